@@ -1,0 +1,76 @@
+#include "rocev2/base/timer_wheel.h"
+
+#include <algorithm>
+
+namespace cw {
+
+void TimerWheel::arm(TimerNode& node, Instant deadline) {
+  cancel(node);
+  if (deadline.is_never()) {
+    return;
+  }
+  node.deadline_ = deadline;
+  int64_t tick = tick_of(deadline);
+  if (!started_) {
+    current_tick_ = tick;
+    started_ = true;
+  }
+  if (armed_count_ == 0 && tick < current_tick_) {
+    // The wheel was empty: nothing has to be kept in order behind the new node.
+    current_tick_ = tick;
+  }
+  tick = std::max(tick, current_tick_);
+  buckets_[bucket_of(tick)].push_back(node);
+  ++armed_count_;
+}
+
+void TimerWheel::cancel(TimerNode& node) {
+  if (!node.is_armed()) {
+    return;
+  }
+  node.unlink();
+  node.deadline_ = Instant::never();
+  --armed_count_;
+}
+
+TimerNode* TimerWheel::pop_expired(Instant now) {
+  const int64_t now_tick = tick_of(now);
+  if (armed_count_ == 0) {
+    current_tick_ = std::max(current_tick_, now_tick);
+    return nullptr;
+  }
+  // After a long pause one turn over all buckets finds everything that is due.
+  if (now_tick - current_tick_ > int64_t{kBuckets}) {
+    current_tick_ = now_tick - int64_t{kBuckets};
+  }
+  while (true) {
+    auto& bucket = buckets_[bucket_of(current_tick_)];
+    for (TimerNode* node = bucket.front(); node != nullptr; node = bucket.next(*node)) {
+      if (node->deadline_ <= now) {
+        node->unlink();
+        node->deadline_ = Instant::never();
+        --armed_count_;
+        return node;
+      }
+    }
+    if (current_tick_ >= now_tick) {
+      return nullptr;
+    }
+    ++current_tick_;
+  }
+}
+
+Instant TimerWheel::next_deadline() const {
+  if (armed_count_ == 0) {
+    return Instant::never();
+  }
+  for (uint32_t i = 0; i < kBuckets; ++i) {
+    const int64_t tick = current_tick_ + i;
+    if (!buckets_[bucket_of(tick)].empty()) {
+      return Instant::from_ns(tick << kTickShift);
+    }
+  }
+  return Instant::from_ns((current_tick_ + kBuckets) << kTickShift);
+}
+
+}  // namespace cw

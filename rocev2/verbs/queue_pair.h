@@ -1,0 +1,35 @@
+// The interface that rpcrdma/ sees of a transport: one reliable connection. rocev2/rc implements it; iWARP and libibverbs may
+// stand beside it. All calls are made on the owning core; none calls back. Virtual calls happen per message, never per packet.
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/base/result.h"
+#include "rocev2/base/time.h"
+#include "rocev2/verbs/completion.h"
+#include "rocev2/verbs/ids.h"
+#include "rocev2/verbs/work_request.h"
+
+namespace cw::verbs {
+
+class QueuePair {
+ public:
+  virtual ~QueuePair() = default;
+
+  // Each post is accepted whole (and takes the payload) or refused: kBadState when the queue pair is in Error or not connected,
+  // kNoResources when the send queue is full (the payload stays with the caller). Work executes in the order posted.
+  [[nodiscard]] virtual Status post_send(SendRequest&& request) = 0;
+  [[nodiscard]] virtual Status post_write(WriteRequest&& request) = 0;
+  [[nodiscard]] virtual Status post_read(ReadRequest&& request) = 0;
+  // Allows `count` more messages from the peer, each up to the receive size that the queue pair was created with. There is no
+  // buffer to hand over: a message arrives in the packet buffers that carried it.
+  virtual void post_receives(uint32_t count) = 0;
+  // Takes the oldest completion. False when there is none. Receive completions come in the order of the peer's sends.
+  [[nodiscard]] virtual bool poll_completion(Completion& out) = 0;
+  // Work requests that can be posted before kNoResources.
+  [[nodiscard]] virtual uint32_t send_queue_room() const = 0;
+  // True from the moment the queue pair fails or is closed; pending work has been or will be flushed as completions.
+  [[nodiscard]] virtual bool in_error() const = 0;
+};
+
+}  // namespace cw::verbs

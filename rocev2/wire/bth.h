@@ -1,0 +1,80 @@
+// Base Transport Header (IBA 9.2): the first 12 octets behind UDP of every RoCEv2 packet.
+//
+//    0                   1                   2                   3
+//   +---------------+-+-+---+-------+-------------------------------+
+//   |    OpCode     |S|M|Pad| TVer  |             P_Key             |
+//   +-+-+-----------+-+-+---+-------+-------------------------------+
+//   |F|B| reserved  |                Destination QP                 |
+//   +-+-+-----------+-----------------------------------------------+
+//   |A|  reserved   |                      PSN                      |
+//   +-+-------------+-----------------------------------------------+
+//
+// F and B are FECN and BECN, in an octet that the iCRC does not cover.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "rocev2/base/bytes.h"
+#include "rocev2/base/result.h"
+#include "rocev2/verbs/ids.h"
+#include "rocev2/wire/opcode.h"
+#include "rocev2/wire/psn.h"
+
+namespace cw::wire {
+
+inline constexpr uint16_t kDefaultPkey = 0xffff;
+
+struct Bth {
+  static constexpr size_t kSize = 12;
+
+  Opcode opcode = Opcode::kRcSendOnly;  // may hold a value outside the enumeration; traits_of() calls it reserved
+  bool solicited = false;
+  bool migration_request = true;        // MigReq: set on ordinary traffic by every peer seen
+  uint8_t pad_count = 0;                // 0..3 octets of padding behind the payload
+  uint8_t transport_version = 0;        // 4 bits; only 0 exists
+  uint16_t pkey = kDefaultPkey;
+  bool fecn = false;
+  bool becn = false;
+  verbs::Qpn destination;
+  bool ack_request = false;
+  Psn psn;
+
+  [[nodiscard]] static constexpr Result<Bth> parse(Bytes bytes) {
+    const auto reader = FixedReader<kSize>::from(bytes);
+    if (!reader) {
+      return fail(Error::kTruncated);
+    }
+    Bth bth;
+    bth.opcode = static_cast<Opcode>(reader->u8<0>());
+    const uint8_t flags = reader->u8<1>();
+    bth.solicited = (flags & 0x80) != 0;
+    bth.migration_request = (flags & 0x40) != 0;
+    bth.pad_count = static_cast<uint8_t>((flags >> 4) & 0x3);
+    bth.transport_version = flags & 0xf;
+    bth.pkey = reader->be16<2>();
+    bth.fecn = (reader->u8<4>() & 0x80) != 0;
+    bth.becn = (reader->u8<4>() & 0x40) != 0;
+    bth.destination = verbs::Qpn(reader->be24<5>());
+    bth.ack_request = (reader->u8<8>() & 0x80) != 0;
+    bth.psn = Psn(reader->be24<9>());
+    return bth;
+  }
+
+  constexpr void write(std::span<uint8_t, kSize> out) const {
+    FixedWriter<kSize> writer(out);
+    writer.u8<0>(static_cast<uint8_t>(opcode));
+    writer.u8<1>(static_cast<uint8_t>((solicited ? 0x80 : 0) | (migration_request ? 0x40 : 0) | ((pad_count & 0x3) << 4) |
+                                      (transport_version & 0xf)));
+    writer.be16<2>(pkey);
+    writer.u8<4>(static_cast<uint8_t>((fecn ? 0x80 : 0) | (becn ? 0x40 : 0)));
+    writer.be24<5>(destination.value());
+    writer.u8<8>(ack_request ? 0x80 : 0);
+    writer.be24<9>(psn.value());
+  }
+
+  friend constexpr bool operator==(const Bth&, const Bth&) = default;
+};
+
+}  // namespace cw::wire

@@ -1,0 +1,82 @@
+// Builds RoCEv2 packets into TxPackets: path headers from a template, BTH, extension headers, payload, padding, iCRC.
+//
+// A PathHeader is made once per connection: Ethernet (with VLAN), IP and UDP, ready but for the lengths, the IPv4 identification and checksum.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "rocev2/base/bytes.h"
+#include "rocev2/wire/aeth.h"
+#include "rocev2/wire/atomic_eth.h"
+#include "rocev2/wire/bth.h"
+#include "rocev2/wire/deth.h"
+#include "rocev2/wire/ip_address.h"
+#include "rocev2/wire/mac_address.h"
+#include "rocev2/wire/reth.h"
+#include "rocev2/wire/tx_batch.h"
+
+namespace cw::wire {
+
+// Where a queue pair's packets come from and go to. Both directions: inbound packets must show it mirrored.
+struct Path {
+  MacAddress local_mac;
+  MacAddress remote_mac;
+  IpAddress local;   // both of one family
+  IpAddress remote;
+  uint16_t vlan = 0;             // 0 = untagged
+  uint16_t udp_source_port = 0;  // 49152..65535, entropy per queue pair
+  uint8_t dscp = 0;
+  uint8_t hop_limit = 64;
+  bool ecn_capable = true;       // ECT(0)
+  uint16_t port = 0;             // index of the local port
+  friend bool operator==(const Path&, const Path&) = default;
+};
+
+class PathHeader {
+ public:
+  PathHeader() = default;
+  explicit PathHeader(const Path& path);
+  [[nodiscard]] uint32_t bytes() const { return bytes_; }  // Ethernet .. UDP
+  [[nodiscard]] uint16_t port() const { return port_; }
+  // Writes Ethernet .. UDP for a UDP payload of `udp_payload_bytes` (BTH .. iCRC).
+  void write(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_identification) const;
+
+ private:
+  std::array<uint8_t, 14 + 4 + 40 + 8> template_{};
+  uint16_t bytes_ = 0;
+  uint16_t ip_offset_ = 0;
+  uint16_t port_ = 0;
+  bool ipv6_ = false;
+  uint32_t ipv4_sum_ = 0;  // ones' complement sum of the constant IPv4 words
+};
+
+// Extension headers that go between BTH and payload; the opcode's traits say which are read.
+struct Extensions {
+  Reth reth;
+  Aeth aeth;
+  AtomicEth atomic_eth;
+  AtomicAckEth atomic_ack_eth;
+  uint32_t immediate = 0;
+  verbs::Rkey invalidate;
+  Deth deth;
+};
+
+// Payload of one packet: a range of a Chain (attached when large, copied when small or in too many parts) or plain memory (copied).
+struct PayloadCursor {
+  const Buffer* buffer = nullptr;  // where the range starts
+  uint32_t offset = 0;             // in that buffer
+  uint32_t size = 0;               // octets, may run on into following Buffers
+};
+
+// Each fills `packet` (an empty head from TxBatch::add) completely, iCRC included. bth.pad_count is computed here.
+void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, Bth bth, const Extensions& extensions,
+                  const PayloadCursor& payload);
+void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, Bth bth, const Extensions& extensions,
+                  Bytes payload);
+
+// Octets of payload from which build_packet attaches instead of copying.
+inline constexpr uint32_t kAttachThresholdBytes = 512;
+
+}  // namespace cw::wire

@@ -1,0 +1,61 @@
+// A received frame with every RoCEv2 header found and every length proved. After parse() no accessor can read out of bounds.
+//
+// parse() proves: Ethernet II with at most one 802.1Q tag; IPv4 without options and not a fragment, or IPv6 without extension headers;
+// IP and UDP lengths that agree with each other and fit the frame (trailing Ethernet padding is allowed and cut off); UDP
+// destination port 4791; transport version 0; a known opcode; room for BTH, its extension headers, padding and iCRC.
+// It does not check the iCRC (verify_icrc does) nor anything that needs a queue pair.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "rocev2/base/bytes.h"
+#include "rocev2/base/result.h"
+#include "rocev2/wire/aeth.h"
+#include "rocev2/wire/atomic_eth.h"
+#include "rocev2/wire/bth.h"
+#include "rocev2/wire/deth.h"
+#include "rocev2/wire/drop_reason.h"
+#include "rocev2/wire/ieth.h"
+#include "rocev2/wire/immdt.h"
+#include "rocev2/wire/ip_address.h"
+#include "rocev2/wire/mac_address.h"
+#include "rocev2/wire/opcode.h"
+#include "rocev2/wire/reth.h"
+
+namespace cw::wire {
+
+inline constexpr uint16_t kRoceUdpPort = 4791;
+
+struct PacketView {
+  Bytes frame;                 // whole frame, Ethernet padding cut off
+  const OpcodeTraits* traits;  // of bth.opcode; never reserved after parse()
+  Bth bth;
+  MacAddress source_mac;
+  MacAddress destination_mac;
+  uint16_t vlan = 0;           // VLAN id, 0 when untagged
+  IpAddress source;            // IPv4 or IPv6
+  IpAddress destination;
+  uint16_t source_port = 0;    // UDP
+  uint8_t ecn = 0;             // 2 bits of TOS / traffic class; 3 = congestion experienced
+  uint8_t ttl = 0;
+  uint16_t ip_offset = 0;      // of the IP header in frame
+  uint16_t bth_offset = 0;
+  Bytes payload;               // behind the extension headers, padding and iCRC removed
+
+  [[nodiscard]] static Result<PacketView, DropReason> parse(Bytes frame);
+
+  // Extension headers. Precondition: traits says the opcode carries it.
+  [[nodiscard]] Reth reth() const;
+  [[nodiscard]] Aeth aeth() const;
+  [[nodiscard]] AtomicEth atomic_eth() const;
+  [[nodiscard]] AtomicAckEth atomic_ack_eth() const;
+  [[nodiscard]] uint32_t immediate() const;
+  [[nodiscard]] verbs::Rkey invalidate_rkey() const;
+  [[nodiscard]] Deth deth() const;
+};
+
+// True when the frame's last four octets are the right invariant CRC.
+[[nodiscard]] bool verify_icrc(const PacketView& view);
+
+}  // namespace cw::wire

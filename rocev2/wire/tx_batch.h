@@ -1,0 +1,111 @@
+// Packets on their way out: what a protocol object fills and the shell sends.
+//
+// A TxPacket has a head Buffer (link, IP, UDP, BTH, extension headers and, when `piece_count` is 0, also payload, padding and iCRC) and, for large
+// payloads, pieces that point into Buffers which stay owned by the queue pair until the peer has acknowledged them, plus a
+// trailer (padding and iCRC) that follows the pieces on the wire. The shell attaches pieces without copying or, where memory has no
+// owner (registered client memory), the builder has copied them into the head already.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "rocev2/base/buffer.h"
+
+namespace cw::wire {
+
+struct TxPiece {
+  const Buffer* owner = nullptr;  // keeps the octets alive: the shell takes a reference of its own while the NIC may read
+  const uint8_t* data = nullptr;
+  uint32_t size = 0;
+};
+
+struct TxPacket {
+  static constexpr uint32_t kPiecesMax = 4;
+  static constexpr uint32_t kTrailerMax = 3 + 4;
+  Buffer* head = nullptr;
+  std::array<TxPiece, kPiecesMax> pieces;
+  uint32_t piece_count = 0;
+  std::array<uint8_t, kTrailerMax> trailer;
+  uint32_t trailer_bytes = 0;
+  uint16_t port = 0;  // index of the port to leave by
+
+  [[nodiscard]] uint32_t frame_bytes() const {
+    uint32_t total = head->size + trailer_bytes;
+    for (uint32_t i = 0; i < piece_count; ++i) {
+      total += pieces[i].size;
+    }
+    return total;
+  }
+};
+
+// A bounded burst. Heads come from `pool`; whoever drains the batch owns them.
+class TxBatch {
+ public:
+  static constexpr uint32_t kCapacity = 64;
+  explicit TxBatch(BufferPool& pool) : pool_(pool) {}
+  TxBatch(const TxBatch&) = delete;
+  TxBatch& operator=(const TxBatch&) = delete;
+  ~TxBatch() {
+    clear();
+    if (spare_count_ > 0) {
+      for (uint32_t i = 0; i < spare_count_; ++i) {
+        release_buffers(spare_[i]);
+      }
+    }
+  }
+
+  [[nodiscard]] bool full() const { return count_ == kCapacity; }
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] uint32_t size() const { return count_; }
+  [[nodiscard]] uint32_t room() const { return kCapacity - count_; }
+  // A new packet with an empty head, or nullptr when the batch is full or the pool is empty. Stays in the batch; drop_last()
+  // takes it out again.
+  [[nodiscard]] TxPacket* add() {
+    if (full()) {
+      return nullptr;
+    }
+    if (spare_count_ == 0) {
+      // In bulk: one virtual call for several packets; one at a time when the pool runs low.
+      if (pool_.allocate(std::span<Buffer*>(spare_.data(), kRefill))) {
+        spare_count_ = kRefill;
+      } else {
+        spare_[0] = pool_.allocate_one();
+        if (spare_[0] == nullptr) {
+          return nullptr;
+        }
+        spare_count_ = 1;
+      }
+    }
+    TxPacket& packet = packets_[count_++];
+    packet.head = spare_[--spare_count_];
+    packet.piece_count = 0;
+    packet.trailer_bytes = 0;
+    packet.port = 0;
+    return &packet;
+  }
+  void drop_last() {
+    --count_;
+    release_buffers(packets_[count_].head);
+  }
+  [[nodiscard]] std::span<TxPacket> packets() { return {packets_.data(), count_}; }
+  // The shell has taken the heads.
+  void reset() { count_ = 0; }
+  // Nobody has taken the heads: give them back.
+  void clear() {
+    for (uint32_t i = 0; i < count_; ++i) {
+      release_buffers(packets_[i].head);
+    }
+    count_ = 0;
+  }
+
+ private:
+  static constexpr uint32_t kRefill = 16;
+  BufferPool& pool_;
+  std::array<TxPacket, kCapacity> packets_;
+  uint32_t count_ = 0;
+  std::array<Buffer*, kRefill> spare_{};
+  uint32_t spare_count_ = 0;
+};
+
+}  // namespace cw::wire

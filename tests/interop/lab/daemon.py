@@ -1,0 +1,101 @@
+"""A background program: started with its output in a log file, watched, stopped within a time limit."""
+
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Callable, Mapping, Optional, Sequence
+
+
+class LabError(Exception):
+    """Something in the lab, or in what it tests, did not behave; the text says what."""
+
+
+def wait_until(condition: Callable[[], bool], timeout: float, what: str, interval: float = 0.1) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise LabError(f"{what}: not within {timeout:g} s")
+        time.sleep(interval)
+
+
+class Daemon:
+    def __init__(self, name: str, argv: Sequence[str], log: Path, env: Optional[Mapping[str, str]] = None) -> None:
+        self.name = name
+        self.argv = list(argv)
+        self.log = log
+        self.env = env
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._log_start = 0
+
+    def start(self) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            log.write(f"--- {' '.join(self.argv)}\n".encode())
+            log.flush()
+            self._log_start = log.tell()
+            # A session of its own: Ctrl-C reaches the runner only, which then ends things in order.
+            self._process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=log,
+                                             stderr=subprocess.STDOUT, env=self.env, start_new_session=True)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def output(self) -> str:
+        """What it printed since its last start."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
+
+    def wait_for_line(self, pattern: str, timeout: float) -> None:
+        expression = re.compile(pattern, re.MULTILINE)
+
+        def seen() -> bool:
+            if expression.search(self.output()):
+                return True
+            if not self.alive():
+                raise LabError(f"{self.name} ended early ({self.exit_text()}), last lines:\n{self.tail()}")
+            return False
+
+        wait_until(seen, timeout, f"{self.name}: line {pattern!r}")
+
+    def wait_for(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
+        def met() -> bool:
+            if not self.alive():
+                raise LabError(f"{self.name} ended early ({self.exit_text()}), last lines:\n{self.tail()}")
+            return condition()
+
+        wait_until(met, timeout, f"{self.name}: {what}")
+
+    def tail(self, lines: int = 8) -> str:
+        return "\n".join(self.output().splitlines()[-lines:])
+
+    def exit_text(self) -> str:
+        code = self._process.poll() if self._process else None
+        if code is None:
+            return "running"
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+
+    def stop(self, timeout: float = 10) -> int:
+        """SIGTERM, and SIGKILL if that does not end it in time. Returns the exit status (negative: a signal)."""
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                return self.kill()
+        return self._process.returncode
+
+    def kill(self) -> int:
+        if self._process is None:
+            return 0
+        self._process.kill()
+        return self._process.wait(10)

@@ -1,0 +1,93 @@
+"""causewayd under test: its configuration, start, crash, restart and metrics."""
+
+import os
+from pathlib import Path
+
+from lab import ganesha, metrics, network
+from lab.daemon import Daemon, LabError
+from lab.guest import Nic
+from lab.sandbox import RUN
+
+PORT = 20049
+METRICS = "127.0.0.1:9464"
+
+CONFIG = """
+[gateway]
+instance = "interop"
+[dataplane]
+poll_lcores = [{poll_lcore}]
+main_lcore = 0
+hugepages = false
+memory_mb = 512
+[[port]]
+device = "{device}"
+mtu = {mtu}
+addresses = ["{address}/24", "{address_v6}/64"]
+[[listener]]
+port = {port}
+backend = "nfs"
+[[backend]]
+name = "nfs"
+type = "tcp"
+address = "127.0.0.1:{backend_port}"
+[metrics]
+listen = "{metrics}"
+[admin]
+socket = "{admin}"
+[log]
+level = "info"
+"""
+
+
+def default_program() -> Path:
+    root = Path(__file__).resolve().parents[3]
+    return Path(os.environ.get("CAUSEWAYD", root / "build/dataplane/causewayd"))
+
+
+def device_of(nic: Nic) -> str:
+    """The DPDK device at the other end of the guest's NIC."""
+    if nic.kind == "vhost":
+        return f"net_vhost0,iface={nic.socket},queues=1"
+    return f"net_af_packet0,iface={nic.tap},framesz=8192,blocksz=65536,framecnt=512"
+
+
+class Gateway:
+    def __init__(self, nic: Nic, logs: Path) -> None:
+        self.nic = nic
+        program = default_program()
+        if not program.exists():
+            raise LabError(f"no {program}: build it, or name it in CAUSEWAYD")
+        config = RUN / "causeway.toml"
+        config.write_text(CONFIG.format(
+            poll_lcore=min(1, (os.cpu_count() or 1) - 1), device=device_of(nic), mtu=nic.mtu,
+            address=network.GATEWAY, address_v6=network.GATEWAY_V6, port=PORT, backend_port=ganesha.NFS_PORT,
+            metrics=METRICS, admin=RUN / "admin.sock"))
+        self._daemon = Daemon("causewayd", [str(program), "--config", str(config)], logs / "causewayd.log")
+
+    def start(self, timeout: float = 30) -> None:
+        # After SIGKILL the sockets stay behind, and DPDK's vhost does not bind over an existing file.
+        for left in (self.nic.socket, RUN / "admin.sock"):
+            if left is not None:
+                left.unlink(missing_ok=True)
+        self._daemon.start()
+        self._daemon.wait_for_line(r"^causewayd: ready", timeout)
+
+    def check_alive(self) -> None:
+        if not self._daemon.alive():
+            raise LabError(f"causewayd is gone ({self._daemon.exit_text()}), last lines:\n{self._daemon.tail()}")
+
+    def terminate(self) -> None:
+        """SIGTERM has to end it in good order."""
+        status = self._daemon.stop(15)
+        if status != 0:
+            raise LabError(f"causewayd, asked to end by SIGTERM: {self._daemon.exit_text()}")
+
+    def kill(self) -> None:
+        self._daemon.kill()
+
+    def stop(self) -> None:
+        self._daemon.stop(5)
+
+    def metrics(self) -> metrics.Metrics:
+        self.check_alive()
+        return metrics.scrape(METRICS)

@@ -1,0 +1,143 @@
+"""The Linux guest under QEMU, emulated, and its command channel.
+
+One boot (about 6 s) serves many commands: each is one TCP connection to the guest's control program, so commands
+can run side by side and one that hangs blocks no other.
+"""
+
+import re
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+from lab import image, network
+from lab.daemon import Daemon, LabError, wait_until
+
+CONTROL_PORT = 1024
+
+
+@dataclass(frozen=True)
+class Nic:
+    """The guest's NIC under test: how it is attached, and its MTU (4500 gives RoCE MTU 4096, 1500 gives 1024)."""
+
+    kind: str  # "vhost", "tap" or "none"
+    mtu: int = 4500
+    socket: Optional[Path] = None  # of the vhost-user backend
+    tap: str = ""
+
+
+class Guest:
+    def __init__(self, nic: Nic, logs: Path, number: int = 2, name: str = "guest", memory_mb: int = 768) -> None:
+        self.nic = nic
+        self.name = name
+        self.number = number  # last part of its addresses
+        self.memory_mb = memory_mb
+        self.address = f"10.8.0.{number}"
+        self._tap = f"ctl-{name}"[:15]
+        self.log = logs / f"{name}.log"
+        self._qemu = Daemon(name, self._command(), self.log)
+
+    def start(self, timeout: float = 90) -> None:
+        network.add_tap(self._tap, 1500, bridge="ctl")
+        self._qemu.start()
+        self._qemu.wait_for_line(r"guest: ready", timeout)
+        wait_until(self._answers, 20, f"{self.name}: control channel")
+
+    def run(self, script: str, timeout: float = 30) -> tuple[int, str]:
+        """Runs a shell script in the guest. Returns its exit status and what it printed."""
+        output = bytearray()
+        try:
+            # The guest ends the script at `timeout`; the margin is for one that not even SIGKILL ends.
+            with socket.create_connection((self.address, CONTROL_PORT), timeout=10) as channel:
+                channel.settimeout(timeout + 15)
+                channel.sendall(f"{int(timeout)}\n{script}\n".encode())
+                channel.shutdown(socket.SHUT_WR)
+                while data := channel.recv(65536):
+                    output += data
+        except OSError as error:
+            raise LabError(f"{self.name}: no answer to `{_short(script)}`: {error}") from error
+        match = re.search(rb"\n@@rc (\d+)\n$", output)
+        if match is None:
+            raise LabError(f"{self.name}: `{_short(script)}` was cut off")
+        return int(match[1]), output[:match.start()].decode(errors="replace")
+
+    def check(self, script: str, timeout: float = 30) -> str:
+        """Like run, but anything but exit status 0 is an error."""
+        rc, output = self.run(script, timeout)
+        if rc != 0:
+            reason = f"not done in {timeout:g} s" if rc in (124, 137, 143) else f"exit status {rc}"
+            raise LabError(f"in the guest, `{_short(script)}`: {reason}: {output.strip()[-400:]}")
+        return output
+
+    def run_aside(self, script: str, timeout: float) -> "Aside":
+        return Aside(self, script, timeout)
+
+    def alive(self) -> bool:
+        return self._qemu.alive()
+
+    def stop(self) -> None:
+        if self._qemu.alive():
+            self._qemu.kill()  # it has no disk; nothing is lost
+        network.remove(self._tap)
+
+    def _answers(self) -> bool:
+        try:
+            return self.run("true", 5)[0] == 0
+        except LabError:
+            return False
+
+    def _command(self) -> list[str]:
+        n = self.number
+        # vectors=0: with MSI-X, QEMU 7.2 without KVM crashes when a vhost-user NIC starts.
+        command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+                   "-accel", "tcg,thread=multi", "-cpu", "max", "-m", f"{self.memory_mb}", "-serial", "stdio",
+                   "-kernel", str(image.KERNEL), "-initrd", str(image.INITRD),
+                   "-append", "console=ttyS0 quiet panic=-1 mitigations=off"
+                   f" cw.ctl={self.address}/24,fd08::{n}/64 cw.roce=10.9.0.{n}/24,fd09::{n}/64"
+                   f" cw.mtu={self.nic.mtu}",
+                   "-device", "virtio-rng-pci,vectors=0",
+                   "-netdev", f"tap,id=ctl,ifname={self._tap},script=no,downscript=no",
+                   "-device", f"virtio-net-pci,netdev=ctl,mac=52:54:00:08:00:{n:02x},vectors=0"]
+        card = f"virtio-net-pci,netdev=roce,mac=52:54:00:09:00:{n:02x},host_mtu={self.nic.mtu},vectors=0"
+        if self.nic.kind == "vhost":
+            # reconnect: the NIC comes back when the gateway does.
+            command += ["-object", f"memory-backend-memfd,id=mem,size={self.memory_mb}M,share=on",
+                        "-numa", "node,memdev=mem",
+                        "-chardev", f"socket,id=vhost,path={self.nic.socket},reconnect=1",
+                        "-netdev", "vhost-user,id=roce,chardev=vhost", "-device", card]
+        elif self.nic.kind == "tap":
+            command += ["-netdev", f"tap,id=roce,ifname={self.nic.tap},script=no,downscript=no", "-device", card]
+        return command
+
+
+class Aside:
+    """A guest command running in the background; result() waits for it."""
+
+    def __init__(self, guest: Guest, script: str, timeout: float) -> None:
+        self._guest = guest
+        self._timeout = timeout
+        self._error: Optional[LabError] = None
+        self._thread = threading.Thread(target=self._run, args=(script,), daemon=True)
+        self._thread.start()
+
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> None:
+        self._thread.join(self._timeout + 30)
+        if self._thread.is_alive():
+            raise LabError("background command did not end")
+        if self._error:
+            raise self._error
+
+    def _run(self, script: str) -> None:
+        try:
+            self._guest.check(script, self._timeout)
+        except LabError as error:
+            self._error = error
+
+
+def _short(script: str) -> str:
+    lines = script.strip().splitlines()
+    return lines[0][:100] if lines else ""

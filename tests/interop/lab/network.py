@@ -1,0 +1,48 @@
+"""Links and addresses of the sandbox. There is no undo: the namespace takes them with it."""
+
+import subprocess
+
+# The control network: guest and host by a plain tap; mountd is reached here for NFSv3 (design decision 9).
+CONTROL_HOST = "10.8.0.1"
+CONTROL_HOST_V6 = "fd08::1"
+
+# The RoCE network: the gateway (or what stands in its place) is .1, guests from .2 on.
+GATEWAY = "10.9.0.1"
+GATEWAY_V6 = "fd09::1"
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)
+
+
+def set_up() -> None:
+    """The control bridge, to which every guest's second NIC is attached."""
+    ip("link", "set", "lo", "up")
+    ip("link", "add", "ctl", "type", "bridge")
+    ip("address", "add", f"{CONTROL_HOST}/24", "dev", "ctl")
+    ip("address", "add", f"{CONTROL_HOST_V6}/64", "dev", "ctl", "nodad")
+    ip("link", "set", "ctl", "up")
+
+
+def add_tap(name: str, mtu: int, bridge: str = "") -> None:
+    """A tap without addresses: the kernel of this machine must not answer on it in the gateway's place."""
+    ip("tuntap", "add", "dev", name, "mode", "tap")
+    _no_ipv6(name)
+    if bridge:
+        ip("link", "set", name, "master", bridge)
+    ip("link", "set", name, "mtu", str(mtu), "up")
+
+
+def add_bridge(name: str, mtu: int) -> None:
+    ip("link", "add", name, "type", "bridge", "mcast_snooping", "0")
+    _no_ipv6(name)
+    ip("link", "set", name, "mtu", str(mtu), "up")
+
+
+def remove(name: str) -> None:
+    subprocess.run(["ip", "link", "del", name], check=False, stderr=subprocess.DEVNULL)
+
+
+def _no_ipv6(name: str) -> None:
+    with open(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "w") as setting:
+        setting.write("1")

@@ -1,0 +1,35 @@
+"""A kernel NFS/RDMA server (svcrdma over rdma_rxe) in a second guest, in the place of causewayd and Ganesha.
+
+It shows that the client's side of the suite is right: what passes here and fails against causewayd is causewayd's.
+"""
+
+from pathlib import Path
+
+from lab.guest import Guest, Nic
+
+
+class Reference:
+    mount_path = "/export"
+
+    def __init__(self, nic: Nic, logs: Path) -> None:
+        self.guest = Guest(nic, logs, number=1, name="server")
+
+    def start(self) -> None:
+        self.guest.start()
+        self.guest.check("nfsd_up /export", 60)
+
+    def stop(self) -> None:
+        self.guest.stop()
+
+    def digests(self, directory: str) -> dict[str, str]:
+        lines = self.guest.check(f"cd /export/{directory} && md5sum *", 120).split("\n")
+        return {name: digest for digest, name in (line.split() for line in lines if line)}
+
+    def names(self, directory: str) -> list[str]:
+        return sorted(self.guest.check(f"ls /export/{directory}").split())
+
+    def link(self, path: str) -> str:
+        return self.guest.check(f"readlink /export/{path}").strip("\n")
+
+    def remove_tree(self, directory: str) -> None:
+        self.guest.check(f"rm -rf /export/{directory}")
