@@ -63,6 +63,7 @@ class IntrusiveList {
   }
   // nullptr when empty.
   [[nodiscard]] T* front() { return empty() ? nullptr : static_cast<T*>(root_.next_); }
+  [[nodiscard]] const T* front() const { return empty() ? nullptr : static_cast<const T*>(root_.next_); }
   [[nodiscard]] T* pop_front() {
     T* element = front();
     if (element != nullptr) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "rocev2/base/assert.h"
 
@@ -42,6 +43,9 @@ class [[nodiscard]] Result {
  public:
   constexpr Result(const T& value) : value_(value), ok_(true) {}            // NOLINT: implicit by design
   constexpr Result(Failure<E> failure) : error_(failure.error), ok_(false) {}  // NOLINT: implicit by design
+  // Initialises a large aggregate T where it will stay, without a copy.
+  template <typename... Fields>
+  constexpr explicit Result(std::in_place_t, Fields&&... fields) : value_{std::forward<Fields>(fields)...}, ok_(true) {}
 
   [[nodiscard]] constexpr bool ok() const { return ok_; }
   constexpr explicit operator bool() const { return ok_; }

@@ -1,11 +1,14 @@
 // Registered memory of the client role: what a peer may read or write by rkey. The server role registers nothing (design
 // decision 1). Keys are random 32-bit values, live for one use when the caller wants so, and belong to one protection domain:
 // a key shown to one connection opens nothing on another.
+//
+// The table is allocated once: registering and invalidating happen for every call with chunks. It is open-addressed with the key
+// as its own hash, which is sound because keys come from the RandomSource and never from a peer.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <unordered_map>
 
 #include "rocev2/base/bytes.h"
 #include "rocev2/base/random.h"
@@ -36,16 +39,25 @@ class MemoryTable {
   // cannot overflow for any address and length. length 0 is the caller's business (the key is not looked at, IBA 9.7.5).
   [[nodiscard]] Result<MutableBytes> resolve(ProtectionDomain domain, Rkey key, uint64_t address, uint64_t length,
                                              RemoteAccess access) const;
-  [[nodiscard]] uint32_t region_count() const { return static_cast<uint32_t>(regions_.size()); }
+  [[nodiscard]] uint32_t region_count() const { return region_count_; }
 
  private:
   struct Region {
+    uint32_t key = 0;  // 0 = the slot is empty; never given out
+    RemoteAccess access = RemoteAccess::kNone;
     ProtectionDomain domain;
-    RemoteAccess access;
-    uint64_t address;
+    uint64_t address = 0;
     MutableBytes memory;
   };
-  std::unordered_map<uint32_t, Region> regions_;
+  [[nodiscard]] uint32_t home_of(uint32_t key) const { return key & mask_; }
+  // The key's slot, or the empty one where it would go. Ends because at least half of the slots are empty.
+  [[nodiscard]] uint32_t slot_of(uint32_t key) const;
+  [[nodiscard]] const Region* find(ProtectionDomain domain, Rkey key) const;
+  void erase(uint32_t slot);
+
+  std::unique_ptr<Region[]> slots_;  // mask_ + 1 of them
+  uint32_t mask_;
+  uint32_t region_count_ = 0;
   uint32_t region_max_;
   RandomSource& random_;
 };

@@ -69,7 +69,9 @@ struct Aeth {
   friend constexpr bool operator==(const Aeth&, const Aeth&) = default;
 };
 
-// IBA table 45: code 0 is the longest, 655.36 ms.
+// IBA table 45: code 0 is the longest, 655.36 ms. Only the low five bits of `code` count.
 [[nodiscard]] Duration rnr_timer(uint8_t code);
+// The code of the shortest table entry that is at least `wait`; the longest entry when none is.
+[[nodiscard]] uint8_t rnr_timer_code(Duration wait);
 
 }  // namespace cw::wire

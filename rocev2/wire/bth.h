@@ -31,7 +31,7 @@ struct Bth {
 
   Opcode opcode = Opcode::kRcSendOnly;  // may hold a value outside the enumeration; traits_of() calls it reserved
   bool solicited = false;
-  bool migration_request = true;        // MigReq: set on ordinary traffic by every peer seen
+  bool migration_request = true;        // MigReq: 1 = no migration going on. RNICs send 1, rxe 0; nobody may depend on it
   uint8_t pad_count = 0;                // 0..3 octets of padding behind the payload
   uint8_t transport_version = 0;        // 4 bits; only 0 exists
   uint16_t pkey = kDefaultPkey;
@@ -41,25 +41,28 @@ struct Bth {
   bool ack_request = false;
   Psn psn;
 
+  [[nodiscard]] static constexpr Bth from(const FixedReader<kSize>& reader) {
+    Bth bth;
+    bth.opcode = static_cast<Opcode>(reader.u8<0>());
+    const uint8_t flags = reader.u8<1>();
+    bth.solicited = (flags & 0x80) != 0;
+    bth.migration_request = (flags & 0x40) != 0;
+    bth.pad_count = static_cast<uint8_t>((flags >> 4) & 0x3);
+    bth.transport_version = flags & 0xf;
+    bth.pkey = reader.be16<2>();
+    bth.fecn = (reader.u8<4>() & 0x80) != 0;
+    bth.becn = (reader.u8<4>() & 0x40) != 0;
+    bth.destination = verbs::Qpn(reader.be24<5>());
+    bth.ack_request = (reader.u8<8>() & 0x80) != 0;
+    bth.psn = Psn(reader.be24<9>());
+    return bth;
+  }
   [[nodiscard]] static constexpr Result<Bth> parse(Bytes bytes) {
     const auto reader = FixedReader<kSize>::from(bytes);
     if (!reader) {
       return fail(Error::kTruncated);
     }
-    Bth bth;
-    bth.opcode = static_cast<Opcode>(reader->u8<0>());
-    const uint8_t flags = reader->u8<1>();
-    bth.solicited = (flags & 0x80) != 0;
-    bth.migration_request = (flags & 0x40) != 0;
-    bth.pad_count = static_cast<uint8_t>((flags >> 4) & 0x3);
-    bth.transport_version = flags & 0xf;
-    bth.pkey = reader->be16<2>();
-    bth.fecn = (reader->u8<4>() & 0x80) != 0;
-    bth.becn = (reader->u8<4>() & 0x40) != 0;
-    bth.destination = verbs::Qpn(reader->be24<5>());
-    bth.ack_request = (reader->u8<8>() & 0x80) != 0;
-    bth.psn = Psn(reader->be24<9>());
-    return bth;
+    return from(*reader);
   }
 
   constexpr void write(std::span<uint8_t, kSize> out) const {

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string_view>
 
 #include "rocev2/base/bytes.h"
+#include "rocev2/base/result.h"
 
 namespace cw::wire {
 
@@ -41,5 +43,13 @@ struct IpAddress {
   }
   friend constexpr bool operator==(const IpAddress&, const IpAddress&) = default;
 };
+
+// Text, NUL-terminated: dotted for IPv4, RFC 5952 for IPv6. INET6_ADDRSTRLEN octets always suffice.
+inline constexpr size_t kIpTextBytes = 46;
+[[nodiscard]] std::array<char, kIpTextBytes> to_text(const IpAddress& address);
+
+// "192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1" (which is 192.0.2.1). No zone, no prefix length, no leading zeros in IPv4:
+// kBadValue otherwise.
+[[nodiscard]] Result<IpAddress> parse_ip(std::string_view text);
 
 }  // namespace cw::wire

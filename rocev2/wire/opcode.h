@@ -2,6 +2,7 @@
 // switches on opcodes to find header lengths or positions.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace cw::wire {
@@ -72,6 +73,9 @@ struct OpcodeTraits {
   [[nodiscard]] constexpr bool ends_message() const { return place == Place::kLast || place == Place::kOnly; }
 };
 
-[[nodiscard]] const OpcodeTraits& traits_of(Opcode opcode) noexcept;
+// One row per value of the octet; see opcode.cc.
+extern const std::array<OpcodeTraits, 256> kOpcodeTable;
+
+[[nodiscard]] inline const OpcodeTraits& traits_of(Opcode opcode) noexcept { return kOpcodeTable[static_cast<uint8_t>(opcode)]; }
 
 }  // namespace cw::wire

@@ -1,6 +1,7 @@
 // Builds RoCEv2 packets into TxPackets: path headers from a template, BTH, extension headers, payload, padding, iCRC.
 //
-// A PathHeader is made once per connection: Ethernet (with VLAN), IP and UDP, ready but for the lengths, the IPv4 identification and checksum.
+// A PathHeader is made once per connection: Ethernet (with VLAN), IP and UDP, ready but for the lengths, the IPv4 identification
+// and checksum.
 #pragma once
 
 #include <array>
@@ -39,6 +40,7 @@ class PathHeader {
   PathHeader() = default;
   explicit PathHeader(const Path& path);
   [[nodiscard]] uint32_t bytes() const { return bytes_; }  // Ethernet .. UDP
+  [[nodiscard]] uint32_t ip_offset() const { return ip_offset_; }  // where the iCRC begins to cover
   [[nodiscard]] uint16_t port() const { return port_; }
   // Writes Ethernet .. UDP for a UDP payload of `udp_payload_bytes` (BTH .. iCRC).
   void write(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_identification) const;
@@ -70,7 +72,8 @@ struct PayloadCursor {
   uint32_t size = 0;               // octets, may run on into following Buffers
 };
 
-// Each fills `packet` (an empty head from TxBatch::add) completely, iCRC included. bth.pad_count is computed here.
+// Each fills `packet` (an empty head from TxBatch::add) completely, iCRC included. bth.pad_count is computed here. The head must
+// have room for a frame of the path MTU: that it does not is our own mistake, and asserted.
 void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, Bth bth, const Extensions& extensions,
                   const PayloadCursor& payload);
 void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, Bth bth, const Extensions& extensions,

@@ -1,9 +1,11 @@
 // A received frame with every RoCEv2 header found and every length proved. After parse() no accessor can read out of bounds.
 //
-// parse() proves: Ethernet II with at most one 802.1Q tag; IPv4 without options and not a fragment, or IPv6 without extension headers;
-// IP and UDP lengths that agree with each other and fit the frame (trailing Ethernet padding is allowed and cut off); UDP
-// destination port 4791; transport version 0; a known opcode; room for BTH, its extension headers, padding and iCRC.
-// It does not check the iCRC (verify_icrc does) nor anything that needs a queue pair.
+// parse() proves: Ethernet II with at most one 802.1Q tag; IPv4 with a right header checksum, without options and not a fragment,
+// or IPv6 without extension headers and without IPv4-mapped addresses; IP and UDP lengths that agree with each other and fit the
+// frame (trailing Ethernet padding is allowed and cut off); UDP destination port 4791; both destinations one station;
+// transport version 0; a known opcode; room for BTH, its extension headers, padding and iCRC. It does not check the iCRC
+// (verify_icrc does), nor the UDP checksum (the iCRC covers the same octets), nor anything that needs a queue pair; whether
+// an opcode without payload came with one is the queue pair's to judge (traits->may_carry_payload).
 #pragma once
 
 #include <array>
@@ -22,10 +24,9 @@
 #include "rocev2/wire/mac_address.h"
 #include "rocev2/wire/opcode.h"
 #include "rocev2/wire/reth.h"
+#include "rocev2/wire/udp.h"
 
 namespace cw::wire {
-
-inline constexpr uint16_t kRoceUdpPort = 4791;
 
 struct PacketView {
   Bytes frame;                 // whole frame, Ethernet padding cut off

@@ -26,4 +26,11 @@ class Psn {
   uint32_t value_ = 0;
 };
 
+// `size` consecutive numbers from `first` on; size up to the whole space.
+struct PsnWindow {
+  Psn first;
+  uint32_t size = 0;
+  [[nodiscard]] constexpr bool contains(Psn psn) const { return ((psn.value() - first.value()) & Psn::kMask) < size; }
+};
+
 }  // namespace cw::wire

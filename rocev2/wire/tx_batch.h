@@ -1,9 +1,9 @@
 // Packets on their way out: what a protocol object fills and the shell sends.
 //
-// A TxPacket has a head Buffer (link, IP, UDP, BTH, extension headers and, when `piece_count` is 0, also payload, padding and iCRC) and, for large
-// payloads, pieces that point into Buffers which stay owned by the queue pair until the peer has acknowledged them, plus a
-// trailer (padding and iCRC) that follows the pieces on the wire. The shell attaches pieces without copying or, where memory has no
-// owner (registered client memory), the builder has copied them into the head already.
+// A TxPacket has a head Buffer (link, IP, UDP, BTH, extension headers and, when `piece_count` is 0, also payload, padding and
+// iCRC) and, for large payloads, pieces that point into Buffers which stay owned by the queue pair until the peer has
+// acknowledged them, plus a trailer (padding and iCRC) that follows the pieces on the wire. The shell attaches pieces without
+// copying or, where memory has no owner (registered client memory), the builder has copied them into the head already.
 #pragma once
 
 #include <array>

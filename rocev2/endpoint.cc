@@ -1,0 +1,194 @@
+#include "rocev2/endpoint.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace cw {
+namespace {
+
+constexpr uint32_t kQpMax = 1u << 20;
+constexpr uint32_t kCoreBitsMax = 8;
+
+// Twice as many slots as queue pairs, so that each QPN rests while at least qp_max others are used.
+uint32_t slot_bits(uint32_t qp_max) {
+  return static_cast<uint32_t>(std::bit_width(qp_max * 2 - 1));
+}
+
+}  // namespace
+
+Endpoint::Endpoint(const EndpointOptions& options, RandomSource& random, verbs::MemoryTable* memory)
+    : options_(options),
+      core_(options.send_work_max, options.receive_work_max, options.read_replay_max, memory),
+      codec_(options.qpn_key != 0 ? options.qpn_key : random.next_u64(), options.core_bits, slot_bits(options.qp_max)),
+      qps_(options.qp_max),
+      table_(std::bit_ceil(options.qp_max * 2)),
+      table_mask_(static_cast<uint32_t>(table_.size()) - 1),
+      resting_(options.qp_max * 2) {
+  CW_ASSERT(options.qp_max >= 1 && options.qp_max <= kQpMax && options.core_bits <= kCoreBitsMax);
+  CW_ASSERT(options.core_index < (1u << options.core_bits) && options.turn_packets > 0);
+  for (uint32_t i = 0; i < options.qp_max * 2; ++i) {
+    CW_ASSERT(resting_.push(Slot{i, random.next_u32()}));
+  }
+}
+
+Endpoint::~Endpoint() {
+  for (TableEntry& entry : table_) {
+    if (entry.qp != nullptr) {
+      RcQp* qp = entry.qp;
+      entry.qp = nullptr;
+      qp->release_everything();
+      if (qp->replay() != nullptr) {
+        core_.replays.destroy(qp->replay());
+      }
+      qps_.destroy(qp);
+    }
+  }
+  core_.released.clear();
+}
+
+Result<rc::RcQp*> Endpoint::create_qp(const rc::RcOptions& options) {
+  if (!rc::check(options).ok()) {
+    return fail(Error::kBadValue);
+  }
+  const bool answers_reads = options.responder_resources_max > 0;
+  const bool replays_left = core_.replays.in_use() < core_.replays.capacity();
+  if (qps_.in_use() == qps_.capacity() || (answers_reads && !replays_left)) {
+    return fail(Error::kNoResources);
+  }
+  const Result<verbs::Qpn> qpn = take_qpn();
+  if (!qpn.ok()) {
+    return fail(qpn.error());
+  }
+  rc::ReadReplay* replay = answers_reads ? core_.replays.create() : nullptr;
+  RcQp* qp = qps_.create(core_, *qpn, options, replay);
+  CW_ASSERT(qp != nullptr);
+  insert(qpn->value(), qp);
+  ++core_.stats.qps_created;
+  return qp;
+}
+
+Status Endpoint::to_rtr(RcQp& qp, const rc::RcConnect& connect) {
+  return qp.to_rtr(connect);
+}
+
+Status Endpoint::to_rts(RcQp& qp) {
+  return qp.to_rts();
+}
+
+Status Endpoint::connect_qp(RcQp& qp, const rc::RcConnect& connect) {
+  const Status receiving = qp.to_rtr(connect);
+  return receiving.ok() ? qp.to_rts() : receiving;
+}
+
+void Endpoint::destroy_qp(RcQp& qp) {
+  const verbs::Qpn qpn = qp.local_qpn();
+  const rc::QpnParts parts = codec_.decode(qpn);
+  qp.release_everything();
+  if (qp.replay() != nullptr) {
+    core_.replays.destroy(qp.replay());
+  }
+  erase(qpn.value());
+  qps_.destroy(&qp);
+  CW_ASSERT(resting_.push(Slot{parts.slot, parts.generation + 1}));
+  ++core_.stats.qps_destroyed;
+}
+
+bool Endpoint::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port) {
+  RcQp* qp = lookup(view.bth.destination.value());
+  if (qp == nullptr) {
+    const bool datagram = view.traits->kind == wire::OpcodeKind::kDatagram;
+    const wire::DropReason reason = datagram ? wire::DropReason::kNotDatagram : wire::DropReason::kUnknownQp;
+    ++core_.stats.discards[static_cast<size_t>(reason)];
+    return false;
+  }
+  return qp->on_packet(now, view, frame, port);
+}
+
+void Endpoint::poll_transmit(Instant now, wire::TxBatch& batch) {
+  core_.released.clear();
+  while (!batch.full() && has_work()) {
+    const bool pool_is_empty = !core_.ack_due.empty() ? !send_acknowledgement(batch) : !send_turn(now, batch);
+    if (pool_is_empty) {
+      ++core_.stats.no_header_buffer;  // the turn comes back with the next burst
+      return;
+    }
+  }
+}
+
+bool Endpoint::send_acknowledgement(wire::TxBatch& batch) {
+  RcQp* qp = core_.ack_due.pop_front();
+  const bool still_due = qp->transmit_acknowledgement(batch);
+  if (still_due) {
+    core_.ack_due.push_back(*qp);
+  }
+  return !still_due;
+}
+
+bool Endpoint::send_turn(Instant now, wire::TxBatch& batch) {
+  RcQp* qp = core_.active.pop_front();
+  const uint32_t before = batch.size();
+  const bool more = qp->transmit(now, batch, options_.turn_packets);
+  if (more) {
+    core_.active.push_back(*qp);
+  }
+  return !more || batch.size() > before;
+}
+
+void Endpoint::on_deadline(Instant now) {
+  while (TimerNode* node = core_.timers.pop_expired(now)) {
+    static_cast<RcQp*>(node)->on_deadline(now);
+  }
+}
+
+rc::RcQp* Endpoint::lookup(uint32_t qpn) const {
+  for (uint32_t at = qpn & table_mask_; table_[at].qp != nullptr; at = (at + 1) & table_mask_) {
+    if (table_[at].qpn == qpn) {
+      return table_[at].qp;
+    }
+  }
+  return nullptr;
+}
+
+Result<verbs::Qpn> Endpoint::take_qpn() {
+  if (resting_.empty()) {
+    return fail(Error::kNoResources);
+  }
+  const Slot slot = resting_.pop();
+  // At most three numbers of the space are reserved, so the third generation at the latest is free.
+  for (uint32_t step = 0; step < 4; ++step) {
+    const auto qpn = codec_.encode({.core = options_.core_index, .slot = slot.index, .generation = slot.generation + step});
+    if (qpn.has_value()) {
+      return *qpn;
+    }
+  }
+  CW_ASSERT(resting_.push(Slot{slot.index, slot.generation}));
+  return fail(Error::kNoResources);
+}
+
+void Endpoint::insert(uint32_t qpn, RcQp* qp) {
+  uint32_t at = qpn & table_mask_;
+  while (table_[at].qp != nullptr) {
+    at = (at + 1) & table_mask_;
+  }
+  table_[at] = TableEntry{qp, qpn};
+}
+
+// Closes the hole by moving up what would no longer be found across it.
+void Endpoint::erase(uint32_t qpn) {
+  uint32_t hole = qpn & table_mask_;
+  while (table_[hole].qpn != qpn || table_[hole].qp == nullptr) {
+    hole = (hole + 1) & table_mask_;
+  }
+  for (uint32_t at = (hole + 1) & table_mask_; table_[at].qp != nullptr; at = (at + 1) & table_mask_) {
+    const uint32_t home = table_[at].qpn & table_mask_;
+    const uint32_t from_home = (at - home) & table_mask_;
+    const uint32_t from_hole = (at - hole) & table_mask_;
+    if (from_home >= from_hole) {
+      table_[hole] = table_[at];
+      hole = at;
+    }
+  }
+  table_[hole] = TableEntry{};
+}
+
+}  // namespace cw

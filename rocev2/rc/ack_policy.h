@@ -1,0 +1,41 @@
+// When the responder acknowledges: whatever asks for it, and every repetition, but once per queue pair and burst. The reply is
+// only noted here; it is sent at the next poll_transmit, when everything that arrived in the burst has been executed, so that one
+// cumulative acknowledgement answers all of it. A NAK wins over an acknowledgement, because it implies one.
+#pragma once
+
+#include "rocev2/rc/receive_state.h"
+#include "rocev2/wire/aeth.h"
+
+namespace cw::rc {
+
+inline void owe_ack(ReceiveState& state) {
+  if (state.reply == ReplyKind::kNone) {
+    state.reply = ReplyKind::kAck;
+  }
+}
+
+inline void owe_nak(ReceiveState& state, wire::NakCode code) {
+  state.reply = ReplyKind::kNak;
+  state.nak_code = static_cast<uint8_t>(code);
+}
+
+inline void owe_rnr_nak(ReceiveState& state) {
+  state.reply = ReplyKind::kRnrNak;
+}
+
+// The packet that a sequence or RNR NAK asked for has come: the NAK, if it has not been sent yet, would be a lie now.
+inline void forgive_gap(ReceiveState& state) {
+  state.gap = false;
+  if (state.reply == ReplyKind::kNak || state.reply == ReplyKind::kRnrNak) {
+    state.reply = ReplyKind::kAck;
+  }
+}
+
+// A READ's responses acknowledge everything before it.
+inline void answered_by_read(ReceiveState& state) {
+  if (state.reply == ReplyKind::kAck) {
+    state.reply = ReplyKind::kNone;
+  }
+}
+
+}  // namespace cw::rc

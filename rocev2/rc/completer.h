@@ -1,0 +1,28 @@
+// The completer: what acknowledgements, NAKs and READ responses do to the works in flight.
+//
+// Every decision is a PSN distance within [una, limit_psn): a packet about a PSN that was never sent, or that is settled already,
+// changes nothing. Acknowledgement is cumulative, except that a READ is complete by its data only: when something behind a READ
+// is answered first, responses were lost (implied NAK, IBA 9.7.5.1.1) and the READ goes on from where its data end.
+//
+// Ownership: a READ response's frame becomes part of the READ's payload, trimmed to the data.
+#pragma once
+
+#include "rocev2/rc/qp_context.h"
+#include "rocev2/rc/send_state.h"
+#include "rocev2/wire/packet_view.h"
+
+namespace cw::rc {
+
+// opcode ACKNOWLEDGE.
+[[nodiscard]] PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, const wire::PacketView& view);
+// opcode RDMA READ response First, Middle, Last, Only.
+[[nodiscard]] PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view,
+                                             Buffer* frame);
+
+// The queue pair failed: every work becomes a completion, the oldest with `first`, the others as flushed.
+void flush_works(QpContext& context, SendState& state, verbs::WcStatus first);
+
+// What the oldest work's completion says when `cause` ended the queue pair.
+[[nodiscard]] verbs::WcStatus status_of(QpErrorCause cause);
+
+}  // namespace cw::rc

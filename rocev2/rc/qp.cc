@@ -1,0 +1,311 @@
+#include "rocev2/rc/qp.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "rocev2/rc/completer.h"
+#include "rocev2/rc/requester.h"
+#include "rocev2/rc/responder.h"
+#include "rocev2/rc/responder_replies.h"
+#include "rocev2/rc/retransmit.h"
+
+namespace cw::rc {
+namespace {
+
+using wire::DropReason;
+
+constexpr uint16_t kPkeyFullMember = 0x8000;
+constexpr uint8_t kCongestionExperienced = 3;
+
+// Same partition, and at least one of the two a full member (IBA 10.9.3).
+bool same_partition(uint16_t a, uint16_t b) {
+  return ((a ^ b) & ~kPkeyFullMember & 0xffff) == 0 && ((a | b) & kPkeyFullMember) != 0;
+}
+
+}  // namespace
+
+RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* replay)
+    : context_(core), options_(options), user_data_(options.user_data) {
+  context_.local = qpn;
+  context_.access = options.remote_access;
+  context_.domain = options.domain;
+  context_.psn_window_packets = options.psn_window_packets;
+  send_.window_packets = static_cast<uint16_t>(options.send_window_packets);
+  send_.queue_depth = static_cast<uint16_t>(options.send_queue_depth);
+  receive_.receive_bytes_max = options.receive_bytes_max;
+  receive_.min_rnr_timer = options.min_rnr_timer;
+  receive_.reads = replay;
+  set_state(QpEvent::kInitialize, QpError{});
+}
+
+RcQp::~RcQp() {
+  CW_DASSERT(send_.oldest == nullptr && context_.completions.empty() && receive_.message == nullptr);
+}
+
+Status RcQp::to_rtr(const RcConnect& connect) {
+  const Status valid = check(connect);
+  if (!valid.ok()) {
+    return valid;
+  }
+  if (!set_state(QpEvent::kReadyToReceive, QpError{})) {
+    return cw::fail(Error::kBadState);
+  }
+  path_ = connect.path;
+  context_.remote = connect.remote_qpn;
+  context_.pkey = connect.pkey;
+  context_.mtu_bytes = static_cast<uint16_t>(connect.path_mtu_bytes);
+  context_.mtu_shift = static_cast<uint8_t>(std::countr_zero(connect.path_mtu_bytes));
+  context_.header = wire::PathHeader(connect.path);
+  receive_.expected = connect.remote_first_psn;
+  receive_.responder_resources = std::min(options_.responder_resources_max, connect.responder_resources);
+  receive_.ack_psn = connect.remote_first_psn.minus(1);
+  send_.una = connect.local_first_psn;
+  send_.next_psn = connect.local_first_psn;
+  send_.limit_psn = connect.local_first_psn;
+  send_.initiator_depth = std::min(options_.initiator_depth_max, connect.initiator_depth);
+  send_.retry_count = connect.retry_count;
+  send_.rnr_retry = connect.rnr_retry;
+  const uint8_t exponent = connect.ack_timeout == 0 ? kAckTimeoutMax : connect.ack_timeout;
+  send_.ack_timeout = std::clamp(exponent, kAckTimeoutMin, kAckTimeoutMax);
+  return {};
+}
+
+Status RcQp::to_rts() {
+  if (!set_state(QpEvent::kReadyToSend, QpError{})) {
+    return cw::fail(Error::kBadState);
+  }
+  return {};
+}
+
+RcQpInfo RcQp::info() const {
+  return RcQpInfo{.state = state_,
+                  .error = error_,
+                  .path = path_,
+                  .local_qpn = context_.local,
+                  .remote_qpn = context_.remote,
+                  .path_mtu_bytes = context_.mtu_bytes,
+                  .counters = context_.counters,
+                  .una = send_.una,
+                  .next_psn = send_.next_psn,
+                  .expected_psn = receive_.expected,
+                  .packets_in_flight = send_.packets_in_flight(),
+                  .works_queued = send_.queue_count,
+                  .reads_outstanding = send_.reads_outstanding,
+                  .receives_posted = receive_.receives,
+                  .retries = send_.retries,
+                  .round_trip = send_.srtt};
+}
+
+void RcQp::close() {
+  fail(QpErrorCause::kClosed, QpErrorOrigin::kOwner, send_.una, wire::Opcode::kRcAcknowledge);
+}
+
+bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port) {
+  if (state_ != QpState::kRtr && state_ != QpState::kRts) {
+    discard(DropReason::kUnknownQp);  // CVE-2026-93107: nothing is processed once in Error
+    return false;
+  }
+  if (!belongs_to_path(view, port)) {
+    discard(DropReason::kPathMismatch);
+    return false;
+  }
+  if (!same_partition(view.bth.pkey, context_.pkey)) {
+    discard(DropReason::kPkey);
+    return false;
+  }
+  RcStats& stats = context_.core.stats;
+  ++stats.packets_in;
+  ++context_.counters.packets_in;
+  stats.payload_bytes_in += view.payload.size();
+  context_.counters.payload_bytes_in += view.payload.size();
+  stats.ecn_marked += view.ecn == kCongestionExperienced ? 1 : 0;
+
+  const PacketOutcome outcome = dispatch(now, view, frame);
+  if (outcome.dropped) {
+    discard(outcome.reason);
+  }
+  if (outcome.failure != QpErrorCause::kNone) {
+    const QpErrorOrigin origin = view.traits->is_request ? QpErrorOrigin::kResponder : QpErrorOrigin::kRequester;
+    fail(outcome.failure, origin, view.bth.psn, view.bth.opcode);
+  }
+  return outcome.took_frame;
+}
+
+PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* frame) {
+  PacketOutcome outcome;
+  switch (view.traits->kind) {
+    case wire::OpcodeKind::kSend:
+    case wire::OpcodeKind::kWrite:
+    case wire::OpcodeKind::kReadRequest:
+    case wire::OpcodeKind::kAtomic:
+      outcome = on_request(context_, receive_, view, frame);
+      if (!outcome.dropped && !established_) {
+        established_ = true;
+        signal_owner();
+      }
+      break;
+    case wire::OpcodeKind::kAcknowledge:
+      outcome = on_acknowledge(context_, send_, now, view);
+      break;
+    case wire::OpcodeKind::kReadResponse:
+      outcome = on_read_response(context_, send_, now, view, frame);
+      break;
+    case wire::OpcodeKind::kCongestion:
+      ++context_.core.stats.cnps_received;
+      return PacketOutcome::done();
+    case wire::OpcodeKind::kDatagram:
+      return PacketOutcome::drop(DropReason::kNotDatagram);
+    case wire::OpcodeKind::kAtomicAcknowledge:
+    case wire::OpcodeKind::kReserved:
+      return PacketOutcome::drop(DropReason::kUnexpected);
+  }
+  note_sendable();
+  arm_timer();
+  if (!context_.completions.empty()) {
+    signal_owner();
+  }
+  return outcome;
+}
+
+bool RcQp::transmit_acknowledgement(wire::TxBatch& batch) {
+  if (owes_read_responses(receive_)) {
+    return false;  // goes out behind them, in transmit()
+  }
+  const ReplyResult result = send_replies(context_, receive_, batch, 1);
+  return result.packets == 0 && owes_reply(receive_);
+}
+
+bool RcQp::transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
+  uint32_t sent = 0;
+  if (owes_reply(receive_)) {
+    const ReplyResult result = send_replies(context_, receive_, batch, packets_max);
+    sent = result.packets;
+    if (result.failure != QpErrorCause::kNone) {
+      fail(result.failure, QpErrorOrigin::kResponder, receive_.expected, wire::Opcode::kRcReadRequest);
+      return false;
+    }
+    if (owes_reply(receive_)) {
+      return true;
+    }
+  }
+  if (state_ != QpState::kRts) {
+    return false;
+  }
+  const bool more = sent < packets_max ? send_requests(context_, send_, now, batch, packets_max - sent) : true;
+  arm_timer();
+  return more;
+}
+
+void RcQp::on_deadline(Instant now) {
+  const wire::Psn oldest = send_.una;
+  const QpErrorCause failure = on_send_timer(context_, send_, now);
+  if (failure != QpErrorCause::kNone) {
+    fail(failure, QpErrorOrigin::kRequester, oldest, wire::Opcode::kRcAcknowledge);
+    return;
+  }
+  note_sendable();
+  arm_timer();
+}
+
+void RcQp::release_everything() {
+  set_state(QpEvent::kDestroy, QpError{});
+  abandon_requests(context_, receive_);
+  flush_works(context_, send_, verbs::WcStatus::kWorkRequestFlushed);
+  verbs::Completion dropped;
+  while (poll_completion(dropped)) {
+    dropped.payload.clear();
+  }
+  context_.core.released.clear();
+  context_.core.timers.cancel(*this);
+  ListNode<AckTag>::unlink_if_linked();
+  ListNode<ActiveTag>::unlink_if_linked();
+  ListNode<ReadyTag>::unlink_if_linked();
+}
+
+bool RcQp::is_consistent() const {
+  const bool psns_in_order = send_.una.distance_to(send_.next_psn) >= 0 && send_.next_psn.distance_to(send_.limit_psn) >= 0;
+  const bool queue_agrees = (send_.oldest == nullptr) == (send_.queue_count == 0) && (send_.queue_count <= send_.queue_depth);
+  const bool reads_agree =
+      (send_.reads_outstanding == 0) == (send_.read_psns == 0) && send_.reads_outstanding <= send_.initiator_depth;
+  const bool window_holds = send_.packets_in_flight() <= send_.window_packets;
+  const bool idle_in_error = state_ != QpState::kError || (send_.oldest == nullptr && receive_.message == nullptr);
+  const bool error_is_said = (state_ == QpState::kError) == (error_.cause != QpErrorCause::kNone);
+  const bool timer_watches = state_ != QpState::kRts || send_deadline(send_).is_never() || TimerNode::is_armed();
+  const bool work_is_seen =
+      state_ != QpState::kRts || send_stall(context_, send_) != SendStall::kNone || ListNode<ActiveTag>::is_linked();
+  const bool reply_is_seen = !owes_reply(receive_) || ListNode<AckTag>::is_linked() || ListNode<ActiveTag>::is_linked();
+  return psns_in_order && queue_agrees && reads_agree && window_holds && idle_in_error && error_is_said && timer_watches &&
+         work_is_seen && reply_is_seen;
+}
+
+bool RcQp::belongs_to_path(const wire::PacketView& view, uint16_t port) const {
+  return port == path_.port && view.vlan == path_.vlan && view.source == path_.remote && view.destination == path_.local;
+}
+
+bool RcQp::set_state(QpEvent event, const QpError& reason) {
+  const auto next = next_state(state_, event);
+  if (!next.has_value()) {
+    return false;
+  }
+  state_ = *next;
+  error_ = reason;
+  return true;
+}
+
+void RcQp::fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::Opcode opcode) {
+  if (!set_state(QpEvent::kFail, QpError{cause, origin, psn, opcode})) {
+    return;
+  }
+  context_.core.stats.qps_failed += origin == QpErrorOrigin::kOwner ? 0 : 1;
+  abandon_requests(context_, receive_);
+  flush_works(context_, send_, status_of(cause));
+  context_.core.timers.cancel(*this);
+  ListNode<ActiveTag>::unlink_if_linked();
+  // The NAK with which we refused a request is the last packet; nothing else is owed any more.
+  const bool says_why = origin == QpErrorOrigin::kResponder;
+  if (!says_why) {
+    receive_.reply = ReplyKind::kNone;
+    ListNode<AckTag>::unlink_if_linked();
+  } else if (!ListNode<AckTag>::is_linked()) {
+    context_.core.ack_due.push_back(*this);
+  }
+  signal_owner();
+}
+
+void RcQp::discard(wire::DropReason reason) {
+  ++context_.core.stats.discards[static_cast<size_t>(reason)];
+  ++context_.counters.discards;
+}
+
+void RcQp::signal_owner() {
+  if (!ListNode<ReadyTag>::is_linked()) {
+    context_.core.ready.push_back(*this);
+  }
+}
+
+// Joins the lists that its present duties call for.
+void RcQp::note_sendable() {
+  const bool read_responses = owes_read_responses(receive_);
+  if (!read_responses && receive_.reply != ReplyKind::kNone && !ListNode<AckTag>::is_linked()) {
+    context_.core.ack_due.push_back(*this);
+  }
+  if (ListNode<ActiveTag>::is_linked()) {
+    return;
+  }
+  const bool requests = state_ == QpState::kRts && (send_.probe_due || send_stall(context_, send_) == SendStall::kNone);
+  if (read_responses || requests) {
+    context_.core.active.push_back(*this);
+  }
+}
+
+// The wheel is touched only when the deadline moves forward in time or none is set: news merely makes the node fire early, and
+// then it is set again.
+void RcQp::arm_timer() {
+  const Instant deadline = send_deadline(send_);
+  if (deadline.is_never() || (TimerNode::is_armed() && TimerNode::deadline() <= deadline)) {
+    return;
+  }
+  context_.core.timers.arm(*this, deadline);
+}
+
+}  // namespace cw::rc

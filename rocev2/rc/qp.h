@@ -1,0 +1,131 @@
+// One queue pair of a reliable connection: owns its two halves, its path and its state, and is what the upper layers post to.
+//
+// The requester's half (SendState, worked on by requester, completer and retransmit) and the responder's half (ReceiveState,
+// worked on by responder) share a QpContext and never see each other. This class lets packets in (path binding), turns failures
+// into the Error state, and tells the endpoint that the queue pair has something to send or something for its owner.
+//
+// Ownership: a posted payload belongs to the queue pair until the completion is polled or, for success, until the peer has
+// acknowledged it. A frame whose payload was accepted belongs to the message that it became part of. Failure: a packet that does
+// not fit the path or the PSN window is counted and ignored. A fault of the connected peer, or retries exhausted, moves to Error,
+// once, with a QpError that says why; then every work is flushed as a completion and nothing is sent.
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/base/intrusive_list.h"
+#include "rocev2/base/result.h"
+#include "rocev2/base/time.h"
+#include "rocev2/base/timer_wheel.h"
+#include "rocev2/rc/qp_context.h"
+#include "rocev2/rc/qp_error.h"
+#include "rocev2/rc/qp_state.h"
+#include "rocev2/rc/rc_options.h"
+#include "rocev2/rc/receive_state.h"
+#include "rocev2/rc/send_state.h"
+#include "rocev2/verbs/queue_pair.h"
+#include "rocev2/wire/packet_view.h"
+#include "rocev2/wire/tx_batch.h"
+
+namespace cw::rc {
+
+// A copy of everything worth showing about a queue pair: logs, causewayctl.
+struct RcQpInfo {
+  QpState state = QpState::kReset;
+  QpError error;
+  wire::Path path;
+  verbs::Qpn local_qpn;
+  verbs::Qpn remote_qpn;
+  uint16_t path_mtu_bytes = 0;
+  QpCounters counters;
+  wire::Psn una;           // oldest PSN that the peer has not acknowledged
+  wire::Psn next_psn;      // next that we send
+  wire::Psn expected_psn;  // next that we expect
+  uint32_t packets_in_flight = 0;
+  uint32_t works_queued = 0;  // posted and not completed
+  uint32_t reads_outstanding = 0;
+  uint32_t receives_posted = 0;
+  uint8_t retries = 0;  // since the last progress
+  Duration round_trip;  // smoothed, 0 when not measured yet
+};
+
+class RcQp final : public verbs::QueuePair,
+                   public ListNode<AckTag>,
+                   public ListNode<ActiveTag>,
+                   public ListNode<ReadyTag>,
+                   public TimerNode {
+ public:
+  // By Endpoint only. `qpn` is ours; `options` have been checked.
+  RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* replay);
+  ~RcQp() override;
+
+  // verbs::QueuePair. Posting is possible in RTS; receives from INIT on.
+  [[nodiscard]] Status post_send(verbs::SendRequest&& request) override;
+  [[nodiscard]] Status post_write(verbs::WriteRequest&& request) override;
+  [[nodiscard]] Status post_read(verbs::ReadRequest&& request) override;
+  void post_receives(uint32_t count) override;
+  [[nodiscard]] bool poll_completion(verbs::Completion& out) override;
+  [[nodiscard]] uint32_t send_queue_room() const override;
+  [[nodiscard]] bool in_error() const override { return state_ == QpState::kError; }
+
+  [[nodiscard]] QpState state() const { return state_; }
+  // Why it is in Error; cause kNone otherwise.
+  [[nodiscard]] const QpError& error() const { return error_; }
+  [[nodiscard]] const wire::Path& path() const { return path_; }
+  [[nodiscard]] verbs::Qpn local_qpn() const { return context_.local; }
+  [[nodiscard]] verbs::Qpn remote_qpn() const { return context_.remote; }
+  [[nodiscard]] const QpCounters& counters() const { return context_.counters; }
+  [[nodiscard]] RcQpInfo info() const;
+  [[nodiscard]] uint64_t user_data() const { return user_data_; }
+  void set_user_data(uint64_t value) { user_data_ = value; }
+
+  // True when the peer has sent a valid request: in RTR this stands for a lost RTU (IBA "communication established").
+  [[nodiscard]] bool communication_established() const { return established_; }
+  // Payload that the peer has not acknowledged, or works to send: what draining waits for.
+  [[nodiscard]] bool has_unfinished_work() const { return send_.queue_count > 0; }
+
+  // Moves to Error by our own wish (disconnect, administrator): flushes, sends nothing more. Nothing happens when in Error
+  // already.
+  void close();
+
+  // What must hold between calls; for tests, simulation and fuzzers.
+  [[nodiscard]] bool is_consistent() const;
+
+  // By Endpoint only.
+  [[nodiscard]] Status to_rtr(const RcConnect& connect);
+  [[nodiscard]] Status to_rts();
+  [[nodiscard]] bool on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port);
+  // The acknowledgement or NAK that is due. True when it still is, because the batch took no more.
+  [[nodiscard]] bool transmit_acknowledgement(wire::TxBatch& batch);
+  // READ responses and requests, up to `packets_max` and what the batch takes. True when it wants to be asked again.
+  [[nodiscard]] bool transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max);
+  void on_deadline(Instant now);
+  // Gives back all works and buffers without completions and leaves every list. Last call before destruction.
+  void release_everything();
+  [[nodiscard]] ReadReplay* replay() const { return receive_.reads; }
+
+ private:
+  [[nodiscard]] bool belongs_to_path(const wire::PacketView& view, uint16_t port) const;
+  [[nodiscard]] Status admit(uint64_t bytes) const;
+  void enqueue(Work* work);
+  [[nodiscard]] PacketOutcome dispatch(Instant now, const wire::PacketView& view, Buffer* frame);
+  void fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::Opcode opcode);
+  // The only writer of state_ and error_. False, and nothing changed, when the table does not allow it.
+  bool set_state(QpEvent event, const QpError& reason);
+  void discard(wire::DropReason reason);
+  void signal_owner();
+  void note_sendable();
+  void arm_timer();
+
+  // Line 0 and 1: what every packet looks at.
+  QpState state_ = QpState::kReset;
+  bool established_ = false;
+  QpContext context_;
+  SendState send_;
+  ReceiveState receive_;
+  wire::Path path_;
+  QpError error_;
+  RcOptions options_;
+  uint64_t user_data_ = 0;
+};
+
+}  // namespace cw::rc

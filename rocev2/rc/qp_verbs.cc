@@ -1,0 +1,147 @@
+// The verbs::QueuePair part of a queue pair: posting and polling.
+#include <algorithm>
+#include <utility>
+
+#include "rocev2/rc/qp.h"
+#include "rocev2/rc/requester.h"
+
+namespace cw::rc {
+namespace {
+
+verbs::WcOpcode opcode_of(const Work& work) {
+  switch (work.kind) {
+    case WorkKind::kSend:
+      return verbs::WcOpcode::kSend;
+    case WorkKind::kWrite:
+      return verbs::WcOpcode::kRdmaWrite;
+    case WorkKind::kRead:
+      return verbs::WcOpcode::kRdmaRead;
+    case WorkKind::kReceive:
+      return work.write_immediate ? verbs::WcOpcode::kReceiveRdmaWithImmediate : verbs::WcOpcode::kReceive;
+  }
+  return verbs::WcOpcode::kSend;
+}
+
+void fill_completion(Work& work, verbs::Completion& out) {
+  const bool received = work.kind == WorkKind::kReceive;
+  out.id = work.id;
+  out.status = work.status;
+  out.opcode = opcode_of(work);
+  out.bytes = work.status == verbs::WcStatus::kSuccess ? work.length : 0;
+  out.payload = std::move(work.payload);
+  out.immediate.reset();
+  out.invalidated.reset();
+  if (received && work.has_immediate) {
+    out.immediate = work.immediate;
+  }
+  if (received && work.has_invalidate) {
+    out.invalidated = work.rkey;
+  }
+}
+
+}  // namespace
+
+Status RcQp::admit(uint64_t bytes) const {
+  if (state_ != QpState::kRts) {
+    return cw::fail(Error::kBadState);
+  }
+  if (bytes > kMessageBytesMax || context_.packets_of(bytes) > context_.psn_window_packets) {
+    return cw::fail(Error::kLimit);
+  }
+  if (send_queue_room() == 0) {
+    return cw::fail(Error::kNoResources);
+  }
+  return {};
+}
+
+void RcQp::enqueue(Work* work) {
+  work->packets = context_.packets_of(work->length);
+  enqueue_work(send_, work);
+  note_sendable();
+}
+
+Status RcQp::post_send(verbs::SendRequest&& request) {
+  if (request.invalidate.has_value() && request.immediate.has_value()) {
+    return cw::fail(Error::kBadValue);
+  }
+  const Status admitted = admit(request.payload.bytes());
+  if (!admitted.ok()) {
+    return admitted;
+  }
+  Work* work = context_.core.sends.create();
+  work->kind = WorkKind::kSend;
+  work->id = request.id;
+  work->length = static_cast<uint32_t>(request.payload.bytes());
+  work->payload = std::move(request.payload);
+  work->has_immediate = request.immediate.has_value();
+  work->immediate = request.immediate.value_or(0);
+  work->has_invalidate = request.invalidate.has_value();
+  work->rkey = request.invalidate.value_or(verbs::Rkey());
+  work->solicited = request.solicited;
+  work->fence = request.fence;
+  work->signaled = request.signaled;
+  enqueue(work);
+  return {};
+}
+
+Status RcQp::post_write(verbs::WriteRequest&& request) {
+  const Status admitted = admit(request.payload.bytes());
+  if (!admitted.ok()) {
+    return admitted;
+  }
+  Work* work = context_.core.sends.create();
+  work->kind = WorkKind::kWrite;
+  work->id = request.id;
+  work->length = static_cast<uint32_t>(request.payload.bytes());
+  work->payload = std::move(request.payload);
+  work->rkey = request.rkey;
+  work->remote_address = request.remote_address;
+  work->has_immediate = request.immediate.has_value();
+  work->immediate = request.immediate.value_or(0);
+  work->solicited = request.solicited;
+  work->fence = request.fence;
+  work->signaled = request.signaled;
+  enqueue(work);
+  return {};
+}
+
+Status RcQp::post_read(verbs::ReadRequest&& request) {
+  const Status admitted = admit(request.length);
+  if (!admitted.ok()) {
+    return admitted;
+  }
+  if (send_.initiator_depth == 0) {
+    return cw::fail(Error::kUnsupported);
+  }
+  Work* work = context_.core.sends.create();
+  work->kind = WorkKind::kRead;
+  work->id = request.id;
+  work->length = request.length;
+  work->rkey = request.rkey;
+  work->remote_address = request.remote_address;
+  work->fence = request.fence;
+  enqueue(work);
+  return {};
+}
+
+void RcQp::post_receives(uint32_t count) {
+  receive_.receives += count;
+}
+
+bool RcQp::poll_completion(verbs::Completion& out) {
+  Work* work = context_.completions.pop();
+  if (work == nullptr) {
+    return false;
+  }
+  fill_completion(*work, out);
+  Slab<Work>& slab = work->kind == WorkKind::kReceive ? context_.core.receives : context_.core.sends;
+  slab.destroy(work);
+  return true;
+}
+
+uint32_t RcQp::send_queue_room() const {
+  const Slab<Work>& slab = context_.core.sends;
+  return std::min<uint32_t>(send_.queue_depth - send_.queue_count, slab.capacity() - slab.in_use());
+}
+
+}  // namespace cw::rc

@@ -1,0 +1,40 @@
+// What all queue pairs of one endpoint share: counters, the slabs that work requests come from, the timer wheel and the lists of
+// queue pairs that have something to do. One core owns all of it.
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/base/buffer.h"
+#include "rocev2/base/intrusive_list.h"
+#include "rocev2/base/slab.h"
+#include "rocev2/base/timer_wheel.h"
+#include "rocev2/rc/rc_stats.h"
+#include "rocev2/rc/read_replay.h"
+#include "rocev2/rc/work.h"
+#include "rocev2/verbs/memory_region.h"
+
+namespace cw::rc {
+
+class RcQp;
+struct AckTag {};
+struct ActiveTag {};
+struct ReadyTag {};
+
+struct RcCore {
+  RcCore(uint32_t send_work_max, uint32_t receive_work_max, uint32_t read_replay_max, verbs::MemoryTable* memory_table)
+      : sends(send_work_max), receives(receive_work_max), replays(read_replay_max), memory(memory_table) {}
+
+  RcStats stats;
+  Slab<Work> sends;          // posted SEND, WRITE, READ until polled
+  Slab<Work> receives;       // messages arriving or waiting to be polled
+  Slab<ReadReplay> replays;  // one per queue pair that answers READs
+  TimerWheel timers;
+  verbs::MemoryTable* memory;  // nullptr: this endpoint exposes nothing (server role)
+  Chain released;              // acknowledged payload, given back to its pools once per burst
+
+  IntrusiveList<RcQp, AckTag> ack_due;    // have an acknowledgement, NAK or READ response to send
+  IntrusiveList<RcQp, ActiveTag> active;  // have requests to send now
+  IntrusiveList<RcQp, ReadyTag> ready;    // have completions or a state change for their owner
+};
+
+}  // namespace cw::rc

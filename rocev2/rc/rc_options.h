@@ -1,0 +1,71 @@
+// What a reliable connection is created and connected with. RcOptions are ours (configuration); RcConnect is what the connection
+// manager agreed upon with the peer. Values of RcConnect came over the wire: to_rtr() checks or clamps every one of them.
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/base/result.h"
+#include "rocev2/base/time.h"
+#include "rocev2/verbs/ids.h"
+#include "rocev2/verbs/memory_region.h"
+#include "rocev2/wire/packet_builder.h"
+#include "rocev2/wire/psn.h"
+
+namespace cw::rc {
+
+struct RcOptions {
+  // Request packets sent and not yet acknowledged, 1..4096. 128 packets of 4096 octets cover 40 us of 100 Gb/s; more only makes
+  // each loss dearer, because a standard peer discards everything behind a gap.
+  uint32_t send_window_packets = 128;
+  // Work requests posted and not yet completed, 1..65535. An RPC uses one SEND and a READ or WRITE per segment.
+  uint32_t send_queue_depth = 256;
+  // Longest SEND message accepted, octets, 0..2^31: the inline threshold. A longer one is a peer's error and ends the connection.
+  uint32_t receive_bytes_max = 4096;
+  // RNR timer code that we send when no receive is posted (IBA table 45, 1..31; 0 means 655 ms). 12 = 0.64 ms: a receive comes
+  // back when a call is handed on, which takes microseconds.
+  uint8_t min_rnr_timer = 12;
+  // Inbound operations that are executed; anything else is refused with NAK Invalid Request. The server role allows none.
+  verbs::RemoteAccess remote_access = verbs::RemoteAccess::kNone;
+  // Inbound READs remembered for replay, 0..16; RcConnect may lower it. 0 on the server.
+  uint8_t responder_resources_max = 0;
+  // Outbound READs in flight, 0..16; RcConnect may lower it.
+  uint8_t initiator_depth_max = 16;
+  // Whose memory regions the peer may name.
+  verbs::ProtectionDomain domain;
+  // A PSN further than this from the expected one is neither a duplicate nor a plausible gap, and is ignored. 2^10..2^22 packets.
+  // A READ uses one PSN per response packet, so this also bounds the longest READ: 2^20 packets of 256 octets are 256 MiB.
+  uint32_t psn_window_packets = 1u << 20;
+  // The owner's word, given back by RcQp::user_data.
+  uint64_t user_data = 0;
+};
+
+struct RcConnect {
+  wire::Path path;             // where our packets go; the peer's must come from there
+  verbs::Qpn remote_qpn;       // the peer's queue pair
+  wire::Psn remote_first_psn;  // first PSN that we expect (ibv rq_psn)
+  wire::Psn local_first_psn;   // first PSN that we send (ibv sq_psn); random
+  uint16_t pkey = wire::kDefaultPkey;
+  uint32_t path_mtu_bytes = 1024;   // payload octets per packet: 256, 512, 1024, 2048 or 4096
+  uint8_t initiator_depth = 1;      // outbound READs that the peer can take
+  uint8_t responder_resources = 0;  // inbound READs that the peer will send at most; 0: none
+  uint8_t retry_count = 7;          // 0..7 repetitions without progress before the connection fails
+  uint8_t rnr_retry = 7;            // 0..6 waits for a receive; 7 = for ever
+  // Local ACK timeout exponent: 4.096 us x 2^n, clamped to kAckTimeoutMin..kAckTimeoutMax; 0, "no timeout" in the standard, takes
+  // the longest. 14 = 67 ms. Each timeout without progress doubles it, up to eight times.
+  uint8_t ack_timeout = 14;
+};
+
+inline constexpr uint8_t kAckTimeoutMin = 8;            // 1 ms: above any queueing in a data centre
+inline constexpr uint8_t kAckTimeoutMax = 20;           // 4.3 s
+inline constexpr uint32_t kReadsMax = 16;               // bound of responder_resources and initiator_depth
+inline constexpr uint32_t kMessageBytesMax = 1u << 31;  // IBA 9.3.3.1
+
+[[nodiscard]] constexpr Duration ack_timeout(uint8_t exponent) {
+  return Duration::ns(int64_t{4096} << exponent);
+}
+
+// Both say which rule is broken by kBadValue (a value outside its range).
+[[nodiscard]] Status check(const RcOptions& options);
+[[nodiscard]] Status check(const RcConnect& connect);
+
+}  // namespace cw::rc

@@ -1,0 +1,69 @@
+// Plain counters: RcStats of one core, bumped by its owner only and read by telemetry through a snapshot; QpCounters of one queue
+// pair, for causewayctl. Nothing is ever reset.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "rocev2/wire/drop_reason.h"
+
+namespace cw::rc {
+
+// NAK codes 0..4 of IBA table 46; anything else lands in the last slot.
+inline constexpr uint32_t kNakCodeCount = 6;
+
+struct RcStats {
+  // Packets that reached a queue pair, and payload octets in them; packets handed to the shell.
+  uint64_t packets_in = 0;
+  uint64_t packets_out = 0;
+  uint64_t payload_bytes_in = 0;
+  uint64_t payload_bytes_out = 0;
+
+  std::array<uint64_t, wire::kDropReasonCount> discards{};  // by wire::DropReason, each discarded packet once
+
+  // Requester
+  uint64_t acks_received = 0;                           // acknowledgements that told something new
+  std::array<uint64_t, kNakCodeCount> naks_received{};  // by NAK code
+  uint64_t rnr_naks_received = 0;
+  uint64_t ack_timeouts = 0;
+  uint64_t packets_retransmitted = 0;
+  uint64_t implied_naks = 0;       // a READ response was missing when something later was answered
+  uint64_t tail_probes = 0;        // early repetition of the oldest packet, before the timeout
+  uint64_t retries_exhausted = 0;  // by timeout or sequence NAK
+  uint64_t rnr_retries_exhausted = 0;
+  uint64_t bad_responses = 0;  // READ response that does not fit its request
+  uint64_t window_stalls = 0;  // data waited for the send window
+
+  // Responder
+  uint64_t acks_sent = 0;
+  std::array<uint64_t, kNakCodeCount> naks_sent{};  // by NAK code
+  uint64_t rnr_naks_sent = 0;
+  uint64_t duplicate_requests = 0;  // requests received again, answered from state
+  uint64_t out_of_sequence = 0;     // requests ahead of the expected PSN
+  uint64_t reads_replayed = 0;
+
+  // Congestion
+  uint64_t cnps_received = 0;
+  uint64_t ecn_marked = 0;  // packets that arrived with Congestion Experienced
+
+  // Life
+  uint64_t qps_created = 0;
+  uint64_t qps_destroyed = 0;
+  uint64_t qps_failed = 0;        // went to Error for any reason but our own close
+  uint64_t no_header_buffer = 0;  // a packet had to wait because the shell's pool was empty
+};
+
+struct QpCounters {
+  uint64_t packets_in = 0;
+  uint64_t packets_out = 0;
+  uint64_t payload_bytes_in = 0;
+  uint64_t payload_bytes_out = 0;
+  uint32_t packets_retransmitted = 0;
+  uint32_t ack_timeouts = 0;
+  uint32_t naks_sent = 0;      // RNR included
+  uint32_t naks_received = 0;  // RNR included
+  uint32_t duplicate_requests = 0;
+  uint32_t discards = 0;
+};
+
+}  // namespace cw::rc

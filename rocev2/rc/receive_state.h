@@ -1,0 +1,40 @@
+// The responder's half of a queue pair as data.
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/rc/read_replay.h"
+#include "rocev2/rc/work.h"
+#include "rocev2/verbs/ids.h"
+#include "rocev2/wire/opcode.h"
+#include "rocev2/wire/psn.h"
+
+namespace cw::rc {
+
+// What the responder owes the peer. A NAK replaces an acknowledgement, which it implies.
+enum class ReplyKind : uint8_t { kNone, kAck, kNak, kRnrNak };
+
+struct ReceiveState {
+  wire::Psn expected;
+  wire::Psn ack_psn;      // last executed SEND or WRITE packet: what an acknowledgement names; never a READ's
+  uint32_t msn = 0;       // messages completed, 24 bits used
+  uint32_t receives = 0;  // messages that the owner still allows
+  uint32_t receive_bytes_max = 0;
+  Work* message = nullptr;  // being assembled (SEND), nullptr between messages
+  wire::OpcodeKind in_progress =
+      wire::OpcodeKind::kReserved;  // kSend, kWrite: between First and Last; kReserved: between messages
+  ReplyKind reply = ReplyKind::kNone;
+  uint8_t nak_code = 0;  // valid when reply is kNak
+  uint8_t min_rnr_timer = 0;
+  bool gap = false;      // a NAK for `expected` is out: say no more until it comes
+  wire::Psn last_ahead;  // valid when gap: PSN of the last packet behind the gap
+  // WRITE in progress
+  verbs::Rkey write_rkey;
+  uint64_t write_address = 0;       // of the next octet
+  uint32_t write_left = 0;          // octets announced and not yet come
+  uint32_t write_bytes = 0;         // octets announced
+  uint8_t responder_resources = 0;  // inbound READs agreed with the peer; 0: READs are not answered
+  ReadReplay* reads = nullptr;      // nullptr: READs are not answered
+};
+
+}  // namespace cw::rc

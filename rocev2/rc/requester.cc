@@ -1,0 +1,209 @@
+#include "rocev2/rc/requester.h"
+
+#include <algorithm>
+
+#include "rocev2/rc/retransmit.h"
+
+namespace cw::rc {
+namespace {
+
+using wire::Opcode;
+
+// By first and last: middle, last, first, only.
+constexpr uint32_t place_index(bool first, bool last) {
+  return (first ? 2u : 0u) + (last ? 1u : 0u);
+}
+
+Opcode request_opcode(const Work& work, bool first, bool last) {
+  static constexpr Opcode kSend[] = {Opcode::kRcSendMiddle, Opcode::kRcSendLast, Opcode::kRcSendFirst, Opcode::kRcSendOnly};
+  static constexpr Opcode kWrite[] = {Opcode::kRcWriteMiddle, Opcode::kRcWriteLast, Opcode::kRcWriteFirst, Opcode::kRcWriteOnly};
+  if (work.kind == WorkKind::kWrite) {
+    if (last && work.has_immediate) {
+      return first ? Opcode::kRcWriteOnlyImmediate : Opcode::kRcWriteLastImmediate;
+    }
+    return kWrite[place_index(first, last)];
+  }
+  if (last && work.has_immediate) {
+    return first ? Opcode::kRcSendOnlyImmediate : Opcode::kRcSendLastImmediate;
+  }
+  if (last && work.has_invalidate) {
+    return first ? Opcode::kRcSendOnlyInvalidate : Opcode::kRcSendLastInvalidate;
+  }
+  return kSend[place_index(first, last)];
+}
+
+// Octets of payload in the packet under the cursor.
+uint32_t payload_bytes_at(const QpContext& context, const SendCursor& cursor) {
+  return std::min<uint32_t>(context.mtu_bytes, cursor.work->length - cursor.packet * context.mtu_bytes);
+}
+
+void build_read_request(QpContext& context, const SendCursor& cursor, wire::Psn psn, wire::TxPacket& packet) {
+  const Work& work = *cursor.work;
+  const uint32_t bytes_in = cursor.packet * context.mtu_bytes;
+  wire::Bth bth;
+  bth.opcode = Opcode::kRcReadRequest;
+  bth.pkey = context.pkey;
+  bth.destination = context.remote;
+  bth.ack_request = true;
+  bth.psn = psn;
+  wire::Extensions extensions;
+  extensions.reth = wire::Reth{work.remote_address + bytes_in, work.rkey, work.length - bytes_in};
+  wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, Bytes{});
+}
+
+void build_request(QpContext& context, const SendCursor& cursor, wire::Psn psn, bool ack_request, wire::TxPacket& packet) {
+  const Work& work = *cursor.work;
+  if (work.kind == WorkKind::kRead) {
+    build_read_request(context, cursor, psn, packet);
+    return;
+  }
+  const bool last = cursor.packet + 1 == work.packets;
+  wire::Bth bth;
+  bth.opcode = request_opcode(work, cursor.packet == 0, last);
+  bth.solicited = last && work.solicited;
+  bth.pkey = context.pkey;
+  bth.destination = context.remote;
+  bth.ack_request = ack_request;
+  bth.psn = psn;
+  wire::Extensions extensions;
+  extensions.reth = wire::Reth{work.remote_address, work.rkey, work.length};
+  extensions.immediate = work.immediate;
+  extensions.invalidate = work.rkey;
+  const uint32_t bytes = payload_bytes_at(context, cursor);
+  wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions,
+                     wire::PayloadCursor{bytes > 0 ? cursor.buffer : nullptr, cursor.offset, bytes});
+  context.core.stats.payload_bytes_out += bytes;
+  context.counters.payload_bytes_out += bytes;
+}
+
+void count_packet(QpContext& context, bool again) {
+  ++context.core.stats.packets_out;
+  ++context.counters.packets_out;
+  if (again) {
+    ++context.core.stats.packets_retransmitted;
+    ++context.counters.packets_retransmitted;
+  }
+}
+
+// The packet has been built: moves cursor, PSNs and what is outstanding over it.
+void step_over(const QpContext& context, SendState& state) {
+  Work& work = *state.cursor.work;
+  if (work.kind == WorkKind::kRead) {
+    const uint32_t responses = work.packets - state.cursor.packet;
+    state.next_psn = state.next_psn.plus(responses);
+    state.read_psns += responses;
+    ++state.reads_outstanding;
+    state.cursor = SendCursor::start_of(work.next);
+  } else {
+    state.next_psn = state.next_psn.next();
+    if (state.cursor.packet + 1 == work.packets) {
+      state.cursor = SendCursor::start_of(work.next);
+    } else {
+      state.cursor.step(context.mtu_bytes);
+    }
+  }
+  if (state.limit_psn.distance_to(state.next_psn) > 0) {
+    state.limit_psn = state.next_psn;
+  }
+}
+
+bool wants_acknowledgement(const SendState& state) {
+  const Work& work = *state.cursor.work;
+  return work.kind == WorkKind::kRead || state.cursor.packet + 1 == work.packets ||
+         state.since_ack_request + 1u >= std::max(1u, state.window_packets / 4u) ||
+         state.packets_in_flight() + 1 >= state.window_packets;
+}
+
+void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket& packet) {
+  const wire::Psn psn = state.next_psn;
+  const bool again = psn != state.limit_psn;
+  if (!state.cursor.work->begun) {
+    state.cursor.work->begun = true;
+    state.cursor.work->first_psn = psn;
+  }
+  if (!state.awaiting()) {
+    state.progress_at = now;
+  }
+  const bool ack_request = wants_acknowledgement(state);
+  build_request(context, state.cursor, psn, ack_request, packet);
+  count_packet(context, again);
+  state.since_ack_request = ack_request ? uint16_t{0} : static_cast<uint16_t>(state.since_ack_request + 1);
+  if (ack_request && !again && !state.sampling) {
+    state.sampling = true;
+    state.sample_psn = psn;
+    state.sample_sent_at = now;
+  }
+  step_over(context, state);
+}
+
+bool send_probe(QpContext& context, SendState& state, wire::TxBatch& batch) {
+  wire::TxPacket* packet = batch.add();
+  if (packet == nullptr) {
+    return false;
+  }
+  build_request(context, cursor_at_una(state, context.mtu_bytes), state.una, true, *packet);
+  count_packet(context, true);
+  ++context.core.stats.tail_probes;
+  state.probe_due = false;
+  state.sampling = false;
+  return true;
+}
+
+}  // namespace
+
+SendStall send_stall(const QpContext& context, const SendState& state) {
+  const Work* work = state.cursor.work;
+  if (work == nullptr) {
+    return SendStall::kIdle;
+  }
+  if (state.waiting_rnr) {
+    return SendStall::kRnr;
+  }
+  if (work->fence && state.cursor.packet == 0 && state.reads_outstanding > 0) {
+    return SendStall::kFence;
+  }
+  // Everything unacknowledged has to stay inside the PSN window, or the peer could not tell a repetition from nonsense.
+  const uint32_t span = static_cast<uint32_t>(state.una.distance_to(state.next_psn));
+  const uint32_t psns = work->kind == WorkKind::kRead ? work->packets - state.cursor.packet : 1;
+  if (span + psns > context.psn_window_packets) {
+    return SendStall::kWindow;
+  }
+  if (work->kind == WorkKind::kRead) {
+    return state.reads_outstanding >= state.initiator_depth ? SendStall::kReadDepth : SendStall::kNone;
+  }
+  return state.packets_in_flight() >= state.window_packets ? SendStall::kWindow : SendStall::kNone;
+}
+
+void enqueue_work(SendState& state, Work* work) {
+  if (state.oldest == nullptr) {
+    state.oldest = work;
+  } else {
+    state.newest->next = work;
+  }
+  state.newest = work;
+  ++state.queue_count;
+  if (state.cursor.work == nullptr) {
+    state.cursor = SendCursor::start_of(work);
+  }
+}
+
+bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t packets_max) {
+  if (state.probe_due && state.awaiting() && !state.waiting_rnr && !send_probe(context, state, batch)) {
+    return true;
+  }
+  for (uint32_t sent = 0; sent < packets_max; ++sent) {
+    const SendStall stall = send_stall(context, state);
+    if (stall != SendStall::kNone) {
+      context.core.stats.window_stalls += stall == SendStall::kWindow ? 1 : 0;
+      return false;
+    }
+    wire::TxPacket* packet = batch.add();
+    if (packet == nullptr) {
+      return true;
+    }
+    send_next(context, state, now, *packet);
+  }
+  return send_stall(context, state) == SendStall::kNone;
+}
+
+}  // namespace cw::rc

@@ -1,0 +1,35 @@
+// The requester: turns posted works into packets, cut at the path MTU straight out of the works' payload, as far as the send
+// window, the peer's READ depth and the batch allow.
+//
+// It asks for an acknowledgement at the end of each message, every quarter of a window and with the packet that fills the window:
+// so that the window reopens before it is used up, and never closes for want of having asked.
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/base/time.h"
+#include "rocev2/rc/qp_context.h"
+#include "rocev2/rc/send_state.h"
+#include "rocev2/wire/tx_batch.h"
+
+namespace cw::rc {
+
+// Why no request packet can be sent now.
+enum class SendStall : uint8_t {
+  kNone,
+  kIdle,       // all works have been sent
+  kRnr,        // the peer asked us to wait
+  kWindow,     // send window full
+  kReadDepth,  // as many READs outstanding as the peer takes
+  kFence,      // earlier READs have to complete first
+};
+
+[[nodiscard]] SendStall send_stall(const QpContext& context, const SendState& state);
+
+// Puts a work at the end of the queue. The caller has checked that there is room.
+void enqueue_work(SendState& state, Work* work);
+
+// Sends up to `packets_max` packets. True when the batch or packets_max stopped it: it wants to be asked again.
+[[nodiscard]] bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t packets_max);
+
+}  // namespace cw::rc

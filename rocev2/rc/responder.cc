@@ -1,0 +1,240 @@
+#include "rocev2/rc/responder.h"
+
+#include <cstring>
+#include <utility>
+
+#include "rocev2/rc/ack_policy.h"
+#include "rocev2/rc/responder_checks.h"
+
+namespace cw::rc {
+namespace {
+
+using wire::DropReason;
+using wire::NakCode;
+using wire::OpcodeKind;
+using wire::OpcodeTraits;
+
+constexpr uint32_t kMsnMask = 0xff'ffff;
+
+// A Work for a message that begins. check_resources has seen that there is one.
+Work* take_receive(QpContext& context, ReceiveState& state) {
+  Work* message = context.core.receives.create();
+  CW_ASSERT(message != nullptr);
+  message->kind = WorkKind::kReceive;
+  --state.receives;
+  return message;
+}
+
+void deliver(QpContext& context, Work* message, verbs::WcStatus status) {
+  message->status = status;
+  context.completions.push(message);
+}
+
+bool append_payload(Work& message, const wire::PacketView& view, Buffer* frame) {
+  if (view.payload.empty()) {
+    return false;
+  }
+  frame->trim_front(static_cast<uint32_t>(view.payload.data() - frame->data));
+  frame->size = static_cast<uint32_t>(view.payload.size());
+  message.payload.push_back(frame);
+  message.length += frame->size;
+  return true;
+}
+
+// The packet has been executed: the next one is expected.
+void step_over(ReceiveState& state, const wire::PacketView& view) {
+  const OpcodeTraits& traits = *view.traits;
+  state.ack_psn = state.expected;
+  state.expected = state.expected.next();
+  if (traits.ends_message()) {
+    state.msn = (state.msn + 1) & kMsnMask;
+    state.in_progress = OpcodeKind::kReserved;
+  } else {
+    state.in_progress = traits.kind;
+  }
+  if (view.bth.ack_request) {
+    owe_ack(state);
+  }
+}
+
+PacketOutcome refuse(QpContext& context, ReceiveState& state, NakCode code, QpErrorCause cause) {
+  abandon_requests(context, state);
+  owe_nak(state, code);
+  return PacketOutcome::fail(cause);
+}
+
+// The owner learns of a message that was too long for it as of a receive that failed (IBA 9.7.5.2.4).
+void deliver_too_long(QpContext& context, ReceiveState& state) {
+  Work* message = std::exchange(state.message, nullptr);
+  if (message == nullptr && state.receives > 0 && context.core.receives.in_use() < context.core.receives.capacity()) {
+    message = take_receive(context, state);
+  }
+  if (message != nullptr) {
+    context.core.released.append(std::move(message->payload));
+    deliver(context, message, verbs::WcStatus::kLocalLengthError);
+  }
+}
+
+PacketOutcome execute_send(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
+  const OpcodeTraits& traits = *view.traits;
+  const bool invalidates = traits.ieth != OpcodeTraits::kAbsent;
+  // Before the message is delivered, and before anything of it is kept: the owner may rely on the key being dead.
+  if (invalidates && !context.core.memory->invalidate(context.domain, view.invalidate_rkey())) {
+    return refuse(context, state, NakCode::kRemoteAccessError, QpErrorCause::kMemoryAccess);
+  }
+  if (traits.starts_message()) {
+    state.message = take_receive(context, state);
+  }
+  Work& message = *state.message;
+  const bool took = append_payload(message, view, frame);
+  if (traits.ends_message()) {
+    if (traits.immdt != OpcodeTraits::kAbsent) {
+      message.has_immediate = true;
+      message.immediate = view.immediate();
+    }
+    if (invalidates) {
+      message.has_invalidate = true;
+      message.rkey = view.invalidate_rkey();
+    }
+    deliver(context, std::exchange(state.message, nullptr), verbs::WcStatus::kSuccess);
+  }
+  step_over(state, view);
+  return took ? PacketOutcome::took() : PacketOutcome::done();
+}
+
+PacketOutcome execute_write(QpContext& context, ReceiveState& state, const wire::PacketView& view) {
+  const OpcodeTraits& traits = *view.traits;
+  if (traits.starts_message()) {
+    const wire::Reth reth = view.reth();
+    state.write_rkey = reth.rkey;
+    state.write_address = reth.address;
+    state.write_left = reth.length;
+    state.write_bytes = reth.length;
+  }
+  const uint32_t bytes = static_cast<uint32_t>(view.payload.size());
+  if (bytes > 0) {
+    const auto memory =
+        context.core.memory->resolve(context.domain, state.write_rkey, state.write_address, bytes, verbs::RemoteAccess::kWrite);
+    if (!memory.ok()) {
+      return refuse(context, state, NakCode::kRemoteAccessError, QpErrorCause::kMemoryAccess);
+    }
+    std::memcpy(memory.value().data(), view.payload.data(), bytes);
+    state.write_address += bytes;
+    state.write_left -= bytes;
+  }
+  if (traits.immdt != OpcodeTraits::kAbsent) {
+    Work* message = take_receive(context, state);
+    message->write_immediate = true;
+    message->length = state.write_bytes;
+    message->has_immediate = true;
+    message->immediate = view.immediate();
+    deliver(context, message, verbs::WcStatus::kSuccess);
+  }
+  step_over(state, view);
+  return PacketOutcome::done();
+}
+
+PacketOutcome execute_read(QpContext& context, ReceiveState& state, const wire::PacketView& view) {
+  const wire::Reth reth = view.reth();
+  state.msn = (state.msn + 1) & kMsnMask;
+  state.reads->accept(ReadJob{.first_psn = state.expected,
+                              .packets_left = context.packets_of(reth.length),
+                              .address = reth.address,
+                              .rkey = reth.rkey,
+                              .bytes_left = reth.length,
+                              .msn = state.msn});
+  state.expected = state.expected.plus(context.packets_of(reth.length));
+  answered_by_read(state);
+  return PacketOutcome::done();
+}
+
+PacketOutcome execute(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
+  forgive_gap(state);
+  switch (view.traits->kind) {
+    case OpcodeKind::kSend:
+      return execute_send(context, state, view, frame);
+    case OpcodeKind::kWrite:
+      return execute_write(context, state, view);
+    default:
+      return execute_read(context, state, view);  // check_operation let nothing else pass
+  }
+}
+
+// A request that has been executed already: acknowledged again, or read again; never executed again.
+PacketOutcome repeat(QpContext& context, ReceiveState& state, const wire::PacketView& view) {
+  ++context.core.stats.duplicate_requests;
+  ++context.counters.duplicate_requests;
+  switch (view.traits->kind) {
+    case OpcodeKind::kReadRequest:
+      if (state.reads == nullptr || !state.reads->replay(view.bth.psn, view.reth(), context.mtu_bytes)) {
+        return PacketOutcome::drop(DropReason::kDuplicate);
+      }
+      ++context.core.stats.reads_replayed;
+      return PacketOutcome::done();
+    case OpcodeKind::kSend:
+    case OpcodeKind::kWrite:
+      owe_ack(state);
+      return PacketOutcome::done();
+    default:
+      return PacketOutcome::drop(DropReason::kDuplicate);
+  }
+}
+
+PacketOutcome report_gap(QpContext& context, ReceiveState& state, wire::Psn psn) {
+  ++context.core.stats.out_of_sequence;
+  state.gap = true;
+  state.last_ahead = psn;
+  owe_nak(state, NakCode::kPsnSequenceError);
+  return PacketOutcome::drop(DropReason::kOutOfSequence);
+}
+
+PacketOutcome report_not_ready(ReceiveState& state) {
+  // What follows this packet is behind a gap, which the RNR NAK has told already.
+  state.gap = true;
+  state.last_ahead = state.expected;
+  owe_rnr_nak(state);
+  return PacketOutcome::done();
+}
+
+}  // namespace
+
+PacketOutcome on_request(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
+  const Verdict verdict = check_request(context, state, view);
+  switch (verdict.action) {
+    case Verdict::Action::kContinue:
+      return execute(context, state, view, frame);
+    case Verdict::Action::kIgnore:
+      if (verdict.reason == DropReason::kOutOfSequence) {
+        ++context.core.stats.out_of_sequence;
+        state.last_ahead = view.bth.psn;
+      }
+      return PacketOutcome::drop(verdict.reason);
+    case Verdict::Action::kRepeat:
+      return repeat(context, state, view);
+    case Verdict::Action::kNakSequence:
+      return report_gap(context, state, view.bth.psn);
+    case Verdict::Action::kNakNotReady:
+      return report_not_ready(state);
+    case Verdict::Action::kNakInvalid:
+      if (verdict.cause == QpErrorCause::kMessageTooLong) {
+        deliver_too_long(context, state);
+      }
+      return refuse(context, state, NakCode::kInvalidRequest, verdict.cause);
+    case Verdict::Action::kNakAccess:
+      return refuse(context, state, NakCode::kRemoteAccessError, verdict.cause);
+  }
+  return PacketOutcome::drop(DropReason::kUnexpected);
+}
+
+void abandon_requests(QpContext& context, ReceiveState& state) {
+  if (state.message != nullptr) {
+    context.core.released.append(std::move(state.message->payload));
+    context.core.receives.destroy(std::exchange(state.message, nullptr));
+  }
+  if (state.reads != nullptr) {
+    state.reads->clear();
+  }
+  state.in_progress = OpcodeKind::kReserved;
+}
+
+}  // namespace cw::rc

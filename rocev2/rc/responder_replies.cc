@@ -1,0 +1,116 @@
+#include "rocev2/rc/responder_replies.h"
+
+#include <algorithm>
+
+#include "rocev2/rc/ack_policy.h"
+#include "rocev2/rc/responder.h"
+
+namespace cw::rc {
+namespace {
+
+using wire::NakCode;
+using wire::Opcode;
+
+wire::Bth reply_header(const QpContext& context, Opcode opcode, wire::Psn psn) {
+  wire::Bth bth;
+  bth.opcode = opcode;
+  bth.pkey = context.pkey;
+  bth.destination = context.remote;
+  bth.psn = psn;
+  return bth;
+}
+
+void count_reply(QpContext& context) {
+  ++context.core.stats.packets_out;
+  ++context.counters.packets_out;
+}
+
+Opcode response_opcode(bool first, bool last) {
+  if (first) {
+    return last ? Opcode::kRcReadResponseOnly : Opcode::kRcReadResponseFirst;
+  }
+  return last ? Opcode::kRcReadResponseLast : Opcode::kRcReadResponseMiddle;
+}
+
+// The next response packet of the current READ. False when its memory is gone.
+bool send_read_response(QpContext& context, ReadReplay& reads, wire::TxPacket& packet) {
+  ReadJob& job = reads.current();
+  const uint32_t bytes = std::min<uint32_t>(job.bytes_left, context.mtu_bytes);
+  Bytes payload;
+  if (bytes > 0) {
+    const auto memory = context.core.memory->resolve(context.domain, job.rkey, job.address, bytes, verbs::RemoteAccess::kRead);
+    if (!memory.ok()) {
+      return false;
+    }
+    payload = memory.value();
+  }
+  const bool last = job.packets_left == 1;
+  wire::Extensions extensions;
+  extensions.aeth = wire::Aeth::ack(job.msn);
+  wire::build_packet(packet, context.header, context.ip_identification++,
+                     reply_header(context, response_opcode(!job.started, last), job.first_psn), extensions, payload);
+  count_reply(context);
+  context.core.stats.payload_bytes_out += bytes;
+  context.counters.payload_bytes_out += bytes;
+  job.started = true;
+  job.first_psn = job.first_psn.next();
+  job.address += bytes;
+  job.bytes_left -= bytes;
+  if (--job.packets_left == 0) {
+    reads.finish_current();
+  }
+  return true;
+}
+
+void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) {
+  wire::Extensions extensions;
+  wire::Psn psn = state.expected;
+  RcStats& stats = context.core.stats;
+  switch (state.reply) {
+    case ReplyKind::kNone:
+    case ReplyKind::kAck:
+      extensions.aeth = wire::Aeth::ack(state.msn);
+      psn = state.ack_psn;
+      ++stats.acks_sent;
+      break;
+    case ReplyKind::kNak:
+      extensions.aeth = wire::Aeth::nak(static_cast<NakCode>(state.nak_code), state.msn);
+      ++stats.naks_sent[std::min<uint32_t>(state.nak_code, kNakCodeCount - 1)];
+      ++context.counters.naks_sent;
+      break;
+    case ReplyKind::kRnrNak:
+      extensions.aeth = wire::Aeth::rnr_nak(state.min_rnr_timer, state.msn);
+      ++stats.rnr_naks_sent;
+      ++context.counters.naks_sent;
+      break;
+  }
+  wire::build_packet(packet, context.header, context.ip_identification++, reply_header(context, Opcode::kRcAcknowledge, psn),
+                     extensions, Bytes{});
+  count_reply(context);
+  state.reply = ReplyKind::kNone;
+}
+
+}  // namespace
+
+ReplyResult send_replies(QpContext& context, ReceiveState& state, wire::TxBatch& batch, uint32_t packets_max) {
+  ReplyResult result;
+  while (result.packets < packets_max && owes_reply(state)) {
+    wire::TxPacket* packet = batch.add();
+    if (packet == nullptr) {
+      return result;
+    }
+    if (!owes_read_responses(state)) {
+      send_aeth(context, state, *packet);
+    } else if (!send_read_response(context, *state.reads, *packet)) {
+      batch.drop_last();
+      abandon_requests(context, state);
+      owe_nak(state, NakCode::kRemoteOperationalError);
+      result.failure = QpErrorCause::kMemoryGone;
+      return result;
+    }
+    ++result.packets;
+  }
+  return result;
+}
+
+}  // namespace cw::rc

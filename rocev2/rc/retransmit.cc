@@ -1,0 +1,115 @@
+#include "rocev2/rc/retransmit.h"
+
+#include <algorithm>
+
+#include "rocev2/rc/rc_options.h"
+
+namespace cw::rc {
+namespace {
+
+constexpr uint8_t kBackOffMax = 3;  // doublings of the timeout
+
+Duration timeout_of(const SendState& state) {
+  return ack_timeout(state.ack_timeout) * (int64_t{1} << std::min(state.retries, kBackOffMax));
+}
+
+Instant timeout_at(const SendState& state) {
+  return state.progress_at + timeout_of(state);
+}
+
+Instant probe_at(const SendState& state) {
+  if (state.srtt == Duration() || state.probes >= kTailProbesMax) {
+    return Instant::never();
+  }
+  return state.progress_at + std::max(state.srtt * 4, kTailProbeMin) * (int64_t{1} << state.probes);
+}
+
+// Within this time after going back, a report about the same packet is about the first transmission, not about the repetition.
+Duration echo_time(const SendState& state) {
+  return state.srtt == Duration() ? ack_timeout(state.ack_timeout) / 4 : state.srtt / 2;
+}
+
+}  // namespace
+
+SendCursor cursor_at_una(const SendState& state, uint32_t mtu_bytes) {
+  SendCursor cursor = SendCursor::start_of(state.oldest);
+  if (state.oldest == nullptr || !state.oldest->begun) {
+    return cursor;
+  }
+  const uint32_t packets_in = static_cast<uint32_t>(state.oldest->first_psn.distance_to(state.una));
+  if (packets_in > 0) {
+    cursor.step(packets_in * mtu_bytes);
+    cursor.packet = packets_in;
+  }
+  return cursor;
+}
+
+void go_back(const QpContext& context, SendState& state, Instant now) {
+  state.cursor = cursor_at_una(state, context.mtu_bytes);
+  state.next_psn = state.una;
+  state.read_psns = 0;
+  state.reads_outstanding = 0;
+  state.since_ack_request = 0;
+  state.sampling = false;  // an answer could be to either transmission
+  state.probe_due = false;
+  state.recovering = true;
+  state.went_back_at = now;
+  state.progress_at = now;
+}
+
+QpErrorCause repeat_from_una(QpContext& context, SendState& state, Instant now, bool progressed) {
+  if (state.waiting_rnr) {
+    return QpErrorCause::kNone;  // goes back anyway when the wait is over
+  }
+  if (!progressed) {
+    if (state.recovering && now - state.went_back_at < echo_time(state)) {
+      return QpErrorCause::kNone;
+    }
+    if (state.retries >= state.retry_count) {
+      ++context.core.stats.retries_exhausted;
+      return QpErrorCause::kRetryExceeded;
+    }
+    ++state.retries;
+  }
+  go_back(context, state, now);
+  return QpErrorCause::kNone;
+}
+
+Instant send_deadline(const SendState& state) {
+  if (state.waiting_rnr) {
+    return state.rnr_until;
+  }
+  if (!state.awaiting()) {
+    return Instant::never();
+  }
+  return earlier(timeout_at(state), probe_at(state));
+}
+
+QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
+  if (state.waiting_rnr) {
+    if (now >= state.rnr_until) {
+      state.waiting_rnr = false;
+      go_back(context, state, now);
+    }
+    return QpErrorCause::kNone;
+  }
+  if (!state.awaiting()) {
+    return QpErrorCause::kNone;
+  }
+  if (now >= timeout_at(state)) {
+    ++context.core.stats.ack_timeouts;
+    ++context.counters.ack_timeouts;
+    if (state.retries >= state.retry_count) {
+      ++context.core.stats.retries_exhausted;
+      return QpErrorCause::kRetryExceeded;
+    }
+    ++state.retries;
+    go_back(context, state, now);
+  } else if (now >= probe_at(state)) {
+    ++state.probes;
+    state.probe_due = true;
+  }
+  return QpErrorCause::kNone;
+}
+
+}  // namespace cw::rc

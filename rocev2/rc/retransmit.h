@@ -1,0 +1,39 @@
+// Going back and trying again: where the oldest unacknowledged packet lies, when to lose patience, and for how long.
+//
+// Go-back-N keeps no copies: the cursor moves back to una and the same payload is cut again, so a repeated packet is the same
+// octets by construction (CVE-2023-53539 is what happens to saved requester state). A READ goes on behind the data that has
+// arrived.
+//
+// Three things make the requester repeat: a sequence NAK (or a missing READ response), which costs a round trip; a tail probe,
+// which repeats the oldest packet alone after a few round trips of silence, so that the loss of the last packet of a burst or of
+// its acknowledgement does not cost a timeout; and the timeout itself. Every repetition without progress counts against
+// retry_count, except probes.
+#pragma once
+
+#include "rocev2/base/time.h"
+#include "rocev2/rc/qp_context.h"
+#include "rocev2/rc/send_state.h"
+
+namespace cw::rc {
+
+// Probes between two signs of progress; each waits twice as long as the one before.
+inline constexpr uint8_t kTailProbesMax = 3;
+// A probe never goes out earlier than this after the last news: below it the timer wheel's tick would decide.
+inline constexpr Duration kTailProbeMin = Duration::us(200);
+
+// The cursor for the packet with PSN una.
+[[nodiscard]] SendCursor cursor_at_una(const SendState& state, uint32_t mtu_bytes);
+
+// Everything from una on will be sent again.
+void go_back(const QpContext& context, SendState& state, Instant now);
+
+// A sequence NAK or a missing READ response says that una did not arrive. `progressed`: the same packet acknowledged something.
+// Duplicates of the message that we already reacted to are ignored. kRetryExceeded when the retries are used up.
+[[nodiscard]] QpErrorCause repeat_from_una(QpContext& context, SendState& state, Instant now, bool progressed);
+
+// When on_send_timer has something to do; never() when nothing is awaited.
+[[nodiscard]] Instant send_deadline(const SendState& state);
+// The deadline may have passed: end of an RNR wait, tail probe or timeout. A failure when the retries are used up.
+[[nodiscard]] QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now);
+
+}  // namespace cw::rc

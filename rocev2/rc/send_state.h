@@ -1,0 +1,79 @@
+// The requester's half of a queue pair as data, arranged so that sending touches the first cache line and acknowledgements the
+// second.
+//
+//        una                next_psn            limit_psn
+//   ------|-------------------|--------------------|----------> PSN
+//    acked   sent, in flight     to be sent again     never sent
+//
+// una <= next_psn <= limit_psn in PSN order, always. Go-back-N moves the cursor (next_psn and cursor) back to una.
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/base/time.h"
+#include "rocev2/rc/work.h"
+#include "rocev2/wire/psn.h"
+
+namespace cw::rc {
+
+// Where in the queue the next packet comes from.
+struct SendCursor {
+  Work* work = nullptr;            // nullptr: everything has been sent
+  const Buffer* buffer = nullptr;  // where the next payload octet lies; nullptr for a READ or an empty message
+  uint32_t offset = 0;             // in buffer
+  uint32_t packet = 0;             // index of the next packet within work
+
+  [[nodiscard]] static SendCursor start_of(Work* work) {
+    const bool has_payload = work != nullptr && work->kind != WorkKind::kRead;
+    return {work, has_payload ? work->payload.head() : nullptr, 0, 0};
+  }
+  // Steps over `bytes` octets of payload, one packet. Precondition: the work has them.
+  void step(uint32_t bytes) {
+    ++packet;
+    offset += bytes;
+    while (buffer != nullptr && offset >= buffer->size) {
+      offset -= buffer->size;
+      buffer = buffer->next;
+    }
+  }
+};
+
+struct SendState {
+  // Sending.
+  SendCursor cursor;
+  wire::Psn una;           // oldest unacknowledged
+  wire::Psn next_psn;      // of the next packet out
+  wire::Psn limit_psn;     // one past the highest ever sent
+  uint32_t read_psns = 0;  // of [una, next_psn): PSNs of READ responses awaited, no packets of ours
+  uint16_t window_packets = 0;
+  uint16_t since_ack_request = 0;  // packets sent since one asked for an acknowledgement
+  uint8_t initiator_depth = 0;
+  uint8_t reads_outstanding = 0;  // READs that the cursor has passed and that are not complete
+  bool probe_due = false;         // send the oldest packet again, once, whatever the cursor says
+  bool waiting_rnr = false;       // silent until rnr_until
+  bool recovering = false;        // went back to una and nothing new has been acknowledged since
+
+  // Acknowledgements and timeouts.
+  Work* oldest = nullptr;  // first not completed; the queue runs from here by next
+  Work* newest = nullptr;
+  Instant progress_at;     // last news, or when sending began
+  Instant rnr_until;       // valid when waiting_rnr
+  Instant went_back_at;    // valid when recovering
+  Instant sample_sent_at;  // when sample_psn left; valid when sampling
+  Duration srtt;           // smoothed round trip; 0 before the first sample
+  wire::Psn sample_psn;
+  uint16_t queue_count = 0;  // works posted and not completed
+  uint16_t queue_depth = 0;
+  uint8_t retry_count = 0;  // as connected
+  uint8_t retries = 0;      // repetitions since the last progress
+  uint8_t rnr_retry = 0;    // as connected; 7 = for ever
+  uint8_t rnr_retries = 0;  // since the last progress
+  uint8_t ack_timeout = 0;  // exponent
+  bool sampling = false;
+  uint8_t probes = 0;  // tail probes since the last progress
+
+  [[nodiscard]] uint32_t packets_in_flight() const { return static_cast<uint32_t>(una.distance_to(next_psn)) - read_psns; }
+  [[nodiscard]] bool awaiting() const { return una != next_psn; }
+};
+
+}  // namespace cw::rc

@@ -1,0 +1,69 @@
+// One work request, from post to completion: a node of a slab that the whole endpoint shares, linked into at most one queue of
+// one queue pair. A posted SEND, WRITE or READ and the message being received are all Works, and a Work waiting to be polled *is*
+// the completion: nothing is copied from queue to queue. An idle queue pair owns none.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "rocev2/base/assert.h"
+#include "rocev2/base/buffer.h"
+#include "rocev2/verbs/completion.h"
+#include "rocev2/verbs/ids.h"
+#include "rocev2/wire/psn.h"
+
+namespace cw::rc {
+
+enum class WorkKind : uint8_t { kSend, kWrite, kRead, kReceive };
+
+struct Work {
+  Work* next = nullptr;
+  verbs::WorkId id;
+  // kSend, kWrite: what is sent. kRead, kReceive: what has arrived so far.
+  Chain payload;
+  uint64_t remote_address = 0;  // kWrite, kRead
+  uint32_t length = 0;          // octets of the whole message (kReceive: so far)
+  uint32_t packets = 0;         // PSNs that it uses; at least 1
+  wire::Psn first_psn;          // valid when begun
+  verbs::Rkey rkey;             // kWrite, kRead: the peer's memory; kSend: what the peer shall invalidate; kReceive: what we did
+  uint32_t immediate = 0;
+  WorkKind kind = WorkKind::kSend;
+  verbs::WcStatus status = verbs::WcStatus::kSuccess;
+  bool begun = false;  // its first packet has been sent: first_psn is fixed
+  bool has_immediate = false;
+  bool has_invalidate = false;
+  bool solicited = false;
+  bool fence = false;
+  bool signaled = true;
+  bool write_immediate = false;  // kReceive: announced by a WRITE with Immediate
+};
+
+// First-in first-out queue of Works; does not own its nodes' storage.
+class WorkQueue {
+ public:
+  [[nodiscard]] bool empty() const { return head_ == nullptr; }
+  [[nodiscard]] Work* front() const { return head_; }
+  void push(Work* work) {
+    CW_DASSERT(work->next == nullptr);
+    if (head_ == nullptr) {
+      head_ = work;
+    } else {
+      tail_->next = work;
+    }
+    tail_ = work;
+  }
+  // nullptr when empty.
+  [[nodiscard]] Work* pop() {
+    Work* work = head_;
+    if (work != nullptr) {
+      head_ = std::exchange(work->next, nullptr);
+    }
+    return work;
+  }
+
+ private:
+  Work* head_ = nullptr;
+  Work* tail_ = nullptr;
+};
+
+}  // namespace cw::rc

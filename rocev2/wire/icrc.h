@@ -1,0 +1,33 @@
+// Invariant CRC of RoCEv2 (IBA annex A17): CRC-32 (IEEE, reflected) over what no router may change.
+//
+// Covered, in this order: eight octets of ones in place of the InfiniBand LRH; the IP header with TOS / traffic class, flow
+// label, TTL / hop limit and header checksum as ones; UDP with its checksum as ones; the BTH with its octet of FECN, BECN and
+// reserved bits as ones; everything else as it stands, padding included. Ethernet and VLAN are not covered. On the wire the
+// value is the packet's last four octets, little-endian.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "rocev2/base/bytes.h"
+
+namespace cw::wire {
+
+inline constexpr uint32_t kIcrcBytes = 4;
+
+class Icrc {
+ public:
+  // Starts with a contiguous IP header .. end of whatever follows (at least UDP and BTH). The family is read from the version
+  // field. Precondition: the octets hold at least IP without options, UDP and BTH.
+  explicit Icrc(Bytes from_ip);
+
+  // Octets that follow on the wire: further payload pieces, padding.
+  void update(Bytes more);
+
+  [[nodiscard]] uint32_t value() const { return crc_; }
+
+ private:
+  uint32_t crc_;
+};
+
+}  // namespace cw::wire

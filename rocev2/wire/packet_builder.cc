@@ -1,0 +1,218 @@
+#include "rocev2/wire/packet_builder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "rocev2/wire/ethernet.h"
+#include "rocev2/wire/icrc.h"
+#include "rocev2/wire/ieth.h"
+#include "rocev2/wire/immdt.h"
+#include "rocev2/wire/ipv4.h"
+#include "rocev2/wire/ipv6.h"
+#include "rocev2/wire/udp.h"
+
+namespace cw::wire {
+namespace {
+
+constexpr uint16_t kShortestBytes = Ethernet::kSize + Ipv4::kSize + Udp::kSize;
+
+template <typename Header>
+void write_at(uint8_t* out, const Header& header) {
+  header.write(std::span<uint8_t, Header::kSize>(out, Header::kSize));
+}
+
+void write_extensions(uint8_t* out, const OpcodeTraits& traits, const Extensions& extensions) {
+  const auto write = [out](uint8_t offset, const auto& header) {
+    if (offset != OpcodeTraits::kAbsent) {
+      write_at(out + offset, header);
+    }
+  };
+  write(traits.reth, extensions.reth);
+  write(traits.aeth, extensions.aeth);
+  write(traits.atomic_eth, extensions.atomic_eth);
+  write(traits.atomic_ack_eth, extensions.atomic_ack_eth);
+  write(traits.immdt, ImmDt{extensions.immediate});
+  write(traits.ieth, Ieth{extensions.invalidate});
+  write(traits.deth, extensions.deth);
+}
+
+uint8_t pad_count_for(size_t payload_bytes) {
+  return static_cast<uint8_t>((4 - payload_bytes % 4) % 4);
+}
+
+// Ethernet .. extension headers into the empty head; the head's size becomes theirs. `in_head_bytes` of payload, padding and
+// iCRC must fit behind them: our heads are made for a full path MTU, so that anything else is our own mistake.
+void write_headers(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
+                   const Extensions& extensions, uint32_t payload_bytes, uint32_t in_head_bytes) {
+  Buffer& head = *packet.head;
+  const OpcodeTraits& traits = traits_of(bth.opcode);
+  const uint32_t transport_bytes = uint32_t{Bth::kSize} + traits.extension_bytes;
+  CW_DASSERT(traits.kind != OpcodeKind::kReserved && (payload_bytes == 0 || traits.may_carry_payload));
+  CW_ASSERT(head.size == 0 && uint64_t{path.bytes()} + transport_bytes + in_head_bytes <= head.capacity_bytes);
+  packet.port = path.port();
+  path.write(head.data, transport_bytes + payload_bytes + bth.pad_count + kIcrcBytes, ip_identification);
+  uint8_t* out = head.data + path.bytes();
+  write_at(out, bth);
+  write_extensions(out + Bth::kSize, traits, extensions);
+  head.size = path.bytes() + transport_bytes;
+}
+
+// The part of the head that the iCRC covers, as far as it is written.
+Bytes covered(const TxPacket& packet, const PathHeader& path) {
+  return packet.head->bytes().subspan(path.ip_offset());
+}
+
+// Padding and iCRC behind a payload that was copied into the head. One pass over the whole packet, which has just been written
+// and lies in the nearest cache.
+void close_head(TxPacket& packet, const PathHeader& path, uint8_t pad_count) {
+  Buffer& head = *packet.head;
+  std::memset(head.data + head.size, 0, pad_count);
+  head.size += pad_count;
+  const uint32_t icrc = Icrc(covered(packet, path)).value();
+  store_le32(head.data + head.size, icrc);
+  head.size += kIcrcBytes;
+}
+
+// Where a payload lies: its runs of octets, empty Buffers skipped. `complete` is false when kPiecesMax did not suffice.
+struct Runs {
+  std::array<TxPiece, TxPacket::kPiecesMax> pieces;
+  uint32_t count = 0;
+  bool complete = false;
+};
+
+Runs find_runs(const PayloadCursor& payload) {
+  Runs runs;
+  uint32_t offset = payload.offset;
+  uint32_t left = payload.size;
+  for (const Buffer* at = payload.buffer; left > 0; at = at->next) {
+    CW_ASSERT(at != nullptr);
+    if (offset >= at->size) {
+      offset -= at->size;
+      continue;
+    }
+    if (runs.count == TxPacket::kPiecesMax) {
+      return runs;
+    }
+    const uint32_t run_bytes = std::min(left, at->size - offset);
+    runs.pieces[runs.count++] = TxPiece{at, at->data + offset, run_bytes};
+    offset = 0;
+    left -= run_bytes;
+  }
+  runs.complete = true;
+  return runs;
+}
+
+void copy_payload(Buffer& head, const PayloadCursor& payload) {
+  uint32_t offset = payload.offset;
+  uint32_t left = payload.size;
+  for (const Buffer* at = payload.buffer; left > 0; at = at->next) {
+    CW_ASSERT(at != nullptr);
+    if (offset >= at->size) {
+      offset -= at->size;
+      continue;
+    }
+    const uint32_t run_bytes = std::min(left, at->size - offset);
+    std::memcpy(head.data + head.size, at->data + offset, run_bytes);
+    head.size += run_bytes;
+    offset = 0;
+    left -= run_bytes;
+  }
+}
+
+void attach_payload(TxPacket& packet, const PathHeader& path, const Runs& runs, uint8_t pad_count) {
+  packet.pieces = runs.pieces;
+  packet.piece_count = runs.count;
+  Icrc icrc(covered(packet, path));
+  for (uint32_t i = 0; i < runs.count; ++i) {
+    icrc.update({runs.pieces[i].data, runs.pieces[i].size});
+  }
+  std::memset(packet.trailer.data(), 0, pad_count);
+  icrc.update({packet.trailer.data(), pad_count});
+  store_le32(packet.trailer.data() + pad_count, icrc.value());
+  packet.trailer_bytes = pad_count + kIcrcBytes;
+}
+
+}  // namespace
+
+PathHeader::PathHeader(const Path& path) : port_(path.port), ipv6_(!path.remote.is_v4()) {
+  CW_ASSERT(path.local.is_v4() == path.remote.is_v4());
+  const uint16_t ip_ether_type = ipv6_ ? kEtherTypeIpv6 : kEtherTypeIpv4;
+  const uint8_t traffic_class = static_cast<uint8_t>((path.dscp << 2) | (path.ecn_capable ? 2 : 0));
+  uint8_t* out = template_.data();
+  write_at(out, Ethernet{path.remote_mac, path.local_mac, path.vlan != 0 ? kEtherTypeVlan : ip_ether_type});
+  out += Ethernet::kSize;
+  if (path.vlan != 0) {
+    write_at(out, VlanTag{0, false, path.vlan, ip_ether_type});
+    out += VlanTag::kSize;
+  }
+  ip_offset_ = static_cast<uint16_t>(out - template_.data());
+  if (ipv6_) {
+    write_at(out, Ipv6{traffic_class, 0, 0, kIpProtocolUdp, path.hop_limit, path.local.octets, path.remote.octets});
+    out += Ipv6::kSize;
+  } else {
+    Ipv4 ip;
+    ip.tos = traffic_class;
+    ip.ttl = path.hop_limit;
+    ip.source = path.local.to_v4();
+    ip.destination = path.remote.to_v4();
+    write_at(out, ip);
+    ipv4_sum_ = fold_ones_complement(ipv4_sum(std::span<const uint8_t, Ipv4::kSize>(out, Ipv4::kSize)));
+    out += Ipv4::kSize;
+  }
+  // The checksum stays 0, over IPv6 too: the iCRC protects the packet, and real peers send 0 (RFC 6936).
+  write_at(out, Udp{path.udp_source_port, kRoceUdpPort, 0, 0});
+  out += Udp::kSize;
+  bytes_ = static_cast<uint16_t>(out - template_.data());
+}
+
+void PathHeader::write(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_identification) const {
+  CW_DASSERT(bytes_ >= kShortestBytes && udp_payload_bytes + Udp::kSize + Ipv4::kSize <= 0xffff);
+  std::memcpy(out, template_.data(), kShortestBytes);
+  if (bytes_ != kShortestBytes) {
+    std::memcpy(out + kShortestBytes, template_.data() + kShortestBytes, bytes_ - kShortestBytes);
+  }
+  const uint16_t udp_bytes = static_cast<uint16_t>(udp_payload_bytes + Udp::kSize);
+  uint8_t* ip = out + ip_offset_;
+  if (ipv6_) {
+    store_be16(ip + 4, udp_bytes);
+    store_be16(ip + Ipv6::kSize + 4, udp_bytes);
+    return;
+  }
+  const uint16_t total_bytes = static_cast<uint16_t>(udp_bytes + Ipv4::kSize);
+  const uint32_t sum = ipv4_sum_ + total_bytes + ip_identification;
+  store_be16(ip + 2, total_bytes);
+  store_be16(ip + 4, ip_identification);
+  store_be16(ip + 10, static_cast<uint16_t>(~fold_ones_complement(sum)));
+  store_be16(ip + Ipv4::kSize + 4, udp_bytes);
+}
+
+void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, Bth bth, const Extensions& extensions,
+                  const PayloadCursor& payload) {
+  bth.pad_count = pad_count_for(payload.size);
+  if (payload.size >= kAttachThresholdBytes) {
+    const Runs runs = find_runs(payload);
+    if (runs.complete) {
+      write_headers(packet, path, ip_identification, bth, extensions, payload.size, 0);
+      attach_payload(packet, path, runs, bth.pad_count);
+      return;
+    }
+  }
+  write_headers(packet, path, ip_identification, bth, extensions, payload.size, payload.size + bth.pad_count + kIcrcBytes);
+  copy_payload(*packet.head, payload);
+  close_head(packet, path, bth.pad_count);
+}
+
+void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, Bth bth, const Extensions& extensions,
+                  Bytes payload) {
+  const uint32_t payload_bytes = static_cast<uint32_t>(payload.size());
+  bth.pad_count = pad_count_for(payload_bytes);
+  write_headers(packet, path, ip_identification, bth, extensions, payload_bytes, payload_bytes + bth.pad_count + kIcrcBytes);
+  Buffer& head = *packet.head;
+  if (!payload.empty()) {
+    std::memcpy(head.data + head.size, payload.data(), payload.size());
+    head.size += payload_bytes;
+  }
+  close_head(packet, path, bth.pad_count);
+}
+
+}  // namespace cw::wire

@@ -1,0 +1,301 @@
+// A queue pair without a transport, for tests above verbs/. Alone it records what is posted and lets the test decide how each
+// work request ends; two of them in a FakeLink are a loopback connection.
+//
+// Its rules are those of verbs::QueuePair: work ends in the order posted, unsignaled work that goes well is silent, errors always
+// complete and flush the rest.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "rocev2/base/assert.h"
+#include "rocev2/base/buffer.h"
+#include "rocev2/verbs/memory_region.h"
+#include "rocev2/verbs/queue_pair.h"
+#include "tests/support/allocation_counter.h"
+
+namespace cw::test {
+
+enum class WorkKind : uint8_t { kSend, kWrite, kRead };
+
+struct PostedWork {
+  WorkKind kind = WorkKind::kSend;
+  verbs::WorkId id;
+  Chain payload;
+  verbs::Rkey rkey;                       // Write, Read
+  uint64_t remote_address = 0;            // Write, Read
+  uint32_t length = 0;                    // Read
+  std::optional<verbs::Rkey> invalidate;  // Send
+  bool signaled = true;
+};
+
+class FakeQueuePair final : public verbs::QueuePair {
+ public:
+  explicit FakeQueuePair(uint32_t send_queue_depth = 128) : depth_(send_queue_depth) {}
+
+  [[nodiscard]] Status post_send(verbs::SendRequest&& request) override {
+    return post({.kind = WorkKind::kSend,
+                 .id = request.id,
+                 .payload = {},
+                 .invalidate = request.invalidate,
+                 .signaled = request.signaled},
+                request.payload);
+  }
+  [[nodiscard]] Status post_write(verbs::WriteRequest&& request) override {
+    return post({.kind = WorkKind::kWrite,
+                 .id = request.id,
+                 .payload = {},
+                 .rkey = request.rkey,
+                 .remote_address = request.remote_address,
+                 .signaled = request.signaled},
+                request.payload);
+  }
+  [[nodiscard]] Status post_read(verbs::ReadRequest&& request) override {
+    Chain none;
+    return post({.kind = WorkKind::kRead,
+                 .id = request.id,
+                 .payload = {},
+                 .rkey = request.rkey,
+                 .remote_address = request.remote_address,
+                 .length = request.length},
+                none);
+  }
+  void post_receives(uint32_t count) override { receives_ += count; }
+  [[nodiscard]] bool poll_completion(verbs::Completion& out) override {
+    const PauseCounting pause;
+    if (completions_.empty()) {
+      return false;
+    }
+    out = std::move(completions_.front());
+    completions_.pop_front();
+    return true;
+  }
+  [[nodiscard]] uint32_t send_queue_room() const override {
+    return in_error_ ? 0 : depth_ - static_cast<uint32_t>(posted_.size());
+  }
+  [[nodiscard]] bool in_error() const override { return in_error_; }
+
+  // What is posted and has not ended, oldest first.
+  [[nodiscard]] std::deque<PostedWork>& posted() { return posted_; }
+  [[nodiscard]] uint32_t receives() const { return receives_; }
+  [[nodiscard]] bool has_completions() const { return !completions_.empty(); }
+  // Kinds of everything that was ever posted, in order.
+  [[nodiscard]] const std::vector<WorkKind>& history() const { return history_; }
+
+  // A message of the peer arrives. False when no receive is posted for it.
+  [[nodiscard]] bool deliver(Chain&& message, std::optional<verbs::Rkey> invalidated = std::nullopt) {
+    if (receives_ == 0 || in_error_) {
+      return false;
+    }
+    --receives_;
+    verbs::Completion completion{.opcode = verbs::WcOpcode::kReceive, .bytes = static_cast<uint32_t>(message.bytes())};
+    completion.payload = std::move(message);
+    completion.invalidated = invalidated;
+    completions_.push_back(std::move(completion));
+    return true;
+  }
+  // Any completion at all.
+  void complete_with(verbs::Completion&& completion) { completions_.push_back(std::move(completion)); }
+  // The oldest work ends well; `data` is what a Read brought.
+  void finish(Chain&& data = Chain()) {
+    CW_ASSERT(!posted_.empty());
+    PostedWork work = std::move(posted_.front());
+    posted_.pop_front();
+    if (!work.signaled) {
+      return;
+    }
+    verbs::Completion completion = completion_of(work, verbs::WcStatus::kSuccess);
+    completion.bytes = work.kind == WorkKind::kRead ? work.length : static_cast<uint32_t>(work.payload.bytes());
+    completion.payload = std::move(data);
+    completions_.push_back(std::move(completion));
+  }
+  void finish_all_sends() {
+    while (!posted_.empty() && posted_.front().kind != WorkKind::kRead) {
+      finish();
+    }
+  }
+  // The oldest work ends with `status`, everything behind it is flushed, the queue pair is in Error.
+  void break_with(verbs::WcStatus status) {
+    for (bool first = true; !posted_.empty(); first = false) {
+      completions_.push_back(completion_of(posted_.front(), first ? status : verbs::WcStatus::kWorkRequestFlushed));
+      posted_.pop_front();
+    }
+    if (!in_error_ && receives_ > 0) {
+      completions_.push_back(
+          {.status = verbs::WcStatus::kWorkRequestFlushed, .opcode = verbs::WcOpcode::kReceive, .payload = {}});
+    }
+    in_error_ = true;
+    receives_ = 0;
+  }
+
+ private:
+  static verbs::Completion completion_of(const PostedWork& work, verbs::WcStatus status) {
+    constexpr verbs::WcOpcode kOpcodes[] = {verbs::WcOpcode::kSend, verbs::WcOpcode::kRdmaWrite, verbs::WcOpcode::kRdmaRead};
+    return {.id = work.id, .status = status, .opcode = kOpcodes[static_cast<size_t>(work.kind)], .payload = {}};
+  }
+  Status post(PostedWork&& work, Chain& payload) {
+    const PauseCounting pause;
+    if (in_error_) {
+      return fail(Error::kBadState);
+    }
+    if (posted_.size() >= depth_) {
+      return fail(Error::kNoResources);
+    }
+    work.payload = std::move(payload);
+    history_.push_back(work.kind);
+    posted_.push_back(std::move(work));
+    return {};
+  }
+
+  std::deque<PostedWork> posted_;
+  std::deque<verbs::Completion> completions_;
+  std::vector<WorkKind> history_;
+  uint32_t depth_;
+  uint32_t receives_ = 0;
+  bool in_error_ = false;
+};
+
+// One end of a FakeLink: the queue pair, the memory that it shows to the other end and how it takes messages.
+struct FakeEnd {
+  FakeQueuePair& qp;
+  verbs::MemoryTable* memory = nullptr;  // null: shows nothing
+  verbs::ProtectionDomain domain;
+  BufferPool* pool = nullptr;            // packet buffers
+  uint32_t mtu = 1024;                   // octets per packet buffer
+  uint32_t receive_bytes = 1024;         // longest message
+};
+
+// A reliable connection between two fake queue pairs. Nothing happens but by step(): the order in which a test steps the ends is
+// the timing.
+class FakeLink {
+ public:
+  FakeLink(FakeEnd a, FakeEnd b) : ends_{a, b} {}
+
+  struct Stats {
+    uint64_t receiver_not_ready = 0;  // a Send met no receive: credits were broken
+    uint64_t access_errors = 0;       // a key, address or right did not hold
+    uint64_t length_errors = 0;       // a message was longer than the receive
+  };
+  [[nodiscard]] const Stats& stats() const { return stats_; }
+
+  // Carries out the oldest work of end `from`. False when there is none, or no packet buffer for it.
+  [[nodiscard]] bool step(uint32_t from) {
+    FakeEnd& local = ends_[from];
+    FakeEnd& remote = ends_[1 - from];
+    if (local.qp.posted().empty() || local.qp.in_error()) {
+      return false;
+    }
+    if (remote.qp.in_error()) {
+      local.qp.break_with(verbs::WcStatus::kRetryExceeded);
+      return true;
+    }
+    switch (local.qp.posted().front().kind) {
+      case WorkKind::kSend:
+        return send(local, remote);
+      case WorkKind::kWrite:
+        return write(local, remote);
+      case WorkKind::kRead:
+        return read(local, remote);
+    }
+    return false;
+  }
+  // Both ends lose each other.
+  void cut() {
+    ends_[0].qp.break_with(verbs::WcStatus::kRetryExceeded);
+    ends_[1].qp.break_with(verbs::WcStatus::kRetryExceeded);
+  }
+
+ private:
+  bool send(FakeEnd& local, FakeEnd& remote) {
+    PostedWork& work = local.qp.posted().front();
+    if (remote.qp.receives() == 0) {
+      ++stats_.receiver_not_ready;
+      refuse(local, remote, verbs::WcStatus::kRnrRetryExceeded);
+      return true;
+    }
+    if (work.payload.bytes() > remote.receive_bytes) {
+      ++stats_.length_errors;
+      refuse(local, remote, verbs::WcStatus::kRemoteInvalidRequest);
+      return true;
+    }
+    if (work.invalidate && (remote.memory == nullptr || !remote.memory->invalidate(remote.domain, *work.invalidate))) {
+      ++stats_.access_errors;
+      refuse(local, remote, verbs::WcStatus::kRemoteAccessError);
+      return true;
+    }
+    Chain message;
+    if (!packets(work.payload, *remote.pool, remote.mtu, message)) {
+      return false;
+    }
+    CW_ASSERT(remote.qp.deliver(std::move(message), work.invalidate));
+    local.qp.finish();
+    return true;
+  }
+  bool write(FakeEnd& local, FakeEnd& remote) {
+    PostedWork& work = local.qp.posted().front();
+    const auto target = resolve(remote, work.rkey, work.remote_address, work.payload.bytes(), verbs::RemoteAccess::kWrite);
+    if (!target.ok()) {
+      ++stats_.access_errors;
+      refuse(local, remote, verbs::WcStatus::kRemoteAccessError);
+      return true;
+    }
+    work.payload.copy_to(0, *target);
+    local.qp.finish();
+    return true;
+  }
+  bool read(FakeEnd& local, FakeEnd& remote) {
+    const PostedWork& work = local.qp.posted().front();
+    const auto source = resolve(remote, work.rkey, work.remote_address, work.length, verbs::RemoteAccess::kRead);
+    if (!source.ok()) {
+      ++stats_.access_errors;
+      refuse(local, remote, verbs::WcStatus::kRemoteAccessError);
+      return true;
+    }
+    Chain data;
+    if (!packets(*source, *local.pool, local.mtu, data)) {
+      return false;
+    }
+    local.qp.finish(std::move(data));
+    return true;
+  }
+
+  static Result<MutableBytes> resolve(const FakeEnd& end, verbs::Rkey key, uint64_t address, uint64_t length,
+                                      verbs::RemoteAccess access) {
+    if (end.memory == nullptr) {
+      return fail(Error::kBadValue);
+    }
+    return end.memory->resolve(end.domain, key, address, length, access);
+  }
+  // A NAK: the initiator's work fails, both queue pairs end up in Error.
+  static void refuse(FakeEnd& local, FakeEnd& remote, verbs::WcStatus status) {
+    local.qp.break_with(status);
+    remote.qp.break_with(verbs::WcStatus::kWorkRequestFlushed);
+  }
+  static bool packets(Bytes bytes, BufferPool& pool, uint32_t mtu, Chain& out) {
+    const size_t per_buffer = std::min(mtu, pool.buffer_bytes());
+    while (!bytes.empty()) {
+      Buffer* buffer = pool.allocate_one();
+      if (buffer == nullptr) {
+        out.clear();
+        return false;
+      }
+      bytes = bytes.subspan(buffer->append(bytes.first(std::min(per_buffer, bytes.size()))));
+      out.push_back(buffer);
+    }
+    return true;
+  }
+  static bool packets(const Chain& chain, BufferPool& pool, uint32_t mtu, Chain& out) {
+    std::vector<uint8_t> octets(chain.bytes());
+    chain.copy_to(0, octets);
+    return packets(Bytes(octets), pool, mtu, out);
+  }
+
+  FakeEnd ends_[2];
+  Stats stats_;
+};
+
+}  // namespace cw::test

@@ -1,0 +1,224 @@
+// One queue pair under test and a peer that exists only as packets: what the peer sends is built here, what the queue pair sends
+// is parsed here.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "rocev2/base/heap_buffer_pool.h"
+#include "rocev2/endpoint.h"
+#include "tests/sim/faulty_link.h"
+#include "tests/sim/rc_pair.h"
+
+namespace cw::rc::test {
+
+using sim::octets_of;
+using sim::random_octets;
+using wire::DropReason;
+using wire::NakCode;
+using wire::Opcode;
+using wire::Psn;
+
+// A packet that left the queue pair, as far as tests compare it.
+struct Sent {
+  Opcode opcode = Opcode::kRcAcknowledge;
+  uint32_t psn = 0;
+  bool ack_request = false;
+  size_t payload_bytes = 0;
+  uint8_t syndrome = 0;  // AETH only
+  uint32_t msn = 0;      // AETH only
+  friend bool operator==(const Sent&, const Sent&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Sent& sent) {
+    return out << wire::traits_of(sent.opcode).name << " psn " << sent.psn << (sent.ack_request ? " A" : "") << " "
+               << sent.payload_bytes << " octets, syndrome " << int{sent.syndrome} << " msn " << sent.msn;
+  }
+};
+
+inline Sent ack(uint32_t psn, uint32_t msn) {
+  return Sent{Opcode::kRcAcknowledge, psn, false, 0, wire::Aeth::kCreditsInvalid, msn};
+}
+inline Sent nak(uint32_t psn, NakCode code, uint32_t msn) {
+  return Sent{Opcode::kRcAcknowledge, psn, false, 0, static_cast<uint8_t>(0x60 | static_cast<uint8_t>(code)), msn};
+}
+inline Sent rnr_nak(uint32_t psn, uint8_t timer, uint32_t msn) {
+  return Sent{Opcode::kRcAcknowledge, psn, false, 0, static_cast<uint8_t>(0x20 | timer), msn};
+}
+
+struct LoneQpOptions {
+  RcOptions qp{.min_rnr_timer = 12};
+  RcConnect connect{.path_mtu_bytes = 256, .initiator_depth = 4, .responder_resources = 4, .ack_timeout = 8};
+  uint32_t local_psn = 1000;
+  uint32_t remote_psn = 5000;
+  bool exposes_memory = false;
+  QpState state = QpState::kRts;
+  EndpointOptions endpoint{.qp_max = 8, .send_work_max = 64, .receive_work_max = 16, .read_replay_max = 2};
+};
+
+// Options of the client role: READ and WRITE of domain 7 allowed.
+inline LoneQpOptions client_options() {
+  LoneQpOptions options;
+  options.exposes_memory = true;
+  options.qp.remote_access = verbs::RemoteAccess::kReadWrite;
+  options.qp.responder_resources_max = 16;
+  options.qp.domain = verbs::ProtectionDomain(7);
+  return options;
+}
+
+// What one inbound packet carries besides opcode and PSN.
+struct Inbound {
+  Opcode opcode = Opcode::kRcSendOnly;
+  uint32_t psn = 0;
+  std::vector<uint8_t> payload{};
+  wire::Extensions extensions{};
+  bool ack_request = true;
+  uint16_t pkey = 0xffff;
+  wire::Path path = sim::RcPair::path(1);  // of the peer
+  uint16_t port = 0;
+};
+
+class LoneQp {
+ public:
+  explicit LoneQp(const LoneQpOptions& options = {})
+      : random(42),
+        memory(8, random),
+        pool(128, 4096 + 160, 64),
+        endpoint(std::make_unique<Endpoint>(options.endpoint, random, options.exposes_memory ? &memory : nullptr)),
+        qp(*endpoint->create_qp(options.qp)) {
+    RcConnect connect = options.connect;
+    connect.path = sim::RcPair::path(0);
+    connect.remote_qpn = verbs::Qpn(0x1234);
+    connect.local_first_psn = Psn(options.local_psn);
+    connect.remote_first_psn = Psn(options.remote_psn);
+    if (options.state == QpState::kRtr || options.state == QpState::kRts) {
+      EXPECT_TRUE(endpoint->to_rtr(*qp, connect).ok());
+    }
+    if (options.state == QpState::kRts) {
+      EXPECT_TRUE(endpoint->to_rts(*qp).ok());
+    }
+  }
+  ~LoneQp() {
+    EXPECT_TRUE(qp == nullptr || qp->is_consistent());
+    endpoint.reset();
+    EXPECT_EQ(pool.in_use(), 0u) << "buffers leaked";
+  }
+
+  // A packet of the peer arrives. True when its buffer was kept.
+  bool receive(const Inbound& inbound) {
+    wire::TxPacket packet;
+    packet.head = pool.allocate_one();
+    wire::Bth bth;
+    bth.opcode = inbound.opcode;
+    bth.psn = Psn(inbound.psn);
+    bth.ack_request = inbound.ack_request;
+    bth.pkey = inbound.pkey;
+    bth.destination = qp->local_qpn();
+    wire::build_packet(packet, wire::PathHeader(inbound.path), 1, bth, inbound.extensions, Bytes(inbound.payload));
+    const auto view = wire::PacketView::parse(packet.head->bytes());
+    EXPECT_TRUE(view.ok() && wire::verify_icrc(*view));
+    const bool took = endpoint->on_packet(now, *view, packet.head, inbound.port);
+    if (!took) {
+      release_buffers(packet.head);
+    }
+    EXPECT_TRUE(qp->is_consistent());
+    return took;
+  }
+  bool receive(Opcode opcode, uint32_t psn, size_t payload_bytes = 0) {
+    return receive(Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, payload_bytes)});
+  }
+  void receive_aeth(uint32_t psn, uint8_t syndrome) {
+    Inbound inbound{.opcode = Opcode::kRcAcknowledge, .psn = psn};
+    inbound.extensions.aeth = wire::Aeth{syndrome, 0};
+    receive(inbound);
+  }
+  void receive_ack(uint32_t psn) { receive_aeth(psn, 31); }
+  void receive_nak(uint32_t psn, NakCode code) { receive_aeth(psn, static_cast<uint8_t>(0x60 | static_cast<uint8_t>(code))); }
+  void receive_rnr(uint32_t psn, uint8_t timer) { receive_aeth(psn, static_cast<uint8_t>(0x20 | timer)); }
+  bool receive_response(Opcode opcode, uint32_t psn, size_t payload_bytes) {
+    return receive(Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, payload_bytes)});
+  }
+
+  // Everything that the queue pair wants to send now.
+  std::vector<Sent> sent() {
+    std::vector<Sent> all;
+    frames.clear();
+    wire::TxBatch batch(pool);
+    do {
+      batch.clear();
+      endpoint->poll_transmit(now, batch);
+      for (const wire::TxPacket& packet : batch.packets()) {
+        frames.push_back(sim::flatten(packet));
+        all.push_back(parse(frames.back()));
+      }
+    } while (!batch.empty());
+    EXPECT_TRUE(qp->is_consistent());
+    return all;
+  }
+
+  void pass(Duration duration) {
+    now = now + duration;
+    endpoint->on_deadline(now);
+    EXPECT_TRUE(qp->is_consistent());
+  }
+
+  Status post_send(size_t bytes, uint64_t id = 1) {
+    return qp->post_send(verbs::SendRequest{.id = verbs::WorkId(id), .payload = chain(random_octets(id, bytes))});
+  }
+  Status post_read(uint32_t bytes, uint64_t id = 1) {
+    return qp->post_read(
+        verbs::ReadRequest{.id = verbs::WorkId(id), .rkey = verbs::Rkey(0x77), .remote_address = 0x10000, .length = bytes});
+  }
+  Chain chain(const std::vector<uint8_t>& octets) {
+    Chain chain;
+    EXPECT_TRUE(chain.append_copy(pool, octets));
+    return chain;
+  }
+
+  // "send 1 success; receive 0 success ..." of all completions waiting; payloads are kept in `payloads`.
+  std::string completions() {
+    std::string text;
+    payloads.clear();
+    verbs::Completion completion;
+    while (qp->poll_completion(completion)) {
+      text += text.empty() ? "" : "; ";
+      text += std::string(to_string(completion.opcode)) + " " + std::to_string(completion.id.value()) + " " +
+              to_string(completion.status);
+      payloads.push_back(octets_of(completion.payload));
+      last_immediate = completion.immediate;
+      last_invalidated = completion.invalidated;
+    }
+    return text;
+  }
+  uint64_t discards(DropReason reason) const { return endpoint->stats().discards[static_cast<size_t>(reason)]; }
+
+  SeededRandom random;
+  verbs::MemoryTable memory;
+  HeapBufferPool pool;
+  std::unique_ptr<Endpoint> endpoint;
+  RcQp* qp;
+  Instant now = Instant::from_ns(5'000'000'000);
+  std::vector<std::vector<uint8_t>> frames;    // of the last sent()
+  std::vector<std::vector<uint8_t>> payloads;  // of the last completions()
+  std::optional<uint32_t> last_immediate;
+  std::optional<verbs::Rkey> last_invalidated;
+
+ private:
+  static Sent parse(const std::vector<uint8_t>& octets) {
+    const auto view = wire::PacketView::parse(octets);
+    EXPECT_TRUE(view.ok() && wire::verify_icrc(*view));
+    EXPECT_EQ(view->bth.destination.value(), 0x1234u);
+    Sent sent{view->bth.opcode, view->bth.psn.value(), view->bth.ack_request, view->payload.size()};
+    if (view->traits->aeth != wire::OpcodeTraits::kAbsent) {
+      sent.syndrome = view->aeth().syndrome;
+      sent.msn = view->aeth().msn;
+    }
+    return sent;
+  }
+};
+
+using SentList = std::vector<Sent>;
+
+}  // namespace cw::rc::test

@@ -1,0 +1,523 @@
+// The requester, the completer and retransmission, seen from a peer's side of the wire.
+#include "tests/unit/rc/lone_qp.h"
+
+namespace cw::rc::test {
+namespace {
+
+constexpr Opcode kFirst = Opcode::kRcSendFirst;
+constexpr Opcode kMiddle = Opcode::kRcSendMiddle;
+constexpr Opcode kLast = Opcode::kRcSendLast;
+constexpr Opcode kOnly = Opcode::kRcSendOnly;
+constexpr Opcode kReadRequest = Opcode::kRcReadRequest;
+constexpr Opcode kResponseFirst = Opcode::kRcReadResponseFirst;
+constexpr Opcode kResponseMiddle = Opcode::kRcReadResponseMiddle;
+constexpr Opcode kResponseLast = Opcode::kRcReadResponseLast;
+constexpr Opcode kResponseOnly = Opcode::kRcReadResponseOnly;
+
+TEST(Requester, CutsAMessageAtThePathMtu) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(600).ok());
+  EXPECT_EQ(lone.sent(), (SentList{{kFirst, 1000, false, 256}, {kMiddle, 1001, false, 256}, {kLast, 1002, true, 88}}));
+  EXPECT_EQ(lone.completions(), "");
+  lone.receive_ack(1002);
+  EXPECT_EQ(lone.completions(), "send 1 success");
+}
+
+TEST(Requester, AMessageOfExactlyTheMtuIsOnePacket) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(256).ok());
+  ASSERT_TRUE(lone.post_send(512).ok());
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1000, true, 256}, {kFirst, 1001, false, 256}, {kLast, 1002, true, 256}}));
+  lone.receive_ack(1002);
+}
+
+TEST(Requester, SendsAndCompletesAnEmptyMessage) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(0).ok());
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1000, true, 0}}));
+  lone.receive_ack(1000);
+  EXPECT_EQ(lone.completions(), "send 1 success");
+}
+
+TEST(Requester, CutsAcrossTheBuffersOfAChain) {
+  LoneQp lone;
+  verbs::SendRequest request{.id = verbs::WorkId(1)};
+  const auto octets = random_octets(9, 700);
+  for (size_t at = 0; at < 700; at += 100) {
+    Buffer* buffer = lone.pool.allocate_one();
+    buffer->append(Bytes(octets).subspan(at, 100));
+    request.payload.push_back(buffer);
+  }
+  ASSERT_TRUE(lone.qp->post_send(std::move(request)).ok());
+  EXPECT_EQ(lone.sent().size(), 3u);
+  std::vector<uint8_t> joined;
+  for (const auto& frame : lone.frames) {
+    const auto view = wire::PacketView::parse(frame);
+    joined.insert(joined.end(), view->payload.begin(), view->payload.end());
+  }
+  EXPECT_EQ(joined, octets);
+}
+
+TEST(Requester, ChoosesTheOpcodesOfImmediateAndInvalidate) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_octets(1, 10)), .invalidate = verbs::Rkey(9)}).ok());
+  ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_octets(1, 300)), .immediate = 7}).ok());
+  ASSERT_TRUE(lone.qp->post_write({.payload = lone.chain(random_octets(1, 300)), .rkey = verbs::Rkey(3), .immediate = 8}).ok());
+  EXPECT_EQ(lone.sent(), (SentList{{Opcode::kRcSendOnlyInvalidate, 1000, true, 10},
+                                   {kFirst, 1001, false, 256},
+                                   {Opcode::kRcSendLastImmediate, 1002, true, 44},
+                                   {Opcode::kRcWriteFirst, 1003, false, 256},
+                                   {Opcode::kRcWriteLastImmediate, 1004, true, 44}}));
+  EXPECT_EQ(wire::PacketView::parse(lone.frames[0])->invalidate_rkey(), verbs::Rkey(9));
+  EXPECT_EQ(wire::PacketView::parse(lone.frames[2])->immediate(), 7u);
+  EXPECT_EQ(wire::PacketView::parse(lone.frames[3])->reth().length, 300u);
+  EXPECT_EQ(wire::PacketView::parse(lone.frames[4])->immediate(), 8u);
+}
+
+TEST(Requester, RefusesASendWithBothImmediateAndInvalidate) {
+  LoneQp lone;
+  EXPECT_EQ(lone.qp->post_send({.invalidate = verbs::Rkey(1), .immediate = 2}).error(), Error::kBadValue);
+}
+
+TEST(Requester, RefusesPostsUntilReadyToSendAndLeavesThePayload) {
+  for (const QpState state : {QpState::kInit, QpState::kRtr}) {
+    LoneQp lone({.state = state});
+    verbs::SendRequest request{.payload = lone.chain(random_octets(1, 10))};
+    EXPECT_EQ(lone.qp->post_send(std::move(request)).error(), Error::kBadState);
+    EXPECT_EQ(request.payload.bytes(), 10u);
+  }
+}
+
+TEST(Requester, RefusesPostsBeyondTheQueueDepth) {
+  LoneQp lone({.qp = {.send_queue_depth = 2}});
+  EXPECT_EQ(lone.qp->send_queue_room(), 2u);
+  ASSERT_TRUE(lone.post_send(1).ok());
+  ASSERT_TRUE(lone.post_send(1).ok());
+  EXPECT_EQ(lone.post_send(1).error(), Error::kNoResources);
+  (void)lone.sent();
+  lone.receive_ack(1000);
+  EXPECT_EQ(lone.qp->send_queue_room(), 1u);
+}
+
+TEST(Requester, StopsAtTheWindowAndAsksForAnAcknowledgementBeforeItStops) {
+  LoneQp lone({.qp = {.send_window_packets = 8}});
+  ASSERT_TRUE(lone.post_send(256 * 20).ok());
+  const SentList first = lone.sent();
+  ASSERT_EQ(first.size(), 8u);
+  // Every quarter of the window, and the packet that fills it.
+  for (uint32_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(first[i].ack_request, i % 2 == 1) << i;
+  }
+  lone.receive_ack(1003);
+  EXPECT_EQ(lone.sent().size(), 4u);
+  EXPECT_EQ(lone.endpoint->stats().window_stalls, 2u);
+}
+
+TEST(Requester, OneAcknowledgementCompletesSeveralWorks) {
+  LoneQp lone;
+  for (uint64_t id = 1; id <= 3; ++id) {
+    ASSERT_TRUE(lone.post_send(10, id).ok());
+  }
+  (void)lone.sent();
+  lone.receive_ack(1001);
+  EXPECT_EQ(lone.completions(), "send 1 success; send 2 success");
+  EXPECT_EQ(lone.qp->info().una, Psn(1002));
+}
+
+TEST(Requester, AnUnsignaledSendCompletesSilently) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_octets(1, 10)), .signaled = false}).ok());
+  (void)lone.sent();
+  lone.receive_ack(1000);
+  EXPECT_EQ(lone.completions(), "");
+  EXPECT_FALSE(lone.qp->has_unfinished_work());
+}
+
+TEST(Requester, GoesBackToTheNakedPacketAndSendsTheSameOctetsAgain) {  // CVE-2023-53539
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(1000).ok());
+  EXPECT_EQ(lone.sent().size(), 4u);
+  const auto originals = lone.frames;
+  lone.receive_nak(1001, NakCode::kPsnSequenceError);
+  EXPECT_EQ(lone.sent(), (SentList{{kMiddle, 1001, false, 256}, {kMiddle, 1002, false, 256}, {kLast, 1003, true, 232}}));
+  for (size_t i = 0; i < 3; ++i) {
+    const auto before = wire::PacketView::parse(originals[i + 1]);
+    const auto again = wire::PacketView::parse(lone.frames[i]);
+    EXPECT_TRUE(std::ranges::equal(before->payload, again->payload));
+    EXPECT_EQ(before->bth, again->bth);
+  }
+  EXPECT_EQ(lone.endpoint->stats().packets_retransmitted, 3u);
+}
+
+TEST(Requester, ANakAcknowledgesWhatLiesBeforeIt) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  ASSERT_TRUE(lone.post_send(10, 2).ok());
+  (void)lone.sent();
+  lone.receive_nak(1001, NakCode::kPsnSequenceError);
+  EXPECT_EQ(lone.completions(), "send 1 success");
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1001, true, 10}}));
+}
+
+TEST(Requester, ANakStormCausesOneRepetition) {  // F10
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(1000).ok());
+  (void)lone.sent();
+  for (int i = 0; i < 1000; ++i) {
+    lone.receive_nak(1001, NakCode::kPsnSequenceError);
+    if (i == 0) {
+      EXPECT_EQ(lone.sent().size(), 3u);
+    } else {
+      EXPECT_EQ(lone.sent().size(), 0u);
+    }
+  }
+  EXPECT_EQ(lone.qp->state(), QpState::kRts);
+}
+
+TEST(Requester, AStaleNakChangesNothing) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  ASSERT_TRUE(lone.post_send(10, 2).ok());
+  (void)lone.sent();
+  lone.receive_ack(1000);
+  lone.receive_nak(1000, NakCode::kPsnSequenceError);
+  EXPECT_EQ(lone.sent().size(), 0u);
+  EXPECT_EQ(lone.discards(DropReason::kDuplicate), 1u);
+}
+
+TEST(Requester, AcknowledgementOfThePsnNeverSentChangesNothing) {  // F10
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(10).ok());
+  (void)lone.sent();
+  for (const uint32_t psn : {1001u, 1002u, 2000u, 1000u + (1u << 22), 0xff'ffffu, 0u}) {
+    lone.receive_ack(psn);
+    for (uint8_t code = 0; code < 5; ++code) {
+      lone.receive_aeth(psn, static_cast<uint8_t>(0x60 | code));
+    }
+    lone.receive_rnr(psn, 0);
+  }
+  EXPECT_EQ(lone.completions(), "");
+  EXPECT_EQ(lone.qp->info().una, Psn(1000));
+  EXPECT_EQ(lone.qp->state(), QpState::kRts);
+  EXPECT_EQ(lone.sent().size(), 0u);
+  EXPECT_EQ(lone.discards(DropReason::kPsnStale) + lone.discards(DropReason::kDuplicate), 6u * 7u);
+}
+
+TEST(Requester, JunkSyndromesAreIgnored) {  // F10
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(10).ok());
+  (void)lone.sent();
+  for (uint32_t syndrome = 0; syndrome < 256; ++syndrome) {
+    const bool meaningful = syndrome < 0x40 || (syndrome >= 0x60 && syndrome <= 0x63);
+    if (!meaningful) {
+      lone.receive_aeth(1000, static_cast<uint8_t>(syndrome));
+    }
+  }
+  EXPECT_EQ(lone.qp->state(), QpState::kRts);
+  EXPECT_EQ(lone.completions(), "");
+  EXPECT_EQ(lone.discards(DropReason::kUnexpected), 256u - 0x40u - 4u);
+}
+
+struct FatalNak {
+  NakCode code;
+  const char* completion;
+  QpErrorCause cause;
+};
+
+TEST(Requester, AFatalNakFailsItsWorkAndFlushesTheRest) {
+  const FatalNak cases[] = {
+      {NakCode::kInvalidRequest, "remote invalid request", QpErrorCause::kNakInvalidRequest},
+      {NakCode::kRemoteAccessError, "remote access error", QpErrorCause::kNakRemoteAccess},
+      {NakCode::kRemoteOperationalError, "remote operation error", QpErrorCause::kNakRemoteOperation},
+  };
+  for (const FatalNak& fatal : cases) {
+    LoneQp lone;
+    for (uint64_t id = 1; id <= 3; ++id) {
+      ASSERT_TRUE(lone.post_send(10, id).ok());
+    }
+    (void)lone.sent();
+    lone.receive_nak(1001, fatal.code);
+    EXPECT_EQ(lone.completions(), std::string("send 1 success; send 2 ") + fatal.completion + "; send 3 work request flushed");
+    EXPECT_TRUE(lone.qp->in_error());
+    const QpError expected{fatal.cause, QpErrorOrigin::kRequester, Psn(1001), Opcode::kRcAcknowledge};
+    EXPECT_EQ(lone.qp->error(), expected);
+    EXPECT_EQ(lone.sent().size(), 0u);
+    EXPECT_EQ(lone.post_send(1).error(), Error::kBadState);
+  }
+}
+
+TEST(Requester, TimesOutBacksOffAndGivesUpAfterTheRetryCount) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .retry_count = 3, .ack_timeout = 8}});
+  ASSERT_TRUE(lone.post_send(300).ok());
+  EXPECT_EQ(lone.sent().size(), 2u);
+  const Duration timeout = ack_timeout(8);
+  for (const int64_t factor : {1, 2, 4}) {
+    lone.pass(timeout * factor - Duration::us(1));
+    EXPECT_EQ(lone.sent().size(), 0u) << factor;
+    lone.pass(Duration::us(1));
+    EXPECT_EQ(lone.sent().size(), 2u) << factor;
+  }
+  lone.pass(timeout * 8);
+  EXPECT_EQ(lone.completions(), "send 1 transport retry count exceeded");
+  const QpError expected{QpErrorCause::kRetryExceeded, QpErrorOrigin::kRequester, Psn(1000), Opcode::kRcAcknowledge};
+  EXPECT_EQ(lone.qp->error(), expected);
+  EXPECT_EQ(lone.endpoint->stats().retries_exhausted, 1u);
+  EXPECT_EQ(lone.endpoint->stats().ack_timeouts, 4u);
+}
+
+TEST(Requester, ProgressGivesBackAllRetries) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .retry_count = 1, .ack_timeout = 8}});
+  ASSERT_TRUE(lone.post_send(2000).ok());
+  for (uint32_t psn = 1000; psn < 1008; ++psn) {
+    (void)lone.sent();
+    lone.pass(ack_timeout(8) * 8);
+    (void)lone.sent();
+    lone.receive_ack(psn);
+    EXPECT_EQ(lone.qp->state(), QpState::kRts);
+  }
+  EXPECT_EQ(lone.completions(), "send 1 success");
+}
+
+TEST(Requester, AcknowledgementOfTheFirstTransmissionMovesTheCursorForward) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(1000).ok());
+  (void)lone.sent();
+  lone.pass(ack_timeout(8));
+  // All four were under way; the late acknowledgement of two comes before they are repeated.
+  lone.receive_ack(1001);
+  EXPECT_EQ(lone.sent(), (SentList{{kMiddle, 1002, false, 256}, {kLast, 1003, true, 232}}));
+}
+
+TEST(Requester, WaitsAsLongAsAnRnrNakSaysAndThenRepeats) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  ASSERT_TRUE(lone.post_send(10, 2).ok());
+  (void)lone.sent();
+  lone.receive_rnr(1000, 12);
+  lone.receive_rnr(1000, 12);
+  ASSERT_TRUE(lone.post_send(10, 3).ok());
+  EXPECT_EQ(lone.sent().size(), 0u);
+  lone.receive_nak(1000, NakCode::kPsnSequenceError);  // about what followed the refused packet
+  EXPECT_EQ(lone.sent().size(), 0u);
+  lone.pass(wire::rnr_timer(12));
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1000, true, 10}, {kOnly, 1001, true, 10}, {kOnly, 1002, true, 10}}));
+  EXPECT_EQ(lone.discards(DropReason::kDuplicate), 1u);
+}
+
+TEST(Requester, GivesUpAfterTheRnrRetryCount) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .rnr_retry = 2}});
+  ASSERT_TRUE(lone.post_send(10).ok());
+  for (int i = 0; i < 2; ++i) {
+    (void)lone.sent();
+    lone.receive_rnr(1000, 1);
+    lone.pass(Duration::ms(1));
+  }
+  (void)lone.sent();
+  lone.receive_rnr(1000, 1);
+  EXPECT_EQ(lone.completions(), "send 1 RNR retry count exceeded");
+  EXPECT_EQ(lone.qp->error().cause, QpErrorCause::kRnrRetryExceeded);
+}
+
+TEST(Requester, AnRnrRetryCountOfSevenWaitsForEver) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(10).ok());
+  for (int i = 0; i < 100; ++i) {
+    (void)lone.sent();
+    lone.receive_rnr(1000, 0);  // code 0 is the longest wait
+    lone.pass(Duration::ms(700));
+  }
+  EXPECT_EQ(lone.qp->state(), QpState::kRts);
+}
+
+TEST(Requester, ProbesTheTailLongBeforeTheTimeout) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 14}});
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  (void)lone.sent();
+  lone.pass(Duration::us(10));
+  lone.receive_ack(1000);  // a round trip of 10 us has been seen
+  ASSERT_TRUE(lone.post_send(10, 2).ok());
+  ASSERT_TRUE(lone.post_send(10, 3).ok());
+  EXPECT_EQ(lone.sent().size(), 2u);
+  lone.pass(Duration::us(300));
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1001, true, 10}}));
+  EXPECT_EQ(lone.endpoint->stats().tail_probes, 1u);
+  EXPECT_EQ(lone.qp->info().retries, 0u);
+  // The peer had everything: its repeated acknowledgement settles it.
+  lone.receive_ack(1002);
+  EXPECT_EQ(lone.completions(), "send 1 success; send 2 success; send 3 success");
+}
+
+TEST(Requester, ReadsIntoTheReceivedBuffers) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_read(600).ok());
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1000, true, 0}}));
+  EXPECT_EQ(wire::PacketView::parse(lone.frames[0])->reth(), (wire::Reth{0x10000, verbs::Rkey(0x77), 600}));
+  EXPECT_TRUE(lone.receive_response(kResponseFirst, 1000, 256));
+  EXPECT_TRUE(lone.receive_response(kResponseMiddle, 1001, 256));
+  EXPECT_TRUE(lone.receive_response(kResponseLast, 1002, 88));
+  EXPECT_EQ(lone.completions(), "RDMA read 1 success");
+  std::vector<uint8_t> wanted;
+  for (const auto& [psn, size] : {std::pair{1000u, 256u}, {1001u, 256u}, {1002u, 88u}}) {
+    const auto part = random_octets(psn, size);
+    wanted.insert(wanted.end(), part.begin(), part.end());
+  }
+  EXPECT_EQ(lone.payloads[0], wanted);
+}
+
+TEST(Requester, AReadOfNothingIsAnsweredByAnEmptyResponse) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_read(0).ok());
+  (void)lone.sent();
+  EXPECT_FALSE(lone.receive_response(kResponseOnly, 1000, 0));
+  EXPECT_EQ(lone.completions(), "RDMA read 1 success");
+}
+
+TEST(Requester, KeepsAtMostTheAgreedNumberOfReadsOutstanding) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .initiator_depth = 2}});
+  for (uint64_t id = 1; id <= 3; ++id) {
+    ASSERT_TRUE(lone.post_read(512, id).ok());
+  }
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1000, true, 0}, {kReadRequest, 1002, true, 0}}));
+  lone.receive_response(kResponseFirst, 1000, 256);
+  EXPECT_EQ(lone.sent().size(), 0u);
+  lone.receive_response(kResponseLast, 1001, 256);
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1004, true, 0}}));
+}
+
+TEST(Requester, RefusesReadsThatThePeerCannotAnswer) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .initiator_depth = 0}});
+  EXPECT_EQ(lone.post_read(10).error(), Error::kUnsupported);
+}
+
+TEST(Requester, AFencedSendWaitsForEarlierReads) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_read(10, 1).ok());
+  ASSERT_TRUE(lone.qp->post_send({.id = verbs::WorkId(2), .payload = lone.chain(random_octets(1, 10)), .fence = true}).ok());
+  EXPECT_EQ(lone.sent().size(), 1u);
+  lone.receive_response(kResponseOnly, 1000, 10);
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1001, true, 10}}));
+}
+
+TEST(Requester, AReadResponseAcknowledgesWhatWasSentBeforeIt) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  ASSERT_TRUE(lone.post_read(10, 2).ok());
+  (void)lone.sent();
+  lone.receive_response(kResponseOnly, 1001, 10);
+  EXPECT_EQ(lone.completions(), "send 1 success; RDMA read 2 success");
+}
+
+TEST(Requester, ALostResponseMakesTheReadGoOnWhereItsDataEnd) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_read(1000).ok());
+  (void)lone.sent();
+  lone.receive_response(kResponseFirst, 1000, 256);
+  lone.receive_response(kResponseMiddle, 1002, 256);  // 1001 is missing
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+  EXPECT_EQ(wire::PacketView::parse(lone.frames[0])->reth(), (wire::Reth{0x10000 + 256, verbs::Rkey(0x77), 744}));
+  lone.receive_response(kResponseLast, 1003, 232);  // still of the first answer
+  EXPECT_EQ(lone.sent().size(), 0u);
+  lone.receive_response(kResponseFirst, 1001, 256);
+  lone.receive_response(kResponseMiddle, 1002, 256);
+  lone.receive_response(kResponseLast, 1003, 232);
+  EXPECT_EQ(lone.completions(), "RDMA read 1 success");
+  EXPECT_EQ(lone.payloads[0].size(), 1000u);
+}
+
+TEST(Requester, AnAcknowledgementBehindAReadIsAnImpliedNakOfIt) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_read(300, 1).ok());
+  ASSERT_TRUE(lone.post_send(10, 2).ok());
+  (void)lone.sent();
+  lone.receive_ack(1002);
+  EXPECT_EQ(lone.completions(), "");
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1000, true, 0}, {kOnly, 1002, true, 10}}));
+  EXPECT_EQ(lone.endpoint->stats().implied_naks, 1u);
+}
+
+TEST(Requester, ARefusalBehindAnIncompleteReadIsBelievedAtOnce) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_read(300, 1).ok());
+  ASSERT_TRUE(lone.post_send(10, 2).ok());
+  (void)lone.sent();
+  lone.receive_response(kResponseFirst, 1000, 256);
+  lone.receive_nak(1002, NakCode::kInvalidRequest);
+  EXPECT_EQ(lone.qp->error().cause, QpErrorCause::kNakInvalidRequest);
+  EXPECT_EQ(lone.sent().size(), 0u);
+  (void)lone.completions();
+}
+
+struct WrongResponse {
+  const char* what;
+  Opcode opcode;
+  uint32_t psn;
+  size_t bytes;
+};
+
+TEST(Requester, AResponseThatDoesNotFitItsRequestIsABadResponse) {  // F11
+  const WrongResponse cases[] = {
+      {"first too short", kResponseFirst, 1000, 252}, {"first too long", kResponseFirst, 1000, 260},
+      {"last before first", kResponseLast, 1000, 88}, {"middle before first", kResponseMiddle, 1000, 256},
+      {"only for three", kResponseOnly, 1000, 88},    {"empty first", kResponseFirst, 1000, 0},
+  };
+  for (const WrongResponse& wrong : cases) {
+    LoneQp lone;
+    ASSERT_TRUE(lone.post_read(600).ok());
+    (void)lone.sent();
+    EXPECT_FALSE(lone.receive_response(wrong.opcode, wrong.psn, wrong.bytes)) << wrong.what;
+    EXPECT_EQ(lone.completions(), "RDMA read 1 bad response") << wrong.what;
+    EXPECT_EQ(lone.qp->error().cause, QpErrorCause::kBadResponse) << wrong.what;
+    EXPECT_EQ(lone.qp->error().opcode, wrong.opcode) << wrong.what;
+  }
+}
+
+TEST(Requester, TheLastResponseMustHaveExactlyTheRest) {  // F11
+  for (const size_t bytes : {84u, 92u, 256u, 0u}) {
+    LoneQp lone;
+    ASSERT_TRUE(lone.post_read(344).ok());
+    (void)lone.sent();
+    lone.receive_response(kResponseFirst, 1000, 256);
+    lone.receive_response(kResponseLast, 1001, bytes);
+    EXPECT_EQ(lone.completions(), "RDMA read 1 bad response") << bytes;
+  }
+}
+
+TEST(Requester, AResponseNobodyAskedForIsIgnored) {  // F11
+  LoneQp lone;
+  EXPECT_FALSE(lone.receive_response(kResponseOnly, 1000, 16));
+  EXPECT_EQ(lone.discards(DropReason::kPsnStale), 1u);
+  ASSERT_TRUE(lone.post_send(10).ok());
+  (void)lone.sent();
+  EXPECT_FALSE(lone.receive_response(kResponseOnly, 1000, 16));
+  EXPECT_EQ(lone.discards(DropReason::kUnexpected), 1u);
+  EXPECT_EQ(lone.qp->state(), QpState::kRts);
+}
+
+TEST(Requester, PsnsWrap) {
+  LoneQp lone({.local_psn = 0xff'fffe});
+  ASSERT_TRUE(lone.post_send(1000).ok());
+  EXPECT_EQ(
+      lone.sent(),
+      (SentList{
+          {kFirst, 0xff'fffe, false, 256}, {kMiddle, 0xff'ffff, false, 256}, {kMiddle, 0, false, 256}, {kLast, 1, true, 232}}));
+  lone.receive_nak(0, NakCode::kPsnSequenceError);
+  EXPECT_EQ(lone.sent(), (SentList{{kMiddle, 0, false, 256}, {kLast, 1, true, 232}}));
+  lone.receive_ack(1);
+  EXPECT_EQ(lone.completions(), "send 1 success");
+}
+
+TEST(Requester, CloseFlushesEverythingAndSaysSo) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  ASSERT_TRUE(lone.post_read(10, 2).ok());
+  (void)lone.sent();
+  lone.qp->close();
+  EXPECT_EQ(lone.completions(), "send 1 work request flushed; RDMA read 2 work request flushed");
+  EXPECT_EQ(lone.qp->error().cause, QpErrorCause::kClosed);
+  EXPECT_EQ(lone.endpoint->poll_ready(), lone.qp);
+  EXPECT_EQ(lone.endpoint->next_deadline(), Instant::never());
+  EXPECT_EQ(lone.endpoint->stats().qps_failed, 0u);
+}
+
+}  // namespace
+}  // namespace cw::rc::test
