@@ -1,0 +1,37 @@
+// What answers calls: a built-in program (here) or the TCP proxy (dataplane/sockets around rpc/record_mark.h).
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/base/buffer.h"
+#include "rocev2/base/time.h"
+#include "rpcrdma/ulb/binding.h"
+
+namespace cw::rpcrdma {
+
+// An RPC program inside the gateway. call() computes and returns; it neither blocks nor keeps anything of the call. It may run on
+// a poll core or on a worker, on several at once: implementations have no mutable state, or keep it per core.
+class Program {
+ public:
+  virtual ~Program() = default;
+  [[nodiscard]] virtual uint32_t program() const = 0;
+  [[nodiscard]] virtual uint32_t version() const = 0;
+  // Appends the whole RPC reply message to `reply` (empty on entry), in Buffers of `pool`. False when the pool is empty: the
+  // caller tries again or gives the call up; `reply` is then empty.
+  [[nodiscard]] virtual bool call(const CallContext& context, const Chain& message, BufferPool& pool, Chain& reply) = 0;
+};
+
+// Answers what no program takes: PROG_UNAVAIL, PROG_MISMATCH, RPC_MISMATCH, GARBAGE_ARGS as RFC 5531 9 says.
+// dispatch() finds the program by number and version; with none it builds the error reply itself. Same result as Program::call.
+class ProgramRegistry {
+ public:
+  static constexpr uint32_t kProgramsMax = 8;
+  [[nodiscard]] bool add(Program& program);  // false when full or taken
+  [[nodiscard]] bool dispatch(const CallContext& context, const Chain& message, BufferPool& pool, Chain& reply);
+
+ private:
+  Program* programs_[kProgramsMax] = {};
+  uint32_t count_ = 0;
+};
+
+}  // namespace cw::rpcrdma

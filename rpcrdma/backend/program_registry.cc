@@ -1,0 +1,90 @@
+#include "rpcrdma/backend/backend.h"
+#include "rpcrdma/rpc/rpc_message.h"
+#include "rpcrdma/xdr/xdr_reader.h"
+#include "rpcrdma/xdr/xdr_writer.h"
+
+namespace cw::rpcrdma {
+namespace {
+
+constexpr uint32_t kMismatchBytes = kAcceptedReplyBytes + 8;
+constexpr uint32_t kRejectRpcMismatch = 0;  // RFC 5531 reject_stat
+constexpr uint32_t kDeniedBytes = 24;
+
+bool push_reply(BufferPool& pool, Bytes octets, Chain& reply) { return reply.append_copy(pool, octets); }
+
+bool reply_status(BufferPool& pool, uint32_t xid, AcceptStatus status, Chain& reply) {
+  uint8_t octets[kAcceptedReplyBytes];
+  write_accepted_reply(octets, xid, status);
+  return push_reply(pool, octets, reply);
+}
+
+// RFC 5531 9: the lowest and highest version of the program that there is.
+bool reply_mismatch(BufferPool& pool, uint32_t xid, uint32_t low, uint32_t high, Chain& reply) {
+  uint8_t octets[kMismatchBytes];
+  write_accepted_reply(std::span(octets).first<kAcceptedReplyBytes>(), xid, AcceptStatus::kProgramMismatch);
+  store_be32(octets + kAcceptedReplyBytes, low);
+  store_be32(octets + kAcceptedReplyBytes + 4, high);
+  return push_reply(pool, octets, reply);
+}
+
+bool reply_rpc_mismatch(BufferPool& pool, uint32_t xid, Chain& reply) {
+  uint8_t octets[kDeniedBytes];
+  XdrWriter writer(octets);
+  writer.u32(xid);
+  writer.u32(static_cast<uint32_t>(RpcMessageType::kReply));
+  writer.u32(static_cast<uint32_t>(ReplyStatus::kDenied));
+  writer.u32(kRejectRpcMismatch);
+  writer.u32(kRpcVersion);
+  writer.u32(kRpcVersion);
+  return push_reply(pool, octets, reply);
+}
+
+// What is said to a call whose header could not be read to its end. The XID is taken from the stream, since the header may lack
+// it.
+bool reply_malformed(BufferPool& pool, const Chain& message, Chain& reply) {
+  XdrReader reader(message);
+  const uint32_t xid = reader.u32();
+  if (const auto parsed = parse_rpc_call(message); !parsed.ok() && parsed.error() == Error::kUnsupported) {
+    return reply_rpc_mismatch(pool, xid, reply);
+  }
+  return reply_status(pool, xid, AcceptStatus::kGarbageArguments, reply);
+}
+
+}  // namespace
+
+bool ProgramRegistry::add(Program& program) {
+  for (uint32_t i = 0; i < count_; ++i) {
+    if (programs_[i]->program() == program.program() && programs_[i]->version() == program.version()) {
+      return false;
+    }
+  }
+  if (count_ == kProgramsMax) {
+    return false;
+  }
+  programs_[count_++] = &program;
+  return true;
+}
+
+bool ProgramRegistry::dispatch(const CallContext& context, const Chain& message, BufferPool& pool, Chain& reply) {
+  const RpcCallHeader& header = context.header;
+  if (header.header_bytes == 0) {
+    return reply_malformed(pool, message, reply);
+  }
+  uint32_t low = UINT32_MAX;
+  uint32_t high = 0;
+  for (uint32_t i = 0; i < count_; ++i) {
+    Program& program = *programs_[i];
+    if (program.program() != header.program) {
+      continue;
+    }
+    if (program.version() == header.version) {
+      return program.call(context, message, pool, reply);
+    }
+    low = program.version() < low ? program.version() : low;
+    high = program.version() > high ? program.version() : high;
+  }
+  return low <= high ? reply_mismatch(pool, header.xid, low, high, reply)
+                     : reply_status(pool, header.xid, AcceptStatus::kProgramUnavailable, reply);
+}
+
+}  // namespace cw::rpcrdma

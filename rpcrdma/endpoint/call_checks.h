@@ -1,0 +1,41 @@
+// The receive ladder of the server side: one check after the other, in the order of RFC 8166 4.5 as this project reads it (the
+// text gives none): length, RDMA_ERROR, version, RDMA_DONE, procedure, chunk lists, direction, Positions, XID.
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/base/buffer.h"
+#include "rpcrdma/endpoint/header_view.h"
+#include "rpcrdma/endpoint/rpcrdma_options.h"
+#include "rpcrdma/endpoint/rpcrdma_stats.h"
+#include "rpcrdma/endpoint/server_call.h"
+
+namespace cw::rpcrdma {
+
+// A message shorter than the smallest Call or Reply header is dropped unread (RFC 8166 4.5).
+inline constexpr uint32_t kCallHeaderBytesMin = 28;
+
+enum class Verdict : uint8_t {
+  kCall,          // well-formed as far as it can be seen before its chunks are read
+  kDrop,          // to be ignored without an answer
+  kReverseReply,  // a Reply to a Call that this side sent (RFC 8167): ignored as long as none is sent
+  kErrorChunk,    // answer RDMA_ERROR, ERR_CHUNK
+  kErrorVersion,  // answer RDMA_ERROR, ERR_VERS
+};
+
+// Checks that need no slot: kDrop or kCall, which here means "go on with check_header".
+[[nodiscard]] Verdict check_fixed(HeaderView& view, const Chain& message, RpcRdmaStats& stats);
+
+struct HeaderCheck {
+  Verdict verdict = Verdict::kDrop;
+  uint32_t header_bytes = 0;  // octets to trim off, for kCall
+};
+// Everything else. Fills the call's xid, version, proc, chunks and inline_bytes; each refused input is counted under one reason.
+// Precondition: check_fixed() said kCall.
+[[nodiscard]] HeaderCheck check_header(HeaderView& view, const Chain& message, const ServerOptions& options, ServerCall& call,
+                                       RpcRdmaStats& stats);
+
+// The stream's first word against the header's XID (RFC 8166 4.5.2).
+[[nodiscard]] bool check_xid(const Chain& stream, uint32_t xid, RpcRdmaStats& stats);
+
+}  // namespace cw::rpcrdma

@@ -1,0 +1,140 @@
+// The client side of one RPC-over-RDMA connection: what causeway-load and the tests use.
+//
+// The caller gives the RPC call's XDR stream and says which ranges of it travel as Read chunks (DDP-eligible arguments or, as
+// Position Zero, all of it) and where results may be placed. Memory for chunks is plain memory of the caller, registered for the
+// one call and invalidated (by the server's SEND with Invalidate or locally) before the outcome is delivered.
+//
+// How it fails: a reply whose header is faulty is dropped and counted, its call stays pending until its timeout (RFC 8166 4.5). A
+// call that timed out is delivered as such, its memory is shut off, and it keeps its credit until the late reply comes (3.3.1). A
+// failed RDMA operation or a queue pair in Error fails the endpoint: every pending call ends with kConnectionLost.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "rocev2/base/buffer.h"
+#include "rocev2/base/intrusive_list.h"
+#include "rocev2/verbs/memory_region.h"
+#include "rocev2/verbs/queue_pair.h"
+#include "rpcrdma/endpoint/header_view.h"
+#include "rpcrdma/endpoint/rpcrdma_options.h"
+#include "rpcrdma/endpoint/rpcrdma_stats.h"
+#include "rpcrdma/endpoint/send_window.h"
+
+namespace cw::rpcrdma {
+
+// An argument moved by RDMA Read: `memory` belongs at XDR octet `position`; the opaque's length word is inline just before it,
+// its padding is neither inline nor in the chunk.
+struct ReadChunkSource {
+  uint32_t position = 0;
+  MutableBytes memory;  // not written; mutable because registration is
+};
+
+struct ClientCall {
+  uint64_t user_data = 0;
+  // The RPC call without the reduced arguments, XID first; the XID word is replaced by a fresh one.
+  Chain message;
+  std::span<const ReadChunkSource> reads;          // ascending positions, not 0
+  std::span<const MutableBytes> writes;            // one Write chunk each, in order of the eligible results; empty = empty chunk
+  MutableBytes reply_memory;                       // Reply chunk; empty = none is offered
+  // Send everything as a Position-Zero Read chunk: `message` is copied to the front of `long_call_memory`; with an empty
+  // `message` that memory is the whole stream already.
+  bool long_call = false;
+  MutableBytes long_call_memory;
+};
+
+enum class CallStatus : uint8_t { kReplied, kErrorVersion, kErrorChunk, kTimeout, kConnectionLost, kBadReply };
+[[nodiscard]] const char* to_string(CallStatus status) noexcept;
+
+struct ClientReply {
+  uint64_t user_data = 0;
+  CallStatus status = CallStatus::kReplied;
+  Chain message;                 // RPC reply, inline part (empty when it came in the Reply chunk)
+  uint32_t reply_chunk_bytes = 0;  // octets in reply_memory
+  static constexpr uint32_t kWritesMax = 16;
+  uint32_t write_bytes[kWritesMax] = {};  // octets placed per Write chunk
+  Instant sent;
+  uint32_t xid = 0;
+};
+
+struct PendingCall;
+struct PendingTag;
+struct OutcomeTag;
+
+class ClientEndpoint {
+ public:
+  static constexpr uint32_t kReadsMax = 16;  // Read chunks per call, the Position-Zero one not counted
+
+  ClientEndpoint(verbs::QueuePair& qp, verbs::MemoryTable& memory, verbs::ProtectionDomain domain, BufferPool& pool,
+                 const ClientOptions& options, const InlineThresholds& thresholds, uint32_t first_xid, RpcRdmaStats& stats);
+  ~ClientEndpoint();
+  ClientEndpoint(const ClientEndpoint&) = delete;
+  ClientEndpoint& operator=(const ClientEndpoint&) = delete;
+
+  // Posts the receives. Call before the first submit().
+  void start();
+  // Calls that can be submitted now: the last granted credits less those in flight (one before the first reply).
+  [[nodiscard]] uint32_t calls_allowed() const;
+  // Takes the call or refuses it: kNoResources (credits or send queue: try again after a reply), kLimit (does not fit: offer
+  // chunks), kBadValue (the call contradicts itself), kBadState (connection lost). A refused call keeps its message.
+  [[nodiscard]] Status submit(Instant now, ClientCall&& call);
+  void on_completions(Instant now);
+  // Takes the next outcome. Each submitted call has exactly one.
+  [[nodiscard]] bool poll_reply(ClientReply& out);
+  // Gives the connection up, as when the queue pair fails.
+  void fail();
+  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] Instant next_deadline() const;
+  void on_deadline(Instant now);
+  [[nodiscard]] uint32_t credits() const { return granted_; }  // last grant
+  // Calls sent and not answered, timed-out ones included.
+  [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_; }
+
+ private:
+  [[nodiscard]] Status check_call(const ClientCall& call, uint64_t stream_bytes) const;
+  [[nodiscard]] Status send_call(Instant now, PendingCall& pending, ClientCall& call, uint64_t long_call_bytes);
+  [[nodiscard]] Buffer* build_header(const PendingCall& pending, bool with_xid);
+  void free_slot(PendingCall& pending);
+  [[nodiscard]] PendingCall* find(uint32_t xid);
+
+  void on_completion(verbs::Completion& completion);
+  void on_message(Chain&& message, std::optional<verbs::Rkey> invalidated);
+  void on_error(Bytes message, const FixedHeader& fixed);
+  void on_reply(Chain&& message, const FixedHeader& fixed, PendingCall& pending);
+  [[nodiscard]] bool check_reply(const Chain& message, const FixedHeader& fixed, uint32_t& header_bytes);
+  void count_moved(const ClientReply& outcome);
+  void deliver(PendingCall& pending, CallStatus status);
+  void answered(PendingCall& pending);
+  void grant(uint32_t credit);
+
+  verbs::QueuePair& qp_;
+  verbs::MemoryTable& memory_;
+  verbs::ProtectionDomain domain_;
+  BufferPool& pool_;
+  ClientOptions options_;
+  InlineThresholds thresholds_;
+  RpcRdmaStats& stats_;
+  SendWindow window_;
+  HeaderView header_view_;
+  ChunkList chunks_;  // of the call being built or the reply being read
+
+  std::unique_ptr<PendingCall[]> slots_;
+  PendingCall* free_ = nullptr;
+  uint32_t slot_count_;
+  uint32_t free_count_ = 0;
+  IntrusiveList<PendingCall, PendingTag> sent_;       // in flight, oldest first
+  IntrusiveList<PendingCall, PendingTag> abandoned_;  // timed out and not answered
+  IntrusiveList<PendingCall, OutcomeTag> outcomes_;
+
+  uint32_t first_xid_;
+  uint32_t xid_count_ = 0;   // fresh XIDs taken
+  uint32_t slot_bits_ = 0;   // low bits of (XID - first_xid_) name the slot, so that no two pending calls share one
+  uint32_t granted_ = 1;     // RFC 8166 3.3.3: one until the first reply
+  uint32_t in_flight_ = 0;
+  bool replied_ = false;     // a real reply has come: RDMA_ERROR may move the grant from here on
+  bool failed_ = false;
+};
+
+}  // namespace cw::rpcrdma

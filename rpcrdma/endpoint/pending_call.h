@@ -1,0 +1,63 @@
+// A call of the client side from submit() until its outcome has been polled and its reply has come.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "rocev2/base/intrusive_list.h"
+#include "rocev2/verbs/memory_region.h"
+#include "rpcrdma/endpoint/client_endpoint.h"
+
+namespace cw::rpcrdma {
+
+// Memory shown to the server for one chunk: one registration, cut into segments of at most ClientOptions::segment_bytes_max.
+struct ExposedChunk {
+  verbs::Rkey key;
+  uint64_t address = 0;  // remote address of the first octet
+  uint32_t bytes = 0;
+  [[nodiscard]] bool registered() const { return bytes > 0; }
+};
+
+struct PendingTag {};  // the endpoint's list of calls in flight, oldest first, or of those given up
+struct OutcomeTag {};  // the endpoint's list of outcomes to poll
+
+struct PendingCall : ListNode<PendingTag>, ListNode<OutcomeTag> {
+  uint32_t slot = 0;
+  uint32_t xid = 0;
+  bool in_flight = false;  // counts against the grant
+  bool abandoned = false;  // timed out: the outcome is out, a late reply only frees the slot
+  PendingCall* next_free = nullptr;
+  Instant sent;
+  MutableBytes reply_memory;
+
+  // Keys of this call. A registered one is set to ExposedChunk{} when it has been invalidated.
+  ExposedChunk reply;
+  ExposedChunk long_call;
+  uint32_t read_count = 0;
+  uint32_t write_count = 0;
+  std::array<ExposedChunk, ClientEndpoint::kReadsMax> reads;
+  std::array<ExposedChunk, ClientReply::kWritesMax> writes;
+
+  ClientReply outcome;
+
+  [[nodiscard]] bool owns(verbs::Rkey key) const;
+};
+
+// Lays the call's chunks out in `chunks`: counts and lengths final, handles and offsets not yet. kLimit when there are too many.
+[[nodiscard]] Status lay_out_chunks(const ClientCall& call, uint64_t long_call_bytes, uint32_t segment_bytes_max,
+                                    ChunkList& chunks);
+
+// Registers the memory and fills handles and offsets in. Sources may only be read, sinks only be written (RFC 8166 8.1.3). All or
+// nothing; kNoResources when the table is full. Precondition: lay_out_chunks() succeeded for the same call.
+[[nodiscard]] Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::MemoryTable& memory,
+                                   verbs::ProtectionDomain domain, PendingCall& pending, ChunkList& chunks);
+
+// Shuts the server off from all memory of the call. Keys that the server has invalidated already are no error.
+void hide_chunks(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, PendingCall& pending);
+
+// Compares what came back with what was offered (RFC 8166 3.4.6, 4.3.3): same chunks, same segments, lengths within bounds and
+// without gaps. Fills the outcome's write_bytes and reply_chunk_bytes; false when the reply contradicts the call.
+[[nodiscard]] bool match_chunks(const ChunkList& returned, uint32_t segment_bytes_max, PendingCall& pending);
+
+}  // namespace cw::rpcrdma

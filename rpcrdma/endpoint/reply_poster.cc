@@ -1,0 +1,186 @@
+#include "rpcrdma/endpoint/reply_poster.h"
+
+#include <algorithm>
+
+#include "rpcrdma/xdr/xdr_reader.h"
+
+namespace cw::rpcrdma {
+namespace {
+
+ChunkStats& stats_of(RpcRdmaStats& stats, ChunkKind kind) { return stats.chunks[static_cast<size_t>(kind)]; }
+
+// Puts the inline rest behind the header: copied when that makes the message simpler, else as further pieces of the chain.
+void add_inline(Chain& message, Chain&& rest, RpcRdmaStats& stats) {
+  const bool small = rest.bytes() <= ReplyPoster::kCopyBytesMax;
+  const bool shattered = rest.buffer_count() > ReplyPoster::kPiecesMax &&
+                         rest.bytes() / rest.buffer_count() < ReplyPoster::kPieceBytesMin;
+  Buffer& header = *message.tail();
+  if (rest.empty() || (!small && !shattered) || rest.bytes() > header.tailroom().size()) {
+    message.append(std::move(rest));
+    return;
+  }
+  stats.pullups += small ? 0 : 1;
+  Buffer* list = message.detach();
+  const size_t count = static_cast<size_t>(rest.bytes());
+  rest.copy_to(0, header.tailroom().first(count));
+  header.size += static_cast<uint32_t>(count);
+  rest.clear();
+  message.push_back(list);
+}
+
+}  // namespace
+
+std::optional<verbs::Rkey> handle_to_invalidate(const ChunkList& chunks) {
+  // Write chunks come first in `segments` and the Reply chunk follows: its first entry is the right one in either case.
+  if (chunks.segment_count > 0) {
+    return chunks.segments[0].handle;
+  }
+  if (chunks.read_count > 0) {
+    return chunks.read[0].segment.handle;
+  }
+  return std::nullopt;
+}
+
+PostResult ReplyPoster::post(ServerCall& call, uint32_t credit, bool remote_invalidate) {
+  const bool has_payload = call.plan.form == ReplyForm::kInline || call.plan.form == ReplyForm::kReplyChunk;
+  if (has_payload) {
+    if (const PostResult items = post_items(call); items != PostResult::kPosted) {
+      return items;
+    }
+    if (call.plan.form == ReplyForm::kReplyChunk) {
+      const PostResult rest = post_chunk(call, call.chunks.reply, call.kept, ChunkKind::kReply);
+      if (rest != PostResult::kPosted) {
+        return rest;
+      }
+    }
+  }
+  return post_send(call, credit, remote_invalidate && has_payload);
+}
+
+PostResult ReplyPoster::post_items(ServerCall& call) {
+  const ReplyPlan& plan = call.plan;
+  while (call.placed_posted < plan.placed_count) {
+    const PlacedItem& item = plan.placed[call.placed_posted];
+    if (call.reply_offset < item.offset) {
+      Chain before;
+      if (!call.reply.split_front(item.offset - call.reply_offset, before)) {
+        return PostResult::kNoBuffer;
+      }
+      call.kept.append(std::move(before));
+      call.reply_offset = item.offset;
+    }
+    const PostResult result = post_chunk(call, call.chunks.write[item.chunk], call.reply, ChunkKind::kWrite);
+    if (result != PostResult::kPosted) {
+      return result;
+    }
+    call.reply.trim_front(xdr_padded(item.bytes) - item.bytes);
+    call.reply_offset = item.offset + xdr_padded(item.bytes);
+    ++call.placed_posted;
+    call.segments_posted = 0;
+  }
+  call.kept.append(std::move(call.reply));
+  return PostResult::kPosted;
+}
+
+PostResult ReplyPoster::post_chunk(ServerCall& call, const PlainChunk& chunk, Chain& from, ChunkKind kind) {
+  for (; call.segments_posted < chunk.segment_count; ++call.segments_posted) {
+    const uint32_t at = chunk.first_segment + call.segments_posted;
+    const uint32_t bytes = call.plan.lengths[at];
+    if (bytes == 0) {
+      continue;
+    }
+    const uint32_t room = window_.room();
+    if (room == 0) {
+      return qp_.in_error() ? PostResult::kFailed : PostResult::kNoRoom;
+    }
+    verbs::WriteRequest write{.rkey = call.chunks.segments[at].handle,
+                              .remote_address = call.chunks.segments[at].offset,
+                              .signaled = window_.signaled(room)};
+    if (!from.split_front(bytes, write.payload)) {
+      return PostResult::kNoBuffer;
+    }
+    if (!qp_.post_write(std::move(write)).ok()) {
+      return PostResult::kFailed;
+    }
+    stats_of(stats_, kind).bytes += bytes;
+    ++stats_of(stats_, kind).segments;
+  }
+  ++stats_of(stats_, kind).chunks;
+  return PostResult::kPosted;
+}
+
+PostResult ReplyPoster::post_send(ServerCall& call, uint32_t credit, bool remote_invalidate) {
+  const uint32_t room = window_.room();
+  if (room == 0) {
+    return qp_.in_error() ? PostResult::kFailed : PostResult::kNoRoom;
+  }
+  Buffer* header = pool_.allocate_one();
+  if (header == nullptr) {
+    return PostResult::kNoBuffer;
+  }
+  const bool written = write_header(call, credit, *header);
+  verbs::SendRequest send{.payload = Chain(header), .signaled = window_.signaled(room)};
+  if (!written) {
+    return PostResult::kFailed;
+  }
+  if (remote_invalidate) {
+    send.invalidate = handle_to_invalidate(call.chunks);
+  }
+  if (call.plan.form == ReplyForm::kInline) {
+    add_inline(send.payload, std::move(call.kept), stats_);
+  }
+  const bool invalidates = send.invalidate.has_value();
+  if (!call.receive_posted) {
+    qp_.post_receives(1);
+    call.receive_posted = true;
+  }
+  if (!qp_.post_send(std::move(send)).ok()) {
+    return PostResult::kFailed;
+  }
+  count_sent(call, invalidates);
+  return PostResult::kPosted;
+}
+
+bool ReplyPoster::write_header(ServerCall& call, uint32_t credit, Buffer& header) const {
+  const MutableBytes out = header.tailroom();
+  const auto bytes = [&]() -> Result<uint32_t> {
+    switch (call.plan.form) {
+      case ReplyForm::kErrorChunk:
+        return write_chunk_error(out, call.xid, credit);
+      case ReplyForm::kErrorVersion:
+        return write_version_error(out, call.xid, call.version, credit);
+      case ReplyForm::kInline:
+      case ReplyForm::kReplyChunk:
+        break;
+    }
+    const RdmaProc proc = call.plan.form == ReplyForm::kInline ? RdmaProc::kMsg : RdmaProc::kNomsg;
+    const FixedHeader fixed{.xid = call.xid, .credit = credit, .proc = static_cast<uint32_t>(proc)};
+    return write_reply_header(out, fixed, call.chunks, {call.plan.lengths.data(), call.chunks.segment_count});
+  }();
+  if (bytes.ok()) {
+    header.size = *bytes;
+  }
+  return bytes.ok();
+}
+
+void ReplyPoster::count_sent(const ServerCall& call, bool invalidates) {
+  const auto kind = [&]() {
+    switch (call.plan.form) {
+      case ReplyForm::kInline:
+        return MessageKind::kMsg;
+      case ReplyForm::kReplyChunk:
+        return MessageKind::kNomsg;
+      case ReplyForm::kErrorChunk:
+        ++stats_.errors_out_chunk;
+        return MessageKind::kError;
+      case ReplyForm::kErrorVersion:
+        ++stats_.errors_out_version;
+        return MessageKind::kError;
+    }
+    return MessageKind::kOther;
+  }();
+  ++stats_.messages_out[static_cast<size_t>(kind)];
+  stats_.remote_invalidations += invalidates ? 1 : 0;
+}
+
+}  // namespace cw::rpcrdma

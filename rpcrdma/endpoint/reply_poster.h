@@ -1,0 +1,59 @@
+// Carries a reply plan out: RDMA Writes for what goes into chunks, then one SEND.
+//
+// The reply's Buffers are consumed from the front and handed to the queue pair; a Buffer astride a boundary is shared, nothing is
+// copied except small rests that fit better into the header's own Buffer. When the send queue or a pool has no room the work
+// stops where it is and goes on with the next call of post(): Writes of one reply may go out early, the SEND is always the last
+// of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "rocev2/base/buffer.h"
+#include "rocev2/verbs/queue_pair.h"
+#include "rpcrdma/endpoint/rpcrdma_stats.h"
+#include "rpcrdma/endpoint/send_window.h"
+#include "rpcrdma/endpoint/server_call.h"
+
+namespace cw::rpcrdma {
+
+enum class PostResult : uint8_t {
+  kPosted,    // the SEND is with the queue pair: the call has its answer
+  kNoRoom,    // go on after a completion
+  kNoBuffer,  // go on when a pool has Buffers again
+  kFailed,    // the queue pair refused: the connection is lost
+};
+
+// The handle of this call that its reply may invalidate (RFC 8797 4.1): of the first Write chunk that has segments, else of the
+// Reply chunk, else of the Read list. Nothing when the call exposed no memory.
+[[nodiscard]] std::optional<verbs::Rkey> handle_to_invalidate(const ChunkList& chunks);
+
+class ReplyPoster {
+ public:
+  // Inline rests up to this are copied behind the header: cheaper to send than one more piece.
+  static constexpr uint32_t kCopyBytesMax = 256;
+  // Longer rests are copied only when their pieces are many and small on average.
+  static constexpr uint32_t kPiecesMax = 8;
+  static constexpr uint32_t kPieceBytesMin = 128;
+
+  ReplyPoster(verbs::QueuePair& qp, SendWindow& window, BufferPool& pool, RpcRdmaStats& stats)
+      : qp_(qp), window_(window), pool_(pool), stats_(stats) {}
+
+  // Starts or continues `call`'s answer. One receive is posted before the SEND, so that `credit` is backed when the client reads
+  // it.
+  [[nodiscard]] PostResult post(ServerCall& call, uint32_t credit, bool remote_invalidate);
+
+ private:
+  [[nodiscard]] PostResult post_items(ServerCall& call);
+  [[nodiscard]] PostResult post_chunk(ServerCall& call, const PlainChunk& chunk, Chain& from, ChunkKind kind);
+  [[nodiscard]] PostResult post_send(ServerCall& call, uint32_t credit, bool remote_invalidate);
+  [[nodiscard]] bool write_header(ServerCall& call, uint32_t credit, Buffer& header) const;
+  void count_sent(const ServerCall& call, bool invalidates);
+
+  verbs::QueuePair& qp_;
+  SendWindow& window_;
+  BufferPool& pool_;
+  RpcRdmaStats& stats_;
+};
+
+}  // namespace cw::rpcrdma

@@ -1,0 +1,32 @@
+// Room in a queue pair's send queue, and when a work request has to be signaled.
+//
+// Nobody needs to hear that a SEND or Write went well, except when work waits for room: then something must be on its way whose
+// completion wakes the waiter. So work is unsignaled while more than half of the queue is free, and signaled from there on.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "rocev2/verbs/queue_pair.h"
+
+namespace cw::rpcrdma {
+
+class SendWindow {
+ public:
+  explicit SendWindow(verbs::QueuePair& qp) : qp_(qp) {}
+
+  // Work requests that can be posted now.
+  [[nodiscard]] uint32_t room() {
+    const uint32_t room = qp_.send_queue_room();
+    depth_ = std::max(depth_, room);
+    return room;
+  }
+  // Precondition: room() has been called and gave `room` > 0; answers for the next work request.
+  [[nodiscard]] bool signaled(uint32_t room) const { return (room - 1) * 2 < depth_; }
+
+ private:
+  verbs::QueuePair& qp_;
+  uint32_t depth_ = 0;  // most room ever seen
+};
+
+}  // namespace cw::rpcrdma

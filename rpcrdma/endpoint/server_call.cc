@@ -1,0 +1,109 @@
+#include "rpcrdma/endpoint/server_call.h"
+
+#include "rocev2/base/assert.h"
+
+namespace cw::rpcrdma {
+
+const char* to_string(CallState state) noexcept {
+  switch (state) {
+    case CallState::kFree:
+      return "free";
+    case CallState::kReading:
+      return "reading";
+    case CallState::kSplicing:
+      return "splicing";
+    case CallState::kReady:
+      return "ready";
+    case CallState::kPolled:
+      return "polled";
+    case CallState::kReplying:
+      return "replying";
+    case CallState::kDone:
+      return "done";
+  }
+  return "unknown state";
+}
+
+ServerCallTable::ServerCallTable(uint32_t capacity)
+    : slots_(std::make_unique<ServerCall[]>(capacity)), capacity_(capacity) {
+  CW_ASSERT(capacity <= kSlotsMax);
+  for (uint32_t i = capacity; i > 0; --i) {
+    ServerCall& call = slots_[i - 1];
+    call.slot = i - 1;
+    call.next_free = free_;
+    free_ = &call;
+  }
+}
+
+ServerCallTable::~ServerCallTable() { CW_ASSERT(in_use_ == 0); }
+
+ServerCall* ServerCallTable::acquire(ServerEndpoint& owner) {
+  ServerCall* call = free_;
+  if (call != nullptr) {
+    free_ = call->next_free;
+  } else {
+    call = done_.pop_front();
+    if (call == nullptr) {
+      return nullptr;
+    }
+    static_cast<ListNode<QueueTag>*>(call)->unlink_if_linked();
+    end_generation(*call);
+  }
+  ++in_use_;
+  call->endpoint = &owner;
+  call->chunks.clear();
+  call->inline_bytes = 0;
+  call->reads_posted = 0;
+  call->reads_done = 0;
+  call->pieces_done = 0;
+  call->splicing = false;
+  call->polled = false;
+  call->reply_offset = 0;
+  call->placed_posted = 0;
+  call->segments_posted = 0;
+  call->receive_posted = false;
+  return call;
+}
+
+void ServerCallTable::release(ServerCall& call) {
+  if (call.state == CallState::kDone) {
+    static_cast<ListNode<DoneTag>&>(call).unlink_if_linked();
+  } else {
+    --in_use_;
+  }
+  call.message.clear();
+  call.read_data.clear();
+  call.base.clear();
+  call.reply.clear();
+  call.kept.clear();
+  end_generation(call);
+  call.endpoint = nullptr;
+  call.next_free = free_;
+  free_ = &call;
+}
+
+void ServerCallTable::retire(ServerCall& call) {
+  CW_DASSERT(call.message.empty() && call.read_data.empty() && call.reply.empty() && call.kept.empty());
+  --in_use_;
+  call.state = CallState::kDone;
+  done_.push_back(call);
+}
+
+ServerCall* ServerCallTable::find(CallId id) {
+  const uint64_t slot = id.value() >> 32;
+  if (slot >= capacity_) {
+    return nullptr;
+  }
+  ServerCall& call = slots_[slot];
+  return call.generation == static_cast<uint32_t>(id.value()) && call.state != CallState::kFree ? &call : nullptr;
+}
+
+void ServerCallTable::end_generation(ServerCall& call) {
+  // The state stays kFree until the next owner sets it; generation 0 is never used, so that a zero CallId names nothing.
+  call.state = CallState::kFree;
+  if (++call.generation == 0) {
+    call.generation = 1;
+  }
+}
+
+}  // namespace cw::rpcrdma

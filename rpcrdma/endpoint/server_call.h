@@ -1,0 +1,109 @@
+// One call on its way through the server side, and the table of all of them on one core.
+//
+// A slot is taken when a SEND has passed the first checks and is used until the reply's SEND has been posted; then it keeps the
+// record for poll_done() and may be taken again at any time. Slots are constructed once: a ChunkList is too big to be cleared per
+// call.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "rocev2/base/buffer.h"
+#include "rocev2/base/intrusive_list.h"
+#include "rocev2/base/strong_id.h"
+#include "rocev2/base/time.h"
+#include "rpcrdma/endpoint/reply_plan.h"
+#include "rpcrdma/ulb/binding.h"
+#include "rpcrdma/wire/chunk_list.h"
+#include "rpcrdma/wire/transport_header.h"
+
+namespace cw::rpcrdma {
+
+class ServerEndpoint;
+
+struct CallIdTag {};
+// Slot and generation: an answer that comes after its connection or call ended is recognised and dropped.
+using CallId = StrongId<CallIdTag, uint64_t>;
+
+enum class CallState : uint8_t {
+  kFree,
+  kReading,   // RDMA Reads are to be posted or on their way
+  kSplicing,  // all data are here, a pool was empty when the stream had to be put together
+  kReady,     // waits for poll_call()
+  kPolled,    // with the owner
+  kReplying,  // the answer waits for room in the send queue or for Buffers
+  kDone,      // answered; only the record for poll_done() is left
+};
+[[nodiscard]] const char* to_string(CallState state) noexcept;
+
+struct ArrivalTag {};  // the endpoint's list of calls in flight, oldest first
+struct QueueTag {};    // the endpoint's list for the state: reading, ready, replying or done
+struct DoneTag {};     // the table's list of done slots, oldest first
+
+struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, ListNode<DoneTag> {
+  CallState state = CallState::kFree;
+  RdmaProc proc = RdmaProc::kMsg;
+  uint32_t slot = 0;
+  uint32_t generation = 1;
+  uint32_t xid = 0;
+  uint32_t version = kRpcRdmaVersion;  // as received: ERR_VERS echoes it
+  ServerEndpoint* endpoint = nullptr;  // null when free
+  ServerCall* next_free = nullptr;
+  Instant received;
+  Instant replied;
+  CallContext context;
+
+  Chain message;              // the call as far as it is put together: inline part, in the end the whole stream
+  Chain read_data;            // what the RDMA Reads brought, segment after segment
+  Chain base;                 // while splicing: the rest of the stream that chunks go into
+  uint64_t inline_bytes = 0;  // octets behind the header when the SEND came
+  uint32_t reads_posted = 0;  // read segments posted, or skipped since they are empty
+  uint32_t reads_done = 0;    // the same for arrived
+  uint32_t pieces_done = 0;   // of the splice plan
+  bool splicing = false;      // `base` is set up
+  bool polled = false;        // the owner has seen it; a call refused before leaves no record
+
+  // The answer. `reply` is consumed from the front while Writes are posted; what stays in the stream gathers in `kept`.
+  Chain reply;
+  Chain kept;
+  uint64_t reply_offset = 0;     // stream octets consumed
+  uint32_t placed_posted = 0;    // items of the plan that are completely posted
+  uint32_t segments_posted = 0;  // segments of the item or Reply chunk in progress
+  bool receive_posted = false;   // the receive that stands in for this call's credit
+  ReplyPlan plan;
+
+  ChunkList chunks;
+
+  [[nodiscard]] CallId id() const { return CallId((uint64_t{slot} << 32) | generation); }
+};
+
+class ServerCallTable {
+ public:
+  static constexpr uint32_t kSlotsMax = 1u << 24;  // a work id holds the slot in 24 bits
+
+  explicit ServerCallTable(uint32_t capacity);
+  ~ServerCallTable();
+
+  // A slot with empty chains and chunks, or nullptr. When none is free the oldest done one is taken and its record lost.
+  [[nodiscard]] ServerCall* acquire(ServerEndpoint& owner);
+  // Back to the free ones. The slot is in no list.
+  void release(ServerCall& call);
+  // The call is over; its record may be polled until the slot is needed.
+  void retire(ServerCall& call);
+  // nullptr when the id's generation is over.
+  [[nodiscard]] ServerCall* find(CallId id);
+
+  [[nodiscard]] uint32_t capacity() const { return capacity_; }
+  [[nodiscard]] uint32_t in_use() const { return in_use_; }  // neither free nor done
+
+ private:
+  void end_generation(ServerCall& call);
+
+  std::unique_ptr<ServerCall[]> slots_;
+  IntrusiveList<ServerCall, DoneTag> done_;
+  ServerCall* free_ = nullptr;
+  uint32_t capacity_;
+  uint32_t in_use_ = 0;
+};
+
+}  // namespace cw::rpcrdma

@@ -1,0 +1,278 @@
+#include "rpcrdma/endpoint/server_endpoint.h"
+
+#include <algorithm>
+
+#include "rpcrdma/endpoint/call_checks.h"
+
+namespace cw::rpcrdma {
+namespace {
+
+constexpr uint32_t kRpcReplyBytesMin = 12;  // xid, REPLY, reply_stat: less is no RPC reply
+constexpr ReducibleItems kNoItems{};
+
+ListNode<QueueTag>& queue_node(ServerCall& call) { return call; }
+
+}  // namespace
+
+ServerShared::ServerShared(uint32_t calls_in_flight_max, BufferPool& buffer_pool)
+    : calls(std::make_unique<ServerCallTable>(calls_in_flight_max)), pool(buffer_pool) {}
+
+ServerShared::~ServerShared() = default;
+
+ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const ServerOptions& options,
+                               const InlineThresholds& thresholds)
+    : shared_(shared),
+      qp_(qp),
+      options_(options),
+      window_(qp),
+      thresholds_(thresholds),
+      credits_(std::clamp(options.credits, 1u, kCreditsMax)),
+      waiting_(credits_ + options.reverse_credits) {
+  options_.reads_in_flight_max = std::max(options_.reads_in_flight_max, 1u);
+  shared_.stats.credits_granted += credits_;
+}
+
+ServerEndpoint::~ServerEndpoint() {
+  fail();
+  while (ServerCall* call = done_.pop_front()) {
+    shared_.calls->release(*call);
+  }
+}
+
+void ServerEndpoint::start() {
+  CW_DASSERT(!started_);
+  started_ = true;
+  receives_posted_ = credits_ + options_.reverse_credits;
+  qp_.post_receives(receives_posted_);
+}
+
+void ServerEndpoint::on_completions(Instant now) {
+  verbs::Completion completion;
+  while (qp_.poll_completion(completion)) {
+    on_completion(now, completion);
+  }
+  if (qp_.in_error()) {
+    fail();
+  }
+  advance(now);
+}
+
+void ServerEndpoint::on_completion(Instant now, verbs::Completion& completion) {
+  Chain payload = std::move(completion.payload);
+  if (failed_) {
+    return;
+  }
+  // Work that fails, receives included, takes the connection with it: nothing can be said about what the client has seen.
+  if (completion.status != verbs::WcStatus::kSuccess) {
+    fail();
+    return;
+  }
+  switch (completion.opcode) {
+    case verbs::WcOpcode::kReceive:
+      on_message(now, std::move(payload));
+      break;
+    case verbs::WcOpcode::kReceiveRdmaWithImmediate:
+      // No RPC-over-RDMA peer sends it: nothing of ours can be written to.
+      ++shared_.stats.messages_in[static_cast<size_t>(MessageKind::kOther)];
+      --receives_posted_;
+      drop_message();
+      break;
+    case verbs::WcOpcode::kRdmaRead:
+      on_read(completion, std::move(payload));
+      break;
+    case verbs::WcOpcode::kSend:
+    case verbs::WcOpcode::kRdmaWrite:
+      break;
+  }
+}
+
+void ServerEndpoint::on_message(Instant now, Chain&& message) {
+  receives_posted_ -= receives_posted_ > 0 ? 1 : 0;
+  if (check_fixed(shared_.header_view, message, shared_.stats) == Verdict::kDrop) {
+    drop_message();
+    return;
+  }
+  if (waiting_.empty()) {
+    take_call(now, std::move(message));
+    return;
+  }
+  // Calls keep their order while they wait for slots.
+  if (!waiting_.push(static_cast<uint32_t>(message.bytes()))) {
+    ++shared_.stats.credit_violations;
+    fail();
+    return;
+  }
+  waiting_messages_.append(std::move(message));
+  ++shared_.stats.credits_in_use;
+}
+
+// Gives the message a slot, or lets it wait for one.
+void ServerEndpoint::take_call(Instant now, Chain&& message) {
+  ServerCall* call = shared_.calls->acquire(*this);
+  ++shared_.stats.credits_in_use;
+  if (call == nullptr) {
+    CW_ASSERT(waiting_.push(static_cast<uint32_t>(message.bytes())));
+    waiting_messages_.append(std::move(message));
+    waiting_since_ = now;
+    wait_for_memory();
+    return;
+  }
+  call->received = now;
+  ++in_flight_;
+  calls_.push_back(*call);
+  accept(*call, std::move(message));
+}
+
+void ServerEndpoint::take_waiting(Instant now) {
+  while (!failed_ && !waiting_.empty()) {
+    ServerCall* call = shared_.calls->acquire(*this);
+    if (call == nullptr) {
+      wait_for_memory();
+      return;
+    }
+    Chain message;
+    // Every message has Buffers of its own, so that the cut needs no view.
+    CW_ASSERT(waiting_messages_.split_front(waiting_.pop(), message));
+    call->received = std::min(waiting_since_, now);
+    ++in_flight_;
+    calls_.push_back(*call);
+    accept(*call, std::move(message));
+  }
+}
+
+void ServerEndpoint::accept(ServerCall& call, Chain&& message) {
+  call.state = CallState::kReading;
+  call.context = CallContext{};
+  const HeaderCheck check = check_header(shared_.header_view, message, options_, call, shared_.stats);
+  if (check.verdict == Verdict::kReverseReply || check.verdict == Verdict::kDrop) {
+    // Replies to reverse calls go to the reverse client from here, once there is one; until then nobody waits for them.
+    ++shared_.stats.reverse_dropped;
+    drop_call(call);
+    drop_message();
+    return;
+  }
+  if (in_flight_ > credits_) {
+    ++shared_.stats.credit_violations;
+    fail();
+    return;
+  }
+  if (check.verdict != Verdict::kCall) {
+    refuse(call, check.verdict == Verdict::kErrorVersion ? ReplyForm::kErrorVersion : ReplyForm::kErrorChunk);
+    return;
+  }
+  if (call.proc == RdmaProc::kMsg) {
+    message.trim_front(check.header_bytes);
+    if (!check_xid(message, call.xid, shared_.stats)) {
+      refuse(call, ReplyForm::kErrorChunk);
+      return;
+    }
+    call.message = std::move(message);
+  }
+  if (call.chunks.read_count == 0) {
+    make_ready(call);
+    return;
+  }
+  reading_.push_back(call);
+}
+
+// The receive of a message that needs no answer goes back at once.
+void ServerEndpoint::drop_message() {
+  ++receives_posted_;
+  qp_.post_receives(1);
+}
+
+void ServerEndpoint::drop_call(ServerCall& call) { finish(call); shared_.calls->release(call); }
+
+bool ServerEndpoint::poll_call(Call& out) {
+  ServerCall* call = ready_.pop_front();
+  if (call == nullptr) {
+    return false;
+  }
+  call->state = CallState::kPolled;
+  call->polled = true;
+  out.id = call->id();
+  out.context = call->context;
+  out.message = std::move(call->message);
+  out.received = call->received;
+  return true;
+}
+
+void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
+  Chain answer = std::move(message);
+  ServerCall* call = shared_.calls->find(id);
+  if (call == nullptr || call->endpoint != this || call->state != CallState::kPolled) {
+    ++shared_.stats.late_replies;
+    return;
+  }
+  if (answer.bytes() < kRpcReplyBytesMin || !check_xid(answer, call->xid, shared_.stats)) {
+    refuse(*call, ReplyForm::kErrorChunk);
+  } else {
+    const bool reducible = call->chunks.write_count > 0 && call->context.binding != Binding::kNone;
+    const ReplyLimits limits{.send_bytes_max = thresholds_.send_bytes,
+                             .header_bytes_max = shared_.pool.buffer_bytes(),
+                             .reply_bytes_max = options_.reply_bytes_max};
+    plan_reply(call->chunks, answer.bytes(), reducible ? find_reducible(call->context, answer) : kNoItems, limits, call->plan);
+    call->reply = std::move(answer);
+    call->state = CallState::kReplying;
+    replying_.push_back(*call);
+  }
+  advance(now);
+}
+
+void ServerEndpoint::fail() {
+  if (failed_) {
+    return;
+  }
+  failed_ = true;
+  shared_.stats.credits_granted -= credits_;
+  shared_.stats.credits_in_use -= calls_in_flight();
+  while (ServerCall* call = calls_.pop_front()) {
+    queue_node(*call).unlink_if_linked();
+    shared_.calls->release(*call);
+  }
+  in_flight_ = 0;
+  waiting_messages_.clear();
+  while (!waiting_.empty()) {
+    static_cast<void>(waiting_.pop());
+  }
+}
+
+Instant ServerEndpoint::next_deadline() const {
+  if (failed_) {
+    return Instant::never();
+  }
+  const ServerCall* oldest = calls_.front();
+  return oldest == nullptr ? retry_at_ : earlier(oldest->received + options_.call_timeout, retry_at_);
+}
+
+void ServerEndpoint::on_deadline(Instant now) {
+  if (failed_) {
+    return;
+  }
+  if (const ServerCall* oldest = calls_.front(); oldest != nullptr && oldest->received + options_.call_timeout <= now) {
+    ++shared_.stats.call_timeouts;
+    fail();
+    return;
+  }
+  advance(now);
+}
+
+bool ServerEndpoint::poll_done(CallDone& out) {
+  ServerCall* call = done_.pop_front();
+  if (call == nullptr) {
+    return false;
+  }
+  out = CallDone{.context = call->context, .received = call->received, .replied = call->replied};
+  shared_.calls->release(*call);
+  return true;
+}
+
+bool ServerEndpoint::is_consistent() const {
+  if (failed_) {
+    return calls_.empty() && in_flight_ == 0 && waiting_.empty();
+  }
+  return in_flight_ <= credits_ && reads_in_flight_ <= options_.reads_in_flight_max &&
+         (!started_ || receives_posted_ + calls_in_flight() == credits_ + options_.reverse_credits);
+}
+
+}  // namespace cw::rpcrdma

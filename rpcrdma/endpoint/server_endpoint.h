@@ -1,0 +1,142 @@
+// The server side of one RPC-over-RDMA connection: SENDs become RPC calls, RPC replies become RDMA Writes and SENDs.
+//
+// Life of a call: a receive completion brings the header and inline part; the header is validated whole; Read chunks are pulled
+// (pipelined) and spliced in at their Positions; the rebuilt XDR stream is polled as a Call. The owner answers with reply(): the
+// upper-layer binding finds reducible items, plan_reply() decides, Writes and the SEND are posted together. Buffers of the call
+// belong to whoever polled it; the reply's buffers belong to the queue pair until the client has acknowledged them.
+//
+// How it fails: a bad header is answered with RDMA_ERROR (or dropped where RFC 8166 says so) and counted; a failed RDMA operation
+// or a queue pair in Error fails the endpoint: all its calls are void, failed() tells, replies to them are dropped.
+// Credits: `options.credits` receives are posted at start and one more with each reply, so that the grant is always backed. A
+// client that has more calls in flight than were granted fails the endpoint: RFC 8166 3.3.1 owes it nothing, and dropping the
+// one message would leave its call waiting for a reply that never comes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "rocev2/base/buffer.h"
+#include "rocev2/base/intrusive_list.h"
+#include "rocev2/base/ring.h"
+#include "rocev2/base/time.h"
+#include "rocev2/verbs/queue_pair.h"
+#include "rpcrdma/endpoint/header_view.h"
+#include "rpcrdma/endpoint/reply_poster.h"
+#include "rpcrdma/endpoint/rpcrdma_options.h"
+#include "rpcrdma/endpoint/rpcrdma_stats.h"
+#include "rpcrdma/endpoint/send_window.h"
+#include "rpcrdma/endpoint/server_call.h"
+#include "rpcrdma/ulb/binding.h"
+
+namespace cw::rpcrdma {
+
+struct Call {
+  CallId id;
+  CallContext context;
+  Chain message;   // the RPC call, XID first, every chunk in its place
+  Instant received;  // when its SEND arrived
+};
+
+// What happened to a call that was answered, for the owner's histograms.
+struct CallDone {
+  CallContext context;
+  Instant received;
+  Instant replied;
+};
+
+// Per-call state lives in one table per core, shared by all its connections; bounded there. When it is full, messages wait in
+// their endpoint (as many as it granted credits) until a slot is free.
+struct ServerShared {
+  ServerShared(uint32_t calls_in_flight_max, BufferPool& pool);
+  ~ServerShared();
+  std::unique_ptr<ServerCallTable> calls;
+  BufferPool& pool;  // for headers and small copies
+  HeaderView header_view;
+  RpcRdmaStats stats;
+};
+
+class ServerEndpoint {
+ public:
+  static constexpr uint32_t kCreditsMax = 1024;
+  // How soon an endpoint asks again for a slot, Buffer or view that was not to be had. Nothing announces those.
+  static constexpr Duration kRetryInterval = Duration::us(200);
+
+  ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const ServerOptions& options, const InlineThresholds& thresholds);
+  ~ServerEndpoint();
+  ServerEndpoint(const ServerEndpoint&) = delete;
+  ServerEndpoint& operator=(const ServerEndpoint&) = delete;
+
+  // Posts the receives. Call before the peer can send (before the CM REP).
+  void start();
+  // Drains the queue pair's completions. Call when the queue pair has some.
+  void on_completions(Instant now);
+  // Takes the next rebuilt call.
+  [[nodiscard]] bool poll_call(Call& out);
+  // Answers a call. A reply to a call that is gone is released silently (counted).
+  void reply(Instant now, CallId id, Chain&& message);
+  // The backend will not answer (for example it closed the connection): the endpoint fails, so that the client reconnects and
+  // retransmits; RFC 8166 has no way to fail a single call for such a reason.
+  void fail();
+  [[nodiscard]] bool failed() const { return failed_; }
+
+  [[nodiscard]] Instant next_deadline() const;
+  void on_deadline(Instant now);
+
+  [[nodiscard]] uint32_t credits_granted() const { return credits_; }
+  // Calls received and not yet answered, those that wait for a slot included.
+  [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_ + waiting_.size(); }
+  // Takes the record of a call that has been answered. Records that nobody takes are dropped when their memory is needed.
+  [[nodiscard]] bool poll_done(CallDone& out);
+  // The invariants of the class comment; for tests and simulation.
+  [[nodiscard]] bool is_consistent() const;
+
+ private:
+  void on_completion(Instant now, verbs::Completion& completion);
+  void on_message(Instant now, Chain&& message);
+  void take_call(Instant now, Chain&& message);
+  void accept(ServerCall& call, Chain&& message);
+  void on_read(const verbs::Completion& completion, Chain&& data);
+  void drop_message();
+  void drop_call(ServerCall& call);
+
+  void advance(Instant now);
+  void take_waiting(Instant now);
+  void post_reads();
+  [[nodiscard]] bool post_reads_of(ServerCall& call);
+  void read_finished(ServerCall& call);
+  void splice_calls();
+  void make_ready(ServerCall& call);
+  void refuse(ServerCall& call, ReplyForm form);
+  [[nodiscard]] bool post_replies(Instant now);
+  void answered(Instant now, ServerCall& call);
+  void finish(ServerCall& call);
+  void wait_for_memory() { memory_wanted_ = true; }
+
+  ServerShared& shared_;
+  verbs::QueuePair& qp_;
+  ServerOptions options_;
+  SendWindow window_;
+  InlineThresholds thresholds_;
+  uint32_t credits_;
+  uint32_t receives_posted_ = 0;
+  uint32_t in_flight_ = 0;        // slots held
+  uint32_t reads_in_flight_ = 0;  // RDMA Reads posted and not completed
+  bool started_ = false;
+  bool failed_ = false;
+  bool memory_wanted_ = false;    // something waits for a slot, Buffer or view
+  Instant retry_at_ = Instant::never();
+
+  IntrusiveList<ServerCall, ArrivalTag> calls_;   // all in flight, oldest first
+  IntrusiveList<ServerCall, QueueTag> reading_;   // with read segments to post
+  IntrusiveList<ServerCall, QueueTag> splicing_;  // wait for memory
+  IntrusiveList<ServerCall, QueueTag> ready_;
+  IntrusiveList<ServerCall, QueueTag> replying_;
+  IntrusiveList<ServerCall, QueueTag> done_;
+
+  // Messages that wait for a slot: one Chain, and the octets of each message in it.
+  Chain waiting_messages_;
+  Ring<uint32_t> waiting_;
+  Instant waiting_since_;
+};
+
+}  // namespace cw::rpcrdma

@@ -1,0 +1,194 @@
+// The part of the server side that moves calls along: RDMA Reads, splicing, replies.
+#include <span>
+
+#include "rpcrdma/endpoint/call_checks.h"
+#include "rpcrdma/endpoint/call_splicer.h"
+#include "rpcrdma/endpoint/server_endpoint.h"
+
+namespace cw::rpcrdma {
+namespace {
+
+// A read's work id: segment (6 bits), slot (24 bits), generation (32 bits), from the top.
+static_assert(kReadSegmentsMax <= 64 && ServerCallTable::kSlotsMax <= 1u << 24);
+verbs::WorkId read_work_id(const ServerCall& call, uint32_t segment) {
+  return verbs::WorkId((uint64_t{segment} << 56) | call.id().value());
+}
+CallId call_of(verbs::WorkId id) { return CallId(id.value() & 0x00ff'ffff'ffff'ffffULL); }
+uint32_t segment_of(verbs::WorkId id) { return static_cast<uint32_t>(id.value() >> 56); }
+
+ListNode<QueueTag>& queue_node(ServerCall& call) { return call; }
+
+// Empty segments are passed by as if they had been read.
+void skip_empty_reads(ServerCall& call) {
+  while (call.reads_done < call.reads_posted && call.chunks.read[call.reads_done].segment.length == 0) {
+    ++call.reads_done;
+  }
+}
+
+}  // namespace
+
+// Everything that may be able to go on: replies first, since they free slots and credits.
+void ServerEndpoint::advance(Instant now) {
+  memory_wanted_ = false;
+  const bool all_posted = post_replies(now);
+  take_waiting(now);
+  post_reads();
+  splice_calls();
+  if (all_posted && !replying_.empty()) {
+    static_cast<void>(post_replies(now));  // refusals that have just come up
+  }
+  retry_at_ = memory_wanted_ && !failed_ ? now + kRetryInterval : Instant::never();
+  CW_DASSERT(is_consistent());
+}
+
+void ServerEndpoint::on_read(const verbs::Completion& completion, Chain&& data) {
+  CW_DASSERT(reads_in_flight_ > 0);
+  --reads_in_flight_;
+  ServerCall* call = shared_.calls->find(call_of(completion.id));
+  if (call == nullptr || call->endpoint != this || call->state != CallState::kReading) {
+    return;
+  }
+  skip_empty_reads(*call);
+  // Reads complete in the order posted and whole; a transport that does otherwise cannot be trusted with the rest either.
+  const std::span<const ReadSegment> reads = call->chunks.reads();
+  const uint32_t segment = segment_of(completion.id);
+  if (segment != call->reads_done || data.bytes() != reads[segment].segment.length) {
+    fail();
+    return;
+  }
+  shared_.stats.chunks[static_cast<size_t>(ChunkKind::kRead)].bytes += data.bytes();
+  call->read_data.append(std::move(data));
+  ++call->reads_done;
+  read_finished(*call);
+}
+
+void ServerEndpoint::post_reads() {
+  while (!failed_ && !reading_.empty()) {
+    ServerCall& call = *reading_.front();
+    if (!post_reads_of(call)) {
+      return;
+    }
+  }
+}
+
+// True when the next call's turn has come.
+bool ServerEndpoint::post_reads_of(ServerCall& call) {
+  const std::span<const ReadSegment> reads = call.chunks.reads();
+  for (; call.reads_posted < reads.size(); ++call.reads_posted) {
+    const Segment& segment = reads[call.reads_posted].segment;
+    if (segment.length == 0) {
+      continue;
+    }
+    if (reads_in_flight_ >= options_.reads_in_flight_max || window_.room() == 0) {
+      return false;
+    }
+    const Status posted = qp_.post_read({.id = read_work_id(call, call.reads_posted),
+                                         .rkey = segment.handle,
+                                         .remote_address = segment.offset,
+                                         .length = segment.length});
+    if (!posted.ok()) {
+      fail();
+      return false;
+    }
+    ++reads_in_flight_;
+  }
+  ChunkStats& counted = shared_.stats.chunks[static_cast<size_t>(ChunkKind::kRead)];
+  counted.segments += reads.size();
+  for (size_t i = 0; i < reads.size(); ++i) {
+    counted.chunks += i == 0 || reads[i].position != reads[i - 1].position ? 1 : 0;
+  }
+  queue_node(call).unlink();
+  read_finished(call);
+  return true;
+}
+
+// After the last segment the stream can be put together.
+void ServerEndpoint::read_finished(ServerCall& call) {
+  skip_empty_reads(call);
+  if (call.reads_done == call.chunks.read_count) {
+    call.state = CallState::kSplicing;
+    splicing_.push_back(call);
+  }
+}
+
+void ServerEndpoint::splice_calls() {
+  while (ServerCall* call = splicing_.front()) {
+    if (!splice(*call, shared_.pool)) {
+      ++shared_.stats.no_buffer;
+      wait_for_memory();
+      return;
+    }
+    queue_node(*call).unlink();
+    if (check_xid(call->message, call->xid, shared_.stats)) {
+      make_ready(*call);
+    } else {
+      refuse(*call, ReplyForm::kErrorChunk);
+    }
+  }
+}
+
+void ServerEndpoint::make_ready(ServerCall& call) {
+  call.context = inspect_call(call.message);
+  call.state = CallState::kReady;
+  ready_.push_back(call);
+}
+
+// Precondition: the call is in no state list.
+void ServerEndpoint::refuse(ServerCall& call, ReplyForm form) {
+  call.message.clear();
+  call.plan.form = form;
+  call.plan.header_bytes = form == ReplyForm::kErrorVersion ? kVersionErrorBytes : kChunkErrorBytes;
+  call.state = CallState::kReplying;
+  replying_.push_back(call);
+}
+
+// False when the oldest reply cannot go on.
+bool ServerEndpoint::post_replies(Instant now) {
+  ReplyPoster poster(qp_, window_, shared_.pool, shared_.stats);
+  while (!failed_ && !replying_.empty()) {
+    ServerCall& call = *replying_.front();
+    switch (poster.post(call, credits_, thresholds_.remote_invalidation)) {
+      case PostResult::kPosted:
+        answered(now, call);
+        break;
+      case PostResult::kNoRoom:
+        return false;
+      case PostResult::kNoBuffer:
+        ++shared_.stats.no_buffer;
+        wait_for_memory();
+        return false;
+      case PostResult::kFailed:
+        // RFC 8166 4.5.4: no reply can be sent, so the connection has to go.
+        fail();
+        return false;
+    }
+  }
+  return true;
+}
+
+void ServerEndpoint::answered(Instant now, ServerCall& call) {
+  queue_node(call).unlink();
+  ++receives_posted_;
+  call.replied = now;
+  call.message.clear();
+  call.read_data.clear();
+  call.base.clear();
+  call.reply.clear();
+  call.kept.clear();
+  finish(call);
+  if (!call.polled) {
+    shared_.calls->release(call);
+    return;
+  }
+  shared_.calls->retire(call);
+  done_.push_back(call);
+}
+
+// The call is over: it no longer counts.
+void ServerEndpoint::finish(ServerCall& call) {
+  static_cast<ListNode<ArrivalTag>&>(call).unlink();
+  --in_flight_;
+  --shared_.stats.credits_in_use;
+}
+
+}  // namespace cw::rpcrdma

@@ -1,0 +1,83 @@
+// Octets for tests: XDR words in a row, and chains cut where a test wants them cut.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "rocev2/base/buffer.h"
+
+namespace cw::test {
+
+using Octets = std::vector<uint8_t>;
+
+inline void add_word(Octets& out, uint32_t word) {
+  const size_t at = out.size();
+  out.resize(at + 4);
+  store_be32(out.data() + at, word);
+}
+inline void add_word64(Octets& out, uint64_t value) {
+  add_word(out, static_cast<uint32_t>(value >> 32));
+  add_word(out, static_cast<uint32_t>(value));
+}
+inline void add(Octets& out, Bytes more) {
+  out.insert(out.end(), more.begin(), more.end());
+}
+inline void add_words(Octets& out, std::initializer_list<uint32_t> list) {
+  for (const uint32_t word : list) {
+    add_word(out, word);
+  }
+}
+// opaque<>: length word, content, zero padding.
+inline void add_opaque(Octets& out, Bytes content) {
+  add_word(out, static_cast<uint32_t>(content.size()));
+  add(out, content);
+  out.resize((out.size() + 3) / 4 * 4);
+}
+inline Octets words(std::initializer_list<uint32_t> list) {
+  Octets out;
+  add_words(out, list);
+  return out;
+}
+// "0a0b 0c0d": hex digits, spaces ignored.
+inline Octets hex(std::string_view digits) {
+  Octets out;
+  int high = -1;
+  for (const char digit : digits) {
+    const int value = digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+    if (value < 0) {
+      continue;
+    }
+    if (high < 0) {
+      high = value;
+    } else {
+      out.push_back(static_cast<uint8_t>(high * 16 + value));
+      high = -1;
+    }
+  }
+  return out;
+}
+
+// A chain whose Buffers hold `piece_bytes` octets each (the last one fewer). The pool must be large enough.
+inline Chain chain_of(BufferPool& pool, Bytes content, size_t piece_bytes) {
+  Chain chain;
+  while (!content.empty()) {
+    Buffer* buffer = pool.allocate_one();
+    CW_ASSERT(buffer != nullptr);
+    const size_t step = std::min(piece_bytes, content.size());
+    CW_ASSERT(buffer->append(content.first(step)) == step);
+    content = content.subspan(step);
+    chain.push_back(buffer);
+  }
+  return chain;
+}
+inline Octets contents(const Chain& chain) {
+  Octets octets(chain.bytes());
+  chain.copy_to(0, octets);
+  return octets;
+}
+
+}  // namespace cw::test

@@ -1,0 +1,338 @@
+#include "rpcrdma/rpc/record_mark.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cstring>
+#include <deque>
+#include <numeric>
+
+#include "rocev2/base/heap_buffer_pool.h"
+#include "tests/unit/rpcrdma/octets.h"
+
+namespace cw::rpcrdma {
+namespace {
+
+using test::Octets;
+
+Octets counting(size_t count, uint8_t first = 0) {
+  Octets octets(count);
+  std::iota(octets.begin(), octets.end(), first);
+  return octets;
+}
+
+void add_fragment(Octets& stream, Bytes content, bool last) {
+  uint8_t mark[kRecordMarkBytes];
+  write_record_mark(mark, static_cast<uint32_t>(content.size()), last);
+  test::add(stream, mark);
+  test::add(stream, content);
+}
+
+// Feeds octets as a socket would, `step` at a time. False when there was no space or the stream failed.
+bool feed(RecordReader& reader, Bytes stream, size_t step = SIZE_MAX) {
+  while (!stream.empty()) {
+    const MutableBytes space = reader.space();
+    if (space.empty()) {
+      return false;
+    }
+    const size_t count = std::min({step, space.size(), stream.size()});
+    std::memcpy(space.data(), stream.data(), count);
+    stream = stream.subspan(count);
+    if (!reader.on_bytes(static_cast<uint32_t>(count)).ok()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+class RecordMarkTest : public ::testing::Test {
+ protected:
+  HeapBufferPool pool{16, 64, 16};
+  RecordLimits limits{.message_bytes_max = 1000, .fragments_max = 8};
+};
+
+TEST(RecordMark, MarkIsLengthWithTheLastFragmentBit) {
+  uint8_t mark[kRecordMarkBytes];
+  write_record_mark(mark, 0x01020304);
+  EXPECT_EQ(Octets(std::begin(mark), std::end(mark)), test::hex("81020304"));
+  write_record_mark(mark, 5, false);
+  EXPECT_EQ(Octets(std::begin(mark), std::end(mark)), test::hex("00000005"));
+}
+
+TEST_F(RecordMarkTest, SeveralMessagesInOneBufferBecomeViews) {
+  RecordReader reader(pool, limits);
+  Octets stream;
+  add_fragment(stream, counting(8), true);
+  add_fragment(stream, counting(4, 100), true);
+  add_fragment(stream, counting(12, 200), true);
+  ASSERT_TRUE(feed(reader, stream));
+  Chain first;
+  Chain second;
+  ASSERT_TRUE(reader.poll_message(first));
+  ASSERT_TRUE(reader.poll_message(second));
+  EXPECT_EQ(test::contents(first), counting(8));
+  EXPECT_EQ(test::contents(second), counting(4, 100));
+  EXPECT_EQ(first.buffer_count(), 1u);
+  Chain third;
+  ASSERT_TRUE(reader.poll_message(third));
+  EXPECT_EQ(test::contents(third), counting(12, 200));
+  EXPECT_FALSE(reader.has_message());
+  EXPECT_FALSE(reader.poll_message(third));
+}
+
+TEST_F(RecordMarkTest, AnyCutOfTheStreamGivesTheSameMessages) {
+  Octets stream;
+  add_fragment(stream, counting(100), true);
+  add_fragment(stream, counting(1, 7), false);
+  add_fragment(stream, {}, false);
+  add_fragment(stream, counting(70, 8), false);
+  add_fragment(stream, {}, true);
+  add_fragment(stream, counting(3, 50), true);
+  for (size_t step = 1; step <= stream.size(); ++step) {
+    RecordReader reader(pool, limits);
+    ASSERT_TRUE(feed(reader, stream, step));
+    Chain message;
+    ASSERT_TRUE(reader.poll_message(message));
+    EXPECT_EQ(test::contents(message), counting(100));
+    ASSERT_TRUE(reader.poll_message(message));
+    EXPECT_EQ(test::contents(message), counting(71, 7));
+    ASSERT_TRUE(reader.poll_message(message));
+    EXPECT_EQ(test::contents(message), counting(3, 50));
+    EXPECT_FALSE(reader.has_message());
+  }
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
+TEST_F(RecordMarkTest, FullBuffersAreHandedOverNotShared) {
+  RecordReader reader(pool, limits);
+  Octets stream;
+  add_fragment(stream, counting(4 * 64 - 4), true);
+  ASSERT_TRUE(feed(reader, stream));
+  Chain message;
+  ASSERT_TRUE(reader.poll_message(message));
+  EXPECT_EQ(test::contents(message), counting(4 * 64 - 4));
+  EXPECT_EQ(message.buffer_count(), 4u);
+  // The four Buffers and nothing else: no view, and the reader holds none.
+  EXPECT_EQ(pool.in_use(), 4u);
+}
+
+TEST_F(RecordMarkTest, NewBufferAtAMessageBoundaryWhenUnderAQuarterIsLeft) {
+  RecordReader reader(pool, limits);
+  Octets stream;
+  add_fragment(stream, counting(44), true);  // 48 of 64: exactly a quarter is left
+  ASSERT_TRUE(feed(reader, stream));
+  EXPECT_EQ(reader.space().size(), 16u);
+  stream.clear();
+  add_fragment(stream, counting(4), true);  // 8 left
+  ASSERT_TRUE(feed(reader, stream));
+  EXPECT_EQ(reader.space().size(), 64u);
+  Chain message;
+  ASSERT_TRUE(reader.poll_message(message));
+  ASSERT_TRUE(reader.poll_message(message));
+  message.clear();
+  EXPECT_EQ(pool.in_use(), 1u);  // only the fresh one
+}
+
+TEST_F(RecordMarkTest, DrainedBufferIsGivenBackBeforeANewOneIsTaken) {
+  HeapBufferPool one(1, 64, 4);
+  RecordReader reader(one, limits);
+  Octets stream;
+  add_fragment(stream, counting(50), true);
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_TRUE(feed(reader, stream));
+    Chain message;
+    ASSERT_TRUE(reader.poll_message(message));
+    EXPECT_EQ(test::contents(message), counting(50));
+  }
+}
+
+TEST_F(RecordMarkTest, EmptyPoolGivesNoSpaceUntilOneComesBack) {
+  HeapBufferPool one(1, 64, 4);
+  RecordReader reader(one, limits);
+  Octets stream;
+  add_fragment(stream, counting(60), true);
+  ASSERT_TRUE(feed(reader, stream));
+  EXPECT_TRUE(reader.space().empty());
+  Chain message;
+  ASSERT_TRUE(reader.poll_message(message));
+  EXPECT_TRUE(reader.space().empty());
+  message.clear();
+  EXPECT_EQ(reader.space().size(), 64u);
+}
+
+TEST_F(RecordMarkTest, WithoutAViewTheMessageWaits) {
+  HeapBufferPool few(4, 64, 1);
+  RecordReader reader(few, limits);
+  Octets stream;
+  add_fragment(stream, counting(4), false);
+  add_fragment(stream, counting(8, 4), true);
+  ASSERT_TRUE(feed(reader, stream));
+  Chain message;
+  EXPECT_FALSE(reader.poll_message(message));  // two pieces of a Buffer that still grows: two views
+  EXPECT_TRUE(reader.has_message());
+  EXPECT_EQ(few.in_use(), 1u);
+  ASSERT_TRUE(reader.space().size() > 0);
+  EXPECT_FALSE(reader.failed());
+}
+
+TEST_F(RecordMarkTest, MessageWaitsForAViewAndThenComesWhole) {
+  HeapBufferPool few(4, 64, 1);
+  RecordReader reader(few, limits);
+  Octets stream;
+  add_fragment(stream, counting(4), true);
+  add_fragment(stream, counting(8, 4), true);
+  ASSERT_TRUE(feed(reader, stream));
+  Chain first;
+  Chain second;
+  ASSERT_TRUE(reader.poll_message(first));
+  EXPECT_FALSE(reader.poll_message(second));
+  EXPECT_EQ(test::contents(first), counting(4));
+  first.clear();
+  ASSERT_TRUE(reader.poll_message(second));
+  EXPECT_EQ(test::contents(second), counting(8, 4));
+}
+
+// B1 of the bad-input list
+TEST_F(RecordMarkTest, MessageAtTheLimitPassesAndOneOctetMoreFails) {
+  RecordReader reader(pool, limits);
+  Octets stream;
+  add_fragment(stream, counting(500), false);
+  add_fragment(stream, counting(500), true);
+  ASSERT_TRUE(feed(reader, stream));
+  Chain message;
+  ASSERT_TRUE(reader.poll_message(message));
+  EXPECT_EQ(message.bytes(), 1000u);
+  message.clear();
+  Octets longer;
+  add_fragment(longer, counting(500), false);
+  add_fragment(longer, counting(501), true);
+  EXPECT_FALSE(feed(reader, longer));
+  EXPECT_TRUE(reader.failed());
+}
+
+TEST_F(RecordMarkTest, HugeFragmentFailsAtItsMarkBeforeAnyOctetIsHeld) {
+  RecordReader reader(pool, limits);
+  const Octets mark = test::hex("ffffffff");
+  const MutableBytes space = reader.space();
+  std::memcpy(space.data(), mark.data(), mark.size());
+  EXPECT_EQ(reader.on_bytes(4).error(), Error::kLimit);
+  EXPECT_TRUE(reader.failed());
+  EXPECT_TRUE(reader.space().empty());
+}
+
+TEST_F(RecordMarkTest, FragmentLimit) {
+  for (const uint32_t fragments : {7u, 8u, 9u}) {
+    RecordReader reader(pool, limits);
+    Octets stream;
+    for (uint32_t i = 1; i <= fragments; ++i) {
+      add_fragment(stream, counting(1), i == fragments);
+    }
+    EXPECT_EQ(feed(reader, stream), fragments <= 8);
+    EXPECT_EQ(reader.has_message(), fragments <= 8);
+  }
+}
+
+TEST_F(RecordMarkTest, EndlessEmptyFragmentsFail) {
+  RecordReader reader(pool, limits);
+  EXPECT_FALSE(feed(reader, Octets(400, 0)));
+  EXPECT_TRUE(reader.failed());
+}
+
+TEST_F(RecordMarkTest, MessageWithoutAnOctetFails) {
+  RecordReader reader(pool, limits);
+  Octets stream;
+  add_fragment(stream, {}, false);
+  add_fragment(stream, {}, true);
+  EXPECT_FALSE(feed(reader, stream));
+  EXPECT_TRUE(reader.failed());
+}
+
+TEST_F(RecordMarkTest, MessagesBeforeAFaultCanStillBePolled) {
+  RecordReader reader(pool, limits);
+  Octets stream;
+  add_fragment(stream, counting(8), true);
+  test::add(stream, test::hex("80000000"));
+  EXPECT_FALSE(feed(reader, stream));
+  Chain message;
+  ASSERT_TRUE(reader.poll_message(message));
+  EXPECT_EQ(test::contents(message), counting(8));
+  EXPECT_FALSE(reader.poll_message(message));
+}
+
+TEST_F(RecordMarkTest, WhoDoesNotPollDoesNotRead) {
+  limits.message_bytes_max = 100;
+  RecordReader reader(pool, limits);
+  Octets two;
+  add_fragment(two, counting(40), true);
+  add_fragment(two, counting(40), true);
+  EXPECT_TRUE(feed(reader, two));
+  EXPECT_FALSE(reader.space().empty());
+  EXPECT_FALSE(feed(reader, two));  // stops somewhere over 100 octets held
+  EXPECT_TRUE(reader.space().empty());
+  EXPECT_FALSE(reader.failed());
+  Chain message;
+  ASSERT_TRUE(reader.poll_message(message));
+  EXPECT_FALSE(reader.space().empty());
+}
+
+TEST_F(RecordMarkTest, ResetForgetsEverything) {
+  RecordReader reader(pool, limits);
+  Octets stream;
+  add_fragment(stream, counting(100), true);
+  stream.resize(stream.size() + 3, 0xFF);
+  ASSERT_TRUE(feed(reader, stream));
+  reader.reset();
+  EXPECT_EQ(pool.in_use(), 0u);
+  EXPECT_FALSE(reader.has_message());
+  Octets again;
+  add_fragment(again, counting(8), true);
+  ASSERT_TRUE(feed(reader, again));
+  Chain message;
+  ASSERT_TRUE(reader.poll_message(message));
+  EXPECT_EQ(test::contents(message), counting(8));
+}
+
+TEST(RecordMarkProperty, StreamsOfAnyMessagesComeOutAsTheyWentIn) {
+  EXPECT_TRUE(rc::check([] {
+    HeapBufferPool pool(64, *rc::gen::inRange<uint32_t>(4, 200), 256);
+    {
+      RecordReader reader(pool, {});
+      const auto count = *rc::gen::inRange<int>(1, 12);
+      std::deque<Octets> expected;
+      std::deque<Chain> kept;  // some messages live on while others are polled
+      for (int i = 0; i < count; ++i) {
+        Octets stream;
+        Octets message;
+        const auto fragments = *rc::gen::inRange<int>(1, 4);
+        for (int fragment = 1; fragment <= fragments; ++fragment) {
+          const Octets content = counting(*rc::gen::inRange<size_t>(fragment == 1 ? 1 : 0, 120), static_cast<uint8_t>(i * 20));
+          add_fragment(stream, content, fragment == fragments);
+          test::add(message, content);
+        }
+        expected.push_back(message);
+        RC_ASSERT(feed(reader, stream, *rc::gen::inRange<size_t>(1, 200)));
+        while (*rc::gen::inRange(0, 3) != 0 && reader.has_message()) {
+          Chain out;
+          RC_ASSERT(reader.poll_message(out));
+          RC_ASSERT(test::contents(out) == expected.front());
+          expected.pop_front();
+          kept.push_back(std::move(out));
+          if (kept.size() > 2) {
+            kept.pop_front();
+          }
+        }
+      }
+      while (reader.has_message()) {
+        Chain out;
+        RC_ASSERT(reader.poll_message(out));
+        RC_ASSERT(test::contents(out) == expected.front());
+        expected.pop_front();
+      }
+      RC_ASSERT(expected.empty());
+    }
+    RC_ASSERT(pool.in_use() == 0u);
+  }));
+}
+
+}  // namespace
+}  // namespace cw::rpcrdma

@@ -1,0 +1,181 @@
+#include "rpcrdma/rpc/rpc_message.h"
+
+#include <gtest/gtest.h>
+
+#include "rocev2/base/heap_buffer_pool.h"
+#include "tests/unit/rpcrdma/octets.h"
+
+namespace cw::rpcrdma {
+namespace {
+
+using test::Octets;
+
+class RpcMessageTest : public ::testing::Test {
+ protected:
+  HeapBufferPool pool{2048, 1024, 8};
+  Chain chain(const Octets& octets, size_t piece = 1024) { return test::chain_of(pool, octets, piece); }
+};
+
+Octets call_with(uint32_t flavor, const Octets& credential, const Octets& verifier = {}) {
+  Octets call = test::words({0xDEADBEEF, 0, 2, 100003, 4, 1, flavor});
+  test::add_opaque(call, credential);
+  test::add_word(call, 0);
+  test::add_opaque(call, verifier);
+  return call;
+}
+
+Octets gss_credential(uint32_t procedure, uint32_t service) {
+  Octets credential = test::words({1, procedure, 77, service});
+  test::add_opaque(credential, test::hex("0102030405"));
+  return credential;
+}
+
+TEST_F(RpcMessageTest, CallHeaderEndsWhereTheArgumentsBegin) {
+  for (size_t credential = 0; credential <= 9; ++credential) {
+    Octets call = call_with(1, Octets(credential, 0x11), Octets(3, 0x22));
+    const size_t header = call.size();
+    test::add_word(call, 0xA0A0A0A0);
+    for (const size_t piece : {1, 3, 4, 7, 1024}) {
+      const auto parsed = parse_rpc_call(chain(call, piece));
+      ASSERT_TRUE(parsed.ok());
+      EXPECT_EQ(parsed->xid, 0xDEADBEEFu);
+      EXPECT_EQ(parsed->program, 100003u);
+      EXPECT_EQ(parsed->version, 4u);
+      EXPECT_EQ(parsed->procedure, 1u);
+      EXPECT_EQ(parsed->flavor, 1u);
+      EXPECT_EQ(parsed->gss_service, 0u);
+      EXPECT_EQ(parsed->header_bytes, header);
+    }
+  }
+}
+
+TEST_F(RpcMessageTest, GssServiceIsRead) {
+  for (const uint32_t service : {1u, 2u, 3u}) {
+    const Octets call = call_with(6, gss_credential(0, service), Octets(28, 0x33));
+    const auto parsed = parse_rpc_call(chain(call, 5));
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(parsed->gss_service, service);
+    EXPECT_EQ(parsed->gss_procedure, 0u);
+    EXPECT_EQ(parsed->header_bytes, call.size());
+  }
+}
+
+TEST_F(RpcMessageTest, GssContextCallIsToldFromData) {
+  const auto parsed = parse_rpc_call(chain(call_with(6, gss_credential(1, 1))));
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->gss_procedure, 1u);
+}
+
+TEST_F(RpcMessageTest, UnknownOrShortGssCredentialCountsAsPrivacy) {
+  Octets credential = gss_credential(0, 1);
+  credential[3] = 2;
+  const Octets unknown = call_with(6, credential);
+  EXPECT_EQ(parse_rpc_call(chain(unknown))->gss_service, 3u);
+  EXPECT_EQ(parse_rpc_call(chain(unknown))->header_bytes, unknown.size());
+  for (size_t length = 0; length < 16; ++length) {
+    const Octets call = call_with(6, Octets(length, 0));
+    const auto parsed = parse_rpc_call(chain(call));
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(parsed->gss_service, 3u);
+    EXPECT_EQ(parsed->header_bytes, call.size());
+  }
+}
+
+TEST_F(RpcMessageTest, CredentialAndVerifierMayHave400Octets) {
+  EXPECT_TRUE(parse_rpc_call(chain(call_with(1, Octets(399, 1)))).ok());
+  EXPECT_TRUE(parse_rpc_call(chain(call_with(1, Octets(400, 1), Octets(400, 1)))).ok());
+  EXPECT_EQ(parse_rpc_call(chain(call_with(1, Octets(401, 1)))).error(), Error::kBadValue);
+  EXPECT_EQ(parse_rpc_call(chain(call_with(1, {}, Octets(401, 1)))).error(), Error::kBadValue);
+}
+
+TEST_F(RpcMessageTest, HugeCredentialLengthIsRefusedNotFollowed) {
+  Octets call = test::words({1, 0, 2, 100003, 3, 6, 1, UINT32_MAX});
+  EXPECT_EQ(parse_rpc_call(chain(call)).error(), Error::kBadValue);
+}
+
+TEST_F(RpcMessageTest, CallTruncatedAtEveryLength) {
+  const Octets call = call_with(6, gss_credential(0, 1), Octets(7, 0x22));
+  for (size_t length = 0; length < call.size(); ++length) {
+    const auto parsed = parse_rpc_call(chain(Octets(call.begin(), call.begin() + static_cast<ptrdiff_t>(length)), 9));
+    ASSERT_FALSE(parsed.ok()) << length;
+    EXPECT_EQ(parsed.error(), Error::kTruncated) << length;
+  }
+}
+
+// RPCRDMA-2.2.2-1
+TEST_F(RpcMessageTest, ReplyOrUnknownTypeIsNotACall) {
+  for (const uint32_t type : {1u, 2u, UINT32_MAX}) {
+    EXPECT_EQ(parse_rpc_call(chain(test::words({1, type, 2, 100003, 3, 0, 0, 0, 0, 0}))).error(), Error::kBadValue);
+  }
+}
+
+TEST_F(RpcMessageTest, OtherRpcVersionIsUnsupported) {
+  EXPECT_EQ(parse_rpc_call(chain(test::words({1, 0, 3, 100003, 3, 0, 0, 0, 0, 0}))).error(), Error::kUnsupported);
+}
+
+TEST_F(RpcMessageTest, ReadCallLeavesWhatItSawBeforeTheFault) {
+  const Chain call = chain(test::words({0x55, 0, 2, 100003, 3, 6, 1, 401}));
+  XdrReader reader(call);
+  RpcCallHeader header;
+  EXPECT_FALSE(read_rpc_call(reader, header).ok());
+  EXPECT_EQ(header.xid, 0x55u);
+  EXPECT_EQ(header.procedure, 6u);
+  EXPECT_EQ(header.header_bytes, 0u);
+}
+
+Octets accepted_reply(uint32_t status, const Octets& verifier) {
+  Octets reply = test::words({0xDEADBEEF, 1, 0, 6});
+  test::add_opaque(reply, verifier);
+  test::add_word(reply, status);
+  return reply;
+}
+
+TEST_F(RpcMessageTest, AcceptedReplyHeaderEndsWhereTheResultsBegin) {
+  for (size_t verifier = 0; verifier <= 9; ++verifier) {
+    const Octets reply = accepted_reply(0, Octets(verifier, 0x11));
+    const auto parsed = parse_rpc_reply(chain(reply, 3));
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_TRUE(parsed->success());
+    EXPECT_EQ(parsed->xid, 0xDEADBEEFu);
+    EXPECT_EQ(parsed->header_bytes, reply.size());
+  }
+}
+
+TEST_F(RpcMessageTest, EveryOtherStatusIsNoSuccess) {
+  for (const uint32_t status : {1u, 2u, 3u, 4u, 5u, 6u}) {
+    const auto parsed = parse_rpc_reply(chain(accepted_reply(status, {})));
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_TRUE(parsed->accepted);
+    EXPECT_FALSE(parsed->success());
+    EXPECT_EQ(parsed->status, status);
+  }
+  const auto denied = parse_rpc_reply(chain(test::words({7, 1, 1, 0, 2, 2})));
+  ASSERT_TRUE(denied.ok());
+  EXPECT_FALSE(denied->accepted);
+  EXPECT_FALSE(denied->success());
+}
+
+TEST_F(RpcMessageTest, ReplyTruncatedAtEveryLength) {
+  const Octets reply = accepted_reply(0, Octets(5, 0x11));
+  for (size_t length = 0; length < reply.size(); ++length) {
+    const auto parsed = parse_rpc_reply(chain(Octets(reply.begin(), reply.begin() + static_cast<ptrdiff_t>(length))));
+    ASSERT_FALSE(parsed.ok()) << length;
+    EXPECT_EQ(parsed.error(), Error::kTruncated) << length;
+  }
+}
+
+TEST_F(RpcMessageTest, BadReplyIsRefused) {
+  EXPECT_EQ(parse_rpc_reply(chain(test::words({1, 0, 0, 0, 0, 0}))).error(), Error::kBadValue);
+  EXPECT_EQ(parse_rpc_reply(chain(test::words({1, 1, 2, 0, 0, 0}))).error(), Error::kBadValue);
+  EXPECT_EQ(parse_rpc_reply(chain(accepted_reply(0, Octets(404, 1)))).error(), Error::kBadValue);
+}
+
+TEST_F(RpcMessageTest, WrittenReplyIsWhatRfc5531Says) {
+  uint8_t out[kAcceptedReplyBytes];
+  std::fill(std::begin(out), std::end(out), uint8_t{0xEE});
+  write_accepted_reply(out, 0x01020304, AcceptStatus::kGarbageArguments);
+  EXPECT_EQ(Octets(std::begin(out), std::end(out)), test::words({0x01020304, 1, 0, 0, 0, 4}));
+}
+
+}  // namespace
+}  // namespace cw::rpcrdma

@@ -1,0 +1,160 @@
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "rocev2/base/heap_buffer_pool.h"
+#include "rpcrdma/xdr/xdr_reader.h"
+#include "rpcrdma/xdr/xdr_writer.h"
+#include "tests/unit/rpcrdma/octets.h"
+
+namespace cw::rpcrdma {
+namespace {
+
+using test::Octets;
+
+class XdrReaderTest : public ::testing::Test {
+ protected:
+  HeapBufferPool pool{256, 64, 8};
+};
+
+Octets mixed_items() {
+  Octets octets = test::words({0x01020304, 0xAABBCCDD, 0x11223344, 1});
+  test::add_opaque(octets, test::hex("a1a2a3a4a5"));
+  test::add_word(octets, 0xCAFEF00D);
+  return octets;
+}
+
+void read_mixed_items(XdrReader& reader) {
+  EXPECT_EQ(reader.u32(), 0x01020304u);
+  EXPECT_EQ(reader.u64(), 0xAABBCCDD11223344u);
+  EXPECT_TRUE(reader.boolean());
+  EXPECT_EQ(reader.skip_opaque(5), 5u);
+  EXPECT_EQ(reader.u32(), 0xCAFEF00Du);
+  EXPECT_TRUE(reader.ok());
+  EXPECT_EQ(reader.remaining(), 0u);
+}
+
+TEST_F(XdrReaderTest, ReadsTheSameWhereverTheChainIsCut) {
+  const Octets octets = mixed_items();
+  for (size_t piece = 1; piece <= octets.size(); ++piece) {
+    const Chain chain = test::chain_of(pool, octets, piece);
+    XdrReader reader(chain);
+    read_mixed_items(reader);
+    EXPECT_EQ(reader.offset(), octets.size());
+  }
+  XdrReader contiguous{Bytes(octets)};
+  read_mixed_items(contiguous);
+}
+
+TEST_F(XdrReaderTest, EmptyBuffersInTheChainAreStepsOver) {
+  Chain chain;
+  for (const uint8_t octet : test::hex("00000102")) {
+    chain.push_back(pool.allocate_one());
+    Chain one = test::chain_of(pool, Bytes(&octet, 1), 1);
+    chain.append(std::move(one));
+  }
+  XdrReader reader(chain);
+  EXPECT_EQ(reader.u32(), 0x0102u);
+  EXPECT_TRUE(reader.ok());
+}
+
+TEST_F(XdrReaderTest, TruncatedAtEveryLengthFailsAndStaysFailed) {
+  const Octets octets = mixed_items();
+  for (size_t length = 0; length < octets.size(); ++length) {
+    const Chain chain = test::chain_of(pool, Bytes(octets).first(length), 3);
+    XdrReader reader(chain);
+    (void)reader.u32();
+    (void)reader.u64();
+    (void)reader.boolean();
+    (void)reader.skip_opaque(5);
+    (void)reader.u32();
+    EXPECT_FALSE(reader.ok()) << length;
+    const uint64_t offset = reader.offset();
+    EXPECT_LE(offset, length);
+    EXPECT_EQ(reader.u32(), 0u);
+    reader.skip(1);
+    EXPECT_EQ(reader.offset(), offset);
+    EXPECT_EQ(reader.remaining(), length - offset);
+  }
+}
+
+TEST_F(XdrReaderTest, OpaqueLongerThanItsMaximumFails) {
+  const Chain chain = test::chain_of(pool, mixed_items(), 7);
+  XdrReader reader(chain);
+  reader.skip(16);
+  EXPECT_EQ(reader.skip_opaque(4), 0u);
+  EXPECT_FALSE(reader.ok());
+}
+
+TEST_F(XdrReaderTest, HugeOpaqueLengthDoesNotWrap) {
+  Octets octets = test::words({UINT32_MAX, 0, 0});
+  XdrReader reader{Bytes(octets)};
+  (void)reader.skip_opaque(UINT32_MAX);
+  EXPECT_FALSE(reader.ok());
+  XdrReader fixed{Bytes(octets)};
+  fixed.skip_fixed_opaque(UINT64_MAX);
+  EXPECT_FALSE(fixed.ok());
+}
+
+TEST_F(XdrReaderTest, CopyTakesOctetsAcrossBuffersAndNothingWhenShort) {
+  const Octets octets = test::hex("000102030405060708090a0b");
+  const Chain chain = test::chain_of(pool, octets, 5);
+  XdrReader reader(chain);
+  reader.skip(1);
+  Octets out(9);
+  reader.copy(out);
+  EXPECT_EQ(out, test::hex("010203040506070809"));
+  Octets more(3, 0xEE);
+  reader.copy(more);
+  EXPECT_FALSE(reader.ok());
+  EXPECT_EQ(more, Octets(3, 0xEE));
+}
+
+TEST_F(XdrReaderTest, FixedOpaqueTakesItsPadding) {
+  const Octets octets = test::hex("aabbccddee000000 00000007");
+  XdrReader reader{Bytes(octets)};
+  reader.skip_fixed_opaque(5);
+  EXPECT_EQ(reader.u32(), 7u);
+  EXPECT_TRUE(reader.ok());
+}
+
+TEST(XdrWriter, WritesWhatTheReaderReads) {
+  Octets out(64, 0xEE);
+  XdrWriter writer(out);
+  writer.u32(0x01020304);
+  writer.u64(0xAABBCCDD11223344);
+  writer.boolean(true);
+  writer.opaque(test::hex("a1a2a3a4a5"));
+  writer.u32(0xCAFEF00D);
+  ASSERT_TRUE(writer.ok());
+  const Octets expected = mixed_items();
+  EXPECT_EQ(Octets(writer.written().begin(), writer.written().end()), expected);
+}
+
+TEST(XdrWriter, FailsForGoodAtTheFirstItemThatDoesNotFit) {
+  Octets out(10, 0xEE);
+  XdrWriter writer(out);
+  writer.u64(1);
+  writer.u32(2);
+  EXPECT_FALSE(writer.ok());
+  writer.raw(test::hex("aa"));
+  EXPECT_FALSE(writer.ok());
+  EXPECT_EQ(writer.offset(), 8u);
+  EXPECT_EQ(out[8], 0xEE);
+}
+
+TEST(XdrWriter, PaddingIsZeroForEveryContentLength) {
+  for (size_t length = 0; length <= 9; ++length) {
+    Octets out(16, 0xEE);
+    XdrWriter writer(out);
+    writer.fixed_opaque(Octets(length, 0x55));
+    ASSERT_TRUE(writer.ok());
+    EXPECT_EQ(writer.offset(), xdr_padded(length));
+    for (size_t i = length; i < writer.offset(); ++i) {
+      EXPECT_EQ(out[i], 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cw::rpcrdma
