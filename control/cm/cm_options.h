@@ -1,0 +1,65 @@
+// Limits and times of the connection manager.
+#pragma once
+
+#include <cstdint>
+
+#include "control/cm/path_mtu.h"
+#include "rocev2/base/time.h"
+
+namespace cw::cm {
+
+// Tokens come back at `per_second` up to `burst`.
+struct RateLimit {
+  uint32_t per_second = 0;
+  uint32_t burst = 0;
+};
+
+struct CmOptions {
+  // EUI-64 that names this node in REQ, REP and REJ; conventionally the MAC with ff:fe in its middle. Opaque to peers.
+  uint64_t local_ca_guid = 0;
+
+  // Connections that live or are being set up or torn down, both roles together. About 0.9 KiB each, allocated at construction.
+  uint32_t connection_max = 1024;
+  // Dead connections remembered on top of these, so that late duplicates are answered rightly. The oldest makes room for a new
+  // connection, so this bounds memory and never refuses anybody. At 1000 connections a second and 4 s each none is cut short.
+  uint32_t timewait_max = 1024;
+  // Inbound requests not yet established. A flood of REQs costs its own kind: more are dropped, and honest peers send again.
+  uint32_t half_open_max = 256;
+  // Services that listen() takes.
+  uint32_t service_max = 16;
+  // Datagrams waiting for poll_transmit(). When full the newest is dropped and counted; its timer or its peer repeats it.
+  uint32_t transmit_queue_max = 256;
+
+  // New REQs that are looked at, over all peers. Ten thousand clients reconnecting after a restart are through in 10 s, helped by
+  // their own repetitions.
+  RateLimit request_rate{.per_second = 1000, .burst = 500};
+  // Answers that we owe to nobody in particular: to unknown connections, duplicates, refused requests. One datagram never yields
+  // more than one, so this is about our own transmit capacity.
+  RateLimit answer_rate{.per_second = 5000, .burst = 1000};
+
+  // The largest packet payload of the local port. A REQ that wants more is rejected (REP has no field to lower it).
+  PathMtu path_mtu_max = PathMtu::k4096;
+
+  // Repetition of REQ, REP and DREQ: after `retransmit_first`, then doubling up to `retransmit_max` or the peer's CM response
+  // time if that is shorter. Peers ask for 4.3 s (code 20), which is far too long to wait for the answer to one lost datagram;
+  // sending earlier than that is harmless, since duplicates are recognised.
+  Duration retransmit_first = Duration::ms(250);
+  Duration retransmit_max = Duration::seconds(4);
+  // An attempt to connect, either role, is given up after the peer's response time x (retries + 1), but within these bounds. The
+  // upper bound is what a hostile REQ can cost a half-open slot.
+  Duration handshake_min = Duration::seconds(2);
+  Duration handshake_max = Duration::seconds(30);
+  // How long the user may take to accept() or reject() and, after delay(), once more that long per delay; or to call ready().
+  Duration decision_max = Duration::seconds(10);
+  // How much an MRA of the peer may extend the handshake: per message, and how many of them. Repetition goes on meanwhile, every
+  // retransmit_max.
+  Duration delay_max = Duration::seconds(30);
+  uint32_t delay_count_max = 4;
+  // How long DREQ is repeated before the peer is taken for dead.
+  Duration disconnect_max = Duration::seconds(8);
+  // Bounds of the time a dead connection is remembered; in between, twice the ACK time-out of the REQ.
+  Duration timewait_min = Duration::seconds(2);
+  Duration timewait_time_max = Duration::seconds(10);
+};
+
+}  // namespace cw::cm

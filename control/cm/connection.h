@@ -1,0 +1,67 @@
+// One connection: what the manager knows about it, and nothing about how it is found. Lives in a slot of the ConnectionTable.
+#pragma once
+
+#include <cstdint>
+
+#include "control/cm/cm_address.h"
+#include "control/cm/cm_event.h"
+#include "control/cm/connection_state.h"
+#include "control/cm/wire/mad.h"
+#include "rocev2/base/intrusive_list.h"
+#include "rocev2/base/time.h"
+#include "rocev2/base/timer_wheel.h"
+
+namespace cw::cm {
+
+struct PendingEventTag {};
+struct TimewaitTag {};
+
+struct Connection : TimerNode, ListNode<PendingEventTag>, ListNode<TimewaitTag> {
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  uint32_t slot = 0;
+  uint32_t generation = 0;  // counts the uses of the slot
+  ConnectionState state = ConnectionState::kIdle;
+  bool passive = false;
+
+  CmAddress address;
+  uint32_t local_comm_id = 0;   // never 0 while in use
+  uint32_t remote_comm_id = 0;  // valid with remote_known
+  bool remote_known = false;
+  verbs::Qpn local_qpn;              // 0 until accept() or connect() tell
+  verbs::Qpn remote_qpn;             // valid with remote_known
+  uint64_t transaction_id = 0;       // of our own REQ, RTU and DREQ
+  uint64_t peer_transaction_id = 0;  // of the peer's REQ or REP: our answers carry it
+
+  // The handshake, as REQ laid it down.
+  Duration peer_response;          // how long the peer may take to answer
+  Duration handshake;              // how long the attempt may last from here on
+  uint8_t ack_timeout_code = 0;    // sizes time-wait
+  bool alternate_offered = false;  // the REQ came with an alternate path
+  bool mra_sent = false;           // the peer has our communication id already
+  uint32_t delays_granted = 0;     // MRAs of the peer that were honoured
+
+  // The last message we sent and may have to send again, octet for octet.
+  Mad last_mad{};
+  bool has_last_mad = false;
+  Duration repeat_interval;
+  Instant repeat_at = Instant::never();
+  Instant give_up_at = Instant::never();
+
+  // The one event that the user has not seen yet.
+  CmEvent event;
+  bool ended = false;          // its outcome has been counted
+  bool was_announced = false;  // the user knows the id
+
+  // Chains of the table's three indexes.
+  uint32_t next_by_local_id = kNone;
+  uint32_t next_by_remote_id = kNone;
+  uint32_t next_by_remote_qpn = kNone;
+  bool in_qpn_index = false;
+
+  [[nodiscard]] ConnectionId id() const { return ConnectionId((uint64_t{generation} << 32) | slot); }
+  [[nodiscard]] bool has_event() const { return ListNode<PendingEventTag>::is_linked(); }
+  [[nodiscard]] bool is_evictable() const { return ListNode<TimewaitTag>::is_linked(); }
+};
+
+}  // namespace cw::cm

@@ -1,0 +1,186 @@
+// How connections of the ConnectionManager come, wait and go: slots, states, timers, endings.
+#include <algorithm>
+
+#include "control/cm/connection_manager_inl.h"
+#include "control/cm/timeout_code.h"
+#include "rocev2/base/assert.h"
+
+namespace cw::cm {
+
+// A free slot, if need be that of the oldest dead connection. nullptr: connection_max are alive.
+Connection* ConnectionManager::admit() {
+  if (live_count_ >= options_.connection_max) {
+    return nullptr;
+  }
+  Connection* connection = table_.create();
+  if (connection != nullptr) {
+    return connection;
+  }
+  Connection* oldest = timewaits_.front();
+  if (oldest == nullptr) {
+    return nullptr;  // every dead one still has an event that the user did not fetch
+  }
+  ++stats_.timewaits_cut_short;
+  release(*oldest);
+  return table_.create();
+}
+
+// The only writer of a state: keeps the counts right.
+void ConnectionManager::set_state(Connection& connection, ConnectionState next) {
+  const ConnectionState previous = connection.state;
+  live_count_ += static_cast<uint32_t>(is_live(next)) - static_cast<uint32_t>(is_live(previous));
+  half_open_count_ += static_cast<uint32_t>(is_half_open(next)) - static_cast<uint32_t>(is_half_open(previous));
+  timewait_count_ +=
+      static_cast<uint32_t>(next == ConnectionState::kTimewait) - static_cast<uint32_t>(previous == ConnectionState::kTimewait);
+  connection.state = next;
+}
+
+// What was sent is sent again, ever slower, until something comes back or `wait` is over.
+void ConnectionManager::repeat_until(Instant now, Connection& connection, Duration wait) {
+  connection.repeat_interval = options_.retransmit_first;
+  connection.repeat_at = now + connection.repeat_interval;
+  connection.give_up_at = now + wait;
+  timers_.arm(connection, earlier(connection.repeat_at, connection.give_up_at));
+}
+
+void ConnectionManager::wait_until(Connection& connection, Instant give_up_at) {
+  connection.repeat_at = Instant::never();
+  connection.give_up_at = give_up_at;
+  timers_.arm(connection, give_up_at);
+}
+
+Instant ConnectionManager::next_deadline() const {
+  return timers_.next_deadline();
+}
+
+void ConnectionManager::on_deadline(Instant now) {
+  while (TimerNode* node = timers_.pop_expired(now)) {
+    on_timer(now, static_cast<Connection&>(*node));
+  }
+}
+
+void ConnectionManager::on_timer(Instant now, Connection& connection) {
+  if (connection.give_up_at <= now) {
+    give_up(now, connection);
+  } else {
+    repeat(now, connection);
+  }
+}
+
+void ConnectionManager::repeat(Instant now, Connection& connection) {
+  CW_ASSERT(connection.has_last_mad);
+  ++stats_.repeated[static_cast<size_t>(type_of(connection.last_mad))];
+  (void)enqueue(connection.address, connection.last_mad);
+  const Duration slowest = std::clamp(connection.peer_response, options_.retransmit_first, options_.retransmit_max);
+  connection.repeat_interval = std::min(connection.repeat_interval * 2, slowest);
+  connection.repeat_at = now + connection.repeat_interval;
+  timers_.arm(connection, earlier(connection.repeat_at, connection.give_up_at));
+}
+
+void ConnectionManager::give_up(Instant now, Connection& connection) {
+  switch (connection.state) {
+    case ConnectionState::kReqRcvd:
+    case ConnectionState::kMraReqSent:
+      send_rej(connection, RejectReason::kNoResources, {});
+      end(now, connection, CmOutcome::kNoDecision, ConnectFailed{ConnectFailure::kNoDecision});
+      return;
+    case ConnectionState::kRepRcvd:
+      send_rej(connection, RejectReason::kTimeout, {});
+      end(now, connection, CmOutcome::kNoDecision, ConnectFailed{ConnectFailure::kNoDecision});
+      return;
+    case ConnectionState::kRepSent:
+    case ConnectionState::kMraRepRcvd:
+    case ConnectionState::kReqSent:
+    case ConnectionState::kMraReqRcvd:
+      send_rej(connection, RejectReason::kTimeout, {});
+      end(now, connection, CmOutcome::kNoAnswer, ConnectFailed{ConnectFailure::kNoAnswer});
+      return;
+    case ConnectionState::kDreqSent:
+      connection.has_last_mad = false;
+      end(now, connection, CmOutcome::kUnanswered, Disconnected{DisconnectCause::kLocalUnanswered});
+      return;
+    case ConnectionState::kTimewait:
+      if (!connection.has_event()) {
+        release(connection);  // else when the event is polled
+      }
+      return;
+    case ConnectionState::kIdle:
+    case ConnectionState::kEstablished:
+    case ConnectionState::kCount:
+      break;
+  }
+  CW_ASSERT(false);  // these states have no timer
+}
+
+// The handshake is through. The caller tells whoever needs to know.
+void ConnectionManager::establish(Connection& connection) {
+  ++stats_.established;
+  connection.has_last_mad = false;
+  set_state(connection, ConnectionState::kEstablished);
+  connection.repeat_at = Instant::never();
+  connection.give_up_at = Instant::never();
+  timers_.cancel(connection);
+}
+
+// The peer uses the connection's QPN for another one: it has forgotten this one, and nobody is left to talk to.
+void ConnectionManager::supersede(Instant now, Connection& connection) {
+  const bool was_up = connection.state == ConnectionState::kEstablished || connection.state == ConnectionState::kDreqSent;
+  connection.has_last_mad = false;
+  if (was_up) {
+    end(now, connection, CmOutcome::kSuperseded, Disconnected{DisconnectCause::kSuperseded});
+  } else {
+    end(now, connection, CmOutcome::kSuperseded, ConnectFailed{ConnectFailure::kSuperseded});
+  }
+}
+
+// Into time-wait. An event that is on its way goes out first; only then may the slot be taken for another connection.
+void ConnectionManager::end(Instant now, Connection& connection, CmOutcome outcome) {
+  CW_ASSERT(is_live(connection.state));
+  ++stats_.outcomes[static_cast<size_t>(outcome)];
+  set_state(connection, ConnectionState::kTimewait);
+  table_.forget_remote_qpn(connection);
+  const Duration remembered =
+      std::clamp(timeout_of(connection.ack_timeout_code) * 2, options_.timewait_min, options_.timewait_time_max);
+  wait_until(connection, now + remembered);
+  if (!connection.has_event()) {
+    timewaits_.push_back(connection);
+  }
+}
+
+void ConnectionManager::release(Connection& connection) {
+  timers_.cancel(connection);
+  connection.ListNode<TimewaitTag>::unlink_if_linked();
+  set_state(connection, ConnectionState::kIdle);
+  table_.destroy(connection);
+}
+
+bool ConnectionManager::is_consistent() const {
+  uint32_t live = 0;
+  uint32_t half_open = 0;
+  uint32_t timewait = 0;
+  uint32_t armed = 0;
+  for (uint32_t slot = 0; slot < table_.capacity(); ++slot) {
+    const Connection& connection = table_.at(slot);
+    const bool dead = connection.state == ConnectionState::kTimewait;
+    const bool up = connection.state == ConnectionState::kEstablished;
+    const bool used = connection.state != ConnectionState::kIdle;
+    live += is_live(connection.state) ? 1 : 0;
+    half_open += is_half_open(connection.state) ? 1 : 0;
+    timewait += dead ? 1 : 0;
+    armed += connection.is_armed() ? 1 : 0;
+    const bool waits = used && !up;
+    // Nothing waits without a deadline, but for the user to fetch the last event.
+    if (waits != connection.is_armed() && !(dead && connection.has_event())) {
+      return false;
+    }
+    if (used != (connection.local_comm_id != 0) ||
+        connection.in_qpn_index != (is_live(connection.state) && connection.remote_known) ||
+        connection.is_evictable() != (dead && !connection.has_event()) || (!used && connection.has_event())) {
+      return false;
+    }
+  }
+  return live == live_count_ && half_open == half_open_count_ && timewait == timewait_count_ && armed == timers_.armed_count() &&
+         live + timewait == table_.size() && live <= options_.connection_max;
+}
+
+}  // namespace cw::cm

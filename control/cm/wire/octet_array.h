@@ -1,0 +1,39 @@
+// Takes a run of octets out of a proved range into an array of its own.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "rocev2/base/bytes.h"
+#include "rocev2/wire/ip_address.h"
+
+namespace cw::cm {
+
+template <size_t At, size_t Count, size_t N>
+[[nodiscard]] constexpr std::array<uint8_t, Count> array_at(const FixedReader<N>& reader) {
+  std::array<uint8_t, Count> out{};
+  const auto octets = reader.template octets<At, Count>();
+  for (size_t i = 0; i < Count; ++i) {
+    out[i] = octets[i];
+  }
+  return out;
+}
+
+template <size_t At, size_t Count, size_t N>
+constexpr void put_array(FixedWriter<N>& writer, const std::array<uint8_t, Count>& octets) {
+  writer.template octets<At>(std::span<const uint8_t, Count>(octets));
+}
+
+// A GID is an address: on RoCEv2 nothing else is one.
+template <size_t At, size_t N>
+[[nodiscard]] constexpr wire::IpAddress gid_at(const FixedReader<N>& reader) {
+  return wire::IpAddress::v6(reader.template octets<At, 16>());
+}
+
+template <size_t At, size_t N>
+constexpr void put_gid(FixedWriter<N>& writer, const wire::IpAddress& gid) {
+  put_array<At>(writer, gid.octets);
+}
+
+}  // namespace cw::cm

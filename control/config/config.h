@@ -1,0 +1,195 @@
+// Everything an operator can set, as plain structs with the defaults in place. One struct per TOML section.
+//
+// A file is parsed (config_parse.h), checked across sections (config_check.h) and then frozen: main() hands const references to the
+// layers and nothing reads a setting by name at run time. Keys, types, ranges and help texts stand once, in config_keys.cc.
+// The defaults run on one core, without hugepages, with 64 clients.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/config/ip_text.h"
+#include "rocev2/wire/ip_address.h"
+#include "rpcrdma/wire/chunk_list.h"
+
+namespace cw::control {
+
+// [gateway]
+struct GatewayConfig {
+  // Name of this gateway among several on one host: DPDK file prefix, default admin socket, label of build_info.
+  // 1..32 characters of a-z 0-9 - _, since it becomes a file name.
+  std::string instance = "default";
+};
+
+// How a poll core behaves when there is nothing to do.
+enum class IdleMode : uint8_t {
+  kSleep,  // back off to short sleeps: a few percent CPU when idle, up to 50 us more on the first packet
+  kSpin,   // poll always: the core is busy at 100 %, latency is lowest
+};
+
+// [dataplane]
+struct DataplaneConfig {
+  // CPU number of the main (control) thread, 0..1023. It may also stand in poll_lcores: on a machine with one core both share it.
+  uint32_t main_lcore = 0;
+  // CPU numbers of the poll cores, 1..64 of them, each once.
+  std::vector<uint32_t> poll_lcores = {0};
+  // True: memory from hugepages (needed by physical NICs in practice). False: ordinary pages, for TAP, AF_PACKET, vhost, memif.
+  bool hugepages = false;
+  // Memory that DPDK may take, MiB, 64..1048576. 512 holds rx_buffers of 9 KB (300 MB), reply buffers and tables of the defaults.
+  uint32_t memory_mb = 512;
+  IdleMode idle = IdleMode::kSleep;
+  // Packet buffers for received packets, over all ports and cores, 1024..4194304. Every granted credit has its buffers reserved:
+  // 64 connections x 64 credits x 4 packets (4096 bytes inline at path MTU 1024) = 16384, and as many again for Read
+  // responses, NIC rings and packets in processing.
+  uint32_t rx_buffers = 32768;
+  // Threads that talk to backends and run slow programs, 1..64. One serves about 1 GB/s of TCP.
+  uint32_t workers = 1;
+};
+
+// [[port]]
+struct PortConfig {
+  // DPDK device: a PCI address ("0000:3b:00.0") or a virtual device with its arguments ("net_tap0,iface=cw0").
+  std::string device;
+  // Ethernet MTU (octets of IP packet), 1280..9000. The RoCE path MTU follows from it: path_mtu_for().
+  uint32_t mtu = 1500;
+  // Own addresses, 1..8, each once.
+  std::vector<IpPrefix> addresses;
+  // VLAN id, 1..4094; 0 = untagged.
+  uint32_t vlan = 0;
+  // Next hop for clients outside `addresses`. Absent: only neighbours are reached.
+  std::optional<wire::IpAddress> gateway4;
+  std::optional<wire::IpAddress> gateway6;
+};
+
+// [[listener]]
+struct ListenerConfig {
+  // Name in metrics and in causewayctl. Empty in the file: the backend's name.
+  std::string name;
+  // RDMA port, 1..65535: the low 16 bits of the CM service id. 20049 is registered for NFS over RDMA (RFC 8166 9). No UDP or TCP port.
+  uint16_t port = 20049;
+  // Name of a [[backend]].
+  std::string backend;
+  // Calls that one connection may have in flight = receive buffers reserved for it, 1..1024. Linux asks for 128 and takes what it gets.
+  uint32_t credits = 64;
+  // Largest message sent or received without chunks, octets, 1024..65536, multiple of 1024 (RFC 8797 2.1 counts in KiB).
+  uint32_t inline_bytes = 4096;
+  // Offer SEND with Invalidate (RFC 8797), which saves the client one work request per call.
+  bool remote_invalidate = true;
+  // Clients that may connect; empty = all. The backend sees the gateway's address, so this is the host-based access control.
+  std::vector<IpPrefix> allow;
+  // Connections of this listener, 1..16384; 0 = as limits.connections_max.
+  uint32_t connections_max = 0;
+};
+
+enum class BackendType : uint8_t {
+  kTcp,      // an RPC server reached over TCP
+  kBuiltin,  // programs inside the gateway
+};
+
+// [[backend]]
+struct BackendConfig {
+  // Referred to by listeners; label of the backend metrics. 1..32 characters of a-z 0-9 - _.
+  std::string name;
+  BackendType type = BackendType::kTcp;
+  // kTcp: the server, IP address and port.
+  std::optional<SocketAddress> address;
+  // kBuiltin: names of built-in programs; "bench" is the one there is.
+  std::vector<std::string> programs;
+  // How long a client's connection request waits for the backend, ms, 100..60000. 3 s = one SYN retransmission after 1 s, one after 3.
+  uint32_t connect_timeout_ms = 3000;
+  // A backend that is silent with calls in flight for so long costs its connection, s, 1..3600. Above the 60 s that NFS clients wait.
+  uint32_t call_timeout_s = 120;
+};
+
+// [limits]: caps on every count that a peer controls. Each refusal has a reason in the metrics.
+struct LimitsConfig {
+  // Segments in one Read list, 1..64. Linux uses up to 19 for 1 MiB with 64 KiB segments plus a Position-Zero chunk.
+  uint32_t read_segments_max = rpcrdma::kReadSegmentsMax;
+  // Chunks in one Write list, 1..16.
+  uint32_t write_chunks_max = rpcrdma::kWriteChunksMax;
+  // Segments of Write list and Reply chunk together, 1..64.
+  uint32_t plain_segments_max = rpcrdma::kPlainSegmentsMax;
+  // Longest call after its Read chunks are pulled, octets, 64 KiB..64 MiB. 1 MiB of NFS WRITE data needs little more than 1 MiB.
+  uint64_t call_bytes_max = 4ULL << 20;
+  // Longest reply taken from a backend, octets, 64 KiB..64 MiB.
+  uint64_t reply_bytes_max = 8ULL << 20;
+  // Calls received and not yet answered over all connections, 1..1048576. 64 connections x 64 credits.
+  uint32_t calls_in_flight_max = 4096;
+  // Connections over all listeners, 1..16384.
+  uint32_t connections_max = 64;
+  // Connection requests not yet established, 1..4096: what a flood of REQs can hold.
+  uint32_t half_open_max = 64;
+  // Connection requests answered per second, 1..1000000; more are dropped and counted as rate_limited.
+  uint32_t cm_requests_per_second = 1000;
+};
+
+// [roce]
+struct RoceConfig {
+  // Largest path MTU to agree to, octets: 256, 512, 1024, 2048 or 4096. Also bound by the port's mtu.
+  uint32_t path_mtu_max = 4096;
+  // Local ACK timeout exponent: 4.096 us x 2^n, 8..20. 14 = 67 ms, what Linux rdma_cm uses on healthy paths.
+  uint32_t ack_timeout = 14;
+  // Retries after ACK timeouts or sequence NAKs before the connection is given up, 0..7.
+  uint32_t retry_count = 7;
+  // Retries after RNR NAKs, 0..7; 7 = without end (IBA 9.7.5.2.8).
+  uint32_t rnr_retry_count = 7;
+  // Delay asked of a peer by an RNR NAK, timer code of IBA table 45, 1..31. 12 = 0.64 ms.
+  uint32_t rnr_timer = 12;
+  // Packets in flight per connection, 1..4096. 128 packets of 4096 octets cover 40 us of 100 Gbit/s.
+  uint32_t send_window_packets = 128;
+  // RDMA Reads in flight per connection, 1..16; the peer's responder resources bound it further.
+  uint32_t reads_in_flight_max = 16;
+};
+
+// [metrics]
+struct MetricsConfig {
+  // Where /metrics is served, on a kernel interface (DPDK ports are not reachable from the host itself). Absent ("off"): not served.
+  // Loopback, since the page needs no password.
+  std::optional<SocketAddress> listen = SocketAddress{wire::IpAddress::v4(0x7f00'0001), 9464};
+};
+
+// [admin]
+struct AdminConfig {
+  // UNIX socket of causewayctl. Empty: /run/causeway/<instance>.sock. See admin_socket_path().
+  std::string socket;
+};
+
+enum class LogLevel : uint8_t { kTrace, kDebug, kInfo, kWarning, kError };
+
+// [log]
+struct LogConfig {
+  LogLevel level = LogLevel::kInfo;
+};
+
+struct Config {
+  GatewayConfig gateway;
+  DataplaneConfig dataplane;
+  std::vector<PortConfig> ports;          // 1..8
+  std::vector<ListenerConfig> listeners;  // 1..16
+  std::vector<BackendConfig> backends;    // 1..16
+  LimitsConfig limits;
+  RoceConfig roce;
+  MetricsConfig metrics;
+  AdminConfig admin;
+  LogConfig log;
+};
+
+inline constexpr uint32_t kPortsMax = 8;
+inline constexpr uint32_t kPortAddressesMax = 8;
+inline constexpr uint32_t kListenersMax = 16;
+inline constexpr uint32_t kBackendsMax = 16;
+
+// Largest RoCE path MTU that fits an Ethernet MTU: 4096, 2048, 1024, 512 or 256, at most `path_mtu_max`. Room for the longest headers
+// that a full packet carries: IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, iCRC 4.
+[[nodiscard]] uint32_t path_mtu_for(uint32_t ethernet_mtu, uint32_t path_mtu_max);
+
+// The configured socket, or the default of the instance.
+[[nodiscard]] std::string admin_socket_path(const Config& config);
+[[nodiscard]] std::string default_admin_socket(const std::string& instance);
+
+// Connections that a listener may hold: its own cap, or the global one.
+[[nodiscard]] uint32_t connections_max_of(const ListenerConfig& listener, const LimitsConfig& limits);
+
+}  // namespace cw::control

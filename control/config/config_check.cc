@@ -1,0 +1,303 @@
+#include "control/config/config_check.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "control/config/suggest.h"
+
+namespace cw::control {
+namespace {
+
+const std::vector<std::string> kBuiltinPrograms = {"bench"};
+
+uint32_t smallest_path_mtu(const Config& config) {
+  uint32_t mtu = 9000;
+  for (const PortConfig& port : config.ports) {
+    mtu = std::min(mtu, port.mtu);
+  }
+  return path_mtu_for(mtu, config.roce.path_mtu_max);
+}
+
+// Packet buffers that one connection's credits reserve.
+uint64_t buffers_per_connection(const ListenerConfig& listener, uint32_t path_mtu) {
+  return uint64_t{listener.credits} * ((listener.inline_bytes + path_mtu - 1) / path_mtu);
+}
+
+class Checker {
+ public:
+  explicit Checker(const ParsedConfig& parsed) : parsed_(parsed), config_(parsed.config) {}
+
+  std::vector<Problem> run() {
+    check_lcores();
+    check_ports();
+    check_path_mtu();
+    check_backends();
+    check_listeners();
+    check_buffers();
+    return std::move(problems_);
+  }
+
+ private:
+  // `path` is where to point ("listener[0].credits"); where that key is absent, at its section.
+  void add(const std::string& path, std::string message, std::string suggestion, Severity severity = Severity::kError) {
+    SourcePosition at;
+    for (const std::string& candidate : {path, path.substr(0, path.rfind('.'))}) {
+      if (const auto found = parsed_.positions.find(candidate); found != parsed_.positions.end()) {
+        at = found->second;
+        break;
+      }
+    }
+    std::string key = path;
+    if (const size_t open = key.find('['); open != std::string::npos) {
+      key.erase(open, key.find(']') + 1 - open);
+    }
+    problems_.push_back({parsed_.file, at.line, at.column, std::move(key), std::move(message), std::move(suggestion), severity});
+  }
+
+  // True when the file said something about this key, right or wrong: then a problem of it has been reported already.
+  [[nodiscard]] bool was_given(const std::string& path) const { return parsed_.positions.contains(path); }
+
+  // Parsing refused this key or section already: its absence from the Config says nothing.
+  [[nodiscard]] bool was_refused(const char* key) const {
+    return std::ranges::find(parsed_.problems, key, &Problem::key) != parsed_.problems.end();
+  }
+
+  void check_lcores() {
+    const std::vector<uint32_t>& lcores = config_.dataplane.poll_lcores;
+    if (lcores.empty() && !was_refused("dataplane.poll_lcores")) {
+      add("dataplane.poll_lcores", "is empty", "name at least one CPU, for example poll_lcores = [1]");
+    }
+    std::set<uint32_t> seen;
+    for (const uint32_t lcore : lcores) {
+      if (!seen.insert(lcore).second) {
+        add("dataplane.poll_lcores", fmt::format("CPU {} stands twice", lcore), "name each CPU once");
+      }
+    }
+  }
+
+  void check_ports() {
+    if (config_.ports.empty() && !was_refused("port")) {
+      add("port", "there is no port", "add a [[port]] section with device and addresses");
+    }
+    std::set<std::string> devices;
+    std::set<std::string> addresses;
+    for (size_t i = 0; i < config_.ports.size(); ++i) {
+      const PortConfig& port = config_.ports[i];
+      const std::string path = fmt::format("port[{}]", i);
+      if (!port.device.empty() && !devices.insert(port.device).second) {
+        add(path + ".device", fmt::format("'{}' is another port's device too", port.device), "name each device once");
+      }
+      check_port_addresses(port, path, addresses);
+      check_gateway(port, port.gateway4, path + ".gateway4", true);
+      check_gateway(port, port.gateway6, path + ".gateway6", false);
+    }
+  }
+
+  void check_port_addresses(const PortConfig& port, const std::string& path, std::set<std::string>& seen) {
+    if (port.addresses.empty() && !was_refused("port.addresses")) {
+      add(path + ".addresses", "is empty", "give the port at least one address, for example addresses = [\"192.0.2.1/24\"]");
+    }
+    for (const IpPrefix& prefix : port.addresses) {
+      const std::string text = to_string(prefix.address);
+      const bool unspecified = prefix.address == wire::IpAddress{} || prefix.address == wire::IpAddress::v4(0);
+      if (unspecified || prefix.address.is_multicast() || is_loopback(prefix.address)) {
+        add(path + ".addresses", fmt::format("{} cannot be a port's own address", text), "use a unicast address of the port's network");
+      } else if (!seen.insert(text).second) {
+        add(path + ".addresses", fmt::format("{} stands twice", text), "give each address to one port");
+      }
+    }
+  }
+
+  void check_gateway(const PortConfig& port, const std::optional<wire::IpAddress>& gateway, const std::string& path, bool want_v4) {
+    if (!gateway) {
+      return;
+    }
+    const std::string text = to_string(*gateway);
+    if (gateway->is_v4() != want_v4) {
+      add(path, fmt::format("{} is not an IPv{} address", text, want_v4 ? 4 : 6), fmt::format("use gateway{}", want_v4 ? 6 : 4));
+      return;
+    }
+    const bool link_local = !want_v4 && gateway->octets[0] == 0xfe && (gateway->octets[1] & 0xc0) == 0x80;
+    const auto holds = [&](const IpPrefix& prefix) { return prefix.contains(*gateway); };
+    if (!link_local && std::ranges::none_of(port.addresses, holds)) {
+      add(path, fmt::format("{} is in none of the port's networks", text), "use a next hop inside one of the port's addresses' prefixes");
+    } else if (std::ranges::find(port.addresses, *gateway, &IpPrefix::address) != port.addresses.end()) {
+      add(path, fmt::format("{} is the port's own address", text), "use the router's address");
+    }
+  }
+
+  void check_path_mtu() {
+    if (!was_given("roce.path_mtu_max") || was_refused("roce.path_mtu_max") || config_.ports.empty()) {
+      return;
+    }
+    uint32_t largest = 0;
+    for (const PortConfig& port : config_.ports) {
+      largest = std::max(largest, path_mtu_for(port.mtu, 4096));
+    }
+    if (config_.roce.path_mtu_max > largest) {
+      add("roce.path_mtu_max", fmt::format("{} fits no port: the largest that does is {}", config_.roce.path_mtu_max, largest),
+          fmt::format("raise the port's mtu to {} or more", config_.roce.path_mtu_max + 84), Severity::kWarning);
+    }
+  }
+
+  void check_backends() {
+    if (config_.backends.empty() && !was_refused("backend")) {
+      add("backend", "there is no backend", "add a [[backend]] section with name and address");
+    }
+    std::set<std::string> names;
+    for (size_t i = 0; i < config_.backends.size(); ++i) {
+      const BackendConfig& backend = config_.backends[i];
+      const std::string path = fmt::format("backend[{}]", i);
+      if (!backend.name.empty() && !names.insert(backend.name).second) {
+        add(path + ".name", fmt::format("two backends are named '{}'", backend.name), "give each its own name");
+      }
+      check_backend_type(backend, path);
+      if (std::ranges::find(config_.listeners, backend.name, &ListenerConfig::backend) == config_.listeners.end()) {
+        add(path, fmt::format("no listener uses '{}'", backend.name), "add a [[listener]] for it, or remove it", Severity::kWarning);
+      }
+    }
+  }
+
+  void check_backend_type(const BackendConfig& backend, const std::string& path) {
+    if (backend.type == BackendType::kTcp) {
+      if (!backend.address && !was_given(path + ".address")) {
+        add(path + ".address", "is missing", "add for example address = \"127.0.0.1:2049\"");
+      }
+      if (!backend.programs.empty()) {
+        add(path + ".programs", "belongs to backends of type \"builtin\"", "remove it, or set type = \"builtin\"");
+      }
+      return;
+    }
+    if (backend.address) {
+      add(path + ".address", "belongs to backends of type \"tcp\"", "remove it, or set type = \"tcp\"");
+    }
+    if (backend.programs.empty() && !was_given(path + ".programs")) {
+      add(path + ".programs", "is missing", "add programs = [\"bench\"]");
+    }
+    for (const std::string& program : backend.programs) {
+      if (std::ranges::find(kBuiltinPrograms, program) == kBuiltinPrograms.end()) {
+        add(path + ".programs", fmt::format("there is no built-in program '{}'", program),
+            fmt::format("there are {}", fmt::join(kBuiltinPrograms, ", ")));
+      }
+    }
+  }
+
+  void check_listeners() {
+    if (config_.listeners.empty() && !was_refused("listener")) {
+      add("listener", "there is no listener", "add a [[listener]] section with backend");
+    }
+    std::set<std::string> names;
+    std::set<uint32_t> ports;
+    for (size_t i = 0; i < config_.listeners.size(); ++i) {
+      const ListenerConfig& listener = config_.listeners[i];
+      const std::string path = fmt::format("listener[{}]", i);
+      if (!listener.name.empty() && !names.insert(listener.name).second) {
+        add(path + ".name", fmt::format("two listeners are named '{}'", listener.name), "give each its own name");
+      }
+      if (!ports.insert(listener.port).second) {
+        add(path + ".port", fmt::format("two listeners have port {}", listener.port), "give each its own port");
+      }
+      check_listener_backend(listener, path);
+      check_listener_limits(listener, path);
+      check_allow(listener, path);
+    }
+  }
+
+  void check_listener_backend(const ListenerConfig& listener, const std::string& path) {
+    const auto& backends = config_.backends;
+    if (listener.backend.empty() || was_refused("backend") || was_refused("backend.name") ||
+        std::ranges::find(backends, listener.backend, &BackendConfig::name) != backends.end()) {
+      return;
+    }
+    std::vector<std::string> known;
+    std::ranges::transform(backends, std::back_inserter(known), &BackendConfig::name);
+    const auto near = nearest(listener.backend, known);
+    std::string next = near           ? fmt::format("did you mean '{}'?", *near)
+                       : known.empty() ? std::string("add a [[backend]] section of that name")
+                                       : fmt::format("there are {}", fmt::join(known, ", "));
+    add(path + ".backend", fmt::format("there is no backend '{}'", listener.backend), std::move(next));
+  }
+
+  void check_listener_limits(const ListenerConfig& listener, const std::string& path) {
+    const LimitsConfig& limits = config_.limits;
+    if (listener.connections_max > limits.connections_max) {
+      add(path + ".connections_max", fmt::format("{} is more than limits.connections_max, {}", listener.connections_max,
+                                                 limits.connections_max),
+          "lower it, or raise limits.connections_max");
+    }
+    if (listener.credits > limits.calls_in_flight_max) {
+      add(path + ".credits", fmt::format("{} is more than limits.calls_in_flight_max, {}", listener.credits, limits.calls_in_flight_max),
+          "lower it, or raise limits.calls_in_flight_max");
+    }
+  }
+
+  // A family that no port has an address of can never connect.
+  void check_allow(const ListenerConfig& listener, const std::string& path) {
+    for (const IpPrefix& prefix : listener.allow) {
+      const bool v4 = prefix.address.is_v4();
+      const auto same_family = [&](const IpPrefix& own) { return own.address.is_v4() == v4; };
+      const auto has_family = [&](const PortConfig& port) { return std::ranges::any_of(port.addresses, same_family); };
+      if (!config_.ports.empty() && std::ranges::none_of(config_.ports, has_family)) {
+        add(path + ".allow", fmt::format("{} matches nobody: no port has an IPv{} address", to_string(prefix), v4 ? 4 : 6),
+            fmt::format("give a port an IPv{} address, or remove the entry", v4 ? 4 : 6), Severity::kWarning);
+      }
+    }
+  }
+
+  void check_buffers() {
+    const DataplaneConfig& dataplane = config_.dataplane;
+    const uint64_t needed = reserved_buffers(config_);
+    if (needed > dataplane.rx_buffers) {
+      add("dataplane.rx_buffers",
+          fmt::format("{} cannot back the credits of {} connections, which reserve {} buffers at path MTU {}", dataplane.rx_buffers,
+                      config_.limits.connections_max, needed, smallest_path_mtu(config_)),
+          fmt::format("set it to {} or more, or lower limits.connections_max or the listeners' credits", needed));
+    }
+    constexpr uint64_t kBufferOverheadBytes = 512;  // mbuf structure, headroom, link header, alignment
+    uint32_t mtu = 1500;
+    for (const PortConfig& port : config_.ports) {
+      mtu = std::max(mtu, port.mtu);
+    }
+    const uint64_t memory_mb = (uint64_t{dataplane.rx_buffers} * (mtu + kBufferOverheadBytes) + (1u << 20) - 1) >> 20;
+    if (memory_mb > dataplane.memory_mb) {
+      add("dataplane.memory_mb", fmt::format("{} does not hold {} rx_buffers of MTU {}, which take {} MiB", dataplane.memory_mb,
+                                             dataplane.rx_buffers, mtu, memory_mb),
+          fmt::format("set it to {} or more, or lower dataplane.rx_buffers", memory_mb + memory_mb / 4));
+    }
+  }
+
+  const ParsedConfig& parsed_;
+  const Config& config_;
+  std::vector<Problem> problems_;
+};
+
+}  // namespace
+
+uint64_t reserved_buffers(const Config& config) {
+  struct Demand {
+    uint64_t buffers_each;
+    uint32_t connections_max;
+  };
+  const uint32_t path_mtu = smallest_path_mtu(config);
+  std::vector<Demand> demands;
+  for (const ListenerConfig& listener : config.listeners) {
+    demands.push_back({buffers_per_connection(listener, path_mtu), connections_max_of(listener, config.limits)});
+  }
+  // Worst case: the dearest listeners are full.
+  std::ranges::sort(demands, std::ranges::greater{}, &Demand::buffers_each);
+  uint64_t total = 0;
+  uint32_t connections_left = config.limits.connections_max;
+  for (const Demand& demand : demands) {
+    const uint32_t connections = std::min(connections_left, demand.connections_max);
+    total += connections * demand.buffers_each;
+    connections_left -= connections;
+  }
+  return total;
+}
+
+std::vector<Problem> config_check(const ParsedConfig& parsed) { return Checker(parsed).run(); }
+
+}  // namespace cw::control

@@ -1,0 +1,21 @@
+// Reads, parses and checks a configuration file: the one call that main() needs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "control/config/config.h"
+#include "control/config/problem.h"
+
+namespace cw::control {
+
+struct LoadedConfig {
+  Config config;
+  std::vector<Problem> problems;  // in order of their lines
+  [[nodiscard]] bool ok() const { return !has_errors(problems); }
+};
+
+// Reads at most 1 MiB. A file that cannot be read is one problem. Start-up and reload only; blocks on the file system.
+[[nodiscard]] LoadedConfig load_config(const std::string& path);
+
+}  // namespace cw::control

@@ -1,0 +1,298 @@
+#include "control/config/config_keys.h"
+
+#include <array>
+
+#include "rocev2/rc/rc_options.h"
+
+namespace cw::control {
+namespace {
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
+
+constexpr std::array kIdleNames = {"sleep", "spin"};
+constexpr std::array kBackendTypeNames = {"tcp", "builtin"};
+constexpr std::array kLogLevelNames = {"trace", "debug", "info", "warning", "error"};
+constexpr std::array kPathMtuNames = {"256", "512", "1024", "2048", "4096"};
+
+const std::array<Key<GatewayConfig>, 1> kGatewayKeys = {{
+    {.name = "instance",
+     .member = &GatewayConfig::instance,
+     .help = "Name of this gateway among several on one host: DPDK file prefix, admin socket, metrics.",
+     .rule = TextRule::kName},
+}};
+
+const std::array<Key<DataplaneConfig>, 7> kDataplaneKeys = {{
+    {.name = "main_lcore",
+     .member = &DataplaneConfig::main_lcore,
+     .help = "CPU of the control thread. It may also be one of poll_lcores, on a machine with few cores.",
+     .bounds = {0, 1023}},
+    {.name = "poll_lcores",
+     .member = &DataplaneConfig::poll_lcores,
+     .help = "CPUs that poll the ports.",
+     .bounds = {0, 1023, 1, 64}},
+    {.name = "hugepages",
+     .member = &DataplaneConfig::hugepages,
+     .help = "Memory from hugepages. Physical NICs need them; TAP, AF_PACKET, memif and vhost do not."},
+    {.name = "memory_mb",
+     .member = &DataplaneConfig::memory_mb,
+     .help = "Memory for packets and tables, MiB.",
+     .bounds = {64, 1048576}},
+    {.name = "idle",
+     .member = Choice<DataplaneConfig>{kIdleNames, [](const DataplaneConfig& c) { return static_cast<uint32_t>(c.idle); },
+                                       [](DataplaneConfig& c, uint32_t i) { c.idle = static_cast<IdleMode>(i); }},
+     .help = "What a poll core does when nothing happens: sleep briefly, or spin (lowest latency, a whole CPU always)."},
+    {.name = "rx_buffers",
+     .member = &DataplaneConfig::rx_buffers,
+     .help = "Packet buffers. Each granted credit reserves as many as an inline message takes at the port's path MTU: connections x credits x"
+             " packets must fit.",
+     .bounds = {1024, 4194304}},
+    {.name = "workers",
+     .member = &DataplaneConfig::workers,
+     .help = "Threads that talk to backends.",
+     .bounds = {1, 64}},
+}};
+
+const std::array<Key<PortConfig>, 6> kPortKeys = {{
+    {.name = "device",
+     .member = &PortConfig::device,
+     .help = "PCI address of a NIC, or a DPDK virtual device with its arguments.",
+     .example = "\"net_tap0,iface=cw0\"",
+     .required = true},
+    {.name = "mtu",
+     .member = &PortConfig::mtu,
+     .help = "Ethernet MTU. 4200 or more lets RoCE use its largest path MTU, 4096.",
+     .bounds = {1280, 9000}},
+    {.name = "addresses",
+     .member = &PortConfig::addresses,
+     .help = "Own addresses with prefix length, IPv4 and IPv6.",
+     .example = "[\"192.0.2.1/24\", \"2001:db8::1/64\"]",
+     .bounds = {.count_max = kPortAddressesMax},
+     .rule = TextRule::kHost,
+     .required = true},
+    {.name = "vlan", .member = &PortConfig::vlan, .help = "VLAN id; 0 = untagged.", .bounds = {0, 4094}},
+    {.name = "gateway4",
+     .member = &PortConfig::gateway4,
+     .help = "IPv4 next hop for clients outside the port's networks.",
+     .example = "\"192.0.2.254\""},
+    {.name = "gateway6",
+     .member = &PortConfig::gateway6,
+     .help = "IPv6 next hop.",
+     .example = "\"2001:db8::fe\""},
+}};
+
+const std::array<Key<ListenerConfig>, 8> kListenerKeys = {{
+    {.name = "name",
+     .member = &ListenerConfig::name,
+     .help = "Name in causewayctl. Without it, the backend's name.",
+     .example = "\"nfs\"",
+     .rule = TextRule::kName},
+    {.name = "port",
+     .member = &ListenerConfig::port,
+     .help = "RDMA port that clients connect to (mount option port=). The packets themselves are UDP 4791.",
+     .bounds = {1, 65535}},
+    {.name = "backend",
+     .member = &ListenerConfig::backend,
+     .help = "Which [[backend]] answers.",
+     .example = "\"nfs\"",
+     .rule = TextRule::kName,
+     .required = true},
+    {.name = "credits",
+     .member = &ListenerConfig::credits,
+     .help = "Calls in flight per connection. Buffers are reserved for all of them.",
+     .bounds = {1, 1024}},
+    {.name = "inline_bytes",
+     .member = &ListenerConfig::inline_bytes,
+     .help = "Largest message without RDMA Reads or Writes (RFC 8797 inline threshold).",
+     .bounds = {1024, 65536, 1024}},
+    {.name = "remote_invalidate",
+     .member = &ListenerConfig::remote_invalidate,
+     .help = "Invalidate a client's memory handle with the reply when the client supports it: saves it work."},
+    {.name = "allow",
+     .member = &ListenerConfig::allow,
+     .help = "Clients that may connect, as addresses or prefixes; empty = everyone. The backend sees the gateway's address, not the"
+             " client's: restrict here what its export list would.",
+     .example = "[\"192.0.2.0/24\"]",
+     .bounds = {.count_max = 256}},
+    {.name = "connections_max",
+     .member = &ListenerConfig::connections_max,
+     .help = "Connections of this listener; 0 = as limits.connections_max.",
+     .bounds = {0, 16384}},
+}};
+
+const std::array<Key<BackendConfig>, 6> kBackendKeys = {{
+    {.name = "name",
+     .member = &BackendConfig::name,
+     .help = "Name for listeners and metrics.",
+     .example = "\"nfs\"",
+     .rule = TextRule::kName,
+     .required = true},
+    {.name = "type",
+     .member = Choice<BackendConfig>{kBackendTypeNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.type); },
+                                     [](BackendConfig& c, uint32_t i) { c.type = static_cast<BackendType>(i); }},
+     .help = "tcp: an RPC server reached over TCP. builtin: programs inside the gateway."},
+    {.name = "address",
+     .member = &BackendConfig::address,
+     .help = "tcp: IP address and port of the server. Names are not resolved.",
+     .example = "\"127.0.0.1:2049\"",
+     .shown = true},
+    {.name = "programs",
+     .member = &BackendConfig::programs,
+     .help = "builtin: which programs.",
+     .example = "[\"bench\"]",
+     .bounds = {.count_max = 8},
+     .rule = TextRule::kName},
+    {.name = "connect_timeout_ms",
+     .member = &BackendConfig::connect_timeout_ms,
+     .help = "How long a client's connection request waits for the backend before it is refused, ms.",
+     .bounds = {100, 60000}},
+    {.name = "call_timeout_s",
+     .member = &BackendConfig::call_timeout_s,
+     .help = "A backend that is silent for so long with calls waiting costs its connection, s.",
+     .bounds = {1, 3600}},
+}};
+
+const std::array<Key<LimitsConfig>, 9> kLimitsKeys = {{
+    {.name = "read_segments_max",
+     .member = &LimitsConfig::read_segments_max,
+     .help = "Segments in a Read list.",
+     .bounds = {1, rpcrdma::kReadSegmentsMax}},
+    {.name = "write_chunks_max",
+     .member = &LimitsConfig::write_chunks_max,
+     .help = "Chunks in a Write list.",
+     .bounds = {1, rpcrdma::kWriteChunksMax}},
+    {.name = "plain_segments_max",
+     .member = &LimitsConfig::plain_segments_max,
+     .help = "Segments of Write list and Reply chunk together.",
+     .bounds = {1, rpcrdma::kPlainSegmentsMax}},
+    {.name = "call_bytes_max",
+     .member = &LimitsConfig::call_bytes_max,
+     .help = "Longest call, octets, RDMA Reads included.",
+     .bounds = {64 * kKiB, 64 * kMiB}},
+    {.name = "reply_bytes_max",
+     .member = &LimitsConfig::reply_bytes_max,
+     .help = "Longest reply taken from a backend, octets.",
+     .bounds = {64 * kKiB, 64 * kMiB}},
+    {.name = "calls_in_flight_max",
+     .member = &LimitsConfig::calls_in_flight_max,
+     .help = "Calls not yet answered, all connections together.",
+     .bounds = {1, 1048576}},
+    {.name = "connections_max",
+     .member = &LimitsConfig::connections_max,
+     .help = "Connections, all listeners together.",
+     .bounds = {1, 16384}},
+    {.name = "half_open_max",
+     .member = &LimitsConfig::half_open_max,
+     .help = "Connection requests not yet established.",
+     .bounds = {1, 4096}},
+    {.name = "cm_requests_per_second",
+     .member = &LimitsConfig::cm_requests_per_second,
+     .help = "Connection requests looked at per second; more are dropped, and honest clients repeat theirs.",
+     .bounds = {1, 1000000}},
+}};
+
+constexpr uint32_t path_mtu_index(uint32_t bytes) {
+  uint32_t index = 0;
+  while ((256u << index) < bytes) {
+    ++index;
+  }
+  return index;
+}
+
+const std::array<Key<RoceConfig>, 7> kRoceKeys = {{
+    {.name = "path_mtu_max",
+     .member = Choice<RoceConfig>{kPathMtuNames, [](const RoceConfig& c) { return path_mtu_index(c.path_mtu_max); },
+                                  [](RoceConfig& c, uint32_t i) { c.path_mtu_max = 256u << i; }},
+     .help = "Largest RoCE path MTU to agree to, octets; the port's mtu bounds it too."},
+    {.name = "ack_timeout",
+     .member = &RoceConfig::ack_timeout,
+     .help = "ACK timeout as an exponent: 4.096 us x 2^n. 14 = 67 ms.",
+     .bounds = {rc::kAckTimeoutMin, rc::kAckTimeoutMax}},
+    {.name = "retry_count",
+     .member = &RoceConfig::retry_count,
+     .help = "Repetitions without an answer before a connection is given up.",
+     .bounds = {0, 7}},
+    {.name = "rnr_retry_count",
+     .member = &RoceConfig::rnr_retry_count,
+     .help = "Repetitions when the client has no receive buffer posted; 7 = without end.",
+     .bounds = {0, 7}},
+    {.name = "rnr_timer",
+     .member = &RoceConfig::rnr_timer,
+     .help = "Delay that a client is asked for when we have no receive buffer: timer code of the InfiniBand standard. 12 = 0.64 ms.",
+     .bounds = {1, 31}},
+    {.name = "send_window_packets",
+     .member = &RoceConfig::send_window_packets,
+     .help = "Packets in flight per connection.",
+     .bounds = {1, 4096}},
+    {.name = "reads_in_flight_max",
+     .member = &RoceConfig::reads_in_flight_max,
+     .help = "RDMA Reads in flight per connection.",
+     .bounds = {1, rc::kReadsMax}},
+}};
+
+const std::array<Key<MetricsConfig>, 1> kMetricsKeys = {{
+    {.name = "listen",
+     .member = &MetricsConfig::listen,
+     .help = "Address and TCP port of /metrics, or \"off\". On a kernel interface: DPDK ports are not reachable from the host itself.",
+     .rule = TextRule::kSocket},
+}};
+
+const std::array<Key<AdminConfig>, 1> kAdminKeys = {{
+    {.name = "socket",
+     .member = &AdminConfig::socket,
+     .help = "UNIX socket of causewayctl. Without it, /run/causeway/<instance>.sock.",
+     .example = "\"/run/causeway/default.sock\"",
+     .rule = TextRule::kPath},
+}};
+
+const std::array<Key<LogConfig>, 1> kLogKeys = {{
+    {.name = "level",
+     .member = Choice<LogConfig>{kLogLevelNames, [](const LogConfig& c) { return static_cast<uint32_t>(c.level); },
+                                 [](LogConfig& c, uint32_t i) { c.level = static_cast<LogLevel>(i); }},
+     .help = "The least important lines that are written to stderr."},
+}};
+
+}  // namespace
+
+const Section<GatewayConfig>& gateway_section() {
+  static const Section<GatewayConfig> kSection{{"gateway", "The process."}, kGatewayKeys};
+  return kSection;
+}
+const Section<DataplaneConfig>& dataplane_section() {
+  static const Section<DataplaneConfig> kSection{{"dataplane", "Cores and memory."}, kDataplaneKeys};
+  return kSection;
+}
+const Section<PortConfig>& port_section() {
+  static const Section<PortConfig> kSection{{"port", "A network port that DPDK drives. At least one.", kPortsMax}, kPortKeys};
+  return kSection;
+}
+const Section<ListenerConfig>& listener_section() {
+  static const Section<ListenerConfig> kSection{{"listener", "What clients connect to. At least one.", kListenersMax}, kListenerKeys};
+  return kSection;
+}
+const Section<BackendConfig>& backend_section() {
+  static const Section<BackendConfig> kSection{{"backend", "What answers the calls. At least one.", kBackendsMax}, kBackendKeys};
+  return kSection;
+}
+const Section<LimitsConfig>& limits_section() {
+  static const Section<LimitsConfig> kSection{{"limits", "Caps on everything that a client can ask for."}, kLimitsKeys};
+  return kSection;
+}
+const Section<RoceConfig>& roce_section() {
+  static const Section<RoceConfig> kSection{{"roce", "The RDMA transport."}, kRoceKeys};
+  return kSection;
+}
+const Section<MetricsConfig>& metrics_section() {
+  static const Section<MetricsConfig> kSection{{"metrics", "Prometheus."}, kMetricsKeys};
+  return kSection;
+}
+const Section<AdminConfig>& admin_section() {
+  static const Section<AdminConfig> kSection{{"admin", "causewayctl."}, kAdminKeys};
+  return kSection;
+}
+const Section<LogConfig>& log_section() {
+  static const Section<LogConfig> kSection{{"log", "Log lines."}, kLogKeys};
+  return kSection;
+}
+
+}  // namespace cw::control

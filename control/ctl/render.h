@@ -1,0 +1,13 @@
+// Answers of the gateway as text for people. Pure. Fields that are missing show as "-", so that a newer or older gateway still shows.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace cw::control {
+
+[[nodiscard]] std::string render_status(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_connections(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_stats(const nlohmann::ordered_json& answer);
+
+}  // namespace cw::control

@@ -1,0 +1,50 @@
+// What the gateway and the workers that own backend sockets say to each other. Values only: they cross a ring between threads, and
+// the simulation stands in for the workers by answering them.
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/base/buffer.h"
+#include "rocev2/base/strong_id.h"
+#include "rocev2/wire/ip_address.h"
+#include "rpcrdma/endpoint/server_endpoint.h"
+#include "rpcrdma/ulb/binding.h"
+
+namespace cw::gateway {
+
+// Slot and generation of the RDMA connection that the backend connection belongs to: one to one (design decision 3).
+struct LinkIdTag {};
+using LinkId = StrongId<LinkIdTag, uint64_t>;
+
+struct BackendRequest {
+  enum class Kind : uint8_t {
+    kOpen,   // connect to `backend` on behalf of `client`; answered by kOpened or kFailed
+    kSend,   // one RPC message; the worker adds the record mark
+    kClose,  // forget the link; nothing is answered
+    kRun,    // run a built-in program for `call`; answered by kRan
+  };
+  Kind kind = Kind::kClose;
+  LinkId link;
+  uint32_t backend = 0;
+  wire::IpAddress client;
+  rpcrdma::CallId call;
+  rpcrdma::CallContext context;
+  Chain message;
+};
+
+struct BackendEvent {
+  enum class Kind : uint8_t {
+    kOpened,
+    kFailed,   // could not connect
+    kMessage,  // one RPC message, record mark removed: a reply or a call in reverse direction
+    kClosed,   // the backend closed, or the stream broke
+    kRan,      // `message` is the whole reply; empty when there was no memory for it
+  };
+  Kind kind = Kind::kClosed;
+  LinkId link;
+  uint32_t backend = 0;  // as in the request
+  rpcrdma::CallId call;
+  Chain message;
+};
+
+}  // namespace cw::gateway

@@ -1,0 +1,138 @@
+// The gateway of one core, without I/O: accepts RDMA connections on a Node, gives each an RPC-over-RDMA server endpoint and a
+// backend, and carries calls and replies between them.
+//
+//   CM ConnectRequest -> listener, ACL, limits -> kOpen to a worker -> kOpened -> queue pair, endpoint, REP
+//   receive -> ServerEndpoint -> Call -> built-in program here, or kSend / kRun to a worker
+//   kMessage / kRan -> matched by XID -> ServerEndpoint::reply -> RDMA Writes and SEND
+//   any failure, either side -> DREQ, kClose, everything of the connection is given back
+//
+// Ownership: a Connection owns its queue pair (created and destroyed here) and its endpoint. A LinkId carries a generation, so that what a worker says about a
+// connection that is gone is dropped.
+// Bounds: connections_max, calls_in_flight_max. When the workers fall behind, calls wait in their endpoints (and so cost the client its
+// credits), new connections are refused, and closing goes on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "control/gateway/backend_link.h"
+#include "control/gateway/gateway_options.h"
+#include "control/gateway/gateway_stats.h"
+#include "control/node/node.h"
+#include "rocev2/base/fixed_map.h"
+#include "rocev2/base/intrusive_list.h"
+#include "rocev2/base/ring.h"
+#include "rocev2/base/timer_wheel.h"
+#include "rpcrdma/backend/backend.h"
+#include "rpcrdma/endpoint/server_endpoint.h"
+
+namespace cw::gateway {
+
+enum class ConnectionState : uint8_t { kOpeningBackend, kAccepting, kEstablished };
+[[nodiscard]] const char* to_string(ConnectionState state) noexcept;
+
+// A copy of everything worth showing about a connection.
+struct ConnectionInfo {
+  uint64_t id = 0;
+  ConnectionState state = ConnectionState::kOpeningBackend;
+  uint16_t listener_port = 0;
+  uint32_t backend = 0;
+  wire::IpAddress peer;
+  uint16_t peer_port = 0;
+  rc::RcQpInfo qp;
+  rpcrdma::InlineThresholds thresholds;
+  uint32_t credits_granted = 0;
+  uint32_t calls_in_flight = 0;
+  uint64_t calls = 0;
+  Duration age;
+};
+
+class Gateway {
+ public:
+  // All references must outlive the gateway. `packets` serves headers, `large` the replies of built-in programs.
+  Gateway(const GatewayOptions& options, node::Node& node, BufferPool& packets, BufferPool& large,
+          rpcrdma::ProgramRegistry& programs, RandomSource& random);
+  ~Gateway();
+  Gateway(const Gateway&) = delete;
+  Gateway& operator=(const Gateway&) = delete;
+
+  // Starts listening.
+  [[nodiscard]] Status start();
+  // Acts on whatever the node has for it. Call after each burst.
+  void run(Instant now);
+  // Towards the workers; false when there is nothing.
+  [[nodiscard]] bool poll_backend_request(BackendRequest& out);
+  void on_backend_event(Instant now, BackendEvent&& event);
+  // Records of answered calls, for histograms.
+  [[nodiscard]] bool poll_done(rpcrdma::CallDone& out);
+  [[nodiscard]] bool poll_notice(Notice& out);
+  [[nodiscard]] Instant next_deadline() const { return timers_.next_deadline(); }
+
+  // Orderly end: refuses new connections, sends DREQ to all. is_quiet() when the last is gone; poll run() until then.
+  void shut_down(Instant now);
+  [[nodiscard]] bool is_quiet() const;
+
+  // Fills `out` as far as it reaches and returns how many connections there are.
+  [[nodiscard]] uint32_t describe(Instant now, std::span<ConnectionInfo> out) const;
+  [[nodiscard]] const GatewayStats& stats() const { return stats_; }
+  [[nodiscard]] const rpcrdma::RpcRdmaStats& rpcrdma_stats() const { return shared_.stats; }
+
+ private:
+  struct Connection;
+
+  void on_cm_event(Instant now, const cm::CmEvent& event);
+  void on_connect_request(Instant now, const cm::CmEvent& event, const cm::ConnectRequest& request);
+  void refuse(Instant now, const cm::CmEvent& event, cm::RejectReason reason, ConnectionResult result, uint16_t listener_port,
+              uint32_t backend);
+  void accept(Instant now, Connection& connection);
+  void on_queue_pair_ready(Instant now, rc::RcQp& qp);
+  void pump(Instant now, Connection& connection);
+  void route(Instant now, Connection& connection, rpcrdma::Call&& call);
+  void run_program(Instant now, Connection& connection, rpcrdma::Call&& call);
+  void on_backend_message(Instant now, Connection& connection, Chain&& message);
+  void on_timer(Instant now, Connection& connection);
+  void arm(Connection& connection, Instant deadline);
+  // Ends a connection whatever its state: the CM is told (unless `peer_ended`), the link closed, everything given back.
+  void end(Instant now, Connection& connection, ConnectionResult result, bool peer_ended);
+  void check_failed(Instant now, Connection& connection);
+  void note(const Notice& notice);
+  // Room towards the workers is kept for one kClose of every open connection, so that closing never has to wait; what else is to
+  // be sent waits for the rest.
+  [[nodiscard]] bool requests_room(uint32_t count) const {
+    return requests_.capacity() - requests_.size() >= stats_.connections_open + count;
+  }
+  void push_request(BackendRequest&& request);
+  [[nodiscard]] Connection* find(LinkId link);
+  [[nodiscard]] const ListenerOptions* listener_for(uint16_t port) const;
+
+  GatewayOptions options_;
+  node::Node& node_;
+  BufferPool& packets_;
+  BufferPool& large_;
+  rpcrdma::ProgramRegistry& programs_;
+  RandomSource& random_;
+  rpcrdma::ServerShared shared_;
+  std::vector<std::unique_ptr<Connection>> connections_;  // by slot; nullptr = free
+  std::vector<uint32_t> free_slots_;
+  std::vector<uint32_t> generations_;
+  std::vector<uint32_t> per_listener_;
+  FixedMap<uint32_t> by_cm_id_;  // CM connection id -> slot
+  TimerWheel timers_;
+  Ring<BackendRequest> requests_;
+  struct StalledTag {};
+  IntrusiveList<Connection, StalledTag> stalled_;  // connections with calls that wait for room in requests_
+  Ring<Notice> notices_;
+  Ring<rpcrdma::CallDone> done_;
+  struct Waiting {
+    LinkId link;
+    rpcrdma::Call call;
+  };
+  Ring<Waiting> waiting_;  // calls of built-in programs that found no memory for their reply
+  GatewayStats stats_;
+  bool shutting_down_ = false;
+};
+
+}  // namespace cw::gateway

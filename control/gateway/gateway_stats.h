@@ -1,0 +1,75 @@
+// What one core's gateway counts, and what it tells the log.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "control/cm/reject_reason.h"
+#include "rocev2/rc/qp_error.h"
+#include "rocev2/verbs/ids.h"
+#include "rocev2/wire/ip_address.h"
+#include "rocev2/wire/psn.h"
+
+namespace cw::gateway {
+
+inline constexpr uint32_t kBackendsMax = 16;
+
+struct BackendStats {
+  uint64_t up = 0;               // gauge: the last attempt to reach it succeeded (built-in: always 1)
+  uint64_t links = 0;            // gauge: open backend connections
+  uint64_t calls_in_flight = 0;  // gauge
+  uint64_t opens = 0;            // connections made
+  uint64_t open_failures = 0;
+  uint64_t closes = 0;           // closed by the backend
+  uint64_t calls = 0;
+  uint64_t replies = 0;
+  uint64_t bytes_out = 0;        // to the backend
+  uint64_t bytes_in = 0;
+};
+
+// How connections ended or were refused, each under one.
+enum class ConnectionResult : uint8_t {
+  kAccepted,
+  kRefusedAcl,
+  kRefusedLimit,
+  kRefusedBackend,    // the backend could not be reached
+  kRefusedResources,  // no queue pair, no memory
+  kRefusedDraining,
+  kClosedByPeer,
+  kClosedByUs,        // shutdown, administrator
+  kFailedTransport,   // retries exhausted, NAK, malformed packets of the peer
+  kFailedProtocol,    // RPC-over-RDMA violation, call timeout
+  kFailedBackend,     // the backend closed
+  kFailedHandshake,   // REP never answered
+  kCount,
+};
+[[nodiscard]] const char* to_string(ConnectionResult result) noexcept;
+
+struct GatewayStats {
+  std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
+  std::array<BackendStats, kBackendsMax> backends{};
+  uint64_t connections_open = 0;        // gauge
+  uint64_t replies_unmatched = 0;       // from a backend, with an XID that nobody waits for
+  uint64_t reverse_calls_dropped = 0;   // from a backend
+  uint64_t messages_malformed = 0;      // from a backend, too short to be RPC
+  uint64_t duplicate_xids = 0;          // from a client, in flight twice at once
+  uint64_t notices_dropped = 0;
+};
+
+// One line for the log; the text is made by whoever prints it.
+struct Notice {
+  ConnectionResult result = ConnectionResult::kAccepted;
+  wire::IpAddress peer;
+  uint16_t listener_port = 0;
+  uint32_t backend = 0;
+  verbs::Qpn local_qpn;
+  verbs::Qpn remote_qpn;
+  rc::QpError qp_error;
+  uint64_t calls = 0;             // answered over the connection's life
+  uint32_t inline_send_bytes = 0;
+  uint32_t inline_receive_bytes = 0;
+  uint32_t path_mtu_bytes = 0;
+  bool remote_invalidation = false;
+};
+
+}  // namespace cw::gateway

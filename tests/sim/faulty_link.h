@@ -1,0 +1,121 @@
+// A link between simulated nodes: carries frames as octets, with seeded loss, duplication, reordering, corruption, delay and ECN
+// marks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "rocev2/base/random.h"
+#include "rocev2/base/time.h"
+#include "rocev2/wire/tx_batch.h"
+
+namespace cw::sim {
+
+// Probabilities in 1/1000.
+struct LinkFaults {
+  uint32_t loss = 0;
+  uint32_t duplicate = 0;
+  uint32_t reorder = 0;  // held back by up to reorder_by
+  uint32_t corrupt = 0;  // one bit flipped
+  uint32_t mark = 0;     // ECN Congestion Experienced (what the iCRC does not cover)
+  Duration delay = Duration::us(2);
+  Duration jitter = Duration::ns(0);  // keeps the order
+  Duration reorder_by = Duration::us(20);
+};
+
+struct Frame {
+  Instant at;
+  uint64_t number = 0;  // ties are broken by age
+  uint32_t to = 0;      // node index
+  std::vector<uint8_t> octets;
+};
+
+inline std::vector<uint8_t> flatten(const wire::TxPacket& packet) {
+  std::vector<uint8_t> octets(packet.head->data, packet.head->data + packet.head->size);
+  for (uint32_t i = 0; i < packet.piece_count; ++i) {
+    octets.insert(octets.end(), packet.pieces[i].data, packet.pieces[i].data + packet.pieces[i].size);
+  }
+  octets.insert(octets.end(), packet.trailer.begin(), packet.trailer.begin() + packet.trailer_bytes);
+  return octets;
+}
+
+class FaultyLink {
+ public:
+  explicit FaultyLink(uint64_t seed) : random_(seed) {}
+
+  LinkFaults faults;
+  // Set by a test to see every frame, and to swallow it by returning false.
+  bool (*tap)(void* context, Instant now, uint32_t to, const std::vector<uint8_t>& octets) = nullptr;
+  void* tap_context = nullptr;
+
+  void send(Instant now, uint32_t to, std::vector<uint8_t> octets) {
+    ++sent_;
+    if (tap != nullptr && !tap(tap_context, now, to, octets)) {
+      return;
+    }
+    if (chance(faults.loss)) {
+      return;
+    }
+    const uint32_t copies = chance(faults.duplicate) ? 2 : 1;
+    for (uint32_t i = 0; i < copies; ++i) {
+      enqueue(now, to, octets);
+    }
+  }
+  [[nodiscard]] bool empty() const { return in_flight_.empty(); }
+  [[nodiscard]] Instant next_at() const { return in_flight_.empty() ? Instant::never() : in_flight_.front().at; }
+  // Precondition: !empty().
+  [[nodiscard]] Frame take() {
+    std::pop_heap(in_flight_.begin(), in_flight_.end(), later);
+    Frame frame = std::move(in_flight_.back());
+    in_flight_.pop_back();
+    return frame;
+  }
+  [[nodiscard]] uint64_t sent() const { return sent_; }
+
+ private:
+  static bool later(const Frame& a, const Frame& b) { return a.at != b.at ? b.at < a.at : b.number < a.number; }
+  bool chance(uint32_t permille) { return permille > 0 && random_.next_below(1000) < permille; }
+
+  void enqueue(Instant now, uint32_t to, std::vector<uint8_t> octets) {
+    Instant at = now + faults.delay;
+    if (faults.jitter > Duration()) {
+      at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(faults.jitter.to_ns())));
+    }
+    if (chance(faults.reorder)) {
+      at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(faults.reorder_by.to_ns())));
+    } else {
+      at = std::max(at, last_at_[to]);
+      last_at_[to] = at;
+    }
+    if (chance(faults.corrupt)) {
+      octets[random_.next_below(static_cast<uint32_t>(octets.size()))] ^= static_cast<uint8_t>(1u << random_.next_below(8));
+    } else if (chance(faults.mark) && octets[12] == 0x08 && octets[13] == 0x00) {
+      mark_ipv4(octets);
+    }
+    in_flight_.push_back(Frame{at, number_++, to, std::move(octets)});
+    std::push_heap(in_flight_.begin(), in_flight_.end(), later);
+  }
+  // ECT(0) to CE, checksum adjusted.
+  static void mark_ipv4(std::vector<uint8_t>& octets) {
+    octets[15] |= 3;
+    octets[24] = 0;
+    octets[25] = 0;
+    uint32_t sum = 0;
+    for (size_t i = 14; i < 34; i += 2) {
+      sum += load_be16(octets.data() + i);
+    }
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    store_be16(octets.data() + 24, static_cast<uint16_t>(~sum));
+  }
+
+  SeededRandom random_;
+  std::vector<Frame> in_flight_;  // heap
+  Instant last_at_[2];
+  uint64_t number_ = 0;
+  uint64_t sent_ = 0;
+};
+
+}  // namespace cw::sim

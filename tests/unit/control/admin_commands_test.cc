@@ -1,0 +1,69 @@
+#include "control/admin/admin_commands.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/control/fake_view.h"
+
+namespace cw::control {
+namespace {
+
+using Json = nlohmann::json;
+
+Json ask(std::string_view line) {
+  FakeView view;
+  return Json::parse(admin_answer(line, view));
+}
+
+TEST(AdminCommands, StatusTellsPortsListenersAndBackends) {
+  const Json status = ask("status");
+  EXPECT_EQ(status["version"], "9.8.7");
+  EXPECT_EQ(status["uptime_seconds"], 93784.0);
+  EXPECT_EQ(status["ready"], true);
+  EXPECT_EQ(status["ports"][0]["addresses"][1], "2001:db8::1/64");
+  EXPECT_EQ(status["listeners"][0]["credits"], 64);
+  EXPECT_EQ(status["backends"][0]["calls_in_flight"], 3);
+}
+
+TEST(AdminCommands, JsonAndWordsAreTheSameRequest) {
+  EXPECT_EQ(ask("status"), ask(R"({"command":"status"})"));
+  EXPECT_EQ(ask("stats causeway_roce"), ask(R"({"command":"stats","prefix":"causeway_roce"})"));
+  EXPECT_EQ(ask("  stats \t causeway_roce  "), ask("stats causeway_roce"));
+}
+
+TEST(AdminCommands, StatsAreExactAndFiltered) {
+  const Json all = ask("stats")["stats"];
+  EXPECT_EQ(all.size(), 3u);
+  EXPECT_EQ(all["causeway_roce_packets_total{port=\"0\",direction=\"rx\"}"].dump(), "12345678901");
+  EXPECT_EQ(all["causeway_lcore_busy_seconds_total"].dump(), "1.5");
+  EXPECT_EQ(ask("stats causeway_con")["stats"], (Json{{"causeway_connections", 2}}));
+}
+
+TEST(AdminCommands, ConnectionsSurviveTextThatIsNotUtf8) {
+  FakeView view;
+  view.last_error = "peer said \xff\xfe\n";
+  const std::string answer = admin_answer("connections", view);
+  EXPECT_EQ(answer.find('\n'), std::string::npos);
+  EXPECT_EQ(Json::parse(answer)["connections"].size(), 2u);
+}
+
+TEST(AdminCommands, HelpNamesEveryCommand) {
+  EXPECT_EQ(ask("help")["commands"].size(), 4u);
+}
+
+TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {
+  FakeView view;
+  for (const std::string& line :
+       {std::string("{"), std::string("{}"), std::string("[]"), std::string("{\"command\":1}"), std::string("{\"command\":\"status\",\"x\":\"\"}"),
+        std::string("nonsense"), std::string(" "), std::string("\0\0", 2), std::string("\xff\xff"), std::string(4000, '{'),
+        std::string(2000, '[') + "{", std::string("status a b"), std::string("{\"command\":\"status\"}{")}) {
+    const Json answer = Json::parse(admin_answer(line, view));
+    EXPECT_TRUE(answer.contains("error")) << line;
+    EXPECT_EQ(answer.size(), 1u);
+  }
+  EXPECT_EQ(view.calls, 0);
+}
+
+}  // namespace
+}  // namespace cw::control

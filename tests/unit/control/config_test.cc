@@ -1,0 +1,251 @@
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+
+#include "control/config/config_check.h"
+#include "control/config/config_file.h"
+#include "control/config/config_parse.h"
+#include "control/config/suggest.h"
+
+namespace cw::control {
+namespace {
+
+std::string read_text(const std::filesystem::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string all_problems(const ParsedConfig& parsed) {
+  std::string text;
+  for (const Problem& problem : parsed.problems) {
+    text += to_string(problem) + '\n';
+  }
+  for (const Problem& problem : config_check(parsed)) {
+    text += to_string(problem) + '\n';
+  }
+  return text;
+}
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    char name[] = "/tmp/cw_config_XXXXXX";
+    path_ = mkdtemp(name);
+  }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(ConfigReference, IsTheFileInDeploy) {
+  EXPECT_EQ(config_reference(), read_text(CAUSEWAY_SOURCE_ROOT "/deploy/config/causeway.toml"));
+}
+
+TEST(ConfigReference, ParsesAndChecksClean) { EXPECT_EQ(all_problems(config_parse(config_reference(), "reference")), ""); }
+
+// Every line that shows a default or an example is itself valid.
+TEST(ConfigReference, ParsesCleanWithEveryKeyWrittenOut) {
+  // Comments begin with "# "; a key that is commented out follows its '#' directly.
+  std::istringstream lines(config_reference());
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const bool commented_out = line.size() > 1 && line[0] == '#' && line[1] != ' ';
+    const bool of_other_type = line.starts_with("#programs");
+    text += line.substr(commented_out && !of_other_type ? 1 : 0) + '\n';
+  }
+  const ParsedConfig parsed = config_parse(text, "reference");
+  // The reference port has the default MTU, for which path_mtu_max is warned about once it is written out.
+  EXPECT_TRUE(parsed.problems.empty()) << all_problems(parsed);
+  EXPECT_FALSE(has_errors(config_check(parsed))) << all_problems(parsed);
+  const Config defaults;
+  EXPECT_EQ(parsed.config.dataplane.rx_buffers, defaults.dataplane.rx_buffers);
+  EXPECT_EQ(parsed.config.limits.call_bytes_max, defaults.limits.call_bytes_max);
+  EXPECT_EQ(parsed.config.roce.path_mtu_max, defaults.roce.path_mtu_max);
+  EXPECT_EQ(parsed.config.metrics.listen, defaults.metrics.listen);
+  EXPECT_EQ(parsed.config.log.level, defaults.log.level);
+}
+
+TEST(ConfigParse, FillsEveryKindOfValue) {
+  const ParsedConfig parsed = config_parse(R"(
+[gateway]
+instance = "rack-7_a"
+[dataplane]
+main_lcore = 2
+poll_lcores = [3, 4]
+hugepages = true
+idle = "spin"
+[[port]]
+device = "0000:3b:00.0"
+mtu = 9000
+vlan = 100
+addresses = ["192.0.2.1/24", "2001:db8::1/64"]
+gateway4 = "192.0.2.254"
+gateway6 = "fe80::1"
+[[listener]]
+name = "bench"
+port = 20050
+backend = "local"
+credits = 128
+inline_bytes = 8192
+remote_invalidate = false
+allow = ["192.0.2.0/24", "2001:db8::7"]
+[[backend]]
+name = "local"
+type = "builtin"
+programs = ["bench"]
+[limits]
+call_bytes_max = 1_048_576
+connections_max = 32
+[roce]
+path_mtu_max = 1024
+[metrics]
+listen = "off"
+[log]
+level = "debug"
+)",
+                                           "c.toml");
+  ASSERT_EQ(all_problems(parsed), "");
+  const Config& c = parsed.config;
+  EXPECT_EQ(c.gateway.instance, "rack-7_a");
+  EXPECT_EQ(c.dataplane.main_lcore, 2u);
+  EXPECT_EQ(c.dataplane.poll_lcores, (std::vector<uint32_t>{3, 4}));
+  EXPECT_TRUE(c.dataplane.hugepages);
+  EXPECT_EQ(c.dataplane.idle, IdleMode::kSpin);
+  ASSERT_EQ(c.ports.size(), 1u);
+  EXPECT_EQ(c.ports[0].addresses[1], *parse_prefix("2001:db8::1/64"));
+  EXPECT_EQ(c.ports[0].gateway4, parse_ip("192.0.2.254"));
+  EXPECT_EQ(c.ports[0].gateway6, parse_ip("fe80::1"));
+  EXPECT_EQ(c.ports[0].vlan, 100u);
+  ASSERT_EQ(c.listeners.size(), 1u);
+  EXPECT_EQ(c.listeners[0].credits, 128u);
+  EXPECT_FALSE(c.listeners[0].remote_invalidate);
+  EXPECT_EQ(c.listeners[0].allow[1], *parse_prefix("2001:db8::7/128"));
+  EXPECT_EQ(c.backends[0].type, BackendType::kBuiltin);
+  EXPECT_EQ(c.backends[0].programs, std::vector<std::string>{"bench"});
+  EXPECT_EQ(c.limits.call_bytes_max, 1048576u);
+  EXPECT_EQ(c.roce.path_mtu_max, 1024u);
+  EXPECT_FALSE(c.metrics.listen);
+  EXPECT_EQ(c.log.level, LogLevel::kDebug);
+  EXPECT_EQ(admin_socket_path(c), "/run/causeway/rack-7_a.sock");
+}
+
+TEST(ConfigParse, ListenerWithoutNameTakesItsBackends) {
+  const ParsedConfig parsed = config_parse("[[listener]]\nbackend = \"nfs\"\n", "c.toml");
+  EXPECT_EQ(parsed.config.listeners.at(0).name, "nfs");
+  EXPECT_EQ(parsed.config.listeners.at(0).port, 20049u);
+}
+
+TEST(ConfigParse, WrongValueKeepsItsDefault) {
+  const ParsedConfig parsed = config_parse("[dataplane]\nrx_buffers = 7\npoll_lcores = [1, true]\n", "c.toml");
+  EXPECT_EQ(parsed.config.dataplane.rx_buffers, DataplaneConfig().rx_buffers);
+  EXPECT_EQ(parsed.config.dataplane.poll_lcores, DataplaneConfig().poll_lcores);
+}
+
+// Mutations of a valid file: any result is fine, crashes and endless output are not.
+TEST(ConfigParse, SurvivesMutatedInput) {
+  const std::string valid = config_reference();
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::string text = valid;
+    for (int edit = 0; edit < 4; ++edit) {
+      const size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, random() % 40);
+          break;
+        default:
+          text.insert(at, text.substr(random() % text.size(), random() % 40));
+      }
+    }
+    const ParsedConfig parsed = config_parse(text, "fuzz");
+    EXPECT_LT(all_problems(parsed).size(), 1u << 20);
+  }
+}
+
+TEST(ConfigParse, DeepNestingIsRefusedWithoutHarm) {
+  const ParsedConfig parsed = config_parse("x = " + std::string(100'000, '['), "deep");
+  EXPECT_EQ(parsed.problems.size(), 1u);
+}
+
+TEST(ConfigCheck, PathMtuFollowsFromTheEthernetMtu) {
+  EXPECT_EQ(path_mtu_for(1280, 4096), 1024u);
+  EXPECT_EQ(path_mtu_for(1500, 4096), 1024u);
+  EXPECT_EQ(path_mtu_for(4179, 4096), 2048u);
+  EXPECT_EQ(path_mtu_for(4180, 4096), 4096u);
+  EXPECT_EQ(path_mtu_for(9000, 2048), 2048u);
+}
+
+TEST(ConfigCheck, ReservedBuffersCountTheDearestListenersFirst) {
+  Config config;
+  config.ports.push_back({.mtu = 9000});
+  config.limits.connections_max = 10;
+  config.listeners.push_back({.name = "cheap", .credits = 1, .inline_bytes = 4096});
+  config.listeners.push_back({.name = "dear", .credits = 100, .inline_bytes = 8192, .connections_max = 4});
+  EXPECT_EQ(reserved_buffers(config), 4u * 200 + 6u * 1);
+}
+
+TEST(ConfigFile, LoadsAndSortsProblemsByLine) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.toml");
+  std::ofstream(path) << config_reference() + "\n[extra]\n";
+  const LoadedConfig loaded = load_config(path);
+  EXPECT_FALSE(loaded.ok());
+  ASSERT_EQ(loaded.problems.size(), 1u);
+  EXPECT_EQ(loaded.problems[0].file, path);
+  EXPECT_EQ(loaded.config.ports.size(), 1u);
+}
+
+TEST(ConfigFile, WarningsDoNotStopTheStart) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("c.toml");
+  std::ofstream(path) << config_reference() + "\n[[backend]]\nname = \"spare\"\naddress = \"127.0.0.1:1\"\n";
+  const LoadedConfig loaded = load_config(path);
+  EXPECT_TRUE(loaded.ok());
+  ASSERT_EQ(loaded.problems.size(), 1u);
+}
+
+TEST(ConfigFile, WhatCannotBeReadIsOneProblem) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(to_string(load_config("/nonexistent/c.toml").problems.at(0)),
+            "/nonexistent/c.toml: cannot be read: No such file or directory; name the file with --config, and check its permissions");
+  EXPECT_EQ(load_config("/tmp").problems.at(0).message, "is not a file");
+  const std::string fifo = directory.file("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(load_config(fifo).problems.at(0).message, "is not a file");
+  const std::string big = directory.file("big");
+  std::ofstream(big) << std::string((1 << 20) + 1, '#');
+  EXPECT_EQ(load_config(big).problems.at(0).message, "is longer than 1 MiB");
+}
+
+TEST(Suggest, CountsEditsAndSwaps) {
+  EXPECT_EQ(edit_distance("", ""), 0u);
+  EXPECT_EQ(edit_distance("port", "port"), 0u);
+  EXPECT_EQ(edit_distance("prot", "port"), 1u);
+  EXPECT_EQ(edit_distance("pot", "port"), 1u);
+  EXPECT_EQ(edit_distance("ports", "port"), 1u);
+  EXPECT_EQ(edit_distance("abc", "xyz"), 3u);
+}
+
+TEST(Suggest, OffersOnlyWhatIsNear) {
+  const std::vector<std::string> known = {"port", "name", "credits"};
+  EXPECT_EQ(nearest("prot", known), "port");
+  EXPECT_EQ(nearest("credit", known), "credits");
+  EXPECT_FALSE(nearest("x", known));
+  EXPECT_FALSE(nearest(std::string(100'000, 'p'), known));
+}
+
+}  // namespace
+}  // namespace cw::control

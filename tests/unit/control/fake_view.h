@@ -1,0 +1,62 @@
+// A gateway that runs nowhere: fixed answers for the admin socket.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "control/admin/gateway_view.h"
+
+namespace cw::control {
+
+class FakeView final : public GatewayView {
+ public:
+  [[nodiscard]] GatewayStatus status() override {
+    ++calls;
+    GatewayStatus status;
+    status.version = "9.8.7";
+    status.instance = "test";
+    status.uptime = Duration::seconds(93784);
+    status.ready = true;
+    status.connections = 2;
+    status.ports = {{"net_tap0", "02:00:00:00:00:01", {"192.0.2.1/24", "2001:db8::1/64"}, 1500, 1024, true, 10000}};
+    status.listeners = {{"nfs", 20049, "nfs", 64, 4096, 2, 64}};
+    status.backends = {{"nfs", "tcp", "127.0.0.1:2049", true, 3, 1, 0}};
+    return status;
+  }
+  [[nodiscard]] std::vector<ConnectionStatus> connections() override {
+    ++calls;
+    std::vector<ConnectionStatus> list(connection_count);
+    for (size_t i = 0; i < list.size(); ++i) {
+      ConnectionStatus& c = list[i];
+      c.id = i + 1;
+      c.listener = "nfs";
+      c.peer_address = i % 2 == 0 ? "192.0.2.9" : "2001:db8::9";
+      c.peer_port = 41000;
+      c.local_qpn = 0xabc;
+      c.remote_qpn = 0x11;
+      c.state = "established";
+      c.path_mtu = 1024;
+      c.inline_send_bytes = 4096;
+      c.inline_receive_bytes = 4096;
+      c.remote_invalidate = true;
+      c.credits_granted = 64;
+      c.bytes_in = 1536;
+      c.bytes_out = 5ULL << 30;
+      c.rpcs = 77;
+      c.age = Duration::seconds(61);
+      c.last_error = last_error;
+    }
+    return list;
+  }
+  [[nodiscard]] std::vector<NamedValue> stats() override {
+    ++calls;
+    return {{"causeway_connections", 2}, {"causeway_roce_packets_total{port=\"0\",direction=\"rx\"}", 12345678901}, {"causeway_lcore_busy_seconds_total", 1.5}};
+  }
+
+  size_t connection_count = 2;
+  std::string last_error;
+  std::atomic<int> calls{0};
+};
+
+}  // namespace cw::control

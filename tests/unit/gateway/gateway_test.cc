@@ -1,0 +1,282 @@
+// The whole gateway against the whole client, over a simulated link.
+#include <gtest/gtest.h>
+
+#include "tests/sim/world.h"
+
+namespace cw::sim {
+namespace {
+
+using load::BenchProcedure;
+
+uint64_t failures(const load::LoadStats& stats) {
+  uint64_t sum = stats.wrong;
+  for (const uint64_t count : stats.failed) {
+    sum += count;
+  }
+  return sum;
+}
+
+WorldOptions options_for(BenchProcedure operation, uint32_t bytes) {
+  WorldOptions options;
+  options.load.operation = operation;
+  options.load.bytes = bytes;
+  options.load.window = 8;
+  return options;
+}
+
+// After everything has ended nobody owns a buffer, a connection or a key.
+void expect_nothing_left(World& world) {
+  world.peer->client.disconnect(world.now, client::ClientId(0));
+  world.run_for(Duration::seconds(20));
+  EXPECT_EQ(world.server->gateway.stats().connections_open, 0u);
+  EXPECT_EQ(world.server->node.endpoint().qp_count(), 0u);
+  EXPECT_EQ(world.server->packets.in_use(), 0u);
+  EXPECT_EQ(world.server->large.in_use(), 0u);
+  EXPECT_EQ(world.peer->packets.in_use(), 0u);
+  EXPECT_EQ(world.peer->memory.region_count(), 0u);
+  EXPECT_EQ(world.server->gateway.rpcrdma_stats().credits_granted, 0u);
+  EXPECT_EQ(world.server->gateway.rpcrdma_stats().credits_in_use, 0u);
+}
+
+TEST(Gateway, AnswersEveryOperationAndSizeOverEveryMtu) {
+  for (const uint32_t mtu : {256u, 1024u, 4096u}) {
+    for (const BenchProcedure operation :
+         {BenchProcedure::kNull, BenchProcedure::kEcho, BenchProcedure::kSource, BenchProcedure::kSink}) {
+      for (const uint32_t bytes : {0u, 1u, 63u, 1001u, 4000u, 4096u, 70'001u}) {
+        if (operation == BenchProcedure::kNull && bytes > 0) {
+          continue;
+        }
+        WorldOptions options = options_for(operation, bytes);
+        options.path_mtu = mtu;
+        World world(options);
+        world.start();
+        ASSERT_TRUE(world.run_calls(50)) << load::to_string(operation) << " " << bytes << " mtu " << mtu;
+        ASSERT_TRUE(world.finish());
+        EXPECT_EQ(failures(world.peer->driver.stats()), 0u) << load::to_string(operation) << " " << bytes << " mtu " << mtu;
+        expect_nothing_left(world);
+      }
+    }
+  }
+}
+
+TEST(Gateway, MovesAMegabyteThroughChunksAndCountsItByList) {
+  WorldOptions options = options_for(BenchProcedure::kEcho, 1'048'577);
+  options.load.window = 2;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(4));
+  ASSERT_TRUE(world.finish());
+  const uint64_t calls = world.peer->driver.stats().calls;
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  const auto& chunks = world.server->gateway.rpcrdma_stats().chunks;
+  EXPECT_EQ(chunks[static_cast<size_t>(rpcrdma::ChunkKind::kRead)].bytes, calls * 1'048'577);
+  EXPECT_EQ(chunks[static_cast<size_t>(rpcrdma::ChunkKind::kWrite)].bytes, calls * 1'048'577);
+  EXPECT_EQ(chunks[static_cast<size_t>(rpcrdma::ChunkKind::kReply)].bytes, 0u);
+  expect_nothing_left(world);
+}
+
+TEST(Gateway, ServesIpv6AndVlan) {
+  WorldOptions options = options_for(BenchProcedure::kEcho, 9000);
+  options.ipv6 = true;
+  options.vlan = 42;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  expect_nothing_left(world);
+}
+
+TEST(Gateway, WorksWithPeersThatNegotiateNothing) {
+  WorldOptions options = options_for(BenchProcedure::kEcho, 3000);
+  options.load.inline_bytes = 1024;
+  options.remote_invalidate = false;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  EXPECT_EQ(world.server->gateway.rpcrdma_stats().remote_invalidations, 0u);
+  expect_nothing_left(world);
+}
+
+TEST(Gateway, ForwardsToABackendAndMatchesRepliesByXid) {
+  WorldOptions options = options_for(BenchProcedure::kEcho, 20'000);
+  options.backend = gateway::BackendKind::kTcp;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(100));
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  EXPECT_EQ(world.server->backend.open_count(), 1u);
+  EXPECT_EQ(world.server->gateway.stats().replies_unmatched, 0u);
+  EXPECT_EQ(world.server->gateway.stats().backends[0].calls_in_flight, 0u);
+  expect_nothing_left(world);
+  EXPECT_EQ(world.server->backend.open_count(), 0u);
+}
+
+TEST(Gateway, RunsProgramsOnWorkers) {
+  WorldOptions options = options_for(BenchProcedure::kSource, 20'000);
+  options.run_on_workers = true;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(100));
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  EXPECT_EQ(world.server->gateway.stats().backends[0].calls_in_flight, 0u);
+  expect_nothing_left(world);
+}
+
+TEST(Gateway, RejectsTheConnectionWhenTheBackendIsDown) {
+  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+  options.backend = gateway::BackendKind::kTcp;
+  World world(options);
+  world.server->backend.refuses = true;
+  world.start();
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.is_dead(); }));
+  EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kConsumerDefined);
+  EXPECT_EQ(world.server->gateway.stats().connections[static_cast<size_t>(gateway::ConnectionResult::kRefusedBackend)], 1u);
+  EXPECT_EQ(world.server->gateway.stats().backends[0].up, 0u);
+  expect_nothing_left(world);
+}
+
+TEST(Gateway, AsksForPatienceWhileTheBackendIsSlow) {
+  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+  options.backend = gateway::BackendKind::kTcp;
+  World world(options);
+  world.server->backend.open_delay = Duration::seconds(3);
+  world.start();
+  ASSERT_TRUE(world.run_calls(10));
+  EXPECT_EQ(world.peer->driver.stats().refused, 0u);
+}
+
+TEST(Gateway, RejectsAnUnknownPort) {
+  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+  options.load.service_port = 20050;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.is_dead(); }));
+  EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kInvalidServiceId);
+  expect_nothing_left(world);
+}
+
+TEST(Gateway, RejectsClientsOutsideTheAllowList) {
+  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+  options.allow.push_back({sim_ip(false, 77), 32});
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.is_dead(); }));
+  EXPECT_EQ(world.server->gateway.stats().connections[static_cast<size_t>(gateway::ConnectionResult::kRefusedAcl)], 1u);
+}
+
+TEST(Gateway, RejectsMoreConnectionsThanTheListenerAllows) {
+  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+  options.load.connections = 3;
+  options.connections_max = 2;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(100));
+  EXPECT_EQ(world.peer->driver.stats().refused, 1u);
+  EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kNoResources);
+  EXPECT_EQ(world.peer->driver.connected(), 2u);
+}
+
+TEST(Gateway, EndsTheConnectionWhenTheBackendClosesAndServesTheNext) {
+  WorldOptions options = options_for(BenchProcedure::kEcho, 100);
+  options.backend = gateway::BackendKind::kTcp;
+  options.load.reconnect = true;
+  World world(options);
+  world.server->backend.close_after_calls = 50;
+  world.start();
+  ASSERT_TRUE(world.run_calls(300));
+  EXPECT_GT(world.peer->driver.stats().lost, 3u);
+  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+  world.server->backend.close_after_calls = 0;
+  ASSERT_TRUE(world.finish());
+  expect_nothing_left(world);
+}
+
+TEST(Gateway, ClientsComeBackAfterTheGatewayDied) {
+  WorldOptions options = options_for(BenchProcedure::kEcho, 10'000);
+  options.load.reconnect = true;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(100));
+  world.restart_gateway();
+  ASSERT_TRUE(world.run_calls(100, Duration::seconds(120)));
+  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+  EXPECT_EQ(world.peer->driver.stats().lost, 1u);
+  ASSERT_TRUE(world.finish());
+  expect_nothing_left(world);
+}
+
+TEST(Gateway, ShutsDownInOrder) {
+  WorldOptions options = options_for(BenchProcedure::kEcho, 10'000);
+  options.load.connections = 5;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(200));
+  world.server->gateway.shut_down(world.now);
+  ASSERT_TRUE(world.run_until(Duration::seconds(3), [](World& w) { return w.server->gateway.is_quiet(); }));
+  ASSERT_TRUE(world.run_until(Duration::seconds(3), [](World& w) { return w.peer->driver.is_dead(); }));
+  EXPECT_EQ(world.peer->driver.stats().lost, 5u);
+  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+  world.run_for(Duration::seconds(1));
+  EXPECT_EQ(world.server->packets.in_use(), 0u);
+  EXPECT_EQ(world.server->large.in_use(), 0u);
+}
+
+TEST(Gateway, SurvivesASmallReplyPool) {
+  WorldOptions options = options_for(BenchProcedure::kSource, 200'000);
+  options.load.window = 16;
+  options.large_buffers = 20;  // two replies at a time
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(100));
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  expect_nothing_left(world);
+}
+
+// Loss, duplication, reordering and corruption on the wire, then none: every call is answered rightly and exactly once.
+TEST(Gateway, EveryCallIsAnsweredRightlyUnderFaults) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SeededRandom random(seed);
+    WorldOptions options = options_for(static_cast<BenchProcedure>(random.next_below(4)), 0);
+    options.seed = seed;
+    if (options.load.operation != BenchProcedure::kNull) {
+      options.load.bytes = random.next_below(2) == 0 ? random.next_below(4000) : random.next_below(100'000);
+    }
+    options.path_mtu = 256u << random.next_below(5);
+    options.load.connections = 1 + random.next_below(4);
+    options.load.window = 1 + random.next_below(16);
+    options.credits = 1 + random.next_below(32);
+    options.ipv6 = random.next_below(2) == 0;
+    options.backend = random.next_below(2) == 0 ? gateway::BackendKind::kTcp : gateway::BackendKind::kBuiltin;
+    options.load.reconnect = true;
+    World world(options);
+    world.link.faults = {.loss = random.next_below(30),
+                         .duplicate = random.next_below(30),
+                         .reorder = random.next_below(30),
+                         .corrupt = random.next_below(10),
+                         .mark = random.next_below(10),
+                         .jitter = Duration::us(1 + random.next_below(20))};
+    world.start();
+    ASSERT_TRUE(world.run_calls(100, Duration::seconds(300))) << "seed " << seed;
+    world.link.faults = {};
+    ASSERT_TRUE(world.run_calls(50, Duration::seconds(30))) << "seed " << seed;
+    ASSERT_TRUE(world.finish()) << "seed " << seed;
+    EXPECT_EQ(world.peer->driver.stats().wrong, 0u) << "seed " << seed;
+    EXPECT_EQ(world.server->gateway.rpcrdma_stats().credit_violations, 0u) << "seed " << seed;
+    for (uint32_t id = 0; id < options.load.connections; ++id) {
+      world.peer->client.disconnect(world.now, client::ClientId(id));
+    }
+    world.run_for(Duration::seconds(20));
+    EXPECT_EQ(world.server->packets.in_use(), 0u) << "seed " << seed;
+    EXPECT_EQ(world.server->large.in_use(), 0u) << "seed " << seed;
+    EXPECT_EQ(world.peer->packets.in_use(), 0u) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace cw::sim
