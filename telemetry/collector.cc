@@ -1,0 +1,212 @@
+#include "telemetry/collector.h"
+
+#include <fmt/core.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "telemetry/metric_table.h"
+#include "telemetry/process_metrics.h"
+
+namespace cw::telemetry {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+ClientMetric sample(Labels labels, double value) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  metric.counter.value = value;  // the serializer reads the one that the family's type names
+  metric.gauge.value = value;
+  return metric;
+}
+
+ClientMetric histogram_sample(Labels labels, const Histogram& histogram) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  metric.histogram.sample_count = histogram.count();
+  metric.histogram.sample_sum = histogram.sum_seconds();
+  for (const Duration bound : kExportedBounds) {
+    metric.histogram.bucket.push_back({histogram.count_up_to(bound), bound.to_seconds()});
+  }
+  return metric;
+}
+
+MetricFamily single(const MetricName& name, double value, Labels labels = {}) {
+  return {name.name, name.help, MetricType::Gauge, {sample(std::move(labels), value)}};
+}
+
+// One row of the table against all cores.
+class RowFolder {
+ public:
+  RowFolder(const MetricSources& sources, const MetricRow& row, MetricFamily& family) : sources_(sources), row_(row), family_(family) {}
+
+  void fold() {
+    switch (row_.scope) {
+      case Scope::kGateway:
+        return add_values({}, 0, all_cores());
+      case Scope::kPort:
+        return add_scoped("port", sources_.ports, control::kPortsMax);
+      case Scope::kBackend:
+        return add_scoped("backend", sources_.backends, control::kBackendsMax);
+      case Scope::kPool:
+        return add_scoped("pool", sources_.pools, kPoolsMax);
+      case Scope::kLcore:
+        for (const CoreSource& core : sources_.cores) {
+          add_values({{"lcore", std::to_string(core.lcore)}, {"role", core.role}}, 0, {&core, 1});
+        }
+        return;
+    }
+  }
+
+ private:
+  [[nodiscard]] std::span<const CoreSource> all_cores() const { return sources_.cores; }
+
+  void add_scoped(const char* label, const std::vector<std::string>& names, uint32_t names_max) {
+    for (uint32_t i = 0; i < names.size() && i < names_max; ++i) {
+      add_values({{label, names[i]}}, i, all_cores());
+    }
+  }
+
+  void add_values(Labels labels, uint32_t scope_index, std::span<const CoreSource> cores) {
+    if (row_.fixed.name != nullptr) {
+      labels.push_back({row_.fixed.name, row_.fixed.value});
+    }
+    const uint32_t count = row_.indexed.name == nullptr ? 1 : row_.indexed.count;
+    for (uint32_t i = 0; i < count; ++i) {
+      Labels own = labels;
+      if (row_.indexed.name != nullptr) {
+        const char* value = row_.indexed.value_of(i);
+        if (value == nullptr) {
+          continue;
+        }
+        own.push_back({row_.indexed.name, value});
+      }
+      double total = 0;
+      for (const CoreSource& core : cores) {
+        const double value = row_.get(core.snapshot->last(), {scope_index, i});
+        total = row_.fold == Fold::kMax ? std::max(total, value) : total + value;
+      }
+      family_.metric.push_back(sample(std::move(own), total));
+    }
+  }
+
+  const MetricSources& sources_;
+  const MetricRow& row_;
+  MetricFamily& family_;
+};
+
+void add_table(const MetricSources& sources, std::vector<MetricFamily>& families) {
+  for (const MetricRow& row : metric_rows()) {
+    if (families.empty() || families.back().name != row.name) {
+      families.push_back({row.name, row.help, row.type, {}});
+    }
+    RowFolder(sources, row, families.back()).fold();
+  }
+}
+
+void add_durations(const MetricSources& sources, std::vector<MetricFamily>& families) {
+  const auto merged = [&](auto&& pick) {
+    Histogram histogram;
+    for (const CoreSource& core : sources.cores) {
+      histogram.merge(pick(core.snapshot->last().durations));
+    }
+    return histogram;
+  };
+  MetricFamily calls{kRpcDuration.name, kRpcDuration.help, MetricType::Histogram, {}};
+  for (uint32_t row = 0; row < kRpcRowCount; ++row) {
+    const RpcProcedureRow& names = rpc_row(row);
+    const Histogram histogram = merged([row](const RpcDurations& d) -> const Histogram& { return d.calls[row]; });
+    calls.metric.push_back(histogram_sample({{"program", names.program}, {"procedure", names.procedure}}, histogram));
+  }
+  families.push_back(std::move(calls));
+  MetricFamily stages{kRpcStageDuration.name, kRpcStageDuration.help, MetricType::Histogram, {}};
+  for (uint32_t stage = 0; stage < kRpcStageCount; ++stage) {
+    const Histogram histogram = merged([stage](const RpcDurations& d) -> const Histogram& { return d.stages[stage]; });
+    stages.metric.push_back(histogram_sample({{"stage", to_string(static_cast<RpcStage>(stage))}}, histogram));
+  }
+  families.push_back(std::move(stages));
+}
+
+void add_gateway(const MetricSources& sources, std::vector<MetricFamily>& families) {
+  const BuildInfo& build = sources.build;
+  families.push_back(single(kBuildInfo, 1,
+                            {{"version", build.version},
+                             {"revision", build.revision},
+                             {"dpdk", build.dpdk},
+                             {"compiler", build.compiler},
+                             {"gateway", sources.instance}}));
+  const GatewayFlags none;
+  const GatewayFlags& flags = sources.flags == nullptr ? none : *sources.flags;
+  families.push_back(single(kReady, flags.ready.load() ? 1 : 0));
+  families.push_back(single(kDraining, flags.draining.load() ? 1 : 0));
+  families.push_back(single(kReloadSuccessful, flags.config_last_reload_successful.load() ? 1 : 0));
+  families.push_back(single(kReloadTimestamp, static_cast<double>(flags.config_last_reload_unix_s.load())));
+  families.push_back(single(kHugepageBytes, static_cast<double>(flags.hugepage_bytes.load())));
+}
+
+}  // namespace
+
+Collector::Collector(MetricSources sources) : sources_(std::move(sources)), timeouts_(sources_.cores.size(), 0) {}
+
+void Collector::refresh() const {
+  for (const CoreSource& core : sources_.cores) {
+    core.snapshot->request();
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kSnapshotTimeout.to_ns());
+  for (size_t i = 0; i < sources_.cores.size(); ++i) {
+    if (!sources_.cores[i].snapshot->wait(deadline)) {
+      ++timeouts_[i];
+    }
+  }
+}
+
+std::vector<MetricFamily> Collector::Collect() const {
+  const std::lock_guard lock(mutex_);
+  refresh();
+  std::vector<MetricFamily> families;
+  add_gateway(sources_, families);
+  add_table(sources_, families);
+  add_durations(sources_, families);
+  MetricFamily late{kSnapshotTimeouts.name, kSnapshotTimeouts.help, MetricType::Counter, {}};
+  for (size_t i = 0; i < sources_.cores.size(); ++i) {
+    const CoreSource& core = sources_.cores[i];
+    late.metric.push_back(sample({{"lcore", std::to_string(core.lcore)}, {"role", core.role}}, static_cast<double>(timeouts_[i])));
+  }
+  families.push_back(std::move(late));
+  for (MetricFamily& family : process_metrics()) {
+    families.push_back(std::move(family));
+  }
+  return families;
+}
+
+std::vector<control::NamedValue> Collector::named_values() const { return flatten(Collect()); }
+
+std::vector<control::NamedValue> flatten(const std::vector<MetricFamily>& families) {
+  std::vector<control::NamedValue> values;
+  for (const MetricFamily& family : families) {
+    for (const ClientMetric& metric : family.metric) {
+      std::string labels;
+      for (const ClientMetric::Label& label : metric.label) {
+        labels += fmt::format("{}{}=\"{}\"", labels.empty() ? "" : ",", label.name, label.value);
+      }
+      labels = labels.empty() ? labels : "{" + labels + "}";
+      if (family.type == MetricType::Histogram) {
+        values.push_back({family.name + "_count" + labels, static_cast<double>(metric.histogram.sample_count)});
+        values.push_back({family.name + "_sum" + labels, metric.histogram.sample_sum});
+      } else {
+        values.push_back({family.name + labels, metric.counter.value});
+      }
+    }
+  }
+  return values;
+}
+
+std::string to_text(const std::vector<MetricFamily>& families) { return prometheus::TextSerializer().Serialize(families); }
+
+}  // namespace cw::telemetry

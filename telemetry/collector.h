@@ -1,0 +1,80 @@
+// Folds the cores' counters into Prometheus families at scrape time. The hot path pays an add per event; names, labels and sums happen
+// here, on the thread that asks.
+#pragma once
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "control/admin/gateway_view.h"
+#include "rocev2/base/time.h"
+#include "telemetry/core_snapshot.h"
+#include "telemetry/snapshot.h"
+
+namespace cw::telemetry {
+
+// Constant labels of causeway_build_info.
+struct BuildInfo {
+  std::string version;
+  std::string revision;
+  std::string dpdk;
+  std::string compiler;
+};
+
+// Facts of the process that no core counts. Written by the control thread, read by scrapes.
+struct GatewayFlags {
+  std::atomic<bool> ready{false};
+  std::atomic<bool> draining{false};
+  std::atomic<bool> config_last_reload_successful{true};
+  std::atomic<int64_t> config_last_reload_unix_s{0};
+  std::atomic<uint64_t> hugepage_bytes{0};
+};
+
+struct CoreSource {
+  uint32_t lcore = 0;                // label
+  std::string role;                  // label: "poll", "worker", "control"
+  Published<CoreSnapshot>* snapshot = nullptr;  // outlives the collector
+};
+
+struct MetricSources {
+  BuildInfo build;
+  std::string instance;
+  std::vector<CoreSource> cores;
+  std::vector<std::string> ports;     // label `port`, in order of CoreSnapshot::ports: "0", "1" ...
+  std::vector<std::string> backends;  // label `backend`, in order of CoreSnapshot::backends
+  std::vector<std::string> pools;     // label `pool`, in order of CoreSnapshot::pools
+  const GatewayFlags* flags = nullptr;  // outlives the collector; null: all false
+};
+
+class Collector final : public prometheus::Collectable {
+ public:
+  static constexpr Duration kSnapshotTimeout = Duration::ms(200);
+
+  explicit Collector(MetricSources sources);
+
+  // Any thread; callers take turns. Asks all cores at once and waits at most kSnapshotTimeout for all together.
+  [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override;
+  // The same, flat: histograms as _count and _sum. For GatewayView::stats().
+  [[nodiscard]] std::vector<control::NamedValue> named_values() const;
+
+ private:
+  void refresh() const;
+
+  MetricSources sources_;
+  mutable std::mutex mutex_;  // one reader at a time on the snapshots
+  mutable std::vector<uint64_t> timeouts_;  // per core: scrapes that it did not answer in time; under mutex_
+};
+
+// 'name{label="value",...}' and value per series; a histogram gives its _count and _sum.
+[[nodiscard]] std::vector<control::NamedValue> flatten(const std::vector<prometheus::MetricFamily>& families);
+
+// Prometheus text format 0.0.4.
+[[nodiscard]] std::string to_text(const std::vector<prometheus::MetricFamily>& families);
+
+}  // namespace cw::telemetry

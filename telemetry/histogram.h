@@ -1,0 +1,77 @@
+// Durations of one core, log-linear: each power of two is cut into 8 equal parts, so that a bucket is at most 12.5 % wide, from 1 us to 68 s.
+//
+// Plain integers: the owner core records with a shift and an add, telemetry copies the whole struct, merges the cores' copies and
+// folds them into the fixed buckets that Prometheus gets. Trivially copyable, 1.7 KB.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "rocev2/base/time.h"
+
+namespace cw::telemetry {
+
+class Histogram {
+ public:
+  static constexpr uint32_t kPartsShift = 3;
+  static constexpr uint32_t kParts = 1u << kPartsShift;
+  static constexpr uint32_t kFirstPower = 10;  // 2^10 ns = 1.02 us: everything below shares bucket 0
+  static constexpr uint32_t kLastPower = 36;   // 2^36 ns = 68.7 s: everything from there on shares the last bucket
+  static constexpr uint32_t kBucketCount = (kLastPower - kFirstPower) * kParts + 2;
+
+  // A negative duration counts as zero.
+  void record(Duration duration) {
+    const uint64_t ns = duration.to_ns() < 0 ? 0 : static_cast<uint64_t>(duration.to_ns());
+    ++buckets_[index_of(ns)];
+    sum_ns_ += ns;
+  }
+  void merge(const Histogram& other) {
+    for (uint32_t i = 0; i < kBucketCount; ++i) {
+      buckets_[i] += other.buckets_[i];
+    }
+    sum_ns_ += other.sum_ns_;
+  }
+
+  [[nodiscard]] uint64_t count() const;
+  [[nodiscard]] double sum_seconds() const { return static_cast<double>(sum_ns_) * 1e-9; }
+  // The duration that `fraction` (0..1) of the records do not exceed, interpolated in its bucket. Zero when empty.
+  [[nodiscard]] Duration percentile(double fraction) const;
+  // Records up to `bound`; those of the bucket that `bound` lies in count in proportion. Never decreases while records come in, nor
+  // with a growing bound.
+  [[nodiscard]] uint64_t count_up_to(Duration bound) const;
+
+  // Bucket i holds [lower_ns(i), lower_ns(i + 1)).
+  [[nodiscard]] static constexpr uint32_t index_of(uint64_t ns) {
+    if (ns < (1ULL << kFirstPower)) {
+      return 0;
+    }
+    const uint32_t power = static_cast<uint32_t>(std::bit_width(ns)) - 1;
+    if (power >= kLastPower) {
+      return kBucketCount - 1;
+    }
+    const uint32_t part = static_cast<uint32_t>(ns >> (power - kPartsShift)) & (kParts - 1);
+    return 1 + (power - kFirstPower) * kParts + part;
+  }
+  [[nodiscard]] static constexpr uint64_t lower_ns(uint32_t index) {
+    if (index == 0) {
+      return 0;
+    }
+    const uint32_t power = kFirstPower + (index - 1) / kParts;
+    const uint32_t part = (index - 1) % kParts;
+    return (1ULL << power) + (static_cast<uint64_t>(part) << (power - kPartsShift));
+  }
+
+ private:
+  std::array<uint64_t, kBucketCount> buckets_{};
+  uint64_t sum_ns_ = 0;
+};
+
+// Upper bounds of the exported buckets, 50 us .. 10 s; +Inf is the total count. Closest together where storage answers: 100 us to 2 ms.
+inline constexpr std::array<Duration, 20> kExportedBounds = {
+    Duration::us(50),     Duration::us(100),    Duration::us(150),   Duration::us(200),  Duration::us(300),
+    Duration::us(500),    Duration::us(750),    Duration::us(1000),  Duration::us(1500), Duration::us(2000),
+    Duration::ms(5),      Duration::ms(10),     Duration::ms(20),    Duration::ms(50),   Duration::ms(100),
+    Duration::ms(250),    Duration::ms(500),    Duration::ms(1000),  Duration::ms(2500), Duration::ms(10000)};
+
+}  // namespace cw::telemetry

@@ -1,0 +1,115 @@
+#include "telemetry/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+namespace cw::telemetry {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+spdlog::level::level_enum to_spdlog(control::LogLevel level) {
+  switch (level) {
+    case control::LogLevel::kTrace:
+      return spdlog::level::trace;
+    case control::LogLevel::kDebug:
+      return spdlog::level::debug;
+    case control::LogLevel::kInfo:
+      return spdlog::level::info;
+    case control::LogLevel::kWarning:
+      return spdlog::level::warn;
+    case control::LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+// Lines to spare per call site. Sites are places in the source, so the map is bounded by the program's size.
+class SiteLimiter {
+ public:
+  [[nodiscard]] bool admit(const std::source_location& site) {
+    const std::lock_guard lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    Site& entry = sites_.try_emplace({site.file_name(), site.line(), site.column()}, Site{kLogBurst, now, 0}).first->second;
+    const auto refills = (now - entry.refilled) / std::chrono::nanoseconds(kLogRefill.to_ns());
+    if (refills > 0) {
+      entry.lines_left = static_cast<uint32_t>(std::min<int64_t>(kLogBurst, entry.lines_left + refills));
+      entry.refilled = now;
+    }
+    if (entry.lines_left == 0) {
+      ++entry.held_back;
+      return false;
+    }
+    --entry.lines_left;
+    return true;
+  }
+
+  // Lines held back since the last one that was written.
+  [[nodiscard]] uint64_t take_held_back(const std::source_location& site) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = sites_.find({site.file_name(), site.line(), site.column()});
+    return entry == sites_.end() ? 0 : std::exchange(entry->second.held_back, 0);
+  }
+
+ private:
+  struct Site {
+    uint32_t lines_left;
+    Clock::time_point refilled;
+    uint64_t held_back;
+  };
+  std::mutex mutex_;
+  std::map<std::tuple<const char*, uint32_t, uint32_t>, Site> sites_;
+};
+
+struct Log {
+  Log() : logger("causeway", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
+    logger.set_level(spdlog::level::info);
+    logger.set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
+    logger.flush_on(spdlog::level::trace);
+  }
+  spdlog::logger logger;
+  SiteLimiter limiter;
+};
+
+// The process has one stderr; it is the one thing here that is global.
+Log& the_log() {
+  static Log log;
+  return log;
+}
+
+}  // namespace
+
+void log_start(control::LogLevel level) { log_set_level(level); }
+
+void log_set_level(control::LogLevel level) { the_log().logger.set_level(to_spdlog(level)); }
+
+bool log_enabled(control::LogLevel level) { return the_log().logger.should_log(to_spdlog(level)); }
+
+bool log_admit(control::LogLevel level, const std::source_location& site) {
+  return log_enabled(level) && the_log().limiter.admit(site);
+}
+
+std::string log_clean(std::string_view text) {
+  std::string line(text.substr(0, kLogLineBytesMax));
+  for (char& c : line) {
+    c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  }
+  return line;
+}
+
+void log_write(control::LogLevel level, const std::source_location& site, std::string_view text) {
+  std::string line = log_clean(text);
+  if (const uint64_t held_back = the_log().limiter.take_held_back(site); held_back > 0) {
+    line += fmt::format(" ({} similar lines were held back)", held_back);
+  }
+  the_log().logger.log(to_spdlog(level), spdlog::string_view_t(line));
+}
+
+}  // namespace cw::telemetry

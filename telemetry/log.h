@@ -1,0 +1,73 @@
+// Log lines on stderr, one format: "2026-01-31T12:00:00.123Z warning port 0: link is down". Never called per packet, never from a poll core's
+// fast path: the owner of a core hands facts over as values, and the control thread writes them.
+//
+// Every call site is limited: kLogBurst lines at once, then one per kLogRefill; what was held back is counted and said with the site's next line.
+// So a peer that causes a line per connection cannot flood the log, and no line is lost without a trace.
+//
+//   log_warning("backend {}: {}; retrying in {} s", name, reason, seconds);
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "control/config/config.h"
+#include "rocev2/base/time.h"
+
+namespace cw::telemetry {
+
+inline constexpr uint32_t kLogBurst = 20;
+inline constexpr Duration kLogRefill = Duration::seconds(1);
+inline constexpr size_t kLogLineBytesMax = 1024;  // longer lines are cut
+
+// Call once at start, before other threads log. Without it, lines from kInfo on go to stderr.
+void log_start(control::LogLevel level);
+// Any time, any thread.
+void log_set_level(control::LogLevel level);
+[[nodiscard]] bool log_enabled(control::LogLevel level);
+
+// A format string that knows where it stands; made implicitly from the literal.
+template <typename... Args>
+struct LogFormat {
+  template <typename Text>
+  consteval LogFormat(const Text& text, std::source_location where = std::source_location::current())  // NOLINT: implicit
+      : format(text), site(where) {}
+  fmt::format_string<Args...> format;
+  std::source_location site;
+};
+
+// `text` as it is written: cut, and without control characters.
+[[nodiscard]] std::string log_clean(std::string_view text);
+// Any thread. `text` is one line; line ends and other control characters in it are replaced, since it may quote a peer.
+void log_write(control::LogLevel level, const std::source_location& site, std::string_view text);
+// False when the site has used up its lines: the text need not be made.
+[[nodiscard]] bool log_admit(control::LogLevel level, const std::source_location& site);
+
+template <typename... Args>
+void log_at(control::LogLevel level, const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
+  if (log_admit(level, message.site)) {
+    log_write(level, message.site, fmt::format(message.format, static_cast<Args&&>(args)...));
+  }
+}
+template <typename... Args>
+void log_debug(const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
+  log_at<Args...>(control::LogLevel::kDebug, message, static_cast<Args&&>(args)...);
+}
+template <typename... Args>
+void log_info(const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
+  log_at<Args...>(control::LogLevel::kInfo, message, static_cast<Args&&>(args)...);
+}
+template <typename... Args>
+void log_warning(const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
+  log_at<Args...>(control::LogLevel::kWarning, message, static_cast<Args&&>(args)...);
+}
+template <typename... Args>
+void log_error(const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {
+  log_at<Args...>(control::LogLevel::kError, message, static_cast<Args&&>(args)...);
+}
+
+}  // namespace cw::telemetry

@@ -1,0 +1,326 @@
+#include "telemetry/metric_table.h"
+
+#include <array>
+
+#include "control/cm/reject_reason.h"
+#include "control/cm/wire/mad_header.h"
+#include "rpcrdma/wire/transport_header.h"
+
+namespace cw::telemetry {
+namespace {
+
+using prometheus::MetricType;
+using At = MetricIndex;
+using Core = CoreSnapshot;
+
+constexpr FixedLabel kRx{"direction", "rx"};
+constexpr FixedLabel kTx{"direction", "tx"};
+
+constexpr double number(uint64_t value) { return static_cast<double>(value); }
+constexpr double seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+template <typename E>
+const char* enum_name(uint32_t index) {
+  return to_string(static_cast<E>(index));
+}
+
+// wire::NakCode in order, and everything else.
+const char* nak_code(uint32_t index) {
+  constexpr std::array kNames = {"psn_sequence", "invalid_request", "remote_access", "remote_operational", "invalid_rd_request", "other"};
+  static_assert(kNames.size() == rc::kNakCodeCount);
+  return kNames[index];
+}
+
+// Code 34 does not exist in the standard; what a peer sends under it is added to "unknown", index 0.
+constexpr uint32_t kUnassignedReason = 34;
+const char* reject_reason(uint32_t index) {
+  return index == kUnassignedReason ? nullptr : to_string(static_cast<cm::RejectReason>(index));
+}
+uint64_t reject_count(const std::array<uint64_t, cm::kRejectReasonCount>& counts, uint32_t index) {
+  return counts[index] + (index == 0 ? counts[kUnassignedReason] : 0);
+}
+
+const char* message_kind(uint32_t index) {
+  constexpr std::array kNames = {"rdma_msg", "rdma_nomsg", "rdma_error", "other"};
+  static_assert(kNames.size() == static_cast<size_t>(rpcrdma::MessageKind::kCount));
+  return kNames[index];
+}
+
+const char* chunk_list(uint32_t index) {
+  constexpr std::array kNames = {"read", "write", "reply"};
+  static_assert(kNames.size() == static_cast<size_t>(rpcrdma::ChunkKind::kCount));
+  return kNames[index];
+}
+
+// How attempts to connect ended.
+constexpr std::array<cm::CmOutcome, 4> kFailedAttempts = {cm::CmOutcome::kRejectedByUs, cm::CmOutcome::kRejectedByPeer,
+                                                          cm::CmOutcome::kNoAnswer, cm::CmOutcome::kNoDecision};
+const char* attempt_result(uint32_t index) { return index == 0 ? "established" : to_string(kFailedAttempts[index - 1]); }
+// How connections ended that had carried calls.
+constexpr std::array<gateway::ConnectionResult, 5> kEndings = {
+    gateway::ConnectionResult::kClosedByPeer, gateway::ConnectionResult::kClosedByUs, gateway::ConnectionResult::kFailedTransport,
+    gateway::ConnectionResult::kFailedProtocol, gateway::ConnectionResult::kFailedBackend};
+const char* ending(uint32_t index) { return to_string(kEndings[index]); }
+// How they ended on the wire.
+constexpr std::array<cm::CmOutcome, 5> kCmEndings = {cm::CmOutcome::kRemoteDisconnect, cm::CmOutcome::kLocalDisconnect,
+                                                     cm::CmOutcome::kUnanswered, cm::CmOutcome::kSuperseded,
+                                                     cm::CmOutcome::kRejectedLate};
+const char* cm_ending(uint32_t index) { return to_string(kCmEndings[index]); }
+
+constexpr IndexedLabel kDropReasons{"reason", wire::kDropReasonCount, enum_name<wire::DropReason>};
+constexpr IndexedLabel kNakCodes{"code", rc::kNakCodeCount, nak_code};
+constexpr IndexedLabel kMessageTypes{"type", static_cast<uint32_t>(cm::MessageType::kCount), enum_name<cm::MessageType>};
+constexpr IndexedLabel kRejectReasons{"reason", cm::kRejectReasonCount, reject_reason};
+constexpr IndexedLabel kCmDrops{"reason", static_cast<uint32_t>(cm::CmDrop::kCount), enum_name<cm::CmDrop>};
+constexpr IndexedLabel kAttempts{"result", 1 + kFailedAttempts.size(), attempt_result};
+constexpr IndexedLabel kEndingReasons{"reason", kEndings.size(), ending};
+constexpr IndexedLabel kCmEndingOutcomes{"outcome", kCmEndings.size(), cm_ending};
+constexpr IndexedLabel kMessageKinds{"procedure", static_cast<uint32_t>(rpcrdma::MessageKind::kCount), message_kind};
+constexpr IndexedLabel kChunkLists{"list", static_cast<uint32_t>(rpcrdma::ChunkKind::kCount), chunk_list};
+constexpr IndexedLabel kHeaderErrors{"reason", static_cast<uint32_t>(rpcrdma::HeaderError::kCount), enum_name<rpcrdma::HeaderError>};
+
+constexpr auto kCounter = MetricType::Counter;
+constexpr auto kGauge = MetricType::Gauge;
+constexpr auto kAll = Scope::kGateway;
+
+// One line per series or label; help texts repeat only in the first row of a family.
+const MetricRow kRows[] = {
+    // RoCEv2 packets, by port
+    {"causeway_roce_packets_total", "RoCEv2 packets; received ones before any is discarded.", kCounter, Scope::kPort, kRx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].roce_rx_packets); }},
+    {"causeway_roce_packets_total", "", kCounter, Scope::kPort, kTx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].roce_tx_packets); }},
+    {"causeway_roce_bytes_total", "Octets of RoCEv2 packets, Ethernet header to iCRC.", kCounter, Scope::kPort, kRx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].roce_rx_bytes); }},
+    {"causeway_roce_bytes_total", "", kCounter, Scope::kPort, kTx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].roce_tx_bytes); }},
+    {"causeway_roce_discards_total", "Received packets not acted upon, each under one reason; port any: decided at a queue pair.",
+     kCounter, Scope::kPort, {}, kDropReasons, [](const Core& c, At i) { return number(c.ports[i.scope].discards[i.label]); }},
+    {"causeway_roce_discards_total", "", kCounter, kAll, {"port", "any"}, kDropReasons,
+     [](const Core& c, At i) { return number(c.rc.discards[i.label] + c.gsi.discards[i.label]); }},
+
+    // Reliable connections
+    {"causeway_roce_payload_bytes_total", "Payload octets through queue pairs, repeated ones included.", kCounter, kAll, kRx, {},
+     [](const Core& c, At) { return number(c.rc.payload_bytes_in); }},
+    {"causeway_roce_payload_bytes_total", "", kCounter, kAll, kTx, {},
+     [](const Core& c, At) { return number(c.rc.payload_bytes_out); }},
+    {"causeway_roce_duplicate_requests_total", "Requests received again and answered from state.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.duplicate_requests); }},
+    {"causeway_roce_out_of_sequence_total", "Requests received ahead of the expected packet: something before them was lost.", kCounter,
+     kAll, {}, {}, [](const Core& c, At) { return number(c.rc.out_of_sequence); }},
+    {"causeway_roce_ack_timeouts_total", "Times that nothing was acknowledged within the ACK timeout.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.ack_timeouts); }},
+    {"causeway_roce_retransmitted_packets_total", "Packets sent again.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.packets_retransmitted); }},
+    {"causeway_roce_rnr_naks_total", "Receiver-not-ready answers: a message met no posted receive buffer.", kCounter, kAll, kRx, {},
+     [](const Core& c, At) { return number(c.rc.rnr_naks_received); }},
+    {"causeway_roce_rnr_naks_total", "", kCounter, kAll, kTx, {}, [](const Core& c, At) { return number(c.rc.rnr_naks_sent); }},
+    {"causeway_roce_naks_total", "Negative acknowledgements, by code.", kCounter, kAll, kRx, kNakCodes,
+     [](const Core& c, At i) { return number(c.rc.naks_received[i.label]); }},
+    {"causeway_roce_naks_total", "", kCounter, kAll, kTx, kNakCodes,
+     [](const Core& c, At i) { return number(c.rc.naks_sent[i.label]); }},
+    {"causeway_roce_retries_exhausted_total", "Connections given up after the last retry: no progress (transport) or no receive (rnr).",
+     kCounter, kAll, {"kind", "transport"}, {}, [](const Core& c, At) { return number(c.rc.retries_exhausted); }},
+    {"causeway_roce_retries_exhausted_total", "", kCounter, kAll, {"kind", "rnr"}, {},
+     [](const Core& c, At) { return number(c.rc.rnr_retries_exhausted); }},
+    {"causeway_roce_cnps_total", "Congestion notification packets.", kCounter, kAll, kRx, {},
+     [](const Core& c, At) { return number(c.rc.cnps_received); }},
+    {"causeway_roce_ecn_marked_packets_total", "Packets that arrived marked Congestion Experienced.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.ecn_marked); }},
+    {"causeway_roce_acks_total", "Acknowledgements: received ones that told something new, and sent ones.", kCounter, kAll, kRx, {},
+     [](const Core& c, At) { return number(c.rc.acks_received); }},
+    {"causeway_roce_acks_total", "", kCounter, kAll, kTx, {}, [](const Core& c, At) { return number(c.rc.acks_sent); }},
+    {"causeway_roce_replayed_reads_total", "RDMA Reads of a peer answered again.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.reads_replayed); }},
+    {"causeway_roce_implied_naks_total", "READ responses found missing when something later was answered.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.implied_naks); }},
+    {"causeway_roce_tail_probes_total", "Packets repeated early, before the ACK timeout.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.tail_probes); }},
+    {"causeway_roce_bad_responses_total", "READ responses that do not fit their request.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.bad_responses); }},
+    {"causeway_roce_window_stalls_total", "Times that data waited for the send window.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.window_stalls); }},
+    {"causeway_roce_header_buffer_stalls_total", "Times that a packet waited because the pool of header buffers was empty.", kCounter, kAll,
+     {}, {}, [](const Core& c, At) { return number(c.rc.no_header_buffer); }},
+    {"causeway_roce_queue_pairs_created_total", "Queue pairs created.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.qps_created); }},
+    {"causeway_roce_queue_pairs_destroyed_total", "Queue pairs destroyed.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.qps_destroyed); }},
+    {"causeway_roce_queue_pairs_failed_total", "Queue pairs that went to Error for any reason but our own close.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rc.qps_failed); }},
+
+    // Connection management
+    {"causeway_connections", "Established connections.", kGauge, kAll, {}, {},
+     [](const Core& c, At) { return number(c.connections.established); }},
+    {"causeway_connections_half_open", "Connection attempts under way.", kGauge, kAll, {}, {},
+     [](const Core& c, At) { return number(c.connections.half_open); }},
+    {"causeway_connections_timewait", "Ended connections that are still remembered.", kGauge, kAll, {}, {},
+     [](const Core& c, At) { return number(c.connections.timewait); }},
+    {"causeway_connections_total", "Connection attempts by result.", kCounter, kAll, {}, kAttempts,
+     [](const Core& c, At i) { return number(i.label == 0 ? c.cm.established : c.cm.ended(kFailedAttempts[i.label - 1])); }},
+    {"causeway_connections_closed_total", "Established connections that ended, by reason.", kCounter, kAll, {}, kEndingReasons,
+     [](const Core& c, At i) { return number(c.gateway.connections[static_cast<size_t>(kEndings[i.label])]); }},
+    {"causeway_connections_refused_total", "Connection requests that this gateway refused, by reason.", kCounter, kAll, {"reason", "acl"},
+     {}, [](const Core& c, At) { return number(c.connections.refused_acl); }},
+    {"causeway_connections_refused_total", "", kCounter, kAll, {"reason", "limit"}, {},
+     [](const Core& c, At) { return number(c.connections.refused_limit); }},
+    {"causeway_connections_refused_total", "", kCounter, kAll, {"reason", "backend"}, {},
+     [](const Core& c, At) { return number(c.connections.refused_backend); }},
+    {"causeway_connections_refused_total", "", kCounter, kAll, {"reason", "draining"}, {},
+     [](const Core& c, At) { return number(c.connections.refused_draining); }},
+    {"causeway_cm_messages_total", "Connection management messages.", kCounter, kAll, kRx, kMessageTypes,
+     [](const Core& c, At i) { return number(c.cm.received[i.label]); }},
+    {"causeway_cm_messages_total", "", kCounter, kAll, kTx, kMessageTypes,
+     [](const Core& c, At i) { return number(c.cm.sent[i.label]); }},
+    {"causeway_cm_rejects_total", "REJ messages by reason.", kCounter, kAll, kRx, kRejectReasons,
+     [](const Core& c, At i) { return number(reject_count(c.cm.rejects_received, i.label)); }},
+    {"causeway_cm_rejects_total", "", kCounter, kAll, kTx, kRejectReasons,
+     [](const Core& c, At i) { return number(reject_count(c.cm.rejects_sent, i.label)); }},
+    {"causeway_cm_discards_total", "Management datagrams not acted upon, each under one reason.", kCounter, kAll, {}, kCmDrops,
+     [](const Core& c, At i) { return number(c.cm.drops[i.label]); }},
+    {"causeway_cm_connections_ended_total", "Established connections that ended, as the connection manager saw it.", kCounter, kAll, {},
+     kCmEndingOutcomes, [](const Core& c, At i) { return number(c.cm.ended(kCmEndings[i.label])); }},
+    {"causeway_cm_duplicates_total", "Management messages recognised as repeated.", kCounter, kAll, {}, kMessageTypes,
+     [](const Core& c, At i) { return number(c.cm.duplicates[i.label]); }},
+    {"causeway_cm_retransmissions_total", "Management messages sent again for want of an answer.", kCounter, kAll, {}, kMessageTypes,
+     [](const Core& c, At i) { return number(c.cm.repeated[i.label]); }},
+    {"causeway_cm_established_by_data_total", "Connections whose RTU was lost and whose first data stood in for it.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.cm.established_by_data); }},
+    {"causeway_cm_delays_received_total", "MRA messages that extended a wait.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.cm.delays_received); }},
+    {"causeway_cm_timewaits_cut_short_total", "Ended connections forgotten early to make room.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.cm.timewaits_cut_short); }},
+    {"causeway_cm_transmit_queue_full_total", "Management datagrams lost for want of room.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.cm.transmit_queue_full); }},
+
+    // RPC-over-RDMA
+    {"causeway_rpcrdma_credits_granted", "Credits granted, all connections together.", kGauge, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.credits_granted); }},
+    {"causeway_rpcrdma_credits_in_use", "Calls received and not yet answered.", kGauge, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.credits_in_use); }},
+    {"causeway_rpcrdma_credit_violations_total", "Calls beyond the credits granted.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.credit_violations); }},
+    {"causeway_rpcrdma_credit_stalls_total", "Calls that waited for a credit of the peer.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.credit_stalls); }},
+    {"causeway_rpcrdma_messages_total", "RPC-over-RDMA messages.", kCounter, kAll, kRx, kMessageKinds,
+     [](const Core& c, At i) { return number(c.rpcrdma.messages_in[i.label]); }},
+    {"causeway_rpcrdma_messages_total", "", kCounter, kAll, kTx, kMessageKinds,
+     [](const Core& c, At i) { return number(c.rpcrdma.messages_out[i.label]); }},
+    {"causeway_rpcrdma_chunks_total", "Chunks used.", kCounter, kAll, {}, kChunkLists,
+     [](const Core& c, At i) { return number(c.rpcrdma.chunks[i.label].chunks); }},
+    {"causeway_rpcrdma_chunk_segments_total", "Segments of the chunks used.", kCounter, kAll, {}, kChunkLists,
+     [](const Core& c, At i) { return number(c.rpcrdma.chunks[i.label].segments); }},
+    {"causeway_rpcrdma_chunk_bytes_total", "Octets moved by RDMA Read and RDMA Write.", kCounter, kAll, {}, kChunkLists,
+     [](const Core& c, At i) { return number(c.rpcrdma.chunks[i.label].bytes); }},
+    {"causeway_rpcrdma_errors_total", "RDMA_ERROR messages.", kCounter, kAll, kRx,
+     {"code", 2, [](uint32_t i) { return i == 0 ? "vers" : "chunk"; }},
+     [](const Core& c, At i) { return number(i.label == 0 ? c.rpcrdma.errors_in_version : c.rpcrdma.errors_in_chunk); }},
+    {"causeway_rpcrdma_errors_total", "", kCounter, kAll, kTx, {"code", 2, [](uint32_t i) { return i == 0 ? "vers" : "chunk"; }},
+     [](const Core& c, At i) { return number(i.label == 0 ? c.rpcrdma.errors_out_version : c.rpcrdma.errors_out_chunk); }},
+    {"causeway_rpcrdma_malformed_headers_total", "Transport headers refused, by reason.", kCounter, kAll, {}, kHeaderErrors,
+     [](const Core& c, At i) { return number(c.rpcrdma.malformed[i.label]); }},
+    {"causeway_rpcrdma_short_messages_total", "Messages shorter than the fixed header.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.short_messages); }},
+    {"causeway_rpcrdma_unknown_xids_total", "Replies that nobody waits for.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.unknown_xid); }},
+    {"causeway_rpcrdma_xid_mismatches_total", "Messages whose header and RPC message have different XIDs.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.xid_mismatch); }},
+    {"causeway_rpcrdma_duplicate_xids_total", "Calls with an XID that their connection had in flight already.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.gateway.duplicate_xids); }},
+    {"causeway_rpcrdma_remote_invalidations_total", "Replies sent with Invalidate.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.remote_invalidations); }},
+    {"causeway_rpcrdma_pullups_total", "Small copies made to keep the pieces of a message few.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.pullups); }},
+    {"causeway_rpcrdma_no_buffer_total", "Messages that could not be built because a pool was empty.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.no_buffer); }},
+    {"causeway_rpcrdma_call_timeouts_total", "Calls that were not answered in time.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.rpcrdma.call_timeouts); }},
+
+    // Backends
+    {"causeway_backend_up", "1 when the backend accepted the last connection.", kGauge, Scope::kBackend, {}, {},
+     [](const Core& c, At i) { return number(c.backends[i.scope].up); }, Fold::kMax},
+    {"causeway_backend_connections", "Connections to the backend.", kGauge, Scope::kBackend, {}, {},
+     [](const Core& c, At i) { return number(c.backends[i.scope].connections); }},
+    {"causeway_backend_inflight_calls", "Calls that the backend has not answered yet.", kGauge, Scope::kBackend, {}, {},
+     [](const Core& c, At i) { return number(c.backends[i.scope].calls_in_flight); }},
+    {"causeway_backend_calls_total", "Calls handed to the backend.", kCounter, Scope::kBackend, {}, {},
+     [](const Core& c, At i) { return number(c.backends[i.scope].calls); }},
+    {"causeway_backend_connects_total", "Connections made to the backend.", kCounter, Scope::kBackend, {}, {},
+     [](const Core& c, At i) { return number(c.backends[i.scope].connects); }},
+    {"causeway_backend_reconnects_total", "Backend connections lost while their client was there.", kCounter, Scope::kBackend, {}, {},
+     [](const Core& c, At i) { return number(c.backends[i.scope].reconnects); }},
+    {"causeway_backend_connect_failures_total", "Attempts to connect to the backend that failed.", kCounter, Scope::kBackend, {}, {},
+     [](const Core& c, At i) { return number(c.backends[i.scope].connect_failures); }},
+    {"causeway_backend_call_timeouts_total", "Calls that the backend did not answer in time.", kCounter, Scope::kBackend, {}, {},
+     [](const Core& c, At i) { return number(c.backends[i.scope].call_timeouts); }},
+    {"causeway_backend_bytes_total", "Octets to (tx) and from (rx) the backend.", kCounter, Scope::kBackend, kRx, {},
+     [](const Core& c, At i) { return number(c.backends[i.scope].bytes_in); }},
+    {"causeway_backend_bytes_total", "", kCounter, Scope::kBackend, kTx, {},
+     [](const Core& c, At i) { return number(c.backends[i.scope].bytes_out); }},
+    {"causeway_backend_unmatched_replies_total", "Replies of backends that nobody waits for.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.gateway.replies_unmatched); }},
+    {"causeway_backend_malformed_messages_total", "Messages of backends too short to be RPC.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.gateway.messages_malformed); }},
+    {"causeway_backend_reverse_calls_dropped_total", "Calls of backends to clients (RFC 8167) that could not be passed on.", kCounter, kAll, {},
+     {}, [](const Core& c, At) { return number(c.gateway.reverse_calls_dropped); }},
+    {"causeway_log_notices_dropped_total", "Events that the log has no line of because they came too fast.", kCounter, kAll, {}, {},
+     [](const Core& c, At) { return number(c.gateway.notices_dropped); }},
+
+    // Cores
+    {"causeway_lcore_busy_seconds_total", "Time in loop turns that found work.", kCounter, Scope::kLcore, {}, {},
+     [](const Core& c, At) { return seconds(c.loop.busy_ns); }},
+    {"causeway_lcore_idle_seconds_total", "Time in loop turns that found none, sleep included.", kCounter, Scope::kLcore, {}, {},
+     [](const Core& c, At) { return seconds(c.loop.idle_ns); }},
+    {"causeway_lcore_polls_total", "Loop turns.", kCounter, Scope::kLcore, {"result", "busy"}, {},
+     [](const Core& c, At) { return number(c.loop.polls_busy); }},
+    {"causeway_lcore_polls_total", "", kCounter, Scope::kLcore, {"result", "idle"}, {},
+     [](const Core& c, At) { return number(c.loop.polls_idle); }},
+    {"causeway_lcore_sleeps_total", "Idle loop turns that ended in a sleep.", kCounter, Scope::kLcore, {}, {},
+     [](const Core& c, At) { return number(c.loop.sleeps); }},
+
+    // Ports and pools
+    {"causeway_port_up", "1 when the link is up.", kGauge, Scope::kPort, {}, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].link_up); }, Fold::kMax},
+    {"causeway_port_packets_total", "All frames.", kCounter, Scope::kPort, kRx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].rx_packets); }},
+    {"causeway_port_packets_total", "", kCounter, Scope::kPort, kTx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].tx_packets); }},
+    {"causeway_port_bytes_total", "Octets of all frames.", kCounter, Scope::kPort, kRx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].rx_bytes); }},
+    {"causeway_port_bytes_total", "", kCounter, Scope::kPort, kTx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].tx_bytes); }},
+    {"causeway_port_rx_missed_total", "Frames lost because the NIC had no free descriptor: the core is too slow.", kCounter,
+     Scope::kPort, {}, {}, [](const Core& c, At i) { return number(c.ports[i.scope].rx_missed); }},
+    {"causeway_port_rx_no_mbuf_total", "Receive attempts without a packet buffer: the pool is too small.", kCounter, Scope::kPort, {}, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].rx_no_mbuf); }},
+    {"causeway_port_rx_errors_total", "Frames broken on the wire.", kCounter, Scope::kPort, {}, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].rx_errors); }},
+    {"causeway_port_tx_dropped_total", "Frames that the NIC's queue had no room for.", kCounter, Scope::kPort, {}, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].tx_dropped); }},
+    {"causeway_port_arp_packets_total", "ARP frames.", kCounter, Scope::kPort, kRx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].arp_rx); }},
+    {"causeway_port_arp_packets_total", "", kCounter, Scope::kPort, kTx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].arp_tx); }},
+    {"causeway_port_nd_packets_total", "IPv6 neighbour discovery packets.", kCounter, Scope::kPort, kRx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].nd_rx); }},
+    {"causeway_port_nd_packets_total", "", kCounter, Scope::kPort, kTx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].nd_tx); }},
+    {"causeway_port_icmp_packets_total", "Echo requests and replies, both families.", kCounter, Scope::kPort, kRx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].icmp_rx); }},
+    {"causeway_port_icmp_packets_total", "", kCounter, Scope::kPort, kTx, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].icmp_tx); }},
+    {"causeway_port_other_packets_total", "Received frames of no protocol of ours, ignored.", kCounter, Scope::kPort, {}, {},
+     [](const Core& c, At i) { return number(c.ports[i.scope].other_rx); }},
+    {"causeway_mempool_objects", "Packet buffers in the pool.", kGauge, Scope::kPool, {}, {},
+     [](const Core& c, At i) { return number(c.pools[i.scope].objects); }},
+    {"causeway_mempool_available_objects", "Packet buffers free in the pool.", kGauge, Scope::kPool, {}, {},
+     [](const Core& c, At i) { return number(c.pools[i.scope].available); }},
+    {"causeway_mempool_exhausted_total", "Times that the pool was empty.", kCounter, Scope::kPool, {}, {},
+     [](const Core& c, At i) { return number(c.pools[i.scope].empty); }},
+};
+
+}  // namespace
+
+std::span<const MetricRow> metric_rows() { return kRows; }
+
+}  // namespace cw::telemetry

@@ -1,0 +1,81 @@
+// Every exported number, one row each: the single place for metric names, help texts and labels. The collector walks it; the reference of
+// metrics is made from it. Rows of one name stand together and form one family.
+//
+// Rules: prefix causeway_, base units (seconds, bytes), counters end in _total, sums over all labels make sense, every label is a closed
+// set and every value of it is exported from the start as 0, so that rate() sees the first event.
+#pragma once
+
+#include <prometheus/metric_type.h>
+
+#include <cstdint>
+#include <span>
+
+#include "telemetry/core_snapshot.h"
+
+namespace cw::telemetry {
+
+// What a row has one series per, besides its own labels.
+enum class Scope : uint8_t {
+  kGateway,  // all cores together
+  kPort,     // all cores together, label port
+  kBackend,  // all cores together, label backend
+  kPool,     // all cores together, label pool
+  kLcore,    // labels lcore, role
+};
+
+// How the cores' values become one.
+enum class Fold : uint8_t {
+  kSum,
+  kMax,  // a state that several cores see: 1 when any does
+};
+
+// Which element of an array: of the scope (port, backend, pool) and of the row's own indexed label.
+struct MetricIndex {
+  uint32_t scope = 0;
+  uint32_t label = 0;
+};
+
+struct FixedLabel {
+  const char* name = nullptr;
+  const char* value = nullptr;
+};
+
+// A label with one series per value. value_of(i) == nullptr: index i has no series.
+struct IndexedLabel {
+  const char* name = nullptr;
+  uint32_t count = 0;
+  const char* (*value_of)(uint32_t index) = nullptr;
+};
+
+struct MetricRow {
+  const char* name;
+  const char* help;
+  prometheus::MetricType type;  // Counter or Gauge
+  Scope scope;
+  FixedLabel fixed;      // may be empty
+  IndexedLabel indexed;  // may be empty
+  double (*get)(const CoreSnapshot& core, MetricIndex at);
+  Fold fold = Fold::kSum;
+};
+
+[[nodiscard]] std::span<const MetricRow> metric_rows();
+
+// Families that are not a sum of one integer per core; the collector builds them.
+struct MetricName {
+  const char* name;
+  const char* help;
+};
+inline constexpr MetricName kBuildInfo{"causeway_build_info", "Constant 1; the labels say what is running."};
+inline constexpr MetricName kReady{"causeway_ready", "1 when the gateway accepts connections."};
+inline constexpr MetricName kDraining{"causeway_draining", "1 while new connections are refused and the others run down."};
+inline constexpr MetricName kReloadSuccessful{"causeway_config_last_reload_successful", "1 when the last configuration read was valid."};
+inline constexpr MetricName kReloadTimestamp{"causeway_config_last_reload_timestamp_seconds",
+                                             "Time of the last valid configuration, seconds since 1970."};
+inline constexpr MetricName kHugepageBytes{"causeway_hugepage_bytes", "Memory held in hugepages."};
+inline constexpr MetricName kSnapshotTimeouts{
+    "causeway_snapshot_timeouts_total", "Scrapes for which a core did not hand out its counters in time; its numbers are those of before."};
+inline constexpr MetricName kRpcDuration{"causeway_rpc_duration_seconds",
+                                         "Time from the arrival of a call to its reply being sent, by program and procedure."};
+inline constexpr MetricName kRpcStageDuration{"causeway_rpc_stage_duration_seconds", "Time that calls spent in each stage."};
+
+}  // namespace cw::telemetry

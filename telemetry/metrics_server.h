@@ -1,0 +1,48 @@
+// GET /metrics over HTTP/1.1, on its own thread and a kernel socket. Small on purpose: no bodies, no keep-alive, no paths but / and /metrics.
+//
+// Bounds: kClientsMax connections (the oldest idle one makes room), kRequestBytesMax per request, kClientTimeout from accept to the
+// last octet sent. A client that trickles its request or does not read its answer is closed at that deadline and delays nobody. Scrapes
+// that come within kCacheTime of one another share one answer, so that a flood of them does not trouble the cores.
+#pragma once
+
+#include <prometheus/collectable.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "control/config/ip_text.h"
+#include "rocev2/base/time.h"
+
+namespace cw::telemetry {
+
+class MetricsServer {
+ public:
+  static constexpr uint32_t kClientsMax = 32;
+  static constexpr size_t kRequestBytesMax = 8192;
+  static constexpr Duration kCacheTime = Duration::ms(250);
+
+  struct Options {
+    control::SocketAddress listen;  // port 0: the system picks one, see address()
+    Duration client_timeout = Duration::seconds(5);
+  };
+
+  // Binds and starts the thread. Null and one sentence in `problem` on failure. `metrics` outlives the server.
+  [[nodiscard]] static std::unique_ptr<MetricsServer> start(const Options& options, const prometheus::Collectable& metrics,
+                                                            std::string& problem);
+  // Stops the thread and closes all clients.
+  ~MetricsServer();
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+
+  // Where it really listens.
+  [[nodiscard]] control::SocketAddress address() const;
+
+ private:
+  class Impl;
+  explicit MetricsServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cw::telemetry

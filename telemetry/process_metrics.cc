@@ -1,0 +1,88 @@
+#include "telemetry/process_metrics.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace cw::telemetry {
+namespace {
+
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+MetricFamily family(const char* name, const char* help, MetricType type, double value) {
+  prometheus::ClientMetric metric;
+  metric.counter.value = value;
+  metric.gauge.value = value;
+  return {name, help, type, {metric}};
+}
+
+// Seconds since 1970 at which the process started: the boot time of the system plus field 22 of /proc/self/stat. 0 when unknown.
+double start_time_seconds() {
+  std::ifstream file("/proc/self/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');  // the name may hold anything, also blanks
+  if (name_end == std::string::npos) {
+    return 0;
+  }
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string field;
+  constexpr int kStartTimeField = 22 - 2;  // fields 1 and 2 are before the parenthesis
+  for (int i = 0; i < kStartTimeField; ++i) {
+    fields >> field;
+  }
+  timespec wall{};
+  timespec boot{};
+  clock_gettime(CLOCK_REALTIME, &wall);
+  clock_gettime(CLOCK_BOOTTIME, &boot);
+  const double since_boot = static_cast<double>(std::strtoull(field.c_str(), nullptr, 10)) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double now = static_cast<double>(wall.tv_sec) + static_cast<double>(wall.tv_nsec) * 1e-9;
+  return now - (static_cast<double>(boot.tv_sec) + static_cast<double>(boot.tv_nsec) * 1e-9) + since_boot;
+}
+
+double seconds(const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6; }
+
+}  // namespace
+
+std::vector<MetricFamily> process_metrics() {
+  std::vector<MetricFamily> families;
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) == 0) {
+    families.push_back(family("process_cpu_seconds_total", "CPU time of the process, user and system.", MetricType::Counter,
+                              seconds(usage.ru_utime) + seconds(usage.ru_stime)));
+  }
+  double virtual_pages = 0;
+  double resident_pages = 0;
+  if (std::ifstream statm("/proc/self/statm"); statm >> virtual_pages >> resident_pages) {
+    const double page = static_cast<double>(sysconf(_SC_PAGESIZE));
+    families.push_back(family("process_virtual_memory_bytes", "Address space in use.", MetricType::Gauge, virtual_pages * page));
+    families.push_back(family("process_resident_memory_bytes", "Memory in use.", MetricType::Gauge, resident_pages * page));
+  }
+  std::error_code error;
+  size_t open_fds = 0;
+  for (auto it = std::filesystem::directory_iterator("/proc/self/fd", error); !error && it != std::filesystem::directory_iterator();
+       it.increment(error)) {
+    ++open_fds;
+  }
+  if (open_fds > 0) {
+    families.push_back(family("process_open_fds", "Open file descriptors.", MetricType::Gauge, static_cast<double>(open_fds)));
+  }
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    families.push_back(family("process_max_fds", "Most file descriptors that may be open.", MetricType::Gauge,
+                              static_cast<double>(limit.rlim_cur)));
+  }
+  static const double kStart = start_time_seconds();
+  if (kStart > 0) {
+    families.push_back(family("process_start_time_seconds", "Start of the process, seconds since 1970.", MetricType::Gauge, kStart));
+  }
+  return families;
+}
+
+}  // namespace cw::telemetry

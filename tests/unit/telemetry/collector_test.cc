@@ -1,0 +1,241 @@
+#include "telemetry/collector.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "telemetry/metric_table.h"
+#include "tests/unit/telemetry/synthetic.h"
+
+namespace cw::telemetry {
+namespace {
+
+// The text of a scrape without the families that differ between runs and machines.
+std::string stable_text(const Collector& collector) {
+  std::istringstream lines(to_text(collector.Collect()));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const bool of_process = line.starts_with("process_") || line.starts_with("# HELP process_") || line.starts_with("# TYPE process_");
+    text += of_process ? "" : line + '\n';
+  }
+  return text;
+}
+
+std::map<std::string, double> values_of(const Collector& collector) {
+  std::map<std::string, double> values;
+  for (const control::NamedValue& value : collector.named_values()) {
+    EXPECT_TRUE(values.emplace(value.name, value.value).second) << "series twice: " << value.name;
+  }
+  return values;
+}
+
+// Changing what is exported changes this file in the same commit: run with CAUSEWAY_WRITE_GOLDEN=1.
+TEST(Collector, TextIsTheGoldenOne) {
+  SyntheticCores cores(1);  // all zero, so that a new counter in some layer does not change the file, only a new metric does
+  cores.publish([](CoreSnapshot&) {});
+  const std::string text = stable_text(Collector(cores.sources()));
+  const char* path = CAUSEWAY_SOURCE_ROOT "/tests/unit/telemetry/metrics.golden";
+  if (std::getenv("CAUSEWAY_WRITE_GOLDEN") != nullptr) {
+    std::ofstream(path) << text;
+  }
+  std::stringstream golden;
+  golden << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text, golden.str());
+}
+
+TEST(Collector, NoTwoSeriesReadTheSameCounter) {
+  SyntheticCores cores(1);
+  cores.publish(fill_synthetic);
+  std::map<double, std::string> seen;
+  for (const auto& [series, value] : values_of(Collector(cores.sources()))) {
+    const bool from_table = series.starts_with("causeway_") && !series.starts_with("causeway_rpc_") && value > 1;
+    if (from_table) {
+      const auto [before, is_new] = seen.emplace(value, series);
+      EXPECT_TRUE(is_new) << series << " and " << before->second;
+    }
+  }
+  EXPECT_GT(seen.size(), 200u);
+}
+
+TEST(Collector, PromtoolFindsNothing) {
+  if (std::system("command -v promtool >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "promtool is not installed";
+  }
+  SyntheticCores cores(2);
+  cores.publish(fill_synthetic);
+  const std::string text = to_text(Collector(cores.sources()).Collect());
+  char name[] = "/tmp/cw_metrics_XXXXXX";
+  const int fd = mkstemp(name);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  close(fd);
+  FILE* pipe = popen((std::string("promtool check metrics <") + name + " 2>&1").c_str(), "r");
+  std::string said;
+  for (int c = 0; (c = std::fgetc(pipe)) != EOF;) {
+    said += static_cast<char>(c);
+  }
+  EXPECT_EQ(pclose(pipe), 0);
+  EXPECT_EQ(said, "");
+  std::remove(name);
+}
+
+TEST(Collector, EverySeriesIsThereFromTheStartAsZero) {
+  SyntheticCores cores(2);
+  const Collector collector(cores.sources());
+  SyntheticCores busy(2);
+  busy.publish(fill_synthetic);
+  const Collector busy_collector(busy.sources());
+  const auto idle_values = values_of(collector);
+  const auto busy_values = values_of(busy_collector);
+  ASSERT_EQ(idle_values.size(), busy_values.size());
+  for (const auto& [series, value] : idle_values) {
+    EXPECT_TRUE(busy_values.contains(series)) << series;
+    const bool constant = series.starts_with("causeway_build_info") || series.starts_with("process_") ||
+                          series.starts_with("causeway_snapshot_timeouts") || series.starts_with("causeway_config");
+    EXPECT_TRUE(value == 0 || constant) << series;
+  }
+}
+
+TEST(Collector, StaysWithinTheBudgetOfSeries) {
+  SyntheticCores cores(2);
+  size_t lines = 0;
+  std::istringstream text(to_text(Collector(cores.sources()).Collect()));
+  for (std::string line; std::getline(text, line);) {
+    lines += line.starts_with('#') ? 0 : 1;
+  }
+  EXPECT_LT(lines, 2000u);
+}
+
+TEST(Collector, AddsUpCoresAndKeepsPortsAndLcoresApart) {
+  SyntheticCores cores(2);
+  cores.publish([](CoreSnapshot& out) {
+    out.rc.ack_timeouts = 3;
+    out.ports[0].roce_rx_packets = 10;
+    out.ports[1].roce_rx_packets = 20;
+    out.backends[1].up = 1;
+    out.loop.busy_ns = 1'500'000'000;
+    out.rc.discards[static_cast<size_t>(wire::DropReason::kPsnStale)] = 2;
+    out.gsi.discards[static_cast<size_t>(wire::DropReason::kQkey)] = 1;
+    out.cm.rejects_received[0] = 1;
+    out.cm.rejects_received[34] = 4;
+  });
+  const auto values = values_of(Collector(cores.sources()));
+  EXPECT_EQ(values.at("causeway_roce_ack_timeouts_total"), 6);
+  EXPECT_EQ(values.at("causeway_roce_packets_total{port=\"0\",direction=\"rx\"}"), 20);
+  EXPECT_EQ(values.at("causeway_roce_packets_total{port=\"1\",direction=\"rx\"}"), 40);
+  EXPECT_EQ(values.at("causeway_backend_up{backend=\"bench\"}"), 1);
+  EXPECT_EQ(values.at("causeway_backend_up{backend=\"nfs\"}"), 0);
+  EXPECT_EQ(values.at("causeway_lcore_busy_seconds_total{lcore=\"0\",role=\"poll\"}"), 1.5);
+  EXPECT_EQ(values.at("causeway_roce_discards_total{port=\"any\",reason=\"psn_stale\"}"), 4);
+  EXPECT_EQ(values.at("causeway_roce_discards_total{port=\"any\",reason=\"qkey\"}"), 2);
+  EXPECT_EQ(values.at("causeway_cm_rejects_total{direction=\"rx\",reason=\"unknown\"}"), 10);
+}
+
+TEST(Collector, FlagsShowTheStateOfTheGateway) {
+  SyntheticCores cores(1);
+  GatewayFlags flags;
+  flags.draining = true;
+  flags.config_last_reload_unix_s = 1'700'000'000;
+  MetricSources sources = cores.sources();
+  sources.flags = &flags;
+  const auto values = values_of(Collector(std::move(sources)));
+  EXPECT_EQ(values.at("causeway_draining"), 1);
+  EXPECT_EQ(values.at("causeway_ready"), 0);
+  EXPECT_EQ(values.at("causeway_config_last_reload_successful"), 1);
+  EXPECT_EQ(values.at("causeway_config_last_reload_timestamp_seconds"), 1'700'000'000);
+}
+
+TEST(Collector, SilentCoreCostsATimeoutAndKeepsItsNumbers) {
+  SyntheticCores cores(1);
+  cores.publish([](CoreSnapshot& out) { out.rc.ack_timeouts = 3; });
+  const Collector collector(cores.sources());
+  const auto before = std::chrono::steady_clock::now();
+  const auto values = values_of(collector);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
+  EXPECT_EQ(values.at("causeway_roce_ack_timeouts_total"), 3);
+  EXPECT_EQ(values.at("causeway_snapshot_timeouts_total{lcore=\"0\",role=\"poll\"}"), 1);
+}
+
+TEST(Collector, LivingCoresAnswerSeveralReaders) {
+  Published<CoreSnapshot> published;
+  MetricSources sources;
+  sources.cores = {{0, "poll", &published}};
+  const Collector collector(std::move(sources));
+  std::atomic<bool> stop{false};
+  std::thread core([&] {
+    uint64_t turns = 0;
+    while (!stop.load()) {
+      ++turns;
+      if (published.is_wanted()) {
+        published.publish([turns](CoreSnapshot& out) {
+          out.loop.polls_busy = turns;
+          out.loop.polls_idle = turns;
+        });
+      }
+    }
+  });
+  const auto read = [&] {
+    for (int i = 0; i < 10; ++i) {
+      const auto values = collector.named_values();
+      double busy = -1;
+      double idle = -2;
+      for (const control::NamedValue& value : values) {
+        busy = value.name.find("polls_total") != std::string::npos && value.name.find("busy") != std::string::npos ? value.value : busy;
+        idle = value.name.find("polls_total") != std::string::npos && value.name.find("idle") != std::string::npos ? value.value : idle;
+      }
+      EXPECT_EQ(busy, idle);
+      EXPECT_GT(busy, 0);
+    }
+  };
+  std::thread other(read);
+  read();
+  other.join();
+  stop = true;
+  core.join();
+}
+
+// The rules that promtool does not know.
+TEST(MetricTable, NamesFollowTheRules) {
+  std::set<std::string> finished;
+  std::string current;
+  for (const MetricRow& row : metric_rows()) {
+    const std::string name = row.name;
+    EXPECT_TRUE(name.starts_with("causeway_")) << name;
+    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), std::string::npos) << name;
+    const bool is_counter = row.type == prometheus::MetricType::Counter;
+    EXPECT_EQ(name.ends_with("_total"), is_counter) << name;
+    if (name != current) {
+      EXPECT_TRUE(finished.insert(name).second) << name << ": rows of one family stand together";
+      EXPECT_NE(std::string(row.help), "") << name;
+      EXPECT_TRUE(std::string(row.help).ends_with('.')) << name;
+      current = name;
+    }
+  }
+}
+
+TEST(RpcDurations, RowsMatchTheProgramsAndTheRestIsOther) {
+  EXPECT_STREQ(rpc_row(rpc_row_of(100003, 3, 0)).procedure, "null");
+  EXPECT_STREQ(rpc_row(rpc_row_of(100003, 3, 6)).procedure, "read");
+  EXPECT_STREQ(rpc_row(rpc_row_of(100003, 3, 7)).procedure, "write");
+  EXPECT_STREQ(rpc_row(rpc_row_of(100003, 3, 21)).procedure, "commit");
+  EXPECT_STREQ(rpc_row(rpc_row_of(100003, 4, 1)).procedure, "compound");
+  EXPECT_STREQ(rpc_row(rpc_row_of(0x2000cafe, 1, 3)).procedure, "sink");
+  for (const auto& [program, version, procedure] : {std::tuple(100003u, 3u, 22u), std::tuple(100003u, 2u, 0u), std::tuple(100003u, 4u, 2u),
+                                                    std::tuple(0x2000cafeu, 1u, 4u), std::tuple(100005u, 3u, 1u),
+                                                    std::tuple(UINT32_MAX, UINT32_MAX, UINT32_MAX)}) {
+    EXPECT_EQ(rpc_row_of(program, version, procedure), kRpcRowOther);
+  }
+}
+
+}  // namespace
+}  // namespace cw::telemetry

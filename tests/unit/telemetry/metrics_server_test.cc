@@ -1,0 +1,201 @@
+// The /metrics endpoint over real loopback sockets.
+#include "telemetry/metrics_server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <prometheus/metric_family.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/admin/unique_fd.h"
+#include "telemetry/http_request.h"
+
+namespace cw::telemetry {
+namespace {
+
+using control::UniqueFd;
+
+class FakeMetrics final : public prometheus::Collectable {
+ public:
+  [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override {
+    ++scrapes;
+    prometheus::ClientMetric metric;
+    metric.gauge.value = 42;
+    return {{"causeway_answer" + std::string(padding, 'x'), "An answer.", prometheus::MetricType::Gauge, {metric}}};
+  }
+  mutable std::atomic<int> scrapes{0};
+  size_t padding = 0;
+};
+
+class MetricsServerTest : public testing::Test {
+ protected:
+  void start(Duration client_timeout = Duration::seconds(5)) {
+    std::string problem;
+    server_ = MetricsServer::start({.listen = {wire::IpAddress::v4(0x7f00'0001), 0}, .client_timeout = client_timeout}, metrics_, problem);
+    ASSERT_NE(server_, nullptr) << problem;
+  }
+  [[nodiscard]] UniqueFd connect_client() const {
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const timeval timeout{.tv_sec = 10, .tv_usec = 0};
+    setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(server_->address().port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    return fd;
+  }
+  static std::string rest_of(const UniqueFd& fd) {
+    std::string text;
+    std::array<char, 65536> buffer;
+    ssize_t got = 0;
+    while ((got = recv(fd.get(), buffer.data(), buffer.size(), 0)) > 0) {
+      text.append(buffer.data(), static_cast<size_t>(got));
+    }
+    return text;
+  }
+  [[nodiscard]] std::string ask(const std::string& request) const {
+    const UniqueFd fd = connect_client();
+    send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL);
+    return rest_of(fd);
+  }
+
+  FakeMetrics metrics_;
+  std::unique_ptr<MetricsServer> server_;
+};
+
+TEST_F(MetricsServerTest, GetGivesTheMetrics) {
+  start();
+  const std::string answer = ask("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: text/plain\r\n\r\n");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: ")) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n# HELP causeway_answer An answer.\n# TYPE causeway_answer gauge\ncauseway_answer 42\n")) << answer;
+}
+
+TEST_F(MetricsServerTest, HeadGivesTheHeaderOnly) {
+  start();
+  EXPECT_TRUE(ask("HEAD /metrics HTTP/1.0\r\n\r\n").ends_with("Connection: close\r\n\r\n"));
+}
+
+TEST_F(MetricsServerTest, IndexNamesTheMetrics) {
+  start();
+  EXPECT_NE(ask("GET / HTTP/1.1\r\n\r\n").find("/metrics  Prometheus metrics"), std::string::npos);
+}
+
+TEST_F(MetricsServerTest, WrongRequestsGetTheirStatus) {
+  start();
+  EXPECT_TRUE(ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\n"));
+  EXPECT_TRUE(ask("GET /etc/passwd HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+  EXPECT_TRUE(ask("GET /metrics HTTP/2.0\r\n\r\n").starts_with("HTTP/1.1 505 "));
+  EXPECT_TRUE(ask("nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  EXPECT_TRUE(ask(std::string("\0\xff\r\n\r\n", 6)).starts_with("HTTP/1.1 400 "));
+  EXPECT_EQ(metrics_.scrapes, 0);
+}
+
+TEST_F(MetricsServerTest, LongRequestIsRefusedAndStillReadsTheAnswer) {
+  start();
+  const std::string answer = ask("GET /" + std::string(20'000, 'a'));
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 431 ")) << answer;
+}
+
+TEST_F(MetricsServerTest, RequestInPiecesIsPutTogether) {
+  start();
+  const UniqueFd fd = connect_client();
+  for (const char* piece : {"GET /met", "rics HTT", "P/1.1\r\n", "\r", "\n"}) {
+    send(fd.get(), piece, strlen(piece), MSG_NOSIGNAL);
+    EXPECT_TRUE(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));  // the server has turned since
+  }
+  EXPECT_TRUE(rest_of(fd).starts_with("HTTP/1.1 200 OK"));
+}
+
+TEST_F(MetricsServerTest, SlowClientIsClosedAtItsDeadlineAndDelaysNobody) {
+  start(Duration::ms(300));
+  const UniqueFd slow = connect_client();
+  send(slow.get(), "GET /metr", 9, MSG_NOSIGNAL);
+  EXPECT_TRUE(ask("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+  EXPECT_EQ(rest_of(slow), "");
+}
+
+TEST_F(MetricsServerTest, ClientThatNeverReadsDelaysNobody) {
+  metrics_.padding = 16 << 20;
+  start(Duration::ms(500));
+  const UniqueFd deaf = connect_client();
+  send(deaf.get(), "GET /metrics HTTP/1.1\r\n\r\n", 25, MSG_NOSIGNAL);
+  EXPECT_TRUE(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+}
+
+TEST_F(MetricsServerTest, ManySilentClientsCannotLockOutAScrape) {
+  start();
+  std::vector<UniqueFd> silent;
+  for (uint32_t i = 0; i < MetricsServer::kClientsMax * 2; ++i) {
+    silent.push_back(connect_client());
+  }
+  EXPECT_TRUE(ask("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+}
+
+TEST_F(MetricsServerTest, ManyClientsAtOnceShareScrapes) {
+  start();
+  std::atomic<int> good{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 25; ++i) {
+        good += ask("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200") ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(good, 200);
+  EXPECT_LT(metrics_.scrapes, 100);
+}
+
+TEST_F(MetricsServerTest, AddressInUseIsSaidWithWhatToDo) {
+  start();
+  std::string problem;
+  const control::SocketAddress taken = server_->address();
+  EXPECT_EQ(MetricsServer::start({.listen = taken}, metrics_, problem), nullptr);
+  EXPECT_EQ(problem, "metrics on " + control::to_string(taken) +
+                         ": Address already in use; set metrics.listen to a free address, or to \"off\"");
+}
+
+TEST_F(MetricsServerTest, ServesIpv6Too) {
+  std::string problem;
+  wire::IpAddress loopback;
+  loopback.octets[15] = 1;
+  const auto server = MetricsServer::start({.listen = {loopback, 0}}, metrics_, problem);
+  if (server == nullptr) {
+    GTEST_SKIP() << problem;
+  }
+  EXPECT_NE(server->address().port, 0);
+}
+
+TEST(HttpRequest, CompleteOnlyWithItsEmptyLine) {
+  EXPECT_FALSE(http_is_complete("GET / HTTP/1.1\r\n"));
+  EXPECT_FALSE(http_is_complete("GET / HTTP/1.1\r\nHost: x\r\n\r"));
+  EXPECT_TRUE(http_is_complete("GET / HTTP/1.1\r\n\r\n"));
+  EXPECT_TRUE(http_is_complete("GET / HTTP/1.1\n\n"));
+}
+
+TEST(HttpRequest, QueryIsIgnored) {
+  EXPECT_EQ(http_parse("GET /metrics?x=1 HTTP/1.1\r\n\r\n").page, HttpPage::kMetrics);
+}
+
+TEST(HttpRequest, OddRequestLinesAreBad) {
+  for (const char* line : {"", "\n\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "GET  HTTP/1.1\r\n\r\n", "get / HTTP/1.1\r\n\r\n",
+                           "GET http://x/metrics HTTP/1.1\r\n\r\n", "GET /a b HTTP/1.1\r\n\r\n", "GET / FTP/1.1\r\n\r\n"}) {
+    EXPECT_EQ(http_parse(line).status, HttpStatus::kBadRequest) << line;
+  }
+}
+
+}  // namespace
+}  // namespace cw::telemetry

@@ -1,0 +1,78 @@
+// A core whose every counter is different from zero and from every other: what the collector does with it can be told apart.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "telemetry/collector.h"
+
+namespace cw::telemetry {
+
+// Fills any struct of 64-bit integers with first, first + 1, ...
+template <typename T>
+void fill_words(T& object, uint64_t first) {
+  static_assert(sizeof(T) % 8 == 0 && std::is_trivially_copyable_v<T>);
+  std::vector<uint64_t> words(sizeof(T) / 8);
+  for (uint64_t& word : words) {
+    word = first++;
+  }
+  std::memcpy(static_cast<void*>(&object), words.data(), sizeof(T));
+}
+
+inline void fill_synthetic(CoreSnapshot& out) {
+  // A million apart, and the two that are added up (rc and gsi discards) such that their sums are nobody else's.
+  fill_words(out.rc, 1'000'000);
+  fill_words(out.gsi, 10'000'000);
+  fill_words(out.cm, 3'000'000);
+  fill_words(out.rpcrdma, 4'000'000);
+  fill_words(out.connections, 5'000'000);
+  fill_words(out.ports, 6'000'000);
+  fill_words(out.pools, 7'000'000);
+  fill_words(out.backends, 8'000'000);
+  fill_words(out.gateway, 9'000'000);
+  fill_words(out.loop, 2'000'000);
+  out.durations = {};
+  for (uint32_t row = 0; row < kRpcRowCount; ++row) {
+    out.durations.calls[row].record(Duration::us(120) * (row + 1));
+  }
+  for (uint32_t stage = 0; stage < kRpcStageCount; ++stage) {
+    out.durations.stages[stage].record(Duration::ms(1) * (stage + 1));
+  }
+}
+
+// Published copies that are answered at once: the test plays the core.
+class SyntheticCores {
+ public:
+  explicit SyntheticCores(uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      snapshots_.push_back(std::make_unique<Published<CoreSnapshot>>());
+    }
+  }
+  template <typename Fill>
+  void publish(Fill&& fill) {
+    for (auto& snapshot : snapshots_) {
+      snapshot->request();
+      snapshot->publish(fill);
+      (void)snapshot->take();
+    }
+  }
+  [[nodiscard]] MetricSources sources() const {
+    MetricSources sources;
+    sources.build = {"1.2.3", "abcdef", "22.11", "g++ 12"};
+    sources.instance = "test";
+    for (uint32_t i = 0; i < snapshots_.size(); ++i) {
+      sources.cores.push_back({i, "poll", snapshots_[i].get()});
+    }
+    sources.ports = {"0", "1"};
+    sources.backends = {"nfs", "bench"};
+    sources.pools = {"rx", "large"};
+    return sources;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Published<CoreSnapshot>>> snapshots_;
+};
+
+}  // namespace cw::telemetry
