@@ -1,0 +1,131 @@
+#include "dataplane/assemble.h"
+
+#include <algorithm>
+
+namespace cw::dataplane {
+namespace {
+
+// EUI-64 of a MAC, the name of this node in connection management (RFC 4291 appendix A).
+uint64_t guid_of(const wire::MacAddress& mac) {
+  const auto& o = mac.octets;
+  return (uint64_t{o[0]} ^ 2) << 56 | uint64_t{o[1]} << 48 | uint64_t{o[2]} << 40 | 0xff'fe00'0000ULL | uint64_t{o[3]} << 16 |
+         uint64_t{o[4]} << 8 | o[5];
+}
+
+}  // namespace
+
+PortSettings port_settings(const control::PortConfig& port) {
+  PortSettings settings;
+  settings.device = port.device;
+  settings.mtu = port.mtu;
+  return settings;
+}
+
+MbufPoolSizes pool_sizes(const control::Config& config) {
+  MbufPoolSizes sizes;
+  sizes.packet_buffers = config.dataplane.rx_buffers;
+  sizes.packet_data_bytes = 0;
+  for (const control::PortConfig& port : config.ports) {
+    sizes.packet_data_bytes = std::max(sizes.packet_data_bytes, Port::packet_data_bytes(port_settings(port)));
+  }
+  // Replies of backends get what the packets leave of a fair share: an eighth of the memory, at least 64 buffers.
+  const uint64_t large_bytes = (uint64_t{config.dataplane.memory_mb} << 20) / 8;
+  sizes.large_buffers = static_cast<uint32_t>(std::max<uint64_t>(64, large_bytes / (kLargeBufferBytes + 512)));
+  sizes.views = 2 * config.dataplane.rx_buffers;
+  return sizes;
+}
+
+node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports) {
+  node::NodeOptions options;
+  for (size_t i = 0; i < config.ports.size(); ++i) {
+    const control::PortConfig& port = config.ports[i];
+    link::StationOptions& station = options.ports.emplace_back();
+    station.mac = ports[i]->mac();
+    station.port = static_cast<uint16_t>(i);
+    station.vlan = static_cast<uint16_t>(port.vlan);
+    station.mtu = port.mtu;
+    for (const control::IpPrefix& prefix : port.addresses) {
+      station.addresses.push_back({prefix.address, prefix.length_bits});
+    }
+    station.gateway4 = port.gateway4;
+    station.gateway6 = port.gateway6;
+  }
+  const control::LimitsConfig& limits = config.limits;
+  options.endpoint.qp_max = limits.connections_max + limits.half_open_max;
+  options.endpoint.send_work_max = std::max(16384u, 8 * limits.calls_in_flight_max);
+  options.endpoint.receive_work_max = 0;
+  for (const control::ListenerConfig& listener : config.listeners) {
+    options.endpoint.receive_work_max += listener.credits * control::connections_max_of(listener, limits);
+  }
+  options.endpoint.receive_work_max = std::min(options.endpoint.receive_work_max, 1u << 20);
+  options.endpoint.read_replay_max = 0;  // no memory is exposed (design decision 1)
+  options.cm.local_ca_guid = guid_of(ports.front()->mac());
+  options.cm.connection_max = limits.connections_max + limits.half_open_max;
+  options.cm.half_open_max = limits.half_open_max;
+  options.cm.request_rate = {limits.cm_requests_per_second, std::max(16u, limits.cm_requests_per_second / 2)};
+  uint32_t path_mtu = 4096;
+  for (const control::PortConfig& port : config.ports) {
+    path_mtu = std::min(path_mtu, control::path_mtu_for(port.mtu, config.roce.path_mtu_max));
+  }
+  options.cm.path_mtu_max = cm::path_mtu_for(path_mtu);
+  return options;
+}
+
+gateway::GatewayOptions gateway_options(const control::Config& config) {
+  gateway::GatewayOptions options;
+  const control::LimitsConfig& limits = config.limits;
+  for (const control::BackendConfig& config_backend : config.backends) {
+    gateway::BackendOptions& backend = options.backends.emplace_back();
+    backend.name = config_backend.name;
+    backend.kind = config_backend.type == control::BackendType::kTcp ? gateway::BackendKind::kTcp : gateway::BackendKind::kBuiltin;
+    if (config_backend.address) {
+      backend.address = config_backend.address->address;
+      backend.tcp_port = config_backend.address->port;
+    }
+    backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
+  }
+  for (const control::ListenerConfig& config_listener : config.listeners) {
+    gateway::ListenerOptions& listener = options.listeners.emplace_back();
+    listener.name = config_listener.name;
+    listener.port = config_listener.port;
+    const auto backend = std::find_if(config.backends.begin(), config.backends.end(),
+                                      [&](const control::BackendConfig& other) { return other.name == config_listener.backend; });
+    listener.backend = static_cast<uint32_t>(backend - config.backends.begin());
+    listener.inline_bytes = config_listener.inline_bytes;
+    listener.remote_invalidate = config_listener.remote_invalidate;
+    listener.allow = config_listener.allow;
+    listener.connections_max = control::connections_max_of(config_listener, limits);
+    listener.server.credits = config_listener.credits;
+    listener.server.call_bytes_max = limits.call_bytes_max;
+    listener.server.reply_bytes_max = limits.reply_bytes_max;
+    listener.server.reads_in_flight_max = config.roce.reads_in_flight_max;
+    listener.server.call_timeout = Duration::seconds(backend->call_timeout_s);
+    listener.server.limits.read_segments_max = limits.read_segments_max;
+    listener.server.limits.plain_segments_max = limits.plain_segments_max;
+    listener.server.limits.write_chunks_max = limits.write_chunks_max;
+    listener.server.limits.read_bytes_max = limits.call_bytes_max;
+  }
+  options.connections_max = limits.connections_max;
+  options.calls_in_flight_max = limits.calls_in_flight_max;
+  options.rc.send_window_packets = config.roce.send_window_packets;
+  options.rc.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);
+  options.rc.initiator_depth_max = static_cast<uint8_t>(config.roce.reads_in_flight_max);
+  options.rc.responder_resources_max = 0;
+  options.retry_count = static_cast<uint8_t>(config.roce.retry_count);
+  options.ack_timeout_min_code = static_cast<uint8_t>(config.roce.ack_timeout);
+  return options;
+}
+
+WorkerPoolOptions worker_options(const control::Config& config) {
+  WorkerPoolOptions options;
+  options.workers = config.dataplane.workers;
+  options.cores = 1;
+  options.spin = config.dataplane.idle == control::IdleMode::kSpin;
+  for (const control::BackendConfig& backend : config.backends) {
+    options.backends.push_back(backend.address ? TcpAddress{backend.address->address, backend.address->port} : TcpAddress{});
+  }
+  options.limits.message_bytes_max = config.limits.reply_bytes_max;
+  return options;
+}
+
+}  // namespace cw::dataplane

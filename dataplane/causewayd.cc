@@ -1,0 +1,259 @@
+// causewayd: reads the configuration, wires the layers by hand from top to bottom, and runs until SIGTERM or SIGINT.
+//
+// Threads: poll core (an lcore, or this thread when main_lcore is the poll core), workers (TBB), admin, metrics, and a control thread that writes
+// the log and handles signals. Shutdown is orderly: no new connections, DREQ to every client, then the rest.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <rte_eal.h>
+#include <rte_lcore.h>
+#include <rte_launch.h>
+#include <rte_version.h>
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "control/admin/admin_server.h"
+#include "control/config/config_file.h"
+#include "dataplane/assemble.h"
+#include "dataplane/core_loop.h"
+#include "dataplane/dpdk/eal.h"
+#include "dataplane/entropy.h"
+#include "dataplane/gateway_app.h"
+#include "dataplane/live_view.h"
+#include "rpcrdma/backend/bench_program.h"
+#include "telemetry/collector.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics_server.h"
+
+namespace cw::dataplane {
+namespace {
+
+constexpr const char* kVersion = CAUSEWAY_VERSION;
+constexpr auto kShutdownTimeout = std::chrono::seconds(5);
+
+int say(const std::string& sentence) {
+  std::fprintf(stderr, "causewayd: %s\n", sentence.c_str());
+  return 1;
+}
+
+std::string text(const wire::IpAddress& address) { return std::string(wire::to_text(address).data()); }
+
+void log_notice(const gateway::Notice& notice, const control::Config& config) {
+  const std::string backend = notice.backend < config.backends.size() ? config.backends[notice.backend].name : "?";
+  switch (notice.result) {
+    case gateway::ConnectionResult::kAccepted:
+      telemetry::log_info("connection from {} to port {} accepted: QPN {:#08x} <-> {:#08x}, path MTU {}, inline {}/{}, remote "
+                          "invalidation {}, backend {}",
+                          text(notice.peer), notice.listener_port, notice.local_qpn.value(), notice.remote_qpn.value(),
+                          notice.path_mtu_bytes, notice.inline_send_bytes, notice.inline_receive_bytes,
+                          notice.remote_invalidation ? "on" : "off", backend);
+      return;
+    case gateway::ConnectionResult::kClosedByPeer:
+    case gateway::ConnectionResult::kClosedByUs:
+      telemetry::log_info("connection from {} (QPN {:#08x} <-> {:#08x}) ended: {}, {} calls answered", text(notice.peer),
+                          notice.local_qpn.value(), notice.remote_qpn.value(), gateway::to_string(notice.result), notice.calls);
+      return;
+    case gateway::ConnectionResult::kFailedTransport:
+      telemetry::log_warning("connection from {} (QPN {:#08x} <-> {:#08x}) failed: {} ({}, PSN {}), {} calls answered",
+                             text(notice.peer), notice.local_qpn.value(), notice.remote_qpn.value(),
+                             rc::to_string(notice.qp_error.cause), rc::to_string(notice.qp_error.origin),
+                             notice.qp_error.psn.value(), notice.calls);
+      return;
+    default:
+      telemetry::log_warning("connection from {} to port {} (backend {}): {}, {} calls answered", text(notice.peer),
+                             notice.listener_port, backend, gateway::to_string(notice.result), notice.calls);
+  }
+}
+
+// The control thread: log and signals, until the gateway has shut down.
+void control_loop(const control::Config& config, GatewayApp& app, telemetry::GatewayFlags& flags, const sigset_t& signals,
+                  std::atomic<bool>& stop) {
+  bool stopping = false;
+  std::chrono::steady_clock::time_point deadline{};
+  while (true) {
+    const timespec wait{0, 20'000'000};
+    const int signal = sigtimedwait(&signals, nullptr, &wait);
+    gateway::Notice notice;
+    while (app.poll_notice(notice)) {
+      log_notice(notice, config);
+    }
+    if (signal == SIGTERM || signal == SIGINT) {
+      if (stopping) {
+        break;  // asked twice: at once
+      }
+      stopping = true;
+      deadline = std::chrono::steady_clock::now() + kShutdownTimeout;
+      flags.draining.store(true);
+      flags.ready.store(false);
+      telemetry::log_info("shutting down: disconnecting all clients");
+      app.request_shutdown();
+    }
+    if (stopping && (app.is_quiet() || std::chrono::steady_clock::now() > deadline)) {
+      break;
+    }
+  }
+  stop.store(true);
+}
+
+struct PollArguments {
+  CoreLoop* loop;
+  const std::atomic<bool>* stop;
+};
+
+int poll_main(void* arguments) {
+  const auto* poll = static_cast<PollArguments*>(arguments);
+  poll->loop->run(*poll->stop);
+  return 0;
+}
+
+int serve(const control::Config& config, bool verbose) {
+  if (config.dataplane.poll_lcores.size() > 1) {
+    return say("dataplane.poll_lcores: this version polls on one core; name one CPU");
+  }
+  // Before any thread starts, so that all of them leave these to the control thread.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  telemetry::log_start(config.log.level);
+
+  std::string error;
+  EalSettings eal;
+  eal.instance = config.gateway.instance;
+  eal.main_lcore = config.dataplane.main_lcore;
+  eal.poll_lcores = config.dataplane.poll_lcores;
+  eal.hugepages = config.dataplane.hugepages;
+  eal.memory_mb = config.dataplane.memory_mb;
+  eal.verbose = verbose;
+  for (const control::PortConfig& port : config.ports) {
+    if (port.device.find(':') != std::string::npos && port.device.find('=') == std::string::npos) {
+      eal.pci_devices.push_back(port.device);
+    }
+  }
+  if (!start_eal(eal, error)) {
+    return say(error);
+  }
+  const TscClock clock;
+  Entropy entropy;
+  const std::unique_ptr<MbufPools> pools = MbufPools::create(pool_sizes(config), error);
+  if (pools == nullptr) {
+    return say(error);
+  }
+  std::vector<std::unique_ptr<Port>> ports;
+  for (const control::PortConfig& port : config.ports) {
+    ports.push_back(Port::open(port_settings(port), *pools, error));
+    if (ports.back() == nullptr) {
+      return say(error);
+    }
+  }
+
+  rpcrdma::BenchProgram bench;
+  rpcrdma::ProgramRegistry programs;
+  (void)programs.add(bench);
+  Wakeup wakeup;
+  WorkerPool workers(worker_options(config), pools->large(), programs, {&wakeup});
+  auto node = std::make_unique<node::Node>(node_options(config, ports), entropy, nullptr);
+  auto gateway = std::make_unique<gateway::Gateway>(gateway_options(config), *node, pools->packets(), pools->large(), programs, entropy);
+  GatewayApp app(0, *gateway, *node, workers, ports, *pools);
+  CoreLoop loop(*node, ports, *pools, clock, app, wakeup, config.dataplane.idle == control::IdleMode::kSpin);
+  app.set_loop(&loop);
+  if (!gateway->start().ok()) {
+    return say("too many listeners");
+  }
+
+  telemetry::GatewayFlags flags;
+  flags.config_last_reload_unix_s.store(
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
+  telemetry::MetricSources sources;
+  sources.build = {kVersion, "", rte_version(), __VERSION__};
+  sources.instance = config.gateway.instance;
+  sources.cores = {{config.dataplane.poll_lcores.front(), "poll", &app.snapshot()}};
+  for (size_t i = 0; i < ports.size(); ++i) {
+    sources.ports.push_back(std::to_string(i));
+  }
+  for (const control::BackendConfig& backend : config.backends) {
+    sources.backends.push_back(backend.name);
+  }
+  sources.pools = {"packets", "replies", "views"};
+  sources.flags = &flags;
+  const telemetry::Collector collector(std::move(sources));
+  LiveView view(config, kVersion, app, collector, ports, flags);
+  const std::unique_ptr<control::AdminServer> admin = control::AdminServer::start(control::admin_socket_path(config), view, error);
+  if (admin == nullptr) {
+    return say(error);
+  }
+  std::unique_ptr<telemetry::MetricsServer> metrics;
+  if (config.metrics.listen) {
+    metrics = telemetry::MetricsServer::start({.listen = *config.metrics.listen}, collector, error);
+    if (metrics == nullptr) {
+      return say(error);
+    }
+  }
+
+  workers.start();
+  for (uint16_t i = 0; i < ports.size(); ++i) {
+    node->station(i).announce();
+  }
+  std::atomic<bool> stop{false};
+  PollArguments poll{&loop, &stop};
+  std::thread control([&] { control_loop(config, app, flags, signals, stop); });
+  flags.ready.store(true);
+  std::fprintf(stderr, "causewayd: ready, instance %s, %zu ports, admin socket %s%s\n", config.gateway.instance.c_str(), ports.size(),
+               control::admin_socket_path(config).c_str(),
+               metrics != nullptr ? fmt::format(", metrics http://{}:{}/metrics", text(metrics->address().address),
+                                                metrics->address().port)
+                                        .c_str()
+                                  : "");
+  const uint32_t poll_lcore = config.dataplane.poll_lcores.front();
+  if (poll_lcore == config.dataplane.main_lcore) {
+    poll_main(&poll);
+  } else {
+    rte_eal_remote_launch(poll_main, &poll, poll_lcore);
+    rte_eal_wait_lcore(poll_lcore);
+  }
+  control.join();
+  workers.stop();
+  telemetry::log_info("stopped");
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  CLI::App cli("causewayd: RPC-over-RDMA gateway (RoCEv2 on DPDK)");
+  std::string path = "/etc/causeway/causeway.toml";
+  bool check = false;
+  bool verbose = false;
+  cli.add_option("-c,--config", path, "configuration file")->capture_default_str();
+  cli.add_flag("--check-config", check, "check the configuration, print every problem, and exit (0 = fine)");
+  cli.add_flag("-v,--verbose", verbose, "show DPDK's own start-up messages");
+  cli.set_version_flag("-V,--version", std::string("causewayd ") + kVersion);
+  cli.footer("Ends on SIGTERM or SIGINT after disconnecting all clients. See causewayctl for status and statistics.");
+  CLI11_PARSE(cli, argc, argv);
+
+  const control::LoadedConfig loaded = control::load_config(path);
+  for (const control::Problem& problem : loaded.problems) {
+    std::fprintf(stderr, "%s\n", control::to_string(problem).c_str());
+  }
+  if (!loaded.ok()) {
+    return 1;
+  }
+  if (check) {
+    std::fprintf(stdout, "%s: fine\n", path.c_str());
+    return 0;
+  }
+  const int status = serve(loaded.config, verbose);
+  stop_eal();
+  return status;
+}
+
+}  // namespace
+}  // namespace cw::dataplane
+
+int main(int argc, char** argv) { return cw::dataplane::run(argc, argv); }

@@ -1,0 +1,70 @@
+#include "dataplane/dpdk/eal.h"
+
+#include <fmt/format.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace cw::dataplane {
+
+bool start_eal(const EalSettings& settings, std::string& error) {
+  std::string lcores = std::to_string(settings.main_lcore);
+  for (const uint32_t lcore : settings.poll_lcores) {
+    if (lcore != settings.main_lcore) {
+      lcores += fmt::format(",{}", lcore);
+    }
+  }
+  std::vector<std::string> words = {"causeway",
+                                    "-l", lcores,
+                                    "--main-lcore", std::to_string(settings.main_lcore),
+                                    "--file-prefix", settings.instance,
+                                    "-m", std::to_string(settings.memory_mb)};
+  if (settings.hugepages) {
+    words.push_back("--in-memory");
+  } else {
+    words.push_back("--no-huge");
+  }
+  if (settings.pci_devices.empty()) {
+    words.push_back("--no-pci");
+  }
+  for (const std::string& device : settings.pci_devices) {
+    words.push_back("-a");
+    words.push_back(device);
+  }
+  if (!settings.telemetry) {
+    words.push_back("--no-telemetry");
+  }
+  if (!settings.verbose) {
+    words.push_back("--log-level=lib.*:warning");
+    words.push_back("--log-level=*:error");
+  }
+  // EAL keeps its runtime files in XDG_RUNTIME_DIR when it is not root.
+  if (geteuid() != 0 && std::getenv("XDG_RUNTIME_DIR") == nullptr) {
+    setenv("XDG_RUNTIME_DIR", "/tmp", 0);
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) {
+    arguments.push_back(word.data());
+  }
+  if (rte_eal_init(static_cast<int>(arguments.size()), arguments.data()) < 0) {
+    const char* hint = "run with DPDK logs (--verbose) to see more";
+    if (rte_errno == EACCES || rte_errno == EPERM) {
+      hint = settings.hugepages ? "hugepages need permission on hugetlbfs: or set dataplane.hugepages = false"
+                                : "is the runtime directory (XDG_RUNTIME_DIR) writable?";
+    } else if (rte_errno == ENOMEM) {
+      hint = settings.hugepages ? "reserve more hugepages (vm.nr_hugepages) or lower dataplane.memory_mb" : "lower dataplane.memory_mb";
+    } else if (rte_errno == EALREADY) {
+      hint = "another instance of this name runs: give gateway.instance another name";
+    }
+    error = fmt::format("DPDK does not start: {}; {}", rte_strerror(rte_errno), hint);
+    return false;
+  }
+  return true;
+}
+
+void stop_eal() { (void)rte_eal_cleanup(); }
+
+}  // namespace cw::dataplane

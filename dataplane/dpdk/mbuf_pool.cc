@@ -1,0 +1,150 @@
+#include "dataplane/dpdk/mbuf_pool.h"
+
+#include <fmt/format.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_mempool.h>
+
+#include <algorithm>
+#include <array>
+
+namespace cw::dataplane {
+namespace {
+
+constexpr uint16_t kPrivateBytes = RTE_ALIGN_CEIL(sizeof(Buffer), RTE_MBUF_PRIV_ALIGN);
+constexpr uint32_t kCacheMax = 256;
+constexpr uint32_t kTrailers = 4096;
+constexpr uint16_t kTrailerDataBytes = RTE_PKTMBUF_HEADROOM + 16;
+
+rte_mempool* make(const char* name, uint32_t count, uint32_t data_bytes, std::string& error) {
+  rte_mempool* pool = rte_pktmbuf_pool_create(name, count, std::min(kCacheMax, count / 4), kPrivateBytes, static_cast<uint16_t>(data_bytes), SOCKET_ID_ANY);
+  if (pool == nullptr) {
+    error = fmt::format("buffer pool '{}' ({} buffers of {} octets, {} MiB) cannot be made: {}; raise dataplane.memory_mb", name,
+                        count, data_bytes, (uint64_t{count} * (data_bytes + sizeof(rte_mbuf))) >> 20, rte_strerror(rte_errno));
+  }
+  return pool;
+}
+
+}  // namespace
+
+std::unique_ptr<MbufPools> MbufPools::create(const MbufPoolSizes& sizes, std::string& error) {
+  static_assert(kPrivateBytes % RTE_MBUF_PRIV_ALIGN == 0);
+  std::unique_ptr<MbufPools> pools(new MbufPools());
+  pools->packets_.mempool = make("cw_packets", sizes.packet_buffers, sizes.packet_data_bytes, error);
+  if (pools->packets_.mempool == nullptr) {
+    return nullptr;
+  }
+  pools->large_.mempool = make("cw_large", sizes.large_buffers, kLargeBufferBytes + RTE_PKTMBUF_HEADROOM, error);
+  if (pools->large_.mempool == nullptr) {
+    return nullptr;
+  }
+  pools->views_ = make("cw_views", sizes.views, 0, error);
+  if (pools->views_ == nullptr) {
+    return nullptr;
+  }
+  pools->trailers_ = make("cw_trailers", kTrailers, kTrailerDataBytes, error);
+  if (pools->trailers_ == nullptr) {
+    return nullptr;
+  }
+  pools->packets_.data_bytes = sizes.packet_data_bytes - RTE_PKTMBUF_HEADROOM;
+  pools->large_.data_bytes = kLargeBufferBytes;
+  stamp(pools->packets_.mempool, &pools->packets_);
+  stamp(pools->large_.mempool, &pools->large_);
+  stamp(pools->views_, &pools->packets_);
+  return pools;
+}
+
+MbufPools::~MbufPools() {
+  rte_mempool_free(packets_.mempool);
+  rte_mempool_free(large_.mempool);
+  rte_mempool_free(views_);
+  rte_mempool_free(trailers_);
+}
+
+void MbufPools::stamp(rte_mempool* mempool, BufferPool* face) {
+  rte_mempool_obj_iter(
+      mempool,
+      [](rte_mempool*, void* context, void* object, unsigned) {
+        Buffer* buffer = ::new (rte_mbuf_to_priv(static_cast<rte_mbuf*>(object))) Buffer();
+        buffer->pool = static_cast<BufferPool*>(context);
+      },
+      face);
+}
+
+MbufPools::Usage MbufPools::usage(rte_mempool* pool) { return {rte_mempool_avail_count(pool), pool->size}; }
+
+bool MbufPools::Face::allocate(std::span<Buffer*> out) {
+  // Bursts are small; a fixed array keeps the mbuf pointers apart from the Buffer pointers.
+  constexpr size_t kBurst = 64;
+  std::array<rte_mbuf*, kBurst> mbufs;
+  size_t done = 0;
+  while (done < out.size()) {
+    const size_t burst = std::min(kBurst, out.size() - done);
+    if (rte_pktmbuf_alloc_bulk(mempool, mbufs.data(), static_cast<unsigned>(burst)) != 0) {
+      for (size_t i = 0; i < done; ++i) {
+        rte_pktmbuf_free_seg(mbuf_of(out[i]));
+      }
+      return false;
+    }
+    for (size_t i = 0; i < burst; ++i) {
+      Buffer* buffer = buffer_of(mbufs[i]);
+      buffer->next = nullptr;
+      buffer->data = rte_pktmbuf_mtod(mbufs[i], uint8_t*);
+      buffer->size = 0;
+      buffer->capacity_bytes = data_bytes;
+      out[done + i] = buffer;
+    }
+    done += burst;
+  }
+  return true;
+}
+
+Buffer* MbufPools::Face::share(const Buffer& of, uint32_t offset, uint32_t size) {
+  rte_mbuf* view = owner.attach(of, of.data + offset, size);
+  if (view == nullptr) {
+    return nullptr;
+  }
+  Buffer* buffer = reinterpret_cast<Buffer*>(reinterpret_cast<char*>(view) + sizeof(rte_mbuf));
+  buffer->next = nullptr;
+  buffer->data = of.data + offset;
+  buffer->size = size;
+  buffer->capacity_bytes = size;
+  return buffer;
+}
+
+rte_mbuf* MbufPools::attach(const Buffer& of, const uint8_t* data, uint32_t size) {
+  rte_mbuf* view = rte_pktmbuf_alloc(views_);
+  if (view == nullptr) [[unlikely]] {
+    return nullptr;
+  }
+  rte_pktmbuf_attach(view, mbuf_of(&of));
+  view->data_off = static_cast<uint16_t>(data - static_cast<const uint8_t*>(view->buf_addr));
+  view->data_len = static_cast<uint16_t>(size);
+  view->pkt_len = size;
+  view->next = nullptr;
+  view->nb_segs = 1;
+  return view;
+}
+
+rte_mbuf* MbufPools::allocate_small() { return rte_pktmbuf_alloc(trailers_); }
+
+void MbufPools::Face::release(Buffer* list) {
+  constexpr unsigned kBurst = 64;
+  std::array<rte_mbuf*, kBurst> mbufs;
+  unsigned count = 0;
+  while (list != nullptr) {
+    Buffer* next = list->next;
+    list->next = nullptr;
+    mbufs[count++] = mbuf_of(list);
+    if (count == kBurst) {
+      rte_pktmbuf_free_bulk(mbufs.data(), count);
+      count = 0;
+    }
+    list = next;
+  }
+  if (count > 0) {
+    rte_pktmbuf_free_bulk(mbufs.data(), count);
+  }
+}
+
+}  // namespace cw::dataplane

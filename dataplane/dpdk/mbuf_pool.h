@@ -1,0 +1,93 @@
+// Mbufs as cw::Buffers. A Buffer lives in the private area of its mbuf, so the two convert by an address calculation, a received mbuf is
+// the receive buffer of the message it carries, and a Buffer that is sent needs no copy.
+//
+// Three kinds: packet mbufs (receive rings, packet heads, headers: one frame each), large mbufs (backend replies: 32 KiB), views
+// (no storage of their own: indirect mbufs that hold a reference on another's storage). DPDK's reference counts free storage when its last view goes, on
+// any thread.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "rocev2/base/buffer.h"
+#include "rocev2/base/result.h"
+
+namespace cw::dataplane {
+
+struct MbufPoolSizes {
+  uint32_t packet_buffers = 16384;
+  uint32_t packet_data_bytes = 4736;  // largest frame plus headroom
+  uint32_t large_buffers = 2048;
+  uint32_t views = 32768;
+};
+
+inline constexpr uint32_t kLargeBufferBytes = 32 * 1024;
+
+[[nodiscard]] inline rte_mbuf* mbuf_of(const Buffer* buffer) {
+  return reinterpret_cast<rte_mbuf*>(const_cast<char*>(reinterpret_cast<const char*>(buffer)) - sizeof(rte_mbuf));
+}
+[[nodiscard]] inline Buffer* buffer_of(rte_mbuf* mbuf) { return reinterpret_cast<Buffer*>(rte_mbuf_to_priv(mbuf)); }
+
+// One process-wide set of mempools. Two BufferPool faces (packet heads and large buffers) share views and release.
+class MbufPools {
+ public:
+  // EAL must be initialised. The sentence of `error` says which pool could not be made and how many octets it wanted.
+  [[nodiscard]] static std::unique_ptr<MbufPools> create(const MbufPoolSizes& sizes, std::string& error);
+  ~MbufPools();
+  MbufPools(const MbufPools&) = delete;
+  MbufPools& operator=(const MbufPools&) = delete;
+
+  [[nodiscard]] BufferPool& packets() { return packets_; }
+  [[nodiscard]] BufferPool& large() { return large_; }
+  [[nodiscard]] rte_mempool* packet_mempool() { return packets_.mempool; }
+
+  // Turns a frame just received into a Buffer that spans it. Precondition: one segment.
+  [[nodiscard]] static Buffer* adopt(rte_mbuf* mbuf) {
+    Buffer* buffer = buffer_of(mbuf);
+    buffer->next = nullptr;
+    buffer->data = rte_pktmbuf_mtod(mbuf, uint8_t*);
+    buffer->size = rte_pktmbuf_data_len(mbuf);
+    buffer->capacity_bytes = buffer->size;
+    return buffer;
+  }
+  // An mbuf that refers to [data, data + size) of `owner`'s storage, for transmission; nullptr when views are exhausted.
+  [[nodiscard]] rte_mbuf* attach(const Buffer& owner, const uint8_t* data, uint32_t size);
+  // Small packet mbuf for a trailer; nullptr when none is left.
+  [[nodiscard]] rte_mbuf* allocate_small();
+
+  struct Usage {
+    uint32_t available = 0;
+    uint32_t size = 0;
+  };
+  [[nodiscard]] Usage packet_usage() const { return usage(packets_.mempool); }
+  [[nodiscard]] Usage large_usage() const { return usage(large_.mempool); }
+  [[nodiscard]] Usage view_usage() const { return usage(views_); }
+
+ private:
+  class Face final : public BufferPool {
+   public:
+    explicit Face(MbufPools& owner_pools) : owner(owner_pools) {}
+    [[nodiscard]] bool allocate(std::span<Buffer*> out) override;
+    [[nodiscard]] Buffer* share(const Buffer& of, uint32_t offset, uint32_t size) override;
+    void release(Buffer* list) override;
+    [[nodiscard]] uint32_t buffer_bytes() const override { return data_bytes; }
+    MbufPools& owner;
+    rte_mempool* mempool = nullptr;
+    uint32_t data_bytes = 0;
+  };
+
+  MbufPools() : packets_(*this), large_(*this) {}
+  [[nodiscard]] static Usage usage(rte_mempool* pool);
+  // Every Buffer of `mempool` says that it goes back through `face`; done once, the private area survives alloc and free.
+  static void stamp(rte_mempool* mempool, BufferPool* face);
+
+  Face packets_;
+  Face large_;
+  rte_mempool* views_ = nullptr;
+  rte_mempool* trailers_ = nullptr;
+};
+
+}  // namespace cw::dataplane

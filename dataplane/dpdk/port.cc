@@ -1,0 +1,232 @@
+#include "dataplane/dpdk/port.h"
+
+#include <fmt/format.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+namespace cw::dataplane {
+namespace {
+
+constexpr uint32_t kLinkBytes = 14 + 4;  // Ethernet and one VLAN tag
+
+std::string device_name(const std::string& device) { return device.substr(0, device.find(',')); }
+
+bool is_virtual(std::string_view device) { return device.starts_with("net_") || device.starts_with("eth_"); }
+
+// A frame size that the device demands of every mbuf (net_af_packet copies whole ring slots).
+uint32_t slot_bytes(const std::string& device) {
+  const std::string key = "framesz=";
+  const size_t at = device.find(key);
+  if (!device.starts_with("net_af_packet") || at == std::string::npos) {
+    return 0;
+  }
+  return static_cast<uint32_t>(std::strtoul(device.c_str() + at + key.size(), nullptr, 10));
+}
+
+}  // namespace
+
+uint32_t Port::packet_data_bytes(const PortSettings& settings) {
+  const uint32_t frame = std::max(settings.mtu + kLinkBytes, slot_bytes(settings.device));
+  return RTE_PKTMBUF_HEADROOM + RTE_ALIGN_CEIL(std::max(frame, 2048u), 64u);
+}
+
+std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools, std::string& error) {
+  std::unique_ptr<Port> port(new Port(settings, pools));
+  const std::string name = device_name(settings.device);
+  auto explain = [&](const char* step, int result) {
+    error = fmt::format("port '{}': {}: {}", settings.device, step, rte_strerror(result < 0 ? -result : result));
+    return nullptr;
+  };
+  if (rte_eth_dev_get_port_by_name(name.c_str(), &port->id_) != 0) {
+    const int probed = rte_dev_probe(settings.device.c_str());
+    if (probed != 0) {
+      return explain(is_virtual(settings.device) ? "cannot create the virtual device (is its driver plugin installed, is the path writable?)"
+                                                 : "cannot probe the device (is it bound to vfio-pci? see dpdk-devbind.py --status)",
+                     probed);
+    }
+    if (rte_eth_dev_get_port_by_name(name.c_str(), &port->id_) != 0) {
+      return explain("the driver made no port of this name", ENODEV);
+    }
+  }
+  rte_eth_dev_info info{};
+  int result = rte_eth_dev_info_get(port->id_, &info);
+  if (result != 0) {
+    return explain("cannot read device information", result);
+  }
+  rte_eth_conf conf{};
+  conf.rxmode.mtu = settings.mtu;
+  // Multi-segment transmission carries attached payload. Drivers that do not name the offload but follow segment chains all the same
+  // (af_packet, memif, ring) need no flag.
+  conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  if ((info.max_mtu != 0 && settings.mtu > info.max_mtu) || settings.mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info.max_rx_pktlen) {
+    // Drivers without a notion of MTU report the Ethernet default but pass any frame; only a real set_mtu refusal counts.
+    conf.rxmode.mtu = 0;
+  }
+  result = rte_eth_dev_configure(port->id_, settings.queues, settings.queues, &conf);
+  if (result != 0 && conf.rxmode.mtu != 0) {
+    conf.rxmode.mtu = 0;
+    result = rte_eth_dev_configure(port->id_, settings.queues, settings.queues, &conf);
+  }
+  if (result != 0) {
+    return explain("cannot configure", result);
+  }
+  uint16_t rx_descriptors = settings.descriptors;
+  uint16_t tx_descriptors = settings.descriptors;
+  (void)rte_eth_dev_adjust_nb_rx_tx_desc(port->id_, &rx_descriptors, &tx_descriptors);
+  const int socket = rte_eth_dev_socket_id(port->id_);
+  const unsigned socket_id = socket < 0 ? 0u : static_cast<unsigned>(socket);
+  for (uint16_t queue = 0; queue < settings.queues; ++queue) {
+    result = rte_eth_rx_queue_setup(port->id_, queue, rx_descriptors, socket_id, nullptr, pools.packet_mempool());
+    if (result != 0) {
+      return explain("cannot set up the receive queue", result);
+    }
+    result = rte_eth_tx_queue_setup(port->id_, queue, tx_descriptors, socket_id, nullptr);
+    if (result != 0) {
+      return explain("cannot set up the transmit queue", result);
+    }
+  }
+  result = rte_eth_dev_set_mtu(port->id_, static_cast<uint16_t>(settings.mtu));
+  if (result != 0 && result != -ENOTSUP && !is_virtual(settings.device)) {
+    return explain("cannot set the MTU", result);
+  }
+  result = rte_eth_dev_start(port->id_);
+  if (result != 0) {
+    return explain("cannot start", result);
+  }
+  port->started_ = true;
+  rte_ether_addr address{};
+  result = rte_eth_macaddr_get(port->id_, &address);
+  if (result != 0) {
+    return explain("cannot read the MAC address", result);
+  }
+  std::memcpy(port->mac_.octets.data(), address.addr_bytes, port->mac_.octets.size());
+  (void)rte_eth_promiscuous_enable(port->id_);  // neighbour solicitations come by multicast
+  return port;
+}
+
+Port::~Port() {
+  rte_pktmbuf_free_bulk(pending_.data(), pending_count_);
+  if (started_) {
+    rte_eth_dev_stop(id_);
+  }
+  if (id_ != RTE_MAX_ETHPORTS) {
+    rte_eth_dev_close(id_);
+  }
+}
+
+bool Port::link_up() const {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+uint64_t Port::rx_missed() const {
+  rte_eth_stats stats{};
+  return rte_eth_stats_get(id_, &stats) == 0 ? stats.imissed : 0;
+}
+
+uint64_t Port::rx_no_mbuf() const {
+  rte_eth_stats stats{};
+  return rte_eth_stats_get(id_, &stats) == 0 ? stats.rx_nombuf : 0;
+}
+
+uint16_t Port::rx(std::array<rte_mbuf*, kBurst>& mbufs) {
+  const uint16_t received = rte_eth_rx_burst(id_, 0, mbufs.data(), kBurst);
+  uint16_t kept = 0;
+  for (uint16_t i = 0; i < received; ++i) {
+    rte_mbuf* mbuf = mbufs[i];
+    stats_.rx_bytes += rte_pktmbuf_pkt_len(mbuf);
+    if (mbuf->nb_segs != 1) [[unlikely]] {
+      ++stats_.rx_oversize;
+      rte_pktmbuf_free(mbuf);
+      continue;
+    }
+    mbufs[kept++] = mbuf;
+  }
+  stats_.rx_packets += received;
+  return kept;
+}
+
+rte_mbuf* Port::assemble(wire::TxPacket& packet) {
+  rte_mbuf* head = mbuf_of(packet.head);
+  head->data_off = static_cast<uint16_t>(packet.head->data - static_cast<uint8_t*>(head->buf_addr));
+  head->data_len = static_cast<uint16_t>(packet.head->size);
+  head->pkt_len = packet.head->size;
+  head->nb_segs = 1;
+  head->next = nullptr;
+  head->ol_flags = 0;
+  if (packet.piece_count == 0) {
+    return head;
+  }
+  rte_mbuf* last = head;
+  auto link = [&](rte_mbuf* segment) {
+    last->next = segment;
+    last = segment;
+    ++head->nb_segs;
+    head->pkt_len += segment->data_len;
+  };
+  for (uint32_t i = 0; i < packet.piece_count; ++i) {
+    const wire::TxPiece& piece = packet.pieces[i];
+    rte_mbuf* segment = pools_.attach(*piece.owner, piece.data, piece.size);
+    if (segment == nullptr) [[unlikely]] {
+      ++stats_.tx_no_view;
+      rte_pktmbuf_free(head);
+      return nullptr;
+    }
+    link(segment);
+  }
+  rte_mbuf* trailer = pools_.allocate_small();
+  if (trailer == nullptr) [[unlikely]] {
+    ++stats_.tx_no_view;
+    rte_pktmbuf_free(head);
+    return nullptr;
+  }
+  std::memcpy(rte_pktmbuf_mtod(trailer, uint8_t*), packet.trailer.data(), packet.trailer_bytes);
+  trailer->data_len = static_cast<uint16_t>(packet.trailer_bytes);
+  trailer->pkt_len = packet.trailer_bytes;
+  link(trailer);
+  return head;
+}
+
+void Port::tx(std::span<wire::TxPacket> packets) {
+  for (wire::TxPacket& packet : packets) {
+    rte_mbuf* mbuf = assemble(packet);
+    if (mbuf == nullptr) {
+      continue;
+    }
+    if (pending_count_ == kPendingMax) {
+      flush();
+    }
+    if (pending_count_ == kPendingMax) {
+      ++stats_.tx_dropped;
+      rte_pktmbuf_free(mbuf);
+      continue;
+    }
+    pending_[pending_count_++] = mbuf;
+  }
+  flush();
+}
+
+void Port::flush() {
+  if (pending_count_ == 0) {
+    return;
+  }
+  uint32_t bytes = 0;
+  std::array<uint32_t, kPendingMax> sizes;
+  for (uint32_t i = 0; i < pending_count_; ++i) {
+    sizes[i] = rte_pktmbuf_pkt_len(pending_[i]);
+  }
+  const uint16_t sent = rte_eth_tx_burst(id_, 0, pending_.data(), static_cast<uint16_t>(pending_count_));
+  for (uint16_t i = 0; i < sent; ++i) {
+    bytes += sizes[i];
+  }
+  stats_.tx_packets += sent;
+  stats_.tx_bytes += bytes;
+  std::copy(pending_.begin() + sent, pending_.begin() + pending_count_, pending_.begin());
+  pending_count_ -= sent;
+}
+
+}  // namespace cw::dataplane

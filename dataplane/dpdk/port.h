@@ -1,0 +1,79 @@
+// One DPDK ethdev with one receive and one transmit queue per poll core: frames in as mbufs, TxBatches out.
+//
+// Ownership: rx() hands mbufs to the caller. tx() takes every head of the batch; attached pieces get references of their own, so that the queue pair
+// may free its payload upon the peer's ACK while the device still reads. A device that takes no more keeps up to one burst
+// waiting in this object; what does not fit behind it is dropped and counted: RoCE repairs it.
+#pragma once
+
+#include <rte_ethdev.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "dataplane/dpdk/mbuf_pool.h"
+#include "rocev2/wire/mac_address.h"
+#include "rocev2/wire/tx_batch.h"
+
+namespace cw::dataplane {
+
+struct PortStats {
+  uint64_t rx_packets = 0;
+  uint64_t rx_bytes = 0;
+  uint64_t tx_packets = 0;
+  uint64_t tx_bytes = 0;
+  uint64_t rx_oversize = 0;  // more than one segment: longer than the buffers made for this MTU
+  uint64_t tx_dropped = 0;   // the device took no more
+  uint64_t tx_no_view = 0;   // no indirect mbuf or trailer left
+};
+
+struct PortSettings {
+  std::string device;   // "net_vhost0,iface=..." (created here) or a PCI address or the name of an existing device
+  uint32_t mtu = 1500;
+  uint16_t queues = 1;
+  uint16_t descriptors = 1024;
+};
+
+class Port {
+ public:
+  static constexpr uint16_t kBurst = 32;
+  // Creates the device where needed, configures and starts it.
+  [[nodiscard]] static std::unique_ptr<Port> open(const PortSettings& settings, MbufPools& pools, std::string& error);
+  ~Port();
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  // Octets that one packet mbuf needs for frames of this MTU on this device, headroom included.
+  [[nodiscard]] static uint32_t packet_data_bytes(const PortSettings& settings);
+
+  [[nodiscard]] uint16_t rx(std::array<rte_mbuf*, kBurst>& mbufs);
+  void tx(std::span<wire::TxPacket> packets);
+  // Offers what is waiting again.
+  void flush();
+  [[nodiscard]] bool is_congested() const { return pending_count_ > 0; }
+
+  [[nodiscard]] wire::MacAddress mac() const { return mac_; }
+  [[nodiscard]] bool link_up() const;
+  [[nodiscard]] uint64_t rx_missed() const;    // by the device: imissed
+  [[nodiscard]] uint64_t rx_no_mbuf() const;
+  [[nodiscard]] const PortStats& stats() const { return stats_; }
+  [[nodiscard]] const PortSettings& settings() const { return settings_; }
+
+ private:
+  Port(const PortSettings& settings, MbufPools& pools) : settings_(settings), pools_(pools) {}
+  [[nodiscard]] rte_mbuf* assemble(wire::TxPacket& packet);
+  static constexpr uint32_t kPendingMax = 2 * wire::TxBatch::kCapacity;
+
+  PortSettings settings_;
+  MbufPools& pools_;
+  uint16_t id_ = RTE_MAX_ETHPORTS;
+  bool started_ = false;
+  wire::MacAddress mac_;
+  PortStats stats_;
+  std::array<rte_mbuf*, kPendingMax> pending_{};
+  uint32_t pending_count_ = 0;
+};
+
+}  // namespace cw::dataplane

@@ -1,0 +1,168 @@
+#include "dataplane/gateway_app.h"
+
+#include <chrono>
+#include <thread>
+
+namespace cw::dataplane {
+namespace {
+
+constexpr uint32_t kNotices = 1024;
+constexpr auto kDescribeTimeout = std::chrono::milliseconds(200);
+
+}  // namespace
+
+GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers,
+                       std::span<const std::unique_ptr<Port>> ports, const MbufPools& pools)
+    : core_(core),
+      gateway_(gateway),
+      node_(node),
+      workers_(workers),
+      ports_(ports),
+      pools_(pools),
+      durations_(std::make_unique<telemetry::RpcDurations>()),
+      notices_("cw_notices", kNotices, RingProducers::kOne) {}
+
+bool GatewayApp::turn(Instant now) {
+  bool worked = false;
+  gateway::BackendEvent event;
+  while (workers_.poll(core_, event)) {
+    worked = true;
+    gateway_.on_backend_event(now, std::move(event));
+  }
+  gateway_.run(now);
+  while (holds_ || gateway_.poll_backend_request(held_)) {
+    holds_ = !workers_.submit(core_, held_);
+    if (holds_) {
+      break;
+    }
+    worked = true;
+  }
+  workers_.kick(core_);
+  rpcrdma::CallDone done;
+  while (gateway_.poll_done(done)) {
+    const auto& header = done.context.header;
+    durations_->record_call(header.program, header.version, header.procedure, done.replied - done.received);
+  }
+  gateway::Notice notice;
+  while (gateway_.poll_notice(notice)) {
+    (void)notices_.push(notice);
+  }
+  return serve_control(now) || worked;
+}
+
+bool GatewayApp::has_input() const {
+  return workers_.has_events(core_) || question_.load(std::memory_order_relaxed) != nullptr || snapshot_.is_wanted();
+}
+
+bool GatewayApp::serve_control(Instant now) {
+  if (snapshot_.is_wanted()) [[unlikely]] {
+    snapshot_.publish([this](telemetry::CoreSnapshot& out) { fill(out); });
+  }
+  if (question_.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
+    if (Question* question = question_.exchange(nullptr, std::memory_order_acquire)) {
+      question->count = gateway_.describe(now, question->out);
+      question->answered.store(true, std::memory_order_release);
+    }
+  }
+  if (shutdown_.load(std::memory_order_acquire)) [[unlikely]] {
+    if (!shutdown_begun_) {
+      shutdown_begun_ = true;
+      gateway_.shut_down(now);
+      return true;
+    }
+    if (gateway_.is_quiet()) {
+      quiet_.store(true, std::memory_order_release);
+    }
+  }
+  return false;
+}
+
+bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max) {
+  out.assign(connections_max, gateway::ConnectionInfo{});
+  Question question;
+  question.out = out;
+  question_.store(&question, std::memory_order_release);
+  const auto deadline = std::chrono::steady_clock::now() + kDescribeTimeout;
+  while (!question.answered.load(std::memory_order_acquire)) {
+    if (std::chrono::steady_clock::now() > deadline && question_.exchange(nullptr, std::memory_order_acq_rel) == &question) {
+      out.clear();
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  out.resize(std::min<size_t>(question.count, out.size()));
+  return true;
+}
+
+void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
+  if (loop_ != nullptr) {
+    const CoreLoopStats& loop = loop_->stats();
+    out.loop = {loop.polls_busy, loop.polls_idle, loop.sleeps, loop.busy_ns, loop.idle_ns};
+  }
+  Endpoint& endpoint = node_.endpoint();
+  cm::ConnectionManager& cm = node_.cm();
+  out.rc = endpoint.stats();
+  out.gsi = node_.gsi_stats();
+  out.cm = cm.stats();
+  out.rpcrdma = gateway_.rpcrdma_stats();
+  const gateway::GatewayStats& gateway = gateway_.stats();
+  out.gateway = gateway;
+  const auto of = [&](gateway::ConnectionResult result) { return gateway.connections[static_cast<size_t>(result)]; };
+  out.connections.established = gateway.connections_open;
+  out.connections.half_open = cm.half_open_count();
+  out.connections.timewait = cm.timewait_count();
+  out.connections.refused_acl = of(gateway::ConnectionResult::kRefusedAcl);
+  out.connections.refused_limit = of(gateway::ConnectionResult::kRefusedLimit) + of(gateway::ConnectionResult::kRefusedResources);
+  out.connections.refused_backend = of(gateway::ConnectionResult::kRefusedBackend);
+  out.connections.refused_draining = of(gateway::ConnectionResult::kRefusedDraining);
+  for (uint16_t i = 0; i < ports_.size(); ++i) {
+    const PortStats& port = ports_[i]->stats();
+    const link::StationStats& station = node_.station(i).stats();
+    telemetry::PortStats& row = out.ports[i];
+    row.rx_packets = port.rx_packets;
+    row.rx_bytes = port.rx_bytes;
+    row.tx_packets = port.tx_packets;
+    row.tx_bytes = port.tx_bytes;
+    row.rx_missed = ports_[i]->rx_missed();
+    row.rx_no_mbuf = ports_[i]->rx_no_mbuf();
+    row.rx_errors = port.rx_oversize;
+    row.tx_dropped = port.tx_dropped + port.tx_no_view;
+    row.arp_rx = station.arp_in;
+    row.arp_tx = station.arp_out;
+    row.nd_rx = station.nd_in;
+    row.nd_tx = station.nd_out;
+    row.icmp_rx = station.echo_in;
+    row.icmp_tx = station.echo_out;
+    row.other_rx = station.other_in;
+    row.link_up = ports_[i]->link_up() ? 1 : 0;
+    const node::NodePortStats& node = node_.port_stats(i);
+    row.roce_rx_packets = node.roce_in;
+    row.roce_rx_bytes = node.roce_bytes_in;
+    row.roce_tx_packets = node.roce_out;
+    row.roce_tx_bytes = node.roce_bytes_out;
+    row.discards = node.discards;
+  }
+  const auto pool = [&](uint32_t index, const MbufPools::Usage& usage) {
+    out.pools[index].objects = usage.size;
+    out.pools[index].available = usage.available;
+  };
+  pool(0, pools_.packet_usage());
+  pool(1, pools_.large_usage());
+  pool(2, pools_.view_usage());
+  for (size_t i = 0; i < gateway.backends.size(); ++i) {
+    const gateway::BackendStats& backend = gateway.backends[i];
+    telemetry::BackendStats& row = out.backends[i];
+    row.up = backend.up;
+    row.connections = backend.links;
+    row.calls_in_flight = backend.calls_in_flight;
+    row.calls = backend.calls;
+    row.connects = backend.opens;
+    row.reconnects = backend.closes;
+    row.connect_failures = backend.open_failures;
+    row.bytes_in = backend.bytes_in;
+    row.bytes_out = backend.bytes_out;
+  }
+  out.durations = *durations_;
+}
+
+}  // namespace cw::dataplane

@@ -1,0 +1,68 @@
+// The gateway on a poll core: joins the sans-I/O Gateway with the workers' rings, the telemetry snapshot and the admin thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "control/gateway/gateway.h"
+#include "dataplane/core_loop.h"
+#include "dataplane/value_ring.h"
+#include "dataplane/worker_pool.h"
+#include "telemetry/core_snapshot.h"
+#include "telemetry/snapshot.h"
+
+namespace cw::dataplane {
+
+class GatewayApp final : public CoreApp {
+ public:
+  GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers,
+             std::span<const std::unique_ptr<Port>> ports, const MbufPools& pools);
+
+  // Poll core.
+  bool turn(Instant now) override;
+  [[nodiscard]] bool has_input() const override;
+  [[nodiscard]] Instant next_deadline() const override { return gateway_.next_deadline(); }
+  void set_loop(const CoreLoop* loop) { loop_ = loop; }
+
+  // Telemetry thread.
+  [[nodiscard]] telemetry::Published<telemetry::CoreSnapshot>& snapshot() { return snapshot_; }
+  // Control thread.
+  [[nodiscard]] bool poll_notice(gateway::Notice& out) { return notices_.pop(std::span<gateway::Notice>(&out, 1)) == 1; }
+  void request_shutdown() { shutdown_.store(true, std::memory_order_release); }
+  [[nodiscard]] bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
+  // Admin thread (one at a time): fills `out` by the core itself; false when the core did not answer in time.
+  [[nodiscard]] bool describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max);
+
+ private:
+  // A question to the core. It lives with who asks, who takes it back when the answer is late.
+  struct Question {
+    std::span<gateway::ConnectionInfo> out;
+    uint32_t count = 0;
+    std::atomic<bool> answered{false};
+  };
+  bool serve_control(Instant now);
+  void fill(telemetry::CoreSnapshot& out) const;
+
+  uint32_t core_;
+  gateway::Gateway& gateway_;
+  node::Node& node_;
+  WorkerPool& workers_;
+  std::span<const std::unique_ptr<Port>> ports_;
+  const MbufPools& pools_;
+  const CoreLoop* loop_ = nullptr;
+  telemetry::Published<telemetry::CoreSnapshot> snapshot_;
+  std::unique_ptr<telemetry::RpcDurations> durations_;
+  ValueRing<gateway::Notice> notices_;
+  gateway::BackendRequest held_;  // found its worker's ring full
+  bool holds_ = false;
+  std::atomic<Question*> question_{nullptr};
+  std::atomic<bool> shutdown_{false};
+  std::atomic<bool> quiet_{false};
+  bool shutdown_begun_ = false;
+};
+
+}  // namespace cw::dataplane

@@ -1,0 +1,168 @@
+#include "dataplane/sockets/backend_stream.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace cw::dataplane {
+namespace {
+
+constexpr size_t kIovecsMax = 256;
+// Octets read per turn, so that one backend connection does not starve the others of its worker.
+constexpr size_t kReadBudget = 512 * 1024;
+
+}  // namespace
+
+BackendStream::BackendStream(const TcpAddress& server, BufferPool& pool, const rpcrdma::RecordLimits& limits)
+    : reader_(pool, limits) {
+  const bool v4 = server.address.is_v4();
+  fd_ = socket(v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd_ < 0) {
+    fail(errno);
+    return;
+  }
+  const int one = 1;
+  (void)setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  (void)setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  if (v4) {
+    auto* address = reinterpret_cast<sockaddr_in*>(&storage);
+    address->sin_family = AF_INET;
+    address->sin_port = htons(server.port);
+    std::memcpy(&address->sin_addr, server.address.octets.data() + 12, 4);
+    length = sizeof(*address);
+  } else {
+    auto* address = reinterpret_cast<sockaddr_in6*>(&storage);
+    address->sin6_family = AF_INET6;
+    address->sin6_port = htons(server.port);
+    std::memcpy(&address->sin6_addr, server.address.octets.data(), 16);
+    length = sizeof(*address);
+  }
+  if (connect(fd_, reinterpret_cast<sockaddr*>(&storage), length) == 0) {
+    state_ = State::kOpen;
+  } else if (errno != EINPROGRESS) {
+    fail(errno);
+  }
+}
+
+BackendStream::~BackendStream() {
+  if (fd_ >= 0) {
+    close(fd_);
+  }
+}
+
+void BackendStream::fail(int error) {
+  state_ = State::kFailed;
+  failure_ = error;
+}
+
+void BackendStream::finish_connect() {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  if (getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &length) != 0) {
+    error = errno;
+  }
+  if (error != 0) {
+    fail(error);
+  } else {
+    state_ = State::kOpen;
+  }
+}
+
+void BackendStream::queue(Chain&& message) {
+  Outgoing& outgoing = out_.emplace_back();
+  store_be32(outgoing.mark.data(), rpcrdma::kLastFragment | static_cast<uint32_t>(message.bytes()));
+  outgoing.message = std::move(message);
+}
+
+void BackendStream::flush() {
+  while (state_ == State::kOpen && !out_.empty()) {
+    std::array<iovec, kIovecsMax> vectors;
+    size_t count = 0;
+    for (Outgoing& outgoing : out_) {
+      if (count + 2 > kIovecsMax) {
+        break;
+      }
+      if (outgoing.mark_sent < outgoing.mark.size()) {
+        vectors[count++] = {outgoing.mark.data() + outgoing.mark_sent, outgoing.mark.size() - outgoing.mark_sent};
+      }
+      for (Buffer* at = outgoing.message.head(); at != nullptr && count < kIovecsMax; at = at->next) {
+        vectors[count++] = {at->data, at->size};
+      }
+    }
+    msghdr header{};
+    header.msg_iov = vectors.data();
+    header.msg_iovlen = count;
+    const ssize_t sent = sendmsg(fd_, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        fail(errno);
+      }
+      return;
+    }
+    consume(static_cast<size_t>(sent));
+  }
+}
+
+void BackendStream::consume(size_t bytes) {
+  while (!out_.empty()) {
+    Outgoing& outgoing = out_.front();
+    const size_t mark = std::min<size_t>(bytes, outgoing.mark.size() - outgoing.mark_sent);
+    outgoing.mark_sent += static_cast<uint32_t>(mark);
+    bytes -= mark;
+    const uint64_t body = std::min<uint64_t>(bytes, outgoing.message.bytes());
+    if (body > 0) {
+      outgoing.message.trim_front(body);
+      bytes -= body;
+    }
+    if (outgoing.mark_sent < outgoing.mark.size() || outgoing.message.bytes() > 0) {
+      return;
+    }
+    out_.pop_front();
+  }
+}
+
+bool BackendStream::read() {
+  size_t total = 0;
+  while (state_ == State::kOpen && total < kReadBudget) {
+    const MutableBytes space = reader_.space();
+    if (space.empty()) {
+      return true;  // no buffer: the poll core gives some back as clients acknowledge
+    }
+    const ssize_t got = recv(fd_, space.data(), space.size(), MSG_DONTWAIT);
+    if (got < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        fail(errno);
+      }
+      return false;
+    }
+    if (got == 0) {
+      fail(0);
+      return false;
+    }
+    total += static_cast<size_t>(got);
+    if (!reader_.on_bytes(static_cast<uint32_t>(got)).ok()) {
+      fail(EPROTO);
+      return false;
+    }
+    if (static_cast<size_t>(got) < space.size()) {
+      return false;  // drained
+    }
+  }
+  return state_ == State::kOpen;
+}
+
+}  // namespace cw::dataplane

@@ -1,0 +1,66 @@
+// One TCP connection to a backend: record-marked RPC messages out, messages in. Owned by one worker thread.
+//
+// Out: messages queue as Chains and leave by sendmsg straight from their buffers, many messages per call. In: the socket is read
+// into large Buffers; messages come out as views of them. Nothing is copied. A stream that fails says so once and is then destroyed
+// by its owner.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+
+#include "rocev2/base/buffer.h"
+#include "rocev2/wire/ip_address.h"
+#include "rpcrdma/rpc/record_mark.h"
+
+namespace cw::dataplane {
+
+struct TcpAddress {
+  wire::IpAddress address;
+  uint16_t port = 0;
+};
+
+class BackendStream {
+ public:
+  enum class State : uint8_t { kConnecting, kOpen, kFailed };
+
+  // Starts connecting.
+  BackendStream(const TcpAddress& server, BufferPool& pool, const rpcrdma::RecordLimits& limits);
+  ~BackendStream();
+  BackendStream(const BackendStream&) = delete;
+  BackendStream& operator=(const BackendStream&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] State state() const { return state_; }
+  // errno of the failure, for the log; 0 = the backend closed the connection.
+  [[nodiscard]] int failure() const { return failure_; }
+
+  // The socket became writable while connecting: finds out whether it worked.
+  void finish_connect();
+  // Queues a message; flush() sends.
+  void queue(Chain&& message);
+  void flush();
+  [[nodiscard]] bool wants_write() const { return state_ == State::kConnecting || !out_.empty(); }
+  // Reads what is there, up to a budget; messages are then polled. True when there may be more.
+  bool read();
+  [[nodiscard]] bool poll_message(Chain& out) { return reader_.poll_message(out); }
+  // A message is complete but found no view: poll again later.
+  [[nodiscard]] bool has_message() const { return reader_.has_message(); }
+
+ private:
+  struct Outgoing {
+    std::array<uint8_t, rpcrdma::kRecordMarkBytes> mark;
+    uint32_t mark_sent = 0;
+    Chain message;
+  };
+  void fail(int error);
+  void consume(size_t bytes);
+
+  int fd_ = -1;
+  State state_ = State::kConnecting;
+  int failure_ = 0;
+  std::deque<Outgoing> out_;
+  rpcrdma::RecordReader reader_;
+};
+
+}  // namespace cw::dataplane

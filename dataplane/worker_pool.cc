@@ -1,0 +1,448 @@
+#include "dataplane/worker_pool.h"
+
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/task_arena.h>
+#include <oneapi/tbb/task_group.h>
+#include <rte_lcore.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <deque>
+#include <thread>
+#include <unordered_map>
+
+namespace cw::dataplane {
+namespace {
+
+constexpr size_t kBurst = 32;
+constexpr int kEpollEvents = 64;
+// Turns without work before a worker sleeps: a few microseconds of spinning catch the reply of a backend that is quick.
+constexpr uint32_t kIdleTurnsBeforeSleep = 64;
+
+}  // namespace
+
+struct WorkerPool::Arenas {
+  explicit Arenas(uint32_t workers)
+      : parallelism(oneapi::tbb::global_control::max_allowed_parallelism, 2 * workers + 2),
+        io(static_cast<int>(workers), 0),
+        programs(static_cast<int>(workers), 0) {}
+  oneapi::tbb::global_control parallelism;
+  oneapi::tbb::task_arena io;        // each slot runs one Worker loop until stop()
+  oneapi::tbb::task_arena programs;  // short-lived tasks
+  std::atomic<uint32_t> loops_running{0};
+  std::atomic<uint32_t> programs_running{0};
+};
+
+class WorkerPool::Worker {
+ public:
+  Worker(WorkerPool& pool, uint32_t cores, uint32_t ring_entries) : pool_(pool), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+    CW_ASSERT(epoll_ >= 0);
+    for (uint32_t core = 0; core < cores; ++core) {
+      requests_.push_back(std::make_unique<ValueRing<RequestItem>>("cw_requests", ring_entries, RingProducers::kOne));
+    }
+    watch(wakeup_.fd(), EPOLLIN, nullptr, EPOLL_CTL_ADD);
+  }
+  ~Worker() {
+    drop_requests();
+    for (const Pending& pending : backlog_) {
+      release_buffers(pending.item.message);
+    }
+    close(epoll_);
+  }
+
+  [[nodiscard]] ValueRing<RequestItem>& ring(uint32_t core) { return *requests_[core]; }
+  [[nodiscard]] Wakeup& wakeup() { return wakeup_; }
+
+  void loop() {
+    // A DPDK thread id of its own gives this thread a cache in every buffer pool.
+    const bool registered = rte_thread_register() == 0;
+    uint32_t idle_turns = 0;
+    while (!pool_.stop_.load(std::memory_order_relaxed)) {
+      bool worked = deliver_backlog();
+      if (backlog_.empty()) {
+        worked |= take_requests();
+        flush_dirty();
+        worked |= serve_sockets(0);
+        serve_starved();
+      }
+      idle_turns = worked ? 0 : idle_turns + 1;
+      if (idle_turns > kIdleTurnsBeforeSleep && !pool_.options_.spin) {
+        sleep();
+        idle_turns = 0;
+      }
+    }
+    links_.clear();
+    if (registered) {
+      rte_thread_unregister();
+    }
+  }
+
+ private:
+  struct Link {
+    Link(const TcpAddress& server, BufferPool& pool, const rpcrdma::RecordLimits& limits) : stream(server, pool, limits) {}
+    BackendStream stream;
+    gateway::LinkId id;
+    uint32_t core = 0;
+    uint32_t backend = 0;
+    uint32_t watched = 0;  // epoll events
+    bool dirty = false;
+    bool announced = false;  // kOpened was said
+  };
+  struct Pending {
+    uint32_t core = 0;
+    EventItem item{};
+  };
+
+  void watch(int fd, uint32_t events, Link* link, int operation) {
+    epoll_event event{};
+    event.events = events;
+    event.data.ptr = link;
+    (void)epoll_ctl(epoll_, operation, fd, &event);
+  }
+
+  bool take_requests() {
+    bool worked = false;
+    for (auto& ring : requests_) {
+      std::array<RequestItem, kBurst> burst;
+      const uint32_t count = ring->pop(burst);
+      worked |= count > 0;
+      for (uint32_t i = 0; i < count; ++i) {
+        on_request(burst[i]);
+      }
+    }
+    return worked;
+  }
+
+  void on_request(const RequestItem& item) {
+    switch (item.kind) {
+      case gateway::BackendRequest::Kind::kOpen:
+        open(item);
+        return;
+      case gateway::BackendRequest::Kind::kSend: {
+        Chain message(item.message);
+        const auto found = links_.find(item.link.value());
+        if (found == links_.end()) {
+          return;  // closed meanwhile: the poll core has been or will be told
+        }
+        Link& link = *found->second;
+        link.stream.queue(std::move(message));
+        if (!link.dirty) {
+          link.dirty = true;
+          dirty_.push_back(&link);
+        }
+        return;
+      }
+      case gateway::BackendRequest::Kind::kClose: {
+        const auto found = links_.find(item.link.value());
+        if (found != links_.end()) {
+          forget(*found->second);
+        }
+        return;
+      }
+      case gateway::BackendRequest::Kind::kRun:
+        run_program(item);
+        return;
+    }
+  }
+
+  void open(const RequestItem& item) {
+    auto link = std::make_unique<Link>(pool_.options_.backends[item.backend], pool_.large_, pool_.options_.limits);
+    link->id = item.link;
+    link->core = item.core;
+    link->backend = item.backend;
+    if (link->stream.state() == BackendStream::State::kFailed) {
+      tell(*link, gateway::BackendEvent::Kind::kFailed, {});
+      return;
+    }
+    Link& kept = *link;
+    links_[item.link.value()] = std::move(link);
+    kept.watched = kept.stream.state() == BackendStream::State::kConnecting ? EPOLLOUT : EPOLLIN;
+    watch(kept.stream.fd(), kept.watched, &kept, EPOLL_CTL_ADD);
+    if (kept.stream.state() == BackendStream::State::kOpen) {
+      kept.announced = true;
+      tell(kept, gateway::BackendEvent::Kind::kOpened, {});
+    }
+  }
+
+  void run_program(const RequestItem& item) {
+    pool_.arenas_->programs_running.fetch_add(1);
+    pool_.arenas_->programs.enqueue([this, item] {
+      EventItem answer{};
+      {
+        Chain message(item.message);
+        Chain reply;
+        if (pool_.programs_.dispatch(item.context, message, pool_.large_, reply)) {
+          answer.message = reply.detach();
+        }
+      }
+      answer.kind = gateway::BackendEvent::Kind::kRan;
+      answer.backend = item.backend;
+      answer.link = item.link;
+      answer.call = item.call;
+      CoreSide& core = pool_.cores_[item.core];
+      while (!core.events->push(answer)) {
+        if (pool_.stop_.load(std::memory_order_relaxed)) {
+          release_buffers(answer.message);
+          break;
+        }
+        std::this_thread::yield();
+      }
+      core.wakeup->wake();
+      pool_.arenas_->programs_running.fetch_sub(1);
+    });
+  }
+
+  void tell(const Link& link, gateway::BackendEvent::Kind kind, Chain&& message) {
+    EventItem item{};
+    item.kind = kind;
+    item.backend = link.backend;
+    item.link = link.id;
+    item.message = message.detach();
+    if (!backlog_.empty() || !pool_.cores_[link.core].events->push(item)) {
+      backlog_.push_back({link.core, item});
+      return;
+    }
+    pool_.cores_[link.core].wakeup->wake();
+  }
+
+  bool deliver_backlog() {
+    bool worked = false;
+    while (!backlog_.empty() && pool_.cores_[backlog_.front().core].events->push(backlog_.front().item)) {
+      pool_.cores_[backlog_.front().core].wakeup->wake();
+      backlog_.pop_front();
+      worked = true;
+    }
+    return worked;
+  }
+
+  void flush_dirty() {
+    for (Link* link : dirty_) {
+      link->dirty = false;
+      link->stream.flush();
+    }
+    // Flushing may fail streams; telling and forgetting comes after, so that no pointer in dirty_ dangles.
+    std::vector<Link*> done;
+    done.swap(dirty_);
+    for (Link* link : done) {
+      settle(*link);
+    }
+    done.clear();
+    dirty_.swap(done);
+  }
+
+  // Messages that found no buffer view: the socket may have nothing more to say, so nobody else would ask for them.
+  void serve_starved() {
+    std::vector<uint64_t> starved;
+    starved.swap(starved_);
+    for (const uint64_t id : starved) {
+      const auto found = links_.find(id);
+      if (found != links_.end()) {
+        serve(*found->second, 0);
+      }
+    }
+  }
+
+  bool serve_sockets(int timeout_ms) {
+    std::array<epoll_event, kEpollEvents> events;
+    const int count = epoll_wait(epoll_, events.data(), kEpollEvents, timeout_ms);
+    bool worked = false;
+    for (int i = 0; i < count; ++i) {
+      if (events[static_cast<size_t>(i)].data.ptr == nullptr) {
+        wakeup_.awake();
+        continue;
+      }
+      worked = true;
+      Link& link = *static_cast<Link*>(events[static_cast<size_t>(i)].data.ptr);
+      serve(link, events[static_cast<size_t>(i)].events);
+    }
+    return worked;
+  }
+
+  void serve(Link& link, uint32_t events) {
+    if (link.stream.state() == BackendStream::State::kConnecting) {
+      link.stream.finish_connect();
+      if (link.stream.state() == BackendStream::State::kOpen) {
+        link.announced = true;
+        tell(link, gateway::BackendEvent::Kind::kOpened, {});
+      }
+    }
+    if ((events & EPOLLOUT) != 0) {
+      link.stream.flush();
+    }
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && link.stream.state() == BackendStream::State::kOpen) {
+      link.stream.read();
+    }
+    Chain message;
+    while (link.stream.poll_message(message)) {
+      tell(link, gateway::BackendEvent::Kind::kMessage, std::move(message));
+    }
+    if (link.stream.has_message()) {
+      starved_.push_back(link.id.value());
+    }
+    settle(link);
+  }
+
+  // After anything that may have changed the stream: tells of its end, or watches what it wants.
+  void settle(Link& link) {
+    if (link.stream.state() == BackendStream::State::kFailed) {
+      tell(link, link.announced ? gateway::BackendEvent::Kind::kClosed : gateway::BackendEvent::Kind::kFailed, {});
+      forget(link);
+      return;
+    }
+    const uint32_t wanted = (link.stream.state() == BackendStream::State::kOpen ? EPOLLIN : 0u) |
+                            (link.stream.wants_write() ? EPOLLOUT : 0u);
+    if (wanted != link.watched) {
+      link.watched = wanted;
+      watch(link.stream.fd(), wanted, &link, EPOLL_CTL_MOD);
+    }
+  }
+
+  void forget(Link& link) {
+    std::erase(dirty_, &link);
+    // The socket leaves the epoll set with its close; events of this turn that still point to it cannot exist, since a link is
+    // forgotten only from its own event or between turns.
+    links_.erase(link.id.value());
+  }
+
+  void sleep() {
+    wakeup_.prepare();
+    bool empty = backlog_.empty();
+    for (auto& ring : requests_) {
+      empty = empty && ring->empty();
+    }
+    serve_sockets(empty && starved_.empty() && !pool_.stop_.load(std::memory_order_relaxed) ? 100 : 0);
+    wakeup_.awake();
+  }
+
+  void drop_requests() {
+    for (auto& ring : requests_) {
+      std::array<RequestItem, kBurst> burst;
+      while (const uint32_t count = ring->pop(burst)) {
+        for (uint32_t i = 0; i < count; ++i) {
+          release_buffers(burst[i].message);
+        }
+      }
+    }
+  }
+
+  WorkerPool& pool_;
+  Wakeup wakeup_;
+  int epoll_;
+  std::vector<std::unique_ptr<ValueRing<RequestItem>>> requests_;
+  std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;
+  std::vector<Link*> dirty_;
+  std::vector<uint64_t> starved_;
+  std::deque<Pending> backlog_;
+};
+
+WorkerPool::WorkerPool(const WorkerPoolOptions& options, BufferPool& large, rpcrdma::ProgramRegistry& programs,
+                       std::vector<Wakeup*> core_wakeups)
+    : options_(options), large_(large), programs_(programs), cores_(options.cores) {
+  CW_ASSERT(core_wakeups.size() == options.cores);
+  for (uint32_t core = 0; core < options.cores; ++core) {
+    cores_[core].events = std::make_unique<ValueRing<EventItem>>("cw_events", options.ring_entries, RingProducers::kMany);
+    cores_[core].wakeup = core_wakeups[core];
+    cores_[core].touched.resize(options.workers);
+    cores_[core].burst.resize(kBurst);
+  }
+  for (uint32_t worker = 0; worker < options.workers; ++worker) {
+    workers_.push_back(std::make_unique<Worker>(*this, options.cores, options.ring_entries));
+  }
+}
+
+WorkerPool::~WorkerPool() {
+  stop();
+  for (CoreSide& core : cores_) {
+    std::array<EventItem, kBurst> burst;
+    while (const uint32_t count = core.events->pop(burst)) {
+      for (uint32_t i = 0; i < count; ++i) {
+        release_buffers(burst[i].message);
+      }
+    }
+    for (; core.burst_at < core.burst_size; ++core.burst_at) {
+      release_buffers(core.burst[core.burst_at].message);
+    }
+  }
+}
+
+void WorkerPool::start() {
+  arenas_ = std::make_unique<Arenas>(options_.workers);
+  for (auto& worker : workers_) {
+    arenas_->loops_running.fetch_add(1);
+    arenas_->io.enqueue([this, raw = worker.get()] {
+      raw->loop();
+      arenas_->loops_running.fetch_sub(1);
+    });
+  }
+}
+
+void WorkerPool::stop() {
+  if (arenas_ == nullptr) {
+    return;
+  }
+  stop_.store(true);
+  while (arenas_->loops_running.load() > 0 || arenas_->programs_running.load() > 0) {
+    for (auto& worker : workers_) {
+      worker->wakeup().wake();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  arenas_.reset();
+}
+
+bool WorkerPool::submit(uint32_t core, gateway::BackendRequest& request) {
+  const uint32_t index = static_cast<uint32_t>(request.link.value()) % options_.workers;
+  ValueRing<RequestItem>& ring = workers_[index]->ring(core);
+  if (ring.room() == 0) {
+    return false;
+  }
+  RequestItem item{};
+  item.kind = request.kind;
+  item.core = core;
+  item.backend = request.backend;
+  item.link = request.link;
+  item.call = request.call;
+  item.context = request.context;
+  item.client = request.client;
+  item.message = request.message.detach();
+  const bool pushed = ring.push(item);
+  CW_ASSERT(pushed);
+  cores_[core].touched[index] = true;
+  return true;
+}
+
+void WorkerPool::kick(uint32_t core) {
+  for (uint32_t worker = 0; worker < options_.workers; ++worker) {
+    if (cores_[core].touched[worker]) {
+      cores_[core].touched[worker] = false;
+      workers_[worker]->wakeup().wake();
+    }
+  }
+}
+
+bool WorkerPool::poll(uint32_t core, gateway::BackendEvent& out) {
+  CoreSide& side = cores_[core];
+  if (side.burst_at == side.burst_size) {
+    side.burst_size = side.events->pop(side.burst);
+    side.burst_at = 0;
+    if (side.burst_size == 0) {
+      return false;
+    }
+  }
+  const EventItem& item = side.burst[side.burst_at++];
+  out.kind = item.kind;
+  out.backend = item.backend;
+  out.link = item.link;
+  out.call = item.call;
+  out.message = Chain(item.message);
+  return true;
+}
+
+bool WorkerPool::has_events(uint32_t core) const {
+  const CoreSide& side = cores_[core];
+  return side.burst_at < side.burst_size || !side.events->empty();
+}
+
+}  // namespace cw::dataplane

@@ -1,0 +1,95 @@
+// The workers: threads of a TBB arena that own the backend sockets, and a second arena that runs built-in programs which may take long.
+//
+//   poll core --(one ring per core and worker)--> worker: opens, sends, closes     worker --(one ring per core)--> poll core
+//
+// A backend connection belongs to one worker for life (by its LinkId), so that no socket needs a lock. Messages cross the rings as values;
+// their buffers change owner with them. When a ring is full the sender keeps what it has and stops taking more: workers stop
+// reading sockets, poll cores stop taking calls from clients.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "control/gateway/backend_link.h"
+#include "dataplane/sockets/backend_stream.h"
+#include "dataplane/value_ring.h"
+#include "dataplane/wakeup.h"
+#include "rpcrdma/backend/backend.h"
+
+namespace cw::dataplane {
+
+struct WorkerPoolOptions {
+  uint32_t workers = 1;
+  uint32_t cores = 1;              // poll cores
+  uint32_t ring_entries = 4096;    // per direction
+  bool spin = false;               // never sleep
+  std::vector<TcpAddress> backends;  // by index; built-in ones have port 0
+  rpcrdma::RecordLimits limits;
+};
+
+class WorkerPool {
+ public:
+  // `core_wakeups[i]` wakes poll core i. `large` serves replies. `programs` may be used by several threads at once.
+  WorkerPool(const WorkerPoolOptions& options, BufferPool& large, rpcrdma::ProgramRegistry& programs,
+             std::vector<Wakeup*> core_wakeups);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  void start();
+  // Closes all backend connections and joins. Requests still in rings are given back.
+  void stop();
+
+  // Poll core `core`. False, and `request` untouched, when the worker's ring is full.
+  [[nodiscard]] bool submit(uint32_t core, gateway::BackendRequest& request);
+  // Poll core: wakes the workers that got something since the last kick().
+  void kick(uint32_t core);
+  [[nodiscard]] bool poll(uint32_t core, gateway::BackendEvent& out);
+  [[nodiscard]] bool has_events(uint32_t core) const;
+
+  // What crosses the rings: a Chain as the linked list it owns.
+  struct RequestItem {
+    gateway::BackendRequest::Kind kind;
+    uint32_t core;
+    uint32_t backend;
+    uint32_t reserved;
+    gateway::LinkId link;
+    rpcrdma::CallId call;
+    rpcrdma::CallContext context;
+    wire::IpAddress client;
+    Buffer* message;
+  };
+  struct EventItem {
+    gateway::BackendEvent::Kind kind;
+    uint32_t backend;
+    gateway::LinkId link;
+    rpcrdma::CallId call;
+    Buffer* message;
+  };
+
+ private:
+  class Worker;
+  struct Arenas;
+  // One per poll core.
+  struct CoreSide {
+    std::unique_ptr<ValueRing<EventItem>> events;
+    Wakeup* wakeup = nullptr;
+    std::vector<bool> touched;  // by worker
+    std::vector<EventItem> burst;
+    uint32_t burst_size = 0;
+    uint32_t burst_at = 0;
+  };
+  static void dispose(const RequestItem& item);
+
+  WorkerPoolOptions options_;
+  BufferPool& large_;
+  rpcrdma::ProgramRegistry& programs_;
+  std::vector<CoreSide> cores_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Arenas> arenas_;
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace cw::dataplane
