@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2012,SC2015
 # Shell functions of the guest; every command of the host starts by reading this file.
 # busybox has an ip, a tc and a modprobe of its own that lack what is needed here, hence the full paths.
 
@@ -150,7 +151,13 @@ nfsd_up() {  # exported directory
   mount -t nfsd nfsd /proc/fs/nfsd || return 1
   exportfs -i -o rw,sync,no_root_squash,no_subtree_check,insecure,fsid=0 "*:$1" || return 1
   rpc.mountd -p 12050 || return 1
+  nfsd_start
+}
+
+nfsd_start() {
   rpc.nfsd -G 10 -L 10 --rdma=20049 4 || return 1
-  echo Y >/proc/fs/nfsd/v4_end_grace 2>/dev/null
+  echo Y >/proc/fs/nfsd/v4_end_grace 2>/dev/null  # else OPEN is refused for 90 s
   grep -q 'rdma 20049' /proc/fs/nfsd/portlist
 }
+
+nfsd_stop() { rpc.nfsd 0; }

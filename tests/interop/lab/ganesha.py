@@ -47,8 +47,6 @@ EXPORT {{
 class Ganesha:
     """Started once per rig; kill() and start() again model a crash of the backend."""
 
-    mount_path = "/"  # what clients mount
-
     def __init__(self, logs: Path) -> None:
         self.export = RUN / "export"
         state = RUN / "ganesha"
@@ -82,6 +80,9 @@ class Ganesha:
     def stop(self) -> None:
         self._server.stop(5)
         self._rpcbind.stop(5)
+
+    def mount_path(self, _version: str) -> str:
+        return "/"  # of NFSv3 too: mount_path_pseudo
 
     # What the case knows of the files without asking the client.
 

@@ -7,6 +7,7 @@ can run side by side and one that hangs blocks no other.
 import re
 import socket
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
@@ -15,6 +16,8 @@ from lab import image, network
 from lab.daemon import Daemon, LabError, wait_until
 
 CONTROL_PORT = 1024
+
+_STATUS = re.compile(rb"\n@@rc (\d+)\n$")
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Nic:
     mtu: int = 4500
     socket: Optional[Path] = None  # of the vhost-user backend
     tap: str = ""
+    capture: Optional[Path] = None  # pcap of what passes (tap only)
 
 
 class Guest:
@@ -44,25 +48,28 @@ class Guest:
         self._qemu.wait_for_line(r"guest: ready", timeout)
         wait_until(self._answers, 20, f"{self.name}: control channel")
 
-    def run(self, script: str, timeout: float = 30) -> tuple[int, str]:
+    def run(self, script: str, timeout: float = 60) -> tuple[int, str]:
         """Runs a shell script in the guest. Returns its exit status and what it printed."""
         output = bytearray()
+        # The guest ends the script at `timeout`; the margin is for a guest that hangs.
+        deadline = time.monotonic() + timeout + 15
         try:
-            # The guest ends the script at `timeout`; the margin is for one that not even SIGKILL ends.
             with socket.create_connection((self.address, CONTROL_PORT), timeout=10) as channel:
-                channel.settimeout(timeout + 15)
                 channel.sendall(f"{int(timeout)}\n{script}\n".encode())
                 channel.shutdown(socket.SHUT_WR)
-                while data := channel.recv(65536):
+                # Until the status line, not until the end of the stream: a process that cannot be killed, such as
+                # a mount nobody answers, keeps the socket open.
+                while (match := _STATUS.search(output)) is None:
+                    channel.settimeout(max(0.1, deadline - time.monotonic()))
+                    data = channel.recv(65536)
+                    if not data:
+                        raise LabError(f"{self.name}: `{_short(script)}` was cut off")
                     output += data
         except OSError as error:
             raise LabError(f"{self.name}: no answer to `{_short(script)}`: {error}") from error
-        match = re.search(rb"\n@@rc (\d+)\n$", output)
-        if match is None:
-            raise LabError(f"{self.name}: `{_short(script)}` was cut off")
         return int(match[1]), output[:match.start()].decode(errors="replace")
 
-    def check(self, script: str, timeout: float = 30) -> str:
+    def check(self, script: str, timeout: float = 60) -> str:
         """Like run, but anything but exit status 0 is an error."""
         rc, output = self.run(script, timeout)
         if rc != 0:
@@ -99,7 +106,12 @@ class Guest:
                    "-device", "virtio-rng-pci,vectors=0",
                    "-netdev", f"tap,id=ctl,ifname={self._tap},script=no,downscript=no",
                    "-device", f"virtio-net-pci,netdev=ctl,mac=52:54:00:08:00:{n:02x},vectors=0"]
-        card = f"virtio-net-pci,netdev=roce,mac=52:54:00:09:00:{n:02x},host_mtu={self.nic.mtu},vectors=0"
+        # No offloads: what leaves the guest is what a wire would carry, checksums filled in.
+        offloads = "".join(f",{name}=off" for name in (
+            "csum", "gso", "host_tso4", "host_tso6", "host_ecn", "host_ufo",
+            "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo"))
+        card = (f"virtio-net-pci,netdev=roce,mac=52:54:00:09:00:{n:02x},host_mtu={self.nic.mtu},vectors=0"
+                f"{offloads}")
         if self.nic.kind == "vhost":
             # reconnect: the NIC comes back when the gateway does.
             command += ["-object", f"memory-backend-memfd,id=mem,size={self.memory_mb}M,share=on",
@@ -107,7 +119,10 @@ class Guest:
                         "-chardev", f"socket,id=vhost,path={self.nic.socket},reconnect=1",
                         "-netdev", "vhost-user,id=roce,chardev=vhost", "-device", card]
         elif self.nic.kind == "tap":
-            command += ["-netdev", f"tap,id=roce,ifname={self.nic.tap},script=no,downscript=no", "-device", card]
+            command += ["-netdev", f"tap,id=roce,ifname={self.nic.tap},script=no,downscript=no,vnet_hdr=off",
+                        "-device", card]
+            if self.nic.capture:
+                command += ["-object", f"filter-dump,id=dump,netdev=roce,file={self.nic.capture},maxlen=9216"]
         return command
 
 

@@ -9,6 +9,7 @@ from lab.daemon import LabError
 CACHE = Path(os.environ.get("CAUSEWAY_CACHE", "/var/cache/causeway-tests"))
 KERNEL = CACHE / "guest/vmlinuz"
 INITRD = CACHE / "guest/initrd.gz"
+BUSYBOX = CACHE / "guest/busybox"
 TESTPMD = CACHE / "testpmd/usr/bin/dpdk-testpmd"
 
 

@@ -3,8 +3,8 @@
 import subprocess
 
 # The control network: guest and host by a plain tap; mountd is reached here for NFSv3 (design decision 9).
-CONTROL_HOST = "10.8.0.1"
-CONTROL_HOST_V6 = "fd08::1"
+CONTROL_HOST = "10.8.0.254"
+CONTROL_HOST_V6 = "fd08::254"
 
 # The RoCE network: the gateway (or what stands in its place) is .1, guests from .2 on.
 GATEWAY = "10.9.0.1"

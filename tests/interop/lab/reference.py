@@ -9,8 +9,6 @@ from lab.guest import Guest, Nic
 
 
 class Reference:
-    mount_path = "/export"
-
     def __init__(self, nic: Nic, logs: Path) -> None:
         self.guest = Guest(nic, logs, number=1, name="server")
 
@@ -20,6 +18,9 @@ class Reference:
 
     def stop(self) -> None:
         self.guest.stop()
+
+    def mount_path(self, version: str) -> str:
+        return "/export" if version == "3" else "/"  # fsid=0 makes it the root of NFSv4
 
     def digests(self, directory: str) -> dict[str, str]:
         lines = self.guest.check(f"cd /export/{directory} && md5sum *", 120).split("\n")

@@ -19,23 +19,29 @@ INSIDE = "CAUSEWAY_INTEROP_SANDBOX"
 RUN = Path("/run/cw")
 
 
+def inside() -> bool:
+    return os.environ.get(INSIDE) == "1"
+
+
 def enter() -> None:
     """Returns inside the sandbox; outside, runs this same command line in one and exits with its status."""
-    if os.environ.get(INSIDE) == "1":
+    if inside():
         _prepare()
         return
     if os.geteuid() != 0:
         sys.exit("the interop lab needs root: it makes network namespaces and taps")
     if shutil.which("unshare") is None:
         sys.exit("the interop lab needs unshare (package util-linux)")
-    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+    # pdeathsig: should this process be killed, unshare is killed too, and with it (--kill-child) the sandbox.
+    command = ["setpriv", "--pdeathsig", "KILL",
+               "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
                sys.executable, *sys.argv]
     child = subprocess.Popen(command, env={**os.environ, INSIDE: "1"})
 
     def end(signum: int, _frame: object) -> NoReturn:
         # unshare ignores SIGTERM while it waits; killing it kills the namespace's first process, hence all.
-        child.kill()
-        child.wait()
+        # No child.wait() here: the interrupted wait below holds its lock.
+        os.kill(child.pid, signal.SIGKILL)
         os._exit(128 + signum)
 
     signal.signal(signal.SIGTERM, end)

@@ -1,0 +1,272 @@
+"""The cases, by name. Each is a function of a running rig and raises LabError with the reason when it fails."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Optional
+
+from lab import network, workload
+from lab.daemon import LabError, wait_until
+from lab.ganesha import Ganesha
+from lab.guest import Guest, Nic
+from lab.metrics import Metrics
+from lab.reference import Reference
+from lab.rig import MOUNT_POINT, Rig, Wire
+from lab.sandbox import RUN
+from lab.testpmd import TestPmd
+from lab.workload import LARGE, MEDIUM, SMALL
+
+VERSIONS = ("3", "4.0", "4.1", "4.2")
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    wire: Optional[Wire]  # None: the case starts what it needs itself
+    body: Callable[[Rig], None]
+    quick: bool = False  # part of the default run
+    alone: Optional[Callable[[Path], None]] = None  # instead of body, when wire is None
+
+
+def no_errors(metrics: Metrics) -> None:
+    for name in ("causeway_rpcrdma_errors_total", "causeway_rpcrdma_credit_violations_total"):
+        if metrics.total(name) != 0:
+            raise LabError(f"{name} is {metrics.by_label(name, 'code')}")
+
+
+def nfs(version: str, sizes: tuple[int, ...], v6: bool = False) -> Callable[[Rig], None]:
+    def body(rig: Rig) -> None:
+        with rig.mounted(version, v6):
+            workload.everything(rig, f"nfs{version}{'v6' if v6 else ''}", sizes)
+            metrics = rig.scrape()
+            if metrics:
+                no_errors(metrics)
+                metrics.lint()
+
+    return body
+
+
+def loss(version: str, sizes: tuple[int, ...], entries: int = 1000, percent: int = 1) -> Callable[[Rig], None]:
+    """The workload with netem loss on both directions of the guest's NIC. Slow by nature: a lost request that
+    nothing follows costs the client its ack timeout, 2.1 s with Linux' default."""
+
+    def body(rig: Rig) -> None:
+        with rig.mounted(version):
+            rig.guest.check(f"loss_on {percent}")
+            try:
+                directory = f"loss{version}"
+                rig.guest.check(f"mkdir {MOUNT_POINT}/{directory}", 60)
+                workload.files(rig, f"{directory}/files", sizes)
+                workload.entries(rig, f"{directory}/entries", entries)
+                workload.long_symlink(rig, f"{directory}/link")
+                workload.changes(rig, f"{directory}/changes")
+                counts = dict(line.split() for line in rig.guest.check("loss_counts").splitlines())
+            finally:
+                rig.guest.check("loss_off")
+            if not all(int(counts.get(way, 0)) > 0 for way in ("in", "out")):
+                raise LabError(f"netem dropped nothing: {counts}")
+            metrics = rig.scrape()
+            if metrics:
+                no_errors(metrics)
+
+    return body
+
+
+def restart(version: str, crash: Callable[[Rig], None], back: Callable[[Rig], None],
+            down_seconds: float = 2) -> Callable[[Rig], None]:
+    """Something in the path goes away under I/O and comes back; the client has to finish with its data intact."""
+
+    def body(rig: Rig) -> None:
+        directory, count = f"restart{version}", 16
+        with rig.mounted(version):
+            job = rig.guest.run_aside(f"churn_write {MOUNT_POINT}/{directory} {count} 1000003", 240)
+            try:
+                wait_until(lambda: _files(rig, directory) >= 4, 60, "I/O under way")
+                crash(rig)
+                time.sleep(down_seconds)
+                if not job.running():
+                    raise LabError("the I/O was over before the restart; nothing was shown")
+            finally:
+                back(rig)
+            job.result()
+            rig.guest.check(f"churn_check {MOUNT_POINT}/{directory}", 120)
+            sums = rig.guest.check("cat /tmp/churn.SUMS")
+            client = {name: digest for digest, name in (line.split() for line in sums.splitlines())}
+            if len(client) != count or client != rig.backend.digests(directory):
+                raise LabError("client and server disagree after the restart")
+            rig.backend.remove_tree(directory)
+            metrics = rig.scrape()
+            if metrics:
+                no_errors(metrics)
+
+    return body
+
+
+def _files(rig: Rig, directory: str) -> int:
+    try:
+        return len(rig.backend.names(directory))
+    except (FileNotFoundError, LabError):
+        return 0  # not there yet
+
+
+def _kill_ganesha(rig: Rig) -> None:
+    assert isinstance(rig.backend, Ganesha)
+    rig.backend.kill()
+
+
+def _start_ganesha(rig: Rig) -> None:
+    rig.backend.start()
+
+
+def _kill_gateway(rig: Rig) -> None:
+    assert rig.gateway
+    rig.gateway.kill()
+
+
+def _end_gateway(rig: Rig) -> None:
+    assert rig.gateway
+    rig.gateway.terminate()
+
+
+def _start_gateway(rig: Rig) -> None:
+    assert rig.gateway
+    rig.gateway.start()
+
+
+def _stop_nfsd(rig: Rig) -> None:
+    assert isinstance(rig.backend, Reference)
+    rig.backend.guest.check("nfsd_stop")
+
+
+def _start_nfsd(rig: Rig) -> None:
+    assert isinstance(rig.backend, Reference)
+    rig.backend.guest.check("nfsd_start")
+
+
+def metrics_agree(rig: Rig) -> None:
+    """What causewayd counted is what the client did: bytes by chunk list, connections, no errors; promtool is clean."""
+    assert rig.gateway
+    size, count = 2_000_003, 4
+    before = rig.gateway.metrics()
+    before.lint()
+    with rig.mounted("4.1"):
+        rig.guest.check(f"churn_write {MOUNT_POINT}/metrics {count} {size}", 120)
+        rig.guest.check(f"churn_check {MOUNT_POINT}/metrics", 120)
+        stats = rig.stats()
+        after = rig.gateway.metrics()
+        after.lint()
+        no_errors(after)
+        if after.total("causeway_connections") != 1:
+            raise LabError(f"causeway_connections is {after.total('causeway_connections')} with one mount")
+        if after.total("causeway_connections_total") <= before.total("causeway_connections_total"):
+            raise LabError("causeway_connections_total did not count the connection")
+
+        def grown(list_name: str) -> float:
+            name = "causeway_rpcrdma_chunk_bytes_total"
+            return after.total(name, list=list_name) - before.total(name, list=list_name)
+
+        # The client pushes WRITE payload through Read chunks and gets READ payload in Write chunks. The slack is
+        # for XDR padding and for messages other than READ and WRITE that were long enough for a chunk.
+        _about("bytes by Read chunks", grown("read"), stats.bytes["server_write"], 16384)
+        _about("bytes by Write chunks", grown("write"), stats.bytes["server_read"], 16384)
+        _about("bytes by Write and Reply chunks", grown("write") + grown("reply"), stats.xprt["total_rdma_rep"], 16384)
+    rig.backend.remove_tree("metrics")
+
+
+def _about(what: str, counted: float, done: int, slack: int) -> None:
+    if abs(counted - done) > slack:
+        raise LabError(f"metrics: {what}: causewayd counted {counted:.0f}, the client {done}")
+
+
+def wiring(kind: str) -> Callable[[Path], None]:
+    """The guest's NIC against testpmd icmpecho: small and large pings, and again after the other end came back."""
+
+    def body(logs: Path) -> None:
+        nic = Nic(kind, 4500, socket=RUN / "vhost.sock" if kind == "vhost" else None,
+                  tap="roce-guest" if kind == "tap" else "")
+        if kind == "tap":
+            network.add_tap(nic.tap, nic.mtu)
+        peer, guest = TestPmd(nic, logs), Guest(nic, logs)
+        try:
+            peer.start()
+            guest.start()
+            # icmpecho answers ARP for any address. 4000 bytes fit the MTU of 4500 unfragmented, as RoCE 4096 does.
+            pings = (f"ping -c 3 -W 5 {network.GATEWAY} && ping -c 3 -W 5 -s 1400 {network.GATEWAY}"
+                     f" && ping -c 3 -W 5 -s 4400 {network.GATEWAY}")
+            guest.check(pings, 60)
+            peer.kill()
+            peer.start()
+            wait_until(lambda: guest.run(f"ping -c 1 -W 2 {network.GATEWAY}", 10)[0] == 0, 30,
+                       "ping after a restart of the other end", interval=0.5)
+            guest.check(pings, 60)
+        finally:
+            guest.stop()
+            peer.stop()
+            network.remove("roce-guest")
+
+    return body
+
+
+def _no_rig(_rig: Rig) -> None:
+    raise AssertionError("a case without a rig")
+
+
+def wiring_cases() -> list[Case]:
+    return [Case(f"wiring-{kind}", None, _no_rig, True, wiring(kind)) for kind in ("vhost", "tap")]
+
+
+def direct_cases() -> list[Case]:
+    """Without causewayd: TCP straight to Ganesha, and the wiring."""
+    wire = Wire("direct", "tcp", 0)
+    cases = [Case(f"nfs{version}-tcp", wire, nfs(version, SMALL + MEDIUM + (LARGE if version == "4.1" else ())), True)
+             for version in VERSIONS]
+    cases.append(Case("nfs4.1v6-tcp", wire, nfs("4.1", SMALL + MEDIUM, v6=True), True))
+    for version in ("4.1", "3"):
+        cases.append(Case(f"ganesha-restart-nfs{version}-tcp", wire, restart(version, _kill_ganesha, _start_ganesha),
+                          version == "4.1"))
+    return cases + wiring_cases()
+
+
+def reference_cases() -> list[Case]:
+    """Without causewayd: RoCE to a kernel NFS/RDMA server."""
+    cases: list[Case] = []
+    for mtu in (4096, 1024):
+        wire = Wire("reference", "tap", mtu)
+        for version in VERSIONS:
+            cases.append(Case(f"nfs{version}-{wire.name}", wire, nfs(version, SMALL + MEDIUM), mtu == 4096))
+        cases.append(Case(f"nfs4.1v6-{wire.name}", wire, nfs("4.1", SMALL + MEDIUM, v6=True), mtu == 4096))
+        cases.append(Case(f"loss-nfs4.1-{wire.name}", wire, loss("4.1", SMALL + MEDIUM[:1], 50), mtu == 4096))
+        cases.append(Case(f"nfsd-restart-nfs4.1-{wire.name}", wire, restart("4.1", _stop_nfsd, _start_nfsd),
+                          mtu == 4096))
+    return cases
+
+
+def gateway_cases() -> list[Case]:
+    """The suite proper. The default run has all of vhost-4096 and NFSv4.1 on the others; --full is everything."""
+    cases: list[Case] = []
+    for transport in ("vhost", "tap"):
+        for mtu in (4096, 1024):
+            wire = Wire("gateway", transport, mtu)
+            main = (transport, mtu) == ("vhost", 4096)
+
+            def add(name: str, body: Callable[[Rig], None], quick: bool, wire: Wire = wire) -> None:
+                cases.append(Case(f"{name}-{wire.name}", wire, body, quick))
+
+            add("metrics", metrics_agree, main)
+            for version in VERSIONS:
+                with_large = version == "4.1" and main
+                add(f"nfs{version}", nfs(version, SMALL + MEDIUM + (LARGE if with_large else ())),
+                    main or version == "4.1")
+                if not with_large:
+                    add(f"large-nfs{version}", nfs(version, LARGE), False)
+            add("nfs4.1v6", nfs("4.1", SMALL + MEDIUM, v6=True), main)
+            for version in VERSIONS:
+                if main:
+                    add(f"long-loss-nfs{version}", loss(version, SMALL + MEDIUM), False)
+                add(f"loss-nfs{version}", loss(version, SMALL + MEDIUM[:1], 50), main and version == "4.1")
+                add(f"ganesha-restart-nfs{version}", restart(version, _kill_ganesha, _start_ganesha),
+                    main and version == "4.1")
+                add(f"gateway-crash-nfs{version}", restart(version, _kill_gateway, _start_gateway),
+                    main and version == "4.1")
+                add(f"gateway-restart-nfs{version}", restart(version, _end_gateway, _start_gateway), False)
+    return cases + wiring_cases()

@@ -1,0 +1,123 @@
+"""A guest, a server side and the wire between them, started together and used by several cases.
+
+Three kinds:
+  gateway    guest -RoCE-> causewayd -TCP-> Ganesha     what the suite is for
+  direct     guest -TCP-> Ganesha                       proves guest, backend and workload without causewayd
+  reference  guest -RoCE-> kernel NFS/RDMA server       proves the RDMA part of the client without causewayd
+"""
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterator, Optional, Union
+
+from lab import ganesha, gateway, metrics, mountstats, network
+from lab.daemon import LabError, wait_until
+from lab.ganesha import Ganesha
+from lab.gateway import Gateway
+from lab.guest import Guest, Nic
+from lab.reference import Reference
+from lab.sandbox import RUN
+
+MOUNT_POINT = "/mnt"
+
+
+@dataclass(frozen=True)
+class Wire:
+    """Cases with the same wire share a rig, that is, one boot of the guest."""
+
+    kind: str  # "gateway", "direct", "reference"
+    transport: str  # "vhost", "tap", or "tcp" for direct
+    roce_mtu: int  # 1024 or 4096; 0 for direct
+
+    @property
+    def name(self) -> str:
+        return f"{self.transport}-{self.roce_mtu}" if self.roce_mtu else self.transport
+
+    @property
+    def link_mtu(self) -> int:
+        return 4500 if self.roce_mtu == 4096 else 1500
+
+
+class Rig:
+    def __init__(self, wire: Wire, logs: Path, capture: bool = False) -> None:
+        self.wire = wire
+        self.logs = logs
+        self.gateway: Optional[Gateway] = None
+        self.backend: Union[Ganesha, Reference]
+        nic = Nic("none")
+        if wire.transport == "vhost":
+            nic = Nic("vhost", wire.link_mtu, socket=RUN / "vhost.sock")
+        elif wire.transport == "tap":
+            nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None)
+        if wire.kind == "reference":
+            self.backend = Reference(Nic("tap", wire.link_mtu, tap="roce-server"), logs)
+            self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
+            self.mountd = self.backend.guest.address
+        else:
+            self.backend = Ganesha(logs)
+            self.mountd = network.CONTROL_HOST
+            if wire.kind == "gateway":
+                self.gateway = Gateway(nic, logs)
+                self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
+            else:
+                self.server, self.server_v6 = network.CONTROL_HOST, network.CONTROL_HOST_V6
+                self.port = ganesha.NFS_PORT
+        self.guest = Guest(nic, logs)
+
+    def start(self) -> None:
+        if self.wire.kind == "reference":
+            network.add_bridge("roce", self.wire.link_mtu)
+            network.add_tap("roce-server", self.wire.link_mtu, bridge="roce")
+            network.add_tap("roce-guest", self.wire.link_mtu, bridge="roce")
+        elif self.wire.transport == "tap":
+            network.add_tap("roce-guest", self.wire.link_mtu)
+        self.backend.start()
+        if self.gateway:
+            self.gateway.start()  # before the guest: QEMU waits for the vhost-user socket
+        self.guest.start()
+
+    def stop(self) -> None:
+        if self.guest.alive():
+            with contextlib.suppress(LabError):
+                (self.logs / "guest-dmesg.log").write_text(self.guest.run("dmesg", 10)[1])
+        self.guest.stop()
+        if self.gateway:
+            self.gateway.stop()
+        self.backend.stop()
+        for link in ("roce-guest", "roce-server", "roce"):
+            network.remove(link)
+
+    def mount_command(self, version: str, v6: bool = False) -> str:
+        server = f"[{self.server_v6}]" if v6 else self.server
+        proto = ("tcp" if self.wire.kind == "direct" else "rdma") + ("6" if v6 else "")
+        options = f"vers={version},proto={proto},port={self.port}"
+        if version == "3":
+            # With proto=rdma neither mount.nfs nor the kernel asks rpcbind when all of these are given. mountd is
+            # not behind the gateway; it is reached over the control network.
+            options += f",mountaddr={self.mountd},mountport={ganesha.MOUNT_PORT},mountproto=tcp,nolock"
+        return f"/sbin/mount.nfs {server}:{self.backend.mount_path(version)} {MOUNT_POINT} -o {options}"
+
+    def stats(self) -> mountstats.MountStats:
+        return mountstats.parse(self.guest.check("cat /proc/self/mountstats"), MOUNT_POINT)
+
+    @contextlib.contextmanager
+    def mounted(self, version: str, v6: bool = False) -> Iterator[None]:
+        """Mounts, and on the way out checks the client's statistics, unmounts and checks that it is clean."""
+        self.guest.check(self.mount_command(version, v6), 40)
+        yield
+        stats = self.stats()
+        wanted = "tcp" if self.wire.kind == "direct" else "rdma"
+        if stats.transport != wanted:
+            raise LabError(f"mounted over {stats.transport}, not {wanted}")
+        # failed_marshal may grow: the client counts "no memory registration free just now, wait" there.
+        if stats.xprt.get("bad_reply", 0) != 0:
+            raise LabError(f"mountstats: bad_reply {stats.xprt['bad_reply']}")
+        self.guest.check(f"umount {MOUNT_POINT} && ! grep -q ' {MOUNT_POINT} ' /proc/mounts", 60)
+        if self.gateway:
+            live = self.gateway
+            wait_until(lambda: live.metrics().total("causeway_connections") == 0, 15,
+                       "causeway_connections back at 0 after unmount", interval=0.5)
+
+    def scrape(self) -> Optional[metrics.Metrics]:
+        return self.gateway.metrics() if self.gateway else None

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""The interop suite: a Linux guest mounts NFS/RDMA through causewayd to NFS-Ganesha. See README.md.
+
+Prints `ok NAME (seconds)` or `FAIL NAME: reason` for each case and `N passed, N failed` at the end.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Optional
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from lab import cases, image, network, sandbox  # noqa: E402
+from lab.cases import Case  # noqa: E402
+from lab.daemon import LabError  # noqa: E402
+from lab.rig import Rig, Wire  # noqa: E402
+
+LOGS = Path(os.environ.get("CAUSEWAY_LOGS", Path(__file__).resolve().parents[2] / "build/interop-logs"))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Interop suite of Causeway.")
+    parser.add_argument("--full", action="store_true", help="every case, not only the default subset")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
+    parser.add_argument("-k", metavar="NAME", default="", help="cases whose name contains NAME (implies --full)")
+    parser.add_argument("--transport", choices=("vhost", "tap"), help="cases of this transport only")
+    parser.add_argument("--capture", action="store_true", help="keep a roce.pcap with the logs (tap only)")
+    parser.add_argument("--shell", action="store_true", help="start what the first case needs and open a guest shell")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--direct", action="store_true", help="without causewayd: TCP to Ganesha, and the wiring")
+    kind.add_argument("--reference", action="store_true", help="without causewayd: a kernel NFS/RDMA server")
+    return parser.parse_args()
+
+
+def selected(options: argparse.Namespace) -> list[Case]:
+    if options.direct:
+        chosen = cases.direct_cases()
+    elif options.reference:
+        chosen = cases.reference_cases()
+    else:
+        chosen = cases.gateway_cases()
+    if options.k:
+        chosen = [case for case in chosen if options.k in case.name]
+    elif not options.full:
+        chosen = [case for case in chosen if case.quick]
+    if options.transport:
+        chosen = [case for case in chosen if options.transport in case.name]
+    return chosen
+
+
+class Runner:
+    """Keeps one rig up for neighbouring cases of the same wire; after a failure the next case gets a fresh one."""
+
+    def __init__(self, capture: bool = False) -> None:
+        self.capture = capture
+        self.passed = 0
+        self.failed = 0
+        self._rig: Optional[Rig] = None
+        self._broken: dict[Wire, str] = {}  # wires whose rig did not start
+        self._boots = 0
+
+    def run(self, case: Case) -> None:
+        start = time.monotonic()
+        try:
+            if case.wire is None:
+                self.stop()
+                assert case.alone is not None
+                case.alone(self._logs(case.name))
+            else:
+                case.body(self.rig_for(case.wire))
+        except (LabError, OSError) as error:
+            self.failed += 1
+            print(f"FAIL {case.name}: {error}", flush=True)
+            self.stop()
+        else:
+            self.passed += 1
+            print(f"ok {case.name} ({time.monotonic() - start:.1f})", flush=True)
+
+    def stop(self) -> None:
+        if self._rig:
+            self._rig.stop()
+            self._rig = None
+
+    def rig_for(self, wire: Wire) -> Rig:
+        if self._rig and self._rig.wire == wire:
+            return self._rig
+        self.stop()
+        if wire in self._broken:
+            raise LabError(self._broken[wire])
+        try:
+            rig = Rig(wire, self._logs(f"{wire.kind}-{wire.name}"), self.capture)
+            self._rig = rig
+            rig.start()
+        except (LabError, OSError) as error:
+            self._broken[wire] = f"the rig did not start: {error}"
+            raise
+        return rig
+
+    def _logs(self, name: str) -> Path:
+        self._boots += 1
+        directory = LOGS / f"{self._boots:02}-{name}"
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+
+def shell(runner: Runner, wire: Wire) -> int:
+    """A guest to look around in; ends with the shell (exit, or Ctrl-] and `e`)."""
+    try:
+        rig = runner.rig_for(wire)
+        print(f"Guest at {rig.guest.address}; `. /lib/causeway/lib.sh` gives the suite's functions. To mount:")
+        for version in ("3", "4.1"):
+            print(f"  {rig.mount_command(version)}")
+        print(f"Logs: {rig.logs}. A shell beside the servers: "
+              "nsenter -n -m -t $(pidof -s qemu-system-x86_64)", flush=True)
+        subprocess.call([str(image.BUSYBOX), "telnet", rig.guest.address])
+        return 0
+    except LabError as error:
+        print(f"cannot start: {error}")
+        return 1
+    finally:
+        runner.stop()
+
+
+def main() -> int:
+    options = arguments()
+    chosen = selected(options)
+    if options.list:
+        print("\n".join(case.name for case in chosen))
+        return 0
+    if not sandbox.inside():
+        image.build()  # needs the machine's network, so before the sandbox
+        for old in LOGS.glob("[0-9][0-9]-*"):
+            shutil.rmtree(old, ignore_errors=True)
+    sandbox.enter()
+    network.set_up()
+    runner = Runner(options.capture)
+    if options.shell:
+        return shell(runner, next(case.wire for case in chosen if case.wire))
+    try:
+        for case in chosen:
+            runner.run(case)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        return 130
+    finally:
+        runner.stop()
+        print(f"{runner.passed} passed, {runner.failed} failed", flush=True)
+    return 0 if runner.failed == 0 and runner.passed > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

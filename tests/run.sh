@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Runs the tests of Causeway.
+#
+#   tests/run.sh                 what every change has to pass: unit golden sim fuzz tidy asan ops interop bench
+#   tests/run.sh SUITE...        only these
+#   tests/run.sh interop --full  the whole interoperability matrix (hours)
+#
+# Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), ops (programs as a user runs them),
+# interop (a Linux guest mounts NFS through the gateway; root), bench (figures; a smoke run unless --full).
+# The last line is "N passed, N failed" over everything; exit status 1 when something failed.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+. deploy/lib/packages.sh
+
+full=''
+suites=()
+for argument in "$@"; do
+  case "$argument" in
+    --full) full='--full' ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    unit | golden | sim | fuzz | tidy | asan | ops | interop | bench) suites+=("$argument") ;;
+    *) echo "tests/run.sh: unknown suite '$argument'; see --help" >&2; exit 2 ;;
+  esac
+done
+[ ${#suites[@]} -eq 0 ] && suites=(unit golden sim fuzz tidy asan ops interop bench)
+
+passed=0
+failed=0
+wants() { local suite; for suite in "${suites[@]}"; do [ "$suite" = "$1" ] && return 0; done; return 1; }
+add() { passed=$((passed + $1)); failed=$((failed + $2)); }
+finish() {
+  echo
+  echo "$passed passed, $failed failed"
+  [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+  exit
+}
+must() { "$@" || { echo "FAIL: $*" >&2; add 0 1; finish; }; }
+
+# Counts of a run whose last line is "N passed, N failed".
+count_last_line() {
+  local line
+  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1)
+  if [ -z "$line" ]; then add 0 1; else add "$(echo "$line" | cut -d' ' -f1)" "$(echo "$line" | cut -d' ' -f3)"; fi
+}
+
+build() {  # directory, meson options...
+  local directory=$1
+  shift
+  if [ ! -f "$directory/build.ninja" ]; then
+    CXX="${CXX:-ccache g++}" must meson setup "$directory" "$@" >/dev/null
+  fi
+  echo "== building $directory"
+  must ninja -C "$directory" --quiet
+}
+
+meson_suite() {  # directory, suite
+  echo "== $2 ($1)"
+  meson test -C "$1" --no-rebuild --suite "$2" --quiet --print-errorlogs --timeout-multiplier 3
+  set -- $(python3 tests/tidy/count_tests.py "$1/meson-logs/testlog.junit.xml")
+  add "$1" "$2"
+}
+
+must ensure_packages build
+main_build=build
+if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants ops || wants interop || wants bench; then
+  build "$main_build"
+fi
+for suite in unit golden sim fuzz tidy; do
+  if wants "$suite"; then
+    [ "$suite" = tidy ] && must ensure_packages checks
+    meson_suite "$main_build" "$suite"
+  fi
+done
+if wants asan; then
+  build build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1 -Db_ndebug=false
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  for suite in unit golden sim fuzz; do
+    meson_suite build-asan "$suite"
+  done
+fi
+if wants ops; then
+  must ensure_packages checks
+  echo "== ops"
+  log=$(mktemp)
+  tests/ops/run.sh "$main_build" 2>&1 | tee "$log"
+  count_last_line "$log"
+fi
+if wants interop; then
+  if [ "$(id -u)" -ne 0 ]; then
+    echo "== interop: needs root (network namespaces, guest); skipped"
+  else
+    must ensure_packages interop checks
+    echo "== interop"
+    log=$(mktemp)
+    python3 tests/interop/run.py $full 2>&1 | tee "$log"
+    count_last_line "$log"
+  fi
+fi
+if wants bench; then
+  echo "== bench"
+  log=$(mktemp)
+  tests/bench/run.sh "$main_build" $full 2>&1 | tee "$log"
+  count_last_line "$log"
+fi
+finish
