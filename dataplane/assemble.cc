@@ -107,6 +107,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config) {
   }
   options.connections_max = limits.connections_max;
   options.calls_in_flight_max = limits.calls_in_flight_max;
+  options.pull_buffers_max = config.dataplane.rx_buffers / 2;
   options.rc.send_window_packets = config.roce.send_window_packets;
   options.rc.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);
   options.rc.initiator_depth_max = static_cast<uint8_t>(config.roce.reads_in_flight_max);

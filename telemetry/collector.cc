@@ -44,7 +44,8 @@ MetricFamily single(const MetricName& name, double value, Labels labels = {}) {
 // One row of the table against all cores.
 class RowFolder {
  public:
-  RowFolder(const MetricSources& sources, const MetricRow& row, MetricFamily& family) : sources_(sources), row_(row), family_(family) {}
+  RowFolder(const MetricSources& sources, const MetricRow& row, MetricFamily& family)
+      : sources_(sources), row_(row), family_(family) {}
 
   void fold() {
     switch (row_.scope) {
@@ -176,7 +177,8 @@ std::vector<MetricFamily> Collector::Collect() const {
   MetricFamily late{kSnapshotTimeouts.name, kSnapshotTimeouts.help, MetricType::Counter, {}};
   for (size_t i = 0; i < sources_.cores.size(); ++i) {
     const CoreSource& core = sources_.cores[i];
-    late.metric.push_back(sample({{"lcore", std::to_string(core.lcore)}, {"role", core.role}}, static_cast<double>(timeouts_[i])));
+    late.metric.push_back(
+        sample({{"lcore", std::to_string(core.lcore)}, {"role", core.role}}, static_cast<double>(timeouts_[i])));
   }
   families.push_back(std::move(late));
   for (MetricFamily& family : process_metrics()) {
@@ -185,7 +187,9 @@ std::vector<MetricFamily> Collector::Collect() const {
   return families;
 }
 
-std::vector<control::NamedValue> Collector::named_values() const { return flatten(Collect()); }
+std::vector<control::NamedValue> Collector::named_values() const {
+  return flatten(Collect());
+}
 
 std::vector<control::NamedValue> flatten(const std::vector<MetricFamily>& families) {
   std::vector<control::NamedValue> values;
@@ -207,6 +211,8 @@ std::vector<control::NamedValue> flatten(const std::vector<MetricFamily>& famili
   return values;
 }
 
-std::string to_text(const std::vector<MetricFamily>& families) { return prometheus::TextSerializer().Serialize(families); }
+std::string to_text(const std::vector<MetricFamily>& families) {
+  return prometheus::TextSerializer().Serialize(families);
+}
 
 }  // namespace cw::telemetry

@@ -1,5 +1,5 @@
-// Folds the cores' counters into Prometheus families at scrape time. The hot path pays an add per event; names, labels and sums happen
-// here, on the thread that asks.
+// Folds the cores' counters into Prometheus families at scrape time. The hot path pays an add per event; names, labels and sums
+// happen here, on the thread that asks.
 #pragma once
 
 #include <prometheus/collectable.h>
@@ -37,8 +37,8 @@ struct GatewayFlags {
 };
 
 struct CoreSource {
-  uint32_t lcore = 0;                // label
-  std::string role;                  // label: "poll", "worker", "control"
+  uint32_t lcore = 0;                           // label
+  std::string role;                             // label: "poll", "worker", "control"
   Published<CoreSnapshot>* snapshot = nullptr;  // outlives the collector
 };
 
@@ -46,9 +46,9 @@ struct MetricSources {
   BuildInfo build;
   std::string instance;
   std::vector<CoreSource> cores;
-  std::vector<std::string> ports;     // label `port`, in order of CoreSnapshot::ports: "0", "1" ...
-  std::vector<std::string> backends;  // label `backend`, in order of CoreSnapshot::backends
-  std::vector<std::string> pools;     // label `pool`, in order of CoreSnapshot::pools
+  std::vector<std::string> ports;       // label `port`, in order of CoreSnapshot::ports: "0", "1" ...
+  std::vector<std::string> backends;    // label `backend`, in order of CoreSnapshot::backends
+  std::vector<std::string> pools;       // label `pool`, in order of CoreSnapshot::pools
   const GatewayFlags* flags = nullptr;  // outlives the collector; null: all false
 };
 
@@ -67,7 +67,7 @@ class Collector final : public prometheus::Collectable {
   void refresh() const;
 
   MetricSources sources_;
-  mutable std::mutex mutex_;  // one reader at a time on the snapshots
+  mutable std::mutex mutex_;                // one reader at a time on the snapshots
   mutable std::vector<uint64_t> timeouts_;  // per core: scrapes that it did not answer in time; under mutex_
 };
 

@@ -1,7 +1,8 @@
-// Everything that one core counts, in one trivially copyable struct: what Published<> carries from a core to the telemetry thread.
+// Everything that one core counts, in one trivially copyable struct: what Published<> carries from a core to the telemetry
+// thread.
 //
-// The dataplane fills what it has and leaves the rest zero. Values of several cores are added up; where only one core knows a thing
-// (connection manager, a port's hardware counters, a pool) it alone fills it in.
+// The dataplane fills what it has and leaves the rest zero. Values of several cores are added up; where only one core knows a
+// thing (connection manager, a port's hardware counters, a pool) it alone fills it in.
 #pragma once
 
 #include <array>
@@ -23,16 +24,16 @@ namespace cw::telemetry {
 struct CoreLoopStats {
   uint64_t polls_busy = 0;  // turns that found something to do
   uint64_t polls_idle = 0;
-  uint64_t sleeps = 0;      // idle turns that ended in a sleep
-  uint64_t busy_ns = 0;     // time in busy turns
-  uint64_t idle_ns = 0;     // time in idle turns, sleep included
+  uint64_t sleeps = 0;   // idle turns that ended in a sleep
+  uint64_t busy_ns = 0;  // time in busy turns
+  uint64_t idle_ns = 0;  // time in idle turns, sleep included
 };
 
 // One port as one core sees it.
 struct PortStats {
   uint64_t rx_packets = 0;  // all frames, also those that are not RoCE
   uint64_t tx_packets = 0;
-  uint64_t rx_bytes = 0;    // Ethernet header to end of payload, no FCS
+  uint64_t rx_bytes = 0;  // Ethernet header to end of payload, no FCS
   uint64_t tx_bytes = 0;
   uint64_t roce_rx_packets = 0;  // UDP 4791 for us, discarded ones included
   uint64_t roce_tx_packets = 0;
@@ -44,12 +45,12 @@ struct PortStats {
   uint64_t tx_dropped = 0;  // the NIC's queue was full
   uint64_t arp_rx = 0;
   uint64_t arp_tx = 0;
-  uint64_t nd_rx = 0;       // IPv6 neighbour discovery
+  uint64_t nd_rx = 0;  // IPv6 neighbour discovery
   uint64_t nd_tx = 0;
-  uint64_t icmp_rx = 0;     // echo, both families
+  uint64_t icmp_rx = 0;  // echo, both families
   uint64_t icmp_tx = 0;
-  uint64_t other_rx = 0;    // neither RoCE nor one of the above: ignored
-  uint64_t link_up = 0;     // gauge, 0 or 1
+  uint64_t other_rx = 0;                                    // neither RoCE nor one of the above: ignored
+  uint64_t link_up = 0;                                     // gauge, 0 or 1
   std::array<uint64_t, wire::kDropReasonCount> discards{};  // decided before a queue pair was found, by wire::DropReason
 };
 
@@ -65,12 +66,12 @@ struct BackendStats {
   uint64_t connections = 0;      // gauge
   uint64_t calls_in_flight = 0;  // gauge
   uint64_t calls = 0;
-  uint64_t connects = 0;         // successful
-  uint64_t reconnects = 0;       // connections that the backend or an error ended while their client lived
+  uint64_t connects = 0;    // successful
+  uint64_t reconnects = 0;  // connections that the backend or an error ended while their client lived
   uint64_t connect_failures = 0;
   uint64_t call_timeouts = 0;
-  uint64_t bytes_in = 0;         // from the backend
-  uint64_t bytes_out = 0;        // to the backend
+  uint64_t bytes_in = 0;   // from the backend
+  uint64_t bytes_out = 0;  // to the backend
 };
 
 // Gauges of connections.
@@ -78,10 +79,10 @@ struct ConnectionGauges {
   uint64_t established = 0;
   uint64_t half_open = 0;
   uint64_t timewait = 0;
-  uint64_t refused_acl = 0;          // counter: client not in the listener's allow list
-  uint64_t refused_limit = 0;        // counter: connections_max reached
-  uint64_t refused_backend = 0;      // counter: backend not reachable
-  uint64_t refused_draining = 0;     // counter
+  uint64_t refused_acl = 0;       // counter: client not in the listener's allow list
+  uint64_t refused_limit = 0;     // counter: connections_max reached
+  uint64_t refused_backend = 0;   // counter: backend not reachable
+  uint64_t refused_draining = 0;  // counter
 };
 
 inline constexpr uint32_t kPoolsMax = 4;
@@ -94,8 +95,8 @@ struct CoreSnapshot {
   rpcrdma::RpcRdmaStats rpcrdma;
   gateway::GatewayStats gateway;  // its backends and connections_open are exported from `backends` and `connections`
   ConnectionGauges connections;
-  std::array<PortStats, control::kPortsMax> ports{};        // in order of Config::ports
-  std::array<PoolStats, kPoolsMax> pools{};                 // in order of MetricSources::pools
+  std::array<PortStats, control::kPortsMax> ports{};           // in order of Config::ports
+  std::array<PoolStats, kPoolsMax> pools{};                    // in order of MetricSources::pools
   std::array<BackendStats, control::kBackendsMax> backends{};  // in order of Config::backends
   RpcDurations durations;
 };

@@ -1,4 +1,5 @@
-// Durations of one core, log-linear: each power of two is cut into 8 equal parts, so that a bucket is at most 12.5 % wide, from 1 us to 68 s.
+// Durations of one core, log-linear: each power of two is cut into 8 equal parts, so that a bucket is at most 12.5 % wide, from 1
+// us to 68 s.
 //
 // Plain integers: the owner core records with a shift and an add, telemetry copies the whole struct, merges the cores' copies and
 // folds them into the fixed buckets that Prometheus gets. Trivially copyable, 1.7 KB.
@@ -37,8 +38,8 @@ class Histogram {
   [[nodiscard]] double sum_seconds() const { return static_cast<double>(sum_ns_) * 1e-9; }
   // The duration that `fraction` (0..1) of the records do not exceed, interpolated in its bucket. Zero when empty.
   [[nodiscard]] Duration percentile(double fraction) const;
-  // Records up to `bound`; those of the bucket that `bound` lies in count in proportion. Never decreases while records come in, nor
-  // with a growing bound.
+  // Records up to `bound`; those of the bucket that `bound` lies in count in proportion. Never decreases while records come in,
+  // nor with a growing bound.
   [[nodiscard]] uint64_t count_up_to(Duration bound) const;
 
   // Bucket i holds [lower_ns(i), lower_ns(i + 1)).
@@ -67,11 +68,12 @@ class Histogram {
   uint64_t sum_ns_ = 0;
 };
 
-// Upper bounds of the exported buckets, 50 us .. 10 s; +Inf is the total count. Closest together where storage answers: 100 us to 2 ms.
+// Upper bounds of the exported buckets, 50 us .. 10 s; +Inf is the total count. Closest together where storage answers: 100 us to
+// 2 ms.
 inline constexpr std::array<Duration, 20> kExportedBounds = {
-    Duration::us(50),     Duration::us(100),    Duration::us(150),   Duration::us(200),  Duration::us(300),
-    Duration::us(500),    Duration::us(750),    Duration::us(1000),  Duration::us(1500), Duration::us(2000),
-    Duration::ms(5),      Duration::ms(10),     Duration::ms(20),    Duration::ms(50),   Duration::ms(100),
-    Duration::ms(250),    Duration::ms(500),    Duration::ms(1000),  Duration::ms(2500), Duration::ms(10000)};
+    Duration::us(50),  Duration::us(100), Duration::us(150),  Duration::us(200),  Duration::us(300),
+    Duration::us(500), Duration::us(750), Duration::us(1000), Duration::us(1500), Duration::us(2000),
+    Duration::ms(5),   Duration::ms(10),  Duration::ms(20),   Duration::ms(50),   Duration::ms(100),
+    Duration::ms(250), Duration::ms(500), Duration::ms(1000), Duration::ms(2500), Duration::ms(10000)};
 
 }  // namespace cw::telemetry

@@ -55,7 +55,8 @@ HttpRequest http_parse(std::string_view received) {
   const std::string_view method = line.substr(0, first_blank);
   const std::string_view target = line.substr(first_blank + 1, last_blank - first_blank - 1);
   const std::string_view version = line.substr(last_blank + 1);
-  if (!is_method(method) || !target.starts_with('/') || target.find(' ') != std::string_view::npos || !version.starts_with("HTTP/")) {
+  if (!is_method(method) || !target.starts_with('/') || target.find(' ') != std::string_view::npos ||
+      !version.starts_with("HTTP/")) {
     return {HttpStatus::kBadRequest};
   }
   if (version != "HTTP/1.1" && version != "HTTP/1.0") {

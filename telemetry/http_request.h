@@ -1,4 +1,5 @@
-// The little of HTTP/1.1 that serving one page takes: the request line is judged, header fields are ignored, bodies are not accepted.
+// The little of HTTP/1.1 that serving one page takes: the request line is judged, header fields are ignored, bodies are not
+// accepted.
 #pragma once
 
 #include <cstdint>

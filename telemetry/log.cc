@@ -86,11 +86,17 @@ Log& the_log() {
 
 }  // namespace
 
-void log_start(control::LogLevel level) { log_set_level(level); }
+void log_start(control::LogLevel level) {
+  log_set_level(level);
+}
 
-void log_set_level(control::LogLevel level) { the_log().logger.set_level(to_spdlog(level)); }
+void log_set_level(control::LogLevel level) {
+  the_log().logger.set_level(to_spdlog(level));
+}
 
-bool log_enabled(control::LogLevel level) { return the_log().logger.should_log(to_spdlog(level)); }
+bool log_enabled(control::LogLevel level) {
+  return the_log().logger.should_log(to_spdlog(level));
+}
 
 bool log_admit(control::LogLevel level, const std::source_location& site) {
   return log_enabled(level) && the_log().limiter.admit(site);

@@ -1,8 +1,8 @@
-// Log lines on stderr, one format: "2026-01-31T12:00:00.123Z warning port 0: link is down". Never called per packet, never from a poll core's
-// fast path: the owner of a core hands facts over as values, and the control thread writes them.
+// Log lines on stderr, one format: "2026-01-31T12:00:00.123Z warning port 0: link is down". Never called per packet, never from a
+// poll core's fast path: the owner of a core hands facts over as values, and the control thread writes them.
 //
-// Every call site is limited: kLogBurst lines at once, then one per kLogRefill; what was held back is counted and said with the site's next line.
-// So a peer that causes a line per connection cannot flood the log, and no line is lost without a trace.
+// Every call site is limited: kLogBurst lines at once, then one per kLogRefill; what was held back is counted and said with the
+// site's next line. So a peer that causes a line per connection cannot flood the log, and no line is lost without a trace.
 //
 //   log_warning("backend {}: {}; retrying in {} s", name, reason, seconds);
 #pragma once

@@ -1,8 +1,8 @@
-// Every exported number, one row each: the single place for metric names, help texts and labels. The collector walks it; the reference of
-// metrics is made from it. Rows of one name stand together and form one family.
+// Every exported number, one row each: the single place for metric names, help texts and labels. The collector walks it; the
+// reference of metrics is made from it. Rows of one name stand together and form one family.
 //
-// Rules: prefix causeway_, base units (seconds, bytes), counters end in _total, sums over all labels make sense, every label is a closed
-// set and every value of it is exported from the start as 0, so that rate() sees the first event.
+// Rules: prefix causeway_, base units (seconds, bytes), counters end in _total, sums over all labels make sense, every label is a
+// closed set and every value of it is exported from the start as 0, so that rate() sees the first event.
 #pragma once
 
 #include <prometheus/metric_type.h>
@@ -68,12 +68,14 @@ struct MetricName {
 inline constexpr MetricName kBuildInfo{"causeway_build_info", "Constant 1; the labels say what is running."};
 inline constexpr MetricName kReady{"causeway_ready", "1 when the gateway accepts connections."};
 inline constexpr MetricName kDraining{"causeway_draining", "1 while new connections are refused and the others run down."};
-inline constexpr MetricName kReloadSuccessful{"causeway_config_last_reload_successful", "1 when the last configuration read was valid."};
+inline constexpr MetricName kReloadSuccessful{"causeway_config_last_reload_successful",
+                                              "1 when the last configuration read was valid."};
 inline constexpr MetricName kReloadTimestamp{"causeway_config_last_reload_timestamp_seconds",
                                              "Time of the last valid configuration, seconds since 1970."};
 inline constexpr MetricName kHugepageBytes{"causeway_hugepage_bytes", "Memory held in hugepages."};
 inline constexpr MetricName kSnapshotTimeouts{
-    "causeway_snapshot_timeouts_total", "Scrapes for which a core did not hand out its counters in time; its numbers are those of before."};
+    "causeway_snapshot_timeouts_total",
+    "Scrapes for which a core did not hand out its counters in time; its numbers are those of before."};
 inline constexpr MetricName kRpcDuration{"causeway_rpc_duration_seconds",
                                          "Time from the arrival of a call to its reply being sent, by program and procedure."};
 inline constexpr MetricName kRpcStageDuration{"causeway_rpc_stage_duration_seconds", "Time that calls spent in each stage."};

@@ -92,7 +92,9 @@ struct Client {
 class MetricsServer::Impl {
  public:
   Impl(const Options& options, UniqueFd listener, UniqueFd wake, const prometheus::Collectable& metrics)
-      : options_(options), listener_(std::move(listener)), wake_(std::move(wake)), metrics_(metrics), thread_([this] { run(); }) {}
+      : options_(options), listener_(std::move(listener)), wake_(std::move(wake)), metrics_(metrics), thread_([this] {
+          run();
+        }) {}
 
   ~Impl() {
     const uint64_t one = 1;
@@ -210,7 +212,9 @@ class MetricsServer::Impl {
 
 MetricsServer::MetricsServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 MetricsServer::~MetricsServer() = default;
-SocketAddress MetricsServer::address() const { return impl_->address(); }
+SocketAddress MetricsServer::address() const {
+  return impl_->address();
+}
 
 std::unique_ptr<MetricsServer> MetricsServer::start(const Options& options, const prometheus::Collectable& metrics,
                                                     std::string& problem) {

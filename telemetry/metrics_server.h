@@ -1,8 +1,10 @@
-// GET /metrics over HTTP/1.1, on its own thread and a kernel socket. Small on purpose: no bodies, no keep-alive, no paths but / and /metrics.
+// GET /metrics over HTTP/1.1, on its own thread and a kernel socket. Small on purpose: no bodies, no keep-alive, no paths but /
+// and /metrics.
 //
-// Bounds: kClientsMax connections (the oldest idle one makes room), kRequestBytesMax per request, kClientTimeout from accept to the
-// last octet sent. A client that trickles its request or does not read its answer is closed at that deadline and delays nobody. Scrapes
-// that come within kCacheTime of one another share one answer, so that a flood of them does not trouble the cores.
+// Bounds: kClientsMax connections (the oldest idle one makes room), kRequestBytesMax per request, kClientTimeout from accept to
+// the last octet sent. A client that trickles its request or does not read its answer is closed at that deadline and delays
+// nobody. Scrapes that come within kCacheTime of one another share one answer, so that a flood of them does not trouble the
+// cores.
 #pragma once
 
 #include <prometheus/collectable.h>

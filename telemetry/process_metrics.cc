@@ -41,12 +41,15 @@ double start_time_seconds() {
   timespec boot{};
   clock_gettime(CLOCK_REALTIME, &wall);
   clock_gettime(CLOCK_BOOTTIME, &boot);
-  const double since_boot = static_cast<double>(std::strtoull(field.c_str(), nullptr, 10)) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double since_boot =
+      static_cast<double>(std::strtoull(field.c_str(), nullptr, 10)) / static_cast<double>(sysconf(_SC_CLK_TCK));
   const double now = static_cast<double>(wall.tv_sec) + static_cast<double>(wall.tv_nsec) * 1e-9;
   return now - (static_cast<double>(boot.tv_sec) + static_cast<double>(boot.tv_nsec) * 1e-9) + since_boot;
 }
 
-double seconds(const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6; }
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
 
 }  // namespace
 
@@ -66,8 +69,8 @@ std::vector<MetricFamily> process_metrics() {
   }
   std::error_code error;
   size_t open_fds = 0;
-  for (auto it = std::filesystem::directory_iterator("/proc/self/fd", error); !error && it != std::filesystem::directory_iterator();
-       it.increment(error)) {
+  for (auto it = std::filesystem::directory_iterator("/proc/self/fd", error);
+       !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
     ++open_fds;
   }
   if (open_fds > 0) {
@@ -80,7 +83,8 @@ std::vector<MetricFamily> process_metrics() {
   }
   static const double kStart = start_time_seconds();
   if (kStart > 0) {
-    families.push_back(family("process_start_time_seconds", "Start of the process, seconds since 1970.", MetricType::Gauge, kStart));
+    families.push_back(
+        family("process_start_time_seconds", "Start of the process, seconds since 1970.", MetricType::Gauge, kStart));
   }
   return families;
 }

@@ -1,4 +1,5 @@
-// The process_* families that every Prometheus client exports: memory, CPU time, descriptors, start. From /proc/self, at scrape time.
+// The process_* families that every Prometheus client exports: memory, CPU time, descriptors, start. From /proc/self, at scrape
+// time.
 #pragma once
 
 #include <prometheus/metric_family.h>

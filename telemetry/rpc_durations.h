@@ -1,5 +1,6 @@
-// How long calls took, per program and procedure, and per stage. Program and procedure numbers come from the wire, so the table is closed:
-// programs that have an upper-layer binding have a row per procedure, everything else shares the row "other". No peer can fill it.
+// How long calls took, per program and procedure, and per stage. Program and procedure numbers come from the wire, so the table
+// is closed: programs that have an upper-layer binding have a row per procedure, everything else shares the row "other". No peer
+// can fill it.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ inline constexpr uint32_t kRpcStageCount = static_cast<uint32_t>(RpcStage::kCoun
 [[nodiscard]] const char* to_string(RpcStage stage) noexcept;
 
 struct RpcProcedureRow {
-  const char* program;    // label values
+  const char* program;  // label values
   const char* procedure;
 };
 
@@ -39,7 +40,7 @@ inline constexpr uint32_t kRpcRowOther = kRpcRowCount - 1;
 [[nodiscard]] const RpcProcedureRow& rpc_row(uint32_t row);
 
 struct RpcDurations {
-  std::array<Histogram, kRpcRowCount> calls;    // SEND of the call received until its reply was posted
+  std::array<Histogram, kRpcRowCount> calls;  // SEND of the call received until its reply was posted
   std::array<Histogram, kRpcStageCount> stages;
 
   void record_call(uint32_t program, uint32_t version, uint32_t procedure, Duration duration) {

@@ -1,9 +1,9 @@
 // Published<T>: a copy of one core's plain numbers for one reader, made by the core itself, only when asked.
 //
-// The reader raises a flag; the core finds it at its next loop turn (one relaxed load per turn otherwise), copies and lowers it. The slot
-// belongs to the core from kWanted to kFilled and to the reader at all other times: no lock, no torn copy, nothing for a race
-// detector to find. A core that does not turn (stopped, or asleep for long) costs the reader a time-out, and the reader then uses
-// what it had last.
+// The reader raises a flag; the core finds it at its next loop turn (one relaxed load per turn otherwise), copies and lowers it.
+// The slot belongs to the core from kWanted to kFilled and to the reader at all other times: no lock, no torn copy, nothing for a
+// race detector to find. A core that does not turn (stopped, or asleep for long) costs the reader a time-out, and the reader then
+// uses what it had last.
 //
 //   core     if (published.is_wanted()) { published.publish([&](CoreSnapshot& out) { out.rc = endpoint.stats(); ... }); }
 //   reader   published.request(); ... published.wait(deadline); use published.last();
@@ -31,8 +31,8 @@ class Published {
 
   // Writer core. True: call publish() now.
   [[nodiscard]] bool is_wanted() const { return state_.load(std::memory_order_relaxed) == State::kWanted; }
-  // Writer core. `fill(T&)` writes every field that it ever writes: what it leaves out holds a value of some earlier copy. Without
-  // a request nothing happens.
+  // Writer core. `fill(T&)` writes every field that it ever writes: what it leaves out holds a value of some earlier copy.
+  // Without a request nothing happens.
   template <typename Fill>
   void publish(Fill&& fill) {
     if (state_.load(std::memory_order_acquire) != State::kWanted) {

@@ -25,24 +25,32 @@ struct Command {
 };
 
 // Text from peers may be anything; JSON has to stay UTF-8.
-std::string to_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string to_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 Json to_json(const PortStatus& port) {
-  return {{"device", port.device}, {"mac", port.mac},           {"addresses", port.addresses}, {"mtu", port.mtu},
+  return {{"device", port.device},     {"mac", port.mac},         {"addresses", port.addresses}, {"mtu", port.mtu},
           {"path_mtu", port.path_mtu}, {"link_up", port.link_up}, {"link_mbps", port.link_mbps}};
 }
 
 Json to_json(const ListenerStatus& listener) {
-  return {{"name", listener.name},       {"port", listener.port},
-          {"backend", listener.backend}, {"credits", listener.credits},
-          {"inline_bytes", listener.inline_bytes}, {"connections", listener.connections},
+  return {{"name", listener.name},
+          {"port", listener.port},
+          {"backend", listener.backend},
+          {"credits", listener.credits},
+          {"inline_bytes", listener.inline_bytes},
+          {"connections", listener.connections},
           {"connections_max", listener.connections_max}};
 }
 
 Json to_json(const BackendStatus& backend) {
-  return {{"name", backend.name},         {"type", backend.type},
-          {"address", backend.address},   {"up", backend.up},
-          {"calls_in_flight", backend.calls_in_flight}, {"reconnects", backend.reconnects},
+  return {{"name", backend.name},
+          {"type", backend.type},
+          {"address", backend.address},
+          {"up", backend.up},
+          {"calls_in_flight", backend.calls_in_flight},
+          {"reconnects", backend.reconnects},
           {"call_timeouts", backend.call_timeouts}};
 }
 
@@ -80,12 +88,20 @@ Json to_array(const std::vector<T>& items) {
 
 Json status(const Request&, GatewayView& view) {
   const GatewayStatus s = view.status();
-  return {{"version", s.version},   {"instance", s.instance},       {"uptime_seconds", s.uptime.to_seconds()},
-          {"ready", s.ready},       {"draining", s.draining},       {"connections", s.connections},
-          {"ports", to_array(s.ports)}, {"listeners", to_array(s.listeners)}, {"backends", to_array(s.backends)}};
+  return {{"version", s.version},
+          {"instance", s.instance},
+          {"uptime_seconds", s.uptime.to_seconds()},
+          {"ready", s.ready},
+          {"draining", s.draining},
+          {"connections", s.connections},
+          {"ports", to_array(s.ports)},
+          {"listeners", to_array(s.listeners)},
+          {"backends", to_array(s.backends)}};
 }
 
-Json connections(const Request&, GatewayView& view) { return {{"connections", to_array(view.connections())}}; }
+Json connections(const Request&, GatewayView& view) {
+  return {{"connections", to_array(view.connections())}};
+}
 
 Json stats(const Request& request, GatewayView& view) {
   Json values = Json::object();
@@ -153,7 +169,9 @@ std::optional<Request> parse_request(std::string_view line, std::string& problem
 
 }  // namespace
 
-std::string admin_error(std::string_view text) { return to_line(Json{{"error", text}}); }
+std::string admin_error(std::string_view text) {
+  return to_line(Json{{"error", text}});
+}
 
 std::string admin_answer(std::string_view line, GatewayView& view) {
   std::string problem;

@@ -68,10 +68,10 @@ bool clear_path(const std::string& path, std::string& problem) {
 
 struct Client {
   UniqueFd fd;
-  std::string in;           // requests not yet answered
-  std::string out;          // answer not yet taken
+  std::string in;   // requests not yet answered
+  std::string out;  // answer not yet taken
   size_t sent = 0;
-  bool at_end = false;      // nothing more will be read
+  bool at_end = false;  // nothing more will be read
   bool broken = false;
   Clock::time_point deadline;  // closed then, unless something moves
   [[nodiscard]] bool done() const { return broken || (at_end && in.empty() && out.empty()); }

@@ -3,12 +3,12 @@
 //   {"command":"status"}   or the bare words   status
 //   {"command":"stats","prefix":"causeway_roce"}    stats causeway_roce
 //
-// An answer is one JSON object on one line; {"error": "..."} says what was wrong with the request. Requests of one client are answered in
-// order. Who may connect is decided by the file: mode 0660, owner and group of the process.
+// An answer is one JSON object on one line; {"error": "..."} says what was wrong with the request. Requests of one client are
+// answered in order. Who may connect is decided by the file: mode 0660, owner and group of the process.
 //
 // Bounds: kClientsMax clients, kRequestBytesMax per line, one answer buffered per client (requests behind it wait in the
-// socket), kStallTimeout for a client that does not read. Beyond each the client is told, where it reads, and closed. No client can
-// stop another, or the gateway.
+// socket), kStallTimeout for a client that does not read. Beyond each the client is told, where it reads, and closed. No client
+// can stop another, or the gateway.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ class AdminServer {
   static constexpr size_t kRequestBytesMax = 4096;
   static constexpr Duration kStallTimeout = Duration::seconds(10);
 
-  // Binds `path` and starts the thread. Removes a socket file that nobody listens on and makes the last directory of the path when it is
-  // missing. Returns null and one sentence in `problem` on failure. `view` outlives the server.
+  // Binds `path` and starts the thread. Removes a socket file that nobody listens on and makes the last directory of the path
+  // when it is missing. Returns null and one sentence in `problem` on failure. `view` outlives the server.
   [[nodiscard]] static std::unique_ptr<AdminServer> start(const std::string& path, GatewayView& view, std::string& problem);
 
   // Stops the thread, closes all clients, removes the socket file.

@@ -10,7 +10,9 @@ uint32_t path_mtu_for(uint32_t ethernet_mtu, uint32_t path_mtu_max) {
   return cm::to_bytes(cm::path_mtu_for(payload_bytes < path_mtu_max ? payload_bytes : path_mtu_max));
 }
 
-std::string default_admin_socket(const std::string& instance) { return "/run/causeway/" + instance + ".sock"; }
+std::string default_admin_socket(const std::string& instance) {
+  return "/run/causeway/" + instance + ".sock";
+}
 
 std::string admin_socket_path(const Config& config) {
   return config.admin.socket.empty() ? default_admin_socket(config.gateway.instance) : config.admin.socket;

@@ -1,7 +1,7 @@
 // Everything an operator can set, as plain structs with the defaults in place. One struct per TOML section.
 //
-// A file is parsed (config_parse.h), checked across sections (config_check.h) and then frozen: main() hands const references to the
-// layers and nothing reads a setting by name at run time. Keys, types, ranges and help texts stand once, in config_keys.cc.
+// A file is parsed (config_parse.h), checked across sections (config_check.h) and then frozen: main() hands const references to
+// the layers and nothing reads a setting by name at run time. Keys, types, ranges and help texts stand once, in config_keys.cc.
 // The defaults run on one core, without hugepages, with 64 clients.
 #pragma once
 
@@ -67,11 +67,13 @@ struct PortConfig {
 struct ListenerConfig {
   // Name in metrics and in causewayctl. Empty in the file: the backend's name.
   std::string name;
-  // RDMA port, 1..65535: the low 16 bits of the CM service id. 20049 is registered for NFS over RDMA (RFC 8166 9). No UDP or TCP port.
+  // RDMA port, 1..65535: the low 16 bits of the CM service id. 20049 is registered for NFS over RDMA (RFC 8166 9). No UDP or TCP
+  // port.
   uint16_t port = 20049;
   // Name of a [[backend]].
   std::string backend;
-  // Calls that one connection may have in flight = receive buffers reserved for it, 1..1024. Linux asks for 128 and takes what it gets.
+  // Calls that one connection may have in flight = receive buffers reserved for it, 1..1024. Linux asks for 128 and takes what it
+  // gets.
   uint32_t credits = 64;
   // Largest message sent or received without chunks, octets, 1024..65536, multiple of 1024 (RFC 8797 2.1 counts in KiB).
   uint32_t inline_bytes = 4096;
@@ -97,9 +99,11 @@ struct BackendConfig {
   std::optional<SocketAddress> address;
   // kBuiltin: names of built-in programs; "bench" is the one there is.
   std::vector<std::string> programs;
-  // How long a client's connection request waits for the backend, ms, 100..60000. 3 s = one SYN retransmission after 1 s, one after 3.
+  // How long a client's connection request waits for the backend, ms, 100..60000. 3 s = one SYN retransmission after 1 s, one
+  // after 3.
   uint32_t connect_timeout_ms = 3000;
-  // A backend that is silent with calls in flight for so long costs its connection, s, 1..3600. Above the 60 s that NFS clients wait.
+  // A backend that is silent with calls in flight for so long costs its connection, s, 1..3600. Above the 60 s that NFS clients
+  // wait.
   uint32_t call_timeout_s = 120;
 };
 
@@ -145,8 +149,8 @@ struct RoceConfig {
 
 // [metrics]
 struct MetricsConfig {
-  // Where /metrics is served, on a kernel interface (DPDK ports are not reachable from the host itself). Absent ("off"): not served.
-  // Loopback, since the page needs no password.
+  // Where /metrics is served, on a kernel interface (DPDK ports are not reachable from the host itself). Absent ("off"): not
+  // served. Loopback, since the page needs no password.
   std::optional<SocketAddress> listen = SocketAddress{wire::IpAddress::v4(0x7f00'0001), 9464};
 };
 
@@ -181,8 +185,8 @@ inline constexpr uint32_t kPortAddressesMax = 8;
 inline constexpr uint32_t kListenersMax = 16;
 inline constexpr uint32_t kBackendsMax = 16;
 
-// Largest RoCE path MTU that fits an Ethernet MTU: 4096, 2048, 1024, 512 or 256, at most `path_mtu_max`. Room for the longest headers
-// that a full packet carries: IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, iCRC 4.
+// Largest RoCE path MTU that fits an Ethernet MTU: 4096, 2048, 1024, 512 or 256, at most `path_mtu_max`. Room for the longest
+// headers that a full packet carries: IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, iCRC 4.
 [[nodiscard]] uint32_t path_mtu_for(uint32_t ethernet_mtu, uint32_t path_mtu_max);
 
 // The configured socket, or the default of the instance.

@@ -104,14 +104,16 @@ class Checker {
       const std::string text = to_string(prefix.address);
       const bool unspecified = prefix.address == wire::IpAddress{} || prefix.address == wire::IpAddress::v4(0);
       if (unspecified || prefix.address.is_multicast() || is_loopback(prefix.address)) {
-        add(path + ".addresses", fmt::format("{} cannot be a port's own address", text), "use a unicast address of the port's network");
+        add(path + ".addresses", fmt::format("{} cannot be a port's own address", text),
+            "use a unicast address of the port's network");
       } else if (!seen.insert(text).second) {
         add(path + ".addresses", fmt::format("{} stands twice", text), "give each address to one port");
       }
     }
   }
 
-  void check_gateway(const PortConfig& port, const std::optional<wire::IpAddress>& gateway, const std::string& path, bool want_v4) {
+  void check_gateway(const PortConfig& port, const std::optional<wire::IpAddress>& gateway, const std::string& path,
+                     bool want_v4) {
     if (!gateway) {
       return;
     }
@@ -123,7 +125,8 @@ class Checker {
     const bool link_local = !want_v4 && gateway->octets[0] == 0xfe && (gateway->octets[1] & 0xc0) == 0x80;
     const auto holds = [&](const IpPrefix& prefix) { return prefix.contains(*gateway); };
     if (!link_local && std::ranges::none_of(port.addresses, holds)) {
-      add(path, fmt::format("{} is in none of the port's networks", text), "use a next hop inside one of the port's addresses' prefixes");
+      add(path, fmt::format("{} is in none of the port's networks", text),
+          "use a next hop inside one of the port's addresses' prefixes");
     } else if (std::ranges::find(port.addresses, *gateway, &IpPrefix::address) != port.addresses.end()) {
       add(path, fmt::format("{} is the port's own address", text), "use the router's address");
     }
@@ -156,7 +159,8 @@ class Checker {
       }
       check_backend_type(backend, path);
       if (std::ranges::find(config_.listeners, backend.name, &ListenerConfig::backend) == config_.listeners.end()) {
-        add(path, fmt::format("no listener uses '{}'", backend.name), "add a [[listener]] for it, or remove it", Severity::kWarning);
+        add(path, fmt::format("no listener uses '{}'", backend.name), "add a [[listener]] for it, or remove it",
+            Severity::kWarning);
       }
     }
   }
@@ -215,7 +219,7 @@ class Checker {
     std::vector<std::string> known;
     std::ranges::transform(backends, std::back_inserter(known), &BackendConfig::name);
     const auto near = nearest(listener.backend, known);
-    std::string next = near           ? fmt::format("did you mean '{}'?", *near)
+    std::string next = near            ? fmt::format("did you mean '{}'?", *near)
                        : known.empty() ? std::string("add a [[backend]] section of that name")
                                        : fmt::format("there are {}", fmt::join(known, ", "));
     add(path + ".backend", fmt::format("there is no backend '{}'", listener.backend), std::move(next));
@@ -224,12 +228,13 @@ class Checker {
   void check_listener_limits(const ListenerConfig& listener, const std::string& path) {
     const LimitsConfig& limits = config_.limits;
     if (listener.connections_max > limits.connections_max) {
-      add(path + ".connections_max", fmt::format("{} is more than limits.connections_max, {}", listener.connections_max,
-                                                 limits.connections_max),
+      add(path + ".connections_max",
+          fmt::format("{} is more than limits.connections_max, {}", listener.connections_max, limits.connections_max),
           "lower it, or raise limits.connections_max");
     }
     if (listener.credits > limits.calls_in_flight_max) {
-      add(path + ".credits", fmt::format("{} is more than limits.calls_in_flight_max, {}", listener.credits, limits.calls_in_flight_max),
+      add(path + ".credits",
+          fmt::format("{} is more than limits.calls_in_flight_max, {}", listener.credits, limits.calls_in_flight_max),
           "lower it, or raise limits.calls_in_flight_max");
     }
   }
@@ -252,8 +257,8 @@ class Checker {
     const uint64_t needed = reserved_buffers(config_);
     if (needed > dataplane.rx_buffers) {
       add("dataplane.rx_buffers",
-          fmt::format("{} cannot back the credits of {} connections, which reserve {} buffers at path MTU {}", dataplane.rx_buffers,
-                      config_.limits.connections_max, needed, smallest_path_mtu(config_)),
+          fmt::format("{} cannot back the credits of {} connections, which reserve {} buffers at path MTU {}",
+                      dataplane.rx_buffers, config_.limits.connections_max, needed, smallest_path_mtu(config_)),
           fmt::format("set it to {} or more, or lower limits.connections_max or the listeners' credits", needed));
     }
     constexpr uint64_t kBufferOverheadBytes = 512;  // mbuf structure, headroom, link header, alignment
@@ -263,8 +268,9 @@ class Checker {
     }
     const uint64_t memory_mb = (uint64_t{dataplane.rx_buffers} * (mtu + kBufferOverheadBytes) + (1u << 20) - 1) >> 20;
     if (memory_mb > dataplane.memory_mb) {
-      add("dataplane.memory_mb", fmt::format("{} does not hold {} rx_buffers of MTU {}, which take {} MiB", dataplane.memory_mb,
-                                             dataplane.rx_buffers, mtu, memory_mb),
+      add("dataplane.memory_mb",
+          fmt::format("{} does not hold {} rx_buffers of MTU {}, which take {} MiB", dataplane.memory_mb, dataplane.rx_buffers,
+                      mtu, memory_mb),
           fmt::format("set it to {} or more, or lower dataplane.rx_buffers", memory_mb + memory_mb / 4));
     }
   }
@@ -298,6 +304,8 @@ uint64_t reserved_buffers(const Config& config) {
   return total;
 }
 
-std::vector<Problem> config_check(const ParsedConfig& parsed) { return Checker(parsed).run(); }
+std::vector<Problem> config_check(const ParsedConfig& parsed) {
+  return Checker(parsed).run();
+}
 
 }  // namespace cw::control

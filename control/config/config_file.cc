@@ -27,7 +27,8 @@ std::string read_file(const std::string& path, std::vector<Problem>& problems) {
   // Non-blocking: a FIFO in the file's place must not hang the start.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    return refuse(fmt::format("cannot be read: {}", std::strerror(errno)), "name the file with --config, and check its permissions");
+    return refuse(fmt::format("cannot be read: {}", std::strerror(errno)),
+                  "name the file with --config, and check its permissions");
   }
   struct stat info {};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {

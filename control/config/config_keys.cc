@@ -44,13 +44,11 @@ const std::array<Key<DataplaneConfig>, 7> kDataplaneKeys = {{
      .help = "What a poll core does when nothing happens: sleep briefly, or spin (lowest latency, a whole CPU always)."},
     {.name = "rx_buffers",
      .member = &DataplaneConfig::rx_buffers,
-     .help = "Packet buffers. Each granted credit reserves as many as an inline message takes at the port's path MTU: connections x credits x"
+     .help = "Packet buffers. Each granted credit reserves as many as an inline message takes at the port's path MTU: "
+             "connections x credits x"
              " packets must fit.",
      .bounds = {1024, 4194304}},
-    {.name = "workers",
-     .member = &DataplaneConfig::workers,
-     .help = "Threads that talk to backends.",
-     .bounds = {1, 64}},
+    {.name = "workers", .member = &DataplaneConfig::workers, .help = "Threads that talk to backends.", .bounds = {1, 64}},
 }};
 
 const std::array<Key<PortConfig>, 6> kPortKeys = {{
@@ -75,10 +73,7 @@ const std::array<Key<PortConfig>, 6> kPortKeys = {{
      .member = &PortConfig::gateway4,
      .help = "IPv4 next hop for clients outside the port's networks.",
      .example = "\"192.0.2.254\""},
-    {.name = "gateway6",
-     .member = &PortConfig::gateway6,
-     .help = "IPv6 next hop.",
-     .example = "\"2001:db8::fe\""},
+    {.name = "gateway6", .member = &PortConfig::gateway6, .help = "IPv6 next hop.", .example = "\"2001:db8::fe\""},
 }};
 
 const std::array<Key<ListenerConfig>, 8> kListenerKeys = {{
@@ -110,8 +105,9 @@ const std::array<Key<ListenerConfig>, 8> kListenerKeys = {{
      .help = "Invalidate a client's memory handle with the reply when the client supports it: saves it work."},
     {.name = "allow",
      .member = &ListenerConfig::allow,
-     .help = "Clients that may connect, as addresses or prefixes; empty = everyone. The backend sees the gateway's address, not the"
-             " client's: restrict here what its export list would.",
+     .help =
+         "Clients that may connect, as addresses or prefixes; empty = everyone. The backend sees the gateway's address, not the"
+         " client's: restrict here what its export list would.",
      .example = "[\"192.0.2.0/24\"]",
      .bounds = {.count_max = 256}},
     {.name = "connections_max",
@@ -218,7 +214,8 @@ const std::array<Key<RoceConfig>, 7> kRoceKeys = {{
      .bounds = {0, 7}},
     {.name = "rnr_timer",
      .member = &RoceConfig::rnr_timer,
-     .help = "Delay that a client is asked for when we have no receive buffer: timer code of the InfiniBand standard. 12 = 0.64 ms.",
+     .help =
+         "Delay that a client is asked for when we have no receive buffer: timer code of the InfiniBand standard. 12 = 0.64 ms.",
      .bounds = {1, 31}},
     {.name = "send_window_packets",
      .member = &RoceConfig::send_window_packets,
@@ -233,7 +230,8 @@ const std::array<Key<RoceConfig>, 7> kRoceKeys = {{
 const std::array<Key<MetricsConfig>, 1> kMetricsKeys = {{
     {.name = "listen",
      .member = &MetricsConfig::listen,
-     .help = "Address and TCP port of /metrics, or \"off\". On a kernel interface: DPDK ports are not reachable from the host itself.",
+     .help = "Address and TCP port of /metrics, or \"off\". On a kernel interface: DPDK ports are not reachable from the host "
+             "itself.",
      .rule = TextRule::kSocket},
 }};
 
@@ -267,7 +265,8 @@ const Section<PortConfig>& port_section() {
   return kSection;
 }
 const Section<ListenerConfig>& listener_section() {
-  static const Section<ListenerConfig> kSection{{"listener", "What clients connect to. At least one.", kListenersMax}, kListenerKeys};
+  static const Section<ListenerConfig> kSection{{"listener", "What clients connect to. At least one.", kListenersMax},
+                                                kListenerKeys};
   return kSection;
 }
 const Section<BackendConfig>& backend_section() {

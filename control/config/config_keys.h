@@ -1,5 +1,5 @@
-// The one table of configuration keys: name, member, range, help. The parser, the suggestions and the reference text are driven by it;
-// adding a setting is one member in config.h and one row in config_keys.cc.
+// The one table of configuration keys: name, member, range, help. The parser, the suggestions and the reference text are driven
+// by it; adding a setting is one member in config.h and one row in config_keys.cc.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ enum class TextRule : uint8_t {
 };
 
 struct Bounds {
-  uint64_t min = 0;       // of a number, or of each number in a list
+  uint64_t min = 0;  // of a number, or of each number in a list
   uint64_t max = 0;
-  uint64_t multiple = 1;  // the number is a multiple of this
+  uint64_t multiple = 1;   // the number is a multiple of this
   uint32_t count_max = 0;  // entries of a list
 };
 

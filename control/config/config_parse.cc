@@ -13,7 +13,9 @@
 namespace cw::control {
 namespace {
 
-SourcePosition position_of(const toml::source_region& source) { return {source.begin.line, source.begin.column}; }
+SourcePosition position_of(const toml::source_region& source) {
+  return {source.begin.line, source.begin.column};
+}
 
 const char* type_name(const toml::node& node) {
   switch (node.type()) {
@@ -64,14 +66,15 @@ class ValueReader {
   }
 
   template <typename Number>
-    requires std::is_unsigned_v<Number>
+  requires std::is_unsigned_v<Number>
   void read(const toml::node& node, Number& out) {
     const auto value = node.value_exact<int64_t>();
     if (!value) {
       wrong_type(node, "a whole number");
       return;
     }
-    const bool in_range = *value >= 0 && static_cast<uint64_t>(*value) >= bounds_.min && static_cast<uint64_t>(*value) <= bounds_.max;
+    const bool in_range =
+        *value >= 0 && static_cast<uint64_t>(*value) >= bounds_.min && static_cast<uint64_t>(*value) <= bounds_.max;
     if (!in_range) {
       problem(node, fmt::format("{} is out of range", *value), fmt::format("use {} to {}", bounds_.min, bounds_.max));
       return;
@@ -202,9 +205,8 @@ class ValueReader {
     const auto all = [&](auto&& allowed) { return std::ranges::all_of(text, allowed); };
     switch (rule_) {
       case TextRule::kName:
-        return !text.empty() && text.size() <= 32 && all([](char c) {
-          return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-        })
+        return !text.empty() && text.size() <= 32 &&
+                       all([](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; })
                    ? nullptr
                    : "a name: 1 to 32 characters of a-z, 0-9, '-', '_'";
       case TextRule::kPath:
@@ -342,7 +344,11 @@ ParsedConfig config_parse(std::string_view text, std::string_view file) {
     }
   } catch (const toml::parse_error& error) {
     const SourcePosition at = position_of(error.source());
-    out.problems.push_back({out.file, at.line, at.column, {}, fmt::format("not TOML: {}", error.description()),
+    out.problems.push_back({out.file,
+                            at.line,
+                            at.column,
+                            {},
+                            fmt::format("not TOML: {}", error.description()),
                             "correct this first; what follows was not read"});
   }
   std::ranges::stable_sort(out.problems, {}, [](const Problem& p) { return std::pair(p.line, p.column); });

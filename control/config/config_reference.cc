@@ -30,18 +30,29 @@ std::string comment(const std::string& text) {
   return result + '\n';
 }
 
-std::string value_text(bool value) { return value ? "true" : "false"; }
-std::string value_text(const std::string& value) { return value.empty() ? std::string() : fmt::format("\"{}\"", value); }
+std::string value_text(bool value) {
+  return value ? "true" : "false";
+}
+std::string value_text(const std::string& value) {
+  return value.empty() ? std::string() : fmt::format("\"{}\"", value);
+}
 template <typename Number>
-  requires std::is_unsigned_v<Number>
-std::string value_text(Number value) {
+requires std::is_unsigned_v<Number> std::string value_text(Number value) {
   return std::to_string(value);
 }
-std::string value_text(const std::vector<uint32_t>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
+std::string value_text(const std::vector<uint32_t>& value) {
+  return fmt::format("[{}]", fmt::join(value, ", "));
+}
 // Lists and addresses without a default are shown by their example.
-std::string value_text(const std::vector<std::string>&) { return {}; }
-std::string value_text(const std::vector<IpPrefix>&) { return {}; }
-std::string value_text(const std::optional<wire::IpAddress>&) { return {}; }
+std::string value_text(const std::vector<std::string>&) {
+  return {};
+}
+std::string value_text(const std::vector<IpPrefix>&) {
+  return {};
+}
+std::string value_text(const std::optional<wire::IpAddress>&) {
+  return {};
+}
 std::string value_text(const std::optional<SocketAddress>& value) {
   return value ? fmt::format("\"{}\"", to_string(*value)) : std::string();
 }
@@ -97,8 +108,9 @@ std::string key_text(const Key<S>& key) {
 }  // namespace
 
 std::string config_reference() {
-  std::string text = comment("Causeway configuration: every key with its meaning. A key that is commented out shows its default, or an example"
-                             " where there is none. Unknown keys are errors. `causewayd --check-config FILE` says what is wrong with a file.");
+  std::string text = comment(
+      "Causeway configuration: every key with its meaning. A key that is commented out shows its default, or an example"
+      " where there is none. Unknown keys are errors. `causewayd --check-config FILE` says what is wrong with a file.");
   for_each_section([&](const auto& section, auto) {
     const bool repeated = section.info.count_max > 0;
     const std::string header = fmt::format(repeated ? fmt::runtime("[[{}]]") : fmt::runtime("[{}]"), section.info.name);

@@ -77,7 +77,9 @@ std::optional<SocketAddress> parse_socket_address(std::string_view text, bool al
   return SocketAddress{*address, static_cast<uint16_t>(*port)};
 }
 
-std::string to_string(const wire::IpAddress& address) { return wire::to_text(address).data(); }
+std::string to_string(const wire::IpAddress& address) {
+  return wire::to_text(address).data();
+}
 
 std::string to_string(const IpPrefix& prefix) {
   return fmt::format("{}/{}", to_string(prefix.address), prefix.length_bits);
@@ -88,7 +90,9 @@ std::string to_string(const SocketAddress& address) {
   return address.address.is_v4() ? fmt::format("{}:{}", host, address.port) : fmt::format("[{}]:{}", host, address.port);
 }
 
-std::string to_string(const wire::MacAddress& address) { return wire::to_text(address).data(); }
+std::string to_string(const wire::MacAddress& address) {
+  return wire::to_text(address).data();
+}
 
 bool is_loopback(const wire::IpAddress& address) {
   if (address.is_v4()) {

@@ -1,4 +1,5 @@
-// IP addresses, prefixes and endpoints as people write them, both ways. Names are never resolved: a gateway must start without DNS.
+// IP addresses, prefixes and endpoints as people write them, both ways. Names are never resolved: a gateway must start without
+// DNS.
 #pragma once
 
 #include <cstdint>

@@ -14,10 +14,10 @@ enum class Severity : uint8_t {
 
 struct Problem {
   std::string file;
-  uint32_t line = 0;    // 1-based; 0 = the file as a whole
-  uint32_t column = 0;  // 1-based
-  std::string key;      // "listener.credits"; empty for syntax errors
-  std::string message;  // what is wrong
+  uint32_t line = 0;       // 1-based; 0 = the file as a whole
+  uint32_t column = 0;     // 1-based
+  std::string key;         // "listener.credits"; empty for syntax errors
+  std::string message;     // what is wrong
   std::string suggestion;  // what to do; may be empty
   Severity severity = Severity::kError;
 };

@@ -26,7 +26,8 @@ struct Command {
 
 constexpr std::array<Command, 3> kCommands = {{
     {"status", "Version, uptime, ports, listeners and backends.", cw::control::render_status},
-    {"connections", "One line per connection: peer, queue pairs, state, credits, traffic, last error.", cw::control::render_connections},
+    {"connections", "One line per connection: peer, queue pairs, state, credits, traffic, last error.",
+     cw::control::render_connections},
     {"stats", "Every number that /metrics exports; with PREFIX, those whose name begins with it.", cw::control::render_stats},
 }};
 
@@ -44,7 +45,8 @@ int run(const Command& command, const Options& options) {
     fmt::print(stderr, "causewayctl: {}\n", reply.problem);
     return kExitError;
   }
-  const std::string text = options.json ? reply.answer.dump(2, ' ', false, Json::error_handler_t::replace) + '\n' : command.render(reply.answer);
+  const std::string text =
+      options.json ? reply.answer.dump(2, ' ', false, Json::error_handler_t::replace) + '\n' : command.render(reply.answer);
   // A closed pipe or a full disk is an error that a script has to see.
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   return written ? 0 : kExitError;

@@ -19,13 +19,16 @@ using Json = nlohmann::ordered_json;
 constexpr timeval kTimeout{.tv_sec = 5, .tv_usec = 0};
 constexpr size_t kAnswerBytesMax = 64 << 20;  // ten thousand connections take 5 MB
 
-AdminReply refuse(std::string problem) { return {{}, std::move(problem)}; }
+AdminReply refuse(std::string problem) {
+  return {{}, std::move(problem)};
+}
 
 // What to do about a socket that cannot be connected to.
 std::string connect_problem(const std::string& path, int error) {
   switch (error) {
     case ENOENT:
-      return fmt::format("{}: no such socket. Is causewayd running? Another instance is chosen by --instance, another path by --socket", path);
+      return fmt::format(
+          "{}: no such socket. Is causewayd running? Another instance is chosen by --instance, another path by --socket", path);
     case ECONNREFUSED:
       return fmt::format("{}: nobody listens. Is causewayd running? This file was left behind by one that was killed", path);
     case EACCES:

@@ -1,4 +1,5 @@
-// Answers of the gateway as text for people. Pure. Fields that are missing show as "-", so that a newer or older gateway still shows.
+// Answers of the gateway as text for people. Pure. Fields that are missing show as "-", so that a newer or older gateway still
+// shows.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -88,7 +88,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       large_(large),
       programs_(programs),
       random_(random),
-      shared_(options.calls_in_flight_max, packets),
+      shared_(options.calls_in_flight_max, packets, options.pull_buffers_max),
       connections_(options.connections_max),
       generations_(options.connections_max),
       per_listener_(options.listeners.size()),
@@ -292,7 +292,9 @@ void Gateway::accept(Instant now, Connection& connection) {
     end(now, connection, ConnectionResult::kRefusedResources, false);
     return;
   }
-  connection.server.emplace(shared_, *connection.qp, connection.listener->server, connection.thresholds);
+  rpcrdma::ServerOptions server_options = connection.listener->server;
+  server_options.read_unit_bytes = connect.path_mtu_bytes;
+  connection.server.emplace(shared_, *connection.qp, server_options, connection.thresholds);
   connection.server->start();
 
   std::array<uint8_t, rpcrdma::PrivateData::kSize> private_data{};

@@ -40,6 +40,7 @@ struct GatewayOptions {
   std::vector<BackendOptions> backends;
   uint32_t connections_max = 1024;
   uint32_t calls_in_flight_max = 16384;  // over all connections
+  uint64_t pull_buffers_max = UINT64_MAX;  // receive buffers that pulled call data may hold: well below the pool
   rc::RcOptions rc;                      // receive_bytes_max is set per connection
   uint8_t retry_count = 7;               // 0..7
   uint8_t ack_timeout_min_code = 14;     // what the client asks for counts, but not below this: 67 ms

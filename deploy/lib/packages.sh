@@ -4,7 +4,7 @@
 #   ensure_packages interop    what the guest and Ganesha need
 #   ensure_packages checks     linters and oracles of the test suites
 #
-# Quick when nothing is missing: one dpkg-query, no network.
+# Quick when nothing is missing: one dpkg-query, no network. A user who may not install gets the command for somebody who may.
 
 packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev librte-net-memif23 librte-net-vhost23 librte-net-af-packet23
   librte-net-ring23 librte-net-null23 librte-net-pcap23 librte-mempool-ring23 libibverbs-dev librdmacm-dev libtbb-dev libgtest-dev libgmock-dev
@@ -13,31 +13,57 @@ packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev libr
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3'
 packages_checks='prometheus clang-14 clang-format-14 libclang-rt-14-dev tshark dpdk'
 
+# Those of the given packages that are not installed, on one line.
+missing_packages() {
+  local installed package missing=''
+  # The status of packages that dpkg has never heard of goes to stderr, with exit status 1: both are expected.
+  installed=" $(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' | tr '\n' ' ') "
+  for package in "$@"; do
+    case "$installed" in
+      *" $package "*) ;;
+      *) missing="$missing $package" ;;
+    esac
+  done
+  echo "${missing# }"
+}
+
 ensure_packages() {
-  local group list missing=''
+  local group list wanted='' missing
   for group in "$@"; do
     list="packages_${group}"
-    local package
-    for package in ${!list}; do
-      if ! dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed; then
-        missing="$missing $package"
-      fi
-    done
+    wanted="$wanted ${!list}"
   done
+  # Unquoted on purpose: one argument per package.
+  missing=$(missing_packages $wanted)
   [ -z "$missing" ] && return 0
+  if ! command -v apt-get >/dev/null; then
+    echo "These packages are needed, under their Debian 12 names, and this machine has no apt-get: $missing" >&2
+    return 1
+  fi
   local as_root=''
   if [ "$(id -u)" -ne 0 ]; then
-    if command -v sudo >/dev/null; then
+    # sudo that asks for a password is fine where somebody can type one.
+    if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
       as_root='sudo'
     else
-      echo "These Debian packages are missing, and this user may not install them:$missing" >&2
-      echo "Ask an administrator to run: apt-get install$missing" >&2
+      echo "These Debian packages are missing, and this user may not install them: $missing" >&2
+      echo "Ask an administrator to run:" >&2
+      echo "  apt-get update && apt-get install --no-install-recommends $missing" >&2
       return 1
     fi
   fi
-  echo "Installing Debian packages:$missing"
-  $as_root apt-get update -q >/dev/null || { echo "apt-get update failed" >&2; return 1; }
-  # Services of these packages (rpcbind, prometheus, ganesha) are not wanted on this machine: only their programs are.
-  DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 $as_root apt-get install -y -q --no-install-recommends $missing >/dev/null ||
-    { echo "apt-get could not install:$missing" >&2; return 1; }
+  echo "Installing Debian packages: $missing"
+  local log
+  log=$(mktemp) || return 1
+  # Services of these packages (rpcbind, prometheus, ganesha) are not wanted on this machine: only their programs are. sudo
+  # clears the environment, so the settings go through env.
+  if $as_root apt-get update -q >"$log" 2>&1 &&
+    $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends $missing >>"$log" 2>&1; then
+    rm -f "$log"
+    return 0
+  fi
+  tail -n 15 "$log" >&2
+  echo "apt-get could not install: $missing" >&2
+  echo "Its whole output is in $log. Is the machine online, and is it Debian 12?" >&2
+  return 1
 }

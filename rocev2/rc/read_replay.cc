@@ -34,6 +34,7 @@ bool ReadReplay::replay(wire::Psn psn, const wire::Reth& reth, uint32_t mtu_byte
     again.packets_left = read.packets_left - static_cast<uint32_t>(packets_in);
     again.address = reth.address;
     again.bytes_left = reth.length;
+    again.repeated = true;
     queue(again);
     return true;
   }

@@ -103,6 +103,12 @@ ReplyResult send_replies(QpContext& context, ReceiveState& state, wire::TxBatch&
       send_aeth(context, state, *packet);
     } else if (!send_read_response(context, *state.reads, *packet)) {
       batch.drop_last();
+      if (state.reads->current().repeated) {
+        // The first answer was complete, else the memory would still be there for it: the request was repeated without need (or
+        // duplicated on the way), and nobody waits for a second one.
+        state.reads->finish_current();
+        continue;
+      }
       abandon_requests(context, state);
       owe_nak(state, NakCode::kRemoteOperationalError);
       result.failure = QpErrorCause::kMemoryGone;

@@ -21,7 +21,8 @@ Instant probe_at(const SendState& state) {
   if (state.srtt == Duration() || state.probes >= kTailProbesMax) {
     return Instant::never();
   }
-  return state.progress_at + std::max(state.srtt * 4, kTailProbeMin) * (int64_t{1} << state.probes);
+  const bool reads = state.oldest != nullptr && state.oldest->kind == WorkKind::kRead;
+  return state.progress_at + std::max(state.srtt * 4, reads ? kReadProbeMin : kTailProbeMin) * (int64_t{1} << state.probes);
 }
 
 // Within this time after going back, a report about the same packet is about the first transmission, not about the repetition.

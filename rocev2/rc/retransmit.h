@@ -20,6 +20,8 @@ namespace cw::rc {
 inline constexpr uint8_t kTailProbesMax = 3;
 // A probe never goes out earlier than this after the last news: below it the timer wheel's tick would decide.
 inline constexpr Duration kTailProbeMin = Duration::us(200);
+// A repeated READ costs the peer all of its data again, not one packet: it waits for more than a scheduling pause of the peer.
+inline constexpr Duration kReadProbeMin = Duration::ms(5);
 
 // The cursor for the packet with PSN una.
 [[nodiscard]] SendCursor cursor_at_una(const SendState& state, uint32_t mtu_bytes);

@@ -32,6 +32,7 @@ struct RpcRdmaStats {
   uint64_t xid_mismatch = 0;           // header and RPC message disagree
   uint64_t credit_violations = 0;      // more calls in flight than granted
   uint64_t credit_stalls = 0;          // client role: a call had to wait for a credit
+  uint64_t read_stalls = 0;            // a call had to wait for pull_units_max before it was pulled
   uint64_t remote_invalidations = 0;   // SENDs with Invalidate
   uint64_t pullups = 0;                // small copies made to keep pieces few
   uint64_t no_buffer = 0;              // a pool was empty when a message had to be built

@@ -53,6 +53,7 @@ ServerCall* ServerCallTable::acquire(ServerEndpoint& owner) {
   call->endpoint = &owner;
   call->chunks.clear();
   call->inline_bytes = 0;
+  call->pulled_units = 0;
   call->reads_posted = 0;
   call->reads_done = 0;
   call->pieces_done = 0;

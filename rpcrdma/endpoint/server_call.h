@@ -57,6 +57,7 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, ListNode<DoneTag> 
   Chain read_data;            // what the RDMA Reads brought, segment after segment
   Chain base;                 // while splicing: the rest of the stream that chunks go into
   uint64_t inline_bytes = 0;  // octets behind the header when the SEND came
+  uint64_t pulled_units = 0;  // of ServerShared::pulled_units: from the first RDMA Read until the call is over
   uint32_t reads_posted = 0;  // read segments posted, or skipped since they are empty
   uint32_t reads_done = 0;    // the same for arrived
   uint32_t pieces_done = 0;   // of the splice plan

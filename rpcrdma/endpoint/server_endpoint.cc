@@ -14,8 +14,8 @@ ListNode<QueueTag>& queue_node(ServerCall& call) { return call; }
 
 }  // namespace
 
-ServerShared::ServerShared(uint32_t calls_in_flight_max, BufferPool& buffer_pool)
-    : calls(std::make_unique<ServerCallTable>(calls_in_flight_max)), pool(buffer_pool) {}
+ServerShared::ServerShared(uint32_t calls_in_flight_max, BufferPool& buffer_pool, uint64_t units_max)
+    : calls(std::make_unique<ServerCallTable>(calls_in_flight_max)), pool(buffer_pool), pull_units_max(units_max) {}
 
 ServerShared::~ServerShared() = default;
 
@@ -228,6 +228,7 @@ void ServerEndpoint::fail() {
   shared_.stats.credits_in_use -= calls_in_flight();
   while (ServerCall* call = calls_.pop_front()) {
     queue_node(*call).unlink_if_linked();
+    return_units(*call);
     shared_.calls->release(*call);
   }
   in_flight_ = 0;

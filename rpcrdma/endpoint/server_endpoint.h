@@ -47,12 +47,17 @@ struct CallDone {
 // Per-call state lives in one table per core, shared by all its connections; bounded there. When it is full, messages wait in
 // their endpoint (as many as it granted credits) until a slot is free.
 struct ServerShared {
-  ServerShared(uint32_t calls_in_flight_max, BufferPool& pool);
+  // `pull_units_max`: receive buffers that pulled call data may hold over all connections, from the first RDMA Read of a call until
+  // it has been answered. A call is pulled whole or waits: calls that were begun can always be finished, so that many clients
+  // that write much at once wait for one another instead of starving each other of buffers. One call is always admitted.
+  ServerShared(uint32_t calls_in_flight_max, BufferPool& pool, uint64_t pull_units_max = UINT64_MAX);
   ~ServerShared();
   std::unique_ptr<ServerCallTable> calls;
   BufferPool& pool;  // for headers and small copies
   HeaderView header_view;
   RpcRdmaStats stats;
+  uint64_t pull_units_max;
+  uint64_t pulled_units = 0;
 };
 
 class ServerEndpoint {
@@ -103,6 +108,8 @@ class ServerEndpoint {
   void take_waiting(Instant now);
   void post_reads();
   [[nodiscard]] bool post_reads_of(ServerCall& call);
+  [[nodiscard]] bool admit_reads(ServerCall& call);
+  void return_units(ServerCall& call);
   void read_finished(ServerCall& call);
   void splice_calls();
   void make_ready(ServerCall& call);

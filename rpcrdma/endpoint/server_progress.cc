@@ -65,10 +65,34 @@ void ServerEndpoint::on_read(const verbs::Completion& completion, Chain&& data) 
 void ServerEndpoint::post_reads() {
   while (!failed_ && !reading_.empty()) {
     ServerCall& call = *reading_.front();
-    if (!post_reads_of(call)) {
+    if (!admit_reads(call) || !post_reads_of(call)) {
       return;
     }
   }
+}
+
+// Before its first read a call takes what all of its data will hold. False: it waits, and so do those behind it.
+bool ServerEndpoint::admit_reads(ServerCall& call) {
+  if (call.pulled_units > 0) {
+    return true;
+  }
+  uint64_t units = 1;
+  for (const ReadSegment& read : call.chunks.reads()) {
+    units += (uint64_t{read.segment.length} + options_.read_unit_bytes - 1) / options_.read_unit_bytes;
+  }
+  if (shared_.pulled_units > 0 && shared_.pulled_units + units > shared_.pull_units_max) {
+    ++shared_.stats.read_stalls;
+    wait_for_memory();
+    return false;
+  }
+  call.pulled_units = units;
+  shared_.pulled_units += units;
+  return true;
+}
+
+void ServerEndpoint::return_units(ServerCall& call) {
+  shared_.pulled_units -= call.pulled_units;
+  call.pulled_units = 0;
 }
 
 // True when the next call's turn has come.
@@ -186,6 +210,7 @@ void ServerEndpoint::answered(Instant now, ServerCall& call) {
 
 // The call is over: it no longer counts.
 void ServerEndpoint::finish(ServerCall& call) {
+  return_units(call);
   static_cast<ListNode<ArrivalTag>&>(call).unlink();
   --in_flight_;
   --shared_.stats.credits_in_use;

@@ -10,7 +10,7 @@ constexpr uint32_t kNfs4Ok = 0;
 // One operation that succeeded. RFC 8267: a READ operation pairs with exactly one Write chunk, so it lists exactly one item: its
 // first data content, or an empty one.
 void walk_operation(XdrReader& reader, const nfsv4::Operation& operation, ReducibleItems& items) {
-  const uint32_t before = items.count;
+  [[maybe_unused]] const uint32_t before = items.count;
   if (!operation.is_read) {
     walk(reader, operation.success, items);
     return;

@@ -110,6 +110,7 @@ struct WorldOptions {
   uint32_t connections_max = 64;
   uint32_t packet_buffers = 16384;
   uint32_t large_buffers = 512;
+  uint64_t pull_buffers_max = UINT64_MAX;
 };
 
 inline wire::MacAddress sim_mac(uint8_t last) { return wire::MacAddress{{2, 0, 0, 0, 0, last}}; }
@@ -164,6 +165,7 @@ class GatewayHost {
     listener.connections_max = options.connections_max;
     out.connections_max = 128;
     out.calls_in_flight_max = 4096;
+    out.pull_buffers_max = options.pull_buffers_max;
     return out;
   }
   void add_programs() { (void)programs.add(bench); }

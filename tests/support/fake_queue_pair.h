@@ -16,7 +16,7 @@
 #include "rocev2/base/buffer.h"
 #include "rocev2/verbs/memory_region.h"
 #include "rocev2/verbs/queue_pair.h"
-#include "tests/support/allocation_counter.h"
+#include "tests/support/alloc_guard.h"
 
 namespace cw::test {
 

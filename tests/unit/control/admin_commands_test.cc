@@ -55,9 +55,10 @@ TEST(AdminCommands, HelpNamesEveryCommand) {
 TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {
   FakeView view;
   for (const std::string& line :
-       {std::string("{"), std::string("{}"), std::string("[]"), std::string("{\"command\":1}"), std::string("{\"command\":\"status\",\"x\":\"\"}"),
-        std::string("nonsense"), std::string(" "), std::string("\0\0", 2), std::string("\xff\xff"), std::string(4000, '{'),
-        std::string(2000, '[') + "{", std::string("status a b"), std::string("{\"command\":\"status\"}{")}) {
+       {std::string("{"), std::string("{}"), std::string("[]"), std::string("{\"command\":1}"),
+        std::string("{\"command\":\"status\",\"x\":\"\"}"), std::string("nonsense"), std::string(" "), std::string("\0\0", 2),
+        std::string("\xff\xff"), std::string(4000, '{'), std::string(2000, '[') + "{", std::string("status a b"),
+        std::string("{\"command\":\"status\"}{")}) {
     const Json answer = Json::parse(admin_answer(line, view));
     EXPECT_TRUE(answer.contains("error")) << line;
     EXPECT_EQ(answer.size(), 1u);

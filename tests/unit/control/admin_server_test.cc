@@ -256,8 +256,9 @@ TEST_F(AdminServerTest, CtlShowsStatsAndJson) {
 TEST_F(AdminServerTest, CtlSaysWhatToDoWithoutAGateway) {
   const Run missing = ctl("--socket " + path_ + " status");
   EXPECT_EQ(missing.status, 1);
-  EXPECT_EQ(missing.output, "causewayctl: " + path_ +
-                                ": no such socket. Is causewayd running? Another instance is chosen by --instance, another path by --socket\n");
+  EXPECT_EQ(missing.output,
+            "causewayctl: " + path_ +
+                ": no such socket. Is causewayd running? Another instance is chosen by --instance, another path by --socket\n");
   start();
   const std::string copy = (directory_ / "dead.sock").string();
   std::filesystem::create_hard_link(path_, copy);

@@ -44,48 +44,75 @@ struct Case {
   std::vector<std::string> problems;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
 
 class ConfigProblems : public testing::TestWithParam<Case> {};
 
-TEST_P(ConfigProblems, AreSaidWithPlaceAndNextStep) { EXPECT_EQ(problems_of(kGood + GetParam().added), GetParam().problems); }
+TEST_P(ConfigProblems, AreSaidWithPlaceAndNextStep) {
+  EXPECT_EQ(problems_of(kGood + GetParam().added), GetParam().problems);
+}
 
 const std::vector<Case> kParseCases = {
     {"None", "", {}},
-    {"UnknownKeyNear", "[limits]\nconections_max = 5\n",
+    {"UnknownKeyNear",
+     "[limits]\nconections_max = 5\n",
      {"c.toml:15:1: limits.conections_max: unknown key; did you mean 'connections_max'?"}},
     {"SwappedLetters", "[log]\nlevle = \"info\"\n", {"c.toml:15:1: log.levle: unknown key; did you mean 'level'?"}},
     {"UnknownKeyFar", "[metrics]\npassword = \"x\"\n", {"c.toml:15:1: metrics.password: unknown key; there are listen"}},
     {"UnknownSection", "[limit]\n", {"c.toml:14:2: limit: unknown section; did you mean 'limits'?"}},
-    {"KeyOutsideSections", "[log]\n[nonsense]\nx = 1\n",
-     {"c.toml:15:2: nonsense: unknown section; there are gateway, dataplane, port, listener, backend, limits, roce, metrics, admin, log"}},
-    {"NumberAsText", "[limits]\nconnections_max = \"64\"\n", {"c.toml:15:19: limits.connections_max: is text, not a whole number"}},
-    {"NumberWithFraction", "[dataplane]\nworkers = 1.5\n", {"c.toml:15:11: dataplane.workers: is a number with a fraction, not a whole number"}},
+    {"KeyOutsideSections",
+     "[log]\n[nonsense]\nx = 1\n",
+     {"c.toml:15:2: nonsense: unknown section; there are gateway, dataplane, port, listener, backend, limits, roce, metrics, "
+      "admin, log"}},
+    {"NumberAsText",
+     "[limits]\nconnections_max = \"64\"\n",
+     {"c.toml:15:19: limits.connections_max: is text, not a whole number"}},
+    {"NumberWithFraction",
+     "[dataplane]\nworkers = 1.5\n",
+     {"c.toml:15:11: dataplane.workers: is a number with a fraction, not a whole number"}},
     {"TooLarge", "[roce]\nretry_count = 8\n", {"c.toml:15:15: roce.retry_count: 8 is out of range; use 0 to 7"}},
     {"Negative", "[roce]\nretry_count = -1\n", {"c.toml:15:15: roce.retry_count: -1 is out of range; use 0 to 7"}},
-    {"Huge", "[limits]\ncall_bytes_max = 9223372036854775807\n",
+    {"Huge",
+     "[limits]\ncall_bytes_max = 9223372036854775807\n",
      {"c.toml:15:18: limits.call_bytes_max: 9223372036854775807 is out of range; use 65536 to 67108864"}},
     {"FlagAsNumber", "[dataplane]\nhugepages = 1\n", {"c.toml:15:13: dataplane.hugepages: is a whole number, not true or false"}},
-    {"WrongChoice", "[dataplane]\nidle = \"nap\"\n", {"c.toml:15:8: dataplane.idle: 'nap' is not one of the choices; use sleep, spin"}},
-    {"WrongNumberChoice", "[roce]\npath_mtu_max = 1500\n",
+    {"WrongChoice",
+     "[dataplane]\nidle = \"nap\"\n",
+     {"c.toml:15:8: dataplane.idle: 'nap' is not one of the choices; use sleep, spin"}},
+    {"WrongNumberChoice",
+     "[roce]\npath_mtu_max = 1500\n",
      {"c.toml:15:16: roce.path_mtu_max: '1500' is not one of the choices; use 256, 512, 1024, 2048, 4096"}},
-    {"ListForAChoice", "[log]\nlevel = [\"info\"]\n",
+    {"ListForAChoice",
+     "[log]\nlevel = [\"info\"]\n",
      {"c.toml:15:9: log.level: a list is not one of the choices; use trace, debug, info, warning, error"}},
     {"NoList", "[dataplane]\npoll_lcores = 1\n", {"c.toml:15:15: dataplane.poll_lcores: is a whole number, not a list in [ ]"}},
-    {"BadItem", "[dataplane]\npoll_lcores = [1, 4096]\n", {"c.toml:15:19: dataplane.poll_lcores: 4096 is out of range; use 0 to 1023"}},
-    {"BadListen", "[metrics]\nlisten = \"localhost:9464\"\n",
-     {"c.toml:15:10: metrics.listen: 'localhost:9464' is not an IP address and port; write \"127.0.0.1:2049\" or \"[::1]:2049\"; names are "
+    {"BadItem",
+     "[dataplane]\npoll_lcores = [1, 4096]\n",
+     {"c.toml:15:19: dataplane.poll_lcores: 4096 is out of range; use 0 to 1023"}},
+    {"BadListen",
+     "[metrics]\nlisten = \"localhost:9464\"\n",
+     {"c.toml:15:10: metrics.listen: 'localhost:9464' is not an IP address and port; write \"127.0.0.1:2049\" or \"[::1]:2049\"; "
+      "names are "
       "not resolved"}},
-    {"BadName", "[gateway]\ninstance = \"../etc\"\n",
+    {"BadName",
+     "[gateway]\ninstance = \"../etc\"\n",
      {"c.toml:15:12: gateway.instance: '../etc' is not a name: 1 to 32 characters of a-z, 0-9, '-', '_'"}},
-    {"BadPath", "[admin]\nsocket = \"run.sock\"\n",
+    {"BadPath",
+     "[admin]\nsocket = \"run.sock\"\n",
      {"c.toml:15:10: admin.socket: 'run.sock' is not an absolute path of at most 107 characters"}},
     {"SectionTwice", "[[limits]]\n", {"c.toml:14:1: limits: is not a section that stands once; write [limits]"}},
-    {"InlineNotKiB", "[[listener]]\nport = 2050\nname = \"b\"\nbackend = \"nfs\"\ninline_bytes = 5000\n",
+    {"InlineNotKiB",
+     "[[listener]]\nport = 2050\nname = \"b\"\nbackend = \"nfs\"\ninline_bytes = 5000\n",
      {"c.toml:18:16: listener.inline_bytes: 5000 is not a multiple of 1024; use 4096 or 5120"}},
-    {"Missing", "[[listener]]\nport = 2050\nname = \"b\"\n", {"c.toml:14:1: listener.backend: is missing; add for example backend = \"nfs\""}},
-    {"AllAtOnce", "[limits]\nhalf_open = 1\nconnections_max = 0\n[log]\nlevel = 3\n",
-     {"c.toml:15:1: limits.half_open: unknown key; there are read_segments_max, write_chunks_max, plain_segments_max, call_bytes_max, "
+    {"Missing",
+     "[[listener]]\nport = 2050\nname = \"b\"\n",
+     {"c.toml:14:1: listener.backend: is missing; add for example backend = \"nfs\""}},
+    {"AllAtOnce",
+     "[limits]\nhalf_open = 1\nconnections_max = 0\n[log]\nlevel = 3\n",
+     {"c.toml:15:1: limits.half_open: unknown key; there are read_segments_max, write_chunks_max, plain_segments_max, "
+      "call_bytes_max, "
       "reply_bytes_max, calls_in_flight_max, connections_max, half_open_max, cm_requests_per_second",
       "c.toml:16:19: limits.connections_max: 0 is out of range; use 1 to 16384",
       "c.toml:18:9: log.level: '3' is not one of the choices; use trace, debug, info, warning, error"}},
@@ -93,18 +120,26 @@ const std::vector<Case> kParseCases = {
 INSTANTIATE_TEST_SUITE_P(Parse, ConfigProblems, testing::ValuesIn(kParseCases), [](const auto& test) { return test.param.name; });
 
 const std::vector<Case> kCheckCases = {
-    {"LcoreTwice", "[dataplane]\npoll_lcores = [1, 1]\n", {"c.toml:15:15: dataplane.poll_lcores: CPU 1 stands twice; name each CPU once"}},
-    {"NoLcore", "[dataplane]\npoll_lcores = []\n",
+    {"LcoreTwice",
+     "[dataplane]\npoll_lcores = [1, 1]\n",
+     {"c.toml:15:15: dataplane.poll_lcores: CPU 1 stands twice; name each CPU once"}},
+    {"NoLcore",
+     "[dataplane]\npoll_lcores = []\n",
      {"c.toml:15:15: dataplane.poll_lcores: is empty; name at least one CPU, for example poll_lcores = [1]"}},
-    {"UnknownBackend", "[[listener]]\nname = \"b\"\nport = 1\nbackend = \"nsf\"\n",
+    {"UnknownBackend",
+     "[[listener]]\nname = \"b\"\nport = 1\nbackend = \"nsf\"\n",
      {"c.toml:17:11: listener.backend: there is no backend 'nsf'; did you mean 'nfs'?"}},
-    {"SamePort", "[[listener]]\nname = \"b\"\nbackend = \"nfs\"\n",
+    {"SamePort",
+     "[[listener]]\nname = \"b\"\nbackend = \"nfs\"\n",
      {"c.toml:14:1: listener.port: two listeners have port 20049; give each its own port"}},
-    {"SameListenerName", "[[listener]]\nport = 1\nbackend = \"nfs\"\n",
+    {"SameListenerName",
+     "[[listener]]\nport = 1\nbackend = \"nfs\"\n",
      {"c.toml:14:1: listener.name: two listeners are named 'nfs'; give each its own name"}},
-    {"SameBackendName", "[[backend]]\nname = \"nfs\"\naddress = \"127.0.0.1:1\"\n",
+    {"SameBackendName",
+     "[[backend]]\nname = \"nfs\"\naddress = \"127.0.0.1:1\"\n",
      {"c.toml:15:8: backend.name: two backends are named 'nfs'; give each its own name"}},
-    {"TcpWithoutAddress", "[[backend]]\nname = \"b\"\n",
+    {"TcpWithoutAddress",
+     "[[backend]]\nname = \"b\"\n",
      {"c.toml:14:1: backend.address: is missing; add for example address = \"127.0.0.1:2049\"",
       "c.toml:14:1: warning: backend: no listener uses 'b'; add a [[listener]] for it, or remove it"}},
     {"BuiltinWithAddress",
@@ -114,49 +149,71 @@ const std::vector<Case> kCheckCases = {
     {"UnknownProgram",
      "[[backend]]\nname = \"b\"\ntype = \"builtin\"\nprograms = [\"bensch\"]\n[[listener]]\nport = 1\nbackend = \"b\"\n",
      {"c.toml:17:12: backend.programs: there is no built-in program 'bensch'; there are bench"}},
-    {"DeviceTwice", "[[port]]\ndevice = \"net_tap0,iface=cw0\"\naddresses = [\"198.51.100.1/24\"]\n",
+    {"DeviceTwice",
+     "[[port]]\ndevice = \"net_tap0,iface=cw0\"\naddresses = [\"198.51.100.1/24\"]\n",
      {"c.toml:15:10: port.device: 'net_tap0,iface=cw0' is another port's device too; name each device once"}},
-    {"AddressTwice", "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"192.0.2.1/24\"]\n",
+    {"AddressTwice",
+     "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"192.0.2.1/24\"]\n",
      {"c.toml:16:13: port.addresses: 192.0.2.1 stands twice; give each address to one port"}},
-    {"AddressKinds", "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"127.0.0.1/8\", \"ff02::1/128\", \"0.0.0.0/0\"]\n",
+    {"AddressKinds",
+     "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"127.0.0.1/8\", \"ff02::1/128\", \"0.0.0.0/0\"]\n",
      {"c.toml:16:13: port.addresses: 127.0.0.1 cannot be a port's own address; use a unicast address of the port's network",
       "c.toml:16:13: port.addresses: ff02::1 cannot be a port's own address; use a unicast address of the port's network",
       "c.toml:16:13: port.addresses: 0.0.0.0 cannot be a port's own address; use a unicast address of the port's network"}},
-    {"NoPrefixLength", "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1\"]\n",
+    {"NoPrefixLength",
+     "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1\"]\n",
      {"c.toml:16:14: port.addresses: '198.51.100.1' has no prefix length; write \"198.51.100.1/24\" or what the network's is"}},
-    {"BadAddress", "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100/24\"]\n",
-     {"c.toml:16:14: port.addresses: '198.51.100/24' is not an IP address with prefix length; for example addresses = [\"192.0.2.1/24\", "
+    {"BadAddress",
+     "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100/24\"]\n",
+     {"c.toml:16:14: port.addresses: '198.51.100/24' is not an IP address with prefix length; for example addresses = "
+      "[\"192.0.2.1/24\", "
       "\"2001:db8::1/64\"]"}},
-    {"GatewayFamily", "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1/24\"]\ngateway4 = \"fe80::1\"\n",
+    {"GatewayFamily",
+     "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1/24\"]\ngateway4 = \"fe80::1\"\n",
      {"c.toml:17:12: port.gateway4: fe80::1 is not an IPv4 address; use gateway6"}},
-    {"GatewayOutside", "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1/24\"]\ngateway4 = \"10.0.0.1\"\ngateway6 = \"fe80::1\"\n",
-     {"c.toml:17:12: port.gateway4: 10.0.0.1 is in none of the port's networks; use a next hop inside one of the port's addresses' prefixes"}},
-    {"GatewayIsSelf", "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1/24\"]\ngateway4 = \"198.51.100.1\"\n",
+    {"GatewayOutside",
+     "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1/24\"]\ngateway4 = \"10.0.0.1\"\ngateway6 = \"fe80::1\"\n",
+     {"c.toml:17:12: port.gateway4: 10.0.0.1 is in none of the port's networks; use a next hop inside one of the port's "
+      "addresses' prefixes"}},
+    {"GatewayIsSelf",
+     "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1/24\"]\ngateway4 = \"198.51.100.1\"\n",
      {"c.toml:17:12: port.gateway4: 198.51.100.1 is the port's own address; use the router's address"}},
-    {"PathMtuOfNoPort", "[roce]\npath_mtu_max = 4096\n",
-     {"c.toml:15:16: warning: roce.path_mtu_max: 4096 fits no port: the largest that does is 1024; raise the port's mtu to 4180 or more"}},
-    {"TooFewBuffers", "[limits]\nconnections_max = 200\n",
-     {"c.toml: dataplane.rx_buffers: 32768 cannot back the credits of 200 connections, which reserve 51200 buffers at path MTU 1024; set it "
+    {"PathMtuOfNoPort",
+     "[roce]\npath_mtu_max = 4096\n",
+     {"c.toml:15:16: warning: roce.path_mtu_max: 4096 fits no port: the largest that does is 1024; raise the port's mtu to 4180 "
+      "or more"}},
+    {"TooFewBuffers",
+     "[limits]\nconnections_max = 200\n",
+     {"c.toml: dataplane.rx_buffers: 32768 cannot back the credits of 200 connections, which reserve 51200 buffers at path MTU "
+      "1024; set it "
       "to 51200 or more, or lower limits.connections_max or the listeners' credits"}},
-    {"CreditsBeyondCalls", "[limits]\ncalls_in_flight_max = 63\n",
-     {"c.toml:6:1: listener.credits: 64 is more than limits.calls_in_flight_max, 63; lower it, or raise limits.calls_in_flight_max"}},
-    {"ListenerBeyondGlobal", "[[listener]]\nname = \"b\"\nport = 1\nbackend = \"nfs\"\nconnections_max = 65\n",
-     {"c.toml:18:19: listener.connections_max: 65 is more than limits.connections_max, 64; lower it, or raise limits.connections_max"}},
-    {"AllowNobody", "[[listener]]\nname = \"b\"\nport = 1\nbackend = \"nfs\"\nallow = [\"2001:db8::/32\"]\n",
-     {"c.toml:18:9: warning: listener.allow: 2001:db8::/32 matches nobody: no port has an IPv6 address; give a port an IPv6 address, or "
+    {"CreditsBeyondCalls",
+     "[limits]\ncalls_in_flight_max = 63\n",
+     {"c.toml:6:1: listener.credits: 64 is more than limits.calls_in_flight_max, 63; lower it, or raise "
+      "limits.calls_in_flight_max"}},
+    {"ListenerBeyondGlobal",
+     "[[listener]]\nname = \"b\"\nport = 1\nbackend = \"nfs\"\nconnections_max = 65\n",
+     {"c.toml:18:19: listener.connections_max: 65 is more than limits.connections_max, 64; lower it, or raise "
+      "limits.connections_max"}},
+    {"AllowNobody",
+     "[[listener]]\nname = \"b\"\nport = 1\nbackend = \"nfs\"\nallow = [\"2001:db8::/32\"]\n",
+     {"c.toml:18:9: warning: listener.allow: 2001:db8::/32 matches nobody: no port has an IPv6 address; give a port an IPv6 "
+      "address, or "
       "remove the entry"}},
-    {"MemoryTooSmall", "[dataplane]\nmemory_mb = 64\nrx_buffers = 65536\n",
-     {"c.toml:15:13: dataplane.memory_mb: 64 does not hold 65536 rx_buffers of MTU 1500, which take 126 MiB; set it to 157 or more, or "
+    {"MemoryTooSmall",
+     "[dataplane]\nmemory_mb = 64\nrx_buffers = 65536\n",
+     {"c.toml:15:13: dataplane.memory_mb: 64 does not hold 65536 rx_buffers of MTU 1500, which take 126 MiB; set it to 157 or "
+      "more, or "
       "lower dataplane.rx_buffers"}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Check, ConfigProblems, testing::ValuesIn(kCheckCases), [](const auto& test) { return test.param.name; });
 
 TEST(ConfigProblemsOfTheWhole, EmptyFileLacksEverything) {
-  EXPECT_EQ(problems_of(""), (std::vector<std::string>{
-                                 "c.toml: port: there is no port; add a [[port]] section with device and addresses",
-                                 "c.toml: backend: there is no backend; add a [[backend]] section with name and address",
-                                 "c.toml: listener: there is no listener; add a [[listener]] section with backend"}));
+  EXPECT_EQ(problems_of(""),
+            (std::vector<std::string>{"c.toml: port: there is no port; add a [[port]] section with device and addresses",
+                                      "c.toml: backend: there is no backend; add a [[backend]] section with name and address",
+                                      "c.toml: listener: there is no listener; add a [[listener]] section with backend"}));
 }
 
 TEST(ConfigProblemsOfTheWhole, SingleBracketsAreSaidOnce) {

@@ -51,7 +51,9 @@ TEST(ConfigReference, IsTheFileInDeploy) {
   EXPECT_EQ(config_reference(), read_text(CAUSEWAY_SOURCE_ROOT "/deploy/config/causeway.toml"));
 }
 
-TEST(ConfigReference, ParsesAndChecksClean) { EXPECT_EQ(all_problems(config_parse(config_reference(), "reference")), ""); }
+TEST(ConfigReference, ParsesAndChecksClean) {
+  EXPECT_EQ(all_problems(config_parse(config_reference(), "reference")), "");
+}
 
 // Every line that shows a default or an example is itself valid.
 TEST(ConfigReference, ParsesCleanWithEveryKeyWrittenOut) {
@@ -219,8 +221,9 @@ TEST(ConfigFile, WarningsDoNotStopTheStart) {
 
 TEST(ConfigFile, WhatCannotBeReadIsOneProblem) {
   const TemporaryDirectory directory;
-  EXPECT_EQ(to_string(load_config("/nonexistent/c.toml").problems.at(0)),
-            "/nonexistent/c.toml: cannot be read: No such file or directory; name the file with --config, and check its permissions");
+  EXPECT_EQ(
+      to_string(load_config("/nonexistent/c.toml").problems.at(0)),
+      "/nonexistent/c.toml: cannot be read: No such file or directory; name the file with --config, and check its permissions");
   EXPECT_EQ(load_config("/tmp").problems.at(0).message, "is not a file");
   const std::string fifo = directory.file("fifo");
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);

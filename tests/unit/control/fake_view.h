@@ -51,7 +51,9 @@ class FakeView final : public GatewayView {
   }
   [[nodiscard]] std::vector<NamedValue> stats() override {
     ++calls;
-    return {{"causeway_connections", 2}, {"causeway_roce_packets_total{port=\"0\",direction=\"rx\"}", 12345678901}, {"causeway_lcore_busy_seconds_total", 1.5}};
+    return {{"causeway_connections", 2},
+            {"causeway_roce_packets_total{port=\"0\",direction=\"rx\"}", 12345678901},
+            {"causeway_lcore_busy_seconds_total", 1.5}};
   }
 
   size_t connection_count = 2;

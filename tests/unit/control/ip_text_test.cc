@@ -14,7 +14,8 @@ TEST(IpText, ReadsAndWritesBothFamilies) {
 }
 
 TEST(IpText, RefusesWhatIsNoAddress) {
-  for (const char* text : {"", "192.0.2", "192.0.2.256", "192.0.2.1 ", " 192.0.2.1", "1.2.3.4.5", "localhost", ":::", "12345::", "2001:db8::1%eth0"}) {
+  for (const char* text : {"", "192.0.2", "192.0.2.256", "192.0.2.1 ", " 192.0.2.1", "1.2.3.4.5", "localhost",
+                           ":::", "12345::", "2001:db8::1%eth0"}) {
     EXPECT_FALSE(parse_ip(text)) << text;
   }
   EXPECT_FALSE(parse_ip(std::string_view("1.2.3.4\0", 8)));
@@ -25,7 +26,8 @@ TEST(IpText, PrefixKeepsTheHostPartAndDefaultsToOneAddress) {
   EXPECT_EQ(to_string(*parse_prefix("192.0.2.1")), "192.0.2.1/32");
   EXPECT_EQ(to_string(*parse_prefix("2001:db8::1")), "2001:db8::1/128");
   EXPECT_EQ(to_string(*parse_prefix("::/0")), "::/0");
-  for (const char* text : {"192.0.2.1/33", "192.0.2.1/", "192.0.2.1/-1", "192.0.2.1/8/8", "::1/129", "/8", "192.0.2.1/+8", "192.0.2.1/000008"}) {
+  for (const char* text :
+       {"192.0.2.1/33", "192.0.2.1/", "192.0.2.1/-1", "192.0.2.1/8/8", "::1/129", "/8", "192.0.2.1/+8", "192.0.2.1/000008"}) {
     EXPECT_FALSE(parse_prefix(text)) << text;
   }
 }
@@ -49,7 +51,8 @@ TEST(IpText, PrefixContainsExactlyItsNetwork) {
 TEST(IpText, EndpointNeedsBracketsAroundIpv6Only) {
   EXPECT_EQ(to_string(*parse_socket_address("127.0.0.1:2049")), "127.0.0.1:2049");
   EXPECT_EQ(to_string(*parse_socket_address("[::1]:65535")), "[::1]:65535");
-  for (const char* text : {"127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "::1:80", "[127.0.0.1]:80", "[::1]", "host:80", ":80", "[]:1"}) {
+  for (const char* text : {"127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "::1:80", "[127.0.0.1]:80", "[::1]",
+                           "host:80", ":80", "[]:1"}) {
     EXPECT_FALSE(parse_socket_address(text)) << text;
   }
   EXPECT_TRUE(parse_socket_address("127.0.0.1:0", true));

@@ -1,21 +1,7 @@
 // After construction the endpoints and the bench program take nothing from the heap.
-#include <cstdlib>
-#include <new>
-
-#include "tests/support/allocation_counter.h"
+#include "tests/support/alloc_guard.h"
 #include "tests/unit/endpoint/bench_call.h"
 #include "tests/unit/endpoint/loopback.h"
-
-void* operator new(std::size_t bytes) {
-  cw::test::note_allocation();
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) {
-    std::abort();
-  }
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace cw::rpcrdma {
 namespace {

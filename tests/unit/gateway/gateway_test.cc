@@ -238,6 +238,24 @@ TEST(Gateway, SurvivesASmallReplyPool) {
   expect_nothing_left(world);
 }
 
+// Eight clients write 1 MB each, eight times at once, into a pool that holds a fraction of it: without a common budget each would hold
+// a part of every call and none could be finished.
+TEST(Gateway, ManyLargeCallsShareASmallReceivePool) {
+  WorldOptions options = options_for(BenchProcedure::kSink, 1'000'000);
+  options.load.connections = 8;
+  options.path_mtu = 1024;
+  options.packet_buffers = 4096;
+  options.pull_buffers_max = 2048;
+  options.backend = gateway::BackendKind::kTcp;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(200));
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  EXPECT_EQ(world.undeliverable, 0u);
+  EXPECT_GT(world.server->gateway.rpcrdma_stats().read_stalls, 0u);
+}
+
 // Loss, duplication, reordering and corruption on the wire, then none: every call is answered rightly and exactly once.
 TEST(Gateway, EveryCallIsAnsweredRightlyUnderFaults) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {

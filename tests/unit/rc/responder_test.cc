@@ -531,6 +531,22 @@ TEST(Responder, ARepeatedReadOfWithdrawnMemoryShowsNothing) {
   client.receive(client.with_reth(Opcode::kRcReadRequest, 5000, 0, 600));
   client.receive(Inbound{.opcode = Opcode::kRcReadRequest, .psn = 5000});
   EXPECT_EQ(client.sent(), SentList{});
+  EXPECT_EQ(client.qp->state(), QpState::kRts);
+}
+
+// Found by causeway-load with large SINK calls: a probe made the server repeat a READ that had been answered, the call ended and
+// its memory with it while the repetition was still waiting, and a healthy connection was lost.
+TEST(Responder, MemoryWithdrawnBeforeARepeatedReadIsAnsweredIsNoError) {
+  Client client;
+  client.qp->post_receives(1);
+  client.receive(client.with_reth(Opcode::kRcReadRequest, 5000, 0, 600));
+  (void)client.sent();
+  client.receive(client.with_reth(Opcode::kRcReadRequest, 5000, 0, 600));
+  client.memory.invalidate(verbs::ProtectionDomain(7), client.key);
+  client.receive(kOnly, 5003, 10);
+  EXPECT_EQ(client.sent(), (SentList{ack(5003, 2)}));
+  EXPECT_EQ(client.qp->state(), QpState::kRts);
+  (void)client.completions();
 }
 
 TEST(Responder, MemoryWithdrawnDuringAReadEndsTheConnection) {

@@ -25,7 +25,8 @@ std::string stable_text(const Collector& collector) {
   std::istringstream lines(to_text(collector.Collect()));
   std::string text;
   for (std::string line; std::getline(lines, line);) {
-    const bool of_process = line.starts_with("process_") || line.starts_with("# HELP process_") || line.starts_with("# TYPE process_");
+    const bool of_process =
+        line.starts_with("process_") || line.starts_with("# HELP process_") || line.starts_with("# TYPE process_");
     text += of_process ? "" : line + '\n';
   }
   return text;
@@ -190,8 +191,10 @@ TEST(Collector, LivingCoresAnswerSeveralReaders) {
       double busy = -1;
       double idle = -2;
       for (const control::NamedValue& value : values) {
-        busy = value.name.find("polls_total") != std::string::npos && value.name.find("busy") != std::string::npos ? value.value : busy;
-        idle = value.name.find("polls_total") != std::string::npos && value.name.find("idle") != std::string::npos ? value.value : idle;
+        busy = value.name.find("polls_total") != std::string::npos && value.name.find("busy") != std::string::npos ? value.value
+                                                                                                                   : busy;
+        idle = value.name.find("polls_total") != std::string::npos && value.name.find("idle") != std::string::npos ? value.value
+                                                                                                                   : idle;
       }
       EXPECT_EQ(busy, idle);
       EXPECT_GT(busy, 0);
@@ -230,9 +233,9 @@ TEST(RpcDurations, RowsMatchTheProgramsAndTheRestIsOther) {
   EXPECT_STREQ(rpc_row(rpc_row_of(100003, 3, 21)).procedure, "commit");
   EXPECT_STREQ(rpc_row(rpc_row_of(100003, 4, 1)).procedure, "compound");
   EXPECT_STREQ(rpc_row(rpc_row_of(0x2000cafe, 1, 3)).procedure, "sink");
-  for (const auto& [program, version, procedure] : {std::tuple(100003u, 3u, 22u), std::tuple(100003u, 2u, 0u), std::tuple(100003u, 4u, 2u),
-                                                    std::tuple(0x2000cafeu, 1u, 4u), std::tuple(100005u, 3u, 1u),
-                                                    std::tuple(UINT32_MAX, UINT32_MAX, UINT32_MAX)}) {
+  for (const auto& [program, version, procedure] :
+       {std::tuple(100003u, 3u, 22u), std::tuple(100003u, 2u, 0u), std::tuple(100003u, 4u, 2u), std::tuple(0x2000cafeu, 1u, 4u),
+        std::tuple(100005u, 3u, 1u), std::tuple(UINT32_MAX, UINT32_MAX, UINT32_MAX)}) {
     EXPECT_EQ(rpc_row_of(program, version, procedure), kRpcRowOther);
   }
 }

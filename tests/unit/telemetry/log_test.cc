@@ -30,7 +30,8 @@ TEST_F(LogTest, LineHasTimeLevelAndText) {
   const auto lines = captured([] { log_warning("backend {}: {}", "nfs", 7); });
   ASSERT_EQ(lines.size(), 1u);
   std::string shape = lines[0];
-  std::replace_if(shape.begin(), shape.begin() + 23, [](unsigned char c) { return std::isdigit(c) != 0; }, '9');
+  std::replace_if(
+      shape.begin(), shape.begin() + 23, [](unsigned char c) { return std::isdigit(c) != 0; }, '9');
   EXPECT_EQ(shape, "9999-99-99T99:99:99.999Z warning backend nfs: 7");
 }
 

@@ -39,7 +39,8 @@ class MetricsServerTest : public testing::Test {
  protected:
   void start(Duration client_timeout = Duration::seconds(5)) {
     std::string problem;
-    server_ = MetricsServer::start({.listen = {wire::IpAddress::v4(0x7f00'0001), 0}, .client_timeout = client_timeout}, metrics_, problem);
+    server_ = MetricsServer::start({.listen = {wire::IpAddress::v4(0x7f00'0001), 0}, .client_timeout = client_timeout}, metrics_,
+                                   problem);
     ASSERT_NE(server_, nullptr) << problem;
   }
   [[nodiscard]] UniqueFd connect_client() const {
@@ -76,8 +77,10 @@ class MetricsServerTest : public testing::Test {
 TEST_F(MetricsServerTest, GetGivesTheMetrics) {
   start();
   const std::string answer = ask("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: text/plain\r\n\r\n");
-  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: ")) << answer;
-  EXPECT_TRUE(answer.ends_with("\r\n\r\n# HELP causeway_answer An answer.\n# TYPE causeway_answer gauge\ncauseway_answer 42\n")) << answer;
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: "))
+      << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n# HELP causeway_answer An answer.\n# TYPE causeway_answer gauge\ncauseway_answer 42\n"))
+      << answer;
 }
 
 TEST_F(MetricsServerTest, HeadGivesTheHeaderOnly) {

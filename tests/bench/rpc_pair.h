@@ -1,0 +1,236 @@
+// A gateway and a client back to back in one thread, with nothing between them that allocates: the real stacks, gateway and load
+// driver, on a wire that is a ring of Buffers. What the no-allocation test watches and the RPC bench measures.
+//
+//   client core: receive burst, driver, deadlines, transmit   ->  wire  ->   gateway core: the same      (one turn)
+//
+// The turn is the poll core's (dataplane/core_loop.cc). A frame without attached pieces is handed over as the Buffer that it was built
+// in, as net_ring does; one with pieces is gathered into a Buffer of the receiver, as a NIC's DMA would. The backend answers in
+// the next turn.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "rocev2/base/ring.h"
+#include "tests/sim/world.h"
+
+namespace cw::bench {
+
+// Stands for the workers and the server behind them: runs the bench program, remembers the answers in a ring made beforehand.
+class RingBackend {
+ public:
+  explicit RingBackend(BufferPool& pool) : pool_(pool), events_(4096) { (void)programs_.add(bench_); }
+
+  // Sees every request with a message before it is answered.
+  void (*tap)(void* context, const gateway::BackendRequest& request) = nullptr;
+  void* tap_context = nullptr;
+
+  void on_request(gateway::BackendRequest&& request) {
+    gateway::BackendEvent event;
+    event.link = request.link;
+    event.backend = request.backend;
+    event.call = request.call;
+    switch (request.kind) {
+      case gateway::BackendRequest::Kind::kOpen:
+        event.kind = gateway::BackendEvent::Kind::kOpened;
+        break;
+      case gateway::BackendRequest::Kind::kClose:
+        return;
+      case gateway::BackendRequest::Kind::kSend:
+      case gateway::BackendRequest::Kind::kRun:
+        event.kind = request.kind == gateway::BackendRequest::Kind::kRun ? gateway::BackendEvent::Kind::kRan
+                                                                         : gateway::BackendEvent::Kind::kMessage;
+        if (tap != nullptr) {
+          tap(tap_context, request);
+        }
+        CW_ASSERT(programs_.dispatch(request.context, request.message, pool_, event.message));
+        break;
+    }
+    CW_ASSERT(events_.push(std::move(event)));
+  }
+  [[nodiscard]] bool poll(gateway::BackendEvent& out) {
+    if (events_.empty()) {
+      return false;
+    }
+    out = events_.pop();
+    return true;
+  }
+
+ private:
+  BufferPool& pool_;
+  rpcrdma::BenchProgram bench_;
+  rpcrdma::ProgramRegistry programs_;
+  Ring<gateway::BackendEvent> events_;
+};
+
+// One direction: as many frames as a device's ring of descriptors holds.
+class Wire {
+ public:
+  explicit Wire(BufferPool& receiver) : receiver_(receiver), frames_(1024) {}
+  ~Wire() { drop_all(); }
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  // Sees every packet before it travels.
+  void (*tap)(void* context, const wire::TxPacket& packet) = nullptr;
+  void* tap_context = nullptr;
+
+  void send(const wire::TxPacket& packet) {
+    if (tap != nullptr) [[unlikely]] {
+      tap(tap_context, packet);
+    }
+    ++packets_;
+    bytes_ += packet.frame_bytes();
+    Buffer* frame = packet.head;
+    if (packet.piece_count > 0) {
+      frame = gather(packet);
+      release_buffers(packet.head);
+    }
+    frame->capacity_bytes = frame->size;  // as a driver hands it over
+    CW_ASSERT(frames_.push(std::move(frame)));
+  }
+  // There is room for a whole batch: the sender looks before it fills one.
+  [[nodiscard]] bool has_room() const { return frames_.capacity() - frames_.size() >= wire::TxBatch::kCapacity; }
+  [[nodiscard]] Buffer* receive() { return frames_.empty() ? nullptr : frames_.pop(); }
+  void drop_all() {
+    while (Buffer* frame = receive()) {
+      release_buffers(frame);
+    }
+  }
+  [[nodiscard]] uint64_t packets() const { return packets_; }
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+
+ private:
+  [[nodiscard]] Buffer* gather(const wire::TxPacket& packet) {
+    Buffer* frame = receiver_.allocate_one();
+    CW_ASSERT(frame != nullptr);
+    frame->append(packet.head->bytes());
+    for (uint32_t i = 0; i < packet.piece_count; ++i) {
+      frame->append({packet.pieces[i].data, packet.pieces[i].size});
+    }
+    frame->append(Bytes(packet.trailer.data(), packet.trailer_bytes));
+    CW_ASSERT(frame->size == packet.frame_bytes());
+    return frame;
+  }
+
+  BufferPool& receiver_;
+  Ring<Buffer*> frames_;
+  uint64_t packets_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+class RpcPair {
+ public:
+  static constexpr uint32_t kBurst = 32;  // frames per turn, as a port receives them
+
+  explicit RpcPair(const sim::WorldOptions& options)
+      : server(options, options.seed * 3 + 1),
+        peer(options, options.seed * 3 + 2),
+        backend(server.large),
+        to_server(server.packets),
+        to_client(peer.packets),
+        server_batch_(server.packets),
+        client_batch_(peer.packets) {
+    peer.driver.start(now);
+  }
+  // Each side holds Buffers of the other's pool, and a pool looks whether all came back: so the calls in flight end first.
+  ~RpcPair() {
+    peer.driver.stop();
+    for (uint32_t quiet_turns = 0, turns = 0; quiet_turns < 4 && turns < 1'000'000; ++turns) {
+      const uint64_t packets = to_server.packets() + to_client.packets();
+      now = now + Duration::us(1);
+      turn();
+      const bool quiet = peer.driver.in_flight() == 0 && packets == to_server.packets() + to_client.packets();
+      quiet_turns = quiet ? quiet_turns + 1 : 0;
+    }
+    to_server.drop_all();
+    to_client.drop_all();
+  }
+
+  sim::GatewayHost server;
+  sim::ClientHost peer;
+  RingBackend backend;
+  Wire to_server;
+  Wire to_client;
+  Instant now = Instant::from_ns(1'000'000'000);
+
+  void serve_client() {
+    receive(peer.node, to_client);
+    (void)peer.driver.turn(now);
+    peer.node.on_deadline(now);
+    transmit(peer.node, client_batch_, to_server);
+  }
+  void serve_gateway() {
+    receive(server.node, to_server);
+    gateway::BackendEvent event;
+    while (backend.poll(event)) {
+      server.gateway.on_backend_event(now, std::move(event));
+    }
+    server.gateway.run(now);
+    gateway::BackendRequest request;
+    while (server.gateway.poll_backend_request(request)) {
+      backend.on_request(std::move(request));
+    }
+    rpcrdma::CallDone done;
+    while (server.gateway.poll_done(done)) {
+    }
+    server.node.on_deadline(now);
+    transmit(server.node, server_batch_, to_client);
+  }
+  void turn() {
+    serve_client();
+    serve_gateway();
+  }
+
+  // With a clock of its own, one microsecond per turn. True when `calls` more have been answered rightly.
+  [[nodiscard]] bool run_calls(uint64_t calls) {
+    const uint64_t goal = peer.driver.stats().calls + calls;
+    const uint64_t turns_max = 100'000 + 1'000 * calls;
+    for (uint64_t turns = 0; peer.driver.stats().calls < goal; ++turns) {
+      if (turns == turns_max) {
+        return false;
+      }
+      now = now + Duration::us(1);
+      turn();
+    }
+    return true;
+  }
+  // Answers that were not what they had to be, and calls that ended without one.
+  [[nodiscard]] uint64_t failures() const {
+    const load::LoadStats& stats = peer.driver.stats();
+    uint64_t sum = stats.wrong + stats.lost + stats.refused;
+    for (const uint64_t count : stats.failed) {
+      sum += count;
+    }
+    return sum;
+  }
+
+ private:
+  void receive(node::Node& node, Wire& from) {
+    for (uint32_t i = 0; i < kBurst; ++i) {
+      Buffer* frame = from.receive();
+      if (frame == nullptr) {
+        return;
+      }
+      if (!node.on_frame(now, frame, 0)) {
+        release_buffers(frame);
+      }
+    }
+  }
+  void transmit(node::Node& node, wire::TxBatch& batch, Wire& to) {
+    for (bool full = true; full && to.has_room();) {
+      node.poll_transmit(now, batch);
+      full = batch.full();
+      for (const wire::TxPacket& packet : batch.packets()) {
+        to.send(packet);
+      }
+      batch.reset();
+    }
+  }
+
+  wire::TxBatch server_batch_;
+  wire::TxBatch client_batch_;
+};
+
+}  // namespace cw::bench

@@ -1,0 +1,277 @@
+// RPCs through a client's and a gateway's whole stack in one thread, nothing left out but the NIC: iCRC made and verified on every
+// packet, ACKs sent, every answer checked by status and length and one in 64 in full.
+//
+//   rpc_pair_bench [--repeats N] [--calls N] [--only SUBSTRING] [--json FILE]
+//
+// A figure is the median over many short repeats, each of which is over before the scheduler can do much to it; the best and the
+// quartiles are shown as well. Cycles are ticks of the TSC.
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/bench/rpc_pair.h"
+
+namespace cw::bench {
+namespace {
+
+using load::BenchProcedure;
+
+struct Settings {
+  uint32_t repeats = 101;
+  uint32_t calls = 4000;  // per repeat, small RPCs; bulk repeats move as many octets as 4000 RPCs of 4 KiB
+  std::string only;
+  std::string json;
+};
+
+struct Case {
+  std::string name;
+  BenchProcedure operation = BenchProcedure::kNull;
+  uint32_t bytes = 0;
+  uint32_t window = 1;
+  uint32_t connections = 1;
+  uint32_t path_mtu = 4096;
+  gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
+};
+
+// Instructions retired by this thread in user space; absent where the machine has no counter (most virtual ones).
+class InstructionCounter {
+ public:
+  InstructionCounter() {
+    perf_event_attr attributes{};
+    attributes.type = PERF_TYPE_HARDWARE;
+    attributes.size = sizeof(attributes);
+    attributes.config = PERF_COUNT_HW_INSTRUCTIONS;
+    attributes.exclude_kernel = 1;
+    attributes.exclude_hv = 1;
+    fd_ = static_cast<int>(syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0));
+  }
+  ~InstructionCounter() {
+    if (fd_ >= 0) {
+      close(fd_);
+    }
+  }
+  InstructionCounter(const InstructionCounter&) = delete;
+  InstructionCounter& operator=(const InstructionCounter&) = delete;
+  [[nodiscard]] bool present() const { return fd_ >= 0; }
+  [[nodiscard]] uint64_t read() const {
+    uint64_t value = 0;
+    return fd_ >= 0 && ::read(fd_, &value, sizeof(value)) == static_cast<ssize_t>(sizeof(value)) ? value : 0;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+class TscTime {
+ public:
+  TscTime() {
+    const auto before = std::chrono::steady_clock::now();
+    const uint64_t first = __rdtsc();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const uint64_t last = __rdtsc();
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - before;
+    ns_per_cycle_ = spent.count() / static_cast<double>(last - first);
+    start_ = last;
+  }
+  [[nodiscard]] Instant now() const {
+    return Instant::from_ns(1'000'000'000 + static_cast<int64_t>(static_cast<double>(__rdtsc() - start_) * ns_per_cycle_));
+  }
+  [[nodiscard]] double ns_per_cycle() const { return ns_per_cycle_; }
+
+ private:
+  double ns_per_cycle_ = 0;
+  uint64_t start_ = 0;
+};
+
+struct Spread {
+  double best = 0;
+  double low = 0;  // quartiles
+  double median = 0;
+  double high = 0;
+};
+
+Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double fraction) { return values[static_cast<size_t>(fraction * static_cast<double>(values.size() - 1) + 0.5)]; };
+  return {values.front(), at(0.25), at(0.5), at(0.75)};
+}
+
+struct Outcome {
+  Spread cycles;         // per RPC, both ends
+  Spread server_cycles;  // per RPC, the gateway's side
+  double packets = 0;    // per RPC, both directions
+  double instructions = 0;
+  double gigabytes_per_second = 0;  // payload, from the median
+  bool good = false;
+};
+
+sim::WorldOptions options_of(const Case& one) {
+  sim::WorldOptions options;
+  options.path_mtu = one.path_mtu;
+  options.backend = one.backend;
+  options.load.operation = one.operation;
+  options.load.bytes = one.bytes;
+  options.load.window = one.window;
+  options.load.connections = one.connections;
+  options.load.verify_every = 64;
+  options.credits = std::max(64u, one.window);
+  return options;
+}
+
+Outcome run(const Case& one, const Settings& settings, const TscTime& time) {
+  const InstructionCounter instructions;
+  Outcome outcome;
+  auto pair = std::make_unique<RpcPair>(options_of(one));
+  const uint64_t calls = one.bytes < 4096 ? settings.calls : std::max<uint64_t>(4, uint64_t{settings.calls} * 4096 / one.bytes);
+  if (!pair->run_calls(std::max<uint64_t>(2 * calls, 2000 / one.window))) {
+    return outcome;
+  }
+  std::vector<double> cycles;
+  std::vector<double> server_cycles;
+  uint64_t all_calls = 0;
+  const uint64_t packets_before = pair->to_server.packets() + pair->to_client.packets();
+  uint64_t instructions_spent = 0;
+  const load::LoadStats& stats = pair->peer.driver.stats();
+  const Instant base = pair->now;
+  const Instant begun = time.now();
+  for (uint32_t repeat = 0; repeat < settings.repeats; ++repeat) {
+    const uint64_t before = stats.calls;
+    const uint64_t goal = before + calls;
+    const uint64_t instructions_before = instructions.read();
+    const uint64_t first = __rdtsc();
+    while (stats.calls < goal) {
+      pair->now = base + (time.now() - begun);
+      pair->turn();
+    }
+    const uint64_t last = __rdtsc();
+    instructions_spent += instructions.read() - instructions_before;
+    cycles.push_back(static_cast<double>(last - first) / static_cast<double>(stats.calls - before));
+    all_calls += stats.calls - before;
+  }
+  outcome.packets = static_cast<double>(pair->to_server.packets() + pair->to_client.packets() - packets_before) /
+                    static_cast<double>(all_calls);
+  outcome.instructions = static_cast<double>(instructions_spent) / static_cast<double>(all_calls);
+  // The gateway's share by itself; reading the counter twice per turn would disturb the figure above.
+  for (uint32_t repeat = 0; repeat < std::max(settings.repeats / 4, 3u); ++repeat) {
+    const uint64_t before = stats.calls;
+    uint64_t spent = 0;
+    while (stats.calls < before + calls) {
+      pair->now = base + (time.now() - begun);
+      pair->serve_client();
+      const uint64_t first = __rdtsc();
+      pair->serve_gateway();
+      spent += __rdtsc() - first;
+    }
+    server_cycles.push_back(static_cast<double>(spent) / static_cast<double>(stats.calls - before));
+  }
+  outcome.cycles = spread_of(std::move(cycles));
+  outcome.server_cycles = spread_of(std::move(server_cycles));
+  const uint32_t moved = one.operation == BenchProcedure::kEcho ? 2 * one.bytes : one.bytes;
+  outcome.gigabytes_per_second = static_cast<double>(moved) / (outcome.cycles.median * time.ns_per_cycle());
+  outcome.good = pair->failures() == 0;
+  return outcome;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> list;
+  for (const uint32_t window : {1u, 16u, 32u}) {
+    list.push_back({"null_w" + std::to_string(window), BenchProcedure::kNull, 0, window});
+    list.push_back({"echo64_w" + std::to_string(window), BenchProcedure::kEcho, 64, window});
+  }
+  list.push_back({.name = "echo64_w4_c8", .operation = BenchProcedure::kEcho, .bytes = 64, .window = 4, .connections = 8});
+  list.push_back({.name = "echo64_w32_tcp",
+                  .operation = BenchProcedure::kEcho,
+                  .bytes = 64,
+                  .window = 32,
+                  .backend = gateway::BackendKind::kTcp});
+  for (const uint32_t mtu : {1024u, 4096u}) {
+    for (const uint32_t bytes : {65536u, 1048576u}) {
+      const std::string suffix = (bytes == 65536 ? "64k_mtu" : "1m_mtu") + std::to_string(mtu);
+      list.push_back({"source" + suffix, BenchProcedure::kSource, bytes, 8, 1, mtu});
+      list.push_back({"sink" + suffix, BenchProcedure::kSink, bytes, 8, 1, mtu});
+    }
+  }
+  return list;
+}
+
+bool parse(int count, char** words, Settings& settings) {
+  for (int i = 1; i + 1 < count; i += 2) {
+    const std::string key = words[i];
+    if (key == "--repeats") {
+      settings.repeats = static_cast<uint32_t>(std::max(1l, std::strtol(words[i + 1], nullptr, 10)));
+    } else if (key == "--calls") {
+      settings.calls = static_cast<uint32_t>(std::max(1l, std::strtol(words[i + 1], nullptr, 10)));
+    } else if (key == "--only") {
+      settings.only = words[i + 1];
+    } else if (key == "--json") {
+      settings.json = words[i + 1];
+    } else {
+      return false;
+    }
+  }
+  return count % 2 == 1;
+}
+
+nlohmann::json row(const std::string& name, double value, const char* unit, const Spread& spread) {
+  return {{"name", name}, {"value", value}, {"unit", unit}, {"spread", {spread.low, spread.high}}};
+}
+
+int main_of(int count, char** words) {
+  Settings settings;
+  if (!parse(count, words, settings)) {
+    std::fputs("usage: rpc_pair_bench [--repeats N] [--calls N] [--only SUBSTRING] [--json FILE]\n", stderr);
+    return 2;
+  }
+  const TscTime time;
+  const bool counts = InstructionCounter().present();
+  nlohmann::json rows = nlohmann::json::array();
+  bool good = true;
+  std::printf("%-20s %10s %22s %9s %9s %9s %9s %8s\n", "case", "cycles/RPC", "best [quartiles]", "gateway", "ns/RPC", "packets",
+              counts ? "instr" : "-", "GB/s");
+  for (const Case& one : cases()) {
+    if (one.name.find(settings.only) == std::string::npos) {
+      continue;
+    }
+    const Outcome outcome = run(one, settings, time);
+    good = good && outcome.good && outcome.cycles.median > 0;
+    std::printf("%-20s %10.0f %6.0f [%6.0f %6.0f] %9.0f %9.0f %9.2f %9.0f %8.2f%s\n", one.name.c_str(), outcome.cycles.median,
+                outcome.cycles.best, outcome.cycles.low, outcome.cycles.high, outcome.server_cycles.median,
+                outcome.cycles.median * time.ns_per_cycle(), outcome.packets, outcome.instructions, outcome.gigabytes_per_second,
+                outcome.good ? "" : "  WRONG ANSWERS");
+    std::fflush(stdout);
+    const double ns = outcome.cycles.median * time.ns_per_cycle();
+    nlohmann::json figure = row("rpc_pair/" + one.name + "/cycles_per_rpc", outcome.cycles.median, "cycles", outcome.cycles);
+    figure["best"] = outcome.cycles.best;
+    figure["gateway"] = outcome.server_cycles.median;
+    figure["packets_per_rpc"] = outcome.packets;
+    figure["ns_per_rpc"] = ns;
+    figure["gigabytes_per_second"] = outcome.gigabytes_per_second;
+    figure["good"] = outcome.good;
+    rows.push_back(std::move(figure));
+  }
+  if (!settings.json.empty()) {
+    if (std::FILE* file = std::fopen(settings.json.c_str(), "w")) {
+      std::fputs(rows.dump(1).c_str(), file);
+      std::fclose(file);
+    }
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace cw::bench
+
+int main(int count, char** words) { return cw::bench::main_of(count, words); }
