@@ -77,7 +77,8 @@ gateway::GatewayOptions gateway_options(const control::Config& config) {
   for (const control::BackendConfig& config_backend : config.backends) {
     gateway::BackendOptions& backend = options.backends.emplace_back();
     backend.name = config_backend.name;
-    backend.kind = config_backend.type == control::BackendType::kTcp ? gateway::BackendKind::kTcp : gateway::BackendKind::kBuiltin;
+    backend.kind =
+        config_backend.type == control::BackendType::kTcp ? gateway::BackendKind::kTcp : gateway::BackendKind::kBuiltin;
     if (config_backend.address) {
       backend.address = config_backend.address->address;
       backend.tcp_port = config_backend.address->port;

@@ -1,14 +1,14 @@
 // causewayd: reads the configuration, wires the layers by hand from top to bottom, and runs until SIGTERM or SIGINT.
 //
-// Threads: poll core (an lcore, or this thread when main_lcore is the poll core), workers (TBB), admin, metrics, and a control thread that writes
-// the log and handles signals. Shutdown is orderly: no new connections, DREQ to every client, then the rest.
-#include <CLI/CLI.hpp>
+// Threads: poll core (an lcore, or this thread when main_lcore is the poll core), workers (TBB), admin, metrics, and a control
+// thread that writes the log and handles signals. Shutdown is orderly: no new connections, DREQ to every client, then the rest.
 #include <fmt/format.h>
 #include <rte_eal.h>
-#include <rte_lcore.h>
 #include <rte_launch.h>
+#include <rte_lcore.h>
 #include <rte_version.h>
 #include <signal.h>
+#include <CLI/CLI.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -41,17 +41,19 @@ int say(const std::string& sentence) {
   return 1;
 }
 
-std::string text(const wire::IpAddress& address) { return std::string(wire::to_text(address).data()); }
+std::string text(const wire::IpAddress& address) {
+  return std::string(wire::to_text(address).data());
+}
 
 void log_notice(const gateway::Notice& notice, const control::Config& config) {
   const std::string backend = notice.backend < config.backends.size() ? config.backends[notice.backend].name : "?";
   switch (notice.result) {
     case gateway::ConnectionResult::kAccepted:
-      telemetry::log_info("connection from {} to port {} accepted: QPN {:#08x} <-> {:#08x}, path MTU {}, inline {}/{}, remote "
-                          "invalidation {}, backend {}",
-                          text(notice.peer), notice.listener_port, notice.local_qpn.value(), notice.remote_qpn.value(),
-                          notice.path_mtu_bytes, notice.inline_send_bytes, notice.inline_receive_bytes,
-                          notice.remote_invalidation ? "on" : "off", backend);
+      telemetry::log_info(
+          "connection from {} to port {} accepted: QPN {:#08x} <-> {:#08x}, path MTU {}, inline {}/{}, remote "
+          "invalidation {}, backend {}",
+          text(notice.peer), notice.listener_port, notice.local_qpn.value(), notice.remote_qpn.value(), notice.path_mtu_bytes,
+          notice.inline_send_bytes, notice.inline_receive_bytes, notice.remote_invalidation ? "on" : "off", backend);
       return;
     case gateway::ConnectionResult::kClosedByPeer:
     case gateway::ConnectionResult::kClosedByUs:
@@ -160,7 +162,8 @@ int serve(const control::Config& config, bool verbose) {
   Wakeup wakeup;
   WorkerPool workers(worker_options(config), pools->large(), programs, {&wakeup});
   auto node = std::make_unique<node::Node>(node_options(config, ports), entropy, nullptr);
-  auto gateway = std::make_unique<gateway::Gateway>(gateway_options(config), *node, pools->packets(), pools->large(), programs, entropy);
+  auto gateway =
+      std::make_unique<gateway::Gateway>(gateway_options(config), *node, pools->packets(), pools->large(), programs, entropy);
   GatewayApp app(0, *gateway, *node, workers, ports, *pools);
   CoreLoop loop(*node, ports, *pools, clock, app, wakeup, config.dataplane.idle == control::IdleMode::kSpin);
   app.set_loop(&loop);
@@ -186,7 +189,8 @@ int serve(const control::Config& config, bool verbose) {
   sources.flags = &flags;
   const telemetry::Collector collector(std::move(sources));
   LiveView view(config, kVersion, app, collector, ports, flags);
-  const std::unique_ptr<control::AdminServer> admin = control::AdminServer::start(control::admin_socket_path(config), view, error);
+  const std::unique_ptr<control::AdminServer> admin =
+      control::AdminServer::start(control::admin_socket_path(config), view, error);
   if (admin == nullptr) {
     return say(error);
   }
@@ -206,12 +210,12 @@ int serve(const control::Config& config, bool verbose) {
   PollArguments poll{&loop, &stop};
   std::thread control([&] { control_loop(config, app, flags, signals, stop); });
   flags.ready.store(true);
-  std::fprintf(stderr, "causewayd: ready, instance %s, %zu ports, admin socket %s%s\n", config.gateway.instance.c_str(), ports.size(),
-               control::admin_socket_path(config).c_str(),
-               metrics != nullptr ? fmt::format(", metrics http://{}:{}/metrics", text(metrics->address().address),
-                                                metrics->address().port)
-                                        .c_str()
-                                  : "");
+  std::fprintf(
+      stderr, "causewayd: ready, instance %s, %zu ports, admin socket %s%s\n", config.gateway.instance.c_str(), ports.size(),
+      control::admin_socket_path(config).c_str(),
+      metrics != nullptr
+          ? fmt::format(", metrics http://{}:{}/metrics", text(metrics->address().address), metrics->address().port).c_str()
+          : "");
   const uint32_t poll_lcore = config.dataplane.poll_lcores.front();
   if (poll_lcore == config.dataplane.main_lcore) {
     poll_main(&poll);
@@ -256,4 +260,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace cw::dataplane
 
-int main(int argc, char** argv) { return cw::dataplane::run(argc, argv); }
+int main(int argc, char** argv) {
+  return cw::dataplane::run(argc, argv);
+}

@@ -2,8 +2,8 @@
 //
 //   rx burst -> Node::on_frame ...   CoreApp::turn   deadlines   Node::poll_transmit -> tx burst
 //
-// The clock is read once per turn. When nothing happens for a while the core sleeps for some microseconds at a time (idle mode "sleep"), woken early
-// by its Wakeup; in idle mode "spin" it never does.
+// The clock is read once per turn. When nothing happens for a while the core sleeps for some microseconds at a time (idle mode
+// "sleep"), woken early by its Wakeup; in idle mode "spin" it never does.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,6 @@ struct CoreLoopStats {
   uint64_t busy_ns = 0;
   uint64_t idle_ns = 0;
 };
-
 
 class CoreLoop {
  public:

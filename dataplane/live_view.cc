@@ -10,7 +10,9 @@
 namespace cw::dataplane {
 namespace {
 
-std::string address_text(const wire::IpAddress& address) { return std::string(wire::to_text(address).data()); }
+std::string address_text(const wire::IpAddress& address) {
+  return std::string(wire::to_text(address).data());
+}
 
 // The value of a metric by its full name with labels; 0 when there is none.
 double value_of(const std::vector<control::NamedValue>& values, const std::string& name) {
@@ -24,8 +26,9 @@ double value_of(const std::vector<control::NamedValue>& values, const std::strin
 
 }  // namespace
 
-LiveView::LiveView(const control::Config& config, const std::string& version, GatewayApp& app, const telemetry::Collector& collector,
-                   std::span<const std::unique_ptr<Port>> ports, const telemetry::GatewayFlags& flags)
+LiveView::LiveView(const control::Config& config, const std::string& version, GatewayApp& app,
+                   const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
+                   const telemetry::GatewayFlags& flags)
     : config_(config),
       version_(version),
       app_(app),
@@ -47,8 +50,8 @@ control::GatewayStatus LiveView::status() {
   control::GatewayStatus status;
   status.version = version_;
   status.instance = config_.gateway.instance;
-  status.uptime = Duration::ns(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - started_).count());
+  status.uptime =
+      Duration::ns(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - started_).count());
   status.ready = flags_.ready.load();
   status.draining = flags_.draining.load();
   std::vector<gateway::ConnectionInfo> connections;
@@ -127,6 +130,8 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
   return rows;
 }
 
-std::vector<control::NamedValue> LiveView::stats() { return collector_.named_values(); }
+std::vector<control::NamedValue> LiveView::stats() {
+  return collector_.named_values();
+}
 
 }  // namespace cw::dataplane

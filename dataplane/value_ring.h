@@ -25,7 +25,8 @@ class ValueRing {
     const uint32_t slots = rte_align32pow2(capacity + 1);
     const ssize_t bytes = rte_ring_get_memsize_elem(sizeof(T), slots);
     CW_ASSERT(bytes > 0);
-    memory_.reset(static_cast<rte_ring*>(std::aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(static_cast<size_t>(bytes), RTE_CACHE_LINE_SIZE))));
+    memory_.reset(static_cast<rte_ring*>(
+        std::aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(static_cast<size_t>(bytes), RTE_CACHE_LINE_SIZE))));
     CW_ASSERT(memory_ != nullptr);
     const unsigned flags = RING_F_SC_DEQ | (producers == RingProducers::kOne ? RING_F_SP_ENQ : 0u);
     CW_ASSERT(rte_ring_init(memory_.get(), name, slots, flags) == 0);

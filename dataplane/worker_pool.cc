@@ -291,8 +291,8 @@ class WorkerPool::Worker {
       forget(link);
       return;
     }
-    const uint32_t wanted = (link.stream.state() == BackendStream::State::kOpen ? EPOLLIN : 0u) |
-                            (link.stream.wants_write() ? EPOLLOUT : 0u);
+    const uint32_t wanted =
+        (link.stream.state() == BackendStream::State::kOpen ? EPOLLIN : 0u) | (link.stream.wants_write() ? EPOLLOUT : 0u);
     if (wanted != link.watched) {
       link.watched = wanted;
       watch(link.stream.fd(), wanted, &link, EPOLL_CTL_MOD);

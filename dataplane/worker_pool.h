@@ -1,10 +1,11 @@
-// The workers: threads of a TBB arena that own the backend sockets, and a second arena that runs built-in programs which may take long.
+// The workers: threads of a TBB arena that own the backend sockets, and a second arena that runs built-in programs which may
+// take long.
 //
 //   poll core --(one ring per core and worker)--> worker: opens, sends, closes     worker --(one ring per core)--> poll core
 //
-// A backend connection belongs to one worker for life (by its LinkId), so that no socket needs a lock. Messages cross the rings as values;
-// their buffers change owner with them. When a ring is full the sender keeps what it has and stops taking more: workers stop
-// reading sockets, poll cores stop taking calls from clients.
+// A backend connection belongs to one worker for life (by its LinkId), so that no socket needs a lock. Messages cross the
+// rings as values; their buffers change owner with them. When a ring is full the sender keeps what it has and stops taking
+// more: workers stop reading sockets, poll cores stop taking calls from clients.
 #pragma once
 
 #include <atomic>
@@ -22,9 +23,9 @@ namespace cw::dataplane {
 
 struct WorkerPoolOptions {
   uint32_t workers = 1;
-  uint32_t cores = 1;              // poll cores
-  uint32_t ring_entries = 4096;    // per direction
-  bool spin = false;               // never sleep
+  uint32_t cores = 1;                // poll cores
+  uint32_t ring_entries = 4096;      // per direction
+  bool spin = false;                 // never sleep
   std::vector<TcpAddress> backends;  // by index; built-in ones have port 0
   rpcrdma::RecordLimits limits;
 };

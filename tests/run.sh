@@ -65,8 +65,8 @@ main_build=build
 if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants ops || wants interop || wants bench; then
   build "$main_build"
 fi
-for suite in unit golden sim fuzz tidy; do
-  if wants "$suite"; then
+for suite in unit golden sim fuzz-replay tidy; do
+  if wants "${suite%-replay}"; then
     [ "$suite" = tidy ] && must ensure_packages checks
     meson_suite "$main_build" "$suite"
   fi
@@ -74,7 +74,7 @@ done
 if wants asan; then
   build build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1 -Db_ndebug=false
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  for suite in unit golden sim fuzz; do
+  for suite in unit golden sim fuzz-replay; do
     meson_suite build-asan "$suite"
   done
 fi

@@ -26,7 +26,8 @@ struct Client::Connection : TimerNode, ListNode<Client::ReadyTag> {
   std::optional<rpcrdma::ClientEndpoint> endpoint;
 };
 
-Client::Client(const ClientOptions& options, node::Node& node, verbs::MemoryTable& memory, BufferPool& packets, RandomSource& random)
+Client::Client(const ClientOptions& options, node::Node& node, verbs::MemoryTable& memory, BufferPool& packets,
+               RandomSource& random)
     : options_(options),
       node_(node),
       memory_(memory),

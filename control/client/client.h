@@ -26,8 +26,8 @@ struct ClientOptions {
   rpcrdma::ClientOptions rpc;
   uint32_t inline_bytes = 4096;
   bool remote_invalidate = true;
-  uint32_t path_mtu_bytes = 4096;   // 256, 512, 1024, 2048 or 4096: must fit both ports
-  rc::RcOptions rc;                 // remote access and domain are set here
+  uint32_t path_mtu_bytes = 4096;  // 256, 512, 1024, 2048 or 4096: must fit both ports
+  rc::RcOptions rc;                // remote access and domain are set here
   uint8_t ack_timeout = 14;
   Duration resolve_timeout = Duration::seconds(5);
 };
@@ -47,8 +47,8 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Opens a connection to an NFS/RDMA-like service from port 0's address. kNoResources: connections_max are open. kBadValue: no own address
-  // of that family.
+  // Opens a connection to an NFS/RDMA-like service from port 0's address. kNoResources: connections_max are open. kBadValue:
+  // no own address of that family.
   [[nodiscard]] Result<ClientId> connect(Instant now, const wire::IpAddress& server, uint16_t service_port);
   // Sends DREQ; no event follows.
   void disconnect(Instant now, ClientId id);

@@ -26,7 +26,7 @@ struct AcceptParameters {
 // Active side.
 struct ConnectParameters {
   verbs::Qpn local_qpn;
-  wire::Psn first_receive_psn;          // as above
+  wire::Psn first_receive_psn;  // as above
   PathMtu path_mtu = PathMtu::k1024;
   uint8_t our_responder_resources = 0;  // READs and atomics we take from the peer at a time
   uint8_t our_initiator_depth = 0;

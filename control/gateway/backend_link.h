@@ -1,5 +1,5 @@
-// What the gateway and the workers that own backend sockets say to each other. Values only: they cross a ring between threads, and
-// the simulation stands in for the workers by answering them.
+// What the gateway and the workers that own backend sockets say to each other. Values only: they cross a ring between threads,
+// and the simulation stands in for the workers by answering them.
 #pragma once
 
 #include <cstdint>

@@ -216,9 +216,9 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
     refuse(now, event, cm::RejectReason::kNoResources, ConnectionResult::kRefusedDraining, port, listener->backend);
     return;
   }
-  const bool allowed = listener->allow.empty() || std::any_of(listener->allow.begin(), listener->allow.end(), [&](const control::IpPrefix& prefix) {
-                         return prefix.contains(event.address.remote);
-                       });
+  const bool allowed = listener->allow.empty() ||
+                       std::any_of(listener->allow.begin(), listener->allow.end(),
+                                   [&](const control::IpPrefix& prefix) { return prefix.contains(event.address.remote); });
   if (!allowed) {
     refuse(now, event, cm::RejectReason::kConsumerDefined, ConnectionResult::kRefusedAcl, port, listener->backend);
     return;
@@ -639,7 +639,9 @@ void Gateway::shut_down(Instant now) {
   }
 }
 
-bool Gateway::is_quiet() const { return shutting_down_ && stats_.connections_open == 0 && node_.cm().live_count() == 0; }
+bool Gateway::is_quiet() const {
+  return shutting_down_ && stats_.connections_open == 0 && node_.cm().live_count() == 0;
+}
 
 uint32_t Gateway::describe(Instant now, std::span<ConnectionInfo> out) const {
   uint32_t count = 0;

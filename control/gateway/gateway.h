@@ -6,10 +6,10 @@
 //   kMessage / kRan -> matched by XID -> ServerEndpoint::reply -> RDMA Writes and SEND
 //   any failure, either side -> DREQ, kClose, everything of the connection is given back
 //
-// Ownership: a Connection owns its queue pair (created and destroyed here) and its endpoint. A LinkId carries a generation, so that what a worker says about a
-// connection that is gone is dropped.
-// Bounds: connections_max, calls_in_flight_max. When the workers fall behind, calls wait in their endpoints (and so cost the client its
-// credits), new connections are refused, and closing goes on.
+// Ownership: a Connection owns its queue pair (created and destroyed here) and its endpoint. A LinkId carries a generation, so
+// that what a worker says about a connection that is gone is dropped.
+// Bounds: connections_max, calls_in_flight_max. When the workers fall behind, calls wait in their endpoints (and so cost the
+// client its credits), new connections are refused, and closing goes on.
 #pragma once
 
 #include <cstdint>

@@ -18,18 +18,18 @@ enum class BackendKind : uint8_t { kTcp, kBuiltin };
 struct BackendOptions {
   std::string name;
   BackendKind kind = BackendKind::kBuiltin;
-  wire::IpAddress address;        // kTcp
-  uint16_t tcp_port = 0;          // kTcp
-  bool run_on_workers = false;    // kBuiltin: programs that may take long; else they run on the poll core
+  wire::IpAddress address;      // kTcp
+  uint16_t tcp_port = 0;        // kTcp
+  bool run_on_workers = false;  // kBuiltin: programs that may take long; else they run on the poll core
   Duration open_timeout = Duration::seconds(5);
 };
 
 struct ListenerOptions {
   std::string name;
-  uint16_t port = 20049;          // of the RDMA IP CM service, TCP port space
-  uint32_t backend = 0;           // index
+  uint16_t port = 20049;  // of the RDMA IP CM service, TCP port space
+  uint32_t backend = 0;   // index
   rpcrdma::ServerOptions server;
-  uint32_t inline_bytes = 4096;   // our send and receive size in RFC 8797 private data
+  uint32_t inline_bytes = 4096;  // our send and receive size in RFC 8797 private data
   bool remote_invalidate = true;
   std::vector<control::IpPrefix> allow;  // clients that may connect; empty = all
   uint32_t connections_max = 1024;
@@ -39,11 +39,11 @@ struct GatewayOptions {
   std::vector<ListenerOptions> listeners;
   std::vector<BackendOptions> backends;
   uint32_t connections_max = 1024;
-  uint32_t calls_in_flight_max = 16384;  // over all connections
+  uint32_t calls_in_flight_max = 16384;    // over all connections
   uint64_t pull_buffers_max = UINT64_MAX;  // receive buffers that pulled call data may hold: well below the pool
-  rc::RcOptions rc;                      // receive_bytes_max is set per connection
-  uint8_t retry_count = 7;               // 0..7
-  uint8_t ack_timeout_min_code = 14;     // what the client asks for counts, but not below this: 67 ms
+  rc::RcOptions rc;                        // receive_bytes_max is set per connection
+  uint8_t retry_count = 7;                 // 0..7
+  uint8_t ack_timeout_min_code = 14;       // what the client asks for counts, but not below this: 67 ms
 };
 
 }  // namespace cw::gateway

@@ -20,10 +20,10 @@ struct BackendStats {
   uint64_t calls_in_flight = 0;  // gauge
   uint64_t opens = 0;            // connections made
   uint64_t open_failures = 0;
-  uint64_t closes = 0;           // closed by the backend
+  uint64_t closes = 0;  // closed by the backend
   uint64_t calls = 0;
   uint64_t replies = 0;
-  uint64_t bytes_out = 0;        // to the backend
+  uint64_t bytes_out = 0;  // to the backend
   uint64_t bytes_in = 0;
 };
 
@@ -36,11 +36,11 @@ enum class ConnectionResult : uint8_t {
   kRefusedResources,  // no queue pair, no memory
   kRefusedDraining,
   kClosedByPeer,
-  kClosedByUs,        // shutdown, administrator
-  kFailedTransport,   // retries exhausted, NAK, malformed packets of the peer
-  kFailedProtocol,    // RPC-over-RDMA violation, call timeout
-  kFailedBackend,     // the backend closed
-  kFailedHandshake,   // REP never answered
+  kClosedByUs,       // shutdown, administrator
+  kFailedTransport,  // retries exhausted, NAK, malformed packets of the peer
+  kFailedProtocol,   // RPC-over-RDMA violation, call timeout
+  kFailedBackend,    // the backend closed
+  kFailedHandshake,  // REP never answered
   kCount,
 };
 [[nodiscard]] const char* to_string(ConnectionResult result) noexcept;
@@ -48,11 +48,11 @@ enum class ConnectionResult : uint8_t {
 struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
   std::array<BackendStats, kBackendsMax> backends{};
-  uint64_t connections_open = 0;        // gauge
-  uint64_t replies_unmatched = 0;       // from a backend, with an XID that nobody waits for
-  uint64_t reverse_calls_dropped = 0;   // from a backend
-  uint64_t messages_malformed = 0;      // from a backend, too short to be RPC
-  uint64_t duplicate_xids = 0;          // from a client, in flight twice at once
+  uint64_t connections_open = 0;       // gauge
+  uint64_t replies_unmatched = 0;      // from a backend, with an XID that nobody waits for
+  uint64_t reverse_calls_dropped = 0;  // from a backend
+  uint64_t messages_malformed = 0;     // from a backend, too short to be RPC
+  uint64_t duplicate_xids = 0;         // from a client, in flight twice at once
   uint64_t notices_dropped = 0;
 };
 
@@ -65,7 +65,7 @@ struct Notice {
   verbs::Qpn local_qpn;
   verbs::Qpn remote_qpn;
   rc::QpError qp_error;
-  uint64_t calls = 0;             // answered over the connection's life
+  uint64_t calls = 0;  // answered over the connection's life
   uint32_t inline_send_bytes = 0;
   uint32_t inline_receive_bytes = 0;
   uint32_t path_mtu_bytes = 0;

@@ -44,7 +44,8 @@ class Node {
 
   // Takes one frame, which spans the Buffer. True = the node keeps the Buffer; else it is still the caller's.
   [[nodiscard]] bool on_frame(Instant now, Buffer* frame, uint16_t port);
-  // Everything that is to be sent, until the batch is full. Packets may point into payload of queue pairs: send before the next call.
+  // Everything that is to be sent, until the batch is full. Packets may point into payload of queue pairs: send before the
+  // next call.
   void poll_transmit(Instant now, wire::TxBatch& batch);
   [[nodiscard]] Instant next_deadline() const { return earlier(endpoint_.next_deadline(), cm_.next_deadline()); }
   // Cheap when nothing is due: call once per turn.

@@ -18,10 +18,14 @@ bool start_eal(const EalSettings& settings, std::string& error) {
     }
   }
   std::vector<std::string> words = {"causeway",
-                                    "-l", lcores,
-                                    "--main-lcore", std::to_string(settings.main_lcore),
-                                    "--file-prefix", settings.instance,
-                                    "-m", std::to_string(settings.memory_mb)};
+                                    "-l",
+                                    lcores,
+                                    "--main-lcore",
+                                    std::to_string(settings.main_lcore),
+                                    "--file-prefix",
+                                    settings.instance,
+                                    "-m",
+                                    std::to_string(settings.memory_mb)};
   if (settings.hugepages) {
     words.push_back("--in-memory");
   } else {
@@ -55,7 +59,8 @@ bool start_eal(const EalSettings& settings, std::string& error) {
       hint = settings.hugepages ? "hugepages need permission on hugetlbfs: or set dataplane.hugepages = false"
                                 : "is the runtime directory (XDG_RUNTIME_DIR) writable?";
     } else if (rte_errno == ENOMEM) {
-      hint = settings.hugepages ? "reserve more hugepages (vm.nr_hugepages) or lower dataplane.memory_mb" : "lower dataplane.memory_mb";
+      hint = settings.hugepages ? "reserve more hugepages (vm.nr_hugepages) or lower dataplane.memory_mb"
+                                : "lower dataplane.memory_mb";
     } else if (rte_errno == EALREADY) {
       hint = "another instance of this name runs: give gateway.instance another name";
     }
@@ -65,6 +70,8 @@ bool start_eal(const EalSettings& settings, std::string& error) {
   return true;
 }
 
-void stop_eal() { (void)rte_eal_cleanup(); }
+void stop_eal() {
+  (void)rte_eal_cleanup();
+}
 
 }  // namespace cw::dataplane

@@ -14,7 +14,7 @@ struct EalSettings {
   bool hugepages = false;
   uint32_t memory_mb = 512;
   std::vector<std::string> pci_devices;  // allowed PCI addresses; none = no PCI scan
-  bool telemetry = false;  // DPDK's own telemetry socket
+  bool telemetry = false;                // DPDK's own telemetry socket
   bool verbose = false;
 };
 

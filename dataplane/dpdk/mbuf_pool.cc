@@ -17,7 +17,8 @@ constexpr uint32_t kTrailers = 4096;
 constexpr uint16_t kTrailerDataBytes = RTE_PKTMBUF_HEADROOM + 16;
 
 rte_mempool* make(const char* name, uint32_t count, uint32_t data_bytes, std::string& error) {
-  rte_mempool* pool = rte_pktmbuf_pool_create(name, count, std::min(kCacheMax, count / 4), kPrivateBytes, static_cast<uint16_t>(data_bytes), SOCKET_ID_ANY);
+  rte_mempool* pool = rte_pktmbuf_pool_create(name, count, std::min(kCacheMax, count / 4), kPrivateBytes,
+                                              static_cast<uint16_t>(data_bytes), SOCKET_ID_ANY);
   if (pool == nullptr) {
     error = fmt::format("buffer pool '{}' ({} buffers of {} octets, {} MiB) cannot be made: {}; raise dataplane.memory_mb", name,
                         count, data_bytes, (uint64_t{count} * (data_bytes + sizeof(rte_mbuf))) >> 20, rte_strerror(rte_errno));
@@ -71,7 +72,9 @@ void MbufPools::stamp(rte_mempool* mempool, BufferPool* face) {
       face);
 }
 
-MbufPools::Usage MbufPools::usage(rte_mempool* pool) { return {rte_mempool_avail_count(pool), pool->size}; }
+MbufPools::Usage MbufPools::usage(rte_mempool* pool) {
+  return {rte_mempool_avail_count(pool), pool->size};
+}
 
 bool MbufPools::Face::allocate(std::span<Buffer*> out) {
   // Bursts are small; a fixed array keeps the mbuf pointers apart from the Buffer pointers.
@@ -126,7 +129,9 @@ rte_mbuf* MbufPools::attach(const Buffer& of, const uint8_t* data, uint32_t size
   return view;
 }
 
-rte_mbuf* MbufPools::allocate_small() { return rte_pktmbuf_alloc(trailers_); }
+rte_mbuf* MbufPools::allocate_small() {
+  return rte_pktmbuf_alloc(trailers_);
+}
 
 void MbufPools::Face::release(Buffer* list) {
   constexpr unsigned kBurst = 64;

@@ -1,9 +1,9 @@
-// Mbufs as cw::Buffers. A Buffer lives in the private area of its mbuf, so the two convert by an address calculation, a received mbuf is
-// the receive buffer of the message it carries, and a Buffer that is sent needs no copy.
+// Mbufs as cw::Buffers. A Buffer lives in the private area of its mbuf, so the two convert by an address calculation, a
+// received mbuf is the receive buffer of the message it carries, and a Buffer that is sent needs no copy.
 //
 // Three kinds: packet mbufs (receive rings, packet heads, headers: one frame each), large mbufs (backend replies: 32 KiB), views
-// (no storage of their own: indirect mbufs that hold a reference on another's storage). DPDK's reference counts free storage when its last view goes, on
-// any thread.
+// (no storage of their own: indirect mbufs that hold a reference on another's storage). DPDK's reference counts free storage
+// when its last view goes, on any thread.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -29,7 +29,9 @@ inline constexpr uint32_t kLargeBufferBytes = 32 * 1024;
 [[nodiscard]] inline rte_mbuf* mbuf_of(const Buffer* buffer) {
   return reinterpret_cast<rte_mbuf*>(const_cast<char*>(reinterpret_cast<const char*>(buffer)) - sizeof(rte_mbuf));
 }
-[[nodiscard]] inline Buffer* buffer_of(rte_mbuf* mbuf) { return reinterpret_cast<Buffer*>(rte_mbuf_to_priv(mbuf)); }
+[[nodiscard]] inline Buffer* buffer_of(rte_mbuf* mbuf) {
+  return reinterpret_cast<Buffer*>(rte_mbuf_to_priv(mbuf));
+}
 
 // One process-wide set of mempools. Two BufferPool faces (packet heads and large buffers) share views and release.
 class MbufPools {

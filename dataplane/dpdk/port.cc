@@ -13,9 +13,13 @@ namespace {
 
 constexpr uint32_t kLinkBytes = 14 + 4;  // Ethernet and one VLAN tag
 
-std::string device_name(const std::string& device) { return device.substr(0, device.find(',')); }
+std::string device_name(const std::string& device) {
+  return device.substr(0, device.find(','));
+}
 
-bool is_virtual(std::string_view device) { return device.starts_with("net_") || device.starts_with("eth_"); }
+bool is_virtual(std::string_view device) {
+  return device.starts_with("net_") || device.starts_with("eth_");
+}
 
 // A frame size that the device demands of every mbuf (net_af_packet copies whole ring slots).
 uint32_t slot_bytes(const std::string& device) {
@@ -44,8 +48,9 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
   if (rte_eth_dev_get_port_by_name(name.c_str(), &port->id_) != 0) {
     const int probed = rte_dev_probe(settings.device.c_str());
     if (probed != 0) {
-      return explain(is_virtual(settings.device) ? "cannot create the virtual device (is its driver plugin installed, is the path writable?)"
-                                                 : "cannot probe the device (is it bound to vfio-pci? see dpdk-devbind.py --status)",
+      return explain(is_virtual(settings.device)
+                         ? "cannot create the virtual device (is its driver plugin installed, is the path writable?)"
+                         : "cannot probe the device (is it bound to vfio-pci? see dpdk-devbind.py --status)",
                      probed);
     }
     if (rte_eth_dev_get_port_by_name(name.c_str(), &port->id_) != 0) {
@@ -59,10 +64,11 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
   }
   rte_eth_conf conf{};
   conf.rxmode.mtu = settings.mtu;
-  // Multi-segment transmission carries attached payload. Drivers that do not name the offload but follow segment chains all the same
-  // (af_packet, memif, ring) need no flag.
+  // Multi-segment transmission carries attached payload. Drivers that do not name the offload but follow segment chains all
+  // the same (af_packet, memif, ring) need no flag.
   conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-  if ((info.max_mtu != 0 && settings.mtu > info.max_mtu) || settings.mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info.max_rx_pktlen) {
+  if ((info.max_mtu != 0 && settings.mtu > info.max_mtu) ||
+      settings.mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info.max_rx_pktlen) {
     // Drivers without a notion of MTU report the Ethernet default but pass any frame; only a real set_mtu refusal counts.
     conf.rxmode.mtu = 0;
   }

@@ -1,8 +1,8 @@
 // One DPDK ethdev with one receive and one transmit queue per poll core: frames in as mbufs, TxBatches out.
 //
-// Ownership: rx() hands mbufs to the caller. tx() takes every head of the batch; attached pieces get references of their own, so that the queue pair
-// may free its payload upon the peer's ACK while the device still reads. A device that takes no more keeps up to one burst
-// waiting in this object; what does not fit behind it is dropped and counted: RoCE repairs it.
+// Ownership: rx() hands mbufs to the caller. tx() takes every head of the batch; attached pieces get references of their own,
+// so that the queue pair may free its payload upon the peer's ACK while the device still reads. A device that takes no more
+// keeps up to one burst waiting in this object; what does not fit behind it is dropped and counted: RoCE repairs it.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -30,7 +30,7 @@ struct PortStats {
 };
 
 struct PortSettings {
-  std::string device;   // "net_vhost0,iface=..." (created here) or a PCI address or the name of an existing device
+  std::string device;  // "net_vhost0,iface=..." (created here) or a PCI address or the name of an existing device
   uint32_t mtu = 1500;
   uint16_t queues = 1;
   uint16_t descriptors = 1024;
@@ -56,7 +56,7 @@ class Port {
 
   [[nodiscard]] wire::MacAddress mac() const { return mac_; }
   [[nodiscard]] bool link_up() const;
-  [[nodiscard]] uint64_t rx_missed() const;    // by the device: imissed
+  [[nodiscard]] uint64_t rx_missed() const;  // by the device: imissed
   [[nodiscard]] uint64_t rx_no_mbuf() const;
   [[nodiscard]] const PortStats& stats() const { return stats_; }
   [[nodiscard]] const PortSettings& settings() const { return settings_; }

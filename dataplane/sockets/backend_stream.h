@@ -1,8 +1,8 @@
 // One TCP connection to a backend: record-marked RPC messages out, messages in. Owned by one worker thread.
 //
 // Out: messages queue as Chains and leave by sendmsg straight from their buffers, many messages per call. In: the socket is read
-// into large Buffers; messages come out as views of them. Nothing is copied. A stream that fails says so once and is then destroyed
-// by its owner.
+// into large Buffers; messages come out as views of them. Nothing is copied. A stream that fails says so once and is then
+// destroyed by its owner.
 #pragma once
 
 #include <array>

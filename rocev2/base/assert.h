@@ -11,11 +11,11 @@ namespace cw {
 
 }  // namespace cw
 
-#define CW_ASSERT(condition)                                          \
-  do {                                                                \
-    if (!(condition)) [[unlikely]] {                                  \
-      ::cw::assertion_failed(#condition, __FILE__, __LINE__);         \
-    }                                                                 \
+#define CW_ASSERT(condition)                                  \
+  do {                                                        \
+    if (!(condition)) [[unlikely]] {                          \
+      ::cw::assertion_failed(#condition, __FILE__, __LINE__); \
+    }                                                         \
   } while (false)
 
 #ifdef NDEBUG

@@ -2,13 +2,14 @@
 //
 // A Buffer describes one contiguous run of octets inside storage that belongs to a BufferPool (under DPDK it lives in the private
 // area of an mbuf; in tests and simulation on the heap). Buffers are linked into a Chain; a Chain is the only owner of its
-// Buffers and gives them back when it dies. A message that is longer than the MTU, a call rebuilt from Read chunks and a reply of a megabyte are
-// all Chains. Octets that belong to two messages at once (a payload range cut out of a reply) are shared: a second Buffer views
-// the same storage, and the pool frees the storage when the last view goes.
+// Buffers and gives them back when it dies. A message that is longer than the MTU, a call rebuilt from Read chunks and a reply
+// of a megabyte are all Chains. Octets that belong to two messages at once (a payload range cut out of a reply) are shared: a
+// second Buffer views the same storage, and the pool frees the storage when the last view goes.
 //
 // Ownership: exactly one Chain (or one local variable on its way into one) owns a Buffer at any moment. Threads: a Chain may be
 // handed from thread to thread, never used by two; BufferPool::release and share may be called by any thread.
-// Failure: pools are bounded; allocate and share return nothing when the pool is empty and the caller backs off or drops, counted.
+// Failure: pools are bounded; allocate and share return nothing when the pool is empty and the caller backs off or drops,
+// counted.
 #pragma once
 
 #include <cstddef>
@@ -102,8 +103,8 @@ class Chain {
   void trim_front(uint64_t count);
   // Drops octets at the end. Precondition: count <= bytes().
   void trim_back(uint64_t count);
-  // Moves the first `count` octets into `front` (which must be empty). A Buffer astride the cut is shared, not copied. False, and nothing
-  // moved, when the pool has no view left. Precondition: count <= bytes().
+  // Moves the first `count` octets into `front` (which must be empty). A Buffer astride the cut is shared, not copied. False,
+  // and nothing moved, when the pool has no view left. Precondition: count <= bytes().
   [[nodiscard]] bool split_front(uint64_t count, Chain& front);
   // Views of [offset, offset + count) appended to `out`; this chain keeps everything. False, and nothing appended, when the pool
   // has no view left. Precondition: offset + count <= bytes().

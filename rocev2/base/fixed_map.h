@@ -16,7 +16,10 @@ template <typename Value>
 class FixedMap {
  public:
   FixedMap(uint32_t capacity, uint64_t seed)
-      : entries_(std::bit_ceil(capacity * 2 + 2)), mask_(static_cast<uint32_t>(entries_.size() - 1)), capacity_(capacity), seed_(seed | 1) {}
+      : entries_(std::bit_ceil(capacity * 2 + 2)),
+        mask_(static_cast<uint32_t>(entries_.size() - 1)),
+        capacity_(capacity),
+        seed_(seed | 1) {}
 
   // False when the map is full or has the key already.
   [[nodiscard]] bool insert(uint64_t key, Value value) {

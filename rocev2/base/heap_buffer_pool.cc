@@ -21,7 +21,9 @@ HeapBufferPool::HeapBufferPool(uint32_t buffer_count, uint32_t buffer_bytes, uin
   }
 }
 
-HeapBufferPool::~HeapBufferPool() { CW_ASSERT(in_use_ == 0); }
+HeapBufferPool::~HeapBufferPool() {
+  CW_ASSERT(in_use_ == 0);
+}
 
 bool HeapBufferPool::allocate(std::span<Buffer*> out) {
   if (free_buffers_.size() < out.size()) {

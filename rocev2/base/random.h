@@ -11,9 +11,7 @@ class RandomSource {
   [[nodiscard]] virtual uint64_t next_u64() = 0;
   [[nodiscard]] uint32_t next_u32() { return static_cast<uint32_t>(next_u64() >> 32); }
   // Uniform in [0, bound); bound > 0. The bias of the multiplication is below 2^-32 and does not matter here.
-  [[nodiscard]] uint32_t next_below(uint32_t bound) {
-    return static_cast<uint32_t>((uint64_t{next_u32()} * bound) >> 32);
-  }
+  [[nodiscard]] uint32_t next_below(uint32_t bound) { return static_cast<uint32_t>((uint64_t{next_u32()} * bound) >> 32); }
 };
 
 // splitmix64: reproducible from its seed on every machine. Not for production keys.

@@ -41,7 +41,7 @@ class [[nodiscard]] Result {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_copyable_v<E>);
 
  public:
-  constexpr Result(const T& value) : value_(value), ok_(true) {}            // NOLINT: implicit by design
+  constexpr Result(const T& value) : value_(value), ok_(true) {}               // NOLINT: implicit by design
   constexpr Result(Failure<E> failure) : error_(failure.error), ok_(false) {}  // NOLINT: implicit by design
   // Initialises a large aggregate T where it will stay, without a copy.
   template <typename... Fields>

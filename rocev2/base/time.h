@@ -45,6 +45,8 @@ class Instant {
   int64_t ns_ = 0;
 };
 
-[[nodiscard]] constexpr Instant earlier(Instant a, Instant b) { return a < b ? a : b; }
+[[nodiscard]] constexpr Instant earlier(Instant a, Instant b) {
+  return a < b ? a : b;
+}
 
 }  // namespace cw

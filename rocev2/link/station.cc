@@ -58,7 +58,9 @@ MacAddress mac_at(const uint8_t* p) {
   return mac;
 }
 
-IpAddress v6_at(const uint8_t* p) { return IpAddress::v6(std::span<const uint8_t, 16>(p, 16)); }
+IpAddress v6_at(const uint8_t* p) {
+  return IpAddress::v6(std::span<const uint8_t, 16>(p, 16));
+}
 
 bool same_network(const IpAddress& a, const IpAddress& b, uint8_t prefix_bits) {
   const uint32_t bits = a.is_v4() ? prefix_bits + 96u : prefix_bits;
@@ -166,7 +168,8 @@ void Station::dispatch(Instant now, Bytes frame) {
 
 void Station::on_arp(Instant now, Bytes frame, uint32_t l3) {
   // RFC 826 for Ethernet and IPv4: types 1 and 0x0800, lengths 6 and 4.
-  if (frame.size() < l3 + kArpBytes || load_be32(frame.data() + l3) != 0x0001'0800 || load_be16(frame.data() + l3 + 4) != 0x0604) {
+  if (frame.size() < l3 + kArpBytes || load_be32(frame.data() + l3) != 0x0001'0800 ||
+      load_be16(frame.data() + l3 + 4) != 0x0604) {
     ++stats_.other_in;
     return;
   }
@@ -358,7 +361,8 @@ void Station::announce() {
     if (own.address.is_v4()) {
       send_arp(kArpRequest, kBroadcast, own.address, MacAddress{}, own.address);
     } else {
-      send_neighbour_message(kNeighbourAdvertisement, multicast_mac(all_nodes()), own.address, all_nodes(), own.address, kOverride);
+      send_neighbour_message(kNeighbourAdvertisement, multicast_mac(all_nodes()), own.address, all_nodes(), own.address,
+                             kOverride);
     }
   }
 }

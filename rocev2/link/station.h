@@ -1,7 +1,8 @@
 // One station on an Ethernet: its addresses, its neighbours, and the few protocols without which nobody can reach it.
 //
-// Answers ARP requests, IPv6 neighbour solicitations and ICMP/ICMPv6 echo for its own addresses, learns neighbours from what it is asked and
-// told, and resolves addresses for the active side. Everything else on the wire is none of its business and is counted.
+// Answers ARP requests, IPv6 neighbour solicitations and ICMP/ICMPv6 echo for its own addresses, learns neighbours from what
+// it is asked and told, and resolves addresses for the active side. Everything else on the wire is none of its business and is
+// counted.
 //
 // Bounded: the neighbour table and the queue of frames to send are fixed; when the table is full the oldest entry goes, when the
 // queue is full the frame is not sent (peers ask again). A host that asks costs itself one reply per frame received.
@@ -27,9 +28,9 @@ struct StationAddress {
 
 struct StationOptions {
   wire::MacAddress mac;
-  uint16_t port = 0;        // index of the port, copied into every TxPacket
-  uint16_t vlan = 0;        // 802.1Q id of the network, 0 = untagged
-  uint32_t mtu = 1500;      // largest IP packet
+  uint16_t port = 0;    // index of the port, copied into every TxPacket
+  uint16_t vlan = 0;    // 802.1Q id of the network, 0 = untagged
+  uint32_t mtu = 1500;  // largest IP packet
   std::vector<StationAddress> addresses;
   std::optional<wire::IpAddress> gateway4;
   std::optional<wire::IpAddress> gateway6;

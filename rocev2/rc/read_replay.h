@@ -22,8 +22,8 @@ struct ReadJob {
   uint64_t address = 0;  // of the next octet
   verbs::Rkey rkey;
   uint32_t bytes_left = 0;
-  uint32_t msn = 0;      // that the acknowledging response packets carry
-  bool started = false;  // its first response has been sent
+  uint32_t msn = 0;       // that the acknowledging response packets carry
+  bool started = false;   // its first response has been sent
   bool repeated = false;  // answered before: the peer may have had all it wanted, and its owner may have withdrawn the memory
 };
 

@@ -17,8 +17,8 @@ struct SendRequest {
   std::optional<Rkey> invalidate;
   std::optional<uint32_t> immediate;
   bool solicited = false;
-  bool fence = false;     // wait until earlier RDMA Reads of this queue pair are complete
-  bool signaled = true;   // a completion is wanted on success; errors always complete
+  bool fence = false;    // wait until earlier RDMA Reads of this queue pair are complete
+  bool signaled = true;  // a completion is wanted on success; errors always complete
 };
 
 // RDMA WRITE of the whole payload to [remote_address, remote_address + payload.bytes()) under `rkey`.

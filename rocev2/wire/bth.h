@@ -31,9 +31,9 @@ struct Bth {
 
   Opcode opcode = Opcode::kRcSendOnly;  // may hold a value outside the enumeration; traits_of() calls it reserved
   bool solicited = false;
-  bool migration_request = true;        // MigReq: 1 = no migration going on. RNICs send 1, rxe 0; nobody may depend on it
-  uint8_t pad_count = 0;                // 0..3 octets of padding behind the payload
-  uint8_t transport_version = 0;        // 4 bits; only 0 exists
+  bool migration_request = true;  // MigReq: 1 = no migration going on. RNICs send 1, rxe 0; nobody may depend on it
+  uint8_t pad_count = 0;          // 0..3 octets of padding behind the payload
+  uint8_t transport_version = 0;  // 4 bits; only 0 exists
   uint16_t pkey = kDefaultPkey;
   bool fecn = false;
   bool becn = false;

@@ -18,21 +18,21 @@ enum class DropReason : uint8_t {
   kPadCount,          // padding longer than what is left, or on a packet without payload
   kMulticast,         // link or IP destination is not one station
   // Content
-  kIcrc,              // invariant CRC wrong
-  kPkey,              // P_Key is not ours
+  kIcrc,  // invariant CRC wrong
+  kPkey,  // P_Key is not ours
   // Queue pair
-  kUnknownQp,         // no such QPN, or not in a state that receives
-  kPathMismatch,      // port, VLAN or addresses are not those of the connection (design decision 6)
-  kPsnStale,          // outside the PSN window: neither expected, nor a duplicate, nor a plausible gap
-  kDuplicate,         // an acknowledgement or response that changes nothing
-  kOutOfSequence,     // a gap for which the NAK is already out, or data after it
-  kUnexpected,        // response or acknowledgement that was not asked for
-  kQkey,              // datagram with a wrong Q_Key
-  kNotDatagram,       // datagram opcode for a connected QP, or the reverse
-  kMalformedMad,      // QP1 payload that is not a management datagram of ours
+  kUnknownQp,      // no such QPN, or not in a state that receives
+  kPathMismatch,   // port, VLAN or addresses are not those of the connection (design decision 6)
+  kPsnStale,       // outside the PSN window: neither expected, nor a duplicate, nor a plausible gap
+  kDuplicate,      // an acknowledgement or response that changes nothing
+  kOutOfSequence,  // a gap for which the NAK is already out, or data after it
+  kUnexpected,     // response or acknowledgement that was not asked for
+  kQkey,           // datagram with a wrong Q_Key
+  kNotDatagram,    // datagram opcode for a connected QP, or the reverse
+  kMalformedMad,   // QP1 payload that is not a management datagram of ours
   // Limits
-  kNoBuffer,          // pool empty
-  kRateLimited,       // CM request budget
+  kNoBuffer,     // pool empty
+  kRateLimited,  // CM request budget
   kCount,
 };
 

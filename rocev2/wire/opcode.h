@@ -37,7 +37,7 @@ enum class Opcode : uint8_t {
 };
 
 enum class OpcodeKind : uint8_t {
-  kReserved,       // not an opcode that we know: dropped, counted
+  kReserved,  // not an opcode that we know: dropped, counted
   kSend,
   kWrite,
   kReadRequest,
@@ -45,8 +45,8 @@ enum class OpcodeKind : uint8_t {
   kAcknowledge,
   kAtomicAcknowledge,
   kAtomic,
-  kDatagram,       // UD
-  kCongestion,     // CNP
+  kDatagram,    // UD
+  kCongestion,  // CNP
 };
 
 // Place of the packet in its message. "Only" is both first and last.
@@ -58,7 +58,7 @@ struct OpcodeTraits {
   const char* name = "reserved";
   OpcodeKind kind = OpcodeKind::kReserved;
   Place place = Place::kOnly;
-  bool is_request = false;       // travels requester -> responder
+  bool is_request = false;  // travels requester -> responder
   bool may_carry_payload = false;
   uint8_t reth = kAbsent;
   uint8_t aeth = kAbsent;
@@ -67,7 +67,7 @@ struct OpcodeTraits {
   uint8_t immdt = kAbsent;
   uint8_t ieth = kAbsent;
   uint8_t deth = kAbsent;
-  uint8_t extension_bytes = 0;   // all headers between BTH and payload
+  uint8_t extension_bytes = 0;  // all headers between BTH and payload
 
   [[nodiscard]] constexpr bool starts_message() const { return place == Place::kFirst || place == Place::kOnly; }
   [[nodiscard]] constexpr bool ends_message() const { return place == Place::kLast || place == Place::kOnly; }
@@ -76,6 +76,8 @@ struct OpcodeTraits {
 // One row per value of the octet; see opcode.cc.
 extern const std::array<OpcodeTraits, 256> kOpcodeTable;
 
-[[nodiscard]] inline const OpcodeTraits& traits_of(Opcode opcode) noexcept { return kOpcodeTable[static_cast<uint8_t>(opcode)]; }
+[[nodiscard]] inline const OpcodeTraits& traits_of(Opcode opcode) noexcept {
+  return kOpcodeTable[static_cast<uint8_t>(opcode)];
+}
 
 }  // namespace cw::wire

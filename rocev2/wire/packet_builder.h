@@ -24,14 +24,14 @@ namespace cw::wire {
 struct Path {
   MacAddress local_mac;
   MacAddress remote_mac;
-  IpAddress local;   // both of one family
+  IpAddress local;  // both of one family
   IpAddress remote;
   uint16_t vlan = 0;             // 0 = untagged
   uint16_t udp_source_port = 0;  // 49152..65535, entropy per queue pair
   uint8_t dscp = 0;
   uint8_t hop_limit = 64;
-  bool ecn_capable = true;       // ECT(0)
-  uint16_t port = 0;             // index of the local port
+  bool ecn_capable = true;  // ECT(0)
+  uint16_t port = 0;        // index of the local port
   friend bool operator==(const Path&, const Path&) = default;
 };
 
@@ -39,7 +39,7 @@ class PathHeader {
  public:
   PathHeader() = default;
   explicit PathHeader(const Path& path);
-  [[nodiscard]] uint32_t bytes() const { return bytes_; }  // Ethernet .. UDP
+  [[nodiscard]] uint32_t bytes() const { return bytes_; }          // Ethernet .. UDP
   [[nodiscard]] uint32_t ip_offset() const { return ip_offset_; }  // where the iCRC begins to cover
   [[nodiscard]] uint16_t port() const { return port_; }
   // Writes Ethernet .. UDP for a UDP payload of `udp_payload_bytes` (BTH .. iCRC).
@@ -65,7 +65,8 @@ struct Extensions {
   Deth deth;
 };
 
-// Payload of one packet: a range of a Chain (attached when large, copied when small or in too many parts) or plain memory (copied).
+// Payload of one packet: a range of a Chain (attached when large, copied when small or in too many parts) or plain memory
+// (copied).
 struct PayloadCursor {
   const Buffer* buffer = nullptr;  // where the range starts
   uint32_t offset = 0;             // in that buffer

@@ -34,15 +34,15 @@ struct PacketView {
   Bth bth;
   MacAddress source_mac;
   MacAddress destination_mac;
-  uint16_t vlan = 0;           // VLAN id, 0 when untagged
-  IpAddress source;            // IPv4 or IPv6
+  uint16_t vlan = 0;  // VLAN id, 0 when untagged
+  IpAddress source;   // IPv4 or IPv6
   IpAddress destination;
-  uint16_t source_port = 0;    // UDP
-  uint8_t ecn = 0;             // 2 bits of TOS / traffic class; 3 = congestion experienced
+  uint16_t source_port = 0;  // UDP
+  uint8_t ecn = 0;           // 2 bits of TOS / traffic class; 3 = congestion experienced
   uint8_t ttl = 0;
-  uint16_t ip_offset = 0;      // of the IP header in frame
+  uint16_t ip_offset = 0;  // of the IP header in frame
   uint16_t bth_offset = 0;
-  Bytes payload;               // behind the extension headers, padding and iCRC removed
+  Bytes payload;  // behind the extension headers, padding and iCRC removed
 
   [[nodiscard]] static Result<PacketView, DropReason> parse(Bytes frame);
 

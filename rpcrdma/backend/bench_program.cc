@@ -190,8 +190,12 @@ uint32_t bench_checksum(const Chain& chain, uint64_t offset, uint64_t bytes) {
   return crc;
 }
 
-uint32_t bench_checksum_more(uint32_t checksum, Bytes bytes) { return crc32_gzip_refl(checksum, bytes.data(), bytes.size()); }
+uint32_t bench_checksum_more(uint32_t checksum, Bytes bytes) {
+  return crc32_gzip_refl(checksum, bytes.data(), bytes.size());
+}
 
-uint32_t bench_checksum(Bytes bytes) { return bench_checksum_more(0, bytes); }
+uint32_t bench_checksum(Bytes bytes) {
+  return bench_checksum_more(0, bytes);
+}
 
 }  // namespace cw::rpcrdma

@@ -10,7 +10,9 @@ constexpr uint32_t kMismatchBytes = kAcceptedReplyBytes + 8;
 constexpr uint32_t kRejectRpcMismatch = 0;  // RFC 5531 reject_stat
 constexpr uint32_t kDeniedBytes = 24;
 
-bool push_reply(BufferPool& pool, Bytes octets, Chain& reply) { return reply.append_copy(pool, octets); }
+bool push_reply(BufferPool& pool, Bytes octets, Chain& reply) {
+  return reply.append_copy(pool, octets);
+}
 
 bool reply_status(BufferPool& pool, uint32_t xid, AcceptStatus status, Chain& reply) {
   uint8_t octets[kAcceptedReplyBytes];

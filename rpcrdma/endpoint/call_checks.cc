@@ -5,7 +5,9 @@
 namespace cw::rpcrdma {
 namespace {
 
-void count_in(RpcRdmaStats& stats, MessageKind kind) { ++stats.messages_in[static_cast<size_t>(kind)]; }
+void count_in(RpcRdmaStats& stats, MessageKind kind) {
+  ++stats.messages_in[static_cast<size_t>(kind)];
+}
 
 HeaderCheck malformed(RpcRdmaStats& stats, HeaderError error) {
   ++stats.malformed[static_cast<size_t>(error)];

@@ -12,7 +12,9 @@ constexpr uint32_t kXidBytes = 4;
 // Payload up to this goes into the header's own Buffer: cheaper to send than one more piece.
 constexpr uint32_t kCopyBytesMax = 256;
 
-ListNode<PendingTag>& pending_node(PendingCall& pending) { return pending; }
+ListNode<PendingTag>& pending_node(PendingCall& pending) {
+  return pending;
+}
 
 }  // namespace
 
@@ -55,7 +57,9 @@ ClientEndpoint::ClientEndpoint(verbs::QueuePair& qp, verbs::MemoryTable& memory,
   }
 }
 
-ClientEndpoint::~ClientEndpoint() { fail(); }
+ClientEndpoint::~ClientEndpoint() {
+  fail();
+}
 
 void ClientEndpoint::start() {
   // One for each call that may be in flight; each message that takes one gives it back (RFC 8166 3.3.1).
@@ -253,7 +257,9 @@ void ClientEndpoint::answered(PendingCall& pending) {
 }
 
 // RFC 8166 3.3.1: the newest value holds, up or down; 0 is illegal and would stop us for good.
-void ClientEndpoint::grant(uint32_t credit) { granted_ = std::max(credit, 1u); }
+void ClientEndpoint::grant(uint32_t credit) {
+  granted_ = std::max(credit, 1u);
+}
 
 bool ClientEndpoint::poll_reply(ClientReply& out) {
   PendingCall* pending = outcomes_.pop_front();

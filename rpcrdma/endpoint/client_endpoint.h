@@ -36,9 +36,9 @@ struct ClientCall {
   uint64_t user_data = 0;
   // The RPC call without the reduced arguments, XID first; the XID word is replaced by a fresh one.
   Chain message;
-  std::span<const ReadChunkSource> reads;          // ascending positions, not 0
-  std::span<const MutableBytes> writes;            // one Write chunk each, in order of the eligible results; empty = empty chunk
-  MutableBytes reply_memory;                       // Reply chunk; empty = none is offered
+  std::span<const ReadChunkSource> reads;  // ascending positions, not 0
+  std::span<const MutableBytes> writes;    // one Write chunk each, in order of the eligible results; empty = empty chunk
+  MutableBytes reply_memory;               // Reply chunk; empty = none is offered
   // Send everything as a Position-Zero Read chunk: `message` is copied to the front of `long_call_memory`; with an empty
   // `message` that memory is the whole stream already.
   bool long_call = false;
@@ -51,7 +51,7 @@ enum class CallStatus : uint8_t { kReplied, kErrorVersion, kErrorChunk, kTimeout
 struct ClientReply {
   uint64_t user_data = 0;
   CallStatus status = CallStatus::kReplied;
-  Chain message;                 // RPC reply, inline part (empty when it came in the Reply chunk)
+  Chain message;                   // RPC reply, inline part (empty when it came in the Reply chunk)
   uint32_t reply_chunk_bytes = 0;  // octets in reply_memory
   static constexpr uint32_t kWritesMax = 16;
   uint32_t write_bytes[kWritesMax] = {};  // octets placed per Write chunk
@@ -129,11 +129,11 @@ class ClientEndpoint {
   IntrusiveList<PendingCall, OutcomeTag> outcomes_;
 
   uint32_t first_xid_;
-  uint32_t xid_count_ = 0;   // fresh XIDs taken
-  uint32_t slot_bits_ = 0;   // low bits of (XID - first_xid_) name the slot, so that no two pending calls share one
-  uint32_t granted_ = 1;     // RFC 8166 3.3.3: one until the first reply
+  uint32_t xid_count_ = 0;  // fresh XIDs taken
+  uint32_t slot_bits_ = 0;  // low bits of (XID - first_xid_) name the slot, so that no two pending calls share one
+  uint32_t granted_ = 1;    // RFC 8166 3.3.3: one until the first reply
   uint32_t in_flight_ = 0;
-  bool replied_ = false;     // a real reply has come: RDMA_ERROR may move the grant from here on
+  bool replied_ = false;  // a real reply has come: RDMA_ERROR may move the grant from here on
   bool failed_ = false;
 };
 

@@ -5,7 +5,9 @@
 namespace cw::rpcrdma {
 namespace {
 
-uint32_t segment_limit(uint32_t segment_bytes_max) { return segment_bytes_max == 0 ? UINT32_MAX : segment_bytes_max; }
+uint32_t segment_limit(uint32_t segment_bytes_max) {
+  return segment_bytes_max == 0 ? UINT32_MAX : segment_bytes_max;
+}
 
 uint64_t segment_count(uint64_t bytes, uint32_t segment_bytes_max) {
   const uint64_t most = segment_limit(segment_bytes_max);
@@ -174,8 +176,8 @@ Status lay_out_chunks(const ClientCall& call, uint64_t long_call_bytes, uint32_t
   return {};
 }
 
-Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::MemoryTable& memory,
-                     verbs::ProtectionDomain domain, PendingCall& pending, ChunkList& chunks) {
+Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::MemoryTable& memory, verbs::ProtectionDomain domain,
+                     PendingCall& pending, ChunkList& chunks) {
   Exposer exposer(memory, domain, chunks);
   if (!expose_all(call, long_call_bytes, exposer, pending)) {
     hide_chunks(memory, domain, pending);

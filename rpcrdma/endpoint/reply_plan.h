@@ -24,9 +24,9 @@
 namespace cw::rpcrdma {
 
 enum class ReplyForm : uint8_t {
-  kInline,      // RDMA_MSG: header and kept octets in one SEND
-  kReplyChunk,  // RDMA_NOMSG: kept octets by RDMA Write, the SEND is the header alone
-  kErrorChunk,  // RDMA_ERROR, ERR_CHUNK: it fits nowhere
+  kInline,        // RDMA_MSG: header and kept octets in one SEND
+  kReplyChunk,    // RDMA_NOMSG: kept octets by RDMA Write, the SEND is the header alone
+  kErrorChunk,    // RDMA_ERROR, ERR_CHUNK: it fits nowhere
   kErrorVersion,  // RDMA_ERROR, ERR_VERS: never planned, set by the receive checks
 };
 [[nodiscard]] const char* to_string(ReplyForm form) noexcept;
@@ -42,7 +42,7 @@ struct ReplyPlan {
   ReplyForm form = ReplyForm::kErrorChunk;
   uint32_t header_bytes = 0;  // of the transport header
   uint32_t placed_count = 0;
-  uint64_t kept_bytes = 0;    // stream octets that are in no Write chunk
+  uint64_t kept_bytes = 0;  // stream octets that are in no Write chunk
   std::array<PlacedItem, kReducibleItemsMax> placed;
   // Returned length per segment, in the order of ChunkList::segments; valid for the first segment_count of the call.
   std::array<uint32_t, kPlainSegmentsMax> lengths;

@@ -7,13 +7,15 @@
 namespace cw::rpcrdma {
 namespace {
 
-ChunkStats& stats_of(RpcRdmaStats& stats, ChunkKind kind) { return stats.chunks[static_cast<size_t>(kind)]; }
+ChunkStats& stats_of(RpcRdmaStats& stats, ChunkKind kind) {
+  return stats.chunks[static_cast<size_t>(kind)];
+}
 
 // Puts the inline rest behind the header: copied when that makes the message simpler, else as further pieces of the chain.
 void add_inline(Chain& message, Chain&& rest, RpcRdmaStats& stats) {
   const bool small = rest.bytes() <= ReplyPoster::kCopyBytesMax;
-  const bool shattered = rest.buffer_count() > ReplyPoster::kPiecesMax &&
-                         rest.bytes() / rest.buffer_count() < ReplyPoster::kPieceBytesMin;
+  const bool shattered =
+      rest.buffer_count() > ReplyPoster::kPiecesMax && rest.bytes() / rest.buffer_count() < ReplyPoster::kPieceBytesMin;
   Buffer& header = *message.tail();
   if (rest.empty() || (!small && !shattered) || rest.bytes() > header.tailroom().size()) {
     message.append(std::move(rest));

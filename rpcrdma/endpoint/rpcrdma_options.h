@@ -10,18 +10,18 @@
 namespace cw::rpcrdma {
 
 struct ServerOptions {
-  uint32_t credits = 64;                       // receives really posted per connection and granted in every reply; 1..1024
-  uint32_t reverse_credits = 0;                // receives posted on top for replies to reverse calls (RFC 8167)
+  uint32_t credits = 64;         // receives really posted per connection and granted in every reply; 1..1024
+  uint32_t reverse_credits = 0;  // receives posted on top for replies to reverse calls (RFC 8167)
   uint64_t call_bytes_max = (4ULL << 20) + (64ULL << 10);  // longest rebuilt call: 4 MiB of data and the call around it
-  uint64_t reply_bytes_max = 8ULL << 20;       // longest reply that the backend may give
-  uint32_t reads_in_flight_max = 16;           // RDMA Reads posted at once per connection; the QP holds back what the peer cannot take
-  uint32_t read_unit_bytes = 4096;             // octets of Read data per receive buffer: the path MTU
+  uint64_t reply_bytes_max = 8ULL << 20;                   // longest reply that the backend may give
+  uint32_t reads_in_flight_max = 16;  // RDMA Reads posted at once per connection; the QP holds back what the peer cannot take
+  uint32_t read_unit_bytes = 4096;    // octets of Read data per receive buffer: the path MTU
   Duration call_timeout = Duration::seconds(120);  // backend silent for so long: the connection is given up (client reconnects)
   ChunkLimits limits;
 };
 
 struct ClientOptions {
-  uint32_t credits_wanted = 64;                // asked for in every call
+  uint32_t credits_wanted = 64;  // asked for in every call
   Duration call_timeout = Duration::seconds(60);
   // Longest segment of a chunk, in octets; memory of a chunk is cut into as many as it takes. 0 = one segment however long.
   uint32_t segment_bytes_max = 0;

@@ -27,21 +27,21 @@ struct RpcRdmaStats {
   uint64_t errors_in_chunk = 0;
   uint64_t errors_out_version = 0;
   uint64_t errors_out_chunk = 0;
-  uint64_t short_messages = 0;         // under the fixed header: dropped
-  uint64_t unknown_xid = 0;            // replies that nobody waits for: dropped
-  uint64_t xid_mismatch = 0;           // header and RPC message disagree
-  uint64_t credit_violations = 0;      // more calls in flight than granted
-  uint64_t credit_stalls = 0;          // client role: a call had to wait for a credit
-  uint64_t read_stalls = 0;            // a call had to wait for pull_units_max before it was pulled
-  uint64_t remote_invalidations = 0;   // SENDs with Invalidate
-  uint64_t pullups = 0;                // small copies made to keep pieces few
-  uint64_t no_buffer = 0;              // a pool was empty when a message had to be built
+  uint64_t short_messages = 0;        // under the fixed header: dropped
+  uint64_t unknown_xid = 0;           // replies that nobody waits for: dropped
+  uint64_t xid_mismatch = 0;          // header and RPC message disagree
+  uint64_t credit_violations = 0;     // more calls in flight than granted
+  uint64_t credit_stalls = 0;         // client role: a call had to wait for a credit
+  uint64_t read_stalls = 0;           // a call had to wait for pull_units_max before it was pulled
+  uint64_t remote_invalidations = 0;  // SENDs with Invalidate
+  uint64_t pullups = 0;               // small copies made to keep pieces few
+  uint64_t no_buffer = 0;             // a pool was empty when a message had to be built
   uint64_t call_timeouts = 0;
-  uint64_t bad_replies = 0;            // client role: replies with a faulty header or other chunks than offered
-  uint64_t reverse_dropped = 0;        // messages of the reverse direction that nobody is there for
-  uint64_t late_replies = 0;           // server role: answers to calls that were gone: dropped
-  uint64_t credits_granted = 0;        // gauge: sum over live connections
-  uint64_t credits_in_use = 0;         // gauge: calls received and not yet answered
+  uint64_t bad_replies = 0;      // client role: replies with a faulty header or other chunks than offered
+  uint64_t reverse_dropped = 0;  // messages of the reverse direction that nobody is there for
+  uint64_t late_replies = 0;     // server role: answers to calls that were gone: dropped
+  uint64_t credits_granted = 0;  // gauge: sum over live connections
+  uint64_t credits_in_use = 0;   // gauge: calls received and not yet answered
 };
 
 }  // namespace cw::rpcrdma

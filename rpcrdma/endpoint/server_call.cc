@@ -24,8 +24,7 @@ const char* to_string(CallState state) noexcept {
   return "unknown state";
 }
 
-ServerCallTable::ServerCallTable(uint32_t capacity)
-    : slots_(std::make_unique<ServerCall[]>(capacity)), capacity_(capacity) {
+ServerCallTable::ServerCallTable(uint32_t capacity) : slots_(std::make_unique<ServerCall[]>(capacity)), capacity_(capacity) {
   CW_ASSERT(capacity <= kSlotsMax);
   for (uint32_t i = capacity; i > 0; --i) {
     ServerCall& call = slots_[i - 1];
@@ -35,7 +34,9 @@ ServerCallTable::ServerCallTable(uint32_t capacity)
   }
 }
 
-ServerCallTable::~ServerCallTable() { CW_ASSERT(in_use_ == 0); }
+ServerCallTable::~ServerCallTable() {
+  CW_ASSERT(in_use_ == 0);
+}
 
 ServerCall* ServerCallTable::acquire(ServerEndpoint& owner) {
   ServerCall* call = free_;

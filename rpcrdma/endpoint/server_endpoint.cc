@@ -10,7 +10,9 @@ namespace {
 constexpr uint32_t kRpcReplyBytesMin = 12;  // xid, REPLY, reply_stat: less is no RPC reply
 constexpr ReducibleItems kNoItems{};
 
-ListNode<QueueTag>& queue_node(ServerCall& call) { return call; }
+ListNode<QueueTag>& queue_node(ServerCall& call) {
+  return call;
+}
 
 }  // namespace
 
@@ -181,7 +183,10 @@ void ServerEndpoint::drop_message() {
   qp_.post_receives(1);
 }
 
-void ServerEndpoint::drop_call(ServerCall& call) { finish(call); shared_.calls->release(call); }
+void ServerEndpoint::drop_call(ServerCall& call) {
+  finish(call);
+  shared_.calls->release(call);
+}
 
 bool ServerEndpoint::poll_call(Call& out) {
   ServerCall* call = ready_.pop_front();

@@ -33,7 +33,7 @@ namespace cw::rpcrdma {
 struct Call {
   CallId id;
   CallContext context;
-  Chain message;   // the RPC call, XID first, every chunk in its place
+  Chain message;     // the RPC call, XID first, every chunk in its place
   Instant received;  // when its SEND arrived
 };
 
@@ -47,9 +47,9 @@ struct CallDone {
 // Per-call state lives in one table per core, shared by all its connections; bounded there. When it is full, messages wait in
 // their endpoint (as many as it granted credits) until a slot is free.
 struct ServerShared {
-  // `pull_units_max`: receive buffers that pulled call data may hold over all connections, from the first RDMA Read of a call until
-  // it has been answered. A call is pulled whole or waits: calls that were begun can always be finished, so that many clients
-  // that write much at once wait for one another instead of starving each other of buffers. One call is always admitted.
+  // `pull_units_max`: receive buffers that pulled call data may hold over all connections, from the first RDMA Read of a call
+  // until it has been answered. A call is pulled whole or waits: calls that were begun can always be finished, so that many
+  // clients that write much at once wait for one another instead of starving each other of buffers. One call is always admitted.
   ServerShared(uint32_t calls_in_flight_max, BufferPool& pool, uint64_t pull_units_max = UINT64_MAX);
   ~ServerShared();
   std::unique_ptr<ServerCallTable> calls;
@@ -130,7 +130,7 @@ class ServerEndpoint {
   uint32_t reads_in_flight_ = 0;  // RDMA Reads posted and not completed
   bool started_ = false;
   bool failed_ = false;
-  bool memory_wanted_ = false;    // something waits for a slot, Buffer or view
+  bool memory_wanted_ = false;  // something waits for a slot, Buffer or view
   Instant retry_at_ = Instant::never();
 
   IntrusiveList<ServerCall, ArrivalTag> calls_;   // all in flight, oldest first

@@ -13,10 +13,16 @@ static_assert(kReadSegmentsMax <= 64 && ServerCallTable::kSlotsMax <= 1u << 24);
 verbs::WorkId read_work_id(const ServerCall& call, uint32_t segment) {
   return verbs::WorkId((uint64_t{segment} << 56) | call.id().value());
 }
-CallId call_of(verbs::WorkId id) { return CallId(id.value() & 0x00ff'ffff'ffff'ffffULL); }
-uint32_t segment_of(verbs::WorkId id) { return static_cast<uint32_t>(id.value() >> 56); }
+CallId call_of(verbs::WorkId id) {
+  return CallId(id.value() & 0x00ff'ffff'ffff'ffffULL);
+}
+uint32_t segment_of(verbs::WorkId id) {
+  return static_cast<uint32_t>(id.value() >> 56);
+}
 
-ListNode<QueueTag>& queue_node(ServerCall& call) { return call; }
+ListNode<QueueTag>& queue_node(ServerCall& call) {
+  return call;
+}
 
 // Empty segments are passed by as if they had been read.
 void skip_empty_reads(ServerCall& call) {

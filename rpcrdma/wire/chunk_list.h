@@ -18,7 +18,8 @@ struct Segment {
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
-// xdr_read_chunk: a segment and the octet of the unreduced XDR stream that it belongs at. Segments with one Position form one chunk.
+// xdr_read_chunk: a segment and the octet of the unreduced XDR stream that it belongs at. Segments with one Position form one
+// chunk.
 struct ReadSegment {
   uint32_t position = 0;
   Segment segment;

@@ -3,9 +3,9 @@
 //
 //   client core: receive burst, driver, deadlines, transmit   ->  wire  ->   gateway core: the same      (one turn)
 //
-// The turn is the poll core's (dataplane/core_loop.cc). A frame without attached pieces is handed over as the Buffer that it was built
-// in, as net_ring does; one with pieces is gathered into a Buffer of the receiver, as a NIC's DMA would. The backend answers in
-// the next turn.
+// The turn is the poll core's (dataplane/core_loop.cc). A frame without attached pieces is handed over as the Buffer that it
+// was built in, as net_ring does; one with pieces is gathered into a Buffer of the receiver, as a NIC's DMA would. The backend
+// answers in the next turn.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ class RingBackend {
  public:
   explicit RingBackend(BufferPool& pool) : pool_(pool), events_(4096) { (void)programs_.add(bench_); }
 
-  // Sees every request with a message before it is answered.
-  void (*tap)(void* context, const gateway::BackendRequest& request) = nullptr;
+  // Sees every call, and the reply to it.
+  void (*tap)(void* context, const gateway::BackendRequest& request, const Chain& reply) = nullptr;
   void* tap_context = nullptr;
 
   void on_request(gateway::BackendRequest&& request) {
@@ -41,10 +41,10 @@ class RingBackend {
       case gateway::BackendRequest::Kind::kRun:
         event.kind = request.kind == gateway::BackendRequest::Kind::kRun ? gateway::BackendEvent::Kind::kRan
                                                                          : gateway::BackendEvent::Kind::kMessage;
-        if (tap != nullptr) {
-          tap(tap_context, request);
-        }
         CW_ASSERT(programs_.dispatch(request.context, request.message, pool_, event.message));
+        if (tap != nullptr) {
+          tap(tap_context, request, event.message);
+        }
         break;
     }
     CW_ASSERT(events_.push(std::move(event)));
@@ -72,19 +72,17 @@ class Wire {
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 
-  // Sees every packet before it travels.
-  void (*tap)(void* context, const wire::TxPacket& packet) = nullptr;
+  // Sees every packet, and the frame that the receiver gets for it.
+  void (*tap)(void* context, const wire::TxPacket& packet, const Buffer& frame) = nullptr;
   void* tap_context = nullptr;
 
   void send(const wire::TxPacket& packet) {
-    if (tap != nullptr) [[unlikely]] {
-      tap(tap_context, packet);
-    }
     ++packets_;
-    bytes_ += packet.frame_bytes();
-    Buffer* frame = packet.head;
-    if (packet.piece_count > 0) {
-      frame = gather(packet);
+    Buffer* frame = packet.piece_count > 0 ? gather(packet) : packet.head;
+    if (tap != nullptr) [[unlikely]] {
+      tap(tap_context, packet, *frame);
+    }
+    if (frame != packet.head) {
       release_buffers(packet.head);
     }
     frame->capacity_bytes = frame->size;  // as a driver hands it over
@@ -99,7 +97,6 @@ class Wire {
     }
   }
   [[nodiscard]] uint64_t packets() const { return packets_; }
-  [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
  private:
   [[nodiscard]] Buffer* gather(const wire::TxPacket& packet) {
@@ -117,7 +114,6 @@ class Wire {
   BufferPool& receiver_;
   Ring<Buffer*> frames_;
   uint64_t packets_ = 0;
-  uint64_t bytes_ = 0;
 };
 
 class RpcPair {

@@ -1,5 +1,5 @@
-// RPCs through a client's and a gateway's whole stack in one thread, nothing left out but the NIC: iCRC made and verified on every
-// packet, ACKs sent, every answer checked by status and length and one in 64 in full.
+// RPCs through a client's and a gateway's whole stack in one thread, nothing left out but the NIC: iCRC made and verified on
+// every packet, ACKs sent, every answer checked by status and length and one in 64 in full.
 //
 //   rpc_pair_bench [--repeats N] [--calls N] [--only SUBSTRING] [--json FILE]
 //
@@ -105,7 +105,9 @@ struct Spread {
 
 Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  const auto at = [&](double fraction) { return values[static_cast<size_t>(fraction * static_cast<double>(values.size() - 1) + 0.5)]; };
+  const auto at = [&](double fraction) {
+    return values[static_cast<size_t>(fraction * static_cast<double>(values.size() - 1) + 0.5)];
+  };
   return {values.front(), at(0.25), at(0.5), at(0.75)};
 }
 
@@ -274,4 +276,6 @@ int main_of(int count, char** words) {
 }  // namespace
 }  // namespace cw::bench
 
-int main(int count, char** words) { return cw::bench::main_of(count, words); }
+int main(int count, char** words) {
+  return cw::bench::main_of(count, words);
+}

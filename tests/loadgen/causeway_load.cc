@@ -2,11 +2,11 @@
 //
 // Opens connections through the real transport on a DPDK port of its own, keeps a window of calls in flight on each, checks every
 // answer, shows progress each second, and ends with calls, octets and latency. Exit status: 0 = all answers right, 1 = not.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <signal.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -69,7 +69,8 @@ class LoadApp final : public dataplane::CoreApp {
     }
     if (progress_.is_wanted()) {
       progress_.publish([this](Progress& out) {
-        out = {driver_.stats(), driver_.connected(), driver_.in_flight(), driver_.is_dead(), driver_.last_reject(), driver_.last_qp_error()};
+        out = {driver_.stats(),   driver_.connected(),   driver_.in_flight(),
+               driver_.is_dead(), driver_.last_reject(), driver_.last_qp_error()};
       });
     }
     return worked;
@@ -102,7 +103,9 @@ std::string rate_text(double bytes_per_second) {
                                  : fmt::format("{:.1f} MB/s", bytes_per_second / 1e6);
 }
 
-double microseconds(Duration duration) { return static_cast<double>(duration.to_ns()) / 1e3; }
+double microseconds(Duration duration) {
+  return static_cast<double>(duration.to_ns()) / 1e3;
+}
 
 uint64_t failures(const LoadStats& stats) {
   uint64_t sum = stats.wrong;
@@ -123,28 +126,30 @@ void print_result(const Settings& settings, const Progress& end, double seconds)
   fmt::print("  measured           {:.1f} s\n", seconds);
   fmt::print("  calls              {} ({:.0f} RPC/s)\n", stats.calls, calls);
   fmt::print("  data               {} B ({})\n", stats.bytes, rate_text(bytes));
-  fmt::print("  latency            p50 {:.1f} us   p99 {:.1f} us   p99.9 {:.1f} us\n", percentile(0.5), percentile(0.99), percentile(0.999));
+  fmt::print("  latency            p50 {:.1f} us   p99 {:.1f} us   p99.9 {:.1f} us\n", percentile(0.5), percentile(0.99),
+             percentile(0.999));
   fmt::print("  wrong answers      {}\n", stats.wrong);
   fmt::print("  failed calls       {}\n", failures(stats) - stats.wrong);
   fmt::print("  connections        {} made, {} refused, {} lost\n", stats.connected, stats.refused, stats.lost);
   if (settings.json.empty()) {
     return;
   }
-  const nlohmann::json json = {{"operation", settings.operation},
-                               {"bytes", settings.load.bytes},
-                               {"connections", settings.load.connections},
-                               {"window", settings.load.window},
-                               {"seconds", seconds},
-                               {"calls", stats.calls},
-                               {"calls_per_second", calls},
-                               {"data_bytes", stats.bytes},
-                               {"data_bytes_per_second", bytes},
-                               {"latency_us", {{"p50", percentile(0.5)}, {"p99", percentile(0.99)}, {"p99.9", percentile(0.999)}}},
-                               {"wrong", stats.wrong},
-                               {"failed", failures(stats) - stats.wrong},
-                               {"connected", stats.connected},
-                               {"refused", stats.refused},
-                               {"lost", stats.lost}};
+  const nlohmann::json json = {
+      {"operation", settings.operation},
+      {"bytes", settings.load.bytes},
+      {"connections", settings.load.connections},
+      {"window", settings.load.window},
+      {"seconds", seconds},
+      {"calls", stats.calls},
+      {"calls_per_second", calls},
+      {"data_bytes", stats.bytes},
+      {"data_bytes_per_second", bytes},
+      {"latency_us", {{"p50", percentile(0.5)}, {"p99", percentile(0.99)}, {"p99.9", percentile(0.999)}}},
+      {"wrong", stats.wrong},
+      {"failed", failures(stats) - stats.wrong},
+      {"connected", stats.connected},
+      {"refused", stats.refused},
+      {"lost", stats.lost}};
   std::FILE* file = settings.json == "-" ? stdout : std::fopen(settings.json.c_str(), "w");
   if (file == nullptr) {
     fmt::print(stderr, "causeway-load: cannot write {}\n", settings.json);
@@ -169,16 +174,18 @@ int conduct(const Settings& settings, LoadApp& app, std::atomic<bool>& stop) {
   while (progress.connected < settings.load.connections) {
     if (progress.dead || interrupted || Clock::now() > connect_deadline) {
       fmt::print(stderr, "causeway-load: only {} of {} connections to {} port {} came up; {} refused (last reason: {})\n",
-                 progress.connected, settings.load.connections, settings.server, settings.load.service_port, progress.stats.refused,
-                 cm::to_string(progress.last_reject));
-      fmt::print(stderr, "  next: is causewayd ready, does its listener have this port, do both ends share the link? "
-                         "See causewayctl status.\n");
+                 progress.connected, settings.load.connections, settings.server, settings.load.service_port,
+                 progress.stats.refused, cm::to_string(progress.last_reject));
+      fmt::print(stderr,
+                 "  next: is causewayd ready, does its listener have this port, do both ends share the link? "
+                 "See causewayctl status.\n");
       return end_all(1);
     }
     nap();
     progress = app.progress();
   }
-  fmt::print("{} connections up; {} {} B, window {}\n", progress.connected, settings.operation, settings.load.bytes, settings.load.window);
+  fmt::print("{} connections up; {} {} B, window {}\n", progress.connected, settings.operation, settings.load.bytes,
+             settings.load.window);
   const auto warm = Clock::now() + std::chrono::seconds(settings.warmup_seconds);
   while (Clock::now() < warm && !interrupted) {
     nap();
@@ -196,15 +203,16 @@ int conduct(const Settings& settings, LoadApp& app, std::atomic<bool>& stop) {
     const auto time = Clock::now();
     const double elapsed = std::chrono::duration<double>(time - last_time).count();
     fmt::print("  {:4.0f} s  {:>10.0f} RPC/s  {:>12}  p50 {:.1f} us  in flight {}  failed {}\n",
-               std::chrono::duration<double>(time - begin).count(), static_cast<double>(current.stats.calls - last.calls) / elapsed,
+               std::chrono::duration<double>(time - begin).count(),
+               static_cast<double>(current.stats.calls - last.calls) / elapsed,
                rate_text(static_cast<double>(current.stats.bytes - last.bytes) / elapsed),
                microseconds(current.stats.latency.percentile(0.5)), current.in_flight, failures(current.stats));
     std::fflush(stdout);
     last = current.stats;
     last_time = time;
     if (current.dead) {
-      fmt::print(stderr, "causeway-load: all connections are lost (last cause: {}, PSN {})\n", rc::to_string(current.last_qp_error.cause),
-                 current.last_qp_error.psn.value());
+      fmt::print(stderr, "causeway-load: all connections are lost (last cause: {}, PSN {})\n",
+                 rc::to_string(current.last_qp_error.cause), current.last_qp_error.psn.value());
       break;
     }
   }
@@ -307,22 +315,30 @@ int run(const Settings& settings) {
 int parse_and_run(int argc, char** argv) {
   Settings settings;
   CLI::App cli("causeway-load: loads the bench program of a causewayd and measures");
-  cli.add_option("-d,--device", settings.device, "DPDK device, such as net_memif0,role=client,socket=/run/cw.sock,socket-abstract=no")
+  cli.set_version_flag("-V,--version", "causeway-load " CAUSEWAY_VERSION);
+  cli.add_option("-d,--device", settings.device,
+                 "DPDK device, such as net_memif0,role=client,socket=/run/cw.sock,socket-abstract=no")
       ->required();
   cli.add_option("-a,--address", settings.address, "own address with prefix length")->required();
   cli.add_option("-s,--server", settings.server, "the gateway's RDMA address")->required();
   cli.add_option("-p,--port", settings.load.service_port, "RDMA port of the listener")->capture_default_str();
   cli.add_option("--gateway", settings.gateway, "next hop when the server is on another network");
   cli.add_option("--mtu", settings.mtu, "Ethernet MTU of the link; 4500 gives RoCE MTU 4096")->capture_default_str();
-  cli.add_option("-n,--connections", settings.load.connections, "connections")->capture_default_str()->check(CLI::Range(1, 16384));
-  cli.add_option("-w,--window", settings.load.window, "calls in flight per connection")->capture_default_str()->check(CLI::Range(1, 1024));
+  cli.add_option("-n,--connections", settings.load.connections, "connections")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 16384));
+  cli.add_option("-w,--window", settings.load.window, "calls in flight per connection")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
   cli.add_option("-o,--op", settings.operation, "null, echo, source (server sends) or sink (server receives)")
       ->capture_default_str()
       ->check(CLI::IsMember({"null", "echo", "source", "sink"}));
   cli.add_option("-b,--bytes", settings.load.bytes, "data per call")->capture_default_str()->check(CLI::Range(0, 4 << 20));
   cli.add_option("-t,--seconds", settings.seconds, "seconds to measure")->capture_default_str();
   cli.add_option("--warmup", settings.warmup_seconds, "seconds before")->capture_default_str();
-  cli.add_option("--inline", settings.load.inline_bytes, "inline size offered")->capture_default_str()->check(CLI::Range(1024, 65536));
+  cli.add_option("--inline", settings.load.inline_bytes, "inline size offered")
+      ->capture_default_str()
+      ->check(CLI::Range(1024, 65536));
   cli.add_option("--verify-every", settings.load.verify_every, "check the data of each n-th answer in full")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1u << 30));
@@ -351,4 +367,6 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace
 }  // namespace cw::load
 
-int main(int argc, char** argv) { return cw::load::parse_and_run(argc, argv); }
+int main(int argc, char** argv) {
+  return cw::load::parse_and_run(argc, argv);
+}

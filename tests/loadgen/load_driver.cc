@@ -14,7 +14,8 @@ constexpr Duration kReconnectPause = Duration::ms(200);
 }  // namespace
 
 std::optional<BenchProcedure> parse_operation(std::string_view name) {
-  for (const BenchProcedure procedure : {BenchProcedure::kNull, BenchProcedure::kEcho, BenchProcedure::kSource, BenchProcedure::kSink}) {
+  for (const BenchProcedure procedure :
+       {BenchProcedure::kNull, BenchProcedure::kEcho, BenchProcedure::kSource, BenchProcedure::kSink}) {
     if (name == to_string(procedure)) {
       return procedure;
     }
@@ -42,6 +43,7 @@ LoadDriver::LoadDriver(const LoadOptions& options, client::Client& client, Buffe
   const bool receives = options_.operation == BenchProcedure::kEcho || options_.operation == BenchProcedure::kSource;
   slots_.resize(size_t{options_.connections} * options_.window);
   hungry_.reserve(options_.connections);
+  asking_again_.reserve(options_.connections);
   for (uint32_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     slot.lane = i / options_.window;
@@ -108,16 +110,12 @@ bool LoadDriver::turn(Instant now) {
     on_event(now, event);
   }
   if (!hungry_.empty()) {
-    std::vector<uint32_t> hungry;
-    hungry.swap(hungry_);
-    for (const uint32_t index : hungry) {
+    asking_again_.swap(hungry_);
+    for (const uint32_t index : asking_again_) {
       lanes_[index].hungry = false;
       fill(now, lanes_[index], index);
     }
-    if (hungry_.empty()) {
-      hungry.clear();
-      hungry_.swap(hungry);  // keeps its memory
-    }
+    asking_again_.clear();
   }
   if (options_.reconnect) {
     for (uint32_t index = 0; index < lanes_.size(); ++index) {
@@ -265,7 +263,8 @@ bool LoadDriver::check(const rpcrdma::ClientReply& reply, const Slot& slot) cons
   }
   if (slot.sequence % options_.verify_every != 0) {
     const auto status = rpcrdma::bench_status(bench);
-    return status.ok() && *status == rpcrdma::AcceptStatus::kSuccess && (!slot.placed || reply.write_bytes[0] == slot.result.size());
+    return status.ok() && *status == rpcrdma::AcceptStatus::kSuccess &&
+           (!slot.placed || reply.write_bytes[0] == slot.result.size());
   }
   switch (options_.operation) {
     case BenchProcedure::kNull:

@@ -1,8 +1,9 @@
-// Closed-loop load over a Client: so many connections, so many calls in flight on each, every answer checked, the next call at once.
+// Closed-loop load over a Client: so many connections, so many calls in flight on each, every answer checked, the next call at
+// once.
 //
 // Sans-I/O like what it drives: causeway-load runs it on a poll core, the in-process bench and the system tests in memory.
-// The shape of a call follows from its size, as a real client would choose: inline when call or result fits the inline threshold, else
-// data go by Read chunk and results come by Write chunk.
+// The shape of a call follows from its size, as a real client would choose: inline when call or result fits the inline
+// threshold, else data go by Read chunk and results come by Write chunk.
 #pragma once
 
 #include <array>
@@ -26,22 +27,22 @@ struct LoadOptions {
   wire::IpAddress server;
   uint16_t service_port = 20049;
   uint32_t connections = 1;
-  uint32_t window = 16;        // calls in flight per connection; the server's credits may allow fewer
+  uint32_t window = 16;  // calls in flight per connection; the server's credits may allow fewer
   BenchProcedure operation = BenchProcedure::kNull;
-  uint32_t bytes = 0;          // data per call; NULL has none
+  uint32_t bytes = 0;  // data per call; NULL has none
   uint32_t inline_bytes = 4096;
-  uint32_t verify_every = 1;   // check each n-th answer's data in full; the others by status and length only
-  bool reconnect = false;      // a lost or refused connection is opened again
+  uint32_t verify_every = 1;  // check each n-th answer's data in full; the others by status and length only
+  bool reconnect = false;     // a lost or refused connection is opened again
 };
 
 struct LoadStats {
-  uint64_t calls = 0;          // answered rightly
-  uint64_t bytes = 0;          // data moved, both ways
-  uint64_t wrong = 0;          // answered, with wrong content
+  uint64_t calls = 0;                // answered rightly
+  uint64_t bytes = 0;                // data moved, both ways
+  uint64_t wrong = 0;                // answered, with wrong content
   std::array<uint64_t, 6> failed{};  // by rpcrdma::CallStatus, kReplied unused
-  uint64_t refused = 0;        // connections
+  uint64_t refused = 0;              // connections
   uint64_t lost = 0;
-  uint64_t connected = 0;      // connections made, again ones included
+  uint64_t connected = 0;  // connections made, again ones included
   telemetry::Histogram latency;
 };
 
@@ -99,7 +100,8 @@ class LoadDriver {
   std::vector<Slot> slots_;
   std::vector<Lane> lanes_;
   std::vector<uint32_t> lane_of_client_;
-  std::vector<uint32_t> hungry_;
+  std::vector<uint32_t> hungry_;        // lanes that found no memory or room
+  std::vector<uint32_t> asking_again_;  // those of the last turn, while they are filled; empty otherwise
   LoadStats stats_;
   uint64_t sequence_ = 0;
   uint32_t in_flight_ = 0;

@@ -1,5 +1,5 @@
-// A gateway host and a client host on one simulated link: the real stacks, the real gateway and load driver, a simulated backend and a
-// simulated clock. Everything follows from the seed.
+// A gateway host and a client host on one simulated link: the real stacks, the real gateway and load driver, a simulated
+// backend and a simulated clock. Everything follows from the seed.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ class SimBackend {
 
   Duration open_delay = Duration::us(50);
   Duration call_delay = Duration::us(20);
-  bool refuses = false;             // opens fail
-  uint32_t close_after_calls = 0;   // close each connection after so many calls; 0 = never
+  bool refuses = false;            // opens fail
+  uint32_t close_after_calls = 0;  // close each connection after so many calls; 0 = never
 
   void on_request(Instant now, gateway::BackendRequest&& request) {
     gateway::BackendEvent event;
@@ -113,7 +113,9 @@ struct WorldOptions {
   uint64_t pull_buffers_max = UINT64_MAX;
 };
 
-inline wire::MacAddress sim_mac(uint8_t last) { return wire::MacAddress{{2, 0, 0, 0, 0, last}}; }
+inline wire::MacAddress sim_mac(uint8_t last) {
+  return wire::MacAddress{{2, 0, 0, 0, 0, last}};
+}
 inline wire::IpAddress sim_ip(bool ipv6, uint8_t last) {
   if (!ipv6) {
     return wire::IpAddress::v4(0x0a09'0000u + last);

@@ -1,7 +1,7 @@
 // Counts heap allocations of the code under test: proof that a path takes nothing from the heap.
 //
-// Works only in an executable that is linked with alloc_guard.cc, which replaces operator new; elsewhere the count stays 0. A test
-// that relies on a count of 0 first proves that counting works where it runs.
+// Works only in an executable that is linked with alloc_guard.cc, which replaces operator new; elsewhere the count stays 0. A
+// test that relies on a count of 0 first proves that counting works where it runs.
 // Operator new suffices: no folder below tests/ calls malloc by itself.
 #pragma once
 
@@ -13,7 +13,9 @@ inline thread_local bool counting_allocations = false;
 inline thread_local uint64_t allocation_count = 0;
 
 // By the replaced operator new.
-inline void note_allocation() { allocation_count += counting_allocations ? 1 : 0; }
+inline void note_allocation() {
+  allocation_count += counting_allocations ? 1 : 0;
+}
 
 // Counts while it lives.
 class CountAllocations {

@@ -164,9 +164,9 @@ struct FakeEnd {
   FakeQueuePair& qp;
   verbs::MemoryTable* memory = nullptr;  // null: shows nothing
   verbs::ProtectionDomain domain;
-  BufferPool* pool = nullptr;            // packet buffers
-  uint32_t mtu = 1024;                   // octets per packet buffer
-  uint32_t receive_bytes = 1024;         // longest message
+  BufferPool* pool = nullptr;     // packet buffers
+  uint32_t mtu = 1024;            // octets per packet buffer
+  uint32_t receive_bytes = 1024;  // longest message
 };
 
 // A reliable connection between two fake queue pairs. Nothing happens but by step(): the order in which a test steps the ends is

@@ -26,7 +26,9 @@ class ChosenDraws final : public RandomSource {
 };
 
 constexpr uint64_t kAddress = 0x1234'5678'9abc'def0ULL;
-constexpr uint64_t key_draw(uint64_t key) { return key << 32; }
+constexpr uint64_t key_draw(uint64_t key) {
+  return key << 32;
+}
 
 class MemoryTableTest : public ::testing::Test {
  protected:

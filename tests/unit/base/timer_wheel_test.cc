@@ -10,7 +10,9 @@
 namespace cw {
 namespace {
 
-Instant at_us(int64_t us) { return Instant::from_ns(us * 1000); }
+Instant at_us(int64_t us) {
+  return Instant::from_ns(us * 1000);
+}
 
 TEST(TimerWheel, FiresAtTheDeadlineAndNotBefore) {
   TimerWheel wheel;

@@ -24,7 +24,7 @@ struct BenchCall {
   BenchProcedure procedure = BenchProcedure::kNull;
   uint64_t seed = 0;
   uint32_t bytes = 0;
-  bool read_chunk = false;   // data of ECHO, SINK by Read chunk
+  bool read_chunk = false;  // data of ECHO, SINK by Read chunk
   bool long_call = false;
   bool write_chunk = false;  // data of ECHO, SOURCE by Write chunk
   uint32_t write_room = 0;   // its size; 0 = as long as the data

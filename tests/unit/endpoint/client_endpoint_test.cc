@@ -367,19 +367,19 @@ TEST_F(ClientTest, FaultyRepliesAreDroppedSilently) {
   }
   EXPECT_EQ(stats.short_messages, 28u);
   const std::vector<uint8_t> payload = rpc_reply(xid).bytes();
-  expect_dropped(Words{xid, 1, 8, 4, 3});                                                   // no such error
-  expect_dropped(Words{xid, 1, 8, 4, 1, 1});                                                // ERR_VERS without its range
-  expect_dropped(Words{xid, 2, 8, 0, 0, 0, 0}.octets(payload));                             // version
-  expect_dropped(Words{xid, 1, 8, 2, 0, 0, 0, 0, 0}.octets(payload));                       // MSGP
-  expect_dropped(Words{xid, 1, 8, 3, 0, 0, 0});                                             // DONE
-  expect_dropped(Words{xid, 1, 8, 0, 3, 0, 0}.octets(payload));                             // discriminant
-  expect_dropped(Words{xid, 1, 8, 0, 0, 1, 0xffff'ffff}.octets(payload));                   // count
-  expect_dropped(Words{xid, 1, 8, 0}.read(4, 1, 1, 0).add({0, 0, 0}).octets(payload));      // a Read list
-  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 1, 1}.segment(1, 5, 0).octets(payload));         // inline and in the Reply chunk
-  expect_dropped(Words{xid, 1, 8, 1, 0, 0, 0});                                             // no payload at all
-  expect_dropped(Words{xid, 1, 8, 1, 0, 0, 1, 1}.segment(1, 0, 0));                         // the same
-  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 0}.octets(rpc_reply(xid + 1).bytes()));          // XIDs differ
-  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 0, xid});                                        // payload cut
+  expect_dropped(Words{xid, 1, 8, 4, 3});                                               // no such error
+  expect_dropped(Words{xid, 1, 8, 4, 1, 1});                                            // ERR_VERS without its range
+  expect_dropped(Words{xid, 2, 8, 0, 0, 0, 0}.octets(payload));                         // version
+  expect_dropped(Words{xid, 1, 8, 2, 0, 0, 0, 0, 0}.octets(payload));                   // MSGP
+  expect_dropped(Words{xid, 1, 8, 3, 0, 0, 0});                                         // DONE
+  expect_dropped(Words{xid, 1, 8, 0, 3, 0, 0}.octets(payload));                         // discriminant
+  expect_dropped(Words{xid, 1, 8, 0, 0, 1, 0xffff'ffff}.octets(payload));               // count
+  expect_dropped(Words{xid, 1, 8, 0}.read(4, 1, 1, 0).add({0, 0, 0}).octets(payload));  // a Read list
+  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 1, 1}.segment(1, 5, 0).octets(payload));     // inline and in the Reply chunk
+  expect_dropped(Words{xid, 1, 8, 1, 0, 0, 0});                                         // no payload at all
+  expect_dropped(Words{xid, 1, 8, 1, 0, 0, 1, 1}.segment(1, 0, 0));                     // the same
+  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 0}.octets(rpc_reply(xid + 1).bytes()));      // XIDs differ
+  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 0, xid});                                    // payload cut
   EXPECT_EQ(stats.bad_replies, 13u);
   receive(inline_reply(xid));
   EXPECT_EQ(outcome(), CallStatus::kReplied);

@@ -1,4 +1,5 @@
-// Faults: the connection is cut at every step, memory is pulled away, headers are mutated. One connection may suffer, nothing else.
+// Faults: the connection is cut at every step, memory is pulled away, headers are mutated. One connection may suffer, nothing
+// else.
 #include <set>
 
 #include "tests/unit/endpoint/bench_call.h"
@@ -96,7 +97,8 @@ TEST(Fault, MemoryThatIsGoneCostsTheConnection) {
   }
 }
 
-// A timed-out call's memory is shut off: a server that answers late breaks its own connection, not the client's memory (notes 29).
+// A timed-out call's memory is shut off: a server that answers late breaks its own connection, not the client's memory (notes
+// 29).
 TEST(Fault, ALateWriteHitsNoMemory) {
   Loopback loop({});
   BenchCall bench{.procedure = BenchProcedure::kSource, .seed = 1, .bytes = 500, .write_chunk = true};
@@ -135,7 +137,11 @@ TEST(Fault, MutatedMessagesLeaveNothingBehind) {
       Words{kXid, 1, 8, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()),
       Words{kXid, 1, 8, 0}.read(44, 1, 5, 0).read(44, 2, 6, 9).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({11}).bytes()),
       Words{kXid, 1, 8, 1}.read(0, 1, 44, 0).read(44, 2, 6, 9).add({0, 1, 1}).segment(3, 9, 9).add({0, 1, 1}).segment(4, 99, 0),
-      Words{kXid, 1, 8, 0, 0, 1, 2}.segment(3, 9, 9).segment(4, 9, 9).add({1, 0, 0, 0}).octets(rpc_call(kXid, 2).add({4, 0, 0}).bytes()),
+      Words{kXid, 1, 8, 0, 0, 1, 2}
+          .segment(3, 9, 9)
+          .segment(4, 9, 9)
+          .add({1, 0, 0, 0})
+          .octets(rpc_call(kXid, 2).add({4, 0, 0}).bytes()),
   };
   uint64_t calls = 0;
   uint64_t errors = 0;

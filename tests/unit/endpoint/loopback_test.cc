@@ -117,12 +117,8 @@ TEST_F(LoopbackTest, AFailedCallReturnsItsChunksUnused) {
 TEST_F(LoopbackTest, RepliesInvalidateOneHandleWhenBothSidesAgreed) {
   options.remote_invalidation = true;
   Loopback loop(options);
-  BenchCall bench{.procedure = BenchProcedure::kEcho,
-                  .seed = 5,
-                  .bytes = 20'000,
-                  .read_chunk = true,
-                  .write_chunk = true,
-                  .reply_room = 100};
+  BenchCall bench{
+      .procedure = BenchProcedure::kEcho, .seed = 5, .bytes = 20'000, .read_chunk = true, .write_chunk = true, .reply_room = 100};
   EXPECT_TRUE(bench.check(run(loop, bench)));
   EXPECT_EQ(loop.shared->stats.remote_invalidations, 1u);
   EXPECT_EQ(loop.client_stats.remote_invalidations, 1u);
@@ -140,8 +136,8 @@ CallStatus expected_status(const BenchCall& bench, const LoopbackOptions& option
   const uint32_t segment = options.client.segment_bytes_max == 0 ? UINT32_MAX : options.client.segment_bytes_max;
   const auto segments = [segment](uint64_t bytes) { return (bytes + segment - 1) / segment; };
   const uint64_t write_segments = bench.write_chunk ? segments(bench.write_room) : 0;
-  const uint64_t header = 28 + (bench.write_chunk ? 8 + 16 * write_segments : 0) +
-                          (bench.reply_room > 0 ? 4 + 16 * segments(bench.reply_room) : 0);
+  const uint64_t header =
+      28 + (bench.write_chunk ? 8 + 16 * write_segments : 0) + (bench.reply_room > 0 ? 4 + 16 * segments(bench.reply_room) : 0);
   uint64_t stream = kAcceptedReplyBytes;
   stream += bench.procedure == BenchProcedure::kEcho ? 4 : 0;
   stream += bench.procedure == BenchProcedure::kSource ? 12 : 0;

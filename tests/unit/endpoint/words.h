@@ -64,14 +64,18 @@ inline Words rpc_call(uint32_t xid, uint32_t procedure = 0, uint32_t program = k
   return Words{xid, 0, 2, program, version, procedure, 0, 0, 0, 0};
 }
 // An accepted, successful RPC reply header; 24 octets.
-inline Words rpc_reply(uint32_t xid) { return Words{xid, 1, 0, 0, 0, 0}; }
+inline Words rpc_reply(uint32_t xid) {
+  return Words{xid, 1, 0, 0, 0, 0};
+}
 
 inline std::vector<uint8_t> octets_of(const Chain& chain) {
   std::vector<uint8_t> octets(chain.bytes());
   chain.copy_to(0, octets);
   return octets;
 }
-inline std::vector<uint32_t> words_of(const Chain& chain) { return Words::words_of(octets_of(chain)); }
+inline std::vector<uint32_t> words_of(const Chain& chain) {
+  return Words::words_of(octets_of(chain));
+}
 
 // The octets in Buffers of at most `piece` each.
 inline Chain chain_of(BufferPool& pool, Bytes bytes, size_t piece = 1024) {

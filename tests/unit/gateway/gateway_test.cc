@@ -238,8 +238,8 @@ TEST(Gateway, SurvivesASmallReplyPool) {
   expect_nothing_left(world);
 }
 
-// Eight clients write 1 MB each, eight times at once, into a pool that holds a fraction of it: without a common budget each would hold
-// a part of every call and none could be finished.
+// Eight clients write 1 MB each, eight times at once, into a pool that holds a fraction of it: without a common budget each
+// would hold a part of every call and none could be finished.
 TEST(Gateway, ManyLargeCallsShareASmallReceivePool) {
   WorldOptions options = options_for(BenchProcedure::kSink, 1'000'000);
   options.load.connections = 8;

@@ -1,0 +1,202 @@
+"""What the cases share: a private directory, programs in it, their output, and the end of all of them.
+
+A gateway and a load meet over memif, a link in memory that needs neither root nor hugepages. Whatever a case starts, its Box
+stops; files of a failed case stay in the log directory.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Optional, Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/interop"))
+
+from lab.daemon import Daemon, LabError  # noqa: E402
+from lab.metrics import Metrics, scrape  # noqa: E402
+
+READY_LIMIT_S = 30
+STOP_LIMIT_S = 15  # what the gateway promises
+SERVICE_PORT = 20049
+CREDITS = 32
+
+CPUS = sorted(os.sched_getaffinity(0))
+GATEWAY_CPU = CPUS[min(1, len(CPUS) - 1)]
+LOAD_CPU = CPUS[0]
+
+CONFIG = """\
+[gateway]
+instance = "{instance}"
+[dataplane]
+main_lcore = {cpu}
+poll_lcores = [{cpu}]
+memory_mb = 512
+[[port]]
+device = "{device}"
+mtu = 4500
+addresses = ["10.9.0.1/24"]
+[[listener]]
+backend = "bench"
+credits = {credits}
+{listener}
+[[backend]]
+name = "bench"
+type = "builtin"
+programs = ["bench"]
+[admin]
+socket = "{admin}"
+[metrics]
+listen = "{metrics}"
+"""
+
+
+class Skip(Exception):
+    """The case cannot run here; the text says why."""
+
+
+def expect(condition: bool, what: str) -> None:
+    if not condition:
+        raise LabError(what)
+
+
+def expect_equal(what: str, have: Any, want: Any) -> None:
+    expect(have == want, f"{what}: {have!r}, expected {want!r}")
+
+
+def free_tcp_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+class Program(Daemon):
+    """A program that ends by itself, sooner or later."""
+
+    def finish(self, timeout: float) -> int:
+        assert self._process is not None
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{self.name} did not end within {timeout:g} s, last lines:\n{self.tail()}") from None
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+
+class Gateway(Program):
+    admin: str
+    metrics_address: str
+
+    def start_ready(self) -> None:
+        self.start()
+        self.wait_for_line(r"^causewayd: ready", READY_LIMIT_S)
+
+    def check_alive(self) -> None:
+        expect(self.alive(), f"causewayd is gone ({self.exit_text()}), last lines:\n{self.tail()}")
+
+    def terminate(self, number: int = signal.SIGTERM) -> None:
+        self.check_alive()
+        self.signal(number)
+        expect_equal("exit status of causewayd after " + signal.Signals(number).name, self.finish(STOP_LIMIT_S), 0)
+
+    def metrics(self) -> Metrics:
+        self.check_alive()
+        return scrape(self.metrics_address)
+
+
+class Load(Program):
+    json_path: Path
+
+    def result(self, timeout: float = 60, status: Optional[int] = 0) -> dict[str, Any]:
+        """Waits for the end and returns the JSON report."""
+        ended = self.finish(timeout)
+        expect(status is None or ended == status, f"{self.name}: exit status {ended}, last lines:\n{self.tail(14)}")
+        expect(self.json_path.exists(), f"{self.name} wrote no report, last lines:\n{self.tail(14)}")
+        return json.loads(self.json_path.read_text())
+
+    def wait_connected(self, timeout: float = 30) -> None:
+        self.wait_for_line(r"connections up", timeout)
+
+
+class Box:
+    """One case's place in the file system and its programs."""
+
+    def __init__(self, build: Path, directory: Path) -> None:
+        self.build = build
+        self.directory = directory
+        self.programs: list[Daemon] = []
+        # DPDK keeps its runtime files here, not in /var/run.
+        self.env = dict(os.environ, RUNTIME_DIRECTORY=str(directory), XDG_RUNTIME_DIR=str(directory))
+        directory.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def causewayd(self) -> Path:
+        return self.build / "dataplane/causewayd"
+
+    @property
+    def causewayctl(self) -> Path:
+        return self.build / "control/ctl/causewayctl"
+
+    @property
+    def causeway_load(self) -> Path:
+        return self.build / "tests/loadgen/causeway-load"
+
+    def run(self, *argv: object, timeout: float = 20) -> "subprocess.CompletedProcess[str]":
+        """Runs a command to its end; status and output are the caller's to judge."""
+        return subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=timeout, env=self.env,
+                              stdin=subprocess.DEVNULL, check=False)
+
+    def device(self, role: str, link: str = "link") -> str:
+        return f"net_memif0,role={role},socket={self.directory}/{link}.sock,socket-abstract=no,bsize=8192"
+
+    def write_config(self, name: str = "gateway", role: str = "server", link: str = "link", **changes: str) -> Path:
+        """A working configuration; `changes` replace its values."""
+        values = dict(instance=f"ops-{os.getpid()}-{name}", cpu=GATEWAY_CPU, device=self.device(role, link), credits=CREDITS,
+                      listener="", admin=f"{self.directory}/{name}.admin", metrics=free_tcp_address())
+        values.update(changes)
+        path = self.directory / f"{name}.toml"
+        path.write_text(CONFIG.format(**values))
+        return path
+
+    def gateway(self, name: str = "gateway", **options: str) -> Gateway:
+        """A gateway with its configuration, not started."""
+        options.setdefault("metrics", free_tcp_address())
+        options.setdefault("admin", f"{self.directory}/{name}.admin")
+        config = self.write_config(name, **options)
+        gateway = Gateway(name, [str(self.causewayd), "--config", str(config)], self.directory / f"{name}.log", self.env)
+        gateway.admin = options["admin"]
+        gateway.metrics_address = options["metrics"]
+        self.programs.append(gateway)
+        return gateway
+
+    def load(self, *words: object, name: str = "load", role: str = "client", link: str = "link", operation: str = "echo",
+             size: int = 64, connections: int = 1, window: int = 8, seconds: int = 2) -> Load:
+        """A load, started."""
+        json_path = self.directory / f"{name}.json"
+        json_path.unlink(missing_ok=True)
+        # stdbuf: lines reach the log when they are printed.
+        argv = ["stdbuf", "-oL", self.causeway_load, "--device", self.device(role, link), "--address", "10.9.0.2/24", "--server",
+                "10.9.0.1", "--mtu", 4500, "--lcore", LOAD_CPU, "--op", operation, "--bytes", size, "--connections", connections,
+                "--window", window, "--seconds", seconds, "--warmup", 0, "--json", json_path, *words]
+        load = Load(name, [str(word) for word in argv], self.directory / f"{name}.log", self.env)
+        load.json_path = json_path
+        self.programs.append(load)
+        load.start()
+        return load
+
+    def ctl(self, gateway: Gateway, *words: str) -> str:
+        done = self.run(self.causewayctl, "--socket", gateway.admin, *words)
+        expect(done.returncode == 0, f"causewayctl {' '.join(words)}: exit status {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def ctl_json(self, gateway: Gateway, *words: str) -> Any:
+        return json.loads(self.ctl(gateway, *words, "--json"))
+
+    def close(self) -> None:
+        """Ends what still runs, the last started first: loads before their gateway."""
+        for program in reversed(self.programs):
+            program.stop(STOP_LIMIT_S)

@@ -1,0 +1,163 @@
+"""causewayctl and /metrics while a load runs: they agree with the load, and with each other."""
+
+import re
+import shutil
+import time
+from typing import Any
+
+from harness import CREDITS, SERVICE_PORT, Box, Gateway, Load, Skip, expect, expect_equal
+from lab.metrics import Metrics
+
+# A packet that was repeated without need ends up here: no defect, but a sign of a busy machine. All other reasons are defects.
+REPETITION = ("duplicate", "out_of_sequence", "psn_stale")
+
+
+def _under_load(box: Box, **options: Any) -> tuple[Gateway, Load]:
+    gateway = box.gateway()
+    gateway.start_ready()
+    load = box.load(**options)
+    load.wait_connected()
+    return gateway, load
+
+
+def status_agrees(box: Box) -> None:
+    gateway, load = _under_load(box, connections=3)
+    status = box.ctl_json(gateway, "status")
+    expect_equal("ready", (status["ready"], status["draining"]), (True, False))
+    expect_equal("connections", status["connections"], 3)
+    port, listener, backend = status["ports"][0], status["listeners"][0], status["backends"][0]
+    expect_equal("port", (port["link_up"], port["mtu"], port["path_mtu"], port["addresses"]), (True, 4500, 4096, ["10.9.0.1/24"]))
+    expect_equal("listener", (listener["port"], listener["credits"], listener["connections"]), (SERVICE_PORT, CREDITS, 3))
+    expect_equal("backend", (backend["name"], backend["type"], backend["up"]), ("bench", "builtin", True))
+    text = box.ctl(gateway, "status")
+    for word in ("ready", "3 connections", "10.9.0.1/24", "bench", str(SERVICE_PORT)):
+        expect(word in text, f"status does not say {word!r}:\n{text}")
+    load.result()
+    gateway.terminate()
+
+
+def connections_agree(box: Box) -> None:
+    gateway, load = _under_load(box, window=8)
+    rows = box.ctl_json(gateway, "connections")["connections"]
+    expect_equal("connections", len(rows), 1)
+    row = rows[0]
+    expect_equal("peer, state, listener", (row["peer_address"], row["state"], row["listener"]), ("10.9.0.2", "established", "bench"))
+    expect_equal("credits granted", row["credits_granted"], CREDITS)
+    expect_equal("inline, path MTU", (row["inline_send_bytes"], row["inline_receive_bytes"], row["path_mtu"]), (4096, 4096, 4096))
+    expect(row["calls_in_flight"] <= 8, f"{row['calls_in_flight']} calls in flight of a window of 8")
+    expect_equal("last error", row["last_error"], "")
+    time.sleep(0.3)
+    later = box.ctl_json(gateway, "connections")["connections"][0]
+    expect_equal("the connection", later["id"], row["id"])
+    expect(later["rpcs"] > row["rpcs"], f"no calls between two looks: {row['rpcs']}, {later['rpcs']}")
+    text = box.ctl(gateway, "connections").splitlines()
+    expect_equal("lines of the table", len(text), 2)
+    expect(re.search(r"10\.9\.0\.2:\d+ +established", text[1]) is not None, text[1])
+    load.result()
+    expect_equal("after the load", box.ctl(gateway, "connections").strip(), "no connections")
+    gateway.terminate()
+
+
+def stats_agree(box: Box) -> None:
+    gateway, load = _under_load(box)
+    report = load.result()
+    stats = box.ctl_json(gateway, "stats")["stats"]
+    calls = stats['causeway_backend_calls_total{backend="bench"}']
+    _expect_covers(calls, report["calls"], "calls")
+    some = box.ctl_json(gateway, "stats", "causeway_backend_calls")["stats"]
+    expect_equal("stats with a prefix", some, {'causeway_backend_calls_total{backend="bench"}': calls})
+    text = box.ctl(gateway, "stats", "causeway_backend_calls").split()
+    expect_equal("stats as text", (text[0], float(text[1])), ('causeway_backend_calls_total{backend="bench"}', calls))
+    metrics = gateway.metrics()
+    for name in ("causeway_backend_calls_total", "causeway_rpcrdma_messages_total", "causeway_connections_total"):
+        both = sum(value for key, value in stats.items() if key.split("{")[0] == name)
+        expect_equal(f"{name} of causewayctl and of /metrics", both, metrics.total(name))
+    gateway.terminate()
+
+
+def nobody_there(box: Box) -> None:
+    done = box.run(box.causewayctl, "--socket", box.directory / "none.sock", "status")
+    expect_equal("exit status", done.returncode, 1)
+    expect("none.sock" in done.stderr and "Is causewayd running?" in done.stderr, done.stderr)
+    expect_equal("exit status without a command", box.run(box.causewayctl).returncode, 2)
+
+
+def metrics_are_clean(box: Box) -> None:
+    if shutil.which("promtool") is None:
+        raise Skip("there is no promtool (package prometheus)")
+    gateway, load = _under_load(box)
+    gateway.metrics().lint()
+    load.result()
+    gateway.metrics().lint()
+    gateway.terminate()
+
+
+def metrics_agree(box: Box) -> None:
+    gateway, load = _under_load(box, connections=2, window=4)
+    during = gateway.metrics()
+    expect_equal("connections", during.total("causeway_connections"), 2)
+    expect_equal("credits granted", during.total("causeway_rpcrdma_credits_granted"), 2 * CREDITS)
+    expect(during.total("causeway_rpcrdma_credits_in_use") <= 8, "more credits in use than calls in flight")
+    expect_equal("ready, link, backend", (during.total("causeway_ready"), during.total("causeway_port_up"),
+                                          during.total("causeway_backend_up")), (1, 1, 1))
+    report = load.result()
+    after = gateway.metrics()
+    expect_equal("connections afterwards", after.total("causeway_connections"), 0)
+    expect_equal("credits afterwards", after.total("causeway_rpcrdma_credits_granted"), 0)
+    expect_equal("established", after.total("causeway_connections_total", result="established"), 2)
+    expect_equal("closed by the peer", after.total("causeway_connections_closed_total", reason="closed_by_peer"), 2)
+    calls = after.total("causeway_backend_calls_total")
+    _expect_covers(calls, report["calls"], "calls")
+    expect_equal("measured calls", after.total("causeway_rpc_duration_seconds_count", program="bench", procedure="echo"), calls)
+    expect_equal("messages", (after.total("causeway_rpcrdma_messages_total", direction="rx", procedure="rdma_msg"),
+                              after.total("causeway_rpcrdma_messages_total", direction="tx", procedure="rdma_msg")), (calls, calls))
+    expect_equal("chunks of small calls", after.total("causeway_rpcrdma_chunks_total"), 0)
+    _expect_no_errors(after)
+    gateway.terminate()
+
+
+def chunk_bytes_agree(operation: str, used: str, box: Box) -> None:
+    """Of an odd size, so that XDR padding would show."""
+    size = 100_001
+    gateway, load = _under_load(box, operation=operation, size=size, window=4)
+    report = load.result()
+    metrics = gateway.metrics()
+    calls = metrics.total("causeway_backend_calls_total")
+    _expect_covers(calls, report["calls"], "calls")
+    expect_equal("octets that the load reports", report["data_bytes"], report["calls"] * size)
+    for chunks in ("read", "write", "reply"):
+        share = 1 if chunks == used else 0
+        expect_equal(f"{chunks} chunks", metrics.total("causeway_rpcrdma_chunks_total", list=chunks), share * calls)
+        expect_equal(f"octets by {chunks} chunk", metrics.total("causeway_rpcrdma_chunk_bytes_total", list=chunks),
+                     share * calls * size)
+    _expect_no_errors(metrics)
+    gateway.terminate()
+
+
+def _expect_covers(counted: float, reported: float, what: str) -> None:
+    """The gateway counts from the first call on, the load what it measured: a little less."""
+    expect(reported > 0, f"the load reports no {what}")
+    expect(reported <= counted <= 2 * reported + 10_000, f"{what}: the gateway counted {counted:.0f}, the load reports {reported:.0f}")
+
+
+def _expect_no_errors(metrics: Metrics) -> None:
+    for name in ("causeway_rpcrdma_errors_total", "causeway_rpcrdma_malformed_headers_total", "causeway_rpcrdma_credit_violations_total",
+                 "causeway_rpcrdma_no_buffer_total", "causeway_rpcrdma_call_timeouts_total", "causeway_roce_retries_exhausted_total",
+                 "causeway_connections_refused_total", "causeway_cm_rejects_total", "causeway_port_rx_errors_total",
+                 "causeway_roce_queue_pairs_failed_total"):
+        expect_equal(name, metrics.total(name), 0)
+    discards = metrics.by_label("causeway_roce_discards_total", "reason")
+    defects = {reason: count for reason, count in discards.items() if count and reason not in REPETITION}
+    expect_equal("discards", defects, {})
+
+
+CASES = [
+    ("causewayctl status agrees with the load", status_agrees),
+    ("causewayctl connections agrees with the load", connections_agree),
+    ("causewayctl stats agrees with the load and with /metrics", stats_agree),
+    ("causewayctl without a gateway says so", nobody_there),
+    ("promtool finds nothing wrong with /metrics", metrics_are_clean),
+    ("metrics agree with the load", metrics_agree),
+    ("source: octets by Write chunk are those the load reports", lambda box: chunk_bytes_agree("source", "write", box)),
+    ("sink: octets by Read chunk are those the load reports", lambda box: chunk_bytes_agree("sink", "read", box)),
+]

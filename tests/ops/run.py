@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""The ops suite: causewayd, causewayctl, causeway-load and deploy/quickstart.sh as an operator runs them.
+
+Prints `ok NAME (seconds)`, `FAIL NAME: reason` or `skip NAME: reason` for each case, and `N passed, N failed` at the end.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Callable
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import configuration_cases  # noqa: E402
+import observation_cases  # noqa: E402
+import program_cases  # noqa: E402
+import quickstart_cases  # noqa: E402
+import start_cases  # noqa: E402
+import trouble_cases  # noqa: E402
+from harness import Box, LabError, Skip  # noqa: E402
+
+Case = tuple[str, Callable[[Box], None]]
+
+
+def all_cases() -> list[Case]:
+    modules = (program_cases, configuration_cases, start_cases, observation_cases, trouble_cases, quickstart_cases)
+    return [case for module in modules for case in module.CASES]
+
+
+def run_case(case: Case, box: Box) -> str:
+    """'ok', 'FAIL' or 'skip'; prints the line."""
+    name, body = case
+    start = time.monotonic()
+    try:
+        try:
+            body(box)
+        finally:
+            box.close()
+    except Skip as reason:
+        print(f"skip {name}: {reason}", flush=True)
+        return "skip"
+    except (LabError, OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+        print(f"FAIL {name}: {error}", flush=True)
+        return "FAIL"
+    print(f"ok {name} ({time.monotonic() - start:.1f} s)", flush=True)
+    return "ok"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=Path, metavar="BUILD_DIR", help="where the programs are built")
+    parser.add_argument("-k", metavar="NAME", default="", help="cases whose name contains NAME")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
+    options = parser.parse_args()
+    cases = [case for case in all_cases() if options.k in case[0]]
+    if options.list:
+        print("\n".join(name for name, _ in cases))
+        return 0
+    # Short, since UNIX socket paths are; open to the user that the quickstart case changes to.
+    work = Path(tempfile.mkdtemp(prefix="cw-ops-"))
+    work.chmod(0o755)
+    counts = {"ok": 0, "FAIL": 0, "skip": 0}
+    for index, case in enumerate(cases):
+        box = Box(options.build.resolve(), work / str(index))
+        outcome = run_case(case, box)
+        counts[outcome] += 1
+        if outcome == "FAIL":
+            print(f"     logs: {box.directory}", flush=True)
+        else:
+            shutil.rmtree(box.directory, ignore_errors=True)
+    if counts["FAIL"] == 0:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"{counts['ok']} passed, {counts['FAIL']} failed", flush=True)
+    return 1 if counts["FAIL"] or not counts["ok"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

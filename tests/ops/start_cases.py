@@ -1,0 +1,102 @@
+"""Start and end of causewayd: what keeps it from starting is one clear sentence, and SIGTERM ends it in order."""
+
+import signal
+import socket
+from pathlib import Path
+
+from harness import CPUS, Box, Skip, expect, expect_equal
+
+
+def _says_one_sentence(box: Box, config: Path, *words: str) -> None:
+    """causewayd ends with status 1, its last line is its only sentence, and that one has these words."""
+    done = box.run(box.causewayd, "--config", config)
+    expect_equal(f"exit status, with {done.stderr!r}", done.returncode, 1)
+    own = [line for line in done.stderr.splitlines() if line.startswith("causewayd: ")]
+    expect_equal(f"sentences of causewayd in\n{done.stderr}", len(own), 1)
+    expect(done.stderr.splitlines()[-1] == own[0], f"DPDK has the last word:\n{done.stderr}")
+    for word in words:
+        expect(word in own[0], f"no {word!r} in {own[0]!r}")
+
+
+def bad_device(box: Box) -> None:
+    _says_one_sentence(box, box.write_config(device="net_nonsense0"), "net_nonsense0")
+
+
+def unwritable_link(box: Box) -> None:
+    device = "net_memif0,role=server,socket=/proc/nowhere/link.sock,socket-abstract=no"
+    _says_one_sentence(box, box.write_config(device=device), "/proc/nowhere/link.sock", "writable")
+
+
+def taken_metrics_port(box: Box) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        _says_one_sentence(box, box.write_config(metrics=address), address, "in use", "metrics.listen")
+
+
+def unwritable_admin_socket(box: Box) -> None:
+    _says_one_sentence(box, box.write_config(admin="/proc/nowhere/admin.sock"), "/proc/nowhere")
+
+
+def taken_instance(box: Box) -> None:
+    """A second process over the admin socket of a living one is refused, and the first goes on."""
+    first = box.gateway("first", link="one")
+    first.start_ready()
+    _says_one_sentence(box, box.write_config("second", link="two", admin=first.admin), first.admin)
+    expect("ready" in box.ctl(first, "status"), "the first gateway does not answer any more")
+    first.terminate()
+
+
+def several_poll_cores(box: Box) -> None:
+    config = box.write_config()
+    config.write_text(config.read_text().replace("poll_lcores = [", "poll_lcores = [64, "))
+    _says_one_sentence(box, config, "poll_lcores")
+
+
+def ends_on(number: signal.Signals, box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    admin = Path(gateway.admin)
+    expect(admin.exists(), "no admin socket")
+    gateway.terminate(number)
+    expect(not admin.exists(), "the admin socket is left behind")
+    expect(not (box.directory / "link.sock").exists(), "the link's socket is left behind")
+
+
+def ends_with_clients_connected(box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    load = box.load(connections=4, seconds=60)
+    load.wait_connected()
+    gateway.terminate()
+    # The clients were told, so they know at once and without a time-out of their own.
+    report = load.result(20, status=1)
+    expect_equal("lost connections", report["lost"], 4)
+    expect_equal("wrong answers", report["wrong"], 0)
+    expect("all connections are lost" in load.output(), f"causeway-load said\n{load.tail()}")
+    expect_equal("connections closed by the gateway", gateway.output().count("closed_by_us"), 4)
+
+
+def starts_on_one_cpu(box: Box) -> None:
+    """Gateway and load on the same CPU: slow, but nothing starves."""
+    if len(CPUS) < 2:
+        raise Skip("there is only one CPU, so every case is this case")
+    gateway = box.gateway(cpu=str(CPUS[0]))
+    gateway.start_ready()
+    expect_equal("wrong answers", box.load("--lcore", CPUS[0], connections=4, seconds=1).result()["wrong"], 0)
+    gateway.terminate()
+
+
+CASES = [
+    ("a device that does not exist is said in one sentence", bad_device),
+    ("a link that cannot be made is said in one sentence", unwritable_link),
+    ("a taken metrics port is said in one sentence", taken_metrics_port),
+    ("an unwritable admin socket is said in one sentence", unwritable_admin_socket),
+    ("an admin socket of a living gateway is not taken over", taken_instance),
+    ("several poll cores are said to be unsupported", several_poll_cores),
+    ("SIGTERM ends an idle gateway in order", lambda box: ends_on(signal.SIGTERM, box)),
+    ("SIGINT ends an idle gateway in order", lambda box: ends_on(signal.SIGINT, box)),
+    ("SIGTERM with clients connected disconnects them and ends in order", ends_with_clients_connected),
+    ("gateway and load share one CPU", starts_on_one_cpu),
+]

@@ -1,0 +1,125 @@
+"""Several gateways, refused clients, processes that die: nothing of it costs anybody else."""
+
+import time
+
+from harness import Box, Gateway, expect, expect_equal
+from lab.daemon import wait_until
+
+
+def side_by_side(box: Box) -> None:
+    first, second = box.gateway("first", link="one"), box.gateway("second", link="two")
+    first.start_ready()
+    second.start_ready()
+    load_one = box.load(name="load-one", link="one", connections=1)
+    load_two = box.load(name="load-two", link="two", connections=2)
+    for load in (load_one, load_two):
+        expect_equal("wrong answers", load.result()["wrong"], 0)
+    expect_equal("connections of each", [gateway.metrics().total("causeway_connections_total", result="established")
+                                         for gateway in (first, second)], [1, 2])
+    second.terminate()
+    expect_equal("wrong answers of the first, alone", box.load(link="one", seconds=1).result()["wrong"], 0)
+    first.terminate()
+
+
+def refused_by_address(box: Box) -> None:
+    gateway = box.gateway(listener='allow = ["10.9.0.7/32"]')
+    gateway.start_ready()
+    load = box.load()
+    expect_equal("exit status of the load", load.finish(30), 1)
+    expect("0 of 1 connections" in load.output(), load.tail())
+    expect_equal("refused by the ACL", gateway.metrics().total("causeway_connections_refused_total", reason="acl"), 1)
+    gateway.terminate()
+
+
+def refused_without_listener(box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    load = box.load("--port", 20050)
+    expect_equal("exit status of the load", load.finish(30), 1)
+    expect("invalid_service_id" in load.output() and "listener" in load.output(), load.tail())
+    gateway.terminate()
+
+
+def refused_by_limit(box: Box) -> None:
+    gateway = box.gateway(listener="connections_max = 2")
+    gateway.start_ready()
+    load = box.load(connections=3, seconds=1)
+    expect_equal("exit status of the load", load.finish(30), 1)
+    expect("2 of 3 connections" in load.output(), load.tail())
+    expect_equal("refused by the limit", gateway.metrics().total("causeway_connections_refused_total", reason="limit"), 1)
+    gateway.terminate()
+
+
+def restart_under_load(box: Box) -> None:
+    """The load holds the link, since a memif client does not come back to a new server; the gateway comes and goes."""
+    load = box.load("--reconnect", role="server", connections=2, seconds=8)
+    wait_until((box.directory / "link.sock").exists, 30, "the load's end of the link")
+    gateway = box.gateway(role="client")
+    gateway.start_ready()
+    load.wait_connected()
+    time.sleep(1)
+    gateway.terminate()
+    gateway.start_ready()
+    report = load.result(status=None)
+    # What was in flight is lost, and reported as failed, not as answered.
+    expect_equal("wrong answers", report["wrong"], 0)
+    expect_equal("connections made, lost", (report["connected"], report["lost"]), (4, 2))
+    expect(gateway.metrics().total("causeway_backend_calls_total") > 0, "no calls after the restart")
+    gateway.terminate()
+
+
+def load_killed(box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    load = box.load(operation="source", size=262144, connections=4, seconds=60)
+    load.wait_connected()
+    time.sleep(0.5)
+    load.kill()
+    # The next client is served at once, beside what is left of the dead one.
+    report = box.load(name="next", seconds=1).result()
+    expect_equal("next client: wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
+    gateway.terminate()
+
+
+def dead_clients_end(box: Box) -> None:
+    """With nobody else about: time alone ends them and gives back their credits."""
+    gateway = box.gateway()
+    gateway.start_ready()
+    load = box.load(operation="source", size=262144, connections=4, seconds=60)
+    load.wait_connected()
+    time.sleep(0.5)
+    load.kill()
+    _wait_no_connections(gateway, 15)
+    metrics = gateway.metrics()
+    expect_equal("credits of nobody", metrics.total("causeway_rpcrdma_credits_granted"), 0)
+    expect_equal("failed connections", metrics.total("causeway_connections_closed_total", reason="failed_transport"), 4)
+    gateway.terminate()
+
+
+def gateway_killed(box: Box) -> None:
+    """What SIGKILL leaves behind (here the admin socket) does not keep the next one from starting."""
+    load = box.load("--reconnect", role="server", connections=2, seconds=60)
+    wait_until((box.directory / "link.sock").exists, 30, "the load's end of the link")
+    gateway = box.gateway(role="client")
+    gateway.start_ready()
+    load.wait_connected()
+    gateway.kill()
+    gateway.start_ready()
+    expect("ready" in box.ctl(gateway, "status"), "causewayctl gets no answer")
+    gateway.terminate()
+
+
+def _wait_no_connections(gateway: Gateway, timeout: float) -> None:
+    wait_until(lambda: gateway.metrics().total("causeway_connections") == 0, timeout, "connections of dead clients end")
+
+
+CASES = [
+    ("two instances serve side by side", side_by_side),
+    ("a client that the ACL does not allow is refused and counted", refused_by_address),
+    ("a client of a port without listener is told so", refused_without_listener),
+    ("a client beyond the listener's limit is refused and counted", refused_by_limit),
+    ("a restart of the gateway under load costs no wrong answer", restart_under_load),
+    ("a killed client leaves the gateway serving the next one", load_killed),
+    ("connections of a killed client end by themselves", dead_clients_end),
+    ("a killed gateway starts again over what it left behind", gateway_killed),
+]

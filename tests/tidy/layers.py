@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Checks what the compiler does not: who may include whom, and a few habits of the house.
+
+Layers, left to right; a folder may include only itself and folders to its left:
+
+    rocev2 < rpcrdma < control < telemetry < dataplane < tests
+
+Finer: rpcrdma sees of rocev2 only base/ and verbs/; within rocev2: base < verbs < wire < link, gsi, rc; requester and responder never
+include each other; <rte_*> only in dataplane/ and tests that test it; protocol folders make no system calls. Usage: layers.py ROOT
+"""
+import re
+import sys
+from pathlib import Path
+
+LAYERS = ["rocev2", "rpcrdma", "control", "telemetry", "dataplane", "tests"]
+WITHIN_ROCEV2 = {"base": 0, "verbs": 1, "wire": 2, "link": 3, "gsi": 3, "rc": 3, "": 4}
+PURE = ["rocev2/", "rpcrdma/", "control/cm/", "control/node/", "control/gateway/", "control/client/"]
+SYSTEM_HEADERS = re.compile(
+    r"<(sys/|unistd\.h|poll\.h|netinet/|arpa/|fcntl\.h|pthread\.h|thread|mutex|atomic|chrono|condition_variable|future|"
+    r"iostream|fstream|filesystem|random|ctime|time\.h)")
+INCLUDE = re.compile(r'^\s*#include\s+(<[^>]+>|"[^"]+")')
+COLUMNS = 130
+
+
+def check_include(path: str, included: str) -> str | None:
+    layer = path.split("/")[0]
+    if included.startswith("<"):
+        if included.startswith("<rte_") and layer not in ("dataplane", "tests"):
+            return f"{included}: DPDK belongs in dataplane/"
+        if any(path.startswith(pure) for pure in PURE) and SYSTEM_HEADERS.match(included):
+            return f"{included}: protocol code makes no system calls, has no threads and reads no clock"
+        return None
+    target = included.strip('"')
+    if "/" not in target or target.startswith("."):
+        return f"{included}: include by the path from the root"
+    target_layer = target.split("/")[0]
+    if target_layer not in LAYERS:
+        return f"{included}: unknown folder"
+    if LAYERS.index(target_layer) > LAYERS.index(layer):
+        return f"{included}: {layer} may not include {target_layer}"
+    parts = target.split("/")
+    if layer == "rpcrdma" and target_layer == "rocev2" and parts[1] not in ("base", "verbs"):
+        return f"{included}: rpcrdma sees of rocev2 only base/ and verbs/"
+    if layer == "rocev2" and target_layer == "rocev2":
+        own = path.split("/")[1] if path.count("/") > 1 else ""
+        other = parts[1] if len(parts) > 2 else ""
+        if WITHIN_ROCEV2[other] > WITHIN_ROCEV2[own]:
+            return f"{included}: rocev2/{own} may not include rocev2/{other or '(top)'}"
+        names = {Path(path).stem.split("_")[0], Path(target).stem.split("_")[0]}
+        if names == {"requester", "responder"}:
+            return f"{included}: requester and responder never include each other"
+    return None
+
+
+def check_file(root: Path, path: Path) -> list[str]:
+    name = path.relative_to(root).as_posix()
+    problems = []
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".h" and "#pragma once" not in text:
+        problems.append(f"{name}:1: header without #pragma once")
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > COLUMNS:
+            problems.append(f"{name}:{number}: {len(line)} columns, at most {COLUMNS}")
+        if re.search(r"\b(TODO|FIXME|XXX)\b(?!\()", line):
+            problems.append(f"{name}:{number}: write TODO(issue) or nothing")
+        found = INCLUDE.match(line)
+        if found:
+            problem = check_include(name, found.group(1))
+            if problem:
+                problems.append(f"{name}:{number}: {problem}")
+    return problems
+
+
+def main() -> int:
+    root = Path(sys.argv[1]).resolve()
+    files = [f for layer in LAYERS for f in sorted((root / layer).rglob("*")) if f.suffix in (".h", ".cc")]
+    problems = [problem for file in files for problem in check_file(root, file)]
+    print("\n".join(problems) if problems else f"{len(files)} files keep to their layers")
+    return 1 if problems else 0
+
+
+sys.exit(main())
