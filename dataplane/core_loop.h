@@ -18,6 +18,7 @@
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
 #include "rocev2/wire/tx_batch.h"
+#include "telemetry/core_snapshot.h"
 
 namespace cw::dataplane {
 
@@ -32,14 +33,6 @@ class CoreApp {
   [[nodiscard]] virtual Instant next_deadline() const = 0;
 };
 
-struct CoreLoopStats {
-  uint64_t polls_busy = 0;
-  uint64_t polls_idle = 0;
-  uint64_t sleeps = 0;
-  uint64_t busy_ns = 0;
-  uint64_t idle_ns = 0;
-};
-
 class CoreLoop {
  public:
   CoreLoop(node::Node& node, std::span<const std::unique_ptr<Port>> ports, MbufPools& pools, const TscClock& clock, CoreApp& app,
@@ -49,7 +42,7 @@ class CoreLoop {
   void run(const std::atomic<bool>& stop);
   // One turn; true when something was done. For benches and tests.
   bool turn(Instant now);
-  [[nodiscard]] const CoreLoopStats& stats() const { return stats_; }
+  [[nodiscard]] const telemetry::CoreLoopStats& stats() const { return stats_; }
 
  private:
   bool receive(Instant now);
@@ -63,7 +56,7 @@ class CoreLoop {
   Wakeup& wakeup_;
   bool spin_;
   wire::TxBatch batch_;
-  CoreLoopStats stats_;
+  telemetry::CoreLoopStats stats_;
   uint32_t idle_turns_ = 0;
 };
 

@@ -96,8 +96,7 @@ bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t co
 
 void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
   if (loop_ != nullptr) {
-    const CoreLoopStats& loop = loop_->stats();
-    out.loop = {loop.polls_busy, loop.polls_idle, loop.sleeps, loop.busy_ns, loop.idle_ns};
+    out.loop = loop_->stats();
   }
   Endpoint& endpoint = node_.endpoint();
   cm::ConnectionManager& cm = node_.cm();
@@ -125,7 +124,7 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
     row.tx_bytes = port.tx_bytes;
     row.rx_missed = ports_[i]->rx_missed();
     row.rx_no_mbuf = ports_[i]->rx_no_mbuf();
-    row.rx_errors = port.rx_oversize;
+    row.rx_errors = ports_[i]->rx_errors() + port.rx_oversize;
     row.tx_dropped = port.tx_dropped + port.tx_no_view;
     row.arp_rx = station.arp_in;
     row.arp_tx = station.arp_out;
@@ -159,6 +158,7 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
     row.connects = backend.opens;
     row.reconnects = backend.closes;
     row.connect_failures = backend.open_failures;
+    row.call_timeouts = backend.call_timeouts;
     row.bytes_in = backend.bytes_in;
     row.bytes_out = backend.bytes_out;
   }

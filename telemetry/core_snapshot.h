@@ -41,7 +41,7 @@ struct PortStats {
   uint64_t roce_tx_bytes = 0;
   uint64_t rx_missed = 0;   // the NIC had no descriptor (imissed): the core is too slow
   uint64_t rx_no_mbuf = 0;  // the driver had no buffer (rx_nombuf): the pool is too small
-  uint64_t rx_errors = 0;   // frames broken on the wire (ierrors)
+  uint64_t rx_errors = 0;   // frames broken on the wire (ierrors) or longer than the MTU allows
   uint64_t tx_dropped = 0;  // the NIC's queue was full
   uint64_t arp_rx = 0;
   uint64_t arp_tx = 0;

@@ -328,7 +328,7 @@ const MetricRow kRows[] = {
             Scope::kPort, {}, {}, [](const Core& c, At i) { return number(c.ports[i.scope].rx_missed); }),
     counter("causeway_port_rx_no_mbuf_total", "Receive attempts without a packet buffer: the pool is too small.", Scope::kPort,
             {}, {}, [](const Core& c, At i) { return number(c.ports[i.scope].rx_no_mbuf); }),
-    counter("causeway_port_rx_errors_total", "Frames broken on the wire.", Scope::kPort, {}, {},
+    counter("causeway_port_rx_errors_total", "Frames broken on the wire or longer than the MTU allows.", Scope::kPort, {}, {},
             [](const Core& c, At i) { return number(c.ports[i.scope].rx_errors); }),
     counter("causeway_port_tx_dropped_total", "Frames that the NIC's queue had no room for.", Scope::kPort, {}, {},
             [](const Core& c, At i) { return number(c.ports[i.scope].tx_dropped); }),

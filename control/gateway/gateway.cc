@@ -553,7 +553,9 @@ void Gateway::on_timer(Instant now, Connection& connection) {
     return;
   }
   if (connection.server->next_deadline() <= now) {
+    const uint64_t before = shared_.stats.call_timeouts;
     connection.server->on_deadline(now);
+    stats_.backends[connection.listener->backend].call_timeouts += shared_.stats.call_timeouts - before;
   }
   pump(now, connection);
 }

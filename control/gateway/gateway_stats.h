@@ -20,7 +20,8 @@ struct BackendStats {
   uint64_t calls_in_flight = 0;  // gauge
   uint64_t opens = 0;            // connections made
   uint64_t open_failures = 0;
-  uint64_t closes = 0;  // closed by the backend
+  uint64_t closes = 0;         // closed by the backend
+  uint64_t call_timeouts = 0;  // it kept a call too long: the connection was given up
   uint64_t calls = 0;
   uint64_t replies = 0;
   uint64_t bytes_out = 0;  // to the backend

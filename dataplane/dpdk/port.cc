@@ -139,6 +139,11 @@ uint64_t Port::rx_no_mbuf() const {
   return rte_eth_stats_get(id_, &stats) == 0 ? stats.rx_nombuf : 0;
 }
 
+uint64_t Port::rx_errors() const {
+  rte_eth_stats stats{};
+  return rte_eth_stats_get(id_, &stats) == 0 ? stats.ierrors : 0;
+}
+
 uint16_t Port::rx(std::array<rte_mbuf*, kBurst>& mbufs) {
   const uint16_t received = rte_eth_rx_burst(id_, 0, mbufs.data(), kBurst);
   uint16_t kept = 0;

@@ -58,6 +58,7 @@ class Port {
   [[nodiscard]] bool link_up() const;
   [[nodiscard]] uint64_t rx_missed() const;  // by the device: imissed
   [[nodiscard]] uint64_t rx_no_mbuf() const;
+  [[nodiscard]] uint64_t rx_errors() const;  // broken on the wire: ierrors
   [[nodiscard]] const PortStats& stats() const { return stats_; }
   [[nodiscard]] const PortSettings& settings() const { return settings_; }
 
