@@ -1,0 +1,150 @@
+// How a connection comes to be: listener, access, limits, backend, queue pair, REP.
+#include <algorithm>
+#include <array>
+
+#include "control/gateway/gateway_connection.h"
+#include "rpcrdma/wire/private_data.h"
+
+namespace cw::gateway {
+namespace {
+
+// A client that waits longer than this for our REP is told to be patient (MRA).
+constexpr Duration kSlowBackend = Duration::ms(500);
+
+}  // namespace
+
+void Gateway::refuse(Instant now, const cm::CmEvent& event, cm::RejectReason reason, ConnectionResult result,
+                     uint16_t listener_port, uint32_t backend) {
+  (void)node_.cm().reject(now, event.connection, reason);
+  ++stats_.connections[static_cast<size_t>(result)];
+  Notice notice;
+  notice.result = result;
+  notice.peer = event.address.remote;
+  notice.listener_port = listener_port;
+  notice.backend = backend;
+  note(notice);
+}
+
+void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm::ConnectRequest& request) {
+  const uint16_t port = cm::ip_port_of(request.service);
+  const ListenerOptions* listener = listener_for(port);
+  if (listener == nullptr) {
+    refuse(now, event, cm::RejectReason::kInvalidServiceId, ConnectionResult::kRefusedResources, port, 0);
+    return;
+  }
+  if (shutting_down_) {
+    refuse(now, event, cm::RejectReason::kNoResources, ConnectionResult::kRefusedDraining, port, listener->backend);
+    return;
+  }
+  const bool allowed = listener->allow.empty() ||
+                       std::any_of(listener->allow.begin(), listener->allow.end(),
+                                   [&](const control::IpPrefix& prefix) { return prefix.contains(event.address.remote); });
+  if (!allowed) {
+    refuse(now, event, cm::RejectReason::kConsumerDefined, ConnectionResult::kRefusedAcl, port, listener->backend);
+    return;
+  }
+  const uint32_t listener_index = static_cast<uint32_t>(listener - options_.listeners.data());
+  if (free_slots_.empty() || per_listener_[listener_index] >= listener->connections_max || !requests_room(2)) {
+    refuse(now, event, cm::RejectReason::kNoResources, ConnectionResult::kRefusedLimit, port, listener->backend);
+    return;
+  }
+  const uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  connections_[slot] = std::make_unique<Connection>();
+  Connection& connection = *connections_[slot];
+  connection.slot = slot;
+  connection.link = LinkId((uint64_t{++generations_[slot]} << 32) | slot);
+  connection.cm_id = event.connection;
+  connection.address = event.address;
+  connection.request = request;
+  connection.listener = listener;
+  connection.listener_index = listener_index;
+  connection.created = now;
+  connection.pending_xids.reserve(listener->server.credits);
+  connection.pending_calls.reserve(listener->server.credits);
+  ++per_listener_[listener_index];
+  ++stats_.connections_open;
+  (void)by_cm_id_.insert(event.connection.value(), slot);
+
+  const rpcrdma::PrivateData ours{listener->inline_bytes, listener->inline_bytes, listener->remote_invalidate};
+  connection.thresholds = rpcrdma::negotiate(ours, rpcrdma::PrivateData::of_peer(request.private_data.bytes()));
+
+  const BackendOptions& backend = options_.backends[listener->backend];
+  if (backend.kind == BackendKind::kBuiltin) {
+    accept(now, connection);
+    return;
+  }
+  // The backend first: a REP is a promise that calls will be answered (design decision 3).
+  BackendRequest open;
+  open.kind = BackendRequest::Kind::kOpen;
+  open.link = connection.link;
+  open.backend = listener->backend;
+  open.client = event.address.remote;
+  push_request(std::move(open));
+  connection.open_deadline = now + backend.open_timeout;
+  arm(connection, now + kSlowBackend);
+}
+
+void Gateway::accept(Instant now, Connection& connection) {
+  const cm::ConnectRequest& request = connection.request;
+  rc::RcOptions rc_options = options_.rc;
+  rc_options.receive_bytes_max = connection.thresholds.receive_bytes;
+  rc_options.user_data = connection.link.value();
+  const auto qp = node_.endpoint().create_qp(rc_options);
+  if (!qp.ok()) {
+    end(now, connection, ConnectionResult::kRefusedResources, false);
+    return;
+  }
+  connection.qp = *qp;
+  rc::RcConnect connect;
+  connect.path = node_.path_for(connection.address, connection.qp->local_qpn(), request.remote_qpn);
+  connect.remote_qpn = request.remote_qpn;
+  connect.remote_first_psn = wire::Psn(random_.next_u32());
+  connect.local_first_psn = request.first_send_psn;
+  connect.pkey = request.pkey;
+  connect.path_mtu_bytes = cm::to_bytes(request.path_mtu);
+  connect.initiator_depth = std::min<uint8_t>(request.peer_responder_resources, options_.rc.initiator_depth_max);
+  connect.responder_resources = 0;
+  connect.retry_count = std::min(request.retry_count, options_.retry_count);
+  connect.rnr_retry = request.rnr_retry_count;
+  connect.ack_timeout = std::max(request.ack_timeout_code, options_.ack_timeout_min_code);
+  if (!node_.endpoint().connect_qp(*connection.qp, connect).ok()) {
+    end(now, connection, ConnectionResult::kRefusedResources, false);
+    return;
+  }
+  rpcrdma::ServerOptions server_options = connection.listener->server;
+  server_options.read_unit_bytes = connect.path_mtu_bytes;
+  connection.server.emplace(shared_, *connection.qp, server_options, connection.thresholds);
+  connection.server->start();
+
+  std::array<uint8_t, rpcrdma::PrivateData::kSize> private_data{};
+  const ListenerOptions& listener = *connection.listener;
+  (void)rpcrdma::PrivateData{listener.inline_bytes, listener.inline_bytes, listener.remote_invalidate}.write(private_data);
+  cm::AcceptParameters parameters;
+  parameters.local_qpn = connection.qp->local_qpn();
+  parameters.first_receive_psn = connect.remote_first_psn;
+  parameters.our_responder_resources = 0;
+  parameters.our_initiator_depth = connect.initiator_depth;
+  parameters.private_data = private_data;
+  if (!node_.cm().accept(now, connection.cm_id, parameters).ok()) {
+    // The peer gave up meanwhile.
+    end(now, connection, ConnectionResult::kFailedHandshake, true);
+    return;
+  }
+  connection.state = ConnectionState::kAccepting;
+  ++stats_.connections[static_cast<size_t>(ConnectionResult::kAccepted)];
+  Notice notice;
+  notice.result = ConnectionResult::kAccepted;
+  notice.peer = connection.address.remote;
+  notice.listener_port = listener.port;
+  notice.backend = listener.backend;
+  notice.local_qpn = connection.qp->local_qpn();
+  notice.remote_qpn = request.remote_qpn;
+  notice.inline_send_bytes = connection.thresholds.send_bytes;
+  notice.inline_receive_bytes = connection.thresholds.receive_bytes;
+  notice.path_mtu_bytes = connect.path_mtu_bytes;
+  notice.remote_invalidation = connection.thresholds.remote_invalidation;
+  note(notice);
+}
+
+}  // namespace cw::gateway
