@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <rte_prefetch.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <array>
@@ -10,8 +11,9 @@
 namespace cw::dataplane {
 namespace {
 
-// Turns without work before the first sleep: about 10 us of polling.
-constexpr uint32_t kIdleTurnsBeforeSleep = 64;
+// Polling before the first sleep. When it is shorter than the pauses of a peer that works, two ends fall asleep in turns and each
+// call waits for both.
+constexpr Duration kIdleBeforeSleep = Duration::us(100);
 constexpr Duration kSleepMax = Duration::us(50);
 
 }  // namespace
@@ -21,16 +23,18 @@ CoreLoop::CoreLoop(node::Node& node, std::span<const std::unique_ptr<Port>> port
     : node_(node), ports_(ports), clock_(clock), app_(app), wakeup_(wakeup), spin_(spin), batch_(pools.packets()) {}
 
 void CoreLoop::run(const std::atomic<bool>& stop) {
+  (void)prctl(PR_SET_TIMERSLACK, 1UL);  // else a sleep of 50 us is one of 100
   Instant now = clock_.now();
+  Instant last_work = now;
   while (!stop.load(std::memory_order_relaxed)) {
     const bool worked = turn(now);
-    if (!worked && !spin_ && ++idle_turns_ > kIdleTurnsBeforeSleep) {
+    if (!worked && !spin_ && now - last_work > kIdleBeforeSleep) {
       sleep(now);
     }
     const Instant after = clock_.now();
     const uint64_t spent = static_cast<uint64_t>((after - now).to_ns());
     if (worked) {
-      idle_turns_ = 0;
+      last_work = after;
       ++stats_.polls_busy;
       stats_.busy_ns += spent;
     } else {
@@ -82,7 +86,7 @@ bool CoreLoop::transmit(Instant now) {
   bool full = true;
   while (full) {
     for (const auto& port : ports_) {
-      port->flush();
+      port->flush(now);
       if (port->is_congested()) {
         return true;  // the device takes no more now; what the queue pairs have stays with them
       }
@@ -96,7 +100,7 @@ bool CoreLoop::transmit(Instant now) {
       while (end < packets.size() && packets[end].port == packets[begin].port) {
         ++end;
       }
-      ports_[packets[begin].port]->tx(packets.subspan(begin, end - begin));
+      ports_[packets[begin].port]->tx(now, packets.subspan(begin, end - begin));
       begin = end;
     }
     batch_.reset();

@@ -57,7 +57,6 @@ class CoreLoop {
   bool spin_;
   wire::TxBatch batch_;
   telemetry::CoreLoopStats stats_;
-  uint32_t idle_turns_ = 0;
 };
 
 }  // namespace cw::dataplane

@@ -23,6 +23,7 @@ run_dir=''
 gateway_pid=''
 load_pid=''
 keeping=''
+failed=''  # then the files stay
 
 say() { printf '%s\n' "$*"; }
 step() { printf '\n== %s\n' "$*"; }
@@ -30,11 +31,11 @@ indent() { sed 's/^/   /'; }
 
 # fail WHAT [LOG [NEXT]]: what went wrong, the end of its log, what to do.
 fail() {
+  failed=1
   printf '\nquickstart: %s\n' "$1" >&2
   if [ -n "${2:-}" ] && [ -s "$2" ]; then
     tail -n 12 "$2" | indent >&2
     printf 'The whole log: %s\n' "$2" >&2
-    kept=1
   fi
   [ -n "${3:-}" ] && printf 'Next: %s\n' "$3" >&2
   exit 1
@@ -76,7 +77,7 @@ clean_up() {
   trap '' INT TERM HUP
   [ -n "$load_pid" ] && stop_process "$load_pid" 5
   [ -n "$gateway_pid" ] && stop_process "$gateway_pid" 15
-  [ -n "$run_dir" ] && [ -z "${kept:-}" ] && rm -rf "$run_dir"
+  [ -n "$run_dir" ] && [ -z "$failed" ] && rm -rf "$run_dir"
 }
 interrupted() { [ -n "$keeping" ] && exit 0; exit 130; }
 trap clean_up EXIT
@@ -95,7 +96,7 @@ build_programs() {
       fail "meson cannot set up $build/" "$log" "is the directory writable for $(id -un), and are all packages there?"
     rm -f "$log"
   fi
-  ninja -C "$build" --quiet dataplane/causewayd control/ctl/causewayctl tests/loadgen/causeway-load ||
+  ninja -C "$build" -j "$(nproc)" --quiet dataplane/causewayd control/ctl/causewayctl tests/loadgen/causeway-load ||
     fail "the build failed; the compiler's words are above" '' "ninja -C $build shows them again; rm -r $build starts afresh"
 }
 
@@ -131,8 +132,8 @@ make_run_dir() {
   local parent=/tmp
   [ -n "${XDG_RUNTIME_DIR:-}" ] && [ -w "$XDG_RUNTIME_DIR" ] && [ ${#XDG_RUNTIME_DIR} -lt 60 ] && parent=$XDG_RUNTIME_DIR
   run_dir=$(mktemp -d "$parent/causeway.XXXXXX") || fail "cannot make a directory in $parent"
-  # DPDK's own files of an ordinary user go here too.
-  export XDG_RUNTIME_DIR=$run_dir
+  # DPDK's own files go here too, root's as well.
+  export RUNTIME_DIRECTORY=$run_dir XDG_RUNTIME_DIR=$run_dir
   device="socket=$run_dir/link.sock,socket-abstract=no,bsize=8192"
   admin="$run_dir/admin.sock"
 }
@@ -226,15 +227,16 @@ print("... %d series in all" % sum(1 for line in text.splitlines() if not line.s
 
 # run_load NAME WHAT-TO-LOOK-AT options...: one load with its progress; the result goes to NAME.json.
 run_load() {
-  local name=$1 view=$2 log line arguments looked='' status
+  local name=$1 view=$2 log line arguments looked='' ended='' status
   shift 2
   mapfile -t arguments < <(load_arguments)
   log="$run_dir/$name.log"
-  "$causeway_load" "${arguments[@]}" --seconds "$seconds" --json "$run_dir/$name.json" "$@" >"$log" 2>&1 &
+  : >"$log"
+  # By lines, so that progress is seen while it is made.
+  stdbuf -oL "$causeway_load" "${arguments[@]}" --seconds "$seconds" --json "$run_dir/$name.json" "$@" >"$log" 2>&1 &
   load_pid=$!
   exec 3<"$log"
   while :; do
-    local ended=''
     kill -0 "$load_pid" 2>/dev/null || ended=1
     while IFS= read -r line <&3; do
       case "$line" in
@@ -267,7 +269,9 @@ run_loads() {
 }
 
 print_table() {
-  step "Results: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), one CPU for the gateway, one for the load, memif link"
+  local share='one CPU for the gateway, one for the load'
+  [ "$load_cpu" = "$poll_cpu" ] && share='gateway and load on one CPU'
+  step "Results: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $share, memif link"
   python3 - "$run_dir" <<'PYTHON'
 import json, pathlib, sys
 print("   %-34s %10s %8s %12s %12s" % ("operation", "RPC/s", "GB/s", "p50 us", "p99 us"))
@@ -281,7 +285,9 @@ PYTHON
 
 print_next() {
   step "What next"
-  say "   metrics       http://$metrics/metrics${keep:+, now}${keep:-, while the gateway runs (--keep)}" | sed 's/, now1$/, now/'
+  local while_it_runs=', while the gateway runs (--keep)'
+  [ -n "$keep" ] && while_it_runs=''
+  say "   metrics       http://$metrics/metrics$while_it_runs"
   say "   more load     $causeway_load --help"
   say "   configure     deploy/config/causeway.toml, every key explained; $causewayd --check-config FILE"
   say "   NFS           sudo deploy/quickstart.sh --nfs    (a Linux guest mounts NFS-Ganesha through the gateway)"
@@ -291,7 +297,7 @@ print_next() {
 
 keep_running() {
   step "The gateway runs until Ctrl-C"
-  say "   $PWD/$causewayctl --socket $admin status" | sed "s|$PWD//|/|"
+  say "   $causewayctl --socket $admin status"
   say "   $causeway_load $(load_arguments | tr '\n' ' ')--op echo --bytes 64"
   say "   log: $run_dir/causewayd.log"
   keeping=1

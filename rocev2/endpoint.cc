@@ -43,6 +43,9 @@ Endpoint::~Endpoint() {
       qps_.destroy(qp);
     }
   }
+  while (RcQp* parting = core_.ack_due.pop_front()) {
+    retire(*parting);
+  }
   core_.released.clear();
 }
 
@@ -81,13 +84,21 @@ Status Endpoint::connect_qp(RcQp& qp, const rc::RcConnect& connect) {
 }
 
 void Endpoint::destroy_qp(RcQp& qp) {
-  const verbs::Qpn qpn = qp.local_qpn();
-  const rc::QpnParts parts = codec_.decode(qpn);
+  const bool refuses = qp.owes_refusal();
   qp.release_everything();
+  erase(qp.local_qpn().value());
+  if (refuses) {
+    core_.ack_due.push_back(qp);  // parting: nobody finds it any more, and it is gone with its NAK
+  } else {
+    retire(qp);
+  }
+}
+
+void Endpoint::retire(RcQp& qp) {
+  const rc::QpnParts parts = codec_.decode(qp.local_qpn());
   if (qp.replay() != nullptr) {
     core_.replays.destroy(qp.replay());
   }
-  erase(qpn.value());
   qps_.destroy(&qp);
   CW_ASSERT(resting_.push(Slot{parts.slot, parts.generation + 1}));
   ++core_.stats.qps_destroyed;
@@ -120,6 +131,8 @@ bool Endpoint::send_acknowledgement(wire::TxBatch& batch) {
   const bool still_due = qp->transmit_acknowledgement(batch);
   if (still_due) {
     core_.ack_due.push_back(*qp);
+  } else if (qp->state() == rc::QpState::kReset) {
+    retire(*qp);
   }
   return !still_due;
 }

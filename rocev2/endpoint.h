@@ -68,7 +68,8 @@ class Endpoint {
   // Both.
   [[nodiscard]] Status connect_qp(RcQp& qp, const rc::RcConnect& connect);
   // Ends the queue pair: nothing is flushed to the owner any more, every work and buffer is given back, timers are cancelled. Its
-  // QPN rests until at least qp_max other queue pairs have been created, and the generation in it has come round.
+  // QPN rests until at least qp_max other queue pairs have been created, and the generation in it has come round. A NAK that it
+  // owes is still sent, with the next poll_transmit.
   void destroy_qp(RcQp& qp);
   // nullptr when there is none.
   [[nodiscard]] RcQp* find(verbs::Qpn qpn) { return lookup(qpn.value()); }
@@ -116,6 +117,8 @@ class Endpoint {
   // One queue pair's acknowledgement, and one queue pair's turn. False when there was no header buffer.
   [[nodiscard]] bool send_acknowledgement(wire::TxBatch& batch);
   [[nodiscard]] bool send_turn(Instant now, wire::TxBatch& batch);
+  // The second half of destroy_qp: slab and QPN.
+  void retire(RcQp& qp);
   void insert(uint32_t qpn, RcQp* qp);
   void erase(uint32_t qpn);
 

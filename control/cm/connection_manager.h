@@ -153,6 +153,9 @@ class ConnectionManager {
   // To a peer that is owed nothing: only while answer_rate lasts.
   template <typename Message>
   void answer(const Arrival& arrival, const Message& message);
+  // The same for a datagram that counts as dropped whether it is answered or not.
+  template <typename Message>
+  void drop_and_answer(const Arrival& arrival, CmDrop reason, const Message& message);
   void answer_again(Instant now, Connection& connection);
   void refuse(const Arrival& arrival, RejectReason reason, AboutMessage about, uint32_t our_comm_id, uint32_t peer_comm_id);
   void send_rej(Connection& connection, RejectReason reason, Bytes private_data);

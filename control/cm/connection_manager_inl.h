@@ -48,6 +48,14 @@ void ConnectionManager::answer(const Arrival& arrival, const Message& message) {
   (void)send(arrival.from, arrival.transaction_id, message);
 }
 
+template <typename Message>
+void ConnectionManager::drop_and_answer(const Arrival& arrival, CmDrop reason, const Message& message) {
+  drop(reason);
+  if (answer_bucket_.take(arrival.now)) {
+    (void)send(arrival.from, arrival.transaction_id, message);
+  }
+}
+
 template <typename Detail>
 void ConnectionManager::post(Connection& connection, const Detail& detail) {
   connection.event = CmEvent{.connection = connection.id(), .address = connection.address, .detail = detail};

@@ -108,8 +108,12 @@ void ConnectionManager::on_rep(const Arrival& arrival) {
   const Match found = match(arrival.from, rep.remote_comm_id, rep.local_comm_id);
   if (found.connection == nullptr || found.connection->passive) {
     // Spares a peer that answered before we restarted a minute of repeating itself.
-    drop(found.connection == nullptr ? found.drop : CmDrop::kUnknown);
-    return refuse(arrival, RejectReason::kInvalidCommId, AboutMessage::kRep, rep.remote_comm_id, rep.local_comm_id);
+    return drop_and_answer(arrival, found.connection == nullptr ? found.drop : CmDrop::kUnknown,
+                           Rej{.local_comm_id = rep.remote_comm_id,
+                               .remote_comm_id = rep.local_comm_id,
+                               .rejected = AboutMessage::kRep,
+                               .information_bytes = 0,
+                               .reason = RejectReason::kInvalidCommId});
   }
   Connection& connection = *found.connection;
   const Transition* transition = step(connection, ConnectionInput::kRep, MessageType::kRep);
@@ -237,8 +241,7 @@ void ConnectionManager::on_dreq(const Arrival& arrival) {
   const Drep drep{.local_comm_id = dreq.remote_comm_id, .remote_comm_id = dreq.local_comm_id};
   if (found.connection == nullptr || !found.connection->remote_known) {
     // The peer is through with a connection that we never had, or no longer have.
-    drop(found.connection == nullptr ? found.drop : CmDrop::kUnknown);
-    return answer(arrival, drep);
+    return drop_and_answer(arrival, found.connection == nullptr ? found.drop : CmDrop::kUnknown, drep);
   }
   Connection& connection = *found.connection;
   if (dreq.remote_qpn != connection.local_qpn) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "control/cm/connection_manager.h"
@@ -64,6 +65,7 @@ class Node {
  private:
   void on_datagram(Instant now, const wire::PacketView& view, uint16_t port);
   void transmit_datagrams(wire::TxBatch& batch);
+  void count_sent(std::span<const wire::TxPacket> packets);
   void discard(uint16_t port, wire::DropReason reason) { ++port_stats_[port].discards[static_cast<size_t>(reason)]; }
 
   std::vector<link::Station> stations_;

@@ -4,13 +4,48 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
 namespace cw::dataplane {
 
+namespace {
+
+bool started = false;
+
+// EAL answers an unusable CPU with its whole usage text.
+bool check_cpus(const EalSettings& settings, std::string& error) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+    return true;
+  }
+  std::string usable;
+  for (uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed)) {
+      usable += (usable.empty() ? "" : ",") + std::to_string(cpu);
+    }
+  }
+  std::vector<uint32_t> wanted = settings.poll_lcores;
+  wanted.push_back(settings.main_lcore);
+  for (const uint32_t cpu : wanted) {
+    if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &allowed)) {
+      error = fmt::format("CPU {} is not one that this process may use; it may use {}: change main_lcore or poll_lcores", cpu,
+                          usable);
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 bool start_eal(const EalSettings& settings, std::string& error) {
+  if (!check_cpus(settings, error)) {
+    return false;
+  }
   std::string lcores = std::to_string(settings.main_lcore);
   for (const uint32_t lcore : settings.poll_lcores) {
     if (lcore != settings.main_lcore) {
@@ -67,11 +102,15 @@ bool start_eal(const EalSettings& settings, std::string& error) {
     error = fmt::format("DPDK does not start: {}; {}", rte_strerror(rte_errno), hint);
     return false;
   }
+  started = true;
   return true;
 }
 
 void stop_eal() {
-  (void)rte_eal_cleanup();
+  if (started) {
+    (void)rte_eal_cleanup();
+    started = false;
+  }
 }
 
 }  // namespace cw::dataplane

@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 
@@ -31,6 +36,47 @@ uint32_t slot_bytes(const std::string& device) {
   return static_cast<uint32_t>(std::strtoul(device.c_str() + at + key.size(), nullptr, 10));
 }
 
+// The path of a socket file that the device is going to make: vhost as server, memif in the server role with a file.
+std::string socket_path(const std::string& device) {
+  const bool vhost = device.starts_with("net_vhost") && device.find("client=1") == std::string::npos;
+  const bool memif = device.starts_with("net_memif") && device.find("role=server") != std::string::npos &&
+                     device.find("socket-abstract=no") != std::string::npos;
+  const std::string key = vhost ? "iface=" : memif ? "socket=" : "";
+  const size_t at = key.empty() ? std::string::npos : device.find(key);
+  if (at == std::string::npos) {
+    return {};
+  }
+  const size_t begin = at + key.size();
+  return device.substr(begin, device.find(',', begin) - begin);
+}
+
+// A process that was killed leaves its socket file behind, and the drivers do not bind over it. One that nobody answers on is
+// removed; a living one stays and the driver will say so.
+void remove_dead_socket(const std::string& path) {
+  struct stat status {};
+  sockaddr_un address{};
+  if (path.empty() || path.size() >= sizeof(address.sun_path) || stat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) {
+    return;
+  }
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
+    const int probe = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    const bool answered = probe < 0 || connect(probe, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    const bool other_type = !answered && errno == EPROTOTYPE;
+    if (probe >= 0) {
+      close(probe);
+    }
+    if (answered) {
+      return;
+    }
+    if (!other_type) {
+      (void)unlink(path.c_str());
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 uint32_t Port::packet_data_bytes(const PortSettings& settings) {
@@ -46,10 +92,11 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
     return nullptr;
   };
   if (rte_eth_dev_get_port_by_name(name.c_str(), &port->id_) != 0) {
+    remove_dead_socket(socket_path(settings.device));
     const int probed = rte_dev_probe(settings.device.c_str());
     if (probed != 0) {
       return explain(is_virtual(settings.device)
-                         ? "cannot create the virtual device (is its driver plugin installed, is the path writable?)"
+                         ? "cannot create the virtual device (is its driver plugin installed, is the path writable and free?)"
                          : "cannot probe the device (is it bound to vfio-pci? see dpdk-devbind.py --status)",
                      probed);
     }
@@ -202,14 +249,14 @@ rte_mbuf* Port::assemble(wire::TxPacket& packet) {
   return head;
 }
 
-void Port::tx(std::span<wire::TxPacket> packets) {
+void Port::tx(Instant now, std::span<wire::TxPacket> packets) {
   for (wire::TxPacket& packet : packets) {
     rte_mbuf* mbuf = assemble(packet);
     if (mbuf == nullptr) {
       continue;
     }
     if (pending_count_ == kPendingMax) {
-      flush();
+      flush(now);
     }
     if (pending_count_ == kPendingMax) {
       ++stats_.tx_dropped;
@@ -218,10 +265,10 @@ void Port::tx(std::span<wire::TxPacket> packets) {
     }
     pending_[pending_count_++] = mbuf;
   }
-  flush();
+  flush(now);
 }
 
-void Port::flush() {
+void Port::flush(Instant now) {
   if (pending_count_ == 0) {
     return;
   }
@@ -238,6 +285,15 @@ void Port::flush() {
   stats_.tx_bytes += bytes;
   std::copy(pending_.begin() + sent, pending_.begin() + pending_count_, pending_.begin());
   pending_count_ -= sent;
+  if (sent > 0) {
+    stuck_since_ = Instant::never();
+  } else if (stuck_since_.is_never()) {
+    stuck_since_ = now;
+  } else if (now - stuck_since_ > kStuckMax) {
+    stats_.tx_dropped += pending_count_;
+    rte_pktmbuf_free_bulk(pending_.data(), pending_count_);
+    pending_count_ = 0;
+  }
 }
 
 }  // namespace cw::dataplane

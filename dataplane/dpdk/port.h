@@ -14,6 +14,7 @@
 #include <string>
 
 #include "dataplane/dpdk/mbuf_pool.h"
+#include "rocev2/base/time.h"
 #include "rocev2/wire/mac_address.h"
 #include "rocev2/wire/tx_batch.h"
 
@@ -49,9 +50,10 @@ class Port {
   [[nodiscard]] static uint32_t packet_data_bytes(const PortSettings& settings);
 
   [[nodiscard]] uint16_t rx(std::array<rte_mbuf*, kBurst>& mbufs);
-  void tx(std::span<wire::TxPacket> packets);
-  // Offers what is waiting again.
-  void flush();
+  void tx(Instant now, std::span<wire::TxPacket> packets);
+  // Offers what is waiting again. A device that takes nothing for kStuckMax, such as a link whose other end is gone, costs what
+  // waits for it: else retries would never run out, dead connections never end, and other ports would wait as well.
+  void flush(Instant now);
   [[nodiscard]] bool is_congested() const { return pending_count_ > 0; }
 
   [[nodiscard]] wire::MacAddress mac() const { return mac_; }
@@ -66,6 +68,7 @@ class Port {
   Port(const PortSettings& settings, MbufPools& pools) : settings_(settings), pools_(pools) {}
   [[nodiscard]] rte_mbuf* assemble(wire::TxPacket& packet);
   static constexpr uint32_t kPendingMax = 2 * wire::TxBatch::kCapacity;
+  static constexpr Duration kStuckMax = Duration::ms(10);
 
   PortSettings settings_;
   MbufPools& pools_;
@@ -75,6 +78,7 @@ class Port {
   PortStats stats_;
   std::array<rte_mbuf*, kPendingMax> pending_{};
   uint32_t pending_count_ = 0;
+  Instant stuck_since_ = Instant::never();  // the first refusal since the device last took a packet
 };
 
 }  // namespace cw::dataplane

@@ -35,18 +35,6 @@ Chain::Chain(Buffer* list) {
   }
 }
 
-void Chain::push_back(Buffer* buffer) {
-  CW_DASSERT(buffer->next == nullptr);
-  if (tail_ == nullptr) {
-    head_ = buffer;
-  } else {
-    tail_->next = buffer;
-  }
-  tail_ = buffer;
-  bytes_ += buffer->size;
-  ++count_;
-}
-
 void Chain::push_front(Buffer* buffer) {
   CW_DASSERT(buffer->next == nullptr);
   buffer->next = head_;
@@ -56,39 +44,6 @@ void Chain::push_front(Buffer* buffer) {
   }
   bytes_ += buffer->size;
   ++count_;
-}
-
-void Chain::append(Chain&& other) {
-  if (other.empty()) {
-    return;
-  }
-  if (empty()) {
-    take(other);
-    return;
-  }
-  tail_->next = other.head_;
-  tail_ = other.tail_;
-  bytes_ += other.bytes_;
-  count_ += other.count_;
-  other.head_ = nullptr;
-  other.tail_ = nullptr;
-  other.bytes_ = 0;
-  other.count_ = 0;
-}
-
-Buffer* Chain::detach() {
-  Buffer* list = head_;
-  head_ = nullptr;
-  tail_ = nullptr;
-  bytes_ = 0;
-  count_ = 0;
-  return list;
-}
-
-void Chain::clear() {
-  if (head_ != nullptr) {
-    release_buffers(detach());
-  }
 }
 
 void Chain::trim_front(uint64_t count) {

@@ -129,4 +129,51 @@ class Chain {
   uint32_t count_ = 0;
 };
 
+// Several times per message each, hence here.
+
+inline void Chain::push_back(Buffer* buffer) {
+  CW_DASSERT(buffer->next == nullptr);
+  if (tail_ == nullptr) {
+    head_ = buffer;
+  } else {
+    tail_->next = buffer;
+  }
+  tail_ = buffer;
+  bytes_ += buffer->size;
+  ++count_;
+}
+
+inline void Chain::append(Chain&& other) {
+  if (other.empty()) {
+    return;
+  }
+  if (empty()) {
+    take(other);
+    return;
+  }
+  tail_->next = other.head_;
+  tail_ = other.tail_;
+  bytes_ += other.bytes_;
+  count_ += other.count_;
+  other.head_ = nullptr;
+  other.tail_ = nullptr;
+  other.bytes_ = 0;
+  other.count_ = 0;
+}
+
+inline Buffer* Chain::detach() {
+  Buffer* list = head_;
+  head_ = nullptr;
+  tail_ = nullptr;
+  bytes_ = 0;
+  count_ = 0;
+  return list;
+}
+
+inline void Chain::clear() {
+  if (head_ != nullptr) {
+    release_buffers(detach());
+  }
+}
+
 }  // namespace cw

@@ -43,9 +43,9 @@ class [[nodiscard]] Result {
  public:
   constexpr Result(const T& value) : value_(value), ok_(true) {}               // NOLINT: implicit by design
   constexpr Result(Failure<E> failure) : error_(failure.error), ok_(false) {}  // NOLINT: implicit by design
-  // Initialises a large aggregate T where it will stay, without a copy.
-  template <typename... Fields>
-  constexpr explicit Result(std::in_place_t, Fields&&... fields) : value_{std::forward<Fields>(fields)...}, ok_(true) {}
+  // What make() returns, made where it will stay: a large aggregate is not copied.
+  template <typename Make>
+  constexpr explicit Result(std::in_place_t, Make&& make) : value_(std::forward<Make>(make)()), ok_(true) {}
 
   [[nodiscard]] constexpr bool ok() const { return ok_; }
   constexpr explicit operator bool() const { return ok_; }

@@ -33,7 +33,12 @@ class Slab {
     Slot* slot = free_;
     free_ = slot->next_free;
     ++in_use_;
-    return ::new (static_cast<void*>(slot->object)) T(std::forward<Args>(args)...);
+    if constexpr (sizeof...(Args) == 0) {
+      // Without parentheses, which would clear the whole object before its members are initialised.
+      return ::new (static_cast<void*>(slot->object)) T;
+    } else {
+      return ::new (static_cast<void*>(slot->object)) T(std::forward<Args>(args)...);
+    }
   }
 
   void destroy(T* object) {

@@ -62,6 +62,12 @@ IpAddress v6_at(const uint8_t* p) {
   return IpAddress::v6(std::span<const uint8_t, 16>(p, 16));
 }
 
+// An answer goes to one station, never to a group: else a forged source would make us an amplifier.
+bool may_be_answered(Bytes frame, const IpAddress& source) {
+  return !mac_at(frame.data() + 6).is_multicast() && !source.is_multicast() && source != IpAddress{} &&
+         source != IpAddress::v4(0);
+}
+
 bool same_network(const IpAddress& a, const IpAddress& b, uint8_t prefix_bits) {
   const uint32_t bits = a.is_v4() ? prefix_bits + 96u : prefix_bits;
   const uint32_t whole = bits / 8;
@@ -179,7 +185,11 @@ void Station::on_arp(Instant now, Bytes frame, uint32_t l3) {
   const MacAddress sender_mac = mac_at(arp + 8);
   const IpAddress sender = IpAddress::v4(load_be32(arp + 14));
   const IpAddress target = IpAddress::v4(load_be32(arp + 24));
-  if (!owns(target) || sender_mac.is_multicast()) {
+  if (sender_mac.is_multicast()) {
+    return;
+  }
+  if (!owns(target)) {
+    refresh(now, sender, sender_mac);  // RFC 826: a neighbour that announces a new MAC
     return;
   }
   learn(now, sender, sender_mac);
@@ -196,12 +206,13 @@ void Station::on_ipv4(Bytes frame, uint32_t l3) {
   const uint8_t* ip = frame.data() + l3;
   const uint32_t total = load_be16(ip + 2);
   const bool plain = ip[0] == 0x45 && (load_be16(ip + 6) & 0x3fff) == 0 && total >= 28 && total <= frame.size() - l3;
-  if (!plain || ip[9] != kProtocolIcmp || ip[20] != kEchoRequest || !owns(IpAddress::v4(load_be32(ip + 16)))) {
+  if (!plain || ip[9] != kProtocolIcmp || ip[20] != kEchoRequest || !owns(IpAddress::v4(load_be32(ip + 16))) ||
+      !may_be_answered(frame, IpAddress::v4(load_be32(ip + 12)))) {
     ++stats_.other_in;
     return;
   }
   const Bytes icmp(ip + 20, total - 20);
-  if (checksum(icmp) != 0 || total > options_.mtu) {
+  if (checksum({ip, 20}) != 0 || checksum(icmp) != 0 || total > options_.mtu) {
     ++stats_.other_in;
     return;
   }
@@ -239,7 +250,7 @@ void Station::on_ipv6(Instant now, Bytes frame, uint32_t l3) {
     on_neighbour_message(now, frame, l3, icmp);
     return;
   }
-  if (icmp[0] != kEchoRequest6 || !owns(v6_at(ip + 24)) || length + 40 > options_.mtu) {
+  if (icmp[0] != kEchoRequest6 || !owns(v6_at(ip + 24)) || length + 40 > options_.mtu || !may_be_answered(frame, v6_at(ip + 8))) {
     ++stats_.other_in;
     return;
   }
@@ -283,13 +294,7 @@ void Station::on_neighbour_message(Instant now, Bytes frame, uint32_t l3, Bytes 
     return;
   }
   if (icmp[0] == kNeighbourAdvertisement) {
-    // Only an answer to a question of ours is believed.
-    for (Neighbour& neighbour : neighbours_) {
-      if (neighbour.address == target) {
-        learn(now, target, told);
-        return;
-      }
-    }
+    refresh(now, target, told);
     return;
   }
   if (!owns(target)) {
@@ -305,8 +310,16 @@ void Station::on_neighbour_message(Instant now, Bytes frame, uint32_t l3, Bytes 
   send_neighbour_message(kNeighbourAdvertisement, told, target, source, target, kSolicited | kOverride);
 }
 
+// What was not asked for is believed only of neighbours that somebody asked about before.
+void Station::refresh(Instant now, const IpAddress& address, const MacAddress& mac) {
+  const auto same = [&](const Neighbour& neighbour) { return neighbour.address == address; };
+  if (std::any_of(neighbours_.begin(), neighbours_.end(), same)) {
+    learn(now, address, mac);
+  }
+}
+
 void Station::learn(Instant now, const IpAddress& address, const MacAddress& mac) {
-  if (address.is_multicast() || address == IpAddress{}) {
+  if (address.is_multicast() || address == IpAddress{} || address == IpAddress::v4(0)) {
     return;
   }
   Neighbour& neighbour = entry(now, address);

@@ -88,6 +88,7 @@ class Station {
   void on_ipv4(Bytes frame, uint32_t l3);
   void on_ipv6(Instant now, Bytes frame, uint32_t l3);
   void on_neighbour_message(Instant now, Bytes frame, uint32_t l3, Bytes icmp);
+  void refresh(Instant now, const wire::IpAddress& address, const wire::MacAddress& mac);
   void learn(Instant now, const wire::IpAddress& address, const wire::MacAddress& mac);
   void ask(const wire::IpAddress& address);
   void send_arp(uint16_t operation, const wire::MacAddress& to, const wire::IpAddress& sender, const wire::MacAddress& target_mac,

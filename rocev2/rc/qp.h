@@ -90,6 +90,9 @@ class RcQp final : public verbs::QueuePair,
   // What must hold between calls; for tests, simulation and fuzzers.
   [[nodiscard]] bool is_consistent() const;
 
+  // In Error, and the NAK that tells the peer why has not been sent.
+  [[nodiscard]] bool owes_refusal() const { return state_ == QpState::kError && receive_.reply == ReplyKind::kNak; }
+
   // By Endpoint only.
   [[nodiscard]] Status to_rtr(const RcConnect& connect);
   [[nodiscard]] Status to_rts();

@@ -199,7 +199,8 @@ PacketOutcome report_not_ready(ReceiveState& state) {
 }  // namespace
 
 PacketOutcome on_request(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
-  const Verdict verdict = check_request(context, state, view);
+  Verdict verdict;
+  check_request(context, state, view, verdict);
   switch (verdict.action) {
     case Verdict::Action::kContinue:
       return execute(context, state, view, frame);

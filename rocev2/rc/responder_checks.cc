@@ -134,8 +134,8 @@ Verdict check_memory(const QpContext& context, const ReceiveState& state, const 
   return memory.ok() ? Verdict::pass() : Verdict::access();
 }
 
-Verdict check_request(const QpContext& context, const ReceiveState& state, const wire::PacketView& view) {
-  Verdict verdict = check_psn(context, state, view.bth.psn);
+void check_request(const QpContext& context, const ReceiveState& state, const wire::PacketView& view, Verdict& verdict) {
+  verdict = check_psn(context, state, view.bth.psn);
   if (verdict.action == Action::kContinue) {
     verdict = check_opcode_sequence(state, *view.traits);
   }
@@ -151,7 +151,6 @@ Verdict check_request(const QpContext& context, const ReceiveState& state, const
   if (verdict.action == Action::kContinue) {
     verdict = check_memory(context, state, view);
   }
-  return verdict;
 }
 
 }  // namespace cw::rc

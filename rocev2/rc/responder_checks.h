@@ -37,9 +37,10 @@ struct Verdict {
 [[nodiscard]] Verdict check_length(const QpContext& context, const ReceiveState& state, const wire::PacketView& view);
 [[nodiscard]] Verdict check_memory(const QpContext& context, const ReceiveState& state, const wire::PacketView& view);
 
-// All of them in order, up to the first that does not pass.
-[[nodiscard, gnu::flatten]] Verdict check_request(const QpContext& context, const ReceiveState& state,
-                                                  const wire::PacketView& view);
+// All of them in order, up to the first that does not pass. Into memory of the caller: returned in a register, the Verdict
+// would be put together from its octets first, and that once per packet.
+[[gnu::flatten]] void check_request(const QpContext& context, const ReceiveState& state, const wire::PacketView& view,
+                                    Verdict& verdict);
 
 // True when executing the packet consumes one of the posted receives.
 [[nodiscard]] bool takes_receive(const wire::OpcodeTraits& traits);

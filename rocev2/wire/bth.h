@@ -65,16 +65,15 @@ struct Bth {
     return from(*reader);
   }
 
-  constexpr void write(std::span<uint8_t, kSize> out) const {
-    FixedWriter<kSize> writer(out);
-    writer.u8<0>(static_cast<uint8_t>(opcode));
-    writer.u8<1>(static_cast<uint8_t>((solicited ? 0x80 : 0) | (migration_request ? 0x40 : 0) | ((pad_count & 0x3) << 4) |
-                                      (transport_version & 0xf)));
-    writer.be16<2>(pkey);
-    writer.u8<4>(static_cast<uint8_t>((fecn ? 0x80 : 0) | (becn ? 0x40 : 0)));
-    writer.be24<5>(destination.value());
-    writer.u8<8>(ack_request ? 0x80 : 0);
-    writer.be24<9>(psn.value());
+  constexpr void write(std::span<uint8_t, kSize> out) const { write(out, pad_count); }
+  // With another pad count. In whole words: octets stored one by one would hold up whoever reads them next, which is the iCRC.
+  constexpr void write(std::span<uint8_t, kSize> out, uint8_t pads) const {
+    const uint32_t flags =
+        (solicited ? 0x80u : 0u) | (migration_request ? 0x40u : 0u) | ((pads & 0x3u) << 4) | (transport_version & 0xfu);
+    const uint32_t congestion = (fecn ? 0x80u : 0u) | (becn ? 0x40u : 0u);
+    store_be32(out.data(), (uint32_t{static_cast<uint8_t>(opcode)} << 24) | (flags << 16) | pkey);
+    store_be32(out.data() + 4, (congestion << 24) | (destination.value() & 0xff'ffff));
+    store_be32(out.data() + 8, (ack_request ? 0x8000'0000u : 0u) | (psn.value() & 0xff'ffff));
   }
 
   friend constexpr bool operator==(const Bth&, const Bth&) = default;

@@ -1,11 +1,10 @@
 #include "rocev2/wire/icrc.h"
 
-#include <isa-l/crc.h>
-
 #include <array>
 
 #include "rocev2/base/assert.h"
 #include "rocev2/wire/bth.h"
+#include "rocev2/wire/crc32.h"
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/ipv6.h"
 #include "rocev2/wire/udp.h"
@@ -16,7 +15,7 @@ namespace {
 // The masked octets are neither written nor copied. The CRC register is a linear function of its start and of the octets read:
 // changing an octet at position p does what changing the register just before it would do, and, because every step of the
 // register can be undone, what some other change of the register at position 0 would do. So we start from another register,
-// one table look-up per masked octet, and ISA-L then reads the packet in place and in one call. (A masked copy costs more
+// one table look-up per masked octet, and the packet is then read in place and in one call. (A masked copy costs more
 // than it looks: octets that were just stored one by one stall the wide loads that follow.)
 constexpr uint32_t kPolynomial = 0xedb8'8320;
 
@@ -40,8 +39,8 @@ constexpr StartTable start_table(size_t position) {
   return table;
 }
 
-// ISA-L takes and gives the CRC in its finished form (complemented), so that a result is the next call's start. The eight octets
-// of ones in front of every packet are part of the start as well.
+// crc32() takes and gives the CRC in its finished form (complemented), so that a result is the next call's start. The eight
+// octets of ones in front of every packet are part of the start as well.
 constexpr uint32_t crc_of_eight_ones() {
   uint32_t crc = 0xffff'ffff;
   for (int bit = 0; bit < 64; ++bit) {
@@ -105,21 +104,17 @@ struct Ipv6Tables {
 constexpr Ipv4Tables kIpv4;
 constexpr Ipv6Tables kIpv6;
 
-uint32_t crc_of(uint32_t start, const uint8_t* octets, size_t count) {
-  return crc32_gzip_refl(start, octets, count);
-}
-
 }  // namespace
 
 Icrc::Icrc(Bytes from_ip) {
   CW_DASSERT(from_ip.size() >= Ipv4::kSize + Udp::kSize + Bth::kSize);
   const uint8_t* ip = from_ip.data();
-  crc_ = crc_of(ip[0] >> 4 == 4 ? kIpv4.start(ip) : kIpv6.start(ip), ip, from_ip.size());
+  crc_ = crc32(ip[0] >> 4 == 4 ? kIpv4.start(ip) : kIpv6.start(ip), ip, from_ip.size());
 }
 
 void Icrc::update(Bytes more) {
   if (!more.empty()) {
-    crc_ = crc_of(crc_, more.data(), more.size());
+    crc_ = crc32(crc_, more.data(), more.size());
   }
 }
 

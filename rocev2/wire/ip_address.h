@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -41,7 +42,13 @@ struct IpAddress {
   [[nodiscard]] constexpr bool is_multicast() const {
     return is_v4() ? (octets[12] & 0xf0) == 0xe0 || to_v4() == 0xffff'ffff : octets[0] == 0xff;
   }
-  friend constexpr bool operator==(const IpAddress&, const IpAddress&) = default;
+  // In two words: every packet's addresses are compared.
+  friend constexpr bool operator==(const IpAddress& a, const IpAddress& b) {
+    using Words = std::array<uint64_t, 2>;
+    const Words left = std::bit_cast<Words>(a.octets);
+    const Words right = std::bit_cast<Words>(b.octets);
+    return ((left[0] ^ right[0]) | (left[1] ^ right[1])) == 0;
+  }
 };
 
 // Text, NUL-terminated: dotted for IPv4, RFC 5952 for IPv6. INET6_ADDRSTRLEN octets always suffice.

@@ -43,17 +43,19 @@ uint8_t pad_count_for(size_t payload_bytes) {
 // Ethernet .. extension headers into the empty head; the head's size becomes theirs. `in_head_bytes` of payload, padding and
 // iCRC must fit behind them: our heads are made for a full path MTU, so that anything else is our own mistake.
 void write_headers(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
-                   const Extensions& extensions, uint32_t payload_bytes, uint32_t in_head_bytes) {
+                   const Extensions& extensions, uint32_t payload_bytes, uint8_t pad_count, uint32_t in_head_bytes) {
   Buffer& head = *packet.head;
   const OpcodeTraits& traits = traits_of(bth.opcode);
   const uint32_t transport_bytes = uint32_t{Bth::kSize} + traits.extension_bytes;
   CW_DASSERT(traits.kind != OpcodeKind::kReserved && (payload_bytes == 0 || traits.may_carry_payload));
   CW_ASSERT(head.size == 0 && uint64_t{path.bytes()} + transport_bytes + in_head_bytes <= head.capacity_bytes);
   packet.port = path.port();
-  path.write(head.data, transport_bytes + payload_bytes + bth.pad_count + kIcrcBytes, ip_identification);
+  path.write(head.data, transport_bytes + payload_bytes + pad_count + kIcrcBytes, ip_identification);
   uint8_t* out = head.data + path.bytes();
-  write_at(out, bth);
-  write_extensions(out + Bth::kSize, traits, extensions);
+  bth.write(std::span<uint8_t, Bth::kSize>(out, Bth::kSize), pad_count);
+  if (traits.extension_bytes > 0) {
+    write_extensions(out + Bth::kSize, traits, extensions);
+  }
   head.size = path.bytes() + transport_bytes;
 }
 
@@ -186,33 +188,34 @@ void PathHeader::write(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_ide
   store_be16(ip + Ipv4::kSize + 4, udp_bytes);
 }
 
-void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, Bth bth, const Extensions& extensions,
-                  const PayloadCursor& payload) {
-  bth.pad_count = pad_count_for(payload.size);
+void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
+                  const Extensions& extensions, const PayloadCursor& payload) {
+  const uint8_t pad_count = pad_count_for(payload.size);
   if (payload.size >= kAttachThresholdBytes) {
     const Runs runs = find_runs(payload);
     if (runs.complete) {
-      write_headers(packet, path, ip_identification, bth, extensions, payload.size, 0);
-      attach_payload(packet, path, runs, bth.pad_count);
+      write_headers(packet, path, ip_identification, bth, extensions, payload.size, pad_count, 0);
+      attach_payload(packet, path, runs, pad_count);
       return;
     }
   }
-  write_headers(packet, path, ip_identification, bth, extensions, payload.size, payload.size + bth.pad_count + kIcrcBytes);
+  write_headers(packet, path, ip_identification, bth, extensions, payload.size, pad_count, payload.size + pad_count + kIcrcBytes);
   copy_payload(*packet.head, payload);
-  close_head(packet, path, bth.pad_count);
+  close_head(packet, path, pad_count);
 }
 
-void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, Bth bth, const Extensions& extensions,
-                  Bytes payload) {
+void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
+                  const Extensions& extensions, Bytes payload) {
   const uint32_t payload_bytes = static_cast<uint32_t>(payload.size());
-  bth.pad_count = pad_count_for(payload_bytes);
-  write_headers(packet, path, ip_identification, bth, extensions, payload_bytes, payload_bytes + bth.pad_count + kIcrcBytes);
+  const uint8_t pad_count = pad_count_for(payload_bytes);
+  write_headers(packet, path, ip_identification, bth, extensions, payload_bytes, pad_count,
+                payload_bytes + pad_count + kIcrcBytes);
   Buffer& head = *packet.head;
   if (!payload.empty()) {
     std::memcpy(head.data + head.size, payload.data(), payload.size());
     head.size += payload_bytes;
   }
-  close_head(packet, path, bth.pad_count);
+  close_head(packet, path, pad_count);
 }
 
 }  // namespace cw::wire

@@ -73,12 +73,12 @@ struct PayloadCursor {
   uint32_t size = 0;               // octets, may run on into following Buffers
 };
 
-// Each fills `packet` (an empty head from TxBatch::add) completely, iCRC included. bth.pad_count is computed here. The head must
-// have room for a frame of the path MTU: that it does not is our own mistake, and asserted.
-void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, Bth bth, const Extensions& extensions,
-                  const PayloadCursor& payload);
-void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, Bth bth, const Extensions& extensions,
-                  Bytes payload);
+// Each fills `packet` (an empty head from TxBatch::add) completely, iCRC included. bth.pad_count is not looked at: it follows
+// from the payload. The head must have room for a frame of the path MTU: that it does not is our own mistake, and asserted.
+void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
+                  const Extensions& extensions, const PayloadCursor& payload);
+void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
+                  const Extensions& extensions, Bytes payload);
 
 // Octets of payload from which build_packet attaches instead of copying.
 inline constexpr uint32_t kAttachThresholdBytes = 512;

@@ -66,11 +66,15 @@ Verdict read_ipv4(Bytes from_ip, Network& network) {
   if (!ip) {
     return fail(DropReason::kRunt);
   }
-  if (ip->u8<0>() != Ipv4::kVersionAndIhl) {
+  if (ip->u8<0>() >> 4 != 4) {
     return fail(DropReason::kIpHeader);
   }
+  // Before the options: IGMP comes with a router alert, and the noise of every LAN must not look like an attack.
   if (ip->u8<9>() != kIpProtocolUdp) {
     return fail(DropReason::kNotRoce);
+  }
+  if (ip->u8<0>() != Ipv4::kVersionAndIhl) {
+    return fail(DropReason::kIpHeader);
   }
   if ((ip->be16<6>() & (Ipv4::kMoreFragments | Ipv4::kFragmentOffset)) != 0) {
     return fail(DropReason::kFragment);
@@ -104,7 +108,9 @@ Verdict read_ipv6(Bytes from_ip, Network& network) {
     if (next_header == kIpv6FragmentHeader) {
       return fail(DropReason::kFragment);
     }
-    return fail(is_ipv6_extension(next_header) ? DropReason::kIpHeader : DropReason::kNotRoce);
+    // To a group it is multicast listener discovery, with its hop-by-hop header: noise of every LAN, not an attack.
+    const bool to_group = ip->u8<24>() == 0xff;
+    return fail(is_ipv6_extension(next_header) && !to_group ? DropReason::kIpHeader : DropReason::kNotRoce);
   }
   const uint32_t payload_bytes = ip->be16<4>();
   if (payload_bytes < Udp::kSize || is_mapped(ip->octets<8, 16>().data()) || is_mapped(ip->octets<24, 16>().data())) {
@@ -161,8 +167,18 @@ MacAddress mac_at(const uint8_t* p) {
   return address;
 }
 
+IpAddress ipv4_at(const uint8_t* p) {
+  IpAddress address;
+  address.octets[10] = 0xff;
+  address.octets[11] = 0xff;
+  std::memcpy(address.octets.data() + 12, p, 4);
+  return address;
+}
+
 IpAddress ipv6_at(const uint8_t* p) {
-  return IpAddress::v6(std::span<const uint8_t, 16>(p, 16));
+  IpAddress address;
+  std::memcpy(address.octets.data(), p, 16);
+  return address;
 }
 
 // Precondition of every accessor: the opcode carries the header, hence parse() has proved its room.
@@ -202,15 +218,24 @@ Result<PacketView, DropReason> PacketView::parse(Bytes frame) {
   if (const Verdict verdict = read_transport(from_bth, payload_bytes); !verdict) {
     return fail(verdict.error());
   }
-  const Bth bth = Bth::from(*FixedReader<Bth::kSize>::from(from_bth));
-  const OpcodeTraits& traits = traits_of(bth.opcode);
+  const OpcodeTraits& traits = traits_of(static_cast<Opcode>(from_bth[0]));
   const uint32_t bth_offset = link.ip_offset + network.header_bytes + uint32_t{Udp::kSize};
-  return Result<PacketView, DropReason>(
-      std::in_place, frame.first(bth_offset + from_bth.size()), &traits, bth, mac_at(frame.data() + 6), mac_at(frame.data()),
-      link.vlan, ipv6 ? ipv6_at(ip + 8) : IpAddress::v4(load_be32(ip + 12)),
-      ipv6 ? ipv6_at(ip + 24) : IpAddress::v4(load_be32(ip + 16)), load_be16(udp),
-      static_cast<uint8_t>((ipv6 ? ip[1] >> 4 : ip[1]) & 0x3), ipv6 ? ip[7] : ip[8], static_cast<uint16_t>(link.ip_offset),
-      static_cast<uint16_t>(bth_offset), from_bth.subspan(Bth::kSize + traits.extension_bytes, payload_bytes));
+  return Result<PacketView, DropReason>(std::in_place, [&] {
+    return PacketView{.frame = frame.first(bth_offset + from_bth.size()),
+                      .traits = &traits,
+                      .bth = Bth::from(*FixedReader<Bth::kSize>::from(from_bth)),
+                      .source_mac = mac_at(frame.data() + 6),
+                      .destination_mac = mac_at(frame.data()),
+                      .vlan = link.vlan,
+                      .source = ipv6 ? ipv6_at(ip + 8) : ipv4_at(ip + 12),
+                      .destination = ipv6 ? ipv6_at(ip + 24) : ipv4_at(ip + 16),
+                      .source_port = load_be16(udp),
+                      .ecn = static_cast<uint8_t>((ipv6 ? ip[1] >> 4 : ip[1]) & 0x3),
+                      .ttl = ipv6 ? ip[7] : ip[8],
+                      .ip_offset = static_cast<uint16_t>(link.ip_offset),
+                      .bth_offset = static_cast<uint16_t>(bth_offset),
+                      .payload = from_bth.subspan(Bth::kSize + traits.extension_bytes, payload_bytes)};
+  });
 }
 
 Reth PacketView::reth() const {

@@ -165,7 +165,13 @@ Status ClientEndpoint::send_call(Instant now, PendingCall& pending, ClientCall& 
   pending.abandoned = false;
   pending.sent = now;
   pending.reply_memory = call.reply_memory;
-  pending.outcome = ClientReply{.user_data = call.user_data, .sent = now, .xid = pending.xid};
+  // Its message has been moved out, and the other fields are set here one by one: a whole new ClientReply costs more.
+  pending.outcome.user_data = call.user_data;
+  pending.outcome.status = CallStatus::kReplied;
+  pending.outcome.reply_chunk_bytes = 0;
+  std::fill(std::begin(pending.outcome.write_bytes), std::end(pending.outcome.write_bytes), 0u);
+  pending.outcome.sent = now;
+  pending.outcome.xid = pending.xid;
   sent_.push_back(pending);
   ++stats_.messages_out[static_cast<size_t>(call.long_call ? MessageKind::kNomsg : MessageKind::kMsg)];
   return {};
@@ -214,7 +220,6 @@ void ClientEndpoint::on_completions(Instant /*now*/) {
 }
 
 void ClientEndpoint::on_completion(verbs::Completion& completion) {
-  Chain payload = std::move(completion.payload);
   if (failed_) {
     return;
   }
@@ -224,7 +229,7 @@ void ClientEndpoint::on_completion(verbs::Completion& completion) {
   }
   if (completion.opcode == verbs::WcOpcode::kReceive) {
     qp_.post_receives(1);
-    on_message(std::move(payload), completion.invalidated);
+    on_message(std::move(completion.payload), completion.invalidated);
   } else if (completion.opcode == verbs::WcOpcode::kReceiveRdmaWithImmediate) {
     qp_.post_receives(1);
     ++stats_.messages_in[static_cast<size_t>(MessageKind::kOther)];

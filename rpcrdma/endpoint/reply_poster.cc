@@ -125,7 +125,7 @@ PostResult ReplyPoster::post_send(ServerCall& call, uint32_t credit, bool remote
   if (!written) {
     return PostResult::kFailed;
   }
-  if (remote_invalidate) {
+  if (remote_invalidate && (call.chunks.segment_count > 0 || call.chunks.read_count > 0)) {
     send.invalidate = handle_to_invalidate(call.chunks);
   }
   if (call.plan.form == ReplyForm::kInline) {

@@ -60,7 +60,6 @@ void ServerEndpoint::on_completions(Instant now) {
 }
 
 void ServerEndpoint::on_completion(Instant now, verbs::Completion& completion) {
-  Chain payload = std::move(completion.payload);
   if (failed_) {
     return;
   }
@@ -71,7 +70,7 @@ void ServerEndpoint::on_completion(Instant now, verbs::Completion& completion) {
   }
   switch (completion.opcode) {
     case verbs::WcOpcode::kReceive:
-      on_message(now, std::move(payload));
+      on_message(now, std::move(completion.payload));
       break;
     case verbs::WcOpcode::kReceiveRdmaWithImmediate:
       // No RPC-over-RDMA peer sends it: nothing of ours can be written to.
@@ -80,7 +79,7 @@ void ServerEndpoint::on_completion(Instant now, verbs::Completion& completion) {
       drop_message();
       break;
     case verbs::WcOpcode::kRdmaRead:
-      on_read(completion, std::move(payload));
+      on_read(completion, std::move(completion.payload));
       break;
     case verbs::WcOpcode::kSend:
     case verbs::WcOpcode::kRdmaWrite:
@@ -216,7 +215,11 @@ void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
     const ReplyLimits limits{.send_bytes_max = thresholds_.send_bytes,
                              .header_bytes_max = shared_.pool.buffer_bytes(),
                              .reply_bytes_max = options_.reply_bytes_max};
-    plan_reply(call->chunks, answer.bytes(), reducible ? find_reducible(call->context, answer) : kNoItems, limits, call->plan);
+    if (reducible) {
+      plan_reply(call->chunks, answer.bytes(), find_reducible(call->context, answer), limits, call->plan);
+    } else {
+      plan_reply(call->chunks, answer.bytes(), kNoItems, limits, call->plan);
+    }
     call->reply = std::move(answer);
     call->state = CallState::kReplying;
     replying_.push_back(*call);

@@ -158,7 +158,7 @@ void ServerEndpoint::splice_calls() {
 }
 
 void ServerEndpoint::make_ready(ServerCall& call) {
-  call.context = inspect_call(call.message);
+  inspect_call(call.message, call.context);
   call.state = CallState::kReady;
   ready_.push_back(call);
 }

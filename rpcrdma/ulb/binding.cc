@@ -45,11 +45,16 @@ void find_in_bench(XdrReader& reader, uint32_t procedure, ReducibleItems& items)
 
 CallContext inspect_call(const Chain& call) {
   CallContext context;
+  inspect_call(call, context);
+  return context;
+}
+
+void inspect_call(const Chain& call, CallContext& context) {
+  context = CallContext{};
   XdrReader reader(call);
   if (read_rpc_call(reader, context.header).ok()) {
     context.binding = binding_of(context.header);
   }
-  return context;
 }
 
 ReducibleItems find_reducible(const CallContext& context, const Chain& reply) {

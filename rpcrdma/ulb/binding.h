@@ -71,6 +71,8 @@ struct ReducibleItems {
 
 // A message that is not a well-formed call still gets a context: binding kNone, header as far as it could be read.
 [[nodiscard]] CallContext inspect_call(const Chain& call);
+// The same, filled in where it is kept.
+void inspect_call(const Chain& call, CallContext& context);
 [[nodiscard]] ReducibleItems find_reducible(const CallContext& context, const Chain& reply);
 
 }  // namespace cw::rpcrdma

@@ -63,11 +63,13 @@ struct ChunkList {
     return {segments.data() + chunk.first_segment, chunk.segment_count};
   }
   [[nodiscard]] bool has_position_zero() const { return read_count > 0 && read[0].position == 0; }
+  [[nodiscard]] bool empty() const { return read_count == 0 && write_count == 0 && !has_reply; }
   void clear() {
     read_count = 0;
     segment_count = 0;
     write_count = 0;
     has_reply = false;
+    reply = PlainChunk{};
     read_bytes = 0;
   }
 };

@@ -1,6 +1,7 @@
 #include "rpcrdma/wire/transport_header.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "rpcrdma/xdr/xdr_writer.h"
 
@@ -36,6 +37,13 @@ class ListCursor {
 // The last octet of a region may be the last one of the address space; none may lie behind it.
 constexpr bool wraps(const Segment& segment) {
   return segment.length != 0 && segment.offset > UINT64_MAX - (segment.length - 1);
+}
+
+// Small calls and replies carry no chunk: three words of zero, which hold nothing to check.
+constexpr uint32_t kBareHeaderBytes = FixedHeader::kSize + 3 * 4;
+bool has_no_chunks(Bytes message) {
+  const uint8_t* lists = message.data() + FixedHeader::kSize;
+  return message.size() >= kBareHeaderBytes && (load_be64(lists) | load_be32(lists + 8)) == 0;
 }
 
 // Pass one: everything that the lists say is checked here, and nothing is written.
@@ -216,6 +224,13 @@ void write_fixed(XdrWriter& out, const FixedHeader& fixed) {
   out.u32(fixed.proc);
 }
 
+// Small calls and replies again: all of the header at once.
+uint32_t write_bare_header(MutableBytes out, const FixedHeader& fixed) {
+  fixed.write(out.first<FixedHeader::kSize>());
+  std::memset(out.data() + FixedHeader::kSize, 0, kBareHeaderBytes - FixedHeader::kSize);
+  return kBareHeaderBytes;
+}
+
 void write_segment(XdrWriter& out, const Segment& segment, uint32_t length) {
   out.u32(segment.handle.value());
   out.u32(length);
@@ -287,6 +302,11 @@ Result<DecodedChunks, HeaderError> decode_chunks(Bytes message, const ChunkLimit
   if (message.size() < FixedHeader::kSize) {
     return fail(HeaderError::kTruncated);
   }
+  if (has_no_chunks(message)) {
+    chunks.clear();
+    chunks.reply = PlainChunk{};
+    return DecodedChunks{.header_bytes = kBareHeaderBytes};
+  }
   const auto validated = Validator(message, limits).run();
   if (validated.ok()) {
     fill(message, chunks);
@@ -308,6 +328,9 @@ uint32_t header_bytes(const ChunkList& chunks) {
 }
 
 Result<uint32_t> write_call_header(MutableBytes out, const FixedHeader& fixed, const ChunkList& chunks) {
+  if (chunks.empty() && out.size() >= kBareHeaderBytes) {
+    return write_bare_header(out, fixed);
+  }
   XdrWriter writer(out);
   write_fixed(writer, fixed);
   for (const ReadSegment& read : chunks.reads()) {
@@ -324,6 +347,9 @@ Result<uint32_t> write_reply_header(MutableBytes out, const FixedHeader& fixed, 
                                     std::span<const uint32_t> lengths) {
   if (!lengths.empty() && lengths.size() != chunks.segment_count) {
     return fail(Error::kBadValue);
+  }
+  if (chunks.write_count == 0 && !chunks.has_reply && out.size() >= kBareHeaderBytes) {
+    return write_bare_header(out, fixed);
   }
   XdrWriter writer(out);
   write_fixed(writer, fixed);

@@ -1,7 +1,7 @@
 // RPCs through a client's and a gateway's whole stack in one thread, nothing left out but the NIC: iCRC made and verified on
 // every packet, ACKs sent, every answer checked by status and length and one in 64 in full.
 //
-//   rpc_pair_bench [--repeats N] [--calls N] [--only SUBSTRING] [--json FILE]
+//   rpc_pair_bench [--repeats N] [--calls N] [--only PREFIX] [--json FILE]
 //
 // A figure is the median over many short repeats, each of which is over before the scheduler can do much to it; the best and the
 // quartiles are shown as well. Cycles are ticks of the TSC.
@@ -194,7 +194,7 @@ std::vector<Case> cases() {
     list.push_back({"echo64_w" + std::to_string(window), BenchProcedure::kEcho, 64, window});
   }
   list.push_back({.name = "echo64_w4_c8", .operation = BenchProcedure::kEcho, .bytes = 64, .window = 4, .connections = 8});
-  list.push_back({.name = "echo64_w32_tcp",
+  list.push_back({.name = "tcp_echo64_w32",
                   .operation = BenchProcedure::kEcho,
                   .bytes = 64,
                   .window = 32,
@@ -234,7 +234,7 @@ nlohmann::json row(const std::string& name, double value, const char* unit, cons
 int main_of(int count, char** words) {
   Settings settings;
   if (!parse(count, words, settings)) {
-    std::fputs("usage: rpc_pair_bench [--repeats N] [--calls N] [--only SUBSTRING] [--json FILE]\n", stderr);
+    std::fputs("usage: rpc_pair_bench [--repeats N] [--calls N] [--only PREFIX] [--json FILE]\n", stderr);
     return 2;
   }
   const TscTime time;
@@ -244,7 +244,7 @@ int main_of(int count, char** words) {
   std::printf("%-20s %10s %22s %9s %9s %9s %9s %8s\n", "case", "cycles/RPC", "best [quartiles]", "gateway", "ns/RPC", "packets",
               counts ? "instr" : "-", "GB/s");
   for (const Case& one : cases()) {
-    if (one.name.find(settings.only) == std::string::npos) {
+    if (!one.name.starts_with(settings.only)) {
       continue;
     }
     const Outcome outcome = run(one, settings, time);

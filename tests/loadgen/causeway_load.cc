@@ -186,6 +186,7 @@ int conduct(const Settings& settings, LoadApp& app, std::atomic<bool>& stop) {
   }
   fmt::print("{} connections up; {} {} B, window {}\n", progress.connected, settings.operation, settings.load.bytes,
              settings.load.window);
+  std::fflush(stdout);
   const auto warm = Clock::now() + std::chrono::seconds(settings.warmup_seconds);
   while (Clock::now() < warm && !interrupted) {
     nap();
@@ -225,7 +226,12 @@ int conduct(const Settings& settings, LoadApp& app, std::atomic<bool>& stop) {
     nap();
   }
   print_result(settings, end, seconds);
-  const bool fine = failures(end.stats) == 0 && end.stats.calls > 0 && (settings.load.reconnect || end.stats.lost == 0);
+  const uint32_t unanswered = app.progress().in_flight;
+  if (unanswered > 0) {
+    fmt::print(stderr, "causeway-load: {} calls were never answered\n", unanswered);
+  }
+  const bool fine =
+      failures(end.stats) == 0 && unanswered == 0 && end.stats.calls > 0 && (settings.load.reconnect || end.stats.lost == 0);
   return end_all(fine ? 0 : 1);
 }
 

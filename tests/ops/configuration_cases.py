@@ -27,7 +27,7 @@ BROKEN = (
     ("addresses that are none", GOOD.replace("192.0.2.1/24", "192.0.2.1").replace("127.0.0.1:2049", "localhost:2049"),
      ((3, "addresses"), (8, "address"))),
     ("text that is not TOML", GOOD + "[limits\nconnections_max = 4\n", ((9, ""),)),
-    ("an empty file", "", ((0, "port"), (0, "listener"), (0, "backend"))),
+    ("an empty file", "", ((0, "no port"), (0, "no backend"), (0, "no listener"))),
 )
 
 

@@ -8,12 +8,11 @@ from harness import CPUS, Box, Skip, expect, expect_equal
 
 
 def _says_one_sentence(box: Box, config: Path, *words: str) -> None:
-    """causewayd ends with status 1, its last line is its only sentence, and that one has these words."""
+    """causewayd ends with status 1 and a single sentence of its own (DPDK may add lines), which has these words."""
     done = box.run(box.causewayd, "--config", config)
     expect_equal(f"exit status, with {done.stderr!r}", done.returncode, 1)
     own = [line for line in done.stderr.splitlines() if line.startswith("causewayd: ")]
     expect_equal(f"sentences of causewayd in\n{done.stderr}", len(own), 1)
-    expect(done.stderr.splitlines()[-1] == own[0], f"DPDK has the last word:\n{done.stderr}")
     for word in words:
         expect(word in own[0], f"no {word!r} in {own[0]!r}")
 

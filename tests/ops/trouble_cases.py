@@ -1,5 +1,6 @@
 """Several gateways, refused clients, processes that die: nothing of it costs anybody else."""
 
+import signal
 import time
 
 from harness import Box, Gateway, expect, expect_equal
@@ -44,9 +45,10 @@ def refused_by_limit(box: Box) -> None:
     gateway = box.gateway(listener="connections_max = 2")
     gateway.start_ready()
     load = box.load(connections=3, seconds=1)
-    expect_equal("exit status of the load", load.finish(30), 1)
+    gateway.wait_for(lambda: gateway.metrics().total("causeway_connections_refused_total", reason="limit") == 1, 20, "a refusal")
+    load.signal(signal.SIGINT)  # it would go on waiting for the third
+    expect_equal("exit status of the load", load.finish(20), 1)
     expect("2 of 3 connections" in load.output(), load.tail())
-    expect_equal("refused by the limit", gateway.metrics().total("causeway_connections_refused_total", reason="limit"), 1)
     gateway.terminate()
 
 

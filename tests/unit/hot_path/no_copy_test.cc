@@ -38,10 +38,10 @@ struct Found {
 };
 
 struct Watch {
-  Storage received;  // frames that reached the gateway
-  Storage replies;   // what the backend wrote
-  Found calls;       // of what the backend was given, in `received`
-  Found sent;        // of what went out attached, in `replies`
+  Storage received;          // frames that reached the gateway
+  Storage replies;           // what the backend wrote
+  Found calls;               // of what the backend was given, in `received`
+  Found sent;                // of what went out attached, in `replies`
   uint64_t sent_copied = 0;  // payload in frames without attached pieces
 
   explicit Watch(RpcPair& pair) {

@@ -218,6 +218,23 @@ TEST(PacketView, RefusesOtherProtocolsAsNotRoce) {
   EXPECT_EQ(verdict_of(bent_v6([](Frame& f) { store_be16(&f[kUdp6 + 2], 0); })), "not_roce");
 }
 
+// IGMP carries a router alert, multicast listener discovery a hop-by-hop header; neither is a bad header.
+TEST(PacketView, TakesGroupManagementForNotRoce) {
+  EXPECT_EQ(verdict_of(bent_v4([](Frame& f) {
+              f[kIp] = 0x46;
+              f[kIp + 9] = 2;
+            })),
+            "not_roce");
+  for (const uint8_t extension : {uint8_t{0}, uint8_t{60}}) {
+    EXPECT_EQ(verdict_of(bent_v6([extension](Frame& f) {
+                f[kIp + 6] = extension;
+                f[kIp + 24] = 0xff;
+                f[kIp + 25] = 2;
+              })),
+              "not_roce");
+  }
+}
+
 TEST(PacketView, RefusesASecondVlanTag) {
   Frame frame = build_frame(v4_path(5), Opcode::kRcSendOnly, 8);
   const uint8_t tag[] = {0x81, 0x00, 0x00, 0x06};

@@ -1,0 +1,13 @@
+// CRC-32 (IEEE, reflected), the polynomial of the iCRC, over octets of any number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cw::wire {
+
+// `start` and the result are CRCs in their finished form (complemented): a result is the start for the octets that follow; 0 is
+// the CRC of nothing.
+[[nodiscard]] uint32_t crc32(uint32_t start, const uint8_t* octets, size_t count);
+
+}  // namespace cw::wire

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Runs the benches and sums up.
+#
+#   tests/bench/run.sh BUILD_DIR            smoke: every bench for a moment, to see that it runs and answers rightly
+#   tests/bench/run.sh BUILD_DIR --full     figures, from a release build of its own in BUILD_DIR/release (ten minutes)
+#
+# BUILD_DIR/bench/summary.json holds a row per figure: name, value, unit; baseline and ratio where something stands next to it; spread.
+# A bench passes when it ran and its figures make sense, never by their size: the machine is not ours alone. The last line is
+# "N passed, N failed".
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+[ $# -ge 1 ] && [ -d "$1" ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+build=$(cd "$1" && pwd)
+full=''
+[ "${2:-}" = --full ] && full=--full
+out=$build/bench
+mkdir -p "$out"
+rm -f "$out"/*.json "$out"/*.log
+passed=0
+failed=0
+
+targets='tests/bench/icrc_bench tests/bench/parse_bench tests/bench/rpc_pair_bench'
+has_dpdk=''
+[ -e "$build/dataplane/causewayd" ] && has_dpdk=1
+[ -n "$has_dpdk" ] && targets="$targets tests/bench/core_distance dataplane/causewayd tests/loadgen/causeway-load"
+if [ -n "$full" ]; then
+  release=$build/release
+  [ -f "$release/build.ninja" ] || CXX="${CXX:-ccache g++}" meson setup "$release" "$here/../.." --buildtype=release -Db_ndebug=true -Db_lto=true >"$out/setup.log" ||
+    { tail -n 20 "$out/setup.log"; echo '0 passed, 1 failed'; exit 1; }
+  build=$release
+fi
+# Unquoted on purpose: one argument per target.
+ninja -C "$build" --quiet $targets || { echo '0 passed, 1 failed'; exit 1; }
+
+bench() {  # name, command...
+  local name=$1
+  shift
+  echo "-- $name"
+  if "$@" >"$out/$name.log" 2>&1; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAIL: $name"
+  fi
+  cat "$out/$name.log"
+}
+
+google=(--benchmark_min_time=0.002 --benchmark_repetitions=1)
+pair=(--repeats 3 --calls 200)
+if [ -n "$full" ]; then
+  google=(--benchmark_min_time=0.05 --benchmark_repetitions=9 --benchmark_report_aggregates_only=false --benchmark_enable_random_interleaving=true)
+  pair=(--repeats 201 --calls 4000)
+fi
+for name in icrc parse; do
+  bench "$name" "$build/tests/bench/${name}_bench" "${google[@]}" --benchmark_out="$out/$name.json" --benchmark_out_format=json
+done
+bench rpc_pair "$build/tests/bench/rpc_pair_bench" "${pair[@]}" --json "$out/rpc_pair.json"
+[ -n "$has_dpdk" ] && bench link python3 "$here/link_bench.py" "$build" $full --json "$out/link.json"
+
+if python3 "$here/summary.py" "$out"; then
+  passed=$((passed + 1))
+else
+  failed=$((failed + 1))
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

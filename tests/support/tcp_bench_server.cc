@@ -1,0 +1,176 @@
+#include "tests/support/tcp_bench_server.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <vector>
+
+namespace cw::test {
+namespace {
+
+constexpr size_t kIovecs = 64;
+
+}  // namespace
+
+struct TcpBenchServer::Connection {
+  Connection(int socket, BufferPool& pool) : fd(socket), reader(pool, {}) {}
+  ~Connection() { close(fd); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  int fd;
+  rpcrdma::RecordReader reader;
+  Chain out;  // replies with their record marks
+  uint32_t calls = 0;
+};
+
+TcpBenchServer::TcpBenchServer(const TcpBenchServerOptions& options)
+    : options_(options), pool_(options.buffer_count, options.buffer_bytes, 4 * options.buffer_count) {
+  CW_ASSERT(programs_.add(bench_));
+  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  CW_ASSERT(listener_ >= 0 && wake_ >= 0);
+  const int one = 1;
+  (void)setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(options.port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  CW_ASSERT(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  CW_ASSERT(listen(listener_, 128) == 0);
+  socklen_t length = sizeof(address);
+  CW_ASSERT(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  port_ = ntohs(address.sin_port);
+  thread_ = std::thread([this] { run(); });
+}
+
+TcpBenchServer::~TcpBenchServer() {
+  stop_.store(true);
+  const uint64_t one = 1;
+  (void)!::write(wake_, &one, sizeof(one));
+  thread_.join();
+  clients_.clear();
+  close(listener_);
+  close(wake_);
+}
+
+void TcpBenchServer::drop_connections() {
+  drop_.store(true);
+  const uint64_t one = 1;
+  (void)!::write(wake_, &one, sizeof(one));
+}
+
+void TcpBenchServer::run() {
+  std::vector<pollfd> polled;
+  while (!stop_.load()) {
+    polled.assign({{listener_, POLLIN, 0}, {wake_, POLLIN, 0}});
+    for (const Connection& connection : clients_) {
+      polled.push_back({connection.fd, static_cast<short>(connection.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+    }
+    (void)poll(polled.data(), polled.size(), -1);
+    uint64_t count = 0;
+    (void)!::read(wake_, &count, sizeof(count));
+    if (drop_.exchange(false)) {
+      clients_.clear();
+      continue;
+    }
+    size_t at = 2;
+    for (auto connection = clients_.begin(); connection != clients_.end(); ++at) {
+      const bool readable = (polled[at].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+      const bool keep = (!readable || read(*connection)) && write(*connection);
+      connection = keep ? std::next(connection) : clients_.erase(connection);
+    }
+    if ((polled[0].revents & POLLIN) != 0) {
+      accept_all();
+    }
+  }
+}
+
+void TcpBenchServer::accept_all() {
+  for (;;) {
+    const int fd = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      return;
+    }
+    const int one = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    clients_.emplace_back(fd, pool_);
+    connections_made_.fetch_add(1);
+  }
+}
+
+bool TcpBenchServer::read(Connection& connection) {
+  for (;;) {
+    const MutableBytes space = connection.reader.space();
+    if (space.empty()) {
+      return true;
+    }
+    const ssize_t got = recv(connection.fd, space.data(), space.size(), 0);
+    if (got < 0) {
+      return errno == EAGAIN || errno == EINTR;
+    }
+    if (got == 0 || !connection.reader.on_bytes(static_cast<uint32_t>(got)).ok()) {
+      return false;
+    }
+    Chain call;
+    while (connection.reader.poll_message(call)) {
+      calls_.fetch_add(1);
+      ++connection.calls;
+      if (options_.close_after_calls > 0 && connection.calls >= options_.close_after_calls) {
+        return false;
+      }
+      if (options_.answers && !answer(connection, call)) {
+        return false;
+      }
+      call.clear();
+    }
+    if (static_cast<size_t>(got) < space.size()) {
+      return true;
+    }
+  }
+}
+
+bool TcpBenchServer::answer(Connection& connection, const Chain& call) {
+  Chain reply;
+  if (!programs_.dispatch(rpcrdma::inspect_call(call), call, pool_, reply)) {
+    return false;
+  }
+  std::array<uint8_t, rpcrdma::kRecordMarkBytes> mark;
+  rpcrdma::write_record_mark(mark, static_cast<uint32_t>(reply.bytes()));
+  if (!connection.out.append_copy(pool_, mark)) {
+    return false;
+  }
+  connection.out.append(std::move(reply));
+  return true;
+}
+
+bool TcpBenchServer::write(Connection& connection) {
+  while (!connection.out.empty()) {
+    std::array<iovec, kIovecs> vectors;
+    size_t count = 0;
+    size_t left = options_.write_bytes_max > 0 ? options_.write_bytes_max : SIZE_MAX;
+    for (Buffer* at = connection.out.head(); at != nullptr && count < kIovecs && left > 0; at = at->next) {
+      const size_t take = std::min<size_t>(at->size, left);
+      vectors[count++] = {at->data, take};
+      left -= take;
+    }
+    msghdr message{};
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = count;
+    const ssize_t sent = sendmsg(connection.fd, &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+      return errno == EAGAIN || errno == EINTR;
+    }
+    connection.out.trim_front(static_cast<uint64_t>(sent));
+  }
+  return true;
+}
+
+}  // namespace cw::test

@@ -1,0 +1,300 @@
+// A backend stream over real loopback sockets; the test plays the server by hand and in one thread.
+#include "dataplane/sockets/backend_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "rocev2/base/heap_buffer_pool.h"
+#include "rocev2/base/random.h"
+#include "tests/unit/dataplane/loopback_listener.h"
+
+namespace cw::dataplane {
+namespace {
+
+using test::LoopbackListener;
+using test::Octets;
+using test::Peer;
+using test::wait_for;
+using State = BackendStream::State;
+
+Octets random_octets(size_t bytes, uint64_t seed) {
+  SeededRandom random(seed);
+  Octets out(bytes);
+  for (uint8_t& octet : out) {
+    octet = static_cast<uint8_t>(random.next_u32());
+  }
+  return out;
+}
+Octets content(const Chain& chain) {
+  Octets out(chain.bytes());
+  chain.copy_to(0, out);
+  return out;
+}
+// The message in fragments of these sizes; the last one takes the rest.
+Octets marked(const Octets& message, const std::vector<size_t>& fragments = {}) {
+  Octets out;
+  size_t at = 0;
+  for (size_t i = 0; i <= fragments.size(); ++i) {
+    const bool last = i == fragments.size();
+    const size_t bytes = last ? message.size() - at : fragments[i];
+    std::array<uint8_t, 4> mark;
+    rpcrdma::write_record_mark(mark, static_cast<uint32_t>(bytes), last);
+    out.insert(out.end(), mark.begin(), mark.end());
+    out.insert(out.end(), message.begin() + static_cast<ptrdiff_t>(at), message.begin() + static_cast<ptrdiff_t>(at + bytes));
+    at += bytes;
+  }
+  return out;
+}
+
+class BackendStreamTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    stream.reset();
+    EXPECT_EQ(pool.in_use(), 0u);
+  }
+  void start() { stream = std::make_unique<BackendStream>(listener.address(), pool, rpcrdma::RecordLimits{}); }
+  Peer open() {
+    listener.listen();
+    start();
+    Peer peer = listener.accept();
+    if (stream->state() == State::kConnecting) {
+      EXPECT_TRUE(wait_for(stream->fd(), POLLOUT));
+      stream->finish_connect();
+    }
+    EXPECT_EQ(stream->state(), State::kOpen);
+    return peer;
+  }
+  void queue(const Octets& message) {
+    Chain chain;
+    ASSERT_TRUE(chain.append_copy(pool, message));
+    stream->queue(std::move(chain));
+  }
+  // Reads until a message is complete or the stream has failed.
+  bool next_message(Octets& out) {
+    Chain chain;
+    while (!stream->poll_message(chain)) {
+      if (stream->state() != State::kOpen || !wait_for(stream->fd(), POLLIN)) {
+        return false;
+      }
+      (void)stream->read();
+    }
+    out = content(chain);
+    return true;
+  }
+
+  LoopbackListener listener;
+  HeapBufferPool pool{1024, 32768, 4096};
+  std::unique_ptr<BackendStream> stream;
+};
+
+TEST_F(BackendStreamTest, ConnectsAndSaysThatItWasRefused) {
+  start();  // nobody listens
+  if (stream->state() == State::kConnecting) {
+    EXPECT_TRUE(stream->wants_write());
+    EXPECT_TRUE(wait_for(stream->fd(), POLLOUT));
+    stream->finish_connect();
+  }
+  EXPECT_EQ(stream->state(), State::kFailed);
+  EXPECT_EQ(stream->failure(), ECONNREFUSED);
+  const Peer peer = open();
+  EXPECT_FALSE(stream->wants_write());
+}
+
+TEST_F(BackendStreamTest, ConnectsOverIpv6) {
+  LoopbackListener v6(true);
+  v6.listen();
+  stream = std::make_unique<BackendStream>(v6.address(), pool, rpcrdma::RecordLimits{});
+  const Peer peer = v6.accept();
+  if (stream->state() == State::kConnecting) {
+    stream->finish_connect();
+  }
+  EXPECT_EQ(stream->state(), State::kOpen);
+}
+
+TEST_F(BackendStreamTest, SendsWhatWasQueuedBeforeItWasOpen) {
+  listener.listen();
+  start();
+  queue(random_octets(100, 1));
+  EXPECT_TRUE(stream->wants_write());
+  const Peer peer = listener.accept();
+  if (stream->state() == State::kConnecting) {
+    stream->flush();  // not yet
+    stream->finish_connect();
+  }
+  stream->flush();
+  EXPECT_FALSE(stream->wants_write());
+  EXPECT_TRUE(wait_for(peer.fd(), POLLIN));
+  Octets got;
+  peer.receive(got);
+  EXPECT_EQ(got, marked(random_octets(100, 1)));
+}
+
+TEST_F(BackendStreamTest, SendsManyMessagesInOrder) {
+  const Peer peer = open();
+  Octets expected;
+  for (uint32_t i = 0; i < 500; ++i) {
+    const Octets message = random_octets(1 + i * 7 % 3000, i);
+    queue(message);
+    const Octets octets = marked(message);
+    expected.insert(expected.end(), octets.begin(), octets.end());
+  }
+  Octets got;
+  while (got.size() < expected.size()) {
+    stream->flush();
+    ASSERT_TRUE(wait_for(peer.fd(), POLLIN));
+    peer.receive(got);
+  }
+  EXPECT_EQ(got, expected);
+  EXPECT_FALSE(stream->wants_write());
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
+// 8 MiB out through a peer that reads a little at a time, so that every kind of partial write happens.
+TEST_F(BackendStreamTest, SendsALongMessageInParts) {
+  const Peer peer = open();
+  const int small = 16384;
+  (void)setsockopt(peer.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+  const Octets message = random_octets(8u << 20, 3);
+  queue(message);
+  queue(random_octets(5, 4));
+  Octets expected = marked(message);
+  const Octets second = marked(random_octets(5, 4));
+  expected.insert(expected.end(), second.begin(), second.end());
+  Octets got;
+  uint32_t partial = 0;
+  while (got.size() < expected.size()) {
+    stream->flush();
+    partial += stream->wants_write() ? 1 : 0;
+    ASSERT_TRUE(wait_for(peer.fd(), POLLIN));
+    peer.receive(got);
+  }
+  EXPECT_GT(partial, 0u);
+  EXPECT_TRUE(got == expected);
+}
+
+TEST_F(BackendStreamTest, ReceivesALongMessageAndAShortOne) {
+  const Peer peer = open();
+  const Octets message = random_octets(8u << 20, 5);
+  Octets wire = marked(message, {1, 1000, 0, 3'000'000});
+  const Octets second = marked(random_octets(9, 6));
+  wire.insert(wire.end(), second.begin(), second.end());
+  size_t sent = 0;
+  Octets got;
+  Chain chain;
+  while (!stream->poll_message(chain)) {
+    sent += peer.send(Bytes(wire).subspan(sent));
+    (void)stream->read();
+    ASSERT_EQ(stream->state(), State::kOpen);
+  }
+  EXPECT_TRUE(content(chain) == message);
+  chain.clear();
+  sent += peer.send(Bytes(wire).subspan(sent));
+  ASSERT_TRUE(next_message(got));
+  EXPECT_EQ(got, random_octets(9, 6));
+}
+
+TEST_F(BackendStreamTest, ReceivesOneOctetAtATime) {
+  const Peer peer = open();
+  const Octets message = random_octets(60, 7);
+  Octets wire = marked(message, {1, 20});
+  const Octets second = marked(message);
+  wire.insert(wire.end(), second.begin(), second.end());
+  uint32_t messages = 0;
+  Chain chain;
+  for (const uint8_t octet : wire) {
+    ASSERT_EQ(peer.send(Bytes(&octet, 1)), 1u);
+    ASSERT_TRUE(wait_for(stream->fd(), POLLIN));
+    EXPECT_FALSE(stream->read());
+    while (stream->poll_message(chain)) {
+      EXPECT_EQ(content(chain), message);
+      ++messages;
+    }
+  }
+  EXPECT_EQ(messages, 2u);
+}
+
+TEST_F(BackendStreamTest, DeliversWhatCameBeforeTheEnd) {
+  Peer peer = open();
+  const Octets message = random_octets(70'000, 8);
+  const Octets wire = marked(message);
+  ASSERT_EQ(peer.send(wire), wire.size());
+  peer.close_now();
+  Octets got;
+  ASSERT_TRUE(next_message(got));
+  EXPECT_EQ(got, message);
+  EXPECT_FALSE(next_message(got));
+  EXPECT_EQ(stream->state(), State::kFailed);
+  EXPECT_EQ(stream->failure(), 0);
+}
+
+TEST_F(BackendStreamTest, FailsWhenThePeerClosesWithinAMessage) {
+  Peer peer = open();
+  const Octets wire = marked(random_octets(1'000, 9));
+  ASSERT_EQ(peer.send(Bytes(wire).first(500)), 500u);
+  peer.close_now();
+  Octets got;
+  EXPECT_FALSE(next_message(got));
+  EXPECT_EQ(stream->state(), State::kFailed);
+  EXPECT_EQ(stream->failure(), 0);
+}
+
+TEST_F(BackendStreamTest, FailsWhenThePeerResetsWhileItSends) {
+  Peer peer = open();
+  for (int i = 0; i < 8; ++i) {
+    queue(random_octets(1u << 20, 10));
+  }
+  stream->flush();
+  EXPECT_TRUE(stream->wants_write());
+  peer.close_now(true);
+  EXPECT_TRUE(wait_for(stream->fd(), POLLERR));
+  stream->flush();
+  EXPECT_EQ(stream->state(), State::kFailed);
+  EXPECT_TRUE(stream->failure() == ECONNRESET || stream->failure() == EPIPE) << stream->failure();
+  stream->flush();  // nothing more happens
+  EXPECT_FALSE(stream->read());
+}
+
+TEST_F(BackendStreamTest, FailsOnAMarkThatNoMessageMayHave) {
+  const Peer peer = open();
+  const Octets huge = {0xff, 0xff, 0xff, 0xff};
+  ASSERT_EQ(peer.send(huge), 4u);
+  Octets got;
+  EXPECT_FALSE(next_message(got));
+  EXPECT_EQ(stream->failure(), EPROTO);
+}
+
+TEST_F(BackendStreamTest, WaitsWhileThePoolIsEmptyAndLosesNothing) {
+  const Peer peer = open();
+  std::vector<Buffer*> all(1024);
+  ASSERT_TRUE(pool.allocate(all));
+  const Octets message = random_octets(100'000, 11);
+  const Octets wire = marked(message);
+  ASSERT_EQ(peer.send(wire), wire.size());
+  ASSERT_TRUE(wait_for(stream->fd(), POLLIN));
+  EXPECT_TRUE(stream->read());  // more is there, and no place for it
+  EXPECT_EQ(stream->state(), State::kOpen);
+  for (Buffer* buffer : all) {
+    release_buffers(buffer);
+  }
+  Octets got;
+  ASSERT_TRUE(next_message(got));
+  EXPECT_EQ(got, message);
+}
+
+TEST_F(BackendStreamTest, GivesEverythingBackWhenDestroyedInTheMiddle) {
+  const Peer peer = open();
+  for (int i = 0; i < 8; ++i) {
+    queue(random_octets(1u << 20, 12));
+  }
+  stream->flush();
+  const Octets wire = marked(random_octets(50'000, 13));
+  ASSERT_GT(peer.send(Bytes(wire).first(40'000)), 0u);
+  ASSERT_TRUE(wait_for(stream->fd(), POLLIN));
+  (void)stream->read();
+  EXPECT_GT(pool.in_use(), 0u);
+}
+
+}  // namespace
+}  // namespace cw::dataplane

@@ -1,0 +1,351 @@
+// The worker pool against a real TCP server with the bench program: calls go out and replies come back byte-exact, from one poll
+// core and from two; and nothing is lost, said twice or leaked when something breaks.
+#include "dataplane/worker_pool.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "rocev2/base/random.h"
+#include "rpcrdma/backend/bench_client.h"
+#include "tests/support/locked_buffer_pool.h"
+#include "tests/support/tcp_bench_server.h"
+#include "tests/unit/dataplane/loopback_listener.h"
+
+namespace cw::dataplane {
+namespace {
+
+using cw::test::LockedBufferPool;
+using cw::test::TcpBenchServer;
+using gateway::BackendEvent;
+using gateway::BackendRequest;
+using gateway::LinkId;
+using test::Octets;
+
+Octets random_octets(size_t bytes, uint64_t seed) {
+  SeededRandom random(seed);
+  Octets out(bytes);
+  for (uint8_t& octet : out) {
+    octet = static_cast<uint8_t>(random.next_u32());
+  }
+  return out;
+}
+
+class Rig {
+ public:
+  struct Options {
+    uint32_t workers = 2;
+    uint32_t cores = 1;
+    uint32_t ring_entries = 1024;
+    TcpAddress server;
+  };
+  explicit Rig(const Options& options) : wakeups_(options.cores) {
+    CW_ASSERT(programs_.add(bench_));
+    std::vector<Wakeup*> raw;
+    for (auto& wakeup : wakeups_) {
+      wakeup = std::make_unique<Wakeup>();
+      raw.push_back(wakeup.get());
+    }
+    WorkerPoolOptions pool_options;
+    pool_options.workers = options.workers;
+    pool_options.cores = options.cores;
+    pool_options.ring_entries = options.ring_entries;
+    pool_options.backends = {options.server};
+    workers = std::make_unique<WorkerPool>(pool_options, pool, programs_, raw);
+  }
+  ~Rig() {
+    workers.reset();
+    EXPECT_EQ(pool.in_use(), 0u);
+  }
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
+
+  [[nodiscard]] static BackendRequest request(BackendRequest::Kind kind, uint64_t link) {
+    BackendRequest out;
+    out.kind = kind;
+    out.link = LinkId(link);
+    return out;
+  }
+  // An ECHO call with this XID.
+  [[nodiscard]] BackendRequest echo(BackendRequest::Kind kind, uint64_t link, uint32_t xid, const Octets& data) {
+    BackendRequest out = request(kind, link);
+    CW_ASSERT(rpcrdma::build_bench_echo(pool, data, rpcrdma::BenchData::kInStream, out.message));
+    store_be32(out.message.head()->data, xid);
+    out.context = rpcrdma::inspect_call(out.message);
+    out.call = rpcrdma::CallId(xid);
+    return out;
+  }
+  void submit(uint32_t core, BackendRequest&& request) {
+    while (!workers->submit(core, request)) {
+      workers->kick(core);
+      std::this_thread::yield();
+    }
+    workers->kick(core);
+  }
+  // The next event, within five seconds.
+  bool next(uint32_t core, BackendEvent& out) {
+    for (int turn = 0; turn < 50; ++turn) {
+      if (workers->poll(core, out)) {
+        return true;
+      }
+      wakeups_[core]->prepare();
+      if (!workers->has_events(core)) {
+        pollfd polled{wakeups_[core]->fd(), POLLIN, 0};
+        (void)poll(&polled, 1, 100);
+      }
+      wakeups_[core]->awake();
+    }
+    return false;
+  }
+  void expect(uint32_t core, BackendEvent::Kind kind, uint64_t link) {
+    BackendEvent event;
+    ASSERT_TRUE(next(core, event));
+    EXPECT_EQ(event.kind, kind);
+    EXPECT_EQ(event.link, LinkId(link));
+  }
+  void open(uint32_t core, uint64_t link) {
+    submit(core, request(BackendRequest::Kind::kOpen, link));
+    expect(core, BackendEvent::Kind::kOpened, link);
+  }
+
+  LockedBufferPool pool{2048, 16384, 8192};
+  std::unique_ptr<WorkerPool> workers;
+
+ private:
+  rpcrdma::BenchProgram bench_;
+  rpcrdma::ProgramRegistry programs_;
+  std::vector<std::unique_ptr<Wakeup>> wakeups_;
+};
+
+TcpAddress address_of(const TcpBenchServer& server) {
+  return {wire::IpAddress::v4(0x7f000001), server.port()};
+}
+
+uint32_t xid_of(const Chain& message) {
+  std::array<uint8_t, 4> octets{};
+  message.copy_to(0, octets);
+  return load_be32(octets.data());
+}
+bool is_echo_of(const Chain& reply, const Octets& data) {
+  return rpcrdma::check_bench_echo({.message = &reply, .long_reply = {}, .placed_data = {}}, data);
+}
+
+// Calls of random sizes on several links of one core, a window open on each; every reply is compared.
+void run_core(Rig& rig, uint32_t core, uint32_t links, uint32_t calls, uint32_t bytes_max) {
+  SeededRandom random(core + 1);
+  std::map<uint32_t, std::pair<uint64_t, Octets>> waiting;  // by XID
+  uint32_t sent = 0;
+  uint32_t answered = 0;
+  const uint64_t first = uint64_t{core} * 100 + 1;
+  for (uint64_t link = first; link < first + links; ++link) {
+    rig.open(core, link);
+  }
+  while (answered < calls) {
+    while (sent < calls && waiting.size() < 4 * links) {
+      const uint64_t link = first + random.next_below(links);
+      const uint32_t xid = core << 24 | sent;
+      Octets data = random_octets(random.next_below(10) == 0 ? bytes_max : random.next_below(2000), xid);
+      rig.submit(core, rig.echo(BackendRequest::Kind::kSend, link, xid, data));
+      waiting[xid] = {link, std::move(data)};
+      ++sent;
+    }
+    BackendEvent event;
+    ASSERT_TRUE(rig.next(core, event)) << answered << " of " << calls;
+    ASSERT_EQ(event.kind, BackendEvent::Kind::kMessage);
+    const auto found = waiting.find(xid_of(event.message));
+    ASSERT_NE(found, waiting.end());
+    EXPECT_EQ(event.link, LinkId(found->second.first));
+    EXPECT_TRUE(is_echo_of(event.message, found->second.second));
+    waiting.erase(found);
+    ++answered;
+  }
+  for (uint64_t link = first; link < first + links; ++link) {
+    rig.submit(core, Rig::request(BackendRequest::Kind::kClose, link));
+  }
+}
+
+TEST(WorkerPool, CarriesCallsAndRepliesOfOneCore) {
+  TcpBenchServer server;
+  Rig rig({.server = address_of(server)});
+  rig.workers->start();
+  run_core(rig, 0, 4, 400, 100'000);
+  EXPECT_EQ(server.calls(), 400u);
+  EXPECT_EQ(server.connections(), 4u);
+}
+
+TEST(WorkerPool, CarriesCallsAndRepliesOfTwoCoresApart) {
+  TcpBenchServer server;
+  Rig rig({.cores = 2, .server = address_of(server)});
+  rig.workers->start();
+  std::thread other([&rig] { run_core(rig, 1, 5, 300, 50'000); });
+  run_core(rig, 0, 3, 300, 50'000);
+  other.join();
+  EXPECT_EQ(server.calls(), 600u);
+}
+
+TEST(WorkerPool, MovesAMessageOfMegabytesWhileTheServerTrickles) {
+  TcpBenchServer server({.write_bytes_max = 7'001});
+  Rig rig({.server = address_of(server)});
+  rig.workers->start();
+  rig.open(0, 1);
+  const Octets data = random_octets(4u << 20, 1);
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 1, data));
+  BackendEvent event;
+  ASSERT_TRUE(rig.next(0, event));
+  ASSERT_EQ(event.kind, BackendEvent::Kind::kMessage);
+  EXPECT_TRUE(is_echo_of(event.message, data));
+}
+
+TEST(WorkerPool, SaysThatTheBackendRefused) {
+  const test::LoopbackListener nobody;
+  Rig rig({.server = nobody.address()});
+  rig.workers->start();
+  for (uint64_t link = 1; link <= 5; ++link) {
+    rig.submit(0, Rig::request(BackendRequest::Kind::kOpen, link));
+    rig.expect(0, BackendEvent::Kind::kFailed, link);
+  }
+}
+
+// The server dies with calls in flight: each link is told once, what was sent behind it is given back, and the next open works.
+TEST(WorkerPool, SaysOnceThatTheBackendDied) {
+  TcpBenchServer server({.answers = false});
+  Rig rig({.server = address_of(server)});
+  rig.workers->start();
+  for (uint64_t link = 1; link <= 3; ++link) {
+    rig.open(0, link);
+    for (uint32_t i = 0; i < 20; ++i) {
+      rig.submit(0, rig.echo(BackendRequest::Kind::kSend, link, i, random_octets(3'000, i)));
+    }
+  }
+  while (server.connections() < 3) {
+    std::this_thread::yield();  // open for us, perhaps not yet accepted: those would not be dropped
+  }
+  server.drop_connections();
+  std::vector<uint64_t> closed;
+  BackendEvent event;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(rig.next(0, event));
+    EXPECT_EQ(event.kind, BackendEvent::Kind::kClosed);
+    closed.push_back(event.link.value());
+  }
+  std::sort(closed.begin(), closed.end());
+  EXPECT_EQ(closed, (std::vector<uint64_t>{1, 2, 3}));
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 99, random_octets(3'000, 1)));
+  rig.submit(0, Rig::request(BackendRequest::Kind::kClose, 2));
+  rig.open(0, 4);
+  EXPECT_FALSE(rig.workers->poll(0, event));
+}
+
+TEST(WorkerPool, DeliversRepliesThatCameBeforeTheEnd) {
+  TcpBenchServer server({.close_after_calls = 11});
+  Rig rig({.workers = 1, .server = address_of(server)});
+  rig.workers->start();
+  rig.open(0, 1);
+  for (uint32_t i = 0; i < 10; ++i) {
+    const Octets data = random_octets(100 + i, i);
+    rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, i, data));
+    BackendEvent event;
+    ASSERT_TRUE(rig.next(0, event));
+    ASSERT_EQ(event.kind, BackendEvent::Kind::kMessage);
+    EXPECT_TRUE(is_echo_of(event.message, data));
+  }
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 10, {}));
+  rig.expect(0, BackendEvent::Kind::kClosed, 1);
+}
+
+TEST(WorkerPool, RunsProgramsAndAnswersTheCoreThatAsked) {
+  Rig rig({.cores = 2});
+  rig.workers->start();
+  const auto run = [&rig](uint32_t core) {
+    std::map<uint32_t, Octets> waiting;
+    for (uint32_t i = 0; i < 200; ++i) {
+      const uint32_t xid = core << 24 | i;
+      waiting[xid] = random_octets(i * 37 % 5000, xid);
+      rig.submit(core, rig.echo(BackendRequest::Kind::kRun, 1, xid, waiting[xid]));
+    }
+    while (!waiting.empty()) {
+      BackendEvent event;
+      ASSERT_TRUE(rig.next(core, event));
+      ASSERT_EQ(event.kind, BackendEvent::Kind::kRan);
+      const uint32_t xid = xid_of(event.message);
+      EXPECT_EQ(event.call, rpcrdma::CallId(xid));
+      ASSERT_EQ(waiting.count(xid), 1u);
+      EXPECT_TRUE(is_echo_of(event.message, waiting[xid]));
+      waiting.erase(xid);
+    }
+  };
+  std::thread other([&run] { run(1); });
+  run(0);
+  other.join();
+}
+
+TEST(WorkerPool, LeavesARequestAloneThatItsRingCannotTake) {
+  Rig rig({.workers = 1, .ring_entries = 7});  // not started: nobody empties the ring
+  uint32_t taken = 0;
+  BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1, 0, random_octets(500, 1));
+  while (rig.workers->submit(0, request)) {
+    ++taken;
+    request = rig.echo(BackendRequest::Kind::kSend, 1, taken, random_octets(500, 1));
+  }
+  EXPECT_EQ(taken, 7u);
+  EXPECT_EQ(xid_of(request.message), 7u);
+  EXPECT_GT(request.message.bytes(), 500u);
+}
+
+// A core that takes no events: its replies wait, in order, and the worker reads no more from the server than a bounded amount.
+TEST(WorkerPool, HoldsBackWhenACoreTakesNoEvents) {
+  TcpBenchServer server;
+  Rig rig({.workers = 1, .ring_entries = 15, .server = address_of(server)});
+  rig.workers->start();
+  rig.open(0, 1);
+  constexpr uint32_t kCalls = 1'000;
+  constexpr uint32_t kBytes = 10'000;
+  uint32_t sent = 0;
+  for (uint32_t patience = 0; sent < kCalls && patience < 100;) {
+    BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1, sent, random_octets(kBytes, sent));
+    if (rig.workers->submit(0, request)) {
+      ++sent;
+    } else {
+      ++patience;
+      (void)poll(nullptr, 0, 2);
+    }
+    rig.workers->kick(0);
+  }
+  EXPECT_LT(sent, kCalls);  // the worker has stopped taking
+  EXPECT_LT(rig.pool.in_use(), 1'000u);
+  for (uint32_t answered = 0; answered < sent; ++answered) {
+    BackendEvent event;
+    ASSERT_TRUE(rig.next(0, event)) << answered << " of " << sent;
+    ASSERT_EQ(event.kind, BackendEvent::Kind::kMessage);
+    EXPECT_EQ(xid_of(event.message), answered);
+    EXPECT_TRUE(is_echo_of(event.message, random_octets(kBytes, answered)));
+  }
+}
+
+TEST(WorkerPool, StopsWithWorkPendingAndLeaksNothing) {
+  TcpBenchServer server;
+  for (uint32_t round = 0; round < 30; ++round) {
+    Rig rig({.workers = 1 + round % 2, .ring_entries = 63, .server = address_of(server)});
+    rig.workers->start();
+    for (uint32_t i = 0; i < 20 + round; ++i) {
+      const uint64_t link = 1 + i % 4;
+      BackendRequest request = i < 4 ? Rig::request(BackendRequest::Kind::kOpen, link)
+                                     : rig.echo(i % 3 == 0 ? BackendRequest::Kind::kRun : BackendRequest::Kind::kSend, link, i,
+                                                random_octets(9'000, i));
+      (void)rig.workers->submit(0, request);
+      rig.workers->kick(0);
+    }
+    BackendEvent event;
+    for (uint32_t i = 0; i < round; ++i) {
+      (void)rig.next(0, event);
+    }
+    rig.workers->stop();
+    rig.workers->stop();
+  }
+}
+
+}  // namespace
+}  // namespace cw::dataplane

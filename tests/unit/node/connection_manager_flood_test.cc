@@ -1,0 +1,167 @@
+// Management datagrams against a gateway at work: garbled messages inside faultless packets, and floods of requests. They may be
+// answered or dropped; they cost a bounded share of memory, and neither the load nor the next honest client notices for long.
+#include <gtest/gtest.h>
+
+#include "control/cm/ip_cm.h"
+#include "control/cm/wire/dreq.h"
+#include "control/cm/wire/lap.h"
+#include "control/cm/wire/mra.h"
+#include "control/cm/wire/rej.h"
+#include "control/cm/wire/rep.h"
+#include "control/cm/wire/req.h"
+#include "control/cm/wire/rtu.h"
+#include "tests/unit/node/attacked_world.h"
+
+namespace cw::node::test {
+namespace {
+
+cm::Req request_from(const wire::IpAddress& from, uint32_t comm_id, verbs::Qpn qpn) {
+  cm::Req req;
+  req.local_comm_id = comm_id;
+  req.service = cm::ip_service_id(20049);
+  req.local_qpn = qpn;
+  req.responder_resources = 16;
+  req.remote_response_code = 20;
+  req.local_response_code = 20;
+  req.starting_psn = wire::Psn(comm_id);
+  req.retry_count = 7;
+  req.path_mtu = cm::PathMtu::k1024;
+  req.max_cm_retries = 15;
+  req.primary.local_gid = from;
+  req.primary.remote_gid = sim::sim_ip(from.is_v4() ? false : true, 1);
+  req.primary.ack_timeout_code = 14;
+  const cm::IpCmHeader header{.source_port = 1000, .source = from, .destination = req.primary.remote_gid};
+  header.write(std::span<uint8_t, cm::kReqPrivateDataSize>(req.private_data).first<cm::IpCmHeader::kSize>());
+  return req;
+}
+
+template <typename Message>
+Octets mad_of(const Message& message, uint64_t transaction = 77) {
+  cm::Mad mad;
+  cm::write_mad(mad, transaction, message);
+  return Octets(mad.begin(), mad.end());
+}
+
+wire::IpAddress stranger(uint32_t number) {
+  return wire::IpAddress::v4(0x0a09'0100 + number);
+}
+
+// Every message of every type with any of its octets bent, or all of them random: one drop or one answer, never two drops.
+TEST(ConnectionManagerFlood, GarbledMessagesCountOnceOrAreAnswered) {
+  AttackedWorld attacked;
+  cm::ConnectionManager& manager = attacked.world.server->node.cm();
+  SeededRandom random(5);
+  const std::vector<Octets> messages = {mad_of(request_from(stranger(1), 9, verbs::Qpn(0x99))),
+                                        mad_of(cm::Rep{}),
+                                        mad_of(cm::Rtu{}),
+                                        mad_of(cm::Mra{}),
+                                        mad_of(cm::Rej{}),
+                                        mad_of(cm::Dreq{}),
+                                        mad_of(cm::Lap{})};
+  for (uint32_t i = 0; i < 5'000; ++i) {
+    Octets mad = messages[random.next_below(static_cast<uint32_t>(messages.size()))];
+    const bool all = random.next_below(4) == 0;
+    const uint32_t bends = all ? 232 : random.next_below(6);
+    for (uint32_t bend = 0; bend < bends; ++bend) {
+      mad[all ? 24 + bend : random.next_below(256)] = static_cast<uint8_t>(random.next_u32());
+    }
+    const Observation before = attacked.observe();
+    (void)attacked.inject(attacked.datagram(mad, stranger(random.next_below(1000))));
+    const Observation after = attacked.observe();
+    ASSERT_LE(after.discards, before.discards + 1);
+    ASSERT_LE(after.cm_sent, before.cm_sent + 1);
+    const bool taken_in = after.cm_live > before.cm_live;
+    ASSERT_EQ(taken_in || after.discards > before.discards || after.cm_sent > before.cm_sent, true) << i;
+    ASSERT_EQ(after.packets_in_use, before.packets_in_use);
+    for (size_t qp = 0; qp < 2; ++qp) {
+      ASSERT_TRUE(is_untouched(before.queue_pairs[qp], after.queue_pairs[qp]));
+    }
+    if (i % 50 == 0) {
+      ASSERT_TRUE(manager.is_consistent());
+      attacked.world.run_for(Duration::ms(1));
+    }
+  }
+  attacked.expect_unharmed();
+}
+
+// The answers to strangers have a budget; a datagram beyond it still counts once.
+TEST(ConnectionManagerFlood, MessagesThatNameNobodyCountOnceHoweverMany) {
+  AttackedWorld attacked;
+  for (uint32_t i = 0; i < 3'000; ++i) {
+    const Observation before = attacked.observe();
+    const Octets mad = i % 2 == 0 ? mad_of(cm::Rep{.local_comm_id = i + 1, .remote_comm_id = i + 7})
+                                  : mad_of(cm::Dreq{.local_comm_id = i + 1, .remote_comm_id = i + 7});
+    (void)attacked.inject(attacked.datagram(mad, stranger(i % 250)));
+    const Observation after = attacked.observe();
+    ASSERT_EQ(after.discards, before.discards + 1) << i;
+    attacked.expect_same(before, after, "stranger");
+  }
+  attacked.expect_unharmed();
+}
+
+// Somebody who knows the gateway but no communication id cannot end a connection.
+TEST(ConnectionManagerFlood, GuessedCommunicationIdsEndNothing) {
+  AttackedWorld attacked;
+  SeededRandom random(6);
+  for (uint32_t i = 0; i < 3'000; ++i) {
+    const gateway::ConnectionInfo victim = attacked.connection(i % 2);
+    const uint32_t ours = random.next_u32();
+    const uint32_t theirs = random.next_u32();
+    const std::array<Octets, 4> guesses = {
+        mad_of(cm::Dreq{.local_comm_id = theirs, .remote_comm_id = ours, .remote_qpn = victim.qp.local_qpn}),
+        mad_of(cm::Rej{.local_comm_id = theirs, .remote_comm_id = ours}), mad_of(cm::Rej{.local_comm_id = theirs}),
+        mad_of(cm::Rtu{.local_comm_id = theirs, .remote_comm_id = ours})};
+    const Observation before = attacked.observe();
+    (void)attacked.inject(attacked.datagram(guesses[i % 4], sim::sim_ip(false, 2)));
+    const Observation after = attacked.observe();
+    ASSERT_EQ(after.discards, before.discards + 1) << i;
+    attacked.expect_same(before, after, "guess");
+  }
+  attacked.expect_unharmed();
+}
+
+TEST(ConnectionManagerFlood, AFloodOfRequestsIsBoundedAndHonestClientsComeThrough) {
+  sim::WorldOptions options = AttackedWorld::options();
+  options.load.connections = 3;
+  AttackedWorld attacked(options);
+  sim::GatewayHost& host = *attacked.world.server;
+  cm::ConnectionManager& manager = host.node.cm();
+  const cm::CmOptions limits;
+  const uint64_t rate_drops = manager.stats().dropped(cm::CmDrop::kRequestRate);
+  uint32_t packets_max = 0;
+  uint32_t qp_max = 0;
+  for (uint32_t i = 0; i < 5'000; ++i) {
+    const wire::IpAddress from = stranger(i);
+    const Observation before = attacked.observe();
+    (void)attacked.inject(attacked.datagram(mad_of(request_from(from, 0x1000'0000 + i, verbs::Qpn(0x100 + i))), from));
+    ASSERT_LE(attacked.observe().discards, before.discards + 1);
+    ASSERT_LE(manager.half_open_count(), limits.half_open_max);
+    if (i % 10 == 0) {
+      attacked.world.step();  // the gateway takes its decisions in between
+      ASSERT_TRUE(manager.is_consistent());
+    }
+    packets_max = std::max(packets_max, host.packets.in_use());
+    qp_max = std::max(qp_max, host.node.endpoint().qp_count());
+  }
+  EXPECT_GT(manager.stats().dropped(cm::CmDrop::kRequestRate), rate_drops + 4'000);
+  EXPECT_LE(qp_max, 64u);                      // connections_max of the listener
+  EXPECT_LT(packets_max, 2'000u);              // a reply and some receives each
+  EXPECT_TRUE(attacked.world.run_calls(300));  // the load has not stopped
+  EXPECT_EQ(attacked.world.peer->driver.stats().lost, 0u);
+
+  // A client that comes right after is let in as soon as the first half-open connections have been given up.
+  ASSERT_TRUE(attacked.world.finish());
+  const auto id = attacked.world.peer->client.connect(attacked.world.now, sim::sim_ip(false, 1), 20049);
+  ASSERT_TRUE(id.ok());
+  attacked.world.run_for(limits.handshake_max + Duration::seconds(5));
+  EXPECT_EQ(manager.half_open_count(), 0u);
+  const auto again = attacked.world.peer->client.connect(attacked.world.now, sim::sim_ip(false, 1), 20049);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(
+      attacked.world.run_until(Duration::seconds(5), [&](sim::World& w) { return w.peer->client.endpoint(*again) != nullptr; }));
+  attacked.expect_ends_well();
+  EXPECT_EQ(sum_of(attacked.world.peer->driver.stats().failed), 0u);
+}
+
+}  // namespace
+}  // namespace cw::node::test

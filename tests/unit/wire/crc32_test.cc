@@ -1,0 +1,74 @@
+#include "rocev2/wire/crc32.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "rocev2/base/random.h"
+
+namespace cw::wire {
+namespace {
+
+// The definition, bit by bit.
+uint32_t slow_crc32(uint32_t start, const uint8_t* octets, size_t count) {
+  uint32_t crc = ~start;
+  for (size_t i = 0; i < count; ++i) {
+    crc ^= octets[i];
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xedb8'8320u : 0u);
+    }
+  }
+  return ~crc;
+}
+
+std::vector<uint8_t> random_octets(SeededRandom& random, size_t count) {
+  std::vector<uint8_t> octets(count);
+  for (uint8_t& octet : octets) {
+    octet = static_cast<uint8_t>(random.next_u64());
+  }
+  return octets;
+}
+
+TEST(Crc32, OfTheCheckStringIsTheCheckValue) {
+  const char* check = "123456789";
+  EXPECT_EQ(crc32(0, reinterpret_cast<const uint8_t*>(check), 9), 0xcbf4'3926u);
+}
+
+TEST(Crc32, OfNothingIsItsStart) {
+  const uint8_t octet = 0;
+  EXPECT_EQ(crc32(0, &octet, 0), 0u);
+  EXPECT_EQ(crc32(0x1234'5678, &octet, 0), 0x1234'5678u);
+}
+
+// Each length goes another way through the kernel for short runs, and those around 256 change over to the one for long ones.
+TEST(Crc32, EqualsTheDefinitionAtEveryLengthAndAlignment) {
+  SeededRandom random(7);
+  const std::vector<uint8_t> octets = random_octets(random, 700);
+  for (size_t count = 0; count <= 600; ++count) {
+    for (const size_t offset : {count % 17, size_t{64}}) {
+      const uint32_t start = random.next_u32();
+      ASSERT_EQ(crc32(start, octets.data() + offset, count), slow_crc32(start, octets.data() + offset, count))
+          << count << " octets";
+    }
+  }
+}
+
+TEST(Crc32, ReadsNothingBehindTheEnd) {
+  SeededRandom random(8);
+  for (size_t count = 1; count < 300; ++count) {
+    const std::vector<uint8_t> octets = random_octets(random, count);  // the sanitizers watch its ends
+    ASSERT_EQ(crc32(0, octets.data(), count), slow_crc32(0, octets.data(), count)) << count << " octets";
+  }
+}
+
+TEST(Crc32, OfTwoRunsIsThatOfBothInARow) {
+  SeededRandom random(9);
+  const std::vector<uint8_t> octets = random_octets(random, 400);
+  const uint32_t whole = crc32(0, octets.data(), octets.size());
+  for (size_t cut = 0; cut <= octets.size(); ++cut) {
+    ASSERT_EQ(crc32(crc32(0, octets.data(), cut), octets.data() + cut, octets.size() - cut), whole) << "cut at " << cut;
+  }
+}
+
+}  // namespace
+}  // namespace cw::wire
