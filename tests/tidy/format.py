@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""Checks that clang-format 14 would change no source: format.py ROOT. Exit status 77 when it is not installed."""
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+LAYERS = ["rocev2", "rpcrdma", "control", "telemetry", "dataplane", "tests"]
+
+
+def main() -> int:
+    tool = shutil.which("clang-format-14") or shutil.which("clang-format")
+    if tool is None:
+        print("clang-format is not installed")
+        return 77
+    root = Path(sys.argv[1]).resolve()
+    files = [str(f) for layer in LAYERS for f in sorted((root / layer).rglob("*")) if f.suffix in (".h", ".cc")]
+    result = subprocess.run([tool, "--dry-run", "--Werror", *files], cwd=root, check=False)
+    if result.returncode == 0:
+        print(f"{len(files)} files are formatted")
+    return 1 if result.returncode else 0
+
+
+sys.exit(main())
