@@ -199,7 +199,7 @@ std::vector<control::NamedValue> flatten(const std::vector<MetricFamily>& famili
       for (const ClientMetric::Label& label : metric.label) {
         labels += fmt::format("{}{}=\"{}\"", labels.empty() ? "" : ",", label.name, label.value);
       }
-      labels = labels.empty() ? labels : "{" + labels + "}";
+      labels = labels.empty() ? labels : fmt::format("{{{}}}", labels);
       if (family.type == MetricType::Histogram) {
         values.push_back({family.name + "_count" + labels, static_cast<double>(metric.histogram.sample_count)});
         values.push_back({family.name + "_sum" + labels, metric.histogram.sample_sum});

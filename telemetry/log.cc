@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
+#include <utility>
 
 namespace cw::telemetry {
 namespace {
@@ -34,10 +34,10 @@ spdlog::level::level_enum to_spdlog(control::LogLevel level) {
 // Lines to spare per call site. Sites are places in the source, so the map is bounded by the program's size.
 class SiteLimiter {
  public:
-  [[nodiscard]] bool admit(const std::source_location& site) {
+  [[nodiscard]] bool admit(const LogSite& site) {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
-    Site& entry = sites_.try_emplace({site.file_name(), site.line(), site.column()}, Site{kLogBurst, now, 0}).first->second;
+    Site& entry = sites_.try_emplace({site.file, site.line}, Site{kLogBurst, now, 0}).first->second;
     const auto refills = (now - entry.refilled) / std::chrono::nanoseconds(kLogRefill.to_ns());
     if (refills > 0) {
       entry.lines_left = static_cast<uint32_t>(std::min<int64_t>(kLogBurst, entry.lines_left + refills));
@@ -52,9 +52,9 @@ class SiteLimiter {
   }
 
   // Lines held back since the last one that was written.
-  [[nodiscard]] uint64_t take_held_back(const std::source_location& site) {
+  [[nodiscard]] uint64_t take_held_back(const LogSite& site) {
     const std::lock_guard lock(mutex_);
-    const auto entry = sites_.find({site.file_name(), site.line(), site.column()});
+    const auto entry = sites_.find({site.file, site.line});
     return entry == sites_.end() ? 0 : std::exchange(entry->second.held_back, 0);
   }
 
@@ -65,7 +65,7 @@ class SiteLimiter {
     uint64_t held_back;
   };
   std::mutex mutex_;
-  std::map<std::tuple<const char*, uint32_t, uint32_t>, Site> sites_;
+  std::map<std::pair<const char*, uint32_t>, Site> sites_;
 };
 
 struct Log {
@@ -98,7 +98,7 @@ bool log_enabled(control::LogLevel level) {
   return the_log().logger.should_log(to_spdlog(level));
 }
 
-bool log_admit(control::LogLevel level, const std::source_location& site) {
+bool log_admit(control::LogLevel level, const LogSite& site) {
   return log_enabled(level) && the_log().limiter.admit(site);
 }
 
@@ -110,7 +110,7 @@ std::string log_clean(std::string_view text) {
   return line;
 }
 
-void log_write(control::LogLevel level, const std::source_location& site, std::string_view text) {
+void log_write(control::LogLevel level, const LogSite& site, std::string_view text) {
   std::string line = log_clean(text);
   if (const uint64_t held_back = the_log().limiter.take_held_back(site); held_back > 0) {
     line += fmt::format(" ({} similar lines were held back)", held_back);

@@ -10,7 +10,6 @@
 #include <fmt/core.h>
 
 #include <cstdint>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -30,22 +29,31 @@ void log_start(control::LogLevel level);
 void log_set_level(control::LogLevel level);
 [[nodiscard]] bool log_enabled(control::LogLevel level);
 
+// Where a line is written. std::source_location without its column and function, and with compilers that lack it.
+struct LogSite {
+  const char* file = "";
+  uint32_t line = 0;
+  [[nodiscard]] static constexpr LogSite current(const char* in = __builtin_FILE(), uint32_t at = __builtin_LINE()) {
+    return {in, at};
+  }
+};
+
 // A format string that knows where it stands; made implicitly from the literal.
 template <typename... Args>
 struct LogFormat {
   template <typename Text>
-  consteval LogFormat(const Text& text, std::source_location where = std::source_location::current())  // NOLINT: implicit
+  consteval LogFormat(const Text& text, LogSite where = LogSite::current())  // NOLINT: implicit
       : format(text), site(where) {}
   fmt::format_string<Args...> format;
-  std::source_location site;
+  LogSite site;
 };
 
 // `text` as it is written: cut, and without control characters.
 [[nodiscard]] std::string log_clean(std::string_view text);
 // Any thread. `text` is one line; line ends and other control characters in it are replaced, since it may quote a peer.
-void log_write(control::LogLevel level, const std::source_location& site, std::string_view text);
+void log_write(control::LogLevel level, const LogSite& site, std::string_view text);
 // False when the site has used up its lines: the text need not be made.
-[[nodiscard]] bool log_admit(control::LogLevel level, const std::source_location& site);
+[[nodiscard]] bool log_admit(control::LogLevel level, const LogSite& site);
 
 template <typename... Args>
 void log_at(control::LogLevel level, const LogFormat<std::type_identity_t<Args>...>& message, Args&&... args) {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs the tests of Causeway.
 #
-#   tests/run.sh                 what every change has to pass: unit golden sim fuzz tidy ops interop bench
+#   tests/run.sh                 what every change has to pass: all suites below
 #   tests/run.sh SUITE...        only these
 #   tests/run.sh interop --full  the whole interoperability matrix (hours)
 #
-# Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK; on request), ops (programs as a user runs them),
+# Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), ops (programs as a user runs them),
 # interop (a Linux guest mounts NFS through the gateway; root), bench (figures; a smoke run unless --full).
 # The last line is "N passed, N failed" over everything; exit status 1 when something failed.
 set -u
@@ -22,7 +22,7 @@ for argument in "$@"; do
     *) echo "tests/run.sh: unknown suite '$argument'; see --help" >&2; exit 2 ;;
   esac
 done
-[ ${#suites[@]} -eq 0 ] && suites=(unit golden sim fuzz tidy ops interop bench)
+[ ${#suites[@]} -eq 0 ] && suites=(unit golden sim fuzz tidy asan ops interop bench)
 
 passed=0
 failed=0

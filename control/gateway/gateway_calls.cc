@@ -39,7 +39,7 @@ void Gateway::pump(Instant now, Connection& connection) {
   rpcrdma::CallDone done;
   while (!done_.full() && connection.server->poll_done(done)) {
     ++connection.calls;
-    (void)done_.push(std::move(done));
+    (void)done_.push(rpcrdma::CallDone(done));
   }
   check_failed(now, connection);
   if (find(link) != nullptr) {

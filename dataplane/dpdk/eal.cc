@@ -85,6 +85,7 @@ bool start_eal(const EalSettings& settings, std::string& error) {
     setenv("XDG_RUNTIME_DIR", "/tmp", 0);
   }
   std::vector<char*> arguments;
+  arguments.reserve(words.size());
   for (std::string& word : words) {
     arguments.push_back(word.data());
   }

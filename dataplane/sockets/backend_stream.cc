@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kIovecsMax = 256;
 // Octets read per turn, so that one backend connection does not starve the others of its worker.
-constexpr size_t kReadBudget = 512 * 1024;
+constexpr size_t kReadBudget = 512u << 10;
 
 }  // namespace
 

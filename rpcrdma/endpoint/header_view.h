@@ -17,7 +17,7 @@ class HeaderView {
  public:
   // Fixed words; Read list of entries of 24 octets; Write list and Reply chunk of segments of 16; presence words and counts.
   static constexpr uint32_t kHeaderBytesMax =
-      FixedHeader::kSize + 24 * kReadSegmentsMax + 16 * kPlainSegmentsMax + 8 * (kWriteChunksMax + 1) + 3 * 4;
+      uint32_t{FixedHeader::kSize} + 24 * kReadSegmentsMax + 16 * kPlainSegmentsMax + 8 * (kWriteChunksMax + 1) + 3 * 4;
 
   // The first octets of `message`: at least FixedHeader::kSize and enough for RDMA_ERROR, when the message has so many.
   [[nodiscard]] Bytes fixed(const Chain& message);

@@ -40,7 +40,7 @@ constexpr bool wraps(const Segment& segment) {
 }
 
 // Small calls and replies carry no chunk: three words of zero, which hold nothing to check.
-constexpr uint32_t kBareHeaderBytes = FixedHeader::kSize + 3 * 4;
+constexpr uint32_t kBareHeaderBytes = FixedHeader::kSize + 12;
 bool has_no_chunks(Bytes message) {
   const uint8_t* lists = message.data() + FixedHeader::kSize;
   return message.size() >= kBareHeaderBytes && (load_be64(lists) | load_be32(lists + 8)) == 0;

@@ -125,7 +125,8 @@ class Bench:
                    "--seconds", str(self.seconds), "--warmup", "1", "--verify-every", "64", "--json", str(result), *load.arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60 + self.seconds, check=False)
         if done.returncode != 0:
-            raise LabError(f"causeway-load {load.name}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+            log = "\n".join((self.directory / "causewayd.log").read_text(errors="replace").splitlines()[-8:])
+            raise LabError(f"causeway-load {load.name}: exit status {done.returncode}\n{done.stdout}{done.stderr}causewayd:\n{log}")
         report = json.loads(result.read_text())
         value = report["data_bytes_per_second"] / 1e9 if load.bulk else report["calls_per_second"]
         return value, {"p50_us": report["latency_us"]["p50"], "p99_us": report["latency_us"]["p99"], "wrong": report["wrong"]}
@@ -234,7 +235,7 @@ def main() -> int:
     if len(CPUS) < 2:
         print("link_bench: two CPUs are needed; skipped")
         return 0
-    with tempfile.TemporaryDirectory(prefix="cwb") as directory:
+    with tempfile.TemporaryDirectory(prefix="cwb") as directory:  # short: UNIX sockets are in it
         os.environ["XDG_RUNTIME_DIR"] = os.environ["RUNTIME_DIRECTORY"] = directory  # DPDK's files
         bench = Bench(arguments.build.resolve(), 4 if arguments.full else 1, Path(directory))
         if bench.testpmd is None:

@@ -21,6 +21,7 @@ TEST(Entropy, TwoSourcesShareNothing) {
 // Not a test of ChaCha20, but a stuck bit or block would show.
 TEST(Entropy, SetsEachBitHalfOfTheTime) {
   constexpr int kDraws = 20'000;
+  constexpr int kHalf = kDraws / 2;
   Entropy source;
   std::array<int, 64> set{};
   for (int i = 0; i < kDraws; ++i) {
@@ -30,7 +31,7 @@ TEST(Entropy, SetsEachBitHalfOfTheTime) {
     }
   }
   for (const int count : set) {
-    EXPECT_NEAR(count, kDraws / 2, 800);  // 11 standard deviations
+    EXPECT_NEAR(count, kHalf, 800);  // 11 standard deviations
   }
 }
 

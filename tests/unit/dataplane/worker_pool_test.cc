@@ -144,7 +144,7 @@ void run_core(Rig& rig, uint32_t core, uint32_t links, uint32_t calls, uint32_t 
     rig.open(core, link);
   }
   while (answered < calls) {
-    while (sent < calls && waiting.size() < 4 * links) {
+    while (sent < calls && waiting.size() < size_t{4} * links) {
       const uint64_t link = first + random.next_below(links);
       const uint32_t xid = core << 24 | sent;
       Octets data = random_octets(random.next_below(10) == 0 ? bytes_max : random.next_below(2000), xid);

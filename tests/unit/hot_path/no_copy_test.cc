@@ -38,13 +38,14 @@ struct Found {
 };
 
 struct Watch {
+  RpcPair& pair;
   Storage received;          // frames that reached the gateway
   Storage replies;           // what the backend wrote
   Found calls;               // of what the backend was given, in `received`
   Found sent;                // of what went out attached, in `replies`
   uint64_t sent_copied = 0;  // payload in frames without attached pieces
 
-  explicit Watch(RpcPair& pair) {
+  explicit Watch(RpcPair& watched) : pair(watched) {
     pair.to_server.tap = [](void* context, const wire::TxPacket&, const Buffer& frame) {
       static_cast<Watch*>(context)->received.add(frame.bytes());
     };
@@ -58,6 +59,14 @@ struct Watch {
     };
     pair.backend.tap_context = this;
   }
+  // The pair lives on for a while: its last calls end when it does.
+  ~Watch() {
+    pair.to_server.tap = nullptr;
+    pair.to_client.tap = nullptr;
+    pair.backend.tap = nullptr;
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
 
  private:
   void on_packet(const wire::TxPacket& packet) {
