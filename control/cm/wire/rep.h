@@ -32,7 +32,7 @@ struct Rep {
   uint32_t local_qkey = 0;
   verbs::Qpn local_qpn;
   uint32_t local_eecn = 0;
-  wire::Psn starting_psn;
+  wire::Psn starting_psn;  // what the sender expects to receive first: where the *recipient* starts to send (IBA 12.7)
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
   uint8_t target_ack_delay_code = 0;  // 5 bits

@@ -5,14 +5,16 @@
 //   24  reserved (4)                      | 28 local Q_Key (4)
 //   32  local QPN (3)                     | 35 responder resources
 //   36  local EECN (3)                    | 39 initiator depth
-//   40  remote EECN (3)                   | 43 remote CM response time-out (5 bits), transport service (2), end-to-end flow
-//   control (1) 44  starting PSN (3)                  | 47 local CM response time-out (5), retry count (3) 48  P_Key (2) | 50
-//   path MTU (4), RDC exists (1), RNR retry count (3)
+//   40  remote EECN (3)                   | 43 remote CM response time-out (5 bits), transport service (2),
+//                                         |    end-to-end flow control (1)
+//   44  starting PSN (3)                  | 47 local CM response time-out (5), retry count (3)
+//   48  P_Key (2)                         | 50 path MTU (4), RDC exists (1), RNR retry count (3)
 //                                         | 51 max CM retries (4), SRQ (1), extended transport (3)
 //   52  primary path (44)                 | 96 alternate path (44); bit 2 of its last octet: SAP supported
 //  140  private data (92)
 //
-// "Local" is the sender. Responder resources: READs it takes; initiator depth: READs it will send.
+// "Local" is the sender. Responder resources: READs it takes; initiator depth: READs it will send. The starting PSN goes against
+// the name's first reading: it is the PSN that the sender of this message expects to receive first.
 #pragma once
 
 #include <array>
@@ -46,7 +48,7 @@ struct Req {
   uint8_t remote_response_code = 0;  // 5 bits: how fast the receiver's CM shall answer
   TransportService transport = TransportService::kReliableConnected;
   bool end_to_end_flow_control = false;
-  wire::Psn starting_psn;
+  wire::Psn starting_psn;           // what the sender expects to receive first: where the *recipient* starts to send (IBA 12.7)
   uint8_t local_response_code = 0;  // 5 bits: how fast the sender's CM will answer
   uint8_t retry_count = 0;          // 3 bits
   uint16_t pkey = 0xffff;
