@@ -2,6 +2,7 @@
 //
 // Threads: poll core (an lcore, or this thread when main_lcore is the poll core), workers (TBB), admin, metrics, and a control
 // thread that writes the log and handles signals. Shutdown is orderly: no new connections, DREQ to every client, then the rest.
+// Exit status: 0 ended in order, 1 could not start or the configuration is wrong, 2 wrong usage.
 #include <fmt/format.h>
 #include <rte_eal.h>
 #include <rte_launch.h>
@@ -35,6 +36,7 @@ namespace {
 
 constexpr const char* kVersion = CAUSEWAY_VERSION;
 constexpr auto kShutdownTimeout = std::chrono::seconds(5);
+constexpr int kExitUsage = 2;
 
 int say(const std::string& sentence) {
   std::fprintf(stderr, "causewayd: %s\n", sentence.c_str());
@@ -238,8 +240,14 @@ int run(int argc, char** argv) {
   cli.add_flag("--check-config", check, "check the configuration, print every problem, and exit (0 = fine)");
   cli.add_flag("-v,--verbose", verbose, "show DPDK's own start-up messages");
   cli.set_version_flag("-V,--version", std::string("causewayd ") + kVersion);
-  cli.footer("Ends on SIGTERM or SIGINT after disconnecting all clients. See causewayctl for status and statistics.");
-  CLI11_PARSE(cli, argc, argv);
+  cli.footer(
+      "Ends on SIGTERM or SIGINT after disconnecting all clients. See causewayctl for status and statistics.\n"
+      "Exit status: 0 ended in order, 1 could not start or the configuration is wrong, 2 wrong usage.");
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return cli.exit(error) == 0 ? 0 : kExitUsage;
+  }
 
   const control::LoadedConfig loaded = control::load_config(path);
   for (const control::Problem& problem : loaded.problems) {

@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   CLI::App app("Asks a running causewayd what it is doing.");
   app.name("causewayctl");
   app.footer("Exit status: 0 answered, 1 no answer or an error, 2 wrong usage.");
-  app.set_version_flag("--version", CAUSEWAY_VERSION);
+  app.set_version_flag("-V,--version", "causewayctl " CAUSEWAY_VERSION);
   Options options;
   CLI::Option* socket = app.add_option("--socket", options.socket, "Admin socket of the gateway")->type_name("PATH");
   app.add_option("--instance", options.instance, "Gateway by its name: its socket is /run/causeway/NAME.sock (default: default)")

@@ -1,7 +1,8 @@
 // causeway-load: an RPC-over-RDMA client that loads a gateway's bench program and says what came of it.
 //
 // Opens connections through the real transport on a DPDK port of its own, keeps a window of calls in flight on each, checks every
-// answer, shows progress each second, and ends with calls, octets and latency. Exit status: 0 = all answers right, 1 = not.
+// answer, shows progress each second, and ends with calls, octets and latency. Exit status: 0 all answers were right, 1 not, or
+// no measurement came about, 2 wrong usage.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -235,6 +236,17 @@ int conduct(const Settings& settings, LoadApp& app, std::atomic<bool>& stop) {
   return end_all(fine ? 0 : 1);
 }
 
+constexpr int kExitUsage = 2;
+
+// What is wrong with an option's value, for CLI11; empty when nothing is.
+std::string prefix_problem(const std::string& text) {
+  return control::parse_prefix(text) ? "" : fmt::format("'{}': write an address with prefix length, such as 10.9.0.2/24", text);
+}
+
+std::string address_problem(const std::string& text) {
+  return wire::parse_ip(text).ok() ? "" : fmt::format("'{}' is not an IP address", text);
+}
+
 int fail(const std::string& sentence) {
   fmt::print(stderr, "causeway-load: {}\n", sentence);
   return 1;
@@ -243,9 +255,6 @@ int fail(const std::string& sentence) {
 int run(const Settings& settings) {
   std::string error;
   const auto own = control::parse_prefix(settings.address);
-  if (!own) {
-    return fail(fmt::format("--address '{}': write an address with prefix length, such as 10.9.0.2/24", settings.address));
-  }
   dataplane::EalSettings eal;
   eal.instance = fmt::format("load{}", getpid());
   eal.main_lcore = settings.lcore;
@@ -278,11 +287,8 @@ int run(const Settings& settings) {
   station.mtu = settings.mtu;
   station.addresses.push_back({own->address, own->length_bits});
   if (!settings.gateway.empty()) {
-    const auto gateway = wire::parse_ip(settings.gateway);
-    if (!gateway.ok()) {
-      return fail(fmt::format("--gateway '{}' is not an IP address", settings.gateway));
-    }
-    (gateway->is_v4() ? station.gateway4 : station.gateway6) = *gateway;
+    const wire::IpAddress gateway = *wire::parse_ip(settings.gateway);
+    (gateway.is_v4() ? station.gateway4 : station.gateway6) = gateway;
   }
   node_options.endpoint.qp_max = settings.load.connections + 16;
   node_options.endpoint.read_replay_max = settings.load.connections + 16;
@@ -325,10 +331,10 @@ int parse_and_run(int argc, char** argv) {
   cli.add_option("-d,--device", settings.device,
                  "DPDK device, such as net_memif0,role=client,socket=/run/cw.sock,socket-abstract=no")
       ->required();
-  cli.add_option("-a,--address", settings.address, "own address with prefix length")->required();
-  cli.add_option("-s,--server", settings.server, "the gateway's RDMA address")->required();
+  cli.add_option("-a,--address", settings.address, "own address with prefix length")->required()->check(prefix_problem);
+  cli.add_option("-s,--server", settings.server, "the gateway's RDMA address")->required()->check(address_problem);
   cli.add_option("-p,--port", settings.load.service_port, "RDMA port of the listener")->capture_default_str();
-  cli.add_option("--gateway", settings.gateway, "next hop when the server is on another network");
+  cli.add_option("--gateway", settings.gateway, "next hop when the server is on another network")->check(address_problem);
   cli.add_option("--mtu", settings.mtu, "Ethernet MTU of the link; 4500 gives RoCE MTU 4096")->capture_default_str();
   cli.add_option("-n,--connections", settings.load.connections, "connections")
       ->capture_default_str()
@@ -354,16 +360,17 @@ int parse_and_run(int argc, char** argv) {
   cli.add_flag("--spin", settings.spin, "never sleep when idle");
   cli.add_option("--json", settings.json, "also write the result as JSON to this file ('-' = stdout)");
   cli.add_flag("-v,--verbose", settings.verbose, "show DPDK's own start-up messages");
-  CLI11_PARSE(cli, argc, argv);
+  cli.footer("Exit status: 0 all answers were right, 1 not, or no measurement came about, 2 wrong usage.");
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return cli.exit(error) == 0 ? 0 : kExitUsage;
+  }
   settings.load.operation = *parse_operation(settings.operation);
   if (settings.load.operation == BenchProcedure::kNull) {
     settings.load.bytes = 0;
   }
-  const auto server = wire::parse_ip(settings.server);
-  if (!server.ok()) {
-    return fail(fmt::format("--server '{}' is not an IP address", settings.server));
-  }
-  settings.load.server = *server;
+  settings.load.server = *wire::parse_ip(settings.server);
   settings.retry_seconds = settings.load.reconnect ? 60 : 0;
   signal(SIGINT, [](int) { interrupted = true; });
   signal(SIGTERM, [](int) { interrupted = true; });

@@ -15,6 +15,17 @@ OPTIONS = {
                       "--reconnect", "--json", "--version"),
 }
 
+_LOAD = ("--device", "net_null0", "--address", "10.9.0.2/24", "--server", "10.9.0.1")
+
+# Beside an unknown option, which all of them refuse.
+WRONG_USAGE = {
+    "causewayd": (("--config",), ("nonsense",)),
+    "causewayctl": ((), ("nonsense",), ("--json",), ("--socket", "/tmp/x", "--instance", "x", "status"), ("status", "nonsense")),
+    "causeway-load": ((), _LOAD[:4], (*_LOAD, "--window", "0"), (*_LOAD, "--op", "nonsense"), (*_LOAD, "--gateway", "nonsense"),
+                      ("--device", "net_null0", "--address", "10.9.0.2/33", "--server", "10.9.0.1"),
+                      ("--device", "net_null0", "--address", "10.9.0.2/24", "--server", "localhost")),
+}
+
 
 def explains_itself(program: str, box: Box) -> None:
     done = box.run(box.build / program, "--help")
@@ -26,15 +37,18 @@ def explains_itself(program: str, box: Box) -> None:
 def says_its_version(program: str, box: Box) -> None:
     done = box.run(box.build / program, "--version")
     expect_equal("exit status of --version", done.returncode, 0)
-    expect(re.search(r"\b\d+\.\d+\.\d+\b", done.stdout) is not None, f"--version said {done.stdout!r}")
-    expect_equal("lines of --version", len(done.stdout.splitlines()), 1)
+    name = Path(program).name
+    expect(re.fullmatch(name + r" \d+\.\d+\.\d+\n", done.stdout) is not None, f"--version said {done.stdout!r}")
+    expect_equal("what -V says", box.run(box.build / program, "-V").stdout, done.stdout)
 
 
-def refuses_unknown_options(program: str, box: Box) -> None:
-    done = box.run(box.build / program, "--nonsense")
-    expect(done.returncode not in (0, -6, -11), f"exit status {done.returncode}")
-    said = done.stdout + done.stderr
-    expect("--help" in said, f"does not point to --help: {said!r}")
+def refuses_wrong_usage(program: str, box: Box) -> None:
+    """Status 2, told from a failure by it, and a pointer to --help."""
+    expect("2 wrong usage" in box.run(box.build / program, "--help").stdout, "--help does not promise the exit status")
+    for words in (("--nonsense",), *WRONG_USAGE[Path(program).name]):
+        done = box.run(box.build / program, *words)
+        expect_equal(f"exit status of {words}, which said {done.stderr!r}", done.returncode, 2)
+        expect("--help" in done.stdout + done.stderr, f"{words}: no pointer to --help: {done.stderr!r}")
 
 
 def _bind(check, program):  # type: ignore[no-untyped-def]
@@ -44,4 +58,4 @@ def _bind(check, program):  # type: ignore[no-untyped-def]
 CASES = [(f"{Path(program).name} {name}", _bind(check, program))
          for program in PROGRAMS
          for name, check in (("explains itself with --help", explains_itself), ("says its version", says_its_version),
-                             ("refuses unknown options and points to --help", refuses_unknown_options))]
+                             ("refuses wrong usage with status 2 and points to --help", refuses_wrong_usage))]
