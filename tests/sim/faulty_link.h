@@ -23,6 +23,10 @@ struct LinkFaults {
   Duration delay = Duration::us(2);
   Duration jitter = Duration::ns(0);  // keeps the order
   Duration reorder_by = Duration::us(20);
+  // A link of finite rate queues what it cannot send yet, each direction by itself.
+  uint64_t bytes_per_second = 0;  // 0: as fast as one likes
+  uint64_t queue_bytes_max = 0;   // what does not fit is lost; 0: no bound
+  uint64_t mark_queue_bytes = 0;  // packets that meet a longer queue are marked Congestion Experienced; 0: none
 };
 
 struct Frame {
@@ -73,13 +77,31 @@ class FaultyLink {
     return frame;
   }
   [[nodiscard]] uint64_t sent() const { return sent_; }
+  [[nodiscard]] uint64_t overflows() const { return overflows_; }  // lost because queue_bytes_max was reached
 
  private:
   static bool later(const Frame& a, const Frame& b) { return a.at != b.at ? b.at < a.at : b.number < a.number; }
   bool chance(uint32_t permille) { return permille > 0 && random_.next_below(1000) < permille; }
 
   void enqueue(Instant now, uint32_t to, std::vector<uint8_t> octets) {
-    Instant at = now + faults.delay;
+    Instant at = now;
+    bool congested = false;
+    if (faults.bytes_per_second > 0) {
+      constexpr int64_t kNsPerSecond = 1'000'000'000;
+      const int64_t rate = static_cast<int64_t>(faults.bytes_per_second);
+      const Instant begin = std::max(now, free_at_[to]);
+      const uint64_t queue_bytes = static_cast<uint64_t>((begin - now).to_ns() * rate / kNsPerSecond);
+      if (faults.queue_bytes_max > 0 && queue_bytes + octets.size() > faults.queue_bytes_max) {
+        ++overflows_;
+        return;
+      }
+      congested = faults.mark_queue_bytes > 0 && queue_bytes > faults.mark_queue_bytes;
+      // Preamble, frame check sequence and gap between frames take their time too.
+      constexpr int64_t kFramingBytes = 24;
+      free_at_[to] = begin + Duration::ns((static_cast<int64_t>(octets.size()) + kFramingBytes) * kNsPerSecond / rate);
+      at = free_at_[to];
+    }
+    at = at + faults.delay;
     if (faults.jitter > Duration()) {
       at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(faults.jitter.to_ns())));
     }
@@ -91,7 +113,7 @@ class FaultyLink {
     }
     if (chance(faults.corrupt)) {
       octets[random_.next_below(static_cast<uint32_t>(octets.size()))] ^= static_cast<uint8_t>(1u << random_.next_below(8));
-    } else if (chance(faults.mark) && octets[12] == 0x08 && octets[13] == 0x00) {
+    } else if ((congested || chance(faults.mark)) && octets[12] == 0x08 && octets[13] == 0x00) {
       mark_ipv4(octets);
     }
     in_flight_.push_back(Frame{at, number_++, to, std::move(octets)});
@@ -114,8 +136,10 @@ class FaultyLink {
   SeededRandom random_;
   std::vector<Frame> in_flight_;  // heap
   Instant last_at_[2];
+  Instant free_at_[2];  // when the last frame queued has left
   uint64_t number_ = 0;
   uint64_t sent_ = 0;
+  uint64_t overflows_ = 0;
 };
 
 }  // namespace cw::sim
