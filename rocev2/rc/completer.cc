@@ -50,6 +50,7 @@ void note_progress(const QpContext& context, SendState& state, Instant now) {
   state.probes = 0;
   state.probe_due = false;
   state.recovering = false;
+  state.ahead_seen = false;
   state.waiting_rnr = false;
   take_sample(state, now);
   if (state.next_psn.distance_to(state.una) > 0) {
@@ -94,7 +95,11 @@ PacketOutcome drop_as_stale(const QpContext& context, const SendState& state, Ps
   return PacketOutcome::drop(settled_before ? DropReason::kDuplicate : DropReason::kPsnStale);
 }
 
-PacketOutcome on_implied_nak(QpContext& context, SendState& state, Instant now, bool progressed) {
+// `psn` has been answered and is behind una.
+PacketOutcome on_implied_nak(QpContext& context, SendState& state, Instant now, Psn psn, bool progressed) {
+  if (!is_news_of_gap(state, psn)) {
+    return PacketOutcome::done();
+  }
   ++context.core.stats.implied_naks;
   const QpErrorCause failure = repeat_from_una(context, state, now, progressed);
   return failure == QpErrorCause::kNone ? PacketOutcome::done() : PacketOutcome::fail(failure);
@@ -103,9 +108,12 @@ PacketOutcome on_implied_nak(QpContext& context, SendState& state, Instant now, 
 PacketOutcome on_ack(QpContext& context, SendState& state, Instant now, Psn psn) {
   const bool progressed = acknowledge_before(context, state, now, psn.next());
   if (state.una != psn.next()) {
-    return on_implied_nak(context, state, now, progressed);
+    return on_implied_nak(context, state, now, psn, progressed);
   }
   ++context.core.stats.acks_received;
+  if (is_probe_answered_alone(state, now, psn)) {
+    go_back(context, state, now);
+  }
   return PacketOutcome::done();
 }
 
@@ -200,7 +208,7 @@ PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, 
     return on_refusal(context, aeth.code());
   }
   if (state.una != psn) {
-    return on_implied_nak(context, state, now, progressed);
+    return on_implied_nak(context, state, now, psn, progressed);
   }
   if (aeth.kind() == wire::AethKind::kRnrNak) {
     return on_rnr_nak(context, state, now, aeth.code());
@@ -215,7 +223,7 @@ PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now
   }
   const bool progressed = acknowledge_before(context, state, now, psn);
   if (state.una != psn) {
-    const PacketOutcome outcome = on_implied_nak(context, state, now, progressed);
+    const PacketOutcome outcome = on_implied_nak(context, state, now, psn, progressed);
     return outcome.failure == QpErrorCause::kNone ? PacketOutcome::drop(DropReason::kOutOfSequence) : outcome;
   }
   Work& read = *state.oldest;
@@ -255,6 +263,7 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
   state.reads_outstanding = 0;
   state.waiting_rnr = false;
   state.probe_due = false;
+  state.probing = false;
   state.sampling = false;
 }
 

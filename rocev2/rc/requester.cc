@@ -136,7 +136,7 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
   step_over(context, state);
 }
 
-bool send_probe(QpContext& context, SendState& state, wire::TxBatch& batch) {
+bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch) {
   wire::TxPacket* packet = batch.add();
   if (packet == nullptr) {
     return false;
@@ -145,6 +145,9 @@ bool send_probe(QpContext& context, SendState& state, wire::TxBatch& batch) {
   count_packet(context, true);
   ++context.core.stats.tail_probes;
   state.probe_due = false;
+  state.probing = true;
+  state.probe_psn = state.una;
+  state.probe_sent_at = now;
   state.sampling = false;
   return true;
 }
@@ -188,7 +191,7 @@ void enqueue_work(SendState& state, Work* work) {
 }
 
 bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t packets_max) {
-  if (state.probe_due && state.awaiting() && !state.waiting_rnr && !send_probe(context, state, batch)) {
+  if (state.probe_due && state.awaiting() && !state.waiting_rnr && !send_probe(context, state, now, batch)) {
     return true;
   }
   for (uint32_t sent = 0; sent < packets_max; ++sent) {

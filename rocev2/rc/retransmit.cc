@@ -53,6 +53,7 @@ void go_back(const QpContext& context, SendState& state, Instant now) {
   state.since_ack_request = 0;
   state.sampling = false;  // an answer could be to either transmission
   state.probe_due = false;
+  state.probing = false;
   state.recovering = true;
   state.went_back_at = now;
   state.progress_at = now;
@@ -74,6 +75,19 @@ QpErrorCause repeat_from_una(QpContext& context, SendState& state, Instant now, 
   }
   go_back(context, state, now);
   return QpErrorCause::kNone;
+}
+
+bool is_news_of_gap(SendState& state, wire::Psn psn) {
+  const bool runs_on = state.recovering && state.ahead_seen && state.last_ahead.distance_to(psn) > 0;
+  state.ahead_seen = true;
+  state.last_ahead = psn;
+  return !runs_on;
+}
+
+bool is_probe_answered_alone(SendState& state, Instant now, wire::Psn psn) {
+  const bool answers_probe = state.probing && state.probe_psn == psn && now - state.probe_sent_at >= echo_time(state);
+  state.probing = false;
+  return answers_probe && state.awaiting();
 }
 
 Instant send_deadline(const SendState& state) {

@@ -6,8 +6,12 @@
 //
 // Three things make the requester repeat: a sequence NAK (or a missing READ response), which costs a round trip; a tail probe,
 // which repeats the oldest packet alone after a few round trips of silence, so that the loss of the last packet of a burst or of
-// its acknowledgement does not cost a timeout; and the timeout itself. Every repetition without progress counts against
-// retry_count, except probes.
+// its acknowledgement, or of a NAK that a standard peer sends only once, does not cost a timeout; and the timeout itself. When a
+// probe is acknowledged alone, the peer has nothing of what was sent behind it, and everything is repeated at once. Every
+// repetition without progress counts against retry_count, except probes.
+//
+// What was under way when the requester went back still arrives, and so do the answers to it: none of them makes it go back
+// again. A NAK counts anew when half a round trip has passed, a READ response behind the gap when the answers have begun anew.
 #pragma once
 
 #include "rocev2/base/time.h"
@@ -32,6 +36,13 @@ void go_back(const QpContext& context, SendState& state, Instant now);
 // A sequence NAK or a missing READ response says that una did not arrive. `progressed`: the same packet acknowledged something.
 // Duplicates of the message that we already reacted to are ignored. kRetryExceeded when the retries are used up.
 [[nodiscard]] QpErrorCause repeat_from_una(QpContext& context, SendState& state, Instant now, bool progressed);
+
+// `psn`, behind a READ whose responses are missing, has been answered. True when this says that una is to be repeated, false when
+// the answers that were under way at the last repetition are still coming.
+[[nodiscard]] bool is_news_of_gap(SendState& state, wire::Psn psn);
+
+// An acknowledgement has moved una behind `psn`. True when it answers the tail probe and nothing else: what follows was lost.
+[[nodiscard]] bool is_probe_answered_alone(SendState& state, Instant now, wire::Psn psn);
 
 // When on_send_timer has something to do; never() when nothing is awaited.
 [[nodiscard]] Instant send_deadline(const SendState& state);

@@ -50,6 +50,8 @@ struct SendState {
   uint8_t initiator_depth = 0;
   uint8_t reads_outstanding = 0;  // READs that the cursor has passed and that are not complete
   bool probe_due = false;         // send the oldest packet again, once, whatever the cursor says
+  bool probing = false;           // probe_psn has been sent again, alone, and not been acknowledged
+  bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come
   bool waiting_rnr = false;       // silent until rnr_until
   bool recovering = false;        // went back to una and nothing new has been acknowledged since
 
@@ -60,8 +62,11 @@ struct SendState {
   Instant rnr_until;       // valid when waiting_rnr
   Instant went_back_at;    // valid when recovering
   Instant sample_sent_at;  // when sample_psn left; valid when sampling
+  Instant probe_sent_at;   // valid when probing
   Duration srtt;           // smoothed round trip; 0 before the first sample
   wire::Psn sample_psn;
+  wire::Psn probe_psn;       // valid when probing
+  wire::Psn last_ahead;      // valid when ahead_seen: PSN of the last answer behind the gap
   uint16_t queue_count = 0;  // works posted and not completed
   uint16_t queue_depth = 0;
   uint8_t retry_count = 0;  // as connected

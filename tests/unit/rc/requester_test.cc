@@ -347,6 +347,40 @@ TEST(Requester, ProbesTheTailLongBeforeTheTimeout) {
   EXPECT_EQ(lone.completions(), "send 1 success; send 2 success; send 3 success");
 }
 
+TEST(Requester, AProbeAnsweredAloneShowsThatAllBehindItIsLost) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 14}});
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  (void)lone.sent();
+  lone.pass(Duration::us(10));
+  lone.receive_ack(1000);
+  for (uint64_t id = 2; id <= 4; ++id) {
+    ASSERT_TRUE(lone.post_send(10, id).ok());
+  }
+  (void)lone.sent();
+  lone.pass(Duration::us(300));
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1001, true, 10}}));
+  lone.pass(Duration::us(10));
+  lone.receive_ack(1001);
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1002, true, 10}, {kOnly, 1003, true, 10}}));
+  EXPECT_EQ(lone.qp->info().retries, 0u);
+}
+
+TEST(Requester, AnAcknowledgementTooEarlyForTheProbeCausesNoRepetition) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 14}});
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  (void)lone.sent();
+  lone.pass(Duration::us(100));
+  lone.receive_ack(1000);
+  ASSERT_TRUE(lone.post_send(10, 2).ok());
+  ASSERT_TRUE(lone.post_send(10, 3).ok());
+  (void)lone.sent();
+  lone.pass(Duration::us(500));
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1001, true, 10}}));
+  lone.pass(Duration::us(10));
+  lone.receive_ack(1001);  // late, of the first transmission
+  EXPECT_EQ(lone.sent().size(), 0u);
+}
+
 TEST(Requester, ReadsIntoTheReceivedBuffers) {
   LoneQp lone;
   ASSERT_TRUE(lone.post_read(600).ok());
@@ -422,6 +456,22 @@ TEST(Requester, ALostResponseMakesTheReadGoOnWhereItsDataEnd) {
   lone.receive_response(kResponseLast, 1003, 232);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
   EXPECT_EQ(lone.payloads[0].size(), 1000u);
+}
+
+TEST(Requester, AnswersThatWereUnderWayDoNotMakeAReadGoBackAgain) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_read(256 * 40).ok());
+  (void)lone.sent();
+  lone.receive_response(kResponseFirst, 1000, 256);
+  for (uint32_t psn = 1002; psn < 1020; ++psn) {  // 1001 is missing; far longer than a round trip
+    lone.pass(Duration::us(50));
+    lone.receive_response(kResponseMiddle, psn, 256);
+    EXPECT_EQ(lone.sent().size(), psn == 1002 ? 1u : 0u);
+  }
+  EXPECT_EQ(lone.qp->info().retries, 1u);
+  lone.receive_response(kResponseMiddle, 1002, 256);  // the answers began anew, and 1001 was lost again
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+  EXPECT_EQ(lone.endpoint->stats().implied_naks, 2u);
 }
 
 TEST(Requester, AnAcknowledgementBehindAReadIsAnImpliedNakOfIt) {
