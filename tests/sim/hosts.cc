@@ -1,0 +1,153 @@
+#include "tests/sim/hosts.h"
+
+#include <array>
+
+namespace cw::sim {
+namespace {
+
+constexpr uint32_t kViews = 65536;
+constexpr uint32_t kSmallViews = 2048;
+constexpr uint32_t kLargeBytes = 32768;
+constexpr uint32_t kSmallLargeBytes = 8192;
+constexpr uint32_t kFrameRoom = 160;  // headers and iCRC around the payload
+
+uint32_t views_of(const WorldOptions& options) {
+  return options.small_tables ? kSmallViews : kViews;
+}
+
+gateway::GatewayOptions gateway_options(const WorldOptions& options) {
+  gateway::GatewayOptions out;
+  gateway::BackendOptions& backend_options = out.backends.emplace_back();
+  backend_options.name = "backend";
+  backend_options.kind = options.backend;
+  backend_options.run_on_workers = options.run_on_workers;
+  gateway::ListenerOptions& listener = out.listeners.emplace_back();
+  listener.name = "listener";
+  listener.port = GatewayHost::kPort;
+  listener.server.credits = options.credits;
+  listener.server.call_timeout = options.server_call_timeout;
+  listener.inline_bytes = options.gateway_inline_bytes;
+  listener.remote_invalidate = options.remote_invalidate;
+  listener.allow = options.allow;
+  listener.connections_max = options.connections_max;
+  out.connections_max = options.small_tables ? 24 : 128;
+  out.calls_in_flight_max = options.small_tables ? 64 : 4096;
+  out.pull_buffers_max = options.pull_buffers_max;
+  out.rc.send_window_packets = options.send_window_packets;
+  return out;
+}
+
+client::ClientOptions client_options(const WorldOptions& options) {
+  client::ClientOptions out;
+  out.connections_max = options.small_tables ? 8 : 128;
+  out.inline_bytes = options.load.inline_bytes;
+  out.remote_invalidate = options.remote_invalidate;
+  out.path_mtu_bytes = options.path_mtu;
+  out.rc.responder_resources_max = 16;
+  out.rc.send_window_packets = options.send_window_packets;
+  out.rpc.credits_wanted = options.load.window;
+  out.rpc.call_timeout = options.client_call_timeout;
+  out.rpc.segment_bytes_max = options.segment_bytes_max;
+  out.ack_timeout = options.ack_timeout;
+  return out;
+}
+
+load::LoadOptions load_options(const WorldOptions& options) {
+  load::LoadOptions out = options.load;
+  out.server = sim_ip(options.ipv6, 1);
+  return out;
+}
+
+}  // namespace
+
+wire::MacAddress sim_mac(uint8_t last) {
+  return wire::MacAddress{{2, 0, 0, 0, 0, last}};
+}
+
+wire::IpAddress sim_ip(bool ipv6, uint8_t last) {
+  if (!ipv6) {
+    return wire::IpAddress::v4(0x0a09'0000u + last);
+  }
+  std::array<uint8_t, 16> octets{0xfd, 0x09};
+  octets[15] = last;
+  return wire::IpAddress::v6(octets);
+}
+
+node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bool exposes_memory) {
+  node::NodeOptions node;
+  link::StationOptions& station = node.ports.emplace_back();
+  station.mac = sim_mac(last);
+  station.vlan = options.vlan;
+  station.mtu = 9000;
+  station.addresses.push_back({sim_ip(options.ipv6, last), static_cast<uint8_t>(options.ipv6 ? 64 : 24)});
+  node.endpoint.qp_max = options.small_tables ? 32 : 256;
+  node.endpoint.read_replay_max = exposes_memory ? node.endpoint.qp_max : 0;
+  node.cm.local_ca_guid = last;
+  if (options.small_tables) {
+    node.endpoint.send_work_max = 512;
+    node.endpoint.receive_work_max = 512;
+    node.cm.connection_max = 24;
+    node.cm.timewait_max = 24;
+    node.cm.half_open_max = 16;
+    node.cm.transmit_queue_max = 64;
+  }
+  return node;
+}
+
+GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
+    : random(seed),
+      packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
+      large(options.large_buffers, options.small_tables ? kSmallLargeBytes : kLargeBytes, views_of(options)),
+      backend(large, options.program != nullptr ? *options.program : bench),
+      node(sim_node_options(options, 1, false), random, nullptr),
+      gateway(gateway_options(options), node, packets, large, programs, random) {
+  (void)programs.add(options.program != nullptr ? *options.program : bench);
+  CW_ASSERT(gateway.start().ok());
+}
+
+void GatewayHost::turn(Instant now) {
+  gateway::BackendEvent event;
+  while (backend.poll(now, event)) {
+    gateway.on_backend_event(now, std::move(event));
+  }
+  node.on_deadline(now);
+  gateway.run(now);
+  gateway::BackendRequest request;
+  while (gateway.poll_backend_request(request)) {
+    backend.on_request(now, std::move(request));
+  }
+  rpcrdma::CallDone done;
+  while (gateway.poll_done(done)) {
+  }
+}
+
+Instant GatewayHost::next_deadline() const {
+  return earlier(backend.next_at(), earlier(node.next_deadline(), gateway.next_deadline()));
+}
+
+ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t last)
+    : random(seed),
+      packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
+      memory(options.small_tables ? 512 : 8192, random),
+      node(sim_node_options(options, last, true), random, &memory),
+      client(client_options(options), node, memory, packets, random) {}
+
+ClientHost::ClientHost(const WorldOptions& options, uint64_t seed)
+    : ClientStack(options, seed, 2), driver(load_options(options), client, packets) {}
+
+bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes octets) {
+  Buffer* buffer = pool.allocate_one();
+  if (buffer == nullptr) {
+    return false;
+  }
+  if (buffer->append(octets) != octets.size()) {
+    release_buffers(buffer);
+    return false;
+  }
+  if (!node.on_frame(now, buffer, 0)) {
+    release_buffers(buffer);
+  }
+  return true;
+}
+
+}  // namespace cw::sim

@@ -1,0 +1,92 @@
+// The two kinds of host that live in a simulation: a gateway with its simulated backend, and a client's stack. Real objects
+// throughout; only what is outside the process (ports, workers, clock, randomness) is simulated.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "control/client/client.h"
+#include "control/gateway/gateway.h"
+#include "control/node/node.h"
+#include "rocev2/base/heap_buffer_pool.h"
+#include "rpcrdma/backend/bench_program.h"
+#include "tests/loadgen/load_driver.h"
+#include "tests/sim/sim_backend.h"
+
+namespace cw::sim {
+
+struct WorldOptions {
+  uint64_t seed = 1;
+  load::LoadOptions load;
+  bool ipv6 = false;
+  uint16_t vlan = 0;
+  uint32_t path_mtu = 4096;
+  uint32_t credits = 64;
+  uint32_t gateway_inline_bytes = 4096;
+  bool remote_invalidate = true;
+  gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
+  bool run_on_workers = false;
+  std::vector<control::IpPrefix> allow;
+  uint32_t connections_max = 64;
+  uint32_t packet_buffers = 16384;
+  uint32_t large_buffers = 512;
+  uint64_t pull_buffers_max = UINT64_MAX;
+  Duration server_call_timeout = Duration::seconds(120);
+  Duration client_call_timeout = Duration::seconds(60);
+  uint32_t segment_bytes_max = 0;  // of the client's chunks
+  uint8_t ack_timeout = 14;        // of the client
+  uint32_t send_window_packets = 128;
+  // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
+  bool small_tables = false;
+  // What the gateway and its backend run; nullptr: the bench program as it is. Must outlive the hosts.
+  rpcrdma::Program* program = nullptr;
+};
+
+[[nodiscard]] wire::MacAddress sim_mac(uint8_t last);
+[[nodiscard]] wire::IpAddress sim_ip(bool ipv6, uint8_t last);
+[[nodiscard]] node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bool exposes_memory);
+
+class GatewayHost {
+ public:
+  static constexpr uint16_t kPort = 20049;
+  GatewayHost(const WorldOptions& options, uint64_t seed);
+
+  // One turn of its poll core without the frames: backend, deadlines, gateway.
+  void turn(Instant now);
+  [[nodiscard]] Instant next_deadline() const;
+
+  SeededRandom random;
+  HeapBufferPool packets;
+  HeapBufferPool large;
+  rpcrdma::BenchProgram bench;
+  rpcrdma::ProgramRegistry programs;
+  SimBackend backend;
+  node::Node node;
+  gateway::Gateway gateway;
+};
+
+// What a client's process has of Causeway.
+class ClientStack {
+ public:
+  // `last`: of its addresses.
+  ClientStack(const WorldOptions& options, uint64_t seed, uint8_t last);
+  [[nodiscard]] Instant next_deadline() const { return earlier(node.next_deadline(), client.next_deadline()); }
+
+  SeededRandom random;
+  HeapBufferPool packets;
+  verbs::MemoryTable memory;
+  node::Node node;
+  client::Client client;
+};
+
+// A client's stack with the load driver on top.
+class ClientHost : public ClientStack {
+ public:
+  ClientHost(const WorldOptions& options, uint64_t seed);
+  load::LoadDriver driver;
+};
+
+// Puts a frame into a port of `node`, in a Buffer of `pool`. False: there was none, or the frame is longer.
+[[nodiscard]] bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes octets);
+
+}  // namespace cw::sim

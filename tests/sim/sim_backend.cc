@@ -1,0 +1,125 @@
+#include "tests/sim/sim_backend.h"
+
+#include <algorithm>
+#include <array>
+
+namespace cw::sim {
+
+using gateway::BackendEvent;
+using gateway::BackendRequest;
+
+SimBackend::SimBackend(BufferPool& pool, rpcrdma::Program& program) : pool_(pool) {
+  (void)programs_.add(program);
+}
+
+void SimBackend::on_request(Instant now, BackendRequest&& request) {
+  BackendEvent event;
+  event.link = request.link;
+  event.backend = request.backend;
+  event.call = request.call;
+  switch (request.kind) {
+    case BackendRequest::Kind::kOpen:
+      on_open(now, request);
+      return;
+    case BackendRequest::Kind::kClose:
+      std::erase_if(open_, [&](const Link& link) { return link.id == request.link; });
+      return;
+    case BackendRequest::Kind::kSend:
+      if (!take_call(now, request)) {
+        return;
+      }
+      event.kind = BackendEvent::Kind::kMessage;
+      break;
+    case BackendRequest::Kind::kRun:
+      event.kind = BackendEvent::Kind::kRan;
+      break;
+  }
+  if (silent && request.kind == BackendRequest::Kind::kSend) {
+    return;
+  }
+  if (!programs_.dispatch(request.context, request.message, pool_, event.message) &&
+      request.kind == BackendRequest::Kind::kSend) {
+    return;  // a server without memory says nothing
+  }
+  if (talks_nonsense && request.kind == BackendRequest::Kind::kSend) {
+    talk_nonsense(now, request);
+  }
+  Instant at = now + call_delay;
+  if (call_jitter > Duration()) {
+    at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(call_jitter.to_ns())));
+  }
+  later(at, std::move(event));
+}
+
+void SimBackend::on_open(Instant now, const BackendRequest& request) {
+  if (silent) {
+    return;
+  }
+  BackendEvent event;
+  event.link = request.link;
+  event.backend = request.backend;
+  event.kind = refuses ? BackendEvent::Kind::kFailed : BackendEvent::Kind::kOpened;
+  if (!refuses) {
+    open_.push_back({request.link, request.backend, 0});
+  }
+  later(now + open_delay, std::move(event));
+}
+
+bool SimBackend::take_call(Instant now, const BackendRequest& request) {
+  const auto link = std::find_if(open_.begin(), open_.end(), [&](const Link& other) { return other.id == request.link; });
+  if (link == open_.end()) {
+    return false;
+  }
+  if (close_after_calls == 0 || ++link->calls <= close_after_calls) {
+    return true;
+  }
+  BackendEvent event;
+  event.kind = BackendEvent::Kind::kClosed;
+  event.link = request.link;
+  event.backend = request.backend;
+  open_.erase(link);
+  later(now, std::move(event));
+  return false;
+}
+
+// In turns: a message too short to be RPC, a call in reverse direction, a reply with an XID that nobody waits for.
+void SimBackend::talk_nonsense(Instant now, const BackendRequest& request) {
+  BackendEvent event;
+  event.kind = BackendEvent::Kind::kMessage;
+  event.link = request.link;
+  event.backend = request.backend;
+  std::array<uint8_t, 24> octets{};
+  store_be32(octets.data(), ~request.context.header.xid);
+  const uint32_t choice = random_.next_below(3);
+  store_be32(octets.data() + 4, choice == 1 ? 0 : 1);
+  if (event.message.append_copy(pool_, Bytes(octets).first(choice == 0 ? 4 : octets.size()))) {
+    later(now + call_delay, std::move(event));
+  }
+}
+
+void SimBackend::close_all(Instant now) {
+  for (const Link& link : open_) {
+    BackendEvent event;
+    event.kind = BackendEvent::Kind::kClosed;
+    event.link = link.id;
+    event.backend = link.backend;
+    later(now, std::move(event));
+  }
+  open_.clear();
+}
+
+bool SimBackend::poll(Instant now, BackendEvent& out) {
+  if (events_.empty() || events_.front().first > now) {
+    return false;
+  }
+  out = std::move(events_.front().second);
+  events_.pop_front();
+  return true;
+}
+
+void SimBackend::later(Instant at, BackendEvent&& event) {
+  const auto place = std::upper_bound(events_.begin(), events_.end(), at, [](Instant a, const auto& b) { return a < b.first; });
+  events_.insert(place, {at, std::move(event)});
+}
+
+}  // namespace cw::sim

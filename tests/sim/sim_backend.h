@@ -1,0 +1,56 @@
+// Stands for the workers, their sockets and the server behind them: runs a program on what it is sent, after a while, and can be
+// as slow, silent, closed or talkative as servers are.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "control/gateway/backend_link.h"
+#include "rocev2/base/random.h"
+#include "rocev2/base/time.h"
+#include "rpcrdma/backend/backend.h"
+
+namespace cw::sim {
+
+class SimBackend {
+ public:
+  // `pool` serves the replies. Both must outlive the backend.
+  SimBackend(BufferPool& pool, rpcrdma::Program& program);
+
+  Duration open_delay = Duration::us(50);
+  Duration call_delay = Duration::us(20);
+  Duration call_jitter;            // replies overtake each other
+  bool refuses = false;            // opens fail
+  bool silent = false;             // takes calls and opens, says nothing
+  bool talks_nonsense = false;     // sends what nobody asked for beside each reply
+  uint32_t close_after_calls = 0;  // close each connection after so many calls; 0 = never
+
+  void on_request(Instant now, gateway::BackendRequest&& request);
+  [[nodiscard]] Instant next_at() const { return events_.empty() ? Instant::never() : events_.front().first; }
+  [[nodiscard]] bool poll(Instant now, gateway::BackendEvent& out);
+  // The server goes: every open connection is closed.
+  void close_all(Instant now);
+  [[nodiscard]] size_t open_count() const { return open_.size(); }
+
+ private:
+  struct Link {
+    gateway::LinkId id;
+    uint32_t backend = 0;
+    uint32_t calls = 0;
+  };
+  void on_open(Instant now, const gateway::BackendRequest& request);
+  // False: the connection is closed or closes now, so that the call has no answer.
+  [[nodiscard]] bool take_call(Instant now, const gateway::BackendRequest& request);
+  void talk_nonsense(Instant now, const gateway::BackendRequest& request);
+  void later(Instant at, gateway::BackendEvent&& event);
+
+  BufferPool& pool_;
+  rpcrdma::ProgramRegistry programs_;
+  SeededRandom random_{1};
+  std::vector<Link> open_;
+  std::deque<std::pair<Instant, gateway::BackendEvent>> events_;
+};
+
+}  // namespace cw::sim
