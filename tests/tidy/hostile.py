@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Checks tests/requirements/hostile.md against the tests: hostile.py ROOT
+
+Every shape of the lists below has a row, every row has a test, every test that is named exists, and the first test of a row is
+named after it (or after the row whose test it shares: "(test of ID)" in the shape).
+"""
+import re
+import sys
+from pathlib import Path
+
+# How many shapes each list has. The lists of `LATER` may be missing, but once they have a row they have all of them.
+LISTS = {"F": 13, "C": 6, "R": 14, "B": 7, "P": 7}
+LATER = {"R", "B", "P"}
+ORIGINS = """
+CVE-2026-46043 CVE-2026-98365 RXE-1114c87 CVE-2026-93107 CVE-2026-45910 CVE-2024-40992 CVE-2023-53539 CVE-2024-38544 CVE-2022-49929
+CVE-2021-47076 CVE-2024-42285 CVE-2025-38211 CVE-2021-47378 CVE-2026-89531 CVE-2026-93224 CVE-2026-31538 CVE-2026-31539
+CVE-2025-39943 CVE-2025-39942 CVE-2025-39933 CVE-2026-74394 CVE-2026-97413 CVE-2026-64269 CVE-2026-72129 CVE-2023-25775
+""".split()
+
+ROW = re.compile(r"^\| ([A-Z][A-Za-z0-9-]*) \| (.+?) \| (.*?) *\|$")
+SHARED = re.compile(r"\(test of ([A-Z][A-Za-z0-9-]*)\)")
+TEST = re.compile(r"^\s*TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+
+
+def tests_of(root: Path) -> set[str]:
+    found = set()
+    for source in sorted((root / "tests").rglob("*_test.cc")):
+        found |= {f"{suite}.{name}" for suite, name in TEST.findall(source.read_text(encoding="utf-8"))}
+    return found
+
+
+def is_named_after(test: str, row: str) -> bool:
+    """F1 is the beginning of F1_RuntsOf..., not of F10_Rnr...; CVE-2026-1 that of CVE_2026_1_..."""
+    name = test.split(".")[-1]
+    start = row.replace("-", "_")
+    return name.startswith(start) and not name[len(start):len(start) + 1].isdigit()
+
+
+def wanted(rows: set[str]) -> list[str]:
+    ids = list(ORIGINS)
+    for letter, count in LISTS.items():
+        begun = any(re.fullmatch(rf"{letter}\d+", row) for row in rows)
+        if letter not in LATER or begun:
+            ids += [f"{letter}{number}" for number in range(1, count + 1)]
+    return ids
+
+
+def check(table: str, tests: set[str]) -> tuple[set[str], list[str]]:
+    problems: list[str] = []
+    rows: set[str] = set()
+    for number, line in enumerate(table.splitlines(), 1):
+        found = ROW.match(line)
+        if found is None or found.group(1) == "id":
+            continue
+        row, shape, named = found.group(1), found.group(2), found.group(3).split()
+        if row in rows:
+            problems.append(f"{number}: {row} has two rows")
+        rows.add(row)
+        problems += [f"{number}: {row}: there is no test {test}" for test in named if test not in tests]
+        shared = SHARED.search(shape)
+        origin = shared.group(1) if shared else row
+        if not named:
+            problems.append(f"{number}: {row} has no test")
+        elif not is_named_after(named[0], origin):
+            problems.append(f"{number}: {row}: {named[0]} should be named after {origin}")
+    ids = wanted(rows)
+    problems += [f"1: {row} has no row" for row in ids if row not in rows]
+    problems += [f"1: {row} is on no list" for row in sorted(rows - set(ids))]
+    return rows, problems
+
+
+def main() -> int:
+    root = Path(sys.argv[1]).resolve()
+    table = Path("tests/requirements/hostile.md")
+    rows, problems = check((root / table).read_text(encoding="utf-8"), tests_of(root))
+    print("\n".join(f"{table}:{problem}" for problem in problems) if problems else f"{len(rows)} shapes have their tests")
+    return 1 if problems else 0
+
+
+sys.exit(main())
