@@ -73,6 +73,7 @@ for suite in unit golden sim fuzz-replay tidy; do
   if wants "${suite%-replay}"; then
     [ "$suite" = tidy ] && must ensure_packages checks
     meson_suite "$main_build" "$suite"
+    [ "$suite" = tidy ] && python3 tests/tidy/spec_coverage.py .
   fi
 done
 if wants asan; then
