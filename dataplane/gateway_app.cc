@@ -144,6 +144,7 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
   const auto pool = [&](uint32_t index, const MbufPools::Usage& usage) {
     out.pools[index].objects = usage.size;
     out.pools[index].available = usage.available;
+    out.pools[index].empty = usage.refused;
   };
   pool(0, pools_.packet_usage());
   pool(1, pools_.large_usage());
@@ -163,6 +164,7 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
     row.bytes_out = backend.bytes_out;
   }
   out.durations = *durations_;
+  out.durations.stages = gateway_.stage_durations();
 }
 
 }  // namespace cw::dataplane

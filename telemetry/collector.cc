@@ -127,9 +127,9 @@ void add_durations(const MetricSources& sources, std::vector<MetricFamily>& fami
   }
   families.push_back(std::move(calls));
   MetricFamily stages{kRpcStageDuration.name, kRpcStageDuration.help, MetricType::Histogram, {}};
-  for (uint32_t stage = 0; stage < kRpcStageCount; ++stage) {
-    const Histogram histogram = merged([stage](const RpcDurations& d) -> const Histogram& { return d.stages[stage]; });
-    stages.metric.push_back(histogram_sample({{"stage", to_string(static_cast<RpcStage>(stage))}}, histogram));
+  for (uint32_t stage = 0; stage < rpcrdma::kStageCount; ++stage) {
+    const Histogram histogram = merged([stage](const RpcDurations& d) -> const Histogram& { return d.stages.stages[stage]; });
+    stages.metric.push_back(histogram_sample({{"stage", to_string(static_cast<rpcrdma::Stage>(stage))}}, histogram));
   }
   families.push_back(std::move(stages));
 }

@@ -350,7 +350,8 @@ const MetricRow kRows[] = {
           [](const Core& c, At i) { return number(c.pools[i.scope].objects); }),
     gauge("causeway_mempool_available_objects", "Packet buffers free in the pool.", Scope::kPool, {}, {},
           [](const Core& c, At i) { return number(c.pools[i.scope].available); }),
-    counter("causeway_mempool_exhausted_total", "Times that the pool was empty.", Scope::kPool, {}, {},
+    counter("causeway_mempool_exhausted_total",
+            "Allocations that the pool had too little for; those of a port's driver count as no-mbuf.", Scope::kPool, {}, {},
             [](const Core& c, At i) { return number(c.pools[i.scope].empty); }),
 };
 

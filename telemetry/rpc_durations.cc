@@ -21,24 +21,6 @@ constexpr std::array<RpcProcedureRow, kRpcRowCount> kRows = {{
 
 }  // namespace
 
-const char* to_string(RpcStage stage) noexcept {
-  switch (stage) {
-    case RpcStage::kRx:
-      return "rx";
-    case RpcStage::kRdmaRead:
-      return "rdma_read";
-    case RpcStage::kBackend:
-      return "backend";
-    case RpcStage::kRdmaWrite:
-      return "rdma_write";
-    case RpcStage::kReplyAck:
-      return "reply_ack";
-    case RpcStage::kCount:
-      break;
-  }
-  return "unknown";
-}
-
 uint32_t rpc_row_of(uint32_t program, uint32_t version, uint32_t procedure) {
   if (program == rpcrdma::kNfsProgram && version == 3 && procedure < kNfs3Procedures) {
     return kNfs3First + procedure;

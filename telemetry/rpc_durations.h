@@ -6,22 +6,11 @@
 #include <array>
 #include <cstdint>
 
+#include "rocev2/base/histogram.h"
 #include "rocev2/base/time.h"
-#include "telemetry/histogram.h"
+#include "rpcrdma/endpoint/stage_durations.h"
 
 namespace cw::telemetry {
-
-// Where the time of a call goes.
-enum class RpcStage : uint8_t {
-  kRx,         // first packet of the call until its SEND is complete
-  kRdmaRead,   // pulling Read chunks
-  kBackend,    // call handed over until its reply is complete
-  kRdmaWrite,  // pushing Write and Reply chunks
-  kReplyAck,   // reply posted until the client acknowledged it
-  kCount,
-};
-inline constexpr uint32_t kRpcStageCount = static_cast<uint32_t>(RpcStage::kCount);
-[[nodiscard]] const char* to_string(RpcStage stage) noexcept;
 
 struct RpcProcedureRow {
   const char* program;  // label values
@@ -39,14 +28,21 @@ inline constexpr uint32_t kRpcRowOther = kRpcRowCount - 1;
 // Precondition: row < kRpcRowCount.
 [[nodiscard]] const RpcProcedureRow& rpc_row(uint32_t row);
 
+// Upper bounds of the exported buckets, 50 us .. 10 s; +Inf is the total count. Closest together where storage answers: 100 us to
+// 2 ms.
+inline constexpr std::array<Duration, 20> kExportedBounds = {
+    Duration::us(50),  Duration::us(100), Duration::us(150),  Duration::us(200),  Duration::us(300),
+    Duration::us(500), Duration::us(750), Duration::us(1000), Duration::us(1500), Duration::us(2000),
+    Duration::ms(5),   Duration::ms(10),  Duration::ms(20),   Duration::ms(50),   Duration::ms(100),
+    Duration::ms(250), Duration::ms(500), Duration::ms(1000), Duration::ms(2500), Duration::ms(10000)};
+
 struct RpcDurations {
   std::array<Histogram, kRpcRowCount> calls;  // SEND of the call received until its reply was posted
-  std::array<Histogram, kRpcStageCount> stages;
+  rpcrdma::StageDurations stages;
 
   void record_call(uint32_t program, uint32_t version, uint32_t procedure, Duration duration) {
     calls[rpc_row_of(program, version, procedure)].record(duration);
   }
-  void record_stage(RpcStage stage, Duration duration) { stages[static_cast<uint32_t>(stage)].record(duration); }
 };
 
 }  // namespace cw::telemetry

@@ -79,6 +79,7 @@ class Gateway {
   [[nodiscard]] uint32_t describe(Instant now, std::span<ConnectionInfo> out) const;
   [[nodiscard]] const GatewayStats& stats() const { return stats_; }
   [[nodiscard]] const rpcrdma::RpcRdmaStats& rpcrdma_stats() const { return shared_.stats; }
+  [[nodiscard]] const rpcrdma::StageDurations& stage_durations() const { return shared_.durations; }
 
  private:
   struct Connection;

@@ -72,8 +72,8 @@ void MbufPools::stamp(rte_mempool* mempool, BufferPool* face) {
       face);
 }
 
-MbufPools::Usage MbufPools::usage(rte_mempool* pool) {
-  return {rte_mempool_avail_count(pool), pool->size};
+MbufPools::Usage MbufPools::usage(rte_mempool* pool, const Refusals& refused) {
+  return {rte_mempool_avail_count(pool), pool->size, refused.load(std::memory_order_relaxed)};
 }
 
 bool MbufPools::Face::allocate(std::span<Buffer*> out) {
@@ -84,6 +84,7 @@ bool MbufPools::Face::allocate(std::span<Buffer*> out) {
   while (done < out.size()) {
     const size_t burst = std::min(kBurst, out.size() - done);
     if (rte_pktmbuf_alloc_bulk(mempool, mbufs.data(), static_cast<unsigned>(burst)) != 0) {
+      refused.fetch_add(1, std::memory_order_relaxed);
       for (size_t i = 0; i < done; ++i) {
         rte_pktmbuf_free_seg(mbuf_of(out[i]));
       }
@@ -118,6 +119,7 @@ Buffer* MbufPools::Face::share(const Buffer& of, uint32_t offset, uint32_t size)
 rte_mbuf* MbufPools::attach(const Buffer& of, const uint8_t* data, uint32_t size) {
   rte_mbuf* view = rte_pktmbuf_alloc(views_);
   if (view == nullptr) [[unlikely]] {
+    views_refused_.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
   rte_pktmbuf_attach(view, mbuf_of(&of));

@@ -8,6 +8,7 @@
 
 #include <rte_mbuf.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -63,12 +64,15 @@ class MbufPools {
   struct Usage {
     uint32_t available = 0;
     uint32_t size = 0;
+    uint64_t refused = 0;  // allocations that found too little; not those of the device's driver
   };
-  [[nodiscard]] Usage packet_usage() const { return usage(packets_.mempool); }
-  [[nodiscard]] Usage large_usage() const { return usage(large_.mempool); }
-  [[nodiscard]] Usage view_usage() const { return usage(views_); }
+  [[nodiscard]] Usage packet_usage() const { return usage(packets_.mempool, packets_.refused); }
+  [[nodiscard]] Usage large_usage() const { return usage(large_.mempool, large_.refused); }
+  [[nodiscard]] Usage view_usage() const { return usage(views_, views_refused_); }
 
  private:
+  // Atomic, since workers allocate too; touched only when an allocation fails.
+  using Refusals = std::atomic<uint64_t>;
   class Face final : public BufferPool {
    public:
     explicit Face(MbufPools& owner_pools) : owner(owner_pools) {}
@@ -79,16 +83,18 @@ class MbufPools {
     MbufPools& owner;
     rte_mempool* mempool = nullptr;
     uint32_t data_bytes = 0;
+    Refusals refused{0};
   };
 
   MbufPools() : packets_(*this), large_(*this) {}
-  [[nodiscard]] static Usage usage(rte_mempool* pool);
+  [[nodiscard]] static Usage usage(rte_mempool* pool, const Refusals& refused);
   // Every Buffer of `mempool` says that it goes back through `face`; done once, the private area survives alloc and free.
   static void stamp(rte_mempool* mempool, BufferPool* face);
 
   Face packets_;
   Face large_;
   rte_mempool* views_ = nullptr;
+  Refusals views_refused_{0};
   rte_mempool* trailers_ = nullptr;
 };
 

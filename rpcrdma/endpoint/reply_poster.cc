@@ -43,6 +43,19 @@ std::optional<verbs::Rkey> handle_to_invalidate(const ChunkList& chunks) {
   return std::nullopt;
 }
 
+verbs::WorkId to_work_id(const Acknowledged& what) {
+  const uint64_t chunks = what.stage == Stage::kRdmaWrite ? 1 : 0;
+  return verbs::WorkId((static_cast<uint64_t>(what.answered.to_ns() + 1) << 1) | chunks);
+}
+
+std::optional<Acknowledged> acknowledged_by(verbs::WorkId id) {
+  if (id == verbs::WorkId()) {
+    return std::nullopt;
+  }
+  return Acknowledged{.stage = (id.value() & 1) != 0 ? Stage::kRdmaWrite : Stage::kReplyAck,
+                      .answered = Instant::from_ns(static_cast<int64_t>(id.value() >> 1) - 1)};
+}
+
 PostResult ReplyPoster::post(ServerCall& call, uint32_t credit, bool remote_invalidate) {
   const bool has_payload = call.plan.form == ReplyForm::kInline || call.plan.form == ReplyForm::kReplyChunk;
   if (has_payload) {
@@ -121,7 +134,8 @@ PostResult ReplyPoster::post_send(ServerCall& call, uint32_t credit, bool remote
     return PostResult::kNoBuffer;
   }
   const bool written = write_header(call, credit, *header);
-  verbs::SendRequest send{.payload = Chain(header), .signaled = window_.signaled(room)};
+  const verbs::WorkId id = watch(call);
+  verbs::SendRequest send{.id = id, .payload = Chain(header), .signaled = window_.signaled(room) || id != verbs::WorkId()};
   if (!written) {
     return PostResult::kFailed;
   }
@@ -163,6 +177,17 @@ bool ReplyPoster::write_header(ServerCall& call, uint32_t credit, Buffer& header
     header.size = *bytes;
   }
   return bytes.ok();
+}
+
+verbs::WorkId ReplyPoster::watch(const ServerCall& call) const {
+  if (!call.polled) {
+    return {};  // refused: no reply of the owner
+  }
+  if (call.plan.form == ReplyForm::kReplyChunk || (call.plan.form == ReplyForm::kInline && call.plan.placed_count > 0)) {
+    return to_work_id({.stage = Stage::kRdmaWrite, .answered = call.answered});
+  }
+  const bool chosen = stats_.messages_out[static_cast<size_t>(MessageKind::kMsg)] % kWatchEvery == kWatchEvery - 1;
+  return chosen ? to_work_id({.stage = Stage::kReplyAck, .answered = call.answered}) : verbs::WorkId();
 }
 
 void ReplyPoster::count_sent(const ServerCall& call, bool invalidates) {

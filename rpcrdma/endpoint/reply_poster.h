@@ -14,6 +14,7 @@
 #include "rpcrdma/endpoint/rpcrdma_stats.h"
 #include "rpcrdma/endpoint/send_window.h"
 #include "rpcrdma/endpoint/server_call.h"
+#include "rpcrdma/endpoint/stage_durations.h"
 
 namespace cw::rpcrdma {
 
@@ -28,6 +29,15 @@ enum class PostResult : uint8_t {
 // Reply chunk, else of the Read list. Nothing when the call exposed no memory.
 [[nodiscard]] std::optional<verbs::Rkey> handle_to_invalidate(const ChunkList& chunks);
 
+// What the completion of a reply's SEND tells: the client has acknowledged it and the Writes before it.
+struct Acknowledged {
+  Stage stage = Stage::kReplyAck;
+  Instant answered;  // the reply was complete
+};
+// In a SEND's work id. Others than ReplyPoster's own say nothing: work that is signaled to learn of room only.
+[[nodiscard]] verbs::WorkId to_work_id(const Acknowledged& what);
+[[nodiscard]] std::optional<Acknowledged> acknowledged_by(verbs::WorkId id);
+
 class ReplyPoster {
  public:
   // Inline rests up to this are copied behind the header: cheaper to send than one more piece.
@@ -35,6 +45,8 @@ class ReplyPoster {
   // Longer rests are copied only when their pieces are many and small on average.
   static constexpr uint32_t kPiecesMax = 8;
   static constexpr uint32_t kPieceBytesMin = 128;
+  // Of replies without chunks one in so many is looked at: a completion of a small reply is a good part of its cost.
+  static constexpr uint32_t kWatchEvery = 16;
 
   ReplyPoster(verbs::QueuePair& qp, SendWindow& window, BufferPool& pool, RpcRdmaStats& stats)
       : qp_(qp), window_(window), pool_(pool), stats_(stats) {}
@@ -48,6 +60,7 @@ class ReplyPoster {
   [[nodiscard]] PostResult post_chunk(ServerCall& call, const PlainChunk& chunk, Chain& from, ChunkKind kind);
   [[nodiscard]] PostResult post_send(ServerCall& call, uint32_t credit, bool remote_invalidate);
   [[nodiscard]] bool write_header(ServerCall& call, uint32_t credit, Buffer& header) const;
+  [[nodiscard]] verbs::WorkId watch(const ServerCall& call) const;
   void count_sent(const ServerCall& call, bool invalidates);
 
   verbs::QueuePair& qp_;

@@ -50,7 +50,9 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, ListNode<DoneTag> 
   ServerEndpoint* endpoint = nullptr;  // null when free
   ServerCall* next_free = nullptr;
   Instant received;
-  Instant replied;
+  Instant ready;     // the call was complete
+  Instant answered;  // the owner gave its reply
+  Instant replied;   // the reply was posted
   CallContext context;
 
   Chain message;              // the call as far as it is put together: inline part, in the end the whole stream

@@ -82,8 +82,16 @@ void ServerEndpoint::on_completion(Instant now, verbs::Completion& completion) {
       on_read(completion, std::move(completion.payload));
       break;
     case verbs::WcOpcode::kSend:
+      on_sent(now, completion);
+      break;
     case verbs::WcOpcode::kRdmaWrite:
       break;
+  }
+}
+
+void ServerEndpoint::on_sent(Instant now, const verbs::Completion& completion) {
+  if (const std::optional<Acknowledged> what = acknowledged_by(completion.id)) {
+    shared_.durations.record(what->stage, now - what->answered);
   }
 }
 
@@ -121,7 +129,7 @@ void ServerEndpoint::take_call(Instant now, Chain&& message) {
   call->received = now;
   ++in_flight_;
   calls_.push_back(*call);
-  accept(*call, std::move(message));
+  accept(now, *call, std::move(message));
 }
 
 void ServerEndpoint::take_waiting(Instant now) {
@@ -137,11 +145,11 @@ void ServerEndpoint::take_waiting(Instant now) {
     call->received = std::min(waiting_since_, now);
     ++in_flight_;
     calls_.push_back(*call);
-    accept(*call, std::move(message));
+    accept(now, *call, std::move(message));
   }
 }
 
-void ServerEndpoint::accept(ServerCall& call, Chain&& message) {
+void ServerEndpoint::accept(Instant now, ServerCall& call, Chain&& message) {
   call.state = CallState::kReading;
   call.context = CallContext{};
   const HeaderCheck check = check_header(shared_.header_view, message, options_, call, shared_.stats);
@@ -170,7 +178,7 @@ void ServerEndpoint::accept(ServerCall& call, Chain&& message) {
     call.message = std::move(message);
   }
   if (call.chunks.read_count == 0) {
-    make_ready(call);
+    make_ready(now, call);
     return;
   }
   reading_.push_back(call);
@@ -208,6 +216,8 @@ void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
     ++shared_.stats.late_replies;
     return;
   }
+  call->answered = now;
+  shared_.durations.record(Stage::kBackend, now - call->ready);
   if (answer.bytes() < kRpcReplyBytesMin || !check_xid(answer, call->xid, shared_.stats)) {
     refuse(*call, ReplyForm::kErrorChunk);
   } else {

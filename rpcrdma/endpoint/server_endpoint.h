@@ -26,6 +26,7 @@
 #include "rpcrdma/endpoint/rpcrdma_stats.h"
 #include "rpcrdma/endpoint/send_window.h"
 #include "rpcrdma/endpoint/server_call.h"
+#include "rpcrdma/endpoint/stage_durations.h"
 #include "rpcrdma/ulb/binding.h"
 
 namespace cw::rpcrdma {
@@ -56,6 +57,7 @@ struct ServerShared {
   BufferPool& pool;  // for headers and small copies
   HeaderView header_view;
   RpcRdmaStats stats;
+  StageDurations durations;
   uint64_t pull_units_max;
   uint64_t pulled_units = 0;
 };
@@ -99,8 +101,9 @@ class ServerEndpoint {
   void on_completion(Instant now, verbs::Completion& completion);
   void on_message(Instant now, Chain&& message);
   void take_call(Instant now, Chain&& message);
-  void accept(ServerCall& call, Chain&& message);
+  void accept(Instant now, ServerCall& call, Chain&& message);
   void on_read(const verbs::Completion& completion, Chain&& data);
+  void on_sent(Instant now, const verbs::Completion& completion);
   void drop_message();
   void drop_call(ServerCall& call);
 
@@ -111,8 +114,8 @@ class ServerEndpoint {
   [[nodiscard]] bool admit_reads(ServerCall& call);
   void return_units(ServerCall& call);
   void read_finished(ServerCall& call);
-  void splice_calls();
-  void make_ready(ServerCall& call);
+  void splice_calls(Instant now);
+  void make_ready(Instant now, ServerCall& call);
   void refuse(ServerCall& call, ReplyForm form);
   [[nodiscard]] bool post_replies(Instant now);
   void answered(Instant now, ServerCall& call);

@@ -39,7 +39,7 @@ void ServerEndpoint::advance(Instant now) {
   const bool all_posted = post_replies(now);
   take_waiting(now);
   post_reads();
-  splice_calls();
+  splice_calls(now);
   if (all_posted && !replying_.empty()) {
     static_cast<void>(post_replies(now));  // refusals that have just come up
   }
@@ -141,7 +141,7 @@ void ServerEndpoint::read_finished(ServerCall& call) {
   }
 }
 
-void ServerEndpoint::splice_calls() {
+void ServerEndpoint::splice_calls(Instant now) {
   while (ServerCall* call = splicing_.front()) {
     if (!splice(*call, shared_.pool)) {
       ++shared_.stats.no_buffer;
@@ -150,15 +150,17 @@ void ServerEndpoint::splice_calls() {
     }
     queue_node(*call).unlink();
     if (check_xid(call->message, call->xid, shared_.stats)) {
-      make_ready(*call);
+      shared_.durations.record(Stage::kRdmaRead, now - call->received);
+      make_ready(now, *call);
     } else {
       refuse(*call, ReplyForm::kErrorChunk);
     }
   }
 }
 
-void ServerEndpoint::make_ready(ServerCall& call) {
+void ServerEndpoint::make_ready(Instant now, ServerCall& call) {
   inspect_call(call.message, call.context);
+  call.ready = now;
   call.state = CallState::kReady;
   ready_.push_back(call);
 }

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "control/client/client.h"
+#include "rocev2/base/histogram.h"
 #include "rpcrdma/ulb/binding.h"
-#include "telemetry/histogram.h"
 
 namespace cw::load {
 
@@ -43,7 +43,7 @@ struct LoadStats {
   uint64_t refused = 0;              // connections
   uint64_t lost = 0;
   uint64_t connected = 0;  // connections made, again ones included
-  telemetry::Histogram latency;
+  Histogram latency;
 };
 
 class LoadDriver {

@@ -112,6 +112,9 @@ def metrics_agree(box: Box) -> None:
     expect_equal("messages", (after.total("causeway_rpcrdma_messages_total", direction="rx", procedure="rdma_msg"),
                               after.total("causeway_rpcrdma_messages_total", direction="tx", procedure="rdma_msg")), (calls, calls))
     expect_equal("chunks of small calls", after.total("causeway_rpcrdma_chunks_total"), 0)
+    expect_equal("calls with the backend", _stage(after, "backend"), calls)
+    expect(calls // 16 - 1 <= _stage(after, "reply_ack") <= calls // 16 + 1, f"{_stage(after, 'reply_ack')} acknowledgements timed")
+    expect_equal("stages of calls with chunks", (_stage(after, "rdma_read"), _stage(after, "rdma_write")), (0, 0))
     _expect_no_errors(after)
     gateway.terminate()
 
@@ -130,8 +133,17 @@ def chunk_bytes_agree(operation: str, used: str, box: Box) -> None:
         expect_equal(f"{chunks} chunks", metrics.total("causeway_rpcrdma_chunks_total", list=chunks), share * calls)
         expect_equal(f"octets by {chunks} chunk", metrics.total("causeway_rpcrdma_chunk_bytes_total", list=chunks),
                      share * calls * size)
+    # The calls of the measurement are all acknowledged; what the end of the load cut off may not be.
+    stages = {"rdma_read": _stage(metrics, "rdma_read"), "rdma_write": _stage(metrics, "rdma_write")}
+    other = stages.pop("rdma_write" if used == "read" else "rdma_read")
+    expect_equal("calls of the stage without chunks", other, 0)
+    expect(report["calls"] <= stages.popitem()[1] <= calls, f"calls of a stage: {metrics.by_label('causeway_rpc_stage_duration_seconds_count', 'stage')}")
     _expect_no_errors(metrics)
     gateway.terminate()
+
+
+def _stage(metrics: Metrics, stage: str) -> float:
+    return metrics.total("causeway_rpc_stage_duration_seconds_count", stage=stage)
 
 
 def _expect_covers(counted: float, reported: float, what: str) -> None:

@@ -73,6 +73,8 @@ TEST_F(MbufPoolTest, AllocatesAllOrNothing) {
   std::vector<Buffer*> too_many(101);
   EXPECT_FALSE(pools->packets().allocate(too_many));
   EXPECT_EQ(pools->packet_usage().available, 100u);
+  EXPECT_EQ(pools->packet_usage().refused, 2u);
+  EXPECT_EQ(pools->large_usage().refused, 0u);
   std::vector<Buffer*> rest(100);
   EXPECT_TRUE(pools->packets().allocate(rest));
   all.insert(all.end(), rest.begin(), rest.end());
@@ -127,6 +129,7 @@ TEST_F(MbufPoolTest, SaysWhenViewsRunOut) {
   EXPECT_FALSE(chain.split_front(500, front));
   EXPECT_EQ(content(chain), pattern(1'000));
   EXPECT_EQ(pools->attach(*chain.head(), chain.head()->data, 10), nullptr);
+  EXPECT_EQ(pools->view_usage().refused, 3u);
 }
 
 // What transmission does: the device's mbuf keeps the octets after their owner has let go.

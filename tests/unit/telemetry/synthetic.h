@@ -37,8 +37,8 @@ inline void fill_synthetic(CoreSnapshot& out) {
   for (uint32_t row = 0; row < kRpcRowCount; ++row) {
     out.durations.calls[row].record(Duration::us(120) * (row + 1));
   }
-  for (uint32_t stage = 0; stage < kRpcStageCount; ++stage) {
-    out.durations.stages[stage].record(Duration::ms(1) * (stage + 1));
+  for (uint32_t stage = 0; stage < rpcrdma::kStageCount; ++stage) {
+    out.durations.stages.record(static_cast<rpcrdma::Stage>(stage), Duration::ms(1) * (stage + 1));
   }
 }
 

@@ -1,8 +1,8 @@
-#include "telemetry/histogram.h"
+#include "rocev2/base/histogram.h"
 
 #include <algorithm>
 
-namespace cw::telemetry {
+namespace cw {
 namespace {
 
 // The last bucket has no end; taken as one more step.
@@ -51,4 +51,4 @@ uint64_t Histogram::count_up_to(Duration bound) const {
   return total + static_cast<uint64_t>(std::min(part, 1.0) * static_cast<double>(buckets_[last]));
 }
 
-}  // namespace cw::telemetry
+}  // namespace cw

@@ -1,7 +1,7 @@
 // Durations of one core, log-linear: each power of two is cut into 8 equal parts, so that a bucket is at most 12.5 % wide, from 1
 // us to 68 s.
 //
-// Plain integers: the owner core records with a shift and an add, telemetry copies the whole struct, merges the cores' copies and
+// Plain integers: the owner core records with a shift and an add, telemetry copies the whole object, merges the cores' copies and
 // folds them into the fixed buckets that Prometheus gets. Trivially copyable, 1.7 KB.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include "rocev2/base/time.h"
 
-namespace cw::telemetry {
+namespace cw {
 
 class Histogram {
  public:
@@ -68,12 +68,4 @@ class Histogram {
   uint64_t sum_ns_ = 0;
 };
 
-// Upper bounds of the exported buckets, 50 us .. 10 s; +Inf is the total count. Closest together where storage answers: 100 us to
-// 2 ms.
-inline constexpr std::array<Duration, 20> kExportedBounds = {
-    Duration::us(50),  Duration::us(100), Duration::us(150),  Duration::us(200),  Duration::us(300),
-    Duration::us(500), Duration::us(750), Duration::us(1000), Duration::us(1500), Duration::us(2000),
-    Duration::ms(5),   Duration::ms(10),  Duration::ms(20),   Duration::ms(50),   Duration::ms(100),
-    Duration::ms(250), Duration::ms(500), Duration::ms(1000), Duration::ms(2500), Duration::ms(10000)};
-
-}  // namespace cw::telemetry
+}  // namespace cw
