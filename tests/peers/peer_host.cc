@@ -1,0 +1,365 @@
+#include "tests/peers/peer_host.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cw::peers {
+namespace {
+
+constexpr Duration kResolvePoll = Duration::ms(10);
+constexpr Duration kRefusedPause = Duration::ms(100);
+
+}  // namespace
+
+PeerHost::PeerHost(const PeerHostOptions& options, node::Node& node, RandomSource& random)
+    : options_(options), node_(node), random_(random) {}
+
+PeerHost::~PeerHost() {
+  for (auto& session : sessions_) {
+    for (Connection& connection : session->connections) {
+      drop_qp(connection);
+    }
+  }
+}
+
+Status PeerHost::serve(uint16_t port, uint32_t sessions_max, Factory factory) {
+  factory_ = std::move(factory);
+  serve_port_ = port;
+  serve_max_ = sessions_max;
+  return node_.cm().listen(cm::ip_service_id(port));
+}
+
+void PeerHost::open(Instant now, const wire::IpAddress& server, uint16_t port, std::unique_ptr<Peer> peer) {
+  auto session = std::make_unique<Session>();
+  session->peer = std::move(peer);
+  session->calls = true;
+  session->other = server;
+  session->port = port;
+  session->connect_deadline = now + options_.connect_timeout;
+  sessions_.push_back(std::move(session));
+}
+
+void PeerHost::give_up(const std::string& why) {
+  for (auto& session : sessions_) {
+    session->peer->fail(why);
+  }
+  serve_max_ = served_;
+}
+
+bool PeerHost::is_over() const {
+  return served_ >= serve_max_ && std::all_of(sessions_.begin(), sessions_.end(), [](const auto& session) {
+           return session->peer->outcome() != Outcome::kRunning &&
+                  std::all_of(session->connections.begin(), session->connections.end(), [](const Connection& connection) {
+                    return connection.state == State::kFree || connection.state == State::kEnded;
+                  });
+         });
+}
+
+Instant PeerHost::next_deadline() const {
+  Instant next = Instant::never();
+  for (const auto& session : sessions_) {
+    next = earlier(next, session->leave_at);
+    for (const Connection& connection : session->connections) {
+      if (connection.state == State::kWaiting) {
+        next = earlier(next, connection.retry_at);
+      }
+    }
+  }
+  return next;
+}
+
+bool PeerHost::run(Instant now) {
+  bool worked = false;
+  cm::CmEvent event;
+  while (node_.cm().poll_event(event)) {
+    worked = true;
+    on_event(now, event);
+  }
+  // Peers look at all of their queue pairs themselves: there are few, and memory that was written to is not announced here.
+  while (node_.endpoint().poll_ready() != nullptr) {
+    worked = true;
+  }
+  for (size_t i = 0; i < sessions_.size(); ++i) {
+    step(now, *sessions_[i]);
+  }
+  return worked;
+}
+
+PeerHost::Place PeerHost::find(cm::ConnectionId id) {
+  for (auto& session : sessions_) {
+    for (Connection& connection : session->connections) {
+      const bool lives = connection.state == State::kConnecting || connection.state == State::kOpen;
+      if (lives && connection.cm_id == id) {
+        return Place{session.get(), &connection};
+      }
+    }
+  }
+  return Place{};
+}
+
+void PeerHost::on_event(Instant now, const cm::CmEvent& event) {
+  if (const auto* request = event.as<cm::ConnectRequest>()) {
+    on_request(now, event, *request);
+    return;
+  }
+  const Place place = find(event.connection);
+  if (place.session == nullptr) {
+    return;
+  }
+  if (const auto* reply = event.as<cm::ConnectReply>()) {
+    on_reply(now, *place.session, *place.connection, *reply);
+  } else if (event.as<cm::Established>() != nullptr) {
+    place.connection->state = State::kOpen;
+    place.session->peer->on_connected(now, place.connection->index);
+  } else if (const auto* rejected = event.as<cm::Rejected>()) {
+    on_refused(now, *place.session, *place.connection, cm::to_string(rejected->reason));
+  } else if (const auto* failed = event.as<cm::ConnectFailed>()) {
+    on_refused(now, *place.session, *place.connection, cm::to_string(failed->failure));
+  } else if (event.as<cm::Disconnected>() != nullptr) {
+    on_disconnected(now, *place.session, *place.connection);
+  }
+}
+
+PeerHost::Place PeerHost::place_for(const cm::CmEvent& event) {
+  for (auto& session : sessions_) {
+    if (session->calls || session->peer->outcome() != Outcome::kRunning || session->other != event.address.remote) {
+      continue;
+    }
+    for (Connection& connection : session->connections) {
+      if (connection.state == State::kFree) {
+        return Place{session.get(), &connection};
+      }
+    }
+    if (session->connections.size() < session->peer->connections_wanted()) {
+      Connection& connection = session->connections.emplace_back();
+      connection.index = static_cast<uint32_t>(session->connections.size() - 1);
+      return Place{session.get(), &connection};
+    }
+  }
+  if (served_ >= serve_max_) {
+    return Place{};
+  }
+  ++served_;
+  auto session = std::make_unique<Session>();
+  session->peer = factory_();
+  session->other = event.address.remote;
+  session->connections.emplace_back();
+  sessions_.push_back(std::move(session));
+  return Place{sessions_.back().get(), &sessions_.back()->connections.back()};
+}
+
+void PeerHost::on_request(Instant now, const cm::CmEvent& event, const cm::ConnectRequest& request) {
+  const Place place = place_for(event);
+  if (place.session == nullptr) {
+    (void)node_.cm().reject(now, event.connection, cm::RejectReason::kNoResources);
+    return;
+  }
+  Connection& connection = *place.connection;
+  connection.cm_id = event.connection;
+  connection.address = event.address;
+  if (!make_qp(*place.session, connection)) {
+    (void)node_.cm().reject(now, event.connection, cm::RejectReason::kNoResources);
+    return;
+  }
+  const QpProfile profile = place.session->peer->profile(connection.index);
+  rc::RcConnect connect;
+  connect.path = node_.path_for(connection.address, connection.qp->local_qpn(), request.remote_qpn);
+  connect.remote_qpn = request.remote_qpn;
+  connect.remote_first_psn = connection.first_receive_psn;
+  connect.local_first_psn = request.first_send_psn;
+  connect.pkey = request.pkey;
+  connect.path_mtu_bytes = cm::to_bytes(request.path_mtu);
+  connect.initiator_depth = std::min(request.peer_responder_resources, profile.initiator_depth);
+  connect.responder_resources = std::min(request.peer_initiator_depth, profile.responder_resources);
+  connect.retry_count = request.retry_count;
+  connect.rnr_retry = request.rnr_retry_count;
+  connect.ack_timeout = options_.ack_timeout;
+  cm::AcceptParameters parameters;
+  parameters.local_qpn = connection.qp->local_qpn();
+  parameters.first_receive_psn = connection.first_receive_psn;
+  parameters.our_responder_resources = connect.responder_resources;
+  parameters.our_initiator_depth = connect.initiator_depth;
+  if (!node_.endpoint().connect_qp(*connection.qp, connect).ok() || !node_.cm().accept(now, connection.cm_id, parameters).ok()) {
+    on_refused(now, *place.session, connection, "what the client asks for cannot be accepted");
+    node_.cm().disconnect(now, event.connection);
+    return;
+  }
+  connection.state = State::kConnecting;
+  ++connections_made_;
+}
+
+bool PeerHost::make_qp(Session& session, Connection& connection) {
+  const QpProfile profile = session.peer->profile(connection.index);
+  rc::RcOptions options;
+  options.send_window_packets = options_.send_window_packets;
+  options.send_queue_depth = profile.send_queue_depth;
+  options.receive_bytes_max = profile.receive_bytes_max;
+  options.remote_access = profile.remote_access;
+  options.responder_resources_max = profile.responder_resources;
+  options.initiator_depth_max = profile.initiator_depth;
+  options.domain = profile.domain;
+  const auto qp = node_.endpoint().create_qp(options);
+  if (!qp.ok()) {
+    session.peer->fail("no queue pair left");
+    return false;
+  }
+  connection.qp = *qp;
+  connection.first_receive_psn = wire::Psn(random_.next_u32());
+  session.peer->attach(connection.index, *connection.qp);
+  return true;
+}
+
+void PeerHost::drop_qp(Connection& connection) {
+  if (connection.qp != nullptr) {
+    node_.endpoint().destroy_qp(*connection.qp);
+    connection.qp = nullptr;
+  }
+}
+
+void PeerHost::call(Instant now, Session& session, Connection& connection) {
+  const auto local = node_.station(0).source_for(session.other);
+  if (!local) {
+    session.peer->fail("no address of our own in the server's family");
+    return;
+  }
+  const auto mac = node_.station(0).resolve(now, session.other);
+  if (!mac) {
+    connection.retry_at = now + kResolvePoll;
+    if (now >= session.connect_deadline) {
+      session.peer->fail("nobody answers for the server's address");
+    }
+    return;
+  }
+  if (!make_qp(session, connection)) {
+    return;
+  }
+  const link::StationOptions& station = node_.station(0).options();
+  connection.address = cm::CmAddress{.local = *local,
+                                     .remote = session.other,
+                                     .remote_mac = *mac,
+                                     .vlan = station.vlan,
+                                     .port = station.port,
+                                     .remote_qpn = cm::kGsiQpn};
+  const QpProfile profile = session.peer->profile(connection.index);
+  cm::ConnectParameters parameters;
+  parameters.local_qpn = connection.qp->local_qpn();
+  parameters.first_receive_psn = connection.first_receive_psn;
+  parameters.path_mtu = cm::path_mtu_for(options_.path_mtu_bytes);
+  parameters.our_responder_resources = profile.responder_resources;
+  parameters.our_initiator_depth = profile.initiator_depth;
+  parameters.ack_timeout_code = options_.ack_timeout;
+  parameters.source_port = static_cast<uint16_t>(0x8000 | random_.next_below(0x7000));
+  const auto id = node_.cm().connect(now, connection.address, cm::ip_service_id(session.port), parameters);
+  if (!id.ok()) {
+    on_refused(now, session, connection, "no place for another connection");
+    return;
+  }
+  connection.cm_id = *id;
+  connection.state = State::kConnecting;
+}
+
+void PeerHost::on_reply(Instant now, Session& session, Connection& connection, const cm::ConnectReply& reply) {
+  const QpProfile profile = session.peer->profile(connection.index);
+  rc::RcConnect connect;
+  connect.path = node_.path_for(connection.address, connection.qp->local_qpn(), reply.remote_qpn);
+  connect.remote_qpn = reply.remote_qpn;
+  connect.remote_first_psn = connection.first_receive_psn;
+  connect.local_first_psn = reply.first_send_psn;
+  connect.path_mtu_bytes = options_.path_mtu_bytes;
+  connect.initiator_depth = std::min(reply.peer_responder_resources, profile.initiator_depth);
+  connect.responder_resources = std::min(reply.peer_initiator_depth, profile.responder_resources);
+  connect.rnr_retry = reply.rnr_retry_count;
+  connect.ack_timeout = options_.ack_timeout;
+  if (!node_.endpoint().connect_qp(*connection.qp, connect).ok()) {
+    node_.cm().disconnect(now, connection.cm_id);
+    session.peer->fail("what the server offers cannot be used");
+    drop_qp(connection);
+    connection.state = State::kEnded;
+    return;
+  }
+  (void)node_.cm().ready(now, connection.cm_id);
+  connection.state = State::kOpen;
+  ++connections_made_;
+  session.peer->on_connected(now, connection.index);
+}
+
+void PeerHost::on_refused(Instant now, Session& session, Connection& connection, const std::string& reason) {
+  session.peer->detach(connection.index);
+  drop_qp(connection);
+  if (!session.calls) {
+    connection.state = State::kFree;
+    return;
+  }
+  connection.state = State::kWaiting;
+  connection.retry_at = now + kRefusedPause;
+  if (now >= session.connect_deadline) {
+    session.peer->fail("the server refused connection " + std::to_string(connection.index) + ": " + reason);
+  }
+}
+
+void PeerHost::on_disconnected(Instant now, Session& session, Connection& connection) {
+  session.peer->run(now);  // what arrived before the other side left counts
+  connection.state = State::kEnded;
+  drop_qp(connection);
+  session.peer->on_disconnected(now, connection.index);
+}
+
+void PeerHost::step(Instant now, Session& session) {
+  Peer& peer = *session.peer;
+  if (peer.outcome() == Outcome::kRunning && session.calls) {
+    while (session.connections.size() < peer.connections_wanted()) {
+      Connection& connection = session.connections.emplace_back();
+      connection.index = static_cast<uint32_t>(session.connections.size() - 1);
+      connection.state = State::kWaiting;
+      connection.retry_at = now;
+      session.connect_deadline = now + options_.connect_timeout;
+    }
+  }
+  for (Connection& connection : session.connections) {
+    watch(now, session, connection);
+  }
+  if (peer.outcome() == Outcome::kRunning) {
+    peer.run(now);
+  }
+  if (peer.outcome() == Outcome::kRunning || session.left) {
+    return;
+  }
+  if (session.leave_at.is_never()) {
+    session.leave_at = peer.outcome() == Outcome::kDone ? now + peer.linger() : now;
+  }
+  if (session.leave_at <= now) {
+    leave(now, session);
+  }
+}
+
+void PeerHost::watch(Instant now, Session& session, Connection& connection) {
+  if (connection.state == State::kWaiting && connection.retry_at <= now && session.peer->outcome() == Outcome::kRunning) {
+    call(now, session, connection);
+  }
+  if (connection.qp == nullptr) {
+    return;
+  }
+  if (connection.state == State::kConnecting && connection.qp->communication_established()) {
+    node_.cm().data_arrived(now, connection.cm_id);
+  }
+  if (connection.qp->in_error() && session.peer->outcome() == Outcome::kRunning) {
+    session.peer->run(now);
+    const rc::QpError& error = connection.qp->error();
+    session.peer->fail("connection " + std::to_string(connection.index) + " failed: " + rc::to_string(error.cause) + ", PSN " +
+                       std::to_string(error.psn.value()));
+  }
+}
+
+void PeerHost::leave(Instant now, Session& session) {
+  for (Connection& connection : session.connections) {
+    if (connection.state == State::kConnecting || connection.state == State::kOpen) {
+      node_.cm().disconnect(now, connection.cm_id);
+      drop_qp(connection);
+    }
+    connection.state = State::kEnded;
+  }
+  session.left = true;
+  session.leave_at = Instant::never();
+}
+
+}  // namespace cw::peers

@@ -1,0 +1,369 @@
+// causeway-verbs-peer: rping's and perftest's counterpart on our own endpoint, for tests against the tools of rdma-core.
+//
+// One DPDK port, one core, one test; then it says in one line what came of it. Exit status: 0 = the test went through, 1 = not.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/config/config.h"
+#include "control/config/ip_text.h"
+#include "dataplane/core_loop.h"
+#include "dataplane/dpdk/eal.h"
+#include "dataplane/entropy.h"
+#include "tests/peers/peer_host.h"
+#include "tests/peers/perftest_peer.h"
+#include "tests/peers/rping.h"
+
+namespace cw::peers {
+namespace {
+
+struct Settings {
+  std::string device;
+  std::string address;
+  uint32_t mtu = 1500;
+  uint32_t path_mtu = 4096;
+  uint32_t lcore = 0;
+  uint32_t memory_mb = 512;
+  uint32_t timeout_seconds = 60;
+  uint16_t port = 0;  // 0: the protocol's own
+  bool rping_server = false;
+  std::string rping_client;
+  std::string perftest;
+  bool server = false;
+  std::string client;
+  uint64_t size = 0;  // 0: the protocol's own
+  bool all_sizes = false;
+  uint64_t iterations = 1000;
+  uint32_t qps = 1;
+  uint32_t depth = 128;
+  bool verify = false;
+  bool verbose = false;
+
+  [[nodiscard]] bool is_rping() const { return rping_server || !rping_client.empty(); }
+  [[nodiscard]] bool is_server() const { return rping_server || server; }
+  [[nodiscard]] const std::string& other() const { return rping_client.empty() ? client : rping_client; }
+  [[nodiscard]] uint32_t sessions() const { return is_rping() ? qps : 1; }
+};
+
+std::atomic<bool> interrupted{false};
+
+int fail(const std::string& sentence) {
+  fmt::print(stderr, "causeway-verbs-peer: {}\n", sentence);
+  return 1;
+}
+
+// Turns the host until all is over, the time is, or somebody interrupts.
+class PeerApp final : public dataplane::CoreApp {
+ public:
+  PeerApp(PeerHost& host, Duration time_limit, std::atomic<bool>& stop) : host_(host), time_limit_(time_limit), stop_(stop) {}
+  bool turn(Instant now) override {
+    end_ = earlier(end_, now + time_limit_);
+    const bool worked = host_.run(now);
+    if (now >= end_) {
+      host_.give_up("not through in the time given");
+    } else if (interrupted.load(std::memory_order_relaxed)) {
+      host_.give_up("interrupted");
+    }
+    if (host_.is_over()) {
+      stop_.store(true, std::memory_order_relaxed);
+    }
+    return worked;
+  }
+  [[nodiscard]] bool has_input() const override { return interrupted.load(std::memory_order_relaxed); }
+  [[nodiscard]] Instant next_deadline() const override { return host_.next_deadline(); }
+
+ private:
+  PeerHost& host_;
+  Duration time_limit_;
+  std::atomic<bool>& stop_;
+  Instant end_ = Instant::never();
+};
+
+// Makes the peers that the command line asks for, each with a protection domain of its own.
+class PeerMaker {
+ public:
+  PeerMaker(const Settings& settings, verbs::MemoryTable& memory, dataplane::MbufPools& pools)
+      : settings_(settings), memory_(memory), pools_(pools) {}
+
+  [[nodiscard]] std::unique_ptr<Peer> make() {
+    const verbs::ProtectionDomain domain(next_domain_++);
+    if (settings_.rping_server) {
+      return std::make_unique<RpingServer>(pools_.packets());
+    }
+    if (settings_.is_rping()) {
+      const RpingClient::Options options{static_cast<uint32_t>(settings_.size), static_cast<uint32_t>(settings_.iterations),
+                                         domain};
+      return std::make_unique<RpingClient>(options, memory_, pools_.packets());
+    }
+    return std::make_unique<PerftestPeer>(perftest_options(settings_), settings_.path_mtu, domain, memory_, pools_.packets(),
+                                          pools_.large());
+  }
+  [[nodiscard]] static PerftestOptions perftest_options(const Settings& settings) {
+    PerftestOptions options;
+    options.operation = *parse_perftest_operation(settings.perftest);
+    options.role = settings.server ? PerftestRole::kServer : PerftestRole::kClient;
+    options.sizes = {settings.size};
+    if (settings.all_sizes) {
+      options.sizes = perftest_all_sizes(options.operation);
+    }
+    options.iterations = settings.iterations;
+    options.qps = settings.qps;
+    options.depth = settings.depth;
+    options.verify = settings.verify;
+    return options;
+  }
+
+ private:
+  const Settings& settings_;
+  verbs::MemoryTable& memory_;
+  dataplane::MbufPools& pools_;
+  uint32_t next_domain_ = 1;
+};
+
+nlohmann::json counters(const rc::RcStats& stats) {
+  nlohmann::json drops = nlohmann::json::object();
+  for (size_t i = 0; i < stats.discards.size(); ++i) {
+    if (stats.discards[i] > 0) {
+      drops[wire::to_string(static_cast<wire::DropReason>(i))] = stats.discards[i];
+    }
+  }
+  return {{"packets_in", stats.packets_in},
+          {"packets_out", stats.packets_out},
+          {"payload_bytes_in", stats.payload_bytes_in},
+          {"payload_bytes_out", stats.payload_bytes_out},
+          {"retransmitted", stats.packets_retransmitted},
+          {"ack_timeouts", stats.ack_timeouts},
+          {"tail_probes", stats.tail_probes},
+          {"naks_sent", stats.naks_sent},
+          {"naks_received", stats.naks_received},
+          {"rnr_naks_sent", stats.rnr_naks_sent},
+          {"rnr_naks_received", stats.rnr_naks_received},
+          {"duplicate_requests", stats.duplicate_requests},
+          {"out_of_sequence", stats.out_of_sequence},
+          {"reads_replayed", stats.reads_replayed},
+          {"qps_failed", stats.qps_failed},
+          {"discards", drops}};
+}
+
+nlohmann::json session_report(const Peer& peer) {
+  nlohmann::json json = {{"done", peer.outcome() == Outcome::kDone}};
+  if (!peer.failure().empty()) {
+    json["failure"] = peer.failure();
+  }
+  if (const auto* rping = dynamic_cast<const RpingPeer*>(&peer)) {
+    json["pings"] = rping->pings();
+  } else if (const auto* perftest = dynamic_cast<const PerftestPeer*>(&peer)) {
+    json["other_version"] = perftest->other_version().text.data();
+    for (const PerftestResult& result : perftest->results()) {
+      const double seconds = result.time.to_seconds();
+      const double bytes = static_cast<double>(result.message_bytes * result.messages);
+      json["results"].push_back({{"bytes", result.message_bytes},
+                                 {"messages", result.messages},
+                                 {"seconds", seconds},
+                                 {"megabytes_per_second", seconds > 0 ? bytes / seconds / 1e6 : 0},
+                                 {"us_per_message", seconds * 1e6 / static_cast<double>(result.messages)}});
+    }
+  }
+  return json;
+}
+
+// The line that the test lab reads. Returns the exit status.
+int report(const Settings& settings, PeerHost& host, const rc::RcStats& stats) {
+  nlohmann::json sessions = nlohmann::json::array();
+  bool fine = host.session_count() == settings.sessions();
+  for (size_t i = 0; i < host.session_count(); ++i) {
+    const Peer& peer = host.peer(i);
+    sessions.push_back(session_report(peer));
+    fine = fine && peer.outcome() == Outcome::kDone;
+    if (!peer.failure().empty()) {
+      fmt::print(stderr, "causeway-verbs-peer: session {}: {}\n", i, peer.failure());
+    }
+  }
+  const nlohmann::json json = {
+      {"ok", fine}, {"connections", host.connections_made()}, {"sessions", sessions}, {"counters", counters(stats)}};
+  fmt::print("result {}\n", json.dump());
+  return fine ? 0 : 1;
+}
+
+node::NodeOptions node_options(const Settings& settings, const control::IpPrefix& own, const wire::MacAddress& mac) {
+  node::NodeOptions options;
+  link::StationOptions& station = options.ports.emplace_back();
+  station.mac = mac;
+  station.mtu = settings.mtu;
+  station.addresses.push_back({own.address, own.length_bits});
+  const uint32_t qps = 2 * settings.qps + 16;
+  options.endpoint.qp_max = qps;
+  options.endpoint.read_replay_max = qps;
+  options.endpoint.send_work_max = qps * (settings.depth + 16);
+  options.endpoint.receive_work_max = 16384;
+  options.cm.connection_max = qps;
+  return options;
+}
+
+int run(const Settings& settings, const control::IpPrefix& own, const wire::IpAddress& server) {
+  std::string error;
+  dataplane::EalSettings eal;
+  eal.instance = fmt::format("peer{}", getpid());
+  eal.main_lcore = settings.lcore;
+  eal.memory_mb = settings.memory_mb;
+  eal.verbose = settings.verbose;
+  if (!dataplane::start_eal(eal, error)) {
+    return fail(error);
+  }
+  const dataplane::TscClock clock;
+  dataplane::Entropy entropy;
+  const dataplane::PortSettings port_settings{.device = settings.device, .mtu = settings.mtu};
+  dataplane::MbufPoolSizes sizes;
+  sizes.packet_data_bytes = dataplane::Port::packet_data_bytes(port_settings);
+  sizes.packet_buffers = 32768;
+  sizes.large_buffers = 512;
+  sizes.views = 65536;
+  const auto pools = dataplane::MbufPools::create(sizes, error);
+  if (pools == nullptr) {
+    return fail(error);
+  }
+  std::vector<std::unique_ptr<dataplane::Port>> ports;
+  ports.push_back(dataplane::Port::open(port_settings, *pools, error));
+  if (ports.back() == nullptr) {
+    return fail(error);
+  }
+  verbs::MemoryTable memory(2 * settings.qps + 16, entropy);
+  node::Node node(node_options(settings, own, ports.front()->mac()), entropy, &memory);
+  PeerHostOptions host_options;
+  host_options.path_mtu_bytes = settings.path_mtu;
+  PeerHost host(host_options, node, entropy);
+  PeerMaker maker(settings, memory, *pools);
+  const uint16_t port = settings.port != 0 ? settings.port : settings.is_rping() ? kRpingPort : kPerftestPort;
+  if (settings.is_server()) {
+    if (!host.serve(port, settings.sessions(), [&] { return maker.make(); }).ok()) {
+      return fail("cannot listen");
+    }
+  } else {
+    for (uint32_t i = 0; i < settings.sessions(); ++i) {
+      host.open(clock.now(), server, port, maker.make());
+    }
+  }
+  std::atomic<bool> stop{false};
+  PeerApp app(host, Duration::seconds(settings.timeout_seconds), stop);
+  dataplane::Wakeup wakeup;
+  dataplane::CoreLoop loop(node, ports, *pools, clock, app, wakeup, false);
+  node.station(0).announce();
+  fmt::print("causeway-verbs-peer: ready\n");
+  std::fflush(stdout);
+  loop.run(stop);
+  // Say goodbye, so that the other side does not have to find out by time-outs.
+  const Instant goodbye = clock.now() + Duration::ms(500);
+  while (clock.now() < goodbye && node.cm().live_count() > 0) {
+    (void)loop.turn(clock.now());
+  }
+  return report(settings, host, node.endpoint().stats());
+}
+
+void add_options(CLI::App& cli, Settings& settings) {
+  cli.add_option("-d,--device", settings.device, "DPDK device, such as net_af_packet0,iface=tap0")->required();
+  cli.add_option("-a,--address", settings.address, "own address with prefix length")->required();
+  cli.add_flag("--rping-server", settings.rping_server, "serve rping -c");
+  cli.add_option("--rping-client", settings.rping_client, "ping the rping -s at this address");
+  cli.add_option("--perftest", settings.perftest,
+                 "send_bw, send_lat, write_bw, write_lat, read_bw or read_lat, with ib_...'s -R");
+  cli.add_flag("--server", settings.server, "perftest: wait for ib_...'s client");
+  cli.add_option("--client", settings.client, "perftest: test with the ib_... server at this address");
+  cli.add_option("--port", settings.port, "RDMA port; default rping's 7174 or perftest's 18515");
+  cli.add_option("-s,--size", settings.size, "octets of a message; default 64 for rping, 65536 for bandwidth, 2 for latency");
+  cli.add_flag("--all", settings.all_sizes, "perftest's -a: 2 octets to 8 MiB");
+  cli.add_option("-n,--iterations", settings.iterations,
+                 "pings, or messages per queue pair and size; perftest: as the other side")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000'000));
+  cli.add_option("-q,--qps", settings.qps, "perftest: queue pairs. rping: connections, each with its own pings")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  cli.add_option("--depth", settings.depth, "operations in flight per queue pair")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  cli.add_option("-m,--path-mtu", settings.path_mtu, "of connections that we open")
+      ->capture_default_str()
+      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
+  cli.add_flag("--verify", settings.verify, "both sides are causeway-verbs-peer: compare every octet");
+  cli.add_option("--mtu", settings.mtu, "octets of an IP packet on the link")
+      ->capture_default_str()
+      ->check(CLI::Range(1280, 9000));
+  cli.add_option("--timeout", settings.timeout_seconds, "seconds until a test counts as failed")->capture_default_str();
+  cli.add_option("--lcore", settings.lcore, "CPU to run on")->capture_default_str();
+  cli.add_option("--memory-mb", settings.memory_mb, "memory for DPDK")->capture_default_str();
+  cli.add_flag("-v,--verbose", settings.verbose, "show DPDK's own start-up messages");
+}
+
+// One sentence about the first thing that is wrong; empty when nothing is. Fills in the defaults of the test chosen.
+std::string settle(Settings& settings) {
+  const bool perftest = !settings.perftest.empty();
+  if (settings.rping_server + !settings.rping_client.empty() + perftest != 1) {
+    return "choose one of --rping-server, --rping-client and --perftest";
+  }
+  if (perftest) {
+    const auto operation = parse_perftest_operation(settings.perftest);
+    if (!operation) {
+      return fmt::format("--perftest {}: there is no such test", settings.perftest);
+    }
+    if (settings.server == !settings.client.empty()) {
+      return "--perftest: choose one of --server and --client";
+    }
+    if (is_latency(*operation) && settings.qps != 1) {
+      return "a latency test has one queue pair";
+    }
+    if (settings.size == 0) {
+      settings.size = is_latency(*operation) ? 2 : 65536;
+    }
+    if (settings.size > (8u << 20)) {
+      return "--size: at most 8 MiB";
+    }
+  } else if (settings.size == 0) {
+    settings.size = 64;
+  }
+  if (!perftest && settings.size > kRpingBytesMax) {
+    return "--size: rping takes at most 64 KiB";
+  }
+  settings.path_mtu = std::min(settings.path_mtu, control::path_mtu_for(settings.mtu, 4096));
+  return "";
+}
+
+int parse_and_run(int argc, char** argv) {
+  Settings settings;
+  CLI::App cli("causeway-verbs-peer: rping's and perftest's counterpart, for tests of Causeway's transport");
+  add_options(cli, settings);
+  CLI11_PARSE(cli, argc, argv);
+  const std::string problem = settle(settings);
+  if (!problem.empty()) {
+    return fail(problem);
+  }
+  const auto own = control::parse_prefix(settings.address);
+  if (!own) {
+    return fail(fmt::format("--address '{}': write an address with prefix length, such as 10.9.0.1/24", settings.address));
+  }
+  wire::IpAddress server;
+  if (!settings.is_server()) {
+    const auto parsed = wire::parse_ip(settings.other());
+    if (!parsed.ok()) {
+      return fail(fmt::format("'{}' is not an IP address", settings.other()));
+    }
+    server = *parsed;
+  }
+  signal(SIGINT, [](int) { interrupted = true; });
+  signal(SIGTERM, [](int) { interrupted = true; });
+  return run(settings, *own, server);
+}
+
+}  // namespace
+}  // namespace cw::peers
+
+int main(int argc, char** argv) {
+  return cw::peers::parse_and_run(argc, argv);
+}
