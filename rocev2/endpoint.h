@@ -39,6 +39,9 @@ struct EndpointOptions {
   uint32_t receive_work_max = 16384;
   // Queue pairs that answer inbound READs (RcOptions::responder_resources_max > 0). 0 on a server; about 1 KiB each.
   uint32_t read_replay_max = 0;
+  // Gaps of all queue pairs that are recovered selectively at once, 6 KiB each (beyond, it is go-back-N); and received packets
+  // that may be held behind them: well below the shell's pool, because they are its buffers.
+  rc::RecoveryLimits recovery{.gaps_max = 64, .held_packets_max = 2048};
   // Which core this is, and how many bits of a QPN tell the core (0..8): the same core_bits on all cores of a process.
   uint32_t core_index = 0;
   uint32_t core_bits = 0;

@@ -19,6 +19,14 @@ inline void owe_nak(ReceiveState& state, wire::NakCode code) {
   state.nak_code = static_cast<uint8_t>(code);
 }
 
+// The gap has changed: the peer is told what is missing and what is held, which implies an acknowledgement. Not when it has been
+// told to wait or has been refused.
+inline void owe_gap_report(ReceiveState& state) {
+  if (state.reply == ReplyKind::kNone || state.reply == ReplyKind::kAck) {
+    owe_nak(state, wire::NakCode::kPsnSequenceError);
+  }
+}
+
 inline void owe_rnr_nak(ReceiveState& state) {
   state.reply = ReplyKind::kRnrNak;
 }

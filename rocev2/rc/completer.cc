@@ -32,18 +32,8 @@ void complete_oldest(QpContext& context, SendState& state, verbs::WcStatus statu
   }
 }
 
-// Smoothed as TCP does (RFC 6298): enough to tell a round trip from a timeout.
-void take_sample(SendState& state, Instant now) {
-  if (!state.sampling || state.sample_psn.distance_to(state.una) <= 0) {
-    return;
-  }
-  state.sampling = false;
-  const Duration sample = now - state.sample_sent_at;
-  state.srtt = state.srtt == Duration() ? sample : state.srtt + (sample - state.srtt) / 8;
-}
-
 // una has moved: retries start again, and a cursor that was left behind catches up.
-void note_progress(const QpContext& context, SendState& state, Instant now) {
+void note_progress(QpContext& context, SendState& state, Instant now) {
   state.progress_at = now;
   state.retries = 0;
   state.rnr_retries = 0;
@@ -52,7 +42,10 @@ void note_progress(const QpContext& context, SendState& state, Instant now) {
   state.recovering = false;
   state.ahead_seen = false;
   state.waiting_rnr = false;
-  take_sample(state, now);
+  if (state.sampling && state.sample_psn.distance_to(state.una) > 0) {
+    take_sample(state, now);
+  }
+  settle_board(context, state);
   if (state.next_psn.distance_to(state.una) > 0) {
     state.next_psn = state.una;
     state.read_psns = 0;
@@ -216,6 +209,29 @@ PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, 
   return on_sequence_nak(context, state, now, progressed);
 }
 
+PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, const wire::PacketView& view) {
+  const Psn psn = view.bth.psn;
+  const auto report = wire::GapReport::parse(view.payload);
+  if (context.hold_packets == 0 || !report.ok() ||
+      view.aeth() != wire::Aeth::nak(wire::NakCode::kPsnSequenceError, view.aeth().msn)) {
+    return PacketOutcome::drop(DropReason::kUnexpected);
+  }
+  if (!is_outstanding(state, psn)) {
+    return drop_as_stale(context, state, psn);
+  }
+  ++context.core.stats.gap_reports_received;
+  const bool progressed = acknowledge_before(context, state, now, psn);
+  if (state.una != psn) {
+    return on_implied_nak(context, state, now, psn, progressed);
+  }
+  if (state.waiting_rnr || note_gap(context, state, now, *report)) {
+    ++context.core.stats.naks_received[static_cast<size_t>(wire::NakCode::kPsnSequenceError)];
+    ++context.counters.naks_received;
+    return PacketOutcome::done();
+  }
+  return on_sequence_nak(context, state, now, progressed);
+}
+
 PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
   const Psn psn = view.bth.psn;
   if (!is_outstanding(state, psn)) {
@@ -256,6 +272,7 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
     complete_oldest(context, state, status);
     status = verbs::WcStatus::kWorkRequestFlushed;
   }
+  drop_board(context, state);
   state.cursor = SendCursor{};
   state.una = state.limit_psn;
   state.next_psn = state.limit_psn;

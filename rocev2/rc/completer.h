@@ -15,6 +15,8 @@ namespace cw::rc {
 
 // opcode ACKNOWLEDGE.
 [[nodiscard]] PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, const wire::PacketView& view);
+// Causeway's gap report: a sequence NAK that says what the peer holds.
+[[nodiscard]] PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, const wire::PacketView& view);
 // opcode RDMA READ response First, Middle, Last, Only.
 [[nodiscard]] PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view,
                                              Buffer* frame);

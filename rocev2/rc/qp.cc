@@ -56,6 +56,8 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   context_.mtu_bytes = static_cast<uint16_t>(connect.path_mtu_bytes);
   context_.mtu_shift = static_cast<uint8_t>(std::countr_zero(connect.path_mtu_bytes));
   context_.header = wire::PathHeader(connect.path);
+  context_.hold_packets =
+      options_.selective_recovery ? std::min(connect.peer_hold_packets, uint16_t{HeldPackets::kSpan}) : uint16_t{0};
   receive_.expected = connect.remote_first_psn;
   receive_.responder_resources = std::min(options_.responder_resources_max, connect.responder_resources);
   receive_.ack_psn = connect.remote_first_psn.minus(1);
@@ -150,6 +152,9 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kReadResponse:
       outcome = on_read_response(context_, send_, now, view, frame);
       break;
+    case wire::OpcodeKind::kGapReport:
+      outcome = on_gap_report(context_, send_, now, view);
+      break;
     case wire::OpcodeKind::kCongestion:
       ++context_.core.stats.cnps_received;
       return PacketOutcome::done();
@@ -227,7 +232,7 @@ bool RcQp::is_consistent() const {
   const bool queue_agrees = (send_.oldest == nullptr) == (send_.queue_count == 0) && (send_.queue_count <= send_.queue_depth);
   const bool reads_agree =
       (send_.reads_outstanding == 0) == (send_.read_psns == 0) && send_.reads_outstanding <= send_.initiator_depth;
-  const bool window_holds = send_.packets_in_flight() <= send_.window_packets;
+  const bool window_holds = send_.packets_missing() <= send_.window_packets || send_.board != nullptr;
   const bool idle_in_error = state_ != QpState::kError || (send_.oldest == nullptr && receive_.message == nullptr);
   const bool error_is_said = (state_ == QpState::kError) == (error_.cause != QpErrorCause::kNone);
   const bool timer_watches = state_ != QpState::kRts || send_deadline(send_).is_never() || TimerNode::is_armed();
@@ -292,7 +297,8 @@ void RcQp::note_sendable() {
   if (ListNode<ActiveTag>::is_linked()) {
     return;
   }
-  const bool requests = state_ == QpState::kRts && (send_.probe_due || send_stall(context_, send_) == SendStall::kNone);
+  const bool requests =
+      state_ == QpState::kRts && (send_.probe_due || owes_repetition(send_) || send_stall(context_, send_) == SendStall::kNone);
   if (read_responses || requests) {
     context_.core.active.push_back(*this);
   }

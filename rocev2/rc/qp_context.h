@@ -25,7 +25,8 @@ struct QpContext {
   uint16_t pkey = wire::kDefaultPkey;
   uint16_t ip_identification = 0;  // counts up per packet
   uint16_t mtu_bytes = 0;
-  uint8_t mtu_shift = 0;  // log2(mtu_bytes)
+  uint8_t mtu_shift = 0;      // log2(mtu_bytes)
+  uint16_t hold_packets = 0;  // both sides recover selectively, within so many packets; 0: go-back-N
   verbs::RemoteAccess access = verbs::RemoteAccess::kNone;
   verbs::ProtectionDomain domain;
   uint32_t psn_window_packets = 0;

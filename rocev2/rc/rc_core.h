@@ -8,8 +8,10 @@
 #include "rocev2/base/intrusive_list.h"
 #include "rocev2/base/slab.h"
 #include "rocev2/base/timer_wheel.h"
+#include "rocev2/rc/held_packets.h"
 #include "rocev2/rc/rc_stats.h"
 #include "rocev2/rc/read_replay.h"
+#include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/verbs/memory_region.h"
 
@@ -20,14 +22,31 @@ struct AckTag {};
 struct ActiveTag {};
 struct ReadyTag {};
 
+// How much of what arrives behind gaps an endpoint may keep.
+struct RecoveryLimits {
+  uint32_t gaps_max = 0;          // queue pairs and directions that have a gap at once; 0: no selective recovery
+  uint32_t held_packets_max = 0;  // over all of them
+};
+
 struct RcCore {
-  RcCore(uint32_t send_work_max, uint32_t receive_work_max, uint32_t read_replay_max, verbs::MemoryTable* memory_table)
-      : sends(send_work_max), receives(receive_work_max), replays(read_replay_max), memory(memory_table) {}
+  RcCore(uint32_t send_work_max, uint32_t receive_work_max, uint32_t read_replay_max, const RecoveryLimits& recovery,
+         verbs::MemoryTable* memory_table)
+      : sends(send_work_max),
+        receives(receive_work_max),
+        replays(read_replay_max),
+        boards(recovery.gaps_max),
+        held(recovery.gaps_max),
+        held_packets_max(recovery.held_packets_max),
+        memory(memory_table) {}
 
   RcStats stats;
-  Slab<Work> sends;          // posted SEND, WRITE, READ until polled
-  Slab<Work> receives;       // messages arriving or waiting to be polled
-  Slab<ReadReplay> replays;  // one per queue pair that answers READs
+  Slab<Work> sends;           // posted SEND, WRITE, READ until polled
+  Slab<Work> receives;        // messages arriving or waiting to be polled
+  Slab<ReadReplay> replays;   // one per queue pair that answers READs
+  Slab<Scoreboard> boards;    // one per queue pair whose peer reports a gap
+  Slab<HeldPackets> held;     // one per queue pair that holds packets behind a gap
+  uint32_t held_packets = 0;  // in all of `held`: received buffers that are not free
+  uint32_t held_packets_max;
   TimerWheel timers;
   verbs::MemoryTable* memory;  // nullptr: this endpoint exposes nothing (server role)
   Chain released;              // acknowledged payload, given back to its pools once per burst

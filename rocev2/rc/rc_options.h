@@ -35,6 +35,8 @@ struct RcOptions {
   // A PSN further than this from the expected one is neither a duplicate nor a plausible gap, and is ignored. 2^10..2^22 packets.
   // A READ uses one PSN per response packet, so this also bounds the longest READ: 2^20 packets of 256 octets are 256 MiB.
   uint32_t psn_window_packets = 1u << 20;
+  // Towards a peer that offers it too: keep what arrives behind a gap, and have only what is missing sent again.
+  bool selective_recovery = true;
   // The owner's word, given back by RcQp::user_data.
   uint64_t user_data = 0;
 };
@@ -53,6 +55,8 @@ struct RcConnect {
   // Local ACK timeout exponent: 4.096 us x 2^n, clamped to kAckTimeoutMin..kAckTimeoutMax; 0, "no timeout" in the standard, takes
   // the longest. 14 = 67 ms. Each timeout without progress doubles it, up to eight times.
   uint8_t ack_timeout = 14;
+  // Packets behind a gap that the peer keeps and reports, as it has offered; 0: it is an ordinary peer.
+  uint16_t peer_hold_packets = 0;
 };
 
 inline constexpr uint8_t kAckTimeoutMin = 8;            // 1 ms: above any queueing in a data centre

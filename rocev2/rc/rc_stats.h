@@ -42,6 +42,12 @@ struct RcStats {
   uint64_t out_of_sequence = 0;     // requests ahead of the expected PSN
   uint64_t reads_replayed = 0;
 
+  // Selective recovery
+  uint64_t gap_reports_sent = 0;      // counted as NAKs too
+  uint64_t gap_reports_received = 0;  // likewise
+  uint64_t packets_held = 0;          // arrived behind a gap and kept
+  uint64_t holds_refused = 0;         // arrived behind a gap, and no room to keep them
+
   // Congestion
   uint64_t cnps_received = 0;
   uint64_t ecn_marked = 0;  // packets that arrived with Congestion Experienced

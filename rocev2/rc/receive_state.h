@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "rocev2/rc/held_packets.h"
 #include "rocev2/rc/read_replay.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/verbs/ids.h"
@@ -26,8 +27,9 @@ struct ReceiveState {
   ReplyKind reply = ReplyKind::kNone;
   uint8_t nak_code = 0;  // valid when reply is kNak
   uint8_t min_rnr_timer = 0;
-  bool gap = false;      // a NAK for `expected` is out: say no more until it comes
-  wire::Psn last_ahead;  // valid when gap: PSN of the last packet behind the gap
+  bool gap = false;             // a NAK for `expected` is out: say no more until it comes
+  wire::Psn last_ahead;         // valid when gap: PSN of the last packet behind the gap
+  HeldPackets* held = nullptr;  // what came behind the gap; nullptr: nothing
   // WRITE in progress
   verbs::Rkey write_rkey;
   uint64_t write_address = 0;       // of the next octet

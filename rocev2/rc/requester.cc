@@ -111,7 +111,7 @@ bool wants_acknowledgement(const SendState& state) {
   const Work& work = *state.cursor.work;
   return work.kind == WorkKind::kRead || state.cursor.packet + 1 == work.packets ||
          state.since_ack_request + 1u >= std::max(1u, state.window_packets / 4u) ||
-         state.packets_in_flight() + 1 >= state.window_packets;
+         state.packets_missing() + 1 >= state.window_packets;
 }
 
 void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket& packet) {
@@ -127,6 +127,9 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
   const bool ack_request = wants_acknowledgement(state);
   build_request(context, state.cursor, psn, ack_request, packet);
   count_packet(context, again);
+  if (state.board != nullptr) {
+    state.board->on_sent(psn, false);
+  }
   state.since_ack_request = ack_request ? uint16_t{0} : static_cast<uint16_t>(state.since_ack_request + 1);
   if (ack_request && !again && !state.sampling) {
     state.sampling = true;
@@ -144,11 +147,29 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
   build_request(context, cursor_at_una(state, context.mtu_bytes), state.una, true, *packet);
   count_packet(context, true);
   ++context.core.stats.tail_probes;
+  // The scoreboard is not told: what is acknowledged next may be the first transmission.
   state.probe_due = false;
   state.probing = true;
   state.probe_psn = state.una;
   state.probe_sent_at = now;
   state.sampling = false;
+  return true;
+}
+
+// Sends what is known to be lost, oldest first; each asks for an acknowledgement, which says whether it was lost again.
+bool send_repetitions(QpContext& context, SendState& state, wire::TxBatch& batch, uint32_t& sent, uint32_t packets_max) {
+  while (owes_repetition(state)) {
+    wire::TxPacket* packet = sent < packets_max ? batch.add() : nullptr;
+    if (packet == nullptr) {
+      return false;
+    }
+    const wire::Psn psn = *state.board->next_lost();
+    build_request(context, cursor_at(state, psn, context.mtu_bytes), psn, true, *packet);
+    count_packet(context, true);
+    state.board->on_sent(psn, true);
+    state.sampling = state.sampling && psn != state.sample_psn;  // Karn: an answer could be to either transmission
+    ++sent;
+  }
   return true;
 }
 
@@ -171,10 +192,15 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   if (span + psns > context.psn_window_packets) {
     return SendStall::kWindow;
   }
+  // Nor is there a way to say of packets further away that they have arrived.
+  if (state.board != nullptr &&
+      state.board->base().distance_to(state.next_psn) + static_cast<int64_t>(psns) > context.hold_packets) {
+    return SendStall::kWindow;
+  }
   if (work->kind == WorkKind::kRead) {
     return state.reads_outstanding >= state.initiator_depth ? SendStall::kReadDepth : SendStall::kNone;
   }
-  return state.packets_in_flight() >= state.window_packets ? SendStall::kWindow : SendStall::kNone;
+  return state.packets_missing() >= state.window_packets ? SendStall::kWindow : SendStall::kNone;
 }
 
 void enqueue_work(SendState& state, Work* work) {
@@ -194,7 +220,11 @@ bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBa
   if (state.probe_due && state.awaiting() && !state.waiting_rnr && !send_probe(context, state, now, batch)) {
     return true;
   }
-  for (uint32_t sent = 0; sent < packets_max; ++sent) {
+  uint32_t sent = 0;
+  if (state.board != nullptr && !send_repetitions(context, state, batch, sent, packets_max)) {
+    return true;
+  }
+  for (; sent < packets_max; ++sent) {
     const SendStall stall = send_stall(context, state);
     if (stall != SendStall::kNone) {
       context.core.stats.window_stalls += stall == SendStall::kWindow ? 1 : 0;

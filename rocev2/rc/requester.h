@@ -26,6 +26,11 @@ enum class SendStall : uint8_t {
 
 [[nodiscard]] SendStall send_stall(const QpContext& context, const SendState& state);
 
+// Something that was sent is known to be lost, and alone has to be sent again.
+[[nodiscard]] inline bool owes_repetition(const SendState& state) {
+  return state.board != nullptr && !state.waiting_rnr && state.board->next_lost().has_value();
+}
+
 // Puts a work at the end of the queue. The caller has checked that there is room.
 void enqueue_work(SendState& state, Work* work);
 

@@ -5,6 +5,7 @@
 
 #include "rocev2/rc/ack_policy.h"
 #include "rocev2/rc/responder_checks.h"
+#include "rocev2/rc/responder_hold.h"
 
 namespace cw::rc {
 namespace {
@@ -173,7 +174,11 @@ PacketOutcome repeat(QpContext& context, ReceiveState& state, const wire::Packet
       return PacketOutcome::done();
     case OpcodeKind::kSend:
     case OpcodeKind::kWrite:
-      owe_ack(state);
+      if (state.held != nullptr) {
+        owe_gap_report(state);
+      } else {
+        owe_ack(state);
+      }
       return PacketOutcome::done();
     default:
       return PacketOutcome::drop(DropReason::kDuplicate);
@@ -196,11 +201,14 @@ PacketOutcome report_not_ready(ReceiveState& state) {
   return PacketOutcome::done();
 }
 
-}  // namespace
-
-PacketOutcome on_request(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
+PacketOutcome serve(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
   Verdict verdict;
   check_request(context, state, view, verdict);
+  const bool ahead = verdict.action == Verdict::Action::kNakSequence || verdict.reason == DropReason::kOutOfSequence;
+  PacketOutcome outcome;
+  if (ahead && context.hold_packets > 0 && hold(context, state, view, frame, outcome)) {
+    return outcome;
+  }
   switch (verdict.action) {
     case Verdict::Action::kContinue:
       return execute(context, state, view, frame);
@@ -227,7 +235,51 @@ PacketOutcome on_request(QpContext& context, ReceiveState& state, const wire::Pa
   return PacketOutcome::drop(DropReason::kUnexpected);
 }
 
+// `expected` has moved on: what was held for it is served as if it came now. Everything held is given up when one of them cannot
+// be executed yet, because then the peer repeats all of it.
+PacketOutcome serve_held(QpContext& context, ReceiveState& state) {
+  while (Buffer* frame = state.held->take(state.expected)) {
+    --context.core.held_packets;
+    const auto view = wire::PacketView::parse(frame->bytes());
+    CW_ASSERT(view.ok());  // it was when it came
+    const wire::Psn before = state.expected;
+    const PacketOutcome outcome = serve(context, state, *view, frame);
+    if (!outcome.took_frame) {
+      release_buffers(frame);
+    }
+    if (outcome.failure != QpErrorCause::kNone) {
+      return outcome;
+    }
+    if (state.expected == before) {
+      drop_held(context, state);
+      return PacketOutcome::done();
+    }
+    drop_held_between(context, state, before, state.expected);
+  }
+  if (state.held->empty()) {
+    drop_held(context, state);
+  } else {
+    state.gap = true;
+    owe_gap_report(state);
+  }
+  return PacketOutcome::done();
+}
+
+}  // namespace
+
+PacketOutcome on_request(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
+  const wire::Psn before = state.expected;
+  const PacketOutcome outcome = serve(context, state, view, frame);
+  if (state.held == nullptr || state.expected == before) [[likely]] {
+    return outcome;
+  }
+  drop_held_between(context, state, before, state.expected);
+  const PacketOutcome further = serve_held(context, state);
+  return PacketOutcome{.took_frame = outcome.took_frame, .failure = further.failure};
+}
+
 void abandon_requests(QpContext& context, ReceiveState& state) {
+  drop_held(context, state);
   if (state.message != nullptr) {
     context.core.released.append(std::move(state.message->payload));
     context.core.receives.destroy(std::exchange(state.message, nullptr));

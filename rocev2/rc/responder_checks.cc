@@ -70,6 +70,7 @@ Verdict check_operation(const QpContext& context, const ReceiveState& state, con
     case OpcodeKind::kAtomicAcknowledge:
     case OpcodeKind::kDatagram:
     case OpcodeKind::kCongestion:
+    case OpcodeKind::kGapReport:
       break;
   }
   return allowed ? Verdict::pass() : Verdict::invalid(QpErrorCause::kOperationNotAllowed);

@@ -1,6 +1,7 @@
 #include "rocev2/rc/responder_replies.h"
 
 #include <algorithm>
+#include <array>
 
 #include "rocev2/rc/ack_policy.h"
 #include "rocev2/rc/responder.h"
@@ -84,8 +85,15 @@ void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) 
       ++context.counters.naks_sent;
       break;
   }
-  wire::build_packet(packet, context.header, context.ip_identification++, reply_header(context, Opcode::kRcAcknowledge, psn),
-                     extensions, Bytes{});
+  std::array<uint8_t, wire::GapReport::kSizeMax> octets;
+  Bytes report;
+  if (state.held != nullptr && state.reply == ReplyKind::kNak &&
+      state.nak_code == static_cast<uint8_t>(NakCode::kPsnSequenceError)) {
+    report = Bytes(octets).first(state.held->report(state.expected).write(octets));
+    ++stats.gap_reports_sent;
+  }
+  const Opcode opcode = report.empty() ? Opcode::kRcAcknowledge : Opcode::kRcGapReport;
+  wire::build_packet(packet, context.header, context.ip_identification++, reply_header(context, opcode, psn), extensions, report);
   count_reply(context);
   state.reply = ReplyKind::kNone;
 }

@@ -1,6 +1,7 @@
 #include "rocev2/rc/retransmit.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rocev2/rc/rc_options.h"
 
@@ -30,14 +31,38 @@ Duration echo_time(const SendState& state) {
   return state.srtt == Duration() ? ack_timeout(state.ack_timeout) / 4 : state.srtt / 2;
 }
 
+// The board begins with what has been sent so far, in PSN order. The PSNs of READ responses are no packets of ours.
+void note_sent_packets(SendState& state) {
+  for (const Work* work = state.oldest; work != nullptr && work->begun; work = work->next) {
+    const uint32_t packets = work->kind == WorkKind::kRead ? 1 : work->packets;
+    for (uint32_t i = 0; i < packets; ++i) {
+      const wire::Psn psn = work->first_psn.plus(i);
+      if (psn.distance_to(state.limit_psn) <= 0) {
+        return;
+      }
+      if (state.una.distance_to(psn) >= 0) {
+        state.board->on_sent(psn, false);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 SendCursor cursor_at_una(const SendState& state, uint32_t mtu_bytes) {
-  SendCursor cursor = SendCursor::start_of(state.oldest);
-  if (state.oldest == nullptr || !state.oldest->begun) {
+  return cursor_at(state, state.una, mtu_bytes);
+}
+
+SendCursor cursor_at(const SendState& state, wire::Psn psn, uint32_t mtu_bytes) {
+  Work* work = state.oldest;
+  while (work != nullptr && work->begun && work->first_psn.plus(work->packets).distance_to(psn) >= 0) {
+    work = work->next;
+  }
+  SendCursor cursor = SendCursor::start_of(work);
+  if (work == nullptr || !work->begun) {
     return cursor;
   }
-  const uint32_t packets_in = static_cast<uint32_t>(state.oldest->first_psn.distance_to(state.una));
+  const uint32_t packets_in = static_cast<uint32_t>(work->first_psn.distance_to(psn));
   if (packets_in > 0) {
     cursor.step(packets_in * mtu_bytes);
     cursor.packet = packets_in;
@@ -45,7 +70,48 @@ SendCursor cursor_at_una(const SendState& state, uint32_t mtu_bytes) {
   return cursor;
 }
 
-void go_back(const QpContext& context, SendState& state, Instant now) {
+void drop_board(QpContext& context, SendState& state) {
+  if (state.board != nullptr) {
+    context.core.boards.destroy(std::exchange(state.board, nullptr));
+  }
+}
+
+void settle_board(QpContext& context, SendState& state) {
+  if (state.board != nullptr) {
+    state.board->advance(state.una);
+    if (state.board->is_over()) {
+      drop_board(context, state);
+    }
+  }
+}
+
+bool note_gap(QpContext& context, SendState& state, Instant now, const wire::GapReport& report) {
+  if (state.next_psn != state.limit_psn) {
+    return true;  // has gone back already: all of it is being sent again
+  }
+  if (state.board == nullptr) {
+    if (state.una.distance_to(state.limit_psn) > int32_t{Scoreboard::kSpan}) {
+      return false;
+    }
+    state.board = context.core.boards.create(state.una);
+    if (state.board == nullptr) {
+      return false;
+    }
+    note_sent_packets(state);
+  }
+  if (state.board->on_report(report)) {
+    // The peer lives and hears us; whatever is lost shows in what it reports, so that there is no need to probe for it.
+    state.progress_at = now;
+    state.probes = 0;
+  }
+  if (state.sampling && state.board->has_arrived(state.sample_psn)) {
+    take_sample(state, now);
+  }
+  return true;
+}
+
+void go_back(QpContext& context, SendState& state, Instant now) {
+  drop_board(context, state);
   state.cursor = cursor_at_una(state, context.mtu_bytes);
   state.next_psn = state.una;
   state.read_psns = 0;
@@ -77,6 +143,12 @@ QpErrorCause repeat_from_una(QpContext& context, SendState& state, Instant now, 
   return QpErrorCause::kNone;
 }
 
+void take_sample(SendState& state, Instant now) {
+  state.sampling = false;
+  const Duration sample = now - state.sample_sent_at;
+  state.srtt = state.srtt == Duration() ? sample : state.srtt + (sample - state.srtt) / 8;
+}
+
 bool is_news_of_gap(SendState& state, wire::Psn psn) {
   const bool runs_on = state.recovering && state.ahead_seen && state.last_ahead.distance_to(psn) > 0;
   state.ahead_seen = true;
@@ -87,7 +159,7 @@ bool is_news_of_gap(SendState& state, wire::Psn psn) {
 bool is_probe_answered_alone(SendState& state, Instant now, wire::Psn psn) {
   const bool answers_probe = state.probing && state.probe_psn == psn && now - state.probe_sent_at >= echo_time(state);
   state.probing = false;
-  return answers_probe && state.awaiting();
+  return answers_probe && state.awaiting() && state.board == nullptr;
 }
 
 Instant send_deadline(const SendState& state) {

@@ -30,8 +30,18 @@ inline constexpr Duration kReadProbeMin = Duration::ms(5);
 // The cursor for the packet with PSN una.
 [[nodiscard]] SendCursor cursor_at_una(const SendState& state, uint32_t mtu_bytes);
 
+// The cursor for the packet with a PSN of [una, limit_psn]; within a READ, for what repeats it from that response on.
+[[nodiscard]] SendCursor cursor_at(const SendState& state, wire::Psn psn, uint32_t mtu_bytes);
+
 // Everything from una on will be sent again.
-void go_back(const QpContext& context, SendState& state, Instant now);
+void go_back(QpContext& context, SendState& state, Instant now);
+
+// The peer misses `missing` and holds what the report says: notes it, so that only what is lost is sent again. False when that
+// cannot be, and una has to be repeated as towards an ordinary peer. Precondition: missing is una.
+[[nodiscard]] bool note_gap(QpContext& context, SendState& state, Instant now, const wire::GapReport& report);
+// una has moved, or a repetition was sent: gives the scoreboard back when it is no longer needed.
+void settle_board(QpContext& context, SendState& state);
+void drop_board(QpContext& context, SendState& state);
 
 // A sequence NAK or a missing READ response says that una did not arrive. `progressed`: the same packet acknowledged something.
 // Duplicates of the message that we already reacted to are ignored. kRetryExceeded when the retries are used up.
@@ -40,6 +50,9 @@ void go_back(const QpContext& context, SendState& state, Instant now);
 // `psn`, behind a READ whose responses are missing, has been answered. True when this says that una is to be repeated, false when
 // the answers that were under way at the last repetition are still coming.
 [[nodiscard]] bool is_news_of_gap(SendState& state, wire::Psn psn);
+
+// The round trip that ends now counts, smoothed as TCP does (RFC 6298): enough to tell a round trip from a timeout.
+void take_sample(SendState& state, Instant now);
 
 // An acknowledgement has moved una behind `psn`. True when it answers the tail probe and nothing else: what follows was lost.
 [[nodiscard]] bool is_probe_answered_alone(SendState& state, Instant now, wire::Psn psn);

@@ -8,9 +8,11 @@
 // una <= next_psn <= limit_psn in PSN order, always. Go-back-N moves the cursor (next_psn and cursor) back to una.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "rocev2/base/time.h"
+#include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/wire/psn.h"
 
@@ -75,9 +77,15 @@ struct SendState {
   uint8_t rnr_retries = 0;  // since the last progress
   uint8_t ack_timeout = 0;  // exponent
   bool sampling = false;
-  uint8_t probes = 0;  // tail probes since the last progress
+  uint8_t probes = 0;           // tail probes since the last progress
+  Scoreboard* board = nullptr;  // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
 
   [[nodiscard]] uint32_t packets_in_flight() const { return static_cast<uint32_t>(una.distance_to(next_psn)) - read_psns; }
+  // Without what has arrived behind a gap. A READ request that has counts here, for simplicity: at most initiator_depth.
+  [[nodiscard]] uint32_t packets_missing() const {
+    const uint32_t arrived = board != nullptr ? board->arrived_count() : 0;
+    return packets_in_flight() - std::min(arrived, packets_in_flight());
+  }
   [[nodiscard]] bool awaiting() const { return una != next_psn; }
 };
 

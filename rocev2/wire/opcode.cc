@@ -45,7 +45,7 @@ constexpr OpcodeTraits describe(const char* name, OpcodeKind kind, Place place, 
   traits.is_request = kind == OpcodeKind::kSend || kind == OpcodeKind::kWrite || kind == OpcodeKind::kReadRequest ||
                       kind == OpcodeKind::kAtomic || kind == OpcodeKind::kDatagram;
   traits.may_carry_payload = kind == OpcodeKind::kSend || kind == OpcodeKind::kWrite || kind == OpcodeKind::kReadResponse ||
-                             kind == OpcodeKind::kDatagram || kind == OpcodeKind::kCongestion;
+                             kind == OpcodeKind::kDatagram || kind == OpcodeKind::kCongestion || kind == OpcodeKind::kGapReport;
   (append(traits, extensions), ...);
   return traits;
 }
@@ -83,6 +83,7 @@ constexpr std::array<OpcodeTraits, 256> make_table() {
   set(kUdSendOnly, describe("UD SEND Only", kDatagram, kOnly, kDeth));
   set(kUdSendOnlyImmediate, describe("UD SEND Only with Immediate", kDatagram, kOnly, kDeth, kImmDt));
   set(kCnp, describe("CNP", kCongestion, kOnly));
+  set(kRcGapReport, describe("RC Gap Report", kGapReport, kOnly, kAeth));
   return table;
 }
 

@@ -34,6 +34,7 @@ enum class Opcode : uint8_t {
   kUdSendOnly = 0x64,
   kUdSendOnlyImmediate = 0x65,
   kCnp = 0x81,
+  kRcGapReport = 0xd1,  // Causeway's own, from the manufacturer's range: only between peers that agreed on it
 };
 
 enum class OpcodeKind : uint8_t {
@@ -47,6 +48,7 @@ enum class OpcodeKind : uint8_t {
   kAtomic,
   kDatagram,    // UD
   kCongestion,  // CNP
+  kGapReport,   // NAK that says what is held behind the gap
 };
 
 // Place of the packet in its message. "Only" is both first and last.

@@ -60,6 +60,7 @@ class FaultyLink {
       return;
     }
     if (chance(faults.loss)) {
+      (void)take_line(now, to, octets.size());  // lost at the far end
       return;
     }
     const uint32_t copies = chance(faults.duplicate) ? 2 : 1;
@@ -83,25 +84,35 @@ class FaultyLink {
   static bool later(const Frame& a, const Frame& b) { return a.at != b.at ? b.at < a.at : b.number < a.number; }
   bool chance(uint32_t permille) { return permille > 0 && random_.next_below(1000) < permille; }
 
-  void enqueue(Instant now, uint32_t to, std::vector<uint8_t> octets) {
-    Instant at = now;
+  struct Departure {
+    Instant at;
+    bool fits = true;
     bool congested = false;
-    if (faults.bytes_per_second > 0) {
-      constexpr int64_t kNsPerSecond = 1'000'000'000;
-      const int64_t rate = static_cast<int64_t>(faults.bytes_per_second);
-      const Instant begin = std::max(now, free_at_[to]);
-      const uint64_t queue_bytes = static_cast<uint64_t>((begin - now).to_ns() * rate / kNsPerSecond);
-      if (faults.queue_bytes_max > 0 && queue_bytes + octets.size() > faults.queue_bytes_max) {
-        ++overflows_;
-        return;
-      }
-      congested = faults.mark_queue_bytes > 0 && queue_bytes > faults.mark_queue_bytes;
-      // Preamble, frame check sequence and gap between frames take their time too.
-      constexpr int64_t kFramingBytes = 24;
-      free_at_[to] = begin + Duration::ns((static_cast<int64_t>(octets.size()) + kFramingBytes) * kNsPerSecond / rate);
-      at = free_at_[to];
+  };
+  // A frame of so many octets has to pass the line.
+  Departure take_line(Instant now, uint32_t to, size_t frame_bytes) {
+    if (faults.bytes_per_second == 0) {
+      return {.at = now};
     }
-    at = at + faults.delay;
+    constexpr int64_t kNsPerSecond = 1'000'000'000;
+    constexpr int64_t kFramingBytes = 24;  // preamble, frame check sequence and gap between frames
+    const int64_t rate = static_cast<int64_t>(faults.bytes_per_second);
+    const Instant begin = std::max(now, free_at_[to]);
+    const uint64_t queue_bytes = static_cast<uint64_t>((begin - now).to_ns() * rate / kNsPerSecond);
+    if (faults.queue_bytes_max > 0 && queue_bytes + frame_bytes > faults.queue_bytes_max) {
+      ++overflows_;
+      return {.at = now, .fits = false};
+    }
+    free_at_[to] = begin + Duration::ns((static_cast<int64_t>(frame_bytes) + kFramingBytes) * kNsPerSecond / rate);
+    return {.at = free_at_[to], .congested = faults.mark_queue_bytes > 0 && queue_bytes > faults.mark_queue_bytes};
+  }
+
+  void enqueue(Instant now, uint32_t to, std::vector<uint8_t> octets) {
+    const Departure departure = take_line(now, to, octets.size());
+    if (!departure.fits) {
+      return;
+    }
+    Instant at = departure.at + faults.delay;
     if (faults.jitter > Duration()) {
       at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(faults.jitter.to_ns())));
     }
@@ -113,7 +124,7 @@ class FaultyLink {
     }
     if (chance(faults.corrupt)) {
       octets[random_.next_below(static_cast<uint32_t>(octets.size()))] ^= static_cast<uint8_t>(1u << random_.next_below(8));
-    } else if ((congested || chance(faults.mark)) && octets[12] == 0x08 && octets[13] == 0x00) {
+    } else if ((departure.congested || chance(faults.mark)) && octets[12] == 0x08 && octets[13] == 0x00) {
       mark_ipv4(octets);
     }
     in_flight_.push_back(Frame{at, number_++, to, std::move(octets)});

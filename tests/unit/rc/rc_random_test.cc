@@ -63,6 +63,11 @@ class Workload {
     options.qp.send_window_packets = 1u << random_.next_below(8);
     options.qp.send_queue_depth = 32;
     options.qp.min_rnr_timer = 1;
+    if (seed % 2 == 0) {
+      options.connect.peer_hold_packets = 1u << random_.next_below(10);
+      options.endpoint.recovery.gaps_max = seed % 8 == 0 ? 1 : 4;
+      options.endpoint.recovery.held_packets_max = 1u << random_.next_below(8);
+    }
     max_operation_bytes_ = std::min(65536u, options.connect.path_mtu_bytes * 24);
     for (uint32_t& psn : options.first_psn) {
       psn = random_.next_below(2) == 0 ? 0xff'ffff - random_.next_below(200) : random_.next_u32() & 0xff'ffff;
@@ -245,12 +250,15 @@ TEST(RcRandom, EveryMessageArrivesOnceInOrderAndIntactOverABadLink) {
       total.reads_replayed += stats.reads_replayed;
       total.window_stalls += stats.window_stalls;
       total.ecn_marked += stats.ecn_marked;
+      total.gap_reports_received += stats.gap_reports_received;
+      total.packets_held += stats.packets_held;
+      total.holds_refused += stats.holds_refused;
     }
   }
   // The weather was bad enough to have tried everything.
-  for (const uint64_t count :
-       {total.ack_timeouts, total.naks_received[0], total.rnr_naks_received, total.implied_naks, total.tail_probes,
-        total.duplicate_requests, total.reads_replayed, total.window_stalls, total.ecn_marked}) {
+  for (const uint64_t count : {total.ack_timeouts, total.naks_received[0], total.rnr_naks_received, total.implied_naks,
+                               total.tail_probes, total.duplicate_requests, total.reads_replayed, total.window_stalls,
+                               total.ecn_marked, total.gap_reports_received, total.packets_held, total.holds_refused}) {
     EXPECT_GT(count, 10u);
   }
 }
@@ -261,7 +269,9 @@ TEST(RcRandom, EveryMessageArrivesOnceInOrderAndIntactOverABadLink) {
 TEST(RcRandom, NonsenseFromThePeerCostsAtMostItsOwnConnection) {
   SeededRandom random(99);
   for (uint32_t round = 0; round < 400; ++round) {
-    rc::test::LoneQp lone(rc::test::client_options());
+    rc::test::LoneQpOptions options = rc::test::client_options();
+    options.connect.peer_hold_packets = round % 2 == 0 ? 0 : 512;
+    rc::test::LoneQp lone(options);
     std::vector<uint8_t> memory(3000, 0xee);
     const verbs::Rkey key = *lone.memory.register_region(verbs::ProtectionDomain(7), MutableBytes(memory).subspan(1000, 1000),
                                                          verbs::RemoteAccess::kReadWrite);
@@ -272,7 +282,8 @@ TEST(RcRandom, NonsenseFromThePeerCostsAtMostItsOwnConnection) {
       }
       rc::test::Inbound inbound;
       do {
-        inbound.opcode = static_cast<wire::Opcode>(random.next_below(0x18));
+        inbound.opcode = static_cast<wire::Opcode>(random.next_below(0x19));
+        inbound.opcode = inbound.opcode == static_cast<wire::Opcode>(0x18) ? wire::Opcode::kRcGapReport : inbound.opcode;
       } while (wire::traits_of(inbound.opcode).kind == wire::OpcodeKind::kReserved);
       const wire::OpcodeTraits& traits = wire::traits_of(inbound.opcode);
       const rc::RcQpInfo info = lone.qp->info();
@@ -280,8 +291,14 @@ TEST(RcRandom, NonsenseFromThePeerCostsAtMostItsOwnConnection) {
       inbound.psn = base.plus(random.next_below(3) == 0 ? random.next_below(8) - 4 : 0).value();
       if (traits.may_carry_payload) {
         inbound.payload.resize(random.next_below(2) == 0 ? 256 : random.next_below(300));
+        if (traits.kind == wire::OpcodeKind::kGapReport) {
+          inbound.payload = random_octets(random.next_u64(), random.next_below(8) == 0 ? 7 : 8 * (1 + random.next_below(9)));
+          inbound.extensions.aeth.syndrome = 0x60;
+        }
       }
-      inbound.extensions.aeth.syndrome = static_cast<uint8_t>(random.next_below(4) == 0 ? random.next_below(256) : 31);
+      if (traits.kind != wire::OpcodeKind::kGapReport || random.next_below(8) == 0) {
+        inbound.extensions.aeth.syndrome = static_cast<uint8_t>(random.next_below(4) == 0 ? random.next_below(256) : 31);
+      }
       const uint64_t address = lone.memory.address_of(key) + random.next_below(3) * 500 - 500;
       inbound.extensions.reth = wire::Reth{address, key, random.next_below(2) == 0 ? 256 : random.next_below(1200)};
       inbound.ack_request = random.next_below(2) == 0;

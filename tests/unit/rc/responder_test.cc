@@ -285,7 +285,7 @@ TEST(Responder, PsnAndMsnWrap) {
 
 TEST(Responder, TheMessageSequenceNumberWrapsAt24Bits) {
   LoneQp lone;
-  RcCore core(4, 4, 0, nullptr);
+  RcCore core(4, 4, 0, RecoveryLimits{}, nullptr);
   QpContext context(core);
   context.mtu_bytes = 256;
   context.mtu_shift = 8;

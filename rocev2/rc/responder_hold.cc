@@ -1,0 +1,60 @@
+#include "rocev2/rc/responder_hold.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rocev2/rc/ack_policy.h"
+
+namespace cw::rc {
+
+using wire::DropReason;
+
+bool hold(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame, PacketOutcome& outcome) {
+  const wire::Psn psn = view.bth.psn;
+  RcCore& core = context.core;
+  if (state.held == nullptr) {
+    state.held = core.held.create();
+  }
+  const bool near = state.held != nullptr && state.expected.distance_to(psn) < int32_t{HeldPackets::kSpan};
+  if (!near || (!state.held->has(psn) && core.held_packets >= core.held_packets_max)) {
+    ++core.stats.holds_refused;
+    return false;
+  }
+  const bool follows = state.gap && !state.held->empty() && state.held->highest().next() == psn;
+  // Worth a packet: a new hole, a repetition that overtook another, or the peer asks.
+  if (!follows || view.bth.ack_request) {
+    owe_gap_report(state);
+  }
+  ++core.stats.out_of_sequence;
+  state.gap = true;
+  state.last_ahead = psn;
+  if (state.held->has(psn)) {
+    outcome = PacketOutcome::drop(DropReason::kDuplicate);
+    return true;
+  }
+  state.held->put(psn, frame);
+  ++core.held_packets;
+  ++core.stats.packets_held;
+  outcome = PacketOutcome::took();
+  return true;
+}
+
+void drop_held(QpContext& context, ReceiveState& state) {
+  if (state.held != nullptr) {
+    context.core.held_packets -= state.held->count();
+    release_buffers(state.held->take_all());
+    context.core.held.destroy(std::exchange(state.held, nullptr));
+  }
+}
+
+void drop_held_between(QpContext& context, ReceiveState& state, wire::Psn from, wire::Psn to) {
+  const int32_t steps = std::min<int32_t>(from.distance_to(to), HeldPackets::kSpan);
+  for (int32_t i = 0; i < steps; ++i) {
+    if (Buffer* frame = state.held->take(from.plus(static_cast<uint32_t>(i)))) {
+      --context.core.held_packets;
+      release_buffers(frame);
+    }
+  }
+}
+
+}  // namespace cw::rc

@@ -1,0 +1,25 @@
+// Selective recovery, the responder's side: requests that came behind a gap are kept, in the buffers they arrived in, and are
+// executed in PSN order when their turn comes, so that nothing but the order of arrival changes.
+//
+// Bounds: HeldPackets::kSpan packets per queue pair, RcCore::held_packets_max over all; what does not fit is dropped and counted,
+// and will be repeated like anything else that is missing. What is held is given up only when the peer repeats everything anyway.
+#pragma once
+
+#include "rocev2/rc/qp_context.h"
+#include "rocev2/rc/receive_state.h"
+#include "rocev2/wire/packet_view.h"
+
+namespace cw::rc {
+
+// A request ahead of the expected PSN, from a peer that recovers selectively. False when there is no room: then the peer is
+// answered as an ordinary one. Else `outcome` says whether the frame was kept.
+[[nodiscard]] bool hold(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame,
+                        PacketOutcome& outcome);
+
+// Gives up everything that is held.
+void drop_held(QpContext& context, ReceiveState& state);
+
+// The expected PSN has moved over [from, to): nothing held there can be a request any more. Precondition: something is held.
+void drop_held_between(QpContext& context, ReceiveState& state, wire::Psn from, wire::Psn to);
+
+}  // namespace cw::rc

@@ -1,0 +1,61 @@
+// What the requester knows of packets in flight while a peer with selective recovery reports gaps: which of them have arrived,
+// and which must have been lost, because something that was sent later has arrived. From a slab, and only while there is a gap.
+//
+// Every transmission has a number. A packet is lost when it has not arrived and a transmission with a higher number has: so that
+// the loss of a repetition shows as soon as anything sent after it arrives, and nothing is repeated because of its own echo.
+// Reports are the peer's word: they choose among packets that were really sent, and cannot cause more repetitions than
+// transmissions that they acknowledge.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <optional>
+
+#include "rocev2/wire/gap_report.h"
+#include "rocev2/wire/psn.h"
+
+namespace cw::rc {
+
+class Scoreboard {
+ public:
+  // Packets that it covers, from the first that has not arrived.
+  static constexpr uint32_t kSpan = wire::GapReport::kBits;
+
+  // `base`: the first packet that has not arrived.
+  explicit Scoreboard(wire::Psn base) : base_(base), settled_at_(base), sent_end_(base) { order_.fill(kNotSent); }
+
+  [[nodiscard]] wire::Psn base() const { return base_; }
+  [[nodiscard]] uint32_t arrived_count() const { return arrived_count_; }
+  [[nodiscard]] bool covers(wire::Psn psn) const { return wire::PsnWindow{base_, kSpan}.contains(psn); }
+  // A packet leaves; whoever is not covered is not watched.
+  void on_sent(wire::Psn psn, bool again);
+  // Everything before `base` has arrived.
+  void advance(wire::Psn base);
+  // The peer holds these, seen from base(). True when it has said so of any for the first time.
+  [[nodiscard]] bool on_report(const wire::GapReport& report);
+  // Of a packet behind base().
+  [[nodiscard]] bool has_arrived(wire::Psn psn) const { return covers(psn) && arrived_.test(slot_of(psn)); }
+  // The oldest packet that is lost, or nullopt; the same one until on_sent().
+  [[nodiscard]] std::optional<wire::Psn> next_lost();
+  // Nothing is known beyond base(), and every repetition has been settled: go on without.
+  [[nodiscard]] bool is_over() { return arrived_count_ == 0 && settled_at_.distance_to(base_) >= 0 && !next_lost(); }
+
+ private:
+  static constexpr uint32_t kNotSent = UINT32_MAX;
+  [[nodiscard]] static uint32_t slot_of(wire::Psn psn) { return psn.value() % kSpan; }
+  void note_delivery(uint32_t slot);
+
+  wire::Psn base_;
+  wire::Psn settled_at_;  // when everything before this has arrived, so has every repetition
+  wire::Psn sent_end_;    // one past the furthest that was sent
+  wire::Psn search_at_;   // nothing between base_ and here is lost; valid when searched_
+  bool searched_ = false;
+  uint32_t transmissions_ = 0;         // numbers given out
+  uint32_t delivered_ = 0;             // 1 + highest number that has arrived; 0: none
+  uint32_t arrived_count_ = 0;         // beyond base_
+  std::bitset<kSpan> arrived_;         // by slot
+  std::array<uint32_t, kSpan> order_;  // number of the last transmission, by slot
+};
+
+}  // namespace cw::rc

@@ -1,0 +1,334 @@
+// Selective recovery between two Causeway peers: what the responder keeps and reports, what the requester makes of a report.
+#include <gtest/gtest.h>
+
+#include "rocev2/rc/held_packets.h"
+#include "rocev2/rc/scoreboard.h"
+#include "rocev2/wire/gap_report.h"
+#include "tests/unit/rc/lone_qp.h"
+
+namespace cw::rc::test {
+namespace {
+
+using wire::GapReport;
+
+constexpr Opcode kOnly = Opcode::kRcSendOnly;
+constexpr Opcode kReport = Opcode::kRcGapReport;
+
+LoneQpOptions selective() {
+  LoneQpOptions options;
+  options.connect.path_mtu_bytes = 256;
+  options.connect.peer_hold_packets = 512;
+  return options;
+}
+
+Sent gap_report(uint32_t psn, uint32_t msn, size_t bytes = 8) {
+  return Sent{kReport, psn, false, bytes, 0x60, msn};
+}
+
+void receive_report(LoneQp& lone, uint32_t missing, std::initializer_list<uint32_t> held) {
+  GapReport report;
+  for (const uint32_t psn : held) {
+    report.set(psn - missing - 1);
+  }
+  Inbound inbound{.opcode = kReport, .psn = missing};
+  inbound.payload.resize(GapReport::kSizeMax);
+  inbound.payload.resize(report.write(std::span<uint8_t, GapReport::kSizeMax>(inbound.payload)));
+  inbound.extensions.aeth = wire::Aeth::nak(NakCode::kPsnSequenceError, 0);
+  lone.receive(inbound);
+}
+
+// What the last packet sent says is held, as PSNs.
+std::vector<uint32_t> reported(const LoneQp& lone) {
+  std::vector<uint32_t> psns;
+  const auto view = wire::PacketView::parse(lone.frames.back());
+  const auto report = GapReport::parse(view->payload);
+  for (uint32_t i = 0; report.ok() && i < GapReport::kBits; ++i) {
+    if (report->holds(i)) {
+      psns.push_back(view->bth.psn.plus(i + 1).value());
+    }
+  }
+  return psns;
+}
+
+TEST(GapReport, WritesNoMoreWordsThanItNeedsAndReadsThemBack) {
+  for (const uint32_t bit : {0u, 1u, 63u, 64u, 130u, 511u}) {
+    GapReport report;
+    report.set(0);
+    report.set(bit);
+    std::array<uint8_t, GapReport::kSizeMax> octets;
+    const size_t size = report.write(octets);
+    EXPECT_EQ(size, 8u * (bit / 64 + 1));
+    EXPECT_EQ(*GapReport::parse(Bytes(octets).first(size)), report);
+  }
+}
+
+TEST(GapReport, RefusesWhatIsNoWholeNumberOfWords) {
+  const std::array<uint8_t, 80> octets{};
+  for (size_t size = 0; size <= octets.size(); ++size) {
+    EXPECT_EQ(GapReport::parse(Bytes(octets).first(size)).ok(), size > 0 && size % 8 == 0 && size <= 64) << size;
+  }
+}
+
+TEST(GapReport, TheFirstBitIsThePacketBehindTheMissingOne) {
+  constexpr std::array<uint8_t, 8> kOctets = {0x80, 0, 0, 0, 0, 0, 0, 1};
+  static_assert(GapReport::parse(kOctets)->holds(0) && GapReport::parse(kOctets)->holds(63));
+  static_assert(!GapReport::parse(kOctets)->holds(1));
+}
+
+TEST(SelectiveResponder, HoldsWhatComesBehindAGapAndServesItInOrder) {
+  LoneQp lone(selective());
+  lone.qp->post_receives(8);
+  EXPECT_TRUE(lone.receive(kOnly, 5001, 10));
+  EXPECT_EQ(lone.sent(), (SentList{gap_report(5000, 0)}));
+  EXPECT_EQ(reported(lone), std::vector<uint32_t>{5001});
+  EXPECT_TRUE(lone.receive(kOnly, 5002, 10));
+  EXPECT_EQ(lone.completions(), "");
+  EXPECT_TRUE(lone.receive(kOnly, 5000, 10));
+  EXPECT_EQ(lone.completions(), "receive 0 success; receive 0 success; receive 0 success");
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(lone.payloads[i], random_octets(5000 + i, 10));
+  }
+  EXPECT_EQ(lone.sent(), (SentList{ack(5002, 3)}));
+  EXPECT_EQ(lone.qp->info().expected_psn, Psn(5003));
+}
+
+TEST(SelectiveResponder, ReportsTheNextHoleWhenOneIsFilled) {
+  LoneQp lone(selective());
+  lone.qp->post_receives(8);
+  lone.receive(kOnly, 5001, 10);
+  lone.receive(kOnly, 5003, 10);
+  (void)lone.sent();
+  lone.receive(kOnly, 5000, 10);
+  EXPECT_EQ(lone.sent(), (SentList{gap_report(5002, 2)}));
+  EXPECT_EQ(reported(lone), std::vector<uint32_t>{5003});
+}
+
+TEST(SelectiveResponder, APacketHeldAlreadyIsADuplicate) {
+  LoneQp lone(selective());
+  lone.qp->post_receives(8);
+  EXPECT_TRUE(lone.receive(kOnly, 5001, 10));
+  EXPECT_FALSE(lone.receive(kOnly, 5001, 10));
+  EXPECT_EQ(lone.discards(DropReason::kDuplicate), 1u);
+  lone.receive(kOnly, 5000, 10);
+  EXPECT_EQ(lone.completions(), "receive 0 success; receive 0 success");
+}
+
+TEST(SelectiveResponder, HoldsNoMoreThanItsBudgetAndSaysSo) {
+  LoneQpOptions options = selective();
+  options.endpoint.recovery.held_packets_max = 2;
+  LoneQp lone(options);
+  lone.qp->post_receives(8);
+  EXPECT_TRUE(lone.receive(kOnly, 5001, 10));
+  EXPECT_TRUE(lone.receive(kOnly, 5002, 10));
+  EXPECT_FALSE(lone.receive(kOnly, 5003, 10));
+  EXPECT_EQ(lone.endpoint->stats().holds_refused, 1u);
+  (void)lone.sent();
+  EXPECT_EQ(reported(lone), (std::vector<uint32_t>{5001, 5002}));
+  lone.receive(kOnly, 5000, 10);
+  EXPECT_EQ(lone.qp->info().expected_psn, Psn(5003));
+  // The budget is free again.
+  EXPECT_TRUE(lone.receive(kOnly, 5004, 10));
+}
+
+TEST(SelectiveResponder, WithoutRoomForAGapItAnswersAsToAnOrdinaryPeer) {
+  LoneQpOptions options = selective();
+  options.endpoint.recovery.gaps_max = 0;
+  LoneQp lone(options);
+  lone.qp->post_receives(8);
+  EXPECT_FALSE(lone.receive(kOnly, 5001, 10));
+  EXPECT_FALSE(lone.receive(kOnly, 5002, 10));
+  EXPECT_EQ(lone.sent(), (SentList{nak(5000, NakCode::kPsnSequenceError, 0)}));
+}
+
+TEST(SelectiveResponder, APacketBeyondTheSpanIsNotHeld) {
+  LoneQp lone(selective());
+  lone.qp->post_receives(8);
+  EXPECT_TRUE(lone.receive(kOnly, 5000 + HeldPackets::kSpan - 1, 10));
+  EXPECT_FALSE(lone.receive(kOnly, 5000 + HeldPackets::kSpan, 10));
+}
+
+TEST(SelectiveResponder, AMissingReceiveGivesUpWhatIsHeldAndAsksThePeerToWait) {
+  LoneQp lone(selective());
+  lone.qp->post_receives(1);
+  lone.receive(kOnly, 5001, 10);
+  lone.receive(kOnly, 5002, 10);
+  (void)lone.sent();
+  lone.receive(kOnly, 5000, 10);
+  EXPECT_EQ(lone.sent(), (SentList{rnr_nak(5001, 12, 1)}));
+  EXPECT_EQ(lone.completions(), "receive 0 success");
+  lone.qp->post_receives(2);
+  lone.receive(kOnly, 5001, 10);
+  lone.receive(kOnly, 5002, 10);
+  EXPECT_EQ(lone.completions(), "receive 0 success; receive 0 success");
+}
+
+TEST(SelectiveResponder, AHeldRequestThatIsRefusedEndsTheConnectionWhenItsTurnComes) {
+  LoneQp lone(selective());
+  lone.qp->post_receives(8);
+  EXPECT_TRUE(lone.receive(Opcode::kRcSendLast, 5001, 10));  // of no message
+  (void)lone.sent();
+  EXPECT_EQ(lone.qp->state(), QpState::kRts);
+  lone.receive(kOnly, 5000, 10);
+  EXPECT_EQ(lone.qp->error().cause, QpErrorCause::kOpcodeSequence);
+  EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kInvalidRequest, 1)}));
+  EXPECT_EQ(lone.completions(), "receive 0 success");
+}
+
+TEST(SelectiveResponder, AnOrdinaryPeerGetsNoReport) {
+  LoneQp lone;
+  lone.qp->post_receives(8);
+  EXPECT_FALSE(lone.receive(kOnly, 5001, 10));
+  EXPECT_EQ(lone.sent(), (SentList{nak(5000, NakCode::kPsnSequenceError, 0)}));
+}
+
+TEST(SelectiveResponder, SwitchedOffItTreatsEveryPeerAsOrdinary) {
+  LoneQpOptions options = selective();
+  options.qp.selective_recovery = false;
+  LoneQp lone(options);
+  lone.qp->post_receives(8);
+  EXPECT_FALSE(lone.receive(kOnly, 5001, 10));
+  EXPECT_EQ(lone.sent(), (SentList{nak(5000, NakCode::kPsnSequenceError, 0)}));
+}
+
+TEST(SelectiveRequester, RepeatsOnlyWhatIsMissing) {
+  LoneQp lone(selective());
+  for (uint64_t id = 1; id <= 5; ++id) {
+    ASSERT_TRUE(lone.post_send(10, id).ok());
+  }
+  (void)lone.sent();
+  receive_report(lone, 1001, {1002, 1004});
+  EXPECT_EQ(lone.completions(), "send 1 success");
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1001, true, 10}, {kOnly, 1003, true, 10}}));
+  EXPECT_EQ(lone.endpoint->stats().packets_retransmitted, 2u);
+  lone.receive_ack(1004);
+  EXPECT_EQ(lone.completions(), "send 2 success; send 3 success; send 4 success; send 5 success");
+  EXPECT_EQ(lone.qp->info().retries, 0u);
+}
+
+TEST(SelectiveRequester, TheSameReportAgainRepeatsNothing) {
+  LoneQp lone(selective());
+  for (uint64_t id = 1; id <= 4; ++id) {
+    ASSERT_TRUE(lone.post_send(10, id).ok());
+  }
+  (void)lone.sent();
+  for (uint32_t i = 0; i < 1000; ++i) {
+    receive_report(lone, 1000, {1001, 1003});
+    EXPECT_EQ(lone.sent().size(), i == 0 ? 2u : 0u);
+  }
+}
+
+TEST(SelectiveRequester, ARepetitionThatIsOvertakenWasLostToo) {
+  LoneQp lone(selective());
+  for (uint64_t id = 1; id <= 3; ++id) {
+    ASSERT_TRUE(lone.post_send(10, id).ok());
+  }
+  (void)lone.sent();
+  receive_report(lone, 1000, {1001, 1002});
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1000, true, 10}}));
+  ASSERT_TRUE(lone.post_send(10, 4).ok());
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1003, true, 10}}));
+  receive_report(lone, 1000, {1001, 1002, 1003});  // 1003 left after the repetition
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1000, true, 10}}));
+  lone.receive_ack(1003);
+  EXPECT_FALSE(lone.qp->has_unfinished_work());
+}
+
+TEST(SelectiveRequester, WhatHasArrivedBehindTheGapMakesRoomInTheWindow) {
+  LoneQpOptions options = selective();
+  options.qp.send_window_packets = 4;
+  LoneQp lone(options);
+  ASSERT_TRUE(lone.post_send(256 * 20).ok());
+  EXPECT_EQ(lone.sent().size(), 4u);
+  receive_report(lone, 1000, {1001, 1002, 1003});
+  const SentList next = lone.sent();
+  ASSERT_EQ(next.size(), 4u);
+  EXPECT_EQ(next[0].psn, 1000u);
+  EXPECT_EQ(next[3].psn, 1006u);
+}
+
+TEST(SelectiveRequester, KeepsWithinWhatThePeerCanHold) {
+  LoneQpOptions options = selective();
+  options.qp.send_window_packets = 64;
+  options.connect.peer_hold_packets = 8;
+  LoneQp lone(options);
+  ASSERT_TRUE(lone.post_send(256 * 4, 1).ok());
+  EXPECT_EQ(lone.sent().size(), 4u);
+  receive_report(lone, 1000, {1001, 1002, 1003});
+  ASSERT_TRUE(lone.post_send(256 * 20, 2).ok());
+  EXPECT_EQ(lone.sent().size(), 1u + 4u);  // the repetition, and up to PSN 1007
+}
+
+TEST(SelectiveRequester, AReportOfPacketsNeverSentChangesNothing) {
+  LoneQp lone(selective());
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  (void)lone.sent();
+  receive_report(lone, 1000, {1001, 1005, 1300});
+  EXPECT_EQ(lone.sent().size(), 0u);
+  receive_report(lone, 1001, {1002});
+  EXPECT_EQ(lone.discards(DropReason::kPsnStale), 1u);
+  EXPECT_EQ(lone.completions(), "");
+  lone.receive_ack(1000);
+  EXPECT_EQ(lone.completions(), "send 1 success");
+}
+
+TEST(SelectiveRequester, AReportOfAnOrdinaryPeerIsNotBelieved) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  ASSERT_TRUE(lone.post_send(10, 2).ok());
+  (void)lone.sent();
+  receive_report(lone, 1000, {1001});
+  EXPECT_EQ(lone.discards(DropReason::kUnexpected), 1u);
+  EXPECT_EQ(lone.sent().size(), 0u);
+}
+
+TEST(SelectiveRequester, ATimeoutForgetsWhatWasReportedAndRepeatsEverything) {
+  LoneQp lone(selective());
+  for (uint64_t id = 1; id <= 3; ++id) {
+    ASSERT_TRUE(lone.post_send(10, id).ok());
+  }
+  (void)lone.sent();
+  receive_report(lone, 1000, {1001, 1002});
+  EXPECT_EQ(lone.sent().size(), 1u);
+  lone.pass(Duration::seconds(1));
+  EXPECT_EQ(lone.sent().size(), 3u);
+  lone.receive_ack(1002);
+  EXPECT_FALSE(lone.qp->has_unfinished_work());
+}
+
+TEST(Scoreboard, ARepetitionThatArrivesProvesTheLossOfWhatWasSentBefore) {
+  Scoreboard board(Psn(10));
+  for (uint32_t psn = 10; psn < 14; ++psn) {
+    board.on_sent(Psn(psn), false);
+  }
+  GapReport report;
+  report.set(0);  // 11
+  EXPECT_TRUE(board.on_report(report));
+  EXPECT_EQ(board.next_lost(), Psn(10));
+  board.on_sent(Psn(10), true);
+  EXPECT_EQ(board.next_lost(), std::nullopt);
+  board.advance(Psn(12));
+  EXPECT_EQ(board.next_lost(), Psn(12));  // sent before the repetition of 10
+  board.on_sent(Psn(12), true);
+  EXPECT_EQ(board.next_lost(), Psn(13));
+  board.on_sent(Psn(13), true);
+  EXPECT_FALSE(board.is_over());
+  board.advance(Psn(14));
+  EXPECT_TRUE(board.is_over());
+}
+
+TEST(Scoreboard, PsnsWrap) {
+  Scoreboard board(Psn(0xff'ffff));
+  for (uint32_t i = 0; i < 3; ++i) {
+    board.on_sent(Psn(0xff'ffff).plus(i), false);
+  }
+  GapReport report;
+  report.set(1);
+  EXPECT_TRUE(board.on_report(report));
+  EXPECT_FALSE(board.on_report(report));
+  EXPECT_EQ(board.next_lost(), Psn(0xff'ffff));
+  board.on_sent(Psn(0xff'ffff), true);
+  EXPECT_EQ(board.next_lost(), Psn(0));
+}
+
+}  // namespace
+}  // namespace cw::rc::test
