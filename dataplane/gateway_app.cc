@@ -104,16 +104,9 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
   out.gsi = node_.gsi_stats();
   out.cm = cm.stats();
   out.rpcrdma = gateway_.rpcrdma_stats();
-  const gateway::GatewayStats& gateway = gateway_.stats();
-  out.gateway = gateway;
-  const auto of = [&](gateway::ConnectionResult result) { return gateway.connections[static_cast<size_t>(result)]; };
-  out.connections.established = gateway.connections_open;
+  out.gateway = gateway_.stats();
   out.connections.half_open = cm.half_open_count();
   out.connections.timewait = cm.timewait_count();
-  out.connections.refused_acl = of(gateway::ConnectionResult::kRefusedAcl);
-  out.connections.refused_limit = of(gateway::ConnectionResult::kRefusedLimit) + of(gateway::ConnectionResult::kRefusedResources);
-  out.connections.refused_backend = of(gateway::ConnectionResult::kRefusedBackend);
-  out.connections.refused_draining = of(gateway::ConnectionResult::kRefusedDraining);
   for (uint16_t i = 0; i < ports_.size(); ++i) {
     const PortStats& port = ports_[i]->stats();
     const link::StationStats& station = node_.station(i).stats();
@@ -149,20 +142,6 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
   pool(0, pools_.packet_usage());
   pool(1, pools_.large_usage());
   pool(2, pools_.view_usage());
-  for (size_t i = 0; i < gateway.backends.size(); ++i) {
-    const gateway::BackendStats& backend = gateway.backends[i];
-    telemetry::BackendStats& row = out.backends[i];
-    row.up = backend.up;
-    row.connections = backend.links;
-    row.calls_in_flight = backend.calls_in_flight;
-    row.calls = backend.calls;
-    row.connects = backend.opens;
-    row.reconnects = backend.closes;
-    row.connect_failures = backend.open_failures;
-    row.call_timeouts = backend.call_timeouts;
-    row.bytes_in = backend.bytes_in;
-    row.bytes_out = backend.bytes_out;
-  }
   out.durations = *durations_;
   out.durations.stages = gateway_.stage_durations();
 }

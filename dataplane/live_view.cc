@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
+#include <string>
+#include <unordered_map>
 
 #include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
@@ -12,16 +13,6 @@ namespace {
 
 std::string address_text(const wire::IpAddress& address) {
   return std::string(wire::to_text(address).data());
-}
-
-// The value of a metric by its full name with labels; 0 when there is none.
-double value_of(const std::vector<control::NamedValue>& values, const std::string& name) {
-  for (const control::NamedValue& value : values) {
-    if (value.name == name) {
-      return value.value;
-    }
-  }
-  return 0;
 }
 
 }  // namespace
@@ -81,7 +72,10 @@ control::GatewayStatus LiveView::status() {
       listener.connections += connection.listener_port == config.port ? 1 : 0;
     }
   }
-  const std::vector<control::NamedValue> values = collector_.named_values();
+  std::unordered_map<std::string, double> values;  // by name with labels
+  for (control::NamedValue& value : collector_.named_values()) {
+    values.emplace(std::move(value.name), value.value);
+  }
   for (const control::BackendConfig& config : config_.backends) {
     control::BackendStatus& backend = status.backends.emplace_back();
     backend.name = config.name;
@@ -89,11 +83,14 @@ control::GatewayStatus LiveView::status() {
     if (config.address) {
       backend.address = fmt::format("{}:{}", address_text(config.address->address), config.address->port);
     }
-    const std::string label = fmt::format("{{backend=\"{}\"}}", config.name);
-    backend.up = value_of(values, "causeway_backend_up" + label) > 0;
-    backend.calls_in_flight = static_cast<uint64_t>(value_of(values, "causeway_backend_inflight_calls" + label));
-    backend.reconnects = static_cast<uint64_t>(value_of(values, "causeway_backend_reconnects_total" + label));
-    backend.call_timeouts = static_cast<uint64_t>(value_of(values, "causeway_backend_call_timeouts_total" + label));
+    const auto value_of = [&](const char* metric) {
+      const auto found = values.find(fmt::format("{}{{backend=\"{}\"}}", metric, config.name));
+      return found == values.end() ? uint64_t{0} : static_cast<uint64_t>(found->second);
+    };
+    backend.up = value_of("causeway_backend_up") > 0;
+    backend.calls_in_flight = value_of("causeway_backend_inflight_calls");
+    backend.reconnects = value_of("causeway_backend_reconnects_total");
+    backend.call_timeouts = value_of("causeway_backend_call_timeouts_total");
   }
   return status;
 }

@@ -61,28 +61,10 @@ struct PoolStats {
   uint64_t empty = 0;  // counter: allocations refused
 };
 
-struct BackendStats {
-  uint64_t up = 0;               // gauge, 0 or 1: the last connection attempt or health check succeeded
-  uint64_t connections = 0;      // gauge
-  uint64_t calls_in_flight = 0;  // gauge
-  uint64_t calls = 0;
-  uint64_t connects = 0;    // successful
-  uint64_t reconnects = 0;  // connections that the backend or an error ended while their client lived
-  uint64_t connect_failures = 0;
-  uint64_t call_timeouts = 0;
-  uint64_t bytes_in = 0;   // from the backend
-  uint64_t bytes_out = 0;  // to the backend
-};
-
-// Gauges of connections.
+// What only the connection manager knows of connections; how they ended or were refused stands in gateway::GatewayStats.
 struct ConnectionGauges {
-  uint64_t established = 0;
   uint64_t half_open = 0;
   uint64_t timewait = 0;
-  uint64_t refused_acl = 0;       // counter: client not in the listener's allow list
-  uint64_t refused_limit = 0;     // counter: connections_max reached
-  uint64_t refused_backend = 0;   // counter: backend not reachable
-  uint64_t refused_draining = 0;  // counter
 };
 
 inline constexpr uint32_t kPoolsMax = 4;
@@ -93,13 +75,13 @@ struct CoreSnapshot {
   gsi::GsiStats gsi;
   cm::CmStats cm;
   rpcrdma::RpcRdmaStats rpcrdma;
-  gateway::GatewayStats gateway;  // its backends and connections_open are exported from `backends` and `connections`
+  gateway::GatewayStats gateway;  // its backends in order of Config::backends
   ConnectionGauges connections;
-  std::array<PortStats, control::kPortsMax> ports{};           // in order of Config::ports
-  std::array<PoolStats, kPoolsMax> pools{};                    // in order of MetricSources::pools
-  std::array<BackendStats, control::kBackendsMax> backends{};  // in order of Config::backends
+  std::array<PortStats, control::kPortsMax> ports{};  // in order of Config::ports
+  std::array<PoolStats, kPoolsMax> pools{};           // in order of MetricSources::pools
   RpcDurations durations;
 };
 static_assert(std::is_trivially_copyable_v<CoreSnapshot>);
+static_assert(gateway::kBackendsMax == control::kBackendsMax);
 
 }  // namespace cw::telemetry

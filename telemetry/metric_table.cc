@@ -64,9 +64,12 @@ const char* attempt_result(uint32_t index) {
   return index == 0 ? "established" : to_string(kFailedAttempts[index - 1]);
 }
 // How connections ended that had carried calls.
-constexpr std::array<gateway::ConnectionResult, 5> kEndings = {
-    gateway::ConnectionResult::kClosedByPeer, gateway::ConnectionResult::kClosedByUs, gateway::ConnectionResult::kFailedTransport,
-    gateway::ConnectionResult::kFailedProtocol, gateway::ConnectionResult::kFailedBackend};
+using Ending = gateway::ConnectionResult;
+constexpr std::array<Ending, 5> kEndings = {Ending::kClosedByPeer, Ending::kClosedByUs, Ending::kFailedTransport,
+                                            Ending::kFailedProtocol, Ending::kFailedBackend};
+uint64_t connections(const Core& core, Ending how) {
+  return core.gateway.connections[static_cast<size_t>(how)];
+}
 const char* ending(uint32_t index) {
   return to_string(kEndings[index]);
 }
@@ -174,7 +177,7 @@ const MetricRow kRows[] = {
 
     // Connection management
     gauge("causeway_connections", "Established connections.", kAll, {}, {},
-          [](const Core& c, At) { return number(c.connections.established); }),
+          [](const Core& c, At) { return number(c.gateway.connections_open); }),
     gauge("causeway_connections_half_open", "Connection attempts under way.", kAll, {}, {},
           [](const Core& c, At) { return number(c.connections.half_open); }),
     gauge("causeway_connections_timewait", "Ended connections that are still remembered.", kAll, {}, {},
@@ -183,15 +186,17 @@ const MetricRow kRows[] = {
         "causeway_connections_total", "Connection attempts by result.", kAll, {}, kAttempts,
         [](const Core& c, At i) { return number(i.label == 0 ? c.cm.established : c.cm.ended(kFailedAttempts[i.label - 1])); }),
     counter("causeway_connections_closed_total", "Established connections that ended, by reason.", kAll, {}, kEndingReasons,
-            [](const Core& c, At i) { return number(c.gateway.connections[static_cast<size_t>(kEndings[i.label])]); }),
+            [](const Core& c, At i) { return number(connections(c, kEndings[i.label])); }),
     counter("causeway_connections_refused_total", "Connection requests that this gateway refused, by reason.", kAll,
-            {"reason", "acl"}, {}, [](const Core& c, At) { return number(c.connections.refused_acl); }),
+            {"reason", "acl"}, {}, [](const Core& c, At) { return number(connections(c, Ending::kRefusedAcl)); }),
     counter("causeway_connections_refused_total", "", kAll, {"reason", "limit"}, {},
-            [](const Core& c, At) { return number(c.connections.refused_limit); }),
+            [](const Core& c, At) {
+              return number(connections(c, Ending::kRefusedLimit) + connections(c, Ending::kRefusedResources));
+            }),
     counter("causeway_connections_refused_total", "", kAll, {"reason", "backend"}, {},
-            [](const Core& c, At) { return number(c.connections.refused_backend); }),
+            [](const Core& c, At) { return number(connections(c, Ending::kRefusedBackend)); }),
     counter("causeway_connections_refused_total", "", kAll, {"reason", "draining"}, {},
-            [](const Core& c, At) { return number(c.connections.refused_draining); }),
+            [](const Core& c, At) { return number(connections(c, Ending::kRefusedDraining)); }),
     counter("causeway_cm_messages_total", "Connection management messages.", kAll, kRx, kMessageTypes,
             [](const Core& c, At i) { return number(c.cm.received[i.label]); }),
     counter("causeway_cm_messages_total", "", kAll, kTx, kMessageTypes,
@@ -271,25 +276,25 @@ const MetricRow kRows[] = {
     // Backends
     gauge(
         "causeway_backend_up", "1 when the backend accepted the last connection.", Scope::kBackend, {}, {},
-        [](const Core& c, At i) { return number(c.backends[i.scope].up); }, Fold::kMax),
+        [](const Core& c, At i) { return number(c.gateway.backends[i.scope].up); }, Fold::kMax),
     gauge("causeway_backend_connections", "Connections to the backend.", Scope::kBackend, {}, {},
-          [](const Core& c, At i) { return number(c.backends[i.scope].connections); }),
+          [](const Core& c, At i) { return number(c.gateway.backends[i.scope].links); }),
     gauge("causeway_backend_inflight_calls", "Calls that the backend has not answered yet.", Scope::kBackend, {}, {},
-          [](const Core& c, At i) { return number(c.backends[i.scope].calls_in_flight); }),
+          [](const Core& c, At i) { return number(c.gateway.backends[i.scope].calls_in_flight); }),
     counter("causeway_backend_calls_total", "Calls handed to the backend.", Scope::kBackend, {}, {},
-            [](const Core& c, At i) { return number(c.backends[i.scope].calls); }),
+            [](const Core& c, At i) { return number(c.gateway.backends[i.scope].calls); }),
     counter("causeway_backend_connects_total", "Connections made to the backend.", Scope::kBackend, {}, {},
-            [](const Core& c, At i) { return number(c.backends[i.scope].connects); }),
+            [](const Core& c, At i) { return number(c.gateway.backends[i.scope].opens); }),
     counter("causeway_backend_reconnects_total", "Backend connections lost while their client was there.", Scope::kBackend, {},
-            {}, [](const Core& c, At i) { return number(c.backends[i.scope].reconnects); }),
+            {}, [](const Core& c, At i) { return number(c.gateway.backends[i.scope].closes); }),
     counter("causeway_backend_connect_failures_total", "Attempts to connect to the backend that failed.", Scope::kBackend, {}, {},
-            [](const Core& c, At i) { return number(c.backends[i.scope].connect_failures); }),
+            [](const Core& c, At i) { return number(c.gateway.backends[i.scope].open_failures); }),
     counter("causeway_backend_call_timeouts_total", "Calls that the backend did not answer in time.", Scope::kBackend, {}, {},
-            [](const Core& c, At i) { return number(c.backends[i.scope].call_timeouts); }),
+            [](const Core& c, At i) { return number(c.gateway.backends[i.scope].call_timeouts); }),
     counter("causeway_backend_bytes_total", "Octets to (tx) and from (rx) the backend.", Scope::kBackend, kRx, {},
-            [](const Core& c, At i) { return number(c.backends[i.scope].bytes_in); }),
+            [](const Core& c, At i) { return number(c.gateway.backends[i.scope].bytes_in); }),
     counter("causeway_backend_bytes_total", "", Scope::kBackend, kTx, {},
-            [](const Core& c, At i) { return number(c.backends[i.scope].bytes_out); }),
+            [](const Core& c, At i) { return number(c.gateway.backends[i.scope].bytes_out); }),
     counter("causeway_backend_unmatched_replies_total", "Replies of backends that nobody waits for.", kAll, {}, {},
             [](const Core& c, At) { return number(c.gateway.replies_unmatched); }),
     counter("causeway_backend_malformed_messages_total", "Messages of backends too short to be RPC.", kAll, {}, {},

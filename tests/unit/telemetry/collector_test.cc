@@ -123,7 +123,7 @@ TEST(Collector, AddsUpCoresAndKeepsPortsAndLcoresApart) {
     out.rc.ack_timeouts = 3;
     out.ports[0].roce_rx_packets = 10;
     out.ports[1].roce_rx_packets = 20;
-    out.backends[1].up = 1;
+    out.gateway.backends[1].up = 1;
     out.loop.busy_ns = 1'500'000'000;
     out.rc.discards[static_cast<size_t>(wire::DropReason::kPsnStale)] = 2;
     out.gsi.discards[static_cast<size_t>(wire::DropReason::kQkey)] = 1;

@@ -30,7 +30,6 @@ inline void fill_synthetic(CoreSnapshot& out) {
   fill_words(out.connections, 5'000'000);
   fill_words(out.ports, 6'000'000);
   fill_words(out.pools, 7'000'000);
-  fill_words(out.backends, 8'000'000);
   fill_words(out.gateway, 9'000'000);
   fill_words(out.loop, 2'000'000);
   out.durations = {};
