@@ -157,6 +157,8 @@ const MetricRow kRows[] = {
     counter("causeway_roce_acks_total", "", kAll, kTx, {}, [](const Core& c, At) { return number(c.rc.acks_sent); }),
     counter("causeway_roce_replayed_reads_total", "RDMA Reads of a peer answered again.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rc.reads_replayed); }),
+    counter("causeway_roce_replayed_atomics_total", "Atomic operations of a peer answered again.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.rc.atomics_replayed); }),
     counter("causeway_roce_implied_naks_total", "READ responses found missing when something later was answered.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rc.implied_naks); }),
     counter("causeway_roce_tail_probes_total", "Packets repeated early, before the ACK timeout.", kAll, {}, {},

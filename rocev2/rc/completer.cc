@@ -54,13 +54,14 @@ void note_progress(QpContext& context, SendState& state, Instant now) {
   }
 }
 
-// Everything before `upto` has arrived. Stops at a READ whose data are missing; una says how far it came. True when una moved.
+// Everything before `upto` has arrived. Stops at a READ or atomic whose response is missing; una says how far it
+// came. True when una moved.
 // Precondition: upto in [una, limit_psn].
 bool acknowledge_before(QpContext& context, SendState& state, Instant now, Psn upto) {
   const Psn before = state.una;
   while (state.una != upto) {
     const Work& work = *state.oldest;
-    if (work.kind == WorkKind::kRead) {
+    if (work.awaits_response()) {
       break;
     }
     const Psn end = work.first_psn.plus(work.packets);
@@ -169,6 +170,38 @@ bool fits_request(const QpContext& context, const Work& read, uint32_t index, co
   return view.payload.size() == wanted;
 }
 
+// The response with PSN una has arrived. The cursor has either passed the whole work or, after going back, stands at or before
+// this response.
+void take_response(QpContext& context, SendState& state, Instant now, bool last) {
+  if (state.awaiting()) {
+    --state.read_psns;
+    state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding - (last ? 1 : 0));
+  }
+  state.una = state.una.next();
+  if (last) {
+    complete_oldest(context, state, verbs::WcStatus::kSuccess);
+  }
+  note_progress(context, state, now);
+}
+
+// Whether a response with this PSN is the one awaited next; if so, everything before it is acknowledged. Else `outcome` says what
+// became of the packet.
+bool is_due(QpContext& context, SendState& state, Instant now, Psn psn, PacketOutcome& outcome) {
+  if (!is_outstanding(state, psn)) {
+    outcome = drop_as_stale(context, state, psn);
+    return false;
+  }
+  const bool progressed = acknowledge_before(context, state, now, psn);
+  if (state.una != psn) {
+    outcome = on_implied_nak(context, state, now, psn, progressed);
+    if (outcome.failure == QpErrorCause::kNone) {
+      outcome = PacketOutcome::drop(DropReason::kOutOfSequence);
+    }
+    return false;
+  }
+  return true;
+}
+
 // Trims the frame to the payload and appends it to the READ's data. False when there is nothing to keep.
 bool keep_payload(Work& read, const wire::PacketView& view, Buffer* frame) {
   if (view.payload.empty()) {
@@ -234,13 +267,9 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
 
 PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
   const Psn psn = view.bth.psn;
-  if (!is_outstanding(state, psn)) {
-    return drop_as_stale(context, state, psn);
-  }
-  const bool progressed = acknowledge_before(context, state, now, psn);
-  if (state.una != psn) {
-    const PacketOutcome outcome = on_implied_nak(context, state, now, psn, progressed);
-    return outcome.failure == QpErrorCause::kNone ? PacketOutcome::drop(DropReason::kOutOfSequence) : outcome;
+  PacketOutcome outcome;
+  if (!is_due(context, state, now, psn, outcome)) {
+    return outcome;
   }
   Work& read = *state.oldest;
   if (read.kind != WorkKind::kRead) {
@@ -252,18 +281,23 @@ PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now
     return PacketOutcome::fail(QpErrorCause::kBadResponse);
   }
   const bool took = keep_payload(read, view, frame);
-  const bool last = index + 1 == read.packets;
-  // The cursor has either passed the whole READ or, after going back, stands at or before this response.
-  if (state.awaiting()) {
-    --state.read_psns;
-    state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding - (last ? 1 : 0));
-  }
-  state.una = psn.next();
-  if (last) {
-    complete_oldest(context, state, verbs::WcStatus::kSuccess);
-  }
-  note_progress(context, state, now);
+  take_response(context, state, now, index + 1 == read.packets);
   return took ? PacketOutcome::took() : PacketOutcome::done();
+}
+
+PacketOutcome on_atomic_acknowledge(QpContext& context, SendState& state, Instant now, const wire::PacketView& view) {
+  PacketOutcome outcome;
+  if (!is_due(context, state, now, view.bth.psn, outcome)) {
+    return outcome;
+  }
+  Work& work = *state.oldest;
+  const bool is_atomic = work.kind == WorkKind::kCompareSwap || work.kind == WorkKind::kFetchAdd;
+  if (!is_atomic || view.aeth().kind() != wire::AethKind::kAck) {
+    return PacketOutcome::drop(DropReason::kUnexpected);
+  }
+  work.operand = view.atomic_ack_eth().original;
+  take_response(context, state, now, true);
+  return PacketOutcome::done();
 }
 
 void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
@@ -306,6 +340,7 @@ verbs::WcStatus status_of(QpErrorCause cause) {
     case QpErrorCause::kMessageTooLong:
     case QpErrorCause::kWriteLength:
     case QpErrorCause::kMemoryAccess:
+    case QpErrorCause::kMisalignedAtomic:
     case QpErrorCause::kMemoryGone:
       break;
   }

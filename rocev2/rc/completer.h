@@ -1,8 +1,9 @@
 // The completer: what acknowledgements, NAKs and READ responses do to the works in flight.
 //
 // Every decision is a PSN distance within [una, limit_psn): a packet about a PSN that was never sent, or that is settled already,
-// changes nothing. Acknowledgement is cumulative, except that a READ is complete by its data only: when something behind a READ
-// is answered first, responses were lost (implied NAK, IBA 9.7.5.1.1) and the READ goes on from where its data end.
+// changes nothing. Acknowledgement is cumulative, except that a READ or atomic is complete by its response only: when
+// something behind it is answered first, responses were lost (implied NAK, IBA 9.7.5.1.1); the READ goes on from where its data
+// end, the atomic is asked for again, and the peer remembers what it answered.
 //
 // Ownership: a READ response's frame becomes part of the READ's payload, trimmed to the data.
 #pragma once
@@ -20,6 +21,9 @@ namespace cw::rc {
 // opcode RDMA READ response First, Middle, Last, Only.
 [[nodiscard]] PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view,
                                              Buffer* frame);
+// opcode ATOMIC ACKNOWLEDGE.
+[[nodiscard]] PacketOutcome on_atomic_acknowledge(QpContext& context, SendState& state, Instant now,
+                                                  const wire::PacketView& view);
 
 // The queue pair failed: every work becomes a completion, the oldest with `first`, the others as flushed.
 void flush_works(QpContext& context, SendState& state, verbs::WcStatus first);

@@ -161,6 +161,8 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kDatagram:
       return PacketOutcome::drop(DropReason::kNotDatagram);
     case wire::OpcodeKind::kAtomicAcknowledge:
+      outcome = on_atomic_acknowledge(context_, send_, now, view);
+      break;
     case wire::OpcodeKind::kReserved:
       return PacketOutcome::drop(DropReason::kUnexpected);
   }

@@ -62,6 +62,7 @@ class RcQp final : public verbs::QueuePair,
   [[nodiscard]] Status post_send(verbs::SendRequest&& request) override;
   [[nodiscard]] Status post_write(verbs::WriteRequest&& request) override;
   [[nodiscard]] Status post_read(verbs::ReadRequest&& request) override;
+  [[nodiscard]] Status post_atomic(const verbs::AtomicRequest& request) override;
   void post_receives(uint32_t count) override;
   [[nodiscard]] bool poll_completion(verbs::Completion& out) override;
   [[nodiscard]] uint32_t send_queue_room() const override;

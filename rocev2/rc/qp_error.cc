@@ -32,6 +32,8 @@ const char* to_string(QpErrorCause cause) noexcept {
       return "the peer's WRITE does not have the length that it announced";
     case QpErrorCause::kMemoryAccess:
       return "the peer has no right to the memory that it named";
+    case QpErrorCause::kMisalignedAtomic:
+      return "the peer's atomic operation is not on a multiple of 8";
     case QpErrorCause::kMemoryGone:
       return "memory was withdrawn while the peer was reading it";
   }

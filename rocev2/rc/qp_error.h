@@ -27,6 +27,7 @@ enum class QpErrorCause : uint8_t {
   kMessageTooLong,       // SEND longer than receive_bytes_max, or READ longer than 2^31
   kWriteLength,          // WRITE carried more or less than it announced
   kMemoryAccess,         // rkey, domain, bounds or permission
+  kMisalignedAtomic,     // address of an atomic is not a multiple of 8
   kMemoryGone,           // a region was withdrawn while a READ of it was being answered
 };
 [[nodiscard]] const char* to_string(QpErrorCause cause) noexcept;

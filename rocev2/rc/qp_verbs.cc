@@ -16,6 +16,10 @@ verbs::WcOpcode opcode_of(const Work& work) {
       return verbs::WcOpcode::kRdmaWrite;
     case WorkKind::kRead:
       return verbs::WcOpcode::kRdmaRead;
+    case WorkKind::kCompareSwap:
+      return verbs::WcOpcode::kCompareSwap;
+    case WorkKind::kFetchAdd:
+      return verbs::WcOpcode::kFetchAdd;
     case WorkKind::kReceive:
       return work.write_immediate ? verbs::WcOpcode::kReceiveRdmaWithImmediate : verbs::WcOpcode::kReceive;
   }
@@ -29,6 +33,7 @@ void fill_completion(Work& work, verbs::Completion& out) {
   out.opcode = opcode_of(work);
   out.bytes = work.status == verbs::WcStatus::kSuccess ? work.length : 0;
   out.payload = std::move(work.payload);
+  out.original = work.operand;
   out.immediate.reset();
   out.invalidated.reset();
   if (received && work.has_immediate) {
@@ -119,6 +124,27 @@ Status RcQp::post_read(verbs::ReadRequest&& request) {
   work->length = request.length;
   work->rkey = request.rkey;
   work->remote_address = request.remote_address;
+  work->fence = request.fence;
+  enqueue(work);
+  return {};
+}
+
+Status RcQp::post_atomic(const verbs::AtomicRequest& request) {
+  const Status admitted = admit(verbs::kAtomicBytes);
+  if (!admitted.ok()) {
+    return admitted;
+  }
+  if (send_.initiator_depth == 0) {
+    return cw::fail(Error::kUnsupported);
+  }
+  Work* work = context_.core.sends.create();
+  work->kind = request.operation == verbs::AtomicOperation::kCompareSwap ? WorkKind::kCompareSwap : WorkKind::kFetchAdd;
+  work->id = request.id;
+  work->length = verbs::kAtomicBytes;
+  work->rkey = request.rkey;
+  work->remote_address = request.remote_address;
+  work->operand = request.operand;
+  work->compare = request.compare;
   work->fence = request.fence;
   enqueue(work);
   return {};

@@ -41,6 +41,7 @@ struct RcStats {
   uint64_t duplicate_requests = 0;  // requests received again, answered from state
   uint64_t out_of_sequence = 0;     // requests ahead of the expected PSN
   uint64_t reads_replayed = 0;
+  uint64_t atomics_replayed = 0;
 
   // Selective recovery
   uint64_t gap_reports_sent = 0;      // counted as NAKs too

@@ -19,9 +19,9 @@ bool ReadReplay::replay(wire::Psn psn, const wire::Reth& reth, uint32_t mtu_byte
     return false;
   }
   for (uint32_t i = 0; i < history_count_; ++i) {
-    const ReadJob& read = history_[i];
+    const ReadJob& read = remembered(i);
     const int32_t packets_in = read.first_psn.distance_to(psn);
-    if (packets_in < 0 || static_cast<uint32_t>(packets_in) >= read.packets_left) {
+    if (read.kind != ReadJobKind::kRead || packets_in < 0 || static_cast<uint32_t>(packets_in) >= read.packets_left) {
       continue;
     }
     // The repeated request may ask for the rest only, but not for anything that the first one did not name (IBA 9.7.5.1.2).
@@ -37,6 +37,21 @@ bool ReadReplay::replay(wire::Psn psn, const wire::Reth& reth, uint32_t mtu_byte
     again.repeated = true;
     queue(again);
     return true;
+  }
+  return false;
+}
+
+bool ReadReplay::replay_atomic(wire::Psn psn, wire::Opcode opcode, const wire::AtomicEth& atomic) {
+  if (full()) {
+    return false;
+  }
+  const ReadJobKind kind = opcode == wire::Opcode::kRcCompareSwap ? ReadJobKind::kCompareSwap : ReadJobKind::kFetchAdd;
+  for (uint32_t i = 0; i < history_count_; ++i) {
+    const ReadJob& done = remembered(i);
+    if (done.first_psn == psn && done.kind == kind && done.rkey == atomic.rkey && done.address == atomic.address) {
+      queue(done);
+      return true;
+    }
   }
   return false;
 }

@@ -51,10 +51,26 @@ void build_read_request(QpContext& context, const SendCursor& cursor, wire::Psn 
   wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, Bytes{});
 }
 
+void build_atomic_request(QpContext& context, const Work& work, wire::Psn psn, wire::TxPacket& packet) {
+  wire::Bth bth;
+  bth.opcode = work.kind == WorkKind::kCompareSwap ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd;
+  bth.pkey = context.pkey;
+  bth.destination = context.remote;
+  bth.ack_request = true;
+  bth.psn = psn;
+  wire::Extensions extensions;
+  extensions.atomic_eth = wire::AtomicEth{work.remote_address, work.rkey, work.operand, work.compare};
+  wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, Bytes{});
+}
+
 void build_request(QpContext& context, const SendCursor& cursor, wire::Psn psn, bool ack_request, wire::TxPacket& packet) {
   const Work& work = *cursor.work;
-  if (work.kind == WorkKind::kRead) {
-    build_read_request(context, cursor, psn, packet);
+  if (work.awaits_response()) {
+    if (work.kind == WorkKind::kRead) {
+      build_read_request(context, cursor, psn, packet);
+    } else {
+      build_atomic_request(context, work, psn, packet);
+    }
     return;
   }
   const bool last = cursor.packet + 1 == work.packets;
@@ -88,7 +104,7 @@ void count_packet(QpContext& context, bool again) {
 // The packet has been built: moves cursor, PSNs and what is outstanding over it.
 void step_over(const QpContext& context, SendState& state) {
   Work& work = *state.cursor.work;
-  if (work.kind == WorkKind::kRead) {
+  if (work.awaits_response()) {
     const uint32_t responses = work.packets - state.cursor.packet;
     state.next_psn = state.next_psn.plus(responses);
     state.read_psns += responses;
@@ -109,7 +125,7 @@ void step_over(const QpContext& context, SendState& state) {
 
 bool wants_acknowledgement(const SendState& state) {
   const Work& work = *state.cursor.work;
-  return work.kind == WorkKind::kRead || state.cursor.packet + 1 == work.packets ||
+  return work.awaits_response() || state.cursor.packet + 1 == work.packets ||
          state.since_ack_request + 1u >= std::max(1u, state.window_packets / 4u) ||
          state.packets_missing() + 1 >= state.window_packets;
 }
@@ -188,7 +204,7 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   }
   // Everything unacknowledged has to stay inside the PSN window, or the peer could not tell a repetition from nonsense.
   const uint32_t span = static_cast<uint32_t>(state.una.distance_to(state.next_psn));
-  const uint32_t psns = work->kind == WorkKind::kRead ? work->packets - state.cursor.packet : 1;
+  const uint32_t psns = work->awaits_response() ? work->packets - state.cursor.packet : 1;
   if (span + psns > context.psn_window_packets) {
     return SendStall::kWindow;
   }
@@ -197,7 +213,7 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
       state.board->base().distance_to(state.next_psn) + static_cast<int64_t>(psns) > context.hold_packets) {
     return SendStall::kWindow;
   }
-  if (work->kind == WorkKind::kRead) {
+  if (work->awaits_response()) {
     return state.reads_outstanding >= state.initiator_depth ? SendStall::kReadDepth : SendStall::kNone;
   }
   return state.packets_missing() >= state.window_packets ? SendStall::kWindow : SendStall::kNone;

@@ -20,8 +20,8 @@ enum class SendStall : uint8_t {
   kIdle,       // all works have been sent
   kRnr,        // the peer asked us to wait
   kWindow,     // send window full
-  kReadDepth,  // as many READs outstanding as the peer takes
-  kFence,      // earlier READs have to complete first
+  kReadDepth,  // as many READs and atomics outstanding as the peer takes
+  kFence,      // earlier READs and atomics have to complete first
 };
 
 [[nodiscard]] SendStall send_stall(const QpContext& context, const SendState& state);

@@ -6,6 +6,7 @@
 #include "rocev2/rc/ack_policy.h"
 #include "rocev2/rc/responder_checks.h"
 #include "rocev2/rc/responder_hold.h"
+#include "rocev2/verbs/work_request.h"
 
 namespace cw::rc {
 namespace {
@@ -149,6 +150,36 @@ PacketOutcome execute_read(QpContext& context, ReceiveState& state, const wire::
   return PacketOutcome::done();
 }
 
+// The eight octets are one number in our own octet order, as our own loads and stores see it; on the wire it is big-endian.
+// Nothing else of this core runs between load and store, so that the operation is atomic to every other access by way of this
+// endpoint (IBV_ATOMIC_HCA), but not to other threads that use the memory themselves.
+PacketOutcome execute_atomic(QpContext& context, ReceiveState& state, const wire::PacketView& view) {
+  const wire::AtomicEth atomic = view.atomic_eth();
+  const auto memory = context.core.memory->resolve(context.domain, atomic.rkey, atomic.address, verbs::kAtomicBytes,
+                                                   verbs::RemoteAccess::kAtomic);
+  if (!memory.ok()) {
+    return refuse(context, state, NakCode::kRemoteAccessError, QpErrorCause::kMemoryAccess);
+  }
+  uint64_t original = 0;
+  std::memcpy(&original, memory.value().data(), sizeof(original));
+  const bool compares = view.bth.opcode == wire::Opcode::kRcCompareSwap;
+  if (!compares || original == atomic.compare) {
+    const uint64_t changed = compares ? atomic.swap_or_add : original + atomic.swap_or_add;
+    std::memcpy(memory.value().data(), &changed, sizeof(changed));
+  }
+  state.msn = (state.msn + 1) & kMsnMask;
+  state.reads->accept(ReadJob{.first_psn = state.expected,
+                              .packets_left = 1,
+                              .address = atomic.address,
+                              .rkey = atomic.rkey,
+                              .msn = state.msn,
+                              .kind = compares ? ReadJobKind::kCompareSwap : ReadJobKind::kFetchAdd,
+                              .original = original});
+  state.expected = state.expected.next();
+  answered_by_read(state);
+  return PacketOutcome::done();
+}
+
 PacketOutcome execute(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
   forgive_gap(state);
   switch (view.traits->kind) {
@@ -156,12 +187,14 @@ PacketOutcome execute(QpContext& context, ReceiveState& state, const wire::Packe
       return execute_send(context, state, view, frame);
     case OpcodeKind::kWrite:
       return execute_write(context, state, view);
+    case OpcodeKind::kAtomic:
+      return execute_atomic(context, state, view);
     default:
       return execute_read(context, state, view);  // check_operation let nothing else pass
   }
 }
 
-// A request that has been executed already: acknowledged again, or read again; never executed again.
+// A request that has been executed already: acknowledged again, read again, or answered from memory; never executed again.
 PacketOutcome repeat(QpContext& context, ReceiveState& state, const wire::PacketView& view) {
   ++context.core.stats.duplicate_requests;
   ++context.counters.duplicate_requests;
@@ -171,6 +204,12 @@ PacketOutcome repeat(QpContext& context, ReceiveState& state, const wire::Packet
         return PacketOutcome::drop(DropReason::kDuplicate);
       }
       ++context.core.stats.reads_replayed;
+      return PacketOutcome::done();
+    case OpcodeKind::kAtomic:
+      if (state.reads == nullptr || !state.reads->replay_atomic(view.bth.psn, view.bth.opcode, view.atomic_eth())) {
+        return PacketOutcome::drop(DropReason::kDuplicate);
+      }
+      ++context.core.stats.atomics_replayed;
       return PacketOutcome::done();
     case OpcodeKind::kSend:
     case OpcodeKind::kWrite:

@@ -1,6 +1,7 @@
 #include "rocev2/rc/responder_checks.h"
 
 #include "rocev2/rc/rc_options.h"
+#include "rocev2/verbs/work_request.h"
 
 namespace cw::rc {
 namespace {
@@ -9,10 +10,6 @@ using wire::DropReason;
 using wire::OpcodeKind;
 using wire::OpcodeTraits;
 using Action = Verdict::Action;
-
-bool grants(verbs::RemoteAccess have, verbs::RemoteAccess want) {
-  return (static_cast<uint8_t>(have) & static_cast<uint8_t>(want)) != 0;
-}
 
 bool carries_immediate(const OpcodeTraits& traits) {
   return traits.immdt != OpcodeTraits::kAbsent;
@@ -64,6 +61,9 @@ Verdict check_operation(const QpContext& context, const ReceiveState& state, con
                 state.responder_resources > 0;
       break;
     case OpcodeKind::kAtomic:
+      allowed = exposes_memory && grants(context.access, verbs::RemoteAccess::kAtomic) && state.reads != nullptr &&
+                state.responder_resources > 0;
+      break;
     case OpcodeKind::kReserved:
     case OpcodeKind::kReadResponse:
     case OpcodeKind::kAcknowledge:
@@ -82,8 +82,8 @@ bool takes_receive(const OpcodeTraits& traits) {
 }
 
 Verdict check_resources(const QpContext& context, const ReceiveState& state, const OpcodeTraits& traits) {
-  if (traits.kind == OpcodeKind::kReadRequest && state.reads->full()) {
-    // More READs than agreed, or repetitions that we have not got round to: the peer's timeout brings it back.
+  if ((traits.kind == OpcodeKind::kReadRequest || traits.kind == OpcodeKind::kAtomic) && state.reads->full()) {
+    // More READs and atomics than agreed, or repetitions that we have not got round to: the peer's timeout brings it back.
     return Verdict::ignore(DropReason::kNoBuffer);
   }
   const bool slab_empty = context.core.receives.in_use() == context.core.receives.capacity();
@@ -95,6 +95,13 @@ Verdict check_resources(const QpContext& context, const ReceiveState& state, con
 
 Verdict check_length(const QpContext& context, const ReceiveState& state, const wire::PacketView& view) {
   const OpcodeTraits& traits = *view.traits;
+  if (!traits.may_carry_payload && !view.payload.empty()) {
+    return Verdict::invalid(QpErrorCause::kPacketLength);
+  }
+  if (traits.kind == OpcodeKind::kAtomic) {
+    return view.atomic_eth().address % verbs::kAtomicBytes == 0 ? Verdict::pass()
+                                                                : Verdict::invalid(QpErrorCause::kMisalignedAtomic);
+  }
   if (traits.kind == OpcodeKind::kReadRequest) {
     const uint32_t length = view.reth().length;
     const bool fits = length <= kMessageBytesMax && context.packets_of(length) <= context.psn_window_packets;
@@ -121,6 +128,12 @@ Verdict check_memory(const QpContext& context, const ReceiveState& state, const 
   if (traits.kind == OpcodeKind::kSend) {
     // Whose key it is gets decided when it is invalidated, at the end of the message.
     return carries_invalidate(traits) && context.core.memory == nullptr ? Verdict::access() : Verdict::pass();
+  }
+  if (traits.kind == OpcodeKind::kAtomic) {
+    const wire::AtomicEth atomic = view.atomic_eth();
+    const auto memory = context.core.memory->resolve(context.domain, atomic.rkey, atomic.address, verbs::kAtomicBytes,
+                                                     verbs::RemoteAccess::kAtomic);
+    return memory.ok() ? Verdict::pass() : Verdict::access();
   }
   // The first packet proves the whole range; each further one proves its own part again, because the owner may have withdrawn the
   // region. A zero length names no memory, and its key is not looked at (IBA 9.7.4.1.5).

@@ -63,6 +63,17 @@ bool send_read_response(QpContext& context, ReadReplay& reads, wire::TxPacket& p
   return true;
 }
 
+void send_atomic_acknowledge(QpContext& context, ReadReplay& reads, wire::TxPacket& packet) {
+  const ReadJob& job = reads.current();
+  wire::Extensions extensions;
+  extensions.aeth = wire::Aeth::ack(job.msn);
+  extensions.atomic_ack_eth = wire::AtomicAckEth{job.original};
+  wire::build_packet(packet, context.header, context.ip_identification++,
+                     reply_header(context, Opcode::kRcAtomicAcknowledge, job.first_psn), extensions, Bytes{});
+  count_reply(context);
+  reads.finish_current();
+}
+
 void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) {
   wire::Extensions extensions;
   wire::Psn psn = state.expected;
@@ -109,6 +120,8 @@ ReplyResult send_replies(QpContext& context, ReceiveState& state, wire::TxBatch&
     }
     if (!owes_read_responses(state)) {
       send_aeth(context, state, *packet);
+    } else if (state.reads->current().kind != ReadJobKind::kRead) {
+      send_atomic_acknowledge(context, *state.reads, *packet);
     } else if (!send_read_response(context, *state.reads, *packet)) {
       batch.drop_last();
       if (state.reads->current().repeated) {

@@ -21,12 +21,12 @@ namespace cw::rc {
 // Where in the queue the next packet comes from.
 struct SendCursor {
   Work* work = nullptr;            // nullptr: everything has been sent
-  const Buffer* buffer = nullptr;  // where the next payload octet lies; nullptr for a READ or an empty message
+  const Buffer* buffer = nullptr;  // where the next payload octet lies; nullptr for READ, atomic or an empty message
   uint32_t offset = 0;             // in buffer
   uint32_t packet = 0;             // index of the next packet within work
 
   [[nodiscard]] static SendCursor start_of(Work* work) {
-    const bool has_payload = work != nullptr && work->kind != WorkKind::kRead;
+    const bool has_payload = work != nullptr && !work->awaits_response();
     return {work, has_payload ? work->payload.head() : nullptr, 0, 0};
   }
   // Steps over `bytes` octets of payload, one packet. Precondition: the work has them.
@@ -46,11 +46,11 @@ struct SendState {
   wire::Psn una;           // oldest unacknowledged
   wire::Psn next_psn;      // of the next packet out
   wire::Psn limit_psn;     // one past the highest ever sent
-  uint32_t read_psns = 0;  // of [una, next_psn): PSNs of READ responses awaited, no packets of ours
+  uint32_t read_psns = 0;  // of [una, next_psn): PSNs of READ and atomic responses awaited, no packets of ours
   uint16_t window_packets = 0;
   uint16_t since_ack_request = 0;  // packets sent since one asked for an acknowledgement
   uint8_t initiator_depth = 0;
-  uint8_t reads_outstanding = 0;  // READs that the cursor has passed and that are not complete
+  uint8_t reads_outstanding = 0;  // READs and atomics that the cursor has passed and that are not complete
   bool probe_due = false;         // send the oldest packet again, once, whatever the cursor says
   bool probing = false;           // probe_psn has been sent again, alone, and not been acknowledged
   bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come

@@ -1,6 +1,6 @@
 // One work request, from post to completion: a node of a slab that the whole endpoint shares, linked into at most one queue of
-// one queue pair. A posted SEND, WRITE or READ and the message being received are all Works, and a Work waiting to be polled *is*
-// the completion: nothing is copied from queue to queue. An idle queue pair owns none.
+// one queue pair. A posted SEND, WRITE, READ or atomic and the message being received are all Works, and a Work waiting to be
+// polled *is* the completion: nothing is copied from queue to queue. An idle queue pair owns none.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,20 @@
 
 namespace cw::rc {
 
-enum class WorkKind : uint8_t { kSend, kWrite, kRead, kReceive };
+enum class WorkKind : uint8_t { kSend, kWrite, kRead, kCompareSwap, kFetchAdd, kReceive };
 
 struct Work {
   Work* next = nullptr;
   verbs::WorkId id;
   // kSend, kWrite: what is sent. kRead, kReceive: what has arrived so far.
   Chain payload;
-  uint64_t remote_address = 0;  // kWrite, kRead
+  uint64_t remote_address = 0;  // kWrite, kRead, atomics
+  uint64_t operand = 0;         // atomics: what to store or add; once complete, what the memory held before
+  uint64_t compare = 0;         // kCompareSwap
   uint32_t length = 0;          // octets of the whole message (kReceive: so far)
   uint32_t packets = 0;         // PSNs that it uses; at least 1
   wire::Psn first_psn;          // valid when begun
-  verbs::Rkey rkey;             // kWrite, kRead: the peer's memory; kSend: what the peer shall invalidate; kReceive: what we did
+  verbs::Rkey rkey;  // kWrite, kRead, atomics: the peer's memory; kSend: what the peer shall invalidate; kReceive: what we did
   uint32_t immediate = 0;
   WorkKind kind = WorkKind::kSend;
   verbs::WcStatus status = verbs::WcStatus::kSuccess;
@@ -36,6 +38,11 @@ struct Work {
   bool fence = false;
   bool signaled = true;
   bool write_immediate = false;  // kReceive: announced by a WRITE with Immediate
+
+  // READ and atomics: complete by a response of their own, not by an acknowledgement, and count against the initiator depth.
+  [[nodiscard]] bool awaits_response() const {
+    return kind == WorkKind::kRead || kind == WorkKind::kCompareSwap || kind == WorkKind::kFetchAdd;
+  }
 };
 
 // First-in first-out queue of Works; does not own its nodes' storage.

@@ -40,6 +40,10 @@ const char* to_string(WcOpcode opcode) noexcept {
       return "RDMA write";
     case WcOpcode::kRdmaRead:
       return "RDMA read";
+    case WcOpcode::kCompareSwap:
+      return "compare and swap";
+    case WcOpcode::kFetchAdd:
+      return "fetch and add";
     case WcOpcode::kReceive:
       return "receive";
     case WcOpcode::kReceiveRdmaWithImmediate:

@@ -26,15 +26,16 @@ enum class WcStatus : uint8_t {
 };
 [[nodiscard]] const char* to_string(WcStatus status) noexcept;
 
-enum class WcOpcode : uint8_t { kSend, kRdmaWrite, kRdmaRead, kReceive, kReceiveRdmaWithImmediate };
+enum class WcOpcode : uint8_t { kSend, kRdmaWrite, kRdmaRead, kCompareSwap, kFetchAdd, kReceive, kReceiveRdmaWithImmediate };
 [[nodiscard]] const char* to_string(WcOpcode opcode) noexcept;
 
 struct Completion {
   WorkId id;  // of the posted work; meaningless for receives
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
-  uint32_t bytes = 0;                 // octets received, read or written
+  uint32_t bytes = 0;                 // octets received, read or written; 8 for an atomic operation
   Chain payload;                      // kReceive: the message; kRdmaRead: the data; else empty
+  uint64_t original = 0;              // kCompareSwap, kFetchAdd: what the peer's memory held before
   std::optional<uint32_t> immediate;  // receives only
   std::optional<Rkey> invalidated;    // kReceive: the rkey of ours that the peer asked to invalidate, already invalid
 };

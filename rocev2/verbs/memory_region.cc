@@ -60,7 +60,7 @@ Result<MutableBytes> MemoryTable::resolve(ProtectionDomain domain, Rkey key, uin
   if (region == nullptr) {
     return fail(Error::kBadValue);
   }
-  if ((static_cast<uint8_t>(region->access) & static_cast<uint8_t>(access)) != static_cast<uint8_t>(access)) {
+  if (!grants(region->access, access)) {
     return fail(Error::kBadValue);
   }
   // Subtractions that cannot wrap, in this order: never address + length (CVE-2026-98365).

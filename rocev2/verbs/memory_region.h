@@ -20,8 +20,19 @@ namespace cw::verbs {
 struct ProtectionDomainTag {};
 using ProtectionDomain = StrongId<ProtectionDomainTag, uint32_t>;
 
-// ibv_access_flags, remote part.
-enum class RemoteAccess : uint8_t { kNone = 0, kRead = 1, kWrite = 2, kReadWrite = 3 };
+// The remote part of ibv_access_flags, with its values. IBV_ACCESS_LOCAL_WRITE has no counterpart: a region is a MutableBytes,
+// which its owner may write by definition, so that remote write and atomic access never lack it, as ibv_reg_mr demands.
+enum class RemoteAccess : uint8_t {
+  kNone = 0,
+  kWrite = 2,   // IBV_ACCESS_REMOTE_WRITE
+  kRead = 4,    // IBV_ACCESS_REMOTE_READ
+  kAtomic = 8,  // IBV_ACCESS_REMOTE_ATOMIC
+  kReadWrite = kRead | kWrite,
+  kAll = kReadWrite | kAtomic,
+};
+[[nodiscard]] constexpr bool grants(RemoteAccess have, RemoteAccess want) {
+  return (static_cast<uint8_t>(have) & static_cast<uint8_t>(want)) == static_cast<uint8_t>(want);
+}
 
 class MemoryTable {
  public:

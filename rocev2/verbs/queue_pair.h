@@ -21,6 +21,8 @@ class QueuePair {
   [[nodiscard]] virtual Status post_send(SendRequest&& request) = 0;
   [[nodiscard]] virtual Status post_write(WriteRequest&& request) = 0;
   [[nodiscard]] virtual Status post_read(ReadRequest&& request) = 0;
+  // kUnsupported where the transport has no atomic operations or the peer takes none.
+  [[nodiscard]] virtual Status post_atomic(const AtomicRequest& request) = 0;
   // Allows `count` more messages from the peer, each up to the receive size that the queue pair was created with. There is no
   // buffer to hand over: a message arrives in the packet buffers that carried it.
   virtual void post_receives(uint32_t count) = 0;

@@ -43,4 +43,22 @@ struct ReadRequest {
   bool fence = false;
 };
 
+enum class AtomicOperation : uint8_t {
+  kCompareSwap,  // when the memory holds `compare`, store `operand`
+  kFetchAdd,     // add `operand`, modulo 2^64
+};
+
+// An atomic operation on the eight octets at `remote_address`, a multiple of 8, under `rkey`. Either way the completion says what
+// the memory held before. Counts against the same depth as RDMA Reads.
+struct AtomicRequest {
+  WorkId id;
+  AtomicOperation operation = AtomicOperation::kFetchAdd;
+  Rkey rkey;
+  uint64_t remote_address = 0;
+  uint64_t operand = 0;
+  uint64_t compare = 0;  // kCompareSwap only
+  bool fence = false;
+};
+inline constexpr uint32_t kAtomicBytes = 8;
+
 }  // namespace cw::verbs

@@ -85,6 +85,8 @@ void ServerEndpoint::on_completion(Instant now, verbs::Completion& completion) {
       on_sent(now, completion);
       break;
     case verbs::WcOpcode::kRdmaWrite:
+    case verbs::WcOpcode::kCompareSwap:
+    case verbs::WcOpcode::kFetchAdd:
       break;
   }
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -20,17 +21,19 @@
 
 namespace cw::test {
 
-enum class WorkKind : uint8_t { kSend, kWrite, kRead };
+enum class WorkKind : uint8_t { kSend, kWrite, kRead, kCompareSwap, kFetchAdd };
 
 struct PostedWork {
   WorkKind kind = WorkKind::kSend;
   verbs::WorkId id;
   Chain payload;
-  verbs::Rkey rkey;                       // Write, Read
-  uint64_t remote_address = 0;            // Write, Read
+  verbs::Rkey rkey;                       // Write, Read, atomics
+  uint64_t remote_address = 0;            // Write, Read, atomics
   uint32_t length = 0;                    // Read
   std::optional<verbs::Rkey> invalidate;  // Send
   bool signaled = true;
+  uint64_t operand = 0;  // atomics
+  uint64_t compare = 0;  // CompareSwap
 };
 
 class FakeQueuePair final : public verbs::QueuePair {
@@ -62,6 +65,19 @@ class FakeQueuePair final : public verbs::QueuePair {
                  .rkey = request.rkey,
                  .remote_address = request.remote_address,
                  .length = request.length},
+                none);
+  }
+  [[nodiscard]] Status post_atomic(const verbs::AtomicRequest& request) override {
+    Chain none;
+    const bool compares = request.operation == verbs::AtomicOperation::kCompareSwap;
+    return post({.kind = compares ? WorkKind::kCompareSwap : WorkKind::kFetchAdd,
+                 .id = request.id,
+                 .payload = {},
+                 .rkey = request.rkey,
+                 .remote_address = request.remote_address,
+                 .length = verbs::kAtomicBytes,
+                 .operand = request.operand,
+                 .compare = request.compare},
                 none);
   }
   void post_receives(uint32_t count) override { receives_ += count; }
@@ -100,8 +116,8 @@ class FakeQueuePair final : public verbs::QueuePair {
   }
   // Any completion at all.
   void complete_with(verbs::Completion&& completion) { completions_.push_back(std::move(completion)); }
-  // The oldest work ends well; `data` is what a Read brought.
-  void finish(Chain&& data = Chain()) {
+  // The oldest work ends well; `data` is what a Read brought, `original` what an atomic found.
+  void finish(Chain&& data = Chain(), uint64_t original = 0) {
     CW_ASSERT(!posted_.empty());
     PostedWork work = std::move(posted_.front());
     posted_.pop_front();
@@ -109,7 +125,8 @@ class FakeQueuePair final : public verbs::QueuePair {
       return;
     }
     verbs::Completion completion = completion_of(work, verbs::WcStatus::kSuccess);
-    completion.bytes = work.kind == WorkKind::kRead ? work.length : static_cast<uint32_t>(work.payload.bytes());
+    completion.bytes = work.length > 0 ? work.length : static_cast<uint32_t>(work.payload.bytes());
+    completion.original = original;
     completion.payload = std::move(data);
     completions_.push_back(std::move(completion));
   }
@@ -134,7 +151,8 @@ class FakeQueuePair final : public verbs::QueuePair {
 
  private:
   static verbs::Completion completion_of(const PostedWork& work, verbs::WcStatus status) {
-    constexpr verbs::WcOpcode kOpcodes[] = {verbs::WcOpcode::kSend, verbs::WcOpcode::kRdmaWrite, verbs::WcOpcode::kRdmaRead};
+    constexpr verbs::WcOpcode kOpcodes[] = {verbs::WcOpcode::kSend, verbs::WcOpcode::kRdmaWrite, verbs::WcOpcode::kRdmaRead,
+                                            verbs::WcOpcode::kCompareSwap, verbs::WcOpcode::kFetchAdd};
     return {.id = work.id, .status = status, .opcode = kOpcodes[static_cast<size_t>(work.kind)], .payload = {}};
   }
   Status post(PostedWork&& work, Chain& payload) {
@@ -200,6 +218,9 @@ class FakeLink {
         return write(local, remote);
       case WorkKind::kRead:
         return read(local, remote);
+      case WorkKind::kCompareSwap:
+      case WorkKind::kFetchAdd:
+        return atomic(local, remote);
     }
     return false;
   }
@@ -260,6 +281,24 @@ class FakeLink {
       return false;
     }
     local.qp.finish(std::move(data));
+    return true;
+  }
+  bool atomic(FakeEnd& local, FakeEnd& remote) {
+    const PostedWork& work = local.qp.posted().front();
+    const auto target = resolve(remote, work.rkey, work.remote_address, verbs::kAtomicBytes, verbs::RemoteAccess::kAtomic);
+    if (!target.ok()) {
+      ++stats_.access_errors;
+      refuse(local, remote, verbs::WcStatus::kRemoteAccessError);
+      return true;
+    }
+    uint64_t original = 0;
+    std::memcpy(&original, target->data(), sizeof(original));
+    const bool compares = work.kind == WorkKind::kCompareSwap;
+    if (!compares || original == work.compare) {
+      const uint64_t changed = compares ? work.operand : original + work.operand;
+      std::memcpy(target->data(), &changed, sizeof(changed));
+    }
+    local.qp.finish(Chain(), original);
     return true;
   }
 

@@ -171,6 +171,23 @@ class LoneQp {
     return qp->post_read(
         verbs::ReadRequest{.id = verbs::WorkId(id), .rkey = verbs::Rkey(0x77), .remote_address = 0x10000, .length = bytes});
   }
+  Status post_fetch_add(uint64_t add, uint64_t id = 1) {
+    return qp->post_atomic({.id = verbs::WorkId(id), .rkey = verbs::Rkey(0x77), .remote_address = 0x10000, .operand = add});
+  }
+  Status post_compare_swap(uint64_t compare, uint64_t swap, uint64_t id = 1) {
+    return qp->post_atomic({.id = verbs::WorkId(id),
+                            .operation = verbs::AtomicOperation::kCompareSwap,
+                            .rkey = verbs::Rkey(0x77),
+                            .remote_address = 0x10000,
+                            .operand = swap,
+                            .compare = compare});
+  }
+  void receive_atomic_ack(uint32_t psn, uint64_t original, uint8_t syndrome = wire::Aeth::kCreditsInvalid) {
+    Inbound inbound{.opcode = Opcode::kRcAtomicAcknowledge, .psn = psn};
+    inbound.extensions.aeth = wire::Aeth{syndrome, 0};
+    inbound.extensions.atomic_ack_eth = wire::AtomicAckEth{original};
+    receive(inbound);
+  }
   Chain chain(const std::vector<uint8_t>& octets) {
     Chain chain;
     EXPECT_TRUE(chain.append_copy(pool, octets));
@@ -189,6 +206,7 @@ class LoneQp {
       payloads.push_back(octets_of(completion.payload));
       last_immediate = completion.immediate;
       last_invalidated = completion.invalidated;
+      last_original = completion.original;
     }
     return text;
   }
@@ -204,6 +222,7 @@ class LoneQp {
   std::vector<std::vector<uint8_t>> payloads;  // of the last completions()
   std::optional<uint32_t> last_immediate;
   std::optional<verbs::Rkey> last_invalidated;
+  uint64_t last_original = 0;
 
  private:
   static Sent parse(const std::vector<uint8_t>& octets) {
