@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Union
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from lab import cases, image, network, sandbox  # noqa: E402
+from lab import cases, image, network, peers, sandbox  # noqa: E402
 from lab.cases import Case  # noqa: E402
 from lab.daemon import LabError  # noqa: E402
+from lab.peers import PeerRig  # noqa: E402
 from lab.rig import Rig, Wire  # noqa: E402
 
 LOGS = Path(os.environ.get("CAUSEWAY_LOGS", Path(__file__).resolve().parents[2] / "build/interop-logs"))
@@ -33,6 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shell", action="store_true", help="start what the first case needs and open a guest shell")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--direct", action="store_true", help="without causewayd: TCP to Ganesha, and the wiring")
+    kind.add_argument("--peers", action="store_true", help="only rping and perftest against causeway-verbs-peer")
     kind.add_argument("--reference", action="store_true", help="without causewayd: a kernel NFS/RDMA server")
     return parser.parse_args()
 
@@ -42,8 +44,10 @@ def selected(options: argparse.Namespace) -> list[Case]:
         chosen = cases.direct_cases()
     elif options.reference:
         chosen = cases.reference_cases()
+    elif options.peers:
+        chosen = peers.peer_cases()
     else:
-        chosen = cases.gateway_cases()
+        chosen = cases.gateway_cases() + peers.peer_cases()
     if options.k:
         chosen = [case for case in chosen if options.k in case.name]
     elif not options.full:
@@ -60,7 +64,7 @@ class Runner:
         self.capture = capture
         self.passed = 0
         self.failed = 0
-        self._rig: Optional[Rig] = None
+        self._rig: Optional[Union[Rig, PeerRig]] = None
         self._broken: dict[Wire, str] = {}  # wires whose rig did not start
         self._boots = 0
 
@@ -86,14 +90,15 @@ class Runner:
             self._rig.stop()
             self._rig = None
 
-    def rig_for(self, wire: Wire) -> Rig:
+    def rig_for(self, wire: Wire) -> Union[Rig, PeerRig]:
         if self._rig and self._rig.wire == wire:
             return self._rig
         self.stop()
         if wire in self._broken:
             raise LabError(self._broken[wire])
         try:
-            rig = Rig(wire, self._logs(f"{wire.kind}-{wire.name}"), self.capture)
+            kind = PeerRig if wire.kind == "peers" else Rig
+            rig = kind(wire, self._logs(f"{wire.kind}-{wire.name}"), self.capture)
             self._rig = rig
             rig.start()
         except (LabError, OSError) as error:
@@ -112,9 +117,11 @@ def shell(runner: Runner, wire: Wire) -> int:
     """A guest to look around in; ends with the shell (exit, or Ctrl-] and `e`)."""
     try:
         rig = runner.rig_for(wire)
-        print(f"Guest at {rig.guest.address}; `. /lib/causeway/lib.sh` gives the suite's functions. To mount:")
-        for version in ("3", "4.1"):
-            print(f"  {rig.mount_command(version)}")
+        print(f"Guest at {rig.guest.address}; `. /lib/causeway/lib.sh` gives the suite's functions.")
+        if isinstance(rig, Rig):
+            print("To mount:")
+            for version in ("3", "4.1"):
+                print(f"  {rig.mount_command(version)}")
         print(f"Logs: {rig.logs}. A shell beside the servers: "
               "nsenter -n -m -t $(pidof -s qemu-system-x86_64)", flush=True)
         subprocess.call([str(image.BUSYBOX), "telnet", rig.guest.address])

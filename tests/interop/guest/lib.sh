@@ -20,21 +20,25 @@ rxe_up() { rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe 
 
 drop_caches() { sync; echo 3 >/proc/sys/vm/drop_caches; }
 
-# --- 1 % loss each way. Egress is a plain netem; ingress goes through an ifb, whose egress is a netem. ---
+# --- A bad link, the same each way. Egress is a plain netem; ingress goes through an ifb, whose egress is a netem. ---
 
-loss_on() {  # percent
+loss_on() { netem_on loss "$1%"; }  # percent
+
+loss_off() { netem_off; }
+
+netem_on() {  # netem's own words, such as: loss 1%
   for module in sch_netem ifb sch_ingress act_mirred cls_matchall; do
     /sbin/modprobe "$module" || return 1
   done
   /sbin/ip link show ifb0 >/dev/null 2>&1 || /sbin/ip link add ifb0 type ifb
   /sbin/ip link set ifb0 mtu 9000 up
-  /sbin/tc qdisc add dev roce0 root netem loss "$1%" limit 10000 &&
-    /sbin/tc qdisc add dev ifb0 root netem loss "$1%" limit 10000 &&
+  /sbin/tc qdisc add dev roce0 root netem "$@" limit 10000 &&
+    /sbin/tc qdisc add dev ifb0 root netem "$@" limit 10000 &&
     /sbin/tc qdisc add dev roce0 ingress &&
     /sbin/tc filter add dev roce0 parent ffff: protocol all matchall action mirred egress redirect dev ifb0
 }
 
-loss_off() {
+netem_off() {
   /sbin/tc qdisc del dev roce0 root
   /sbin/tc qdisc del dev roce0 ingress
   /sbin/tc qdisc del dev ifb0 root

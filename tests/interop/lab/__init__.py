@@ -8,6 +8,8 @@ ganesha    NFS-Ganesha and the rpcbind it needs
 gateway    causewayd: configuration, start, restart, metrics
 testpmd    DPDK's own echo program in causewayd's place, to prove the wiring
 reference  a second guest with the kernel's NFS/RDMA server in causewayd's place, to prove the suite
+verbs_peer causeway-verbs-peer in causewayd's place
+peers      the cases in which rping and perftest test the transport itself
 workload   the steps every NFS case runs
 mountstats, metrics   parsers
 """

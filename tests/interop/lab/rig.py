@@ -26,7 +26,7 @@ MOUNT_POINT = "/mnt"
 class Wire:
     """Cases with the same wire share a rig, that is, one boot of the guest."""
 
-    kind: str  # "gateway", "direct", "reference"
+    kind: str  # "gateway", "direct", "reference", "peers"
     transport: str  # "vhost", "tap", or "tcp" for direct
     roce_mtu: int  # 1024 or 4096; 0 for direct
 
