@@ -161,11 +161,13 @@ void Client::on_reply(Instant now, Connection& connection, const cm::ConnectRepl
                               stats_);
   connection.endpoint->start();
   (void)node_.cm().ready(now, connection.cm_id);
+  arm(connection);
   ++connected_;
   (void)events_.push(ClientEvent{ClientEvent::Kind::kConnected, connection.id, {}, {}});
 }
 
 void Client::run(Instant now) {
+  now_ = now;
   cm::CmEvent event;
   while (node_.cm().poll_event(event)) {
     on_cm_event(now, event);
@@ -224,8 +226,9 @@ std::optional<ClientId> Client::poll_ready() {
   return connection->id;
 }
 
+// Calls are submitted behind our back: whatever comes next cannot time out before this.
 void Client::arm(Connection& connection) {
-  const Instant deadline = connection.endpoint->next_deadline();
+  const Instant deadline = earlier(connection.endpoint->next_deadline(), now_ + options_.rpc.call_timeout);
   if (!connection.is_armed() || deadline < connection.deadline()) {
     timers_.arm(connection, deadline);
   }

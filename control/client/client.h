@@ -85,6 +85,7 @@ class Client {
   struct ReadyTag {};
   IntrusiveList<Connection, ReadyTag> ready_;
   rpcrdma::RpcRdmaStats stats_;
+  Instant now_;  // of the last run()
   uint32_t connected_ = 0;
   uint32_t next_domain_ = 1;
 };

@@ -150,6 +150,26 @@ TEST(Gateway, AsksForPatienceWhileTheBackendIsSlow) {
   EXPECT_EQ(world.peer->driver.stats().refused, 0u);
 }
 
+// Nothing comes back on the connection, not even the completion of a SEND: only the client's own clock can end the call.
+TEST(Gateway, CallsTimeOutWhenTheBackendSaysNothingAnyMore) {
+  for (uint32_t calls_before = 0; calls_before < 20; ++calls_before) {
+    WorldOptions options = options_for(BenchProcedure::kNull, 0);
+    options.backend = gateway::BackendKind::kTcp;
+    options.load.window = 1;
+    options.client_call_timeout = Duration::ms(300);
+    options.small_tables = true;
+    options.packet_buffers = 512;
+    options.large_buffers = 16;
+    World world(options);
+    world.start();
+    ASSERT_TRUE(world.run_calls(1 + calls_before));
+    world.server->backend.silent = true;
+    EXPECT_TRUE(world.run_until(Duration::seconds(1), [](World& w) {
+      return w.peer->driver.stats().failed[static_cast<size_t>(rpcrdma::CallStatus::kTimeout)] == 1;
+    })) << calls_before;
+  }
+}
+
 TEST(Gateway, RejectsAnUnknownPort) {
   WorldOptions options = options_for(BenchProcedure::kNull, 0);
   options.load.service_port = 20050;
