@@ -48,7 +48,7 @@ struct Progress {
   LoadStats stats;
   uint32_t connected = 0;
   uint32_t in_flight = 0;
-  bool dead = false;
+  uint32_t given_up = 0;
   cm::RejectReason last_reject{};
   rc::QpError last_qp_error;
 };
@@ -70,8 +70,8 @@ class LoadApp final : public dataplane::CoreApp {
     }
     if (progress_.is_wanted()) {
       progress_.publish([this](Progress& out) {
-        out = {driver_.stats(),   driver_.connected(),   driver_.in_flight(),
-               driver_.is_dead(), driver_.last_reject(), driver_.last_qp_error()};
+        out = {driver_.stats(),    driver_.connected(),   driver_.in_flight(),
+               driver_.given_up(), driver_.last_reject(), driver_.last_qp_error()};
       });
     }
     return worked;
@@ -98,6 +98,7 @@ class LoadApp final : public dataplane::CoreApp {
 };
 
 std::atomic<bool> interrupted{false};
+constexpr auto kOthersDecideMax = std::chrono::seconds(1);
 
 std::string rate_text(double bytes_per_second) {
   return bytes_per_second >= 1e9 ? fmt::format("{:.2f} GB/s", bytes_per_second / 1e9)
@@ -170,10 +171,15 @@ int conduct(const Settings& settings, LoadApp& app, std::atomic<bool>& stop) {
     stop.store(true);
     return status;
   };
-  const auto connect_deadline = Clock::now() + std::chrono::seconds(15 + settings.retry_seconds);
+  auto connect_deadline = Clock::now() + std::chrono::seconds(15 + settings.retry_seconds);
   Progress progress = app.progress();
   while (progress.connected < settings.load.connections) {
-    if (progress.dead || interrupted || Clock::now() > connect_deadline) {
+    if (progress.given_up > 0) {
+      // The measurement will not come about; what the others are told is worth a moment.
+      connect_deadline = std::min(connect_deadline, Clock::now() + kOthersDecideMax);
+    }
+    const bool decided = progress.given_up > 0 && progress.connected + progress.given_up >= settings.load.connections;
+    if (decided || interrupted || Clock::now() > connect_deadline) {
       fmt::print(stderr, "causeway-load: only {} of {} connections to {} port {} came up; {} refused (last reason: {})\n",
                  progress.connected, settings.load.connections, settings.server, settings.load.service_port,
                  progress.stats.refused, cm::to_string(progress.last_reject));
@@ -212,7 +218,7 @@ int conduct(const Settings& settings, LoadApp& app, std::atomic<bool>& stop) {
     std::fflush(stdout);
     last = current.stats;
     last_time = time;
-    if (current.dead) {
+    if (current.given_up == settings.load.connections) {
       fmt::print(stderr, "causeway-load: all connections are lost (last cause: {}, PSN {})\n",
                  rc::to_string(current.last_qp_error.cause), current.last_qp_error.psn.value());
       break;
@@ -354,7 +360,9 @@ int parse_and_run(int argc, char** argv) {
   cli.add_option("--verify-every", settings.load.verify_every, "check the data of each n-th answer in full")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1u << 30));
-  cli.add_flag("--reconnect", settings.load.reconnect, "open lost and refused connections again");
+  cli.add_flag("--reconnect", settings.load.reconnect,
+               "open lost and refused connections again; without it, a refused "
+               "connection ends the run at once");
   cli.add_option("--lcore", settings.lcore, "CPU to run on")->capture_default_str();
   cli.add_option("--memory-mb", settings.memory_mb, "memory for DPDK")->capture_default_str();
   cli.add_flag("--spin", settings.spin, "never sleep when idle");

@@ -71,7 +71,7 @@ void LoadDriver::open(Instant now, uint32_t index) {
   if (!id.ok()) {
     ++stats_.refused;
     last_reject_ = cm::RejectReason::kNoResources;
-    lane.dead = true;
+    ++given_up_;
     return;
   }
   lane.id = *id;
@@ -85,10 +85,6 @@ void LoadDriver::reset_stats() {
   const uint64_t connected = stats_.connected;
   stats_ = LoadStats{};
   stats_.connected = connected;
-}
-
-bool LoadDriver::is_dead() const {
-  return std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.dead; });
 }
 
 bool LoadDriver::turn(Instant now) {
@@ -157,7 +153,7 @@ void LoadDriver::on_event(Instant now, const client::ClientEvent& event) {
   if (options_.reconnect && !stopping_) {
     lane.retry = now + kReconnectPause;
   } else {
-    lane.dead = true;
+    ++given_up_;
   }
 }
 

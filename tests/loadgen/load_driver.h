@@ -62,8 +62,9 @@ class LoadDriver {
   [[nodiscard]] const LoadStats& stats() const { return stats_; }
   [[nodiscard]] uint32_t in_flight() const { return in_flight_; }
   [[nodiscard]] uint32_t connected() const { return client_.connected_count(); }
-  // Every connection has ended for good.
-  [[nodiscard]] bool is_dead() const;
+  // Connections that were refused or lost and are not opened again.
+  [[nodiscard]] uint32_t given_up() const { return given_up_; }
+  [[nodiscard]] bool is_dead() const { return given_up_ == options_.connections; }
   // For the line that explains a failure; empty when nothing failed.
   [[nodiscard]] cm::RejectReason last_reject() const { return last_reject_; }
   [[nodiscard]] const rc::QpError& last_qp_error() const { return last_qp_error_; }
@@ -81,7 +82,6 @@ class LoadDriver {
     std::optional<client::ClientId> id;
     std::vector<uint32_t> free_slots;
     bool hungry = false;
-    bool dead = false;
     Instant retry = Instant::never();
   };
 
@@ -105,6 +105,7 @@ class LoadDriver {
   LoadStats stats_;
   uint64_t sequence_ = 0;
   uint32_t in_flight_ = 0;
+  uint32_t given_up_ = 0;
   bool stopping_ = false;
   cm::RejectReason last_reject_ = cm::RejectReason::kTimeout;
   rc::QpError last_qp_error_;
