@@ -58,6 +58,9 @@ bool CoreLoop::receive(Instant now) {
   for (uint16_t port = 0; port < ports_.size(); ++port) {
     std::array<rte_mbuf*, Port::kBurst> mbufs;
     const uint16_t count = ports_[port]->rx(mbufs);
+    if (const LinkEvent event = ports_[port]->poll_link_event(); event != LinkEvent::kNone) [[unlikely]] {
+      on_link_event(port, event);
+    }
     if (count == 0) {
       continue;
     }
@@ -79,6 +82,15 @@ bool CoreLoop::receive(Instant now) {
     rte_pktmbuf_free_bulk(unused.data(), unused_count);
   }
   return worked;
+}
+
+// Who was behind the link may be another by the time it is back.
+void CoreLoop::on_link_event(uint16_t port, LinkEvent event) {
+  if (event == LinkEvent::kLost) {
+    node_.station(port).forget_neighbours();
+  } else {
+    node_.station(port).announce();
+  }
 }
 
 bool CoreLoop::transmit(Instant now) {

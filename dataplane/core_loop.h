@@ -46,6 +46,7 @@ class CoreLoop {
 
  private:
   bool receive(Instant now);
+  void on_link_event(uint16_t port, LinkEvent event);
   bool transmit(Instant now);
   void sleep(Instant now);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <rte_log.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -191,7 +192,21 @@ uint64_t Port::rx_errors() const {
   return rte_eth_stats_get(id_, &stats) == 0 ? stats.ierrors : 0;
 }
 
+bool Port::must_be_restarted() const {
+  return settings_.device.starts_with("net_memif") && settings_.device.find("role=server") == std::string::npos;
+}
+
+bool Port::restart() {
+  // That nobody is there yet is no error, and said several times a second by the driver.
+  (void)rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_CRIT);
+  (void)rte_eth_dev_stop(id_);
+  return rte_eth_dev_start(id_) == 0;
+}
+
 uint16_t Port::rx(std::array<rte_mbuf*, kBurst>& mbufs) {
+  if (!lease_.use()) [[unlikely]] {
+    return 0;
+  }
   const uint16_t received = rte_eth_rx_burst(id_, 0, mbufs.data(), kBurst);
   uint16_t kept = 0;
   for (uint16_t i = 0; i < received; ++i) {
@@ -272,6 +287,10 @@ void Port::flush(Instant now) {
   if (pending_count_ == 0) {
     return;
   }
+  if (!lease_.use()) [[unlikely]] {
+    drop_pending();
+    return;
+  }
   uint32_t bytes = 0;
   std::array<uint32_t, kPendingMax> sizes;
   for (uint32_t i = 0; i < pending_count_; ++i) {
@@ -290,10 +309,14 @@ void Port::flush(Instant now) {
   } else if (stuck_since_.is_never()) {
     stuck_since_ = now;
   } else if (now - stuck_since_ > kStuckMax) {
-    stats_.tx_dropped += pending_count_;
-    rte_pktmbuf_free_bulk(pending_.data(), pending_count_);
-    pending_count_ = 0;
+    drop_pending();
   }
+}
+
+void Port::drop_pending() {
+  stats_.tx_dropped += pending_count_;
+  rte_pktmbuf_free_bulk(pending_.data(), pending_count_);
+  pending_count_ = 0;
 }
 
 }  // namespace cw::dataplane

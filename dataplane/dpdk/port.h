@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "dataplane/dpdk/device_lease.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "rocev2/base/time.h"
 #include "rocev2/wire/mac_address.h"
@@ -37,6 +38,8 @@ struct PortSettings {
   uint16_t descriptors = 1024;
 };
 
+enum class LinkEvent : uint8_t { kNone, kLost, kRestored };
+
 class Port {
  public:
   static constexpr uint16_t kBurst = 32;
@@ -56,6 +59,24 @@ class Port {
   void flush(Instant now);
   [[nodiscard]] bool is_congested() const { return pending_count_ > 0; }
 
+  // A device that is given to a LinkKeeper has lost its link, and has it again when it comes back. Each change once. Devices that
+  // find their peer by themselves tell nothing.
+  [[nodiscard]] LinkEvent poll_link_event() {
+    const bool here = lease_.is_cores();
+    if (here == was_here_) [[likely]] {
+      return LinkEvent::kNone;
+    }
+    was_here_ = here;
+    return here ? LinkEvent::kRestored : LinkEvent::kLost;
+  }
+
+  // For the LinkKeeper, any thread.
+  [[nodiscard]] DeviceLease& lease() { return lease_; }
+  // The device does not connect again by itself.
+  [[nodiscard]] bool must_be_restarted() const;
+  // Precondition: the lease is the keeper's. False: the other end is not there; try again later.
+  [[nodiscard]] bool restart();
+
   [[nodiscard]] wire::MacAddress mac() const { return mac_; }
   [[nodiscard]] bool link_up() const;
   [[nodiscard]] uint64_t rx_missed() const;  // by the device: imissed
@@ -67,6 +88,7 @@ class Port {
  private:
   Port(const PortSettings& settings, MbufPools& pools) : settings_(settings), pools_(pools) {}
   [[nodiscard]] rte_mbuf* assemble(wire::TxPacket& packet);
+  void drop_pending();
   static constexpr uint32_t kPendingMax = 2 * wire::TxBatch::kCapacity;
   static constexpr Duration kStuckMax = Duration::ms(10);
 
@@ -78,6 +100,8 @@ class Port {
   PortStats stats_;
   std::array<rte_mbuf*, kPendingMax> pending_{};
   uint32_t pending_count_ = 0;
+  DeviceLease lease_;
+  bool was_here_ = true;                    // at the last poll_link_event()
   Instant stuck_since_ = Instant::never();  // the first refusal since the device last took a packet
 };
 

@@ -56,6 +56,8 @@ class Station {
   bool on_frame(Instant now, Bytes frame);
   // Announces our addresses (gratuitous ARP, unsolicited neighbour advertisement): after start and link-up.
   void announce();
+  // The link is gone: whoever answers on it next may have another MAC.
+  void forget_neighbours() { neighbours_.clear(); }
   // The neighbour's MAC when known. Otherwise starts or continues asking (at most once a second); ask again later.
   [[nodiscard]] std::optional<wire::MacAddress> resolve(Instant now, const wire::IpAddress& destination);
   // Moves queued frames into `batch` while there is room.

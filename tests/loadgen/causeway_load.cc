@@ -18,6 +18,7 @@
 #include "control/config/ip_text.h"
 #include "dataplane/core_loop.h"
 #include "dataplane/dpdk/eal.h"
+#include "dataplane/dpdk/link_keeper.h"
 #include "dataplane/entropy.h"
 #include "telemetry/snapshot.h"
 #include "tests/loadgen/load_driver.h"
@@ -313,6 +314,7 @@ int run(const Settings& settings) {
   LoadApp app(driver, client);
   dataplane::Wakeup wakeup;
   dataplane::CoreLoop loop(node, ports, *pools, clock, app, wakeup, settings.spin);
+  const dataplane::LinkKeeper keeper(ports);
   std::atomic<bool> stop{false};
   int status = 1;
   std::thread terminal([&] { status = conduct(settings, app, stop); });
@@ -361,7 +363,7 @@ int parse_and_run(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1u, 1u << 30));
   cli.add_flag("--reconnect", settings.load.reconnect,
-               "open lost and refused connections again; without it, a refused "
+               "open lost and refused connections again, and a memif link when its server is back; without it, a refused "
                "connection ends the run at once");
   cli.add_option("--lcore", settings.lcore, "CPU to run on")->capture_default_str();
   cli.add_option("--memory-mb", settings.memory_mb, "memory for DPDK")->capture_default_str();

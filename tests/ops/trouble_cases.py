@@ -54,21 +54,39 @@ def refused_by_limit(box: Box) -> None:
     gateway.terminate()
 
 
-def restart_under_load(box: Box) -> None:
-    """The load holds the link, since a memif client does not come back to a new server; the gateway comes and goes."""
-    load = box.load("--reconnect", role="server", connections=2, seconds=8)
-    wait_until((box.directory / "link.sock").exists, 30, "the load's end of the link")
-    gateway = box.gateway(role="client")
+def restart_under_load(gateway_role: str, load_role: str, box: Box) -> None:
+    """Whichever end holds the link, a restarted gateway is reached again by the load that runs."""
+    load = box.load("--reconnect", role=load_role, connections=2, seconds=10) if load_role == "server" else None
+    if load:
+        wait_until((box.directory / "link.sock").exists, 30, "the load's end of the link")
+    gateway = box.gateway(role=gateway_role)
     gateway.start_ready()
+    if not load:
+        load = box.load("--reconnect", role=load_role, connections=2, seconds=10)
     load.wait_connected()
     time.sleep(1)
     gateway.terminate()
+    time.sleep(1)  # longer than the load needs to see that the link is gone, so that it meets an end that is not there
     gateway.start_ready()
     report = load.result(status=None)
     # What was in flight is lost, and reported as failed, not as answered.
     expect_equal("wrong answers", report["wrong"], 0)
     expect_equal("connections made, lost", (report["connected"], report["lost"]), (4, 2))
     expect(gateway.metrics().total("causeway_backend_calls_total") > 0, "no calls after the restart")
+    gateway.terminate()
+
+
+def link_server_restarts(box: Box) -> None:
+    """The gateway in the client role finds the next load, which makes the link anew."""
+    first = box.load(role="server", seconds=60)
+    wait_until((box.directory / "link.sock").exists, 30, "the load's end of the link")
+    gateway = box.gateway(role="client")
+    gateway.start_ready()
+    first.wait_connected()
+    first.kill()
+    wait_until(lambda: not box.ctl_json(gateway, "status")["ports"][0]["link_up"], 10, "the gateway sees the link go")
+    second = box.load(name="second", role="server", seconds=1)
+    expect_equal("wrong answers", second.result()["wrong"], 0)
     gateway.terminate()
 
 
@@ -122,7 +140,10 @@ CASES = [
     ("a client that the ACL does not allow is refused and counted", refused_by_address),
     ("a client of a port without listener is told so", refused_without_listener),
     ("a client beyond the listener's limit is refused and counted", refused_by_limit),
-    ("a restart of the gateway under load costs no wrong answer", restart_under_load),
+    ("a restart of the gateway under load costs no wrong answer", lambda box: restart_under_load("server", "client", box)),
+    ("a restart of the gateway under load, which holds the link, costs no wrong answer",
+     lambda box: restart_under_load("client", "server", box)),
+    ("a gateway in the link's client role finds a restarted server end", link_server_restarts),
     ("a killed client leaves the gateway serving the next one", load_killed),
     ("connections of a killed client end by themselves", dead_clients_end),
     ("a killed gateway starts again over what it left behind", gateway_killed),

@@ -345,6 +345,15 @@ TEST_F(StationTest, AsksTheGatewayForWhatIsNotOnItsNetwork) {
   EXPECT_EQ(station.source_for(v6(7, 8)), kOur6);
 }
 
+TEST_F(StationTest, AsksAnewWhenTheLinkHasGone) {
+  EXPECT_TRUE(give(arp_request()));
+  (void)sent();
+  EXPECT_EQ(station.resolve(now, IpAddress::v4(kPeer4)), kPeerMac);
+  station.forget_neighbours();
+  EXPECT_EQ(station.resolve(now, IpAddress::v4(kPeer4)), std::nullopt);
+  EXPECT_EQ(load_be32(only_sent().data() + 14 + 24), kPeer4);
+}
+
 TEST_F(StationTest, AsksOncePerSecondUntilAnswered) {
   const IpAddress peer = IpAddress::v4(kPeer4);
   for (int second = 0; second < 3; ++second) {
