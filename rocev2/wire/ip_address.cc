@@ -154,9 +154,12 @@ Result<IpAddress> parse_v6(std::string_view text) {
   }
   IpAddress address;
   const size_t missing = kGroups - read.count;
-  for (size_t i = 0; i < read.count; ++i) {
-    const size_t at = i < read.gap ? i : i + missing;
-    store_be16(address.octets.data() + 2 * at, read.groups[i]);
+  for (size_t at = 0; at < kGroups; ++at) {
+    if (at < read.gap) {
+      store_be16(address.octets.data() + 2 * at, read.groups[at]);  // zero behind the last that was read
+    } else if (at >= read.gap + missing) {
+      store_be16(address.octets.data() + 2 * at, read.groups[at - missing]);
+    }
   }
   return address;
 }
