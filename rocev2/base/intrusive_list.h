@@ -76,6 +76,10 @@ class IntrusiveList {
     Node* node = static_cast<Node&>(element).next_;
     return node == &root_ ? nullptr : static_cast<T*>(node);
   }
+  [[nodiscard]] const T* next(const T& element) const {
+    const Node* node = static_cast<const Node&>(element).next_;
+    return node == &root_ ? nullptr : static_cast<const T*>(node);
+  }
 
  private:
   void reset() {

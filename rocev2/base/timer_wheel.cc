@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace cw {
+namespace {
+
+// Nodes that next_deadline() looks at before it is content with a bound. More than that share a tick on crowded wheels only, where
+// something is due all the time.
+constexpr uint32_t kLooksMax = 64;
+
+}  // namespace
 
 void TimerWheel::arm(TimerNode& node, Instant deadline) {
   cancel(node);
@@ -64,11 +71,22 @@ Instant TimerWheel::next_deadline() const {
   if (armed_count_ == 0) {
     return Instant::never();
   }
+  uint32_t looks = 0;
   for (uint32_t i = 0; i < kBuckets; ++i) {
     const int64_t tick = current_tick_ + i;
-    if (!buckets_[bucket_of(tick)].empty()) {
-      return Instant::from_ns(tick << kTickShift);
+    const Instant tick_end = Instant::from_ns((tick + 1) << kTickShift);
+    const auto& bucket = buckets_[bucket_of(tick)];
+    Instant earliest = Instant::never();
+    for (const TimerNode* node = bucket.front(); node != nullptr; node = bucket.next(*node)) {
+      if (++looks > kLooksMax) {
+        return Instant::from_ns(tick << kTickShift);
+      }
+      earliest = earlier(earliest, node->deadline_);
     }
+    if (earliest < tick_end) {
+      return earliest;
+    }
+    // Empty, or all of later turns of the wheel.
   }
   return Instant::from_ns((current_tick_ + kBuckets) << kTickShift);
 }

@@ -35,7 +35,8 @@ class TimerWheel {
   void cancel(TimerNode& node);
   // Takes out one node whose deadline has passed, or nullptr. Call until nullptr; `now` never goes back.
   [[nodiscard]] TimerNode* pop_expired(Instant now);
-  // No node fires before this instant (a lower bound, exact within one turn of the wheel); never() when nothing is armed.
+  // No node fires before this instant; never() when nothing is armed. The earliest deadline itself when it is within one turn of
+  // the wheel and the wheel is not crowded, else a lower bound. After pop_expired() has returned nullptr.
   [[nodiscard]] Instant next_deadline() const;
   [[nodiscard]] uint32_t armed_count() const { return armed_count_; }
 

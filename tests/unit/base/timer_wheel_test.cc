@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -55,6 +56,48 @@ TEST(TimerWheel, NextDeadlineIsALowerBound) {
 }
 
 // Against a model: every node fires once, never early, at most one step late, whatever the jumps of the clock.
+// Else a poll core that waits for a deadline spins through its whole tick.
+TEST(TimerWheel, NextDeadlineIsExactWithinATurn) {
+  TimerWheel wheel;
+  TimerNode near;
+  TimerNode nearer;
+  wheel.arm(near, at_us(10'060));
+  wheel.arm(nearer, at_us(10'055));
+  EXPECT_EQ(wheel.next_deadline(), at_us(10'055));
+  EXPECT_EQ(wheel.pop_expired(at_us(10'050)), nullptr);
+  EXPECT_EQ(wheel.next_deadline(), at_us(10'055));
+  EXPECT_EQ(wheel.pop_expired(at_us(10'055)), &nearer);
+  EXPECT_EQ(wheel.next_deadline(), at_us(10'060));
+  wheel.cancel(near);
+}
+
+// Else it spins whenever the wheel's hand passes a timer that is seconds away.
+TEST(TimerWheel, NextDeadlineSeesPastNodesOfLaterTurns) {
+  constexpr int64_t kTurnUs = 65536 * 1024 / 1000;
+  TimerWheel wheel;
+  TimerNode later;
+  TimerNode next;
+  EXPECT_EQ(wheel.pop_expired(at_us(1'000)), nullptr);
+  wheel.arm(later, at_us(2'000 + 20 * kTurnUs));
+  wheel.arm(next, at_us(40'000));
+  EXPECT_EQ(wheel.next_deadline(), at_us(40'000));
+  wheel.cancel(later);
+  wheel.cancel(next);
+}
+
+TEST(TimerWheel, NextDeadlineStaysABoundOnACrowdedWheel) {
+  TimerWheel wheel;
+  std::vector<TimerNode> nodes(1000);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    wheel.arm(nodes[i], at_us(10'060 - static_cast<int64_t>(i % 7)));
+  }
+  EXPECT_LE(wheel.next_deadline(), at_us(10'054));
+  EXPECT_GT(wheel.next_deadline(), at_us(9'900));
+  for (TimerNode& node : nodes) {
+    wheel.cancel(node);
+  }
+}
+
 TEST(TimerWheel, AgreesWithAModel) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SeededRandom random(seed);
@@ -85,6 +128,11 @@ TEST(TimerWheel, AgreesWithAModel) {
       }
       for (size_t i = 0; i < nodes.size(); ++i) {
         EXPECT_GT(wanted[i], now) << "missed, seed " << seed;
+      }
+      const Instant first = *std::min_element(wanted.begin(), wanted.end());
+      EXPECT_LE(wheel.next_deadline(), first) << "seed " << seed;
+      if (first - now < Duration::ms(67)) {
+        EXPECT_EQ(wheel.next_deadline(), first) << "seed " << seed;
       }
     }
     for (auto& node : nodes) {
