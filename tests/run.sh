@@ -5,8 +5,9 @@
 #   tests/run.sh SUITE...        only these
 #   tests/run.sh interop --full  the whole interoperability matrix (hours)
 #
-# Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), ops (programs as a user runs them),
-# interop (a Linux guest mounts NFS through the gateway; root), bench (figures; a smoke run unless --full).
+# Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), tsan (whatever has threads, under
+# ThreadSanitizer), ops (programs as a user runs them), interop (a Linux guest mounts NFS through the gateway; root), bench
+# (figures; a smoke run unless --full). On request only: clang-tidy (half an hour on two cores).
 # The last line is "N passed, N failed" over everything; exit status 1 when something failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -17,12 +18,12 @@ suites=()
 for argument in "$@"; do
   case "$argument" in
     --full) full='--full' ;;
-    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    unit | golden | sim | fuzz | tidy | asan | ops | interop | bench) suites+=("$argument") ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$argument") ;;
     *) echo "tests/run.sh: unknown suite '$argument'; see --help" >&2; exit 2 ;;
   esac
 done
-[ ${#suites[@]} -eq 0 ] && suites=(unit golden sim fuzz tidy asan ops interop bench)
+[ ${#suites[@]} -eq 0 ] && suites=(unit golden sim fuzz tidy asan tsan ops interop bench)
 
 passed=0
 failed=0
@@ -43,22 +44,27 @@ count_last_line() {
   if [ -z "$line" ]; then add 0 1; else add "$(echo "$line" | cut -d' ' -f1)" "$(echo "$line" | cut -d' ' -f3)"; fi
 }
 
-build() {  # directory, meson options...
+build() { configure "$@" && compile "$1"; }
+configure() {  # directory, meson options...
   local directory=$1
   shift
   if [ ! -f "$directory/build.ninja" ]; then
     CXX="${CXX:-ccache g++}" must meson setup "$directory" "$@" >/dev/null
   fi
-  echo "== building $directory"
-  must ninja -C "$directory" --quiet
+}
+compile() {  # directory, targets (default: all)...
+  echo "== building $1"
+  must ninja -C "$1" --quiet "${@:2}"
 }
 
-meson_suite() {  # directory, suite
-  echo "== $2 ($1)"
-  rm -f "$1/meson-logs/testlog.junit.xml"
-  local status=0
-  meson test -C "$1" --no-rebuild --suite "$2" --quiet --print-errorlogs --timeout-multiplier 3 || status=1
-  set -- $(python3 tests/tidy/count_tests.py "$1/meson-logs/testlog.junit.xml")
+meson_suite() { meson_tests "$1" "$2" --suite "$2"; }
+meson_tests() {  # directory, title, what meson test shall run
+  local directory=$1 status=0
+  echo "== $2 ($directory)"
+  shift 2
+  rm -f "$directory/meson-logs/testlog.junit.xml"
+  meson test -C "$directory" --no-rebuild --quiet --print-errorlogs --timeout-multiplier 3 "$@" || status=1
+  set -- $(python3 tests/tidy/count_tests.py "$directory/meson-logs/testlog.junit.xml")
   # A program that died may have left no case behind that says so.
   [ "$status" -ne 0 ] && [ "$2" -eq 0 ] && set -- "$1" 1
   add "$1" "$2"
@@ -66,7 +72,7 @@ meson_suite() {  # directory, suite
 
 must ensure_packages build
 main_build=build
-if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants ops || wants interop || wants bench; then
+if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench; then
   build "$main_build"
 fi
 for suite in unit golden sim fuzz-replay tidy; do
@@ -82,6 +88,20 @@ if wants asan; then
   for suite in unit golden sim fuzz-replay; do
     meson_suite build-asan "$suite"
   done
+fi
+if wants tsan; then
+  configure build-tsan -Db_sanitize=thread -Db_lundef=false -Dbuildtype=debug -Doptimization=1
+  compile build-tsan tests/unit/dataplane/{dataplane,eal}_test tests/unit/telemetry/telemetry_test tests/unit/control/control_test \
+    control/ctl/causewayctl
+  export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
+  meson_tests build-tsan tsan dataplane dataplane_eal telemetry control
+fi
+if wants clang-tidy; then
+  must ensure_packages checks
+  echo "== clang-tidy"
+  log=$(mktemp)
+  nice python3 tests/tidy/clang_tidy.py "$main_build" 2>&1 | tee "$log"
+  count_last_line "$log"
 fi
 if wants ops; then
   must ensure_packages checks

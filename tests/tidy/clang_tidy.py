@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs clang-tidy with the checks of .clang-tidy: clang_tidy.py BUILD [FILE...]
 
-Without files: every source of the project that BUILD compiles. Two at a time. The last line is a count; exit status 1 when there
-was a finding, 77 when clang-tidy is not installed.
+Without files: every source of the project that BUILD compiles. Two at a time. The last line is "N passed, N failed", in files
+without and findings; exit status 1 when there was a finding, 77 when clang-tidy is not installed.
 """
 import json
 import os
@@ -30,21 +30,24 @@ def sources(build: Path, wanted: list[str]) -> list[Path]:
     return sorted(file for file in compiled if file.is_relative_to(ROOT))
 
 
-def run(build: Path, file: Path) -> str:
+def run(tool: str, build: Path, file: Path) -> str:
     # The commands are g++'s: clang need not know each of its warnings.
-    command = ["clang-tidy", "-p", str(build), "--quiet", "--extra-arg=-Wno-unknown-warning-option", str(file)]
+    command = [tool, "-p", str(build), "--quiet", "--extra-arg=-Wno-unknown-warning-option", str(file)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def main() -> int:
     build = Path(sys.argv[1])
-    if shutil.which("clang-tidy") is None:
+    tool = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")
+    if tool is None:
         print("clang-tidy is not installed")
         return 77
     files = sources(build, sys.argv[2:])
     findings: set[str] = set()
+    clean = 0
     with ThreadPoolExecutor(max_workers=2) as pool:
-        for output in pool.map(lambda file: run(build, file), files):
+        for output in pool.map(lambda file: run(tool, build, file), files):
+            clean += 0 if any(FINDING.match(line) for line in output.splitlines()) else 1
             for line in output.splitlines():
                 found = FINDING.match(line)
                 if found is None:
@@ -54,7 +57,7 @@ def main() -> int:
                 if finding not in findings:
                     findings.add(finding)
                     print(finding, flush=True)
-    print(f"{len(files)} files, {len(findings)} findings")
+    print(f"{clean} passed, {len(findings)} failed")
     return 1 if findings or not files else 0
 
 
