@@ -36,7 +36,8 @@ Duration rnr_timer(uint8_t code) {
 }
 
 uint8_t rnr_timer_code(Duration wait) {
-  for (uint8_t code = 1; code <= kRnrTimersFromCode1.size(); ++code) {
+  for (size_t i = 0; i < kRnrTimersFromCode1.size(); ++i) {
+    const auto code = static_cast<uint8_t>(1 + i);
     if (rnr_timer(code) >= wait) {
       return code;
     }
