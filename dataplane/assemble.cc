@@ -12,6 +12,11 @@ uint64_t guid_of(const wire::MacAddress& mac) {
          uint64_t{o[4]} << 8 | o[5];
 }
 
+// Half a second's worth at once: requests of honest clients come in bursts.
+cm::RateLimit rate_of(uint32_t per_second) {
+  return {per_second, std::max(16u, per_second / 2)};
+}
+
 }  // namespace
 
 PortSettings port_settings(const control::PortConfig& port) {
@@ -62,7 +67,11 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
   options.cm.local_ca_guid = guid_of(ports.front()->mac());
   options.cm.connection_max = limits.connections_max + limits.half_open_max;
   options.cm.half_open_max = limits.half_open_max;
-  options.cm.request_rate = {limits.cm_requests_per_second, std::max(16u, limits.cm_requests_per_second / 2)};
+  options.cm.request_rate = rate_of(limits.cm_requests_per_second);
+  options.cm.prefix.half_open_max = limits.half_open_max_per_prefix;
+  options.cm.prefix.request_rate = rate_of(limits.cm_requests_per_second_per_prefix);
+  options.cm.prefix.ipv4_bits = static_cast<uint8_t>(limits.prefix_bits_ipv4);
+  options.cm.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
   uint32_t path_mtu = 4096;
   for (const control::PortConfig& port : config.ports) {
     path_mtu = std::min(path_mtu, control::path_mtu_for(port.mtu, config.roce.path_mtu_max));

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "control/cm/cm_address.h"
@@ -49,6 +50,9 @@ struct ConnectRequest {
   uint32_t flow_label = 0;  // 20 bits
   uint16_t pkey = 0;
   uint64_t remote_ca_guid = 0;
+  // A living connection to the same address and QPN. It ends, superseded, when this one is established: the peer has restarted,
+  // unless somebody pretends to be the peer, who then cannot finish the handshake.
+  std::optional<ConnectionId> rival;
   bool has_ip_cm = false;    // the service is an RDMA IP CM one: `ip_cm` holds the addresses and source port
   IpCmHeader ip_cm;          // its addresses have been found equal to those of the packet
   PrivateData private_data;  // behind the IP CM header: 56 octets, or 92 without one

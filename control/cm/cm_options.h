@@ -14,6 +14,19 @@ struct RateLimit {
   uint32_t burst = 0;
 };
 
+// What one network of clients may ask: its clients share these. An IPv6 client can have any address of its /64.
+struct PrefixLimits {
+  uint8_t ipv4_bits = 24;  // 0..32
+  uint8_t ipv6_bits = 64;  // 0..128
+  // Three quarters of what all may ask, so that the flood of one network leaves the others a quarter. A thousand clients of one
+  // network that come back at once are through after the third of their own repetitions, 4.3 s apart with the Linux kernel.
+  uint32_t half_open_max = 384;
+  RateLimit request_rate{.per_second = 750, .burst = 375};
+  RateLimit answer_rate{.per_second = 2500, .burst = 750};
+  // Networks remembered; about 128 octets each, allocated at construction.
+  uint32_t prefix_max = 1024;
+};
+
 struct CmOptions {
   // EUI-64 that names this node in REQ, REP and REJ; conventionally the MAC with ff:fe in its middle. Opaque to peers.
   uint64_t local_ca_guid = 0;
@@ -24,7 +37,7 @@ struct CmOptions {
   // connection, so this bounds memory and never refuses anybody. At 1000 connections a second and 4 s each none is cut short.
   uint32_t timewait_max = 1024;
   // Inbound requests not yet established. A flood of REQs costs its own kind: more are dropped, and honest peers send again.
-  uint32_t half_open_max = 256;
+  uint32_t half_open_max = 512;
   // Services that listen() takes.
   uint32_t service_max = 16;
   // Datagrams waiting for poll_transmit(). When full the newest is dropped and counted; its timer or its peer repeats it.
@@ -36,6 +49,9 @@ struct CmOptions {
   // Answers that we owe to nobody in particular: to unknown connections, duplicates, refused requests. One datagram never yields
   // more than one, so this is about our own transmit capacity.
   RateLimit answer_rate{.per_second = 5000, .burst = 1000};
+
+  // The same for each network of clients; whichever limit is met first counts.
+  PrefixLimits prefix;
 
   // The largest packet payload of the local port. A REQ that wants more is rejected (REP has no field to lower it).
   PathMtu path_mtu_max = PathMtu::k4096;
@@ -49,6 +65,9 @@ struct CmOptions {
   // upper bound is what a hostile REQ can cost a half-open slot.
   Duration handshake_min = Duration::seconds(2);
   Duration handshake_max = Duration::seconds(30);
+  // The upper bound while more than half of half_open_max is taken: peers that exist answer within milliseconds, and what was
+  // invented makes room ten times as soon.
+  Duration handshake_pressed = Duration::seconds(3);
   // How long the user may take to accept() or reject() and, after delay(), once more that long per delay; or to call ready().
   Duration decision_max = Duration::seconds(10);
   // How much an MRA of the peer may extend the handshake: per message, and how many of them. Repetition goes on meanwhile, every

@@ -24,6 +24,10 @@ enum class CmDrop : uint8_t {
   kRequestRate,   // REQ beyond request_rate
   kAnswerRate,    // would need an answer beyond answer_rate
   kHalfOpen,      // REQ beyond half_open_max
+  // The same, beyond what the sender's network may ask.
+  kPrefixRequestRate,
+  kPrefixAnswerRate,
+  kPrefixHalfOpen,
   kCount,
 };
 [[nodiscard]] const char* to_string(CmDrop drop) noexcept;

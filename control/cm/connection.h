@@ -33,6 +33,9 @@ struct Connection : TimerNode, ListNode<PendingEventTag>, ListNode<TimewaitTag> 
   uint64_t transaction_id = 0;       // of our own REQ, RTU and DREQ
   uint64_t peer_transaction_id = 0;  // of the peer's REQ or REP: our answers carry it
 
+  // Passive: whose share of half-open connections it takes, while it is one.
+  uint32_t prefix = 0;
+
   // The handshake, as REQ laid it down.
   Duration peer_response;          // how long the peer may take to answer
   Duration handshake;              // how long the attempt may last from here on

@@ -61,6 +61,7 @@ ConnectionManager::ConnectionManager(const CmOptions& options, RandomSource& ran
       table_(options.connection_max + options.timewait_max, random),
       request_bucket_(options.request_rate),
       answer_bucket_(options.answer_rate),
+      prefixes_(options.prefix, random),
       transmit_queue_(options.transmit_queue_max) {
   CW_ASSERT(options.connection_max > 0 && options.transmit_queue_max > 0);
   services_.reserve(options.service_max);
@@ -142,7 +143,8 @@ Status ConnectionManager::accept(Instant now, ConnectionId id, const AcceptParam
   connection->local_qpn = parameters.local_qpn;
   send_and_keep(*connection, connection->peer_transaction_id, rep);
   set_state(*connection, ConnectionState::kRepSent);
-  repeat_until(now, *connection, connection->handshake);
+  const bool pressed = half_open_count_ > options_.half_open_max / 2;
+  repeat_until(now, *connection, pressed ? std::min(connection->handshake, options_.handshake_pressed) : connection->handshake);
   return {};
 }
 
@@ -176,13 +178,13 @@ Status ConnectionManager::delay(Instant now, ConnectionId id, Duration service_t
   return {};
 }
 
-void ConnectionManager::data_arrived(Instant, ConnectionId id) {
+void ConnectionManager::data_arrived(Instant now, ConnectionId id) {
   Connection* connection = table_.find(id);
   if (connection == nullptr || find_transition(connection->state, ConnectionInput::kData) == nullptr) {
     return;
   }
   ++stats_.established_by_data;
-  establish(*connection);
+  establish(now, *connection);
   post(*connection, Established{.by_data = true});
 }
 
@@ -214,12 +216,12 @@ Result<ConnectionId> ConnectionManager::connect(Instant now, const CmAddress& to
   return connection->id();
 }
 
-Status ConnectionManager::ready(Instant, ConnectionId id) {
+Status ConnectionManager::ready(Instant now, ConnectionId id) {
   Connection* connection = table_.find(id);
   if (connection == nullptr || find_transition(connection->state, ConnectionInput::kReady) == nullptr) {
     return fail(Error::kBadState);
   }
-  establish(*connection);
+  establish(now, *connection);
   send_and_keep(*connection, connection->transaction_id,
                 Rtu{.local_comm_id = connection->local_comm_id, .remote_comm_id = connection->remote_comm_id});
   return {};

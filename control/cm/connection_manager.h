@@ -10,10 +10,10 @@
 // one answer, answers and new requests are rate-limited, and everything is allocated at construction.
 //
 // A peer that restarts. Its first REQ comes from the same address and often with the same QPN as a connection that we still
-// hold, under a new communication id. The old connection ends (kSuperseded) and the new request is served at once, where the
-// kernel's CM would first reject it as stale and let the peer try again after a pause. Whoever can forge a peer's address and
-// guess its QPN can end its connection that way, here as there; CM traffic is to be filtered by address (the user's ACL, the
-// fabric).
+// hold, under a new communication id. The new request is served at once, where the kernel's CM would first reject it as stale and
+// let the peer try again after a pause; the old connection ends (kSuperseded) when the new one is established. Not before: an RTU
+// names our random communication id, which went to the peer's address, while a REQ with that address and a guessed QPN can come
+// from anybody. Only where there is no room for both does the old one end at the REQ.
 //
 // A gateway that restarts knows no connection: DREQs are answered by DREP, so that peers finish their teardown quickly, and REPs
 // by REJ, so that they do not wait for an RTU.
@@ -33,6 +33,7 @@
 #include "control/cm/connect_parameters.h"
 #include "control/cm/connection_state.h"
 #include "control/cm/connection_table.h"
+#include "control/cm/prefix_table.h"
 #include "control/cm/reject_reason.h"
 #include "control/cm/service_id.h"
 #include "control/cm/token_bucket.h"
@@ -135,8 +136,11 @@ class ConnectionManager {
   void on_drep(const Arrival& arrival);
   void on_lap(const Arrival& arrival);
   void on_sidr_req(const Arrival& arrival);
+  // Why one more request cannot be looked at; kCount when it can, and then it is taken from the budgets.
+  [[nodiscard]] CmDrop take_request(Instant now, PrefixTable::Index prefix);
   [[nodiscard]] std::optional<RejectReason> judge(const CmAddress& from, const Req& req) const;
-  void take_in(const Arrival& arrival, const Req& req, Connection& connection);
+  void take_in(const Arrival& arrival, const Req& req, Connection& connection, PrefixTable::Index prefix,
+               const Connection* rival);
   void take_reply(const Arrival& arrival, const Rep& rep, Connection& connection);
   [[nodiscard]] Match match(const CmAddress& from, uint32_t our_comm_id, uint32_t peer_comm_id);
   [[nodiscard]] Match match_rejected(const CmAddress& from, const Rej& rej);
@@ -157,6 +161,8 @@ class ConnectionManager {
   template <typename Message>
   void drop_and_answer(const Arrival& arrival, CmDrop reason, const Message& message);
   void answer_again(Instant now, Connection& connection);
+  // Why nothing can be answered now; kCount when it can, and then the answer is taken from the budgets.
+  [[nodiscard]] CmDrop take_answer(Instant now, const CmAddress& to);
   void refuse(const Arrival& arrival, RejectReason reason, AboutMessage about, uint32_t our_comm_id, uint32_t peer_comm_id);
   void send_rej(Connection& connection, RejectReason reason, Bytes private_data);
 
@@ -168,7 +174,7 @@ class ConnectionManager {
   void on_timer(Instant now, Connection& connection);
   void repeat(Instant now, Connection& connection);
   void give_up(Instant now, Connection& connection);
-  void establish(Connection& connection);
+  void establish(Instant now, Connection& connection);
   void supersede(Instant now, Connection& connection);
   void end(Instant now, Connection& connection, CmOutcome outcome);
   template <typename Detail>
@@ -184,6 +190,7 @@ class ConnectionManager {
   TimerWheel timers_;
   TokenBucket request_bucket_;
   TokenBucket answer_bucket_;
+  PrefixTable prefixes_;
   std::vector<ServiceId> services_;  // at most service_max
   Ring<CmDatagram> transmit_queue_;
   IntrusiveList<Connection, PendingEventTag> events_;

@@ -41,8 +41,8 @@ void ConnectionManager::send_and_keep(Connection& connection, uint64_t transacti
 
 template <typename Message>
 void ConnectionManager::answer(const Arrival& arrival, const Message& message) {
-  if (!answer_bucket_.take(arrival.now)) {
-    drop(CmDrop::kAnswerRate);
+  if (const CmDrop refusal = take_answer(arrival.now, arrival.from); refusal != CmDrop::kCount) {
+    drop(refusal);
     return;
   }
   (void)send(arrival.from, arrival.transaction_id, message);
@@ -51,7 +51,7 @@ void ConnectionManager::answer(const Arrival& arrival, const Message& message) {
 template <typename Message>
 void ConnectionManager::drop_and_answer(const Arrival& arrival, CmDrop reason, const Message& message) {
   drop(reason);
-  if (answer_bucket_.take(arrival.now)) {
+  if (take_answer(arrival.now, arrival.from) == CmDrop::kCount) {
     (void)send(arrival.from, arrival.transaction_id, message);
   }
 }

@@ -30,6 +30,11 @@ void ConnectionManager::set_state(Connection& connection, ConnectionState next) 
   const ConnectionState previous = connection.state;
   live_count_ += static_cast<uint32_t>(is_live(next)) - static_cast<uint32_t>(is_live(previous));
   half_open_count_ += static_cast<uint32_t>(is_half_open(next)) - static_cast<uint32_t>(is_half_open(previous));
+  if (is_half_open(next) && !is_half_open(previous)) {
+    prefixes_.opened(connection.prefix);
+  } else if (is_half_open(previous) && !is_half_open(next)) {
+    prefixes_.settled(connection.prefix);
+  }
   timewait_count_ +=
       static_cast<uint32_t>(next == ConnectionState::kTimewait) - static_cast<uint32_t>(previous == ConnectionState::kTimewait);
   connection.state = next;
@@ -113,13 +118,17 @@ void ConnectionManager::give_up(Instant now, Connection& connection) {
 }
 
 // The handshake is through. The caller tells whoever needs to know.
-void ConnectionManager::establish(Connection& connection) {
+void ConnectionManager::establish(Instant now, Connection& connection) {
   ++stats_.established;
   connection.has_last_mad = false;
   set_state(connection, ConnectionState::kEstablished);
   connection.repeat_at = Instant::never();
   connection.give_up_at = Instant::never();
   timers_.cancel(connection);
+  // It is the peer who said so: what it had under this QPN before is gone.
+  while (Connection* old = table_.find_by_remote_qpn(connection.address, connection.remote_qpn, &connection)) {
+    supersede(now, *old);
+  }
 }
 
 // The peer uses the connection's QPN for another one: it has forgotten this one, and nobody is left to talk to.
@@ -180,7 +189,7 @@ bool ConnectionManager::is_consistent() const {
     }
   }
   return live == live_count_ && half_open == half_open_count_ && timewait == timewait_count_ && armed == timers_.armed_count() &&
-         live + timewait == table_.size() && live <= options_.connection_max;
+         half_open == prefixes_.half_open_count() && live + timewait == table_.size() && live <= options_.connection_max;
 }
 
 }  // namespace cw::cm

@@ -127,7 +127,8 @@ void ConnectionManager::on_rep(const Arrival& arrival) {
   if (!is_connected_qpn(rep.local_qpn)) {
     return drop(CmDrop::kMalformed);
   }
-  if (Connection* old = table_.find_by_remote_qpn(arrival.from, rep.local_qpn)) {
+  // It names both of our random numbers: the peer has said it.
+  while (Connection* old = table_.find_by_remote_qpn(arrival.from, rep.local_qpn)) {
     supersede(arrival.now, *old);
   }
   take_reply(arrival, rep, connection);
@@ -162,7 +163,7 @@ void ConnectionManager::on_rtu(const Arrival& arrival) {
     return drop(found.connection == nullptr ? found.drop : CmDrop::kUnknown);
   }
   if (step(*found.connection, ConnectionInput::kRtu, MessageType::kRtu) != nullptr) {
-    establish(*found.connection);
+    establish(arrival.now, *found.connection);
     post(*found.connection, Established{.by_data = false});
   }
 }

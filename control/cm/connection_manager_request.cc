@@ -15,20 +15,39 @@ void ConnectionManager::on_req(const Arrival& arrival) {
   if (const auto reason = judge(arrival.from, req)) {
     return refuse(arrival, *reason, AboutMessage::kReq, 0, req.local_comm_id);
   }
-  if (!request_bucket_.take(arrival.now)) {
-    return drop(CmDrop::kRequestRate);
+  const PrefixTable::Index prefix = prefixes_.find(arrival.now, arrival.from);
+  if (const CmDrop refusal = take_request(arrival.now, prefix); refusal != CmDrop::kCount) {
+    return drop(refusal);
   }
-  if (Connection* old = table_.find_by_remote_qpn(arrival.from, req.local_qpn)) {
+  Connection* old = table_.find_by_remote_qpn(arrival.from, req.local_qpn);
+  if (old != nullptr && !is_proven(old->state)) {
     supersede(arrival.now, *old);
+    old = table_.find_by_remote_qpn(arrival.from, req.local_qpn);
   }
   if (half_open_count_ >= options_.half_open_max) {
     return drop(CmDrop::kHalfOpen);
   }
+  if (!prefixes_.may_open(prefix)) {
+    return drop(CmDrop::kPrefixHalfOpen);
+  }
   Connection* connection = admit();
+  if (connection == nullptr && old != nullptr) {
+    supersede(arrival.now, *old);  // there is no room for both
+    old = nullptr;
+    connection = admit();
+  }
   if (connection == nullptr) {
     return refuse(arrival, RejectReason::kNoResources, AboutMessage::kReq, 0, req.local_comm_id);
   }
-  take_in(arrival, req, *connection);
+  take_in(arrival, req, *connection, prefix, old);
+}
+
+// The network's own budget first, so that its flood leaves that of all alone.
+CmDrop ConnectionManager::take_request(Instant now, PrefixTable::Index prefix) {
+  if (!prefixes_.take_request(now, prefix)) {
+    return CmDrop::kPrefixRequestRate;
+  }
+  return request_bucket_.take(now) ? CmDrop::kCount : CmDrop::kRequestRate;
 }
 
 void ConnectionManager::on_duplicate_req(const Arrival& arrival, const Req& req, Connection& connection) {
@@ -71,8 +90,10 @@ std::optional<RejectReason> ConnectionManager::judge(const CmAddress& from, cons
   return std::nullopt;
 }
 
-void ConnectionManager::take_in(const Arrival& arrival, const Req& req, Connection& connection) {
+void ConnectionManager::take_in(const Arrival& arrival, const Req& req, Connection& connection, PrefixTable::Index prefix,
+                                const Connection* rival) {
   connection.passive = true;
+  connection.prefix = prefix;
   connection.address = arrival.from;
   connection.remote_comm_id = req.local_comm_id;
   connection.remote_qpn = req.local_qpn;
@@ -103,6 +124,9 @@ void ConnectionManager::take_in(const Arrival& arrival, const Req& req, Connecti
       .remote_ca_guid = req.local_ca_guid,
       .has_ip_cm = is_ip_service(req.service),
   };
+  if (rival != nullptr) {
+    request.rival = rival->id();
+  }
   Bytes consumer(req.private_data);
   if (request.has_ip_cm) {
     request.ip_cm = IpCmHeader::parse(consumer).value();

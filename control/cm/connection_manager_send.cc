@@ -41,6 +41,14 @@ bool ConnectionManager::enqueue(const CmAddress& to, const Mad& mad) {
   return true;
 }
 
+// The network's own budget first, so that its flood leaves that of all alone.
+CmDrop ConnectionManager::take_answer(Instant now, const CmAddress& to) {
+  if (!prefixes_.take_answer(now, prefixes_.find(now, to))) {
+    return CmDrop::kPrefixAnswerRate;
+  }
+  return answer_bucket_.take(now) ? CmDrop::kCount : CmDrop::kAnswerRate;
+}
+
 // To a peer with whom there is no connection.
 void ConnectionManager::refuse(const Arrival& arrival, RejectReason reason, AboutMessage about, uint32_t our_comm_id,
                                uint32_t peer_comm_id) {
@@ -72,8 +80,8 @@ void ConnectionManager::answer_again(Instant now, Connection& connection) {
     drop(CmDrop::kDuplicate);
     return;
   }
-  if (!answer_bucket_.take(now)) {
-    drop(CmDrop::kAnswerRate);
+  if (const CmDrop refusal = take_answer(now, connection.address); refusal != CmDrop::kCount) {
+    drop(refusal);
     return;
   }
   (void)enqueue(connection.address, connection.last_mad);

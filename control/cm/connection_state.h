@@ -86,6 +86,10 @@ struct Transition {
   return state == ConnectionState::kReqRcvd || state == ConnectionState::kMraReqSent || state == ConnectionState::kRepSent ||
          state == ConnectionState::kMraRepRcvd;
 }
+// The peer at the other end has named a random number of ours: it is where its messages come from.
+[[nodiscard]] constexpr bool is_proven(ConnectionState state) {
+  return state == ConnectionState::kRepRcvd || state == ConnectionState::kEstablished;
+}
 [[nodiscard]] constexpr bool is_live(ConnectionState state) {
   return state != ConnectionState::kIdle && state != ConnectionState::kTimewait;
 }

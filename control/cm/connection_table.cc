@@ -2,19 +2,12 @@
 
 #include <bit>
 
+#include "control/cm/hash.h"
 #include "rocev2/base/assert.h"
-#include "rocev2/base/bytes.h"
 
 namespace cw::cm {
 
 namespace {
-
-// Mixes a word so that every bit of the input reaches every bit of the output.
-uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 33)) * 0xff51afd7ed558ccdULL;
-  z = (z ^ (z >> 29)) * 0xc4ceb9fe1a85ec53ULL;
-  return z ^ (z >> 32);
-}
 
 bool is_same_peer(const CmAddress& a, const CmAddress& b) {
   return a.remote == b.remote && a.vlan == b.vlan && a.port == b.port;
@@ -125,11 +118,11 @@ Connection* ConnectionTable::find_by_remote_id(const CmAddress& path, uint32_t r
   return nullptr;
 }
 
-Connection* ConnectionTable::find_by_remote_qpn(const CmAddress& path, verbs::Qpn remote_qpn) {
+Connection* ConnectionTable::find_by_remote_qpn(const CmAddress& path, verbs::Qpn remote_qpn, const Connection* but) {
   uint32_t at = by_remote_qpn_[bucket_of_remote(path.remote, remote_qpn.value())];
   while (at != Connection::kNone) {
     Connection& candidate = connections_[at];
-    if (candidate.remote_qpn == remote_qpn && is_same_peer(candidate.address, path)) {
+    if (&candidate != but && candidate.remote_qpn == remote_qpn && is_same_peer(candidate.address, path)) {
       return &candidate;
     }
     at = candidate.next_by_remote_qpn;
@@ -142,9 +135,7 @@ uint32_t ConnectionTable::bucket_of_local(uint32_t local_comm_id) const {
 }
 
 uint32_t ConnectionTable::bucket_of_remote(const wire::IpAddress& remote, uint32_t number) const {
-  const uint64_t high = mix(load_be64(remote.octets.data()) ^ hash_key_);
-  const uint64_t low = mix(load_be64(remote.octets.data() + 8) ^ high);
-  return static_cast<uint32_t>(mix(number ^ low)) & bucket_mask_;
+  return static_cast<uint32_t>(hash_of(hash_key_, remote, number)) & bucket_mask_;
 }
 
 void ConnectionTable::link(std::vector<uint32_t>& heads, Chain chain, uint32_t bucket, Connection& connection) {

@@ -27,7 +27,7 @@ class ConnectionTable {
   void destroy(Connection& connection);
 
   // The peer's communication id and QPN became known: index them. Preconditions: address, remote_comm_id and remote_qpn are set;
-  // no other connection has the same.
+  // no other connection has the same communication id. Of several with the same QPN the youngest is found.
   void set_remote(Connection& connection);
   // From here on a REQ with this QPN is nothing special.
   void forget_remote_qpn(Connection& connection);
@@ -35,7 +35,7 @@ class ConnectionTable {
   [[nodiscard]] Connection* find(ConnectionId id);
   [[nodiscard]] Connection* find_by_local_id(uint32_t local_comm_id);
   [[nodiscard]] Connection* find_by_remote_id(const CmAddress& path, uint32_t remote_comm_id);
-  [[nodiscard]] Connection* find_by_remote_qpn(const CmAddress& path, verbs::Qpn remote_qpn);
+  [[nodiscard]] Connection* find_by_remote_qpn(const CmAddress& path, verbs::Qpn remote_qpn, const Connection* but = nullptr);
 
   [[nodiscard]] uint32_t size() const { return size_; }
   [[nodiscard]] uint32_t capacity() const { return capacity_; }

@@ -166,6 +166,12 @@ const char* to_string(CmDrop drop) noexcept {
       return "answer_rate";
     case CmDrop::kHalfOpen:
       return "half_open";
+    case CmDrop::kPrefixRequestRate:
+      return "prefix_request_rate";
+    case CmDrop::kPrefixAnswerRate:
+      return "prefix_answer_rate";
+    case CmDrop::kPrefixHalfOpen:
+      return "prefix_half_open";
     case CmDrop::kCount:
       break;
   }

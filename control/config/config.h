@@ -123,10 +123,18 @@ struct LimitsConfig {
   uint32_t calls_in_flight_max = 4096;
   // Connections over all listeners, 1..16384.
   uint32_t connections_max = 64;
-  // Connection requests not yet established, 1..4096: what a flood of REQs can hold.
-  uint32_t half_open_max = 64;
-  // Connection requests answered per second, 1..1000000; more are dropped and counted as rate_limited.
+  // Connection requests not yet established, 1..4096: what a flood of REQs can hold. About 2 KB each. A thousand clients that
+  // come back at once need no more, since what is dropped is repeated.
+  uint32_t half_open_max = 512;
+  // Connection requests looked at per second, 1..1000000; more are dropped and counted.
   uint32_t cm_requests_per_second = 1000;
+  // The same for the clients of one network together: three quarters, so that the flood of one leaves the others a quarter. A
+  // thousand clients of one network that come back at once are through after 9 s (they repeat each 4.3 s, for a minute).
+  uint32_t half_open_max_per_prefix = 384;
+  uint32_t cm_requests_per_second_per_prefix = 750;
+  // How many bits of a client's address are its network, 0..32 and 0..128.
+  uint32_t prefix_bits_ipv4 = 24;
+  uint32_t prefix_bits_ipv6 = 64;
 };
 
 // [roce]

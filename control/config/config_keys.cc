@@ -148,7 +148,7 @@ const std::array<Key<BackendConfig>, 6> kBackendKeys = {{
      .bounds = {1, 3600}},
 }};
 
-const std::array<Key<LimitsConfig>, 9> kLimitsKeys = {{
+const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
     {.name = "read_segments_max",
      .member = &LimitsConfig::read_segments_max,
      .help = "Segments in a Read list.",
@@ -185,6 +185,22 @@ const std::array<Key<LimitsConfig>, 9> kLimitsKeys = {{
      .member = &LimitsConfig::cm_requests_per_second,
      .help = "Connection requests looked at per second; more are dropped, and honest clients repeat theirs.",
      .bounds = {1, 1000000}},
+    {.name = "half_open_max_per_prefix",
+     .member = &LimitsConfig::half_open_max_per_prefix,
+     .help = "The same as half_open_max, for the clients of one network together.",
+     .bounds = {1, 4096}},
+    {.name = "cm_requests_per_second_per_prefix",
+     .member = &LimitsConfig::cm_requests_per_second_per_prefix,
+     .help = "The same as cm_requests_per_second, for the clients of one network together.",
+     .bounds = {1, 1000000}},
+    {.name = "prefix_bits_ipv4",
+     .member = &LimitsConfig::prefix_bits_ipv4,
+     .help = "Bits of an IPv4 address that name the client's network; 32 = each address for itself.",
+     .bounds = {0, 32}},
+    {.name = "prefix_bits_ipv6",
+     .member = &LimitsConfig::prefix_bits_ipv6,
+     .help = "Bits of an IPv6 address that name the client's network. A client can have any address of its /64.",
+     .bounds = {0, 128}},
 }};
 
 constexpr uint32_t path_mtu_index(uint32_t bytes) {

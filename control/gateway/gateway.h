@@ -105,6 +105,10 @@ class Gateway {
   [[nodiscard]] bool requests_room(uint32_t count) const {
     return requests_.capacity() - requests_.size() >= stats_.connections_open + count;
   }
+  // For one more connection.
+  [[nodiscard]] bool has_room(uint32_t listener_index) const {
+    return !free_slots_.empty() && per_listener_[listener_index] < options_.listeners[listener_index].connections_max;
+  }
   void push_request(BackendRequest&& request);
   [[nodiscard]] Connection* find(LinkId link);
   [[nodiscard]] const ListenerOptions* listener_for(uint16_t port) const;

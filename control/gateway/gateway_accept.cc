@@ -44,7 +44,13 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
     return;
   }
   const uint32_t listener_index = static_cast<uint32_t>(listener - options_.listeners.data());
-  if (free_slots_.empty() || per_listener_[listener_index] >= listener->connections_max || !requests_room(2)) {
+  if (!has_room(listener_index) && request.rival) {
+    // A client that restarted waits for a place that only its own former self can free.
+    if (const uint32_t* rival = by_cm_id_.find(request.rival->value())) {
+      end(now, *connections_[*rival], ConnectionResult::kClosedByPeer, false);
+    }
+  }
+  if (!has_room(listener_index) || !requests_room(2)) {
     refuse(now, event, cm::RejectReason::kNoResources, ConnectionResult::kRefusedLimit, port, listener->backend);
     return;
   }

@@ -529,24 +529,79 @@ TEST(CmRestart, OfTheGatewayAnswersOldDreqsAndRefusesOldReps) {
   EXPECT_TRUE(t.sent().empty());
 }
 
-TEST(CmRestart, OfThePeerEndsTheOldConnectionAndServesTheNewRequestAtOnce) {
+TEST(CmRestart, OfThePeerServesTheNewRequestAtOnceAndEndsTheOldConnectionWithTheRtu) {
+  for (const bool by_data : {false, true}) {
+    ScriptedPeer t;
+    t.establish();
+    const ConnectionId old = t.id;
+    t.deliver(linux_req(t.peer, 0x9999));
+    const auto request = t.only_event<ConnectRequest>();
+    ASSERT_TRUE(request.rival.has_value());
+    EXPECT_EQ(*request.rival, old);
+    const ConnectionId fresh = t.id;
+    EXPECT_TRUE(t.manager.accept(t.now, fresh, t.accept_parameters()).ok());
+    const uint32_t fresh_comm_id = t.only<Rep>().local_comm_id;
+    EXPECT_EQ(t.manager.state_of(old), S::kEstablished);
+    if (by_data) {
+      t.manager.data_arrived(t.now, fresh);
+    } else {
+      t.deliver(Rtu{.local_comm_id = 0x9999, .remote_comm_id = fresh_comm_id});
+    }
+    const auto events = t.events();
+    ASSERT_EQ(events.size(), 2u);
+    ASSERT_NE(events[0].as<Disconnected>(), nullptr);
+    EXPECT_EQ(events[0].connection, old);
+    EXPECT_EQ(events[0].as<Disconnected>()->cause, DisconnectCause::kSuperseded);
+    ASSERT_NE(events[1].as<Established>(), nullptr);
+    EXPECT_TRUE(t.sent().empty());
+    // A late repetition of the first REQ does not end the second connection.
+    t.deliver(linux_req(t.peer));
+    EXPECT_EQ(t.only<Rej>().reason, RejectReason::kStaleConnection);
+    EXPECT_EQ(t.manager.state_of(fresh), S::kEstablished);
+  }
+}
+
+// The address is forged, the QPN guessed, as often as one likes: the REP goes to the peer, which knows nothing of it, and the
+// connection lives on.
+TEST(CmRestart, PretendedBySomebodyElseEndsNothing) {
   ScriptedPeer t;
   t.establish();
-  const ConnectionId old = t.id;
+  const ConnectionId victim = t.id;
+  const uint32_t victim_comm_id = t.our_comm_id;
+  for (uint32_t i = 0; i < 20; ++i) {
+    t.deliver(linux_req(t.peer, 0x9999 + i));
+    const auto events = t.events();  // the previous attempt, superseded, and the new one
+    ASSERT_EQ(events.size(), i == 0 ? 1u : 2u);
+    ASSERT_NE(events.back().as<ConnectRequest>(), nullptr);
+    ASSERT_TRUE(t.manager.accept(t.now, events.back().connection, t.accept_parameters()).ok());
+    const Rep rep = t.only<Rep>();
+    t.deliver(Rtu{.local_comm_id = 0x9999 + i, .remote_comm_id = rep.local_comm_id ^ 1});  // the forger guesses
+    EXPECT_EQ(t.manager.state_of(victim), S::kEstablished);
+    EXPECT_EQ(t.manager.live_count(), 2u);
+    t.id = events.back().connection;
+  }
+  t.run_for(Duration::seconds(60));
+  EXPECT_EQ(t.only_event<ConnectFailed>().failure, ConnectFailure::kNoAnswer);
+  EXPECT_EQ(t.manager.state_of(victim), S::kEstablished);
+  EXPECT_EQ(t.manager.stats().dropped(CmDrop::kUnknown), 20u);
+  t.sent();
+  t.id = victim;
+  t.our_comm_id = victim_comm_id;
+  t.deliver(t.dreq());
+  t.only_event<Disconnected>();
+}
+
+TEST(CmRestart, WithoutRoomForBothTheOldConnectionGivesWay) {
+  CmOptions options;
+  options.connection_max = 1;
+  ScriptedPeer t(options);
+  t.establish();
   t.deliver(linux_req(t.peer, 0x9999));
   const auto events = t.events();
   ASSERT_EQ(events.size(), 2u);
-  ASSERT_NE(events[0].as<Disconnected>(), nullptr);
-  EXPECT_EQ(events[0].connection, old);
   EXPECT_EQ(events[0].as<Disconnected>()->cause, DisconnectCause::kSuperseded);
   ASSERT_NE(events[1].as<ConnectRequest>(), nullptr);
-  EXPECT_TRUE(t.sent().empty());
-  EXPECT_TRUE(t.manager.accept(t.now, events[1].connection, t.accept_parameters()).ok());
-  // A late repetition of the first REQ does not end the second connection.
-  t.sent();
-  t.deliver(linux_req(t.peer));
-  EXPECT_EQ(t.only<Rej>().reason, RejectReason::kStaleConnection);
-  EXPECT_EQ(t.manager.state_of(events[1].connection), S::kRepSent);
+  EXPECT_FALSE(events[1].as<ConnectRequest>()->rival.has_value());
 }
 
 TEST(CmRestart, OfThePeerDuringTheHandshakeFailsTheFirstAttempt) {

@@ -60,6 +60,19 @@ void drive_to(ScriptedPeer& t, S state, bool passive) {
   }
 }
 
+// The peer asks anew under the same QPN; where that is not enough, it also answers our REP.
+void supersede(ScriptedPeer& t) {
+  const bool proven = is_proven(t.state());
+  t.deliver(linux_req(t.peer, 0x7777));
+  if (!proven) {
+    return;
+  }
+  CmEvent event;
+  ASSERT_TRUE(t.manager.poll_event(event));
+  ASSERT_TRUE(t.manager.accept(t.now, event.connection, t.accept_parameters()).ok());
+  t.deliver(Rtu{.local_comm_id = 0x7777, .remote_comm_id = t.only<Rep>().local_comm_id});
+}
+
 void apply(ScriptedPeer& t, I input) {
   switch (input) {
     case I::kReq:
@@ -90,7 +103,7 @@ void apply(ScriptedPeer& t, I input) {
     case I::kData:
       return t.manager.data_arrived(t.now, t.id);
     case I::kSuperseded:
-      return t.deliver(linux_req(t.peer, 0x7777));
+      return supersede(t);
     case I::kAccept:
       return (void)t.manager.accept(t.now, t.id, t.accept_parameters());
     case I::kReject:

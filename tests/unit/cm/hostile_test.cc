@@ -115,6 +115,7 @@ TEST(CmHostile, C2AReqFloodIsHeldToItsRateAndHalfOpenLimit) {
   CmOptions options;
   options.half_open_max = 8;
   options.request_rate = {.per_second = 100, .burst = 20};
+  options.prefix.request_rate = {.per_second = 10'000, .burst = 10'000};
   ScriptedPeer t(options);
   for (uint32_t i = 0; i < 1000; ++i) {
     t.deliver(linux_req(t.peer, 1000 + i, verbs::Qpn(1000 + i)));
@@ -135,6 +136,7 @@ TEST(CmHostile, C2AReqFloodIsHeldToItsRateAndHalfOpenLimit) {
 TEST(CmHostile, C2FloodsOfWhatNeedsAnAnswerAreHeldToTheAnswerRate) {
   CmOptions options;
   options.answer_rate = {.per_second = 100, .burst = 10};
+  options.prefix.answer_rate = {.per_second = 10'000, .burst = 10'000};
   ScriptedPeer t(options);
   t.our_comm_id = 55;
   size_t answers = 0;
@@ -412,6 +414,7 @@ TEST(CmHostile, C5RequestsRefusedForWantOfRoomKeepNothing) {
   options.connection_max = 4;
   options.timewait_max = 0;
   options.half_open_max = 100;
+  options.prefix.request_rate = options.request_rate;
   ScriptedPeer t(options);
   for (uint32_t i = 0; i < 400; ++i) {
     t.deliver(linux_req(t.peer, 1000 + i, verbs::Qpn(1000 + i)));

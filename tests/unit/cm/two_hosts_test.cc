@@ -58,7 +58,7 @@ TEST(CmTwoHosts, ModerateLossCostsTimeAndNoConnection) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     TwoHosts net(seed);
     net.fickle = false;
-    net.faults = {.loss_percent = 20, .duplicate_percent = 5, .delay_max = Duration::ms(2)};
+    net.faults = {.loss_percent = 15, .duplicate_percent = 5, .delay_max = Duration::ms(2)};
     for (int i = 0; i < 50; ++i) {
       net.connect(1);
     }

@@ -120,6 +120,54 @@ TEST(ConnectionManagerFlood, GuessedCommunicationIdsEndNothing) {
   attacked.expect_unharmed();
 }
 
+// A request in a client's name, with the number of its queue pair: all that it takes to be that client after a restart, but for
+// the answer, which goes to the client. The connections live on, whoever the address is taken from.
+TEST(ConnectionManagerFlood, RequestsInAClientsNameEndNothing) {
+  AttackedWorld attacked;
+  const wire::IpAddress client = sim::sim_ip(false, 2);
+  for (uint32_t i = 0; i < 200; ++i) {
+    const gateway::ConnectionInfo victim = attacked.connection(i % 2);
+    ASSERT_EQ(victim.peer, client);
+    (void)attacked.inject(attacked.datagram(mad_of(request_from(client, 0x2000'0000 + i, victim.qp.remote_qpn)), client));
+    attacked.world.run_for(Duration::us(100));
+    ASSERT_EQ(attacked.world.peer->driver.stats().lost, 0u) << i;
+  }
+  EXPECT_EQ(attacked.world.server->gateway.stats().connections_open, 2u);
+  EXPECT_EQ(attacked.world.server->node.cm().stats().ended(cm::CmOutcome::kRejectedByPeer), 200u);  // "not mine", it said
+  EXPECT_TRUE(attacked.world.server->node.cm().is_consistent());
+  attacked.expect_unharmed();
+}
+
+// Where there is no place left, the client that restarted would wait for ever for the one that its former self has taken: that
+// one goes. Nobody else's does.
+TEST(ConnectionManagerFlood, AClientThatRestartsTakesThePlaceOfItsFormerSelf) {
+  sim::WorldOptions options = AttackedWorld::options();
+  options.connections_max = 2;
+  options.load.reconnect = false;
+  AttackedWorld attacked(options);
+  sim::GatewayHost& host = *attacked.world.server;
+  attacked.world.peer->driver.stop();
+  const auto results = [&](gateway::ConnectionResult result) {
+    return host.gateway.stats().connections[static_cast<size_t>(result)];
+  };
+  const wire::IpAddress client = sim::sim_ip(false, 2);
+  (void)attacked.inject(attacked.datagram(mad_of(request_from(client, 0x3000'0000, verbs::Qpn(0x777))), client));
+  host.gateway.run(attacked.world.now);
+  EXPECT_EQ(results(gateway::ConnectionResult::kRefusedLimit), 1u);
+  EXPECT_EQ(host.gateway.stats().connections_open, 2u);
+  const uint64_t accepted = results(gateway::ConnectionResult::kAccepted);
+  const gateway::ConnectionInfo former = attacked.connection(0);
+  (void)attacked.inject(attacked.datagram(mad_of(request_from(client, 0x3000'0001, former.qp.remote_qpn)), client));
+  host.gateway.run(attacked.world.now);
+  EXPECT_EQ(results(gateway::ConnectionResult::kRefusedLimit), 1u);
+  EXPECT_EQ(results(gateway::ConnectionResult::kAccepted), accepted + 1);
+  EXPECT_EQ(results(gateway::ConnectionResult::kClosedByPeer), 1u);
+  EXPECT_EQ(host.gateway.stats().connections_open, 2u);
+  for (uint32_t i = 0; i < 2; ++i) {
+    EXPECT_NE(attacked.connection(i).id, former.id);
+  }
+}
+
 TEST(ConnectionManagerFlood, AFloodOfRequestsIsBoundedAndHonestClientsComeThrough) {
   sim::WorldOptions options = AttackedWorld::options();
   options.load.connections = 3;

@@ -1,0 +1,24 @@
+// The hash of the tables whose keys peers can choose: mixed with a random word, so that nobody can aim for one bucket.
+#pragma once
+
+#include <cstdint>
+
+#include "rocev2/base/bytes.h"
+#include "rocev2/wire/ip_address.h"
+
+namespace cw::cm {
+
+// Mixes a word so that every bit of the input reaches every bit of the output.
+[[nodiscard]] inline uint64_t mix(uint64_t z) {
+  z = (z ^ (z >> 33)) * 0xff51afd7ed558ccdULL;
+  z = (z ^ (z >> 29)) * 0xc4ceb9fe1a85ec53ULL;
+  return z ^ (z >> 32);
+}
+
+[[nodiscard]] inline uint64_t hash_of(uint64_t key, const wire::IpAddress& address, uint32_t number) {
+  const uint64_t high = mix(load_be64(address.octets.data()) ^ key);
+  const uint64_t low = mix(load_be64(address.octets.data() + 8) ^ high);
+  return mix(number ^ low);
+}
+
+}  // namespace cw::cm

@@ -1,0 +1,84 @@
+#include "control/cm/prefix_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "control/cm/hash.h"
+#include "rocev2/base/assert.h"
+
+namespace cw::cm {
+
+namespace {
+
+constexpr uint32_t kIpv4Offset = 12;  // of an IPv4 address within its sixteen octets
+
+}  // namespace
+
+PrefixTable::PrefixTable(const PrefixLimits& limits, RandomSource& random)
+    : limits_(limits),
+      hash_key_(random.next_u64()),
+      set_mask_(std::bit_ceil(std::max(limits.prefix_max / kWays, 1u)) - 1),
+      entries_((set_mask_ + 1) * kWays + 1, Entry(limits)) {
+  CW_ASSERT(limits.ipv4_bits <= 32 && limits.ipv6_bits <= 128);
+}
+
+PrefixTable::Index PrefixTable::find(Instant now, const CmAddress& from) {
+  const wire::IpAddress network = network_of(from.remote);
+  const Index first = set_of(network, uint32_t{from.port} << 16 | from.vlan) * kWays;
+  Index place = shared();
+  for (Index at = first; at < first + kWays; ++at) {
+    Entry& entry = entries_[at];
+    if (entry.used && entry.network == network && entry.port == from.port && entry.vlan == from.vlan) {
+      entry.last = now;
+      return at;
+    }
+    const bool free = entry.half_open == 0;
+    // An unused entry has never been heard of, and so is older than any other.
+    if (free && (place == shared() || !entry.used || (entries_[place].used && entry.last < entries_[place].last))) {
+      place = at;
+    }
+  }
+  if (place == shared()) {
+    return place;
+  }
+  size_ += entries_[place].used ? 0 : 1;
+  Entry fresh(limits_);
+  fresh.network = network;
+  fresh.port = from.port;
+  fresh.vlan = from.vlan;
+  fresh.used = true;
+  fresh.last = now;
+  entries_[place] = fresh;
+  return place;
+}
+
+void PrefixTable::opened(Index index) {
+  ++entries_[index].half_open;
+}
+
+void PrefixTable::settled(Index index) {
+  CW_ASSERT(entries_[index].half_open > 0);
+  --entries_[index].half_open;
+}
+
+uint32_t PrefixTable::half_open_count() const {
+  return std::accumulate(entries_.begin(), entries_.end(), 0u,
+                         [](uint32_t sum, const Entry& entry) { return sum + entry.half_open; });
+}
+
+wire::IpAddress PrefixTable::network_of(const wire::IpAddress& address) const {
+  wire::IpAddress network = address;
+  const uint32_t bits = address.is_v4() ? kIpv4Offset * 8 + limits_.ipv4_bits : limits_.ipv6_bits;
+  for (uint32_t octet = 0; octet < network.octets.size(); ++octet) {
+    const uint32_t kept = std::clamp<uint32_t>(bits > octet * 8 ? bits - octet * 8 : 0, 0, 8);
+    network.octets[octet] = static_cast<uint8_t>(network.octets[octet] & (0xff00u >> kept));
+  }
+  return network;
+}
+
+uint32_t PrefixTable::set_of(const wire::IpAddress& network, uint32_t port_and_vlan) const {
+  return static_cast<uint32_t>(hash_of(hash_key_, network, port_and_vlan)) & set_mask_;
+}
+
+}  // namespace cw::cm

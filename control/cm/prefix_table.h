@@ -1,0 +1,69 @@
+// What each network of clients has asked of us lately: its share of new requests, of answers and of half-open connections, so
+// that one network's flood costs that network and no other.
+//
+// A set-associative table of fixed size, keyed by a random word. A network that holds half-open connections keeps its place;
+// among the others of a set the one that was silent the longest makes room. Whoever finds no place at all shares one entry with
+// all others that find none. So invented source addresses grow nothing; what they win, a fresh allowance for each network that
+// they pretend to come from, is bounded by the limits over all.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "control/cm/cm_address.h"
+#include "control/cm/cm_options.h"
+#include "control/cm/token_bucket.h"
+#include "rocev2/base/random.h"
+
+namespace cw::cm {
+
+class PrefixTable {
+ public:
+  // An entry, as long as it holds half-open connections or until the next call of find().
+  using Index = uint32_t;
+
+  PrefixTable(const PrefixLimits& limits, RandomSource& random);
+
+  // The entry of the network that the address belongs to; a new one if need be.
+  [[nodiscard]] Index find(Instant now, const CmAddress& from);
+  [[nodiscard]] bool take_request(Instant now, Index index) { return entries_[index].requests.take(now); }
+  [[nodiscard]] bool take_answer(Instant now, Index index) { return entries_[index].answers.take(now); }
+
+  [[nodiscard]] bool may_open(Index index) const { return entries_[index].half_open < limits_.half_open_max; }
+  void opened(Index index);
+  // The half-open connection is established, or over.
+  void settled(Index index);
+
+  [[nodiscard]] uint32_t half_open(Index index) const { return entries_[index].half_open; }
+  // Over all entries; slow, for checks.
+  [[nodiscard]] uint32_t half_open_count() const;
+  // Networks that have an entry.
+  [[nodiscard]] uint32_t size() const { return size_; }
+  [[nodiscard]] uint32_t capacity() const { return static_cast<uint32_t>(entries_.size()) - 1; }
+
+ private:
+  static constexpr uint32_t kWays = 8;
+  struct Entry {
+    Entry(const PrefixLimits& limits) : requests(limits.request_rate), answers(limits.answer_rate) {}
+    wire::IpAddress network;
+    uint16_t port = 0;
+    uint16_t vlan = 0;
+    bool used = false;
+    uint32_t half_open = 0;
+    Instant last;
+    TokenBucket requests;
+    TokenBucket answers;
+  };
+  [[nodiscard]] wire::IpAddress network_of(const wire::IpAddress& address) const;
+  [[nodiscard]] uint32_t set_of(const wire::IpAddress& network, uint32_t port_and_vlan) const;
+  // Everybody who found no place.
+  [[nodiscard]] Index shared() const { return capacity(); }
+
+  PrefixLimits limits_;
+  uint64_t hash_key_;
+  uint32_t set_mask_;
+  std::vector<Entry> entries_;  // sets of kWays, then the shared one
+  uint32_t size_ = 0;
+};
+
+}  // namespace cw::cm
