@@ -1,0 +1,103 @@
+// What a client's process does in a simulation: opens its connections, makes the calls of its plan, checks each answer octet by
+// octet, begins again what was lost with a connection. It is the user that the client library was made for, and the witness for
+// the oracles.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "rpcrdma/backend/bench_client.h"
+#include "tests/sim/guarded_memory.h"
+#include "tests/sim/hosts.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/scenario.h"
+
+namespace cw::sim {
+
+struct CallerStats {
+  std::array<uint64_t, 6> statuses{};  // by rpcrdma::CallStatus
+  std::array<uint64_t, static_cast<size_t>(CallShape::kCount)> shapes{};
+  uint64_t connects = 0;
+  uint64_t connected = 0;
+  uint64_t refused = 0;
+  uint64_t lost = 0;
+  uint64_t disconnects = 0;
+  std::array<uint64_t, 16> lost_causes{};  // by rc::QpErrorCause
+};
+
+class Caller {
+ public:
+  // `pending`: indices into plan.calls of what is still to be done; kept by whoever outlives the process.
+  Caller(const Scenario& scenario, const ClientPlan& plan, std::deque<uint32_t>& pending, ClientStack& host, Ledger& ledger,
+         Verdict& verdict);
+  // The process dies: what was in flight has no outcome that anybody saw. Before the stack goes.
+  void abandon();
+
+  void turn(Instant now);
+  // Its own pauses; the stack's deadlines are the stack's.
+  [[nodiscard]] Instant next_deadline() const { return wake_; }
+  // Breaks one connection, in turns, and opens another.
+  void disconnect_one(Instant now);
+  // No more connections, and all that are there end.
+  void finish(Instant now);
+  [[nodiscard]] bool is_idle() const { return in_flight_ == 0; }
+
+  [[nodiscard]] const CallerStats& stats() const { return stats_; }
+  [[nodiscard]] const Graveyard& graveyard() const { return graveyard_; }
+  // A call timed out here: a server that still works on it may find its keys gone.
+  [[nodiscard]] bool had_timeouts() const { return stats_.statuses[static_cast<size_t>(rpcrdma::CallStatus::kTimeout)] > 0; }
+
+ private:
+  struct Slot {
+    bool busy = false;
+    uint32_t attempt = 0;
+    uint32_t call = 0;  // index into the plan
+    Instant free_at;    // pause
+    bool placed = false;
+    bool reply_chunk = false;
+    bool must_be_refused = false;
+    GuardedMemory memory;
+  };
+  struct Lane {
+    std::optional<client::ClientId> id;
+    bool connected = false;
+    Instant retry;
+    uint32_t in_flight = 0;
+    std::vector<Slot> slots;
+  };
+  struct Building;
+
+  void open(Instant now, Lane& lane);
+  void on_event(Instant now, const client::ClientEvent& event);
+  void fill(Instant now, uint32_t lane_index);
+  [[nodiscard]] bool submit(Instant now, Lane& lane, uint32_t slot_index, rpcrdma::ClientEndpoint& endpoint);
+  // Memory and chunks of a call in its shape.
+  void lay_out_call(const CallPlan& plan, Slot& slot, Building& building);
+  void on_reply(Instant now, Lane& lane, const rpcrdma::ClientReply& reply);
+  void on_answer(Slot& slot, const CallPlan& plan, const rpcrdma::ClientReply& reply);
+  [[nodiscard]] bool answer_is_right(Slot& slot, const CallPlan& plan, const rpcrdma::ClientReply& reply);
+  void end_slot(Instant now, Lane& lane, Slot& slot, Outcome outcome);
+  // Everything in flight on a connection that is gone.
+  void end_lane(Instant now, Lane& lane, Outcome outcome);
+  void again_at(Instant at) { wake_ = earlier(wake_, at); }
+  [[nodiscard]] uint64_t pattern_of(uint32_t call) const { return scenario_.seed * 1000 + call; }
+
+  const Scenario& scenario_;
+  const ClientPlan& plan_;
+  std::deque<uint32_t>& pending_;
+  ClientStack& host_;
+  Ledger& ledger_;
+  Verdict& verdict_;
+  std::vector<Lane> lanes_;
+  Graveyard graveyard_;
+  CallerStats stats_;
+  Instant wake_;
+  uint32_t in_flight_ = 0;
+  uint32_t next_to_break_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace cw::sim

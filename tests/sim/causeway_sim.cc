@@ -1,0 +1,208 @@
+// causeway-sim: the deterministic simulation as a program. See tests/sim/README.md.
+#include <malloc.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "tests/sim/boundary.h"
+#include "tests/sim/report.h"
+#include "tests/sim/shrinker.h"
+#include "tests/sim/sweep.h"
+
+namespace cw::sim {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr uint32_t kShrunkMax = 5;  // failing seeds of a sweep that are shrunk
+
+struct Arguments {
+  uint64_t seed = 1;
+  uint64_t seeds = 1;
+  uint32_t jobs = 1;
+  std::string keep;
+  std::string pcap;
+  std::string trace;
+  std::string boundary_at;
+  bool scenario = false;
+  bool boundary = false;
+  bool no_shrink = false;
+  bool coverage = false;
+  bool json = false;
+};
+
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+// The same oracle speaks: another failure is another matter.
+std::vector<KeptFault> shrink_failure(const Scenario& scenario, Oracle oracle, uint32_t& runs) {
+  const Shrunk shrunk = shrink(scenario, [&](const Scenario& candidate) {
+    const RunResult result = run(candidate);
+    return !result.passed() && result.failures.front().oracle == oracle;
+  });
+  runs = shrunk.runs;
+  return shrunk.kept;
+}
+
+void report_failure(const Scenario& scenario, const std::vector<Failure>& failures, const std::string& command, bool shrinks) {
+  std::fprintf(stderr, "FAILED: %s\n", command.c_str());
+  for (const Failure& failure : failures) {
+    std::fprintf(stderr, "  %s: %s\n", to_string(failure.oracle), failure.what.c_str());
+  }
+  if (!shrinks || scenario.faults.empty()) {
+    return;
+  }
+  uint32_t runs = 0;
+  const std::vector<KeptFault> kept = shrink_failure(scenario, failures.front().oracle, runs);
+  std::fprintf(stderr, "  shrunk in %u runs to: %s --keep %s\n", runs, command.c_str(), to_string(kept).c_str());
+  for (const Fault& fault : keep(scenario, kept).faults) {
+    std::fprintf(stderr, "    %s\n", describe(fault).c_str());
+  }
+}
+
+std::string command_of(uint64_t seed) {
+  return "causeway-sim --seed " + std::to_string(seed);
+}
+
+int run_one(const Arguments& arguments, const Scenario& scenario, const std::string& command) {
+  set_current_seed(scenario.seed);
+  std::optional<PcapFile> pcap;
+  FabricTaps taps;
+  if (!arguments.pcap.empty()) {
+    pcap.emplace(arguments.pcap);
+    taps.pcap = &*pcap;
+  }
+  std::FILE* const trace = arguments.trace.empty()  ? nullptr
+                           : arguments.trace == "-" ? stdout
+                                                    : std::fopen(arguments.trace.c_str(), "w");
+  if ((!arguments.trace.empty() && trace == nullptr) || (pcap && !pcap->ok())) {
+    std::fprintf(stderr, "causeway-sim: cannot write %s\n", trace == nullptr ? arguments.trace.c_str() : arguments.pcap.c_str());
+    return 2;
+  }
+  taps.trace = trace;
+  Coverage coverage;
+  const RunResult result = run(scenario, &coverage, taps);
+  if (trace != nullptr && trace != stdout) {
+    (void)std::fclose(trace);
+  }
+  print_run(scenario, result, coverage, {.json = arguments.json, .coverage = arguments.coverage});
+  if (result.passed()) {
+    return 0;
+  }
+  report_failure(scenario, result.failures, command, !arguments.no_shrink && arguments.keep.empty());
+  return 1;
+}
+
+int run_sweep(const Arguments& arguments) {
+  const auto start = SteadyClock::now();
+  const bool on_terminal = isatty(STDERR_FILENO) != 0;
+  SweepProgress progress;
+  auto last = start;
+  const auto tick = [&] {
+    if (on_terminal && SteadyClock::now() - last > std::chrono::milliseconds(200)) {
+      last = SteadyClock::now();
+      const uint64_t done = progress.done;
+      std::fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRIu64 " failed, %.0f seeds/s ", done, arguments.seeds,
+                   progress.failed.load(), static_cast<double>(done) / seconds_since(start));
+    }
+  };
+  const SweepReport report = sweep(arguments.seed, arguments.seeds, arguments.jobs, progress, tick);
+  if (on_terminal) {
+    std::fprintf(stderr, "\r\033[K");
+  }
+  print_sweep(arguments.seed, report, seconds_since(start), {.json = arguments.json, .coverage = arguments.coverage});
+  for (size_t i = 0; i < report.failures.size(); ++i) {
+    const SeedFailure& failure = report.failures[i];
+    report_failure(draw_scenario(failure.seed), failure.failures, command_of(failure.seed),
+                   !arguments.no_shrink && i < kShrunkMax);
+  }
+  return report.failures.empty() ? 0 : 1;
+}
+
+int run_every_boundary(const Arguments& arguments) {
+  const auto start = SteadyClock::now();
+  Coverage coverage;
+  const BoundaryReport report = run_boundaries(coverage);
+  print_boundaries(report, coverage, seconds_since(start), {.json = arguments.json, .coverage = arguments.coverage});
+  for (const BoundaryFailure& failure : report.failures) {
+    std::fprintf(stderr, "FAILED: causeway-sim --boundary-at %s\n  %s: %s\n", failure.where().c_str(),
+                 to_string(failure.failure.oracle), failure.failure.what.c_str());
+  }
+  return report.failures.empty() ? 0 : 1;
+}
+
+int main_of(const Arguments& arguments) {
+  announce_seed_on_abort();
+  if (arguments.boundary) {
+    return run_every_boundary(arguments);
+  }
+  if (!arguments.boundary_at.empty()) {
+    const auto scenario = parse_boundary(arguments.boundary_at);
+    if (!scenario) {
+      std::fprintf(stderr, "causeway-sim: --boundary-at takes backend:fault:frame, as in tcp:kill_gateway:17\n");
+      return 2;
+    }
+    return run_one(arguments, *scenario, "causeway-sim --boundary-at " + arguments.boundary_at);
+  }
+  if (arguments.seeds > 1) {
+    return run_sweep(arguments);
+  }
+  Scenario scenario = draw_scenario(arguments.seed);
+  if (!arguments.keep.empty()) {
+    std::vector<KeptFault> kept;
+    if (!parse_kept(arguments.keep, kept)) {
+      std::fprintf(stderr, "causeway-sim: --keep takes fault numbers such as 3,5/4 or none\n");
+      return 2;
+    }
+    scenario = keep(scenario, kept);
+  }
+  if (arguments.scenario) {
+    std::fputs(describe(scenario).c_str(), stdout);
+    return 0;
+  }
+  return run_one(arguments, scenario, command_of(arguments.seed));
+}
+
+}  // namespace
+}  // namespace cw::sim
+
+int main(int argc, char** argv) {
+  cw::sim::Arguments arguments;
+  CLI::App app{
+      "Runs gateways and clients of Causeway in memory, under a simulated clock and faults drawn from a seed, and checks that "
+      "no\n"
+      "call is lost, doubled or damaged, that nothing leaks and that everything ends.\n"
+      "\n"
+      "  causeway-sim --seed 7                 one run; the same trace hash every time, on every machine\n"
+      "  causeway-sim --seed 1 --seeds 2000    a sweep; exit status 1 if a seed failed\n"
+      "  causeway-sim --seed 7 --scenario      what seed 7 is made of\n"
+      "  causeway-sim --seed 7 --pcap 7.pcap   every frame that arrived, for Wireshark\n"
+      "  causeway-sim --boundary               disconnects and kills at every packet of a small run",
+      "causeway-sim"};
+  app.set_version_flag("--version", CAUSEWAY_VERSION);
+  app.add_option("--seed", arguments.seed, "the run, or the first run of a sweep")->capture_default_str();
+  app.add_option("--seeds", arguments.seeds, "so many runs, with consecutive seeds")->capture_default_str();
+  app.add_option("--jobs", arguments.jobs, "threads of a sweep; the result does not depend on it")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--keep", arguments.keep, "only these faults of the seed, as the shrinker prints them: 3,5/4 or none");
+  app.add_option("--pcap", arguments.pcap, "write every frame that arrives to a capture file (one run)");
+  app.add_option("--trace", arguments.trace, "write one line per event to a file, or - for standard output (one run)");
+  app.add_option("--boundary-at", arguments.boundary_at, "one run of --boundary: backend:fault:frame");
+  app.add_flag("--scenario", arguments.scenario, "print what the seed is made of, and run nothing");
+  app.add_flag("--boundary", arguments.boundary, "break something at every packet of a small run");
+  app.add_flag("--no-shrink", arguments.no_shrink, "do not look for the smallest list of faults that still fails");
+  app.add_flag("--coverage", arguments.coverage, "list every event of the protocols and how often it was seen");
+  app.add_flag("--json", arguments.json, "print the report as JSON");
+  CLI11_PARSE(app, argc, argv);
+  // Worlds come and go by the thousand: keep their memory.
+  (void)mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  (void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  return cw::sim::main_of(arguments);
+}

@@ -1,0 +1,527 @@
+#include "tests/sim/fabric.h"
+
+#include <algorithm>
+#include <cinttypes>
+
+namespace cw::sim {
+namespace {
+
+// A deadline is a lower bound: asking again has to take a little time. A turn of a poll core while something waits for memory.
+constexpr Duration kAskAgain = Duration::us(33);
+constexpr Duration kPollForMemory = Duration::us(200);
+constexpr size_t kPortQueueFrames = 512;
+constexpr uint64_t kTurnsBetweenChecks = 64;
+constexpr uint64_t kSeedStep = 1'000'003;
+
+std::vector<uint8_t> octets_of(const wire::TxPacket& packet) {
+  std::vector<uint8_t> octets(packet.frame_bytes());
+  uint8_t* at = std::copy_n(packet.head->data, packet.head->size, octets.data());
+  for (uint32_t i = 0; i < packet.piece_count; ++i) {
+    at = std::copy_n(packet.pieces[i].data, packet.pieces[i].size, at);
+  }
+  std::copy_n(packet.trailer.data(), packet.trailer_bytes, at);
+  return octets;
+}
+
+uint32_t host_of(const Fault& fault) {
+  switch (fault.kind) {
+    case FaultKind::kKillClient:
+    case FaultKind::kDisconnect:
+    case FaultKind::kPauseClient:
+    case FaultKind::kClockJumpClient:
+      return 1 + fault.client;
+    default:
+      return Fabric::kGateway;
+  }
+}
+
+}  // namespace
+
+Fabric::Fabric(const Scenario& scenario, Verdict& verdict, const FabricTaps& taps)
+    : scenario_(scenario),
+      verdict_(verdict),
+      taps_(taps),
+      ledger_(verdict),
+      program_(ledger_),
+      options_(scenario.hosts),
+      hosts_(1 + scenario.clients.size()),
+      watch_(verdict),
+      clients_(scenario.clients.size()) {
+  options_.program = &program_;
+  for (uint32_t i = 0; i < scenario.faults.size(); ++i) {
+    const Fault& fault = scenario.faults[i];
+    if (!is_link_fault(fault.kind)) {
+      Happening happening{.fault = i};
+      if (fault.at_frame == 0) {
+        happening.begins = start_ + fault.from;
+        happening.ends = start_ + fault.until;
+      }
+      happenings_.push_back(happening);
+    }
+  }
+  make_cables();
+  make_gateway();
+  for (uint32_t i = 0; i < clients_.size(); ++i) {
+    for (uint32_t call = 0; call < scenario.clients[i].calls.size(); ++call) {
+      clients_[i].pending.push_back(call);
+    }
+    make_client(i);
+  }
+}
+
+Fabric::~Fabric() {
+  starved_.clear();
+}
+
+void Fabric::make_cables() {
+  for (uint32_t i = 0; i < clients_.size(); ++i) {
+    std::unique_ptr<Link> to_gateway = std::make_unique<Wire>(flight_, scenario_.link_delay);
+    std::unique_ptr<Link> to_client = std::make_unique<Wire>(flight_, scenario_.link_delay);
+    for (const Fault& fault : scenario_.faults) {
+      if (!is_link_fault(fault.kind) || fault.client != i) {
+        continue;
+      }
+      Fault one_way = fault;
+      if (fault.direction != Direction::kToClient) {
+        to_gateway = decorate(std::move(to_gateway), one_way, start_);
+      }
+      one_way.seed = ~fault.seed;
+      if (fault.direction != Direction::kToGateway) {
+        to_client = decorate(std::move(to_client), one_way, start_);
+      }
+    }
+    clients_[i].to_gateway = std::move(to_gateway);
+    clients_[i].to_client = std::move(to_client);
+  }
+}
+
+void Fabric::make_gateway() {
+  gateway_ = std::make_unique<GatewayHost>(options_, scenario_.seed * 3 + 1 + kSeedStep * generation_++);
+  watch_.reset();
+  hosts_[kGateway] = HostClock{.offset = hosts_[kGateway].offset};
+  set_backend_mood();
+  if (gateway_closes_) {
+    gateway_->gateway.shut_down(clock_of(kGateway));
+  }
+}
+
+void Fabric::make_client(uint32_t index) {
+  ClientSlot& slot = clients_[index];
+  slot.stack = std::make_unique<ClientStack>(options_, scenario_.seed * 3 + 2 + kSeedStep * generation_++,
+                                             static_cast<uint8_t>(2 + index));
+  slot.caller = std::make_unique<Caller>(scenario_, scenario_.clients[index], slot.pending, *slot.stack, ledger_, verdict_);
+  hosts_[1 + index] = HostClock{.offset = hosts_[1 + index].offset};
+  if (clients_close_) {
+    slot.caller->finish(clock_of(1 + index));
+  }
+}
+
+// A process dies: nobody is told.
+void Fabric::kill_gateway() {
+  if (gateway_ != nullptr) {
+    watch_.look(*gateway_);
+    coverage_.add(*gateway_);
+    starved_.clear();
+    gateway_.reset();
+    draining_ = false;
+    shut_down_ = false;
+  }
+}
+
+void Fabric::kill_client(uint32_t index) {
+  ClientSlot& slot = clients_[index];
+  if (slot.stack != nullptr) {
+    slot.caller->abandon();
+    verdict_.expect(slot.caller->graveyard().is_untouched(), Oracle::kMemory, "memory was written after its keys had ended");
+    coverage_.add(*slot.stack);
+    coverage_.add(slot.caller->stats());
+    clients_timed_out_ = clients_timed_out_ || slot.caller->had_timeouts();
+    slot.caller.reset();
+    slot.stack.reset();
+  }
+}
+
+bool Fabric::is_up(uint32_t host) const {
+  return host == kGateway ? gateway_ != nullptr : clients_[host - 1].stack != nullptr;
+}
+
+Instant Fabric::next_event() const {
+  Instant next = flight_.next_at();
+  for (uint32_t host = 0; host < hosts_.size(); ++host) {
+    if (is_up(host)) {
+      const HostClock& clock = hosts_[host];
+      next = earlier(next, std::max(clock.dirty ? now_ : clock.next, clock.paused_until));
+    }
+  }
+  for (const Happening& happening : happenings_) {
+    if (!happening.over) {
+      next = earlier(next, happening.begun ? happening.ends : happening.begins);
+    }
+  }
+  return next;
+}
+
+bool Fabric::step(Instant limit) {
+  const Instant next = next_event();
+  if (next > limit) {
+    now_ = std::max(now_, limit);
+    return false;
+  }
+  now_ = std::max(now_, next);
+  run_happenings();
+  Arrival frame;
+  while (flight_.take(now_, frame)) {
+    deliver(std::move(frame));
+  }
+  for (uint32_t host = 0; host < hosts_.size(); ++host) {
+    HostClock& clock = hosts_[host];
+    if (is_up(host) && clock.paused_until <= now_ && (clock.dirty || clock.next <= now_)) {
+      serve(host);
+    }
+  }
+  return true;
+}
+
+void Fabric::deliver(Arrival&& frame) {
+  ++frames_;
+  hash_.add(frame.at, frame.to, frame.octets);
+  if (taps_.pcap != nullptr) {
+    taps_.pcap->write(frame.at, frame.octets);
+  }
+  trace("frame", frame.to, frame.octets.size());
+  HostClock& clock = hosts_[frame.to];
+  if (is_up(frame.to)) {
+    if (clock.paused_until <= now_) {
+      hand_over(frame.to, frame.octets);
+      clock.dirty = true;
+    } else if (clock.queue.size() < kPortQueueFrames) {
+      clock.queue.push_back(std::move(frame));
+    }
+  }
+  for (Happening& happening : happenings_) {
+    const Fault& fault = scenario_.faults[happening.fault];
+    if (fault.at_frame == frames_ && !happening.begun) {
+      happening.begins = now_;
+      happening.ends = now_ + fault.until;
+      begin(happening);
+    }
+  }
+}
+
+void Fabric::hand_over(uint32_t host, Bytes octets) {
+  const Instant host_now = clock_of(host);
+  if (host == kGateway) {
+    undelivered_ += deliver_frame(host_now, gateway_->node, gateway_->packets, octets) ? 0 : 1;
+  } else {
+    ClientStack& stack = *clients_[host - 1].stack;
+    undelivered_ += deliver_frame(host_now, stack.node, stack.packets, octets) ? 0 : 1;
+  }
+}
+
+void Fabric::serve(uint32_t host) {
+  HostClock& clock = hosts_[host];
+  if (!clock.queue.empty()) {
+    for (const Arrival& frame : clock.queue) {
+      hand_over(host, frame.octets);
+    }
+    clock.queue.clear();
+  }
+  clock.dirty = false;
+  const bool check = ++service_turns_ % kTurnsBetweenChecks == 0;
+  if (host == kGateway) {
+    serve_gateway(clock_of(host));
+    if (check && gateway_ != nullptr) {
+      watch_.check_consistency(*gateway_);
+    }
+  } else {
+    serve_client(host - 1, clock_of(host));
+    if (check) {
+      check_consistency(*clients_[host - 1].stack, verdict_);
+    }
+  }
+  if (is_up(host)) {
+    plan_next(host);
+  }
+}
+
+void Fabric::serve_gateway(Instant host_now) {
+  gateway_->turn(host_now);
+  watch_.look(*gateway_);
+  transmit(gateway_->node, gateway_->packets, host_now, [this](std::vector<uint8_t>&& octets) {
+    // A switch: one station by its address, else everybody.
+    const bool to_all = (octets[0] & 1) != 0;
+    for (uint32_t i = 0; i < clients_.size(); ++i) {
+      if (to_all || octets[5] == 2 + i) {
+        clients_[i].to_client->push(now_, Transit{.from = kGateway, .to = 1 + i, .octets = octets});
+      }
+    }
+  });
+  if (draining_ && gateway_->gateway.is_quiet()) {
+    kill_gateway();
+    make_gateway();
+  }
+}
+
+void Fabric::serve_client(uint32_t index, Instant host_now) {
+  ClientSlot& slot = clients_[index];
+  slot.stack->node.on_deadline(host_now);
+  slot.caller->turn(host_now);
+  transmit(slot.stack->node, slot.stack->packets, host_now, [&](std::vector<uint8_t>&& octets) {
+    slot.to_gateway->push(now_, Transit{.from = 1 + index, .to = kGateway, .octets = std::move(octets)});
+  });
+}
+
+template <typename Send>
+void Fabric::transmit(node::Node& node, BufferPool& pool, Instant host_now, Send&& send) {
+  wire::TxBatch batch(pool);
+  bool full = true;
+  while (full) {
+    node.poll_transmit(host_now, batch);
+    full = batch.full();
+    for (const wire::TxPacket& packet : batch.packets()) {
+      send(octets_of(packet));
+    }
+    batch.clear();
+  }
+}
+
+void Fabric::plan_next(uint32_t host) {
+  HostClock& clock = hosts_[host];
+  Instant deadline;
+  bool waits_for_memory = false;
+  if (host == kGateway) {
+    deadline = gateway_->next_deadline();
+    const bool runs_here = options_.backend == gateway::BackendKind::kBuiltin && !options_.run_on_workers;
+    waits_for_memory = !starved_.empty() || (runs_here && gateway_->gateway.stats().backends[0].calls_in_flight > 0);
+  } else {
+    const ClientSlot& slot = clients_[host - 1];
+    deadline = earlier(slot.stack->next_deadline(), slot.caller->next_deadline());
+  }
+  clock.next = deadline.is_never() ? deadline : std::max(deadline + (Duration() - clock.offset), now_ + kAskAgain);
+  if (waits_for_memory) {
+    clock.next = earlier(clock.next, now_ + kPollForMemory);
+  }
+}
+
+void Fabric::run_happenings() {
+  for (Happening& happening : happenings_) {
+    if (!happening.begun && happening.begins <= now_) {
+      begin(happening);
+    }
+    if (happening.begun && !happening.over && happening.ends <= now_) {
+      end(happening);
+    }
+  }
+}
+
+void Fabric::begin(Happening& happening) {
+  const Fault& fault = scenario_.faults[happening.fault];
+  const uint32_t host = host_of(fault);
+  happening.begun = true;
+  trace(to_string(fault.kind), host, happening.fault);
+  switch (fault.kind) {
+    case FaultKind::kKillGateway:
+      kill_gateway();
+      return;
+    case FaultKind::kKillClient:
+      kill_client(fault.client);
+      return;
+    case FaultKind::kDrainGateway:
+      if (gateway_ != nullptr) {
+        gateway_->gateway.shut_down(clock_of(kGateway));
+        shut_down_ = true;
+      }
+      break;
+    case FaultKind::kDisconnect:
+      if (is_up(host)) {
+        clients_[fault.client].caller->disconnect_one(clock_of(host));
+      }
+      break;
+    case FaultKind::kPauseGateway:
+    case FaultKind::kPauseClient:
+      hosts_[host].paused_until = std::max(hosts_[host].paused_until, happening.ends);
+      return;
+    case FaultKind::kClockJumpGateway:
+    case FaultKind::kClockJumpClient:
+      hosts_[host].offset = hosts_[host].offset + fault.time;
+      break;
+    case FaultKind::kStarvePackets:
+      starve(fault.amount);
+      break;
+    case FaultKind::kBackendCloses:
+      if (gateway_ != nullptr) {
+        gateway_->backend.close_all(clock_of(kGateway));
+      }
+      set_backend_mood();
+      break;
+    default:
+      set_backend_mood();
+      break;
+  }
+  hosts_[host].dirty = true;
+}
+
+void Fabric::end(Happening& happening) {
+  const Fault& fault = scenario_.faults[happening.fault];
+  happening.over = true;
+  switch (fault.kind) {
+    case FaultKind::kKillGateway:
+      if (gateway_ == nullptr) {
+        make_gateway();
+      }
+      return;
+    case FaultKind::kKillClient:
+      if (clients_[fault.client].stack == nullptr) {
+        make_client(fault.client);
+      }
+      return;
+    case FaultKind::kDrainGateway:
+      draining_ = shut_down_;
+      hosts_[kGateway].dirty = true;
+      return;
+    case FaultKind::kStarvePackets:
+      starved_.clear();
+      hosts_[kGateway].dirty = true;
+      return;
+    default:
+      set_backend_mood();
+      return;
+  }
+}
+
+// What the server behind the gateway is like now: the sum of the faults at work.
+void Fabric::set_backend_mood() {
+  if (gateway_ == nullptr) {
+    return;
+  }
+  SimBackend& backend = gateway_->backend;
+  backend.refuses = false;
+  backend.silent = false;
+  backend.talks_nonsense = false;
+  backend.close_after_calls = 0;
+  backend.call_delay = Duration::us(20);
+  backend.call_jitter = Duration::us(20);
+  for (const Happening& happening : happenings_) {
+    const Fault& fault = scenario_.faults[happening.fault];
+    if (!happening.begun || happening.over) {
+      continue;
+    }
+    backend.refuses = backend.refuses || fault.kind == FaultKind::kBackendRefuses;
+    backend.silent = backend.silent || fault.kind == FaultKind::kBackendSilent;
+    backend.talks_nonsense = backend.talks_nonsense || fault.kind == FaultKind::kBackendNonsense;
+    if (fault.kind == FaultKind::kBackendCloses) {
+      backend.close_after_calls = fault.amount;
+    }
+    if (fault.kind == FaultKind::kBackendSlow) {
+      backend.call_delay = fault.time;
+      backend.call_jitter = fault.time;
+      backend.open_delay = fault.time;
+    }
+  }
+}
+
+void Fabric::starve(uint32_t permille) {
+  if (gateway_ == nullptr) {
+    return;
+  }
+  for (uint32_t count = options_.packet_buffers * permille / 1000; count > 0; --count) {
+    Buffer* buffer = gateway_->packets.allocate_one();
+    if (buffer == nullptr) {
+      return;
+    }
+    starved_.push_back(buffer);
+  }
+}
+
+bool Fabric::all_answered() const {
+  return std::all_of(clients_.begin(), clients_.end(), [](const ClientSlot& slot) {
+    return slot.pending.empty() && slot.caller != nullptr && slot.caller->is_idle();
+  });
+}
+
+bool Fabric::faults_over() const {
+  const bool over = std::all_of(happenings_.begin(), happenings_.end(), [](const Happening& happening) {
+    return happening.over || (!happening.begun && happening.begins.is_never());
+  });
+  return over && !draining_ && now_ >= start_ + scenario_.phase_one;
+}
+
+void Fabric::close_clients() {
+  clients_close_ = true;
+  for (uint32_t i = 0; i < clients_.size(); ++i) {
+    if (clients_[i].caller != nullptr) {
+      clients_[i].caller->finish(clock_of(1 + i));
+      hosts_[1 + i].dirty = true;
+    }
+  }
+}
+
+void Fabric::close_gateway() {
+  gateway_closes_ = true;
+  if (gateway_ != nullptr) {
+    left_over_ += gateway_->gateway.stats().connections_open;
+    gateway_->gateway.shut_down(clock_of(kGateway));
+    hosts_[kGateway].dirty = true;
+  }
+}
+
+bool Fabric::gateway_is_empty() const {
+  return gateway_ != nullptr && gateway_->gateway.stats().connections_open == 0;
+}
+
+bool Fabric::is_quiet() const {
+  if (gateway_ == nullptr || draining_) {
+    return false;
+  }
+  const auto rests = [](node::Node& node) { return node.cm().live_count() == 0 && node.cm().timewait_count() == 0; };
+  return flight_.empty() && gateway_->gateway.is_quiet() && rests(gateway_->node) && gateway_->backend.next_at().is_never() &&
+         std::all_of(clients_.begin(), clients_.end(),
+                     [&](const ClientSlot& slot) { return slot.stack != nullptr && rests(slot.stack->node); });
+}
+
+void Fabric::check_end() {
+  for (const ClientSlot& slot : clients_) {
+    clients_timed_out_ = clients_timed_out_ || slot.caller->had_timeouts();
+  }
+  watch_.check_end(*gateway_, clients_timed_out_);
+  for (const ClientSlot& slot : clients_) {
+    sim::check_end(*slot.stack, clients_timed_out_, verdict_);
+    verdict_.expect(slot.caller->graveyard().is_untouched(), Oracle::kMemory, "memory was written after its keys had ended");
+  }
+  ledger_.check_end();
+}
+
+void Fabric::collect(Coverage& coverage) {
+  kill_gateway();
+  for (uint32_t i = 0; i < clients_.size(); ++i) {
+    kill_client(i);
+  }
+  coverage_.add(scenario_);
+  coverage_.add_fabric(undelivered_, left_over_, ledger_);
+  coverage.add(coverage_);
+}
+
+std::string Fabric::unfinished() const {
+  std::string out;
+  for (size_t i = 0; i < clients_.size(); ++i) {
+    const ClientSlot& slot = clients_[i];
+    out += "client " + std::to_string(i) + ": " + std::to_string(slot.pending.size()) + " calls to do";
+    out += slot.caller == nullptr ? ", down; " : slot.caller->is_idle() ? "; " : ", some in flight; ";
+  }
+  if (gateway_ != nullptr) {
+    out += "gateway: " + std::to_string(gateway_->gateway.stats().connections_open) + " connections, " +
+           std::to_string(gateway_->gateway.rpcrdma_stats().credits_in_use) + " calls";
+  } else {
+    out += "gateway down";
+  }
+  return out;
+}
+
+void Fabric::trace(const char* what, uint32_t host, uint64_t number) {
+  if (taps_.trace != nullptr) {
+    std::fprintf(taps_.trace, "%12" PRId64 " ns host %" PRIu32 " %s %" PRIu64 " hash %016" PRIx64 "\n", (now_ - start_).to_ns(),
+                 host, what, number, hash_.value());
+  }
+}
+
+}  // namespace cw::sim

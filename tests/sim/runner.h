@@ -1,0 +1,30 @@
+// One run of one scenario, from the first ARP to the last buffer.
+//
+//   phase one    faults at work, safety oracles watch
+//   phase two    no faults: within a bound every call has to be answered
+//   phase three  everybody hangs up: within a bound nothing may be left
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/sim/coverage.h"
+#include "tests/sim/fabric.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/scenario.h"
+
+namespace cw::sim {
+
+struct RunResult {
+  std::vector<Failure> failures;
+  uint64_t hash = 0;
+  uint64_t frames = 0;
+  uint64_t attempts = 0;
+  Duration simulated;
+  [[nodiscard]] bool passed() const { return failures.empty(); }
+};
+
+// Adds to `coverage` if there is one.
+[[nodiscard]] RunResult run(const Scenario& scenario, Coverage* coverage = nullptr, const FabricTaps& taps = {});
+
+}  // namespace cw::sim

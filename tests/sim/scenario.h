@@ -1,0 +1,61 @@
+// What a run is made of: hosts, options, calls, faults. Everything is drawn from the seed before the run begins, so that a run
+// can be described, changed (by the shrinker) and repeated without its seed meaning something else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rpcrdma/ulb/binding.h"
+#include "tests/sim/fault.h"
+#include "tests/sim/hosts.h"
+
+namespace cw::sim {
+
+// How a call's data travel.
+enum class CallShape : uint8_t {
+  kNatural,     // inline when it fits, else by chunks: what clients do
+  kReduced,     // by Read and Write chunks however small
+  kLongCall,    // the whole call in a Position-Zero chunk
+  kReplyChunk,  // the result by Reply chunk if it does not fit inline
+  kLongBoth,
+  kNoRoom,  // nowhere to put the result: to be refused by ERR_CHUNK if it does not fit inline
+  kCount,
+};
+[[nodiscard]] const char* to_string(CallShape shape) noexcept;
+
+struct CallPlan {
+  rpcrdma::BenchProcedure procedure = rpcrdma::BenchProcedure::kNull;
+  uint32_t bytes = 0;
+  CallShape shape = CallShape::kNatural;
+};
+
+struct ClientPlan {
+  uint32_t connections = 1;
+  Duration pause;  // between the end of a call and the next in its place
+  std::vector<CallPlan> calls;
+};
+
+struct Scenario {
+  uint64_t seed = 0;
+  WorldOptions hosts;  // load.{window,inline_bytes} are the client's
+  Duration link_delay;
+  Duration phase_one;  // faults end here at the latest
+  std::vector<ClientPlan> clients;
+  std::vector<Fault> faults;
+
+  // Phase two: from the end of the faults until every call has to be answered.
+  [[nodiscard]] Duration finish_within() const;
+};
+
+[[nodiscard]] Scenario draw_scenario(uint64_t seed);
+// One client, one connection, a call of each kind, no faults: what "every packet boundary" starts from.
+[[nodiscard]] Scenario boundary_scenario();
+
+// Sizes pools so that what the scenario may have in flight at once fits. Called by both of the above.
+void size_pools(Scenario& scenario);
+
+// As text for people.
+[[nodiscard]] std::string describe(const Scenario& scenario);
+
+}  // namespace cw::sim

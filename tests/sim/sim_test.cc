@@ -1,0 +1,318 @@
+// The simulation's own parts: links do what their names say, oracles speak when they should, runs repeat to the octet.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "tests/sim/boundary.h"
+#include "tests/sim/link/damage.h"
+#include "tests/sim/link/losses.h"
+#include "tests/sim/link/timing.h"
+#include "tests/sim/link/wire.h"
+#include "tests/sim/runner.h"
+#include "tests/sim/shrinker.h"
+#include "tests/sim/sweep.h"
+
+namespace cw::sim {
+namespace {
+
+constexpr Instant kStart = Instant::from_ns(1'000'000);
+constexpr Duration kWireDelay = Duration::us(5);
+
+std::unique_ptr<Link> wire(Flight& flight) {
+  return std::make_unique<Wire>(flight, kWireDelay);
+}
+
+std::vector<uint8_t> frame_of(size_t bytes, uint8_t value = 7) {
+  return std::vector<uint8_t>(bytes, value);
+}
+
+std::vector<Arrival> arrivals(Flight& flight) {
+  std::vector<Arrival> out;
+  Arrival arrival;
+  while (flight.take(Instant::never(), arrival)) {
+    out.push_back(std::move(arrival));
+  }
+  return out;
+}
+
+TEST(SimLink, WireKeepsTheOrderAndTheDelay) {
+  Flight flight;
+  const auto link = wire(flight);
+  link->push(kStart, Transit{.to = 1, .hold = Duration::us(10), .octets = frame_of(60, 1)});
+  link->push(kStart, Transit{.to = 1, .octets = frame_of(60, 2)});
+  link->push(kStart, Transit{.to = 1, .overtakes = true, .octets = frame_of(60, 3)});
+  const auto frames = arrivals(flight);
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_EQ(frames[0].octets[0], 3);
+  EXPECT_EQ(frames[0].at, kStart + kWireDelay);
+  EXPECT_EQ(frames[1].octets[0], 1);
+  EXPECT_EQ(frames[2].octets[0], 2);
+  EXPECT_EQ(frames[2].at, frames[1].at);
+}
+
+TEST(SimLink, ActsOnlyInsideItsWindow) {
+  Flight flight;
+  Partition link(wire(flight), Window{kStart, kStart + Duration::us(10)}, 1);
+  link.push(kStart + Duration::ns(-1), Transit{.octets = frame_of(60)});
+  link.push(kStart, Transit{.octets = frame_of(60)});
+  link.push(kStart + Duration::us(9), Transit{.octets = frame_of(60)});
+  link.push(kStart + Duration::us(10), Transit{.octets = frame_of(60)});
+  EXPECT_EQ(arrivals(flight).size(), 2u);
+  EXPECT_EQ(link.hits(), 2u);
+}
+
+TEST(SimLink, LosesAboutAsManyAsItSays) {
+  Flight flight;
+  Loss link(wire(flight), Window{}, 42, 100);
+  for (uint32_t i = 0; i < 10'000; ++i) {
+    link.push(kStart, Transit{.octets = frame_of(1)});
+  }
+  EXPECT_NEAR(static_cast<double>(arrivals(flight).size()), 9'000.0, 150.0);
+}
+
+TEST(SimLink, LosesInBursts) {
+  Flight flight;
+  BurstLoss link(wire(flight), Window{}, 42, 10, 8);
+  for (uint32_t i = 0; i < 10'000; ++i) {
+    link.push(kStart, Transit{.octets = frame_of(1)});
+  }
+  EXPECT_NEAR(static_cast<double>(link.hits()), 10'000.0 * 8 / 108, 250.0);
+}
+
+TEST(SimLink, LimitsTheMtu) {
+  Flight flight;
+  MtuLimit link(wire(flight), Window{}, 1, 1000);
+  link.push(kStart, Transit{.octets = frame_of(1000)});
+  link.push(kStart, Transit{.octets = frame_of(1001)});
+  EXPECT_EQ(arrivals(flight).size(), 1u);
+}
+
+TEST(SimLink, DuplicatesAndReorders) {
+  Flight flight;
+  auto doubled = std::make_unique<Duplicate>(wire(flight), Window{}, 1, 1000, Duration::us(100));
+  Reorder link(std::move(doubled), Window{}, 2, 500, Duration::us(100));
+  for (uint8_t i = 0; i < 100; ++i) {
+    link.push(kStart + Duration::us(i), Transit{.octets = frame_of(1, i)});
+  }
+  const auto frames = arrivals(flight);
+  ASSERT_EQ(frames.size(), 200u);
+  EXPECT_FALSE(
+      std::is_sorted(frames.begin(), frames.end(), [](const Arrival& a, const Arrival& b) { return a.octets < b.octets; }));
+}
+
+TEST(SimLink, ClogLetsEverythingGoAtOnce) {
+  Flight flight;
+  const Instant end = kStart + Duration::ms(1);
+  Clog link(wire(flight), Window{kStart, end}, 1);
+  link.push(kStart, Transit{.octets = frame_of(1, 1)});
+  link.push(kStart + Duration::us(700), Transit{.octets = frame_of(1, 2)});
+  const auto frames = arrivals(flight);
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[0].at, end + kWireDelay);
+  EXPECT_EQ(frames[1].at, end + kWireDelay);
+  EXPECT_EQ(frames[0].octets[0], 1);
+}
+
+TEST(SimLink, BottleneckTakesItsTimeAndHasABoundedQueue) {
+  Flight flight;
+  Bottleneck link(wire(flight), Window{}, 1, {.bits_per_second = 1'000'000'000, .queue_bytes = 2500});
+  for (uint8_t i = 0; i < 4; ++i) {
+    link.push(kStart, Transit{.octets = frame_of(1000, i)});
+  }
+  const auto frames = arrivals(flight);
+  ASSERT_EQ(frames.size(), 2u);  // 8 us each; the queue holds two and a half
+  EXPECT_EQ(frames[0].at, kStart + Duration::us(8) + kWireDelay);
+  EXPECT_EQ(frames[1].at, kStart + Duration::us(16) + kWireDelay);
+}
+
+TEST(SimLink, MarksOnlyWhatIsCapableOfEcn) {
+  auto frame = frame_of(80, 0);
+  EXPECT_FALSE(mark_congestion(frame));
+  frame[12] = 0x86;
+  frame[13] = 0xdd;
+  EXPECT_FALSE(mark_congestion(frame));
+  frame[15] = 0x20;  // ECT(0) in the traffic class
+  EXPECT_TRUE(mark_congestion(frame));
+  EXPECT_EQ(frame[15], 0x30);
+}
+
+TEST(SimLink, CorruptionOfWhatNoIcrcGuardsIsALoss) {
+  Flight flight;
+  Corrupt link(wire(flight), Window{}, 1, 1000);
+  auto arp = frame_of(80, 0);
+  arp[12] = 0x08;
+  arp[13] = 0x06;
+  link.push(kStart, Transit{.octets = arp});
+  EXPECT_TRUE(flight.empty());
+  auto udp = frame_of(80, 0);
+  udp[12] = 0x08;
+  udp[14 + 9] = 17;
+  link.push(kStart, Transit{.octets = udp});
+  const auto frames = arrivals(flight);
+  ASSERT_EQ(frames.size(), 1u);
+  uint32_t flipped = 0;
+  for (size_t i = 0; i < udp.size(); ++i) {
+    flipped += static_cast<uint32_t>(std::popcount(static_cast<uint8_t>(udp[i] ^ frames[0].octets[i])));
+  }
+  EXPECT_EQ(flipped, 1u);
+}
+
+// A call of the simulation as the program sees it.
+Chain tagged_call(BufferPool& pool, uint32_t attempt, uint8_t last_octet) {
+  uint8_t octets[kTaggedHeaderBytes + 4] = {};
+  Ledger::write_tag(std::span<uint8_t, kTagBytes>(octets + kTagOffset, kTagBytes), attempt);
+  octets[kTaggedHeaderBytes + 3] = last_octet;
+  Chain chain;
+  CW_ASSERT(chain.append_copy(pool, octets));
+  return chain;
+}
+
+class SimLedger : public ::testing::Test {
+ protected:
+  uint32_t send() {
+    const uint32_t attempt = ledger.begin();
+    const Chain call = tagged_call(pool, attempt, 1);
+    ledger.sent(attempt, rpcrdma::bench_checksum(call, 4, call.bytes() - 4));
+    return attempt;
+  }
+  void execute(uint32_t attempt, uint8_t last_octet = 1) { ledger.executed(tagged_call(pool, attempt, last_octet)); }
+  void expect_failure(Oracle oracle) {
+    ASSERT_EQ(verdict.failures().size(), 1u);
+    EXPECT_EQ(verdict.failures()[0].oracle, oracle);
+  }
+  HeapBufferPool pool{8, 256, 8};
+  Verdict verdict;
+  Ledger ledger{verdict};
+};
+
+TEST_F(SimLedger, IsContentWithOneExecutionAndOneAnswer) {
+  const uint32_t attempt = send();
+  execute(attempt);
+  ledger.ended(attempt, Outcome::kAnswered);
+  ledger.check_end();
+  EXPECT_TRUE(verdict.passed());
+}
+TEST_F(SimLedger, SeesASecondExecution) {
+  const uint32_t attempt = send();
+  execute(attempt);
+  execute(attempt);
+  expect_failure(Oracle::kExecutedOnce);
+}
+TEST_F(SimLedger, SeesAnAnswerWithoutExecution) {
+  ledger.ended(send(), Outcome::kAnswered);
+  expect_failure(Oracle::kExecutedOnce);
+}
+TEST_F(SimLedger, SeesASecondOutcome) {
+  const uint32_t attempt = send();
+  ledger.ended(attempt, Outcome::kLost);
+  ledger.ended(attempt, Outcome::kTimeout);
+  expect_failure(Oracle::kAnsweredOnce);
+}
+TEST_F(SimLedger, SeesAMissingOutcome) {
+  (void)send();
+  ledger.check_end();
+  expect_failure(Oracle::kAnsweredOnce);
+}
+TEST_F(SimLedger, SeesOtherOctetsThanWereSent) {
+  execute(send(), 2);
+  expect_failure(Oracle::kPayload);
+}
+TEST_F(SimLedger, SeesACallThatNobodySent) {
+  (void)send();
+  execute(17);
+  expect_failure(Oracle::kPayload);
+}
+
+TEST(SimMemory, SeesWritesAroundAndAfter) {
+  GuardedMemory memory;
+  memory.resize(Area::kWrite, 100);
+  memory.lay_out();
+  const MutableBytes area = memory.of(Area::kWrite);
+  std::fill(area.begin(), area.end(), uint8_t{9});
+  EXPECT_TRUE(memory.guards_hold());
+  area.data()[100] = 0;
+  EXPECT_FALSE(memory.guards_hold());
+  Graveyard graveyard;
+  graveyard.bury(std::move(memory));
+  EXPECT_TRUE(graveyard.is_untouched());
+  area.data()[3] = 0;  // the octets did not move
+  EXPECT_FALSE(graveyard.is_untouched());
+}
+
+TEST(SimRun, RepeatsToTheOctet) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const Scenario scenario = draw_scenario(seed);
+    const RunResult first = run(scenario);
+    const RunResult second = run(scenario);
+    EXPECT_EQ(first.hash, second.hash) << seed;
+    EXPECT_EQ(first.frames, second.frames) << seed;
+    EXPECT_EQ(first.simulated, second.simulated) << seed;
+  }
+}
+
+TEST(SimRun, SweepsAreTheSameOnAnyNumberOfThreads) {
+  SweepProgress progress;
+  const SweepReport one = sweep(100, 60, 1, progress);
+  const SweepReport three = sweep(100, 60, 3, progress);
+  EXPECT_EQ(one.hash, three.hash);
+  EXPECT_EQ(one.frames, three.frames);
+  const auto a = one.coverage.events();
+  const auto b = three.coverage.events();
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].count, b[i].count) << a[i].name;
+  }
+}
+
+TEST(SimRun, OtherFaultsLeaveTheDrawsOfAFaultAlone) {
+  const Scenario scenario = draw_scenario(7);
+  ASSERT_GE(scenario.faults.size(), 2u);
+  const Scenario one = keep(scenario, {{1, 0}});
+  ASSERT_EQ(one.faults.size(), 1u);
+  EXPECT_EQ(one.faults[0].seed, scenario.faults[1].seed);
+  EXPECT_EQ(run(one).hash, run(one).hash);
+}
+
+TEST(SimShrinker, FindsTheTwoFaultsThatMatterAndShortensThem) {
+  Scenario scenario;
+  for (uint32_t i = 0; i < 11; ++i) {
+    Fault& fault = scenario.faults.emplace_back();
+    fault.client = i;
+    fault.until = Duration::ms(16);
+  }
+  const Shrunk shrunk = shrink(scenario, [](const Scenario& candidate) {
+    bool third = false;
+    bool eighth = false;
+    for (const Fault& fault : candidate.faults) {
+      third = third || (fault.client == 3 && fault.until >= Duration::ms(4));
+      eighth = eighth || fault.client == 8;
+    }
+    return third && eighth;
+  });
+  EXPECT_EQ(to_string(shrunk.kept), "3/4,8/1024");
+  EXPECT_LE(shrunk.runs, 200u);
+}
+
+TEST(SimShrinker, ReadsWhatItWrites) {
+  std::vector<KeptFault> kept;
+  ASSERT_TRUE(parse_kept("3,5/4,12", kept));
+  EXPECT_EQ(to_string(kept), "3,5/4,12");
+  ASSERT_TRUE(parse_kept("none", kept));
+  EXPECT_TRUE(kept.empty());
+  for (const char* bad : {"", ",", "3,", "x", "3/", "3 4", "3/4096"}) {
+    EXPECT_FALSE(parse_kept(bad, kept)) << bad;
+  }
+}
+
+TEST(SimBoundary, ReadsWhatItWrites) {
+  const BoundaryFailure failure{gateway::BackendKind::kBuiltin, FaultKind::kKillClient, 17, {}};
+  const auto scenario = parse_boundary(failure.where());
+  ASSERT_TRUE(scenario);
+  EXPECT_EQ(scenario->faults[0].at_frame, 17u);
+  EXPECT_EQ(scenario->faults[0].kind, FaultKind::kKillClient);
+  EXPECT_FALSE(parse_boundary("tcp:nothing:1"));
+  EXPECT_FALSE(parse_boundary("tcp:kill_client:1x"));
+}
+
+}  // namespace
+}  // namespace cw::sim
