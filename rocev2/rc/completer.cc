@@ -54,6 +54,23 @@ void note_progress(QpContext& context, SendState& state, Instant now) {
   }
 }
 
+// The peer says with each answer how many receives it has, or that it does not count them (IBA 9.7.7.2). A count that is older
+// than what we know changes nothing.
+void take_credits(SendState& state, const wire::Aeth& aeth) {
+  if (aeth.syndrome == wire::Aeth::kCreditsInvalid) {
+    state.credit_limited = false;
+    return;
+  }
+  if (aeth.kind() != wire::AethKind::kAck) {
+    return;
+  }
+  const Psn limit = Psn(aeth.msn).plus(wire::credit_count(aeth.code()));
+  if (!state.credit_limited || state.credit_limit.distance_to(limit) > 0) {
+    state.credit_limit = limit;
+    state.credit_limited = true;
+  }
+}
+
 // Everything before `upto` has arrived. Stops at a READ or atomic whose response is missing; una says how far it
 // came. True when una moved.
 // Precondition: upto in [una, limit_psn].
@@ -217,10 +234,14 @@ bool keep_payload(Work& read, const wire::PacketView& view, Buffer* frame) {
 
 PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, const wire::PacketView& view) {
   const Psn psn = view.bth.psn;
+  const wire::Aeth aeth = view.aeth();
   if (!is_outstanding(state, psn)) {
+    if (psn.next() == state.una) {
+      take_credits(state, aeth);  // an acknowledgement repeated to say that there are receives again
+    }
     return drop_as_stale(context, state, psn);
   }
-  const wire::Aeth aeth = view.aeth();
+  take_credits(state, aeth);
   if (aeth.kind() == wire::AethKind::kReserved) {
     return PacketOutcome::drop(DropReason::kUnexpected);
   }
@@ -281,6 +302,9 @@ PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now
     return PacketOutcome::fail(QpErrorCause::kBadResponse);
   }
   const bool took = keep_payload(read, view, frame);
+  if (view.traits->aeth != wire::OpcodeTraits::kAbsent) {
+    take_credits(state, view.aeth());
+  }
   take_response(context, state, now, index + 1 == read.packets);
   return took ? PacketOutcome::took() : PacketOutcome::done();
 }
@@ -296,6 +320,7 @@ PacketOutcome on_atomic_acknowledge(QpContext& context, SendState& state, Instan
     return PacketOutcome::drop(DropReason::kUnexpected);
   }
   work.operand = view.atomic_ack_eth().original;
+  take_credits(state, view.aeth());
   take_response(context, state, now, true);
   return PacketOutcome::done();
 }

@@ -35,6 +35,8 @@ RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* r
   receive_.receive_bytes_max = options.receive_bytes_max;
   receive_.min_rnr_timer = options.min_rnr_timer;
   receive_.reads = replay;
+  receive_.pool = options.receive_pool;
+  receive_.advertises_credits = options.advertise_credits && options.receive_pool == nullptr;
   set_state(QpEvent::kInitialize, QpError{});
 }
 
@@ -76,6 +78,19 @@ Status RcQp::to_rts() {
   if (!set_state(QpEvent::kReadyToSend, QpError{})) {
     return cw::fail(Error::kBadState);
   }
+  send_.draining = false;
+  note_sendable();
+  return {};
+}
+
+Status RcQp::drain() {
+  if (!set_state(QpEvent::kDrain, QpError{})) {
+    return cw::fail(Error::kBadState);
+  }
+  send_.draining = true;
+  if (drained()) {
+    signal_owner();
+  }
   return {};
 }
 
@@ -93,7 +108,7 @@ RcQpInfo RcQp::info() const {
                   .packets_in_flight = send_.packets_in_flight(),
                   .works_queued = send_.queue_count,
                   .reads_outstanding = send_.reads_outstanding,
-                  .receives_posted = receive_.receives,
+                  .receives_posted = receive_.receives_left(),
                   .retries = send_.retries,
                   .round_trip = send_.srtt};
 }
@@ -103,7 +118,7 @@ void RcQp::close() {
 }
 
 bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port) {
-  if (state_ != QpState::kRtr && state_ != QpState::kRts) {
+  if (!can_receive(state_)) {
     discard(DropReason::kUnknownQp);  // CVE-2026-93107: nothing is processed once in Error
     return false;
   }
@@ -168,7 +183,7 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
   }
   note_sendable();
   arm_timer();
-  if (!context_.completions.empty()) {
+  if (!context_.completions.empty() || drained()) {
     signal_owner();
   }
   return outcome;
@@ -195,7 +210,7 @@ bool RcQp::transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
       return true;
     }
   }
-  if (state_ != QpState::kRts) {
+  if (!can_send(state_)) {
     return false;
   }
   const bool more = sent < packets_max ? send_requests(context_, send_, now, batch, packets_max - sent) : true;
@@ -221,6 +236,9 @@ void RcQp::release_everything() {
   verbs::Completion dropped;
   while (poll_completion(dropped)) {
     dropped.payload.clear();
+    if (receive_.pool != nullptr && verbs::is_receive(dropped.opcode)) {
+      receive_.pool->give_back(1);
+    }
   }
   context_.core.released.clear();
   context_.core.timers.cancel(*this);
@@ -237,9 +255,9 @@ bool RcQp::is_consistent() const {
   const bool window_holds = send_.packets_missing() <= send_.window_packets || send_.board != nullptr;
   const bool idle_in_error = state_ != QpState::kError || (send_.oldest == nullptr && receive_.message == nullptr);
   const bool error_is_said = (state_ == QpState::kError) == (error_.cause != QpErrorCause::kNone);
-  const bool timer_watches = state_ != QpState::kRts || send_deadline(send_).is_never() || TimerNode::is_armed();
+  const bool timer_watches = !can_send(state_) || send_deadline(send_).is_never() || TimerNode::is_armed();
   const bool work_is_seen =
-      state_ != QpState::kRts || send_stall(context_, send_) != SendStall::kNone || ListNode<ActiveTag>::is_linked();
+      !can_send(state_) || send_stall(context_, send_) != SendStall::kNone || ListNode<ActiveTag>::is_linked();
   const bool reply_is_seen = !owes_reply(receive_) || ListNode<AckTag>::is_linked() || ListNode<ActiveTag>::is_linked();
   return psns_in_order && queue_agrees && reads_agree && window_holds && idle_in_error && error_is_said && timer_watches &&
          work_is_seen && reply_is_seen;
@@ -300,7 +318,7 @@ void RcQp::note_sendable() {
     return;
   }
   const bool requests =
-      state_ == QpState::kRts && (send_.probe_due || owes_repetition(send_) || send_stall(context_, send_) == SendStall::kNone);
+      can_send(state_) && (send_.probe_due || owes_repetition(send_) || send_stall(context_, send_) == SendStall::kNone);
   if (read_responses || requests) {
     context_.core.active.push_back(*this);
   }

@@ -58,7 +58,7 @@ class RcQp final : public verbs::QueuePair,
   RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* replay);
   ~RcQp() override;
 
-  // verbs::QueuePair. Posting is possible in RTS; receives from INIT on.
+  // verbs::QueuePair. Posting is possible in RTS and SQD; receives from INIT on.
   [[nodiscard]] Status post_send(verbs::SendRequest&& request) override;
   [[nodiscard]] Status post_write(verbs::WriteRequest&& request) override;
   [[nodiscard]] Status post_read(verbs::ReadRequest&& request) override;
@@ -83,6 +83,12 @@ class RcQp final : public verbs::QueuePair,
   [[nodiscard]] bool communication_established() const { return established_; }
   // Payload that the peer has not acknowledged, or works to send: what draining waits for.
   [[nodiscard]] bool has_unfinished_work() const { return send_.queue_count > 0; }
+
+  // RTS -> SQD: no posted work is begun any more, what has been begun is finished; posting goes on. The owner gets its turn
+  // (poll_ready) when drained() has become true; to_rts resumes. kBadState elsewhere.
+  [[nodiscard]] Status drain();
+  // In SQD, and nothing that was begun is unfinished.
+  [[nodiscard]] bool drained() const { return state_ == QpState::kSqd && (send_.oldest == nullptr || !send_.oldest->begun); }
 
   // Moves to Error by our own wish (disconnect, administrator): flushes, sends nothing more. Nothing happens when in Error
   // already.

@@ -13,8 +13,12 @@ constexpr std::array kTransitions = {
     QpTransition{QpState::kRtr, QpEvent::kReadyToSend, QpState::kRts},
     QpTransition{QpState::kRtr, QpEvent::kFail, QpState::kError},
     QpTransition{QpState::kRtr, QpEvent::kDestroy, QpState::kReset},
+    QpTransition{QpState::kRts, QpEvent::kDrain, QpState::kSqd},
     QpTransition{QpState::kRts, QpEvent::kFail, QpState::kError},
     QpTransition{QpState::kRts, QpEvent::kDestroy, QpState::kReset},
+    QpTransition{QpState::kSqd, QpEvent::kReadyToSend, QpState::kRts},
+    QpTransition{QpState::kSqd, QpEvent::kFail, QpState::kError},
+    QpTransition{QpState::kSqd, QpEvent::kDestroy, QpState::kReset},
     QpTransition{QpState::kError, QpEvent::kDestroy, QpState::kReset},
 };
 
@@ -43,6 +47,8 @@ const char* to_string(QpState state) noexcept {
       return "RTR";
     case QpState::kRts:
       return "RTS";
+    case QpState::kSqd:
+      return "SQD";
     case QpState::kError:
       return "ERROR";
   }
@@ -57,6 +63,8 @@ const char* to_string(QpEvent event) noexcept {
       return "ready to receive";
     case QpEvent::kReadyToSend:
       return "ready to send";
+    case QpEvent::kDrain:
+      return "drain";
     case QpEvent::kFail:
       return "fail";
     case QpEvent::kDestroy:

@@ -1,8 +1,12 @@
-// The states of a queue pair and the only ways between them (IBA 10.3, without SQD and SQE, which nobody needs here).
+// The states of a queue pair and the only ways between them (IBA 10.3.1). Values are those of ibv_qp_state.
 //
-//   RESET -> INIT -> RTR -> RTS        any -> ERROR        any -> RESET (destroyed)
+//   RESET -> INIT -> RTR -> RTS <-> SQD        any -> ERROR        any -> RESET (destroyed)
+//
+// SQE (value 5) is missing on purpose: the standard has it for unreliable transports only, where a failed send leaves the receive
+// side alone. On a reliable connection every such failure goes to ERROR.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,22 +14,32 @@
 namespace cw::rc {
 
 enum class QpState : uint8_t {
-  kReset,  // no connection, nothing is received
-  kInit,   // receives may be posted, nothing is received yet
-  kRtr,    // ready to receive: the responder works
-  kRts,    // ready to send: both halves work
-  kError,  // every packet is ignored, every work request flushed
+  kReset = 0,  // no connection, nothing is received
+  kInit = 1,   // receives may be posted, nothing is received yet
+  kRtr = 2,    // ready to receive: the responder works
+  kRts = 3,    // ready to send: both halves work
+  kSqd = 4,    // send queue draining: as RTS, but no work is begun; what has been begun is finished
+  kError = 6,  // every packet is ignored, every work request flushed
 };
-inline constexpr uint32_t kQpStateCount = 5;
+inline constexpr std::array kQpStates = {QpState::kReset, QpState::kInit, QpState::kRtr,
+                                         QpState::kRts,   QpState::kSqd,  QpState::kError};
+// The responder's half, and the requester's, work.
+[[nodiscard]] constexpr bool can_receive(QpState state) {
+  return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
+}
+[[nodiscard]] constexpr bool can_send(QpState state) {
+  return state == QpState::kRts || state == QpState::kSqd;
+}
 
 enum class QpEvent : uint8_t {
   kInitialize,
   kReadyToReceive,
   kReadyToSend,
+  kDrain,
   kFail,  // by a peer's fault, exhausted retries or our own close
   kDestroy,
 };
-inline constexpr uint32_t kQpEventCount = 5;
+inline constexpr uint32_t kQpEventCount = 6;
 
 struct QpTransition {
   QpState from;

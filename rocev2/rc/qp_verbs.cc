@@ -34,6 +34,7 @@ void fill_completion(Work& work, verbs::Completion& out) {
   out.bytes = work.status == verbs::WcStatus::kSuccess ? work.length : 0;
   out.payload = std::move(work.payload);
   out.original = work.operand;
+  out.solicited = received && work.solicited;
   out.immediate.reset();
   out.invalidated.reset();
   if (received && work.has_immediate) {
@@ -47,7 +48,7 @@ void fill_completion(Work& work, verbs::Completion& out) {
 }  // namespace
 
 Status RcQp::admit(uint64_t bytes) const {
-  if (state_ != QpState::kRts) {
+  if (!can_send(state_)) {
     return cw::fail(Error::kBadState);
   }
   if (bytes > kMessageBytesMax || context_.packets_of(bytes) > context_.psn_window_packets) {
@@ -151,7 +152,11 @@ Status RcQp::post_atomic(const verbs::AtomicRequest& request) {
 }
 
 void RcQp::post_receives(uint32_t count) {
-  receive_.receives += count;
+  if (receive_.pool != nullptr) {
+    receive_.pool->post(count);
+  } else {
+    receive_.receives += count;
+  }
 }
 
 bool RcQp::poll_completion(verbs::Completion& out) {

@@ -13,6 +13,8 @@
 
 namespace cw::rc {
 
+class ReceivePool;
+
 struct RcOptions {
   // Request packets sent and not yet acknowledged, 1..4096. 128 packets of 4096 octets cover 40 us of 100 Gb/s; more only makes
   // each loss dearer, because a standard peer discards everything behind a gap.
@@ -37,6 +39,12 @@ struct RcOptions {
   uint32_t psn_window_packets = 1u << 20;
   // Towards a peer that offers it too: keep what arrives behind a gap, and have only what is missing sent again.
   bool selective_recovery = true;
+  // Receives shared with other queue pairs of this core; must outlive the queue pair. nullptr: receives of its own. With a pool,
+  // post_receives posts to it.
+  ReceivePool* receive_pool = nullptr;
+  // Tell the peer in each acknowledgement how many receives are posted (IBA 9.7.7.2), instead of "not used". Never with a pool,
+  // whose receives are promised to nobody. Receive counts of a peer are obeyed in any case.
+  bool advertise_credits = false;
   // The owner's word, given back by RcQp::user_data.
   uint64_t user_data = 0;
 };

@@ -5,6 +5,7 @@
 
 #include "rocev2/rc/held_packets.h"
 #include "rocev2/rc/read_replay.h"
+#include "rocev2/rc/receive_pool.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/verbs/ids.h"
 #include "rocev2/wire/opcode.h"
@@ -19,7 +20,7 @@ struct ReceiveState {
   wire::Psn expected;
   wire::Psn ack_psn;      // last executed SEND or WRITE packet: what an acknowledgement names; never a READ's
   uint32_t msn = 0;       // messages completed, 24 bits used
-  uint32_t receives = 0;  // messages that the owner still allows
+  uint32_t receives = 0;  // messages that the owner still allows; not used with a pool
   uint32_t receive_bytes_max = 0;
   Work* message = nullptr;  // being assembled (SEND), nullptr between messages
   wire::OpcodeKind in_progress =
@@ -36,7 +37,11 @@ struct ReceiveState {
   uint32_t write_left = 0;          // octets announced and not yet come
   uint32_t write_bytes = 0;         // octets announced
   uint8_t responder_resources = 0;  // inbound READs agreed with the peer; 0: READs are not answered
+  bool advertises_credits = false;  // acknowledgements say how many receives there are
   ReadReplay* reads = nullptr;      // nullptr: READs are not answered
+  ReceivePool* pool = nullptr;      // nullptr: the receives are its own
+
+  [[nodiscard]] uint32_t receives_left() const { return pool != nullptr ? pool->available() : receives; }
 };
 
 }  // namespace cw::rc

@@ -189,6 +189,17 @@ bool send_repetitions(QpContext& context, SendState& state, wire::TxBatch& batch
   return true;
 }
 
+// A message that has not been begun may have to wait although there is room. With nothing under way one may always go, whatever
+// the peer has said about its receives: its answer brings the next count, and a wrong count cannot stop us for good.
+SendStall stall_of_message(const SendState& state, const Work& work) {
+  if (state.draining) {
+    return SendStall::kDraining;
+  }
+  const bool takes_receive = work.kind == WorkKind::kSend || (work.kind == WorkKind::kWrite && work.has_immediate);
+  const bool beyond_credits = state.credit_limited && state.credit_limit.distance_to(work.ssn) > 0;
+  return takes_receive && beyond_credits && state.awaiting() ? SendStall::kCredits : SendStall::kNone;
+}
+
 }  // namespace
 
 SendStall send_stall(const QpContext& context, const SendState& state) {
@@ -201,6 +212,12 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   }
   if (work->fence && state.cursor.packet == 0 && state.reads_outstanding > 0) {
     return SendStall::kFence;
+  }
+  if ((state.draining || state.credit_limited) && !work->begun) {
+    const SendStall stall = stall_of_message(state, *work);
+    if (stall != SendStall::kNone) {
+      return stall;
+    }
   }
   // Everything unacknowledged has to stay inside the PSN window, or the peer could not tell a repetition from nonsense.
   const uint32_t span = static_cast<uint32_t>(state.una.distance_to(state.next_psn));
@@ -226,6 +243,8 @@ void enqueue_work(SendState& state, Work* work) {
     state.newest->next = work;
   }
   state.newest = work;
+  state.last_ssn = state.last_ssn.next();
+  work->ssn = state.last_ssn;
   ++state.queue_count;
   if (state.cursor.work == nullptr) {
     state.cursor = SendCursor::start_of(work);

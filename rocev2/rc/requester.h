@@ -21,6 +21,8 @@ enum class SendStall : uint8_t {
   kRnr,        // the peer asked us to wait
   kWindow,     // send window full
   kReadDepth,  // as many READs and atomics outstanding as the peer takes
+  kDraining,   // SQD: no work is begun
+  kCredits,    // the peer has no receive for the next message
   kFence,      // earlier READs and atomics have to complete first
 };
 

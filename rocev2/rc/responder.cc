@@ -23,7 +23,11 @@ Work* take_receive(QpContext& context, ReceiveState& state) {
   Work* message = context.core.receives.create();
   CW_ASSERT(message != nullptr);
   message->kind = WorkKind::kReceive;
-  --state.receives;
+  if (state.pool != nullptr) {
+    state.pool->take();
+  } else {
+    --state.receives;
+  }
   return message;
 }
 
@@ -68,7 +72,7 @@ PacketOutcome refuse(QpContext& context, ReceiveState& state, NakCode code, QpEr
 // The owner learns of a message that was too long for it as of a receive that failed (IBA 9.7.5.2.4).
 void deliver_too_long(QpContext& context, ReceiveState& state) {
   Work* message = std::exchange(state.message, nullptr);
-  if (message == nullptr && state.receives > 0 && context.core.receives.in_use() < context.core.receives.capacity()) {
+  if (message == nullptr && state.receives_left() > 0 && context.core.receives.in_use() < context.core.receives.capacity()) {
     message = take_receive(context, state);
   }
   if (message != nullptr) {
@@ -94,6 +98,7 @@ PacketOutcome execute_send(QpContext& context, ReceiveState& state, const wire::
       message.has_immediate = true;
       message.immediate = view.immediate();
     }
+    message.solicited = view.bth.solicited;
     if (invalidates) {
       message.has_invalidate = true;
       message.rkey = view.invalidate_rkey();
@@ -130,6 +135,7 @@ PacketOutcome execute_write(QpContext& context, ReceiveState& state, const wire:
     message->length = state.write_bytes;
     message->has_immediate = true;
     message->immediate = view.immediate();
+    message->solicited = view.bth.solicited;
     deliver(context, message, verbs::WcStatus::kSuccess);
   }
   step_over(state, view);
@@ -322,6 +328,9 @@ void abandon_requests(QpContext& context, ReceiveState& state) {
   if (state.message != nullptr) {
     context.core.released.append(std::move(state.message->payload));
     context.core.receives.destroy(std::exchange(state.message, nullptr));
+    if (state.pool != nullptr) {
+      state.pool->give_back(1);  // nobody will poll this message, and so nobody would post for it again
+    }
   }
   if (state.reads != nullptr) {
     state.reads->clear();

@@ -87,7 +87,7 @@ Verdict check_resources(const QpContext& context, const ReceiveState& state, con
     return Verdict::ignore(DropReason::kNoBuffer);
   }
   const bool slab_empty = context.core.receives.in_use() == context.core.receives.capacity();
-  if (takes_receive(traits) && (state.receives == 0 || slab_empty)) {
+  if (takes_receive(traits) && (state.receives_left() == 0 || slab_empty)) {
     return Verdict::of(Action::kNakNotReady);
   }
   return Verdict::pass();

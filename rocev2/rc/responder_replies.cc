@@ -33,9 +33,14 @@ Opcode response_opcode(bool first, bool last) {
   return last ? Opcode::kRcReadResponseLast : Opcode::kRcReadResponseMiddle;
 }
 
+// Credits "not used", unless the owner wants the peer to know how many receives there are.
+wire::Aeth acknowledgement(const ReceiveState& state, uint32_t msn) {
+  return state.advertises_credits ? wire::Aeth::ack(msn, wire::credit_code(state.receives)) : wire::Aeth::ack(msn);
+}
+
 // The next response packet of the current READ. False when its memory is gone.
-bool send_read_response(QpContext& context, ReadReplay& reads, wire::TxPacket& packet) {
-  ReadJob& job = reads.current();
+bool send_read_response(QpContext& context, ReceiveState& state, wire::TxPacket& packet) {
+  ReadJob& job = state.reads->current();
   const uint32_t bytes = std::min<uint32_t>(job.bytes_left, context.mtu_bytes);
   Bytes payload;
   if (bytes > 0) {
@@ -47,7 +52,7 @@ bool send_read_response(QpContext& context, ReadReplay& reads, wire::TxPacket& p
   }
   const bool last = job.packets_left == 1;
   wire::Extensions extensions;
-  extensions.aeth = wire::Aeth::ack(job.msn);
+  extensions.aeth = acknowledgement(state, job.msn);
   wire::build_packet(packet, context.header, context.ip_identification++,
                      reply_header(context, response_opcode(!job.started, last), job.first_psn), extensions, payload);
   count_reply(context);
@@ -58,20 +63,20 @@ bool send_read_response(QpContext& context, ReadReplay& reads, wire::TxPacket& p
   job.address += bytes;
   job.bytes_left -= bytes;
   if (--job.packets_left == 0) {
-    reads.finish_current();
+    state.reads->finish_current();
   }
   return true;
 }
 
-void send_atomic_acknowledge(QpContext& context, ReadReplay& reads, wire::TxPacket& packet) {
-  const ReadJob& job = reads.current();
+void send_atomic_acknowledge(QpContext& context, ReceiveState& state, wire::TxPacket& packet) {
+  const ReadJob& job = state.reads->current();
   wire::Extensions extensions;
-  extensions.aeth = wire::Aeth::ack(job.msn);
+  extensions.aeth = acknowledgement(state, job.msn);
   extensions.atomic_ack_eth = wire::AtomicAckEth{job.original};
   wire::build_packet(packet, context.header, context.ip_identification++,
                      reply_header(context, Opcode::kRcAtomicAcknowledge, job.first_psn), extensions, Bytes{});
   count_reply(context);
-  reads.finish_current();
+  state.reads->finish_current();
 }
 
 void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) {
@@ -81,7 +86,7 @@ void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) 
   switch (state.reply) {
     case ReplyKind::kNone:
     case ReplyKind::kAck:
-      extensions.aeth = wire::Aeth::ack(state.msn);
+      extensions.aeth = acknowledgement(state, state.msn);
       psn = state.ack_psn;
       ++stats.acks_sent;
       break;
@@ -121,8 +126,8 @@ ReplyResult send_replies(QpContext& context, ReceiveState& state, wire::TxBatch&
     if (!owes_read_responses(state)) {
       send_aeth(context, state, *packet);
     } else if (state.reads->current().kind != ReadJobKind::kRead) {
-      send_atomic_acknowledge(context, *state.reads, *packet);
-    } else if (!send_read_response(context, *state.reads, *packet)) {
+      send_atomic_acknowledge(context, state, *packet);
+    } else if (!send_read_response(context, state, *packet)) {
       batch.drop_last();
       if (state.reads->current().repeated) {
         // The first answer was complete, else the memory would still be there for it: the request was repeated without need (or

@@ -55,11 +55,15 @@ struct SendState {
   bool probing = false;           // probe_psn has been sent again, alone, and not been acknowledged
   bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come
   bool waiting_rnr = false;       // silent until rnr_until
+  bool draining = false;          // SQD: begin no work
+  bool credit_limited = false;    // the peer counts its receives: credit_limit is valid
+  wire::Psn credit_limit;         // last message for which the peer has a receive (the standard's LSN)
   bool recovering = false;        // went back to una and nothing new has been acknowledged since
 
   // Acknowledgements and timeouts.
   Work* oldest = nullptr;  // first not completed; the queue runs from here by next
   Work* newest = nullptr;
+  wire::Psn last_ssn;      // of the newest message posted
   Instant progress_at;     // last news, or when sending began
   Instant rnr_until;       // valid when waiting_rnr
   Instant went_back_at;    // valid when recovering

@@ -27,6 +27,7 @@ struct Work {
   uint32_t length = 0;          // octets of the whole message (kReceive: so far)
   uint32_t packets = 0;         // PSNs that it uses; at least 1
   wire::Psn first_psn;          // valid when begun
+  wire::Psn ssn;                // sends: number of this message, from 1; the peer's MSN when it is done
   verbs::Rkey rkey;  // kWrite, kRead, atomics: the peer's memory; kSend: what the peer shall invalidate; kReceive: what we did
   uint32_t immediate = 0;
   WorkKind kind = WorkKind::kSend;

@@ -1,35 +1,38 @@
 #include "rocev2/verbs/completion.h"
 
+#include <array>
+
 namespace cw::verbs {
 
 const char* to_string(WcStatus status) noexcept {
-  switch (status) {
-    case WcStatus::kSuccess:
-      return "success";
-    case WcStatus::kLocalLengthError:
-      return "local length error";
-    case WcStatus::kLocalQpOperationError:
-      return "local QP operation error";
-    case WcStatus::kLocalProtectionError:
-      return "local protection error";
-    case WcStatus::kWorkRequestFlushed:
-      return "work request flushed";
-    case WcStatus::kBadResponse:
-      return "bad response";
-    case WcStatus::kLocalAccessError:
-      return "local access error";
-    case WcStatus::kRemoteInvalidRequest:
-      return "remote invalid request";
-    case WcStatus::kRemoteAccessError:
-      return "remote access error";
-    case WcStatus::kRemoteOperationError:
-      return "remote operation error";
-    case WcStatus::kRetryExceeded:
-      return "transport retry count exceeded";
-    case WcStatus::kRnrRetryExceeded:
-      return "RNR retry count exceeded";
-  }
-  return "unknown status";
+  static constexpr std::array<const char*, kWcStatusCount> kNames = {
+      "success",
+      "local length error",
+      "local QP operation error",
+      "local EE context operation error",
+      "local protection error",
+      "work request flushed",
+      "memory window bind error",
+      "bad response",
+      "local access error",
+      "remote invalid request",
+      "remote access error",
+      "remote operation error",
+      "transport retry count exceeded",
+      "RNR retry count exceeded",
+      "local RDD violation",
+      "remote invalid RD request",
+      "operation aborted",
+      "invalid EE context number",
+      "invalid EE context state",
+      "fatal error",
+      "response timeout",
+      "general error",
+      "tag matching error",
+      "tag matching rendezvous incomplete",
+  };
+  const auto index = static_cast<size_t>(status);
+  return index < kNames.size() ? kNames[index] : "unknown status";
 }
 
 const char* to_string(WcOpcode opcode) noexcept {

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "rocev2/base/assert.h"
+
 namespace cw::wire {
 namespace {
 
@@ -11,6 +13,11 @@ constexpr std::array<uint16_t, 31> kRnrTimersFromCode1 = {1,    2,    3,    4,  
                                                           3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 constexpr int64_t kRnrTimerOfCode0 = 65536;
 constexpr int64_t kRnrUnitUs = 10;
+
+// IBA table 47, by credit code.
+constexpr std::array<uint16_t, 31> kCredits = {0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
+                                               48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
+                                               2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 
 }  // namespace
 
@@ -28,6 +35,19 @@ const char* to_string(NakCode code) noexcept {
       return "invalid RD request";
   }
   return "reserved NAK code";
+}
+
+uint32_t credit_count(uint8_t code) {
+  CW_DASSERT(code < kCredits.size());
+  return kCredits[code];
+}
+
+uint8_t credit_code(uint32_t messages) {
+  uint8_t code = 0;
+  while (code + 1u < kCredits.size() && kCredits[code + 1u] <= messages) {
+    ++code;
+  }
+  return code;
 }
 
 Duration rnr_timer(uint8_t code) {

@@ -32,7 +32,9 @@ struct Aeth {
   uint8_t syndrome = kCreditsInvalid;
   uint32_t msn = 0;  // 24 bits
 
-  [[nodiscard]] static constexpr Aeth ack(uint32_t msn) { return Aeth{kCreditsInvalid, msn & 0xff'ffff}; }
+  [[nodiscard]] static constexpr Aeth ack(uint32_t msn, uint8_t credits = kCreditsInvalid) {
+    return Aeth{static_cast<uint8_t>(credits & 0x1f), msn & 0xff'ffff};
+  }
   [[nodiscard]] static constexpr Aeth nak(NakCode code, uint32_t msn) {
     return Aeth{static_cast<uint8_t>(0x60 | static_cast<uint8_t>(code)), msn & 0xff'ffff};
   }
@@ -68,6 +70,11 @@ struct Aeth {
   }
   friend constexpr bool operator==(const Aeth&, const Aeth&) = default;
 };
+
+// End-to-end flow control (IBA 9.7.7.2): messages that a credit code stands for, 0..32768. Precondition: code < 31.
+[[nodiscard]] uint32_t credit_count(uint8_t code);
+// The code of the largest count that is at most `messages`.
+[[nodiscard]] uint8_t credit_code(uint32_t messages);
 
 // IBA table 45: code 0 is the longest, 655.36 ms. Only the low five bits of `code` count.
 [[nodiscard]] Duration rnr_timer(uint8_t code);

@@ -75,6 +75,8 @@ struct Inbound {
   std::vector<uint8_t> payload{};
   wire::Extensions extensions{};
   bool ack_request = true;
+  bool solicited = false;
+  bool migration_request = true;
   uint16_t pkey = 0xffff;
   wire::Path path = sim::RcPair::path(1);  // of the peer
   uint16_t port = 0;
@@ -114,6 +116,8 @@ class LoneQp {
     bth.opcode = inbound.opcode;
     bth.psn = Psn(inbound.psn);
     bth.ack_request = inbound.ack_request;
+    bth.solicited = inbound.solicited;
+    bth.migration_request = inbound.migration_request;
     bth.pkey = inbound.pkey;
     bth.destination = qp->local_qpn();
     wire::build_packet(packet, wire::PathHeader(inbound.path), 1, bth, inbound.extensions, Bytes(inbound.payload));
@@ -207,6 +211,7 @@ class LoneQp {
       last_immediate = completion.immediate;
       last_invalidated = completion.invalidated;
       last_original = completion.original;
+      last_solicited = completion.solicited;
     }
     return text;
   }
@@ -223,6 +228,7 @@ class LoneQp {
   std::optional<uint32_t> last_immediate;
   std::optional<verbs::Rkey> last_invalidated;
   uint64_t last_original = 0;
+  bool last_solicited = false;
 
  private:
   static Sent parse(const std::vector<uint8_t>& octets) {

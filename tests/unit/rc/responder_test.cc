@@ -311,6 +311,33 @@ TEST(Responder, DeliversImmediateData) {
   EXPECT_EQ(server.last_immediate, 0xabcdu);
 }
 
+TEST(Responder, SaysThatTheSenderWantsTheOwnerWoken) {
+  Server server(3);
+  server.receive({.opcode = kOnly, .psn = 5000, .payload = random_octets(1, 10), .solicited = true});
+  EXPECT_EQ(server.completions(), "receive 0 success");
+  EXPECT_TRUE(server.last_solicited);
+  // Of a longer message the last packet says it.
+  server.receive({.opcode = kFirst, .psn = 5001, .payload = random_octets(1, 256), .solicited = true});
+  server.receive({.opcode = kLast, .psn = 5002, .payload = random_octets(1, 10)});
+  EXPECT_EQ(server.completions(), "receive 0 success");
+  EXPECT_FALSE(server.last_solicited);
+  Client client;
+  client.qp->post_receives(1);
+  Inbound inbound = client.with_reth(Opcode::kRcWriteOnlyImmediate, 5000, 0, 16, 16);
+  inbound.solicited = true;
+  client.receive(inbound);
+  EXPECT_EQ(client.completions(), "receive RDMA with immediate 0 success");
+  EXPECT_TRUE(client.last_solicited);
+}
+
+// No alternate path is ever armed, so that the bit means nothing to us: RNICs set it, rxe does not.
+TEST(Responder, TheMigrationBitChangesNothing) {
+  Server server(2);
+  EXPECT_TRUE(server.receive({.opcode = kOnly, .psn = 5000, .payload = random_octets(1, 10), .migration_request = false}));
+  EXPECT_TRUE(server.receive({.opcode = kOnly, .psn = 5001, .payload = random_octets(1, 10), .migration_request = true}));
+  EXPECT_EQ(server.completions(), "receive 0 success; receive 0 success");
+}
+
 TEST(Responder, RefusesSendWithInvalidateWhereNoMemoryIsExposed) {
   Server server;
   Inbound inbound{.opcode = Opcode::kRcSendOnlyInvalidate, .psn = 5000, .payload = random_octets(1, 10)};
