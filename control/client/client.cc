@@ -178,6 +178,9 @@ void Client::run(Instant now) {
       continue;
     }
     connection->endpoint->on_completions(now);
+    if (connection->endpoint->failed() && !qp->in_error()) {
+      qp->close();  // before anyone sees the outcomes: memory that could not be shut off is out of reach (RFC 8166 4.5.4)
+    }
     ListNode<ReadyTag>& ready = *connection;
     if (!ready.is_linked()) {
       ready_.push_back(*connection);

@@ -94,7 +94,8 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
 void Gateway::accept(Instant now, Connection& connection) {
   const cm::ConnectRequest& request = connection.request;
   rc::RcOptions rc_options = options_.rc;
-  rc_options.receive_bytes_max = connection.thresholds.receive_bytes;
+  // What our private data promises to take, whatever the peer says that it will send (RFC 8797 7).
+  rc_options.receive_bytes_max = connection.listener->inline_bytes;
   rc_options.user_data = connection.link.value();
   const auto qp = node_.endpoint().create_qp(rc_options);
   if (!qp.ok()) {

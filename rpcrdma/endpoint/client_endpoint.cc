@@ -88,6 +88,9 @@ Status ClientEndpoint::submit(Instant now, ClientCall&& call) {
   if (const Status laid_out = lay_out_chunks(call, stream_bytes, options_.segment_bytes_max, chunks_); !laid_out.ok()) {
     return laid_out;
   }
+  if (!check_reduction(call) || !check_reply_room(call)) {
+    return cw::fail(Error::kBadValue);
+  }
   const uint64_t inline_bytes = call.long_call ? 0 : stream_bytes;
   const uint64_t header = header_bytes(chunks_);
   if (header + inline_bytes > thresholds_.send_bytes || header + kXidBytes > pool_.buffer_bytes()) {
@@ -119,6 +122,35 @@ Status ClientEndpoint::check_call(const ClientCall& call, uint64_t stream_bytes)
   return {};
 }
 
+// RFC 8166 6.1: nothing may be reduced that is not eligible. Precondition: the chunks are laid out.
+bool ClientEndpoint::check_reduction(const ClientCall& call) {
+  if (call.reads.empty() && call.writes.empty()) {
+    return true;
+  }
+  const XdrReader stream = call.message.empty() ? XdrReader(Bytes(call.long_call_memory)) : XdrReader(call.message);
+  inspect_call(stream, context_);
+  if (call.reads.empty()) {
+    return true;
+  }
+  Reduction moved(Reduction::Kind::kArguments);
+  for (const ReadChunkSource& source : call.reads) {
+    moved.add_read_chunk(source.position, source.memory.size());
+  }
+  return reduces_eligible_arguments(context_, stream, moved);
+}
+
+// RFC 8166 3.4.6, 4.3.2.2, 4.3.3: each Write chunk takes the longest result, and what remains fits a SEND or the Reply chunk; the
+// reply's header, which returns the lists, counts. Precondition: the chunks are laid out.
+bool ClientEndpoint::check_reply_room(const ClientCall& call) const {
+  for (const MutableBytes memory : call.writes) {
+    if (!memory.empty() && memory.size() < call.result_bytes_max) {
+      return false;
+    }
+  }
+  return call.reply_bytes_max <= call.reply_memory.size() ||
+         reply_header_bytes(chunks_) + call.reply_bytes_max <= thresholds_.receive_bytes;
+}
+
 Status ClientEndpoint::send_call(Instant now, PendingCall& pending, ClientCall& call, uint64_t long_call_bytes) {
   const uint32_t room = window_.room();
   if (room == 0) {
@@ -130,7 +162,7 @@ Status ClientEndpoint::send_call(Instant now, PendingCall& pending, ClientCall& 
   }
   Buffer* header = build_header(pending, !call.long_call);
   if (header == nullptr) {
-    hide_chunks(memory_, domain_, pending);
+    (void)hide_chunks(memory_, domain_, pending);
     ++stats_.no_buffer;
     return cw::fail(Error::kNoResources);
   }
@@ -153,7 +185,7 @@ Status ClientEndpoint::send_call(Instant now, PendingCall& pending, ClientCall& 
   send.payload.push_back(header);
   send.payload.append(std::move(body));
   if (!qp_.post_send(std::move(send)).ok()) {
-    hide_chunks(memory_, domain_, pending);
+    (void)hide_chunks(memory_, domain_, pending);
     fail();
     return cw::fail(Error::kBadState);
   }
@@ -165,6 +197,9 @@ Status ClientEndpoint::send_call(Instant now, PendingCall& pending, ClientCall& 
   pending.abandoned = false;
   pending.sent = now;
   pending.reply_memory = call.reply_memory;
+  if (!call.writes.empty()) {
+    pending.context = context_;
+  }
   // Its message has been moved out, and the other fields are set here one by one: a whole new ClientReply costs more.
   pending.outcome.user_data = call.user_data;
   pending.outcome.status = CallStatus::kReplied;
@@ -214,7 +249,7 @@ void ClientEndpoint::on_completions(Instant /*now*/) {
   while (qp_.poll_completion(completion)) {
     on_completion(completion);
   }
-  if (qp_.in_error()) {
+  if (qp_.in_error() || exposed_) {
     fail();
   }
 }
@@ -241,7 +276,7 @@ void ClientEndpoint::deliver(PendingCall& pending, CallStatus status) {
   if (pending.abandoned) {
     return;
   }
-  hide_chunks(memory_, domain_, pending);
+  exposed_ = !hide_chunks(memory_, domain_, pending) || exposed_;
   pending.outcome.status = status;
   if (status != CallStatus::kReplied) {
     pending.outcome.message.clear();
@@ -307,6 +342,10 @@ void ClientEndpoint::on_deadline(Instant now) {
     pending->abandoned = true;
     pending_node(*pending).unlink();
     abandoned_.push_back(*pending);
+    if (exposed_) {
+      fail();
+      return;
+    }
   }
 }
 

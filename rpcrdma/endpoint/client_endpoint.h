@@ -22,6 +22,7 @@
 #include "rpcrdma/endpoint/rpcrdma_options.h"
 #include "rpcrdma/endpoint/rpcrdma_stats.h"
 #include "rpcrdma/endpoint/send_window.h"
+#include "rpcrdma/ulb/binding.h"
 
 namespace cw::rpcrdma {
 
@@ -43,6 +44,10 @@ struct ClientCall {
   // `message` that memory is the whole stream already.
   bool long_call = false;
   MutableBytes long_call_memory;
+  // The longest reply stream possible, less what goes to Write chunks, and the longest eligible result; the upper layer knows. A
+  // call that offers less room for them is refused. 0 = not said.
+  uint64_t reply_bytes_max = 0;
+  uint32_t result_bytes_max = 0;
 };
 
 enum class CallStatus : uint8_t { kReplied, kErrorVersion, kErrorChunk, kTimeout, kConnectionLost, kBadReply };
@@ -78,7 +83,8 @@ class ClientEndpoint {
   // Calls that can be submitted now: the last granted credits less those in flight (one before the first reply).
   [[nodiscard]] uint32_t calls_allowed() const;
   // Takes the call or refuses it: kNoResources (credits or send queue: try again after a reply), kLimit (does not fit: offer
-  // chunks), kBadValue (the call contradicts itself), kBadState (connection lost). A refused call keeps its message.
+  // chunks), kBadValue (the call contradicts itself, lacks arguments that are not eligible, or has no room for its reply), kBadState
+  // (connection lost). A refused call keeps its message.
   [[nodiscard]] Status submit(Instant now, ClientCall&& call);
   void on_completions(Instant now);
   // Takes the next outcome. Each submitted call has exactly one.
@@ -91,9 +97,12 @@ class ClientEndpoint {
   [[nodiscard]] uint32_t credits() const { return granted_; }  // last grant
   // Calls sent and not answered, timed-out ones included.
   [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_; }
+  [[nodiscard]] const InlineThresholds& thresholds() const { return thresholds_; }
 
  private:
   [[nodiscard]] Status check_call(const ClientCall& call, uint64_t stream_bytes) const;
+  [[nodiscard]] bool check_reduction(const ClientCall& call);
+  [[nodiscard]] bool check_reply_room(const ClientCall& call) const;
   [[nodiscard]] Status send_call(Instant now, PendingCall& pending, ClientCall& call, uint64_t long_call_bytes);
   [[nodiscard]] Buffer* build_header(const PendingCall& pending, bool with_xid);
   void free_slot(PendingCall& pending);
@@ -104,6 +113,7 @@ class ClientEndpoint {
   void on_error(Bytes message, const FixedHeader& fixed);
   void on_reply(Chain&& message, const FixedHeader& fixed, PendingCall& pending);
   [[nodiscard]] bool check_reply(const Chain& message, const FixedHeader& fixed, uint32_t& header_bytes);
+  [[nodiscard]] bool check_results(const PendingCall& pending, const Chain& message, bool long_reply);
   void count_moved(const ClientReply& outcome);
   void deliver(PendingCall& pending, CallStatus status);
   void answered(PendingCall& pending);
@@ -118,7 +128,8 @@ class ClientEndpoint {
   RpcRdmaStats& stats_;
   SendWindow window_;
   HeaderView header_view_;
-  ChunkList chunks_;  // of the call being built or the reply being read
+  ChunkList chunks_;     // of the call being built or the reply being read
+  CallContext context_;  // of the call being built, when it moves anything
 
   std::unique_ptr<PendingCall[]> slots_;
   PendingCall* free_ = nullptr;
@@ -133,6 +144,7 @@ class ClientEndpoint {
   uint32_t slot_bits_ = 0;  // low bits of (XID - first_xid_) name the slot, so that no two pending calls share one
   uint32_t granted_ = 1;    // RFC 8166 3.3.3: one until the first reply
   uint32_t in_flight_ = 0;
+  bool exposed_ = false;  // memory could not be shut off: the connection has to go
   bool replied_ = false;  // a real reply has come: RDMA_ERROR may move the grant from here on
   bool failed_ = false;
 };

@@ -24,7 +24,7 @@ void ClientEndpoint::on_message(Chain&& message, std::optional<verbs::Rkey> inva
   }
   PendingCall* pending = find(fixed->xid);
   stats_.remote_invalidations += invalidated ? 1 : 0;
-  if (invalidated && (pending == nullptr || !pending->owns(*invalidated))) {
+  if (invalidated && (pending == nullptr || !pending->mark_invalidated(*invalidated))) {
     // RFC 8797 4.1: only a key of the same transaction. Some other call has lost its memory, and which cannot be undone.
     ++stats_.bad_replies;
     fail();
@@ -78,7 +78,7 @@ void ClientEndpoint::on_reply(Chain&& message, const FixedHeader& fixed, Pending
   }
   // Shut off before the stream is looked at (RFC 8166 4.4.1).
   const uint32_t reply_chunk_bytes = pending.outcome.reply_chunk_bytes;
-  hide_chunks(memory_, domain_, pending);
+  exposed_ = !hide_chunks(memory_, domain_, pending) || exposed_;
   const bool long_reply = fixed.proc == static_cast<uint32_t>(RdmaProc::kNomsg);
   const bool same_xid = !matches || pending.abandoned || !long_reply ||
                         (reply_chunk_bytes >= kXidBytes && load_be32(pending.reply_memory.data()) == pending.xid);
@@ -86,15 +86,36 @@ void ClientEndpoint::on_reply(Chain&& message, const FixedHeader& fixed, Pending
     ++stats_.xid_mismatch;
     ++stats_.bad_replies;
   }
-  if (matches && same_xid && !pending.abandoned) {
+  bool good = matches && same_xid;
+  if (good && !pending.abandoned) {
     count_moved(pending.outcome);
-    if (!long_reply) {
+    if (long_reply) {
+      reply.clear();
+    } else {
       reply.trim_front(header);
-      pending.outcome.message = std::move(reply);
     }
+    good = check_results(pending, reply, long_reply);
+    pending.outcome.message = std::move(reply);
   }
-  deliver(pending, matches && same_xid ? CallStatus::kReplied : CallStatus::kBadReply);
+  deliver(pending, good ? CallStatus::kReplied : CallStatus::kBadReply);
   answered(pending);
+}
+
+// RFC 8166 6.1: the Write chunks hold the eligible results and nothing else does. The lists in chunks_ are those that were offered.
+bool ClientEndpoint::check_results(const PendingCall& pending, const Chain& message, bool long_reply) {
+  if (chunks_.write_count == 0) {
+    return true;
+  }
+  Reduction moved(Reduction::Kind::kResults);
+  for (uint32_t i = 0; i < chunks_.write_count; ++i) {
+    moved.add_write_chunk(chunks_.write[i].segment_count > 0, pending.outcome.write_bytes[i]);
+  }
+  const Bytes in_chunk = pending.reply_memory.first(pending.outcome.reply_chunk_bytes);
+  const XdrReader stream = long_reply ? XdrReader(in_chunk) : XdrReader(message);
+  const bool sound = reduces_eligible_results(pending.context, stream, moved);
+  stats_.ddp_violations += sound ? 0 : 1;
+  stats_.bad_replies += sound ? 0 : 1;
+  return sound;
 }
 
 // What the server wrote for this call, from the header that match_chunks() has accepted.

@@ -138,19 +138,26 @@ std::optional<uint32_t> returned_bytes(const ChunkList& returned, const PlainChu
   return static_cast<uint32_t>(bytes);
 }
 
-void hide(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, ExposedChunk& chunk) {
-  if (chunk.registered()) {
-    memory.invalidate(domain, chunk.key);
-    chunk = {};
+// False when the memory could not be shut off.
+bool hide(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, ExposedChunk& chunk) {
+  if (!chunk.registered()) {
+    return true;
   }
+  const bool hidden = chunk.invalidated || memory.invalidate(domain, chunk.key);
+  chunk = {};
+  return hidden;
 }
 
 }  // namespace
 
-bool PendingCall::owns(verbs::Rkey key) const {
-  const auto is_key = [key](const ExposedChunk& chunk) { return chunk.registered() && chunk.key == key; };
-  return is_key(reply) || is_key(long_call) || std::any_of(reads.begin(), reads.begin() + read_count, is_key) ||
-         std::any_of(writes.begin(), writes.begin() + write_count, is_key);
+bool PendingCall::mark_invalidated(verbs::Rkey key) {
+  const auto mark = [key](ExposedChunk& chunk) {
+    const bool is_key = chunk.registered() && chunk.key == key;
+    chunk.invalidated = chunk.invalidated || is_key;
+    return is_key;
+  };
+  return mark(reply) || mark(long_call) || std::any_of(reads.begin(), reads.begin() + read_count, mark) ||
+         std::any_of(writes.begin(), writes.begin() + write_count, mark);
 }
 
 Status lay_out_chunks(const ClientCall& call, uint64_t long_call_bytes, uint32_t segment_bytes_max, ChunkList& chunks) {
@@ -180,23 +187,24 @@ Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::Me
                      PendingCall& pending, ChunkList& chunks) {
   Exposer exposer(memory, domain, chunks);
   if (!expose_all(call, long_call_bytes, exposer, pending)) {
-    hide_chunks(memory, domain, pending);
+    (void)hide_chunks(memory, domain, pending);
     return fail(Error::kNoResources);
   }
   return {};
 }
 
-void hide_chunks(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, PendingCall& pending) {
-  hide(memory, domain, pending.reply);
-  hide(memory, domain, pending.long_call);
+bool hide_chunks(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, PendingCall& pending) {
+  bool hidden = hide(memory, domain, pending.reply);
+  hidden = hide(memory, domain, pending.long_call) && hidden;
   for (uint32_t i = 0; i < pending.read_count; ++i) {
-    hide(memory, domain, pending.reads[i]);
+    hidden = hide(memory, domain, pending.reads[i]) && hidden;
   }
   for (uint32_t i = 0; i < pending.write_count; ++i) {
-    hide(memory, domain, pending.writes[i]);
+    hidden = hide(memory, domain, pending.writes[i]) && hidden;
   }
   pending.read_count = 0;
   pending.write_count = 0;
+  return hidden;
 }
 
 bool match_chunks(const ChunkList& returned, uint32_t segment_bytes_max, PendingCall& pending) {

@@ -16,6 +16,7 @@ struct ExposedChunk {
   verbs::Rkey key;
   uint64_t address = 0;  // remote address of the first octet
   uint32_t bytes = 0;
+  bool invalidated = false;  // by the server's SEND with Invalidate
   [[nodiscard]] bool registered() const { return bytes > 0; }
 };
 
@@ -30,6 +31,7 @@ struct PendingCall : ListNode<PendingTag>, ListNode<OutcomeTag> {
   PendingCall* next_free = nullptr;
   Instant sent;
   MutableBytes reply_memory;
+  CallContext context;  // set when Write chunks are offered
 
   // Keys of this call. A registered one is set to ExposedChunk{} when it has been invalidated.
   ExposedChunk reply;
@@ -41,7 +43,8 @@ struct PendingCall : ListNode<PendingTag>, ListNode<OutcomeTag> {
 
   ClientReply outcome;
 
-  [[nodiscard]] bool owns(verbs::Rkey key) const;
+  // The server's SEND has invalidated `key`. False when the key is none of this call's.
+  [[nodiscard]] bool mark_invalidated(verbs::Rkey key);
 };
 
 // Lays the call's chunks out in `chunks`: counts and lengths final, handles and offsets not yet. kLimit when there are too many.
@@ -53,8 +56,9 @@ struct PendingCall : ListNode<PendingTag>, ListNode<OutcomeTag> {
 [[nodiscard]] Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::MemoryTable& memory,
                                    verbs::ProtectionDomain domain, PendingCall& pending, ChunkList& chunks);
 
-// Shuts the server off from all memory of the call. Keys that the server has invalidated already are no error.
-void hide_chunks(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, PendingCall& pending);
+// Shuts the server off from all memory of the call. False when that failed for a key that the server has not invalidated itself: the
+// connection has to be closed before the call completes (RFC 8166 4.5.4).
+[[nodiscard]] bool hide_chunks(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, PendingCall& pending);
 
 // Compares what came back with what was offered (RFC 8166 3.4.6, 4.3.3): same chunks, same segments, lengths within bounds and
 // without gaps. Fills the outcome's write_bytes and reply_chunk_bytes; false when the reply contradicts the call.

@@ -224,19 +224,25 @@ void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
     refuse(*call, ReplyForm::kErrorChunk);
   } else {
     const bool reducible = call->chunks.write_count > 0 && call->context.binding != Binding::kNone;
-    const ReplyLimits limits{.send_bytes_max = thresholds_.send_bytes,
-                             .header_bytes_max = shared_.pool.buffer_bytes(),
-                             .reply_bytes_max = options_.reply_bytes_max};
     if (reducible) {
-      plan_reply(call->chunks, answer.bytes(), find_reducible(call->context, answer), limits, call->plan);
+      const ReducibleItems items = find_reducible(call->context, answer);
+      set_reply(*call, std::move(answer), items);
     } else {
-      plan_reply(call->chunks, answer.bytes(), kNoItems, limits, call->plan);
+      set_reply(*call, std::move(answer), kNoItems);
     }
-    call->reply = std::move(answer);
-    call->state = CallState::kReplying;
-    replying_.push_back(*call);
   }
   advance(now);
+}
+
+// Precondition: the call is in no state list.
+void ServerEndpoint::set_reply(ServerCall& call, Chain&& answer, const ReducibleItems& items) {
+  const ReplyLimits limits{.send_bytes_max = thresholds_.send_bytes,
+                           .header_bytes_max = shared_.pool.buffer_bytes(),
+                           .reply_bytes_max = options_.reply_bytes_max};
+  plan_reply(call.chunks, answer.bytes(), items, limits, call.plan);
+  call.reply = std::move(answer);
+  call.state = CallState::kReplying;
+  replying_.push_back(call);
 }
 
 void ServerEndpoint::fail() {

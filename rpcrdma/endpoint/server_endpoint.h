@@ -116,6 +116,8 @@ class ServerEndpoint {
   void read_finished(ServerCall& call);
   void splice_calls(Instant now);
   void make_ready(Instant now, ServerCall& call);
+  void set_reply(ServerCall& call, Chain&& answer, const ReducibleItems& items);
+  void answer_garbage(ServerCall& call);
   void refuse(ServerCall& call, ReplyForm form);
   [[nodiscard]] bool post_replies(Instant now);
   void answered(Instant now, ServerCall& call);

@@ -159,10 +159,30 @@ void ServerEndpoint::splice_calls(Instant now) {
 }
 
 void ServerEndpoint::make_ready(Instant now, ServerCall& call) {
-  inspect_call(call.message, call.context);
+  inspect_call(XdrReader(call.message), call.context);
+  const bool reduced = call.chunks.read_count > 0 && call.chunks.read[call.chunks.read_count - 1].position > 0;
+  if (reduced && !reduces_eligible_arguments(call.context, call.message, call.chunks)) {
+    ++shared_.stats.ddp_violations;
+    answer_garbage(call);
+    return;
+  }
   call.ready = now;
   call.state = CallState::kReady;
   ready_.push_back(call);
+}
+
+// RFC 8166 6.1 and 4.5.2: the call is not processed. Its header is valid, so the answer is an RPC reply with all chunks unused.
+void ServerEndpoint::answer_garbage(ServerCall& call) {
+  uint8_t octets[kAcceptedReplyBytes];
+  write_accepted_reply(octets, call.xid, AcceptStatus::kGarbageArguments);
+  Chain answer;
+  if (!answer.append_copy(shared_.pool, octets)) {
+    ++shared_.stats.no_buffer;
+    refuse(call, ReplyForm::kErrorChunk);
+    return;
+  }
+  call.message.clear();
+  set_reply(call, std::move(answer), ReducibleItems{});
 }
 
 // Precondition: the call is in no state list.

@@ -25,6 +25,7 @@
 
 #include "rocev2/base/buffer.h"
 #include "rpcrdma/rpc/rpc_message.h"
+#include "rpcrdma/ulb/reduction.h"
 
 namespace cw::rpcrdma {
 
@@ -67,12 +68,25 @@ inline constexpr uint32_t kReducibleItemsMax = 16;
 struct ReducibleItems {
   std::array<ReducibleItem, kReducibleItemsMax> items;
   uint32_t count = 0;
+  Reduction* reduction = nullptr;  // what has been taken out of the stream already; null: nothing
+  bool first_only = false;         // only the first item may have been taken out
 };
 
 // A message that is not a well-formed call still gets a context: binding kNone, header as far as it could be read.
 [[nodiscard]] CallContext inspect_call(const Chain& call);
 // The same, filled in where it is kept.
-void inspect_call(const Chain& call, CallContext& context);
+void inspect_call(XdrReader call, CallContext& context);
 [[nodiscard]] ReducibleItems find_reducible(const CallContext& context, const Chain& reply);
+
+// Arguments and results that are neither protected by RPCSEC_GSS (RFC 8166 8.2.2.3) nor a token of RPCSEC_GSS itself (8.2.2).
+[[nodiscard]] bool is_plain(const RpcCallHeader& header);
+
+// RFC 8166 6.1, the server's side: every Read chunk of `chunks` but Position Zero was one eligible argument of `call`, which is
+// whole again. An empty chunk is none.
+[[nodiscard]] bool reduces_eligible_arguments(const CallContext& context, const Chain& call, const ChunkList& chunks);
+// The client's side before it sends: `reduced`, from which `moved` was taken, lacks only eligible arguments.
+[[nodiscard]] bool reduces_eligible_arguments(const CallContext& context, XdrReader reduced, Reduction& moved);
+// The client's side when the reply has come: `reduced` lacks the eligible results that had a Write chunk, and nothing else.
+[[nodiscard]] bool reduces_eligible_results(const CallContext& context, XdrReader reduced, Reduction& moved);
 
 }  // namespace cw::rpcrdma

@@ -16,7 +16,12 @@ void walk_operation(XdrReader& reader, const nfsv4::Operation& operation, Reduci
     return;
   }
   ReducibleItems own;
+  own.first_only = true;
+  own.reduction = items.reduction;
   walk(reader, operation.success, own);
+  if (own.count == 0 && items.reduction != nullptr && reader.ok()) {
+    (void)items.reduction->take(reader.offset(), 0);
+  }
   if (own.count > 0) {
     items.items[items.count++] = own.items[0];
   } else if (reader.ok()) {

@@ -30,7 +30,9 @@ void walk_union(XdrReader& reader, const Element& element, ReducibleItems& items
 void take_reducible(XdrReader& reader, ReducibleItems& items) {
   const uint32_t length = reader.u32();
   const uint64_t offset = reader.offset();
-  reader.skip(xdr_padded(length));
+  const bool movable = items.reduction != nullptr && reader.ok() && !(items.first_only && items.count > 0);
+  const bool moved = movable && items.reduction->take(offset, length);
+  reader.skip(moved ? 0 : xdr_padded(length));
   if (!reader.ok() || items.count == kReducibleItemsMax) {
     return;
   }

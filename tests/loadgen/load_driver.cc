@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rpcrdma/backend/bench_client.h"
+#include "rpcrdma/xdr/xdr_reader.h"
 
 namespace cw::load {
 namespace {
@@ -177,12 +178,19 @@ void LoadDriver::fill(Instant now, Lane& lane, uint32_t index) {
   }
 }
 
-bool LoadDriver::call_fits_inline() const {
-  return rpcrdma::kBenchSinkPosition + options_.bytes + 3 + kHeaderRoom <= options_.inline_bytes;
+// The thresholds are the connection's: after a reconnect they may be others (RFC 8797 4).
+bool LoadDriver::call_fits_inline(const rpcrdma::ClientEndpoint& endpoint) const {
+  return rpcrdma::kBenchSinkPosition + options_.bytes + 3 + kHeaderRoom <= endpoint.thresholds().send_bytes;
 }
 
-bool LoadDriver::result_fits_inline() const {
-  return rpcrdma::kBenchSourceReplyBytes + options_.bytes + 3 + kHeaderRoom <= options_.inline_bytes;
+bool LoadDriver::result_fits_inline(const rpcrdma::ClientEndpoint& endpoint) const {
+  return rpcrdma::kBenchSourceReplyBytes + options_.bytes + 3 + kHeaderRoom <= endpoint.thresholds().receive_bytes;
+}
+
+// The longest reply stream, less what is placed: no procedure's reply head is longer than SOURCE's.
+uint64_t LoadDriver::reply_bytes_max(bool placed) const {
+  const bool receives = options_.operation == BenchProcedure::kEcho || options_.operation == BenchProcedure::kSource;
+  return rpcrdma::kBenchSourceReplyBytes + (receives && !placed ? rpcrdma::xdr_padded(options_.bytes) : 0);
 }
 
 bool LoadDriver::submit(Instant now, Lane& lane, rpcrdma::ClientEndpoint& endpoint) {
@@ -193,7 +201,7 @@ bool LoadDriver::submit(Instant now, Lane& lane, rpcrdma::ClientEndpoint& endpoi
   call.user_data = index;
   rpcrdma::ReadChunkSource read;
   MutableBytes write(slot.result);
-  const auto where = call_fits_inline() ? rpcrdma::BenchData::kInStream : rpcrdma::BenchData::kReduced;
+  const auto where = call_fits_inline(endpoint) ? rpcrdma::BenchData::kInStream : rpcrdma::BenchData::kReduced;
   bool built = false;
   switch (options_.operation) {
     case BenchProcedure::kNull:
@@ -217,10 +225,12 @@ bool LoadDriver::submit(Instant now, Lane& lane, rpcrdma::ClientEndpoint& endpoi
   if (!read.memory.empty() && where == rpcrdma::BenchData::kReduced) {
     call.reads = {&read, 1};
   }
-  slot.placed = !slot.result.empty() && !result_fits_inline();
+  slot.placed = !slot.result.empty() && !result_fits_inline(endpoint);
   if (slot.placed) {
     call.writes = {&write, 1};
+    call.result_bytes_max = options_.bytes;
   }
+  call.reply_bytes_max = reply_bytes_max(slot.placed);
   if (!endpoint.submit(now, std::move(call)).ok()) {
     return false;
   }

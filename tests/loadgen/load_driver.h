@@ -3,7 +3,7 @@
 //
 // Sans-I/O like what it drives: causeway-load runs it on a poll core, the in-process bench and the system tests in memory.
 // The shape of a call follows from its size, as a real client would choose: inline when call or result fits the inline
-// threshold, else data go by Read chunk and results come by Write chunk.
+// threshold of the connection that it goes to, else data go by Read chunk and results come by Write chunk.
 #pragma once
 
 #include <array>
@@ -91,8 +91,9 @@ class LoadDriver {
   void fill(Instant now, Lane& lane, uint32_t index);
   [[nodiscard]] bool submit(Instant now, Lane& lane, rpcrdma::ClientEndpoint& endpoint);
   [[nodiscard]] bool check(const rpcrdma::ClientReply& reply, const Slot& slot) const;
-  [[nodiscard]] bool call_fits_inline() const;
-  [[nodiscard]] bool result_fits_inline() const;
+  [[nodiscard]] bool call_fits_inline(const rpcrdma::ClientEndpoint& endpoint) const;
+  [[nodiscard]] bool result_fits_inline(const rpcrdma::ClientEndpoint& endpoint) const;
+  [[nodiscard]] uint64_t reply_bytes_max(bool placed) const;
 
   LoadOptions options_;
   client::Client& client_;

@@ -60,6 +60,8 @@ class ClientTest : public ::testing::Test {
     client->on_completions(now);
     EXPECT_EQ(qp->receives(), client->failed() ? qp->receives() : options.credits_wanted);
   }
+  // An ECHO of nothing: a call with an eligible result.
+  Chain echo_call() { return chain_of(pool, rpc_call(0, 1).add({0}).bytes()); }
   static Words inline_reply(uint32_t xid, uint32_t credit = 8) {
     return Words{xid, 1, credit, 0, 0, 0, 0}.octets(rpc_reply(xid).bytes());
   }
@@ -207,7 +209,7 @@ TEST_F(ClientTest, MemoryIsExposedForItsPurposeAndUntilTheReply) {
               .segment(sink_key.value(), 150, sink_at)
               .add({1, 0, 0, 1, 1})
               .segment(reply_key.value(), 0, reply_at)
-              .octets(rpc_reply(words[0]).bytes()));
+              .octets(rpc_reply(words[0]).add({150}).bytes()));
   EXPECT_EQ(memory->region_count(), 0u) << "shut off before the outcome is out (RPCRDMA-4.4.1-1)";
   EXPECT_EQ(outcome(), CallStatus::kReplied);
   EXPECT_EQ(reply.write_bytes[0], 150u);
@@ -221,11 +223,11 @@ TEST_F(ClientTest, ChunksAreCutIntoSegments) {
   make();
   std::vector<uint8_t> sink(250);
   const MutableBytes writes[] = {sink};
-  const std::vector<uint32_t> words = submit({.message = {}, .writes = writes});
+  const std::vector<uint32_t> words = submit({.message = echo_call(), .writes = writes});
   const uint64_t at = (uint64_t{words[9]} << 32) | words[10];
   Words expected{words[0], 1, 8, 0, 0, 1, 3};
   expected.segment(words[7], 100, at).segment(words[7], 100, at + 100).segment(words[7], 50, at + 200);
-  EXPECT_EQ(words, expected.add({0, 0}).octets(rpc_call(words[0]).bytes()).words());
+  EXPECT_EQ(words, expected.add({0, 0}).octets(rpc_call(words[0], 1).add({0}).bytes()).words());
   EXPECT_EQ(memory->region_count(), 1u);
   // Gaps cannot be: a segment behind one that is not full holds nothing (RPCRDMA-3.4.6-5).
   const auto reply_with = [&](uint32_t first, uint32_t second, uint32_t third) {
@@ -234,7 +236,7 @@ TEST_F(ClientTest, ChunksAreCutIntoSegments) {
         .segment(words[7], second, at + 100)
         .segment(words[7], third, at + 200)
         .add({0, 0})
-        .octets(rpc_reply(words[0]).bytes());
+        .octets(rpc_reply(words[0]).add({120}).bytes());
   };
   receive(reply_with(100, 20, 0));
   EXPECT_EQ(outcome(), CallStatus::kReplied);
@@ -415,7 +417,7 @@ TEST_F(ClientTest, ReturnedChunksMustBeTheOnesOffered) {
   for (const Fault fault : {Fault::kLength, Fault::kHandle, Fault::kOffset, Fault::kCount, Fault::kExtra, Fault::kMissing,
                             Fault::kNoReplyChunk, Fault::kReplyLength, Fault::kNone}) {
     SCOPED_TRACE(static_cast<int>(fault));
-    const std::vector<uint32_t> words = submit({.message = {}, .writes = writes, .reply_memory = reply_memory});
+    const std::vector<uint32_t> words = submit({.message = echo_call(), .writes = writes, .reply_memory = reply_memory});
     const uint64_t at = (uint64_t{words[9]} << 32) | words[10];
     const uint64_t reply_at = (uint64_t{words[16]} << 32) | words[17];
     Words message{words[0], 1, 8, fault == Fault::kReplyLength ? 1u : 0u, 0};
@@ -435,7 +437,7 @@ TEST_F(ClientTest, ReturnedChunksMustBeTheOnesOffered) {
     } else {
       message.add({1, 1}).segment(words[14], fault == Fault::kReplyLength ? 101 : 0, reply_at);
     }
-    receive(message.octets(rpc_reply(words[0]).bytes()));
+    receive(message.octets(rpc_reply(words[0]).add({100}).bytes()));
     EXPECT_EQ(memory->region_count(), 0u);
     EXPECT_EQ(outcome(), fault == Fault::kNone ? CallStatus::kReplied : CallStatus::kBadReply);
     EXPECT_EQ(reply.write_bytes[0], fault == Fault::kNone ? 100u : 0u);

@@ -158,9 +158,11 @@ TEST_F(ServerReply, TheSendInvalidatesOneHandleOfItsCall) {
   // An RDMA_ERROR is no Reply: plain.
   EXPECT_EQ(invalidated(Words{0, 1, 1}.segment(0x22, 1, 0).add({0, 0}), source_reply(5)), std::nullopt);
   // The handle of a Read chunk when there is no other.
-  send(Words{kXid, 1, 1, 0}.read(40, 0x44, 4, 0).add({0, 0, 0}).octets(rpc_call(kXid).bytes()));
+  send(Words{kXid, 1, 1, 0}.read(44, 0x44, 4, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({4}).bytes()));
   finish_read(Words{0}.bytes());
-  answer(*take(), rpc_reply(kXid));
+  const auto id = take();
+  ASSERT_TRUE(id.has_value());
+  answer(*id, rpc_reply(kXid).add({0}));
   EXPECT_EQ(qp->posted().front().invalidate, verbs::Rkey(0x44));
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "rocev2/base/heap_buffer_pool.h"
+#include "rpcrdma/ulb/arguments.h"
 #include "rpcrdma/ulb/binding.h"
 #include "rpcrdma/ulb/nfsv4.h"
 #include "rpcrdma/wire/splice_plan.h"
@@ -241,6 +242,7 @@ TEST_F(FullCapture, EveryHeaderReencodesToTheSameOctets) {
 
 TEST_F(FullCapture, EveryCallsPositionsCheckAndChunksHoldTheItemWithoutRoundup) {
   uint32_t with_reads = 0;
+  uint32_t compounds = 0;
   for (const Octets& message : traffic.messages) {
     const Parsed call = parse(message);
     if (!call.is_call) {
@@ -249,12 +251,34 @@ TEST_F(FullCapture, EveryCallsPositionsCheckAndChunksHoldTheItemWithoutRoundup) 
     const auto length = check_positions(RdmaProc::kMsg, call.chunks, call.body.size());
     ASSERT_TRUE(length.ok());
     EXPECT_EQ(*length, call.body.size() + xdr_padded(call.chunks.read_bytes));
+    HeapBufferPool pool(64, 4096, 1);
+    const Chain reduced = test::chain_of(pool, call.body, 4096);
+    const CallContext context = inspect_call(reduced);
+    Reduction moved(Reduction::Kind::kArguments);
+    if (call.chunks.read_count > 0) {
+      moved.add_read_chunk(call.chunks.read[0].position, call.chunks.read_bytes);
+    }
+    EXPECT_TRUE(reduces_eligible_arguments(context, XdrReader(reduced), moved));
+    if (context.binding == Binding::kNfs4) {
+      ReducibleItems found;
+      Reduction same(Reduction::Kind::kArguments);
+      found.reduction = &same;
+      if (call.chunks.read_count > 0) {
+        same.add_read_chunk(call.chunks.read[0].position, call.chunks.read_bytes);
+      }
+      XdrReader reader(reduced);
+      find_eligible_arguments(reader, context.header, found);
+      EXPECT_TRUE(reader.ok());
+      EXPECT_EQ(reader.remaining(), 0u) << "the walk has to end with the call";
+      ++compounds;
+    }
     if (call.chunks.read_count > 0) {
       ++with_reads;
       EXPECT_EQ(load_be32(call.body.data() + call.chunks.read[0].position - 4), call.chunks.read_bytes);
     }
   }
   EXPECT_GE(with_reads, 5u);
+  EXPECT_GT(compounds, 100u);
 }
 
 // The whole reply stream, put together from the SEND and the RDMA Writes, is walked to its last octet, and the items found are
