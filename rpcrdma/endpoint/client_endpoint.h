@@ -83,7 +83,8 @@ class ClientEndpoint {
   // Calls that can be submitted now: the last granted credits less those in flight (one before the first reply).
   [[nodiscard]] uint32_t calls_allowed() const;
   // Takes the call or refuses it: kNoResources (credits or send queue: try again after a reply), kLimit (does not fit: offer
-  // chunks), kBadValue (the call contradicts itself, lacks arguments that are not eligible, or has no room for its reply), kBadState
+  // chunks), kBadValue (the call contradicts itself, lacks arguments that are not eligible, or has no room for its reply),
+  // kBadState
   // (connection lost). A refused call keeps its message.
   [[nodiscard]] Status submit(Instant now, ClientCall&& call);
   void on_completions(Instant now);

@@ -101,7 +101,8 @@ void ClientEndpoint::on_reply(Chain&& message, const FixedHeader& fixed, Pending
   answered(pending);
 }
 
-// RFC 8166 6.1: the Write chunks hold the eligible results and nothing else does. The lists in chunks_ are those that were offered.
+// RFC 8166 6.1: the Write chunks hold the eligible results and nothing else does. The lists in chunks_ are those that were
+// offered.
 bool ClientEndpoint::check_results(const PendingCall& pending, const Chain& message, bool long_reply) {
   if (chunks_.write_count == 0) {
     return true;

@@ -56,7 +56,8 @@ struct PendingCall : ListNode<PendingTag>, ListNode<OutcomeTag> {
 [[nodiscard]] Status expose_chunks(const ClientCall& call, uint64_t long_call_bytes, verbs::MemoryTable& memory,
                                    verbs::ProtectionDomain domain, PendingCall& pending, ChunkList& chunks);
 
-// Shuts the server off from all memory of the call. False when that failed for a key that the server has not invalidated itself: the
+// Shuts the server off from all memory of the call. False when that failed for a key that the server has not invalidated itself:
+// the
 // connection has to be closed before the call completes (RFC 8166 4.5.4).
 [[nodiscard]] bool hide_chunks(verbs::MemoryTable& memory, verbs::ProtectionDomain domain, PendingCall& pending);
 

@@ -1,5 +1,6 @@
 // What NFSv4 operations are called with, as XDR shapes: RFC 7530/7531 (4.0), RFC 8881/5662 (4.1), RFC 7862/7863 (4.2), RFC 8276
-// (extended attributes). Needed to find the arguments that may be reduced (RFC 8267): the data of WRITE and the link text of CREATE.
+// (extended attributes). Needed to find the arguments that may be reduced (RFC 8267): the data of WRITE and the link text of
+// CREATE.
 #pragma once
 
 #include <array>

@@ -20,7 +20,8 @@ bool Reduction::take_argument(uint64_t position, uint32_t length) {
   return true;
 }
 
-// An item without content may take its chunk or not (RFC 8166 leaves it open, servers differ): it did when nothing was returned there.
+// An item without content may take its chunk or not (RFC 8166 leaves it open, servers differ): it did when nothing was returned
+// there.
 bool Reduction::take_result(uint32_t length) {
   if (next_ == count_) {
     return false;
