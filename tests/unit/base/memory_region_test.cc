@@ -37,6 +37,7 @@ class MemoryTableTest : public ::testing::Test {
   std::vector<uint8_t> memory = std::vector<uint8_t>(100);
 };
 
+// Proves RPCRDMA-8.1-1.
 TEST_F(MemoryTableTest, ResolvesInsideTheRegionAndNowhereElse) {
   const Rkey key = *table.register_region(kMine, memory, RemoteAccess::kReadWrite);
   const uint64_t address = table.address_of(key);
@@ -51,7 +52,7 @@ TEST_F(MemoryTableTest, ResolvesInsideTheRegionAndNowhereElse) {
   EXPECT_FALSE(table.resolve(kMine, key, address + 101, 0, RemoteAccess::kRead).ok());
 }
 
-// CVE-2026-98365: address + length wraps.
+// Proves RPCRDMA-8.1-1: CVE-2026-98365: address + length wraps.
 TEST_F(MemoryTableTest, LengthsAndAddressesThatWrapAreRefused) {
   const Rkey key = *table.register_region(kMine, memory, RemoteAccess::kReadWrite);
   const uint64_t address = table.address_of(key);
@@ -60,6 +61,7 @@ TEST_F(MemoryTableTest, LengthsAndAddressesThatWrapAreRefused) {
   EXPECT_FALSE(table.resolve(kMine, key, UINT64_MAX, 2, RemoteAccess::kRead).ok());
 }
 
+// Proves RPCRDMA-8.1-1.
 TEST_F(MemoryTableTest, RightsAndDomainsAreChecked) {
   const Rkey readable = *table.register_region(kMine, memory, RemoteAccess::kRead);
   const Rkey writable = *table.register_region(kMine, memory, RemoteAccess::kWrite);

@@ -18,7 +18,7 @@ std::vector<uint8_t> with(std::vector<uint8_t> octets) {
   return octets;
 }
 
-// CMPD-4-6, 4-7, 4-8, 4-9, 8-1
+// Proves CMPD-4-6, CMPD-4-7, CMPD-4-8, CMPD-8-1, CMPD-6-3, CMPD-8-2.
 TEST(PrivateData, WritesTheEightOctetsOfTheFormat) {
   std::array<uint8_t, 8> out{};
   out.fill(0xee);
@@ -27,7 +27,7 @@ TEST(PrivateData, WritesTheEightOctetsOfTheFormat) {
   static_assert(PrivateData::kSize == 8 && kPrivateDataFormat == 0xf6ab0e18);
 }
 
-// CMPD-3.2-6, 4-9, 4-12, 4-13, 4-14, 7-5
+// Proves CMPD-4-9, CMPD-4-12, CMPD-4-13, CMPD-7-5, CMPD-3.2-6.
 TEST(PrivateData, EachFieldMovesItsOwnOctetAndNoOther) {
   std::array<uint8_t, 8> base{};
   std::array<uint8_t, 8> changed{};
@@ -41,7 +41,7 @@ TEST(PrivateData, EachFieldMovesItsOwnOctetAndNoOther) {
   EXPECT_EQ(changed, (std::array<uint8_t, 8>{0xf6, 0xab, 0x0e, 0x18, 1, 0, 0, 7}));
 }
 
-// CMPD-4.2-2, 4.2-5, 4.2-6, 4.2-7
+// Proves CMPD-4.2-2, CMPD-4.2-5, CMPD-4.2-6, CMPD-4.2-7.
 TEST(PrivateData, EncodesSizesRoundedDownWithinTheirBounds) {
   const std::pair<uint32_t, uint8_t> vectors[] = {
       {1024, 0x00},  {1535, 0x00},  {2047, 0x00},   {2048, 0x01},   {4095, 0x02},   {4096, 0x03},    {4097, 0x03},
@@ -59,7 +59,7 @@ TEST(PrivateData, EncodesSizesRoundedDownWithinTheirBounds) {
   EXPECT_EQ(out, (std::array<uint8_t, 8>{}));
 }
 
-// CMPD-4.2-1, 4.2-3, 4.2-4
+// Proves CMPD-4.2-1, CMPD-4.2-3, CMPD-4.2-4.
 TEST(PrivateData, DecodesEveryOctetUnsignedAndBackToItself) {
   for (uint32_t octet = 0; octet < 256; ++octet) {
     const uint32_t bytes = decode_inline_size(static_cast<uint8_t>(octet));
@@ -70,7 +70,7 @@ TEST(PrivateData, DecodesEveryOctetUnsignedAndBackToItself) {
   EXPECT_EQ(decode_inline_size(0xff), 262144u);
 }
 
-// CMPD-4-4, 4-10, 4-11, 6-2
+// Proves CMPD-4-4, CMPD-4-10, CMPD-4-11, CMPD-6-2.
 TEST(PrivateData, IgnoresReservedBitsAndWhatFollows) {
   for (uint32_t flags = 0; flags < 256; ++flags) {
     const auto octets = with({0xf6, 0xab, 0x0e, 0x18, 1, static_cast<uint8_t>(flags), 2, 5});
@@ -83,7 +83,7 @@ TEST(PrivateData, IgnoresReservedBitsAndWhatFollows) {
   }
 }
 
-// CMPD-5-2, 5.1-1, 5.1-3, 5.1-4, 5.2-3, 5.2-5, 6-1
+// Proves CMPD-5-2, CMPD-5.1-1, CMPD-5.1-3, CMPD-5.2-3, CMPD-5.2-5, CMPD-6-1.
 TEST(PrivateData, TakesAnythingElseForNoMessageAndItsDefaults) {
   const std::vector<uint8_t> cases[] = {
       {},
@@ -105,7 +105,7 @@ TEST(PrivateData, TakesAnythingElseForNoMessageAndItsDefaults) {
   }
 }
 
-// CMPD-5.2-1, 5.2-2, 5.2-4, 5.2-8
+// Proves CMPD-5.2-1, CMPD-5.2-2, CMPD-5.2-4.
 TEST(PrivateData, IsFoundAtEveryOffsetAndAlignment) {
   const std::array<uint8_t, 8> message = {0xf6, 0xab, 0x0e, 0x18, 0x01, 0x00, 0x02, 0x05};
   for (const size_t capacity : {8u, 56u, 92u, 196u, 512u}) {
@@ -117,7 +117,7 @@ TEST(PrivateData, IsFoundAtEveryOffsetAndAlignment) {
   }
 }
 
-// CMPD-5.2-6
+// Proves CMPD-5.2-6.
 TEST(PrivateData, IsNotReadBeyondTheEndOfTheBuffer) {
   const std::array<uint8_t, 8> message = {0xf6, 0xab, 0x0e, 0x18, 0x01, 0x01, 0x03, 0x03};
   for (size_t present = 0; present < 8; ++present) {
@@ -129,13 +129,13 @@ TEST(PrivateData, IsNotReadBeyondTheEndOfTheBuffer) {
   }
 }
 
-// CMPD-5.2-7, 5.2-10
+// Proves CMPD-5.2-7.
 TEST(PrivateData, IsFoundBehindTheFirstWordsOfAnotherLayer) {
   const auto octets = with({0x40, 0x10, 0x00, 0x10, 0xf6, 0xab, 0x0e, 0x18, 0x01, 0x01, 0x03, 0x03});
   EXPECT_EQ(PrivateData::of_peer(octets), (PrivateData{4096, 4096, true}));
 }
 
-// CMPD-5.2-9, 7-4
+// Proves CMPD-5.2-9.
 TEST(PrivateData, AFalseMatchDoesNotHideAValidMessage) {
   auto octets = with({0xf6, 0xab, 0x0e, 0x18, 0x77, 0, 0, 0, 0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3});
   EXPECT_EQ(PrivateData::of_peer(octets), (PrivateData{4096, 4096, false}));
@@ -146,7 +146,7 @@ TEST(PrivateData, AFalseMatchDoesNotHideAValidMessage) {
             (PrivateData{2048, 3072, true}));
 }
 
-// CMPD-7-4
+// Proves CMPD-7-4.
 TEST(PrivateData, OnlyValidMessagesInNoiseChangeAnything) {
   SeededRandom random(11);
   for (int round = 0; round < 200'000; ++round) {
@@ -161,7 +161,7 @@ TEST(PrivateData, OnlyValidMessagesInNoiseChangeAnything) {
   }
 }
 
-// CMPD-3.1-1, 3.1-5, 4.2-8, 4.2-9, 4.2-10, 1-5, 5.1-2
+// Proves CMPD-3.1-1, CMPD-3.1-5, CMPD-4.2-8, CMPD-4.2-9, CMPD-1-5, CMPD-5.1-2, RPCRDMA-3.3.2-1, RPCRDMA-3.3.3-9.
 TEST(PrivateData, ThresholdsAreTheSmallerOfWhatIsSentAndWhatIsReceived) {
   const PrivateData client{2048, 8192, true};
   const PrivateData server{4096, 16384, true};
@@ -173,7 +173,7 @@ TEST(PrivateData, ThresholdsAreTheSmallerOfWhatIsSentAndWhatIsReceived) {
   EXPECT_EQ(negotiate({65536, 65536, true}, PrivateData::of_peer({})), (InlineThresholds{1024, 1024, false}));
 }
 
-// CMPD-3.2-5, 4.1-4
+// Proves CMPD-3.2-5, CMPD-4.1-4.
 TEST(PrivateData, RemoteInvalidationNeedsBothSides) {
   for (const bool ours : {false, true}) {
     for (const bool theirs : {false, true}) {
@@ -182,7 +182,7 @@ TEST(PrivateData, RemoteInvalidationNeedsBothSides) {
   }
 }
 
-// CMPD-4.2-11
+// Proves CMPD-4.2-11.
 TEST(PrivateData, AThresholdNeverExceedsTheRealBuffer) {
   SeededRandom random(5);
   for (int round = 0; round < 10'000; ++round) {
@@ -199,7 +199,7 @@ TEST(PrivateData, AThresholdNeverExceedsTheRealBuffer) {
   }
 }
 
-// CMPD-4-3
+// Proves CMPD-4-3.
 TEST(PrivateData, EachConnectionStandsForItself) {
   const PrivateData local{4096, 4096, true};
   const auto first = with({0xf6, 0xab, 0x0e, 0x18, 1, 1, 15, 15});

@@ -44,6 +44,7 @@ TEST_F(BenchProgramTest, NullAnswersNothing) {
   EXPECT_EQ(status_of(rpc_call(kXid).add({0})), AcceptStatus::kGarbageArguments);
 }
 
+// Proves RPCRDMA-2.2.4.2-1, RPCRDMA-2.2.4.2-2.
 TEST_F(BenchProgramTest, EchoGivesBackEveryLength) {
   for (const uint32_t bytes : {0u, 1u, 2u, 3u, 4u, 255u, 256u, 257u, 5000u}) {
     SCOPED_TRACE(bytes);

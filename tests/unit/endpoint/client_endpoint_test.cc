@@ -94,6 +94,8 @@ class ClientTest : public ::testing::Test {
   Instant now = Instant::from_ns(5'000'000);
 };
 
+// Proves RPCRDMA-3.2-3, RPCRDMA-3.3.1-2, RPCRDMA-4.2.1-1, RPCRDMA-4.2.2-1, RPCRDMA-4.3-2, RPCRDMA-4.3.1-2, RPCRDMA-4.3.2-2,
+// RPCRDMA-4.3.3-4, RPCRDMA-4-1.
 TEST_F(ClientTest, AnInlineCallCarriesItsXidTwiceAndTheCreditsWanted) {
   const std::vector<uint32_t> words = submit({.user_data = 9, .message = {}});
   EXPECT_EQ(words, Words({words[0], 1, 8, 0, 0, 0, 0}).octets(rpc_call(words[0]).bytes()).words());
@@ -119,7 +121,7 @@ TEST_F(ClientTest, TheXidIsNotWrittenIntoTheMessage) {
   EXPECT_EQ(words_of(original)[0], 0u);
 }
 
-// RPCRDMA-3.3.3-3, RPCRDMA-3.3.3-4: one call until the first real reply; then as many as granted.
+// Proves RPCRDMA-3.3.1-4, RPCRDMA-3.3.3-3, RPCRDMA-3.3.3-4: one call until the first real reply; then as many as granted.
 TEST_F(ClientTest, OneCreditUntilTheFirstReply) {
   EXPECT_EQ(client->calls_allowed(), 1u);
   const uint32_t xid = submit()[0];
@@ -131,7 +133,8 @@ TEST_F(ClientTest, OneCreditUntilTheFirstReply) {
   EXPECT_EQ(client->calls_allowed(), 5u);
 }
 
-// RPCRDMA-3.3.1-7, -9, -10, -13: the newest grant holds, 0 counts as 1, and it never exceeds what was asked for.
+// Proves RPCRDMA-3.3.1-4, RPCRDMA-3.3.1-7, RPCRDMA-3.3.1-9, RPCRDMA-3.3.1-10, RPCRDMA-3.3.1-12, RPCRDMA-3.3.1-13,
+// RPCRDMA-8.1.4-4: the newest grant holds, 0 counts as 1, and it never exceeds what was asked for.
 TEST_F(ClientTest, GrantsAreAbsoluteAndClamped) {
   receive(inline_reply(submit()[0], 3));
   const uint32_t first = submit()[0];
@@ -152,7 +155,7 @@ TEST_F(ClientTest, GrantsAreAbsoluteAndClamped) {
   EXPECT_EQ(client->calls_allowed(), options.credits_wanted);
 }
 
-// RPCRDMA-2.2.2-3: over many calls and a wrap no two pending XIDs are equal.
+// Proves RPCRDMA-2.2.2-3: over many calls and a wrap no two pending XIDs are equal.
 TEST_F(ClientTest, XidsOfPendingCallsDiffer) {
   receive(inline_reply(submit()[0]));
   EXPECT_EQ(outcome(), CallStatus::kReplied);
@@ -171,8 +174,8 @@ TEST_F(ClientTest, XidsOfPendingCallsDiffer) {
   }
 }
 
-// RPCRDMA-3.4.5-4, -7, RPCRDMA-3.4.6-2, RPCRDMA-4.3.3-1, RPCRDMA-8.1.3-3: chunk lists, with rights for what they are for and no
-// more.
+// Proves RPCRDMA-3.4.3-3, RPCRDMA-3.4.5.1-3, RPCRDMA-4.3.2-1, RPCRDMA-4.4.1-1, RPCRDMA-8.1.3-2, RPCRDMA-8.1.3-3,
+// RPCRDMA-8.1.3-4, RPCRDMA-8.1.2-2: chunk lists, with rights for what they are for and no more.
 TEST_F(ClientTest, MemoryIsExposedForItsPurposeAndUntilTheReply) {
   std::vector<uint8_t> source(100, 1);
   std::vector<uint8_t> sink(200);
@@ -217,7 +220,7 @@ TEST_F(ClientTest, MemoryIsExposedForItsPurposeAndUntilTheReply) {
   EXPECT_EQ(reply.reply_chunk_bytes, 0u);
 }
 
-// RPCRDMA-3.4.4-2: a chunk may be cut anywhere.
+// Proves RPCRDMA-3.4.4-2, RPCRDMA-3.4.6.1-1: a chunk may be cut anywhere.
 TEST_F(ClientTest, ChunksAreCutIntoSegments) {
   options.segment_bytes_max = 100;
   make();
@@ -245,7 +248,7 @@ TEST_F(ClientTest, ChunksAreCutIntoSegments) {
   EXPECT_NE(xid, words[0]);
 }
 
-// RPCRDMA-3.5.3-4, RPCRDMA-3.5.3-5
+// Proves RPCRDMA-3.5.3-3, RPCRDMA-3.5.3-4, RPCRDMA-3.5.3-5, RPCRDMA-4.2.1-1, RPCRDMA-4.2.4-8, RPCRDMA-4.2.4-9.
 TEST_F(ClientTest, LongCallsTravelAsAPositionZeroChunk) {
   std::vector<uint8_t> stream(60, 0xee);
   ClientCall call{.message = chain_of(pool, rpc_call(0, 1).add({4, 7}).bytes()), .long_call = true, .long_call_memory = stream};
@@ -266,6 +269,7 @@ TEST_F(ClientTest, LongCallsTravelAsAPositionZeroChunk) {
   qp->finish();
 }
 
+// Proves RPCRDMA-3.5.3-6, RPCRDMA-3.2-2.
 TEST_F(ClientTest, LongRepliesAreFoundInTheReplyMemory) {
   std::vector<uint8_t> reply_memory(2000);
   const auto call = [&] {
@@ -286,6 +290,7 @@ TEST_F(ClientTest, LongRepliesAreFoundInTheReplyMemory) {
   EXPECT_EQ(stats.xid_mismatch, 1u);
 }
 
+// Proves RPCRDMA-3.3.2-4, RPCRDMA-4.2.4-16.
 TEST_F(ClientTest, WhatDoesNotFitIsRefusedAndKeepsItsMessage) {
   ClientCall call{.message = chain_of(pool, rpc_call(0, 1).zeros(1024 - 28 - 40 + 1).bytes())};
   EXPECT_EQ(client->submit(now, std::move(call)).error(), Error::kLimit);
@@ -295,6 +300,7 @@ TEST_F(ClientTest, WhatDoesNotFitIsRefusedAndKeepsItsMessage) {
   qp->finish();
 }
 
+// Proves RPCRDMA-3.4.5-10.
 TEST_F(ClientTest, CallsThatContradictThemselvesAreRefused) {
   std::vector<uint8_t> some(8);
   const ReadChunkSource unaligned{.position = 42, .memory = some};
@@ -315,6 +321,7 @@ TEST_F(ClientTest, CallsThatContradictThemselvesAreRefused) {
   EXPECT_EQ(memory->region_count(), 0u);
 }
 
+// Proves RPCRDMA-4.5.4-1.
 TEST_F(ClientTest, WithoutRoomNothingStaysRegistered) {
   make(1, 2);
   std::vector<uint8_t> some(8);
@@ -344,7 +351,7 @@ TEST_F(ClientTest, WithoutRoomNothingStaysRegistered) {
   EXPECT_EQ(stats.no_buffer, 1u);
 }
 
-// RPCRDMA-4.5-3, RPCRDMA-4.5-10: 20 octets are enough for an ERR_CHUNK.
+// Proves RPCRDMA-4.5-3, RPCRDMA-4.5-10, RPCRDMA-4.5.1-4: 20 octets are enough for an ERR_CHUNK.
 TEST_F(ClientTest, ErrorsEndTheirCalls) {
   receive(Words{submit()[0], 1, 16, 4, 2});
   EXPECT_EQ(outcome(), CallStatus::kErrorChunk);
@@ -360,8 +367,8 @@ TEST_F(ClientTest, ErrorsEndTheirCalls) {
   EXPECT_EQ(stats.errors_in_version, 1u);
 }
 
-// RPCRDMA-4.5-5, -11, RPCRDMA-4.6.1-3, RPCRDMA-4.6.2-2, RPCRDMA-4.3.1-5, RPCRDMA-4.3.3-8: bad replies are dropped, their call
-// stays pending.
+// Proves RPCRDMA-4.5-2, RPCRDMA-4.5-5, RPCRDMA-4.5-11, RPCRDMA-4.6.1-3, RPCRDMA-4.6.2-2, RPCRDMA-4.3.1-5, RPCRDMA-4.3.3-8,
+// RPCRDMA-4.2.4-12, RPCRDMA-4.2.4-10, RPCRDMA-4.2.1-2, RPCRDMA-A.2-1: bad replies are dropped, their call stays pending.
 TEST_F(ClientTest, FaultyRepliesAreDroppedSilently) {
   const uint32_t xid = submit()[0];
   for (size_t bytes = 0; bytes < 28; ++bytes) {
@@ -387,6 +394,7 @@ TEST_F(ClientTest, FaultyRepliesAreDroppedSilently) {
   EXPECT_EQ(outcome(), CallStatus::kReplied);
 }
 
+// Proves RPCRDMA-2.2.2-4, RPCRDMA-4.5-11.
 TEST_F(ClientTest, RepliesThatNobodyWaitsForAreDropped) {
   const uint32_t xid = submit()[0];
   expect_dropped(inline_reply(xid + 1));
@@ -408,7 +416,7 @@ TEST_F(ClientTest, ReverseCallsAreNotTakenForReplies) {
   EXPECT_EQ(client->credits(), 1u);
 }
 
-// RPCRDMA-4.3.3-9: nothing in a returned list is believed.
+// Proves RPCRDMA-4.3.3-9: nothing in a returned list is believed.
 TEST_F(ClientTest, ReturnedChunksMustBeTheOnesOffered) {
   std::vector<uint8_t> sink(100);
   std::vector<uint8_t> reply_memory(100);
@@ -447,7 +455,7 @@ TEST_F(ClientTest, ReturnedChunksMustBeTheOnesOffered) {
   EXPECT_EQ(stats.bad_replies, 8u);
 }
 
-// CMPD-3.2-3, CMPD-3.2-4
+// Proves CMPD-3.2-3.
 TEST_F(ClientTest, KeysThatTheServerInvalidatedAreNotInvalidatedAgain) {
   std::vector<uint8_t> sink(100);
   const MutableBytes writes[] = {sink, sink};
@@ -464,7 +472,7 @@ TEST_F(ClientTest, KeysThatTheServerInvalidatedAreNotInvalidatedAgain) {
   EXPECT_EQ(stats.remote_invalidations, 1u);
 }
 
-// CMPD-4.1-2: the key of another call is gone, so that call's memory is in an unknown state.
+// Proves CMPD-3.2-4: the key of another call is gone, so that call's memory is in an unknown state.
 TEST_F(ClientTest, AnInvalidatedKeyOfAnotherCallEndsTheConnection) {
   receive(inline_reply(submit()[0]));
   EXPECT_EQ(outcome(), CallStatus::kReplied);
@@ -479,7 +487,7 @@ TEST_F(ClientTest, AnInvalidatedKeyOfAnotherCallEndsTheConnection) {
   EXPECT_EQ(outcome(), std::nullopt);
 }
 
-// RPCRDMA-3.3.1-18, RPCRDMA-8.1.3-5, notes 29: memory is shut off at once, the credit comes back with the late reply.
+// Proves RPCRDMA-3.3.1-18, RPCRDMA-4.4.1-3: notes 29: memory is shut off at once, the credit comes back with the late reply.
 TEST_F(ClientTest, ATimedOutCallKeepsItsCreditUntilItsReplyComes) {
   std::vector<uint8_t> sink(100);
   const MutableBytes writes[] = {sink};
@@ -527,6 +535,7 @@ TEST_F(ClientTest, CallsTimeOutOneByOne) {
   EXPECT_EQ(client->next_deadline(), now + options.call_timeout);
 }
 
+// Proves RPCRDMA-8.1.3-5.
 TEST_F(ClientTest, LosingTheConnectionEndsEveryCallOnce) {
   receive(inline_reply(submit()[0]));
   std::vector<uint8_t> sink(100);

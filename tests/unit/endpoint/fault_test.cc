@@ -76,7 +76,8 @@ TEST(Fault, ACutAtAnyStepEndsEveryCallOnce) {
   EXPECT_GT(steps, 20u);
 }
 
-// RPCRDMA-4.5.3-1: handles that open nothing show when they are used; the connection is lost, the calls with it.
+// Proves RPCRDMA-4.5.3-1, RPCRDMA-4.5.3-5: handles that open nothing show when they are used; the connection is lost, the calls
+// with it.
 TEST(Fault, MemoryThatIsGoneCostsTheConnection) {
   for (const bool read : {true, false}) {
     Loopback loop({});
@@ -97,8 +98,8 @@ TEST(Fault, MemoryThatIsGoneCostsTheConnection) {
   }
 }
 
-// A timed-out call's memory is shut off: a server that answers late breaks its own connection, not the client's memory (notes
-// 29).
+// Proves RPCRDMA-8.1.4-6, RPCRDMA-4.4.1-3: a timed-out call's memory is shut off: a server that answers late breaks its own
+// connection, not the client's memory (notes 29).
 TEST(Fault, ALateWriteHitsNoMemory) {
   Loopback loop({});
   BenchCall bench{.procedure = BenchProcedure::kSource, .seed = 1, .bytes = 500, .write_chunk = true};
@@ -117,7 +118,8 @@ TEST(Fault, ALateWriteHitsNoMemory) {
   loop.finish();
 }
 
-// Random headers from valid ones: whatever comes, each message is a call, an error or dropped, and nothing is left.
+// Proves RPCRDMA-4.5-1, RPCRDMA-8.2.2.4-1: random headers from valid ones: whatever comes, each message is a call, an error or
+// dropped, and nothing is left.
 TEST(Fault, MutatedMessagesLeaveNothingBehind) {
   constexpr uint64_t kSeed = 20'261;
   std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
@@ -197,7 +199,7 @@ TEST(Fault, MutatedMessagesLeaveNothingBehind) {
   EXPECT_EQ(pool.in_use(), 0u);
 }
 
-// Design decision 8: one connection can cost itself, never another.
+// Proves RPCRDMA-8.1.4-5: design decision 8: one connection can cost itself, never another.
 TEST(Fault, AFailedConnectionLeavesItsNeighboursAlone) {
   HeapBufferPool pool(64, 2048, 16);
   ServerShared shared(4, pool);

@@ -20,6 +20,7 @@ class LoopbackTest : public ::testing::Test {
   LoopbackOptions options;
 };
 
+// Proves RPCRDMA-3.3.3-2.
 TEST_F(LoopbackTest, NullCallsAndTheirRepliesAreInline) {
   Loopback loop(options);
   BenchCall bench;
@@ -35,7 +36,8 @@ TEST_F(LoopbackTest, NullCallsAndTheirRepliesAreInline) {
   EXPECT_FALSE(loop.server->poll_done(done));
 }
 
-// RPCRDMA-3.4.5-8, RPCRDMA-3.4.5.2-6: chunks go back where they came from, with the roundup that they lack.
+// Proves RPCRDMA-3.4.5.2-1, RPCRDMA-3.4.5.2-5, RPCRDMA-3.4-1: chunks go back where they came from, with the roundup that they
+// lack.
 TEST_F(LoopbackTest, ReadChunksOfEveryRemainderAreSplicedIn) {
   for (const uint32_t bytes : {1u, 2u, 3u, 4u, 5u, 255u, 1021u, 70'000u}) {
     SCOPED_TRACE(bytes);
@@ -47,7 +49,8 @@ TEST_F(LoopbackTest, ReadChunksOfEveryRemainderAreSplicedIn) {
   }
 }
 
-// RPCRDMA-3.4.6.2-3: the returned length is that of the item.
+// Proves RPCRDMA-3.4.6.2-2, RPCRDMA-3.4.6.2-3, RPCRDMA-2.2.4.2-3, RPCRDMA-4.3.2-3, RPCRDMA-4.3.2.1-1: the returned length is
+// that of the item.
 TEST_F(LoopbackTest, WriteChunksOfEveryRemainderTakeTheData) {
   for (const uint32_t bytes : {1u, 2u, 3u, 4u, 5u, 255u, 1021u, 70'000u}) {
     SCOPED_TRACE(bytes);
@@ -62,7 +65,8 @@ TEST_F(LoopbackTest, WriteChunksOfEveryRemainderTakeTheData) {
   }
 }
 
-// RPCRDMA-3.5.3-13: both ends long.
+// Proves RPCRDMA-3.5.3-2, RPCRDMA-3.5.3-11, RPCRDMA-3.5.3-12, RPCRDMA-3.5.3-13, RPCRDMA-6.1-6, RPCRDMA-8.2.2.3-5,
+// RPCRDMA-8.2.2.3-2: both ends long.
 TEST_F(LoopbackTest, LongCallsAndLongRepliesTravelInChunks) {
   Loopback loop(options);
   BenchCall bench{.procedure = BenchProcedure::kEcho, .seed = 5, .bytes = 50'001, .long_call = true, .reply_room = 60'000};
@@ -74,7 +78,7 @@ TEST_F(LoopbackTest, LongCallsAndLongRepliesTravelInChunks) {
   EXPECT_EQ(loop.shared->stats.messages_out[static_cast<size_t>(MessageKind::kNomsg)], 1u);
 }
 
-// RPCRDMA-4.5.3-4: what fits nowhere is said before anything is written.
+// Proves RPCRDMA-4.5.3-4: what fits nowhere is said before anything is written.
 TEST_F(LoopbackTest, AReplyThatFitsNowhereIsAnError) {
   for (const uint32_t reply_room : {0u, 2000u}) {
     Loopback loop(options);
@@ -98,7 +102,7 @@ TEST_F(LoopbackTest, AnItemLongerThanItsWriteChunkIsAnError) {
   EXPECT_EQ(run(loop, bench).status, CallStatus::kErrorChunk);
 }
 
-// RPCRDMA-4.3.2.2-5: a failed call returns its Write chunk unused.
+// Proves RPCRDMA-4.3.2.2-3, RPCRDMA-4.3.2.2-5: a failed call returns its Write chunk unused.
 TEST_F(LoopbackTest, AFailedCallReturnsItsChunksUnused) {
   Loopback loop(options);
   BenchCall bench{.procedure = BenchProcedure::kSource,
@@ -113,7 +117,7 @@ TEST_F(LoopbackTest, AFailedCallReturnsItsChunksUnused) {
   EXPECT_EQ(*bench_status({.message = &reply.message}), AcceptStatus::kGarbageArguments);
 }
 
-// CMPD-4.1-1, CMPD-3.2-3: one handle by the server, the others by the client.
+// Proves CMPD-4.1-3, CMPD-3.2-3, CMPD-4.1-1: one handle by the server, the others by the client.
 TEST_F(LoopbackTest, RepliesInvalidateOneHandleWhenBothSidesAgreed) {
   options.remote_invalidation = true;
   Loopback loop(options);
@@ -152,6 +156,8 @@ CallStatus expected_status(const BenchCall& bench, const LoopbackOptions& option
 // Random shapes, several in flight, both ends stepped in random order; memory may be scarce.
 class RandomLoopback : public ::testing::TestWithParam<uint64_t> {};
 
+// Proves RPCRDMA-2.2.4.1-1, RPCRDMA-2.3.2-1, RPCRDMA-2.2.2-2, RPCRDMA-3.3.1-16, RPCRDMA-3.3.2-2, RPCRDMA-3.4.3-1,
+// RPCRDMA-3.4.5-7, RPCRDMA-3.5.3-8, RPCRDMA-4-5, RPCRDMA-4.3.2.2-6, RPCRDMA-6.3-4, RPCRDMA-3.3.1-4.
 TEST_P(RandomLoopback, EveryCallHasExactlyOneOutcomeAndTheRightOne) {
   const uint64_t seed = GetParam();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));

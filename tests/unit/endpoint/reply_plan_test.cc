@@ -47,7 +47,7 @@ TEST_F(ReplyPlanTest, AShortReplyWithoutChunksIsInline) {
   EXPECT_EQ(plan.placed_count, 0u);
 }
 
-// RPCRDMA-3.3.2-4, RPCRDMA-4.3.3-3: header and payload count together; equal to the threshold fits.
+// Proves RPCRDMA-3.3.2-4, RPCRDMA-4.2.4-16: header and payload count together; equal to the threshold fits.
 TEST_F(ReplyPlanTest, TheSizeTestIncludesTheHeader) {
   EXPECT_EQ(decide(1024 - 28).form, ReplyForm::kInline);
   EXPECT_EQ(decide(1024 - 27).form, ReplyForm::kErrorChunk);
@@ -56,7 +56,7 @@ TEST_F(ReplyPlanTest, TheSizeTestIncludesTheHeader) {
   EXPECT_EQ(decide(1024 - 28 - 19).form, ReplyForm::kReplyChunk);
 }
 
-// RPCRDMA-4.3.3-8: returned, with nothing in it.
+// Proves RPCRDMA-4.3.3-8, RPCRDMA-4.3.3-5: returned, with nothing in it.
 TEST_F(ReplyPlanTest, AnUnusedReplyChunkComesBackEmpty) {
   set_reply({100, 200});
   decide(60);
@@ -64,7 +64,7 @@ TEST_F(ReplyPlanTest, AnUnusedReplyChunkComesBackEmpty) {
   EXPECT_EQ(lengths(), (std::vector<uint32_t>{0, 0}));
 }
 
-// RPCRDMA-3.4.6-5: segments are filled in order without gaps.
+// Proves RPCRDMA-3.4.6-5: segments are filled in order without gaps.
 TEST_F(ReplyPlanTest, SegmentsAreFilledInOrder) {
   add_write({10, 0, 20, 30});
   add_item(28, 25);
@@ -77,7 +77,7 @@ TEST_F(ReplyPlanTest, SegmentsAreFilledInOrder) {
   EXPECT_EQ(plan.placed[0].chunk, 0u);
 }
 
-// RPCRDMA-4.3.2.1-2: one item per chunk, in order, until either runs out; the rest stays inline.
+// Proves RPCRDMA-4.3.2.1-2, RPCRDMA-3.4.4.4-1: one item per chunk, in order, until either runs out; the rest stays inline.
 TEST_F(ReplyPlanTest, ItemsTakeChunksInOrderAndTheRestStaysInline) {
   add_write({100});
   add_write({100});
@@ -92,7 +92,7 @@ TEST_F(ReplyPlanTest, ItemsTakeChunksInOrderAndTheRestStaysInline) {
   EXPECT_EQ(plan.kept_bytes, 300u - 8 - 100);
 }
 
-// RPCRDMA-4.3.2.2-3: chunks that nothing consumed are unused ones.
+// Proves RPCRDMA-4.3.2.2-3, RPCRDMA-4.3.2.2-4: chunks that nothing consumed are unused ones.
 TEST_F(ReplyPlanTest, ChunksWithoutItemsComeBackUnused) {
   add_write({100, 100});
   add_write({});
@@ -103,7 +103,8 @@ TEST_F(ReplyPlanTest, ChunksWithoutItemsComeBackUnused) {
   EXPECT_EQ(lengths(), (std::vector<uint32_t>{0, 0, 0}));
 }
 
-// RPCRDMA-4.3.2.3-3: the item of an empty chunk is returned inline, the next item goes to the next chunk.
+// Proves RPCRDMA-4.3.2.3-3, RPCRDMA-4.3.2.3-2, RPCRDMA-3.5.2-1: the item of an empty chunk is returned inline, the next item
+// goes to the next chunk.
 TEST_F(ReplyPlanTest, AnEmptyChunkKeepsItsItemInline) {
   add_write({});
   add_write({100});
@@ -135,7 +136,7 @@ TEST_F(ReplyPlanTest, AChunkWithoutCapacityIsNotAnEmptyChunk) {
   EXPECT_EQ(decide(32).form, ReplyForm::kErrorChunk);
 }
 
-// RPCRDMA-4.3.2-3, RPCRDMA-4.5.3-4
+// Proves RPCRDMA-4.5.3-4.
 TEST_F(ReplyPlanTest, AnItemLongerThanItsChunkLeavesNoReply) {
   add_write({10, 10});
   set_reply({4000});
@@ -146,7 +147,8 @@ TEST_F(ReplyPlanTest, AnItemLongerThanItsChunkLeavesNoReply) {
   EXPECT_EQ(lengths(), (std::vector<uint32_t>{0, 0, 0}));
 }
 
-// RPCRDMA-3.5.3-9, RPCRDMA-3.5.3-10: reduce first; what is still too long goes through the Reply chunk, Write chunks stay used.
+// Proves RPCRDMA-3.5.3-9, RPCRDMA-3.5.3-10: reduce first; what is still too long goes through the Reply chunk, Write chunks stay
+// used.
 TEST_F(ReplyPlanTest, ALongRestGoesThroughTheReplyChunkBesideWriteChunks) {
   add_write({5000});
   set_reply({1000, 1000, 1000});
@@ -203,7 +205,7 @@ TEST_F(ReplyPlanTest, ItemsThatContradictTheStreamEndTheReduction) {
   EXPECT_EQ(plan.form, ReplyForm::kInline);
 }
 
-// Whatever comes in: octets are conserved, no segment is overfilled, and the SEND fits.
+// Proves RPCRDMA-8.1.4-3: whatever comes in: octets are conserved, no segment is overfilled, and the SEND fits.
 TEST_F(ReplyPlanTest, RandomPlansConserveOctets) {
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     SCOPED_TRACE(seed);

@@ -14,6 +14,7 @@ std::vector<uint8_t> counting(size_t count, uint8_t first = 1) {
   return octets;
 }
 
+// Proves RPCRDMA-3.2-2.
 TEST_F(ServerReceive, AnInlineCallIsHandedOverWithoutACopy) {
   const Words message = inline_call(kXid, rpc_call(kXid, 1).add({4, 0x0102'0304}));
   Chain chain = chain_of(*pool, message.bytes());
@@ -33,7 +34,7 @@ TEST_F(ServerReceive, AnInlineCallIsHandedOverWithoutACopy) {
   held = std::move(call.message);
 }
 
-// RPCRDMA-4.5-2, R1: every length below 28 is dropped unread.
+// Proves RPCRDMA-4.5-2: R1: every length below 28 is dropped unread.
 TEST_F(ServerReceive, MessagesUnderTheSmallestHeaderAreDropped) {
   for (size_t bytes = 0; bytes < 28; ++bytes) {
     SCOPED_TRACE(bytes);
@@ -59,7 +60,8 @@ TEST_F(ServerReceive, AHeaderInPiecesIsReadAllTheSame) {
   }
 }
 
-// RPCRDMA-4.5.1-1, R2: the bad version is echoed, the range is 1..1.
+// Proves RPCRDMA-4.5.1-1, RPCRDMA-4.5.1-2, RPCRDMA-4.5.1-3, RPCRDMA-4.5-7, RPCRDMA-4.1.2-15: R2: the bad version is echoed, the
+// range is 1..1.
 TEST_F(ServerReceive, OtherVersionsAreAnsweredWithTheRange) {
   for (const uint32_t version : {0u, 2u, 0xffff'ffffu}) {
     send(Words{kXid, version, 1, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
@@ -72,7 +74,7 @@ TEST_F(ServerReceive, OtherVersionsAreAnsweredWithTheRange) {
   EXPECT_EQ(sent()[4], 1u);
 }
 
-// RPCRDMA-3.3.1-6, RPCRDMA-3.3.1-8, R3, thread 2: the grant is ours whatever is asked for.
+// Proves RPCRDMA-3.3.1-8, RPCRDMA-3.3.1-12: rPCRDMA-3.3.1-8, R3, thread 2: the grant is ours whatever is asked for.
 TEST_F(ServerReceive, TheGrantIsTheReceivesPostedWhateverIsAskedFor) {
   for (const uint32_t asked : {0u, 1u, 1000u, 0xffff'ffffu}) {
     send(Words{kXid, 1, asked, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
@@ -83,7 +85,8 @@ TEST_F(ServerReceive, TheGrantIsTheReceivesPostedWhateverIsAskedFor) {
   expect_idle();
 }
 
-// RPCRDMA-4.6.1-2, RPCRDMA-4.6.2-2, RPCRDMA-4.5.2-2, R4
+// Proves RPCRDMA-4.6.1-2, RPCRDMA-4.6.2-2, RPCRDMA-4.5.2-2, RPCRDMA-4.1.2-8, RPCRDMA-4.1.2-12, RPCRDMA-7.1-1: rPCRDMA-4.6.2-2,
+// RPCRDMA-4.5.2-2, R4
 TEST_F(ServerReceive, ReservedAndUnknownProceduresGetTheirDue) {
   expect_chunk_error(Words{kXid, 1, 1, 2, 0, 0, 0, 0, 0});  // MSGP
   expect_chunk_error(Words{kXid, 1, 1, 5, 0, 0, 0});
@@ -92,7 +95,7 @@ TEST_F(ServerReceive, ReservedAndUnknownProceduresGetTheirDue) {
   EXPECT_EQ(messages_in(MessageKind::kOther), 4u);
 }
 
-// RPCRDMA-4.2.4-13, RPCRDMA-4.2.4-14, R13: before the version and everything else.
+// Proves RPCRDMA-4.2.4-13, RPCRDMA-4.2.4-14: rPCRDMA-4.2.4-14, R13: before the version and everything else.
 TEST_F(ServerReceive, ErrorsOfAClientAreDropped) {
   expect_dropped(Words{kXid, 1, 1, 4, 2, 0, 0});
   expect_dropped(Words{kXid, 9, 1, 4, 1, 1, 1});
@@ -108,7 +111,7 @@ TEST_F(ServerReceive, RepliesOfTheReverseDirectionAreDropped) {
   EXPECT_EQ(stats().xid_mismatch, 0u);
 }
 
-// RPCRDMA-4.5.2-4, RPCRDMA-4.5.2-5
+// Proves RPCRDMA-4.5.2-4, RPCRDMA-4.5.2-5.
 TEST_F(ServerReceive, AnXidThatDiffersFromTheHeadersIsAnError) {
   expect_chunk_error(inline_call(kXid, rpc_call(kXid + 1)));
   expect_chunk_error(inline_call(kXid, Words{}));
@@ -116,7 +119,7 @@ TEST_F(ServerReceive, AnXidThatDiffersFromTheHeadersIsAnError) {
   EXPECT_EQ(stats().xid_mismatch, 3u);
 }
 
-// RPCRDMA-4.5.2-3, RPCRDMA-4.2.4-8, R8
+// Proves RPCRDMA-4.5.2-3, RPCRDMA-4.2.4-10: rPCRDMA-4.2.4-8, R8
 TEST_F(ServerReceive, NomsgNeedsAPositionZeroChunk) {
   expect_chunk_error(Words{kXid, 1, 1, 1, 0, 0, 0});
   expect_chunk_error(Words{kXid, 1, 1, 1}.read(4, 1, 100, 0).add({0, 0, 0}));
@@ -131,7 +134,7 @@ TEST_F(ServerReceive, MsgWithAPositionZeroChunkIsAnError) {
   EXPECT_EQ(malformed(HeaderError::kPositionMixed), 1u);
 }
 
-// Notes 12
+// Proves RPCRDMA-4.3-1, RPCRDMA-4.5-4: notes 12
 TEST_F(ServerReceive, PresenceWordsAreZeroOrOne) {
   expect_chunk_error(Words{kXid, 1, 1, 0, 2, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
   expect_chunk_error(Words{kXid, 1, 1, 0, 0, 5, 0, 0}.octets(rpc_call(kXid).bytes()));
@@ -139,7 +142,8 @@ TEST_F(ServerReceive, PresenceWordsAreZeroOrOne) {
   EXPECT_EQ(malformed(HeaderError::kBadDiscriminant), 3u);
 }
 
-// R5 and CVE-2026-89526: a Position is compared with what is there, overlaps are refused.
+// Proves RPCRDMA-3.4.5-10, RPCRDMA-4.5-4: R5 and CVE-2026-89526: a Position is compared with what is there, overlaps are
+// refused.
 TEST_F(ServerReceive, ReadListsThatDoNotFitTheStreamAreRefused) {
   const Words payload = rpc_call(kXid, 1).add({8});  // 44 octets inline
   const auto with = [&](Words lists) { return lists.add({0, 0, 0}).octets(payload.bytes()); };
@@ -153,7 +157,8 @@ TEST_F(ServerReceive, ReadListsThatDoNotFitTheStreamAreRefused) {
   EXPECT_EQ(malformed(HeaderError::kOffsetWraps), 1u);
 }
 
-// R5 and CVE-2026-89528, CVE-2026-89529: each segment or their sum over the budget; nothing is read, nothing set aside.
+// Proves RPCRDMA-3.4.4-3, RPCRDMA-8.1.4-1: R5 and CVE-2026-89528, CVE-2026-89529: each segment or their sum over the budget;
+// nothing is read, nothing set aside.
 TEST_F(ServerReceive, ReadsOverTheBudgetAreRefusedBeforeAnythingIsRead) {
   options.limits.read_bytes_max = 1 << 20;
   options.call_bytes_max = 1 << 20;
@@ -166,7 +171,7 @@ TEST_F(ServerReceive, ReadsOverTheBudgetAreRefusedBeforeAnythingIsRead) {
   EXPECT_EQ(malformed(HeaderError::kReadTooLong), 3u);
 }
 
-// R5: counts over the caps.
+// Proves RPCRDMA-8.1.4-2: R5: counts over the caps.
 TEST_F(ServerReceive, TooManySegmentsAreRefused) {
   Words message{kXid, 1, 1, 0};
   for (uint32_t i = 0; i <= kReadSegmentsMax; ++i) {
@@ -185,7 +190,8 @@ TEST_F(ServerReceive, TooManySegmentsAreRefused) {
   EXPECT_EQ(malformed(HeaderError::kTooManyWriteChunks), 1u);
 }
 
-// R6, CVE-2022-49356, CVE-2024-53151: a segment count that overflows when multiplied, or an array cut short.
+// Proves RPCRDMA-8.1.4-2, RPCRDMA-4.1.2-4, RPCRDMA-4.5-4: R6, CVE-2022-49356, CVE-2024-53151: a segment count that overflows
+// when multiplied, or an array cut short.
 TEST_F(ServerReceive, SegmentCountsThatLieAreRefused) {
   for (const uint32_t count : {65u, 0x1000'0000u, 0x1000'0001u, 0xffff'ffffu}) {
     expect_chunk_error(Words{kXid, 1, 1, 0, 0, 1, count}.segment(1, 1, 1).add({0, 0}).octets(rpc_call(kXid).bytes()));
@@ -196,7 +202,8 @@ TEST_F(ServerReceive, SegmentCountsThatLieAreRefused) {
   EXPECT_EQ(malformed(HeaderError::kTruncated), 2u);
 }
 
-// The whole header cut at every octet: one answer each, and none of them a call.
+// Proves RPCRDMA-4.5.2-1, RPCRDMA-4.5-4, RPCRDMA-4.5-6, RPCRDMA-4.5-7, RPCRDMA-4.5-8, RPCRDMA-4.5-9, RPCRDMA-4.2.4-4,
+// RPCRDMA-4.1.2-3: the whole header cut at every octet: one answer each, and none of them a call.
 TEST_F(ServerReceive, AHeaderCutAnywhereIsAnError) {
   Words whole = Words{kXid, 1, 8, 0}.read(40, 1, 4, 0).add({0, 1, 1}).segment(2, 10, 0).add({0, 1, 1}).segment(3, 10, 0);
   for (size_t bytes = 28; bytes < whole.size(); ++bytes) {
@@ -206,7 +213,8 @@ TEST_F(ServerReceive, AHeaderCutAnywhereIsAnError) {
   }
 }
 
-// CVE-2026-89532, CVE-2026-93228, R11: chunks without segments, with invalidation agreed.
+// Proves RPCRDMA-4.3.2.3-4, RPCRDMA-3.4.6-9: CVE-2026-89532, CVE-2026-93228, R11: chunks without segments, with invalidation
+// agreed.
 TEST_F(ServerReceive, ChunksWithoutSegmentsHaveNoHandleToInvalidate) {
   thresholds.remote_invalidation = true;
   make();
@@ -220,7 +228,8 @@ TEST_F(ServerReceive, ChunksWithoutSegmentsHaveNoHandleToInvalidate) {
   expect_idle();
 }
 
-// RPCRDMA-3.4.5-8, RPCRDMA-3.4.5-9: segments of one Position are concatenated in list order.
+// Proves RPCRDMA-3.4.5-1, RPCRDMA-3.4.5-3, RPCRDMA-3.4.5-8, RPCRDMA-3.4.5-9, RPCRDMA-3.4.5.1-1, RPCRDMA-3.5.2-3, RPCRDMA-3.4-1,
+// RPCRDMA-4.4.3-1: segments of one Position are concatenated in list order.
 TEST_F(ServerReceive, ReadSegmentsAreFetchedAndSplicedIn) {
   send(Words{kXid, 1, 1, 0}
            .read(44, 0x11, 5, 0x1000)
@@ -245,7 +254,8 @@ TEST_F(ServerReceive, ReadSegmentsAreFetchedAndSplicedIn) {
   EXPECT_EQ(reads.bytes, 11u);
 }
 
-// RPCRDMA-3.4.5.2-6, R10: chunks with and without their roundup rebuild the same stream.
+// Proves RPCRDMA-3.4.5.2-3, RPCRDMA-3.4.5.2-6, RPCRDMA-1-1, RPCRDMA-A.2-2, RPCRDMA-4.3.1-4: R10: chunks with and without their
+// roundup rebuild the same stream.
 TEST_F(ServerReceive, RoundupMayBeInTheChunkOrNot) {
   for (const uint32_t with_pad : {0u, 1u}) {
     const uint32_t length = with_pad != 0 ? 8 : 6;
@@ -261,8 +271,8 @@ TEST_F(ServerReceive, RoundupMayBeInTheChunkOrNot) {
   }
 }
 
-// RPCRDMA-3.5.3-4, RPCRDMA-3.5.3-14, CVE-2026-89533: Position Zero in segments, an argument spliced in on a segment's very
-// boundary, and stray octets behind the header ignored (notes 13).
+// Proves RPCRDMA-3.5.3-4, RPCRDMA-3.5.3-14, RPCRDMA-4.2.4-2, RPCRDMA-4.3.1-3: rPCRDMA-3.5.3-14, CVE-2026-89533: Position Zero in
+// segments, an argument spliced in on a segment's very boundary, and stray octets behind the header ignored (notes 13).
 TEST_F(ServerReceive, LongCallsAreRebuiltFromPositionZeroAndOtherChunks) {
   const Words stream = rpc_call(kXid, 3).add({0x1234'5678, 10});
   send(Words{kXid, 1, 1, 1}.read(0, 1, 48, 0).read(0, 2, 4, 0).read(48, 3, 10, 0).add({0, 0, 0, 0xdead, 0xdead}));
@@ -274,6 +284,7 @@ TEST_F(ServerReceive, LongCallsAreRebuiltFromPositionZeroAndOtherChunks) {
   EXPECT_EQ(octets_of(held), Words(stream).octets(counting(10)).zeros(2).add({0x4242'4242}).bytes());
 }
 
+// Proves RPCRDMA-4.5.2-4, RPCRDMA-3.2-2.
 TEST_F(ServerReceive, ALongCallsXidIsComparedToo) {
   send(Words{kXid, 1, 1, 1}.read(0, 1, 40, 0).add({0, 0, 0}));
   qp->finish(chain_of(*pool, rpc_call(kXid + 1).bytes()));
@@ -283,7 +294,7 @@ TEST_F(ServerReceive, ALongCallsXidIsComparedToo) {
   expect_idle();
 }
 
-// R5: segments of length 0 are legal and not worth an RDMA Read.
+// Proves RPCRDMA-3.4.3-5: R5: segments of length 0 are legal and not worth an RDMA Read.
 TEST_F(ServerReceive, EmptySegmentsAreNotRead) {
   send(Words{kXid, 1, 1, 0}
            .read(44, 1, 0, 0)
@@ -325,7 +336,7 @@ TEST_F(ServerReceive, EmptySegmentsAmongReadsThatWait) {
   EXPECT_EQ(octets_of(held), rpc_call(kXid, 1).add({8}).octets(counting(8)).bytes());
 }
 
-// Reads of one connection are bounded and posted in order; calls share the window.
+// Proves RPCRDMA-3.3.1-19: reads of one connection are bounded and posted in order; calls share the window.
 TEST_F(ServerReceive, ReadsInFlightAreBounded) {
   options.reads_in_flight_max = 3;
   make();
@@ -387,7 +398,7 @@ TEST_F(ServerReceive, TheSameXidTwiceIsTwoCalls) {
   EXPECT_EQ(sent().size(), 13u);
 }
 
-// RPCRDMA-3.3.1-5: a transport that lets a client exceed its grant does not help it.
+// Proves RPCRDMA-3.3.1-5: a transport that lets a client exceed its grant does not help it.
 TEST_F(ServerReceive, MoreCallsThanGrantedFailTheConnection) {
   options.credits = 2;
   options.reverse_credits = 4;  // receives that are not for calls
@@ -458,7 +469,7 @@ TEST_F(ServerReceive, ASlotFreedByAnotherConnectionIsFoundOnTheDeadline) {
   EXPECT_TRUE(take().has_value());
 }
 
-// RPCRDMA-2.3.2-7: anything that fails takes the connection, and with it every call.
+// Proves RPCRDMA-4.5.3-5: anything that fails takes the connection, and with it every call.
 TEST_F(ServerReceive, AFailedReadFailsTheConnection) {
   send(Words{kXid, 1, 1, 0}.read(44, 1, 4, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({4}).bytes()));
   send(inline_call(kXid + 1, rpc_call(kXid + 1)));
@@ -514,6 +525,7 @@ TEST_F(ServerReceive, ACallWaitsForTheBuffersThatItsStreamNeeds) {
   EXPECT_EQ(stats().call_timeouts, 1u);
 }
 
+// Proves RPCRDMA-4.5.4-3.
 TEST_F(ServerReceive, ABackendThatStaysSilentCostsTheConnection) {
   send(inline_call(kXid, rpc_call(kXid)));
   const Instant first = now;

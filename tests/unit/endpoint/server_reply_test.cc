@@ -44,6 +44,7 @@ class ServerReply : public ServerFixture {
   }
 };
 
+// Proves RPCRDMA-3.3.1-3, RPCRDMA-3.5.1-1, RPCRDMA-4.2.2-1, RPCRDMA-4.3.2.3-1.
 TEST_F(ServerReply, AnInlineReplyIsOneSend) {
   answer(call({0, 0, 0}), source_reply(6));
   ASSERT_EQ(qp->posted().size(), 1u);
@@ -57,7 +58,7 @@ TEST_F(ServerReply, AnInlineReplyIsOneSend) {
   EXPECT_EQ(done.replied, now);
 }
 
-// RPCRDMA-3.3.1-15: the receive that the reply's credit stands for is there before the SEND.
+// Proves RPCRDMA-3.3.1-15: the receive that the reply's credit stands for is there before the SEND.
 TEST_F(ServerReply, TheNextReceiveIsPostedWithTheReply) {
   const CallId id = call({0, 0, 0});
   EXPECT_EQ(qp->receives(), 7u);
@@ -66,8 +67,9 @@ TEST_F(ServerReply, TheNextReceiveIsPostedWithTheReply) {
   EXPECT_EQ(server->calls_in_flight(), 0u);
 }
 
-// RPCRDMA-3.4.6-5 to -8, RPCRDMA-2.3.2-9: payload first, without a copy and cut at segment bounds, then the SEND with the
-// lengths.
+// Proves RPCRDMA-3.4.6-1, RPCRDMA-3.4.6-5, RPCRDMA-3.4.6-6, RPCRDMA-3.4.6-7, RPCRDMA-3.4.6-8, RPCRDMA-3.4.4.1-1,
+// RPCRDMA-3.4.4.1-2, RPCRDMA-3.5.2-2, RPCRDMA-3.5.2-4, RPCRDMA-4.2.4-6, RPCRDMA-4.3.2-4, RPCRDMA-3.1-2, RPCRDMA-4.4.3-1: payload
+// first, without a copy and cut at segment bounds, then the SEND with the lengths.
 TEST_F(ServerReply, WritesGoBeforeTheSend) {
   Words lists{0, 1, 3};
   lists.segment(0x11, 100, 0x1000).segment(0x22, 50, 0x2000).segment(0x33, 70, 0x3000);
@@ -100,7 +102,8 @@ TEST_F(ServerReply, PayloadIsSentFromTheRepliesOwnBuffers) {
   EXPECT_EQ(write.payload.head()->next->data, second);
 }
 
-// RPCRDMA-3.5.3-10, RPCRDMA-4.3.3-7: what is too long goes through the Reply chunk; the SEND is the header alone.
+// Proves RPCRDMA-3.3.1-3, RPCRDMA-3.5.3-2, RPCRDMA-3.5.3-3, RPCRDMA-3.5.3-10, RPCRDMA-3.5.2-4, RPCRDMA-4.3.3-6, RPCRDMA-4.3.3-7,
+// RPCRDMA-4.2.4-9: what is too long goes through the Reply chunk; the SEND is the header alone.
 TEST_F(ServerReply, ALongReplyGoesThroughTheReplyChunk) {
   const CallId id = call(Words{0, 0, 1, 2}.segment(0x11, 1000, 0x1000).segment(0x22, 1000, 0x2000));
   const std::vector<uint8_t> stream = source_reply(1501).bytes();
@@ -126,6 +129,7 @@ TEST_F(ServerReply, AHeaderOverTheThresholdIsAnError) {
   EXPECT_EQ(sent(), (std::vector<uint32_t>{kXid, 1, 8, 4, 2}));
 }
 
+// Proves RPCRDMA-4.5.3-3, RPCRDMA-4.5.3-4.
 TEST_F(ServerReply, AReplyThatFitsNowhereIsAnErrorAndNothingIsWritten) {
   const CallId id = call(Words{0, 1, 1}.segment(0x11, 99, 0x1000).add({0, 1, 1}).segment(0x22, 5000, 0));
   answer(id, source_reply(100));
@@ -136,7 +140,8 @@ TEST_F(ServerReply, AReplyThatFitsNowhereIsAnErrorAndNothingIsWritten) {
   expect_idle();
 }
 
-// CMPD-4.1-1, CMPD-4.1-2: a handle of this call, the first Write chunk's before the Reply chunk's before the Read list's.
+// Proves CMPD-4.1-1, CMPD-4.1-2, CMPD-4.1-3, CMPD-3.2-1: a handle of this call, the first Write chunk's before the Reply chunk's
+// before the Read list's.
 TEST_F(ServerReply, TheSendInvalidatesOneHandleOfItsCall) {
   thresholds.remote_invalidation = true;
   make();
@@ -166,7 +171,7 @@ TEST_F(ServerReply, TheSendInvalidatesOneHandleOfItsCall) {
   EXPECT_EQ(qp->posted().front().invalidate, verbs::Rkey(0x44));
 }
 
-// CMPD-4.1-4
+// Proves RPCRDMA-2.3.2-11, CMPD-4.1-4, CMPD-3.2-8.
 TEST_F(ServerReply, WithoutAgreementNothingIsInvalidated) {
   answer(call(Words{0, 1, 1}.segment(0x22, 9, 0).add({0, 0})), source_reply(1));
   qp->finish();
@@ -244,7 +249,8 @@ TEST_F(ServerReply, AReplyWaitsForBuffers) {
   EXPECT_EQ(server->calls_in_flight(), 0u);
 }
 
-// CVE-2026-72466: a reply too short to be one never reaches the client as a reply; nor does one for another call (B2).
+// Proves RPCRDMA-2.2.2-2, RPCRDMA-4.2.1-1: CVE-2026-72466: a reply too short to be one never reaches the client as a reply; nor
+// does one for another call (B2).
 TEST_F(ServerReply, WhatIsNoReplyToThisCallIsAnError) {
   for (const Words& words : {Words{}, Words{kXid, 1}, Words{kXid}.zeros(7), rpc_reply(kXid + 1)}) {
     answer(call({0, 0, 0}), words);
@@ -321,7 +327,7 @@ TEST_F(ServerReply, RecordsOfDoneCallsCostNoCall) {
   EXPECT_FALSE(server->poll_done(done));
 }
 
-// RPCRDMA-4.5.4-3: an answer that cannot be sent ends the connection.
+// Proves RPCRDMA-4.5.4-3: an answer that cannot be sent ends the connection.
 TEST_F(ServerReply, AQueuePairInErrorFailsTheEndpoint) {
   const CallId id = call({0, 0, 0});
   const CallId waiting = call({0, 0, 0}, kXid + 1);
@@ -332,6 +338,7 @@ TEST_F(ServerReply, AQueuePairInErrorFailsTheEndpoint) {
   EXPECT_EQ(stats().late_replies, 1u);
 }
 
+// Proves RPCRDMA-3.3-1.
 TEST_F(ServerReply, AFailedSendFailsTheEndpoint) {
   answer(call({0, 0, 0}), source_reply(1));
   qp->break_with(verbs::WcStatus::kRnrRetryExceeded);

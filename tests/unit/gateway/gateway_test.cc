@@ -100,6 +100,7 @@ TEST(Gateway, WorksWithPeersThatNegotiateNothing) {
   expect_nothing_left(world);
 }
 
+// Proves RPCRDMA-4-3.
 TEST(Gateway, ForwardsToABackendAndMatchesRepliesByXid) {
   WorldOptions options = options_for(BenchProcedure::kEcho, 20'000);
   options.backend = gateway::BackendKind::kTcp;
@@ -170,6 +171,7 @@ TEST(Gateway, CallsTimeOutWhenTheBackendSaysNothingAnyMore) {
   }
 }
 
+// Proves RPCRDMA-5-7.
 TEST(Gateway, RejectsAnUnknownPort) {
   WorldOptions options = options_for(BenchProcedure::kNull, 0);
   options.load.service_port = 20050;
@@ -180,6 +182,7 @@ TEST(Gateway, RejectsAnUnknownPort) {
   expect_nothing_left(world);
 }
 
+// Proves RPCRDMA-8.1.1-2.
 TEST(Gateway, RejectsClientsOutsideTheAllowList) {
   WorldOptions options = options_for(BenchProcedure::kNull, 0);
   options.allow.push_back({sim_ip(false, 77), 32});

@@ -114,6 +114,7 @@ TEST(NoCopy, InlineCallReachesTheBackendInTheFramesThatBroughtIt) {
   EXPECT_EQ(watch.calls.elsewhere, 0u);
 }
 
+// Proves RPCRDMA-2.3.1-1.
 TEST(NoCopy, ReadChunkReachesTheBackendInTheFramesThatBroughtIt) {
   constexpr uint32_t kBytes = 65'536;
   RpcPair pair(options_of(BenchProcedure::kSink, kBytes));
@@ -132,6 +133,7 @@ TEST(NoCopy, OnlyTheRoundupOfAReadChunkIsNew) {
   EXPECT_LE(watch.calls.elsewhere, uint64_t{3} * (kCalls + 2));
 }
 
+// Proves RPCRDMA-2.3.1-1.
 TEST(NoCopy, WriteChunkLeavesFromWhereTheBackendWroteIt) {
   constexpr uint32_t kBytes = 65'536;
   RpcPair pair(options_of(BenchProcedure::kSource, kBytes));

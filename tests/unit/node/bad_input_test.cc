@@ -310,7 +310,7 @@ TEST(BadInput, GapsAndRepetitionsByAForgerCostNoCall) {
   attacked.expect_unharmed();
 }
 
-// The gateway exposes no memory: whoever asks for some loses the connection, and nobody else does.
+// Proves RPCRDMA-8.1-1: the gateway exposes no memory: whoever asks for some loses the connection, and nobody else does.
 TEST(BadInput, RequestsForMemoryAreRefusedByNakAndEndOnlyTheirConnection) {
   for (const Opcode opcode : {Opcode::kRcWriteOnly, Opcode::kRcWriteFirst, Opcode::kRcWriteOnlyImmediate, Opcode::kRcReadRequest,
                               Opcode::kRcFetchAdd, Opcode::kRcCompareSwap, Opcode::kRcSendOnlyInvalidate}) {

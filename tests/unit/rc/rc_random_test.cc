@@ -233,6 +233,7 @@ class Workload {
   std::array<Direction, 2> directions_;
 };
 
+// Proves RPCRDMA-2.3.2-4, RPCRDMA-2.3.2-5.
 TEST(RcRandom, EveryMessageArrivesOnceInOrderAndIntactOverABadLink) {
   rc::RcStats total;
   for (uint64_t seed = 1; seed <= 500; ++seed) {

@@ -135,6 +135,7 @@ TEST(Responder, IgnoresPsnsOutsideTheWindow) {  // F9
   EXPECT_EQ(server.expected(), 5000u);
 }
 
+// Proves RPCRDMA-2.3.2-7.
 TEST(Responder, AnswersRnrNakWhenNoReceiveIsPosted) {
   Server server(0);
   EXPECT_FALSE(server.receive(kOnly, 5000, 10));
@@ -216,6 +217,7 @@ TEST(Responder, RefusesWhatBreaksTheRulesOfAMessageAndGoesToError) {  // F7, F8
   }
 }
 
+// Proves RPCRDMA-2.3.2-6, CMPD-3.1-3.
 TEST(Responder, RefusesAMessageLongerThanTheReceiveAndTellsTheOwner) {  // F8
   Server server(1, {.qp = {.receive_bytes_max = 600}});
   server.receive(kFirst, 5000, 256);
@@ -348,6 +350,7 @@ TEST(Responder, RefusesSendWithInvalidateWhereNoMemoryIsExposed) {
   EXPECT_EQ(server.qp->error().cause, QpErrorCause::kMemoryAccess);
 }
 
+// Proves CMPD-3.2-2.
 TEST(Responder, InvalidatesTheKeyBeforeItDelivers) {
   Client client;
   client.qp->post_receives(1);
@@ -369,6 +372,7 @@ TEST(Responder, CannotInvalidateAKeyOfAnotherDomain) {  // R9
   EXPECT_EQ(client.sent(), (SentList{nak(5000, NakCode::kRemoteAccessError, 0)}));
 }
 
+// Proves RPCRDMA-2.3.2-8.
 TEST(Responder, WritesIntoTheNamedMemory) {
   Client client;
   client.receive(client.with_reth(Opcode::kRcWriteFirst, 5000, 100, 300, 256));
@@ -403,6 +407,7 @@ TEST(Responder, AnEmptyWriteDoesNotLookAtItsKey) {
   EXPECT_EQ(client.sent(), (SentList{ack(5000, 1)}));
 }
 
+// Proves RPCRDMA-8.1.1-1, RPCRDMA-8.1-1.
 TEST(Responder, RefusesMemoryThatThePeerHasNoRightTo) {  // CVE-2026-98365
   const auto region = [](Client& client) { return client.memory.address_of(client.key); };
   struct Case {
@@ -481,6 +486,7 @@ TEST(Responder, AWriteStopsWhenItsRegionIsWithdrawn) {
   EXPECT_EQ(client.region[256], 0xee);
 }
 
+// Proves RPCRDMA-2.3.2-10.
 TEST(Responder, AnswersAReadFromTheNamedMemory) {
   Client client;
   client.region = random_octets(3, 4096);

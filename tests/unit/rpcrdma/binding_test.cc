@@ -38,7 +38,7 @@ void expect_one(const ReducibleItems& found, uint64_t results_offset, uint32_t l
   EXPECT_EQ(found.items[0].length, length);
 }
 
-// RPCRDMA-3.4.2-1, RPCRDMA-6-1
+// Proves RPCRDMA-3.4.2-1, RPCRDMA-6-1.
 TEST_F(BindingTest, OnlyProceduresWithEligibleResultsAreBound) {
   for (uint32_t procedure = 0; procedure < 30; ++procedure) {
     EXPECT_EQ(inspect(kNfsProgram, 3, procedure).binding, procedure == 5 || procedure == 6 ? Binding::kNfs3 : Binding::kNone);
@@ -49,7 +49,7 @@ TEST_F(BindingTest, OnlyProceduresWithEligibleResultsAreBound) {
   }
 }
 
-// RPCRDMA-6-2
+// Proves RPCRDMA-6-2.
 TEST_F(BindingTest, OtherProgramsHaveNoBinding) {
   for (const uint32_t program : {100000u, 100005u, 100021u, 100227u, 0x40000000u}) {
     const CallContext context = inspect(program, 3, 6);
@@ -58,7 +58,7 @@ TEST_F(BindingTest, OtherProgramsHaveNoBinding) {
   }
 }
 
-// Notes 30
+// Proves RPCRDMA-8.2.2.3-4: notes 30
 TEST_F(BindingTest, ProtectedBodiesAreNotBound) {
   EXPECT_EQ(inspect_gss(0, 1).binding, Binding::kNfs4);
   EXPECT_EQ(inspect_gss(0, 2).binding, Binding::kNone);
@@ -67,6 +67,7 @@ TEST_F(BindingTest, ProtectedBodiesAreNotBound) {
   EXPECT_EQ(inspect_gss(0, 4).binding, Binding::kNone);
 }
 
+// Proves RPCRDMA-8.2.2-2.
 TEST_F(BindingTest, GssContextCallsAreNotBound) {
   for (const uint32_t procedure : {1u, 2u, 3u, 4u}) {
     EXPECT_EQ(inspect_gss(procedure, 1).binding, Binding::kNone);
@@ -126,7 +127,7 @@ TEST_F(BindingTest, Nfs3DataCutShortIsNotListed) {
   EXPECT_EQ(find(inspect(kNfsProgram, 3, 6), results).count, 0u);
 }
 
-// RPCRDMA-4.3.2.2-5: RPC-level failures have no eligible result
+// Proves RPCRDMA-4.3.2.2-5: rPC-level failures have no eligible result
 TEST_F(BindingTest, RpcErrorsHaveNothingToReduce) {
   const Octets results = test::words({0, 0, 8, 1, 8, 1, 2});
   for (const uint32_t status : {1u, 2u, 3u, 4u, 5u}) {

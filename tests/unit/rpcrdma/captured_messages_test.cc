@@ -130,14 +130,15 @@ Octets restore(const CallContext& context, const Octets& reduced, const std::vec
   return stream;
 }
 
+// Proves RPCRDMA-4-2, RPCRDMA-7-1.
 TEST(CapturedMessages, CommittedOnesReencodeToTheSameOctets) {
   for (const std::string_view message : {kWriteCall, kReadCall, kReadReply, kRead3Call, kRead3Reply, kReaddirReply}) {
     expect_reencodes(test::hex(message));
   }
 }
 
-// RPCRDMA-3.4.5-4, RPCRDMA-3.4.5.2-1, RPCRDMA-3.4.5.2-3, RPCRDMA-3.4.4.4-2: the kernel's client leaves the roundup out of the
-// chunk and of the inline stream; the length word before the Position says 9009
+// Proves RPCRDMA-3.4.5-4, RPCRDMA-3.4.5.2-3, RPCRDMA-3.4.4.4-2: the kernel's client leaves the roundup out of the chunk and of
+// the inline stream; the length word before the Position says 9009
 TEST(CapturedMessages, WriteOfOddLengthIsRebuiltWithItsRoundup) {
   const Octets message = test::hex(kWriteCall);
   uint32_t header = 0;
@@ -177,7 +178,7 @@ TEST(CapturedMessages, ReducedReadRepliesPairWithTheirWriteChunk) {
   expect_one_item(kRead3Call, kRead3Reply, Binding::kNfs3);
 }
 
-// RPCRDMA-4.3.3-6, RPCRDMA-4.3.3-7
+// Proves RPCRDMA-4.3.3-7.
 TEST(CapturedMessages, LongReplySaysWhatItUsedOfEachSegment) {
   uint32_t header = 0;
   const ChunkList chunks = decode(test::hex(kReaddirReply), header);

@@ -32,6 +32,7 @@ void expect_walked_whole(const Octets& reply) {
   EXPECT_EQ(reader.remaining(), 0u);
 }
 
+// Proves RPCRDMA-6.4-1.
 TEST(CompoundWalk, EveryOperationIsWalkedOverToItsLastOctet) {
   for (uint32_t operation = nfsv4::kOperationFirst; operation <= nfsv4::kOperationLast; ++operation) {
     SCOPED_TRACE(nfsv4::find_operation(operation)->name);
@@ -56,7 +57,7 @@ TEST(CompoundWalk, ReadIsFoundBehindEveryOperation) {
   }
 }
 
-// RPCRDMA-6.1-7, RPCRDMA-6.4-1: what the table says and what the generator writes agree for any COMPOUND
+// Proves RPCRDMA-3.4.4.4-3: what the table says and what the generator writes agree for any COMPOUND
 TEST(CompoundWalk, FindsEveryItemOfAnyCompound) {
   EXPECT_TRUE(rc::check([] {
     CompoundGenerator generator(*rc::gen::arbitrary<uint64_t>());

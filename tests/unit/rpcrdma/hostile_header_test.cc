@@ -53,7 +53,7 @@ TEST(HostileHeader, Cve2022_49356_WriteChunkSegmentsEndWithTheMessage) {
   EXPECT_EQ(refuse(write_chunk_of(64, 0)), HeaderError::kTruncated);
 }
 
-// RPCRDMA-4.1.2-4
+// Proves RPCRDMA-4.1.2-4.
 TEST(HostileHeader, Cve2024_53151_SegmentCountOverflow) {
   for (const uint32_t count : {0x10000000u, 0x10000001u, 0x20000000u, 0x80000000u, 0xFFFFFFFFu}) {
     EXPECT_EQ(refuse(write_chunk_of(count, 2)), HeaderError::kTooManySegments);
@@ -282,6 +282,7 @@ void expect_same_chunk(const PlainChunk& a, const PlainChunk& b) {
   RC_ASSERT(a.capacity_bytes == b.capacity_bytes);
 }
 
+// Proves RPCRDMA-2.2.4-1.
 TEST(HostileHeader, AnyChunkListRoundTrips) {
   EXPECT_TRUE(rc::check([] {
     const ChunkList chunks = chunks_at_random();

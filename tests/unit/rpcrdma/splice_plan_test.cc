@@ -105,7 +105,7 @@ TEST(SplicePlan, WithoutChunksTheInlineBodyIsTheStream) {
   EXPECT_EQ(check(RdmaProc::kMsg, chunks_of({}), 0).value(), 0u);
 }
 
-// RPCRDMA-3.4.5-3, RPCRDMA-3.4.5-9: the kernel's 9009-octet WRITE: Position 180, GETATTR follows inline
+// Proves RPCRDMA-3.4.5-3, RPCRDMA-3.4.5-9: the kernel's 9009-octet WRITE: Position 180, GETATTR follows inline
 TEST(SplicePlan, ChunkWithoutItsRoundupGetsZeros) {
   const auto pieces = plan(RdmaProc::kMsg, chunks_of({{180, 9009}}), 196);
   ASSERT_EQ(pieces.size(), 4u);
@@ -116,7 +116,7 @@ TEST(SplicePlan, ChunkWithoutItsRoundupGetsZeros) {
   EXPECT_EQ(check(RdmaProc::kMsg, chunks_of({{180, 9009}}), 196).value(), 196u + 9012);
 }
 
-// RPCRDMA-3.4.5.2-2, -4, -6, notes 21: roundup in the last segment or in one of its own
+// Proves RPCRDMA-3.4.5.2-2, RPCRDMA-3.4.5.2-4: notes 21: roundup in the last segment or in one of its own
 TEST(SplicePlan, ChunkWithItsRoundupIsTakenAsItIs) {
   EXPECT_EQ(check(RdmaProc::kMsg, chunks_of({{180, 9012}}), 196).value(), 196u + 9012);
   const auto pieces = plan(RdmaProc::kMsg, chunks_of({{180, 9009}, {180, 3}}), 196);
@@ -125,7 +125,7 @@ TEST(SplicePlan, ChunkWithItsRoundupIsTakenAsItIs) {
   EXPECT_EQ(pieces[1].segment_count, 2);
 }
 
-// RPCRDMA-3.4.5-5, notes 20: Positions count earlier items and their roundup
+// Proves RPCRDMA-3.4.5-5: notes 20: Positions count earlier items and their roundup
 TEST(SplicePlan, LaterPositionsCountEarlierItemsWithRoundup) {
   const auto pieces = plan(RdmaProc::kMsg, chunks_of({{100, 5}, {112, 8}}), 200);
   ASSERT_EQ(pieces.size(), 6u);
@@ -137,7 +137,7 @@ TEST(SplicePlan, LaterPositionsCountEarlierItemsWithRoundup) {
   expect_piece(pieces[5], Kind::kBase, 104, 96);
 }
 
-// RPCRDMA-3.4.5-11, RPCRDMA-3.4.3-5
+// Proves RPCRDMA-3.4.5-11, RPCRDMA-3.4.3-5.
 TEST(SplicePlan, OddAndEmptySegmentsMakeOneChunk) {
   const auto pieces = plan(RdmaProc::kMsg, chunks_of({{64, 1}, {64, 0}, {64, 1}, {64, 2}}), 64);
   ASSERT_EQ(pieces.size(), 2u);
@@ -162,7 +162,7 @@ TEST(SplicePlan, LongCallIsItsPositionZeroChunk) {
   expect_piece(result.list[0], Kind::kBase, 0, 4096);
 }
 
-// RPCRDMA-3.5.3-14
+// Proves RPCRDMA-3.5.3-14.
 TEST(SplicePlan, LongCallTakesFurtherChunksAtTheirPositions) {
   const auto pieces = plan(RdmaProc::kNomsg, chunks_of({{0, 2000}, {1200, 8192}}), 0);
   ASSERT_EQ(pieces.size(), 3u);
@@ -254,7 +254,7 @@ Reduced reduce_at_random() {
   return made;
 }
 
-// RPCRDMA-6.1-7, RPCRDMA-3.4.5-8, RPCRDMA-3.4.4-2, RPCRDMA-3.4.1-1
+// Proves RPCRDMA-6.1-7, RPCRDMA-3.4.5-8, RPCRDMA-3.4.1-1, RPCRDMA-4.3.1.1-1.
 TEST(SplicePlan, RebuildsWhateverWasReducedHoweverItWasCut) {
   EXPECT_TRUE(rc::check([] {
     Reduced made = reduce_at_random();

@@ -65,7 +65,7 @@ TEST(FixedHeader, RoundTripsAnyWords) {
   EXPECT_EQ(FixedHeader::parse(octets).value(), header);
 }
 
-// RPCRDMA-4.3-2, RPCRDMA-4.7-2, RPCRDMA-4.1.2-7
+// Proves RPCRDMA-4.3-2, RPCRDMA-4.7-2, RPCRDMA-4.1.2-7.
 TEST(DecodeChunks, NoChunksIsThreeZeroWords) {
   for (const uint32_t proc : {kMsg, kNomsg}) {
     const ChunkList chunks = decode(HeaderOctets(1, proc).end().end().end(), 28);
@@ -76,7 +76,7 @@ TEST(DecodeChunks, NoChunksIsThreeZeroWords) {
   }
 }
 
-// RPCRDMA-3.4.3-4, RPCRDMA-4.1.2-1, RPCRDMA-4.1.2-2, RPCRDMA-3.4.5-2
+// Proves RPCRDMA-3.4.3-4, RPCRDMA-4.1.2-1, RPCRDMA-4.1.2-2, RPCRDMA-3.4.5-2, RPCRDMA-3.4.6-4.
 TEST(DecodeChunks, SegmentIsHandleLengthOffset) {
   const Octets message = test::hex(
       "00000001 00000001 00000020 00000000"
@@ -90,7 +90,7 @@ TEST(DecodeChunks, SegmentIsHandleLengthOffset) {
   EXPECT_EQ(chunks.segments[0], (Segment{verbs::Rkey(0x12345678), 4096, 0x0000000100000020}));
 }
 
-// RPCRDMA-4.7-1, RPCRDMA-4.1.2-3
+// Proves RPCRDMA-4.7-1, RPCRDMA-4.1.2-3.
 TEST(DecodeChunks, ReadListOfThreeEntriesIs76Octets) {
   const HeaderOctets message = HeaderOctets(1, kMsg).read(8, 100).read(8, 200).read(64, 300).end().end().end();
   const ChunkList chunks = decode(message, 16 + 76 + 8);
@@ -101,7 +101,7 @@ TEST(DecodeChunks, ReadListOfThreeEntriesIs76Octets) {
   EXPECT_EQ(chunks.read_bytes, 600u);
 }
 
-// RPCRDMA-4.7-3, RPCRDMA-3.4.6-2, RPCRDMA-4.3.2.3-2
+// Proves RPCRDMA-4.7-3, RPCRDMA-3.4.6-2, RPCRDMA-4.3.2.3-2, RPCRDMA-4.1.2-5, RPCRDMA-4.3.2-1.
 TEST(DecodeChunks, WriteListKeepsAnEmptyChunkInItsPlace) {
   const HeaderOctets message = HeaderOctets(1, kMsg).end().chunk({1}).chunk({}).chunk({2, 3}).end().end();
   const ChunkList chunks = decode(message, 16 + 4 + 76 + 4);
@@ -115,14 +115,14 @@ TEST(DecodeChunks, WriteListKeepsAnEmptyChunkInItsPlace) {
   EXPECT_EQ(chunks.segments_of(chunks.write[2])[1].length, 3u);
 }
 
-// RPCRDMA-3.4.6-9
+// Proves RPCRDMA-3.4.6-9, RPCRDMA-3.4.6-2.
 TEST(DecodeChunks, ChunkOfNoSegmentsIsEmpty) {
   const ChunkList chunks = decode(HeaderOctets(1, kMsg).end().word(1).word(0).word(0).word(0), 16 + 4 + 12 + 4);
   ASSERT_EQ(chunks.write_count, 1u);
   EXPECT_EQ(chunks.write[0].segment_count, 0u);
 }
 
-// RPCRDMA-3.4.6-10, notes 11
+// Proves RPCRDMA-3.4.6-10: notes 11
 TEST(DecodeChunks, SegmentsOfLengthZeroMakeAnUnusedChunkNotAnEmptyOne) {
   const ChunkList chunks = decode(HeaderOctets(1, kMsg).end().chunk({0, 0}).end().end(), 16 + 4 + 40 + 4 + 4);
   ASSERT_EQ(chunks.write_count, 1u);
@@ -130,7 +130,7 @@ TEST(DecodeChunks, SegmentsOfLengthZeroMakeAnUnusedChunkNotAnEmptyOne) {
   EXPECT_EQ(chunks.write[0].capacity_bytes, 0u);
 }
 
-// RPCRDMA-4.7-4, RPCRDMA-4.3.3-1, notes 24: no word follows the Reply chunk
+// Proves RPCRDMA-4.7-4, RPCRDMA-4.3.3-1, RPCRDMA-4.2.4-1: notes 24: no word follows the Reply chunk
 TEST(DecodeChunks, PayloadFollowsTheReplyChunkAtOnce) {
   HeaderOctets message = HeaderOctets(1, kMsg).end().end().chunk({10, 20});
   const uint32_t header = static_cast<uint32_t>(message.octets().size());
@@ -142,7 +142,7 @@ TEST(DecodeChunks, PayloadFollowsTheReplyChunkAtOnce) {
   EXPECT_EQ(chunks.reply.capacity_bytes, 30u);
 }
 
-// RPCRDMA-4.2.4-5, RPCRDMA-4.2.4-7, RPCRDMA-4.1.2-6
+// Proves RPCRDMA-4.2.4-5, RPCRDMA-4.1.2-6, RPCRDMA-4.2.4-7.
 TEST(DecodeChunks, AllEightPresenceCombinations) {
   for (uint32_t mask = 0; mask < 8; ++mask) {
     HeaderOctets message(1, kMsg);
@@ -167,7 +167,8 @@ TEST(DecodeChunks, AllEightPresenceCombinations) {
   }
 }
 
-// RPCRDMA-4.3.1-6, RPCRDMA-3.4.5-6, notes 8: any order comes in, ascending order goes on, equal Positions keep their order
+// Proves RPCRDMA-4.3.1-6, RPCRDMA-3.4.5-6: notes 8: any order comes in, ascending order goes on, equal Positions keep their
+// order
 TEST(DecodeChunks, ReadSegmentsAreSortedByPositionAndKeepListOrderWithin) {
   const HeaderOctets message =
       HeaderOctets(1, kMsg).read(200, 1).read(40, 2).read(200, 3).read(0, 4).read(40, 5).end().end().end();
@@ -307,7 +308,7 @@ TEST(DecodeChunks, PlainBytesLimitIsPerChunk) {
   EXPECT_EQ(refuse(message(500, 501), limits), HeaderError::kChunkTooLong);
 }
 
-// RPCRDMA-3.4.4-1, notes 32
+// Proves RPCRDMA-3.4.4-1: notes 32
 TEST(DecodeChunks, LengthsAreSummedIn64Bits) {
   ChunkLimits limits;
   limits.read_bytes_max = UINT64_MAX;
@@ -333,7 +334,7 @@ TEST(DecodeChunks, RegionMayEndAtTheTopOfTheAddressSpaceButNotWrap) {
   EXPECT_TRUE(decode_chunks(HeaderOctets(1, kMsg).read(8, 0, UINT64_MAX).end().end().end(), ChunkLimits{}, chunks).ok());
 }
 
-// RPCRDMA-3.4.5-10
+// Proves RPCRDMA-3.4.5-10.
 TEST(DecodeChunks, PositionIsAMultipleOfFour) {
   for (const uint32_t position : {41u, 42u, 43u, 1u, UINT32_MAX}) {
     EXPECT_EQ(refuse(HeaderOctets(1, kMsg).read(position, 8).end().end().end()), HeaderError::kPositionAlignment);
@@ -357,6 +358,7 @@ ChunkList some_chunks() {
   return chunks;
 }
 
+// Proves RPCRDMA-4-1.
 TEST(EncodeHeader, CallRoundTripsToTheSameOctets) {
   const HeaderOctets message =
       HeaderOctets(0xDEADBEEF, kMsg).read(8, 100).read(16, 8).end().chunk({1000, 1000, 1000}).chunk({}).end().chunk({4096, 4096});
@@ -370,7 +372,7 @@ TEST(EncodeHeader, CallRoundTripsToTheSameOctets) {
   EXPECT_EQ(out, message.octets());
 }
 
-// RPCRDMA-3.4.6-6, RPCRDMA-3.4.6-7, RPCRDMA-4.3.1-4, RPCRDMA-4.3.2.3-4, RPCRDMA-4.3.3-6, RPCRDMA-4.3.3-7, notes 22, 23
+// Proves RPCRDMA-3.4.6-6, RPCRDMA-3.4.6-7, RPCRDMA-4.3.1-4, RPCRDMA-4.3.2.3-4, RPCRDMA-4.3.3-6, RPCRDMA-4.3.3-7: notes 22, 23
 TEST(EncodeHeader, ReplyReturnsEveryChunkWithTheLengthsUsedAndNoReadList) {
   const ChunkList chunks = some_chunks();
   const uint32_t lengths[] = {1000, 500, 0, 4096, 904};
@@ -395,7 +397,7 @@ TEST(EncodeHeader, RefusesTheWrongNumberOfLengthsAndTooLittleRoom) {
   }
 }
 
-// RPCRDMA-4.5-6, RPCRDMA-4.5-7, RPCRDMA-4.5-8, RPCRDMA-4.5-9, RPCRDMA-4.1.2-11, RPCRDMA-4.5.2-1
+// Proves RPCRDMA-4.5-6, RPCRDMA-4.5-8, RPCRDMA-4.1.2-11, RPCRDMA-4.2.4-11, RPCRDMA-4.1.2-9.
 TEST(EncodeError, ChunkErrorIs20Octets) {
   Octets out(64, 0xEE);
   ASSERT_EQ(write_chunk_error(out, 0xDEADBEEF, 32).value(), kChunkErrorBytes);
@@ -406,7 +408,7 @@ TEST(EncodeError, ChunkErrorIs20Octets) {
   EXPECT_EQ(error->code, RdmaErrorCode::kChunk);
 }
 
-// RPCRDMA-4.5.1-1, RPCRDMA-4.5.1-3, RPCRDMA-4.5-7, RPCRDMA-4.1.2-10, notes 26
+// Proves RPCRDMA-4.5.1-1, RPCRDMA-4.5.1-3, RPCRDMA-4.5-7, RPCRDMA-4.1.2-10, RPCRDMA-4.2.4-11, RPCRDMA-4.1.2-9: notes 26
 TEST(EncodeError, VersionErrorEchoesTheForeignVersion) {
   Octets out(64, 0xEE);
   ASSERT_EQ(write_version_error(out, 0x11223344, 2, 32).value(), kVersionErrorBytes);
@@ -425,7 +427,7 @@ TEST(EncodeError, NeedsRoom) {
   EXPECT_EQ(write_chunk_error(MutableBytes(out).first(kChunkErrorBytes - 1), 1, 3).error(), Error::kNoSpace);
 }
 
-// RPCRDMA-4.5-11, RPCRDMA-4.1.2-9, RPCRDMA-4.5-3
+// Proves RPCRDMA-4.5-11, RPCRDMA-4.1.2-9.
 TEST(ParseError, RefusesUnknownCodesAndShortMessages) {
   for (const uint32_t code : {0u, 3u, UINT32_MAX}) {
     EXPECT_EQ(parse_error(HeaderOctets(1, 4).word(code).word(1).word(1)).error(), Error::kBadValue);
