@@ -8,7 +8,7 @@
 namespace {
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
-  cw::test::note_allocation();
+  cw::test::note_allocation(bytes);
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   if (memory == nullptr) {

@@ -11,23 +11,27 @@ namespace cw::test {
 
 inline thread_local bool counting_allocations = false;
 inline thread_local uint64_t allocation_count = 0;
+inline thread_local uint64_t allocation_bytes = 0;  // asked for; what was freed meanwhile is not taken off
 
 // By the replaced operator new.
-inline void note_allocation() {
+inline void note_allocation(uint64_t bytes) {
   allocation_count += counting_allocations ? 1 : 0;
+  allocation_bytes += counting_allocations ? bytes : 0;
 }
 
 // Counts while it lives.
 class CountAllocations {
  public:
-  CountAllocations() : before_(allocation_count) { counting_allocations = true; }
+  CountAllocations() : before_(allocation_count), bytes_before_(allocation_bytes) { counting_allocations = true; }
   ~CountAllocations() { counting_allocations = false; }
   CountAllocations(const CountAllocations&) = delete;
   CountAllocations& operator=(const CountAllocations&) = delete;
   [[nodiscard]] uint64_t count() const { return allocation_count - before_; }
+  [[nodiscard]] uint64_t bytes() const { return allocation_bytes - bytes_before_; }
 
  private:
   uint64_t before_;
+  uint64_t bytes_before_;
 };
 
 // For fakes that allocate where the real thing does not.
