@@ -321,8 +321,12 @@ void Caller::on_reply(Instant now, Lane& lane, const rpcrdma::ClientReply& reply
       end_slot(now, lane, slot, Outcome::kLost);
       return;
     case CallStatus::kTimeout:
-      // As the kernel's client: a server that does not answer is tried on a new connection.
+      // As the kernel's client: a server that does not answer is tried on a new connection, at the latest when the calls that it
+      // did not answer hold every credit: nothing would ever be sent again, and so nobody would notice that the peer is dead.
       end_slot(now, lane, slot, Outcome::kTimeout);
+      if (plan_.stays_after_timeout && host_.client.endpoint(*lane.id)->calls_allowed() > 0) {
+        return;
+      }
       host_.client.disconnect(now, *lane.id);
       end_lane(now, lane, Outcome::kLost);
       lane.id.reset();

@@ -6,10 +6,13 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <fstream>
 #include <optional>
+#include <sstream>
 #include <string>
 
 #include "tests/sim/boundary.h"
+#include "tests/sim/goodput.h"
 #include "tests/sim/report.h"
 #include "tests/sim/shrinker.h"
 #include "tests/sim/sweep.h"
@@ -29,6 +32,8 @@ struct Arguments {
   std::string pcap;
   std::string trace;
   std::string boundary_at;
+  std::string goodput_check;
+  bool goodput = false;
   bool scenario = false;
   bool boundary = false;
   bool no_shrink = false;
@@ -137,8 +142,27 @@ int run_every_boundary(const Arguments& arguments) {
   return report.failures.empty() ? 0 : 1;
 }
 
+int run_goodput(const Arguments& arguments) {
+  const std::vector<GoodputRow> table = measure_goodput_table();
+  std::fputs(to_string(table).c_str(), stdout);
+  if (arguments.goodput_check.empty()) {
+    return 0;
+  }
+  std::ifstream file(arguments.goodput_check);
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::vector<std::string> differences = compare_goodput(parse_goodput(text.str()), table);
+  for (const std::string& difference : differences) {
+    std::fprintf(stderr, "FAILED: %s\n", difference.c_str());
+  }
+  return differences.empty() ? 0 : 1;
+}
+
 int main_of(const Arguments& arguments) {
   announce_seed_on_abort();
+  if (arguments.goodput || !arguments.goodput_check.empty()) {
+    return run_goodput(arguments);
+  }
   if (arguments.boundary) {
     return run_every_boundary(arguments);
   }
@@ -197,6 +221,9 @@ int main(int argc, char** argv) {
   app.add_option("--boundary-at", arguments.boundary_at, "one run of --boundary: backend:fault:frame");
   app.add_flag("--scenario", arguments.scenario, "print what the seed is made of, and run nothing");
   app.add_flag("--boundary", arguments.boundary, "break something at every packet of a small run");
+  app.add_flag("--goodput", arguments.goodput, "measure goodput of one connection by loss rate and window");
+  app.add_option("--goodput-check", arguments.goodput_check,
+                 "the same, compared with a golden table; exit status 1 if it differs");
   app.add_flag("--no-shrink", arguments.no_shrink, "do not look for the smallest list of faults that still fails");
   app.add_flag("--coverage", arguments.coverage, "list every event of the protocols and how often it was seen");
   app.add_flag("--json", arguments.json, "print the report as JSON");

@@ -27,6 +27,10 @@ struct Sums {
 
 constexpr std::array<const char*, rc::kNakCodeCount> kNakNames = {"psn_sequence",       "invalid_request",    "remote_access",
                                                                   "remote_operational", "invalid_rd_request", "other"};
+// By rc::QpErrorCause: what the client of an honest gateway can meet. Its responder refuses nothing but memory that is gone.
+constexpr std::array<const char*, 16> kLostCauses = {"no_cause", nullptr,         "retry_exceeded", nullptr, nullptr, nullptr,
+                                                     nullptr,    nullptr,         nullptr,          nullptr, nullptr, nullptr,
+                                                     nullptr,    "memory_access", "memory_gone",    nullptr};
 constexpr std::array<const char*, 6> kOutcomeNames = {"none", "answered", "refused", "lost", "timeout", "unknown"};
 constexpr std::array<const char*, 4> kMessageNames = {"msg", "nomsg", "error", "other"};
 constexpr std::array<const char*, 3> kChunkNames = {"read", "write", "reply"};
@@ -64,7 +68,9 @@ void walk_cm(const cm::CmStats& cm, Visit&& visit) {
     visit("cm.received.", name, cm.received[i]);
     visit("cm.sent.", name, cm.sent[i]);
     visit("cm.duplicate.", name, cm.duplicates[i]);
-    visit("cm.repeated.", name, cm.repeated[i]);
+  }
+  for (const cm::MessageType type : {cm::MessageType::kReq, cm::MessageType::kRep, cm::MessageType::kDreq}) {
+    visit("cm.repeated.", to_string(type), cm.repeated[static_cast<size_t>(type)]);
   }
   for (size_t i = 0; i < static_cast<size_t>(cm::CmDrop::kCount); ++i) {
     visit("cm.drop.", to_string(static_cast<cm::CmDrop>(i)), cm.drops[i]);
@@ -142,9 +148,8 @@ void walk(const Sums& sums, Visit&& visit) {
     visit("call.shape.", to_string(static_cast<CallShape>(i)), sums.caller.shapes[i]);
   }
   for (size_t i = 0; i < sums.caller.lost_causes.size(); ++i) {
-    const auto cause = static_cast<rc::QpErrorCause>(i);
-    if (cause <= rc::QpErrorCause::kMemoryGone) {
-      visit("lost.", to_string(cause), sums.caller.lost_causes[i]);
+    if (kLostCauses[i] != nullptr) {
+      visit("lost.", kLostCauses[i], sums.caller.lost_causes[i]);
     }
   }
   visit("client.", "refused", sums.caller.refused);
@@ -189,23 +194,20 @@ constexpr std::string_view kWrongPeer[] = {"rc.nak_received.invalid_request",
                                            "discard.malformed_mad",
                                            "discard.rate_limited",
                                            "discard.multicast",
+                                           "discard.path_mismatch",
                                            "discard.no_buffer",
                                            "cm.received.lap",
                                            "cm.sent.lap",
                                            "cm.duplicate.lap",
-                                           "cm.repeated.lap",
                                            "cm.received.apr",
                                            "cm.sent.apr",
                                            "cm.duplicate.apr",
-                                           "cm.repeated.apr",
                                            "cm.received.sidr_req",
                                            "cm.sent.sidr_req",
                                            "cm.duplicate.sidr_req",
-                                           "cm.repeated.sidr_req",
                                            "cm.received.sidr_rep",
                                            "cm.sent.sidr_rep",
                                            "cm.duplicate.sidr_rep",
-                                           "cm.repeated.sidr_rep",
                                            "cm.drop.header",
                                            "cm.drop.class_version",
                                            "cm.drop.attribute",

@@ -83,6 +83,9 @@ node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bo
   node.endpoint.qp_max = options.small_tables ? 32 : 256;
   node.endpoint.read_replay_max = exposes_memory ? node.endpoint.qp_max : 0;
   node.cm.local_ca_guid = last;
+  if (exposes_memory && options.client_qpns_repeat) {
+    node.endpoint.qpn_key = last;
+  }
   if (options.small_tables) {
     node.endpoint.send_work_max = 512;
     node.endpoint.receive_work_max = 512;

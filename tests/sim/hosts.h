@@ -38,6 +38,8 @@ struct WorldOptions {
   uint32_t send_window_packets = 128;
   // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
   bool small_tables = false;
+  // A restarted client's first queue pair has the number of its last life's, as with kernels that count from a fixed one.
+  bool client_qpns_repeat = false;
   // What the gateway and its backend run; nullptr: the bench program as it is. Must outlive the hosts.
   rpcrdma::Program* program = nullptr;
 };

@@ -59,7 +59,8 @@ void draw_hosts(Draw& draw, WorldOptions& hosts) {
   hosts.ack_timeout = static_cast<uint8_t>(draw.between(8, 14));
   hosts.send_window_packets = 1u << draw.between(2, 7);
   hosts.server_call_timeout = draw.of({Duration::seconds(1), Duration::seconds(5), Duration::seconds(120)});
-  hosts.client_call_timeout = draw.of({Duration::ms(500), Duration::seconds(2), Duration::seconds(10)});
+  hosts.client_call_timeout = draw.of({Duration::ms(20), Duration::ms(500), Duration::seconds(2), Duration::seconds(10)});
+  hosts.client_qpns_repeat = draw.one_in(2);
 }
 
 CallPlan draw_call(Draw& draw, const WorldOptions& hosts) {
@@ -87,6 +88,8 @@ ClientPlan draw_client(Draw& draw, const Scenario& scenario) {
   if (!draw.one_in(4)) {
     client.pause = scenario.phase_one / (rounds * draw.between(1, 4));
   }
+  // A call that is never answered keeps its credit until the gateway gives up: soon enough for the bound of phase two.
+  client.stays_after_timeout = draw.one_in(2) && scenario.hosts.server_call_timeout <= Duration::seconds(5);
   return client;
 }
 
@@ -231,6 +234,7 @@ Scenario boundary_scenario() {
   hosts.gateway_inline_bytes = 4096;
   hosts.backend = gateway::BackendKind::kTcp;
   hosts.ack_timeout = 10;
+  hosts.client_qpns_repeat = true;
   hosts.client_call_timeout = Duration::seconds(2);
   ClientPlan& client = scenario.clients.emplace_back();
   client.calls = {{BenchProcedure::kNull, 0, CallShape::kNatural},      {BenchProcedure::kEcho, 100, CallShape::kNatural},
@@ -263,8 +267,9 @@ std::string describe(const Scenario& scenario) {
                     hosts.packet_buffers, hosts.large_buffers));
   for (size_t i = 0; i < scenario.clients.size(); ++i) {
     const ClientPlan& client = scenario.clients[i];
-    add(std::snprintf(line, sizeof(line), "  client %zu: %" PRIu32 " connections, %zu calls, pause %" PRId64 " us:", i,
-                      client.connections, client.calls.size(), client.pause.to_us()));
+    add(std::snprintf(line, sizeof(line), "  client %zu: %" PRIu32 " connections, %zu calls, pause %" PRId64 " us%s:", i,
+                      client.connections, client.calls.size(), client.pause.to_us(),
+                      client.stays_after_timeout ? ", stays after timeouts" : ""));
     for (const CallPlan& call : client.calls) {
       add(std::snprintf(line, sizeof(line), " %s/%" PRIu32 "/%s", load::to_string(call.procedure), call.bytes,
                         to_string(call.shape)));

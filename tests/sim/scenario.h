@@ -33,6 +33,8 @@ struct CallPlan {
 struct ClientPlan {
   uint32_t connections = 1;
   Duration pause;  // between the end of a call and the next in its place
+  // After a call timed out the connection is kept while it has credits, and the answer may come late; else it is given up.
+  bool stays_after_timeout = false;
   std::vector<CallPlan> calls;
 };
 
