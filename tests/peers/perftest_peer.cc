@@ -16,6 +16,14 @@ using Kind = PerftestStep::Kind;
 constexpr uint32_t kControlReceives = 4;
 constexpr uint8_t kReadsMax = 16;
 
+// The least that the other side needs.
+constexpr verbs::RemoteAccess access_of(PerftestOperation operation) {
+  return is_send(operation)    ? verbs::RemoteAccess::kNone
+         : is_write(operation) ? verbs::RemoteAccess::kWrite
+         : is_read(operation)  ? verbs::RemoteAccess::kRead
+                               : verbs::RemoteAccess::kAtomic;
+}
+
 constexpr size_t bytes_of(Kind kind) {
   switch (kind) {
     case Kind::kVersion:
@@ -69,7 +77,7 @@ void PerftestPeer::make_memory() {
     if (is_read(options_.operation)) {
       fill_pattern(regions_[qp], 0);
     }
-    const auto key = memory_.register_region(domain_, regions_[qp], verbs::RemoteAccess::kReadWrite);
+    const auto key = memory_.register_region(domain_, regions_[qp], access_of(options_.operation));
     if (!key.ok()) {
       fail("no memory region left");
       return;
@@ -85,7 +93,7 @@ QpProfile PerftestPeer::profile(uint32_t index) const {
     const bool reads = is_read(options_.operation) || is_atomic(options_.operation);
     profile.receive_bytes_max = is_send(options_.operation) ? static_cast<uint32_t>(options_.bytes_max()) : 0;
     profile.send_queue_depth = options_.depth;
-    profile.remote_access = is_send(options_.operation) ? verbs::RemoteAccess::kNone : verbs::RemoteAccess::kReadWrite;
+    profile.remote_access = access_of(options_.operation);
     profile.responder_resources = reads ? kReadsMax : 0;
     profile.initiator_depth = reads ? kReadsMax : 0;
   }

@@ -7,6 +7,7 @@ namespace cw::peers {
 namespace {
 
 constexpr uint64_t kReceivesAhead = 512;                // posted at a time, as perftest does
+constexpr uint64_t kAtomicWords = 16;                   // gone round by our own atomics, within perftest's cycle buffer
 constexpr uint64_t kBytesInFlightMax = 32 * (1 << 20);  // shared payload takes a view per buffer
 
 class Requester final : public PerftestTraffic {
@@ -38,10 +39,12 @@ class Requester final : public PerftestTraffic {
       if (!is_good(done)) {
         return;
       }
-      ++lane.completed;
       if (is_read(options_.operation)) {
         check_read(done);
+      } else if (is_atomic(options_.operation)) {
+        check_atomic(lane, done);
       }
+      ++lane.completed;
     }
   }
 
@@ -53,8 +56,18 @@ class Requester final : public PerftestTraffic {
     }
   }
 
+  // Our words are counters that nobody else touches: what each held before says how often it was added to.
+  void check_atomic(const PerftestLane& lane, const verbs::Completion& done) {
+    if (options_.verify && done.original != lane.completed / kAtomicWords) {
+      fail("fetch-and-add number " + std::to_string(lane.completed) + " found " + std::to_string(done.original));
+    }
+  }
+
   [[nodiscard]] bool post(PerftestLane& lane) {
-    const bool posted = is_send(options_.operation) ? send(lane) : is_write(options_.operation) ? write(lane) : read(lane);
+    const bool posted = is_send(options_.operation)    ? send(lane)
+                        : is_write(options_.operation) ? write(lane)
+                        : is_read(options_.operation)  ? read(lane)
+                                                       : add(lane);
     lane.posted += posted ? 1 : 0;
     return posted;
   }
@@ -74,6 +87,15 @@ class Requester final : public PerftestTraffic {
     request.remote_address = lane.remote_address;
     request.length = static_cast<uint32_t>(bytes_);
     return was_taken(lane.qp->post_read(std::move(request)));
+  }
+
+  [[nodiscard]] bool add(PerftestLane& lane) {
+    verbs::AtomicRequest request;
+    request.operation = verbs::AtomicOperation::kFetchAdd;
+    request.rkey = lane.remote_key;
+    request.remote_address = lane.remote_address + lane.posted % kAtomicWords * verbs::kAtomicBytes;
+    request.operand = 1;
+    return was_taken(lane.qp->post_atomic(request));
   }
 
   const PerftestOptions& options_;

@@ -149,6 +149,7 @@ nlohmann::json counters(const rc::RcStats& stats) {
           {"duplicate_requests", stats.duplicate_requests},
           {"out_of_sequence", stats.out_of_sequence},
           {"reads_replayed", stats.reads_replayed},
+          {"atomics_replayed", stats.atomics_replayed},
           {"qps_failed", stats.qps_failed},
           {"discards", drops}};
 }
@@ -272,8 +273,7 @@ void add_options(CLI::App& cli, Settings& settings) {
   cli.add_option("-a,--address", settings.address, "own address with prefix length")->required();
   cli.add_flag("--rping-server", settings.rping_server, "serve rping -c");
   cli.add_option("--rping-client", settings.rping_client, "ping the rping -s at this address");
-  cli.add_option("--perftest", settings.perftest,
-                 "send_bw, send_lat, write_bw, write_lat, read_bw or read_lat, with ib_...'s -R");
+  cli.add_option("--perftest", settings.perftest, "send_bw, send_lat, write_bw ... atomic_lat, with ib_...'s -R");
   cli.add_flag("--server", settings.server, "perftest: wait for ib_...'s client");
   cli.add_option("--client", settings.client, "perftest: test with the ib_... server at this address");
   cli.add_option("--port", settings.port, "RDMA port; default rping's 7174 or perftest's 18515");
@@ -319,7 +319,9 @@ std::string settle(Settings& settings) {
     if (is_latency(*operation) && settings.qps != 1) {
       return "a latency test has one queue pair";
     }
-    if (settings.size == 0) {
+    if (is_atomic(*operation)) {
+      settings.size = verbs::kAtomicBytes;
+    } else if (settings.size == 0) {
       settings.size = is_latency(*operation) ? 2 : 65536;
     }
     if (settings.size > (8u << 20)) {

@@ -27,7 +27,7 @@ library_packages="libc6 ibverbs-providers libblkid1 libbpf0 libbpf1 libbsd0 libc
 programs="sbin/ip sbin/tc usr/bin/rdma sbin/rdma bin/kmod
   usr/bin/ibv_devinfo usr/bin/ibv_devices usr/bin/rping usr/bin/ucmatose
   usr/bin/ib_send_bw usr/bin/ib_write_bw usr/bin/ib_read_bw usr/bin/ib_atomic_bw
-  usr/bin/ib_send_lat usr/bin/ib_write_lat usr/bin/ib_read_lat
+  usr/bin/ib_send_lat usr/bin/ib_write_lat usr/bin/ib_read_lat usr/bin/ib_atomic_lat
   sbin/mount.nfs usr/sbin/nfsstat usr/sbin/showmount
   sbin/rpcbind usr/sbin/exportfs usr/sbin/rpc.mountd usr/sbin/rpc.nfsd"
 

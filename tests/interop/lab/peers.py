@@ -22,8 +22,9 @@ GUEST_V6 = "fd09::2"
 
 IMPAIRMENTS = {"": "", "loss1": "loss 1%", "duplicate1": "duplicate 1%", "reorder1": "delay 1ms reorder 1%"}
 
-BANDWIDTH = ("send_bw", "write_bw", "read_bw")
-LATENCY = ("send_lat", "write_lat", "read_lat")
+BANDWIDTH = ("send_bw", "write_bw", "read_bw", "atomic_bw")
+LATENCY = ("send_lat", "write_lat", "read_lat", "atomic_lat")
+ATOMIC_BYTES = 8
 
 
 class PeerRig:
@@ -105,15 +106,22 @@ class Perftest:
     impairment: str = ""
 
     @property
+    def is_atomic(self) -> bool:
+        return self.test.startswith("atomic")
+
+    @property
     def name(self) -> str:
-        parts = [f"ib_{self.test}", self.role, f"{self.size}B" if self.size else "all"]
+        parts = [f"ib_{self.test}", self.role]
+        parts += [] if self.is_atomic else [f"{self.size}B" if self.size else "all"]
         parts += [f"{self.qps}qp"] if self.qps > 1 else []
         return "-".join(parts + ([self.impairment] if self.impairment else []))
 
     def body(self, rig: PeerRig) -> None:
         ours = ["--perftest", self.test, "-n", str(self.count), "-q", str(self.qps)]
-        ours += ["-s", str(self.size)] if self.size else ["--all"]
-        tool = f"ib_{self.test} -R -F -n {self.count} {f'-s {self.size}' if self.size else '-a'}"
+        tool = f"ib_{self.test} -R -F -n {self.count}"
+        if not self.is_atomic:
+            ours += ["-s", str(self.size)] if self.size else ["--all"]
+            tool += f" -s {self.size}" if self.size else " -a"
         tool += f" -q {self.qps}" if self.qps > 1 else ""
         with rig.impaired(self.impairment):
             if self.role == "server":
@@ -183,6 +191,10 @@ def peer_cases() -> list[Case]:
             cases.append(Case(f"{name}-{wire.name}", wire, body, quick and wire.name == "tap-4096"))
 
         def perftest(test: str, role: str, quick: bool = False, **options: Any) -> None:
+            if test.startswith("atomic"):
+                if options.get("size") in (0, 1):
+                    return  # there is only one size
+                options.update(size=ATOMIC_BYTES, count=options.get("count", 50) * 10)
             case = Perftest(test, role, **options)
             add(case.name, case.body, quick)
 
@@ -205,7 +217,8 @@ def peer_cases() -> list[Case]:
                 perftest(test, role, (test, role) in (("send_bw", "server"), ("read_bw", "client")), size=10000, count=20, qps=16)
                 for kind in list(IMPAIRMENTS)[1:]:
                     quick = (test, role, kind) in (("write_bw", "server", "loss1"), ("send_bw", "client", "duplicate1"),
-                                                   ("read_bw", "server", "reorder1"))
+                                                   ("read_bw", "server", "reorder1"), ("atomic_bw", "server", "duplicate1"),
+                                                   ("atomic_bw", "client", "loss1"))
                     perftest(test, role, quick, size=30000, impairment=kind)
                     perftest(test, role, size=10000, count=20, qps=16, impairment=kind)
             for test in LATENCY:

@@ -112,6 +112,23 @@ TEST(Perftest, GoesThroughAllSizesOfPerftest) {
   }
 }
 
+TEST(Perftest, AddsEachTimeExactlyOnce) {
+  for (const PerftestOperation operation : {kAtomicBw, kAtomicLat}) {
+    run_perftest({.options = {.operation = operation, .sizes = {8}, .iterations = 1000}});
+  }
+}
+
+TEST(Perftest, AddsEachTimeExactlyOnceOverABadLink) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const sim::LinkFaults faults{.loss = 20, .duplicate = 20, .reorder = 20, .corrupt = 5};
+    run_perftest(
+        {.options = {.operation = kAtomicLat, .sizes = {8}, .iterations = 300}, .world = {.seed = seed}, .faults = faults});
+    run_perftest({.options = {.operation = kAtomicBw, .sizes = {8}, .iterations = 300, .qps = 8},
+                  .world = {.seed = seed},
+                  .faults = faults});
+  }
+}
+
 TEST(Perftest, FailsOnBothSidesWhenTheNumbersOfMessagesDiffer) {
   PeerWorld world({});
   PerftestOptions options{.operation = kSendBw, .sizes = {100}, .iterations = 10};
