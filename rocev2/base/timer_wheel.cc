@@ -17,16 +17,13 @@ void TimerWheel::arm(TimerNode& node, Instant deadline) {
     return;
   }
   node.deadline_ = deadline;
-  int64_t tick = tick_of(deadline);
-  if (!started_) {
+  const int64_t tick = tick_of(deadline);
+  // The first node says where the search begins; one that is due before that moves the search back, or next_deadline() would
+  // promise too much. Buckets that are searched again cost little and hide nothing.
+  if (!started_ || tick < current_tick_) {
     current_tick_ = tick;
     started_ = true;
   }
-  if (armed_count_ == 0 && tick < current_tick_) {
-    // The wheel was empty: nothing has to be kept in order behind the new node.
-    current_tick_ = tick;
-  }
-  tick = std::max(tick, current_tick_);
   buckets_[bucket_of(tick)].push_back(node);
   ++armed_count_;
 }

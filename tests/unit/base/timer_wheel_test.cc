@@ -55,7 +55,6 @@ TEST(TimerWheel, NextDeadlineIsALowerBound) {
   EXPECT_TRUE(wheel.next_deadline().is_never());
 }
 
-// Against a model: every node fires once, never early, at most one step late, whatever the jumps of the clock.
 // Else a poll core that waits for a deadline spins through its whole tick.
 TEST(TimerWheel, NextDeadlineIsExactWithinATurn) {
   TimerWheel wheel;
@@ -98,6 +97,22 @@ TEST(TimerWheel, NextDeadlineStaysABoundOnACrowdedWheel) {
   }
 }
 
+// A nearer deadline moves the search back, or a shell would sleep through it.
+TEST(TimerWheel, NextDeadlineHoldsWhenANearerNodeFollowsAFarOne) {
+  TimerWheel wheel;
+  TimerNode far_node;
+  TimerNode node;
+  wheel.arm(far_node, at_us(67'000));
+  wheel.arm(node, at_us(1000));
+  EXPECT_LE(wheel.next_deadline(), at_us(1000));
+  EXPECT_EQ(wheel.pop_expired(at_us(1000)), &node);
+  wheel.arm(node, at_us(2000));
+  EXPECT_LE(wheel.next_deadline(), at_us(2000));
+  EXPECT_EQ(wheel.pop_expired(at_us(70'000)) != nullptr, true);
+  EXPECT_EQ(wheel.pop_expired(at_us(70'000)) != nullptr, true);
+}
+
+// Against a model: every node fires once, never early, at most one step late, whatever the jumps of the clock.
 TEST(TimerWheel, AgreesWithAModel) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SeededRandom random(seed);
