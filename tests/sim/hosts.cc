@@ -83,9 +83,6 @@ node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bo
   node.endpoint.qp_max = options.small_tables ? 32 : 256;
   node.endpoint.read_replay_max = exposes_memory ? node.endpoint.qp_max : 0;
   node.cm.local_ca_guid = last;
-  if (exposes_memory && options.client_qpns_repeat) {
-    node.endpoint.qpn_key = last;
-  }
   if (options.small_tables) {
     node.endpoint.send_work_max = 512;
     node.endpoint.receive_work_max = 512;
@@ -129,11 +126,13 @@ Instant GatewayHost::next_deadline() const {
 }
 
 ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t last)
-    : random(seed),
+    : random(options.client_qpns_repeat ? last : seed),
       packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
       memory(options.small_tables ? 512 : 8192, random),
       node(sim_node_options(options, last, true), random, &memory),
-      client(client_options(options), node, memory, packets, random) {}
+      client(client_options(options), node, memory, packets, random) {
+  random = SeededRandom(seed);
+}
 
 ClientHost::ClientHost(const WorldOptions& options, uint64_t seed)
     : ClientStack(options, seed, 2), driver(load_options(options), client, packets) {}

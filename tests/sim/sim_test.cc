@@ -240,6 +240,19 @@ TEST(SimMemory, SeesWritesAroundAndAfter) {
   EXPECT_FALSE(graveyard.is_untouched());
 }
 
+// A CRC-32 would not: it cancels out against the one at the end of the packet.
+TEST(SimRun, TheHashSeesWhatIsInAPacketWithItsOwnCrc) {
+  TraceHash hashes[2];
+  for (uint8_t i = 0; i < 2; ++i) {
+    std::vector<uint8_t> packet = frame_of(100, i);
+    const uint32_t crc = rpcrdma::bench_checksum(packet);
+    packet.resize(104);
+    store_le32(packet.data() + 100, crc);
+    hashes[i].add(kStart, 0, packet);
+  }
+  EXPECT_NE(hashes[0].value(), hashes[1].value());
+}
+
 TEST(SimRun, RepeatsToTheOctet) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     const Scenario scenario = draw_scenario(seed);

@@ -1,14 +1,16 @@
 // What a run was, in 64 bits: FNV-1a over every frame that arrived, in order. Equal hashes on any machine mean equal runs.
 //
-// Hashed per frame, each number as eight octets, least significant first: time in ns, receiving host, length, CRC-32 of the
-// octets (IEEE), which stands for them because a processor computes it at the speed of memory.
+// Hashed per frame, each number as eight octets, least significant first: time in ns, receiving host, length, CRC-64 (ECMA-182,
+// reflected, as xz has it) of the octets, which stands for them because a processor computes it fast. Not CRC-32: over a packet
+// that ends in its own CRC-32 that is the same whatever the packet says.
 #pragma once
+
+#include <isa-l/crc64.h>
 
 #include <cstdint>
 
 #include "rocev2/base/bytes.h"
 #include "rocev2/base/time.h"
-#include "rpcrdma/backend/bench_program.h"
 
 namespace cw::sim {
 
@@ -18,7 +20,7 @@ class TraceHash {
     add(static_cast<uint64_t>(at.to_ns()));
     add(to);
     add(octets.size());
-    add(rpcrdma::bench_checksum(octets));
+    add(crc64_ecma_refl(0, octets.data(), octets.size()));
   }
   void add(uint64_t number) {
     for (uint32_t i = 0; i < 8; ++i) {
