@@ -45,6 +45,7 @@ struct Settings {
   uint32_t qps = 1;
   uint32_t depth = 128;
   bool verify = false;
+  bool stay = false;
   bool verbose = false;
 
   [[nodiscard]] bool is_rping() const { return rping_server || !rping_client.empty(); }
@@ -191,6 +192,7 @@ int report(const Settings& settings, PeerHost& host, const rc::RcStats& stats) {
   const nlohmann::json json = {
       {"ok", fine}, {"connections", host.connections_made()}, {"sessions", sessions}, {"counters", counters(stats)}};
   fmt::print("result {}\n", json.dump());
+  std::fflush(stdout);
   return fine ? 0 : 1;
 }
 
@@ -265,7 +267,11 @@ int run(const Settings& settings, const control::IpPrefix& own, const wire::IpAd
   while (clock.now() < goodbye && node.cm().live_count() > 0) {
     (void)loop.turn(clock.now());
   }
-  return report(settings, host, node.endpoint().stats());
+  const int status = report(settings, host, node.endpoint().stats());
+  if (settings.stay) {
+    loop.run(interrupted);
+  }
+  return status;
 }
 
 void add_options(CLI::App& cli, Settings& settings) {
@@ -296,6 +302,8 @@ void add_options(CLI::App& cli, Settings& settings) {
   cli.add_option("--mtu", settings.mtu, "octets of an IP packet on the link")
       ->capture_default_str()
       ->check(CLI::Range(1280, 9000));
+  cli.add_flag("--stay", settings.stay,
+               "after the result stay on the link until SIGTERM: a DREQ that comes again finds its answer");
   cli.add_option("--timeout", settings.timeout_seconds, "seconds until a test counts as failed")->capture_default_str();
   cli.add_option("--lcore", settings.lcore, "CPU to run on")->capture_default_str();
   cli.add_option("--memory-mb", settings.memory_mb, "memory for DPDK")->capture_default_str();

@@ -89,11 +89,9 @@ class PeerRig:
         tool = self.guest.run_aside(f"{command} >/tmp/tool.out 2>&1 || {{ rc=$?; cat /tmp/tool.out; exit $rc; }}", timeout)
         try:
             self.peer.start(*arguments, timeout=timeout, v6=v6)
-            report = self.peer.result(timeout + 10)
+            return self.peer.result(timeout + 10, tool)
         finally:
             self.note(f"$ {command}\n" + self.guest.run("cat /tmp/tool.out", 10)[1])
-        tool.result()
-        return report
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ def peer_cases() -> list[Case]:
             if test.startswith("atomic"):
                 if options.get("size") in (0, 1):
                     return  # there is only one size
-                options.update(size=ATOMIC_BYTES, count=options.get("count", 50) * 10)
+                options.update(size=ATOMIC_BYTES, count=options.get("count", 50) * (10 if test == "atomic_bw" else 1))
             case = Perftest(test, role, **options)
             add(case.name, case.body, quick)
 

@@ -3,12 +3,12 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from lab import network
 from lab.daemon import Daemon, LabError, wait_until
 from lab.gateway import device_of
-from lab.guest import Nic
+from lab.guest import Aside, Nic
 
 
 def default_program() -> Path:
@@ -32,15 +32,21 @@ class VerbsPeer:
         address = f"{network.GATEWAY_V6}/64" if v6 else f"{network.GATEWAY}/24"
         self._daemon = Daemon("causeway-verbs-peer", [
             str(self._program), "--device", device_of(self.nic), "--address", address, "--mtu", str(self.nic.mtu),
-            "--lcore", str(min(1, (os.cpu_count() or 1) - 1)), "--timeout", str(timeout), *arguments],
+            "--lcore", str(min(1, (os.cpu_count() or 1) - 1)), "--timeout", str(timeout), "--stay", *arguments],
             self._logs / "verbs-peer.log")
         self._daemon.start()
         self._daemon.wait_for_line(r"^causeway-verbs-peer: ready", 30)
 
-    def result(self, timeout: float = 60) -> dict[str, Any]:
-        """Waits for the end of the test. What the program reports; anything but success is an error."""
+    def result(self, timeout: float = 60, tool: Optional[Aside] = None) -> dict[str, Any]:
+        """Waits for the end of the test, then for that of the guest's tool, which may need us until then, and ends the
+        program. What it reported; anything but success is an error."""
+        def over() -> bool:
+            return not self._daemon.alive() or "\nresult " in self._daemon.output()
+
         try:
-            wait_until(lambda: not self._daemon.alive(), timeout, "causeway-verbs-peer: end of the test")
+            wait_until(over, timeout, "causeway-verbs-peer: end of the test")
+            if tool:
+                tool.result()
         finally:
             status = self._daemon.stop(5)
         for line in self._daemon.output().splitlines():
