@@ -21,7 +21,7 @@ namespace cw::wire {
 struct GapReport {
   static constexpr uint32_t kWordsMax = 8;
   static constexpr uint32_t kBits = 64 * kWordsMax;
-  static constexpr size_t kSizeMax = 8 * kWordsMax;
+  static constexpr size_t kSizeMax = size_t{8} * kWordsMax;
 
   std::array<uint64_t, kWordsMax> words{};
 

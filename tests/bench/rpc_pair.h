@@ -86,7 +86,7 @@ class Wire {
       release_buffers(packet.head);
     }
     frame->capacity_bytes = frame->size;  // as a driver hands it over
-    CW_ASSERT(frames_.push(std::move(frame)));
+    CW_ASSERT(frames_.push(static_cast<Buffer*>(frame)));
   }
   // There is room for a whole batch: the sender looks before it fills one.
   [[nodiscard]] bool has_room() const { return frames_.capacity() - frames_.size() >= wire::TxBatch::kCapacity; }

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -106,7 +107,7 @@ struct Spread {
 Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const auto at = [&](double fraction) {
-    return values[static_cast<size_t>(fraction * static_cast<double>(values.size() - 1) + 0.5)];
+    return values[static_cast<size_t>(std::lround(fraction * static_cast<double>(values.size() - 1)))];
   };
   return {values.front(), at(0.25), at(0.5), at(0.75)};
 }

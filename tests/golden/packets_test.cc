@@ -184,6 +184,7 @@ std::vector<CapturedFrame> one_of_each_kind() {
     }
   }
   std::vector<CapturedFrame> frames;
+  frames.reserve(kinds.size());
   for (auto& [key, frame] : kinds) {
     frames.push_back(std::move(frame));
   }

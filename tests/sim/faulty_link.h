@@ -54,7 +54,7 @@ class FaultyLink {
   bool (*tap)(void* context, Instant now, uint32_t to, const std::vector<uint8_t>& octets) = nullptr;
   void* tap_context = nullptr;
 
-  void send(Instant now, uint32_t to, std::vector<uint8_t> octets) {
+  void send(Instant now, uint32_t to, const std::vector<uint8_t>& octets) {
     ++sent_;
     if (tap != nullptr && !tap(tap_context, now, to, octets)) {
       return;
