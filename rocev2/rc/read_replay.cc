@@ -1,41 +1,38 @@
 #include "rocev2/rc/read_replay.h"
 
+#include <algorithm>
+
 #include "rocev2/base/assert.h"
 
 namespace cw::rc {
 
-void ReadReplay::accept(const ReadJob& read) {
+void ReadReplay::accept(const AcceptedRead& read) {
   CW_DASSERT(!full());
-  history_[history_next_] = read;
-  history_next_ = static_cast<uint8_t>((history_next_ + 1) % kHistory);
-  if (history_count_ < kHistory) {
-    ++history_count_;
-  }
-  queue(read);
+  history_[accepted_ % kHistory] = read;
+  queue({.next_psn = read.first_psn, .request = accepted_++});
+  remembered_ = static_cast<uint8_t>(std::min<uint32_t>(remembered_ + 1u, kHistory));
 }
 
+// Both look at the latest request first, because PSNs come round: of two with one PSN only the later can be what the peer
+// repeats.
 bool ReadReplay::replay(wire::Psn psn, const wire::Reth& reth, uint32_t mtu_bytes) {
   if (full()) {
     return false;
   }
-  for (uint32_t i = 0; i < history_count_; ++i) {
-    const ReadJob& read = remembered(i);
+  for (uint32_t age = 1; age <= remembered_; ++age) {
+    const auto request = static_cast<uint16_t>(accepted_ - age);
+    const AcceptedRead& read = history_[request % kHistory];
     const int32_t packets_in = read.first_psn.distance_to(psn);
-    if (read.kind != ReadJobKind::kRead || packets_in < 0 || static_cast<uint32_t>(packets_in) >= read.packets_left) {
+    if (read.kind != ReadJobKind::kRead || packets_in < 0) {
       continue;
     }
-    // The repeated request may ask for the rest only, but not for anything that the first one did not name (IBA 9.7.5.1.2).
     const uint64_t bytes_in = uint64_t{static_cast<uint32_t>(packets_in)} * mtu_bytes;
-    if (reth.rkey != read.rkey || reth.address != read.address + bytes_in || reth.length != read.bytes_left - bytes_in) {
+    const bool inside = packets_in == 0 || bytes_in < read.bytes;
+    // The repeated request may ask for the rest only, but not for anything that the first one did not name (IBA 9.7.5.1.2).
+    if (!inside || reth.rkey != read.rkey || reth.address != read.address + bytes_in || reth.length != read.bytes - bytes_in) {
       continue;
     }
-    ReadJob again = read;
-    again.first_psn = psn;
-    again.packets_left = read.packets_left - static_cast<uint32_t>(packets_in);
-    again.address = reth.address;
-    again.bytes_left = reth.length;
-    again.repeated = true;
-    queue(again);
+    queue({.next_psn = psn, .bytes_in = static_cast<uint32_t>(bytes_in), .request = request, .repeated = true});
     return true;
   }
   return false;
@@ -46,10 +43,11 @@ bool ReadReplay::replay_atomic(wire::Psn psn, wire::Opcode opcode, const wire::A
     return false;
   }
   const ReadJobKind kind = opcode == wire::Opcode::kRcCompareSwap ? ReadJobKind::kCompareSwap : ReadJobKind::kFetchAdd;
-  for (uint32_t i = 0; i < history_count_; ++i) {
-    const ReadJob& done = remembered(i);
+  for (uint32_t age = 1; age <= remembered_; ++age) {
+    const auto request = static_cast<uint16_t>(accepted_ - age);
+    const AcceptedRead& done = history_[request % kHistory];
     if (done.first_psn == psn && done.kind == kind && done.rkey == atomic.rkey && done.address == atomic.address) {
-      queue(done);
+      queue({.next_psn = psn, .request = request, .repeated = true});
       return true;
     }
   }
@@ -58,13 +56,32 @@ bool ReadReplay::replay_atomic(wire::Psn psn, wire::Opcode opcode, const wire::A
 
 void ReadReplay::finish_current() {
   CW_DASSERT(!idle());
-  job_head_ = static_cast<uint8_t>((job_head_ + 1) % kJobs);
-  --job_count_;
+  pop();
+  begin_head();
 }
 
-void ReadReplay::queue(const ReadJob& job) {
+void ReadReplay::queue(const QueuedJob& job) {
   jobs_[(job_head_ + job_count_) % kJobs] = job;
-  ++job_count_;
+  if (++job_count_ == 1) {
+    begin_head();
+  }
+}
+
+void ReadReplay::begin_head() {
+  while (job_count_ > 0) {
+    const QueuedJob& job = jobs_[job_head_];
+    if (static_cast<uint16_t>(accepted_ - job.request) <= kHistory) {
+      request_ = history_[job.request % kHistory];
+      current_ = ReadJob{.next_psn = job.next_psn, .bytes_in = job.bytes_in, .repeated = job.repeated};
+      return;
+    }
+    pop();
+  }
+}
+
+void ReadReplay::pop() {
+  job_head_ = static_cast<uint8_t>((job_head_ + 1) % kJobs);
+  --job_count_;
 }
 
 }  // namespace cw::rc

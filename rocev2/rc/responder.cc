@@ -145,12 +145,8 @@ PacketOutcome execute_write(QpContext& context, ReceiveState& state, const wire:
 PacketOutcome execute_read(QpContext& context, ReceiveState& state, const wire::PacketView& view) {
   const wire::Reth reth = view.reth();
   state.msn = (state.msn + 1) & kMsnMask;
-  state.reads->accept(ReadJob{.first_psn = state.expected,
-                              .packets_left = context.packets_of(reth.length),
-                              .address = reth.address,
-                              .rkey = reth.rkey,
-                              .bytes_left = reth.length,
-                              .msn = state.msn});
+  state.reads->accept(
+      {.first_psn = state.expected, .rkey = reth.rkey, .address = reth.address, .bytes = reth.length, .msn = state.msn});
   state.expected = state.expected.plus(context.packets_of(reth.length));
   answered_by_read(state);
   return PacketOutcome::done();
@@ -174,13 +170,12 @@ PacketOutcome execute_atomic(QpContext& context, ReceiveState& state, const wire
     std::memcpy(memory.value().data(), &changed, sizeof(changed));
   }
   state.msn = (state.msn + 1) & kMsnMask;
-  state.reads->accept(ReadJob{.first_psn = state.expected,
-                              .packets_left = 1,
-                              .address = atomic.address,
-                              .rkey = atomic.rkey,
-                              .msn = state.msn,
-                              .kind = compares ? ReadJobKind::kCompareSwap : ReadJobKind::kFetchAdd,
-                              .original = original});
+  state.reads->accept({.first_psn = state.expected,
+                       .rkey = atomic.rkey,
+                       .address = atomic.address,
+                       .original = original,
+                       .msn = state.msn,
+                       .kind = compares ? ReadJobKind::kCompareSwap : ReadJobKind::kFetchAdd});
   state.expected = state.expected.next();
   answered_by_read(state);
   return PacketOutcome::done();

@@ -40,41 +40,43 @@ wire::Aeth acknowledgement(const ReceiveState& state, uint32_t msn) {
 
 // The next response packet of the current READ. False when its memory is gone.
 bool send_read_response(QpContext& context, ReceiveState& state, wire::TxPacket& packet) {
+  const AcceptedRead& read = state.reads->request();
   ReadJob& job = state.reads->current();
-  const uint32_t bytes = std::min<uint32_t>(job.bytes_left, context.mtu_bytes);
+  const uint32_t bytes_left = read.bytes - job.bytes_in;
+  const uint32_t bytes = std::min<uint32_t>(bytes_left, context.mtu_bytes);
   Bytes payload;
   if (bytes > 0) {
-    const auto memory = context.core.memory->resolve(context.domain, job.rkey, job.address, bytes, verbs::RemoteAccess::kRead);
+    const auto memory =
+        context.core.memory->resolve(context.domain, read.rkey, read.address + job.bytes_in, bytes, verbs::RemoteAccess::kRead);
     if (!memory.ok()) {
       return false;
     }
     payload = memory.value();
   }
-  const bool last = job.packets_left == 1;
+  const bool last = bytes == bytes_left;
   wire::Extensions extensions;
-  extensions.aeth = acknowledgement(state, job.msn);
+  extensions.aeth = acknowledgement(state, read.msn);
   wire::build_packet(packet, context.header, context.ip_identification++,
-                     reply_header(context, response_opcode(!job.started, last), job.first_psn), extensions, payload);
+                     reply_header(context, response_opcode(!job.started, last), job.next_psn), extensions, payload);
   count_reply(context);
   context.core.stats.payload_bytes_out += bytes;
   context.counters.payload_bytes_out += bytes;
   job.started = true;
-  job.first_psn = job.first_psn.next();
-  job.address += bytes;
-  job.bytes_left -= bytes;
-  if (--job.packets_left == 0) {
+  job.next_psn = job.next_psn.next();
+  job.bytes_in += bytes;
+  if (last) {
     state.reads->finish_current();
   }
   return true;
 }
 
 void send_atomic_acknowledge(QpContext& context, ReceiveState& state, wire::TxPacket& packet) {
-  const ReadJob& job = state.reads->current();
+  const AcceptedRead& atomic = state.reads->request();
   wire::Extensions extensions;
-  extensions.aeth = acknowledgement(state, job.msn);
-  extensions.atomic_ack_eth = wire::AtomicAckEth{job.original};
+  extensions.aeth = acknowledgement(state, atomic.msn);
+  extensions.atomic_ack_eth = wire::AtomicAckEth{atomic.original};
   wire::build_packet(packet, context.header, context.ip_identification++,
-                     reply_header(context, Opcode::kRcAtomicAcknowledge, job.first_psn), extensions, Bytes{});
+                     reply_header(context, Opcode::kRcAtomicAcknowledge, atomic.first_psn), extensions, Bytes{});
   count_reply(context);
   state.reads->finish_current();
 }
@@ -125,7 +127,7 @@ ReplyResult send_replies(QpContext& context, ReceiveState& state, wire::TxBatch&
     }
     if (!owes_read_responses(state)) {
       send_aeth(context, state, *packet);
-    } else if (state.reads->current().kind != ReadJobKind::kRead) {
+    } else if (state.reads->request().kind != ReadJobKind::kRead) {
       send_atomic_acknowledge(context, state, *packet);
     } else if (!send_read_response(context, state, *packet)) {
       batch.drop_last();

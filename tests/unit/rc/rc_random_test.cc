@@ -272,14 +272,19 @@ TEST(RcRandom, NonsenseFromThePeerCostsAtMostItsOwnConnection) {
   for (uint32_t round = 0; round < 400; ++round) {
     rc::test::LoneQpOptions options = rc::test::client_options();
     options.connect.peer_hold_packets = round % 2 == 0 ? 0 : 512;
+    options.qp.remote_access = verbs::RemoteAccess::kAll;
+    options.qp.advertise_credits = round % 4 < 2;
     rc::test::LoneQp lone(options);
     std::vector<uint8_t> memory(3000, 0xee);
     const verbs::Rkey key = *lone.memory.register_region(verbs::ProtectionDomain(7), MutableBytes(memory).subspan(1000, 1000),
-                                                         verbs::RemoteAccess::kReadWrite);
+                                                         verbs::RemoteAccess::kAll);
     lone.qp->post_receives(random.next_below(8));
     for (uint32_t packet = 0; packet < 100 && !lone.qp->in_error(); ++packet) {
       if (random.next_below(3) == 0) {
-        (void)(random.next_below(2) == 0 ? lone.post_send(random.next_below(1500)) : lone.post_read(random.next_below(1500)));
+        const uint32_t what = random.next_below(3);
+        (void)(what == 0   ? lone.post_send(random.next_below(1500))
+               : what == 1 ? lone.post_read(random.next_below(1500))
+                           : lone.post_fetch_add(1));
       }
       rc::test::Inbound inbound;
       do {
@@ -302,6 +307,7 @@ TEST(RcRandom, NonsenseFromThePeerCostsAtMostItsOwnConnection) {
       }
       const uint64_t address = lone.memory.address_of(key) + random.next_below(3) * 500 - 500;
       inbound.extensions.reth = wire::Reth{address, key, random.next_below(2) == 0 ? 256 : random.next_below(1200)};
+      inbound.extensions.atomic_eth = wire::AtomicEth{address + random.next_below(2) * 4, key, random.next_u64(), 0};
       inbound.ack_request = random.next_below(2) == 0;
       lone.receive(inbound);
       if (random.next_below(2) == 0) {
