@@ -1,0 +1,288 @@
+// One queue pair from each state that it can be in, and a peer that sends whatever it likes over the right path, near the right
+// PSNs: requests, responses and acknowledgements of every kind, in between posts, completions, time, a pool that runs dry. After
+// each step the queue pair is consistent; every work that was posted ends in exactly one completion; memory beside the registered
+// region is never touched; in Error nothing is sent but the one NAK; and in the end nobody owns a buffer.
+//
+// Input: [start] and records of [what][a][b][c][d].
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/sim/rc_pair.h"
+
+namespace cw::rc {
+namespace {
+
+constexpr uint32_t kMtu = 256;
+constexpr uint32_t kRegion = 2048;
+constexpr uint32_t kGuard = 512;
+constexpr uint8_t kCanary = 0xc5;
+
+enum class Start : uint8_t { kInit, kRtr, kIdle, kSending, kReading, kReceiving, kNotReady, kAnswering, kError, kCount };
+
+bool is_receive(verbs::WcOpcode opcode) {
+  return opcode == verbs::WcOpcode::kReceive || opcode == verbs::WcOpcode::kReceiveRdmaWithImmediate;
+}
+
+class Target {
+ public:
+  explicit Target(uint8_t start)
+      : exposes_((start & 0x80) != 0),
+        random_(7),
+        memory_(8, random_),
+        pool_(96, 1024, 64),
+        guarded_(kGuard + kRegion + kGuard, kCanary),
+        endpoint_(std::make_unique<Endpoint>(
+            EndpointOptions{.qp_max = 4, .send_work_max = 32, .receive_work_max = 16, .read_replay_max = 2}, random_,
+            exposes_ ? &memory_ : nullptr)) {
+    const MutableBytes region(guarded_.data() + kGuard, kRegion);
+    key_ = *memory_.register_region(verbs::ProtectionDomain(7), region, verbs::RemoteAccess::kReadWrite);
+    RcOptions options;
+    options.send_queue_depth = 16;
+    options.send_window_packets = 8;
+    options.receive_bytes_max = 1000;
+    options.domain = verbs::ProtectionDomain(7);
+    if (exposes_) {
+      options.remote_access = verbs::RemoteAccess::kReadWrite;
+      options.responder_resources_max = 16;
+    }
+    qp_ = *endpoint_->create_qp(options);
+    reach(static_cast<Start>((start & 0x7f) % static_cast<uint8_t>(Start::kCount)));
+  }
+
+  void act(const std::array<uint8_t, 5>& r) {
+    switch (r[0] % 10) {
+      case 0:
+      case 1:
+      case 2:
+        return packet(r[1], r[2], r[3], r[4]);
+      case 3:
+        return send((uint32_t{r[1]} << 8 | r[2]) % 1500, (r[3] & 1) != 0);
+      case 4:
+        return read((uint32_t{r[1]} << 8 | r[2]) % 3000);
+      case 5:
+        return write((uint32_t{r[1]} << 8 | r[2]) % 1500);
+      case 6:
+        return qp_->post_receives(r[1] % 8);
+      case 7:
+        now_ = now_ + Duration::us(int64_t{1} << (r[1] % 32));
+        endpoint_->on_deadline(now_);
+        return;
+      case 8:
+        return transmit(r[1] % 12);
+      default:
+        complete();
+        if (r[1] == 0xff) {
+          qp_->close();
+        }
+        return;
+    }
+  }
+
+  void check() { FUZZ_CHECK(qp_->is_consistent()); }
+
+  void end() {
+    qp_->close();
+    FUZZ_CHECK(qp_->in_error());
+    complete();
+    FUZZ_CHECK(posted_.empty());
+    transmit(12);
+    transmit(12);
+    FUZZ_CHECK(!endpoint_->has_work() && endpoint_->next_deadline().is_never());
+    endpoint_->destroy_qp(*qp_);
+    transmit(12);
+    FUZZ_CHECK(endpoint_->qp_count() == 0 && endpoint_->poll_ready() == nullptr);
+    endpoint_.reset();
+    FUZZ_CHECK(pool_.in_use() == 0);
+    check_memory();
+  }
+
+ private:
+  void reach(Start start) {
+    RcConnect connect{.path_mtu_bytes = kMtu, .initiator_depth = 4, .responder_resources = 4, .retry_count = 3, .ack_timeout = 8};
+    connect.path = sim::RcPair::path(0);
+    connect.remote_qpn = verbs::Qpn(0x1234);
+    connect.local_first_psn = wire::Psn(0xff'fffa);  // the wrap is near
+    connect.remote_first_psn = wire::Psn(0xff'fffd);
+    if (start == Start::kInit) {
+      return;
+    }
+    FUZZ_CHECK(endpoint_->to_rtr(*qp_, connect).ok());
+    if (start == Start::kRtr) {
+      return;
+    }
+    FUZZ_CHECK(endpoint_->to_rts(*qp_).ok());
+    qp_->post_receives(start == Start::kNotReady ? 0 : 4);
+    const auto opcode = [](wire::Opcode code) { return static_cast<uint8_t>(code); };
+    switch (start) {
+      case Start::kSending:
+        send(1000, true);
+        send(100, true);
+        transmit(4);
+        break;
+      case Start::kReading:
+        send(10, true);
+        read(700);
+        read(256);
+        transmit(12);
+        break;
+      case Start::kReceiving:
+        packet(opcode(wire::Opcode::kRcSendFirst), 0, 0, kMtu / 4);
+        FUZZ_CHECK(qp_->state() == QpState::kRts);
+        break;
+      case Start::kNotReady:  // both ways
+        send(300, true);
+        transmit(12);
+        packet(opcode(wire::Opcode::kRcAcknowledge), 0, 0x20 | 5, 0);
+        break;
+      case Start::kAnswering:
+        packet(opcode(wire::Opcode::kRcReadRequest), 0, 0, 200);
+        packet(opcode(wire::Opcode::kRcSendOnly), 0, 0, 10);
+        break;
+      case Start::kError:
+        qp_->close();
+        break;
+      default:
+        break;
+    }
+  }
+
+  void check_memory() {
+    const auto is_untouched = [this](size_t from, size_t bytes) {
+      const auto first = guarded_.begin() + static_cast<ptrdiff_t>(from);
+      return std::all_of(first, first + static_cast<ptrdiff_t>(bytes), [](uint8_t octet) { return octet == kCanary; });
+    };
+    FUZZ_CHECK(is_untouched(0, kGuard) && is_untouched(kGuard + kRegion, kGuard));
+    FUZZ_CHECK(exposes_ || is_untouched(kGuard, kRegion));
+  }
+
+  // A packet of the peer: how far from where it should be, AETH syndrome or what else varies, payload in words of four octets.
+  void packet(uint8_t code, uint8_t distance, uint8_t variant, uint8_t words) {
+    const auto opcode = static_cast<wire::Opcode>(code);
+    const wire::OpcodeTraits& traits = wire::traits_of(opcode);
+    if (traits.kind == wire::OpcodeKind::kReserved) {
+      return;
+    }
+    wire::TxPacket packet;
+    packet.head = pool_.allocate_one();
+    if (packet.head == nullptr) {
+      return;
+    }
+    const RcQpInfo info = qp_->info();
+    wire::Bth bth;
+    bth.opcode = opcode;
+    bth.destination = qp_->local_qpn();
+    bth.ack_request = (variant & 1) != 0;
+    const auto ahead = static_cast<uint32_t>(static_cast<int32_t>(static_cast<int8_t>(distance)));
+    bth.psn = (traits.is_request ? info.expected_psn : info.una).plus(ahead);
+    wire::Extensions extensions;
+    extensions.aeth.syndrome = variant;
+    extensions.reth.address = memory_.address_of(key_) + (variant & 0xf) * 150u;
+    extensions.reth.rkey = (variant & 0x30) == 0x30 ? verbs::Rkey(1) : key_;
+    extensions.reth.length = uint32_t{words} * ((variant & 0x40) != 0 ? 40 : 4);
+    const std::vector<uint8_t> payload(traits.may_carry_payload ? std::min<size_t>(size_t{words} * 4, 800) : 0, words);
+    wire::Path path = sim::RcPair::path(1);
+    if (variant == 0xee) {
+      path.local = wire::IpAddress::v4(0x0a0000ee);  // somebody else
+    }
+    const bool sees_error = qp_->in_error();
+    wire::build_packet(packet, wire::PathHeader(path), 1, bth, extensions, payload);
+    const auto view = wire::PacketView::parse(packet.head->bytes());
+    FUZZ_CHECK(view.ok());
+    const bool took = endpoint_->on_packet(now_, *view, packet.head, 0);
+    FUZZ_CHECK(!took || !sees_error);
+    if (!took) {
+      release_buffers(packet.head);
+    }
+  }
+
+  void send(uint32_t bytes, bool signaled) {
+    verbs::SendRequest request{.id = verbs::WorkId(next_id_), .payload = chain(bytes), .signaled = signaled};
+    note(qp_->post_send(std::move(request)).ok(), signaled);
+  }
+  void write(uint32_t bytes) {
+    verbs::WriteRequest request{
+        .id = verbs::WorkId(next_id_), .payload = chain(bytes), .rkey = verbs::Rkey(9), .remote_address = 0x1000};
+    note(qp_->post_write(std::move(request)).ok(), true);
+  }
+  void read(uint32_t bytes) {
+    verbs::ReadRequest request{.id = verbs::WorkId(next_id_), .rkey = verbs::Rkey(9), .remote_address = 0x1000, .length = bytes};
+    note(qp_->post_read(std::move(request)).ok(), true);
+  }
+  Chain chain(uint32_t bytes) {
+    Chain out;
+    const std::vector<uint8_t> octets(bytes, 0x3c);
+    if (!out.append_copy(pool_, octets)) {
+      out.clear();
+    }
+    return out;
+  }
+  void note(bool posted, bool signaled) {
+    if (posted && signaled) {
+      posted_.insert(next_id_);
+    }
+    unsignaled_ += posted && !signaled ? 1 : 0;
+    ++next_id_;
+  }
+
+  void transmit(uint32_t head_buffers) {
+    const bool in_error = qp_->in_error();
+    HeapBufferPool heads(head_buffers, 1024, 0);
+    wire::TxBatch batch(heads);
+    endpoint_->poll_transmit(now_, batch);
+    for (const wire::TxPacket& packet : batch.packets()) {
+      const std::vector<uint8_t> octets = sim::flatten(packet);
+      const auto view = wire::PacketView::parse(octets);
+      FUZZ_CHECK(view.ok() && wire::verify_icrc(*view));
+      FUZZ_CHECK(view->bth.destination.value() == 0x1234 && view->payload.size() <= kMtu);
+      FUZZ_CHECK(!in_error || view->traits->kind == wire::OpcodeKind::kAcknowledge);
+    }
+    FUZZ_CHECK(!in_error || batch.size() <= 1);
+  }
+  // What was posted silently may still fail aloud.
+  void complete() {
+    verbs::Completion completion;
+    while (qp_->poll_completion(completion)) {
+      if (!is_receive(completion.opcode) && posted_.erase(completion.id.value()) == 0) {
+        FUZZ_CHECK(completion.status != verbs::WcStatus::kSuccess && unsignaled_ > 0);
+        --unsignaled_;
+      }
+    }
+    (void)endpoint_->poll_ready();
+  }
+
+  bool exposes_;
+  SeededRandom random_;
+  verbs::MemoryTable memory_;
+  HeapBufferPool pool_;
+  std::vector<uint8_t> guarded_;
+  verbs::Rkey key_;
+  std::unique_ptr<Endpoint> endpoint_;
+  RcQp* qp_ = nullptr;
+  Instant now_ = Instant::from_ns(1'000'000'000);
+  std::set<uint64_t> posted_;  // signaled works that have not completed
+  uint64_t unsignaled_ = 0;
+  uint64_t next_id_ = 1;
+};
+
+}  // namespace
+}  // namespace cw::rc
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0 || size > 4096) {
+    return 0;
+  }
+  cw::rc::Target target(data[0]);
+  target.check();
+  std::array<uint8_t, 5> record{};
+  for (size_t at = 1; at + record.size() <= size; at += record.size()) {
+    std::copy_n(data + at, record.size(), record.begin());
+    target.act(record);
+    target.check();
+  }
+  target.end();
+  return 0;
+}

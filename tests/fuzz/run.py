@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Fuzzes for a bounded time: run.py BUILD_DIR [--seconds N] [-k NAME] [--keep]
+
+BUILD_DIR is configured with -Dfuzz=true (see meson.build). Each target starts from its committed corpus and runs N seconds (60),
+as many side by side as there are CPUs. Prints `ok NAME: executions, edges reached of those there are` or `FAIL NAME: reason, input
+that shows it`; the last line is `N passed, N failed`. What was found stays in BUILD_DIR/fuzz; with --keep, inputs that reach what
+the corpus does not reach, smallest first, are added to it as long as it stays small.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+CORPUS = Path(__file__).resolve().parent / "corpus"
+KEPT_BYTES_MAX = 12 * 1024  # of one target's corpus
+GRACE_SECONDS = 120  # for the corpus to be read and the last input to end
+
+EXECUTIONS = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
+COVERED = re.compile(r"cov: (\d+) ft: (\d+)")
+EDGES = re.compile(r"\((\d+) inline 8-bit counters\)")
+CRASH = re.compile(r"Test unit written to (\S+)")
+
+
+@dataclass
+class Result:
+    name: str
+    executions: int
+    covered: int
+    edges: int
+    problem: str
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"FAIL {self.name}: {self.problem}"
+        share = 100 * self.covered / max(self.edges, 1)
+        return f"ok {self.name}: {self.executions:,} executions, {self.covered:,} of {self.edges:,} edges ({share:.0f} %)"
+
+
+def fuzz(target: Path, name: str, work: Path, seconds: int) -> Result:
+    found = work / name
+    found.mkdir(parents=True, exist_ok=True)
+    command = [str(target), f"-max_total_time={seconds}", "-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2048",
+               f"-artifact_prefix={work}/{name}-", str(found), str(CORPUS / name)]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds + GRACE_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return Result(name, 0, 0, 0, "did not end in time")
+    said = run.stderr
+    (work / f"{name}.log").write_text(said, encoding="utf-8")
+    executions, edges, covered = EXECUTIONS.search(said), EDGES.search(said), COVERED.findall(said)
+    problem = ""
+    if run.returncode != 0:
+        crash = CRASH.search(said)
+        problem = crash.group(1) if crash else f"exit status {run.returncode}, see {work}/{name}.log"
+    elif not executions or not covered:
+        problem = f"said nothing about its executions, see {work}/{name}.log"
+    return Result(name, int(executions.group(1)) if executions else 0, int(covered[-1][0]) if covered else 0,
+                  int(edges.group(1)) if edges else 0, problem)
+
+
+def keep(target: Path, name: str, work: Path) -> None:
+    """libFuzzer's own merge says which inputs add something; the corpus takes them while there is room."""
+    merged = work / f"{name}.merged"
+    shutil.rmtree(merged, ignore_errors=True)
+    shutil.copytree(CORPUS / name, merged)
+    known = {file.name for file in merged.iterdir()}
+    subprocess.run([str(target), "-merge=1", str(merged), str(work / name)], capture_output=True, timeout=600, check=False)
+    room = KEPT_BYTES_MAX - sum(file.stat().st_size for file in (CORPUS / name).iterdir())
+    for file in sorted(merged.iterdir(), key=lambda file: file.stat().st_size):
+        if file.name not in known and file.stat().st_size <= room:
+            room -= file.stat().st_size
+            shutil.copy(file, CORPUS / name / file.name[:12])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Fuzzes each target for a bounded time.")
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("-k", metavar="NAME", default="")
+    parser.add_argument("--keep", action="store_true")
+    options = parser.parse_args()
+    targets = {path.name.removesuffix("_fuzz"): path for path in sorted((options.build / "tests/fuzz").glob("*_fuzz"))}
+    targets = {name: path for name, path in targets.items() if options.k in name}
+    work = options.build.resolve() / "fuzz"
+    work.mkdir(exist_ok=True)
+    failed = 0
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for result in pool.map(lambda item: fuzz(item[1], item[0], work, options.seconds), targets.items()):
+            print(result, flush=True)
+            failed += 1 if result.problem else 0
+    if options.keep:
+        for name, path in targets.items():
+            keep(path, name, work)
+    print(f"{len(targets) - failed} passed, {failed} failed")
+    return 1 if failed or not targets else 0
+
+
+sys.exit(main())
