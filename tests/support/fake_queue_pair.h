@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -32,8 +33,9 @@ struct PostedWork {
   uint32_t length = 0;                    // Read
   std::optional<verbs::Rkey> invalidate;  // Send
   bool signaled = true;
-  uint64_t operand = 0;  // atomics
-  uint64_t compare = 0;  // CompareSwap
+  uint64_t operand = 0;   // atomics
+  uint64_t compare = 0;   // CompareSwap
+  uint32_t receives = 0;  // posted at that moment
 };
 
 class FakeQueuePair final : public verbs::QueuePair {
@@ -164,6 +166,7 @@ class FakeQueuePair final : public verbs::QueuePair {
       return fail(Error::kNoResources);
     }
     work.payload = std::move(payload);
+    work.receives = receives_;
     history_.push_back(work.kind);
     posted_.push_back(std::move(work));
     return {};
@@ -197,6 +200,10 @@ class FakeLink {
     uint64_t receiver_not_ready = 0;  // a Send met no receive: credits were broken
     uint64_t access_errors = 0;       // a key, address or right did not hold
     uint64_t length_errors = 0;       // a message was longer than the receive
+    // RPC-over-RDMA messages that each end has sent, by rdma_proc (5 stands for all others), and those of a version other than 1.
+    std::array<std::array<uint64_t, 6>, 2> procedures{};
+    uint64_t other_versions = 0;
+    uint64_t longest_send = 0;
   };
   [[nodiscard]] const Stats& stats() const { return stats_; }
 
@@ -248,6 +255,7 @@ class FakeLink {
       refuse(local, remote, verbs::WcStatus::kRemoteAccessError);
       return true;
     }
+    note_header(local, work.payload);
     Chain message;
     if (!packets(work.payload, *remote.pool, remote.mtu, message)) {
       return false;
@@ -255,6 +263,17 @@ class FakeLink {
     CW_ASSERT(remote.qp.deliver(std::move(message), work.invalidate));
     local.qp.finish();
     return true;
+  }
+  void note_header(const FakeEnd& local, const Chain& message) {
+    uint8_t words[16] = {};
+    if (message.bytes() < sizeof(words)) {
+      return;
+    }
+    message.copy_to(0, words);
+    const size_t end = &local == &ends_[0] ? 0 : 1;
+    ++stats_.procedures[end][std::min<uint32_t>(load_be32(words + 12), 5)];
+    stats_.other_versions += load_be32(words + 4) == 1 ? 0 : 1;
+    stats_.longest_send = std::max(stats_.longest_send, message.bytes());
   }
   bool write(FakeEnd& local, FakeEnd& remote) {
     PostedWork& work = local.qp.posted().front();

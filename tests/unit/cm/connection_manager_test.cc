@@ -19,6 +19,7 @@ using test::linux_req;
 using test::ScriptedPeer;
 using S = ConnectionState;
 
+// Proves RPCRDMA-5-5, RPCRDMA-5-3.
 TEST(CmPassive, TellsTheUserAllThatTheReqSays) {
   ScriptedPeer t;
   t.manager.on_mad(t.now, t.peer, golden::kReqIpv4);
@@ -311,6 +312,7 @@ TEST(CmPassive, ServesServicesThatAreNotOfIpWithAllOfThePrivateData) {
   EXPECT_EQ(request.private_data.octets[91], 0x5a);
 }
 
+// Proves RPCRDMA-5-5.
 TEST(CmActive, SendsAReqThatALinuxPeerUnderstandsAndRepeatsIt) {
   CmOptions options;
   options.local_ca_guid = 0x505400fffe000002;

@@ -141,6 +141,7 @@ level = "debug"
   EXPECT_EQ(admin_socket_path(c), "/run/causeway/rack-7_a.sock");
 }
 
+// Proves RPCRDMA-5-4.
 TEST(ConfigParse, ListenerWithoutNameTakesItsBackends) {
   const ParsedConfig parsed = config_parse("[[listener]]\nbackend = \"nfs\"\n", "c.toml");
   EXPECT_EQ(parsed.config.listeners.at(0).name, "nfs");

@@ -157,7 +157,8 @@ CallStatus expected_status(const BenchCall& bench, const LoopbackOptions& option
 class RandomLoopback : public ::testing::TestWithParam<uint64_t> {};
 
 // Proves RPCRDMA-2.2.4.1-1, RPCRDMA-2.3.2-1, RPCRDMA-2.2.2-2, RPCRDMA-3.3.1-16, RPCRDMA-3.3.2-2, RPCRDMA-3.4.3-1,
-// RPCRDMA-3.4.5-7, RPCRDMA-3.5.3-8, RPCRDMA-4-5, RPCRDMA-4.3.2.2-6, RPCRDMA-6.3-4, RPCRDMA-3.3.1-4.
+// RPCRDMA-3.4.5-7, RPCRDMA-3.5.3-8, RPCRDMA-4-5, RPCRDMA-4.3.2.2-6, RPCRDMA-6.3-4, RPCRDMA-3.3.1-4, RPCRDMA-3.1-1,
+// RPCRDMA-4.6.1-1, RPCRDMA-4.6.2-1, RPCRDMA-4.2.4-3, RPCRDMA-4.2.4-12, RPCRDMA-4.6-1, RPCRDMA-4.2.2-1.
 TEST_P(RandomLoopback, EveryCallHasExactlyOneOutcomeAndTheRightOne) {
   const uint64_t seed = GetParam();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
@@ -262,6 +263,15 @@ TEST_P(RandomLoopback, EveryCallHasExactlyOneOutcomeAndTheRightOne) {
   EXPECT_FALSE(loop.server->failed());
   EXPECT_FALSE(loop.client->failed());
   EXPECT_EQ(loop.link.stats().access_errors, 0u);
+  // The client sends and exposes, the server reads and writes; nobody sends what is withdrawn, the client no errors either.
+  const auto& sent = loop.link.stats().procedures;
+  EXPECT_EQ(sent[0][2] + sent[0][3] + sent[0][4] + sent[0][5], 0u);
+  EXPECT_EQ(sent[1][2] + sent[1][3] + sent[1][5], 0u);
+  EXPECT_EQ(sent[0][0] + sent[0][1], kCalls);
+  EXPECT_EQ(loop.link.stats().other_versions, 0u);
+  for (const test::WorkKind kind : loop.client_qp.history()) {
+    EXPECT_EQ(kind, test::WorkKind::kSend);
+  }
   working.clear();
   loop.finish();
 }

@@ -103,7 +103,7 @@ TEST_F(ServerReceive, ErrorsOfAClientAreDropped) {
   EXPECT_EQ(messages_in(MessageKind::kError), 3u);
 }
 
-// R12, BIDI-4.1-10: a Reply that nobody waits for costs nothing but its message.
+// Proves RPCRDMA-2.2.2-1: R12, BIDI-4.1-10: a Reply that nobody waits for costs nothing but its message.
 TEST_F(ServerReceive, RepliesOfTheReverseDirectionAreDropped) {
   expect_dropped(inline_call(kXid, rpc_reply(kXid)));
   expect_dropped(inline_call(kXid, rpc_reply(kXid + 1)));

@@ -63,6 +63,7 @@ TEST_F(ServerReply, TheNextReceiveIsPostedWithTheReply) {
   const CallId id = call({0, 0, 0});
   EXPECT_EQ(qp->receives(), 7u);
   answer(id, source_reply(0));
+  EXPECT_EQ(qp->posted().back().receives, 8u) << "at the moment the SEND was posted";
   EXPECT_EQ(qp->receives(), 8u);
   EXPECT_EQ(server->calls_in_flight(), 0u);
 }
@@ -338,10 +339,16 @@ TEST_F(ServerReply, AQueuePairInErrorFailsTheEndpoint) {
   EXPECT_EQ(stats().late_replies, 1u);
 }
 
-// Proves RPCRDMA-3.3-1.
+// Proves RPCRDMA-3.3-1, RPCRDMA-4.5.3-2.
 TEST_F(ServerReply, AFailedSendFailsTheEndpoint) {
   answer(call({0, 0, 0}), source_reply(1));
   qp->break_with(verbs::WcStatus::kRnrRetryExceeded);
+  server->on_completions(now);
+  EXPECT_TRUE(server->failed());
+  // The client's Receive is too small: a length error at the other end.
+  make();
+  answer(call({0, 0, 0}), source_reply(900));
+  qp->break_with(verbs::WcStatus::kRemoteInvalidRequest);
   server->on_completions(now);
   EXPECT_TRUE(server->failed());
 }

@@ -279,7 +279,8 @@ TEST(Gateway, ManyLargeCallsShareASmallReceivePool) {
   EXPECT_GT(world.server->gateway.rpcrdma_stats().read_stalls, 0u);
 }
 
-// Loss, duplication, reordering and corruption on the wire, then none: every call is answered rightly and exactly once.
+// Proves RPCRDMA-2.3.2-9, RPCRDMA-4.5.5-1: Loss, duplication, reordering and corruption on the wire, then none: every call is
+// answered rightly and exactly once.
 TEST(Gateway, EveryCallIsAnsweredRightlyUnderFaults) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SeededRandom random(seed);

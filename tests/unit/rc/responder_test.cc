@@ -502,6 +502,7 @@ TEST(Responder, AnswersAReadFromTheNamedMemory) {
     data.insert(data.end(), view->payload.begin(), view->payload.end());
   }
   EXPECT_EQ(data, client.part(10, 600));
+  EXPECT_EQ(client.completions(), "");
   EXPECT_EQ(client.qp->info().expected_psn, Psn(5003));
 }
 

@@ -58,6 +58,7 @@ TEST(FixedHeader, TruncatedAtEveryLength) {
   }
 }
 
+// Proves RPCRDMA-4.1.2-14, RPCRDMA-4.2-1.
 TEST(FixedHeader, RoundTripsAnyWords) {
   const FixedHeader header{.xid = 0xDEADBEEF, .version = 0xFFFFFFFF, .credit = 0, .proc = 0x80000001};
   uint8_t octets[FixedHeader::kSize];
