@@ -5,7 +5,7 @@
 namespace cw {
 namespace {
 
-// Nodes that next_deadline() looks at before it is content with a bound. More than that share a tick on crowded wheels only, where
+// Nodes that next_deadline() looks at before it is content with a bound. More share a tick on crowded wheels only, where
 // something is due all the time.
 constexpr uint32_t kLooksMax = 64;
 
