@@ -142,6 +142,21 @@ churn_check() {
   return 0
 }
 
+# --- Connections without data. ucmatose waits for the server to hang up, so it is ended when all its connections are up. ---
+
+connect_and_hang_up() {  # server, port, rounds, connections each
+  for _ in $(seq "$3"); do
+    ucmatose -s "$1" -p "$2" -c "$4" -C 0 >/tmp/ucmatose 2>&1 &
+    while [ "$(rdma resource show qp | grep -c 'type RC.*state RTS')" -lt "$4" ]; do
+      kill -0 $! 2>/dev/null || { tail -5 /tmp/ucmatose; return 1; }
+      sleep 0.1
+    done
+    kill $!
+    wait $!
+  done
+  return 0
+}
+
 # --- A kernel NFS server, the reference peer of `run.py --reference`. ---
 
 nfsd_up() {  # exported directory

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from lab import network, workload
+from lab import churn, network, workload
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.guest import Guest, Nic
@@ -253,6 +253,8 @@ def gateway_cases() -> list[Case]:
                 cases.append(Case(f"{name}-{wire.name}", wire, body, quick))
 
             add("metrics", metrics_agree, main)
+            add("churn", churn.churn(200, 55), main)
+            add("long-churn", churn.churn(2000, 550), False)
             for version in VERSIONS:
                 with_large = version == "4.1" and main
                 add(f"nfs{version}", nfs(version, SMALL + MEDIUM + (LARGE if with_large else ())),
