@@ -4,6 +4,7 @@
 #   tests/run.sh                 what every change has to pass: all suites below
 #   tests/run.sh SUITE...        only these
 #   tests/run.sh interop --full  the whole interoperability matrix (hours)
+#   tests/run.sh fuzz --full     besides the replay, each target for FUZZ_SECONDS (60) with clang's libFuzzer
 #
 # Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), tsan (whatever has threads, under
 # ThreadSanitizer), ops (programs as a user runs them), interop (a Linux guest mounts NFS through the gateway; root), bench
@@ -18,7 +19,7 @@ suites=()
 for argument in "$@"; do
   case "$argument" in
     --full) full='--full' ;;
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
     unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$argument") ;;
     *) echo "tests/run.sh: unknown suite '$argument'; see --help" >&2; exit 2 ;;
   esac
@@ -82,6 +83,15 @@ for suite in unit golden sim fuzz-replay tidy; do
     [ "$suite" = tidy ] && python3 tests/tidy/spec_coverage.py .
   fi
 done
+if wants fuzz && [ -n "$full" ]; then
+  must ensure_packages checks
+  CXX='ccache clang++-14' configure build-fuzz -Dfuzz=true -Ddpdk=disabled -Db_sanitize=address,undefined -Db_lundef=false
+  compile build-fuzz fuzz
+  echo "== fuzz, ${FUZZ_SECONDS:-60} s each"
+  log=$(mktemp)
+  python3 tests/fuzz/run.py build-fuzz --seconds "${FUZZ_SECONDS:-60}" 2>&1 | tee "$log"
+  count_last_line "$log"
+fi
 if wants asan; then
   build build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1 -Db_ndebug=false
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
