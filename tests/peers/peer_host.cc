@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/cm/timeout_code.h"
+
 namespace cw::peers {
 namespace {
 
@@ -173,7 +175,7 @@ void PeerHost::on_request(Instant now, const cm::CmEvent& event, const cm::Conne
   connect.responder_resources = std::min(request.peer_initiator_depth, profile.responder_resources);
   connect.retry_count = request.retry_count;
   connect.rnr_retry = request.rnr_retry_count;
-  connect.ack_timeout = options_.ack_timeout;
+  connect.ack_timeout = std::max(request.ack_timeout_code, options_.ack_timeout);
   cm::AcceptParameters parameters;
   parameters.local_qpn = connection.qp->local_qpn();
   parameters.first_receive_psn = connection.first_receive_psn;
@@ -269,7 +271,7 @@ void PeerHost::on_reply(Instant now, Session& session, Connection& connection, c
   connect.initiator_depth = std::min(reply.peer_responder_resources, profile.initiator_depth);
   connect.responder_resources = std::min(reply.peer_initiator_depth, profile.responder_resources);
   connect.rnr_retry = reply.rnr_retry_count;
-  connect.ack_timeout = options_.ack_timeout;
+  connect.ack_timeout = cm::ack_timeout_towards(options_.ack_timeout, reply.target_ack_delay_code);
   if (!node_.endpoint().connect_qp(*connection.qp, connect).ok()) {
     node_.cm().disconnect(now, connection.cm_id);
     session.peer->fail("what the server offers cannot be used");
