@@ -249,7 +249,7 @@ void PeerHost::call(Instant now, Session& session, Connection& connection) {
   parameters.path_mtu = cm::path_mtu_for(options_.path_mtu_bytes);
   parameters.our_responder_resources = profile.responder_resources;
   parameters.our_initiator_depth = profile.initiator_depth;
-  parameters.ack_timeout_code = options_.ack_timeout;
+  parameters.ack_timeout_code = cm::ack_timeout_towards(options_.ack_timeout, cm::AcceptParameters{}.target_ack_delay_code);
   parameters.source_port = static_cast<uint16_t>(0x8000 | random_.next_below(0x7000));
   const auto id = node_.cm().connect(now, connection.address, cm::ip_service_id(session.port), parameters);
   if (!id.ok()) {

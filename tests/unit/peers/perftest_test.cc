@@ -141,6 +141,18 @@ TEST(Perftest, FailsOnBothSidesWhenTheNumbersOfMessagesDiffer) {
   EXPECT_EQ(world.server().host.peer(0).outcome(), Outcome::kFailed);
 }
 
+TEST(Perftest, DoesNotGoBackWhileTheOtherSideMaySitOnItsAcknowledgement) {
+  PeerWorld world({});
+  world.link.faults.delay = Duration::ms(80);  // there and back: more than the path's share of 67 ms, less than the sum of 201 ms
+  const PerftestOptions options{.operation = kWriteBw, .sizes = {9000}, .iterations = 200, .qps = 2};
+  serve(world, options);
+  open(world, options);
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(world.client().host.peer(0).outcome(), Outcome::kDone) << world.client().host.peer(0).failure();
+  EXPECT_EQ(world.client().node.endpoint().stats().ack_timeouts, 0u);
+  EXPECT_EQ(world.server().node.endpoint().stats().ack_timeouts, 0u);
+}
+
 TEST(Perftest, LeavesNoQueuePairAndNoMemoryBehind) {
   PeerWorld world({});
   const PerftestOptions options{.operation = kWriteBw, .sizes = {5000}, .iterations = 10, .qps = 4};
