@@ -42,6 +42,8 @@ struct EndpointOptions {
   // Gaps of all queue pairs that are recovered selectively at once, 6 KiB each (beyond, it is go-back-N); and received packets
   // that may be held behind them: well below the shell's pool, because they are its buffers.
   rc::RecoveryLimits recovery{.gaps_max = 64, .held_packets_max = 2048};
+  // Queue pairs whose rate is limited at once because of congestion; the notifications of others are counted and ignored.
+  uint32_t rate_limits_max = 256;
   // Which core this is, and how many bits of a QPN tell the core (0..8): the same core_bits on all cores of a process.
   uint32_t core_index = 0;
   uint32_t core_bits = 0;

@@ -53,11 +53,12 @@ Status RcQp::to_rtr(const RcConnect& connect) {
     return cw::fail(Error::kBadState);
   }
   path_ = connect.path;
+  path_.ecn_capable = path_.ecn_capable && options_.congestion_control;
   context_.remote = connect.remote_qpn;
   context_.pkey = connect.pkey;
   context_.mtu_bytes = static_cast<uint16_t>(connect.path_mtu_bytes);
   context_.mtu_shift = static_cast<uint8_t>(std::countr_zero(connect.path_mtu_bytes));
-  context_.header = wire::PathHeader(connect.path);
+  context_.header = wire::PathHeader(path_);
   context_.hold_packets =
       options_.selective_recovery ? std::min(connect.peer_hold_packets, uint16_t{HeldPackets::kSpan}) : uint16_t{0};
   receive_.expected = connect.remote_first_psn;
@@ -110,7 +111,9 @@ RcQpInfo RcQp::info() const {
                   .reads_outstanding = send_.reads_outstanding,
                   .receives_posted = receive_.receives_left(),
                   .retries = send_.retries,
-                  .round_trip = send_.srtt};
+                  .round_trip = send_.srtt,
+                  .selective_recovery = context_.hold_packets > 0,
+                  .rate_bytes_per_second = context_.rate != nullptr ? context_.rate->rate() : 0};
 }
 
 void RcQp::close() {
@@ -135,7 +138,9 @@ bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, u
   ++context_.counters.packets_in;
   stats.payload_bytes_in += view.payload.size();
   context_.counters.payload_bytes_in += view.payload.size();
-  stats.ecn_marked += view.ecn == kCongestionExperienced ? 1 : 0;
+  if (view.ecn == kCongestionExperienced && view.traits->kind != wire::OpcodeKind::kCongestion) [[unlikely]] {
+    on_congestion_mark(now);
+  }
 
   const PacketOutcome outcome = dispatch(now, view, frame);
   if (outcome.dropped) {
@@ -171,7 +176,7 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
       outcome = on_gap_report(context_, send_, now, view);
       break;
     case wire::OpcodeKind::kCongestion:
-      ++context_.core.stats.cnps_received;
+      on_cnp(now);
       return PacketOutcome::done();
     case wire::OpcodeKind::kDatagram:
       return PacketOutcome::drop(DropReason::kNotDatagram);
@@ -190,6 +195,9 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
 }
 
 bool RcQp::transmit_acknowledgement(wire::TxBatch& batch) {
+  if (cnp_due_ && !transmit_cnp(batch)) {
+    return true;
+  }
   if (owes_read_responses(receive_)) {
     return false;  // goes out behind them, in transmit()
   }
@@ -198,6 +206,22 @@ bool RcQp::transmit_acknowledgement(wire::TxBatch& batch) {
 }
 
 bool RcQp::transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
+  if (context_.rate == nullptr) [[likely]] {
+    return transmit_allowed(now, batch, packets_max);
+  }
+  const uint32_t allowed = allowed_packets(now, packets_max);
+  if (allowed == 0) {
+    arm_timer();
+    return false;
+  }
+  const QpCounters before = context_.counters;
+  bool more = transmit_allowed(now, batch, allowed);
+  note_sent(now, context_.counters.payload_bytes_out - before.payload_bytes_out,
+            context_.counters.packets_out - before.packets_out);
+  return more;
+}
+
+bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
   uint32_t sent = 0;
   if (owes_reply(receive_)) {
     const ReplyResult result = send_replies(context_, receive_, batch, packets_max);
@@ -219,6 +243,7 @@ bool RcQp::transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
 }
 
 void RcQp::on_deadline(Instant now) {
+  rate_waits_ = false;
   const wire::Psn oldest = send_.una;
   const QpErrorCause failure = on_send_timer(context_, send_, now);
   if (failure != QpErrorCause::kNone) {
@@ -233,6 +258,8 @@ void RcQp::release_everything() {
   set_state(QpEvent::kDestroy, QpError{});
   abandon_requests(context_, receive_);
   flush_works(context_, send_, verbs::WcStatus::kWorkRequestFlushed);
+  lift_rate_limit();
+  cnp_due_ = false;
   verbs::Completion dropped;
   while (poll_completion(dropped)) {
     dropped.payload.clear();
@@ -256,9 +283,10 @@ bool RcQp::is_consistent() const {
   const bool idle_in_error = state_ != QpState::kError || (send_.oldest == nullptr && receive_.message == nullptr);
   const bool error_is_said = (state_ == QpState::kError) == (error_.cause != QpErrorCause::kNone);
   const bool timer_watches = !can_send(state_) || send_deadline(send_).is_never() || TimerNode::is_armed();
-  const bool work_is_seen =
-      !can_send(state_) || send_stall(context_, send_) != SendStall::kNone || ListNode<ActiveTag>::is_linked();
-  const bool reply_is_seen = !owes_reply(receive_) || ListNode<AckTag>::is_linked() || ListNode<ActiveTag>::is_linked();
+  const bool work_is_seen = !can_send(state_) || send_stall(context_, send_) != SendStall::kNone ||
+                            ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
+  const bool reply_is_seen = !owes_reply(receive_) || ListNode<AckTag>::is_linked() || ListNode<ActiveTag>::is_linked() ||
+                             (rate_waits_ && TimerNode::is_armed());
   return psns_in_order && queue_agrees && reads_agree && window_holds && idle_in_error && error_is_said && timer_watches &&
          work_is_seen && reply_is_seen;
 }
@@ -284,6 +312,8 @@ void RcQp::fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::O
   context_.core.stats.qps_failed += origin == QpErrorOrigin::kOwner ? 0 : 1;
   abandon_requests(context_, receive_);
   flush_works(context_, send_, status_of(cause));
+  lift_rate_limit();
+  cnp_due_ = false;
   context_.core.timers.cancel(*this);
   ListNode<ActiveTag>::unlink_if_linked();
   // The NAK with which we refused a request is the last packet; nothing else is owed any more.
@@ -327,7 +357,7 @@ void RcQp::note_sendable() {
 // The wheel is touched only when the deadline moves forward in time or none is set: news merely makes the node fire early, and
 // then it is set again.
 void RcQp::arm_timer() {
-  const Instant deadline = send_deadline(send_);
+  const Instant deadline = rate_waits_ ? earlier(send_deadline(send_), context_.rate->next_send_at()) : send_deadline(send_);
   if (deadline.is_never() || (TimerNode::is_armed() && TimerNode::deadline() <= deadline)) {
     return;
   }

@@ -44,8 +44,10 @@ struct RcQpInfo {
   uint32_t works_queued = 0;  // posted and not completed
   uint32_t reads_outstanding = 0;
   uint32_t receives_posted = 0;
-  uint8_t retries = 0;  // since the last progress
-  Duration round_trip;  // smoothed, 0 when not measured yet
+  uint8_t retries = 0;                 // since the last progress
+  Duration round_trip;                 // smoothed, 0 when not measured yet
+  bool selective_recovery = false;     // agreed with the peer
+  uint64_t rate_bytes_per_second = 0;  // limit because of congestion; 0: none
 };
 
 class RcQp final : public verbs::QueuePair,
@@ -126,6 +128,16 @@ class RcQp final : public verbs::QueuePair,
   void note_sendable();
   void arm_timer();
 
+  // Congestion (qp_congestion.cc).
+  void on_congestion_mark(Instant now);
+  void on_cnp(Instant now);
+  [[nodiscard]] bool transmit_cnp(wire::TxBatch& batch);
+  // Packets that the rate allows now, up to `packets_max`; 0: the timer knows when.
+  [[nodiscard]] bool transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_max);
+  [[nodiscard]] uint32_t allowed_packets(Instant now, uint32_t packets_max);
+  void note_sent(Instant now, uint64_t payload_bytes, uint64_t packets);
+  void lift_rate_limit();
+
   // Line 0 and 1: what every packet looks at.
   QpState state_ = QpState::kReset;
   bool established_ = false;
@@ -136,6 +148,9 @@ class RcQp final : public verbs::QueuePair,
   QpError error_;
   RcOptions options_;
   uint64_t user_data_ = 0;
+  Instant next_cnp_at_;      // the peer is not notified again before
+  bool cnp_due_ = false;     // the peer's packets came marked
+  bool rate_waits_ = false;  // data waits for context_.rate->next_send_at()
 };
 
 }  // namespace cw::rc

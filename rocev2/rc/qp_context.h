@@ -33,6 +33,7 @@ struct QpContext {
   WorkQueue completions;  // to be polled by the owner
   wire::PathHeader header;
   QpCounters counters;
+  Dcqcn* rate = nullptr;  // limit of what is sent; nullptr: none, no congestion was met
 
   // Packets that a message of `bytes` octets takes: at least one.
   [[nodiscard]] uint32_t packets_of(uint64_t bytes) const {

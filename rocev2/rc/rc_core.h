@@ -8,6 +8,7 @@
 #include "rocev2/base/intrusive_list.h"
 #include "rocev2/base/slab.h"
 #include "rocev2/base/timer_wheel.h"
+#include "rocev2/rc/dcqcn.h"
 #include "rocev2/rc/held_packets.h"
 #include "rocev2/rc/rc_stats.h"
 #include "rocev2/rc/read_replay.h"
@@ -30,13 +31,14 @@ struct RecoveryLimits {
 
 struct RcCore {
   RcCore(uint32_t send_work_max, uint32_t receive_work_max, uint32_t read_replay_max, const RecoveryLimits& recovery,
-         verbs::MemoryTable* memory_table)
+         uint32_t rate_limits_max, verbs::MemoryTable* memory_table)
       : sends(send_work_max),
         receives(receive_work_max),
         replays(read_replay_max),
         boards(recovery.gaps_max),
         held(recovery.gaps_max),
         held_packets_max(recovery.held_packets_max),
+        rates(rate_limits_max),
         memory(memory_table) {}
 
   RcStats stats;
@@ -47,6 +49,7 @@ struct RcCore {
   Slab<HeldPackets> held;     // one per queue pair that holds packets behind a gap
   uint32_t held_packets = 0;  // in all of `held`: received buffers that are not free
   uint32_t held_packets_max;
+  Slab<Dcqcn> rates;  // one per queue pair that has met congestion
   TimerWheel timers;
   verbs::MemoryTable* memory;  // nullptr: this endpoint exposes nothing (server role)
   Chain released;              // acknowledged payload, given back to its pools once per burst

@@ -9,7 +9,9 @@ Status check(const RcOptions& options) {
                            options.send_queue_depth >= 1 && options.send_queue_depth <= 65535 &&
                            options.receive_bytes_max <= kMessageBytesMax && options.min_rnr_timer <= 31 &&
                            options.responder_resources_max <= kReadsMax && options.initiator_depth_max <= kReadsMax &&
-                           options.psn_window_packets >= (1u << 10) && options.psn_window_packets <= (1u << 22);
+                           options.psn_window_packets >= (1u << 10) && options.psn_window_packets <= (1u << 22) &&
+                           options.rate.floor_rate >= kRateMin && options.rate.line_rate >= options.rate.floor_rate &&
+                           options.rate.line_rate <= kRateMax;
   if (!ranges_hold || options.send_window_packets > options.psn_window_packets) {
     return fail(Error::kBadValue);
   }

@@ -6,6 +6,7 @@
 
 #include "rocev2/base/result.h"
 #include "rocev2/base/time.h"
+#include "rocev2/rc/dcqcn.h"
 #include "rocev2/verbs/ids.h"
 #include "rocev2/verbs/memory_region.h"
 #include "rocev2/wire/packet_builder.h"
@@ -39,6 +40,10 @@ struct RcOptions {
   uint32_t psn_window_packets = 1u << 20;
   // Towards a peer that offers it too: keep what arrives behind a gap, and have only what is missing sent again.
   bool selective_recovery = true;
+  // Packets are sent ECN-capable, the peer is notified when its packets come marked (CNP), and its notifications limit our rate.
+  bool congestion_control = true;
+  // Where the limit begins, unless the window allows less, and below which no notification brings it.
+  DcqcnLimits rate;
   // Receives shared with other queue pairs of this core; must outlive the queue pair. nullptr: receives of its own. With a pool,
   // post_receives posts to it.
   ReceivePool* receive_pool = nullptr;
@@ -71,6 +76,9 @@ inline constexpr uint8_t kAckTimeoutMin = 8;            // 1 ms: above any queue
 inline constexpr uint8_t kAckTimeoutMax = 20;           // 4.3 s
 inline constexpr uint32_t kReadsMax = 16;               // bound of responder_resources and initiator_depth
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;  // IBA 9.3.3.1
+
+inline constexpr uint64_t kRateMin = 125'000;          // 1 Mb/s
+inline constexpr uint64_t kRateMax = 125'000'000'000;  // 1 Tb/s
 
 [[nodiscard]] constexpr Duration ack_timeout(uint8_t exponent) {
   return Duration::ns(int64_t{4096} << exponent);

@@ -51,7 +51,12 @@ struct RcStats {
 
   // Congestion
   uint64_t cnps_received = 0;
-  uint64_t ecn_marked = 0;  // packets that arrived with Congestion Experienced
+  uint64_t cnps_sent = 0;
+  uint64_t rate_cuts = 0;      // CNPs that lowered a rate
+  uint64_t cnps_ignored = 0;   // too soon after the last cut, nothing under way, no room, or switched off
+  uint64_t rates_limited = 0;  // gauge: queue pairs whose rate is limited now
+  uint64_t paced_turns = 0;    // times that data waited for the rate
+  uint64_t ecn_marked = 0;     // packets that arrived with Congestion Experienced
 
   // Life
   uint64_t qps_created = 0;
@@ -71,6 +76,8 @@ struct QpCounters {
   uint32_t naks_received = 0;  // RNR included
   uint32_t duplicate_requests = 0;
   uint32_t discards = 0;
+  uint32_t cnps_received = 0;
+  uint32_t cnps_sent = 0;
 };
 
 }  // namespace cw::rc

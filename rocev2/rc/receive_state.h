@@ -30,6 +30,7 @@ struct ReceiveState {
   uint8_t min_rnr_timer = 0;
   bool gap = false;             // a NAK for `expected` is out: say no more until it comes
   wire::Psn last_ahead;         // valid when gap: PSN of the last packet behind the gap
+  uint16_t peer_port = 0;       // UDP source port of the last packet executed; 0: none yet
   HeldPackets* held = nullptr;  // what came behind the gap; nullptr: nothing
   // WRITE in progress
   verbs::Rkey write_rkey;

@@ -123,10 +123,12 @@ void step_over(const QpContext& context, SendState& state) {
   }
 }
 
-bool wants_acknowledgement(const SendState& state) {
+bool wants_acknowledgement(const QpContext& context, const SendState& state) {
   const Work& work = *state.cursor.work;
-  return work.awaits_response() || state.cursor.packet + 1 == work.packets ||
-         state.since_ack_request + 1u >= std::max(1u, state.window_packets / 4u) ||
+  // With a limited rate a quarter of the window may take longer than the patience with which an acknowledgement is awaited.
+  constexpr uint32_t kSlowPackets = 4;
+  const uint32_t packets_max = context.rate == nullptr ? std::max(1u, state.window_packets / 4u) : kSlowPackets;
+  return work.awaits_response() || state.cursor.packet + 1 == work.packets || state.since_ack_request + 1u >= packets_max ||
          state.packets_missing() + 1 >= state.window_packets;
 }
 
@@ -140,7 +142,7 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
   if (!state.awaiting()) {
     state.progress_at = now;
   }
-  const bool ack_request = wants_acknowledgement(state);
+  const bool ack_request = wants_acknowledgement(context, state);
   build_request(context, state.cursor, psn, ack_request, packet);
   count_packet(context, again);
   if (state.board != nullptr) {

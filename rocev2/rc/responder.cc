@@ -183,6 +183,7 @@ PacketOutcome execute_atomic(QpContext& context, ReceiveState& state, const wire
 
 PacketOutcome execute(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
   forgive_gap(state);
+  state.peer_port = view.source_port;
   switch (view.traits->kind) {
     case OpcodeKind::kSend:
       return execute_send(context, state, view, frame);

@@ -10,6 +10,11 @@ namespace cw::rc {
 using wire::DropReason;
 
 bool hold(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame, PacketOutcome& outcome) {
+  // What is held is executed before its original can come, so that a forger would have a whole span of PSNs to guess instead of
+  // one. The source port, which peers of ours choose at random, makes up for that. Another one is no fault: it is only not held.
+  if (state.peer_port != 0 && view.source_port != state.peer_port) {
+    return false;
+  }
   const wire::Psn psn = view.bth.psn;
   RcCore& core = context.core;
   if (state.held == nullptr) {

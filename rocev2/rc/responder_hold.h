@@ -1,6 +1,8 @@
 // Selective recovery, the responder's side: requests that came behind a gap are kept, in the buffers they arrived in, and are
 // executed in PSN order when their turn comes, so that nothing but the order of arrival changes.
 //
+// Only packets from the UDP source port of those executed so far are kept: a forger has to guess it too.
+//
 // Bounds: HeldPackets::kSpan packets per queue pair, RcCore::held_packets_max over all; what does not fit is dropped and counted,
 // and will be repeated like anything else that is missing. What is held is given up only when the peer repeats everything anyway.
 #pragma once

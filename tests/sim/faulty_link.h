@@ -45,6 +45,20 @@ inline std::vector<uint8_t> flatten(const wire::TxPacket& packet) {
   return octets;
 }
 
+// Congestion Experienced in an IPv4 frame, checksum adjusted.
+inline void mark_ipv4(MutableBytes frame) {
+  frame[15] |= 3;
+  frame[24] = 0;
+  frame[25] = 0;
+  uint32_t sum = 0;
+  for (size_t i = 14; i < 34; i += 2) {
+    sum += load_be16(frame.data() + i);
+  }
+  sum = (sum & 0xffff) + (sum >> 16);
+  sum = (sum & 0xffff) + (sum >> 16);
+  store_be16(frame.data() + 24, static_cast<uint16_t>(~sum));
+}
+
 class FaultyLink {
  public:
   explicit FaultyLink(uint64_t seed) : random_(seed) {}
@@ -130,20 +144,6 @@ class FaultyLink {
     in_flight_.push_back(Frame{at, number_++, to, std::move(octets)});
     std::push_heap(in_flight_.begin(), in_flight_.end(), later);
   }
-  // ECT(0) to CE, checksum adjusted.
-  static void mark_ipv4(std::vector<uint8_t>& octets) {
-    octets[15] |= 3;
-    octets[24] = 0;
-    octets[25] = 0;
-    uint32_t sum = 0;
-    for (size_t i = 14; i < 34; i += 2) {
-      sum += load_be16(octets.data() + i);
-    }
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    store_be16(octets.data() + 24, static_cast<uint16_t>(~sum));
-  }
-
   SeededRandom random_;
   std::vector<Frame> in_flight_;  // heap
   Instant last_at_[2];

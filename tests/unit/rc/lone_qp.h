@@ -80,6 +80,7 @@ struct Inbound {
   uint16_t pkey = 0xffff;
   wire::Path path = sim::RcPair::path(1);  // of the peer
   uint16_t port = 0;
+  bool marked = false;  // Congestion Experienced
 };
 
 class LoneQp {
@@ -121,6 +122,9 @@ class LoneQp {
     bth.pkey = inbound.pkey;
     bth.destination = qp->local_qpn();
     wire::build_packet(packet, wire::PathHeader(inbound.path), 1, bth, inbound.extensions, Bytes(inbound.payload));
+    if (inbound.marked) {
+      sim::mark_ipv4(MutableBytes(packet.head->data, packet.head->size));
+    }
     const auto view = wire::PacketView::parse(packet.head->bytes());
     EXPECT_TRUE(view.ok() && wire::verify_icrc(*view));
     const bool took = endpoint->on_packet(now, *view, packet.head, inbound.port);

@@ -174,6 +174,21 @@ TEST(SelectiveResponder, AHeldRequestThatIsRefusedEndsTheConnectionWhenItsTurnCo
   EXPECT_EQ(lone.completions(), "receive 0 success");
 }
 
+TEST(SelectiveResponder, HoldsNothingThatComesFromAnotherSourcePort) {  // a forger has to guess it
+  LoneQp lone(selective());
+  lone.qp->post_receives(8);
+  lone.receive(kOnly, 5000, 10);
+  (void)lone.sent();
+  Inbound forged{.opcode = kOnly, .psn = 5002, .payload = random_octets(1, 10)};
+  forged.path.udp_source_port = 1;
+  EXPECT_FALSE(lone.receive(forged));
+  EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
+  EXPECT_TRUE(lone.receive(kOnly, 5002, 10));
+  lone.receive(kOnly, 5001, 10);
+  (void)lone.completions();
+  EXPECT_EQ(lone.payloads[2], random_octets(5002, 10));
+}
+
 TEST(SelectiveResponder, AnOrdinaryPeerGetsNoReport) {
   LoneQp lone;
   lone.qp->post_receives(8);
