@@ -60,7 +60,8 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
   options.endpoint.send_work_max = std::max(16384u, 8 * limits.calls_in_flight_max);
   options.endpoint.receive_work_max = 0;
   for (const control::ListenerConfig& listener : config.listeners) {
-    options.endpoint.receive_work_max += listener.credits * control::connections_max_of(listener, limits);
+    const uint32_t receives = listener.credits + listener.reverse_credits;
+    options.endpoint.receive_work_max += receives * control::connections_max_of(listener, limits);
   }
   options.endpoint.receive_work_max = std::min(options.endpoint.receive_work_max, 1u << 20);
   options.endpoint.read_replay_max = 0;  // no memory is exposed (design decision 1)
@@ -106,6 +107,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config) {
     listener.allow = config_listener.allow;
     listener.connections_max = control::connections_max_of(config_listener, limits);
     listener.server.credits = config_listener.credits;
+    listener.server.reverse_credits = config_listener.reverse_credits;
     listener.server.call_bytes_max = limits.call_bytes_max;
     listener.server.reply_bytes_max = limits.reply_bytes_max;
     listener.server.reads_in_flight_max = config.roce.reads_in_flight_max;

@@ -115,6 +115,8 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
     row.remote_invalidate = info.thresholds.remote_invalidation;
     row.credits_granted = info.credits_granted;
     row.calls_in_flight = info.calls_in_flight;
+    row.reverse_credits_granted = info.reverse_credits_granted;
+    row.reverse_calls_in_flight = info.reverse_calls_in_flight;
     row.bytes_in = info.qp.counters.payload_bytes_in;
     row.bytes_out = info.qp.counters.payload_bytes_out;
     row.rpcs = info.calls;

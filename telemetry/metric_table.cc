@@ -94,6 +94,9 @@ constexpr IndexedLabel kChunkLists{"list", static_cast<uint32_t>(rpcrdma::ChunkK
 constexpr IndexedLabel kHeaderErrors{"reason", static_cast<uint32_t>(rpcrdma::HeaderError::kCount),
                                      enum_name<rpcrdma::HeaderError>};
 
+constexpr IndexedLabel kReverseDrops{"reason", static_cast<uint32_t>(gateway::ReverseDrop::kCount),
+                                     enum_name<gateway::ReverseDrop>};
+
 constexpr auto kAll = Scope::kGateway;
 
 using Get = double (*)(const Core&, At);
@@ -229,6 +232,10 @@ const MetricRow kRows[] = {
           [](const Core& c, At) { return number(c.rpcrdma.credits_granted); }),
     gauge("causeway_rpcrdma_credits_in_use", "Calls received and not yet answered.", kAll, {}, {},
           [](const Core& c, At) { return number(c.rpcrdma.credits_in_use); }),
+    gauge("causeway_rpcrdma_reverse_credits_granted", "Credits that clients grant for calls to them (RFC 8167).", kAll, {}, {},
+          [](const Core& c, At) { return number(c.rpcrdma.reverse_credits_granted); }),
+    gauge("causeway_rpcrdma_reverse_credits_in_use", "Calls sent to clients and not yet answered.", kAll, {}, {},
+          [](const Core& c, At) { return number(c.rpcrdma.reverse_credits_in_use); }),
     counter("causeway_rpcrdma_credit_violations_total", "Calls beyond the credits granted.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rpcrdma.credit_violations); }),
     counter("causeway_rpcrdma_credit_stalls_total", "Calls that waited for a credit of the peer.", kAll, {}, {},
@@ -304,9 +311,12 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.gateway.replies_unmatched); }),
     counter("causeway_backend_malformed_messages_total", "Messages of backends too short to be RPC.", kAll, {}, {},
             [](const Core& c, At) { return number(c.gateway.messages_malformed); }),
-    counter("causeway_backend_reverse_calls_dropped_total",
-            "Calls of backends to clients (RFC 8167) that could not be passed on.", kAll, {}, {},
-            [](const Core& c, At) { return number(c.gateway.reverse_calls_dropped); }),
+    counter("causeway_backend_reverse_calls_total", "Calls of backends to clients (RFC 8167).", kAll, {}, {},
+            [](const Core& c, At) { return number(c.gateway.reverse_calls); }),
+    counter("causeway_backend_reverse_replies_total", "Replies of clients to calls of backends.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.gateway.reverse_replies); }),
+    counter("causeway_backend_reverse_calls_dropped_total", "Calls of backends to clients that did not get there, by reason.",
+            kAll, {}, kReverseDrops, [](const Core& c, At i) { return number(c.gateway.reverse_calls_dropped[i.label]); }),
     counter("causeway_log_notices_dropped_total", "Events that the log has no line of because they came too fast.", kAll, {}, {},
             [](const Core& c, At) { return number(c.gateway.notices_dropped); }),
 

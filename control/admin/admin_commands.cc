@@ -69,6 +69,8 @@ Json to_json(const ConnectionStatus& c) {
           {"remote_invalidate", c.remote_invalidate},
           {"credits_granted", c.credits_granted},
           {"calls_in_flight", c.calls_in_flight},
+          {"reverse_credits_granted", c.reverse_credits_granted},
+          {"reverse_calls_in_flight", c.reverse_calls_in_flight},
           {"bytes_in", c.bytes_in},
           {"bytes_out", c.bytes_out},
           {"rpcs", c.rpcs},

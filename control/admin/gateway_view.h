@@ -69,6 +69,8 @@ struct ConnectionStatus {
   bool remote_invalidate = false;
   uint32_t credits_granted = 0;
   uint32_t calls_in_flight = 0;
+  uint32_t reverse_credits_granted = 0;  // by the client, for calls of the backend to it; 0 = it takes none
+  uint32_t reverse_calls_in_flight = 0;
   uint64_t bytes_in = 0;
   uint64_t bytes_out = 0;
   uint64_t rpcs = 0;

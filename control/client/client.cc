@@ -181,6 +181,7 @@ void Client::run(Instant now) {
     if (connection->endpoint->failed() && !qp->in_error()) {
       qp->close();  // before anyone sees the outcomes: memory that could not be shut off is out of reach (RFC 8166 4.5.4)
     }
+    serve_reverse(now, *connection);
     ListNode<ReadyTag>& ready = *connection;
     if (!ready.is_linked()) {
       ready_.push_back(*connection);
@@ -213,6 +214,19 @@ void Client::run(Instant now) {
       }
       arm(connection);
     }
+  }
+}
+
+void Client::serve_reverse(Instant now, Connection& connection) {
+  rpcrdma::ReverseCall call;
+  Chain reply;
+  while (connection.endpoint->poll_reverse_call(call)) {
+    if (!reverse_programs_->dispatch(call.context, call.message, packets_, reply)) {
+      connection.endpoint->fail();  // no memory for the reply: the server would wait for it
+      return;
+    }
+    connection.endpoint->reply_reverse(now, call.xid, std::move(reply));
+    reply = Chain();
   }
 }
 

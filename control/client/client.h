@@ -14,6 +14,7 @@
 #include "control/node/node.h"
 #include "rocev2/base/fixed_map.h"
 #include "rocev2/base/ring.h"
+#include "rpcrdma/backend/backend.h"
 #include "rpcrdma/endpoint/client_endpoint.h"
 
 namespace cw::client {
@@ -47,6 +48,9 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
+  // What answers the server's calls (RFC 8167) when options.rpc.reverse_credits allows them; without it they get PROG_UNAVAIL.
+  // Call before connect(); `programs` must outlive the client.
+  void serve(rpcrdma::ProgramRegistry& programs) { reverse_programs_ = &programs; }
   // Opens a connection to an NFS/RDMA-like service from port 0's address. kNoResources: connections_max are open. kBadValue:
   // no own address of that family.
   [[nodiscard]] Result<ClientId> connect(Instant now, const wire::IpAddress& server, uint16_t service_port);
@@ -70,6 +74,7 @@ class Client {
   void on_cm_event(Instant now, const cm::CmEvent& event);
   void on_reply(Instant now, Connection& connection, const cm::ConnectReply& reply);
   void end(Connection& connection, const ClientEvent& event, bool tell);
+  void serve_reverse(Instant now, Connection& connection);
   void arm(Connection& connection);
   [[nodiscard]] Connection* find(ClientId id);
 
@@ -86,6 +91,8 @@ class Client {
   IntrusiveList<Connection, ReadyTag> ready_;
   rpcrdma::RpcRdmaStats stats_;
   Instant now_;  // of the last run()
+  rpcrdma::ProgramRegistry no_programs_;
+  rpcrdma::ProgramRegistry* reverse_programs_ = &no_programs_;
   uint32_t connected_ = 0;
   uint32_t next_domain_ = 1;
 };

@@ -75,6 +75,9 @@ struct ListenerConfig {
   // Calls that one connection may have in flight = receive buffers reserved for it, 1..1024. Linux asks for 128 and takes what it
   // gets.
   uint32_t credits = 64;
+  // Calls of the backend to one client that may be in flight (RFC 8167), 0..256, if the client grants as many; 0 = none are
+  // passed on. Linux grants 16.
+  uint32_t reverse_credits = 16;
   // Largest message sent or received without chunks, octets, 1024..65536, multiple of 1024 (RFC 8797 2.1 counts in KiB).
   uint32_t inline_bytes = 4096;
   // Offer SEND with Invalidate (RFC 8797), which saves the client one work request per call.

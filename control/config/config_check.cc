@@ -21,9 +21,9 @@ uint32_t smallest_path_mtu(const Config& config) {
   return path_mtu_for(mtu, config.roce.path_mtu_max);
 }
 
-// Packet buffers that one connection's credits reserve.
+// Packet buffers that one connection's credits reserve: for its calls, and for the replies to calls of the backend.
 uint64_t buffers_per_connection(const ListenerConfig& listener, uint32_t path_mtu) {
-  return uint64_t{listener.credits} * ((listener.inline_bytes + path_mtu - 1) / path_mtu);
+  return (uint64_t{listener.credits} + listener.reverse_credits) * ((listener.inline_bytes + path_mtu - 1) / path_mtu);
 }
 
 class Checker {

@@ -76,7 +76,7 @@ const std::array<Key<PortConfig>, 6> kPortKeys = {{
     {.name = "gateway6", .member = &PortConfig::gateway6, .help = "IPv6 next hop.", .example = "\"2001:db8::fe\""},
 }};
 
-const std::array<Key<ListenerConfig>, 8> kListenerKeys = {{
+const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
     {.name = "name",
      .member = &ListenerConfig::name,
      .help = "Name in causewayctl. Without it, the backend's name.",
@@ -96,6 +96,10 @@ const std::array<Key<ListenerConfig>, 8> kListenerKeys = {{
      .member = &ListenerConfig::credits,
      .help = "Calls in flight per connection. Buffers are reserved for all of them.",
      .bounds = {1, 1024}},
+    {.name = "reverse_credits",
+     .member = &ListenerConfig::reverse_credits,
+     .help = "Calls from the backend to one client in flight, NFSv4.1 callbacks for example; 0 = none are passed on.",
+     .bounds = {0, 256}},
     {.name = "inline_bytes",
      .member = &ListenerConfig::inline_bytes,
      .help = "Largest message without RDMA Reads or Writes (RFC 8797 inline threshold).",

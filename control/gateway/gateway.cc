@@ -306,6 +306,8 @@ uint32_t Gateway::describe(Instant now, std::span<ConnectionInfo> out) const {
       if (connection->server) {
         info.credits_granted = connection->server->credits_granted();
         info.calls_in_flight = connection->server->calls_in_flight();
+        info.reverse_credits_granted = connection->server->reverse().credits_granted();
+        info.reverse_calls_in_flight = connection->server->reverse().in_flight();
       }
     }
     ++count;

@@ -4,6 +4,7 @@
 //   CM ConnectRequest -> listener, ACL, limits -> kOpen to a worker -> kOpened -> queue pair, endpoint, REP
 //   receive -> ServerEndpoint -> Call -> built-in program here, or kSend / kRun to a worker
 //   kMessage / kRan -> matched by XID -> ServerEndpoint::reply -> RDMA Writes and SEND
+//   kMessage that is a call -> ServerEndpoint::submit_reverse -> the client's reply -> kSend (RFC 8167; gateway_reverse.cc)
 //   any failure, either side -> DREQ, kClose, everything of the connection is given back
 //
 // Ownership: a Connection owns its queue pair (created and destroyed here) and its endpoint. A LinkId carries a generation, so
@@ -46,6 +47,8 @@ struct ConnectionInfo {
   rpcrdma::InlineThresholds thresholds;
   uint32_t credits_granted = 0;
   uint32_t calls_in_flight = 0;
+  uint32_t reverse_credits_granted = 0;  // by the client; 0 = it has not opened the reverse direction
+  uint32_t reverse_calls_in_flight = 0;
   uint64_t calls = 0;
   Duration age;
 };
@@ -94,6 +97,12 @@ class Gateway {
   void route(Instant now, Connection& connection, rpcrdma::Call&& call);
   void run_program(Instant now, Connection& connection, rpcrdma::Call&& call);
   void on_backend_message(Instant now, Connection& connection, Chain&& message);
+  void open_reverse(Connection& connection, const rpcrdma::Call& call);
+  void call_back(Instant now, Connection& connection, const rpcrdma::Call& call);
+  void on_reverse_call(Instant now, Connection& connection, uint32_t xid, Chain&& call);
+  void pass_reverse_outcomes(Connection& connection);
+  void send_to_backend(Connection& connection, Chain&& message);
+  void refuse_reverse(Connection& connection, uint32_t xid, ReverseDrop reason);
   void on_timer(Instant now, Connection& connection);
   void arm(Connection& connection, Instant deadline);
   // Ends a connection whatever its state: the CM is told (unless `peer_ended`), the link closed, everything given back.

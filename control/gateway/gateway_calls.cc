@@ -23,6 +23,7 @@ void Gateway::pump(Instant now, Connection& connection) {
   rpcrdma::Call call;
   const LinkId link = connection.link;
   ListNode<StalledTag>& stalled = connection;
+  pass_reverse_outcomes(connection);
   while (!stalled.is_linked()) {
     if (!requests_room(1)) {
       stalled_.push_back(connection);
@@ -61,6 +62,7 @@ void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
   BackendStats& stats = stats_.backends[backend_index];
   ++stats.calls;
   stats.bytes_out += call.message.bytes();
+  open_reverse(connection, call);
   if (backend.kind == BackendKind::kBuiltin && !backend.run_on_workers) {
     ++stats.calls_in_flight;
     run_program(now, connection, std::move(call));
@@ -102,6 +104,7 @@ void Gateway::run_program(Instant now, Connection& connection, rpcrdma::Call&& c
   ++stats.replies;
   stats.bytes_in += reply.bytes();
   connection.server->reply(now, call.id, std::move(reply));
+  call_back(now, connection, call);
 }
 
 void Gateway::push_request(BackendRequest&& request) {
@@ -187,7 +190,8 @@ void Gateway::on_backend_message(Instant now, Connection& connection, Chain&& me
   message.copy_to(0, start);
   const uint32_t xid = load_be32(start.data());
   if (load_be32(start.data() + 4) == static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall)) {
-    ++stats_.reverse_calls_dropped;  // RFC 8167: not offered to the client, so the backend has no business to call it
+    on_reverse_call(now, connection, xid, std::move(message));
+    pump(now, connection);
     return;
   }
   auto& xids = connection.pending_xids;

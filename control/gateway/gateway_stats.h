@@ -46,14 +46,28 @@ enum class ConnectionResult : uint8_t {
 };
 [[nodiscard]] const char* to_string(ConnectionResult result) noexcept;
 
+// Why a call of a backend to its client (RFC 8167) did not get there.
+enum class ReverseDrop : uint8_t {
+  kNotEnabled,    // the client has not said that it takes calls
+  kTooLong,       // for one inline message of the connection
+  kDuplicateXid,  // its XID is in flight already
+  kQueueFull,     // too many wait for the client's credits
+  kExpired,       // it has waited for a credit for too long
+  kRefused,       // the client answered RDMA_ERROR
+  kCount,
+};
+[[nodiscard]] const char* to_string(ReverseDrop reason) noexcept;
+
 struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
   std::array<BackendStats, kBackendsMax> backends{};
-  uint64_t connections_open = 0;       // gauge
-  uint64_t replies_unmatched = 0;      // from a backend, with an XID that nobody waits for
-  uint64_t reverse_calls_dropped = 0;  // from a backend
-  uint64_t messages_malformed = 0;     // from a backend, too short to be RPC
-  uint64_t duplicate_xids = 0;         // from a client, in flight twice at once
+  uint64_t connections_open = 0;   // gauge
+  uint64_t replies_unmatched = 0;  // from a backend, with an XID that nobody waits for
+  uint64_t reverse_calls = 0;      // of backends, taken to be sent to clients
+  uint64_t reverse_replies = 0;    // of clients, handed to backends
+  std::array<uint64_t, static_cast<size_t>(ReverseDrop::kCount)> reverse_calls_dropped{};
+  uint64_t messages_malformed = 0;  // from a backend, too short to be RPC
+  uint64_t duplicate_xids = 0;      // from a client, in flight twice at once
   uint64_t notices_dropped = 0;
 };
 

@@ -40,6 +40,10 @@ class Ring {
     CW_DASSERT(size_ > 0);
     return slots_[head_];
   }
+  [[nodiscard]] const T& front() const {
+    CW_DASSERT(size_ > 0);
+    return slots_[head_];
+  }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] bool full() const { return size_ == slots_.size(); }
   [[nodiscard]] uint32_t size() const { return size_; }

@@ -127,6 +127,13 @@ bool build_bench_sink(BufferPool& pool, Bytes data, BenchData where, Chain& mess
   return finish(head.append_to(pool, message) && append_data(pool, data, where, message), message);
 }
 
+bool build_bench_callback(BufferPool& pool, uint32_t bytes, uint64_t seed, Chain& message) {
+  CallHead head(BenchProcedure::kCallback);
+  head.arguments().u32(bytes);
+  head.arguments().u64(seed);
+  return finish(head.append_to(pool, message), message);
+}
+
 bool check_bench_null(const BenchReply& reply) {
   XdrReader reader = reader_of(reply);
   return read_head(reader) && reader.remaining() == 0;

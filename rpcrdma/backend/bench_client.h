@@ -31,6 +31,7 @@ enum class BenchData : bool { kReduced, kInStream };
 [[nodiscard]] bool build_bench_echo(BufferPool& pool, Bytes data, BenchData where, Chain& message);
 [[nodiscard]] bool build_bench_source(BufferPool& pool, uint32_t bytes, uint64_t seed, Chain& message);
 [[nodiscard]] bool build_bench_sink(BufferPool& pool, Bytes data, BenchData where, Chain& message);
+[[nodiscard]] bool build_bench_callback(BufferPool& pool, uint32_t bytes, uint64_t seed, Chain& message);
 
 // A reply as ClientReply gives it.
 struct BenchReply {
@@ -42,7 +43,7 @@ struct BenchReply {
 
 // The reply is a success and says what it must, to the last octet and nothing behind it. Data that could have been placed
 // must be (RFC 8166 6.1): `placed` with data in the stream is false, unless the data are empty.
-[[nodiscard]] bool check_bench_null(const BenchReply& reply);
+[[nodiscard]] bool check_bench_null(const BenchReply& reply);  // of CALLBACK too
 [[nodiscard]] bool check_bench_echo(const BenchReply& reply, Bytes data);
 [[nodiscard]] bool check_bench_source(const BenchReply& reply, uint32_t bytes, uint64_t seed);
 [[nodiscard]] bool check_bench_sink(const BenchReply& reply, Bytes data);

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "rpcrdma/backend/bench_callback.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/xdr/xdr_reader.h"
 
@@ -146,6 +147,10 @@ bool BenchProgram::call(const CallContext& context, const Chain& message, Buffer
       return source(context, reader, pool, reply);
     case static_cast<uint32_t>(BenchProcedure::kSink):
       return sink(context, message, reader, pool, reply);
+    case static_cast<uint32_t>(BenchProcedure::kCallback): {
+      const bool good = parse_bench_callback(context, message).ok();
+      return reply_status(context, good ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pool, reply);
+    }
     default:
       return reply_status(context, AcceptStatus::kProcedureUnavailable, pool, reply);
   }

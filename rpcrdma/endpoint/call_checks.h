@@ -18,7 +18,7 @@ inline constexpr uint32_t kCallHeaderBytesMin = 28;
 enum class Verdict : uint8_t {
   kCall,          // well-formed as far as it can be seen before its chunks are read
   kDrop,          // to be ignored without an answer
-  kReverseReply,  // a Reply to a Call that this side sent (RFC 8167): ignored as long as none is sent
+  kReverseReply,  // a Reply (RFC 8167) that the ReverseCaller did not take: nobody waits for it
   kErrorChunk,    // answer RDMA_ERROR, ERR_CHUNK
   kErrorVersion,  // answer RDMA_ERROR, ERR_VERS
 };

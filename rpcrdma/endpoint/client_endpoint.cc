@@ -47,6 +47,7 @@ ClientEndpoint::ClientEndpoint(verbs::QueuePair& qp, verbs::MemoryTable& memory,
       thresholds_(thresholds),
       stats_(stats),
       window_(qp),
+      reverse_(qp, window_, pool, stats, options.reverse_credits, thresholds.send_bytes),
       slot_count_(std::max(options.credits_wanted, 1u)),
       first_xid_(first_xid),
       slot_bits_(static_cast<uint32_t>(std::bit_width(slot_count_ - 1))) {
@@ -62,8 +63,9 @@ ClientEndpoint::~ClientEndpoint() {
 }
 
 void ClientEndpoint::start() {
-  // One for each call that may be in flight; each message that takes one gives it back (RFC 8166 3.3.1).
-  qp_.post_receives(slot_count_);
+  // One for each call that may be in flight, in either direction; each message that takes one gives it back (RFC 8166 3.3.1,
+  // RFC 8167 4.3.1).
+  qp_.post_receives(slot_count_ + reverse_.credits());
 }
 
 uint32_t ClientEndpoint::calls_allowed() const {
@@ -244,7 +246,7 @@ PendingCall* ClientEndpoint::find(uint32_t xid) {
   return &slots_[slot];
 }
 
-void ClientEndpoint::on_completions(Instant /*now*/) {
+void ClientEndpoint::on_completions(Instant now) {
   verbs::Completion completion;
   while (qp_.poll_completion(completion)) {
     on_completion(completion);
@@ -252,6 +254,22 @@ void ClientEndpoint::on_completions(Instant /*now*/) {
   if (qp_.in_error() || exposed_) {
     fail();
   }
+  advance_reverse(now);
+}
+
+void ClientEndpoint::reply_reverse(Instant now, uint32_t xid, Chain&& message) {
+  Chain reply = std::move(message);
+  if (!failed_) {
+    reverse_.reply(xid, std::move(reply));
+    advance_reverse(now);
+  }
+}
+
+void ClientEndpoint::advance_reverse(Instant now) {
+  if (reverse_.has_answers() && !reverse_.advance()) {
+    fail();
+  }
+  reverse_retry_at_ = reverse_.has_answers() ? now + kRetryInterval : Instant::never();
 }
 
 void ClientEndpoint::on_completion(verbs::Completion& completion) {
@@ -318,6 +336,7 @@ void ClientEndpoint::fail() {
     return;
   }
   failed_ = true;
+  reverse_.end();
   while (PendingCall* pending = sent_.front()) {
     deliver(*pending, CallStatus::kConnectionLost);
     answered(*pending);
@@ -329,10 +348,11 @@ void ClientEndpoint::fail() {
 
 Instant ClientEndpoint::next_deadline() const {
   const PendingCall* oldest = sent_.front();
-  return oldest == nullptr ? Instant::never() : oldest->sent + options_.call_timeout;
+  return oldest == nullptr ? reverse_retry_at_ : earlier(oldest->sent + options_.call_timeout, reverse_retry_at_);
 }
 
 void ClientEndpoint::on_deadline(Instant now) {
+  advance_reverse(now);
   while (PendingCall* pending = sent_.front()) {
     if (now < pending->sent + options_.call_timeout) {
       return;

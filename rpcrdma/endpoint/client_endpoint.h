@@ -7,6 +7,8 @@
 // How it fails: a reply whose header is faulty is dropped and counted, its call stays pending until its timeout (RFC 8166 4.5). A
 // call that timed out is delivered as such, its memory is shut off, and it keeps its credit until the late reply comes (3.3.1). A
 // failed RDMA operation or a queue pair in Error fails the endpoint: every pending call ends with kConnectionLost.
+// Reverse direction (RFC 8167): with options.reverse_credits the server's calls are taken too, see ReverseResponder. Which end a
+// message belongs to is told by its msg_type, never by its XID alone. The upper layer tells the server that it may call.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include "rocev2/verbs/memory_region.h"
 #include "rocev2/verbs/queue_pair.h"
 #include "rpcrdma/endpoint/header_view.h"
+#include "rpcrdma/endpoint/reverse_responder.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
 #include "rpcrdma/endpoint/rpcrdma_stats.h"
 #include "rpcrdma/endpoint/send_window.h"
@@ -70,6 +73,8 @@ struct OutcomeTag;
 
 class ClientEndpoint {
  public:
+  // How soon a reverse answer that found no room or Buffer is tried again. Nothing announces Buffers.
+  static constexpr Duration kRetryInterval = Duration::us(200);
   static constexpr uint32_t kReadsMax = 16;  // Read chunks per call, the Position-Zero one not counted
 
   ClientEndpoint(verbs::QueuePair& qp, verbs::MemoryTable& memory, verbs::ProtectionDomain domain, BufferPool& pool,
@@ -90,6 +95,10 @@ class ClientEndpoint {
   void on_completions(Instant now);
   // Takes the next outcome. Each submitted call has exactly one.
   [[nodiscard]] bool poll_reply(ClientReply& out);
+  // Calls of the server, in the order of their arrival; answered in any.
+  [[nodiscard]] bool poll_reverse_call(ReverseCall& out) { return reverse_.poll_call(out); }
+  void reply_reverse(Instant now, uint32_t xid, Chain&& message);
+  [[nodiscard]] const ReverseResponder& reverse() const { return reverse_; }
   // Gives the connection up, as when the queue pair fails.
   void fail();
   [[nodiscard]] bool failed() const { return failed_; }
@@ -111,6 +120,8 @@ class ClientEndpoint {
 
   void on_completion(verbs::Completion& completion);
   void on_message(Chain&& message, std::optional<verbs::Rkey> invalidated);
+  [[nodiscard]] bool take_reverse_call(const FixedHeader& fixed, bool forward_pending, Chain& message);
+  void advance_reverse(Instant now);
   void on_error(Bytes message, const FixedHeader& fixed);
   void on_reply(Chain&& message, const FixedHeader& fixed, PendingCall& pending);
   [[nodiscard]] bool check_reply(const Chain& message, const FixedHeader& fixed, uint32_t& header_bytes);
@@ -128,6 +139,7 @@ class ClientEndpoint {
   InlineThresholds thresholds_;
   RpcRdmaStats& stats_;
   SendWindow window_;
+  ReverseResponder reverse_;
   HeaderView header_view_;
   ChunkList chunks_;     // of the call being built or the reply being read
   CallContext context_;  // of the call being built, when it moves anything
@@ -148,6 +160,7 @@ class ClientEndpoint {
   bool exposed_ = false;  // memory could not be shut off: the connection has to go
   bool replied_ = false;  // a real reply has come: RDMA_ERROR may move the grant from here on
   bool failed_ = false;
+  Instant reverse_retry_at_ = Instant::never();  // a reverse answer waits for room or memory
 };
 
 }  // namespace cw::rpcrdma

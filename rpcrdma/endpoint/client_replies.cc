@@ -34,11 +34,28 @@ void ClientEndpoint::on_message(Chain&& message, std::optional<verbs::Rkey> inva
     on_error(head, *fixed);
     return;
   }
+  if (reverse_.credits() > 0 && !invalidated && take_reverse_call(*fixed, pending != nullptr, received)) {
+    return;
+  }
   if (pending == nullptr) {
     ++stats_.unknown_xid;
     return;
   }
   on_reply(std::move(received), *fixed, *pending);
+}
+
+bool ClientEndpoint::take_reverse_call(const FixedHeader& fixed, bool forward_pending, Chain& message) {
+  switch (reverse_.take(header_view_, chunks_, fixed, forward_pending, message)) {
+    case ReverseResponder::Taken::kNotACall:
+      return false;
+    case ReverseResponder::Taken::kTaken:
+      return true;
+    case ReverseResponder::Taken::kViolation:
+      ++stats_.credit_violations;
+      fail();
+      return true;
+  }
+  return false;
 }
 
 void ClientEndpoint::on_error(Bytes message, const FixedHeader& fixed) {
@@ -162,7 +179,7 @@ bool ClientEndpoint::check_reply(const Chain& message, const FixedHeader& fixed,
       message.copy_to(header_bytes, words);
     }
     if (has_words && load_be32(words + 4) == static_cast<uint32_t>(RpcMessageType::kCall)) {
-      ++stats_.reverse_dropped;  // a reverse call (RFC 8167): goes to the reverse server from here, once there is one
+      ++stats_.reverse_dropped;  // a reverse call (RFC 8167), which this end does not take
       return false;
     }
     const bool same_xid = has_words && load_be32(words) == fixed.xid;

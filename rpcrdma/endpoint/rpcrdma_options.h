@@ -10,8 +10,11 @@
 namespace cw::rpcrdma {
 
 struct ServerOptions {
-  uint32_t credits = 64;         // receives really posted per connection and granted in every reply; 1..1024
-  uint32_t reverse_credits = 0;  // receives posted on top for replies to reverse calls (RFC 8167)
+  uint32_t credits = 64;  // receives really posted per connection and granted in every reply; 1..1024
+  // Calls to the client that may be in flight (RFC 8167) if it grants as many; 0 = no reverse direction, 1..256. One receive is
+  // posted on top for each of them.
+  uint32_t reverse_credits = 0;
+  Duration reverse_patience = Duration::seconds(10);       // a reverse call that has found no credit by then is given up
   uint64_t call_bytes_max = (4ULL << 20) + (64ULL << 10);  // longest rebuilt call: 4 MiB of data and the call around it
   uint64_t reply_bytes_max = 8ULL << 20;                   // longest reply that the backend may give
   uint32_t reads_in_flight_max = 16;  // RDMA Reads posted at once per connection; the QP holds back what the peer cannot take
@@ -22,6 +25,8 @@ struct ServerOptions {
 
 struct ClientOptions {
   uint32_t credits_wanted = 64;  // asked for in every call
+  // Calls of the server that are served at once (RFC 8167), and receives posted for them; 0 = none are accepted.
+  uint32_t reverse_credits = 0;
   Duration call_timeout = Duration::seconds(60);
   // Longest segment of a chunk, in octets; memory of a chunk is cut into as many as it takes. 0 = one segment however long.
   uint32_t segment_bytes_max = 0;

@@ -37,12 +37,16 @@ struct RpcRdmaStats {
   uint64_t pullups = 0;               // small copies made to keep pieces few
   uint64_t no_buffer = 0;             // a pool was empty when a message had to be built
   uint64_t call_timeouts = 0;
-  uint64_t bad_replies = 0;      // client role: replies with a faulty header or other chunks than offered
-  uint64_t ddp_violations = 0;   // reduced what is not eligible, or not what has to be (RFC 8166 6.1)
-  uint64_t reverse_dropped = 0;  // messages of the reverse direction that nobody is there for
-  uint64_t late_replies = 0;     // server role: answers to calls that were gone: dropped
-  uint64_t credits_granted = 0;  // gauge: sum over live connections
-  uint64_t credits_in_use = 0;   // gauge: calls received and not yet answered
+  uint64_t bad_replies = 0;              // client role: replies with a faulty header or other chunks than offered
+  uint64_t ddp_violations = 0;           // reduced what is not eligible, or not what has to be (RFC 8166 6.1)
+  uint64_t reverse_dropped = 0;          // messages of the reverse direction that nobody is there for
+  uint64_t reverse_calls = 0;            // RFC 8167: server role: sent; client role: received
+  uint64_t reverse_replies = 0;          // server role: received; client role: sent
+  uint64_t late_replies = 0;             // server role: answers to calls that were gone: dropped
+  uint64_t credits_granted = 0;          // gauge: sum over live connections
+  uint64_t credits_in_use = 0;           // gauge: calls received and not yet answered
+  uint64_t reverse_credits_granted = 0;  // gauge, server role: by the clients, over connections with an open reverse direction
+  uint64_t reverse_credits_in_use = 0;   // gauge, server role: reverse calls sent and not yet answered
 };
 
 }  // namespace cw::rpcrdma

@@ -28,6 +28,7 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
       options_(options),
       window_(qp),
       thresholds_(thresholds),
+      reverse_(qp, window_, shared.pool, shared.stats, options, thresholds.send_bytes),
       credits_(std::clamp(options.credits, 1u, kCreditsMax)),
       waiting_(credits_ + options.reverse_credits) {
   options_.reads_in_flight_max = std::max(options_.reads_in_flight_max, 1u);
@@ -44,7 +45,7 @@ ServerEndpoint::~ServerEndpoint() {
 void ServerEndpoint::start() {
   CW_DASSERT(!started_);
   started_ = true;
-  receives_posted_ = credits_ + options_.reverse_credits;
+  receives_posted_ = credits_;
   qp_.post_receives(receives_posted_);
 }
 
@@ -99,6 +100,9 @@ void ServerEndpoint::on_sent(Instant now, const verbs::Completion& completion) {
 
 void ServerEndpoint::on_message(Instant now, Chain&& message) {
   receives_posted_ -= receives_posted_ > 0 ? 1 : 0;
+  if (reverse_.in_flight() > 0 && reverse_.take(shared_.header_view, message)) {
+    return;
+  }
   if (check_fixed(shared_.header_view, message, shared_.stats) == Verdict::kDrop) {
     drop_message();
     return;
@@ -156,7 +160,7 @@ void ServerEndpoint::accept(Instant now, ServerCall& call, Chain&& message) {
   call.context = CallContext{};
   const HeaderCheck check = check_header(shared_.header_view, message, options_, call, shared_.stats);
   if (check.verdict == Verdict::kReverseReply || check.verdict == Verdict::kDrop) {
-    // Replies to reverse calls go to the reverse client from here, once there is one; until then nobody waits for them.
+    // The ReverseCaller has seen it before: nobody waits for this one.
     ++shared_.stats.reverse_dropped;
     drop_call(call);
     drop_message();
@@ -258,6 +262,7 @@ void ServerEndpoint::fail() {
     shared_.calls->release(*call);
   }
   in_flight_ = 0;
+  reverse_.end();
   waiting_messages_.clear();
   while (!waiting_.empty()) {
     static_cast<void>(waiting_.pop());
@@ -268,8 +273,9 @@ Instant ServerEndpoint::next_deadline() const {
   if (failed_) {
     return Instant::never();
   }
+  const Instant next = earlier(retry_at_, reverse_.next_deadline());
   const ServerCall* oldest = calls_.front();
-  return oldest == nullptr ? retry_at_ : earlier(oldest->received + options_.call_timeout, retry_at_);
+  return oldest == nullptr ? next : earlier(oldest->received + options_.call_timeout, next);
 }
 
 void ServerEndpoint::on_deadline(Instant now) {
@@ -281,7 +287,16 @@ void ServerEndpoint::on_deadline(Instant now) {
     fail();
     return;
   }
+  reverse_.on_deadline(now);
   advance(now);
+}
+
+Status ServerEndpoint::submit_reverse(Instant now, Chain&& call) {
+  const Status taken = reverse_.submit(now, std::move(call));
+  if (taken.ok()) {
+    advance(now);
+  }
+  return taken;
 }
 
 bool ServerEndpoint::poll_done(CallDone& out) {
@@ -299,7 +314,7 @@ bool ServerEndpoint::is_consistent() const {
     return calls_.empty() && in_flight_ == 0 && waiting_.empty();
   }
   return in_flight_ <= credits_ && reads_in_flight_ <= options_.reads_in_flight_max &&
-         (!started_ || receives_posted_ + calls_in_flight() == credits_ + options_.reverse_credits);
+         (!started_ || receives_posted_ + calls_in_flight() == credits_ + reverse_.in_flight());
 }
 
 }  // namespace cw::rpcrdma

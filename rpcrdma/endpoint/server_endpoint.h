@@ -10,6 +10,8 @@
 // Credits: `options.credits` receives are posted at start and one more with each reply, so that the grant is always backed. A
 // client that has more calls in flight than were granted fails the endpoint: RFC 8166 3.3.1 owes it nothing, and dropping the
 // one message would leave its call waiting for a reply that never comes.
+// Reverse direction: submit_reverse() and poll_reverse() belong to the ReverseCaller, which shares nothing with the calls of the
+// client but the queue pair. Its Replies are told apart before a call slot is taken: neither direction can block the other.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +24,7 @@
 #include "rocev2/verbs/queue_pair.h"
 #include "rpcrdma/endpoint/header_view.h"
 #include "rpcrdma/endpoint/reply_poster.h"
+#include "rpcrdma/endpoint/reverse_caller.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
 #include "rpcrdma/endpoint/rpcrdma_stats.h"
 #include "rpcrdma/endpoint/send_window.h"
@@ -92,6 +95,11 @@ class ServerEndpoint {
   [[nodiscard]] uint32_t credits_granted() const { return credits_; }
   // Calls received and not yet answered, those that wait for a slot included.
   [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_ + waiting_.size(); }
+  // Calls to the client (RFC 8167): see ReverseCaller. What is submitted is sent at once when a credit is there.
+  void enable_reverse() { reverse_.enable(); }
+  [[nodiscard]] Status submit_reverse(Instant now, Chain&& call);
+  [[nodiscard]] bool poll_reverse(ReverseOutcome& out) { return reverse_.poll_outcome(out); }
+  [[nodiscard]] const ReverseCaller& reverse() const { return reverse_; }
   // Takes the record of a call that has been answered. Records that nobody takes are dropped when their memory is needed.
   [[nodiscard]] bool poll_done(CallDone& out);
   // The invariants of the class comment; for tests and simulation.
@@ -102,6 +110,7 @@ class ServerEndpoint {
   void on_message(Instant now, Chain&& message);
   void take_call(Instant now, Chain&& message);
   void accept(Instant now, ServerCall& call, Chain&& message);
+  void advance_reverse();
   void on_read(const verbs::Completion& completion, Chain&& data);
   void on_sent(Instant now, const verbs::Completion& completion);
   void drop_message();
@@ -129,8 +138,9 @@ class ServerEndpoint {
   ServerOptions options_;
   SendWindow window_;
   InlineThresholds thresholds_;
+  ReverseCaller reverse_;
   uint32_t credits_;
-  uint32_t receives_posted_ = 0;
+  uint32_t receives_posted_ = 0;  // for calls and for the Replies to reverse calls
   uint32_t in_flight_ = 0;        // slots held
   uint32_t reads_in_flight_ = 0;  // RDMA Reads posted and not completed
   bool started_ = false;

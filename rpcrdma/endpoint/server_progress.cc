@@ -37,6 +37,9 @@ void skip_empty_reads(ServerCall& call) {
 void ServerEndpoint::advance(Instant now) {
   memory_wanted_ = false;
   const bool all_posted = post_replies(now);
+  if (reverse_.has_waiting()) {
+    advance_reverse();
+  }
   take_waiting(now);
   post_reads();
   splice_calls(now);
@@ -45,6 +48,23 @@ void ServerEndpoint::advance(Instant now) {
   }
   retry_at_ = memory_wanted_ && !failed_ ? now + kRetryInterval : Instant::never();
   CW_DASSERT(is_consistent());
+}
+
+void ServerEndpoint::advance_reverse() {
+  const uint32_t before = reverse_.in_flight();
+  const ReverseCaller::Progress progress = reverse_.advance();
+  receives_posted_ += reverse_.in_flight() - before;
+  switch (progress) {
+    case ReverseCaller::Progress::kDone:
+      return;
+    case ReverseCaller::Progress::kNoBuffer:
+      ++shared_.stats.no_buffer;
+      wait_for_memory();
+      return;
+    case ReverseCaller::Progress::kFailed:
+      fail();
+      return;
+  }
 }
 
 void ServerEndpoint::on_read(const verbs::Completion& completion, Chain&& data) {

@@ -48,7 +48,9 @@ inline constexpr uint32_t kBenchVersion = 1;
 //   1 ECHO    opaque data<>              -> opaque data<>                (reducible)
 //   2 SOURCE  u32 length, u64 seed       -> u64 crc, opaque data<>       (data reducible; crc = CRC-32 of data, zero extended)
 //   3 SINK    u32 crc, opaque data<>     -> u32 length, u32 crc
-enum class BenchProcedure : uint32_t { kNull = 0, kEcho = 1, kSource = 2, kSink = 3 };
+//   4 CALLBACK  u32 length, u64 seed     -> void; the server calls ECHO of that SOURCE data at the client, on the same connection
+//               and under the same XID (RFC 8167). The call itself says that the client is ready for it.
+enum class BenchProcedure : uint32_t { kNull = 0, kEcho = 1, kSource = 2, kSink = 3, kCallback = 4 };
 
 struct CallContext {
   RpcCallHeader header;

@@ -131,6 +131,9 @@ void print_result(const Settings& settings, const Progress& end, double seconds)
   fmt::print("  data               {} B ({})\n", stats.bytes, rate_text(bytes));
   fmt::print("  latency            p50 {:.1f} us   p99 {:.1f} us   p99.9 {:.1f} us\n", percentile(0.5), percentile(0.99),
              percentile(0.999));
+  if (settings.load.operation == BenchProcedure::kCallback) {
+    fmt::print("  called back        {} ({:.0f} RPC/s)\n", stats.called_back, static_cast<double>(stats.called_back) / seconds);
+  }
   fmt::print("  wrong answers      {}\n", stats.wrong);
   fmt::print("  failed calls       {}\n", failures(stats) - stats.wrong);
   fmt::print("  connections        {} made, {} refused, {} lost\n", stats.connected, stats.refused, stats.lost);
@@ -145,6 +148,7 @@ void print_result(const Settings& settings, const Progress& end, double seconds)
       {"seconds", seconds},
       {"calls", stats.calls},
       {"calls_per_second", calls},
+      {"called_back", stats.called_back},
       {"data_bytes", stats.bytes},
       {"data_bytes_per_second", bytes},
       {"latency_us", {{"p50", percentile(0.5)}, {"p99", percentile(0.99)}, {"p99.9", percentile(0.999)}}},
@@ -306,6 +310,7 @@ int run(const Settings& settings) {
   client::ClientOptions client_options;
   client_options.connections_max = settings.load.connections;
   client_options.rpc.credits_wanted = settings.load.window;
+  client_options.rpc.reverse_credits = load::reverse_credits_for(settings.load.operation, settings.load.window);
   client_options.inline_bytes = settings.load.inline_bytes;
   client_options.path_mtu_bytes = control::path_mtu_for(settings.mtu, 4096);
   client_options.rc.responder_resources_max = 16;
@@ -350,9 +355,10 @@ int parse_and_run(int argc, char** argv) {
   cli.add_option("-w,--window", settings.load.window, "calls in flight per connection")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  cli.add_option("-o,--op", settings.operation, "null, echo, source (server sends) or sink (server receives)")
+  cli.add_option("-o,--op", settings.operation,
+                 "null, echo, source (server sends), sink (server receives) or callback (server calls back)")
       ->capture_default_str()
-      ->check(CLI::IsMember({"null", "echo", "source", "sink"}));
+      ->check(CLI::IsMember({"null", "echo", "source", "sink", "callback"}));
   cli.add_option("-b,--bytes", settings.load.bytes, "data per call")->capture_default_str()->check(CLI::Range(0, 4 << 20));
   cli.add_option("-t,--seconds", settings.seconds, "seconds to measure")->capture_default_str();
   cli.add_option("--warmup", settings.warmup_seconds, "seconds before")->capture_default_str();

@@ -15,8 +15,8 @@ constexpr Duration kReconnectPause = Duration::ms(200);
 }  // namespace
 
 std::optional<BenchProcedure> parse_operation(std::string_view name) {
-  for (const BenchProcedure procedure :
-       {BenchProcedure::kNull, BenchProcedure::kEcho, BenchProcedure::kSource, BenchProcedure::kSink}) {
+  for (const BenchProcedure procedure : {BenchProcedure::kNull, BenchProcedure::kEcho, BenchProcedure::kSource,
+                                         BenchProcedure::kSink, BenchProcedure::kCallback}) {
     if (name == to_string(procedure)) {
       return procedure;
     }
@@ -34,8 +34,14 @@ const char* to_string(BenchProcedure procedure) noexcept {
       return "source";
     case BenchProcedure::kSink:
       return "sink";
+    case BenchProcedure::kCallback:
+      return "callback";
   }
   return "unknown";
+}
+
+uint32_t reverse_credits_for(BenchProcedure procedure, uint32_t window) noexcept {
+  return procedure == BenchProcedure::kCallback ? std::min(window, 256u) : 0;
 }
 
 LoadDriver::LoadDriver(const LoadOptions& options, client::Client& client, BufferPool& pool)
@@ -43,6 +49,8 @@ LoadDriver::LoadDriver(const LoadOptions& options, client::Client& client, Buffe
   const bool sends = options_.operation == BenchProcedure::kEcho || options_.operation == BenchProcedure::kSink;
   const bool receives = options_.operation == BenchProcedure::kEcho || options_.operation == BenchProcedure::kSource;
   slots_.resize(size_t{options_.connections} * options_.window);
+  (void)programs_.add(bench_);
+  client_.serve(programs_);
   hungry_.reserve(options_.connections);
   asking_again_.reserve(options_.connections);
   for (uint32_t i = 0; i < slots_.size(); ++i) {
@@ -86,6 +94,7 @@ void LoadDriver::reset_stats() {
   const uint64_t connected = stats_.connected;
   stats_ = LoadStats{};
   stats_.connected = connected;
+  called_back_before_ = client_.rpcrdma_stats().reverse_replies;
 }
 
 bool LoadDriver::turn(Instant now) {
@@ -101,6 +110,7 @@ bool LoadDriver::turn(Instant now) {
     }
     fill(now, lanes_[index], index);
   }
+  stats_.called_back = client_.rpcrdma_stats().reverse_replies - called_back_before_;
   client::ClientEvent event;
   while (client_.poll_event(event)) {
     worked = true;
@@ -218,6 +228,9 @@ bool LoadDriver::submit(Instant now, Lane& lane, rpcrdma::ClientEndpoint& endpoi
       built = rpcrdma::build_bench_sink(pool_, slot.data, where, call.message);
       read = {rpcrdma::kBenchSinkPosition, slot.data};
       break;
+    case BenchProcedure::kCallback:
+      built = rpcrdma::build_bench_callback(pool_, options_.bytes, slot.sequence, call.message);
+      break;
   }
   if (!built) {
     return false;
@@ -281,6 +294,8 @@ bool LoadDriver::check(const rpcrdma::ClientReply& reply, const Slot& slot) cons
       return rpcrdma::check_bench_source(bench, options_.bytes, slot.sequence);
     case BenchProcedure::kSink:
       return rpcrdma::check_bench_sink(bench, slot.data);
+    case BenchProcedure::kCallback:
+      return rpcrdma::check_bench_null(bench);
   }
   return false;
 }

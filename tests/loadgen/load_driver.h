@@ -14,14 +14,18 @@
 
 #include "control/client/client.h"
 #include "rocev2/base/histogram.h"
+#include "rpcrdma/backend/bench_program.h"
 #include "rpcrdma/ulb/binding.h"
 
 namespace cw::load {
 
 using rpcrdma::BenchProcedure;
 
-[[nodiscard]] std::optional<BenchProcedure> parse_operation(std::string_view name);  // "null", "echo", "source", "sink"
+[[nodiscard]] std::optional<BenchProcedure> parse_operation(std::string_view name);  // to_string()'s names
 [[nodiscard]] const char* to_string(BenchProcedure procedure) noexcept;
+
+// What the client has to grant for it: calls of the server come in answer to CALLBACK alone.
+[[nodiscard]] uint32_t reverse_credits_for(BenchProcedure procedure, uint32_t window) noexcept;
 
 struct LoadOptions {
   wire::IpAddress server;
@@ -42,7 +46,8 @@ struct LoadStats {
   std::array<uint64_t, 6> failed{};  // by rpcrdma::CallStatus, kReplied unused
   uint64_t refused = 0;              // connections
   uint64_t lost = 0;
-  uint64_t connected = 0;  // connections made, again ones included
+  uint64_t connected = 0;    // connections made, again ones included
+  uint64_t called_back = 0;  // calls of the server that were answered (CALLBACK)
   Histogram latency;
 };
 
@@ -98,6 +103,8 @@ class LoadDriver {
   LoadOptions options_;
   client::Client& client_;
   BufferPool& pool_;
+  rpcrdma::BenchProgram bench_;  // what the server may call
+  rpcrdma::ProgramRegistry programs_;
   std::vector<Slot> slots_;
   std::vector<Lane> lanes_;
   std::vector<uint32_t> lane_of_client_;
@@ -105,6 +112,7 @@ class LoadDriver {
   std::vector<uint32_t> asking_again_;  // those of the last turn, while they are filled; empty otherwise
   LoadStats stats_;
   uint64_t sequence_ = 0;
+  uint64_t called_back_before_ = 0;  // when the counters were last set to 0
   uint32_t in_flight_ = 0;
   uint32_t given_up_ = 0;
   bool stopping_ = false;

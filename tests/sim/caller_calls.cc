@@ -37,6 +37,8 @@ uint32_t reply_bytes(const CallPlan& plan) {
       return rpcrdma::kBenchSourceReplyBytes + data;
     case BenchProcedure::kSink:
       return rpcrdma::kBenchSinkReplyBytes;
+    case BenchProcedure::kCallback:
+      return rpcrdma::kAcceptedReplyBytes;
   }
   return 0;
 }
@@ -64,7 +66,7 @@ struct Head {
     if (plan.procedure != BenchProcedure::kNull) {
       writer.u32(plan.bytes);
     }
-    if (plan.procedure == BenchProcedure::kSource) {
+    if (plan.procedure == BenchProcedure::kSource || plan.procedure == BenchProcedure::kCallback) {
       writer.u64(seed);
     }
     CW_ASSERT(writer.ok());
@@ -213,6 +215,7 @@ bool Caller::answer_is_right(Slot& slot, const CallPlan& plan, const rpcrdma::Cl
   const MutableBytes source = slot.memory.of(Area::kSource);
   switch (plan.procedure) {
     case BenchProcedure::kNull:
+    case BenchProcedure::kCallback:
       return rpcrdma::check_bench_null(bench);
     case BenchProcedure::kEcho:
       return rpcrdma::check_bench_echo(bench, source);

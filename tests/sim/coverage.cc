@@ -127,7 +127,11 @@ void walk_gateway(const gateway::GatewayStats& gateway, Visit&& visit) {
   visit("gateway.backend.", "close", backend.closes);
   visit("gateway.backend.", "call_timeout", backend.call_timeouts);
   visit("gateway.", "reply_unmatched", gateway.replies_unmatched);
-  visit("gateway.", "reverse_call_dropped", gateway.reverse_calls_dropped);
+  visit("gateway.", "reverse_call", gateway.reverse_calls);
+  visit("gateway.", "reverse_reply", gateway.reverse_replies);
+  for (size_t i = 0; i < static_cast<size_t>(gateway::ReverseDrop::kCount); ++i) {
+    visit("gateway.reverse_dropped.", to_string(static_cast<gateway::ReverseDrop>(i)), gateway.reverse_calls_dropped[i]);
+  }
   visit("gateway.", "message_malformed", gateway.messages_malformed);
   visit("gateway.", "duplicate_xid", gateway.duplicate_xids);
 }
@@ -223,6 +227,8 @@ constexpr std::string_view kWrongPeer[] = {"rc.nak_received.invalid_request",
                                            "rpc.credit_violation",
                                            "rpc.bad_reply",
                                            "gateway.duplicate_xid",
+                                           "gateway.reverse_dropped.duplicate_xid",
+                                           "gateway.reverse_dropped.refused",
                                            "gateway.connection.refused_acl",
                                            "call.ERR_VERS",
                                            "call.bad reply",

@@ -28,6 +28,7 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   listener.server.call_timeout = options.server_call_timeout;
   listener.inline_bytes = options.gateway_inline_bytes;
   listener.remote_invalidate = options.remote_invalidate;
+  listener.server.reverse_credits = options.reverse_credits;
   listener.allow = options.allow;
   listener.connections_max = options.connections_max;
   out.connections_max = options.small_tables ? 24 : 128;
@@ -46,6 +47,9 @@ client::ClientOptions client_options(const WorldOptions& options) {
   out.rc.responder_resources_max = 16;
   out.rc.send_window_packets = options.send_window_packets;
   out.rpc.credits_wanted = options.load.window;
+  out.rpc.reverse_credits = options.client_reverse_credits > 0
+                                ? options.client_reverse_credits
+                                : load::reverse_credits_for(options.load.operation, options.load.window);
   out.rpc.call_timeout = options.client_call_timeout;
   out.rpc.segment_bytes_max = options.segment_bytes_max;
   out.ack_timeout = options.ack_timeout;
@@ -132,6 +136,8 @@ ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t las
       node(sim_node_options(options, last, true), random, &memory),
       client(client_options(options), node, memory, packets, random) {
   random = SeededRandom(seed);
+  (void)programs.add(bench);
+  client.serve(programs);
 }
 
 ClientHost::ClientHost(const WorldOptions& options, uint64_t seed)

@@ -22,6 +22,8 @@ struct WorldOptions {
   uint16_t vlan = 0;
   uint32_t path_mtu = 4096;
   uint32_t credits = 64;
+  uint32_t reverse_credits = 16;        // asked for by the gateway
+  uint32_t client_reverse_credits = 0;  // of clients without the load driver, which sets its own
   uint32_t gateway_inline_bytes = 4096;
   bool remote_invalidate = true;
   gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
@@ -78,6 +80,8 @@ class ClientStack {
   HeapBufferPool packets;
   verbs::MemoryTable memory;
   node::Node node;
+  rpcrdma::BenchProgram bench;  // what servers may call back
+  rpcrdma::ProgramRegistry programs;
   client::Client client;
 };
 

@@ -136,6 +136,23 @@ void draw_amounts(Draw& draw, Fault& fault) {
   }
 }
 
+// In some scenarios what would be NULL calls makes the server call back, with credits of its own in that direction.
+void draw_callbacks(Draw& draw, Scenario& scenario) {
+  if (!draw.one_in(3)) {
+    return;
+  }
+  scenario.hosts.reverse_credits = draw.one_in(8) ? 0 : static_cast<uint32_t>(draw.magnitude(1, 16));
+  scenario.hosts.client_reverse_credits = static_cast<uint32_t>(draw.magnitude(1, 16));
+  for (ClientPlan& client : scenario.clients) {
+    for (CallPlan& call : client.calls) {
+      if (call.procedure == BenchProcedure::kNull) {
+        call.procedure = BenchProcedure::kCallback;
+        call.bytes = static_cast<uint32_t>(draw.magnitude(1, 1100));
+      }
+    }
+  }
+}
+
 Fault draw_fault(Draw& draw, const Scenario& scenario) {
   Fault fault;
   // Half of all are the link's, since packets are what there is most of.
@@ -195,9 +212,12 @@ void size_pools(Scenario& scenario) {
   // Dead connections hold what they held until they are given up: twice everything.
   const uint32_t in_flight = 2 * connections * per_connection;
   const uint32_t pull = 2 * (bytes_max / hosts.path_mtu + 2) * std::max(2u, connections);
-  hosts.packet_buffers = 192 + in_flight * (inline_bytes / hosts.path_mtu + 2) + pull;
+  // Calls back to a client: their messages, the replies, and what waits for credits, on both sides.
+  const uint32_t reverse = hosts.client_reverse_credits == 0 ? 0 : 2 * connections * (rpcrdma::ReverseCaller::kWaitingMax + 16);
+  hosts.packet_buffers =
+      192 + 4 * reverse * (inline_bytes / hosts.path_mtu + 2) + in_flight * (inline_bytes / hosts.path_mtu + 2) + pull;
   hosts.pull_buffers_max = pull;
-  hosts.large_buffers = 16 + in_flight * (bytes_max / 8192 + 2);
+  hosts.large_buffers = 16 + reverse + in_flight * (bytes_max / 8192 + 2);
 }
 
 Scenario draw_scenario(uint64_t seed) {
@@ -217,6 +237,7 @@ Scenario draw_scenario(uint64_t seed) {
   for (uint32_t count = draw.below(9); count > 0; --count) {
     scenario.faults.push_back(draw_fault(draw, scenario));
   }
+  draw_callbacks(draw, scenario);
   size_pools(scenario);
   return scenario;
 }

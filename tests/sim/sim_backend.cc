@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "rpcrdma/rpc/rpc_message.h"
+
 namespace cw::sim {
 
 using gateway::BackendEvent;
@@ -25,6 +27,10 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
       std::erase_if(open_, [&](const Link& link) { return link.id == request.link; });
       return;
     case BackendRequest::Kind::kSend:
+      if (rpcrdma::parse_rpc_reply(request.message).ok()) {
+        on_reply(request);
+        return;
+      }
       if (!take_call(now, request)) {
         return;
       }
@@ -44,6 +50,9 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
   if (talks_nonsense && request.kind == BackendRequest::Kind::kSend) {
     talk_nonsense(now, request);
   }
+  if (request.kind == BackendRequest::Kind::kSend && rpcrdma::is_bench_callback(request.context)) {
+    call_back(now, request);
+  }
   Instant at = now + call_delay;
   if (call_jitter > Duration()) {
     at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(call_jitter.to_ns())));
@@ -60,7 +69,7 @@ void SimBackend::on_open(Instant now, const BackendRequest& request) {
   event.backend = request.backend;
   event.kind = refuses ? BackendEvent::Kind::kFailed : BackendEvent::Kind::kOpened;
   if (!refuses) {
-    open_.push_back({request.link, request.backend, 0});
+    open_.push_back({request.link, request.backend, 0, {}});
   }
   later(now + open_delay, std::move(event));
 }
@@ -80,6 +89,54 @@ bool SimBackend::take_call(Instant now, const BackendRequest& request) {
   open_.erase(link);
   later(now, std::move(event));
   return false;
+}
+
+void SimBackend::call_back(Instant now, const BackendRequest& request) {
+  const auto link = std::find_if(open_.begin(), open_.end(), [&](const Link& other) { return other.id == request.link; });
+  const auto callback = rpcrdma::parse_bench_callback(request.context, request.message);
+  const uint32_t xid = request.context.header.xid;
+  BackendEvent event;
+  event.kind = BackendEvent::Kind::kMessage;
+  event.link = request.link;
+  event.backend = request.backend;
+  if (link == open_.end() || !callback.ok() || !rpcrdma::build_bench_reverse_call(pool_, xid, *callback, event.message)) {
+    return;
+  }
+  // The client may use an XID again before it has answered ours under it: one at a time.
+  const bool in_use =
+      std::any_of(link->called_back.begin(), link->called_back.end(), [&](const auto& at) { return at.first == xid; });
+  if (in_use) {
+    return;
+  }
+  link->called_back.push_back({xid, *callback});
+  ++callbacks_.sent;
+  later(now + Duration::ns(random_.next_below(static_cast<uint32_t>(2 * call_delay.to_ns() + 1))), std::move(event));
+}
+
+void SimBackend::on_reply(const BackendRequest& request) {
+  const auto header = rpcrdma::parse_rpc_reply(request.message);
+  const auto link = std::find_if(open_.begin(), open_.end(), [&](const Link& other) { return other.id == request.link; });
+  if (link == open_.end()) {
+    return;
+  }
+  auto& waiting = link->called_back;
+  const auto found = std::find_if(waiting.begin(), waiting.end(), [&](const auto& at) { return at.first == header->xid; });
+  if (found == waiting.end()) {
+    callbacks_.wrong += talks_nonsense ? 0 : 1;
+    return;
+  }
+  const bool refused = header->accepted && header->status == static_cast<uint32_t>(rpcrdma::AcceptStatus::kSystemError);
+  const bool right = rpcrdma::check_bench_reverse_reply(request.message, found->second);
+  ++(right ? callbacks_.right : refused ? callbacks_.refused : callbacks_.wrong);
+  waiting.erase(found);
+}
+
+size_t SimBackend::callbacks_pending() const {
+  size_t count = 0;
+  for (const Link& link : open_) {
+    count += link.called_back.size();
+  }
+  return count;
 }
 
 // In turns: a message too short to be RPC, a call in reverse direction, a reply with an XID that nobody waits for.

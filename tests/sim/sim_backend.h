@@ -1,5 +1,6 @@
 // Stands for the workers, their sockets and the server behind them: runs a program on what it is sent, after a while, and can be
-// as slow, silent, closed or talkative as servers are.
+// as slow, silent, closed or talkative as servers are. A CALLBACK of the bench program is answered and, on the same connection,
+// followed or overtaken by the call that it asks for, whose reply is judged.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "rocev2/base/random.h"
 #include "rocev2/base/time.h"
 #include "rpcrdma/backend/backend.h"
+#include "rpcrdma/backend/bench_callback.h"
 
 namespace cw::sim {
 
@@ -34,12 +36,25 @@ class SimBackend {
   void close_all(Instant now);
   [[nodiscard]] size_t open_count() const { return open_.size(); }
 
+  struct CallbackStats {
+    uint64_t sent = 0;
+    uint64_t right = 0;    // answered with the data sent
+    uint64_t refused = 0;  // answered with SYSTEM_ERR: the gateway could not deliver it
+    uint64_t wrong = 0;    // answered otherwise, or more than once
+  };
+  [[nodiscard]] const CallbackStats& callbacks() const { return callbacks_; }
+  // Called back and not answered yet, over the open connections.
+  [[nodiscard]] size_t callbacks_pending() const;
+
  private:
   struct Link {
     gateway::LinkId id;
     uint32_t backend = 0;
     uint32_t calls = 0;
+    std::vector<std::pair<uint32_t, rpcrdma::BenchCallback>> called_back;  // by XID
   };
+  void call_back(Instant now, const gateway::BackendRequest& request);
+  void on_reply(const gateway::BackendRequest& request);
   void on_open(Instant now, const gateway::BackendRequest& request);
   // False: the connection is closed or closes now, so that the call has no answer.
   [[nodiscard]] bool take_call(Instant now, const gateway::BackendRequest& request);
@@ -49,6 +64,7 @@ class SimBackend {
   BufferPool& pool_;
   rpcrdma::ProgramRegistry programs_;
   SeededRandom random_{1};
+  CallbackStats callbacks_;
   std::vector<Link> open_;
   std::deque<std::pair<Instant, gateway::BackendEvent>> events_;
 };

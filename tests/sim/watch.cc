@@ -43,6 +43,9 @@ void GatewayWatch::look(GatewayHost& gateway) {
   if (stats.credits_in_use > stats.credits_granted) {
     verdict_.fail(Oracle::kCredits, "the gateway has more credits in use than granted");
   }
+  if (stats.reverse_credits_in_use > stats.reverse_credits_granted) {
+    verdict_.fail(Oracle::kCredits, "the gateway has more calls to clients in flight than they granted");
+  }
 }
 
 void GatewayWatch::on_notice(const gateway::Notice& notice) {

@@ -185,9 +185,9 @@ const std::vector<Case> kCheckCases = {
       "or more"}},
     {"TooFewBuffers",
      "[limits]\nconnections_max = 200\n",
-     {"c.toml: dataplane.rx_buffers: 32768 cannot back the credits of 200 connections, which reserve 51200 buffers at path MTU "
+     {"c.toml: dataplane.rx_buffers: 32768 cannot back the credits of 200 connections, which reserve 64000 buffers at path MTU "
       "1024; set it "
-      "to 51200 or more, or lower limits.connections_max or the listeners' credits"}},
+      "to 64000 or more, or lower limits.connections_max or the listeners' credits"}},
     {"CreditsBeyondCalls",
      "[limits]\ncalls_in_flight_max = 63\n",
      {"c.toml:6:1: listener.credits: 64 is more than limits.calls_in_flight_max, 63; lower it, or raise "

@@ -97,7 +97,8 @@ gateway6 = "fe80::1"
 name = "bench"
 port = 20050
 backend = "local"
-credits = 128
+credits = 112
+reverse_credits = 8
 inline_bytes = 8192
 remote_invalidate = false
 allow = ["192.0.2.0/24", "2001:db8::7"]
@@ -129,7 +130,8 @@ level = "debug"
   EXPECT_EQ(c.ports[0].gateway6, parse_ip("fe80::1"));
   EXPECT_EQ(c.ports[0].vlan, 100u);
   ASSERT_EQ(c.listeners.size(), 1u);
-  EXPECT_EQ(c.listeners[0].credits, 128u);
+  EXPECT_EQ(c.listeners[0].credits, 112u);
+  EXPECT_EQ(c.listeners[0].reverse_credits, 8u);
   EXPECT_FALSE(c.listeners[0].remote_invalidate);
   EXPECT_EQ(c.listeners[0].allow[1], *parse_prefix("2001:db8::7/128"));
   EXPECT_EQ(c.backends[0].type, BackendType::kBuiltin);
@@ -195,9 +197,9 @@ TEST(ConfigCheck, ReservedBuffersCountTheDearestListenersFirst) {
   Config config;
   config.ports.push_back({.mtu = 9000});
   config.limits.connections_max = 10;
-  config.listeners.push_back({.name = "cheap", .credits = 1, .inline_bytes = 4096});
-  config.listeners.push_back({.name = "dear", .credits = 100, .inline_bytes = 8192, .connections_max = 4});
-  EXPECT_EQ(reserved_buffers(config), 4u * 200 + 6u * 1);
+  config.listeners.push_back({.name = "cheap", .credits = 1, .reverse_credits = 0, .inline_bytes = 4096});
+  config.listeners.push_back({.name = "dear", .credits = 100, .reverse_credits = 5, .inline_bytes = 8192, .connections_max = 4});
+  EXPECT_EQ(reserved_buffers(config), 4u * 210 + 6u * 1);
 }
 
 TEST(ConfigFile, LoadsAndSortsProblemsByLine) {

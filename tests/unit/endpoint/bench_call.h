@@ -53,6 +53,9 @@ struct BenchCall {
       case BenchProcedure::kSink:
         ASSERT_TRUE(build_bench_sink(pool, data, where, call.message));
         break;
+      case BenchProcedure::kCallback:
+        ASSERT_TRUE(build_bench_callback(pool, bytes, seed, call.message));
+        break;
     }
     if (read_chunk) {
       read = {.position = procedure == BenchProcedure::kEcho ? kBenchEchoPosition : kBenchSinkPosition, .memory = data};
@@ -93,6 +96,8 @@ struct BenchCall {
         return check_bench_source(parts, bytes, seed);
       case BenchProcedure::kSink:
         return check_bench_sink(parts, data);
+      case BenchProcedure::kCallback:
+        return check_bench_null(parts);
     }
     return false;
   }

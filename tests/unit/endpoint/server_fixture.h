@@ -37,6 +37,8 @@ class ServerFixture : public ::testing::Test {
     server.reset();
     EXPECT_EQ(stats().credits_granted, 0u);
     EXPECT_EQ(stats().credits_in_use, 0u);
+    EXPECT_EQ(stats().reverse_credits_granted, 0u);
+    EXPECT_EQ(stats().reverse_credits_in_use, 0u);
     EXPECT_EQ(shared->calls->in_use(), 0u);
     held.clear();
     qp.reset();
@@ -92,7 +94,7 @@ class ServerFixture : public ::testing::Test {
   void expect_idle() {
     EXPECT_TRUE(qp->posted().empty());
     EXPECT_EQ(server->calls_in_flight(), 0u);
-    EXPECT_EQ(qp->receives(), options.credits + options.reverse_credits);
+    EXPECT_EQ(qp->receives(), options.credits + server->reverse().in_flight());
     EXPECT_FALSE(take().has_value());
     EXPECT_FALSE(server->failed());
     EXPECT_EQ(shared->calls->in_use(), 0u);
