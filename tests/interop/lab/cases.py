@@ -8,9 +8,10 @@ from typing import Callable, Optional
 from lab import churn, network, workload
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
+from lab.gateway import Gateway
 from lab.guest import Guest, Nic
 from lab.metrics import Metrics
-from lab.reference import Reference
+from lab.reference import KnfsdTcp, Reference
 from lab.rig import MOUNT_POINT, Rig, Wire
 from lab.sandbox import RUN
 from lab.testpmd import TestPmd
@@ -178,6 +179,73 @@ def _about(what: str, counted: float, done: int, slack: int) -> None:
         raise LabError(f"metrics: {what}: causewayd counted {counted:.0f}, the client {done}")
 
 
+def _credits(gateway: Gateway, reverse: int) -> None:
+    """`causewayctl connections` shows the credits of both directions."""
+    (row,) = gateway.connections()
+    shown = row["credits_granted"], row["reverse_credits_granted"], row["reverse_calls_in_flight"]
+    if shown != (64, reverse, 0):
+        raise LabError(f"causewayctl connections: credits granted, reverse, in use: {shown}")
+
+
+CLIENT = "Linux NFSv4.1 guest"  # in the owner name of the guest under test
+
+
+def _recall(rig: Rig, name: str) -> None:
+    """The client gets a read delegation of the file, the other one writes to it. Before, nothing was called back yet."""
+    assert rig.gateway and isinstance(rig.backend, KnfsdTcp)
+    gateway, server, client = rig.gateway, rig.backend, rig.guest
+    server.guest.check(f"echo first >/export/callback/{name} && chmod 666 /export/callback/{name}")
+    path = f"{MOUNT_POINT}/callback/{name}"
+    held_open = client.run_aside(f"exec 3<{path}; touch /tmp/opened-{name};"
+                                 f" while [ ! -e /tmp/written-{name} ]; do sleep 0.2; done", 90)
+    client.check(f"for i in $(seq 200); do [ -e /tmp/opened-{name} ] && exit; sleep 0.1; done; exit 1")
+    if not server.delegations(CLIENT):
+        raise LabError("the server gave no delegation")
+    _credits(gateway, reverse=1)  # the client has asked for the back channel, nothing was answered yet
+    before = gateway.metrics()
+    returned = rig.stats().operations.get("DELEGRETURN", 0)
+    start = time.monotonic()
+    server.guest.check(f"echo second >>/second/callback/{name}", 60)
+    took = time.monotonic() - start
+    client.check(f"touch /tmp/written-{name}")
+    held_open.result()
+    read = client.check(f"cat {path}")
+    if read != "first\nsecond\n":
+        raise LabError(f"the first client read {read!r}")
+    after = gateway.metrics()
+    after.lint()
+    no_errors(after)
+    if took > 8:  # the lease is 10 s
+        raise LabError(f"the second open took {took:.1f} s")
+    crossed = [after.total(f"causeway_backend_reverse_{what}_total") - before.total(f"causeway_backend_reverse_{what}_total")
+               for what in ("calls", "replies", "calls_dropped")]
+    if crossed[0] < 1 or crossed[1] != crossed[0] or crossed[2] != 0:
+        raise LabError(f"reverse calls, replies and drops: {crossed}")
+    _credits(gateway, reverse=16)  # what Linux grants
+    returned = rig.stats().operations.get("DELEGRETURN", 0) - returned
+    if returned != 1 or any(name in line for line in server.delegations(CLIENT)):
+        raise LabError(f"the delegation did not come back (DELEGRETURN sent {returned} times)")
+
+
+# Proves BIDI-3.2-1, BIDI-3.2-2: with the Linux client, which asks for the back channel in CREATE_SESSION.
+def callback(rig: Rig) -> None:
+    """The client holds a read delegation; another one, over plain TCP, opens the file for writing. The server's CB_RECALL
+    crosses causewayd, the delegation comes back, and the second open goes on without waiting for a lease to run out. Then the
+    same over a new connection, for which the client asks anew (BIND_CONN_TO_SESSION)."""
+    assert rig.gateway and isinstance(rig.backend, KnfsdTcp)
+    gateway, server, client = rig.gateway, rig.backend, rig.guest
+    server.guest.check("mkdir -p /export/callback")
+    server.mount_itself("/second")
+    with rig.mounted("4.1"):
+        _recall(rig, "first")
+        gateway.kill()
+        gateway.start()
+        client.check(f"ls {MOUNT_POINT}/callback", 90)
+        wait_until(lambda: gateway.metrics().total("causeway_rpcrdma_reverse_credits_granted") > 0, 60, "the back channel again")
+        _recall(rig, "second")
+    server.guest.check("umount /second", 30)
+
+
 def wiring(kind: str) -> Callable[[Path], None]:
     """The guest's NIC against testpmd icmpecho: small and large pings, and again after the other end came back."""
 
@@ -271,4 +339,7 @@ def gateway_cases() -> list[Case]:
                 add(f"gateway-crash-nfs{version}", restart(version, _kill_gateway, _start_gateway),
                     main and version == "4.1")
                 add(f"gateway-restart-nfs{version}", restart(version, _end_gateway, _start_gateway), False)
+    for transport in ("vhost", "tap"):
+        wire = Wire("gateway", transport, 4096, "knfsd")
+        cases.append(Case(f"callback-{wire.name}", wire, callback, transport == "vhost"))
     return cases + wiring_cases()

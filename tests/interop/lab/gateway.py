@@ -1,9 +1,12 @@
 """causewayd under test: its configuration, start, crash, restart and metrics."""
 
+import json
 import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
-from lab import ganesha, metrics, network
+from lab import metrics, network
 from lab.daemon import Daemon, LabError
 from lab.guest import Nic
 from lab.sandbox import RUN
@@ -29,7 +32,7 @@ backend = "nfs"
 [[backend]]
 name = "nfs"
 type = "tcp"
-address = "127.0.0.1:{backend_port}"
+address = "{backend}"
 [metrics]
 listen = "{metrics}"
 [admin]
@@ -52,21 +55,22 @@ def device_of(nic: Nic) -> str:
 
 
 class Gateway:
-    def __init__(self, nic: Nic, logs: Path) -> None:
+    def __init__(self, nic: Nic, logs: Path, backend: str) -> None:
         self.nic = nic
+        self._admin = RUN / "admin.sock"
         program = default_program()
         if not program.exists():
             raise LabError(f"no {program}: build it, or name it in CAUSEWAYD")
         config = RUN / "causeway.toml"
         config.write_text(CONFIG.format(
             poll_lcore=min(1, (os.cpu_count() or 1) - 1), device=device_of(nic), mtu=nic.mtu,
-            address=network.GATEWAY, address_v6=network.GATEWAY_V6, port=PORT, backend_port=ganesha.NFS_PORT,
-            metrics=METRICS, admin=RUN / "admin.sock"))
+            address=network.GATEWAY, address_v6=network.GATEWAY_V6, port=PORT, backend=backend,
+            metrics=METRICS, admin=self._admin))
         self._daemon = Daemon("causewayd", [str(program), "--config", str(config)], logs / "causewayd.log")
 
     def start(self, timeout: float = 30) -> None:
         # After SIGKILL the sockets stay behind, and DPDK's vhost does not bind over an existing file.
-        for left in (self.nic.socket, RUN / "admin.sock"):
+        for left in (self.nic.socket, self._admin):
             if left is not None:
                 left.unlink(missing_ok=True)
         self._daemon.start()
@@ -87,6 +91,15 @@ class Gateway:
 
     def stop(self) -> None:
         self._daemon.stop(5)
+
+    def connections(self) -> list[dict[str, Any]]:
+        """What `causewayctl connections` says."""
+        program = default_program().parent.parent / "control/ctl/causewayctl"
+        result = subprocess.run([str(program), "--socket", str(self._admin), "--json", "connections"], capture_output=True,
+                                text=True, timeout=10, check=False)
+        if result.returncode != 0:
+            raise LabError(f"causewayctl connections: {result.stderr.strip()}")
+        return list(json.loads(result.stdout)["connections"])
 
     def metrics(self) -> metrics.Metrics:
         self.check_alive()

@@ -22,12 +22,14 @@ class MountStats:
     transport: str  # "rdma" or "tcp"
     xprt: Mapping[str, int]  # for rdma; several connections are added up
     bytes: Mapping[str, int]
+    operations: Mapping[str, int]  # times sent, by name
 
 
 def parse(text: str, mount_point: str) -> MountStats:
     transport = ""
     xprt: dict[str, int] = {}
     sizes: dict[str, int] = {}
+    operations: dict[str, int] = {}
     ours = False
     for line in text.splitlines():
         words = line.split()
@@ -35,6 +37,8 @@ def parse(text: str, mount_point: str) -> MountStats:
             ours = f"mounted on {mount_point} with fstype nfs" in line
         elif ours and words[:1] == ["bytes:"]:
             sizes = dict(zip(BYTE_FIELDS, map(int, words[1:])))
+        elif ours and len(words) > 8 and words[0].endswith(":") and words[0][:-1].isupper() and words[1].isdigit():
+            operations[words[0][:-1]] = int(words[1])
         elif ours and words[:1] == ["xprt:"]:
             transport = words[1]
             if transport == "rdma":
@@ -44,4 +48,4 @@ def parse(text: str, mount_point: str) -> MountStats:
                     xprt[name] = xprt.get(name, 0) + value
     if not transport:
         raise LabError(f"mountstats: nothing about {mount_point}")
-    return MountStats(transport, xprt, sizes)
+    return MountStats(transport, xprt, sizes, operations)

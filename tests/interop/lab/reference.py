@@ -8,6 +8,9 @@ from pathlib import Path
 from lab.guest import Guest, Nic
 
 
+NFS_PORT = 2049
+
+
 class Reference:
     def __init__(self, nic: Nic, logs: Path) -> None:
         self.guest = Guest(nic, logs, number=1, name="server")
@@ -34,3 +37,21 @@ class Reference:
 
     def remove_tree(self, directory: str) -> None:
         self.guest.check(f"rm -rf /export/{directory}")
+
+
+class KnfsdTcp(Reference):
+    """The same server as a TCP backend of causewayd, and the guest it runs in as a client of its own, over TCP too."""
+
+    def __init__(self, logs: Path) -> None:
+        super().__init__(Nic("none"), logs)
+        self.address = f"{self.guest.address}:{NFS_PORT}"
+
+    def delegations(self, client: str) -> list[str]:
+        """Delegations that the server has given to the NFSv4 client whose owner name contains `client`."""
+        states = self.guest.check(f"for c in /proc/fs/nfsd/clients/*; do grep -q '{client}' $c/info && cat $c/states; done; true")
+        return [line for line in states.splitlines() if "type: deleg" in line]
+
+    def mount_itself(self, path: str) -> None:
+        # The client owner is made of the host name: with that of the other guest the server would take us for it.
+        self.guest.check(f"hostname second; mkdir -p {path};"
+                         f" /sbin/mount.nfs 127.0.0.1:/ {path} -o vers=4.1,proto=tcp,port={NFS_PORT}", 40)

@@ -4,6 +4,7 @@ Three kinds:
   gateway    guest -RoCE-> causewayd -TCP-> Ganesha     what the suite is for
   direct     guest -TCP-> Ganesha                       proves guest, backend and workload without causewayd
   reference  guest -RoCE-> kernel NFS/RDMA server       proves the RDMA part of the client without causewayd
+The gateway's backend may also be knfsd in a second guest, over TCP: it grants delegations, which Ganesha's VFS does not.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
 from lab.guest import Guest, Nic
-from lab.reference import Reference
+from lab.reference import KnfsdTcp, Reference
 from lab.sandbox import RUN
 
 MOUNT_POINT = "/mnt"
@@ -29,9 +30,12 @@ class Wire:
     kind: str  # "gateway", "direct", "reference", "peers"
     transport: str  # "vhost", "tap", or "tcp" for direct
     roce_mtu: int  # 1024 or 4096; 0 for direct
+    backend: str = "ganesha"  # of a gateway: or "knfsd", in a second guest
 
     @property
     def name(self) -> str:
+        if self.backend != "ganesha":
+            return f"{self.transport}-{self.roce_mtu}-{self.backend}"
         return f"{self.transport}-{self.roce_mtu}" if self.roce_mtu else self.transport
 
     @property
@@ -55,10 +59,16 @@ class Rig:
             self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
             self.mountd = self.backend.guest.address
         else:
-            self.backend = Ganesha(logs)
-            self.mountd = network.CONTROL_HOST
+            backend_address = f"127.0.0.1:{ganesha.NFS_PORT}"
+            if wire.backend == "knfsd":
+                self.backend = KnfsdTcp(logs)
+                self.mountd = self.backend.guest.address
+                backend_address = self.backend.address
+            else:
+                self.backend = Ganesha(logs)
+                self.mountd = network.CONTROL_HOST
             if wire.kind == "gateway":
-                self.gateway = Gateway(nic, logs)
+                self.gateway = Gateway(nic, logs, backend_address)
                 self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
             else:
                 self.server, self.server_v6 = network.CONTROL_HOST, network.CONTROL_HOST_V6
