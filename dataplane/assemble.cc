@@ -64,6 +64,9 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
     options.endpoint.receive_work_max += receives * control::connections_max_of(listener, limits);
   }
   options.endpoint.receive_work_max = std::min(options.endpoint.receive_work_max, 1u << 20);
+  options.endpoint.recovery.gaps_max = std::min(256u, limits.connections_max);
+  options.endpoint.recovery.held_packets_max = config.dataplane.rx_buffers / 8;
+  options.endpoint.rate_limits_max = limits.connections_max;
   options.endpoint.read_replay_max = 0;  // no memory is exposed (design decision 1)
   options.cm.local_ca_guid = guid_of(ports.front()->mac());
   options.cm.connection_max = limits.connections_max + limits.half_open_max;
@@ -123,6 +126,8 @@ gateway::GatewayOptions gateway_options(const control::Config& config) {
   options.rc.send_window_packets = config.roce.send_window_packets;
   options.rc.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);
   options.rc.initiator_depth_max = static_cast<uint8_t>(config.roce.reads_in_flight_max);
+  options.rc.selective_recovery = config.roce.selective_recovery;
+  options.rc.congestion_control = config.roce.congestion_control;
   options.rc.responder_resources_max = 0;
   options.retry_count = static_cast<uint8_t>(config.roce.retry_count);
   options.ack_timeout_min_code = static_cast<uint8_t>(config.roce.ack_timeout);

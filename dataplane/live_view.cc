@@ -121,6 +121,9 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
     row.bytes_out = info.qp.counters.payload_bytes_out;
     row.rpcs = info.calls;
     row.retransmits = info.qp.counters.packets_retransmitted;
+    row.selective_recovery = info.qp.selective_recovery;
+    row.cnps_received = info.qp.counters.cnps_received;
+    row.rate_bytes_per_second = info.qp.rate_bytes_per_second;
     row.age = info.age;
     if (info.qp.error.cause != rc::QpErrorCause::kNone) {
       row.last_error = fmt::format("{} at PSN {}", rc::to_string(info.qp.error.cause), info.qp.error.psn.value());

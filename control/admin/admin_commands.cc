@@ -75,6 +75,9 @@ Json to_json(const ConnectionStatus& c) {
           {"bytes_out", c.bytes_out},
           {"rpcs", c.rpcs},
           {"retransmits", c.retransmits},
+          {"selective_recovery", c.selective_recovery},
+          {"cnps_received", c.cnps_received},
+          {"rate_bytes_per_second", c.rate_bytes_per_second},
           {"age_seconds", c.age.to_seconds()},
           {"last_error", c.last_error}};
 }

@@ -75,6 +75,9 @@ struct ConnectionStatus {
   uint64_t bytes_out = 0;
   uint64_t rpcs = 0;
   uint64_t retransmits = 0;
+  bool selective_recovery = false;     // agreed with the peer
+  uint64_t cnps_received = 0;          // congestion notifications
+  uint64_t rate_bytes_per_second = 0;  // limit because of them; 0 = none
   Duration age;
   std::string last_error;  // empty = none
 };

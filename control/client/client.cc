@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rocev2/rc/held_packets.h"
 #include "rpcrdma/wire/private_data.h"
 
 namespace cw::client {
@@ -102,8 +103,9 @@ void Client::start_handshake(Instant now, Connection& connection, const wire::Ma
                                      .vlan = station.vlan,
                                      .port = station.port,
                                      .remote_qpn = cm::kGsiQpn};
-  std::array<uint8_t, rpcrdma::PrivateData::kSize> private_data{};
-  (void)rpcrdma::PrivateData{options_.inline_bytes, options_.inline_bytes, options_.remote_invalidate}.write(private_data);
+  const rpcrdma::PrivateData ours{options_.inline_bytes, options_.inline_bytes, options_.remote_invalidate};
+  const uint16_t hold_packets = options_.rc.selective_recovery ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0};
+  const auto private_data = rpcrdma::connect_octets(ours, {.hold_packets = hold_packets});
   cm::ConnectParameters parameters;
   parameters.local_qpn = connection.qp->local_qpn();
   parameters.first_receive_psn = connection.first_receive_psn;
@@ -112,7 +114,7 @@ void Client::start_handshake(Instant now, Connection& connection, const wire::Ma
   parameters.our_initiator_depth = 0;
   parameters.ack_timeout_code = options_.ack_timeout;
   parameters.source_port = static_cast<uint16_t>(0x8000 | random_.next_below(0x7000));
-  parameters.private_data = private_data;
+  parameters.private_data = private_data.bytes();
   const auto id = node_.cm().connect(now, connection.address, cm::ip_service_id(connection.service_port), parameters);
   if (!id.ok() || !by_cm_id_.insert(id->value(), connection.id.value())) {
     end(connection, ClientEvent{ClientEvent::Kind::kRefused, connection.id, cm::RejectReason::kNoResources, {}}, true);
@@ -149,6 +151,11 @@ void Client::on_reply(Instant now, Connection& connection, const cm::ConnectRepl
   connect.responder_resources = std::max<uint8_t>(options_.rc.responder_resources_max, 1);
   connect.rnr_retry = reply.rnr_retry_count;
   connect.ack_timeout = options_.ack_timeout;
+  connect.peer_hold_packets = rpcrdma::CausewayOffer::of_peer(reply.private_data.bytes()).hold_packets;
+  if (connect.peer_hold_packets > 0) {
+    // A secret between the two, for what that is worth: packets ahead of a gap are held from this port only.
+    connect.path.udp_source_port = static_cast<uint16_t>(node::kFirstSourcePort | random_.next_below(node::kSourcePorts));
+  }
   if (!node_.endpoint().connect_qp(*connection.qp, connect).ok()) {
     node_.cm().disconnect(now, connection.cm_id);
     end(connection, ClientEvent{ClientEvent::Kind::kRefused, connection.id, cm::RejectReason::kNoResources, {}}, true);

@@ -215,7 +215,7 @@ constexpr uint32_t path_mtu_index(uint32_t bytes) {
   return index;
 }
 
-const std::array<Key<RoceConfig>, 7> kRoceKeys = {{
+const std::array<Key<RoceConfig>, 9> kRoceKeys = {{
     {.name = "path_mtu_max",
      .member = Choice<RoceConfig>{kPathMtuNames, [](const RoceConfig& c) { return path_mtu_index(c.path_mtu_max); },
                                   [](RoceConfig& c, uint32_t i) { c.path_mtu_max = 256u << i; }},
@@ -245,6 +245,12 @@ const std::array<Key<RoceConfig>, 7> kRoceKeys = {{
      .member = &RoceConfig::reads_in_flight_max,
      .help = "RDMA Reads in flight per connection.",
      .bounds = {1, rc::kReadsMax}},
+    {.name = "selective_recovery",
+     .member = &RoceConfig::selective_recovery,
+     .help = "With clients that are Causeway too, have only lost packets sent again. Others are not affected."},
+    {.name = "congestion_control",
+     .member = &RoceConfig::congestion_control,
+     .help = "Mark packets as ECN-capable, answer congestion marks with CNPs, and slow down when clients send CNPs (DCQCN)."},
 }};
 
 const std::array<Key<MetricsConfig>, 1> kMetricsKeys = {{

@@ -106,18 +106,33 @@ std::string render_status(const Json& answer) {
 }
 
 std::string render_connections(const Json& answer) {
-  Table table({">ID", "LISTENER", "PEER", "STATE", "QPN", "PEER QPN", ">LCORE", ">PATH MTU", "INLINE", "INVAL", ">CREDITS",
-               ">CALLS", "REVERSE", ">RPCS", ">IN", ">OUT", ">RETRANS", "AGE", "LAST ERROR"});
+  Table table({">ID",       "LISTENER", "PEER",     "STATE",    "QPN",    "PEER QPN", ">LCORE",
+               ">PATH MTU", "INLINE",   "INVAL",    ">CREDITS", ">CALLS", "REVERSE",  ">RPCS",
+               ">IN",       ">OUT",     ">RETRANS", ">CNPS",    ">RATE",  "AGE",      "LAST ERROR"});
   for (const Json& c : list_of(answer, "connections")) {
     const std::string address = text_of(c, "peer_address");
     const bool v6 = address.find(':') != std::string::npos;
-    table.add({text_of(c, "id"), text_of(c, "listener"), (v6 ? "[" + address + "]" : address) + ":" + text_of(c, "peer_port"),
-               text_of(c, "state"), qpn_text(c, "local_qpn"), qpn_text(c, "remote_qpn"), text_of(c, "lcore"),
-               text_of(c, "path_mtu"), text_of(c, "inline_send_bytes") + "/" + text_of(c, "inline_receive_bytes"),
-               text_of(c, "remote_invalidate"), text_of(c, "credits_granted"), text_of(c, "calls_in_flight"),
-               text_of(c, "reverse_calls_in_flight") + "/" + text_of(c, "reverse_credits_granted"), text_of(c, "rpcs"),
-               bytes_text(number_of(c, "bytes_in")), bytes_text(number_of(c, "bytes_out")), text_of(c, "retransmits"),
-               duration_text(number_of(c, "age_seconds")), text_of(c, "last_error")});
+    table.add({text_of(c, "id"),
+               text_of(c, "listener"),
+               (v6 ? "[" + address + "]" : address) + ":" + text_of(c, "peer_port"),
+               text_of(c, "state"),
+               qpn_text(c, "local_qpn"),
+               qpn_text(c, "remote_qpn"),
+               text_of(c, "lcore"),
+               text_of(c, "path_mtu"),
+               text_of(c, "inline_send_bytes") + "/" + text_of(c, "inline_receive_bytes"),
+               text_of(c, "remote_invalidate"),
+               text_of(c, "credits_granted"),
+               text_of(c, "calls_in_flight"),
+               text_of(c, "reverse_calls_in_flight") + "/" + text_of(c, "reverse_credits_granted"),
+               text_of(c, "rpcs"),
+               bytes_text(number_of(c, "bytes_in")),
+               bytes_text(number_of(c, "bytes_out")),
+               text_of(c, "retransmits"),
+               text_of(c, "cnps_received"),
+               number_of(c, "rate_bytes_per_second") > 0 ? bytes_text(number_of(c, "rate_bytes_per_second")) + "/s" : "-",
+               duration_text(number_of(c, "age_seconds")),
+               text_of(c, "last_error")});
   }
   return table.empty() ? "no connections\n" : table.text(0);
 }

@@ -1,8 +1,8 @@
 // How a connection comes to be: listener, access, limits, backend, queue pair, REP.
 #include <algorithm>
-#include <array>
 
 #include "control/gateway/gateway_connection.h"
+#include "rocev2/rc/held_packets.h"
 #include "rpcrdma/wire/private_data.h"
 
 namespace cw::gateway {
@@ -114,6 +114,11 @@ void Gateway::accept(Instant now, Connection& connection) {
   connect.responder_resources = 0;
   connect.retry_count = std::min(request.retry_count, options_.retry_count);
   connect.rnr_retry = request.rnr_retry_count;
+  connect.peer_hold_packets = rpcrdma::CausewayOffer::of_peer(request.private_data.bytes()).hold_packets;
+  if (connect.peer_hold_packets > 0) {
+    // A secret between the two, for what that is worth: packets ahead of a gap are held from this port only.
+    connect.path.udp_source_port = static_cast<uint16_t>(node::kFirstSourcePort | random_.next_below(node::kSourcePorts));
+  }
   connect.ack_timeout = std::max(request.ack_timeout_code, options_.ack_timeout_min_code);
   if (!node_.endpoint().connect_qp(*connection.qp, connect).ok()) {
     end(now, connection, ConnectionResult::kRefusedResources, false);
@@ -124,15 +129,18 @@ void Gateway::accept(Instant now, Connection& connection) {
   connection.server.emplace(shared_, *connection.qp, server_options, connection.thresholds);
   connection.server->start();
 
-  std::array<uint8_t, rpcrdma::PrivateData::kSize> private_data{};
   const ListenerOptions& listener = *connection.listener;
-  (void)rpcrdma::PrivateData{listener.inline_bytes, listener.inline_bytes, listener.remote_invalidate}.write(private_data);
+  const rpcrdma::PrivateData ours{listener.inline_bytes, listener.inline_bytes, listener.remote_invalidate};
+  // Only to a client that has offered something itself: others see no octet more than they know.
+  const bool offer = rc_options.selective_recovery && connect.peer_hold_packets > 0;
+  const auto private_data =
+      rpcrdma::connect_octets(ours, {.hold_packets = offer ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0}});
   cm::AcceptParameters parameters;
   parameters.local_qpn = connection.qp->local_qpn();
   parameters.first_receive_psn = connect.remote_first_psn;
   parameters.our_responder_resources = 0;
   parameters.our_initiator_depth = connect.initiator_depth;
-  parameters.private_data = private_data;
+  parameters.private_data = private_data.bytes();
   if (!node_.cm().accept(now, connection.cm_id, parameters).ok()) {
     // The peer gave up meanwhile.
     end(now, connection, ConnectionResult::kFailedHandshake, true);

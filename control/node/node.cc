@@ -1,13 +1,6 @@
 #include "control/node/node.h"
 
 namespace cw::node {
-namespace {
-
-// IANA's dynamic range, where every RoCEv2 peer seen puts its UDP source port.
-constexpr uint16_t kFirstSourcePort = 0xc000;
-
-}  // namespace
-
 Node::Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable* memory)
     : cm_(options.cm, random), endpoint_(options.endpoint, random, memory), port_stats_(options.ports.size()) {
   stations_.reserve(options.ports.size());
@@ -68,7 +61,7 @@ wire::Path Node::path_for(const cm::CmAddress& address, verbs::Qpn local, verbs:
   path.port = address.port;
   // Entropy for ECMP and RSS from the pair of queue pairs, as IBA's annex for RoCEv2 recommends for the flow label.
   const uint64_t pair = uint64_t{local.value()} * remote.value();
-  path.udp_source_port = static_cast<uint16_t>(kFirstSourcePort | ((pair ^ (pair >> 20) ^ (pair >> 40)) & 0x3fff));
+  path.udp_source_port = static_cast<uint16_t>(kFirstSourcePort | ((pair ^ (pair >> 20) ^ (pair >> 40)) & (kSourcePorts - 1)));
   return path;
 }
 

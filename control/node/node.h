@@ -38,6 +38,10 @@ struct NodePortStats {
   std::array<uint64_t, wire::kDropReasonCount> discards{};
 };
 
+// IANA's dynamic range, where every RoCEv2 peer seen puts its UDP source port.
+inline constexpr uint16_t kFirstSourcePort = 0xc000;
+inline constexpr uint16_t kSourcePorts = 0x4000;
+
 class Node {
  public:
   // `random` and `memory` (nullptr on a server) must outlive the node.

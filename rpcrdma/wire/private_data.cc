@@ -13,6 +13,20 @@ InlineThresholds negotiate(const PrivateData& local, const PrivateData& peer) {
   };
 }
 
+ConnectOctets connect_octets(const PrivateData& message, const CausewayOffer& offer) {
+  ConnectOctets out;
+  const std::span<uint8_t, ConnectOctets::kSizeMax> octets(out.octets);
+  if (!message.write(octets.first<PrivateData::kSize>()).ok()) {
+    return out;
+  }
+  out.size = PrivateData::kSize;
+  if (offer != CausewayOffer{}) {
+    offer.write(octets.subspan<PrivateData::kSize, CausewayOffer::kSize>());
+    out.size += CausewayOffer::kSize;
+  }
+  return out;
+}
+
 namespace {
 
 // What a Linux 6.1 client sends and what knfsd answers.

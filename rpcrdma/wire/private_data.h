@@ -13,6 +13,7 @@
 // one that said 1024, 1024 and R = 0: that is never a reason to refuse it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -101,6 +102,58 @@ struct PrivateData {
 
   friend constexpr bool operator==(const PrivateData&, const PrivateData&) = default;
 };
+
+// What Causeway adds behind the RFC 8797 message: what it offers to another Causeway. Everybody else ignores octets behind the
+// message (CMPD-6-2; Linux looks at nothing but the message).
+//
+//    0                   1                   2                   3
+//   +---------------------------------------------------------------+
+//   |                     Identifier  0x43577931                    |
+//   +---------------+-------------+-+-------------------------------+
+//   |   Version 1   |  reserved   |S|         Hold Packets          |
+//   +---------------+-------------+-+-------------------------------+
+//
+// S: selective recovery of lost packets, with gap reports (rocev2/wire/gap_report.h); Hold Packets: how many behind a gap the
+// sender keeps. It is in force when both sides said S, from the first packet on; a server says it only to a client that did. A
+// version that we do not know counts as no offer.
+struct CausewayOffer {
+  static constexpr size_t kSize = 8;
+  static constexpr uint32_t kIdentifier = 0x4357'7931;
+  static constexpr uint8_t kVersion = 1;
+
+  uint16_t hold_packets = 0;  // 0: no selective recovery
+
+  // The offer behind the message of of_peer(), if there is one; else one of nothing.
+  [[nodiscard]] static constexpr CausewayOffer of_peer(Bytes private_data) {
+    CausewayOffer offer;
+    if (private_data.size() < PrivateData::kSize || !PrivateData::parse(private_data).ok()) {
+      return offer;
+    }
+    const auto reader = FixedReader<kSize>::from(private_data.subspan(PrivateData::kSize));
+    if (reader && reader->be32<0>() == kIdentifier && reader->u8<4>() == kVersion && (reader->u8<5>() & 1) != 0) {
+      offer.hold_packets = reader->be16<6>();
+    }
+    return offer;
+  }
+  constexpr void write(std::span<uint8_t, kSize> out) const {
+    FixedWriter<kSize> writer(out);
+    writer.be32<0>(kIdentifier);
+    writer.u8<4>(kVersion);
+    writer.u8<5>(hold_packets > 0 ? 1 : 0);
+    writer.be16<6>(hold_packets);
+  }
+  friend constexpr bool operator==(const CausewayOffer&, const CausewayOffer&) = default;
+};
+
+// Both, as they are sent.
+struct ConnectOctets {
+  static constexpr size_t kSizeMax = PrivateData::kSize + CausewayOffer::kSize;
+  std::array<uint8_t, kSizeMax> octets{};
+  uint32_t size = 0;
+  [[nodiscard]] constexpr Bytes bytes() const { return Bytes(octets).first(size); }
+};
+// Without an offer of anything, the message alone. Nothing at all when the sizes cannot be encoded.
+[[nodiscard]] ConnectOctets connect_octets(const PrivateData& message, const CausewayOffer& offer);
 
 // What holds on a connection, from one side's view: the two inline thresholds and whether Send with Invalidate may be used for
 // replies. Fixed for its lifetime (CMPD-4-2).

@@ -34,6 +34,7 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   out.connections_max = options.small_tables ? 24 : 128;
   out.calls_in_flight_max = options.small_tables ? 64 : 4096;
   out.pull_buffers_max = options.pull_buffers_max;
+  out.rc.selective_recovery = options.gateway_recovers_selectively;
   out.rc.send_window_packets = options.send_window_packets;
   return out;
 }
@@ -45,6 +46,7 @@ client::ClientOptions client_options(const WorldOptions& options) {
   out.remote_invalidate = options.remote_invalidate;
   out.path_mtu_bytes = options.path_mtu;
   out.rc.responder_resources_max = 16;
+  out.rc.selective_recovery = options.client_recovers_selectively;
   out.rc.send_window_packets = options.send_window_packets;
   out.rpc.credits_wanted = options.load.window;
   out.rpc.reverse_credits = options.client_reverse_credits > 0

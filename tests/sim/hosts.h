@@ -26,6 +26,8 @@ struct WorldOptions {
   uint32_t client_reverse_credits = 0;  // of clients without the load driver, which sets its own
   uint32_t gateway_inline_bytes = 4096;
   bool remote_invalidate = true;
+  bool gateway_recovers_selectively = true;
+  bool client_recovers_selectively = true;
   gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
   bool run_on_workers = false;
   std::vector<control::IpPrefix> allow;

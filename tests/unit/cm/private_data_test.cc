@@ -208,5 +208,38 @@ TEST(PrivateData, EachConnectionStandsForItself) {
   EXPECT_EQ(negotiate(local, PrivateData::of_peer(second)), (InlineThresholds{1024, 1024, false}));
 }
 
+TEST(CausewayOffer, StandsBehindTheMessageAndIsReadBack) {
+  const ConnectOctets sent = connect_octets({4096, 4096, true}, {.hold_packets = 512});
+  EXPECT_EQ(with({sent.bytes().begin(), sent.bytes().end()}),
+            (std::vector<uint8_t>{0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3, 0x43, 0x57, 0x79, 0x31, 1, 1, 2, 0}));
+  EXPECT_EQ(CausewayOffer::of_peer(sent.bytes()).hold_packets, 512);
+}
+
+// CMPD-6-2: octets behind the message are none of the other peer's business.
+TEST(CausewayOffer, ChangesNothingOfTheMessage) {
+  const ConnectOctets sent = connect_octets({4096, 8192, true}, {.hold_packets = 512});
+  const PrivateData expected{4096, 8192, true};
+  EXPECT_EQ(PrivateData::of_peer(sent.bytes()), expected);
+  EXPECT_EQ(*PrivateData::parse(sent.bytes()), expected);
+}
+
+TEST(CausewayOffer, WhoOffersNothingSendsTheMessageAlone) {
+  EXPECT_EQ(connect_octets({4096, 4096, true}, {}).size, PrivateData::kSize);
+  EXPECT_EQ(connect_octets({100, 4096, true}, {.hold_packets = 512}).size, 0u);
+}
+
+TEST(CausewayOffer, AnythingElseIsAnOfferOfNothing) {
+  const ConnectOctets sent = connect_octets({4096, 4096, true}, {.hold_packets = 512});
+  for (size_t size = 0; size < sent.size; ++size) {
+    EXPECT_EQ(CausewayOffer::of_peer(sent.bytes().first(size)), CausewayOffer{}) << size;
+  }
+  for (const size_t at : {0u, 3u, 4u, 8u, 11u, 12u, 13u}) {  // identifiers, versions, flag
+    std::vector<uint8_t> octets(sent.bytes().begin(), sent.bytes().end());
+    octets[at] ^= 0xff;
+    EXPECT_EQ(CausewayOffer::of_peer(octets), CausewayOffer{}) << at;
+  }
+  EXPECT_EQ(CausewayOffer::of_peer(std::vector<uint8_t>(196, 0)), CausewayOffer{});
+}
+
 }  // namespace
 }  // namespace cw::rpcrdma

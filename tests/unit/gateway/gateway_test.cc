@@ -279,6 +279,29 @@ TEST(Gateway, ManyLargeCallsShareASmallReceivePool) {
   EXPECT_GT(world.server->gateway.rpcrdma_stats().read_stalls, 0u);
 }
 
+TEST(Gateway, RecoversSelectivelyWhenBothSidesOfferIt) {
+  for (uint32_t sides = 0; sides < 4; ++sides) {
+    WorldOptions options = options_for(BenchProcedure::kEcho, 3000);
+    options.path_mtu = 1024;
+    options.gateway_recovers_selectively = (sides & 1) != 0;
+    options.client_recovers_selectively = (sides & 2) != 0;
+    options.load.window = 16;
+    World world(options);
+    world.link.faults.loss = 20;
+    world.start();
+    ASSERT_TRUE(world.run_calls(500)) << sides;
+    world.link.faults = {};
+    ASSERT_TRUE(world.finish());
+    EXPECT_EQ(failures(world.peer->driver.stats()), 0u) << sides;
+    const rc::RcStats& server = world.server->node.endpoint().stats();
+    const rc::RcStats& client = world.peer->node.endpoint().stats();
+    const bool agreed = sides == 3;
+    EXPECT_EQ(server.gap_reports_sent + server.packets_held > 0, agreed) << sides;
+    EXPECT_EQ(client.gap_reports_sent + client.packets_held > 0, agreed) << sides;
+    expect_nothing_left(world);
+  }
+}
+
 // Proves RPCRDMA-2.3.2-9, RPCRDMA-4.5.5-1: Loss, duplication, reordering and corruption on the wire, then none: every call is
 // answered rightly and exactly once.
 TEST(Gateway, EveryCallIsAnsweredRightlyUnderFaults) {
