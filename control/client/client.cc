@@ -46,6 +46,11 @@ Client::~Client() {
   }
 }
 
+rpcrdma::PrivateData Client::ours() const {
+  return options_.private_data ? rpcrdma::PrivateData{}
+                               : rpcrdma::PrivateData{options_.inline_bytes, options_.inline_bytes, options_.remote_invalidate};
+}
+
 Client::Connection* Client::find(ClientId id) {
   return id.value() < connections_.size() ? connections_[id.value()].get() : nullptr;
 }
@@ -103,9 +108,8 @@ void Client::start_handshake(Instant now, Connection& connection, const wire::Ma
                                      .vlan = station.vlan,
                                      .port = station.port,
                                      .remote_qpn = cm::kGsiQpn};
-  const rpcrdma::PrivateData ours{options_.inline_bytes, options_.inline_bytes, options_.remote_invalidate};
   const uint16_t hold_packets = options_.rc.selective_recovery ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0};
-  const auto private_data = rpcrdma::connect_octets(ours, {.hold_packets = hold_packets});
+  const auto private_data = rpcrdma::connect_octets(ours(), {.hold_packets = hold_packets});
   cm::ConnectParameters parameters;
   parameters.local_qpn = connection.qp->local_qpn();
   parameters.first_receive_psn = connection.first_receive_psn;
@@ -114,7 +118,7 @@ void Client::start_handshake(Instant now, Connection& connection, const wire::Ma
   parameters.our_initiator_depth = 0;
   parameters.ack_timeout_code = options_.ack_timeout;
   parameters.source_port = static_cast<uint16_t>(0x8000 | random_.next_below(0x7000));
-  parameters.private_data = private_data.bytes();
+  parameters.private_data = options_.private_data ? Bytes(*options_.private_data) : private_data.bytes();
   const auto id = node_.cm().connect(now, connection.address, cm::ip_service_id(connection.service_port), parameters);
   if (!id.ok() || !by_cm_id_.insert(id->value(), connection.id.value())) {
     end(connection, ClientEvent{ClientEvent::Kind::kRefused, connection.id, cm::RejectReason::kNoResources, {}}, true);
@@ -161,9 +165,8 @@ void Client::on_reply(Instant now, Connection& connection, const cm::ConnectRepl
     end(connection, ClientEvent{ClientEvent::Kind::kRefused, connection.id, cm::RejectReason::kNoResources, {}}, true);
     return;
   }
-  const rpcrdma::PrivateData ours{options_.inline_bytes, options_.inline_bytes, options_.remote_invalidate};
   const rpcrdma::InlineThresholds thresholds =
-      rpcrdma::negotiate(ours, rpcrdma::PrivateData::of_peer(reply.private_data.bytes()));
+      rpcrdma::negotiate(ours(), rpcrdma::PrivateData::of_peer(reply.private_data.bytes()));
   connection.endpoint.emplace(*connection.qp, memory_, connection.domain, packets_, options_.rpc, thresholds, random_.next_u32(),
                               stats_);
   connection.endpoint->start();

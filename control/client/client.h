@@ -27,6 +27,9 @@ struct ClientOptions {
   rpcrdma::ClientOptions rpc;
   uint32_t inline_bytes = 4096;
   bool remote_invalidate = true;
+  // Sent in place of RFC 8797's message: what another protocol would say, or nothing. Our side then counts as one that said
+  // nothing.
+  std::optional<std::vector<uint8_t>> private_data;
   uint32_t path_mtu_bytes = 4096;  // 256, 512, 1024, 2048 or 4096: must fit both ports
   rc::RcOptions rc;                // remote access and domain are set here
   uint8_t ack_timeout = 14;
@@ -70,6 +73,8 @@ class Client {
 
  private:
   struct Connection;
+  // What we say of ourselves (RFC 8797).
+  [[nodiscard]] rpcrdma::PrivateData ours() const;
   void start_handshake(Instant now, Connection& connection, const wire::MacAddress& mac);
   void on_cm_event(Instant now, const cm::CmEvent& event);
   void on_reply(Instant now, Connection& connection, const cm::ConnectReply& reply);

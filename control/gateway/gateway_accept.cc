@@ -11,6 +11,12 @@ namespace {
 // A client that waits longer than this for our REP is told to be patient (MRA).
 constexpr Duration kSlowBackend = Duration::ms(500);
 
+// What we say of ourselves (RFC 8797), or count as when we say nothing.
+rpcrdma::PrivateData ours(const ListenerOptions& listener) {
+  return listener.private_data ? rpcrdma::PrivateData{listener.inline_bytes, listener.inline_bytes, listener.remote_invalidate}
+                               : rpcrdma::PrivateData{};
+}
+
 }  // namespace
 
 void Gateway::refuse(Instant now, const cm::CmEvent& event, cm::RejectReason reason, ConnectionResult result,
@@ -72,8 +78,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   ++stats_.connections_open;
   (void)by_cm_id_.insert(event.connection.value(), slot);
 
-  const rpcrdma::PrivateData ours{listener->inline_bytes, listener->inline_bytes, listener->remote_invalidate};
-  connection.thresholds = rpcrdma::negotiate(ours, rpcrdma::PrivateData::of_peer(request.private_data.bytes()));
+  connection.thresholds = rpcrdma::negotiate(ours(*listener), rpcrdma::PrivateData::of_peer(request.private_data.bytes()));
 
   const BackendOptions& backend = options_.backends[listener->backend];
   if (backend.kind == BackendKind::kBuiltin) {
@@ -130,17 +135,16 @@ void Gateway::accept(Instant now, Connection& connection) {
   connection.server->start();
 
   const ListenerOptions& listener = *connection.listener;
-  const rpcrdma::PrivateData ours{listener.inline_bytes, listener.inline_bytes, listener.remote_invalidate};
   // Only to a client that has offered something itself: others see no octet more than they know.
   const bool offer = rc_options.selective_recovery && connect.peer_hold_packets > 0;
   const auto private_data =
-      rpcrdma::connect_octets(ours, {.hold_packets = offer ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0}});
+      rpcrdma::connect_octets(ours(listener), {.hold_packets = offer ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0}});
   cm::AcceptParameters parameters;
   parameters.local_qpn = connection.qp->local_qpn();
   parameters.first_receive_psn = connect.remote_first_psn;
   parameters.our_responder_resources = 0;
   parameters.our_initiator_depth = connect.initiator_depth;
-  parameters.private_data = private_data.bytes();
+  parameters.private_data = listener.private_data ? private_data.bytes() : Bytes();
   if (!node_.cm().accept(now, connection.cm_id, parameters).ok()) {
     // The peer gave up meanwhile.
     end(now, connection, ConnectionResult::kFailedHandshake, true);

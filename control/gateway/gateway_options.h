@@ -31,6 +31,7 @@ struct ListenerOptions {
   rpcrdma::ServerOptions server;
   uint32_t inline_bytes = 4096;  // our send and receive size in RFC 8797 private data
   bool remote_invalidate = true;
+  bool private_data = true;              // false: say nothing (RFC 8797 is optional); both thresholds are 1024 then
   std::vector<control::IpPrefix> allow;  // clients that may connect; empty = all
   uint32_t connections_max = 1024;
 };

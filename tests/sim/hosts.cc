@@ -29,6 +29,7 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   listener.inline_bytes = options.gateway_inline_bytes;
   listener.remote_invalidate = options.remote_invalidate;
   listener.server.reverse_credits = options.reverse_credits;
+  listener.private_data = options.gateway_private_data;
   listener.allow = options.allow;
   listener.connections_max = options.connections_max;
   out.connections_max = options.small_tables ? 24 : 128;
@@ -44,6 +45,7 @@ client::ClientOptions client_options(const WorldOptions& options) {
   out.connections_max = options.small_tables ? 8 : 128;
   out.inline_bytes = options.load.inline_bytes;
   out.remote_invalidate = options.remote_invalidate;
+  out.private_data = options.client_private_data;
   out.path_mtu_bytes = options.path_mtu;
   out.rc.responder_resources_max = 16;
   out.rc.selective_recovery = options.client_recovers_selectively;

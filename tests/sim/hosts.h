@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "control/client/client.h"
@@ -28,6 +29,8 @@ struct WorldOptions {
   bool remote_invalidate = true;
   bool gateway_recovers_selectively = true;
   bool client_recovers_selectively = true;
+  std::optional<std::vector<uint8_t>> client_private_data;  // in place of its sizes
+  bool gateway_private_data = true;
   gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
   bool run_on_workers = false;
   std::vector<control::IpPrefix> allow;

@@ -41,8 +41,12 @@ class World {
   // One event: everything that is due at the next instant at which anything is.
   void step();
 
-  // The gateway's process dies without a word and starts again.
+  // The gateway's process dies without a word and starts again, the second time with another inline size.
   void restart_gateway();
+  void restart_gateway_saying(uint32_t inline_bytes) {
+    options_.gateway_inline_bytes = inline_bytes;
+    restart_gateway();
+  }
 
   void deliver(node::Node& node, BufferPool& pool, const std::vector<uint8_t>& octets);
 

@@ -19,7 +19,7 @@ using test::linux_req;
 using test::ScriptedPeer;
 using S = ConnectionState;
 
-// Proves RPCRDMA-5-5, RPCRDMA-5-3.
+// Proves RPCRDMA-5-5, RPCRDMA-5-3, CMPD-5.2-8.
 TEST(CmPassive, TellsTheUserAllThatTheReqSays) {
   ScriptedPeer t;
   t.manager.on_mad(t.now, t.peer, golden::kReqIpv4);
@@ -312,7 +312,7 @@ TEST(CmPassive, ServesServicesThatAreNotOfIpWithAllOfThePrivateData) {
   EXPECT_EQ(request.private_data.octets[91], 0x5a);
 }
 
-// Proves RPCRDMA-5-5.
+// Proves RPCRDMA-5-5, CMPD-5.2-10.
 TEST(CmActive, SendsAReqThatALinuxPeerUnderstandsAndRepeatsIt) {
   CmOptions options;
   options.local_ca_guid = 0x505400fffe000002;

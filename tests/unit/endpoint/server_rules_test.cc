@@ -145,7 +145,7 @@ TEST_F(ServerRules, ArgumentsThatDoNotFitTheirChunksAreGarbage) {
   expect_garbage();
 }
 
-// Proves RPCRDMA-8.2.2.3-4: with integrity no argument may be reduced, and no result is.
+// Proves RPCRDMA-8.2.2.3-4, RPCRDMA-8.2.2-1: with integrity no argument may be reduced, and no result is.
 TEST_F(ServerRules, ProtectedBodiesAreNeverReduced) {
   const auto protected_call = [](uint32_t service) {
     return Words{kXid, 0, 2, 100'003, 3, 7, 6, 20, 1, 0, 9, service, 0, 0, 0, 8, 1, 2, 0, 0, 4, 2, 4};
@@ -255,6 +255,48 @@ TEST_F(ServerRules, ProgramsShareAConnection) {
     answer(*id, rpc_reply(kXid + i).zeros(i % 2 == 0 ? 972 : 976));
     EXPECT_EQ(sent()[3], i % 2 == 0 ? 0u : 4u) << "one threshold for all";
   }
+  held.clear();
+}
+
+// Proves RPCRDMA-8.2.2.3-3, RPCRDMA-8.2.2.3-2: a protected reply goes through the Reply chunk as it is, roundup that is not zero
+// too.
+TEST_F(ServerRules, ProtectedRepliesAreCarriedOctetForOctet) {
+  send(Words{kXid, 1, 1, 0, 0, 0, 1, 1}
+           .segment(7, 4096, 0)
+           .octets(Words{kXid, 0, 2, 100'003, 3, 6, 6, 20, 1, 0, 9, 2, 0, 0, 0, 1, 2}.bytes()));
+  const auto id = take();
+  ASSERT_TRUE(id.has_value());
+  const Words reply = rpc_reply(kXid).add({1501}).octets(std::vector<uint8_t>(1501, 0x5a)).octets(std::vector<uint8_t>{7, 8, 9});
+  answer(*id, reply);
+  EXPECT_EQ(octets_of(qp->posted().front().payload), reply.bytes());
+  qp->finish_all_sends();
+}
+
+// Proves RPCRDMA-3.3-2: grant and threshold belong to one connection; a neighbour has its own.
+TEST_F(ServerRules, CreditsAndThresholdsAreThoseOfTheConnection) {
+  test::FakeQueuePair other_qp;
+  ServerOptions other_options = options;
+  other_options.credits = 3;
+  InlineThresholds larger{.send_bytes = 4096, .receive_bytes = 4096, .remote_invalidation = false};
+  auto other = std::make_unique<ServerEndpoint>(*shared, other_qp, other_options, larger);
+  other->start();
+  EXPECT_EQ(other_qp.receives(), 3u);
+  EXPECT_EQ(qp->receives(), 8u);
+  ASSERT_TRUE(other_qp.deliver(chain_of(*pool, inline_call(5, rpc_call(5)).bytes())));
+  other->on_completions(now);
+  Call call;
+  ASSERT_TRUE(other->poll_call(call));
+  other->reply(now, call.id, chain_of(*pool, rpc_reply(5).zeros(2000).bytes()));
+  const std::vector<uint32_t> theirs = words_of(other_qp.posted().front().payload);
+  EXPECT_EQ(theirs[2], 3u);
+  EXPECT_EQ(theirs[3], 0u) << "2000 octets fit there";
+  call.message.clear();
+  other_qp.finish_all_sends();
+  send(inline_call(kXid, rpc_call(kXid)));
+  const auto id = take();
+  ASSERT_TRUE(id.has_value());
+  answer(*id, rpc_reply(kXid).zeros(2000));
+  EXPECT_EQ(sent(), (std::vector<uint32_t>{kXid, 1, 8, 4, 2})) << "and not here";
   held.clear();
 }
 

@@ -137,8 +137,8 @@ TEST(CapturedMessages, CommittedOnesReencodeToTheSameOctets) {
   }
 }
 
-// Proves RPCRDMA-3.4.5-4, RPCRDMA-3.4.5.2-3, RPCRDMA-3.4.4.4-2: the kernel's client leaves the roundup out of the chunk and of
-// the inline stream; the length word before the Position says 9009
+// Proves RPCRDMA-3.4.5-4, RPCRDMA-3.4.5.2-3, RPCRDMA-3.4.4.4-2, RPCRDMA-4.4.2-1: the kernel's client leaves the roundup out of
+// the chunk and of the inline stream; the length word before the Position says 9009
 TEST(CapturedMessages, WriteOfOddLengthIsRebuiltWithItsRoundup) {
   const Octets message = test::hex(kWriteCall);
   uint32_t header = 0;
@@ -154,6 +154,11 @@ TEST(CapturedMessages, WriteOfOddLengthIsRebuiltWithItsRoundup) {
   ASSERT_EQ(plan.count, 4u);
   EXPECT_EQ(plan.list[2].kind, SplicePiece::Kind::kPad);
   EXPECT_EQ(plan.list[2].bytes, 3u);
+  HeapBufferPool pool(64, 4096, 1);
+  const Chain reduced = test::chain_of(pool, body, 4096);
+  Reduction moved(Reduction::Kind::kArguments);
+  moved.add_read_chunk(180, 9009);
+  EXPECT_TRUE(reduces_eligible_arguments(inspect_call(reduced), XdrReader(reduced), moved)) << "valid under the binding";
 }
 
 void expect_one_item(std::string_view call, std::string_view reply, Binding binding) {
