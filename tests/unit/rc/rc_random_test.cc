@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "rocev2/rc/receive_pool.h"
 #include "tests/sim/rc_pair.h"
 #include "tests/unit/rc/lone_qp.h"
 
@@ -63,6 +64,8 @@ class Workload {
     options.qp.send_window_packets = 1u << random_.next_below(8);
     options.qp.send_queue_depth = 32;
     options.qp.min_rnr_timer = 1;
+    options.qp.receive_pool = seed % 5 == 0 ? &pool_ : nullptr;
+    options.qp.advertise_credits = seed % 5 < 2;
     if (seed % 2 == 0) {
       options.connect.peer_hold_packets = 1u << random_.next_below(10);
       options.endpoint.recovery.gaps_max = seed % 8 == 0 ? 1 : 4;
@@ -223,12 +226,14 @@ class Workload {
       ASSERT_TRUE(pair_.qps[i]->is_consistent()) << "seed " << seed_;
     }
     pair_.destroy();
+    ASSERT_EQ(pool_.available(), seed_ % 5 == 0 ? 2 * kReceivesPosted : 0) << "seed " << seed_;
     ASSERT_EQ(pair_.buffers_in_use(), 0u) << "seed " << seed_;
   }
 
   SeededRandom random_;
   uint64_t seed_;
   uint32_t max_operation_bytes_ = 0;
+  rc::ReceivePool pool_;  // of both ends, for some seeds
   RcPair pair_;
   std::array<Direction, 2> directions_;
 };
