@@ -1,7 +1,9 @@
 // Upper-layer bindings (RFC 8166 6, RFC 8267): which results of which procedures may be moved by Write chunks.
 //
-// Calls need no binding: a request is rebuilt from its Read chunks whatever it is. A reply needs one only to be reduced; programs
-// without a binding go inline or through the Reply chunk. RPCSEC_GSS integrity and privacy bodies are never reduced.
+// A request is rebuilt from its Read chunks without knowing what it is; arguments.h then says whether what was moved may be. A
+// reply
+// needs a binding only to be reduced; programs without one go inline or through the Reply chunk, and their calls as a whole.
+// RPCSEC_GSS integrity and privacy bodies are never reduced.
 //
 // What is eligible in results (RFC 8267): NFSv3 READ data and READLINK path; NFSv4 READ data and READLINK linkdata in any
 // COMPOUND, and the first data content of each READ_PLUS (RFC 8267 lets one Write chunk serve one READ_PLUS; further contents
