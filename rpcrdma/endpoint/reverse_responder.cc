@@ -78,7 +78,7 @@ ReverseResponder::Taken ReverseResponder::take(HeaderView& view, ChunkList& chun
     serving_.push_back(fixed.xid);
     message.trim_front(kHeaderBytes);
     ReverseCall call{.xid = fixed.xid, .context = {}, .message = std::move(message)};
-    inspect_call(call.message, call.context);
+    inspect_call(XdrReader(call.message), call.context);
     CW_ASSERT(calls_.push(std::move(call)));
     return Taken::kTaken;
   }

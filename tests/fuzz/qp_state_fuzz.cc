@@ -23,10 +23,6 @@ constexpr uint8_t kCanary = 0xc5;
 
 enum class Start : uint8_t { kInit, kRtr, kIdle, kSending, kReading, kReceiving, kNotReady, kAnswering, kError, kCount };
 
-bool is_receive(verbs::WcOpcode opcode) {
-  return opcode == verbs::WcOpcode::kReceive || opcode == verbs::WcOpcode::kReceiveRdmaWithImmediate;
-}
-
 class Target {
  public:
   explicit Target(uint8_t start)

@@ -122,7 +122,9 @@ void SimBackend::on_reply(const BackendRequest& request) {
   auto& waiting = link->called_back;
   const auto found = std::find_if(waiting.begin(), waiting.end(), [&](const auto& at) { return at.first == header->xid; });
   if (found == waiting.end()) {
-    callbacks_.wrong += talks_nonsense ? 0 : 1;
+    const bool answers_nonsense = link->nonsense_calls > 0;
+    link->nonsense_calls -= answers_nonsense ? 1 : 0;
+    callbacks_.wrong += answers_nonsense ? 0 : 1;
     return;
   }
   const bool refused = header->accepted && header->status == static_cast<uint32_t>(rpcrdma::AcceptStatus::kSystemError);
@@ -149,6 +151,10 @@ void SimBackend::talk_nonsense(Instant now, const BackendRequest& request) {
   store_be32(octets.data(), ~request.context.header.xid);
   const uint32_t choice = random_.next_below(3);
   store_be32(octets.data() + 4, choice == 1 ? 0 : 1);
+  const auto link = std::find_if(open_.begin(), open_.end(), [&](const Link& other) { return other.id == request.link; });
+  if (choice == 1 && link != open_.end()) {
+    ++link->nonsense_calls;
+  }
   if (event.message.append_copy(pool_, Bytes(octets).first(choice == 0 ? 4 : octets.size()))) {
     later(now + call_delay, std::move(event));
   }

@@ -51,6 +51,7 @@ class SimBackend {
     gateway::LinkId id;
     uint32_t backend = 0;
     uint32_t calls = 0;
+    uint32_t nonsense_calls = 0;                                           // sent and not answered yet
     std::vector<std::pair<uint32_t, rpcrdma::BenchCallback>> called_back;  // by XID
   };
   void call_back(Instant now, const gateway::BackendRequest& request);
