@@ -29,6 +29,7 @@ struct TcpBenchServer::Connection {
   rpcrdma::RecordReader reader;
   Chain out;  // replies with their record marks
   uint32_t calls = 0;
+  bool stalled = false;  // calls wait until replies have left
 };
 
 TcpBenchServer::TcpBenchServer(const TcpBenchServerOptions& options)
@@ -71,10 +72,13 @@ void TcpBenchServer::run() {
   std::vector<pollfd> polled;
   while (!stop_.load()) {
     polled.assign({{listener_, POLLIN, 0}, {wake_, POLLIN, 0}});
+    bool may_go_on = false;  // calls that were read already can be answered now
     for (const Connection& connection : clients_) {
-      polled.push_back({connection.fd, static_cast<short>(connection.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+      may_go_on = may_go_on || (connection.stalled && has_room(connection));
+      const int in = connection.stalled ? 0 : POLLIN;
+      polled.push_back({connection.fd, static_cast<short>(connection.out.empty() ? in : in | POLLOUT), 0});
     }
-    (void)poll(polled.data(), polled.size(), -1);
+    (void)poll(polled.data(), polled.size(), may_go_on ? 0 : -1);
     uint64_t count = 0;
     (void)!::read(wake_, &count, sizeof(count));
     if (drop_.exchange(false)) {
@@ -83,8 +87,8 @@ void TcpBenchServer::run() {
     }
     size_t at = 2;
     for (auto connection = clients_.begin(); connection != clients_.end(); ++at) {
-      const bool readable = (polled[at].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
-      const bool keep = (!readable || read(*connection)) && write(*connection);
+      const bool readable = connection->stalled || (polled[at].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+      const bool keep = write(*connection) && (!readable || read(*connection)) && write(*connection);
       connection = keep ? std::next(connection) : clients_.erase(connection);
     }
     if ((polled[0].revents & POLLIN) != 0) {
@@ -106,21 +110,15 @@ void TcpBenchServer::accept_all() {
   }
 }
 
+// A client that does not take its replies is not read from either, as a server would that has no memory to spare.
+bool TcpBenchServer::has_room(const Connection& connection) const {
+  return connection.out.empty() || 2 * pool_.in_use() < options_.buffer_count;
+}
+
 bool TcpBenchServer::read(Connection& connection) {
   for (;;) {
-    const MutableBytes space = connection.reader.space();
-    if (space.empty()) {
-      return true;
-    }
-    const ssize_t got = recv(connection.fd, space.data(), space.size(), 0);
-    if (got < 0) {
-      return errno == EAGAIN || errno == EINTR;
-    }
-    if (got == 0 || !connection.reader.on_bytes(static_cast<uint32_t>(got)).ok()) {
-      return false;
-    }
     Chain call;
-    while (connection.reader.poll_message(call)) {
+    while (has_room(connection) && connection.reader.poll_message(call)) {
       calls_.fetch_add(1);
       ++connection.calls;
       if (options_.close_after_calls > 0 && connection.calls >= options_.close_after_calls) {
@@ -131,8 +129,20 @@ bool TcpBenchServer::read(Connection& connection) {
       }
       call.clear();
     }
-    if (static_cast<size_t>(got) < space.size()) {
+    connection.stalled = !has_room(connection);
+    if (connection.stalled) {
       return true;
+    }
+    const MutableBytes space = connection.reader.space();
+    if (space.empty()) {
+      return true;
+    }
+    const ssize_t got = recv(connection.fd, space.data(), space.size(), 0);
+    if (got < 0) {
+      return errno == EAGAIN || errno == EINTR;
+    }
+    if (got == 0 || !connection.reader.on_bytes(static_cast<uint32_t>(got)).ok()) {
+      return false;
     }
   }
 }

@@ -39,6 +39,7 @@ class TcpBenchServer {
   struct Connection;
   void run();
   void accept_all();
+  [[nodiscard]] bool has_room(const Connection& connection) const;
   // False when the connection has to go.
   [[nodiscard]] bool read(Connection& connection);
   [[nodiscard]] bool answer(Connection& connection, const Chain& call);

@@ -301,7 +301,7 @@ TEST(WorkerPool, HoldsBackWhenACoreTakesNoEvents) {
   Rig rig({.workers = 1, .ring_entries = 15, .server = address_of(server)});
   rig.workers->start();
   rig.open(0, 1);
-  constexpr uint32_t kCalls = 1'000;
+  constexpr uint32_t kCalls = 10'000;  // more than the sockets between worker and server hold
   constexpr uint32_t kBytes = 10'000;
   uint32_t sent = 0;
   for (uint32_t patience = 0; sent < kCalls && patience < 100;) {
