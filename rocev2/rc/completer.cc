@@ -290,6 +290,7 @@ PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now
   const Psn psn = view.bth.psn;
   PacketOutcome outcome;
   if (!is_due(context, state, now, psn, outcome)) {
+    state.heard_at = now;
     return outcome;
   }
   Work& read = *state.oldest;

@@ -23,7 +23,10 @@ Instant probe_at(const SendState& state) {
     return Instant::never();
   }
   const bool reads = state.oldest != nullptr && state.oldest->kind == WorkKind::kRead;
-  return state.progress_at + std::max(state.srtt * 4, reads ? kReadProbeMin : kTailProbeMin) * (int64_t{1} << state.probes);
+  // While answers still arrive, even useless ones, the peer is at work on what it was asked: to ask again would make it answer
+  // all of it once more.
+  const Instant silent_since = std::max(state.progress_at, state.heard_at);
+  return silent_since + std::max(state.srtt * 4, reads ? kReadProbeMin : kTailProbeMin) * (int64_t{1} << state.probes);
 }
 
 // Within this time after going back, a report about the same packet is about the first transmission, not about the repetition.
