@@ -202,14 +202,16 @@ void take_response(QpContext& context, SendState& state, Instant now, bool last)
 }
 
 // Whether a response with this PSN is the one awaited next; if so, everything before it is acknowledged. Else `outcome` says what
-// became of the packet.
+// became of the packet. A useless response is a sign of life nevertheless, unless it lies outside the PSN window.
 bool is_due(QpContext& context, SendState& state, Instant now, Psn psn, PacketOutcome& outcome) {
   if (!is_outstanding(state, psn)) {
     outcome = drop_as_stale(context, state, psn);
+    state.heard_at = outcome.reason == DropReason::kDuplicate ? now : state.heard_at;
     return false;
   }
   const bool progressed = acknowledge_before(context, state, now, psn);
   if (state.una != psn) {
+    state.heard_at = now;
     outcome = on_implied_nak(context, state, now, psn, progressed);
     if (outcome.failure == QpErrorCause::kNone) {
       outcome = PacketOutcome::drop(DropReason::kOutOfSequence);
@@ -290,7 +292,6 @@ PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now
   const Psn psn = view.bth.psn;
   PacketOutcome outcome;
   if (!is_due(context, state, now, psn, outcome)) {
-    state.heard_at = now;
     return outcome;
   }
   Work& read = *state.oldest;

@@ -65,7 +65,7 @@ struct SendState {
   Work* newest = nullptr;
   wire::Psn last_ssn;      // of the newest message posted
   Instant progress_at;     // last news, or when sending began
-  Instant heard_at;        // last READ response that was of no use
+  Instant heard_at;        // last response to a READ or atomic that was of no use
   Instant rnr_until;       // valid when waiting_rnr
   Instant went_back_at;    // valid when recovering
   Instant sample_sent_at;  // when sample_psn left; valid when sampling

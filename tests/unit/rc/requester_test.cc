@@ -474,6 +474,43 @@ TEST(Requester, AnswersThatWereUnderWayDoNotMakeAReadGoBackAgain) {
   EXPECT_EQ(lone.endpoint->stats().implied_naks, 2u);
 }
 
+// rdma_rxe answers many READs slower than a probe's patience, and would answer all of them again for each probe.
+TEST(Requester, DoesNotProbeAReadWhileItsAnswersStillArrive) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 16}});
+  ASSERT_TRUE(lone.post_read(256 * 40).ok());
+  (void)lone.sent();
+  lone.pass(Duration::us(10));
+  lone.receive_response(kResponseFirst, 1000, 256);  // a round trip of 10 us has been seen
+  for (uint32_t psn = 1002; psn < 1038; ++psn) {     // 1001 is missing; 36 ms of answers behind it
+    lone.pass(Duration::ms(1));
+    lone.receive_response(kResponseMiddle, psn, 256);
+    EXPECT_EQ(lone.sent().size(), psn == 1002 ? 1u : 0u) << psn;
+  }
+  for (uint32_t i = 0; i < 20; ++i) {  // and what was answered before comes again
+    lone.pass(Duration::ms(1));
+    lone.receive_response(kResponseFirst, 1000, 256);
+    EXPECT_EQ(lone.sent().size(), 0u) << i;
+  }
+  EXPECT_EQ(lone.endpoint->stats().tail_probes, 0u);
+  lone.pass(Duration::ms(6));  // silence
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+  EXPECT_EQ(lone.endpoint->stats().tail_probes, 1u);
+}
+
+TEST(Requester, AResponseOutsideTheWindowDoesNotHoldTheProbeBack) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 16}});
+  ASSERT_TRUE(lone.post_read(256 * 40).ok());
+  (void)lone.sent();
+  lone.pass(Duration::us(10));
+  lone.receive_response(kResponseFirst, 1000, 256);
+  for (uint32_t i = 0; i < 6; ++i) {
+    lone.pass(Duration::ms(1));
+    lone.receive_response(kResponseMiddle, 1000 + (1u << 22), 256);
+  }
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+  EXPECT_EQ(lone.endpoint->stats().tail_probes, 1u);
+}
+
 TEST(Requester, AnAcknowledgementBehindAReadIsAnImpliedNakOfIt) {
   LoneQp lone;
   ASSERT_TRUE(lone.post_read(300, 1).ok());
