@@ -1,9 +1,8 @@
-// Goodput of one connection by loss rate and window: what the golden table tests/golden/goodput.txt holds. A change of loss
-// recovery shows there as a diff.
+// Goodput of one stream between two queue pairs, by what is streamed, kind of peer, window and loss rate: what the golden table
+// tests/golden/goodput.txt holds. A change of loss recovery shows there as a diff.
 //
-// One queue pair writes messages of 64 KiB to another, 4096-octet packets, over a cable of 25 Gb/s with 20 us each way and a
-// queue of 2 MiB in front of it; packets are lost in both directions. 40 us of 25 Gb/s are 31 packets: a window of 16 cannot fill
-// the cable, one of 64 just does. Measured until 48 MiB have been acknowledged or 2 s are over.
+// The link: 10 Gb/s, 25 us each way, path MTU 1024, no bound on the queue; 64 packets fill it. Packets are lost at random in both
+// directions, acknowledgements and NAKs as well.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +11,37 @@
 
 namespace cw::sim {
 
-// Whom the sender talks to: what recovery it may use depends on it.
-enum class PeerKind : uint8_t { kStandard, kCount };
+// Messages of 4 packets; READs of a fourth of the window, four of them at a time.
+enum class StreamKind : uint8_t { kSend, kWrite, kRead, kCount };
+// Whom the sender talks to: which recovery it may use depends on it.
+enum class PeerKind : uint8_t {
+  kStandard,  // drops what is behind a gap and says so once, as IBA 9.7.5.2.8 has it and Linux rdma_rxe does
+  kCauseway,  // keeps what is behind a gap and asks for what is missing
+  kCount,
+};
+[[nodiscard]] const char* to_string(StreamKind kind) noexcept;
 [[nodiscard]] const char* to_string(PeerKind kind) noexcept;
 
-struct GoodputRow {
+struct GoodputCase {
+  StreamKind stream = StreamKind::kSend;
   PeerKind peer = PeerKind::kStandard;
-  uint32_t window_packets = 0;
+  uint32_t window_packets = 64;
   uint32_t loss_permille = 0;
-  uint64_t mbit_per_second = 0;
+  uint32_t packets = 20'000;  // how long the stream is
 };
 
-[[nodiscard]] uint64_t measure_goodput(PeerKind peer, uint32_t window_packets, uint32_t loss_permille, uint64_t seed);
+struct GoodputRow {
+  GoodputCase key;
+  uint64_t mbit_per_second = 0;  // payload; 0 when the stream did not come to its end
+  // What recovery did; not in the table.
+  uint64_t ack_timeouts = 0;
+  uint64_t tail_probes = 0;
+  uint64_t naks = 0;
+  uint64_t packets_repeated = 0;
+  uint64_t buffers_left = 0;
+};
+
+[[nodiscard]] GoodputRow measure_goodput(const GoodputCase& one);
 // All of the table, in its order.
 [[nodiscard]] std::vector<GoodputRow> measure_goodput_table();
 

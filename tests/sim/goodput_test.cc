@@ -1,0 +1,50 @@
+// Bounds that goodput under loss keeps, relative to the same stream without loss (performance.md, targets 6 and 6b). How much
+// each combination achieves is in the golden table.
+#include "tests/sim/goodput.h"
+
+#include <gtest/gtest.h>
+
+namespace cw::sim {
+namespace {
+
+// Relative to the same without loss, which repeats nothing; recovery never waits for a timeout.
+double relative(GoodputCase one) {
+  const GoodputRow lossy = measure_goodput(one);
+  one.loss_permille = 0;
+  const GoodputRow clean = measure_goodput(one);
+  EXPECT_EQ(clean.packets_repeated, 0u);
+  EXPECT_EQ(lossy.ack_timeouts, 0u);
+  EXPECT_GT(lossy.packets_repeated, 0u);
+  EXPECT_EQ(clean.buffers_left + lossy.buffers_left, 0u);
+  return static_cast<double>(lossy.mbit_per_second) / static_cast<double>(clean.mbit_per_second);
+}
+
+// The bound of go-back-N is (1 - p) / (1 + p (W - 1)): 0.607 for 1 % and 64 packets.
+TEST(Goodput, AStandardPeerLosesNoMoreThanGoBackNHasTo) {
+  for (const StreamKind stream : {StreamKind::kSend, StreamKind::kWrite, StreamKind::kRead}) {
+    EXPECT_GE(relative({.stream = stream, .loss_permille = 10}), 0.55) << to_string(stream);
+  }
+}
+
+TEST(Goodput, ACausewayPeerLosesLittleMoreThanTheLinkDoes) {
+  for (const StreamKind stream : {StreamKind::kSend, StreamKind::kWrite}) {
+    constexpr PeerKind kPeer = PeerKind::kCauseway;
+    EXPECT_GE(relative({.stream = stream, .peer = kPeer, .loss_permille = 10}), 0.93) << to_string(stream);
+    EXPECT_GE(relative({.stream = stream, .peer = kPeer, .loss_permille = 1}), 0.99) << to_string(stream);
+  }
+}
+
+TEST(Goodput, TheTableSurvivesBeingWrittenAndRead) {
+  const std::vector<GoodputRow> table{{.key = {.stream = StreamKind::kRead, .window_packets = 16}, .mbit_per_second = 7},
+                                      {.key = {.peer = PeerKind::kCauseway, .loss_permille = 3}, .mbit_per_second = 900}};
+  EXPECT_EQ(parse_goodput(to_string(table)).size(), 2u);
+  EXPECT_TRUE(compare_goodput(table, parse_goodput(to_string(table))).empty());
+  std::vector<GoodputRow> slower = table;
+  slower[1].mbit_per_second = 800;
+  EXPECT_EQ(compare_goodput(table, slower).size(), 1u);
+  slower.pop_back();
+  EXPECT_EQ(compare_goodput(table, slower).size(), 1u);
+}
+
+}  // namespace
+}  // namespace cw::sim
