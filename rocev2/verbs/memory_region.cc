@@ -74,6 +74,18 @@ Result<MutableBytes> MemoryTable::resolve(ProtectionDomain domain, Rkey key, uin
   return MutableBytes(region->memory.data() + offset, static_cast<size_t>(length));
 }
 
+bool MemoryTable::exposes(Bytes memory) const {
+  const auto begin = reinterpret_cast<uintptr_t>(memory.data());
+  for (uint32_t slot = 0; slot <= mask_; ++slot) {
+    const MutableBytes region = slots_[slot].memory;
+    const auto at = reinterpret_cast<uintptr_t>(region.data());
+    if (slots_[slot].key != 0 && at < begin + memory.size() && begin < at + region.size()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 uint32_t MemoryTable::slot_of(uint32_t key) const {
   uint32_t slot = home_of(key);
   while (slots_[slot].key != 0 && slots_[slot].key != key) {

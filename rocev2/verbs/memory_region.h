@@ -51,6 +51,8 @@ class MemoryTable {
   [[nodiscard]] Result<MutableBytes> resolve(ProtectionDomain domain, Rkey key, uint64_t address, uint64_t length,
                                              RemoteAccess access) const;
   [[nodiscard]] uint32_t region_count() const { return region_count_; }
+  // Whether some key opens any of these octets. Looks at every slot: for checks, not for the life of a call.
+  [[nodiscard]] bool exposes(Bytes memory) const;
 
  private:
   struct Region {

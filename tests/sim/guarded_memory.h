@@ -20,6 +20,7 @@ class GuardedMemory {
   // After the last resize.
   void lay_out();
   [[nodiscard]] MutableBytes of(Area area);
+  [[nodiscard]] Bytes octets() const { return octets_; }
   [[nodiscard]] bool guards_hold() const;
   // No key is live any more.
   void retire();

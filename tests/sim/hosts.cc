@@ -136,7 +136,7 @@ Instant GatewayHost::next_deadline() const {
 ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t last)
     : random(options.client_qpns_repeat ? last : seed),
       packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
-      memory(options.small_tables ? 512 : 8192, random),
+      memory(options.small_tables ? 512 : 2048, random),
       node(sim_node_options(options, last, true), random, &memory),
       client(client_options(options), node, memory, packets, random) {
   random = SeededRandom(seed);

@@ -180,5 +180,19 @@ TEST(MemoryTable, AgreesWithAMap) {
   }
 }
 
+TEST(MemoryTable, KnowsWhichMemoryIsExposed) {
+  SeededRandom random(1);
+  MemoryTable table(8, random);
+  std::vector<uint8_t> memory(64);
+  const MutableBytes all(memory);
+  const Rkey key = *table.register_region(ProtectionDomain(1), all.subspan(16, 16), RemoteAccess::kRead);
+  EXPECT_TRUE(table.exposes(all));
+  EXPECT_TRUE(table.exposes(all.subspan(31, 1)));
+  EXPECT_FALSE(table.exposes(all.subspan(0, 16)));
+  EXPECT_FALSE(table.exposes(all.subspan(32)));
+  table.invalidate(ProtectionDomain(1), key);
+  EXPECT_FALSE(table.exposes(all));
+}
+
 }  // namespace
 }  // namespace cw::verbs
