@@ -5,7 +5,6 @@
 // no measurement came about, 2 wrong usage.
 #include <fmt/format.h>
 #include <signal.h>
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -15,32 +14,26 @@
 #include <thread>
 
 #include "control/config/config.h"
-#include "control/config/ip_text.h"
 #include "dataplane/core_loop.h"
-#include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/link_keeper.h"
 #include "dataplane/entropy.h"
 #include "telemetry/snapshot.h"
 #include "tests/loadgen/load_driver.h"
+#include "tests/support/link_options.h"
 
 namespace cw::load {
 namespace {
 
 struct Settings {
-  std::string device;
-  std::string address;
+  test::LinkOptions link;
   std::string server;
   std::string gateway;
-  uint32_t mtu = 1500;
-  uint32_t lcore = 0;
   uint32_t seconds = 10;
   uint32_t warmup_seconds = 1;
-  uint32_t memory_mb = 512;
   uint32_t retry_seconds = 0;
   std::string operation = "echo";
   std::string json;
   bool spin = false;
-  bool verbose = false;
   LoadOptions load;
 };
 
@@ -249,15 +242,6 @@ int conduct(const Settings& settings, LoadApp& app, std::atomic<bool>& stop) {
 
 constexpr int kExitUsage = 2;
 
-// What is wrong with an option's value, for CLI11; empty when nothing is.
-std::string prefix_problem(const std::string& text) {
-  return control::parse_prefix(text) ? "" : fmt::format("'{}': write an address with prefix length, such as 10.9.0.2/24", text);
-}
-
-std::string address_problem(const std::string& text) {
-  return wire::parse_ip(text).ok() ? "" : fmt::format("'{}' is not an IP address", text);
-}
-
 int fail(const std::string& sentence) {
   fmt::print(stderr, "causeway-load: {}\n", sentence);
   return 1;
@@ -265,40 +249,19 @@ int fail(const std::string& sentence) {
 
 int run(const Settings& settings) {
   std::string error;
-  const auto own = control::parse_prefix(settings.address);
-  dataplane::EalSettings eal;
-  eal.instance = fmt::format("load{}", getpid());
-  eal.main_lcore = settings.lcore;
-  eal.memory_mb = settings.memory_mb;
-  eal.verbose = settings.verbose;
-  if (!dataplane::start_eal(eal, error)) {
+  const auto link = dataplane::OnePort::open(settings.link.port, error);
+  if (link == nullptr) {
     return fail(error);
   }
   const dataplane::TscClock clock;
   dataplane::Entropy entropy;
-  const dataplane::PortSettings port_settings{.device = settings.device, .mtu = settings.mtu};
-  dataplane::MbufPoolSizes sizes;
-  sizes.packet_data_bytes = dataplane::Port::packet_data_bytes(port_settings);
-  sizes.packet_buffers = 32768;
-  sizes.large_buffers = 64;
-  const auto pools = dataplane::MbufPools::create(sizes, error);
-  if (pools == nullptr) {
-    return fail(error);
-  }
-  std::vector<std::unique_ptr<dataplane::Port>> ports;
-  ports.push_back(dataplane::Port::open(port_settings, *pools, error));
-  if (ports.back() == nullptr) {
-    return fail(error);
-  }
   const uint32_t calls = settings.load.connections * settings.load.window;
   verbs::MemoryTable memory(2 * calls + 64, entropy);
-  node::NodeOptions node_options;
-  link::StationOptions& station = node_options.ports.emplace_back();
-  station.mac = ports.front()->mac();
-  station.mtu = settings.mtu;
-  station.addresses.push_back({own->address, own->length_bits});
+  const control::IpPrefix own = settings.link.own();
+  node::NodeOptions node_options = link->node_options(own.address, own.length_bits);
   if (!settings.gateway.empty()) {
     const wire::IpAddress gateway = *wire::parse_ip(settings.gateway);
+    link::StationOptions& station = node_options.ports.front();
     (gateway.is_v4() ? station.gateway4 : station.gateway6) = gateway;
   }
   node_options.endpoint.qp_max = settings.load.connections + 16;
@@ -312,14 +275,14 @@ int run(const Settings& settings) {
   client_options.rpc.credits_wanted = settings.load.window;
   client_options.rpc.reverse_credits = load::reverse_credits_for(settings.load.operation, settings.load.window);
   client_options.inline_bytes = settings.load.inline_bytes;
-  client_options.path_mtu_bytes = control::path_mtu_for(settings.mtu, 4096);
+  client_options.path_mtu_bytes = control::path_mtu_for(settings.link.port.mtu, 4096);
   client_options.rc.responder_resources_max = 16;
-  client::Client client(client_options, node, memory, pools->packets(), entropy);
-  LoadDriver driver(settings.load, client, pools->packets());
+  client::Client client(client_options, node, memory, link->pools().packets(), entropy);
+  LoadDriver driver(settings.load, client, link->pools().packets());
   LoadApp app(driver, client);
   dataplane::Wakeup wakeup;
-  dataplane::CoreLoop loop(node, ports, *pools, clock, app, wakeup, settings.spin);
-  const dataplane::LinkKeeper keeper(ports);
+  dataplane::CoreLoop loop(node, link->ports(), link->pools(), clock, app, wakeup, settings.spin);
+  const dataplane::LinkKeeper keeper(link->ports());
   std::atomic<bool> stop{false};
   int status = 1;
   std::thread terminal([&] { status = conduct(settings, app, stop); });
@@ -339,16 +302,13 @@ int run(const Settings& settings) {
 
 int parse_and_run(int argc, char** argv) {
   Settings settings;
+  settings.link.port.instance = "load";
   CLI::App cli("causeway-load: loads the bench program of a causewayd and measures");
   cli.set_version_flag("-V,--version", "causeway-load " CAUSEWAY_VERSION);
-  cli.add_option("-d,--device", settings.device,
-                 "DPDK device, such as net_memif0,role=client,socket=/run/cw.sock,socket-abstract=no")
-      ->required();
-  cli.add_option("-a,--address", settings.address, "own address with prefix length")->required()->check(prefix_problem);
-  cli.add_option("-s,--server", settings.server, "the gateway's RDMA address")->required()->check(address_problem);
+  test::add_link_options(cli, settings.link);
+  cli.add_option("-s,--server", settings.server, "the gateway's RDMA address")->required()->check(test::address_problem);
   cli.add_option("-p,--port", settings.load.service_port, "RDMA port of the listener")->capture_default_str();
-  cli.add_option("--gateway", settings.gateway, "next hop when the server is on another network")->check(address_problem);
-  cli.add_option("--mtu", settings.mtu, "Ethernet MTU of the link; 4500 gives RoCE MTU 4096")->capture_default_str();
+  cli.add_option("--gateway", settings.gateway, "next hop when the server is on another network")->check(test::address_problem);
   cli.add_option("-n,--connections", settings.load.connections, "connections")
       ->capture_default_str()
       ->check(CLI::Range(1, 16384));
@@ -371,11 +331,8 @@ int parse_and_run(int argc, char** argv) {
   cli.add_flag("--reconnect", settings.load.reconnect,
                "open lost and refused connections again, and a memif link when its server is back; without it, a refused "
                "connection ends the run at once");
-  cli.add_option("--lcore", settings.lcore, "CPU to run on")->capture_default_str();
-  cli.add_option("--memory-mb", settings.memory_mb, "memory for DPDK")->capture_default_str();
   cli.add_flag("--spin", settings.spin, "never sleep when idle");
   cli.add_option("--json", settings.json, "also write the result as JSON to this file ('-' = stdout)");
-  cli.add_flag("-v,--verbose", settings.verbose, "show DPDK's own start-up messages");
   cli.footer("Exit status: 0 all answers were right, 1 not, or no measurement came about, 2 wrong usage.");
   try {
     cli.parse(argc, argv);

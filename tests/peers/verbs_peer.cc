@@ -3,7 +3,6 @@
 // One DPDK port, one core, one test; then it says in one line what came of it. Exit status: 0 = the test went through, 1 = not.
 #include <fmt/format.h>
 #include <signal.h>
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -14,24 +13,19 @@
 #include <vector>
 
 #include "control/config/config.h"
-#include "control/config/ip_text.h"
 #include "dataplane/core_loop.h"
-#include "dataplane/dpdk/eal.h"
 #include "dataplane/entropy.h"
 #include "tests/peers/peer_host.h"
 #include "tests/peers/perftest_peer.h"
 #include "tests/peers/rping.h"
+#include "tests/support/link_options.h"
 
 namespace cw::peers {
 namespace {
 
 struct Settings {
-  std::string device;
-  std::string address;
-  uint32_t mtu = 1500;
+  test::LinkOptions link;
   uint32_t path_mtu = 4096;
-  uint32_t lcore = 0;
-  uint32_t memory_mb = 512;
   uint32_t timeout_seconds = 60;
   uint16_t port = 0;  // 0: the protocol's own
   bool rping_server = false;
@@ -46,7 +40,6 @@ struct Settings {
   uint32_t depth = 128;
   bool verify = false;
   bool stay = false;
-  bool verbose = false;
 
   [[nodiscard]] bool is_rping() const { return rping_server || !rping_client.empty(); }
   [[nodiscard]] bool is_server() const { return rping_server || server; }
@@ -196,12 +189,9 @@ int report(const Settings& settings, PeerHost& host, const rc::RcStats& stats) {
   return fine ? 0 : 1;
 }
 
-node::NodeOptions node_options(const Settings& settings, const control::IpPrefix& own, const wire::MacAddress& mac) {
-  node::NodeOptions options;
-  link::StationOptions& station = options.ports.emplace_back();
-  station.mac = mac;
-  station.mtu = settings.mtu;
-  station.addresses.push_back({own.address, own.length_bits});
+node::NodeOptions node_options(const Settings& settings, const dataplane::OnePort& link) {
+  const control::IpPrefix own = settings.link.own();
+  node::NodeOptions options = link.node_options(own.address, own.length_bits);
   const uint32_t qps = 2 * settings.qps + 16;
   options.endpoint.qp_max = qps;
   options.endpoint.read_replay_max = qps;
@@ -211,39 +201,20 @@ node::NodeOptions node_options(const Settings& settings, const control::IpPrefix
   return options;
 }
 
-int run(const Settings& settings, const control::IpPrefix& own, const wire::IpAddress& server) {
+int run(const Settings& settings, const wire::IpAddress& server) {
   std::string error;
-  dataplane::EalSettings eal;
-  eal.instance = fmt::format("peer{}", getpid());
-  eal.main_lcore = settings.lcore;
-  eal.memory_mb = settings.memory_mb;
-  eal.verbose = settings.verbose;
-  if (!dataplane::start_eal(eal, error)) {
+  const auto link = dataplane::OnePort::open(settings.link.port, error);
+  if (link == nullptr) {
     return fail(error);
   }
   const dataplane::TscClock clock;
   dataplane::Entropy entropy;
-  const dataplane::PortSettings port_settings{.device = settings.device, .mtu = settings.mtu};
-  dataplane::MbufPoolSizes sizes;
-  sizes.packet_data_bytes = dataplane::Port::packet_data_bytes(port_settings);
-  sizes.packet_buffers = 32768;
-  sizes.large_buffers = 512;
-  sizes.views = 65536;
-  const auto pools = dataplane::MbufPools::create(sizes, error);
-  if (pools == nullptr) {
-    return fail(error);
-  }
-  std::vector<std::unique_ptr<dataplane::Port>> ports;
-  ports.push_back(dataplane::Port::open(port_settings, *pools, error));
-  if (ports.back() == nullptr) {
-    return fail(error);
-  }
   verbs::MemoryTable memory(2 * settings.qps + 16, entropy);
-  node::Node node(node_options(settings, own, ports.front()->mac()), entropy, &memory);
+  node::Node node(node_options(settings, *link), entropy, &memory);
   PeerHostOptions host_options;
   host_options.path_mtu_bytes = settings.path_mtu;
   PeerHost host(host_options, node, entropy);
-  PeerMaker maker(settings, memory, *pools);
+  PeerMaker maker(settings, memory, link->pools());
   const uint16_t port = settings.port != 0 ? settings.port : settings.is_rping() ? kRpingPort : kPerftestPort;
   if (settings.is_server()) {
     if (!host.serve(port, settings.sessions(), [&] { return maker.make(); }).ok()) {
@@ -257,7 +228,7 @@ int run(const Settings& settings, const control::IpPrefix& own, const wire::IpAd
   std::atomic<bool> stop{false};
   PeerApp app(host, Duration::seconds(settings.timeout_seconds), stop);
   dataplane::Wakeup wakeup;
-  dataplane::CoreLoop loop(node, ports, *pools, clock, app, wakeup, false);
+  dataplane::CoreLoop loop(node, link->ports(), link->pools(), clock, app, wakeup, false);
   node.station(0).announce();
   fmt::print("causeway-verbs-peer: ready\n");
   std::fflush(stdout);
@@ -275,8 +246,7 @@ int run(const Settings& settings, const control::IpPrefix& own, const wire::IpAd
 }
 
 void add_options(CLI::App& cli, Settings& settings) {
-  cli.add_option("-d,--device", settings.device, "DPDK device, such as net_af_packet0,iface=tap0")->required();
-  cli.add_option("-a,--address", settings.address, "own address with prefix length")->required();
+  test::add_link_options(cli, settings.link);
   cli.add_flag("--rping-server", settings.rping_server, "serve rping -c");
   cli.add_option("--rping-client", settings.rping_client, "ping the rping -s at this address");
   cli.add_option("--perftest", settings.perftest, "send_bw, send_lat, write_bw ... atomic_lat, with ib_...'s -R");
@@ -299,15 +269,9 @@ void add_options(CLI::App& cli, Settings& settings) {
       ->capture_default_str()
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
   cli.add_flag("--verify", settings.verify, "both sides are causeway-verbs-peer: compare every octet");
-  cli.add_option("--mtu", settings.mtu, "octets of an IP packet on the link")
-      ->capture_default_str()
-      ->check(CLI::Range(1280, 9000));
   cli.add_flag("--stay", settings.stay,
                "after the result stay on the link until SIGTERM: a DREQ that comes again finds its answer");
   cli.add_option("--timeout", settings.timeout_seconds, "seconds until a test counts as failed")->capture_default_str();
-  cli.add_option("--lcore", settings.lcore, "CPU to run on")->capture_default_str();
-  cli.add_option("--memory-mb", settings.memory_mb, "memory for DPDK")->capture_default_str();
-  cli.add_flag("-v,--verbose", settings.verbose, "show DPDK's own start-up messages");
 }
 
 // One sentence about the first thing that is wrong; empty when nothing is. Fills in the defaults of the test chosen.
@@ -341,22 +305,21 @@ std::string settle(Settings& settings) {
   if (!perftest && settings.size > kRpingBytesMax) {
     return "--size: rping takes at most 64 KiB";
   }
-  settings.path_mtu = std::min(settings.path_mtu, control::path_mtu_for(settings.mtu, 4096));
+  settings.path_mtu = std::min(settings.path_mtu, control::path_mtu_for(settings.link.port.mtu, 4096));
   return "";
 }
 
 int parse_and_run(int argc, char** argv) {
   Settings settings;
+  settings.link.port.instance = "peer";
+  settings.link.port.large_buffers = 512;
+  settings.link.port.views = 65536;
   CLI::App cli("causeway-verbs-peer: rping's and perftest's counterpart, for tests of Causeway's transport");
   add_options(cli, settings);
   CLI11_PARSE(cli, argc, argv);
   const std::string problem = settle(settings);
   if (!problem.empty()) {
     return fail(problem);
-  }
-  const auto own = control::parse_prefix(settings.address);
-  if (!own) {
-    return fail(fmt::format("--address '{}': write an address with prefix length, such as 10.9.0.1/24", settings.address));
   }
   wire::IpAddress server;
   if (!settings.is_server()) {
@@ -368,7 +331,7 @@ int parse_and_run(int argc, char** argv) {
   }
   signal(SIGINT, [](int) { interrupted = true; });
   signal(SIGTERM, [](int) { interrupted = true; });
-  return run(settings, *own, server);
+  return run(settings, server);
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+// DPDK's environment, its buffers and one port: what a program with a single poll core and a single link starts with. The load
+// generator and the test peers do; causewayd, which has several of both, is assembled from its configuration.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control/node/node.h"
+#include "dataplane/dpdk/mbuf_pool.h"
+#include "dataplane/dpdk/port.h"
+
+namespace cw::dataplane {
+
+struct OnePortSettings {
+  std::string instance;  // file prefix of DPDK's run-time files; the process id is appended, so that several may run side by side
+  std::string device;    // as in PortSettings
+  uint32_t mtu = 1500;   // octets of an IP packet on the link
+  uint32_t lcore = 0;    // CPU of the poll core
+  uint32_t memory_mb = 512;
+  uint32_t packet_buffers = 32768;
+  uint32_t large_buffers = 64;
+  uint32_t views = MbufPoolSizes{}.views;
+  bool verbose = false;
+};
+
+class OnePort {
+ public:
+  // Once per process. nullptr with one sentence that says what is missing and what to do.
+  [[nodiscard]] static std::unique_ptr<OnePort> open(const OnePortSettings& settings, std::string& error);
+
+  [[nodiscard]] MbufPools& pools() { return *pools_; }
+  [[nodiscard]] std::span<const std::unique_ptr<Port>> ports() const { return ports_; }
+  // Options of a node on this port, with one address; the rest is the program's to say.
+  [[nodiscard]] node::NodeOptions node_options(const wire::IpAddress& address, uint8_t length_bits) const;
+
+ private:
+  OnePort() = default;
+
+  std::unique_ptr<MbufPools> pools_;
+  std::vector<std::unique_ptr<Port>> ports_;  // closed before the buffers go
+};
+
+}  // namespace cw::dataplane
