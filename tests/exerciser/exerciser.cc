@@ -101,6 +101,7 @@ int exercise(const Options& options) {
     workers.push_back(std::make_unique<Worker>(run, options.directory, number));
   }
 
+  run.begin();
   std::vector<std::thread> threads;
   for (const auto& worker : workers) {
     threads.emplace_back(&Worker::operate, worker.get());
@@ -154,8 +155,10 @@ int main(int argc, char** argv) {
   app.add_option("directory", options.directory, "directory to make and work in; it must not be there")->required();
   app.add_option("--other", options.other, "the same directory through another mount: close-to-open checks between the two");
   app.add_option("--seed", options.seed, "of everything that is done (default: random)");
-  app.add_option("--seconds", options.seconds, "how long to operate; the compare at the end comes on top")->capture_default_str();
+  app.add_option("--seconds", options.seconds, "how long to operate; preparation and the compare at the end come on top")
+      ->capture_default_str();
   app.add_option("--operations", options.operations, "of each worker at most");
+  app.add_option("--at-least", options.at_least, "operations of each worker, however long they take");
   app.add_option("--workers", options.workers, "threads")->capture_default_str()->check(CLI::Range(1, 64));
   app.add_option("--files", options.files, "each worker's own files")->capture_default_str()->check(CLI::Range(1, 16));
   app.add_option("--shared", options.shared, "files that all workers write, each in ranges of its own")

@@ -25,7 +25,8 @@ PairWork::PairWork(Run& run, const std::string& one_side, const std::string& oth
 }
 
 void PairWork::operate() {
-  for (uint64_t number = 1; !run_.over() && number <= run_.options().operations; ++number) {
+  // A round is as much work as several operations of a worker.
+  for (uint64_t number = 1; !run_.over(4 * (number - 1)); ++number) {
     const auto file = static_cast<unsigned>(dice_.below(kFiles));
     const uint64_t writer = dice_.below(2);
     std::this_thread::sleep_for(kTick);

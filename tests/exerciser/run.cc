@@ -8,9 +8,6 @@
 
 namespace cw::exerciser {
 
-Run::Run(const Options& options)
-    : options_(options), end_(std::chrono::steady_clock::now() + std::chrono::seconds(options.seconds)) {}
-
 void Run::count(const char* what) {
   ++operations_;
   const std::lock_guard lock(mutex_);

@@ -16,8 +16,9 @@ struct Options {
   std::string directory;             // made by the run, and removed by it unless `keep`
   std::string other;                 // the same directory through another mount; empty: no close-to-open checks
   uint64_t seed = 0;                 // of everything that is done
-  uint64_t seconds = 10;             // of operations; the compare at the end comes on top
+  uint64_t seconds = 10;             // of operations; what comes before and after is on top
   uint64_t operations = UINT64_MAX;  // of each worker at most
+  uint64_t at_least = 0;             // of each worker, however long they take
   unsigned workers = 4;              // threads
   unsigned files = 6;                // each worker's own
   unsigned shared = 2;               // files of all workers, in which each has ranges of its own
@@ -33,10 +34,16 @@ struct Options {
 
 class Run {
  public:
-  explicit Run(const Options& options);
+  explicit Run(const Options& options) : options_(options) {}
 
   [[nodiscard]] const Options& options() const { return options_; }
-  [[nodiscard]] bool over() const { return std::chrono::steady_clock::now() >= end_; }
+  // Starts the clock of the operations. Before any thread asks for it.
+  void begin() { end_ = std::chrono::steady_clock::now() + std::chrono::seconds(options_.seconds); }
+  // Whether a worker that has done so many operations has to stop.
+  [[nodiscard]] bool over(uint64_t operations) const {
+    const bool enough = operations >= options_.at_least && std::chrono::steady_clock::now() >= end_;
+    return enough || operations >= options_.operations;
+  }
 
   // Any thread. `what` is a string literal.
   void count(const char* what);
@@ -56,7 +63,7 @@ class Run {
 
  private:
   const Options options_;
-  const std::chrono::steady_clock::time_point end_;
+  std::chrono::steady_clock::time_point end_;
   std::atomic<uint64_t> operations_{0};
   std::atomic<uint64_t> bytes_read_{0};
   std::atomic<uint64_t> bytes_written_{0};

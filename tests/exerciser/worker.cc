@@ -25,7 +25,7 @@ Worker::Worker(Run& run, const std::string& root, unsigned number)
 }
 
 void Worker::operate() {
-  while (!run_.over() && operations_ < run_.options().operations) {
+  while (!run_.over(operations_)) {
     const Turn turn = next_turn();
     const uint64_t kind = dice_.below(100);
     const auto& all = tree_.names.files();

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from lab import churn, network, workload
+from lab import churn, exercise, network, workload
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -275,6 +275,36 @@ def wiring(kind: str) -> Callable[[Path], None]:
     return body
 
 
+def _no_errors_counted(rig: Rig) -> None:
+    metrics = rig.scrape()
+    if metrics:
+        no_errors(metrics)
+        metrics.lint()
+
+
+def exercise_cases(wire: Wire) -> list[Case]:
+    """The default run has the short ones on one wire; --full has the ten minutes each, too, on both transports."""
+    quick = wire.transport != "tap"
+    gateway = (_kill_gateway, _start_gateway)
+    ganesha = (_kill_ganesha, _start_ganesha)
+
+    def case(name: str, body: Callable[[Rig], None], in_quick: bool) -> Case:
+        return Case(f"{name}-{wire.name}", wire, body, in_quick)
+
+    def run(seconds: int, files: int, percent: int = 0, *troubles: exercise.Trouble) -> Callable[[Rig], None]:
+        return exercise.exercise(seconds, files, percent, troubles, _no_errors_counted)
+
+    cases = [case("exerciser", run(10, 40), quick), case("exerciser-damage", exercise.damage, quick),
+             case("long-exercise", run(600, 2000), False)]
+    if wire.kind == "gateway":
+        cases += [case("exerciser-loss", run(8, 5, 1), quick),
+                  case("exerciser-gateway-crash", run(8, 20, 0, (1 / 3, *gateway)), quick),
+                  case("long-exercise-loss", run(600, 500, 1), False),
+                  case("long-exercise-restarts", run(600, 2000, 0, (1 / 3, *gateway), (2 / 3, *ganesha)), False),
+                  case("long-exercise-loss-restarts", run(600, 200, 1, (1 / 3, *gateway), (2 / 3, *ganesha)), False)]
+    return cases
+
+
 def _no_rig(_rig: Rig) -> None:
     raise AssertionError("a case without a rig")
 
@@ -292,7 +322,7 @@ def direct_cases() -> list[Case]:
     for version in ("4.1", "3"):
         cases.append(Case(f"ganesha-restart-nfs{version}-tcp", wire, restart(version, _kill_ganesha, _start_ganesha),
                           version == "4.1"))
-    return cases + wiring_cases()
+    return cases + exercise_cases(wire) + wiring_cases()
 
 
 def reference_cases() -> list[Case]:
@@ -339,6 +369,8 @@ def gateway_cases() -> list[Case]:
                 add(f"gateway-crash-nfs{version}", restart(version, _kill_gateway, _start_gateway),
                     main and version == "4.1")
                 add(f"gateway-restart-nfs{version}", restart(version, _end_gateway, _start_gateway), False)
+            if mtu == 4096:
+                cases += exercise_cases(wire)
     for transport in ("vhost", "tap"):
         wire = Wire("gateway", transport, 4096, "knfsd")
         cases.append(Case(f"callback-{wire.name}", wire, callback, transport == "vhost"))

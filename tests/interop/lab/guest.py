@@ -77,6 +77,18 @@ class Guest:
             raise LabError(f"in the guest, `{_short(script)}`: {reason}: {output.strip()[-400:]}")
         return output
 
+    def send(self, source: Path, target: str) -> None:
+        """Copies a file of this machine into the guest, over the control network."""
+        with socket.create_server((network.CONTROL_HOST, 0)) as server:
+            server.settimeout(20)
+            receiver = self.run_aside(f"nc {network.CONTROL_HOST} {server.getsockname()[1]} >{target}", 60)
+            with server.accept()[0] as channel, source.open("rb") as content:
+                channel.sendfile(content)
+            receiver.result()
+        size = self.check(f"stat -c %s {target}").strip()
+        if size != str(source.stat().st_size):
+            raise LabError(f"{self.name}: {size} bytes of {source} arrived, of {source.stat().st_size}")
+
     def run_aside(self, script: str, timeout: float) -> "Aside":
         return Aside(self, script, timeout)
 

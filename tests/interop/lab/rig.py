@@ -98,7 +98,7 @@ class Rig:
         for link in ("roce-guest", "roce-server", "roce"):
             network.remove(link)
 
-    def mount_command(self, version: str, v6: bool = False) -> str:
+    def mount_command(self, version: str, v6: bool = False, at: str = MOUNT_POINT) -> str:
         server = f"[{self.server_v6}]" if v6 else self.server
         proto = ("tcp" if self.wire.kind == "direct" else "rdma") + ("6" if v6 else "")
         options = f"vers={version},proto={proto},port={self.port}"
@@ -106,24 +106,40 @@ class Rig:
             # With proto=rdma neither mount.nfs nor the kernel asks rpcbind when all of these are given. mountd is
             # not behind the gateway; it is reached over the control network.
             options += f",mountaddr={self.mountd},mountport={ganesha.MOUNT_PORT},mountproto=tcp,nolock"
-        return f"/sbin/mount.nfs {server}:{self.backend.mount_path(version)} {MOUNT_POINT} -o {options}"
+        return f"/sbin/mount.nfs {server}:{self.backend.mount_path(version)} {at} -o {options}"
 
-    def stats(self) -> mountstats.MountStats:
-        return mountstats.parse(self.guest.check("cat /proc/self/mountstats"), MOUNT_POINT)
+    def stats(self, at: str = MOUNT_POINT) -> mountstats.MountStats:
+        return mountstats.parse(self.guest.check("cat /proc/self/mountstats"), at)
 
     @contextlib.contextmanager
     def mounted(self, version: str, v6: bool = False) -> Iterator[None]:
         """Mounts, and on the way out checks the client's statistics, unmounts and checks that it is clean."""
-        self.guest.check(self.mount_command(version, v6), 40)
+        with self._mounted({version: MOUNT_POINT}, v6):
+            yield
+
+    @contextlib.contextmanager
+    def mounted_beside(self, versions: tuple[str, ...]) -> Iterator[dict[str, str]]:
+        """The same for several versions at once, each a client of its own to the server. Yields where, by version."""
+        places = {version: f"/tmp/nfs{version}" for version in versions}
+        self.guest.check(f"mkdir -p {' '.join(places.values())}")
+        with self._mounted(places, False):
+            yield places
+
+    @contextlib.contextmanager
+    def _mounted(self, places: dict[str, str], v6: bool) -> Iterator[None]:
+        for version, at in places.items():
+            self.guest.check(self.mount_command(version, v6, at), 40)
         yield
-        stats = self.stats()
         wanted = "tcp" if self.wire.kind == "direct" else "rdma"
-        if stats.transport != wanted:
-            raise LabError(f"mounted over {stats.transport}, not {wanted}")
-        # failed_marshal may grow: the client counts "no memory registration free just now, wait" there.
-        if stats.xprt.get("bad_reply", 0) != 0:
-            raise LabError(f"mountstats: bad_reply {stats.xprt['bad_reply']}")
-        self.guest.check(f"umount {MOUNT_POINT} && ! grep -q ' {MOUNT_POINT} ' /proc/mounts", 60)
+        for at in places.values():
+            stats = self.stats(at)
+            if stats.transport != wanted:
+                raise LabError(f"{at} mounted over {stats.transport}, not {wanted}")
+            # failed_marshal may grow: the client counts "no memory registration free just now, wait" there.
+            if stats.xprt.get("bad_reply", 0) != 0:
+                raise LabError(f"mountstats: bad_reply {stats.xprt['bad_reply']}")
+        for at in places.values():
+            self.guest.check(f"umount {at} && ! grep -q ' {at} ' /proc/mounts", 60)
         if self.gateway:
             live = self.gateway
             wait_until(lambda: live.metrics().total("causeway_connections") == 0, 15,
