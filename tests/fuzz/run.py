@@ -18,6 +18,7 @@ from pathlib import Path
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
 KEPT_BYTES_MAX = 12 * 1024  # of one target's corpus
+KEPT_FILES_MAX = 48
 GRACE_SECONDS = 120  # for the corpus to be read and the last input to end
 
 EXECUTIONS = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
@@ -70,10 +71,13 @@ def keep(target: Path, name: str, work: Path) -> None:
     shutil.copytree(CORPUS / name, merged)
     known = {file.name for file in merged.iterdir()}
     subprocess.run([str(target), "-merge=1", str(merged), str(work / name)], capture_output=True, timeout=600, check=False)
-    room = KEPT_BYTES_MAX - sum(file.stat().st_size for file in (CORPUS / name).iterdir())
+    there = list((CORPUS / name).iterdir())
+    room = KEPT_BYTES_MAX - sum(file.stat().st_size for file in there)
+    places = KEPT_FILES_MAX - len(there)
     for file in sorted(merged.iterdir(), key=lambda file: file.stat().st_size):
-        if file.name not in known and file.stat().st_size <= room:
+        if file.name not in known and file.stat().st_size <= room and places > 0:
             room -= file.stat().st_size
+            places -= 1
             shutil.copy(file, CORPUS / name / file.name[:12])
 
 
