@@ -294,11 +294,13 @@ def exercise_cases(wire: Wire) -> list[Case]:
     def run(seconds: int, files: int, percent: int = 0, *troubles: exercise.Trouble) -> Callable[[Rig], None]:
         return exercise.exercise(seconds, files, percent, troubles, _no_errors_counted)
 
-    cases = [case("exerciser", run(10, 40), quick), case("exerciser-damage", exercise.damage, quick),
-             case("long-exercise", run(600, 2000), False)]
+    cases = [case("exerciser", run(10, 40), quick), case("long-exercise", run(600, 2000), False)]
+    if wire.kind != "direct":
+        cases.append(case("exerciser-loss", run(5, 5, 1), wire.kind == "gateway" and quick))
+    if wire.kind != "reference":
+        cases.append(case("exerciser-damage", exercise.damage, quick))
     if wire.kind == "gateway":
-        cases += [case("exerciser-loss", run(8, 5, 1), quick),
-                  case("exerciser-gateway-crash", run(8, 20, 0, (1 / 3, *gateway)), quick),
+        cases += [case("exerciser-gateway-crash", run(8, 20, 0, (1 / 3, *gateway)), quick),
                   case("long-exercise-loss", run(600, 500, 1), False),
                   case("long-exercise-restarts", run(600, 2000, 0, (1 / 3, *gateway), (2 / 3, *ganesha)), False),
                   case("long-exercise-loss-restarts", run(600, 200, 1, (1 / 3, *gateway), (2 / 3, *ganesha)), False)]
@@ -336,6 +338,8 @@ def reference_cases() -> list[Case]:
         cases.append(Case(f"loss-nfs4.1-{wire.name}", wire, loss("4.1", SMALL + MEDIUM[:1], 50), mtu == 4096))
         cases.append(Case(f"nfsd-restart-nfs4.1-{wire.name}", wire, restart("4.1", _stop_nfsd, _start_nfsd),
                           mtu == 4096))
+        if mtu == 4096:
+            cases += exercise_cases(wire)
     return cases
 
 

@@ -98,10 +98,10 @@ class Rig:
         for link in ("roce-guest", "roce-server", "roce"):
             network.remove(link)
 
-    def mount_command(self, version: str, v6: bool = False, at: str = MOUNT_POINT) -> str:
+    def mount_command(self, version: str, v6: bool = False, at: str = MOUNT_POINT, more: str = "") -> str:
         server = f"[{self.server_v6}]" if v6 else self.server
         proto = ("tcp" if self.wire.kind == "direct" else "rdma") + ("6" if v6 else "")
-        options = f"vers={version},proto={proto},port={self.port}"
+        options = f"vers={version},proto={proto},port={self.port}{more}"
         if version == "3":
             # With proto=rdma neither mount.nfs nor the kernel asks rpcbind when all of these are given. mountd is
             # not behind the gateway; it is reached over the control network.
@@ -114,21 +114,22 @@ class Rig:
     @contextlib.contextmanager
     def mounted(self, version: str, v6: bool = False) -> Iterator[None]:
         """Mounts, and on the way out checks the client's statistics, unmounts and checks that it is clean."""
-        with self._mounted({version: MOUNT_POINT}, v6):
+        with self._mounted({version: MOUNT_POINT}, v6, ""):
             yield
 
     @contextlib.contextmanager
-    def mounted_beside(self, versions: tuple[str, ...]) -> Iterator[dict[str, str]]:
-        """The same for several versions at once, each a client of its own to the server. Yields where, by version."""
+    def mounted_beside(self, versions: tuple[str, ...], more: str = "") -> Iterator[dict[str, str]]:
+        """The same for several versions at once, each a client of its own to the server. Yields where, by version.
+        `more`: mount options, each after a comma."""
         places = {version: f"/tmp/nfs{version}" for version in versions}
         self.guest.check(f"mkdir -p {' '.join(places.values())}")
-        with self._mounted(places, False):
+        with self._mounted(places, False, more):
             yield places
 
     @contextlib.contextmanager
-    def _mounted(self, places: dict[str, str], v6: bool) -> Iterator[None]:
+    def _mounted(self, places: dict[str, str], v6: bool, more: str) -> Iterator[None]:
         for version, at in places.items():
-            self.guest.check(self.mount_command(version, v6, at), 40)
+            self.guest.check(self.mount_command(version, v6, at, more), 40)
         yield
         wanted = "tcp" if self.wire.kind == "direct" else "rdma"
         for at in places.values():
