@@ -48,13 +48,13 @@ HeaderOctets write_chunk_of(uint32_t count, uint32_t brought) {
   return message.end().end();
 }
 
-TEST(HostileHeader, Cve2022_49356_WriteChunkSegmentsEndWithTheMessage) {
+TEST(HostileHeader, CVE_2022_49356_WriteChunkSegmentsEndWithTheMessage) {
   EXPECT_EQ(refuse(write_chunk_of(3, 2)), HeaderError::kTruncated);
   EXPECT_EQ(refuse(write_chunk_of(64, 0)), HeaderError::kTruncated);
 }
 
 // Proves RPCRDMA-4.1.2-4.
-TEST(HostileHeader, Cve2024_53151_SegmentCountOverflow) {
+TEST(HostileHeader, CVE_2024_53151_SegmentCountOverflow) {
   for (const uint32_t count : {0x10000000u, 0x10000001u, 0x20000000u, 0x80000000u, 0xFFFFFFFFu}) {
     EXPECT_EQ(refuse(write_chunk_of(count, 2)), HeaderError::kTooManySegments);
     EXPECT_EQ(refuse(HeaderOctets(1, kMsg).end().end().word(1).word(count).segment(8)), HeaderError::kTooManySegments);
@@ -63,7 +63,7 @@ TEST(HostileHeader, Cve2024_53151_SegmentCountOverflow) {
   }
 }
 
-TEST(HostileHeader, Cve2025_68811_And_71068_PositionsCountOctetsAndAreBounded) {
+TEST(HostileHeader, CVE_2025_68811_And_71068_PositionsCountOctetsAndAreBounded) {
   // A Position is compared with the octets that are there: page-sized ones past the body are refused.
   for (const uint32_t position : {4096u, 8192u, 1u << 20}) {
     EXPECT_EQ(check(RdmaProc::kMsg, HeaderOctets(1, kMsg).read(position, 64).end().end().end(), 200).error(),
@@ -71,7 +71,7 @@ TEST(HostileHeader, Cve2025_68811_And_71068_PositionsCountOctetsAndAreBounded) {
   }
 }
 
-TEST(HostileHeader, Cve2026_89526_PositionAgainstInlineLengthAndOverlap) {
+TEST(HostileHeader, CVE_2026_89526_PositionAgainstInlineLengthAndOverlap) {
   EXPECT_EQ(check(RdmaProc::kMsg, HeaderOctets(1, kMsg).read(204, 64).end().end().end(), 200).error(),
             HeaderError::kPositionBeyond);
   EXPECT_EQ(check(RdmaProc::kMsg, HeaderOctets(1, kMsg).read(100, 64).read(104, 64).end().end().end(), 200).error(),
@@ -80,7 +80,7 @@ TEST(HostileHeader, Cve2026_89526_PositionAgainstInlineLengthAndOverlap) {
             HeaderError::kPositionBeyond);
 }
 
-TEST(HostileHeader, Cve2026_89528_SumOfLegalSegmentsIsBounded) {
+TEST(HostileHeader, CVE_2026_89528_SumOfLegalSegmentsIsBounded) {
   HeaderOctets message(1, kMsg);
   for (int i = 0; i < 5; ++i) {
     message.read(100, 1 << 20);
@@ -88,13 +88,13 @@ TEST(HostileHeader, Cve2026_89528_SumOfLegalSegmentsIsBounded) {
   EXPECT_EQ(refuse(message.end().end().end()), HeaderError::kReadTooLong);
 }
 
-TEST(HostileHeader, Cve2026_89529_OneOversizedReadSegmentIsRefused) {
+TEST(HostileHeader, CVE_2026_89529_OneOversizedReadSegmentIsRefused) {
   for (const uint32_t length : {(4u << 20) + 1, 0x80000000u, UINT32_MAX}) {
     EXPECT_EQ(refuse(HeaderOctets(1, kMsg).read(100, length).end().end().end()), HeaderError::kReadTooLong);
   }
 }
 
-TEST(HostileHeader, Cve2026_89532_And_93228_SegmentCountZeroWrapsNoLoop) {
+TEST(HostileHeader, CVE_2026_89532_And_93228_SegmentCountZeroWrapsNoLoop) {
   ChunkList chunks;
   const HeaderOctets message = HeaderOctets(1, kMsg).end().chunk({}).chunk({}).end().chunk({});
   ASSERT_TRUE(decode_tight(message, chunks).ok());
@@ -106,7 +106,7 @@ TEST(HostileHeader, Cve2026_89532_And_93228_SegmentCountZeroWrapsNoLoop) {
   EXPECT_EQ(write_reply_header(out, {.xid = 1, .proc = kMsg}, chunks, {}).value(), out.size());
 }
 
-TEST(HostileHeader, Cve2026_89533_ChunkOnAnExactSegmentBoundaryOfTheLongCall) {
+TEST(HostileHeader, CVE_2026_89533_ChunkOnAnExactSegmentBoundaryOfTheLongCall) {
   SplicePlan plan;
   ChunkList chunks;
   const HeaderOctets message = HeaderOctets(1, kNomsg).read(0, 100).read(0, 100).read(100, 64).end().end().end();

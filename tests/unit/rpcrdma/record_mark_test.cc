@@ -232,6 +232,51 @@ TEST_F(RecordMarkTest, FragmentLimit) {
   }
 }
 
+// Fragments of nothing, of one octet each, of the most that a mark can say, and without an end: what is too much is refused at
+// its mark, and what is held until then is bounded by the limits and not by what the marks say.
+TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
+  {
+    RecordReader reader(pool, limits);
+    Octets one_each;
+    for (uint8_t i = 0; i < 8; ++i) {
+      add_fragment(one_each, Octets{i}, i == 7);
+    }
+    ASSERT_TRUE(feed(reader, one_each, 1));
+    Chain message;
+    ASSERT_TRUE(reader.poll_message(message));
+    EXPECT_EQ(test::contents(message), counting(8));
+  }
+  {
+    RecordReader reader(pool, limits);
+    Octets never_last;
+    for (uint8_t i = 0; i < 200; ++i) {
+      add_fragment(never_last, Octets{i}, false);
+    }
+    EXPECT_FALSE(feed(reader, never_last, 3));
+    EXPECT_TRUE(reader.failed());
+    EXPECT_LE(pool.in_use(), 2u);
+  }
+  for (const char* mark : {"7fffffff", "ffffffff", "00000000", "80000000", "800003e9"}) {
+    RecordReader reader(pool, limits);
+    Octets stream;
+    for (uint32_t i = 0; i < 100; ++i) {
+      test::add(stream, test::hex(mark));
+    }
+    EXPECT_FALSE(feed(reader, stream));
+    EXPECT_TRUE(reader.failed()) << mark;
+    EXPECT_LE(pool.in_use(), 1u) << mark;
+  }
+  {
+    RecordReader reader(pool, limits);
+    Octets lengths;  // each legal, their sum not
+    add_fragment(lengths, counting(600), false);
+    test::add(lengths, test::hex("80000258"));
+    EXPECT_FALSE(feed(reader, lengths));
+    EXPECT_TRUE(reader.failed());
+  }
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
 TEST_F(RecordMarkTest, EndlessEmptyFragmentsFail) {
   RecordReader reader(pool, limits);
   EXPECT_FALSE(feed(reader, Octets(400, 0)));

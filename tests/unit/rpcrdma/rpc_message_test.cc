@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "rocev2/base/heap_buffer_pool.h"
+#include "rpcrdma/ulb/binding.h"
 #include "tests/unit/rpcrdma/octets.h"
 
 namespace cw::rpcrdma {
@@ -91,6 +92,31 @@ TEST_F(RpcMessageTest, CredentialAndVerifierMayHave400Octets) {
 TEST_F(RpcMessageTest, HugeCredentialLengthIsRefusedNotFollowed) {
   Octets call = test::words({1, 0, 2, 100003, 3, 6, 1, UINT32_MAX});
   EXPECT_EQ(parse_rpc_call(chain(call)).error(), Error::kBadValue);
+}
+
+// Linux' sunrpc followed a null pointer for a checksum of no octets (CVE-2025-40129): credentials and verifiers of RPCSEC_GSS, in
+// calls and replies, of no octets, of all that a length can say, and of what does not fit.
+TEST_F(RpcMessageTest, B6_GssCredentialsAndVerifiersOfAnyLength) {
+  const auto call = [](uint32_t credential_bytes, uint32_t verifier_bytes) {
+    return test::words({1, 0, 2, 100003, 3, 6, 6, credential_bytes, 6, verifier_bytes});
+  };
+  // No octets: the call is whole, and nobody looks for a service in a credential that has none.
+  const auto empty = parse_rpc_call(chain(call(0, 0)));
+  ASSERT_TRUE(empty.ok());
+  EXPECT_EQ(empty->header_bytes, 40u);
+  EXPECT_FALSE(is_plain(*empty)) << "counts as protected: nothing of it is moved";
+  for (const uint32_t length : {401u, 404u, 0x7fff'ffffu, 0x8000'0000u, 0xffff'fffcu, UINT32_MAX}) {
+    EXPECT_FALSE(parse_rpc_call(chain(call(length, 0))).ok()) << length;
+    EXPECT_FALSE(parse_rpc_call(chain(call(0, length))).ok()) << length;
+    EXPECT_FALSE(parse_rpc_reply(chain(test::words({1, 1, 0, 6, length, 0}))).ok()) << length;
+  }
+  for (const uint32_t length : {1u, 4u, 399u, 400u}) {  // legal, and not there
+    EXPECT_EQ(parse_rpc_call(chain(call(0, length))).error(), Error::kTruncated) << length;
+    EXPECT_EQ(parse_rpc_reply(chain(test::words({1, 1, 0, 6, length}))).error(), Error::kTruncated) << length;
+  }
+  const auto reply = parse_rpc_reply(chain(test::words({1, 1, 0, 6, 0, 0})));
+  ASSERT_TRUE(reply.ok());
+  EXPECT_TRUE(reply->success());
 }
 
 TEST_F(RpcMessageTest, CallTruncatedAtEveryLength) {

@@ -254,6 +254,28 @@ Reduced reduce_at_random() {
   return made;
 }
 
+// Proves RPCRDMA-3.4.4.1-3: opaque<>[] of two items of 3 and 4 octets. The count of the outer array stays behind; the inner ones
+// move whole, their own counts and roundup among them, and the stream is what it was.
+TEST(SplicePlan, OfNestedArraysOnlyTheOuterCountStaysBehind) {
+  const Octets header(40, 0x11);
+  const Octets moved = test::hex("00000003aabbcc0000000004ddeeff11");
+  const Octets behind = test::hex("0000beef");
+  Octets base = header;
+  test::add(base, test::words({2}));
+  test::add(base, behind);
+  Octets stream = header;
+  test::add(stream, test::words({2}));
+  test::add(stream, moved);
+  test::add(stream, behind);
+  for (const uint32_t cut : {0u, 4u, 7u, 8u, 15u}) {  // wherever its segments are cut
+    const ChunkList chunks = chunks_of({{44, cut}, {44, static_cast<uint32_t>(moved.size()) - cut}});
+    SplicePlan plan;
+    ASSERT_EQ(plan_splice(RdmaProc::kMsg, chunks, base.size(), plan).value(), stream.size());
+    const auto at = moved.begin() + static_cast<ptrdiff_t>(cut);
+    EXPECT_EQ(splice(plan, base, {Octets(moved.begin(), at), Octets(at, moved.end())}), stream) << cut;
+  }
+}
+
 // Proves RPCRDMA-6.1-7, RPCRDMA-3.4.5-8, RPCRDMA-3.4.1-1, RPCRDMA-4.3.1.1-1.
 TEST(SplicePlan, RebuildsWhateverWasReducedHoweverItWasCut) {
   EXPECT_TRUE(rc::check([] {
