@@ -367,4 +367,39 @@ void CompoundGenerator::make(uint32_t operation_count) {
   }
 }
 
+// An operation of a future minor version, or RFC 7530's ILLEGAL with a status that it may not have.
+void CompoundGenerator::unknown() {
+  static constexpr uint32_t kNumbers[] = {0, 1, 2, 76, 77, 1000, 10044, 0x7fff'ffff, 0xffff'ffff};
+  value(kNumbers[below(9)]);
+  value(0);
+  for (uint32_t words = below(6); words > 0; --words) {
+    word();
+  }
+}
+
+void CompoundGenerator::make_hostile(uint32_t operation_count) {
+  begin();
+  value(0);
+  string();
+  const uint32_t kind = below(3);
+  const uint32_t at = below(operation_count);
+  value(kind == 2 ? static_cast<uint32_t>(random_()) : operation_count);
+  for (uint32_t i = 0; i < operation_count; ++i) {
+    static constexpr uint32_t kReads[] = {25, 25, 27, 68};
+    const uint32_t operation = below(2) == 0 ? kReads[below(4)] : 3 + below(73);
+    operations_.push_back(operation);
+    if (i == at && kind == 0) {
+      unknown();
+    } else if (i == at && kind == 1) {
+      failure(operation);
+    } else {
+      const size_t before = items_.size();
+      success(operation);
+      if (i > at && kind < 2) {
+        items_.resize(before);
+      }
+    }
+  }
+}
+
 }  // namespace cw::test

@@ -17,10 +17,14 @@ class CompoundGenerator {
 
   // A whole RPC reply. The last operation fails now and then.
   void make(uint32_t operation_count);
+  // A reply that a server may not give: one operation amid the others is unknown, or fails and is followed all the same, or the
+  // count is another than there are. items() are those before it, which can be found.
+  void make_hostile(uint32_t operation_count);
   // A reply of just these successful operations.
   void make_of(const std::vector<uint32_t>& operations);
 
   [[nodiscard]] const Octets& reply() const { return reply_; }
+  void set_xid(uint32_t xid) { store_be32(reply_.data(), xid); }
   [[nodiscard]] const std::vector<rpcrdma::ReducibleItem>& items() const { return items_; }
   [[nodiscard]] const std::vector<uint32_t>& operations() const { return operations_; }
 
@@ -54,6 +58,7 @@ class CompoundGenerator {
   void begin();
   void success(uint32_t operation);
   void failure(uint32_t operation);
+  void unknown();
   bool success_v40(uint32_t operation);
   bool success_v41(uint32_t operation);
   bool success_v42(uint32_t operation);

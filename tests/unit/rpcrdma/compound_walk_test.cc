@@ -111,6 +111,23 @@ TEST(CompoundWalk, FlippedOctetsNeverLeadOutOfTheReply) {
   }));
 }
 
+// Behind an operation that is not known, or that failed, nothing is found, whatever stands there; before it everything is.
+TEST(CompoundWalk, FindsWhatIsBeforeAnUnknownOrFailedOperationAndNothingBehindIt) {
+  HeapBufferPool pool(64, 4096, 1);
+  for (uint64_t seed = 0; seed < 3'000; ++seed) {
+    CompoundGenerator generator(seed);
+    generator.make_hostile(1 + static_cast<uint32_t>(seed % 12));
+    const auto found = find_reducible(kCompound, test::chain_of(pool, generator.reply(), 333));
+    const uint32_t operations = static_cast<uint32_t>(generator.operations().size());
+    // A count that lies is followed to the end of the operations or to itself.
+    ASSERT_LE(found.count, std::min<size_t>(generator.items().size(), kReducibleItemsMax)) << seed << " of " << operations;
+    for (uint32_t i = 0; i < found.count; ++i) {
+      ASSERT_EQ(found.items[i].offset, generator.items()[i].offset) << seed;
+      ASSERT_EQ(found.items[i].length, generator.items()[i].length) << seed;
+    }
+  }
+}
+
 TEST(CompoundWalk, RandomOctetsAreHarmlessForEveryBinding) {
   EXPECT_TRUE(rc::check([] {
     Octets reply = test::words({1, 1, 0, 0, 0, 0});
