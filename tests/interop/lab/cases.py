@@ -246,6 +246,37 @@ def callback(rig: Rig) -> None:
     server.guest.check("umount /second", 30)
 
 
+# Proves BIDI-3.1-2: knfsd would call an NFSv4.0 client back over TCP, where nobody listens; so it gives no delegation, and the files
+# are read and written all the same. That it gives one for the same open when it can call back is what `callback` shows.
+def no_callback(rig: Rig) -> None:
+    """NFSv4.0, whose callbacks do not come over the client's connection: no delegation, no call through causewayd, no harm."""
+    assert rig.gateway and isinstance(rig.backend, KnfsdTcp)
+    gateway, server, client = rig.gateway, rig.backend, rig.guest
+    before = gateway.metrics()
+    server.guest.check("mkdir -p /export/callback; echo first >/export/callback/none; chmod 666 /export/callback/none")
+    path = f"{MOUNT_POINT}/callback/none"
+    with rig.mounted("4.0"):
+        held_open = client.run_aside(f"exec 3<{path}; touch /tmp/opened; while [ ! -e /tmp/seen ]; do sleep 0.2; done", 90)
+        client.check("for i in $(seq 200); do [ -e /tmp/opened ] && exit; sleep 0.1; done; exit 1")
+        states = server.open_states()
+        if not any("type: open" in line for line in states):
+            raise LabError(f"the server knows of no open file: {states}")
+        if any("type: deleg" in line for line in states):
+            raise LabError(f"a delegation without a way to call it back: {states}")
+        server.guest.check("echo second >>/export/callback/none")
+        client.check(f"touch /tmp/seen; echo third >>{path}")
+        held_open.result()
+        contents = client.check(f"cat {path}"), server.guest.check("cat /export/callback/none")
+        if contents != ("first\nsecond\nthird\n",) * 2:
+            raise LabError(f"what was written reads {contents}")
+    after = gateway.metrics()
+    no_errors(after)
+    for what in ("calls", "replies"):
+        name = f"causeway_backend_reverse_{what}_total"
+        if after.total(name) != before.total(name):
+            raise LabError(f"{name} went up")
+
+
 def wiring(kind: str) -> Callable[[Path], None]:
     """The guest's NIC against testpmd icmpecho: small and large pings, and again after the other end came back."""
 
@@ -378,4 +409,5 @@ def gateway_cases() -> list[Case]:
     for transport in ("vhost", "tap"):
         wire = Wire("gateway", transport, 4096, "knfsd")
         cases.append(Case(f"callback-{wire.name}", wire, callback, transport == "vhost"))
+    cases.append(Case(f"no-{cases[-2].name}", cases[-2].wire, no_callback, False))
     return cases + wiring_cases()

@@ -51,6 +51,10 @@ class KnfsdTcp(Reference):
         states = self.guest.check(f"for c in /proc/fs/nfsd/clients/*; do grep -q '{client}' $c/info && cat $c/states; done; true")
         return [line for line in states.splitlines() if "type: deleg" in line]
 
+    def open_states(self) -> list[str]:
+        """What the server knows of files that NFSv4 clients hold."""
+        return self.guest.check("cat /proc/fs/nfsd/clients/*/states; true").splitlines()
+
     def mount_itself(self, path: str) -> None:
         # The client owner is made of the host name: with that of the other guest the server would take us for it.
         self.guest.check(f"hostname second; mkdir -p {path};"
