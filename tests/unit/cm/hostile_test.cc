@@ -231,6 +231,30 @@ TEST(CmHostile, C3RequestsThatCannotBeServedAreRejectedWithTheRightReason) {
   }
 }
 
+// Proves CMPD-7-1, BIDI-2-6: what the port is for is offered on reliable connections only. Asked for it with any other kind of
+// queue pair, or for datagrams (SIDR), it is refused before the owner hears of it.
+TEST(CmHostile, C3OnlyReliableConnectionsAreOffered) {
+  for (const TransportService service :
+       {TransportService::kUnreliableConnected, TransportService::kReliableDatagram, TransportService::kExtended}) {
+    ScriptedPeer t;
+    Req req = linux_req(t.peer);
+    req.transport = service;
+    t.deliver(req);
+    EXPECT_EQ(t.only<Rej>().reason, RejectReason::kInvalidTransportType);
+    EXPECT_TRUE(t.events().empty());
+    EXPECT_EQ(t.manager.live_count(), 0u);
+  }
+  ScriptedPeer t;
+  t.deliver(SidrReq{.request_id = 7, .service = ip_service_id(kPort)});
+  const SidrRep rep = t.only<SidrRep>();
+  EXPECT_EQ(rep.request_id, 7u);
+  EXPECT_EQ(rep.status, SidrStatus::kUnsupportedService) << "no queue pair for datagrams";
+  EXPECT_TRUE(t.events().empty());
+  EXPECT_EQ(t.manager.live_count(), 0u);
+  t.deliver(linux_req(t.peer));
+  t.only_event<ConnectRequest>();
+}
+
 TEST(CmHostile, C3AnMtuBeyondThePortIsRejected) {
   CmOptions options;
   options.path_mtu_max = PathMtu::k1024;

@@ -126,7 +126,7 @@ TEST_F(AdminServerTest, LongLineIsRefusedAndClosed) {
   EXPECT_TRUE(is_closed(client));
 }
 
-TEST_F(AdminServerTest, GarbageIsAnsweredAndHarmsNobody) {
+TEST_F(AdminServerTest, P6_GarbageIsAnsweredAndHarmsNobody) {
   start();
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {
@@ -142,7 +142,7 @@ TEST_F(AdminServerTest, GarbageIsAnsweredAndHarmsNobody) {
   EXPECT_EQ(Json::parse(line(client))["instance"], "test");
 }
 
-TEST_F(AdminServerTest, SlowReaderStopsItselfAndNobodyElse) {
+TEST_F(AdminServerTest, P6_SlowReaderStopsItselfAndNobodyElse) {
   view_.connection_count = 5000;  // an answer far beyond what the socket buffers hold
   start();
   const UniqueFd slow = connect_client();
