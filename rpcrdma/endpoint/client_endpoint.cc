@@ -87,6 +87,9 @@ Status ClientEndpoint::submit(Instant now, ClientCall&& call) {
   if (const Status checked = check_call(call, stream_bytes); !checked.ok()) {
     return checked;
   }
+  if (call.resent_xid && find(*call.resent_xid) != nullptr) {
+    return cw::fail(Error::kBadValue);
+  }
   if (const Status laid_out = lay_out_chunks(call, stream_bytes, options_.segment_bytes_max, chunks_); !laid_out.ok()) {
     return laid_out;
   }
@@ -158,7 +161,7 @@ Status ClientEndpoint::send_call(Instant now, PendingCall& pending, ClientCall& 
   if (room == 0) {
     return cw::fail(Error::kNoResources);
   }
-  pending.xid = first_xid_ + ((xid_count_ << slot_bits_) | pending.slot);
+  pending.xid = call.resent_xid ? *call.resent_xid : fresh_xid(pending);
   if (const Status exposed = expose_chunks(call, long_call_bytes, memory_, domain_, pending, chunks_); !exposed.ok()) {
     return exposed;
   }
@@ -193,7 +196,9 @@ Status ClientEndpoint::send_call(Instant now, PendingCall& pending, ClientCall& 
   }
   free_ = pending.next_free;
   --free_count_;
-  ++xid_count_;
+  pending.resent = call.resent_xid.has_value();
+  ++(pending.resent ? resent_ : xid_count_);
+  last_xid_ = pending.xid;
   ++in_flight_;
   pending.in_flight = true;
   pending.abandoned = false;
@@ -237,13 +242,29 @@ void ClientEndpoint::free_slot(PendingCall& pending) {
   ++free_count_;
 }
 
+// One that no call in flight has; the next one as long as none of them came from another connection.
+uint32_t ClientEndpoint::fresh_xid(const PendingCall& pending) {
+  uint32_t xid = first_xid_ + ((xid_count_ << slot_bits_) | pending.slot);
+  while (resent_ > 0 && find(xid) != nullptr) {
+    ++xid_count_;
+    xid = first_xid_ + ((xid_count_ << slot_bits_) | pending.slot);
+  }
+  return xid;
+}
+
 // The call in flight that this XID belongs to.
 PendingCall* ClientEndpoint::find(uint32_t xid) {
   const uint32_t slot = (xid - first_xid_) & ((1u << slot_bits_) - 1);
-  if (slot >= slot_count_ || !slots_[slot].in_flight || slots_[slot].xid != xid) {
-    return nullptr;
+  if (slot < slot_count_ && slots_[slot].in_flight && slots_[slot].xid == xid) {
+    return &slots_[slot];
   }
-  return &slots_[slot];
+  // Retransmissions are few and soon over: they are searched for.
+  for (uint32_t i = 0; resent_ > 0 && i < slot_count_; ++i) {
+    if (slots_[i].in_flight && slots_[i].xid == xid) {
+      return &slots_[i];
+    }
+  }
+  return nullptr;
 }
 
 void ClientEndpoint::on_completions(Instant now) {
@@ -308,6 +329,7 @@ void ClientEndpoint::deliver(PendingCall& pending, CallStatus status) {
 void ClientEndpoint::answered(PendingCall& pending) {
   pending_node(pending).unlink();
   pending.in_flight = false;
+  resent_ -= pending.resent ? 1 : 0;
   --in_flight_;
   if (!static_cast<ListNode<OutcomeTag>&>(pending).is_linked()) {
     free_slot(pending);

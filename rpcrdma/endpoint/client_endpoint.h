@@ -38,7 +38,7 @@ struct ReadChunkSource {
 
 struct ClientCall {
   uint64_t user_data = 0;
-  // The RPC call without the reduced arguments, XID first; the XID word is replaced by a fresh one.
+  // The RPC call without the reduced arguments, XID first; the XID word is replaced by a fresh one, or by `resent_xid`.
   Chain message;
   std::span<const ReadChunkSource> reads;  // ascending positions, not 0
   std::span<const MutableBytes> writes;    // one Write chunk each, in order of the eligible results; empty = empty chunk
@@ -51,6 +51,9 @@ struct ClientCall {
   // call that offers less room for them is refused. 0 = not said.
   uint64_t reply_bytes_max = 0;
   uint32_t result_bytes_max = 0;
+  // A retransmission (RFC 8166 4.5.5, RFC 8167 5.4): the XID that the call had on a connection that is lost. Its memory is
+  // registered anew: keys belong to a connection.
+  std::optional<uint32_t> resent_xid;
 };
 
 enum class CallStatus : uint8_t { kReplied, kErrorVersion, kErrorChunk, kTimeout, kConnectionLost, kBadReply };
@@ -90,8 +93,10 @@ class ClientEndpoint {
   // Takes the call or refuses it: kNoResources (credits or send queue: try again after a reply), kLimit (does not fit: offer
   // chunks), kBadValue (the call contradicts itself, lacks arguments that are not eligible, or has no room for its reply),
   // kBadState
-  // (connection lost). A refused call keeps its message.
+  // (connection lost). A refused call keeps its message. kBadValue also for a `resent_xid` that is in flight.
   [[nodiscard]] Status submit(Instant now, ClientCall&& call);
+  // Of the last call that was taken.
+  [[nodiscard]] uint32_t last_xid() const { return last_xid_; }
   void on_completions(Instant now);
   // Takes the next outcome. Each submitted call has exactly one.
   [[nodiscard]] bool poll_reply(ClientReply& out);
@@ -117,6 +122,7 @@ class ClientEndpoint {
   [[nodiscard]] Buffer* build_header(const PendingCall& pending, bool with_xid);
   void free_slot(PendingCall& pending);
   [[nodiscard]] PendingCall* find(uint32_t xid);
+  [[nodiscard]] uint32_t fresh_xid(const PendingCall& pending);
 
   void on_completion(verbs::Completion& completion);
   void on_message(Chain&& message, std::optional<verbs::Rkey> invalidated);
@@ -155,7 +161,9 @@ class ClientEndpoint {
   uint32_t first_xid_;
   uint32_t xid_count_ = 0;  // fresh XIDs taken
   uint32_t slot_bits_ = 0;  // low bits of (XID - first_xid_) name the slot, so that no two pending calls share one
-  uint32_t granted_ = 1;    // RFC 8166 3.3.3: one until the first reply
+  uint32_t resent_ = 0;     // calls in flight whose XID is from another connection: it names no slot
+  uint32_t last_xid_ = 0;
+  uint32_t granted_ = 1;  // RFC 8166 3.3.3: one until the first reply
   uint32_t in_flight_ = 0;
   bool exposed_ = false;  // memory could not be shut off: the connection has to go
   bool replied_ = false;  // a real reply has come: RDMA_ERROR may move the grant from here on

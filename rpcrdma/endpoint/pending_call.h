@@ -28,6 +28,7 @@ struct PendingCall : ListNode<PendingTag>, ListNode<OutcomeTag> {
   uint32_t xid = 0;
   bool in_flight = false;  // counts against the grant
   bool abandoned = false;  // timed out: the outcome is out, a late reply only frees the slot
+  bool resent = false;     // under an XID of another connection
   PendingCall* next_free = nullptr;
   Instant sent;
   MutableBytes reply_memory;

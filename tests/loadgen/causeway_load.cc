@@ -329,8 +329,8 @@ int parse_and_run(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1u, 1u << 30));
   cli.add_flag("--reconnect", settings.load.reconnect,
-               "open lost and refused connections again, and a memif link when its server is back; without it, a refused "
-               "connection ends the run at once");
+               "open lost and refused connections again and send the calls lost with them again under their XIDs, and open a "
+               "memif link when its server is back; without it, a refused connection ends the run at once");
   cli.add_flag("--spin", settings.spin, "never sleep when idle");
   cli.add_option("--json", settings.json, "also write the result as JSON to this file ('-' = stdout)");
   cli.footer("Exit status: 0 all answers were right, 1 not, or no measurement came about, 2 wrong usage.");

@@ -76,7 +76,8 @@ void LoadDriver::start(Instant now) {
 void LoadDriver::open(Instant now, uint32_t index) {
   Lane& lane = lanes_[index];
   lane.retry = Instant::never();
-  const auto id = client_.connect(now, options_.server, options_.service_port);
+  const auto port = static_cast<uint16_t>(options_.service_port + index % options_.services);
+  const auto id = client_.connect(now, options_.server, port);
   if (!id.ok()) {
     ++stats_.refused;
     last_reject_ = cm::RejectReason::kNoResources;
@@ -88,6 +89,13 @@ void LoadDriver::open(Instant now, uint32_t index) {
     lane_of_client_.resize(id->value() + 1);
   }
   lane_of_client_[id->value()] = index;
+}
+
+void LoadDriver::resume(Instant now) {
+  stopping_ = false;
+  for (uint32_t index = 0; index < lanes_.size(); ++index) {
+    fill(now, lanes_[index], index);
+  }
 }
 
 void LoadDriver::reset_stats() {
@@ -155,9 +163,7 @@ void LoadDriver::on_event(Instant now, const client::ClientEvent& event) {
   for (uint32_t i = 0; i < options_.window; ++i) {
     const uint32_t slot = index * options_.window + i;
     if (std::find(lane.free_slots.begin(), lane.free_slots.end(), slot) == lane.free_slots.end()) {
-      lane.free_slots.push_back(slot);
-      --in_flight_;
-      ++stats_.failed[static_cast<size_t>(rpcrdma::CallStatus::kConnectionLost)];
+      on_lost(slot);
     }
   }
   lane.id.reset();
@@ -206,8 +212,11 @@ uint64_t LoadDriver::reply_bytes_max(bool placed) const {
 bool LoadDriver::submit(Instant now, Lane& lane, rpcrdma::ClientEndpoint& endpoint) {
   const uint32_t index = lane.free_slots.back();
   Slot& slot = slots_[index];
-  slot.sequence = sequence_++;
+  slot.sequence = slot.resend ? slot.sequence : sequence_++;
   rpcrdma::ClientCall call;
+  if (slot.resend) {
+    call.resent_xid = slot.xid;
+  }
   call.user_data = index;
   rpcrdma::ReadChunkSource read;
   MutableBytes write(slot.result);
@@ -247,15 +256,32 @@ bool LoadDriver::submit(Instant now, Lane& lane, rpcrdma::ClientEndpoint& endpoi
   if (!endpoint.submit(now, std::move(call)).ok()) {
     return false;
   }
+  stats_.resent += slot.resend ? 1 : 0;
+  slot.resend = false;
+  slot.xid = endpoint.last_xid();
   lane.free_slots.pop_back();
   ++in_flight_;
   return true;
 }
 
+// Its slot is on top of the free ones from here on, so that the call is the first on the next connection.
+void LoadDriver::on_lost(uint32_t slot) {
+  slots_[slot].resend = options_.reconnect;
+  lanes_[slots_[slot].lane].free_slots.push_back(slot);
+  --in_flight_;
+  ++stats_.failed[static_cast<size_t>(rpcrdma::CallStatus::kConnectionLost)];
+}
+
 void LoadDriver::on_reply(Instant now, rpcrdma::ClientReply& reply) {
   const uint32_t index = static_cast<uint32_t>(reply.user_data);
   Slot& slot = slots_[index];
-  lanes_[slot.lane].free_slots.push_back(index);
+  if (reply.status == rpcrdma::CallStatus::kConnectionLost) {
+    on_lost(index);
+    return;
+  }
+  std::vector<uint32_t>& free_slots = lanes_[slot.lane].free_slots;
+  const bool others_first = !free_slots.empty() && slots_[free_slots.back()].resend;
+  free_slots.insert(others_first ? free_slots.begin() : free_slots.end(), index);
   --in_flight_;
   if (reply.status != rpcrdma::CallStatus::kReplied) {
     ++stats_.failed[static_cast<size_t>(reply.status)];

@@ -30,13 +30,14 @@ using rpcrdma::BenchProcedure;
 struct LoadOptions {
   wire::IpAddress server;
   uint16_t service_port = 20049;
+  uint16_t services = 1;  // the n-th connection goes to service_port + n % services
   uint32_t connections = 1;
   uint32_t window = 16;  // calls in flight per connection; the server's credits may allow fewer
   BenchProcedure operation = BenchProcedure::kNull;
   uint32_t bytes = 0;  // data per call; NULL has none
   uint32_t inline_bytes = 4096;
   uint32_t verify_every = 1;  // check each n-th answer's data in full; the others by status and length only
-  bool reconnect = false;     // a lost or refused connection is opened again
+  bool reconnect = false;     // a lost or refused connection is opened again, and the calls lost with it are sent again
 };
 
 struct LoadStats {
@@ -46,6 +47,7 @@ struct LoadStats {
   std::array<uint64_t, 6> failed{};  // by rpcrdma::CallStatus, kReplied unused
   uint64_t refused = 0;              // connections
   uint64_t lost = 0;
+  uint64_t resent = 0;       // calls sent again under their XIDs on a new connection
   uint64_t connected = 0;    // connections made, again ones included
   uint64_t called_back = 0;  // calls of the server that were answered (CALLBACK)
   Histogram latency;
@@ -61,6 +63,8 @@ class LoadDriver {
   bool turn(Instant now);
   // No more calls; those in flight are still answered.
   void stop() { stopping_ = true; }
+  // Calls again, on the connections that are there.
+  void resume(Instant now);
   // Forgets what was counted: the end of a warm-up.
   void reset_stats();
 
@@ -78,6 +82,8 @@ class LoadDriver {
   struct Slot {
     uint32_t lane = 0;
     uint64_t sequence = 0;
+    uint32_t xid = 0;
+    bool resend = false;          // lost with its connection: goes first on the next one, under its XID
     bool placed = false;          // a Write chunk was offered
     std::vector<uint8_t> data;    // what is sent
     std::vector<uint8_t> result;  // where results are placed
@@ -93,6 +99,7 @@ class LoadDriver {
   void open(Instant now, uint32_t lane);
   void on_event(Instant now, const client::ClientEvent& event);
   void on_reply(Instant now, rpcrdma::ClientReply& reply);
+  void on_lost(uint32_t slot);
   void fill(Instant now, Lane& lane, uint32_t index);
   [[nodiscard]] bool submit(Instant now, Lane& lane, rpcrdma::ClientEndpoint& endpoint);
   [[nodiscard]] bool check(const rpcrdma::ClientReply& reply, const Slot& slot) const;
