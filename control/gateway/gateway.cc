@@ -1,11 +1,17 @@
 #include "control/gateway/gateway.h"
 
+#include <algorithm>
+
 #include "control/gateway/gateway_connection.h"
 
 namespace cw::gateway {
 namespace {
 
 constexpr uint32_t kNoticesMax = 256;
+// Grants are lowered when so many eighths of the table of calls are taken, and raised again at so many.
+constexpr uint64_t kShortAtEighths = 7;
+constexpr uint64_t kEnoughAtEighths = 4;
+constexpr uint32_t kLoweredGrantDivisor = 4;
 
 }  // namespace
 
@@ -93,9 +99,13 @@ Gateway::~Gateway() {
 }
 
 Status Gateway::start() {
-  for (const ListenerOptions& listener : options_.listeners) {
-    const Status status = node_.cm().listen(cm::ip_service_id(listener.port));
+  for (size_t i = 0; i < options_.listeners.size(); ++i) {
+    const Status status = node_.cm().listen(cm::ip_service_id(options_.listeners[i].port));
     if (!status.ok()) {
+      // Only what this gateway has set up: the port that could not be had is somebody else's.
+      while (i > 0) {
+        node_.cm().unlisten(cm::ip_service_id(options_.listeners[--i].port));
+      }
       return status;
     }
   }
@@ -144,6 +154,27 @@ void Gateway::run(Instant now) {
   }
   while (TimerNode* node = timers_.pop_expired(now)) {
     on_timer(now, static_cast<Connection&>(*node));
+  }
+  adapt_grants();
+}
+
+uint32_t Gateway::grant_of(const Connection& connection) const {
+  const uint32_t credits = connection.listener->server.credits;
+  return short_of_slots_ ? std::max(credits / kLoweredGrantDivisor, 1u) : credits;
+}
+
+void Gateway::adapt_grants() {
+  const uint64_t eighths = uint64_t{8} * shared_.calls->in_use() / shared_.calls->capacity();
+  const bool changes = short_of_slots_ ? eighths <= kEnoughAtEighths : eighths >= kShortAtEighths;
+  if (!changes) {
+    return;
+  }
+  short_of_slots_ = !short_of_slots_;
+  stats_.grants_lowered += short_of_slots_ ? 1 : 0;
+  for (auto& connection : connections_) {
+    if (connection != nullptr && connection->server) {
+      connection->server->set_grant(grant_of(*connection));
+    }
   }
 }
 
@@ -212,6 +243,12 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
   }
   ++stats_.connections[static_cast<size_t>(result)];
   note(notice);
+  if (connection.server && connection.qp->in_error()) {
+    connection.server->on_completions(now);  // the peer's DREQ may have been looked at before the end of its queue pair
+  }
+  if (connection.server && connection.server->broken_xid()) {
+    broken_calls_.remember(now, connection.address.remote, connection.listener_index, *connection.server->broken_xid());
+  }
 
   if (!peer_ended) {
     if (result == ConnectionResult::kRefusedBackend) {

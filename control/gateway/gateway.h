@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "control/gateway/backend_link.h"
+#include "control/gateway/broken_calls.h"
 #include "control/gateway/gateway_options.h"
 #include "control/gateway/gateway_stats.h"
 #include "control/node/node.h"
@@ -108,6 +109,9 @@ class Gateway {
   // Ends a connection whatever its state: the CM is told (unless `peer_ended`), the link closed, everything given back.
   void end(Instant now, Connection& connection, ConnectionResult result, bool peer_ended);
   void check_failed(Instant now, Connection& connection);
+  // RFC 8166 3.3.1: while the table of calls is nearly full, clients are granted a part of their credits.
+  void adapt_grants();
+  [[nodiscard]] uint32_t grant_of(const Connection& connection) const;
   void note(const Notice& notice);
   // Room towards the workers is kept for one kClose of every open connection, so that closing never has to wait; what else is to
   // be sent waits for the rest.
@@ -146,6 +150,8 @@ class Gateway {
   };
   Ring<Waiting> waiting_;  // calls of built-in programs that found no memory for their reply
   GatewayStats stats_;
+  BrokenCalls broken_calls_;
+  bool short_of_slots_ = false;
   bool shutting_down_ = false;
 };
 

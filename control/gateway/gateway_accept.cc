@@ -1,5 +1,6 @@
 // How a connection comes to be: listener, access, limits, backend, queue pair, REP.
 #include <algorithm>
+#include <array>
 
 #include "control/gateway/gateway_connection.h"
 #include "rocev2/rc/held_packets.h"
@@ -132,7 +133,13 @@ void Gateway::accept(Instant now, Connection& connection) {
   rpcrdma::ServerOptions server_options = connection.listener->server;
   server_options.read_unit_bytes = connect.path_mtu_bytes;
   connection.server.emplace(shared_, *connection.qp, server_options, connection.thresholds);
+  connection.server->set_grant(grant_of(connection));
   connection.server->start();
+  std::array<uint32_t, rpcrdma::ServerEndpoint::kRefusedXidsMax> broken{};
+  const uint32_t count = broken_calls_.of(now, connection.address.remote, connection.listener_index, broken);
+  for (uint32_t i = 0; i < count; ++i) {
+    connection.server->refuse_xid(broken[i]);
+  }
 
   const ListenerOptions& listener = *connection.listener;
   // Only to a client that has offered something itself: others see no octet more than they know.

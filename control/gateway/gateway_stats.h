@@ -68,6 +68,7 @@ struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ReverseDrop::kCount)> reverse_calls_dropped{};
   uint64_t messages_malformed = 0;  // from a backend, too short to be RPC
   uint64_t duplicate_xids = 0;      // from a client, in flight twice at once
+  uint64_t grants_lowered = 0;      // times that the table of calls was nearly full
   uint64_t notices_dropped = 0;
 };
 

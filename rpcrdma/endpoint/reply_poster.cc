@@ -56,7 +56,7 @@ std::optional<Acknowledged> acknowledged_by(verbs::WorkId id) {
                       .answered = Instant::from_ns(static_cast<int64_t>(id.value() >> 1) - 1)};
 }
 
-PostResult ReplyPoster::post(ServerCall& call, uint32_t credit, bool remote_invalidate) {
+PostResult ReplyPoster::post(ServerCall& call, const Grant& grant, bool remote_invalidate) {
   const bool has_payload = call.plan.form == ReplyForm::kInline || call.plan.form == ReplyForm::kReplyChunk;
   if (has_payload) {
     if (const PostResult items = post_items(call); items != PostResult::kPosted) {
@@ -69,7 +69,7 @@ PostResult ReplyPoster::post(ServerCall& call, uint32_t credit, bool remote_inva
       }
     }
   }
-  return post_send(call, credit, remote_invalidate && has_payload);
+  return post_send(call, grant, remote_invalidate && has_payload);
 }
 
 PostResult ReplyPoster::post_items(ServerCall& call) {
@@ -108,7 +108,9 @@ PostResult ReplyPoster::post_chunk(ServerCall& call, const PlainChunk& chunk, Ch
     if (room == 0) {
       return qp_.in_error() ? PostResult::kFailed : PostResult::kNoRoom;
     }
-    verbs::WriteRequest write{.rkey = call.chunks.segments[at].handle,
+    // The id is looked at when the client refuses the Write: which call was it?
+    verbs::WriteRequest write{.id = verbs::WorkId(call.xid),
+                              .rkey = call.chunks.segments[at].handle,
                               .remote_address = call.chunks.segments[at].offset,
                               .signaled = window_.signaled(room)};
     if (!from.split_front(bytes, write.payload)) {
@@ -124,7 +126,7 @@ PostResult ReplyPoster::post_chunk(ServerCall& call, const PlainChunk& chunk, Ch
   return PostResult::kPosted;
 }
 
-PostResult ReplyPoster::post_send(ServerCall& call, uint32_t credit, bool remote_invalidate) {
+PostResult ReplyPoster::post_send(ServerCall& call, const Grant& grant, bool remote_invalidate) {
   const uint32_t room = window_.room();
   if (room == 0) {
     return qp_.in_error() ? PostResult::kFailed : PostResult::kNoRoom;
@@ -133,7 +135,7 @@ PostResult ReplyPoster::post_send(ServerCall& call, uint32_t credit, bool remote
   if (header == nullptr) {
     return PostResult::kNoBuffer;
   }
-  const bool written = write_header(call, credit, *header);
+  const bool written = write_header(call, grant.credit, *header);
   const verbs::WorkId id = watch(call);
   verbs::SendRequest send{.id = id, .payload = Chain(header), .signaled = window_.signaled(room) || id != verbs::WorkId()};
   if (!written) {
@@ -146,9 +148,8 @@ PostResult ReplyPoster::post_send(ServerCall& call, uint32_t credit, bool remote
     add_inline(send.payload, std::move(call.kept), stats_);
   }
   const bool invalidates = send.invalidate.has_value();
-  if (!call.receive_posted) {
+  if (grant.post_receive) {
     qp_.post_receives(1);
-    call.receive_posted = true;
   }
   if (!qp_.post_send(std::move(send)).ok()) {
     return PostResult::kFailed;

@@ -51,14 +51,18 @@ class ReplyPoster {
   ReplyPoster(verbs::QueuePair& qp, SendWindow& window, BufferPool& pool, RpcRdmaStats& stats)
       : qp_(qp), window_(window), pool_(pool), stats_(stats) {}
 
-  // Starts or continues `call`'s answer. One receive is posted before the SEND, so that `credit` is backed when the client reads
+  struct Grant {
+    uint32_t credit = 1;       // what the reply says
+    bool post_receive = true;  // false: the call's own credit goes, since the grant has been lowered
+  };
+  // Starts or continues `call`'s answer. The receive is posted before the SEND, so that the grant is backed when the client reads
   // it.
-  [[nodiscard]] PostResult post(ServerCall& call, uint32_t credit, bool remote_invalidate);
+  [[nodiscard]] PostResult post(ServerCall& call, const Grant& grant, bool remote_invalidate);
 
  private:
   [[nodiscard]] PostResult post_items(ServerCall& call);
   [[nodiscard]] PostResult post_chunk(ServerCall& call, const PlainChunk& chunk, Chain& from, ChunkKind kind);
-  [[nodiscard]] PostResult post_send(ServerCall& call, uint32_t credit, bool remote_invalidate);
+  [[nodiscard]] PostResult post_send(ServerCall& call, const Grant& grant, bool remote_invalidate);
   [[nodiscard]] bool write_header(ServerCall& call, uint32_t credit, Buffer& header) const;
   [[nodiscard]] verbs::WorkId watch(const ServerCall& call) const;
   void count_sent(const ServerCall& call, bool invalidates);

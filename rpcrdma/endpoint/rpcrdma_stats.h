@@ -42,6 +42,7 @@ struct RpcRdmaStats {
   uint64_t reverse_dropped = 0;          // messages of the reverse direction that nobody is there for
   uint64_t reverse_calls = 0;            // RFC 8167: server role: sent; client role: received
   uint64_t reverse_replies = 0;          // server role: received; client role: sent
+  uint64_t refused_again = 0;            // server role: calls that broke the client's last connection: ERR_CHUNK
   uint64_t late_replies = 0;             // server role: answers to calls that were gone: dropped
   uint64_t credits_granted = 0;          // gauge: sum over live connections
   uint64_t credits_in_use = 0;           // gauge: calls received and not yet answered

@@ -63,7 +63,6 @@ ServerCall* ServerCallTable::acquire(ServerEndpoint& owner) {
   call->reply_offset = 0;
   call->placed_posted = 0;
   call->segments_posted = 0;
-  call->receive_posted = false;
   return call;
 }
 

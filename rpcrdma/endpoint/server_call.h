@@ -72,7 +72,6 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, ListNode<DoneTag> 
   uint64_t reply_offset = 0;     // stream octets consumed
   uint32_t placed_posted = 0;    // items of the plan that are completely posted
   uint32_t segments_posted = 0;  // segments of the item or Reply chunk in progress
-  bool receive_posted = false;   // the receive that stands in for this call's credit
   ReplyPlan plan;
 
   ChunkList chunks;

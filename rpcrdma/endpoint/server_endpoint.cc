@@ -30,6 +30,7 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
       thresholds_(thresholds),
       reverse_(qp, window_, shared.pool, shared.stats, options, thresholds.send_bytes),
       credits_(std::clamp(options.credits, 1u, kCreditsMax)),
+      grant_(credits_),
       waiting_(credits_ + options.reverse_credits) {
   options_.reads_in_flight_max = std::max(options_.reads_in_flight_max, 1u);
   shared_.stats.credits_granted += credits_;
@@ -49,6 +50,37 @@ void ServerEndpoint::start() {
   qp_.post_receives(receives_posted_);
 }
 
+void ServerEndpoint::set_grant(uint32_t credits) {
+  grant_ = std::clamp(credits, 1u, std::clamp(options_.credits, 1u, kCreditsMax));
+  if (failed_ || (started_ && grant_ <= credits_)) {
+    return;  // less comes with the replies
+  }
+  shared_.stats.credits_granted -= credits_;
+  shared_.stats.credits_granted += grant_;
+  if (started_) {
+    receives_posted_ += grant_ - credits_;
+    qp_.post_receives(grant_ - credits_);
+  }
+  credits_ = grant_;
+}
+
+void ServerEndpoint::refuse_xid(uint32_t xid) {
+  if (refused_xids_.size() < kRefusedXidsMax) {
+    refused_xids_.push_back(xid);
+  }
+}
+
+// True once for each.
+bool ServerEndpoint::is_refused(uint32_t xid) {
+  const auto found = std::find(refused_xids_.begin(), refused_xids_.end(), xid);
+  if (found == refused_xids_.end()) {
+    return false;
+  }
+  *found = refused_xids_.back();
+  refused_xids_.pop_back();
+  return true;
+}
+
 void ServerEndpoint::on_completions(Instant now) {
   verbs::Completion completion;
   while (qp_.poll_completion(completion)) {
@@ -66,6 +98,7 @@ void ServerEndpoint::on_completion(Instant now, verbs::Completion& completion) {
   }
   // Work that fails, receives included, takes the connection with it: nothing can be said about what the client has seen.
   if (completion.status != verbs::WcStatus::kSuccess) {
+    note_broken(completion);
     fail();
     return;
   }
@@ -169,6 +202,11 @@ void ServerEndpoint::accept(Instant now, ServerCall& call, Chain&& message) {
   if (in_flight_ > credits_) {
     ++shared_.stats.credit_violations;
     fail();
+    return;
+  }
+  if (!refused_xids_.empty() && check.verdict == Verdict::kCall && is_refused(call.xid)) {
+    ++shared_.stats.refused_again;
+    refuse(call, ReplyForm::kErrorChunk);
     return;
   }
   if (check.verdict != Verdict::kCall) {

@@ -10,12 +10,16 @@
 // Credits: `options.credits` receives are posted at start and one more with each reply, so that the grant is always backed. A
 // client that has more calls in flight than were granted fails the endpoint: RFC 8166 3.3.1 owes it nothing, and dropping the
 // one message would leave its call waiting for a reply that never comes.
+// The grant can be lowered and raised again while calls are outstanding (3.3.1): each reply with a lower grant keeps the receive
+// that it would post, since the client may use its former grant until it has read that reply.
 // Reverse direction: submit_reverse() and poll_reverse() belong to the ReverseCaller, which shares nothing with the calls of the
 // client but the queue pair. Its Replies are told apart before a call slot is taken: neither direction can block the other.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "rocev2/base/buffer.h"
 #include "rocev2/base/intrusive_list.h"
@@ -92,7 +96,16 @@ class ServerEndpoint {
   [[nodiscard]] Instant next_deadline() const;
   void on_deadline(Instant now);
 
+  // Grants so many credits from the next reply on: 1..options.credits.
+  void set_grant(uint32_t credits);
+  // Calls that the client may have in flight: what was granted last, until replies have told it of less.
   [[nodiscard]] uint32_t credits_granted() const { return credits_; }
+  // A call under this XID has broken the client's last connection: it is answered with ERR_CHUNK once, so that repeating it does
+  // not break this one too (RFC 8166 4.5.3). At most kRefusedXidsMax; more are not remembered.
+  static constexpr uint32_t kRefusedXidsMax = 8;
+  void refuse_xid(uint32_t xid);
+  // The call that this connection broke at: the client refused an RDMA operation on its memory.
+  [[nodiscard]] std::optional<uint32_t> broken_xid() const { return broken_xid_; }
   // Calls received and not yet answered, those that wait for a slot included.
   [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_ + waiting_.size(); }
   // Calls to the client (RFC 8167): see ReverseCaller. What is submitted is sent at once when a credit is there.
@@ -113,6 +126,8 @@ class ServerEndpoint {
   void advance_reverse();
   void on_read(const verbs::Completion& completion, Chain&& data);
   void on_sent(Instant now, const verbs::Completion& completion);
+  void note_broken(const verbs::Completion& completion);
+  [[nodiscard]] bool is_refused(uint32_t xid);
   void drop_message();
   void drop_call(ServerCall& call);
 
@@ -139,7 +154,8 @@ class ServerEndpoint {
   SendWindow window_;
   InlineThresholds thresholds_;
   ReverseCaller reverse_;
-  uint32_t credits_;
+  uint32_t credits_;              // receives stand behind them, or calls that are held
+  uint32_t grant_;                // what replies say: at most credits_
   uint32_t receives_posted_ = 0;  // for calls and for the Replies to reverse calls
   uint32_t in_flight_ = 0;        // slots held
   uint32_t reads_in_flight_ = 0;  // RDMA Reads posted and not completed
@@ -154,6 +170,9 @@ class ServerEndpoint {
   IntrusiveList<ServerCall, QueueTag> ready_;
   IntrusiveList<ServerCall, QueueTag> replying_;
   IntrusiveList<ServerCall, QueueTag> done_;
+
+  std::vector<uint32_t> refused_xids_;
+  std::optional<uint32_t> broken_xid_;
 
   // Messages that wait for a slot: one Chain, and the octets of each message in it.
   Chain waiting_messages_;

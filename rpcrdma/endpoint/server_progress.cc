@@ -88,6 +88,20 @@ void ServerEndpoint::on_read(const verbs::Completion& completion, Chain&& data) 
   read_finished(*call);
 }
 
+// Only what the client's memory refused says something about the call: a lost peer does not.
+void ServerEndpoint::note_broken(const verbs::Completion& completion) {
+  if (completion.status != verbs::WcStatus::kRemoteAccessError) {
+    return;
+  }
+  if (completion.opcode == verbs::WcOpcode::kRdmaWrite) {
+    broken_xid_ = static_cast<uint32_t>(completion.id.value());
+  } else if (completion.opcode == verbs::WcOpcode::kRdmaRead) {
+    if (const ServerCall* call = shared_.calls->find(call_of(completion.id)); call != nullptr && call->endpoint == this) {
+      broken_xid_ = call->xid;
+    }
+  }
+}
+
 void ServerEndpoint::post_reads() {
   while (!failed_ && !reading_.empty()) {
     ServerCall& call = *reading_.front();
@@ -219,8 +233,12 @@ bool ServerEndpoint::post_replies(Instant now) {
   ReplyPoster poster(qp_, window_, shared_.pool, shared_.stats);
   while (!failed_ && !replying_.empty()) {
     ServerCall& call = *replying_.front();
-    switch (poster.post(call, credits_, thresholds_.remote_invalidation)) {
+    const bool lowers = grant_ < credits_;
+    switch (poster.post(call, {.credit = grant_, .post_receive = !lowers}, thresholds_.remote_invalidation)) {
       case PostResult::kPosted:
+        credits_ -= lowers ? 1 : 0;
+        shared_.stats.credits_granted -= lowers ? 1 : 0;
+        receives_posted_ += lowers ? 0 : 1;
         answered(now, call);
         break;
       case PostResult::kNoRoom:
@@ -240,7 +258,6 @@ bool ServerEndpoint::post_replies(Instant now) {
 
 void ServerEndpoint::answered(Instant now, ServerCall& call) {
   queue_node(call).unlink();
-  ++receives_posted_;
   call.replied = now;
   call.message.clear();
   call.read_data.clear();
