@@ -134,6 +134,24 @@ TEST_F(ClientRules, CallsThatWouldReduceSomethingElseAreRefused) {
   qp->finish();
 }
 
+// Proves RPCRDMA-6.1-4: NFSv3's binding has chunks for the data of WRITE and none for MKDIR, and one of them in a call: the
+// requester sends neither a second one nor one in another procedure. The server's side: ServerRules.OneWriteHasOneChunk.
+TEST_F(ClientRules, ABindingSaysWhichProceduresHaveChunksAndHowMany) {
+  std::vector<uint8_t> data(8);
+  // File handle of 4, offset, count, stability, 8 octets of data: they stand at 68.
+  const Words write3 = rpc_call(0, 7, 100'003, 3).add({4, 9, 0, 0, 8, 2, 8});
+  const ReadChunkSource one[] = {{.position = 68, .memory = data}};
+  const ReadChunkSource two[] = {{.position = 48, .memory = data}, {.position = 76, .memory = data}};
+  EXPECT_EQ(try_submit({.message = chain_of(pool, write3.bytes()), .reads = two}).error(), Error::kBadValue);
+  EXPECT_EQ(try_submit({.message = chain_of(pool, rpc_call(0, 9, 100'003, 3).add({4, 9, 0, 0, 8, 2, 8}).bytes()), .reads = one})
+                .error(),
+            Error::kBadValue)
+      << "MKDIR";
+  EXPECT_EQ(memory->region_count(), 0u);
+  EXPECT_TRUE(try_submit({.message = chain_of(pool, write3.bytes()), .reads = one}).ok());
+  qp->finish();
+}
+
 // Proves RPCRDMA-3.4.6-3, RPCRDMA-4.3.2.2-2, RPCRDMA-4.3.2.1-3: every chunk takes the longest result, or the call is not sent.
 TEST_F(ClientRules, WriteChunksTakeTheLongestResult) {
   std::vector<uint8_t> memory_for_results(100);

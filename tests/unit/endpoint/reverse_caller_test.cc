@@ -53,8 +53,21 @@ class ReverseCalls : public ServerFixture {
   ReverseOutcome outcome;
 };
 
-// Proves BIDI-1-1, BIDI-5-1, BIDI-5.1-2, BIDI-5.1-3, BIDI-5.1-4, BIDI-5.1-5, BIDI-5.3-4
+// Proves BIDI-1-1, BIDI-5-1, BIDI-5.1-2, BIDI-5.1-3, BIDI-5.1-4, BIDI-5.1-5, BIDI-5.3-4, RPCRDMA-7.1-4
 TEST_F(ReverseCalls, ACallIsAnOrdinaryInlineMessageWithTheCreditsWanted) {
+  // The decoder that reads forward calls reads it: the same XDR, version 1, and all of it behind the header is the call.
+  ASSERT_TRUE(submit(kReverseXid + 1).ok());
+  const std::vector<uint8_t> octets = octets_of(qp->posted().front().payload);
+  const auto fixed = FixedHeader::parse(octets);
+  ASSERT_TRUE(fixed.ok());
+  EXPECT_EQ(fixed->version, kRpcRdmaVersion);
+  ChunkList chunks;
+  const auto decoded = decode_chunks(octets, ChunkLimits{}, chunks);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(chunks.read_count + chunks.write_count + (chunks.has_reply ? 1 : 0), 0u);
+  EXPECT_EQ(Words().octets(Bytes(octets).subspan(decoded->header_bytes)).words(), rpc_call(kReverseXid + 1).words());
+  make();
+  server->enable_reverse();
   EXPECT_EQ(call(kReverseXid), Words({kReverseXid, 1, kWanted, 0, 0, 0, 0}).octets(rpc_call(kReverseXid).bytes()).words());
   EXPECT_EQ(stats().reverse_calls, 1u);
 }
@@ -73,7 +86,7 @@ TEST_F(ReverseCalls, TheReplyEndsTheCallOfItsXid) {
   EXPECT_EQ(qp->receives(), options.credits);
 }
 
-// Proves BIDI-2.2-3, BIDI-6-5, BIDI-6-6, BIDI-6-8
+// Proves BIDI-2.2-3, BIDI-6-5, BIDI-6-6, BIDI-6-8, RPCRDMA-7.1-2
 TEST_F(ReverseCalls, NothingIsSentBeforeTheDirectionIsEnabled) {
   make();
   EXPECT_FALSE(server->reverse().enabled());
@@ -310,16 +323,20 @@ TEST_F(ReverseCalls, AnRdmaErrorEndsItsCallForGood) {
   EXPECT_EQ(stats().errors_in_version, 1u);
 }
 
-// Proves BIDI-4.1-12
+// Proves BIDI-4.1-12, RPCRDMA-4.2.4-15
 TEST_F(ReverseCalls, AnRdmaErrorCountsOnlyForACallOfOurs) {
   grant(2);
   (void)call(kXid);
   send(inline_call(kXid, rpc_call(kXid)));  // the same XID forward
   const auto forward = take();
   ASSERT_TRUE(forward.has_value());
-  send(Words{99, 1, 1, 4, 2});
-  EXPECT_EQ(granted(), 2u);
-  EXPECT_EQ(ended(), std::nullopt);
+  for (const Words& nobodys : {Words{99, 1, 1, 4, 2}, Words{kXid + 1, 1, 1, 4, 2}, Words{99, 1, 1, 4, 1, 1, 1}}) {
+    send(nobodys);
+    EXPECT_EQ(granted(), 2u);
+    EXPECT_EQ(ended(), std::nullopt);
+    EXPECT_EQ(in_flight(), 1u);
+    EXPECT_TRUE(qp->posted().empty()) << "an error is not answered";
+  }
   send(Words{kXid, 1, 3, 4, 2});
   EXPECT_EQ(ended(), ReverseStatus::kRefused);
   EXPECT_EQ(granted(), 3u);

@@ -132,6 +132,31 @@ TEST_F(ServerRules, CallsThatReduceWhatIsNotEligibleAreNotProcessed) {
   EXPECT_TRUE(take().has_value());
 }
 
+// Proves RPCRDMA-6.1-4: a WRITE of NFSv3 with a second chunk, and an octet-for-octet equal call of a procedure that has none, are
+// refused and counted; with the one that the binding allows it is taken.
+TEST_F(ServerRules, OneWriteHasOneChunk) {
+  const auto call = [&](uint32_t procedure, bool second) {
+    Words lists;
+    if (second) {
+      lists.read(48, 1, 8, 0);
+    }
+    send(Words{kXid, 1, 1, 0}
+             .octets(lists.read(second ? 76 : 68, 2, 8, 0).add({0, 0, 0}).bytes())
+             .octets(rpc_call(kXid, procedure, 100'003, 3).add({4, 9, 0, 0, 8, 2, 8}).bytes()));
+    for (int i = second ? 2 : 1; i > 0; --i) {
+      finish_read(std::vector<uint8_t>(8, 0x5a));
+    }
+  };
+  call(7, true);
+  expect_garbage();
+  call(9, false);
+  expect_garbage();
+  EXPECT_EQ(stats().ddp_violations, 2u);
+  call(7, false);
+  EXPECT_TRUE(take().has_value());
+  EXPECT_EQ(stats().ddp_violations, 2u);
+}
+
 // Proves RPCRDMA-4.5.2-6, RPCRDMA-4.5.2-7: chunk and count disagree, or the Position is a word too small. The header is valid:
 // the
 // answer is an RPC reply, with the Write chunks unused.
