@@ -11,6 +11,8 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -119,7 +121,7 @@ TEST_F(MetricsServerTest, RequestInPiecesIsPutTogether) {
   EXPECT_TRUE(rest_of(fd).starts_with("HTTP/1.1 200 OK"));
 }
 
-TEST_F(MetricsServerTest, SlowClientIsClosedAtItsDeadlineAndDelaysNobody) {
+TEST_F(MetricsServerTest, P7_SlowClientIsClosedAtItsDeadlineAndDelaysNobody) {
   start(Duration::ms(300));
   const UniqueFd slow = connect_client();
   send(slow.get(), "GET /metr", 9, MSG_NOSIGNAL);
@@ -160,6 +162,22 @@ TEST_F(MetricsServerTest, ManyClientsAtOnceShareScrapes) {
   }
   EXPECT_EQ(good, 200);
   EXPECT_LT(metrics_.scrapes, 100);
+}
+
+// Each on a connection of its own, as scrapers do: all are answered, and no descriptor is left open.
+TEST_F(MetricsServerTest, P7_TenThousandScrapesAreAnsweredAndLeaveNothingOpen) {
+  start();
+  ASSERT_TRUE(ask("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator open("/proc/self/fd");
+    return std::distance(begin(open), end(open));
+  };
+  const auto before = descriptors();
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_TRUE(ask("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200")) << i;
+  }
+  EXPECT_LE(descriptors(), before + 1) << "the last one may be closing yet";
+  EXPECT_GT(metrics_.scrapes, 0);
 }
 
 TEST_F(MetricsServerTest, AddressInUseIsSaidWithWhatToDo) {
