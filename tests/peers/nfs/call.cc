@@ -1,0 +1,82 @@
+#include "tests/peers/nfs/call.h"
+
+#include "rocev2/base/assert.h"
+#include "rpcrdma/rpc/rpc_message.h"
+
+namespace cw::nfs {
+namespace {
+
+constexpr size_t kHeaderBytes = 6 * 4 + 8 + 32 + 8;
+constexpr uint32_t kOpaqueMax = 4u << 20;
+
+}  // namespace
+
+Call::Call(uint32_t program, uint32_t version, uint32_t procedure, size_t arguments_max)
+    : octets_(std::make_unique<uint8_t[]>(kHeaderBytes + arguments_max)),
+      writer_(MutableBytes(octets_.get(), kHeaderBytes + arguments_max)) {
+  writer_.u32(0);
+  writer_.u32(static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall));
+  writer_.u32(rpcrdma::kRpcVersion);
+  writer_.u32(program);
+  writer_.u32(version);
+  writer_.u32(procedure);
+  // RFC 5531 appendix A: stamp, machine name, uid, gid, further groups.
+  writer_.u32(static_cast<uint32_t>(rpcrdma::AuthFlavor::kSys));
+  static constexpr char kMachine[] = "causeway";
+  writer_.u32(4 + 4 + 8 + 12);
+  writer_.u32(0);
+  writer_.u32(8);
+  writer_.raw(Bytes(reinterpret_cast<const uint8_t*>(kMachine), 8));
+  writer_.zeros(12);
+  writer_.zeros(8);  // verifier: AUTH_NONE
+}
+
+void Call::text(const std::string& value) {
+  writer_.opaque(Bytes(reinterpret_cast<const uint8_t*>(value.data()), value.size()));
+}
+
+Bytes Call::stream() const {
+  CW_ASSERT(writer_.ok());
+  return writer_.written();
+}
+
+Octets Results::opaque() {
+  const uint32_t length = reader_.u32();
+  if (!reader_.ok() || length > kOpaqueMax || length > reader_.remaining()) {
+    reader_.set_failed();
+    return {};
+  }
+  Octets out(length);
+  reader_.copy(out);
+  reader_.skip(rpcrdma::xdr_pad(length));
+  return out;
+}
+
+std::string Results::text() {
+  const Octets octets = opaque();
+  return {octets.begin(), octets.end()};
+}
+
+Octets Results::data() {
+  const size_t chunk = next_chunk_++;
+  if (chunk >= reply_.placed.size() || !reply_.offered[chunk]) {
+    return opaque();
+  }
+  const uint32_t length = reader_.u32();
+  if (length != reply_.placed[chunk].size()) {
+    reader_.set_failed();
+    return {};
+  }
+  return reply_.placed[chunk];
+}
+
+bool Results::done() {
+  for (size_t chunk = next_chunk_; chunk < reply_.placed.size(); ++chunk) {
+    if (!reply_.placed[chunk].empty()) {
+      return false;
+    }
+  }
+  return reader_.ok() && reader_.remaining() == 0;
+}
+
+}  // namespace cw::nfs
