@@ -84,7 +84,7 @@ def damage(rig: Rig) -> None:
     with rig.mounted_beside(("4.1",)) as places:
         at = f"{places['4.1']}/{DIRECTORY}/damage"
         rig.guest.check("rm -f /tmp/damaged /tmp/aside-*")
-        command = f"{IN_GUEST} --seconds 1 --at-least 30 --drop-caches --hold /tmp/damaged {at}"
+        command = f"{IN_GUEST} --seconds 1 --at-least 20 --workers 1 --drop-caches --hold /tmp/damaged {at}"
         job = rig.guest.run_aside(f"{_aside('damage', command)}wait", 120)
         wait_until(lambda: not job.running() or "holding" in rig.guest.run("cat /tmp/aside-damage.log")[1], 90,
                    "the exerciser holds", interval=0.5)
