@@ -96,6 +96,55 @@ TEST(ReceivePool, ATooLongMessageIsDeliveredAsAnErrorAndPostedForAgain) {
 }
 
 // Eight connections and three receives: everybody is told to wait again and again, and everything arrives.
+// Proves RPCRDMA-2.3.2-2: of a message of five packets four have arrived. Until the fifth completes its receive no Buffer of it
+// goes to anybody else, whoever asks and whatever he writes into what he gets; nor afterwards, while the owner holds it.
+TEST(ReceivePool, WhatAReceiveHasTakenIsNobodyElsesUntilItIsGivenBack) {
+  sim::RcPairOptions options;
+  options.connect.path_mtu_bytes = 1024;
+  options.qp.receive_bytes_max = 8192;
+  sim::RcPair pair(options);
+  HeapBufferPool& pool = pair.nodes[1]->payload_pool;
+  const auto scribble = [&pool] {  // all that is free, twice
+    for (int round = 0; round < 2; ++round) {
+      Chain all;
+      while (Buffer* buffer = pool.allocate_one()) {
+        const MutableBytes room = buffer->tailroom();
+        std::fill(room.begin(), room.end(), uint8_t{0xdd});
+        all.push_back(buffer);
+      }
+    }
+  };
+  const std::vector<uint8_t> first = sim::random_octets(1, 5 * 1024);
+  const std::vector<uint8_t> second = sim::random_octets(2, 3000);
+  uint32_t to_client = 0;
+  pair.link.tap_context = &to_client;
+  pair.link.tap = [](void* context, Instant, uint32_t to, const std::vector<uint8_t>&) {
+    return to != 1 || ++*static_cast<uint32_t*>(context) <= 4;
+  };
+  pair.qps[1]->post_receives(2);
+  ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, first)}).ok());
+  pair.run_for(Duration::us(200));
+  verbs::Completion completion;
+  EXPECT_FALSE(pair.qps[1]->poll_completion(completion));
+  EXPECT_GE(pool.in_use(), 4u) << "pinned";
+  scribble();
+  pair.link.tap = nullptr;
+  ASSERT_TRUE(pair.run([&] { return pair.qps[1]->poll_completion(completion); }));
+  EXPECT_EQ(completion.status, verbs::WcStatus::kSuccess);
+  EXPECT_EQ(sim::octets_of(completion.payload), first);
+  ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, second)}).ok());
+  verbs::Completion next;
+  ASSERT_TRUE(pair.run([&] { return pair.qps[1]->poll_completion(next); }));
+  scribble();
+  EXPECT_EQ(sim::octets_of(completion.payload), first);
+  EXPECT_EQ(sim::octets_of(next.payload), second);
+  completion.payload.clear();
+  next.payload.clear();
+  pair.run_for(Duration::ms(1));
+  pair.destroy();
+  EXPECT_EQ(pair.buffers_in_use(), 0u);
+}
+
 TEST(ReceivePool, ASmallPoolDelaysAndNeverDeadlocks) {
   ReceivePool pool;
   sim::RcPairOptions pair_options;
