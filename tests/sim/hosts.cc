@@ -32,6 +32,11 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   listener.private_data = options.gateway_private_data;
   listener.allow = options.allow;
   listener.connections_max = options.connections_max;
+  for (uint16_t more = 1; more < options.gateway_ports; ++more) {
+    gateway::ListenerOptions another = out.listeners.front();
+    another.port = static_cast<uint16_t>(GatewayHost::kPort + more);
+    out.listeners.push_back(std::move(another));
+  }
   out.connections_max = options.small_tables ? 24 : 128;
   out.calls_in_flight_max = options.small_tables ? 64 : 4096;
   out.pull_buffers_max = options.pull_buffers_max;

@@ -57,6 +57,15 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
   if (call_jitter > Duration()) {
     at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(call_jitter.to_ns())));
   }
+  if (repeats_itself && request.kind == BackendRequest::Kind::kSend) {
+    BackendEvent again;
+    again.kind = event.kind;
+    again.link = event.link;
+    again.backend = event.backend;
+    if (programs_.dispatch(request.context, request.message, pool_, again.message)) {
+      later(at + call_delay, std::move(again));
+    }
+  }
   later(at, std::move(event));
 }
 

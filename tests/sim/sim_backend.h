@@ -25,6 +25,7 @@ class SimBackend {
   Duration call_delay = Duration::us(20);
   Duration call_jitter;            // replies overtake each other
   bool refuses = false;            // opens fail
+  bool repeats_itself = false;     // says every reply twice
   bool silent = false;             // takes calls and opens, says nothing
   bool talks_nonsense = false;     // sends what nobody asked for beside each reply
   uint32_t close_after_calls = 0;  // close each connection after so many calls; 0 = never

@@ -1,20 +1,12 @@
 // The whole gateway against the whole client, over a simulated link.
 #include <gtest/gtest.h>
 
-#include "tests/sim/world.h"
+#include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
 namespace {
 
 using load::BenchProcedure;
-
-uint64_t failures(const load::LoadStats& stats) {
-  uint64_t sum = stats.wrong;
-  for (const uint64_t count : stats.failed) {
-    sum += count;
-  }
-  return sum;
-}
 
 WorldOptions options_for(BenchProcedure operation, uint32_t bytes) {
   WorldOptions options;
@@ -22,20 +14,6 @@ WorldOptions options_for(BenchProcedure operation, uint32_t bytes) {
   options.load.bytes = bytes;
   options.load.window = 8;
   return options;
-}
-
-// After everything has ended nobody owns a buffer, a connection or a key.
-void expect_nothing_left(World& world) {
-  world.peer->client.disconnect(world.now, client::ClientId(0));
-  world.run_for(Duration::seconds(20));
-  EXPECT_EQ(world.server->gateway.stats().connections_open, 0u);
-  EXPECT_EQ(world.server->node.endpoint().qp_count(), 0u);
-  EXPECT_EQ(world.server->packets.in_use(), 0u);
-  EXPECT_EQ(world.server->large.in_use(), 0u);
-  EXPECT_EQ(world.peer->packets.in_use(), 0u);
-  EXPECT_EQ(world.peer->memory.region_count(), 0u);
-  EXPECT_EQ(world.server->gateway.rpcrdma_stats().credits_granted, 0u);
-  EXPECT_EQ(world.server->gateway.rpcrdma_stats().credits_in_use, 0u);
 }
 
 TEST(Gateway, AnswersEveryOperationAndSizeOverEveryMtu) {
@@ -333,13 +311,8 @@ TEST(Gateway, EveryCallIsAnsweredRightlyUnderFaults) {
     ASSERT_TRUE(world.finish()) << "seed " << seed;
     EXPECT_EQ(world.peer->driver.stats().wrong, 0u) << "seed " << seed;
     EXPECT_EQ(world.server->gateway.rpcrdma_stats().credit_violations, 0u) << "seed " << seed;
-    for (uint32_t id = 0; id < options.load.connections; ++id) {
-      world.peer->client.disconnect(world.now, client::ClientId(id));
-    }
-    world.run_for(Duration::seconds(20));
-    EXPECT_EQ(world.server->packets.in_use(), 0u) << "seed " << seed;
-    EXPECT_EQ(world.server->large.in_use(), 0u) << "seed " << seed;
-    EXPECT_EQ(world.peer->packets.in_use(), 0u) << "seed " << seed;
+    SCOPED_TRACE(seed);
+    expect_nothing_left(world);
   }
 }
 

@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include "rpcrdma/wire/private_data.h"
-#include "tests/sim/world.h"
+#include "tests/unit/gateway/link_listener.h"
+#include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
 namespace {
@@ -18,14 +22,6 @@ WorldOptions echo_of(uint32_t bytes) {
   options.load.bytes = bytes;
   options.load.window = 4;
   return options;
-}
-
-uint64_t failures(const load::LoadStats& stats) {
-  uint64_t sum = stats.wrong + stats.refused + stats.lost;
-  for (const uint64_t count : stats.failed) {
-    sum += count;
-  }
-  return sum;
 }
 
 // Counts frames, by direction, that carry RFC 8797's identifier, and all frames.
@@ -191,6 +187,40 @@ TEST(PrivateDataExchange, TheServerNeverConnects) {
   world.start();
   ASSERT_TRUE(world.run_calls(1));
   EXPECT_EQ(watch.marked[0], 1u) << "the client's REQ";
+}
+
+// Proves CMPD-7-2: of the request no bit of the message can be damaged on its way unnoticed, thanks to the CRC, which is all
+// there is: nothing is negotiated before it that could protect it. The operator is told to keep the fabric to himself.
+TEST(PrivateDataExchange, OnlyTheCrcAndAClosedFabricProtectTheMessage) {
+  World world(echo_of(10));
+  LinkListener heard(world);
+  world.start();
+  world.run_for(Duration::us(20));
+  world.link.faults.loss = 1000;
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [&](World&) { return !heard.requests.empty(); }));
+  EXPECT_EQ(heard.messages.size(), 0u) << "the request is the first that is said";
+  const std::vector<uint8_t> request = heard.requests.front().octets;
+  constexpr uint8_t kIdentifier[] = {0xf6, 0xab, 0x0e, 0x18};
+  const auto message = std::search(request.begin(), request.end(), std::begin(kIdentifier), std::end(kIdentifier));
+  ASSERT_NE(message, request.end()) << "in clear";
+  const auto at = static_cast<size_t>(message - request.begin());
+  GatewayHost& server = *world.server;
+  const auto damaged = [&] { return server.node.port_stats(0).discards[static_cast<size_t>(wire::DropReason::kIcrc)]; };
+  for (size_t bit = 0; bit < 64; ++bit) {
+    std::vector<uint8_t> frame = request;
+    frame[at + bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
+    const uint64_t before = damaged();
+    ASSERT_TRUE(deliver_frame(world.now, server.node, server.packets, frame));
+    EXPECT_EQ(damaged(), before + 1) << bit;
+  }
+  server.gateway.run(world.now);
+  EXPECT_EQ(server.gateway.stats().connections_open, 0u);
+  world.link.faults = {};
+  ASSERT_TRUE(world.run_calls(1));
+
+  std::stringstream readme;
+  readme << std::ifstream(CAUSEWAY_SOURCE_ROOT "/README.md").rdbuf();
+  EXPECT_NE(readme.str().find("Keep the fabric to machines"), std::string::npos);
 }
 
 // Proves RPCRDMA-5-8, RPCRDMA-5-4: straight to the well-known port, which is the default of both ends.

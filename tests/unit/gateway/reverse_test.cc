@@ -1,7 +1,7 @@
 // Both directions at once over a simulated link (RFC 8167): a backend that calls its clients back, real gateway, real client.
 #include <gtest/gtest.h>
 
-#include "tests/sim/world.h"
+#include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
 namespace {
@@ -33,19 +33,6 @@ bool finish_both(World& world) {
   return world.finish() && world.run_until(Duration::seconds(30), [](World& w) {
     return w.server->backend.callbacks_pending() == 0 && w.server->gateway.rpcrdma_stats().reverse_credits_in_use == 0;
   });
-}
-
-void expect_nothing_left(World& world) {
-  for (uint32_t id = 0; id < 4; ++id) {
-    world.peer->client.disconnect(world.now, client::ClientId(id));
-  }
-  world.run_for(Duration::seconds(20));
-  EXPECT_EQ(world.server->gateway.stats().connections_open, 0u);
-  EXPECT_EQ(world.server->packets.in_use(), 0u);
-  EXPECT_EQ(world.server->large.in_use(), 0u);
-  EXPECT_EQ(world.peer->packets.in_use(), 0u);
-  EXPECT_EQ(world.server->gateway.rpcrdma_stats().reverse_credits_granted, 0u);
-  EXPECT_EQ(world.server->gateway.rpcrdma_stats().reverse_credits_in_use, 0u);
 }
 
 // The load's calls and the backend's use the same XIDs at the same time.

@@ -12,7 +12,7 @@
 
 #include "rocev2/wire/icrc.h"
 #include "rocev2/wire/ipv4.h"
-#include "tests/sim/world.h"
+#include "tests/unit/gateway/world_checks.h"
 #include "tests/unit/wire/frames.h"
 
 namespace cw::node::test {
@@ -151,16 +151,7 @@ class AttackedWorld {
   void expect_ends_well() {
     EXPECT_TRUE(world.finish());
     EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
-    for (uint32_t id = 0; id < 64; ++id) {
-      world.peer->client.disconnect(world.now, client::ClientId(id));
-    }
-    world.run_for(Duration::seconds(60));
-    EXPECT_EQ(world.server->gateway.stats().connections_open, 0u);
-    EXPECT_EQ(world.server->node.endpoint().qp_count(), 0u);
-    EXPECT_EQ(world.server->packets.in_use(), 0u);
-    EXPECT_EQ(world.server->large.in_use(), 0u);
-    EXPECT_EQ(world.peer->packets.in_use(), 0u);
-    EXPECT_TRUE(world.server->node.cm().is_consistent());
+    sim::expect_nothing_left(world, Duration::seconds(60));
   }
 
   // Of the i-th connection, as the gateway sees it.
