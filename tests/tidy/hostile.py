@@ -8,13 +8,15 @@ import re
 import sys
 from pathlib import Path
 
-# How many shapes each list has. The lists of `LATER` may be missing, but once they have a row they have all of them.
+# How many shapes each list has.
 LISTS = {"F": 13, "C": 6, "R": 14, "B": 7, "P": 7}
-LATER = {"R", "B", "P"}
 ORIGINS = """
-CVE-2026-46043 CVE-2026-98365 RXE-1114c87 CVE-2026-93107 CVE-2026-45910 CVE-2024-40992 CVE-2023-53539 CVE-2024-38544 CVE-2022-49929
-CVE-2021-47076 CVE-2024-42285 CVE-2025-38211 CVE-2021-47378 CVE-2026-89531 CVE-2026-93224 CVE-2026-31538 CVE-2026-31539
-CVE-2025-39943 CVE-2025-39942 CVE-2025-39933 CVE-2026-74394 CVE-2026-97413 CVE-2026-64269 CVE-2026-72129 CVE-2023-25775
+CVE-2026-46043 CVE-2026-98365 RXE-1114c87 CVE-2026-93107 CVE-2026-45910 CVE-2024-40992 CVE-2023-53539 CVE-2024-38544
+CVE-2022-49929 CVE-2021-47076 CVE-2024-42285 CVE-2025-38211 CVE-2021-47378 CVE-2026-89531 CVE-2026-93224
+CVE-2026-31538 CVE-2026-31539 CVE-2025-39943 CVE-2025-39942 CVE-2025-39933 CVE-2026-74394 CVE-2026-97413
+CVE-2026-64269 CVE-2026-72129 CVE-2023-25775 CVE-2022-49356 CVE-2024-53151 CVE-2025-68811 CVE-2025-71068
+CVE-2026-89526 CVE-2026-89527 CVE-2026-89528 CVE-2026-89529 CVE-2026-89530 CVE-2026-89532 CVE-2026-93228
+CVE-2026-89533 CVE-2025-40129 CVE-2026-72466 CVE-2026-72473 CVE-2021-46828
 """.split()
 
 ROW = re.compile(r"^\| ([A-Z][A-Za-z0-9-]*) \| (.+?) \| (.*?) *\|$")
@@ -36,13 +38,8 @@ def is_named_after(test: str, row: str) -> bool:
     return name.startswith(start) and not name[len(start):len(start) + 1].isdigit()
 
 
-def wanted(rows: set[str]) -> list[str]:
-    ids = list(ORIGINS)
-    for letter, count in LISTS.items():
-        begun = any(re.fullmatch(rf"{letter}\d+", row) for row in rows)
-        if letter not in LATER or begun:
-            ids += [f"{letter}{number}" for number in range(1, count + 1)]
-    return ids
+def wanted() -> list[str]:
+    return [*ORIGINS, *(f"{letter}{number}" for letter, count in LISTS.items() for number in range(1, count + 1))]
 
 
 def check(table: str, tests: set[str]) -> tuple[set[str], list[str]]:
@@ -63,7 +60,7 @@ def check(table: str, tests: set[str]) -> tuple[set[str], list[str]]:
             problems.append(f"{number}: {row} has no test")
         elif not is_named_after(named[0], origin):
             problems.append(f"{number}: {row}: {named[0]} should be named after {origin}")
-    ids = wanted(rows)
+    ids = wanted()
     problems += [f"1: {row} has no row" for row in ids if row not in rows]
     problems += [f"1: {row} is on no list" for row in sorted(rows - set(ids))]
     return rows, problems

@@ -16,17 +16,10 @@ namespace {
 using test::LoopbackListener;
 using test::Octets;
 using test::Peer;
+using test::random_octets;
 using test::wait_for;
 using State = BackendStream::State;
 
-Octets random_octets(size_t bytes, uint64_t seed) {
-  SeededRandom random(seed);
-  Octets out(bytes);
-  for (uint8_t& octet : out) {
-    octet = static_cast<uint8_t>(random.next_u32());
-  }
-  return out;
-}
 Octets content(const Chain& chain) {
   Octets out(chain.bytes());
   chain.copy_to(0, out);
@@ -195,7 +188,7 @@ TEST_F(BackendStreamTest, ReceivesALongMessageAndAShortOne) {
   EXPECT_EQ(got, random_octets(9, 6));
 }
 
-TEST_F(BackendStreamTest, ReceivesOneOctetAtATime) {
+TEST_F(BackendStreamTest, B5_ReceivesOneOctetAtATime) {
   const Peer peer = open();
   const Octets message = random_octets(60, 7);
   Octets wire = marked(message, {1, 20});

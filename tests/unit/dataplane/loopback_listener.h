@@ -12,10 +12,20 @@
 
 #include "dataplane/sockets/backend_stream.h"
 #include "rocev2/base/assert.h"
+#include "rocev2/base/random.h"
 
 namespace cw::dataplane::test {
 
 using Octets = std::vector<uint8_t>;
+
+inline Octets random_octets(size_t bytes, uint64_t seed) {
+  SeededRandom random(seed);
+  Octets out(bytes);
+  for (uint8_t& octet : out) {
+    octet = static_cast<uint8_t>(random.next_u32());
+  }
+  return out;
+}
 
 // True when one of `events` came within five seconds.
 inline bool wait_for(int fd, short events) {

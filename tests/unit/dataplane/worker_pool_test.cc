@@ -2,10 +2,16 @@
 // core and from two; and nothing is lost, said twice or leaked when something breaks.
 #include "dataplane/worker_pool.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
 #include <map>
 #include <thread>
 
@@ -24,15 +30,7 @@ using gateway::BackendEvent;
 using gateway::BackendRequest;
 using gateway::LinkId;
 using test::Octets;
-
-Octets random_octets(size_t bytes, uint64_t seed) {
-  SeededRandom random(seed);
-  Octets out(bytes);
-  for (uint8_t& octet : out) {
-    octet = static_cast<uint8_t>(random.next_u32());
-  }
-  return out;
-}
+using test::random_octets;
 
 class Rig {
  public:
@@ -210,6 +208,47 @@ TEST(WorkerPool, SaysThatTheBackendRefused) {
 }
 
 // The server dies with calls in flight: each link is told once, what was sent behind it is given back, and the next open works.
+// RPC libraries went round and round when descriptors had run out (CVE-2021-46828): here each attempt fails at once and for
+// good, no thread spins, connections that are open go on, and when there are descriptors again there are new ones too.
+TEST(WorkerPool, B7_WithoutDescriptorsConnectionsFailAndNothingSpins) {
+  TcpBenchServer server;
+  Rig rig({.server = address_of(server)});
+  rig.workers->start();
+  rig.open(0, 1);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 256;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> hog;
+  for (int fd = 0; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) {
+    hog.push_back(fd);
+  }
+  EXPECT_EQ(errno, EMFILE);
+  for (uint64_t link = 2; link < 50; ++link) {
+    rig.submit(0, Rig::request(BackendRequest::Kind::kOpen, link));
+    rig.expect(0, BackendEvent::Kind::kFailed, link);
+  }
+  timespec begin{};
+  timespec end{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+  const int64_t busy_ns = (end.tv_sec - begin.tv_sec) * 1'000'000'000 + end.tv_nsec - begin.tv_nsec;
+  EXPECT_LT(busy_ns, 200'000'000) << "something spins";
+  const Octets data = random_octets(5'000, 1);
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 77, data));
+  BackendEvent event;
+  ASSERT_TRUE(rig.next(0, event));
+  EXPECT_EQ(event.kind, BackendEvent::Kind::kMessage);
+  event.message.clear();
+  for (const int fd : hog) {
+    close(fd);
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  rig.open(0, 60);
+}
+
 TEST(WorkerPool, SaysOnceThatTheBackendDied) {
   TcpBenchServer server({.answers = false});
   Rig rig({.server = address_of(server)});
