@@ -21,11 +21,10 @@ struct Limits {
   // What Linux 6.1 does not take, and its own client never sends. Its file server, over any transport, writes wrong data for the
   // second WRITE of a COMPOUND whose data begin in the middle of a page.
   bool is_knfsd = false;
-  // Its RPC-over-RDMA: an empty Write chunk is refused with RDMA_ERROR. A call with Read chunks beside the Position-Zero one is
-  // garbage to it. With Write and Reply chunk both in use the reply has octets that are not its own. Of an NFSv4
-  // READLINK the length word goes to the Write chunk instead of the text. A reply that fits neither inline nor a chunk is sent all
-  // the same, longer than our receive, which ends the connection. Behind a Read chunk that is not a multiple of 4 it looks for the
-  // next one in the wrong place.
+  // Its RPC-over-RDMA: an empty Write chunk is refused with RDMA_ERROR. A second Read chunk makes a call garbage if the first is
+  // at Position Zero, else it gets no answer. With Write and Reply chunk both in use the reply has octets that are not its own.
+  // Of an NFSv4 READLINK the length word goes to the Write chunk, not the text. A reply that fits neither inline nor a chunk is
+  // sent all the same, longer than our receive, which ends the connection.
   bool is_svcrdma = false;
 };
 
