@@ -15,26 +15,32 @@ from typing import Optional, Union
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from lab import cases, image, network, peers, sandbox  # noqa: E402
+from lab import cases, image, network, nfs_client, peers, sandbox  # noqa: E402
 from lab.cases import Case  # noqa: E402
 from lab.daemon import LabError  # noqa: E402
+from lab.nfs_client import NfsRig  # noqa: E402
 from lab.peers import PeerRig  # noqa: E402
 from lab.rig import Rig, Wire  # noqa: E402
 
 LOGS = Path(os.environ.get("CAUSEWAY_LOGS", Path(__file__).resolve().parents[2] / "build/interop-logs"))
+
+AnyRig = Union[Rig, PeerRig, NfsRig]
+RIGS: dict[str, type[AnyRig]] = {"peers": PeerRig, "nfs-client": NfsRig}
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Interop suite of Causeway.")
     parser.add_argument("--full", action="store_true", help="every case, not only the default subset")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
-    parser.add_argument("-k", metavar="NAME", default="", help="cases whose name contains NAME (implies --full)")
+    parser.add_argument("-k", metavar="NAME", action="append",
+                        help="cases whose name contains NAME (implies --full); several times: any of them")
     parser.add_argument("--transport", choices=("vhost", "tap"), help="cases of this transport only")
     parser.add_argument("--capture", action="store_true", help="keep a roce.pcap with the logs (tap only)")
     parser.add_argument("--shell", action="store_true", help="start what the first case needs and open a guest shell")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--direct", action="store_true", help="without causewayd: TCP to Ganesha, and the wiring")
     kind.add_argument("--peers", action="store_true", help="only rping and perftest against causeway-verbs-peer")
+    kind.add_argument("--nfs-client", action="store_true", help="only causeway-nfs-client, against knfsd and causewayd")
     kind.add_argument("--reference", action="store_true", help="without causewayd: a kernel NFS/RDMA server")
     return parser.parse_args()
 
@@ -46,10 +52,12 @@ def selected(options: argparse.Namespace) -> list[Case]:
         chosen = cases.reference_cases()
     elif options.peers:
         chosen = peers.peer_cases()
+    elif options.nfs_client:
+        chosen = nfs_client.nfs_client_cases()
     else:
-        chosen = cases.gateway_cases() + peers.peer_cases()
+        chosen = cases.gateway_cases() + nfs_client.nfs_client_cases() + peers.peer_cases()
     if options.k:
-        chosen = [case for case in chosen if options.k in case.name]
+        chosen = [case for case in chosen if any(part in case.name for part in options.k)]
     elif not options.full:
         chosen = [case for case in chosen if case.quick]
     if options.transport:
@@ -64,7 +72,7 @@ class Runner:
         self.capture = capture
         self.passed = 0
         self.failed = 0
-        self._rig: Optional[Union[Rig, PeerRig]] = None
+        self._rig: Optional[AnyRig] = None
         self._broken: dict[Wire, str] = {}  # wires whose rig did not start
         self._boots = 0
 
@@ -90,15 +98,14 @@ class Runner:
             self._rig.stop()
             self._rig = None
 
-    def rig_for(self, wire: Wire) -> Union[Rig, PeerRig]:
+    def rig_for(self, wire: Wire) -> AnyRig:
         if self._rig and self._rig.wire == wire:
             return self._rig
         self.stop()
         if wire in self._broken:
             raise LabError(self._broken[wire])
         try:
-            kind = PeerRig if wire.kind == "peers" else Rig
-            rig = kind(wire, self._logs(f"{wire.kind}-{wire.name}"), self.capture)
+            rig = RIGS.get(wire.kind, Rig)(wire, self._logs(f"{wire.kind}-{wire.name}"), self.capture)
             self._rig = rig
             rig.start()
         except (LabError, OSError) as error:
@@ -117,6 +124,8 @@ def shell(runner: Runner, wire: Wire) -> int:
     """A guest to look around in; ends with the shell (exit, or Ctrl-] and `e`)."""
     try:
         rig = runner.rig_for(wire)
+        if isinstance(rig, NfsRig):
+            raise LabError("these cases have no guest to look around in")
         print(f"Guest at {rig.guest.address}; `. /lib/causeway/lib.sh` gives the suite's functions.")
         if isinstance(rig, Rig):
             print("To mount:")

@@ -73,6 +73,9 @@ class Daemon:
 
         wait_until(met, timeout, f"{self.name}: {what}")
 
+    def wait_for_end(self, timeout: float) -> None:
+        wait_until(lambda: not self.alive(), timeout, f"{self.name}: end")
+
     def tail(self, lines: int = 8) -> str:
         return "\n".join(self.output().splitlines()[-lines:])
 

@@ -89,7 +89,7 @@ class Ganesha:
     def digests(self, directory: str) -> dict[str, str]:
         """md5 by file name."""
         return {path.name: hashlib.md5(path.read_bytes()).hexdigest()
-                for path in (self.export / directory).iterdir() if path.is_file()}
+                for path in (self.export / directory).iterdir() if not path.is_symlink() and path.is_file()}
 
     def names(self, directory: str) -> list[str]:
         return sorted(os.listdir(self.export / directory))

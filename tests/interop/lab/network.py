@@ -33,6 +33,14 @@ def add_tap(name: str, mtu: int, bridge: str = "") -> None:
     ip("link", "set", name, "mtu", str(mtu), "up")
 
 
+def add_veth(one: str, other: str, mtu: int) -> None:
+    """A cable between two programs, without addresses either."""
+    ip("link", "add", one, "type", "veth", "peer", "name", other)
+    for name in (one, other):
+        _no_ipv6(name)
+        ip("link", "set", name, "mtu", str(mtu), "up")
+
+
 def add_bridge(name: str, mtu: int) -> None:
     ip("link", "add", name, "type", "bridge", "mcast_snooping", "0")
     _no_ipv6(name)

@@ -1,0 +1,158 @@
+"""causeway-nfs-client, our own NFS client endpoint, against a kernel's NFS/RDMA server and against causewayd.
+
+The program tries every chunk shape and compares the data; what it wrote is looked at on the server's side too. There is no
+Linux client in these cases: a guest is only started where it serves.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Optional, Union
+
+from lab import ganesha, gateway, network
+from lab.cases import Case
+from lab.daemon import Daemon, LabError
+from lab.ganesha import Ganesha
+from lab.gateway import Gateway, device_of
+from lab.guest import Nic
+from lab.reference import KnfsdTcp, Reference
+from lab.rig import Wire
+
+CLIENT = "10.9.0.9/24"
+CLIENT_V6 = "fd09::9/64"
+VETH = ("nfs-client", "nfs-server")  # between the client and causewayd
+DIRECTORY = "shapes"
+
+
+def default_program() -> Path:
+    root = Path(__file__).resolve().parents[3]
+    return Path(os.environ.get("CAUSEWAY_NFS_CLIENT", root / "build/tests/peers/causeway-nfs-client"))
+
+
+class NfsRig:
+    """Kind "nfs-client", backend "svcrdma": client -tap- guest with the kernel's NFS/RDMA server.
+    "ganesha", "knfsd": client -veth- causewayd -TCP- backend."""
+
+    def __init__(self, wire: Wire, logs: Path, capture: bool = False) -> None:
+        self.wire = wire
+        self.logs = logs
+        self.gateway: Optional[Gateway] = None
+        self.backend: Union[Ganesha, Reference]
+        self._runs = 0
+        if not default_program().exists():
+            raise LabError(f"no {default_program()}: build it, or name it in CAUSEWAY_NFS_CLIENT")
+        if wire.backend == "svcrdma":
+            pcap = logs / "roce.pcap" if capture else None
+            self.nic = Nic("tap", wire.link_mtu, tap="roce-server", capture=pcap)
+            self.backend = Reference(self.nic, logs)
+            self.mountd = self.backend.guest.address
+            return
+        self.nic = Nic("tap", wire.link_mtu, tap=VETH[0])
+        if wire.backend == "knfsd":
+            self.backend = KnfsdTcp(logs)
+            address, self.mountd = self.backend.address, self.backend.guest.address
+        else:
+            self.backend = Ganesha(logs)
+            address, self.mountd = f"127.0.0.1:{ganesha.NFS_PORT}", network.CONTROL_HOST
+        self.gateway = Gateway(Nic("tap", wire.link_mtu, tap=VETH[1]), logs, address)
+
+    def start(self) -> None:
+        if self.gateway:
+            network.add_veth(*VETH, self.wire.link_mtu)
+        else:
+            network.add_tap("roce-server", self.wire.link_mtu)
+        self.backend.start()
+        if self.gateway:
+            self.gateway.start()
+
+    def stop(self) -> None:
+        if self.gateway:
+            self.gateway.stop()
+        self.backend.stop()
+        for link in ("roce-server", VETH[0]):
+            network.remove(link)
+
+    def shapes(self, *options: str, v6: bool, timeout: float) -> None:
+        """Runs the program; a shape that failed is an error."""
+        self._runs += 1
+        log = self.logs / f"nfs-client-{self._runs}.log"
+        client = Daemon("causeway-nfs-client", [
+            str(default_program()), "--device", device_of(self.nic), "--address", CLIENT_V6 if v6 else CLIENT,
+            "--mtu", str(self.nic.mtu), "--server", network.GATEWAY_V6 if v6 else network.GATEWAY, "--port", str(gateway.PORT),
+            "--mountd", self.mountd, "--mountd-port", str(ganesha.MOUNT_PORT), "--export", self.backend.mount_path("3"),
+            "--directory", DIRECTORY, "--memory-mb", "384", *options], log)
+        client.start()
+        try:
+            client.wait_for_end(timeout)
+        finally:
+            status = client.stop(5)
+        lines = client.output().splitlines()
+        failed = [line for line in lines if line.startswith("FAIL ")]
+        if failed or status != 0:
+            first = "; ".join(failed[:3]) or " ".join(lines[-2:])
+            raise LabError(f"{len(failed)} shapes failed ({client.exit_text()}): {first}")
+
+    def check_files(self, directory: str) -> None:
+        """The server's side of what --keep left there: a file NAME-N holds the pattern from N on."""
+        digests = {name: digest for name, digest in self.backend.digests(directory).items() if name.rsplit("-", 1)[-1].isdigit()}
+        wrong = [name for name, digest in digests.items() if digest != _pattern_digest(int(name.rsplit("-", 1)[-1]))]
+        if len(digests) < 10 or wrong:
+            raise LabError(f"of {len(digests)} files in the server's directory {len(wrong)} are wrong: {', '.join(wrong[:3])}")
+
+
+def _pattern_digest(start: int) -> str:
+    """md5 of `start` octets of tests/peers/pattern.h from `start` on."""
+    octets = bytes(1 + (at + (at >> 6) * 37 + (at >> 12) * 101) % 251 for at in range(start, 2 * start))
+    return hashlib.md5(octets).hexdigest()
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """One run of the program; `connection` and `version` empty: all."""
+
+    version: str = ""
+    connection: str = ""
+    v6: bool = False
+    quick: bool = False
+
+    def body(self, rig: NfsRig) -> None:
+        options = {"svcrdma": ["--svcrdma"], "knfsd": ["--knfsd"]}.get(rig.wire.backend, [])
+        options = options + (["--nfs", self.version] if self.version else [])
+        options += ["--connection", self.connection] if self.connection else []
+        options += ["--quick"] if self.quick else []
+        if self.version and self.connection:
+            directory = f"{DIRECTORY}-nfs{self.version.replace('.', '')}-{self.connection}"
+            rig.shapes("--keep", *options, v6=self.v6, timeout=280)
+            rig.check_files(directory)
+            rig.backend.remove_tree(directory)
+        else:
+            rig.shapes(*options, v6=self.v6, timeout=900)
+        if rig.gateway:
+            metrics = rig.gateway.metrics()
+            metrics.lint()
+            if metrics.total("causeway_rpcrdma_credit_violations_total") != 0:
+                raise LabError("causewayd counted credit violations")
+
+
+CONNECTIONS = ("whole", "segments", "pieces", "small", "silent")
+
+
+def nfs_client_cases() -> list[Case]:
+    """The default run: a quick pass over the kernel's RDMA server and over the gateway. --full: every kind of connection, IPv4 and IPv6, both MTUs."""
+    cases: list[Case] = []
+    for backend in ("svcrdma", "ganesha", "knfsd"):
+        for mtu in (4096, 1024):
+            wire = Wire("nfs-client", "tap" if backend == "svcrdma" else "veth", mtu, backend)
+            for version in ("3", "4.1"):
+                if mtu == 4096 and (backend == "svcrdma" or (backend == "ganesha" and version == "4.1")):
+                    quick = Shapes(version, "segments" if version == "3" else "whole", quick=True)
+                    cases.append(_case(f"shapes-quick-nfs{version}", wire, quick.body, True))
+                for connection in CONNECTIONS:
+                    cases.append(_case(f"shapes-{connection}-nfs{version}", wire, Shapes(version, connection).body))
+                    cases.append(_case(f"shapes-{connection}-nfs{version}v6", wire, Shapes(version, connection, v6=True).body))
+    return cases
+
+
+def _case(name: str, wire: Wire, body: Callable[[NfsRig], None], quick: bool = False) -> Case:
+    return Case(f"{name}-{wire.name}", wire, body, quick)  # type: ignore[arg-type]
