@@ -42,7 +42,7 @@ class Guest:
         self.log = logs / f"{name}.log"
         self._qemu = Daemon(name, self._command(), self.log)
 
-    def start(self, timeout: float = 90) -> None:
+    def start(self, timeout: float = 240) -> None:
         network.add_tap(self._tap, 1500, bridge="ctl")
         self._qemu.start()
         self._qemu.wait_for_line(r"guest: ready", timeout)
