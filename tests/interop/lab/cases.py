@@ -365,7 +365,8 @@ def reference_cases() -> list[Case]:
         wire = Wire("reference", "tap", mtu)
         for version in VERSIONS:
             cases.append(Case(f"nfs{version}-{wire.name}", wire, nfs(version, SMALL + MEDIUM), mtu == 4096))
-        cases.append(Case(f"nfs4.1v6-{wire.name}", wire, nfs("4.1", SMALL + MEDIUM, v6=True), mtu == 4096))
+            cases.append(Case(f"nfs{version}v6-{wire.name}", wire, nfs(version, SMALL + MEDIUM, v6=True),
+                              mtu == 4096 and version == "4.1"))
         cases.append(Case(f"loss-nfs4.1-{wire.name}", wire, loss("4.1", SMALL + MEDIUM[:1], 50), mtu == 4096))
         cases.append(Case(f"nfsd-restart-nfs4.1-{wire.name}", wire, restart("4.1", _stop_nfsd, _start_nfsd),
                           mtu == 4096))
@@ -394,7 +395,8 @@ def gateway_cases() -> list[Case]:
                     main or version == "4.1")
                 if not with_large:
                     add(f"large-nfs{version}", nfs(version, LARGE), False)
-            add("nfs4.1v6", nfs("4.1", SMALL + MEDIUM, v6=True), main)
+            for version in VERSIONS:
+                add(f"nfs{version}v6", nfs(version, SMALL + MEDIUM, v6=True), main and version == "4.1")
             for version in VERSIONS:
                 if main:
                     add(f"long-loss-nfs{version}", loss(version, SMALL + MEDIUM), False)
@@ -407,7 +409,15 @@ def gateway_cases() -> list[Case]:
             if mtu == 4096:
                 cases += exercise_cases(wire)
     for transport in ("vhost", "tap"):
-        wire = Wire("gateway", transport, 4096, "knfsd")
-        cases.append(Case(f"callback-{wire.name}", wire, callback, transport == "vhost"))
-    cases.append(Case(f"no-{cases[-2].name}", cases[-2].wire, no_callback, False))
+        for mtu in (4096, 1024):
+            wire = Wire("gateway", transport, mtu, "knfsd")
+            if mtu == 4096:
+                cases.append(Case(f"callback-{wire.name}", wire, callback, transport == "vhost"))
+                if transport == "vhost":
+                    cases.append(Case(f"no-callback-{wire.name}", wire, no_callback, False))
+            for version in VERSIONS:
+                # The server's memory is that of its guest.
+                for v6 in (False, True):
+                    name = f"nfs{version}{'v6' if v6 else ''}-{wire.name}"
+                    cases.append(Case(name, wire, nfs(version, SMALL + MEDIUM, v6)))
     return cases + wiring_cases()

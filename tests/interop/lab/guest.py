@@ -38,6 +38,7 @@ class Guest:
         self.number = number  # last part of its addresses
         self.memory_mb = memory_mb
         self.address = f"10.8.0.{number}"
+        self.address_v6 = f"fd08::{number}"
         self._tap = f"ctl-{name}"[:15]
         self.log = logs / f"{name}.log"
         self._qemu = Daemon(name, self._command(), self.log)
@@ -113,7 +114,7 @@ class Guest:
                    "-accel", "tcg,thread=multi", "-cpu", "max", "-m", f"{self.memory_mb}", "-serial", "stdio",
                    "-kernel", str(image.KERNEL), "-initrd", str(image.INITRD),
                    "-append", "console=ttyS0 quiet panic=-1 mitigations=off"
-                   f" cw.ctl={self.address}/24,fd08::{n}/64 cw.roce=10.9.0.{n}/24,fd09::{n}/64"
+                   f" cw.ctl={self.address}/24,{self.address_v6}/64 cw.roce=10.9.0.{n}/24,fd09::{n}/64"
                    f" cw.mtu={self.nic.mtu}",
                    "-device", "virtio-rng-pci,vectors=0",
                    "-netdev", f"tap,id=ctl,ifname={self._tap},script=no,downscript=no",

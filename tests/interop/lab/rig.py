@@ -57,16 +57,16 @@ class Rig:
         if wire.kind == "reference":
             self.backend = Reference(Nic("tap", wire.link_mtu, tap="roce-server"), logs)
             self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
-            self.mountd = self.backend.guest.address
+            self.mountd, self.mountd_v6 = self.backend.guest.address, self.backend.guest.address_v6
         else:
             backend_address = f"127.0.0.1:{ganesha.NFS_PORT}"
             if wire.backend == "knfsd":
                 self.backend = KnfsdTcp(logs)
-                self.mountd = self.backend.guest.address
+                self.mountd, self.mountd_v6 = self.backend.guest.address, self.backend.guest.address_v6
                 backend_address = self.backend.address
             else:
                 self.backend = Ganesha(logs)
-                self.mountd = network.CONTROL_HOST
+                self.mountd, self.mountd_v6 = network.CONTROL_HOST, network.CONTROL_HOST_V6
             if wire.kind == "gateway":
                 self.gateway = Gateway(nic, logs, backend_address)
                 self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
@@ -105,7 +105,9 @@ class Rig:
         if version == "3":
             # With proto=rdma neither mount.nfs nor the kernel asks rpcbind when all of these are given. mountd is
             # not behind the gateway; it is reached over the control network.
-            options += f",mountaddr={self.mountd},mountport={ganesha.MOUNT_PORT},mountproto=tcp,nolock"
+            # mount.nfs takes both servers to be of one address family.
+            mountd = f"mountaddr={self.mountd_v6},mountproto=tcp6" if v6 else f"mountaddr={self.mountd},mountproto=tcp"
+            options += f",{mountd},mountport={ganesha.MOUNT_PORT},nolock"
         return f"/sbin/mount.nfs {server}:{self.backend.mount_path(version)} {at} -o {options}"
 
     def stats(self, at: str = MOUNT_POINT) -> mountstats.MountStats:
