@@ -20,6 +20,7 @@ from lab.cases import Case  # noqa: E402
 from lab.daemon import LabError  # noqa: E402
 from lab.nfs_client import NfsRig  # noqa: E402
 from lab.peers import PeerRig  # noqa: E402
+from lab.results import Results  # noqa: E402
 from lab.rig import Rig, Wire  # noqa: E402
 
 LOGS = Path(os.environ.get("CAUSEWAY_LOGS", Path(__file__).resolve().parents[2] / "build/interop-logs"))
@@ -37,6 +38,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--transport", choices=("vhost", "tap"), help="cases of this transport only")
     parser.add_argument("--capture", action="store_true", help="keep a roce.pcap with the logs (tap only)")
     parser.add_argument("--shell", action="store_true", help="start what the first case needs and open a guest shell")
+    parser.add_argument("--results", metavar="FILE", type=Path, default=LOGS / "results.json",
+                        help="where to write what came of each case, for matrix.py; default: %(default)s")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--direct", action="store_true", help="without causewayd: TCP to Ganesha, and the wiring")
     kind.add_argument("--peers", action="store_true", help="only rping and perftest against causeway-verbs-peer")
@@ -68,8 +71,9 @@ def selected(options: argparse.Namespace) -> list[Case]:
 class Runner:
     """Keeps one rig up for neighbouring cases of the same wire; after a failure the next case gets a fresh one."""
 
-    def __init__(self, capture: bool = False) -> None:
+    def __init__(self, results: Results, capture: bool = False) -> None:
         self.capture = capture
+        self._results = results
         self.passed = 0
         self.failed = 0
         self._rig: Optional[AnyRig] = None
@@ -87,10 +91,12 @@ class Runner:
                 case.body(self.rig_for(case.wire))
         except (LabError, OSError) as error:
             self.failed += 1
+            self._results.add(case, time.monotonic() - start, str(error))
             print(f"FAIL {case.name}: {error}", flush=True)
             self.stop()
         else:
             self.passed += 1
+            self._results.add(case, time.monotonic() - start)
             print(f"ok {case.name} ({time.monotonic() - start:.1f})", flush=True)
 
     def stop(self) -> None:
@@ -154,7 +160,7 @@ def main() -> int:
             shutil.rmtree(old, ignore_errors=True)
     sandbox.enter()
     network.set_up()
-    runner = Runner(options.capture)
+    runner = Runner(Results(options.results), options.capture)
     if options.shell:
         return shell(runner, next(case.wire for case in chosen if case.wire))
     try:

@@ -13,6 +13,15 @@ BUSYBOX = CACHE / "guest/busybox"
 TESTPMD = CACHE / "testpmd/usr/bin/dpdk-testpmd"
 
 
+def kernel_release() -> str:
+    """Of the guest's kernel, as its own image says."""
+    with KERNEL.open("rb") as kernel:
+        start = kernel.read(0x10000)
+    # Boot protocol: at 0x20e the offset of the version text, counted from 0x200.
+    text = int.from_bytes(start[0x20e:0x210], "little") + 0x200
+    return start[text:start.index(b"\0", text)].decode("ascii", "replace").split()[0]
+
+
 def build() -> None:
     script = Path(__file__).resolve().parent.parent / "image/build.sh"
     result = subprocess.run([str(script)], timeout=600, check=False)

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""MATRIX.md, the table of who was tried with whom, made of matrix.json, the results of the last runs of every case.
+
+    ./run.py --full                                     # writes results.json beside its logs
+    ./matrix.py --take build/interop-logs/results.json  # puts them into matrix.json, in the place of older ones, and makes MATRIX.md
+    ./matrix.py                                         # makes MATRIX.md anew
+    ./matrix.py --check                                 # whether MATRIX.md is what matrix.json says
+
+Cases that have been renamed or removed are thrown out with --drop NAME (part of a name).
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Optional
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "matrix.json"
+TABLE = HERE / "MATRIX.md"
+
+COLUMNS = [(version, ip) for version in ("3", "4.0", "4.1", "4.2") for ip in ("IPv4", "IPv6")]
+OF_NFS = re.compile(r"nfs(?P<version>3|4\.[012])(?P<v6>v6)?(?:-|$)")
+
+# By kind of wire and backend: client, server.
+SIDES = {
+    ("gateway", "ganesha"): ("Linux", "Causeway, Ganesha over TCP"),
+    ("gateway", "knfsd"): ("Linux", "Causeway, knfsd over TCP"),
+    ("reference", "ganesha"): ("Linux", "knfsd's NFS/RDMA"),
+    ("direct", "ganesha"): ("Linux", "Ganesha over TCP, no Causeway"),
+    ("nfs-client", "svcrdma"): ("Causeway", "knfsd's NFS/RDMA"),
+    ("nfs-client", "ganesha"): ("Causeway", "Causeway, Ganesha over TCP"),
+    ("nfs-client", "knfsd"): ("Causeway", "Causeway, knfsd over TCP"),
+}
+
+
+def place_of(case: dict[str, Any]) -> Optional[tuple[tuple[str, str, str, int], tuple[str, str]]]:
+    """The case's row and column; None for one that is not about a version of NFS."""
+    sides = SIDES.get((case["kind"], case["backend"]))
+    match = OF_NFS.search(case["case"])
+    if sides is None or match is None:
+        return None
+    wire = {"vhost": "vhost-user"}.get(case["transport"], case["transport"])
+    return (*sides, wire, case["roce_mtu"]), (match["version"], "IPv6" if match["v6"] else "IPv4")
+
+
+def cell(cases: list[dict[str, Any]]) -> str:
+    passed = sum(case["ok"] for case in cases)
+    if not cases:
+        return ""
+    return f"{passed}" if passed == len(cases) else f"**{passed} of {len(cases)}**"
+
+
+def table(cases: list[dict[str, Any]]) -> str:
+    rows: dict[tuple[str, str, str, int], dict[tuple[str, str], list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    others: list[dict[str, Any]] = []
+    for case in cases:
+        place = place_of(case)
+        if place is None:
+            others.append(case)
+        else:
+            rows[place[0]][place[1]].append(case)
+    lines = ["# Who was tried with whom", "",
+             "Made by `matrix.py` from `matrix.json`: do not edit. A number is that of the cases which passed, all of them unless",
+             "written out; an empty field was not tried. What a case does: `README.md`; its name, time and reason: `matrix.json`.", ""]
+    head = ["client", "server", "wire", "RoCE MTU", *(f"{version} {ip}" for version, ip in COLUMNS)]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in sorted(rows, key=lambda row: (row[0] != "Linux", row[1], row[2], -row[3])):
+        client, server, wire, mtu = row
+        fields = [client, server, wire, str(mtu) if mtu else "-", *(cell(rows[row].get(column, [])) for column in COLUMNS)]
+        lines.append("| " + " | ".join(fields) + " |")
+    if others:
+        peers = [case for case in others if case["kind"] == "peers"]
+        rest = [case for case in others if case["kind"] != "peers"]
+        lines += ["", f"Besides: rping and perftest, {cell(peers) or 'none'}; wiring, metrics, connections and callbacks, "
+                      f"{cell(rest) or 'none'}."]
+    failed = sorted((case for case in cases if not case["ok"]), key=lambda case: case["case"])
+    if failed:
+        lines += ["", "## Failed", ""] + [f"- `{case['case']}`, {case['date']}: {_one_line(case['reason'])}" for case in failed]
+    dates = sorted(case["date"] for case in cases)
+    linux = sorted({case["versions"]["linux"] for case in cases})
+    ganesha = sorted({case["versions"]["ganesha"] for case in cases})
+    if dates:
+        lines += ["", f"{len(cases)} cases, {dates[0]} to {dates[-1]}. Linux {', '.join(linux)}; Ganesha {', '.join(ganesha)}."]
+    return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:200]
+
+
+Key = tuple[str, str]  # the kind of wire and the name: --reference has names of its own
+
+
+def load(path: Path) -> dict[Key, dict[str, Any]]:
+    cases = json.loads(path.read_text(encoding="utf-8"))["cases"] if path.exists() else []
+    return {(case["kind"], case["case"]): case for case in cases}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The table of interoperability.")
+    parser.add_argument("--take", metavar="FILE", type=Path, action="append", default=[], help="results of a run; several times")
+    parser.add_argument("--drop", metavar="NAME", action="append", default=[], help="forget cases whose name contains this")
+    parser.add_argument("--check", action="store_true", help="change nothing: is the table up to date?")
+    options = parser.parse_args()
+    known = load(RESULTS)
+    if options.check:
+        same = TABLE.exists() and TABLE.read_text(encoding="utf-8") == table(list(known.values()))
+        print("MATRIX.md is what matrix.json says" if same else "MATRIX.md was not made from matrix.json: run matrix.py")
+        return 0 if same else 1
+    for path in options.take:
+        if not path.exists():
+            print(f"matrix.py: no {path}", file=sys.stderr)
+            return 2
+        known.update(load(path))
+    cases = [known[key] for key in sorted(known) if not any(part in key[1] for part in options.drop)]
+    RESULTS.write_text(json.dumps({"cases": cases}, indent=1) + "\n", encoding="utf-8")
+    TABLE.write_text(table(cases), encoding="utf-8")
+    print(f"{len(cases)} cases in {TABLE.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
