@@ -126,6 +126,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config) {
   options.rc.send_window_packets = config.roce.send_window_packets;
   options.rc.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);
   options.rc.initiator_depth_max = static_cast<uint8_t>(config.roce.reads_in_flight_max);
+  options.rc.keepalive = Duration::seconds(config.roce.keepalive_s);
   options.rc.selective_recovery = config.roce.selective_recovery;
   options.rc.congestion_control = config.roce.congestion_control;
   options.rc.responder_resources_max = 0;

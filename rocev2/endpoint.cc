@@ -121,7 +121,7 @@ void Endpoint::poll_transmit(Instant now, wire::TxBatch& batch) {
   while (!batch.full() && has_work()) {
     const bool pool_is_empty = !core_.ack_due.empty() ? !send_acknowledgement(batch) : !send_turn(now, batch);
     if (pool_is_empty) {
-      ++core_.stats.no_header_buffer;  // the turn comes back with the next burst
+      core_.stats.no_header_buffer += batch.full() ? 0 : 1;  // the turn comes back with the next burst
       return;
     }
   }

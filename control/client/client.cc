@@ -145,16 +145,11 @@ void Client::on_cm_event(Instant now, const cm::CmEvent& event) {
 }
 
 void Client::on_reply(Instant now, Connection& connection, const cm::ConnectReply& reply) {
-  rc::RcConnect connect;
-  connect.path = node_.path_for(connection.address, connection.qp->local_qpn(), reply.remote_qpn);
-  connect.remote_qpn = reply.remote_qpn;
-  connect.remote_first_psn = connection.first_receive_psn;
-  connect.local_first_psn = reply.first_send_psn;
+  rc::RcConnect connect =
+      node_.connect_values(connection.address, *connection.qp, connection.first_receive_psn, reply, {}, options_.ack_timeout);
   connect.path_mtu_bytes = options_.path_mtu_bytes;
-  connect.initiator_depth = 0;
+  // A gateway that reads more at a time than it announced is served all the same.
   connect.responder_resources = std::max<uint8_t>(options_.rc.responder_resources_max, 1);
-  connect.rnr_retry = reply.rnr_retry_count;
-  connect.ack_timeout = options_.ack_timeout;
   connect.peer_hold_packets = rpcrdma::CausewayOffer::of_peer(reply.private_data.bytes()).hold_packets;
   if (connect.peer_hold_packets > 0) {
     // A secret between the two, for what that is worth: packets ahead of a gap are held from this port only.

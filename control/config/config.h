@@ -156,6 +156,9 @@ struct RoceConfig {
   uint32_t send_window_packets = 128;
   // RDMA Reads in flight per connection, 1..16; the peer's responder resources bound it further.
   uint32_t reads_in_flight_max = 16;
+  // Seconds without a packet from a client after which an idle connection asks whether it is there, 0..86400; 0: never. A client
+  // that is gone holds a connection, its receives and its backend connection until then.
+  uint32_t keepalive_s = 30;
   // Towards clients that are Causeway too: keep what arrives behind a lost packet, and have only what is missing sent again.
   bool selective_recovery = true;
   // Send ECN-capable packets, notify clients whose packets come marked (CNP), and obey their notifications (DCQCN).

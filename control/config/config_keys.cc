@@ -215,7 +215,7 @@ constexpr uint32_t path_mtu_index(uint32_t bytes) {
   return index;
 }
 
-const std::array<Key<RoceConfig>, 9> kRoceKeys = {{
+const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
     {.name = "path_mtu_max",
      .member = Choice<RoceConfig>{kPathMtuNames, [](const RoceConfig& c) { return path_mtu_index(c.path_mtu_max); },
                                   [](RoceConfig& c, uint32_t i) { c.path_mtu_max = 256u << i; }},
@@ -245,6 +245,12 @@ const std::array<Key<RoceConfig>, 9> kRoceKeys = {{
      .member = &RoceConfig::reads_in_flight_max,
      .help = "RDMA Reads in flight per connection.",
      .bounds = {1, rc::kReadsMax}},
+    {.name = "keepalive_s",
+     .member = &RoceConfig::keepalive_s,
+     .help =
+         "Seconds without a packet from a client after which an idle connection asks whether it is there, and ends when it does "
+         "not answer. 0: never.",
+     .bounds = {0, 86400}},
     {.name = "selective_recovery",
      .member = &RoceConfig::selective_recovery,
      .help = "With clients that are Causeway too, have only lost packets sent again. Others are not affected."},

@@ -109,17 +109,9 @@ void Gateway::accept(Instant now, Connection& connection) {
     return;
   }
   connection.qp = *qp;
-  rc::RcConnect connect;
-  connect.path = node_.path_for(connection.address, connection.qp->local_qpn(), request.remote_qpn);
-  connect.remote_qpn = request.remote_qpn;
-  connect.remote_first_psn = wire::Psn(random_.next_u32());
-  connect.local_first_psn = request.first_send_psn;
-  connect.pkey = request.pkey;
-  connect.path_mtu_bytes = cm::to_bytes(request.path_mtu);
-  connect.initiator_depth = std::min<uint8_t>(request.peer_responder_resources, options_.rc.initiator_depth_max);
-  connect.responder_resources = 0;
+  rc::RcConnect connect = node_.connect_values(connection.address, *connection.qp, wire::Psn(random_.next_u32()), request,
+                                               {.initiator = options_.rc.initiator_depth_max, .responder = 0});
   connect.retry_count = std::min(request.retry_count, options_.retry_count);
-  connect.rnr_retry = request.rnr_retry_count;
   connect.peer_hold_packets = rpcrdma::CausewayOffer::of_peer(request.private_data.bytes()).hold_packets;
   if (connect.peer_hold_packets > 0) {
     // A secret between the two, for what that is worth: packets ahead of a gap are held from this port only.
@@ -149,6 +141,7 @@ void Gateway::accept(Instant now, Connection& connection) {
   cm::AcceptParameters parameters;
   parameters.local_qpn = connection.qp->local_qpn();
   parameters.first_receive_psn = connect.remote_first_psn;
+  parameters.target_ack_delay_code = options_.target_ack_delay_code;
   parameters.our_responder_resources = 0;
   parameters.our_initiator_depth = connect.initiator_depth;
   parameters.private_data = listener.private_data ? private_data.bytes() : Bytes();

@@ -44,6 +44,7 @@ struct GatewayOptions {
   uint64_t pull_buffers_max = UINT64_MAX;  // receive buffers that pulled call data may hold: well below the pool
   rc::RcOptions rc;                        // receive_bytes_max is set per connection
   uint8_t retry_count = 7;                 // 0..7
+  uint8_t target_ack_delay_code = 12;      // how long we may sit on an ACK, as the client is told: 17 ms, a busy core's worst
   uint8_t ack_timeout_min_code = 14;       // what the client asks for counts, but not below this: 67 ms
 };
 

@@ -1,5 +1,9 @@
 #include "control/node/node.h"
 
+#include <algorithm>
+
+#include "control/cm/timeout_code.h"
+
 namespace cw::node {
 Node::Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable* memory)
     : cm_(options.cm, random), endpoint_(options.endpoint, random, memory), port_stats_(options.ports.size()) {
@@ -51,6 +55,10 @@ void Node::on_datagram(Instant now, const wire::PacketView& view, uint16_t port)
   cm_.on_mad(now, from, datagram->mad.first<cm::kMadSize>());
 }
 
+// 1 ms to the peer and back. What we wait for an ACK at least is dozens of times that, so that only a peer that sits on its ACKs
+// for longer makes us slower to notice that it is gone.
+constexpr uint8_t kPathTimeCode = 8;
+
 wire::Path Node::path_for(const cm::CmAddress& address, verbs::Qpn local, verbs::Qpn remote) const {
   wire::Path path;
   path.local_mac = stations_[address.port].options().mac;
@@ -63,6 +71,37 @@ wire::Path Node::path_for(const cm::CmAddress& address, verbs::Qpn local, verbs:
   const uint64_t pair = uint64_t{local.value()} * remote.value();
   path.udp_source_port = static_cast<uint16_t>(kFirstSourcePort | ((pair ^ (pair >> 20) ^ (pair >> 40)) & (kSourcePorts - 1)));
   return path;
+}
+
+rc::RcConnect Node::connect_values(const cm::CmAddress& address, const rc::RcQp& qp, wire::Psn first_receive_psn,
+                                   const cm::ConnectRequest& request, const ReadDepths& ours) const {
+  rc::RcConnect connect;
+  connect.path = path_for(address, qp.local_qpn(), request.remote_qpn);
+  connect.remote_qpn = request.remote_qpn;
+  connect.remote_first_psn = first_receive_psn;
+  connect.local_first_psn = request.first_send_psn;
+  connect.pkey = request.pkey;
+  connect.path_mtu_bytes = cm::to_bytes(request.path_mtu);
+  connect.initiator_depth = std::min(request.peer_responder_resources, ours.initiator);
+  connect.responder_resources = std::min(request.peer_initiator_depth, ours.responder);
+  connect.retry_count = request.retry_count;
+  connect.rnr_retry = request.rnr_retry_count;
+  connect.ack_timeout = request.ack_timeout_code;
+  return connect;
+}
+
+rc::RcConnect Node::connect_values(const cm::CmAddress& address, const rc::RcQp& qp, wire::Psn first_receive_psn,
+                                   const cm::ConnectReply& reply, const ReadDepths& ours, uint8_t ack_timeout_code) const {
+  rc::RcConnect connect;
+  connect.path = path_for(address, qp.local_qpn(), reply.remote_qpn);
+  connect.remote_qpn = reply.remote_qpn;
+  connect.remote_first_psn = first_receive_psn;
+  connect.local_first_psn = reply.first_send_psn;
+  connect.initiator_depth = std::min(reply.peer_responder_resources, ours.initiator);
+  connect.responder_resources = std::min(reply.peer_initiator_depth, ours.responder);
+  connect.rnr_retry = reply.rnr_retry_count;
+  connect.ack_timeout = std::max(ack_timeout_code, cm::ack_timeout_towards(kPathTimeCode, reply.target_ack_delay_code));
+  return connect;
 }
 
 void Node::transmit_datagrams(wire::TxBatch& batch) {

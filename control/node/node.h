@@ -42,6 +42,12 @@ struct NodePortStats {
 inline constexpr uint16_t kFirstSourcePort = 0xc000;
 inline constexpr uint16_t kSourcePorts = 0x4000;
 
+// READs and atomics that we send, and answer, at a time.
+struct ReadDepths {
+  uint8_t initiator = 0;
+  uint8_t responder = 0;
+};
+
 class Node {
  public:
   // `random` and `memory` (nullptr on a server) must outlive the node.
@@ -62,6 +68,14 @@ class Node {
   [[nodiscard]] uint16_t port_count() const { return static_cast<uint16_t>(stations_.size()); }
   // The path of a queue pair for a connection whose CM messages went over `address`.
   [[nodiscard]] wire::Path path_for(const cm::CmAddress& address, verbs::Qpn local, verbs::Qpn remote) const;
+  // What `qp` is connected with as the peer's REQ asks; `ours` bounds the depths. `first_receive_psn` goes into our REP.
+  [[nodiscard]] rc::RcConnect connect_values(const cm::CmAddress& address, const rc::RcQp& qp, wire::Psn first_receive_psn,
+                                             const cm::ConnectRequest& request, const ReadDepths& ours) const;
+  // Likewise as its REP answers. What a REP does not repeat of our REQ stays at its default: P_Key, path MTU, retry count.
+  // The ACK timeout covers `ack_timeout_code` of our own, and the Target ACK Delay where that is longer.
+  [[nodiscard]] rc::RcConnect connect_values(const cm::CmAddress& address, const rc::RcQp& qp, wire::Psn first_receive_psn,
+                                             const cm::ConnectReply& reply, const ReadDepths& ours,
+                                             uint8_t ack_timeout_code) const;
 
   [[nodiscard]] const NodePortStats& port_stats(uint16_t port) const { return port_stats_[port]; }
   [[nodiscard]] const gsi::GsiStats& gsi_stats() const { return gsi_.stats(); }

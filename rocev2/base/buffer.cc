@@ -46,6 +46,37 @@ void Chain::push_front(Buffer* buffer) {
   ++count_;
 }
 
+void Chain::insert_after(Buffer* before, Buffer* buffer) {
+  if (before == nullptr) {
+    push_front(buffer);
+    return;
+  }
+  if (before == tail_) {
+    push_back(buffer);
+    return;
+  }
+  CW_DASSERT(buffer->next == nullptr);
+  buffer->next = std::exchange(before->next, buffer);
+  bytes_ += buffer->size;
+  ++count_;
+}
+
+Chain Chain::cut_after(Buffer* before) {
+  Chain rest;
+  if (before == nullptr) {
+    rest.take(*this);
+    return rest;
+  }
+  if (before == tail_) {
+    return rest;
+  }
+  rest = Chain(std::exchange(before->next, nullptr));
+  tail_ = before;
+  bytes_ -= rest.bytes_;
+  count_ -= rest.count_;
+  return rest;
+}
+
 void Chain::trim_front(uint64_t count) {
   CW_DASSERT(count <= bytes_);
   bytes_ -= count;

@@ -93,6 +93,10 @@ class Chain {
   // Takes ownership of one unlinked Buffer.
   void push_back(Buffer* buffer);
   void push_front(Buffer* buffer);
+  // Takes ownership of one unlinked Buffer, which comes behind `before`, a Buffer of this chain; nullptr: at the front.
+  void insert_after(Buffer* before, Buffer* buffer);
+  // Takes out what comes behind `before`, a Buffer of this chain; nullptr: everything.
+  [[nodiscard]] Chain cut_after(Buffer* before);
   // Takes everything out of `other`, behind what is here.
   void append(Chain&& other);
   // Gives the list away; the chain is empty afterwards.

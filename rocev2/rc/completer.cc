@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rocev2/rc/early_responses.h"
 #include "rocev2/rc/retransmit.h"
 #include "rocev2/wire/aeth.h"
 
@@ -39,6 +40,7 @@ void note_progress(QpContext& context, SendState& state, Instant now) {
   state.rnr_retries = 0;
   state.probes = 0;
   state.probe_due = false;
+  state.timed_out = false;
   state.recovering = false;
   state.ahead_seen = false;
   state.waiting_rnr = false;
@@ -112,15 +114,19 @@ PacketOutcome on_implied_nak(QpContext& context, SendState& state, Instant now, 
     return PacketOutcome::done();
   }
   ++context.core.stats.implied_naks;
-  const QpErrorCause failure = repeat_from_una(context, state, now, progressed);
+  const QpErrorCause failure = repeat_from(context, state, now, state.una, progressed);
   return failure == QpErrorCause::kNone ? PacketOutcome::done() : PacketOutcome::fail(failure);
 }
 
-PacketOutcome on_ack(QpContext& context, SendState& state, Instant now, Psn psn) {
+PacketOutcome on_ack(QpContext& context, SendState& state, Instant now, Psn psn, uint16_t source_port) {
   const bool progressed = acknowledge_before(context, state, now, psn.next());
   if (state.una != psn.next()) {
+    if (note_executed_before(context, state, now, psn.next(), source_port)) {
+      return PacketOutcome::done();
+    }
     return on_implied_nak(context, state, now, psn, progressed);
   }
+  state.peer_port = source_port;
   ++context.core.stats.acks_received;
   if (is_probe_answered_alone(state, now, psn)) {
     go_back(context, state, now);
@@ -128,7 +134,7 @@ PacketOutcome on_ack(QpContext& context, SendState& state, Instant now, Psn psn)
   return PacketOutcome::done();
 }
 
-PacketOutcome on_rnr_nak(QpContext& context, SendState& state, Instant now, uint8_t timer_code) {
+PacketOutcome on_rnr_nak(QpContext& context, SendState& state, Instant now, Psn psn, uint8_t timer_code) {
   ++context.core.stats.rnr_naks_received;
   ++context.counters.naks_received;
   if (state.waiting_rnr) {
@@ -142,16 +148,16 @@ PacketOutcome on_rnr_nak(QpContext& context, SendState& state, Instant now, uint
   if (state.rnr_retries < kForEver) {
     ++state.rnr_retries;
   }
-  go_back(context, state, now);
+  go_back_to(context, state, now, psn);
   state.waiting_rnr = true;
   state.rnr_until = now + wire::rnr_timer(timer_code);
   return PacketOutcome::done();
 }
 
-PacketOutcome on_sequence_nak(QpContext& context, SendState& state, Instant now, bool progressed) {
+PacketOutcome on_sequence_nak(QpContext& context, SendState& state, Instant now, Psn psn, bool progressed) {
   ++context.core.stats.naks_received[static_cast<size_t>(wire::NakCode::kPsnSequenceError)];
   ++context.counters.naks_received;
-  const QpErrorCause failure = repeat_from_una(context, state, now, progressed);
+  const QpErrorCause failure = repeat_from(context, state, now, psn, progressed);
   return failure == QpErrorCause::kNone ? PacketOutcome::done() : PacketOutcome::fail(failure);
 }
 
@@ -173,20 +179,6 @@ PacketOutcome on_refusal(QpContext& context, uint8_t code) {
   return PacketOutcome::drop(DropReason::kUnexpected);
 }
 
-// The response with PSN una, opcode and length against the request (IBA 9.7.5.1). A READ that was repeated is answered from a
-// First again, wherever in the message that is.
-bool fits_request(const QpContext& context, const Work& read, uint32_t index, const wire::PacketView& view) {
-  const bool last = index + 1 == read.packets;
-  if (view.traits->ends_message() != last) {
-    return false;
-  }
-  if (index == 0 && !view.traits->starts_message()) {
-    return false;
-  }
-  const uint32_t wanted = last ? read.length - index * context.mtu_bytes : context.mtu_bytes;
-  return view.payload.size() == wanted;
-}
-
 // The response with PSN una has arrived. The cursor has either passed the whole work or, after going back, stands at or before
 // this response.
 void take_response(QpContext& context, SendState& state, Instant now, bool last) {
@@ -201,35 +193,83 @@ void take_response(QpContext& context, SendState& state, Instant now, bool last)
   note_progress(context, state, now);
 }
 
-// Whether a response with this PSN is the one awaited next; if so, everything before it is acknowledged. Else `outcome` says what
-// became of the packet. A useless response is a sign of life nevertheless, unless it lies outside the PSN window.
-bool is_due(QpContext& context, SendState& state, Instant now, Psn psn, PacketOutcome& outcome) {
+// Everything before `upto`, responses included, has been answered and has arrived. Precondition: upto is behind una.
+void settle_before(QpContext& context, SendState& state, Instant now, Psn upto) {
+  while (state.una != upto) {
+    const Work& work = *state.oldest;
+    const Psn end = work.first_psn.plus(work.packets);
+    const bool whole = end.distance_to(upto) >= 0;
+    const Psn reached = whole ? end : upto;
+    const int32_t sent = state.una.distance_to(state.next_psn);
+    if (work.awaits_response() && sent > 0) {
+      state.read_psns -= static_cast<uint32_t>(std::min(state.una.distance_to(reached), sent));
+      state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding - (whole ? 1 : 0));
+    }
+    state.una = reached;
+    if (whole) {
+      complete_oldest(context, state, verbs::WcStatus::kSuccess);
+    }
+  }
+  note_progress(context, state, now);
+}
+
+// A response has come while others were missing: una goes to what is missing now.
+void settle_gaps(QpContext& context, SendState& state, Instant now) {
+  if (state.gaps == nullptr) {
+    return;
+  }
+  const Psn upto = state.gaps->first_missing();
+  if (state.gaps->empty()) {
+    context.core.read_gaps.destroy(std::exchange(state.gaps, nullptr));
+  }
+  if (upto != state.una) {
+    settle_before(context, state, now, upto);
+  }
+}
+
+enum class Turn : uint8_t {
+  kNow,    // the response awaited next
+  kEarly,  // others are missing: see early_responses.h
+  kNone,   // of no use
+};
+
+// When it is the turn of a response; everything before it that needs none is acknowledged. For kNone `outcome` says what became
+// of the packet. A useless response is a sign of life nevertheless, unless it lies outside the PSN window.
+Turn turn_of(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, PacketOutcome& outcome) {
+  const Psn psn = view.bth.psn;
   if (!is_outstanding(state, psn)) {
     outcome = drop_as_stale(context, state, psn);
     state.heard_at = outcome.reason == DropReason::kDuplicate ? now : state.heard_at;
-    return false;
+    return Turn::kNone;
+  }
+  if (state.gaps != nullptr) {
+    return Turn::kEarly;
   }
   const bool progressed = acknowledge_before(context, state, now, psn);
-  if (state.una != psn) {
-    state.heard_at = now;
-    outcome = on_implied_nak(context, state, now, psn, progressed);
-    if (outcome.failure == QpErrorCause::kNone) {
-      outcome = PacketOutcome::drop(DropReason::kOutOfSequence);
-    }
-    return false;
+  if (state.una == psn) {
+    return Turn::kNow;
   }
-  return true;
+  if (open_gaps(context, state, view.source_port)) {
+    return Turn::kEarly;
+  }
+  state.heard_at = now;
+  outcome = on_implied_nak(context, state, now, psn, progressed);
+  if (outcome.failure == QpErrorCause::kNone) {
+    outcome = PacketOutcome::drop(DropReason::kOutOfSequence);
+  }
+  return Turn::kNone;
 }
 
-// Trims the frame to the payload and appends it to the READ's data. False when there is nothing to keep.
-bool keep_payload(Work& read, const wire::PacketView& view, Buffer* frame) {
-  if (view.payload.empty()) {
-    return false;
-  }
-  frame->trim_front(static_cast<uint32_t>(view.payload.data() - frame->data));
-  frame->size = static_cast<uint32_t>(view.payload.size());
-  read.payload.push_back(frame);
-  return true;
+PacketOutcome take_early_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view,
+                                  Buffer* frame) {
+  const PacketOutcome outcome = take_early(context, state, now, view, frame);
+  settle_gaps(context, state, now);
+  return outcome;
+}
+
+// A later request has been answered, so that a NAK for this one is an old one.
+bool is_executed(const SendState& state, Psn psn) {
+  return state.gaps != nullptr && psn.distance_to(state.gaps->frontier()) > 0;
 }
 
 }  // namespace
@@ -241,6 +281,9 @@ PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, 
     if (psn.next() == state.una) {
       take_credits(state, aeth);  // an acknowledgement repeated to say that there are receives again
     }
+    if (state.keepalives > 0 && aeth.kind() == wire::AethKind::kAck && state.una.distance_to(psn) < 0) {
+      return PacketOutcome::done();  // names the last SEND or WRITE, however long ago that was
+    }
     return drop_as_stale(context, state, psn);
   }
   take_credits(state, aeth);
@@ -248,7 +291,7 @@ PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, 
     return PacketOutcome::drop(DropReason::kUnexpected);
   }
   if (aeth.kind() == wire::AethKind::kAck) {
-    return on_ack(context, state, now, psn);
+    return on_ack(context, state, now, psn, view.source_port);
   }
   // A NAK acknowledges everything before the PSN that it names.
   const bool progressed = acknowledge_before(context, state, now, psn);
@@ -256,13 +299,16 @@ PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, 
     // Even when READ data before it are missing: the peer is in Error and would not answer a repetition.
     return on_refusal(context, aeth.code());
   }
-  if (state.una != psn) {
+  if (is_executed(state, psn)) {
+    return PacketOutcome::drop(DropReason::kDuplicate);
+  }
+  if (state.una != psn && !note_executed_before(context, state, now, psn, view.source_port)) {
     return on_implied_nak(context, state, now, psn, progressed);
   }
   if (aeth.kind() == wire::AethKind::kRnrNak) {
-    return on_rnr_nak(context, state, now, aeth.code());
+    return on_rnr_nak(context, state, now, psn, aeth.code());
   }
-  return on_sequence_nak(context, state, now, progressed);
+  return on_sequence_nak(context, state, now, psn, progressed);
 }
 
 PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, const wire::PacketView& view) {
@@ -277,43 +323,71 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
   }
   ++context.core.stats.gap_reports_received;
   const bool progressed = acknowledge_before(context, state, now, psn);
-  if (state.una != psn) {
+  if (is_executed(state, psn)) {
+    return PacketOutcome::drop(DropReason::kDuplicate);
+  }
+  if (state.una != psn && !note_executed_before(context, state, now, psn, view.source_port)) {
     return on_implied_nak(context, state, now, psn, progressed);
   }
-  if (state.waiting_rnr || note_gap(context, state, now, *report)) {
+  if (state.waiting_rnr || note_gap(context, state, now, psn, *report)) {
     ++context.core.stats.naks_received[static_cast<size_t>(wire::NakCode::kPsnSequenceError)];
     ++context.counters.naks_received;
     return PacketOutcome::done();
   }
-  return on_sequence_nak(context, state, now, progressed);
+  return on_sequence_nak(context, state, now, psn, progressed);
 }
 
 PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
-  const Psn psn = view.bth.psn;
   PacketOutcome outcome;
-  if (!is_due(context, state, now, psn, outcome)) {
+  const Turn turn = turn_of(context, state, now, view, outcome);
+  if (turn == Turn::kNone) {
+    return outcome;
+  }
+  const bool has_aeth = view.traits->aeth != wire::OpcodeTraits::kAbsent;
+  if (turn == Turn::kEarly) {
+    outcome = take_early_response(context, state, now, view, frame);
+    if (has_aeth && !outcome.dropped) {
+      take_credits(state, view.aeth());
+    }
     return outcome;
   }
   Work& read = *state.oldest;
   if (read.kind != WorkKind::kRead) {
     return PacketOutcome::drop(DropReason::kUnexpected);
   }
-  const uint32_t index = static_cast<uint32_t>(read.first_psn.distance_to(psn));
-  if (!fits_request(context, read, index, view)) {
+  const uint32_t index = static_cast<uint32_t>(read.first_psn.distance_to(view.bth.psn));
+  if (!fits_request(context, state, read, index, view)) {
     ++context.core.stats.bad_responses;
     return PacketOutcome::fail(QpErrorCause::kBadResponse);
   }
-  const bool took = keep_payload(read, view, frame);
-  if (view.traits->aeth != wire::OpcodeTraits::kAbsent) {
+  state.peer_port = view.source_port;
+  const bool last = index + 1 == read.packets;
+  const bool lone_probe = is_lone_probe_answer(state, read, view) && !last;
+  Buffer* kept = trim_to_payload(view, frame);
+  if (kept != nullptr) {
+    read.payload.push_back(kept);
+  }
+  if (has_aeth) {
     take_credits(state, view.aeth());
   }
-  take_response(context, state, now, index + 1 == read.packets);
-  return took ? PacketOutcome::took() : PacketOutcome::done();
+  take_response(context, state, now, last);
+  if (lone_probe) {
+    note_rest_lost(context, state, view.source_port);
+  }
+  return kept != nullptr ? PacketOutcome::took() : PacketOutcome::done();
 }
 
 PacketOutcome on_atomic_acknowledge(QpContext& context, SendState& state, Instant now, const wire::PacketView& view) {
   PacketOutcome outcome;
-  if (!is_due(context, state, now, view.bth.psn, outcome)) {
+  const Turn turn = turn_of(context, state, now, view, outcome);
+  if (turn == Turn::kNone) {
+    return outcome;
+  }
+  if (turn == Turn::kEarly) {
+    outcome = take_early_response(context, state, now, view, nullptr);
+    if (!outcome.dropped) {
+      take_credits(state, view.aeth());
+    }
     return outcome;
   }
   Work& work = *state.oldest;
@@ -321,13 +395,15 @@ PacketOutcome on_atomic_acknowledge(QpContext& context, SendState& state, Instan
   if (!is_atomic || view.aeth().kind() != wire::AethKind::kAck) {
     return PacketOutcome::drop(DropReason::kUnexpected);
   }
-  work.operand = view.atomic_ack_eth().original;
+  state.peer_port = view.source_port;
+  work.original = view.atomic_ack_eth().original;
   take_credits(state, view.aeth());
   take_response(context, state, now, true);
   return PacketOutcome::done();
 }
 
 void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
+  drop_gaps(context, state);
   verbs::WcStatus status = first;
   while (state.oldest != nullptr) {
     complete_oldest(context, state, status);
@@ -341,6 +417,8 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
   state.reads_outstanding = 0;
   state.waiting_rnr = false;
   state.probe_due = false;
+  state.keepalive_due = false;
+  state.timed_out = false;
   state.probing = false;
   state.sampling = false;
 }
@@ -348,6 +426,7 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
 verbs::WcStatus status_of(QpErrorCause cause) {
   switch (cause) {
     case QpErrorCause::kRetryExceeded:
+    case QpErrorCause::kPeerSilent:
       return verbs::WcStatus::kRetryExceeded;
     case QpErrorCause::kRnrRetryExceeded:
       return verbs::WcStatus::kRnrRetryExceeded;

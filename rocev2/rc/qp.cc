@@ -61,6 +61,8 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   context_.header = wire::PathHeader(path_);
   context_.hold_packets =
       options_.selective_recovery ? std::min(connect.peer_hold_packets, uint16_t{HeldPackets::kSpan}) : uint16_t{0};
+  send_.keepalive = options_.keepalive;
+  send_.partial_reads = context_.hold_packets > 0;
   receive_.expected = connect.remote_first_psn;
   receive_.responder_resources = std::min(options_.responder_resources_max, connect.responder_resources);
   receive_.ack_psn = connect.remote_first_psn.minus(1);
@@ -81,6 +83,9 @@ Status RcQp::to_rts() {
   }
   send_.draining = false;
   note_sendable();
+  if (send_.keepalive != Duration() && !ListNode<ActiveTag>::is_linked()) {
+    context_.core.active.push_back(*this);  // its first turn tells the time from which the peer is watched
+  }
   return {};
 }
 
@@ -145,6 +150,9 @@ bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, u
   const PacketOutcome outcome = dispatch(now, view, frame);
   if (outcome.dropped) {
     discard(outcome.reason);
+  } else {
+    send_.alive_at = now;
+    send_.keepalives = 0;
   }
   if (outcome.failure != QpErrorCause::kNone) {
     const QpErrorOrigin origin = view.traits->is_request ? QpErrorOrigin::kResponder : QpErrorOrigin::kRequester;
@@ -199,10 +207,17 @@ bool RcQp::transmit_acknowledgement(wire::TxBatch& batch) {
     return true;
   }
   if (owes_read_responses(receive_)) {
-    return false;  // goes out behind them, in transmit()
+    return state_ == QpState::kError && transmit_refusal(batch);  // else it goes out behind them, in transmit()
   }
   const ReplyResult result = send_replies(context_, receive_, batch, 1);
   return result.packets == 0 && owes_reply(receive_);
+}
+
+// In Error: what was asked for before the request that we refused, and then the NAK, which the peer takes to be about the first
+// request that has not been answered (IBA 9.7.5.2). Memory that has been withdrawn since ends the answers.
+bool RcQp::transmit_refusal(wire::TxBatch& batch) {
+  (void)send_replies(context_, receive_, batch, UINT32_MAX);
+  return owes_reply(receive_);
 }
 
 bool RcQp::transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
@@ -237,6 +252,7 @@ bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_
   if (!can_send(state_)) {
     return false;
   }
+  send_.alive_at = send_.alive_at == Instant() ? now : send_.alive_at;
   const bool more = sent < packets_max ? send_requests(context_, send_, now, batch, packets_max - sent) : true;
   arm_timer();
   return more;
@@ -277,9 +293,11 @@ void RcQp::release_everything() {
 bool RcQp::is_consistent() const {
   const bool psns_in_order = send_.una.distance_to(send_.next_psn) >= 0 && send_.next_psn.distance_to(send_.limit_psn) >= 0;
   const bool queue_agrees = (send_.oldest == nullptr) == (send_.queue_count == 0) && (send_.queue_count <= send_.queue_depth);
-  const bool reads_agree =
-      (send_.reads_outstanding == 0) == (send_.read_psns == 0) && send_.reads_outstanding <= send_.initiator_depth;
+  const bool reads_agree = (send_.reads_outstanding == 0) == (send_.read_psns == 0) &&
+                           send_.reads_outstanding <= (send_.partial_reads ? ReadReplay::kHistory : send_.initiator_depth);
   const bool window_holds = send_.packets_missing() <= send_.window_packets || send_.board != nullptr;
+  const bool gaps_agree = send_.gaps == nullptr || (send_.gaps->is_consistent() && !send_.gaps->empty() &&
+                                                    send_.gaps->first_missing() == send_.una && send_.oldest->awaits_response());
   const bool idle_in_error = state_ != QpState::kError || (send_.oldest == nullptr && receive_.message == nullptr);
   const bool error_is_said = (state_ == QpState::kError) == (error_.cause != QpErrorCause::kNone);
   const bool timer_watches = !can_send(state_) || send_deadline(send_).is_never() || TimerNode::is_armed();
@@ -287,8 +305,8 @@ bool RcQp::is_consistent() const {
                             ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
   const bool reply_is_seen = !owes_reply(receive_) || ListNode<AckTag>::is_linked() || ListNode<ActiveTag>::is_linked() ||
                              (rate_waits_ && TimerNode::is_armed());
-  return psns_in_order && queue_agrees && reads_agree && window_holds && idle_in_error && error_is_said && timer_watches &&
-         work_is_seen && reply_is_seen;
+  return psns_in_order && queue_agrees && reads_agree && gaps_agree && window_holds && idle_in_error && error_is_said &&
+         timer_watches && work_is_seen && reply_is_seen;
 }
 
 bool RcQp::belongs_to_path(const wire::PacketView& view, uint16_t port) const {
@@ -310,14 +328,18 @@ void RcQp::fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::O
     return;
   }
   context_.core.stats.qps_failed += origin == QpErrorOrigin::kOwner ? 0 : 1;
-  abandon_requests(context_, receive_);
+  const bool says_why = origin == QpErrorOrigin::kResponder;
+  if (says_why) {
+    abandon_messages(context_, receive_);
+  } else {
+    abandon_requests(context_, receive_);
+  }
   flush_works(context_, send_, status_of(cause));
   lift_rate_limit();
   cnp_due_ = false;
   context_.core.timers.cancel(*this);
   ListNode<ActiveTag>::unlink_if_linked();
   // The NAK with which we refused a request is the last packet; nothing else is owed any more.
-  const bool says_why = origin == QpErrorOrigin::kResponder;
   if (!says_why) {
     receive_.reply = ReplyKind::kNone;
     ListNode<AckTag>::unlink_if_linked();
@@ -347,8 +369,8 @@ void RcQp::note_sendable() {
   if (ListNode<ActiveTag>::is_linked()) {
     return;
   }
-  const bool requests =
-      can_send(state_) && (send_.probe_due || owes_repetition(send_) || send_stall(context_, send_) == SendStall::kNone);
+  const bool requests = can_send(state_) && (send_.probe_due || send_.keepalive_due || owes_repetition(send_) ||
+                                             send_stall(context_, send_) == SendStall::kNone);
   if (read_responses || requests) {
     context_.core.active.push_back(*this);
   }

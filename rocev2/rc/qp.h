@@ -120,6 +120,7 @@ class RcQp final : public verbs::QueuePair,
   [[nodiscard]] Status admit(uint64_t bytes) const;
   void enqueue(Work* work);
   [[nodiscard]] PacketOutcome dispatch(Instant now, const wire::PacketView& view, Buffer* frame);
+  [[nodiscard]] bool transmit_refusal(wire::TxBatch& batch);
   void fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::Opcode opcode);
   // The only writer of state_ and error_. False, and nothing changed, when the table does not allow it.
   bool set_state(QpEvent event, const QpError& reason);

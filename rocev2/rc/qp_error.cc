@@ -12,6 +12,8 @@ const char* to_string(QpErrorCause cause) noexcept {
       return "no answer from the peer: retry count exceeded";
     case QpErrorCause::kRnrRetryExceeded:
       return "the peer had no receive posted: RNR retry count exceeded";
+    case QpErrorCause::kPeerSilent:
+      return "the idle peer answers no keep-alive: retry count exceeded";
     case QpErrorCause::kBadResponse:
       return "READ response does not fit its request";
     case QpErrorCause::kNakInvalidRequest:

@@ -15,6 +15,7 @@ enum class QpErrorCause : uint8_t {
   // Our requester gave up
   kRetryExceeded,     // no answer, or only sequence NAKs, retry_count times
   kRnrRetryExceeded,  // the peer had no receive posted, rnr_retry times
+  kPeerSilent,        // idle, and none of retry_count + 1 keep-alives was answered
   kBadResponse,       // a READ response did not fit its request
   // The peer refused a request of ours
   kNakInvalidRequest,

@@ -33,7 +33,7 @@ void fill_completion(Work& work, verbs::Completion& out) {
   out.opcode = opcode_of(work);
   out.bytes = work.status == verbs::WcStatus::kSuccess ? work.length : 0;
   out.payload = std::move(work.payload);
-  out.original = work.operand;
+  out.original = work.original;
   out.solicited = received && work.solicited;
   out.immediate.reset();
   out.invalidated.reset();

@@ -11,6 +11,7 @@
 #include "rocev2/rc/dcqcn.h"
 #include "rocev2/rc/held_packets.h"
 #include "rocev2/rc/rc_stats.h"
+#include "rocev2/rc/read_gaps.h"
 #include "rocev2/rc/read_replay.h"
 #include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/work.h"
@@ -37,6 +38,7 @@ struct RcCore {
         replays(read_replay_max),
         boards(recovery.gaps_max),
         held(recovery.gaps_max),
+        read_gaps(recovery.gaps_max),
         held_packets_max(recovery.held_packets_max),
         rates(rate_limits_max),
         memory(memory_table) {}
@@ -47,6 +49,7 @@ struct RcCore {
   Slab<ReadReplay> replays;   // one per queue pair that answers READs
   Slab<Scoreboard> boards;    // one per queue pair whose peer reports a gap
   Slab<HeldPackets> held;     // one per queue pair that holds packets behind a gap
+  Slab<ReadGaps> read_gaps;   // one per queue pair that misses responses before others
   uint32_t held_packets = 0;  // in all of `held`: received buffers that are not free
   uint32_t held_packets_max;
   Slab<Dcqcn> rates;  // one per queue pair that has met congestion

@@ -12,7 +12,9 @@ Status check(const RcOptions& options) {
                            options.psn_window_packets >= (1u << 10) && options.psn_window_packets <= (1u << 22) &&
                            options.rate.floor_rate >= kRateMin && options.rate.line_rate >= options.rate.floor_rate &&
                            options.rate.line_rate <= kRateMax;
-  if (!ranges_hold || options.send_window_packets > options.psn_window_packets) {
+  const bool keepalive_fits =
+      options.keepalive == Duration() || (options.keepalive >= kKeepaliveMin && options.keepalive <= kKeepaliveMax);
+  if (!ranges_hold || !keepalive_fits || options.send_window_packets > options.psn_window_packets) {
     return fail(Error::kBadValue);
   }
   return {};

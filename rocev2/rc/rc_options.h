@@ -44,6 +44,9 @@ struct RcOptions {
   bool congestion_control = true;
   // Where the limit begins, unless the window allows less, and below which no notification brings it.
   DcqcnLimits rate;
+  // An idle connection's peer is asked whether it is there when nothing has come from it for so long, and the connection ends
+  // when it does not answer. 0: never; else 10 ms..1 day.
+  Duration keepalive;
   // Receives shared with other queue pairs of this core; must outlive the queue pair. nullptr: receives of its own. With a pool,
   // post_receives posts to it.
   ReceivePool* receive_pool = nullptr;
@@ -77,6 +80,8 @@ inline constexpr uint8_t kAckTimeoutMax = 20;           // 4.3 s
 inline constexpr uint32_t kReadsMax = 16;               // bound of responder_resources and initiator_depth
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;  // IBA 9.3.3.1
 
+inline constexpr Duration kKeepaliveMin = Duration::ms(10);
+inline constexpr Duration kKeepaliveMax = Duration::seconds(86'400);
 inline constexpr uint64_t kRateMin = 125'000;          // 1 Mb/s
 inline constexpr uint64_t kRateMax = 125'000'000'000;  // 1 Tb/s
 

@@ -28,11 +28,14 @@ struct RcStats {
   uint64_t ack_timeouts = 0;
   uint64_t packets_retransmitted = 0;
   uint64_t implied_naks = 0;       // a READ response was missing when something later was answered
+  uint64_t responses_early = 0;    // READ responses and atomic answers kept although something before them was missing
   uint64_t tail_probes = 0;        // early repetition of the oldest packet, before the timeout
   uint64_t retries_exhausted = 0;  // by timeout or sequence NAK
   uint64_t rnr_retries_exhausted = 0;
-  uint64_t bad_responses = 0;  // READ response that does not fit its request
-  uint64_t window_stalls = 0;  // data waited for the send window
+  uint64_t keepalives_sent = 0;
+  uint64_t keepalives_exhausted = 0;  // the peer answered none
+  uint64_t bad_responses = 0;         // READ response that does not fit its request
+  uint64_t window_stalls = 0;         // data waited for the send window
 
   // Responder
   uint64_t acks_sent = 0;

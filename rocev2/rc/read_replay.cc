@@ -9,14 +9,14 @@ namespace cw::rc {
 void ReadReplay::accept(const AcceptedRead& read) {
   CW_DASSERT(!full());
   history_[accepted_ % kHistory] = read;
-  queue({.next_psn = read.first_psn, .request = accepted_++});
+  queue({.next_psn = read.first_psn, .bytes_end = read.bytes, .request = accepted_++});
   remembered_ = static_cast<uint8_t>(std::min<uint32_t>(remembered_ + 1u, kHistory));
 }
 
 // Both look at the latest request first, because PSNs come round: of two with one PSN only the later can be what the peer
 // repeats.
 bool ReadReplay::replay(wire::Psn psn, const wire::Reth& reth, uint32_t mtu_bytes) {
-  if (full()) {
+  if (job_count_ == kJobs) {
     return false;
   }
   for (uint32_t age = 1; age <= remembered_; ++age) {
@@ -28,18 +28,24 @@ bool ReadReplay::replay(wire::Psn psn, const wire::Reth& reth, uint32_t mtu_byte
     }
     const uint64_t bytes_in = uint64_t{static_cast<uint32_t>(packets_in)} * mtu_bytes;
     const bool inside = packets_in == 0 || bytes_in < read.bytes;
-    // The repeated request may ask for the rest only, but not for anything that the first one did not name (IBA 9.7.5.1.2).
-    if (!inside || reth.rkey != read.rkey || reth.address != read.address + bytes_in || reth.length != read.bytes - bytes_in) {
+    // It may ask for a part, but not for anything that the first one did not name (IBA 9.7.5.1.2), nor for part of
+    // a response.
+    if (!inside || reth.rkey != read.rkey || reth.address != read.address + bytes_in || reth.length > read.bytes - bytes_in) {
       continue;
     }
-    queue({.next_psn = psn, .bytes_in = static_cast<uint32_t>(bytes_in), .request = request, .repeated = true});
+    const bool to_the_end = reth.length == read.bytes - bytes_in;
+    if (!to_the_end && (reth.length == 0 || reth.length % mtu_bytes != 0)) {
+      continue;
+    }
+    const auto begin = static_cast<uint32_t>(bytes_in);
+    queue({.next_psn = psn, .bytes_in = begin, .bytes_end = begin + reth.length, .request = request, .repeated = true});
     return true;
   }
   return false;
 }
 
 bool ReadReplay::replay_atomic(wire::Psn psn, wire::Opcode opcode, const wire::AtomicEth& atomic) {
-  if (full()) {
+  if (job_count_ == kJobs) {
     return false;
   }
   const ReadJobKind kind = opcode == wire::Opcode::kRcCompareSwap ? ReadJobKind::kCompareSwap : ReadJobKind::kFetchAdd;
@@ -72,7 +78,8 @@ void ReadReplay::begin_head() {
     const QueuedJob& job = jobs_[job_head_];
     if (static_cast<uint16_t>(accepted_ - job.request) <= kHistory) {
       request_ = history_[job.request % kHistory];
-      current_ = ReadJob{.next_psn = job.next_psn, .bytes_in = job.bytes_in, .repeated = job.repeated};
+      current_ =
+          ReadJob{.next_psn = job.next_psn, .bytes_in = job.bytes_in, .bytes_end = job.bytes_end, .repeated = job.repeated};
       return;
     }
     pop();

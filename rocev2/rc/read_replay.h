@@ -3,9 +3,9 @@
 // read anew (IBA 9.7.5.1.2). An atomic was executed when it arrived and must not be again: its result is kept here and repeated.
 // Only where memory is exposed.
 //
-// Bounds: kHistory accepted requests are remembered (older ones cannot be outstanding at a peer that keeps to its depth), kJobs
-// responses may be waiting. A job names the request that it answers; only the one being answered has a state of its own. Nothing
-// is allocated; a full job list refuses.
+// Bounds: kHistory accepted requests are remembered (older ones cannot be outstanding at a peer that keeps to its depth), as many
+// answers may be waiting, with repetitions kJobs. A job names its request; only the one being answered has a state of its own.
+// Nothing is allocated; a full job list refuses.
 #pragma once
 
 #include <array>
@@ -34,23 +34,25 @@ struct AcceptedRead {
 
 // What is left to answer of one of them.
 struct ReadJob {
-  wire::Psn next_psn;     // of the next response packet
-  uint32_t bytes_in = 0;  // octets of it that have been sent or were not asked for again
-  bool started = false;   // its first response has been sent
-  bool repeated = false;  // answered before: the peer may have had all it wanted, and its owner may have withdrawn the memory
+  wire::Psn next_psn;      // of the next response packet
+  uint32_t bytes_in = 0;   // octets of it that have been sent or were not asked for again
+  uint32_t bytes_end = 0;  // where the answer ends: all of it, or the part that was asked for again
+  bool started = false;    // its first response has been sent
+  bool repeated = false;   // answered before: the peer may have had all it wanted, and its owner may have withdrawn the memory
 };
 
 class ReadReplay {
  public:
   static constexpr uint32_t kHistory = 16;
-  static constexpr uint32_t kJobs = 16;
+  static constexpr uint32_t kJobs = 24;
 
   [[nodiscard]] bool idle() const { return job_count_ == 0; }
-  [[nodiscard]] bool full() const { return job_count_ == kJobs; }
+  // No room for another request; for a repetition there may be.
+  [[nodiscard]] bool full() const { return job_count_ >= kHistory; }
   // Precondition: !full(). Remembers the request and queues its answer.
   void accept(const AcceptedRead& read);
-  // A READ request whose PSN lies before the expected one: queues the answer again when it repeats a remembered READ, or the rest
-  // of one. False when it does not match any, or the job list is full: to be ignored.
+  // A READ request whose PSN lies before the expected one: queues the answer again when it repeats a remembered READ, the rest of
+  // one, or some of its responses. False when it does not match any, or the job list is full: to be ignored.
   [[nodiscard]] bool replay(wire::Psn psn, const wire::Reth& reth, uint32_t mtu_bytes);
   // The same for an atomic, which must name the same operation on the same memory.
   [[nodiscard]] bool replay_atomic(wire::Psn psn, wire::Opcode opcode, const wire::AtomicEth& atomic);
@@ -68,6 +70,7 @@ class ReadReplay {
   struct QueuedJob {
     wire::Psn next_psn;
     uint32_t bytes_in = 0;
+    uint32_t bytes_end = 0;
     uint16_t request = 0;  // accepted_ when it came
     bool repeated = false;
   };

@@ -37,9 +37,11 @@ uint32_t payload_bytes_at(const QpContext& context, const SendCursor& cursor) {
   return std::min<uint32_t>(context.mtu_bytes, cursor.work->length - cursor.packet * context.mtu_bytes);
 }
 
-void build_read_request(QpContext& context, const SendCursor& cursor, wire::Psn psn, wire::TxPacket& packet) {
-  const Work& work = *cursor.work;
-  const uint32_t bytes_in = cursor.packet * context.mtu_bytes;
+// Asks for `responses` responses of the READ, from number `index` on.
+void build_read_request(QpContext& context, const Work& work, uint32_t index, uint32_t responses, wire::Psn psn,
+                        wire::TxPacket& packet) {
+  const uint32_t bytes_in = index * context.mtu_bytes;
+  const uint32_t bytes = index + responses == work.packets ? work.length - bytes_in : responses * context.mtu_bytes;
   wire::Bth bth;
   bth.opcode = Opcode::kRcReadRequest;
   bth.pkey = context.pkey;
@@ -47,7 +49,7 @@ void build_read_request(QpContext& context, const SendCursor& cursor, wire::Psn 
   bth.ack_request = true;
   bth.psn = psn;
   wire::Extensions extensions;
-  extensions.reth = wire::Reth{work.remote_address + bytes_in, work.rkey, work.length - bytes_in};
+  extensions.reth = wire::Reth{work.remote_address + bytes_in, work.rkey, bytes};
   wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, Bytes{});
 }
 
@@ -67,7 +69,7 @@ void build_request(QpContext& context, const SendCursor& cursor, wire::Psn psn, 
   const Work& work = *cursor.work;
   if (work.awaits_response()) {
     if (work.kind == WorkKind::kRead) {
-      build_read_request(context, cursor, psn, packet);
+      build_read_request(context, work, cursor.packet, work.packets - cursor.packet, psn, packet);
     } else {
       build_atomic_request(context, work, psn, packet);
     }
@@ -128,8 +130,8 @@ bool wants_acknowledgement(const QpContext& context, const SendState& state) {
   // With a limited rate a quarter of the window may take longer than the patience with which an acknowledgement is awaited.
   constexpr uint32_t kSlowPackets = 4;
   const uint32_t packets_max = context.rate == nullptr ? std::max(1u, state.window_packets / 4u) : kSlowPackets;
-  return work.awaits_response() || state.cursor.packet + 1 == work.packets || state.since_ack_request + 1u >= packets_max ||
-         state.packets_missing() + 1 >= state.window_packets;
+  return work.awaits_response() || state.timed_out || state.cursor.packet + 1 == work.packets ||
+         state.since_ack_request + 1u >= packets_max || state.packets_missing() + 1 >= state.window_packets;
 }
 
 void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket& packet) {
@@ -158,11 +160,23 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
 }
 
 bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch) {
+  if (state.gaps != nullptr && state.gaps->find(state.una)->lost) {
+    state.probe_due = false;  // is asked for at once, and as a whole
+    return true;
+  }
   wire::TxPacket* packet = batch.add();
   if (packet == nullptr) {
     return false;
   }
-  build_request(context, cursor_at_una(state, context.mtu_bytes), state.una, true, *packet);
+  const SendCursor cursor = cursor_at_una(state, context.mtu_bytes);
+  if (state.partial_reads && state.oldest_read_is_executed()) {
+    build_read_request(context, *cursor.work, cursor.packet, 1, state.una, *packet);
+  } else {
+    build_request(context, cursor, state.una, true, *packet);
+  }
+  if (state.gaps != nullptr) {
+    state.gaps->on_asked(*state.gaps->find(state.una), state.limit_psn, now);
+  }
   count_packet(context, true);
   ++context.core.stats.tail_probes;
   // The scoreboard is not told: what is acknowledged next may be the first transmission.
@@ -171,6 +185,50 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
   state.probe_psn = state.una;
   state.probe_sent_at = now;
   state.sampling = false;
+  return true;
+}
+
+// A SEND with the PSN before the next: to the peer it is the repetition of something executed long ago, which it has to
+// acknowledge and must not execute (IBA 9.7.5.1.1). It needs no receive, no rights and nothing of ours to repeat.
+bool send_keepalive(QpContext& context, SendState& state, wire::TxBatch& batch) {
+  wire::TxPacket* packet = batch.add();
+  if (packet == nullptr) {
+    return false;
+  }
+  wire::Bth bth;
+  bth.opcode = Opcode::kRcSendOnly;
+  bth.pkey = context.pkey;
+  bth.destination = context.remote;
+  bth.ack_request = true;
+  bth.psn = state.una.minus(1);
+  wire::build_packet(*packet, context.header, context.ip_identification++, bth, wire::Extensions{}, Bytes{});
+  count_packet(context, false);
+  ++context.core.stats.keepalives_sent;
+  state.keepalive_due = false;
+  return true;
+}
+
+// Asks again for the responses that are known to be lost, oldest first. False when the batch or packets_max stopped it.
+bool ask_for_missing(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t& sent,
+                     uint32_t packets_max) {
+  while (ReadGaps::Hole* hole = state.gaps->next_lost()) {
+    wire::TxPacket* packet = sent < packets_max ? batch.add() : nullptr;
+    if (packet == nullptr) {
+      return false;
+    }
+    const Work& work = *hole->work;
+    const auto index = static_cast<uint32_t>(work.first_psn.distance_to(hole->first));
+    if (work.kind == WorkKind::kRead) {
+      build_read_request(context, work, index, state.gaps->responses_to_ask(*hole), hole->first, *packet);
+    } else {
+      build_atomic_request(context, work, hole->first, *packet);
+    }
+    count_packet(context, true);
+    ++context.core.stats.implied_naks;
+    state.sampling = state.sampling && state.gaps->find(state.sample_psn) != hole;  // Karn
+    state.gaps->on_asked(*hole, state.limit_psn, now);
+    ++sent;
+  }
   return true;
 }
 
@@ -202,6 +260,17 @@ SendStall stall_of_message(const SendState& state, const Work& work) {
   return takes_receive && beyond_credits && state.awaiting() ? SendStall::kCredits : SendStall::kNone;
 }
 
+// As many READs and atomics are outstanding as the peer takes. Those of which nothing is missing any more do not count with a
+// Causeway peer, or a lost response would stop the READs behind it for a round trip: it remembers kHistory of them whatever the
+// two agreed upon, so that all that may have to be repeated can be.
+bool reads_fill_depth(const SendState& state) {
+  if (state.reads_outstanding < state.initiator_depth) [[likely]] {
+    return false;
+  }
+  return state.gaps == nullptr || !state.partial_reads || state.reads_outstanding >= ReadReplay::kHistory ||
+         state.reads_outstanding - state.gaps->complete_count(state.oldest) >= state.initiator_depth;
+}
+
 }  // namespace
 
 SendStall send_stall(const QpContext& context, const SendState& state) {
@@ -211,6 +280,9 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   }
   if (state.waiting_rnr) {
     return SendStall::kRnr;
+  }
+  if (state.timed_out && state.awaiting()) {
+    return SendStall::kSilence;
   }
   if (work->fence && state.cursor.packet == 0 && state.reads_outstanding > 0) {
     return SendStall::kFence;
@@ -233,7 +305,7 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
     return SendStall::kWindow;
   }
   if (work->awaits_response()) {
-    return state.reads_outstanding >= state.initiator_depth ? SendStall::kReadDepth : SendStall::kNone;
+    return reads_fill_depth(state) ? SendStall::kReadDepth : SendStall::kNone;
   }
   return state.packets_missing() >= state.window_packets ? SendStall::kWindow : SendStall::kNone;
 }
@@ -257,7 +329,14 @@ bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBa
   if (state.probe_due && state.awaiting() && !state.waiting_rnr && !send_probe(context, state, now, batch)) {
     return true;
   }
+  state.keepalive_due = state.keepalive_due && !state.awaiting();
+  if (state.keepalive_due && !send_keepalive(context, state, batch)) {
+    return true;
+  }
   uint32_t sent = 0;
+  if (state.gaps != nullptr && !ask_for_missing(context, state, now, batch, sent, packets_max)) {
+    return true;
+  }
   if (state.board != nullptr && !send_repetitions(context, state, batch, sent, packets_max)) {
     return true;
   }

@@ -24,13 +24,15 @@ enum class SendStall : uint8_t {
   kDraining,   // SQD: no work is begun
   kCredits,    // the peer has no receive for the next message
   kFence,      // earlier READs and atomics have to complete first
+  kSilence,    // the peer did not answer in time: the oldest packet has been repeated, the others wait for its answer
 };
 
 [[nodiscard]] SendStall send_stall(const QpContext& context, const SendState& state);
 
 // Something that was sent is known to be lost, and alone has to be sent again.
 [[nodiscard]] inline bool owes_repetition(const SendState& state) {
-  return state.board != nullptr && !state.waiting_rnr && state.board->next_lost().has_value();
+  return (state.board != nullptr && !state.waiting_rnr && state.board->next_lost().has_value()) ||
+         (state.gaps != nullptr && state.gaps->next_lost() != nullptr);
 }
 
 // Puts a work at the end of the queue. The caller has checked that there is room.

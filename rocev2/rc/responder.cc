@@ -64,7 +64,7 @@ void step_over(ReceiveState& state, const wire::PacketView& view) {
 }
 
 PacketOutcome refuse(QpContext& context, ReceiveState& state, NakCode code, QpErrorCause cause) {
-  abandon_requests(context, state);
+  abandon_messages(context, state);  // what READs before it asked for is still answered
   owe_nak(state, code);
   return PacketOutcome::fail(cause);
 }
@@ -319,7 +319,7 @@ PacketOutcome on_request(QpContext& context, ReceiveState& state, const wire::Pa
   return PacketOutcome{.took_frame = outcome.took_frame, .failure = further.failure};
 }
 
-void abandon_requests(QpContext& context, ReceiveState& state) {
+void abandon_messages(QpContext& context, ReceiveState& state) {
   drop_held(context, state);
   if (state.message != nullptr) {
     context.core.released.append(std::move(state.message->payload));
@@ -328,10 +328,14 @@ void abandon_requests(QpContext& context, ReceiveState& state) {
       state.pool->give_back(1);  // nobody will poll this message, and so nobody would post for it again
     }
   }
+  state.in_progress = OpcodeKind::kReserved;
+}
+
+void abandon_requests(QpContext& context, ReceiveState& state) {
+  abandon_messages(context, state);
   if (state.reads != nullptr) {
     state.reads->clear();
   }
-  state.in_progress = OpcodeKind::kReserved;
 }
 
 }  // namespace cw::rc

@@ -23,7 +23,9 @@ namespace cw::rc {
   return state.reads != nullptr && !state.reads->idle();
 }
 
-// The queue pair failed or is destroyed: forgets the message being assembled and all READs. The last NAK stays to be sent.
+// A request was refused: forgets the message being assembled. READs before it are still answered, and then comes the NAK.
+void abandon_messages(QpContext& context, ReceiveState& state);
+// The queue pair failed for another reason or is destroyed: forgets the READs too. A NAK that is owed stays to be sent.
 void abandon_requests(QpContext& context, ReceiveState& state);
 
 }  // namespace cw::rc

@@ -21,7 +21,9 @@ bool hold(QpContext& context, ReceiveState& state, const wire::PacketView& view,
     state.held = core.held.create();
   }
   const bool near = state.held != nullptr && state.expected.distance_to(psn) < int32_t{HeldPackets::kSpan};
-  if (!near || (!state.held->has(psn) && core.held_packets >= core.held_packets_max)) {
+  // No queue pair may hold more than are left for the others: one alone gets half of the budget, two a third each, and so on.
+  const bool has_share = state.held != nullptr && state.held->count() + core.held_packets < core.held_packets_max;
+  if (!near || (!state.held->has(psn) && !has_share)) {
     ++core.stats.holds_refused;
     return false;
   }

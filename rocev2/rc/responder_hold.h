@@ -3,7 +3,8 @@
 //
 // Only packets from the UDP source port of those executed so far are kept: a forger has to guess it too.
 //
-// Bounds: HeldPackets::kSpan packets per queue pair, RcCore::held_packets_max over all; what does not fit is dropped and counted,
+// Bounds: HeldPackets::kSpan packets per queue pair, RcCore::held_packets_max over all, of which
+// one queue pair gets no more than it leaves to the others; what does not fit is dropped and counted,
 // and will be repeated like anything else that is missing. What is held is given up only when the peer repeats everything anyway.
 #pragma once
 

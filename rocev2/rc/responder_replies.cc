@@ -42,7 +42,7 @@ wire::Aeth acknowledgement(const ReceiveState& state, uint32_t msn) {
 bool send_read_response(QpContext& context, ReceiveState& state, wire::TxPacket& packet) {
   const AcceptedRead& read = state.reads->request();
   ReadJob& job = state.reads->current();
-  const uint32_t bytes_left = read.bytes - job.bytes_in;
+  const uint32_t bytes_left = job.bytes_end - job.bytes_in;
   const uint32_t bytes = std::min<uint32_t>(bytes_left, context.mtu_bytes);
   Bytes payload;
   if (bytes > 0) {
@@ -138,6 +138,9 @@ ReplyResult send_replies(QpContext& context, ReceiveState& state, wire::TxBatch&
         continue;
       }
       abandon_requests(context, state);
+      if (state.reply == ReplyKind::kNak && state.nak_code != static_cast<uint8_t>(NakCode::kPsnSequenceError)) {
+        continue;  // a later request was refused, which has ended the connection already
+      }
       owe_nak(state, NakCode::kRemoteOperationalError);
       result.failure = QpErrorCause::kMemoryGone;
       return result;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rocev2/rc/early_responses.h"
 #include "rocev2/rc/rc_options.h"
 
 namespace cw::rc {
@@ -18,20 +19,58 @@ Instant timeout_at(const SendState& state) {
   return state.progress_at + timeout_of(state);
 }
 
+// One response is enough to learn whether the peer is there.
+bool probes_one_response(const SendState& state) {
+  return state.partial_reads && state.oldest_read_is_executed();
+}
+
 Instant probe_at(const SendState& state) {
   if (state.srtt == Duration() || state.probes >= kTailProbesMax) {
     return Instant::never();
   }
-  const bool reads = state.oldest != nullptr && state.oldest->kind == WorkKind::kRead;
+  const bool reads = state.oldest != nullptr && state.oldest->kind == WorkKind::kRead && !probes_one_response(state);
   // While answers still arrive, even useless ones, the peer is at work on what it was asked: to ask again would make it answer
   // all of it once more.
   const Instant silent_since = std::max(state.progress_at, state.heard_at);
   return silent_since + std::max(state.srtt * 4, reads ? kReadProbeMin : kTailProbeMin) * (int64_t{1} << state.probes);
 }
 
-// Within this time after going back, a report about the same packet is about the first transmission, not about the repetition.
-Duration echo_time(const SendState& state) {
-  return state.srtt == Duration() ? ack_timeout(state.ack_timeout) / 4 : state.srtt / 2;
+// When to ask an idle peer whether it is there: after a time without a packet of it, then as often and as patiently as any packet
+// is repeated.
+Instant keepalive_at(const SendState& state) {
+  if (state.keepalive == Duration() || state.alive_at == Instant()) {
+    return Instant::never();
+  }
+  if (state.keepalives == 0) {
+    return state.alive_at + state.keepalive;
+  }
+  const int doublings = std::min<int>(state.keepalives - 1, kBackOffMax);
+  return state.keepalive_at + ack_timeout(state.ack_timeout) * (int64_t{1} << doublings);
+}
+
+QpErrorCause on_idle(QpContext& context, SendState& state, Instant now) {
+  if (state.keepalives > state.retry_count) {
+    ++context.core.stats.keepalives_exhausted;
+    return QpErrorCause::kPeerSilent;
+  }
+  ++state.keepalives;
+  state.keepalive_at = now;
+  state.keepalive_due = true;
+  return QpErrorCause::kNone;
+}
+
+// What is awaited of [una, psn), where no READ ends in the middle but the oldest begins there.
+void count_reads_before(SendState& state, wire::Psn psn) {
+  state.read_psns = 0;
+  state.reads_outstanding = 0;
+  for (const Work* work = state.oldest; work != nullptr && work->begun && work->first_psn.distance_to(psn) > 0;
+       work = work->next) {
+    if (work->awaits_response() && psn != state.una) {
+      const int32_t arrived = std::max(0, work->first_psn.distance_to(state.una));
+      state.read_psns += work->packets - static_cast<uint32_t>(arrived);
+      ++state.reads_outstanding;
+    }
+  }
 }
 
 // The board begins with what has been sent so far, in PSN order. The PSNs of READ responses are no packets of ours.
@@ -43,7 +82,7 @@ void note_sent_packets(SendState& state) {
       if (psn.distance_to(state.limit_psn) <= 0) {
         return;
       }
-      if (state.una.distance_to(psn) >= 0) {
+      if (state.board->covers(psn)) {
         state.board->on_sent(psn, false);
       }
     }
@@ -51,6 +90,10 @@ void note_sent_packets(SendState& state) {
 }
 
 }  // namespace
+
+Duration echo_time(const SendState& state) {
+  return state.srtt == Duration() ? ack_timeout(state.ack_timeout) / 4 : state.srtt / 2;
+}
 
 SendCursor cursor_at_una(const SendState& state, uint32_t mtu_bytes) {
   return cursor_at(state, state.una, mtu_bytes);
@@ -88,19 +131,23 @@ void settle_board(QpContext& context, SendState& state) {
   }
 }
 
-bool note_gap(QpContext& context, SendState& state, Instant now, const wire::GapReport& report) {
+bool note_gap(QpContext& context, SendState& state, Instant now, wire::Psn missing, const wire::GapReport& report) {
   if (state.next_psn != state.limit_psn) {
     return true;  // has gone back already: all of it is being sent again
   }
   if (state.board == nullptr) {
-    if (state.una.distance_to(state.limit_psn) > int32_t{Scoreboard::kSpan}) {
+    if (missing.distance_to(state.limit_psn) > int32_t{Scoreboard::kSpan}) {
       return false;
     }
-    state.board = context.core.boards.create(state.una);
+    state.board = context.core.boards.create(missing);
     if (state.board == nullptr) {
       return false;
     }
     note_sent_packets(state);
+  }
+  state.board->advance(missing);
+  if (state.board->base() != missing) {
+    return true;  // overtaken by a later report
   }
   if (state.board->on_report(report)) {
     // The peer lives and hears us; whatever is lost shows in what it reports, so that there is no need to probe for it.
@@ -114,21 +161,31 @@ bool note_gap(QpContext& context, SendState& state, Instant now, const wire::Gap
 }
 
 void go_back(QpContext& context, SendState& state, Instant now) {
+  go_back_to(context, state, now, state.una);
+}
+
+void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn) {
+  state.cursor = cursor_at(state, psn, context.mtu_bytes);
+  const bool within_read = state.cursor.work != nullptr && state.cursor.work->awaits_response() && state.cursor.packet > 0;
+  if (psn == state.una || within_read) {
+    drop_gaps(context, state);
+    psn = state.una;
+    state.cursor = cursor_at_una(state, context.mtu_bytes);
+  }
   drop_board(context, state);
-  state.cursor = cursor_at_una(state, context.mtu_bytes);
-  state.next_psn = state.una;
-  state.read_psns = 0;
-  state.reads_outstanding = 0;
+  state.next_psn = psn;
+  count_reads_before(state, psn);
   state.since_ack_request = 0;
   state.sampling = false;  // an answer could be to either transmission
   state.probe_due = false;
   state.probing = false;
+  state.timed_out = false;
   state.recovering = true;
   state.went_back_at = now;
   state.progress_at = now;
 }
 
-QpErrorCause repeat_from_una(QpContext& context, SendState& state, Instant now, bool progressed) {
+QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire::Psn psn, bool progressed) {
   if (state.waiting_rnr) {
     return QpErrorCause::kNone;  // goes back anyway when the wait is over
   }
@@ -142,7 +199,7 @@ QpErrorCause repeat_from_una(QpContext& context, SendState& state, Instant now, 
     }
     ++state.retries;
   }
-  go_back(context, state, now);
+  go_back_to(context, state, now, psn);
   return QpErrorCause::kNone;
 }
 
@@ -170,7 +227,7 @@ Instant send_deadline(const SendState& state) {
     return state.rnr_until;
   }
   if (!state.awaiting()) {
-    return Instant::never();
+    return keepalive_at(state);
   }
   return earlier(timeout_at(state), probe_at(state));
 }
@@ -178,13 +235,14 @@ Instant send_deadline(const SendState& state) {
 QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
   if (state.waiting_rnr) {
     if (now >= state.rnr_until) {
-      state.waiting_rnr = false;
-      go_back(context, state, now);
+      state.waiting_rnr = false;  // the cursor has gone back already
+      state.went_back_at = now;
+      state.progress_at = now;
     }
     return QpErrorCause::kNone;
   }
   if (!state.awaiting()) {
-    return QpErrorCause::kNone;
+    return now >= keepalive_at(state) ? on_idle(context, state, now) : QpErrorCause::kNone;
   }
   if (now >= timeout_at(state)) {
     ++context.core.stats.ack_timeouts;
@@ -195,6 +253,7 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
     }
     ++state.retries;
     go_back(context, state, now);
+    state.timed_out = true;
   } else if (now >= probe_at(state)) {
     ++state.probes;
     state.probe_due = true;

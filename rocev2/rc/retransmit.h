@@ -25,6 +25,7 @@ inline constexpr uint8_t kTailProbesMax = 3;
 // A probe never goes out earlier than this after the last news: below it the timer wheel's tick would decide.
 inline constexpr Duration kTailProbeMin = Duration::us(200);
 // A repeated READ costs the peer all of its data again, not one packet: it waits for more than a scheduling pause of the peer.
+// One response alone can be asked of a Causeway peer, of a READ that it is known to have executed.
 inline constexpr Duration kReadProbeMin = Duration::ms(5);
 
 // The cursor for the packet with PSN una.
@@ -33,21 +34,29 @@ inline constexpr Duration kReadProbeMin = Duration::ms(5);
 // The cursor for the packet with a PSN of [una, limit_psn]; within a READ, for what repeats it from that response on.
 [[nodiscard]] SendCursor cursor_at(const SendState& state, wire::Psn psn, uint32_t mtu_bytes);
 
-// Everything from una on will be sent again.
+// Everything from una on will be sent again, READ responses that have come early included.
 void go_back(QpContext& context, SendState& state, Instant now);
+// Everything from `psn` on will be sent again; from una on, when that is in the middle of a READ. Precondition: what is missing
+// before it is noted in the gaps, or it is una.
+void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn);
 
 // The peer misses `missing` and holds what the report says: notes it, so that only what is lost is sent again. False when that
-// cannot be, and una has to be repeated as towards an ordinary peer. Precondition: missing is una.
-[[nodiscard]] bool note_gap(QpContext& context, SendState& state, Instant now, const wire::GapReport& report);
+// cannot be, and it has to be repeated as towards an ordinary peer. Precondition: missing is una, or what is missing before it is
+// noted in the gaps.
+[[nodiscard]] bool note_gap(QpContext& context, SendState& state, Instant now, wire::Psn missing, const wire::GapReport& report);
 // una has moved, or a repetition was sent: gives the scoreboard back when it is no longer needed.
 void settle_board(QpContext& context, SendState& state);
 void drop_board(QpContext& context, SendState& state);
 
-// A sequence NAK or a missing READ response says that una did not arrive. `progressed`: the same packet acknowledged something.
-// Duplicates of the message that we already reacted to are ignored. kRetryExceeded when the retries are used up.
-[[nodiscard]] QpErrorCause repeat_from_una(QpContext& context, SendState& state, Instant now, bool progressed);
+// A sequence NAK or a missing READ response says that `psn` did not arrive. `progressed`: the same packet acknowledged something.
+// Duplicates of the message that we already reacted to are ignored. kRetryExceeded when the retries are used up. Precondition: as
+// for go_back_to.
+[[nodiscard]] QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire::Psn psn, bool progressed);
 
-// `psn`, behind a READ whose responses are missing, has been answered. True when this says that una is to be repeated, false when
+// Within this time after a repetition, what comes is about the first transmission, not about the repetition.
+[[nodiscard]] Duration echo_time(const SendState& state);
+
+// Without gaps: `psn`, behind a READ that misses responses, is answered. True when una is to be repeated for that, false when
 // the answers that were under way at the last repetition are still coming.
 [[nodiscard]] bool is_news_of_gap(SendState& state, wire::Psn psn);
 

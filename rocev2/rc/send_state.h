@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "rocev2/base/time.h"
+#include "rocev2/rc/read_gaps.h"
 #include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/wire/psn.h"
@@ -58,6 +59,8 @@ struct SendState {
   bool draining = false;          // SQD: begin no work
   bool credit_limited = false;    // the peer counts its receives: credit_limit is valid
   wire::Psn credit_limit;         // last message for which the peer has a receive (the standard's LSN)
+  bool timed_out = false;         // after a timeout: the oldest packet goes first, the others when it has been answered
+  bool keepalive_due = false;     // ask an idle peer whether it is there
   bool recovering = false;        // went back to una and nothing new has been acknowledged since
 
   // Acknowledgements and timeouts.
@@ -66,6 +69,9 @@ struct SendState {
   wire::Psn last_ssn;      // of the newest message posted
   Instant progress_at;     // last news, or when sending began
   Instant heard_at;        // last response to a READ or atomic that was of no use
+  Instant alive_at;        // last packet of the peer that was of use, or our first turn; 0: neither yet
+  Instant keepalive_at;    // valid when keepalives > 0: when the last was sent
+  Duration keepalive;      // idle time after which the peer is asked whether it is there; 0: never
   Instant rnr_until;       // valid when waiting_rnr
   Instant went_back_at;    // valid when recovering
   Instant sample_sent_at;  // when sample_psn left; valid when sampling
@@ -82,8 +88,12 @@ struct SendState {
   uint8_t rnr_retries = 0;  // since the last progress
   uint8_t ack_timeout = 0;  // exponent
   bool sampling = false;
+  uint8_t keepalives = 0;       // sent since alive_at
   uint8_t probes = 0;           // tail probes since the last progress
+  bool partial_reads = false;   // the peer answers any part of a READ again, not only the rest from some response on
+  uint16_t peer_port = 0;       // UDP source port of the last answer that came in its turn; 0: none yet
   Scoreboard* board = nullptr;  // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
+  ReadGaps* gaps = nullptr;     // responses that are missing before others that have come; nullptr: none
 
   [[nodiscard]] uint32_t packets_in_flight() const { return static_cast<uint32_t>(una.distance_to(next_psn)) - read_psns; }
   // Without what has arrived behind a gap. A READ request that has counts here, for simplicity: at most initiator_depth.
@@ -92,6 +102,10 @@ struct SendState {
     return packets_in_flight() - std::min(arrived, packets_in_flight());
   }
   [[nodiscard]] bool awaiting() const { return una != next_psn; }
+  // The oldest work is a READ that the peer has executed, because some of its responses, or something behind it, has come.
+  [[nodiscard]] bool oldest_read_is_executed() const {
+    return oldest != nullptr && oldest->kind == WorkKind::kRead && (gaps != nullptr || oldest->first_psn != una);
+  }
 };
 
 }  // namespace cw::rc

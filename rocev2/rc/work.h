@@ -22,8 +22,9 @@ struct Work {
   // kSend, kWrite: what is sent. kRead, kReceive: what has arrived so far.
   Chain payload;
   uint64_t remote_address = 0;  // kWrite, kRead, atomics
-  uint64_t operand = 0;         // atomics: what to store or add; once complete, what the memory held before
+  uint64_t operand = 0;         // atomics: what to store or add
   uint64_t compare = 0;         // kCompareSwap
+  uint64_t original = 0;        // atomics, once answered: what the memory held before
   uint32_t length = 0;          // octets of the whole message (kReceive: so far)
   uint32_t packets = 0;         // PSNs that it uses; at least 1
   wire::Psn first_psn;          // valid when begun

@@ -164,17 +164,8 @@ void PeerHost::on_request(Instant now, const cm::CmEvent& event, const cm::Conne
     return;
   }
   const QpProfile profile = place.session->peer->profile(connection.index);
-  rc::RcConnect connect;
-  connect.path = node_.path_for(connection.address, connection.qp->local_qpn(), request.remote_qpn);
-  connect.remote_qpn = request.remote_qpn;
-  connect.remote_first_psn = connection.first_receive_psn;
-  connect.local_first_psn = request.first_send_psn;
-  connect.pkey = request.pkey;
-  connect.path_mtu_bytes = cm::to_bytes(request.path_mtu);
-  connect.initiator_depth = std::min(request.peer_responder_resources, profile.initiator_depth);
-  connect.responder_resources = std::min(request.peer_initiator_depth, profile.responder_resources);
-  connect.retry_count = request.retry_count;
-  connect.rnr_retry = request.rnr_retry_count;
+  rc::RcConnect connect = node_.connect_values(connection.address, *connection.qp, connection.first_receive_psn, request,
+                                               {.initiator = profile.initiator_depth, .responder = profile.responder_resources});
   connect.ack_timeout = std::max(request.ack_timeout_code, options_.ack_timeout);
   cm::AcceptParameters parameters;
   parameters.local_qpn = connection.qp->local_qpn();
@@ -262,16 +253,10 @@ void PeerHost::call(Instant now, Session& session, Connection& connection) {
 
 void PeerHost::on_reply(Instant now, Session& session, Connection& connection, const cm::ConnectReply& reply) {
   const QpProfile profile = session.peer->profile(connection.index);
-  rc::RcConnect connect;
-  connect.path = node_.path_for(connection.address, connection.qp->local_qpn(), reply.remote_qpn);
-  connect.remote_qpn = reply.remote_qpn;
-  connect.remote_first_psn = connection.first_receive_psn;
-  connect.local_first_psn = reply.first_send_psn;
+  rc::RcConnect connect = node_.connect_values(connection.address, *connection.qp, connection.first_receive_psn, reply,
+                                               {.initiator = profile.initiator_depth, .responder = profile.responder_resources},
+                                               options_.ack_timeout);
   connect.path_mtu_bytes = options_.path_mtu_bytes;
-  connect.initiator_depth = std::min(reply.peer_responder_resources, profile.initiator_depth);
-  connect.responder_resources = std::min(reply.peer_initiator_depth, profile.responder_resources);
-  connect.rnr_retry = reply.rnr_retry_count;
-  connect.ack_timeout = cm::ack_timeout_towards(options_.ack_timeout, reply.target_ack_delay_code);
   if (!node_.endpoint().connect_qp(*connection.qp, connect).ok()) {
     node_.cm().disconnect(now, connection.cm_id);
     session.peer->fail("what the server offers cannot be used");

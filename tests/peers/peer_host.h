@@ -19,7 +19,7 @@ namespace cw::peers {
 
 struct PeerHostOptions {
   uint32_t path_mtu_bytes = 4096;  // of connections that we open
-  uint8_t ack_timeout = 14;        // code, for the path both ways; what either side may sit on an ACK comes on top
+  uint8_t ack_timeout = 14;        // code, at least; what the other side may sit on an ACK counts when that is longer
   Duration connect_timeout = Duration::seconds(10);
   uint32_t send_window_packets = 128;
 };

@@ -47,9 +47,12 @@ void walk_rc(const rc::RcStats& rc, Visit&& visit) {
   visit("rc.", "ack_timeout", rc.ack_timeouts);
   visit("rc.", "packet_retransmitted", rc.packets_retransmitted);
   visit("rc.", "implied_nak", rc.implied_naks);
+  visit("rc.", "response_early", rc.responses_early);
   visit("rc.", "tail_probe", rc.tail_probes);
   visit("rc.", "retries_exhausted", rc.retries_exhausted);
   visit("rc.", "rnr_retries_exhausted", rc.rnr_retries_exhausted);
+  visit("rc.", "keepalive_sent", rc.keepalives_sent);
+  visit("rc.", "keepalives_exhausted", rc.keepalives_exhausted);
   visit("rc.", "bad_response", rc.bad_responses);
   visit("rc.", "window_stall", rc.window_stalls);
   visit("rc.", "duplicate_request", rc.duplicate_requests);

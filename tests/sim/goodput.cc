@@ -57,7 +57,7 @@ class StreamRun {
     const uint32_t messages = case_.packets / message_packets();
     // Enough posted that the window, not the owner, is what limits.
     const uint32_t queued_max =
-        case_.stream == StreamKind::kRead ? 2 * kReadsAtOnce : 2 * case_.window_packets / kMessagePackets + 4;
+        case_.stream == StreamKind::kRead ? 4 * kReadsAtOnce : 2 * case_.window_packets / kMessagePackets + 4;
     uint32_t posted = 0;
     const bool finished = pair_.run([&] {
       for (; posted < messages && posted - completed_ < queued_max; ++posted) {
@@ -76,6 +76,7 @@ class StreamRun {
         .tail_probes = stats.tail_probes,
         .naks = stats.naks_received[0] + stats.implied_naks,
         .packets_repeated = stats.packets_retransmitted + pair_.stats(1).packets_retransmitted,
+        .payload_bytes_sent = stats.payload_bytes_out + pair_.stats(1).payload_bytes_out,
     };
     pair_.destroy();
     row.buffers_left = pair_.buffers_in_use();

@@ -38,6 +38,7 @@ struct GoodputRow {
   uint64_t tail_probes = 0;
   uint64_t naks = 0;
   uint64_t packets_repeated = 0;
+  uint64_t payload_bytes_sent = 0;  // by whoever has the data, repetitions included
   uint64_t buffers_left = 0;
 };
 

@@ -7,14 +7,16 @@
 namespace cw::sim {
 namespace {
 
-// Relative to the same without loss, which repeats nothing; recovery never waits for a timeout.
-double relative(GoodputCase one) {
+// Relative to the same without loss, which repeats nothing; recovery never waits for a timeout, and no more than
+// `repeated_max` of the octets go over the link again.
+double relative(GoodputCase one, double repeated_max = 100) {
   const GoodputRow lossy = measure_goodput(one);
   one.loss_permille = 0;
   const GoodputRow clean = measure_goodput(one);
   EXPECT_EQ(clean.packets_repeated, 0u);
   EXPECT_EQ(lossy.ack_timeouts, 0u);
   EXPECT_GT(lossy.packets_repeated, 0u);
+  EXPECT_LE(static_cast<double>(lossy.payload_bytes_sent), (1 + repeated_max) * static_cast<double>(clean.payload_bytes_sent));
   EXPECT_EQ(clean.buffers_left + lossy.buffers_left, 0u);
   return static_cast<double>(lossy.mbit_per_second) / static_cast<double>(clean.mbit_per_second);
 }
@@ -24,6 +26,14 @@ TEST(Goodput, AStandardPeerLosesNoMoreThanGoBackNHasTo) {
   for (const StreamKind stream : {StreamKind::kSend, StreamKind::kWrite, StreamKind::kRead}) {
     EXPECT_GE(relative({.stream = stream, .loss_permille = 10}), 0.55) << to_string(stream);
   }
+}
+
+// A lost response costs the rest of its READ, not the READs behind it; with a Causeway peer itself only.
+TEST(Goodput, AReadRepeatsLittleMoreThanWasLost) {
+  constexpr StreamKind kRead = StreamKind::kRead;
+  EXPECT_GE(relative({.stream = kRead, .loss_permille = 10}, 0.12), 0.70);
+  EXPECT_GE(relative({.stream = kRead, .peer = PeerKind::kCauseway, .loss_permille = 10}, 0.02), 0.83);
+  EXPECT_GE(relative({.stream = kRead, .peer = PeerKind::kCauseway, .loss_permille = 1}, 0.003), 0.96);
 }
 
 TEST(Goodput, ACausewayPeerLosesLittleMoreThanTheLinkDoes) {

@@ -40,6 +40,8 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   out.connections_max = options.small_tables ? 24 : 128;
   out.calls_in_flight_max = options.small_tables ? 64 : 4096;
   out.pull_buffers_max = options.pull_buffers_max;
+  out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
+  out.rc.keepalive = Duration::ms(200);
   out.rc.selective_recovery = options.gateway_recovers_selectively;
   out.rc.send_window_packets = options.send_window_packets;
   return out;

@@ -83,6 +83,37 @@ TEST_F(ChainTest, SplitOfEverythingAndOfNothing) {
   EXPECT_EQ(contents(all), counting(20));
 }
 
+TEST_F(ChainTest, InsertsBehindABufferAndAtTheFront) {
+  Chain chain;
+  const std::vector<uint8_t> octets = counting(4);
+  std::vector<Buffer*> buffers(4);
+  for (size_t i = 0; i < 4; ++i) {
+    buffers[i] = pool.allocate_one();
+    buffers[i]->append(Bytes(octets).subspan(i, 1));
+  }
+  chain.insert_after(nullptr, buffers[1]);
+  chain.insert_after(buffers[1], buffers[3]);
+  chain.insert_after(buffers[1], buffers[2]);
+  chain.insert_after(nullptr, buffers[0]);
+  EXPECT_EQ(contents(chain), octets);
+  EXPECT_EQ(chain.tail(), buffers[3]);
+  EXPECT_EQ(chain.buffer_count(), 4u);
+}
+
+TEST_F(ChainTest, CutsBehindABuffer) {
+  Chain chain;
+  ASSERT_TRUE(chain.append_copy(pool, counting(25)));
+  EXPECT_TRUE(chain.cut_after(chain.tail()).empty());
+  const Chain rest = chain.cut_after(chain.head());
+  EXPECT_EQ(contents(chain), counting(10));
+  EXPECT_EQ(chain.tail(), chain.head());
+  EXPECT_EQ(rest.bytes(), 15u);
+  EXPECT_EQ(rest.buffer_count(), 2u);
+  const Chain all = chain.cut_after(nullptr);
+  EXPECT_TRUE(chain.empty());
+  EXPECT_EQ(all.bytes(), 10u);
+}
+
 TEST_F(ChainTest, TrimFrontReleasesEmptyBuffers) {
   Chain chain;
   ASSERT_TRUE(chain.append_copy(pool, counting(25)));

@@ -141,5 +141,50 @@ TEST(ResponderOrder, ARefusalAcknowledgesTheSendsBeforeIt) {
   EXPECT_EQ(target.completions(), "receive 0 success; receive 0 success");
 }
 
+Inbound read(Target& target, uint32_t psn, uint32_t bytes) {
+  Inbound inbound{.opcode = Opcode::kRcReadRequest, .psn = psn};
+  inbound.extensions.reth = wire::Reth{target.memory.address_of(target.key), target.key, bytes};
+  return inbound;
+}
+
+TEST(ResponderOrder, WhatWasAskedForBeforeARefusedRequestIsAnsweredBeforeTheNak) {
+  Target target;
+  target.receive(read(target, 5000, 64));
+  target.receive(target.atomic(5001, 0));
+  target.receive(read(target, 5002, 32));
+  target.receive(with_bad_key(target.write(Opcode::kRcWriteOnly, 5003, 16, 16)));
+  EXPECT_EQ(target.qp->error().cause, QpErrorCause::kMemoryAccess);
+  target.receive(read(target, 5003, 64));  // nothing is accepted any more
+  const Sent first{Opcode::kRcReadResponseOnly, 5000, false, 64, wire::Aeth::kCreditsInvalid, 1};
+  const Sent second{Opcode::kRcAtomicAcknowledge, 5001, false, 0, wire::Aeth::kCreditsInvalid, 2};
+  const Sent third{Opcode::kRcReadResponseOnly, 5002, false, 32, wire::Aeth::kCreditsInvalid, 3};
+  EXPECT_EQ(target.sent(), (SentList{first, second, third, nak(5003, NakCode::kRemoteAccessError, 3)}));
+  EXPECT_EQ(target.sent().size(), 0u);
+}
+
+TEST(ResponderOrder, MemoryThatIsWithdrawnThenEndsTheAnswersAndTheNakStays) {
+  Target target;
+  target.receive(read(target, 5000, 64));
+  target.receive(with_bad_key(target.write(Opcode::kRcWriteOnly, 5001, 16, 16)));
+  EXPECT_TRUE(target.memory.invalidate(verbs::ProtectionDomain(7), target.key));
+  EXPECT_EQ(target.sent(), (SentList{nak(5001, NakCode::kRemoteAccessError, 1)}));
+  EXPECT_EQ(target.qp->error().cause, QpErrorCause::kMemoryAccess);
+}
+
+TEST(ResponderOrder, AQueuePairDestroyedWithAnswersToSendSendsItsNak) {
+  Target target;
+  target.receive(read(target, 5000, 64));
+  target.receive(with_bad_key(target.write(Opcode::kRcWriteOnly, 5001, 16, 16)));
+  target.endpoint->destroy_qp(*std::exchange(target.qp, nullptr));
+  wire::TxBatch batch(target.pool);
+  target.endpoint->poll_transmit(target.now, batch);
+  ASSERT_EQ(batch.packets().size(), 1u);
+  const std::vector<uint8_t> octets = sim::flatten(batch.packets()[0]);
+  const auto view = wire::PacketView::parse(octets);
+  EXPECT_EQ(view->bth.opcode, Opcode::kRcAcknowledge);
+  EXPECT_EQ(view->aeth().kind(), wire::AethKind::kNak);
+  EXPECT_EQ(target.endpoint->qp_count(), 0u);
+}
+
 }  // namespace
 }  // namespace cw::rc::test

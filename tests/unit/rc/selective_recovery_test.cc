@@ -115,7 +115,7 @@ TEST(SelectiveResponder, APacketHeldAlreadyIsADuplicate) {
 
 TEST(SelectiveResponder, HoldsNoMoreThanItsBudgetAndSaysSo) {
   LoneQpOptions options = selective();
-  options.endpoint.recovery.held_packets_max = 2;
+  options.endpoint.recovery.held_packets_max = 4;
   LoneQp lone(options);
   lone.qp->post_receives(8);
   EXPECT_TRUE(lone.receive(kOnly, 5001, 10));
@@ -128,6 +128,35 @@ TEST(SelectiveResponder, HoldsNoMoreThanItsBudgetAndSaysSo) {
   EXPECT_EQ(lone.qp->info().expected_psn, Psn(5003));
   // The budget is free again.
   EXPECT_TRUE(lone.receive(kOnly, 5004, 10));
+}
+
+// Whoever comes later finds room too: one queue pair alone gets half of the budget.
+TEST(SelectiveResponder, OneQueuePairLeavesRoomForOthers) {
+  LoneQpOptions options = selective();
+  options.endpoint.recovery.held_packets_max = 12;
+  LoneQp lone(options);
+  RcQp* first = lone.qp;
+  RcQp* second = *lone.endpoint->create_qp(options.qp);
+  RcConnect connect = options.connect;
+  connect.path = sim::RcPair::path(0);
+  connect.remote_qpn = verbs::Qpn(0x1234);
+  connect.local_first_psn = Psn(1000);
+  connect.remote_first_psn = Psn(5000);
+  ASSERT_TRUE(lone.endpoint->connect_qp(*second, connect).ok());
+  first->post_receives(100);
+  second->post_receives(100);
+  const auto held_of = [&](RcQp* qp) {
+    lone.qp = qp;
+    uint32_t held = 0;
+    for (uint32_t psn = 5001; psn < 5020; ++psn) {
+      held += lone.receive(kOnly, psn, 10) ? 1 : 0;
+    }
+    return held;
+  };
+  EXPECT_EQ(held_of(first), 6u);
+  EXPECT_EQ(held_of(second), 3u);
+  lone.qp = first;
+  (void)lone.sent();
 }
 
 TEST(SelectiveResponder, WithoutRoomForAGapItAnswersAsToAnOrdinaryPeer) {
@@ -305,7 +334,9 @@ TEST(SelectiveRequester, ATimeoutForgetsWhatWasReportedAndRepeatsEverything) {
   receive_report(lone, 1000, {1001, 1002});
   EXPECT_EQ(lone.sent().size(), 1u);
   lone.pass(Duration::seconds(1));
-  EXPECT_EQ(lone.sent().size(), 3u);
+  EXPECT_EQ(lone.sent().size(), 1u);
+  lone.receive_ack(1000);
+  EXPECT_EQ(lone.sent().size(), 2u);
   lone.receive_ack(1002);
   EXPECT_FALSE(lone.qp->has_unfinished_work());
 }

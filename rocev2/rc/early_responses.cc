@@ -1,0 +1,215 @@
+#include "rocev2/rc/early_responses.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rocev2/rc/retransmit.h"
+
+namespace cw::rc {
+namespace {
+
+using wire::DropReason;
+using wire::OpcodeKind;
+using wire::Psn;
+
+uint32_t index_in(const Work& work, Psn psn) {
+  return static_cast<uint32_t>(work.first_psn.distance_to(psn));
+}
+
+bool answers(const wire::PacketView& view, const Work& work) {
+  if (view.traits->kind == OpcodeKind::kReadResponse) {
+    return work.kind == WorkKind::kRead;
+  }
+  return work.awaits_response() && work.kind != WorkKind::kRead && view.aeth().kind() == wire::AethKind::kAck;
+}
+
+// How what is missing was asked for so far: when everything from una on has been repeated, a second time.
+ReadGaps::Asking asked_so_far(SendState& state) {
+  return state.recovering ? state.gaps->ask(state.limit_psn, state.went_back_at) : ReadGaps::Asking{};
+}
+
+// Answers that were under way when una was repeated say nothing about the repetition.
+bool is_lost(const SendState& state, Instant now) {
+  return !state.recovering || now - state.went_back_at >= echo_time(state);
+}
+
+// The round trip of a packet that is passed counts only when its own answer has come.
+void sample_early(SendState& state, Instant now, Psn psn) {
+  if (state.sampling && state.sample_psn.distance_to(psn) >= 0) {
+    if (state.sample_psn == psn) {
+      take_sample(state, now);
+    }
+    state.sampling = false;
+  }
+}
+
+PacketOutcome refuse_response(QpContext& context) {
+  ++context.core.stats.bad_responses;
+  return PacketOutcome::fail(QpErrorCause::kBadResponse);
+}
+
+// What a response of the right kind and length brings. For a READ the frame, trimmed, or nullptr when it is empty.
+Buffer* take_content(Work& work, const wire::PacketView& view, Buffer* frame) {
+  if (work.kind == WorkKind::kRead) {
+    return trim_to_payload(view, frame);
+  }
+  work.original = view.atomic_ack_eth().original;
+  return nullptr;
+}
+
+// Nothing at or behind this PSN has been answered before.
+PacketOutcome take_at_frontier(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
+  ReadGaps& gaps = *state.gaps;
+  const Psn psn = view.bth.psn;
+  if (!gaps.move_frontier(psn, asked_so_far(state), is_lost(state, now))) {
+    return PacketOutcome::drop(DropReason::kOutOfSequence);
+  }
+  gaps.note_answer_of(psn);
+  sample_early(state, now, psn);
+  Work& work = gaps.work_at_frontier();
+  if (!answers(view, work)) {
+    return PacketOutcome::drop(DropReason::kUnexpected);
+  }
+  if (!fits_request(context, state, work, index_in(work, psn), view)) {
+    return refuse_response(context);
+  }
+  Buffer* kept = take_content(work, view, frame);
+  if (kept != nullptr) {
+    work.payload.push_back(kept);
+  }
+  gaps.pass_frontier();
+  ++context.core.stats.responses_early;
+  return kept != nullptr ? PacketOutcome::took() : PacketOutcome::done();
+}
+
+PacketOutcome take_in_hole(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame,
+                           ReadGaps::Hole& hole) {
+  ReadGaps& gaps = *state.gaps;
+  const Psn psn = view.bth.psn;
+  Work& work = *hole.work;
+  if (!answers(view, work)) {
+    return PacketOutcome::drop(DropReason::kUnexpected);
+  }
+  if (!fits_request(context, state, work, index_in(work, psn), view)) {
+    return refuse_response(context);
+  }
+  if (!gaps.can_fill(hole, psn)) {
+    return PacketOutcome::drop(DropReason::kOutOfSequence);
+  }
+  const ReadGaps::Asking asked = hole.asked;
+  const bool lone_probe = is_lone_probe_answer(state, work, view);
+  Buffer* kept = take_content(work, view, frame);
+  context.core.stats.responses_early += psn != state.una ? 1 : 0;
+  gaps.fill(hole, psn, kept);
+  if (lone_probe) {
+    note_rest_lost(context, state, view.source_port);
+  } else if (asked.again() && now - asked.at >= echo_time(state)) {
+    gaps.note_answer_to(asked, psn);
+  }
+  return kept != nullptr ? PacketOutcome::took() : PacketOutcome::done();
+}
+
+}  // namespace
+
+bool fits_request(const QpContext& context, const SendState& state, const Work& work, uint32_t index,
+                  const wire::PacketView& view) {
+  if (work.kind != WorkKind::kRead) {
+    return true;
+  }
+  const bool last = index + 1 == work.packets;
+  const bool ends = view.traits->ends_message();
+  if ((last && !ends) || (!last && ends && !state.partial_reads)) {
+    return false;
+  }
+  if (index == 0 && !view.traits->starts_message()) {
+    return false;
+  }
+  const uint32_t wanted = last ? work.length - index * context.mtu_bytes : context.mtu_bytes;
+  return view.payload.size() == wanted;
+}
+
+Buffer* trim_to_payload(const wire::PacketView& view, Buffer* frame) {
+  if (view.payload.empty()) {
+    return nullptr;
+  }
+  frame->trim_front(static_cast<uint32_t>(view.payload.data() - frame->data));
+  frame->size = static_cast<uint32_t>(view.payload.size());
+  return frame;
+}
+
+bool open_gaps(QpContext& context, SendState& state, uint16_t source_port) {
+  if (state.gaps == nullptr && (state.peer_port == 0 || state.peer_port == source_port)) {
+    state.gaps = context.core.read_gaps.create(state.una, state.oldest, !state.partial_reads);
+  }
+  return state.gaps != nullptr;
+}
+
+bool note_executed_before(QpContext& context, SendState& state, Instant now, Psn psn, uint16_t source_port) {
+  if (!open_gaps(context, state, source_port)) {
+    return false;
+  }
+  ReadGaps& gaps = *state.gaps;
+  if (gaps.frontier().distance_to(psn) > 0) {
+    // Without room for another hole what is missing shows again later.
+    (void)gaps.move_frontier(psn, asked_so_far(state), is_lost(state, now));
+    gaps.note_answer_of(psn.minus(1));
+  }
+  return true;
+}
+
+PacketOutcome take_early(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
+  if (state.peer_port != 0 && view.source_port != state.peer_port) {
+    return PacketOutcome::drop(DropReason::kOutOfSequence);
+  }
+  ReadGaps& gaps = *state.gaps;
+  const Psn psn = view.bth.psn;
+  PacketOutcome outcome;
+  if (gaps.frontier().distance_to(psn) >= 0) {
+    outcome = take_at_frontier(context, state, now, view, frame);
+  } else if (ReadGaps::Hole* hole = gaps.find(psn)) {
+    outcome = take_in_hole(context, state, now, view, frame, *hole);
+  } else {
+    // The answers to a repetition have come as far as this.
+    gaps.note_duplicate(psn, now, echo_time(state));
+    outcome = PacketOutcome::drop(DropReason::kDuplicate);
+  }
+  if (outcome.dropped) {
+    state.heard_at = now;
+  } else {
+    state.progress_at = now;
+    state.probes = 0;
+    state.timed_out = false;
+  }
+  return outcome;
+}
+
+bool is_lone_probe_answer(SendState& state, const Work& read, const wire::PacketView& view) {
+  if (!state.probing || state.probe_psn != view.bth.psn) {
+    return false;
+  }
+  state.probing = false;
+  // Only the answer to a request for one response is an Only within a longer READ.
+  return state.partial_reads && view.traits->kind == OpcodeKind::kReadResponse && view.traits->starts_message() &&
+         view.traits->ends_message() && read.packets > 1;
+}
+
+void note_rest_lost(QpContext& context, SendState& state, uint16_t source_port) {
+  if (!open_gaps(context, state, source_port)) {
+    return;
+  }
+  Work& work = state.gaps->last_work();
+  const Psn end = work.first_psn.plus(work.packets);
+  if (work.kind == WorkKind::kRead && state.gaps->frontier() != work.first_psn) {
+    (void)state.gaps->move_frontier(end, {}, true);
+  }
+  state.gaps->note_all_lost();
+}
+
+void drop_gaps(QpContext& context, SendState& state) {
+  if (state.gaps != nullptr) {
+    state.gaps->take_early(state.oldest, context.core.released);
+    context.core.read_gaps.destroy(std::exchange(state.gaps, nullptr));
+  }
+}
+
+}  // namespace cw::rc

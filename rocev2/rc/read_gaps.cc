@@ -1,0 +1,190 @@
+#include "rocev2/rc/read_gaps.h"
+
+#include <algorithm>
+
+#include "rocev2/base/assert.h"
+
+namespace cw::rc {
+
+bool ReadGaps::add(Hole hole) {
+  if (hole_count_ > 0) {
+    Hole& previous = holes_[hole_count_ - 1];
+    if (previous.work == hole.work && previous.end() == hole.first) {
+      previous.count += hole.count;
+      previous.lost = previous.lost || hole.lost;
+      return true;
+    }
+    if (asks_rest_ && previous.work == hole.work) {
+      hole.asked = previous.asked;  // which was for this one too, or will be
+      hole.lost = previous.lost;
+    }
+  }
+  if (hole_count_ == kHolesMax) {
+    return false;
+  }
+  holes_[hole_count_++] = hole;
+  return true;
+}
+
+void ReadGaps::remove(uint32_t index) {
+  std::copy(holes_.begin() + index + 1, holes_.begin() + hole_count_, holes_.begin() + index);
+  --hole_count_;
+}
+
+Work& ReadGaps::work_at_frontier() {
+  if (last_->first_psn.plus(last_->packets) == frontier_) {
+    last_ = last_->next;
+    CW_DASSERT(last_ != nullptr && last_->begun);
+  }
+  return *last_;
+}
+
+bool ReadGaps::move_frontier(wire::Psn psn, const Asking& asked, bool lost) {
+  while (frontier_ != psn) {
+    Work& work = work_at_frontier();
+    const wire::Psn end = work.first_psn.plus(work.packets);
+    const wire::Psn reached = end.distance_to(psn) > 0 ? end : psn;
+    if (work.awaits_response()) {
+      const auto count = static_cast<uint32_t>(frontier_.distance_to(reached));
+      if (!add(
+              {.first = frontier_, .count = count, .work = &work, .before = work.payload.tail(), .asked = asked, .lost = lost})) {
+        return false;
+      }
+    }
+    frontier_ = reached;
+  }
+  return true;
+}
+
+uint32_t ReadGaps::complete_count(const Work* oldest) const {
+  uint32_t count = 0;
+  uint32_t next = 0;  // hole
+  for (const Work* work = oldest;; work = work->next) {
+    const bool answered = work != last_ || work->first_psn.plus(work->packets) == frontier_;
+    const bool whole = next == hole_count_ || holes_[next].work != work;
+    count += work->awaits_response() && answered && whole ? 1 : 0;
+    while (next < hole_count_ && holes_[next].work == work) {
+      ++next;
+    }
+    if (work == last_) {
+      return count;
+    }
+  }
+}
+
+ReadGaps::Hole* ReadGaps::find(wire::Psn psn) {
+  for (uint32_t i = 0; i < hole_count_ && holes_[i].first.distance_to(psn) >= 0; ++i) {
+    if (psn.distance_to(holes_[i].end()) > 0) {
+      return &holes_[i];
+    }
+  }
+  return nullptr;
+}
+
+bool ReadGaps::can_fill(const Hole& hole, wire::Psn psn) const {
+  const bool splits = psn != hole.first && psn.next() != hole.end();
+  return !splits || hole_count_ < kHolesMax;
+}
+
+void ReadGaps::fill(Hole& hole, wire::Psn psn, Buffer* frame) {
+  if (frame != nullptr) {
+    hole.work->payload.insert_after(hole.before, frame);
+  }
+  const auto index = static_cast<uint32_t>(&hole - holes_.data());
+  const auto ahead = static_cast<uint32_t>(hole.first.distance_to(psn));
+  const uint32_t behind = hole.count - ahead - 1;
+  Hole rest = hole;
+  rest.first = psn.next();
+  rest.count = behind;
+  rest.before = frame != nullptr ? frame : hole.before;
+  if (ahead == 0) {
+    if (behind == 0) {
+      remove(index);
+    } else {
+      hole = rest;
+    }
+    return;
+  }
+  hole.count = ahead;
+  if (behind > 0) {
+    std::copy_backward(holes_.begin() + index + 1, holes_.begin() + hole_count_, holes_.begin() + hole_count_ + 1);
+    holes_[index + 1] = rest;
+    ++hole_count_;
+  }
+}
+
+void ReadGaps::note_answer_of(wire::Psn psn) {
+  for (uint32_t i = 0; i < hole_count_; ++i) {
+    Hole& hole = holes_[i];
+    hole.lost = hole.lost || !hole.asked.again() || hole.asked.limit_psn.distance_to(psn) >= 0;
+  }
+}
+
+void ReadGaps::note_answer_to(const Asking& asked, wire::Psn psn) {
+  for (uint32_t i = 0; i < hole_count_; ++i) {
+    Hole& hole = holes_[i];
+    const bool before = hole.asked.number < asked.number;
+    const bool earlier_of_same = hole.asked.number == asked.number && hole.end().distance_to(psn) >= 0;
+    hole.lost = hole.lost || before || earlier_of_same;
+  }
+}
+
+void ReadGaps::note_duplicate(wire::Psn psn, Instant now, Duration age_min) {
+  for (uint32_t i = 0; i < hole_count_ && asks_rest_; ++i) {
+    Hole& hole = holes_[i];
+    const bool same_work = psn.distance_to(hole.work->first_psn.plus(hole.work->packets)) > 0;
+    const bool passed = hole.end().distance_to(psn) >= 0 && same_work;
+    hole.lost = hole.lost || (passed && hole.asked.again() && now - hole.asked.at >= age_min);
+  }
+}
+
+void ReadGaps::note_all_lost() {
+  for (uint32_t i = 0; i < hole_count_; ++i) {
+    holes_[i].lost = true;
+  }
+}
+
+ReadGaps::Hole* ReadGaps::next_lost() {
+  const auto end = holes_.begin() + hole_count_;
+  const auto lost = std::find_if(holes_.begin(), end, [](const Hole& hole) { return hole.lost; });
+  return lost != end ? &*lost : nullptr;
+}
+
+void ReadGaps::on_asked(Hole& hole, wire::Psn limit_psn, Instant now) {
+  const Asking asked = ask(limit_psn, now);
+  const auto index = static_cast<uint32_t>(&hole - holes_.data());
+  for (uint32_t i = index; i < hole_count_ && (i == index || (asks_rest_ && holes_[i].work == holes_[index].work)); ++i) {
+    holes_[i].asked = asked;
+    holes_[i].lost = false;
+  }
+}
+
+void ReadGaps::take_early(Work* oldest, Chain& out) {
+  if (empty()) {
+    return;
+  }
+  for (Work* work = oldest;; work = work->next) {
+    if (work->kind == WorkKind::kRead) {
+      out.append(work->payload.cut_after(work == oldest ? holes_[0].before : nullptr));
+    }
+    if (work == last_) {
+      return;
+    }
+  }
+}
+
+bool ReadGaps::is_consistent() const {
+  for (uint32_t i = 0; i < hole_count_; ++i) {
+    const Hole& hole = holes_[i];
+    const wire::Psn next = i + 1 < hole_count_ ? holes_[i + 1].first : frontier_;
+    const bool inside = hole.work->first_psn.distance_to(hole.first) >= 0 &&
+                        hole.end().distance_to(hole.work->first_psn.plus(hole.work->packets)) >= 0;
+    const bool apart = i + 1 == hole_count_ || hole.work != holes_[i + 1].work || hole.end() != holes_[i + 1].first;
+    if (hole.count == 0 || !inside || !apart || hole.end().distance_to(next) < 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace cw::rc
