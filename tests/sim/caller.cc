@@ -170,8 +170,9 @@ void Caller::on_reply(Instant now, Lane& lane, const rpcrdma::ClientReply& reply
 void Caller::end_slot(Instant now, Lane& lane, Slot& slot, Outcome outcome) {
   ledger_.ended(slot.attempt, outcome);
   verdict_.expect(slot.memory.guards_hold(), Oracle::kMemory, "memory around a chunk was written");
-  // RFC 8166 4.4: keys end before the application hears of the call's end.
-  verdict_.expect(!host_.memory.exposes(slot.memory.octets()), Oracle::kMemory, "a key outlives its call");
+  // Keys end before the application hears of the call's end (RFC 8166 4.4), unless the process and all it had are gone.
+  const bool abandoned = outcome == Outcome::kUnknown;
+  verdict_.expect(abandoned || !host_.memory.exposes(slot.memory.octets()), Oracle::kMemory, "a key outlives its call");
   graveyard_.bury(std::move(slot.memory));
   slot.memory = GuardedMemory();
   slot.busy = false;
