@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Optional, Union
 
@@ -34,7 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="every case, not only the default subset")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
     parser.add_argument("-k", metavar="NAME", action="append",
-                        help="cases whose name contains NAME (implies --full); several times: any of them")
+                        help="the case NAME, or cases whose name contains it (implies --full); several times: any of them")
     parser.add_argument("--transport", choices=("vhost", "tap"), help="cases of this transport only")
     parser.add_argument("--capture", action="store_true", help="keep a roce.pcap with the logs (tap only)")
     parser.add_argument("--shell", action="store_true", help="start what the first case needs and open a guest shell")
@@ -60,7 +61,8 @@ def selected(options: argparse.Namespace) -> list[Case]:
     else:
         chosen = cases.gateway_cases() + nfs_client.nfs_client_cases() + peers.peer_cases()
     if options.k:
-        chosen = [case for case in chosen if any(part in case.name for part in options.k)]
+        names = {case.name for case in chosen}
+        chosen = [case for case in chosen if any(k == case.name if k in names else k in case.name for k in options.k)]
     elif not options.full:
         chosen = [case for case in chosen if case.quick]
     if options.transport:
@@ -89,7 +91,9 @@ class Runner:
                 case.alone(self._logs(case.name))
             else:
                 case.body(self.rig_for(case.wire))
-        except (LabError, OSError) as error:
+        except Exception as error:  # a mistake in a case costs this case and says where it is, not the run
+            if not isinstance(error, (LabError, OSError)):
+                traceback.print_exc()
             self.failed += 1
             self._results.add(case, time.monotonic() - start, str(error))
             print(f"FAIL {case.name}: {error}", flush=True)

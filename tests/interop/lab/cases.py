@@ -69,6 +69,7 @@ def loss(version: str, sizes: tuple[int, ...], entries: int = 1000, percent: int
             metrics = rig.scrape()
             if metrics:
                 no_errors(metrics)
+            rig.backend.remove_tree(directory)  # another case may lose packets on the same export
 
     return body
 

@@ -4,6 +4,7 @@ The exerciser compares all it reads with its model, in the guest. Here its model
 tree with what it was made of. A case prints its seed; what the exerciser said is in exerciser-*.log beside the other logs.
 """
 
+import itertools
 import os
 import random
 import re
@@ -22,7 +23,8 @@ from lab.rig import Rig
 from lab.sandbox import RUN
 
 VERSIONS = ("3", "4.0", "4.1", "4.2")
-DIRECTORY = "exercise"  # in the export
+# A directory of its own for each case: a name that was removed behind the server's back may be remembered there as missing.
+_numbers = itertools.count(1)
 IN_GUEST = "/tmp/causeway-exerciser"
 TREE_SOURCE = Path("/usr/include")  # what any machine that builds has thousands of
 LARGEST_IN_TREE = 300_000
@@ -43,7 +45,7 @@ def exercise(seconds: int, tree_files: int, percent: int = 0, troubles: tuple[Tr
     """`seconds` of operations on each version's mount at once, with `percent` of packets lost each way, and `troubles`."""
 
     def body(rig: Rig) -> None:
-        export = _prepare(rig)
+        directory, export = _prepare(rig)
         seed = random.getrandbits(32)
         tree = _make_tree(rig, tree_files)
         patience = 8 * seconds + 400
@@ -53,8 +55,8 @@ def exercise(seconds: int, tree_files: int, percent: int = 0, troubles: tuple[Tr
                 rig.guest.check(f"loss_on {percent}")
             try:
                 # One connection to the guest for all of them: its control program takes few at a time.
-                script = "\n".join(_aside(version, _exerciser(places, version, seed, seconds, replays)) +
-                                   _aside(f"tree{version}", _unpack(f"{places[version]}/{DIRECTORY}/tree{version}"))
+                script = "\n".join(_aside(version, _exerciser(places, directory, version, seed, seconds, replays)) +
+                                   _aside(f"tree{version}", _unpack(f"{places[version]}/{directory}/tree{version}"))
                                    for version in VERSIONS)
                 job = rig.guest.run_aside(f"rm -f /tmp/aside-*\n{script}\nwait", patience)
                 _trouble(rig, seconds, troubles, job)
@@ -70,7 +72,7 @@ def exercise(seconds: int, tree_files: int, percent: int = 0, troubles: tuple[Tr
         for version in VERSIONS if export else ():
             _compare_manifest(rig, export / f"nfs{version}", version)
             _compare_tree(tree, export / f"tree{version}")
-        rig.backend.remove_tree(DIRECTORY)
+        rig.backend.remove_tree(directory)
         if check:
             check(rig)
 
@@ -79,15 +81,17 @@ def exercise(seconds: int, tree_files: int, percent: int = 0, troubles: tuple[Tr
 
 def damage(rig: Rig) -> None:
     """One bit of what the server has is flipped before the exerciser compares for the last time: it must find that very byte."""
-    export = _prepare(rig)
+    directory, export = _prepare(rig)
     assert export
     with rig.mounted_beside(("4.1",)) as places:
-        at = f"{places['4.1']}/{DIRECTORY}/damage"
+        at = f"{places['4.1']}/{directory}/damage"
         rig.guest.check("rm -f /tmp/damaged /tmp/aside-*")
         command = f"{IN_GUEST} --seconds 1 --at-least 20 --workers 1 --drop-caches --hold /tmp/damaged {at}"
         job = rig.guest.run_aside(f"{_aside('damage', command)}wait", 120)
         wait_until(lambda: not job.running() or "holding" in rig.guest.run("cat /tmp/aside-damage.log")[1], 90,
                    "the exerciser holds", interval=0.5)
+        if not job.running():
+            raise LabError(f"the exerciser ended before it was done: {rig.guest.run('cat /tmp/aside-damage.log')[1][-600:]}")
         rig.guest.check("sync")
         victim = max((path for path in (export / "damage").rglob("*") if _is_plain(path)), key=lambda path: path.stat().st_size)
         offset = random.randrange(victim.stat().st_size)
@@ -107,7 +111,7 @@ def damage(rig: Rig) -> None:
             raise LabError(f"bit 2 of byte {offset} of {names} was flipped; status {status}, report: {report[-600:]}")
         if (int(told[3], 16), int(told[4], 16)) != (byte, byte ^ 4):
             raise LabError(f"byte {byte:#x} was made {byte ^ 4:#x}; the report says {told[0]}")
-    rig.backend.remove_tree(DIRECTORY)
+    rig.backend.remove_tree(directory)
 
 
 def program() -> Path:
@@ -115,8 +119,10 @@ def program() -> Path:
     return Path(os.environ.get("CAUSEWAY_EXERCISER", root / "build/tests/exerciser/causeway-exerciser"))
 
 
-def _prepare(rig: Rig) -> Optional[Path]:
-    """The program in the guest, a directory in the export with one for each tree. Returns its path, if it is on this machine."""
+def _prepare(rig: Rig) -> tuple[str, Optional[Path]]:
+    """The program in the guest, a directory with one for each tree in the export. Returns its name there, and its path if this
+    machine has it."""
+    directory = f"exercise{next(_numbers)}"
     if not program().exists():
         raise LabError(f"no {program()}: build it, or name it in CAUSEWAY_EXERCISER")
     if rig.guest.run(f"[ -x {IN_GUEST} ]")[0] != 0:
@@ -127,14 +133,13 @@ def _prepare(rig: Rig) -> Optional[Path]:
         rig.guest.send(small, IN_GUEST)
         rig.guest.check(f"chmod +x {IN_GUEST}")
     if not isinstance(rig.backend, Ganesha):
-        trees = " ".join(f"/export/{DIRECTORY}/tree{version}" for version in VERSIONS)
-        rig.backend.guest.check(f"rm -rf /export/{DIRECTORY}; mkdir -p {trees}")
-        return None
-    export = rig.backend.export / DIRECTORY
-    shutil.rmtree(export, ignore_errors=True)
-    for directory in (export, *(export / f"tree{version}" for version in VERSIONS)):
-        directory.mkdir()
-    return export
+        trees = " ".join(f"/export/{directory}/tree{version}" for version in VERSIONS)
+        rig.backend.guest.check(f"mkdir -p {trees}")
+        return directory, None
+    export = rig.backend.export / directory
+    for new in (export, *(export / f"tree{version}" for version in VERSIONS)):
+        new.mkdir()
+    return directory, export
 
 
 def _aside(name: str, command: str) -> str:
@@ -142,9 +147,9 @@ def _aside(name: str, command: str) -> str:
     return f"{{ ( {command} ) >/tmp/aside-{name}.log 2>&1; echo $? >/tmp/aside-{name}.status; }} &\n"
 
 
-def _exerciser(places: dict[str, str], version: str, seed: int, seconds: int, replays: bool) -> str:
+def _exerciser(places: dict[str, str], directory: str, version: str, seed: int, seconds: int, replays: bool) -> str:
     number = VERSIONS.index(version)
-    inside = f"{DIRECTORY}/nfs{version}"
+    inside = f"{directory}/nfs{version}"
     other = places[VERSIONS[(number + 1) % len(VERSIONS)]]
     return (f"{IN_GUEST} {places[version]}/{inside} --other {other}/{inside} --seed {seed + number} --seconds {seconds}"
             f" --at-least {AT_LEAST} --workers {WORKERS} --bytes-max 300000 --entries-max 150"
