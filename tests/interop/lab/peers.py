@@ -146,11 +146,12 @@ def rping(role: str, sizes: tuple[int, ...], count: int = 10, connections: int =
             with rig.impaired(impairment):
                 rounds = f"-C {count} -S {size} -V"
                 if role == "server":
-                    command = f"rping -c -a {network.GATEWAY_V6 if v6 else network.GATEWAY} {rounds}"
-                    if connections > 1:
-                        # Side by side, each with its exit status.
-                        command = (f"for n in $(seq {connections}); do {command} >/tmp/rping.$n 2>&1 & pids=\"$pids $!\"; done;"
-                                   " for pid in $pids; do wait $pid || { cat /tmp/rping.*; exit 1; }; done")
+                    client = f"rping -c -a {network.GATEWAY_V6 if v6 else network.GATEWAY} {rounds}"
+                    # Side by side, each with its exit status.
+                    command = (f"rm -f /tmp/rping.*;"
+                               f" one() {{ {client} >/tmp/rping.$1 2>&1 || {RPING_RACE} /tmp/rping.$1; }};"
+                               f" for n in $(seq {connections}); do one $n & pids=\"$pids $!\"; done;"
+                               " for pid in $pids; do wait $pid || { cat /tmp/rping.*; exit 1; }; done")
                     report = rig.serve(["--rping-server", "-q", str(connections)], command, 120, v6)
                 else:
                     ours = ["--rping-client", GUEST_V6 if v6 else GUEST, "-n", str(count), "-s", str(size), "-q", str(connections)]
@@ -176,6 +177,10 @@ def rping(role: str, sizes: tuple[int, ...], count: int = 10, connections: int =
     return body
 
 
+# When all is done rping closes its event channel while its own thread still waits for events there, and sometimes ends with
+# the error of that, 255, although every ping was right: what it printed says so and nothing of wrong data.
+RPING_RACE = ("awk '/mismatch|error/ { bad = 1 } /rdma_get_cm_event: Bad file descriptor/ { race = 1 }"
+              " END { exit bad || !race }'")
 RPING_SIZES = (32, 1025, 4096, 65535)
 
 
