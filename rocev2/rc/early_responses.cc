@@ -158,11 +158,12 @@ bool note_executed_before(QpContext& context, SendState& state, Instant now, Psn
 }
 
 PacketOutcome take_early(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
-  if (state.peer_port != 0 && view.source_port != state.peer_port) {
-    return PacketOutcome::drop(DropReason::kOutOfSequence);
-  }
   ReadGaps& gaps = *state.gaps;
   const Psn psn = view.bth.psn;
+  // What is due is taken from any port, as it is without gaps: the peer's may have changed, and nothing else would tell.
+  if (psn != state.una && state.peer_port != 0 && view.source_port != state.peer_port) {
+    return PacketOutcome::drop(DropReason::kOutOfSequence);
+  }
   PacketOutcome outcome;
   if (gaps.frontier().distance_to(psn) >= 0) {
     outcome = take_at_frontier(context, state, now, view, frame);
@@ -176,6 +177,7 @@ PacketOutcome take_early(QpContext& context, SendState& state, Instant now, cons
   if (outcome.dropped) {
     state.heard_at = now;
   } else {
+    state.peer_port = view.source_port;
     state.progress_at = now;
     state.probes = 0;
     state.timed_out = false;

@@ -4,8 +4,8 @@
 // Without this a lost response would cost all READs behind it, which the peer would answer once more: as many as the initiator
 // depth allows, of any length. It is left to that only when the slab of gaps is empty.
 //
-// What is kept is part of its READ, so that nobody who guesses a PSN may add to it: it has to come from the UDP source port that
-// the peer has used so far. Ownership: a frame taken belongs to its READ's payload.
+// What is kept is part of its READ, so that nobody who guesses a PSN may add to it: it has to come from the UDP source port of
+// the last response that came in its turn. Ownership: a frame taken belongs to its READ's payload.
 #pragma once
 
 #include "rocev2/base/time.h"

@@ -197,6 +197,25 @@ TEST(EarlyResponses, AResponseFromAnotherSourcePortIsNotKept) {  // a forger has
   EXPECT_EQ(lone.payloads[0], responses(1000, 4));
 }
 
+TEST(EarlyResponses, APeerThatChangesItsSourcePortBehindAGapIsHeardAtTheGap) {
+  for (const bool causeway : {true, false}) {
+    LoneQp lone(peer(causeway));
+    ASSERT_TRUE(lone.post_read(256 * 4).ok());
+    (void)lone.sent();
+    lone.receive_response(kFirst, 1000, 256);
+    lone.receive_response(kLast, 1003, 256);  // 1001 and 1002 are missing
+    Inbound moved{.opcode = kMiddle, .psn = 1001, .payload = random_octets(1001, 256)};
+    moved.path.udp_source_port = 50'321;
+    EXPECT_TRUE(lone.receive(moved));
+    moved.psn = 1002;
+    moved.payload = random_octets(1002, 256);
+    EXPECT_TRUE(lone.receive(moved));
+    EXPECT_EQ(lone.completions(), "RDMA read 1 success");
+    EXPECT_EQ(lone.payloads[0], responses(1000, 4));
+    EXPECT_EQ(lone.qp->info().retries, 0u);
+  }
+}
+
 TEST(EarlyResponses, WhatDoesNotFitItsReadIsABadResponseWhereverItIs) {  // F11
   for (const auto& [opcode, psn, bytes] :
        {std::tuple{kMiddle, 1005u, 252u}, {kLast, 1009u, 252u}, {kMiddle, 1009u, 256u}, {kMiddle, 1010u, 256u}}) {
