@@ -5,6 +5,14 @@
 #include "control/cm/timeout_code.h"
 
 namespace cw::node {
+namespace {
+
+// 1 ms to the peer and back. What we wait for an ACK at least is dozens of times that, so that only a peer that sits on its ACKs
+// for longer makes us slower to notice that it is gone.
+constexpr uint8_t kPathTimeCode = 8;
+
+}  // namespace
+
 Node::Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable* memory)
     : cm_(options.cm, random), endpoint_(options.endpoint, random, memory), port_stats_(options.ports.size()) {
   stations_.reserve(options.ports.size());
@@ -54,10 +62,6 @@ void Node::on_datagram(Instant now, const wire::PacketView& view, uint16_t port)
                            .remote_qpn = datagram->source_qpn};
   cm_.on_mad(now, from, datagram->mad.first<cm::kMadSize>());
 }
-
-// 1 ms to the peer and back. What we wait for an ACK at least is dozens of times that, so that only a peer that sits on its ACKs
-// for longer makes us slower to notice that it is gone.
-constexpr uint8_t kPathTimeCode = 8;
 
 wire::Path Node::path_for(const cm::CmAddress& address, verbs::Qpn local, verbs::Qpn remote) const {
   wire::Path path;
