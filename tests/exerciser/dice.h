@@ -1,6 +1,7 @@
 // All chance of the exerciser: a seed decides what a worker does, operation by operation, on every machine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace cw::exerciser {
@@ -21,6 +22,22 @@ class Dice {
   // 0 .. limit - 1. Precondition: limit > 0.
   [[nodiscard]] constexpr uint64_t below(uint64_t limit) { return next() % limit; }
   [[nodiscard]] constexpr bool chance(uint64_t percent) { return below(100) < percent; }
+
+  // A row of a table whose rows have a `weight`, each as likely as that says. Precondition: the weights' sum is greater than 0.
+  template <typename Row, size_t kRows>
+  [[nodiscard]] constexpr const Row& pick(const Row (&rows)[kRows]) {
+    uint64_t total = 0;
+    for (const Row& row : rows) {
+      total += row.weight;
+    }
+    uint64_t point = below(total);
+    const Row* picked = rows;
+    while (point >= picked->weight) {
+      point -= picked->weight;
+      ++picked;
+    }
+    return *picked;
+  }
 
   // 1 .. max, each power of two as likely as the next, and often just beside one: where pages, blocks and segments end.
   // Precondition: max > 0.

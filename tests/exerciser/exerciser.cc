@@ -62,7 +62,7 @@ std::string shared_lines(const Run& run, Files& files) {
     const std::string path = RegionWork::path_of(file);
     std::vector<uint8_t> bytes(RegionWork::file_bytes(run));
     Descriptor descriptor = files.open(path, O_RDONLY);
-    files.must(files.read(path, descriptor.number(), 0, bytes) == bytes.size(), path, "read of all");
+    files.must(files.read(path, descriptor.get(), 0, bytes) == bytes.size(), path, "read of all");
     files.close(path, descriptor);
     lines += manifest_line(bytes, path);
   }

@@ -41,30 +41,21 @@ const FileWork::Choice FileWork::kChoices[] = {
 };
 
 void FileWork::operate(File& file, const std::string& path, Turn turn) {
-  unsigned total = 0;
-  for (const Choice& choice : kChoices) {
-    total += choice.weight;
-  }
-  uint64_t point = dice_.below(total);
-  const Choice* chosen = kChoices;
-  while (point >= chosen->weight) {
-    point -= chosen->weight;
-    ++chosen;
-  }
+  const Choice& chosen = dice_.pick(kChoices);
   files_.concern(&file.model);
-  const bool through_kept = chosen->flags == 0 && file.kept.is_open() && dice_.chance(60);
+  const bool through_kept = chosen.flags == 0 && file.kept.valid() && dice_.chance(60);
   if (through_kept) {
-    (this->*chosen->run)(file, path, file.kept.number(), turn);
+    (this->*chosen.run)(file, path, file.kept.get(), turn);
   } else {
-    Descriptor descriptor = files_.open(path, O_RDWR | chosen->flags);
-    (this->*chosen->run)(file, path, descriptor.number(), turn);
-    if (chosen->flags == 0 && !file.kept.is_open() && dice_.chance(30)) {
+    Descriptor descriptor = files_.open(path, O_RDWR | chosen.flags);
+    (this->*chosen.run)(file, path, descriptor.get(), turn);
+    if (chosen.flags == 0 && !file.kept.valid() && dice_.chance(30)) {
       file.kept = std::move(descriptor);
     } else {
       files_.close(path, descriptor);
     }
   }
-  if (file.kept.is_open() && dice_.chance(10)) {
+  if (file.kept.valid() && dice_.chance(10)) {
     close_kept(file, path);
   }
   files_.concern(nullptr);
@@ -119,7 +110,7 @@ void FileWork::truncate(File& file, const std::string& path, int descriptor, Tur
 
 Descriptor FileWork::open_direct(const std::string& path) {
   Descriptor direct(open(files_.full(path).c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
-  files_.must(direct.is_open() || errno == EINVAL, path, "open with O_DIRECT");
+  files_.must(direct.valid() || errno == EINVAL, path, "open with O_DIRECT");
   return direct;
 }
 
@@ -128,20 +119,20 @@ void FileWork::direct_write(File& file, const std::string& path, int, Turn turn)
   const uint64_t unit = direct_unit();
   const uint64_t offset = place_to_write(file) / unit * unit;
   const uint64_t bytes = (length_from(offset) + unit - 1) / unit * unit;
-  if (!direct.is_open() || offset + bytes > run_.options().bytes_max) {
+  if (!direct.valid() || offset + bytes > run_.options().bytes_max) {
     return;
   }
   run_.count("direct write");
   const Aligned memory = aligned(bytes);
   fill_pattern(turn.key, offset, std::span(memory.get(), bytes));
   file.model.write({turn.number, "O_DIRECT write", offset, bytes, turn.key});
-  files_.write(path, direct.number(), offset, std::span(memory.get(), bytes));
+  files_.write(path, direct.get(), offset, std::span(memory.get(), bytes));
   files_.close(path, direct);
 }
 
 void FileWork::direct_read(File& file, const std::string& path, int, Turn turn) {
   Descriptor direct = open_direct(path);
-  if (!direct.is_open()) {
+  if (!direct.valid()) {
     return;
   }
   run_.count("direct read");
@@ -151,7 +142,7 @@ void FileWork::direct_read(File& file, const std::string& path, int, Turn turn) 
   const Aligned memory = aligned(bytes);
   file.model.note({turn.number, "O_DIRECT read", offset, bytes});
   // One call: after a short read the next place need not be a multiple of the unit.
-  const ssize_t count = pread(direct.number(), memory.get(), bytes, static_cast<off_t>(offset));
+  const ssize_t count = pread(direct.get(), memory.get(), bytes, static_cast<off_t>(offset));
   files_.must(count >= 0, path, "O_DIRECT read");
   run_.count_read(static_cast<uint64_t>(count));
   if (const auto mismatch = file.model.compare(offset, bytes, std::span(memory.get(), static_cast<size_t>(count)))) {
@@ -278,7 +269,7 @@ void FileWork::copy(File& from, const std::string& from_path, File& to, const st
   auto out = static_cast<off_t>(to_offset);
   uint64_t done = 0;
   while (done < bytes) {
-    const ssize_t count = copy_file_range(source.number(), &in, target.number(), &out, bytes - done, 0);
+    const ssize_t count = copy_file_range(source.get(), &in, target.get(), &out, bytes - done, 0);
     if (count < 0 && done == 0 && is_unsupported(errno)) {
       break;
     }
@@ -297,7 +288,7 @@ void FileWork::verify(File& file, const std::string& path, uint64_t links, Turn 
   verify_attributes(file, path, links, turn);
   files_.concern(&file.model);
   Descriptor descriptor = files_.open(path, O_RDONLY);
-  compare(file, path, descriptor.number(), 0, file.model.size() + 1);
+  compare(file, path, descriptor.get(), 0, file.model.size() + 1);
   files_.close(path, descriptor);
   files_.concern(nullptr);
 }
@@ -306,7 +297,7 @@ void FileWork::verify_attributes(File& file, const std::string& path, uint64_t l
   file.model.note({turn.number, "stat"});
   files_.concern(&file.model);
   Descriptor descriptor = files_.open(path, O_RDONLY);
-  const struct stat status = files_.status(path, descriptor.number());
+  const struct stat status = files_.status(path, descriptor.get());
   files_.close(path, descriptor);
   const auto equal = [&](const char* what, uint64_t expected, uint64_t got) {
     if (expected != got) {
@@ -335,7 +326,7 @@ void FileWork::compare(const File& file, const std::string& path, int descriptor
 }
 
 void FileWork::close_kept(File& file, const std::string& path) {
-  if (file.kept.is_open()) {
+  if (file.kept.valid()) {
     files_.close(path, file.kept);
   }
 }

@@ -14,12 +14,6 @@ namespace cw::exerciser {
 
 constexpr long kNfsMagic = 0x6969;  // f_type of statfs(2)
 
-Descriptor::~Descriptor() {
-  if (number_ >= 0) {
-    ::close(number_);
-  }
-}
-
 bool Files::is_nfs() const {
   struct statfs status {};
   return statfs(root_.c_str(), &status) == 0 && status.f_type == kNfsMagic;
@@ -37,7 +31,7 @@ void Files::must(bool condition, const std::string& path, const char* what) cons
 
 Descriptor Files::open(const std::string& path, int flags, mode_t mode) const {
   Descriptor descriptor(::open(full(path).c_str(), flags | O_CLOEXEC, mode));
-  must(descriptor.is_open(), path, "open");
+  must(descriptor.valid(), path, "open");
   return descriptor;
 }
 
@@ -79,14 +73,14 @@ struct stat Files::status(const std::string& path, int descriptor) const {
 
 void Files::create(const std::string& path, mode_t mode) const {
   Descriptor descriptor(::open(full(path).c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode));
-  if (!descriptor.is_open() && errno == EEXIST && run_.options().replays) {
+  if (!descriptor.valid() && errno == EEXIST && run_.options().replays) {
     descriptor = open(path, O_RDWR);
-    if (status(path, descriptor.number()).st_size != 0) {
+    if (status(path, descriptor.get()).st_size != 0) {
       fail(path, "create: exists, with content");
     }
     run_.count("replayed create");
   }
-  must(descriptor.is_open(), path, "create");
+  must(descriptor.valid(), path, "create");
   close(path, descriptor);
 }
 

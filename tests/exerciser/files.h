@@ -14,31 +14,15 @@
 #include <string>
 #include <utility>
 
+#include "control/admin/unique_fd.h"
 #include "tests/exerciser/run.h"
 
 namespace cw::exerciser {
 
 class FileModel;
 
-// Owns a file descriptor. Files::close is the way to close it: it reports what close(2) says.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor();
-
-  [[nodiscard]] bool is_open() const { return number_ >= 0; }
-  [[nodiscard]] int number() const { return number_; }
-  [[nodiscard]] int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_ = -1;
-};
+// Files::close is the way to close it: it reports what close(2) says.
+using Descriptor = control::UniqueFd;
 
 // Paths are relative to `root`. One thread.
 class Files {

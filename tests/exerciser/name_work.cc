@@ -38,17 +38,8 @@ void NameWork::begin() {
 }
 
 void NameWork::operate(Turn turn) {
-  unsigned total = 0;
-  for (const Choice& choice : kChoices) {
-    total += choice.weight;
-  }
-  uint64_t point = dice_.below(total);
-  const Choice* chosen = kChoices;
-  while (point >= chosen->weight) {
-    point -= chosen->weight;
-    ++chosen;
-  }
-  (this->*chosen->run)(turn);
+  const Choice& chosen = dice_.pick(kChoices);
+  (this->*chosen.run)(turn);
   files_.concern(nullptr);
 }
 
@@ -135,9 +126,9 @@ void NameWork::bury(FileId id, const std::string& path, Turn turn) {
     content_.verify_attributes(file, tree_.names.path_of(id), links, turn);
     return;
   }
-  if (file.kept.is_open()) {
+  if (file.kept.valid()) {
     files_.concern(&file.model);
-    content_.compare(file, path, file.kept.number(), 0, file.model.size() + 1);
+    content_.compare(file, path, file.kept.get(), 0, file.model.size() + 1);
     content_.close_kept(file, path);
   }
   files_.concern(nullptr);
@@ -153,18 +144,18 @@ void NameWork::remove_while_open(Turn turn) {
   std::vector<uint8_t> bytes(dice_.length(run_.options().bytes_max / 4));
   fill_pattern(turn.key, 0, bytes);
   file.model.write({turn.number, "write, then unlink", 0, bytes.size(), turn.key});
-  files_.write(path, file.kept.number(), 0, bytes);
+  files_.write(path, file.kept.get(), 0, bytes);
   files_.unlink(path);
   const uint64_t offset = dice_.below(bytes.size());
   const uint64_t key = scramble(turn.key);
   fill_pattern(key, offset, bytes);
   file.model.write({turn.number, "write after unlink", offset, bytes.size(), key});
-  files_.write(path, file.kept.number(), offset, bytes);
+  files_.write(path, file.kept.get(), offset, bytes);
   if (dice_.chance(50)) {
-    files_.must(fdatasync(file.kept.number()) == 0, path, "fdatasync");
-    files_.must(posix_fadvise(file.kept.number(), 0, 0, POSIX_FADV_DONTNEED) == 0, path, "posix_fadvise");
+    files_.must(fdatasync(file.kept.get()) == 0, path, "fdatasync");
+    files_.must(posix_fadvise(file.kept.get(), 0, 0, POSIX_FADV_DONTNEED) == 0, path, "posix_fadvise");
   }
-  content_.compare(file, path, file.kept.number(), 0, file.model.size() + 1);
+  content_.compare(file, path, file.kept.get(), 0, file.model.size() + 1);
   if (files_.exists(path)) {
     files_.fail(path, "still there after unlink while open");
   }

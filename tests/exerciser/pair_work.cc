@@ -43,14 +43,14 @@ void PairWork::write(Files& side, FileModel& model, const std::string& path, uin
   if (!append && dice_.chance(20)) {
     const uint64_t size = dice_.below(kBytesMax);
     model.resize({number, "truncate to", size});
-    side.must(ftruncate(descriptor.number(), static_cast<off_t>(size)) == 0, path, "ftruncate");
+    side.must(ftruncate(descriptor.get(), static_cast<off_t>(size)) == 0, path, "ftruncate");
   }
   const uint64_t offset = append ? model.size() : dice_.below(std::min(model.size() + 1, kBytesMax));
   const uint64_t key = scramble(run_.options().seed + number) ^ 0x70616972;
   buffer_.resize(dice_.length(kBytesMax));
   fill_pattern(key, offset, buffer_);
   model.write({number, append ? "append" : "write", offset, buffer_.size(), key});
-  side.write(path, descriptor.number(), offset, buffer_, append);
+  side.write(path, descriptor.get(), offset, buffer_, append);
   side.close(path, descriptor);
   side.concern(nullptr);
 }
@@ -59,13 +59,13 @@ void PairWork::read(Files& side, FileModel& model, const std::string& path, bool
   run_.count("open and compare");
   side.concern(&model);
   Descriptor descriptor = side.open(path, O_RDONLY | (direct && side.is_nfs() ? O_DIRECT : 0));
-  const auto size = static_cast<uint64_t>(side.status(path, descriptor.number()).st_size);
+  const auto size = static_cast<uint64_t>(side.status(path, descriptor.get()).st_size);
   if (size != model.size()) {
     side.fail(path,
               "size after the other side's close: expected " + std::to_string(model.size()) + ", got " + std::to_string(size));
   }
   buffer_.resize(model.size() + 1);
-  const size_t count = side.read(path, descriptor.number(), 0, buffer_);
+  const size_t count = side.read(path, descriptor.get(), 0, buffer_);
   if (const auto mismatch = model.compare(0, buffer_.size(), std::span(buffer_).first(count))) {
     side.fail(path, "after the other side's close, " + model.explain(*mismatch));
   }

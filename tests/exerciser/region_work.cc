@@ -26,7 +26,7 @@ uint64_t RegionWork::file_bytes(const Run& run) {
 void RegionWork::make(Run& run, Files& files) {
   for (unsigned file = 0; file < run.options().shared; ++file) {
     Descriptor descriptor = files.open(path_of(file), O_CREAT | O_EXCL | O_RDWR);
-    files.must(ftruncate(descriptor.number(), static_cast<off_t>(file_bytes(run))) == 0, path_of(file), "ftruncate");
+    files.must(ftruncate(descriptor.get(), static_cast<off_t>(file_bytes(run))) == 0, path_of(file), "ftruncate");
     files.close(path_of(file), descriptor);
   }
 }
@@ -50,15 +50,15 @@ void RegionWork::operate(Turn turn) {
     buffer_.resize(bytes);
     fill_pattern(turn.key, offset, buffer_);
     model.write({turn.number, direct ? "O_DIRECT write" : "write", offset, bytes, turn.key});
-    files_.write(path, descriptor.number(), offset, buffer_);
+    files_.write(path, descriptor.get(), offset, buffer_);
   } else {
     run_.count(direct ? "shared direct read" : "shared read");
     model.note({turn.number, direct ? "O_DIRECT read" : "read", offset, bytes});
-    compare(file, descriptor.number(), offset, bytes);
+    compare(file, descriptor.get(), offset, bytes);
   }
   if (dice_.chance(10)) {
-    files_.must(fdatasync(descriptor.number()) == 0, path, "fdatasync");
-    files_.must(posix_fadvise(descriptor.number(), 0, 0, POSIX_FADV_DONTNEED) == 0, path, "posix_fadvise");
+    files_.must(fdatasync(descriptor.get()) == 0, path, "fdatasync");
+    files_.must(posix_fadvise(descriptor.get(), 0, 0, POSIX_FADV_DONTNEED) == 0, path, "posix_fadvise");
   }
   files_.close(path, descriptor);
   files_.concern(nullptr);
@@ -69,9 +69,9 @@ void RegionWork::verify_all() {
     files_.concern(&models_[file]);
     Descriptor descriptor = files_.open(path_of(file), O_RDONLY);
     for (uint64_t range = 0; range < kRanges; ++range) {
-      compare(file, descriptor.number(), start_of(range), kRangeBytes);
+      compare(file, descriptor.get(), start_of(range), kRangeBytes);
     }
-    if (files_.status(path_of(file), descriptor.number()).st_size != static_cast<off_t>(file_bytes(run_))) {
+    if (files_.status(path_of(file), descriptor.get()).st_size != static_cast<off_t>(file_bytes(run_))) {
       files_.fail(path_of(file), "the size changed, expected " + std::to_string(file_bytes(run_)));
     }
     files_.close(path_of(file), descriptor);

@@ -89,7 +89,7 @@ bool Worker::damage() {
     const uint64_t offset = dice_.below(file->model.size());
     uint8_t byte = static_cast<uint8_t>(file->model.bytes()[offset] ^ 0x10);
     Descriptor descriptor = files_.open(path, O_RDWR);
-    files_.write(path, descriptor.number(), offset, std::span(&byte, 1));
+    files_.write(path, descriptor.get(), offset, std::span(&byte, 1));
     files_.close(path, descriptor);
     printf("damage: flipped a bit of %s at offset %" PRIu64 "\n", files_.full(path).c_str(), offset);
     return true;
