@@ -242,6 +242,7 @@ Turn turn_of(QpContext& context, SendState& state, Instant now, const wire::Pack
     state.heard_at = outcome.reason == DropReason::kDuplicate ? now : state.heard_at;
     return Turn::kNone;
   }
+  note_pause(state, now, psn);
   if (state.gaps != nullptr) {
     return Turn::kEarly;
   }

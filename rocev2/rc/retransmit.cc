@@ -24,15 +24,26 @@ bool probes_one_response(const SendState& state) {
   return state.partial_reads && state.oldest_read_is_executed();
 }
 
+// While answers still arrive, even useless ones, the peer is at work on what it was asked: to ask again would make it answer all
+// of it once more.
+Instant silent_since(const SendState& state) {
+  return std::max(state.progress_at, state.heard_at);
+}
+
+// The least silence that is worth a probe.
+Duration probe_wait(const SendState& state) {
+  if (state.oldest == nullptr || state.oldest->kind != WorkKind::kRead || probes_one_response(state)) {
+    return kTailProbeMin;
+  }
+  const int64_t responses = state.una.distance_to(state.oldest->first_psn.plus(state.oldest->packets));
+  return std::min(std::max(kTailProbeMin + kReadProbePerResponse * responses, state.longest_pause * 2), kReadProbeMax);
+}
+
 Instant probe_at(const SendState& state) {
   if (state.srtt == Duration() || state.probes >= kTailProbesMax) {
     return Instant::never();
   }
-  const bool reads = state.oldest != nullptr && state.oldest->kind == WorkKind::kRead && !probes_one_response(state);
-  // While answers still arrive, even useless ones, the peer is at work on what it was asked: to ask again would make it answer
-  // all of it once more.
-  const Instant silent_since = std::max(state.progress_at, state.heard_at);
-  return silent_since + std::max(state.srtt * 4, reads ? kReadProbeMin : kTailProbeMin) * (int64_t{1} << state.probes);
+  return silent_since(state) + std::max(state.srtt * 4, probe_wait(state)) * (int64_t{1} << state.probes);
 }
 
 // When to ask an idle peer whether it is there: after a time without a packet of it, then as often and as patiently as any packet
@@ -90,6 +101,16 @@ void note_sent_packets(SendState& state) {
 }
 
 }  // namespace
+
+void note_pause(SendState& state, Instant now, wire::Psn psn) {
+  const bool asked_once = !state.recovering && (state.gaps == nullptr || state.gaps->frontier().distance_to(psn) >= 0);
+  const bool answers_probe = state.probes > 0 && psn == state.una;
+  if (!asked_once || answers_probe) {
+    return;  // the silence was that of a loss
+  }
+  const Duration pause = now - silent_since(state);
+  state.longest_pause = pause > state.longest_pause ? pause : state.longest_pause - state.longest_pause / 256;
+}
 
 Duration echo_time(const SendState& state) {
   return state.srtt == Duration() ? ack_timeout(state.ack_timeout) / 4 : state.srtt / 2;

@@ -24,9 +24,14 @@ namespace cw::rc {
 inline constexpr uint8_t kTailProbesMax = 3;
 // A probe never goes out earlier than this after the last news: below it the timer wheel's tick would decide.
 inline constexpr Duration kTailProbeMin = Duration::us(200);
-// A repeated READ costs the peer all of its data again, not one packet: it waits for more than a scheduling pause of the peer.
-// One response alone can be asked of a Causeway peer, of a READ that it is known to have executed.
-inline constexpr Duration kReadProbeMin = Duration::ms(5);
+// A repeated READ costs the peer all of the data that has not come, not one packet: the more of it, the longer a probe waits, up
+// to more than a scheduling pause of the peer, and the longer, the longer the pauses that the peer has made. One response alone can
+// be asked of a Causeway peer, of a READ that it is known to have executed.
+inline constexpr Duration kReadProbePerResponse = Duration::us(20);
+inline constexpr Duration kReadProbeMax = Duration::ms(5);
+
+// A response of [una, limit_psn) has come: how long nothing had come before it tells what silence of this peer means nothing.
+void note_pause(SendState& state, Instant now, wire::Psn psn);
 
 // The cursor for the packet with PSN una.
 [[nodiscard]] SendCursor cursor_at_una(const SendState& state, uint32_t mtu_bytes);

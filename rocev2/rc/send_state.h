@@ -77,6 +77,7 @@ struct SendState {
   Instant sample_sent_at;  // when sample_psn left; valid when sampling
   Instant probe_sent_at;   // valid when probing
   Duration srtt;           // smoothed round trip; 0 before the first sample
+  Duration longest_pause;  // before a response that nothing was lost before; slowly forgotten
   wire::Psn sample_psn;
   wire::Psn probe_psn;       // valid when probing
   wire::Psn last_ahead;      // valid when ahead_seen: PSN of the last answer behind the gap

@@ -28,7 +28,9 @@ TEST(Goodput, AStandardPeerLosesNoMoreThanGoBackNHasTo) {
   }
 }
 
-// A lost response costs the rest of its READ, not the READs behind it; with a Causeway peer itself only.
+// A lost response costs the rest of its READ, not the READs behind it; with a Causeway peer itself only. The bound: a READ of n
+// packets that lost one holds its place among the four of the initiator depth for a second round trip, 1 / (1 + n p): 0.862 for
+// 1 % and 16 packets, 0.984 for 0.1 %. Four READs of 64 packets are more than fills the link, and do better.
 TEST(Goodput, AReadRepeatsLittleMoreThanWasLost) {
   constexpr StreamKind kRead = StreamKind::kRead;
   EXPECT_GE(relative({.stream = kRead, .loss_permille = 10}, 0.12), 0.70);

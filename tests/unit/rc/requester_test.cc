@@ -546,6 +546,40 @@ TEST(Requester, DoesNotProbeAReadWhileItsAnswersStillArrive) {
   EXPECT_EQ(lone.endpoint->stats().tail_probes, 1u);
 }
 
+// The goodput table showed it: READs of four packets at 3 % loss stood still for 5 ms whenever a repetition was lost as well.
+TEST(Requester, ProbesASmallReadSoonerThanALargeOne) {
+  for (const uint32_t packets : {2u, 20u, 400u}) {
+    LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 16}});
+    ASSERT_TRUE(lone.post_read(256 * packets).ok());
+    (void)lone.sent();
+    lone.pass(Duration::us(10));
+    lone.receive_response(kResponseFirst, 1000, 256);
+    const int64_t wait_us = std::min<int64_t>(200 + 20 * (packets - 1), 5000);
+    lone.pass(Duration::us(wait_us - 70));
+    EXPECT_EQ(lone.sent().size(), 0u) << packets;
+    lone.pass(Duration::us(140));
+    EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}})) << packets;
+  }
+}
+
+TEST(Requester, ProbesAPeerThatPausesLater) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 16}});
+  ASSERT_TRUE(lone.post_read(256 * 8).ok());
+  (void)lone.sent();
+  lone.pass(Duration::us(10));
+  lone.receive_response(kResponseFirst, 1000, 256);
+  lone.pass(Duration::us(600));
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+  lone.pass(Duration::us(400));
+  lone.receive_response(kResponseMiddle, 1002, 256);  // not what was asked for again: the peer had paused, and 1001 is lost
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+  lone.pass(Duration::us(1800));
+  EXPECT_EQ(lone.sent().size(), 0u);
+  lone.pass(Duration::us(400));
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+  EXPECT_EQ(lone.endpoint->stats().tail_probes, 2u);
+}
+
 TEST(Requester, AResponseOutsideTheWindowDoesNotHoldTheProbeBack) {
   LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 16}});
   ASSERT_TRUE(lone.post_read(256 * 40).ok());
