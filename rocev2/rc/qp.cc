@@ -295,7 +295,8 @@ bool RcQp::is_consistent() const {
   const bool queue_agrees = (send_.oldest == nullptr) == (send_.queue_count == 0) && (send_.queue_count <= send_.queue_depth);
   const bool reads_agree = (send_.reads_outstanding == 0) == (send_.read_psns == 0) &&
                            send_.reads_outstanding <= (send_.partial_reads ? ReadReplay::kHistory : send_.initiator_depth);
-  const bool window_holds = send_.packets_missing() <= send_.window_packets || send_.board != nullptr;
+  const bool window_holds = send_.packets_missing() <= send_.window_packets || send_.board != nullptr || send_.gaps != nullptr;
+  const bool arrived_was_sent = send_.board == nullptr || send_.board->arrived_in_window() <= send_.packets_in_flight();
   const bool gaps_agree = send_.gaps == nullptr || (send_.gaps->is_consistent() && !send_.gaps->empty() &&
                                                     send_.gaps->first_missing() == send_.una && send_.oldest->awaits_response());
   const bool idle_in_error = state_ != QpState::kError || (send_.oldest == nullptr && receive_.message == nullptr);
@@ -305,8 +306,8 @@ bool RcQp::is_consistent() const {
                             ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
   const bool reply_is_seen = !owes_reply(receive_) || ListNode<AckTag>::is_linked() || ListNode<ActiveTag>::is_linked() ||
                              (rate_waits_ && TimerNode::is_armed());
-  return psns_in_order && queue_agrees && reads_agree && gaps_agree && window_holds && idle_in_error && error_is_said &&
-         timer_watches && work_is_seen && reply_is_seen;
+  return psns_in_order && queue_agrees && reads_agree && gaps_agree && window_holds && arrived_was_sent && idle_in_error &&
+         error_is_said && timer_watches && work_is_seen && reply_is_seen;
 }
 
 bool RcQp::belongs_to_path(const wire::PacketView& view, uint16_t port) const {

@@ -148,7 +148,7 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
   build_request(context, state.cursor, psn, ack_request, packet);
   count_packet(context, again);
   if (state.board != nullptr) {
-    state.board->on_sent(psn, false);
+    state.board->on_sent(psn, !state.cursor.work->awaits_response());
   }
   state.since_ack_request = ack_request ? uint16_t{0} : static_cast<uint16_t>(state.since_ack_request + 1);
   if (ack_request && !again && !state.sampling) {
@@ -242,7 +242,7 @@ bool send_repetitions(QpContext& context, SendState& state, wire::TxBatch& batch
     const wire::Psn psn = *state.board->next_lost();
     build_request(context, cursor_at(state, psn, context.mtu_bytes), psn, true, *packet);
     count_packet(context, true);
-    state.board->on_sent(psn, true);
+    state.board->on_repeated(psn);
     state.sampling = state.sampling && psn != state.sample_psn;  // Karn: an answer could be to either transmission
     ++sent;
   }

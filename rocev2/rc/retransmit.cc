@@ -94,7 +94,7 @@ void note_sent_packets(SendState& state) {
         return;
       }
       if (state.board->covers(psn)) {
-        state.board->on_sent(psn, false);
+        state.board->on_sent(psn, !work->awaits_response());
       }
     }
   }

@@ -4,14 +4,22 @@
 
 namespace cw::rc {
 
-void Scoreboard::on_sent(wire::Psn psn, bool again) {
-  if (!covers(psn)) {
-    return;
-  }
+void Scoreboard::number(wire::Psn psn) {
   order_[slot_of(psn)] = transmissions_++;
   sent_end_ = sent_end_.distance_to(psn) >= 0 ? psn.next() : sent_end_;
-  if (again && settled_at_.distance_to(psn) >= 0) {
-    settled_at_ = psn.next();
+}
+
+void Scoreboard::on_sent(wire::Psn psn, bool in_window) {
+  if (covers(psn)) {
+    number(psn);
+    in_window_.set(slot_of(psn), in_window);
+  }
+}
+
+void Scoreboard::on_repeated(wire::Psn psn) {
+  if (covers(psn)) {
+    number(psn);
+    settled_at_ = settled_at_.distance_to(psn) >= 0 ? psn.next() : settled_at_;
   }
 }
 
@@ -29,6 +37,7 @@ void Scoreboard::advance(wire::Psn base) {
     if (arrived_.test(slot)) {
       arrived_.reset(slot);
       --arrived_count_;
+      arrived_in_window_ -= in_window_.test(slot) ? 1 : 0;
     } else {
       note_delivery(slot);
     }
@@ -53,6 +62,7 @@ bool Scoreboard::on_report(const wire::GapReport& report) {
     }
     arrived_.set(slot);
     ++arrived_count_;
+    arrived_in_window_ += in_window_.test(slot) ? 1 : 0;
     note_delivery(slot);
   }
   return arrived_count_ > before;

@@ -26,10 +26,14 @@ class Scoreboard {
   explicit Scoreboard(wire::Psn base) : base_(base), settled_at_(base), sent_end_(base) { order_.fill(kNotSent); }
 
   [[nodiscard]] wire::Psn base() const { return base_; }
-  [[nodiscard]] uint32_t arrived_count() const { return arrived_count_; }
+  // Of the packets that count in the send window.
+  [[nodiscard]] uint32_t arrived_in_window() const { return arrived_in_window_; }
   [[nodiscard]] bool covers(wire::Psn psn) const { return wire::PsnWindow{base_, kSpan}.contains(psn); }
-  // A packet leaves; whoever is not covered is not watched.
-  void on_sent(wire::Psn psn, bool again);
+  // A packet leaves; whoever is not covered is not watched. `in_window`: it counts in the send window, as all do but those whose
+  // answer is a response.
+  void on_sent(wire::Psn psn, bool in_window);
+  // The same packet again.
+  void on_repeated(wire::Psn psn);
   // Everything before `base` has arrived.
   void advance(wire::Psn base);
   // The peer holds these, seen from base(). True when it has said so of any for the first time.
@@ -44,6 +48,7 @@ class Scoreboard {
  private:
   static constexpr uint32_t kNotSent = UINT32_MAX;
   [[nodiscard]] static uint32_t slot_of(wire::Psn psn) { return psn.value() % kSpan; }
+  void number(wire::Psn psn);
   void note_delivery(uint32_t slot);
 
   wire::Psn base_;
@@ -54,7 +59,9 @@ class Scoreboard {
   uint32_t transmissions_ = 0;         // numbers given out
   uint32_t delivered_ = 0;             // 1 + highest number that has arrived; 0: none
   uint32_t arrived_count_ = 0;         // beyond base_
+  uint32_t arrived_in_window_ = 0;     // of these
   std::bitset<kSpan> arrived_;         // by slot
+  std::bitset<kSpan> in_window_;       // by slot; valid where order_ is
   std::array<uint32_t, kSpan> order_;  // number of the last transmission, by slot
 };
 

@@ -8,7 +8,6 @@
 // una <= next_psn <= limit_psn in PSN order, always. Go-back-N moves the cursor (next_psn and cursor) back to una.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "rocev2/base/time.h"
@@ -97,10 +96,9 @@ struct SendState {
   ReadGaps* gaps = nullptr;     // responses that are missing before others that have come; nullptr: none
 
   [[nodiscard]] uint32_t packets_in_flight() const { return static_cast<uint32_t>(una.distance_to(next_psn)) - read_psns; }
-  // Without what has arrived behind a gap. A READ request that has counts here, for simplicity: at most initiator_depth.
+  // Without what has arrived behind a gap.
   [[nodiscard]] uint32_t packets_missing() const {
-    const uint32_t arrived = board != nullptr ? board->arrived_count() : 0;
-    return packets_in_flight() - std::min(arrived, packets_in_flight());
+    return packets_in_flight() - (board != nullptr ? board->arrived_in_window() : 0);
   }
   [[nodiscard]] bool awaiting() const { return una != next_psn; }
   // The oldest work is a READ that the peer has executed, because some of its responses, or something behind it, has come.

@@ -290,6 +290,25 @@ TEST(SelectiveRequester, WhatHasArrivedBehindTheGapMakesRoomInTheWindow) {
   EXPECT_EQ(next[3].psn, 1006u);
 }
 
+// Seed 2095 of the simulation: a READ request that had arrived behind a gap made room for one packet more than the window.
+TEST(SelectiveRequester, AReadRequestThatHasArrivedMakesNoRoomInTheWindow) {
+  LoneQpOptions options = selective();
+  options.qp.send_window_packets = 4;
+  LoneQp lone(options);
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  ASSERT_TRUE(lone.post_read(512, 2).ok());
+  for (uint64_t id = 3; id <= 8; ++id) {
+    ASSERT_TRUE(lone.post_send(10, id).ok());
+  }
+  EXPECT_EQ(lone.sent().size(), 5u);  // 1000, the READ as 1001 and 1002, 1003 to 1005
+  receive_report(lone, 1000, {1001, 1003});
+  const SentList next = lone.sent();
+  ASSERT_EQ(next.size(), 2u);
+  EXPECT_EQ(next[0].psn, 1000u);
+  EXPECT_EQ(next[1].psn, 1006u);  // for 1003
+  EXPECT_TRUE(lone.qp->is_consistent());
+}
+
 TEST(SelectiveRequester, KeepsWithinWhatThePeerCanHold) {
   LoneQpOptions options = selective();
   options.qp.send_window_packets = 64;
@@ -344,19 +363,19 @@ TEST(SelectiveRequester, ATimeoutForgetsWhatWasReportedAndRepeatsEverything) {
 TEST(Scoreboard, ARepetitionThatArrivesProvesTheLossOfWhatWasSentBefore) {
   Scoreboard board(Psn(10));
   for (uint32_t psn = 10; psn < 14; ++psn) {
-    board.on_sent(Psn(psn), false);
+    board.on_sent(Psn(psn), true);
   }
   GapReport report;
   report.set(0);  // 11
   EXPECT_TRUE(board.on_report(report));
   EXPECT_EQ(board.next_lost(), Psn(10));
-  board.on_sent(Psn(10), true);
+  board.on_repeated(Psn(10));
   EXPECT_EQ(board.next_lost(), std::nullopt);
   board.advance(Psn(12));
   EXPECT_EQ(board.next_lost(), Psn(12));  // sent before the repetition of 10
-  board.on_sent(Psn(12), true);
+  board.on_repeated(Psn(12));
   EXPECT_EQ(board.next_lost(), Psn(13));
-  board.on_sent(Psn(13), true);
+  board.on_repeated(Psn(13));
   EXPECT_FALSE(board.is_over());
   board.advance(Psn(14));
   EXPECT_TRUE(board.is_over());
@@ -365,14 +384,14 @@ TEST(Scoreboard, ARepetitionThatArrivesProvesTheLossOfWhatWasSentBefore) {
 TEST(Scoreboard, PsnsWrap) {
   Scoreboard board(Psn(0xff'ffff));
   for (uint32_t i = 0; i < 3; ++i) {
-    board.on_sent(Psn(0xff'ffff).plus(i), false);
+    board.on_sent(Psn(0xff'ffff).plus(i), true);
   }
   GapReport report;
   report.set(1);
   EXPECT_TRUE(board.on_report(report));
   EXPECT_FALSE(board.on_report(report));
   EXPECT_EQ(board.next_lost(), Psn(0xff'ffff));
-  board.on_sent(Psn(0xff'ffff), true);
+  board.on_repeated(Psn(0xff'ffff));
   EXPECT_EQ(board.next_lost(), Psn(0));
 }
 
