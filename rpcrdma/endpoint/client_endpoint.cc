@@ -32,6 +32,8 @@ const char* to_string(CallStatus status) noexcept {
       return "connection lost";
     case CallStatus::kBadReply:
       return "bad reply";
+    case CallStatus::kCancelled:
+      return "cancelled";
   }
   return "unknown status";
 }
@@ -380,14 +382,31 @@ void ClientEndpoint::on_deadline(Instant now) {
       return;
     }
     ++stats_.call_timeouts;
-    deliver(*pending, CallStatus::kTimeout);
-    pending->abandoned = true;
-    pending_node(*pending).unlink();
-    abandoned_.push_back(*pending);
-    if (exposed_) {
-      fail();
+    abandon(*pending, CallStatus::kTimeout);
+    if (failed_) {
       return;
     }
+  }
+}
+
+Status ClientEndpoint::cancel(uint32_t xid) {
+  PendingCall* pending = find(xid);
+  if (pending == nullptr || pending->abandoned) {
+    return cw::fail(Error::kBadValue);
+  }
+  ++stats_.calls_cancelled;
+  abandon(*pending, CallStatus::kCancelled);
+  return {};
+}
+
+// Ends the call for its owner before the server has answered it.
+void ClientEndpoint::abandon(PendingCall& pending, CallStatus status) {
+  deliver(pending, status);
+  pending.abandoned = true;
+  pending_node(pending).unlink();
+  abandoned_.push_back(pending);
+  if (exposed_) {
+    fail();
   }
 }
 

@@ -5,8 +5,8 @@
 // one call and invalidated (by the server's SEND with Invalidate or locally) before the outcome is delivered.
 //
 // How it fails: a reply whose header is faulty is dropped and counted, its call stays pending until its timeout (RFC 8166 4.5). A
-// call that timed out is delivered as such, its memory is shut off, and it keeps its credit until the late reply comes (3.3.1). A
-// failed RDMA operation or a queue pair in Error fails the endpoint: every pending call ends with kConnectionLost.
+// call that timed out or is cancelled is delivered as such, its memory is shut off, and it keeps its credit until the late reply
+// comes (3.3.1): what the server then still writes is refused, which ends the connection (8.1.4). A failed RDMA operation or a queue pair in Error fails the endpoint: every pending call ends with kConnectionLost.
 // Reverse direction (RFC 8167): with options.reverse_credits the server's calls are taken too, see ReverseResponder. Which end a
 // message belongs to is told by its msg_type, never by its XID alone. The upper layer tells the server that it may call.
 #pragma once
@@ -56,7 +56,7 @@ struct ClientCall {
   std::optional<uint32_t> resent_xid;
 };
 
-enum class CallStatus : uint8_t { kReplied, kErrorVersion, kErrorChunk, kTimeout, kConnectionLost, kBadReply };
+enum class CallStatus : uint8_t { kReplied, kErrorVersion, kErrorChunk, kTimeout, kConnectionLost, kBadReply, kCancelled };
 [[nodiscard]] const char* to_string(CallStatus status) noexcept;
 
 struct ClientReply {
@@ -97,6 +97,9 @@ class ClientEndpoint {
   [[nodiscard]] Status submit(Instant now, ClientCall&& call);
   // Of the last call that was taken.
   [[nodiscard]] uint32_t last_xid() const { return last_xid_; }
+  // The owner wants no reply to the call any more: its outcome is kCancelled, and its memory is the owner's again once that has
+  // been polled. The server does not know of it and executes the call all the same. kBadValue: no such call is waiting.
+  [[nodiscard]] Status cancel(uint32_t xid);
   void on_completions(Instant now);
   // Takes the next outcome. Each submitted call has exactly one.
   [[nodiscard]] bool poll_reply(ClientReply& out);
@@ -110,7 +113,7 @@ class ClientEndpoint {
   [[nodiscard]] Instant next_deadline() const;
   void on_deadline(Instant now);
   [[nodiscard]] uint32_t credits() const { return granted_; }  // last grant
-  // Calls sent and not answered, timed-out ones included.
+  // Calls sent and not answered, timed-out and cancelled ones included.
   [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_; }
   [[nodiscard]] const InlineThresholds& thresholds() const { return thresholds_; }
 
@@ -134,6 +137,7 @@ class ClientEndpoint {
   [[nodiscard]] bool check_results(const PendingCall& pending, const Chain& message, bool long_reply);
   void count_moved(const ClientReply& outcome);
   void deliver(PendingCall& pending, CallStatus status);
+  void abandon(PendingCall& pending, CallStatus status);
   void answered(PendingCall& pending);
   void grant(uint32_t credit);
 
@@ -155,7 +159,7 @@ class ClientEndpoint {
   uint32_t slot_count_;
   uint32_t free_count_ = 0;
   IntrusiveList<PendingCall, PendingTag> sent_;       // in flight, oldest first
-  IntrusiveList<PendingCall, PendingTag> abandoned_;  // timed out and not answered
+  IntrusiveList<PendingCall, PendingTag> abandoned_;  // timed out or cancelled, and not answered
   IntrusiveList<PendingCall, OutcomeTag> outcomes_;
 
   uint32_t first_xid_;

@@ -37,6 +37,7 @@ struct RpcRdmaStats {
   uint64_t pullups = 0;               // small copies made to keep pieces few
   uint64_t no_buffer = 0;             // a pool was empty when a message had to be built
   uint64_t call_timeouts = 0;
+  uint64_t calls_cancelled = 0;          // client role: by their owner, before they were answered
   uint64_t bad_replies = 0;              // client role: replies with a faulty header or other chunks than offered
   uint64_t ddp_violations = 0;           // reduced what is not eligible, or not what has to be (RFC 8166 6.1)
   uint64_t reverse_dropped = 0;          // messages of the reverse direction that nobody is there for

@@ -20,7 +20,8 @@ Caller::Caller(const Scenario& scenario, const ClientPlan& plan, std::deque<uint
       host_(host),
       ledger_(ledger),
       verdict_(verdict),
-      lanes_(plan.connections) {
+      lanes_(plan.connections),
+      cancelled_(plan.calls.size()) {
   for (Lane& lane : lanes_) {
     lane.slots.resize(scenario.hosts.load.window);
   }
@@ -39,13 +40,7 @@ void Caller::turn(Instant now) {
   while (const auto id = client.poll_ready()) {
     const auto lane = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& other) { return other.id == id; });
     CW_ASSERT(lane != lanes_.end());
-    rpcrdma::ClientReply reply;
-    while (client.endpoint(*id) != nullptr && client.endpoint(*id)->poll_reply(reply)) {
-      on_reply(now, *lane, reply);
-      if (lane->id != id) {
-        break;  // given up because of this reply
-      }
-    }
+    take_replies(now, *lane);
   }
   client::ClientEvent event;
   while (client.poll_event(event)) {
@@ -60,7 +55,34 @@ void Caller::turn(Instant now) {
         again_at(lane.retry);
       }
     }
+    cancel_due(now, lane);
     fill(now, i);
+  }
+}
+
+void Caller::take_replies(Instant now, Lane& lane) {
+  const auto id = lane.id;
+  rpcrdma::ClientReply reply;
+  // A reply may be why the lane is given up.
+  while (lane.id && lane.id == id && host_.client.endpoint(*id) != nullptr && host_.client.endpoint(*id)->poll_reply(reply)) {
+    on_reply(now, lane, reply);
+  }
+}
+
+void Caller::cancel_due(Instant now, Lane& lane) {
+  for (Slot& slot : lane.slots) {
+    if (!slot.busy || !lane.id) {
+      continue;
+    }
+    if (now < slot.cancel_at) {
+      again_at(slot.cancel_at);
+      continue;
+    }
+    slot.cancel_at = Instant::never();
+    cancelled_[slot.call] = true;
+    if (host_.client.endpoint(*lane.id)->cancel(slot.xid).ok()) {
+      take_replies(now, lane);
+    }
   }
 }
 
@@ -151,6 +173,7 @@ void Caller::on_reply(Instant now, Lane& lane, const rpcrdma::ClientReply& reply
     case CallStatus::kConnectionLost:
       end_slot(now, lane, slot, Outcome::kLost);
       return;
+    case CallStatus::kCancelled:
     case CallStatus::kTimeout:
       // As the kernel's client: a server that does not answer is tried on a new connection, at the latest when the calls that it
       // did not answer hold every credit: nothing would ever be sent again, and so nobody would notice that the peer is dead.

@@ -18,7 +18,7 @@
 namespace cw::sim {
 
 struct CallerStats {
-  std::array<uint64_t, 6> statuses{};  // by rpcrdma::CallStatus
+  std::array<uint64_t, 7> statuses{};  // by rpcrdma::CallStatus
   std::array<uint64_t, static_cast<size_t>(CallShape::kCount)> shapes{};
   uint64_t connects = 0;
   uint64_t connected = 0;
@@ -47,15 +47,20 @@ class Caller {
 
   [[nodiscard]] const CallerStats& stats() const { return stats_; }
   [[nodiscard]] const Graveyard& graveyard() const { return graveyard_; }
-  // A call timed out here: a server that still works on it may find its keys gone.
-  [[nodiscard]] bool had_timeouts() const { return stats_.statuses[static_cast<size_t>(rpcrdma::CallStatus::kTimeout)] > 0; }
+  // A call timed out or was cancelled here: a server that still works on it may find its keys gone.
+  [[nodiscard]] bool gave_up_calls() const {
+    return stats_.statuses[static_cast<size_t>(rpcrdma::CallStatus::kTimeout)] > 0 ||
+           stats_.statuses[static_cast<size_t>(rpcrdma::CallStatus::kCancelled)] > 0;
+  }
 
  private:
   struct Slot {
     bool busy = false;
     uint32_t attempt = 0;
     uint32_t call = 0;  // index into the plan
-    Instant free_at;    // pause
+    uint32_t xid = 0;
+    Instant free_at;                       // pause
+    Instant cancel_at = Instant::never();  // valid when busy
     bool placed = false;
     bool reply_chunk = false;
     bool must_be_refused = false;
@@ -76,6 +81,8 @@ class Caller {
   [[nodiscard]] bool submit(Instant now, Lane& lane, uint32_t slot_index, rpcrdma::ClientEndpoint& endpoint);
   // Memory and chunks of a call in its shape.
   void lay_out_call(const CallPlan& plan, Slot& slot, Building& building);
+  void take_replies(Instant now, Lane& lane);
+  void cancel_due(Instant now, Lane& lane);
   void on_reply(Instant now, Lane& lane, const rpcrdma::ClientReply& reply);
   void on_answer(Slot& slot, const CallPlan& plan, const rpcrdma::ClientReply& reply);
   [[nodiscard]] bool answer_is_right(Slot& slot, const CallPlan& plan, const rpcrdma::ClientReply& reply);
@@ -92,6 +99,7 @@ class Caller {
   Ledger& ledger_;
   Verdict& verdict_;
   std::vector<Lane> lanes_;
+  std::vector<bool> cancelled_;  // by index into the plan
   Graveyard graveyard_;
   CallerStats stats_;
   Instant wake_;

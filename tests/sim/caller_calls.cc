@@ -172,6 +172,8 @@ bool Caller::submit(Instant now, Lane& lane, uint32_t slot_index, rpcrdma::Clien
   slot.busy = true;
   slot.attempt = attempt;
   slot.call = index;
+  slot.xid = endpoint.last_xid();
+  slot.cancel_at = plan.cancel_after == Duration() || cancelled_[index] ? Instant::never() : now + plan.cancel_after;
   ++lane.in_flight;
   ++in_flight_;
   if (lane.in_flight > scenario_.hosts.credits) {

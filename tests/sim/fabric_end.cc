@@ -53,7 +53,7 @@ bool Fabric::is_quiet() const {
 
 void Fabric::check_end() {
   for (const ClientSlot& slot : clients_) {
-    clients_timed_out_ = clients_timed_out_ || slot.caller->had_timeouts();
+    clients_timed_out_ = clients_timed_out_ || slot.caller->gave_up_calls();
   }
   watch_.check_end(*gateway_, clients_timed_out_);
   verdict_.expect(gateway_->backend.callbacks().wrong == 0, Oracle::kPayload, "a call of the server was answered wrongly");

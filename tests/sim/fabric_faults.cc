@@ -62,7 +62,7 @@ void Fabric::kill_client(uint32_t index) {
     verdict_.expect(slot.caller->graveyard().is_untouched(), Oracle::kMemory, "memory was written after its keys had ended");
     coverage_.add(*slot.stack);
     coverage_.add(slot.caller->stats());
-    clients_timed_out_ = clients_timed_out_ || slot.caller->had_timeouts();
+    clients_timed_out_ = clients_timed_out_ || slot.caller->gave_up_calls();
     slot.caller.reset();
     slot.stack.reset();
   }

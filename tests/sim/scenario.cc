@@ -90,6 +90,11 @@ ClientPlan draw_client(Draw& draw, const Scenario& scenario) {
   }
   // A call that is never answered keeps its credit until the gateway gives up: soon enough for the bound of phase two.
   client.stays_after_timeout = draw.one_in(2) && scenario.hosts.server_call_timeout <= Duration::seconds(5);
+  if (client.stays_after_timeout && draw.one_in(2)) {
+    for (CallPlan& call : client.calls) {
+      call.cancel_after = draw.one_in(6) ? draw.time(Duration::us(1), Duration::ms(5)) : Duration();
+    }
+  }
   return client;
 }
 
@@ -294,6 +299,9 @@ std::string describe(const Scenario& scenario) {
     for (const CallPlan& call : client.calls) {
       add(std::snprintf(line, sizeof(line), " %s/%" PRIu32 "/%s", load::to_string(call.procedure), call.bytes,
                         to_string(call.shape)));
+      if (call.cancel_after != Duration()) {
+        add(std::snprintf(line, sizeof(line), "/cancelled after %" PRId64 " us", call.cancel_after.to_us()));
+      }
     }
     out += "\n";
   }

@@ -28,6 +28,7 @@ struct CallPlan {
   rpcrdma::BenchProcedure procedure = rpcrdma::BenchProcedure::kNull;
   uint32_t bytes = 0;
   CallShape shape = CallShape::kNatural;
+  Duration cancel_after;  // its owner loses patience, once; 0: never
 };
 
 struct ClientPlan {

@@ -423,6 +423,36 @@ TEST_F(ClientTest, ATimedOutCallKeepsItsCreditUntilItsReplyComes) {
   EXPECT_EQ(stats.call_timeouts, 1u);
 }
 
+// Proves RPCRDMA-3.3.1-18, RPCRDMA-4.4.1-3: as the rows have it, with four calls cancelled at a grant of four.
+TEST_F(ClientTest, CancelledCallsKeepTheirCreditsUntilTheirRepliesCome) {
+  receive(inline_reply(submit()[0], 4));
+  EXPECT_EQ(outcome(), CallStatus::kReplied);
+  std::vector<uint8_t> sink(100);
+  const MutableBytes writes[] = {sink};
+  std::vector<uint32_t> xids;
+  for (uint64_t i = 0; i < 4; ++i) {
+    xids.push_back(submit({.user_data = i, .message = {}, .writes = writes})[0]);
+    EXPECT_EQ(client->last_xid(), xids.back());
+  }
+  EXPECT_EQ(memory->region_count(), 4u);
+  for (uint64_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(client->cancel(xids[i]).ok());
+    EXPECT_EQ(outcome(), CallStatus::kCancelled);
+    EXPECT_EQ(reply.user_data, i);
+    EXPECT_EQ(memory->region_count(), 3 - i) << "its memory is its owner's again";
+    EXPECT_EQ(client->cancel(xids[i]).error(), Error::kBadValue) << "once";
+  }
+  EXPECT_EQ(client->cancel(xids[0] + 1000).error(), Error::kBadValue);
+  EXPECT_EQ(client->calls_in_flight(), 4u);
+  EXPECT_EQ(client->calls_allowed(), 0u);
+  EXPECT_TRUE(client->next_deadline().is_never());
+  receive(inline_reply(xids[2], 4));
+  EXPECT_EQ(outcome(), std::nullopt) << "one outcome per call";
+  EXPECT_EQ(client->calls_allowed(), 1u);
+  EXPECT_EQ(stats.calls_cancelled, 4u);
+  EXPECT_EQ(stats.call_timeouts, 0u);
+}
+
 TEST_F(ClientTest, ALateReplyBeforeTheTimeoutIsPolledFreesTheSlotOnce) {
   const uint32_t xid = submit()[0];
   now = now + options.call_timeout;
