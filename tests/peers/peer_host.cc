@@ -191,6 +191,7 @@ bool PeerHost::make_qp(Session& session, Connection& connection) {
   options.responder_resources_max = profile.responder_resources;
   options.initiator_depth_max = profile.initiator_depth;
   options.domain = profile.domain;
+  options.keepalive = options_.keepalive;
   const auto qp = node_.endpoint().create_qp(options);
   if (!qp.ok()) {
     session.peer->fail("no queue pair left");
@@ -332,6 +333,11 @@ void PeerHost::watch(Instant now, Session& session, Connection& connection) {
   if (connection.qp->in_error() && session.peer->outcome() == Outcome::kRunning) {
     session.peer->run(now);
     const rc::QpError& error = connection.qp->error();
+    if (error.cause == rc::QpErrorCause::kPeerSilent) {
+      node_.cm().disconnect(now, connection.cm_id);
+      on_disconnected(now, session, connection);
+      return;
+    }
     session.peer->fail("connection " + std::to_string(connection.index) + " failed: " + rc::to_string(error.cause) + ", PSN " +
                        std::to_string(error.psn.value()));
   }

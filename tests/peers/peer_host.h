@@ -22,6 +22,9 @@ struct PeerHostOptions {
   uint8_t ack_timeout = 14;        // code, at least; what the other side may sit on an ACK counts when that is longer
   Duration connect_timeout = Duration::seconds(10);
   uint32_t send_window_packets = 128;
+  // Idle time after which the other side is asked whether it is there. One that never answers has left without a word: rping ends
+  // right behind its DREQ, which Linux then does not repeat when it is lost.
+  Duration keepalive = Duration::seconds(5);
 };
 
 class PeerHost {

@@ -180,6 +180,34 @@ def _about(what: str, counted: float, done: int, slack: int) -> None:
         raise LabError(f"metrics: {what}: causewayd counted {counted:.0f}, the client {done}")
 
 
+def silent_peer(rig: Rig) -> None:
+    """An idle client is asked whether it is there, and stays connected as long as it is. When its cable is pulled nothing says so:
+    the connection ends by its silence, and the client goes on where it was once the cable is back."""
+    assert rig.gateway
+    gateway = rig.gateway
+    asked, silent = "causeway_roce_keepalives_total", "causeway_roce_retries_exhausted_total"
+
+    def silences() -> float:
+        return gateway.metrics().total(silent, kind="keepalive")
+
+    with rig.mounted("3"):  # NFSv4 would renew its lease meanwhile
+        rig.guest.check(f"echo before >{MOUNT_POINT}/silent && sync")
+        before = gateway.metrics().total(asked)
+        wait_until(lambda: gateway.metrics().total(asked) > before, 60, "a keep-alive to the idle client")
+        time.sleep(5)
+        if silences() or gateway.metrics().total("causeway_connections") != 1:
+            raise LabError("an idle client that answers was given up")
+        rig.guest.check("loss_on 100")
+        try:
+            wait_until(lambda: silences() == 1, 240, "the end of a silent connection", interval=1)
+        finally:
+            rig.guest.check("loss_off")
+        if gateway.connections():
+            raise LabError("the connection outlived its client")
+        rig.guest.check(f"grep -q before {MOUNT_POINT}/silent && echo after >>{MOUNT_POINT}/silent && sync", 180)
+    rig.backend.remove_tree("silent")
+
+
 def _credits(gateway: Gateway, reverse: int) -> None:
     """`causewayctl connections` shows the credits of both directions."""
     (row,) = gateway.connections()
@@ -389,6 +417,7 @@ def gateway_cases() -> list[Case]:
                 cases.append(Case(f"{name}-{wire.name}", wire, body, quick))
 
             add("metrics", metrics_agree, main)
+            add("silent-peer", silent_peer, False)
             add("churn", churn.churn(200, 55), main)
             add("long-churn", churn.churn(2000, 550), False)
             for version in VERSIONS:
