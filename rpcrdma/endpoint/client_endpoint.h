@@ -57,6 +57,7 @@ struct ClientCall {
 };
 
 enum class CallStatus : uint8_t { kReplied, kErrorVersion, kErrorChunk, kTimeout, kConnectionLost, kBadReply, kCancelled };
+inline constexpr size_t kCallStatusCount = 7;
 [[nodiscard]] const char* to_string(CallStatus status) noexcept;
 
 struct ClientReply {

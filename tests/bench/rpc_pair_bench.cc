@@ -2,6 +2,7 @@
 // every packet, ACKs sent, every answer checked by status and length and one in 64 in full.
 //
 //   rpc_pair_bench [--repeats N] [--calls N] [--only PREFIX] [--json FILE]
+//   rpc_pair_bench --steady CASE --calls N      these calls and nothing else, by a clock of their own: for instructions.py
 //
 // A figure is the median over many short repeats, each of which is over before the scheduler can do much to it; the best and the
 // quartiles are shown as well. Cycles are ticks of the TSC.
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +37,7 @@ struct Settings {
   uint32_t calls = 4000;  // per repeat, small RPCs; bulk repeats move as many octets as 4000 RPCs of 4 KiB
   std::string only;
   std::string json;
+  std::string steady;
 };
 
 struct Case {
@@ -221,6 +224,8 @@ bool parse(int count, char** words, Settings& settings) {
       settings.only = words[i + 1];
     } else if (key == "--json") {
       settings.json = words[i + 1];
+    } else if (key == "--steady") {
+      settings.steady = words[i + 1];
     } else {
       return false;
     }
@@ -232,11 +237,30 @@ nlohmann::json row(const std::string& name, double value, const char* unit, cons
   return {{"name", name}, {"value", value}, {"unit", unit}, {"spread", {spread.low, spread.high}}};
 }
 
+int run_steady(const Settings& settings) {
+  for (const Case& one : cases()) {
+    if (one.name == settings.steady) {
+      RpcPair pair(options_of(one));
+      const bool good = pair.run_calls(settings.calls) && pair.failures() == 0;
+      std::printf("%" PRIu64 " calls, %" PRIu64 " packets, %" PRId64 " turns\n", pair.peer.driver.stats().calls,
+                  pair.to_server.packets() + pair.to_client.packets(), (pair.now - Instant::from_ns(1'000'000'000)).to_us());
+      return good ? 0 : 1;
+    }
+  }
+  std::fprintf(stderr, "rpc_pair_bench: there is no case %s\n", settings.steady.c_str());
+  return 2;
+}
+
 int main_of(int count, char** words) {
   Settings settings;
   if (!parse(count, words, settings)) {
-    std::fputs("usage: rpc_pair_bench [--repeats N] [--calls N] [--only PREFIX] [--json FILE]\n", stderr);
+    std::fputs("usage: rpc_pair_bench [--repeats N] [--calls N] [--only PREFIX] [--json FILE]\n"
+               "       rpc_pair_bench --steady CASE --calls N\n",
+               stderr);
     return 2;
+  }
+  if (!settings.steady.empty()) {
+    return run_steady(settings);
   }
   const TscTime time;
   const bool counts = InstructionCounter().present();

@@ -41,11 +41,11 @@ struct LoadOptions {
 };
 
 struct LoadStats {
-  uint64_t calls = 0;                // answered rightly
-  uint64_t bytes = 0;                // data moved, both ways
-  uint64_t wrong = 0;                // answered, with wrong content
-  std::array<uint64_t, 6> failed{};  // by rpcrdma::CallStatus, kReplied unused
-  uint64_t refused = 0;              // connections
+  uint64_t calls = 0;                                        // answered rightly
+  uint64_t bytes = 0;                                        // data moved, both ways
+  uint64_t wrong = 0;                                        // answered, with wrong content
+  std::array<uint64_t, rpcrdma::kCallStatusCount> failed{};  // by rpcrdma::CallStatus, kReplied unused
+  uint64_t refused = 0;                                      // connections
   uint64_t lost = 0;
   uint64_t resent = 0;       // calls sent again under their XIDs on a new connection
   uint64_t connected = 0;    // connections made, again ones included

@@ -18,7 +18,7 @@
 namespace cw::sim {
 
 struct CallerStats {
-  std::array<uint64_t, 7> statuses{};  // by rpcrdma::CallStatus
+  std::array<uint64_t, rpcrdma::kCallStatusCount> statuses{};  // by rpcrdma::CallStatus
   std::array<uint64_t, static_cast<size_t>(CallShape::kCount)> shapes{};
   uint64_t connects = 0;
   uint64_t connected = 0;
