@@ -223,11 +223,12 @@ int serve(const control::Config& config, bool verbose) {
   const uint32_t poll_lcore = config.dataplane.poll_lcores.front();
   if (poll_lcore == config.dataplane.main_lcore) {
     poll_main(&poll);
+    control.join();
   } else {
     rte_eal_remote_launch(poll_main, &poll, poll_lcore);
-    rte_eal_wait_lcore(poll_lcore);
+    control.join();
+    rte_eal_wait_lcore(poll_lcore);  // spins: only when the poll core has been told to end
   }
-  control.join();
   workers.stop();
   telemetry::log_info("stopped");
   return 0;

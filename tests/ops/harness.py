@@ -32,7 +32,7 @@ CONFIG = """\
 [gateway]
 instance = "{instance}"
 [dataplane]
-main_lcore = {cpu}
+main_lcore = {main_cpu}
 poll_lcores = [{cpu}]
 memory_mb = 512
 [[port]]
@@ -158,6 +158,7 @@ class Box:
         values = dict(instance=f"ops-{os.getpid()}-{name}", cpu=GATEWAY_CPU, device=self.device(role, link), credits=CREDITS,
                       listener="", admin=f"{self.directory}/{name}.admin", metrics=free_tcp_address())
         values.update(changes)
+        values.setdefault("main_cpu", values["cpu"])
         path = self.directory / f"{name}.toml"
         path.write_text(CONFIG.format(**values))
         return path

@@ -1,10 +1,12 @@
 """Start and end of causewayd: what keeps it from starting is one clear sentence, and SIGTERM ends it in order."""
 
+import os
 import signal
 import socket
+import time
 from pathlib import Path
 
-from harness import CPUS, Box, Skip, expect, expect_equal
+from harness import CPUS, GATEWAY_CPU, LOAD_CPU, Box, Skip, expect, expect_equal
 
 
 def _says_one_sentence(box: Box, config: Path, *words: str) -> None:
@@ -77,6 +79,30 @@ def ends_with_clients_connected(box: Box) -> None:
     expect_equal("connections closed by the gateway", gateway.output().count("closed_by_us"), 4)
 
 
+def waits_without_the_cpu(box: Box) -> None:
+    """With nothing to do no thread keeps a CPU busy, also when main and poll lcore are two: the main thread spun for the poll
+    core's end, and took half of a machine of two cores."""
+    if len(CPUS) < 2:
+        raise Skip("needs two CPUs")
+    gateway = box.gateway(main_cpu=str(LOAD_CPU), cpu=str(GATEWAY_CPU))
+    gateway.start_ready()
+    before = _cpu_ticks(gateway.pid)
+    time.sleep(2)
+    spent = {name: (ticks - before.get(name, 0)) / os.sysconf("SC_CLK_TCK") for name, ticks in _cpu_ticks(gateway.pid).items()}
+    busy = {name: seconds for name, seconds in spent.items() if seconds > 1}
+    expect(not busy, f"seconds of CPU time in two idle seconds: {busy}")
+    gateway.terminate()
+
+
+def _cpu_ticks(pid: int) -> dict[str, int]:
+    """Clock ticks spent by each thread of the process."""
+    ticks = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        fields = (task / "stat").read_text().rpartition(")")[2].split()
+        ticks[f"{(task / 'comm').read_text().strip()} {task.name}"] = int(fields[11]) + int(fields[12])
+    return ticks
+
+
 def starts_on_one_cpu(box: Box) -> None:
     """Gateway and load on the same CPU: slow, but nothing starves."""
     if len(CPUS) < 2:
@@ -98,4 +124,5 @@ CASES = [
     ("SIGINT ends an idle gateway in order", lambda box: ends_on(signal.SIGINT, box)),
     ("SIGTERM with clients connected disconnects them and ends in order", ends_with_clients_connected),
     ("gateway and load share one CPU", starts_on_one_cpu),
+    ("an idle gateway leaves the CPUs alone", waits_without_the_cpu),
 ]
