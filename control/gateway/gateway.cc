@@ -72,7 +72,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       generations_(options.connections_max),
       per_listener_(options.listeners.size()),
       by_cm_id_(options.connections_max, random.next_u64()),
-      requests_(options.calls_in_flight_max + 2 * options.connections_max + 16),
+      requests_(options.calls_in_flight_max + 3 * options.connections_max + 16),
       notices_(kNoticesMax),
       done_(options.calls_in_flight_max),
       waiting_(options.calls_in_flight_max) {
@@ -86,6 +86,9 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
 }
 
 Gateway::~Gateway() {
+  while (Orphan* orphan = orphans_by_age_.front()) {
+    bury(*orphan);
+  }
   for (auto& connection : connections_) {
     if (connection != nullptr) {
       timers_.cancel(*connection);
@@ -155,6 +158,7 @@ void Gateway::run(Instant now) {
   while (TimerNode* node = timers_.pop_expired(now)) {
     on_timer(now, static_cast<Connection&>(*node));
   }
+  release_calls(now);
   adapt_grants();
 }
 
@@ -197,6 +201,11 @@ void Gateway::on_cm_event(Instant now, const cm::CmEvent& event) {
   }
 }
 
+Instant Gateway::next_deadline() const {
+  const Orphan* oldest = orphans_by_age_.front();
+  return oldest == nullptr ? timers_.next_deadline() : earlier(timers_.next_deadline(), oldest->deadline);
+}
+
 void Gateway::arm(Connection& connection, Instant deadline) {
   // Moving a timer with each call would cost more than an early wake-up now and then.
   if (!connection.is_armed() || deadline < connection.deadline()) {
@@ -219,6 +228,10 @@ void Gateway::on_timer(Instant now, Connection& connection) {
     }
     arm(connection, connection.open_deadline);
     return;
+  }
+  if (connection.held && connection.held_until <= now) {
+    connection.held = false;
+    guard_.forget(*connection.client, connection.link);
   }
   if (connection.server->next_deadline() <= now) {
     const uint64_t before = shared_.stats.call_timeouts;
@@ -261,15 +274,7 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
     }
   }
   if (options_.backends[connection.listener->backend].kind == BackendKind::kTcp) {
-    BackendRequest close;
-    close.kind = BackendRequest::Kind::kClose;
-    close.link = connection.link;
-    close.backend = connection.listener->backend;
-    push_request(std::move(close));
-    stats.calls_in_flight -= connection.pending_xids.size();
-    if (connection.link_open) {
-      --stats.links;
-    }
+    part_from_backend(now, connection, result);
   } else if (connection.server != std::nullopt) {
     // Calls of built-in programs that wait or run are dropped when they come back.
     uint64_t dropped = 0;
@@ -312,6 +317,10 @@ void Gateway::shut_down(Instant now) {
     if (connection != nullptr) {
       end(now, *connection, ConnectionResult::kClosedByUs, false);
     }
+  }
+  while (Orphan* orphan = orphans_by_age_.front()) {
+    close_link(orphan->link, orphan->backend);
+    bury(*orphan);
   }
 }
 

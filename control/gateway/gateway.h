@@ -5,7 +5,8 @@
 //   receive -> ServerEndpoint -> Call -> built-in program here, or kSend / kRun to a worker
 //   kMessage / kRan -> matched by XID -> ServerEndpoint::reply -> RDMA Writes and SEND
 //   kMessage that is a call -> ServerEndpoint::submit_reverse -> the client's reply -> kSend (RFC 8167; gateway_reverse.cc)
-//   any failure, either side -> DREQ, kClose, everything of the connection is given back
+//   any failure, either side -> DREQ, kClose, everything of the connection is given back; while the backend still works on its
+//   calls kClose waits, and so do the calls of the client's next connection (ReplayGuard; gateway_orphans.cc)
 //
 // Ownership: a Connection owns its queue pair (created and destroyed here) and its endpoint. A LinkId carries a generation, so
 // that what a worker says about a connection that is gone is dropped.
@@ -17,12 +18,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "control/gateway/backend_link.h"
 #include "control/gateway/broken_calls.h"
 #include "control/gateway/gateway_options.h"
 #include "control/gateway/gateway_stats.h"
+#include "control/gateway/replay_guard.h"
 #include "control/node/node.h"
 #include "rocev2/base/fixed_map.h"
 #include "rocev2/base/intrusive_list.h"
@@ -73,7 +76,7 @@ class Gateway {
   // Records of answered calls, for histograms.
   [[nodiscard]] bool poll_done(rpcrdma::CallDone& out);
   [[nodiscard]] bool poll_notice(Notice& out);
-  [[nodiscard]] Instant next_deadline() const { return timers_.next_deadline(); }
+  [[nodiscard]] Instant next_deadline() const;
 
   // Orderly end: refuses new connections, sends DREQ to all. is_quiet() when the last is gone; poll run() until then.
   void shut_down(Instant now);
@@ -87,6 +90,8 @@ class Gateway {
 
  private:
   struct Connection;
+  struct Orphan;
+  struct OrphanTag {};
 
   void on_cm_event(Instant now, const cm::CmEvent& event);
   void on_connect_request(Instant now, const cm::CmEvent& event, const cm::ConnectRequest& request);
@@ -113,11 +118,19 @@ class Gateway {
   void adapt_grants();
   [[nodiscard]] uint32_t grant_of(const Connection& connection) const;
   void note(const Notice& notice);
-  // Room towards the workers is kept for one kClose of every open connection, so that closing never has to wait; what else is to
-  // be sent waits for the rest.
+  // Room towards the workers is kept for one kClose of every open backend connection, so that closing never has to wait; what
+  // else is to be sent waits for the rest.
   [[nodiscard]] bool requests_room(uint32_t count) const {
-    return requests_.capacity() - requests_.size() >= stats_.connections_open + count;
+    return requests_.capacity() - requests_.size() >= stats_.connections_open + orphans_.size() + count;
   }
+  // Closes the backend connection, now or when the backend has answered what it was sent.
+  void part_from_backend(Instant now, Connection& connection, ConnectionResult result);
+  void close_link(LinkId link, uint32_t backend);
+  void on_orphan_event(BackendEvent&& event);
+  // What the backend has not answered counts as answered.
+  void bury(Orphan& orphan);
+  void hold_calls(Instant now, Connection& connection);
+  void release_calls(Instant now);
   // For one more connection.
   [[nodiscard]] bool has_room(uint32_t listener_index) const {
     return !free_slots_.empty() && per_listener_[listener_index] < options_.listeners[listener_index].connections_max;
@@ -142,6 +155,9 @@ class Gateway {
   Ring<BackendRequest> requests_;
   struct StalledTag {};
   IntrusiveList<Connection, StalledTag> stalled_;  // connections with calls that wait for room in requests_
+  ReplayGuard guard_;
+  std::unordered_map<uint64_t, std::unique_ptr<Orphan>> orphans_;  // by link; at most connections_max
+  IntrusiveList<Orphan, OrphanTag> orphans_by_age_;
   Ring<Notice> notices_;
   Ring<rpcrdma::CallDone> done_;
   struct Waiting {

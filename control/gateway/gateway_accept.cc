@@ -75,6 +75,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   connection.created = now;
   connection.pending_xids.reserve(listener->server.credits);
   connection.pending_calls.reserve(listener->server.credits);
+  connection.pending_epochs.reserve(listener->server.credits);
   ++per_listener_[listener_index];
   ++stats_.connections_open;
   (void)by_cm_id_.insert(event.connection.value(), slot);
@@ -86,6 +87,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
     accept(now, connection);
     return;
   }
+  connection.client = &guard_.join(event.address.remote, listener->backend);
   // The backend first: a REP is a promise that calls will be answered (design decision 3).
   BackendRequest open;
   open.kind = BackendRequest::Kind::kOpen;
@@ -151,6 +153,7 @@ void Gateway::accept(Instant now, Connection& connection) {
     return;
   }
   connection.state = ConnectionState::kAccepting;
+  hold_calls(now, connection);
   ++stats_.connections[static_cast<size_t>(ConnectionResult::kAccepted)];
   Notice notice;
   notice.result = ConnectionResult::kAccepted;

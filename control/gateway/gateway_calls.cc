@@ -24,7 +24,7 @@ void Gateway::pump(Instant now, Connection& connection) {
   const LinkId link = connection.link;
   ListNode<StalledTag>& stalled = connection;
   pass_reverse_outcomes(connection);
-  while (!stalled.is_linked()) {
+  while (!stalled.is_linked() && !connection.held) {
     if (!requests_room(1)) {
       stalled_.push_back(connection);
       break;
@@ -44,7 +44,8 @@ void Gateway::pump(Instant now, Connection& connection) {
   }
   check_failed(now, connection);
   if (find(link) != nullptr) {
-    arm(connection, connection.server->next_deadline());
+    const Instant next = connection.server->next_deadline();
+    arm(connection, connection.held ? earlier(next, connection.held_until) : next);
   }
 }
 
@@ -88,6 +89,7 @@ void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
     }
     connection.pending_xids.push_back(xid);
     connection.pending_calls.push_back(call.id);
+    connection.pending_epochs.push_back(guard_.begin(*connection.client));
   }
   ++stats.calls_in_flight;
   push_request(std::move(request));
@@ -143,6 +145,8 @@ void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
     // Gone meanwhile; the message is given back by its Chain.
     if (event.kind == BackendEvent::Kind::kRan) {
       --stats.calls_in_flight;
+    } else {
+      on_orphan_event(std::move(event));
     }
     return;
   }
@@ -206,6 +210,9 @@ void Gateway::on_backend_message(Instant now, Connection& connection, Chain&& me
   xids.pop_back();
   connection.pending_calls[index] = connection.pending_calls.back();
   connection.pending_calls.pop_back();
+  guard_.end(*connection.client, connection.pending_epochs[index]);
+  connection.pending_epochs[index] = connection.pending_epochs.back();
+  connection.pending_epochs.pop_back();
   BackendStats& stats = stats_.backends[connection.listener->backend];
   --stats.calls_in_flight;
   ++stats.replies;

@@ -24,10 +24,24 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   rc::RcQp* qp = nullptr;
   rpcrdma::InlineThresholds thresholds;
   std::optional<rpcrdma::ServerEndpoint> server;
-  // Calls that the backend owes a reply: the same index in both. At most one per credit, so a search is a few cache lines.
+  // Calls that the backend owes a reply: the same index in all. At most one per credit, so a search is a few cache lines.
   std::vector<uint32_t> pending_xids;
   std::vector<rpcrdma::CallId> pending_calls;
+  std::vector<uint32_t> pending_epochs;
+  ReplayGuard::Client* client = nullptr;  // with a TCP backend
+  bool held = false;                      // its calls wait for those of connections before it
+  Instant held_until;                     // valid when held
   uint64_t calls = 0;
+};
+
+// The backend connection of an RDMA connection that is gone, while the backend still works on its calls.
+struct Gateway::Orphan : ListNode<Gateway::OrphanTag> {
+  LinkId link;
+  uint32_t backend = 0;
+  ReplayGuard::Client* client = nullptr;
+  std::vector<uint32_t> xids;
+  std::vector<uint32_t> epochs;
+  Instant deadline;
 };
 
 }  // namespace cw::gateway

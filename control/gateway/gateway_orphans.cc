@@ -1,0 +1,125 @@
+// The backend connections of clients that are gone, and the connections that wait for them: see ReplayGuard.
+#include <algorithm>
+
+#include "control/gateway/gateway_connection.h"
+#include "rpcrdma/rpc/rpc_message.h"
+
+namespace cw::gateway {
+namespace {
+
+// How long a backend may take for a call that nobody waits for. Beyond, its order among later calls is not known; a client waits
+// for no longer than that.
+constexpr Duration kOrphanMax = Duration::seconds(10);
+constexpr uint64_t kReplyBytesMin = 8;
+
+}  // namespace
+
+void Gateway::close_link(LinkId link, uint32_t backend) {
+  BackendRequest close;
+  close.kind = BackendRequest::Kind::kClose;
+  close.link = link;
+  close.backend = backend;
+  push_request(std::move(close));
+}
+
+void Gateway::part_from_backend(Instant now, Connection& connection, ConnectionResult result) {
+  BackendStats& stats = stats_.backends[connection.listener->backend];
+  if (connection.held) {
+    guard_.forget(*connection.client, connection.link);
+  }
+  stats.calls_in_flight -= connection.pending_xids.size();
+  const bool keep = !connection.pending_xids.empty() && connection.link_open && result != ConnectionResult::kFailedBackend &&
+                    !shutting_down_ && orphans_.size() < options_.connections_max;
+  if (keep) {
+    auto orphan = std::make_unique<Orphan>();
+    orphan->link = connection.link;
+    orphan->backend = connection.listener->backend;
+    orphan->client = connection.client;
+    orphan->xids = std::move(connection.pending_xids);
+    orphan->epochs = std::move(connection.pending_epochs);
+    orphan->deadline = now + kOrphanMax;
+    stats_.orphaned_calls += orphan->xids.size();
+    ++stats_.orphans;
+    orphans_by_age_.push_back(*orphan);
+    orphans_.emplace(orphan->link.value(), std::move(orphan));
+    return;
+  }
+  for (const uint32_t epoch : connection.pending_epochs) {
+    guard_.end(*connection.client, epoch);
+  }
+  guard_.leave(*connection.client);
+  stats.links -= connection.link_open ? 1 : 0;
+  close_link(connection.link, connection.listener->backend);
+}
+
+void Gateway::on_orphan_event(BackendEvent&& event) {
+  const auto found = orphans_.find(event.link.value());
+  if (found == orphans_.end()) {
+    return;
+  }
+  Orphan& orphan = *found->second;
+  if (event.kind == BackendEvent::Kind::kClosed) {
+    ++stats_.backends[orphan.backend].closes;
+    bury(orphan);
+    return;
+  }
+  uint8_t start[kReplyBytesMin];
+  if (event.kind != BackendEvent::Kind::kMessage || event.message.bytes() < sizeof(start)) {
+    return;
+  }
+  event.message.copy_to(0, start);
+  const auto xid = std::find(orphan.xids.begin(), orphan.xids.end(), load_be32(start));
+  const bool is_call = load_be32(start + 4) == static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall);
+  if (is_call || xid == orphan.xids.end()) {
+    return;  // a call for the client that is gone, or nonsense
+  }
+  const auto index = static_cast<size_t>(xid - orphan.xids.begin());
+  guard_.end(*orphan.client, orphan.epochs[index]);
+  orphan.xids[index] = orphan.xids.back();
+  orphan.xids.pop_back();
+  orphan.epochs[index] = orphan.epochs.back();
+  orphan.epochs.pop_back();
+  if (orphan.xids.empty()) {
+    close_link(orphan.link, orphan.backend);
+    bury(orphan);
+  }
+}
+
+void Gateway::bury(Orphan& orphan) {
+  for (const uint32_t epoch : orphan.epochs) {
+    guard_.end(*orphan.client, epoch);
+  }
+  guard_.leave(*orphan.client);
+  --stats_.backends[orphan.backend].links;
+  --stats_.orphans;
+  static_cast<ListNode<OrphanTag>&>(orphan).unlink_if_linked();
+  orphans_.erase(orphan.link.value());
+}
+
+void Gateway::hold_calls(Instant now, Connection& connection) {
+  if (connection.client == nullptr || !guard_.hold(*connection.client, connection.link)) {
+    return;
+  }
+  connection.held = true;
+  connection.held_until = now + kOrphanMax;
+  ++stats_.connections_held;
+  arm(connection, connection.held_until);
+}
+
+void Gateway::release_calls(Instant now) {
+  for (Orphan* orphan = orphans_by_age_.front(); orphan != nullptr && orphan->deadline <= now; orphan = orphans_by_age_.front()) {
+    stats_.orphaned_expired += orphan->xids.size();
+    close_link(orphan->link, orphan->backend);
+    bury(*orphan);
+  }
+  LinkId link;
+  while (guard_.poll_released(link)) {
+    Connection* connection = find(link);
+    if (connection != nullptr && connection->held) {
+      connection->held = false;
+      pump(now, *connection);
+    }
+  }
+}
+
+}  // namespace cw::gateway

@@ -1,0 +1,53 @@
+// Keeps a client's calls in order across its connections.
+//
+// A client whose connection broke sends the calls that were not answered again on a new one (RFC 8166 4.5.5), and goes on when
+// those have been answered. The first copies may still be on their way through the backend: executed later than what the client
+// did since, an old WRITE would undo a newer one, and no duplicate request cache of the backend's sees that the two are one when
+// they come over two connections. So a new connection's calls are held until every call that its client had at the backend
+// before has been answered there.
+//
+// Calls are counted by epoch: a new connection that finds calls in flight begins one, and waits for all before. A client is an
+// address with one backend. Allocates with connections, never with calls. Bounds: as many clients and epochs as connections.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+
+#include "control/gateway/backend_link.h"
+#include "rocev2/wire/ip_address.h"
+
+namespace cw::gateway {
+
+class ReplayGuard {
+ public:
+  class Client;
+
+  ReplayGuard();
+  ~ReplayGuard();
+  ReplayGuard(const ReplayGuard&) = delete;
+  ReplayGuard& operator=(const ReplayGuard&) = delete;
+
+  // A connection of the client, to be given back by leave() when it is over and none of its calls is at the backend.
+  [[nodiscard]] Client& join(const wire::IpAddress& address, uint32_t backend);
+  void leave(Client& client);
+
+  // A call goes to the backend; the epoch is to be given back by end() when it is answered or can have no effect any more.
+  [[nodiscard]] uint32_t begin(Client& client);
+  void end(Client& client, uint32_t epoch);
+
+  // From here on the connection's calls may be sent. True: they have to wait; poll_released() says when they may go.
+  [[nodiscard]] bool hold(Client& client, LinkId link);
+  // Waits no more, or has ended.
+  void forget(Client& client, LinkId link);
+  [[nodiscard]] bool poll_released(LinkId& out);
+
+  [[nodiscard]] size_t client_count() const { return clients_.size(); }
+
+ private:
+  std::unordered_map<uint64_t, std::unique_ptr<Client>> clients_;  // by hash: two that share one wait for each other
+  std::deque<LinkId> released_;
+};
+
+}  // namespace cw::gateway
