@@ -25,8 +25,8 @@ inline constexpr uint8_t kTailProbesMax = 3;
 // A probe never goes out earlier than this after the last news: below it the timer wheel's tick would decide.
 inline constexpr Duration kTailProbeMin = Duration::us(200);
 // A repeated READ costs the peer all of the data that has not come, not one packet: the more of it, the longer a probe waits, up
-// to more than a scheduling pause of the peer, and the longer, the longer the pauses that the peer has made. One response alone can
-// be asked of a Causeway peer, of a READ that it is known to have executed.
+// to more than a scheduling pause of the peer; and the longer, the longer the pauses that the peer has made. One response alone
+// can be asked of a Causeway peer, of a READ that it is known to have executed.
 inline constexpr Duration kReadProbePerResponse = Duration::us(20);
 inline constexpr Duration kReadProbeMax = Duration::ms(5);
 

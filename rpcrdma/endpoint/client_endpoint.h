@@ -6,7 +6,8 @@
 //
 // How it fails: a reply whose header is faulty is dropped and counted, its call stays pending until its timeout (RFC 8166 4.5). A
 // call that timed out or is cancelled is delivered as such, its memory is shut off, and it keeps its credit until the late reply
-// comes (3.3.1): what the server then still writes is refused, which ends the connection (8.1.4). A failed RDMA operation or a queue pair in Error fails the endpoint: every pending call ends with kConnectionLost.
+// comes (3.3.1): what the server then still writes is refused, which ends the connection (8.1.4). A failed RDMA operation or a
+// queue pair in Error fails the endpoint: every pending call ends with kConnectionLost.
 // Reverse direction (RFC 8167): with options.reverse_credits the server's calls are taken too, see ReverseResponder. Which end a
 // message belongs to is told by its msg_type, never by its XID alone. The upper layer tells the server that it may call.
 #pragma once

@@ -254,9 +254,10 @@ int run_steady(const Settings& settings) {
 int main_of(int count, char** words) {
   Settings settings;
   if (!parse(count, words, settings)) {
-    std::fputs("usage: rpc_pair_bench [--repeats N] [--calls N] [--only PREFIX] [--json FILE]\n"
-               "       rpc_pair_bench --steady CASE --calls N\n",
-               stderr);
+    std::fputs(
+        "usage: rpc_pair_bench [--repeats N] [--calls N] [--only PREFIX] [--json FILE]\n"
+        "       rpc_pair_bench --steady CASE --calls N\n",
+        stderr);
     return 2;
   }
   if (!settings.steady.empty()) {
