@@ -17,6 +17,7 @@ from typing import Callable
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import configuration_cases  # noqa: E402
+import monitoring_cases  # noqa: E402
 import observation_cases  # noqa: E402
 import program_cases  # noqa: E402
 import quickstart_cases  # noqa: E402
@@ -28,7 +29,8 @@ Case = tuple[str, Callable[[Box], None]]
 
 
 def all_cases() -> list[Case]:
-    modules = (program_cases, configuration_cases, start_cases, observation_cases, trouble_cases, quickstart_cases)
+    modules = (program_cases, configuration_cases, start_cases, observation_cases, monitoring_cases, trouble_cases,
+               quickstart_cases)
     return [case for module in modules for case in module.CASES]
 
 
