@@ -89,7 +89,7 @@ def heatmap(title: str, description: str, unit: str, bucket: str, width: int = 1
         "filterValues": {"le": 1e-9},
         "legend": {"show": True},
         "rowsFrame": {"layout": "auto"},
-        "tooltip": {"show": True, "yHistogram": True},
+        "tooltip": {"mode": "single", "showColorScale": False, "yHistogram": True},
         "yAxis": {"axisPlacement": "left", "reverse": False, "unit": unit},
         "cellValues": {"unit": "reqps"},
     }
@@ -125,15 +125,17 @@ def _query_variable(name: str, label: str, query: str) -> Json:
 def dashboard(uid: str, title: str, description: str, panels: Sequence[Json], variables: Sequence[tuple[str, str, str]] = ()) -> Json:
     """`variables`: (name, label, query) besides data source, job and instance."""
     datasource = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "refresh": 1, "regex": "",
-                  "current": {}, "hide": 0, "includeAll": False, "multi": False, "options": [], "skipUrlSync": False}
+                  "hide": 0, "includeAll": False, "multi": False, "options": [], "skipUrlSync": False}
     listed = [datasource,
               _query_variable("job", "Job", "label_values(causeway_build_info, job)"),
               _query_variable("instance", "Gateway", 'label_values(causeway_build_info{job=~"$job"}, instance)'),
               *(_query_variable(*variable) for variable in variables)]
     link = {"type": "dashboards", "tags": ["causeway"], "title": "Causeway", "asDropdown": True, "includeVars": True, "keepTime": True,
             "icon": "external link", "targetBlank": False, "tooltip": "", "url": ""}
-    alerts = {"datasource": DATASOURCE, "enable": True, "expr": f'ALERTS{{alertname=~"Causeway.*", alertstate="firing", {SELECTED}}}',
-              "iconColor": "red", "name": "Alerts", "step": "60s", "titleFormat": "{{alertname}}", "textFormat": "{{instance}}"}
+    alerts = {"datasource": DATASOURCE, "enable": True, "iconColor": "red", "name": "Alerts",
+              "target": {"expr": f'ALERTS{{alertname=~"Causeway.*", alertstate="firing", {SELECTED}}}', "interval": "60s",
+                         "refId": "Alerts"},
+              "titleFormat": "{{alertname}}", "textFormat": "{{instance}}"}
     return {"uid": uid, "title": title, "description": description, "tags": ["causeway"], "schemaVersion": SCHEMA_VERSION,
             "version": 1, "editable": True, "fiscalYearStartMonth": 0, "graphTooltip": 1, "links": [link], "liveNow": False,
             "annotations": {"list": [alerts]}, "panels": _place(panels), "refresh": "30s", "style": "dark",

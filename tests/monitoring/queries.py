@@ -52,7 +52,7 @@ def panel_queries() -> list[Query]:
 
 
 def annotation_queries() -> list[Query]:
-    return [Query(f"{name}: annotation {listed['name']!r}", listed["expr"])
+    return [Query(f"{name}: annotation {listed['name']!r}", listed["target"]["expr"])
             for name, board in dashboards().items() for listed in board["annotations"]["list"]]
 
 

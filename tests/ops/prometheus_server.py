@@ -11,7 +11,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 import yaml
 
@@ -49,9 +49,9 @@ class Prometheus(Program):
         except urllib.error.HTTPError as error:
             raise LabError(f"Prometheus refuses {parameters}: {json.loads(error.read()).get('error')}") from None
 
-    def samples(self, expr: str) -> list[tuple[dict[str, str], float]]:
-        """Label sets and values now. What is no number (a quantile of nothing, 0/0) does not count."""
-        data = self.api("query", query=expr)
+    def samples(self, expr: str, at: Optional[float] = None) -> list[tuple[dict[str, str], float]]:
+        """Label sets and values now, or at a UNIX time. What is no number (a quantile of nothing, 0/0) does not count."""
+        data = self.api("query", query=expr, **({} if at is None else {"time": f"{at:.3f}"}))
         if data["resultType"] == "scalar":
             return [({}, float(data["result"][1]))]
         found = [(each["metric"], float(each["value"][1])) for each in data["result"]]
