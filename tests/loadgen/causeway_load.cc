@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <string_view>
 #include <thread>
 
 #include "control/config/config.h"
@@ -19,6 +20,7 @@
 #include "dataplane/entropy.h"
 #include "telemetry/snapshot.h"
 #include "tests/loadgen/load_driver.h"
+#include "tests/loadgen/pktgen_command.h"
 #include "tests/support/link_options.h"
 
 namespace cw::load {
@@ -333,7 +335,9 @@ int parse_and_run(int argc, char** argv) {
                "memif link when its server is back; without it, a refused connection ends the run at once");
   cli.add_flag("--spin", settings.spin, "never sleep when idle");
   cli.add_option("--json", settings.json, "also write the result as JSON to this file ('-' = stdout)");
-  cli.footer("Exit status: 0 all answers were right, 1 not, or no measurement came about, 2 wrong usage.");
+  cli.footer(
+      "causeway-load pktgen writes captures for packet generators: see causeway-load pktgen --help.\n"
+      "Exit status: 0 all answers were right, 1 not, or no measurement came about, 2 wrong usage.");
   try {
     cli.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -354,5 +358,8 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace cw::load
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "pktgen") {
+    return cw::pktgen::run_command(argc - 1, argv + 1);
+  }
   return cw::load::parse_and_run(argc, argv);
 }
