@@ -38,7 +38,8 @@ memory_mb = 512
 [[port]]
 device = "{device}"
 mtu = 4500
-addresses = ["10.9.0.1/24"]
+addresses = ["{address}"]
+{port_extra}
 [[listener]]
 backend = "bench"
 credits = {credits}
@@ -51,6 +52,7 @@ programs = ["bench"]
 socket = "{admin}"
 [metrics]
 listen = "{metrics}"
+{extra}
 """
 
 
@@ -156,7 +158,8 @@ class Box:
     def write_config(self, name: str = "gateway", role: str = "server", link: str = "link", **changes: str) -> Path:
         """A working configuration; `changes` replace its values."""
         values = dict(instance=f"ops-{os.getpid()}-{name}", cpu=GATEWAY_CPU, device=self.device(role, link), credits=CREDITS,
-                      listener="", admin=f"{self.directory}/{name}.admin", metrics=free_tcp_address())
+                      listener="", address="10.9.0.1/24", port_extra="", extra="", admin=f"{self.directory}/{name}.admin",
+                      metrics=free_tcp_address())
         values.update(changes)
         values.setdefault("main_cpu", values["cpu"])
         path = self.directory / f"{name}.toml"

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import configuration_cases  # noqa: E402
 import monitoring_cases  # noqa: E402
 import observation_cases  # noqa: E402
+import pktgen_cases  # noqa: E402
 import program_cases  # noqa: E402
 import quickstart_cases  # noqa: E402
 import start_cases  # noqa: E402
@@ -29,7 +30,7 @@ Case = tuple[str, Callable[[Box], None]]
 
 
 def all_cases() -> list[Case]:
-    modules = (program_cases, configuration_cases, start_cases, observation_cases, monitoring_cases, trouble_cases,
+    modules = (program_cases, configuration_cases, start_cases, observation_cases, monitoring_cases, trouble_cases, pktgen_cases,
                quickstart_cases)
     return [case for module in modules for case in module.CASES]
 

@@ -26,6 +26,7 @@ constexpr Shape kShapes[] = {{false, 0}, {true, 0}, {false, 7}, {true, 7}};
 // Counters that follow from the answers and from time passing, of which a profile promises nothing.
 const std::set<std::string> kConsequences = {
     "causeway_roce_acks_total",
+    "causeway_roce_naks_total",
     "causeway_roce_ack_timeouts_total",
     "causeway_roce_retransmitted_packets_total",
     "causeway_roce_tail_probes_total",
