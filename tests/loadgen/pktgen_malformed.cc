@@ -1,5 +1,6 @@
 #include "tests/loadgen/pktgen_malformed.h"
 
+#include "rocev2/wire/drop_reason.h"
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/opcode.h"
 #include "tests/loadgen/pktgen_packets.h"
@@ -185,7 +186,7 @@ Profile make_malformed(const Target& target, const std::optional<QueuePairTarget
       "Not here, since no single frame meets them: no_buffer (an empty pool), rate_limited, and of causeway_cm_discards_total "
       "malformed, unbound, qpn_mismatch, duplicate (a connection under way) and the rates and half_open (see the profile "
       "requests).",
-      "Answers (REJ, DREP, SIDR) are rationed: in a loop faster than 750 answers per second and network, what would be answered "
+      "Answers (REJ, DREP) are rationed: in a loop faster than 750 answers per second and network, what would be answered "
       "stands "
       "under prefix_answer_rate or answer_rate of causeway_cm_discards_total instead.",
   };

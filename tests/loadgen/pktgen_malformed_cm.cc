@@ -4,7 +4,7 @@
 #include "control/cm/wire/apr.h"
 #include "control/cm/wire/dreq.h"
 #include "control/cm/wire/rtu.h"
-#include "control/cm/wire/sidr.h"
+#include "rocev2/wire/drop_reason.h"
 #include "tests/loadgen/pktgen_malformed.h"
 #include "tests/loadgen/pktgen_packets.h"
 #include "tests/loadgen/pktgen_requests.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rocev2/base/random.h"
+#include "rocev2/wire/drop_reason.h"
 #include "rocev2/wire/ethernet.h"
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/ipv6.h"
