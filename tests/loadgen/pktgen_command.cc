@@ -300,7 +300,7 @@ void add_provision(CLI::App& cli, Settings& settings) {
 int run_command(int argc, char** argv) {
   Settings settings;
   settings.provision.link.port.instance = "provision";
-  CLI::App cli("causeway-load pktgen: captures for packet generators, with the counters that they move");
+  CLI::App cli("causeway-load pktgen: captures for packet generators, with the counters that they move", "causeway-load pktgen");
   cli.require_subcommand(1);
   add_send(cli, settings);
   add_requests(cli, settings);
