@@ -7,7 +7,6 @@ namespace cw {
 namespace {
 
 constexpr uint32_t kQpMax = 1u << 20;
-constexpr uint32_t kCoreBitsMax = 8;
 
 // Twice as many slots as queue pairs, so that each QPN rests while at least qp_max others are used.
 uint32_t slot_bits(uint32_t qp_max) {
@@ -20,13 +19,13 @@ Endpoint::Endpoint(const EndpointOptions& options, RandomSource& random, verbs::
     : options_(options),
       core_(options.send_work_max, options.receive_work_max, options.read_replay_max, options.recovery, options.rate_limits_max,
             memory),
-      codec_(options.qpn_key != 0 ? options.qpn_key : random.next_u64(), options.core_bits, slot_bits(options.qp_max)),
+      codec_(options.qpn_key != 0 ? options.qpn_key : random.next_u64(), options.core.bits(), slot_bits(options.qp_max)),
       qps_(options.qp_max),
       table_(std::bit_ceil(options.qp_max * 2)),
       table_mask_(static_cast<uint32_t>(table_.size()) - 1),
       resting_(options.qp_max * 2) {
-  CW_ASSERT(options.qp_max >= 1 && options.qp_max <= kQpMax && options.core_bits <= kCoreBitsMax);
-  CW_ASSERT(options.core_index < (1u << options.core_bits) && options.turn_packets > 0);
+  CW_ASSERT(options.qp_max >= 1 && options.qp_max <= kQpMax && options.core.is_valid());
+  CW_ASSERT(options.turn_packets > 0);
   for (uint32_t i = 0; i < options.qp_max * 2; ++i) {
     CW_ASSERT(resting_.push(Slot{i, random.next_u32()}));
   }
@@ -170,7 +169,7 @@ Result<verbs::Qpn> Endpoint::take_qpn() {
   const Slot slot = resting_.pop();
   // At most three numbers of the space are reserved, so the third generation at the latest is free.
   for (uint32_t step = 0; step < 4; ++step) {
-    const auto qpn = codec_.encode({.core = options_.core_index, .slot = slot.index, .generation = slot.generation + step});
+    const auto qpn = codec_.encode({.core = options_.core.index, .slot = slot.index, .generation = slot.generation + step});
     if (qpn.has_value()) {
       return *qpn;
     }

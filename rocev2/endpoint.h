@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rocev2/base/buffer.h"
+#include "rocev2/base/core_share.h"
 #include "rocev2/base/random.h"
 #include "rocev2/base/result.h"
 #include "rocev2/base/ring.h"
@@ -45,9 +46,8 @@ struct EndpointOptions {
   rc::RecoveryLimits recovery{.gaps_max = 64, .held_packets_max = 2048};
   // Queue pairs whose rate is limited at once because of congestion; the notifications of others are counted and ignored.
   uint32_t rate_limits_max = 256;
-  // Which core this is, and how many bits of a QPN tell the core (0..8): the same core_bits on all cores of a process.
-  uint32_t core_index = 0;
-  uint32_t core_bits = 0;
+  // QPNs tell the core.
+  CoreShare core;
   // Key of the QPN permutation, from a CSPRNG, the same on all cores of a process. 0 = drawn from the RandomSource.
   uint64_t qpn_key = 0;
   // Request packets that one queue pair may send before the next has its turn.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "control/cm/path_mtu.h"
+#include "rocev2/base/core_share.h"
 #include "rocev2/base/time.h"
 
 namespace cw::cm {
@@ -30,6 +31,9 @@ struct PrefixLimits {
 struct CmOptions {
   // EUI-64 that names this node in REQ, REP and REJ; conventionally the MAC with ff:fe in its middle. Opaque to peers.
   uint64_t local_ca_guid = 0;
+
+  // The low bits of our communication ids tell the core.
+  CoreShare core;
 
   // Connections that live or are being set up or torn down, both roles together. About 0.9 KiB each, allocated at construction.
   uint32_t connection_max = 1024;

@@ -58,7 +58,7 @@ Req request_from(const CmAddress& to, ServiceId service, const ConnectParameters
 
 ConnectionManager::ConnectionManager(const CmOptions& options, RandomSource& random)
     : options_(options),
-      table_(options.connection_max + options.timewait_max, random),
+      table_(options.connection_max + options.timewait_max, options.core, random),
       request_bucket_(options.request_rate),
       answer_bucket_(options.answer_rate),
       prefixes_(options.prefix, random),

@@ -15,8 +15,9 @@ bool is_same_peer(const CmAddress& a, const CmAddress& b) {
 
 }  // namespace
 
-ConnectionTable::ConnectionTable(uint32_t capacity, RandomSource& random)
+ConnectionTable::ConnectionTable(uint32_t capacity, const CoreShare& core, RandomSource& random)
     : capacity_(capacity),
+      core_(core),
       bucket_mask_(std::bit_ceil(capacity + 1) - 1),
       random_(random),
       hash_key_(random.next_u64()),
@@ -43,7 +44,7 @@ Connection* ConnectionTable::create() {
   Connection& connection = connections_[slot];
   ++connection.generation;
   do {
-    connection.local_comm_id = random_.next_u32();
+    connection.local_comm_id = (random_.next_u32() << core_.bits()) | core_.index;
   } while (connection.local_comm_id == 0 || find_by_local_id(connection.local_comm_id) != nullptr);
   connection.transaction_id = random_.next_u64();
   link(by_local_id_, &Connection::next_by_local_id, bucket_of_local(connection.local_comm_id), connection);

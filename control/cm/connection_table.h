@@ -10,18 +10,19 @@
 
 #include "control/cm/cm_address.h"
 #include "control/cm/connection.h"
+#include "rocev2/base/core_share.h"
 #include "rocev2/base/random.h"
 
 namespace cw::cm {
 
 class ConnectionTable {
  public:
-  ConnectionTable(uint32_t capacity, RandomSource& random);
+  ConnectionTable(uint32_t capacity, const CoreShare& core, RandomSource& random);
   ~ConnectionTable();
   ConnectionTable(const ConnectionTable&) = delete;
   ConnectionTable& operator=(const ConnectionTable&) = delete;
 
-  // A fresh connection with a random local_comm_id that no other has, or nullptr when all slots are in use.
+  // A fresh connection with a local_comm_id that no other has, random but for the core in its low bits, or nullptr when all slots are in use.
   [[nodiscard]] Connection* create();
   // Takes it out of every index. The caller has taken it out of lists and timers.
   void destroy(Connection& connection);
@@ -51,6 +52,7 @@ class ConnectionTable {
   void unlink(std::vector<uint32_t>& heads, Chain chain, uint32_t bucket, Connection& connection);
 
   uint32_t capacity_;
+  CoreShare core_;
   uint32_t bucket_mask_;
   uint32_t size_ = 0;
   RandomSource& random_;

@@ -12,9 +12,11 @@
 
 namespace cw::gateway {
 
-// Slot and generation of the RDMA connection that the backend connection belongs to: one to one (design decision 3).
+// Generation (32 bits), core (8) and slot (24) of the RDMA connection that the backend connection belongs to: one to one (design
+// decision 3).
 struct LinkIdTag {};
 using LinkId = StrongId<LinkIdTag, uint64_t>;
+inline constexpr uint32_t kLinkSlotBits = 24;
 
 struct BackendRequest {
   enum class Kind : uint8_t {

@@ -125,7 +125,7 @@ const ListenerOptions* Gateway::listener_for(uint16_t port) const {
 }
 
 Gateway::Connection* Gateway::find(LinkId link) {
-  const uint32_t slot = static_cast<uint32_t>(link.value());
+  const uint32_t slot = static_cast<uint32_t>(link.value()) & ((1u << kLinkSlotBits) - 1);
   if (slot >= connections_.size() || connections_[slot] == nullptr || connections_[slot]->link != link) {
     return nullptr;
   }

@@ -66,7 +66,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   connections_[slot] = std::make_unique<Connection>();
   Connection& connection = *connections_[slot];
   connection.slot = slot;
-  connection.link = LinkId((uint64_t{++generations_[slot]} << 32) | slot);
+  connection.link = LinkId((uint64_t{++generations_[slot]} << 32) | (options_.core.index << kLinkSlotBits) | slot);
   connection.cm_id = event.connection;
   connection.address = event.address;
   connection.request = request;

@@ -37,6 +37,7 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
     another.port = static_cast<uint16_t>(GatewayHost::kPort + more);
     out.listeners.push_back(std::move(another));
   }
+  out.core = options.core;
   out.connections_max = options.small_tables ? 24 : 128;
   out.calls_in_flight_max = options.small_tables ? 64 : 4096;
   out.pull_buffers_max = options.pull_buffers_max;
@@ -88,6 +89,21 @@ wire::IpAddress sim_ip(bool ipv6, uint8_t last) {
   return wire::IpAddress::v6(octets);
 }
 
+namespace {
+
+// A gateway's core: what its process shares with the others is the same for all.
+node::NodeOptions gateway_node_options(const WorldOptions& options) {
+  node::NodeOptions node = sim_node_options(options, 1, false);
+  node.endpoint.core = options.core;
+  node.cm.core = options.core;
+  if (options.core.count > 1) {
+    node.endpoint.qpn_key = options.seed + 1;
+  }
+  return node;
+}
+
+}  // namespace
+
 node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bool exposes_memory) {
   node::NodeOptions node;
   link::StationOptions& station = node.ports.emplace_back();
@@ -114,7 +130,7 @@ GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
       packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
       large(options.large_buffers, options.small_tables ? kSmallLargeBytes : kLargeBytes, views_of(options)),
       backend(large, options.program != nullptr ? *options.program : bench),
-      node(sim_node_options(options, 1, false), random, nullptr),
+      node(gateway_node_options(options), random, nullptr),
       gateway(gateway_options(options), node, packets, large, programs, random) {
   (void)programs.add(options.program != nullptr ? *options.program : bench);
   CW_ASSERT(gateway.start().ok());
