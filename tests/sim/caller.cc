@@ -48,6 +48,7 @@ void Caller::turn(Instant now) {
   }
   for (uint32_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = lanes_[i];
+    cancel_due(now, lane);  // may give the lane up: before it is looked at whether it has to be opened
     if (!lane.id && !finished_) {
       if (lane.retry <= now) {
         open(now, lane);
@@ -55,7 +56,6 @@ void Caller::turn(Instant now) {
         again_at(lane.retry);
       }
     }
-    cancel_due(now, lane);
     fill(now, i);
   }
 }
