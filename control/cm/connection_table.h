@@ -22,7 +22,7 @@ class ConnectionTable {
   ConnectionTable(const ConnectionTable&) = delete;
   ConnectionTable& operator=(const ConnectionTable&) = delete;
 
-  // A fresh connection with a local_comm_id that no other has, random but for the core in its low bits, or nullptr when all slots are in use.
+  // A fresh connection, its local_comm_id random but for the core in the low bits; or nullptr when all slots are in use.
   [[nodiscard]] Connection* create();
   // Takes it out of every index. The caller has taken it out of lists and timers.
   void destroy(Connection& connection);

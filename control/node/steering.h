@@ -2,9 +2,9 @@
 //
 //   queue pair's packet     the core in its QPN
 //   CM message              the core in the communication id of ours that it names
-//   REQ                     by the client's address and QPN: repetitions, and what a client that was born again sends with the QPN of
-//                           a connection that it has forgotten, meet the connection that they are about. A client's next connections
-//                           have the next QPNs, so that they spread evenly
+//   REQ                     by the client's address and QPN: repetitions, and what a reborn client sends with the QPN of a
+//                           connection that it has forgotten, meet the connection that they are about. A client's next
+//                           connections have the next QPNs, so that they spread evenly
 //   everything else         core 0: ARP, neighbour discovery, ICMP, messages that name nobody
 //
 // Devices deal frames to receive queues by what they see, as a rule by the UDP ports: the core that a frame reaches may be another

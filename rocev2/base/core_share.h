@@ -1,5 +1,5 @@
-// Which of a process's poll cores this is. Numbers that peers are given (QPNs, communication ids) and that workers are given (links)
-// carry the index in `bits()` of their bits, so that whatever comes back finds its core.
+// Which of a process's poll cores this is. Numbers given to peers (QPNs, communication ids) and to workers (links) carry the
+// index in `bits()` of their bits, so that whatever comes back finds its core.
 #pragma once
 
 #include <bit>
