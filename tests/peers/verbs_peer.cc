@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,19 +55,27 @@ int fail(const std::string& sentence) {
   return 1;
 }
 
-// Turns the host until all is over, the time is, or somebody interrupts.
+// Turns the host until all is over, the time is, or somebody interrupts. Calls `calls` times, one after the other: rping -s -P loses
+// one of two requests that come at once.
 class PeerApp final : public dataplane::CoreApp {
  public:
-  PeerApp(PeerHost& host, Duration time_limit, std::atomic<bool>& stop) : host_(host), time_limit_(time_limit), stop_(stop) {}
+  PeerApp(PeerHost& host, Duration time_limit, uint32_t calls, std::function<void(Instant)> call, std::atomic<bool>& stop)
+      : host_(host), time_limit_(time_limit), calls_(calls), call_(std::move(call)), stop_(stop) {}
   bool turn(Instant now) override {
     end_ = earlier(end_, now + time_limit_);
+    if (called_ < calls_ && host_.connections_made() >= called_) {
+      ++called_;
+      call_(now);
+    }
     const bool worked = host_.run(now);
     if (now >= end_) {
+      called_ = calls_;
       host_.give_up("not through in the time given");
     } else if (interrupted.load(std::memory_order_relaxed)) {
+      called_ = calls_;
       host_.give_up("interrupted");
     }
-    if (host_.is_over()) {
+    if (called_ == calls_ && host_.is_over()) {
       stop_.store(true, std::memory_order_relaxed);
     }
     return worked;
@@ -77,6 +86,9 @@ class PeerApp final : public dataplane::CoreApp {
  private:
   PeerHost& host_;
   Duration time_limit_;
+  uint32_t calls_;
+  uint32_t called_ = 0;
+  std::function<void(Instant)> call_;
   std::atomic<bool>& stop_;
   Instant end_ = Instant::never();
 };
@@ -220,13 +232,11 @@ int run(const Settings& settings, const wire::IpAddress& server) {
     if (!host.serve(port, settings.sessions(), [&] { return maker.make(); }).ok()) {
       return fail("cannot listen");
     }
-  } else {
-    for (uint32_t i = 0; i < settings.sessions(); ++i) {
-      host.open(clock.now(), server, port, maker.make());
-    }
   }
   std::atomic<bool> stop{false};
-  PeerApp app(host, Duration::seconds(settings.timeout_seconds), stop);
+  PeerApp app(
+      host, Duration::seconds(settings.timeout_seconds), settings.is_server() ? 0 : settings.sessions(),
+      [&](Instant now) { host.open(now, server, port, maker.make()); }, stop);
   dataplane::Wakeup wakeup;
   dataplane::CoreLoop loop(node, link->ports(), link->pools(), clock, app, wakeup, false);
   node.station(0).announce();
