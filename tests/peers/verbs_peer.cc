@@ -55,8 +55,8 @@ int fail(const std::string& sentence) {
   return 1;
 }
 
-// Turns the host until all is over, the time is, or somebody interrupts. Calls `calls` times, one after the other: rping -s -P loses
-// one of two requests that come at once.
+// Turns the host until all is over, the time is, or somebody interrupts. Calls `calls` times, one after the other: rping -s -P
+// loses one of two requests that come at once.
 class PeerApp final : public dataplane::CoreApp {
  public:
   PeerApp(PeerHost& host, Duration time_limit, uint32_t calls, std::function<void(Instant)> call, std::atomic<bool>& stop)

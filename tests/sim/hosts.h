@@ -32,7 +32,7 @@ struct WorldOptions {
   std::optional<std::vector<uint8_t>> client_private_data;  // in place of its sizes
   bool gateway_private_data = true;
   uint16_t gateway_ports = 1;  // listeners at GatewayHost::kPort and above, all alike
-  CoreShare core;  // of the gateway's process
+  CoreShare core;              // of the gateway's process
   gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
   bool run_on_workers = false;
   std::vector<control::IpPrefix> allow;

@@ -1,5 +1,5 @@
-// A gateway of several cores, each with a stack of its own: frames reach any of them, as the device deals them, and the owner gets
-// them. Rings and threads are the data plane's; here it is about who owns what.
+// A gateway of several cores, each with a stack of its own: frames reach any of them, as the device deals them, and the owner
+// gets them. Rings and threads are the data plane's; here it is about who owns what.
 #include "control/node/steering.h"
 
 #include <gtest/gtest.h>
