@@ -76,19 +76,23 @@ class PeerRig:
     def serve(self, arguments: list[str], command: str, timeout: int, v6: bool = False) -> dict[str, Any]:
         """Our side serves, the guest's tool is the client."""
         self.peer.start(*arguments, timeout=timeout, v6=v6)
-        ping = f"ping{' -6' if v6 else ''} -c 1 -W 1 {network.GATEWAY_V6 if v6 else network.GATEWAY}"
-        self.guest.check(f"for n in 1 2 3 4 5 6 7 8 9; do {ping} >/dev/null && exit 0; done; exit 1", 15)
+        self.wait_for_link(v6)
         try:
             self.note(f"$ {command}\n" + self.guest.check(command, timeout))
         except LabError as error:
             raise LabError(f"{error}\n{self.peer.ending()}") from error
         return self.peer.result(timeout)  # a client whose DREQ is lost is found gone by its silence, in about 110 s
 
+    def wait_for_link(self, v6: bool) -> None:
+        ping = f"ping{' -6' if v6 else ''} -c 1 -W 1 {network.GATEWAY_V6 if v6 else network.GATEWAY}"
+        self.guest.check(f"for n in 1 2 3 4 5 6 7 8 9; do {ping} >/dev/null && exit 0; sleep 0.3; done; exit 1", 20)
+
     def call(self, arguments: list[str], command: str, timeout: int, v6: bool = False) -> dict[str, Any]:
         """The guest's tool serves; our side is the client and tries until it listens. Without us a vhost link is down, and the tool
         would not find its port."""
         if self.wire.transport == "vhost":
             self.peer.start(*arguments, timeout=timeout, v6=v6)
+            self.wait_for_link(v6)
         tool = self.guest.run_aside(f"{command} >/tmp/tool.out 2>&1 || {{ rc=$?; cat /tmp/tool.out; exit $rc; }}", timeout)
         try:
             if self.wire.transport != "vhost":
