@@ -256,6 +256,21 @@ void Client::arm(Connection& connection) {
   }
 }
 
+Status Client::cancel(ClientId id, uint32_t xid) {
+  Connection* connection = find(id);
+  if (connection == nullptr || !connection->endpoint) {
+    return fail(Error::kBadState);
+  }
+  const Status cancelled = connection->endpoint->cancel(xid);
+  if (connection->endpoint->failed()) {
+    if (!connection->qp->in_error()) {
+      connection->qp->close();  // memory that could not be shut off is out of reach
+    }
+    timers_.arm(*connection, Instant::from_ns(0));  // the end comes with the next run()
+  }
+  return cancelled;
+}
+
 void Client::disconnect(Instant now, ClientId id) {
   if (Connection* connection = find(id)) {
     if (!connection->resolving) {

@@ -57,6 +57,8 @@ class Client {
   // Opens a connection to an NFS/RDMA-like service from port 0's address. kNoResources: connections_max are open. kBadValue:
   // no own address of that family.
   [[nodiscard]] Result<ClientId> connect(Instant now, const wire::IpAddress& server, uint16_t service_port);
+  // ClientEndpoint::cancel() for a connection's call: what it leads to is noticed at once.
+  [[nodiscard]] Status cancel(ClientId id, uint32_t xid);
   // Sends DREQ; no event follows.
   void disconnect(Instant now, ClientId id);
   // Acts on whatever the node has. Call after each burst.

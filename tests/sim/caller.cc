@@ -80,7 +80,7 @@ void Caller::cancel_due(Instant now, Lane& lane) {
     }
     slot.cancel_at = Instant::never();
     cancelled_[slot.call] = true;
-    if (host_.client.endpoint(*lane.id)->cancel(slot.xid).ok()) {
+    if (host_.client.cancel(*lane.id, slot.xid).ok()) {
       take_replies(now, lane);
     }
   }

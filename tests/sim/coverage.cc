@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "control/cm/cm_stats.h"
 #include "control/gateway/gateway_stats.h"
@@ -28,9 +29,14 @@ struct Sums {
 constexpr std::array<const char*, rc::kNakCodeCount> kNakNames = {"psn_sequence",       "invalid_request",    "remote_access",
                                                                   "remote_operational", "invalid_rd_request", "other"};
 // By rc::QpErrorCause: what the client of an honest gateway can meet. Its responder refuses nothing but memory that is gone.
-constexpr std::array<const char*, 16> kLostCauses = {"no_cause", nullptr,         "retry_exceeded", nullptr, nullptr, nullptr,
-                                                     nullptr,    nullptr,         nullptr,          nullptr, nullptr, nullptr,
-                                                     nullptr,    "memory_access", "memory_gone",    nullptr};
+// What ends connections between honest peers.
+constexpr std::array<std::pair<rc::QpErrorCause, const char*>, 5> kLostCauses = {{
+    {rc::QpErrorCause::kNone, "no_cause"},
+    {rc::QpErrorCause::kRetryExceeded, "retry_exceeded"},
+    {rc::QpErrorCause::kPeerSilent, "peer_silent"},
+    {rc::QpErrorCause::kMemoryAccess, "memory_access"},
+    {rc::QpErrorCause::kMemoryGone, "memory_gone"},
+}};
 constexpr std::array<const char*, 6> kOutcomeNames = {"none", "answered", "refused", "lost", "timeout", "unknown"};
 constexpr std::array<const char*, 4> kMessageNames = {"msg", "nomsg", "error", "other"};
 constexpr std::array<const char*, 3> kChunkNames = {"read", "write", "reply"};
@@ -154,10 +160,8 @@ void walk(const Sums& sums, Visit&& visit) {
   for (size_t i = 0; i < sums.caller.shapes.size(); ++i) {
     visit("call.shape.", to_string(static_cast<CallShape>(i)), sums.caller.shapes[i]);
   }
-  for (size_t i = 0; i < sums.caller.lost_causes.size(); ++i) {
-    if (kLostCauses[i] != nullptr) {
-      visit("lost.", kLostCauses[i], sums.caller.lost_causes[i]);
-    }
+  for (const auto& [cause, name] : kLostCauses) {
+    visit("lost.", name, sums.caller.lost_causes[static_cast<size_t>(cause)]);
   }
   visit("client.", "refused", sums.caller.refused);
   visit("client.", "disconnect", sums.caller.disconnects);
