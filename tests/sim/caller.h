@@ -25,8 +25,7 @@ struct CallerStats {
   uint64_t refused = 0;
   uint64_t lost = 0;
   uint64_t disconnects = 0;
-  std::array<uint64_t, static_cast<size_t>(rc::QpErrorCause::kMemoryGone) + 1>
-      lost_causes{};  // by cause
+  std::array<uint64_t, static_cast<size_t>(rc::QpErrorCause::kMemoryGone) + 1> lost_causes{};  // by cause
 };
 
 class Caller {
