@@ -8,7 +8,7 @@ import threading
 import time
 import urllib.request
 
-import bad_frames
+import pktgen_cases
 from harness import LOAD_CPU, Box, Gateway, Program, expect, expect_equal, free_tcp_address
 from prometheus_server import Prometheus, as_grafana_sends, queries, start_prometheus
 
@@ -134,8 +134,7 @@ def _troubled_gateway(box: Box, silent: StrangeServer, closing: StrangeServer) -
 
 def _flooded_gateway(box: Box) -> Gateway:
     """One whose port plays the same bad frames again and again."""
-    frames = box.directory / "bad.pcap"
-    bad_frames.write(frames)
+    frames, _ = pktgen_cases.generate(box, "malformed", *pktgen_cases.both_addresses())
     gateway = box.gateway("flooded", device=f"net_pcap0,rx_pcap={frames},infinite_rx=1")
     gateway.start_ready()
     return gateway

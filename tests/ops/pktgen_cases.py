@@ -36,7 +36,7 @@ ANNOUNCEMENTS_MAX = 2
 Counts = list[dict[str, Any]]
 
 
-def _generate(box: Box, profile: str, *words: object) -> tuple[Path, dict[str, Any]]:
+def generate(box: Box, profile: str, *words: object) -> tuple[Path, dict[str, Any]]:
     """The capture, and what is written beside it."""
     pcap = box.directory / f"{profile}.pcap"
     done = box.run(box.causeway_load, "pktgen", profile, "--output", pcap, *words)
@@ -44,7 +44,7 @@ def _generate(box: Box, profile: str, *words: object) -> tuple[Path, dict[str, A
     return pcap, json.loads(pcap.with_suffix(".json").read_text())
 
 
-def _addresses() -> list[object]:
+def both_addresses() -> list[object]:
     return ["--server", SERVER, "--client", CLIENT]
 
 
@@ -89,7 +89,7 @@ def _expect_moved(before: Metrics | None, after: Metrics, counts: Counts) -> Non
 
 
 def one_pass(profile: str, words: list[object], box: Box) -> None:
-    pcap, expected = _generate(box, profile, *_addresses(), *words)
+    pcap, expected = generate(box, profile, *both_addresses(), *words)
     gateway = _replay(box, pcap)
     after = _wait_for_frames(gateway, expected["frames"])
     _expect_moved(None, after, expected["first_pass"])
@@ -97,7 +97,7 @@ def one_pass(profile: str, words: list[object], box: Box) -> None:
 
 
 def tagged_ipv6(box: Box) -> None:
-    pcap, expected = _generate(box, "malformed", "--server", "fd09::1", "--client", "fd09::2", "--vlan", 7)
+    pcap, expected = generate(box, "malformed", "--server", "fd09::1", "--client", "fd09::2", "--vlan", 7)
     gateway = box.gateway(device=f"net_pcap0,rx_pcap={pcap},tx_pcap={box.directory}/answers.pcap", address="fd09::1/64",
                           port_extra="vlan = 7")
     gateway.start_ready()
@@ -106,7 +106,7 @@ def tagged_ipv6(box: Box) -> None:
 
 
 def flood(box: Box) -> None:
-    pcap, expected = _generate(box, "requests", *_addresses(), "--count", 2000)
+    pcap, expected = generate(box, "requests", *both_addresses(), "--count", 2000)
     gateway = _replay(box, pcap, extra=FLOOD_LIMITS)
     after = _wait_for_frames(gateway, expected["frames"])
     for count in expected["first_pass"]:
@@ -123,7 +123,7 @@ def flood(box: Box) -> None:
 
 def endless_noise(box: Box) -> None:
     """The file in a loop, as fast as it goes; a scrape falls somewhere into a pass."""
-    pcap, expected = _generate(box, "noise", *_addresses(), "--count", 200)
+    pcap, expected = generate(box, "noise", *both_addresses(), "--count", 200)
     gateway = _replay(box, pcap, infinite=True)
     metrics = _wait_for_frames(gateway, 20 * expected["frames"])
     frames = metrics.total("causeway_port_packets_total", direction="rx")
@@ -179,7 +179,7 @@ def _provisioned(box: Box) -> tuple[Gateway, Path]:
 
 def malformed_at_queue_pair(box: Box) -> None:
     gateway, numbers = _provisioned(box)
-    pcap, expected = _generate(box, "malformed", "--provisioned", numbers)
+    pcap, expected = generate(box, "malformed", "--provisioned", numbers)
     before = gateway.metrics()
     after = _carry(box, pcap, gateway, expected["frames"])
     _expect_moved(before, after, expected["first_pass"])
@@ -188,7 +188,7 @@ def malformed_at_queue_pair(box: Box) -> None:
 
 def sends_to_queue_pair(box: Box) -> None:
     gateway, numbers = _provisioned(box)
-    pcap, expected = _generate(box, "send", "--provisioned", numbers, "--count", 500, "--payload", 1024)
+    pcap, expected = generate(box, "send", "--provisioned", numbers, "--count", 500, "--payload", 1024)
     for counts in ("first_pass", "further_pass", "further_pass"):
         before = gateway.metrics()
         after = _carry(box, pcap, gateway, expected["frames"])
@@ -204,8 +204,8 @@ def read_by_tshark(box: Box) -> None:
     at_queue_pair = ["--qpn", 0x1234, "--psn", 0xfffffe, "--payload", 1024]
     for profile, words, fields in (("send", at_queue_pair, "infiniband.bth.opcode == 4 && infiniband.bth.destqp == 0x1234"),
                                    ("requests", [], "infiniband.mad.attributeid == 0x10 && infiniband.deth.q_key == 0x80010000")):
-        for addresses in (_addresses(), ["--server", "fd09::1", "--client", "fd09::2", "--vlan", 7]):
-            pcap, expected = _generate(box, profile, *addresses, "--count", 50, *words)
+        for addresses in (both_addresses(), ["--server", "fd09::1", "--client", "fd09::2", "--vlan", 7]):
+            pcap, expected = generate(box, profile, *addresses, "--count", 50, *words)
             # RPC-over-RDMA would need the connection's set-up to be in the file.
             done = box.run("tshark", "-r", pcap, "--disable-protocol", "rpcordma", "-Y", f"{fields} && !_ws.malformed", timeout=120)
             expect_equal(f"frames of {profile} as tshark reads them", len(done.stdout.splitlines()), expected["frames"])
@@ -213,11 +213,11 @@ def read_by_tshark(box: Box) -> None:
 
 def wrong_use(box: Box) -> None:
     for words, status, sentence in (
-            (["send", *_addresses(), "-o", "x.pcap"], 2, "send needs a queue pair: --provisioned FILE, or --qpn and --psn"),
+            (["send", *both_addresses(), "-o", "x.pcap"], 2, "send needs a queue pair: --provisioned FILE, or --qpn and --psn"),
             (["noise", "--server", SERVER, "--client", "fd09::2", "-o", "x.pcap"], 2, "are not of one family"),
-            (["noise", *_addresses(), "-o", "x.cap"], 2, "does not end in .pcap"),
-            (["noise", *_addresses(), "--server-mac", "1:2", "-o", "x.pcap"], 2, "is not a MAC address"),
-            (["noise", *_addresses(), "-o", "/nonexistent/x.pcap"], 1, "cannot write /nonexistent/x.pcap: No such file"),
+            (["noise", *both_addresses(), "-o", "x.cap"], 2, "does not end in .pcap"),
+            (["noise", *both_addresses(), "--server-mac", "1:2", "-o", "x.pcap"], 2, "is not a MAC address"),
+            (["noise", *both_addresses(), "-o", "/nonexistent/x.pcap"], 1, "cannot write /nonexistent/x.pcap: No such file"),
             (["malformed", "--provisioned", "/nonexistent.json", "-o", "x.pcap"], 1, "cannot read /nonexistent.json; write it with"),
             (["noice"], 2, ""),
             ([], 2, "")):
