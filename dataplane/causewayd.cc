@@ -23,7 +23,6 @@
 #include "dataplane/assemble.h"
 #include "dataplane/core_loop.h"
 #include "dataplane/dpdk/eal.h"
-#include "dataplane/dpdk/link_keeper.h"
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/live_view.h"
@@ -209,7 +208,6 @@ int serve(const control::Config& config, bool verbose) {
   for (uint16_t i = 0; i < ports.size(); ++i) {
     node->station(i).announce();
   }
-  const LinkKeeper keeper(ports);
   std::atomic<bool> stop{false};
   PollArguments poll{&loop, &stop};
   std::thread control([&] { control_loop(config, app, flags, signals, stop); });

@@ -1,5 +1,5 @@
-// Who may touch a device: the poll core, or for a while the LinkKeeper's thread, which starts it again. The core hands it over
-// between two bursts, when it is asked to, and never waits.
+// Who may touch a device: the poll core, or its keeper, another thread for which the core must not use it for a while. The core
+// hands it over between two bursts, when it is asked to, and never waits.
 #pragma once
 
 #include <atomic>
@@ -25,6 +25,9 @@ class DeviceLease {
   // Keeper: ask(), wait until is_keepers(), in the end give_back().
   void ask() { holder_.store(Holder::kCoreAsked, std::memory_order_release); }
   [[nodiscard]] bool is_keepers() const { return !is_cores(); }
+  [[nodiscard]] bool is_asked() const { return holder_.load(std::memory_order_acquire) == Holder::kCoreAsked; }
+  // Before a core uses the device at all: it begins as the keeper's.
+  void take_unused() { holder_.store(Holder::kKeeper, std::memory_order_release); }
   void give_back() { holder_.store(Holder::kCore, std::memory_order_release); }
 
  private:

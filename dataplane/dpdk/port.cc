@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
-#include <rte_log.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,13 +10,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <optional>
 #include <string_view>
+#include <thread>
+
+#include "control/admin/unique_fd.h"
+#include "dataplane/dpdk/memif_device.h"
 
 namespace cw::dataplane {
 namespace {
 
 constexpr uint32_t kLinkBytes = 14 + 4;  // Ethernet and one VLAN tag
+constexpr auto kHandshakeMax = std::chrono::seconds(1);
 
 std::string device_name(const std::string& device) {
   return device.substr(0, device.find(','));
@@ -37,21 +43,18 @@ uint32_t slot_bytes(const std::string& device) {
   return static_cast<uint32_t>(std::strtoul(device.c_str() + at + key.size(), nullptr, 10));
 }
 
-// The path of a socket file that the device is going to make: vhost as server, memif in the server role with a file.
-std::string socket_path(const std::string& device) {
-  const bool vhost = device.starts_with("net_vhost") && device.find("client=1") == std::string::npos;
-  const bool memif = device.starts_with("net_memif") && device.find("role=server") != std::string::npos &&
-                     device.find("socket-abstract=no") != std::string::npos;
-  const std::string key = vhost ? "iface=" : memif ? "socket=" : "";
-  const size_t at = key.empty() ? std::string::npos : device.find(key);
-  if (at == std::string::npos) {
+// The path of the socket file that a vhost device in the server role is going to make.
+std::string vhost_socket(const std::string& device) {
+  const std::string key = "iface=";
+  const size_t at = device.find(key);
+  if (!device.starts_with("net_vhost") || device.find("client=1") != std::string::npos || at == std::string::npos) {
     return {};
   }
   const size_t begin = at + key.size();
   return device.substr(begin, device.find(',', begin) - begin);
 }
 
-// A process that was killed leaves its socket file behind, and the drivers do not bind over it. One that nobody answers on is
+// A process that was killed leaves its socket file behind, and the driver does not bind over it. One that nobody answers on is
 // removed; a living one stays and the driver will say so.
 void remove_dead_socket(const std::string& path) {
   struct stat status {};
@@ -61,22 +64,24 @@ void remove_dead_socket(const std::string& path) {
   }
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size());
-  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
-    const int probe = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-    const bool answered = probe < 0 || connect(probe, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-    const bool other_type = !answered && errno == EPROTOTYPE;
-    if (probe >= 0) {
-      close(probe);
-    }
-    if (answered) {
-      return;
-    }
-    if (!other_type) {
-      (void)unlink(path.c_str());
-      return;
-    }
+  const control::UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (probe.valid() && connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 &&
+      errno == ECONNREFUSED) {
+    (void)unlink(path.c_str());
   }
 }
+
+// The driver's end of a memif link is for this process alone.
+class PrivateFiles {
+ public:
+  PrivateFiles() : before_(umask(0077)) {}
+  ~PrivateFiles() { umask(before_); }
+  PrivateFiles(const PrivateFiles&) = delete;
+  PrivateFiles& operator=(const PrivateFiles&) = delete;
+
+ private:
+  mode_t before_;
+};
 
 }  // namespace
 
@@ -93,8 +98,23 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
     return nullptr;
   };
   if (rte_eth_dev_get_port_by_name(name.c_str(), &port->id_) != 0) {
-    remove_dead_socket(socket_path(settings.device));
-    const int probed = rte_dev_probe(settings.device.c_str());
+    std::string device = settings.device;
+    std::optional<PrivateFiles> private_files;
+    if (const std::optional<MemifDevice> memif = MemifDevice::parse(settings.device)) {
+      // Until the relay gives it to the core.
+      port->lease_.take_unused();
+      port->relay_ = MemifRelay::open(
+          *memif, port->lease_, [own = port.get()] { return own->restart(); }, error);
+      if (port->relay_ == nullptr) {
+        error = fmt::format("port '{}': {}", settings.device, error);
+        return nullptr;
+      }
+      device = port->relay_->for_driver().text();
+      private_files.emplace();
+    }
+    remove_dead_socket(vhost_socket(settings.device));
+    const int probed = rte_dev_probe(device.c_str());
+    private_files.reset();
     if (probed != 0) {
       return explain(is_virtual(settings.device)
                          ? "cannot create the virtual device (is its driver plugin installed, is the path writable and free?)"
@@ -159,10 +179,26 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
   }
   std::memcpy(port->mac_.octets.data(), address.addr_bytes, port->mac_.octets.size());
   (void)rte_eth_promiscuous_enable(port->id_);  // neighbour solicitations come by multicast
+  if (port->relay_ != nullptr) {
+    port->relay_->start();
+    port->wait_for_link();
+  }
   return port;
 }
 
+// A memif device in the client role has found the other end; what is sent before the handshake is over would be lost.
+void Port::wait_for_link() {
+  const auto give_up = std::chrono::steady_clock::now() + kHandshakeMax;
+  while (relay_->is_client() && lease_.is_keepers() && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  was_here_ = lease_.is_cores();
+}
+
 Port::~Port() {
+  if (relay_ != nullptr) {
+    relay_->stop();  // it may restart the device; its sockets stay until the driver has closed its own
+  }
   rte_pktmbuf_free_bulk(pending_.data(), pending_count_);
   if (started_) {
     rte_eth_dev_stop(id_);
@@ -192,13 +228,7 @@ uint64_t Port::rx_errors() const {
   return rte_eth_stats_get(id_, &stats) == 0 ? stats.ierrors : 0;
 }
 
-bool Port::must_be_restarted() const {
-  return settings_.device.starts_with("net_memif") && settings_.device.find("role=server") == std::string::npos;
-}
-
 bool Port::restart() {
-  // That nobody is there yet is no error, and said several times a second by the driver.
-  (void)rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_CRIT);
   (void)rte_eth_dev_stop(id_);
   return rte_eth_dev_start(id_) == 0;
 }

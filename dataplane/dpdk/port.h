@@ -15,6 +15,7 @@
 
 #include "dataplane/dpdk/device_lease.h"
 #include "dataplane/dpdk/mbuf_pool.h"
+#include "dataplane/dpdk/memif_relay.h"
 #include "rocev2/base/time.h"
 #include "rocev2/wire/mac_address.h"
 #include "rocev2/wire/tx_batch.h"
@@ -59,8 +60,7 @@ class Port {
   void flush(Instant now);
   [[nodiscard]] bool is_congested() const { return pending_count_ > 0; }
 
-  // A device that is given to a LinkKeeper has lost its link, and has it again when it comes back. Each change once. Devices that
-  // find their peer by themselves tell nothing.
+  // A memif link has lost its other end, and has one again. Each change once. Other devices tell nothing.
   [[nodiscard]] LinkEvent poll_link_event() {
     const bool here = lease_.is_cores();
     if (here == was_here_) [[likely]] {
@@ -69,13 +69,6 @@ class Port {
     was_here_ = here;
     return here ? LinkEvent::kRestored : LinkEvent::kLost;
   }
-
-  // For the LinkKeeper, any thread.
-  [[nodiscard]] DeviceLease& lease() { return lease_; }
-  // The device does not connect again by itself.
-  [[nodiscard]] bool must_be_restarted() const;
-  // Precondition: the lease is the keeper's. False: the other end is not there; try again later.
-  [[nodiscard]] bool restart();
 
   [[nodiscard]] wire::MacAddress mac() const { return mac_; }
   [[nodiscard]] bool link_up() const;
@@ -89,6 +82,9 @@ class Port {
   Port(const PortSettings& settings, MbufPools& pools) : settings_(settings), pools_(pools) {}
   [[nodiscard]] rte_mbuf* assemble(wire::TxPacket& packet);
   void drop_pending();
+  void wait_for_link();
+  // By the relay's thread, while the lease is the keeper's.
+  [[nodiscard]] bool restart();
   static constexpr uint32_t kPendingMax = 2 * wire::TxBatch::kCapacity;
   static constexpr Duration kStuckMax = Duration::ms(10);
 
@@ -100,7 +96,8 @@ class Port {
   PortStats stats_;
   std::array<rte_mbuf*, kPendingMax> pending_{};
   uint32_t pending_count_ = 0;
-  DeviceLease lease_;
+  DeviceLease lease_;                       // the relay's while the link is down; else the core's
+  std::unique_ptr<MemifRelay> relay_;       // memif only
   bool was_here_ = true;                    // at the last poll_link_event()
   Instant stuck_since_ = Instant::never();  // the first refusal since the device last took a packet
 };

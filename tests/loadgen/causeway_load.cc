@@ -16,7 +16,6 @@
 
 #include "control/config/config.h"
 #include "dataplane/core_loop.h"
-#include "dataplane/dpdk/link_keeper.h"
 #include "dataplane/entropy.h"
 #include "telemetry/snapshot.h"
 #include "tests/loadgen/load_driver.h"
@@ -284,7 +283,6 @@ int run(const Settings& settings) {
   LoadApp app(driver, client);
   dataplane::Wakeup wakeup;
   dataplane::CoreLoop loop(node, link->ports(), link->pools(), clock, app, wakeup, settings.spin);
-  const dataplane::LinkKeeper keeper(link->ports());
   std::atomic<bool> stop{false};
   int status = 1;
   std::thread terminal([&] { status = conduct(settings, app, stop); });

@@ -35,6 +35,7 @@ instance = "{instance}"
 main_lcore = {main_cpu}
 poll_lcores = [{cpu}]
 memory_mb = 512
+idle = "{idle}"
 [[port]]
 device = "{device}"
 mtu = 4500
@@ -158,7 +159,7 @@ class Box:
     def write_config(self, name: str = "gateway", role: str = "server", link: str = "link", **changes: str) -> Path:
         """A working configuration; `changes` replace its values."""
         values = dict(instance=f"ops-{os.getpid()}-{name}", cpu=GATEWAY_CPU, device=self.device(role, link), credits=CREDITS,
-                      listener="", address="10.9.0.1/24", port_extra="", extra="", admin=f"{self.directory}/{name}.admin",
+                      listener="", idle="sleep", address="10.9.0.1/24", port_extra="", extra="", admin=f"{self.directory}/{name}.admin",
                       metrics=free_tcp_address())
         values.update(changes)
         values.setdefault("main_cpu", values["cpu"])

@@ -4,6 +4,7 @@ import time
 
 from harness import Box, Gateway, expect, expect_equal
 from lab.daemon import wait_until
+from memif_peer import MemifPeer
 
 
 def side_by_side(box: Box) -> None:
@@ -135,7 +136,25 @@ def _wait_no_connections(gateway: Gateway, timeout: float) -> None:
     wait_until(lambda: gateway.metrics().total("causeway_connections") == 0, timeout, "connections of dead clients end")
 
 
+def flapping_link(box: Box) -> None:
+    """The other end of a memif link comes and goes while the poll core polls: the driver takes its rings away each time. Half of
+    the ends say so before, and some leave in the midst of the handshake."""
+    gateway = box.gateway(idle="spin")
+    gateway.start_ready()
+    end = time.monotonic() + 5
+    links = 0
+    while time.monotonic() < end:
+        with MemifPeer(box.directory / "link.sock", steps=6 if links % 8 else links // 8 % 6) as peer:
+            links += 1
+            if links % 2:
+                peer.say_disconnect()
+    expect(links > 50, f"only {links} links came about")
+    expect_equal("wrong answers of a load afterwards", box.load(seconds=1).result()["wrong"], 0)
+    gateway.terminate()
+
+
 CASES = [
+    ("a memif link that comes and goes costs the gateway nothing", flapping_link),
     ("two instances serve side by side", side_by_side),
     ("a client that the ACL does not allow is refused and counted", refused_by_address),
     ("a client of a port without listener is told so", refused_without_listener),

@@ -1,0 +1,342 @@
+#include "dataplane/dpdk/memif_relay.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+namespace cw::dataplane {
+namespace {
+
+using control::UniqueFd;
+
+constexpr size_t kMessageBytes = 128;    // memif_msg_t: every message has this size
+constexpr uint16_t kConnected = 7;       // MEMIF_MSG_TYPE_CONNECTED, the last of the handshake
+constexpr size_t kDescriptorsMax = 4;    // a message carries one at most
+constexpr int kListenBacklog = 4;        // ends that wait until the present one has gone
+constexpr int kTryEveryMs = 100;         // client role, while the other end is not there
+constexpr int kLookForLeaseEveryMs = 1;  // the core hands over within a turn
+constexpr const char* kDriverSuffix = ".driver";
+
+UniqueFd new_socket() {
+  return UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+}
+
+// -1 and errno: nobody there.
+UniqueFd connect_to(const UnixName& name) {
+  sockaddr_un address{};
+  socklen_t size = 0;
+  UniqueFd fd = new_socket();
+  if (!name.fill(address, size) || connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) {
+    return UniqueFd();
+  }
+  return fd;
+}
+
+// A process that was killed leaves its socket file behind, and nobody can bind to the name. One that nobody answers on goes.
+void remove_dead_socket(const UnixName& name) {
+  struct stat status {};
+  if (!name.abstract && stat(name.name.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) && !connect_to(name).valid() &&
+      errno == ECONNREFUSED) {
+    (void)unlink(name.name.c_str());
+  }
+}
+
+// The descriptors that came with a message: closed here once they have been passed on.
+struct Descriptors {
+  std::array<int, kDescriptorsMax> fds{};
+  size_t count = 0;
+
+  Descriptors() = default;
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+  ~Descriptors() {
+    for (size_t i = 0; i < count; ++i) {
+      close(fds[i]);
+    }
+  }
+};
+
+struct Message {
+  std::array<uint8_t, kMessageBytes> octets{};
+  size_t size = 0;
+  Descriptors descriptors;
+
+  [[nodiscard]] uint16_t type() const {
+    uint16_t type = 0;
+    std::memcpy(&type, octets.data(), sizeof(type));
+    return type;
+  }
+};
+
+union ControlBuffer {
+  cmsghdr aligned;
+  std::array<char, CMSG_SPACE(kDescriptorsMax * sizeof(int))> octets;
+};
+
+// False: the other side has closed, or sent what no memif message can be.
+bool receive(int fd, Message& message) {
+  iovec vector{message.octets.data(), message.octets.size()};
+  ControlBuffer control{};
+  msghdr header{};
+  header.msg_iov = &vector;
+  header.msg_iovlen = 1;
+  header.msg_control = control.octets.data();
+  header.msg_controllen = control.octets.size();
+  const ssize_t size = recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  for (cmsghdr* item = size < 0 ? nullptr : CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
+    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count && message.descriptors.count < kDescriptorsMax; ++i) {
+      std::memcpy(&message.descriptors.fds[message.descriptors.count++], CMSG_DATA(item) + i * sizeof(int), sizeof(int));
+    }
+  }
+  if (size <= 0 || (header.msg_flags & MSG_TRUNC) != 0) {
+    return false;
+  }
+  message.size = static_cast<size_t>(size);
+  return true;
+}
+
+bool send(int fd, Message& message) {
+  iovec vector{message.octets.data(), message.size};
+  ControlBuffer control{};
+  msghdr header{};
+  header.msg_iov = &vector;
+  header.msg_iovlen = 1;
+  const size_t bytes = message.descriptors.count * sizeof(int);
+  if (bytes > 0) {
+    header.msg_control = control.octets.data();
+    header.msg_controllen = CMSG_SPACE(bytes);
+    cmsghdr* item = CMSG_FIRSTHDR(&header);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(item), message.descriptors.fds.data(), bytes);
+  }
+  // Whoever does not take a dozen messages is not alive.
+  return sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(message.size);
+}
+
+}  // namespace
+
+MemifRelay::MemifRelay(const MemifDevice& device, DeviceLease& lease, std::function<bool()> restart)
+    : device_(device),
+      for_driver_(device),
+      lease_(lease),
+      restart_(std::move(restart)),
+      state_(device.server ? State::kNoPeer : State::kNoDriver),
+      stop_event_(eventfd(0, EFD_CLOEXEC)) {}
+
+MemifRelay::~MemifRelay() {
+  stop();
+  if (device_.server && listener_.valid() && !device_.socket.abstract) {
+    (void)unlink(device_.socket.name.c_str());
+  }
+}
+
+void MemifRelay::stop() {
+  if (thread_.joinable()) {
+    stopping_.store(true);
+    const uint64_t one = 1;
+    (void)!write(stop_event_.get(), &one, sizeof(one));
+    thread_.join();
+  }
+}
+
+std::unique_ptr<MemifRelay> MemifRelay::open(const MemifDevice& device, DeviceLease& lease, std::function<bool()> restart,
+                                             std::string& error) {
+  std::unique_ptr<MemifRelay> relay(new MemifRelay(device, lease, std::move(restart)));
+  const bool ready = device.server ? relay->listen_for_peer(error) : relay->listen_for_driver(error);
+  return ready ? std::move(relay) : nullptr;
+}
+
+bool MemifRelay::listen_for_peer(std::string& error) {
+  sockaddr_un address{};
+  socklen_t size = 0;
+  for_driver_.socket.name += kDriverSuffix;
+  if (!for_driver_.socket.fill(address, size) || !device_.socket.fill(address, size)) {
+    error = fmt::format("the name of the socket is too long (at most {} octets)",
+                        sizeof(address.sun_path) - 1 - std::strlen(kDriverSuffix));
+    return false;
+  }
+  remove_dead_socket(device_.socket);
+  remove_dead_socket(for_driver_.socket);
+  UniqueFd fd = new_socket();
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd.get(), kListenBacklog) != 0) {
+    error = fmt::format("cannot listen on {}: {} (is its directory there and writable, and no other process listening?)",
+                        device_.socket.text(), std::strerror(errno));
+    return false;
+  }
+  listener_ = std::move(fd);
+  return true;
+}
+
+bool MemifRelay::listen_for_driver(std::string& error) {
+  peer_ = connect_to(device_.socket);
+  if (!peer_.valid()) {
+    error = fmt::format("cannot connect to {}: {} (start the end that has role=server first)", device_.socket.text(),
+                        std::strerror(errno));
+    return false;
+  }
+  // A name that the kernel makes up: unique, and gone with this process.
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socklen_t size = sizeof(address);
+  listener_ = new_socket();
+  if (bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)) != 0 || listen(listener_.get(), 1) != 0 ||
+      getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    error = fmt::format("cannot make a socket for the driver: {}", std::strerror(errno));
+    return false;
+  }
+  for_driver_.socket = {std::string(address.sun_path + 1, size - offsetof(sockaddr_un, sun_path) - 1), true};
+  return true;
+}
+
+void MemifRelay::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+int MemifRelay::wait_ms() const {
+  if (state_ == State::kTaking) {
+    return kLookForLeaseEveryMs;
+  }
+  return !device_.server && (state_ == State::kNoPeer || state_ == State::kNoDriver) ? kTryEveryMs : -1;
+}
+
+void MemifRelay::run() {
+  while (!stopping_.load()) {
+    // -1 is skipped by poll(): what this state does not care for. Another end that knocks waits while there is one.
+    const bool listens = state_ == (device_.server ? State::kNoPeer : State::kNoDriver);
+    const bool passes = state_ == State::kHandshake || state_ == State::kUp;
+    const bool watches_driver = passes || state_ == State::kLeaving || (state_ == State::kNoPeer && !device_.server);
+    std::array<pollfd, 4> watched{{{stop_event_.get(), POLLIN, 0},
+                                   {listens ? listener_.get() : -1, POLLIN, 0},
+                                   {passes ? peer_.get() : -1, POLLIN, 0},
+                                   {watches_driver ? driver_.get() : -1, POLLIN, 0}}};
+    const int ready = ::poll(watched.data(), watched.size(), wait_ms());
+    if (ready < 0 || watched[0].revents != 0) {
+      continue;
+    }
+    switch (state_) {
+      case State::kNoDriver:
+        if (ready == 0) {
+          (void)restart_();
+        } else {
+          on_driver_connected();
+        }
+        break;
+      case State::kNoPeer:
+        if (device_.server) {
+          on_peer_connected();
+        } else if (watched[3].revents != 0) {
+          leave();
+        } else {
+          try_peer();
+        }
+        break;
+      case State::kHandshake:
+        // The driver's end first: what it has to say, such as why it refuses, goes out before it hears of the other end's going.
+        if (watched[3].revents != 0 ? !pass(driver_.get(), peer_.get()) : !pass(peer_.get(), driver_.get())) {
+          leave();
+        }
+        break;
+      case State::kUp:
+        end_link();
+        break;
+      case State::kTaking:
+        if (lease_.is_keepers()) {
+          leave();
+        }
+        break;
+      case State::kLeaving:
+        on_driver_left();
+        break;
+    }
+  }
+}
+
+void MemifRelay::on_driver_connected() {
+  UniqueFd driver(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  // Names in the abstract space have no permissions: whoever is on this machine may knock.
+  ucred who{};
+  socklen_t size = sizeof(who);
+  if (!driver.valid() || getsockopt(driver.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid != getpid()) {
+    return;
+  }
+  driver_ = std::move(driver);
+  state_ = peer_.valid() ? State::kHandshake : State::kNoPeer;
+}
+
+void MemifRelay::on_peer_connected() {
+  UniqueFd peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!peer.valid()) {
+    return;
+  }
+  driver_ = connect_to(for_driver_.socket);
+  if (!driver_.valid()) {
+    return;
+  }
+  peer_ = std::move(peer);
+  state_ = State::kHandshake;
+}
+
+void MemifRelay::try_peer() {
+  peer_ = connect_to(device_.socket);
+  if (peer_.valid()) {
+    state_ = State::kHandshake;
+  }
+}
+
+bool MemifRelay::pass(int from, int to) {
+  Message message;
+  if (!receive(from, message)) {
+    return false;
+  }
+  const bool completes = message.type() == kConnected;
+  if ((completes && (from == driver_.get()) != device_.server) || !send(to, message)) {
+    return false;
+  }
+  if (completes) {
+    // From the driver: it is done. To the driver: nothing else comes to it now until the device is the keeper's again.
+    state_ = State::kUp;
+    lease_.give_back();
+  }
+  return true;
+}
+
+void MemifRelay::end_link() {
+  state_ = State::kTaking;
+  lease_.ask();
+}
+
+void MemifRelay::leave() {
+  peer_ = UniqueFd();
+  (void)shutdown(driver_.get(), SHUT_WR);
+  state_ = State::kLeaving;
+}
+
+void MemifRelay::on_driver_left() {
+  Message message;
+  if (receive(driver_.get(), message)) {
+    return;  // still speaking
+  }
+  driver_ = UniqueFd();
+  if (device_.server) {
+    state_ = State::kNoPeer;
+    return;
+  }
+  state_ = State::kNoDriver;
+  (void)restart_();
+}
+
+}  // namespace cw::dataplane

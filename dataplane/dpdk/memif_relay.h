@@ -1,0 +1,85 @@
+// Stands on the control socket of a memif link, between DPDK's driver and the link's other end, so that the driver never takes
+// the rings away while the poll core uses them.
+//
+// The driver handles its control socket on DPDK's interrupt thread. When the other end goes, it unmaps the rings there and then,
+// and a poll core in the midst of a burst reads freed memory (SIGSEGV; DPDK 22.11, and no lock of the driver's stands between the
+// two). So the driver's socket leads to this relay. It passes the handshake on in both directions and gives the device to the
+// core when the link is up. When the other end speaks again or is gone, which after the handshake both mean the end of the
+// link, it takes the device back first and closes the driver's end then. The driver's closing says that the rings are gone.
+//
+// It also makes the client role come back: the driver connects once, when the device is started. The relay has it started again
+// and keeps its connection until the other end is there.
+//
+// A thread of its own, since the link's peers come and go at any time and none of this is the poll core's work.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "control/admin/unique_fd.h"
+#include "dataplane/dpdk/device_lease.h"
+#include "dataplane/dpdk/memif_device.h"
+
+namespace cw::dataplane {
+
+class MemifRelay {
+ public:
+  // Client role: connects to the other end, and it is an error when nobody is there. Server role: the name has to be free.
+  // restart: stops and starts the device, so that the driver connects anew (client role); called from the relay's thread while
+  // the device is the keeper's. The lease has to be the keeper's, and to outlive the relay.
+  [[nodiscard]] static std::unique_ptr<MemifRelay> open(const MemifDevice& device, DeviceLease& lease,
+                                                        std::function<bool()> restart, std::string& error);
+  ~MemifRelay();
+  MemifRelay(const MemifRelay&) = delete;
+  MemifRelay& operator=(const MemifRelay&) = delete;
+
+  // What the driver is to be given instead of the device.
+  [[nodiscard]] const MemifDevice& for_driver() const { return for_driver_; }
+  [[nodiscard]] bool is_client() const { return !device_.server; }
+  // To be called when the driver has started.
+  void start();
+  // Ends the thread; the sockets stay as they are.
+  void stop();
+
+ private:
+  enum class State : uint8_t {
+    kNoDriver,   // client role: the driver has not connected
+    kNoPeer,     // nobody at the other end
+    kHandshake,  // both there, messages pass
+    kUp,         // the device is the core's
+    kTaking,     // the link has ended: the core has been asked for the device
+    kLeaving,    // the driver's end is shut down: it takes its rings away
+  };
+
+  MemifRelay(const MemifDevice& device, DeviceLease& lease, std::function<bool()> restart);
+  [[nodiscard]] bool listen_for_driver(std::string& error);
+  [[nodiscard]] bool listen_for_peer(std::string& error);
+  void run();
+  // What to wait for in this state.
+  [[nodiscard]] int wait_ms() const;
+  void on_driver_connected();
+  void on_peer_connected();
+  void try_peer();
+  // Returns false when the link has ended.
+  [[nodiscard]] bool pass(int from, int to);
+  void end_link();
+  void leave();
+  void on_driver_left();
+
+  MemifDevice device_;
+  MemifDevice for_driver_;
+  DeviceLease& lease_;
+  std::function<bool()> restart_;
+  State state_;
+  control::UniqueFd listener_;  // server role: for the other end; client role: for the driver
+  control::UniqueFd peer_;
+  control::UniqueFd driver_;
+  control::UniqueFd stop_event_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace cw::dataplane

@@ -1,0 +1,322 @@
+// The relay between a memif driver and the other end of its link, both played by hand.
+#include "dataplane/dpdk/memif_relay.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace cw::dataplane {
+namespace {
+
+using control::UniqueFd;
+
+constexpr int kWaitMs = 5000;
+constexpr uint16_t kHello = 2;
+constexpr uint16_t kAddRegion = 4;
+constexpr uint16_t kConnected = 7;
+constexpr uint16_t kDisconnect = 8;
+
+using Message = std::array<uint8_t, 128>;
+
+Message message_of(uint16_t type) {
+  Message message{};
+  std::memcpy(message.data(), &type, sizeof(type));
+  return message;
+}
+
+bool is_readable(int fd, int wait_ms = kWaitMs) {
+  pollfd polled{fd, POLLIN, 0};
+  return poll(&polled, 1, wait_ms) == 1;
+}
+
+void send_message(int fd, uint16_t type, int descriptor = -1) {
+  Message message = message_of(type);
+  iovec vector{message.data(), message.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &vector;
+  header.msg_iovlen = 1;
+  if (descriptor >= 0) {
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* item = CMSG_FIRSTHDR(&header);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(item), &descriptor, sizeof(int));
+  }
+  ASSERT_EQ(sendmsg(fd, &header, MSG_NOSIGNAL), static_cast<ssize_t>(message.size()));
+}
+
+// The type of the next message; 0 = closed.
+uint16_t next_type(int fd, UniqueFd* descriptor = nullptr) {
+  if (!is_readable(fd)) {
+    ADD_FAILURE() << "no message";
+    return 0;
+  }
+  Message message{};
+  iovec vector{message.data(), message.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &vector;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  if (recvmsg(fd, &header, 0) != static_cast<ssize_t>(message.size())) {
+    return 0;
+  }
+  if (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr && descriptor != nullptr) {
+    int fd_received = -1;
+    std::memcpy(&fd_received, CMSG_DATA(item), sizeof(int));
+    *descriptor = UniqueFd(fd_received);
+  }
+  uint16_t type = 0;
+  std::memcpy(&type, message.data(), sizeof(type));
+  return type;
+}
+
+UniqueFd connect_to(const UnixName& name) {
+  sockaddr_un address{};
+  socklen_t size = 0;
+  EXPECT_TRUE(name.fill(address, size));
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0) << name.text();
+  return fd;
+}
+
+UniqueFd listen_on(const UnixName& name) {
+  sockaddr_un address{};
+  socklen_t size = 0;
+  EXPECT_TRUE(name.fill(address, size));
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0) << name.text();
+  EXPECT_EQ(listen(fd.get(), 1), 0);
+  return fd;
+}
+
+UniqueFd accept_one(const UniqueFd& listener) {
+  EXPECT_TRUE(is_readable(listener.get()));
+  return UniqueFd(accept(listener.get(), nullptr, nullptr));
+}
+
+bool comes_true(const std::function<bool()>& condition) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(kWaitMs);
+  while (!condition() && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return condition();
+}
+
+class MemifRelayTest : public ::testing::Test {
+ protected:
+  MemifRelayTest() {
+    std::string pattern = "/tmp/memif_relay_XXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    lease_.take_unused();
+  }
+  ~MemifRelayTest() override {
+    relay_.reset();
+    for (const char* name : {"/link.sock", "/link.sock.driver"}) {
+      (void)unlink((directory_ + name).c_str());
+    }
+    (void)rmdir(directory_.c_str());
+  }
+
+  [[nodiscard]] MemifDevice device(bool server) const {
+    return {server, {directory_ + "/link.sock", false}, {"net_memif0", "bsize=8192"}};
+  }
+  void open(bool server) {
+    std::string error;
+    relay_ = MemifRelay::open(
+        device(server), lease_, [this] { return restarts_.fetch_add(1) >= 0; }, error);
+    ASSERT_NE(relay_, nullptr) << error;
+  }
+  // A link in the server role that is up.
+  void bring_up_server() {
+    open(true);
+    driver_listener_ = listen_on(relay_->for_driver().socket);
+    relay_->start();
+    peer_ = connect_to(device(true).socket);
+    driver_ = accept_one(driver_listener_);
+    send_message(driver_.get(), kConnected);
+    EXPECT_EQ(next_type(peer_.get()), kConnected);
+    EXPECT_TRUE(comes_true([this] { return lease_.is_cores(); }));
+  }
+  // The driver hears of the end only when the core has let go.
+  void expect_end_after_the_core_let_go() {
+    EXPECT_TRUE(comes_true([this] { return lease_.is_asked(); }));
+    EXPECT_FALSE(is_readable(driver_.get(), 50)) << "the driver was told while the core had the device";
+    EXPECT_FALSE(lease_.use()) << "the core lets go here";
+    EXPECT_EQ(next_type(driver_.get()), 0);
+    EXPECT_TRUE(lease_.is_keepers());
+  }
+
+  std::string directory_;
+  DeviceLease lease_;
+  std::atomic<int> restarts_{0};
+  std::unique_ptr<MemifRelay> relay_;
+  UniqueFd driver_listener_;
+  UniqueFd driver_;
+  UniqueFd peer_;
+};
+
+TEST_F(MemifRelayTest, PassesTheHandshakeOnWithItsDescriptors) {
+  open(true);
+  driver_listener_ = listen_on(relay_->for_driver().socket);
+  relay_->start();
+  peer_ = connect_to(device(true).socket);
+  driver_ = accept_one(driver_listener_);
+  send_message(driver_.get(), kHello);
+  EXPECT_EQ(next_type(peer_.get()), kHello);
+  const UniqueFd region(memfd_create("region", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(region.get(), 12345), 0);
+  send_message(peer_.get(), kAddRegion, region.get());
+  UniqueFd received;
+  EXPECT_EQ(next_type(driver_.get(), &received), kAddRegion);
+  ASSERT_TRUE(received.valid());
+  EXPECT_EQ(lseek(received.get(), 0, SEEK_END), 12345);
+  EXPECT_TRUE(lease_.is_keepers()) << "the link is not up";
+}
+
+TEST_F(MemifRelayTest, GivesTheDeviceToTheCoreWhenTheLinkIsUp) {
+  bring_up_server();
+  EXPECT_TRUE(lease_.use());
+}
+
+TEST_F(MemifRelayTest, TakesTheDeviceFromTheCoreBeforeTheDriverHearsThatThePeerIsGone) {
+  bring_up_server();
+  peer_ = UniqueFd();
+  expect_end_after_the_core_let_go();
+}
+
+TEST_F(MemifRelayTest, TakesTheDeviceFromTheCoreBeforeTheDriverHearsADisconnectMessage) {
+  bring_up_server();
+  send_message(peer_.get(), kDisconnect);
+  expect_end_after_the_core_let_go();
+}
+
+TEST_F(MemifRelayTest, ServesTheNextPeerWhenTheDriverHasTakenItsRingsAway) {
+  bring_up_server();
+  peer_ = UniqueFd();
+  expect_end_after_the_core_let_go();
+  const UniqueFd next = connect_to(device(true).socket);
+  EXPECT_FALSE(is_readable(driver_listener_.get(), 50)) << "the driver has not left yet";
+  driver_ = UniqueFd();
+  driver_ = accept_one(driver_listener_);
+  send_message(driver_.get(), kConnected);
+  EXPECT_EQ(next_type(next.get()), kConnected);
+  EXPECT_TRUE(comes_true([this] { return lease_.is_cores(); }));
+}
+
+TEST_F(MemifRelayTest, APeerThatLeavesDuringTheHandshakeEndsTheDriversConnection) {
+  open(true);
+  driver_listener_ = listen_on(relay_->for_driver().socket);
+  relay_->start();
+  connect_to(device(true).socket);
+  driver_ = accept_one(driver_listener_);
+  EXPECT_EQ(next_type(driver_.get()), 0);
+  EXPECT_TRUE(lease_.is_keepers());
+}
+
+// It is the server's to say that the link is up.
+TEST_F(MemifRelayTest, APeerThatClaimsTheServersPartIsSentAway) {
+  open(true);
+  driver_listener_ = listen_on(relay_->for_driver().socket);
+  relay_->start();
+  peer_ = connect_to(device(true).socket);
+  driver_ = accept_one(driver_listener_);
+  send_message(peer_.get(), kConnected);
+  EXPECT_EQ(next_type(driver_.get()), 0);
+  EXPECT_EQ(next_type(peer_.get()), 0);
+  EXPECT_TRUE(lease_.is_keepers());
+}
+
+TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
+  UniqueFd server = listen_on(device(false).socket);
+  open(false);
+  relay_->start();
+  driver_ = connect_to(relay_->for_driver().socket);
+  peer_ = accept_one(server);
+  send_message(peer_.get(), kConnected);
+  EXPECT_EQ(next_type(driver_.get()), kConnected);
+  EXPECT_TRUE(comes_true([this] { return lease_.is_cores(); }));
+
+  peer_ = UniqueFd();
+  server = UniqueFd();
+  (void)unlink(device(false).socket.name.c_str());
+  expect_end_after_the_core_let_go();
+  driver_ = UniqueFd();
+  EXPECT_TRUE(comes_true([this] { return restarts_.load() > 0; }));
+  driver_ = connect_to(relay_->for_driver().socket);
+  EXPECT_FALSE(is_readable(driver_.get(), 50)) << "the driver was told that there is no server";
+
+  server = listen_on(device(false).socket);
+  peer_ = accept_one(server);
+  send_message(peer_.get(), kConnected);
+  EXPECT_EQ(next_type(driver_.get()), kConnected);
+  EXPECT_TRUE(comes_true([this] { return lease_.is_cores(); }));
+}
+
+TEST_F(MemifRelayTest, AClientWithoutServerIsToldSo) {
+  std::string error;
+  EXPECT_EQ(MemifRelay::open(
+                device(false), lease_, [] { return true; }, error),
+            nullptr);
+  EXPECT_NE(error.find("link.sock"), std::string::npos) << error;
+  EXPECT_NE(error.find("role=server first"), std::string::npos) << error;
+}
+
+TEST_F(MemifRelayTest, AServerTakesOverWhatAKilledOneLeftBehindButNotALivingOne) {
+  listen_on(device(true).socket);  // and closed: the file stays
+  open(true);
+  DeviceLease other;
+  std::string error;
+  EXPECT_EQ(MemifRelay::open(
+                device(true), other, [] { return true; }, error),
+            nullptr);
+  EXPECT_NE(error.find("Address already in use"), std::string::npos) << error;
+}
+
+TEST(MemifDevice, FindsTheSocketAmongTheArgumentsAndKeepsTheOthers) {
+  const auto device = MemifDevice::parse("net_memif3,id=1,role=server,socket=/run/a.sock,socket-abstract=no,bsize=8192");
+  ASSERT_TRUE(device);
+  EXPECT_TRUE(device->server);
+  EXPECT_EQ(device->socket.text(), "/run/a.sock");
+  EXPECT_EQ(device->text(), "net_memif3,role=server,socket=/run/a.sock,socket-abstract=no,id=1,bsize=8192");
+}
+
+TEST(MemifDevice, HasTheDriversDefaults) {
+  const auto device = MemifDevice::parse("net_memif0");
+  ASSERT_TRUE(device);
+  EXPECT_EQ(device->text(), "net_memif0,role=client,socket=/run/memif.sock,socket-abstract=yes");
+}
+
+TEST(MemifDevice, LeavesWhatItDoesNotKnowToTheDriver) {
+  const auto device = MemifDevice::parse("net_memif0,role=boss,socket-abstract=perhaps");
+  ASSERT_TRUE(device);
+  EXPECT_EQ(device->rest, (std::vector<std::string>{"net_memif0", "role=boss", "socket-abstract=perhaps"}));
+  EXPECT_FALSE(MemifDevice::parse("net_vhost0,iface=/run/a.sock"));
+}
+
+TEST(UnixName, RefusesWhatAnAddressDoesNotHold) {
+  sockaddr_un address{};
+  socklen_t size = 0;
+  EXPECT_TRUE((UnixName{std::string(sizeof(address.sun_path) - 1, 'x'), false}.fill(address, size)));
+  EXPECT_FALSE((UnixName{std::string(sizeof(address.sun_path), 'x'), false}.fill(address, size)));
+  EXPECT_FALSE((UnixName{"", true}.fill(address, size)));
+}
+
+}  // namespace
+}  // namespace cw::dataplane
