@@ -155,21 +155,24 @@ void add_gateway(const MetricSources& sources, std::vector<MetricFamily>& famili
 
 Collector::Collector(MetricSources sources) : sources_(std::move(sources)), timeouts_(sources_.cores.size(), 0) {}
 
-void Collector::refresh() const {
+size_t Collector::refresh() const {
   for (const CoreSource& core : sources_.cores) {
     core.snapshot->request();
   }
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kSnapshotTimeout.to_ns());
+  size_t silent = sources_.cores.size();
   for (size_t i = 0; i < sources_.cores.size(); ++i) {
     if (!sources_.cores[i].snapshot->wait(deadline)) {
       ++timeouts_[i];
+      silent = i;
     }
   }
+  return silent;
 }
 
 std::vector<MetricFamily> Collector::Collect() const {
   const std::lock_guard lock(mutex_);
-  refresh();
+  (void)refresh();
   std::vector<MetricFamily> families;
   add_gateway(sources_, families);
   add_table(sources_, families);
@@ -189,6 +192,32 @@ std::vector<MetricFamily> Collector::Collect() const {
 
 std::vector<control::NamedValue> Collector::named_values() const {
   return flatten(Collect());
+}
+
+Health Collector::health() const {
+  const std::lock_guard lock(mutex_);
+  HealthFacts facts;
+  if (const size_t silent = refresh(); silent < sources_.cores.size()) {
+    facts.silent_lcore = sources_.cores[silent].lcore;
+  }
+  if (sources_.flags != nullptr) {
+    facts.started = sources_.flags->ready.load();
+    facts.draining = sources_.flags->draining.load();
+  }
+  for (size_t i = 0; i < sources_.backends.size() && i < gateway::kBackendsMax; ++i) {
+    uint64_t up = 0;
+    uint64_t failures = 0;
+    for (const CoreSource& core : sources_.cores) {
+      const gateway::BackendStats& backend = core.snapshot->last().gateway.backends[i];
+      up += backend.up;
+      failures += backend.open_failures;
+    }
+    // One that no client has asked for yet cannot be judged.
+    if (up == 0 && failures > 0) {
+      facts.backends_down.push_back(sources_.backends[i]);
+    }
+  }
+  return judge_health(facts);
 }
 
 std::vector<control::NamedValue> flatten(const std::vector<MetricFamily>& families) {

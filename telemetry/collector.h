@@ -15,6 +15,7 @@
 #include "control/admin/gateway_view.h"
 #include "rocev2/base/time.h"
 #include "telemetry/core_snapshot.h"
+#include "telemetry/health.h"
 #include "telemetry/snapshot.h"
 
 namespace cw::telemetry {
@@ -52,7 +53,7 @@ struct MetricSources {
   const GatewayFlags* flags = nullptr;  // outlives the collector; null: all false
 };
 
-class Collector final : public prometheus::Collectable {
+class Collector final : public prometheus::Collectable, public HealthSource {
  public:
   static constexpr Duration kSnapshotTimeout = Duration::ms(200);
 
@@ -62,9 +63,12 @@ class Collector final : public prometheus::Collectable {
   [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override;
   // The same, flat: histograms as _count and _sum. For GatewayView::stats().
   [[nodiscard]] std::vector<control::NamedValue> named_values() const;
+  // Any thread; asks the cores as Collect() does.
+  [[nodiscard]] Health health() const override;
 
  private:
-  void refresh() const;
+  // Index of a core that did not answer in time, else the number of cores.
+  size_t refresh() const;
 
   MetricSources sources_;
   mutable std::mutex mutex_;                // one reader at a time on the snapshots

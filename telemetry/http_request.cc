@@ -17,6 +17,8 @@ const char* reason_phrase(HttpStatus status) {
       return "Method Not Allowed";
     case HttpStatus::kRequestTooLong:
       return "Request Header Fields Too Large";
+    case HttpStatus::kServiceUnavailable:
+      return "Service Unavailable";
     case HttpStatus::kVersionNotSupported:
       return "HTTP Version Not Supported";
   }
@@ -27,6 +29,12 @@ HttpPage page_of(std::string_view target) {
   const std::string_view path = target.substr(0, target.find('?'));
   if (path == "/metrics") {
     return HttpPage::kMetrics;
+  }
+  if (path == "/healthz") {
+    return HttpPage::kHealthz;
+  }
+  if (path == "/readyz") {
+    return HttpPage::kReadyz;
   }
   return path == "/" ? HttpPage::kIndex : HttpPage::kNone;
 }

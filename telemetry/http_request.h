@@ -1,4 +1,4 @@
-// The little of HTTP/1.1 that serving one page takes: the request line is judged, header fields are ignored, bodies are not
+// The little of HTTP/1.1 that serving a few pages takes: the request line is judged, header fields are ignored, bodies are not
 // accepted.
 #pragma once
 
@@ -15,10 +15,11 @@ enum class HttpStatus : uint16_t {
   kNotFound = 404,
   kMethodNotAllowed = 405,
   kRequestTooLong = 431,
+  kServiceUnavailable = 503,
   kVersionNotSupported = 505,
 };
 
-enum class HttpPage : uint8_t { kNone, kIndex, kMetrics };
+enum class HttpPage : uint8_t { kNone, kIndex, kMetrics, kHealthz, kReadyz };
 
 struct HttpRequest {
   HttpStatus status = HttpStatus::kBadRequest;

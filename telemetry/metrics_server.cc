@@ -30,7 +30,9 @@ using control::UniqueFd;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurnMax = std::chrono::milliseconds(200);
-constexpr std::string_view kIndexPage = "Causeway gateway.\n\n/metrics  Prometheus metrics\n";
+constexpr std::string_view kIndexPage =
+    "Causeway gateway.\n\n/metrics  Prometheus metrics\n/healthz  200 while the poll cores turn\n/readyz   200 while clients can "
+    "be served\n";
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
 constexpr const char* kMetricsText = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -91,10 +93,14 @@ struct Client {
 
 class MetricsServer::Impl {
  public:
-  Impl(const Options& options, UniqueFd listener, UniqueFd wake, const prometheus::Collectable& metrics)
-      : options_(options), listener_(std::move(listener)), wake_(std::move(wake)), metrics_(metrics), thread_([this] {
-          run();
-        }) {}
+  Impl(const Options& options, UniqueFd listener, UniqueFd wake, const prometheus::Collectable& metrics,
+       const HealthSource& health)
+      : options_(options),
+        listener_(std::move(listener)),
+        wake_(std::move(wake)),
+        metrics_(metrics),
+        health_(health),
+        thread_([this] { run(); }) {}
 
   ~Impl() {
     const uint64_t one = 1;
@@ -169,6 +175,12 @@ class MetricsServer::Impl {
   void answer(Client& client, const HttpRequest& request) {
     if (request.page == HttpPage::kMetrics) {
       client.out = http_answer(request.status, kMetricsText, metrics_text(), request.head_only);
+    } else if (request.page == HttpPage::kHealthz) {
+      const Health& now = health();
+      client.out = probe_answer(now.live, now.reason, request.head_only);
+    } else if (request.page == HttpPage::kReadyz) {
+      const Health& now = health();
+      client.out = probe_answer(now.ready, now.reason, request.head_only);
     } else if (request.page == HttpPage::kIndex) {
       client.out = http_answer(request.status, kPlainText, kIndexPage, request.head_only);
     } else {
@@ -191,6 +203,20 @@ class MetricsServer::Impl {
     client.phase = Phase::kLinger;
   }
 
+  static std::string probe_answer(bool fine, const std::string& reason, bool head_only) {
+    const HttpStatus status = fine ? HttpStatus::kOk : HttpStatus::kServiceUnavailable;
+    return http_answer(status, kPlainText, fine ? "ok\n" : reason + '\n', head_only);
+  }
+
+  const Health& health() {
+    const Clock::time_point now = Clock::now();
+    if (!health_at_ || now - *health_at_ > std::chrono::nanoseconds(kCacheTime.to_ns())) {
+      cached_health_ = health_.health();
+      health_at_ = Clock::now();
+    }
+    return cached_health_;
+  }
+
   const std::string& metrics_text() {
     const Clock::time_point now = Clock::now();
     if (!cached_at_ || now - *cached_at_ > std::chrono::nanoseconds(kCacheTime.to_ns())) {
@@ -204,9 +230,12 @@ class MetricsServer::Impl {
   UniqueFd listener_;
   UniqueFd wake_;
   const prometheus::Collectable& metrics_;
+  const HealthSource& health_;
   std::list<Client> clients_;
   std::string cached_text_;
   std::optional<Clock::time_point> cached_at_;
+  Health cached_health_;
+  std::optional<Clock::time_point> health_at_;
   std::thread thread_;  // last: it uses all of the above
 };
 
@@ -217,7 +246,7 @@ SocketAddress MetricsServer::address() const {
 }
 
 std::unique_ptr<MetricsServer> MetricsServer::start(const Options& options, const prometheus::Collectable& metrics,
-                                                    std::string& problem) {
+                                                    const HealthSource& health, std::string& problem) {
   KernelAddress kernel = to_kernel(options.listen);
   UniqueFd listener(socket(kernel.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   UniqueFd wake(eventfd(0, EFD_CLOEXEC));
@@ -228,7 +257,7 @@ std::unique_ptr<MetricsServer> MetricsServer::start(const Options& options, cons
                           std::strerror(errno));
     return nullptr;
   }
-  auto impl = std::make_unique<Impl>(options, std::move(listener), std::move(wake), metrics);
+  auto impl = std::make_unique<Impl>(options, std::move(listener), std::move(wake), metrics, health);
   return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(impl)));
 }
 

@@ -1,9 +1,9 @@
-// GET /metrics over HTTP/1.1, on its own thread and a kernel socket. Small on purpose: no bodies, no keep-alive, no paths but /
-// and /metrics.
+// GET /metrics over HTTP/1.1, on its own thread and a kernel socket; beside it /healthz and /readyz, which answer 200 or 503 with
+// one line that says why (health.h). Small on purpose: no bodies, no keep-alive, no other paths.
 //
 // Bounds: kClientsMax connections (the oldest idle one makes room), kRequestBytesMax per request, kClientTimeout from accept to
 // the last octet sent. A client that trickles its request or does not read its answer is closed at that deadline and delays
-// nobody. Scrapes that come within kCacheTime of one another share one answer, so that a flood of them does not trouble the
+// nobody. Scrapes that come within kCacheTime of one another share one answer, and so do probes, so that a flood of them does not trouble the
 // cores.
 #pragma once
 
@@ -16,6 +16,7 @@
 
 #include "control/config/ip_text.h"
 #include "rocev2/base/time.h"
+#include "telemetry/health.h"
 
 namespace cw::telemetry {
 
@@ -30,9 +31,9 @@ class MetricsServer {
     Duration client_timeout = Duration::seconds(5);
   };
 
-  // Binds and starts the thread. Null and one sentence in `problem` on failure. `metrics` outlives the server.
+  // Binds and starts the thread. Null and one sentence in `problem` on failure. `metrics` and `health` outlive the server.
   [[nodiscard]] static std::unique_ptr<MetricsServer> start(const Options& options, const prometheus::Collectable& metrics,
-                                                            std::string& problem);
+                                                            const HealthSource& health, std::string& problem);
   // Stops the thread and closes all clients.
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;

@@ -37,12 +37,18 @@ class FakeMetrics final : public prometheus::Collectable {
   size_t padding = 0;
 };
 
+class FakeHealth final : public HealthSource {
+ public:
+  [[nodiscard]] Health health() const override { return now; }
+  Health now{true, true, ""};
+};
+
 class MetricsServerTest : public testing::Test {
  protected:
   void start(Duration client_timeout = Duration::seconds(5)) {
     std::string problem;
     server_ = MetricsServer::start({.listen = {wire::IpAddress::v4(0x7f00'0001), 0}, .client_timeout = client_timeout}, metrics_,
-                                   problem);
+                                   health_, problem);
     ASSERT_NE(server_, nullptr) << problem;
   }
   [[nodiscard]] UniqueFd connect_client() const {
@@ -73,8 +79,38 @@ class MetricsServerTest : public testing::Test {
   }
 
   FakeMetrics metrics_;
+  FakeHealth health_;
   std::unique_ptr<MetricsServer> server_;
 };
+
+TEST_F(MetricsServerTest, ProbesOfAHealthyGatewayAreAnsweredOk) {
+  start();
+  for (const char* path : {"/healthz", "/readyz"}) {
+    const std::string answer = ask(std::string("GET ") + path + " HTTP/1.1\r\n\r\n");
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+    EXPECT_TRUE(answer.ends_with("\r\n\r\nok\n")) << answer;
+  }
+  EXPECT_EQ(metrics_.scrapes, 0);
+}
+
+TEST_F(MetricsServerTest, ReadinessSaysWhyNotWhileLivenessHolds) {
+  health_.now = {true, false, "backend nfs did not take the last connection"};
+  start();
+  const std::string ready = ask("GET /readyz HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(ready.starts_with("HTTP/1.1 503 Service Unavailable\r\n")) << ready;
+  EXPECT_TRUE(ready.ends_with("backend nfs did not take the last connection\n")) << ready;
+  EXPECT_TRUE(ask("GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+TEST_F(MetricsServerTest, ASilentPollCoreFailsBothProbes) {
+  health_.now = {false, false, "the poll core on CPU 1 does not turn"};
+  start();
+  for (const char* path : {"/healthz", "/readyz"}) {
+    const std::string answer = ask(std::string("GET ") + path + " HTTP/1.1\r\n\r\n");
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 ")) << answer;
+    EXPECT_TRUE(answer.ends_with("the poll core on CPU 1 does not turn\n")) << answer;
+  }
+}
 
 TEST_F(MetricsServerTest, GetGivesTheMetrics) {
   start();
@@ -184,7 +220,7 @@ TEST_F(MetricsServerTest, AddressInUseIsSaidWithWhatToDo) {
   start();
   std::string problem;
   const control::SocketAddress taken = server_->address();
-  EXPECT_EQ(MetricsServer::start({.listen = taken}, metrics_, problem), nullptr);
+  EXPECT_EQ(MetricsServer::start({.listen = taken}, metrics_, health_, problem), nullptr);
   EXPECT_EQ(problem, "metrics on " + control::to_string(taken) +
                          ": Address already in use; set metrics.listen to a free address, or to \"off\"");
 }
@@ -193,7 +229,7 @@ TEST_F(MetricsServerTest, ServesIpv6Too) {
   std::string problem;
   wire::IpAddress loopback;
   loopback.octets[15] = 1;
-  const auto server = MetricsServer::start({.listen = {loopback, 0}}, metrics_, problem);
+  const auto server = MetricsServer::start({.listen = {loopback, 0}}, metrics_, health_, problem);
   if (server == nullptr) {
     GTEST_SKIP() << problem;
   }
