@@ -1,7 +1,7 @@
 // causewayd: reads the configuration, wires the layers by hand from top to bottom, and runs until SIGTERM or SIGINT.
 //
 // Threads: poll core (an lcore, or this thread when main_lcore is the poll core), workers (TBB), admin, metrics, and a control
-// thread that writes the log and handles signals. Shutdown is orderly: no new connections, DREQ to every client, then the rest.
+// thread (control_thread.h). Shutdown is orderly: no new connections, DREQ to every client, then the rest.
 // Exit status: 0 ended in order, 1 could not start or the configuration is wrong, 2 wrong usage.
 #include <fmt/format.h>
 #include <rte_eal.h>
@@ -20,7 +20,9 @@
 
 #include "control/admin/admin_server.h"
 #include "control/config/config_file.h"
+#include "control/service/notifier.h"
 #include "dataplane/assemble.h"
+#include "dataplane/control_thread.h"
 #include "dataplane/core_loop.h"
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/entropy.h"
@@ -35,7 +37,6 @@ namespace cw::dataplane {
 namespace {
 
 constexpr const char* kVersion = CAUSEWAY_VERSION;
-constexpr auto kShutdownTimeout = std::chrono::seconds(5);
 constexpr int kExitUsage = 2;
 
 int say(const std::string& sentence) {
@@ -45,63 +46,6 @@ int say(const std::string& sentence) {
 
 std::string text(const wire::IpAddress& address) {
   return std::string(wire::to_text(address).data());
-}
-
-void log_notice(const gateway::Notice& notice, const control::Config& config) {
-  const std::string backend = notice.backend < config.backends.size() ? config.backends[notice.backend].name : "?";
-  switch (notice.result) {
-    case gateway::ConnectionResult::kAccepted:
-      telemetry::log_info(
-          "connection from {} to port {} accepted: QPN {:#08x} <-> {:#08x}, path MTU {}, inline {}/{}, remote "
-          "invalidation {}, backend {}",
-          text(notice.peer), notice.listener_port, notice.local_qpn.value(), notice.remote_qpn.value(), notice.path_mtu_bytes,
-          notice.inline_send_bytes, notice.inline_receive_bytes, notice.remote_invalidation ? "on" : "off", backend);
-      return;
-    case gateway::ConnectionResult::kClosedByPeer:
-    case gateway::ConnectionResult::kClosedByUs:
-      telemetry::log_info("connection from {} (QPN {:#08x} <-> {:#08x}) ended: {}, {} calls answered", text(notice.peer),
-                          notice.local_qpn.value(), notice.remote_qpn.value(), gateway::to_string(notice.result), notice.calls);
-      return;
-    case gateway::ConnectionResult::kFailedTransport:
-      telemetry::log_warning("connection from {} (QPN {:#08x} <-> {:#08x}) failed: {} ({}, PSN {}), {} calls answered",
-                             text(notice.peer), notice.local_qpn.value(), notice.remote_qpn.value(),
-                             rc::to_string(notice.qp_error.cause), rc::to_string(notice.qp_error.origin),
-                             notice.qp_error.psn.value(), notice.calls);
-      return;
-    default:
-      telemetry::log_warning("connection from {} to port {} (backend {}): {}, {} calls answered", text(notice.peer),
-                             notice.listener_port, backend, gateway::to_string(notice.result), notice.calls);
-  }
-}
-
-// The control thread: log and signals, until the gateway has shut down.
-void control_loop(const control::Config& config, GatewayApp& app, telemetry::GatewayFlags& flags, const sigset_t& signals,
-                  std::atomic<bool>& stop) {
-  bool stopping = false;
-  std::chrono::steady_clock::time_point deadline{};
-  while (true) {
-    const timespec wait{0, 20'000'000};
-    const int signal = sigtimedwait(&signals, nullptr, &wait);
-    gateway::Notice notice;
-    while (app.poll_notice(notice)) {
-      log_notice(notice, config);
-    }
-    if (signal == SIGTERM || signal == SIGINT) {
-      if (stopping) {
-        break;  // asked twice: at once
-      }
-      stopping = true;
-      deadline = std::chrono::steady_clock::now() + kShutdownTimeout;
-      flags.draining.store(true);
-      flags.ready.store(false);
-      telemetry::log_info("shutting down: disconnecting all clients");
-      app.request_shutdown();
-    }
-    if (stopping && (app.is_quiet() || std::chrono::steady_clock::now() > deadline)) {
-      break;
-    }
-  }
-  stop.store(true);
 }
 
 struct PollArguments {
@@ -115,20 +59,22 @@ int poll_main(void* arguments) {
   return 0;
 }
 
-int serve(const control::Config& config, bool verbose) {
+int serve(const control::Config& config, const std::string& config_path, bool verbose) {
   if (config.dataplane.poll_lcores.size() > 1) {
     return say("dataplane.poll_lcores: this version polls on one core; name one CPU");
   }
   // Before any thread starts, so that all of them leave these to the control thread.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  const sigset_t signals = ControlThread::signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   telemetry::log_start(config.log.level);
 
   std::string error;
+  const control::Notifier notifier = control::Notifier::open(control::notify_environment(), error);
+  if (!error.empty()) {
+    telemetry::log_warning("{}: the service manager will not hear from this process", error);
+  }
+  (void)notifier.status("starting DPDK");
   EalSettings eal;
   eal.instance = config.gateway.instance;
   eal.main_lcore = config.dataplane.main_lcore;
@@ -198,7 +144,7 @@ int serve(const control::Config& config, bool verbose) {
   }
   std::unique_ptr<telemetry::MetricsServer> metrics;
   if (config.metrics.listen) {
-    metrics = telemetry::MetricsServer::start({.listen = *config.metrics.listen}, collector, error);
+    metrics = telemetry::MetricsServer::start({.listen = *config.metrics.listen}, collector, collector, error);
     if (metrics == nullptr) {
       return say(error);
     }
@@ -210,7 +156,8 @@ int serve(const control::Config& config, bool verbose) {
   }
   std::atomic<bool> stop{false};
   PollArguments poll{&loop, &stop};
-  std::thread control([&] { control_loop(config, app, flags, signals, stop); });
+  ControlThread control_thread(config, config_path, app, flags, notifier);
+  std::thread control([&] { control_thread.run(stop); });
   flags.ready.store(true);
   std::fprintf(
       stderr, "causewayd: ready, instance %s, %zu ports, admin socket %s%s\n", config.gateway.instance.c_str(), ports.size(),
@@ -242,7 +189,8 @@ int run(int argc, char** argv) {
   cli.add_flag("-v,--verbose", verbose, "show DPDK's own start-up messages");
   cli.set_version_flag("-V,--version", std::string("causewayd ") + kVersion);
   cli.footer(
-      "Ends on SIGTERM or SIGINT after disconnecting all clients. See causewayctl for status and statistics.\n"
+      "Ends on SIGTERM or SIGINT after disconnecting all clients. SIGHUP reads the configuration again; what it cannot change\n"
+      "at run time is said in the log. See causewayctl for status and statistics.\n"
       "Exit status: 0 ended in order, 1 could not start or the configuration is wrong, 2 wrong usage.");
   try {
     cli.parse(argc, argv);
@@ -261,7 +209,7 @@ int run(int argc, char** argv) {
     std::fprintf(stdout, "%s: fine\n", path.c_str());
     return 0;
   }
-  const int status = serve(loaded.config, verbose);
+  const int status = serve(loaded.config, path, verbose);
   stop_eal();
   return status;
 }

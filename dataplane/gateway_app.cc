@@ -55,6 +55,9 @@ bool GatewayApp::has_input() const {
 }
 
 bool GatewayApp::serve_control(Instant now) {
+  if (heartbeat_.is_asked()) [[unlikely]] {
+    heartbeat_.answer(static_cast<uint32_t>(gateway_.stats().connections_open));
+  }
   if (snapshot_.is_wanted()) [[unlikely]] {
     snapshot_.publish([this](telemetry::CoreSnapshot& out) { fill(out); });
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control/gateway/gateway.h"
+#include "control/service/heartbeat.h"
 #include "dataplane/core_loop.h"
 #include "dataplane/value_ring.h"
 #include "dataplane/worker_pool.h"
@@ -31,6 +32,7 @@ class GatewayApp final : public CoreApp {
   // Telemetry thread.
   [[nodiscard]] telemetry::Published<telemetry::CoreSnapshot>& snapshot() { return snapshot_; }
   // Control thread.
+  [[nodiscard]] control::Heartbeat& heartbeat() { return heartbeat_; }
   [[nodiscard]] bool poll_notice(gateway::Notice& out) { return notices_.pop(std::span<gateway::Notice>(&out, 1)) == 1; }
   void request_shutdown() { shutdown_.store(true, std::memory_order_release); }
   [[nodiscard]] bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
@@ -60,6 +62,7 @@ class GatewayApp final : public CoreApp {
   gateway::BackendRequest held_;  // found its worker's ring full
   bool holds_ = false;
   std::atomic<Question*> question_{nullptr};
+  control::Heartbeat heartbeat_;
   std::atomic<bool> shutdown_{false};
   std::atomic<bool> quiet_{false};
   bool shutdown_begun_ = false;

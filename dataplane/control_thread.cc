@@ -1,0 +1,199 @@
+#include "dataplane/control_thread.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "control/config/config_changes.h"
+#include "control/config/config_file.h"
+#include "telemetry/log.h"
+
+namespace cw::dataplane {
+namespace {
+
+constexpr auto kShutdownTimeout = std::chrono::seconds(5);
+constexpr long kTurnNs = 20'000'000;
+// The one key that takes effect at run time.
+constexpr std::string_view kLogLevelKey = "log.level";
+
+Instant monotonic_now() {
+  return Instant::from_ns(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+int64_t unix_now_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string text(const wire::IpAddress& address) {
+  return std::string(wire::to_text(address).data());
+}
+
+void log_notice(const gateway::Notice& notice, const control::Config& config) {
+  const std::string backend = notice.backend < config.backends.size() ? config.backends[notice.backend].name : "?";
+  switch (notice.result) {
+    case gateway::ConnectionResult::kAccepted:
+      telemetry::log_info(
+          "connection from {} to port {} accepted: QPN {:#08x} <-> {:#08x}, path MTU {}, inline {}/{}, remote "
+          "invalidation {}, backend {}",
+          text(notice.peer), notice.listener_port, notice.local_qpn.value(), notice.remote_qpn.value(), notice.path_mtu_bytes,
+          notice.inline_send_bytes, notice.inline_receive_bytes, notice.remote_invalidation ? "on" : "off", backend);
+      return;
+    case gateway::ConnectionResult::kClosedByPeer:
+    case gateway::ConnectionResult::kClosedByUs:
+      telemetry::log_info("connection from {} (QPN {:#08x} <-> {:#08x}) ended: {}, {} calls answered", text(notice.peer),
+                          notice.local_qpn.value(), notice.remote_qpn.value(), gateway::to_string(notice.result), notice.calls);
+      return;
+    case gateway::ConnectionResult::kFailedTransport:
+      telemetry::log_warning("connection from {} (QPN {:#08x} <-> {:#08x}) failed: {} ({}, PSN {}), {} calls answered",
+                             text(notice.peer), notice.local_qpn.value(), notice.remote_qpn.value(),
+                             rc::to_string(notice.qp_error.cause), rc::to_string(notice.qp_error.origin),
+                             notice.qp_error.psn.value(), notice.calls);
+      return;
+    default:
+      telemetry::log_warning("connection from {} to port {} (backend {}): {}, {} calls answered", text(notice.peer),
+                             notice.listener_port, backend, gateway::to_string(notice.result), notice.calls);
+  }
+}
+
+control::CoreWatch make_watch(GatewayApp& app, const control::Notifier& notifier) {
+  control::Heartbeat* const core = &app.heartbeat();
+  const std::optional<Duration> timeout = notifier.watchdog_timeout();
+  return timeout ? control::CoreWatch({&core, 1}, *timeout) : control::CoreWatch({&core, 1});
+}
+
+}  // namespace
+
+ControlThread::ControlThread(control::Config config, std::string config_path, GatewayApp& app, telemetry::GatewayFlags& flags,
+                             const control::Notifier& notifier)
+    : config_(std::move(config)),
+      config_path_(std::move(config_path)),
+      app_(app),
+      flags_(flags),
+      notifier_(notifier),
+      watch_(make_watch(app, notifier)) {}
+
+sigset_t ControlThread::signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
+  return signals;
+}
+
+void ControlThread::run(std::atomic<bool>& stop) {
+  const sigset_t waited_for = signals();
+  while (true) {
+    const timespec wait{0, kTurnNs};
+    const int signal = sigtimedwait(&waited_for, nullptr, &wait);
+    write_notices();
+    watch_cores();
+    if (signal == SIGHUP && !stopping_) {
+      reload();
+    }
+    if (signal == SIGTERM || signal == SIGINT) {
+      if (stopping_) {
+        break;  // asked twice: at once
+      }
+      begin_shutdown();
+    }
+    if (stopping_ && (app_.is_quiet() || std::chrono::steady_clock::now() > deadline_)) {
+      break;
+    }
+  }
+  stop.store(true);
+}
+
+void ControlThread::write_notices() {
+  gateway::Notice notice;
+  while (app_.poll_notice(notice)) {
+    log_notice(notice, config_);
+  }
+}
+
+void ControlThread::begin_shutdown() {
+  stopping_ = true;
+  deadline_ = std::chrono::steady_clock::now() + kShutdownTimeout;
+  flags_.draining.store(true);
+  flags_.ready.store(false);
+  telemetry::log_info("shutting down: disconnecting all clients");
+  notify(notifier_.stopping(fmt::format("disconnecting {} clients", watch_.connections())));
+  app_.request_shutdown();
+}
+
+void ControlThread::reload() {
+  notify(notifier_.reloading(monotonic_now(), "reading " + config_path_));
+  const control::LoadedConfig loaded = control::load_config(config_path_);
+  for (const control::Problem& problem : loaded.problems) {
+    telemetry::log_warning("{}", control::to_string(problem));
+  }
+  flags_.config_last_reload_successful.store(loaded.ok());
+  if (!loaded.ok()) {
+    telemetry::log_error("{} is not valid: the gateway goes on as it was; mend what is named above and reload again",
+                         config_path_);
+  } else {
+    flags_.config_last_reload_unix_s.store(unix_now_s());
+    std::vector<std::string> waiting = control::changed_keys(config_, loaded.config);
+    std::erase(waiting, kLogLevelKey);
+    config_.log = loaded.config.log;
+    telemetry::log_set_level(config_.log.level);
+    if (waiting.empty()) {
+      telemetry::log_info("{} read again", config_path_);
+    } else {
+      telemetry::log_warning("{} read again; these changes wait for a restart: {}", config_path_, fmt::join(waiting, ", "));
+    }
+  }
+  status_.clear();
+  ready_said_ = false;  // READY=1 ends the reload, when the cores have turned again
+}
+
+void ControlThread::watch_cores() {
+  const bool was_stalled = watch_.is_stalled();
+  const Instant now = monotonic_now();
+  const control::CoreNews news = watch_.poll(now);
+  if (news == control::CoreNews::kStalled) {
+    const uint32_t cpu = config_.dataplane.poll_lcores[watch_.stalled_core()];
+    const std::string what = fmt::format("the poll core on CPU {} has not turned for {:.1f} s: nobody is served", cpu,
+                                         (now - watch_.asked_at()).to_seconds());
+    telemetry::log_error("{}", what);
+    status_ = what;
+    notify(notifier_.status(what));
+    return;
+  }
+  if (news == control::CoreNews::kTurning) {
+    if (was_stalled) {
+      telemetry::log_warning("the poll core turns again");
+    }
+    notify(notifier_.feed_watchdog());
+    say_status();
+  }
+}
+
+void ControlThread::say_status() {
+  if (stopping_) {
+    return;
+  }
+  const bool reload_failed = !flags_.config_last_reload_successful.load();
+  const std::string now = fmt::format("serving, {} connections{}", watch_.connections(),
+                                      reload_failed ? "; the configuration file is not valid any more" : "");
+  if (!ready_said_) {
+    ready_said_ = true;
+    notify(notifier_.ready(now));
+  } else if (now != status_) {
+    notify(notifier_.status(now));
+  }
+  status_ = now;
+}
+
+void ControlThread::notify(bool sent) {
+  if (!sent) {
+    telemetry::log_warning("the service manager does not take notifications: {}", std::strerror(errno));
+  }
+}
+
+}  // namespace cw::dataplane
