@@ -17,11 +17,13 @@ from typing import Callable
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import configuration_cases  # noqa: E402
+import deployment_cases  # noqa: E402
 import monitoring_cases  # noqa: E402
 import observation_cases  # noqa: E402
 import pktgen_cases  # noqa: E402
 import program_cases  # noqa: E402
 import quickstart_cases  # noqa: E402
+import service_cases  # noqa: E402
 import start_cases  # noqa: E402
 import trouble_cases  # noqa: E402
 from harness import Box, LabError, Skip  # noqa: E402
@@ -30,8 +32,8 @@ Case = tuple[str, Callable[[Box], None]]
 
 
 def all_cases() -> list[Case]:
-    modules = (program_cases, configuration_cases, start_cases, observation_cases, monitoring_cases, trouble_cases, pktgen_cases,
-               quickstart_cases)
+    modules = (program_cases, configuration_cases, start_cases, service_cases, observation_cases, monitoring_cases,
+               trouble_cases, pktgen_cases, deployment_cases, quickstart_cases)
     return [case for module in modules for case in module.CASES]
 
 

@@ -1,0 +1,230 @@
+"""causewayd under a service manager: what it tells the manager, when it feeds the watchdog, reload, and the health probes."""
+
+import ctypes
+import os
+import signal
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Callable
+
+from harness import READY_LIMIT_S, Box, Gateway, Skip, expect, expect_equal
+from lab.daemon import LabError
+
+WATCHDOG_USEC = 2_000_000  # so the cores are asked twice a second
+
+_PTRACE_DETACH = 17
+_PTRACE_SEIZE = 0x4206
+_PTRACE_INTERRUPT = 0x4207
+_WALL = 0x40000000
+
+
+class Manager:
+    """The service manager's end of NOTIFY_SOCKET."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(path))
+        self.heard: list[dict[str, str]] = []  # one message each, in order
+
+    def next(self, what: str) -> dict[str, str]:
+        self._socket.settimeout(READY_LIMIT_S)
+        try:
+            text = self._socket.recv(4096).decode()
+        except TimeoutError:
+            raise LabError(f"{what}: nothing in {READY_LIMIT_S} s; heard before: {self.heard[-5:]}") from None
+        message = dict(line.split("=", 1) for line in text.split("\n"))
+        self.heard.append(message)
+        return message
+
+    def wait(self, what: str, wanted: Callable[[dict[str, str]], bool]) -> list[dict[str, str]]:
+        """Messages up to and including the first that is wanted."""
+        messages = [self.next(what)]
+        while not wanted(messages[-1]):
+            messages.append(self.next(what))
+        return messages
+
+    def wait_ready(self) -> list[dict[str, str]]:
+        return self.wait("READY=1", lambda message: "READY" in message)
+
+    def wait_fed(self) -> list[dict[str, str]]:
+        return self.wait("WATCHDOG=1", lambda message: "WATCHDOG" in message)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _managed(box: Box, **options: str) -> tuple[Gateway, Manager]:
+    manager = Manager(box.directory / "notify")
+    gateway = box.gateway(**options)
+    gateway.env = dict(box.env, NOTIFY_SOCKET=str(manager.path), WATCHDOG_USEC=str(WATCHDOG_USEC))
+    gateway.start()
+    return gateway, manager
+
+
+def tells_how_it_is(box: Box) -> None:
+    gateway, manager = _managed(box)
+    ready = manager.wait_ready()
+    expect_equal("first message", ready[0], {"STATUS": "starting DPDK"})
+    expect_equal("READY", ready[-1], {"READY": "1", "STATUS": "serving, 0 connections"})
+    for _ in range(3):
+        manager.wait_fed()
+    load = box.load(connections=2, seconds=60)
+    manager.wait("connections in STATUS", lambda message: message.get("STATUS") == "serving, 2 connections")
+    gateway.signal(signal.SIGTERM)
+    stopping = manager.wait("STOPPING=1", lambda message: "STOPPING" in message)
+    expect_equal("STOPPING", stopping[-1], {"STOPPING": "1", "STATUS": "disconnecting 2 clients"})
+    expect_equal("exit status", gateway.finish(15), 0)
+    load.result(20, status=1)
+    manager.close()
+
+
+def _ptrace(request: int, thread: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    libc.ptrace.restype = ctypes.c_long
+    if libc.ptrace(request, thread, None, None) != 0:
+        raise Skip(f"ptrace is not allowed here: {os.strerror(ctypes.get_errno())}")
+
+
+def hung_core_starves_the_watchdog(box: Box) -> None:
+    """The poll core's thread is held, all others go on. The one poll core is also the main thread, so its id is the process's."""
+    gateway, manager = _managed(box)
+    manager.wait_ready()
+    manager.wait_fed()
+    thread = gateway.pid
+    _ptrace(_PTRACE_SEIZE, thread)
+    try:
+        _ptrace(_PTRACE_INTERRUPT, thread)
+        os.waitpid(thread, _WALL)
+        until = manager.wait("STATUS of the hung core", lambda message: "has not turned" in message.get("STATUS", ""))
+        # The answer to the question that was open when it was held, and at most one that was on its way.
+        fed = sum("WATCHDOG" in message for message in until)
+        expect(fed <= 2, f"{fed} times fed while the poll core hung")
+        expect_equal("/healthz", _probe(gateway, "healthz")[0], 503)
+        expect_equal("/readyz", _probe(gateway, "readyz")[0], 503)
+        expect("does not turn" in _probe(gateway, "healthz")[1], "the probe does not say why")
+    finally:
+        _ptrace(_PTRACE_DETACH, thread)
+    again = manager.wait_fed()
+    expect_equal("what came before the watchdog was fed again", [m for m in again[:-1] if "STATUS" not in m], [])
+    manager.wait("STATUS afterwards", lambda message: message.get("STATUS") == "serving, 0 connections")
+    expect("the poll core turns again" in gateway.output(), gateway.tail())
+    expect_equal("/healthz", _probe(gateway, "healthz"), (200, "ok\n"))
+    gateway.terminate()
+    manager.close()
+
+
+def another_process_feeds_no_watchdog(box: Box) -> None:
+    """WATCHDOG_PID of somebody else: the variables were inherited, and are not for us."""
+    manager = Manager(box.directory / "notify")
+    gateway = box.gateway()
+    gateway.env = dict(box.env, NOTIFY_SOCKET=str(manager.path), WATCHDOG_USEC=str(WATCHDOG_USEC), WATCHDOG_PID="1")
+    gateway.start_ready()
+    manager.wait_ready()
+    gateway.terminate()
+    manager.wait("STOPPING=1", lambda message: "STOPPING" in message)
+    expect_equal("times fed", sum("WATCHDOG" in message for message in manager.heard), 0)
+    manager.close()
+
+
+def unusable_notify_socket(box: Box) -> None:
+    """Worth a warning, not the service."""
+    gateway = box.gateway()
+    gateway.env = dict(box.env, NOTIFY_SOCKET=str(box.directory / "nobody"))
+    gateway.start_ready()
+    expect("nobody: No such file or directory" in gateway.output(), gateway.tail())
+    gateway.terminate()
+
+
+def _reload(gateway: Gateway, manager: Manager) -> None:
+    gateway.signal(signal.SIGHUP)
+    messages = manager.wait("READY=1 after a reload", lambda message: "READY" in message)
+    reloading = [message for message in messages if "RELOADING" in message]
+    expect_equal("RELOADING messages", len(reloading), 1)
+    expect(int(reloading[0]["MONOTONIC_USEC"]) > 0, f"{reloading[0]}")
+
+
+def reload_takes_the_log_level(box: Box) -> None:
+    gateway, manager = _managed(box)
+    manager.wait_ready()
+    config = Path(gateway.argv[-1])
+    text = config.read_text()
+    first = gateway.metrics().total("causeway_config_last_reload_timestamp_seconds")
+    config.write_text(text + '[log]\nlevel = "error"\n')
+    _reload(gateway, manager)
+    expect("these changes wait" not in gateway.output(), gateway.tail())
+    # Where the level is error, a connection is not worth a line.
+    box.load(seconds=1).result()
+    expect(" accepted: " not in gateway.output(), gateway.tail())
+    config.write_text(text)
+    _reload(gateway, manager)
+    gateway.wait_for_line(r"gateway\.toml read again$", 10)
+    box.load(seconds=1).result()
+    gateway.wait_for_line(r" accepted: ", 10)
+    metrics = gateway.metrics()
+    expect_equal("last reload", metrics.total("causeway_config_last_reload_successful"), 1)
+    expect(metrics.total("causeway_config_last_reload_timestamp_seconds") >= first, "the time of the reload went back")
+    gateway.terminate()
+    manager.close()
+
+
+def reload_names_what_waits(box: Box) -> None:
+    gateway, manager = _managed(box)
+    manager.wait_ready()
+    config = Path(gateway.argv[-1])
+    config.write_text(config.read_text().replace("mtu = 4500", "mtu = 1500") + "[limits]\nconnections_max = 7\n")
+    _reload(gateway, manager)
+    gateway.wait_for_line(r"these changes wait for a restart: port\[0\]\.mtu, limits\.connections_max$", 10)
+    gateway.terminate()
+    manager.close()
+
+
+def reload_of_a_broken_file(box: Box) -> None:
+    """The gateway goes on with what it has, and says so wherever an operator may look."""
+    gateway, manager = _managed(box)
+    manager.wait_ready()
+    config = Path(gateway.argv[-1])
+    text = config.read_text()
+    config.write_text(text.replace("credits", "credist"))
+    _reload(gateway, manager)
+    expect("not valid any more" in manager.heard[-1]["STATUS"], f"{manager.heard[-1]}")
+    for words in ("did you mean 'credits'", "the gateway goes on as it was"):
+        expect(words in gateway.output(), gateway.tail())
+    expect_equal("last reload", gateway.metrics().total("causeway_config_last_reload_successful"), 0)
+    expect_equal("wrong answers", box.load(seconds=1).result()["wrong"], 0)
+    config.write_text(text)
+    _reload(gateway, manager)
+    expect_equal("last reload", gateway.metrics().total("causeway_config_last_reload_successful"), 1)
+    gateway.terminate()
+    manager.close()
+
+
+def _probe(gateway: Gateway, page: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{gateway.metrics_address}/{page}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def probes_of_a_serving_gateway(box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    for page in ("healthz", "readyz"):
+        gateway.wait_for(lambda at=page: _probe(gateway, at) == (200, "ok\n"), 20, f"/{page} says ok")
+    gateway.terminate()
+
+
+CASES = [
+    ("a service manager hears READY, STATUS, WATCHDOG and STOPPING", tells_how_it_is),
+    ("a poll core that hangs starves the watchdog and fails the probes", hung_core_starves_the_watchdog),
+    ("a watchdog of another process changes nothing", another_process_feeds_no_watchdog),
+    ("a notify socket that nobody listens on is a warning", unusable_notify_socket),
+    ("SIGHUP takes a new log level", reload_takes_the_log_level),
+    ("SIGHUP names the changes that wait for a restart", reload_names_what_waits),
+    ("SIGHUP with a broken file leaves the gateway as it was", reload_of_a_broken_file),
+    ("/healthz and /readyz of a gateway that serves say ok", probes_of_a_serving_gateway),
+]
