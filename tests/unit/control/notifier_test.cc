@@ -109,7 +109,7 @@ TEST_F(NotifierTest, ASocketThatIsNotThereIsSaidInOneSentence) {
 
 TEST_F(NotifierTest, NamesThatNoUnixSocketHasAreRefused) {
   const std::string long_path = "/" + std::string(200, 'x');
-  for (const std::string name :
+  for (const std::string& name :
        {std::string("relative"), std::string("@"), std::string("/"), long_path, std::string("vsock:2:1")}) {
     std::string problem;
     EXPECT_FALSE(Notifier::open({.socket = name.c_str()}, problem).is_active()) << name;
