@@ -92,7 +92,8 @@ fi
 rm -f "$out"/causeway*.deb
 mv "$work"/causeway*.deb "$work"/causeway*.buildinfo "$work"/causeway*.changes "$out/"
 if [ -n "$lint" ]; then
-  lintian --fail-on error "$out"/causeway_*.changes
+  # Packages that nobody publishes have nobody to write to.
+  lintian --fail-on error --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog "$out"/causeway_*.changes
 fi
 echo
 echo "Packages in $out:"
