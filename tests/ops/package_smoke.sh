@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages into a Debian 12 of their own, made by debootstrap, and tries the programs there.
+# Installs the Debian packages into a Debian 12 of their own, made by debootstrap, and tries the programs there; boots it with
+# systemd-nspawn and tries the service under the real service manager (service_smoke.sh); removes them again.
 #
 #   tests/ops/package_smoke.sh PACKAGES_DIR [TREE]
 #
@@ -10,17 +11,29 @@ mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
 fail() { echo "tests/ops/package_smoke.sh: $*" >&2; exit 2; }
 [ $# -ge 1 ] || fail "which packages? See the head of this file"
+here=$(dirname "$(realpath "$0")")
 packages=$(realpath "$1")
 ls "$packages"/causeway_*.deb >/dev/null 2>&1 || fail "no causeway_*.deb in $packages; deploy/build-deb.sh makes them"
 [ "$(id -u)" -eq 0 ] || fail "a chroot takes root"
-command -v debootstrap >/dev/null || fail "there is no debootstrap; apt-get install --no-install-recommends debootstrap"
+needs() { command -v "$1" >/dev/null || fail "there is no $1; apt-get install --no-install-recommends $2"; }
+needs debootstrap debootstrap
+needs systemd-nspawn systemd-container
+needs nsenter util-linux
+needs ip iproute2
 
 work=$(mktemp -d)
 tree=${2:-$work/tree}
 mounted=''
+mount_proc() { mount -t proc proc "$tree/proc" && mounted=1; }
+umount_proc() {
+  [ -z "$mounted" ] || umount "$tree/proc" || umount --lazy "$tree/proc"
+  mounted=''
+}
+. "$here/service_smoke.sh"
 clean() {
-  [ -z "$mounted" ] || umount "$tree/proc"
-  rm -rf "$work"
+  clean_service
+  umount_proc
+  rm -rf --one-file-system "$work"
 }
 trap clean EXIT
 
@@ -29,7 +42,7 @@ if [ ! -x "$tree/usr/bin/dpkg" ]; then
   debootstrap --variant=minbase bookworm "$tree" "$mirror" >"$work/debootstrap.log" 2>&1 ||
     { tail -n 5 "$work/debootstrap.log" >&2; fail "debootstrap did not finish"; }
 fi
-mount -t proc proc "$tree/proc" && mounted=1
+mount_proc || fail "no /proc in $tree"
 # Services are not to be started in a chroot.
 printf '#!/bin/sh\nexit 101\n' >"$tree/usr/sbin/policy-rc.d"
 chmod +x "$tree/usr/sbin/policy-rc.d"
@@ -53,7 +66,9 @@ check() {
     failed=$((failed + 1))
   fi
 }
+# A tree that was kept may still have them from a run that did not end.
 install_packages() {
+  inside sh -c 'apt-get purge -y -q "causeway*" >/dev/null 2>&1; rm -rf /etc/causeway'
   inside apt-get update -q && inside sh -c 'apt-get install -y -q --no-install-recommends /packages/causeway*.deb'
 }
 
@@ -68,9 +83,15 @@ check "the configuration is the service's to read, and nobody else's" "^640 root
 check "the service's user can read it" "fine" inside setpriv --reuid causeway --regid causeway --init-groups causewayd --check-config
 check "the service is installed, and not enabled" "absent" \
   inside sh -c 'test -f /lib/systemd/system/causewayd.service && ! ls /etc/systemd/system/*.wants/causewayd.service 2>/dev/null && echo absent'
-check "the unit refers to programs that are there" "" \
-  inside sh -c 'for p in $(sed -n "s/^Exec[A-Za-z]*=\([^ ]*\).*/\1/p" /lib/systemd/system/causewayd.service); do test -x $p || exit 1; done'
+check "the unit refers to programs that are there" "there" \
+  inside sh -c 'for p in $(sed -n "s/^Exec[A-Za-z]*=\([^ ]*\).*/\1/p" /lib/systemd/system/causewayd.service); do test -x $p || exit 1; done; echo there'
 check "the man pages are there" "causewayd.8" inside sh -c 'dpkg -L causeway causeway-load | grep man/'
+
+inside apt-get install -y -q --no-install-recommends systemd systemd-sysv dbus librte-net-memif23 curl >"$work/said" 2>&1 ||
+  { tail -n 5 "$work/said" >&2; fail "systemd does not install"; }
+check_service
+mount_proc
+
 check "they are removed with nothing left but the configuration" "^/etc/causeway/causeway.toml$" inside sh -c \
   'apt-get remove -y -q causeway causeway-load causeway-doc >/dev/null && ! test -e /usr/sbin/causewayd && ls /etc/causeway/*'
 check "they are purged whole" "gone" inside sh -c \
