@@ -51,6 +51,8 @@ const char* to_string(ConnectionResult result) noexcept {
       return "failed_protocol";
     case ConnectionResult::kFailedBackend:
       return "failed_backend";
+    case ConnectionResult::kFailedBackendTimeout:
+      return "failed_backend_timeout";
     case ConnectionResult::kFailedHandshake:
       return "failed_handshake";
     case ConnectionResult::kCount:
@@ -236,7 +238,9 @@ void Gateway::on_timer(Instant now, Connection& connection) {
   if (connection.server->next_deadline() <= now) {
     const uint64_t before = shared_.stats.call_timeouts;
     connection.server->on_deadline(now);
-    stats_.backends[connection.listener->backend].call_timeouts += shared_.stats.call_timeouts - before;
+    const uint64_t timeouts = shared_.stats.call_timeouts - before;
+    connection.timed_out = timeouts > 0;
+    stats_.backends[connection.listener->backend].call_timeouts += timeouts;
   }
   pump(now, connection);
 }

@@ -53,7 +53,8 @@ void Gateway::check_failed(Instant now, Connection& connection) {
   if (connection.qp->in_error()) {
     end(now, connection, ConnectionResult::kFailedTransport, false);
   } else if (connection.server->failed()) {
-    end(now, connection, ConnectionResult::kFailedProtocol, false);
+    end(now, connection, connection.timed_out ? ConnectionResult::kFailedBackendTimeout : ConnectionResult::kFailedProtocol,
+        false);
   }
 }
 

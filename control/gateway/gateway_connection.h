@@ -19,6 +19,7 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   ConnectionState state = ConnectionState::kOpeningBackend;
   bool link_open = false;
   bool asked_patience = false;
+  bool timed_out = false;  // the backend kept a call too long, and the endpoint failed of it
   Instant created;
   Instant open_deadline;
   rc::RcQp* qp = nullptr;

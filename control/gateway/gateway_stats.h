@@ -37,11 +37,12 @@ enum class ConnectionResult : uint8_t {
   kRefusedResources,  // no queue pair, no memory
   kRefusedDraining,
   kClosedByPeer,
-  kClosedByUs,       // shutdown, administrator
-  kFailedTransport,  // retries exhausted, NAK, malformed packets of the peer
-  kFailedProtocol,   // RPC-over-RDMA violation, call timeout
-  kFailedBackend,    // the backend closed
-  kFailedHandshake,  // REP never answered
+  kClosedByUs,            // shutdown, administrator
+  kFailedTransport,       // retries exhausted, NAK, malformed packets of the peer
+  kFailedProtocol,        // RPC-over-RDMA violation
+  kFailedBackend,         // the backend closed
+  kFailedBackendTimeout,  // the backend kept a call too long
+  kFailedHandshake,       // REP never answered
   kCount,
 };
 [[nodiscard]] const char* to_string(ConnectionResult result) noexcept;

@@ -149,6 +149,23 @@ TEST(Gateway, CallsTimeOutWhenTheBackendSaysNothingAnyMore) {
   }
 }
 
+TEST(Gateway, ABackendThatKeepsACallTooLongIsTheReasonOfTheEnd) {
+  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+  options.backend = gateway::BackendKind::kTcp;
+  options.load.window = 1;
+  options.server_call_timeout = Duration::seconds(1);
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(1));
+  world.server->backend.silent = true;
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.server->gateway.stats().connections_open == 0; }));
+  const auto& stats = world.server->gateway.stats();
+  EXPECT_EQ(stats.connections[static_cast<size_t>(gateway::ConnectionResult::kFailedBackendTimeout)], 1u);
+  EXPECT_EQ(stats.connections[static_cast<size_t>(gateway::ConnectionResult::kFailedProtocol)], 0u)
+      << "the client did nothing wrong";
+  EXPECT_EQ(stats.backends[0].call_timeouts, 1u);
+}
+
 // Proves RPCRDMA-5-7.
 TEST(Gateway, RejectsAnUnknownPort) {
   WorldOptions options = options_for(BenchProcedure::kNull, 0);
