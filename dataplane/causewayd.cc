@@ -7,7 +7,6 @@
 #include <rte_eal.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
-#include <rte_version.h>
 #include <signal.h>
 #include <CLI/CLI.hpp>
 
@@ -28,6 +27,7 @@
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/live_view.h"
+#include "dataplane/metric_sources.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "telemetry/collector.h"
 #include "telemetry/log.h"
@@ -123,19 +123,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   flags.config_last_reload_unix_s.store(
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count());
   flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
-  telemetry::MetricSources sources;
-  sources.build = {kVersion, "", rte_version(), __VERSION__};
-  sources.instance = config.gateway.instance;
-  sources.cores = {{config.dataplane.poll_lcores.front(), "poll", &app.snapshot()}};
-  for (size_t i = 0; i < ports.size(); ++i) {
-    sources.ports.push_back(std::to_string(i));
-  }
-  for (const control::BackendConfig& backend : config.backends) {
-    sources.backends.push_back(backend.name);
-  }
-  sources.pools = {"packets", "replies", "views"};
-  sources.flags = &flags;
-  const telemetry::Collector collector(std::move(sources));
+  const telemetry::Collector collector(metric_sources(config, kVersion, app, ports, flags));
   LiveView view(config, kVersion, app, collector, ports, flags);
   const std::unique_ptr<control::AdminServer> admin =
       control::AdminServer::start(control::admin_socket_path(config), view, error);

@@ -85,12 +85,14 @@ control::GatewayStatus LiveView::status() {
     }
     const auto value_of = [&](const char* metric) {
       const auto found = values.find(fmt::format("{}{{backend=\"{}\"}}", metric, config.name));
-      return found == values.end() ? uint64_t{0} : static_cast<uint64_t>(found->second);
+      return found == values.end() ? std::optional<uint64_t>() : static_cast<uint64_t>(found->second);
     };
-    backend.up = value_of("causeway_backend_up") > 0;
-    backend.calls_in_flight = value_of("causeway_backend_inflight_calls");
-    backend.reconnects = value_of("causeway_backend_reconnects_total");
-    backend.call_timeouts = value_of("causeway_backend_call_timeouts_total");
+    if (const std::optional<uint64_t> up = value_of("causeway_backend_up")) {
+      backend.up = *up > 0;
+    }
+    backend.calls_in_flight = value_of("causeway_backend_inflight_calls").value_or(0);
+    backend.reconnects = value_of("causeway_backend_reconnects_total").value_or(0);
+    backend.call_timeouts = value_of("causeway_backend_call_timeouts_total").value_or(0);
   }
   return status;
 }

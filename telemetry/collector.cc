@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 #include <prometheus/text_serializer.h>
 
-#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "telemetry/metric_table.h"
@@ -52,7 +52,7 @@ class RowFolder {
       case Scope::kGateway:
         return add_values({}, 0, all_cores());
       case Scope::kPort:
-        return add_scoped("port", sources_.ports, control::kPortsMax);
+        return add_ports();
       case Scope::kBackend:
         return add_scoped("backend", sources_.backends, control::kBackendsMax);
       case Scope::kPool:
@@ -74,6 +74,28 @@ class RowFolder {
     }
   }
 
+  void add_ports() {
+    for (uint32_t i = 0; i < sources_.ports.size() && i < control::kPortsMax; ++i) {
+      add_values({{"port", std::to_string(i)}}, i, all_cores());
+    }
+  }
+
+  // NaN: none of them knows.
+  [[nodiscard]] double fold_cores(std::span<const CoreSource> cores, MetricIndex at) const {
+    if (row_.fold == Fold::kSum) {
+      double total = 0;
+      for (const CoreSource& core : cores) {
+        total += row_.get(core.snapshot->last(), at);
+      }
+      return total;
+    }
+    double highest = kUnknown;
+    for (const CoreSource& core : cores) {
+      highest = std::fmax(highest, row_.get(core.snapshot->last(), at));  // the one that is a number
+    }
+    return highest;
+  }
+
   void add_values(Labels labels, uint32_t scope_index, std::span<const CoreSource> cores) {
     if (row_.fixed.name != nullptr) {
       labels.push_back({row_.fixed.name, row_.fixed.value});
@@ -88,12 +110,10 @@ class RowFolder {
         }
         own.push_back({row_.indexed.name, value});
       }
-      double total = 0;
-      for (const CoreSource& core : cores) {
-        const double value = row_.get(core.snapshot->last(), {scope_index, i});
-        total = row_.fold == Fold::kMax ? std::max(total, value) : total + value;
+      const double value = fold_cores(cores, {scope_index, i});
+      if (!std::isnan(value)) {
+        family_.metric.push_back(sample(std::move(own), value));
       }
-      family_.metric.push_back(sample(std::move(own), total));
     }
   }
 
@@ -151,6 +171,30 @@ void add_gateway(const MetricSources& sources, std::vector<MetricFamily>& famili
   families.push_back(single(kHugepageBytes, static_cast<double>(flags.hugepage_bytes.load())));
 }
 
+void add_ports(const MetricSources& sources, std::vector<MetricFamily>& families) {
+  MetricFamily ports{kPortInfo.name, kPortInfo.help, MetricType::Gauge, {}};
+  for (size_t i = 0; i < sources.ports.size(); ++i) {
+    const PortInfo& port = sources.ports[i];
+    ports.metric.push_back(
+        sample({{"port", std::to_string(i)}, {"device", port.device}, {"driver", port.driver}, {"mac", port.mac}}, 1));
+  }
+  families.push_back(std::move(ports));
+}
+
+void add_limits(const Limits& limits, std::vector<MetricFamily>& families) {
+  families.push_back(single(kConnectionsMax, limits.connections_max));
+  families.push_back(single(kHalfOpenMax, limits.half_open_max));
+  families.push_back(single(kCallsMax, limits.calls_in_flight_max));
+  MetricFamily connections{kListenerConnectionsMax.name, kListenerConnectionsMax.help, MetricType::Gauge, {}};
+  MetricFamily credits{kListenerCredits.name, kListenerCredits.help, MetricType::Gauge, {}};
+  for (const ListenerLimits& listener : limits.listeners) {
+    connections.metric.push_back(sample({{"listener", listener.name}}, listener.connections_max));
+    credits.metric.push_back(sample({{"listener", listener.name}}, listener.credits));
+  }
+  families.push_back(std::move(connections));
+  families.push_back(std::move(credits));
+}
+
 }  // namespace
 
 Collector::Collector(MetricSources sources) : sources_(std::move(sources)), timeouts_(sources_.cores.size(), 0) {}
@@ -175,6 +219,8 @@ std::vector<MetricFamily> Collector::Collect() const {
   (void)refresh();
   std::vector<MetricFamily> families;
   add_gateway(sources_, families);
+  add_ports(sources_, families);
+  add_limits(sources_.limits, families);
   add_table(sources_, families);
   add_durations(sources_, families);
   MetricFamily late{kSnapshotTimeouts.name, kSnapshotTimeouts.help, MetricType::Counter, {}};

@@ -43,13 +43,35 @@ struct CoreSource {
   Published<CoreSnapshot>* snapshot = nullptr;  // outlives the collector
 };
 
+// Labels of causeway_port_info.
+struct PortInfo {
+  std::string device;  // DPDK's name of it: "net_memif0" or a PCI address; no arguments
+  std::string driver;
+  std::string mac;
+};
+
+struct ListenerLimits {
+  std::string name;  // label
+  uint32_t connections_max = 0;
+  uint32_t credits = 0;  // of each connection
+};
+
+// Bounds of the configuration, for those who watch how near a gateway is to them.
+struct Limits {
+  uint32_t connections_max = 0;
+  uint32_t half_open_max = 0;
+  uint32_t calls_in_flight_max = 0;
+  std::vector<ListenerLimits> listeners;
+};
+
 struct MetricSources {
   BuildInfo build;
   std::string instance;
   std::vector<CoreSource> cores;
-  std::vector<std::string> ports;       // label `port`, in order of CoreSnapshot::ports: "0", "1" ...
-  std::vector<std::string> backends;    // label `backend`, in order of CoreSnapshot::backends
-  std::vector<std::string> pools;       // label `pool`, in order of CoreSnapshot::pools
+  std::vector<PortInfo> ports;        // in order of CoreSnapshot::ports; label `port` is the index
+  std::vector<std::string> backends;  // label `backend`, in order of CoreSnapshot::backends
+  std::vector<std::string> pools;     // label `pool`, in order of CoreSnapshot::pools
+  Limits limits;
   const GatewayFlags* flags = nullptr;  // outlives the collector; null: all false
 };
 

@@ -57,6 +57,11 @@ const char* chunk_list(uint32_t index) {
   return kNames[index];
 }
 
+// Only a client makes the gateway ask a TCP backend.
+double backend_up(const gateway::BackendStats& backend) {
+  return backend.up == 0 && backend.open_failures == 0 ? kUnknown : number(backend.up);
+}
+
 // How attempts to connect ended.
 constexpr std::array<cm::CmOutcome, 4> kFailedAttempts = {cm::CmOutcome::kRejectedByUs, cm::CmOutcome::kRejectedByPeer,
                                                           cm::CmOutcome::kNoAnswer, cm::CmOutcome::kNoDecision};
@@ -229,6 +234,9 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(connections(c, Ending::kRefusedBackend)); }),
     counter("causeway_connections_refused_total", "", kAll, {"reason", "draining"}, {},
             [](const Core& c, At) { return number(connections(c, Ending::kRefusedDraining)); }),
+    counter("causeway_connections_handshake_failures_total",
+            "Connections that the gateway would have taken and whose client did not finish the handshake.", kAll, {}, {},
+            [](const Core& c, At) { return number(connections(c, Ending::kFailedHandshake)); }),
     counter("causeway_cm_messages_total", "Connection management messages.", kAll, kRx, kMessageTypes,
             [](const Core& c, At i) { return number(c.cm.received[i.label]); }),
     counter("causeway_cm_messages_total", "", kAll, kTx, kMessageTypes,
@@ -326,14 +334,16 @@ const MetricRow kRows[] = {
 
     // Backends
     gauge(
-        "causeway_backend_up", "1 when the backend accepted the last connection.", Scope::kBackend, {}, {},
-        [](const Core& c, At i) { return number(c.gateway.backends[i.scope].up); }, Fold::kMax),
+        "causeway_backend_up", "1 when the backend accepted the last connection; no sample before the first attempt.",
+        Scope::kBackend, {}, {}, [](const Core& c, At i) { return backend_up(c.gateway.backends[i.scope]); }, Fold::kMax),
     gauge("causeway_backend_connections", "Connections to the backend.", Scope::kBackend, {}, {},
           [](const Core& c, At i) { return number(c.gateway.backends[i.scope].links); }),
     gauge("causeway_backend_inflight_calls", "Calls that the backend has not answered yet.", Scope::kBackend, {}, {},
           [](const Core& c, At i) { return number(c.gateway.backends[i.scope].calls_in_flight); }),
     counter("causeway_backend_calls_total", "Calls handed to the backend.", Scope::kBackend, {}, {},
             [](const Core& c, At i) { return number(c.gateway.backends[i.scope].calls); }),
+    counter("causeway_backend_replies_total", "Replies of the backend to calls that were still waited for.", Scope::kBackend, {},
+            {}, [](const Core& c, At i) { return number(c.gateway.backends[i.scope].replies); }),
     counter("causeway_backend_connects_total", "Connections made to the backend.", Scope::kBackend, {}, {},
             [](const Core& c, At i) { return number(c.gateway.backends[i.scope].opens); }),
     counter("causeway_backend_reconnects_total", "Backend connections lost while their client was there.", Scope::kBackend, {},

@@ -2,12 +2,14 @@
 // reference of metrics is made from it. Rows of one name stand together and form one family.
 //
 // Rules: prefix causeway_, base units (seconds, bytes), counters end in _total, sums over all labels make sense, every label is a
-// closed set and every value of it is exported from the start as 0, so that rate() sees the first event.
+// closed set and every value of it is exported from the start as 0, so that rate() sees the first event. A gauge of which nothing
+// is known yet is the exception: it has no sample.
 #pragma once
 
 #include <prometheus/metric_type.h>
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "telemetry/core_snapshot.h"
@@ -26,8 +28,11 @@ enum class Scope : uint8_t {
 // How the cores' values become one.
 enum class Fold : uint8_t {
   kSum,
-  kMax,  // a state that several cores see: 1 when any does
+  kMax,  // a state that several cores see: 1 when any does; cores that know nothing have no say
 };
+
+// What a core gives for a gauge that it knows nothing of. When all do, the series has no sample. Gauges of Fold::kMax only.
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 // Which element of an array: of the scope (port, backend, pool) and of the row's own indexed label.
 struct MetricIndex {
@@ -72,6 +77,15 @@ inline constexpr MetricName kReloadSuccessful{"causeway_config_last_reload_succe
                                               "1 when the last configuration read was valid."};
 inline constexpr MetricName kReloadTimestamp{"causeway_config_last_reload_timestamp_seconds",
                                              "Time of the last valid configuration, seconds since 1970."};
+inline constexpr MetricName kPortInfo{"causeway_port_info", "Constant 1; the labels say which device a port is."};
+inline constexpr MetricName kConnectionsMax{"causeway_connections_max", "Connections that the gateway takes at most."};
+inline constexpr MetricName kHalfOpenMax{"causeway_connections_half_open_max",
+                                         "Connection attempts that may be under way at once."};
+inline constexpr MetricName kCallsMax{"causeway_rpcrdma_calls_in_flight_max",
+                                      "Calls received and not yet answered, at most, all connections together."};
+inline constexpr MetricName kListenerConnectionsMax{"causeway_listener_connections_max",
+                                                    "Connections that the listener takes at most."};
+inline constexpr MetricName kListenerCredits{"causeway_listener_credits", "Credits that each connection is granted at most."};
 inline constexpr MetricName kHugepageBytes{"causeway_hugepage_bytes", "Memory held in hugepages."};
 inline constexpr MetricName kSnapshotTimeouts{
     "causeway_snapshot_timeouts_total",

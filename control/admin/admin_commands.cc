@@ -48,7 +48,7 @@ Json to_json(const BackendStatus& backend) {
   return {{"name", backend.name},
           {"type", backend.type},
           {"address", backend.address},
-          {"up", backend.up},
+          {"up", backend.up ? Json(*backend.up) : Json()},
           {"calls_in_flight", backend.calls_in_flight},
           {"reconnects", backend.reconnects},
           {"call_timeouts", backend.call_timeouts}};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,9 @@ struct ListenerStatus {
 
 struct BackendStatus {
   std::string name;
-  std::string type;     // "tcp" or "builtin"
-  std::string address;  // empty for builtin
-  bool up = false;
+  std::string type;        // "tcp" or "builtin"
+  std::string address;     // empty for builtin
+  std::optional<bool> up;  // the last attempt to reach it succeeded; absent: no client has asked for it yet
   uint64_t calls_in_flight = 0;
   uint64_t reconnects = 0;
   uint64_t call_timeouts = 0;

@@ -39,6 +39,14 @@ bool flag_of(const Json& object, const char* key) {
   return object.is_object() && value != object.end() && value->is_boolean() && value->get<bool>();
 }
 
+// Nobody knows of a backend that no client has asked for yet: "-".
+const char* state_of(const Json& backend) {
+  if (text_of(backend, "up") == "-") {
+    return "-";
+  }
+  return flag_of(backend, "up") ? "up" : "down";
+}
+
 const Json& list_of(const Json& object, const char* key) {
   static const Json kNone = Json::array();
   const auto value = object.is_object() ? object.find(key) : object.end();
@@ -98,9 +106,8 @@ std::string render_status(const Json& answer) {
   text += "\nListeners\n" + listeners.text(2);
   Table backends({"NAME", "TYPE", "ADDRESS", "STATE", ">CALLS", ">RECONNECTS", ">TIMEOUTS"});
   for (const Json& backend : list_of(answer, "backends")) {
-    backends.add({text_of(backend, "name"), text_of(backend, "type"), text_of(backend, "address"),
-                  flag_of(backend, "up") ? "up" : "down", text_of(backend, "calls_in_flight"), text_of(backend, "reconnects"),
-                  text_of(backend, "call_timeouts")});
+    backends.add({text_of(backend, "name"), text_of(backend, "type"), text_of(backend, "address"), state_of(backend),
+                  text_of(backend, "calls_in_flight"), text_of(backend, "reconnects"), text_of(backend, "call_timeouts")});
   }
   return text + "\nBackends\n" + backends.text(2);
 }

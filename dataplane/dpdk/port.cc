@@ -130,6 +130,7 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
   if (result != 0) {
     return explain("cannot read device information", result);
   }
+  port->driver_ = info.driver_name == nullptr ? "" : info.driver_name;
   rte_eth_conf conf{};
   conf.rxmode.mtu = settings.mtu;
   // Multi-segment transmission carries attached payload. Drivers that do not name the offload but follow segment chains all
@@ -212,6 +213,10 @@ bool Port::link_up() const {
   rte_eth_link link{};
   return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
+std::string Port::device() const {
+  return device_name(settings_.device);
+}
+
 
 uint64_t Port::rx_missed() const {
   rte_eth_stats stats{};

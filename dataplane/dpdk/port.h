@@ -71,6 +71,9 @@ class Port {
   }
 
   [[nodiscard]] wire::MacAddress mac() const { return mac_; }
+  // DPDK's names: "net_memif0" or a PCI address, and "net_memif".
+  [[nodiscard]] std::string device() const;
+  [[nodiscard]] const std::string& driver() const { return driver_; }
   [[nodiscard]] bool link_up() const;
   [[nodiscard]] uint64_t rx_missed() const;  // by the device: imissed
   [[nodiscard]] uint64_t rx_no_mbuf() const;
@@ -93,6 +96,7 @@ class Port {
   uint16_t id_ = RTE_MAX_ETHPORTS;
   bool started_ = false;
   wire::MacAddress mac_;
+  std::string driver_;
   PortStats stats_;
   std::array<rte_mbuf*, kPendingMax> pending_{};
   uint32_t pending_count_ = 0;

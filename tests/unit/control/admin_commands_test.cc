@@ -24,6 +24,9 @@ TEST(AdminCommands, StatusTellsPortsListenersAndBackends) {
   EXPECT_EQ(status["ports"][0]["addresses"][1], "2001:db8::1/64");
   EXPECT_EQ(status["listeners"][0]["credits"], 64);
   EXPECT_EQ(status["backends"][0]["calls_in_flight"], 3);
+  EXPECT_EQ(status["backends"][0]["up"], true);
+  EXPECT_EQ(status["backends"][1]["up"], false);
+  EXPECT_TRUE(status["backends"][2]["up"].is_null()) << "no client has asked for it yet";
 }
 
 TEST(AdminCommands, JsonAndWordsAreTheSameRequest) {

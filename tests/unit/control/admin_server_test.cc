@@ -225,7 +225,9 @@ TEST_F(AdminServerTest, CtlShowsStatusAsTables) {
             "\n"
             "Backends\n"
             "  NAME  TYPE  ADDRESS         STATE  CALLS  RECONNECTS  TIMEOUTS\n"
-            "  nfs   tcp   127.0.0.1:2049  up         3           1         0\n");
+            "  nfs   tcp   127.0.0.1:2049  up         3           1         0\n"
+            "  old   tcp   127.0.0.2:2049  down       0           0         0\n"
+            "  new   tcp   127.0.0.3:2049  -          0           0         0\n");
 }
 
 TEST_F(AdminServerTest, CtlShowsConnections) {

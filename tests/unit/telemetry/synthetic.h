@@ -64,9 +64,10 @@ class SyntheticCores {
     for (uint32_t i = 0; i < snapshots_.size(); ++i) {
       sources.cores.push_back({i, "poll", snapshots_[i].get()});
     }
-    sources.ports = {"0", "1"};
+    sources.ports = {{"net_memif0", "net_memif", "02:00:00:00:00:01"}, {"0000:3b:02.1", "mlx5_pci", "02:00:00:00:00:02"}};
     sources.backends = {"nfs", "bench"};
     sources.pools = {"rx", "large"};
+    sources.limits = {64, 512, 4096, {{"nfs", 48, 128}, {"bench", 16, 32}}};
     return sources;
   }
 

@@ -1,0 +1,19 @@
+// What the telemetry of this process is collected from.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "control/config/config.h"
+#include "dataplane/dpdk/port.h"
+#include "dataplane/gateway_app.h"
+#include "telemetry/collector.h"
+
+namespace cw::dataplane {
+
+// Keeps references to `app` and `flags`. The revision of the build is not known here and stays empty.
+[[nodiscard]] telemetry::MetricSources metric_sources(const control::Config& config, const char* version, GatewayApp& app,
+                                                      std::span<const std::unique_ptr<Port>> ports,
+                                                      const telemetry::GatewayFlags& flags);
+
+}  // namespace cw::dataplane
