@@ -3,6 +3,7 @@ troubles that can be made cheaply raise their alerts."""
 
 import re
 import resource
+import signal
 import socket
 import threading
 import time
@@ -29,7 +30,6 @@ NOT_PROVOKED = {
     "CausewayMempoolExhausted": "needs a pool that its configuration would not allow to be so small",
     "CausewayMempoolLow": "the same",
     "CausewayPathMismatch": "needs a forger who knows a queue pair number",
-    "CausewayReloadFailed": "a configuration is read at the start only, and a bad one ends it there",
     "CausewayRetransmitRatioHigh": "needs a link that loses packets for a while",
     "CausewayRnrStorm": "needs a client that posts no receive buffers",
     "CausewayRxMissed": "needs a NIC that runs out of descriptors",
@@ -218,6 +218,12 @@ def _client_troubles(box: Box, gateway: Gateway, server: Prometheus) -> None:
 
 def _end_troubles(box: Box, gateway: Gateway, server: Prometheus) -> None:
     instance = gateway.metrics_address
+    config = box.directory / "troubled.toml"
+    config.write_text(config.read_text() + "nonsense = 1\n")
+    gateway.signal(signal.SIGHUP)
+    server.wait_for_alerts(instance, "ReloadFailed")
+    # Sockets to backends outlive their clients while calls are there: what is counted has to be what stays.
+    server.wait_for(lambda: gateway.metrics().total("causeway_backend_connections") == 0, 30, "an end of all backend connections")
     descriptors = int(gateway.metrics().total("process_open_fds"))
     resource.prlimit(gateway.pid, resource.RLIMIT_NOFILE, (descriptors + 2, descriptors + 2))
     server.wait_for_alerts(instance, "FileDescriptorsLow")
