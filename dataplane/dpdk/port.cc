@@ -170,7 +170,11 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
   }
   result = rte_eth_dev_start(port->id_);
   if (result != 0) {
-    return explain("cannot start", result);
+    return explain(result == -EPERM
+                       ? "cannot start (does this process have the capabilities that the driver takes? See the table "
+                         "of rights in deploy/README.md)"
+                       : "cannot start",
+                   result);
   }
   port->started_ = true;
   rte_ether_addr address{};
@@ -209,14 +213,14 @@ Port::~Port() {
   }
 }
 
-bool Port::link_up() const {
-  rte_eth_link link{};
-  return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
-}
 std::string Port::device() const {
   return device_name(settings_.device);
 }
 
+bool Port::link_up() const {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
 
 uint64_t Port::rx_missed() const {
   rte_eth_stats stats{};

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # The service under a real service manager: boots the tree of package_smoke.sh with systemd-nspawn and tries the unit there. To be
 # sourced, after `check`, `fail`, `inside` and `umount_proc`; needs $tree with the packages installed, and $work. clean_service
-# ends the machine, in whatever state it is. Only loopback and a memif socket are in the machine's network. Every wait has an end.
+# ends the machine, in whatever state it is. The machine's network has loopback and a pair of veth interfaces, one for the gateway
+# and one for the load; it ends with the machine. Every wait has an end.
 
 machine=''
 
@@ -25,10 +26,12 @@ CONFIGURATION
   inside systemctl enable causewayd
 }
 
-# DPDK wants /sys/module, which systemd-nspawn hides when it makes the network namespace itself. It may not bring up loopback in
-# one that it did not make.
+# DPDK wants /sys/module, which systemd-nspawn hides when it makes the network namespace itself. In one that it did not make, it
+# neither brings up loopback nor leaves the machine CAP_NET_ADMIN.
 switch_on() {
-  unshare --net sh -c 'ip link set lo up && exec systemd-nspawn --quiet --register=no --keep-unit --directory="$1" --boot' - "$tree" \
+  unshare --net sh -c 'ip link set lo up && ip link add gateway mtu 4500 type veth peer name load mtu 4500 &&
+    ip link set gateway up && ip link set load up &&
+    exec systemd-nspawn --quiet --register=no --keep-unit --capability=CAP_NET_ADMIN --directory="$1" --boot' - "$tree" \
     >"$work/console" 2>&1 </dev/null &
   machine=$!
 }
@@ -88,10 +91,12 @@ has_rights() {
   booted sh -c "echo \$(stat -c %U:%G /proc/$pid) \$(sed -n 's/^\(CapEff\|CapBnd\|NoNewPrivs\):\s*/\1=/p' /proc/$pid/status)"
 }
 
-load_from_here() {
-  booted causeway-load --device net_memif0,role=client,socket=/run/causeway/link.sock,socket-abstract=no,bsize=8192 \
-    --address 10.9.0.2/24 --server 10.9.0.1 --mtu 4500 --seconds 1 --warmup 0
+# load_over NETWORK DEVICE
+load_over() {
+  booted causeway-load --device "$2" --address "10.9.$1.2/24" --server "10.9.$1.1" --mtu 4500 --seconds 1 --warmup 0
 }
+load_over_memif() { load_over 0 net_memif0,role=client,socket=/run/causeway/link.sock,socket-abstract=no,bsize=8192; }
+load_over_packet_sockets() { load_over 1 net_af_packet0,iface=load,framesz=8192,blocksz=65536,framecnt=512; }
 
 status_as() { booted setpriv --reuid nobody --regid "$1" --clear-groups causewayctl --socket /run/causeway/unit.sock status; }
 refuses_strangers() { ! status_as nogroup; }
@@ -112,13 +117,24 @@ reload_refuses_a_mistake() {
   serves && [ "$(main_pid)" = "$before" ] && journal
 }
 
-# A stopped process does not even hear SIGABRT: it goes by SIGKILL, after TimeoutStopSec.
 restarts_a_hung_one() {
   local before
   before=$(main_pid) || return 1
   booted kill -STOP "$before" || return 1
   until_true 90 is_another "$before" || { booted systemctl status causewayd; return 1; }
   [ "$(of_service NRestarts)" = 1 ] && journal
+}
+
+add_packet_sockets() {
+  booted mkdir -p /run/systemd/system/causewayd.service.d &&
+    booted cp /usr/share/causeway/systemd/drop-ins/af-packet.conf /run/systemd/system/causewayd.service.d/ || return 1
+  cat >>"$tree/etc/causeway/causeway.toml" <<'CONFIGURATION'
+[[port]]
+device = "net_af_packet0,iface=gateway,framesz=8192,blocksz=65536,framecnt=512"
+mtu = 4500
+addresses = ["10.9.1.1/24"]
+CONFIGURATION
+  booted systemctl daemon-reload && { booted systemctl restart causewayd; starts; }
 }
 
 stops_in_order() {
@@ -133,15 +149,19 @@ check_service() {
   switch_on
   check "systemd starts the service, and it is ready to serve" "" starts
   check "its status says what it does" "serving, 0 connections" booted systemctl status causewayd
-  check "it has a user of its own and one capability" \
-    "^causeway:causeway CapEff=0000000000002000 CapBnd=0000000000002000 NoNewPrivs=1$" has_rights
-  check "a load reaches it over the link in its runtime directory" "wrong answers *0$" load_from_here
+  check "it has a user of its own and no capability" \
+    "^causeway:causeway CapEff=0000000000000000 CapBnd=0000000000000000 NoNewPrivs=1$" has_rights
+  check "a load reaches it over memif, whose socket is in its runtime directory" "wrong answers *0$" load_over_memif
   check "members of its group may ask it" "unit" status_as causeway
   check "nobody else may" "ermission denied" refuses_strangers
   check "a reload reads the configuration again" "causeway.toml read again" reloads
   check "a reload of a wrong configuration fails, and changes nothing" "nonsense" reload_refuses_a_mistake
   check "the watchdog restarts one that hangs" "Watchdog timeout" restarts_a_hung_one
-  check "a load reaches it after that" "wrong answers *0$" load_from_here
+  check "a load reaches it after that" "wrong answers *0$" load_over_memif
+  check "with its drop-in it serves on packet sockets as well" "" add_packet_sockets
+  check "it then has CAP_NET_RAW and CAP_NET_ADMIN" \
+    "^causeway:causeway CapEff=0000000000003000 CapBnd=0000000000003000 NoNewPrivs=1$" has_rights
+  check "a load reaches it over packet sockets" "wrong answers *0$" load_over_packet_sockets
   check "it stops in order" "^stopped\| stopped$" stops_in_order
   clean_service
 }

@@ -21,7 +21,7 @@ except ImportError:
     sys.exit(77)
 
 # What a change may not go beyond without thinking; the README says how the figure comes about. 0 is best, 10 worst.
-EXPOSURE_MAX = 1.8
+EXPOSURE_MAX = 1.5
 VARIANTS = ("sr-iov", "af-xdp")
 API_VERSIONS = {"DaemonSet": "apps/v1", "Namespace": "v1", "PodMonitor": "monitoring.coreos.com/v1"}
 NAMED_LISTS = {"containers", "volumes", "env", "ports"}
@@ -167,7 +167,7 @@ def check_unit_file(path: Path) -> None:
         if re.fullmatch(r"\[(Unit|Service|Install)\]", line):
             section = line
         else:
-            must(bool(section) and re.fullmatch(r"[A-Za-z]+=.*\S", line) is not None, f"{path}:{number}: {line!r}")
+            must(bool(section) and re.fullmatch(r"[A-Za-z]+=(.*\S)?", line) is not None, f"{path}:{number}: {line!r}")
     must(section != "", f"{path}: no section")
 
 
