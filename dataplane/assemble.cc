@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dataplane/shared_places.h"
+
 namespace cw::dataplane {
 namespace {
 
@@ -12,6 +14,11 @@ uint64_t guid_of(const wire::MacAddress& mac) {
          uint64_t{o[4]} << 8 | o[5];
 }
 
+// A core's part of what all of them share.
+uint32_t share_of(uint32_t total, const CoreShare& core) {
+  return (total + core.count - 1) / core.count;
+}
+
 // Half a second's worth at once: requests of honest clients come in bursts.
 cm::RateLimit rate_of(uint32_t per_second) {
   return {per_second, std::max(16u, per_second / 2)};
@@ -19,8 +26,9 @@ cm::RateLimit rate_of(uint32_t per_second) {
 
 }  // namespace
 
-PortSettings port_settings(const control::PortConfig& port) {
+PortSettings port_settings(const control::Config& config, const control::PortConfig& port) {
   PortSettings settings;
+  settings.cores = static_cast<uint32_t>(config.dataplane.poll_lcores.size());
   settings.device = port.device;
   settings.mtu = port.mtu;
   return settings;
@@ -31,7 +39,7 @@ MbufPoolSizes pool_sizes(const control::Config& config) {
   sizes.packet_buffers = config.dataplane.rx_buffers;
   sizes.packet_data_bytes = 0;
   for (const control::PortConfig& port : config.ports) {
-    sizes.packet_data_bytes = std::max(sizes.packet_data_bytes, Port::packet_data_bytes(port_settings(port)));
+    sizes.packet_data_bytes = std::max(sizes.packet_data_bytes, Port::packet_data_bytes(port_settings(config, port)));
   }
   // Replies of backends get what the packets leave of a fair share: an eighth of the memory, at least 64 buffers.
   const uint64_t large_bytes = (uint64_t{config.dataplane.memory_mb} << 20) / 8;
@@ -40,8 +48,12 @@ MbufPoolSizes pool_sizes(const control::Config& config) {
   return sizes;
 }
 
-node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports) {
+node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports, const CoreShare& core,
+                               uint64_t qpn_key) {
   node::NodeOptions options;
+  options.endpoint.core = core;
+  options.endpoint.qpn_key = qpn_key;
+  options.cm.core = core;
   for (size_t i = 0; i < config.ports.size(); ++i) {
     const control::PortConfig& port = config.ports[i];
     link::StationOptions& station = options.ports.emplace_back();
@@ -57,23 +69,26 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
   }
   const control::LimitsConfig& limits = config.limits;
   options.endpoint.qp_max = limits.connections_max + limits.half_open_max;
-  options.endpoint.send_work_max = std::max(16384u, 8 * limits.calls_in_flight_max);
+  options.endpoint.send_work_max = std::max(16384u, 8 * share_of(limits.calls_in_flight_max, core));
   options.endpoint.receive_work_max = 0;
   for (const control::ListenerConfig& listener : config.listeners) {
     const uint32_t receives = listener.credits + listener.reverse_credits;
     options.endpoint.receive_work_max += receives * control::connections_max_of(listener, limits);
   }
-  options.endpoint.receive_work_max = std::min(options.endpoint.receive_work_max, 1u << 20);
+  // Connections spread over the cores, but not so evenly that half as many again would not be met.
+  const uint32_t receives =
+      core.count == 1 ? options.endpoint.receive_work_max : share_of(options.endpoint.receive_work_max, core) * 3 / 2;
+  options.endpoint.receive_work_max = std::min(receives, 1u << 20);
   options.endpoint.recovery.gaps_max = std::min(256u, limits.connections_max);
-  options.endpoint.recovery.held_packets_max = config.dataplane.rx_buffers / 8;
+  options.endpoint.recovery.held_packets_max = share_of(config.dataplane.rx_buffers / 8, core);
   options.endpoint.rate_limits_max = limits.connections_max;
   options.endpoint.read_replay_max = 0;  // no memory is exposed (design decision 1)
   options.cm.local_ca_guid = guid_of(ports.front()->mac());
   options.cm.connection_max = limits.connections_max + limits.half_open_max;
-  options.cm.half_open_max = limits.half_open_max;
-  options.cm.request_rate = rate_of(limits.cm_requests_per_second);
-  options.cm.prefix.half_open_max = limits.half_open_max_per_prefix;
-  options.cm.prefix.request_rate = rate_of(limits.cm_requests_per_second_per_prefix);
+  options.cm.half_open_max = share_of(limits.half_open_max, core);
+  options.cm.request_rate = rate_of(share_of(limits.cm_requests_per_second, core));
+  options.cm.prefix.half_open_max = share_of(limits.half_open_max_per_prefix, core);
+  options.cm.prefix.request_rate = rate_of(share_of(limits.cm_requests_per_second_per_prefix, core));
   options.cm.prefix.ipv4_bits = static_cast<uint8_t>(limits.prefix_bits_ipv4);
   options.cm.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
   uint32_t path_mtu = 4096;
@@ -84,8 +99,18 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
   return options;
 }
 
-gateway::GatewayOptions gateway_options(const control::Config& config) {
+std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config) {
+  std::vector<uint32_t> per_listener;
+  for (const control::ListenerConfig& listener : config.listeners) {
+    per_listener.push_back(control::connections_max_of(listener, config.limits));
+  }
+  return std::make_unique<SharedPlaces>(config.limits.connections_max, per_listener);
+}
+
+gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionPlaces& places) {
   gateway::GatewayOptions options;
+  options.core = core;
+  options.places = &places;
   const control::LimitsConfig& limits = config.limits;
   for (const control::BackendConfig& config_backend : config.backends) {
     gateway::BackendOptions& backend = options.backends.emplace_back();
@@ -121,8 +146,8 @@ gateway::GatewayOptions gateway_options(const control::Config& config) {
     listener.server.limits.read_bytes_max = limits.call_bytes_max;
   }
   options.connections_max = limits.connections_max;
-  options.calls_in_flight_max = limits.calls_in_flight_max;
-  options.pull_buffers_max = config.dataplane.rx_buffers / 2;
+  options.calls_in_flight_max = share_of(limits.calls_in_flight_max, core);
+  options.pull_buffers_max = share_of(config.dataplane.rx_buffers / 2, core);
   options.rc.send_window_packets = config.roce.send_window_packets;
   options.rc.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);
   options.rc.initiator_depth_max = static_cast<uint8_t>(config.roce.reads_in_flight_max);
@@ -138,7 +163,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config) {
 WorkerPoolOptions worker_options(const control::Config& config) {
   WorkerPoolOptions options;
   options.workers = config.dataplane.workers;
-  options.cores = 1;
+  options.cores = static_cast<uint32_t>(config.dataplane.poll_lcores.size());
   options.spin = config.dataplane.idle == control::IdleMode::kSpin;
   for (const control::BackendConfig& backend : config.backends) {
     options.backends.push_back(backend.address ? TcpAddress{backend.address->address, backend.address->port} : TcpAddress{});

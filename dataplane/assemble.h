@@ -15,10 +15,15 @@
 
 namespace cw::dataplane {
 
-[[nodiscard]] PortSettings port_settings(const control::PortConfig& port);
+[[nodiscard]] PortSettings port_settings(const control::Config& config, const control::PortConfig& port);
 [[nodiscard]] MbufPoolSizes pool_sizes(const control::Config& config);
-[[nodiscard]] node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports);
-[[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config);
+// What one core has of it all: limits of memory and rates are shared evenly, those of connections are for all cores together.
+// `qpn_key` is the same on all cores.
+[[nodiscard]] node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports,
+                                             const CoreShare& core, uint64_t qpn_key);
+[[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
+                                                      gateway::ConnectionPlaces& places);
+[[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config);
 [[nodiscard]] WorkerPoolOptions worker_options(const control::Config& config);
 
 }  // namespace cw::dataplane

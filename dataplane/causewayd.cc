@@ -1,6 +1,6 @@
 // causewayd: reads the configuration, wires the layers by hand from top to bottom, and runs until SIGTERM or SIGINT.
 //
-// Threads: poll core (an lcore, or this thread when main_lcore is the poll core), workers (TBB), admin, metrics, and a control
+// Threads: poll cores (lcores; this thread too when main_lcore is one of them), workers (TBB), admin, metrics, and a control
 // thread (control_thread.h). Shutdown is orderly: no new connections, DREQ to every client, then the rest.
 // Exit status: 0 ended in order, 1 could not start or the configuration is wrong, 2 wrong usage.
 #include <fmt/format.h>
@@ -10,24 +10,28 @@
 #include <signal.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "control/admin/admin_server.h"
 #include "control/config/config_file.h"
 #include "control/service/notifier.h"
 #include "dataplane/assemble.h"
 #include "dataplane/control_thread.h"
-#include "dataplane/core_loop.h"
+#include "dataplane/core_exchange.h"
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/live_view.h"
 #include "dataplane/metric_sources.h"
+#include "dataplane/poll_core.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "telemetry/collector.h"
 #include "telemetry/log.h"
@@ -49,20 +53,43 @@ std::string text(const wire::IpAddress& address) {
 }
 
 struct PollArguments {
-  CoreLoop* loop;
+  PollCore* core;
   const std::atomic<bool>* stop;
 };
 
 int poll_main(void* arguments) {
   const auto* poll = static_cast<PollArguments*>(arguments);
-  poll->loop->run(*poll->stop);
+  poll->core->run(*poll->stop);
   return 0;
 }
 
-int serve(const control::Config& config, const std::string& config_path, bool verbose) {
-  if (config.dataplane.poll_lcores.size() > 1) {
-    return say("dataplane.poll_lcores: this version polls on one core; name one CPU");
+// Runs all cores, and `control` beside them, until control ends.
+void run_cores(const control::Config& config, std::span<const std::unique_ptr<PollCore>> cores, std::thread& control,
+               const std::atomic<bool>& stop) {
+  std::vector<PollArguments> arguments;
+  for (const auto& core : cores) {
+    arguments.push_back({core.get(), &stop});
   }
+  PollArguments* own = nullptr;
+  for (PollArguments& each : arguments) {
+    if (each.core->lcore() == config.dataplane.main_lcore) {
+      own = &each;
+    } else {
+      rte_eal_remote_launch(poll_main, &each, each.core->lcore());
+    }
+  }
+  if (own != nullptr) {
+    poll_main(own);
+  }
+  control.join();
+  for (const PollArguments& each : arguments) {
+    if (&each != own) {
+      rte_eal_wait_lcore(each.core->lcore());  // spins: only when the poll cores have been told to end
+    }
+  }
+}
+
+int serve(const control::Config& config, const std::string& config_path, bool verbose) {
   // Before any thread starts, so that all of them leave these to the control thread.
   const sigset_t signals = ControlThread::signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -90,15 +117,13 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   if (!start_eal(eal, error)) {
     return say(error);
   }
-  const TscClock clock;
-  Entropy entropy;
   const std::unique_ptr<MbufPools> pools = MbufPools::create(pool_sizes(config), error);
   if (pools == nullptr) {
     return say(error);
   }
   std::vector<std::unique_ptr<Port>> ports;
   for (const control::PortConfig& port : config.ports) {
-    ports.push_back(Port::open(port_settings(port), *pools, error));
+    ports.push_back(Port::open(port_settings(config, port), *pools, error));
     if (ports.back() == nullptr) {
       return say(error);
     }
@@ -107,24 +132,39 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   rpcrdma::BenchProgram bench;
   rpcrdma::ProgramRegistry programs;
   (void)programs.add(bench);
-  Wakeup wakeup;
-  WorkerPool workers(worker_options(config), pools->large(), programs, {&wakeup});
-  auto node = std::make_unique<node::Node>(node_options(config, ports), entropy, nullptr);
-  auto gateway =
-      std::make_unique<gateway::Gateway>(gateway_options(config), *node, pools->packets(), pools->large(), programs, entropy);
-  GatewayApp app(0, *gateway, *node, workers, ports, *pools);
-  CoreLoop loop(*node, ports, *pools, clock, app, wakeup, config.dataplane.idle == control::IdleMode::kSpin);
-  app.set_loop(&loop);
-  if (!gateway->start().ok()) {
-    return say("too many listeners");
+  const uint32_t core_count = static_cast<uint32_t>(config.dataplane.poll_lcores.size());
+  const auto wakeups = std::make_unique<Wakeup[]>(core_count);
+  std::vector<Wakeup*> wakeup_list;
+  for (uint32_t i = 0; i < core_count; ++i) {
+    wakeup_list.push_back(&wakeups[i]);
+  }
+  WorkerPool workers(worker_options(config), pools->large(), programs, wakeup_list);
+  std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
+  const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config);
+  const PollShared shared{.config = config,
+                          .ports = ports,
+                          .pools = *pools,
+                          .workers = workers,
+                          .programs = programs,
+                          .places = *places,
+                          .exchange = exchange.get(),
+                          .qpn_key = Entropy().next_u64() | 1};
+  std::vector<std::unique_ptr<PollCore>> cores;
+  std::vector<GatewayApp*> apps;
+  for (uint32_t i = 0; i < core_count; ++i) {
+    cores.push_back(std::make_unique<PollCore>(shared, CoreShare{i, core_count}, wakeups[i]));
+    apps.push_back(&cores.back()->app());
+    if (!cores.back()->listen()) {
+      return say("too many listeners");
+    }
   }
 
   telemetry::GatewayFlags flags;
   flags.config_last_reload_unix_s.store(
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count());
   flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
-  const telemetry::Collector collector(metric_sources(config, kVersion, app, ports, flags));
-  LiveView view(config, kVersion, app, collector, ports, flags);
+  const telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags));
+  LiveView view(config, kVersion, apps, collector, ports, flags);
   const std::unique_ptr<control::AdminServer> admin =
       control::AdminServer::start(control::admin_socket_path(config), view, error);
   if (admin == nullptr) {
@@ -139,12 +179,9 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   }
 
   workers.start();
-  for (uint16_t i = 0; i < ports.size(); ++i) {
-    node->station(i).announce();
-  }
+  cores.front()->announce();
   std::atomic<bool> stop{false};
-  PollArguments poll{&loop, &stop};
-  ControlThread control_thread(config, config_path, app, flags, notifier);
+  ControlThread control_thread(config, config_path, apps, flags, notifier);
   std::thread control([&] { control_thread.run(stop); });
   flags.ready.store(true);
   std::fprintf(
@@ -153,15 +190,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
       metrics != nullptr
           ? fmt::format(", metrics http://{}:{}/metrics", text(metrics->address().address), metrics->address().port).c_str()
           : "");
-  const uint32_t poll_lcore = config.dataplane.poll_lcores.front();
-  if (poll_lcore == config.dataplane.main_lcore) {
-    poll_main(&poll);
-    control.join();
-  } else {
-    rte_eal_remote_launch(poll_main, &poll, poll_lcore);
-    control.join();
-    rte_eal_wait_lcore(poll_lcore);  // spins: only when the poll core has been told to end
-  }
+  run_cores(config, cores, control, stop);
   workers.stop();
   telemetry::log_info("stopped");
   return 0;

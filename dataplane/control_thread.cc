@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -60,22 +61,25 @@ void log_notice(const gateway::Notice& notice, const control::Config& config) {
   }
 }
 
-control::CoreWatch make_watch(GatewayApp& app, const control::Notifier& notifier) {
-  control::Heartbeat* const core = &app.heartbeat();
+control::CoreWatch make_watch(const std::vector<GatewayApp*>& apps, const control::Notifier& notifier) {
+  std::vector<control::Heartbeat*> cores;
+  for (GatewayApp* app : apps) {
+    cores.push_back(&app->heartbeat());
+  }
   const std::optional<Duration> timeout = notifier.watchdog_timeout();
-  return timeout ? control::CoreWatch({&core, 1}, *timeout) : control::CoreWatch({&core, 1});
+  return timeout ? control::CoreWatch(cores, *timeout) : control::CoreWatch(cores);
 }
 
 }  // namespace
 
-ControlThread::ControlThread(control::Config config, std::string config_path, GatewayApp& app, telemetry::GatewayFlags& flags,
-                             const control::Notifier& notifier)
+ControlThread::ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps,
+                             telemetry::GatewayFlags& flags, const control::Notifier& notifier)
     : config_(std::move(config)),
       config_path_(std::move(config_path)),
-      app_(app),
+      apps_(std::move(apps)),
       flags_(flags),
       notifier_(notifier),
-      watch_(make_watch(app, notifier)) {}
+      watch_(make_watch(apps_, notifier)) {}
 
 sigset_t ControlThread::signals() {
   sigset_t signals;
@@ -102,7 +106,7 @@ void ControlThread::run(std::atomic<bool>& stop) {
       }
       begin_shutdown();
     }
-    if (stopping_ && (app_.is_quiet() || std::chrono::steady_clock::now() > deadline_)) {
+    if (stopping_ && (std::ranges::all_of(apps_, &GatewayApp::is_quiet) || std::chrono::steady_clock::now() > deadline_)) {
       break;
     }
   }
@@ -111,8 +115,10 @@ void ControlThread::run(std::atomic<bool>& stop) {
 
 void ControlThread::write_notices() {
   gateway::Notice notice;
-  while (app_.poll_notice(notice)) {
-    log_notice(notice, config_);
+  for (GatewayApp* app : apps_) {
+    while (app->poll_notice(notice)) {
+      log_notice(notice, config_);
+    }
   }
 }
 
@@ -123,7 +129,7 @@ void ControlThread::begin_shutdown() {
   flags_.ready.store(false);
   telemetry::log_info("shutting down: disconnecting all clients");
   notify(notifier_.stopping(fmt::format("disconnecting {} clients", watch_.connections())));
-  app_.request_shutdown();
+  std::ranges::for_each(apps_, &GatewayApp::request_shutdown);
 }
 
 void ControlThread::reload() {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "control/config/config.h"
 #include "control/service/core_watch.h"
@@ -23,9 +24,10 @@ namespace cw::dataplane {
 
 class ControlThread {
  public:
-  // All that is referred to outlives the thread. `config_path` is what SIGHUP reads again. The caller has blocked signals() in
+  // All that is referred to outlives the thread. `config_path` is what SIGHUP reads again,
+  // `apps` are in order of DataplaneConfig::poll_lcores. The caller has blocked signals() in
   // all threads.
-  ControlThread(control::Config config, std::string config_path, GatewayApp& app, telemetry::GatewayFlags& flags,
+  ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps, telemetry::GatewayFlags& flags,
                 const control::Notifier& notifier);
 
   // The signals that it waits for.
@@ -43,7 +45,7 @@ class ControlThread {
 
   control::Config config_;  // as of the last reload, for what can be reloaded
   std::string config_path_;
-  GatewayApp& app_;
+  std::vector<GatewayApp*> apps_;
   telemetry::GatewayFlags& flags_;
   const control::Notifier& notifier_;
   control::CoreWatch watch_;

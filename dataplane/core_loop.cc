@@ -8,6 +8,8 @@
 #include <array>
 #include <ctime>
 
+#include "rocev2/base/assert.h"
+
 namespace cw::dataplane {
 namespace {
 
@@ -18,9 +20,22 @@ constexpr Duration kSleepMax = Duration::us(50);
 
 }  // namespace
 
-CoreLoop::CoreLoop(node::Node& node, std::span<const std::unique_ptr<Port>> ports, MbufPools& pools, const TscClock& clock,
+CoreLoop::CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools, const TscClock& clock,
                    CoreApp& app, Wakeup& wakeup, bool spin)
-    : node_(node), ports_(ports), clock_(clock), app_(app), wakeup_(wakeup), spin_(spin), batch_(pools.packets()) {}
+    : node_(node),
+      queues_(queues),
+      clock_(clock),
+      app_(app),
+      wakeup_(wakeup),
+      spin_(spin),
+      steering_({}, node.endpoint().qpn_codec()),
+      batch_(pools.packets()) {}
+
+void CoreLoop::share_with(const CoreShare& share, CoreExchange& exchange) {
+  CW_ASSERT(share.is_valid() && share.count == exchange.cores());
+  exchange_ = &exchange;
+  steering_ = node::Steering(share, node_.endpoint().qpn_codec());
+}
 
 void CoreLoop::run(const std::atomic<bool>& stop) {
   (void)prctl(PR_SET_TIMERSLACK, 1UL);  // else a sleep of 50 us is one of 100
@@ -50,22 +65,25 @@ bool CoreLoop::turn(Instant now) {
   worked |= app_.turn(now);
   node_.on_deadline(now);
   worked |= transmit(now);
+  if (exchange_ != nullptr) {
+    exchange_->kick(steering_.core().index);
+  }
   return worked;
 }
 
 bool CoreLoop::receive(Instant now) {
   bool worked = false;
-  for (uint16_t port = 0; port < ports_.size(); ++port) {
-    std::array<rte_mbuf*, Port::kBurst> mbufs;
-    const uint16_t count = ports_[port]->rx(mbufs);
-    if (const LinkEvent event = ports_[port]->poll_link_event(); event != LinkEvent::kNone) [[unlikely]] {
+  for (uint16_t port = 0; port < queues_.size(); ++port) {
+    std::array<rte_mbuf*, PortQueue::kBurst> mbufs;
+    const uint16_t count = queues_[port]->rx(mbufs);
+    if (const LinkEvent event = queues_[port]->poll_link_event(); event != LinkEvent::kNone) [[unlikely]] {
       on_link_event(port, event);
     }
     if (count == 0) {
       continue;
     }
     worked = true;
-    std::array<rte_mbuf*, Port::kBurst> unused;
+    std::array<rte_mbuf*, PortQueue::kBurst> unused;
     unsigned unused_count = 0;
     for (uint16_t i = 0; i < std::min<uint16_t>(count, 2); ++i) {
       rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], const void*));
@@ -74,6 +92,9 @@ bool CoreLoop::receive(Instant now) {
       if (i + 2 < count) {
         rte_prefetch0(rte_pktmbuf_mtod(mbufs[i + 2], const void*));
       }
+      if (exchange_ != nullptr && is_others(mbufs[i], port)) {
+        continue;
+      }
       Buffer* frame = MbufPools::adopt(mbufs[i]);
       if (!node_.on_frame(now, frame, port)) {
         unused[unused_count++] = mbufs[i];
@@ -81,14 +102,76 @@ bool CoreLoop::receive(Instant now) {
     }
     rte_pktmbuf_free_bulk(unused.data(), unused_count);
   }
+  return (exchange_ != nullptr && receive_handed(now)) || worked;
+}
+
+bool CoreLoop::is_others(rte_mbuf* mbuf, uint16_t port) {
+  const uint32_t own = steering_.core().index;
+  const uint32_t owner = steering_.owner_of({rte_pktmbuf_mtod(mbuf, const uint8_t*), rte_pktmbuf_data_len(mbuf)});
+  if (owner == own) {
+    return false;
+  }
+  if (exchange_->give_received(own, owner, {mbuf, port, 0})) {
+    ++stats_.frames_handed;
+  } else {
+    ++stats_.frames_not_handed;
+    rte_pktmbuf_free(mbuf);
+  }
+  return true;
+}
+
+bool CoreLoop::receive_handed(Instant now) {
+  bool worked = false;
+  const uint32_t own = steering_.core().index;
+  for (uint32_t from = 0; from < exchange_->cores(); ++from) {
+    std::array<CoreExchange::Frame, PortQueue::kBurst> frames;
+    const uint32_t count = exchange_->take_received(own, from, frames);
+    worked |= count > 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (i + 1 < count) {
+        rte_prefetch0(rte_pktmbuf_mtod(frames[i + 1].mbuf, const void*));
+      }
+      if (!node_.on_frame(now, MbufPools::adopt(frames[i].mbuf), static_cast<uint16_t>(frames[i].port))) {
+        rte_pktmbuf_free(frames[i].mbuf);
+      }
+    }
+  }
   return worked;
+}
+
+// Packets of cores that have no queue of their own at a port. A burst of each core in turn, so that none of them waits for
+// another one's, as long as the devices take all of it.
+bool CoreLoop::carry_for_others(Instant now) {
+  bool worked = false;
+  const uint32_t own = steering_.core().index;
+  for (uint32_t i = 0; i < exchange_->cores(); ++i) {
+    const uint32_t from = next_carried_++ % exchange_->cores();
+    CoreExchange::Frame frame;
+    for (uint16_t k = 0; k < PortQueue::kBurst && exchange_->take_to_send(own, from, frame); ++k) {
+      queues_[frame.port]->carry(frame.mbuf);
+      worked = true;
+    }
+    if (!flush(now)) {
+      break;
+    }
+  }
+  return worked;
+}
+
+bool CoreLoop::flush(Instant now) {
+  bool all = true;
+  for (const auto& queue : queues_) {
+    queue->flush(now);
+    all &= !queue->is_congested();
+  }
+  return all;
 }
 
 // Who was behind the link may be another by the time it is back.
 void CoreLoop::on_link_event(uint16_t port, LinkEvent event) {
   if (event == LinkEvent::kLost) {
     node_.station(port).forget_neighbours();
-  } else {
+  } else if (steering_.core().index == 0) {
     node_.station(port).announce();
   }
 }
@@ -97,11 +180,11 @@ bool CoreLoop::transmit(Instant now) {
   bool worked = false;
   bool full = true;
   while (full) {
-    for (const auto& port : ports_) {
-      port->flush(now);
-      if (port->is_congested()) {
-        return true;  // the device takes no more now; what the queue pairs have stays with them
-      }
+    if (!flush(now)) {
+      return true;  // a device takes no more now; what the queue pairs have stays with them
+    }
+    if (exchange_ != nullptr) {
+      worked |= carry_for_others(now);
     }
     node_.poll_transmit(now, batch_);
     full = batch_.full();
@@ -112,7 +195,7 @@ bool CoreLoop::transmit(Instant now) {
       while (end < packets.size() && packets[end].port == packets[begin].port) {
         ++end;
       }
-      ports_[packets[begin].port]->tx(now, packets.subspan(begin, end - begin));
+      queues_[packets[begin].port]->tx(now, packets.subspan(begin, end - begin));
       begin = end;
     }
     batch_.reset();
@@ -128,7 +211,7 @@ void CoreLoop::sleep(Instant now) {
   }
   ++stats_.sleeps;
   wakeup_.prepare();
-  if (!app_.has_input()) {
+  if (!app_.has_input() && (exchange_ == nullptr || !exchange_->has_input(steering_.core().index))) {
     pollfd waiter{wakeup_.fd(), POLLIN, 0};
     const timespec time{0, wait.to_ns()};
     (void)ppoll(&waiter, 1, &time, nullptr);

@@ -2,6 +2,9 @@
 //
 //   rx burst -> Node::on_frame ...   CoreApp::turn   deadlines   Node::poll_transmit -> tx burst
 //
+// Where there are several cores, a frame that Steering gives to another one goes there before anything else is done with it, and
+// the frames of others come in behind the own burst.
+//
 // The clock is read once per turn. When nothing happens for a while the core sleeps for some microseconds at a time (idle mode
 // "sleep"), woken early by its Wakeup; in idle mode "spin" it never does.
 #pragma once
@@ -13,8 +16,10 @@
 #include <vector>
 
 #include "control/node/node.h"
+#include "control/node/steering.h"
+#include "dataplane/core_exchange.h"
 #include "dataplane/dpdk/mbuf_pool.h"
-#include "dataplane/dpdk/port.h"
+#include "dataplane/dpdk/port_queue.h"
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
 #include "rocev2/wire/tx_batch.h"
@@ -35,8 +40,10 @@ class CoreApp {
 
 class CoreLoop {
  public:
-  CoreLoop(node::Node& node, std::span<const std::unique_ptr<Port>> ports, MbufPools& pools, const TscClock& clock, CoreApp& app,
-           Wakeup& wakeup, bool spin);
+  CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools, const TscClock& clock,
+           CoreApp& app, Wakeup& wakeup, bool spin);
+  // This core is one of several: `share` says which, and `exchange` leads to the others and outlives the loop.
+  void share_with(const CoreShare& share, CoreExchange& exchange);
 
   // Until `stop`.
   void run(const std::atomic<bool>& stop);
@@ -46,16 +53,24 @@ class CoreLoop {
 
  private:
   bool receive(Instant now);
+  bool receive_handed(Instant now);
+  [[nodiscard]] bool is_others(rte_mbuf* mbuf, uint16_t port);
+  bool carry_for_others(Instant now);
+  // Offers the devices what waits for them; false when one of them does not take it all.
+  bool flush(Instant now);
   void on_link_event(uint16_t port, LinkEvent event);
   bool transmit(Instant now);
   void sleep(Instant now);
 
   node::Node& node_;
-  std::span<const std::unique_ptr<Port>> ports_;
+  std::span<const std::unique_ptr<PortQueue>> queues_;
   const TscClock& clock_;
   CoreApp& app_;
   Wakeup& wakeup_;
   bool spin_;
+  CoreExchange* exchange_ = nullptr;  // nullptr: the only core
+  node::Steering steering_;
+  uint32_t next_carried_ = 0;  // the core whose packets go first
   wire::TxBatch batch_;
   telemetry::CoreLoopStats stats_;
 };

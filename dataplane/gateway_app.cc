@@ -11,13 +11,14 @@ constexpr auto kDescribeTimeout = std::chrono::milliseconds(200);
 
 }  // namespace
 
-GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers,
-                       std::span<const std::unique_ptr<Port>> ports, const MbufPools& pools)
+GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
+                       std::span<const std::unique_ptr<PortQueue>> queues, const MbufPools& pools)
     : core_(core),
       gateway_(gateway),
       node_(node),
       workers_(workers),
-      ports_(ports),
+      exchange_(exchange),
+      queues_(queues),
       pools_(pools),
       durations_(std::make_unique<telemetry::RpcDurations>()),
       notices_("cw_notices", kNotices, RingProducers::kOne) {}
@@ -28,6 +29,9 @@ bool GatewayApp::turn(Instant now) {
   while (workers_.poll(core_, event)) {
     worked = true;
     gateway_.on_backend_event(now, std::move(event));
+  }
+  if (exchange_ != nullptr) {
+    worked |= exchange_messages(now);
   }
   gateway_.run(now);
   while (holds_ || gateway_.poll_backend_request(held_)) {
@@ -48,6 +52,26 @@ bool GatewayApp::turn(Instant now) {
     (void)notices_.push(notice);
   }
   return serve_control(now) || worked;
+}
+
+bool GatewayApp::exchange_messages(Instant now) {
+  bool worked = false;
+  for (uint32_t from = 0; from < exchange_->cores(); ++from) {
+    gateway::CoreMessage message;
+    while (exchange_->take_message(core_, from, message)) {
+      worked = true;
+      gateway_.on_core_message(now, message);
+    }
+  }
+  // What finds no room now goes with a later turn.
+  while (const gateway::Gateway::CoreMail* mail = gateway_.next_core_message()) {
+    if (!exchange_->give_message(core_, mail->to, mail->message)) {
+      break;
+    }
+    worked = true;
+    gateway_.pop_core_message();
+  }
+  return worked;
 }
 
 bool GatewayApp::has_input() const {
@@ -110,18 +134,16 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
   out.gateway = gateway_.stats();
   out.connections.half_open = cm.half_open_count();
   out.connections.timewait = cm.timewait_count();
-  for (uint16_t i = 0; i < ports_.size(); ++i) {
-    const PortStats& port = ports_[i]->stats();
+  for (uint16_t i = 0; i < queues_.size(); ++i) {
+    const PortQueueStats& queue = queues_[i]->stats();
     const link::StationStats& station = node_.station(i).stats();
     telemetry::PortStats& row = out.ports[i];
-    row.rx_packets = port.rx_packets;
-    row.rx_bytes = port.rx_bytes;
-    row.tx_packets = port.tx_packets;
-    row.tx_bytes = port.tx_bytes;
-    row.rx_missed = ports_[i]->rx_missed();
-    row.rx_no_mbuf = ports_[i]->rx_no_mbuf();
-    row.rx_errors = ports_[i]->rx_errors() + port.rx_oversize;
-    row.tx_dropped = port.tx_dropped + port.tx_no_view;
+    row.rx_packets = queue.rx_packets;
+    row.rx_bytes = queue.rx_bytes;
+    row.tx_packets = queue.tx_packets;
+    row.tx_bytes = queue.tx_bytes;
+    row.rx_errors = queue.rx_oversize;
+    row.tx_dropped = queue.tx_dropped + queue.tx_no_view;
     row.arp_rx = station.arp_in;
     row.arp_tx = station.arp_out;
     row.nd_rx = station.nd_in;
@@ -129,13 +151,29 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
     row.icmp_rx = station.echo_in;
     row.icmp_tx = station.echo_out;
     row.other_rx = station.other_in;
-    row.link_up = ports_[i]->link_up() ? 1 : 0;
     const node::NodePortStats& node = node_.port_stats(i);
     row.roce_rx_packets = node.roce_in;
     row.roce_rx_bytes = node.roce_bytes_in;
     row.roce_tx_packets = node.roce_out;
     row.roce_tx_bytes = node.roce_bytes_out;
     row.discards = node.discards;
+  }
+  if (core_ == 0) {
+    fill_shared(out);
+  }
+  out.durations = *durations_;
+  out.durations.stages = gateway_.stage_durations();
+}
+
+// What belongs to no core: one of them tells it.
+void GatewayApp::fill_shared(telemetry::CoreSnapshot& out) const {
+  for (uint16_t i = 0; i < queues_.size(); ++i) {
+    const Port& port = queues_[i]->port();
+    telemetry::PortStats& row = out.ports[i];
+    row.rx_missed = port.rx_missed();
+    row.rx_no_mbuf = port.rx_no_mbuf();
+    row.rx_errors += port.rx_errors();
+    row.link_up = port.link_up() ? 1 : 0;
   }
   const auto pool = [&](uint32_t index, const MbufPools::Usage& usage) {
     out.pools[index].objects = usage.size;
@@ -145,8 +183,6 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
   pool(0, pools_.packet_usage());
   pool(1, pools_.large_usage());
   pool(2, pools_.view_usage());
-  out.durations = *durations_;
-  out.durations.stages = gateway_.stage_durations();
 }
 
 }  // namespace cw::dataplane

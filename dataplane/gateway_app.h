@@ -20,8 +20,9 @@ namespace cw::dataplane {
 
 class GatewayApp final : public CoreApp {
  public:
-  GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers,
-             std::span<const std::unique_ptr<Port>> ports, const MbufPools& pools);
+  // `exchange` leads to the gateways of other cores; nullptr: there are none.
+  GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
+             std::span<const std::unique_ptr<PortQueue>> queues, const MbufPools& pools);
 
   // Poll core.
   bool turn(Instant now) override;
@@ -46,14 +47,17 @@ class GatewayApp final : public CoreApp {
     uint32_t count = 0;
     std::atomic<bool> answered{false};
   };
+  bool exchange_messages(Instant now);
   bool serve_control(Instant now);
   void fill(telemetry::CoreSnapshot& out) const;
+  void fill_shared(telemetry::CoreSnapshot& out) const;
 
   uint32_t core_;
   gateway::Gateway& gateway_;
   node::Node& node_;
   WorkerPool& workers_;
-  std::span<const std::unique_ptr<Port>> ports_;
+  CoreExchange* exchange_;
+  std::span<const std::unique_ptr<PortQueue>> queues_;
   const MbufPools& pools_;
   const CoreLoop* loop_ = nullptr;
   telemetry::Published<telemetry::CoreSnapshot> snapshot_;

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
@@ -17,16 +18,28 @@ std::string address_text(const wire::IpAddress& address) {
 
 }  // namespace
 
-LiveView::LiveView(const control::Config& config, const std::string& version, GatewayApp& app,
+LiveView::LiveView(const control::Config& config, const std::string& version, std::vector<GatewayApp*> apps,
                    const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
                    const telemetry::GatewayFlags& flags)
     : config_(config),
       version_(version),
-      app_(app),
+      apps_(std::move(apps)),
       collector_(collector),
       ports_(ports),
       flags_(flags),
       started_(std::chrono::steady_clock::now()) {}
+
+std::vector<LiveView::CoreConnection> LiveView::describe() const {
+  std::vector<CoreConnection> all;
+  for (size_t core = 0; core < apps_.size(); ++core) {
+    std::vector<gateway::ConnectionInfo> own;
+    (void)apps_[core]->describe(own, config_.limits.connections_max);
+    for (const gateway::ConnectionInfo& info : own) {
+      all.push_back({config_.dataplane.poll_lcores[core], info});
+    }
+  }
+  return all;
+}
 
 std::string LiveView::listener_name(uint16_t port) const {
   for (const control::ListenerConfig& listener : config_.listeners) {
@@ -45,8 +58,7 @@ control::GatewayStatus LiveView::status() {
       Duration::ns(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - started_).count());
   status.ready = flags_.ready.load();
   status.draining = flags_.draining.load();
-  std::vector<gateway::ConnectionInfo> connections;
-  (void)app_.describe(connections, config_.limits.connections_max);
+  const std::vector<CoreConnection> connections = describe();
   status.connections = static_cast<uint32_t>(connections.size());
   for (size_t i = 0; i < ports_.size(); ++i) {
     const control::PortConfig& config = config_.ports[i];
@@ -68,8 +80,8 @@ control::GatewayStatus LiveView::status() {
     listener.credits = config.credits;
     listener.inline_bytes = config.inline_bytes;
     listener.connections_max = control::connections_max_of(config, config_.limits);
-    for (const gateway::ConnectionInfo& connection : connections) {
-      listener.connections += connection.listener_port == config.port ? 1 : 0;
+    for (const CoreConnection& connection : connections) {
+      listener.connections += connection.info.listener_port == config.port ? 1 : 0;
     }
   }
   std::unordered_map<std::string, double> values;  // by name with labels
@@ -98,10 +110,8 @@ control::GatewayStatus LiveView::status() {
 }
 
 std::vector<control::ConnectionStatus> LiveView::connections() {
-  std::vector<gateway::ConnectionInfo> infos;
-  (void)app_.describe(infos, config_.limits.connections_max);
   std::vector<control::ConnectionStatus> rows;
-  for (const gateway::ConnectionInfo& info : infos) {
+  for (const auto& [lcore, info] : describe()) {
     control::ConnectionStatus& row = rows.emplace_back();
     row.id = info.id;
     row.listener = listener_name(info.listener_port);
@@ -110,7 +120,7 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
     row.local_qpn = info.qp.local_qpn.value();
     row.remote_qpn = info.qp.remote_qpn.value();
     row.state = gateway::to_string(info.state);
-    row.lcore = config_.dataplane.poll_lcores.front();
+    row.lcore = lcore;
     row.path_mtu = info.qp.path_mtu_bytes;
     row.inline_send_bytes = info.thresholds.send_bytes;
     row.inline_receive_bytes = info.thresholds.receive_bytes;

@@ -17,18 +17,26 @@ namespace cw::dataplane {
 
 class LiveView final : public control::GatewayView {
  public:
-  LiveView(const control::Config& config, const std::string& version, GatewayApp& app, const telemetry::Collector& collector,
-           std::span<const std::unique_ptr<Port>> ports, const telemetry::GatewayFlags& flags);
+  // `apps` in order of DataplaneConfig::poll_lcores.
+  LiveView(const control::Config& config, const std::string& version, std::vector<GatewayApp*> apps,
+           const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
+           const telemetry::GatewayFlags& flags);
   [[nodiscard]] control::GatewayStatus status() override;
   [[nodiscard]] std::vector<control::ConnectionStatus> connections() override;
   [[nodiscard]] std::vector<control::NamedValue> stats() override;
 
  private:
+  struct CoreConnection {
+    uint32_t lcore = 0;
+    gateway::ConnectionInfo info;
+  };
+  // Of all cores; of one that does not answer in time, none.
+  [[nodiscard]] std::vector<CoreConnection> describe() const;
   [[nodiscard]] std::string listener_name(uint16_t port) const;
 
   const control::Config& config_;
   std::string version_;
-  GatewayApp& app_;
+  std::vector<GatewayApp*> apps_;
   const telemetry::Collector& collector_;
   std::span<const std::unique_ptr<Port>> ports_;
   const telemetry::GatewayFlags& flags_;

@@ -22,12 +22,14 @@ telemetry::Limits limits_of(const control::Config& config) {
 
 }  // namespace
 
-telemetry::MetricSources metric_sources(const control::Config& config, const char* version, GatewayApp& app,
+telemetry::MetricSources metric_sources(const control::Config& config, const char* version, std::span<GatewayApp* const> apps,
                                         std::span<const std::unique_ptr<Port>> ports, const telemetry::GatewayFlags& flags) {
   telemetry::MetricSources sources;
   sources.build = {version, "", rte_version(), __VERSION__};
   sources.instance = config.gateway.instance;
-  sources.cores = {{config.dataplane.poll_lcores.front(), "poll", &app.snapshot()}};
+  for (size_t core = 0; core < apps.size(); ++core) {
+    sources.cores.push_back({config.dataplane.poll_lcores[core], "poll", &apps[core]->snapshot()});
+  }
   for (const std::unique_ptr<Port>& port : ports) {
     sources.ports.push_back({port->device(), port->driver(), std::string(wire::to_text(port->mac()).data())});
   }

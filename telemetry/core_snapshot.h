@@ -2,7 +2,7 @@
 // thread.
 //
 // The dataplane fills what it has and leaves the rest zero. Values of several cores are added up; where only one core knows a
-// thing (connection manager, a port's hardware counters, a pool) it alone fills it in.
+// thing (a port's hardware counters, a pool) it alone fills it in.
 #pragma once
 
 #include <array>
@@ -24,9 +24,11 @@ namespace cw::telemetry {
 struct CoreLoopStats {
   uint64_t polls_busy = 0;  // turns that found something to do
   uint64_t polls_idle = 0;
-  uint64_t sleeps = 0;   // idle turns that ended in a sleep
-  uint64_t busy_ns = 0;  // time in busy turns
-  uint64_t idle_ns = 0;  // time in idle turns, sleep included
+  uint64_t sleeps = 0;             // idle turns that ended in a sleep
+  uint64_t busy_ns = 0;            // time in busy turns
+  uint64_t idle_ns = 0;            // time in idle turns, sleep included
+  uint64_t frames_handed = 0;      // received here, given to the core that they are for
+  uint64_t frames_not_handed = 0;  // dropped, since that core had too many waiting
 };
 
 // One port as one core sees it.

@@ -380,6 +380,12 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.loop.polls_idle); }),
     counter("causeway_lcore_sleeps_total", "Idle loop turns that ended in a sleep.", Scope::kLcore, {}, {},
             [](const Core& c, At) { return number(c.loop.sleeps); }),
+    counter("causeway_lcore_frames_handed_total", "Frames that this core received and gave to the core that they are for.",
+            Scope::kLcore, {}, {}, [](const Core& c, At) { return number(c.loop.frames_handed); }),
+    counter("causeway_lcore_frames_not_handed_total", "Frames dropped because the core that they are for had too many waiting.",
+            Scope::kLcore, {}, {}, [](const Core& c, At) { return number(c.loop.frames_not_handed); }),
+    gauge("causeway_lcore_connections", "Connections of this core.", Scope::kLcore, {}, {},
+          [](const Core& c, At) { return number(c.gateway.connections_open); }),
 
     // Ports and pools
     gauge(

@@ -29,7 +29,8 @@ const std::array<Key<DataplaneConfig>, 7> kDataplaneKeys = {{
      .bounds = {0, 1023}},
     {.name = "poll_lcores",
      .member = &DataplaneConfig::poll_lcores,
-     .help = "CPUs that poll the ports.",
+     .help =
+         "CPUs that poll the ports, one core each. Connections spread over them; limits of rates and memory are shared evenly.",
      .bounds = {0, 1023, 1, 64}},
     {.name = "hugepages",
      .member = &DataplaneConfig::hugepages,

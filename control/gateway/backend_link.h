@@ -17,6 +17,9 @@ namespace cw::gateway {
 struct LinkIdTag {};
 using LinkId = StrongId<LinkIdTag, uint64_t>;
 inline constexpr uint32_t kLinkSlotBits = 24;
+[[nodiscard]] constexpr uint32_t core_of(LinkId link) {
+  return static_cast<uint32_t>(link.value() >> kLinkSlotBits) & 0xff;
+}
 
 struct BackendRequest {
   enum class Kind : uint8_t {

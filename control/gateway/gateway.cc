@@ -13,6 +13,17 @@ constexpr uint64_t kShortAtEighths = 7;
 constexpr uint64_t kEnoughAtEighths = 4;
 constexpr uint32_t kLoweredGrantDivisor = 4;
 
+std::unique_ptr<ConnectionPlaces> make_places(const GatewayOptions& options) {
+  if (options.places != nullptr) {
+    return nullptr;
+  }
+  std::vector<uint32_t> per_listener;
+  for (const ListenerOptions& listener : options.listeners) {
+    per_listener.push_back(listener.connections_max);
+  }
+  return std::make_unique<LocalPlaces>(options.connections_max, per_listener);
+}
+
 }  // namespace
 
 const char* to_string(ConnectionState state) noexcept {
@@ -72,7 +83,8 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       shared_(options.calls_in_flight_max, packets, options.pull_buffers_max),
       connections_(options.connections_max),
       generations_(options.connections_max),
-      per_listener_(options.listeners.size()),
+      own_places_(make_places(options)),
+      places_(options.places == nullptr ? *own_places_ : *options.places),
       by_cm_id_(options.connections_max, random.next_u64()),
       requests_(options.calls_in_flight_max + 3 * options.connections_max + 16),
       notices_(kNoticesMax),
@@ -95,6 +107,7 @@ Gateway::~Gateway() {
     if (connection != nullptr) {
       timers_.cancel(*connection);
       static_cast<ListNode<StalledTag>&>(*connection).unlink_if_linked();
+      places_.give_back(connection->listener_index);
       connection->server.reset();
       if (connection->qp != nullptr) {
         node_.endpoint().destroy_qp(*connection->qp);
@@ -231,8 +244,9 @@ void Gateway::on_timer(Instant now, Connection& connection) {
     arm(connection, connection.open_deadline);
     return;
   }
-  if (connection.held && connection.held_until <= now) {
-    connection.held = false;
+  if (connection.holds > 0 && connection.held_until <= now) {
+    connection.holds = 0;
+    connection.waits_here = false;
     guard_.forget(*connection.client, connection.link);
   }
   if (connection.server->next_deadline() <= now) {
@@ -264,7 +278,7 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
     connection.server->on_completions(now);  // the peer's DREQ may have been looked at before the end of its queue pair
   }
   if (connection.server && connection.server->broken_xid()) {
-    broken_calls_.remember(now, connection.address.remote, connection.listener_index, *connection.server->broken_xid());
+    remember_broken_call(now, connection, *connection.server->broken_xid());
   }
 
   if (!peer_ended) {
@@ -299,7 +313,7 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
     node_.endpoint().destroy_qp(*connection.qp);
   }
   by_cm_id_.erase(connection.cm_id.value());
-  --per_listener_[connection.listener_index];
+  places_.give_back(connection.listener_index);
   --stats_.connections_open;
   const uint32_t slot = connection.slot;
   connections_[slot].reset();

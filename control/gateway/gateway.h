@@ -7,6 +7,7 @@
 //   kMessage that is a call -> ServerEndpoint::submit_reverse -> the client's reply -> kSend (RFC 8167; gateway_reverse.cc)
 //   any failure, either side -> DREQ, kClose, everything of the connection is given back; while the backend still works on its
 //   calls kClose waits, and so do the calls of the client's next connection (ReplayGuard; gateway_orphans.cc)
+//   a client's connections may lie on several cores -> CoreMessages between their gateways (gateway_cores.cc)
 //
 // Ownership: a Connection owns its queue pair (created and destroyed here) and its endpoint. A LinkId carries a generation, so
 // that what a worker says about a connection that is gone is dropped.
@@ -15,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,6 +25,8 @@
 
 #include "control/gateway/backend_link.h"
 #include "control/gateway/broken_calls.h"
+#include "control/gateway/connection_places.h"
+#include "control/gateway/core_message.h"
 #include "control/gateway/gateway_options.h"
 #include "control/gateway/gateway_stats.h"
 #include "control/gateway/replay_guard.h"
@@ -73,6 +77,14 @@ class Gateway {
   // Towards the workers; false when there is nothing.
   [[nodiscard]] bool poll_backend_request(BackendRequest& out);
   void on_backend_event(Instant now, BackendEvent&& event);
+  // Towards the gateways of other cores: the next message and the core that it is for, nullptr when there is none.
+  struct CoreMail {
+    uint32_t to = 0;
+    CoreMessage message;
+  };
+  [[nodiscard]] const CoreMail* next_core_message() const { return core_mail_.empty() ? nullptr : &core_mail_.front(); }
+  void pop_core_message() { core_mail_.pop_front(); }
+  void on_core_message(Instant now, const CoreMessage& message);
   // Records of answered calls, for histograms.
   [[nodiscard]] bool poll_done(rpcrdma::CallDone& out);
   [[nodiscard]] bool poll_notice(Notice& out);
@@ -131,10 +143,14 @@ class Gateway {
   void bury(Orphan& orphan);
   void hold_calls(Instant now, Connection& connection);
   void release_calls(Instant now);
+  // One of what the connection's calls wait for is over.
+  void let_go(Instant now, Connection& connection);
+  void answer_fence(const CoreMessage& fence);
+  void tell_fence_done(LinkId link, bool waited);
+  void tell_other_cores(const CoreMessage& message);
+  void remember_broken_call(Instant now, const Connection& connection, uint32_t xid);
   // For one more connection.
-  [[nodiscard]] bool has_room(uint32_t listener_index) const {
-    return !free_slots_.empty() && per_listener_[listener_index] < options_.listeners[listener_index].connections_max;
-  }
+  [[nodiscard]] bool take_place(uint32_t listener_index) { return !free_slots_.empty() && places_.take(listener_index); }
   void push_request(BackendRequest&& request);
   [[nodiscard]] Connection* find(LinkId link);
   [[nodiscard]] const ListenerOptions* listener_for(uint16_t port) const;
@@ -149,7 +165,8 @@ class Gateway {
   std::vector<std::unique_ptr<Connection>> connections_;  // by slot; nullptr = free
   std::vector<uint32_t> free_slots_;
   std::vector<uint32_t> generations_;
-  std::vector<uint32_t> per_listener_;
+  std::unique_ptr<ConnectionPlaces> own_places_;  // nullptr when they are shared
+  ConnectionPlaces& places_;
   FixedMap<uint32_t> by_cm_id_;  // CM connection id -> slot
   TimerWheel timers_;
   Ring<BackendRequest> requests_;
@@ -158,6 +175,7 @@ class Gateway {
   ReplayGuard guard_;
   std::unordered_map<uint64_t, std::unique_ptr<Orphan>> orphans_;  // by link; at most connections_max
   IntrusiveList<Orphan, OrphanTag> orphans_by_age_;
+  std::deque<CoreMail> core_mail_;  // grows with connections, never with calls
   Ring<Notice> notices_;
   Ring<rpcrdma::CallDone> done_;
   struct Waiting {

@@ -51,13 +51,19 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
     return;
   }
   const uint32_t listener_index = static_cast<uint32_t>(listener - options_.listeners.data());
-  if (!has_room(listener_index) && request.rival) {
+  bool has_place = take_place(listener_index);
+  if (!has_place && request.rival) {
     // A client that restarted waits for a place that only its own former self can free.
     if (const uint32_t* rival = by_cm_id_.find(request.rival->value())) {
       end(now, *connections_[*rival], ConnectionResult::kClosedByPeer, false);
+      has_place = take_place(listener_index);
     }
   }
-  if (!has_room(listener_index) || !requests_room(2)) {
+  if (has_place && !requests_room(2)) {
+    places_.give_back(listener_index);
+    has_place = false;
+  }
+  if (!has_place) {
     refuse(now, event, cm::RejectReason::kNoResources, ConnectionResult::kRefusedLimit, port, listener->backend);
     return;
   }
@@ -76,7 +82,6 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   connection.pending_xids.reserve(listener->server.credits);
   connection.pending_calls.reserve(listener->server.credits);
   connection.pending_epochs.reserve(listener->server.credits);
-  ++per_listener_[listener_index];
   ++stats_.connections_open;
   (void)by_cm_id_.insert(event.connection.value(), slot);
 

@@ -24,7 +24,7 @@ void Gateway::pump(Instant now, Connection& connection) {
   const LinkId link = connection.link;
   ListNode<StalledTag>& stalled = connection;
   pass_reverse_outcomes(connection);
-  while (!stalled.is_linked() && !connection.held) {
+  while (!stalled.is_linked() && connection.holds == 0) {
     if (!requests_room(1)) {
       stalled_.push_back(connection);
       break;
@@ -45,7 +45,7 @@ void Gateway::pump(Instant now, Connection& connection) {
   check_failed(now, connection);
   if (find(link) != nullptr) {
     const Instant next = connection.server->next_deadline();
-    arm(connection, connection.held ? earlier(next, connection.held_until) : next);
+    arm(connection, connection.holds > 0 ? earlier(next, connection.held_until) : next);
   }
 }
 

@@ -30,8 +30,10 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   std::vector<rpcrdma::CallId> pending_calls;
   std::vector<uint32_t> pending_epochs;
   ReplayGuard::Client* client = nullptr;  // with a TCP backend
-  bool held = false;                      // its calls wait for those of connections before it
-  Instant held_until;                     // valid when held
+  uint32_t holds = 0;                     // its calls wait for those of connections before it, here and on so many other cores
+  bool waits_here = false;                // one of the holds is this core's guard
+  bool has_waited = false;
+  Instant held_until;  // valid when there are holds
   uint64_t calls = 0;
 };
 

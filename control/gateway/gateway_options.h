@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/config/ip_text.h"
+#include "control/gateway/connection_places.h"
 #include "rocev2/base/core_share.h"
 #include "rocev2/base/time.h"
 #include "rocev2/rc/rc_options.h"
@@ -41,7 +42,8 @@ struct GatewayOptions {
   std::vector<ListenerOptions> listeners;
   std::vector<BackendOptions> backends;
   CoreShare core;                          // links tell the core
-  uint32_t connections_max = 1024;         // of this core, up to 2^24
+  uint32_t connections_max = 1024;         // up to 2^24; of this core, and of all together when they share `places`
+  ConnectionPlaces* places = nullptr;      // outlives the gateways that share it; nullptr = this gateway is alone
   uint32_t calls_in_flight_max = 16384;    // over all connections
   uint64_t pull_buffers_max = UINT64_MAX;  // receive buffers that pulled call data may hold: well below the pool
   rc::RcOptions rc;                        // receive_bytes_max is set per connection

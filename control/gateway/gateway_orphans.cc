@@ -24,7 +24,7 @@ void Gateway::close_link(LinkId link, uint32_t backend) {
 
 void Gateway::part_from_backend(Instant now, Connection& connection, ConnectionResult result) {
   BackendStats& stats = stats_.backends[connection.listener->backend];
-  if (connection.held) {
+  if (connection.waits_here) {
     guard_.forget(*connection.client, connection.link);
   }
   stats.calls_in_flight -= connection.pending_xids.size();
@@ -97,13 +97,28 @@ void Gateway::bury(Orphan& orphan) {
 }
 
 void Gateway::hold_calls(Instant now, Connection& connection) {
-  if (connection.client == nullptr || !guard_.hold(*connection.client, connection.link)) {
+  if (connection.client == nullptr) {
     return;
   }
-  connection.held = true;
+  connection.waits_here = guard_.hold(*connection.client, connection.link);
+  connection.has_waited = connection.waits_here;
+  connection.holds = (connection.waits_here ? 1 : 0) + options_.core.count - 1;
+  if (connection.holds == 0) {
+    return;
+  }
+  tell_other_cores({.kind = CoreMessage::Kind::kFence,
+                    .index = connection.listener->backend,
+                    .link = connection.link,
+                    .client = connection.address.remote});
+  stats_.connections_held += connection.has_waited ? 1 : 0;
   connection.held_until = now + kOrphanMax;
-  ++stats_.connections_held;
   arm(connection, connection.held_until);
+}
+
+void Gateway::let_go(Instant now, Connection& connection) {
+  if (connection.holds > 0 && --connection.holds == 0) {
+    pump(now, connection);
+  }
 }
 
 void Gateway::release_calls(Instant now) {
@@ -114,10 +129,11 @@ void Gateway::release_calls(Instant now) {
   }
   LinkId link;
   while (guard_.poll_released(link)) {
-    Connection* connection = find(link);
-    if (connection != nullptr && connection->held) {
-      connection->held = false;
-      pump(now, *connection);
+    if (core_of(link) != options_.core.index) {
+      tell_fence_done(link, true);
+    } else if (Connection* connection = find(link); connection != nullptr && connection->waits_here) {
+      connection->waits_here = false;
+      let_go(now, *connection);
     }
   }
 }

@@ -68,6 +68,11 @@ ReplayGuard::Client& ReplayGuard::join(const wire::IpAddress& address, uint32_t 
   return *client;
 }
 
+ReplayGuard::Client* ReplayGuard::find(const wire::IpAddress& address, uint32_t backend) const {
+  const auto found = clients_.find(cm::hash_of(0, address, backend));
+  return found == clients_.end() ? nullptr : found->second.get();
+}
+
 void ReplayGuard::leave(Client& client) {
   CW_ASSERT(client.users > 0);
   if (--client.users == 0) {

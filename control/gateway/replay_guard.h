@@ -32,6 +32,8 @@ class ReplayGuard {
   // A connection of the client, to be given back by leave() when it is over and none of its calls is at the backend.
   [[nodiscard]] Client& join(const wire::IpAddress& address, uint32_t backend);
   void leave(Client& client);
+  // nullptr: the client has no connection here.
+  [[nodiscard]] Client* find(const wire::IpAddress& address, uint32_t backend) const;
 
   // A call goes to the backend; the epoch is to be given back by end() when it is answered or can have no effect any more.
   [[nodiscard]] uint32_t begin(Client& client);

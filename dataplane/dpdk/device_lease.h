@@ -2,8 +2,11 @@
 // hands it over between two bursts, when it is asked to, and never waits.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <span>
 
 namespace cw::dataplane {
 
@@ -33,6 +36,36 @@ class DeviceLease {
  private:
   enum class Holder : uint8_t { kCore, kCoreAsked, kKeeper };
   std::atomic<Holder> holder_{Holder::kCore};
+};
+
+// The leases of all poll cores on one device: the keeper has it when no core has.
+class DeviceLeases {
+ public:
+  explicit DeviceLeases(uint32_t cores) : leases_(std::make_unique<DeviceLease[]>(cores)), count_(cores) {}
+
+  [[nodiscard]] DeviceLease& of(uint32_t core) { return leases_[core]; }
+  [[nodiscard]] bool are_keepers() const { return std::ranges::all_of(all(), &DeviceLease::is_keepers); }
+  void ask() {
+    for (DeviceLease& lease : all()) {
+      lease.ask();
+    }
+  }
+  void take_unused() {
+    for (DeviceLease& lease : all()) {
+      lease.take_unused();
+    }
+  }
+  void give_back() {
+    for (DeviceLease& lease : all()) {
+      lease.give_back();
+    }
+  }
+
+ private:
+  [[nodiscard]] std::span<DeviceLease> all() const { return {leases_.get(), count_}; }
+
+  std::unique_ptr<DeviceLease[]> leases_;
+  uint32_t count_;
 };
 
 }  // namespace cw::dataplane

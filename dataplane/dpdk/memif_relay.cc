@@ -129,10 +129,10 @@ bool send(int fd, Message& message) {
 
 }  // namespace
 
-MemifRelay::MemifRelay(const MemifDevice& device, DeviceLease& lease, std::function<bool()> restart)
+MemifRelay::MemifRelay(const MemifDevice& device, DeviceLeases& leases, std::function<bool()> restart)
     : device_(device),
       for_driver_(device),
-      lease_(lease),
+      leases_(leases),
       restart_(std::move(restart)),
       state_(device.server ? State::kNoPeer : State::kNoDriver),
       stop_event_(eventfd(0, EFD_CLOEXEC)) {}
@@ -153,9 +153,9 @@ void MemifRelay::stop() {
   }
 }
 
-std::unique_ptr<MemifRelay> MemifRelay::open(const MemifDevice& device, DeviceLease& lease, std::function<bool()> restart,
+std::unique_ptr<MemifRelay> MemifRelay::open(const MemifDevice& device, DeviceLeases& leases, std::function<bool()> restart,
                                              std::string& error) {
-  std::unique_ptr<MemifRelay> relay(new MemifRelay(device, lease, std::move(restart)));
+  std::unique_ptr<MemifRelay> relay(new MemifRelay(device, leases, std::move(restart)));
   const bool ready = device.server ? relay->listen_for_peer(error) : relay->listen_for_driver(error);
   return ready ? std::move(relay) : nullptr;
 }
@@ -254,7 +254,7 @@ void MemifRelay::run() {
         end_link();
         break;
       case State::kTaking:
-        if (lease_.is_keepers()) {
+        if (leases_.are_keepers()) {
           leave();
         }
         break;
@@ -309,14 +309,14 @@ bool MemifRelay::pass(int from, int to) {
   if (completes) {
     // From the driver: it is done. To the driver: nothing else comes to it now until the device is the keeper's again.
     state_ = State::kUp;
-    lease_.give_back();
+    leases_.give_back();
   }
   return true;
 }
 
 void MemifRelay::end_link() {
   state_ = State::kTaking;
-  lease_.ask();
+  leases_.ask();
 }
 
 void MemifRelay::leave() {

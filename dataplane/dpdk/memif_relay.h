@@ -29,8 +29,8 @@ class MemifRelay {
  public:
   // Client role: connects to the other end, and it is an error when nobody is there. Server role: the name has to be free.
   // restart: stops and starts the device, so that the driver connects anew (client role); called from the relay's thread while
-  // the device is the keeper's. The lease has to be the keeper's, and to outlive the relay.
-  [[nodiscard]] static std::unique_ptr<MemifRelay> open(const MemifDevice& device, DeviceLease& lease,
+  // the device is the keeper's. The leases have to be the keeper's, and to outlive the relay.
+  [[nodiscard]] static std::unique_ptr<MemifRelay> open(const MemifDevice& device, DeviceLeases& leases,
                                                         std::function<bool()> restart, std::string& error);
   ~MemifRelay();
   MemifRelay(const MemifRelay&) = delete;
@@ -54,7 +54,7 @@ class MemifRelay {
     kLeaving,    // the driver's end is shut down: it takes its rings away
   };
 
-  MemifRelay(const MemifDevice& device, DeviceLease& lease, std::function<bool()> restart);
+  MemifRelay(const MemifDevice& device, DeviceLeases& leases, std::function<bool()> restart);
   [[nodiscard]] bool listen_for_driver(std::string& error);
   [[nodiscard]] bool listen_for_peer(std::string& error);
   void run();
@@ -71,7 +71,7 @@ class MemifRelay {
 
   MemifDevice device_;
   MemifDevice for_driver_;
-  DeviceLease& lease_;
+  DeviceLeases& leases_;
   std::function<bool()> restart_;
   State state_;
   control::UniqueFd listener_;  // server role: for the other end; client role: for the driver

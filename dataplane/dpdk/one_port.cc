@@ -27,15 +27,19 @@ std::unique_ptr<OnePort> OnePort::open(const OnePortSettings& settings, std::str
   if (one->pools_ == nullptr) {
     return nullptr;
   }
-  one->ports_.push_back(Port::open(port, *one->pools_, error));
-  return one->ports_.back() != nullptr ? std::move(one) : nullptr;
+  one->port_ = Port::open(port, *one->pools_, error);
+  if (one->port_ == nullptr) {
+    return nullptr;
+  }
+  one->queues_.push_back(std::make_unique<PortQueue>(*one->port_, uint16_t{0}, 0u, *one->pools_, nullptr));
+  return one;
 }
 
 node::NodeOptions OnePort::node_options(const wire::IpAddress& address, uint8_t length_bits) const {
   node::NodeOptions options;
   link::StationOptions& station = options.ports.emplace_back();
-  station.mac = ports_.front()->mac();
-  station.mtu = ports_.front()->settings().mtu;
+  station.mac = port_->mac();
+  station.mtu = port_->settings().mtu;
   station.addresses.push_back({address, length_bits});
   return options;
 }

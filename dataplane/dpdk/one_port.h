@@ -11,6 +11,7 @@
 #include "control/node/node.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
+#include "dataplane/dpdk/port_queue.h"
 
 namespace cw::dataplane {
 
@@ -32,7 +33,8 @@ class OnePort {
   [[nodiscard]] static std::unique_ptr<OnePort> open(const OnePortSettings& settings, std::string& error);
 
   [[nodiscard]] MbufPools& pools() { return *pools_; }
-  [[nodiscard]] std::span<const std::unique_ptr<Port>> ports() const { return ports_; }
+  // One for the CoreLoop.
+  [[nodiscard]] std::span<const std::unique_ptr<PortQueue>> queues() const { return queues_; }
   // Options of a node on this port, with one address; the rest is the program's to say.
   [[nodiscard]] node::NodeOptions node_options(const wire::IpAddress& address, uint8_t length_bits) const;
 
@@ -40,7 +42,8 @@ class OnePort {
   OnePort() = default;
 
   std::unique_ptr<MbufPools> pools_;
-  std::vector<std::unique_ptr<Port>> ports_;  // closed before the buffers go
+  std::unique_ptr<Port> port_;  // closed before the buffers go
+  std::vector<std::unique_ptr<PortQueue>> queues_;
 };
 
 }  // namespace cw::dataplane

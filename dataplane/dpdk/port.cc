@@ -24,9 +24,18 @@ namespace {
 
 constexpr uint32_t kLinkBytes = 14 + 4;  // Ethernet and one VLAN tag
 constexpr auto kHandshakeMax = std::chrono::seconds(1);
+// What a NIC deals flows to its queues by, as far as it can: the UDP source port differs from one queue pair to the next.
+constexpr uint64_t kRssFields = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP;
 
 std::string device_name(const std::string& device) {
   return device.substr(0, device.find(','));
+}
+
+// As many as the arguments of a device name under a key such as "qpairs="; 1 without one.
+uint16_t named_queues(const std::string& device, const std::string& key) {
+  const size_t at = device.find(key);
+  const unsigned long count = at == std::string::npos ? 1 : std::strtoul(device.c_str() + at + key.size(), nullptr, 10);
+  return static_cast<uint16_t>(std::clamp(count, 1ul, 64ul));
 }
 
 bool is_virtual(std::string_view device) {
@@ -71,6 +80,23 @@ void remove_dead_socket(const std::string& path) {
   }
 }
 
+// Queues that carry frames. A NIC deals frames to all that are set up; a virtual device has those that its arguments make, and
+// where the other end decides how many it serves (memif, vhost), the first is the one that is sure to be served.
+uint16_t usable_queues(const PortSettings& settings, const rte_eth_dev_info& info) {
+  const uint16_t wanted =
+      static_cast<uint16_t>(std::min({settings.cores, uint32_t{info.max_rx_queues}, uint32_t{info.max_tx_queues}}));
+  if (!is_virtual(settings.device)) {
+    return std::max<uint16_t>(wanted, 1);
+  }
+  uint16_t named = 1;
+  if (settings.device.starts_with("net_af_packet") || settings.device.starts_with("eth_af_packet")) {
+    named = named_queues(settings.device, "qpairs=");
+  } else if (settings.device.starts_with("net_af_xdp")) {
+    named = named_queues(settings.device, "queue_count=");
+  }
+  return std::max<uint16_t>(std::min(wanted, named), 1);
+}
+
 // The driver's end of a memif link is for this process alone.
 class PrivateFiles {
  public:
@@ -90,97 +116,117 @@ uint32_t Port::packet_data_bytes(const PortSettings& settings) {
   return RTE_PKTMBUF_HEADROOM + RTE_ALIGN_CEIL(std::max(frame, 2048u), 64u);
 }
 
+bool Port::failed(const char* step, int result, std::string& error) const {
+  error = fmt::format("port '{}': {}: {}", settings_.device, step, rte_strerror(result < 0 ? -result : result));
+  return false;
+}
+
+bool Port::find_or_make(std::string& error) {
+  const std::string name = device_name(settings_.device);
+  if (rte_eth_dev_get_port_by_name(name.c_str(), &id_) == 0) {
+    return true;
+  }
+  std::string device = settings_.device;
+  std::optional<PrivateFiles> private_files;
+  if (const std::optional<MemifDevice> memif = MemifDevice::parse(settings_.device)) {
+    leases_.take_unused();  // until the relay gives it to the cores
+    relay_ = MemifRelay::open(
+        *memif, leases_, [this] { return restart(); }, error);
+    if (relay_ == nullptr) {
+      error = fmt::format("port '{}': {}", settings_.device, error);
+      return false;
+    }
+    device = relay_->for_driver().text();
+    private_files.emplace();
+  }
+  remove_dead_socket(vhost_socket(settings_.device));
+  const int probed = rte_dev_probe(device.c_str());
+  private_files.reset();
+  if (probed != 0) {
+    return failed(is_virtual(settings_.device)
+                      ? "cannot create the virtual device (is its driver plugin installed, is the path writable and free?)"
+                      : "cannot probe the device (is it bound to vfio-pci? see dpdk-devbind.py --status)",
+                  probed, error);
+  }
+  return rte_eth_dev_get_port_by_name(name.c_str(), &id_) == 0 || failed("the driver made no port of this name", ENODEV, error);
+}
+
+bool Port::configure(const rte_eth_dev_info& info, MbufPools& pools, std::string& error) {
+  queues_ = usable_queues(settings_, info);
+  rte_eth_conf conf{};
+  conf.rxmode.mtu = settings_.mtu;
+  // Multi-segment transmission carries attached payload. Drivers that do not name the offload but follow segment chains all
+  // the same (af_packet, memif, ring) need no flag.
+  conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  if (queues_ > 1 && (info.flow_type_rss_offloads & kRssFields) != 0) {
+    conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & kRssFields;
+  }
+  if ((info.max_mtu != 0 && settings_.mtu > info.max_mtu) ||
+      settings_.mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info.max_rx_pktlen) {
+    // Drivers without a notion of MTU report the Ethernet default but pass any frame; only a real set_mtu refusal counts.
+    conf.rxmode.mtu = 0;
+  }
+  int result = rte_eth_dev_configure(id_, queues_, queues_, &conf);
+  if (result != 0 && conf.rxmode.mtu != 0) {
+    conf.rxmode.mtu = 0;
+    result = rte_eth_dev_configure(id_, queues_, queues_, &conf);
+  }
+  if (result != 0) {
+    return failed("cannot configure", result, error);
+  }
+  uint16_t rx_descriptors = settings_.descriptors;
+  uint16_t tx_descriptors = settings_.descriptors;
+  (void)rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_descriptors, &tx_descriptors);
+  const int socket = rte_eth_dev_socket_id(id_);
+  const unsigned socket_id = socket < 0 ? 0u : static_cast<unsigned>(socket);
+  for (uint16_t queue = 0; queue < queues_; ++queue) {
+    result = rte_eth_rx_queue_setup(id_, queue, rx_descriptors, socket_id, nullptr, pools.packet_mempool());
+    if (result != 0) {
+      return failed("cannot set up the receive queue", result, error);
+    }
+    result = rte_eth_tx_queue_setup(id_, queue, tx_descriptors, socket_id, nullptr);
+    if (result != 0) {
+      return failed("cannot set up the transmit queue", result, error);
+    }
+  }
+  result = rte_eth_dev_set_mtu(id_, static_cast<uint16_t>(settings_.mtu));
+  if (result != 0 && result != -ENOTSUP && !is_virtual(settings_.device)) {
+    return failed("cannot set the MTU", result, error);
+  }
+  return true;
+}
+
 std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools, std::string& error) {
-  std::unique_ptr<Port> port(new Port(settings, pools));
-  const std::string name = device_name(settings.device);
-  auto explain = [&](const char* step, int result) {
-    error = fmt::format("port '{}': {}: {}", settings.device, step, rte_strerror(result < 0 ? -result : result));
+  std::unique_ptr<Port> port(new Port(settings));
+  if (!port->find_or_make(error)) {
     return nullptr;
-  };
-  if (rte_eth_dev_get_port_by_name(name.c_str(), &port->id_) != 0) {
-    std::string device = settings.device;
-    std::optional<PrivateFiles> private_files;
-    if (const std::optional<MemifDevice> memif = MemifDevice::parse(settings.device)) {
-      // Until the relay gives it to the core.
-      port->lease_.take_unused();
-      port->relay_ = MemifRelay::open(
-          *memif, port->lease_, [own = port.get()] { return own->restart(); }, error);
-      if (port->relay_ == nullptr) {
-        error = fmt::format("port '{}': {}", settings.device, error);
-        return nullptr;
-      }
-      device = port->relay_->for_driver().text();
-      private_files.emplace();
-    }
-    remove_dead_socket(vhost_socket(settings.device));
-    const int probed = rte_dev_probe(device.c_str());
-    private_files.reset();
-    if (probed != 0) {
-      return explain(is_virtual(settings.device)
-                         ? "cannot create the virtual device (is its driver plugin installed, is the path writable and free?)"
-                         : "cannot probe the device (is it bound to vfio-pci? see dpdk-devbind.py --status)",
-                     probed);
-    }
-    if (rte_eth_dev_get_port_by_name(name.c_str(), &port->id_) != 0) {
-      return explain("the driver made no port of this name", ENODEV);
-    }
   }
   rte_eth_dev_info info{};
   int result = rte_eth_dev_info_get(port->id_, &info);
   if (result != 0) {
-    return explain("cannot read device information", result);
+    (void)port->failed("cannot read device information", result, error);
+    return nullptr;
   }
   port->driver_ = info.driver_name == nullptr ? "" : info.driver_name;
-  rte_eth_conf conf{};
-  conf.rxmode.mtu = settings.mtu;
-  // Multi-segment transmission carries attached payload. Drivers that do not name the offload but follow segment chains all
-  // the same (af_packet, memif, ring) need no flag.
-  conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-  if ((info.max_mtu != 0 && settings.mtu > info.max_mtu) ||
-      settings.mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info.max_rx_pktlen) {
-    // Drivers without a notion of MTU report the Ethernet default but pass any frame; only a real set_mtu refusal counts.
-    conf.rxmode.mtu = 0;
-  }
-  result = rte_eth_dev_configure(port->id_, settings.queues, settings.queues, &conf);
-  if (result != 0 && conf.rxmode.mtu != 0) {
-    conf.rxmode.mtu = 0;
-    result = rte_eth_dev_configure(port->id_, settings.queues, settings.queues, &conf);
-  }
-  if (result != 0) {
-    return explain("cannot configure", result);
-  }
-  uint16_t rx_descriptors = settings.descriptors;
-  uint16_t tx_descriptors = settings.descriptors;
-  (void)rte_eth_dev_adjust_nb_rx_tx_desc(port->id_, &rx_descriptors, &tx_descriptors);
-  const int socket = rte_eth_dev_socket_id(port->id_);
-  const unsigned socket_id = socket < 0 ? 0u : static_cast<unsigned>(socket);
-  for (uint16_t queue = 0; queue < settings.queues; ++queue) {
-    result = rte_eth_rx_queue_setup(port->id_, queue, rx_descriptors, socket_id, nullptr, pools.packet_mempool());
-    if (result != 0) {
-      return explain("cannot set up the receive queue", result);
-    }
-    result = rte_eth_tx_queue_setup(port->id_, queue, tx_descriptors, socket_id, nullptr);
-    if (result != 0) {
-      return explain("cannot set up the transmit queue", result);
-    }
-  }
-  result = rte_eth_dev_set_mtu(port->id_, static_cast<uint16_t>(settings.mtu));
-  if (result != 0 && result != -ENOTSUP && !is_virtual(settings.device)) {
-    return explain("cannot set the MTU", result);
+  if (!port->configure(info, pools, error)) {
+    return nullptr;
   }
   result = rte_eth_dev_start(port->id_);
   if (result != 0) {
-    return explain(result == -EPERM
-                       ? "cannot start (does this process have the capabilities that the driver takes? See the table "
-                         "of rights in deploy/README.md)"
-                       : "cannot start",
-                   result);
+    (void)port->failed(
+        result == -EPERM ? "cannot start (does this process have the capabilities that the driver takes? See the table of rights "
+                           "in deploy/README.md)"
+                         : "cannot start",
+        result, error);
+    return nullptr;
   }
   port->started_ = true;
   rte_ether_addr address{};
   result = rte_eth_macaddr_get(port->id_, &address);
   if (result != 0) {
-    return explain("cannot read the MAC address", result);
+    (void)port->failed("cannot read the MAC address", result, error);
+    return nullptr;
   }
   std::memcpy(port->mac_.octets.data(), address.addr_bytes, port->mac_.octets.size());
   (void)rte_eth_promiscuous_enable(port->id_);  // neighbour solicitations come by multicast
@@ -194,17 +240,15 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
 // A memif device in the client role has found the other end; what is sent before the handshake is over would be lost.
 void Port::wait_for_link() {
   const auto give_up = std::chrono::steady_clock::now() + kHandshakeMax;
-  while (relay_->is_client() && lease_.is_keepers() && std::chrono::steady_clock::now() < give_up) {
+  while (relay_->is_client() && leases_.are_keepers() && std::chrono::steady_clock::now() < give_up) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  was_here_ = lease_.is_cores();
 }
 
 Port::~Port() {
   if (relay_ != nullptr) {
     relay_->stop();  // it may restart the device; its sockets stay until the driver has closed its own
   }
-  rte_pktmbuf_free_bulk(pending_.data(), pending_count_);
   if (started_) {
     rte_eth_dev_stop(id_);
   }
@@ -240,122 +284,6 @@ uint64_t Port::rx_errors() const {
 bool Port::restart() {
   (void)rte_eth_dev_stop(id_);
   return rte_eth_dev_start(id_) == 0;
-}
-
-uint16_t Port::rx(std::array<rte_mbuf*, kBurst>& mbufs) {
-  if (!lease_.use()) [[unlikely]] {
-    return 0;
-  }
-  const uint16_t received = rte_eth_rx_burst(id_, 0, mbufs.data(), kBurst);
-  uint16_t kept = 0;
-  for (uint16_t i = 0; i < received; ++i) {
-    rte_mbuf* mbuf = mbufs[i];
-    stats_.rx_bytes += rte_pktmbuf_pkt_len(mbuf);
-    if (mbuf->nb_segs != 1) [[unlikely]] {
-      ++stats_.rx_oversize;
-      rte_pktmbuf_free(mbuf);
-      continue;
-    }
-    mbufs[kept++] = mbuf;
-  }
-  stats_.rx_packets += received;
-  return kept;
-}
-
-rte_mbuf* Port::assemble(wire::TxPacket& packet) {
-  rte_mbuf* head = mbuf_of(packet.head);
-  head->data_off = static_cast<uint16_t>(packet.head->data - static_cast<uint8_t*>(head->buf_addr));
-  head->data_len = static_cast<uint16_t>(packet.head->size);
-  head->pkt_len = packet.head->size;
-  head->nb_segs = 1;
-  head->next = nullptr;
-  head->ol_flags = 0;
-  if (packet.piece_count == 0) {
-    return head;
-  }
-  rte_mbuf* last = head;
-  auto link = [&](rte_mbuf* segment) {
-    last->next = segment;
-    last = segment;
-    ++head->nb_segs;
-    head->pkt_len += segment->data_len;
-  };
-  for (uint32_t i = 0; i < packet.piece_count; ++i) {
-    const wire::TxPiece& piece = packet.pieces[i];
-    rte_mbuf* segment = pools_.attach(*piece.owner, piece.data, piece.size);
-    if (segment == nullptr) [[unlikely]] {
-      ++stats_.tx_no_view;
-      rte_pktmbuf_free(head);
-      return nullptr;
-    }
-    link(segment);
-  }
-  rte_mbuf* trailer = pools_.allocate_small();
-  if (trailer == nullptr) [[unlikely]] {
-    ++stats_.tx_no_view;
-    rte_pktmbuf_free(head);
-    return nullptr;
-  }
-  std::memcpy(rte_pktmbuf_mtod(trailer, uint8_t*), packet.trailer.data(), packet.trailer_bytes);
-  trailer->data_len = static_cast<uint16_t>(packet.trailer_bytes);
-  trailer->pkt_len = packet.trailer_bytes;
-  link(trailer);
-  return head;
-}
-
-void Port::tx(Instant now, std::span<wire::TxPacket> packets) {
-  for (wire::TxPacket& packet : packets) {
-    rte_mbuf* mbuf = assemble(packet);
-    if (mbuf == nullptr) {
-      continue;
-    }
-    if (pending_count_ == kPendingMax) {
-      flush(now);
-    }
-    if (pending_count_ == kPendingMax) {
-      ++stats_.tx_dropped;
-      rte_pktmbuf_free(mbuf);
-      continue;
-    }
-    pending_[pending_count_++] = mbuf;
-  }
-  flush(now);
-}
-
-void Port::flush(Instant now) {
-  if (pending_count_ == 0) {
-    return;
-  }
-  if (!lease_.use()) [[unlikely]] {
-    drop_pending();
-    return;
-  }
-  uint32_t bytes = 0;
-  std::array<uint32_t, kPendingMax> sizes;
-  for (uint32_t i = 0; i < pending_count_; ++i) {
-    sizes[i] = rte_pktmbuf_pkt_len(pending_[i]);
-  }
-  const uint16_t sent = rte_eth_tx_burst(id_, 0, pending_.data(), static_cast<uint16_t>(pending_count_));
-  for (uint16_t i = 0; i < sent; ++i) {
-    bytes += sizes[i];
-  }
-  stats_.tx_packets += sent;
-  stats_.tx_bytes += bytes;
-  std::copy(pending_.begin() + sent, pending_.begin() + pending_count_, pending_.begin());
-  pending_count_ -= sent;
-  if (sent > 0) {
-    stuck_since_ = Instant::never();
-  } else if (stuck_since_.is_never()) {
-    stuck_since_ = now;
-  } else if (now - stuck_since_ > kStuckMax) {
-    drop_pending();
-  }
-}
-
-void Port::drop_pending() {
-  stats_.tx_dropped += pending_count_;
-  rte_pktmbuf_free_bulk(pending_.data(), pending_count_);
-  pending_count_ = 0;
 }
 
 }  // namespace cw::dataplane

@@ -282,7 +282,7 @@ int run(const Settings& settings) {
   LoadDriver driver(settings.load, client, link->pools().packets());
   LoadApp app(driver, client);
   dataplane::Wakeup wakeup;
-  dataplane::CoreLoop loop(node, link->ports(), link->pools(), clock, app, wakeup, settings.spin);
+  dataplane::CoreLoop loop(node, link->queues(), link->pools(), clock, app, wakeup, settings.spin);
   std::atomic<bool> stop{false};
   int status = 1;
   std::thread terminal([&] { status = conduct(settings, app, stop); });

@@ -33,7 +33,7 @@ CONFIG = """\
 instance = "{instance}"
 [dataplane]
 main_lcore = {main_cpu}
-poll_lcores = [{cpu}]
+poll_lcores = [{cpus}]
 memory_mb = 512
 idle = "{idle}"
 [[port]]
@@ -163,6 +163,7 @@ class Box:
                       metrics=free_tcp_address())
         values.update(changes)
         values.setdefault("main_cpu", values["cpu"])
+        values.setdefault("cpus", values["cpu"])
         path = self.directory / f"{name}.toml"
         path.write_text(CONFIG.format(**values))
         return path

@@ -38,6 +38,7 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
     out.listeners.push_back(std::move(another));
   }
   out.core = options.core;
+  out.places = options.places;
   out.connections_max = options.small_tables ? 24 : 128;
   out.calls_in_flight_max = options.small_tables ? 64 : 4096;
   out.pull_buffers_max = options.pull_buffers_max;

@@ -124,7 +124,7 @@ class MemifRelayTest : public ::testing::Test {
   MemifRelayTest() {
     std::string pattern = "/tmp/memif_relay_XXXXXX";
     directory_ = mkdtemp(pattern.data());
-    lease_.take_unused();
+    leases_.take_unused();
   }
   ~MemifRelayTest() override {
     relay_.reset();
@@ -140,7 +140,7 @@ class MemifRelayTest : public ::testing::Test {
   void open(bool server) {
     std::string error;
     relay_ = MemifRelay::open(
-        device(server), lease_, [this] { return restarts_.fetch_add(1) >= 0; }, error);
+        device(server), leases_, [this] { return restarts_.fetch_add(1) >= 0; }, error);
     ASSERT_NE(relay_, nullptr) << error;
   }
   // A link in the server role that is up.
@@ -152,19 +152,20 @@ class MemifRelayTest : public ::testing::Test {
     driver_ = accept_one(driver_listener_);
     send_message(driver_.get(), kConnected);
     EXPECT_EQ(next_type(peer_.get()), kConnected);
-    EXPECT_TRUE(comes_true([this] { return lease_.is_cores(); }));
+    EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
   }
   // The driver hears of the end only when the core has let go.
   void expect_end_after_the_core_let_go() {
-    EXPECT_TRUE(comes_true([this] { return lease_.is_asked(); }));
-    EXPECT_FALSE(is_readable(driver_.get(), 50)) << "the driver was told while the core had the device";
-    EXPECT_FALSE(lease_.use()) << "the core lets go here";
+    EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_asked() && leases_.of(1).is_asked(); }));
+    EXPECT_FALSE(leases_.of(0).use()) << "one core lets go here";
+    EXPECT_FALSE(is_readable(driver_.get(), 50)) << "the driver was told while a core had the device";
+    EXPECT_FALSE(leases_.of(1).use()) << "the other lets go here";
     EXPECT_EQ(next_type(driver_.get()), 0);
-    EXPECT_TRUE(lease_.is_keepers());
+    EXPECT_TRUE(leases_.are_keepers());
   }
 
   std::string directory_;
-  DeviceLease lease_;
+  DeviceLeases leases_{2};
   std::atomic<int> restarts_{0};
   std::unique_ptr<MemifRelay> relay_;
   UniqueFd driver_listener_;
@@ -187,12 +188,13 @@ TEST_F(MemifRelayTest, PassesTheHandshakeOnWithItsDescriptors) {
   EXPECT_EQ(next_type(driver_.get(), &received), kAddRegion);
   ASSERT_TRUE(received.valid());
   EXPECT_EQ(lseek(received.get(), 0, SEEK_END), 12345);
-  EXPECT_TRUE(lease_.is_keepers()) << "the link is not up";
+  EXPECT_TRUE(leases_.are_keepers()) << "the link is not up";
 }
 
 TEST_F(MemifRelayTest, GivesTheDeviceToTheCoreWhenTheLinkIsUp) {
   bring_up_server();
-  EXPECT_TRUE(lease_.use());
+  EXPECT_TRUE(leases_.of(0).use());
+  EXPECT_TRUE(leases_.of(1).use());
 }
 
 TEST_F(MemifRelayTest, TakesTheDeviceFromTheCoreBeforeTheDriverHearsThatThePeerIsGone) {
@@ -217,7 +219,7 @@ TEST_F(MemifRelayTest, ServesTheNextPeerWhenTheDriverHasTakenItsRingsAway) {
   driver_ = accept_one(driver_listener_);
   send_message(driver_.get(), kConnected);
   EXPECT_EQ(next_type(next.get()), kConnected);
-  EXPECT_TRUE(comes_true([this] { return lease_.is_cores(); }));
+  EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
 }
 
 TEST_F(MemifRelayTest, APeerThatLeavesDuringTheHandshakeEndsTheDriversConnection) {
@@ -227,7 +229,7 @@ TEST_F(MemifRelayTest, APeerThatLeavesDuringTheHandshakeEndsTheDriversConnection
   connect_to(device(true).socket);
   driver_ = accept_one(driver_listener_);
   EXPECT_EQ(next_type(driver_.get()), 0);
-  EXPECT_TRUE(lease_.is_keepers());
+  EXPECT_TRUE(leases_.are_keepers());
 }
 
 // It is the server's to say that the link is up.
@@ -240,7 +242,7 @@ TEST_F(MemifRelayTest, APeerThatClaimsTheServersPartIsSentAway) {
   send_message(peer_.get(), kConnected);
   EXPECT_EQ(next_type(driver_.get()), 0);
   EXPECT_EQ(next_type(peer_.get()), 0);
-  EXPECT_TRUE(lease_.is_keepers());
+  EXPECT_TRUE(leases_.are_keepers());
 }
 
 TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
@@ -251,7 +253,7 @@ TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
   peer_ = accept_one(server);
   send_message(peer_.get(), kConnected);
   EXPECT_EQ(next_type(driver_.get()), kConnected);
-  EXPECT_TRUE(comes_true([this] { return lease_.is_cores(); }));
+  EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
 
   peer_ = UniqueFd();
   server = UniqueFd();
@@ -266,13 +268,13 @@ TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
   peer_ = accept_one(server);
   send_message(peer_.get(), kConnected);
   EXPECT_EQ(next_type(driver_.get()), kConnected);
-  EXPECT_TRUE(comes_true([this] { return lease_.is_cores(); }));
+  EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
 }
 
 TEST_F(MemifRelayTest, AClientWithoutServerIsToldSo) {
   std::string error;
   EXPECT_EQ(MemifRelay::open(
-                device(false), lease_, [] { return true; }, error),
+                device(false), leases_, [] { return true; }, error),
             nullptr);
   EXPECT_NE(error.find("link.sock"), std::string::npos) << error;
   EXPECT_NE(error.find("role=server first"), std::string::npos) << error;
@@ -281,7 +283,7 @@ TEST_F(MemifRelayTest, AClientWithoutServerIsToldSo) {
 TEST_F(MemifRelayTest, AServerTakesOverWhatAKilledOneLeftBehindButNotALivingOne) {
   listen_on(device(true).socket);  // and closed: the file stays
   open(true);
-  DeviceLease other;
+  DeviceLeases other{1};
   std::string error;
   EXPECT_EQ(MemifRelay::open(
                 device(true), other, [] { return true; }, error),

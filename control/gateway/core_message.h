@@ -1,0 +1,26 @@
+// What the gateways of a process's poll cores say to each other about one client, whose connections may lie on several of them.
+// Values only: they cross a ring between threads.
+#pragma once
+
+#include <cstdint>
+
+#include "control/gateway/backend_link.h"
+#include "rocev2/wire/ip_address.h"
+
+namespace cw::gateway {
+
+struct CoreMessage {
+  enum class Kind : uint32_t {
+    kFence,       // tell `link` (kFenceDone, to its core) when the calls that `client` has at `index`, a backend, are answered
+    kFenceDone,   // that is so
+    kBrokenCall,  // call `xid` of `client` at `index`, a listener, has broken its connection: see BrokenCalls
+  };
+  Kind kind = Kind::kFence;
+  uint32_t index = 0;
+  LinkId link;
+  wire::IpAddress client;
+  uint32_t xid = 0;
+  uint32_t waited = 0;  // kFenceDone: 1 = there were calls
+};
+
+}  // namespace cw::gateway

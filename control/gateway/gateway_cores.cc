@@ -1,0 +1,56 @@
+// What a gateway has to know of its client's connections on other cores: which of its calls are still at a backend (ReplayGuard),
+// and which have broken their connections (BrokenCalls).
+#include "control/gateway/gateway_connection.h"
+
+namespace cw::gateway {
+
+void Gateway::tell_other_cores(const CoreMessage& message) {
+  for (uint32_t core = 0; core < options_.core.count; ++core) {
+    if (core != options_.core.index) {
+      core_mail_.push_back({core, message});
+    }
+  }
+}
+
+void Gateway::tell_fence_done(LinkId link, bool waited) {
+  core_mail_.push_back(
+      {core_of(link), {.kind = CoreMessage::Kind::kFenceDone, .link = link, .waited = waited ? uint32_t{1} : uint32_t{0}}});
+}
+
+// The other core's link stands in the guard as a connection of this core would.
+void Gateway::answer_fence(const CoreMessage& fence) {
+  ReplayGuard::Client* client = guard_.find(fence.client, fence.index);
+  if (client == nullptr || !guard_.hold(*client, fence.link)) {
+    tell_fence_done(fence.link, false);
+  }
+}
+
+void Gateway::remember_broken_call(Instant now, const Connection& connection, uint32_t xid) {
+  broken_calls_.remember(now, connection.address.remote, connection.listener_index, xid);
+  tell_other_cores({.kind = CoreMessage::Kind::kBrokenCall,
+                    .index = connection.listener_index,
+                    .client = connection.address.remote,
+                    .xid = xid});
+}
+
+void Gateway::on_core_message(Instant now, const CoreMessage& message) {
+  switch (message.kind) {
+    case CoreMessage::Kind::kFence:
+      answer_fence(message);
+      return;
+    case CoreMessage::Kind::kFenceDone:
+      if (Connection* connection = find(message.link); connection != nullptr && connection->holds > 0) {
+        if (message.waited != 0 && !connection->has_waited) {
+          connection->has_waited = true;
+          ++stats_.connections_held;
+        }
+        let_go(now, *connection);
+      }
+      return;
+    case CoreMessage::Kind::kBrokenCall:
+      broken_calls_.remember(now, message.client, message.index, message.xid);
+      return;
+  }
+}
+
+}  // namespace cw::gateway

@@ -1,0 +1,163 @@
+#include "dataplane/dpdk/port_queue.h"
+
+#include <rte_ethdev.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "rocev2/base/assert.h"
+
+namespace cw::dataplane {
+
+PortQueue::PortQueue(Port& port, uint16_t index, uint32_t core, MbufPools& pools, CoreExchange* exchange)
+    : port_(port),
+      index_(index),
+      core_(core),
+      pools_(pools),
+      exchange_(exchange),
+      lease_(port.lease(core)),
+      was_here_(lease_.is_cores()) {
+  CW_ASSERT(core < port.queues() || exchange != nullptr);
+}
+
+PortQueue::~PortQueue() {
+  rte_pktmbuf_free_bulk(pending_.data(), pending_count_);
+}
+
+uint16_t PortQueue::rx(std::array<rte_mbuf*, kBurst>& mbufs) {
+  if (!lease_.use() || core_ >= port_.queues()) [[unlikely]] {
+    return 0;
+  }
+  const uint16_t received = rte_eth_rx_burst(port_.id(), static_cast<uint16_t>(core_), mbufs.data(), kBurst);
+  uint16_t kept = 0;
+  for (uint16_t i = 0; i < received; ++i) {
+    rte_mbuf* mbuf = mbufs[i];
+    stats_.rx_bytes += rte_pktmbuf_pkt_len(mbuf);
+    if (mbuf->nb_segs != 1) [[unlikely]] {
+      ++stats_.rx_oversize;
+      rte_pktmbuf_free(mbuf);
+      continue;
+    }
+    mbufs[kept++] = mbuf;
+  }
+  stats_.rx_packets += received;
+  return kept;
+}
+
+rte_mbuf* PortQueue::assemble(wire::TxPacket& packet) {
+  rte_mbuf* head = mbuf_of(packet.head);
+  head->data_off = static_cast<uint16_t>(packet.head->data - static_cast<uint8_t*>(head->buf_addr));
+  head->data_len = static_cast<uint16_t>(packet.head->size);
+  head->pkt_len = packet.head->size;
+  head->nb_segs = 1;
+  head->next = nullptr;
+  head->ol_flags = 0;
+  if (packet.piece_count == 0) {
+    return head;
+  }
+  rte_mbuf* last = head;
+  auto link = [&](rte_mbuf* segment) {
+    last->next = segment;
+    last = segment;
+    ++head->nb_segs;
+    head->pkt_len += segment->data_len;
+  };
+  for (uint32_t i = 0; i < packet.piece_count; ++i) {
+    const wire::TxPiece& piece = packet.pieces[i];
+    rte_mbuf* segment = pools_.attach(*piece.owner, piece.data, piece.size);
+    if (segment == nullptr) [[unlikely]] {
+      ++stats_.tx_no_view;
+      rte_pktmbuf_free(head);
+      return nullptr;
+    }
+    link(segment);
+  }
+  rte_mbuf* trailer = pools_.allocate_small();
+  if (trailer == nullptr) [[unlikely]] {
+    ++stats_.tx_no_view;
+    rte_pktmbuf_free(head);
+    return nullptr;
+  }
+  std::memcpy(rte_pktmbuf_mtod(trailer, uint8_t*), packet.trailer.data(), packet.trailer_bytes);
+  trailer->data_len = static_cast<uint16_t>(packet.trailer_bytes);
+  trailer->pkt_len = packet.trailer_bytes;
+  link(trailer);
+  return head;
+}
+
+void PortQueue::tx(Instant now, std::span<wire::TxPacket> packets) {
+  for (wire::TxPacket& packet : packets) {
+    rte_mbuf* mbuf = assemble(packet);
+    if (mbuf == nullptr) {
+      continue;
+    }
+    if (pending_count_ == kPendingMax) {
+      flush(now);
+    }
+    if (pending_count_ == kPendingMax) {
+      ++stats_.tx_dropped;
+      rte_pktmbuf_free(mbuf);
+      continue;
+    }
+    pending_[pending_count_++] = mbuf;
+  }
+  flush(now);
+}
+
+void PortQueue::flush(Instant now) {
+  if (pending_count_ == 0) {
+    return;
+  }
+  if (!lease_.use()) [[unlikely]] {
+    drop_pending();
+    return;
+  }
+  const uint16_t sent = send({pending_.data(), pending_count_});
+  std::copy(pending_.begin() + sent, pending_.begin() + pending_count_, pending_.begin());
+  pending_count_ -= sent;
+  if (sent > 0) {
+    stuck_since_ = Instant::never();
+  } else if (stuck_since_.is_never()) {
+    stuck_since_ = now;
+  } else if (now - stuck_since_ > kStuckMax) {
+    drop_pending();
+  }
+}
+
+uint16_t PortQueue::send(std::span<rte_mbuf*> mbufs) {
+  const uint16_t count = static_cast<uint16_t>(mbufs.size());
+  if (core_ >= port_.queues()) {
+    uint16_t given = 0;
+    while (given < count && exchange_->give_to_send(core_, core_ % port_.queues(), {mbufs[given], index_, 0})) {
+      ++given;
+    }
+    return given;
+  }
+  std::array<uint32_t, kPendingMax> sizes;
+  for (uint16_t i = 0; i < count; ++i) {
+    sizes[i] = rte_pktmbuf_pkt_len(mbufs[i]);
+  }
+  const uint16_t sent = rte_eth_tx_burst(port_.id(), static_cast<uint16_t>(core_), mbufs.data(), count);
+  for (uint16_t i = 0; i < sent; ++i) {
+    stats_.tx_bytes += sizes[i];
+  }
+  stats_.tx_packets += sent;
+  return sent;
+}
+
+void PortQueue::carry(rte_mbuf* mbuf) {
+  if (pending_count_ == kPendingMax) [[unlikely]] {
+    ++stats_.tx_dropped;
+    rte_pktmbuf_free(mbuf);
+    return;
+  }
+  pending_[pending_count_++] = mbuf;
+}
+
+void PortQueue::drop_pending() {
+  stats_.tx_dropped += pending_count_;
+  rte_pktmbuf_free_bulk(pending_.data(), pending_count_);
+  pending_count_ = 0;
+}
+
+}  // namespace cw::dataplane

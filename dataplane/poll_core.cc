@@ -1,0 +1,36 @@
+#include "dataplane/poll_core.h"
+
+#include "dataplane/assemble.h"
+
+namespace cw::dataplane {
+
+std::vector<std::unique_ptr<PortQueue>> PollCore::open_queues(const PollShared& shared, const CoreShare& share) {
+  std::vector<std::unique_ptr<PortQueue>> queues;
+  for (const auto& port : shared.ports) {
+    const uint16_t index = static_cast<uint16_t>(queues.size());
+    queues.push_back(std::make_unique<PortQueue>(*port, index, share.index, shared.pools, shared.exchange));
+  }
+  return queues;
+}
+
+PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wakeup)
+    : lcore_(shared.config.dataplane.poll_lcores[share.index]),
+      queues_(open_queues(shared, share)),
+      node_(node_options(shared.config, shared.ports, share, shared.qpn_key), entropy_, nullptr),
+      gateway_(gateway_options(shared.config, share, shared.places), node_, shared.pools.packets(), shared.pools.large(),
+               shared.programs, entropy_),
+      app_(share.index, gateway_, node_, shared.workers, shared.exchange, queues_, shared.pools),
+      loop_(node_, queues_, shared.pools, clock_, app_, wakeup, shared.config.dataplane.idle == control::IdleMode::kSpin) {
+  app_.set_loop(&loop_);
+  if (shared.exchange != nullptr) {
+    loop_.share_with(share, *shared.exchange);
+  }
+}
+
+void PollCore::announce() {
+  for (uint16_t i = 0; i < queues_.size(); ++i) {
+    node_.station(i).announce();
+  }
+}
+
+}  // namespace cw::dataplane

@@ -1,0 +1,66 @@
+// One poll core of the gateway with everything that is its own: queues, protocol stack, gateway, loop. Built by the main thread,
+// then run by an lcore; what others may ask of it goes through app().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "control/config/config.h"
+#include "control/gateway/connection_places.h"
+#include "dataplane/core_exchange.h"
+#include "dataplane/core_loop.h"
+#include "dataplane/dpdk/mbuf_pool.h"
+#include "dataplane/dpdk/port.h"
+#include "dataplane/dpdk/port_queue.h"
+#include "dataplane/entropy.h"
+#include "dataplane/gateway_app.h"
+#include "dataplane/tsc_clock.h"
+#include "dataplane/wakeup.h"
+#include "dataplane/worker_pool.h"
+#include "rocev2/base/core_share.h"
+
+namespace cw::dataplane {
+
+// What the cores of a process have in common; outlives them.
+struct PollShared {
+  const control::Config& config;
+  std::span<const std::unique_ptr<Port>> ports;
+  MbufPools& pools;
+  WorkerPool& workers;
+  rpcrdma::ProgramRegistry& programs;
+  gateway::ConnectionPlaces& places;
+  CoreExchange* exchange = nullptr;  // nullptr: there is one core
+  uint64_t qpn_key = 0;
+};
+
+class PollCore {
+ public:
+  // `wakeup` is the one by which workers and other cores wake this core.
+  PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wakeup);
+
+  // False: more listeners than there may be.
+  [[nodiscard]] bool listen() { return gateway_.start().ok(); }
+  // Says on all ports where this gateway's addresses are. Core 0 only: it has the stations that answer.
+  void announce();
+  // On the core's own lcore, until `stop`.
+  void run(const std::atomic<bool>& stop) { loop_.run(stop); }
+  [[nodiscard]] GatewayApp& app() { return app_; }
+  [[nodiscard]] uint32_t lcore() const { return lcore_; }
+
+ private:
+  [[nodiscard]] static std::vector<std::unique_ptr<PortQueue>> open_queues(const PollShared& shared, const CoreShare& share);
+
+  uint32_t lcore_;
+  TscClock clock_;
+  Entropy entropy_;
+  std::vector<std::unique_ptr<PortQueue>> queues_;
+  node::Node node_;
+  gateway::Gateway gateway_;
+  GatewayApp app_;
+  CoreLoop loop_;
+};
+
+}  // namespace cw::dataplane

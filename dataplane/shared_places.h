@@ -1,0 +1,56 @@
+// ConnectionPlaces of poll cores on threads of their own. Touched when connections come and go.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "control/gateway/connection_places.h"
+
+namespace cw::dataplane {
+
+class SharedPlaces final : public gateway::ConnectionPlaces {
+ public:
+  SharedPlaces(uint32_t total, std::span<const uint32_t> per_listener)
+      : listeners_(std::make_unique<Free[]>(per_listener.size())) {
+    total_.store(total, std::memory_order_relaxed);
+    for (size_t i = 0; i < per_listener.size(); ++i) {
+      listeners_[i].store(per_listener[i], std::memory_order_relaxed);
+    }
+  }
+
+  [[nodiscard]] bool take(uint32_t listener) override {
+    if (!take_one(total_)) {
+      return false;
+    }
+    if (!take_one(listeners_[listener])) {
+      give_one_back(total_);
+      return false;
+    }
+    return true;
+  }
+  void give_back(uint32_t listener) override {
+    give_one_back(listeners_[listener]);
+    give_one_back(total_);
+  }
+
+ private:
+  // They order nothing but themselves.
+  using Free = std::atomic<uint32_t>;
+  [[nodiscard]] static bool take_one(Free& free) {
+    uint32_t before = free.load(std::memory_order_relaxed);
+    while (before > 0) {
+      if (free.compare_exchange_weak(before, before - 1, std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  static void give_one_back(Free& free) { free.fetch_add(1, std::memory_order_relaxed); }
+
+  Free total_{0};
+  std::unique_ptr<Free[]> listeners_;
+};
+
+}  // namespace cw::dataplane
