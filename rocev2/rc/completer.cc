@@ -33,8 +33,9 @@ void complete_oldest(QpContext& context, SendState& state, verbs::WcStatus statu
   }
 }
 
-// una has moved: retries start again, and a cursor that was left behind catches up.
-void note_progress(QpContext& context, SendState& state, Instant now) {
+// una has moved: retries start again, and a cursor that was left behind catches up. `reported`: the peer has said what else it
+// holds, if anything, as acknowledgements and gap reports do.
+void note_progress(QpContext& context, SendState& state, Instant now, bool reported) {
   state.progress_at = now;
   state.retries = 0;
   state.rnr_retries = 0;
@@ -47,7 +48,7 @@ void note_progress(QpContext& context, SendState& state, Instant now) {
   if (state.sampling && state.sample_psn.distance_to(state.una) > 0) {
     take_sample(state, now);
   }
-  settle_board(context, state);
+  settle_board(context, state, reported);
   if (state.next_psn.distance_to(state.una) > 0) {
     state.next_psn = state.una;
     state.read_psns = 0;
@@ -76,7 +77,7 @@ void take_credits(SendState& state, const wire::Aeth& aeth) {
 // Everything before `upto` has arrived. Stops at a READ or atomic whose response is missing; una says how far it
 // came. True when una moved.
 // Precondition: upto in [una, limit_psn].
-bool acknowledge_before(QpContext& context, SendState& state, Instant now, Psn upto) {
+bool acknowledge_before(QpContext& context, SendState& state, Instant now, Psn upto, bool reported) {
   const Psn before = state.una;
   while (state.una != upto) {
     const Work& work = *state.oldest;
@@ -94,7 +95,7 @@ bool acknowledge_before(QpContext& context, SendState& state, Instant now, Psn u
   if (state.una == before) {
     return false;
   }
-  note_progress(context, state, now);
+  note_progress(context, state, now, reported);
   return true;
 }
 
@@ -119,7 +120,7 @@ PacketOutcome on_implied_nak(QpContext& context, SendState& state, Instant now, 
 }
 
 PacketOutcome on_ack(QpContext& context, SendState& state, Instant now, Psn psn, uint16_t source_port) {
-  const bool progressed = acknowledge_before(context, state, now, psn.next());
+  const bool progressed = acknowledge_before(context, state, now, psn.next(), true);
   if (state.una != psn.next()) {
     if (note_executed_before(context, state, now, psn.next(), source_port)) {
       return PacketOutcome::done();
@@ -190,7 +191,7 @@ void take_response(QpContext& context, SendState& state, Instant now, bool last)
   if (last) {
     complete_oldest(context, state, verbs::WcStatus::kSuccess);
   }
-  note_progress(context, state, now);
+  note_progress(context, state, now, false);
 }
 
 // Everything before `upto`, responses included, has been answered and has arrived. Precondition: upto is behind una.
@@ -210,7 +211,7 @@ void settle_before(QpContext& context, SendState& state, Instant now, Psn upto) 
       complete_oldest(context, state, verbs::WcStatus::kSuccess);
     }
   }
-  note_progress(context, state, now);
+  note_progress(context, state, now, false);
 }
 
 // A response has come while others were missing: una goes to what is missing now.
@@ -246,7 +247,7 @@ Turn turn_of(QpContext& context, SendState& state, Instant now, const wire::Pack
   if (state.gaps != nullptr) {
     return Turn::kEarly;
   }
-  const bool progressed = acknowledge_before(context, state, now, psn);
+  const bool progressed = acknowledge_before(context, state, now, psn, false);
   if (state.una == psn) {
     return Turn::kNow;
   }
@@ -295,7 +296,7 @@ PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, 
     return on_ack(context, state, now, psn, view.source_port);
   }
   // A NAK acknowledges everything before the PSN that it names.
-  const bool progressed = acknowledge_before(context, state, now, psn);
+  const bool progressed = acknowledge_before(context, state, now, psn, true);
   if (aeth.kind() == wire::AethKind::kNak && aeth.code() != static_cast<uint8_t>(wire::NakCode::kPsnSequenceError)) {
     // Even when READ data before it are missing: the peer is in Error and would not answer a repetition.
     return on_refusal(context, aeth.code());
@@ -323,7 +324,7 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
     return drop_as_stale(context, state, psn);
   }
   ++context.core.stats.gap_reports_received;
-  const bool progressed = acknowledge_before(context, state, now, psn);
+  const bool progressed = acknowledge_before(context, state, now, psn, true);
   if (is_executed(state, psn)) {
     return PacketOutcome::drop(DropReason::kDuplicate);
   }

@@ -143,9 +143,9 @@ void drop_board(QpContext& context, SendState& state) {
   }
 }
 
-void settle_board(QpContext& context, SendState& state) {
+void settle_board(QpContext& context, SendState& state, bool reported) {
   if (state.board != nullptr) {
-    state.board->advance(state.una);
+    state.board->advance(state.una, reported);
     if (state.board->is_over()) {
       drop_board(context, state);
     }
@@ -166,7 +166,7 @@ bool note_gap(QpContext& context, SendState& state, Instant now, wire::Psn missi
     }
     note_sent_packets(state);
   }
-  state.board->advance(missing);
+  state.board->advance(missing, true);
   if (state.board->base() != missing) {
     return true;  // overtaken by a later report
   }

@@ -49,8 +49,8 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
 // cannot be, and it has to be repeated as towards an ordinary peer. Precondition: missing is una, or what is missing before it is
 // noted in the gaps.
 [[nodiscard]] bool note_gap(QpContext& context, SendState& state, Instant now, wire::Psn missing, const wire::GapReport& report);
-// una has moved, or a repetition was sent: gives the scoreboard back when it is no longer needed.
-void settle_board(QpContext& context, SendState& state);
+// una has moved; `reported` as for Scoreboard::advance. Gives the scoreboard back when it is no longer needed.
+void settle_board(QpContext& context, SendState& state, bool reported);
 void drop_board(QpContext& context, SendState& state);
 
 // A sequence NAK or a missing READ response says that `psn` did not arrive. `progressed`: the same packet acknowledged something.

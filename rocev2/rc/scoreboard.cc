@@ -30,7 +30,7 @@ void Scoreboard::note_delivery(uint32_t slot) {
   }
 }
 
-void Scoreboard::advance(wire::Psn base) {
+void Scoreboard::advance(wire::Psn base, bool reported) {
   const int32_t steps = std::min<int32_t>(base_.distance_to(base), kSpan);
   for (int32_t i = 0; i < steps; ++i) {
     const uint32_t slot = slot_of(base_.plus(static_cast<uint32_t>(i)));
@@ -38,7 +38,7 @@ void Scoreboard::advance(wire::Psn base) {
       arrived_.reset(slot);
       --arrived_count_;
       arrived_in_window_ -= in_window_.test(slot) ? 1 : 0;
-    } else {
+    } else if (reported) {
       note_delivery(slot);
     }
     order_[slot] = kNotSent;

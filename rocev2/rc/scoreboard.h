@@ -34,8 +34,9 @@ class Scoreboard {
   void on_sent(wire::Psn psn, bool in_window);
   // The same packet again.
   void on_repeated(wire::Psn psn);
-  // Everything before `base` has arrived.
-  void advance(wire::Psn base);
+  // Everything before `base` has arrived. `reported`: the peer has said so after it said what else it holds, if anything, so that
+  // what was sent earlier and has not been reported is lost. A READ response says nothing of what is held behind its request.
+  void advance(wire::Psn base, bool reported);
   // The peer holds these, seen from base(). True when it has said so of any for the first time.
   [[nodiscard]] bool on_report(const wire::GapReport& report);
   // Of a packet behind base().

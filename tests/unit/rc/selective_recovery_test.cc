@@ -371,14 +371,30 @@ TEST(Scoreboard, ARepetitionThatArrivesProvesTheLossOfWhatWasSentBefore) {
   EXPECT_EQ(board.next_lost(), Psn(10));
   board.on_repeated(Psn(10));
   EXPECT_EQ(board.next_lost(), std::nullopt);
-  board.advance(Psn(12));
+  board.advance(Psn(12), true);
   EXPECT_EQ(board.next_lost(), Psn(12));  // sent before the repetition of 10
   board.on_repeated(Psn(12));
   EXPECT_EQ(board.next_lost(), Psn(13));
   board.on_repeated(Psn(13));
   EXPECT_FALSE(board.is_over());
-  board.advance(Psn(14));
+  board.advance(Psn(14), true);
   EXPECT_TRUE(board.is_over());
+}
+
+// The simulation showed it: of a stream of READs each request was sent twice, once one of them had been lost.
+TEST(Scoreboard, AReadResponseProvesNothingOfTheRequestsThatWereSentBeforeTheRepetition) {
+  Scoreboard board(Psn(10));
+  for (uint32_t psn = 10; psn < 40; psn += 10) {
+    board.on_sent(Psn(psn), false);
+  }
+  GapReport report;
+  report.set(9);  // 20
+  EXPECT_TRUE(board.on_report(report));
+  board.on_repeated(Psn(10));
+  board.advance(Psn(11), false);  // 30 is held, but that has not been said
+  EXPECT_EQ(board.next_lost(), std::nullopt);
+  board.advance(Psn(30), true);
+  EXPECT_EQ(board.next_lost(), std::nullopt);
 }
 
 TEST(Scoreboard, PsnsWrap) {
