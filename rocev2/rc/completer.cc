@@ -180,34 +180,44 @@ PacketOutcome on_refusal(QpContext& context, uint8_t code) {
   return PacketOutcome::drop(DropReason::kUnexpected);
 }
 
-// The response with PSN una has arrived. The cursor has either passed the whole work or, after going back, stands at or before
-// this response.
-void take_response(QpContext& context, SendState& state, Instant now, bool last) {
-  if (state.awaiting()) {
-    --state.read_psns;
-    state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding - (last ? 1 : 0));
+// The responses from una on up to number `end` of the oldest work, none of them of a later request than the first, have arrived.
+// The cursor has either passed the whole request or, after going back, stands at or before these responses.
+void settle_responses(QpContext& context, SendState& state, uint32_t end) {
+  const uint32_t begin = state.index_of_una();
+  const bool whole = end == state.oldest->request_end(begin, state.read_request_packets);
+  if (state.una.distance_to(state.next_psn) > 0) {
+    state.read_psns -= end - begin;
+    state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding - (whole ? 1 : 0));
   }
-  state.una = state.una.next();
-  if (last) {
+  state.una = state.una.plus(end - begin);
+  if (end == state.oldest->packets) {
     complete_oldest(context, state, verbs::WcStatus::kSuccess);
   }
+}
+
+// The response with PSN una has arrived.
+void take_response(QpContext& context, SendState& state, Instant now) {
+  settle_responses(context, state, state.index_of_una() + 1);
   note_progress(context, state, now, false);
 }
 
-// Everything before `upto`, responses included, has been answered and has arrived. Precondition: upto is behind una.
+// Everything before `upto`, responses included, has been answered and has arrived. Precondition: upto is behind una, and gaps
+// were watched.
 void settle_before(QpContext& context, SendState& state, Instant now, Psn upto) {
   while (state.una != upto) {
     const Work& work = *state.oldest;
-    const Psn end = work.first_psn.plus(work.packets);
-    const bool whole = end.distance_to(upto) >= 0;
-    const Psn reached = whole ? end : upto;
-    const int32_t sent = state.una.distance_to(state.next_psn);
-    if (work.awaits_response() && sent > 0) {
-      state.read_psns -= static_cast<uint32_t>(std::min(state.una.distance_to(reached), sent));
-      state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding - (whole ? 1 : 0));
-    }
-    state.una = reached;
-    if (whole) {
+    const auto ahead = static_cast<uint32_t>(work.first_psn.distance_to(upto));
+    if (work.awaits_response()) {
+      const uint32_t begin = state.index_of_una();
+      const uint32_t end = std::min(ahead, work.request_end(begin, state.read_request_packets));
+      if (state.gaps != nullptr) {
+        state.gaps->note_settled(end - begin);
+      }
+      settle_responses(context, state, end);
+    } else if (ahead < work.packets) {
+      state.una = upto;
+    } else {
+      state.una = work.first_psn.plus(work.packets);
       complete_oldest(context, state, verbs::WcStatus::kSuccess);
     }
   }
@@ -363,7 +373,7 @@ PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now
     return PacketOutcome::fail(QpErrorCause::kBadResponse);
   }
   state.peer_port = view.source_port;
-  const bool last = index + 1 == read.packets;
+  const bool last = index + 1 == read.request_end(index, state.read_request_packets);
   const bool lone_probe = is_lone_probe_answer(state, read, view) && !last;
   Buffer* kept = trim_to_payload(view, frame);
   if (kept != nullptr) {
@@ -372,7 +382,7 @@ PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now
   if (has_aeth) {
     take_credits(state, view.aeth());
   }
-  take_response(context, state, now, last);
+  take_response(context, state, now);
   if (lone_probe) {
     note_rest_lost(context, state, view.source_port);
   }
@@ -400,7 +410,7 @@ PacketOutcome on_atomic_acknowledge(QpContext& context, SendState& state, Instan
   state.peer_port = view.source_port;
   work.original = view.atomic_ack_eth().original;
   take_credits(state, view.aeth());
-  take_response(context, state, now, true);
+  take_response(context, state, now);
   return PacketOutcome::done();
 }
 

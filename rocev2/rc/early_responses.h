@@ -31,8 +31,8 @@ namespace cw::rc {
 // A response with a PSN in [una, limit_psn). The caller moves una to what is missing then. Precondition: gaps are watched.
 [[nodiscard]] PacketOutcome take_early(QpContext& context, SendState& state, Instant now, const wire::PacketView& view,
                                        Buffer* frame);
-// The probe for one response of a READ has been answered, and nothing behind it has come: the rest of what the peer executed is
-// lost. True when `view` says that.
+// The probe for one response of a READ request has been answered, and nothing behind it has come: the rest of the request, which
+// the peer has executed, is lost. True when `view` says that.
 [[nodiscard]] bool is_lone_probe_answer(SendState& state, const Work& read, const wire::PacketView& view);
 void note_rest_lost(QpContext& context, SendState& state, uint16_t source_port);
 

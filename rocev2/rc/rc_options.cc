@@ -12,9 +12,12 @@ Status check(const RcOptions& options) {
                            options.psn_window_packets >= (1u << 10) && options.psn_window_packets <= (1u << 22) &&
                            options.rate.floor_rate >= kRateMin && options.rate.line_rate >= options.rate.floor_rate &&
                            options.rate.line_rate <= kRateMax;
+  const bool reads_fit =
+      std::has_single_bit(options.read_request_packets) && options.read_request_packets <= kReadRequestPacketsMax &&
+      options.read_window_packets >= options.read_request_packets && options.read_window_packets <= kReadWindowPacketsMax;
   const bool keepalive_fits =
       options.keepalive == Duration() || (options.keepalive >= kKeepaliveMin && options.keepalive <= kKeepaliveMax);
-  if (!ranges_hold || !keepalive_fits || options.send_window_packets > options.psn_window_packets) {
+  if (!ranges_hold || !reads_fit || !keepalive_fits || options.send_window_packets > options.psn_window_packets) {
     return fail(Error::kBadValue);
   }
   return {};

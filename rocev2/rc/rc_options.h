@@ -31,8 +31,17 @@ struct RcOptions {
   verbs::RemoteAccess remote_access = verbs::RemoteAccess::kNone;
   // Inbound READs remembered for replay, 0..16; RcConnect may lower it. 0 on the server.
   uint8_t responder_resources_max = 0;
-  // Outbound READs in flight, 0..16; RcConnect may lower it.
+  // Outbound READ requests and atomics in flight, 0..16; RcConnect may lower it.
   uint8_t initiator_depth_max = 16;
+  // READ responses that one READ request asks for, a power of two, 1..4096: a longer READ is asked for by several requests, each
+  // of which counts as one READ in flight. It bounds what one lost response makes an ordinary peer answer again, and what a probe
+  // calls for: 64 of 4096 octets are 21 us of 100 Gb/s. A peer that takes so few READs at once that they would not fill
+  // read_window_packets is asked for more by each.
+  uint32_t read_request_packets = 64;
+  // READ responses asked for and not arrived, read_request_packets..32768: the longest burst that the peer can send us, which the
+  // receive ring should be able to hold. What does not fit costs the peer a repetition, and the READ little: see the ring test in
+  // read_requests_test.cc. 256 of 4096 octets cover 84 us of 100 Gb/s.
+  uint32_t read_window_packets = 256;
   // Whose memory regions the peer may name.
   verbs::ProtectionDomain domain;
   // A PSN further than this from the expected one is neither a duplicate nor a plausible gap, and is ignored. 2^10..2^22 packets.
@@ -75,10 +84,12 @@ struct RcConnect {
   uint16_t peer_hold_packets = 0;
 };
 
-inline constexpr uint8_t kAckTimeoutMin = 8;            // 1 ms: above any queueing in a data centre
-inline constexpr uint8_t kAckTimeoutMax = 20;           // 4.3 s
-inline constexpr uint32_t kReadsMax = 16;               // bound of responder_resources and initiator_depth
-inline constexpr uint32_t kMessageBytesMax = 1u << 31;  // IBA 9.3.3.1
+inline constexpr uint8_t kAckTimeoutMin = 8;                  // 1 ms: above any queueing in a data centre
+inline constexpr uint8_t kAckTimeoutMax = 20;                 // 4.3 s
+inline constexpr uint32_t kReadsMax = 16;                     // bound of responder_resources and initiator_depth
+inline constexpr uint32_t kReadRequestPacketsMax = 1u << 12;  // bound of read_request_packets
+inline constexpr uint32_t kReadWindowPacketsMax = 1u << 15;   // bound of read_window_packets
+inline constexpr uint32_t kMessageBytesMax = 1u << 31;        // IBA 9.3.3.1
 
 inline constexpr Duration kKeepaliveMin = Duration::ms(10);
 inline constexpr Duration kKeepaliveMax = Duration::seconds(86'400);

@@ -9,12 +9,13 @@ namespace cw::rc {
 bool ReadGaps::add(Hole hole) {
   if (hole_count_ > 0) {
     Hole& previous = holes_[hole_count_ - 1];
-    if (previous.work == hole.work && previous.end() == hole.first) {
+    const bool same_request = previous.request_end == hole.request_end;
+    if (same_request && previous.end() == hole.first) {
       previous.count += hole.count;
       previous.lost = previous.lost || hole.lost;
       return true;
     }
-    if (asks_rest_ && previous.work == hole.work) {
+    if (asks_rest_ && same_request) {
       hole.asked = previous.asked;  // which was for this one too, or will be
       hole.lost = previous.lost;
     }
@@ -42,34 +43,49 @@ Work& ReadGaps::work_at_frontier() {
 bool ReadGaps::move_frontier(wire::Psn psn, const Asking& asked, bool lost) {
   while (frontier_ != psn) {
     Work& work = work_at_frontier();
-    const wire::Psn end = work.first_psn.plus(work.packets);
+    const bool awaited = work.awaits_response();
+    const auto index = static_cast<uint32_t>(work.first_psn.distance_to(frontier_));
+    const wire::Psn end = work.first_psn.plus(awaited ? work.request_end(index, request_packets_) : work.packets);
     const wire::Psn reached = end.distance_to(psn) > 0 ? end : psn;
-    if (work.awaits_response()) {
-      const auto count = static_cast<uint32_t>(frontier_.distance_to(reached));
-      if (!add(
-              {.first = frontier_, .count = count, .work = &work, .before = work.payload.tail(), .asked = asked, .lost = lost})) {
-        return false;
-      }
+    if (awaited && !add({.first = frontier_,
+                         .count = static_cast<uint32_t>(frontier_.distance_to(reached)),
+                         .work = &work,
+                         .request_end = end,
+                         .before = work.payload.tail(),
+                         .asked = asked,
+                         .lost = lost})) {
+      return false;
     }
     frontier_ = reached;
   }
   return true;
 }
 
+wire::Psn ReadGaps::request_end_at_frontier() const {
+  const auto index = static_cast<uint32_t>(last_->first_psn.distance_to(frontier_));
+  const bool within = last_->kind == WorkKind::kRead && index != Work::request_begin(index, request_packets_);
+  return within ? last_->first_psn.plus(last_->request_end(index, request_packets_)) : frontier_;
+}
+
 uint32_t ReadGaps::complete_count(const Work* oldest) const {
-  uint32_t count = 0;
-  uint32_t next = 0;  // hole
+  uint32_t count = 0;  // of requests that have been answered
   for (const Work* work = oldest;; work = work->next) {
-    const bool answered = work != last_ || work->first_psn.plus(work->packets) == frontier_;
-    const bool whole = next == hole_count_ || holes_[next].work != work;
-    count += work->awaits_response() && answered && whole ? 1 : 0;
-    while (next < hole_count_ && holes_[next].work == work) {
-      ++next;
+    if (work->awaits_response()) {
+      const auto begin = work == oldest ? static_cast<uint32_t>(work->first_psn.distance_to(first_missing())) : 0;
+      const auto end = work == last_ ? static_cast<uint32_t>(work->first_psn.distance_to(frontier_)) : work->packets;
+      const bool within = end != work->packets && end != Work::request_begin(end, request_packets_);
+      count += Work::requests_of(begin, end, request_packets_) - (within ? 1 : 0);
     }
     if (work == last_) {
-      return count;
+      break;
     }
   }
+  for (uint32_t i = 0; i < hole_count_; ++i) {
+    const bool counted = holes_[i].request_end.distance_to(frontier_) >= 0;
+    const bool first_of_request = i == 0 || holes_[i].request_end != holes_[i - 1].request_end;
+    count -= counted && first_of_request ? 1 : 0;
+  }
+  return count;
 }
 
 ReadGaps::Hole* ReadGaps::find(wire::Psn psn) {
@@ -87,10 +103,15 @@ bool ReadGaps::can_fill(const Hole& hole, wire::Psn psn) const {
 }
 
 void ReadGaps::fill(Hole& hole, wire::Psn psn, Buffer* frame) {
+  ++early_count_;
+  const auto index = static_cast<uint32_t>(&hole - holes_.data());
   if (frame != nullptr) {
     hole.work->payload.insert_after(hole.before, frame);
+    // Holes of later requests with nothing in between.
+    for (uint32_t i = index + 1; i < hole_count_ && holes_[i].work == hole.work && holes_[i].before == hole.before; ++i) {
+      holes_[i].before = frame;
+    }
   }
-  const auto index = static_cast<uint32_t>(&hole - holes_.data());
   const auto ahead = static_cast<uint32_t>(hole.first.distance_to(psn));
   const uint32_t behind = hole.count - ahead - 1;
   Hole rest = hole;
@@ -132,8 +153,7 @@ void ReadGaps::note_answer_to(const Asking& asked, wire::Psn psn) {
 void ReadGaps::note_duplicate(wire::Psn psn, Instant now, Duration age_min) {
   for (uint32_t i = 0; i < hole_count_ && asks_rest_; ++i) {
     Hole& hole = holes_[i];
-    const bool same_work = psn.distance_to(hole.work->first_psn.plus(hole.work->packets)) > 0;
-    const bool passed = hole.end().distance_to(psn) >= 0 && same_work;
+    const bool passed = hole.end().distance_to(psn) >= 0 && psn.distance_to(hole.request_end) > 0;
     hole.lost = hole.lost || (passed && hole.asked.again() && now - hole.asked.at >= age_min);
   }
 }
@@ -153,7 +173,8 @@ ReadGaps::Hole* ReadGaps::next_lost() {
 void ReadGaps::on_asked(Hole& hole, wire::Psn limit_psn, Instant now) {
   const Asking asked = ask(limit_psn, now);
   const auto index = static_cast<uint32_t>(&hole - holes_.data());
-  for (uint32_t i = index; i < hole_count_ && (i == index || (asks_rest_ && holes_[i].work == holes_[index].work)); ++i) {
+  for (uint32_t i = index; i < hole_count_ && (i == index || (asks_rest_ && holes_[i].request_end == holes_[index].request_end));
+       ++i) {
     holes_[i].asked = asked;
     holes_[i].lost = false;
   }
@@ -177,9 +198,8 @@ bool ReadGaps::is_consistent() const {
   for (uint32_t i = 0; i < hole_count_; ++i) {
     const Hole& hole = holes_[i];
     const wire::Psn next = i + 1 < hole_count_ ? holes_[i + 1].first : frontier_;
-    const bool inside = hole.work->first_psn.distance_to(hole.first) >= 0 &&
-                        hole.end().distance_to(hole.work->first_psn.plus(hole.work->packets)) >= 0;
-    const bool apart = i + 1 == hole_count_ || hole.work != holes_[i + 1].work || hole.end() != holes_[i + 1].first;
+    const bool inside = hole.work->first_psn.distance_to(hole.first) >= 0 && hole.end().distance_to(hole.request_end) >= 0;
+    const bool apart = i + 1 == hole_count_ || hole.request_end != holes_[i + 1].request_end || hole.end() != holes_[i + 1].first;
     if (hole.count == 0 || !inside || !apart || hole.end().distance_to(next) < 0) {
       return false;
     }

@@ -10,7 +10,8 @@
 // held twice and no more than was asked for: a hole remembers the frame behind which its responses belong.
 //
 // A responder answers in the order of the requests, repeated ones included (IBA 9.7.5.1.2). So a hole is lost once something
-// that was asked for later has come, and only then it is worth asking again. What comes twice proves nothing.
+// that was asked for later has come, and only then it is worth asking again. What comes twice proves nothing. A hole lies within
+// what one request asked for, because no repetition may ask for more.
 //
 // Bounds: kHolesMax holes; a response that would make one more is not taken, and is asked for again in its time. Frames belong to
 // the Works.
@@ -41,6 +42,7 @@ class ReadGaps {
     wire::Psn first;
     uint32_t count = 0;        // responses, at least one
     Work* work = nullptr;      // whose they are
+    wire::Psn request_end;     // where what was asked for together ends
     Buffer* before = nullptr;  // of its payload, behind which they belong; nullptr: at its head
     Asking asked;
     bool lost = false;  // to be asked for again
@@ -48,17 +50,18 @@ class ReadGaps {
     [[nodiscard]] wire::Psn end() const { return first.plus(count); }
   };
 
-  // `asks_rest`: a repetition asks for a READ from a hole to its end, as every peer understands it, not for the hole alone. Of a
-  // READ, repetitions then begin further and further in: rdma_rxe forgets what lies before the last one's beginning.
-  // Precondition: `oldest` awaits the response with PSN una.
-  ReadGaps(wire::Psn una, Work* oldest, bool asks_rest) : frontier_(una), last_(oldest), asks_rest_(asks_rest) {}
+  // `asks_rest`: a repetition asks from a hole to the end of its READ request, as every peer understands it, not for the hole
+  // alone. Of one request, repetitions then begin further and further in: rdma_rxe forgets what lies before the last one's
+  // beginning. Precondition: `oldest` awaits the response with PSN una.
+  ReadGaps(wire::Psn una, Work* oldest, uint32_t request_packets, bool asks_rest)
+      : frontier_(una), last_(oldest), request_packets_(request_packets), asks_rest_(asks_rest) {}
 
   [[nodiscard]] bool empty() const { return hole_count_ == 0; }
   [[nodiscard]] wire::Psn frontier() const { return frontier_; }
   // Everything before it has been answered, and has arrived.
   [[nodiscard]] wire::Psn first_missing() const { return hole_count_ > 0 ? holes_[0].first : frontier_; }
-  // The work that the last response before the frontier, or the hole there, belongs to.
-  [[nodiscard]] Work& last_work() { return *last_; }
+  // Where the READ request ends that the frontier lies within; the frontier when it lies within none.
+  [[nodiscard]] wire::Psn request_end_at_frontier() const;
 
   // Everything before `psn` has been answered, and what has not arrived is missing: lost, or asked for again already when `asked`
   // says so. False when there is no room for a further hole: the frontier has come as far as it could.
@@ -67,9 +70,15 @@ class ReadGaps {
   // The work to which the PSN at the frontier belongs. Precondition: it has been sent.
   [[nodiscard]] Work& work_at_frontier();
   // The response at the frontier has been taken.
-  void pass_frontier() { frontier_ = frontier_.next(); }
+  void pass_frontier() {
+    frontier_ = frontier_.next();
+    ++early_count_;
+  }
+  // Responses that have come and have not been settled: una has not passed them.
+  [[nodiscard]] uint32_t early_count() const { return early_count_; }
+  void note_settled(uint32_t responses) { early_count_ -= responses; }
 
-  // READs and atomics from `oldest` on whose answers have all come early.
+  // READ requests and atomics, of those from `oldest` on that are not complete, whose answers have all come.
   [[nodiscard]] uint32_t complete_count(const Work* oldest) const;
 
   // The hole that `psn` lies in, or nullptr.
@@ -84,18 +93,18 @@ class ReadGaps {
   void note_answer_of(wire::Psn psn);
   // The response `psn` has come as the answer to a repetition: what was asked for before that is lost.
   void note_answer_to(const Asking& asked, wire::Psn psn);
-  // A response that has come before has come again. Where the rest of a READ is asked for, the answers to a repetition that left
+  // A response that has come before has come again. Where the rest of a request is asked for, the answers to one that left
   // `age_min` ago or earlier have come as far as `psn`: what they should have brought before is lost.
   void note_duplicate(wire::Psn psn, Instant now, Duration age_min);
   void note_all_lost();
 
   // The oldest hole that is to be asked for again, or nullptr.
   [[nodiscard]] Hole* next_lost();
-  // The hole is asked for again now, and with it, when the rest is asked for, every later one of its work.
+  // The hole is asked for again now, and with it, when the rest is asked for, every later one of its request.
   void on_asked(Hole& hole, wire::Psn limit_psn, Instant now);
   // Responses that a repetition for the hole asks for.
   [[nodiscard]] uint32_t responses_to_ask(const Hole& hole) const {
-    return asks_rest_ ? static_cast<uint32_t>(hole.first.distance_to(hole.work->first_psn.plus(hole.work->packets))) : hole.count;
+    return asks_rest_ ? static_cast<uint32_t>(hole.first.distance_to(hole.request_end)) : hole.count;
   }
   [[nodiscard]] Asking ask(wire::Psn limit_psn, Instant now) { return {++askings_, limit_psn, now}; }
 
@@ -108,11 +117,13 @@ class ReadGaps {
   [[nodiscard]] bool add(Hole hole);
   void remove(uint32_t index);
 
-  std::array<Hole, kHolesMax> holes_;  // in PSN order, never adjacent within a work
+  std::array<Hole, kHolesMax> holes_;  // in PSN order, never adjacent within a request
   uint32_t hole_count_ = 0;
   uint32_t askings_ = 0;
+  uint32_t early_count_ = 0;
   wire::Psn frontier_;
   Work* last_;
+  uint32_t request_packets_;
   bool asks_rest_;
 };
 

@@ -37,6 +37,15 @@ uint32_t payload_bytes_at(const QpContext& context, const SendCursor& cursor) {
   return std::min<uint32_t>(context.mtu_bytes, cursor.work->length - cursor.packet * context.mtu_bytes);
 }
 
+// PSNs that the packet under the cursor takes: one, but a READ request those of the responses that it asks for, up to the end of
+// what is asked for together. So a repetition that begins within ends where the first transmission did, as the peer, which counts
+// messages, has to see it.
+uint32_t psns_at(const SendState& state, const SendCursor& cursor) {
+  return cursor.work->kind != WorkKind::kRead
+             ? 1
+             : cursor.work->request_end(cursor.packet, state.read_request_packets) - cursor.packet;
+}
+
 // Asks for `responses` responses of the READ, from number `index` on.
 void build_read_request(QpContext& context, const Work& work, uint32_t index, uint32_t responses, wire::Psn psn,
                         wire::TxPacket& packet) {
@@ -65,11 +74,12 @@ void build_atomic_request(QpContext& context, const Work& work, wire::Psn psn, w
   wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, Bytes{});
 }
 
-void build_request(QpContext& context, const SendCursor& cursor, wire::Psn psn, bool ack_request, wire::TxPacket& packet) {
+void build_request(QpContext& context, const SendState& state, const SendCursor& cursor, wire::Psn psn, bool ack_request,
+                   wire::TxPacket& packet) {
   const Work& work = *cursor.work;
   if (work.awaits_response()) {
     if (work.kind == WorkKind::kRead) {
-      build_read_request(context, work, cursor.packet, work.packets - cursor.packet, psn, packet);
+      build_read_request(context, work, cursor.packet, psns_at(state, cursor), psn, packet);
     } else {
       build_atomic_request(context, work, psn, packet);
     }
@@ -105,20 +115,17 @@ void count_packet(QpContext& context, bool again) {
 
 // The packet has been built: moves cursor, PSNs and what is outstanding over it.
 void step_over(const QpContext& context, SendState& state) {
-  Work& work = *state.cursor.work;
+  const Work& work = *state.cursor.work;
+  const uint32_t psns = psns_at(state, state.cursor);
+  state.next_psn = state.next_psn.plus(psns);
   if (work.awaits_response()) {
-    const uint32_t responses = work.packets - state.cursor.packet;
-    state.next_psn = state.next_psn.plus(responses);
-    state.read_psns += responses;
+    state.read_psns += psns;
     ++state.reads_outstanding;
+  }
+  if (state.cursor.packet + psns == work.packets) {
     state.cursor = SendCursor::start_of(work.next);
   } else {
-    state.next_psn = state.next_psn.next();
-    if (state.cursor.packet + 1 == work.packets) {
-      state.cursor = SendCursor::start_of(work.next);
-    } else {
-      state.cursor.step(context.mtu_bytes);
-    }
+    state.cursor.step(psns, context.mtu_bytes);
   }
   if (state.limit_psn.distance_to(state.next_psn) > 0) {
     state.limit_psn = state.next_psn;
@@ -145,7 +152,7 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
     state.progress_at = now;
   }
   const bool ack_request = wants_acknowledgement(context, state);
-  build_request(context, state.cursor, psn, ack_request, packet);
+  build_request(context, state, state.cursor, psn, ack_request, packet);
   count_packet(context, again);
   if (state.board != nullptr) {
     state.board->on_sent(psn, !state.cursor.work->awaits_response());
@@ -172,7 +179,7 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
   if (state.partial_reads && state.oldest_read_is_executed()) {
     build_read_request(context, *cursor.work, cursor.packet, 1, state.una, *packet);
   } else {
-    build_request(context, cursor, state.una, true, *packet);
+    build_request(context, state, cursor, state.una, true, *packet);
   }
   if (state.gaps != nullptr) {
     state.gaps->on_asked(*state.gaps->find(state.una), state.limit_psn, now);
@@ -240,7 +247,7 @@ bool send_repetitions(QpContext& context, SendState& state, wire::TxBatch& batch
       return false;
     }
     const wire::Psn psn = *state.board->next_lost();
-    build_request(context, cursor_at(state, psn, context.mtu_bytes), psn, true, *packet);
+    build_request(context, state, cursor_at(state, psn, context.mtu_bytes), psn, true, *packet);
     count_packet(context, true);
     state.board->on_repeated(psn);
     state.sampling = state.sampling && psn != state.sample_psn;  // Karn: an answer could be to either transmission
@@ -260,9 +267,9 @@ SendStall stall_of_message(const SendState& state, const Work& work) {
   return takes_receive && beyond_credits && state.awaiting() ? SendStall::kCredits : SendStall::kNone;
 }
 
-// As many READs and atomics are outstanding as the peer takes. Those of which nothing is missing any more do not count with a
-// Causeway peer, or a lost response would stop the READs behind it for a round trip: it remembers kHistory of them whatever the
-// two agreed upon, so that all that may have to be repeated can be.
+// As many READ requests and atomics are outstanding as the peer takes. Those of which nothing is missing any more do not count
+// with a Causeway peer, or a lost response would stop the READs behind it for a round trip: it remembers kHistory of them
+// whatever the two agreed upon, so that all that may have to be repeated can be.
 bool reads_fill_depth(const SendState& state) {
   if (state.reads_outstanding < state.initiator_depth) [[likely]] {
     return false;
@@ -295,7 +302,7 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   }
   // Everything unacknowledged has to stay inside the PSN window, or the peer could not tell a repetition from nonsense.
   const uint32_t span = static_cast<uint32_t>(state.una.distance_to(state.next_psn));
-  const uint32_t psns = work->awaits_response() ? work->packets - state.cursor.packet : 1;
+  const uint32_t psns = psns_at(state, state.cursor);
   if (span + psns > context.psn_window_packets) {
     return SendStall::kWindow;
   }
@@ -305,7 +312,10 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
     return SendStall::kWindow;
   }
   if (work->awaits_response()) {
-    return reads_fill_depth(state) ? SendStall::kReadDepth : SendStall::kNone;
+    if (reads_fill_depth(state)) {
+      return SendStall::kReadDepth;
+    }
+    return state.responses_awaited() + psns > state.read_window_packets ? SendStall::kReadWindow : SendStall::kNone;
   }
   return state.packets_missing() >= state.window_packets ? SendStall::kWindow : SendStall::kNone;
 }
@@ -317,7 +327,8 @@ void enqueue_work(SendState& state, Work* work) {
     state.newest->next = work;
   }
   state.newest = work;
-  state.last_ssn = state.last_ssn.next();
+  const uint32_t requests = work->kind == WorkKind::kRead ? Work::requests_of(0, work->packets, state.read_request_packets) : 1;
+  state.last_ssn = state.last_ssn.plus(requests);
   work->ssn = state.last_ssn;
   ++state.queue_count;
   if (state.cursor.work == nullptr) {

@@ -35,7 +35,8 @@ Duration probe_wait(const SendState& state) {
   if (state.oldest == nullptr || state.oldest->kind != WorkKind::kRead || probes_one_response(state)) {
     return kTailProbeMin;
   }
-  const int64_t responses = state.una.distance_to(state.oldest->first_psn.plus(state.oldest->packets));
+  const uint32_t index = state.index_of_una();
+  const int64_t responses = state.oldest->request_end(index, state.read_request_packets) - index;
   return std::min(std::max(kTailProbeMin + kReadProbePerResponse * responses, state.longest_pause * 2), kReadProbeMax);
 }
 
@@ -70,16 +71,18 @@ QpErrorCause on_idle(QpContext& context, SendState& state, Instant now) {
   return QpErrorCause::kNone;
 }
 
-// What is awaited of [una, psn), where no READ ends in the middle but the oldest begins there.
+// What is awaited of [una, psn). Precondition: psn is una, or no READ request's responses lie on both sides of it.
 void count_reads_before(SendState& state, wire::Psn psn) {
   state.read_psns = 0;
   state.reads_outstanding = 0;
   for (const Work* work = state.oldest; work != nullptr && work->begun && work->first_psn.distance_to(psn) > 0;
        work = work->next) {
     if (work->awaits_response() && psn != state.una) {
-      const int32_t arrived = std::max(0, work->first_psn.distance_to(state.una));
-      state.read_psns += work->packets - static_cast<uint32_t>(arrived);
-      ++state.reads_outstanding;
+      const auto begin = static_cast<uint32_t>(std::max(0, work->first_psn.distance_to(state.una)));
+      const auto end = std::min(work->packets, static_cast<uint32_t>(work->first_psn.distance_to(psn)));
+      state.read_psns += end - begin;
+      const uint32_t requests = Work::requests_of(begin, end, state.read_request_packets);
+      state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding + requests);
     }
   }
 }
@@ -87,8 +90,8 @@ void count_reads_before(SendState& state, wire::Psn psn) {
 // The board begins with what has been sent so far, in PSN order. The PSNs of READ responses are no packets of ours.
 void note_sent_packets(SendState& state) {
   for (const Work* work = state.oldest; work != nullptr && work->begun; work = work->next) {
-    const uint32_t packets = work->kind == WorkKind::kRead ? 1 : work->packets;
-    for (uint32_t i = 0; i < packets; ++i) {
+    const uint32_t step = work->kind == WorkKind::kRead ? state.read_request_packets : 1;
+    for (uint32_t i = 0; i < work->packets; i += step) {
       const wire::Psn psn = work->first_psn.plus(i);
       if (psn.distance_to(state.limit_psn) <= 0) {
         return;
@@ -131,8 +134,7 @@ SendCursor cursor_at(const SendState& state, wire::Psn psn, uint32_t mtu_bytes) 
   }
   const uint32_t packets_in = static_cast<uint32_t>(work->first_psn.distance_to(psn));
   if (packets_in > 0) {
-    cursor.step(packets_in * mtu_bytes);
-    cursor.packet = packets_in;
+    cursor.step(packets_in, mtu_bytes);
   }
   return cursor;
 }
@@ -187,8 +189,9 @@ void go_back(QpContext& context, SendState& state, Instant now) {
 
 void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn) {
   state.cursor = cursor_at(state, psn, context.mtu_bytes);
-  const bool within_read = state.cursor.work != nullptr && state.cursor.work->awaits_response() && state.cursor.packet > 0;
-  if (psn == state.una || within_read) {
+  const bool within_request = state.cursor.work != nullptr && state.cursor.work->awaits_response() &&
+                              state.cursor.packet != Work::request_begin(state.cursor.packet, state.read_request_packets);
+  if (psn == state.una || within_request) {
     drop_gaps(context, state);
     psn = state.una;
     state.cursor = cursor_at_una(state, context.mtu_bytes);

@@ -6,6 +6,9 @@
 //    acked   sent, in flight     to be sent again     never sent
 //
 // una <= next_psn <= limit_psn in PSN order, always. Go-back-N moves the cursor (next_psn and cursor) back to una.
+//
+// A READ is asked for by one READ request or several, as a SEND is cut into packets: each takes the PSNs of the responses that it
+// asks for, is a READ of its own to the peer, and counts as one. next_psn never lies within such a request, unless it is una.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +32,10 @@ struct SendCursor {
     const bool has_payload = work != nullptr && !work->awaits_response();
     return {work, has_payload ? work->payload.head() : nullptr, 0, 0};
   }
-  // Steps over `bytes` octets of payload, one packet. Precondition: the work has them.
-  void step(uint32_t bytes) {
-    ++packet;
-    offset += bytes;
+  // Steps over so many packets, or responses, none of which is the work's last. Precondition: the work has them.
+  void step(uint32_t packets, uint32_t mtu_bytes) {
+    packet += packets;
+    offset += packets * mtu_bytes;
     while (buffer != nullptr && offset >= buffer->size) {
       offset -= buffer->size;
       buffer = buffer->next;
@@ -48,9 +51,11 @@ struct SendState {
   wire::Psn limit_psn;     // one past the highest ever sent
   uint32_t read_psns = 0;  // of [una, next_psn): PSNs of READ and atomic responses awaited, no packets of ours
   uint16_t window_packets = 0;
-  uint16_t since_ack_request = 0;  // packets sent since one asked for an acknowledgement
+  uint16_t since_ack_request = 0;     // packets sent since one asked for an acknowledgement
+  uint16_t read_request_packets = 1;  // responses that a READ request asks for, a power of two
+  uint16_t read_window_packets = 1;   // responses asked for at once
   uint8_t initiator_depth = 0;
-  uint8_t reads_outstanding = 0;  // READs and atomics that the cursor has passed and that are not complete
+  uint8_t reads_outstanding = 0;  // READ requests and atomics that the cursor has passed and that are not complete
   bool probe_due = false;         // send the oldest packet again, once, whatever the cursor says
   bool probing = false;           // probe_psn has been sent again, alone, and not been acknowledged
   bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come
@@ -90,7 +95,7 @@ struct SendState {
   bool sampling = false;
   uint8_t keepalives = 0;       // sent since alive_at
   uint8_t probes = 0;           // tail probes since the last progress
-  bool partial_reads = false;   // the peer answers any part of a READ again, not only the rest from some response on
+  bool partial_reads = false;   // the peer answers any part of a READ request again, not only the rest from some response on
   uint16_t peer_port = 0;       // UDP source port of the last answer that came in its turn; 0: none yet
   Scoreboard* board = nullptr;  // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
   ReadGaps* gaps = nullptr;     // responses that are missing before others that have come; nullptr: none
@@ -101,9 +106,17 @@ struct SendState {
     return packets_in_flight() - (board != nullptr ? board->arrived_in_window() : 0);
   }
   [[nodiscard]] bool awaiting() const { return una != next_psn; }
-  // The oldest work is a READ that the peer has executed, because some of its responses, or something behind it, has come.
+  // Responses that have been asked for and have not come.
+  [[nodiscard]] uint32_t responses_awaited() const {
+    const bool asked_again = gaps != nullptr && gaps->frontier().distance_to(next_psn) < 0;  // what has come, too
+    return read_psns - (gaps == nullptr || asked_again ? 0 : gaps->early_count());
+  }
+  // How many responses of the oldest work, a READ, lie before una.
+  [[nodiscard]] uint32_t index_of_una() const { return static_cast<uint32_t>(oldest->first_psn.distance_to(una)); }
+  // una belongs to a READ request that the peer has executed, because some of its responses, or something behind it, has come.
   [[nodiscard]] bool oldest_read_is_executed() const {
-    return oldest != nullptr && oldest->kind == WorkKind::kRead && (gaps != nullptr || oldest->first_psn != una);
+    return oldest != nullptr && oldest->kind == WorkKind::kRead &&
+           (gaps != nullptr || index_of_una() != Work::request_begin(index_of_una(), read_request_packets));
   }
 };
 

@@ -3,6 +3,7 @@
 // polled *is* the completion: nothing is copied from queue to queue. An idle queue pair owns none.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -28,7 +29,7 @@ struct Work {
   uint32_t length = 0;          // octets of the whole message (kReceive: so far)
   uint32_t packets = 0;         // PSNs that it uses; at least 1
   wire::Psn first_psn;          // valid when begun
-  wire::Psn ssn;                // sends: number of this message, from 1; the peer's MSN when it is done
+  wire::Psn ssn;                // sends: number of its last message, from 1; the peer's MSN when it is done
   verbs::Rkey rkey;  // kWrite, kRead, atomics: the peer's memory; kSend: what the peer shall invalidate; kReceive: what we did
   uint32_t immediate = 0;
   WorkKind kind = WorkKind::kSend;
@@ -44,6 +45,16 @@ struct Work {
   // READ and atomics: complete by a response of their own, not by an acknowledgement, and count against the initiator depth.
   [[nodiscard]] bool awaits_response() const {
     return kind == WorkKind::kRead || kind == WorkKind::kCompareSwap || kind == WorkKind::kFetchAdd;
+  }
+  // READ: the responses that are asked for together with number `index`, by one READ request: from begin on, before end. Each
+  // request is a message to the peer, of `request_packets` responses (a power of two) or what is left. An atomic is one request.
+  [[nodiscard]] static uint32_t request_begin(uint32_t index, uint32_t request_packets) { return index & ~(request_packets - 1); }
+  [[nodiscard]] uint32_t request_end(uint32_t index, uint32_t request_packets) const {
+    return std::min(request_begin(index, request_packets) + request_packets, packets);
+  }
+  // Requests that responses [begin, end) belong to.
+  [[nodiscard]] static uint32_t requests_of(uint32_t begin, uint32_t end, uint32_t request_packets) {
+    return (end + request_packets - 1) / request_packets - begin / request_packets;
   }
 };
 

@@ -56,6 +56,8 @@ const char* to_string(FaultKind kind) noexcept {
       return "ecn_mark";
     case FaultKind::kMtu:
       return "mtu";
+    case FaultKind::kBottleneck:
+      return "bottleneck";
     case FaultKind::kPartition:
       return "partition";
     case FaultKind::kKillGateway:
@@ -147,6 +149,11 @@ std::unique_ptr<Link> decorate(std::unique_ptr<Link> inner, const Fault& fault, 
       return std::make_unique<EcnMark>(std::move(inner), window, fault.seed, fault.amount);
     case FaultKind::kMtu:
       return std::make_unique<MtuLimit>(std::move(inner), window, fault.seed, fault.amount);
+    case FaultKind::kBottleneck: {
+      const auto bits_per_second = static_cast<uint64_t>(1500 * 8 * 1'000'000'000LL / fault.time.to_ns());
+      return std::make_unique<Bottleneck>(std::move(inner), window, fault.seed,
+                                          Bottleneck::Options{.bits_per_second = bits_per_second, .queue_bytes = fault.amount});
+    }
     case FaultKind::kPartition:
       return std::make_unique<Partition>(std::move(inner), window, fault.seed);
     default:

@@ -23,6 +23,7 @@ enum class FaultKind : uint8_t {
   kClog,
   kEcnMark,
   kMtu,
+  kBottleneck,
   kPartition,
   // Of processes: killed at `from`, started again at `until` with nothing of what they knew
   kKillGateway,
@@ -61,9 +62,10 @@ struct Fault {
   Duration until;
   // With at_frame > 0, `from` is when so many frames have arrived, and `until` counts from there.
   uint64_t at_frame = 0;
-  uint32_t amount = 0;  // 1/1000 for what happens to some frames; octets for kMtu; Buffers for kStarvePackets
-  Duration time;        // by how much: kJitter, kDelay, kReorder, kDuplicate, kClockJump*, kBackendSlow
-  uint64_t seed = 0;    // of its own draws
+  uint32_t amount =
+      0;  // 1/1000 for what happens to some frames; octets for kMtu; of the queue for kBottleneck; Buffers for kStarvePackets
+  Duration time;      // by how much: kJitter, kDelay, kReorder, kDuplicate, kClockJump*, kBackendSlow; 1500 octets: kBottleneck
+  uint64_t seed = 0;  // of its own draws
 };
 
 // One line: kind, place, times, parameters.

@@ -46,6 +46,8 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   out.rc.keepalive = Duration::ms(200);
   out.rc.selective_recovery = options.gateway_recovers_selectively;
   out.rc.send_window_packets = options.send_window_packets;
+  out.rc.read_request_packets = options.read_request_packets;
+  out.rc.read_window_packets = options.read_window_packets;
   return out;
 }
 
@@ -59,6 +61,8 @@ client::ClientOptions client_options(const WorldOptions& options) {
   out.rc.responder_resources_max = 16;
   out.rc.selective_recovery = options.client_recovers_selectively;
   out.rc.send_window_packets = options.send_window_packets;
+  out.rc.read_request_packets = options.read_request_packets;
+  out.rc.read_window_packets = options.read_window_packets;
   out.rpc.credits_wanted = options.load.window;
   out.rpc.reverse_credits = options.client_reverse_credits > 0
                                 ? options.client_reverse_credits

@@ -46,6 +46,8 @@ struct WorldOptions {
   uint32_t segment_bytes_max = 0;  // of the client's chunks
   uint8_t ack_timeout = 14;        // of the client
   uint32_t send_window_packets = 128;
+  uint32_t read_request_packets = 64;
+  uint32_t read_window_packets = 256;
   // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
   bool small_tables = false;
   // A restarted client's first queue pair has the number of its last life's, as with kernels that count from a fixed one.

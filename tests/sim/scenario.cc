@@ -123,6 +123,10 @@ void draw_amounts(Draw& draw, Fault& fault) {
     case FaultKind::kMtu:
       fault.amount = draw.between(100, 4300);
       return;
+    case FaultKind::kBottleneck:
+      fault.amount = static_cast<uint32_t>(draw.magnitude(4500, 100'000));  // at least one frame
+      fault.time = draw.time(Duration::us(1), Duration::us(200));
+      return;
     case FaultKind::kClockJumpGateway:
     case FaultKind::kClockJumpClient:
       fault.time = draw.time(Duration::ms(1), Duration::seconds(300));
@@ -156,6 +160,12 @@ void draw_callbacks(Draw& draw, Scenario& scenario) {
       }
     }
   }
+}
+
+// Of the few responses of a READ: in requests of one to all of them, of which one or many are asked for at once.
+void draw_reads(Draw& draw, WorldOptions& hosts) {
+  hosts.read_request_packets = 1u << draw.below(6);
+  hosts.read_window_packets = hosts.read_request_packets << draw.below(5);
 }
 
 Fault draw_fault(Draw& draw, const Scenario& scenario) {
@@ -243,6 +253,7 @@ Scenario draw_scenario(uint64_t seed) {
     scenario.faults.push_back(draw_fault(draw, scenario));
   }
   draw_callbacks(draw, scenario);
+  draw_reads(draw, scenario.hosts);
   size_pools(scenario);
   return scenario;
 }
@@ -286,6 +297,8 @@ std::string describe(const Scenario& scenario) {
                     " gateway, remote invalidate %s, ack timeout code %u\n",
                     hosts.credits, hosts.load.window, hosts.send_window_packets, hosts.load.inline_bytes,
                     hosts.gateway_inline_bytes, hosts.remote_invalidate ? "yes" : "no", unsigned{hosts.ack_timeout}));
+  add(std::snprintf(line, sizeof(line), "  READ requests of %" PRIu32 " packets, %" PRIu32 " at once\n",
+                    hosts.read_request_packets, hosts.read_window_packets));
   add(std::snprintf(line, sizeof(line),
                     "  call timeouts %" PRId64 " us client %" PRId64 " us gateway, segments of %" PRIu32 ", buffers %" PRIu32
                     " packets %" PRIu32 " large\n",

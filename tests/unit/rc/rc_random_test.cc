@@ -71,6 +71,8 @@ class Workload {
       options.endpoint.recovery.gaps_max = seed % 8 == 0 ? 1 : 4;
       options.endpoint.recovery.held_packets_max = 1u << random_.next_below(8);
     }
+    options.qp.read_request_packets = 1u << random_.next_below(7);
+    options.qp.read_window_packets = options.qp.read_request_packets << random_.next_below(4);
     max_operation_bytes_ = std::min(65536u, options.connect.path_mtu_bytes * 24);
     for (uint32_t& psn : options.first_psn) {
       psn = random_.next_below(2) == 0 ? 0xff'ffff - random_.next_below(200) : random_.next_u32() & 0xff'ffff;

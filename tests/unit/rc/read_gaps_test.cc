@@ -268,7 +268,9 @@ TEST(EarlyResponses, ASequenceNakBehindAGapRepeatsFromThereOnly) {
 }
 
 TEST(EarlyResponses, MoreHolesThanItCanNoteComeAgainInTheirTime) {
-  LoneQp lone(peer(true));
+  LoneQpOptions options = peer(true);
+  options.qp.read_request_packets = 128;
+  LoneQp lone(options);
   ASSERT_TRUE(lone.post_read(256 * 101).ok());
   (void)lone.sent();
   lone.pass(Duration::us(10));

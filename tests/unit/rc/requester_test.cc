@@ -549,7 +549,8 @@ TEST(Requester, DoesNotProbeAReadWhileItsAnswersStillArrive) {
 // The goodput table showed it: READs of four packets at 3 % loss stood still for 5 ms whenever a repetition was lost as well.
 TEST(Requester, ProbesASmallReadSoonerThanALargeOne) {
   for (const uint32_t packets : {2u, 20u, 400u}) {
-    LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 16}});
+    LoneQp lone(
+        {.qp = {.read_request_packets = 512, .read_window_packets = 512}, .connect = {.path_mtu_bytes = 256, .ack_timeout = 16}});
     ASSERT_TRUE(lone.post_read(256 * packets).ok());
     (void)lone.sent();
     lone.pass(Duration::us(10));
