@@ -3,7 +3,8 @@
 // each step the queue pair is consistent; every work that was posted ends in exactly one completion; memory beside the registered
 // region is never touched; in Error nothing is sent but the one NAK; and in the end nobody owns a buffer.
 //
-// Input: [start] and records of [what][a][b][c][d].
+// Input: [start] and records of [what][a][b][c][d]. Of `start` the top bit says that memory is exposed, the next that the peer is a
+// Causeway.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -17,6 +18,8 @@ namespace cw::rc {
 namespace {
 
 constexpr uint32_t kMtu = 256;
+constexpr uint32_t kReadRequestPackets = 4;
+constexpr uint32_t kReadWindowPackets = 8;
 constexpr uint32_t kRegion = 2048;
 constexpr uint32_t kGuard = 512;
 constexpr uint8_t kCanary = 0xc5;
@@ -27,6 +30,7 @@ class Target {
  public:
   explicit Target(uint8_t start)
       : exposes_((start & 0x80) != 0),
+        causeway_((start & 0x40) != 0),
         random_(7),
         memory_(8, random_),
         pool_(96, 1024, 64),
@@ -39,6 +43,8 @@ class Target {
     RcOptions options;
     options.send_queue_depth = 16;
     options.send_window_packets = 8;
+    options.read_request_packets = kReadRequestPackets;
+    options.read_window_packets = kReadWindowPackets;
     options.receive_bytes_max = 1000;
     options.domain = verbs::ProtectionDomain(7);
     if (exposes_) {
@@ -46,7 +52,7 @@ class Target {
       options.responder_resources_max = 16;
     }
     qp_ = *endpoint_->create_qp(options);
-    reach(static_cast<Start>((start & 0x7f) % static_cast<uint8_t>(Start::kCount)));
+    reach(static_cast<Start>((start & 0x3f) % static_cast<uint8_t>(Start::kCount)));
   }
 
   void act(const std::array<uint8_t, 5>& r) {
@@ -103,6 +109,7 @@ class Target {
     connect.remote_qpn = verbs::Qpn(0x1234);
     connect.local_first_psn = wire::Psn(0xff'fffa);  // the wrap is near
     connect.remote_first_psn = wire::Psn(0xff'fffd);
+    connect.peer_hold_packets = causeway_ ? 64 : 0;
     if (start == Start::kInit) {
       return;
     }
@@ -235,6 +242,7 @@ class Target {
       FUZZ_CHECK(view.ok() && wire::verify_icrc(*view));
       FUZZ_CHECK(view->bth.destination.value() == 0x1234 && view->payload.size() <= kMtu);
       FUZZ_CHECK(!in_error || view->traits->kind == wire::OpcodeKind::kAcknowledge);
+      FUZZ_CHECK(view->traits->kind != wire::OpcodeKind::kReadRequest || view->reth().length <= kReadRequestPackets * kMtu);
     }
     FUZZ_CHECK(!in_error || batch.size() <= 1);
   }
@@ -251,6 +259,7 @@ class Target {
   }
 
   bool exposes_;
+  bool causeway_;
   SeededRandom random_;
   verbs::MemoryTable memory_;
   HeapBufferPool pool_;
