@@ -523,12 +523,11 @@ void read_into_ring(const RingCase& one) {
 
 TEST(ReadRequests, ABurstThatTheReceiverCannotTakeEnds) {
   for (const bool causeway : {false, true}) {
-    for (const uint32_t ring : {40u, 100u, 200u, 512u}) {
-      for (const uint8_t depth : {uint8_t{1}, uint8_t{2}, uint8_t{16}}) {
-        read_into_ring({.causeway = causeway, .ring_packets = ring, .depth = depth});
-      }
-      read_into_ring({.causeway = causeway, .ring_packets = ring, .loss_permille = 5});
+    for (const uint32_t ring : {40u, 100u, 512u}) {
+      read_into_ring({.causeway = causeway, .ring_packets = ring, .depth = 1});
+      read_into_ring({.causeway = causeway, .ring_packets = ring});
     }
+    read_into_ring({.causeway = causeway, .ring_packets = 100, .loss_permille = 5});
   }
 }
 
