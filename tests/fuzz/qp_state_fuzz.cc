@@ -3,8 +3,8 @@
 // each step the queue pair is consistent; every work that was posted ends in exactly one completion; memory beside the registered
 // region is never touched; in Error nothing is sent but the one NAK; and in the end nobody owns a buffer.
 //
-// Input: [start] and records of [what][a][b][c][d]. Of `start` the top bit says that memory is exposed, the next that the peer is a
-// Causeway.
+// Input: [start] and records of [what][a][b][c][d]. Of `start` the top bit says that memory is exposed, the next that the peer is
+// a Causeway.
 #include <algorithm>
 #include <array>
 #include <memory>

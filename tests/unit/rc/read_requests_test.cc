@@ -316,20 +316,23 @@ TEST(ReadRequests, AreProbedForAsSoonAsTheirRestIsWorth) {
 // Of a request of which nothing has come a Causeway peer may know nothing: one response of it cannot be asked for.
 TEST(ReadRequests, OneThatThePeerMayNotHaveIsProbedForAsAWhole) {
   LoneQp lone(options_for(true));
-  ASSERT_TRUE(lone.post_read(kMtu * 5).ok());
-  EXPECT_EQ(asked(lone), "1000+4 1004+1");
+  ASSERT_TRUE(lone.post_read(kMtu * 9).ok());
+  EXPECT_EQ(asked(lone), "1000+4 1004+4");
   lone.pass(Duration::us(10));
   respond(lone, 1000, 4, 0);
   lone.pass(Duration::ms(1));
-  EXPECT_EQ(asked(lone), "1001+1");  // of this one it has sent something
+  EXPECT_EQ(asked(lone), "1001+1 1008+1");  // of this one it has sent something
   answer(lone, 1001, 1);
   EXPECT_EQ(asked(lone), "1002+2");  // the rest is lost
   answer(lone, 1002, 2);
-  lone.pass(Duration::ms(1));
-  EXPECT_EQ(asked(lone), "1004+1");
-  answer(lone, 1004, 1);  // an Only, as it would have been the first time
+  lone.pass(Duration::ms(2));
+  EXPECT_EQ(asked(lone), "1004+4");  // of this one nothing has come
+  answer(lone, 1004, 4);
+  lone.pass(Duration::ms(2));
+  EXPECT_EQ(asked(lone), "1008+1");
+  answer(lone, 1008, 1);  // an Only, as it would have been the first time
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
-  EXPECT_EQ(lone.endpoint->stats().tail_probes, 2u);
+  EXPECT_EQ(lone.endpoint->stats().tail_probes, 3u);
 }
 
 TEST(ReadRequests, AfterATimeoutTheOldestGoesAlone) {
@@ -423,12 +426,12 @@ TEST(ReadRequests, EachIsAMessageToThePeerThatCountsReceives) {
   ASSERT_TRUE(lone.post_send(1, 4).ok());
   EXPECT_EQ(lone.sent().size(), 5u);
   Inbound inbound{.opcode = Opcode::kRcAcknowledge, .psn = 1000};
-  inbound.extensions.aeth = wire::Aeth::ack(1, wire::credit_code(3));  // messages 2, 3, 4: one SEND behind the READ
+  inbound.extensions.aeth = wire::Aeth::ack(1, wire::credit_code(4));  // up to message 5, the last so far
   lone.receive(inbound);
   ASSERT_TRUE(lone.post_send(1, 5).ok());
   EXPECT_EQ(lone.sent().size(), 0u);
   inbound = {.opcode = kFirst, .psn = 1001, .payload = random_octets(1001, kMtu)};
-  inbound.extensions.aeth = wire::Aeth::ack(2, wire::credit_code(4));  // up to 6: the fifth
+  inbound.extensions.aeth = wire::Aeth::ack(2, wire::credit_code(4));  // up to 6
   lone.receive(inbound);
   EXPECT_EQ(lone.sent().size(), 1u);
 }
