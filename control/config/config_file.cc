@@ -18,8 +18,9 @@ namespace {
 
 constexpr size_t kFileBytesMax = 1 << 20;
 
-// The file's text, or one problem.
-std::string read_file(const std::string& path, std::vector<Problem>& problems) {
+}  // namespace
+
+std::string read_config_text(const std::string& path, std::vector<Problem>& problems) {
   const auto refuse = [&](std::string message, std::string suggestion) {
     problems.push_back({path, 0, 0, {}, std::move(message), std::move(suggestion)});
     return std::string();
@@ -53,11 +54,9 @@ std::string read_file(const std::string& path, std::vector<Problem>& problems) {
   return text;
 }
 
-}  // namespace
-
 LoadedConfig load_config(const std::string& path) {
   LoadedConfig loaded;
-  const std::string text = read_file(path, loaded.problems);
+  const std::string text = read_config_text(path, loaded.problems);
   if (!loaded.problems.empty()) {
     return loaded;
   }

@@ -15,7 +15,10 @@ struct LoadedConfig {
   [[nodiscard]] bool ok() const { return !has_errors(problems); }
 };
 
-// Reads at most 1 MiB. A file that cannot be read is one problem. Start-up and reload only; blocks on the file system.
+// The file's text, at most 1 MiB, or nothing and one problem. Blocks on the file system.
+[[nodiscard]] std::string read_config_text(const std::string& path, std::vector<Problem>& problems);
+
+// A file that cannot be read is one problem. Start-up and reload only; blocks on the file system.
 [[nodiscard]] LoadedConfig load_config(const std::string& path);
 
 }  // namespace cw::control

@@ -4,29 +4,16 @@
 // keeps its default, so that the check over sections can still say something about the rest.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "control/config/config.h"
-#include "control/config/problem.h"
+#include "control/config/parsed_file.h"
 
 namespace cw::control {
 
-struct SourcePosition {
-  uint32_t line = 0;
-  uint32_t column = 0;
-};
-
-struct ParsedConfig {
+struct ParsedConfig : ParsedFile {
   Config config;
-  std::vector<Problem> problems;
-  std::string file;
-  // Where each value stands, by path: "dataplane.rx_buffers", "listener[0].credits", "listener[0]" for the section itself. A key
-  // that is absent here has its default.
-  std::map<std::string, SourcePosition> positions;
 };
 
 // `file` is only quoted in problems.
