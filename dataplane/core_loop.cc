@@ -75,7 +75,7 @@ bool CoreLoop::receive(Instant now) {
   bool worked = false;
   for (uint16_t port = 0; port < queues_.size(); ++port) {
     std::array<rte_mbuf*, PortQueue::kBurst> mbufs;
-    const uint16_t count = queues_[port]->rx(mbufs);
+    const uint16_t count = queues_[port]->rx(now, mbufs);
     if (const LinkEvent event = queues_[port]->poll_link_event(); event != LinkEvent::kNone) [[unlikely]] {
       on_link_event(port, event);
     }

@@ -24,7 +24,7 @@ PortQueue::~PortQueue() {
   rte_pktmbuf_free_bulk(pending_.data(), pending_count_);
 }
 
-uint16_t PortQueue::rx(std::array<rte_mbuf*, kBurst>& mbufs) {
+uint16_t PortQueue::rx(Instant now, std::array<rte_mbuf*, kBurst>& mbufs) {
   if (!lease_.use() || core_ >= port_.queues()) [[unlikely]] {
     return 0;
   }
@@ -41,7 +41,18 @@ uint16_t PortQueue::rx(std::array<rte_mbuf*, kBurst>& mbufs) {
     mbufs[kept++] = mbuf;
   }
   stats_.rx_packets += received;
-  return kept;
+  return filter_ == nullptr ? kept : filter_received(now, mbufs, kept);
+}
+
+uint16_t PortQueue::filter_received(Instant now, std::array<rte_mbuf*, kBurst>& mbufs, uint16_t count) {
+  for (uint16_t i = 0; i < count; ++i) {
+    filter_->received(now, mbufs[i]);
+  }
+  uint16_t out = 0;
+  while (out < kBurst && (mbufs[out] = filter_->poll_received(now)) != nullptr) {
+    ++out;
+  }
+  return out;
 }
 
 rte_mbuf* PortQueue::assemble(wire::TxPacket& packet) {
@@ -91,20 +102,32 @@ void PortQueue::tx(Instant now, std::span<wire::TxPacket> packets) {
     if (mbuf == nullptr) {
       continue;
     }
-    if (pending_count_ == kPendingMax) {
-      flush(now);
+    if (filter_ != nullptr) [[unlikely]] {
+      filter_->sending(now, mbuf);
+    } else {
+      enqueue(now, mbuf);
     }
-    if (pending_count_ == kPendingMax) {
-      ++stats_.tx_dropped;
-      rte_pktmbuf_free(mbuf);
-      continue;
-    }
-    pending_[pending_count_++] = mbuf;
   }
   flush(now);
 }
 
+void PortQueue::enqueue(Instant now, rte_mbuf* mbuf) {
+  if (pending_count_ == kPendingMax) {
+    send_pending(now);
+  }
+  carry(mbuf);
+}
+
 void PortQueue::flush(Instant now) {
+  if (filter_ != nullptr) [[unlikely]] {
+    while (rte_mbuf* mbuf = filter_->poll_sending(now)) {
+      enqueue(now, mbuf);
+    }
+  }
+  send_pending(now);
+}
+
+void PortQueue::send_pending(Instant now) {
   if (pending_count_ == 0) {
     return;
   }

@@ -13,6 +13,7 @@
 #include <span>
 
 #include "dataplane/core_exchange.h"
+#include "dataplane/dpdk/frame_filter.h"
 #include "dataplane/dpdk/port.h"
 #include "rocev2/base/time.h"
 #include "rocev2/wire/tx_batch.h"
@@ -41,7 +42,10 @@ class PortQueue {
   PortQueue(const PortQueue&) = delete;
   PortQueue& operator=(const PortQueue&) = delete;
 
-  [[nodiscard]] uint16_t rx(std::array<rte_mbuf*, kBurst>& mbufs);
+  // Every frame passes `filter` from here on; it must outlive the queue's use. Without one: a branch per burst received and per
+  // packet sent.
+  void set_filter(FrameFilter& filter) { filter_ = &filter; }
+  [[nodiscard]] uint16_t rx(Instant now, std::array<rte_mbuf*, kBurst>& mbufs);
   void tx(Instant now, std::span<wire::TxPacket> packets);
   // A packet of another core's, to leave by this queue with the next flush(). Precondition: !is_congested() since the last one,
   // and no more than kBurst for each of 64 other cores.
@@ -67,6 +71,9 @@ class PortQueue {
  private:
   [[nodiscard]] rte_mbuf* assemble(wire::TxPacket& packet);
   [[nodiscard]] uint16_t send(std::span<rte_mbuf*> mbufs);
+  [[nodiscard]] uint16_t filter_received(Instant now, std::array<rte_mbuf*, kBurst>& mbufs, uint16_t count);
+  void enqueue(Instant now, rte_mbuf* mbuf);
+  void send_pending(Instant now);
   void drop_pending();
   static constexpr uint32_t kPendingMax = 2 * wire::TxBatch::kCapacity;
   static constexpr Duration kStuckMax = Duration::ms(10);
@@ -77,6 +84,7 @@ class PortQueue {
   MbufPools& pools_;
   CoreExchange* exchange_;
   DeviceLease& lease_;
+  FrameFilter* filter_ = nullptr;
   PortQueueStats stats_;
   std::array<rte_mbuf*, kPendingMax> pending_{};
   uint32_t pending_count_ = 0;
