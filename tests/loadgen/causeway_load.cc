@@ -19,7 +19,7 @@
 #include "dataplane/entropy.h"
 #include "telemetry/snapshot.h"
 #include "tests/loadgen/load_driver.h"
-#include "tests/loadgen/pktgen_command.h"
+#include "tests/loadgen/pktgen/command.h"
 #include "tests/support/link_options.h"
 
 namespace cw::load {

@@ -12,7 +12,7 @@
 
 #include "rocev2/wire/tx_batch.h"
 #include "telemetry/metric_table.h"
-#include "tests/loadgen/pktgen_profile.h"
+#include "tests/loadgen/pktgen/profile.h"
 #include "tests/sim/world.h"
 
 namespace cw::pktgen::test {

@@ -1,4 +1,4 @@
-#include "tests/loadgen/pktgen_files.h"
+#include "tests/loadgen/pktgen/files.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "tests/loadgen/pktgen_noise.h"
+#include "tests/loadgen/pktgen/noise.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/ipv6.h"
 #include "rocev2/wire/udp.h"
-#include "tests/loadgen/pktgen_packets.h"
+#include "tests/loadgen/pktgen/packets.h"
 
 namespace cw::pktgen {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/loadgen/pktgen_profile.h"
+#include "tests/loadgen/pktgen/profile.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "tests/loadgen/pktgen_provision.h"
+#include "tests/loadgen/pktgen/provision.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tests/loadgen/pktgen_packets.h"
+#include "tests/loadgen/pktgen/packets.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
-#include "tests/loadgen/pktgen_requests.h"
+#include "tests/loadgen/pktgen/requests.h"
 
 #include "control/cm/ip_cm.h"
 #include "rocev2/base/random.h"
-#include "tests/loadgen/pktgen_packets.h"
+#include "tests/loadgen/pktgen/packets.h"
 
 namespace cw::pktgen {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "control/cm/wire/req.h"
-#include "tests/loadgen/pktgen_profile.h"
+#include "tests/loadgen/pktgen/profile.h"
 
 namespace cw::pktgen {
 

@@ -1,4 +1,4 @@
-#include "tests/loadgen/pktgen_command.h"
+#include "tests/loadgen/pktgen/command.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -8,12 +8,12 @@
 #include <fstream>
 #include <set>
 
-#include "tests/loadgen/pktgen_files.h"
-#include "tests/loadgen/pktgen_malformed.h"
-#include "tests/loadgen/pktgen_noise.h"
-#include "tests/loadgen/pktgen_provision.h"
-#include "tests/loadgen/pktgen_requests.h"
-#include "tests/loadgen/pktgen_send.h"
+#include "tests/loadgen/pktgen/files.h"
+#include "tests/loadgen/pktgen/malformed.h"
+#include "tests/loadgen/pktgen/noise.h"
+#include "tests/loadgen/pktgen/provision.h"
+#include "tests/loadgen/pktgen/requests.h"
+#include "tests/loadgen/pktgen/send.h"
 
 namespace cw::pktgen {
 namespace {

@@ -1,7 +1,7 @@
 // The raw receive limit: SENDs to one established queue pair.
 #pragma once
 
-#include "tests/loadgen/pktgen_profile.h"
+#include "tests/loadgen/pktgen/profile.h"
 
 namespace cw::pktgen {
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "tests/loadgen/pktgen_profile.h"
+#include "tests/loadgen/pktgen/profile.h"
 
 namespace cw::pktgen {
 

@@ -3,7 +3,7 @@
 
 #include "control/cm/wire/mad.h"
 #include "rocev2/base/heap_buffer_pool.h"
-#include "tests/loadgen/pktgen_profile.h"
+#include "tests/loadgen/pktgen/profile.h"
 
 namespace cw::pktgen {
 

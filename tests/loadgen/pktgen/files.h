@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "tests/loadgen/pktgen_profile.h"
+#include "tests/loadgen/pktgen/profile.h"
 
 namespace cw::pktgen {
 

@@ -1,7 +1,7 @@
 // What every LAN carries beside RoCE: to run while a real load is measured.
 #pragma once
 
-#include "tests/loadgen/pktgen_profile.h"
+#include "tests/loadgen/pktgen/profile.h"
 
 namespace cw::pktgen {
 

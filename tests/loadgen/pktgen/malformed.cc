@@ -1,9 +1,9 @@
-#include "tests/loadgen/pktgen_malformed.h"
+#include "tests/loadgen/pktgen/malformed.h"
 
 #include "rocev2/wire/drop_reason.h"
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/opcode.h"
-#include "tests/loadgen/pktgen_packets.h"
+#include "tests/loadgen/pktgen/packets.h"
 
 namespace cw::pktgen {
 namespace {

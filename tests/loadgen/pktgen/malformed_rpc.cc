@@ -5,8 +5,8 @@
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/wire/transport_header.h"
 #include "rpcrdma/xdr/xdr_writer.h"
-#include "tests/loadgen/pktgen_malformed.h"
-#include "tests/loadgen/pktgen_packets.h"
+#include "tests/loadgen/pktgen/malformed.h"
+#include "tests/loadgen/pktgen/packets.h"
 
 namespace cw::pktgen {
 namespace {

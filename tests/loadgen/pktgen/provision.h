@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "tests/loadgen/pktgen_profile.h"
+#include "tests/loadgen/pktgen/profile.h"
 #include "tests/support/link_options.h"
 
 namespace cw::pktgen {

@@ -1,9 +1,9 @@
-#include "tests/loadgen/pktgen_send.h"
+#include "tests/loadgen/pktgen/send.h"
 
 #include "rocev2/base/random.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/wire/transport_header.h"
-#include "tests/loadgen/pktgen_packets.h"
+#include "tests/loadgen/pktgen/packets.h"
 
 namespace cw::pktgen {
 namespace {

@@ -5,9 +5,9 @@
 #include "control/cm/wire/dreq.h"
 #include "control/cm/wire/rtu.h"
 #include "rocev2/wire/drop_reason.h"
-#include "tests/loadgen/pktgen_malformed.h"
-#include "tests/loadgen/pktgen_packets.h"
-#include "tests/loadgen/pktgen_requests.h"
+#include "tests/loadgen/pktgen/malformed.h"
+#include "tests/loadgen/pktgen/packets.h"
+#include "tests/loadgen/pktgen/requests.h"
 
 namespace cw::pktgen {
 namespace {
