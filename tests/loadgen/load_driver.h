@@ -1,76 +1,100 @@
-// Closed-loop load over a Client: so many connections, so many calls in flight on each, every answer checked, the next call at
-// once.
+// Load over a Client: so many connections, so many calls in flight on each at most, every answer checked.
 //
-// Sans-I/O like what it drives: causeway-load runs it on a poll core, the in-process bench and the system tests in memory.
-// The shape of a call follows from its size, as a real client would choose: inline when call or result fits the inline
-// threshold of the connection that it goes to, else data go by Read chunk and results come by Write chunk.
+//   closed loop   each connection keeps its window full: the next call goes when an answer has come. The rate is the server's.
+//   open loop     calls are due at instants of their own, whatever the server does, and go to the connections in turn. Latency
+//                 counts from the instant at which a call was due, so that a server that stalls shows in every call that had to
+//                 wait for it, sent or not: free of coordinated omission.
+//
+// Connections may be opened and closed all the time (churn), and their number may follow a profile. With `reconnect`, what is
+// lost or refused is opened again and the calls lost with it are sent again under their XIDs; these are not failed calls.
+// Sans-I/O like what it drives: causeway-load runs it on a poll core, the in-process bench and the system tests in memory. One
+// driver belongs to one core; several cores mean several drivers, each with a share of connections and rate, their stats added
+// up.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "control/client/client.h"
-#include "rocev2/base/histogram.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "rpcrdma/ulb/binding.h"
+#include "tests/loadgen/call_mix.h"
+#include "tests/loadgen/load_stats.h"
+#include "tests/loadgen/open_loop.h"
+#include "tests/loadgen/workload.h"
 
 namespace cw::load {
 
 using rpcrdma::BenchProcedure;
 
-[[nodiscard]] std::optional<BenchProcedure> parse_operation(std::string_view name);  // to_string()'s names
 [[nodiscard]] const char* to_string(BenchProcedure procedure) noexcept;
 
 // What the client has to grant for it: calls of the server come in answer to CALLBACK alone.
 [[nodiscard]] uint32_t reverse_credits_for(BenchProcedure procedure, uint32_t window) noexcept;
+
+struct OpenLoopOptions {
+  Profile rate;  // calls per second over all connections
+  Arrivals arrivals = Arrivals::kPoisson;
+  uint32_t burst = 1;            // calls due at the same instant
+  uint32_t queue_max = 1 << 20;  // due calls that may wait for a connection; 8 octets each
+};
 
 struct LoadOptions {
   wire::IpAddress server;
   uint16_t service_port = 20049;
   uint16_t services = 1;  // the n-th connection goes to service_port + n % services
   uint32_t connections = 1;
-  uint32_t window = 16;  // calls in flight per connection; the server's credits may allow fewer
+  std::optional<Profile> connection_profile;  // how many of these are open over time; all when not said
+  uint32_t window = 16;                       // calls in flight per connection; the server's credits may allow fewer
   BenchProcedure operation = BenchProcedure::kNull;
-  uint32_t bytes = 0;  // data per call; NULL has none
+  uint32_t bytes = 0;          // data per call; NULL has none
+  std::optional<CallMix> mix;  // in place of these two
+  std::optional<OpenLoopOptions> open_loop;
+  double churn_per_second = 0;  // connections closed, when their calls are answered, and opened again
   uint32_t inline_bytes = 4096;
   uint32_t verify_every = 1;  // check each n-th answer's data in full; the others by status and length only
   bool reconnect = false;     // a lost or refused connection is opened again, and the calls lost with it are sent again
-};
+  uint64_t seed = 1;          // of the order of calls and of their arrivals
 
-struct LoadStats {
-  uint64_t calls = 0;                                        // answered rightly
-  uint64_t bytes = 0;                                        // data moved, both ways
-  uint64_t wrong = 0;                                        // answered, with wrong content
-  std::array<uint64_t, rpcrdma::kCallStatusCount> failed{};  // by rpcrdma::CallStatus, kReplied unused
-  uint64_t refused = 0;                                      // connections
-  uint64_t lost = 0;
-  uint64_t resent = 0;       // calls sent again under their XIDs on a new connection
-  uint64_t connected = 0;    // connections made, again ones included
-  uint64_t called_back = 0;  // calls of the server that were answered (CALLBACK)
-  Histogram latency;
+  [[nodiscard]] CallMix calls() const {
+    return mix ? *mix : CallMix(MixEntry{.kind = static_cast<CallKind>(operation), .bytes = bytes});
+  }
 };
 
 class LoadDriver {
  public:
-  LoadDriver(const LoadOptions& options, client::Client& client, BufferPool& pool);
+  // `workload`: whose calls these are; nullptr: the bench program's. What is given must outlive the driver.
+  LoadDriver(const LoadOptions& options, client::Client& client, BufferPool& pool, Workload* workload = nullptr);
 
-  // Opens the connections.
+  // Opens the connections. A closed loop begins with them; an open loop waits for begin().
   void start(Instant now);
-  // Acts on events and answers and keeps the windows full. True when something happened.
+  // Now is the time 0 of profiles, arrivals and churn. May be called again, which forgets what was due.
+  void begin(Instant now);
+  // Acts on events and answers, and sends what is to be sent. True when something happened.
   bool turn(Instant now);
-  // No more calls; those in flight are still answered.
-  void stop() { stopping_ = true; }
+  // No more calls; those in flight are still answered, those that a lost connection interrupted still sent again where there is
+  // one.
+  void stop();
   // Calls again, on the connections that are there.
   void resume(Instant now);
   // Forgets what was counted: the end of a warm-up.
   void reset_stats();
+  // When turn() has something to do without anything having come. For loops that sleep.
+  [[nodiscard]] Instant next_deadline() const;
 
   [[nodiscard]] const LoadStats& stats() const { return stats_; }
+  [[nodiscard]] const CallMix& mix() const { return mix_; }
   [[nodiscard]] uint32_t in_flight() const { return in_flight_; }
+  // Calls whose connection was lost and that wait to be sent again.
+  [[nodiscard]] uint32_t waiting_to_resend() const { return waiting_to_resend_; }
+  // Open loop: due, and waiting for a connection.
+  [[nodiscard]] uint32_t queued() const { return open_loop_ ? open_loop_->queued() : 0; }
   [[nodiscard]] uint32_t connected() const { return client_.connected_count(); }
+  // Connections that should be open now.
+  [[nodiscard]] uint32_t wanted() const { return wanted_; }
   // Connections that were refused or lost and are not opened again.
   [[nodiscard]] uint32_t given_up() const { return given_up_; }
   [[nodiscard]] bool is_dead() const { return given_up_ == options_.connections; }
@@ -79,49 +103,68 @@ class LoadDriver {
   [[nodiscard]] const rc::QpError& last_qp_error() const { return last_qp_error_; }
 
  private:
-  struct Slot {
-    uint32_t lane = 0;
-    uint64_t sequence = 0;
-    uint32_t xid = 0;
-    bool resend = false;          // lost with its connection: goes first on the next one, under its XID
-    bool placed = false;          // a Write chunk was offered
-    std::vector<uint8_t> data;    // what is sent
-    std::vector<uint8_t> result;  // where results are placed
-  };
   // One connection's place; it may be served by several connections over time.
   struct Lane {
     std::optional<client::ClientId> id;
     std::vector<uint32_t> free_slots;
-    bool hungry = false;
+    Instant opened;  // when it was last asked for
     Instant retry = Instant::never();
+    bool hungry = false;
+    bool listed = false;    // in ready_lanes_
+    bool draining = false;  // no more calls: closed when all are answered
+    bool wanted = false;
+    bool given_up = false;
   };
 
   void open(Instant now, uint32_t lane);
+  void retry_lost(Instant now);
+  void follow_profile(Instant now);
+  void churn(Instant now);
+  void close_when_idle(Instant now, uint32_t index);
   void on_event(Instant now, const client::ClientEvent& event);
   void on_reply(Instant now, rpcrdma::ClientReply& reply);
   void on_lost(uint32_t slot);
+  void give_up(Lane& lane);
   void fill(Instant now, Lane& lane, uint32_t index);
-  [[nodiscard]] bool submit(Instant now, Lane& lane, rpcrdma::ClientEndpoint& endpoint);
-  [[nodiscard]] bool check(const rpcrdma::ClientReply& reply, const Slot& slot) const;
-  [[nodiscard]] bool call_fits_inline(const rpcrdma::ClientEndpoint& endpoint) const;
-  [[nodiscard]] bool result_fits_inline(const rpcrdma::ClientEndpoint& endpoint) const;
-  [[nodiscard]] uint64_t reply_bytes_max(bool placed) const;
+  void serve_open_loop(Instant now);
+  void feed_hungry(Instant now);
+  void be_hungry(Lane& lane, uint32_t index);
+  // nullptr when it takes no call now.
+  [[nodiscard]] rpcrdma::ClientEndpoint* endpoint_with_room(const Lane& lane);
+  [[nodiscard]] bool has_resend(const Lane& lane) const {
+    return !lane.free_slots.empty() && slots_[lane.free_slots.back()].resend;
+  }
+  [[nodiscard]] bool submit(Instant now, Instant due, Lane& lane, rpcrdma::ClientEndpoint& endpoint);
 
   LoadOptions options_;
   client::Client& client_;
-  BufferPool& pool_;
+  CallMix mix_;
+  SeededRandom random_;
+  std::unique_ptr<Workload> own_workload_;
+  Workload& workload_;
+  std::optional<OpenLoop> open_loop_;
   rpcrdma::BenchProgram bench_;  // what the server may call
   rpcrdma::ProgramRegistry programs_;
   std::vector<Slot> slots_;
   std::vector<Lane> lanes_;
   std::vector<uint32_t> lane_of_client_;
+  Ring<uint32_t> ready_lanes_;          // open loop: may take a call, the next one first
   std::vector<uint32_t> hungry_;        // lanes that found no memory or room
   std::vector<uint32_t> asking_again_;  // those of the last turn, while they are filled; empty otherwise
   LoadStats stats_;
   uint64_t sequence_ = 0;
   uint64_t called_back_before_ = 0;  // when the counters were last set to 0
+  uint64_t arrived_before_ = 0;
+  uint64_t overflowed_before_ = 0;
   uint32_t in_flight_ = 0;
+  uint32_t waiting_to_resend_ = 0;
   uint32_t given_up_ = 0;
+  uint32_t wanted_ = 0;
+  uint32_t churn_lane_ = 0;                // where the search for the next one to close begins
+  Instant begun_ = Instant::never();       // time 0
+  Instant next_retry_ = Instant::never();  // of all lanes
+  Instant next_churn_ = Instant::never();
+  Instant next_profile_ = Instant::never();
   bool stopping_ = false;
   cm::RejectReason last_reject_ = cm::RejectReason::kTimeout;
   rc::QpError last_qp_error_;

@@ -12,7 +12,8 @@ OPTIONS = {
     "causewayd": ("--config", "--check-config", "--verbose", "--version"),
     "causewayctl": ("--socket", "--instance", "--json", "--version", "status", "connections", "stats"),
     "causeway-load": ("--device", "--address", "--server", "--op", "--bytes", "--connections", "--window", "--seconds",
-                      "--reconnect", "--json", "--version"),
+                      "--reconnect", "--json", "--version", "--mix", "--rate", "--churn", "--scenario", "--list", "--loss", "--csv",
+                      "--html"),
 }
 
 _LOAD = ("--device", "net_null0", "--address", "10.9.0.2/24", "--server", "10.9.0.1")
@@ -22,6 +23,8 @@ WRONG_USAGE = {
     "causewayd": (("--config",), ("nonsense",)),
     "causewayctl": ((), ("nonsense",), ("--json",), ("--socket", "/tmp/x", "--instance", "x", "status"), ("status", "nonsense")),
     "causeway-load": ((), _LOAD[:4], (*_LOAD, "--window", "0"), (*_LOAD, "--op", "nonsense"), (*_LOAD, "--gateway", "nonsense"),
+                      (*_LOAD, "--mix", "nonsense"), (*_LOAD, "--rate", "nonsense"), (*_LOAD, "--connections", "0"),
+                      (*_LOAD, "--scenario", "nonsense"), (*_LOAD, "--mix", "null", "--op", "echo"),
                       ("--device", "net_null0", "--address", "10.9.0.2/33", "--server", "10.9.0.1"),
                       ("--device", "net_null0", "--address", "10.9.0.2/24", "--server", "localhost")),
 }

@@ -99,6 +99,7 @@ class ClientStack {
 class ClientHost : public ClientStack {
  public:
   ClientHost(const WorldOptions& options, uint64_t seed);
+  [[nodiscard]] Instant next_deadline() const { return earlier(ClientStack::next_deadline(), driver.next_deadline()); }
   load::LoadDriver driver;
 };
 

@@ -6,29 +6,32 @@
 namespace cw::nfs {
 namespace {
 
-constexpr size_t kHeaderBytes = 6 * 4 + 8 + 32 + 8;
 constexpr uint32_t kOpaqueMax = 4u << 20;
 
 }  // namespace
 
-Call::Call(uint32_t program, uint32_t version, uint32_t procedure, size_t arguments_max)
-    : octets_(std::make_unique<uint8_t[]>(kHeaderBytes + arguments_max)),
-      writer_(MutableBytes(octets_.get(), kHeaderBytes + arguments_max)) {
-  writer_.u32(0);
-  writer_.u32(static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall));
-  writer_.u32(rpcrdma::kRpcVersion);
-  writer_.u32(program);
-  writer_.u32(version);
-  writer_.u32(procedure);
+void write_call_header(rpcrdma::XdrWriter& out, uint32_t program, uint32_t version, uint32_t procedure) {
+  out.u32(0);
+  out.u32(static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall));
+  out.u32(rpcrdma::kRpcVersion);
+  out.u32(program);
+  out.u32(version);
+  out.u32(procedure);
   // RFC 5531 appendix A: stamp, machine name, uid, gid, further groups.
-  writer_.u32(static_cast<uint32_t>(rpcrdma::AuthFlavor::kSys));
+  out.u32(static_cast<uint32_t>(rpcrdma::AuthFlavor::kSys));
   static constexpr char kMachine[] = "causeway";
-  writer_.u32(4 + 4 + 8 + 12);
-  writer_.u32(0);
-  writer_.u32(8);
-  writer_.raw(Bytes(reinterpret_cast<const uint8_t*>(kMachine), 8));
-  writer_.zeros(12);
-  writer_.zeros(8);  // verifier: AUTH_NONE
+  out.u32(4 + 4 + 8 + 12);
+  out.u32(0);
+  out.u32(8);
+  out.raw(Bytes(reinterpret_cast<const uint8_t*>(kMachine), 8));
+  out.zeros(12);
+  out.zeros(8);  // verifier: AUTH_NONE
+}
+
+Call::Call(uint32_t program, uint32_t version, uint32_t procedure, size_t arguments_max)
+    : octets_(std::make_unique<uint8_t[]>(kCallHeaderBytes + arguments_max)),
+      writer_(MutableBytes(octets_.get(), kCallHeaderBytes + arguments_max)) {
+  write_call_header(writer_, program, version, procedure);
 }
 
 void Call::text(const std::string& value) {

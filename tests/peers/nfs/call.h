@@ -17,6 +17,10 @@ namespace cw::nfs {
 
 using Octets = std::vector<uint8_t>;
 
+// The header of a call with AUTH_SYS of root, XID 0; kCallHeaderBytes octets.
+inline constexpr size_t kCallHeaderBytes = 6 * 4 + 8 + 28 + 8;
+void write_call_header(rpcrdma::XdrWriter& out, uint32_t program, uint32_t version, uint32_t procedure);
+
 class Call {
  public:
   // The header, with AUTH_SYS of root. `arguments_max`: octets set aside for what follows.

@@ -1,0 +1,44 @@
+#include "tests/loadgen/link_faults.h"
+
+#include <type_traits>
+#include <utility>
+
+#include "tests/sim/link/damage.h"
+#include "tests/sim/link/losses.h"
+#include "tests/sim/link/timing.h"
+
+namespace cw::load {
+
+FaultyWay::FaultyWay(const LinkFaultOptions& options, uint64_t seed) {
+  const sim::Window always{Instant::from_ns(0)};
+  top_ = std::make_unique<sim::Wire>(flight_, Duration::us(options.delay_us));
+  const auto put = [&]<typename D, typename... More>(std::type_identity<D>, bool wanted, More... more) {
+    if (wanted) {
+      top_ = std::make_unique<D>(std::move(top_), always, seed++, more...);
+    }
+  };
+  put(std::type_identity<sim::Jitter>(), options.jitter_us > 0, Duration::us(options.jitter_us));
+  put(std::type_identity<sim::Reorder>(), options.reorder_permille > 0, options.reorder_permille,
+      Duration::us(options.reorder_us));
+  put(std::type_identity<sim::Duplicate>(), options.duplicate_permille > 0, options.duplicate_permille,
+      Duration::us(options.reorder_us));
+  put(std::type_identity<sim::Corrupt>(), options.corrupt_permille > 0, options.corrupt_permille);
+  put(std::type_identity<sim::Loss>(), options.loss_permille > 0, options.loss_permille);
+}
+
+void FaultyWay::push(Instant now, std::vector<uint8_t>&& frame) {
+  sim::Transit transit;
+  transit.octets = std::move(frame);
+  top_->push(now, std::move(transit));
+}
+
+bool FaultyWay::poll(Instant now, std::vector<uint8_t>& frame) {
+  sim::Arrival arrival;
+  if (!top_->poll(now, arrival)) {
+    return false;
+  }
+  frame = std::move(arrival.octets);
+  return true;
+}
+
+}  // namespace cw::load
