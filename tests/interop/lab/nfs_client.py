@@ -5,10 +5,11 @@ Linux client in these cases: a guest is only started where it serves.
 """
 
 import hashlib
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from lab import ganesha, gateway, network
 from lab.cases import Case
@@ -23,11 +24,16 @@ CLIENT = "10.9.0.9/24"
 CLIENT_V6 = "fd09::9/64"
 VETH = ("nfs-client", "nfs-server")  # between the client and causewayd
 DIRECTORY = "shapes"
+ROOT = Path(__file__).resolve().parents[3]
+LOAD_SCENARIO = ROOT / "deploy/load/nfs-mixed.toml"
 
 
 def default_program() -> Path:
-    root = Path(__file__).resolve().parents[3]
-    return Path(os.environ.get("CAUSEWAY_NFS_CLIENT", root / "build/tests/peers/causeway-nfs-client"))
+    return Path(os.environ.get("CAUSEWAY_NFS_CLIENT", ROOT / "build/tests/peers/causeway-nfs-client"))
+
+
+def load_program() -> Path:
+    return Path(os.environ.get("CAUSEWAY_LOAD", ROOT / "build/tests/loadgen/causeway-load"))
 
 
 class NfsRig:
@@ -93,6 +99,27 @@ class NfsRig:
             first = "; ".join(failed[:3]) or " ".join(lines[-2:])
             raise LabError(f"{len(failed)} shapes failed ({client.exit_text()}): {first}")
 
+    def load(self, *options: str, timeout: float) -> dict[str, Any]:
+        """Runs causeway-load's NFS scenario; returns its report."""
+        if not load_program().exists():
+            raise LabError(f"no {load_program()}: build it, or name it in CAUSEWAY_LOAD")
+        self._runs += 1
+        report = self.logs / f"load-{self._runs}.json"
+        load = Daemon("causeway-load", [
+            str(load_program()), "--device", device_of(self.nic), "--address", CLIENT, "--mtu", str(self.nic.mtu), "--server",
+            network.GATEWAY, "--port", str(gateway.PORT), "--mountd", self.mountd, "--mountd-port", str(ganesha.MOUNT_PORT),
+            "--export", self.backend.mount_path("3"), "--memory-mb", "384", "--scenario", str(LOAD_SCENARIO), "--json", str(report),
+            *options],
+            self.logs / f"load-{self._runs}.log")
+        load.start()
+        try:
+            load.wait_for_end(timeout)
+        finally:
+            status = load.stop(5)
+        if status != 0:
+            raise LabError(f"causeway-load: {load.exit_text()}, last lines:\n{load.tail()}")
+        return json.loads(report.read_text())
+
     def check_files(self, directory: str) -> None:
         """The server's side of what --keep left there: a file NAME-N holds the pattern from N on."""
         digests = {name: digest for name, digest in self.backend.digests(directory).items() if name.rsplit("-", 1)[-1].isdigit()}
@@ -135,6 +162,29 @@ class Shapes:
                 raise LabError("causewayd counted credit violations")
 
 
+@dataclass(frozen=True)
+class Load:
+    """causeway-load on files of the export; `options` beside its scenario."""
+
+    options: tuple[str, ...] = ()
+
+    def body(self, rig: NfsRig) -> None:
+        before = rig.backend.names(".")
+        report = rig.load("--seconds", "2", "--files", "4", "--file-size", "1m", *self.options, timeout=60)
+        counts = {name: report[name] for name in ("wrong", "failed", "unanswered", "lost")}
+        if any(counts.values()):
+            raise LabError(f"the load ended with {counts}")
+        calls = {kind["operation"]: kind["calls"] for kind in report["mix"]}
+        if sorted(calls) != ["getattr", "read", "write"] or not all(calls.values()):
+            raise LabError(f"calls of each kind: {calls}")
+        if rig.backend.names(".") != before:
+            raise LabError(f"the load left something in the export: {rig.backend.names('.')}")
+        assert rig.gateway
+        backend_calls = rig.gateway.metrics().total("causeway_backend_calls_total")
+        if backend_calls < report["calls"]:
+            raise LabError(f"causewayd passed on {backend_calls:.0f} calls, the load had answers to {report['calls']}")
+
+
 CONNECTIONS = ("whole", "segments", "pieces", "small", "silent")
 
 
@@ -148,6 +198,10 @@ def nfs_client_cases() -> list[Case]:
                 if mtu == 4096 and (backend == "svcrdma" or (backend == "ganesha" and version == "4.1")):
                     quick = Shapes(version, "segments" if version == "3" else "whole", quick=True)
                     cases.append(_case(f"shapes-quick-nfs{version}", wire, quick.body, True))
+                if backend == "ganesha" and mtu == 4096 and version == "3":
+                    cases.append(_case("load-nfs3", wire, Load().body, True))
+                    cases.append(_case("load-nfs3-stable", wire, Load(("--stable", "--sequential", "--rate", "500")).body))
+                    cases.append(_case("load-nfs3-faults", wire, Load(("--loss", "5", "--reorder", "5")).body))
                 for connection in CONNECTIONS:
                     cases.append(_case(f"shapes-{connection}-nfs{version}", wire, Shapes(version, connection).body))
                     cases.append(_case(f"shapes-{connection}-nfs{version}v6", wire, Shapes(version, connection, v6=True).body))
