@@ -95,7 +95,7 @@ class Session {
     const LinkFaultOptions& faults = settings_.terminal.load.faults;
     if (faults.any()) {
       filter_.emplace(faults, link_.pools());
-      link_.ports().front()->set_filter(*filter_);
+      link_.queues().front()->set_filter(*filter_);
     }
     node_.station(0).announce();
     if (!settings_.terminal.plan.mix.has_nfs()) {
@@ -152,7 +152,7 @@ class Session {
     LoadDriver driver(load_options_of(settings_), client, link_.pools().packets(), workload);
     LoadApp app(driver, client, filter_ ? &*filter_ : nullptr);
     dataplane::Wakeup wakeup;
-    dataplane::CoreLoop loop(node_, link_.ports(), link_.pools(), clock_, app, wakeup, settings_.terminal.load.spin);
+    dataplane::CoreLoop loop(node_, link_.queues(), link_.pools(), clock_, app, wakeup, settings_.terminal.load.spin);
     std::atomic<bool> stop{false};
     int status = 1;
     std::thread terminal([&] {
