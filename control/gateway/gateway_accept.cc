@@ -131,6 +131,7 @@ void Gateway::accept(Instant now, Connection& connection) {
   }
   rpcrdma::ServerOptions server_options = connection.listener->server;
   server_options.read_unit_bytes = connect.path_mtu_bytes;
+  server_options.read_bytes_in_flight_max = uint64_t{rc_options.read_window_packets} * 3 / 2 * connect.path_mtu_bytes;
   connection.server.emplace(shared_, *connection.qp, server_options, connection.thresholds);
   connection.server->set_grant(grant_of(connection));
   connection.server->start();

@@ -159,6 +159,7 @@ class ServerEndpoint {
   uint32_t receives_posted_ = 0;  // for calls and for the Replies to reverse calls
   uint32_t in_flight_ = 0;        // slots held
   uint32_t reads_in_flight_ = 0;  // RDMA Reads posted and not completed
+  uint64_t read_bytes_in_flight_ = 0;
   bool started_ = false;
   bool failed_ = false;
   bool memory_wanted_ = false;  // something waits for a slot, Buffer or view

@@ -70,6 +70,7 @@ void ServerEndpoint::advance_reverse() {
 void ServerEndpoint::on_read(const verbs::Completion& completion, Chain&& data) {
   CW_DASSERT(reads_in_flight_ > 0);
   --reads_in_flight_;
+  read_bytes_in_flight_ -= std::min<uint64_t>(read_bytes_in_flight_, data.bytes());
   ServerCall* call = shared_.calls->find(call_of(completion.id));
   if (call == nullptr || call->endpoint != this || call->state != CallState::kReading) {
     return;
@@ -143,7 +144,8 @@ bool ServerEndpoint::post_reads_of(ServerCall& call) {
     if (segment.length == 0) {
       continue;
     }
-    if (reads_in_flight_ >= options_.reads_in_flight_max || window_.room() == 0) {
+    const bool too_far = reads_in_flight_ > 0 && read_bytes_in_flight_ + segment.length > options_.read_bytes_in_flight_max;
+    if (reads_in_flight_ >= options_.reads_in_flight_max || too_far || window_.room() == 0) {
       return false;
     }
     const Status posted = qp_.post_read({.id = read_work_id(call, call.reads_posted),
@@ -155,6 +157,7 @@ bool ServerEndpoint::post_reads_of(ServerCall& call) {
       return false;
     }
     ++reads_in_flight_;
+    read_bytes_in_flight_ += segment.length;
   }
   ChunkStats& counted = shared_.stats.chunks[static_cast<size_t>(ChunkKind::kRead)];
   counted.segments += reads.size();

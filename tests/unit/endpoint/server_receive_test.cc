@@ -356,6 +356,27 @@ TEST_F(ServerReceive, ReadsInFlightAreBounded) {
   EXPECT_EQ(held.bytes(), 64u);
 }
 
+// A SEND leaves the queue pair behind the Reads that were posted before it: replies do not wait for megabytes of them.
+TEST_F(ServerReceive, OctetsOfReadsInFlightAreBounded) {
+  options.read_bytes_in_flight_max = 10;
+  make();
+  Words message{kXid, 1, 1, 0};
+  for (uint32_t i = 0; i < 4; ++i) {
+    message.read(44, i, i == 2 ? 12 : 4, 0);
+  }
+  send(message.add({0, 0, 0}).octets(rpc_call(kXid, 1).add({24}).bytes()));
+  EXPECT_EQ(qp->posted().size(), 2u) << "the third would make it 20";
+  finish_read(counting(4));
+  EXPECT_EQ(qp->posted().size(), 1u);
+  finish_read(counting(4));
+  ASSERT_EQ(qp->posted().size(), 1u) << "a longer one goes alone";
+  EXPECT_EQ(qp->posted().back().rkey, verbs::Rkey(2));
+  finish_read(counting(12));
+  EXPECT_EQ(qp->posted().back().rkey, verbs::Rkey(3));
+  finish_read(counting(4));
+  EXPECT_TRUE(take().has_value());
+}
+
 // A call without chunks does not wait for one with.
 TEST_F(ServerReceive, CallsWithoutChunksOvertakeThoseThatAreRead) {
   send(Words{kXid, 1, 1, 0}.read(44, 1, 4, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({4}).bytes()));
