@@ -185,10 +185,11 @@ class Box:
         json_path = self.directory / f"{name}.json"
         json_path.unlink(missing_ok=True)
         cpu = [] if "--lcore" in words else ["--lcore", LOAD_CPU]
+        device = [] if "--device" in words else ["--device", self.device(role, link)]
         # stdbuf: lines reach the log when they are printed.
-        argv = ["stdbuf", "-oL", self.causeway_load, "--device", self.device(role, link), "--address", "10.9.0.2/24", "--server",
-                "10.9.0.1", "--mtu", 4500, *cpu, "--op", operation, "--bytes", size, "--connections", connections,
-                "--window", window, "--seconds", seconds, "--warmup", 0, "--json", json_path, *words]
+        argv = ["stdbuf", "-oL", self.causeway_load, *device, "--address", "10.9.0.2/24", "--server", "10.9.0.1", "--mtu", 4500,
+                *cpu, "--op", operation, "--bytes", size, "--connections", connections, "--window", window, "--seconds", seconds,
+                "--warmup", 0, "--json", json_path, *words]
         load = Load(name, [str(word) for word in argv], self.directory / f"{name}.log", self.env)
         load.json_path = json_path
         self.programs.append(load)
