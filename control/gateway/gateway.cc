@@ -232,7 +232,7 @@ void Gateway::on_timer(Instant now, Connection& connection) {
   if (connection.state == ConnectionState::kOpeningBackend) {
     if (now >= connection.open_deadline) {
       BackendStats& stats = stats_.backends[connection.listener->backend];
-      stats.up = 0;
+      note_backend(connection.listener->backend, false);
       ++stats.open_failures;
       end(now, connection, ConnectionResult::kRefusedBackend, false);
       return;

@@ -148,6 +148,7 @@ class Gateway {
   void answer_fence(const CoreMessage& fence);
   void tell_fence_done(LinkId link, bool waited);
   void tell_other_cores(const CoreMessage& message);
+  void note_backend(uint32_t backend, bool up);
   void remember_broken_call(Instant now, const Connection& connection, uint32_t xid);
   // For one more connection.
   [[nodiscard]] bool take_place(uint32_t listener_index) { return !free_slots_.empty() && places_.take(listener_index); }

@@ -154,13 +154,13 @@ void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
   switch (event.kind) {
     case BackendEvent::Kind::kOpened:
       connection->link_open = true;
-      stats.up = 1;
+      note_backend(connection->listener->backend, true);
       ++stats.opens;
       ++stats.links;
       accept(now, *connection);
       return;
     case BackendEvent::Kind::kFailed:
-      stats.up = 0;
+      note_backend(connection->listener->backend, false);
       ++stats.open_failures;
       end(now, *connection, ConnectionResult::kRefusedBackend, false);
       return;

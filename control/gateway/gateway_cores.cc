@@ -1,5 +1,5 @@
 // What a gateway has to know of its client's connections on other cores: which of its calls are still at a backend (ReplayGuard),
-// and which have broken their connections (BrokenCalls).
+// and which have broken their connections (BrokenCalls). And whether a backend takes connections, as the last core to ask found.
 #include "control/gateway/gateway_connection.h"
 
 namespace cw::gateway {
@@ -14,7 +14,7 @@ void Gateway::tell_other_cores(const CoreMessage& message) {
 
 void Gateway::tell_fence_done(LinkId link, bool waited) {
   core_mail_.push_back(
-      {core_of(link), {.kind = CoreMessage::Kind::kFenceDone, .link = link, .waited = waited ? uint32_t{1} : uint32_t{0}}});
+      {core_of(link), {.kind = CoreMessage::Kind::kFenceDone, .link = link, .value = waited ? uint32_t{1} : uint32_t{0}}});
 }
 
 // The other core's link stands in the guard as a connection of this core would.
@@ -33,6 +33,14 @@ void Gateway::remember_broken_call(Instant now, const Connection& connection, ui
                     .xid = xid});
 }
 
+void Gateway::note_backend(uint32_t backend, bool up) {
+  const uint64_t value = up ? 1 : 0;
+  if (stats_.backends[backend].up != value) {
+    stats_.backends[backend].up = value;
+    tell_other_cores({.kind = CoreMessage::Kind::kBackendUp, .index = backend, .value = static_cast<uint32_t>(value)});
+  }
+}
+
 void Gateway::on_core_message(Instant now, const CoreMessage& message) {
   switch (message.kind) {
     case CoreMessage::Kind::kFence:
@@ -40,7 +48,7 @@ void Gateway::on_core_message(Instant now, const CoreMessage& message) {
       return;
     case CoreMessage::Kind::kFenceDone:
       if (Connection* connection = find(message.link); connection != nullptr && connection->holds > 0) {
-        if (message.waited != 0 && !connection->has_waited) {
+        if (message.value != 0 && !connection->has_waited) {
           connection->has_waited = true;
           ++stats_.connections_held;
         }
@@ -49,6 +57,9 @@ void Gateway::on_core_message(Instant now, const CoreMessage& message) {
       return;
     case CoreMessage::Kind::kBrokenCall:
       broken_calls_.remember(now, message.client, message.index, message.xid);
+      return;
+    case CoreMessage::Kind::kBackendUp:
+      stats_.backends[message.index].up = message.value;
       return;
   }
 }

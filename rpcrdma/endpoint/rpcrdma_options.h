@@ -18,8 +18,8 @@ struct ServerOptions {
   uint64_t call_bytes_max = (4ULL << 20) + (64ULL << 10);  // longest rebuilt call: 4 MiB of data and the call around it
   uint64_t reply_bytes_max = 8ULL << 20;                   // longest reply that the backend may give
   uint32_t reads_in_flight_max = 16;  // RDMA Reads posted at once per connection; the QP holds back what the peer cannot take
-  // Octets of RDMA Reads posted at once per connection, but always one Read. A SEND behind Reads in the queue pair leaves when the
-  // last of them has been asked for, so this is what a reply may have to wait for; less than the queue pair asks for at once
+  // Octets of RDMA Reads posted at once per connection, but always one Read. A SEND behind Reads in the queue pair leaves when
+  // the last of them has been asked for, so this is what a reply may have to wait for; less than the queue pair asks for at once
   // (RcOptions::read_window_packets) would leave the line idle.
   uint64_t read_bytes_in_flight_max = 384 * 4096;
   uint32_t read_unit_bytes = 4096;                 // octets of Read data per receive buffer: the path MTU

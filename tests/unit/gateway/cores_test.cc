@@ -195,6 +195,24 @@ TEST(Cores, CallsWaitForThoseThatAnotherCoreHasAtTheBackend) {
   EXPECT_EQ(world.sum([](const auto& stats) { return stats.orphaned_expired; }), 0u);
 }
 
+// Whichever core asked the backend last: all of them say the same of it.
+TEST(Cores, AllKnowWhetherTheBackendTakesConnections) {
+  CoresWorld world(tcp_echo(8), 2);
+  const auto up_on_both = [&](uint64_t up) {
+    return std::ranges::all_of(world.cores, [&](const auto& core) { return core->gateway.stats().backends[0].up == up; });
+  };
+  world.peer->driver.start(world.now);
+  ASSERT_TRUE(world.run_calls(500));
+  EXPECT_TRUE(up_on_both(1));
+  for (auto& core : world.cores) {
+    core->backend.refuses = true;
+    core->backend.close_all(world.now);
+  }
+  EXPECT_TRUE(world.run_until(Duration::seconds(10), [&] { return up_on_both(0); }));
+  world.cores[1]->backend.refuses = false;
+  EXPECT_TRUE(world.run_until(Duration::seconds(30), [&] { return up_on_both(1); }));
+}
+
 // A core that says nothing is not waited for without end.
 TEST(Cores, ACoreThatDoesNotAnswerHoldsNobodyForLongerThanABackendWould) {
   CoresWorld world(tcp_echo(1), 2);
