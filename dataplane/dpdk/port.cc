@@ -97,17 +97,16 @@ uint16_t usable_queues(const PortSettings& settings, const rte_eth_dev_info& inf
   return std::max<uint16_t>(std::min(wanted, named), 1);
 }
 
-// The driver's end of a memif link is for this process alone.
-class PrivateFiles {
- public:
-  PrivateFiles() : before_(umask(0077)) {}
-  ~PrivateFiles() { umask(before_); }
-  PrivateFiles(const PrivateFiles&) = delete;
-  PrivateFiles& operator=(const PrivateFiles&) = delete;
-
- private:
-  mode_t before_;
-};
+// Makes the device. The files of a memif link's driver end are for this process alone.
+int probe_device(const std::string& device, bool private_files) {
+  if (!private_files) {
+    return rte_dev_probe(device.c_str());
+  }
+  const mode_t before = umask(0077);
+  const int result = rte_dev_probe(device.c_str());
+  (void)umask(before);
+  return result;
+}
 
 }  // namespace
 
@@ -127,7 +126,6 @@ bool Port::find_or_make(std::string& error) {
     return true;
   }
   std::string device = settings_.device;
-  std::optional<PrivateFiles> private_files;
   if (const std::optional<MemifDevice> memif = MemifDevice::parse(settings_.device)) {
     leases_.take_unused();  // until the relay gives it to the cores
     relay_ = MemifRelay::open(
@@ -137,11 +135,9 @@ bool Port::find_or_make(std::string& error) {
       return false;
     }
     device = relay_->for_driver().text();
-    private_files.emplace();
   }
   remove_dead_socket(vhost_socket(settings_.device));
-  const int probed = rte_dev_probe(device.c_str());
-  private_files.reset();
+  const int probed = probe_device(device, relay_ != nullptr);
   if (probed != 0) {
     return failed(is_virtual(settings_.device)
                       ? "cannot create the virtual device (is its driver plugin installed, is the path writable and free?)"
