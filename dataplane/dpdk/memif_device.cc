@@ -1,23 +1,8 @@
 #include "dataplane/dpdk/memif_device.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstring>
 
 namespace cw::dataplane {
-
-bool UnixName::fill(sockaddr_un& address, socklen_t& size) const {
-  address = {};
-  address.sun_family = AF_UNIX;
-  const size_t at = abstract ? 1 : 0;
-  if (name.empty() || name.size() + 1 > sizeof(address.sun_path)) {
-    return false;
-  }
-  std::memcpy(address.sun_path + at, name.data(), name.size());
-  // The driver binds and connects abstract names without a closing zero: every octet of the size is part of the name.
-  size = abstract ? static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()) : sizeof(address);
-  return true;
-}
 
 std::optional<MemifDevice> MemifDevice::parse(std::string_view device) {
   if (!device.starts_with("net_memif")) {

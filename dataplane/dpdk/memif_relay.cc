@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -27,26 +26,6 @@ constexpr const char* kDriverSuffix = ".driver";
 
 UniqueFd new_socket() {
   return UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-}
-
-// -1 and errno: nobody there.
-UniqueFd connect_to(const UnixName& name) {
-  sockaddr_un address{};
-  socklen_t size = 0;
-  UniqueFd fd = new_socket();
-  if (!name.fill(address, size) || connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) {
-    return UniqueFd();
-  }
-  return fd;
-}
-
-// A process that was killed leaves its socket file behind, and nobody can bind to the name. One that nobody answers on goes.
-void remove_dead_socket(const UnixName& name) {
-  struct stat status {};
-  if (!name.abstract && stat(name.name.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) && !connect_to(name).valid() &&
-      errno == ECONNREFUSED) {
-    (void)unlink(name.name.c_str());
-  }
 }
 
 // The descriptors that came with a message: closed here once they have been passed on.
@@ -169,8 +148,8 @@ bool MemifRelay::listen_for_peer(std::string& error) {
                         sizeof(address.sun_path) - 1 - std::strlen(kDriverSuffix));
     return false;
   }
-  remove_dead_socket(device_.socket);
-  remove_dead_socket(for_driver_.socket);
+  remove_dead_socket(device_.socket, SOCK_SEQPACKET);
+  remove_dead_socket(for_driver_.socket, SOCK_SEQPACKET);
   UniqueFd fd = new_socket();
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd.get(), kListenBacklog) != 0) {
     error = fmt::format("cannot listen on {}: {} (is its directory there and writable, and no other process listening?)",
@@ -182,7 +161,7 @@ bool MemifRelay::listen_for_peer(std::string& error) {
 }
 
 bool MemifRelay::listen_for_driver(std::string& error) {
-  peer_ = connect_to(device_.socket);
+  peer_ = connect_to(device_.socket, SOCK_SEQPACKET);
   if (!peer_.valid()) {
     error = fmt::format("cannot connect to {}: {} (start the end that has role=server first)", device_.socket.text(),
                         std::strerror(errno));
@@ -282,7 +261,7 @@ void MemifRelay::on_peer_connected() {
   if (!peer.valid()) {
     return;
   }
-  driver_ = connect_to(for_driver_.socket);
+  driver_ = connect_to(for_driver_.socket, SOCK_SEQPACKET);
   if (!driver_.valid()) {
     return;
   }
@@ -291,7 +270,7 @@ void MemifRelay::on_peer_connected() {
 }
 
 void MemifRelay::try_peer() {
-  peer_ = connect_to(device_.socket);
+  peer_ = connect_to(device_.socket, SOCK_SEQPACKET);
   if (peer_.valid()) {
     state_ = State::kHandshake;
   }

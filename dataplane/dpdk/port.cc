@@ -5,19 +5,16 @@
 #include <rte_errno.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <thread>
 
-#include "control/admin/unique_fd.h"
 #include "dataplane/dpdk/memif_device.h"
+#include "dataplane/dpdk/unix_name.h"
 
 namespace cw::dataplane {
 namespace {
@@ -31,11 +28,19 @@ std::string device_name(const std::string& device) {
   return device.substr(0, device.find(','));
 }
 
-// As many as the arguments of a device name under a key such as "qpairs="; 1 without one.
-uint16_t named_queues(const std::string& device, const std::string& key) {
-  const size_t at = device.find(key);
-  const unsigned long count = at == std::string::npos ? 1 : std::strtoul(device.c_str() + at + key.size(), nullptr, 10);
-  return static_cast<uint16_t>(std::clamp(count, 1ul, 64ul));
+// What the arguments of a device say under a key; nothing when it is not among them.
+std::optional<std::string> argument_of(const std::string& device, const std::string& key) {
+  const std::string words = device + ",";
+  const size_t at = words.find("," + key + "=");
+  if (at == std::string::npos) {
+    return std::nullopt;
+  }
+  const size_t begin = at + key.size() + 2;
+  return words.substr(begin, words.find(',', begin) - begin);
+}
+
+unsigned long number_of(const std::optional<std::string>& argument, unsigned long otherwise) {
+  return argument ? std::strtoul(argument->c_str(), nullptr, 10) : otherwise;
 }
 
 bool is_virtual(std::string_view device) {
@@ -44,40 +49,13 @@ bool is_virtual(std::string_view device) {
 
 // A frame size that the device demands of every mbuf (net_af_packet copies whole ring slots).
 uint32_t slot_bytes(const std::string& device) {
-  const std::string key = "framesz=";
-  const size_t at = device.find(key);
-  if (!device.starts_with("net_af_packet") || at == std::string::npos) {
-    return 0;
-  }
-  return static_cast<uint32_t>(std::strtoul(device.c_str() + at + key.size(), nullptr, 10));
+  return device.starts_with("net_af_packet") ? static_cast<uint32_t>(number_of(argument_of(device, "framesz"), 0)) : 0;
 }
 
-// The path of the socket file that a vhost device in the server role is going to make.
+// The socket file that a vhost device in the server role is going to make; empty for other devices.
 std::string vhost_socket(const std::string& device) {
-  const std::string key = "iface=";
-  const size_t at = device.find(key);
-  if (!device.starts_with("net_vhost") || device.find("client=1") != std::string::npos || at == std::string::npos) {
-    return {};
-  }
-  const size_t begin = at + key.size();
-  return device.substr(begin, device.find(',', begin) - begin);
-}
-
-// A process that was killed leaves its socket file behind, and the driver does not bind over it. One that nobody answers on is
-// removed; a living one stays and the driver will say so.
-void remove_dead_socket(const std::string& path) {
-  struct stat status {};
-  sockaddr_un address{};
-  if (path.empty() || path.size() >= sizeof(address.sun_path) || stat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) {
-    return;
-  }
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size());
-  const control::UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (probe.valid() && connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 &&
-      errno == ECONNREFUSED) {
-    (void)unlink(path.c_str());
-  }
+  const bool server = device.starts_with("net_vhost") && number_of(argument_of(device, "client"), 0) == 0;
+  return server ? argument_of(device, "iface").value_or("") : "";
 }
 
 // Queues that carry frames. A NIC deals frames to all that are set up; a virtual device has those that its arguments make, and
@@ -88,13 +66,13 @@ uint16_t usable_queues(const PortSettings& settings, const rte_eth_dev_info& inf
   if (!is_virtual(settings.device)) {
     return std::max<uint16_t>(wanted, 1);
   }
-  uint16_t named = 1;
+  unsigned long named = 1;
   if (settings.device.starts_with("net_af_packet") || settings.device.starts_with("eth_af_packet")) {
-    named = named_queues(settings.device, "qpairs=");
+    named = number_of(argument_of(settings.device, "qpairs"), 1);
   } else if (settings.device.starts_with("net_af_xdp")) {
-    named = named_queues(settings.device, "queue_count=");
+    named = number_of(argument_of(settings.device, "queue_count"), 1);
   }
-  return std::max<uint16_t>(std::min(wanted, named), 1);
+  return static_cast<uint16_t>(std::max(std::min<unsigned long>(wanted, named), 1ul));
 }
 
 // Makes the device. The files of a memif link's driver end are for this process alone.
@@ -136,7 +114,7 @@ bool Port::find_or_make(std::string& error) {
     }
     device = relay_->for_driver().text();
   }
-  remove_dead_socket(vhost_socket(settings_.device));
+  remove_dead_socket({vhost_socket(settings_.device), false}, SOCK_STREAM);
   const int probed = probe_device(device, relay_ != nullptr);
   if (probed != 0) {
     return failed(is_virtual(settings_.device)

@@ -87,7 +87,7 @@ uint16_t next_type(int fd, UniqueFd* descriptor = nullptr) {
   return type;
 }
 
-UniqueFd connect_to(const UnixName& name) {
+UniqueFd knock_at(const UnixName& name) {
   sockaddr_un address{};
   socklen_t size = 0;
   EXPECT_TRUE(name.fill(address, size));
@@ -148,7 +148,7 @@ class MemifRelayTest : public ::testing::Test {
     open(true);
     driver_listener_ = listen_on(relay_->for_driver().socket);
     relay_->start();
-    peer_ = connect_to(device(true).socket);
+    peer_ = knock_at(device(true).socket);
     driver_ = accept_one(driver_listener_);
     send_message(driver_.get(), kConnected);
     EXPECT_EQ(next_type(peer_.get()), kConnected);
@@ -177,7 +177,7 @@ TEST_F(MemifRelayTest, PassesTheHandshakeOnWithItsDescriptors) {
   open(true);
   driver_listener_ = listen_on(relay_->for_driver().socket);
   relay_->start();
-  peer_ = connect_to(device(true).socket);
+  peer_ = knock_at(device(true).socket);
   driver_ = accept_one(driver_listener_);
   send_message(driver_.get(), kHello);
   EXPECT_EQ(next_type(peer_.get()), kHello);
@@ -213,7 +213,7 @@ TEST_F(MemifRelayTest, ServesTheNextPeerWhenTheDriverHasTakenItsRingsAway) {
   bring_up_server();
   peer_ = UniqueFd();
   expect_end_after_the_core_let_go();
-  const UniqueFd next = connect_to(device(true).socket);
+  const UniqueFd next = knock_at(device(true).socket);
   EXPECT_FALSE(is_readable(driver_listener_.get(), 50)) << "the driver has not left yet";
   driver_ = UniqueFd();
   driver_ = accept_one(driver_listener_);
@@ -226,7 +226,7 @@ TEST_F(MemifRelayTest, APeerThatLeavesDuringTheHandshakeEndsTheDriversConnection
   open(true);
   driver_listener_ = listen_on(relay_->for_driver().socket);
   relay_->start();
-  connect_to(device(true).socket);
+  knock_at(device(true).socket);
   driver_ = accept_one(driver_listener_);
   EXPECT_EQ(next_type(driver_.get()), 0);
   EXPECT_TRUE(leases_.are_keepers());
@@ -237,7 +237,7 @@ TEST_F(MemifRelayTest, APeerThatClaimsTheServersPartIsSentAway) {
   open(true);
   driver_listener_ = listen_on(relay_->for_driver().socket);
   relay_->start();
-  peer_ = connect_to(device(true).socket);
+  peer_ = knock_at(device(true).socket);
   driver_ = accept_one(driver_listener_);
   send_message(peer_.get(), kConnected);
   EXPECT_EQ(next_type(driver_.get()), 0);
@@ -249,7 +249,7 @@ TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
   UniqueFd server = listen_on(device(false).socket);
   open(false);
   relay_->start();
-  driver_ = connect_to(relay_->for_driver().socket);
+  driver_ = knock_at(relay_->for_driver().socket);
   peer_ = accept_one(server);
   send_message(peer_.get(), kConnected);
   EXPECT_EQ(next_type(driver_.get()), kConnected);
@@ -261,7 +261,7 @@ TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
   expect_end_after_the_core_let_go();
   driver_ = UniqueFd();
   EXPECT_TRUE(comes_true([this] { return restarts_.load() > 0; }));
-  driver_ = connect_to(relay_->for_driver().socket);
+  driver_ = knock_at(relay_->for_driver().socket);
   EXPECT_FALSE(is_readable(driver_.get(), 50)) << "the driver was told that there is no server";
 
   server = listen_on(device(false).socket);
