@@ -68,7 +68,9 @@ class WorkerPool::Worker {
         serve_starved();
       }
       idle_turns = worked ? 0 : idle_turns + 1;
-      if (idle_turns > kIdleTurnsBeforeSleep && !pool_.options_.spin) {
+      // Without a backend's socket there is nothing that a sleeper would notice too late: spinning would only take the CPU from a
+      // poll core beside.
+      if (idle_turns > kIdleTurnsBeforeSleep && (!pool_.options_.spin || links_.empty())) {
         sleep();
         idle_turns = 0;
       }
@@ -105,11 +107,10 @@ class WorkerPool::Worker {
   bool take_requests() {
     bool worked = false;
     for (auto& ring : requests_) {
-      std::array<RequestItem, kBurst> burst;
-      const uint32_t count = ring->pop(burst);
+      const uint32_t count = ring->pop(burst_);
       worked |= count > 0;
       for (uint32_t i = 0; i < count; ++i) {
-        on_request(burst[i]);
+        on_request(burst_[i]);
       }
     }
     return worked;
@@ -337,6 +338,7 @@ class WorkerPool::Worker {
   Wakeup wakeup_;
   int epoll_;
   std::vector<std::unique_ptr<ValueRing<RequestItem>>> requests_;
+  std::array<RequestItem, kBurst> burst_{};  // here, since making one anew would cost more than an idle turn
   std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;
   std::vector<Link*> dirty_;
   std::vector<uint64_t> starved_;

@@ -25,7 +25,7 @@ struct WorkerPoolOptions {
   uint32_t workers = 1;
   uint32_t cores = 1;                // poll cores
   uint32_t ring_entries = 4096;      // per direction
-  bool spin = false;                 // never sleep
+  bool spin = false;                 // never sleep while connected to a backend
   std::vector<TcpAddress> backends;  // by index; built-in ones have port 0
   rpcrdma::RecordLimits limits;
 };
