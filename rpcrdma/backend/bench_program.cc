@@ -1,11 +1,10 @@
 #include "rpcrdma/backend/bench_program.h"
 
-#include <isa-l/crc.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "rocev2/wire/crc32.h"
 #include "rpcrdma/backend/bench_callback.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/xdr/xdr_reader.h"
@@ -196,7 +195,7 @@ uint32_t bench_checksum(const Chain& chain, uint64_t offset, uint64_t bytes) {
 }
 
 uint32_t bench_checksum_more(uint32_t checksum, Bytes bytes) {
-  return crc32_gzip_refl(checksum, bytes.data(), bytes.size());
+  return wire::crc32(checksum, bytes.data(), bytes.size());
 }
 
 uint32_t bench_checksum(Bytes bytes) {
