@@ -3,8 +3,8 @@
 #include <array>
 
 #include "rocev2/base/assert.h"
+#include "rocev2/base/crc32.h"
 #include "rocev2/wire/bth.h"
-#include "rocev2/wire/crc32.h"
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/ipv6.h"
 #include "rocev2/wire/udp.h"

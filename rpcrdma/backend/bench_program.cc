@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "rocev2/wire/crc32.h"
+#include "rocev2/base/crc32.h"
 #include "rpcrdma/backend/bench_callback.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/xdr/xdr_reader.h"
@@ -195,7 +195,7 @@ uint32_t bench_checksum(const Chain& chain, uint64_t offset, uint64_t bytes) {
 }
 
 uint32_t bench_checksum_more(uint32_t checksum, Bytes bytes) {
-  return wire::crc32(checksum, bytes.data(), bytes.size());
+  return crc32(checksum, bytes.data(), bytes.size());
 }
 
 uint32_t bench_checksum(Bytes bytes) {

@@ -2,7 +2,7 @@
 // exactly the reason that its test names, and changes nothing: no queue pair, no connection, no buffer, no answer.
 #include <gtest/gtest.h>
 
-#include "rocev2/wire/crc32.h"
+#include "rocev2/base/crc32.h"
 #include "rocev2/wire/opcode.h"
 #include "tests/unit/node/attacked_world.h"
 
@@ -40,7 +40,7 @@ void repair(Octets& frame) {
 }
 
 uint32_t plain_crc(Bytes octets) {
-  return wire::crc32(0, octets.data(), octets.size());
+  return crc32(0, octets.data(), octets.size());
 }
 
 // What IP and UDP agree upon is shorter than the headers that the opcode promises, by every length there is.

@@ -1,4 +1,4 @@
-#include "rocev2/wire/crc32.h"
+#include "rocev2/base/crc32.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "rocev2/base/random.h"
 
-namespace cw::wire {
+namespace cw {
 namespace {
 
 // The definition, bit by bit.
@@ -91,8 +91,8 @@ bool processor_tells_parts_in_use() {
   _mm256_zeroupper();
 }
 
-// Else every change between SSE and AVX code, in whatever library, costs Intel's processors a hundred cycles from then on: half of
-// what a small call takes.
+// Else every change between SSE and AVX code, in whatever library, costs Intel's processors a hundred cycles from then on: half
+// of what a small call takes.
 TEST(Crc32, LeavesTheUpperHalvesOfTheVectorRegistersClear) {
   if (!processor_tells_parts_in_use()) {
     GTEST_SKIP() << "this processor does not say";
@@ -110,4 +110,4 @@ TEST(Crc32, LeavesTheUpperHalvesOfTheVectorRegistersClear) {
 #endif
 
 }  // namespace
-}  // namespace cw::wire
+}  // namespace cw

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cw::wire {
+namespace cw {
 
 // `start` and the result are CRCs in their finished form (complemented): a result is the start for the octets that follow; 0 is
 // the CRC of nothing.
 [[nodiscard]] uint32_t crc32(uint32_t start, const uint8_t* octets, size_t count);
 
-}  // namespace cw::wire
+}  // namespace cw

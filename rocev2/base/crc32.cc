@@ -2,7 +2,7 @@
 // are, it folds 16 octets after 16 octets, each step waiting for the one before. Here their steps are independent of each
 // other: the CRC is linear, so each 16 octets are multiplied straight by the power of x for their distance to the end, and the
 // products are added up.
-#include "rocev2/wire/crc32.h"
+#include "rocev2/base/crc32.h"
 
 #include <isa-l/crc.h>
 
@@ -13,7 +13,7 @@
 #include <array>
 #include <cstring>
 
-namespace cw::wire {
+namespace cw {
 namespace {
 
 #if defined(__x86_64__)
@@ -133,4 +133,4 @@ uint32_t crc32(uint32_t start, const uint8_t* octets, size_t count) {
   return crc32_long(start, octets, count);
 }
 
-}  // namespace cw::wire
+}  // namespace cw
