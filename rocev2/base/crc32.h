@@ -1,5 +1,5 @@
-// CRC-32 (IEEE, reflected), the polynomial of the iCRC, over octets of any number. Leaves the upper halves of the vector registers
-// clear, which ISA-L by itself does not: call nothing of ISA-L on a poll core but through here.
+// CRC-32 (IEEE, reflected), the polynomial of the iCRC, over octets of any number. Leaves the upper halves of the vector
+// registers clear, which ISA-L by itself does not: on a poll core it is called through here only.
 #pragma once
 
 #include <cstddef>
