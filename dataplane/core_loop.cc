@@ -85,9 +85,7 @@ bool CoreLoop::receive(Instant now) {
     worked = true;
     std::array<rte_mbuf*, PortQueue::kBurst> unused;
     unsigned unused_count = 0;
-    for (uint16_t i = 0; i < std::min<uint16_t>(count, 2); ++i) {
-      rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], const void*));
-    }
+    foresee({mbufs.data(), count});
     for (uint16_t i = 0; i < count; ++i) {
       if (i + 2 < count) {
         rte_prefetch0(rte_pktmbuf_mtod(mbufs[i + 2], const void*));
@@ -103,6 +101,17 @@ bool CoreLoop::receive(Instant now) {
     rte_pktmbuf_free_bulk(unused.data(), unused_count);
   }
   return (exchange_ != nullptr && receive_handed(now)) || worked;
+}
+
+void CoreLoop::foresee(std::span<rte_mbuf* const> mbufs) {
+  for (rte_mbuf* mbuf : mbufs.first(std::min<size_t>(mbufs.size(), 2))) {
+    rte_prefetch0(rte_pktmbuf_mtod(mbuf, const void*));
+  }
+  std::array<Bytes, PortQueue::kBurst> frames;
+  for (size_t i = 0; i < mbufs.size(); ++i) {
+    frames[i] = {rte_pktmbuf_mtod(mbufs[i], const uint8_t*), rte_pktmbuf_data_len(mbufs[i])};
+  }
+  node_.foresee({frames.data(), mbufs.size()});
 }
 
 bool CoreLoop::is_others(rte_mbuf* mbuf, uint16_t port) {

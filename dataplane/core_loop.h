@@ -53,6 +53,7 @@ class CoreLoop {
 
  private:
   bool receive(Instant now);
+  void foresee(std::span<rte_mbuf* const> mbufs);
   bool receive_handed(Instant now);
   [[nodiscard]] bool is_others(rte_mbuf* mbuf, uint16_t port);
   bool carry_for_others(Instant now);

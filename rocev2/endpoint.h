@@ -15,6 +15,7 @@
 
 #include "rocev2/base/buffer.h"
 #include "rocev2/base/core_share.h"
+#include "rocev2/base/prefetch.h"
 #include "rocev2/base/random.h"
 #include "rocev2/base/result.h"
 #include "rocev2/base/ring.h"
@@ -83,6 +84,14 @@ class Endpoint {
   // One packet, parsed and with a verified iCRC; `port` is where it came in and `frame` the Buffer that view.frame lies in. True
   // = took ownership of `frame`. UD packets to QP1 are the GsiQp's and are counted here as kNotDatagram.
   [[nodiscard]] bool on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port);
+  // Hints for a burst that is about to come, each over the whole of it before the next: where the queue pairs lie, then the queue
+  // pairs themselves. Numbers that nobody has are no matter.
+  void foresee_entry(verbs::Qpn qpn) const { __builtin_prefetch(&table_[qpn.value() & table_mask_]); }
+  void foresee_qp(verbs::Qpn qpn) const {
+    if (const RcQp* qp = lookup(qpn.value())) {
+      prefetch_object(*qp);
+    }
+  }
   // Fills the batch: acknowledgements of all queue pairs first, then requests, round robin. Call again while the batch comes back
   // full.
   void poll_transmit(Instant now, wire::TxBatch& batch);
@@ -93,6 +102,13 @@ class Endpoint {
   // A queue pair with completions or a state change for its owner, or nullptr. Each is given once; it comes again after the next
   // news. Poll its completions until there are none.
   [[nodiscard]] RcQp* poll_ready() { return core_.ready.pop_front(); }
+  // Calls visit(const RcQp&) for those that poll_ready() is going to give, in that order.
+  template <typename Visit>
+  void for_each_ready(Visit&& visit) const {
+    for (const RcQp* qp = core_.ready.front(); qp != nullptr; qp = core_.ready.next(*qp)) {
+      visit(*qp);
+    }
+  }
 
   [[nodiscard]] const rc::RcStats& stats() const { return core_.stats; }
   [[nodiscard]] uint32_t qp_count() const { return qps_.in_use(); }

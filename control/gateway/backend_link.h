@@ -17,6 +17,9 @@ namespace cw::gateway {
 struct LinkIdTag {};
 using LinkId = StrongId<LinkIdTag, uint64_t>;
 inline constexpr uint32_t kLinkSlotBits = 24;
+[[nodiscard]] inline uint32_t slot_of(LinkId link) {
+  return static_cast<uint32_t>(link.value()) & ((1u << kLinkSlotBits) - 1);
+}
 [[nodiscard]] constexpr uint32_t core_of(LinkId link) {
   return static_cast<uint32_t>(link.value() >> kLinkSlotBits) & 0xff;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "control/gateway/gateway_connection.h"
+#include "rocev2/base/prefetch.h"
 
 namespace cw::gateway {
 namespace {
@@ -23,6 +24,9 @@ std::unique_ptr<ConnectionPlaces> make_places(const GatewayOptions& options) {
   }
   return std::make_unique<LocalPlaces>(options.connections_max, per_listener);
 }
+
+// Fewer connections than this stay in the nearest caches by themselves.
+constexpr uint32_t kForeseeFrom = 64;
 
 }  // namespace
 
@@ -140,7 +144,7 @@ const ListenerOptions* Gateway::listener_for(uint16_t port) const {
 }
 
 Gateway::Connection* Gateway::find(LinkId link) {
-  const uint32_t slot = static_cast<uint32_t>(link.value()) & ((1u << kLinkSlotBits) - 1);
+  const uint32_t slot = slot_of(link);
   if (slot >= connections_.size() || connections_[slot] == nullptr || connections_[slot]->link != link) {
     return nullptr;
   }
@@ -152,6 +156,7 @@ void Gateway::run(Instant now) {
   while (node_.cm().poll_event(event)) {
     on_cm_event(now, event);
   }
+  foresee_ready();
   while (rc::RcQp* qp = node_.endpoint().poll_ready()) {
     on_queue_pair_ready(now, *qp);
   }
@@ -175,6 +180,21 @@ void Gateway::run(Instant now) {
   }
   release_calls(now);
   adapt_grants();
+}
+
+// With more connections than the caches hold: those whose turn comes are fetched together, as Node::foresee does it with their
+// queue pairs.
+void Gateway::foresee_ready() const {
+  if (stats_.connections_open < kForeseeFrom) {
+    return;
+  }
+  const Endpoint& endpoint = node_.endpoint();
+  endpoint.for_each_ready([&](const rc::RcQp& qp) { __builtin_prefetch(&connections_[slot_of(LinkId(qp.user_data()))]); });
+  endpoint.for_each_ready([&](const rc::RcQp& qp) {
+    if (const Connection* connection = connections_[slot_of(LinkId(qp.user_data()))].get()) {
+      prefetch_object(*connection);
+    }
+  });
 }
 
 uint32_t Gateway::grant_of(const Connection& connection) const {
@@ -266,7 +286,7 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
   notice.peer = connection.address.remote;
   notice.listener_port = connection.listener->port;
   notice.backend = connection.listener->backend;
-  notice.remote_qpn = connection.request.remote_qpn;
+  notice.remote_qpn = connection.remote_qpn;
   notice.calls = connection.calls;
   if (connection.qp != nullptr) {
     notice.local_qpn = connection.qp->local_qpn();
@@ -360,7 +380,7 @@ uint32_t Gateway::describe(Instant now, std::span<ConnectionInfo> out) const {
       info.listener_port = connection->listener->port;
       info.backend = connection->listener->backend;
       info.peer = connection->address.remote;
-      info.peer_port = connection->request.ip_cm.source_port;
+      info.peer_port = connection->peer_port;
       info.thresholds = connection->thresholds;
       info.calls = connection->calls;
       info.age = now - connection->created;

@@ -110,6 +110,7 @@ class Gateway {
   void refuse(Instant now, const cm::CmEvent& event, cm::RejectReason reason, ConnectionResult result, uint16_t listener_port,
               uint32_t backend);
   void accept(Instant now, Connection& connection);
+  void foresee_ready() const;
   void on_queue_pair_ready(Instant now, rc::RcQp& qp);
   void pump(Instant now, Connection& connection);
   void route(Instant now, Connection& connection, rpcrdma::Call&& call);

@@ -75,13 +75,12 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   connection.link = LinkId((uint64_t{++generations_[slot]} << 32) | (options_.core.index << kLinkSlotBits) | slot);
   connection.cm_id = event.connection;
   connection.address = event.address;
-  connection.request = request;
+  connection.request = std::make_unique<const cm::ConnectRequest>(request);
+  connection.remote_qpn = request.remote_qpn;
+  connection.peer_port = request.ip_cm.source_port;
   connection.listener = listener;
   connection.listener_index = listener_index;
   connection.created = now;
-  connection.pending_xids.reserve(listener->server.credits);
-  connection.pending_calls.reserve(listener->server.credits);
-  connection.pending_epochs.reserve(listener->server.credits);
   ++stats_.connections_open;
   (void)by_cm_id_.insert(event.connection.value(), slot);
 
@@ -105,7 +104,8 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
 }
 
 void Gateway::accept(Instant now, Connection& connection) {
-  const cm::ConnectRequest& request = connection.request;
+  const auto kept = std::move(connection.request);
+  const cm::ConnectRequest& request = *kept;
   rc::RcOptions rc_options = options_.rc;
   // What our private data promises to take, whatever the peer says that it will send (RFC 8797 7).
   rc_options.receive_bytes_max = connection.listener->inline_bytes;

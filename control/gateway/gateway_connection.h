@@ -1,6 +1,7 @@
 // One RDMA connection of the gateway: its queue pair, its endpoint and its backend. Private to Gateway.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -13,7 +14,9 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   LinkId link;
   cm::ConnectionId cm_id;
   cm::CmAddress address;
-  cm::ConnectRequest request;
+  std::unique_ptr<const cm::ConnectRequest> request;  // until it is accepted
+  verbs::Qpn remote_qpn;
+  uint16_t peer_port = 0;
   const ListenerOptions* listener = nullptr;
   uint32_t listener_index = 0;
   ConnectionState state = ConnectionState::kOpeningBackend;

@@ -1,6 +1,7 @@
 #include "control/node/node.h"
 
 #include <algorithm>
+#include <array>
 
 #include "control/cm/timeout_code.h"
 
@@ -11,6 +12,9 @@ namespace {
 // for longer makes us slower to notice that it is gone.
 constexpr uint8_t kPathTimeCode = 8;
 
+// Fewer queue pairs than this stay in the nearest caches by themselves.
+constexpr uint32_t kForeseeFrom = 64;
+
 }  // namespace
 
 Node::Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable* memory)
@@ -18,6 +22,26 @@ Node::Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable*
   stations_.reserve(options.ports.size());
   for (const link::StationOptions& port : options.ports) {
     stations_.emplace_back(port);
+  }
+}
+
+void Node::foresee(std::span<const Bytes> frames) const {
+  if (endpoint_.qp_count() < kForeseeFrom) {
+    return;
+  }
+  std::array<verbs::Qpn, kForeseenMax> qpns;
+  size_t count = 0;
+  for (const Bytes frame : frames.first(std::min(frames.size(), kForeseenMax))) {
+    __builtin_prefetch(frame.data());
+  }
+  for (const Bytes frame : frames.first(std::min(frames.size(), kForeseenMax))) {
+    if (const auto qpn = wire::peek_destination(frame)) {
+      qpns[count++] = *qpn;
+      endpoint_.foresee_entry(*qpn);
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    endpoint_.foresee_qp(qpns[i]);
   }
 }
 
@@ -46,7 +70,7 @@ bool Node::on_frame(Instant now, Buffer* frame, uint16_t port) {
 
 void Node::on_datagram(Instant now, const wire::PacketView& view, uint16_t port) {
   // A queue pair's packets are held against its path; QP1 has none, so the address has to be ours.
-  if (!stations_[port].owns(view.destination) || view.vlan != stations_[port].options().vlan) {
+  if (!stations_[port].owns(view.destination()) || view.vlan != stations_[port].options().vlan) {
     discard(port, wire::DropReason::kPathMismatch);
     return;
   }

@@ -178,7 +178,7 @@ bool Chain::share_range(uint64_t offset, uint64_t count, Chain& out) const {
   return true;
 }
 
-void Chain::copy_to(uint64_t offset, MutableBytes out) const {
+void Chain::copy_from_many(uint64_t offset, MutableBytes out) const {
   CW_DASSERT(offset + out.size() <= bytes_);
   size_t done = 0;
   for (const Buffer* at = head_; done < out.size(); at = at->next) {

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -73,10 +74,13 @@ class Chain {
   explicit Chain(Buffer* list);
   Chain(Chain&& other) noexcept { take(other); }
   Chain& operator=(Chain&& other) noexcept {
-    if (this != &other) {
+    if (head_ != nullptr) [[unlikely]] {
+      if (this == &other) {
+        return *this;
+      }
       clear();
-      take(other);
     }
+    take(other);  // an empty chain may take from itself
     return *this;
   }
   Chain(const Chain&) = delete;
@@ -114,12 +118,19 @@ class Chain {
   // has no view left. Precondition: offset + count <= bytes().
   [[nodiscard]] bool share_range(uint64_t offset, uint64_t count, Chain& out) const;
   // Copies octets out. Precondition: offset + out.size() <= bytes().
-  void copy_to(uint64_t offset, MutableBytes out) const;
+  void copy_to(uint64_t offset, MutableBytes out) const {
+    if (head_ != nullptr && offset + out.size() <= head_->size) [[likely]] {
+      std::memcpy(out.data(), head_->data + offset, out.size());
+      return;
+    }
+    copy_from_many(offset, out);
+  }
   // Appends by copying into tail room and, when that is full, into new Buffers of `pool`. False, and unchanged in
   // meaning (a part may have been appended and trimmed off again), when the pool is empty.
   [[nodiscard]] bool append_copy(BufferPool& pool, Bytes more);
 
  private:
+  void copy_from_many(uint64_t offset, MutableBytes out) const;
   void take(Chain& other) noexcept {
     head_ = std::exchange(other.head_, nullptr);
     tail_ = std::exchange(other.tail_, nullptr);

@@ -4,31 +4,69 @@
 // never cast onto bytes.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 namespace cw {
 
 using Bytes = std::span<const uint8_t>;
 using MutableBytes = std::span<uint8_t>;
 
+// One word of memory in our own octet order. At run time the compiler is told outright that these are single loads and stores: left to
+// find that out from single octets, it often does not.
+template <typename Word>
+[[nodiscard]] constexpr Word load_native(const uint8_t* p) {
+  Word word = 0;
+  if (std::is_constant_evaluated()) {
+    for (size_t i = 0; i < sizeof(Word); ++i) {
+      const size_t shift = 8 * (std::endian::native == std::endian::little ? i : sizeof(Word) - 1 - i);
+      word = static_cast<Word>(word | (Word{p[i]} << shift));
+    }
+  } else {
+    std::memcpy(&word, p, sizeof(Word));
+  }
+  return word;
+}
+template <typename Word>
+constexpr void store_native(uint8_t* p, Word word) {
+  if (std::is_constant_evaluated()) {
+    for (size_t i = 0; i < sizeof(Word); ++i) {
+      p[i] = static_cast<uint8_t>(word >> (8 * (std::endian::native == std::endian::little ? i : sizeof(Word) - 1 - i)));
+    }
+  } else {
+    std::memcpy(p, &word, sizeof(Word));
+  }
+}
+// Between our own octet order and the wire's; the same in both directions.
+[[nodiscard]] constexpr uint16_t swap_be(uint16_t v) {
+  return std::endian::native == std::endian::little ? __builtin_bswap16(v) : v;
+}
+[[nodiscard]] constexpr uint32_t swap_be(uint32_t v) {
+  return std::endian::native == std::endian::little ? __builtin_bswap32(v) : v;
+}
+[[nodiscard]] constexpr uint64_t swap_be(uint64_t v) {
+  return std::endian::native == std::endian::little ? __builtin_bswap64(v) : v;
+}
+
 [[nodiscard]] constexpr uint16_t load_be16(const uint8_t* p) {
-  return static_cast<uint16_t>((uint32_t{p[0]} << 8) | p[1]);
+  return swap_be(load_native<uint16_t>(p));
 }
 [[nodiscard]] constexpr uint32_t load_be24(const uint8_t* p) {
   return (uint32_t{p[0]} << 16) | (uint32_t{p[1]} << 8) | p[2];
 }
 [[nodiscard]] constexpr uint32_t load_be32(const uint8_t* p) {
-  return (uint32_t{p[0]} << 24) | (uint32_t{p[1]} << 16) | (uint32_t{p[2]} << 8) | p[3];
+  return swap_be(load_native<uint32_t>(p));
 }
 [[nodiscard]] constexpr uint64_t load_be64(const uint8_t* p) {
-  return (uint64_t{load_be32(p)} << 32) | load_be32(p + 4);
+  return swap_be(load_native<uint64_t>(p));
 }
 constexpr void store_be16(uint8_t* p, uint16_t v) {
-  p[0] = static_cast<uint8_t>(v >> 8);
-  p[1] = static_cast<uint8_t>(v);
+  store_native(p, swap_be(v));
 }
 constexpr void store_be24(uint8_t* p, uint32_t v) {
   p[0] = static_cast<uint8_t>(v >> 16);
@@ -36,22 +74,17 @@ constexpr void store_be24(uint8_t* p, uint32_t v) {
   p[2] = static_cast<uint8_t>(v);
 }
 constexpr void store_be32(uint8_t* p, uint32_t v) {
-  store_be16(p, static_cast<uint16_t>(v >> 16));
-  store_be16(p + 2, static_cast<uint16_t>(v));
+  store_native(p, swap_be(v));
 }
 constexpr void store_be64(uint8_t* p, uint64_t v) {
-  store_be32(p, static_cast<uint32_t>(v >> 32));
-  store_be32(p + 4, static_cast<uint32_t>(v));
+  store_native(p, swap_be(v));
 }
 // The iCRC is the one little-endian field of a RoCEv2 packet.
 [[nodiscard]] constexpr uint32_t load_le32(const uint8_t* p) {
-  return (uint32_t{p[3]} << 24) | (uint32_t{p[2]} << 16) | (uint32_t{p[1]} << 8) | p[0];
+  return __builtin_bswap32(load_be32(p));
 }
 constexpr void store_le32(uint8_t* p, uint32_t v) {
-  p[0] = static_cast<uint8_t>(v);
-  p[1] = static_cast<uint8_t>(v >> 8);
-  p[2] = static_cast<uint8_t>(v >> 16);
-  p[3] = static_cast<uint8_t>(v >> 24);
+  store_be32(p, __builtin_bswap32(v));
 }
 
 // Reads the first N octets of something whose length has been proved.

@@ -11,10 +11,10 @@ constexpr uint16_t kPkeyMask = 0x7fff;  // without the membership bit
 
 wire::Path reply_path(const wire::PacketView& view, uint16_t port) {
   wire::Path path;
-  path.local_mac = view.destination_mac;
-  path.remote_mac = view.source_mac;
-  path.local = view.destination;
-  path.remote = view.source;
+  path.local_mac = view.destination_mac();
+  path.remote_mac = view.source_mac();
+  path.local = view.destination();
+  path.remote = view.source();
   path.vlan = view.vlan;
   path.port = port;
   return path;

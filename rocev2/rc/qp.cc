@@ -316,7 +316,7 @@ bool RcQp::is_consistent() const {
 }
 
 bool RcQp::belongs_to_path(const wire::PacketView& view, uint16_t port) const {
-  return port == path_.port && view.vlan == path_.vlan && view.source == path_.remote && view.destination == path_.local;
+  return port == path_.port && view.vlan == path_.vlan && view.is_between(path_.remote, path_.local);
 }
 
 bool RcQp::set_state(QpEvent event, const QpError& reason) {

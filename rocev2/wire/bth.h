@@ -42,19 +42,21 @@ struct Bth {
   Psn psn;
 
   [[nodiscard]] static constexpr Bth from(const FixedReader<kSize>& reader) {
+    const uint32_t first = reader.be32<0>();
+    const uint32_t second = reader.be32<4>();
+    const uint32_t third = reader.be32<8>();
     Bth bth;
-    bth.opcode = static_cast<Opcode>(reader.u8<0>());
-    const uint8_t flags = reader.u8<1>();
-    bth.solicited = (flags & 0x80) != 0;
-    bth.migration_request = (flags & 0x40) != 0;
-    bth.pad_count = static_cast<uint8_t>((flags >> 4) & 0x3);
-    bth.transport_version = flags & 0xf;
-    bth.pkey = reader.be16<2>();
-    bth.fecn = (reader.u8<4>() & 0x80) != 0;
-    bth.becn = (reader.u8<4>() & 0x40) != 0;
-    bth.destination = verbs::Qpn(reader.be24<5>());
-    bth.ack_request = (reader.u8<8>() & 0x80) != 0;
-    bth.psn = Psn(reader.be24<9>());
+    bth.opcode = static_cast<Opcode>(first >> 24);
+    bth.solicited = (first & 0x80'0000) != 0;
+    bth.migration_request = (first & 0x40'0000) != 0;
+    bth.pad_count = static_cast<uint8_t>((first >> 20) & 0x3);
+    bth.transport_version = static_cast<uint8_t>((first >> 16) & 0xf);
+    bth.pkey = static_cast<uint16_t>(first);
+    bth.fecn = (second & 0x8000'0000) != 0;
+    bth.becn = (second & 0x4000'0000) != 0;
+    bth.destination = verbs::Qpn(second & 0xff'ffff);
+    bth.ack_request = (third & 0x8000'0000) != 0;
+    bth.psn = Psn(third & 0xff'ffff);
     return bth;
   }
   [[nodiscard]] static constexpr Result<Bth> parse(Bytes bytes) {

@@ -31,12 +31,7 @@ struct IpAddress {
     return address;
   }
   [[nodiscard]] constexpr bool is_v4() const {
-    for (size_t i = 0; i < 10; ++i) {
-      if (octets[i] != 0) {
-        return false;
-      }
-    }
-    return octets[10] == 0xff && octets[11] == 0xff;
+    return load_native<uint64_t>(octets.data()) == 0 && load_be32(octets.data() + 8) == 0xffff;
   }
   [[nodiscard]] constexpr uint32_t to_v4() const { return load_be32(octets.data() + 12); }
   [[nodiscard]] constexpr bool is_multicast() const {

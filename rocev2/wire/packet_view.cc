@@ -224,11 +224,7 @@ Result<PacketView, DropReason> PacketView::parse(Bytes frame) {
     return PacketView{.frame = frame.first(bth_offset + from_bth.size()),
                       .traits = &traits,
                       .bth = Bth::from(*FixedReader<Bth::kSize>::from(from_bth)),
-                      .source_mac = mac_at(frame.data() + 6),
-                      .destination_mac = mac_at(frame.data()),
                       .vlan = link.vlan,
-                      .source = ipv6 ? ipv6_at(ip + 8) : ipv4_at(ip + 12),
-                      .destination = ipv6 ? ipv6_at(ip + 24) : ipv4_at(ip + 16),
                       .source_port = load_be16(udp),
                       .ecn = static_cast<uint8_t>((ipv6 ? ip[1] >> 4 : ip[1]) & 0x3),
                       .ttl = ipv6 ? ip[7] : ip[8],
@@ -238,6 +234,20 @@ Result<PacketView, DropReason> PacketView::parse(Bytes frame) {
   });
 }
 
+MacAddress PacketView::source_mac() const {
+  return mac_at(frame.data() + 6);
+}
+MacAddress PacketView::destination_mac() const {
+  return mac_at(frame.data());
+}
+IpAddress PacketView::source() const {
+  const uint8_t* ip = frame.data() + ip_offset;
+  return is_ipv6() ? ipv6_at(ip + 8) : ipv4_at(ip + 12);
+}
+IpAddress PacketView::destination() const {
+  const uint8_t* ip = frame.data() + ip_offset;
+  return is_ipv6() ? ipv6_at(ip + 24) : ipv4_at(ip + 16);
+}
 Reth PacketView::reth() const {
   return extension_at<Reth>(*this, traits->reth);
 }
@@ -258,6 +268,22 @@ verbs::Rkey PacketView::invalidate_rkey() const {
 }
 Deth PacketView::deth() const {
   return extension_at<Deth>(*this, traits->deth);
+}
+
+std::optional<verbs::Qpn> peek_destination(Bytes frame) {
+  constexpr size_t kIpv6Bth = Ethernet::kSize + Ipv6::kSize + Udp::kSize;
+  constexpr size_t kIpv4Bth = Ethernet::kSize + Ipv4::kSize + Udp::kSize;
+  if (frame.size() < kIpv4Bth + Bth::kSize) {
+    return std::nullopt;
+  }
+  const uint16_t ether_type = load_be16(frame.data() + 12);
+  const size_t tag = ether_type == kEtherTypeVlan ? size_t{VlanTag::kSize} : 0;
+  const uint8_t version = static_cast<uint8_t>(frame[Ethernet::kSize + tag] >> 4);
+  const size_t bth = (version == 6 ? kIpv6Bth : kIpv4Bth) + tag;
+  if (frame.size() < bth + Bth::kSize) {
+    return std::nullopt;
+  }
+  return verbs::Qpn(load_be32(frame.data() + bth + 4) & 0xff'ffff);
 }
 
 bool verify_icrc(const PacketView& view) {

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "rocev2/base/bytes.h"
 #include "rocev2/base/result.h"
@@ -32,11 +33,7 @@ struct PacketView {
   Bytes frame;                 // whole frame, Ethernet padding cut off
   const OpcodeTraits* traits;  // of bth.opcode; never reserved after parse()
   Bth bth;
-  MacAddress source_mac;
-  MacAddress destination_mac;
-  uint16_t vlan = 0;  // VLAN id, 0 when untagged
-  IpAddress source;   // IPv4 or IPv6
-  IpAddress destination;
+  uint16_t vlan = 0;         // VLAN id, 0 when untagged
   uint16_t source_port = 0;  // UDP
   uint8_t ecn = 0;           // 2 bits of TOS / traffic class; 3 = congestion experienced
   uint8_t ttl = 0;
@@ -45,6 +42,14 @@ struct PacketView {
   Bytes payload;  // behind the extension headers, padding and iCRC removed
 
   [[nodiscard]] static Result<PacketView, DropReason> parse(Bytes frame);
+
+  // Addresses are read from the frame by whoever wants them: a packet of a queue pair is only compared with its path.
+  [[nodiscard]] MacAddress source_mac() const;
+  [[nodiscard]] MacAddress destination_mac() const;
+  [[nodiscard]] IpAddress source() const;  // IPv4 or IPv6
+  [[nodiscard]] IpAddress destination() const;
+  [[nodiscard]] bool is_ipv6() const { return frame[ip_offset] >> 4 == 6; }
+  [[nodiscard]] bool is_between(const IpAddress& from, const IpAddress& to) const;
 
   // Extension headers. Precondition: traits says the opcode carries it.
   [[nodiscard]] Reth reth() const;
@@ -55,6 +60,18 @@ struct PacketView {
   [[nodiscard]] verbs::Rkey invalidate_rkey() const;
   [[nodiscard]] Deth deth() const;
 };
+
+inline bool PacketView::is_between(const IpAddress& from, const IpAddress& to) const {
+  const uint8_t* ip = frame.data() + ip_offset;
+  if (is_ipv6()) [[unlikely]] {
+    return source() == from && destination() == to;
+  }
+  return from.is_v4() && to.is_v4() && load_native<uint32_t>(ip + 12) == load_native<uint32_t>(from.octets.data() + 12) &&
+         load_native<uint32_t>(ip + 16) == load_native<uint32_t>(to.octets.data() + 12);
+}
+
+// The queue pair that a frame seems to be for. Proves nothing: for hints to the cache. Nothing when it does not look like RoCE.
+[[nodiscard]] std::optional<verbs::Qpn> peek_destination(Bytes frame);
 
 // True when the frame's last four octets are the right invariant CRC.
 [[nodiscard]] bool verify_icrc(const PacketView& view);

@@ -46,16 +46,17 @@ ReverseCaller::ReverseCaller(verbs::QueuePair& qp, SendWindow& window, BufferPoo
       credits_wanted_(std::min(options.reverse_credits, kCreditsMax)),
       send_bytes_max_(send_bytes_max),
       patience_(options.reverse_patience),
-      waiting_(credits_wanted_ > 0 ? kWaitingMax : 0),
-      outcomes_(credits_wanted_ > 0 ? kWaitingMax + credits_wanted_ : 0) {
-  entries_.reserve(outcomes_.capacity());
-}
+      waiting_(0),
+      outcomes_(0) {}
 
 void ReverseCaller::enable() {
   if (enabled_ || credits_wanted_ == 0) {
     return;
   }
   enabled_ = true;
+  waiting_ = Ring<Waiting>(kWaitingMax);
+  outcomes_ = Ring<ReverseOutcome>(kWaitingMax + credits_wanted_);
+  entries_.reserve(outcomes_.capacity());
   stats_.reverse_credits_granted += granted_;
 }
 

@@ -108,6 +108,7 @@ class ReverseCaller {
   bool replied_ = false;  // a real Reply has come: RDMA_ERROR may move the grant from here on
   uint32_t granted_ = 1;  // RFC 8166 3.3.3: one until the first Reply
   uint32_t in_flight_ = 0;
+  // With room for nothing until enabled: most connections never are.
   std::vector<Entry> entries_;  // calls that wait or are in flight, in no order
   Ring<Waiting> waiting_;
   Ring<ReverseOutcome> outcomes_;

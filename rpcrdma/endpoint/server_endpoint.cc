@@ -31,7 +31,7 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
       reverse_(qp, window_, shared.pool, shared.stats, options, thresholds.send_bytes),
       credits_(std::clamp(options.credits, 1u, kCreditsMax)),
       grant_(credits_),
-      waiting_(credits_ + options.reverse_credits) {
+      waiting_(0) {
   options_.reads_in_flight_max = std::max(options_.reads_in_flight_max, 1u);
   shared_.stats.credits_granted += credits_;
 }
@@ -159,6 +159,9 @@ void ServerEndpoint::take_call(Instant now, Chain&& message) {
   ServerCall* call = shared_.calls->acquire(*this);
   ++shared_.stats.credits_in_use;
   if (call == nullptr) {
+    if (waiting_.capacity() == 0) {
+      waiting_ = Ring<uint32_t>(std::clamp(options_.credits, 1u, kCreditsMax) + options_.reverse_credits);
+    }
     CW_ASSERT(waiting_.push(static_cast<uint32_t>(message.bytes())));
     waiting_messages_.append(std::move(message));
     waiting_since_ = now;

@@ -175,7 +175,7 @@ class ServerEndpoint {
   std::vector<uint32_t> refused_xids_;
   std::optional<uint32_t> broken_xid_;
 
-  // Messages that wait for a slot: one Chain, and the octets of each message in it.
+  // Messages that wait for a slot: one Chain, and the octets of each message in it. The Ring is made when the first has to wait.
   Chain waiting_messages_;
   Ring<uint32_t> waiting_;
   Instant waiting_since_;

@@ -205,13 +205,17 @@ class RpcPair {
 
  private:
   void receive(node::Node& node, Wire& from) {
-    for (uint32_t i = 0; i < kBurst; ++i) {
-      Buffer* frame = from.receive();
-      if (frame == nullptr) {
-        return;
-      }
-      if (!node.on_frame(now, frame, 0)) {
-        release_buffers(frame);
+    std::array<Buffer*, kBurst> frames;
+    std::array<Bytes, kBurst> octets;
+    uint32_t count = 0;
+    while (count < kBurst && (frames[count] = from.receive()) != nullptr) {
+      octets[count] = frames[count]->bytes();
+      ++count;
+    }
+    node.foresee({octets.data(), count});
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!node.on_frame(now, frames[i], 0)) {
+        release_buffers(frames[i]);
       }
     }
   }

@@ -48,7 +48,7 @@ std::optional<Mad> mad_of(const wire::PacketView& view) {
 wire::Psn first_request(std::span<const wire::PacketView> views, const wire::IpAddress& source, verbs::Qpn qpn) {
   for (const wire::PacketView& view : views) {
     const bool datagram = view.bth.opcode == wire::Opcode::kUdSendOnly;
-    if (view.traits->is_request && !datagram && view.source == source && view.bth.destination == qpn) {
+    if (view.traits->is_request && !datagram && view.source() == source && view.bth.destination == qpn) {
       return view.bth.psn;
     }
   }

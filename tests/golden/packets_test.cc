@@ -52,14 +52,14 @@ class GoldenPackets : public ::testing::TestWithParam<std::filesystem::path> {
 // The path as the sender of `view` would have configured it.
 Path path_of(const PacketView& view) {
   Path path;
-  path.local_mac = view.source_mac;
-  path.remote_mac = view.destination_mac;
-  path.local = view.source;
-  path.remote = view.destination;
+  path.local_mac = view.source_mac();
+  path.remote_mac = view.destination_mac();
+  path.local = view.source();
+  path.remote = view.destination();
   path.vlan = view.vlan;
   path.udp_source_port = view.source_port;
   const Bytes ip = view.frame.subspan(view.ip_offset);
-  const uint8_t traffic_class = view.source.is_v4() ? Ipv4::parse(ip)->tos : Ipv6::parse(ip)->traffic_class;
+  const uint8_t traffic_class = view.source().is_v4() ? Ipv4::parse(ip)->tos : Ipv6::parse(ip)->traffic_class;
   path.dscp = traffic_class >> 2;
   path.ecn_capable = view.ecn == 2;
   path.hop_limit = view.ttl;
@@ -81,7 +81,7 @@ Extensions extensions_of(const PacketView& view) {
 }
 
 uint16_t identification_of(const PacketView& view) {
-  return view.source.is_v4() ? Ipv4::parse(view.frame.subspan(view.ip_offset))->identification : uint16_t{0};
+  return view.source().is_v4() ? Ipv4::parse(view.frame.subspan(view.ip_offset))->identification : uint16_t{0};
 }
 
 std::vector<uint8_t> rebuilt(const PacketView& view, bool attach, BufferPool& pool) {
@@ -150,7 +150,7 @@ TEST(GoldenSet, HoldsEveryOpcodeAndBothFamilies) {
     const auto view = PacketView::parse(frame.bytes());
     ASSERT_TRUE(view.ok());
     ++count[view->bth.opcode];
-    ipv6 += view->source.is_v4() ? 0 : 1;
+    ipv6 += view->source().is_v4() ? 0 : 1;
   }
   EXPECT_EQ(count.size(), 18u);
   EXPECT_GT(count[Opcode::kUdSendOnly], 100);
@@ -177,7 +177,7 @@ std::vector<CapturedFrame> one_of_each_kind() {
   std::map<std::pair<Opcode, bool>, CapturedFrame> kinds;
   for (const CapturedFrame& frame : committed_frames()) {
     const auto view = PacketView::parse(frame.bytes());
-    const auto key = std::make_pair(view->bth.opcode, view->source.is_v4());
+    const auto key = std::make_pair(view->bth.opcode, view->source().is_v4());
     const auto found = kinds.find(key);
     if (found == kinds.end() || frame.octets.size() < found->second.octets.size()) {
       kinds[key] = frame;
@@ -215,7 +215,7 @@ bool may_change_unseen(const PacketView& view, size_t at) {
   if (at == bth - 2 || at == bth - 1 || at == bth + 4) {
     return true;
   }
-  return !view.source.is_v4() && (at <= ip + 3 || at == ip + 7) && at >= ip;
+  return !view.source().is_v4() && (at <= ip + 3 || at == ip + 7) && at >= ip;
 }
 
 TEST(DamagedPackets, EverySingleBitFlipIsNoticed) {

@@ -31,7 +31,7 @@ Octets cut(const Octets& frame, size_t size) {
 // A management datagram for the gateway itself: that one is acted upon.
 bool is_datagram_for(const wire::IpAddress& address, const Octets& frame) {
   const auto view = wire::PacketView::parse(frame);
-  return view.ok() && view->bth.destination == verbs::Qpn(1) && view->destination == address;
+  return view.ok() && view->bth.destination == verbs::Qpn(1) && view->destination() == address;
 }
 
 TEST(BadInput, EveryTruncationOfEveryCapturedFrameCountsOnce) {

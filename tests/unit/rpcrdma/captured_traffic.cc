@@ -48,7 +48,7 @@ CapturedTraffic read_traffic(const std::filesystem::path& pcap) {
     if (!view.ok()) {
       continue;
     }
-    Flow& flow = flows[{view->destination.octets, view->bth.destination.value()}];
+    Flow& flow = flows[{view->destination().octets, view->bth.destination.value()}];
     if (view->traits->kind == OpcodeKind::kSend) {
       take_send(*view, flow, traffic);
     } else if (view->traits->kind == OpcodeKind::kWrite) {

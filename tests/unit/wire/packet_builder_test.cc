@@ -199,7 +199,7 @@ TEST_F(PacketBuilderTest, WhatIsBuiltIsParsedTheSameForEveryPathOpcodeAndPayload
     bth.pad_count = static_cast<uint8_t>((4 - size % 4) % 4);
     RC_ASSERT(view->bth == bth);
     RC_ASSERT(view->vlan == vlan);
-    RC_ASSERT(view->source == path.local && view->destination == path.remote);
+    RC_ASSERT(view->source() == path.local && view->destination() == path.remote);
     RC_ASSERT(std::vector<uint8_t>(view->payload.begin(), view->payload.end()) == payload);
   }));
 }

@@ -87,11 +87,11 @@ TEST(PacketView, FindsEverythingInAnIpv4Frame) {
   EXPECT_EQ(view->traits, &traits_of(Opcode::kRcWriteOnlyImmediate));
   bth.pad_count = 1;
   EXPECT_EQ(view->bth, bth);
-  EXPECT_EQ(view->source_mac, path.local_mac);
-  EXPECT_EQ(view->destination_mac, path.remote_mac);
+  EXPECT_EQ(view->source_mac(), path.local_mac);
+  EXPECT_EQ(view->destination_mac(), path.remote_mac);
   EXPECT_EQ(view->vlan, 0);
-  EXPECT_EQ(view->source, path.local);
-  EXPECT_EQ(view->destination, path.remote);
+  EXPECT_EQ(view->source(), path.local);
+  EXPECT_EQ(view->destination(), path.remote);
   EXPECT_EQ(view->source_port, path.udp_source_port);
   EXPECT_EQ(view->ecn, 2);
   EXPECT_EQ(view->ttl, 63);
@@ -109,8 +109,8 @@ TEST(PacketView, FindsEverythingInATaggedIpv6Frame) {
   const Result<PacketView, DropReason> view = PacketView::parse(frame);
   ASSERT_TRUE(view.ok());
   EXPECT_EQ(view->vlan, 0xfff);
-  EXPECT_EQ(view->source, path.local);
-  EXPECT_EQ(view->destination, path.remote);
+  EXPECT_EQ(view->source(), path.local);
+  EXPECT_EQ(view->destination(), path.remote);
   EXPECT_EQ(view->ip_offset, kIp + 4);
   EXPECT_EQ(view->bth_offset, kBth6 + 4);
   EXPECT_EQ(view->ecn, 2);
