@@ -194,7 +194,7 @@ int main_of(int count, char** words) {
   }
   const bool smoke = options.repeats < 5;
   const uint32_t many = smoke ? 600 : 10'000;
-  const uint32_t idle = smoke ? 2000 : 20000;
+  const uint32_t idle = smoke ? 2000 : 100'000;
   nlohmann::json rows = nlohmann::json::array();
   const GatewayBytes some = gateway_bytes(idle / 2);
   const GatewayBytes all = gateway_bytes(idle);
