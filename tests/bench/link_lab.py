@@ -177,12 +177,14 @@ def find_testpmd() -> Optional[Path]:
 
 def row(name: str, samples: list[Sample], unit: str, baseline: Optional[list[Sample]] = None, beside: str = "",
         more_is_better: bool = True) -> dict[str, Any]:
-    """Of the runs in the state that most of them were in. The ratio is above 1 where the value is the better one."""
+    """Of the runs in the state that most of them were in and the baseline's were in too. Where there is no such state, of all of
+    them: then `state` says mixed. The ratio is above 1 where the value is the better one."""
     if not samples:
         return {"name": name, "value": 0, "unit": unit, "spread": [0, 0], "runs": 0, "good": False}
-    steady = [sample for sample in samples if sample.state != "changed"] or samples
-    state = statistics.mode(sample.state for sample in steady)
-    chosen = [sample for sample in steady if sample.state == state]
+    steady = [sample for sample in samples if sample.state != "changed"]
+    common = [sample for sample in steady if not baseline or sample.state in {other.state for other in baseline}]
+    state = statistics.mode(sample.state for sample in common) if common else "mixed"
+    chosen = [sample for sample in common if sample.state == state] or samples
     values = [sample.value for sample in chosen]
     result: dict[str, Any] = {"name": name, "value": statistics.median(values), "unit": unit, "state": state,
                               "spread": [min(values), max(values)], "runs": len(values), "discarded": len(samples) - len(values)}
@@ -190,7 +192,7 @@ def row(name: str, samples: list[Sample], unit: str, baseline: Optional[list[Sam
     for key in sorted({key for sample in chosen for key in sample.extra} - {"wrong"}):
         found = [sample.extra[key] for sample in chosen if key in sample.extra]
         result[key] = statistics.median(found) if all(isinstance(value, (int, float)) for value in found) else found[0]
-    raw = [sample.value for sample in baseline or [] if sample.state == state]
+    raw = [sample.value for sample in baseline or [] if state in (sample.state, "mixed")]
     if raw:
         result["baseline"] = statistics.median(raw)
         result["baseline_spread"] = [min(raw), max(raw)]
