@@ -132,6 +132,7 @@ if wants interop; then
   fi
 fi
 if wants bench; then
+  ensure_packages bench || echo "what these programs are measured for stays absent"
   echo "== bench"
   log=$(mktemp)
   tests/bench/run.sh "$main_build" $full 2>&1 | tee "$log"

@@ -3,6 +3,7 @@
 #   ensure_packages build      what compiling needs
 #   ensure_packages interop    what the guest and Ganesha need
 #   ensure_packages checks     linters and oracles of the test suites
+#   ensure_packages bench      what the benches measure beside us; they do without it
 #
 # Quick when nothing is missing: one dpkg-query, no network. A user who may not install gets the command for somebody who may.
 
@@ -12,6 +13,7 @@ packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev libr
   librapidcheck-dev'
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3'
 packages_checks='prometheus python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev'
+packages_bench='dpdk dpdk-dev libfabric-bin ucx-utils valgrind'
 
 # Those of the given packages that are not installed, on one line.
 missing_packages() {

@@ -4,27 +4,27 @@
 //   rpc_pair_bench [--repeats N] [--calls N] [--only PREFIX] [--json FILE]
 //   rpc_pair_bench --steady CASE --calls N      these calls and nothing else, by a clock of their own: for instructions.py
 //
+// Bulk stands next to the copy+CRC bound (copy_crc_bound.h), measured between the repeats. The wire copies what a NIC's DMA
+// would, within the sender's half; the bench program writes (SOURCE) or sums (SINK) each octet once more.
+//
 // A figure is the median over many short repeats, each of which is over before the scheduler can do much to it; the best and the
 // quartiles are shown as well. Cycles are ticks of the TSC.
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cinttypes>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "tests/bench/copy_crc_bound.h"
+#include "tests/bench/measure.h"
 #include "tests/bench/rpc_pair.h"
 
 namespace cw::bench {
@@ -79,50 +79,21 @@ class InstructionCounter {
   int fd_ = -1;
 };
 
-class TscTime {
- public:
-  TscTime() {
-    const auto before = std::chrono::steady_clock::now();
-    const uint64_t first = __rdtsc();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    const uint64_t last = __rdtsc();
-    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - before;
-    ns_per_cycle_ = spent.count() / static_cast<double>(last - first);
-    start_ = last;
-  }
-  [[nodiscard]] Instant now() const {
-    return Instant::from_ns(1'000'000'000 + static_cast<int64_t>(static_cast<double>(__rdtsc() - start_) * ns_per_cycle_));
-  }
-  [[nodiscard]] double ns_per_cycle() const { return ns_per_cycle_; }
-
- private:
-  double ns_per_cycle_ = 0;
-  uint64_t start_ = 0;
-};
-
-struct Spread {
-  double best = 0;
-  double low = 0;  // quartiles
-  double median = 0;
-  double high = 0;
-};
-
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto at = [&](double fraction) {
-    return values[static_cast<size_t>(std::lround(fraction * static_cast<double>(values.size() - 1)))];
-  };
-  return {values.front(), at(0.25), at(0.5), at(0.75)};
-}
-
 struct Outcome {
   Spread cycles;         // per RPC, both ends
   Spread server_cycles;  // per RPC, the gateway's side
   double packets = 0;    // per RPC, both directions
   double instructions = 0;
   double gigabytes_per_second = 0;  // payload, from the median
+  // Bulk: payload over the gateway's share of the time, quartiles; what copy and CRC of that payload would take alone.
+  Spread gateway_gigabytes;
+  double copy = 0;
+  double crc = 0;
+  double bound = 0;
   bool good = false;
 };
+
+constexpr uint32_t kBulkBytes = 65536;
 
 sim::WorldOptions options_of(const Case& one) {
   sim::WorldOptions options;
@@ -171,6 +142,7 @@ Outcome run(const Case& one, const Settings& settings, const TscTime& time) {
                     static_cast<double>(all_calls);
   outcome.instructions = static_cast<double>(instructions_spent) / static_cast<double>(all_calls);
   // The gateway's share by itself; reading the counter twice per turn would disturb the figure above.
+  CopyCrcBound bound(one.path_mtu, time);
   for (uint32_t repeat = 0; repeat < std::max(settings.repeats / 4, 3u); ++repeat) {
     const uint64_t before = stats.calls;
     uint64_t spent = 0;
@@ -182,11 +154,22 @@ Outcome run(const Case& one, const Settings& settings, const TscTime& time) {
       spent += __rdtsc() - first;
     }
     server_cycles.push_back(static_cast<double>(spent) / static_cast<double>(stats.calls - before));
+    if (one.bytes >= kBulkBytes) {
+      bound.sample();
+    }
   }
   outcome.cycles = spread_of(std::move(cycles));
   outcome.server_cycles = spread_of(std::move(server_cycles));
   const uint32_t moved = one.operation == BenchProcedure::kEcho ? 2 * one.bytes : one.bytes;
   outcome.gigabytes_per_second = static_cast<double>(moved) / (outcome.cycles.median * time.ns_per_cycle());
+  if (bound.is_measured()) {
+    const auto rate = [&](double spent) { return static_cast<double>(moved) / (spent * time.ns_per_cycle()); };
+    const Spread& share = outcome.server_cycles;
+    outcome.gateway_gigabytes = {rate(share.best), rate(share.high), rate(share.median), rate(share.low)};
+    outcome.copy = bound.copy();
+    outcome.crc = bound.crc();
+    outcome.bound = bound.bound();
+  }
   outcome.good = pair->failures() == 0;
   return outcome;
 }
@@ -231,10 +214,6 @@ bool parse(int count, char** words, Settings& settings) {
     }
   }
   return count % 2 == 1;
-}
-
-nlohmann::json row(const std::string& name, double value, const char* unit, const Spread& spread) {
-  return {{"name", name}, {"value", value}, {"unit", unit}, {"spread", {spread.low, spread.high}}};
 }
 
 int run_steady(const Settings& settings) {
@@ -284,19 +263,25 @@ int main_of(int count, char** words) {
     nlohmann::json figure = row("rpc_pair/" + one.name + "/cycles_per_rpc", outcome.cycles.median, "cycles", outcome.cycles);
     figure["best"] = outcome.cycles.best;
     figure["gateway"] = outcome.server_cycles.median;
+    figure["gateway_spread"] = {outcome.server_cycles.low, outcome.server_cycles.high};
     figure["packets_per_rpc"] = outcome.packets;
     figure["ns_per_rpc"] = ns;
     figure["gigabytes_per_second"] = outcome.gigabytes_per_second;
     figure["good"] = outcome.good;
     rows.push_back(std::move(figure));
-  }
-  if (!settings.json.empty()) {
-    if (std::FILE* file = std::fopen(settings.json.c_str(), "w")) {
-      std::fputs(rows.dump(1).c_str(), file);
-      std::fclose(file);
+    if (outcome.bound > 0) {
+      nlohmann::json share = row_beside("payload/" + one.name + "/gateway", outcome.gateway_gigabytes, "GB/s", outcome.bound,
+                                        "copy+CRC bound", true);
+      share["copy"] = outcome.copy;
+      share["crc"] = outcome.crc;
+      share["good"] = outcome.good;
+      rows.push_back(std::move(share));
+      std::printf("%20s gateway's share %.2f GB/s, copy %.1f and CRC %.1f GB/s make a bound of %.2f: %.2f of it\n", "",
+                  outcome.gateway_gigabytes.median, outcome.copy, outcome.crc, outcome.bound,
+                  outcome.gateway_gigabytes.median / outcome.bound);
     }
   }
-  return good ? 0 : 1;
+  return write_rows(settings.json, rows) && good ? 0 : 1;
 }
 
 }  // namespace

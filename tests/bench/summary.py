@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
-"""Gathers what the benches wrote in a directory into summary.json there, and prints it as a table. Exit status 1 when a figure
+"""Gathers what the benches wrote in a directory into summary.json there, and prints it as tables. Exit status 1 when a figure
 makes no sense.
 
-A row: name, value, unit, baseline (same unit), ratio (to the baseline, above 1 = better than it), spread (quartiles or extremes).
-Whatever else a bench says about a figure is kept.
+summary.json: {"machine": ..., "figures": [...], "targets": [...]}. A figure: name, value, unit, baseline (same unit) and what it is
+(beside), ratio (to the baseline, above 1 = better than it), spread (quartiles or extremes), state of the two CPUs where two
+matter; absent = why, when it could not be taken here. Whatever else a bench says about a figure is kept. A target: what, figure,
+floor, target, moonshot, what we have, verdict (targets.py).
 """
 
 import json
+import os
+import re
 import statistics
 import sys
 from pathlib import Path
 from typing import Any, Optional
 
-Row = dict[str, Any]
+from targets import Row, derived, judged
+
+BENCHES = ("rpc_pair", "connections", "cores", "latency", "handoff", "link", "gateway", "messages")
 
 
 def google(path: Path) -> dict[str, list[float]]:
@@ -61,17 +67,41 @@ def text(value: Optional[float]) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def machine() -> dict[str, Any]:
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return {"cpu": model[1] if model else "unknown", "cpus": len(os.sched_getaffinity(0)), "load_average": list(os.getloadavg())}
+
+
+def print_figures(rows: list[Row]) -> None:
+    print(f"{'figure':46s} {'value':>10s} {'unit':12s} {'baseline':>10s} {'ratio':>6s}  spread")
+    for entry in rows:
+        if "absent" in entry:
+            print(f"{entry['name']:46s} absent: {entry['absent']}")
+            continue
+        print(f"{entry['name']:46s} {text(entry['value']):>10s} {entry['unit']:12s} {text(entry.get('baseline')):>10s} "
+              f"{text(entry.get('ratio')):>6s}  [{text(entry['spread'][0])} {text(entry['spread'][1])}] {entry.get('state', '')}")
+
+
+def print_targets(targets: list[Row]) -> None:
+    print(f"\n{'target':70s} {'have':>8s} {'floor':>7s} {'target':>7s} {'moonsh.':>7s}  verdict")
+    for entry in targets:
+        bounds = " ".join(f"{text(entry[key]):>7s}" for key in ("floor", "target", "moonshot"))
+        print(f"{entry['what']:70s} {text(entry.get('have')):>8s} {bounds}  {entry['verdict']}"
+              f"{' (' + entry['state'] + ')' if 'state' in entry else ''}")
+
+
 def main() -> int:
     out = Path(sys.argv[1])
     rows = icrc_rows(google(out / "icrc.json"))
     rows += [row(f"wire/{name.removeprefix('BM_')}", values, "ns") for name, values in google(out / "parse.json").items()]
-    rows += load_rows(out / "rpc_pair.json") + load_rows(out / "link.json")
-    (out / "summary.json").write_text(json.dumps(rows, indent=1) + "\n")
-    print(f"{'figure':44s} {'value':>10s} {'unit':9s} {'baseline':>10s} {'ratio':>6s}  spread")
-    for entry in rows:
-        print(f"{entry['name']:44s} {text(entry['value']):>10s} {entry['unit']:9s} {text(entry.get('baseline')):>10s} "
-              f"{text(entry.get('ratio')):>6s}  [{text(entry['spread'][0])} {text(entry['spread'][1])}]")
-    senseless = [entry["name"] for entry in rows if not entry["value"] > 0 or not entry.get("good", True)]
+    for bench in BENCHES:
+        rows += load_rows(out / f"{bench}.json")
+    rows += derived(rows)
+    targets = judged(rows)
+    (out / "summary.json").write_text(json.dumps({"machine": machine(), "figures": rows, "targets": targets}, indent=1) + "\n")
+    print_figures(rows)
+    print_targets(targets)
+    senseless = [entry["name"] for entry in rows if "absent" not in entry and (not entry["value"] > 0 or not entry.get("good", True))]
     if senseless or not rows:
         print("no sense in:", ", ".join(senseless) or "nothing was measured")
         return 1

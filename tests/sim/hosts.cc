@@ -1,5 +1,6 @@
 #include "tests/sim/hosts.h"
 
+#include <algorithm>
 #include <array>
 
 namespace cw::sim {
@@ -9,10 +10,16 @@ constexpr uint32_t kViews = 65536;
 constexpr uint32_t kSmallViews = 2048;
 constexpr uint32_t kLargeBytes = 32768;
 constexpr uint32_t kSmallLargeBytes = 8192;
+constexpr uint32_t kCrowd = 500;      // connections, above which the limits of ordinary gateways would hold them up
 constexpr uint32_t kFrameRoom = 160;  // headers and iCRC around the payload
 
 uint32_t views_of(const WorldOptions& options) {
   return options.small_tables ? kSmallViews : kViews;
+}
+
+// Room in a table that takes `usual` entries, one for each connection.
+uint32_t room_for(const WorldOptions& options, uint32_t usual) {
+  return std::max(usual, options.load.connections + usual / 8);
 }
 
 gateway::GatewayOptions gateway_options(const WorldOptions& options) {
@@ -39,8 +46,8 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   }
   out.core = options.core;
   out.places = options.places;
-  out.connections_max = options.small_tables ? 24 : 128;
-  out.calls_in_flight_max = options.small_tables ? 64 : 4096;
+  out.connections_max = options.small_tables ? 24 : room_for(options, 128);
+  out.calls_in_flight_max = options.small_tables ? 64 : std::max(4096u, options.load.connections * options.load.window);
   out.pull_buffers_max = options.pull_buffers_max;
   out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
   out.rc.keepalive = Duration::ms(200);
@@ -53,7 +60,7 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
 
 client::ClientOptions client_options(const WorldOptions& options) {
   client::ClientOptions out;
-  out.connections_max = options.small_tables ? 8 : 128;
+  out.connections_max = options.small_tables ? 8 : room_for(options, 128);
   out.inline_bytes = options.load.inline_bytes;
   out.remote_invalidate = options.remote_invalidate;
   out.private_data = options.client_private_data;
@@ -77,6 +84,18 @@ load::LoadOptions load_options(const WorldOptions& options) {
   load::LoadOptions out = options.load;
   out.server = sim_ip(options.ipv6, 1);
   return out;
+}
+
+// So many may come at once.
+void allow_crowd(uint32_t count, bool all_ask_at_once, cm::CmOptions& cm) {
+  const cm::RateLimit rate{.per_second = 1'000'000, .burst = count};
+  cm.half_open_max = count;
+  cm.prefix.half_open_max = count;
+  cm.transmit_queue_max = all_ask_at_once ? count : cm.transmit_queue_max;
+  cm.request_rate = rate;
+  cm.answer_rate = rate;
+  cm.prefix.request_rate = rate;
+  cm.prefix.answer_rate = rate;
 }
 
 }  // namespace
@@ -116,9 +135,13 @@ node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bo
   station.vlan = options.vlan;
   station.mtu = 9000;
   station.addresses.push_back({sim_ip(options.ipv6, last), static_cast<uint8_t>(options.ipv6 ? 64 : 24)});
-  node.endpoint.qp_max = options.small_tables ? 32 : 256;
+  node.endpoint.qp_max = options.small_tables ? 32 : room_for(options, 256);
   node.endpoint.read_replay_max = exposes_memory ? node.endpoint.qp_max : 0;
   node.cm.local_ca_guid = last;
+  node.cm.connection_max = room_for(options, node.cm.connection_max);
+  if (options.load.connections > kCrowd) {
+    allow_crowd(options.load.connections, exposes_memory, node.cm);
+  }
   if (options.small_tables) {
     node.endpoint.send_work_max = 512;
     node.endpoint.receive_work_max = 512;
@@ -164,7 +187,7 @@ Instant GatewayHost::next_deadline() const {
 ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t last)
     : random(options.client_qpns_repeat ? last : seed),
       packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
-      memory(options.small_tables ? 512 : 2048, random),
+      memory(options.small_tables ? 512 : std::max(2048u, 2 * options.load.connections * options.load.window), random),
       node(sim_node_options(options, last, true), random, &memory),
       client(client_options(options), node, memory, packets, random) {
   random = SeededRandom(seed);

@@ -78,7 +78,7 @@ void TcpBenchServer::run() {
       const int in = connection.stalled ? 0 : POLLIN;
       polled.push_back({connection.fd, static_cast<short>(connection.out.empty() ? in : in | POLLOUT), 0});
     }
-    (void)poll(polled.data(), polled.size(), may_go_on ? 0 : -1);
+    (void)poll(polled.data(), polled.size(), may_go_on || options_.spin ? 0 : -1);
     uint64_t count = 0;
     (void)!::read(wake_, &count, sizeof(count));
     if (drop_.exchange(false)) {

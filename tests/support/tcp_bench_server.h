@@ -18,6 +18,7 @@ struct TcpBenchServerOptions {
   uint32_t write_bytes_max = 0;    // per write, to make replies trickle; 0 = as many as go
   uint32_t close_after_calls = 0;  // closes each connection after so many calls, the last of them unanswered; 0 = never
   bool answers = true;             // false: reads calls and says nothing
+  bool spin = false;               // never sleep
   uint32_t buffer_bytes = 65536;   // of replies and of what is read
   uint32_t buffer_count = 512;
 };

@@ -1,0 +1,228 @@
+// What many connections cost: the rate with all of them active, and the memory of idle ones.
+//
+//   connections_bench [--repeats N] [--json FILE]
+//
+//   in turn   16 calls of 64 octets are due at a time and go to the connections in turn, so that as many calls, packets and
+//             buffers are on their way with 10,000 queue pairs as with 16: what is left is the state of the queue pairs
+//   all       every connection has one call in flight, all the time: the packets of 10,000 calls do not fit any cache either
+//   idle      what gateway and stack take from the heap for each connection more, after it has served one call
+//
+// Both ends are in this thread and both have that many queue pairs. The pairs of 16 and of many take turns, so that what the
+// machine does in between meets both. How many lines a call misses: the time it takes longer, in units of the time that one line
+// takes out of a set as large as the queue pairs'.
+#include <cinttypes>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "rocev2/base/random.h"
+#include "tests/bench/measure.h"
+#include "tests/bench/rpc_pair.h"
+#include "tests/support/alloc_guard.h"
+
+namespace cw::bench {
+namespace {
+
+constexpr uint32_t kFew = 16;
+constexpr uint32_t kDueAtOnce = 16;
+constexpr uint32_t kLineBytes = 64;
+
+sim::WorldOptions options_for(uint32_t connections, bool in_turn) {
+  sim::WorldOptions options;
+  options.load.operation = load::BenchProcedure::kEcho;
+  options.load.bytes = 64;
+  options.load.window = 1;
+  options.load.connections = connections;
+  options.load.verify_every = 64;
+  options.connections_max = connections;
+  options.path_mtu = 1024;
+  options.packet_buffers = in_turn ? options.packet_buffers : std::max(options.packet_buffers, 4 * connections);
+  // A turn takes a microsecond by the pair's clock.
+  if (in_turn) {
+    options.load.open_loop = load::OpenLoopOptions{
+        .rate = load::Profile(1e6 * kDueAtOnce), .arrivals = load::Arrivals::kConstant, .burst = kDueAtOnce, .queue_max = 65536};
+  }
+  return options;
+}
+
+// Connections up, and each of them has answered twice.
+bool warm_up(RpcPair& pair, uint32_t connections, bool in_turn) {
+  for (uint32_t turns = 0; pair.peer.driver.connected() < connections; ++turns) {
+    if (turns > 60'000'000) {
+      std::fprintf(stderr, "connections_bench: only %u of %u connections came up\n", pair.peer.driver.connected(), connections);
+      return false;
+    }
+    pair.now = pair.now + Duration::us(1);
+    pair.turn();
+  }
+  if (in_turn) {
+    pair.peer.driver.begin(pair.now);
+  }
+  return pair.run_calls(2 * uint64_t{connections} + 10'000);
+}
+
+struct Rate {
+  explicit Rate(uint32_t count, bool in_turn) : connections(count), pair(options_for(count, in_turn)) {}
+  uint32_t connections;
+  RpcPair pair;
+  std::vector<double> cycles;  // per RPC, of each repeat
+  uint64_t packets = 0;
+  uint64_t calls = 0;
+
+  bool sample(uint64_t least) {
+    const load::LoadStats& stats = pair.peer.driver.stats();
+    const uint64_t before = stats.calls;
+    const uint64_t packets_before = pair.to_client.packets() + pair.to_server.packets();
+    const uint64_t first = __rdtsc();
+    if (!pair.run_calls(least)) {
+      return false;
+    }
+    const uint64_t done = stats.calls - before;
+    cycles.push_back(static_cast<double>(__rdtsc() - first) / static_cast<double>(done));
+    packets += pair.to_client.packets() + pair.to_server.packets() - packets_before;
+    calls += done;
+    return true;
+  }
+  [[nodiscard]] double packets_per_call() const { return static_cast<double>(packets) / static_cast<double>(calls); }
+};
+
+// Cycles to fetch one line that nobody expects, out of a set of so many octets.
+double cycles_per_miss(uint64_t bytes) {
+  struct alignas(kLineBytes) Line {
+    uint32_t next = 0;
+  };
+  const uint32_t count = static_cast<uint32_t>(std::max<uint64_t>(bytes / kLineBytes, 1024));
+  std::vector<Line> lines(count);
+  std::vector<uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0u);
+  SeededRandom random(1);
+  for (uint32_t i = count - 1; i > 0; --i) {
+    std::swap(order[i], order[random.next_below(i + 1)]);
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    lines[order[i]].next = order[(i + 1) % count];
+  }
+  uint32_t at = 0;
+  const uint64_t first = __rdtsc();
+  for (uint32_t i = 0; i < count; ++i) {
+    at = lines[at].next;
+  }
+  asm volatile("" : : "r"(at));
+  return static_cast<double>(__rdtsc() - first) / count;
+}
+
+// Octets that the gateway's side takes from the heap with this many connections, each of which has answered a call. What it
+// gave back meanwhile is counted too, so that it is an upper bound.
+struct GatewayBytes {
+  uint64_t tables = 0;   // made at start
+  uint64_t serving = 0;  // while connections came up and were served
+};
+
+GatewayBytes gateway_bytes(uint32_t connections) {
+  const sim::WorldOptions options = options_for(connections, true);
+  GatewayBytes bytes;
+  {
+    const test::CountAllocations counted;
+    const sim::GatewayHost host(options, 1);
+    bytes.tables = counted.bytes();
+  }
+  RpcPair pair(options);
+  const uint64_t goal = 2 * uint64_t{connections};
+  bool begun = false;
+  for (uint64_t turns = 0; pair.peer.driver.stats().calls < goal; ++turns) {
+    if (!begun && pair.peer.driver.connected() == connections) {
+      begun = true;
+      pair.peer.driver.begin(pair.now);
+    }
+    if (turns > 60'000'000) {
+      std::fprintf(stderr, "connections_bench: %u connections did not come up\n", connections);
+      return {};
+    }
+    pair.now = pair.now + Duration::us(1);
+    pair.serve_client();
+    const test::CountAllocations counted;
+    pair.serve_gateway();
+    bytes.serving += counted.bytes();
+  }
+  return bytes;
+}
+
+bool measure_active(uint32_t many, bool in_turn, uint32_t repeats, double bytes_per_connection, nlohmann::json& rows) {
+  Rate few_rate(kFew, in_turn);
+  Rate many_rate(many, in_turn);
+  if (!warm_up(few_rate.pair, kFew, in_turn) || !warm_up(many_rate.pair, many, in_turn)) {
+    return false;
+  }
+  for (uint32_t repeat = 0; repeat < repeats; ++repeat) {
+    if (!few_rate.sample(many) || !many_rate.sample(many)) {
+      std::fprintf(stderr, "connections_bench: calls were not answered\n");
+      return false;
+    }
+  }
+  const bool good = few_rate.pair.failures() + many_rate.pair.failures() == 0;
+  const char* how = in_turn ? "in_turn" : "all";
+  const Spread few_cycles = spread_of(few_rate.cycles);
+  const Spread many_cycles = spread_of(many_rate.cycles);
+  const std::string name = "connections/" + std::to_string(many) + "_active_" + how;
+  nlohmann::json figure = row_beside(name, many_cycles, "cycles", few_cycles.median, "16 connections", false);
+  figure["packets_per_rpc"] = many_rate.packets_per_call();
+  figure["baseline_packets_per_rpc"] = few_rate.packets_per_call();
+  figure["baseline_spread"] = {few_cycles.low, few_cycles.high};
+  const double miss = cycles_per_miss(static_cast<uint64_t>(2 * many * bytes_per_connection));
+  const double lines = (many_cycles.median - few_cycles.median) / miss;
+  figure["cycles_per_line"] = miss;
+  figure["lines_missed_per_rpc"] = lines;
+  figure["good"] = good;
+  rows.push_back(std::move(figure));
+  std::printf(
+      "%-34s %6.0f cycles/RPC [%.0f %.0f], 16 connections %.0f [%.0f %.0f]: %.2f of the rate; %.2f and %.2f packets/RPC; about "
+      "%.0f "
+      "lines missed (one: %.0f cycles)%s\n",
+      name.c_str(), many_cycles.median, many_cycles.low, many_cycles.high, few_cycles.median, few_cycles.low, few_cycles.high,
+      few_cycles.median / many_cycles.median, many_rate.packets_per_call(), few_rate.packets_per_call(), lines, miss,
+      good ? "" : "  WRONG ANSWERS");
+  return good;
+}
+
+int main_of(int count, char** words) {
+  BenchOptions options{.repeats = 21, .json = {}};
+  if (!options.parse(count, words)) {
+    std::fputs("usage: connections_bench [--repeats N] [--json FILE]\n", stderr);
+    return 2;
+  }
+  const bool smoke = options.repeats < 5;
+  const uint32_t many = smoke ? 600 : 10'000;
+  const uint32_t idle = smoke ? 2000 : 100'000;
+  nlohmann::json rows = nlohmann::json::array();
+  const GatewayBytes some = gateway_bytes(idle / 2);
+  const GatewayBytes all = gateway_bytes(idle);
+  if (some.serving == 0 || all.serving == 0) {
+    return 1;
+  }
+  const double tables = static_cast<double>(all.tables - some.tables) / (idle - idle / 2);
+  const double serving = static_cast<double>(all.serving - some.serving) / (idle - idle / 2);
+  const double bytes = tables + serving;
+  nlohmann::json figure = row("connections/octets_per_idle_connection", bytes, "octets", {bytes, bytes, bytes, bytes});
+  figure["connections"] = idle;
+  figure["tables"] = tables;
+  figure["serving"] = serving;
+  rows.push_back(std::move(figure));
+  std::printf("%-34s %6.0f octets of the gateway's heap at %u connections: %.0f of tables, %.0f while it served them\n",
+              "connections/idle", bytes, idle, tables, serving);
+  std::fflush(stdout);
+  bool good = true;
+  for (const bool in_turn : {true, false}) {
+    good = measure_active(many, in_turn, options.repeats, bytes, rows) && good;
+    std::fflush(stdout);
+  }
+  return write_rows(options.json, rows) && good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace cw::bench
+
+int main(int count, char** words) {
+  return cw::bench::main_of(count, words);
+}

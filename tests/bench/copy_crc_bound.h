@@ -1,0 +1,62 @@
+// What one core can do with payload at most when each octet is copied once and its CRC computed once: 1 / (1/memcpy + 1/crc),
+// both measured here and now, by packets of a path MTU, with all octets in the nearest caches: the strictest bound there is.
+#pragma once
+
+#include <isa-l/crc.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "tests/bench/measure.h"
+
+namespace cw::bench {
+
+class CopyCrcBound {
+ public:
+  CopyCrcBound(uint32_t packet_bytes, const TscTime& time)
+      : packet_bytes_(packet_bytes), ns_per_cycle_(time.ns_per_cycle()), from_(kSetBytes, 0x5a), to_(kSetBytes) {}
+
+  // One look at both; a few tens of microseconds, so that it fits between the repeats of what stands next to it.
+  void sample() {
+    const auto copy_one = [this](size_t at) { std::memcpy(to_.data() + at, from_.data() + at, packet_bytes_); };
+    const auto crc_one = [this](size_t at) { sum_ ^= crc32_gzip_refl(0, from_.data() + at, packet_bytes_); };
+    (void)rate_of(copy_one);  // fetches what others have pushed out
+    copies_.push_back(rate_of(copy_one));
+    (void)rate_of(crc_one);
+    crcs_.push_back(rate_of(crc_one));
+  }
+  // GB/s. Precondition: sample() was called.
+  [[nodiscard]] double copy() const { return spread_of(copies_).median; }
+  [[nodiscard]] double crc() const { return spread_of(crcs_).median; }
+  [[nodiscard]] double bound() const { return 1 / (1 / copy() + 1 / crc()); }
+  [[nodiscard]] bool is_measured() const { return !copies_.empty(); }
+
+ private:
+  static constexpr size_t kSetBytes = 256 << 10;  // each of two
+  static constexpr uint64_t kSampleBytes = 1 << 20;
+
+  template <typename Work>
+  double rate_of(Work&& work) {
+    uint64_t done = 0;
+    const uint64_t first = __rdtsc();
+    while (done < kSampleBytes) {
+      work(at_);
+      asm volatile("" : : "r"(to_.data()), "r"(sum_) : "memory");
+      at_ = at_ + 2 * packet_bytes_ <= from_.size() ? at_ + packet_bytes_ : 0;
+      done += packet_bytes_;
+    }
+    return static_cast<double>(done) / (static_cast<double>(__rdtsc() - first) * ns_per_cycle_);
+  }
+
+  uint32_t packet_bytes_;
+  double ns_per_cycle_;
+  std::vector<uint8_t> from_;
+  std::vector<uint8_t> to_;
+  std::vector<double> copies_;
+  std::vector<double> crcs_;
+  size_t at_ = 0;
+  uint32_t sum_ = 0;
+};
+
+}  // namespace cw::bench

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Messages of other user-space transports between two processes, one CPU each, next to ours over memif: libfabric's udp;ofi_rxd and
+UCX over TCP and over shared memory, 64 octets and in bulk.
+
+    tests/bench/messages_bench.py BUILD_DIR [--full] [--json FILE]
+
+Ours are RPCs of causeway-load and causewayd: call and reply, checked, two messages each way more than theirs. Theirs:
+  fi_pingpong (package libfabric-bin)   messages there and back, one at a time; it has no other test, so its rate is that of a ping-pong
+  ucx_perftest (ucx-utils)              tag_bw: a stream of messages one way; tag_lat: there and back
+A program that is not installed leaves its rows absent, which is no failure. Each of ours stands next to each of theirs.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+from link_lab import CPUS, Daemon, Lab, LabError, Measured, Sample, absent, finish, row
+
+SMALL = 64
+BULK = (65536, 1048576)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Other(NamedTuple):
+    name: str
+    program: str
+    package: str
+    transport: str
+    test: str  # ucx_perftest's
+    size: int
+
+    @property
+    def is_bulk(self) -> bool:
+        return self.size != SMALL
+
+    @property
+    def unit(self) -> str:
+        return "GB/s" if self.is_bulk else "messages/s"
+
+
+OTHERS = [
+    Other("libfabric_rxd_64", "fi_pingpong", "libfabric-bin", "udp;ofi_rxd", "", SMALL),
+    Other("libfabric_rxd_64k", "fi_pingpong", "libfabric-bin", "udp;ofi_rxd", "", BULK[0]),
+    Other("ucx_tcp_64", "ucx_perftest", "ucx-utils", "tcp", "tag_bw", SMALL),
+    Other("ucx_tcp_64k", "ucx_perftest", "ucx-utils", "tcp", "tag_bw", BULK[0]),
+    Other("ucx_tcp_1m", "ucx_perftest", "ucx-utils", "tcp", "tag_bw", BULK[1]),
+    Other("ucx_shm_64", "ucx_perftest", "ucx-utils", "shm", "tag_bw", SMALL),
+    Other("ucx_shm_64k", "ucx_perftest", "ucx-utils", "shm", "tag_bw", BULK[0]),
+    Other("ucx_shm_1m", "ucx_perftest", "ucx-utils", "shm", "tag_bw", BULK[1]),
+]
+
+
+class Ours(NamedTuple):
+    name: str
+    arguments: list[str]
+    size: int
+
+
+OURS = [
+    Ours("echo64", ["--op", "echo", "--bytes", "64", "--window", "8", "--connections", "8"], SMALL),
+    Ours("source_64k", ["--op", "source", "--bytes", "65536", "--window", "16"], BULK[0]),
+    Ours("sink_64k", ["--op", "sink", "--bytes", "65536", "--window", "16"], BULK[0]),
+    Ours("source_1m", ["--op", "source", "--bytes", "1048576", "--window", "8"], BULK[1]),
+    Ours("sink_1m", ["--op", "sink", "--bytes", "1048576", "--window", "8"], BULK[1]),
+]
+
+
+class Bench:
+    def __init__(self, lab: Lab, seconds: int) -> None:
+        self.lab = lab
+        self.seconds = seconds
+
+    def ours(self, one: Ours) -> Measured:
+        report = self.lab.load(self.seconds, one.arguments)
+        value = report["calls_per_second"] if one.size == SMALL else report["data_bytes_per_second"] / 1e9
+        return value, {"wrong": report["wrong"], "p50_us": report["latency_us"]["p50"]}
+
+    def other(self, one: Other) -> Measured:
+        return self.pingpong(one) if one.program == "fi_pingpong" else self.ucx(one)
+
+    def both(self, server: list[str], client: list[str], environment: dict[str, str], line: str) -> list[str]:
+        """The last line like `line` that the client prints, in words; each end on its own CPU."""
+        taskset = ["taskset", "--cpu-list"]
+        daemon = Daemon("other", [*taskset, str(self.lab.gateway_cpu), *server], self.lab.directory / "other.log",
+                        {**os.environ, **environment})
+        daemon.start()
+        try:
+            for _ in range(20):  # until the server listens; a client that found none may call that a success
+                time.sleep(0.2)
+                done = subprocess.run([*taskset, str(self.lab.load_cpu), *client], capture_output=True, text=True,
+                                      env={**os.environ, **environment}, timeout=60 + 10 * self.seconds, check=False)
+                found = [text for text in done.stdout.splitlines() if re.match(line, text)]
+                if found or not daemon.alive():
+                    break
+        finally:
+            daemon.stop(3)
+        if not found:
+            raise LabError(f"{client[0]}: exit status {done.returncode}, no figures: {(done.stderr + done.stdout).strip()[-300:]}")
+        return re.split("[, ]+", found[-1].strip())
+
+    def pingpong(self, one: Other) -> Measured:
+        count = max(200, (100_000 if one.size == SMALL else 5_000) * self.seconds // 4)
+        port = str(free_port())
+        common = ["-p", one.transport, "-e", "rdm", "-S", str(one.size), "-I", str(count)]
+        # bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec
+        fields = self.both(["fi_pingpong", *common, "-B", port], ["fi_pingpong", *common, "-P", port, "127.0.0.1"],
+                           {"FI_LOG_LEVEL": "error"}, r"\d")
+        us = float(fields[6])
+        return (one.size / us / 1e3 if one.is_bulk else 1e6 / us), {"us_per_message": us}
+
+    def ucx(self, one: Other) -> Measured:
+        count = (1_000_000 if one.size == SMALL else max(200, (1 << 33) // one.size // 4)) * self.seconds // 4
+        port = str(free_port())
+        environment = {"UCX_TLS": f"{one.transport},self", "UCX_NET_DEVICES": "lo" if one.transport == "tcp" else "all",
+                       "UCX_LOG_LEVEL": "error"}
+        # -f: the last line only; -v: as comma-separated values.
+        common = ["ucx_perftest", "-p", port, "-f", "-v"]
+        words = ["127.0.0.1", "-t", one.test, "-s", str(one.size), "-n", str(max(count, 100)), "-w", "100"]
+        # iterations, latency percentile, average, overall, bandwidth (MB/s) average, overall, message rate average, overall
+        fields = self.both(common, [*common, *words], environment, r" *\d+,")
+        rate = float(fields[-1])
+        return (rate * one.size / 1e9 if one.is_bulk else rate), {"messages_per_second": rate}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--full", action="store_true", help="long runs, five of each")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    arguments = parser.parse_args()
+    if len(CPUS) < 2:
+        print("messages_bench: two CPUs are needed; skipped")
+        return 0
+    present = [one for one in OTHERS if shutil.which(one.program) and shutil.which("taskset")]
+    ours: dict[str, list[Sample]] = {one.name: [] for one in OURS}
+    others: dict[str, list[Sample]] = {one.name: [] for one in OTHERS}
+    with tempfile.TemporaryDirectory(prefix="cwm") as directory:
+        os.environ["XDG_RUNTIME_DIR"] = os.environ["RUNTIME_DIRECTORY"] = directory  # DPDK's files
+        bench = Bench(Lab(arguments.build.resolve(), Path(directory)), 4 if arguments.full else 1)
+        for _ in range(5 if arguments.full else 1):
+            for other in present:
+                bench.lab.sample(other.name, others[other.name], lambda other=other: bench.other(other))  # type: ignore[misc]
+            gateway = bench.lab.gateway()
+            try:
+                for one in OURS:
+                    bench.lab.sample(one.name, ours[one.name], lambda one=one: bench.ours(one))  # type: ignore[misc]
+            finally:
+                gateway.stop()
+    rows: list[dict[str, Any]] = []
+    for other in OTHERS:
+        if other not in present:
+            rows.append(absent(f"messages/{other.name}", f"no {other.program} (package {other.package})"))
+        else:
+            rows.append(row(f"messages/{other.name}", others[other.name], other.unit))
+            # What another project's program does not do here is no failure of ours.
+            rows[-1]["good"] = True
+            if rows[-1]["runs"] == 0:
+                failure = next(text for text in bench.lab.failures if text.startswith(other.name))
+                rows[-1] = absent(f"messages/{other.name}", failure.splitlines()[0])
+    for one in OURS:
+        for other in present:
+            if other.size == one.size and others[other.name]:
+                rows.append(row(f"messages/{one.name}_beside_{other.name}", ours[one.name], "GB/s" if other.is_bulk else "RPC/s",
+                                others[other.name], other.name))
+    return finish(rows, arguments.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
