@@ -17,8 +17,8 @@ namespace cw {
 using Bytes = std::span<const uint8_t>;
 using MutableBytes = std::span<uint8_t>;
 
-// One word of memory in our own octet order. At run time the compiler is told outright that these are single loads and stores: left to
-// find that out from single octets, it often does not.
+// One word of memory in our own octet order. At run time the compiler is told outright that these are single loads and stores:
+// left to find that out from single octets, it often does not.
 template <typename Word>
 [[nodiscard]] constexpr Word load_native(const uint8_t* p) {
   Word word = 0;

@@ -2,12 +2,11 @@
 // both measured here and now, by packets of a path MTU, with all octets in the nearest caches: the strictest bound there is.
 #pragma once
 
-#include <isa-l/crc.h>
-
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
+#include "rocev2/base/crc32.h"
 #include "tests/bench/measure.h"
 
 namespace cw::bench {
@@ -20,7 +19,7 @@ class CopyCrcBound {
   // One look at both; a few tens of microseconds, so that it fits between the repeats of what stands next to it.
   void sample() {
     const auto copy_one = [this](size_t at) { std::memcpy(to_.data() + at, from_.data() + at, packet_bytes_); };
-    const auto crc_one = [this](size_t at) { sum_ ^= crc32_gzip_refl(0, from_.data() + at, packet_bytes_); };
+    const auto crc_one = [this](size_t at) { sum_ ^= crc32(0, from_.data() + at, packet_bytes_); };
     (void)rate_of(copy_one);  // fetches what others have pushed out
     copies_.push_back(rate_of(copy_one));
     (void)rate_of(crc_one);

@@ -26,6 +26,7 @@
 #include "tests/bench/copy_crc_bound.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/rpc_pair.h"
+#include "tests/bench/still_program.h"
 
 namespace cw::bench {
 namespace {
@@ -48,6 +49,7 @@ struct Case {
   uint32_t connections = 1;
   uint32_t path_mtu = 4096;
   gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
+  bool still = false;  // see still_program.h
 };
 
 // Instructions retired by this thread in user space; absent where the machine has no counter (most virtual ones).
@@ -95,7 +97,7 @@ struct Outcome {
 
 constexpr uint32_t kBulkBytes = 65536;
 
-sim::WorldOptions options_of(const Case& one) {
+sim::WorldOptions options_of(const Case& one, rpcrdma::Program& still) {
   sim::WorldOptions options;
   options.path_mtu = one.path_mtu;
   options.backend = one.backend;
@@ -103,7 +105,8 @@ sim::WorldOptions options_of(const Case& one) {
   options.load.bytes = one.bytes;
   options.load.window = one.window;
   options.load.connections = one.connections;
-  options.load.verify_every = 64;
+  options.load.verify_every = one.still ? 0 : 64;
+  options.program = one.still ? &still : nullptr;
   options.credits = std::max(64u, one.window);
   return options;
 }
@@ -111,7 +114,8 @@ sim::WorldOptions options_of(const Case& one) {
 Outcome run(const Case& one, const Settings& settings, const TscTime& time) {
   const InstructionCounter instructions;
   Outcome outcome;
-  auto pair = std::make_unique<RpcPair>(options_of(one));
+  StillProgram still(one.still ? one.bytes : 0);
+  auto pair = std::make_unique<RpcPair>(options_of(one, still));
   const uint64_t calls = one.bytes < 4096 ? settings.calls : std::max<uint64_t>(4, uint64_t{settings.calls} * 4096 / one.bytes);
   if (!pair->run_calls(std::max<uint64_t>(2 * calls, 2000 / one.window))) {
     return outcome;
@@ -191,6 +195,15 @@ std::vector<Case> cases() {
       const std::string suffix = (bytes == 65536 ? "64k_mtu" : "1m_mtu") + std::to_string(mtu);
       list.push_back({"source" + suffix, BenchProcedure::kSource, bytes, 8, 1, mtu});
       list.push_back({"sink" + suffix, BenchProcedure::kSink, bytes, 8, 1, mtu});
+      // The same octets without a program that makes them up and sums them.
+      for (const bool source : {true, false}) {
+        list.push_back({.name = (source ? "read" : "write") + suffix,
+                        .operation = source ? BenchProcedure::kSource : BenchProcedure::kSink,
+                        .bytes = bytes,
+                        .window = 8,
+                        .path_mtu = mtu,
+                        .still = true});
+      }
     }
   }
   return list;
@@ -219,7 +232,8 @@ bool parse(int count, char** words, Settings& settings) {
 int run_steady(const Settings& settings) {
   for (const Case& one : cases()) {
     if (one.name == settings.steady) {
-      RpcPair pair(options_of(one));
+      StillProgram still(one.still ? one.bytes : 0);
+      RpcPair pair(options_of(one, still));
       const bool good = pair.run_calls(settings.calls) && pair.failures() == 0;
       std::printf("%" PRIu64 " calls, %" PRIu64 " packets, %" PRId64 " turns\n", pair.peer.driver.stats().calls,
                   pair.to_server.packets() + pair.to_client.packets(), (pair.now - Instant::from_ns(1'000'000'000)).to_us());

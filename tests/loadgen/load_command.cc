@@ -155,9 +155,9 @@ class Command {
         ->capture_default_str()
         ->check(CLI::Range(0, 3600))
         ->group(group);
-    cli.add_option("--verify-every", load.verify_every, "check the data of each n-th answer in full")
+    cli.add_option("--verify-every", load.verify_every, "check the data of each n-th answer in full, 0: of none")
         ->capture_default_str()
-        ->check(CLI::Range(1u, 1u << 30))
+        ->check(CLI::Range(0u, 1u << 30))
         ->group(group);
   }
 

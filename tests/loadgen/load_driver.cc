@@ -416,7 +416,8 @@ void LoadDriver::on_reply(Instant now, rpcrdma::ClientReply& reply) {
     return;
   }
   const MixEntry& kind = mix_.entries()[slot.entry];
-  if (!workload_.check(kind, reply, slot, slot.sequence % options_.verify_every == 0)) {
+  const bool in_full = options_.verify_every != 0 && slot.sequence % options_.verify_every == 0;
+  if (!workload_.check(kind, reply, slot, in_full)) {
     ++stats_.wrong;
     ++entry.failed;
     return;

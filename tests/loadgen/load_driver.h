@@ -55,7 +55,7 @@ struct LoadOptions {
   std::optional<OpenLoopOptions> open_loop;
   double churn_per_second = 0;  // connections closed, when their calls are answered, and opened again
   uint32_t inline_bytes = 4096;
-  uint32_t verify_every = 1;  // check each n-th answer's data in full; the others by status and length only
+  uint32_t verify_every = 1;  // check each n-th answer's data in full, 0: none; the others by status and length only
   bool reconnect = false;     // a lost or refused connection is opened again, and the calls lost with it are sent again
   uint64_t seed = 1;          // of the order of calls and of their arrivals
 

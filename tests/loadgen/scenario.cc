@@ -56,8 +56,8 @@ const std::array<Key<LoadSettings>, 14> kLoadKeys = {{
     {.name = "inline", .member = &LoadSettings::inline_bytes, .help = "Inline size offered.", .bounds = {1024, 65536}},
     {.name = "verify_every",
      .member = &LoadSettings::verify_every,
-     .help = "Check the data of each n-th answer in full.",
-     .bounds = {1, 1u << 30}},
+     .help = "Check the data of each n-th answer in full, 0: of none.",
+     .bounds = {0, 1u << 30}},
     {.name = "reconnect", .member = &LoadSettings::reconnect, .help = "Open lost connections again, send their calls again."},
     {.name = "spin", .member = &LoadSettings::spin, .help = "Never sleep when idle."},
 }};
