@@ -261,7 +261,7 @@ struct ByState {
 };
 
 int main_of(int count, char** words) {
-  BenchOptions options{.repeats = 41, .json = {}};
+  BenchOptions options{.repeats = 41, .json = {}, .only = {}};
   if (!options.parse(count, words)) {
     std::fputs("usage: handoff_bench [--repeats N] [--json FILE]\n", stderr);
     return 2;

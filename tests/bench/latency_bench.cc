@@ -232,7 +232,7 @@ Percentiles run(const Case& one, uint32_t repeats, Duration length, const TscTim
 }
 
 int main_of(int count, char** words) {
-  BenchOptions options{.repeats = 11, .json = {}};
+  BenchOptions options{.repeats = 11, .json = {}, .only = {}};
   if (!options.parse(count, words)) {
     std::fputs("usage: latency_bench [--repeats N] [--json FILE]\n", stderr);
     return 2;

@@ -86,11 +86,13 @@ inline bool write_rows(const std::string& path, const nlohmann::json& rows) {
   return std::fclose(file) == 0;
 }
 
-// --repeats N, --json FILE: what most benches take. False: something else was said.
+// --repeats N, --json FILE, --only CASE: what most benches take. False: something else was said.
 struct BenchOptions {
   uint32_t repeats = 0;
   std::string json;
+  std::string only;  // empty: all
 
+  [[nodiscard]] bool wants(const std::string& name) const { return only.empty() || only == name; }
   [[nodiscard]] bool parse(int count, char** words) {
     for (int i = 1; i + 1 < count; i += 2) {
       const std::string key = words[i];
@@ -98,6 +100,8 @@ struct BenchOptions {
         repeats = static_cast<uint32_t>(std::max(1l, std::strtol(words[i + 1], nullptr, 10)));
       } else if (key == "--json") {
         json = words[i + 1];
+      } else if (key == "--only") {
+        only = words[i + 1];
       } else {
         return false;
       }

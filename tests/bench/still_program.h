@@ -1,5 +1,5 @@
-// The bench program's SOURCE and SINK without the work of a program: what is sent lies ready, what comes is not looked at. So that
-// a bench of payload measures the gateway and not what makes up its data.
+// The bench program's SOURCE and SINK without the work of a program: what is sent lies ready, what comes is not looked at. So
+// that a bench of payload measures the gateway and not what makes up its data.
 #pragma once
 
 #include <algorithm>
