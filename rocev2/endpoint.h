@@ -20,6 +20,7 @@
 #include "rocev2/base/result.h"
 #include "rocev2/base/ring.h"
 #include "rocev2/base/slab.h"
+#include "rocev2/base/table_memory.h"
 #include "rocev2/base/time.h"
 #include "rocev2/rc/qp.h"
 #include "rocev2/rc/qpn_codec.h"
@@ -148,7 +149,7 @@ class Endpoint {
   rc::RcCore core_;
   rc::QpnCodec codec_;
   Slab<RcQp> qps_;
-  std::vector<TableEntry> table_;
+  std::vector<TableEntry, TableAllocator<TableEntry>> table_;
   uint32_t table_mask_;
   Ring<Slot> resting_;  // slots that no queue pair uses, longest unused first
 };

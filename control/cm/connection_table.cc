@@ -21,7 +21,7 @@ ConnectionTable::ConnectionTable(uint32_t capacity, const CoreShare& core, Rando
       bucket_mask_(std::bit_ceil(capacity + 1) - 1),
       random_(random),
       hash_key_(random.next_u64()),
-      connections_(std::make_unique<Connection[]>(capacity)),
+      connections_(capacity),
       free_(capacity),
       by_local_id_(bucket_mask_ + 1, Connection::kNone),
       by_remote_id_(bucket_mask_ + 1, Connection::kNone),

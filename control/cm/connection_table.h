@@ -12,6 +12,7 @@
 #include "control/cm/connection.h"
 #include "rocev2/base/core_share.h"
 #include "rocev2/base/random.h"
+#include "rocev2/base/table_memory.h"
 
 namespace cw::cm {
 
@@ -57,7 +58,7 @@ class ConnectionTable {
   uint32_t size_ = 0;
   RandomSource& random_;
   uint64_t hash_key_;
-  std::unique_ptr<Connection[]> connections_;
+  std::vector<Connection, TableAllocator<Connection>> connections_;  // never grows: Connections do not move
   std::vector<uint32_t> free_;  // slots, the longest unused first out, so that generations spread
   uint32_t free_head_ = 0;
   std::vector<uint32_t> by_local_id_;

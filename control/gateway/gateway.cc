@@ -85,6 +85,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       programs_(programs),
       random_(random),
       shared_(options.calls_in_flight_max, packets, options.pull_buffers_max),
+      memory_(std::make_unique<Slab<Connection>>(options.connections_max)),
       connections_(options.connections_max),
       generations_(options.connections_max),
       own_places_(make_places(options)),
@@ -116,6 +117,7 @@ Gateway::~Gateway() {
       if (connection->qp != nullptr) {
         node_.endpoint().destroy_qp(*connection->qp);
       }
+      memory_->destroy(connection);
     }
   }
 }
@@ -148,7 +150,7 @@ Gateway::Connection* Gateway::find(LinkId link) {
   if (slot >= connections_.size() || connections_[slot] == nullptr || connections_[slot]->link != link) {
     return nullptr;
   }
-  return connections_[slot].get();
+  return connections_[slot];
 }
 
 void Gateway::run(Instant now) {
@@ -191,7 +193,7 @@ void Gateway::foresee_ready() const {
   const Endpoint& endpoint = node_.endpoint();
   endpoint.for_each_ready([&](const rc::RcQp& qp) { __builtin_prefetch(&connections_[slot_of(LinkId(qp.user_data()))]); });
   endpoint.for_each_ready([&](const rc::RcQp& qp) {
-    if (const Connection* connection = connections_[slot_of(LinkId(qp.user_data()))].get()) {
+    if (const Connection* connection = connections_[slot_of(LinkId(qp.user_data()))]) {
       prefetch_object(*connection);
     }
   });
@@ -336,7 +338,7 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
   places_.give_back(connection.listener_index);
   --stats_.connections_open;
   const uint32_t slot = connection.slot;
-  connections_[slot].reset();
+  memory_->destroy(std::exchange(connections_[slot], nullptr));
   free_slots_.push_back(slot);
 }
 

@@ -34,6 +34,8 @@
 #include "rocev2/base/fixed_map.h"
 #include "rocev2/base/intrusive_list.h"
 #include "rocev2/base/ring.h"
+#include "rocev2/base/slab.h"
+#include "rocev2/base/table_memory.h"
 #include "rocev2/base/timer_wheel.h"
 #include "rpcrdma/backend/backend.h"
 #include "rpcrdma/endpoint/server_endpoint.h"
@@ -164,7 +166,8 @@ class Gateway {
   rpcrdma::ProgramRegistry& programs_;
   RandomSource& random_;
   rpcrdma::ServerShared shared_;
-  std::vector<std::unique_ptr<Connection>> connections_;  // by slot; nullptr = free
+  std::unique_ptr<Slab<Connection>> memory_;
+  std::vector<Connection*, TableAllocator<Connection*>> connections_;  // by slot; nullptr = free
   std::vector<uint32_t> free_slots_;
   std::vector<uint32_t> generations_;
   std::unique_ptr<ConnectionPlaces> own_places_;  // nullptr when they are shared

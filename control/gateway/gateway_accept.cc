@@ -69,7 +69,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   }
   const uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
-  connections_[slot] = std::make_unique<Connection>();
+  connections_[slot] = memory_->create();
   Connection& connection = *connections_[slot];
   connection.slot = slot;
   connection.link = LinkId((uint64_t{++generations_[slot]} << 32) | (options_.core.index << kLinkSlotBits) | slot);

@@ -9,6 +9,8 @@
 
 #include <cstdlib>
 
+#include "dataplane/huge_tables.h"
+
 namespace cw::dataplane {
 
 namespace {
@@ -103,6 +105,7 @@ bool start_eal(const EalSettings& settings, std::string& error) {
     error = fmt::format("DPDK does not start: {}; {}", rte_strerror(rte_errno), hint);
     return false;
   }
+  put_tables_on_huge_pages();
   started = true;
   return true;
 }

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/huge_tables.h"
 #include "rocev2/base/random.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/rpc_pair.h"
@@ -225,6 +226,7 @@ double measure_idle(uint32_t idle, nlohmann::json& rows) {
 
 int main_of(int count, char** words) {
   constexpr double kLikelyBytes = 4096;
+  dataplane::put_tables_on_huge_pages();
   BenchOptions options{.repeats = 21, .json = {}, .only = {}};
   if (!options.parse(count, words)) {
     std::fputs("usage: connections_bench [--repeats N] [--json FILE] [--only idle|in_turn|all]\n", stderr);
