@@ -23,16 +23,27 @@ std::unique_ptr<OnePort> OnePort::open(const OnePortSettings& settings, std::str
   sizes.large_buffers = settings.large_buffers;
   sizes.views = settings.views;
   std::unique_ptr<OnePort> one(new OnePort);
-  one->pools_ = MbufPools::create(sizes, error);
-  if (one->pools_ == nullptr) {
+  one->own_pools_ = MbufPools::create(sizes, error);
+  if (one->own_pools_ == nullptr) {
     return nullptr;
   }
-  one->port_ = Port::open(port, *one->pools_, error);
-  if (one->port_ == nullptr) {
-    return nullptr;
+  one->pools_ = one->own_pools_.get();
+  return one->open_port(port, error) ? std::move(one) : nullptr;
+}
+
+std::unique_ptr<OnePort> OnePort::open_beside(OnePort& first, const OnePortSettings& settings, std::string& error) {
+  std::unique_ptr<OnePort> one(new OnePort);
+  one->pools_ = first.pools_;
+  return one->open_port({.device = settings.device, .mtu = settings.mtu}, error) ? std::move(one) : nullptr;
+}
+
+bool OnePort::open_port(const PortSettings& settings, std::string& error) {
+  port_ = Port::open(settings, *pools_, error);
+  if (port_ == nullptr) {
+    return false;
   }
-  one->queues_.push_back(std::make_unique<PortQueue>(*one->port_, uint16_t{0}, 0u, *one->pools_, nullptr));
-  return one;
+  queues_.push_back(std::make_unique<PortQueue>(*port_, uint16_t{0}, 0u, *pools_, nullptr));
+  return true;
 }
 
 node::NodeOptions OnePort::node_options(const wire::IpAddress& address, uint8_t length_bits) const {

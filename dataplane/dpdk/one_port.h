@@ -1,5 +1,6 @@
 // DPDK's environment, its buffers and one port: what a program with a single poll core and a single link starts with. The load
-// generator and the test peers do; causewayd, which has several of both, is assembled from its configuration.
+// generator and the test peers do; causewayd, which has several of both, is assembled from its configuration. A program with
+// several cores that share nothing but the buffers opens one for each.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,10 @@ class OnePort {
   // Once per process. nullptr with one sentence that says what is missing and what to do.
   [[nodiscard]] static std::unique_ptr<OnePort> open(const OnePortSettings& settings, std::string& error);
 
+  // Another port, for another core; of the settings the device and its MTU count. Its buffers are the first one's, which
+  // therefore lives longer and is made with enough of them.
+  [[nodiscard]] static std::unique_ptr<OnePort> open_beside(OnePort& first, const OnePortSettings& settings, std::string& error);
+
   [[nodiscard]] MbufPools& pools() { return *pools_; }
   // One for the CoreLoop.
   [[nodiscard]] std::span<const std::unique_ptr<PortQueue>> queues() const { return queues_; }
@@ -40,8 +45,10 @@ class OnePort {
 
  private:
   OnePort() = default;
+  [[nodiscard]] bool open_port(const PortSettings& settings, std::string& error);
 
-  std::unique_ptr<MbufPools> pools_;
+  std::unique_ptr<MbufPools> own_pools_;  // of the first one
+  MbufPools* pools_ = nullptr;
   std::unique_ptr<Port> port_;  // closed before the buffers go
   std::vector<std::unique_ptr<PortQueue>> queues_;
 };

@@ -42,13 +42,17 @@ local function sent()
   return pktgen.portStats(port, "port")[index].opackets
 end
 
--- One line a second, so that a stall shows.
+-- One line a second, so that a stall shows. Returns the mean of pktgen's own rates: a delay of pktgen takes longer than it says, and
+-- its counters are a second old at most, so that frames over seconds would promise too much.
 local function watch(seconds)
+  local sum = 0
   for second = 1, seconds do
     pktgen.delay(1000)
     local now = pktgen.portStats(port, "rate")[index]
     say("  %3d s  tx %d packets/s %d Mbit/s  rx %d packets/s", second, now.pkts_tx, now.mbits_tx, now.pkts_rx)
+    sum = sum + now.pkts_tx
   end
+  return math.floor(sum / math.max(seconds, 1))
 end
 
 local function play_step(rate, seconds)
@@ -56,11 +60,11 @@ local function play_step(rate, seconds)
   pktgen.set(port, "rate", rate)
   local before = sent()
   pktgen.start(port)
-  watch(seconds)
+  local mean = watch(seconds)
   pktgen.stop(port)
   pktgen.delay(500) -- what is on its way
   local frames = sent() - before
-  say("step %g %% sent %d frames, %d packets/s", rate, frames, math.floor(frames / seconds))
+  say("step %g %% sent %d frames, %d packets/s", rate, frames, mean)
 end
 
 -- Exactly `frames`, and then silence.

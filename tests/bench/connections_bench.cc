@@ -2,10 +2,11 @@
 //
 //   connections_bench [--repeats N] [--json FILE] [--only idle|in_turn|all]
 //
-//   in turn   16 calls of 64 octets are due at a time and go to the connections in turn, so that as many calls, packets and
+//   in turn   8 calls of 64 octets are due at a time and go to the connections in turn, so that as many calls, packets and
 //             buffers are on their way with 10,000 queue pairs as with 16: what is left is the state of the queue pairs
 //   all       every connection has one call in flight, all the time: the packets of 10,000 calls do not fit any cache either
-//   idle      what gateway and stack take from the heap for each connection more, after it has served one call
+//   idle      what gateway and stack take from the heap for each connection more, after it has served one call; at 40,000, which
+//             is as many as the buffers of the simulated hosts serve
 //
 // Both ends are in this thread and both have that many queue pairs. The pairs of 16 and of many take turns, so that what the
 // machine does in between meets both. How many lines a call misses: the time it takes longer, in units of the time that one line
@@ -27,9 +28,9 @@ namespace cw::bench {
 namespace {
 
 constexpr uint32_t kFew = 16;
-constexpr uint32_t kDueAtOnce = 16;
+constexpr uint32_t kDueAtOnce = 8;  // a turn receives 32 frames, and a call takes two each way
 constexpr uint32_t kLineBytes = 64;
-constexpr uint64_t kTurnsMax = 100'000'000;
+constexpr uint64_t kTurnsMax = 20'000'000;
 
 sim::WorldOptions options_for(uint32_t connections, bool in_turn) {
   sim::WorldOptions options;
@@ -52,7 +53,7 @@ sim::WorldOptions options_for(uint32_t connections, bool in_turn) {
 // Connections up, and each of them has answered twice.
 bool warm_up(RpcPair& pair, uint32_t connections, bool in_turn) {
   for (uint32_t turns = 0; pair.peer.driver.connected() < connections; ++turns) {
-    if (turns > 60'000'000) {
+    if (turns > kTurnsMax) {
       std::fprintf(stderr, "connections_bench: only %u of %u connections came up\n", pair.peer.driver.connected(), connections);
       return false;
     }
@@ -132,8 +133,10 @@ struct GatewayBytes {
   uint64_t serving = 0;  // while connections came up and were served
 };
 
-GatewayBytes gateway_bytes(uint32_t connections) {
-  const sim::WorldOptions options = options_for(connections, true);
+// The buffers of packets stay the same in number, enough for a packet of each of `connections_max`.
+GatewayBytes gateway_bytes(uint32_t connections, uint32_t connections_max) {
+  sim::WorldOptions options = options_for(connections, true);
+  options.packet_buffers = std::max(options.packet_buffers, 2 * connections_max);
   GatewayBytes bytes;
   {
     const test::CountAllocations counted;
@@ -148,7 +151,7 @@ GatewayBytes gateway_bytes(uint32_t connections) {
       begun = true;
       pair.peer.driver.begin(pair.now);
     }
-    if (turns > 60'000'000) {
+    if (turns > kTurnsMax) {
       std::fprintf(stderr, "connections_bench: %u connections did not come up\n", connections);
       return {};
     }
@@ -205,8 +208,8 @@ bool measure_active(uint32_t many, bool in_turn, uint32_t repeats, double bytes_
 
 // Octets per connection, or 0 when calls were not answered.
 double measure_idle(uint32_t idle, nlohmann::json& rows) {
-  const GatewayBytes some = gateway_bytes(idle / 2);
-  const GatewayBytes all = gateway_bytes(idle);
+  const GatewayBytes some = gateway_bytes(idle / 2, idle);
+  const GatewayBytes all = gateway_bytes(idle, idle);
   if (some.serving == 0 || all.serving == 0) {
     return 0;
   }
@@ -234,7 +237,7 @@ int main_of(int count, char** words) {
   }
   const bool smoke = options.repeats < 5;
   nlohmann::json rows = nlohmann::json::array();
-  const double bytes = options.wants("idle") ? measure_idle(smoke ? 2000 : 100'000, rows) : kLikelyBytes;
+  const double bytes = options.wants("idle") ? measure_idle(smoke ? 2000 : 40'000, rows) : kLikelyBytes;
   bool good = bytes > 0;
   for (const bool in_turn : {true, false}) {
     if (good && options.wants(in_turn ? "in_turn" : "all")) {

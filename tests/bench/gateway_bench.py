@@ -9,8 +9,8 @@ is measured in three placements, and nothing is claimed of a fourth:
 
   shared    nobody is bound to a CPU but the poll core and the client, which have one each; all sleep when idle. With the gateway two
             CPUs do more work: the ratio is what is left of the rate, a lower bound
-  own_cpu   client and backend on one CPU in both cases, the gateway on the other one, which the direct case leaves idle: what a
-            gateway with a CPU of its own keeps of the rate
+  apart     the client spins on a CPU of its own in both cases; the backend has the other one, with the gateway's poll core and worker
+            beside it or not. A lower bound too: the gateway takes its CPU time from the backend
   alone     one call at a time: the median wait, and what the gateway adds to it. Poll core, worker and backend are on one CPU and
             wake each other there, so that scheduling is in the figure
 
@@ -42,8 +42,8 @@ class Case(NamedTuple):
 CASES = [
     Case("shared_w32", 32, 1, None, False, False),
     Case("shared_w8_c8", 8, 8, None, False, False),
-    Case("own_cpu_w32", 32, 1, 0, False, False),
-    Case("own_cpu_w8_c8", 8, 8, 0, False, False),
+    Case("apart_w32", 32, 1, 1, True, False),
+    Case("apart_w8_c8", 8, 8, 1, True, False),
     Case("alone_w1", 1, 1, 1, True, False),
 ]
 

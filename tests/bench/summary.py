@@ -2,6 +2,8 @@
 """Gathers what the benches wrote in a directory into summary.json there, and prints it as tables. Exit status 1 when a figure
 makes no sense.
 
+    summary.py DIRECTORY [--markdown]       --markdown: instead of the tables, the targets as README.md has them
+
 summary.json: {"machine": ..., "figures": [...], "targets": [...]}. A figure: name, value, unit, baseline (same unit) and what it is
 (beside), ratio (to the baseline, above 1 = better than it), spread (quartiles or extremes), state of the two CPUs where two
 matter; absent = why, when it could not be taken here. Whatever else a bench says about a figure is kept. A target: what, figure,
@@ -90,6 +92,15 @@ def print_targets(targets: list[Row]) -> None:
               f"{' (' + entry['state'] + ')' if 'state' in entry else ''}")
 
 
+def markdown(targets: list[Row]) -> str:
+    lines = ["| target | have | floor | target | moonshot | verdict |", "|---|---|---|---|---|---|"]
+    for entry in targets:
+        cells = [entry["what"], *(text(entry.get(key)) for key in ("have", "floor", "target", "moonshot")),
+                 entry["verdict"] + (f" ({entry['state']})" if "state" in entry else "")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     out = Path(sys.argv[1])
     rows = icrc_rows(google(out / "icrc.json"))
@@ -99,8 +110,11 @@ def main() -> int:
     rows += derived(rows)
     targets = judged(rows)
     (out / "summary.json").write_text(json.dumps({"machine": machine(), "figures": rows, "targets": targets}, indent=1) + "\n")
-    print_figures(rows)
-    print_targets(targets)
+    if "--markdown" in sys.argv[2:]:
+        print(markdown(targets))
+    else:
+        print_figures(rows)
+        print_targets(targets)
     senseless = [entry["name"] for entry in rows if "absent" not in entry and (not entry["value"] > 0 or not entry.get("good", True))]
     if senseless or not rows:
         print("no sense in:", ", ".join(senseless) or "nothing was measured")

@@ -90,10 +90,18 @@ class Command {
   void add_options(CLI::App& cli) {
     cli.set_version_flag("-V,--version", "causeway-load " CAUSEWAY_VERSION);
     session_.link.port.instance = "load";
-    test::add_link_options(cli, session_.link);
+    test::add_link_options(cli, session_.link, test::LinkCount::kOnePerThread);
     TerminalSettings& terminal = session_.terminal;
-    cli.add_option("-s,--server", terminal.server, "the gateway's RDMA address")->required()->check(test::address_problem);
+    cli.add_option("-s,--server", terminal.server, "the gateway's RDMA address")->required()->check([](const std::string& text) {
+      return test::address_problem(text_for_thread(text, 0));
+    });
     cli.add_option("-p,--port", terminal.service_port, "RDMA port of the listener")->capture_default_str();
+    cli.add_option(
+           "--threads", terminal.threads,
+           "poll cores, each with a link of its own and a share of the connections and rates: '{}' in --device, --address "
+           "and --server stands for the number of the thread, 0, 1, ..., and CPUs follow --lcore")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 64));
     cli.add_option("--gateway", session_.next_hop, "next hop when the server is on another network")
         ->check(test::address_problem);
     cli.add_option("--scenario", scenario_, "settings from a file, or by its name from deploy/load; options override them");
@@ -108,6 +116,9 @@ class Command {
         "  causeway-load LINK --server 10.9.0.1                                 how many calls are possible\n"
         "  causeway-load LINK --server 10.9.0.1 --rate 2k --op echo -b 4k       how long 2000 users a second wait\n"
         "  causeway-load LINK --server 10.9.0.1 --scenario mixed --html r.html  a scenario, and a page with charts\n"
+        "  causeway-load --threads 2 --device net_memif{},role=client,socket=/run/cw{}.sock,socket-abstract=no --mtu 4500\n"
+        "    --address 10.9.{}.2/24 --server 10.9.{}.1 --connections 16         from two cores, to a gateway with two such "
+        "ports\n"
         "  causeway-load LINK --server 10.9.0.1 --mix getattr:6,read/64k:3,write/64k:1 --mountd 192.0.2.5 --export /data\n"
         "\n"
         "causeway-load pktgen writes captures for packet generators: see causeway-load pktgen --help.\n"
@@ -277,6 +288,9 @@ class Command {
       std::replace(name.begin(), name.end(), '_', '-');
       return fmt::format("--{}: {}", name, problems.front().message);
     }
+    if (const std::string problem = thread_problem(); !problem.empty()) {
+      return "--threads: " + problem;
+    }
     if (terminal.load.title.empty()) {
       const auto entries = terminal.plan.mix.entries();
       terminal.title = entries.size() == 1 ? to_string(entries[0]) : terminal.load.mix;
@@ -285,6 +299,26 @@ class Command {
       }
     } else {
       terminal.title = terminal.load.title;
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::string thread_problem() const {
+    const TerminalSettings& terminal = session_.terminal;
+    if (terminal.threads == 1) {
+      return {};
+    }
+    if (terminal.plan.mix.has_nfs()) {
+      return "calls of NFS come from one thread; leave it out";
+    }
+    if (terminal.plan.connections_max < terminal.threads) {
+      return fmt::format("{} threads need as many connections, and there are {}: see --connections", terminal.threads,
+                         terminal.plan.connections_max);
+    }
+    for (const std::string& text : {session_.link.port.device, session_.link.address}) {
+      if (text.find("{}") == std::string::npos) {
+        return fmt::format("'{}' would be the same for all; put '{{}}' where the number of the thread belongs", text);
+      }
     }
     return {};
   }

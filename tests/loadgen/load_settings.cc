@@ -106,6 +106,30 @@ LoadPlan plan_load(const LoadSettings& settings, std::vector<SettingProblem>& pr
   return Planner(settings, problems).plan();
 }
 
+LoadPlan share_of(const LoadPlan& plan, uint32_t index, uint32_t count) {
+  LoadPlan out = plan;
+  const double factor = 1.0 / count;
+  out.connections_max = plan.connections_max / count + (index < plan.connections_max % count ? 1 : 0);
+  if (plan.connections) {
+    out.connections = plan.connections->scaled(factor);
+  }
+  if (plan.open_loop) {
+    out.open_loop->rate = plan.open_loop->rate.scaled(factor);
+    out.open_loop->queue_max = std::max(1u, plan.open_loop->queue_max / count);
+  }
+  out.churn_per_second = plan.churn_per_second * factor;
+  return out;
+}
+
+std::string text_for_thread(const std::string& text, uint32_t index) {
+  std::string out = text;
+  const std::string number = std::to_string(index);
+  for (size_t at = out.find("{}"); at != std::string::npos; at = out.find("{}", at + number.size())) {
+    out.replace(at, 2, number);
+  }
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> describe(const LoadSettings& settings, const LoadPlan& plan) {
   std::vector<std::pair<std::string, std::string>> out = {
       {"mix", settings.mix},

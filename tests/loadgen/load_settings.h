@@ -64,6 +64,11 @@ inline constexpr uint64_t kSlotBytesMax = 4ULL << 30;
 
 // The plan, or all that is wrong in `problems`.
 [[nodiscard]] LoadPlan plan_load(const LoadSettings& settings, std::vector<SettingProblem>& problems);
+// What one of `count` cores does of it: connections, rates and churn are shared out, the rest is everyone's. Precondition:
+// connections_max is at least `count`.
+[[nodiscard]] LoadPlan share_of(const LoadPlan& plan, uint32_t index, uint32_t count);
+// What "{}" in a device or an address stands for: the number of the thread.
+[[nodiscard]] std::string text_for_thread(const std::string& text, uint32_t index);
 // Every setting as in effect, by its command-line name: for reports.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> describe(const LoadSettings& settings, const LoadPlan& plan);
 

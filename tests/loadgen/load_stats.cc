@@ -46,4 +46,16 @@ void LoadStats::subtract(const LoadStats& earlier) {
   connect.subtract(earlier.connect);
 }
 
+void LoadStats::merge(const LoadStats& other) {
+  LoadCounters::add(other);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    entries[i].calls += other.entries[i].calls;
+    entries[i].bytes += other.entries[i].bytes;
+    entries[i].failed += other.entries[i].failed;
+    entries[i].latency.merge(other.entries[i].latency);
+  }
+  service.merge(other.service);
+  connect.merge(other.connect);
+}
+
 }  // namespace cw::load

@@ -49,6 +49,8 @@ struct LoadStats : LoadCounters {
   FineHistogram connect;  // from the wish for a connection until it was up
 
   void subtract(const LoadStats& earlier);
+  // Adds what another core counted, of the same mix.
+  void merge(const LoadStats& other);
   // Of all kinds of call.
   [[nodiscard]] FineHistogram latency() const {
     FineHistogram all;

@@ -33,21 +33,24 @@ double seconds_since(Clock::time_point begin) {
 
 class Terminal {
  public:
-  Terminal(const TerminalSettings& settings, LoadApp& app, const std::atomic<bool>& interrupted)
-      : settings_(settings), app_(app), interrupted_(interrupted), live_(!settings.output.plain && isatty(STDOUT_FILENO) == 1) {}
+  Terminal(const TerminalSettings& settings, LoadGroup& load, const std::atomic<bool>& interrupted)
+      : settings_(settings),
+        load_(load),
+        interrupted_(interrupted),
+        live_(!settings.output.plain && isatty(STDOUT_FILENO) == 1) {}
 
   int run() {
     if (!wait_for_connections()) {
       return 1;
     }
-    fmt::print("{} connections up; {}, window {}\n", app_.progress().gauges.connected, settings_.title, settings_.load.window);
+    fmt::print("{} connections up; {}, window {}\n", load_.progress().gauges.connected, settings_.title, settings_.load.window);
     std::fflush(stdout);
     warm_up();
-    const LoadStats start = app_.begin();
+    const LoadStats start = load_.begin();
     began_ = std::time(nullptr);
     recorder_ = std::make_unique<IntervalRecorder>(start);
     const double seconds = measure();
-    app_.stop();
+    load_.stop();
     const Report report = report_of(seconds, last_answers());
     fmt::print("{}", report_text(report));
     const bool written = write(report);
@@ -62,7 +65,7 @@ class Terminal {
   bool wait_for_connections() {
     auto deadline = Clock::now() + kConnectTime + (settings_.load.reconnect ? kReconnectTime : std::chrono::seconds(0));
     for (;;) {
-      const Progress& progress = app_.progress();
+      const Progress& progress = load_.progress();
       const uint32_t connected = progress.gauges.connected;
       if (progress.wanted > 0 && connected >= progress.wanted) {
         return true;
@@ -92,7 +95,7 @@ class Terminal {
     if (!steady || settings_.load.warmup_seconds == 0) {
       return;
     }
-    (void)app_.begin();
+    (void)load_.begin();
     const auto end = Clock::now() + std::chrono::seconds(settings_.load.warmup_seconds);
     while (Clock::now() < end && !interrupted_) {
       std::this_thread::sleep_for(kNap);
@@ -107,7 +110,7 @@ class Terminal {
     uint64_t failed = 0;
     for (auto next = begin + step; Clock::now() < finish && !interrupted_; next += step) {
       sleep_until(std::min(next, finish));
-      const Progress& progress = app_.progress();
+      const Progress& progress = load_.progress();
       const Interval interval = recorder_->add(seconds_since(begin), progress.stats, progress.gauges);
       failed += interval.counts.all_failed() + interval.counts.wrong;
       show(interval, failed);
@@ -141,7 +144,7 @@ class Terminal {
   // Calls without an answer when nobody waits for them any longer.
   uint32_t last_answers() {
     for (int nap = 0;; ++nap) {
-      const Progress& progress = app_.progress();
+      const Progress& progress = load_.progress();
       const uint32_t open = progress.gauges.in_flight + progress.waiting_to_resend;
       if (open == 0 || nap == kLastAnswersNaps) {
         return open;
@@ -158,6 +161,9 @@ class Terminal {
     report.options = describe(settings_.load, settings_.plan);
     report.options.insert(report.options.begin(),
                           {"server", fmt::format("{} port {}", settings_.server, settings_.service_port)});
+    if (settings_.threads > 1) {
+      report.options.insert(report.options.begin() + 1, {"threads", fmt::format("{}", settings_.threads)});
+    }
     report.mix = settings_.plan.mix;
     const auto entries = report.mix.entries();
     report.operation = entries.size() == 1 ? to_string(entries[0].kind) : settings_.load.mix;
@@ -193,7 +199,7 @@ class Terminal {
   }
 
   const TerminalSettings& settings_;
-  LoadApp& app_;
+  LoadGroup& load_;
   const std::atomic<bool>& interrupted_;
   bool live_;
   Redraw redraw_;
@@ -217,8 +223,8 @@ std::string unwritable_output(const OutputSettings& output) {
   return {};
 }
 
-int conduct(const TerminalSettings& settings, LoadApp& app, const std::atomic<bool>& interrupted) {
-  return Terminal(settings, app, interrupted).run();
+int conduct(const TerminalSettings& settings, LoadGroup& load, const std::atomic<bool>& interrupted) {
+  return Terminal(settings, load, interrupted).run();
 }
 
 }  // namespace cw::load

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <string>
 
-#include "tests/loadgen/load_app.h"
+#include "tests/loadgen/load_group.h"
 #include "tests/loadgen/load_settings.h"
 #include "tests/loadgen/report/report.h"
 
@@ -26,11 +26,12 @@ struct TerminalSettings {
   std::string description;
   std::string server;
   uint16_t service_port = 20049;
+  uint32_t threads = 1;
 };
 
 // Known before the run, so that it is not in vain: empty, or which file cannot be written, and why.
 [[nodiscard]] std::string unwritable_output(const OutputSettings& output);
 // Blocks until the load has ended or `interrupted`. Returns the exit status.
-[[nodiscard]] int conduct(const TerminalSettings& settings, LoadApp& app, const std::atomic<bool>& interrupted);
+[[nodiscard]] int conduct(const TerminalSettings& settings, LoadGroup& load, const std::atomic<bool>& interrupted);
 
 }  // namespace cw::load

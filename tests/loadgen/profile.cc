@@ -86,6 +86,14 @@ double Profile::at(Duration time) const {
   return begin.value + part * (after->value - begin.value);
 }
 
+Profile Profile::scaled(double factor) const {
+  Profile out = *this;
+  for (Point& point : out.points_) {
+    point.value *= factor;
+  }
+  return out;
+}
+
 double Profile::max() const {
   return std::max_element(points_.begin(), points_.end(), [](const Point& a, const Point& b) { return a.value < b.value; })
       ->value;

@@ -28,6 +28,8 @@ class Profile {
   [[nodiscard]] double at(Duration time) const;
   [[nodiscard]] double max() const;
   [[nodiscard]] bool is_constant() const { return points_.size() == 1; }
+  // So many times as much, at all times.
+  [[nodiscard]] Profile scaled(double factor) const;
   // The time at which the area below the profile since `from` reaches `area`: where the n-th arrival of a rate lies. Nothing
   // when it never does.
   [[nodiscard]] std::optional<Duration> when_area(Duration from, double area) const;

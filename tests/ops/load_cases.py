@@ -5,6 +5,7 @@ lower limit only.
 """
 
 import csv
+import json
 import os
 import pty
 import re
@@ -225,6 +226,37 @@ def interrupted(box: Box) -> None:
     gateway.terminate()
 
 
+def several_threads(box: Box) -> None:
+    """Two cores, each on a link of its own, one report."""
+    second = f"""[[port]]
+device = "{box.device("server", "link1").replace("net_memif0", "net_memif1")}"
+mtu = 4500
+addresses = ["10.9.1.1/24"]
+"""
+    gateway = box.gateway(port_extra=second, link="link0")
+    gateway.start_ready()
+    name = "threads"
+    path = box.directory / f"{name}.json"
+    device = box.device("client", "link{}").replace("net_memif0", "net_memif{}")
+    words = ["--threads", 2, "--device", device, "--address", "10.9.{}.2/24", "--server", "10.9.{}.1", "--mtu", 4500, "--lcore", LOAD_CPU]
+    done = box.run(box.causeway_load, *words, "--connections", 5, "--window", 4, "--seconds", 2, "--warmup", 0, "--bytes", 64,
+                   "--json", path, timeout=60)
+    expect_equal(f"exit status of {name}: {done.stderr.strip()}", done.returncode, 0)
+    report = json.loads(path.read_text())
+    _expect_clean(name, report)
+    expect_equal("connections", report["connections"], 5)
+    ports = gateway.metrics().by_label("causeway_port_packets_total", "port")
+    expect(len(ports) == 2 and min(ports.values()) > 100, f"both ports carried the load: {ports}")
+    for options, sentence in ((["--connections", 1], "2 threads need as many connections"),
+                              (["--connections", 4, "--address", "10.9.0.2/24"], "'10.9.0.2/24' would be the same for all"),
+                              (["--connections", 4, "--op", "getattr"], "calls of NFS come from one thread")):
+        line = [word for word in words if "--address" not in options or word not in ("--address", "10.9.{}.2/24")]
+        done = box.run(box.causeway_load, *line, *options)
+        expect_equal(f"exit status with {options}", done.returncode, 2)
+        expect(sentence in done.stderr, f"{options}: {done.stderr!r}")
+    gateway.terminate()
+
+
 def wrong_scenarios(box: Box) -> None:
     """File, line, key, cause and what to do."""
     path = box.directory / "wrong.toml"
@@ -261,5 +293,6 @@ CASES = [
     ("load: faults of the link cost no wrong answer", faults),
     ("load: a terminal gets a live view", live_view),
     ("load: an interrupted run has a report, and says goodbye", interrupted),
+    ("load: two threads, a link each, make one report", several_threads),
     ("load: wrong scenarios and options are explained", wrong_scenarios),
 ]

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness import LOAD_CPU, Box, Gateway, Program, Skip, expect, expect_equal
+from harness import GATEWAY_CPU, LOAD_CPU, ROOT, Box, Gateway, Program, Skip, expect, expect_equal
 from lab.metrics import Metrics
 
 SERVER = "10.9.0.1"
@@ -211,6 +211,31 @@ def read_by_tshark(box: Box) -> None:
             expect_equal(f"frames of {profile} as tshark reads them", len(done.stdout.splitlines()), expected["frames"])
 
 
+def played_by_pktgen(box: Box) -> None:
+    """Pktgen-DPDK itself, by deploy/pktgen/run.py, which compares the counters; where there is one."""
+    program = os.environ.get("CAUSEWAY_PKTGEN", "")
+    if not os.access(program, os.X_OK):
+        raise Skip("CAUSEWAY_PKTGEN names no pktgen program (deploy/pktgen/README.md tells how to build one)")
+    socket = box.directory / "vhost.sock"
+    gateway = box.gateway(device=f"net_vhost0,iface={socket}", extra=PATIENT, credits="64")
+    gateway.start_ready()
+    mac = box.ctl_json(gateway, "status")["ports"][0]["mac"]
+    numbers = box.directory / "provisioned.json"
+    device = f"net_virtio_user0,path={socket},queue_size=1024"
+    done = box.run(box.causeway_load, "pktgen", "provision", "--device", device, "--address", f"{CLIENT}/24", "--mtu", 4500, "--lcore",
+                   LOAD_CPU, "--server", SERVER, "--output", numbers, timeout=60)
+    expect_equal(f"provision: {done.stderr.strip()}", done.returncode, 0)
+    addresses = [*both_addresses(), "--server-mac", mac]
+    sends = ["--provisioned", numbers, "--count", 4096, "--payload", 1024]
+    for profile, words, passes in (("noise", addresses, 3), ("malformed", addresses, 1), ("send", sends, 2)):
+        pcap, _ = generate(box, profile, *words)
+        done = box.run("python3", ROOT / "deploy/pktgen/run.py", pcap, "--pktgen", program, "--vhost", socket, "--passes", passes,
+                       "--lcores", f"{LOAD_CPU},{GATEWAY_CPU}", "--metrics", gateway.metrics_address, "--log",
+                       box.directory / f"{profile}.log", "--limit", 120, timeout=180)
+        expect_equal(f"exit status of run.py for {profile}: {done.stdout[-1500:]}{done.stderr[-500:]}", done.returncode, 0)
+    gateway.terminate()
+
+
 def wrong_use(box: Box) -> None:
     for words, status, sentence in (
             (["send", *both_addresses(), "-o", "x.pcap"], 2, "send needs a queue pair: --provisioned FILE, or --qpn and --psn"),
@@ -237,6 +262,7 @@ CASES = [
     ("pktgen: a flood of requests is answered or dropped, each once", flood),
     ("pktgen: malformed frames at a queue pair count under their names", malformed_at_queue_pair),
     ("pktgen: SENDs are taken once, then they are duplicates", sends_to_queue_pair),
+    ("pktgen: Pktgen itself plays the captures, and every counter is as promised", played_by_pktgen),
     ("pktgen: tshark reads the captures", read_by_tshark),
     ("pktgen: wrong use is explained", wrong_use),
 ]

@@ -22,6 +22,7 @@ struct LinkOptions {
 [[nodiscard]] std::string prefix_problem(const std::string& text);
 [[nodiscard]] std::string address_problem(const std::string& text);
 
-void add_link_options(CLI::App& cli, LinkOptions& link);
+enum class LinkCount : uint8_t { kOne, kOnePerThread };  // the latter: "{}" in texts stands for the thread's number
+void add_link_options(CLI::App& cli, LinkOptions& link, LinkCount count = LinkCount::kOne);
 
 }  // namespace cw::test
