@@ -119,6 +119,25 @@ TEST(PacketView, FindsEverythingInATaggedIpv6Frame) {
   EXPECT_TRUE(verify_icrc(*view));
 }
 
+TEST(PeekDestination, NamesTheQueuePairOfEveryKindOfFrame) {
+  Bth bth;
+  bth.opcode = Opcode::kRcSendOnly;
+  bth.destination = verbs::Qpn(0x123456);
+  for (const Path& path : {v4_path(), v6_path(0), v6_path(7)}) {
+    const Frame frame = build_frame(path, bth, {}, Frame(5));
+    EXPECT_EQ(peek_destination(frame), verbs::Qpn(0x123456));
+  }
+}
+
+TEST(PeekDestination, ReadsNothingBehindTheEndOfAFrame) {
+  const Frame whole = build_frame(v6_path(7), Opcode::kRcSendOnly, 5);
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const Frame cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));  // the sanitizers watch its end
+    const bool has_bth = size >= kBth6 + 4 + Bth::kSize;
+    EXPECT_EQ(peek_destination(cut).has_value(), has_bth) << size << " octets";
+  }
+}
+
 TEST(PacketView, GivesTheExtensionHeadersOfEveryOpcode) {
   Extensions sent;
   sent.reth = Reth{1, verbs::Rkey(2), 3};
