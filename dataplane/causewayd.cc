@@ -138,7 +138,9 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   for (uint32_t i = 0; i < core_count; ++i) {
     wakeup_list.push_back(&wakeups[i]);
   }
-  WorkerPool workers(worker_options(config), pools->large(), programs, wakeup_list);
+  WorkerPoolOptions pool_options = worker_options(config);
+  pool_options.cpus = spare_cpus();
+  WorkerPool workers(pool_options, pools->large(), programs, wakeup_list);
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
   const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config);
   const PollShared shared{.config = config,

@@ -3,6 +3,8 @@
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_group.h>
+#include <oneapi/tbb/task_scheduler_observer.h>
+#include <pthread.h>
 #include <rte_lcore.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -21,16 +23,39 @@ constexpr int kEpollEvents = 64;
 // Turns without work before a worker sleeps: a few microseconds of spinning catch the reply of a backend that is quick.
 constexpr uint32_t kIdleTurnsBeforeSleep = 64;
 
+// TBB's threads inherit the CPUs of whoever made them come, as a rule one thread bound to one CPU.
+class Placement : public oneapi::tbb::task_scheduler_observer {
+ public:
+  Placement(oneapi::tbb::task_arena& arena, const std::vector<uint32_t>& cpus) : task_scheduler_observer(arena) {
+    CPU_ZERO(&set_);
+    for (const uint32_t cpu : cpus) {
+      CPU_SET(cpu, &set_);
+    }
+    observe(!cpus.empty());
+  }
+  ~Placement() override { observe(false); }
+  Placement(const Placement&) = delete;
+  Placement& operator=(const Placement&) = delete;
+  void on_scheduler_entry(bool /*is_worker*/) override { (void)pthread_setaffinity_np(pthread_self(), sizeof(set_), &set_); }
+
+ private:
+  cpu_set_t set_;
+};
+
 }  // namespace
 
 struct WorkerPool::Arenas {
-  explicit Arenas(uint32_t workers)
+  Arenas(uint32_t workers, const std::vector<uint32_t>& cpus)
       : parallelism(oneapi::tbb::global_control::max_allowed_parallelism, 2 * workers + 2),
         io(static_cast<int>(workers), 0),
-        programs(static_cast<int>(workers), 0) {}
+        programs(static_cast<int>(workers), 0),
+        io_placement(io, cpus),
+        programs_placement(programs, cpus) {}
   oneapi::tbb::global_control parallelism;
   oneapi::tbb::task_arena io;        // each slot runs one Worker loop until stop()
   oneapi::tbb::task_arena programs;  // short-lived tasks
+  Placement io_placement;
+  Placement programs_placement;
   std::atomic<uint32_t> loops_running{0};
   std::atomic<uint32_t> programs_running{0};
 };
@@ -376,7 +401,7 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::start() {
-  arenas_ = std::make_unique<Arenas>(options_.workers);
+  arenas_ = std::make_unique<Arenas>(options_.workers, options_.cpus);
   for (auto& worker : workers_) {
     std::atomic<uint32_t>& running = arenas_->loops_running;
     running.fetch_add(1);

@@ -26,6 +26,7 @@ struct WorkerPoolOptions {
   uint32_t cores = 1;                // poll cores
   uint32_t ring_entries = 4096;      // per direction
   bool spin = false;                 // never sleep while connected to a backend
+  std::vector<uint32_t> cpus;        // that the threads may run on; empty: those of the thread that calls start()
   std::vector<TcpAddress> backends;  // by index; built-in ones have port 0
   rpcrdma::RecordLimits limits;
 };

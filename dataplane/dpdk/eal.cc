@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "dataplane/huge_tables.h"
@@ -16,6 +17,7 @@ namespace cw::dataplane {
 namespace {
 
 bool started = false;
+std::vector<uint32_t> spare;
 
 // EAL answers an unusable CPU with its whole usage text.
 bool check_cpus(const EalSettings& settings, std::string& error) {
@@ -30,6 +32,17 @@ bool check_cpus(const EalSettings& settings, std::string& error) {
       usable += (usable.empty() ? "" : ",") + std::to_string(cpu);
     }
   }
+  spare.clear();
+  std::vector<uint32_t> all;
+  for (uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed)) {
+      all.push_back(cpu);
+      if (std::find(settings.poll_lcores.begin(), settings.poll_lcores.end(), cpu) == settings.poll_lcores.end()) {
+        spare.push_back(cpu);
+      }
+    }
+  }
+  spare = spare.empty() ? all : spare;
   std::vector<uint32_t> wanted = settings.poll_lcores;
   wanted.push_back(settings.main_lcore);
   for (const uint32_t cpu : wanted) {
@@ -108,6 +121,10 @@ bool start_eal(const EalSettings& settings, std::string& error) {
   put_tables_on_huge_pages();
   started = true;
   return true;
+}
+
+const std::vector<uint32_t>& spare_cpus() {
+  return spare;
 }
 
 void stop_eal() {

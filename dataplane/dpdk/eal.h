@@ -22,4 +22,8 @@ struct EalSettings {
 [[nodiscard]] bool start_eal(const EalSettings& settings, std::string& error);
 void stop_eal();
 
+// CPUs that the process may use and no poll core has; all that it may use when that leaves none. For threads that would otherwise
+// inherit the one CPU of the thread that starts them. Valid after start_eal().
+[[nodiscard]] const std::vector<uint32_t>& spare_cpus();
+
 }  // namespace cw::dataplane
