@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
+
+#include "control/admin/answer_fields.h"
 
 namespace cw::control {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Request {
   std::string command;
@@ -29,68 +28,6 @@ std::string to_line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json to_json(const PortStatus& port) {
-  return {{"device", port.device},     {"mac", port.mac},         {"addresses", port.addresses}, {"mtu", port.mtu},
-          {"path_mtu", port.path_mtu}, {"link_up", port.link_up}, {"link_mbps", port.link_mbps}};
-}
-
-Json to_json(const ListenerStatus& listener) {
-  return {{"name", listener.name},
-          {"port", listener.port},
-          {"backend", listener.backend},
-          {"credits", listener.credits},
-          {"inline_bytes", listener.inline_bytes},
-          {"connections", listener.connections},
-          {"connections_max", listener.connections_max}};
-}
-
-Json to_json(const BackendStatus& backend) {
-  return {{"name", backend.name},
-          {"type", backend.type},
-          {"address", backend.address},
-          {"up", backend.up ? Json(*backend.up) : Json()},
-          {"calls_in_flight", backend.calls_in_flight},
-          {"reconnects", backend.reconnects},
-          {"call_timeouts", backend.call_timeouts}};
-}
-
-Json to_json(const ConnectionStatus& c) {
-  return {{"id", c.id},
-          {"listener", c.listener},
-          {"peer_address", c.peer_address},
-          {"peer_port", c.peer_port},
-          {"local_qpn", c.local_qpn},
-          {"remote_qpn", c.remote_qpn},
-          {"state", c.state},
-          {"lcore", c.lcore},
-          {"path_mtu", c.path_mtu},
-          {"inline_send_bytes", c.inline_send_bytes},
-          {"inline_receive_bytes", c.inline_receive_bytes},
-          {"remote_invalidate", c.remote_invalidate},
-          {"credits_granted", c.credits_granted},
-          {"calls_in_flight", c.calls_in_flight},
-          {"reverse_credits_granted", c.reverse_credits_granted},
-          {"reverse_calls_in_flight", c.reverse_calls_in_flight},
-          {"bytes_in", c.bytes_in},
-          {"bytes_out", c.bytes_out},
-          {"rpcs", c.rpcs},
-          {"retransmits", c.retransmits},
-          {"selective_recovery", c.selective_recovery},
-          {"cnps_received", c.cnps_received},
-          {"rate_bytes_per_second", c.rate_bytes_per_second},
-          {"age_seconds", c.age.to_seconds()},
-          {"last_error", c.last_error}};
-}
-
-template <typename T>
-Json to_array(const std::vector<T>& items) {
-  Json array = Json::array();
-  for (const T& item : items) {
-    array.push_back(to_json(item));
-  }
-  return array;
-}
-
 Json status(const Request&, GatewayView& view) {
   const GatewayStatus s = view.status();
   return {{"version", s.version},
@@ -99,13 +36,21 @@ Json status(const Request&, GatewayView& view) {
           {"ready", s.ready},
           {"draining", s.draining},
           {"connections", s.connections},
-          {"ports", to_array(s.ports)},
-          {"listeners", to_array(s.listeners)},
-          {"backends", to_array(s.backends)}};
+          {"ports", to_rows(s.ports)},
+          {"listeners", to_rows(s.listeners)},
+          {"backends", to_rows(s.backends)}};
 }
 
 Json connections(const Request&, GatewayView& view) {
-  return {{"connections", to_array(view.connections())}};
+  return {{"connections", to_rows(view.connections())}};
+}
+
+Json queue_pairs(const Request&, GatewayView& view) {
+  return {{"queue_pairs", to_rows(view.queue_pairs())}};
+}
+
+Json cores(const Request&, GatewayView& view) {
+  return {{"cores", to_rows(view.cores())}};
 }
 
 Json stats(const Request& request, GatewayView& view) {
@@ -122,12 +67,21 @@ Json stats(const Request& request, GatewayView& view) {
   return {{"stats", values}};
 }
 
+Json stat_schema(const Request& request, GatewayView& view) {
+  std::vector<StatInfo> schema = view.stat_schema();
+  std::erase_if(schema, [&](const StatInfo& info) { return !info.name.starts_with(request.prefix); });
+  return {{"schema", to_rows(schema)}};
+}
+
 Json help(const Request& request, GatewayView& view);
 
-constexpr std::array<Command, 4> kCommands = {{
+constexpr std::array<Command, 7> kCommands = {{
     {"status", status, "version, ports, listeners, backends"},
     {"connections", connections, "one entry per connection"},
+    {"queue_pairs", queue_pairs, "transport state of every queue pair"},
+    {"cores", cores, "poll cores and how busy they are"},
     {"stats", stats, "every exported number; with a prefix, those that begin with it"},
+    {"stat_schema", stat_schema, "what the numbers mean, by family; with a prefix, those that begin with it"},
     {"help", help, "this list"},
 }};
 

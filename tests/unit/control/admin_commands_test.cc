@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "control/admin/answer_fields.h"
 #include "tests/unit/control/fake_view.h"
 
 namespace cw::control {
@@ -51,8 +53,42 @@ TEST(AdminCommands, ConnectionsSurviveTextThatIsNotUtf8) {
   EXPECT_EQ(Json::parse(answer)["connections"].size(), 2u);
 }
 
+TEST(AdminCommands, QueuePairsTellTheirTransportState) {
+  const Json rows = ask("queue_pairs")["queue_pairs"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["local_qpn"], 0xabc);
+  EXPECT_EQ(rows[0]["una_psn"], 0xfffffe);
+  EXPECT_EQ(rows[0]["round_trip_seconds"], 12e-6);
+  EXPECT_TRUE(rows[0]["credits_left"].is_null()) << "this peer does not count its receives";
+  EXPECT_EQ(rows[1]["credits_left"], -2);
+}
+
+TEST(AdminCommands, SchemaTellsKindUnitAndMeaning) {
+  const Json rows = ask("stat_schema causeway_lcore")["schema"];
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["kind"], "counter");
+  EXPECT_EQ(rows[0]["unit"], "seconds");
+}
+
+TEST(AdminCommands, EveryFieldHasOneNameAndAMeaning) {
+  const auto check = [](auto fields) {
+    std::set<std::string> names;
+    for (const auto& field : fields) {
+      EXPECT_TRUE(names.insert(field.name).second) << field.name;
+      EXPECT_FALSE(std::string(field.help).empty()) << field.name;
+    }
+  };
+  check(answer_fields_of<PortStatus>());
+  check(answer_fields_of<ListenerStatus>());
+  check(answer_fields_of<BackendStatus>());
+  check(answer_fields_of<ConnectionStatus>());
+  check(answer_fields_of<QueuePairStatus>());
+  check(answer_fields_of<CoreStatus>());
+  check(answer_fields_of<StatInfo>());
+}
+
 TEST(AdminCommands, HelpNamesEveryCommand) {
-  EXPECT_EQ(ask("help")["commands"].size(), 4u);
+  EXPECT_EQ(ask("help")["commands"].size(), 7u);
 }
 
 TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {

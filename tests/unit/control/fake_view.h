@@ -51,6 +51,42 @@ class FakeView final : public GatewayView {
     }
     return list;
   }
+  [[nodiscard]] std::vector<QueuePairStatus> queue_pairs() override {
+    ++calls;
+    std::vector<QueuePairStatus> list(2);
+    for (size_t i = 0; i < list.size(); ++i) {
+      QueuePairStatus& qp = list[i];
+      qp.local_qpn = 0xabc + static_cast<uint32_t>(i);
+      qp.remote_qpn = 0x11;
+      qp.connection = i + 1;
+      qp.listener = "nfs";
+      qp.peer_address = i % 2 == 0 ? "192.0.2.9" : "2001:db8::9";
+      qp.state = "RTS";
+      qp.path_mtu = 1024;
+      qp.una_psn = 0xfffffe;
+      qp.next_psn = 3;
+      qp.limit_psn = 9;
+      qp.packets_in_flight = 5;
+      qp.window_packets = 128;
+      qp.credit_limited = i == 1;
+      qp.credits_left = -2;
+      qp.round_trip = Duration::us(12);
+      qp.ack_timeout = Duration::ms(67);
+      qp.retries_max = 7;
+      qp.retransmits = 4;
+    }
+    return list;
+  }
+  [[nodiscard]] std::vector<CoreStatus> cores() override {
+    ++calls;
+    return {{1, "poll", 2, 1.5, 4.5, 10, 20, 5}};
+  }
+  [[nodiscard]] std::vector<StatInfo> stat_schema() override {
+    ++calls;
+    return {{"causeway_connections", "gauge", "", "Connections."},
+            {"causeway_roce_packets_total", "counter", "", "RoCEv2 packets."},
+            {"causeway_lcore_busy_seconds_total", "counter", "seconds", "Time in loop turns that found work."}};
+  }
   [[nodiscard]] std::vector<NamedValue> stats() override {
     ++calls;
     return {{"causeway_connections", 2},
