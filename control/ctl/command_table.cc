@@ -1,0 +1,171 @@
+// Every command of causewayctl, one row each.
+#include <array>
+
+#include "control/ctl/command.h"
+#include "control/ctl/render.h"
+
+namespace cw::control {
+namespace {
+
+using Use = ParameterUse;
+using Kind = ValueKind;
+
+constexpr std::array kConnectionStates = {"opening-backend", "accepting", "established"};
+constexpr std::array kQpStates = {"RESET", "INIT", "RTR", "RTS", "SQD", "ERROR"};
+constexpr std::array kBackendTypes = {"tcp", "builtin"};
+
+constexpr Parameter filter(const char* keyword, const char* value, Kind kind, const char* field, const char* help,
+                           std::span<const char* const> choices = {}) {
+  return {keyword, value, Use::kFilter, kind, help, field, choices};
+}
+
+constexpr std::array kConnectionFilters = {
+    filter("client", "NETWORK", Kind::kNetwork, "peer_address", "Connections of this address or prefix"),
+    filter("listener", "NAME", Kind::kText, "listener", "Connections of this listener"),
+    filter("state", "STATE", Kind::kChoice, "state", "Connections in this state", kConnectionStates),
+    filter("id", "NUMBER", Kind::kNumber, "id", "The connection with this id"),
+    filter("lqpn", "QPN", Kind::kNumber, "local_qpn", "The connection of this queue pair of ours"),
+    filter("rqpn", "QPN", Kind::kNumber, "remote_qpn", "Connections of queue pairs with this number at the client"),
+    filter("lcore", "CPU", Kind::kNumber, "lcore", "Connections of the poll core on this CPU"),
+};
+constexpr std::array kQpFilters = {
+    filter("lqpn", "QPN", Kind::kNumber, "local_qpn", "The queue pair with this number"),
+    filter("rqpn", "QPN", Kind::kNumber, "remote_qpn", "Queue pairs whose peer has this number"),
+    filter("client", "NETWORK", Kind::kNetwork, "peer_address", "Queue pairs to this address or prefix"),
+    filter("listener", "NAME", Kind::kText, "listener", "Queue pairs of this listener"),
+    filter("state", "STATE", Kind::kChoice, "state", "Queue pairs in this state", kQpStates),
+    filter("connection", "NUMBER", Kind::kNumber, "connection", "The queue pair of the connection with this id"),
+    filter("lcore", "CPU", Kind::kNumber, "lcore", "Queue pairs of the poll core on this CPU"),
+};
+constexpr std::array kListenerFilters = {
+    filter("name", "NAME", Kind::kText, "name", "The listener with this name"),
+    filter("port", "NUMBER", Kind::kNumber, "port", "The listener at this RDMA port"),
+    filter("backend", "NAME", Kind::kText, "backend", "Listeners of this backend"),
+};
+constexpr std::array kBackendFilters = {
+    filter("name", "NAME", Kind::kText, "name", "The backend with this name"),
+    filter("type", "TYPE", Kind::kChoice, "type", "Backends of this type", kBackendTypes),
+    filter("up", "yes|no", Kind::kFlag, "up", "Backends that took their last connection, or did not"),
+};
+constexpr std::array kPortFilters = {
+    filter("device", "NAME", Kind::kText, "device", "The port of this DPDK device"),
+    filter("link", "yes|no", Kind::kFlag, "link_up", "Ports whose link is up, or is not"),
+};
+constexpr std::array kCoreFilters = {
+    filter("lcore", "CPU", Kind::kNumber, "lcore", "The poll core on this CPU"),
+};
+constexpr std::array kStatsParameters = {
+    Parameter{"PREFIX", nullptr, Use::kPositional, Kind::kText, "Beginning of the names, for example causeway_roce", "prefix"},
+};
+
+const std::array kCommands = {
+    Command{.object = "status",
+            .verb = "",
+            .help = "Version, uptime, ports, listeners and backends.",
+            .access = Access::kRead,
+            .request = "status",
+            .render = render_status},
+    Command{.object = "connections",
+            .verb = "show",
+            .help = "One line per connection: peer, queue pairs, state, credits, traffic, last error.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kConnectionFilters,
+            .request = "connections",
+            .rows = "connections",
+            .render = render_connections},
+    Command{.object = "qp",
+            .verb = "show",
+            .help = "Transport state of queue pairs: PSNs, window, credits, timers, losses, congestion.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kQpFilters,
+            .request = "queue_pairs",
+            .rows = "queue_pairs",
+            .render = render_queue_pairs},
+    Command{.object = "listeners",
+            .verb = "show",
+            .help = "What clients connect to.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kListenerFilters,
+            .request = "status",
+            .rows = "listeners",
+            .render = render_listeners},
+    Command{.object = "backends",
+            .verb = "show",
+            .help = "What answers the calls, and whether it does.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kBackendFilters,
+            .request = "status",
+            .rows = "backends",
+            .render = render_backends},
+    Command{.object = "ports",
+            .verb = "show",
+            .help = "Network ports with their addresses, MTU and link.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kPortFilters,
+            .request = "status",
+            .rows = "ports",
+            .render = render_ports},
+    Command{.object = "cores",
+            .verb = "show",
+            .help = "Poll cores and how busy they are.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kCoreFilters,
+            .request = "cores",
+            .rows = "cores",
+            .render = render_cores},
+    Command{.object = "stats",
+            .verb = "show",
+            .help = "Every number that /metrics exports; with PREFIX, those whose name begins with it.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kStatsParameters,
+            .request = "stats",
+            .render = render_stats},
+    Command{.object = "stats",
+            .verb = "schema",
+            .help = "What these numbers are: kind, unit and meaning.",
+            .access = Access::kRead,
+            .parameters = kStatsParameters,
+            .request = "stat_schema",
+            .render = render_schema},
+};
+
+constexpr std::array kGlobals = {
+    Parameter{"--socket", "PATH", Use::kOption, Kind::kFile, "Admin socket of the gateway"},
+    Parameter{"--instance", "NAME", Use::kOption, Kind::kText, "Gateway by its name: its socket is /run/causeway/NAME.sock"},
+    Parameter{"--json", nullptr, Use::kSwitch, Kind::kText, "Print the answer as JSON, errors too"},
+    Parameter{"--watch", "SECONDS", Use::kOption, Kind::kSeconds, "Ask again and again, with a pause of so long"},
+    Parameter{"--count", "NUMBER", Use::kOption, Kind::kNumber, "With --watch: end after so many answers"},
+    Parameter{"--help", nullptr, Use::kSwitch, Kind::kText, "Explain the command, or all of them"},
+    Parameter{"--version", nullptr, Use::kSwitch, Kind::kText, "Print the version"},
+};
+
+constexpr std::array<ExitStatus, 5> kExitStatuses = {{
+    {kExitDone, "done"},
+    {kExitFailed, "no answer or an error"},
+    {kExitUsage, "wrong usage"},
+    {kExitRefused, "not permitted"},
+    {kExitBadNews, "done as asked, and the outcome is not the good one"},
+}};
+
+}  // namespace
+
+std::span<const Command> command_table() {
+  return kCommands;
+}
+
+std::span<const Parameter> global_parameters() {
+  return kGlobals;
+}
+
+std::span<const ExitStatus> exit_statuses() {
+  return kExitStatuses;
+}
+
+}  // namespace cw::control
