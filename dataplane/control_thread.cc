@@ -46,6 +46,7 @@ void log_notice(const gateway::Notice& notice, const control::Config& config) {
       return;
     case gateway::ConnectionResult::kClosedByPeer:
     case gateway::ConnectionResult::kClosedByUs:
+    case gateway::ConnectionResult::kDrained:
       telemetry::log_info("connection from {} (QPN {:#08x} <-> {:#08x}) ended: {}, {} calls answered", text(notice.peer),
                           notice.local_qpn.value(), notice.remote_qpn.value(), gateway::to_string(notice.result), notice.calls);
       return;

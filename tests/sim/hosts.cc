@@ -39,8 +39,8 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   }
   out.core = options.core;
   out.places = options.places;
-  out.connections_max = options.small_tables ? 24 : 128;
-  out.calls_in_flight_max = options.small_tables ? 64 : 4096;
+  out.connections_max = options.small_tables ? 24 : std::max(128u, options.connections_max);
+  out.calls_in_flight_max = options.small_tables ? 64 : std::max(4096u, 8 * options.connections_max);
   out.pull_buffers_max = options.pull_buffers_max;
   out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
   out.rc.keepalive = Duration::ms(200);
@@ -53,7 +53,7 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
 
 client::ClientOptions client_options(const WorldOptions& options) {
   client::ClientOptions out;
-  out.connections_max = options.small_tables ? 8 : 128;
+  out.connections_max = options.small_tables ? 8 : std::max(128u, options.load.connections);
   out.inline_bytes = options.load.inline_bytes;
   out.remote_invalidate = options.remote_invalidate;
   out.private_data = options.client_private_data;
@@ -116,9 +116,20 @@ node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bo
   station.vlan = options.vlan;
   station.mtu = 9000;
   station.addresses.push_back({sim_ip(options.ipv6, last), static_cast<uint8_t>(options.ipv6 ? 64 : 24)});
-  node.endpoint.qp_max = options.small_tables ? 32 : 256;
+  node.endpoint.qp_max = options.small_tables ? 32 : options.queue_pairs;
   node.endpoint.read_replay_max = exposes_memory ? node.endpoint.qp_max : 0;
   node.cm.local_ca_guid = last;
+  if (options.queue_pairs > 256) {
+    node.endpoint.receive_work_max = 64 * options.queue_pairs;
+    node.endpoint.send_work_max = 64 * options.queue_pairs;
+    node.cm.connection_max = 4 * options.queue_pairs;
+    node.cm.timewait_max = 4 * options.queue_pairs;
+    node.cm.half_open_max = options.queue_pairs;
+    node.cm.prefix.half_open_max = options.queue_pairs;
+    node.cm.request_rate = {100'000, 50'000};
+    node.cm.prefix.request_rate = {100'000, 50'000};
+    node.cm.transmit_queue_max = 4 * options.queue_pairs;
+  }
   if (options.small_tables) {
     node.endpoint.send_work_max = 512;
     node.endpoint.receive_work_max = 512;
@@ -164,7 +175,7 @@ Instant GatewayHost::next_deadline() const {
 ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t last)
     : random(options.client_qpns_repeat ? last : seed),
       packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
-      memory(options.small_tables ? 512 : 2048, random),
+      memory(options.small_tables ? 512 : std::max(2048u, 8 * options.load.connections), random),
       node(sim_node_options(options, last, true), random, &memory),
       client(client_options(options), node, memory, packets, random) {
   random = SeededRandom(seed);
