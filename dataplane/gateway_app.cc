@@ -81,6 +81,10 @@ bool GatewayApp::has_input() const {
 bool GatewayApp::serve_control(Instant now) {
   if (heartbeat_.is_asked()) [[unlikely]] {
     heartbeat_.answer(static_cast<uint32_t>(gateway_.stats().connections_open));
+    publish_progress();
+  }
+  if (drain_order_.load(std::memory_order_relaxed) != DrainOrder::kServe || gateway_.is_draining()) [[unlikely]] {
+    drain(now);
   }
   if (snapshot_.is_wanted()) [[unlikely]] {
     snapshot_.publish([this](telemetry::CoreSnapshot& out) { fill(out); });
@@ -102,6 +106,36 @@ bool GatewayApp::serve_control(Instant now) {
     }
   }
   return false;
+}
+
+void GatewayApp::drain(Instant now) {
+  const DrainOrder order = drain_order_.load(std::memory_order_acquire);
+  const DrainOrder before = drain_acted_on_.load(std::memory_order_relaxed);
+  if (order != before) {
+    if (order == DrainOrder::kServe) {
+      gateway_.end_drain(now);
+    } else {
+      gateway_.drain(now);
+      if (order == DrainOrder::kForce) {
+        gateway_.close_all(now);
+      }
+    }
+  }
+  publish_progress();
+  drain_acted_on_.store(order, std::memory_order_release);
+}
+
+void GatewayApp::publish_progress() {
+  const gateway::GatewayStats& stats = gateway_.stats();
+  open_.store(static_cast<uint32_t>(stats.connections_open), std::memory_order_relaxed);
+  drained_.store(stats.connections[static_cast<size_t>(gateway::ConnectionResult::kDrained)], std::memory_order_relaxed);
+  forced_.store(stats.connections[static_cast<size_t>(gateway::ConnectionResult::kClosedByUs)], std::memory_order_relaxed);
+}
+
+DrainProgress GatewayApp::drain_progress() const {
+  const bool is_current = drain_acted_on_.load(std::memory_order_acquire) == drain_order_.load(std::memory_order_relaxed);
+  return {open_.load(std::memory_order_relaxed), drained_.load(std::memory_order_relaxed),
+          forced_.load(std::memory_order_relaxed), is_current};
 }
 
 bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max) {

@@ -18,6 +18,20 @@
 
 namespace cw::dataplane {
 
+enum class DrainOrder : uint8_t {
+  kServe,
+  kDrain,
+  kForce,  // end what is left
+};
+
+// Of one core, or several added up.
+struct DrainProgress {
+  uint32_t connections = 0;  // open
+  uint64_t drained = 0;      // connections that ended in order, ever
+  uint64_t forced = 0;       // connections that were ended otherwise by us, ever
+  bool is_current = true;    // the core has acted on its last order
+};
+
 class GatewayApp final : public CoreApp {
  public:
   // `exchange` leads to the gateways of other cores; nullptr: there are none.
@@ -35,6 +49,8 @@ class GatewayApp final : public CoreApp {
   // Control thread.
   [[nodiscard]] control::Heartbeat& heartbeat() { return heartbeat_; }
   [[nodiscard]] bool poll_notice(gateway::Notice& out) { return notices_.pop(std::span<gateway::Notice>(&out, 1)) == 1; }
+  void order_drain(DrainOrder order) { drain_order_.store(order, std::memory_order_release); }
+  [[nodiscard]] DrainProgress drain_progress() const;
   void request_shutdown() { shutdown_.store(true, std::memory_order_release); }
   [[nodiscard]] bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
   // Admin thread (one at a time): fills `out` by the core itself; false when the core did not answer in time.
@@ -49,6 +65,8 @@ class GatewayApp final : public CoreApp {
   };
   bool exchange_messages(Instant now);
   bool serve_control(Instant now);
+  void drain(Instant now);
+  void publish_progress();
   void fill(telemetry::CoreSnapshot& out) const;
   void fill_shared(telemetry::CoreSnapshot& out) const;
 
@@ -67,6 +85,11 @@ class GatewayApp final : public CoreApp {
   bool holds_ = false;
   std::atomic<Question*> question_{nullptr};
   control::Heartbeat heartbeat_;
+  std::atomic<DrainOrder> drain_order_{DrainOrder::kServe};
+  std::atomic<DrainOrder> drain_acted_on_{DrainOrder::kServe};
+  std::atomic<uint32_t> open_{0};  // these three: as of the last turn with an order, or the last answered heartbeat
+  std::atomic<uint64_t> drained_{0};
+  std::atomic<uint64_t> forced_{0};
   std::atomic<bool> shutdown_{false};
   std::atomic<bool> quiet_{false};
   bool shutdown_begun_ = false;

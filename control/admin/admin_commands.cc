@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "control/admin/answer_fields.h"
@@ -14,12 +16,18 @@ namespace {
 
 struct Request {
   std::string command;
-  std::string prefix;
+  std::map<std::string, std::string> arguments;
+  [[nodiscard]] std::string_view argument(const char* name) const {
+    const auto found = arguments.find(name);
+    return found == arguments.end() ? std::string_view() : std::string_view(found->second);
+  }
 };
 
 struct Command {
   const char* name;
-  Json (*answer)(const Request& request, GatewayView& view);
+  bool changes;              // for administrators
+  const char* arguments[2];  // names; nullptr: no more
+  Json (*answer)(const Request& request, const AdminCaller& caller, const AdminTarget& target);
   const char* help;
 };
 
@@ -28,8 +36,8 @@ std::string to_line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json status(const Request&, GatewayView& view) {
-  const GatewayStatus s = view.status();
+Json status(const Request&, const AdminCaller&, const AdminTarget& target) {
+  const GatewayStatus s = target.view.status();
   return {{"version", s.version},
           {"instance", s.instance},
           {"uptime_seconds", s.uptime.to_seconds()},
@@ -41,22 +49,22 @@ Json status(const Request&, GatewayView& view) {
           {"backends", to_rows(s.backends)}};
 }
 
-Json connections(const Request&, GatewayView& view) {
-  return {{"connections", to_rows(view.connections())}};
+Json connections(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return {{"connections", to_rows(target.view.connections())}};
 }
 
-Json queue_pairs(const Request&, GatewayView& view) {
-  return {{"queue_pairs", to_rows(view.queue_pairs())}};
+Json queue_pairs(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return {{"queue_pairs", to_rows(target.view.queue_pairs())}};
 }
 
-Json cores(const Request&, GatewayView& view) {
-  return {{"cores", to_rows(view.cores())}};
+Json cores(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return {{"cores", to_rows(target.view.cores())}};
 }
 
-Json stats(const Request& request, GatewayView& view) {
+Json stats(const Request& request, const AdminCaller&, const AdminTarget& target) {
   Json values = Json::object();
-  for (const NamedValue& stat : view.stats()) {
-    if (!stat.name.starts_with(request.prefix)) {
+  for (const NamedValue& stat : target.view.stats()) {
+    if (!stat.name.starts_with(request.argument("prefix"))) {
       continue;
     }
     // Counters are whole numbers; shown as such up to where a double stops being exact.
@@ -67,25 +75,111 @@ Json stats(const Request& request, GatewayView& view) {
   return {{"stats", values}};
 }
 
-Json stat_schema(const Request& request, GatewayView& view) {
-  std::vector<StatInfo> schema = view.stat_schema();
-  std::erase_if(schema, [&](const StatInfo& info) { return !info.name.starts_with(request.prefix); });
+Json stat_schema(const Request& request, const AdminCaller&, const AdminTarget& target) {
+  std::vector<StatInfo> schema = target.view.stat_schema();
+  std::erase_if(schema, [&](const StatInfo& info) { return !info.name.starts_with(request.argument("prefix")); });
   return {{"schema", to_rows(schema)}};
 }
 
-Json help(const Request& request, GatewayView& view);
+Json error_json(std::string_view text, const char* kind) {
+  return Json{{"error", text}, {"kind", kind}};
+}
 
-constexpr std::array<Command, 7> kCommands = {{
-    {"status", status, "version, ports, listeners, backends"},
-    {"connections", connections, "one entry per connection"},
-    {"queue_pairs", queue_pairs, "transport state of every queue pair"},
-    {"cores", cores, "poll cores and how busy they are"},
-    {"stats", stats, "every exported number; with a prefix, those that begin with it"},
-    {"stat_schema", stat_schema, "what the numbers mean, by family; with a prefix, those that begin with it"},
-    {"help", help, "this list"},
-}};
+Json to_json(const DrainStatus& drain) {
+  return {{"state", drain.state},
+          {"connections", drain.connections},
+          {"ended_in_order", drain.ended_in_order},
+          {"forced", drain.forced},
+          {"elapsed_seconds", drain.elapsed.to_seconds()},
+          {"timeout_seconds", drain.timeout ? Json(drain.timeout->to_seconds()) : Json()}};
+}
 
-Json help(const Request&, GatewayView&) {
+// Seconds as text; nothing when it is none.
+std::optional<Duration> duration_of(std::string_view text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds, std::chars_format::fixed);
+  constexpr double kSecondsMax = 86'400;
+  const bool valid = error == std::errc() && end == text.data() + text.size() && seconds > 0 && seconds <= kSecondsMax;
+  return valid ? std::optional(Duration::ns(static_cast<int64_t>(seconds * 1e9))) : std::nullopt;
+}
+
+Json drain_start(const Request& request, const AdminCaller& caller, const AdminTarget& target) {
+  const std::string_view text = request.argument("timeout_s");
+  const std::optional<Duration> timeout = duration_of(text);
+  if (!text.empty() && !timeout) {
+    return error_json("timeout_s: seconds, more than 0, at most a day", "bad_request");
+  }
+  return to_json(target.control.start_drain(caller.who, timeout));
+}
+
+Json drain_stop(const Request&, const AdminCaller& caller, const AdminTarget& target) {
+  return to_json(target.control.stop_drain(caller.who));
+}
+
+Json drain_show(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return to_json(target.control.drain());
+}
+
+Json log_level_show(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return {{"level", to_string(target.control.log_level())}};
+}
+
+Json log_level_set(const Request& request, const AdminCaller& caller, const AdminTarget& target) {
+  const std::optional<LogLevel> level = log_level_of(request.argument("level"));
+  if (!level) {
+    return error_json("level: trace, debug, info, warning or error", "bad_request");
+  }
+  target.control.set_log_level(caller.who, *level);
+  return {{"level", to_string(*level)}};
+}
+
+Json reload(const Request& request, const AdminCaller& caller, const AdminTarget& target) {
+  const ReloadReport report = target.control.reload(caller.who, request.command == "reload_preview");
+  Json changes = Json::array();
+  for (const SettingChange& change : report.changes) {
+    changes.push_back({{"key", change.key},
+                       {"before", change.before},
+                       {"after", change.after},
+                       {"takes_effect", takes_effect_at_once(change.key) ? "at_once" : "restart"}});
+  }
+  return {{"file", report.file},
+          {"valid", report.valid},
+          {"applied", report.applied},
+          {"problems", report.problems},
+          {"changes", changes}};
+}
+
+Json settings(const Request& request, const AdminCaller&, const AdminTarget& target) {
+  Json rows = Json::array();
+  for (const SettingText& setting : target.control.settings()) {
+    if (setting.key.starts_with(request.argument("prefix"))) {
+      rows.push_back({{"key", setting.key}, {"value", setting.value.empty() ? Json() : Json(setting.value)}});
+    }
+  }
+  return {{"settings", rows}};
+}
+
+Json help(const Request& request, const AdminCaller& caller, const AdminTarget& target);
+
+constexpr std::array kCommands = {
+    Command{"status", false, {}, status, "version, ports, listeners, backends"},
+    Command{"connections", false, {}, connections, "one entry per connection"},
+    Command{"queue_pairs", false, {}, queue_pairs, "transport state of every queue pair"},
+    Command{"cores", false, {}, cores, "poll cores and how busy they are"},
+    Command{"stats", false, {"prefix"}, stats, "every exported number; with a prefix, those that begin with it"},
+    Command{"stat_schema", false, {"prefix"}, stat_schema, "what the numbers mean, by family; with a prefix, some of them"},
+    Command{"drain_show", false, {}, drain_show, "whether the gateway drains, and how far it is"},
+    Command{"drain_start", true, {"timeout_s"}, drain_start, "refuse new connections, end the others in order"},
+    Command{"drain_stop", true, {}, drain_stop, "take connections again"},
+    Command{"log_level", false, {}, log_level_show, "the least important lines that are written"},
+    Command{"log_level_set", true, {"level"}, log_level_set, "change that, until the next reload"},
+    Command{"settings", false, {"prefix"}, settings, "every setting; with a prefix, those that begin with it"},
+    Command{"reload_preview", false, {}, reload, "what a reload would change"},
+    Command{"reload", true, {}, reload, "read the configuration file again"},
+    Command{"help", false, {}, help, "this list"},
+};
+
+Json help(const Request&, const AdminCaller&, const AdminTarget&) {
   Json list = Json::object();
   for (const Command& command : kCommands) {
     list[command.name] = command.help;
@@ -103,11 +197,11 @@ std::optional<Request> parse_request(std::string_view line, std::string& problem
       return std::nullopt;
     }
     for (const auto& [key, value] : json.items()) {
-      if ((key != "command" && key != "prefix") || !value.is_string()) {
-        problem = "a request has \"command\" and may have \"prefix\", both strings";
+      if (!value.is_string()) {
+        problem = "a request has \"command\" and what belongs to it, all strings";
         return std::nullopt;
       }
-      (key == "command" ? request.command : request.prefix) = value.get<std::string>();
+      (key == "command" ? request.command : request.arguments[key]) = value.get<std::string>();
     }
     return request;
   }
@@ -118,7 +212,10 @@ std::optional<Request> parse_request(std::string_view line, std::string& problem
     return std::string(word);
   };
   request.command = next_word();
-  request.prefix = next_word();
+  const std::string prefix = next_word();
+  if (!prefix.empty()) {
+    request.arguments["prefix"] = prefix;
+  }
   if (!next_word().empty()) {
     problem = "too many words; a request is a command and at most one argument";
     return std::nullopt;
@@ -126,23 +223,44 @@ std::optional<Request> parse_request(std::string_view line, std::string& problem
   return request;
 }
 
-}  // namespace
-
-std::string admin_error(std::string_view text) {
-  return to_line(Json{{"error", text}});
+// Empty: the command takes all that was given.
+std::string argument_problem(const Command& command, const Request& request) {
+  for (const auto& [name, value] : request.arguments) {
+    const bool known =
+        std::ranges::any_of(command.arguments, [&name = name](const char* a) { return a != nullptr && name == a; });
+    if (!known) {
+      return fmt::format("{} takes no {}", command.name, name);
+    }
+  }
+  return {};
 }
 
-std::string admin_answer(std::string_view line, GatewayView& view) {
+}  // namespace
+
+std::string admin_error(std::string_view text, const char* kind) {
+  return to_line(error_json(text, kind));
+}
+
+std::string admin_answer(std::string_view line, const AdminCaller& caller, const AdminTarget& target) {
   std::string problem;
   const std::optional<Request> request = parse_request(line, problem);
   if (!request) {
-    return admin_error(problem);
+    return admin_error(problem, "bad_request");
   }
   const auto command = std::ranges::find(kCommands, request->command, [](const Command& c) { return std::string_view(c.name); });
   if (command == kCommands.end()) {
-    return admin_error("unknown command; try help");
+    return admin_error("unknown command; try help", "unknown_command");
   }
-  return to_line(command->answer(*request, view));
+  if (const std::string wrong = argument_problem(*command, *request); !wrong.empty()) {
+    return admin_error(wrong, "bad_request");
+  }
+  if (command->changes && !caller.may_change) {
+    return admin_error(fmt::format("{} may look and not change anything: {} is for root, the gateway's own user, and those that "
+                                   "[admin] admins and admin_groups name in its configuration",
+                                   caller.who, command->name),
+                       "refused");
+  }
+  return to_line(command->answer(*request, caller, target));
 }
 
 }  // namespace cw::control

@@ -3,6 +3,9 @@
 
 #include "control/ctl/command.h"
 #include "control/ctl/render.h"
+#include "control/ctl/render_control.h"
+#include "control/ctl/run_config.h"
+#include "control/ctl/run_drain.h"
 
 namespace cw::control {
 namespace {
@@ -56,6 +59,24 @@ constexpr std::array kCoreFilters = {
 };
 constexpr std::array kStatsParameters = {
     Parameter{"PREFIX", nullptr, Use::kPositional, Kind::kText, "Beginning of the names, for example causeway_roce", "prefix"},
+};
+
+constexpr std::array kLogLevels = {"trace", "debug", "info", "warning", "error"};
+constexpr std::array kDrainStartParameters = {
+    Parameter{"--wait", nullptr, Use::kSwitch, Kind::kText, "Say how far it is until no connection is left"},
+    Parameter{"--timeout", "SECONDS", Use::kOption, Kind::kSeconds, "End by force what is left after so long", "timeout_s"},
+};
+constexpr std::array kLogLevelParameters = {
+    Parameter{"LEVEL", nullptr, Use::kPositional, Kind::kChoice, "The least important lines to write", nullptr, kLogLevels},
+};
+constexpr std::array kConfigShowParameters = {
+    Parameter{"PREFIX", nullptr, Use::kPositional, Kind::kText, "Beginning of the keys, for example limits", "prefix"},
+};
+constexpr std::array kConfigCheckParameters = {
+    Parameter{"FILE", nullptr, Use::kPositional, Kind::kFile, "Configuration file", nullptr, {}, true},
+};
+constexpr std::array kReloadParameters = {
+    Parameter{"--dry-run", nullptr, Use::kSwitch, Kind::kText, "Only say what would change; for everybody"},
 };
 
 const std::array kCommands = {
@@ -134,6 +155,56 @@ const std::array kCommands = {
             .parameters = kStatsParameters,
             .request = "stat_schema",
             .render = render_schema},
+    Command{.object = "drain",
+            .verb = "show",
+            .help = "Whether the gateway drains, and how far it is.",
+            .access = Access::kRead,
+            .is_default = true,
+            .request = "drain_show",
+            .render = render_drain},
+    Command{.object = "drain",
+            .verb = "start",
+            .help = "Refuse new connections and end the others in order, without failing a call.",
+            .access = Access::kChange,
+            .parameters = kDrainStartParameters,
+            .request = "drain_start",
+            .run = run_drain_start,
+            .details = "A connection takes no new calls; it ends when those that it has taken are answered. Its client makes the "
+                       "others again on its next connection. With --wait the exit status is 4 when connections had to be ended "
+                       "by force."},
+    Command{.object = "drain",
+            .verb = "stop",
+            .help = "Take connections again.",
+            .access = Access::kChange,
+            .request = "drain_stop",
+            .render = render_drain},
+    Command{.object = "log",
+            .verb = "level",
+            .help = "Show the log level; with LEVEL, change it until the next reload (administrators).",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kLogLevelParameters,
+            .run = run_log_level},
+    Command{.object = "config",
+            .verb = "show",
+            .help = "Every setting that the gateway runs with, as it would be written; with PREFIX, some of them.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kConfigShowParameters,
+            .request = "settings",
+            .render = render_settings},
+    Command{.object = "config",
+            .verb = "check",
+            .help = "Say everything that is wrong with a configuration file. Needs no gateway.",
+            .access = Access::kLocal,
+            .parameters = kConfigCheckParameters,
+            .run = run_config_check},
+    Command{.object = "reload",
+            .verb = "",
+            .help = "Read the configuration file again, and say what changes at once and what with a restart.",
+            .access = Access::kChange,
+            .parameters = kReloadParameters,
+            .run = run_reload},
 };
 
 constexpr std::array kGlobals = {

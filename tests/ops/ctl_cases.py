@@ -2,10 +2,11 @@
 
 import json
 import re
+import shutil
 import subprocess
 from typing import Any
 
-from harness import CREDITS, Box, Gateway, Load, expect, expect_equal
+from harness import CREDITS, Box, Gateway, Load, Skip, expect, expect_equal
 
 
 def _under_load(box: Box, **options: Any) -> tuple[Gateway, Load]:
@@ -93,7 +94,94 @@ def errors_are_json_too(box: Box) -> None:
     expect_equal("watching nobody ends", again.returncode, 1)
 
 
+def drains_under_load(box: Box) -> None:
+    """Busy clients lose no call; readyz, metrics and causewayctl tell of it; afterwards they come back."""
+    gateway = box.gateway()
+    gateway.start_ready()
+    load = box.load("--reconnect", connections=8, window=8, seconds=8)
+    load.wait_connected()
+    expect_equal("before", box.ctl_json(gateway, "drain")["state"], "serving")
+    done = _ctl(box, gateway, "drain", "start", "--wait", "--timeout", "30")
+    expect_equal(f"exit status of drain --wait, which said {done.stdout!r}", done.returncode, 0)
+    expect("drained: 0 connections left, 8 ended in order, 0 by force" in done.stdout, done.stdout)
+    metrics = gateway.metrics()
+    expect_equal("draining, ready", (metrics.total("causeway_draining"), metrics.total("causeway_ready")), (1, 0))
+    expect_equal("drained", metrics.total("causeway_connections_closed_total", reason="drained"), 8)
+    ready = box.run("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://{gateway.metrics_address}/readyz")
+    expect_equal("/readyz", ready.stdout, "503")
+    expect_equal("connections", box.ctl_json(gateway, "connections")["connections"], [])
+    expect_equal("stop", box.ctl_json(gateway, "drain", "stop")["state"], "serving")
+    report = load.result()
+    expect_equal("calls failed, answers wrong", (report["failed"], report["wrong"]), (0, 0))
+    expect_equal("drained, of every connection", metrics.total("causeway_connections_closed_total", reason="closed_by_us"), 0)
+    expect(gateway.metrics().total("causeway_connections_total", result="established") >= 16, "the clients did not come back")
+    gateway.wait_for_line(r"drain begun by .*uid \d+", 1)
+    gateway.terminate()
+
+
+def a_drain_needs_an_administrator(box: Box) -> None:
+    """A user who may open the socket may look; to change something takes more."""
+    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    if box.run(*nobody, "true").returncode != 0:
+        raise Skip("cannot become another user")
+    gateway = box.gateway(extra='[log]\nlevel = "info"')
+    config = box.directory / "gateway.toml"
+    config.write_text(config.read_text().replace("[admin]", '[admin]\ngroup = "65534"'))
+    gateway.start_ready()
+
+    def as_nobody(*words: str) -> "subprocess.CompletedProcess[str]":
+        return box.run(*nobody, program, "--socket", gateway.admin, *words)
+
+    # The program itself may lie where others cannot look.
+    program = box.directory / "causewayctl"
+    shutil.copy(box.causewayctl, program)
+    program.chmod(0o755)
+    expect_equal("looking", as_nobody("status").returncode, 0)
+    for words in (("drain", "start"), ("reload",), ("log", "level", "debug")):
+        refused = as_nobody(*words, "--json")
+        expect_equal(f"exit status of {words}", refused.returncode, 3)
+        said = json.loads(refused.stdout)
+        expect(said["kind"] == "refused" and "may look and not change anything" in said["error"], refused.stdout)
+    expect_equal("a preview", as_nobody("reload", "--dry-run").returncode, 0)
+    expect_equal("state", box.ctl_json(gateway, "drain")["state"], "serving")
+    gateway.terminate()
+    config.write_text(config.read_text().replace("[admin]", '[admin]\nadmins = ["65534"]'))
+    gateway.start_ready()
+    expect_equal("one who is named", as_nobody("log", "level", "debug").returncode, 0)
+    expect_equal("log level", box.ctl(gateway, "log"), "debug\n")
+    gateway.terminate()
+
+
+def reloads_with_a_preview(box: Box) -> None:
+    gateway = box.gateway(extra='[log]\nlevel = "info"')
+    gateway.start_ready()
+    config = box.directory / "gateway.toml"
+    expect_equal("no changes", box.ctl_json(gateway, "reload", "--dry-run")["changes"], [])
+    right = config.read_text()
+    config.write_text(right.replace('level = "info"', 'level = "warning"').replace("mtu = 4500", "mtu = 1500"))
+    preview = box.ctl(gateway, "reload", "--dry-run")
+    expect('at once\n  log.level: "info" -> "warning"\nwith a restart\n  port[0].mtu: 4500 -> 1500\n' in preview, preview)
+    expect_equal("a preview changes nothing", box.ctl(gateway, "log", "level"), "info\n")
+    report = box.ctl_json(gateway, "reload")
+    expect_equal("applied", (report["valid"], report["applied"]), (True, True))
+    expect_equal("after the reload", box.ctl(gateway, "log", "level"), "warning\n")
+    shown = {row["key"]: row["value"] for row in box.ctl_json(gateway, "config", "show")["settings"]}
+    expect_equal("settings", (shown["log.level"], shown["port[0].mtu"]), ('"warning"', "4500"))
+    config.write_text(right.replace("mtu = 4500", "mut = 4500"))
+    wrong = _ctl(box, gateway, "reload")
+    expect_equal("exit status of a file that is wrong", wrong.returncode, 4)
+    expect("did you mean 'mtu'" in wrong.stdout and "nothing is changed" in wrong.stdout, wrong.stdout)
+    check = box.run(box.causewayctl, "config", "check", config, "--json")
+    expect_equal("config check", (check.returncode, json.loads(check.stdout)["problems"][0]["key"]), (4, "port.mut"))
+    config.write_text(right)
+    expect_equal("config check of a right file", box.run(box.causewayctl, "config", "check", config).returncode, 0)
+    gateway.terminate()
+
+
 CASES = [
+    ("causewayctl drain --wait under load fails no call", drains_under_load),
+    ("causewayctl changes nothing for those who may only look", a_drain_needs_an_administrator),
+    ("causewayctl reload previews and applies", reloads_with_a_preview),
     ("causewayctl filters choose rows", filters_choose_rows),
     ("causewayctl qp show tells the transport state", queue_pairs_tell_their_state),
     ("causewayctl stats schema explains every number", schema_explains_every_number),

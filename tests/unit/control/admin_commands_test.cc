@@ -13,9 +13,13 @@ namespace {
 
 using Json = nlohmann::json;
 
+const AdminCaller kAdmin{"root (uid 0)", true};
+const AdminCaller kReader{"alice (uid 1000)", false};
+
 Json ask(std::string_view line) {
   FakeView view;
-  return Json::parse(admin_answer(line, view));
+  FakeControl control;
+  return Json::parse(admin_answer(line, kAdmin, {view, control}));
 }
 
 TEST(AdminCommands, StatusTellsPortsListenersAndBackends) {
@@ -47,8 +51,9 @@ TEST(AdminCommands, StatsAreExactAndFiltered) {
 
 TEST(AdminCommands, ConnectionsSurviveTextThatIsNotUtf8) {
   FakeView view;
+  FakeControl control;
   view.last_error = "peer said \xff\xfe\n";
-  const std::string answer = admin_answer("connections", view);
+  const std::string answer = admin_answer("connections", kReader, {view, control});
   EXPECT_EQ(answer.find('\n'), std::string::npos);
   EXPECT_EQ(Json::parse(answer)["connections"].size(), 2u);
 }
@@ -88,21 +93,62 @@ TEST(AdminCommands, EveryFieldHasOneNameAndAMeaning) {
 }
 
 TEST(AdminCommands, HelpNamesEveryCommand) {
-  EXPECT_EQ(ask("help")["commands"].size(), 7u);
+  EXPECT_EQ(ask("help")["commands"].size(), 15u);
 }
 
 TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {
   FakeView view;
+  FakeControl control;
   for (const std::string& line :
        {std::string("{"), std::string("{}"), std::string("[]"), std::string("{\"command\":1}"),
         std::string("{\"command\":\"status\",\"x\":\"\"}"), std::string("nonsense"), std::string(" "), std::string("\0\0", 2),
         std::string("\xff\xff"), std::string(4000, '{'), std::string(2000, '[') + "{", std::string("status a b"),
         std::string("{\"command\":\"status\"}{")}) {
-    const Json answer = Json::parse(admin_answer(line, view));
-    EXPECT_TRUE(answer.contains("error")) << line;
-    EXPECT_EQ(answer.size(), 1u);
+    const Json answer = Json::parse(admin_answer(line, kAdmin, {view, control}));
+    EXPECT_TRUE(answer.contains("error") && answer.contains("kind")) << line;
+    EXPECT_EQ(answer.size(), 2u);
   }
   EXPECT_EQ(view.calls, 0);
+  EXPECT_EQ(control.said, "");
+}
+
+TEST(AdminCommands, OnlyAdministratorsChangeAnything) {
+  FakeView view;
+  FakeControl control;
+  for (const char* line : {"drain_start", "drain_stop", "{\"command\":\"log_level_set\",\"level\":\"debug\"}", "reload"}) {
+    const Json refused = Json::parse(admin_answer(line, kReader, {view, control}));
+    EXPECT_EQ(refused["kind"], "refused") << line;
+    EXPECT_NE(refused["error"].get<std::string>().find("alice (uid 1000) may look and not change anything"), std::string::npos);
+    EXPECT_EQ(control.said, "") << line;
+    EXPECT_FALSE(Json::parse(admin_answer(line, kAdmin, {view, control})).contains("error")) << line;
+    EXPECT_NE(control.said.find("root (uid 0)"), std::string::npos) << line;
+    control.said.clear();
+  }
+  for (const char* line : {"drain_show", "log_level", "settings", "reload_preview", "status"}) {
+    EXPECT_FALSE(Json::parse(admin_answer(line, kReader, {view, control})).contains("error")) << line;
+  }
+}
+
+TEST(AdminCommands, DrainTakesATimeLimit) {
+  EXPECT_EQ(ask(R"({"command":"drain_start","timeout_s":"2.5"})")["timeout_seconds"], 2.5);
+  EXPECT_TRUE(ask("drain_start")["timeout_seconds"].is_null());
+  for (const char* wrong : {"0", "-1", "nan", "1e9", "5s"}) {
+    EXPECT_EQ(ask(std::string(R"({"command":"drain_start","timeout_s":")") + wrong + "\"}")["kind"], "bad_request") << wrong;
+  }
+}
+
+TEST(AdminCommands, ReloadTellsWhatTakesEffectWhen) {
+  const Json report = ask("reload_preview");
+  EXPECT_EQ(report["applied"], false);
+  EXPECT_EQ(report["changes"][0]["takes_effect"], "at_once");
+  EXPECT_EQ(report["changes"][1]["takes_effect"], "restart");
+  EXPECT_EQ(ask("reload")["applied"], true);
+}
+
+TEST(AdminCommands, SettingsAreShownAsTheyWouldBeWritten) {
+  const Json rows = ask("settings log")["settings"];
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["value"], "\"info\"");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "control/admin/gateway_control.h"
 #include "control/admin/gateway_view.h"
 
 namespace cw::control {
@@ -97,6 +98,37 @@ class FakeView final : public GatewayView {
   size_t connection_count = 2;
   std::string last_error;
   std::atomic<int> calls{0};
+};
+
+// Says what it was told to do.
+class FakeControl final : public GatewayControl {
+ public:
+  [[nodiscard]] DrainStatus start_drain(const std::string& who, std::optional<Duration> timeout) override {
+    said += who + " drain;";
+    status.state = "draining";
+    status.timeout = timeout;
+    return status;
+  }
+  [[nodiscard]] DrainStatus stop_drain(const std::string& who) override {
+    said += who + " serve;";
+    status = {.state = "serving"};
+    return status;
+  }
+  [[nodiscard]] DrainStatus drain() override { return status; }
+  [[nodiscard]] LogLevel log_level() override { return level; }
+  void set_log_level(const std::string& who, LogLevel wanted) override {
+    said += who + " log;";
+    level = wanted;
+  }
+  [[nodiscard]] ReloadReport reload(const std::string& who, bool dry_run) override {
+    said += dry_run ? "" : who + " reload;";
+    return {"/etc/c.toml", true, !dry_run, {}, {{"log.level", "\"info\"", "\"debug\""}, {"port[0].mtu", "1500", "9000"}}};
+  }
+  [[nodiscard]] std::vector<SettingText> settings() override { return {{"log.level", "\"info\""}, {"admin.socket", ""}}; }
+
+  std::string said;
+  DrainStatus status{.state = "serving"};
+  LogLevel level = LogLevel::kInfo;
 };
 
 }  // namespace cw::control
