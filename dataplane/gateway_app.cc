@@ -12,7 +12,7 @@ constexpr auto kDescribeTimeout = std::chrono::milliseconds(200);
 }  // namespace
 
 GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
-                       std::span<const std::unique_ptr<PortQueue>> queues, const MbufPools& pools)
+                       std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools)
     : core_(core),
       gateway_(gateway),
       node_(node),
@@ -21,14 +21,19 @@ GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& nod
       queues_(queues),
       pools_(pools),
       durations_(std::make_unique<telemetry::RpcDurations>()),
-      notices_("cw_notices", kNotices, RingProducers::kOne) {}
+      notices_("cw_notices", kNotices, RingProducers::kOne),
+      ping_(core, pools.packets()) {}
 
 bool GatewayApp::turn(Instant now) {
   bool worked = false;
   gateway::BackendEvent event;
   while (workers_.poll(core_, event)) {
     worked = true;
-    gateway_.on_backend_event(now, std::move(event));
+    if (gateway::BackendPing::owns(event.link)) [[unlikely]] {
+      ping_.on_event(now, std::move(event));
+    } else {
+      gateway_.on_backend_event(now, std::move(event));
+    }
   }
   if (exchange_ != nullptr) {
     worked |= exchange_messages(now);
@@ -40,6 +45,10 @@ bool GatewayApp::turn(Instant now) {
       break;
     }
     worked = true;
+  }
+  if (const PingState ping = ping_state_.load(std::memory_order_relaxed);
+      ping == PingState::kWanted || ping == PingState::kUnderWay) [[unlikely]] {
+    worked |= serve_ping(now);
   }
   workers_.kick(core_);
   rpcrdma::CallDone done;
@@ -123,6 +132,43 @@ void GatewayApp::drain(Instant now) {
   }
   publish_progress();
   drain_acted_on_.store(order, std::memory_order_release);
+}
+
+// Between requests of the gateway: the one that waits for room in its ring keeps its place.
+bool GatewayApp::serve_ping(Instant now) {
+  if (ping_state_.load(std::memory_order_acquire) == PingState::kWanted) {
+    ping_state_.store(PingState::kUnderWay, std::memory_order_relaxed);
+    ping_.start(now, ping_order_);
+  }
+  ping_.on_deadline(now);
+  bool worked = false;
+  while (!holds_ && ping_.poll_request(held_)) {
+    holds_ = !workers_.submit(core_, held_);
+    worked = true;
+  }
+  if (gateway::PingResult result; !holds_ && ping_.poll_result(result)) {
+    ping_result_ = result;
+    ping_state_.store(PingState::kDone, std::memory_order_release);
+  }
+  return worked;
+}
+
+bool GatewayApp::start_ping(const gateway::PingOrder& order) {
+  const PingState state = ping_state_.load(std::memory_order_acquire);
+  if (state == PingState::kWanted || state == PingState::kUnderWay) {
+    return false;
+  }
+  ping_order_ = order;
+  ping_state_.store(PingState::kWanted, std::memory_order_release);
+  return true;
+}
+
+bool GatewayApp::ping_result(gateway::PingResult& out) const {
+  if (ping_state_.load(std::memory_order_acquire) != PingState::kDone) {
+    return false;
+  }
+  out = ping_result_;
+  return true;
 }
 
 void GatewayApp::publish_progress() {

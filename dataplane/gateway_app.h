@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "control/gateway/backend_ping.h"
 #include "control/gateway/gateway.h"
 #include "control/service/heartbeat.h"
 #include "dataplane/core_loop.h"
@@ -36,7 +37,7 @@ class GatewayApp final : public CoreApp {
  public:
   // `exchange` leads to the gateways of other cores; nullptr: there are none.
   GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
-             std::span<const std::unique_ptr<PortQueue>> queues, const MbufPools& pools);
+             std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools);
 
   // Poll core.
   bool turn(Instant now) override;
@@ -49,6 +50,10 @@ class GatewayApp final : public CoreApp {
   // Control thread.
   [[nodiscard]] control::Heartbeat& heartbeat() { return heartbeat_; }
   [[nodiscard]] bool poll_notice(gateway::Notice& out) { return notices_.pop(std::span<gateway::Notice>(&out, 1)) == 1; }
+  // Admin thread. False while one is under way.
+  [[nodiscard]] bool start_ping(const gateway::PingOrder& order);
+  // The result of the last one started; false until it is there.
+  [[nodiscard]] bool ping_result(gateway::PingResult& out) const;
   void order_drain(DrainOrder order) { drain_order_.store(order, std::memory_order_release); }
   [[nodiscard]] DrainProgress drain_progress() const;
   void request_shutdown() { shutdown_.store(true, std::memory_order_release); }
@@ -67,6 +72,7 @@ class GatewayApp final : public CoreApp {
   bool serve_control(Instant now);
   void drain(Instant now);
   void publish_progress();
+  [[nodiscard]] bool serve_ping(Instant now);
   void fill(telemetry::CoreSnapshot& out) const;
   void fill_shared(telemetry::CoreSnapshot& out) const;
 
@@ -85,6 +91,11 @@ class GatewayApp final : public CoreApp {
   bool holds_ = false;
   std::atomic<Question*> question_{nullptr};
   control::Heartbeat heartbeat_;
+  enum class PingState : uint8_t { kIdle, kWanted, kUnderWay, kDone };
+  std::atomic<PingState> ping_state_{PingState::kIdle};
+  gateway::PingOrder ping_order_;    // the admin thread's until kWanted
+  gateway::PingResult ping_result_;  // the core's until kDone
+  gateway::BackendPing ping_;
   std::atomic<DrainOrder> drain_order_{DrainOrder::kServe};
   std::atomic<DrainOrder> drain_acted_on_{DrainOrder::kServe};
   std::atomic<uint32_t> open_{0};  // these three: as of the last turn with an order, or the last answered heartbeat

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
+#include "rpcrdma/ulb/binding.h"
 
 namespace cw::dataplane {
 namespace {
@@ -15,6 +17,9 @@ namespace {
 std::string address_text(const wire::IpAddress& address) {
   return std::string(wire::to_text(address).data());
 }
+
+constexpr uint32_t kNfsProgram = 100003;
+constexpr uint32_t kNfsVersion = 4;
 
 // Empty: none.
 std::string error_text(const rc::QpError& error) {
@@ -229,6 +234,34 @@ std::vector<control::CoreStatus> LiveView::cores() {
                     .sleeps = count_of("sleeps_total")});
   }
   return rows;
+}
+
+bool LiveView::start_ping(const std::string& backend, uint32_t program, uint32_t version, std::string& problem) {
+  const auto found = std::ranges::find(config_.backends, backend, &control::BackendConfig::name);
+  if (found == config_.backends.end()) {
+    problem = fmt::format("there is no backend '{}'; causewayctl backends names those there are", backend);
+    return false;
+  }
+  gateway::PingOrder order;
+  order.backend = static_cast<uint32_t>(found - config_.backends.begin());
+  order.builtin = found->type == control::BackendType::kBuiltin;
+  // Nobody says what a server serves: NFS is the likeliest, and one that serves something else answers so.
+  order.program = program != 0 ? program : order.builtin ? rpcrdma::kBenchProgram : kNfsProgram;
+  order.version = version != 0 ? version : order.builtin ? rpcrdma::kBenchVersion : kNfsVersion;
+  order.timeout = Duration::ms(found->connect_timeout_ms);
+  if (!apps_.front()->start_ping(order)) {
+    problem = "another ping is under way; try again";
+    return false;
+  }
+  return true;
+}
+
+control::PingStatus LiveView::ping() {
+  gateway::PingResult result;
+  if (!apps_.front()->ping_result(result)) {
+    return {};
+  }
+  return {true, is_alive(result.outcome), to_string(result.outcome), result.connect, result.call};
 }
 
 std::vector<control::NamedValue> LiveView::stats() {

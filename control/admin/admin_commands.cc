@@ -26,7 +26,7 @@ struct Request {
 struct Command {
   const char* name;
   bool changes;              // for administrators
-  const char* arguments[2];  // names; nullptr: no more
+  const char* arguments[3];  // names; nullptr: no more
   Json (*answer)(const Request& request, const AdminCaller& caller, const AdminTarget& target);
   const char* help;
 };
@@ -149,6 +149,29 @@ Json reload(const Request& request, const AdminCaller& caller, const AdminTarget
           {"changes", changes}};
 }
 
+Json ping_start(const Request& request, const AdminCaller&, const AdminTarget& target) {
+  const auto number = [&request](const char* name) {
+    const std::string_view text = request.argument(name);
+    uint32_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return text.empty() || error != std::errc() || end != text.data() + text.size() ? 0 : value;
+  };
+  std::string problem;
+  if (!target.view.start_ping(std::string(request.argument("backend")), number("program"), number("version"), problem)) {
+    return error_json(problem, "failed");
+  }
+  return {{"started", true}};
+}
+
+Json ping_show(const Request&, const AdminCaller&, const AdminTarget& target) {
+  const PingStatus ping = target.view.ping();
+  return {{"done", ping.done},
+          {"alive", ping.alive},
+          {"outcome", ping.outcome},
+          {"connect_seconds", ping.connect.to_seconds()},
+          {"call_seconds", ping.call.to_seconds()}};
+}
+
 Json settings(const Request& request, const AdminCaller&, const AdminTarget& target) {
   Json rows = Json::array();
   for (const SettingText& setting : target.control.settings()) {
@@ -168,6 +191,8 @@ constexpr std::array kCommands = {
     Command{"cores", false, {}, cores, "poll cores and how busy they are"},
     Command{"stats", false, {"prefix"}, stats, "every exported number; with a prefix, those that begin with it"},
     Command{"stat_schema", false, {"prefix"}, stat_schema, "what the numbers mean, by family; with a prefix, some of them"},
+    Command{"ping_start", false, {"backend", "program", "version"}, ping_start, "a NULL call to a backend; program 0: its own"},
+    Command{"ping_show", false, {}, ping_show, "how that went"},
     Command{"drain_show", false, {}, drain_show, "whether the gateway drains, and how far it is"},
     Command{"drain_start", true, {"timeout_s"}, drain_start, "refuse new connections, end the others in order"},
     Command{"drain_stop", true, {}, drain_stop, "take connections again"},

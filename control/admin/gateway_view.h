@@ -142,6 +142,15 @@ struct QueuePairStatus {
   uint64_t rate_bytes_per_second = 0;  // limit because of congestion; 0 = none
 };
 
+// A NULL call to a backend over the way of clients' calls.
+struct PingStatus {
+  bool done = false;
+  bool alive = false;   // something that speaks RPC answered
+  std::string outcome;  // "success", "program unavailable", "not reached" ...
+  Duration connect;     // to the worker, a connection made, and back
+  Duration call;        // to the worker, the backend's answer, and back
+};
+
 struct CoreStatus {
   uint32_t lcore = 0;
   std::string role;
@@ -173,6 +182,11 @@ class GatewayView {
   [[nodiscard]] virtual std::vector<ConnectionStatus> connections() = 0;
   [[nodiscard]] virtual std::vector<QueuePairStatus> queue_pairs() = 0;
   [[nodiscard]] virtual std::vector<CoreStatus> cores() = 0;
+  // Begins a ping of the backend with this name by the first core. False: there is no such backend, or another ping is under way;
+  // `problem` says which.
+  [[nodiscard]] virtual bool start_ping(const std::string& backend, uint32_t program, uint32_t version, std::string& problem) = 0;
+  // Of the ping started last.
+  [[nodiscard]] virtual PingStatus ping() = 0;
   // Every exported number, flat, named as in the metrics.
   [[nodiscard]] virtual std::vector<NamedValue> stats() = 0;
   // What they mean, by family, in the same order.

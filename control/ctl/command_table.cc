@@ -6,6 +6,7 @@
 #include "control/ctl/render_control.h"
 #include "control/ctl/run_config.h"
 #include "control/ctl/run_drain.h"
+#include "control/ctl/run_ping.h"
 
 namespace cw::control {
 namespace {
@@ -77,6 +78,12 @@ constexpr std::array kConfigCheckParameters = {
 };
 constexpr std::array kReloadParameters = {
     Parameter{"--dry-run", nullptr, Use::kSwitch, Kind::kText, "Only say what would change; for everybody"},
+};
+
+constexpr std::array kPingParameters = {
+    Parameter{"BACKEND", nullptr, Use::kPositional, Kind::kText, "Name of a backend; without it, all of them"},
+    Parameter{"program", "NUMBER", Use::kArgument, Kind::kNumber, "RPC program to call; else NFS, or bench of built-in ones"},
+    Parameter{"version", "NUMBER", Use::kArgument, Kind::kNumber, "Its version; else 4 of NFS, 1 of bench"},
 };
 
 const std::array kCommands = {
@@ -155,6 +162,15 @@ const std::array kCommands = {
             .parameters = kStatsParameters,
             .request = "stat_schema",
             .render = render_schema},
+    Command{.object = "ping",
+            .verb = "",
+            .help = "Make a NULL call to backends over the way that clients' calls go, timed by stage.",
+            .access = Access::kRead,
+            .parameters = kPingParameters,
+            .run = run_ping,
+            .details = "CONNECT is the way to a worker, a connection made, and back; CALL the way to the worker, the backend's "
+                       "answer, and back. A server that knows the program or version not is alive all the same. The exit status "
+                       "is 4 when a backend does not answer."},
     Command{.object = "drain",
             .verb = "show",
             .help = "Whether the gateway drains, and how far it is.",

@@ -3,10 +3,14 @@
 import json
 import re
 import shutil
+import socket
+import struct
 import subprocess
-from typing import Any
+import threading
+from contextlib import contextmanager, suppress
+from typing import Any, Iterator
 
-from harness import CREDITS, Box, Gateway, Load, Skip, expect, expect_equal
+from harness import CREDITS, Box, Gateway, Load, Skip, expect, expect_equal, free_tcp_address
 
 
 def _under_load(box: Box, **options: Any) -> tuple[Gateway, Load]:
@@ -178,7 +182,56 @@ def reloads_with_a_preview(box: Box) -> None:
     gateway.terminate()
 
 
+def pings_backends(box: Box) -> None:
+    """The built-in one answers; so does a server that does not know NFS; nobody at a port is said as such."""
+    server = free_tcp_address()
+    nobody = free_tcp_address()
+    more = "".join(f'[[backend]]\nname = "{name}"\naddress = "{address}"\nconnect_timeout_ms = 500\n[[listener]]\nport = {port}\n'
+                   f'backend = "{name}"\n' for name, address, port in (("server", server, 20050), ("nobody", nobody, 20051)))
+    gateway = box.gateway(extra=more)
+    gateway.start_ready()
+    one = box.ctl_json(gateway, "ping", "bench")["pings"][0]
+    expect_equal("bench", (one["backend"], one["alive"], one["outcome"]), ("bench", True, "success"))
+    expect(0 < one["call_seconds"] < 5, f"time of the call: {one}")
+    with tcp_server(server):
+        alive = box.ctl_json(gateway, "ping", "server", "program", "0x186a3", "version", "3")["pings"][0]
+        expect_equal("a server without the program", (alive["alive"], alive["outcome"]), (True, "program unavailable"))
+        expect(alive["connect_seconds"] > 0, f"time of the connection: {alive}")
+    every = _ctl(box, gateway, "ping", "--json")
+    expect_equal("exit status with one that is gone", every.returncode, 4)
+    outcomes = {row["backend"]: row["outcome"] for row in json.loads(every.stdout)["pings"]}
+    expect_equal("outcomes", outcomes, {"bench": "success", "server": "not reached", "nobody": "not reached"})
+    unknown = _ctl(box, gateway, "ping", "nonsense")
+    expect_equal("exit status of an unknown backend", unknown.returncode, 1)
+    expect("causewayctl backends" in unknown.stderr, unknown.stderr)
+    gateway.terminate()
+
+
+@contextmanager
+def tcp_server(address: str) -> Iterator[None]:
+    """Answers every RPC call over TCP with PROG_UNAVAIL (RFC 5531)."""
+    host, port = address.split(":")
+    with socket.create_server((host, int(port))) as listener:
+        listener.settimeout(10)
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    with client:
+                        record = client.recv(4096)
+                        reply = record[4:8] + struct.pack(">IIIII", 1, 0, 0, 0, 1)
+                        client.sendall(struct.pack(">I", 0x8000_0000 | len(reply)) + reply)
+                        client.recv(1)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for a client
+
+
 CASES = [
+    ("causewayctl ping asks backends over the whole way", pings_backends),
     ("causewayctl drain --wait under load fails no call", drains_under_load),
     ("causewayctl changes nothing for those who may only look", a_drain_needs_an_administrator),
     ("causewayctl reload previews and applies", reloads_with_a_preview),

@@ -93,7 +93,7 @@ TEST(AdminCommands, EveryFieldHasOneNameAndAMeaning) {
 }
 
 TEST(AdminCommands, HelpNamesEveryCommand) {
-  EXPECT_EQ(ask("help")["commands"].size(), 15u);
+  EXPECT_EQ(ask("help")["commands"].size(), 17u);
 }
 
 TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {
@@ -143,6 +143,14 @@ TEST(AdminCommands, ReloadTellsWhatTakesEffectWhen) {
   EXPECT_EQ(report["changes"][0]["takes_effect"], "at_once");
   EXPECT_EQ(report["changes"][1]["takes_effect"], "restart");
   EXPECT_EQ(ask("reload")["applied"], true);
+}
+
+TEST(AdminCommands, PingsOneBackendAtATime) {
+  EXPECT_EQ(ask(R"({"command":"ping_start","backend":"nfs","program":"100003","version":"4"})")["started"], true);
+  EXPECT_EQ(ask(R"({"command":"ping_start","backend":"none"})")["error"], "there is no backend 'none'");
+  const Json result = ask("ping_show");
+  EXPECT_EQ(result["alive"], true);
+  EXPECT_EQ(result["call_seconds"], 0.002);
 }
 
 TEST(AdminCommands, SettingsAreShownAsTheyWouldBeWritten) {

@@ -82,6 +82,11 @@ class FakeView final : public GatewayView {
     ++calls;
     return {{1, "poll", 2, 1.5, 4.5, 10, 20, 5}};
   }
+  [[nodiscard]] bool start_ping(const std::string& backend, uint32_t, uint32_t, std::string& problem) override {
+    problem = backend == "nfs" ? "" : "there is no backend '" + backend + "'";
+    return problem.empty();
+  }
+  [[nodiscard]] PingStatus ping() override { return {true, true, "success", Duration::ms(1), Duration::ms(2)}; }
   [[nodiscard]] std::vector<StatInfo> stat_schema() override {
     ++calls;
     return {{"causeway_connections", "gauge", "", "Connections."},
