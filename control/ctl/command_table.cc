@@ -5,6 +5,7 @@
 #include "control/ctl/render.h"
 #include "control/ctl/render_control.h"
 #include "control/ctl/run_config.h"
+#include "control/ctl/run_doctor.h"
 #include "control/ctl/run_drain.h"
 #include "control/ctl/run_ping.h"
 
@@ -84,6 +85,10 @@ constexpr std::array kPingParameters = {
     Parameter{"BACKEND", nullptr, Use::kPositional, Kind::kText, "Name of a backend; without it, all of them"},
     Parameter{"program", "NUMBER", Use::kArgument, Kind::kNumber, "RPC program to call; else NFS, or bench of built-in ones"},
     Parameter{"version", "NUMBER", Use::kArgument, Kind::kNumber, "Its version; else 4 of NFS, 1 of bench"},
+};
+
+constexpr std::array kDoctorParameters = {
+    Parameter{"--config", "FILE", Use::kOption, Kind::kFile, "Configuration file (default: /etc/causeway/causeway.toml)"},
 };
 
 const std::array kCommands = {
@@ -221,6 +226,15 @@ const std::array kCommands = {
             .access = Access::kChange,
             .parameters = kReloadParameters,
             .run = run_reload},
+    Command{.object = "doctor",
+            .verb = "",
+            .help = "Name what is missing on this host for a configuration, and the command that mends it. Needs no gateway.",
+            .access = Access::kLocal,
+            .parameters = kDoctorParameters,
+            .run = run_doctor,
+            .details =
+                "Run it as the user of the gateway, or as root: it says what this user may do. It changes nothing. The exit "
+                "status is 4 when something keeps the gateway from running or serving."},
 };
 
 constexpr std::array kGlobals = {

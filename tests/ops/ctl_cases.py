@@ -230,7 +230,30 @@ def tcp_server(address: str) -> Iterator[None]:
         listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for a client
 
 
+def doctor_sees_what_is_missing(box: Box) -> None:
+    """Without a gateway, and with one; each fault names what mends it."""
+    nobody = free_tcp_address()
+    more = (f'[[backend]]\nname = "gone"\naddress = "{nobody}"\n[[listener]]\nport = 20050\nbackend = "gone"\n'
+            f'[[port]]\ndevice = "net_af_packet0,iface=cwnone0"\naddresses = ["192.0.2.1/24"]\n')
+    config = box.write_config(metrics="off", extra=more)
+    sick = box.run(box.causewayctl, "doctor", "--config", config, "--json")
+    expect_equal("exit status", sick.returncode, 4)
+    found = {(row["check"], row["severity"]): row for row in json.loads(sick.stdout)["findings"]}
+    expect("gone" in found["backends", "fault"]["what"] and "start the server" in found["backends", "fault"]["mend"], sick.stdout)
+    expect("cwnone0" in found["devices", "fault"]["what"], sick.stdout)
+    expect(("crc", "fine") in found or ("crc", "warning") in found, "nothing was timed")
+    gateway = box.gateway()
+    gateway.start_ready()
+    well = box.run(box.causewayctl, "doctor", "--config", box.directory / "gateway.toml")
+    expect_equal(f"exit status with a gateway, which said {well.stdout}", well.returncode, 0)
+    expect("a gateway is running and answers" in well.stdout and "0 faults" in well.stdout, well.stdout)
+    gateway.terminate()
+    broken = box.run(box.causewayctl, "doctor", "--config", box.directory / "none.toml")
+    expect_equal("exit status without a file", broken.returncode, 4)
+
+
 CASES = [
+    ("causewayctl doctor sees what is missing", doctor_sees_what_is_missing),
     ("causewayctl ping asks backends over the whole way", pings_backends),
     ("causewayctl drain --wait under load fails no call", drains_under_load),
     ("causewayctl changes nothing for those who may only look", a_drain_needs_an_administrator),
