@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "control/config/config_help.h"
 #include "control/config/config_keys.h"
 #include "control/config/config_parse.h"
 #include "control/config/setting_text.h"
@@ -33,7 +34,8 @@ std::string comment(const std::string& text) {
 
 template <typename S>
 std::string default_text(const Key<S>& key) {
-  return setting_text(key, S{});
+  static const S kDefaults{};
+  return setting_text(key, kDefaults);
 }
 
 template <typename S>
@@ -78,6 +80,25 @@ std::string config_reference() {
     }
   });
   return text;
+}
+
+std::vector<SectionHelp> config_help() {
+  std::vector<SectionHelp> sections;
+  for_each_section([&](const auto& section, auto) {
+    const bool repeated = section.info.count_max > 0;
+    SectionHelp& help = sections.emplace_back();
+    help.header = fmt::format(repeated ? fmt::runtime("[[{}]]") : fmt::runtime("[{}]"), section.info.name);
+    help.help = section.info.help;
+    for (const auto& key : section.keys) {
+      help.keys.push_back({.name = key.name,
+                           .help = key.help,
+                           .range = range_text(key),
+                           .fallback = default_text(key),
+                           .example = key.example == nullptr ? "" : key.example,
+                           .required = key.required});
+    }
+  });
+  return sections;
 }
 
 }  // namespace cw::control

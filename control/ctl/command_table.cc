@@ -7,6 +7,7 @@
 #include "control/ctl/run_config.h"
 #include "control/ctl/run_doctor.h"
 #include "control/ctl/run_drain.h"
+#include "control/ctl/run_manual.h"
 #include "control/ctl/run_ping.h"
 
 namespace cw::control {
@@ -89,6 +90,15 @@ constexpr std::array kPingParameters = {
 
 constexpr std::array kDoctorParameters = {
     Parameter{"--config", "FILE", Use::kOption, Kind::kFile, "Configuration file (default: /etc/causeway/causeway.toml)"},
+};
+
+constexpr std::array kPages = {"causewayctl", "causeway.toml"};
+constexpr std::array kShells = {"bash"};
+constexpr std::array kManualParameters = {
+    Parameter{"PAGE", nullptr, Use::kPositional, Kind::kChoice, "Which page", nullptr, kPages, true},
+};
+constexpr std::array kCompletionParameters = {
+    Parameter{"SHELL", nullptr, Use::kPositional, Kind::kChoice, "Of which shell", nullptr, kShells, true},
 };
 
 const std::array kCommands = {
@@ -235,6 +245,18 @@ const std::array kCommands = {
             .details =
                 "Run it as the user of the gateway, or as root: it says what this user may do. It changes nothing. The exit "
                 "status is 4 when something keeps the gateway from running or serving."},
+    Command{.object = "completion",
+            .verb = "",
+            .help = "Print a script that completes these words; packages install it.",
+            .access = Access::kLocal,
+            .parameters = kCompletionParameters,
+            .run = run_completion},
+    Command{.object = "manual",
+            .verb = "",
+            .help = "Print a manual page in the form that man reads; packages install it.",
+            .access = Access::kLocal,
+            .parameters = kManualParameters,
+            .run = run_manual},
 };
 
 constexpr std::array kGlobals = {
