@@ -25,6 +25,7 @@
 #include "control/config/config_file.h"
 #include "control/service/notifier.h"
 #include "dataplane/assemble.h"
+#include "dataplane/capture_desk.h"
 #include "dataplane/control_thread.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/dpdk/eal.h"
@@ -170,7 +171,12 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   LiveView view(config, kVersion, apps, collector, ports, flags);
   DrainDriver drain(apps, flags);
   ControlThread control_thread(config, config_path, apps, flags, notifier, drain);
-  LiveControl live_control(control_thread, drain);
+  std::vector<PollCore*> tapped;
+  for (const auto& core : cores) {
+    tapped.push_back(core.get());
+  }
+  CaptureDesk capture(tapped);
+  LiveControl live_control(control_thread, drain, capture);
   const std::optional<control::AdminPolicy> policy = control::resolve_policy(config.admin, error);
   if (!policy) {
     return say(error);

@@ -26,7 +26,7 @@ struct Request {
 struct Command {
   const char* name;
   bool changes;              // for administrators
-  const char* arguments[3];  // names; nullptr: no more
+  const char* arguments[7];  // names; nullptr: no more
   Json (*answer)(const Request& request, const AdminCaller& caller, const AdminTarget& target);
   const char* help;
 };
@@ -172,6 +172,60 @@ Json ping_show(const Request&, const AdminCaller&, const AdminTarget& target) {
           {"call_seconds", ping.call.to_seconds()}};
 }
 
+Json to_json(const capture::CaptureStatus& status) {
+  return {{"state", status.state}, {"file", status.file},       {"packets", status.packets},
+          {"bytes", status.bytes}, {"dropped", status.dropped}, {"with_payload", status.with_payload}};
+}
+
+// The number given, within the bounds; `otherwise` when none is. Nothing: it is wrong.
+std::optional<uint64_t> number_of(const Request& request, const char* name, uint64_t otherwise, uint64_t min, uint64_t max) {
+  const std::string_view text = request.argument(name);
+  uint64_t value = 0;
+  if (text.empty()) {
+    return otherwise;
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool valid = error == std::errc() && end == text.data() + text.size() && value >= min && value <= max;
+  return valid ? std::optional(value) : std::nullopt;
+}
+
+Json capture_start(const Request& request, const AdminCaller& caller, const AdminTarget& target) {
+  capture::CaptureOrder order;
+  order.file = request.argument("file");
+  const std::string_view client = request.argument("client");
+  order.client = parse_prefix(client);
+  const auto qpn = number_of(request, "lqpn", 0, 2, 0xff'ffff);
+  const auto snap = number_of(request, "snaplen", order.limits.snap_bytes, 64, 9216);
+  const auto packets = number_of(request, "packets", order.limits.packets, 1, 1'000'000'000);
+  const auto seconds = number_of(request, "seconds", 60, 1, 86'400);
+  if (!qpn || !snap || !packets || !seconds || (!client.empty() && !order.client)) {
+    return error_json(
+        "lqpn: a queue pair's number; client: an address or prefix; snaplen: 64 to 9216; packets: 1 to 1000000000; "
+        "seconds: 1 to 86400",
+        "bad_request");
+  }
+  if (*qpn > 0) {
+    order.local_qpn = static_cast<uint32_t>(*qpn);
+  }
+  order.limits.snap_bytes = static_cast<uint32_t>(*snap);
+  order.limits.packets = *packets;
+  order.limits.seconds = static_cast<double>(*seconds);
+  order.limits.with_payload = request.argument("with_payload") == "yes";
+  std::string problem;
+  if (!target.control.start_capture(caller.who, order, problem)) {
+    return error_json(problem, "failed");
+  }
+  return to_json(target.control.capture());
+}
+
+Json capture_stop(const Request&, const AdminCaller& caller, const AdminTarget& target) {
+  return to_json(target.control.stop_capture(caller.who));
+}
+
+Json capture_show(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return to_json(target.control.capture());
+}
+
 Json settings(const Request& request, const AdminCaller&, const AdminTarget& target) {
   Json rows = Json::array();
   for (const SettingText& setting : target.control.settings()) {
@@ -201,6 +255,13 @@ constexpr std::array kCommands = {
     Command{"settings", false, {"prefix"}, settings, "every setting; with a prefix, those that begin with it"},
     Command{"reload_preview", false, {}, reload, "what a reload would change"},
     Command{"reload", true, {}, reload, "read the configuration file again"},
+    Command{"capture_show", false, {}, capture_show, "whether frames are captured"},
+    Command{"capture_start",
+            true,
+            {"file", "client", "lqpn", "snaplen", "packets", "seconds", "with_payload"},
+            capture_start,
+            "write frames to a file, as pcapng"},
+    Command{"capture_stop", true, {}, capture_stop, "end that"},
     Command{"help", false, {}, help, "this list"},
 };
 

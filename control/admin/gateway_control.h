@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "control/capture/capture_order.h"
 #include "control/config/config.h"
 #include "control/config/config_changes.h"
 #include "rocev2/base/time.h"
@@ -45,6 +46,10 @@ class GatewayControl {
   virtual void set_log_level(const std::string& who, LogLevel level) = 0;
   // Reads the configuration file again; with `dry_run` only says what would change.
   [[nodiscard]] virtual ReloadReport reload(const std::string& who, bool dry_run) = 0;
+  // False, and one sentence in `problem`, when there is no capture then.
+  [[nodiscard]] virtual bool start_capture(const std::string& who, const capture::CaptureOrder& order, std::string& problem) = 0;
+  [[nodiscard]] virtual capture::CaptureStatus stop_capture(const std::string& who) = 0;
+  [[nodiscard]] virtual capture::CaptureStatus capture() = 0;
   // What the gateway runs with.
   [[nodiscard]] virtual std::vector<SettingText> settings() = 0;
 };

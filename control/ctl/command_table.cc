@@ -92,6 +92,17 @@ constexpr std::array kDoctorParameters = {
     Parameter{"--config", "FILE", Use::kOption, Kind::kFile, "Configuration file (default: /etc/causeway/causeway.toml)"},
 };
 
+constexpr std::array kCaptureParameters = {
+    Parameter{
+        "FILE", nullptr, Use::kPositional, Kind::kFile, "File to make, an absolute path on the gateway's host", "file", {}, true},
+    Parameter{"client", "NETWORK", Use::kArgument, Kind::kNetwork, "Frames of clients with this address or prefix", "client"},
+    Parameter{"lqpn", "QPN", Use::kArgument, Kind::kNumber, "Frames of this queue pair, both ways", "lqpn"},
+    Parameter{"snaplen", "OCTETS", Use::kArgument, Kind::kNumber, "Of each frame, at most (default: 256)", "snaplen"},
+    Parameter{"packets", "NUMBER", Use::kArgument, Kind::kNumber, "End after so many (default: 100000)", "packets"},
+    Parameter{"seconds", "NUMBER", Use::kArgument, Kind::kNumber, "End after so long (default: 60)", "seconds"},
+    Parameter{"--with-payload", nullptr, Use::kSwitch, Kind::kText, "Keep data and memory handles, which are taken out otherwise",
+              "with_payload"},
+};
 constexpr std::array kPages = {"causewayctl", "causeway.toml"};
 constexpr std::array kShells = {"bash"};
 constexpr std::array kManualParameters = {
@@ -245,6 +256,30 @@ const std::array kCommands = {
             .details =
                 "Run it as the user of the gateway, or as root: it says what this user may do. It changes nothing. The exit "
                 "status is 4 when something keeps the gateway from running or serving."},
+    Command{.object = "capture",
+            .verb = "show",
+            .help = "Whether frames are captured, how many, and to where.",
+            .access = Access::kRead,
+            .is_default = true,
+            .request = "capture_show",
+            .render = render_capture},
+    Command{.object = "capture",
+            .verb = "start",
+            .help = "Write the frames of clients to a pcapng file, which tshark reads.",
+            .access = Access::kChange,
+            .parameters = kCaptureParameters,
+            .request = "capture_start",
+            .render = render_capture,
+            .details =
+                "Data and memory handles (R_Keys, chunks) are taken out, but for --with-payload. The gateway makes the file, "
+                "for its own user only; an existing one is not overwritten. Frames that the disk is too slow for are "
+                "counted; no client waits for it."},
+    Command{.object = "capture",
+            .verb = "stop",
+            .help = "End the capture.",
+            .access = Access::kChange,
+            .request = "capture_stop",
+            .render = render_capture},
     Command{.object = "completion",
             .verb = "",
             .help = "Print a script that completes these words; packages install it.",

@@ -47,6 +47,16 @@ std::string render_reload(const Json& answer) {
   return text + file + (flag_of(answer, "applied") ? ": read again\n" : ": not read again, this was a preview\n");
 }
 
+std::string render_capture(const Json& answer) {
+  const std::string state = text_of(answer, "state");
+  if (state == "none") {
+    return "no capture\n";
+  }
+  return fmt::format("{}: {} packets, {} in {}{}, {} dropped\n", state, text_of(answer, "packets"),
+                     bytes_text(number_of(answer, "bytes")), text_of(answer, "file"),
+                     flag_of(answer, "with_payload") ? " (with payload)" : "", text_of(answer, "dropped"));
+}
+
 std::string render_settings(const Json& answer) {
   Table table({"KEY", "VALUE"});
   for (const Json& setting : list_of(answer, "settings")) {

@@ -10,6 +10,7 @@ namespace cw::control {
 [[nodiscard]] std::string render_drain(const nlohmann::ordered_json& answer);
 // What a reload changes, as a diff.
 [[nodiscard]] std::string render_reload(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_capture(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_settings(const nlohmann::ordered_json& answer);
 
 }  // namespace cw::control

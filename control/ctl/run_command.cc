@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "control/config/config.h"
+#include "control/ctl/command_line.h"
 #include "control/ctl/output.h"
 #include "control/ctl/row_filter.h"
 
@@ -53,7 +54,9 @@ Json request_of(const Invocation& invocation) {
   Json request = {{"command", invocation.command->request}};
   for (const Given& given : invocation.given) {
     if (given.parameter->use != ParameterUse::kFilter && given.parameter->field != nullptr) {
-      request[given.parameter->field] = given.value;
+      uint64_t number = 0;
+      const bool is_number = given.parameter->kind == ValueKind::kNumber && parse_number(given.value, number);
+      request[given.parameter->field] = is_number ? std::to_string(number) : given.value;
     }
   }
   return request;

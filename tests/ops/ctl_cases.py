@@ -7,8 +7,10 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 from contextlib import contextmanager, suppress
-from typing import Any, Iterator
+from pathlib import Path
+from typing import Any, Callable, Iterator
 
 from harness import CREDITS, Box, Gateway, Load, Skip, expect, expect_equal, free_tcp_address
 
@@ -252,7 +254,58 @@ def doctor_sees_what_is_missing(box: Box) -> None:
     expect_equal("exit status without a file", broken.returncode, 4)
 
 
+def captures_without_secrets(box: Box) -> None:
+    """tshark reads what was captured; data and handles are not in it unless asked for."""
+    if shutil.which("tshark") is None:
+        raise Skip("there is no tshark")
+    gateway, load = _under_load(box, operation="sink", size=100_000, connections=2, window=2, seconds=6)
+    qpn = box.ctl_json(gateway, "qp")["queue_pairs"][0]["local_qpn"]
+    redacted, whole = box.directory / "redacted.pcapng", box.directory / "whole.pcapng"
+    nobody = box.ctl_json(gateway, "capture", "start", str(box.directory / "none.pcapng"), "client", "192.0.2.0/24")
+    expect_equal("state", nobody["state"], "running")
+    again = _ctl(box, gateway, "capture", "start", str(whole))
+    expect("a capture is running" in again.stderr and again.returncode == 1, f"{again.returncode} {again.stderr}")
+    expect_equal("frames of nobody", box.ctl_json(gateway, "capture", "stop")["packets"], 0)
+    box.ctl(gateway, "capture", "start", str(redacted), "lqpn", hex(qpn), "packets", "400")
+    _until(lambda: box.ctl_json(gateway, "capture")["state"] == "complete")
+    over = box.ctl_json(gateway, "capture", "stop")
+    expect_equal("packets", (over["packets"], over["with_payload"]), (400, False))
+    box.ctl(gateway, "capture", "start", str(whole), "packets", "300", "snaplen", "9000", "--with-payload")
+    _until(lambda: box.ctl_json(gateway, "capture")["state"] == "complete")
+    box.ctl(gateway, "capture", "stop")
+    exists = _ctl(box, gateway, "capture", "start", str(whole))
+    expect("is not overwritten" in exists.stderr, exists.stderr)
+    load.result()
+    gateway.terminate()
+
+    def fields(file: Path, name: str) -> list[str]:
+        done = box.run("tshark", "-r", file, "-T", "fields", "-e", name, timeout=60)
+        expect_equal(f"tshark, which said {done.stderr}", done.returncode, 0)
+        return done.stdout.split("\n")[:-1]
+
+    opcodes = fields(redacted, "infiniband.bth.opcode")
+    expect_equal("packets in the file, all RoCE", (len(opcodes), "" in opcodes), (400, False))
+    ours = {int(value, 16) for value, source in zip(fields(redacted, "infiniband.bth.destqp"), fields(redacted, "ip.src"))
+            if source == "10.9.0.2"}
+    expect_equal("queue pairs that the client sends to", ours, {qpn})
+    keys = {value for value in fields(redacted, "infiniband.reth.r_key") if value}
+    expect_equal("R_Keys", {int(key, 16) for key in keys}, {0})
+    longest = max(int(value) for value in fields(redacted, "frame.cap_len"))
+    expect(longest < 100, f"{longest} octets of a frame are shown")
+    expect(max(int(value) for value in fields(redacted, "frame.len")) > 4000, "frames lost their length")
+    expect(any(int(key, 16) for key in fields(whole, "infiniband.reth.r_key") if key), "no R_Key with payload")
+    expect(max(int(value) for value in fields(whole, "frame.cap_len")) > 4000, "no payload with payload")
+
+
+def _until(done: Callable[[], bool], limit_s: float = 10) -> None:
+    end = time.monotonic() + limit_s
+    while not done():
+        expect(time.monotonic() < end, "it does not end")
+        time.sleep(0.05)
+
+
 CASES = [
+    ("causewayctl capture shows no secrets, and tshark reads it", captures_without_secrets),
     ("causewayctl doctor sees what is missing", doctor_sees_what_is_missing),
     ("causewayctl ping asks backends over the whole way", pings_backends),
     ("causewayctl drain --wait under load fails no call", drains_under_load),

@@ -93,7 +93,7 @@ TEST(AdminCommands, EveryFieldHasOneNameAndAMeaning) {
 }
 
 TEST(AdminCommands, HelpNamesEveryCommand) {
-  EXPECT_EQ(ask("help")["commands"].size(), 17u);
+  EXPECT_EQ(ask("help")["commands"].size(), 20u);
 }
 
 TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {
@@ -115,7 +115,8 @@ TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {
 TEST(AdminCommands, OnlyAdministratorsChangeAnything) {
   FakeView view;
   FakeControl control;
-  for (const char* line : {"drain_start", "drain_stop", "{\"command\":\"log_level_set\",\"level\":\"debug\"}", "reload"}) {
+  for (const char* line : {"drain_start", "drain_stop", "{\"command\":\"log_level_set\",\"level\":\"debug\"}", "reload",
+                           "capture_start", "capture_stop"}) {
     const Json refused = Json::parse(admin_answer(line, kReader, {view, control}));
     EXPECT_EQ(refused["kind"], "refused") << line;
     EXPECT_NE(refused["error"].get<std::string>().find("alice (uid 1000) may look and not change anything"), std::string::npos);
@@ -143,6 +144,25 @@ TEST(AdminCommands, ReloadTellsWhatTakesEffectWhen) {
   EXPECT_EQ(report["changes"][0]["takes_effect"], "at_once");
   EXPECT_EQ(report["changes"][1]["takes_effect"], "restart");
   EXPECT_EQ(ask("reload")["applied"], true);
+}
+
+TEST(AdminCommands, CapturesWithinBounds) {
+  FakeView view;
+  FakeControl control;
+  const Json started =
+      Json::parse(admin_answer(R"({"command":"capture_start","file":"/tmp/x","client":"10.0.0.0/8","lqpn":"42","snaplen":"128",)"
+                               R"("packets":"7","seconds":"9"})",
+                               kAdmin, {view, control}));
+  EXPECT_EQ(started["state"], "running");
+  EXPECT_EQ(control.order.local_qpn, 42u);
+  EXPECT_EQ(control.order.limits.snap_bytes, 128u);
+  EXPECT_EQ(control.order.limits.packets, 7u);
+  EXPECT_EQ(control.order.limits.seconds, 9.0);
+  EXPECT_FALSE(control.order.limits.with_payload);
+  for (const char* wrong :
+       {R"("snaplen":"63")", R"("snaplen":"9217")", R"("lqpn":"16777216")", R"("client":"x")", R"("seconds":"0")"}) {
+    EXPECT_EQ(ask(std::string(R"({"command":"capture_start","file":"/tmp/x",)") + wrong + "}")["kind"], "bad_request") << wrong;
+  }
 }
 
 TEST(AdminCommands, PingsOneBackendAtATime) {

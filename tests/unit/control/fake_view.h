@@ -129,11 +129,25 @@ class FakeControl final : public GatewayControl {
     said += dry_run ? "" : who + " reload;";
     return {"/etc/c.toml", true, !dry_run, {}, {{"log.level", "\"info\"", "\"debug\""}, {"port[0].mtu", "1500", "9000"}}};
   }
+  [[nodiscard]] bool start_capture(const std::string& who, const capture::CaptureOrder& wanted, std::string&) override {
+    said += who + " capture;";
+    order = wanted;
+    captured.state = "running";
+    return true;
+  }
+  [[nodiscard]] capture::CaptureStatus stop_capture(const std::string& who) override {
+    said += who + " no capture;";
+    captured.state = "stopped";
+    return captured;
+  }
+  [[nodiscard]] capture::CaptureStatus capture() override { return captured; }
   [[nodiscard]] std::vector<SettingText> settings() override { return {{"log.level", "\"info\""}, {"admin.socket", ""}}; }
 
   std::string said;
   DrainStatus status{.state = "serving"};
   LogLevel level = LogLevel::kInfo;
+  capture::CaptureOrder order;
+  capture::CaptureStatus captured;
 };
 
 }  // namespace cw::control
