@@ -125,6 +125,22 @@ def drains_under_load(box: Box) -> None:
     gateway.terminate()
 
 
+def a_drain_ends_in_time(box: Box) -> None:
+    """A backend that never answers keeps its connections until the time is up; the exit status tells."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        more = (f'[[backend]]\nname = "silent"\naddress = "127.0.0.1:{silent.getsockname()[1]}"\n'
+                f'[[listener]]\nport = 20050\nbackend = "silent"\n')
+        gateway = box.gateway(extra=more)
+        gateway.start_ready()
+        box.load("--port", 20050, connections=2, window=1, seconds=20)
+        _until(lambda: sum(row["calls_in_flight"] for row in box.ctl_json(gateway, "connections")["connections"]) == 2)
+        done = _ctl(box, gateway, "drain", "start", "--wait", "--timeout", "1")
+        expect_equal(f"exit status of a drain by force, which said {done.stdout!r}", done.returncode, 4)
+        expect("drained: 0 connections left, 0 ended in order, 2 by force" in done.stdout, done.stdout)
+        gateway.wait_for_line(r"the time is up, 2 connections", 1)
+        gateway.terminate()
+
+
 def a_drain_needs_an_administrator(box: Box) -> None:
     """A user who may open the socket may look; to change something takes more."""
     nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
@@ -309,6 +325,7 @@ CASES = [
     ("causewayctl doctor sees what is missing", doctor_sees_what_is_missing),
     ("causewayctl ping asks backends over the whole way", pings_backends),
     ("causewayctl drain --wait under load fails no call", drains_under_load),
+    ("causewayctl drain --timeout ends what does not end", a_drain_ends_in_time),
     ("causewayctl changes nothing for those who may only look", a_drain_needs_an_administrator),
     ("causewayctl reload previews and applies", reloads_with_a_preview),
     ("causewayctl filters choose rows", filters_choose_rows),
