@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -24,11 +25,14 @@
 #include "control/config/config_file.h"
 #include "control/service/notifier.h"
 #include "dataplane/assemble.h"
+#include "dataplane/capture_desk.h"
 #include "dataplane/control_thread.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/dpdk/eal.h"
+#include "dataplane/drain_driver.h"
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
+#include "dataplane/live_control.h"
 #include "dataplane/live_view.h"
 #include "dataplane/metric_sources.h"
 #include "dataplane/poll_core.h"
@@ -167,8 +171,20 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
   const telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags));
   LiveView view(config, kVersion, apps, collector, ports, flags);
+  DrainDriver drain(apps, flags);
+  ControlThread control_thread(config, config_path, apps, flags, notifier, drain);
+  std::vector<PollCore*> tapped;
+  for (const auto& core : cores) {
+    tapped.push_back(core.get());
+  }
+  CaptureDesk capture(tapped);
+  LiveControl live_control(control_thread, drain, capture);
+  const std::optional<control::AdminPolicy> policy = control::resolve_policy(config.admin, error);
+  if (!policy) {
+    return say(error);
+  }
   const std::unique_ptr<control::AdminServer> admin =
-      control::AdminServer::start(control::admin_socket_path(config), view, error);
+      control::AdminServer::start(control::admin_socket_path(config), *policy, {view, live_control}, error);
   if (admin == nullptr) {
     return say(error);
   }
@@ -183,7 +199,6 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   workers.start();
   cores.front()->announce();
   std::atomic<bool> stop{false};
-  ControlThread control_thread(config, config_path, apps, flags, notifier);
   std::thread control([&] { control_thread.run(stop); });
   flags.ready.store(true);
   std::fprintf(

@@ -18,8 +18,6 @@ namespace {
 
 constexpr auto kShutdownTimeout = std::chrono::seconds(5);
 constexpr long kTurnNs = 20'000'000;
-// The one key that takes effect at run time.
-constexpr std::string_view kLogLevelKey = "log.level";
 
 Instant monotonic_now() {
   return Instant::from_ns(
@@ -46,6 +44,7 @@ void log_notice(const gateway::Notice& notice, const control::Config& config) {
       return;
     case gateway::ConnectionResult::kClosedByPeer:
     case gateway::ConnectionResult::kClosedByUs:
+    case gateway::ConnectionResult::kDrained:
       telemetry::log_info("connection from {} (QPN {:#08x} <-> {:#08x}) ended: {}, {} calls answered", text(notice.peer),
                           notice.local_qpn.value(), notice.remote_qpn.value(), gateway::to_string(notice.result), notice.calls);
       return;
@@ -73,12 +72,13 @@ control::CoreWatch make_watch(const std::vector<GatewayApp*>& apps, const contro
 }  // namespace
 
 ControlThread::ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps,
-                             telemetry::GatewayFlags& flags, const control::Notifier& notifier)
+                             telemetry::GatewayFlags& flags, const control::Notifier& notifier, DrainDriver& drain)
     : config_(std::move(config)),
       config_path_(std::move(config_path)),
       apps_(std::move(apps)),
       flags_(flags),
       notifier_(notifier),
+      drain_(drain),
       watch_(make_watch(apps_, notifier)) {}
 
 sigset_t ControlThread::signals() {
@@ -98,8 +98,9 @@ void ControlThread::run(std::atomic<bool>& stop) {
     write_notices();
     watch_cores();
     if (signal == SIGHUP && !stopping_) {
-      reload();
+      (void)reload("SIGHUP");
     }
+    drain_.turn();
     if (signal == SIGTERM || signal == SIGINT) {
       if (stopping_) {
         break;  // asked twice: at once
@@ -124,6 +125,7 @@ void ControlThread::write_notices() {
 
 void ControlThread::begin_shutdown() {
   stopping_ = true;
+  drain_.shut_down();
   deadline_ = std::chrono::steady_clock::now() + kShutdownTimeout;
   flags_.draining.store(true);
   flags_.ready.store(false);
@@ -132,30 +134,75 @@ void ControlThread::begin_shutdown() {
   std::ranges::for_each(apps_, &GatewayApp::request_shutdown);
 }
 
-void ControlThread::reload() {
+control::ReloadReport ControlThread::compare(const control::LoadedConfig& loaded) const {
+  control::ReloadReport report;
+  report.file = config_path_;
+  report.valid = loaded.ok();
+  for (const control::Problem& problem : loaded.problems) {
+    report.problems.push_back(control::to_string(problem));
+  }
+  if (loaded.ok()) {
+    report.changes = control::config_changes(config_, loaded.config);
+  }
+  return report;
+}
+
+control::ReloadReport ControlThread::preview_reload() {
+  const control::LoadedConfig loaded = control::load_config(config_path_);
+  const std::lock_guard lock(mutex_);
+  return compare(loaded);
+}
+
+control::ReloadReport ControlThread::reload(const std::string& who) {
+  const std::lock_guard lock(mutex_);
+  telemetry::log_info("reload asked for by {}", who);
   notify(notifier_.reloading(monotonic_now(), "reading " + config_path_));
   const control::LoadedConfig loaded = control::load_config(config_path_);
-  for (const control::Problem& problem : loaded.problems) {
-    telemetry::log_warning("{}", control::to_string(problem));
+  control::ReloadReport report = compare(loaded);
+  for (const std::string& problem : report.problems) {
+    telemetry::log_warning("{}", problem);
   }
-  flags_.config_last_reload_successful.store(loaded.ok());
-  if (!loaded.ok()) {
+  flags_.config_last_reload_successful.store(report.valid);
+  if (!report.valid) {
     telemetry::log_error("{} is not valid: the gateway goes on as it was; mend what is named above and reload again",
                          config_path_);
   } else {
+    report.applied = true;
     flags_.config_last_reload_unix_s.store(unix_now_s());
-    std::vector<std::string> waiting = control::changed_keys(config_, loaded.config);
-    std::erase(waiting, kLogLevelKey);
     config_.log = loaded.config.log;
     telemetry::log_set_level(config_.log.level);
+    std::vector<std::string> waiting;
+    for (const control::SettingChange& change : report.changes) {
+      if (!control::takes_effect_at_once(change.key)) {
+        waiting.push_back(change.key);
+      }
+    }
     if (waiting.empty()) {
       telemetry::log_info("{} read again", config_path_);
     } else {
       telemetry::log_warning("{} read again; these changes wait for a restart: {}", config_path_, fmt::join(waiting, ", "));
     }
   }
-  status_.clear();
-  ready_said_ = false;  // READY=1 ends the reload, when the cores have turned again
+  reloaded_ = true;  // READY=1 ends the reload, when the cores have turned again
+  return report;
+}
+
+std::vector<control::SettingText> ControlThread::settings() {
+  const std::lock_guard lock(mutex_);
+  return control::settings_of(config_);
+}
+
+control::LogLevel ControlThread::log_level() {
+  const std::lock_guard lock(mutex_);
+  return config_.log.level;
+}
+
+void ControlThread::set_log_level(const std::string& who, control::LogLevel level) {
+  const std::lock_guard lock(mutex_);
+  telemetry::log_warning("log level changed from {} to {} by {}, until the next reload", to_string(config_.log.level),
+                         to_string(level), who);
+  config_.log.level = level;
+  telemetry::log_set_level(level);
 }
 
 void ControlThread::watch_cores() {
@@ -184,8 +231,13 @@ void ControlThread::say_status() {
   if (stopping_) {
     return;
   }
+  if (const std::lock_guard lock(mutex_); reloaded_) {
+    reloaded_ = false;
+    status_.clear();
+    ready_said_ = false;
+  }
   const bool reload_failed = !flags_.config_last_reload_successful.load();
-  const std::string now = fmt::format("serving, {} connections{}", watch_.connections(),
+  const std::string now = fmt::format("{}, {} connections{}", drain_.status().state, watch_.connections(),
                                       reload_failed ? "; the configuration file is not valid any more" : "");
   if (!ready_said_) {
     ready_said_ = true;

@@ -11,12 +11,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "control/admin/gateway_control.h"
 #include "control/config/config.h"
+#include "control/config/config_file.h"
 #include "control/service/core_watch.h"
 #include "control/service/notifier.h"
+#include "dataplane/drain_driver.h"
 #include "dataplane/gateway_app.h"
 #include "telemetry/collector.h"
 
@@ -28,26 +32,38 @@ class ControlThread {
   // `apps` are in order of DataplaneConfig::poll_lcores. The caller has blocked signals() in
   // all threads.
   ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps, telemetry::GatewayFlags& flags,
-                const control::Notifier& notifier);
+                const control::Notifier& notifier, DrainDriver& drain);
 
   // The signals that it waits for.
   [[nodiscard]] static sigset_t signals();
   // Returns, with `stop` set, when the gateway has shut down.
   void run(std::atomic<bool>& stop);
 
+  // Any thread. Reading a file takes as long as the file system does.
+  control::ReloadReport reload(const std::string& who);
+  [[nodiscard]] control::ReloadReport preview_reload();
+  [[nodiscard]] std::vector<control::SettingText> settings();
+  [[nodiscard]] control::LogLevel log_level();
+  // Until the next reload.
+  void set_log_level(const std::string& who, control::LogLevel level);
+
  private:
   void write_notices();
   void begin_shutdown();
-  void reload();
+  // What the file would change.
+  [[nodiscard]] control::ReloadReport compare(const control::LoadedConfig& loaded) const;
   void watch_cores();
   void say_status();
   void notify(bool sent);
 
-  control::Config config_;  // as of the last reload, for what can be reloaded
+  std::mutex mutex_;        // of config_ and reloaded_
+  control::Config config_;  // what the gateway runs with
+  bool reloaded_ = false;   // since the manager was told last
   std::string config_path_;
   std::vector<GatewayApp*> apps_;
   telemetry::GatewayFlags& flags_;
   const control::Notifier& notifier_;
+  DrainDriver& drain_;
   control::CoreWatch watch_;
   bool ready_said_ = false;
   bool stopping_ = false;

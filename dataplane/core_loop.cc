@@ -83,6 +83,9 @@ bool CoreLoop::receive(Instant now) {
       continue;
     }
     worked = true;
+    if (control::capture::CaptureRing* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]] {
+      capture_received(now, {mbufs.data(), count}, *tap);
+    }
     std::array<rte_mbuf*, PortQueue::kBurst> unused;
     unsigned unused_count = 0;
     foresee({mbufs.data(), count});
@@ -176,6 +179,26 @@ bool CoreLoop::flush(Instant now) {
   return all;
 }
 
+void CoreLoop::capture_received(Instant now, std::span<rte_mbuf* const> mbufs, control::capture::CaptureRing& tap) {
+  for (const rte_mbuf* mbuf : mbufs) {
+    const Bytes frame(rte_pktmbuf_mtod(mbuf, const uint8_t*), rte_pktmbuf_data_len(mbuf));
+    tap.offer(now.to_ns(), {&frame, 1}, true);
+  }
+}
+
+void CoreLoop::capture_sent(Instant now, std::span<const wire::TxPacket> packets, control::capture::CaptureRing& tap) {
+  for (const wire::TxPacket& packet : packets) {
+    std::array<Bytes, wire::TxPacket::kPiecesMax + 2> pieces;
+    uint32_t count = 0;
+    pieces[count++] = {packet.head->data, packet.head->size};
+    for (uint32_t i = 0; i < packet.piece_count; ++i) {
+      pieces[count++] = {packet.pieces[i].data, packet.pieces[i].size};
+    }
+    pieces[count++] = {packet.trailer.data(), packet.trailer_bytes};
+    tap.offer(now.to_ns(), {pieces.data(), count}, false);
+  }
+}
+
 // Who was behind the link may be another by the time it is back.
 void CoreLoop::on_link_event(uint16_t port, LinkEvent event) {
   if (event == LinkEvent::kLost) {
@@ -199,6 +222,9 @@ bool CoreLoop::transmit(Instant now) {
     full = batch_.full();
     const std::span<wire::TxPacket> packets = batch_.packets();
     worked |= !packets.empty();
+    if (control::capture::CaptureRing* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]] {
+      capture_sent(now, packets, *tap);
+    }
     for (size_t begin = 0; begin < packets.size();) {
       size_t end = begin + 1;
       while (end < packets.size() && packets[end].port == packets[begin].port) {

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "control/capture/capture_ring.h"
 #include "control/node/node.h"
 #include "control/node/steering.h"
 #include "dataplane/core_exchange.h"
@@ -45,6 +46,9 @@ class CoreLoop {
   // This core is one of several: `share` says which, and `exchange` leads to the others and outlives the loop.
   void share_with(const CoreShare& share, CoreExchange& exchange);
 
+  // Any thread: see PollCore.
+  void set_tap(control::capture::CaptureRing* tap) { tap_.store(tap, std::memory_order_release); }
+
   // Until `stop`.
   void run(const std::atomic<bool>& stop);
   // One turn; true when something was done. For benches and tests.
@@ -59,6 +63,8 @@ class CoreLoop {
   bool carry_for_others(Instant now);
   // Offers the devices what waits for them; false when one of them does not take it all.
   bool flush(Instant now);
+  static void capture_received(Instant now, std::span<rte_mbuf* const> mbufs, control::capture::CaptureRing& tap);
+  static void capture_sent(Instant now, std::span<const wire::TxPacket> packets, control::capture::CaptureRing& tap);
   void on_link_event(uint16_t port, LinkEvent event);
   bool transmit(Instant now);
   void sleep(Instant now);
@@ -69,7 +75,8 @@ class CoreLoop {
   CoreApp& app_;
   Wakeup& wakeup_;
   bool spin_;
-  CoreExchange* exchange_ = nullptr;  // nullptr: the only core
+  CoreExchange* exchange_ = nullptr;                          // nullptr: the only core
+  std::atomic<control::capture::CaptureRing*> tap_{nullptr};  // nullptr: nothing is captured
   node::Steering steering_;
   uint32_t next_carried_ = 0;  // the core whose packets go first
   wire::TxBatch batch_;

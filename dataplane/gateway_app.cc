@@ -12,7 +12,7 @@ constexpr auto kDescribeTimeout = std::chrono::milliseconds(200);
 }  // namespace
 
 GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
-                       std::span<const std::unique_ptr<PortQueue>> queues, const MbufPools& pools)
+                       std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools)
     : core_(core),
       gateway_(gateway),
       node_(node),
@@ -21,14 +21,19 @@ GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& nod
       queues_(queues),
       pools_(pools),
       durations_(std::make_unique<telemetry::RpcDurations>()),
-      notices_("cw_notices", kNotices, RingProducers::kOne) {}
+      notices_("cw_notices", kNotices, RingProducers::kOne),
+      ping_(core, pools.packets()) {}
 
 bool GatewayApp::turn(Instant now) {
   bool worked = false;
   gateway::BackendEvent event;
   while (workers_.poll(core_, event)) {
     worked = true;
-    gateway_.on_backend_event(now, std::move(event));
+    if (gateway::BackendPing::owns(event.link)) [[unlikely]] {
+      ping_.on_event(now, std::move(event));
+    } else {
+      gateway_.on_backend_event(now, std::move(event));
+    }
   }
   if (exchange_ != nullptr) {
     worked |= exchange_messages(now);
@@ -40,6 +45,10 @@ bool GatewayApp::turn(Instant now) {
       break;
     }
     worked = true;
+  }
+  if (const PingState ping = ping_state_.load(std::memory_order_relaxed);
+      ping == PingState::kWanted || ping == PingState::kUnderWay) [[unlikely]] {
+    worked |= serve_ping(now);
   }
   workers_.kick(core_);
   rpcrdma::CallDone done;
@@ -81,6 +90,10 @@ bool GatewayApp::has_input() const {
 bool GatewayApp::serve_control(Instant now) {
   if (heartbeat_.is_asked()) [[unlikely]] {
     heartbeat_.answer(static_cast<uint32_t>(gateway_.stats().connections_open));
+    publish_progress();
+  }
+  if (drain_order_.load(std::memory_order_relaxed) != DrainOrder::kServe || gateway_.is_draining()) [[unlikely]] {
+    drain(now);
   }
   if (snapshot_.is_wanted()) [[unlikely]] {
     snapshot_.publish([this](telemetry::CoreSnapshot& out) { fill(out); });
@@ -102,6 +115,73 @@ bool GatewayApp::serve_control(Instant now) {
     }
   }
   return false;
+}
+
+void GatewayApp::drain(Instant now) {
+  const DrainOrder order = drain_order_.load(std::memory_order_acquire);
+  const DrainOrder before = drain_acted_on_.load(std::memory_order_relaxed);
+  if (order != before) {
+    if (order == DrainOrder::kServe) {
+      gateway_.end_drain(now);
+    } else {
+      gateway_.drain(now);
+      if (order == DrainOrder::kForce) {
+        gateway_.close_all(now);
+      }
+    }
+  }
+  publish_progress();
+  drain_acted_on_.store(order, std::memory_order_release);
+}
+
+// Between requests of the gateway: the one that waits for room in its ring keeps its place.
+bool GatewayApp::serve_ping(Instant now) {
+  if (ping_state_.load(std::memory_order_acquire) == PingState::kWanted) {
+    ping_state_.store(PingState::kUnderWay, std::memory_order_relaxed);
+    ping_.start(now, ping_order_);
+  }
+  ping_.on_deadline(now);
+  bool worked = false;
+  while (!holds_ && ping_.poll_request(held_)) {
+    holds_ = !workers_.submit(core_, held_);
+    worked = true;
+  }
+  if (gateway::PingResult result; !holds_ && ping_.poll_result(result)) {
+    ping_result_ = result;
+    ping_state_.store(PingState::kDone, std::memory_order_release);
+  }
+  return worked;
+}
+
+bool GatewayApp::start_ping(const gateway::PingOrder& order) {
+  const PingState state = ping_state_.load(std::memory_order_acquire);
+  if (state == PingState::kWanted || state == PingState::kUnderWay) {
+    return false;
+  }
+  ping_order_ = order;
+  ping_state_.store(PingState::kWanted, std::memory_order_release);
+  return true;
+}
+
+bool GatewayApp::ping_result(gateway::PingResult& out) const {
+  if (ping_state_.load(std::memory_order_acquire) != PingState::kDone) {
+    return false;
+  }
+  out = ping_result_;
+  return true;
+}
+
+void GatewayApp::publish_progress() {
+  const gateway::GatewayStats& stats = gateway_.stats();
+  open_.store(static_cast<uint32_t>(stats.connections_open), std::memory_order_relaxed);
+  drained_.store(stats.connections[static_cast<size_t>(gateway::ConnectionResult::kDrained)], std::memory_order_relaxed);
+  forced_.store(stats.connections[static_cast<size_t>(gateway::ConnectionResult::kClosedByUs)], std::memory_order_relaxed);
+}
+
+DrainProgress GatewayApp::drain_progress() const {
+  const bool is_current = drain_acted_on_.load(std::memory_order_acquire) == drain_order_.load(std::memory_order_relaxed);
+  return {open_.load(std::memory_order_relaxed), drained_.load(std::memory_order_relaxed),
+          forced_.load(std::memory_order_relaxed), is_current};
 }
 
 bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max) {

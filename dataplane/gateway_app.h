@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "control/gateway/backend_ping.h"
 #include "control/gateway/gateway.h"
 #include "control/service/heartbeat.h"
 #include "dataplane/core_loop.h"
@@ -18,11 +19,25 @@
 
 namespace cw::dataplane {
 
+enum class DrainOrder : uint8_t {
+  kServe,
+  kDrain,
+  kForce,  // end what is left
+};
+
+// Of one core, or several added up.
+struct DrainProgress {
+  uint32_t connections = 0;  // open
+  uint64_t drained = 0;      // connections that ended in order, ever
+  uint64_t forced = 0;       // connections that were ended otherwise by us, ever
+  bool is_current = true;    // the core has acted on its last order
+};
+
 class GatewayApp final : public CoreApp {
  public:
   // `exchange` leads to the gateways of other cores; nullptr: there are none.
   GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
-             std::span<const std::unique_ptr<PortQueue>> queues, const MbufPools& pools);
+             std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools);
 
   // Poll core.
   bool turn(Instant now) override;
@@ -35,6 +50,12 @@ class GatewayApp final : public CoreApp {
   // Control thread.
   [[nodiscard]] control::Heartbeat& heartbeat() { return heartbeat_; }
   [[nodiscard]] bool poll_notice(gateway::Notice& out) { return notices_.pop(std::span<gateway::Notice>(&out, 1)) == 1; }
+  // Admin thread. False while one is under way.
+  [[nodiscard]] bool start_ping(const gateway::PingOrder& order);
+  // The result of the last one started; false until it is there.
+  [[nodiscard]] bool ping_result(gateway::PingResult& out) const;
+  void order_drain(DrainOrder order) { drain_order_.store(order, std::memory_order_release); }
+  [[nodiscard]] DrainProgress drain_progress() const;
   void request_shutdown() { shutdown_.store(true, std::memory_order_release); }
   [[nodiscard]] bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
   // Admin thread (one at a time): fills `out` by the core itself; false when the core did not answer in time.
@@ -49,6 +70,9 @@ class GatewayApp final : public CoreApp {
   };
   bool exchange_messages(Instant now);
   bool serve_control(Instant now);
+  void drain(Instant now);
+  void publish_progress();
+  [[nodiscard]] bool serve_ping(Instant now);
   void fill(telemetry::CoreSnapshot& out) const;
   void fill_shared(telemetry::CoreSnapshot& out) const;
 
@@ -67,6 +91,16 @@ class GatewayApp final : public CoreApp {
   bool holds_ = false;
   std::atomic<Question*> question_{nullptr};
   control::Heartbeat heartbeat_;
+  enum class PingState : uint8_t { kIdle, kWanted, kUnderWay, kDone };
+  std::atomic<PingState> ping_state_{PingState::kIdle};
+  gateway::PingOrder ping_order_;    // the admin thread's until kWanted
+  gateway::PingResult ping_result_;  // the core's until kDone
+  gateway::BackendPing ping_;
+  std::atomic<DrainOrder> drain_order_{DrainOrder::kServe};
+  std::atomic<DrainOrder> drain_acted_on_{DrainOrder::kServe};
+  std::atomic<uint32_t> open_{0};  // these three: as of the last turn with an order, or the last answered heartbeat
+  std::atomic<uint64_t> drained_{0};
+  std::atomic<uint64_t> forced_{0};
   std::atomic<bool> shutdown_{false};
   std::atomic<bool> quiet_{false};
   bool shutdown_begun_ = false;

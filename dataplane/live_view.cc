@@ -2,18 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
+#include "rpcrdma/ulb/binding.h"
 
 namespace cw::dataplane {
 namespace {
 
 std::string address_text(const wire::IpAddress& address) {
   return std::string(wire::to_text(address).data());
+}
+
+constexpr uint32_t kNfsProgram = 100003;
+constexpr uint32_t kNfsVersion = 4;
+
+// Empty: none.
+std::string error_text(const rc::QpError& error) {
+  return error.cause == rc::QpErrorCause::kNone ? std::string()
+                                                : fmt::format("{} at PSN {}", rc::to_string(error.cause), error.psn.value());
 }
 
 }  // namespace
@@ -137,15 +148,128 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
     row.cnps_received = info.qp.counters.cnps_received;
     row.rate_bytes_per_second = info.qp.rate_bytes_per_second;
     row.age = info.age;
-    if (info.qp.error.cause != rc::QpErrorCause::kNone) {
-      row.last_error = fmt::format("{} at PSN {}", rc::to_string(info.qp.error.cause), info.qp.error.psn.value());
-    }
+    row.last_error = error_text(info.qp.error);
   }
   return rows;
 }
 
+std::vector<control::QueuePairStatus> LiveView::queue_pairs() {
+  std::vector<control::QueuePairStatus> rows;
+  for (const auto& [lcore, info] : describe()) {
+    const rc::RcQpInfo& qp = info.qp;
+    if (qp.local_qpn == verbs::Qpn()) {
+      continue;  // its backend is still being opened
+    }
+    control::QueuePairStatus& row = rows.emplace_back();
+    row.local_qpn = qp.local_qpn.value();
+    row.remote_qpn = qp.remote_qpn.value();
+    row.connection = info.id;
+    row.listener = listener_name(info.listener_port);
+    row.peer_address = address_text(info.peer);
+    row.lcore = lcore;
+    row.state = rc::to_string(qp.state);
+    row.error = error_text(qp.error);
+    row.path_mtu = qp.path_mtu_bytes;
+    row.una_psn = qp.una.value();
+    row.next_psn = qp.next_psn.value();
+    row.limit_psn = qp.limit_psn.value();
+    row.window_packets = qp.window_packets;
+    row.packets_in_flight = qp.packets_in_flight;
+    row.works_queued = qp.works_queued;
+    row.reads_outstanding = qp.reads_outstanding;
+    row.reads_max = qp.reads_max;
+    row.credit_limited = qp.credit_limited;
+    row.credits_left = qp.credits_left;
+    row.recovering = qp.recovering;
+    row.waiting_rnr = qp.waiting_rnr;
+    row.expected_psn = qp.expected_psn.value();
+    row.msn = qp.msn;
+    row.receives_posted = qp.receives_posted;
+    row.gap = qp.gap;
+    row.round_trip = qp.round_trip;
+    row.ack_timeout = rc::ack_timeout(qp.ack_timeout);
+    row.retries = qp.retries;
+    row.retries_max = qp.retry_count;
+    row.rnr_retries = qp.rnr_retries;
+    row.rnr_retries_max = qp.rnr_retry;
+    row.packets_in = qp.counters.packets_in;
+    row.packets_out = qp.counters.packets_out;
+    row.payload_bytes_in = qp.counters.payload_bytes_in;
+    row.payload_bytes_out = qp.counters.payload_bytes_out;
+    row.retransmits = qp.counters.packets_retransmitted;
+    row.ack_timeouts = qp.counters.ack_timeouts;
+    row.naks_in = qp.counters.naks_received;
+    row.naks_out = qp.counters.naks_sent;
+    row.duplicate_requests = qp.counters.duplicate_requests;
+    row.discards = qp.counters.discards;
+    row.selective_recovery = qp.selective_recovery;
+    row.cnps_in = qp.counters.cnps_received;
+    row.cnps_out = qp.counters.cnps_sent;
+    row.rate_bytes_per_second = qp.rate_bytes_per_second;
+  }
+  return rows;
+}
+
+std::vector<control::CoreStatus> LiveView::cores() {
+  std::unordered_map<std::string, double> values;
+  for (control::NamedValue& value : collector_.named_values()) {
+    values.emplace(std::move(value.name), value.value);
+  }
+  std::vector<control::CoreStatus> rows;
+  for (const uint32_t lcore : config_.dataplane.poll_lcores) {
+    const auto value_of = [&](const char* metric, const char* more = "") {
+      const auto found = values.find(fmt::format("causeway_lcore_{}{{lcore=\"{}\",role=\"poll\"{}}}", metric, lcore, more));
+      return found == values.end() ? 0.0 : found->second;
+    };
+    const auto count_of = [&](const char* metric, const char* more = "") {
+      return static_cast<uint64_t>(value_of(metric, more));
+    };
+    rows.push_back({.lcore = lcore,
+                    .role = "poll",
+                    .connections = count_of("connections"),
+                    .busy_seconds = value_of("busy_seconds_total"),
+                    .idle_seconds = value_of("idle_seconds_total"),
+                    .polls_busy = count_of("polls_total", ",result=\"busy\""),
+                    .polls_idle = count_of("polls_total", ",result=\"idle\""),
+                    .sleeps = count_of("sleeps_total")});
+  }
+  return rows;
+}
+
+bool LiveView::start_ping(const std::string& backend, uint32_t program, uint32_t version, std::string& problem) {
+  const auto found = std::ranges::find(config_.backends, backend, &control::BackendConfig::name);
+  if (found == config_.backends.end()) {
+    problem = fmt::format("there is no backend '{}'; causewayctl backends names those there are", backend);
+    return false;
+  }
+  gateway::PingOrder order;
+  order.backend = static_cast<uint32_t>(found - config_.backends.begin());
+  order.builtin = found->type == control::BackendType::kBuiltin;
+  // Nobody says what a server serves: NFS is the likeliest, and one that serves something else answers so.
+  order.program = program != 0 ? program : order.builtin ? rpcrdma::kBenchProgram : kNfsProgram;
+  order.version = version != 0 ? version : order.builtin ? rpcrdma::kBenchVersion : kNfsVersion;
+  order.timeout = Duration::ms(found->connect_timeout_ms);
+  if (!apps_.front()->start_ping(order)) {
+    problem = "another ping is under way; try again";
+    return false;
+  }
+  return true;
+}
+
+control::PingStatus LiveView::ping() {
+  gateway::PingResult result;
+  if (!apps_.front()->ping_result(result)) {
+    return {};
+  }
+  return {true, is_alive(result.outcome), to_string(result.outcome), result.connect, result.call};
+}
+
 std::vector<control::NamedValue> LiveView::stats() {
   return collector_.named_values();
+}
+
+std::vector<control::StatInfo> LiveView::stat_schema() {
+  return telemetry::describe(collector_.Collect());
 }
 
 }  // namespace cw::dataplane

@@ -23,7 +23,12 @@ class LiveView final : public control::GatewayView {
            const telemetry::GatewayFlags& flags);
   [[nodiscard]] control::GatewayStatus status() override;
   [[nodiscard]] std::vector<control::ConnectionStatus> connections() override;
+  [[nodiscard]] std::vector<control::QueuePairStatus> queue_pairs() override;
+  [[nodiscard]] std::vector<control::CoreStatus> cores() override;
+  [[nodiscard]] bool start_ping(const std::string& backend, uint32_t program, uint32_t version, std::string& problem) override;
+  [[nodiscard]] control::PingStatus ping() override;
   [[nodiscard]] std::vector<control::NamedValue> stats() override;
+  [[nodiscard]] std::vector<control::StatInfo> stat_schema() override;
 
  private:
   struct CoreConnection {

@@ -47,6 +47,8 @@ class PollCore {
   void announce();
   // On the core's own lcore, until `stop`.
   void run(const std::atomic<bool>& stop) { loop_.run(stop); }
+  // Any thread: frames are offered to the ring, too; nullptr ends it. The ring lives until the core has turned after that.
+  void set_tap(control::capture::CaptureRing* tap) { loop_.set_tap(tap); }
   [[nodiscard]] GatewayApp& app() { return app_; }
   [[nodiscard]] uint32_t lcore() const { return lcore_; }
 

@@ -286,6 +286,23 @@ std::vector<control::NamedValue> flatten(const std::vector<MetricFamily>& famili
   return values;
 }
 
+std::vector<control::StatInfo> describe(const std::vector<MetricFamily>& families) {
+  std::vector<control::StatInfo> schema;
+  for (const MetricFamily& family : families) {
+    const char* kind = family.type == MetricType::Counter     ? "counter"
+                       : family.type == MetricType::Histogram ? "histogram"
+                                                              : "gauge";
+    std::string base = family.name;
+    if (base.ends_with("_total")) {
+      base.erase(base.size() - std::string_view("_total").size());
+    }
+    // Names end in their unit, by Prometheus' rules.
+    const char* unit = base.ends_with("_seconds") ? "seconds" : base.ends_with("_bytes") ? "bytes" : "";
+    schema.push_back({family.name, kind, unit, family.help});
+  }
+  return schema;
+}
+
 std::string to_text(const std::vector<MetricFamily>& families) {
   return prometheus::TextSerializer().Serialize(families);
 }

@@ -100,6 +100,9 @@ class Collector final : public prometheus::Collectable, public HealthSource {
 // 'name{label="value",...}' and value per series; a histogram gives its _count and _sum.
 [[nodiscard]] std::vector<control::NamedValue> flatten(const std::vector<prometheus::MetricFamily>& families);
 
+// Name, kind, unit and help of each family. For GatewayView::stat_schema().
+[[nodiscard]] std::vector<control::StatInfo> describe(const std::vector<prometheus::MetricFamily>& families);
+
 // Prometheus text format 0.0.4.
 [[nodiscard]] std::string to_text(const std::vector<prometheus::MetricFamily>& families);
 

@@ -70,8 +70,9 @@ const char* attempt_result(uint32_t index) {
 }
 // How connections ended that had carried calls.
 using Ending = gateway::ConnectionResult;
-constexpr std::array<Ending, 6> kEndings = {Ending::kClosedByPeer,   Ending::kClosedByUs,    Ending::kFailedTransport,
-                                            Ending::kFailedProtocol, Ending::kFailedBackend, Ending::kFailedBackendTimeout};
+constexpr std::array<Ending, 7> kEndings = {Ending::kClosedByPeer,        Ending::kClosedByUs,     Ending::kDrained,
+                                            Ending::kFailedTransport,     Ending::kFailedProtocol, Ending::kFailedBackend,
+                                            Ending::kFailedBackendTimeout};
 uint64_t connections(const Core& core, Ending how) {
   return core.gateway.connections[static_cast<size_t>(how)];
 }

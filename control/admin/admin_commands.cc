@@ -4,23 +4,30 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <optional>
+
+#include "control/admin/answer_fields.h"
 
 namespace cw::control {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Request {
   std::string command;
-  std::string prefix;
+  std::map<std::string, std::string> arguments;
+  [[nodiscard]] std::string_view argument(const char* name) const {
+    const auto found = arguments.find(name);
+    return found == arguments.end() ? std::string_view() : std::string_view(found->second);
+  }
 };
 
 struct Command {
   const char* name;
-  Json (*answer)(const Request& request, GatewayView& view);
+  bool changes;              // for administrators
+  const char* arguments[7];  // names; nullptr: no more
+  Json (*answer)(const Request& request, const AdminCaller& caller, const AdminTarget& target);
   const char* help;
 };
 
@@ -29,89 +36,35 @@ std::string to_line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json to_json(const PortStatus& port) {
-  return {{"device", port.device},     {"mac", port.mac},         {"addresses", port.addresses}, {"mtu", port.mtu},
-          {"path_mtu", port.path_mtu}, {"link_up", port.link_up}, {"link_mbps", port.link_mbps}};
-}
-
-Json to_json(const ListenerStatus& listener) {
-  return {{"name", listener.name},
-          {"port", listener.port},
-          {"backend", listener.backend},
-          {"credits", listener.credits},
-          {"inline_bytes", listener.inline_bytes},
-          {"connections", listener.connections},
-          {"connections_max", listener.connections_max}};
-}
-
-Json to_json(const BackendStatus& backend) {
-  return {{"name", backend.name},
-          {"type", backend.type},
-          {"address", backend.address},
-          {"up", backend.up ? Json(*backend.up) : Json()},
-          {"calls_in_flight", backend.calls_in_flight},
-          {"reconnects", backend.reconnects},
-          {"call_timeouts", backend.call_timeouts}};
-}
-
-Json to_json(const ConnectionStatus& c) {
-  return {{"id", c.id},
-          {"listener", c.listener},
-          {"peer_address", c.peer_address},
-          {"peer_port", c.peer_port},
-          {"local_qpn", c.local_qpn},
-          {"remote_qpn", c.remote_qpn},
-          {"state", c.state},
-          {"lcore", c.lcore},
-          {"path_mtu", c.path_mtu},
-          {"inline_send_bytes", c.inline_send_bytes},
-          {"inline_receive_bytes", c.inline_receive_bytes},
-          {"remote_invalidate", c.remote_invalidate},
-          {"credits_granted", c.credits_granted},
-          {"calls_in_flight", c.calls_in_flight},
-          {"reverse_credits_granted", c.reverse_credits_granted},
-          {"reverse_calls_in_flight", c.reverse_calls_in_flight},
-          {"bytes_in", c.bytes_in},
-          {"bytes_out", c.bytes_out},
-          {"rpcs", c.rpcs},
-          {"retransmits", c.retransmits},
-          {"selective_recovery", c.selective_recovery},
-          {"cnps_received", c.cnps_received},
-          {"rate_bytes_per_second", c.rate_bytes_per_second},
-          {"age_seconds", c.age.to_seconds()},
-          {"last_error", c.last_error}};
-}
-
-template <typename T>
-Json to_array(const std::vector<T>& items) {
-  Json array = Json::array();
-  for (const T& item : items) {
-    array.push_back(to_json(item));
-  }
-  return array;
-}
-
-Json status(const Request&, GatewayView& view) {
-  const GatewayStatus s = view.status();
+Json status(const Request&, const AdminCaller&, const AdminTarget& target) {
+  const GatewayStatus s = target.view.status();
   return {{"version", s.version},
           {"instance", s.instance},
           {"uptime_seconds", s.uptime.to_seconds()},
           {"ready", s.ready},
           {"draining", s.draining},
           {"connections", s.connections},
-          {"ports", to_array(s.ports)},
-          {"listeners", to_array(s.listeners)},
-          {"backends", to_array(s.backends)}};
+          {"ports", to_rows(s.ports)},
+          {"listeners", to_rows(s.listeners)},
+          {"backends", to_rows(s.backends)}};
 }
 
-Json connections(const Request&, GatewayView& view) {
-  return {{"connections", to_array(view.connections())}};
+Json connections(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return {{"connections", to_rows(target.view.connections())}};
 }
 
-Json stats(const Request& request, GatewayView& view) {
+Json queue_pairs(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return {{"queue_pairs", to_rows(target.view.queue_pairs())}};
+}
+
+Json cores(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return {{"cores", to_rows(target.view.cores())}};
+}
+
+Json stats(const Request& request, const AdminCaller&, const AdminTarget& target) {
   Json values = Json::object();
-  for (const NamedValue& stat : view.stats()) {
-    if (!stat.name.starts_with(request.prefix)) {
+  for (const NamedValue& stat : target.view.stats()) {
+    if (!stat.name.starts_with(request.argument("prefix"))) {
       continue;
     }
     // Counters are whole numbers; shown as such up to where a double stops being exact.
@@ -122,16 +75,197 @@ Json stats(const Request& request, GatewayView& view) {
   return {{"stats", values}};
 }
 
-Json help(const Request& request, GatewayView& view);
+Json stat_schema(const Request& request, const AdminCaller&, const AdminTarget& target) {
+  std::vector<StatInfo> schema = target.view.stat_schema();
+  std::erase_if(schema, [&](const StatInfo& info) { return !info.name.starts_with(request.argument("prefix")); });
+  return {{"schema", to_rows(schema)}};
+}
 
-constexpr std::array<Command, 4> kCommands = {{
-    {"status", status, "version, ports, listeners, backends"},
-    {"connections", connections, "one entry per connection"},
-    {"stats", stats, "every exported number; with a prefix, those that begin with it"},
-    {"help", help, "this list"},
-}};
+Json error_json(std::string_view text, const char* kind) {
+  return Json{{"error", text}, {"kind", kind}};
+}
 
-Json help(const Request&, GatewayView&) {
+Json to_json(const DrainStatus& drain) {
+  return {{"state", drain.state},
+          {"connections", drain.connections},
+          {"ended_in_order", drain.ended_in_order},
+          {"forced", drain.forced},
+          {"elapsed_seconds", drain.elapsed.to_seconds()},
+          {"timeout_seconds", drain.timeout ? Json(drain.timeout->to_seconds()) : Json()}};
+}
+
+// Seconds as text; nothing when it is none.
+std::optional<Duration> duration_of(std::string_view text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds, std::chars_format::fixed);
+  constexpr double kSecondsMax = 86'400;
+  const bool valid = error == std::errc() && end == text.data() + text.size() && seconds > 0 && seconds <= kSecondsMax;
+  return valid ? std::optional(Duration::ns(static_cast<int64_t>(seconds * 1e9))) : std::nullopt;
+}
+
+Json drain_start(const Request& request, const AdminCaller& caller, const AdminTarget& target) {
+  const std::string_view text = request.argument("timeout_s");
+  const std::optional<Duration> timeout = duration_of(text);
+  if (!text.empty() && !timeout) {
+    return error_json("timeout_s: seconds, more than 0, at most a day", "bad_request");
+  }
+  return to_json(target.control.start_drain(caller.who, timeout));
+}
+
+Json drain_stop(const Request&, const AdminCaller& caller, const AdminTarget& target) {
+  return to_json(target.control.stop_drain(caller.who));
+}
+
+Json drain_show(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return to_json(target.control.drain());
+}
+
+Json log_level_show(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return {{"level", to_string(target.control.log_level())}};
+}
+
+Json log_level_set(const Request& request, const AdminCaller& caller, const AdminTarget& target) {
+  const std::optional<LogLevel> level = log_level_of(request.argument("level"));
+  if (!level) {
+    return error_json("level: trace, debug, info, warning or error", "bad_request");
+  }
+  target.control.set_log_level(caller.who, *level);
+  return {{"level", to_string(*level)}};
+}
+
+Json reload(const Request& request, const AdminCaller& caller, const AdminTarget& target) {
+  const ReloadReport report = target.control.reload(caller.who, request.command == "reload_preview");
+  Json changes = Json::array();
+  for (const SettingChange& change : report.changes) {
+    changes.push_back({{"key", change.key},
+                       {"before", change.before},
+                       {"after", change.after},
+                       {"takes_effect", takes_effect_at_once(change.key) ? "at_once" : "restart"}});
+  }
+  return {{"file", report.file},
+          {"valid", report.valid},
+          {"applied", report.applied},
+          {"problems", report.problems},
+          {"changes", changes}};
+}
+
+Json ping_start(const Request& request, const AdminCaller&, const AdminTarget& target) {
+  const auto number = [&request](const char* name) {
+    const std::string_view text = request.argument(name);
+    uint32_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return text.empty() || error != std::errc() || end != text.data() + text.size() ? 0 : value;
+  };
+  std::string problem;
+  if (!target.view.start_ping(std::string(request.argument("backend")), number("program"), number("version"), problem)) {
+    return error_json(problem, "failed");
+  }
+  return {{"started", true}};
+}
+
+Json ping_show(const Request&, const AdminCaller&, const AdminTarget& target) {
+  const PingStatus ping = target.view.ping();
+  return {{"done", ping.done},
+          {"alive", ping.alive},
+          {"outcome", ping.outcome},
+          {"connect_seconds", ping.connect.to_seconds()},
+          {"call_seconds", ping.call.to_seconds()}};
+}
+
+Json to_json(const capture::CaptureStatus& status) {
+  return {{"state", status.state}, {"file", status.file},       {"packets", status.packets},
+          {"bytes", status.bytes}, {"dropped", status.dropped}, {"with_payload", status.with_payload}};
+}
+
+// The number given, within the bounds; `otherwise` when none is. Nothing: it is wrong.
+std::optional<uint64_t> number_of(const Request& request, const char* name, uint64_t otherwise, uint64_t min, uint64_t max) {
+  const std::string_view text = request.argument(name);
+  uint64_t value = 0;
+  if (text.empty()) {
+    return otherwise;
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool valid = error == std::errc() && end == text.data() + text.size() && value >= min && value <= max;
+  return valid ? std::optional(value) : std::nullopt;
+}
+
+Json capture_start(const Request& request, const AdminCaller& caller, const AdminTarget& target) {
+  capture::CaptureOrder order;
+  order.file = request.argument("file");
+  const std::string_view client = request.argument("client");
+  order.client = parse_prefix(client);
+  const auto qpn = number_of(request, "lqpn", 0, 2, 0xff'ffff);
+  const auto snap = number_of(request, "snaplen", order.limits.snap_bytes, 64, 9216);
+  const auto packets = number_of(request, "packets", order.limits.packets, 1, 1'000'000'000);
+  const auto seconds = number_of(request, "seconds", 60, 1, 86'400);
+  if (!qpn || !snap || !packets || !seconds || (!client.empty() && !order.client)) {
+    return error_json(
+        "lqpn: a queue pair's number; client: an address or prefix; snaplen: 64 to 9216; packets: 1 to 1000000000; "
+        "seconds: 1 to 86400",
+        "bad_request");
+  }
+  if (*qpn > 0) {
+    order.local_qpn = static_cast<uint32_t>(*qpn);
+  }
+  order.limits.snap_bytes = static_cast<uint32_t>(*snap);
+  order.limits.packets = *packets;
+  order.limits.seconds = static_cast<double>(*seconds);
+  order.limits.with_payload = request.argument("with_payload") == "yes";
+  std::string problem;
+  if (!target.control.start_capture(caller.who, order, problem)) {
+    return error_json(problem, "failed");
+  }
+  return to_json(target.control.capture());
+}
+
+Json capture_stop(const Request&, const AdminCaller& caller, const AdminTarget& target) {
+  return to_json(target.control.stop_capture(caller.who));
+}
+
+Json capture_show(const Request&, const AdminCaller&, const AdminTarget& target) {
+  return to_json(target.control.capture());
+}
+
+Json settings(const Request& request, const AdminCaller&, const AdminTarget& target) {
+  Json rows = Json::array();
+  for (const SettingText& setting : target.control.settings()) {
+    if (setting.key.starts_with(request.argument("prefix"))) {
+      rows.push_back({{"key", setting.key}, {"value", setting.value.empty() ? Json() : Json(setting.value)}});
+    }
+  }
+  return {{"settings", rows}};
+}
+
+Json help(const Request& request, const AdminCaller& caller, const AdminTarget& target);
+
+constexpr std::array kCommands = {
+    Command{"status", false, {}, status, "version, ports, listeners, backends"},
+    Command{"connections", false, {}, connections, "one entry per connection"},
+    Command{"queue_pairs", false, {}, queue_pairs, "transport state of every queue pair"},
+    Command{"cores", false, {}, cores, "poll cores and how busy they are"},
+    Command{"stats", false, {"prefix"}, stats, "every exported number; with a prefix, those that begin with it"},
+    Command{"stat_schema", false, {"prefix"}, stat_schema, "what the numbers mean, by family; with a prefix, some of them"},
+    Command{"ping_start", false, {"backend", "program", "version"}, ping_start, "a NULL call to a backend; program 0: its own"},
+    Command{"ping_show", false, {}, ping_show, "how that went"},
+    Command{"drain_show", false, {}, drain_show, "whether the gateway drains, and how far it is"},
+    Command{"drain_start", true, {"timeout_s"}, drain_start, "refuse new connections, end the others in order"},
+    Command{"drain_stop", true, {}, drain_stop, "take connections again"},
+    Command{"log_level", false, {}, log_level_show, "the least important lines that are written"},
+    Command{"log_level_set", true, {"level"}, log_level_set, "change that, until the next reload"},
+    Command{"settings", false, {"prefix"}, settings, "every setting; with a prefix, those that begin with it"},
+    Command{"reload_preview", false, {}, reload, "what a reload would change"},
+    Command{"reload", true, {}, reload, "read the configuration file again"},
+    Command{"capture_show", false, {}, capture_show, "whether frames are captured"},
+    Command{"capture_start",
+            true,
+            {"file", "client", "lqpn", "snaplen", "packets", "seconds", "with_payload"},
+            capture_start,
+            "write frames to a file, as pcapng"},
+    Command{"capture_stop", true, {}, capture_stop, "end that"},
+    Command{"help", false, {}, help, "this list"},
+};
+
+Json help(const Request&, const AdminCaller&, const AdminTarget&) {
   Json list = Json::object();
   for (const Command& command : kCommands) {
     list[command.name] = command.help;
@@ -149,11 +283,11 @@ std::optional<Request> parse_request(std::string_view line, std::string& problem
       return std::nullopt;
     }
     for (const auto& [key, value] : json.items()) {
-      if ((key != "command" && key != "prefix") || !value.is_string()) {
-        problem = "a request has \"command\" and may have \"prefix\", both strings";
+      if (!value.is_string()) {
+        problem = "a request has \"command\" and what belongs to it, all strings";
         return std::nullopt;
       }
-      (key == "command" ? request.command : request.prefix) = value.get<std::string>();
+      (key == "command" ? request.command : request.arguments[key]) = value.get<std::string>();
     }
     return request;
   }
@@ -164,7 +298,10 @@ std::optional<Request> parse_request(std::string_view line, std::string& problem
     return std::string(word);
   };
   request.command = next_word();
-  request.prefix = next_word();
+  const std::string prefix = next_word();
+  if (!prefix.empty()) {
+    request.arguments["prefix"] = prefix;
+  }
   if (!next_word().empty()) {
     problem = "too many words; a request is a command and at most one argument";
     return std::nullopt;
@@ -172,23 +309,44 @@ std::optional<Request> parse_request(std::string_view line, std::string& problem
   return request;
 }
 
-}  // namespace
-
-std::string admin_error(std::string_view text) {
-  return to_line(Json{{"error", text}});
+// Empty: the command takes all that was given.
+std::string argument_problem(const Command& command, const Request& request) {
+  for (const auto& [name, value] : request.arguments) {
+    const bool known =
+        std::ranges::any_of(command.arguments, [&name = name](const char* a) { return a != nullptr && name == a; });
+    if (!known) {
+      return fmt::format("{} takes no {}", command.name, name);
+    }
+  }
+  return {};
 }
 
-std::string admin_answer(std::string_view line, GatewayView& view) {
+}  // namespace
+
+std::string admin_error(std::string_view text, const char* kind) {
+  return to_line(error_json(text, kind));
+}
+
+std::string admin_answer(std::string_view line, const AdminCaller& caller, const AdminTarget& target) {
   std::string problem;
   const std::optional<Request> request = parse_request(line, problem);
   if (!request) {
-    return admin_error(problem);
+    return admin_error(problem, "bad_request");
   }
   const auto command = std::ranges::find(kCommands, request->command, [](const Command& c) { return std::string_view(c.name); });
   if (command == kCommands.end()) {
-    return admin_error("unknown command; try help");
+    return admin_error("unknown command; try help", "unknown_command");
   }
-  return to_line(command->answer(*request, view));
+  if (const std::string wrong = argument_problem(*command, *request); !wrong.empty()) {
+    return admin_error(wrong, "bad_request");
+  }
+  if (command->changes && !caller.may_change) {
+    return admin_error(fmt::format("{} may look and not change anything: {} is for root, the gateway's own user, and those that "
+                                   "[admin] admins and admin_groups name in its configuration",
+                                   caller.who, command->name),
+                       "refused");
+  }
+  return to_line(command->answer(*request, caller, target));
 }
 
 }  // namespace cw::control

@@ -17,7 +17,6 @@
 #include <thread>
 #include <vector>
 
-#include "control/admin/admin_commands.h"
 #include "control/admin/unique_fd.h"
 
 namespace cw::control {
@@ -68,6 +67,7 @@ bool clear_path(const std::string& path, std::string& problem) {
 
 struct Client {
   UniqueFd fd;
+  AdminCaller caller;
   std::string in;   // requests not yet answered
   std::string out;  // answer not yet taken
   size_t sent = 0;
@@ -81,8 +81,13 @@ struct Client {
 
 class AdminServer::Impl {
  public:
-  Impl(std::string path, UniqueFd listener, UniqueFd wake, GatewayView& view)
-      : path_(std::move(path)), listener_(std::move(listener)), wake_(std::move(wake)), view_(view), thread_([this] { run(); }) {}
+  Impl(std::string path, UniqueFd listener, UniqueFd wake, AdminPolicy policy, const AdminTarget& target)
+      : path_(std::move(path)),
+        listener_(std::move(listener)),
+        wake_(std::move(wake)),
+        policy_(std::move(policy)),
+        target_(target),
+        thread_([this] { run(); }) {}
 
   ~Impl() {
     const uint64_t one = 1;
@@ -122,11 +127,13 @@ class AdminServer::Impl {
       return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
     }
     if (clients_.size() >= kClientsMax) {
-      const std::string refusal = admin_error("too many clients on the admin socket; try again") + '\n';
+      const std::string refusal = admin_error("too many clients on the admin socket; try again", "busy") + '\n';
       [[maybe_unused]] const ssize_t sent = send(fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
       return true;
     }
     Client& client = clients_.emplace_back();
+    const std::optional<AdminPeer> peer = peer_of(fd.get());
+    client.caller = peer ? AdminCaller{name_of(*peer), may_change(policy_, *peer)} : AdminCaller{"a process unknown", false};
     client.fd = std::move(fd);
     client.deadline = Clock::now() + kIdleTimeout;
     return true;
@@ -163,7 +170,7 @@ class AdminServer::Impl {
     if (length > kRequestBytesMax) {
       client.in.clear();
       client.at_end = true;
-      set_answer(client, admin_error(fmt::format("a request is at most {} octets", kRequestBytesMax)));
+      set_answer(client, admin_error(fmt::format("a request is at most {} octets", kRequestBytesMax), "bad_request"));
       return true;
     }
     if (end == std::string::npos && !(client.at_end && !client.in.empty())) {
@@ -175,7 +182,7 @@ class AdminServer::Impl {
       line.pop_back();
     }
     if (!line.empty()) {
-      set_answer(client, admin_answer(line, view_));
+      set_answer(client, admin_answer(line, client.caller, target_));
     }
     return true;
   }
@@ -205,7 +212,8 @@ class AdminServer::Impl {
   std::string path_;
   UniqueFd listener_;
   UniqueFd wake_;
-  GatewayView& view_;
+  AdminPolicy policy_;
+  AdminTarget target_;
   std::list<Client> clients_;
   std::thread thread_;  // last: it uses all of the above
 };
@@ -213,7 +221,8 @@ class AdminServer::Impl {
 AdminServer::AdminServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 AdminServer::~AdminServer() = default;
 
-std::unique_ptr<AdminServer> AdminServer::start(const std::string& path, GatewayView& view, std::string& problem) {
+std::unique_ptr<AdminServer> AdminServer::start(const std::string& path, const AdminPolicy& policy, const AdminTarget& target,
+                                                std::string& problem) {
   if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
     problem = fmt::format("admin socket {}: a socket's path has 1 to {} characters", path, sizeof(sockaddr_un::sun_path) - 1);
     return nullptr;
@@ -230,12 +239,17 @@ std::unique_ptr<AdminServer> AdminServer::start(const std::string& path, Gateway
     problem = errno_sentence(path, "cannot be created");
     return nullptr;
   }
+  if (policy.socket_gid && chown(path.c_str(), static_cast<uid_t>(-1), *policy.socket_gid) != 0) {
+    problem = errno_sentence(path, "cannot be given to the group of admin.group; the gateway's user has to be a member of it");
+    unlink(path.c_str());
+    return nullptr;
+  }
   if (chmod(path.c_str(), 0660) != 0 || listen(listener.get(), static_cast<int>(kClientsMax)) != 0) {
     problem = errno_sentence(path, "cannot listen");
     unlink(path.c_str());
     return nullptr;
   }
-  auto impl = std::make_unique<Impl>(path, std::move(listener), std::move(wake), view);
+  auto impl = std::make_unique<Impl>(path, std::move(listener), std::move(wake), policy, target);
   return std::unique_ptr<AdminServer>(new AdminServer(std::move(impl)));
 }
 

@@ -83,6 +83,93 @@ struct ConnectionStatus {
   std::string last_error;  // empty = none
 };
 
+// Transport state of one queue pair. PSNs are 24 bits.
+struct QueuePairStatus {
+  uint32_t local_qpn = 0;
+  uint32_t remote_qpn = 0;
+  uint64_t connection = 0;  // ConnectionStatus::id
+  std::string listener;
+  std::string peer_address;
+  uint32_t lcore = 0;
+  std::string state;  // "RTS", "SQD" ...
+  std::string error;  // why it is in ERROR; empty = none
+  uint32_t path_mtu = 0;
+
+  // Requester: [una_psn, next_psn) is in flight, [next_psn, limit_psn) is to be sent again.
+  uint32_t una_psn = 0;
+  uint32_t next_psn = 0;
+  uint32_t limit_psn = 0;
+  uint32_t window_packets = 0;
+  uint32_t packets_in_flight = 0;
+  uint32_t works_queued = 0;
+  uint32_t reads_outstanding = 0;
+  uint32_t reads_max = 0;
+  bool credit_limited = false;  // the peer counts its receives
+  int32_t credits_left = 0;     // receives that the peer has beyond what is posted; negative: so many messages wait
+  bool recovering = false;      // went back, and nothing new has been acknowledged since
+  bool waiting_rnr = false;     // silent, because the peer had no receive
+
+  // Responder.
+  uint32_t expected_psn = 0;
+  uint32_t msn = 0;
+  uint32_t receives_posted = 0;
+  bool gap = false;  // a packet is missing, and a NAK for it is out
+
+  // Timers.
+  Duration round_trip;   // smoothed; 0 = not measured yet
+  Duration ack_timeout;  // as agreed; the timer in use is longer
+  uint32_t retries = 0;  // since the last progress
+  uint32_t retries_max = 0;
+  uint32_t rnr_retries = 0;
+  uint32_t rnr_retries_max = 0;  // 7 = without end
+
+  // Since the connection began.
+  uint64_t packets_in = 0;
+  uint64_t packets_out = 0;
+  uint64_t payload_bytes_in = 0;
+  uint64_t payload_bytes_out = 0;
+  uint64_t retransmits = 0;
+  uint64_t ack_timeouts = 0;
+  uint64_t naks_in = 0;  // RNR included
+  uint64_t naks_out = 0;
+  uint64_t duplicate_requests = 0;
+  uint64_t discards = 0;
+
+  // Loss and congestion.
+  bool selective_recovery = false;
+  uint64_t cnps_in = 0;
+  uint64_t cnps_out = 0;
+  uint64_t rate_bytes_per_second = 0;  // limit because of congestion; 0 = none
+};
+
+// A NULL call to a backend over the way of clients' calls.
+struct PingStatus {
+  bool done = false;
+  bool alive = false;   // something that speaks RPC answered
+  std::string outcome;  // "success", "program unavailable", "not reached" ...
+  Duration connect;     // to the worker, a connection made, and back
+  Duration call;        // to the worker, the backend's answer, and back
+};
+
+struct CoreStatus {
+  uint32_t lcore = 0;
+  std::string role;
+  uint64_t connections = 0;
+  double busy_seconds = 0;  // in turns that found work
+  double idle_seconds = 0;  // in others, sleep included
+  uint64_t polls_busy = 0;
+  uint64_t polls_idle = 0;
+  uint64_t sleeps = 0;
+};
+
+// What a family of exported numbers means.
+struct StatInfo {
+  std::string name;
+  std::string kind;  // "counter", "gauge", "histogram"
+  std::string unit;  // "seconds", "bytes", or empty: things are counted
+  std::string help;
+};
+
 struct NamedValue {
   std::string name;  // "causeway_connections", 'causeway_roce_packets_total{direction="rx",port="0"}'
   double value = 0;
@@ -93,8 +180,17 @@ class GatewayView {
   virtual ~GatewayView() = default;
   [[nodiscard]] virtual GatewayStatus status() = 0;
   [[nodiscard]] virtual std::vector<ConnectionStatus> connections() = 0;
+  [[nodiscard]] virtual std::vector<QueuePairStatus> queue_pairs() = 0;
+  [[nodiscard]] virtual std::vector<CoreStatus> cores() = 0;
+  // Begins a ping of the backend with this name by the first core. False: there is no such backend, or another ping is under way;
+  // `problem` says which.
+  [[nodiscard]] virtual bool start_ping(const std::string& backend, uint32_t program, uint32_t version, std::string& problem) = 0;
+  // Of the ping started last.
+  [[nodiscard]] virtual PingStatus ping() = 0;
   // Every exported number, flat, named as in the metrics.
   [[nodiscard]] virtual std::vector<NamedValue> stats() = 0;
+  // What they mean, by family, in the same order.
+  [[nodiscard]] virtual std::vector<StatInfo> stat_schema() = 0;
 };
 
 }  // namespace cw::control

@@ -1,8 +1,29 @@
 #include "control/config/config.h"
 
+#include <array>
+
 #include "control/cm/path_mtu.h"
 
 namespace cw::control {
+
+namespace {
+
+constexpr std::array kLogLevels = {"trace", "debug", "info", "warning", "error"};
+
+}  // namespace
+
+const char* to_string(LogLevel level) noexcept {
+  return kLogLevels[static_cast<size_t>(level)];
+}
+
+std::optional<LogLevel> log_level_of(std::string_view name) {
+  for (size_t i = 0; i < kLogLevels.size(); ++i) {
+    if (name == kLogLevels[i]) {
+      return static_cast<LogLevel>(i);
+    }
+  }
+  return std::nullopt;
+}
 
 uint32_t path_mtu_for(uint32_t ethernet_mtu, uint32_t path_mtu_max) {
   constexpr uint32_t kHeaderBytes = 40 + 8 + 12 + 16 + 4 + 4;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "control/config/ip_text.h"
@@ -176,9 +177,16 @@ struct MetricsConfig {
 struct AdminConfig {
   // UNIX socket of causewayctl. Empty: /run/causeway/<instance>.sock. See admin_socket_path().
   std::string socket;
+  // Group of the socket's file: its members may look. Empty: the group of the process.
+  std::string group;
+  // Users, and groups of users, that may change something, besides root and the gateway's own user; at most 32 of each.
+  std::vector<std::string> admins;
+  std::vector<std::string> admin_groups;
 };
 
 enum class LogLevel : uint8_t { kTrace, kDebug, kInfo, kWarning, kError };
+[[nodiscard]] const char* to_string(LogLevel level) noexcept;
+[[nodiscard]] std::optional<LogLevel> log_level_of(std::string_view name);
 
 // [log]
 struct LogConfig {

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "control/config/config_keys.h"
+#include "control/config/setting_text.h"
 
 namespace cw::control {
 namespace {
@@ -24,34 +25,67 @@ bool differs(const Key<S>& key, const S& before, const S& after) {
 }
 
 template <typename S>
-void compare(const Section<S>& section, const std::string& name, const S& before, const S& after, std::vector<std::string>& out) {
+void compare(const Section<S>& section, const std::string& name, const S& before, const S& after,
+             std::vector<SettingChange>& out) {
   for (const Key<S>& key : section.keys) {
     if (differs(key, before, after)) {
-      out.push_back(fmt::format("{}.{}", name, key.name));
+      out.push_back({fmt::format("{}.{}", name, key.name), setting_text(key, before), setting_text(key, after)});
     }
   }
 }
 
 template <typename S>
 void compare(const Section<S>& section, const std::string& name, const std::vector<S>& before, const std::vector<S>& after,
-             std::vector<std::string>& out) {
+             std::vector<SettingChange>& out) {
   for (size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
     const std::string entry = fmt::format("{}[{}]", name, i);
     if (i < before.size() && i < after.size()) {
       compare(section, entry, before[i], after[i], out);
     } else {
-      out.push_back(entry);
+      out.push_back({entry, i < before.size() ? "present" : "", i < after.size() ? "present" : ""});
     }
+  }
+}
+
+template <typename S>
+void list(const Section<S>& section, const std::string& name, const S& settings, std::vector<SettingText>& out) {
+  for (const Key<S>& key : section.keys) {
+    out.push_back({fmt::format("{}.{}", name, key.name), setting_text(key, settings)});
+  }
+}
+
+template <typename S>
+void list(const Section<S>& section, const std::string& name, const std::vector<S>& entries, std::vector<SettingText>& out) {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    list(section, fmt::format("{}[{}]", name, i), entries[i], out);
   }
 }
 
 }  // namespace
 
-std::vector<std::string> changed_keys(const Config& before, const Config& after) {
-  std::vector<std::string> out;
+std::vector<SettingText> settings_of(const Config& config) {
+  std::vector<SettingText> out;
+  for_each_section([&](const auto& section, auto member) { list(section, section.info.name, config.*member, out); });
+  return out;
+}
+
+std::vector<SettingChange> config_changes(const Config& before, const Config& after) {
+  std::vector<SettingChange> out;
   for_each_section(
       [&](const auto& section, auto member) { compare(section, section.info.name, before.*member, after.*member, out); });
   return out;
+}
+
+std::vector<std::string> changed_keys(const Config& before, const Config& after) {
+  std::vector<std::string> out;
+  for (SettingChange& change : config_changes(before, after)) {
+    out.push_back(std::move(change.key));
+  }
+  return out;
+}
+
+bool takes_effect_at_once(std::string_view key) {
+  return key == "log.level";
 }
 
 }  // namespace cw::control

@@ -268,12 +268,27 @@ const std::array<Key<MetricsConfig>, 1> kMetricsKeys = {{
      .rule = TextRule::kSocket},
 }};
 
-const std::array<Key<AdminConfig>, 1> kAdminKeys = {{
+const std::array<Key<AdminConfig>, 4> kAdminKeys = {{
     {.name = "socket",
      .member = &AdminConfig::socket,
      .help = "UNIX socket of causewayctl. Without it, /run/causeway/<instance>.sock.",
      .example = "\"/run/causeway/default.sock\"",
      .rule = TextRule::kPath},
+    {.name = "group",
+     .member = &AdminConfig::group,
+     .help = "Group whose members may open the socket and look. Without it, the group of the process.",
+     .example = "\"causeway\""},
+    {.name = "admins",
+     .member = &AdminConfig::admins,
+     .help = "Users who may change something (drain, reload, log level, capture), besides root and the gateway's own user. They "
+             "must be able to open the socket.",
+     .example = "[\"alice\"]",
+     .bounds = {.count_max = 32}},
+    {.name = "admin_groups",
+     .member = &AdminConfig::admin_groups,
+     .help = "The same for the members of these groups.",
+     .example = "[\"storage-admins\"]",
+     .bounds = {.count_max = 32}},
 }};
 
 const std::array<Key<LogConfig>, 1> kLogKeys = {{

@@ -6,8 +6,10 @@
 #include <string>
 #include <type_traits>
 
+#include "control/config/config_help.h"
 #include "control/config/config_keys.h"
 #include "control/config/config_parse.h"
+#include "control/config/setting_text.h"
 
 namespace cw::control {
 namespace {
@@ -30,52 +32,10 @@ std::string comment(const std::string& text) {
   return result + '\n';
 }
 
-std::string value_text(bool value) {
-  return value ? "true" : "false";
-}
-std::string value_text(const std::string& value) {
-  return value.empty() ? std::string() : fmt::format("\"{}\"", value);
-}
-template <typename Number>
-requires std::is_unsigned_v<Number> std::string value_text(Number value) {
-  return std::to_string(value);
-}
-std::string value_text(const std::vector<uint32_t>& value) {
-  return fmt::format("[{}]", fmt::join(value, ", "));
-}
-// Lists and addresses without a default are shown by their example.
-std::string value_text(const std::vector<std::string>&) {
-  return {};
-}
-std::string value_text(const std::vector<IpPrefix>&) {
-  return {};
-}
-std::string value_text(const std::optional<wire::IpAddress>&) {
-  return {};
-}
-std::string value_text(const std::optional<SocketAddress>& value) {
-  return value ? fmt::format("\"{}\"", to_string(*value)) : std::string();
-}
-template <typename S>
-std::string value_text(const Choice<S>& choice) {
-  const S defaults{};
-  const char* name = choice.names[choice.get(defaults)];
-  const bool is_number = *name >= '0' && *name <= '9';
-  return is_number ? std::string(name) : fmt::format("\"{}\"", name);
-}
-
 template <typename S>
 std::string default_text(const Key<S>& key) {
-  const S defaults{};
-  return std::visit(
-      [&defaults](const auto& member) {
-        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(member)>, Choice<S>>) {
-          return value_text(member);
-        } else {
-          return value_text(defaults.*member);
-        }
-      },
-      key.member);
+  static const S kDefaults{};
+  return setting_text(key, kDefaults);
 }
 
 template <typename S>
@@ -120,6 +80,25 @@ std::string config_reference() {
     }
   });
   return text;
+}
+
+std::vector<SectionHelp> config_help() {
+  std::vector<SectionHelp> sections;
+  for_each_section([&](const auto& section, auto) {
+    const bool repeated = section.info.count_max > 0;
+    SectionHelp& help = sections.emplace_back();
+    help.header = fmt::format(repeated ? fmt::runtime("[[{}]]") : fmt::runtime("[{}]"), section.info.name);
+    help.help = section.info.help;
+    for (const auto& key : section.keys) {
+      help.keys.push_back({.name = key.name,
+                           .help = key.help,
+                           .range = range_text(key),
+                           .fallback = default_text(key),
+                           .example = key.example == nullptr ? "" : key.example,
+                           .required = key.required});
+    }
+  });
+  return sections;
 }
 
 }  // namespace cw::control

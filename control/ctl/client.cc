@@ -19,8 +19,8 @@ using Json = nlohmann::ordered_json;
 constexpr timeval kTimeout{.tv_sec = 5, .tv_usec = 0};
 constexpr size_t kAnswerBytesMax = 64 << 20;  // ten thousand connections take 5 MB
 
-AdminReply refuse(std::string problem) {
-  return {{}, std::move(problem)};
+AdminReply refuse(std::string problem, const char* kind = "unreachable") {
+  return {{}, Refusal{kind, std::move(problem)}};
 }
 
 // What to do about a socket that cannot be connected to.
@@ -67,7 +67,7 @@ std::string receive_line(int fd, std::string& problem) {
 
 }  // namespace
 
-AdminReply ask_gateway(const std::string& socket_path, const std::string& command, const std::string& prefix) {
+AdminReply ask_gateway(const std::string& socket_path, const Json& request) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_path.empty() || socket_path.size() >= sizeof(address.sun_path)) {
@@ -79,10 +79,6 @@ AdminReply ask_gateway(const std::string& socket_path, const std::string& comman
   setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof(kTimeout));
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return refuse(connect_problem(socket_path, errno));
-  }
-  Json request = {{"command", command}};
-  if (!prefix.empty()) {
-    request["prefix"] = prefix;
   }
   const std::string line = request.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   if (send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size())) {
@@ -98,7 +94,9 @@ AdminReply ask_gateway(const std::string& socket_path, const std::string& comman
     return refuse("the answer is not JSON; does this socket belong to causewayd?");
   }
   if (const auto error = json.find("error"); error != json.end()) {
-    return refuse(error->is_string() ? error->get<std::string>() : error->dump());
+    const auto kind = json.find("kind");
+    const bool refused = kind != json.end() && *kind == "refused";
+    return refuse(error->is_string() ? error->get<std::string>() : error->dump(), refused ? "refused" : "failed");
   }
   return {std::move(json), {}};
 }

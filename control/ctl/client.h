@@ -2,16 +2,19 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+
+#include "control/ctl/output.h"
 
 namespace cw::control {
 
 struct AdminReply {
-  nlohmann::ordered_json answer;  // an object, when `problem` is empty
-  std::string problem;            // one sentence for the user, with what to do next
+  nlohmann::ordered_json answer;   // an object, without a refusal
+  std::optional<Refusal> refusal;  // why there is no answer
 };
 
-// Connects to `socket_path`, sends {"command": command, "prefix": prefix}, waits up to 5 s for the answer. Blocks.
-[[nodiscard]] AdminReply ask_gateway(const std::string& socket_path, const std::string& command, const std::string& prefix);
+// Connects to `socket_path`, sends the request, waits up to 5 s for the answer. Blocks.
+[[nodiscard]] AdminReply ask_gateway(const std::string& socket_path, const nlohmann::ordered_json& request);
 
 }  // namespace cw::control

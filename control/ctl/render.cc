@@ -3,40 +3,33 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
+#include "control/ctl/json_text.h"
 #include "control/ctl/table.h"
 
 namespace cw::control {
-namespace {
-
 using Json = nlohmann::ordered_json;
 
-// One value as text; "-" for what is not there or empty.
-std::string text_of(const Json& object, const char* key) {
-  const auto value = object.is_object() ? object.find(key) : object.end();
-  if (!object.is_object() || value == object.end() || value->is_null()) {
-    return "-";
+namespace {
+
+Table ports_table(const Json& answer) {
+  Table ports({"DEVICE", "LINK", ">Mbit/s", ">MTU", ">PATH MTU", "MAC", "ADDRESSES"});
+  for (const Json& port : list_of(answer, "ports")) {
+    const double mbps = number_of(port, "link_mbps");
+    ports.add({text_of(port, "device"), flag_of(port, "link_up") ? "up" : "down", mbps > 0 ? text_of(port, "link_mbps") : "-",
+               text_of(port, "mtu"), text_of(port, "path_mtu"), text_of(port, "mac"), join(list_of(port, "addresses"))});
   }
-  if (value->is_boolean()) {
-    return value->get<bool>() ? "yes" : "no";
-  }
-  std::string text = value->is_string() ? value->get<std::string>() : value->dump();
-  for (char& c : text) {
-    c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;  // what a peer sent must not steer the terminal
-  }
-  return text.empty() ? "-" : text;
+  return ports;
 }
 
-double number_of(const Json& object, const char* key) {
-  const auto value = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && value != object.end() && value->is_number() ? value->get<double>() : 0;
-}
-
-bool flag_of(const Json& object, const char* key) {
-  const auto value = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && value != object.end() && value->is_boolean() && value->get<bool>();
+Table listeners_table(const Json& answer) {
+  Table listeners({"NAME", ">PORT", "BACKEND", ">CREDITS", ">INLINE", ">CONNECTIONS", ">MAX"});
+  for (const Json& listener : list_of(answer, "listeners")) {
+    listeners.add({text_of(listener, "name"), text_of(listener, "port"), text_of(listener, "backend"),
+                   text_of(listener, "credits"), text_of(listener, "inline_bytes"), text_of(listener, "connections"),
+                   text_of(listener, "connections_max")});
+  }
+  return listeners;
 }
 
 // Nobody knows of a backend that no client has asked for yet: "-".
@@ -47,40 +40,17 @@ const char* state_of(const Json& backend) {
   return flag_of(backend, "up") ? "up" : "down";
 }
 
-const Json& list_of(const Json& object, const char* key) {
-  static const Json kNone = Json::array();
-  const auto value = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && value != object.end() && value->is_array() ? *value : kNone;
-}
-
-// "3d 04:05:06", "04:05:06".
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<uint64_t>(std::max(0.0, std::min(seconds, 1e12)));
-  const std::string clock = fmt::format("{:02}:{:02}:{:02}", whole / 3600 % 24, whole / 60 % 60, whole % 60);
-  return whole < 86400 ? clock : fmt::format("{}d {}", whole / 86400, clock);
-}
-
-// 1536 -> "1.5 KiB".
-std::string bytes_text(double bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
+Table backends_table(const Json& answer) {
+  Table backends({"NAME", "TYPE", "ADDRESS", "STATE", ">CALLS", ">RECONNECTS", ">TIMEOUTS"});
+  for (const Json& backend : list_of(answer, "backends")) {
+    backends.add({text_of(backend, "name"), text_of(backend, "type"), text_of(backend, "address"), state_of(backend),
+                  text_of(backend, "calls_in_flight"), text_of(backend, "reconnects"), text_of(backend, "call_timeouts")});
   }
-  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+  return backends;
 }
 
-std::string join(const Json& list) {
-  std::string text;
-  for (const Json& item : list) {
-    text += (text.empty() ? "" : " ") + (item.is_string() ? item.get<std::string>() : item.dump());
-  }
-  return text.empty() ? "-" : text;
-}
-
-std::string qpn_text(const Json& connection, const char* key) {
-  return fmt::format("0x{:06x}", static_cast<uint32_t>(number_of(connection, key)));
+std::string rows_or(const Table& table, const char* none) {
+  return table.empty() ? none : table.text(0);
 }
 
 }  // namespace
@@ -90,26 +60,34 @@ std::string render_status(const Json& answer) {
   std::string text = fmt::format("Causeway {}, instance {}: {}, up {}, {} connections\n", text_of(answer, "version"),
                                  text_of(answer, "instance"), state, duration_text(number_of(answer, "uptime_seconds")),
                                  text_of(answer, "connections"));
-  Table ports({"DEVICE", "LINK", ">Mbit/s", ">MTU", ">PATH MTU", "MAC", "ADDRESSES"});
-  for (const Json& port : list_of(answer, "ports")) {
-    const double mbps = number_of(port, "link_mbps");
-    ports.add({text_of(port, "device"), flag_of(port, "link_up") ? "up" : "down", mbps > 0 ? text_of(port, "link_mbps") : "-",
-               text_of(port, "mtu"), text_of(port, "path_mtu"), text_of(port, "mac"), join(list_of(port, "addresses"))});
+  text += "\nPorts\n" + ports_table(answer).text(2);
+  text += "\nListeners\n" + listeners_table(answer).text(2);
+  return text + "\nBackends\n" + backends_table(answer).text(2);
+}
+
+std::string render_ports(const Json& answer) {
+  return rows_or(ports_table(answer), "no such ports\n");
+}
+
+std::string render_listeners(const Json& answer) {
+  return rows_or(listeners_table(answer), "no such listeners\n");
+}
+
+std::string render_backends(const Json& answer) {
+  return rows_or(backends_table(answer), "no such backends\n");
+}
+
+std::string render_cores(const Json& answer) {
+  Table table({">LCORE", "ROLE", ">CONNECTIONS", ">BUSY", ">BUSY TIME", ">IDLE TIME", ">POLLS", ">SLEEPS"});
+  for (const Json& core : list_of(answer, "cores")) {
+    const double busy = number_of(core, "busy_seconds");
+    const double idle = number_of(core, "idle_seconds");
+    const double all = std::max(busy + idle, 1e-9);
+    table.add({text_of(core, "lcore"), text_of(core, "role"), text_of(core, "connections"),
+               fmt::format("{:.1f} %", 100 * busy / all), duration_text(busy), duration_text(idle),
+               fmt::format("{:.0f}", number_of(core, "polls_busy") + number_of(core, "polls_idle")), text_of(core, "sleeps")});
   }
-  text += "\nPorts\n" + ports.text(2);
-  Table listeners({"NAME", ">PORT", "BACKEND", ">CREDITS", ">INLINE", ">CONNECTIONS", ">MAX"});
-  for (const Json& listener : list_of(answer, "listeners")) {
-    listeners.add({text_of(listener, "name"), text_of(listener, "port"), text_of(listener, "backend"),
-                   text_of(listener, "credits"), text_of(listener, "inline_bytes"), text_of(listener, "connections"),
-                   text_of(listener, "connections_max")});
-  }
-  text += "\nListeners\n" + listeners.text(2);
-  Table backends({"NAME", "TYPE", "ADDRESS", "STATE", ">CALLS", ">RECONNECTS", ">TIMEOUTS"});
-  for (const Json& backend : list_of(answer, "backends")) {
-    backends.add({text_of(backend, "name"), text_of(backend, "type"), text_of(backend, "address"), state_of(backend),
-                  text_of(backend, "calls_in_flight"), text_of(backend, "reconnects"), text_of(backend, "call_timeouts")});
-  }
-  return text + "\nBackends\n" + backends.text(2);
+  return rows_or(table, "no such cores\n");
 }
 
 std::string render_connections(const Json& answer) {
@@ -141,7 +119,7 @@ std::string render_connections(const Json& answer) {
                duration_text(number_of(c, "age_seconds")),
                text_of(c, "last_error")});
   }
-  return table.empty() ? "no connections\n" : table.text(0);
+  return rows_or(table, "no connections\n");
 }
 
 std::string render_stats(const Json& answer) {
@@ -160,6 +138,14 @@ std::string render_stats(const Json& answer) {
     text += fmt::format("{:<{}}  {}\n", name, width, value);
   }
   return text;
+}
+
+std::string render_schema(const Json& answer) {
+  Table table({"NAME", "KIND", "UNIT", "MEANING"});
+  for (const Json& family : list_of(answer, "schema")) {
+    table.add({text_of(family, "name"), text_of(family, "kind"), text_of(family, "unit"), text_of(family, "help")});
+  }
+  return rows_or(table, "no such statistics\n");
 }
 
 }  // namespace cw::control

@@ -9,6 +9,13 @@ namespace cw::control {
 
 [[nodiscard]] std::string render_status(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_connections(const nlohmann::ordered_json& answer);
+// A block per queue pair.
+[[nodiscard]] std::string render_queue_pairs(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_listeners(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_backends(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_ports(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_cores(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_stats(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_schema(const nlohmann::ordered_json& answer);
 
 }  // namespace cw::control

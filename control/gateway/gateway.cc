@@ -60,6 +60,8 @@ const char* to_string(ConnectionResult result) noexcept {
       return "closed_by_peer";
     case ConnectionResult::kClosedByUs:
       return "closed_by_us";
+    case ConnectionResult::kDrained:
+      return "drained";
     case ConnectionResult::kFailedTransport:
       return "failed_transport";
     case ConnectionResult::kFailedProtocol:
@@ -307,7 +309,7 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
     if (result == ConnectionResult::kRefusedBackend) {
       // What the client would see of a backend port without listener.
       (void)node_.cm().reject(now, connection.cm_id, cm::RejectReason::kConsumerDefined);
-    } else if (result == ConnectionResult::kRefusedResources) {
+    } else if (result == ConnectionResult::kRefusedResources || result == ConnectionResult::kRefusedDraining) {
       (void)node_.cm().reject(now, connection.cm_id, cm::RejectReason::kNoResources);
     } else {
       node_.cm().disconnect(now, connection.cm_id);
@@ -353,11 +355,7 @@ void Gateway::shut_down(Instant now) {
   for (const ListenerOptions& listener : options_.listeners) {
     node_.cm().unlisten(cm::ip_service_id(listener.port));
   }
-  for (auto& connection : connections_) {
-    if (connection != nullptr) {
-      end(now, *connection, ConnectionResult::kClosedByUs, false);
-    }
-  }
+  close_all(now);
   while (Orphan* orphan = orphans_by_age_.front()) {
     close_link(orphan->link, orphan->backend);
     bury(*orphan);

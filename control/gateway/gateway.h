@@ -96,6 +96,15 @@ class Gateway {
   void shut_down(Instant now);
   [[nodiscard]] bool is_quiet() const;
 
+  // Refuses new connections and ends the others in order, without failing a call: see gateway_drain.cc. Over when stats() says
+  // that no connection is open; poll run() until then.
+  void drain(Instant now);
+  // Takes connections and calls again.
+  void end_drain(Instant now);
+  // DREQ to all, whatever they are doing: for a drain that has to come to an end.
+  void close_all(Instant now);
+  [[nodiscard]] bool is_draining() const { return draining_; }
+
   // Fills `out` as far as it reaches and returns how many connections there are.
   [[nodiscard]] uint32_t describe(Instant now, std::span<ConnectionInfo> out) const;
   [[nodiscard]] const GatewayStats& stats() const { return stats_; }
@@ -129,6 +138,7 @@ class Gateway {
   // Ends a connection whatever its state: the CM is told (unless `peer_ended`), the link closed, everything given back.
   void end(Instant now, Connection& connection, ConnectionResult result, bool peer_ended);
   void check_failed(Instant now, Connection& connection);
+  void go_on_draining(Instant now, Connection& connection);
   // RFC 8166 3.3.1: while the table of calls is nearly full, clients are granted a part of their credits.
   void adapt_grants();
   [[nodiscard]] uint32_t grant_of(const Connection& connection) const;
@@ -192,6 +202,7 @@ class Gateway {
   BrokenCalls broken_calls_;
   bool short_of_slots_ = false;
   bool shutting_down_ = false;
+  bool draining_ = false;
 };
 
 }  // namespace cw::gateway

@@ -39,7 +39,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
     refuse(now, event, cm::RejectReason::kInvalidServiceId, ConnectionResult::kRefusedResources, port, 0);
     return;
   }
-  if (shutting_down_) {
+  if (shutting_down_ || draining_) {
     refuse(now, event, cm::RejectReason::kNoResources, ConnectionResult::kRefusedDraining, port, listener->backend);
     return;
   }

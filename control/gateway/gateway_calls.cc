@@ -24,7 +24,7 @@ void Gateway::pump(Instant now, Connection& connection) {
   const LinkId link = connection.link;
   ListNode<StalledTag>& stalled = connection;
   pass_reverse_outcomes(connection);
-  while (!stalled.is_linked() && connection.holds == 0) {
+  while (!stalled.is_linked() && connection.holds == 0 && !draining_) {
     if (!requests_room(1)) {
       stalled_.push_back(connection);
       break;
@@ -46,6 +46,9 @@ void Gateway::pump(Instant now, Connection& connection) {
   if (find(link) != nullptr) {
     const Instant next = connection.server->next_deadline();
     arm(connection, connection.holds > 0 ? earlier(next, connection.held_until) : next);
+    if (draining_) {
+      go_on_draining(now, connection);
+    }
   }
 }
 

@@ -37,7 +37,8 @@ enum class ConnectionResult : uint8_t {
   kRefusedResources,  // no queue pair, no memory
   kRefusedDraining,
   kClosedByPeer,
-  kClosedByUs,            // shutdown, administrator
+  kClosedByUs,            // shutdown, or a drain that had to come to an end
+  kDrained,               // ended in order: every call that it had taken was answered
   kFailedTransport,       // retries exhausted, NAK, malformed packets of the peer
   kFailedProtocol,        // RPC-over-RDMA violation
   kFailedBackend,         // the backend closed

@@ -122,7 +122,20 @@ RcQpInfo RcQp::info() const {
                   .retries = send_.retries,
                   .round_trip = send_.srtt,
                   .selective_recovery = context_.hold_packets > 0,
-                  .rate_bytes_per_second = context_.rate != nullptr ? context_.rate->rate() : 0};
+                  .rate_bytes_per_second = context_.rate != nullptr ? context_.rate->rate() : 0,
+                  .limit_psn = send_.limit_psn,
+                  .msn = receive_.msn & 0xff'ffff,
+                  .window_packets = send_.window_packets,
+                  .reads_max = send_.initiator_depth,
+                  .retry_count = send_.retry_count,
+                  .rnr_retry = send_.rnr_retry,
+                  .rnr_retries = send_.rnr_retries,
+                  .ack_timeout = send_.ack_timeout,
+                  .waiting_rnr = send_.waiting_rnr,
+                  .recovering = send_.recovering,
+                  .gap = receive_.gap,
+                  .credit_limited = send_.credit_limited,
+                  .credits_left = send_.credit_limited ? send_.last_ssn.distance_to(send_.credit_limit) : 0};
 }
 
 void RcQp::close() {

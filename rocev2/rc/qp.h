@@ -48,6 +48,19 @@ struct RcQpInfo {
   Duration round_trip;                 // smoothed, 0 when not measured yet
   bool selective_recovery = false;     // agreed with the peer
   uint64_t rate_bytes_per_second = 0;  // limit because of congestion; 0: none
+  wire::Psn limit_psn;                 // one past the highest ever sent
+  uint32_t msn = 0;                    // messages of the peer completed, 24 bits
+  uint16_t window_packets = 0;
+  uint8_t reads_max = 0;
+  uint8_t retry_count = 0;  // as connected
+  uint8_t rnr_retry = 0;    // as connected; 7 = for ever
+  uint8_t rnr_retries = 0;  // since the last progress
+  uint8_t ack_timeout = 0;  // exponent, as connected
+  bool waiting_rnr = false;
+  bool recovering = false;
+  bool gap = false;             // of the peer's packets one is missing
+  bool credit_limited = false;  // the peer counts its receives
+  int32_t credits_left = 0;     // valid when credit_limited; negative: so many messages wait for receives
 };
 
 class RcQp final : public verbs::QueuePair,

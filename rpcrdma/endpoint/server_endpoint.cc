@@ -249,6 +249,7 @@ bool ServerEndpoint::poll_call(Call& out) {
   }
   call->state = CallState::kPolled;
   call->polled = true;
+  ++taken_;
   out.id = call->id();
   out.context = call->context;
   out.message = std::move(call->message);
@@ -303,6 +304,7 @@ void ServerEndpoint::fail() {
     shared_.calls->release(*call);
   }
   in_flight_ = 0;
+  taken_ = 0;
   reverse_.end();
   waiting_messages_.clear();
   while (!waiting_.empty()) {

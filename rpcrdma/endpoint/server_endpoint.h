@@ -108,6 +108,8 @@ class ServerEndpoint {
   [[nodiscard]] std::optional<uint32_t> broken_xid() const { return broken_xid_; }
   // Calls received and not yet answered, those that wait for a slot included.
   [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_ + waiting_.size(); }
+  // Of these, polled by the owner and not yet answered by a posted reply.
+  [[nodiscard]] uint32_t calls_taken() const { return taken_; }
   // Calls to the client (RFC 8167): see ReverseCaller. What is submitted is sent at once when a credit is there.
   void enable_reverse() { reverse_.enable(); }
   [[nodiscard]] Status submit_reverse(Instant now, Chain&& call);
@@ -158,6 +160,7 @@ class ServerEndpoint {
   uint32_t grant_;                // what replies say: at most credits_
   uint32_t receives_posted_ = 0;  // for calls and for the Replies to reverse calls
   uint32_t in_flight_ = 0;        // slots held
+  uint32_t taken_ = 0;            // of these, polled
   uint32_t reads_in_flight_ = 0;  // RDMA Reads posted and not completed
   uint64_t read_bytes_in_flight_ = 0;
   bool started_ = false;

@@ -281,6 +281,7 @@ void ServerEndpoint::finish(ServerCall& call) {
   return_units(call);
   static_cast<ListNode<ArrivalTag>&>(call).unlink();
   --in_flight_;
+  taken_ -= call.polled ? 1 : 0;
   --shared_.stats.credits_in_use;
 }
 

@@ -57,6 +57,20 @@ def one_limit(box: Box) -> None:
     gateway.terminate()
 
 
+def both_drain(box: Box) -> None:
+    gateway = _two_cores(box, extra="[limits]\nconnections_max = 64")
+    load = box.load("--reconnect", connections=CONNECTIONS, window=4, seconds=8)
+    load.wait_connected()
+    done = box.run(box.causewayctl, "--socket", gateway.admin, "drain", "start", "--wait", "--timeout", "30", timeout=40)
+    expect_equal(f"exit status of drain --wait, which said {done.stdout!r}", done.returncode, 0)
+    expect(f"drained: 0 connections left, {CONNECTIONS} ended in order, 0 by force" in done.stdout, done.stdout)
+    expect_equal("connections by core", _by_core(gateway, "causeway_lcore_connections"), [0, 0])
+    box.ctl(gateway, "drain", "stop")
+    report = load.result()
+    expect_equal("calls failed, answers wrong", (report["failed"], report["wrong"]), (0, 0))
+    gateway.terminate()
+
+
 def link_flaps(box: Box) -> None:
     """The driver takes its rings away from both cores."""
     gateway = _two_cores(box, idle="spin")
@@ -116,6 +130,7 @@ def _run_in_own_network(box: Box, name: str) -> None:
 
 
 CASES = [
+    ("two cores drain together", both_drain),
     ("two poll cores both serve, and hand over what is for the other", both_serve),
     ("two poll cores keep one limit of connections", one_limit),
     ("a memif link that comes and goes costs two poll cores nothing", link_flaps),

@@ -85,6 +85,7 @@ check "the service is installed, and not enabled" "absent" \
   inside sh -c 'test -f /lib/systemd/system/causewayd.service && ! ls /etc/systemd/system/*.wants/causewayd.service 2>/dev/null && echo absent'
 check "the unit refers to programs that are there" "there" \
   inside sh -c 'for p in $(sed -n "s/^Exec[A-Za-z]*=\([^ ]*\).*/\1/p" /lib/systemd/system/causewayd.service); do test -x $p || exit 1; done; echo there'
+check "the pages of causewayctl and its file are there" "causeway.toml.5" inside sh -c 'dpkg -L causeway | grep -A9 man/ && dpkg -L causeway | grep completions/causewayctl'
 check "the man pages are there" "causewayd.8" inside sh -c 'dpkg -L causeway causeway-load | grep man/'
 
 inside apt-get install -y -q --no-install-recommends systemd systemd-sysv dbus librte-net-memif23 curl >"$work/said" 2>&1 ||

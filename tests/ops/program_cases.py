@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from harness import Box, expect, expect_equal
+from harness import ROOT, Box, expect, expect_equal
 
 PROGRAMS = ("dataplane/causewayd", "control/ctl/causewayctl", "tests/loadgen/causeway-load")
 
@@ -54,6 +54,17 @@ def refuses_wrong_usage(program: str, box: Box) -> None:
         expect("--help" in done.stdout + done.stderr, f"{words}: no pointer to --help: {done.stderr!r}")
 
 
+def manual_names_its_options(box: Box) -> None:
+    """causewayd's page is written by hand; those of causewayctl are made from its tables."""
+    page = (ROOT / "deploy/man/causewayd.8").read_text().replace("\\-", "-")
+    options = re.findall(r"(--[a-z-]+)", box.run(box.causewayd, "--help").stdout)
+    missing = sorted(option for option in set(options) if option not in page)
+    expect_equal("options that causewayd.8 does not name", missing, [])
+    for name in ("causewayctl", "causeway.toml"):
+        made = box.run(box.causewayctl, "manual", name)
+        expect(made.returncode == 0 and made.stdout.startswith(f".TH {name} "), made.stdout[:200])
+
+
 def _bind(check, program):  # type: ignore[no-untyped-def]
     return lambda box: check(program, box)
 
@@ -62,3 +73,4 @@ CASES = [(f"{Path(program).name} {name}", _bind(check, program))
          for program in PROGRAMS
          for name, check in (("explains itself with --help", explains_itself), ("says its version", says_its_version),
                              ("refuses wrong usage with status 2 and points to --help", refuses_wrong_usage))]
+CASES.append(("the manual pages name every option", manual_names_its_options))

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import configuration_cases  # noqa: E402
 import cores_cases  # noqa: E402
+import ctl_cases  # noqa: E402
 import deployment_cases  # noqa: E402
 import load_cases  # noqa: E402
 import monitoring_cases  # noqa: E402
@@ -34,8 +35,8 @@ Case = tuple[str, Callable[[Box], None]]
 
 
 def all_cases() -> list[Case]:
-    modules = (program_cases, configuration_cases, start_cases, service_cases, observation_cases, monitoring_cases,
-               trouble_cases, cores_cases, load_cases, pktgen_cases, deployment_cases, quickstart_cases)
+    modules = (program_cases, configuration_cases, start_cases, service_cases, observation_cases, ctl_cases,
+               monitoring_cases, trouble_cases, cores_cases, load_cases, pktgen_cases, deployment_cases, quickstart_cases)
     return [case for module in modules for case in module.CASES]
 
 

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "control/admin/answer_fields.h"
 #include "tests/unit/control/fake_view.h"
 
 namespace cw::control {
@@ -11,9 +13,13 @@ namespace {
 
 using Json = nlohmann::json;
 
+const AdminCaller kAdmin{"root (uid 0)", true};
+const AdminCaller kReader{"alice (uid 1000)", false};
+
 Json ask(std::string_view line) {
   FakeView view;
-  return Json::parse(admin_answer(line, view));
+  FakeControl control;
+  return Json::parse(admin_answer(line, kAdmin, {view, control}));
 }
 
 TEST(AdminCommands, StatusTellsPortsListenersAndBackends) {
@@ -45,28 +51,132 @@ TEST(AdminCommands, StatsAreExactAndFiltered) {
 
 TEST(AdminCommands, ConnectionsSurviveTextThatIsNotUtf8) {
   FakeView view;
+  FakeControl control;
   view.last_error = "peer said \xff\xfe\n";
-  const std::string answer = admin_answer("connections", view);
+  const std::string answer = admin_answer("connections", kReader, {view, control});
   EXPECT_EQ(answer.find('\n'), std::string::npos);
   EXPECT_EQ(Json::parse(answer)["connections"].size(), 2u);
 }
 
+TEST(AdminCommands, QueuePairsTellTheirTransportState) {
+  const Json rows = ask("queue_pairs")["queue_pairs"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["local_qpn"], 0xabc);
+  EXPECT_EQ(rows[0]["una_psn"], 0xfffffe);
+  EXPECT_EQ(rows[0]["round_trip_seconds"], 12e-6);
+  EXPECT_TRUE(rows[0]["credits_left"].is_null()) << "this peer does not count its receives";
+  EXPECT_EQ(rows[1]["credits_left"], -2);
+}
+
+TEST(AdminCommands, SchemaTellsKindUnitAndMeaning) {
+  const Json rows = ask("stat_schema causeway_lcore")["schema"];
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["kind"], "counter");
+  EXPECT_EQ(rows[0]["unit"], "seconds");
+}
+
+TEST(AdminCommands, EveryFieldHasOneNameAndAMeaning) {
+  const auto check = [](auto fields) {
+    std::set<std::string> names;
+    for (const auto& field : fields) {
+      EXPECT_TRUE(names.insert(field.name).second) << field.name;
+      EXPECT_FALSE(std::string(field.help).empty()) << field.name;
+    }
+  };
+  check(answer_fields_of<PortStatus>());
+  check(answer_fields_of<ListenerStatus>());
+  check(answer_fields_of<BackendStatus>());
+  check(answer_fields_of<ConnectionStatus>());
+  check(answer_fields_of<QueuePairStatus>());
+  check(answer_fields_of<CoreStatus>());
+  check(answer_fields_of<StatInfo>());
+}
+
 TEST(AdminCommands, HelpNamesEveryCommand) {
-  EXPECT_EQ(ask("help")["commands"].size(), 4u);
+  EXPECT_EQ(ask("help")["commands"].size(), 20u);
 }
 
 TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {
   FakeView view;
+  FakeControl control;
   for (const std::string& line :
        {std::string("{"), std::string("{}"), std::string("[]"), std::string("{\"command\":1}"),
         std::string("{\"command\":\"status\",\"x\":\"\"}"), std::string("nonsense"), std::string(" "), std::string("\0\0", 2),
         std::string("\xff\xff"), std::string(4000, '{'), std::string(2000, '[') + "{", std::string("status a b"),
         std::string("{\"command\":\"status\"}{")}) {
-    const Json answer = Json::parse(admin_answer(line, view));
-    EXPECT_TRUE(answer.contains("error")) << line;
-    EXPECT_EQ(answer.size(), 1u);
+    const Json answer = Json::parse(admin_answer(line, kAdmin, {view, control}));
+    EXPECT_TRUE(answer.contains("error") && answer.contains("kind")) << line;
+    EXPECT_EQ(answer.size(), 2u);
   }
   EXPECT_EQ(view.calls, 0);
+  EXPECT_EQ(control.said, "");
+}
+
+TEST(AdminCommands, OnlyAdministratorsChangeAnything) {
+  FakeView view;
+  FakeControl control;
+  for (const char* line : {"drain_start", "drain_stop", "{\"command\":\"log_level_set\",\"level\":\"debug\"}", "reload",
+                           "capture_start", "capture_stop"}) {
+    const Json refused = Json::parse(admin_answer(line, kReader, {view, control}));
+    EXPECT_EQ(refused["kind"], "refused") << line;
+    EXPECT_NE(refused["error"].get<std::string>().find("alice (uid 1000) may look and not change anything"), std::string::npos);
+    EXPECT_EQ(control.said, "") << line;
+    EXPECT_FALSE(Json::parse(admin_answer(line, kAdmin, {view, control})).contains("error")) << line;
+    EXPECT_NE(control.said.find("root (uid 0)"), std::string::npos) << line;
+    control.said.clear();
+  }
+  for (const char* line : {"drain_show", "log_level", "settings", "reload_preview", "status"}) {
+    EXPECT_FALSE(Json::parse(admin_answer(line, kReader, {view, control})).contains("error")) << line;
+  }
+}
+
+TEST(AdminCommands, DrainTakesATimeLimit) {
+  EXPECT_EQ(ask(R"({"command":"drain_start","timeout_s":"2.5"})")["timeout_seconds"], 2.5);
+  EXPECT_TRUE(ask("drain_start")["timeout_seconds"].is_null());
+  for (const char* wrong : {"0", "-1", "nan", "1e9", "5s"}) {
+    EXPECT_EQ(ask(std::string(R"({"command":"drain_start","timeout_s":")") + wrong + "\"}")["kind"], "bad_request") << wrong;
+  }
+}
+
+TEST(AdminCommands, ReloadTellsWhatTakesEffectWhen) {
+  const Json report = ask("reload_preview");
+  EXPECT_EQ(report["applied"], false);
+  EXPECT_EQ(report["changes"][0]["takes_effect"], "at_once");
+  EXPECT_EQ(report["changes"][1]["takes_effect"], "restart");
+  EXPECT_EQ(ask("reload")["applied"], true);
+}
+
+TEST(AdminCommands, CapturesWithinBounds) {
+  FakeView view;
+  FakeControl control;
+  const Json started =
+      Json::parse(admin_answer(R"({"command":"capture_start","file":"/tmp/x","client":"10.0.0.0/8","lqpn":"42","snaplen":"128",)"
+                               R"("packets":"7","seconds":"9"})",
+                               kAdmin, {view, control}));
+  EXPECT_EQ(started["state"], "running");
+  EXPECT_EQ(control.order.local_qpn, 42u);
+  EXPECT_EQ(control.order.limits.snap_bytes, 128u);
+  EXPECT_EQ(control.order.limits.packets, 7u);
+  EXPECT_EQ(control.order.limits.seconds, 9.0);
+  EXPECT_FALSE(control.order.limits.with_payload);
+  for (const char* wrong :
+       {R"("snaplen":"63")", R"("snaplen":"9217")", R"("lqpn":"16777216")", R"("client":"x")", R"("seconds":"0")"}) {
+    EXPECT_EQ(ask(std::string(R"({"command":"capture_start","file":"/tmp/x",)") + wrong + "}")["kind"], "bad_request") << wrong;
+  }
+}
+
+TEST(AdminCommands, PingsOneBackendAtATime) {
+  EXPECT_EQ(ask(R"({"command":"ping_start","backend":"nfs","program":"100003","version":"4"})")["started"], true);
+  EXPECT_EQ(ask(R"({"command":"ping_start","backend":"none"})")["error"], "there is no backend 'none'");
+  const Json result = ask("ping_show");
+  EXPECT_EQ(result["alive"], true);
+  EXPECT_EQ(result["call_seconds"], 0.002);
+}
+
+TEST(AdminCommands, SettingsAreShownAsTheyWouldBeWritten) {
+  const Json rows = ask("settings log")["settings"];
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["value"], "\"info\"");
 }
 
 }  // namespace

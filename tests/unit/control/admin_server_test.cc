@@ -39,7 +39,7 @@ class AdminServerTest : public testing::Test {
   }
   void start() {
     std::string problem;
-    server_ = AdminServer::start(path_, view_, problem);
+    server_ = AdminServer::start(path_, policy_, {view_, control_}, problem);
     ASSERT_NE(server_, nullptr) << problem;
   }
 
@@ -90,6 +90,8 @@ class AdminServerTest : public testing::Test {
   std::filesystem::path directory_;
   std::string path_;
   FakeView view_;
+  FakeControl control_;
+  AdminPolicy policy_{.own_uid = geteuid(), .admin_uids = {}, .admin_gids = {}, .socket_gid = std::nullopt};
   std::unique_ptr<AdminServer> server_;
 };
 
@@ -190,13 +192,13 @@ TEST_F(AdminServerTest, ReplacesAFileThatNobodyListensOn) {
 TEST_F(AdminServerTest, RefusesToTakeOverALivingSocketOrAFile) {
   start();
   std::string problem;
-  EXPECT_EQ(AdminServer::start(path_, view_, problem), nullptr);
+  EXPECT_EQ(AdminServer::start(path_, policy_, {view_, control_}, problem), nullptr);
   EXPECT_EQ(problem, "admin socket " + path_ + ": another causewayd is running; give each its own gateway.instance");
   const std::string file = (directory_ / "file").string();
   std::ofstream(file) << "precious";
-  EXPECT_EQ(AdminServer::start(file, view_, problem), nullptr);
+  EXPECT_EQ(AdminServer::start(file, policy_, {view_, control_}, problem), nullptr);
   EXPECT_TRUE(std::filesystem::exists(file));
-  EXPECT_EQ(AdminServer::start("/nonexistent/a/b.sock", view_, problem), nullptr);
+  EXPECT_EQ(AdminServer::start("/nonexistent/a/b.sock", policy_, {view_, control_}, problem), nullptr);
   EXPECT_EQ(problem, "admin socket /nonexistent/a/b.sock: cannot be created: No such file or directory");
 }
 

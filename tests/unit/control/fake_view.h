@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "control/admin/gateway_control.h"
 #include "control/admin/gateway_view.h"
 
 namespace cw::control {
@@ -51,6 +52,47 @@ class FakeView final : public GatewayView {
     }
     return list;
   }
+  [[nodiscard]] std::vector<QueuePairStatus> queue_pairs() override {
+    ++calls;
+    std::vector<QueuePairStatus> list(2);
+    for (size_t i = 0; i < list.size(); ++i) {
+      QueuePairStatus& qp = list[i];
+      qp.local_qpn = 0xabc + static_cast<uint32_t>(i);
+      qp.remote_qpn = 0x11;
+      qp.connection = i + 1;
+      qp.listener = "nfs";
+      qp.peer_address = i % 2 == 0 ? "192.0.2.9" : "2001:db8::9";
+      qp.state = "RTS";
+      qp.path_mtu = 1024;
+      qp.una_psn = 0xfffffe;
+      qp.next_psn = 3;
+      qp.limit_psn = 9;
+      qp.packets_in_flight = 5;
+      qp.window_packets = 128;
+      qp.credit_limited = i == 1;
+      qp.credits_left = -2;
+      qp.round_trip = Duration::us(12);
+      qp.ack_timeout = Duration::ms(67);
+      qp.retries_max = 7;
+      qp.retransmits = 4;
+    }
+    return list;
+  }
+  [[nodiscard]] std::vector<CoreStatus> cores() override {
+    ++calls;
+    return {{1, "poll", 2, 1.5, 4.5, 10, 20, 5}};
+  }
+  [[nodiscard]] bool start_ping(const std::string& backend, uint32_t, uint32_t, std::string& problem) override {
+    problem = backend == "nfs" ? "" : "there is no backend '" + backend + "'";
+    return problem.empty();
+  }
+  [[nodiscard]] PingStatus ping() override { return {true, true, "success", Duration::ms(1), Duration::ms(2)}; }
+  [[nodiscard]] std::vector<StatInfo> stat_schema() override {
+    ++calls;
+    return {{"causeway_connections", "gauge", "", "Connections."},
+            {"causeway_roce_packets_total", "counter", "", "RoCEv2 packets."},
+            {"causeway_lcore_busy_seconds_total", "counter", "seconds", "Time in loop turns that found work."}};
+  }
   [[nodiscard]] std::vector<NamedValue> stats() override {
     ++calls;
     return {{"causeway_connections", 2},
@@ -61,6 +103,51 @@ class FakeView final : public GatewayView {
   size_t connection_count = 2;
   std::string last_error;
   std::atomic<int> calls{0};
+};
+
+// Says what it was told to do.
+class FakeControl final : public GatewayControl {
+ public:
+  [[nodiscard]] DrainStatus start_drain(const std::string& who, std::optional<Duration> timeout) override {
+    said += who + " drain;";
+    status.state = "draining";
+    status.timeout = timeout;
+    return status;
+  }
+  [[nodiscard]] DrainStatus stop_drain(const std::string& who) override {
+    said += who + " serve;";
+    status = {.state = "serving"};
+    return status;
+  }
+  [[nodiscard]] DrainStatus drain() override { return status; }
+  [[nodiscard]] LogLevel log_level() override { return level; }
+  void set_log_level(const std::string& who, LogLevel wanted) override {
+    said += who + " log;";
+    level = wanted;
+  }
+  [[nodiscard]] ReloadReport reload(const std::string& who, bool dry_run) override {
+    said += dry_run ? "" : who + " reload;";
+    return {"/etc/c.toml", true, !dry_run, {}, {{"log.level", "\"info\"", "\"debug\""}, {"port[0].mtu", "1500", "9000"}}};
+  }
+  [[nodiscard]] bool start_capture(const std::string& who, const capture::CaptureOrder& wanted, std::string&) override {
+    said += who + " capture;";
+    order = wanted;
+    captured.state = "running";
+    return true;
+  }
+  [[nodiscard]] capture::CaptureStatus stop_capture(const std::string& who) override {
+    said += who + " no capture;";
+    captured.state = "stopped";
+    return captured;
+  }
+  [[nodiscard]] capture::CaptureStatus capture() override { return captured; }
+  [[nodiscard]] std::vector<SettingText> settings() override { return {{"log.level", "\"info\""}, {"admin.socket", ""}}; }
+
+  std::string said;
+  DrainStatus status{.state = "serving"};
+  LogLevel level = LogLevel::kInfo;
+  capture::CaptureOrder order;
+  capture::CaptureStatus captured;
 };
 
 }  // namespace cw::control

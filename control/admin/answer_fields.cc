@@ -1,0 +1,183 @@
+#include "control/admin/answer_fields.h"
+
+#include <array>
+
+namespace cw::control {
+namespace {
+
+constexpr std::array<AnswerField<PortStatus>, 7> kPortStatus = {{
+    {"device", "DPDK device, as configured", [](const PortStatus& r) { return Json(r.device); }},
+    {"mac", "Ethernet address", [](const PortStatus& r) { return Json(r.mac); }},
+    {"addresses", "own addresses with prefix length", [](const PortStatus& r) { return Json(r.addresses); }},
+    {"mtu", "Ethernet MTU, octets", [](const PortStatus& r) { return Json(r.mtu); }},
+    {"path_mtu", "largest RoCE path MTU that fits, octets", [](const PortStatus& r) { return Json(r.path_mtu); }},
+    {"link_up", "the link is up", [](const PortStatus& r) { return Json(r.link_up); }},
+    {"link_mbps", "speed, Mbit/s; 0 = unknown", [](const PortStatus& r) { return Json(r.link_mbps); }},
+}};
+
+constexpr std::array<AnswerField<ListenerStatus>, 7> kListenerStatus = {{
+    {"name", "name of the listener", [](const ListenerStatus& r) { return Json(r.name); }},
+    {"port", "RDMA port that clients connect to", [](const ListenerStatus& r) { return Json(r.port); }},
+    {"backend", "name of its backend", [](const ListenerStatus& r) { return Json(r.backend); }},
+    {"credits", "calls in flight that a connection is granted at most", [](const ListenerStatus& r) { return Json(r.credits); }},
+    {"inline_bytes", "largest message without chunks, octets", [](const ListenerStatus& r) { return Json(r.inline_bytes); }},
+    {"connections", "connections now", [](const ListenerStatus& r) { return Json(r.connections); }},
+    {"connections_max", "connections at most", [](const ListenerStatus& r) { return Json(r.connections_max); }},
+}};
+
+constexpr std::array<AnswerField<BackendStatus>, 7> kBackendStatus = {{
+    {"name", "name of the backend", [](const BackendStatus& r) { return Json(r.name); }},
+    {"type", "tcp or builtin", [](const BackendStatus& r) { return Json(r.type); }},
+    {"address", "address and port; empty for builtin", [](const BackendStatus& r) { return Json(r.address); }},
+    {"up", "the last attempt to reach it succeeded; null = nobody has asked for it yet",
+     [](const BackendStatus& r) { return r.up ? Json(*r.up) : Json(); }},
+    {"calls_in_flight", "calls that it has not answered", [](const BackendStatus& r) { return Json(r.calls_in_flight); }},
+    {"reconnects", "connections to it made again", [](const BackendStatus& r) { return Json(r.reconnects); }},
+    {"call_timeouts", "connections given up because it kept a call too long",
+     [](const BackendStatus& r) { return Json(r.call_timeouts); }},
+}};
+
+constexpr std::array<AnswerField<ConnectionStatus>, 25> kConnectionStatus = {{
+    {"id", "number of the connection, unique over the life of the process", [](const ConnectionStatus& r) { return Json(r.id); }},
+    {"listener", "name of the listener", [](const ConnectionStatus& r) { return Json(r.listener); }},
+    {"peer_address", "address of the client", [](const ConnectionStatus& r) { return Json(r.peer_address); }},
+    {"peer_port", "port that the client chose, of the RDMA IP CM header",
+     [](const ConnectionStatus& r) { return Json(r.peer_port); }},
+    {"local_qpn", "our queue pair", [](const ConnectionStatus& r) { return Json(r.local_qpn); }},
+    {"remote_qpn", "the client's queue pair", [](const ConnectionStatus& r) { return Json(r.remote_qpn); }},
+    {"state", "opening-backend, accepting or established", [](const ConnectionStatus& r) { return Json(r.state); }},
+    {"lcore", "CPU of its poll core", [](const ConnectionStatus& r) { return Json(r.lcore); }},
+    {"path_mtu", "agreed path MTU, octets", [](const ConnectionStatus& r) { return Json(r.path_mtu); }},
+    {"inline_send_bytes", "largest inline message that we send",
+     [](const ConnectionStatus& r) { return Json(r.inline_send_bytes); }},
+    {"inline_receive_bytes", "largest inline message that we take",
+     [](const ConnectionStatus& r) { return Json(r.inline_receive_bytes); }},
+    {"remote_invalidate", "replies may invalidate the client's memory handle",
+     [](const ConnectionStatus& r) { return Json(r.remote_invalidate); }},
+    {"credits_granted", "calls that the client may have in flight",
+     [](const ConnectionStatus& r) { return Json(r.credits_granted); }},
+    {"calls_in_flight", "calls received and not yet answered", [](const ConnectionStatus& r) { return Json(r.calls_in_flight); }},
+    {"reverse_credits_granted", "calls that the client takes from the backend; 0 = none",
+     [](const ConnectionStatus& r) { return Json(r.reverse_credits_granted); }},
+    {"reverse_calls_in_flight", "calls of the backend that the client has not answered",
+     [](const ConnectionStatus& r) { return Json(r.reverse_calls_in_flight); }},
+    {"bytes_in", "payload octets received", [](const ConnectionStatus& r) { return Json(r.bytes_in); }},
+    {"bytes_out", "payload octets sent", [](const ConnectionStatus& r) { return Json(r.bytes_out); }},
+    {"rpcs", "calls answered", [](const ConnectionStatus& r) { return Json(r.rpcs); }},
+    {"retransmits", "packets sent again", [](const ConnectionStatus& r) { return Json(r.retransmits); }},
+    {"selective_recovery", "only lost packets are sent again, as agreed with the peer",
+     [](const ConnectionStatus& r) { return Json(r.selective_recovery); }},
+    {"cnps_received", "congestion notifications received", [](const ConnectionStatus& r) { return Json(r.cnps_received); }},
+    {"rate_bytes_per_second", "limit of the sending rate because of congestion; 0 = none",
+     [](const ConnectionStatus& r) { return Json(r.rate_bytes_per_second); }},
+    {"age_seconds", "time since the connection request", [](const ConnectionStatus& r) { return Json(r.age.to_seconds()); }},
+    {"last_error", "why the queue pair failed; empty = it has not", [](const ConnectionStatus& r) { return Json(r.last_error); }},
+}};
+
+constexpr std::array<AnswerField<QueuePairStatus>, 44> kQueuePairStatus = {{
+    {"local_qpn", "our queue pair number", [](const QueuePairStatus& r) { return Json(r.local_qpn); }},
+    {"remote_qpn", "the client's queue pair number", [](const QueuePairStatus& r) { return Json(r.remote_qpn); }},
+    {"connection", "id of the connection that it belongs to", [](const QueuePairStatus& r) { return Json(r.connection); }},
+    {"listener", "name of the listener", [](const QueuePairStatus& r) { return Json(r.listener); }},
+    {"peer_address", "address of the client", [](const QueuePairStatus& r) { return Json(r.peer_address); }},
+    {"lcore", "CPU of its poll core", [](const QueuePairStatus& r) { return Json(r.lcore); }},
+    {"state", "RESET, INIT, RTR, RTS, SQD or ERROR", [](const QueuePairStatus& r) { return Json(r.state); }},
+    {"error", "why it is in ERROR; empty = it is not", [](const QueuePairStatus& r) { return Json(r.error); }},
+    {"path_mtu", "agreed path MTU, octets", [](const QueuePairStatus& r) { return Json(r.path_mtu); }},
+    {"una_psn", "oldest PSN that the client has not acknowledged", [](const QueuePairStatus& r) { return Json(r.una_psn); }},
+    {"next_psn", "next PSN to send", [](const QueuePairStatus& r) { return Json(r.next_psn); }},
+    {"limit_psn", "one past the highest PSN ever sent; ahead of next_psn when packets are to be sent again",
+     [](const QueuePairStatus& r) { return Json(r.limit_psn); }},
+    {"window_packets", "packets in flight at most", [](const QueuePairStatus& r) { return Json(r.window_packets); }},
+    {"packets_in_flight", "packets sent and not acknowledged",
+     [](const QueuePairStatus& r) { return Json(r.packets_in_flight); }},
+    {"works_queued", "work requests posted and not completed", [](const QueuePairStatus& r) { return Json(r.works_queued); }},
+    {"reads_outstanding", "RDMA Read requests sent and not completed",
+     [](const QueuePairStatus& r) { return Json(r.reads_outstanding); }},
+    {"reads_max", "RDMA Read requests outstanding at most", [](const QueuePairStatus& r) { return Json(r.reads_max); }},
+    {"credits_left",
+     "receives that the client has beyond what is posted (end-to-end credits); negative = so many messages wait; null = it does "
+     "not count",
+     [](const QueuePairStatus& r) { return r.credit_limited ? Json(r.credits_left) : Json(); }},
+    {"recovering", "it went back to una_psn, and nothing new has been acknowledged since",
+     [](const QueuePairStatus& r) { return Json(r.recovering); }},
+    {"waiting_rnr", "it is silent for a while, because the client had no receive posted",
+     [](const QueuePairStatus& r) { return Json(r.waiting_rnr); }},
+    {"expected_psn", "next PSN expected from the client", [](const QueuePairStatus& r) { return Json(r.expected_psn); }},
+    {"msn", "messages of the client completed, 24 bits", [](const QueuePairStatus& r) { return Json(r.msn); }},
+    {"receives_posted", "messages of the client that have a receive",
+     [](const QueuePairStatus& r) { return Json(r.receives_posted); }},
+    {"gap", "a packet of the client is missing, and a NAK for it has been sent",
+     [](const QueuePairStatus& r) { return Json(r.gap); }},
+    {"round_trip_seconds", "smoothed round trip; 0 = not measured yet",
+     [](const QueuePairStatus& r) { return Json(r.round_trip.to_seconds()); }},
+    {"ack_timeout_seconds", "ACK timeout as agreed", [](const QueuePairStatus& r) { return Json(r.ack_timeout.to_seconds()); }},
+    {"retries", "repetitions since the last progress", [](const QueuePairStatus& r) { return Json(r.retries); }},
+    {"retries_max", "repetitions before the connection is given up",
+     [](const QueuePairStatus& r) { return Json(r.retries_max); }},
+    {"rnr_retries", "repetitions after RNR NAKs since the last progress",
+     [](const QueuePairStatus& r) { return Json(r.rnr_retries); }},
+    {"rnr_retries_max", "such repetitions at most; 7 = without end",
+     [](const QueuePairStatus& r) { return Json(r.rnr_retries_max); }},
+    {"packets_in", "packets received", [](const QueuePairStatus& r) { return Json(r.packets_in); }},
+    {"packets_out", "packets sent", [](const QueuePairStatus& r) { return Json(r.packets_out); }},
+    {"payload_bytes_in", "payload octets received", [](const QueuePairStatus& r) { return Json(r.payload_bytes_in); }},
+    {"payload_bytes_out", "payload octets sent", [](const QueuePairStatus& r) { return Json(r.payload_bytes_out); }},
+    {"retransmits", "packets sent again", [](const QueuePairStatus& r) { return Json(r.retransmits); }},
+    {"ack_timeouts", "times that the ACK timer ran out", [](const QueuePairStatus& r) { return Json(r.ack_timeouts); }},
+    {"naks_in", "NAKs received, RNR included", [](const QueuePairStatus& r) { return Json(r.naks_in); }},
+    {"naks_out", "NAKs sent, RNR included", [](const QueuePairStatus& r) { return Json(r.naks_out); }},
+    {"duplicate_requests", "requests that the client repeated without need",
+     [](const QueuePairStatus& r) { return Json(r.duplicate_requests); }},
+    {"discards", "packets received and not acted upon", [](const QueuePairStatus& r) { return Json(r.discards); }},
+    {"selective_recovery", "only lost packets are sent again, as agreed with the client",
+     [](const QueuePairStatus& r) { return Json(r.selective_recovery); }},
+    {"cnps_in", "congestion notifications received", [](const QueuePairStatus& r) { return Json(r.cnps_in); }},
+    {"cnps_out", "congestion notifications sent", [](const QueuePairStatus& r) { return Json(r.cnps_out); }},
+    {"rate_bytes_per_second", "limit of the sending rate because of congestion; 0 = none",
+     [](const QueuePairStatus& r) { return Json(r.rate_bytes_per_second); }},
+}};
+
+constexpr std::array<AnswerField<CoreStatus>, 8> kCoreStatus = {{
+    {"lcore", "CPU", [](const CoreStatus& r) { return Json(r.lcore); }},
+    {"role", "poll", [](const CoreStatus& r) { return Json(r.role); }},
+    {"connections", "connections of this core", [](const CoreStatus& r) { return Json(r.connections); }},
+    {"busy_seconds", "time in loop turns that found work", [](const CoreStatus& r) { return Json(r.busy_seconds); }},
+    {"idle_seconds", "time in others, sleep included", [](const CoreStatus& r) { return Json(r.idle_seconds); }},
+    {"polls_busy", "loop turns that found work", [](const CoreStatus& r) { return Json(r.polls_busy); }},
+    {"polls_idle", "loop turns that found none", [](const CoreStatus& r) { return Json(r.polls_idle); }},
+    {"sleeps", "idle turns that ended in a sleep", [](const CoreStatus& r) { return Json(r.sleeps); }},
+}};
+
+constexpr std::array<AnswerField<StatInfo>, 4> kStatInfo = {{
+    {"name", "name of the family, as in /metrics", [](const StatInfo& r) { return Json(r.name); }},
+    {"kind", "counter, gauge or histogram", [](const StatInfo& r) { return Json(r.kind); }},
+    {"unit", "seconds, bytes, or empty: things are counted", [](const StatInfo& r) { return Json(r.unit); }},
+    {"help", "what it counts", [](const StatInfo& r) { return Json(r.help); }},
+}};
+
+}  // namespace
+
+std::span<const AnswerField<PortStatus>> answer_fields(const PortStatus*) {
+  return kPortStatus;
+}
+std::span<const AnswerField<ListenerStatus>> answer_fields(const ListenerStatus*) {
+  return kListenerStatus;
+}
+std::span<const AnswerField<BackendStatus>> answer_fields(const BackendStatus*) {
+  return kBackendStatus;
+}
+std::span<const AnswerField<ConnectionStatus>> answer_fields(const ConnectionStatus*) {
+  return kConnectionStatus;
+}
+std::span<const AnswerField<QueuePairStatus>> answer_fields(const QueuePairStatus*) {
+  return kQueuePairStatus;
+}
+std::span<const AnswerField<CoreStatus>> answer_fields(const CoreStatus*) {
+  return kCoreStatus;
+}
+std::span<const AnswerField<StatInfo>> answer_fields(const StatInfo*) {
+  return kStatInfo;
+}
+
+}  // namespace cw::control

@@ -1,0 +1,329 @@
+// Every command of causewayctl, one row each.
+#include <array>
+
+#include "control/ctl/command.h"
+#include "control/ctl/render.h"
+#include "control/ctl/render_control.h"
+#include "control/ctl/run_config.h"
+#include "control/ctl/run_doctor.h"
+#include "control/ctl/run_drain.h"
+#include "control/ctl/run_manual.h"
+#include "control/ctl/run_ping.h"
+
+namespace cw::control {
+namespace {
+
+using Use = ParameterUse;
+using Kind = ValueKind;
+
+constexpr std::array kConnectionStates = {"opening-backend", "accepting", "established"};
+constexpr std::array kQpStates = {"RESET", "INIT", "RTR", "RTS", "SQD", "ERROR"};
+constexpr std::array kBackendTypes = {"tcp", "builtin"};
+
+constexpr Parameter filter(const char* keyword, const char* value, Kind kind, const char* field, const char* help,
+                           std::span<const char* const> choices = {}) {
+  return {keyword, value, Use::kFilter, kind, help, field, choices};
+}
+
+constexpr std::array kConnectionFilters = {
+    filter("client", "NETWORK", Kind::kNetwork, "peer_address", "Connections of this address or prefix"),
+    filter("listener", "NAME", Kind::kText, "listener", "Connections of this listener"),
+    filter("state", "STATE", Kind::kChoice, "state", "Connections in this state", kConnectionStates),
+    filter("id", "NUMBER", Kind::kNumber, "id", "The connection with this id"),
+    filter("lqpn", "QPN", Kind::kNumber, "local_qpn", "The connection of this queue pair of ours"),
+    filter("rqpn", "QPN", Kind::kNumber, "remote_qpn", "Connections of queue pairs with this number at the client"),
+    filter("lcore", "CPU", Kind::kNumber, "lcore", "Connections of the poll core on this CPU"),
+};
+constexpr std::array kQpFilters = {
+    filter("lqpn", "QPN", Kind::kNumber, "local_qpn", "The queue pair with this number"),
+    filter("rqpn", "QPN", Kind::kNumber, "remote_qpn", "Queue pairs whose peer has this number"),
+    filter("client", "NETWORK", Kind::kNetwork, "peer_address", "Queue pairs to this address or prefix"),
+    filter("listener", "NAME", Kind::kText, "listener", "Queue pairs of this listener"),
+    filter("state", "STATE", Kind::kChoice, "state", "Queue pairs in this state", kQpStates),
+    filter("connection", "NUMBER", Kind::kNumber, "connection", "The queue pair of the connection with this id"),
+    filter("lcore", "CPU", Kind::kNumber, "lcore", "Queue pairs of the poll core on this CPU"),
+};
+constexpr std::array kListenerFilters = {
+    filter("name", "NAME", Kind::kText, "name", "The listener with this name"),
+    filter("port", "NUMBER", Kind::kNumber, "port", "The listener at this RDMA port"),
+    filter("backend", "NAME", Kind::kText, "backend", "Listeners of this backend"),
+};
+constexpr std::array kBackendFilters = {
+    filter("name", "NAME", Kind::kText, "name", "The backend with this name"),
+    filter("type", "TYPE", Kind::kChoice, "type", "Backends of this type", kBackendTypes),
+    filter("up", "yes|no", Kind::kFlag, "up", "Backends that took their last connection, or did not"),
+};
+constexpr std::array kPortFilters = {
+    filter("device", "NAME", Kind::kText, "device", "The port of this DPDK device"),
+    filter("link", "yes|no", Kind::kFlag, "link_up", "Ports whose link is up, or is not"),
+};
+constexpr std::array kCoreFilters = {
+    filter("lcore", "CPU", Kind::kNumber, "lcore", "The poll core on this CPU"),
+};
+constexpr std::array kStatsParameters = {
+    Parameter{"PREFIX", nullptr, Use::kPositional, Kind::kText, "Beginning of the names, for example causeway_roce", "prefix"},
+};
+
+constexpr std::array kLogLevels = {"trace", "debug", "info", "warning", "error"};
+constexpr std::array kDrainStartParameters = {
+    Parameter{"--wait", nullptr, Use::kSwitch, Kind::kText, "Say how far it is until no connection is left"},
+    Parameter{"--timeout", "SECONDS", Use::kOption, Kind::kSeconds, "End by force what is left after so long", "timeout_s"},
+};
+constexpr std::array kLogLevelParameters = {
+    Parameter{"LEVEL", nullptr, Use::kPositional, Kind::kChoice, "The least important lines to write", nullptr, kLogLevels},
+};
+constexpr std::array kConfigShowParameters = {
+    Parameter{"PREFIX", nullptr, Use::kPositional, Kind::kText, "Beginning of the keys, for example limits", "prefix"},
+};
+constexpr std::array kConfigCheckParameters = {
+    Parameter{"FILE", nullptr, Use::kPositional, Kind::kFile, "Configuration file", nullptr, {}, true},
+};
+constexpr std::array kReloadParameters = {
+    Parameter{"--dry-run", nullptr, Use::kSwitch, Kind::kText, "Only say what would change; for everybody"},
+};
+
+constexpr std::array kPingParameters = {
+    Parameter{"BACKEND", nullptr, Use::kPositional, Kind::kText, "Name of a backend; without it, all of them"},
+    Parameter{"program", "NUMBER", Use::kArgument, Kind::kNumber, "RPC program to call; else NFS, or bench of built-in ones"},
+    Parameter{"version", "NUMBER", Use::kArgument, Kind::kNumber, "Its version; else 4 of NFS, 1 of bench"},
+};
+
+constexpr std::array kDoctorParameters = {
+    Parameter{"--config", "FILE", Use::kOption, Kind::kFile, "Configuration file (default: /etc/causeway/causeway.toml)"},
+};
+
+constexpr std::array kCaptureParameters = {
+    Parameter{
+        "FILE", nullptr, Use::kPositional, Kind::kFile, "File to make, an absolute path on the gateway's host", "file", {}, true},
+    Parameter{"client", "NETWORK", Use::kArgument, Kind::kNetwork, "Frames of clients with this address or prefix", "client"},
+    Parameter{"lqpn", "QPN", Use::kArgument, Kind::kNumber, "Frames of this queue pair, both ways", "lqpn"},
+    Parameter{"snaplen", "OCTETS", Use::kArgument, Kind::kNumber, "Of each frame, at most (default: 256)", "snaplen"},
+    Parameter{"packets", "NUMBER", Use::kArgument, Kind::kNumber, "End after so many (default: 100000)", "packets"},
+    Parameter{"seconds", "NUMBER", Use::kArgument, Kind::kNumber, "End after so long (default: 60)", "seconds"},
+    Parameter{"--with-payload", nullptr, Use::kSwitch, Kind::kText, "Keep data and memory handles, which are taken out otherwise",
+              "with_payload"},
+};
+constexpr std::array kPages = {"causewayctl", "causeway.toml"};
+constexpr std::array kShells = {"bash"};
+constexpr std::array kManualParameters = {
+    Parameter{"PAGE", nullptr, Use::kPositional, Kind::kChoice, "Which page", nullptr, kPages, true},
+};
+constexpr std::array kCompletionParameters = {
+    Parameter{"SHELL", nullptr, Use::kPositional, Kind::kChoice, "Of which shell", nullptr, kShells, true},
+};
+
+const std::array kCommands = {
+    Command{.object = "status",
+            .verb = "",
+            .help = "Version, uptime, ports, listeners and backends.",
+            .access = Access::kRead,
+            .request = "status",
+            .render = render_status},
+    Command{.object = "connections",
+            .verb = "show",
+            .help = "One line per connection: peer, queue pairs, state, credits, traffic, last error.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kConnectionFilters,
+            .request = "connections",
+            .rows = "connections",
+            .render = render_connections},
+    Command{.object = "qp",
+            .verb = "show",
+            .help = "Transport state of queue pairs: PSNs, window, credits, timers, losses, congestion.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kQpFilters,
+            .request = "queue_pairs",
+            .rows = "queue_pairs",
+            .render = render_queue_pairs},
+    Command{.object = "listeners",
+            .verb = "show",
+            .help = "What clients connect to.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kListenerFilters,
+            .request = "status",
+            .rows = "listeners",
+            .render = render_listeners},
+    Command{.object = "backends",
+            .verb = "show",
+            .help = "What answers the calls, and whether it does.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kBackendFilters,
+            .request = "status",
+            .rows = "backends",
+            .render = render_backends},
+    Command{.object = "ports",
+            .verb = "show",
+            .help = "Network ports with their addresses, MTU and link.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kPortFilters,
+            .request = "status",
+            .rows = "ports",
+            .render = render_ports},
+    Command{.object = "cores",
+            .verb = "show",
+            .help = "Poll cores and how busy they are.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kCoreFilters,
+            .request = "cores",
+            .rows = "cores",
+            .render = render_cores},
+    Command{.object = "stats",
+            .verb = "show",
+            .help = "Every number that /metrics exports; with PREFIX, those whose name begins with it.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kStatsParameters,
+            .request = "stats",
+            .render = render_stats},
+    Command{.object = "stats",
+            .verb = "schema",
+            .help = "What these numbers are: kind, unit and meaning.",
+            .access = Access::kRead,
+            .parameters = kStatsParameters,
+            .request = "stat_schema",
+            .render = render_schema},
+    Command{.object = "ping",
+            .verb = "",
+            .help = "Make a NULL call to backends over the way that clients' calls go, timed by stage.",
+            .access = Access::kRead,
+            .parameters = kPingParameters,
+            .run = run_ping,
+            .details = "CONNECT is the way to a worker, a connection made, and back; CALL the way to the worker, the backend's "
+                       "answer, and back. A server that knows the program or version not is alive all the same. The exit status "
+                       "is 4 when a backend does not answer."},
+    Command{.object = "drain",
+            .verb = "show",
+            .help = "Whether the gateway drains, and how far it is.",
+            .access = Access::kRead,
+            .is_default = true,
+            .request = "drain_show",
+            .render = render_drain},
+    Command{.object = "drain",
+            .verb = "start",
+            .help = "Refuse new connections and end the others in order, without failing a call.",
+            .access = Access::kChange,
+            .parameters = kDrainStartParameters,
+            .request = "drain_start",
+            .run = run_drain_start,
+            .details = "A connection takes no new calls; it ends when those that it has taken are answered. Its client makes the "
+                       "others again on its next connection. With --wait the exit status is 4 when connections had to be ended "
+                       "by force."},
+    Command{.object = "drain",
+            .verb = "stop",
+            .help = "Take connections again.",
+            .access = Access::kChange,
+            .request = "drain_stop",
+            .render = render_drain},
+    Command{.object = "log",
+            .verb = "level",
+            .help = "Show the log level; with LEVEL, change it until the next reload (administrators).",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kLogLevelParameters,
+            .run = run_log_level},
+    Command{.object = "config",
+            .verb = "show",
+            .help = "Every setting that the gateway runs with, as it would be written; with PREFIX, some of them.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kConfigShowParameters,
+            .request = "settings",
+            .render = render_settings},
+    Command{.object = "config",
+            .verb = "check",
+            .help = "Say everything that is wrong with a configuration file. Needs no gateway.",
+            .access = Access::kLocal,
+            .parameters = kConfigCheckParameters,
+            .run = run_config_check},
+    Command{.object = "reload",
+            .verb = "",
+            .help = "Read the configuration file again, and say what changes at once and what with a restart.",
+            .access = Access::kChange,
+            .parameters = kReloadParameters,
+            .run = run_reload},
+    Command{.object = "doctor",
+            .verb = "",
+            .help = "Name what is missing on this host for a configuration, and the command that mends it. Needs no gateway.",
+            .access = Access::kLocal,
+            .parameters = kDoctorParameters,
+            .run = run_doctor,
+            .details =
+                "Run it as the user of the gateway, or as root: it says what this user may do. It changes nothing. The exit "
+                "status is 4 when something keeps the gateway from running or serving."},
+    Command{.object = "capture",
+            .verb = "show",
+            .help = "Whether frames are captured, how many, and to where.",
+            .access = Access::kRead,
+            .is_default = true,
+            .request = "capture_show",
+            .render = render_capture},
+    Command{.object = "capture",
+            .verb = "start",
+            .help = "Write the frames of clients to a pcapng file, which tshark reads.",
+            .access = Access::kChange,
+            .parameters = kCaptureParameters,
+            .request = "capture_start",
+            .render = render_capture,
+            .details =
+                "Data and memory handles (R_Keys, chunks) are taken out, but for --with-payload. The gateway makes the file, "
+                "for its own user only; an existing one is not overwritten. Frames that the disk is too slow for are "
+                "counted; no client waits for it."},
+    Command{.object = "capture",
+            .verb = "stop",
+            .help = "End the capture.",
+            .access = Access::kChange,
+            .request = "capture_stop",
+            .render = render_capture},
+    Command{.object = "completion",
+            .verb = "",
+            .help = "Print a script that completes these words; packages install it.",
+            .access = Access::kLocal,
+            .parameters = kCompletionParameters,
+            .run = run_completion},
+    Command{.object = "manual",
+            .verb = "",
+            .help = "Print a manual page in the form that man reads; packages install it.",
+            .access = Access::kLocal,
+            .parameters = kManualParameters,
+            .run = run_manual},
+};
+
+constexpr std::array kGlobals = {
+    Parameter{"--socket", "PATH", Use::kOption, Kind::kFile, "Admin socket of the gateway"},
+    Parameter{"--instance", "NAME", Use::kOption, Kind::kText, "Gateway by its name: its socket is /run/causeway/NAME.sock"},
+    Parameter{"--json", nullptr, Use::kSwitch, Kind::kText, "Print the answer as JSON, errors too"},
+    Parameter{"--watch", "SECONDS", Use::kOption, Kind::kSeconds, "Ask again and again, with a pause of so long"},
+    Parameter{"--count", "NUMBER", Use::kOption, Kind::kNumber, "With --watch: end after so many answers"},
+    Parameter{"--help", nullptr, Use::kSwitch, Kind::kText, "Explain the command, or all of them"},
+    Parameter{"--version", nullptr, Use::kSwitch, Kind::kText, "Print the version"},
+};
+
+constexpr std::array<ExitStatus, 5> kExitStatuses = {{
+    {kExitDone, "done"},
+    {kExitFailed, "no answer or an error"},
+    {kExitUsage, "wrong usage"},
+    {kExitRefused, "not permitted"},
+    {kExitBadNews, "done as asked, and the outcome is not the good one"},
+}};
+
+}  // namespace
+
+std::span<const Command> command_table() {
+  return kCommands;
+}
+
+std::span<const Parameter> global_parameters() {
+  return kGlobals;
+}
+
+std::span<const ExitStatus> exit_statuses() {
+  return kExitStatuses;
+}
+
+}  // namespace cw::control

@@ -1,0 +1,63 @@
+// A queue pair for people: what an expert looks at when a connection is slow or stuck.
+#include <fmt/core.h>
+
+#include "control/ctl/json_text.h"
+#include "control/ctl/render.h"
+
+namespace cw::control {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::string of_max(const Json& qp, const char* value, const char* max) {
+  return text_of(qp, value) + " of " + text_of(qp, max);
+}
+
+// What keeps it from sending, in words.
+std::string condition(const Json& qp) {
+  std::string text = flag_of(qp, "recovering") ? ", recovering from a loss" : "";
+  text += flag_of(qp, "waiting_rnr") ? ", waiting: the client had no receive" : "";
+  text += flag_of(qp, "gap") ? ", a packet of the client is missing" : "";
+  return text;
+}
+
+std::string block(const Json& qp) {
+  const std::string error = text_of(qp, "error");
+  std::string text = fmt::format("{} -> {} {}: {}{}, listener {}, connection {}, CPU {}, path MTU {}\n",
+                                 qpn_text(qp, "local_qpn"), text_of(qp, "peer_address"), qpn_text(qp, "remote_qpn"),
+                                 text_of(qp, "state"), error == "-" ? condition(qp) : " (" + error + ")", text_of(qp, "listener"),
+                                 text_of(qp, "connection"), text_of(qp, "lcore"), text_of(qp, "path_mtu"));
+  text += fmt::format("  sending    una {}, next {}, limit {}; {} packets in flight; {} works queued; {} READs\n",
+                      text_of(qp, "una_psn"), text_of(qp, "next_psn"), text_of(qp, "limit_psn"),
+                      of_max(qp, "packets_in_flight", "window_packets"), text_of(qp, "works_queued"),
+                      of_max(qp, "reads_outstanding", "reads_max"));
+  text += fmt::format("  receiving  expected {}, MSN {}; {} receives posted; credits left {}\n", text_of(qp, "expected_psn"),
+                      text_of(qp, "msn"), text_of(qp, "receives_posted"), text_of(qp, "credits_left"));
+  text += fmt::format("  timers     round trip {}, ACK timeout {}; {} retries, {} RNR retries\n",
+                      short_time_text(number_of(qp, "round_trip_seconds")), short_time_text(number_of(qp, "ack_timeout_seconds")),
+                      of_max(qp, "retries", "retries_max"), of_max(qp, "rnr_retries", "rnr_retries_max"));
+  text += fmt::format("  traffic    in {} packets, {}; out {} packets, {}\n", text_of(qp, "packets_in"),
+                      bytes_text(number_of(qp, "payload_bytes_in")), text_of(qp, "packets_out"),
+                      bytes_text(number_of(qp, "payload_bytes_out")));
+  text += fmt::format("  losses     {} sent again, {} ACK timeouts, NAKs {} in {} out, {} duplicates, {} discards, recovery {}\n",
+                      text_of(qp, "retransmits"), text_of(qp, "ack_timeouts"), text_of(qp, "naks_in"), text_of(qp, "naks_out"),
+                      text_of(qp, "duplicate_requests"), text_of(qp, "discards"),
+                      flag_of(qp, "selective_recovery") ? "selective" : "go-back-N");
+  const double rate = number_of(qp, "rate_bytes_per_second");
+  text += fmt::format("  congestion {}, CNPs {} in {} out\n", rate > 0 ? "limited to " + bytes_text(rate) + "/s" : "no limit",
+                      text_of(qp, "cnps_in"), text_of(qp, "cnps_out"));
+  return text;
+}
+
+}  // namespace
+
+std::string render_queue_pairs(const Json& answer) {
+  std::string text;
+  for (const Json& qp : list_of(answer, "queue_pairs")) {
+    text += (text.empty() ? "" : "\n") + block(qp);
+  }
+  return text.empty() ? "no such queue pairs\n" : text;
+}
+
+}  // namespace cw::control

@@ -1,0 +1,16 @@
+#include "control/ctl/run_manual.h"
+
+#include "control/ctl/manual.h"
+#include "control/ctl/output.h"
+
+namespace cw::control {
+
+int run_manual(const Invocation& invocation) {
+  return print(invocation.value_of("PAGE") == "causeway.toml" ? config_manual() : ctl_manual(command_table()));
+}
+
+int run_completion(const Invocation&) {
+  return print(bash_completion(command_table()));
+}
+
+}  // namespace cw::control

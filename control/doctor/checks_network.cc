@@ -1,0 +1,139 @@
+// Devices, MTU and firewall.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "control/doctor/checks.h"
+
+namespace cw::control::doctor {
+namespace {
+
+constexpr uint32_t kRocePort = 4791;
+constexpr uint32_t kFullMtu = 4200;  // carries a path MTU of 4096
+// Its driver for DPDK works beside the kernel's.
+constexpr const char* kMellanox = "0x15b3";
+
+void check_pci(const Facts& facts, const PortFacts& port, const PciFacts& pci, Findings& out) {
+  const auto fault = [&](std::string what, std::string mend) {
+    out.push_back({"devices", Severity::kFault, std::move(what), std::move(mend)});
+  };
+  if (!pci.exists) {
+    fault(fmt::format("there is no PCI device {}", port.device), "lspci -D | grep -i ethernet shows those there are");
+    return;
+  }
+  if (pci.vendor == kMellanox && pci.driver == "mlx5_core") {
+    out.push_back({"devices", Severity::kFine, fmt::format("{} keeps its kernel driver mlx5_core", port.device), {}});
+    return;
+  }
+  if (pci.driver != "vfio-pci" && pci.driver != "uio_pci_generic" && pci.driver != "igb_uio") {
+    fault(fmt::format("{} is bound to {}, which DPDK cannot use", port.device, pci.driver.empty() ? "no driver" : pci.driver),
+          fmt::format("modprobe vfio-pci; dpdk-devbind.py --bind=vfio-pci {} (it leaves the kernel's network)", port.device));
+  } else if (!pci.has_iommu_group && !facts.vfio_without_iommu) {
+    fault(fmt::format("{} has no IOMMU group: the IOMMU is off", port.device),
+          "firmware: switch on VT-d or AMD-Vi; kernel command line: intel_iommu=on iommu=pt. In a guest without one: "
+          "echo 1 > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
+  } else if (!pci.group_is_accessible) {
+    fault(fmt::format("this user may not open the vfio group of {}", port.device),
+          "chown causeway /dev/vfio/* (a udev rule keeps it)");
+  } else {
+    out.push_back({"devices", Severity::kFine, fmt::format("{} is bound to {}", port.device, pci.driver), {}});
+  }
+}
+
+void check_interface(const InterfaceFacts& interface, Findings& out) {
+  if (!interface.exists) {
+    out.push_back({"devices", Severity::kFault, fmt::format("there is no interface {}", interface.name),
+                   "ip -br link shows those there are"});
+    return;
+  }
+  if (!interface.is_up) {
+    out.push_back({"devices", Severity::kFault, fmt::format("the interface {} is down", interface.name),
+                   fmt::format("ip link set {} up", interface.name)});
+  } else {
+    out.push_back({"devices", Severity::kFine, fmt::format("the interface {} is up", interface.name), {}});
+  }
+  if (interface.has_gateway_address) {
+    out.push_back(
+        {"devices", Severity::kFault,
+         fmt::format("an address of the gateway's is also the kernel's on {}: both answer, and the kernel refuses UDP 4791",
+                     interface.name),
+         fmt::format("ip addr del ADDRESS dev {}; or give the gateway another address (port.addresses)", interface.name)});
+  }
+}
+
+}  // namespace
+
+void check_devices(const Facts& facts, Findings& out) {
+  for (const PortFacts& port : facts.ports) {
+    if (port.pci) {
+      check_pci(facts, port, *port.pci, out);
+    }
+    if (port.interface) {
+      check_interface(*port.interface, out);
+    }
+  }
+}
+
+void check_mtu(const Facts& facts, Findings& out) {
+  for (const PortFacts& port : facts.ports) {
+    const uint32_t path = path_mtu_for(port.mtu, facts.config.roce.path_mtu_max);
+    if (port.interface && port.interface->exists && port.interface->mtu < port.mtu) {
+      out.push_back({"mtu", Severity::kFault,
+                     fmt::format("the interface {} has MTU {}, port.mtu is {}: longer packets are lost", port.interface->name,
+                                 port.interface->mtu, port.mtu),
+                     fmt::format("ip link set {} mtu {}", port.interface->name, port.mtu)});
+    } else if (port.mtu < kFullMtu) {
+      out.push_back({"mtu", Severity::kNote,
+                     fmt::format("{}: MTU {} carries RoCE packets of {} octets, 4096 is the best", port.device, port.mtu, path),
+                     fmt::format("if all switches and clients can: port.mtu = {}", kFullMtu)});
+    } else {
+      out.push_back(
+          {"mtu", Severity::kFine, fmt::format("{}: MTU {} carries RoCE packets of {} octets", port.device, port.mtu, path), {}});
+    }
+  }
+}
+
+void check_firewall(const Facts& facts, Findings& out) {
+  if (!facts.firewall_is_readable) {
+    out.push_back({"firewall", Severity::kNote, "the firewall's rules cannot be read by this user", "run this as root"});
+    return;
+  }
+  const std::string number = std::to_string(kRocePort);
+  bool accepts = false;
+  bool drops = false;
+  bool drops_by_default = false;
+  bool knows_rdma_port = false;
+  std::istringstream lines(facts.firewall);
+  for (std::string line; std::getline(lines, line);) {
+    const auto has = [&line](std::string_view word) { return line.find(word) != std::string::npos; };
+    const bool refuses = has("drop") || has("DROP") || has("reject") || has("REJECT");
+    const bool passes = has("accept") || has("ACCEPT");
+    // nft: "type filter hook input priority filter; policy drop;", iptables-save: ":INPUT DROP [0:0]"
+    drops_by_default |= (has("hook input") && has("policy drop")) || has(":INPUT DROP");
+    if (has(number)) {
+      accepts |= passes && !refuses;
+      drops |= refuses;
+    }
+    knows_rdma_port |= has("20049") && passes;
+  }
+  if (drops) {
+    out.push_back({"firewall", Severity::kFault, "a rule of this host drops UDP 4791, which all RoCE packets are",
+                   "nft -a list ruleset | grep 4791 (or iptables-save); delete that rule"});
+  } else if (drops_by_default && !accepts) {
+    out.push_back({"firewall", Severity::kWarning,
+                   "this host's firewall drops what no rule accepts, and none accepts UDP 4791. Devices that DPDK drives are not "
+                   "concerned; bridges, guests and taps of this host are",
+                   "nft add rule inet filter input udp dport 4791 accept"});
+  } else {
+    out.push_back({"firewall", Severity::kFine, "no rule of this host filters UDP 4791; look at clients and switches, too", {}});
+  }
+  if (knows_rdma_port && !accepts) {
+    out.push_back({"firewall",
+                   Severity::kNote,
+                   "a rule accepts port 20049: it is no UDP or TCP port, RDMA clients need UDP 4791 and nothing else",
+                   {}});
+  }
+}
+
+}  // namespace cw::control::doctor

@@ -1,0 +1,109 @@
+// What causewayctl doctor knows of a host and a configuration before it judges. Plain values: read_facts() fills them from the
+// system, tests make them up.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/config/config.h"
+#include "control/config/problem.h"
+
+namespace cw::control::doctor {
+
+// Whether something may be connected to, or listened on.
+enum class Reach : uint8_t { kYes, kRefused, kTimeout, kNoRoute, kOther };
+
+struct MemoryNode {
+  uint32_t node = 0;
+  uint64_t free_bytes = 0;  // in hugepages
+};
+
+struct PciFacts {
+  bool exists = false;
+  std::string driver;      // of the kernel, "" = none
+  std::string vendor;      // "0x15b3"
+  int32_t numa_node = -1;  // -1 = unknown, or there is one
+  bool has_iommu_group = false;
+  bool group_is_accessible = false;  // /dev/vfio/GROUP can be opened by this user
+};
+
+struct InterfaceFacts {
+  std::string name;
+  bool exists = false;
+  bool is_up = false;
+  uint32_t mtu = 0;
+  bool has_gateway_address = false;  // one of the gateway's addresses is the kernel's too
+};
+
+struct PortFacts {
+  std::string device;
+  uint32_t mtu = 0;                         // wanted
+  std::optional<PciFacts> pci;              // of a PCI address
+  std::optional<InterfaceFacts> interface;  // of a virtual device on an interface of the kernel
+};
+
+struct BackendFacts {
+  std::string name;
+  std::string address;
+  Reach reach = Reach::kYes;
+  std::string error;  // of kOther
+};
+
+struct ListenFacts {
+  std::string address;
+  bool is_free = true;
+};
+
+enum class AdminSocket : uint8_t { kNone, kAnswers, kStale, kNotPermitted, kNoDirectory };
+
+struct CpuFacts {
+  uint32_t cpu = 0;
+  int32_t numa_node = -1;
+  bool is_online = true;
+  bool is_allowed = true;  // to this process
+  bool is_isolated = false;
+};
+
+struct Capabilities {
+  bool ipc_lock = true;
+  bool net_raw = true;
+  bool net_admin = true;
+};
+
+struct Facts {
+  std::string config_file;
+  std::vector<Problem> config_problems;
+  Config config;  // as far as it could be read
+
+  // Memory
+  uint64_t hugepages_total_bytes = 0;
+  uint64_t hugepages_free_bytes = 0;
+  std::vector<MemoryNode> hugepage_nodes;
+  std::optional<uint64_t> memlock_bytes;  // absent: unlimited
+  Capabilities capabilities;
+
+  // Devices
+  bool has_iommu_groups = false;
+  bool vfio_is_loaded = false;
+  bool vfio_without_iommu = false;  // its unsafe mode is on
+  std::vector<PortFacts> ports;
+
+  // Network
+  std::string firewall;  // rules as nft or iptables-save lists them; empty: none, or they cannot be read
+  bool firewall_is_readable = true;
+  std::vector<BackendFacts> backends;
+  std::optional<ListenFacts> metrics;
+  std::string admin_path;
+  AdminSocket admin = AdminSocket::kNone;
+
+  // Processors
+  std::vector<CpuFacts> poll_cpus;
+  uint32_t cpus_online = 1;
+  std::string clock_source;
+  bool tsc_is_invariant = true;
+  double crc_bytes_per_second = 0;  // measured; 0 = not measured
+};
+
+}  // namespace cw::control::doctor

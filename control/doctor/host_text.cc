@@ -1,0 +1,74 @@
+#include "control/doctor/host_text.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace cw::control::doctor {
+namespace {
+
+constexpr uint32_t kCpusMax = 8192;
+
+std::optional<uint32_t> number(std::string_view text) {
+  uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<uint32_t> parse_cpu_list(std::string_view text) {
+  std::vector<uint32_t> cpus;
+  text = text.substr(0, text.find_first_of("\n"));
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    const size_t dash = part.find('-');
+    const auto first = number(part.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : number(part.substr(dash + 1));
+    for (uint32_t cpu = first.value_or(1); first && last && cpu <= *last && cpu < kCpusMax; ++cpu) {
+      cpus.push_back(cpu);
+    }
+  }
+  return cpus;
+}
+
+uint64_t effective_capabilities(std::string_view status) {
+  constexpr std::string_view kName = "CapEff:";
+  const size_t at = status.find(kName);
+  if (at == std::string_view::npos) {
+    return 0;
+  }
+  status.remove_prefix(at + kName.size());
+  status.remove_prefix(std::min(status.find_first_not_of(" \t"), status.size()));
+  uint64_t mask = 0;
+  std::from_chars(status.data(), status.data() + status.size(), mask, 16);
+  return mask;
+}
+
+std::optional<std::string> interface_of(std::string_view device) {
+  // vhost's iface= is a socket, and a tap is made by its driver.
+  if (!device.starts_with("net_af_packet") && !device.starts_with("net_af_xdp")) {
+    return std::nullopt;
+  }
+  const size_t at = device.find("iface=");
+  if (at == std::string_view::npos) {
+    return std::nullopt;
+  }
+  device.remove_prefix(at + 6);
+  return std::string(device.substr(0, device.find(',')));
+}
+
+bool is_pci_address(std::string_view device) {
+  // Letters, digits, and 12 characters of one shape.
+  constexpr std::string_view kShape = "hhhh:hh:hh.h";
+  return device.size() == kShape.size() && std::ranges::equal(device, kShape, [](char c, char shape) {
+           const bool is_hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+           return shape == 'h' ? is_hex : c == shape;
+         });
+}
+
+bool has_invariant_tsc(std::string_view cpuinfo) {
+  return cpuinfo.find("constant_tsc") != std::string_view::npos && cpuinfo.find("nonstop_tsc") != std::string_view::npos;
+}
+
+}  // namespace cw::control::doctor

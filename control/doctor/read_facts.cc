@@ -1,0 +1,316 @@
+#include "control/doctor/read_facts.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "control/admin/unique_fd.h"
+#include "control/config/config_file.h"
+#include "control/doctor/host_text.h"
+#include "rocev2/wire/icrc.h"
+
+namespace cw::control::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kConnectTimeoutMs = 1000;
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string read_word(const fs::path& path) {
+  std::istringstream text(read_text(path));
+  std::string word;
+  text >> word;
+  return word;
+}
+
+uint64_t read_number(const fs::path& path, uint64_t otherwise = 0) {
+  std::istringstream text(read_text(path));
+  uint64_t number = otherwise;
+  text >> number;
+  return text.fail() ? otherwise : number;
+}
+
+std::string link_name(const fs::path& path) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(path, error);
+  return error ? std::string() : target.filename().string();
+}
+
+// What a program says; empty and false when it cannot be run or fails.
+bool output_of(const char* command, std::string& out) {
+  FILE* pipe = popen(command, "r");
+  if (pipe == nullptr) {
+    return false;
+  }
+  std::array<char, 4096> buffer;
+  constexpr size_t kBytesMax = 4 << 20;
+  for (size_t got = 0; (got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0 && out.size() < kBytesMax;) {
+    out.append(buffer.data(), got);
+  }
+  return pclose(pipe) == 0;
+}
+
+// Free and total octets of all sizes of hugepages below a folder of the kernel.
+void add_hugepages(const fs::path& folder, uint64_t& total, uint64_t& free) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    uint64_t kib = 0;
+    if (std::sscanf(entry.path().filename().c_str(), "hugepages-%lukB", &kib) == 1) {
+      total += read_number(entry.path() / "nr_hugepages") * kib * 1024;
+      free += read_number(entry.path() / "free_hugepages") * kib * 1024;
+    }
+  }
+}
+
+void read_memory(Facts& facts) {
+  add_hugepages("/sys/kernel/mm/hugepages", facts.hugepages_total_bytes, facts.hugepages_free_bytes);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/sys/devices/system/node", error)) {
+    MemoryNode node;
+    uint64_t total = 0;
+    if (std::sscanf(entry.path().filename().c_str(), "node%u", &node.node) == 1) {
+      add_hugepages(entry.path() / "hugepages", total, node.free_bytes);
+      facts.hugepage_nodes.push_back(node);
+    }
+  }
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    facts.memlock_bytes = limit.rlim_cur;
+  }
+  const uint64_t mask = effective_capabilities(read_text("/proc/self/status"));
+  constexpr uint32_t kNetAdmin = 12;
+  constexpr uint32_t kNetRaw = 13;
+  constexpr uint32_t kIpcLock = 14;
+  facts.capabilities = {
+      .ipc_lock = (mask >> kIpcLock & 1) != 0, .net_raw = (mask >> kNetRaw & 1) != 0, .net_admin = (mask >> kNetAdmin & 1) != 0};
+}
+
+PciFacts read_pci(const std::string& address) {
+  const fs::path folder = "/sys/bus/pci/devices/" + address;
+  PciFacts pci;
+  pci.exists = fs::exists(folder);
+  pci.driver = link_name(folder / "driver");
+  pci.vendor = read_word(folder / "vendor");
+  const std::string node = read_word(folder / "numa_node");
+  pci.numa_node = node.empty() || node.front() == '-' ? -1 : std::atoi(node.c_str());
+  const std::string group = link_name(folder / "iommu_group");
+  pci.has_iommu_group = !group.empty();
+  pci.group_is_accessible = access(("/dev/vfio/" + (group.empty() ? "noiommu-0" : group)).c_str(), R_OK | W_OK) == 0;
+  return pci;
+}
+
+bool is_kernels(const std::string& interface, const PortConfig& port) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    return false;
+  }
+  bool found = false;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || interface != each->ifa_name) {
+      continue;
+    }
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    const int family = each->ifa_addr->sa_family;
+    const void* octets = family == AF_INET ? static_cast<const void*>(&reinterpret_cast<sockaddr_in*>(each->ifa_addr)->sin_addr)
+                         : family == AF_INET6
+                             ? static_cast<const void*>(&reinterpret_cast<sockaddr_in6*>(each->ifa_addr)->sin6_addr)
+                             : nullptr;
+    if (octets != nullptr && inet_ntop(family, octets, text.data(), text.size()) != nullptr) {
+      const auto address = parse_ip(text.data());
+      found |= std::ranges::any_of(port.addresses, [&](const IpPrefix& own) { return address && own.address == *address; });
+    }
+  }
+  freeifaddrs(list);
+  return found;
+}
+
+void read_ports(Facts& facts) {
+  std::error_code error;
+  facts.has_iommu_groups = !fs::is_empty("/sys/kernel/iommu_groups", error) && !error;
+  facts.vfio_is_loaded = fs::exists("/sys/module/vfio_pci");
+  facts.vfio_without_iommu = read_word("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode") == "Y";
+  for (const PortConfig& config : facts.config.ports) {
+    PortFacts& port = facts.ports.emplace_back();
+    port.device = config.device;
+    port.mtu = config.mtu;
+    if (is_pci_address(config.device)) {
+      port.pci = read_pci(config.device);
+    }
+    if (const auto name = interface_of(config.device)) {
+      InterfaceFacts interface;
+      interface.name = *name;
+      const fs::path folder = fs::path("/sys/class/net") / *name;
+      interface.exists = fs::exists(folder);
+      interface.mtu = static_cast<uint32_t>(read_number(folder / "mtu"));
+      interface.is_up = (std::strtoul(read_word(folder / "flags").c_str(), nullptr, 16) & IFF_UP) != 0;
+      interface.has_gateway_address = is_kernels(*name, config);
+      port.interface = interface;
+    }
+  }
+}
+
+socklen_t fill(sockaddr_storage& out, const SocketAddress& address) {
+  const std::string text = to_string(address.address);
+  if (text.find(':') == std::string::npos) {
+    auto& in = reinterpret_cast<sockaddr_in&>(out);
+    in.sin_family = AF_INET;
+    in.sin_port = htons(address.port);
+    inet_pton(AF_INET, text.c_str(), &in.sin_addr);
+    return sizeof(in);
+  }
+  auto& in = reinterpret_cast<sockaddr_in6&>(out);
+  in.sin6_family = AF_INET6;
+  in.sin6_port = htons(address.port);
+  inet_pton(AF_INET6, text.c_str(), &in.sin6_addr);
+  return sizeof(in);
+}
+
+BackendFacts read_backend(const BackendConfig& config) {
+  BackendFacts backend{.name = config.name, .address = to_string(*config.address), .reach = Reach::kYes, .error = {}};
+  sockaddr_storage address{};
+  const socklen_t length = fill(address, *config.address);
+  const UniqueFd fd(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  int error = connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    pollfd waiter{fd.get(), POLLOUT, 0};
+    if (poll(&waiter, 1, kConnectTimeoutMs) == 0) {
+      error = ETIMEDOUT;
+    } else {
+      socklen_t size = sizeof(error);
+      getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+  }
+  backend.reach = error == 0                                      ? Reach::kYes
+                  : error == ECONNREFUSED                         ? Reach::kRefused
+                  : error == ETIMEDOUT                            ? Reach::kTimeout
+                  : error == ENETUNREACH || error == EHOSTUNREACH ? Reach::kNoRoute
+                                                                  : Reach::kOther;
+  backend.error = error == 0 ? "" : std::strerror(error);
+  return backend;
+}
+
+AdminSocket read_admin(const std::string& path) {
+  std::error_code error;
+  const fs::path folder = fs::path(path).parent_path();
+  if (!fs::exists(path, error)) {
+    return fs::exists(folder, error) || fs::exists(folder.parent_path(), error) ? AdminSocket::kNone : AdminSocket::kNoDirectory;
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    return AdminSocket::kAnswers;
+  }
+  return errno == EACCES || errno == EPERM ? AdminSocket::kNotPermitted : AdminSocket::kStale;
+}
+
+void read_network(Facts& facts) {
+  const bool has_nft = output_of("nft list ruleset 2>/dev/null", facts.firewall);
+  const bool has_iptables = output_of("iptables-save 2>/dev/null", facts.firewall);
+  facts.firewall_is_readable = has_nft || has_iptables || geteuid() == 0;
+  for (const BackendConfig& backend : facts.config.backends) {
+    if (backend.address) {
+      facts.backends.push_back(read_backend(backend));
+    }
+  }
+  facts.admin_path = admin_socket_path(facts.config);
+  facts.admin = read_admin(facts.admin_path);
+  if (facts.config.metrics.listen) {
+    sockaddr_storage address{};
+    const socklen_t length = fill(address, *facts.config.metrics.listen);
+    const UniqueFd fd(socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    const bool bound = bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0;
+    facts.metrics = ListenFacts{to_string(*facts.config.metrics.listen), bound || errno != EADDRINUSE};
+  }
+}
+
+int32_t node_of(uint32_t cpu) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(fmt::format("/sys/devices/system/cpu/cpu{}", cpu), error)) {
+    int32_t node = -1;
+    if (std::sscanf(entry.path().filename().c_str(), "node%d", &node) == 1) {
+      return node;
+    }
+  }
+  return -1;
+}
+
+double time_crc() {
+  const std::vector<uint8_t> packet(4096, 0x45);
+  volatile uint32_t sink = 0;
+  uint64_t rounds = 0;
+  const auto start = std::chrono::steady_clock::now();
+  auto now = start;
+  for (; now - start < std::chrono::milliseconds(20); now = std::chrono::steady_clock::now()) {
+    for (int i = 0; i < 100; ++i) {
+      sink = wire::Icrc(packet).value();
+    }
+    rounds += 100;
+  }
+  (void)sink;
+  return static_cast<double>(rounds * packet.size()) / std::chrono::duration<double>(now - start).count();
+}
+
+void read_cpus(Facts& facts) {
+  const std::vector<uint32_t> online = parse_cpu_list(read_text("/sys/devices/system/cpu/online"));
+  const std::vector<uint32_t> isolated = parse_cpu_list(read_text("/sys/devices/system/cpu/isolated"));
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  const bool knows_allowed = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+  facts.cpus_online = static_cast<uint32_t>(std::max<size_t>(online.size(), 1));
+  for (const uint32_t cpu : facts.config.dataplane.poll_lcores) {
+    const auto holds = [cpu](const std::vector<uint32_t>& list) { return std::ranges::find(list, cpu) != list.end(); };
+    facts.poll_cpus.push_back({.cpu = cpu,
+                               .numa_node = node_of(cpu),
+                               .is_online = holds(online),
+                               .is_allowed = !knows_allowed || CPU_ISSET(cpu, &allowed) || holds(isolated),
+                               .is_isolated = holds(isolated)});
+  }
+  facts.clock_source = read_word("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  facts.tsc_is_invariant = has_invariant_tsc(read_text("/proc/cpuinfo"));
+  facts.crc_bytes_per_second = time_crc();
+}
+
+}  // namespace
+
+Facts read_facts(const std::string& config_file) {
+  Facts facts;
+  facts.config_file = config_file;
+  LoadedConfig loaded = load_config(config_file);
+  facts.config_problems = std::move(loaded.problems);
+  facts.config = std::move(loaded.config);
+  read_memory(facts);
+  read_ports(facts);
+  read_network(facts);
+  read_cpus(facts);
+  return facts;
+}
+
+}  // namespace cw::control::doctor

@@ -1,0 +1,102 @@
+#include "dataplane/capture_desk.h"
+
+#include <algorithm>
+
+namespace cw::dataplane {
+
+using control::capture::CaptureOrder;
+using control::capture::CaptureRing;
+using control::capture::CaptureStatus;
+using control::capture::CaptureWriter;
+
+CaptureDesk::~CaptureDesk() {
+  std::ranges::for_each(cores_, [](PollCore* core) { core->set_tap(nullptr); });
+}
+
+bool CaptureDesk::find_peer(uint32_t local_qpn, uint32_t& remote_qpn) const {
+  constexpr uint32_t kConnectionsMax = 16'384;
+  for (PollCore* core : cores_) {
+    std::vector<gateway::ConnectionInfo> all;
+    (void)core->app().describe(all, kConnectionsMax);
+    const auto found = std::ranges::find_if(all, [&](const auto& info) { return info.qp.local_qpn.value() == local_qpn; });
+    if (found != all.end()) {
+      remote_qpn = found->qp.remote_qpn.value();
+      return true;
+    }
+  }
+  return false;
+}
+
+bool CaptureDesk::untap() {
+  bool all_turned = true;
+  for (PollCore* core : cores_) {
+    core->set_tap(nullptr);
+    // Its answer is of a turn that began after that.
+    std::vector<gateway::ConnectionInfo> unused;
+    all_turned &= core->app().describe(unused, 1);
+  }
+  return all_turned;
+}
+
+bool CaptureDesk::start(const CaptureOrder& order, std::string& problem) {
+  if (writer_ != nullptr && !writer_->is_done()) {
+    problem = "a capture is running; causewayctl capture stop ends it";
+    return false;
+  }
+  stop();
+  if (!rings_.empty()) {
+    problem = "a poll core does not turn; nothing can be captured";
+    return false;
+  }
+  control::capture::FrameFilter filter{.client = order.client, .local_qpn = order.local_qpn, .remote_qpn = 0};
+  if (order.local_qpn && !find_peer(*order.local_qpn, filter.remote_qpn)) {
+    problem = "there is no queue pair of this number; causewayctl qp shows those there are";
+    return false;
+  }
+  std::vector<CaptureRing*> rings;
+  for (size_t i = 0; i < cores_.size(); ++i) {
+    rings_.push_back(std::make_unique<CaptureRing>(filter, order.limits.snap_bytes));
+    rings.push_back(rings_.back().get());
+  }
+  writer_ = CaptureWriter::start(order.file, order.limits, rings, problem);
+  if (writer_ == nullptr) {
+    rings_.clear();
+    return false;
+  }
+  last_ = CaptureStatus{};
+  last_.file = order.file;
+  last_.with_payload = order.limits.with_payload;
+  for (size_t i = 0; i < cores_.size(); ++i) {
+    cores_[i]->set_tap(rings[i]);
+  }
+  return true;
+}
+
+void CaptureDesk::stop() {
+  const bool all_turned = rings_.empty() || untap();
+  if (writer_ != nullptr) {
+    const CaptureStatus before = status();
+    writer_.reset();
+    last_ = before;
+    last_.state = before.state == "running" ? "stopped" : before.state;
+  }
+  if (all_turned) {
+    rings_.clear();
+  }
+}
+
+CaptureStatus CaptureDesk::status() const {
+  if (writer_ == nullptr) {
+    return last_;
+  }
+  CaptureStatus status = last_;
+  status.state = writer_->failed() ? "failed" : writer_->is_done() ? "complete" : "running";
+  status.packets = writer_->packets();
+  status.bytes = writer_->bytes();
+  for (const auto& ring : rings_) {
+    status.dropped += ring->dropped();
+  }
+  return status;
+}
+
+}  // namespace cw::dataplane

@@ -1,0 +1,43 @@
+// Drains all poll cores: passes on what the operator wants, watches how far they are, ends the rest when the time is up, and says
+// so in the log, the metrics and to probes.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/admin/gateway_control.h"
+#include "control/service/drain.h"
+#include "dataplane/gateway_app.h"
+#include "telemetry/collector.h"
+
+namespace cw::dataplane {
+
+class DrainDriver {
+ public:
+  // Both outlive the driver.
+  DrainDriver(std::vector<GatewayApp*> apps, telemetry::GatewayFlags& flags) : apps_(std::move(apps)), flags_(flags) {}
+
+  // Any thread.
+  control::DrainStatus start(const std::string& who, std::optional<Duration> timeout);
+  control::DrainStatus stop(const std::string& who);
+  [[nodiscard]] control::DrainStatus status();
+  // Control thread, some times a second.
+  void turn();
+  // Control thread: the process ends; nothing is begun any more.
+  void shut_down();
+
+ private:
+  [[nodiscard]] control::DrainStatus status_locked() const;
+  [[nodiscard]] DrainProgress progress() const;
+
+  std::mutex mutex_;
+  std::vector<GatewayApp*> apps_;
+  telemetry::GatewayFlags& flags_;
+  control::Drain drain_;
+  DrainProgress before_;  // counts as the drain began
+  bool shutting_down_ = false;
+};
+
+}  // namespace cw::dataplane

@@ -1,0 +1,336 @@
+"""causewayctl's grammar against a running gateway: filters, --json, --watch, exit statuses."""
+
+import json
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+from harness import CREDITS, Box, Gateway, Load, Skip, expect, expect_equal, free_tcp_address
+
+
+def _under_load(box: Box, **options: Any) -> tuple[Gateway, Load]:
+    gateway = box.gateway()
+    gateway.start_ready()
+    load = box.load(**options)
+    load.wait_connected()
+    return gateway, load
+
+
+def _ctl(box: Box, gateway: Gateway, *words: str) -> "subprocess.CompletedProcess[str]":
+    return box.run(box.causewayctl, "--socket", gateway.admin, *words)
+
+
+def filters_choose_rows(box: Box) -> None:
+    gateway, load = _under_load(box, connections=3)
+    rows = box.ctl_json(gateway, "connections", "show", "client", "10.9.0.0/24", "state", "established")["connections"]
+    expect_equal("connections of the client's network", len(rows), 3)
+    expect_equal("of another network", box.ctl_json(gateway, "conn", "client", "10.8.0.0/16")["connections"], [])
+    one = box.ctl_json(gateway, "connections", "lqpn", hex(rows[1]["local_qpn"]))["connections"]
+    expect_equal("the one with this queue pair", [row["id"] for row in one], [rows[1]["id"]])
+    expect_equal("of no listener", box.ctl(gateway, "connections", "listener", "none"), "no connections\n")
+    expect_equal("ports", [row["path_mtu"] for row in box.ctl_json(gateway, "ports", "link", "yes")["ports"]], [4096])
+    expect_equal("backends", [row["name"] for row in box.ctl_json(gateway, "backends", "show", "type", "builtin")["backends"]], ["bench"])
+    core = box.ctl_json(gateway, "cores", "show")["cores"][0]
+    expect(core["busy_seconds"] > 0 and core["connections"] == 3, f"the core: {core}")
+    load.result()
+    gateway.terminate()
+
+
+def queue_pairs_tell_their_state(box: Box) -> None:
+    gateway, load = _under_load(box, window=8, seconds=3)
+    connection = box.ctl_json(gateway, "connections")["connections"][0]
+    first = box.ctl_json(gateway, "qp", "show", "lqpn", str(connection["local_qpn"]))["queue_pairs"][0]
+    expect_equal("state, peer, connection", (first["state"], first["remote_qpn"], first["connection"]),
+                 ("RTS", connection["remote_qpn"], connection["id"]))
+    expect(first["packets_in_flight"] <= first["window_packets"] == 128, f"window: {first}")
+    expect(0 < first["receives_posted"] <= CREDITS + 16, f"receives: {first['receives_posted']}")
+    expect(0 < first["round_trip_seconds"] < 5, f"round trip: {first['round_trip_seconds']}")
+    second = box.ctl_json(gateway, "qp")["queue_pairs"][0]
+    expect(second["packets_in"] > first["packets_in"] and second["payload_bytes_out"] > first["payload_bytes_out"], "nothing moves")
+    text = box.ctl(gateway, "qp", "lqpn", hex(connection["local_qpn"]))
+    expect(re.search(r"RTS.*listener bench", text) is not None and "expected" in text and "round trip" in text, text)
+    expect_equal("another number", box.ctl(gateway, "qp", "lqpn", "0xfffffe"), "no such queue pairs\n")
+    load.result()
+    gateway.terminate()
+
+
+def schema_explains_every_number(box: Box) -> None:
+    gateway, load = _under_load(box)
+    load.result()
+    schema = {row["name"]: row for row in box.ctl_json(gateway, "stats", "schema")["schema"]}
+    for name in box.ctl_json(gateway, "stats")["stats"]:
+        family = name.split("{")[0]
+        base = re.sub(r"_(count|sum)$", "", family)
+        row = schema.get(family) or schema.get(base)
+        expect(row is not None and row["help"] != "", f"{name} has no schema")
+    expect_equal("a counter of octets", [schema["causeway_roce_bytes_total"][key] for key in ("kind", "unit")], ["counter", "bytes"])
+    expect_equal("a histogram of times", [schema["causeway_rpc_duration_seconds"][key] for key in ("kind", "unit")],
+                 ["histogram", "seconds"])
+    gateway.terminate()
+
+
+def watching_prints_again(box: Box) -> None:
+    gateway, load = _under_load(box, seconds=3)
+    done = _ctl(box, gateway, "--json", "connections", "--watch", "0.2", "--count", "3")
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    expect_equal("answers, one a line", len(answers), 3)
+    rpcs = [answer["connections"][0]["rpcs"] for answer in answers]
+    expect(rpcs[0] < rpcs[1] < rpcs[2], f"calls do not grow: {rpcs}")
+    expect_equal("text without a terminal", _ctl(box, gateway, "status", "-w", "0.1", "--count", "2").stdout.count("Listeners"), 2)
+    load.result()
+    gateway.terminate()
+
+
+def errors_are_json_too(box: Box) -> None:
+    wrong = box.run(box.causewayctl, "--json", "conections")
+    expect_equal("exit status of wrong usage", wrong.returncode, 2)
+    said = json.loads(wrong.stdout)
+    expect_equal("kind", said["kind"], "usage")
+    expect("did you mean 'connections'" in said["error"] and "--help" in wrong.stderr, wrong.stderr)
+    nobody = box.run(box.causewayctl, "--json", "--socket", box.directory / "none.sock", "status")
+    expect_equal("exit status without a gateway, kind", (nobody.returncode, json.loads(nobody.stdout)["kind"]), (1, "unreachable"))
+    again = box.run(box.causewayctl, "--socket", box.directory / "none.sock", "status", "--watch", "1")
+    expect_equal("watching nobody ends", again.returncode, 1)
+
+
+def drains_under_load(box: Box) -> None:
+    """Busy clients lose no call; readyz, metrics and causewayctl tell of it; afterwards they come back."""
+    gateway = box.gateway()
+    gateway.start_ready()
+    load = box.load("--reconnect", connections=8, window=8, seconds=8)
+    load.wait_connected()
+    expect_equal("before", box.ctl_json(gateway, "drain")["state"], "serving")
+    done = _ctl(box, gateway, "drain", "start", "--wait", "--timeout", "30")
+    expect_equal(f"exit status of drain --wait, which said {done.stdout!r}", done.returncode, 0)
+    expect("drained: 0 connections left, 8 ended in order, 0 by force" in done.stdout, done.stdout)
+    metrics = gateway.metrics()
+    expect_equal("draining, ready", (metrics.total("causeway_draining"), metrics.total("causeway_ready")), (1, 0))
+    expect_equal("drained", metrics.total("causeway_connections_closed_total", reason="drained"), 8)
+    ready = box.run("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://{gateway.metrics_address}/readyz")
+    expect_equal("/readyz", ready.stdout, "503")
+    expect_equal("connections", box.ctl_json(gateway, "connections")["connections"], [])
+    expect_equal("stop", box.ctl_json(gateway, "drain", "stop")["state"], "serving")
+    report = load.result()
+    expect_equal("calls failed, answers wrong", (report["failed"], report["wrong"]), (0, 0))
+    expect_equal("drained, of every connection", metrics.total("causeway_connections_closed_total", reason="closed_by_us"), 0)
+    expect(gateway.metrics().total("causeway_connections_total", result="established") >= 16, "the clients did not come back")
+    gateway.wait_for_line(r"drain begun by .*uid \d+", 1)
+    gateway.terminate()
+
+
+def a_drain_ends_in_time(box: Box) -> None:
+    """A backend that never answers keeps its connections until the time is up; the exit status tells."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        more = (f'[[backend]]\nname = "silent"\naddress = "127.0.0.1:{silent.getsockname()[1]}"\n'
+                f'[[listener]]\nport = 20050\nbackend = "silent"\n')
+        gateway = box.gateway(extra=more)
+        gateway.start_ready()
+        box.load("--port", 20050, connections=2, window=1, seconds=20)
+        _until(lambda: sum(row["calls_in_flight"] for row in box.ctl_json(gateway, "connections")["connections"]) == 2)
+        done = _ctl(box, gateway, "drain", "start", "--wait", "--timeout", "1")
+        expect_equal(f"exit status of a drain by force, which said {done.stdout!r}", done.returncode, 4)
+        expect("drained: 0 connections left, 0 ended in order, 2 by force" in done.stdout, done.stdout)
+        gateway.wait_for_line(r"the time is up, 2 connections", 1)
+        gateway.terminate()
+
+
+def a_drain_needs_an_administrator(box: Box) -> None:
+    """A user who may open the socket may look; to change something takes more."""
+    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    if box.run(*nobody, "true").returncode != 0:
+        raise Skip("cannot become another user")
+    gateway = box.gateway(extra='[log]\nlevel = "info"')
+    config = box.directory / "gateway.toml"
+    config.write_text(config.read_text().replace("[admin]", '[admin]\ngroup = "65534"'))
+    gateway.start_ready()
+
+    def as_nobody(*words: str) -> "subprocess.CompletedProcess[str]":
+        return box.run(*nobody, program, "--socket", gateway.admin, *words)
+
+    # The program itself may lie where others cannot look.
+    program = box.directory / "causewayctl"
+    shutil.copy(box.causewayctl, program)
+    program.chmod(0o755)
+    expect_equal("looking", as_nobody("status").returncode, 0)
+    for words in (("drain", "start"), ("reload",), ("log", "level", "debug")):
+        refused = as_nobody(*words, "--json")
+        expect_equal(f"exit status of {words}", refused.returncode, 3)
+        said = json.loads(refused.stdout)
+        expect(said["kind"] == "refused" and "may look and not change anything" in said["error"], refused.stdout)
+    expect_equal("a preview", as_nobody("reload", "--dry-run").returncode, 0)
+    expect_equal("state", box.ctl_json(gateway, "drain")["state"], "serving")
+    gateway.terminate()
+    config.write_text(config.read_text().replace("[admin]", '[admin]\nadmins = ["65534"]'))
+    gateway.start_ready()
+    expect_equal("one who is named", as_nobody("log", "level", "debug").returncode, 0)
+    expect_equal("log level", box.ctl(gateway, "log"), "debug\n")
+    gateway.terminate()
+
+
+def reloads_with_a_preview(box: Box) -> None:
+    gateway = box.gateway(extra='[log]\nlevel = "info"')
+    gateway.start_ready()
+    config = box.directory / "gateway.toml"
+    expect_equal("no changes", box.ctl_json(gateway, "reload", "--dry-run")["changes"], [])
+    right = config.read_text()
+    config.write_text(right.replace('level = "info"', 'level = "warning"').replace("mtu = 4500", "mtu = 1500"))
+    preview = box.ctl(gateway, "reload", "--dry-run")
+    expect('at once\n  log.level: "info" -> "warning"\nwith a restart\n  port[0].mtu: 4500 -> 1500\n' in preview, preview)
+    expect_equal("a preview changes nothing", box.ctl(gateway, "log", "level"), "info\n")
+    report = box.ctl_json(gateway, "reload")
+    expect_equal("applied", (report["valid"], report["applied"]), (True, True))
+    expect_equal("after the reload", box.ctl(gateway, "log", "level"), "warning\n")
+    shown = {row["key"]: row["value"] for row in box.ctl_json(gateway, "config", "show")["settings"]}
+    expect_equal("settings", (shown["log.level"], shown["port[0].mtu"]), ('"warning"', "4500"))
+    config.write_text(right.replace("mtu = 4500", "mut = 4500"))
+    wrong = _ctl(box, gateway, "reload")
+    expect_equal("exit status of a file that is wrong", wrong.returncode, 4)
+    expect("did you mean 'mtu'" in wrong.stdout and "nothing is changed" in wrong.stdout, wrong.stdout)
+    check = box.run(box.causewayctl, "config", "check", config, "--json")
+    expect_equal("config check", (check.returncode, json.loads(check.stdout)["problems"][0]["key"]), (4, "port.mut"))
+    config.write_text(right)
+    expect_equal("config check of a right file", box.run(box.causewayctl, "config", "check", config).returncode, 0)
+    gateway.terminate()
+
+
+def pings_backends(box: Box) -> None:
+    """The built-in one answers; so does a server that does not know NFS; nobody at a port is said as such."""
+    server = free_tcp_address()
+    nobody = free_tcp_address()
+    more = "".join(f'[[backend]]\nname = "{name}"\naddress = "{address}"\nconnect_timeout_ms = 500\n[[listener]]\nport = {port}\n'
+                   f'backend = "{name}"\n' for name, address, port in (("server", server, 20050), ("nobody", nobody, 20051)))
+    gateway = box.gateway(extra=more)
+    gateway.start_ready()
+    one = box.ctl_json(gateway, "ping", "bench")["pings"][0]
+    expect_equal("bench", (one["backend"], one["alive"], one["outcome"]), ("bench", True, "success"))
+    expect(0 < one["call_seconds"] < 5, f"time of the call: {one}")
+    with tcp_server(server):
+        alive = box.ctl_json(gateway, "ping", "server", "program", "0x186a3", "version", "3")["pings"][0]
+        expect_equal("a server without the program", (alive["alive"], alive["outcome"]), (True, "program unavailable"))
+        expect(alive["connect_seconds"] > 0, f"time of the connection: {alive}")
+    every = _ctl(box, gateway, "ping", "--json")
+    expect_equal("exit status with one that is gone", every.returncode, 4)
+    outcomes = {row["backend"]: row["outcome"] for row in json.loads(every.stdout)["pings"]}
+    expect_equal("outcomes", outcomes, {"bench": "success", "server": "not reached", "nobody": "not reached"})
+    unknown = _ctl(box, gateway, "ping", "nonsense")
+    expect_equal("exit status of an unknown backend", unknown.returncode, 1)
+    expect("causewayctl backends" in unknown.stderr, unknown.stderr)
+    gateway.terminate()
+
+
+@contextmanager
+def tcp_server(address: str) -> Iterator[None]:
+    """Answers every RPC call over TCP with PROG_UNAVAIL (RFC 5531)."""
+    host, port = address.split(":")
+    with socket.create_server((host, int(port))) as listener:
+        listener.settimeout(10)
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    with client:
+                        record = client.recv(4096)
+                        reply = record[4:8] + struct.pack(">IIIII", 1, 0, 0, 0, 1)
+                        client.sendall(struct.pack(">I", 0x8000_0000 | len(reply)) + reply)
+                        client.recv(1)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for a client
+
+
+def doctor_sees_what_is_missing(box: Box) -> None:
+    """Without a gateway, and with one; each fault names what mends it."""
+    nobody = free_tcp_address()
+    more = (f'[[backend]]\nname = "gone"\naddress = "{nobody}"\n[[listener]]\nport = 20050\nbackend = "gone"\n'
+            f'[[port]]\ndevice = "net_af_packet0,iface=cwnone0"\naddresses = ["192.0.2.1/24"]\n')
+    config = box.write_config(metrics="off", extra=more)
+    sick = box.run(box.causewayctl, "doctor", "--config", config, "--json")
+    expect_equal("exit status", sick.returncode, 4)
+    found = {(row["check"], row["severity"]): row for row in json.loads(sick.stdout)["findings"]}
+    expect("gone" in found["backends", "fault"]["what"] and "start the server" in found["backends", "fault"]["mend"], sick.stdout)
+    expect("cwnone0" in found["devices", "fault"]["what"], sick.stdout)
+    expect(("crc", "fine") in found or ("crc", "warning") in found, "nothing was timed")
+    gateway = box.gateway()
+    gateway.start_ready()
+    well = box.run(box.causewayctl, "doctor", "--config", box.directory / "gateway.toml")
+    expect_equal(f"exit status with a gateway, which said {well.stdout}", well.returncode, 0)
+    expect("a gateway is running and answers" in well.stdout and "0 faults" in well.stdout, well.stdout)
+    gateway.terminate()
+    broken = box.run(box.causewayctl, "doctor", "--config", box.directory / "none.toml")
+    expect_equal("exit status without a file", broken.returncode, 4)
+
+
+def captures_without_secrets(box: Box) -> None:
+    """tshark reads what was captured; data and handles are not in it unless asked for."""
+    if shutil.which("tshark") is None:
+        raise Skip("there is no tshark")
+    gateway, load = _under_load(box, operation="sink", size=100_000, connections=2, window=2, seconds=6)
+    qpn = box.ctl_json(gateway, "qp")["queue_pairs"][0]["local_qpn"]
+    redacted, whole = box.directory / "redacted.pcapng", box.directory / "whole.pcapng"
+    nobody = box.ctl_json(gateway, "capture", "start", str(box.directory / "none.pcapng"), "client", "192.0.2.0/24")
+    expect_equal("state", nobody["state"], "running")
+    again = _ctl(box, gateway, "capture", "start", str(whole))
+    expect("a capture is running" in again.stderr and again.returncode == 1, f"{again.returncode} {again.stderr}")
+    expect_equal("frames of nobody", box.ctl_json(gateway, "capture", "stop")["packets"], 0)
+    box.ctl(gateway, "capture", "start", str(redacted), "lqpn", hex(qpn), "packets", "400")
+    _until(lambda: box.ctl_json(gateway, "capture")["state"] == "complete")
+    over = box.ctl_json(gateway, "capture", "stop")
+    expect_equal("packets", (over["packets"], over["with_payload"]), (400, False))
+    box.ctl(gateway, "capture", "start", str(whole), "packets", "300", "snaplen", "9000", "--with-payload")
+    _until(lambda: box.ctl_json(gateway, "capture")["state"] == "complete")
+    box.ctl(gateway, "capture", "stop")
+    exists = _ctl(box, gateway, "capture", "start", str(whole))
+    expect("is not overwritten" in exists.stderr, exists.stderr)
+    load.result()
+    gateway.terminate()
+
+    def fields(file: Path, name: str) -> list[str]:
+        done = box.run("tshark", "-r", file, "-T", "fields", "-e", name, timeout=60)
+        expect_equal(f"tshark, which said {done.stderr}", done.returncode, 0)
+        return done.stdout.split("\n")[:-1]
+
+    opcodes = fields(redacted, "infiniband.bth.opcode")
+    expect_equal("packets in the file, all RoCE", (len(opcodes), "" in opcodes), (400, False))
+    ours = {int(value, 16) for value, source in zip(fields(redacted, "infiniband.bth.destqp"), fields(redacted, "ip.src"))
+            if source == "10.9.0.2"}
+    expect_equal("queue pairs that the client sends to", ours, {qpn})
+    keys = {value for value in fields(redacted, "infiniband.reth.r_key") if value}
+    expect_equal("R_Keys", {int(key, 16) for key in keys}, {0})
+    longest = max(int(value) for value in fields(redacted, "frame.cap_len"))
+    expect(longest < 100, f"{longest} octets of a frame are shown")
+    expect(max(int(value) for value in fields(redacted, "frame.len")) > 4000, "frames lost their length")
+    expect(any(int(key, 16) for key in fields(whole, "infiniband.reth.r_key") if key), "no R_Key with payload")
+    expect(max(int(value) for value in fields(whole, "frame.cap_len")) > 4000, "no payload with payload")
+
+
+def _until(done: Callable[[], bool], limit_s: float = 10) -> None:
+    end = time.monotonic() + limit_s
+    while not done():
+        expect(time.monotonic() < end, "it does not end")
+        time.sleep(0.05)
+
+
+CASES = [
+    ("causewayctl capture shows no secrets, and tshark reads it", captures_without_secrets),
+    ("causewayctl doctor sees what is missing", doctor_sees_what_is_missing),
+    ("causewayctl ping asks backends over the whole way", pings_backends),
+    ("causewayctl drain --wait under load fails no call", drains_under_load),
+    ("causewayctl drain --timeout ends what does not end", a_drain_ends_in_time),
+    ("causewayctl changes nothing for those who may only look", a_drain_needs_an_administrator),
+    ("causewayctl reload previews and applies", reloads_with_a_preview),
+    ("causewayctl filters choose rows", filters_choose_rows),
+    ("causewayctl qp show tells the transport state", queue_pairs_tell_their_state),
+    ("causewayctl stats schema explains every number", schema_explains_every_number),
+    ("causewayctl --watch prints again", watching_prints_again),
+    ("causewayctl --json makes JSON of errors", errors_are_json_too),
+]

@@ -1,0 +1,194 @@
+// Captures: what is wanted, what is taken out, what is written.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "control/capture/capture_writer.h"
+#include "control/capture/pcapng.h"
+#include "control/capture/roce_frame.h"
+#include "rocev2/wire/opcode.h"
+
+namespace cw::control::capture {
+namespace {
+
+constexpr uint8_t kSendOnly = 0x04;
+constexpr uint8_t kSendOnlyInvalidate = 0x17;
+constexpr uint8_t kWriteOnly = 0x0a;
+constexpr uint8_t kReadRequest = 0x0c;
+constexpr uint8_t kDatagram = 0x64;
+constexpr uint32_t kIpv4Headers = 14 + 20 + 8 + 12;
+
+// From 10.0.0.9 to 10.0.0.1 (or the same of IPv6), to queue pair 0x1a2b; every octet behind the BTH is 0xee.
+std::vector<uint8_t> frame(uint8_t opcode, uint32_t more, bool ipv6 = false, bool vlan = false) {
+  std::vector<uint8_t> out(12, 2);
+  if (vlan) {
+    out.insert(out.end(), {0x81, 0x00, 0x00, 0x2a});
+  }
+  if (ipv6) {
+    out.insert(out.end(), {0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 17, 64});
+    for (const uint8_t last : {uint8_t{9}, uint8_t{1}}) {
+      out.insert(out.end(), {0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last});
+    }
+  } else {
+    out.insert(out.end(), {0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 9, 10, 0, 0, 1});
+  }
+  out.insert(out.end(), {0xc0, 0x00, 0x12, 0xb7, 0, 0, 0, 0});                      // UDP 4791
+  out.insert(out.end(), {opcode, 0x40, 0xff, 0xff, 0, 0, 0x1a, 0x2b, 0, 0, 0, 1});  // BTH
+  out.insert(out.end(), more, 0xee);
+  return out;
+}
+
+TEST(RoceFrame, IsFoundBehindEveryLinkHeader) {
+  for (const bool ipv6 : {false, true}) {
+    for (const bool vlan : {false, true}) {
+      const auto octets = frame(kSendOnly, 64, ipv6, vlan);
+      const auto roce = locate_roce(octets);
+      ASSERT_TRUE(roce) << ipv6 << vlan;
+      EXPECT_EQ(roce->destination_qpn, 0x1a2bu);
+      EXPECT_EQ(roce->opcode, kSendOnly);
+      EXPECT_EQ(roce->payload_at, octets.size() - 64);
+      EXPECT_EQ(to_string(roce->source), ipv6 ? "fd09::9" : "10.0.0.9");
+    }
+  }
+}
+
+TEST(RoceFrame, CutAnywhereItIsNoneOrWhole) {
+  const auto octets = frame(kSendOnly, 4);
+  for (size_t size = 0; size < kIpv4Headers; ++size) {
+    EXPECT_FALSE(locate_roce(Bytes(octets).first(size))) << size;
+  }
+  EXPECT_TRUE(locate_roce(octets));
+  auto other = octets;
+  other[37] = 0;  // another UDP port
+  EXPECT_FALSE(locate_roce(other));
+}
+
+TEST(Redact, KeysBecomeZeroAndDataAreCut) {
+  auto write = frame(kWriteOnly, 16 + 100);
+  EXPECT_EQ(redact(write), kIpv4Headers + 16);
+  for (uint32_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(write[kIpv4Headers + i], i >= 8 && i < 12 ? 0 : 0xee) << "RETH: address, R_Key, length";
+  }
+  auto read = frame(kReadRequest, 16 + 4);
+  EXPECT_EQ(redact(read), kIpv4Headers + 16);
+  EXPECT_EQ(read[kIpv4Headers + 8], 0);
+  auto send = frame(kSendOnlyInvalidate, 4 + 200);
+  EXPECT_EQ(redact(send), kIpv4Headers + 4 + 16) << "XID, version, credits and procedure stay";
+  EXPECT_EQ(send[kIpv4Headers], 0) << "IETH";
+  EXPECT_EQ(send[kIpv4Headers + 4], 0xee);
+}
+
+TEST(Redact, WhatHoldsNoSecretStaysWhole) {
+  auto datagram = frame(kDatagram, 300);
+  EXPECT_EQ(redact(datagram), datagram.size());
+  std::vector<uint8_t> arp(60, 1);
+  EXPECT_EQ(redact(arp), 60u);
+}
+
+TEST(Redact, NoCutOpcodeOrTruncationWritesBeyondTheFrame) {
+  for (uint32_t opcode = 0; opcode < 256; ++opcode) {
+    for (uint32_t more = 0; more < 40; ++more) {
+      auto octets = frame(static_cast<uint8_t>(opcode), more);
+      EXPECT_LE(redact(octets), octets.size());
+    }
+  }
+}
+
+TEST(FrameFilter, KnowsBothDirections) {
+  const auto octets = frame(kSendOnly, 10);
+  EXPECT_TRUE(FrameFilter{}.wants(octets, true));
+  const FrameFilter client{.client = parse_prefix("10.0.0.9"), .local_qpn = std::nullopt, .remote_qpn = 0};
+  EXPECT_TRUE(client.wants(octets, true));
+  EXPECT_FALSE(client.wants(octets, false)) << "sent, it goes to another";
+  const FrameFilter qp{.client = std::nullopt, .local_qpn = 0x1a2b, .remote_qpn = 0x77};
+  EXPECT_TRUE(qp.wants(octets, true));
+  EXPECT_FALSE(qp.wants(octets, false));
+  EXPECT_TRUE((FrameFilter{.client = std::nullopt, .local_qpn = 5, .remote_qpn = 0x1a2b}.wants(octets, false)));
+  EXPECT_FALSE(qp.wants(std::vector<uint8_t>(60, 1), true)) << "no RoCE frame";
+}
+
+TEST(CaptureRing, KeepsOrderCutsAndCountsWhatFindsNoRoom) {
+  CaptureRing ring(FrameFilter{}, 64);
+  const std::vector<uint8_t> one(40, 1);
+  const std::vector<uint8_t> two(40, 2);
+  const std::array<Bytes, 2> pieces = {Bytes(one), Bytes(two)};
+  for (uint32_t i = 0; i < CaptureRing::kSlots + 5; ++i) {
+    ring.offer(i, pieces, true);
+  }
+  EXPECT_EQ(ring.dropped(), 5u);
+  CapturedFrame frame;
+  MutableBytes octets;
+  for (uint32_t i = 0; i < CaptureRing::kSlots; ++i) {
+    ASSERT_TRUE(ring.front(frame, octets));
+    ASSERT_EQ(frame.at_ns, i);
+    EXPECT_EQ(octets.size(), 64u);
+    EXPECT_EQ(frame.original_bytes, 80u);
+    EXPECT_EQ(octets[39], 1);
+    EXPECT_EQ(octets[40], 2);
+    ring.pop();
+  }
+  EXPECT_FALSE(ring.front(frame, octets));
+}
+
+class CaptureWriterTest : public testing::Test {
+ protected:
+  ~CaptureWriterTest() override { std::filesystem::remove(file_); }
+  [[nodiscard]] std::string written() const {
+    std::ifstream in(file_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+  std::string file_ = "/tmp/cw_capture_" + std::to_string(getpid()) + ".pcapng";
+  std::string problem_;
+};
+
+TEST_F(CaptureWriterTest, WritesBlocksWithoutSecrets) {
+  CaptureRing ring(FrameFilter{}, 256);
+  auto writer = CaptureWriter::start(file_, {}, {&ring}, problem_);
+  ASSERT_NE(writer, nullptr) << problem_;
+  const auto octets = frame(kWriteOnly, 16 + 100);
+  const Bytes piece(octets);
+  ring.offer(1, {&piece, 1}, true);
+  writer.reset();
+  const std::string start = pcapng_start("causewayd", 256);
+  const std::string all = written();
+  ASSERT_EQ(all.substr(0, start.size()), start);
+  EXPECT_EQ(all.size(), start.size() + pcapng_packet(0, piece.first(kIpv4Headers + 16), 170, true).size());
+  EXPECT_EQ(std::filesystem::status(file_).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST_F(CaptureWriterTest, OverwritesNothingAndWantsAWholePath) {
+  std::ofstream(file_) << "precious";
+  EXPECT_EQ(CaptureWriter::start(file_, {}, {}, problem_), nullptr);
+  EXPECT_EQ(problem_, file_ + " exists, and is not overwritten");
+  EXPECT_EQ(written(), "precious");
+  EXPECT_EQ(CaptureWriter::start("here.pcapng", {}, {}, problem_), nullptr);
+  EXPECT_EQ(CaptureWriter::start("/nonexistent/x", {}, {}, problem_), nullptr);
+  EXPECT_NE(problem_.find("No such file or directory"), std::string::npos);
+}
+
+TEST_F(CaptureWriterTest, EndsAtItsNumberOfPackets) {
+  CaptureRing ring(FrameFilter{}, 256);
+  const auto octets = frame(kSendOnly, 30);
+  const Bytes piece(octets);
+  for (int i = 0; i < 10; ++i) {
+    ring.offer(i, {&piece, 1}, true);
+  }
+  auto writer =
+      CaptureWriter::start(file_, {.snap_bytes = 256, .packets = 4, .seconds = 60, .with_payload = true}, {&ring}, problem_);
+  ASSERT_NE(writer, nullptr) << problem_;
+  while (!writer->is_done()) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(writer->packets(), 4u);
+  writer.reset();
+  EXPECT_EQ(written().size(), pcapng_start("causewayd", 256).size() + 4 * pcapng_packet(0, piece, 84, true).size());
+}
+
+}  // namespace
+}  // namespace cw::control::capture

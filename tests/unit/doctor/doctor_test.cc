@@ -1,0 +1,242 @@
+// Each finding of causewayctl doctor, from made-up facts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "control/doctor/checks.h"
+#include "control/doctor/host_text.h"
+
+namespace cw::control::doctor {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+// Nothing is wrong with this host.
+Facts healthy() {
+  Facts facts;
+  facts.config_file = "/etc/causeway/causeway.toml";
+  facts.config.dataplane.poll_lcores = {2};
+  facts.config.dataplane.hugepages = true;
+  facts.config.dataplane.idle = IdleMode::kSpin;
+  facts.hugepages_total_bytes = 1024 * kMiB;
+  facts.hugepages_free_bytes = 1024 * kMiB;
+  facts.hugepage_nodes = {{0, 512 * kMiB}, {1, 512 * kMiB}};
+  facts.has_iommu_groups = true;
+  PciFacts pci{true, "vfio-pci", "0x8086", 1, true, true};
+  facts.ports = {{.device = "0000:3b:00.0", .mtu = 4200, .pci = pci, .interface = std::nullopt}};
+  facts.backends = {{"nfs", "127.0.0.1:2049", Reach::kYes, ""}};
+  facts.metrics = ListenFacts{"127.0.0.1:9464", true};
+  facts.admin_path = "/run/causeway/default.sock";
+  facts.poll_cpus = {{2, 1, true, true, true}};
+  facts.cpus_online = 8;
+  facts.clock_source = "tsc";
+  facts.crc_bytes_per_second = 60e9;
+  return facts;
+}
+
+Facts on_interface() {
+  Facts facts = healthy();
+  facts.config.dataplane.hugepages = false;
+  facts.ports = {{.device = "net_af_packet0,iface=roce0",
+                  .mtu = 4500,
+                  .pci = std::nullopt,
+                  .interface = InterfaceFacts{"roce0", true, true, 4500, false}}};
+  return facts;
+}
+
+void expect_finding(const Facts& facts, const char* check, Severity severity, const char* what, const char* mend) {
+  const Findings findings = judge(facts);
+  const bool found = std::ranges::any_of(findings, [&](const Finding& finding) {
+    return std::string(finding.check) == check && finding.severity == severity && finding.what.find(what) != std::string::npos &&
+           finding.mend.find(mend) != std::string::npos;
+  });
+  std::string all;
+  for (const Finding& finding : findings) {
+    all += std::string(to_string(finding.severity)) + " " + finding.check + ": " + finding.what + " -> " + finding.mend + "\n";
+  }
+  EXPECT_TRUE(found) << check << ": " << what << "\n" << all;
+}
+
+TEST(Doctor, AHealthyHostHasNoFaultAndNoWarning) {
+  for (const Facts& facts : {healthy(), on_interface()}) {
+    for (const Finding& finding : judge(facts)) {
+      EXPECT_EQ(finding.severity, Severity::kFine) << finding.check << ": " << finding.what;
+    }
+  }
+}
+
+TEST(Doctor, EveryCheckHasANameOfItsOwn) {
+  std::set<std::string> names;
+  for (const Check& check : checks()) {
+    EXPECT_TRUE(names.insert(check.name).second) << check.name;
+  }
+}
+
+TEST(Doctor, ConfigurationProblemsAreItsFindings) {
+  Facts facts = healthy();
+  facts.config_problems = {{"c.toml", 3, 1, "port.mut", "unknown key", "did you mean 'mtu'?", control::Severity::kError}};
+  expect_finding(facts, "configuration", Severity::kFault, "c.toml:3:1", "causewayctl config check");
+}
+
+TEST(Doctor, Hugepages) {
+  Facts facts = healthy();
+  facts.hugepages_free_bytes = 100 * kMiB;
+  facts.hugepages_total_bytes = 200 * kMiB;
+  expect_finding(facts, "hugepages", Severity::kFault, "100 MiB of hugepages are free of 200 MiB in all", "vm.nr_hugepages=306");
+  facts.admin = AdminSocket::kAnswers;
+  expect_finding(facts, "hugepages", Severity::kFine, "a gateway is running", "");
+  facts = healthy();
+  facts.config.dataplane.hugepages = false;
+  expect_finding(facts, "hugepages", Severity::kWarning, "without hugepages", "dataplane.hugepages = true");
+}
+
+TEST(Doctor, LockedMemory) {
+  Facts facts = healthy();
+  facts.memlock_bytes = 64 * 1024;
+  facts.capabilities.ipc_lock = false;
+  expect_finding(facts, "memlock", Severity::kFault, "64 KiB", "LimitMEMLOCK=infinity");
+  facts.capabilities.ipc_lock = true;
+  expect_finding(facts, "memlock", Severity::kFine, "", "");
+}
+
+TEST(Doctor, Capabilities) {
+  Facts facts = on_interface();
+  facts.capabilities.net_raw = false;
+  expect_finding(facts, "capabilities", Severity::kWarning, "no CAP_NET_RAW", "AmbientCapabilities");
+  facts.capabilities.net_admin = false;
+  expect_finding(facts, "capabilities", Severity::kWarning, "CAP_NET_RAW and CAP_NET_ADMIN", "root");
+}
+
+TEST(Doctor, NicDriversAndIommu) {
+  Facts facts = healthy();
+  facts.ports[0].pci->driver = "ixgbe";
+  expect_finding(facts, "devices", Severity::kFault, "bound to ixgbe", "dpdk-devbind.py --bind=vfio-pci 0000:3b:00.0");
+  facts = healthy();
+  facts.ports[0].pci->has_iommu_group = false;
+  expect_finding(facts, "devices", Severity::kFault, "no IOMMU group", "intel_iommu=on");
+  facts.vfio_without_iommu = true;
+  expect_finding(facts, "devices", Severity::kFine, "vfio-pci", "");
+  facts = healthy();
+  facts.ports[0].pci->group_is_accessible = false;
+  expect_finding(facts, "devices", Severity::kFault, "may not open the vfio group", "chown");
+  facts.ports[0].pci->exists = false;
+  expect_finding(facts, "devices", Severity::kFault, "there is no PCI device", "lspci");
+  facts = healthy();
+  facts.ports[0].pci = PciFacts{true, "mlx5_core", "0x15b3", 1, true, false};
+  expect_finding(facts, "devices", Severity::kFine, "keeps its kernel driver", "");
+}
+
+TEST(Doctor, InterfacesOfTheKernel) {
+  Facts facts = on_interface();
+  facts.ports[0].interface->is_up = false;
+  expect_finding(facts, "devices", Severity::kFault, "roce0 is down", "ip link set roce0 up");
+  facts.ports[0].interface->has_gateway_address = true;
+  expect_finding(facts, "devices", Severity::kFault, "is also the kernel's on roce0", "ip addr del");
+  facts.ports[0].interface->exists = false;
+  expect_finding(facts, "devices", Severity::kFault, "there is no interface roce0", "ip -br link");
+}
+
+TEST(Doctor, Mtu) {
+  Facts facts = on_interface();
+  facts.ports[0].interface->mtu = 1500;
+  expect_finding(facts, "mtu", Severity::kFault, "has MTU 1500, port.mtu is 4500", "ip link set roce0 mtu 4500");
+  facts = healthy();
+  facts.ports[0].mtu = 1500;
+  expect_finding(facts, "mtu", Severity::kNote, "RoCE packets of 1024 octets", "4200");
+}
+
+TEST(Doctor, Firewall) {
+  Facts facts = healthy();
+  facts.firewall =
+      "table inet f {\n chain in {\n  type filter hook input priority filter; policy accept;\n  udp dport 4791 drop\n }\n}\n";
+  expect_finding(facts, "firewall", Severity::kFault, "drops UDP 4791", "delete that rule");
+  facts.firewall = ":INPUT DROP [0:0]\n-A INPUT -p tcp --dport 20049 -j ACCEPT\n";
+  expect_finding(facts, "firewall", Severity::kWarning, "none accepts UDP 4791", "nft add rule");
+  expect_finding(facts, "firewall", Severity::kNote, "20049", "");
+  facts.firewall += "-A INPUT -p udp --dport 4791 -j ACCEPT\n";
+  expect_finding(facts, "firewall", Severity::kFine, "", "");
+  facts.firewall_is_readable = false;
+  expect_finding(facts, "firewall", Severity::kNote, "cannot be read", "root");
+}
+
+TEST(Doctor, SocketsThatAreTaken) {
+  Facts facts = healthy();
+  facts.metrics->is_free = false;
+  expect_finding(facts, "sockets", Severity::kFault, "TCP 127.0.0.1:9464 is taken", "ss -ltnp");
+  facts.admin = AdminSocket::kAnswers;
+  expect_finding(facts, "sockets", Severity::kNote, "a gateway is running", "causewayctl --socket");
+  EXPECT_TRUE(std::ranges::none_of(judge(facts), [](const Finding& f) { return f.severity == Severity::kFault; }))
+      << "the port of /metrics is that gateway's";
+  facts.admin = AdminSocket::kNoDirectory;
+  expect_finding(facts, "sockets", Severity::kWarning, "/run/causeway does not exist", "install -d");
+  facts.admin = AdminSocket::kStale;
+  expect_finding(facts, "sockets", Severity::kNote, "left behind", "");
+  facts.admin = AdminSocket::kNotPermitted;
+  expect_finding(facts, "sockets", Severity::kNote, "may not open it", "group");
+}
+
+TEST(Doctor, Backends) {
+  Facts facts = healthy();
+  facts.backends[0].reach = Reach::kRefused;
+  expect_finding(facts, "backends", Severity::kFault, "refuses connections", "start the server");
+  facts.backends[0].reach = Reach::kTimeout;
+  expect_finding(facts, "backends", Severity::kFault, "does not answer", "allow TCP 127.0.0.1:2049");
+  facts.backends[0].reach = Reach::kNoRoute;
+  expect_finding(facts, "backends", Severity::kFault, "no route", "ip route get 127.0.0.1");
+  facts.backends[0].reach = Reach::kOther;
+  facts.backends[0].error = "Invalid argument";
+  expect_finding(facts, "backends", Severity::kFault, "Invalid argument", "backend.address");
+}
+
+TEST(Doctor, ClockAndChecksums) {
+  Facts facts = healthy();
+  facts.clock_source = "hpet";
+  expect_finding(facts, "clock", Severity::kNote, "hpet", "current_clocksource");
+  facts.tsc_is_invariant = false;
+  expect_finding(facts, "clock", Severity::kFault, "does not run at one rate", "invariant TSC");
+  facts.crc_bytes_per_second = 1e9;
+  expect_finding(facts, "crc", Severity::kWarning, "1.0 GB/s", "pclmulqdq");
+}
+
+TEST(Doctor, Cpus) {
+  Facts facts = healthy();
+  facts.poll_cpus[0].is_isolated = false;
+  expect_finding(facts, "cpus", Severity::kWarning, "not isolated", "isolcpus=2");
+  facts.config.dataplane.idle = IdleMode::kSleep;
+  expect_finding(facts, "cpus", Severity::kFine, "", "");
+  facts.poll_cpus[0].is_allowed = false;
+  expect_finding(facts, "cpus", Severity::kFault, "outside the CPUs", "AllowedCPUs");
+  facts.poll_cpus[0].is_online = false;
+  expect_finding(facts, "cpus", Severity::kFault, "offline", "lscpu -e");
+  facts = healthy();
+  facts.cpus_online = 1;
+  expect_finding(facts, "cpus", Severity::kWarning, "every CPU of this host spins", "sleep");
+}
+
+TEST(Doctor, Numa) {
+  Facts facts = healthy();
+  facts.poll_cpus[0].numa_node = 0;
+  expect_finding(facts, "numa", Severity::kWarning, "CPU 2 is on node 0, the NIC 0000:3b:00.0 on node 1", "node1/cpulist");
+  facts.hugepage_nodes[1].free_bytes = 0;
+  expect_finding(facts, "numa", Severity::kWarning, "has no free hugepage", "node1/hugepages");
+}
+
+TEST(HostText, WhatLinuxSaysIsUnderstood) {
+  EXPECT_EQ(parse_cpu_list("0-3,7\n"), (std::vector<uint32_t>{0, 1, 2, 3, 7}));
+  EXPECT_EQ(parse_cpu_list("\n"), std::vector<uint32_t>());
+  EXPECT_EQ(parse_cpu_list("x,2,5-4"), std::vector<uint32_t>{2});
+  EXPECT_EQ(effective_capabilities("Name:\tx\nCapEff:\t0000000000006000\nCapBnd:"), 0x6000u);
+  EXPECT_EQ(effective_capabilities("nothing"), 0u);
+  EXPECT_EQ(interface_of("net_af_packet0,iface=roce0,framesz=8192"), "roce0");
+  EXPECT_EQ(interface_of("net_vhost0,iface=/run/x.sock"), std::nullopt);
+  EXPECT_EQ(interface_of("net_memif0"), std::nullopt);
+  EXPECT_TRUE(is_pci_address("0000:3b:00.0"));
+  EXPECT_FALSE(is_pci_address("net_tap0,ifx"));
+  EXPECT_TRUE(has_invariant_tsc("flags: constant_tsc x nonstop_tsc"));
+  EXPECT_FALSE(has_invariant_tsc("flags: constant_tsc"));
+}
+
+}  // namespace
+}  // namespace cw::control::doctor

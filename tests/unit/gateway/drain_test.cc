@@ -1,0 +1,161 @@
+// The gateway empties itself under load: no call fails, none is executed twice, and the clients find their way back.
+#include <gtest/gtest.h>
+
+#include "tests/unit/gateway/world_checks.h"
+
+namespace cw::sim {
+namespace {
+
+using gateway::ConnectionResult;
+using load::BenchProcedure;
+
+WorldOptions busy(BenchProcedure operation, uint32_t bytes, uint32_t connections) {
+  WorldOptions options;
+  options.backend = gateway::BackendKind::kTcp;
+  options.load.operation = operation;
+  options.load.bytes = bytes;
+  options.load.window = 8;
+  options.load.connections = connections;
+  options.load.reconnect = true;
+  options.connections_max = connections;
+  return options;
+}
+
+uint64_t ended(const World& world, ConnectionResult how) {
+  return world.server->gateway.stats().connections[static_cast<size_t>(how)];
+}
+
+// Everything that is not a right answer; connections refused and lost are what a drain is about.
+uint64_t failed_calls(const World& world) {
+  const load::LoadStats& stats = world.peer->driver.stats();
+  return std::accumulate(stats.failed.begin(), stats.failed.end(), stats.wrong);
+}
+
+bool is_empty(World& world) {
+  return world.server->gateway.stats().connections_open == 0;
+}
+
+// Drains a gateway whose connections are all busy, takes the load back, and lets it finish.
+void expect_drains(const WorldOptions& options, uint64_t calls) {
+  World world(options);
+  world.start();
+  const auto all_connected = [&](World& w) { return w.peer->driver.connected() == options.load.connections; };
+  ASSERT_TRUE(world.run_until(Duration::seconds(60), all_connected));
+  ASSERT_TRUE(world.run_calls(calls));
+  world.server->gateway.drain(world.now);
+  ASSERT_TRUE(world.run_until(Duration::seconds(10), is_empty));
+  EXPECT_EQ(ended(world, ConnectionResult::kDrained), options.load.connections);
+  EXPECT_EQ(world.server->gateway.stats().orphaned_calls, 0u) << "a call was with the backend when its connection ended";
+  EXPECT_EQ(world.server->gateway.stats().replies_unmatched, 0u);
+  world.run_for(Duration::seconds(2));
+  EXPECT_EQ(world.server->backend.open_count(), 0u);
+  EXPECT_TRUE(is_empty(world)) << "a draining gateway took a connection";
+  EXPECT_GT(ended(world, ConnectionResult::kRefusedDraining), 0u);
+  EXPECT_EQ(failed_calls(world), 0u);
+  world.server->gateway.end_drain(world.now);
+  ASSERT_TRUE(world.run_until(Duration::seconds(60), all_connected));
+  ASSERT_TRUE(world.run_calls(calls));
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(world.peer->driver.waiting_to_resend(), 0u);
+  EXPECT_EQ(failed_calls(world), 0u);
+  EXPECT_EQ(ended(world, ConnectionResult::kClosedByUs), 0u);
+}
+
+TEST(Drain, NoCallFailsWhateverItCarries) {
+  for (const BenchProcedure operation :
+       {BenchProcedure::kNull, BenchProcedure::kEcho, BenchProcedure::kSource, BenchProcedure::kSink}) {
+    for (const uint32_t bytes : {0u, 3000u, 70'001u}) {
+      if (operation != BenchProcedure::kNull || bytes == 0) {
+        SCOPED_TRACE(testing::Message() << load::to_string(operation) << " " << bytes);
+        expect_drains(busy(operation, bytes, 5), 200);
+      }
+    }
+  }
+}
+
+TEST(Drain, AThousandBusyConnectionsEndWithoutAFailedCall) {
+  WorldOptions options = busy(BenchProcedure::kEcho, 512, 1000);
+  options.credits = 8;
+  options.reverse_credits = 0;
+  options.load.window = 4;
+  options.packet_buffers = 65'536;
+  options.large_buffers = 8 * 1000;
+  expect_drains(options, 10'000);
+}
+
+TEST(Drain, AnswersOnTheirWayAreWaitedForWhenPacketsAreLost) {
+  WorldOptions options = busy(BenchProcedure::kEcho, 3000, 8);
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    options.seed = seed;
+    World world(options);
+    world.start();
+    ASSERT_TRUE(world.run_calls(200));
+    world.link.faults.loss = 50;
+    ASSERT_TRUE(world.run_calls(100));
+    world.server->gateway.drain(world.now);
+    ASSERT_TRUE(world.run_until(Duration::seconds(30), is_empty)) << seed;
+    EXPECT_EQ(ended(world, ConnectionResult::kDrained), 8u) << seed;
+    world.link.faults = {};
+    world.server->gateway.end_drain(world.now);
+    ASSERT_TRUE(world.run_calls(100)) << seed;
+    ASSERT_TRUE(world.finish());
+    EXPECT_EQ(failed_calls(world), 0u) << seed;
+  }
+}
+
+// The backend keeps what it was sent: only a time limit ends such a drain.
+TEST(Drain, ASilentBackendIsWaitedForUntilToldOtherwise) {
+  World world(busy(BenchProcedure::kNull, 0, 3));
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  world.server->backend.silent = true;
+  world.run_for(Duration::ms(50));
+  world.server->gateway.drain(world.now);
+  world.run_for(Duration::seconds(3));
+  EXPECT_EQ(world.server->gateway.stats().connections_open, 3u);
+  world.server->gateway.close_all(world.now);
+  EXPECT_TRUE(is_empty(world));
+  EXPECT_EQ(ended(world, ConnectionResult::kClosedByUs), 3u);
+}
+
+TEST(Drain, IdleConnectionsEndAtOnce) {
+  World world(busy(BenchProcedure::kNull, 0, 4));
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  ASSERT_TRUE(world.finish());
+  world.run_for(Duration::ms(200));
+  world.server->gateway.drain(world.now);
+  EXPECT_TRUE(is_empty(world));
+  EXPECT_EQ(ended(world, ConnectionResult::kDrained), 4u);
+}
+
+TEST(Drain, StoppedInTimeItCostsNothing) {
+  World world(busy(BenchProcedure::kEcho, 100, 2));
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  world.server->backend.silent = true;
+  world.run_for(Duration::ms(50));
+  world.server->gateway.drain(world.now);
+  world.run_for(Duration::ms(50));
+  world.server->gateway.end_drain(world.now);
+  EXPECT_FALSE(world.server->gateway.is_draining());
+  EXPECT_EQ(world.server->gateway.stats().connections_open, 2u);
+}
+
+// A client whose backend connection is still being made is refused as one that comes now.
+TEST(Drain, ConnectionsThatAreBeingMadeAreRefused) {
+  WorldOptions options = busy(BenchProcedure::kNull, 0, 1);
+  options.load.reconnect = false;
+  World world(options);
+  world.server->backend.open_delay = Duration::seconds(3);
+  world.start();
+  world.run_for(Duration::seconds(1));
+  ASSERT_EQ(world.server->gateway.stats().connections_open, 1u);
+  world.server->gateway.drain(world.now);
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.is_dead(); }));
+  EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kNoResources);
+  EXPECT_EQ(ended(world, ConnectionResult::kRefusedDraining), 1u);
+}
+
+}  // namespace
+}  // namespace cw::sim
