@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -37,7 +38,7 @@ class GatewayApp final : public CoreApp {
   [[nodiscard]] bool poll_notice(gateway::Notice& out) { return notices_.pop(std::span<gateway::Notice>(&out, 1)) == 1; }
   void request_shutdown() { shutdown_.store(true, std::memory_order_release); }
   [[nodiscard]] bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
-  // Admin thread (one at a time): fills `out` by the core itself; false when the core did not answer in time.
+  // Any thread but the core's; callers take turns. Fills `out` by the core itself; false when the core did not answer in time.
   [[nodiscard]] bool describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max);
 
  private:
@@ -45,10 +46,12 @@ class GatewayApp final : public CoreApp {
   struct Question {
     std::span<gateway::ConnectionInfo> out;
     uint32_t count = 0;
+    uint32_t place = 0;  // that the core goes on from
     std::atomic<bool> answered{false};
   };
   bool exchange_messages(Instant now);
   bool serve_control(Instant now);
+  void answer_some(Instant now);
   void fill(telemetry::CoreSnapshot& out) const;
   void fill_shared(telemetry::CoreSnapshot& out) const;
 
@@ -65,6 +68,7 @@ class GatewayApp final : public CoreApp {
   ValueRing<gateway::Notice> notices_;
   gateway::BackendRequest held_;  // found its worker's ring full
   bool holds_ = false;
+  std::mutex asking_;  // of those who describe()
   std::atomic<Question*> question_{nullptr};
   control::Heartbeat heartbeat_;
   std::atomic<bool> shutdown_{false};
