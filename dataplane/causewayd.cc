@@ -52,10 +52,6 @@ int say(const std::string& sentence) {
   return 1;
 }
 
-std::string text(const wire::IpAddress& address) {
-  return std::string(wire::to_text(address).data());
-}
-
 int64_t unix_now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -203,9 +199,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   std::fprintf(
       stderr, "causewayd: ready, instance %s, %zu ports, admin socket %s%s\n", config.gateway.instance.c_str(), ports.size(),
       control::admin_socket_path(config).c_str(),
-      metrics != nullptr
-          ? fmt::format(", metrics http://{}:{}/metrics", text(metrics->address().address), metrics->address().port).c_str()
-          : "");
+      metrics != nullptr ? fmt::format(", metrics http://{}/metrics", control::to_string(metrics->address())).c_str() : "");
   run_cores(config, cores, control, stop);
   workers.stop();
   telemetry::log_info("stopped");
