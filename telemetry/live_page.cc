@@ -219,8 +219,14 @@ void LivePage::look() {
   const Clock::time_point now = Clock::now();
   if (!looked_at_ || now - *looked_at_ >= kLookTime) {
     looked_at_ = now;
-    connections_.update(Instant::from_ns(now.time_since_epoch().count()), view_.connections());
     health_ = collector_.health();
+    // A core that hangs would keep each question waiting, and with it the probes, which are answered on this thread too.
+    if (health_.live) {
+      connections_.update(Instant::from_ns(now.time_since_epoch().count()), view_.connections());
+    }
+  }
+  if (!health_.live) {
+    return;
   }
   if (!status_at_ || now - *status_at_ >= kStatusTime) {
     status_at_ = now;

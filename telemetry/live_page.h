@@ -7,7 +7,8 @@
 //   GET /api/history      what was: ?since=NUMBER (history.h)
 //
 // All of it is only read. When the server listens on loopback, requests by any other name are refused (http_host_is_loopback).
-// The poll cores are asked for their connections at most once in kLookTime, however many pages are open, and only while one is.
+// The poll cores are asked for their connections at most once in kLookTime, however many pages are open, and only while one is;
+// and while one of them hangs, not at all: then the page shows what was last known.
 #pragma once
 
 #include <chrono>

@@ -92,7 +92,7 @@ export class Chart {
       cursor: {sync: {key: SYNC, setSeries: false}, drag: {x: false, y: false}, focus: {prox: -1},
         points: {size: 6, width: 1.5, stroke: (u, i) => color(this.series[i - 1].color), fill: () => palette.panel}},
       scales: {x: {time: true, auto: false}, y: this.yScale()},
-      axes: [this.axis({space: 70, values: (u, ticks) => ticks.map(clock), grid: false}), this.yAxis()],
+      axes: [this.axis({space: 70, values: timeLabels, grid: false}), this.yAxis()],
       series: [{}, ...this.series.map((each) => this.line(each))],
       hooks: {
         setCursor: [() => this.onCursor()],
@@ -261,6 +261,12 @@ export class Chart {
       this.uplot.setSize({width: this.plot.clientWidth, height: this.definition.height || HEIGHT});
     }
   }
+}
+
+// A label that would reach beyond the edge is left out.
+function timeLabels(u, ticks) {
+  const right = u.bbox.width / devicePixelRatio - 26;
+  return ticks.map((tick) => (u.valToPos(tick, 'x') > right ? null : clock(tick)));
 }
 
 export function color(name) {

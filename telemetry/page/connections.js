@@ -1,6 +1,7 @@
 // The table of connections. The gateway sorts, since it may have more of them than it sends.
 import {element} from '/page/chart.js';
 import {age, count, qpn, rate, time, UNKNOWN} from '/page/format.js';
+import {say} from '/page/state.js';
 
 const BITS = 8;
 
@@ -88,7 +89,8 @@ export class Connections {
     this.body.replaceChildren(...rows.map((row) => element('tr', {'data-peer': row.peer, class: row.last_error ? 'failed' : null,
       title: row.last_error || null}, ...COLUMNS.map((column) => element('td',
       {class: [column.number ? 'number' : '', column.mono ? 'mono' : ''].join(' ').trim() || null}, column.cell(row))))));
-    document.getElementById('connection-count').textContent = all === rows.length ? count(all) : `the first ${count(rows.length)} of ${count(all)}`;
+    say(document.getElementById('connection-count'),
+      all === rows.length ? count(all) : `the first ${count(rows.length)} of ${count(all)}`);
     const none = document.getElementById('no-connections');
     none.hidden = all > 0;
     document.getElementById('connection-table').hidden = all === 0;

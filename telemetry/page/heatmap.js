@@ -48,8 +48,8 @@ export class HeatMap extends Chart {
     const heights = (fraction) => view.percentile(fraction).map((ns) => (ns === null ? null : Math.log2(ns)));
     this.collect(view);
     return [
-      {label: 'p50', color: 'text', values: heights(0.5), width: 1.2},
-      {label: 'p99', color: 'text', values: heights(0.99), width: 1.2, dash: [4, 3]},
+      {label: 'p50', color: 's3', values: heights(0.5)},
+      {label: 'p99', color: 's3', values: heights(0.99), dash: [4, 3]},
     ];
   }
 

@@ -1,5 +1,5 @@
 // How the gateway is, in a word and, where somebody should know more, a sentence.
-import {age, clock} from '/page/format.js';
+import {clock} from '/page/format.js';
 
 const RESTART_SHOWN_S = 120;
 
@@ -28,7 +28,7 @@ export class State {
   // [state, word, level, sentence]
   judge(snapshot) {
     if (this.lostSince !== null) {
-      return ['lost', 'no answer', 'bad', `No answer from the gateway since ${clock(this.lostSince)} (${age(Date.now() / 1000 - this.lostSince)}). `
+      return ['lost', 'no answer', 'bad', `No answer from the gateway since ${clock(this.lostSince)}. `
         + 'Asking again every second; what is shown below is the past.'];
     }
     if (!snapshot) {
@@ -54,12 +54,17 @@ export class State {
   show(snapshot, paused) {
     const [state, word, level, sentence] = this.judge(snapshot);
     document.body.dataset.state = state;
-    this.pill.textContent = paused ? word + ', held' : word;
+    say(this.pill, paused ? word + ', held' : word);
     this.pill.className = 'pill ' + level;
-    if (this.banner.textContent !== sentence) {
-      this.banner.textContent = sentence;
-    }
+    say(this.banner, sentence);
     this.banner.hidden = sentence === '';
     this.banner.className = 'banner ' + level + (state === 'restarted' ? ' news' : '');
+  }
+}
+
+// What is read out when it changes must not be written when it does not.
+export function say(place, text) {
+  if (place.textContent !== text) {
+    place.textContent = text;
   }
 }

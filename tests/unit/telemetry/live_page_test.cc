@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -20,7 +22,19 @@ using Json = nlohmann::json;
 class LivePageTest : public testing::Test {
  protected:
   LivePageTest() : cores_(1), collector_(cores_.sources()), history_(cores_.sources(), 1'700'000'000'000) {
-    cores_.publish(fill_synthetic);
+    core_ = std::thread([this] {
+      Published<CoreSnapshot>& snapshot = *collector_.sources().cores[0].snapshot;
+      while (!stop_) {
+        if (!hangs_ && snapshot.is_wanted()) {
+          snapshot.publish(fill_synthetic);
+        }
+        std::this_thread::yield();
+      }
+    });
+  }
+  ~LivePageTest() override {
+    stop_ = true;
+    core_.join();
   }
   std::string get(const std::string& target, const std::string& fields = "", bool loopback_only = true) {
     LivePage page(collector_, history_, view_, loopback_only);
@@ -33,6 +47,9 @@ class LivePageTest : public testing::Test {
   Collector collector_;
   History history_;
   control::FakeView view_;
+  std::atomic<bool> hangs_{false};
+  std::atomic<bool> stop_{false};
+  std::thread core_;
 };
 
 TEST_F(LivePageTest, SnapshotNamesWhatIsThere) {
@@ -82,6 +99,14 @@ TEST_F(LivePageTest, TheCoresAreAskedOnceHoweverManyPagesAreOpen) {
     (void)page.answer(http_parse(request));
   }
   EXPECT_LE(view_.calls, 6) << "once for connections and once for status, and again should this take seconds";
+}
+
+TEST_F(LivePageTest, AHangingCoreIsSaidAndNotAskedForConnections) {
+  hangs_ = true;
+  const Json json = Json::parse(body(get("/api/snapshot")));
+  EXPECT_EQ(json["live"], false);
+  EXPECT_NE(json["reason"], "");
+  EXPECT_EQ(view_.calls, 0);
 }
 
 TEST_F(LivePageTest, OnLoopbackOnlyLoopbackNamesAreAnswered) {
