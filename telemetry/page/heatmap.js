@@ -107,7 +107,27 @@ export class HeatMap extends Chart {
         ctx.fillRect(Math.floor(left), Math.floor(top), Math.ceil(right) - Math.floor(left), Math.ceil(bottom) - Math.floor(top));
       }
     });
+    // Lines have to be seen on cells of any shade.
+    [0.5, 0.99].forEach((fraction) => this.drawHalo(u, this.view.percentile(fraction)));
     ctx.restore();
+  }
+
+  drawHalo(u, values) {
+    const {ctx} = u;
+    ctx.beginPath();
+    let drawn = false;
+    values.forEach((ns, i) => {
+      if (ns !== null) {
+        const x = u.valToPos(this.view.times[i], 'x', true);
+        const y = u.valToPos(Math.log2(ns), 'y', true);
+        ctx[drawn ? 'lineTo' : 'moveTo'](x, y);
+      }
+      drawn = ns !== null;
+    });
+    ctx.strokeStyle = palette.panel + '99';
+    ctx.lineWidth = 4 * devicePixelRatio;
+    ctx.lineJoin = 'round';
+    ctx.stroke();
   }
 
   showLegend(at) {

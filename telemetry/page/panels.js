@@ -19,6 +19,22 @@ function programs(view) {
     : [{label: 'all programs', color: 's1', values: view.sumRates(view.names('calls.')), fill: true}];
 }
 
+const LOST = ['port_rx_missed', 'port_rx_no_mbuf', 'port_rx_errors', 'port_tx_dropped', 'frames_not_handed'];
+const REASONS_SHOWN = 4;
+
+// The reasons that count most in the window, in order of name so that colours stay; the others together.
+function discards(view) {
+  const seen = view.names('discards.').map((name) => ({name, packets: view.grown(name)})).filter((each) => each.packets > 0)
+    .sort((a, b) => b.packets - a.packets).map((each) => each.name);
+  const shown = seen.slice(0, REASONS_SHOWN).sort();
+  const series = shown.map((name, i) => ({label: name.slice(9).replaceAll('_', ' '), color: ['s5', 's4', 's2', 's7'][i], values: view.rate(name),
+    fill: shown.length === 1}));
+  if (seen.length !== shown.length || seen.length === 0) {
+    series.push({label: seen.length ? 'other reasons' : 'RoCE discards', color: 's8', values: view.sumRates(seen.slice(REASONS_SHOWN))});
+  }
+  return [...series, {label: 'lost at a port', color: 's3', values: view.sumRates(LOST)}];
+}
+
 export function busyShare(view, index) {
   const busy = view.gauge(`lcore_busy_ns.${index}`);
   const idle = view.gauge(`lcore_idle_ns.${index}`);
@@ -90,11 +106,7 @@ function definitions({cores, backends}) {
         {label: 'CNP received', color: 's3', values: view.rate('cnps_rx')},
         {label: 'ECN marked', color: 's4', values: view.rate('ecn_marked_packets')},
       ]},
-      {id: 'discards', title: 'Discarded packets', note: 'per second', kind: '/s', max: 5, series: (view) => [
-        {label: 'RoCE discards', color: 's5', values: view.sumRates(view.names('discards.')), fill: true},
-        {label: 'lost at a port', color: 's3',
-          values: view.sumRates(['port_rx_missed', 'port_rx_no_mbuf', 'port_rx_errors', 'port_tx_dropped', 'frames_not_handed'])},
-      ]},
+      {id: 'discards', title: 'Discarded packets', note: 'per second, the commonest reasons', kind: '/s', max: 5, series: discards},
     ],
     resources: [
       {id: 'busy', title: 'Poll-core load', note: 'share of time in turns that found work', kind: 'percent', max: 1,

@@ -61,6 +61,16 @@ function procedureRows(view) {
     latency(row.ns / row.calls)]);
 }
 
+const STAGES = [['rdma_read', 'RDMA Read: pulling the call'], ['backend', 'backend'], ['rdma_write', 'RDMA Write until acknowledged'],
+  ['reply_ack', 'other replies until acknowledged']];
+
+function stageRows(view) {
+  const rows = STAGES.map(([name, label]) => ({label, calls: view.grown('stage_calls.' + name), ns: view.grown('stage_ns.' + name),
+    worst: Math.max(...view.gauge('stage_p99_ns.' + name), 0)})).filter((row) => row.calls > 0);
+  const most = Math.max(...rows.map((row) => row.ns / row.calls), 1);
+  return rows.map((row) => [row.label, bar(row.ns / row.calls / most, 's2'), count(row.calls), latency(row.ns / row.calls), latency(row.worst)]);
+}
+
 function discardRows(view) {
   const reasons = [...view.names('discards.').map((name) => [name, name.slice(9).replaceAll('_', ' ')]), ...Object.entries(LOST)];
   const rows = reasons.map(([name, label]) => ({label, packets: view.grown(name)})).filter((row) => row.packets > 0)
@@ -90,7 +100,9 @@ function placeRows(snapshot) {
 export class Tables {
   constructor() {
     this.procedures = new Table(document.getElementById('latency'), 'procedures', 'Procedures', 'over the window',
-      [{label: 'Procedure'}, BARS, number('Rate'), number('Calls'), number('Mean latency')], 'No calls in this window.', 'wide');
+      [{label: 'Procedure'}, BARS, number('Rate'), number('Calls'), number('Mean latency')], 'No calls in this window.');
+    this.stages = new Table(document.getElementById('latency'), 'stage-means', 'Stages', 'over the window; of replies without chunks every 16th is timed',
+      [{label: 'Stage'}, BARS, number('Timed'), number('Mean'), number('p99, worst second')], 'No calls in this window.');
     this.discards = new Table(document.getElementById('transport'), 'reasons', 'Discards and drops by reason', 'over the window',
       [{label: 'Reason'}, BARS, number('Rate'), number('Packets')], 'None in this window.', 'wide');
     this.backends = new Table(document.getElementById('resources'), 'backend-health', 'Backends', 'troubles over the window',
@@ -102,6 +114,7 @@ export class Tables {
 
   update(view, snapshot) {
     this.procedures.update(procedureRows(view));
+    this.stages.update(stageRows(view));
     this.discards.update(discardRows(view));
     if (snapshot) {
       this.backends.update(backendRows(view, snapshot));
