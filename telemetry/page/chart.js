@@ -1,4 +1,5 @@
-// One chart over time: a figure with a title, a legend that tells the values at the cursor, and a tooltip. All charts share a cursor.
+// One chart over time: a figure with a title, a legend that tells the values at the cursor, and a tooltip. All charts have one
+// cursor in common.
 //
 // A definition says what is drawn:
 //   id, title, note           texts
@@ -41,8 +42,13 @@ export class Chart {
     this.empty = element('p', {class: 'empty'}, definition.empty || 'Nothing in this window.');
     this.empty.hidden = true;
     this.plot.append(this.tip, this.empty);
-    this.figure = element('figure', {class: 'panel chart ' + (definition.wide ? 'wide' : ''), id: 'chart-' + definition.id, tabindex: '0',
-      role: 'group', 'aria-label': definition.title});
+    this.figure = element('figure', {
+      class: 'panel chart ' + (definition.wide ? 'wide' : ''),
+      id: 'chart-' + definition.id,
+      tabindex: '0',
+      role: 'group',
+      'aria-label': definition.title,
+    });
     const caption = element('figcaption', {}, element('span', {class: 'title'}, definition.title));
     if (definition.note) {
       caption.append(element('span', {class: 'muted note'}, definition.note));
@@ -89,15 +95,19 @@ export class Chart {
       height: definition.height || HEIGHT,
       padding: [8, 6, 0, 0],
       legend: {show: false},
-      cursor: {sync: {key: SYNC, setSeries: false}, drag: {x: false, y: false}, focus: {prox: -1},
-        points: {size: 6, width: 1.5, stroke: (u, i) => color(this.series[i - 1].color), fill: () => palette.panel}},
+      cursor: {
+        sync: {key: SYNC, setSeries: false},
+        drag: {x: false, y: false},
+        focus: {prox: -1},
+        points: {size: 6, width: 1.5, stroke: (u, i) => color(this.series[i - 1].color), fill: () => palette.panel},
+      },
       scales: {x: {time: true, auto: false}, y: this.yScale()},
       axes: [this.axis({space: 70, values: timeLabels, grid: false}), this.yAxis()],
       series: [{}, ...this.series.map((each) => this.line(each))],
       hooks: {
         setCursor: [() => this.onCursor()],
         drawAxes: [(u) => this.drawRestarts(u)],
-        ...definition.hooks && definition.hooks(this),
+        ...(definition.hooks && definition.hooks(this)),
       },
     };
   }
@@ -120,15 +130,27 @@ export class Chart {
 
   axis({size, space, values, grid}) {
     return {
-      size: size || 24, gap: 4, space, values, font: FONT, stroke: () => palette.muted,
-      grid: {show: grid, stroke: () => palette.grid, width: 1}, ticks: {show: !grid, stroke: () => palette.grid, width: 1, size: 4},
+      size: size || 24,
+      gap: 4,
+      space,
+      values,
+      font: FONT,
+      stroke: () => palette.muted,
+      grid: {show: grid, stroke: () => palette.grid, width: 1},
+      ticks: {show: !grid, stroke: () => palette.grid, width: 1, size: 4},
     };
   }
 
   line(each) {
     return {
-      label: each.label, stroke: () => color(each.color), width: each.width || 1.6, dash: each.dash, show: !this.hidden.has(each.label),
-      fill: each.fill ? () => color(each.color) + '26' : undefined, points: {show: (u, i) => isSparse(u.data[i])}, spanGaps: false,
+      label: each.label,
+      stroke: () => color(each.color),
+      width: each.width || 1.6,
+      dash: each.dash,
+      show: !this.hidden.has(each.label),
+      fill: each.fill ? () => color(each.color) + '26' : undefined,
+      points: {show: (u, i) => isSparse(u.data[i])},
+      spanGaps: false,
     };
   }
 
@@ -139,8 +161,13 @@ export class Chart {
 
   legendItem(each, i) {
     const marker = element('span', {class: `marker ${each.color} ${each.dash ? 'dash' : ''}`, 'aria-hidden': 'true'});
-    const button = element('button', {type: 'button', 'aria-pressed': String(!this.hidden.has(each.label)),
-      title: 'Show or hide ' + each.label}, marker, each.label, this.values[i]);
+    const button = element(
+      'button',
+      {type: 'button', 'aria-pressed': String(!this.hidden.has(each.label)), title: 'Show or hide ' + each.label},
+      marker,
+      each.label,
+      this.values[i],
+    );
     button.addEventListener('click', () => this.toggle(each.label, i, button));
     return element('li', {}, button);
   }
@@ -156,7 +183,10 @@ export class Chart {
 
   showLegend(at) {
     this.series.forEach((each, i) => {
-      this.values[i].textContent = byKind(at === null || at === undefined ? latest(each.values) : each.values[at], this.definition.kind);
+      this.values[i].textContent = byKind(
+        at === null || at === undefined ? latest(each.values) : each.values[at],
+        this.definition.kind,
+      );
     });
   }
 
@@ -185,16 +215,30 @@ export class Chart {
   }
 
   tipRows(at) {
-    return this.series.filter((each) => !this.hidden.has(each.label)).map((each) => element('div', {class: 'row'},
-      element('span', {class: `marker ${each.color} ${each.dash ? 'dash' : ''}`}), element('span', {}, each.label),
-      element('span', {class: 'value'}, byKind(each.values[at], this.definition.kind))));
+    return this.series
+      .filter((each) => !this.hidden.has(each.label))
+      .map((each) =>
+        element(
+          'div',
+          {class: 'row'},
+          element('span', {class: `marker ${each.color} ${each.dash ? 'dash' : ''}`}),
+          element('span', {}, each.label),
+          element('span', {class: 'value'}, byKind(each.values[at], this.definition.kind)),
+        ),
+      );
   }
 
   // What somebody hears who does not see the picture, and what tests look at.
   describe() {
     const shown = this.series.map((each) => `${each.label} ${byKind(latest(each.values), this.definition.kind)}`);
-    const points = this.series.reduce((total, each) => total + each.values.filter((value) => value !== null && value !== undefined).length, 0);
-    this.figure.setAttribute('aria-label', `${this.definition.title}. Now: ${shown.join(', ') || UNKNOWN}. Arrow keys read the chart.`);
+    const points = this.series.reduce(
+      (total, each) => total + each.values.filter((value) => value !== null && value !== undefined).length,
+      0,
+    );
+    this.figure.setAttribute(
+      'aria-label',
+      `${this.definition.title}. Now: ${shown.join(', ') || UNKNOWN}. Arrow keys read the chart.`,
+    );
     this.figure.dataset.points = points;
     this.figure.dataset.nonzero = this.series.reduce((total, each) => total + each.values.filter((value) => value > 0).length, 0);
     this.figure.dataset.series = this.series.length;

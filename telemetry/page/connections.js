@@ -28,8 +28,12 @@ function peer(row) {
 function credits(row) {
   const filled = element('span', {class: 'filled s1'});
   filled.style.width = (row.credits_granted ? Math.min(1, row.calls_in_flight / row.credits_granted) * 100 : 0) + '%';
-  return element('span', {class: 'credits'}, element('span', {class: 'meter', 'aria-hidden': 'true'}, filled),
-    `${row.calls_in_flight} / ${row.credits_granted}`);
+  return element(
+    'span',
+    {class: 'credits'},
+    element('span', {class: 'meter', 'aria-hidden': 'true'}, filled),
+    `${row.calls_in_flight} / ${row.credits_granted}`,
+  );
 }
 
 function both(bytesIn, bytesOut) {
@@ -61,8 +65,11 @@ export class Connections {
       return head;
     }
     const arrow = element('span', {class: 'arrow', 'aria-hidden': 'true'});
-    const button = element('button', {type: 'button', title: 'Sort by this, and the other way round'},
-      ...column.number ? [arrow, column.label] : [column.label, arrow]);
+    const button = element(
+      'button',
+      {type: 'button', title: 'Sort by this, and the other way round'},
+      ...(column.number ? [arrow, column.label] : [column.label, arrow]),
+    );
     button.addEventListener('click', () => this.order(column.sort));
     head.append(button);
     return head;
@@ -86,11 +93,25 @@ export class Connections {
 
   update(snapshot) {
     const {rows, count: all} = snapshot.connections;
-    this.body.replaceChildren(...rows.map((row) => element('tr', {'data-peer': row.peer, class: row.last_error ? 'failed' : null,
-      title: row.last_error || null}, ...COLUMNS.map((column) => element('td',
-      {class: [column.number ? 'number' : '', column.mono ? 'mono' : ''].join(' ').trim() || null}, column.cell(row))))));
-    say(document.getElementById('connection-count'),
-      all === rows.length ? count(all) : `the first ${count(rows.length)} of ${count(all)}`);
+    this.body.replaceChildren(
+      ...rows.map((row) =>
+        element(
+          'tr',
+          {'data-peer': row.peer, class: row.last_error ? 'failed' : null, title: row.last_error || null},
+          ...COLUMNS.map((column) =>
+            element(
+              'td',
+              {class: [column.number ? 'number' : '', column.mono ? 'mono' : ''].join(' ').trim() || null},
+              column.cell(row),
+            ),
+          ),
+        ),
+      ),
+    );
+    say(
+      document.getElementById('connection-count'),
+      all === rows.length ? count(all) : `the first ${count(rows.length)} of ${count(all)}`,
+    );
     const none = document.getElementById('no-connections');
     none.hidden = all > 0;
     document.getElementById('connection-table').hidden = all === 0;
@@ -104,5 +125,6 @@ function emptyText(snapshot) {
   if (snapshot.draining) {
     return 'No connections: the gateway is draining and takes no new ones.';
   }
-  return `No client is connected. The gateway listens at ${addresses.join(', ') || 'no address'}, RDMA port ${ports.join(', ') || UNKNOWN}.`;
+  const where = addresses.join(', ') || 'no address';
+  return `No client is connected. The gateway listens at ${where}, RDMA port ${ports.join(', ') || UNKNOWN}.`;
 }

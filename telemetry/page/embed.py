@@ -30,7 +30,8 @@ def main() -> None:
                        f"sizeof(kFile{index})}}}},")
     text = '#include "telemetry/page_assets.h"\n\nnamespace cw::telemetry {\nnamespace {\n\n' + "\n".join(arrays)
     text += "\n\nconst PageAsset kAssets[] = {\n" + "\n".join(entries)
-    text += "\n};\n\n}  // namespace\n\nstd::span<const PageAsset> page_assets() {\n  return kAssets;\n}\n\n}  // namespace cw::telemetry\n"
+    text += "\n};\n\n}  // namespace\n\nstd::span<const PageAsset> page_assets() {\n  return kAssets;\n}\n\n"
+    text += "}  // namespace cw::telemetry\n"
     Path(sys.argv[1]).write_text(text, encoding="utf-8")
 
 

@@ -1,10 +1,21 @@
 // Figures as people read them: three digits, one unit, never a value that is not known.
 
 export const UNKNOWN = '–';
-const THIN = '\u202f';  // between a figure and its unit
+const THIN = '\u202f'; // between a figure and its unit
 
-const PREFIXES = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, '']];
-const TIMES = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']];
+const PREFIXES = [
+  [1e12, 'T'],
+  [1e9, 'G'],
+  [1e6, 'M'],
+  [1e3, 'k'],
+  [1, ''],
+];
+const TIMES = [
+  [1e9, 's'],
+  [1e6, 'ms'],
+  [1e3, 'µs'],
+  [1, 'ns'],
+];
 
 function isKnown(value) {
   return value !== null && value !== undefined && Number.isFinite(value);
@@ -77,8 +88,16 @@ export function age(seconds) {
     return UNKNOWN;
   }
   const s = Math.floor(seconds);
-  const parts = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
-  const at = Math.max(0, parts.findIndex(([size]) => s >= size));
+  const parts = [
+    [86400, 'd'],
+    [3600, 'h'],
+    [60, 'min'],
+    [1, 's'],
+  ];
+  const at = Math.max(
+    0,
+    parts.findIndex(([size]) => s >= size),
+  );
   const first = s >= 1 ? at : 3;
   const text = [];
   let rest = s;
@@ -124,10 +143,15 @@ function trimZeros(value) {
 // The same figure as text, by what kind of axis it stands at.
 export function byKind(value, kind) {
   switch (kind) {
-    case 'bits': return rate(value, 'b/s');
-    case 'time': return latency(value);
-    case 'percent': return percent(value);
-    case 'count': return count(value);
-    default: return rate(value, kind);
+    case 'bits':
+      return rate(value, 'b/s');
+    case 'time':
+      return latency(value);
+    case 'percent':
+      return percent(value);
+    case 'count':
+      return count(value);
+    default:
+      return rate(value, kind);
   }
 }

@@ -7,7 +7,9 @@ import {upperNs} from '/page/store.js';
 import {onThemeChange, palette} from '/page/theme.js';
 
 const ROWS_PER_POWER = 2;
-const TICKS_NS = [1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 1e10, 3e10];
+const TICKS_NS = [
+  1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 1e10, 3e10,
+];
 const STEPS = 64;
 
 let ramp = [];
@@ -23,7 +25,7 @@ function channels(hex) {
 function makeRamp() {
   const stops = ['heat0', 'heat1', 'heat2', 'heat3', 'heat4', 'heat5'].map((name) => channels(palette[name] || '#000000'));
   ramp = Array.from({length: STEPS}, (_, i) => {
-    const place = i / (STEPS - 1) * (stops.length - 1);
+    const place = (i / (STEPS - 1)) * (stops.length - 1);
     const at = Math.min(Math.floor(place), stops.length - 2);
     const mixed = stops[at].map((from, c) => Math.round(from + (stops[at + 1][c] - from) * (place - at)));
     return `rgb(${mixed.join(',')})`;
@@ -35,12 +37,19 @@ onThemeChange(makeRamp);
 
 export class HeatMap extends Chart {
   constructor(parent, definition) {
-    super(parent, {...definition, kind: 'time', series: (view) => this.lines(view), hooks: () => ({drawClear: [(u) => this.drawCells(u)]})});
+    super(parent, {
+      ...definition,
+      kind: 'time',
+      series: (view) => this.lines(view),
+      hooks: () => ({drawClear: [(u) => this.drawCells(u)]}),
+    });
     this.rows = [];
     this.most = 0;
     this.scaleText = element('span', {class: 'muted'});
     this.scaleBar = element('span', {class: 'ramp', 'aria-hidden': 'true'});
-    this.figure.querySelector('figcaption').append(element('span', {class: 'end scale'}, '1 call/s', this.scaleBar, this.scaleText));
+    this.figure
+      .querySelector('figcaption')
+      .append(element('span', {class: 'end scale'}, '1 call/s', this.scaleBar, this.scaleText));
   }
 
   // Percentiles as heights of the axis.
@@ -77,8 +86,12 @@ export class HeatMap extends Chart {
   }
 
   yScale() {
-    return {range: () => (this.highest < this.lowest ? [Math.log2(1e4), Math.log2(1e7)]
-      : [(this.lowest - 1) / ROWS_PER_POWER, Math.max(this.highest + 2, this.lowest + 9) / ROWS_PER_POWER])};
+    return {
+      range: () =>
+        this.highest < this.lowest
+          ? [Math.log2(1e4), Math.log2(1e7)]
+          : [(this.lowest - 1) / ROWS_PER_POWER, Math.max(this.highest + 2, this.lowest + 9) / ROWS_PER_POWER],
+    };
   }
 
   yAxis() {

@@ -18,7 +18,7 @@ let snapshot = null;
 let charts = null;
 let windowSeconds = 300;
 let paused = false;
-let received = 0;  // performance.now() of the newest sample
+let received = 0; // performance.now() of the newest sample
 let asking = false;
 
 startTheme();
@@ -58,7 +58,8 @@ function showFacts() {
   document.title = `${snapshot.instance} · Causeway`;
   document.getElementById('instance').textContent = snapshot.instance;
   document.getElementById('facts').textContent = `up ${age(seconds)}`;
-  document.getElementById('about').textContent = `causewayd ${snapshot.version || UNKNOWN} on DPDK ${(snapshot.dpdk || UNKNOWN).replace('DPDK ', '')}`;
+  document.getElementById('about').textContent =
+    `causewayd ${snapshot.version || UNKNOWN} on DPDK ${(snapshot.dpdk || UNKNOWN).replace('DPDK ', '')}`;
 }
 
 function draw() {

@@ -5,9 +5,9 @@ const RESTART_SHOWN_S = 120;
 
 export class State {
   constructor() {
-    this.lostSince = null;   // unix time, s, of this browser
-    this.restartedAt = null;  // unix time, s
-    this.restartSeen = 0;    // of performance.now(), ms
+    this.lostSince = null; // unix time, s, of this browser
+    this.restartedAt = null; // unix time, s
+    this.restartSeen = 0; // of performance.now(), ms
     this.pill = document.getElementById('state');
     this.banner = document.getElementById('banner');
   }
@@ -28,8 +28,13 @@ export class State {
   // [state, word, level, sentence]
   judge(snapshot) {
     if (this.lostSince !== null) {
-      return ['lost', 'no answer', 'bad', `No answer from the gateway since ${clock(this.lostSince)}. `
-        + 'Asking again every second; what is shown below is the past.'];
+      return [
+        'lost',
+        'no answer',
+        'bad',
+        `No answer from the gateway since ${clock(this.lostSince)}. ` +
+          'Asking again every second; what is shown below is the past.',
+      ];
     }
     if (!snapshot) {
       return ['loading', 'connecting', '', ''];
@@ -38,12 +43,22 @@ export class State {
       return ['stalled', 'not alive', 'bad', `The gateway does not serve: ${snapshot.reason}.`];
     }
     if (snapshot.draining) {
-      return ['draining', 'draining', 'warn', 'The gateway is draining: new connections are refused, those that are there run down.'];
+      return [
+        'draining',
+        'draining',
+        'warn',
+        'The gateway is draining: new connections are refused, those that are there run down.',
+      ];
     }
     if (this.restartedAt !== null && performance.now() - this.restartSeen < RESTART_SHOWN_S * 1000) {
       const word = snapshot.ready ? ['ready', 'ready', 'good'] : ['not-ready', 'not ready', 'warn'];
-      return ['restarted', word[1], word[2], `The gateway was started anew at ${clock(this.restartedAt)}: its counters began again at zero, `
-        + 'and charts have a gap there.'];
+      return [
+        'restarted',
+        word[1],
+        word[2],
+        `The gateway was started anew at ${clock(this.restartedAt)}: its counters began again at zero, ` +
+          'and charts have a gap there.',
+      ];
     }
     if (!snapshot.ready) {
       return ['not-ready', 'not ready', 'warn', `Not ready for clients: ${snapshot.reason}.`];

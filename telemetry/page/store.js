@@ -1,7 +1,7 @@
 // The last fifteen minutes in this browser: what /api/history says, column by column, and figures made from it.
 //
-// Counters arrive as what they grew by within a sample, gauges as they were. A start of the gateway in between leaves one sample without
-// values, at which lines break.
+// Counters arrive as what they grew by within a sample, gauges as they were. A start of the gateway in between leaves one sample
+// without values, at which lines break.
 
 const KEPT = 960;
 
@@ -10,12 +10,12 @@ export class Store {
     this.boot = null;
     this.next = 0;
     this.capacity = 900;
-    this.times = [];      // unix time, s
-    this.intervals = [];  // s; null where the gateway was started anew
-    this.durations = [];  // of calls: [bucket, count, ...]
+    this.times = []; // unix time, s
+    this.intervals = []; // s; null where the gateway was started anew
+    this.durations = []; // of calls: [bucket, count, ...]
     this.bucketNs = [];
     this.columns = new Map();
-    this.restarts = [];   // unix time, s
+    this.restarts = []; // unix time, s
   }
 
   // False: this is another run of the gateway than before, and nothing was taken; ask again from the beginning.
@@ -38,7 +38,7 @@ export class Store {
         this.forget();
       }
       if (last > 0 && i === from && history.time_ms[i] - history.interval_ms[i] > last * 1000 + 2000) {
-        this.breakAt(last + 0.001);  // this browser slept longer than the gateway remembers
+        this.breakAt(last + 0.001); // this browser slept longer than the gateway remembers
       }
       this.push(history, i);
     }
@@ -130,7 +130,7 @@ export class View {
 
   // Per second.
   rate(name, factor = 1) {
-    return this.gauge(name).map((grown, i) => (this.intervals[i] === null ? null : grown * factor / this.intervals[i]));
+    return this.gauge(name).map((grown, i) => (this.intervals[i] === null ? null : (grown * factor) / this.intervals[i]));
   }
 
   names(prefix) {
@@ -161,7 +161,10 @@ export class View {
   // Of calls, ns; null in a second without any.
   percentile(fraction) {
     if (!this.percentileCache.has(fraction)) {
-      this.percentileCache.set(fraction, this.bucketLists().map((buckets) => percentile(buckets, this.store.bucketNs, fraction)));
+      this.percentileCache.set(
+        fraction,
+        this.bucketLists().map((buckets) => percentile(buckets, this.store.bucketNs, fraction)),
+      );
     }
     return this.percentileCache.get(fraction);
   }

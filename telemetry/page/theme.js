@@ -1,8 +1,30 @@
 // Light, dark, or as the system has it; and the colours that canvases are drawn with, which come from the style sheet.
 
 const ORDER = ['auto', 'light', 'dark'];
-const NAMES = ['text', 'muted', 'grid', 'panel', 'accent', 'good', 'warn', 'bad', 's1', 's2', 's3', 's4', 's5', 's6', 's7', 's8',
-  'heat0', 'heat1', 'heat2', 'heat3', 'heat4', 'heat5'];
+const NAMES = [
+  'text',
+  'muted',
+  'grid',
+  'panel',
+  'accent',
+  'good',
+  'warn',
+  'bad',
+  's1',
+  's2',
+  's3',
+  's4',
+  's5',
+  's6',
+  's7',
+  's8',
+  'heat0',
+  'heat1',
+  'heat2',
+  'heat3',
+  'heat4',
+  'heat5',
+];
 
 export const palette = {};
 const listeners = [];

@@ -26,12 +26,13 @@ class Browser:
                 raise Skip(f"there is no {program} (package {package})")
         address = free_tcp_address()
         port = address.split(":")[1]
-        self._driver = Program("chromedriver", ["chromedriver", f"--port={port}", "--allowed-ips=127.0.0.1"], box.directory / "chromedriver.log",
-                               box.env)
+        self._driver = Program("chromedriver", ["chromedriver", f"--port={port}", "--allowed-ips=127.0.0.1"],
+                               box.directory / "chromedriver.log", box.env)
         box.programs.append(self._driver)
         self._driver.start()
         self._driver.wait_for_line("started successfully", 30)
-        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-device-scale-factor=1",
+        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     "--force-device-scale-factor=1",
                      "--no-first-run", "--disable-background-networking", f"--window-size={width},{height}",
                      f"--user-data-dir={box.directory}/chromium"]
         wanted = {"browserName": "chrome", "goog:chromeOptions": {"args": arguments, "binary": shutil.which("chromium")},

@@ -43,25 +43,30 @@ def _chart(browser: Browser, name: str) -> dict[str, str]:
     return dict(browser.script("return Object.assign({}, document.getElementById(arguments[0]).dataset)", "chart-" + name))
 
 
+def _text(browser: Browser, selector: str) -> str:
+    return str(browser.script("return document.querySelector(arguments[0]).textContent", selector))
+
+
 def shows_a_load(box: Box) -> None:
     gateway = box.gateway()
     gateway.start_ready()
     browser = _open(box, gateway)
     expect_equal("state", browser.script("return document.body.dataset.state"), "idle")
-    said = browser.script("return document.getElementById('no-connections').textContent")
+    said = _text(browser, "#no-connections")
     expect("No client is connected" in said and "10.9.0.1" in said and "20049" in said, f"without connections it says {said!r}")
     load = box.load(operation="source", size=100_001, connections=3, window=4, seconds=300)
     load.wait_connected()
-    browser.wait_for("return document.querySelectorAll('#connection-table tbody tr[data-peer=\"10.9.0.2\"]').length === 3", 15, "the load's rows")
+    rows = "document.querySelectorAll('#connection-table tbody tr[data-peer=\"10.9.0.2\"]')"
+    browser.wait_for(f"return {rows}.length === 3", 15, "the load's rows")
     browser.wait_for("return Number(document.getElementById('chart-heat').dataset.cells) > 8", 20, "cells of the heat map")
     for name in sorted(SHOWN):
         data = _chart(browser, name)
         expect(int(data["nonzero"]) > 0, f"the chart {name} shows nothing: {data}")
     _expect_true_figures(browser, gateway)
     browser.wait_for("return document.querySelectorAll('#procedures tbody tr').length === 1", 10, "the procedure")
-    expect("bench source" in browser.script("return document.querySelector('#procedures tbody').textContent"), "another procedure than source")
-    expect("up" in browser.script("return document.querySelector('#backend-health tbody').textContent"), "the backend is not up")
-    expect("accepted" in browser.script("return document.querySelector('#notices tbody').textContent"), "no log line of the connections")
+    expect("bench source" in _text(browser, "#procedures tbody"), "another procedure than source")
+    expect("up" in _text(browser, "#backend-health tbody"), "the backend is not up")
+    expect("accepted" in _text(browser, "#notices tbody"), "no log line of the connections")
     _expect_clean(browser, gateway)
     load.stop()
     browser.wait_for("return document.body.dataset.state === 'idle'", 15, "the end of the load")
@@ -71,9 +76,8 @@ def shows_a_load(box: Box) -> None:
 
 def _expect_true_figures(browser: Browser, gateway: Gateway) -> None:
     """What the page shows is what /metrics says."""
-    shown = browser.script("return document.querySelector('#tile-credits .sub').textContent")
-    expect_equal("credits granted", shown, f"of {3 * CREDITS} granted")
-    expect_equal("connections", browser.script("return document.querySelector('#tile-connections .figure').textContent"), "3")
+    expect_equal("credits granted", _text(browser, "#tile-credits .sub"), f"of {3 * CREDITS} granted")
+    expect_equal("connections", _text(browser, "#tile-connections .figure"), "3")
     before = gateway.metrics().total("causeway_rpcrdma_chunk_bytes_total", list="write")
     history: dict[str, Any] = json.loads(_get(gateway, "/api/history")[1])
     after = gateway.metrics().total("causeway_rpcrdma_chunk_bytes_total", list="write")
@@ -103,7 +107,8 @@ def themes(box: Box) -> None:
     expect_equal("background after coming back", browser.script(background), dark)
     for width in (1600, 800, 390):
         browser.size(width, 900)
-        browser.wait_for("return document.documentElement.scrollWidth <= window.innerWidth", 5, f"no scrolling sideways at {width} pixels")
+        fits = "return document.documentElement.scrollWidth <= window.innerWidth"
+        browser.wait_for(fits, 5, f"no scrolling sideways at {width} pixels")
     _expect_clean(browser, gateway)
     browser.close()
     gateway.terminate()
@@ -142,7 +147,8 @@ def _walk(browser: Browser) -> None:
         browser.press("Tab")
         place, outline = browser.script(
             "const at = document.activeElement; const style = getComputedStyle(at);"
-            "return [at.id || at.className || at.textContent || at.tagName, style.outlineStyle !== 'none' || at.matches('.skip')]")
+            "return [at.id || at.className || at.textContent || at.tagName,"
+            " style.outlineStyle !== 'none' || at.matches('.skip')]")
         expect(outline, f"one does not see that {place} has the focus")
         seen.append(place)
     wanted = ["skip", "pause", "theme", "help-button", "chart-rpcs", "chart-octets", "chart-chunks"]
@@ -185,13 +191,13 @@ def gone_and_back(box: Box) -> None:
     gateway.signal(signal.SIGTERM)
     browser.wait_for("return document.body.dataset.state === 'draining'", 5, "draining")
     browser.wait_for("return document.body.dataset.state === 'lost'", 20, "loss of the gateway")
-    expect("No answer from the gateway since" in browser.script("return document.getElementById('banner').textContent"), "no word of it")
+    expect("No answer from the gateway since" in _text(browser, "#banner"), "no word of it")
     load.signal(signal.SIGCONT)
     load.stop()
     samples = int(browser.script("return document.body.dataset.samples"))
     gateway.start_ready()
     browser.wait_for("return document.body.dataset.state === 'restarted'", 15, "the restart")
-    expect("was started anew at" in browser.script("return document.getElementById('banner').textContent"), "no word of the restart")
+    expect("was started anew at" in _text(browser, "#banner"), "no word of the restart")
     browser.wait_for(f"return Number(document.body.dataset.samples) > {samples} + 2", 15, "samples of both runs")
     load = box.load(connections=2, window=2, seconds=300, name="again")
     load.wait_connected()
@@ -208,7 +214,7 @@ def history_is_there_for_late_comers(box: Box) -> None:
     report = box.load(connections=2, window=2, seconds=3).result()
     browser = _open(box, gateway)
     browser.wait_for("return Number(document.getElementById('chart-rpcs').dataset.nonzero) > 0", 15, "the load that was")
-    said = browser.script("return document.querySelector('#procedures tbody tr').textContent")
+    said = _text(browser, "#procedures tbody tr")
     expect("bench echo" in said and report["calls"] > 0, f"procedures: {said}")
     browser.close()
     gateway.terminate()
