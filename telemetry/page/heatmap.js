@@ -3,7 +3,7 @@
 // It is a Chart whose y axis is log2 of nanoseconds, so that rows are equally high, and which draws its cells below the lines.
 import {Chart, element} from '/page/chart.js';
 import {latency, rate, time} from '/page/format.js';
-import {upperNs} from '/page/store.js';
+import {latest, upperNs} from '/page/store.js';
 import {onThemeChange, palette} from '/page/theme.js';
 
 const ROWS_PER_POWER = 2;
@@ -145,9 +145,8 @@ export class HeatMap extends Chart {
 
   showLegend(at) {
     this.series.forEach((each, i) => {
-      const known = each.values.filter((value) => value !== null);
-      const height = at === null || at === undefined ? known[known.length - 1] : each.values[at];
-      this.values[i].textContent = latency(height === undefined || height === null ? null : 2 ** height);
+      const height = at === null || at === undefined ? latest(each.values) : each.values[at];
+      this.values[i].textContent = latency(height === null ? null : 2 ** height);
     });
   }
 

@@ -217,11 +217,7 @@ export function upperNs(bucketNs, index) {
   return index + 1 < bucketNs.length ? bucketNs[index + 1] : bucketNs[index] * 2;
 }
 
+// What is known of now: null when the last second told nothing, whatever was before.
 export function latest(values) {
-  for (let i = values.length - 1; i >= 0; i--) {
-    if (values[i] !== null && values[i] !== undefined) {
-      return values[i];
-    }
-  }
-  return null;
+  return values.length ? values[values.length - 1] : null;
 }

@@ -53,7 +53,7 @@ const TILES = [
     id: 'latency',
     label: 'Latency, p99',
     values: (view) => view.percentile(0.99),
-    now: (view) => ({...latencyParts(last(view.percentile(0.99))), sub: `median ${latency(last(view.percentile(0.5)))}`}),
+    now: (view) => ({...latencyParts(latest(view.percentile(0.99))), sub: `median ${latency(latest(view.percentile(0.5)))}`}),
   },
   {
     id: 'credits',
@@ -109,10 +109,6 @@ const TILES = [
     },
   },
 ];
-
-function last(values) {
-  return values.length ? values[values.length - 1] : null;
-}
 
 function busiest(view) {
   const shares = view.names('lcore_busy_ns.').map((name) => busyShare(view, name.split('.')[1]));
