@@ -19,6 +19,20 @@ KEYS = {"Tab": "\ue004", "Escape": "\ue00c", "End": "\ue010", "Home": "\ue011", 
         "Enter": "\ue007", "Shift": "\ue008"}
 
 
+class Driver(Program):
+    """chromedriver, which leaves its browser behind unless the session is ended first."""
+
+    session = ""
+
+    def stop(self, timeout: float = 10) -> int:
+        if self.session and self.alive():
+            try:
+                urllib.request.urlopen(urllib.request.Request(self.session, method="DELETE"), timeout=timeout).close()
+            except OSError:
+                pass  # closed already
+        return super().stop(timeout)
+
+
 class Browser:
     def __init__(self, box: Box, width: int = 1600, height: int = 1000) -> None:
         for program, package in (("chromium", "chromium"), ("chromedriver", "chromium-driver")):
@@ -26,20 +40,20 @@ class Browser:
                 raise Skip(f"there is no {program} (package {package})")
         address = free_tcp_address()
         port = address.split(":")[1]
-        self._driver = Program("chromedriver", ["chromedriver", f"--port={port}", "--allowed-ips=127.0.0.1"],
-                               box.directory / "chromedriver.log", box.env)
+        self._driver = Driver("chromedriver", ["chromedriver", f"--port={port}", "--allowed-ips=127.0.0.1"],
+                              box.directory / "chromedriver.log", box.env)
         box.programs.append(self._driver)
         self._driver.start()
         self._driver.wait_for_line("started successfully", 30)
         arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--force-device-scale-factor=1",
-                     "--no-first-run", "--disable-background-networking", f"--window-size={width},{height}",
-                     f"--user-data-dir={box.directory}/chromium"]
+                     "--force-device-scale-factor=1", "--no-first-run", "--disable-background-networking",
+                     f"--window-size={width},{height}", f"--user-data-dir={box.directory}/chromium"]
         wanted = {"browserName": "chrome", "goog:chromeOptions": {"args": arguments, "binary": shutil.which("chromium")},
                   "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
         self._base = f"http://{address}/session"
         answer = self._send("POST", "", {"capabilities": {"alwaysMatch": wanted}})
         self._base += "/" + answer["sessionId"]
+        self._driver.session = self._base
         self._requests: list[str] = []
         self._console: list[str] = []
 
