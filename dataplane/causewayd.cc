@@ -38,6 +38,9 @@
 #include "dataplane/poll_core.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "telemetry/collector.h"
+#include "telemetry/history.h"
+#include "telemetry/history_recorder.h"
+#include "telemetry/live_page.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics_server.h"
 
@@ -52,8 +55,8 @@ int say(const std::string& sentence) {
   return 1;
 }
 
-std::string text(const wire::IpAddress& address) {
-  return std::string(wire::to_text(address).data());
+int64_t unix_now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 struct PollArguments {
@@ -166,8 +169,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   }
 
   telemetry::GatewayFlags flags;
-  flags.config_last_reload_unix_s.store(
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  flags.config_last_reload_unix_s.store(unix_now_ms() / 1000);
   flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
   const telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags));
   LiveView view(config, kVersion, apps, collector, ports, flags);
@@ -188,9 +190,18 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   if (admin == nullptr) {
     return say(error);
   }
+  std::optional<telemetry::History> history;
+  std::optional<telemetry::HistoryRecorder> recorder;
+  std::optional<telemetry::LivePage> page;
   std::unique_ptr<telemetry::MetricsServer> metrics;
   if (config.metrics.listen) {
-    metrics = telemetry::MetricsServer::start({.listen = *config.metrics.listen}, collector, collector, error);
+    if (config.metrics.page) {
+      history.emplace(collector.sources(), unix_now_ms());
+      recorder.emplace(collector, *history);
+      page.emplace(collector, *history, view, control::is_loopback(config.metrics.listen->address));
+    }
+    metrics = telemetry::MetricsServer::start({.listen = *config.metrics.listen, .page = page ? &*page : nullptr}, collector,
+                                              collector, error);
     if (metrics == nullptr) {
       return say(error);
     }
@@ -204,9 +215,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   std::fprintf(
       stderr, "causewayd: ready, instance %s, %zu ports, admin socket %s%s\n", config.gateway.instance.c_str(), ports.size(),
       control::admin_socket_path(config).c_str(),
-      metrics != nullptr
-          ? fmt::format(", metrics http://{}:{}/metrics", text(metrics->address().address), metrics->address().port).c_str()
-          : "");
+      metrics != nullptr ? fmt::format(", metrics http://{}/metrics", control::to_string(metrics->address())).c_str() : "");
   run_cores(config, cores, control, stop);
   workers.stop();
   telemetry::log_info("stopped");

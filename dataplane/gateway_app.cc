@@ -7,6 +7,8 @@ namespace cw::dataplane {
 namespace {
 
 constexpr uint32_t kNotices = 1024;
+// Connections looked at in one turn, some ten microseconds' worth.
+constexpr uint32_t kDescribedAtOnce = 64;
 constexpr auto kDescribeTimeout = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -99,10 +101,7 @@ bool GatewayApp::serve_control(Instant now) {
     snapshot_.publish([this](telemetry::CoreSnapshot& out) { fill(out); });
   }
   if (question_.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
-    if (Question* question = question_.exchange(nullptr, std::memory_order_acquire)) {
-      question->count = gateway_.describe(now, question->out);
-      question->answered.store(true, std::memory_order_release);
-    }
+    answer_some(now);
   }
   if (shutdown_.load(std::memory_order_acquire)) [[unlikely]] {
     if (!shutdown_begun_) {
@@ -184,7 +183,22 @@ DrainProgress GatewayApp::drain_progress() const {
           forced_.load(std::memory_order_relaxed), is_current};
 }
 
+// A question is the core's while it is not in `question_`: between two instalments who asks can take it back.
+void GatewayApp::answer_some(Instant now) {
+  Question* question = question_.exchange(nullptr, std::memory_order_acquire);
+  if (question == nullptr) {
+    return;
+  }
+  question->place = gateway_.describe_some(now, question->place, kDescribedAtOnce, question->out, question->count);
+  if (question->place != 0) {
+    question_.store(question, std::memory_order_release);
+  } else {
+    question->answered.store(true, std::memory_order_release);
+  }
+}
+
 bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max) {
+  const std::lock_guard lock(asking_);
   out.assign(connections_max, gateway::ConnectionInfo{});
   Question question;
   question.out = out;

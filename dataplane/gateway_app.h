@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -58,7 +59,7 @@ class GatewayApp final : public CoreApp {
   [[nodiscard]] DrainProgress drain_progress() const;
   void request_shutdown() { shutdown_.store(true, std::memory_order_release); }
   [[nodiscard]] bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
-  // Admin thread (one at a time): fills `out` by the core itself; false when the core did not answer in time.
+  // Any thread but the core's; callers take turns. Fills `out` by the core itself; false when the core did not answer in time.
   [[nodiscard]] bool describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max);
 
  private:
@@ -66,6 +67,7 @@ class GatewayApp final : public CoreApp {
   struct Question {
     std::span<gateway::ConnectionInfo> out;
     uint32_t count = 0;
+    uint32_t place = 0;  // that the core goes on from
     std::atomic<bool> answered{false};
   };
   bool exchange_messages(Instant now);
@@ -73,6 +75,7 @@ class GatewayApp final : public CoreApp {
   void drain(Instant now);
   void publish_progress();
   [[nodiscard]] bool serve_ping(Instant now);
+  void answer_some(Instant now);
   void fill(telemetry::CoreSnapshot& out) const;
   void fill_shared(telemetry::CoreSnapshot& out) const;
 
@@ -89,6 +92,7 @@ class GatewayApp final : public CoreApp {
   ValueRing<gateway::Notice> notices_;
   gateway::BackendRequest held_;  // found its worker's ring full
   bool holds_ = false;
+  std::mutex asking_;  // of those who describe()
   std::atomic<Question*> question_{nullptr};
   control::Heartbeat heartbeat_;
   enum class PingState : uint8_t { kIdle, kWanted, kUnderWay, kDone };

@@ -144,6 +144,7 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
     row.bytes_out = info.qp.counters.payload_bytes_out;
     row.rpcs = info.calls;
     row.retransmits = info.qp.counters.packets_retransmitted;
+    row.round_trip = info.qp.round_trip;
     row.selective_recovery = info.qp.selective_recovery;
     row.cnps_received = info.qp.counters.cnps_received;
     row.rate_bytes_per_second = info.qp.rate_bytes_per_second;

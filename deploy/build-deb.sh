@@ -47,6 +47,7 @@ needs dpkg-buildpackage dpkg-dev
 needs dh debhelper
 needs help2man help2man
 [ -z "$lint" ] || needs lintian lintian
+[ -n "$programs" ] || command -v npm >/dev/null || echo "deploy/build-deb.sh: there is no npm: causewayd will have no live page" >&2
 for program in ${programs:+dataplane/causewayd control/ctl/causewayctl tests/loadgen/causeway-load}; do
   [ -x "$programs/$program" ] || fail "there is no $programs/$program; ninja -C $programs $program"
 done

@@ -287,6 +287,7 @@ print_next() {
   step "What next"
   local while_it_runs=', while the gateway runs (--keep)'
   [ -n "$keep" ] && while_it_runs=''
+  say "   live page     http://$metrics/$while_it_runs"
   say "   metrics       http://$metrics/metrics$while_it_runs"
   say "   more load     $causeway_load --help"
   say "   configure     deploy/config/causeway.toml, every key explained; $causewayd --check-config FILE"
@@ -311,6 +312,7 @@ keep_running() {
 run_nfs() {
   [ "$(id -u)" -eq 0 ] || fail "the NFS demonstration needs root, for network namespaces and the servers in them" '' "sudo $0 --nfs"
   ensure_packages build interop || exit 1
+  offer_npm
   build_programs
   find_programs
   CAUSEWAYD="$causewayd" python3 tests/interop/demo.py ||
@@ -325,6 +327,7 @@ if [ -n "$nfs" ]; then
   exit 0
 fi
 [ -z "$must_build" ] || ensure_packages build || exit 1
+[ -z "$must_build" ] || offer_npm
 build_programs
 find_programs
 choose_cpus

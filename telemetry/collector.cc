@@ -240,6 +240,12 @@ std::vector<control::NamedValue> Collector::named_values() const {
   return flatten(Collect());
 }
 
+void Collector::read(const std::function<void(const MetricSources& sources)>& reader) const {
+  const std::lock_guard lock(mutex_);
+  (void)refresh();
+  reader(sources_);
+}
+
 Health Collector::health() const {
   const std::lock_guard lock(mutex_);
   HealthFacts facts;

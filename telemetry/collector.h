@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -87,6 +88,10 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   [[nodiscard]] std::vector<control::NamedValue> named_values() const;
   // Any thread; asks the cores as Collect() does.
   [[nodiscard]] Health health() const override;
+  // Any thread; asks the cores as Collect() does, and lets `reader` look at their newest copies, which change after it returns.
+  void read(const std::function<void(const MetricSources& sources)>& reader) const;
+  // What does not change: names, limits. Not for the copies of the cores.
+  [[nodiscard]] const MetricSources& sources() const { return sources_; }
 
  private:
   // Index of a core that did not answer in time, else the number of cores.

@@ -2,6 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "control/config/ip_text.h"
+
 namespace cw::telemetry {
 namespace {
 
@@ -9,12 +15,18 @@ const char* reason_phrase(HttpStatus status) {
   switch (status) {
     case HttpStatus::kOk:
       return "OK";
+    case HttpStatus::kNotModified:
+      return "Not Modified";
     case HttpStatus::kBadRequest:
       return "Bad Request";
     case HttpStatus::kNotFound:
       return "Not Found";
     case HttpStatus::kMethodNotAllowed:
       return "Method Not Allowed";
+    case HttpStatus::kNotAcceptable:
+      return "Not Acceptable";
+    case HttpStatus::kMisdirectedRequest:
+      return "Misdirected Request";
     case HttpStatus::kRequestTooLong:
       return "Request Header Fields Too Large";
     case HttpStatus::kServiceUnavailable:
@@ -25,8 +37,7 @@ const char* reason_phrase(HttpStatus status) {
   return "Error";
 }
 
-HttpPage page_of(std::string_view target) {
-  const std::string_view path = target.substr(0, target.find('?'));
+HttpPage page_of(std::string_view path) {
   if (path == "/metrics") {
     return HttpPage::kMetrics;
   }
@@ -36,12 +47,73 @@ HttpPage page_of(std::string_view target) {
   if (path == "/readyz") {
     return HttpPage::kReadyz;
   }
+  if (path == "/api/snapshot") {
+    return HttpPage::kSnapshot;
+  }
+  if (path == "/api/history") {
+    return HttpPage::kHistory;
+  }
+  if (path.starts_with("/page/")) {
+    return HttpPage::kAsset;
+  }
   return path == "/" ? HttpPage::kIndex : HttpPage::kNone;
 }
 
 // An HTTP token of letters: what every method is.
 bool is_method(std::string_view text) {
   return !text.empty() && text.size() <= 16 && text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ") == std::string_view::npos;
+}
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool same_word(std::string_view text, std::string_view lower_case) {
+  return std::ranges::equal(text, lower_case, {}, lower);
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r");
+  return first == std::string_view::npos ? std::string_view() : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+// Takes what stands before `separator` off `text`, and the separator.
+std::string_view take_until(std::string_view& text, char separator) {
+  const size_t end = text.find(separator);
+  const std::string_view taken = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return taken;
+}
+
+// "gzip, br;q=0.5"; one with weight 0 is refused.
+bool accepts_gzip(std::string_view encodings) {
+  while (!encodings.empty()) {
+    std::string_view each = take_until(encodings, ',');
+    const std::string_view name = trimmed(take_until(each, ';'));
+    const std::string_view weight = trimmed(each);
+    if (same_word(name, "gzip")) {
+      return !weight.starts_with("q=0") || weight.find_first_of("123456789") != std::string_view::npos;
+    }
+  }
+  return false;
+}
+
+void read_fields(std::string_view lines, HttpRequest& request) {
+  bool has_host = false;
+  while (!lines.empty()) {
+    std::string_view value = take_until(lines, '\n');
+    const std::string_view name = take_until(value, ':');
+    value = trimmed(value);
+    if (same_word(name, "host")) {
+      request.status = has_host ? HttpStatus::kBadRequest : request.status;
+      request.host = value;
+      has_host = true;
+    } else if (same_word(name, "if-none-match")) {
+      request.if_none_match = value;
+    } else if (same_word(name, "accept-encoding")) {
+      request.accepts_gzip = accepts_gzip(value);
+    }
+  }
 }
 
 }  // namespace
@@ -51,7 +123,7 @@ bool http_is_complete(std::string_view received) {
 }
 
 HttpRequest http_parse(std::string_view received) {
-  std::string_view line = received.substr(0, received.find('\n'));
+  std::string_view line = take_until(received, '\n');
   if (line.ends_with('\r')) {
     line.remove_suffix(1);
   }
@@ -61,7 +133,7 @@ HttpRequest http_parse(std::string_view received) {
     return {HttpStatus::kBadRequest};
   }
   const std::string_view method = line.substr(0, first_blank);
-  const std::string_view target = line.substr(first_blank + 1, last_blank - first_blank - 1);
+  std::string_view target = line.substr(first_blank + 1, last_blank - first_blank - 1);
   const std::string_view version = line.substr(last_blank + 1);
   if (!is_method(method) || !target.starts_with('/') || target.find(' ') != std::string_view::npos ||
       !version.starts_with("HTTP/")) {
@@ -73,18 +145,67 @@ HttpRequest http_parse(std::string_view received) {
   if (method != "GET" && method != "HEAD") {
     return {HttpStatus::kMethodNotAllowed};
   }
-  const HttpPage page = page_of(target);
-  return {page == HttpPage::kNone ? HttpStatus::kNotFound : HttpStatus::kOk, page, method == "HEAD"};
+  HttpRequest request;
+  request.path = take_until(target, '?');
+  request.query = target;
+  const HttpPage page = page_of(request.path);
+  request.status = page == HttpPage::kNone ? HttpStatus::kNotFound : HttpStatus::kOk;
+  request.head_only = method == "HEAD";
+  read_fields(received, request);
+  request.page = request.status == HttpStatus::kOk ? page : HttpPage::kNone;
+  return request;
 }
 
-std::string http_answer(HttpStatus status, std::string_view content_type, std::string_view body, bool head_only) {
-  const char* allow = status == HttpStatus::kMethodNotAllowed ? "Allow: GET, HEAD\r\n" : "";
-  std::string answer = fmt::format("HTTP/1.1 {} {}\r\n{}Content-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                                   static_cast<uint32_t>(status), reason_phrase(status), allow, content_type, body.size());
-  if (!head_only) {
-    answer += body;
+std::optional<std::string_view> http_query_value(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    std::string_view value = take_until(query, '&');
+    if (take_until(value, '=') == name) {
+      return value;
+    }
   }
-  return answer;
+  return std::nullopt;
+}
+
+bool http_host_is_loopback(std::string_view host) {
+  std::string_view name = host;
+  if (name.starts_with('[')) {
+    const size_t end = name.find(']');
+    if (end == std::string_view::npos) {
+      return false;
+    }
+    name = name.substr(1, end - 1);
+  } else {
+    name = name.substr(0, name.find(':'));
+  }
+  if (same_word(name, "localhost")) {
+    return true;
+  }
+  const std::optional<wire::IpAddress> address = control::parse_ip(name);
+  return address && control::is_loopback(*address);
+}
+
+std::string http_answer(const HttpAnswer& answer, bool head_only) {
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\n", static_cast<uint32_t>(answer.status), reason_phrase(answer.status));
+  if (answer.status == HttpStatus::kMethodNotAllowed) {
+    text += "Allow: GET, HEAD\r\n";
+  }
+  if (answer.status != HttpStatus::kNotModified) {
+    text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", answer.content_type, answer.body.size());
+    text += answer.gzip ? "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n" : "";
+  }
+  text +=
+      answer.etag.empty() ? "Cache-Control: no-store\r\n" : fmt::format("Cache-Control: no-cache\r\nETag: {}\r\n", answer.etag);
+  text +=
+      "Content-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
+      "Cross-Origin-Resource-Policy: same-origin\r\n"
+      "Referrer-Policy: no-referrer\r\n"
+      "X-Content-Type-Options: nosniff\r\n"
+      "X-Frame-Options: DENY\r\n"
+      "Connection: close\r\n\r\n";
+  if (!head_only && answer.status != HttpStatus::kNotModified) {
+    text += answer.body;
+  }
+  return text;
 }
 
 }  // namespace cw::telemetry

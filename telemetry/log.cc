@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -68,6 +69,27 @@ class SiteLimiter {
   std::map<std::pair<const char*, uint32_t>, Site> sites_;
 };
 
+// The newest lines, for those who look at the gateway and not at its stderr.
+class RecentLines {
+ public:
+  void add(control::LogLevel level, const std::string& text) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const std::lock_guard lock(mutex_);
+    if (lines_.size() == kLogRecentMax) {
+      lines_.pop_front();
+    }
+    lines_.push_back({std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), level, text});
+  }
+  [[nodiscard]] std::vector<LogLine> all() {
+    const std::lock_guard lock(mutex_);
+    return {lines_.begin(), lines_.end()};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<LogLine> lines_;
+};
+
 struct Log {
   Log() : logger("causeway", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
     logger.set_level(spdlog::level::info);
@@ -76,6 +98,7 @@ struct Log {
   }
   spdlog::logger logger;
   SiteLimiter limiter;
+  RecentLines recent;
 };
 
 // The process has one stderr; it is the one thing here that is global.
@@ -116,6 +139,11 @@ void log_write(control::LogLevel level, const LogSite& site, std::string_view te
     line += fmt::format(" ({} similar lines were held back)", held_back);
   }
   the_log().logger.log(to_spdlog(level), spdlog::string_view_t(line));
+  the_log().recent.add(level, line);
+}
+
+std::vector<LogLine> log_recent() {
+  return the_log().recent.all();
 }
 
 }  // namespace cw::telemetry

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "control/config/config.h"
 #include "rocev2/base/time.h"
@@ -22,12 +23,21 @@ namespace cw::telemetry {
 inline constexpr uint32_t kLogBurst = 20;
 inline constexpr Duration kLogRefill = Duration::seconds(1);
 inline constexpr size_t kLogLineBytesMax = 1024;  // longer lines are cut
+inline constexpr uint32_t kLogRecentMax = 64;     // lines that log_recent() has
 
 // Call once at start, before other threads log. Without it, lines from kInfo on go to stderr.
 void log_start(control::LogLevel level);
 // Any time, any thread.
 void log_set_level(control::LogLevel level);
 [[nodiscard]] bool log_enabled(control::LogLevel level);
+
+struct LogLine {
+  int64_t unix_ms = 0;
+  control::LogLevel level = control::LogLevel::kInfo;
+  std::string text;
+};
+// Any thread. The last lines that were written, the oldest first.
+[[nodiscard]] std::vector<LogLine> log_recent();
 
 // Where a line is written. std::source_location without its column and function, and with compilers that lack it.
 struct LogSite {

@@ -30,9 +30,6 @@ using control::UniqueFd;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurnMax = std::chrono::milliseconds(200);
-constexpr std::string_view kIndexPage =
-    "Causeway gateway.\n\n/metrics  Prometheus metrics\n/healthz  200 while the poll cores turn\n/readyz   200 while clients can "
-    "be served\n";
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
 constexpr const char* kMetricsText = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -173,21 +170,38 @@ class MetricsServer::Impl {
   }
 
   void answer(Client& client, const HttpRequest& request) {
-    if (request.page == HttpPage::kMetrics) {
-      client.out = http_answer(request.status, kMetricsText, metrics_text(), request.head_only);
-    } else if (request.page == HttpPage::kHealthz) {
-      const Health& now = health();
-      client.out = probe_answer(now.live, now.reason, request.head_only);
-    } else if (request.page == HttpPage::kReadyz) {
-      const Health& now = health();
-      client.out = probe_answer(now.ready, now.reason, request.head_only);
-    } else if (request.page == HttpPage::kIndex) {
-      client.out = http_answer(request.status, kPlainText, kIndexPage, request.head_only);
-    } else {
-      client.out = http_answer(request.status, kPlainText, "see /metrics\n", request.head_only);
-    }
+    client.out = answer_to(request);
     client.phase = Phase::kAnswer;
     send_answer(client);
+  }
+
+  std::string answer_to(const HttpRequest& request) {
+    switch (request.page) {
+      case HttpPage::kMetrics:
+        return http_answer({.content_type = kMetricsText, .body = metrics_text()}, request.head_only);
+      case HttpPage::kHealthz:
+        return probe_answer(health().live, health().reason, request.head_only);
+      case HttpPage::kReadyz:
+        return probe_answer(health().ready, health().reason, request.head_only);
+      case HttpPage::kIndex:
+        return options_.page != nullptr ? options_.page->answer(request) : index_answer(request);
+      case HttpPage::kAsset:
+      case HttpPage::kSnapshot:
+      case HttpPage::kHistory:
+        return options_.page != nullptr ? options_.page->answer(request) : refusal(HttpStatus::kNotFound, request.head_only);
+      case HttpPage::kNone:
+        break;
+    }
+    return refusal(request.status, request.head_only);
+  }
+
+  static std::string index_answer(const HttpRequest& request) {
+    const std::string text = index_text("off; [metrics] page = true in the configuration turns it on");
+    return http_answer({.content_type = kPlainText, .body = text}, request.head_only);
+  }
+
+  static std::string refusal(HttpStatus status, bool head_only) {
+    return http_answer({.status = status, .content_type = kPlainText, .body = "see /metrics\n"}, head_only);
   }
 
   static void send_answer(Client& client) {
@@ -205,7 +219,8 @@ class MetricsServer::Impl {
 
   static std::string probe_answer(bool fine, const std::string& reason, bool head_only) {
     const HttpStatus status = fine ? HttpStatus::kOk : HttpStatus::kServiceUnavailable;
-    return http_answer(status, kPlainText, fine ? "ok\n" : reason + '\n', head_only);
+    const std::string text = fine ? "ok\n" : reason + '\n';
+    return http_answer({.status = status, .content_type = kPlainText, .body = text}, head_only);
   }
 
   const Health& health() {

@@ -1,5 +1,5 @@
 // GET /metrics over HTTP/1.1, on its own thread and a kernel socket; beside it /healthz and /readyz, which answer 200 or 503 with
-// one line that says why (health.h). Small on purpose: no bodies, no keep-alive, no other paths.
+// one line that says why (health.h), and the live page (live_page.h). Small on purpose: no bodies, no keep-alive, no other paths.
 //
 // Bounds: kClientsMax connections (the oldest idle one makes room), kRequestBytesMax per request, kClientTimeout from accept to
 // the last octet sent. A client that trickles its request or does not read its answer is closed at that deadline and delays
@@ -17,6 +17,7 @@
 #include "control/config/ip_text.h"
 #include "rocev2/base/time.h"
 #include "telemetry/health.h"
+#include "telemetry/live_page.h"
 
 namespace cw::telemetry {
 
@@ -29,6 +30,7 @@ class MetricsServer {
   struct Options {
     control::SocketAddress listen;  // port 0: the system picks one, see address()
     Duration client_timeout = Duration::seconds(5);
+    LivePage* page = nullptr;  // outlives the server; null: "/" is a text, and there are no data for a page
   };
 
   // Binds and starts the thread. Null and one sentence in `problem` on failure. `metrics` and `health` outlive the server.

@@ -72,6 +72,7 @@ meson_tests() {  # directory, title, what meson test shall run
 }
 
 must ensure_packages build
+offer_npm
 main_build=build
 if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench; then
   build "$main_build"

@@ -1,7 +1,8 @@
 // What the admin socket can ask of a running gateway. The dataplane implements it; tests have a fake.
 //
-// Called on the admin thread, one call at a time. An implementation may ask the poll cores and wait for them, for at most 200 ms,
-// and answers with what it has after that. Strings are for people and for JSON alike: addresses as text, names from the config.
+// Called on the admin thread, one call at a time; status() and connections() on the live page's thread too, at the same time.
+// An implementation may ask the poll cores and wait for them, for at most 200 ms, and answers with what it has after that.
+// Strings are for people and for JSON alike: addresses as text, names from the config.
 #pragma once
 
 #include <cstdint>
@@ -76,6 +77,7 @@ struct ConnectionStatus {
   uint64_t bytes_out = 0;
   uint64_t rpcs = 0;
   uint64_t retransmits = 0;
+  Duration round_trip;                 // on the wire, smoothed; 0 = not measured yet
   bool selective_recovery = false;     // agreed with the peer
   uint64_t cnps_received = 0;          // congestion notifications
   uint64_t rate_bytes_per_second = 0;  // limit because of them; 0 = none

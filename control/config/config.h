@@ -171,6 +171,8 @@ struct MetricsConfig {
   // Where /metrics is served, on a kernel interface (DPDK ports are not reachable from the host itself). Absent ("off"): not
   // served. Loopback, since the page needs no password.
   std::optional<SocketAddress> listen = SocketAddress{wire::IpAddress::v4(0x7f00'0001), 9464};
+  // The live page and its data are served there too, at "/". They name clients by their addresses.
+  bool page = true;
 };
 
 // [admin]

@@ -260,12 +260,17 @@ const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
      .help = "Mark packets as ECN-capable, answer congestion marks with CNPs, and slow down when clients send CNPs (DCQCN)."},
 }};
 
-const std::array<Key<MetricsConfig>, 1> kMetricsKeys = {{
+const std::array<Key<MetricsConfig>, 2> kMetricsKeys = {{
     {.name = "listen",
      .member = &MetricsConfig::listen,
      .help = "Address and TCP port of /metrics, or \"off\". On a kernel interface: DPDK ports are not reachable from the host "
              "itself.",
      .rule = TextRule::kSocket},
+    {.name = "page",
+     .member = &MetricsConfig::page,
+     .help = "Serve the live page there too, at http://ADDRESS:PORT/. Nothing can be changed by it, but it names clients and "
+             "shows the "
+             "last log lines to whoever reaches the address."},
 }};
 
 const std::array<Key<AdminConfig>, 4> kAdminKeys = {{
@@ -330,7 +335,7 @@ const Section<RoceConfig>& roce_section() {
   return kSection;
 }
 const Section<MetricsConfig>& metrics_section() {
-  static const Section<MetricsConfig> kSection{{"metrics", "Prometheus."}, kMetricsKeys};
+  static const Section<MetricsConfig> kSection{{"metrics", "Prometheus, and the live page."}, kMetricsKeys};
   return kSection;
 }
 const Section<AdminConfig>& admin_section() {

@@ -368,35 +368,46 @@ bool Gateway::is_quiet() const {
 
 uint32_t Gateway::describe(Instant now, std::span<ConnectionInfo> out) const {
   uint32_t count = 0;
-  for (const auto& connection : connections_) {
-    if (connection == nullptr) {
+  (void)describe_some(now, 0, static_cast<uint32_t>(connections_.size()), out, count);
+  return count;
+}
+
+uint32_t Gateway::describe_some(Instant now, uint32_t place, uint32_t slots, std::span<ConnectionInfo> out,
+                                uint32_t& count) const {
+  const size_t end = std::min(connections_.size(), size_t{place} + slots);
+  for (size_t i = place; i < end; ++i) {
+    if (connections_[i] == nullptr) {
       continue;
     }
     if (count < out.size()) {
-      ConnectionInfo& info = out[count];
-      info = ConnectionInfo{};
-      info.id = connection->link.value();
-      info.state = connection->state;
-      info.listener_port = connection->listener->port;
-      info.backend = connection->listener->backend;
-      info.peer = connection->address.remote;
-      info.peer_port = connection->peer_port;
-      info.thresholds = connection->thresholds;
-      info.calls = connection->calls;
-      info.age = now - connection->created;
-      if (connection->qp != nullptr) {
-        info.qp = connection->qp->info();
-      }
-      if (connection->server) {
-        info.credits_granted = connection->server->credits_granted();
-        info.calls_in_flight = connection->server->calls_in_flight();
-        info.reverse_credits_granted = connection->server->reverse().credits_granted();
-        info.reverse_calls_in_flight = connection->server->reverse().in_flight();
-      }
+      out[count] = info_of(now, *connections_[i]);
     }
     ++count;
   }
-  return count;
+  return end == connections_.size() ? 0 : static_cast<uint32_t>(end);
+}
+
+ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
+  ConnectionInfo info;
+  info.id = connection.link.value();
+  info.state = connection.state;
+  info.listener_port = connection.listener->port;
+  info.backend = connection.listener->backend;
+  info.peer = connection.address.remote;
+  info.peer_port = connection.peer_port;
+  info.thresholds = connection.thresholds;
+  info.calls = connection.calls;
+  info.age = now - connection.created;
+  if (connection.qp != nullptr) {
+    info.qp = connection.qp->info();
+  }
+  if (connection.server) {
+    info.credits_granted = connection.server->credits_granted();
+    info.calls_in_flight = connection.server->calls_in_flight();
+    info.reverse_credits_granted = connection.server->reverse().credits_granted();
+    info.reverse_calls_in_flight = connection.server->reverse().in_flight();
+  }
+  return info;
 }
 
 }  // namespace cw::gateway

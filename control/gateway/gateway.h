@@ -107,6 +107,10 @@ class Gateway {
 
   // Fills `out` as far as it reaches and returns how many connections there are.
   [[nodiscard]] uint32_t describe(Instant now, std::span<ConnectionInfo> out) const;
+  // The same by instalments, so that no turn of the core gets long: looks at `slots` places from `place` on, adds to `out` from
+  // `count` on as far as it reaches, and returns the place to go on from; 0 when that were all. Begin with 0 and 0.
+  [[nodiscard]] uint32_t describe_some(Instant now, uint32_t place, uint32_t slots, std::span<ConnectionInfo> out,
+                                       uint32_t& count) const;
   [[nodiscard]] const GatewayStats& stats() const { return stats_; }
   [[nodiscard]] const rpcrdma::RpcRdmaStats& rpcrdma_stats() const { return shared_.stats; }
   [[nodiscard]] const rpcrdma::StageDurations& stage_durations() const { return shared_.durations; }
@@ -143,6 +147,7 @@ class Gateway {
   void adapt_grants();
   [[nodiscard]] uint32_t grant_of(const Connection& connection) const;
   void note(const Notice& notice);
+  [[nodiscard]] static ConnectionInfo info_of(Instant now, const Connection& connection);
   // Room towards the workers is kept for one kClose of every open backend connection, so that closing never has to wait; what
   // else is to be sent waits for the rest.
   [[nodiscard]] bool requests_room(uint32_t count) const {

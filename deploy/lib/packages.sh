@@ -4,6 +4,7 @@
 #   ensure_packages interop    what the guest and Ganesha need
 #   ensure_packages checks     linters and oracles of the test suites
 #   ensure_packages bench      what the benches measure beside us; they do without it
+#   offer_npm                  npm, which the live page is built with; everything else goes without
 #
 # Quick when nothing is missing: one dpkg-query, no network. A user who may not install gets the command for somebody who may.
 
@@ -12,8 +13,10 @@ packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev libr
   prometheus-cpp-dev libisal-dev libtomlplusplus-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libbenchmark-dev
   librapidcheck-dev'
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3'
-packages_checks='prometheus python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev'
+packages_checks='prometheus python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev chromium
+  chromium-driver'
 packages_bench='dpdk dpdk-dev libfabric-bin ucx-utils valgrind'
+packages_npm='npm'
 
 # Those of the given packages that are not installed, on one line.
 missing_packages() {
@@ -68,4 +71,10 @@ ensure_packages() {
   echo "apt-get could not install: $missing" >&2
   echo "Its whole output is in $log. Is the machine online, and is it Debian 12?" >&2
   return 1
+}
+
+# npm may have come with another distribution's nodejs, which Debian's package of it would conflict with.
+offer_npm() {
+  command -v npm >/dev/null && return 0
+  ensure_packages npm || echo "Going on without npm: causewayd is built without its live page." >&2
 }

@@ -33,8 +33,20 @@ class Histogram {
     }
     sum_ns_ += other.sum_ns_;
   }
+  // What was recorded since `before`, an earlier copy of this histogram.
+  [[nodiscard]] Histogram since(const Histogram& before) const {
+    Histogram later = *this;
+    for (uint32_t i = 0; i < kBucketCount; ++i) {
+      later.buckets_[i] -= before.buckets_[i];
+    }
+    later.sum_ns_ -= before.sum_ns_;
+    return later;
+  }
 
   [[nodiscard]] uint64_t count() const;
+  // Precondition: index < kBucketCount.
+  [[nodiscard]] uint64_t bucket(uint32_t index) const { return buckets_[index]; }
+  [[nodiscard]] uint64_t sum_ns() const { return sum_ns_; }
   [[nodiscard]] double sum_seconds() const { return static_cast<double>(sum_ns_) * 1e-9; }
   // The duration that `fraction` (0..1) of the records do not exceed, interpolated in its bucket. Zero when empty.
   [[nodiscard]] Duration percentile(double fraction) const;

@@ -1,4 +1,5 @@
-// A request to /metrics: whatever it says, it has one status, and a page exactly where the status is 200.
+// A request to the metrics server: whatever it says, it has one status, and a page exactly where the status is 200.
+#include <string>
 #include <string_view>
 
 #include "telemetry/http_request.h"
@@ -14,7 +15,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)http_is_complete(received);
   const HttpRequest request = http_parse(received);
   FUZZ_CHECK((request.status == HttpStatus::kOk) == (request.page != HttpPage::kNone));
-  const std::string answer = http_answer(request.status, "text/plain", "body", request.head_only);
+  // What is taken out of it lies within it, and holds no line end that an answer could repeat.
+  for (const std::string_view part : {request.path, request.query, request.host, request.if_none_match}) {
+    FUZZ_CHECK(part.empty() ||
+               (part.data() >= received.data() && part.data() + part.size() <= received.data() + received.size()));
+    FUZZ_CHECK(part.find('\n') == std::string_view::npos);
+  }
+  const auto value = http_query_value(request.query, "since");
+  FUZZ_CHECK(!value || value->find('&') == std::string_view::npos);
+  (void)http_host_is_loopback(request.host);
+  const std::string answer =
+      http_answer({.status = request.status, .content_type = "text/plain", .body = "body"}, request.head_only);
   FUZZ_CHECK(answer.starts_with("HTTP/1.1 "));
   FUZZ_CHECK(answer.ends_with("body") != request.head_only);
   return 0;

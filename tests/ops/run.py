@@ -23,6 +23,7 @@ import deployment_cases  # noqa: E402
 import load_cases  # noqa: E402
 import monitoring_cases  # noqa: E402
 import observation_cases  # noqa: E402
+import page_cases  # noqa: E402
 import pktgen_cases  # noqa: E402
 import program_cases  # noqa: E402
 import quickstart_cases  # noqa: E402
@@ -35,7 +36,7 @@ Case = tuple[str, Callable[[Box], None]]
 
 
 def all_cases() -> list[Case]:
-    modules = (program_cases, configuration_cases, start_cases, service_cases, observation_cases, ctl_cases,
+    modules = (program_cases, configuration_cases, start_cases, service_cases, observation_cases, ctl_cases, page_cases,
                monitoring_cases, trouble_cases, cores_cases, load_cases, pktgen_cases, deployment_cases, quickstart_cases)
     return [case for module in modules for case in module.CASES]
 

@@ -60,7 +60,7 @@ const std::vector<Case> kParseCases = {
      "[limits]\nconections_max = 5\n",
      {"c.toml:15:1: limits.conections_max: unknown key; did you mean 'connections_max'?"}},
     {"SwappedLetters", "[log]\nlevle = \"info\"\n", {"c.toml:15:1: log.levle: unknown key; did you mean 'level'?"}},
-    {"UnknownKeyFar", "[metrics]\npassword = \"x\"\n", {"c.toml:15:1: metrics.password: unknown key; there are listen"}},
+    {"UnknownKeyFar", "[metrics]\npassword = \"x\"\n", {"c.toml:15:1: metrics.password: unknown key; there are listen, page"}},
     {"UnknownSection", "[limit]\n", {"c.toml:14:2: limit: unknown section; did you mean 'limits'?"}},
     {"KeyOutsideSections",
      "[log]\n[nonsense]\nx = 1\n",

@@ -1,0 +1,47 @@
+// Which figures are kept second by second for the live page: a part of what /metrics exports, one row each, folded over the
+// cores.
+//
+// A counter's column holds what it grew by, a gauge's column what it was. Names are those that the page asks for: "rpcs.nfs4",
+// "discards.icrc", "lcore_busy_ns.1"; the part behind the dot is a label, for backends and lcores their index. Labels are
+// closed sets, as in metric_table.h: the number of columns is known at start.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "telemetry/collector.h"
+
+namespace cw::telemetry {
+
+class HistoryColumns {
+ public:
+  // `sources` says how many backends and cores there are.
+  explicit HistoryColumns(const MetricSources& sources);
+
+  [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(columns_.size()); }
+  [[nodiscard]] const std::string& name(uint32_t column) const { return columns_[column].name; }
+  [[nodiscard]] bool is_counter(uint32_t column) const { return columns_[column].is_counter; }
+  // All columns of the cores' newest copies. Preconditions: `out` has count() elements, and `sources` is as long as those that
+  // this was made from.
+  void read(const MetricSources& sources, std::span<uint64_t> out) const;
+
+ private:
+  struct Column {
+    std::string name;
+    bool is_counter = false;
+    uint32_t row = 0;    // of the table
+    uint32_t index = 0;  // of the row's label
+  };
+  std::vector<Column> columns_;
+};
+
+// What the values of a column "backend_state.N" mean.
+enum class BackendState : uint8_t { kUnknown, kDown, kUp };
+
+// All calls, or those that went through a stage, all cores together.
+[[nodiscard]] Histogram merged_calls(const MetricSources& sources);
+[[nodiscard]] Histogram merged_stage(const MetricSources& sources, rpcrdma::Stage stage);
+
+}  // namespace cw::telemetry

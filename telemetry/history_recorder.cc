@@ -1,0 +1,39 @@
+#include "telemetry/history_recorder.h"
+
+#include <chrono>
+
+namespace cw::telemetry {
+
+using Clock = std::chrono::steady_clock;
+
+HistoryRecorder::HistoryRecorder(const Collector& collector, History& history)
+    : collector_(collector), history_(history), thread_([this] { run(); }) {}
+
+HistoryRecorder::~HistoryRecorder() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void HistoryRecorder::run() {
+  const auto period = std::chrono::nanoseconds(History::kPeriod.to_ns());
+  Clock::time_point next = Clock::now();
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_until(lock, next, [this] { return stop_; })) {
+    lock.unlock();
+    collector_.read([this](const MetricSources& sources) {
+      history_.record(sources, Instant::from_ns(Clock::now().time_since_epoch().count()));
+    });
+    lock.lock();
+    // Late samples are not made up for: what they would have said is in the next one.
+    next += period;
+    if (next < Clock::now()) {
+      next = Clock::now() + period;
+    }
+  }
+}
+
+}  // namespace cw::telemetry

@@ -1,0 +1,118 @@
+#include "telemetry/live_connections.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace cw::telemetry {
+namespace {
+
+using control::ConnectionStatus;
+
+// In order of ConnectionOrder.
+constexpr std::array kOrders = {"rpcs",       "bytes", "retransmits", "in_flight", "credits",
+                                "round_trip", "age",   "peer",        "listener",  "lcore"};
+
+// Within a tenth of one another rates are equal: rows that do the same would change places every second otherwise.
+double coarse(double rate) {
+  return rate < 1 ? 0 : std::floor(std::log(rate) / std::log(1.1));
+}
+
+// What figures are ordered by; the rate where there is one, for totals tell of the past.
+double figure(const LiveConnection& connection, ConnectionOrder order) {
+  const ConnectionStatus& status = connection.status;
+  const ConnectionRates rates = connection.rates.value_or(ConnectionRates{});
+  switch (order) {
+    case ConnectionOrder::kRpcs:
+      return coarse(rates.rpcs_per_s);
+    case ConnectionOrder::kBytes:
+      return coarse(rates.bytes_in_per_s + rates.bytes_out_per_s);
+    case ConnectionOrder::kRetransmits:
+      return static_cast<double>(status.retransmits);
+    case ConnectionOrder::kInFlight:
+      return status.calls_in_flight;
+    case ConnectionOrder::kCredits:
+      return status.credits_granted;
+    case ConnectionOrder::kRoundTrip:
+      return status.round_trip.to_seconds();
+    case ConnectionOrder::kAge:
+      return status.age.to_seconds();
+    case ConnectionOrder::kLcore:
+      return -static_cast<double>(status.lcore);
+    case ConnectionOrder::kPeer:
+    case ConnectionOrder::kListener:
+      return 0;
+  }
+  return 0;
+}
+
+// Shorter first, so that 10.0.0.9 comes before 10.0.0.10.
+int compare_names(const std::string& a, const std::string& b) {
+  return a.size() == b.size() ? a.compare(b) : (a.size() < b.size() ? -1 : 1);
+}
+
+// Negative: `a` comes first.
+int compare(const LiveConnection& a, const LiveConnection& b, ConnectionOrder order) {
+  if (order == ConnectionOrder::kPeer) {
+    return compare_names(a.status.peer_address, b.status.peer_address);
+  }
+  if (order == ConnectionOrder::kListener) {
+    return a.status.listener.compare(b.status.listener);
+  }
+  const double difference = figure(b, order) - figure(a, order);
+  return difference < 0 ? -1 : (difference > 0 ? 1 : 0);
+}
+
+}  // namespace
+
+const char* to_string(ConnectionOrder order) {
+  return kOrders[static_cast<size_t>(order)];
+}
+
+std::optional<ConnectionOrder> connection_order_of(std::string_view name) {
+  const auto found = std::ranges::find(kOrders, name);
+  return found == kOrders.end() ? std::nullopt : std::optional(static_cast<ConnectionOrder>(found - kOrders.begin()));
+}
+
+void LiveConnections::update(Instant now, std::vector<ConnectionStatus> rows) {
+  const Duration passed = now - last_look_;
+  const bool comparable = !last_.empty() && passed > Duration() && passed <= kPauseMax;
+  const auto rate = [&](uint64_t after, uint64_t before) {
+    return after < before ? 0.0 : static_cast<double>(after - before) / passed.to_seconds();
+  };
+  connections_.clear();
+  connections_.reserve(rows.size());
+  std::unordered_map<uint64_t, Totals> totals;
+  totals.reserve(rows.size());
+  for (ConnectionStatus& row : rows) {
+    LiveConnection& connection = connections_.emplace_back();
+    const auto before = last_.find(row.id);
+    if (comparable && before != last_.end()) {
+      connection.rates = {rate(row.rpcs, before->second.rpcs), rate(row.bytes_in, before->second.bytes_in),
+                          rate(row.bytes_out, before->second.bytes_out), rate(row.retransmits, before->second.retransmits)};
+    }
+    totals[row.id] = {row.rpcs, row.bytes_in, row.bytes_out, row.retransmits};
+    connection.status = std::move(row);
+  }
+  last_ = std::move(totals);
+  last_look_ = now;
+}
+
+std::vector<const LiveConnection*> LiveConnections::first(uint32_t limit, ConnectionOrder order, bool reversed) const {
+  std::vector<const LiveConnection*> all;
+  all.reserve(connections_.size());
+  for (const LiveConnection& connection : connections_) {
+    all.push_back(&connection);
+  }
+  const auto comes_first = [&](const LiveConnection* a, const LiveConnection* b) {
+    const int compared = reversed ? compare(*b, *a, order) : compare(*a, *b, order);
+    return compared != 0 ? compared < 0 : a->status.id < b->status.id;
+  };
+  const size_t count = std::min<size_t>(limit, all.size());
+  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(), comes_first);
+  all.resize(count);
+  return all;
+}
+
+}  // namespace cw::telemetry

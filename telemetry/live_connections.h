@@ -1,0 +1,68 @@
+// The connections as the live page shows them: rates from two looks, the first few by some order. Pure; whoever has the rows
+// brings them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "control/admin/gateway_view.h"
+#include "rocev2/base/time.h"
+
+namespace cw::telemetry {
+
+enum class ConnectionOrder : uint8_t {
+  kRpcs,
+  kBytes,
+  kRetransmits,
+  kInFlight,
+  kCredits,
+  kRoundTrip,
+  kAge,
+  kPeer,
+  kListener,
+  kLcore
+};
+[[nodiscard]] std::optional<ConnectionOrder> connection_order_of(std::string_view name);
+[[nodiscard]] const char* to_string(ConnectionOrder order);
+
+// Absent: there is no earlier look at this connection to compare with.
+struct ConnectionRates {
+  double rpcs_per_s = 0;
+  double bytes_in_per_s = 0;
+  double bytes_out_per_s = 0;
+  double retransmits_per_s = 0;
+};
+
+struct LiveConnection {
+  control::ConnectionStatus status;
+  std::optional<ConnectionRates> rates;
+};
+
+class LiveConnections {
+ public:
+  // Rates are over the time between two looks; after a longer pause there are none.
+  static constexpr Duration kPauseMax = Duration::seconds(10);
+
+  // Takes the place of the rows before.
+  void update(Instant now, std::vector<control::ConnectionStatus> rows);
+  [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(connections_.size()); }
+  // The first `limit` by `order`: the highest figures first, names and addresses alphabetically, or the other way round. Equal
+  // ones in order of id, so that rows do not dance.
+  [[nodiscard]] std::vector<const LiveConnection*> first(uint32_t limit, ConnectionOrder order, bool reversed) const;
+
+ private:
+  struct Totals {
+    uint64_t rpcs = 0;
+    uint64_t bytes_in = 0;
+    uint64_t bytes_out = 0;
+    uint64_t retransmits = 0;
+  };
+  std::vector<LiveConnection> connections_;
+  std::unordered_map<uint64_t, Totals> last_;  // by id
+  Instant last_look_;
+};
+
+}  // namespace cw::telemetry

@@ -1,0 +1,252 @@
+"""The live page in a real browser: drawn from true figures, by keyboard too, and honest when the gateway is gone."""
+
+import json
+import signal
+import urllib.error
+import urllib.request
+from typing import Any
+
+from browser import Browser
+from harness import CREDITS, Box, Gateway, Skip, expect, expect_equal
+
+SHOWN = {"rpcs", "octets", "chunks", "credits", "heat", "percentiles", "stages", "busy"}  # charts that a load has to fill
+
+
+def _get(gateway: Gateway, path: str, **fields: str) -> tuple[int, str]:
+    request = urllib.request.Request(f"http://{gateway.metrics_address}{path}", headers=fields)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as response:
+            return response.status, response.read().decode(errors="replace")
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode(errors="replace")
+
+
+def _open(box: Box, gateway: Gateway) -> Browser:
+    if "not built in" in _get(gateway, "/")[1]:
+        raise Skip("the programs were built without the page (npm)")
+    browser = Browser(box)
+    browser.open(f"http://{gateway.metrics_address}/")
+    browser.wait_for("return Number(document.body.dataset.samples) > 1", 20, "first samples")
+    return browser
+
+
+def _expect_clean(browser: Browser, gateway: Gateway) -> None:
+    """Nothing complained of, and nothing asked of anybody else."""
+    expect_equal("console of the page", browser.console(), [])
+    origin = f"http://{gateway.metrics_address}/"
+    foreign = [url for url in browser.requests() if not url.startswith(origin) and not url.startswith("data:")]
+    expect_equal("requests to others", foreign, [])
+    expect(len(browser.requests()) > 10, "the log of requests is empty")
+
+
+def _chart(browser: Browser, name: str) -> dict[str, str]:
+    return dict(browser.script("return Object.assign({}, document.getElementById(arguments[0]).dataset)", "chart-" + name))
+
+
+def _text(browser: Browser, selector: str) -> str:
+    return str(browser.script("return document.querySelector(arguments[0]).textContent", selector))
+
+
+def shows_a_load(box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    browser = _open(box, gateway)
+    expect_equal("state", browser.script("return document.body.dataset.state"), "idle")
+    said = _text(browser, "#no-connections")
+    expect("No client is connected" in said and "10.9.0.1" in said and "20049" in said, f"without connections it says {said!r}")
+    load = box.load(operation="source", size=100_001, connections=3, window=4, seconds=300)
+    load.wait_connected()
+    rows = "document.querySelectorAll('#connection-table tbody tr[data-peer=\"10.9.0.2\"]')"
+    browser.wait_for(f"return {rows}.length === 3", 15, "the load's rows")
+    browser.wait_for("return Number(document.getElementById('chart-heat').dataset.cells) > 8", 20, "cells of the heat map")
+    for name in sorted(SHOWN):
+        data = _chart(browser, name)
+        expect(int(data["nonzero"]) > 0, f"the chart {name} shows nothing: {data}")
+    _expect_true_figures(browser, gateway)
+    browser.wait_for("return document.querySelectorAll('#procedures tbody tr').length === 1", 10, "the procedure")
+    expect("bench source" in _text(browser, "#procedures tbody"), "another procedure than source")
+    expect("up" in _text(browser, "#backend-health tbody"), "the backend is not up")
+    expect("accepted" in _text(browser, "#notices tbody"), "no log line of the connections")
+    _expect_clean(browser, gateway)
+    load.stop()
+    browser.wait_for("return document.body.dataset.state === 'idle'", 15, "the end of the load")
+    browser.close()
+    gateway.terminate()
+
+
+def _expect_true_figures(browser: Browser, gateway: Gateway) -> None:
+    """What the page shows is what /metrics says."""
+    expect_equal("credits granted", _text(browser, "#tile-credits .sub"), f"of {3 * CREDITS} granted")
+    expect_equal("connections", _text(browser, "#tile-connections .figure"), "3")
+    before = gateway.metrics().total("causeway_rpcrdma_chunk_bytes_total", list="write")
+    history: dict[str, Any] = json.loads(_get(gateway, "/api/history")[1])
+    after = gateway.metrics().total("causeway_rpcrdma_chunk_bytes_total", list="write")
+    kept = sum(history["values"]["chunk_bytes.write"])
+    # The last sample is up to a second old, and a second of the load is less than all of it.
+    expect(before / 3 < kept <= after, f"{kept} octets by Write chunk in the history, {before} to {after} in the metrics")
+    calls = sum(history["values"]["calls.bench/source"])
+    expect_equal("calls of the heat map", sum(sum(second[1::2]) for second in history["durations"]), calls)
+
+
+def themes(box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    browser = _open(box, gateway)
+    background = "return getComputedStyle(document.body).backgroundColor"
+    browser.prefer_colors("light")
+    light = browser.script(background)
+    browser.prefer_colors("dark")
+    dark = browser.script(background)
+    expect(light != dark, f"light and dark are both {light}")
+    browser.press("t")  # light, whatever the system prefers
+    expect_equal("background of the light theme", browser.script(background), light)
+    browser.press("t")
+    browser.prefer_colors("light")
+    expect_equal("background of the dark theme", browser.script(background), dark)
+    browser.open(f"http://{gateway.metrics_address}/")
+    expect_equal("background after coming back", browser.script(background), dark)
+    for width in (1600, 800, 390):
+        browser.size(width, 900)
+        fits = "return document.documentElement.scrollWidth <= window.innerWidth"
+        browser.wait_for(fits, 5, f"no scrolling sideways at {width} pixels")
+    _expect_clean(browser, gateway)
+    browser.close()
+    gateway.terminate()
+
+
+def keyboard(box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    load = box.load(connections=1, window=2, seconds=300)
+    load.wait_connected()
+    browser = _open(box, gateway)
+    browser.wait_for("return Number(document.getElementById('chart-rpcs').dataset.nonzero) > 2", 20, "the load")
+    _walk(browser)
+    browser.press("?")
+    expect(browser.script("return document.getElementById('help').open"), "? opens no help")
+    browser.press("Escape")
+    expect(not browser.script("return document.getElementById('help').open"), "Escape does not close the help")
+    browser.press("1")
+    expect_equal("window after 1", browser.script("return document.querySelector('[aria-checked=true]').dataset.window"), "60")
+    _pause(browser)
+    browser.script("document.getElementById('chart-rpcs').focus()")
+    browser.press("End", "ArrowLeft")
+    browser.wait_for("return document.getElementById('reading').textContent.includes('RPC/s')", 5, "a reading of the chart")
+    expect(browser.script("return !document.querySelector('#chart-rpcs .tip').hidden"), "no tooltip at the reading")
+    _sort(browser)
+    _expect_clean(browser, gateway)
+    load.stop()
+    browser.close()
+    gateway.terminate()
+
+
+def _walk(browser: Browser) -> None:
+    """Tab gets everywhere, in order of the page, and one sees where it is."""
+    seen: list[str] = []
+    for _ in range(60):
+        browser.press("Tab")
+        place, outline = browser.script(
+            "const at = document.activeElement; const style = getComputedStyle(at);"
+            "return [at.id || at.className || at.textContent || at.tagName,"
+            " style.outlineStyle !== 'none' || at.matches('.skip')]")
+        expect(outline, f"one does not see that {place} has the focus")
+        seen.append(place)
+    wanted = ["skip", "pause", "theme", "help-button", "chart-rpcs", "chart-octets", "chart-chunks"]
+    found = [place for place in seen if place in wanted]
+    expect_equal("order of the focus", found[:len(wanted)], wanted)
+
+
+def _pause(browser: Browser) -> None:
+    samples = "return document.getElementById('chart-rpcs').getAttribute('aria-label')"
+    browser.press("p")
+    expect_equal("paused", browser.script("return document.body.dataset.paused"), "true")
+    held = browser.script(samples)
+    browser.wait_for("return performance.now() - (window.heldAt ??= performance.now()) > 2500", 10, "some seconds")
+    expect_equal("the chart while paused", browser.script(samples), held)
+    browser.press("p")
+    browser.wait_until(lambda: browser.script(samples) != held, 10, "going on")
+
+
+def _sort(browser: Browser) -> None:
+    """By a header's button; the direction turns the second time."""
+    button = "#connection-table th:nth-child(11) button"
+    order = "return document.querySelector('#connection-table th:nth-child(11)').getAttribute('aria-sort')"
+    for wanted in ("descending", "ascending"):
+        browser.script(f"document.querySelector({button!r}).focus()")
+        browser.press("Enter")
+        expect_equal("order by age", browser.script(order), wanted)
+    browser.wait_until(lambda: any("sort=age&reversed" in url for url in browser.requests()), 5, "asking for the other order")
+
+
+def gone_and_back(box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    load = box.load(connections=1, window=2, seconds=300)
+    load.wait_connected()
+    browser = _open(box, gateway)
+    browser.wait_for("return document.body.dataset.state === 'ready'", 15, "readiness")
+    _expect_clean(browser, gateway)
+    # A client that is silent holds up the end for as long as the gateway waits for it.
+    load.signal(signal.SIGSTOP)
+    gateway.signal(signal.SIGTERM)
+    browser.wait_for("return document.body.dataset.state === 'draining'", 5, "draining")
+    browser.wait_for("return document.body.dataset.state === 'lost'", 20, "loss of the gateway")
+    expect("No answer from the gateway since" in _text(browser, "#banner"), "no word of it")
+    load.signal(signal.SIGCONT)
+    load.stop()
+    samples = int(browser.script("return document.body.dataset.samples"))
+    gateway.start_ready()
+    browser.wait_for("return document.body.dataset.state === 'restarted'", 15, "the restart")
+    expect("was started anew at" in _text(browser, "#banner"), "no word of the restart")
+    browser.wait_for(f"return Number(document.body.dataset.samples) > {samples} + 2", 15, "samples of both runs")
+    load = box.load(connections=2, window=2, seconds=300, name="again")
+    load.wait_connected()
+    browser.wait_for("return document.querySelectorAll('#connection-table tbody tr').length === 2", 15, "new connections")
+    load.stop()
+    gateway.kill()
+    browser.wait_for("return document.body.dataset.state === 'lost'", 15, "loss of the killed gateway")
+    browser.close()
+
+
+def history_is_there_for_late_comers(box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    report = box.load(connections=2, window=2, seconds=3).result()
+    browser = _open(box, gateway)
+    browser.wait_for("return Number(document.getElementById('chart-rpcs').dataset.nonzero) > 0", 15, "the load that was")
+    said = _text(browser, "#procedures tbody tr")
+    expect("bench echo" in said and report["calls"] > 0, f"procedures: {said}")
+    browser.close()
+    gateway.terminate()
+
+
+def refuses_strangers(box: Box) -> None:
+    gateway = box.gateway()
+    gateway.start_ready()
+    for path in ("/", "/api/snapshot", "/api/history", "/page/main.js"):
+        status, said = _get(gateway, path, Host="rebound.example:9464")
+        expect_equal(f"{path} by another name", (status, "http://localhost" in said), (421, True))
+    expect_equal("status of a wrong query", _get(gateway, "/api/snapshot?limit=100000")[0], 400)
+    expect_equal("metrics by another name", _get(gateway, "/metrics", Host="node7.example:9464")[0], 200)
+    gateway.terminate()
+
+
+def switched_off(box: Box) -> None:
+    gateway = box.gateway(extra="page = false")
+    gateway.start_ready()
+    status, said = _get(gateway, "/")
+    expect(status == 200 and "page = true" in said and "/metrics" in said, f"/ says {said!r}")
+    for path in ("/api/snapshot", "/api/history", "/page/main.js"):
+        expect_equal(path, _get(gateway, path)[0], 404)
+    gateway.terminate()
+
+
+CASES = [
+    ("live page shows a load as it is, and asks nobody else", shows_a_load),
+    ("live page has two themes and fits narrow windows", themes),
+    ("live page by keyboard", keyboard),
+    ("live page says when the gateway drains, is gone, and is back", gone_and_back),
+    ("live page shows what was before it was opened", history_is_there_for_late_comers),
+    ("live page is refused under names of others", refuses_strangers),
+    ("live page switched off says so", switched_off),
+]

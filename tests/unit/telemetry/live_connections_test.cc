@@ -1,0 +1,88 @@
+#include "telemetry/live_connections.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace cw::telemetry {
+namespace {
+
+using control::ConnectionStatus;
+
+ConnectionStatus row(uint64_t id, uint64_t rpcs, std::string peer = "10.0.0.1") {
+  ConnectionStatus status;
+  status.id = id;
+  status.rpcs = rpcs;
+  status.bytes_in = rpcs * 100;
+  status.peer_address = std::move(peer);
+  return status;
+}
+
+std::vector<uint64_t> ids(const std::vector<const LiveConnection*>& rows) {
+  std::vector<uint64_t> result;
+  for (const LiveConnection* each : rows) {
+    result.push_back(each->status.id);
+  }
+  return result;
+}
+
+constexpr Instant kFirst = Instant::from_ns(1'000'000'000'000);
+
+TEST(LiveConnections, RatesNeedTwoLooks) {
+  LiveConnections connections;
+  connections.update(kFirst, {row(1, 1000)});
+  EXPECT_FALSE(connections.first(1, ConnectionOrder::kRpcs, false)[0]->rates);
+  connections.update(kFirst + Duration::seconds(2), {row(1, 1500), row(2, 7)});
+  const auto rows = connections.first(2, ConnectionOrder::kRpcs, false);
+  ASSERT_TRUE(rows[0]->rates);
+  EXPECT_EQ(rows[0]->rates->rpcs_per_s, 250);
+  EXPECT_EQ(rows[0]->rates->bytes_in_per_s, 25'000);
+  EXPECT_FALSE(rows[1]->rates) << "it was not there before";
+}
+
+TEST(LiveConnections, AfterALongPauseNothingIsSaidOfRates) {
+  LiveConnections connections;
+  connections.update(kFirst, {row(1, 1000)});
+  connections.update(kFirst + LiveConnections::kPauseMax + Duration::ms(1), {row(1, 1500)});
+  EXPECT_FALSE(connections.first(1, ConnectionOrder::kRpcs, false)[0]->rates);
+}
+
+TEST(LiveConnections, TheFirstFewOfManyComeInTheOrderThatIsWanted) {
+  LiveConnections connections;
+  const std::vector<ConnectionStatus> none = {row(1, 0, "10.0.0.10"), row(2, 0, "10.0.0.9"), row(3, 0, "10.0.0.2"),
+                                              row(4, 0, "10.0.0.2")};
+  connections.update(kFirst, none);
+  std::vector<ConnectionStatus> rows = none;
+  rows[0].rpcs = 10;
+  rows[1].rpcs = 300;
+  rows[2].rpcs = 20;
+  rows[1].age = Duration::seconds(1);
+  connections.update(kFirst + Duration::seconds(1), rows);
+  EXPECT_EQ(connections.count(), 4u);
+  EXPECT_EQ(ids(connections.first(2, ConnectionOrder::kRpcs, false)), (std::vector<uint64_t>{2, 3}));
+  EXPECT_EQ(ids(connections.first(2, ConnectionOrder::kRpcs, true)), (std::vector<uint64_t>{4, 1}));
+  EXPECT_EQ(ids(connections.first(9, ConnectionOrder::kPeer, false)), (std::vector<uint64_t>{3, 4, 2, 1}));
+  EXPECT_EQ(ids(connections.first(1, ConnectionOrder::kAge, false)), (std::vector<uint64_t>{2}));
+}
+
+TEST(LiveConnections, ThoseThatDoTheSameKeepTheirPlaces) {
+  LiveConnections connections;
+  connections.update(kFirst, {row(1, 0), row(2, 0)});
+  connections.update(kFirst + Duration::seconds(1), {row(1, 1001), row(2, 1004)});
+  EXPECT_EQ(ids(connections.first(2, ConnectionOrder::kRpcs, false)), (std::vector<uint64_t>{1, 2}));
+}
+
+TEST(LiveConnections, OrdersHaveNames) {
+  for (const char* name :
+       {"rpcs", "bytes", "retransmits", "in_flight", "credits", "round_trip", "age", "peer", "listener", "lcore"}) {
+    const auto order = connection_order_of(name);
+    ASSERT_TRUE(order) << name;
+    EXPECT_STREQ(to_string(*order), name);
+  }
+  EXPECT_FALSE(connection_order_of("rpc"));
+  EXPECT_FALSE(connection_order_of(""));
+}
+
+}  // namespace
+}  // namespace cw::telemetry
