@@ -11,7 +11,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   cw::control::FakeView view;
-  const std::string answer = cw::control::admin_answer(std::string_view(reinterpret_cast<const char*>(data), size), view);
+  cw::control::FakeControl control;
+  // A first octet that is odd speaks for an administrator: what changes something is reached only then.
+  const cw::control::AdminCaller caller{"fuzz", size > 0 && (data[0] & 1) != 0};
+  const std::string answer =
+      cw::control::admin_answer(std::string_view(reinterpret_cast<const char*>(data), size), caller, {view, control});
   FUZZ_CHECK(answer.find('\n') == std::string::npos);
   const auto parsed = nlohmann::json::parse(answer, nullptr, false);
   FUZZ_CHECK(parsed.is_object());

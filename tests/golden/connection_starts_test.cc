@@ -70,8 +70,8 @@ std::vector<Start> starts_of(const std::filesystem::path& capture) {
       const Rep rep = Rep::parse(message_of(*mad)).value();
       const Req& req = requests.at(rep.remote_comm_id);
       const auto later = std::span(views).subspan(i);
-      starts.push_back({req, rep, first_request(later, views[i].destination, rep.local_qpn),
-                        first_request(later, views[i].source, req.local_qpn)});
+      starts.push_back({req, rep, first_request(later, views[i].destination(), rep.local_qpn),
+                        first_request(later, views[i].source(), req.local_qpn)});
     }
   }
   return starts;
