@@ -19,7 +19,7 @@ uint32_t views_of(const WorldOptions& options) {
 
 // Room in a table that takes `usual` entries, one for each connection.
 uint32_t room_for(const WorldOptions& options, uint32_t usual) {
-  return std::max(usual, options.load.connections + usual / 8);
+  return std::max(usual, options.load.connections + options.connections_over + usual / 8);
 }
 
 gateway::GatewayOptions gateway_options(const WorldOptions& options) {
@@ -141,6 +141,13 @@ node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bo
   node.cm.connection_max = room_for(options, node.cm.connection_max);
   if (options.load.connections > kCrowd) {
     allow_crowd(options.load.connections, exposes_memory, node.cm);
+  }
+  if (options.connections_over > 0) {
+    const uint32_t all = options.load.connections + options.connections_over;
+    node.endpoint.receive_work_max = 64 * options.load.connections;
+    node.endpoint.send_work_max = 64 * options.load.connections;
+    node.cm.timewait_max = all;
+    node.cm.transmit_queue_max = all;
   }
   if (options.small_tables) {
     node.endpoint.send_work_max = 512;

@@ -38,6 +38,7 @@ struct WorldOptions {
   bool run_on_workers = false;
   std::vector<control::IpPrefix> allow;
   uint32_t connections_max = 64;
+  uint32_t connections_over = 0;  // room in the tables for so many besides the load's: connections that are over rest for a while
   uint32_t packet_buffers = 16384;
   uint32_t large_buffers = 512;
   uint64_t pull_buffers_max = UINT64_MAX;

@@ -77,6 +77,7 @@ TEST(Drain, AThousandBusyConnectionsEndWithoutAFailedCall) {
   WorldOptions options = busy(BenchProcedure::kEcho, 512, 1000);
   options.credits = 8;
   options.reverse_credits = 0;
+  options.connections_over = 3000;
   options.load.window = 4;
   options.packet_buffers = 65'536;
   options.large_buffers = 8 * 1000;
