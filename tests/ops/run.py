@@ -7,6 +7,7 @@ Prints `ok NAME (seconds)`, `FAIL NAME: reason` or `skip NAME: reason` for each 
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,8 @@ def run_case(case: Case, box: Box) -> str:
 
 
 def main() -> int:
+    # A shell that starts us in the background leaves it ignored, and so would every program that a case interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path, metavar="BUILD_DIR", help="where the programs are built")
     parser.add_argument("-k", metavar="NAME", default="", help="cases whose name contains NAME")
