@@ -9,6 +9,7 @@
 #include <array>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "tests/fuzz/fuzz_target.h"
@@ -94,7 +95,7 @@ class Target {
     transmit(12);
     transmit(12);
     FUZZ_CHECK(!endpoint_->has_work() && endpoint_->next_deadline().is_never());
-    endpoint_->destroy_qp(*qp_);
+    endpoint_->destroy_qp(*std::exchange(qp_, nullptr));
     transmit(12);
     FUZZ_CHECK(endpoint_->qp_count() == 0 && endpoint_->poll_ready() == nullptr);
     endpoint_.reset();
@@ -232,7 +233,7 @@ class Target {
   }
 
   void transmit(uint32_t head_buffers) {
-    const bool in_error = qp_->in_error();
+    const bool in_error = qp_ == nullptr || qp_->in_error();  // gone: a NAK may still be owed
     HeapBufferPool heads(head_buffers, 1024, 0);
     wire::TxBatch batch(heads);
     endpoint_->poll_transmit(now_, batch);
