@@ -26,7 +26,7 @@ TARGETS = [
     Target("one call at a time on memif, p50 / bare memif echo", "link/echo64_w1_p50", "ratio", 0.2, 1 / 3, 0.5),
     Target("RPC/s / eRPC's on the same link (not packaged)", "erpc", "ratio", 0.35, 0.55, 0.8),
     *(Target(f"payload of the gateway / copy+CRC bound, {name} of 1 MiB, MTU {mtu}", f"payload/{name}1m_mtu{mtu}/gateway", "ratio",
-             0.25, 0.45, 0.6) for mtu in (1024, 4096) for name in ("source", "sink")),
+             0.25, 0.45, 0.6) for mtu in (1024, 4096) for name in ("read", "write")),
     *(Target(f"iCRC / bare ISA-L, {size} octets", f"icrc/one_piece/{size}", "ratio", 0.95, 1.1, None) for size in (1084, 4156)),
     Target("64-octet SENDs acknowledged / testpmd echo, packets/s", "link/send64_acknowledged", "ratio", 0.2, 0.35, 0.5),
     Target("goodput at 1 % loss, plain go-back-N peer, W=64", "goodput/standard_send_w64_1_percent", "value", 0.40, 0.55, 0.59),
