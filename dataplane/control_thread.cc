@@ -11,6 +11,7 @@
 
 #include "control/config/config_changes.h"
 #include "control/config/config_file.h"
+#include "dataplane/monotonic_clock.h"
 #include "telemetry/log.h"
 
 namespace cw::dataplane {
@@ -18,11 +19,6 @@ namespace {
 
 constexpr auto kShutdownTimeout = std::chrono::seconds(5);
 constexpr long kTurnNs = 20'000'000;
-
-Instant monotonic_now() {
-  return Instant::from_ns(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
 
 int64_t unix_now_s() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -110,6 +110,9 @@ void CoreLoop::foresee(std::span<rte_mbuf* const> mbufs) {
   for (rte_mbuf* mbuf : mbufs.first(std::min<size_t>(mbufs.size(), 2))) {
     rte_prefetch0(rte_pktmbuf_mtod(mbuf, const void*));
   }
+  if (!node_.foresees()) {
+    return;
+  }
   std::array<Bytes, PortQueue::kBurst> frames;
   for (size_t i = 0; i < mbufs.size(); ++i) {
     frames[i] = {rte_pktmbuf_mtod(mbufs[i], const uint8_t*), rte_pktmbuf_data_len(mbufs[i])};

@@ -1,20 +1,11 @@
 #include "dataplane/drain_driver.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "dataplane/monotonic_clock.h"
 #include "telemetry/log.h"
 
 namespace cw::dataplane {
-namespace {
-
-Instant monotonic_now() {
-  return Instant::from_ns(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
-}  // namespace
-
 DrainProgress DrainDriver::progress() const {
   DrainProgress sum;
   for (const GatewayApp* app : apps_) {

@@ -18,8 +18,15 @@ std::string address_text(const wire::IpAddress& address) {
   return std::string(wire::to_text(address).data());
 }
 
-constexpr uint32_t kNfsProgram = 100003;
-constexpr uint32_t kNfsVersion = 4;
+using ValuesByName = std::unordered_map<std::string, double>;  // names with their labels
+
+ValuesByName by_name(std::vector<control::NamedValue>&& named) {
+  ValuesByName values;
+  for (control::NamedValue& value : named) {
+    values.emplace(std::move(value.name), value.value);
+  }
+  return values;
+}
 
 // Empty: none.
 std::string error_text(const rc::QpError& error) {
@@ -95,10 +102,7 @@ control::GatewayStatus LiveView::status() {
       listener.connections += connection.info.listener_port == config.port ? 1 : 0;
     }
   }
-  std::unordered_map<std::string, double> values;  // by name with labels
-  for (control::NamedValue& value : collector_.named_values()) {
-    values.emplace(std::move(value.name), value.value);
-  }
+  const ValuesByName values = by_name(collector_.named_values());
   for (const control::BackendConfig& config : config_.backends) {
     control::BackendStatus& backend = status.backends.emplace_back();
     backend.name = config.name;
@@ -212,10 +216,7 @@ std::vector<control::QueuePairStatus> LiveView::queue_pairs() {
 }
 
 std::vector<control::CoreStatus> LiveView::cores() {
-  std::unordered_map<std::string, double> values;
-  for (control::NamedValue& value : collector_.named_values()) {
-    values.emplace(std::move(value.name), value.value);
-  }
+  const ValuesByName values = by_name(collector_.named_values());
   std::vector<control::CoreStatus> rows;
   for (const uint32_t lcore : config_.dataplane.poll_lcores) {
     const auto value_of = [&](const char* metric, const char* more = "") {
@@ -247,8 +248,8 @@ bool LiveView::start_ping(const std::string& backend, uint32_t program, uint32_t
   order.backend = static_cast<uint32_t>(found - config_.backends.begin());
   order.builtin = found->type == control::BackendType::kBuiltin;
   // Nobody says what a server serves: NFS is the likeliest, and one that serves something else answers so.
-  order.program = program != 0 ? program : order.builtin ? rpcrdma::kBenchProgram : kNfsProgram;
-  order.version = version != 0 ? version : order.builtin ? rpcrdma::kBenchVersion : kNfsVersion;
+  order.program = program != 0 ? program : order.builtin ? rpcrdma::kBenchProgram : rpcrdma::kNfsProgram;
+  order.version = version != 0 ? version : order.builtin ? rpcrdma::kBenchVersion : rpcrdma::kNfs4Version;
   order.timeout = Duration::ms(found->connect_timeout_ms);
   if (!apps_.front()->start_ping(order)) {
     problem = "another ping is under way; try again";

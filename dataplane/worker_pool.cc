@@ -4,7 +4,6 @@
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_group.h>
 #include <oneapi/tbb/task_scheduler_observer.h>
-#include <pthread.h>
 #include <rte_lcore.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -14,6 +13,9 @@
 #include <deque>
 #include <thread>
 #include <unordered_map>
+#include <vector>
+
+#include "dataplane/dpdk/bind_thread.h"
 
 namespace cw::dataplane {
 namespace {
@@ -26,20 +28,16 @@ constexpr uint32_t kIdleTurnsBeforeSleep = 64;
 // TBB's threads inherit the CPUs of whoever made them come, as a rule one thread bound to one CPU.
 class Placement : public oneapi::tbb::task_scheduler_observer {
  public:
-  Placement(oneapi::tbb::task_arena& arena, const std::vector<uint32_t>& cpus) : task_scheduler_observer(arena) {
-    CPU_ZERO(&set_);
-    for (const uint32_t cpu : cpus) {
-      CPU_SET(cpu, &set_);
-    }
+  Placement(oneapi::tbb::task_arena& arena, const std::vector<uint32_t>& cpus) : task_scheduler_observer(arena), cpus_(cpus) {
     observe(!cpus.empty());
   }
   ~Placement() override { observe(false); }
   Placement(const Placement&) = delete;
   Placement& operator=(const Placement&) = delete;
-  void on_scheduler_entry(bool /*is_worker*/) override { (void)pthread_setaffinity_np(pthread_self(), sizeof(set_), &set_); }
+  void on_scheduler_entry(bool /*is_worker*/) override { bind_this_thread(cpus_); }
 
  private:
-  cpu_set_t set_;
+  std::vector<uint32_t> cpus_;
 };
 
 }  // namespace

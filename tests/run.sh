@@ -103,9 +103,9 @@ fi
 if wants tsan; then
   configure build-tsan -Db_sanitize=thread -Db_lundef=false -Dbuildtype=debug -Doptimization=1
   compile build-tsan tests/unit/dataplane/{dataplane,eal}_test tests/unit/telemetry/telemetry_test tests/unit/control/control_test \
-    control/ctl/causewayctl
+    tests/unit/capture/capture_test control/ctl/causewayctl
   export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
-  meson_tests build-tsan tsan dataplane dataplane_eal telemetry control
+  meson_tests build-tsan tsan dataplane dataplane_eal telemetry control capture
 fi
 if wants clang-tidy; then
   must ensure_packages checks

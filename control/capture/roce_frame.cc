@@ -2,56 +2,55 @@
 
 #include <algorithm>
 
+#include "rocev2/wire/bth.h"
+#include "rocev2/wire/ethernet.h"
+#include "rocev2/wire/frame_layout.h"
 #include "rocev2/wire/opcode.h"
 
 namespace cw::control::capture {
 namespace {
 
-constexpr uint32_t kEthernetBytes = 14;
-constexpr uint32_t kVlanBytes = 4;
-constexpr uint32_t kIpv4Bytes = 20;
-constexpr uint32_t kIpv6Bytes = 40;
-constexpr uint32_t kUdpBytes = 8;
-constexpr uint32_t kBthBytes = 12;
-constexpr uint8_t kUdp = 17;
-constexpr uint16_t kRocePort = 4791;
 constexpr uint32_t kRpcRdmaFixedBytes = 16;
 constexpr uint32_t kRkeyInReth = 8;
+constexpr uint16_t kEtherTypeArp = 0x0806;
+constexpr uint8_t kIpProtocolIcmp6 = 58;
+constexpr uint32_t kTransportBytes = 8;  // ports of TCP and UDP; type, code and numbers of ICMP; a fragment header
 
-wire::IpAddress v6_at(Bytes frame, uint32_t at) {
-  return wire::IpAddress::v6(std::span<const uint8_t, 16>(frame.data() + at, 16));
+wire::IpAddress address_at(Bytes frame, uint32_t v4_at, uint32_t v6_at, const wire::IpLayout& ip) {
+  return ip.ipv6 ? wire::IpAddress::v6(std::span<const uint8_t, 16>(frame.data() + ip.offset + v6_at, 16))
+                 : wire::IpAddress::v4(load_be32(frame.data() + ip.offset + v4_at));
+}
+
+bool is_neighbour_discovery(Bytes frame, const wire::IpLayout& ip) {
+  const uint32_t icmp = ip.offset + ip.header_bytes;
+  return ip.ipv6 && ip.protocol == kIpProtocolIcmp6 && frame.size() > icmp && frame[icmp] >= 133 && frame[icmp] <= 137;
+}
+
+// What may be shown of a frame that is not RoCE. A port of the kernel carries anything, and ICMP errors quote a packet.
+uint32_t shown_of_others(Bytes frame) {
+  const uint32_t size = static_cast<uint32_t>(frame.size());
+  const std::optional<wire::IpLayout> ip = wire::find_ip(frame);
+  if (ip) {
+    const uint32_t behind = ip->is_later_fragment ? 0 : kTransportBytes;
+    return is_neighbour_discovery(frame, *ip) ? size : std::min(size, ip->offset + ip->header_bytes + behind);
+  }
+  const uint32_t link_bytes = std::min(size, uint32_t{wire::Ethernet::kSize});
+  return link_bytes == wire::Ethernet::kSize && load_be16(frame.data() + link_bytes - 2) == kEtherTypeArp ? size : link_bytes;
 }
 
 }  // namespace
 
 std::optional<RoceFrame> locate_roce(Bytes frame) {
-  uint32_t at = kEthernetBytes;
-  if (frame.size() < at) {
+  const std::optional<wire::RoceLayout> layout = wire::find_roce(frame);
+  if (!layout) {
     return std::nullopt;
-  }
-  uint16_t type = load_be16(frame.data() + at - 2);
-  if (type == 0x8100) {
-    at += kVlanBytes;
-    if (frame.size() < at) {
-      return std::nullopt;
-    }
-    type = load_be16(frame.data() + at - 2);
   }
   RoceFrame out;
-  const bool is_v4 = type == 0x0800 && frame.size() > at && (frame[at] & 0xf0) == 0x40;
-  const uint32_t ip_bytes = is_v4 ? (frame[at] & 0x0f) * 4u : kIpv6Bytes;
-  if ((!is_v4 && type != 0x86dd) || frame.size() < at + ip_bytes + kUdpBytes + kBthBytes || (is_v4 && ip_bytes < kIpv4Bytes)) {
-    return std::nullopt;
-  }
-  if (frame[at + (is_v4 ? 9 : 6)] != kUdp || load_be16(frame.data() + at + ip_bytes + 2) != kRocePort) {
-    return std::nullopt;
-  }
-  out.source = is_v4 ? wire::IpAddress::v4(load_be32(frame.data() + at + 12)) : v6_at(frame, at + 8);
-  out.destination = is_v4 ? wire::IpAddress::v4(load_be32(frame.data() + at + 16)) : v6_at(frame, at + 24);
-  at += ip_bytes + kUdpBytes;
-  out.opcode = frame[at];
-  out.destination_qpn = load_be24(frame.data() + at + 5);
-  out.extensions_at = at + kBthBytes;
+  out.source = address_at(frame, 12, 8, layout->ip);
+  out.destination = address_at(frame, 16, 24, layout->ip);
+  out.opcode = frame[layout->bth];
+  out.destination_qpn = load_be24(frame.data() + layout->bth + 5);
+  out.extensions_at = layout->bth + uint32_t{wire::Bth::kSize};
   out.payload_at = out.extensions_at + wire::traits_of(static_cast<wire::Opcode>(out.opcode)).extension_bytes;
   return out;
 }
@@ -60,7 +59,7 @@ uint32_t redact(MutableBytes frame) {
   const uint32_t size = static_cast<uint32_t>(frame.size());
   const std::optional<RoceFrame> roce = locate_roce(frame);
   if (!roce) {
-    return size;
+    return shown_of_others(frame);
   }
   const wire::OpcodeTraits& traits = wire::traits_of(static_cast<wire::Opcode>(roce->opcode));
   if (traits.kind == wire::OpcodeKind::kDatagram) {

@@ -25,9 +25,6 @@ std::unique_ptr<ConnectionPlaces> make_places(const GatewayOptions& options) {
   return std::make_unique<LocalPlaces>(options.connections_max, per_listener);
 }
 
-// Fewer connections than this stay in the nearest caches by themselves.
-constexpr uint32_t kForeseeFrom = 64;
-
 }  // namespace
 
 const char* to_string(ConnectionState state) noexcept {

@@ -29,6 +29,7 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   rpcrdma::InlineThresholds thresholds;
   std::optional<rpcrdma::ServerEndpoint> server;
   // Calls that the backend owes a reply: the same index in all. At most one per credit, so a search is a few cache lines.
+  // They grow with the first calls.
   std::vector<uint32_t> pending_xids;
   std::vector<rpcrdma::CallId> pending_calls;
   std::vector<uint32_t> pending_epochs;

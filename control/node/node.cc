@@ -4,6 +4,7 @@
 #include <array>
 
 #include "control/cm/timeout_code.h"
+#include "rocev2/base/prefetch.h"
 
 namespace cw::node {
 namespace {
@@ -11,9 +12,6 @@ namespace {
 // 1 ms to the peer and back. What we wait for an ACK at least is dozens of times that, so that only a peer that sits on its ACKs
 // for longer makes us slower to notice that it is gone.
 constexpr uint8_t kPathTimeCode = 8;
-
-// Fewer queue pairs than this stay in the nearest caches by themselves.
-constexpr uint32_t kForeseeFrom = 64;
 
 }  // namespace
 
@@ -25,10 +23,11 @@ Node::Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable*
   }
 }
 
+bool Node::foresees() const {
+  return endpoint_.qp_count() >= kForeseeFrom;
+}
+
 void Node::foresee(std::span<const Bytes> frames) const {
-  if (endpoint_.qp_count() < kForeseeFrom) {
-    return;
-  }
   std::array<verbs::Qpn, kForeseenMax> qpns;
   size_t count = 0;
   for (const Bytes frame : frames.first(std::min(frames.size(), kForeseenMax))) {

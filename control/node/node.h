@@ -53,9 +53,10 @@ class Node {
   // `random` and `memory` (nullptr on a server) must outlive the node.
   Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable* memory);
 
-  // The frames that on_frame() will get next, at most kForeseenMax of them. With more queue pairs than the caches hold, what
-  // they need is fetched in three rounds, so that the misses of a burst overlap.
+  // The frames that on_frame() will get next, at most kForeseenMax of them. With more queue pairs than the caches hold, which
+  // foresees() says, what they need is fetched in three rounds, so that the misses of a burst overlap.
   static constexpr size_t kForeseenMax = 64;
+  [[nodiscard]] bool foresees() const;
   void foresee(std::span<const Bytes> frames) const;
   // Takes one frame, which spans the Buffer. True = the node keeps the Buffer; else it is still the caller's.
   [[nodiscard]] bool on_frame(Instant now, Buffer* frame, uint16_t port);

@@ -5,10 +5,7 @@
 #include "rocev2/gsi/gsi_qp.h"
 #include "rocev2/wire/bth.h"
 #include "rocev2/wire/deth.h"
-#include "rocev2/wire/ethernet.h"
-#include "rocev2/wire/ipv4.h"
-#include "rocev2/wire/ipv6.h"
-#include "rocev2/wire/udp.h"
+#include "rocev2/wire/frame_layout.h"
 
 namespace cw::node {
 namespace {
@@ -16,32 +13,6 @@ namespace {
 constexpr size_t kAttributeId = 16;                // in a MAD header
 constexpr size_t kOurId = cm::kMadHeaderSize + 4;  // in every CM message but REQ, SIDR_REQ and SIDR_REP
 constexpr size_t kRequestQpn = cm::kMadHeaderSize + 32;
-
-// Where UDP begins and the sender's address lies; empty when the frame is not UDP.
-struct Datagram {
-  Bytes udp;
-  Bytes source;
-};
-
-Datagram find_udp(Bytes frame) {
-  size_t ip_offset = wire::Ethernet::kSize;
-  if (frame.size() < ip_offset) {
-    return {};
-  }
-  uint16_t ether_type = load_be16(frame.data() + 12);
-  if (ether_type == wire::kEtherTypeVlan && frame.size() >= ip_offset + wire::VlanTag::kSize) {
-    ether_type = load_be16(frame.data() + 16);
-    ip_offset += wire::VlanTag::kSize;
-  }
-  const Bytes ip = frame.subspan(ip_offset);
-  if (ether_type == wire::kEtherTypeIpv4 && ip.size() >= wire::Ipv4::kSize && ip[9] == wire::kIpProtocolUdp) {
-    return {ip.subspan(wire::Ipv4::kSize), ip.subspan(12, 4)};
-  }
-  if (ether_type == wire::kEtherTypeIpv6 && ip.size() >= wire::Ipv6::kSize && ip[6] == wire::kIpProtocolUdp) {
-    return {ip.subspan(wire::Ipv6::kSize), ip.subspan(8, 16)};
-  }
-  return {};
-}
 
 uint32_t sum_of_words(Bytes octets) {
   uint32_t sum = 0;
@@ -54,15 +25,16 @@ uint32_t sum_of_words(Bytes octets) {
 }  // namespace
 
 uint32_t Steering::owner_of(Bytes frame) const {
-  const Datagram datagram = find_udp(frame);
-  if (datagram.udp.size() < wire::Udp::kSize + wire::Bth::kSize || load_be16(datagram.udp.data() + 2) != wire::kRoceUdpPort) {
+  const std::optional<wire::RoceLayout> roce = wire::find_roce(frame);
+  if (!roce) {
     return 0;
   }
-  const Bytes bth = datagram.udp.subspan(wire::Udp::kSize);
-  const verbs::Qpn qpn(load_be32(bth.data() + 4) & 0xff'ffff);
+  const Bytes bth = frame.subspan(roce->bth);
+  const verbs::Qpn qpn(load_be24(bth.data() + 5));
   if (qpn == verbs::Qpn(gsi::kGsiQpn)) {
     constexpr size_t kBefore = size_t{wire::Bth::kSize} + wire::Deth::kSize;
-    return bth.size() < kBefore ? 0 : owner_of_mad(bth.subspan(kBefore), datagram.source);
+    const Bytes source = roce->ip.ipv6 ? frame.subspan(roce->ip.offset + 8, 16) : frame.subspan(roce->ip.offset + 12, 4);
+    return bth.size() < kBefore ? 0 : owner_of_mad(bth.subspan(kBefore), source);
   }
   const uint32_t core = codec_.core_of(qpn);
   return core < core_.count ? core : 0;

@@ -1,16 +1,13 @@
 #include "dataplane/dpdk/core_thread.h"
 
-#include <pthread.h>
 #include <rte_lcore.h>
-#include <sched.h>
+
+#include "dataplane/dpdk/bind_thread.h"
 
 namespace cw::dataplane {
 
 CoreThread::CoreThread(uint32_t cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  (void)pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+  bind_this_thread({&cpu, 1});
   registered_ = rte_thread_register() == 0;
 }
 

@@ -1,6 +1,7 @@
 #include "dataplane/dpdk/eal.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "dataplane/huge_tables.h"
 
@@ -19,48 +21,54 @@ namespace {
 bool started = false;
 std::vector<uint32_t> spare;
 
-// EAL answers an unusable CPU with its whole usage text.
-bool check_cpus(const EalSettings& settings, std::string& error) {
+// CPUs that this process may use; empty when the kernel does not say.
+std::vector<uint32_t> usable_cpus() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
-    return true;
-  }
-  std::string usable;
-  for (uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &allowed)) {
-      usable += (usable.empty() ? "" : ",") + std::to_string(cpu);
-    }
-  }
-  spare.clear();
-  std::vector<uint32_t> all;
-  for (uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &allowed)) {
-      all.push_back(cpu);
-      if (std::find(settings.poll_lcores.begin(), settings.poll_lcores.end(), cpu) == settings.poll_lcores.end()) {
-        spare.push_back(cpu);
+  std::vector<uint32_t> cpus;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &allowed)) {
+        cpus.push_back(cpu);
       }
     }
   }
-  spare = spare.empty() ? all : spare;
+  return cpus;
+}
+
+bool has(const std::vector<uint32_t>& cpus, uint32_t cpu) {
+  return std::ranges::find(cpus, cpu) != cpus.end();
+}
+
+// EAL answers an unusable CPU with its whole usage text.
+bool check_cpus(const EalSettings& settings, const std::vector<uint32_t>& usable, std::string& error) {
   std::vector<uint32_t> wanted = settings.poll_lcores;
   wanted.push_back(settings.main_lcore);
   for (const uint32_t cpu : wanted) {
-    if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &allowed)) {
+    if (!usable.empty() && !has(usable, cpu)) {
       error = fmt::format("CPU {} is not one that this process may use; it may use {}: change main_lcore or poll_lcores", cpu,
-                          usable);
+                          fmt::join(usable, ","));
       return false;
     }
   }
   return true;
 }
 
+// Those without a poll core; all when every one has one.
+std::vector<uint32_t> without_poll_cores(const EalSettings& settings, const std::vector<uint32_t>& usable) {
+  std::vector<uint32_t> cpus;
+  std::ranges::copy_if(usable, std::back_inserter(cpus), [&](uint32_t cpu) { return !has(settings.poll_lcores, cpu); });
+  return cpus.empty() ? usable : cpus;
+}
+
 }  // namespace
 
 bool start_eal(const EalSettings& settings, std::string& error) {
-  if (!check_cpus(settings, error)) {
+  const std::vector<uint32_t> usable = usable_cpus();
+  if (!check_cpus(settings, usable, error)) {
     return false;
   }
+  spare = without_poll_cores(settings, usable);
   std::string lcores = std::to_string(settings.main_lcore);
   for (const uint32_t lcore : settings.poll_lcores) {
     if (lcore != settings.main_lcore) {

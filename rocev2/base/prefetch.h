@@ -2,10 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace cw {
 
 inline constexpr size_t kCacheLineBytes = 64;
+
+// Fewer queue pairs or connections than this stay in the nearest caches by themselves: fetching them ahead would be work for
+// nothing.
+inline constexpr uint32_t kForeseeFrom = 64;
 
 // Every line of an object that is going to be written. A hint: any address will do.
 template <typename T>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rocev2/wire/ethernet.h"
+#include "rocev2/wire/frame_layout.h"
 #include "rocev2/wire/icrc.h"
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/ipv6.h"
@@ -271,19 +272,8 @@ Deth PacketView::deth() const {
 }
 
 std::optional<verbs::Qpn> peek_destination(Bytes frame) {
-  constexpr size_t kIpv6Bth = Ethernet::kSize + Ipv6::kSize + Udp::kSize;
-  constexpr size_t kIpv4Bth = Ethernet::kSize + Ipv4::kSize + Udp::kSize;
-  if (frame.size() < kIpv4Bth + Bth::kSize) {
-    return std::nullopt;
-  }
-  const uint16_t ether_type = load_be16(frame.data() + 12);
-  const size_t tag = ether_type == kEtherTypeVlan ? size_t{VlanTag::kSize} : 0;
-  const uint8_t version = static_cast<uint8_t>(frame[Ethernet::kSize + tag] >> 4);
-  const size_t bth = (version == 6 ? kIpv6Bth : kIpv4Bth) + tag;
-  if (frame.size() < bth + Bth::kSize) {
-    return std::nullopt;
-  }
-  return verbs::Qpn(load_be32(frame.data() + bth + 4) & 0xff'ffff);
+  const std::optional<RoceLayout> roce = find_roce(frame);
+  return roce ? std::optional(verbs::Qpn(load_be24(frame.data() + roce->bth + 5))) : std::nullopt;
 }
 
 bool verify_icrc(const PacketView& view) {

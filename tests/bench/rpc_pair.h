@@ -212,7 +212,9 @@ class RpcPair {
       octets[count] = frames[count]->bytes();
       ++count;
     }
-    node.foresee({octets.data(), count});
+    if (node.foresees()) {
+      node.foresee({octets.data(), count});
+    }
     for (uint32_t i = 0; i < count; ++i) {
       if (!node.on_frame(now, frames[i], 0)) {
         release_buffers(frames[i]);

@@ -87,7 +87,32 @@ TEST(Redact, WhatHoldsNoSecretStaysWhole) {
   auto datagram = frame(kDatagram, 300);
   EXPECT_EQ(redact(datagram), datagram.size());
   std::vector<uint8_t> arp(60, 1);
+  arp[12] = 0x08;
+  arp[13] = 0x06;
   EXPECT_EQ(redact(arp), 60u);
+  auto solicitation = frame(kSendOnly, 40, true);
+  solicitation[20] = 58;   // ICMPv6
+  solicitation[54] = 135;  // neighbour solicitation
+  EXPECT_EQ(redact(solicitation), solicitation.size());
+}
+
+TEST(Redact, OfWhatIsNotRoceOnlyHeadersStay) {
+  auto tcp = frame(kSendOnly, 100);
+  tcp[23] = 6;
+  EXPECT_EQ(redact(tcp), 14u + 20 + 8);
+  auto error = frame(kSendOnly, 100, true);
+  error[20] = 58;
+  error[54] = 1;  // destination unreachable quotes the packet, R_Key and all
+  EXPECT_EQ(redact(error), 14u + 40 + 8);
+  auto later_fragment = frame(kSendOnly, 100);
+  later_fragment[21] = 7;
+  EXPECT_EQ(redact(later_fragment), 14u + 20) << "its ports are somebody's data";
+  auto two_tags = frame(kSendOnly, 100, false, true);
+  two_tags[12] = 0x88;
+  two_tags[13] = 0xa8;
+  EXPECT_EQ(redact(two_tags), 14u);
+  std::vector<uint8_t> runt(9, 1);
+  EXPECT_EQ(redact(runt), 9u);
 }
 
 TEST(Redact, NoCutOpcodeOrTruncationWritesBeyondTheFrame) {

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "rocev2/wire/cnp.h"
 #include "rocev2/wire/ethernet.h"
+#include "rocev2/wire/frame_layout.h"
 #include "rocev2/wire/icrc.h"
 #include "rocev2/wire/ipv4.h"
 #include "tests/unit/wire/frames.h"
@@ -136,6 +138,30 @@ TEST(PeekDestination, ReadsNothingBehindTheEndOfAFrame) {
     const bool has_bth = size >= kBth6 + 4 + Bth::kSize;
     EXPECT_EQ(peek_destination(cut).has_value(), has_bth) << size << " octets";
   }
+}
+
+TEST(FrameLayout, WalksOptionsAndKnowsTheMiddleOfADatagram) {
+  const Frame plain = build_frame(v4_path(), Opcode::kRcSendOnly, 5);
+  Frame with_options = plain;
+  with_options[kIp] = 0x46;
+  const std::array<uint8_t, 4> router_alert = {0x94, 4, 0, 0};
+  with_options.insert(with_options.begin() + kIp + Ipv4::kSize, router_alert.begin(), router_alert.end());
+  ASSERT_TRUE(find_roce(plain));
+  ASSERT_TRUE(find_roce(with_options));
+  EXPECT_EQ(find_roce(with_options)->bth, find_roce(plain)->bth + 4);
+
+  Frame later_fragment = plain;
+  later_fragment[kIp + 7] = 1;
+  EXPECT_FALSE(find_roce(later_fragment)) << "its ports are somebody's data";
+  ASSERT_TRUE(find_ip(later_fragment));
+  EXPECT_TRUE(find_ip(later_fragment)->is_later_fragment);
+
+  Frame short_header = plain;
+  short_header[kIp] = 0x44;
+  EXPECT_FALSE(find_ip(short_header));
+  Frame other_version = plain;
+  other_version[kIp] = 0x65;
+  EXPECT_FALSE(find_ip(other_version));
 }
 
 TEST(PacketView, GivesTheExtensionHeadersOfEveryOpcode) {
