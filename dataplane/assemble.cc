@@ -86,6 +86,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
   options.cm.local_ca_guid = guid_of(ports.front()->mac());
   options.cm.connection_max = limits.connections_max + limits.half_open_max;
   options.cm.half_open_max = share_of(limits.half_open_max, core);
+  options.cm.handshakes_at_once_max = 2 * options.cm.half_open_max;
   options.cm.request_rate = rate_of(share_of(limits.cm_requests_per_second, core));
   options.cm.prefix.half_open_max = share_of(limits.half_open_max_per_prefix, core);
   options.cm.prefix.request_rate = rate_of(share_of(limits.cm_requests_per_second_per_prefix, core));

@@ -111,9 +111,10 @@ struct ConnectFailed {
 };
 
 struct CmEvent {
+  using Detail = std::variant<ConnectRequest, Established, ConnectReply, Rejected, Disconnected, ConnectFailed>;
   ConnectionId connection;
   CmAddress address;  // the connection's path
-  std::variant<ConnectRequest, Established, ConnectReply, Rejected, Disconnected, ConnectFailed> detail;
+  Detail detail;
 
   template <typename T>
   [[nodiscard]] const T* as() const {

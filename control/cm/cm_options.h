@@ -35,8 +35,12 @@ struct CmOptions {
   // The low bits of our communication ids tell the core.
   CoreShare core;
 
-  // Connections that live or are being set up or torn down, both roles together. About 0.9 KiB each, allocated at construction.
+  // Connections that live or are being set up or torn down, both roles together. About 300 octets each, allocated at
+  // construction.
   uint32_t connection_max = 1024;
+  // Handshakes: attempts of both roles, and rejections that may have to be repeated, which take at most half. About 650 octets
+  // each, touched when they are needed. 0: two for each of connection_max. A passive side is served by twice half_open_max.
+  uint32_t handshakes_at_once_max = 0;
   // Dead connections remembered on top of these, so that late duplicates are answered rightly. The oldest makes room for a new
   // connection, so this bounds memory and never refuses anybody. At 1000 connections a second and 4 s each none is cut short.
   uint32_t timewait_max = 1024;

@@ -4,9 +4,7 @@
 
 #include "control/cm/connection_manager_inl.h"
 #include "control/cm/timeout_code.h"
-#include "control/cm/wire/dreq.h"
 #include "control/cm/wire/mra.h"
-#include "control/cm/wire/rtu.h"
 #include "rocev2/base/assert.h"
 
 namespace cw::cm {
@@ -59,6 +57,7 @@ Req request_from(const CmAddress& to, ServiceId service, const ConnectParameters
 ConnectionManager::ConnectionManager(const CmOptions& options, RandomSource& random)
     : options_(options),
       table_(options.connection_max + options.timewait_max, options.core, random),
+      handshakes_(options.handshakes_at_once_max > 0 ? options.handshakes_at_once_max : 2 * options.connection_max),
       request_bucket_(options.request_rate),
       answer_bucket_(options.answer_rate),
       prefixes_(options.prefix, random),
@@ -73,6 +72,7 @@ ConnectionManager::~ConnectionManager() {
     timers_.cancel(connection);
     connection.ListNode<PendingEventTag>::unlink_if_linked();
     connection.ListNode<TimewaitTag>::unlink_if_linked();
+    release_handshake(connection);
   }
 }
 
@@ -104,8 +104,15 @@ bool ConnectionManager::poll_event(CmEvent& out) {
   if (connection == nullptr) {
     return false;
   }
-  out = connection->event;
+  out.connection = connection->id();
+  out.address = connection->address;
+  if (connection->detail_kept) {
+    out.detail = connection->handshake->detail;
+  } else {
+    std::visit([&](const auto& detail) { out.detail = detail; }, connection->brief);
+  }
   connection->was_announced = true;
+  trim(*connection);
   if (connection->state == ConnectionState::kTimewait) {
     // Time-wait may have run out while the event lay here.
     if (connection->is_armed()) {
@@ -144,7 +151,7 @@ Status ConnectionManager::accept(Instant now, ConnectionId id, const AcceptParam
   send_and_keep(*connection, connection->peer_transaction_id, rep);
   set_state(*connection, ConnectionState::kRepSent);
   const bool pressed = half_open_count_ > options_.half_open_max / 2;
-  repeat_until(now, *connection, pressed ? std::min(connection->handshake, options_.handshake_pressed) : connection->handshake);
+  repeat_until(now, *connection, pressed ? std::min(connection->attempt, options_.handshake_pressed) : connection->attempt);
   return {};
 }
 
@@ -203,7 +210,7 @@ Result<ConnectionId> ConnectionManager::connect(Instant now, const CmAddress& to
   connection->address = to;
   connection->local_qpn = parameters.local_qpn;
   connection->peer_response = timeout_of(parameters.peer_response_code);
-  connection->handshake = handshake_of(options_, connection->peer_response, parameters.max_cm_retries);
+  connection->attempt = handshake_of(options_, connection->peer_response, parameters.max_cm_retries);
   connection->ack_timeout_code = parameters.ack_timeout_code;
   connection->was_announced = true;
   Req req = request_from(to, service, parameters);
@@ -212,7 +219,7 @@ Result<ConnectionId> ConnectionManager::connect(Instant now, const CmAddress& to
   ++stats_.connects_started;
   send_and_keep(*connection, connection->transaction_id, req);
   set_state(*connection, ConnectionState::kReqSent);
-  repeat_until(now, *connection, connection->handshake);
+  repeat_until(now, *connection, connection->attempt);
   return connection->id();
 }
 
@@ -222,8 +229,8 @@ Status ConnectionManager::ready(Instant now, ConnectionId id) {
     return fail(Error::kBadState);
   }
   establish(now, *connection);
-  send_and_keep(*connection, connection->transaction_id,
-                Rtu{.local_comm_id = connection->local_comm_id, .remote_comm_id = connection->remote_comm_id});
+  connection->kept = Kept::kRtu;
+  send_kept(*connection);
   return {};
 }
 
@@ -235,11 +242,10 @@ void ConnectionManager::disconnect(Instant now, ConnectionId id) {
     return;
   }
   if (transition->action == ConnectionAction::kSendDreq) {
-    send_and_keep(*connection, connection->transaction_id,
-                  Dreq{.local_comm_id = connection->local_comm_id,
-                       .remote_comm_id = connection->remote_comm_id,
-                       .remote_qpn = connection->remote_qpn});
+    connection->kept = Kept::kDreq;
+    send_kept(*connection);
     set_state(*connection, ConnectionState::kDreqSent);
+    trim(*connection);
     repeat_until(now, *connection, options_.disconnect_max);
     return;
   }

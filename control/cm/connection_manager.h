@@ -45,6 +45,7 @@
 #include "rocev2/base/random.h"
 #include "rocev2/base/result.h"
 #include "rocev2/base/ring.h"
+#include "rocev2/base/slab.h"
 #include "rocev2/base/time.h"
 #include "rocev2/base/timer_wheel.h"
 
@@ -161,6 +162,8 @@ class ConnectionManager {
   template <typename Message>
   void drop_and_answer(const Arrival& arrival, CmDrop reason, const Message& message);
   void answer_again(Instant now, Connection& connection);
+  void send_kept(Connection& connection);
+  [[nodiscard]] static MessageType type_of_kept(const Connection& connection);
   // Why nothing can be answered now; kCount when it can, and then the answer is taken from the budgets.
   [[nodiscard]] CmDrop take_answer(Instant now, const CmAddress& to);
   void refuse(const Arrival& arrival, RejectReason reason, AboutMessage about, uint32_t our_comm_id, uint32_t peer_comm_id);
@@ -168,6 +171,9 @@ class ConnectionManager {
 
   // Life of a connection (connection_manager_life.cc)
   [[nodiscard]] Connection* admit();
+  // Gives the Handshake back when nothing needs it any more.
+  void trim(Connection& connection);
+  void release_handshake(Connection& connection);
   void set_state(Connection& connection, ConnectionState next);
   void repeat_until(Instant now, Connection& connection, Duration wait);
   void wait_until(Connection& connection, Instant give_up_at);
@@ -187,6 +193,7 @@ class ConnectionManager {
   const CmOptions options_;
   CmStats stats_;
   ConnectionTable table_;
+  Slab<Handshake> handshakes_;
   TimerWheel timers_;
   TokenBucket request_bucket_;
   TokenBucket answer_bucket_;

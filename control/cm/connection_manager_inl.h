@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "control/cm/connection_manager.h"
 #include "rocev2/base/assert.h"
@@ -33,10 +34,12 @@ bool ConnectionManager::send(const CmAddress& to, uint64_t transaction_id, const
 
 template <typename Message>
 void ConnectionManager::send_and_keep(Connection& connection, uint64_t transaction_id, const Message& message) {
-  write_mad(connection.last_mad, transaction_id, message);
-  connection.has_last_mad = true;
+  CW_DASSERT(connection.handshake != nullptr);
+  Mad& mad = connection.handshake->mad;
+  write_mad(mad, transaction_id, message);
+  connection.kept = Kept::kMad;
   // A full queue is a lost datagram like any other: the timer, or the peer's repetition, makes up for it.
-  (void)enqueue(connection.address, connection.last_mad);
+  (void)enqueue(connection.address, mad);
 }
 
 template <typename Message>
@@ -58,10 +61,18 @@ void ConnectionManager::drop_and_answer(const Arrival& arrival, CmDrop reason, c
 
 template <typename Detail>
 void ConnectionManager::post(Connection& connection, const Detail& detail) {
-  connection.event = CmEvent{.connection = connection.id(), .address = connection.address, .detail = detail};
+  if constexpr (std::is_constructible_v<decltype(connection.brief), const Detail&>) {
+    connection.brief = detail;
+    connection.detail_kept = false;
+  } else {
+    CW_DASSERT(connection.handshake != nullptr);
+    connection.handshake->detail = detail;
+    connection.detail_kept = true;
+  }
   if (!connection.has_event()) {
     events_.push_back(connection);
   }
+  trim(connection);
 }
 
 // Ends with an event, unless the user never heard of the connection.
@@ -71,6 +82,7 @@ void ConnectionManager::end(Instant now, Connection& connection, CmOutcome outco
     post(connection, detail);
   } else {
     connection.ListNode<PendingEventTag>::unlink_if_linked();
+    connection.detail_kept = false;
   }
   end(now, connection, outcome);
 }

@@ -1,5 +1,6 @@
 // How connections of the ConnectionManager come, wait and go: slots, states, timers, endings.
 #include <algorithm>
+#include <utility>
 
 #include "control/cm/connection_manager_inl.h"
 #include "control/cm/timeout_code.h"
@@ -7,22 +8,36 @@
 
 namespace cw::cm {
 
-// A free slot, if need be that of the oldest dead connection. nullptr: connection_max are alive.
+// A free slot, if need be that of the oldest dead connection, and a Handshake. nullptr: connection_max are alive, or there are
+// too many handshakes.
 Connection* ConnectionManager::admit() {
-  if (live_count_ >= options_.connection_max) {
+  if (live_count_ >= options_.connection_max || handshakes_.in_use() == handshakes_.capacity()) {
     return nullptr;
   }
   Connection* connection = table_.create();
-  if (connection != nullptr) {
-    return connection;
+  if (connection == nullptr) {
+    Connection* oldest = timewaits_.front();
+    if (oldest == nullptr) {
+      return nullptr;  // every dead one still has an event that the user did not fetch
+    }
+    ++stats_.timewaits_cut_short;
+    release(*oldest);
+    connection = table_.create();
   }
-  Connection* oldest = timewaits_.front();
-  if (oldest == nullptr) {
-    return nullptr;  // every dead one still has an event that the user did not fetch
+  connection->handshake = handshakes_.create();
+  return connection;
+}
+
+void ConnectionManager::release_handshake(Connection& connection) {
+  if (connection.handshake != nullptr) {
+    handshakes_.destroy(std::exchange(connection.handshake, nullptr));
   }
-  ++stats_.timewaits_cut_short;
-  release(*oldest);
-  return table_.create();
+}
+
+void ConnectionManager::trim(Connection& connection) {
+  if (!connection.needs_handshake()) {
+    release_handshake(connection);
+  }
 }
 
 // The only writer of a state: keeps the counts right.
@@ -73,9 +88,8 @@ void ConnectionManager::on_timer(Instant now, Connection& connection) {
 }
 
 void ConnectionManager::repeat(Instant now, Connection& connection) {
-  CW_ASSERT(connection.has_last_mad);
-  ++stats_.repeated[static_cast<size_t>(type_of(connection.last_mad))];
-  (void)enqueue(connection.address, connection.last_mad);
+  ++stats_.repeated[static_cast<size_t>(type_of_kept(connection))];
+  send_kept(connection);
   const Duration slowest = std::clamp(connection.peer_response, options_.retransmit_first, options_.retransmit_max);
   connection.repeat_interval = std::min(connection.repeat_interval * 2, slowest);
   connection.repeat_at = now + connection.repeat_interval;
@@ -101,7 +115,7 @@ void ConnectionManager::give_up(Instant now, Connection& connection) {
       end(now, connection, CmOutcome::kNoAnswer, ConnectFailed{ConnectFailure::kNoAnswer});
       return;
     case ConnectionState::kDreqSent:
-      connection.has_last_mad = false;
+      connection.kept = Kept::kNone;
       end(now, connection, CmOutcome::kUnanswered, Disconnected{DisconnectCause::kLocalUnanswered});
       return;
     case ConnectionState::kTimewait:
@@ -120,8 +134,9 @@ void ConnectionManager::give_up(Instant now, Connection& connection) {
 // The handshake is through. The caller tells whoever needs to know.
 void ConnectionManager::establish(Instant now, Connection& connection) {
   ++stats_.established;
-  connection.has_last_mad = false;
+  connection.kept = Kept::kNone;
   set_state(connection, ConnectionState::kEstablished);
+  trim(connection);
   connection.repeat_at = Instant::never();
   connection.give_up_at = Instant::never();
   timers_.cancel(connection);
@@ -134,7 +149,7 @@ void ConnectionManager::establish(Instant now, Connection& connection) {
 // The peer uses the connection's QPN for another one: it has forgotten this one, and nobody is left to talk to.
 void ConnectionManager::supersede(Instant now, Connection& connection) {
   const bool was_up = connection.state == ConnectionState::kEstablished || connection.state == ConnectionState::kDreqSent;
-  connection.has_last_mad = false;
+  connection.kept = Kept::kNone;
   if (was_up) {
     end(now, connection, CmOutcome::kSuperseded, Disconnected{DisconnectCause::kSuperseded});
   } else {
@@ -148,6 +163,11 @@ void ConnectionManager::end(Instant now, Connection& connection, CmOutcome outco
   ++stats_.outcomes[static_cast<size_t>(outcome)];
   set_state(connection, ConnectionState::kTimewait);
   table_.forget_remote_qpn(connection);
+  // A rejection is there to be repeated, as long as handshakes do not need the room. Without it a repeated REQ is stale.
+  if (connection.kept != Kept::kMad || handshakes_.in_use() > handshakes_.capacity() / 2) {
+    connection.kept = Kept::kNone;
+  }
+  trim(connection);
   const Duration remembered =
       std::clamp(timeout_of(connection.ack_timeout_code) * 2, options_.timewait_min, options_.timewait_time_max);
   wait_until(connection, now + remembered);
@@ -160,6 +180,7 @@ void ConnectionManager::release(Connection& connection) {
   timers_.cancel(connection);
   connection.ListNode<TimewaitTag>::unlink_if_linked();
   set_state(connection, ConnectionState::kIdle);
+  release_handshake(connection);
   table_.destroy(connection);
 }
 
@@ -168,6 +189,7 @@ bool ConnectionManager::is_consistent() const {
   uint32_t half_open = 0;
   uint32_t timewait = 0;
   uint32_t armed = 0;
+  uint32_t handshakes = 0;
   for (uint32_t slot = 0; slot < table_.capacity(); ++slot) {
     const Connection& connection = table_.at(slot);
     const bool dead = connection.state == ConnectionState::kTimewait;
@@ -182,6 +204,10 @@ bool ConnectionManager::is_consistent() const {
     if (waits != connection.is_armed() && !(dead && connection.has_event())) {
       return false;
     }
+    handshakes += connection.needs_handshake() ? 1 : 0;
+    if (connection.needs_handshake() != (connection.handshake != nullptr)) {
+      return false;
+    }
     if (used != (connection.local_comm_id != 0) ||
         connection.in_qpn_index != (is_live(connection.state) && connection.remote_known) ||
         connection.is_evictable() != (dead && !connection.has_event()) || (!used && connection.has_event())) {
@@ -189,7 +215,8 @@ bool ConnectionManager::is_consistent() const {
     }
   }
   return live == live_count_ && half_open == half_open_count_ && timewait == timewait_count_ && armed == timers_.armed_count() &&
-         half_open == prefixes_.half_open_count() && live + timewait == table_.size() && live <= options_.connection_max;
+         handshakes == handshakes_.in_use() && half_open == prefixes_.half_open_count() && live + timewait == table_.size() &&
+         live <= options_.connection_max;
 }
 
 }  // namespace cw::cm

@@ -138,7 +138,7 @@ void ConnectionManager::take_reply(const Arrival& arrival, const Rep& rep, Conne
   connection.remote_comm_id = rep.local_comm_id;
   connection.remote_qpn = rep.local_qpn;
   connection.peer_transaction_id = arrival.transaction_id;
-  connection.has_last_mad = false;
+  connection.kept = Kept::kNone;
   table_.set_remote(connection);
   set_state(connection, ConnectionState::kRepRcvd);
   wait_until(connection, arrival.now + options_.decision_max);
@@ -225,7 +225,7 @@ void ConnectionManager::on_rej(const Arrival& arrival) {
   const auto code = static_cast<uint32_t>(rej.reason);
   ++stats_.rejects_received[code < kRejectReasonCount ? code : 0];
   const ConnectionState state = connection.state;
-  connection.has_last_mad = false;
+  connection.kept = Kept::kNone;
   if (state == ConnectionState::kDreqSent) {
     end(arrival.now, connection, CmOutcome::kLocalDisconnect, Disconnected{DisconnectCause::kLocalRequest});
   } else if (state == ConnectionState::kEstablished) {
@@ -256,7 +256,7 @@ void ConnectionManager::on_dreq(const Arrival& arrival) {
     ++stats_.duplicates[static_cast<size_t>(MessageType::kDreq)];
     return answer(arrival, drep);
   }
-  connection.has_last_mad = false;
+  connection.kept = Kept::kNone;
   (void)send(connection.address, arrival.transaction_id, drep);
   if (state == ConnectionState::kDreqSent) {
     end(arrival.now, connection, CmOutcome::kLocalDisconnect, Disconnected{DisconnectCause::kLocalRequest});
@@ -272,7 +272,7 @@ void ConnectionManager::on_drep(const Arrival& arrival) {
     return drop(found.drop);
   }
   if (step(*found.connection, ConnectionInput::kDrep, MessageType::kDrep) != nullptr) {
-    found.connection->has_last_mad = false;
+    found.connection->kept = Kept::kNone;
     end(arrival.now, *found.connection, CmOutcome::kLocalDisconnect, Disconnected{DisconnectCause::kLocalRequest});
   }
 }

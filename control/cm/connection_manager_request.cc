@@ -57,7 +57,7 @@ void ConnectionManager::on_duplicate_req(const Arrival& arrival, const Req& req,
   }
   ++stats_.duplicates[static_cast<size_t>(MessageType::kReq)];
   const bool dead = transition->action == ConnectionAction::kRepeatReject;
-  if (dead && !(connection.has_last_mad && type_of(connection.last_mad) == MessageType::kRej)) {
+  if (dead && !(connection.kept != Kept::kNone && type_of_kept(connection) == MessageType::kRej)) {
     return refuse(arrival, RejectReason::kStaleConnection, AboutMessage::kReq, 0, req.local_comm_id);
   }
   answer_again(arrival.now, connection);
@@ -99,7 +99,7 @@ void ConnectionManager::take_in(const Arrival& arrival, const Req& req, Connecti
   connection.remote_qpn = req.local_qpn;
   connection.peer_transaction_id = arrival.transaction_id;
   connection.peer_response = timeout_of(req.local_response_code);
-  connection.handshake = handshake_of(options_, connection.peer_response, req.max_cm_retries);
+  connection.attempt = handshake_of(options_, connection.peer_response, req.max_cm_retries);
   connection.ack_timeout_code = req.primary.ack_timeout_code;
   connection.alternate_offered = req.has_alternate();
   table_.set_remote(connection);

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "control/cm/connection_manager_inl.h"
+#include "control/cm/wire/dreq.h"
+#include "control/cm/wire/rtu.h"
 #include "rocev2/base/bytes.h"
 
 namespace cw::cm {
@@ -75,8 +77,41 @@ void ConnectionManager::send_rej(Connection& connection, RejectReason reason, By
   send_and_keep(connection, connection.passive ? connection.peer_transaction_id : connection.transaction_id, rej);
 }
 
+// Sends the kept message once more. Precondition: there is one.
+void ConnectionManager::send_kept(Connection& connection) {
+  switch (connection.kept) {
+    case Kept::kMad:
+      (void)enqueue(connection.address, connection.handshake->mad);
+      return;
+    case Kept::kRtu:
+      (void)send(connection.address, connection.transaction_id,
+                 Rtu{.local_comm_id = connection.local_comm_id, .remote_comm_id = connection.remote_comm_id});
+      return;
+    case Kept::kDreq:
+      (void)send(connection.address, connection.transaction_id,
+                 Dreq{.local_comm_id = connection.local_comm_id,
+                      .remote_comm_id = connection.remote_comm_id,
+                      .remote_qpn = connection.remote_qpn});
+      return;
+    case Kept::kNone:
+      break;
+  }
+  CW_ASSERT(false);
+}
+
+MessageType ConnectionManager::type_of_kept(const Connection& connection) {
+  switch (connection.kept) {
+    case Kept::kMad:
+      return type_of(connection.handshake->mad);
+    case Kept::kRtu:
+      return MessageType::kRtu;
+    default:
+      return MessageType::kDreq;
+  }
+}
+
 void ConnectionManager::answer_again(Instant now, Connection& connection) {
-  if (!connection.has_last_mad) {
+  if (connection.kept == Kept::kNone) {
     drop(CmDrop::kDuplicate);
     return;
   }
@@ -84,7 +119,7 @@ void ConnectionManager::answer_again(Instant now, Connection& connection) {
     drop(refusal);
     return;
   }
-  (void)enqueue(connection.address, connection.last_mad);
+  send_kept(connection);
 }
 
 }  // namespace cw::cm

@@ -86,6 +86,11 @@ struct Transition {
   return state == ConnectionState::kReqRcvd || state == ConnectionState::kMraReqSent || state == ConnectionState::kRepSent ||
          state == ConnectionState::kMraRepRcvd;
 }
+// Not decided, or not answered: the handshake of either role is under way.
+[[nodiscard]] constexpr bool is_attempt(ConnectionState state) {
+  return is_half_open(state) || state == ConnectionState::kReqSent || state == ConnectionState::kMraReqRcvd ||
+         state == ConnectionState::kRepRcvd;
+}
 // The peer at the other end has named a random number of ours: it is where its messages come from.
 [[nodiscard]] constexpr bool is_proven(ConnectionState state) {
   return state == ConnectionState::kRepRcvd || state == ConnectionState::kEstablished;

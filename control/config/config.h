@@ -85,7 +85,7 @@ struct ListenerConfig {
   bool remote_invalidate = true;
   // Clients that may connect; empty = all. The backend sees the gateway's address, so this is the host-based access control.
   std::vector<IpPrefix> allow;
-  // Connections of this listener, 1..16384; 0 = as limits.connections_max.
+  // Connections of this listener, 1..131072; 0 = as limits.connections_max.
   uint32_t connections_max = 0;
 };
 
@@ -125,7 +125,7 @@ struct LimitsConfig {
   uint64_t reply_bytes_max = 8ULL << 20;
   // Calls received and not yet answered over all connections, 1..1048576. 64 connections x 64 credits.
   uint32_t calls_in_flight_max = 4096;
-  // Connections over all listeners, 1..16384.
+  // Connections over all listeners, 1..131072.
   uint32_t connections_max = 64;
   // Connection requests not yet established, 1..4096: what a flood of REQs can hold. About 2 KB each. A thousand clients that
   // come back at once need no more, since what is dropped is repeated.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "control/config/suggest.h"
@@ -36,6 +37,7 @@ class Checker {
     check_path_mtu();
     check_backends();
     check_listeners();
+    check_queue_pair_numbers();
     check_buffers();
     return std::move(problems_);
   }
@@ -249,6 +251,21 @@ class Checker {
         add(path + ".allow", fmt::format("{} matches nobody: no port has an IPv{} address", to_string(prefix), v4 ? 4 : 6),
             fmt::format("give a port an IPv{} address, or remove the entry", v4 ? 4 : 6), Severity::kWarning);
       }
+    }
+  }
+
+  // A number says which core and which slot it belongs to, and has 24 bits. Two of them are kept so that a number is not used
+  // again at once; there are twice as many slots as queue pairs.
+  void check_queue_pair_numbers() {
+    constexpr int kBits = 22;
+    const uint32_t cores = static_cast<uint32_t>(std::max<size_t>(config_.dataplane.poll_lcores.size(), 1));
+    const LimitsConfig& limits = config_.limits;
+    const uint32_t most = (1u << (kBits - std::bit_width(cores - 1))) / 2;
+    if (limits.connections_max + limits.half_open_max > most) {
+      add("limits.connections_max",
+          fmt::format("{} and half_open_max, {}, are too many for the queue pair numbers of {} poll cores",
+                      limits.connections_max, limits.half_open_max, cores),
+          fmt::format("set it to {} or less, or use fewer poll cores", most - limits.half_open_max));
     }
   }
 

@@ -118,7 +118,7 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
     {.name = "connections_max",
      .member = &ListenerConfig::connections_max,
      .help = "Connections of this listener; 0 = as limits.connections_max.",
-     .bounds = {0, 16384}},
+     .bounds = {0, 131072}},
 }};
 
 const std::array<Key<BackendConfig>, 6> kBackendKeys = {{
@@ -181,7 +181,7 @@ const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
     {.name = "connections_max",
      .member = &LimitsConfig::connections_max,
      .help = "Connections, all listeners together.",
-     .bounds = {1, 16384}},
+     .bounds = {1, 131072}},
     {.name = "half_open_max",
      .member = &LimitsConfig::half_open_max,
      .help = "Connection requests not yet established.",

@@ -13,6 +13,8 @@ constexpr uint32_t kNoticesMax = 256;
 constexpr uint64_t kShortAtEighths = 7;
 constexpr uint64_t kEnoughAtEighths = 4;
 constexpr uint32_t kLoweredGrantDivisor = 4;
+// Connections that may wait for a worker to open their backend connection; more are refused.
+constexpr uint32_t kOpensMax = 1024;
 
 std::unique_ptr<ConnectionPlaces> make_places(const GatewayOptions& options) {
   if (options.places != nullptr) {
@@ -90,7 +92,8 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       own_places_(make_places(options)),
       places_(options.places == nullptr ? *own_places_ : *options.places),
       by_cm_id_(options.connections_max, random.next_u64()),
-      requests_(options.calls_in_flight_max + 3 * options.connections_max + 16),
+      requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
+      closes_(2 * options.connections_max + kOpensMax),
       notices_(kNoticesMax),
       done_(options.calls_in_flight_max),
       waiting_(options.calls_in_flight_max) {
@@ -169,7 +172,7 @@ void Gateway::run(Instant now) {
       pump(now, *connection);
     }
   }
-  while (requests_room(1)) {
+  while (requests_room()) {
     Connection* connection = stalled_.pop_front();
     if (connection == nullptr) {
       break;

@@ -148,10 +148,10 @@ class Gateway {
   [[nodiscard]] uint32_t grant_of(const Connection& connection) const;
   void note(const Notice& notice);
   [[nodiscard]] static ConnectionInfo info_of(Instant now, const Connection& connection);
-  // Room towards the workers is kept for one kClose of every open backend connection, so that closing never has to wait; what
-  // else is to be sent waits for the rest.
-  [[nodiscard]] bool requests_room(uint32_t count) const {
-    return requests_.capacity() - requests_.size() >= stats_.connections_open + orphans_.size() + count;
+  [[nodiscard]] bool requests_room() const { return !requests_.full(); }
+  // Every backend connection that there is can be closed at once, and one more.
+  [[nodiscard]] bool closes_room() const {
+    return closes_.capacity() - closes_.size() > stats_.connections_open + orphans_.size();
   }
   // Closes the backend connection, now or when the backend has answered what it was sent.
   void part_from_backend(Instant now, Connection& connection, ConnectionResult result);
@@ -190,6 +190,15 @@ class Gateway {
   FixedMap<uint32_t> by_cm_id_;  // CM connection id -> slot
   TimerWheel timers_;
   Ring<BackendRequest> requests_;
+  uint32_t requests_pushed_ = 0;  // modulo 2^32
+  // Backend connections to close, each behind what was requested before it. In a ring of their own, so that closing never has to
+  // wait for room.
+  struct Close {
+    LinkId link;
+    uint32_t backend = 0;
+    uint32_t behind = 0;  // requests_pushed_ at the time
+  };
+  Ring<Close> closes_;
   struct StalledTag {};
   IntrusiveList<Connection, StalledTag> stalled_;  // connections with calls that wait for room in requests_
   ReplayGuard guard_;

@@ -59,7 +59,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
       has_place = take_place(listener_index);
     }
   }
-  if (has_place && !requests_room(2)) {
+  if (has_place && !(requests_room() && closes_room())) {
     places_.give_back(listener_index);
     has_place = false;
   }

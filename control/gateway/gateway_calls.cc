@@ -25,7 +25,7 @@ void Gateway::pump(Instant now, Connection& connection) {
   ListNode<StalledTag>& stalled = connection;
   pass_reverse_outcomes(connection);
   while (!stalled.is_linked() && connection.holds == 0 && !draining_) {
-    if (!requests_room(1)) {
+    if (!requests_room()) {
       stalled_.push_back(connection);
       break;
     }
@@ -116,9 +116,18 @@ void Gateway::run_program(Instant now, Connection& connection, rpcrdma::Call&& c
 void Gateway::push_request(BackendRequest&& request) {
   const bool pushed = requests_.push(std::move(request));
   CW_ASSERT(pushed);
+  ++requests_pushed_;
 }
 
 bool Gateway::poll_backend_request(BackendRequest& out) {
+  if (!closes_.empty() && closes_.front().behind == requests_pushed_ - requests_.size()) [[unlikely]] {
+    const Close close = closes_.pop();
+    out = BackendRequest();
+    out.kind = BackendRequest::Kind::kClose;
+    out.link = close.link;
+    out.backend = close.backend;
+    return true;
+  }
   if (requests_.empty()) {
     return false;
   }

@@ -15,11 +15,8 @@ constexpr uint64_t kReplyBytesMin = 8;
 }  // namespace
 
 void Gateway::close_link(LinkId link, uint32_t backend) {
-  BackendRequest close;
-  close.kind = BackendRequest::Kind::kClose;
-  close.link = link;
-  close.backend = backend;
-  push_request(std::move(close));
+  const bool pushed = closes_.push(Close{link, backend, requests_pushed_});
+  CW_ASSERT(pushed);
 }
 
 void Gateway::part_from_backend(Instant now, Connection& connection, ConnectionResult result) {

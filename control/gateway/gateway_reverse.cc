@@ -85,7 +85,7 @@ void Gateway::on_reverse_call(Instant now, Connection& connection, uint32_t xid,
 
 void Gateway::pass_reverse_outcomes(Connection& connection) {
   rpcrdma::ReverseOutcome outcome;
-  while (requests_room(1) && connection.server->poll_reverse(outcome)) {
+  while (requests_room() && connection.server->poll_reverse(outcome)) {
     if (outcome.status != rpcrdma::ReverseStatus::kReplied) {
       const bool expired = outcome.status == rpcrdma::ReverseStatus::kExpired;
       refuse_reverse(connection, outcome.xid, expired ? ReverseDrop::kExpired : ReverseDrop::kRefused);
@@ -99,7 +99,7 @@ void Gateway::pass_reverse_outcomes(Connection& connection) {
 void Gateway::refuse_reverse(Connection& connection, uint32_t xid, ReverseDrop reason) {
   ++stats_.reverse_calls_dropped[static_cast<size_t>(reason)];
   // A duplicate is no call of its own: an answer would end the other one.
-  if (reason == ReverseDrop::kDuplicateXid || !requests_room(1)) {
+  if (reason == ReverseDrop::kDuplicateXid || !requests_room()) {
     return;
   }
   std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> octets{};
@@ -110,7 +110,7 @@ void Gateway::refuse_reverse(Connection& connection, uint32_t xid, ReverseDrop r
   }
 }
 
-// Precondition: requests_room(1). Built-in programs need no answer.
+// Precondition: requests_room(). Built-in programs need no answer.
 void Gateway::send_to_backend(Connection& connection, Chain&& message) {
   const uint32_t backend = connection.listener->backend;
   if (options_.backends[backend].kind != BackendKind::kTcp) {

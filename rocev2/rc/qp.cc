@@ -25,7 +25,11 @@ bool same_partition(uint16_t a, uint16_t b) {
 }  // namespace
 
 RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* replay)
-    : context_(core), options_(options), user_data_(options.user_data) {
+    : selective_recovery_(options.selective_recovery),
+      congestion_control_(options.congestion_control),
+      context_(core),
+      rate_limits_(options.rate),
+      user_data_(options.user_data) {
   context_.local = qpn;
   context_.access = options.remote_access;
   context_.domain = options.domain;
@@ -33,6 +37,10 @@ RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* r
   send_.window_packets = static_cast<uint16_t>(options.send_window_packets);
   send_.queue_depth = static_cast<uint16_t>(options.send_queue_depth);
   send_.read_window_packets = static_cast<uint16_t>(options.read_window_packets);
+  send_.read_request_packets = static_cast<uint16_t>(options.read_request_packets);
+  send_.initiator_depth = options.initiator_depth_max;
+  send_.keepalive = options.keepalive;
+  receive_.responder_resources = options.responder_resources_max;
   receive_.receive_bytes_max = options.receive_bytes_max;
   receive_.min_rnr_timer = options.min_rnr_timer;
   receive_.reads = replay;
@@ -54,26 +62,24 @@ Status RcQp::to_rtr(const RcConnect& connect) {
     return cw::fail(Error::kBadState);
   }
   path_ = connect.path;
-  path_.ecn_capable = path_.ecn_capable && options_.congestion_control;
+  path_.ecn_capable = path_.ecn_capable && congestion_control_;
   context_.remote = connect.remote_qpn;
   context_.pkey = connect.pkey;
   context_.mtu_bytes = static_cast<uint16_t>(connect.path_mtu_bytes);
   context_.mtu_shift = static_cast<uint8_t>(std::countr_zero(connect.path_mtu_bytes));
   context_.header = wire::PathHeader(path_);
-  context_.hold_packets =
-      options_.selective_recovery ? std::min(connect.peer_hold_packets, uint16_t{HeldPackets::kSpan}) : uint16_t{0};
-  send_.keepalive = options_.keepalive;
+  context_.hold_packets = selective_recovery_ ? std::min(connect.peer_hold_packets, uint16_t{HeldPackets::kSpan}) : uint16_t{0};
   send_.partial_reads = context_.hold_packets > 0;
   receive_.expected = connect.remote_first_psn;
-  receive_.responder_resources = std::min(options_.responder_resources_max, connect.responder_resources);
+  receive_.responder_resources = std::min(receive_.responder_resources, connect.responder_resources);
   receive_.ack_psn = connect.remote_first_psn.minus(1);
   send_.una = connect.local_first_psn;
   send_.next_psn = connect.local_first_psn;
   send_.limit_psn = connect.local_first_psn;
-  send_.initiator_depth = std::min(options_.initiator_depth_max, connect.initiator_depth);
+  send_.initiator_depth = std::min(send_.initiator_depth, connect.initiator_depth);
   // Of a peer that takes few READs at once more is asked at once, or the window would never be used.
-  const uint32_t share = options_.read_window_packets / std::max<uint32_t>(send_.initiator_depth, 1);
-  send_.read_request_packets = static_cast<uint16_t>(std::max(options_.read_request_packets, std::bit_floor(share)));
+  const uint32_t share = send_.read_window_packets / std::max<uint32_t>(send_.initiator_depth, 1);
+  send_.read_request_packets = static_cast<uint16_t>(std::max<uint32_t>(send_.read_request_packets, std::bit_floor(share)));
   send_.retry_count = connect.retry_count;
   send_.rnr_retry = connect.rnr_retry;
   const uint8_t exponent = connect.ack_timeout == 0 ? kAckTimeoutMax : connect.ack_timeout;

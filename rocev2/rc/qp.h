@@ -155,16 +155,18 @@ class RcQp final : public verbs::QueuePair,
   // Line 0 and 1: what every packet looks at.
   QpState state_ = QpState::kReset;
   bool established_ = false;
+  bool cnp_due_ = false;     // the peer's packets came marked
+  bool rate_waits_ = false;  // data waits for context_.rate->next_send_at()
+  bool selective_recovery_;
+  bool congestion_control_;
   QpContext context_;
   SendState send_;
   ReceiveState receive_;
   wire::Path path_;
   QpError error_;
-  RcOptions options_;
+  DcqcnLimits rate_limits_;
   uint64_t user_data_ = 0;
-  Instant next_cnp_at_;      // the peer is not notified again before
-  bool cnp_due_ = false;     // the peer's packets came marked
-  bool rate_waits_ = false;  // data waits for context_.rate->next_send_at()
+  Instant next_cnp_at_;  // the peer is not notified again before
 };
 
 }  // namespace cw::rc

@@ -17,7 +17,7 @@ constexpr uint32_t kHeaderBytes = 14 + 20 + 8 + 12 + 4 + 24;
 
 void RcQp::on_congestion_mark(Instant now) {
   ++context_.core.stats.ecn_marked;
-  if (!options_.congestion_control || now < next_cnp_at_) {
+  if (!congestion_control_ || now < next_cnp_at_) {
     return;
   }
   next_cnp_at_ = now + Dcqcn::kCutInterval;
@@ -48,9 +48,9 @@ void RcQp::on_cnp(Instant now) {
   ++stats.cnps_received;
   ++context_.counters.cnps_received;
   const bool sends = send_.awaiting() || send_.queue_count > 0 || owes_read_responses(receive_);
-  if (context_.rate == nullptr && options_.congestion_control && sends) {
+  if (context_.rate == nullptr && congestion_control_ && sends) {
     // No faster than the window makes it already: else the first cuts would cut nothing.
-    DcqcnLimits limits = options_.rate;
+    DcqcnLimits limits = rate_limits_;
     if (send_.srtt > Duration()) {
       const uint64_t window_bytes = uint64_t{send_.window_packets} * (context_.mtu_bytes + kHeaderBytes);
       const uint64_t window_rate = window_bytes * 1'000'000'000 / static_cast<uint64_t>(send_.srtt.to_ns());

@@ -48,6 +48,9 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   out.places = options.places;
   out.connections_max = options.small_tables ? 24 : room_for(options, 128);
   out.calls_in_flight_max = options.small_tables ? 64 : std::max(4096u, options.load.connections * options.load.window);
+  if (options.calls_in_flight_max > 0) {
+    out.calls_in_flight_max = options.calls_in_flight_max;
+  }
   out.pull_buffers_max = options.pull_buffers_max;
   out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
   out.rc.keepalive = Duration::ms(200);
@@ -123,6 +126,11 @@ node::NodeOptions gateway_node_options(const WorldOptions& options) {
   if (options.core.count > 1) {
     node.endpoint.qpn_key = options.seed + 1;
   }
+  if (options.half_open_max > 0) {
+    node.cm.half_open_max = options.half_open_max;
+    node.cm.prefix.half_open_max = options.half_open_max;
+  }
+  node.cm.handshakes_at_once_max = 2 * node.cm.half_open_max;
   return node;
 }
 

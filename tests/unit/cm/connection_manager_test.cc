@@ -97,6 +97,50 @@ TEST(CmPassive, RejectsAPortWithoutListenerAsTheKernelDoes) {
   EXPECT_EQ(t.manager.live_count(), 0u);
 }
 
+// Rejections are remembered as long as handshakes do not need the room: beyond, a repeated REQ is stale.
+TEST(CmPassive, RejectionsTakeAtMostHalfTheRoomOfHandshakes) {
+  CmOptions options;
+  options.handshakes_at_once_max = 2;
+  ScriptedPeer t(options);
+  std::vector<RejectReason> repeated;
+  for (uint32_t round = 0; round < 2; ++round) {
+    Req req = linux_req(t.peer, 0x100 + round);
+    req.local_qpn = verbs::Qpn(0x20 + round);
+    t.deliver(req, round + 1);
+    const auto events = t.events();
+    ASSERT_EQ(events.size(), 1u);
+    ASSERT_TRUE(t.manager.reject(t.now, events[0].connection, RejectReason::kConsumerDefined).ok());
+    EXPECT_EQ(t.only<Rej>().reason, RejectReason::kConsumerDefined);
+    EXPECT_TRUE(t.manager.is_consistent());
+    t.deliver(req, round + 1);
+    repeated.push_back(t.only<Rej>().reason);
+  }
+  EXPECT_EQ(repeated, (std::vector<RejectReason>{RejectReason::kConsumerDefined, RejectReason::kStaleConnection}));
+  t.run_for(Duration::seconds(20));
+  EXPECT_EQ(t.manager.timewait_count(), 0u);
+  EXPECT_TRUE(t.manager.is_consistent());
+}
+
+// Nothing of a handshake is left when the connection is up: two that may be at once suffice for any number one after the other.
+TEST(CmPassive, HandshakesGiveTheirRoomBack) {
+  CmOptions options;
+  options.handshakes_at_once_max = 2;
+  ScriptedPeer t(options);
+  for (uint32_t round = 0; round < 50; ++round) {
+    Req req = linux_req(t.peer, 0x100 + round);
+    req.local_qpn = verbs::Qpn(0x20 + round);
+    t.deliver(req, round + 1);
+    const auto events = t.events();
+    ASSERT_EQ(events.size(), 1u) << round;
+    ASSERT_TRUE(t.manager.accept(t.now, events[0].connection, t.accept_parameters()).ok());
+    (void)t.sent();
+    t.manager.data_arrived(t.now, events[0].connection);
+    EXPECT_EQ(t.events().size(), 1u);
+    ASSERT_TRUE(t.manager.is_consistent()) << round;
+  }
+  EXPECT_EQ(t.manager.live_count(), 50u);
+}
+
 TEST(CmPassive, SendsTheSameRepUntilTheRtuArrives) {
   ScriptedPeer t;
   t.receive_req();

@@ -115,12 +115,18 @@ const std::vector<Case> kParseCases = {
       "call_bytes_max, "
       "reply_bytes_max, calls_in_flight_max, connections_max, half_open_max, cm_requests_per_second, "
       "half_open_max_per_prefix, cm_requests_per_second_per_prefix, prefix_bits_ipv4, prefix_bits_ipv6",
-      "c.toml:16:19: limits.connections_max: 0 is out of range; use 1 to 16384",
+      "c.toml:16:19: limits.connections_max: 0 is out of range; use 1 to 131072",
       "c.toml:18:9: log.level: '3' is not one of the choices; use trace, debug, info, warning, error"}},
 };
 INSTANTIATE_TEST_SUITE_P(Parse, ConfigProblems, testing::ValuesIn(kParseCases), [](const auto& test) { return test.param.name; });
 
 const std::vector<Case> kCheckCases = {
+    {"QueuePairNumbers",
+     "[dataplane]\npoll_lcores = [1, 2, 3, 4, 5, 6, 7, 8, 9]\n[limits]\nconnections_max = 131072\n",
+     {"c.toml:17:19: limits.connections_max: 131072 and half_open_max, 512, are too many for the queue pair numbers of 9 poll "
+      "cores; set it to 130560 or less, or use fewer poll cores",
+      "c.toml:14:1: dataplane.rx_buffers: 32768 cannot back the credits of 131072 connections, which reserve 41943040 buffers at "
+      "path MTU 1024; set it to 41943040 or more, or lower limits.connections_max or the listeners' credits"}},
     {"LcoreTwice",
      "[dataplane]\npoll_lcores = [1, 1]\n",
      {"c.toml:15:15: dataplane.poll_lcores: CPU 1 stands twice; name each CPU once"}},
