@@ -189,6 +189,12 @@ void GatewayApp::answer_some(Instant now) {
   if (question == nullptr) {
     return;
   }
+  if (!question->log.empty()) {
+    question->count = node_.endpoint().log().copy(question->log);
+    question->now = now;
+    question->answered.store(true, std::memory_order_release);
+    return;
+  }
   question->place = gateway_.describe_some(now, question->place, kDescribedAtOnce, question->out, question->count);
   if (question->place != 0) {
     question_.store(question, std::memory_order_release);
@@ -197,22 +203,36 @@ void GatewayApp::answer_some(Instant now) {
   }
 }
 
-bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max) {
+bool GatewayApp::ask(Question& question) {
   const std::lock_guard lock(asking_);
-  out.assign(connections_max, gateway::ConnectionInfo{});
-  Question question;
-  question.out = out;
   question_.store(&question, std::memory_order_release);
   const auto deadline = std::chrono::steady_clock::now() + kDescribeTimeout;
   while (!question.answered.load(std::memory_order_acquire)) {
     if (std::chrono::steady_clock::now() > deadline && question_.exchange(nullptr, std::memory_order_acq_rel) == &question) {
-      out.clear();
       return false;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  out.resize(std::min<size_t>(question.count, out.size()));
   return true;
+}
+
+bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max) {
+  out.assign(connections_max, gateway::ConnectionInfo{});
+  Question question;
+  question.out = out;
+  const bool answered = ask(question);
+  out.resize(answered ? std::min<size_t>(question.count, out.size()) : 0);
+  return answered;
+}
+
+bool GatewayApp::copy_log(std::vector<rc::TransportEvent>& out, Instant& now) {
+  out.assign(node_.endpoint().log().capacity(), rc::TransportEvent{});
+  Question question;
+  question.log = out;
+  const bool answered = ask(question);
+  out.resize(answered ? question.count : 0);
+  now = question.now;
+  return answered;
 }
 
 void GatewayApp::fill(telemetry::CoreSnapshot& out) const {

@@ -238,6 +238,27 @@ std::vector<control::CoreStatus> LiveView::cores() {
   return rows;
 }
 
+std::vector<control::TransportEventStatus> LiveView::transport_events() {
+  std::vector<control::TransportEventStatus> rows;
+  for (size_t core = 0; core < apps_.size(); ++core) {
+    std::vector<rc::TransportEvent> events;
+    Instant now;
+    (void)apps_[core]->copy_log(events, now);
+    for (const rc::TransportEvent& event : events) {
+      rows.push_back({.ago = now - event.at,
+                      .first_ago = now - event.first,
+                      .lcore = config_.dataplane.poll_lcores[core],
+                      .local_qpn = event.qpn.value(),
+                      .event = rc::to_string(event.kind),
+                      .reason = rc::reason_of(event),
+                      .psn = event.psn.value(),
+                      .count = event.count});
+    }
+  }
+  std::ranges::stable_sort(rows, std::ranges::greater{}, &control::TransportEventStatus::ago);
+  return rows;
+}
+
 bool LiveView::start_ping(const std::string& backend, uint32_t program, uint32_t version, std::string& problem) {
   const auto found = std::ranges::find(config_.backends, backend, &control::BackendConfig::name);
   if (found == config_.backends.end()) {

@@ -18,7 +18,7 @@ uint32_t slot_bits(uint32_t qp_max) {
 Endpoint::Endpoint(const EndpointOptions& options, RandomSource& random, verbs::MemoryTable* memory)
     : options_(options),
       core_(options.send_work_max, options.receive_work_max, options.read_replay_max, options.recovery, options.rate_limits_max,
-            memory),
+            options.log_events, memory),
       codec_(options.qpn_key != 0 ? options.qpn_key : random.next_u64(), options.core.bits(), slot_bits(options.qp_max)),
       qps_(options.qp_max),
       table_(std::bit_ceil(options.qp_max * 2)),
@@ -67,6 +67,7 @@ Result<rc::RcQp*> Endpoint::create_qp(const rc::RcOptions& options) {
   CW_ASSERT(qp != nullptr);
   insert(qpn->value(), qp);
   ++core_.stats.qps_created;
+  core_.log.note(*qpn, rc::TransportEventKind::kCreated, wire::Psn());
   return qp;
 }
 
@@ -84,6 +85,7 @@ Status Endpoint::connect_qp(RcQp& qp, const rc::RcConnect& connect) {
 }
 
 void Endpoint::destroy_qp(RcQp& qp) {
+  core_.log.note(qp.local_qpn(), rc::TransportEventKind::kDestroyed, wire::Psn());
   const bool refuses = qp.owes_refusal();
   qp.release_everything();
   erase(qp.local_qpn().value());
@@ -105,6 +107,7 @@ void Endpoint::retire(RcQp& qp) {
 }
 
 bool Endpoint::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port) {
+  core_.log.set_now(now);
   RcQp* qp = lookup(view.bth.destination.value());
   if (qp == nullptr) {
     const bool datagram = view.traits->kind == wire::OpcodeKind::kDatagram;
@@ -116,6 +119,7 @@ bool Endpoint::on_packet(Instant now, const wire::PacketView& view, Buffer* fram
 }
 
 void Endpoint::poll_transmit(Instant now, wire::TxBatch& batch) {
+  core_.log.set_now(now);
   core_.released.clear();
   while (!batch.full() && has_work()) {
     const bool pool_is_empty = !core_.ack_due.empty() ? !send_acknowledgement(batch) : !send_turn(now, batch);
@@ -148,6 +152,7 @@ bool Endpoint::send_turn(Instant now, wire::TxBatch& batch) {
 }
 
 void Endpoint::on_deadline(Instant now) {
+  core_.log.set_now(now);
   while (TimerNode* node = core_.timers.pop_expired(now)) {
     static_cast<RcQp*>(node)->on_deadline(now);
   }

@@ -52,6 +52,8 @@ struct EndpointOptions {
   CoreShare core;
   // Key of the QPN permutation, from a CSPRNG, the same on all cores of a process. 0 = drawn from the RandomSource.
   uint64_t qpn_key = 0;
+  // Entries of the log of what went wrong (rc/transport_log.h), 40 octets each, allocated at construction.
+  uint32_t log_events = 4096;
   // Request packets that one queue pair may send before the next has its turn.
   uint32_t turn_packets = 16;
 };
@@ -112,6 +114,7 @@ class Endpoint {
   }
 
   [[nodiscard]] const rc::RcStats& stats() const { return core_.stats; }
+  [[nodiscard]] const rc::TransportLog& log() const { return core_.log; }
   [[nodiscard]] uint32_t qp_count() const { return qps_.in_use(); }
   [[nodiscard]] const rc::QpnCodec& qpn_codec() const { return codec_; }
   // Calls visit(RcQp&) for every queue pair, in no particular order: status listings, draining. visit must not create or destroy.

@@ -189,6 +189,23 @@ std::optional<uint64_t> number_of(const Request& request, const char* name, uint
   return valid ? std::optional(value) : std::nullopt;
 }
 
+Json transport_events(const Request& request, const AdminCaller&, const AdminTarget& target) {
+  constexpr uint64_t kLast = 200;
+  const auto qpn = number_of(request, "lqpn", 0, 2, 0xff'ffff);
+  const auto last = number_of(request, "last", kLast, 1, 1'000'000);
+  if (!qpn || !last) {
+    return error_json("lqpn: a queue pair's number; last: 1 to 1000000", "bad_request");
+  }
+  std::vector<TransportEventStatus> events = target.view.transport_events();
+  const std::string_view kind = request.argument("event");
+  std::erase_if(events, [&](const TransportEventStatus& event) {
+    return (*qpn != 0 && event.local_qpn != *qpn) || (!kind.empty() && event.event != kind);
+  });
+  const size_t left_out = events.size() > *last ? events.size() - *last : 0;
+  events.erase(events.begin(), events.begin() + static_cast<ptrdiff_t>(left_out));
+  return {{"events", to_rows(events)}, {"left_out", left_out}};
+}
+
 Json capture_start(const Request& request, const AdminCaller& caller, const AdminTarget& target) {
   capture::CaptureOrder order;
   order.file = request.argument("file");
@@ -243,6 +260,7 @@ constexpr std::array kCommands = {
     Command{"connections", false, {}, connections, "one entry per connection"},
     Command{"queue_pairs", false, {}, queue_pairs, "transport state of every queue pair"},
     Command{"cores", false, {}, cores, "poll cores and how busy they are"},
+    Command{"transport_events", false, {"lqpn", "event", "last"}, transport_events, "what happened to queue pairs lately"},
     Command{"stats", false, {"prefix"}, stats, "every exported number; with a prefix, those that begin with it"},
     Command{"stat_schema", false, {"prefix"}, stat_schema, "what the numbers mean, by family; with a prefix, some of them"},
     Command{"ping_start", false, {"backend", "program", "version"}, ping_start, "a NULL call to a backend; program 0: its own"},

@@ -149,6 +149,22 @@ constexpr std::array<AnswerField<CoreStatus>, 8> kCoreStatus = {{
     {"sleeps", "idle turns that ended in a sleep", [](const CoreStatus& r) { return Json(r.sleeps); }},
 }};
 
+constexpr std::array<AnswerField<TransportEventStatus>, 8> kTransportEventStatus = {{
+    {"ago_seconds", "how long ago it happened, for the last time",
+     [](const TransportEventStatus& r) { return Json(r.ago.to_seconds()); }},
+    {"first_ago_seconds", "how long ago it happened for the first time, of an entry that counts several",
+     [](const TransportEventStatus& r) { return Json(r.first_ago.to_seconds()); }},
+    {"lcore", "CPU of its poll core", [](const TransportEventStatus& r) { return Json(r.lcore); }},
+    {"local_qpn", "our queue pair number; the queue pair may be gone",
+     [](const TransportEventStatus& r) { return Json(r.local_qpn); }},
+    {"event", "what happened: ack_timeout, nak_received, discarded ...",
+     [](const TransportEventStatus& r) { return Json(r.event); }},
+    {"reason", "why, in words; empty = the event says it all", [](const TransportEventStatus& r) { return Json(r.reason); }},
+    {"psn", "packet sequence number that it was about, of the last of them",
+     [](const TransportEventStatus& r) { return Json(r.psn); }},
+    {"count", "how often, with nothing else in between", [](const TransportEventStatus& r) { return Json(r.count); }},
+}};
+
 constexpr std::array<AnswerField<StatInfo>, 4> kStatInfo = {{
     {"name", "name of the family, as in /metrics", [](const StatInfo& r) { return Json(r.name); }},
     {"kind", "counter, gauge or histogram", [](const StatInfo& r) { return Json(r.kind); }},
@@ -175,6 +191,9 @@ std::span<const AnswerField<QueuePairStatus>> answer_fields(const QueuePairStatu
 }
 std::span<const AnswerField<CoreStatus>> answer_fields(const CoreStatus*) {
   return kCoreStatus;
+}
+std::span<const AnswerField<TransportEventStatus>> answer_fields(const TransportEventStatus*) {
+  return kTransportEventStatus;
 }
 std::span<const AnswerField<StatInfo>> answer_fields(const StatInfo*) {
   return kStatInfo;

@@ -144,6 +144,18 @@ struct QueuePairStatus {
   uint64_t rate_bytes_per_second = 0;  // limit because of congestion; 0 = none
 };
 
+// Something out of the ordinary that happened to a queue pair, which may be gone (rocev2/rc/transport_log.h).
+struct TransportEventStatus {
+  Duration ago;        // the last of them
+  Duration first_ago;  // the first
+  uint32_t lcore = 0;
+  uint32_t local_qpn = 0;
+  std::string event;   // "ack_timeout", "nak_received", "discarded" ...
+  std::string reason;  // in words; empty = the event says it all
+  uint32_t psn = 0;    // of the last of them
+  uint32_t count = 0;
+};
+
 // A NULL call to a backend over the way of clients' calls.
 struct PingStatus {
   bool done = false;
@@ -184,6 +196,8 @@ class GatewayView {
   [[nodiscard]] virtual std::vector<ConnectionStatus> connections() = 0;
   [[nodiscard]] virtual std::vector<QueuePairStatus> queue_pairs() = 0;
   [[nodiscard]] virtual std::vector<CoreStatus> cores() = 0;
+  // What is remembered of queue pairs, all cores together, oldest first.
+  [[nodiscard]] virtual std::vector<TransportEventStatus> transport_events() = 0;
   // Begins a ping of the backend with this name by the first core. False: there is no such backend, or another ping is under way;
   // `problem` says which.
   [[nodiscard]] virtual bool start_ping(const std::string& backend, uint32_t program, uint32_t version, std::string& problem) = 0;

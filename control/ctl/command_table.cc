@@ -43,6 +43,11 @@ constexpr std::array kQpFilters = {
     filter("connection", "NUMBER", Kind::kNumber, "connection", "The queue pair of the connection with this id"),
     filter("lcore", "CPU", Kind::kNumber, "lcore", "Queue pairs of the poll core on this CPU"),
 };
+constexpr std::array kTraceParameters = {
+    Parameter{"lqpn", "QPN", Use::kArgument, Kind::kNumber, "Of the queue pair with this number, living or gone", "lqpn"},
+    Parameter{"event", "NAME", Use::kArgument, Kind::kText, "Of this kind, for example ack_timeout", "event"},
+    Parameter{"last", "NUMBER", Use::kArgument, Kind::kNumber, "So many at most (default: 200)", "last"},
+};
 constexpr std::array kListenerFilters = {
     filter("name", "NAME", Kind::kText, "name", "The listener with this name"),
     filter("port", "NUMBER", Kind::kNumber, "port", "The listener at this RDMA port"),
@@ -137,6 +142,17 @@ const std::array kCommands = {
             .request = "queue_pairs",
             .rows = "queue_pairs",
             .render = render_queue_pairs},
+    Command{.object = "trace",
+            .verb = "show",
+            .help = "What happened to queue pairs lately: losses, refusals, waits, ends, with reasons.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kTraceParameters,
+            .request = "transport_events",
+            .rows = "events",
+            .render = render_transport_events,
+            .details = "Always on: each core remembers its last 4096 events, those of queue pairs that are gone too. The same "
+                       "event again and again is one line with a count, and SINCE says when it began."},
     Command{.object = "listeners",
             .verb = "show",
             .help = "What clients connect to.",

@@ -11,6 +11,8 @@ namespace cw::control {
 [[nodiscard]] std::string render_connections(const nlohmann::ordered_json& answer);
 // A block per queue pair.
 [[nodiscard]] std::string render_queue_pairs(const nlohmann::ordered_json& answer);
+// A line per event, oldest first.
+[[nodiscard]] std::string render_transport_events(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_listeners(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_backends(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_ports(const nlohmann::ordered_json& answer);

@@ -3,6 +3,7 @@
 
 #include "control/ctl/json_text.h"
 #include "control/ctl/render.h"
+#include "control/ctl/table.h"
 
 namespace cw::control {
 
@@ -51,6 +52,22 @@ std::string block(const Json& qp) {
 }
 
 }  // namespace
+
+std::string render_transport_events(const Json& answer) {
+  Table table({">AGO", "QPN", "EVENT", "REASON", ">PSN", ">COUNT", ">SINCE"});
+  for (const Json& event : list_of(answer, "events")) {
+    const double count = number_of(event, "count");
+    const std::string reason = text_of(event, "reason");
+    table.add({short_time_text(number_of(event, "ago_seconds")), qpn_text(event, "local_qpn"), text_of(event, "event"), reason,
+               text_of(event, "psn"), text_of(event, "count"),
+               count > 1 ? short_time_text(number_of(event, "first_ago_seconds")) : "-"});
+  }
+  if (table.empty()) {
+    return "nothing out of the ordinary is remembered\n";
+  }
+  const double left_out = number_of(answer, "left_out");
+  return table.text(0) + (left_out > 0 ? fmt::format("{} older ones are left out; ask for more with last\n", left_out) : "");
+}
 
 std::string render_queue_pairs(const Json& answer) {
   std::string text;

@@ -115,6 +115,7 @@ PacketOutcome on_implied_nak(QpContext& context, SendState& state, Instant now, 
     return PacketOutcome::done();
   }
   ++context.core.stats.implied_naks;
+  context.note(TransportEventKind::kResponseMissing, psn);
   const QpErrorCause failure = repeat_from(context, state, now, state.una, progressed);
   return failure == QpErrorCause::kNone ? PacketOutcome::done() : PacketOutcome::fail(failure);
 }
@@ -138,6 +139,7 @@ PacketOutcome on_ack(QpContext& context, SendState& state, Instant now, Psn psn,
 PacketOutcome on_rnr_nak(QpContext& context, SendState& state, Instant now, Psn psn, uint8_t timer_code) {
   ++context.core.stats.rnr_naks_received;
   ++context.counters.naks_received;
+  context.note(TransportEventKind::kRnrNakReceived, psn, timer_code);
   if (state.waiting_rnr) {
     return PacketOutcome::drop(DropReason::kDuplicate);  // else a copy of the packet could stretch the wait
   }
@@ -158,12 +160,14 @@ PacketOutcome on_rnr_nak(QpContext& context, SendState& state, Instant now, Psn 
 PacketOutcome on_sequence_nak(QpContext& context, SendState& state, Instant now, Psn psn, bool progressed) {
   ++context.core.stats.naks_received[static_cast<size_t>(wire::NakCode::kPsnSequenceError)];
   ++context.counters.naks_received;
+  context.note(TransportEventKind::kNakReceived, psn, static_cast<uint8_t>(wire::NakCode::kPsnSequenceError));
   const QpErrorCause failure = repeat_from(context, state, now, psn, progressed);
   return failure == QpErrorCause::kNone ? PacketOutcome::done() : PacketOutcome::fail(failure);
 }
 
 // Any other NAK code.
-PacketOutcome on_refusal(QpContext& context, uint8_t code) {
+PacketOutcome on_refusal(QpContext& context, Psn psn, uint8_t code) {
+  context.note(TransportEventKind::kNakReceived, psn, code);
   ++context.core.stats.naks_received[std::min<uint32_t>(code, kNakCodeCount - 1)];
   ++context.counters.naks_received;
   switch (static_cast<wire::NakCode>(code)) {
@@ -309,7 +313,7 @@ PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, 
   const bool progressed = acknowledge_before(context, state, now, psn, true);
   if (aeth.kind() == wire::AethKind::kNak && aeth.code() != static_cast<uint8_t>(wire::NakCode::kPsnSequenceError)) {
     // Even when READ data before it are missing: the peer is in Error and would not answer a repetition.
-    return on_refusal(context, aeth.code());
+    return on_refusal(context, view.bth.psn, aeth.code());
   }
   if (is_executed(state, psn)) {
     return PacketOutcome::drop(DropReason::kDuplicate);
@@ -334,6 +338,7 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
     return drop_as_stale(context, state, psn);
   }
   ++context.core.stats.gap_reports_received;
+  context.note(TransportEventKind::kGapReportReceived, psn);
   const bool progressed = acknowledge_before(context, state, now, psn, true);
   if (is_executed(state, psn)) {
     return PacketOutcome::drop(DropReason::kDuplicate);

@@ -84,6 +84,7 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   send_.rnr_retry = connect.rnr_retry;
   const uint8_t exponent = connect.ack_timeout == 0 ? kAckTimeoutMax : connect.ack_timeout;
   send_.ack_timeout = std::clamp(exponent, kAckTimeoutMin, kAckTimeoutMax);
+  context_.note(TransportEventKind::kConnected, connect.local_first_psn);
   return {};
 }
 
@@ -150,15 +151,15 @@ void RcQp::close() {
 
 bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port) {
   if (!can_receive(state_)) {
-    discard(DropReason::kUnknownQp);  // CVE-2026-93107: nothing is processed once in Error
+    discard(DropReason::kUnknownQp, view.bth.psn);  // CVE-2026-93107: nothing is processed once in Error
     return false;
   }
   if (!belongs_to_path(view, port)) {
-    discard(DropReason::kPathMismatch);
+    discard(DropReason::kPathMismatch, view.bth.psn);
     return false;
   }
   if (!same_partition(view.bth.pkey, context_.pkey)) {
-    discard(DropReason::kPkey);
+    discard(DropReason::kPkey, view.bth.psn);
     return false;
   }
   RcStats& stats = context_.core.stats;
@@ -172,7 +173,7 @@ bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, u
 
   const PacketOutcome outcome = dispatch(now, view, frame);
   if (outcome.dropped) {
-    discard(outcome.reason);
+    discard(outcome.reason, view.bth.psn);
   } else {
     send_.alive_at = now;
     send_.keepalives = 0;
@@ -353,6 +354,7 @@ void RcQp::fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::O
     return;
   }
   context_.core.stats.qps_failed += origin == QpErrorOrigin::kOwner ? 0 : 1;
+  context_.note(TransportEventKind::kFailed, psn, static_cast<uint8_t>(cause));
   const bool says_why = origin == QpErrorOrigin::kResponder;
   if (says_why) {
     abandon_messages(context_, receive_);
@@ -374,9 +376,12 @@ void RcQp::fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::O
   signal_owner();
 }
 
-void RcQp::discard(wire::DropReason reason) {
+void RcQp::discard(wire::DropReason reason, wire::Psn psn) {
   ++context_.core.stats.discards[static_cast<size_t>(reason)];
   ++context_.counters.discards;
+  if (reason != wire::DropReason::kOutOfSequence) {  // which the responder has noted
+    context_.note(TransportEventKind::kDiscarded, psn, static_cast<uint8_t>(reason));
+  }
 }
 
 void RcQp::signal_owner() {

@@ -137,7 +137,7 @@ class RcQp final : public verbs::QueuePair,
   void fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::Opcode opcode);
   // The only writer of state_ and error_. False, and nothing changed, when the table does not allow it.
   bool set_state(QpEvent event, const QpError& reason);
-  void discard(wire::DropReason reason);
+  void discard(wire::DropReason reason, wire::Psn psn);
   void signal_owner();
   void note_sendable();
   void arm_timer();

@@ -39,6 +39,7 @@ bool RcQp::transmit_cnp(wire::TxBatch& batch) {
   ++context_.counters.packets_out;
   ++context_.core.stats.cnps_sent;
   ++context_.counters.cnps_sent;
+  context_.note(TransportEventKind::kCnpSent, receive_.expected);
   cnp_due_ = false;
   return true;
 }
@@ -61,6 +62,7 @@ void RcQp::on_cnp(Instant now) {
   }
   const bool cut = context_.rate != nullptr && context_.rate->on_cnp(now, send_.srtt);
   ++(cut ? stats.rate_cuts : stats.cnps_ignored);
+  context_.note(TransportEventKind::kCnpReceived, send_.una, cut ? 1 : 0);
 }
 
 uint32_t RcQp::allowed_packets(Instant now, uint32_t packets_max) {

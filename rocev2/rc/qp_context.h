@@ -35,6 +35,8 @@ struct QpContext {
   QpCounters counters;
   Dcqcn* rate = nullptr;  // limit of what is sent; nullptr: none, no congestion was met
 
+  // Something out of the ordinary, for the core's log.
+  void note(TransportEventKind kind, wire::Psn psn, uint8_t detail = 0) { core.log.note(local, kind, psn, detail); }
   // Packets that a message of `bytes` octets takes: at least one.
   [[nodiscard]] uint32_t packets_of(uint64_t bytes) const {
     return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu_bytes - 1) >> mtu_shift);

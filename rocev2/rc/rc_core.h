@@ -14,6 +14,7 @@
 #include "rocev2/rc/read_gaps.h"
 #include "rocev2/rc/read_replay.h"
 #include "rocev2/rc/scoreboard.h"
+#include "rocev2/rc/transport_log.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/verbs/memory_region.h"
 
@@ -32,7 +33,7 @@ struct RecoveryLimits {
 
 struct RcCore {
   RcCore(uint32_t send_work_max, uint32_t receive_work_max, uint32_t read_replay_max, const RecoveryLimits& recovery,
-         uint32_t rate_limits_max, verbs::MemoryTable* memory_table)
+         uint32_t rate_limits_max, uint32_t log_events, verbs::MemoryTable* memory_table)
       : sends(send_work_max),
         receives(receive_work_max),
         replays(read_replay_max),
@@ -41,6 +42,7 @@ struct RcCore {
         read_gaps(recovery.gaps_max),
         held_packets_max(recovery.held_packets_max),
         rates(rate_limits_max),
+        log(log_events),
         memory(memory_table) {}
 
   RcStats stats;
@@ -53,6 +55,7 @@ struct RcCore {
   uint32_t held_packets = 0;  // in all of `held`: received buffers that are not free
   uint32_t held_packets_max;
   Slab<Dcqcn> rates;  // one per queue pair that has met congestion
+  TransportLog log;
   TimerWheel timers;
   verbs::MemoryTable* memory;  // nullptr: this endpoint exposes nothing (server role)
   Chain released;              // acknowledged payload, given back to its pools once per burst

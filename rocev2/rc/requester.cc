@@ -186,6 +186,7 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
   }
   count_packet(context, true);
   ++context.core.stats.tail_probes;
+  context.note(TransportEventKind::kTailProbe, state.una);
   // The scoreboard is not told: what is acknowledged next may be the first transmission.
   state.probe_due = false;
   state.probing = true;
@@ -211,6 +212,7 @@ bool send_keepalive(QpContext& context, SendState& state, wire::TxBatch& batch) 
   wire::build_packet(*packet, context.header, context.ip_identification++, bth, wire::Extensions{}, Bytes{});
   count_packet(context, false);
   ++context.core.stats.keepalives_sent;
+  context.note(TransportEventKind::kKeepaliveSent, bth.psn);
   state.keepalive_due = false;
   return true;
 }
@@ -232,6 +234,7 @@ bool ask_for_missing(QpContext& context, SendState& state, Instant now, wire::Tx
     }
     count_packet(context, true);
     ++context.core.stats.implied_naks;
+    context.note(TransportEventKind::kResponseMissing, hole->first);
     state.sampling = state.sampling && state.gaps->find(state.sample_psn) != hole;  // Karn
     state.gaps->on_asked(*hole, state.limit_psn, now);
     ++sent;

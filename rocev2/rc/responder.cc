@@ -200,6 +200,7 @@ PacketOutcome execute(QpContext& context, ReceiveState& state, const wire::Packe
 PacketOutcome repeat(QpContext& context, ReceiveState& state, const wire::PacketView& view) {
   ++context.core.stats.duplicate_requests;
   ++context.counters.duplicate_requests;
+  context.note(TransportEventKind::kDuplicateRequest, view.bth.psn);
   switch (view.traits->kind) {
     case OpcodeKind::kReadRequest:
       if (state.reads == nullptr || !state.reads->replay(view.bth.psn, view.reth(), context.mtu_bytes)) {
@@ -228,6 +229,7 @@ PacketOutcome repeat(QpContext& context, ReceiveState& state, const wire::Packet
 
 PacketOutcome report_gap(QpContext& context, ReceiveState& state, wire::Psn psn) {
   ++context.core.stats.out_of_sequence;
+  context.note(TransportEventKind::kOutOfSequence, psn);
   state.gap = true;
   state.last_ahead = psn;
   owe_nak(state, NakCode::kPsnSequenceError);
@@ -256,6 +258,7 @@ PacketOutcome serve(QpContext& context, ReceiveState& state, const wire::PacketV
     case Verdict::Action::kIgnore:
       if (verdict.reason == DropReason::kOutOfSequence) {
         ++context.core.stats.out_of_sequence;
+        context.note(TransportEventKind::kOutOfSequence, view.bth.psn);
         state.last_ahead = view.bth.psn;
       }
       return PacketOutcome::drop(verdict.reason);

@@ -96,11 +96,13 @@ void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) 
       extensions.aeth = wire::Aeth::nak(static_cast<NakCode>(state.nak_code), state.msn);
       ++stats.naks_sent[std::min<uint32_t>(state.nak_code, kNakCodeCount - 1)];
       ++context.counters.naks_sent;
+      context.note(TransportEventKind::kNakSent, psn, state.nak_code);
       break;
     case ReplyKind::kRnrNak:
       extensions.aeth = wire::Aeth::rnr_nak(state.min_rnr_timer, state.msn);
       ++stats.rnr_naks_sent;
       ++context.counters.naks_sent;
+      context.note(TransportEventKind::kRnrNakSent, psn, state.min_rnr_timer);
       break;
   }
   std::array<uint8_t, wire::GapReport::kSizeMax> octets;
@@ -109,6 +111,7 @@ void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) 
       state.nak_code == static_cast<uint8_t>(NakCode::kPsnSequenceError)) {
     report = Bytes(octets).first(state.held->report(state.expected).write(octets));
     ++stats.gap_reports_sent;
+    context.note(TransportEventKind::kGapReportSent, psn);
   }
   const Opcode opcode = report.empty() ? Opcode::kRcAcknowledge : Opcode::kRcGapReport;
   wire::build_packet(packet, context.header, context.ip_identification++, reply_header(context, opcode, psn), extensions, report);

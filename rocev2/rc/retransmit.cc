@@ -188,6 +188,7 @@ void go_back(QpContext& context, SendState& state, Instant now) {
 }
 
 void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn) {
+  context.note(TransportEventKind::kSendsAgain, psn);
   state.cursor = cursor_at(state, psn, context.mtu_bytes);
   const bool within_request = state.cursor.work != nullptr && state.cursor.work->awaits_response() &&
                               state.cursor.packet != Work::request_begin(state.cursor.packet, state.read_request_packets);
@@ -276,6 +277,7 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
       return QpErrorCause::kRetryExceeded;
     }
     ++state.retries;
+    context.note(TransportEventKind::kAckTimeout, state.una, state.retries);
     go_back(context, state, now);
     state.timed_out = true;
   } else if (now >= probe_at(state)) {

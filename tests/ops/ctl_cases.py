@@ -15,10 +15,10 @@ from typing import Any, Callable, Iterator
 from harness import CREDITS, Box, Gateway, Load, Skip, expect, expect_equal, free_tcp_address
 
 
-def _under_load(box: Box, **options: Any) -> tuple[Gateway, Load]:
+def _under_load(box: Box, *words: object, **options: Any) -> tuple[Gateway, Load]:
     gateway = box.gateway()
     gateway.start_ready()
-    load = box.load(**options)
+    load = box.load(*words, **options)
     load.wait_connected()
     return gateway, load
 
@@ -58,6 +58,24 @@ def queue_pairs_tell_their_state(box: Box) -> None:
     expect(re.search(r"RTS.*listener bench", text) is not None and "expected" in text and "round trip" in text, text)
     expect_equal("another number", box.ctl(gateway, "qp", "lqpn", "0xfffffe"), "no such queue pairs\n")
     load.result()
+    gateway.terminate()
+
+
+def trace_tells_what_happened(box: Box) -> None:
+    """Frames are lost on the load's side of the link: what the gateway did about it can be read, also when the connection is gone."""
+    gateway, load = _under_load(box, "--loss", 20, window=8, seconds=3)
+    qpn = box.ctl_json(gateway, "connections")["connections"][0]["local_qpn"]
+    load.result()
+    events = box.ctl_json(gateway, "trace", "lqpn", hex(qpn))["events"]
+    kinds = {event["event"] for event in events}
+    expect({"nak_sent", "gap_report_sent", "gap_report_received"} <= kinds, f"events: {kinds}")
+    expect(all(event["local_qpn"] == qpn for event in events), "events of others")
+    ages = [event["ago_seconds"] for event in events]
+    expect(ages == sorted(ages, reverse=True), "the oldest comes first")
+    last = box.ctl_json(gateway, "trace", "show", "lqpn", str(qpn), "event", "destroyed")["events"]
+    expect_equal("its end", [(event["event"], event["count"]) for event in last], [("destroyed", 1)])
+    expect("QPN" in box.ctl(gateway, "trace", "last", "5") and "left out" in box.ctl(gateway, "trace", "last", "1"), "as text")
+    expect_equal("of nobody", box.ctl(gateway, "trace", "lqpn", "0xfffffe"), "nothing out of the ordinary is remembered\n")
     gateway.terminate()
 
 
@@ -330,6 +348,7 @@ CASES = [
     ("causewayctl reload previews and applies", reloads_with_a_preview),
     ("causewayctl filters choose rows", filters_choose_rows),
     ("causewayctl qp show tells the transport state", queue_pairs_tell_their_state),
+    ("causewayctl trace tells what happened to a queue pair", trace_tells_what_happened),
     ("causewayctl stats schema explains every number", schema_explains_every_number),
     ("causewayctl --watch prints again", watching_prints_again),
     ("causewayctl --json makes JSON of errors", errors_are_json_too),

@@ -158,6 +158,7 @@ node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bo
     node.cm.transmit_queue_max = all;
   }
   if (options.small_tables) {
+    node.endpoint.log_events = 64;
     node.endpoint.send_work_max = 512;
     node.endpoint.receive_work_max = 512;
     node.cm.connection_max = 24;

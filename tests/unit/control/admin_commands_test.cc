@@ -49,6 +49,23 @@ TEST(AdminCommands, StatsAreExactAndFiltered) {
   EXPECT_EQ(ask("stats causeway_con")["stats"], (Json{{"causeway_connections", 2}}));
 }
 
+TEST(AdminCommands, TransportEventsAreChosenByQueuePairKindAndNumber) {
+  const auto events = [](const char* arguments) {
+    std::string names;
+    const Json answer = ask(std::string(R"({"command":"transport_events")") + arguments + "}");
+    for (const Json& event : answer["events"]) {
+      names += event["event"].get<std::string>() + " ";
+    }
+    return names + answer["left_out"].dump();
+  };
+  EXPECT_EQ(events(""), "connected ack_timeout nak_received 0");
+  EXPECT_EQ(events(R"(,"lqpn":"2748")"), "connected nak_received 0");
+  EXPECT_EQ(events(R"(,"event":"ack_timeout")"), "ack_timeout 0");
+  EXPECT_EQ(events(R"(,"lqpn":"2748","last":"1")"), "nak_received 1");
+  EXPECT_EQ(ask(R"({"command":"transport_events","last":"0"})")["kind"], "bad_request");
+  EXPECT_EQ(ask("transport_events")["events"][1]["count"], 3);
+}
+
 TEST(AdminCommands, ConnectionsSurviveTextThatIsNotUtf8) {
   FakeView view;
   FakeControl control;
@@ -93,7 +110,7 @@ TEST(AdminCommands, EveryFieldHasOneNameAndAMeaning) {
 }
 
 TEST(AdminCommands, HelpNamesEveryCommand) {
-  EXPECT_EQ(ask("help")["commands"].size(), 20u);
+  EXPECT_EQ(ask("help")["commands"].size(), 21u);
 }
 
 TEST(AdminCommands, GarbageGetsAnErrorAndNothingElse) {

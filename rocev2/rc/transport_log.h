@@ -1,0 +1,82 @@
+// The last things out of the ordinary that happened to the queue pairs of a core: losses, refusals, waits, ends. A flight
+// recorder: always on, read by causewayctl trace after the fact. Nothing of ordinary traffic is in it, so a queue pair that works
+// costs nothing.
+//
+// The same event of the same queue pair again and again, with nothing else in between, is one entry with a count: a peer that
+// repeats itself does not push out what happened to others. One writer, the core; whoever else wants to read asks it for a copy.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "rocev2/base/time.h"
+#include "rocev2/verbs/ids.h"
+#include "rocev2/wire/psn.h"
+
+namespace cw::rc {
+
+enum class TransportEventKind : uint8_t {
+  kCreated,
+  kConnected,  // to RTR; psn: the first that we send
+  kDestroyed,
+  kFailed,  // to ERROR; detail: QpErrorCause
+  // Requester
+  kAckTimeout,      // psn: the oldest without an answer; detail: which retry it leads to
+  kTailProbe,       // the oldest packet alone was sent again, since the peer is silent; psn: its
+  kSendsAgain,      // everything from psn on
+  kNakReceived,     // detail: NAK code
+  kRnrNakReceived,  // the peer had no receive; detail: its timer code
+  kGapReportReceived,
+  kResponseMissing,  // something later was answered; psn: of that
+  kKeepaliveSent,    // an idle peer is asked whether it is there
+  // Responder
+  kDuplicateRequest,  // answered again; psn: its
+  kOutOfSequence,     // a request ahead of the one expected; psn: its
+  kNakSent,           // psn: the one expected; detail: NAK code
+  kRnrNakSent,        // no receive was posted; psn: the one expected
+  kGapReportSent,     // psn: the one expected
+  // Both
+  kDiscarded,    // a packet; detail: wire::DropReason
+  kCnpReceived,  // the peer saw congestion; detail: 1 when the rate was cut
+  kCnpSent,      // the peer's packets came marked
+  kCount,
+};
+[[nodiscard]] const char* to_string(TransportEventKind kind) noexcept;
+
+struct TransportEvent {
+  Instant at;     // of the last of them
+  Instant first;  // of the first
+  verbs::Qpn qpn;
+  wire::Psn psn;  // of the last of them
+  uint32_t count = 1;
+  TransportEventKind kind = TransportEventKind::kCount;
+  uint8_t detail = 0;
+};
+// What `detail` means, in words; "" when it says nothing.
+[[nodiscard]] const char* reason_of(const TransportEvent& event) noexcept;
+
+class TransportLog {
+ public:
+  explicit TransportLog(uint32_t capacity);  // at least 1; 40 octets each
+
+  // Stamped with the time of the last set_now().
+  void note(verbs::Qpn qpn, TransportEventKind kind, wire::Psn psn, uint8_t detail = 0);
+  void set_now(Instant now) { now_ = now; }
+
+  [[nodiscard]] uint32_t capacity() const { return capacity_; }
+  [[nodiscard]] uint32_t size() const { return written_ < capacity_ ? static_cast<uint32_t>(written_) : capacity_; }
+  // Entries that were pushed out by later ones.
+  [[nodiscard]] uint64_t overwritten() const { return written_ - size(); }
+  // The youngest that fit, oldest first; returns how many.
+  uint32_t copy(std::span<TransportEvent> out) const;
+
+ private:
+  [[nodiscard]] TransportEvent& at(uint64_t index) { return events_[index % capacity_]; }
+  std::unique_ptr<TransportEvent[]> events_;
+  uint32_t capacity_;
+  uint64_t written_ = 0;
+  Instant now_;
+};
+
+}  // namespace cw::rc
