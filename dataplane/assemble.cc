@@ -117,10 +117,8 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     backend.name = config_backend.name;
     backend.kind =
         config_backend.type == control::BackendType::kTcp ? gateway::BackendKind::kTcp : gateway::BackendKind::kBuiltin;
-    if (config_backend.address) {
-      backend.address = config_backend.address->address;
-      backend.tcp_port = config_backend.address->port;
-    }
+    backend.servers = static_cast<uint32_t>(std::max<size_t>(1, control::servers_of(config_backend).size()));
+    backend.checked = config_backend.type == control::BackendType::kTcp && config_backend.check != control::CheckKind::kOff;
     backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
   }
   for (const control::ListenerConfig& config_listener : config.listeners) {
@@ -166,7 +164,10 @@ WorkerPoolOptions worker_options(const control::Config& config) {
   options.cores = static_cast<uint32_t>(config.dataplane.poll_lcores.size());
   options.spin = config.dataplane.idle == control::IdleMode::kSpin;
   for (const control::BackendConfig& backend : config.backends) {
-    options.backends.push_back(backend.address ? TcpAddress{backend.address->address, backend.address->port} : TcpAddress{});
+    std::vector<TcpAddress>& servers = options.backends.emplace_back();
+    for (const control::SocketAddress& server : control::servers_of(backend)) {
+      servers.push_back({server.address, server.port});
+    }
   }
   options.limits.message_bytes_max = config.limits.reply_bytes_max;
   return options;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "control/admin/gateway_view.h"
+#include "control/admin/server_checks.h"
 #include "rocev2/base/time.h"
 #include "telemetry/core_snapshot.h"
 #include "telemetry/health.h"
@@ -73,7 +74,8 @@ struct MetricSources {
   std::vector<std::string> backends;  // label `backend`, in order of CoreSnapshot::backends
   std::vector<std::string> pools;     // label `pool`, in order of CoreSnapshot::pools
   Limits limits;
-  const GatewayFlags* flags = nullptr;  // outlives the collector; null: all false
+  const GatewayFlags* flags = nullptr;            // outlives the collector; null: all false
+  const control::ServerChecks* checks = nullptr;  // outlives the collector; null: no servers
 };
 
 class Collector final : public prometheus::Collectable, public HealthSource {

@@ -139,7 +139,7 @@ const Row kRows[] = {
     // Backends
     {"backend_state", kGauge,
      [](const Core& c, uint32_t i) {
-       const BackendState down = backend(c, i).open_failures > 0 ? BackendState::kDown : BackendState::kUnknown;
+       const BackendState down = backend(c, i).is_judged() ? BackendState::kDown : BackendState::kUnknown;
        return static_cast<uint64_t>(backend(c, i).up > 0 ? BackendState::kUp : down);
      },
      Over::kBackend, 0, nullptr, Fold::kMax},

@@ -57,9 +57,8 @@ const char* chunk_list(uint32_t index) {
   return kNames[index];
 }
 
-// Only a client makes the gateway ask a TCP backend.
 double backend_up(const gateway::BackendStats& backend) {
-  return backend.up == 0 && backend.open_failures == 0 ? kUnknown : number(backend.up);
+  return backend.is_judged() ? number(backend.up) : kUnknown;
 }
 
 // How attempts to connect ended.
@@ -335,7 +334,8 @@ const MetricRow kRows[] = {
 
     // Backends
     gauge(
-        "causeway_backend_up", "1 when the backend accepted the last connection; no sample before the first attempt.",
+        "causeway_backend_up",
+        "1 when a server of the backend is up; without checks, when it accepted the last connection. No sample before the first.",
         Scope::kBackend, {}, {}, [](const Core& c, At i) { return backend_up(c.gateway.backends[i.scope]); }, Fold::kMax),
     gauge("causeway_backend_connections", "Connections to the backend.", Scope::kBackend, {}, {},
           [](const Core& c, At i) { return number(c.gateway.backends[i.scope].links); }),

@@ -94,6 +94,13 @@ enum class BackendType : uint8_t {
   kBuiltin,  // programs inside the gateway
 };
 
+// How a server of a backend is checked.
+enum class CheckKind : uint8_t {
+  kRpc,  // a NULL call is answered, whatever the answer
+  kTcp,  // it takes a connection
+  kOff,
+};
+
 // [[backend]]
 struct BackendConfig {
   // Referred to by listeners; label of the backend metrics. 1..32 characters of a-z 0-9 - _.
@@ -101,6 +108,16 @@ struct BackendConfig {
   BackendType type = BackendType::kTcp;
   // kTcp: the server, IP address and port.
   std::optional<SocketAddress> address;
+  // kTcp: servers that stand in for it, in this order, 0..7. New connections go to the first of all that is up.
+  std::vector<SocketAddress> backups;
+  CheckKind check = CheckKind::kRpc;
+  // From one check of a server to the next, ms, 100..600000, and how long it may take, 100..60000. With three failures to be down
+  // a server that dies is noticed after 4 to 8 s.
+  uint32_t check_interval_ms = 2000;
+  uint32_t check_timeout_ms = 2000;
+  // Checks in a row that fail until a server is down, and that succeed until it is up again, 1..100.
+  uint32_t check_fall = 3;
+  uint32_t check_rise = 2;
   // kBuiltin: names of built-in programs; "bench" is the one there is.
   std::vector<std::string> programs;
   // How long a client's connection request waits for the backend, ms, 100..60000. 3 s = one SYN retransmission after 1 s, one
@@ -212,10 +229,14 @@ inline constexpr uint32_t kPortsMax = 8;
 inline constexpr uint32_t kPortAddressesMax = 8;
 inline constexpr uint32_t kListenersMax = 16;
 inline constexpr uint32_t kBackendsMax = 16;
+inline constexpr uint32_t kBackupsMax = 7;
 
 // Largest RoCE path MTU that fits an Ethernet MTU: 4096, 2048, 1024, 512 or 256, at most `path_mtu_max`. Room for the longest
 // headers that a full packet carries: IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, iCRC 4.
 [[nodiscard]] uint32_t path_mtu_for(uint32_t ethernet_mtu, uint32_t path_mtu_max);
+
+// A backend's servers in order of preference; none of a built-in one.
+[[nodiscard]] std::vector<SocketAddress> servers_of(const BackendConfig& backend);
 
 // The configured socket, or the default of the instance.
 [[nodiscard]] std::string admin_socket_path(const Config& config);

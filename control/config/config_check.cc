@@ -170,6 +170,7 @@ class Checker {
       if (!backend.address && !was_given(path + ".address")) {
         add(path + ".address", "is missing", "add for example address = \"127.0.0.1:2049\"");
       }
+      check_servers(backend, path);
       if (!backend.programs.empty()) {
         add(path + ".programs", "belongs to backends of type \"builtin\"", "remove it, or set type = \"builtin\"");
       }
@@ -177,6 +178,9 @@ class Checker {
     }
     if (backend.address) {
       add(path + ".address", "belongs to backends of type \"tcp\"", "remove it, or set type = \"tcp\"");
+    }
+    if (!backend.backups.empty()) {
+      add(path + ".backups", "belongs to backends of type \"tcp\"", "remove it, or set type = \"tcp\"");
     }
     if (backend.programs.empty() && !was_given(path + ".programs")) {
       add(path + ".programs", "is missing", "add programs = [\"bench\"]");
@@ -186,6 +190,19 @@ class Checker {
         add(path + ".programs", fmt::format("there is no built-in program '{}'", program),
             fmt::format("there are {}", fmt::join(kBuiltinPrograms, ", ")));
       }
+    }
+  }
+
+  void check_servers(const BackendConfig& backend, const std::string& path) {
+    std::set<std::string> seen;
+    for (const SocketAddress& server : servers_of(backend)) {
+      if (!seen.insert(to_string(server)).second) {
+        add(path + ".backups", fmt::format("{} stands twice", to_string(server)), "name each server once");
+      }
+    }
+    if (!backend.backups.empty() && backend.check == CheckKind::kOff) {
+      add(path + ".backups", "is never used: without checks no server is known to be down",
+          "set check = \"rpc\" or \"tcp\", or remove it");
     }
   }
 

@@ -12,6 +12,7 @@ constexpr uint64_t kMiB = 1024 * kKiB;
 
 constexpr std::array kIdleNames = {"sleep", "spin"};
 constexpr std::array kBackendTypeNames = {"tcp", "builtin"};
+constexpr std::array kCheckNames = {"rpc", "tcp", "off"};
 constexpr std::array kLogLevelNames = {"trace", "debug", "info", "warning", "error"};
 constexpr std::array kPathMtuNames = {"256", "512", "1024", "2048", "4096"};
 
@@ -121,7 +122,7 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
      .bounds = {0, 16384}},
 }};
 
-const std::array<Key<BackendConfig>, 6> kBackendKeys = {{
+const std::array<Key<BackendConfig>, 12> kBackendKeys = {{
     {.name = "name",
      .member = &BackendConfig::name,
      .help = "Name for listeners and metrics.",
@@ -137,6 +138,41 @@ const std::array<Key<BackendConfig>, 6> kBackendKeys = {{
      .help = "tcp: IP address and port of the server. Names are not resolved.",
      .example = "\"127.0.0.1:2049\"",
      .shown = true},
+    {.name = "backups",
+     .member = &BackendConfig::backups,
+     .help =
+         "tcp: servers that stand in while address is down, in order of preference. New connections go to the first server that "
+         "is up, and to address again when it is back; connections that are there stay where they are until their server closes "
+         "them, and their clients then come again. All servers must serve the same: file handles, and for NFSv4 the state "
+         "(opens, "
+         "locks, delegations, sessions), are a server's own. After a move clients get NFS4ERR_BADSESSION or "
+         "NFS4ERR_STALE_CLIENTID "
+         "and reclaim, which works only with servers that share or fail over their state (a cluster with a grace period); with "
+         "others, locks and open files are lost. NFSv3 needs the same file handles.",
+     .example = "[\"127.0.0.2:2049\"]",
+     .bounds = {.count_max = kBackupsMax}},
+    {.name = "check",
+     .member = Choice<BackendConfig>{kCheckNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.check); },
+                                     [](BackendConfig& c, uint32_t i) { c.check = static_cast<CheckKind>(i); }},
+     .help =
+         "tcp: how servers are checked. rpc: a NULL call (NFS version 4) on a connection of its own is answered, with an error "
+         "too. tcp: a connection is taken. off: servers are never down, and backups never used."},
+    {.name = "check_interval_ms",
+     .member = &BackendConfig::check_interval_ms,
+     .help = "From one check of a server to the next, ms.",
+     .bounds = {100, 600000}},
+    {.name = "check_timeout_ms",
+     .member = &BackendConfig::check_timeout_ms,
+     .help = "A check that takes longer has failed, ms.",
+     .bounds = {100, 60000}},
+    {.name = "check_fall",
+     .member = &BackendConfig::check_fall,
+     .help = "Checks in a row that fail until a server is down. The first check after the start decides alone.",
+     .bounds = {1, 100}},
+    {.name = "check_rise",
+     .member = &BackendConfig::check_rise,
+     .help = "Checks in a row that succeed until a server is up again.",
+     .bounds = {1, 100}},
     {.name = "programs",
      .member = &BackendConfig::programs,
      .help = "builtin: which programs.",

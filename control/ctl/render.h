@@ -13,6 +13,7 @@ namespace cw::control {
 [[nodiscard]] std::string render_queue_pairs(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_listeners(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_backends(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_servers(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_ports(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_cores(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_stats(const nlohmann::ordered_json& answer);

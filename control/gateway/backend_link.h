@@ -26,7 +26,7 @@ inline constexpr uint32_t kLinkSlotBits = 24;
 
 struct BackendRequest {
   enum class Kind : uint8_t {
-    kOpen,   // connect to `backend` on behalf of `client`; answered by kOpened or kFailed
+    kOpen,   // connect to `server` of `backend` on behalf of `client`; answered by kOpened or kFailed
     kSend,   // one RPC message; the worker adds the record mark
     kClose,  // forget the link; nothing is answered
     kRun,    // run a built-in program for `call`; answered by kRan
@@ -34,6 +34,7 @@ struct BackendRequest {
   Kind kind = Kind::kClose;
   LinkId link;
   uint32_t backend = 0;
+  uint32_t server = 0;  // kOpen: which one of the backend's
   wire::IpAddress client;
   rpcrdma::CallId call;
   rpcrdma::CallContext context;

@@ -103,6 +103,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
   }
   for (size_t i = 0; i < options_.backends.size() && i < kBackendsMax; ++i) {
     stats_.backends[i].up = options_.backends[i].kind == BackendKind::kBuiltin ? 1 : 0;
+    servers_.emplace_back(options_.backends[i].servers);
   }
 }
 
@@ -393,6 +394,7 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   info.state = connection.state;
   info.listener_port = connection.listener->port;
   info.backend = connection.listener->backend;
+  info.server = connection.server_index;
   info.peer = connection.address.remote;
   info.peer_port = connection.peer_port;
   info.thresholds = connection.thresholds;

@@ -30,6 +30,7 @@
 #include "control/gateway/gateway_options.h"
 #include "control/gateway/gateway_stats.h"
 #include "control/gateway/replay_guard.h"
+#include "control/gateway/server_choice.h"
 #include "control/node/node.h"
 #include "rocev2/base/fixed_map.h"
 #include "rocev2/base/intrusive_list.h"
@@ -51,6 +52,7 @@ struct ConnectionInfo {
   ConnectionState state = ConnectionState::kOpeningBackend;
   uint16_t listener_port = 0;
   uint32_t backend = 0;
+  uint32_t server = 0;  // of the backend's
   wire::IpAddress peer;
   uint16_t peer_port = 0;
   rc::RcQpInfo qp;
@@ -86,7 +88,10 @@ class Gateway {
   };
   [[nodiscard]] const CoreMail* next_core_message() const { return core_mail_.empty() ? nullptr : &core_mail_.front(); }
   void pop_core_message() { core_mail_.pop_front(); }
+  // From those gateways, or with kServerState from whoever checks servers.
   void on_core_message(Instant now, const CoreMessage& message);
+  // The server of the backend that a new connection would go to.
+  [[nodiscard]] uint32_t preferred_server(uint32_t backend) const { return servers_[backend].pick(); }
   // Records of answered calls, for histograms.
   [[nodiscard]] bool poll_done(rpcrdma::CallDone& out);
   [[nodiscard]] bool poll_notice(Notice& out);
@@ -167,6 +172,7 @@ class Gateway {
   void tell_fence_done(LinkId link, bool waited);
   void tell_other_cores(const CoreMessage& message);
   void note_backend(uint32_t backend, bool up);
+  void on_server_state(uint32_t backend, uint32_t server, ServerState state);
   void remember_broken_call(Instant now, const Connection& connection, uint32_t xid);
   // For one more connection.
   [[nodiscard]] bool take_place(uint32_t listener_index) { return !free_slots_.empty() && places_.take(listener_index); }
@@ -204,6 +210,7 @@ class Gateway {
   };
   Ring<Waiting> waiting_;  // calls of built-in programs that found no memory for their reply
   GatewayStats stats_;
+  std::vector<ServerChoice> servers_;  // by backend
   BrokenCalls broken_calls_;
   bool short_of_slots_ = false;
   bool shutting_down_ = false;

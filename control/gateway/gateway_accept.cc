@@ -92,11 +92,13 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
     return;
   }
   connection.client = &guard_.join(event.address.remote, listener->backend);
+  connection.server_index = preferred_server(listener->backend);
   // The backend first: a REP is a promise that calls will be answered (design decision 3).
   BackendRequest open;
   open.kind = BackendRequest::Kind::kOpen;
   open.link = connection.link;
   open.backend = listener->backend;
+  open.server = connection.server_index;
   open.client = event.address.remote;
   push_request(std::move(open));
   connection.open_deadline = now + backend.open_timeout;

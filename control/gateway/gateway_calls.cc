@@ -160,6 +160,7 @@ void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
       note_backend(connection->listener->backend, true);
       ++stats.opens;
       ++stats.links;
+      ++stats.server_links[connection->server_index];
       accept(now, *connection);
       return;
     case BackendEvent::Kind::kFailed:

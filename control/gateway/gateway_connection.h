@@ -20,6 +20,7 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   const ListenerOptions* listener = nullptr;
   uint32_t listener_index = 0;
   ConnectionState state = ConnectionState::kOpeningBackend;
+  uint32_t server_index = 0;  // of the backend's: where the link leads
   bool link_open = false;
   bool asked_patience = false;
   bool timed_out = false;  // the backend kept a call too long, and the endpoint failed of it
@@ -44,6 +45,7 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
 struct Gateway::Orphan : ListNode<Gateway::OrphanTag> {
   LinkId link;
   uint32_t backend = 0;
+  uint32_t server_index = 0;
   ReplayGuard::Client* client = nullptr;
   std::vector<uint32_t> xids;
   std::vector<uint32_t> epochs;

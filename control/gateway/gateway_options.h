@@ -20,8 +20,9 @@ enum class BackendKind : uint8_t { kTcp, kBuiltin };
 struct BackendOptions {
   std::string name;
   BackendKind kind = BackendKind::kBuiltin;
-  wire::IpAddress address;      // kTcp
-  uint16_t tcp_port = 0;        // kTcp
+  // kTcp: servers in order of preference, 1..kBackendServersMax; the workers know their addresses.
+  uint32_t servers = 1;
+  bool checked = false;         // kTcp: checks say which servers are up; else the last attempt to connect does
   bool run_on_workers = false;  // kBuiltin: programs that may take long; else they run on the poll core
   Duration open_timeout = Duration::seconds(5);
 };

@@ -34,6 +34,7 @@ void Gateway::part_from_backend(Instant now, Connection& connection, ConnectionR
     auto orphan = std::make_unique<Orphan>();
     orphan->link = connection.link;
     orphan->backend = connection.listener->backend;
+    orphan->server_index = connection.server_index;
     orphan->client = connection.client;
     orphan->xids = std::move(connection.pending_xids);
     orphan->epochs = std::move(connection.pending_epochs);
@@ -49,6 +50,7 @@ void Gateway::part_from_backend(Instant now, Connection& connection, ConnectionR
   }
   guard_.leave(*connection.client);
   stats.links -= connection.link_open ? 1 : 0;
+  stats.server_links[connection.server_index] -= connection.link_open ? 1 : 0;
   close_link(connection.link, connection.listener->backend);
 }
 
@@ -91,6 +93,7 @@ void Gateway::bury(Orphan& orphan) {
   }
   guard_.leave(*orphan.client);
   --stats_.backends[orphan.backend].links;
+  --stats_.backends[orphan.backend].server_links[orphan.server_index];
   --stats_.orphans;
   static_cast<ListNode<OrphanTag>&>(orphan).unlink_if_linked();
   orphans_.erase(orphan.link.value());

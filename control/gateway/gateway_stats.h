@@ -13,9 +13,11 @@
 namespace cw::gateway {
 
 inline constexpr uint32_t kBackendsMax = 16;
+inline constexpr uint32_t kBackendServersMax = 8;
 
 struct BackendStats {
-  uint64_t up = 0;               // gauge: the last attempt to reach it succeeded (built-in: always 1)
+  uint64_t up = 0;  // gauge: by its checks a server of it is up; unchecked: the last attempt to reach it succeeded; built-in: 1
+  uint64_t checked = 0;          // gauge: a check of a server of it has ended
   uint64_t links = 0;            // gauge: open backend connections
   uint64_t calls_in_flight = 0;  // gauge
   uint64_t opens = 0;            // connections made
@@ -26,6 +28,10 @@ struct BackendStats {
   uint64_t replies = 0;
   uint64_t bytes_out = 0;  // to the backend
   uint64_t bytes_in = 0;
+  std::array<uint64_t, kBackendServersMax> server_links{};  // gauge: open connections by server
+
+  // Something is known of it. Without checks only a client makes the gateway ask a TCP backend.
+  [[nodiscard]] bool is_judged() const { return up > 0 || checked > 0 || open_failures > 0; }
 };
 
 // How connections ended or were refused, each under one.

@@ -28,6 +28,8 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   backend_options.name = "backend";
   backend_options.kind = options.backend;
   backend_options.run_on_workers = options.run_on_workers;
+  backend_options.servers = options.backend_servers;
+  backend_options.checked = options.backend_checked;
   gateway::ListenerOptions& listener = out.listeners.emplace_back();
   listener.name = "listener";
   listener.port = GatewayHost::kPort;

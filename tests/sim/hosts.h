@@ -36,6 +36,8 @@ struct WorldOptions {
   gateway::ConnectionPlaces* places = nullptr;  // of that process; must outlive the hosts
   gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
   bool run_on_workers = false;
+  uint32_t backend_servers = 1;
+  bool backend_checked = false;  // the test says which servers are up
   std::vector<control::IpPrefix> allow;
   uint32_t connections_max = 64;
   uint32_t connections_over = 0;  // room in the tables for so many besides the load's: connections that are over rest for a while

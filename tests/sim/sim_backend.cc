@@ -76,9 +76,10 @@ void SimBackend::on_open(Instant now, const BackendRequest& request) {
   BackendEvent event;
   event.link = request.link;
   event.backend = request.backend;
-  event.kind = refuses ? BackendEvent::Kind::kFailed : BackendEvent::Kind::kOpened;
-  if (!refuses) {
-    open_.push_back({request.link, request.backend, 0, {}});
+  const bool refused = refuses || (refusing_servers >> request.server & 1) != 0;
+  event.kind = refused ? BackendEvent::Kind::kFailed : BackendEvent::Kind::kOpened;
+  if (!refused) {
+    open_.push_back({.id = request.link, .backend = request.backend, .server = request.server, .called_back = {}});
   }
   later(now + open_delay, std::move(event));
 }
@@ -140,6 +141,10 @@ void SimBackend::on_reply(const BackendRequest& request) {
   const bool right = rpcrdma::check_bench_reverse_reply(request.message, found->second);
   ++(right ? callbacks_.right : refused ? callbacks_.refused : callbacks_.wrong);
   waiting.erase(found);
+}
+
+size_t SimBackend::open_count(uint32_t server) const {
+  return static_cast<size_t>(std::count_if(open_.begin(), open_.end(), [&](const Link& link) { return link.server == server; }));
 }
 
 size_t SimBackend::callbacks_pending() const {

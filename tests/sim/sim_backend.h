@@ -25,6 +25,7 @@ class SimBackend {
   Duration call_delay = Duration::us(20);
   Duration call_jitter;            // replies overtake each other
   bool refuses = false;            // opens fail
+  uint32_t refusing_servers = 0;   // opens to these fail, one bit per server
   bool repeats_itself = false;     // says every reply twice
   bool silent = false;             // takes calls and opens, says nothing
   bool talks_nonsense = false;     // sends what nobody asked for beside each reply
@@ -36,6 +37,8 @@ class SimBackend {
   // The server goes: every open connection is closed.
   void close_all(Instant now);
   [[nodiscard]] size_t open_count() const { return open_.size(); }
+  // To one of the backend's servers.
+  [[nodiscard]] size_t open_count(uint32_t server) const;
 
   struct CallbackStats {
     uint64_t sent = 0;
@@ -51,6 +54,7 @@ class SimBackend {
   struct Link {
     gateway::LinkId id;
     uint32_t backend = 0;
+    uint32_t server = 0;
     uint32_t calls = 0;
     uint32_t nonsense_calls = 0;                                           // sent and not answered yet
     std::vector<std::pair<uint32_t, rpcrdma::BenchCallback>> called_back;  // by XID

@@ -147,6 +147,16 @@ const std::vector<Case> kCheckCases = {
      "[[backend]]\nname = \"b\"\ntype = \"builtin\"\naddress = \"127.0.0.1:1\"\n[[listener]]\nport = 1\nbackend = \"b\"\n",
      {"c.toml:17:11: backend.address: belongs to backends of type \"tcp\"; remove it, or set type = \"tcp\"",
       "c.toml:14:1: backend.programs: is missing; add programs = [\"bench\"]"}},
+    {"BuiltinWithBackups",
+     "[[backend]]\nname = \"b\"\ntype = \"builtin\"\nprograms = [\"bench\"]\nbackups = [\"127.0.0.1:1\"]\n"
+     "[[listener]]\nport = 1\nbackend = \"b\"\n",
+     {"c.toml:18:11: backend.backups: belongs to backends of type \"tcp\"; remove it, or set type = \"tcp\""}},
+    {"BackupTwiceAndUnchecked",
+     "[[backend]]\nname = \"b\"\naddress = \"127.0.0.1:1\"\nbackups = [\"127.0.0.1:2\", \"127.0.0.1:1\"]\ncheck = \"off\"\n"
+     "[[listener]]\nport = 1\nbackend = \"b\"\n",
+     {"c.toml:17:11: backend.backups: 127.0.0.1:1 stands twice; name each server once",
+      "c.toml:17:11: backend.backups: is never used: without checks no server is known to be down; "
+      "set check = \"rpc\" or \"tcp\", or remove it"}},
     {"UnknownProgram",
      "[[backend]]\nname = \"b\"\ntype = \"builtin\"\nprograms = [\"bensch\"]\n[[listener]]\nport = 1\nbackend = \"b\"\n",
      {"c.toml:17:12: backend.programs: there is no built-in program 'bensch'; there are bench"}},
@@ -164,6 +174,10 @@ const std::vector<Case> kCheckCases = {
     {"NoPrefixLength",
      "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1\"]\n",
      {"c.toml:16:14: port.addresses: '198.51.100.1' has no prefix length; write \"198.51.100.1/24\" or what the network's is"}},
+    {"BackupIsNoAddress",
+     "[[backend]]\nname = \"b\"\naddress = \"127.0.0.1:1\"\nbackups = [\"nfs2:2049\"]\n[[listener]]\nport = 1\nbackend = \"b\"\n",
+     {"c.toml:17:12: backend.backups: 'nfs2:2049' is not an IP address and port; "
+      "write \"127.0.0.1:2049\" or \"[::1]:2049\"; names are not resolved"}},
     {"BadAddress",
      "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100/24\"]\n",
      {"c.toml:16:14: port.addresses: '198.51.100/24' is not an IP address with prefix length; for example addresses = "
