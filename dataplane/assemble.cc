@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "control/gateway/listener_lanes.h"
 #include "dataplane/shared_places.h"
 
 namespace cw::dataplane {
@@ -22,6 +23,33 @@ uint32_t share_of(uint32_t total, const CoreShare& core) {
 // Half a second's worth at once: requests of honest clients come in bursts.
 cm::RateLimit rate_of(uint32_t per_second) {
   return {per_second, std::max(16u, per_second / 2)};
+}
+
+uint32_t backend_index(const control::Config& config, const std::string& name) {
+  const auto found = std::ranges::find(config.backends, name, &control::BackendConfig::name);
+  return static_cast<uint32_t>(found - config.backends.begin());
+}
+
+std::vector<gateway::RouteOptions> routes_of(const control::Config& config, const std::string& listener) {
+  std::vector<gateway::RouteOptions> routes;
+  for (const control::RouteConfig& route : config.routes) {
+    if (route.listener == listener) {
+      routes.push_back({route.program, backend_index(config, route.backend)});
+    }
+  }
+  return routes;
+}
+
+// The longest of the backends that its calls can go to.
+Duration call_timeout_of(const gateway::GatewayOptions& options, const gateway::ListenerOptions& listener) {
+  Duration longest;
+  const gateway::ListenerLanes lanes(listener);
+  for (uint32_t lane = 0; lane < lanes.count(); ++lane) {
+    if (const uint32_t backend = lanes.backend(lane); backend != gateway::ListenerOptions::kNoBackend) {
+      longest = std::max(longest, options.backends[backend].call_timeout);
+    }
+  }
+  return longest;
 }
 
 }  // namespace
@@ -120,14 +148,15 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     backend.servers = static_cast<uint32_t>(std::max<size_t>(1, control::servers_of(config_backend).size()));
     backend.checked = config_backend.type == control::BackendType::kTcp && config_backend.check != control::CheckKind::kOff;
     backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
+    backend.call_timeout = Duration::seconds(config_backend.call_timeout_s);
   }
   for (const control::ListenerConfig& config_listener : config.listeners) {
     gateway::ListenerOptions& listener = options.listeners.emplace_back();
     listener.name = config_listener.name;
     listener.port = config_listener.port;
-    const auto backend = std::find_if(config.backends.begin(), config.backends.end(),
-                                      [&](const control::BackendConfig& other) { return other.name == config_listener.backend; });
-    listener.backend = static_cast<uint32_t>(backend - config.backends.begin());
+    listener.backend =
+        config_listener.backend.empty() ? gateway::ListenerOptions::kNoBackend : backend_index(config, config_listener.backend);
+    listener.routes = routes_of(config, config_listener.name);
     listener.inline_bytes = config_listener.inline_bytes;
     listener.remote_invalidate = config_listener.remote_invalidate;
     listener.allow = config_listener.allow;
@@ -137,7 +166,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.call_bytes_max = limits.call_bytes_max;
     listener.server.reply_bytes_max = limits.reply_bytes_max;
     listener.server.reads_in_flight_max = config.roce.reads_in_flight_max;
-    listener.server.call_timeout = Duration::seconds(backend->call_timeout_s);
+    listener.server.call_timeout = call_timeout_of(options, listener);
     listener.server.limits.read_segments_max = limits.read_segments_max;
     listener.server.limits.plain_segments_max = limits.plain_segments_max;
     listener.server.limits.write_chunks_max = limits.write_chunks_max;

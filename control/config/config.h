@@ -71,7 +71,7 @@ struct ListenerConfig {
   // RDMA port, 1..65535: the low 16 bits of the CM service id. 20049 is registered for NFS over RDMA (RFC 8166 9). No UDP or TCP
   // port.
   uint16_t port = 20049;
-  // Name of a [[backend]].
+  // Name of a [[backend]]. Empty: calls go where a [[route]] leads, or are answered with PROG_UNAVAIL.
   std::string backend;
   // Calls that one connection may have in flight = receive buffers reserved for it, 1..1024. Linux asks for 128 and takes what it
   // gets.
@@ -126,6 +126,16 @@ struct BackendConfig {
   // A backend that is silent with calls in flight for so long costs its connection, s, 1..3600. Above the 60 s that NFS clients
   // wait.
   uint32_t call_timeout_s = 120;
+};
+
+// [[route]]
+struct RouteConfig {
+  // Name of a [[listener]].
+  std::string listener;
+  // RPC program number, RFC 5531 13: NFS 100003, MOUNT 100005, NLM 100021, NFSACL 100227.
+  uint32_t program = 0;
+  // Name of a [[backend]].
+  std::string backend;
 };
 
 // [limits]: caps on every count that a peer controls. Each refusal has a reason in the metrics.
@@ -218,6 +228,7 @@ struct Config {
   std::vector<PortConfig> ports;          // 1..8
   std::vector<ListenerConfig> listeners;  // 1..16
   std::vector<BackendConfig> backends;    // 1..16
+  std::vector<RouteConfig> routes;        // 0..64
   LimitsConfig limits;
   RoceConfig roce;
   MetricsConfig metrics;
@@ -230,6 +241,7 @@ inline constexpr uint32_t kPortAddressesMax = 8;
 inline constexpr uint32_t kListenersMax = 16;
 inline constexpr uint32_t kBackendsMax = 16;
 inline constexpr uint32_t kBackupsMax = 7;
+inline constexpr uint32_t kRoutesMax = 64;
 
 // Largest RoCE path MTU that fits an Ethernet MTU: 4096, 2048, 1024, 512 or 256, at most `path_mtu_max`. Room for the longest
 // headers that a full packet carries: IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, iCRC 4.

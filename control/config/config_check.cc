@@ -36,6 +36,7 @@ class Checker {
     check_path_mtu();
     check_backends();
     check_listeners();
+    check_routes();
     check_buffers();
     return std::move(problems_);
   }
@@ -158,7 +159,8 @@ class Checker {
         add(path + ".name", fmt::format("two backends are named '{}'", backend.name), "give each its own name");
       }
       check_backend_type(backend, path);
-      if (std::ranges::find(config_.listeners, backend.name, &ListenerConfig::backend) == config_.listeners.end()) {
+      if (std::ranges::find(config_.listeners, backend.name, &ListenerConfig::backend) == config_.listeners.end() &&
+          std::ranges::find(config_.routes, backend.name, &RouteConfig::backend) == config_.routes.end()) {
         add(path, fmt::format("no listener uses '{}'", backend.name), "add a [[listener]] for it, or remove it",
             Severity::kWarning);
       }
@@ -221,25 +223,61 @@ class Checker {
       if (!ports.insert(listener.port).second) {
         add(path + ".port", fmt::format("two listeners have port {}", listener.port), "give each its own port");
       }
-      check_listener_backend(listener, path);
+      check_backend_name(listener.backend, path + ".backend");
+      check_listener_routes(listener, path);
       check_listener_limits(listener, path);
       check_allow(listener, path);
     }
   }
 
-  void check_listener_backend(const ListenerConfig& listener, const std::string& path) {
-    const auto& backends = config_.backends;
-    if (listener.backend.empty() || was_refused("backend") || was_refused("backend.name") ||
-        std::ranges::find(backends, listener.backend, &BackendConfig::name) != backends.end()) {
+  void check_backend_name(const std::string& name, const std::string& path) {
+    if (was_refused("backend") || was_refused("backend.name")) {
       return;
     }
     std::vector<std::string> known;
-    std::ranges::transform(backends, std::back_inserter(known), &BackendConfig::name);
-    const auto near = nearest(listener.backend, known);
+    std::ranges::transform(config_.backends, std::back_inserter(known), &BackendConfig::name);
+    check_name("backend", name, known, path);
+  }
+
+  // `path` names a section of this kind; an empty name has been reported, or need not be there.
+  void check_name(const char* kind, const std::string& name, const std::vector<std::string>& known, const std::string& path) {
+    if (name.empty() || std::ranges::find(known, name) != known.end()) {
+      return;
+    }
+    const auto near = nearest(name, known);
     std::string next = near            ? fmt::format("did you mean '{}'?", *near)
-                       : known.empty() ? std::string("add a [[backend]] section of that name")
+                       : known.empty() ? fmt::format("add a [[{}]] section of that name", kind)
                                        : fmt::format("there are {}", fmt::join(known, ", "));
-    add(path + ".backend", fmt::format("there is no backend '{}'", listener.backend), std::move(next));
+    add(path, fmt::format("there is no {} '{}'", kind, name), std::move(next));
+  }
+
+  void check_listener_routes(const ListenerConfig& listener, const std::string& path) {
+    if (!listener.backend.empty() || was_given(path + ".backend")) {
+      return;
+    }
+    if (listener.name.empty() ||
+        std::ranges::find(config_.routes, listener.name, &RouteConfig::listener) == config_.routes.end()) {
+      add(path + ".backend", "is missing",
+          "add for example backend = \"nfs\", or a name, and a [[route]] for each program with that listener");
+    }
+  }
+
+  void check_routes() {
+    std::vector<std::string> listeners;
+    std::ranges::transform(config_.listeners, std::back_inserter(listeners), &ListenerConfig::name);
+    std::set<std::pair<std::string, uint32_t>> seen;
+    for (size_t i = 0; i < config_.routes.size(); ++i) {
+      const RouteConfig& route = config_.routes[i];
+      const std::string path = fmt::format("route[{}]", i);
+      check_backend_name(route.backend, path + ".backend");
+      if (!was_refused("listener") && !was_refused("listener.name")) {
+        check_name("listener", route.listener, listeners, path + ".listener");
+      }
+      if (route.program != 0 && !seen.emplace(route.listener, route.program).second) {
+        add(path + ".program", fmt::format("listener '{}' has two routes for program {}", route.listener, route.program),
+            "route each program once");
+      }
+    }
   }
 
   void check_listener_limits(const ListenerConfig& listener, const std::string& path) {

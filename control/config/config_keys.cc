@@ -81,7 +81,7 @@ const std::array<Key<PortConfig>, 6> kPortKeys = {{
 const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
     {.name = "name",
      .member = &ListenerConfig::name,
-     .help = "Name in causewayctl. Without it, the backend's name.",
+     .help = "Name for routes and in causewayctl. Without it, the backend's name.",
      .example = "\"nfs\"",
      .rule = TextRule::kName},
     {.name = "port",
@@ -90,10 +90,12 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
      .bounds = {1, 65535}},
     {.name = "backend",
      .member = &ListenerConfig::backend,
-     .help = "Which [[backend]] answers.",
+     .help =
+         "Which [[backend]] answers. It is connected before a client is accepted, so that one whose backend is down is refused. "
+         "May be left out when there are [[route]]s: calls of other programs are then answered with PROG_UNAVAIL.",
      .example = "\"nfs\"",
      .rule = TextRule::kName,
-     .required = true},
+     .shown = true},
     {.name = "credits",
      .member = &ListenerConfig::credits,
      .help = "Calls in flight per connection. Buffers are reserved for all of them.",
@@ -187,6 +189,29 @@ const std::array<Key<BackendConfig>, 12> kBackendKeys = {{
      .member = &BackendConfig::call_timeout_s,
      .help = "A backend that is silent for so long with calls waiting costs its connection, s.",
      .bounds = {1, 3600}},
+}};
+
+const std::array<Key<RouteConfig>, 3> kRouteKeys = {{
+    {.name = "listener",
+     .member = &RouteConfig::listener,
+     .help = "Name of the [[listener]].",
+     .example = "\"nfs\"",
+     .rule = TextRule::kName,
+     .required = true},
+    {.name = "program",
+     .member = &RouteConfig::program,
+     .help = "RPC program number: NFS 100003, MOUNT 100005, NLM 100021, NFSACL 100227, bench 536922878.",
+     .example = "100227",
+     .bounds = {1, UINT32_MAX},
+     .required = true},
+    {.name = "backend",
+     .member = &RouteConfig::backend,
+     .help = "Which [[backend]] answers these calls. A client's connection to it is made when the first call wants it. When that "
+             "cannot be, those calls are answered with SYSTEM_ERR and the next one tries again; the connection and its other "
+             "programs go on.",
+     .example = "\"nfs\"",
+     .rule = TextRule::kName,
+     .required = true},
 }};
 
 const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
@@ -360,6 +385,11 @@ const Section<ListenerConfig>& listener_section() {
 }
 const Section<BackendConfig>& backend_section() {
   static const Section<BackendConfig> kSection{{"backend", "What answers the calls. At least one.", kBackendsMax}, kBackendKeys};
+  return kSection;
+}
+const Section<RouteConfig>& route_section() {
+  static const Section<RouteConfig> kSection{
+      {"route", "Sends a listener's calls of one RPC program to a backend of their own.", kRoutesMax, true}, kRouteKeys};
   return kSection;
 }
 const Section<LimitsConfig>& limits_section() {

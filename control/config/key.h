@@ -58,6 +58,7 @@ struct SectionInfo {
   const char* name;
   const char* help;
   uint32_t count_max = 0;  // 0 = [name], once; else [[name]], up to so often
+  bool optional = false;   // [[name]]: none is usual; the reference shows it as a comment
 };
 
 template <typename S>

@@ -51,7 +51,7 @@ void BackendPing::start(Instant now, const PingOrder& order) {
   order_ = order;
   result_ = PingResult{};
   has_result_ = false;
-  link_ = LinkId((uint64_t{++generation_} << 32) | (uint64_t{core_} << kLinkSlotBits) | kSlot);
+  link_ = link_id(++generation_, core_, 0, kSlot);
   since_ = now;
   deadline_ = now + order.timeout;
   if (order.builtin) {

@@ -66,7 +66,7 @@ class BackendPing {
 
  private:
   enum class State : uint8_t { kIdle, kConnecting, kCalling };
-  static constexpr uint64_t kSlot = (uint64_t{1} << kLinkSlotBits) - 1;  // of no connection
+  static constexpr uint32_t kSlot = (1u << kLinkSlotBits) - 1;  // of no connection
 
   void call(Instant now);
   void end(PingOutcome outcome);

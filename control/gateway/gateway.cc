@@ -25,6 +25,15 @@ std::unique_ptr<ConnectionPlaces> make_places(const GatewayOptions& options) {
   return std::make_unique<LocalPlaces>(options.connections_max, per_listener);
 }
 
+// A kOpen and a kClose for each lane, and as many more for orphans and what cannot wait.
+uint32_t requests_of_links(const GatewayOptions& options) {
+  uint32_t lanes = 1;
+  for (const ListenerOptions& listener : options.listeners) {
+    lanes = std::max(lanes, ListenerLanes(listener).count());
+  }
+  return (lanes + 2) * options.connections_max;
+}
+
 // Fewer connections than this stay in the nearest caches by themselves.
 constexpr uint32_t kForeseeFrom = 64;
 
@@ -93,7 +102,8 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       own_places_(make_places(options)),
       places_(options.places == nullptr ? *own_places_ : *options.places),
       by_cm_id_(options.connections_max, random.next_u64()),
-      requests_(options.calls_in_flight_max + 3 * options.connections_max + 16),
+      lanes_(options.listeners.begin(), options.listeners.end()),
+      requests_(options.calls_in_flight_max + requests_of_links(options) + 16),
       notices_(kNoticesMax),
       done_(options.calls_in_flight_max),
       waiting_(options.calls_in_flight_max) {
@@ -150,10 +160,15 @@ const ListenerOptions* Gateway::listener_for(uint16_t port) const {
 
 Gateway::Connection* Gateway::find(LinkId link) {
   const uint32_t slot = slot_of(link);
-  if (slot >= connections_.size() || connections_[slot] == nullptr || connections_[slot]->link != link) {
+  if (slot >= connections_.size() || connections_[slot] == nullptr) {
     return nullptr;
   }
-  return connections_[slot];
+  Connection* connection = connections_[slot];
+  if (connection->link == link) {
+    return connection;
+  }
+  const uint32_t lane = lane_of(link);
+  return lane > 0 && lane <= connection->more.size() && connection->lane(lane).link == link ? connection : nullptr;
 }
 
 void Gateway::run(Instant now) {
@@ -169,7 +184,7 @@ void Gateway::run(Instant now) {
   for (uint32_t count = waiting_.size(); count > 0; --count) {
     Waiting waiting = waiting_.pop();
     if (Connection* connection = find(waiting.link)) {
-      run_program(now, *connection, std::move(waiting.call));
+      run_program(now, *connection, connection->lane(waiting.lane), std::move(waiting.call));
       pump(now, *connection);
     }
   }
@@ -255,37 +270,49 @@ void Gateway::arm(Connection& connection, Instant deadline) {
 
 void Gateway::on_timer(Instant now, Connection& connection) {
   if (connection.state == ConnectionState::kOpeningBackend) {
-    if (now >= connection.open_deadline) {
-      BackendStats& stats = stats_.backends[connection.listener->backend];
-      note_backend(connection.listener->backend, false);
+    const Lane& lane = connection.first;
+    if (now >= lane.open_deadline) {
+      BackendStats& stats = stats_.backends[lane.backend];
+      note_backend(lane.backend, false);
       ++stats.open_failures;
       end(now, connection, ConnectionResult::kRefusedBackend, false);
       return;
     }
     if (!connection.asked_patience) {
       connection.asked_patience = true;
-      (void)node_.cm().delay(now, connection.cm_id, connection.open_deadline - now);
+      (void)node_.cm().delay(now, connection.cm_id, lane.open_deadline - now);
     }
-    arm(connection, connection.open_deadline);
+    arm(connection, lane.open_deadline);
     return;
   }
   if (connection.holds > 0 && connection.held_until <= now) {
     connection.holds = 0;
-    connection.waits_here = false;
-    guard_.forget(*connection.client, connection.link);
+    connection.for_each_lane([&](Lane& lane) {
+      if (std::exchange(lane.waits_here, false)) {
+        guard_.forget(*lane.client, lane.link);
+      }
+    });
   }
   if (connection.server->next_deadline() <= now) {
     const uint64_t before = shared_.stats.call_timeouts;
     connection.server->on_deadline(now);
     const uint64_t timeouts = shared_.stats.call_timeouts - before;
     connection.timed_out = timeouts > 0;
-    stats_.backends[connection.listener->backend].call_timeouts += timeouts;
+    if (connection.first.backend != ListenerOptions::kNoBackend) {
+      stats_.backends[connection.first.backend].call_timeouts += timeouts;
+    }
+  }
+  if (!connection.more.empty()) {
+    const LinkId link = connection.link;
+    check_lanes(now, connection);
+    if (find(link) == nullptr) {
+      return;
+    }
   }
   pump(now, connection);
 }
 
 void Gateway::end(Instant now, Connection& connection, ConnectionResult result, bool peer_ended) {
-  BackendStats& stats = stats_.backends[connection.listener->backend];
   Notice notice;
   notice.result = result;
   notice.peer = connection.address.remote;
@@ -316,20 +343,21 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
       node_.cm().disconnect(now, connection.cm_id);
     }
   }
-  if (options_.backends[connection.listener->backend].kind == BackendKind::kTcp) {
-    part_from_backend(now, connection, result);
-  } else if (connection.server != std::nullopt) {
+  connection.for_each_lane([&](Lane& lane) {
+    if (is_tcp(lane)) {
+      part_from_backend(now, lane, !shutting_down_);
+    }
+  });
+  if (connection.server != std::nullopt) {
     // Calls of built-in programs that wait or run are dropped when they come back.
-    uint64_t dropped = 0;
     for (uint32_t count = waiting_.size(); count > 0; --count) {
       Waiting waiting = waiting_.pop();
       if (waiting.link == connection.link) {
-        ++dropped;
+        --stats_.backends[connection.lane(waiting.lane).backend].calls_in_flight;
       } else {
         (void)waiting_.push(std::move(waiting));
       }
     }
-    stats.calls_in_flight -= dropped;
   }
   timers_.cancel(connection);
   static_cast<ListNode<StalledTag>&>(connection).unlink_if_linked();
@@ -394,7 +422,7 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   info.state = connection.state;
   info.listener_port = connection.listener->port;
   info.backend = connection.listener->backend;
-  info.server = connection.server_index;
+  info.server = connection.first.server_index;
   info.peer = connection.address.remote;
   info.peer_port = connection.peer_port;
   info.thresholds = connection.thresholds;

@@ -2,7 +2,7 @@
 // backend, and carries calls and replies between them.
 //
 //   CM ConnectRequest -> listener, ACL, limits -> kOpen to a worker -> kOpened -> queue pair, endpoint, REP
-//   receive -> ServerEndpoint -> Call -> built-in program here, or kSend / kRun to a worker
+//   receive -> ServerEndpoint -> Call -> lane, by its program -> built-in program here, or kSend / kRun to a worker
 //   kMessage / kRan -> matched by XID -> ServerEndpoint::reply -> RDMA Writes and SEND
 //   kMessage that is a call -> ServerEndpoint::submit_reverse -> the client's reply -> kSend (RFC 8167; gateway_reverse.cc)
 //   any failure, either side -> DREQ, kClose, everything of the connection is given back; while the backend still works on its
@@ -29,6 +29,7 @@
 #include "control/gateway/core_message.h"
 #include "control/gateway/gateway_options.h"
 #include "control/gateway/gateway_stats.h"
+#include "control/gateway/listener_lanes.h"
 #include "control/gateway/replay_guard.h"
 #include "control/gateway/server_choice.h"
 #include "control/node/node.h"
@@ -40,6 +41,7 @@
 #include "rocev2/base/timer_wheel.h"
 #include "rpcrdma/backend/backend.h"
 #include "rpcrdma/endpoint/server_endpoint.h"
+#include "rpcrdma/rpc/rpc_message.h"
 
 namespace cw::gateway {
 
@@ -122,6 +124,7 @@ class Gateway {
 
  private:
   struct Connection;
+  struct Lane;
   struct Orphan;
   struct OrphanTag {};
 
@@ -134,14 +137,15 @@ class Gateway {
   void on_queue_pair_ready(Instant now, rc::RcQp& qp);
   void pump(Instant now, Connection& connection);
   void route(Instant now, Connection& connection, rpcrdma::Call&& call);
-  void run_program(Instant now, Connection& connection, rpcrdma::Call&& call);
-  void on_backend_message(Instant now, Connection& connection, Chain&& message);
-  void open_reverse(Connection& connection, const rpcrdma::Call& call);
-  void call_back(Instant now, Connection& connection, const rpcrdma::Call& call);
-  void on_reverse_call(Instant now, Connection& connection, uint32_t xid, Chain&& call);
+  void run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call);
+  void on_backend_message(Instant now, Connection& connection, Lane& lane, Chain&& message);
+  void open_reverse(Connection& connection, Lane& lane, const rpcrdma::Call& call);
+  void call_back(Instant now, Connection& connection, Lane& lane, const rpcrdma::Call& call);
+  void on_reverse_call(Instant now, Connection& connection, Lane& lane, uint32_t xid, Chain&& call);
   void pass_reverse_outcomes(Connection& connection);
-  void send_to_backend(Connection& connection, Chain&& message);
-  void refuse_reverse(Connection& connection, uint32_t xid, ReverseDrop reason);
+  void send_to_backend(const Lane& lane, Chain&& message);
+  void refuse_reverse(const Lane& lane, uint32_t xid, ReverseDrop reason, bool answers);
+  [[nodiscard]] static Lane* take_reverse_lane(Connection& connection, uint32_t xid);
   void on_timer(Instant now, Connection& connection);
   void arm(Connection& connection, Instant deadline);
   // Ends a connection whatever its state: the CM is told (unless `peer_ended`), the link closed, everything given back.
@@ -156,10 +160,21 @@ class Gateway {
   // Room towards the workers is kept for one kClose of every open backend connection, so that closing never has to wait; what
   // else is to be sent waits for the rest.
   [[nodiscard]] bool requests_room(uint32_t count) const {
-    return requests_.capacity() - requests_.size() >= stats_.connections_open + orphans_.size() + count;
+    return requests_.capacity() - requests_.size() >= links_kept_ + orphans_.size() + count;
   }
   // Closes the backend connection, now or when the backend has answered what it was sent.
-  void part_from_backend(Instant now, Connection& connection, ConnectionResult result);
+  void part_from_backend(Instant now, Lane& lane, bool may_keep);
+  // Lanes: gateway_lanes.cc.
+  void add_lanes(Connection& connection);
+  [[nodiscard]] LinkId new_link(uint32_t slot, uint32_t lane);
+  void open_lane(Instant now, Connection& connection, Lane& lane);
+  void forget_link(Lane& lane);
+  [[nodiscard]] bool has_xid(Connection& connection, uint32_t xid);
+  void fail_lane(Instant now, Connection& connection, Lane& lane);
+  void check_lanes(Instant now, Connection& connection);
+  void on_lane_closed(Instant now, Connection& connection, Lane& lane);
+  void answer(Instant now, Connection& connection, rpcrdma::CallId call, uint32_t xid, rpcrdma::AcceptStatus status);
+  [[nodiscard]] bool is_tcp(const Lane& lane) const;
   void close_link(LinkId link, uint32_t backend);
   void on_orphan_event(BackendEvent&& event);
   // What the backend has not answered counts as answered.
@@ -195,6 +210,8 @@ class Gateway {
   ConnectionPlaces& places_;
   FixedMap<uint32_t> by_cm_id_;  // CM connection id -> slot
   TimerWheel timers_;
+  std::vector<ListenerLanes> lanes_;  // by listener
+  uint64_t links_kept_ = 0;           // backend connections opened and not yet closed, without those of orphans
   Ring<BackendRequest> requests_;
   struct StalledTag {};
   IntrusiveList<Connection, StalledTag> stalled_;  // connections with calls that wait for room in requests_
@@ -205,7 +222,8 @@ class Gateway {
   Ring<Notice> notices_;
   Ring<rpcrdma::CallDone> done_;
   struct Waiting {
-    LinkId link;
+    LinkId link;  // of the connection
+    uint32_t lane = 0;
     rpcrdma::Call call;
   };
   Ring<Waiting> waiting_;  // calls of built-in programs that found no memory for their reply

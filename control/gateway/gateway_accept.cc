@@ -72,7 +72,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   connections_[slot] = memory_->create();
   Connection& connection = *connections_[slot];
   connection.slot = slot;
-  connection.link = LinkId((uint64_t{++generations_[slot]} << 32) | (options_.core.index << kLinkSlotBits) | slot);
+  connection.link = new_link(slot, 0);
   connection.cm_id = event.connection;
   connection.address = event.address;
   connection.request = std::make_unique<const cm::ConnectRequest>(request);
@@ -86,22 +86,14 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
 
   connection.thresholds = rpcrdma::negotiate(ours(*listener), rpcrdma::PrivateData::of_peer(request.private_data.bytes()));
 
-  const BackendOptions& backend = options_.backends[listener->backend];
-  if (backend.kind == BackendKind::kBuiltin) {
+  add_lanes(connection);
+  if (!is_tcp(connection.first)) {
     accept(now, connection);
     return;
   }
-  connection.client = &guard_.join(event.address.remote, listener->backend);
-  connection.server_index = preferred_server(listener->backend);
-  // The backend first: a REP is a promise that calls will be answered (design decision 3).
-  BackendRequest open;
-  open.kind = BackendRequest::Kind::kOpen;
-  open.link = connection.link;
-  open.backend = listener->backend;
-  open.server = connection.server_index;
-  open.client = event.address.remote;
-  push_request(std::move(open));
-  connection.open_deadline = now + backend.open_timeout;
+  // The backend first: a REP is a promise that calls will be answered (design decision 3). Those of routes are opened when the
+  // first call asks for them.
+  open_lane(now, connection, connection.first);
   arm(connection, now + kSlowBackend);
 }
 

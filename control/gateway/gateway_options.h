@@ -25,14 +25,25 @@ struct BackendOptions {
   bool checked = false;         // kTcp: checks say which servers are up; else the last attempt to connect does
   bool run_on_workers = false;  // kBuiltin: programs that may take long; else they run on the poll core
   Duration open_timeout = Duration::seconds(5);
+  Duration call_timeout = Duration::seconds(120);  // where a listener has routes; else ServerOptions::call_timeout counts
+};
+
+// Calls of a program go to a backend of their own.
+struct RouteOptions {
+  uint32_t program = 0;
+  uint32_t backend = 0;  // index
 };
 
 struct ListenerOptions {
+  static constexpr uint32_t kNoBackend = UINT32_MAX;
+
   std::string name;
   uint16_t port = 20049;  // of the RDMA IP CM service, TCP port space
-  uint32_t backend = 0;   // index
-  rpcrdma::ServerOptions server;
-  uint32_t inline_bytes = 4096;  // our send and receive size in RFC 8797 private data
+  // Index; kNoBackend: calls of programs without a route are answered with PROG_UNAVAIL.
+  uint32_t backend = 0;
+  std::vector<RouteOptions> routes;  // each program once
+  rpcrdma::ServerOptions server;     // with routes its call_timeout is the longest of the backends'
+  uint32_t inline_bytes = 4096;      // our send and receive size in RFC 8797 private data
   bool remote_invalidate = true;
   bool private_data = true;              // false: say nothing (RFC 8797 is optional); both thresholds are 1024 then
   std::vector<control::IpPrefix> allow;  // clients that may connect; empty = all
@@ -43,7 +54,7 @@ struct GatewayOptions {
   std::vector<ListenerOptions> listeners;
   std::vector<BackendOptions> backends;
   CoreShare core;                          // links tell the core
-  uint32_t connections_max = 1024;         // up to 2^24; of this core, and of all together when they share `places`
+  uint32_t connections_max = 1024;         // up to 2^19 - 1; of this core, and of all together when they share `places`
   ConnectionPlaces* places = nullptr;      // outlives the gateways that share it; nullptr = this gateway is alone
   uint32_t calls_in_flight_max = 16384;    // over all connections
   uint64_t pull_buffers_max = UINT64_MAX;  // receive buffers that pulled call data may hold: well below the pool

@@ -76,6 +76,8 @@ struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ReverseDrop::kCount)> reverse_calls_dropped{};
   uint64_t messages_malformed = 0;  // from a backend, too short to be RPC
   uint64_t duplicate_xids = 0;      // from a client, in flight twice at once
+  uint64_t calls_unrouted = 0;      // of programs without a route, at listeners without a backend of their own
+  uint64_t lane_failures = 0;       // backends of routes that could not be reached when a call wanted one
   uint64_t orphaned_calls = 0;      // at the backend when their client's connection ended
   uint64_t orphaned_expired = 0;    // of these: not answered within kOrphanMax
   uint64_t orphans = 0;             // gauge: backend connections that are kept until their calls have been answered

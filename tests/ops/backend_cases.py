@@ -93,7 +93,50 @@ def all_servers_dead(box: Box) -> None:
     gateway.terminate()
 
 
+BENCH_PROGRAM = 536922878
+
+
+def routed_by_program(box: Box) -> None:
+    """The listener's own backend gets the connection, and that of the route the calls; without the former others are refused."""
+    own, own_address = serve(box, "own")
+    routed, routed_address = serve(box, "routed")
+    more = f"""
+[[backend]]
+name = "routed"
+address = "{routed_address}"
+[[route]]
+listener = "served"
+program = {BENCH_PROGRAM}
+backend = "routed"
+[[listener]]
+name = "closed"
+port = {PORT + 1}
+[[route]]
+listener = "closed"
+program = 100005
+backend = "routed"
+"""
+    gateway = gateway_before(box, own_address, more)
+    load = box.load("--port", PORT, connections=2, seconds=3)
+    load.wait_connected()
+    wait_until(lambda: gateway.metrics().total("causeway_backend_calls_total", backend="routed") > 0, 10, "calls to the routed backend")
+    metrics = gateway.metrics()
+    connections = [metrics.total("causeway_backend_connections", backend=name) for name in ("served", "routed")]
+    expect_equal("connections to the backends", connections, [2, 2])
+    report = load.result()
+    expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
+    calls = [gateway.metrics().total("causeway_backend_calls_total", backend=name) for name in ("served", "routed")]
+    expect(calls[0] == 0 and calls[1] >= report["calls"], f"calls to the backends: {calls}")
+    # A program that the listener has no backend for.
+    box.load("--port", PORT + 1, name="closed", seconds=1).finish(30)
+    expect(gateway.metrics().total("causeway_calls_unrouted_total") > 0, "no call was refused for want of a route")
+    own.kill()
+    routed.kill()
+    gateway.terminate()
+
+
 CASES = [
     ("a server dies under load: its clients land on the next, and go back when it is there again", server_dies_under_load),
+    ("calls go to the backend of their program's route", routed_by_program),
     ("a backend whose servers are all down is known to be before a client asks", all_servers_dead),
 ]

@@ -30,6 +30,8 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   backend_options.run_on_workers = options.run_on_workers;
   backend_options.servers = options.backend_servers;
   backend_options.checked = options.backend_checked;
+  backend_options.call_timeout = options.backend_call_timeout;
+  out.backends.resize(options.backends, gateway::BackendOptions(backend_options));
   gateway::ListenerOptions& listener = out.listeners.emplace_back();
   listener.name = "listener";
   listener.port = GatewayHost::kPort;
@@ -40,6 +42,8 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   listener.server.reverse_credits = options.reverse_credits;
   listener.private_data = options.gateway_private_data;
   listener.allow = options.allow;
+  listener.backend = options.default_backend ? 0 : gateway::ListenerOptions::kNoBackend;
+  listener.routes = options.routes;
   listener.connections_max = options.connections_max;
   for (uint16_t more = 1; more < options.gateway_ports; ++more) {
     gateway::ListenerOptions another = out.listeners.front();
@@ -205,7 +209,7 @@ ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t las
 }
 
 ClientHost::ClientHost(const WorldOptions& options, uint64_t seed)
-    : ClientStack(options, seed, 2), driver(load_options(options), client, packets) {}
+    : ClientStack(options, seed, 2), driver(load_options(options), client, packets, options.workload) {}
 
 bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes octets) {
   Buffer* buffer = pool.allocate_one();

@@ -64,8 +64,8 @@ const std::vector<Case> kParseCases = {
     {"UnknownSection", "[limit]\n", {"c.toml:14:2: limit: unknown section; did you mean 'limits'?"}},
     {"KeyOutsideSections",
      "[log]\n[nonsense]\nx = 1\n",
-     {"c.toml:15:2: nonsense: unknown section; there are gateway, dataplane, port, listener, backend, limits, roce, metrics, "
-      "admin, log"}},
+     {"c.toml:15:2: nonsense: unknown section; there are gateway, dataplane, port, listener, backend, route, limits, roce, "
+      "metrics, admin, log"}},
     {"NumberAsText",
      "[limits]\nconnections_max = \"64\"\n",
      {"c.toml:15:19: limits.connections_max: is text, not a whole number"}},
@@ -108,7 +108,8 @@ const std::vector<Case> kParseCases = {
      {"c.toml:18:16: listener.inline_bytes: 5000 is not a multiple of 1024; use 4096 or 5120"}},
     {"Missing",
      "[[listener]]\nport = 2050\nname = \"b\"\n",
-     {"c.toml:14:1: listener.backend: is missing; add for example backend = \"nfs\""}},
+     {"c.toml:14:1: listener.backend: is missing; add for example backend = \"nfs\", or a name, and a [[route]] for each "
+      "program with that listener"}},
     {"AllAtOnce",
      "[limits]\nhalf_open = 1\nconnections_max = 0\n[log]\nlevel = 3\n",
      {"c.toml:15:1: limits.half_open: unknown key; there are read_segments_max, write_chunks_max, plain_segments_max, "
@@ -157,6 +158,22 @@ const std::vector<Case> kCheckCases = {
      {"c.toml:17:11: backend.backups: 127.0.0.1:1 stands twice; name each server once",
       "c.toml:17:11: backend.backups: is never used: without checks no server is known to be down; "
       "set check = \"rpc\" or \"tcp\", or remove it"}},
+    {"RoutesToNothing",
+     "[[route]]\nlistener = \"nsf\"\nprogram = 7\nbackend = \"bench\"\n",
+     {"c.toml:17:11: route.backend: there is no backend 'bench'; there are nfs",
+      "c.toml:15:12: route.listener: there is no listener 'nsf'; did you mean 'nfs'?"}},
+    {"ProgramRoutedTwice",
+     "[[route]]\nlistener = \"nfs\"\nprogram = 7\nbackend = \"nfs\"\n[[route]]\nlistener = \"nfs\"\nprogram = 7\nbackend = "
+     "\"nfs\"\n",
+     {"c.toml:20:11: route.program: listener 'nfs' has two routes for program 7; route each program once"}},
+    {"ARouteIsEnoughForAListenerAndABackend",
+     "[[backend]]\nname = \"b\"\naddress = \"127.0.0.1:1\"\n[[listener]]\nname = \"l\"\nport = 1\n"
+     "[[route]]\nlistener = \"l\"\nprogram = 7\nbackend = \"b\"\n",
+     {}},
+    {"ListenerWithoutBackendOrRoute",
+     "[[listener]]\nname = \"l\"\nport = 1\n",
+     {"c.toml:14:1: listener.backend: is missing; add for example backend = \"nfs\", or a name, and a [[route]] for each program "
+      "with that listener"}},
     {"UnknownProgram",
      "[[backend]]\nname = \"b\"\ntype = \"builtin\"\nprograms = [\"bensch\"]\n[[listener]]\nport = 1\nbackend = \"b\"\n",
      {"c.toml:17:12: backend.programs: there is no built-in program 'bensch'; there are bench"}},
