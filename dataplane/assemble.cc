@@ -135,7 +135,16 @@ std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Conf
   return std::make_unique<SharedPlaces>(config.limits.connections_max, per_listener);
 }
 
-gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionPlaces& places) {
+std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config) {
+  std::vector<uint32_t> per_class;
+  for (const control::ClientConfig& client : config.clients) {
+    per_class.push_back(client.connections_max == 0 ? UINT32_MAX : client.connections_max);
+  }
+  return std::make_unique<SharedPlaces>(UINT32_MAX, per_class);
+}
+
+gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionPlaces& places,
+                                        gateway::ConnectionPlaces& client_places) {
   gateway::GatewayOptions options;
   options.core = core;
   options.places = &places;
@@ -171,6 +180,17 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.limits.plain_segments_max = limits.plain_segments_max;
     listener.server.limits.write_chunks_max = limits.write_chunks_max;
     listener.server.limits.read_bytes_max = limits.call_bytes_max;
+  }
+  options.client_places = &client_places;
+  for (const control::ClientConfig& config_client : config.clients) {
+    gateway::ClientClassOptions& clients = options.clients.emplace_back();
+    clients.name = config_client.name;
+    clients.prefixes = config_client.prefixes;
+    clients.allow = config_client.allow;
+    clients.credits_max = config_client.credits == 0 ? UINT32_MAX : config_client.credits;
+    if (config_client.bytes_in_flight_max != 0) {
+      clients.bytes_in_flight_max = std::max<uint64_t>(1, config_client.bytes_in_flight_max / core.count);
+    }
   }
   options.connections_max = limits.connections_max;
   options.calls_in_flight_max = share_of(limits.calls_in_flight_max, core);

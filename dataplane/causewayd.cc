@@ -151,12 +151,14 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   WorkerPool workers(pool_options, pools->large(), programs, wakeup_list);
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
   const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config);
+  const std::unique_ptr<gateway::ConnectionPlaces> places_of_clients = client_places(config);
   const PollShared shared{.config = config,
                           .ports = ports,
                           .pools = *pools,
                           .workers = workers,
                           .programs = programs,
                           .places = *places,
+                          .client_places = *places_of_clients,
                           .exchange = exchange.get(),
                           .qpn_key = Entropy().next_u64() | 1};
   std::vector<std::unique_ptr<PollCore>> cores;

@@ -37,6 +37,9 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
   for (const control::BackendConfig& backend : config.backends) {
     sources.backends.push_back(backend.name);
   }
+  for (const control::ClientConfig& client : config.clients) {
+    sources.clients.push_back(client.name);
+  }
   sources.pools = {"packets", "replies", "views"};
   sources.limits = limits_of(config);
   sources.flags = &flags;

@@ -55,6 +55,8 @@ class RowFolder {
         return add_ports();
       case Scope::kBackend:
         return add_scoped("backend", sources_.backends, control::kBackendsMax);
+      case Scope::kClient:
+        return add_scoped("client", sources_.clients, gateway::kClientClassesMax);
       case Scope::kPool:
         return add_scoped("pool", sources_.pools, kPoolsMax);
       case Scope::kLcore:

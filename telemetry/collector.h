@@ -72,6 +72,7 @@ struct MetricSources {
   std::vector<CoreSource> cores;
   std::vector<PortInfo> ports;        // in order of CoreSnapshot::ports; label `port` is the index
   std::vector<std::string> backends;  // label `backend`, in order of CoreSnapshot::backends
+  std::vector<std::string> clients;   // label `client`, in order of Config::clients
   std::vector<std::string> pools;     // label `pool`, in order of CoreSnapshot::pools
   Limits limits;
   const GatewayFlags* flags = nullptr;            // outlives the collector; null: all false

@@ -63,7 +63,8 @@ uint64_t failed(const Core& core, uint32_t) {
 }
 uint64_t refused(const Core& core, uint32_t) {
   using Result = gateway::ConnectionResult;
-  return closed(core, Result::kRefusedAcl) + closed(core, Result::kRefusedLimit) + closed(core, Result::kRefusedBackend) +
+  return closed(core, Result::kRefusedAcl) + closed(core, Result::kRefusedLimit) + closed(core, Result::kRefusedClientDenied) +
+         closed(core, Result::kRefusedClientLimit) + closed(core, Result::kRefusedBackend) +
          closed(core, Result::kRefusedResources) + closed(core, Result::kRefusedDraining);
 }
 

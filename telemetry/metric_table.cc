@@ -215,6 +215,17 @@ const MetricRow kRows[] = {
     // Connection management
     gauge("causeway_connections", "Established connections.", kAll, {}, {},
           [](const Core& c, At) { return number(c.gateway.connections_open); }),
+    gauge("causeway_client_connections", "Connections of a [[client]] section's clients.", Scope::kClient, {}, {},
+          [](const Core& c, At i) { return number(c.gateway.clients[i.scope].connections); }),
+    counter("causeway_client_connections_refused_total", "Connection requests refused by their [[client]] section, by reason.",
+            Scope::kClient, {"reason", "denied"}, {},
+            [](const Core& c, At i) { return number(c.gateway.clients[i.scope].refused_denied); }),
+    counter("causeway_client_connections_refused_total", "", Scope::kClient, {"reason", "limit"}, {},
+            [](const Core& c, At i) { return number(c.gateway.clients[i.scope].refused_limit); }),
+    gauge("causeway_client_bytes_in_flight", "Octets of chunks in flight of a [[client]] section with bytes_in_flight_max.",
+          Scope::kClient, {}, {}, [](const Core& c, At i) { return number(c.gateway.clients[i.scope].bytes_in_flight); }),
+    counter("causeway_client_calls_postponed_total", "Calls that waited for their [[client]] section's bytes_in_flight_max.",
+            Scope::kClient, {}, {}, [](const Core& c, At i) { return number(c.gateway.clients[i.scope].calls_postponed); }),
     gauge("causeway_connections_half_open", "Connection attempts under way.", kAll, {}, {},
           [](const Core& c, At) { return number(c.connections.half_open); }),
     gauge("causeway_connections_timewait", "Ended connections that are still remembered.", kAll, {}, {},
@@ -230,6 +241,10 @@ const MetricRow kRows[] = {
             [](const Core& c, At) {
               return number(connections(c, Ending::kRefusedLimit) + connections(c, Ending::kRefusedResources));
             }),
+    counter("causeway_connections_refused_total", "", kAll, {"reason", "client_denied"}, {},
+            [](const Core& c, At) { return number(connections(c, Ending::kRefusedClientDenied)); }),
+    counter("causeway_connections_refused_total", "", kAll, {"reason", "client_limit"}, {},
+            [](const Core& c, At) { return number(connections(c, Ending::kRefusedClientLimit)); }),
     counter("causeway_connections_refused_total", "", kAll, {"reason", "backend"}, {},
             [](const Core& c, At) { return number(connections(c, Ending::kRefusedBackend)); }),
     counter("causeway_connections_refused_total", "", kAll, {"reason", "draining"}, {},

@@ -22,6 +22,7 @@ enum class Scope : uint8_t {
   kPort,     // all cores together, label port
   kBackend,  // all cores together, label backend
   kPool,     // all cores together, label pool
+  kClient,   // all cores together, label client
   kLcore,    // labels lcore, role
 };
 

@@ -138,6 +138,21 @@ struct RouteConfig {
   std::string backend;
 };
 
+// [[client]]: clients that share a budget. An address is counted where its longest prefix is.
+struct ClientConfig {
+  // Label of metrics. 1..32 characters of a-z 0-9 - _.
+  std::string name;
+  std::vector<IpPrefix> prefixes;  // 1..64
+  bool allow = true;
+  // Connections of all of them together, 0..16384; 0 = as the listener and [limits] say.
+  uint32_t connections_max = 0;
+  // Calls in flight of each connection, 0..1024; 0 = as the listener says.
+  uint32_t credits = 0;
+  // Octets of the chunks of their calls in flight, over all connections, 0 or 1 MiB..1 TiB; 0 = no limit. Poll cores share it
+  // evenly. 64 MiB are 64 reads or writes of 1 MiB: 5 ms of 100 Gbit/s.
+  uint64_t bytes_in_flight_max = 0;
+};
+
 // [limits]: caps on every count that a peer controls. Each refusal has a reason in the metrics.
 struct LimitsConfig {
   // Segments in one Read list, 1..64. Linux uses up to 19 for 1 MiB with 64 KiB segments plus a Position-Zero chunk.
@@ -229,6 +244,7 @@ struct Config {
   std::vector<ListenerConfig> listeners;  // 1..16
   std::vector<BackendConfig> backends;    // 1..16
   std::vector<RouteConfig> routes;        // 0..64
+  std::vector<ClientConfig> clients;      // 0..16
   LimitsConfig limits;
   RoceConfig roce;
   MetricsConfig metrics;
@@ -242,6 +258,7 @@ inline constexpr uint32_t kListenersMax = 16;
 inline constexpr uint32_t kBackendsMax = 16;
 inline constexpr uint32_t kBackupsMax = 7;
 inline constexpr uint32_t kRoutesMax = 64;
+inline constexpr uint32_t kClientClassesMax = 16;
 
 // Largest RoCE path MTU that fits an Ethernet MTU: 4096, 2048, 1024, 512 or 256, at most `path_mtu_max`. Room for the longest
 // headers that a full packet carries: IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, iCRC 4.

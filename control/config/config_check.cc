@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "control/config/suggest.h"
@@ -26,6 +27,15 @@ uint64_t buffers_per_connection(const ListenerConfig& listener, uint32_t path_mt
   return (uint64_t{listener.credits} + listener.reverse_credits) * ((listener.inline_bytes + path_mtu - 1) / path_mtu);
 }
 
+// Without the host part.
+IpPrefix network_of(IpPrefix prefix) {
+  const uint32_t first_bit = prefix.address.is_v4() ? 96 : 0;
+  for (uint32_t bit = first_bit + prefix.length_bits; bit < 128; ++bit) {
+    prefix.address.octets[bit / 8] &= static_cast<uint8_t>(~(0x80u >> bit % 8));
+  }
+  return prefix;
+}
+
 class Checker {
  public:
   explicit Checker(const ParsedConfig& parsed) : parsed_(parsed), config_(parsed.config) {}
@@ -37,6 +47,7 @@ class Checker {
     check_backends();
     check_listeners();
     check_routes();
+    check_clients();
     check_buffers();
     return std::move(problems_);
   }
@@ -291,6 +302,37 @@ class Checker {
       add(path + ".credits",
           fmt::format("{} is more than limits.calls_in_flight_max, {}", listener.credits, limits.calls_in_flight_max),
           "lower it, or raise limits.calls_in_flight_max");
+    }
+  }
+
+  void check_clients() {
+    std::set<std::string> names;
+    std::map<std::string, std::string> prefixes;  // and whose they are
+    for (size_t i = 0; i < config_.clients.size(); ++i) {
+      const ClientConfig& client = config_.clients[i];
+      const std::string path = fmt::format("client[{}]", i);
+      if (!client.name.empty() && !names.insert(client.name).second) {
+        add(path + ".name", fmt::format("two client sections are named '{}'", client.name), "give each its own name");
+      }
+      if (client.prefixes.empty() && !was_refused("client.prefixes")) {
+        add(path + ".prefixes", "is empty", "name at least one, for example prefixes = [\"192.0.2.0/24\"]");
+      }
+      for (const IpPrefix& prefix : client.prefixes) {
+        const auto [other, is_new] = prefixes.emplace(to_string(network_of(prefix)), client.name);
+        if (!is_new) {
+          add(path + ".prefixes", fmt::format("{} stands in client '{}' already", to_string(prefix), other->second),
+              "give each network to one section");
+        }
+      }
+      if (client.connections_max > config_.limits.connections_max) {
+        add(path + ".connections_max",
+            fmt::format("{} is more than limits.connections_max, {}", client.connections_max, config_.limits.connections_max),
+            "lower it, or raise limits.connections_max");
+      }
+      if (!client.allow && (client.connections_max != 0 || client.credits != 0 || client.bytes_in_flight_max != 0)) {
+        add(path + ".allow", "is false: the section's limits mean nothing", "remove them, or set allow = true",
+            Severity::kWarning);
+      }
     }
   }
 

@@ -214,6 +214,41 @@ const std::array<Key<RouteConfig>, 3> kRouteKeys = {{
      .required = true},
 }};
 
+const std::array<Key<ClientConfig>, 6> kClientKeys = {{
+    {.name = "name",
+     .member = &ClientConfig::name,
+     .help = "Name in metrics.",
+     .example = "\"cluster\"",
+     .rule = TextRule::kName,
+     .required = true},
+    {.name = "prefixes",
+     .member = &ClientConfig::prefixes,
+     .help =
+         "Who they are: addresses or prefixes. The longest prefix that an address is in decides; \"0.0.0.0/0\" and \"::/0\" are "
+         "everyone else.",
+     .example = "[\"192.0.2.0/24\"]",
+     .bounds = {.count_max = 64},
+     .required = true},
+    {.name = "allow",
+     .member = &ClientConfig::allow,
+     .help = "false: they may not connect, whatever the listeners' allow lists say. Both must agree."},
+    {.name = "connections_max",
+     .member = &ClientConfig::connections_max,
+     .help = "Connections of all of them together; more are refused. 0 = as the listener and [limits] say.",
+     .bounds = {0, 16384}},
+    {.name = "credits",
+     .member = &ClientConfig::credits,
+     .help = "Calls in flight of each of their connections, if fewer than the listener's; 0 = as the listener says.",
+     .bounds = {0, 1024}},
+    {.name = "bytes_in_flight_max",
+     .member = &ClientConfig::bytes_in_flight_max,
+     .help =
+         "Octets that the chunks of all their calls may hold together: data that is read from them, and the room that they offer "
+         "for results. A call beyond waits, without its data being read, and keeps its credit, until others are answered; one is "
+         "always served. Poll cores share it evenly. 0 = no limit.",
+     .bounds = {0, 1ULL << 40}},
+}};
+
 const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
     {.name = "read_segments_max",
      .member = &LimitsConfig::read_segments_max,
@@ -390,6 +425,10 @@ const Section<BackendConfig>& backend_section() {
 const Section<RouteConfig>& route_section() {
   static const Section<RouteConfig> kSection{
       {"route", "Sends a listener's calls of one RPC program to a backend of their own.", kRoutesMax, true}, kRouteKeys};
+  return kSection;
+}
+const Section<ClientConfig>& client_section() {
+  static const Section<ClientConfig> kSection{{"client", "Clients that share a budget.", kClientClassesMax, true}, kClientKeys};
   return kSection;
 }
 const Section<LimitsConfig>& limits_section() {

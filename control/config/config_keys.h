@@ -13,6 +13,7 @@ namespace cw::control {
 [[nodiscard]] const Section<ListenerConfig>& listener_section();
 [[nodiscard]] const Section<BackendConfig>& backend_section();
 [[nodiscard]] const Section<RouteConfig>& route_section();
+[[nodiscard]] const Section<ClientConfig>& client_section();
 [[nodiscard]] const Section<LimitsConfig>& limits_section();
 [[nodiscard]] const Section<RoceConfig>& roce_section();
 [[nodiscard]] const Section<MetricsConfig>& metrics_section();
@@ -28,6 +29,7 @@ void for_each_section(Visit&& visit) {
   visit(listener_section(), &Config::listeners);
   visit(backend_section(), &Config::backends);
   visit(route_section(), &Config::routes);
+  visit(client_section(), &Config::clients);
   visit(limits_section(), &Config::limits);
   visit(roce_section(), &Config::roce);
   visit(metrics_section(), &Config::metrics);

@@ -25,6 +25,17 @@ std::unique_ptr<ConnectionPlaces> make_places(const GatewayOptions& options) {
   return std::make_unique<LocalPlaces>(options.connections_max, per_listener);
 }
 
+std::unique_ptr<ConnectionPlaces> make_client_places(const GatewayOptions& options) {
+  if (options.client_places != nullptr || options.clients.empty()) {
+    return nullptr;
+  }
+  std::vector<uint32_t> per_class;
+  for (const ClientClassOptions& clients : options.clients) {
+    per_class.push_back(clients.connections_max);
+  }
+  return std::make_unique<LocalPlaces>(UINT32_MAX, per_class);
+}
+
 // A kOpen and a kClose for each lane, and as many more for orphans and what cannot wait.
 uint32_t requests_of_links(const GatewayOptions& options) {
   uint32_t lanes = 1;
@@ -59,6 +70,10 @@ const char* to_string(ConnectionResult result) noexcept {
       return "refused_acl";
     case ConnectionResult::kRefusedLimit:
       return "refused_limit";
+    case ConnectionResult::kRefusedClientDenied:
+      return "refused_client_denied";
+    case ConnectionResult::kRefusedClientLimit:
+      return "refused_client_limit";
     case ConnectionResult::kRefusedBackend:
       return "refused_backend";
     case ConnectionResult::kRefusedResources:
@@ -101,6 +116,9 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       generations_(options.connections_max),
       own_places_(make_places(options)),
       places_(options.places == nullptr ? *own_places_ : *options.places),
+      own_client_places_(make_client_places(options)),
+      client_places_(options.client_places == nullptr ? own_client_places_.get() : options.client_places),
+      budgets_(options.clients.size()),
       by_cm_id_(options.connections_max, random.next_u64()),
       lanes_(options.listeners.begin(), options.listeners.end()),
       requests_(options.calls_in_flight_max + requests_of_links(options) + 16),
@@ -110,6 +128,10 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
   free_slots_.reserve(options.connections_max);
   for (uint32_t slot = options.connections_max; slot > 0; --slot) {
     free_slots_.push_back(slot - 1);
+  }
+  CW_ASSERT(options_.clients.size() <= kClientClassesMax);
+  for (size_t i = 0; i < options_.clients.size(); ++i) {
+    budgets_[i].bytes_max = options_.clients[i].bytes_in_flight_max;
   }
   for (size_t i = 0; i < options_.backends.size() && i < kBackendsMax; ++i) {
     stats_.backends[i].up = options_.backends[i].kind == BackendKind::kBuiltin ? 1 : 0;
@@ -125,7 +147,7 @@ Gateway::~Gateway() {
     if (connection != nullptr) {
       timers_.cancel(*connection);
       static_cast<ListNode<StalledTag>&>(*connection).unlink_if_linked();
-      places_.give_back(connection->listener_index);
+      give_place_back(*connection);
       connection->server.reset();
       if (connection->qp != nullptr) {
         node_.endpoint().destroy_qp(*connection->qp);
@@ -200,6 +222,7 @@ void Gateway::run(Instant now) {
   }
   release_calls(now);
   adapt_grants();
+  fold_budgets();
 }
 
 // With more connections than the caches hold: those whose turn comes are fetched together, as Node::foresee does it with their
@@ -218,7 +241,7 @@ void Gateway::foresee_ready() const {
 }
 
 uint32_t Gateway::grant_of(const Connection& connection) const {
-  const uint32_t credits = connection.listener->server.credits;
+  const uint32_t credits = connection.credits;
   return short_of_slots_ ? std::max(credits / kLoweredGrantDivisor, 1u) : credits;
 }
 
@@ -366,11 +389,26 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
     node_.endpoint().destroy_qp(*connection.qp);
   }
   by_cm_id_.erase(connection.cm_id.value());
-  places_.give_back(connection.listener_index);
+  give_place_back(connection);
   --stats_.connections_open;
   const uint32_t slot = connection.slot;
   memory_->destroy(std::exchange(connections_[slot], nullptr));
   free_slots_.push_back(slot);
+}
+
+void Gateway::give_place_back(const Connection& connection) {
+  places_.give_back(connection.listener_index);
+  if (connection.client_class) {
+    client_places_->give_back(*connection.client_class);
+    --stats_.clients[*connection.client_class].connections;
+  }
+}
+
+void Gateway::fold_budgets() {
+  for (size_t i = 0; i < budgets_.size(); ++i) {
+    stats_.clients[i].bytes_in_flight = budgets_[i].bytes_in_use;
+    stats_.clients[i].calls_postponed = budgets_[i].calls_postponed;
+  }
 }
 
 void Gateway::note(const Notice& notice) {

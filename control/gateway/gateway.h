@@ -156,6 +156,8 @@ class Gateway {
   void adapt_grants();
   [[nodiscard]] uint32_t grant_of(const Connection& connection) const;
   void note(const Notice& notice);
+  void give_place_back(const Connection& connection);
+  void fold_budgets();
   [[nodiscard]] static ConnectionInfo info_of(Instant now, const Connection& connection);
   // Room towards the workers is kept for one kClose of every open backend connection, so that closing never has to wait; what
   // else is to be sent waits for the rest.
@@ -191,6 +193,7 @@ class Gateway {
   void remember_broken_call(Instant now, const Connection& connection, uint32_t xid);
   // For one more connection.
   [[nodiscard]] bool take_place(uint32_t listener_index) { return !free_slots_.empty() && places_.take(listener_index); }
+  [[nodiscard]] bool take_client_place(Instant now, uint32_t client_class, const cm::ConnectRequest& request);
   void push_request(BackendRequest&& request);
   [[nodiscard]] Connection* find(LinkId link);
   [[nodiscard]] const ListenerOptions* listener_for(uint16_t port) const;
@@ -208,7 +211,10 @@ class Gateway {
   std::vector<uint32_t> generations_;
   std::unique_ptr<ConnectionPlaces> own_places_;  // nullptr when they are shared
   ConnectionPlaces& places_;
-  FixedMap<uint32_t> by_cm_id_;  // CM connection id -> slot
+  std::unique_ptr<ConnectionPlaces> own_client_places_;
+  ConnectionPlaces* client_places_;           // nullptr without classes
+  std::vector<rpcrdma::ByteBudget> budgets_;  // by class of clients; never resized
+  FixedMap<uint32_t> by_cm_id_;               // CM connection id -> slot
   TimerWheel timers_;
   std::vector<ListenerLanes> lanes_;  // by listener
   uint64_t links_kept_ = 0;           // backend connections opened and not yet closed, without those of orphans

@@ -37,6 +37,8 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   uint16_t peer_port = 0;
   const ListenerOptions* listener = nullptr;
   uint32_t listener_index = 0;
+  std::optional<uint32_t> client_class;
+  uint32_t credits = 0;  // granted at most
   ConnectionState state = ConnectionState::kOpeningBackend;
   bool asked_patience = false;
   bool timed_out = false;  // the backend kept a call too long, and the endpoint failed of it

@@ -1,7 +1,8 @@
-// A connection's ways to the backends of its listener. The first lane is opened before the connection is accepted and ends with it;
-// those of routes are opened by the first call that wants them. One of these whose backend cannot be reached costs the calls that
-// wanted it, which no backend has seen: they are answered with SYSTEM_ERR, and the next call tries again. One that the backend
-// closes while it owes replies ends the whole connection, as with the first lane: only the client can say its calls again.
+// A connection's ways to the backends of its listener. The first lane is opened before the connection is accepted and ends with
+// it; those of routes are opened by the first call that wants them. One of these whose backend cannot be reached costs the calls
+// that wanted it, which no backend has seen: they are answered with SYSTEM_ERR, and the next call tries again. One that the
+// backend closes while it owes replies ends the whole connection, as with the first lane: only the client can say its calls
+// again.
 #include <algorithm>
 #include <array>
 

@@ -50,18 +50,30 @@ struct ListenerOptions {
   uint32_t connections_max = 1024;
 };
 
+// Clients that share a budget: those whose address is in one of the prefixes, and in no longer one of another class.
+struct ClientClassOptions {
+  std::string name;
+  std::vector<control::IpPrefix> prefixes;
+  bool allow = true;
+  uint32_t connections_max = UINT32_MAX;      // of all of them together
+  uint32_t credits_max = UINT32_MAX;          // of each connection
+  uint64_t bytes_in_flight_max = UINT64_MAX;  // of the chunks of their calls, on this core
+};
+
 struct GatewayOptions {
   std::vector<ListenerOptions> listeners;
   std::vector<BackendOptions> backends;
-  CoreShare core;                          // links tell the core
-  uint32_t connections_max = 1024;         // up to 2^19 - 1; of this core, and of all together when they share `places`
-  ConnectionPlaces* places = nullptr;      // outlives the gateways that share it; nullptr = this gateway is alone
-  uint32_t calls_in_flight_max = 16384;    // over all connections
-  uint64_t pull_buffers_max = UINT64_MAX;  // receive buffers that pulled call data may hold: well below the pool
-  rc::RcOptions rc;                        // receive_bytes_max is set per connection
-  uint8_t retry_count = 7;                 // 0..7
-  uint8_t target_ack_delay_code = 12;      // how long we may sit on an ACK, as the client is told: 17 ms, a busy core's worst
-  uint8_t ack_timeout_min_code = 14;       // what the client asks for counts, but not below this: 67 ms
+  std::vector<ClientClassOptions> clients;    // up to kClientClassesMax
+  ConnectionPlaces* client_places = nullptr;  // by class; as with `places`
+  CoreShare core;                             // links tell the core
+  uint32_t connections_max = 1024;            // up to 2^19 - 1; of this core, and of all together when they share `places`
+  ConnectionPlaces* places = nullptr;         // outlives the gateways that share it; nullptr = this gateway is alone
+  uint32_t calls_in_flight_max = 16384;       // over all connections
+  uint64_t pull_buffers_max = UINT64_MAX;     // receive buffers that pulled call data may hold: well below the pool
+  rc::RcOptions rc;                           // receive_bytes_max is set per connection
+  uint8_t retry_count = 7;                    // 0..7
+  uint8_t target_ack_delay_code = 12;         // how long we may sit on an ACK, as the client is told: 17 ms, a busy core's worst
+  uint8_t ack_timeout_min_code = 14;          // what the client asks for counts, but not below this: 67 ms
 };
 
 }  // namespace cw::gateway

@@ -14,6 +14,7 @@ namespace cw::gateway {
 
 inline constexpr uint32_t kBackendsMax = 16;
 inline constexpr uint32_t kBackendServersMax = 8;
+inline constexpr uint32_t kClientClassesMax = 16;
 
 struct BackendStats {
   uint64_t up = 0;  // gauge: by its checks a server of it is up; unchecked: the last attempt to reach it succeeded; built-in: 1
@@ -34,13 +35,24 @@ struct BackendStats {
   [[nodiscard]] bool is_judged() const { return up > 0 || checked > 0 || open_failures > 0; }
 };
 
+// A class of clients with a budget of its own.
+struct ClientClassStats {
+  uint64_t connections = 0;      // gauge
+  uint64_t refused_denied = 0;   // connection requests
+  uint64_t refused_limit = 0;    // the same: the class has as many connections as it may
+  uint64_t bytes_in_flight = 0;  // gauge: of chunks; counted for classes that have a limit
+  uint64_t calls_postponed = 0;  // until others of the class were over
+};
+
 // How connections ended or were refused, each under one.
 enum class ConnectionResult : uint8_t {
   kAccepted,
   kRefusedAcl,
   kRefusedLimit,
-  kRefusedBackend,    // the backend could not be reached
-  kRefusedResources,  // no queue pair, no memory
+  kRefusedClientDenied,  // by its class
+  kRefusedClientLimit,   // its class has as many connections as it may
+  kRefusedBackend,       // the backend could not be reached
+  kRefusedResources,     // no queue pair, no memory
   kRefusedDraining,
   kClosedByPeer,
   kClosedByUs,            // shutdown, or a drain that had to come to an end
@@ -69,6 +81,7 @@ enum class ReverseDrop : uint8_t {
 struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
   std::array<BackendStats, kBackendsMax> backends{};
+  std::array<ClientClassStats, kClientClassesMax> clients{};
   uint64_t connections_open = 0;   // gauge
   uint64_t replies_unmatched = 0;  // from a backend, with an XID that nobody waits for
   uint64_t reverse_calls = 0;      // of backends, taken to be sent to clients

@@ -39,7 +39,8 @@ NOT_PROVOKED = {
 
 def every_query_answers(box: Box) -> None:
     served = StrangeServer(closes=False)
-    gateway = box.gateway(extra=f'[[backend]]\nname = "served"\naddress = "{served.address}"\ncheck = "tcp"\n')
+    gateway = box.gateway(extra=f'[[backend]]\nname = "served"\naddress = "{served.address}"\ncheck = "tcp"\n'
+                          '[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\n')
     gateway.start_ready()
     server = start_prometheus(box, [gateway.metrics_address])
     for operation in ("sink", "source"):

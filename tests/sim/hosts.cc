@@ -52,6 +52,7 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   }
   out.core = options.core;
   out.places = options.places;
+  out.clients = options.clients;
   out.connections_max = options.small_tables ? 24 : room_for(options, 128);
   out.calls_in_flight_max = options.small_tables ? 64 : std::max(4096u, options.load.connections * options.load.window);
   out.pull_buffers_max = options.pull_buffers_max;

@@ -43,6 +43,7 @@ struct WorldOptions {
   Duration backend_call_timeout = Duration::seconds(120);  // of listeners with routes
   bool backend_checked = false;                            // the test says which servers are up
   std::vector<control::IpPrefix> allow;
+  std::vector<gateway::ClientClassOptions> clients;
   uint32_t connections_max = 64;
   uint32_t connections_over = 0;  // room in the tables for so many besides the load's: connections that are over rest for a while
   uint32_t packet_buffers = 16384;

@@ -64,8 +64,8 @@ const std::vector<Case> kParseCases = {
     {"UnknownSection", "[limit]\n", {"c.toml:14:2: limit: unknown section; did you mean 'limits'?"}},
     {"KeyOutsideSections",
      "[log]\n[nonsense]\nx = 1\n",
-     {"c.toml:15:2: nonsense: unknown section; there are gateway, dataplane, port, listener, backend, route, limits, roce, "
-      "metrics, admin, log"}},
+     {"c.toml:15:2: nonsense: unknown section; there are gateway, dataplane, port, listener, backend, route, client, limits, "
+      "roce, metrics, admin, log"}},
     {"NumberAsText",
      "[limits]\nconnections_max = \"64\"\n",
      {"c.toml:15:19: limits.connections_max: is text, not a whole number"}},
@@ -174,6 +174,17 @@ const std::vector<Case> kCheckCases = {
      "[[listener]]\nname = \"l\"\nport = 1\n",
      {"c.toml:14:1: listener.backend: is missing; add for example backend = \"nfs\", or a name, and a [[route]] for each program "
       "with that listener"}},
+    {"ClientsThatMeetOrMeanNothing",
+     "[[client]]\nname = \"a\"\nprefixes = [\"10.0.0.0/8\"]\nconnections_max = 100\n"
+     "[[client]]\nname = \"a\"\nprefixes = [\"10.1.0.0/8\"]\nallow = false\ncredits = 4\n",
+     {"c.toml:17:19: client.connections_max: 100 is more than limits.connections_max, 64; lower it, or raise "
+      "limits.connections_max",
+      "c.toml:19:8: client.name: two client sections are named 'a'; give each its own name",
+      "c.toml:20:12: client.prefixes: 10.1.0.0/8 stands in client 'a' already; give each network to one section",
+      "c.toml:21:9: warning: client.allow: is false: the section's limits mean nothing; remove them, or set allow = true"}},
+    {"ClientWithoutPrefixes",
+     "[[client]]\nname = \"a\"\nprefixes = []\n",
+     {"c.toml:16:12: client.prefixes: is empty; name at least one, for example prefixes = [\"192.0.2.0/24\"]"}},
     {"UnknownProgram",
      "[[backend]]\nname = \"b\"\ntype = \"builtin\"\nprograms = [\"bensch\"]\n[[listener]]\nport = 1\nbackend = \"b\"\n",
      {"c.toml:17:12: backend.programs: there is no built-in program 'bensch'; there are bench"}},
