@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "control/gateway/listener_lanes.h"
 #include "dataplane/shared_places.h"
 
 namespace cw::dataplane {
@@ -22,6 +23,33 @@ uint32_t share_of(uint32_t total, const CoreShare& core) {
 // Half a second's worth at once: requests of honest clients come in bursts.
 cm::RateLimit rate_of(uint32_t per_second) {
   return {per_second, std::max(16u, per_second / 2)};
+}
+
+uint32_t backend_index(const control::Config& config, const std::string& name) {
+  const auto found = std::ranges::find(config.backends, name, &control::BackendConfig::name);
+  return static_cast<uint32_t>(found - config.backends.begin());
+}
+
+std::vector<gateway::RouteOptions> routes_of(const control::Config& config, const std::string& listener) {
+  std::vector<gateway::RouteOptions> routes;
+  for (const control::RouteConfig& route : config.routes) {
+    if (route.listener == listener) {
+      routes.push_back({route.program, backend_index(config, route.backend)});
+    }
+  }
+  return routes;
+}
+
+// The longest of the backends that its calls can go to.
+Duration call_timeout_of(const gateway::GatewayOptions& options, const gateway::ListenerOptions& listener) {
+  Duration longest;
+  const gateway::ListenerLanes lanes(listener);
+  for (uint32_t lane = 0; lane < lanes.count(); ++lane) {
+    if (const uint32_t backend = lanes.backend(lane); backend != gateway::ListenerOptions::kNoBackend) {
+      longest = std::max(longest, options.backends[backend].call_timeout);
+    }
+  }
+  return longest;
 }
 
 }  // namespace
@@ -108,7 +136,16 @@ std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Conf
   return std::make_unique<SharedPlaces>(config.limits.connections_max, per_listener);
 }
 
-gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionPlaces& places) {
+std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config) {
+  std::vector<uint32_t> per_class;
+  for (const control::ClientConfig& client : config.clients) {
+    per_class.push_back(client.connections_max == 0 ? UINT32_MAX : client.connections_max);
+  }
+  return std::make_unique<SharedPlaces>(UINT32_MAX, per_class);
+}
+
+gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionPlaces& places,
+                                        gateway::ConnectionPlaces& client_places) {
   gateway::GatewayOptions options;
   options.core = core;
   options.places = &places;
@@ -118,19 +155,18 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     backend.name = config_backend.name;
     backend.kind =
         config_backend.type == control::BackendType::kTcp ? gateway::BackendKind::kTcp : gateway::BackendKind::kBuiltin;
-    if (config_backend.address) {
-      backend.address = config_backend.address->address;
-      backend.tcp_port = config_backend.address->port;
-    }
+    backend.servers = static_cast<uint32_t>(std::max<size_t>(1, control::servers_of(config_backend).size()));
+    backend.checked = config_backend.type == control::BackendType::kTcp && config_backend.check != control::CheckKind::kOff;
     backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
+    backend.call_timeout = Duration::seconds(config_backend.call_timeout_s);
   }
   for (const control::ListenerConfig& config_listener : config.listeners) {
     gateway::ListenerOptions& listener = options.listeners.emplace_back();
     listener.name = config_listener.name;
     listener.port = config_listener.port;
-    const auto backend = std::find_if(config.backends.begin(), config.backends.end(),
-                                      [&](const control::BackendConfig& other) { return other.name == config_listener.backend; });
-    listener.backend = static_cast<uint32_t>(backend - config.backends.begin());
+    listener.backend =
+        config_listener.backend.empty() ? gateway::ListenerOptions::kNoBackend : backend_index(config, config_listener.backend);
+    listener.routes = routes_of(config, config_listener.name);
     listener.inline_bytes = config_listener.inline_bytes;
     listener.remote_invalidate = config_listener.remote_invalidate;
     listener.allow = config_listener.allow;
@@ -140,11 +176,22 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.call_bytes_max = limits.call_bytes_max;
     listener.server.reply_bytes_max = limits.reply_bytes_max;
     listener.server.reads_in_flight_max = config.roce.reads_in_flight_max;
-    listener.server.call_timeout = Duration::seconds(backend->call_timeout_s);
+    listener.server.call_timeout = call_timeout_of(options, listener);
     listener.server.limits.read_segments_max = limits.read_segments_max;
     listener.server.limits.plain_segments_max = limits.plain_segments_max;
     listener.server.limits.write_chunks_max = limits.write_chunks_max;
     listener.server.limits.read_bytes_max = limits.call_bytes_max;
+  }
+  options.client_places = &client_places;
+  for (const control::ClientConfig& config_client : config.clients) {
+    gateway::ClientClassOptions& clients = options.clients.emplace_back();
+    clients.name = config_client.name;
+    clients.prefixes = config_client.prefixes;
+    clients.allow = config_client.allow;
+    clients.credits_max = config_client.credits == 0 ? UINT32_MAX : config_client.credits;
+    if (config_client.bytes_in_flight_max != 0) {
+      clients.bytes_in_flight_max = std::max<uint64_t>(1, config_client.bytes_in_flight_max / core.count);
+    }
   }
   options.connections_max = limits.connections_max;
   options.calls_in_flight_max = share_of(limits.calls_in_flight_max, core);
@@ -167,7 +214,10 @@ WorkerPoolOptions worker_options(const control::Config& config) {
   options.cores = static_cast<uint32_t>(config.dataplane.poll_lcores.size());
   options.spin = config.dataplane.idle == control::IdleMode::kSpin;
   for (const control::BackendConfig& backend : config.backends) {
-    options.backends.push_back(backend.address ? TcpAddress{backend.address->address, backend.address->port} : TcpAddress{});
+    std::vector<TcpAddress>& servers = options.backends.emplace_back();
+    for (const control::SocketAddress& server : control::servers_of(backend)) {
+      servers.push_back({server.address, server.port});
+    }
   }
   options.limits.message_bytes_max = config.limits.reply_bytes_max;
   return options;

@@ -21,8 +21,11 @@ namespace cw::dataplane {
 // `qpn_key` is the same on all cores.
 [[nodiscard]] node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports,
                                              const CoreShare& core, uint64_t qpn_key);
+// Places by class of clients.
+[[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config);
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
-                                                      gateway::ConnectionPlaces& places);
+                                                      gateway::ConnectionPlaces& places,
+                                                      gateway::ConnectionPlaces& client_places);
 [[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config);
 [[nodiscard]] WorkerPoolOptions worker_options(const control::Config& config);
 

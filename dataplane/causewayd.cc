@@ -32,6 +32,7 @@
 #include "dataplane/drain_driver.h"
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
+#include "dataplane/health_checks.h"
 #include "dataplane/live_control.h"
 #include "dataplane/live_view.h"
 #include "dataplane/metric_sources.h"
@@ -150,12 +151,14 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   WorkerPool workers(pool_options, pools->large(), programs, wakeup_list);
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
   const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config);
+  const std::unique_ptr<gateway::ConnectionPlaces> places_of_clients = client_places(config);
   const PollShared shared{.config = config,
                           .ports = ports,
                           .pools = *pools,
                           .workers = workers,
                           .programs = programs,
                           .places = *places,
+                          .client_places = *places_of_clients,
                           .exchange = exchange.get(),
                           .qpn_key = Entropy().next_u64() | 1};
   std::vector<std::unique_ptr<PollCore>> cores;
@@ -171,8 +174,10 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   telemetry::GatewayFlags flags;
   flags.config_last_reload_unix_s.store(unix_now_ms() / 1000);
   flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
-  const telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags));
-  LiveView view(config, kVersion, apps, collector, ports, flags);
+  HealthChecks checks(config.backends, core_count,
+                      [&apps](uint32_t core, const gateway::CoreMessage& message) { return apps[core]->tell(message); });
+  const telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags, checks));
+  LiveView view(config, kVersion, apps, collector, ports, flags, checks);
   DrainDriver drain(apps, flags);
   ControlThread control_thread(config, config_path, apps, flags, notifier, drain);
   std::vector<PollCore*> tapped;
@@ -208,6 +213,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   }
 
   workers.start();
+  checks.start();
   cores.front()->announce();
   std::atomic<bool> stop{false};
   std::thread control([&] { control_thread.run(stop); });
@@ -217,6 +223,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
       control::admin_socket_path(config).c_str(),
       metrics != nullptr ? fmt::format(", metrics http://{}/metrics", control::to_string(metrics->address())).c_str() : "");
   run_cores(config, cores, control, stop);
+  checks.stop();
   workers.stop();
   telemetry::log_info("stopped");
   return 0;

@@ -29,7 +29,7 @@ std::string text(const wire::IpAddress& address) {
 }
 
 void log_notice(const gateway::Notice& notice, const control::Config& config) {
-  const std::string backend = notice.backend < config.backends.size() ? config.backends[notice.backend].name : "?";
+  const std::string backend = notice.backend < config.backends.size() ? config.backends[notice.backend].name : "none";
   switch (notice.result) {
     case gateway::ConnectionResult::kAccepted:
       telemetry::log_info(

@@ -7,6 +7,7 @@ namespace cw::dataplane {
 namespace {
 
 constexpr uint32_t kNotices = 1024;
+constexpr uint32_t kTold = 255;
 // Connections looked at in one turn, some ten microseconds' worth.
 constexpr uint32_t kDescribedAtOnce = 64;
 constexpr auto kDescribeTimeout = std::chrono::milliseconds(200);
@@ -24,6 +25,7 @@ GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& nod
       pools_(pools),
       durations_(std::make_unique<telemetry::RpcDurations>()),
       notices_("cw_notices", kNotices, RingProducers::kOne),
+      told_("cw_told", kTold, RingProducers::kOne),
       ping_(core, pools.packets()) {}
 
 bool GatewayApp::turn(Instant now) {
@@ -39,6 +41,13 @@ bool GatewayApp::turn(Instant now) {
   }
   if (exchange_ != nullptr) {
     worked |= exchange_messages(now);
+  }
+  if (!told_.empty()) [[unlikely]] {
+    gateway::CoreMessage message;
+    while (told_.pop(std::span(&message, 1)) == 1) {
+      gateway_.on_core_message(now, message);
+    }
+    worked = true;
   }
   gateway_.run(now);
   while (holds_ || gateway_.poll_backend_request(held_)) {
@@ -137,6 +146,7 @@ void GatewayApp::drain(Instant now) {
 bool GatewayApp::serve_ping(Instant now) {
   if (ping_state_.load(std::memory_order_acquire) == PingState::kWanted) {
     ping_state_.store(PingState::kUnderWay, std::memory_order_relaxed);
+    ping_order_.server = gateway_.preferred_server(ping_order_.backend);
     ping_.start(now, ping_order_);
   }
   ping_.on_deadline(now);

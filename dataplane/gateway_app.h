@@ -48,6 +48,8 @@ class GatewayApp final : public CoreApp {
 
   // Telemetry thread.
   [[nodiscard]] telemetry::Published<telemetry::CoreSnapshot>& snapshot() { return snapshot_; }
+  // The thread that checks servers. False: the core has not taken what it was told before.
+  [[nodiscard]] bool tell(const gateway::CoreMessage& message) { return told_.push(message); }
   // Control thread.
   [[nodiscard]] control::Heartbeat& heartbeat() { return heartbeat_; }
   [[nodiscard]] bool poll_notice(gateway::Notice& out) { return notices_.pop(std::span<gateway::Notice>(&out, 1)) == 1; }
@@ -95,6 +97,7 @@ class GatewayApp final : public CoreApp {
   telemetry::Published<telemetry::CoreSnapshot> snapshot_;
   std::unique_ptr<telemetry::RpcDurations> durations_;
   ValueRing<gateway::Notice> notices_;
+  ValueRing<gateway::CoreMessage> told_;
   gateway::BackendRequest held_;  // found its worker's ring full
   bool holds_ = false;
   std::mutex asking_;  // of those who describe()

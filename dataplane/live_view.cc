@@ -38,13 +38,14 @@ std::string error_text(const rc::QpError& error) {
 
 LiveView::LiveView(const control::Config& config, const std::string& version, std::vector<GatewayApp*> apps,
                    const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
-                   const telemetry::GatewayFlags& flags)
+                   const telemetry::GatewayFlags& flags, const control::ServerChecks& checks)
     : config_(config),
       version_(version),
       apps_(std::move(apps)),
       collector_(collector),
       ports_(ports),
       flags_(flags),
+      checks_(checks),
       started_(std::chrono::steady_clock::now()) {}
 
 std::vector<LiveView::CoreConnection> LiveView::describe() const {
@@ -120,6 +121,22 @@ control::GatewayStatus LiveView::status() {
     backend.calls_in_flight = value_of("causeway_backend_inflight_calls").value_or(0);
     backend.reconnects = value_of("causeway_backend_reconnects_total").value_or(0);
     backend.call_timeouts = value_of("causeway_backend_call_timeouts_total").value_or(0);
+  }
+  for (const control::ServerCheck& check : checks_.server_checks()) {
+    control::ServerStatus& server = status.servers.emplace_back();
+    server.backend = check.backend_name;
+    server.address = check.address;
+    server.role = check.server == 0 ? "primary" : "backup";
+    if (check.state != gateway::ServerState::kUnknown) {
+      server.up = check.state == gateway::ServerState::kUp;
+    }
+    const auto links = values.find(
+        fmt::format("causeway_backend_server_connections{{backend=\"{}\",server=\"{}\"}}", check.backend_name, check.address));
+    server.connections = links == values.end() ? 0 : static_cast<uint64_t>(links->second);
+    server.checks = check.checks;
+    server.check_failures = check.failures;
+    server.check_duration = check.last_duration;
+    server.check_error = check.last_error;
   }
   return status;
 }

@@ -20,7 +20,7 @@ class LiveView final : public control::GatewayView {
   // `apps` in order of DataplaneConfig::poll_lcores.
   LiveView(const control::Config& config, const std::string& version, std::vector<GatewayApp*> apps,
            const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
-           const telemetry::GatewayFlags& flags);
+           const telemetry::GatewayFlags& flags, const control::ServerChecks& checks);
   [[nodiscard]] control::GatewayStatus status() override;
   [[nodiscard]] std::vector<control::ConnectionStatus> connections() override;
   [[nodiscard]] std::vector<control::QueuePairStatus> queue_pairs() override;
@@ -46,6 +46,7 @@ class LiveView final : public control::GatewayView {
   const telemetry::Collector& collector_;
   std::span<const std::unique_ptr<Port>> ports_;
   const telemetry::GatewayFlags& flags_;
+  const control::ServerChecks& checks_;
   std::chrono::steady_clock::time_point started_;
 };
 

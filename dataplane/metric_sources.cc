@@ -23,7 +23,8 @@ telemetry::Limits limits_of(const control::Config& config) {
 }  // namespace
 
 telemetry::MetricSources metric_sources(const control::Config& config, const char* version, std::span<GatewayApp* const> apps,
-                                        std::span<const std::unique_ptr<Port>> ports, const telemetry::GatewayFlags& flags) {
+                                        std::span<const std::unique_ptr<Port>> ports, const telemetry::GatewayFlags& flags,
+                                        const control::ServerChecks& checks) {
   telemetry::MetricSources sources;
   sources.build = {version, "", rte_version(), __VERSION__};
   sources.instance = config.gateway.instance;
@@ -36,9 +37,13 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
   for (const control::BackendConfig& backend : config.backends) {
     sources.backends.push_back(backend.name);
   }
+  for (const control::ClientConfig& client : config.clients) {
+    sources.clients.push_back(client.name);
+  }
   sources.pools = {"packets", "replies", "views"};
   sources.limits = limits_of(config);
   sources.flags = &flags;
+  sources.checks = &checks;
   return sources;
 }
 

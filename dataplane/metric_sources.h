@@ -11,11 +11,11 @@
 
 namespace cw::dataplane {
 
-// Keeps references to `apps`, which are in order of DataplaneConfig::poll_lcores, and `flags`. The revision of the build is not
-// known here and stays empty.
+// Keeps references to `apps`, which are in order of DataplaneConfig::poll_lcores, `flags` and `checks`. The revision of the
+// build is not known here and stays empty.
 [[nodiscard]] telemetry::MetricSources metric_sources(const control::Config& config, const char* version,
                                                       std::span<GatewayApp* const> apps,
                                                       std::span<const std::unique_ptr<Port>> ports,
-                                                      const telemetry::GatewayFlags& flags);
+                                                      const telemetry::GatewayFlags& flags, const control::ServerChecks& checks);
 
 }  // namespace cw::dataplane

@@ -32,6 +32,7 @@ struct PollShared {
   WorkerPool& workers;
   rpcrdma::ProgramRegistry& programs;
   gateway::ConnectionPlaces& places;
+  gateway::ConnectionPlaces& client_places;
   CoreExchange* exchange = nullptr;  // nullptr: there is one core
   uint64_t qpn_key = 0;
 };

@@ -172,7 +172,7 @@ class WorkerPool::Worker {
   }
 
   void open(const RequestItem& item) {
-    auto link = std::make_unique<Link>(pool_.options_.backends[item.backend], pool_.large_, pool_.options_.limits);
+    auto link = std::make_unique<Link>(pool_.options_.backends[item.backend][item.server], pool_.large_, pool_.options_.limits);
     link->id = item.link;
     link->core = item.core;
     link->backend = item.backend;
@@ -437,6 +437,7 @@ bool WorkerPool::submit(uint32_t core, gateway::BackendRequest& request) {
   item.kind = request.kind;
   item.core = core;
   item.backend = request.backend;
+  item.server = request.server;
   item.link = request.link;
   item.call = request.call;
   item.context = request.context;

@@ -23,11 +23,11 @@ namespace cw::dataplane {
 
 struct WorkerPoolOptions {
   uint32_t workers = 1;
-  uint32_t cores = 1;                // poll cores
-  uint32_t ring_entries = 4096;      // per direction
-  bool spin = false;                 // never sleep while connected to a backend
-  std::vector<uint32_t> cpus;        // that the threads may run on; empty: those of the thread that calls start()
-  std::vector<TcpAddress> backends;  // by index; built-in ones have port 0
+  uint32_t cores = 1;                             // poll cores
+  uint32_t ring_entries = 4096;                   // per direction
+  bool spin = false;                              // never sleep while connected to a backend
+  std::vector<uint32_t> cpus;                     // that the threads may run on; empty: those of the thread that calls start()
+  std::vector<std::vector<TcpAddress>> backends;  // by backend, its servers; built-in ones have none
   rpcrdma::RecordLimits limits;
 };
 
@@ -56,7 +56,7 @@ class WorkerPool {
     gateway::BackendRequest::Kind kind;
     uint32_t core;
     uint32_t backend;
-    uint32_t reserved;
+    uint32_t server;
     gateway::LinkId link;
     rpcrdma::CallId call;
     rpcrdma::CallContext context;

@@ -55,6 +55,8 @@ class RowFolder {
         return add_ports();
       case Scope::kBackend:
         return add_scoped("backend", sources_.backends, control::kBackendsMax);
+      case Scope::kClient:
+        return add_scoped("client", sources_.clients, gateway::kClientClassesMax);
       case Scope::kPool:
         return add_scoped("pool", sources_.pools, kPoolsMax);
       case Scope::kLcore:
@@ -195,6 +197,34 @@ void add_limits(const Limits& limits, std::vector<MetricFamily>& families) {
   families.push_back(std::move(credits));
 }
 
+void add_servers(const MetricSources& sources, std::vector<MetricFamily>& families) {
+  if (sources.checks == nullptr) {
+    return;
+  }
+  MetricFamily up{kServerUp.name, kServerUp.help, MetricType::Gauge, {}};
+  MetricFamily connections{kServerConnections.name, kServerConnections.help, MetricType::Gauge, {}};
+  MetricFamily checks{kServerChecks.name, kServerChecks.help, MetricType::Counter, {}};
+  MetricFamily failures{kServerCheckFailures.name, kServerCheckFailures.help, MetricType::Counter, {}};
+  MetricFamily durations{kServerCheckDuration.name, kServerCheckDuration.help, MetricType::Gauge, {}};
+  for (const control::ServerCheck& server : sources.checks->server_checks()) {
+    const Labels labels = {{"backend", server.backend_name}, {"server", server.address}};
+    double links = 0;
+    for (const CoreSource& core : sources.cores) {
+      links += static_cast<double>(core.snapshot->last().gateway.backends[server.backend].server_links[server.server]);
+    }
+    connections.metric.push_back(sample(labels, links));
+    if (server.checks > 0) {
+      up.metric.push_back(sample(labels, server.state == gateway::ServerState::kUp ? 1 : 0));
+      checks.metric.push_back(sample(labels, static_cast<double>(server.checks)));
+      failures.metric.push_back(sample(labels, static_cast<double>(server.failures)));
+      durations.metric.push_back(sample(labels, server.last_duration.to_seconds()));
+    }
+  }
+  for (MetricFamily* family : {&up, &connections, &checks, &failures, &durations}) {
+    families.push_back(std::move(*family));
+  }
+}
+
 }  // namespace
 
 Collector::Collector(MetricSources sources) : sources_(std::move(sources)), timeouts_(sources_.cores.size(), 0) {}
@@ -222,6 +252,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   add_ports(sources_, families);
   add_limits(sources_.limits, families);
   add_table(sources_, families);
+  add_servers(sources_, families);
   add_durations(sources_, families);
   MetricFamily late{kSnapshotTimeouts.name, kSnapshotTimeouts.help, MetricType::Counter, {}};
   for (size_t i = 0; i < sources_.cores.size(); ++i) {
@@ -258,14 +289,13 @@ Health Collector::health() const {
   }
   for (size_t i = 0; i < sources_.backends.size() && i < gateway::kBackendsMax; ++i) {
     uint64_t up = 0;
-    uint64_t failures = 0;
+    bool judged = false;
     for (const CoreSource& core : sources_.cores) {
       const gateway::BackendStats& backend = core.snapshot->last().gateway.backends[i];
       up += backend.up;
-      failures += backend.open_failures;
+      judged = judged || backend.is_judged();
     }
-    // One that no client has asked for yet cannot be judged.
-    if (up == 0 && failures > 0) {
+    if (up == 0 && judged) {
       facts.backends_down.push_back(sources_.backends[i]);
     }
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "control/admin/gateway_view.h"
+#include "control/admin/server_checks.h"
 #include "rocev2/base/time.h"
 #include "telemetry/core_snapshot.h"
 #include "telemetry/health.h"
@@ -71,9 +72,11 @@ struct MetricSources {
   std::vector<CoreSource> cores;
   std::vector<PortInfo> ports;        // in order of CoreSnapshot::ports; label `port` is the index
   std::vector<std::string> backends;  // label `backend`, in order of CoreSnapshot::backends
+  std::vector<std::string> clients;   // label `client`, in order of Config::clients
   std::vector<std::string> pools;     // label `pool`, in order of CoreSnapshot::pools
   Limits limits;
-  const GatewayFlags* flags = nullptr;  // outlives the collector; null: all false
+  const GatewayFlags* flags = nullptr;            // outlives the collector; null: all false
+  const control::ServerChecks* checks = nullptr;  // outlives the collector; null: no servers
 };
 
 class Collector final : public prometheus::Collectable, public HealthSource {

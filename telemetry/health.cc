@@ -18,7 +18,7 @@ Health judge_health(const HealthFacts& facts) {
     add("not listening yet");
   }
   for (const std::string& name : facts.backends_down) {
-    add(fmt::format("backend {} did not take the last connection", name));
+    add(fmt::format("backend {} is down", name));
   }
   return health;
 }

@@ -1,7 +1,8 @@
 // Is the gateway alive, and should it be given work? For probes of an orchestrator or a load balancer; /healthz and /readyz.
 //
 // Alive: every poll core turns. What is not alive does not recover by itself and wants a restart.
-// Ready: alive, listening, not draining, and no backend refused the last connection to it. A restart would not mend that.
+// Ready: alive, listening, not draining, and no backend is down: has no server that is up, or refused the last
+// connection. A restart would not mend that.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct HealthFacts {
   std::optional<uint32_t> silent_lcore;  // a poll core that did not answer
   bool started = false;                  // listening
   bool draining = false;
-  std::vector<std::string> backends_down;  // names of those whose last connection failed
+  std::vector<std::string> backends_down;
 };
 
 struct Health {

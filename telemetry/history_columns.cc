@@ -63,7 +63,8 @@ uint64_t failed(const Core& core, uint32_t) {
 }
 uint64_t refused(const Core& core, uint32_t) {
   using Result = gateway::ConnectionResult;
-  return closed(core, Result::kRefusedAcl) + closed(core, Result::kRefusedLimit) + closed(core, Result::kRefusedBackend) +
+  return closed(core, Result::kRefusedAcl) + closed(core, Result::kRefusedLimit) + closed(core, Result::kRefusedClientDenied) +
+         closed(core, Result::kRefusedClientLimit) + closed(core, Result::kRefusedBackend) +
          closed(core, Result::kRefusedResources) + closed(core, Result::kRefusedDraining);
 }
 
@@ -139,7 +140,7 @@ const Row kRows[] = {
     // Backends
     {"backend_state", kGauge,
      [](const Core& c, uint32_t i) {
-       const BackendState down = backend(c, i).open_failures > 0 ? BackendState::kDown : BackendState::kUnknown;
+       const BackendState down = backend(c, i).is_judged() ? BackendState::kDown : BackendState::kUnknown;
        return static_cast<uint64_t>(backend(c, i).up > 0 ? BackendState::kUp : down);
      },
      Over::kBackend, 0, nullptr, Fold::kMax},

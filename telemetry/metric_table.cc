@@ -57,9 +57,8 @@ const char* chunk_list(uint32_t index) {
   return kNames[index];
 }
 
-// Only a client makes the gateway ask a TCP backend.
 double backend_up(const gateway::BackendStats& backend) {
-  return backend.up == 0 && backend.open_failures == 0 ? kUnknown : number(backend.up);
+  return backend.is_judged() ? number(backend.up) : kUnknown;
 }
 
 // How attempts to connect ended.
@@ -216,6 +215,17 @@ const MetricRow kRows[] = {
     // Connection management
     gauge("causeway_connections", "Established connections.", kAll, {}, {},
           [](const Core& c, At) { return number(c.gateway.connections_open); }),
+    gauge("causeway_client_connections", "Connections of a [[client]] section's clients.", Scope::kClient, {}, {},
+          [](const Core& c, At i) { return number(c.gateway.clients[i.scope].connections); }),
+    counter("causeway_client_connections_refused_total", "Connection requests refused by their [[client]] section, by reason.",
+            Scope::kClient, {"reason", "denied"}, {},
+            [](const Core& c, At i) { return number(c.gateway.clients[i.scope].refused_denied); }),
+    counter("causeway_client_connections_refused_total", "", Scope::kClient, {"reason", "limit"}, {},
+            [](const Core& c, At i) { return number(c.gateway.clients[i.scope].refused_limit); }),
+    gauge("causeway_client_bytes_in_flight", "Octets of chunks in flight of a [[client]] section with bytes_in_flight_max.",
+          Scope::kClient, {}, {}, [](const Core& c, At i) { return number(c.gateway.clients[i.scope].bytes_in_flight); }),
+    counter("causeway_client_calls_postponed_total", "Calls that waited for their [[client]] section's bytes_in_flight_max.",
+            Scope::kClient, {}, {}, [](const Core& c, At i) { return number(c.gateway.clients[i.scope].calls_postponed); }),
     gauge("causeway_connections_half_open", "Connection attempts under way.", kAll, {}, {},
           [](const Core& c, At) { return number(c.connections.half_open); }),
     gauge("causeway_connections_timewait", "Ended connections that are still remembered.", kAll, {}, {},
@@ -231,6 +241,10 @@ const MetricRow kRows[] = {
             [](const Core& c, At) {
               return number(connections(c, Ending::kRefusedLimit) + connections(c, Ending::kRefusedResources));
             }),
+    counter("causeway_connections_refused_total", "", kAll, {"reason", "client_denied"}, {},
+            [](const Core& c, At) { return number(connections(c, Ending::kRefusedClientDenied)); }),
+    counter("causeway_connections_refused_total", "", kAll, {"reason", "client_limit"}, {},
+            [](const Core& c, At) { return number(connections(c, Ending::kRefusedClientLimit)); }),
     counter("causeway_connections_refused_total", "", kAll, {"reason", "backend"}, {},
             [](const Core& c, At) { return number(connections(c, Ending::kRefusedBackend)); }),
     counter("causeway_connections_refused_total", "", kAll, {"reason", "draining"}, {},
@@ -301,6 +315,10 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.rpcrdma.xid_mismatch); }),
     counter("causeway_rpcrdma_duplicate_xids_total", "Calls with an XID that their connection had in flight already.", kAll, {},
             {}, [](const Core& c, At) { return number(c.gateway.duplicate_xids); }),
+    counter("causeway_calls_unrouted_total", "Calls of programs that their listener has no backend for.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.gateway.calls_unrouted); }),
+    counter("causeway_route_connect_failures_total", "Backends of routes that could not be reached when a call wanted one.", kAll,
+            {}, {}, [](const Core& c, At) { return number(c.gateway.lane_failures); }),
     counter("causeway_backend_orphaned_calls_total", "Calls that were at the backend when their client's connection ended.", kAll,
             {}, {}, [](const Core& c, At) { return number(c.gateway.orphaned_calls); }),
     counter("causeway_backend_orphaned_calls_expired_total", "Orphaned calls that the backend did not answer in time.", kAll, {},
@@ -335,7 +353,8 @@ const MetricRow kRows[] = {
 
     // Backends
     gauge(
-        "causeway_backend_up", "1 when the backend accepted the last connection; no sample before the first attempt.",
+        "causeway_backend_up",
+        "1 when a server of the backend is up; without checks, when it accepted the last connection. No sample before the first.",
         Scope::kBackend, {}, {}, [](const Core& c, At i) { return backend_up(c.gateway.backends[i.scope]); }, Fold::kMax),
     gauge("causeway_backend_connections", "Connections to the backend.", Scope::kBackend, {}, {},
           [](const Core& c, At i) { return number(c.gateway.backends[i.scope].links); }),

@@ -22,6 +22,7 @@ enum class Scope : uint8_t {
   kPort,     // all cores together, label port
   kBackend,  // all cores together, label backend
   kPool,     // all cores together, label pool
+  kClient,   // all cores together, label client
   kLcore,    // labels lcore, role
 };
 
@@ -87,6 +88,14 @@ inline constexpr MetricName kListenerConnectionsMax{"causeway_listener_connectio
                                                     "Connections that the listener takes at most."};
 inline constexpr MetricName kListenerCredits{"causeway_listener_credits", "Credits that each connection is granted at most."};
 inline constexpr MetricName kHugepageBytes{"causeway_hugepage_bytes", "Memory held in hugepages."};
+inline constexpr MetricName kServerUp{"causeway_backend_server_up",
+                                      "1 when the checks of the server say that it is up; no sample before the first."};
+inline constexpr MetricName kServerConnections{"causeway_backend_server_connections", "Connections to the server."};
+inline constexpr MetricName kServerChecks{"causeway_backend_server_checks_total", "Checks of the server that have ended."};
+inline constexpr MetricName kServerCheckFailures{"causeway_backend_server_check_failures_total",
+                                                 "Checks of the server that failed."};
+inline constexpr MetricName kServerCheckDuration{"causeway_backend_server_check_duration_seconds",
+                                                 "How long the last check of the server took."};
 inline constexpr MetricName kSnapshotTimeouts{
     "causeway_snapshot_timeouts_total",
     "Scrapes for which a core did not hand out its counters in time; its numbers are those of before."};

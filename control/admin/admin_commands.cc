@@ -46,7 +46,8 @@ Json status(const Request&, const AdminCaller&, const AdminTarget& target) {
           {"connections", s.connections},
           {"ports", to_rows(s.ports)},
           {"listeners", to_rows(s.listeners)},
-          {"backends", to_rows(s.backends)}};
+          {"backends", to_rows(s.backends)},
+          {"servers", to_rows(s.servers)}};
 }
 
 Json connections(const Request&, const AdminCaller&, const AdminTarget& target) {
@@ -256,7 +257,7 @@ Json settings(const Request& request, const AdminCaller&, const AdminTarget& tar
 Json help(const Request& request, const AdminCaller& caller, const AdminTarget& target);
 
 constexpr std::array kCommands = {
-    Command{"status", false, {}, status, "version, ports, listeners, backends"},
+    Command{"status", false, {}, status, "version, ports, listeners, backends and their servers"},
     Command{"connections", false, {}, connections, "one entry per connection"},
     Command{"queue_pairs", false, {}, queue_pairs, "transport state of every queue pair"},
     Command{"cores", false, {}, cores, "poll cores and how busy they are"},

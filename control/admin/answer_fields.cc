@@ -29,12 +29,25 @@ constexpr std::array<AnswerField<BackendStatus>, 7> kBackendStatus = {{
     {"name", "name of the backend", [](const BackendStatus& r) { return Json(r.name); }},
     {"type", "tcp or builtin", [](const BackendStatus& r) { return Json(r.type); }},
     {"address", "address and port; empty for builtin", [](const BackendStatus& r) { return Json(r.address); }},
-    {"up", "the last attempt to reach it succeeded; null = nobody has asked for it yet",
+    {"up", "a server of it is up; without checks: the last attempt to reach it succeeded; null = not known yet",
      [](const BackendStatus& r) { return r.up ? Json(*r.up) : Json(); }},
     {"calls_in_flight", "calls that it has not answered", [](const BackendStatus& r) { return Json(r.calls_in_flight); }},
     {"reconnects", "connections to it made again", [](const BackendStatus& r) { return Json(r.reconnects); }},
     {"call_timeouts", "connections given up because it kept a call too long",
      [](const BackendStatus& r) { return Json(r.call_timeouts); }},
+}};
+
+constexpr std::array<AnswerField<ServerStatus>, 9> kServerStatus = {{
+    {"backend", "name of its backend", [](const ServerStatus& r) { return Json(r.backend); }},
+    {"address", "address and port", [](const ServerStatus& r) { return Json(r.address); }},
+    {"role", "primary, or backup", [](const ServerStatus& r) { return Json(r.role); }},
+    {"up", "its checks say that it is up; null = they are off, or none has ended yet",
+     [](const ServerStatus& r) { return r.up ? Json(*r.up) : Json(); }},
+    {"connections", "connections to it now", [](const ServerStatus& r) { return Json(r.connections); }},
+    {"checks", "checks that have ended", [](const ServerStatus& r) { return Json(r.checks); }},
+    {"check_failures", "of these, how many failed", [](const ServerStatus& r) { return Json(r.check_failures); }},
+    {"check_seconds", "how long the last check took", [](const ServerStatus& r) { return Json(r.check_duration.to_seconds()); }},
+    {"check_error", "why the last check failed; empty = it did not", [](const ServerStatus& r) { return Json(r.check_error); }},
 }};
 
 constexpr std::array<AnswerField<ConnectionStatus>, 25> kConnectionStatus = {{
@@ -182,6 +195,9 @@ std::span<const AnswerField<ListenerStatus>> answer_fields(const ListenerStatus*
 }
 std::span<const AnswerField<BackendStatus>> answer_fields(const BackendStatus*) {
   return kBackendStatus;
+}
+std::span<const AnswerField<ServerStatus>> answer_fields(const ServerStatus*) {
+  return kServerStatus;
 }
 std::span<const AnswerField<ConnectionStatus>> answer_fields(const ConnectionStatus*) {
   return kConnectionStatus;

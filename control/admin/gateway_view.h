@@ -38,10 +38,23 @@ struct BackendStatus {
   std::string name;
   std::string type;        // "tcp" or "builtin"
   std::string address;     // empty for builtin
-  std::optional<bool> up;  // the last attempt to reach it succeeded; absent: no client has asked for it yet
+  std::optional<bool> up;  // a server of it is up, or unchecked: the last attempt to reach it succeeded; absent: not known yet
   uint64_t calls_in_flight = 0;
   uint64_t reconnects = 0;
   uint64_t call_timeouts = 0;
+};
+
+// One server of a TCP backend.
+struct ServerStatus {
+  std::string backend;
+  std::string address;
+  std::string role;        // "primary" or "backup"
+  std::optional<bool> up;  // absent: its checks are off, or none has ended yet
+  uint64_t connections = 0;
+  uint64_t checks = 0;
+  uint64_t check_failures = 0;
+  Duration check_duration;  // of the last one
+  std::string check_error;  // of the last one; empty: it succeeded
 };
 
 struct GatewayStatus {
@@ -54,6 +67,7 @@ struct GatewayStatus {
   std::vector<PortStatus> ports;
   std::vector<ListenerStatus> listeners;
   std::vector<BackendStatus> backends;
+  std::vector<ServerStatus> servers;  // of the backends, in order of preference
 };
 
 struct ConnectionStatus {

@@ -31,6 +31,15 @@ uint32_t path_mtu_for(uint32_t ethernet_mtu, uint32_t path_mtu_max) {
   return cm::to_bytes(cm::path_mtu_for(payload_bytes < path_mtu_max ? payload_bytes : path_mtu_max));
 }
 
+std::vector<SocketAddress> servers_of(const BackendConfig& backend) {
+  std::vector<SocketAddress> servers;
+  if (backend.type == BackendType::kTcp && backend.address) {
+    servers.push_back(*backend.address);
+    servers.insert(servers.end(), backend.backups.begin(), backend.backups.end());
+  }
+  return servers;
+}
+
 std::string default_admin_socket(const std::string& instance) {
   return "/run/causeway/" + instance + ".sock";
 }

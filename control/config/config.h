@@ -71,7 +71,7 @@ struct ListenerConfig {
   // RDMA port, 1..65535: the low 16 bits of the CM service id. 20049 is registered for NFS over RDMA (RFC 8166 9). No UDP or TCP
   // port.
   uint16_t port = 20049;
-  // Name of a [[backend]].
+  // Name of a [[backend]]. Empty: calls go where a [[route]] leads, or are answered with PROG_UNAVAIL.
   std::string backend;
   // Calls that one connection may have in flight = receive buffers reserved for it, 1..1024. Linux asks for 128 and takes what it
   // gets.
@@ -94,6 +94,13 @@ enum class BackendType : uint8_t {
   kBuiltin,  // programs inside the gateway
 };
 
+// How a server of a backend is checked.
+enum class CheckKind : uint8_t {
+  kRpc,  // a NULL call is answered, whatever the answer
+  kTcp,  // it takes a connection
+  kOff,
+};
+
 // [[backend]]
 struct BackendConfig {
   // Referred to by listeners; label of the backend metrics. 1..32 characters of a-z 0-9 - _.
@@ -101,6 +108,16 @@ struct BackendConfig {
   BackendType type = BackendType::kTcp;
   // kTcp: the server, IP address and port.
   std::optional<SocketAddress> address;
+  // kTcp: servers that stand in for it, in this order, 0..7. New connections go to the first of all that is up.
+  std::vector<SocketAddress> backups;
+  CheckKind check = CheckKind::kRpc;
+  // From one check of a server to the next, ms, 100..600000, and how long it may take, 100..60000. With three failures to be down
+  // a server that dies is noticed after 4 to 8 s.
+  uint32_t check_interval_ms = 2000;
+  uint32_t check_timeout_ms = 2000;
+  // Checks in a row that fail until a server is down, and that succeed until it is up again, 1..100.
+  uint32_t check_fall = 3;
+  uint32_t check_rise = 2;
   // kBuiltin: names of built-in programs; "bench" is the one there is.
   std::vector<std::string> programs;
   // How long a client's connection request waits for the backend, ms, 100..60000. 3 s = one SYN retransmission after 1 s, one
@@ -109,6 +126,31 @@ struct BackendConfig {
   // A backend that is silent with calls in flight for so long costs its connection, s, 1..3600. Above the 60 s that NFS clients
   // wait.
   uint32_t call_timeout_s = 120;
+};
+
+// [[route]]
+struct RouteConfig {
+  // Name of a [[listener]].
+  std::string listener;
+  // RPC program number, RFC 5531 13: NFS 100003, MOUNT 100005, NLM 100021, NFSACL 100227.
+  uint32_t program = 0;
+  // Name of a [[backend]].
+  std::string backend;
+};
+
+// [[client]]: clients that share a budget. An address is counted where its longest prefix is.
+struct ClientConfig {
+  // Label of metrics. 1..32 characters of a-z 0-9 - _.
+  std::string name;
+  std::vector<IpPrefix> prefixes;  // 1..64
+  bool allow = true;
+  // Connections of all of them together, 0..16384; 0 = as the listener and [limits] say.
+  uint32_t connections_max = 0;
+  // Calls in flight of each connection, 0..1024; 0 = as the listener says.
+  uint32_t credits = 0;
+  // Octets of the chunks of their calls in flight, over all connections, 0 or 1 MiB..1 TiB; 0 = no limit. Poll cores share it
+  // evenly. 64 MiB are 64 reads or writes of 1 MiB: 5 ms of 100 Gbit/s.
+  uint64_t bytes_in_flight_max = 0;
 };
 
 // [limits]: caps on every count that a peer controls. Each refusal has a reason in the metrics.
@@ -201,6 +243,8 @@ struct Config {
   std::vector<PortConfig> ports;          // 1..8
   std::vector<ListenerConfig> listeners;  // 1..16
   std::vector<BackendConfig> backends;    // 1..16
+  std::vector<RouteConfig> routes;        // 0..64
+  std::vector<ClientConfig> clients;      // 0..16
   LimitsConfig limits;
   RoceConfig roce;
   MetricsConfig metrics;
@@ -212,10 +256,16 @@ inline constexpr uint32_t kPortsMax = 8;
 inline constexpr uint32_t kPortAddressesMax = 8;
 inline constexpr uint32_t kListenersMax = 16;
 inline constexpr uint32_t kBackendsMax = 16;
+inline constexpr uint32_t kBackupsMax = 7;
+inline constexpr uint32_t kRoutesMax = 64;
+inline constexpr uint32_t kClientClassesMax = 16;
 
 // Largest RoCE path MTU that fits an Ethernet MTU: 4096, 2048, 1024, 512 or 256, at most `path_mtu_max`. Room for the longest
 // headers that a full packet carries: IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, iCRC 4.
 [[nodiscard]] uint32_t path_mtu_for(uint32_t ethernet_mtu, uint32_t path_mtu_max);
+
+// A backend's servers in order of preference; none of a built-in one.
+[[nodiscard]] std::vector<SocketAddress> servers_of(const BackendConfig& backend);
 
 // The configured socket, or the default of the instance.
 [[nodiscard]] std::string admin_socket_path(const Config& config);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <set>
 
 #include "control/config/suggest.h"
@@ -27,6 +28,15 @@ uint64_t buffers_per_connection(const ListenerConfig& listener, uint32_t path_mt
   return (uint64_t{listener.credits} + listener.reverse_credits) * ((listener.inline_bytes + path_mtu - 1) / path_mtu);
 }
 
+// Without the host part.
+IpPrefix network_of(IpPrefix prefix) {
+  const uint32_t first_bit = prefix.address.is_v4() ? 96 : 0;
+  for (uint32_t bit = first_bit + prefix.length_bits; bit < 128; ++bit) {
+    prefix.address.octets[bit / 8] &= static_cast<uint8_t>(~(0x80u >> bit % 8));
+  }
+  return prefix;
+}
+
 class Checker {
  public:
   explicit Checker(const ParsedConfig& parsed) : parsed_(parsed), config_(parsed.config) {}
@@ -38,6 +48,8 @@ class Checker {
     check_backends();
     check_listeners();
     check_queue_pair_numbers();
+    check_routes();
+    check_clients();
     check_buffers();
     return std::move(problems_);
   }
@@ -160,7 +172,8 @@ class Checker {
         add(path + ".name", fmt::format("two backends are named '{}'", backend.name), "give each its own name");
       }
       check_backend_type(backend, path);
-      if (std::ranges::find(config_.listeners, backend.name, &ListenerConfig::backend) == config_.listeners.end()) {
+      if (std::ranges::find(config_.listeners, backend.name, &ListenerConfig::backend) == config_.listeners.end() &&
+          std::ranges::find(config_.routes, backend.name, &RouteConfig::backend) == config_.routes.end()) {
         add(path, fmt::format("no listener uses '{}'", backend.name), "add a [[listener]] for it, or remove it",
             Severity::kWarning);
       }
@@ -172,6 +185,7 @@ class Checker {
       if (!backend.address && !was_given(path + ".address")) {
         add(path + ".address", "is missing", "add for example address = \"127.0.0.1:2049\"");
       }
+      check_servers(backend, path);
       if (!backend.programs.empty()) {
         add(path + ".programs", "belongs to backends of type \"builtin\"", "remove it, or set type = \"builtin\"");
       }
@@ -179,6 +193,9 @@ class Checker {
     }
     if (backend.address) {
       add(path + ".address", "belongs to backends of type \"tcp\"", "remove it, or set type = \"tcp\"");
+    }
+    if (!backend.backups.empty()) {
+      add(path + ".backups", "belongs to backends of type \"tcp\"", "remove it, or set type = \"tcp\"");
     }
     if (backend.programs.empty() && !was_given(path + ".programs")) {
       add(path + ".programs", "is missing", "add programs = [\"bench\"]");
@@ -188,6 +205,19 @@ class Checker {
         add(path + ".programs", fmt::format("there is no built-in program '{}'", program),
             fmt::format("there are {}", fmt::join(kBuiltinPrograms, ", ")));
       }
+    }
+  }
+
+  void check_servers(const BackendConfig& backend, const std::string& path) {
+    std::set<std::string> seen;
+    for (const SocketAddress& server : servers_of(backend)) {
+      if (!seen.insert(to_string(server)).second) {
+        add(path + ".backups", fmt::format("{} stands twice", to_string(server)), "name each server once");
+      }
+    }
+    if (!backend.backups.empty() && backend.check == CheckKind::kOff) {
+      add(path + ".backups", "is never used: without checks no server is known to be down",
+          "set check = \"rpc\" or \"tcp\", or remove it");
     }
   }
 
@@ -206,25 +236,61 @@ class Checker {
       if (!ports.insert(listener.port).second) {
         add(path + ".port", fmt::format("two listeners have port {}", listener.port), "give each its own port");
       }
-      check_listener_backend(listener, path);
+      check_backend_name(listener.backend, path + ".backend");
+      check_listener_routes(listener, path);
       check_listener_limits(listener, path);
       check_allow(listener, path);
     }
   }
 
-  void check_listener_backend(const ListenerConfig& listener, const std::string& path) {
-    const auto& backends = config_.backends;
-    if (listener.backend.empty() || was_refused("backend") || was_refused("backend.name") ||
-        std::ranges::find(backends, listener.backend, &BackendConfig::name) != backends.end()) {
+  void check_backend_name(const std::string& name, const std::string& path) {
+    if (was_refused("backend") || was_refused("backend.name")) {
       return;
     }
     std::vector<std::string> known;
-    std::ranges::transform(backends, std::back_inserter(known), &BackendConfig::name);
-    const auto near = nearest(listener.backend, known);
+    std::ranges::transform(config_.backends, std::back_inserter(known), &BackendConfig::name);
+    check_name("backend", name, known, path);
+  }
+
+  // `path` names a section of this kind; an empty name has been reported, or need not be there.
+  void check_name(const char* kind, const std::string& name, const std::vector<std::string>& known, const std::string& path) {
+    if (name.empty() || std::ranges::find(known, name) != known.end()) {
+      return;
+    }
+    const auto near = nearest(name, known);
     std::string next = near            ? fmt::format("did you mean '{}'?", *near)
-                       : known.empty() ? std::string("add a [[backend]] section of that name")
+                       : known.empty() ? fmt::format("add a [[{}]] section of that name", kind)
                                        : fmt::format("there are {}", fmt::join(known, ", "));
-    add(path + ".backend", fmt::format("there is no backend '{}'", listener.backend), std::move(next));
+    add(path, fmt::format("there is no {} '{}'", kind, name), std::move(next));
+  }
+
+  void check_listener_routes(const ListenerConfig& listener, const std::string& path) {
+    if (!listener.backend.empty() || was_given(path + ".backend")) {
+      return;
+    }
+    if (listener.name.empty() ||
+        std::ranges::find(config_.routes, listener.name, &RouteConfig::listener) == config_.routes.end()) {
+      add(path + ".backend", "is missing",
+          "add for example backend = \"nfs\", or a name, and a [[route]] for each program with that listener");
+    }
+  }
+
+  void check_routes() {
+    std::vector<std::string> listeners;
+    std::ranges::transform(config_.listeners, std::back_inserter(listeners), &ListenerConfig::name);
+    std::set<std::pair<std::string, uint32_t>> seen;
+    for (size_t i = 0; i < config_.routes.size(); ++i) {
+      const RouteConfig& route = config_.routes[i];
+      const std::string path = fmt::format("route[{}]", i);
+      check_backend_name(route.backend, path + ".backend");
+      if (!was_refused("listener") && !was_refused("listener.name")) {
+        check_name("listener", route.listener, listeners, path + ".listener");
+      }
+      if (route.program != 0 && !seen.emplace(route.listener, route.program).second) {
+        add(path + ".program", fmt::format("listener '{}' has two routes for program {}", route.listener, route.program),
+            "route each program once");
+      }
+    }
   }
 
   void check_listener_limits(const ListenerConfig& listener, const std::string& path) {
@@ -238,6 +304,37 @@ class Checker {
       add(path + ".credits",
           fmt::format("{} is more than limits.calls_in_flight_max, {}", listener.credits, limits.calls_in_flight_max),
           "lower it, or raise limits.calls_in_flight_max");
+    }
+  }
+
+  void check_clients() {
+    std::set<std::string> names;
+    std::map<std::string, std::string> prefixes;  // and whose they are
+    for (size_t i = 0; i < config_.clients.size(); ++i) {
+      const ClientConfig& client = config_.clients[i];
+      const std::string path = fmt::format("client[{}]", i);
+      if (!client.name.empty() && !names.insert(client.name).second) {
+        add(path + ".name", fmt::format("two client sections are named '{}'", client.name), "give each its own name");
+      }
+      if (client.prefixes.empty() && !was_refused("client.prefixes")) {
+        add(path + ".prefixes", "is empty", "name at least one, for example prefixes = [\"192.0.2.0/24\"]");
+      }
+      for (const IpPrefix& prefix : client.prefixes) {
+        const auto [other, is_new] = prefixes.emplace(to_string(network_of(prefix)), client.name);
+        if (!is_new) {
+          add(path + ".prefixes", fmt::format("{} stands in client '{}' already", to_string(prefix), other->second),
+              "give each network to one section");
+        }
+      }
+      if (client.connections_max > config_.limits.connections_max) {
+        add(path + ".connections_max",
+            fmt::format("{} is more than limits.connections_max, {}", client.connections_max, config_.limits.connections_max),
+            "lower it, or raise limits.connections_max");
+      }
+      if (!client.allow && (client.connections_max != 0 || client.credits != 0 || client.bytes_in_flight_max != 0)) {
+        add(path + ".allow", "is false: the section's limits mean nothing", "remove them, or set allow = true",
+            Severity::kWarning);
+      }
     }
   }
 

@@ -12,6 +12,7 @@ constexpr uint64_t kMiB = 1024 * kKiB;
 
 constexpr std::array kIdleNames = {"sleep", "spin"};
 constexpr std::array kBackendTypeNames = {"tcp", "builtin"};
+constexpr std::array kCheckNames = {"rpc", "tcp", "off"};
 constexpr std::array kLogLevelNames = {"trace", "debug", "info", "warning", "error"};
 constexpr std::array kPathMtuNames = {"256", "512", "1024", "2048", "4096"};
 
@@ -80,7 +81,7 @@ const std::array<Key<PortConfig>, 6> kPortKeys = {{
 const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
     {.name = "name",
      .member = &ListenerConfig::name,
-     .help = "Name in causewayctl. Without it, the backend's name.",
+     .help = "Name for routes and in causewayctl. Without it, the backend's name.",
      .example = "\"nfs\"",
      .rule = TextRule::kName},
     {.name = "port",
@@ -89,10 +90,12 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
      .bounds = {1, 65535}},
     {.name = "backend",
      .member = &ListenerConfig::backend,
-     .help = "Which [[backend]] answers.",
+     .help =
+         "Which [[backend]] answers. It is connected before a client is accepted, so that one whose backend is down is refused. "
+         "May be left out when there are [[route]]s: calls of other programs are then answered with PROG_UNAVAIL.",
      .example = "\"nfs\"",
      .rule = TextRule::kName,
-     .required = true},
+     .shown = true},
     {.name = "credits",
      .member = &ListenerConfig::credits,
      .help = "Calls in flight per connection. Buffers are reserved for all of them.",
@@ -121,7 +124,7 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
      .bounds = {0, 131072}},
 }};
 
-const std::array<Key<BackendConfig>, 6> kBackendKeys = {{
+const std::array<Key<BackendConfig>, 12> kBackendKeys = {{
     {.name = "name",
      .member = &BackendConfig::name,
      .help = "Name for listeners and metrics.",
@@ -137,6 +140,41 @@ const std::array<Key<BackendConfig>, 6> kBackendKeys = {{
      .help = "tcp: IP address and port of the server. Names are not resolved.",
      .example = "\"127.0.0.1:2049\"",
      .shown = true},
+    {.name = "backups",
+     .member = &BackendConfig::backups,
+     .help =
+         "tcp: servers that stand in while address is down, in order of preference. New connections go to the first server that "
+         "is up, and to address again when it is back; connections that are there stay where they are until their server closes "
+         "them, and their clients then come again. All servers must serve the same: file handles, and for NFSv4 the state "
+         "(opens, "
+         "locks, delegations, sessions), are a server's own. After a move clients get NFS4ERR_BADSESSION or "
+         "NFS4ERR_STALE_CLIENTID "
+         "and reclaim, which works only with servers that share or fail over their state (a cluster with a grace period); with "
+         "others, locks and open files are lost. NFSv3 needs the same file handles.",
+     .example = "[\"127.0.0.2:2049\"]",
+     .bounds = {.count_max = kBackupsMax}},
+    {.name = "check",
+     .member = Choice<BackendConfig>{kCheckNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.check); },
+                                     [](BackendConfig& c, uint32_t i) { c.check = static_cast<CheckKind>(i); }},
+     .help =
+         "tcp: how servers are checked. rpc: a NULL call (NFS version 4) on a connection of its own is answered, with an error "
+         "too. tcp: a connection is taken. off: servers are never down, and backups never used."},
+    {.name = "check_interval_ms",
+     .member = &BackendConfig::check_interval_ms,
+     .help = "From one check of a server to the next, ms.",
+     .bounds = {100, 600000}},
+    {.name = "check_timeout_ms",
+     .member = &BackendConfig::check_timeout_ms,
+     .help = "A check that takes longer has failed, ms.",
+     .bounds = {100, 60000}},
+    {.name = "check_fall",
+     .member = &BackendConfig::check_fall,
+     .help = "Checks in a row that fail until a server is down. The first check after the start decides alone.",
+     .bounds = {1, 100}},
+    {.name = "check_rise",
+     .member = &BackendConfig::check_rise,
+     .help = "Checks in a row that succeed until a server is up again.",
+     .bounds = {1, 100}},
     {.name = "programs",
      .member = &BackendConfig::programs,
      .help = "builtin: which programs.",
@@ -151,6 +189,64 @@ const std::array<Key<BackendConfig>, 6> kBackendKeys = {{
      .member = &BackendConfig::call_timeout_s,
      .help = "A backend that is silent for so long with calls waiting costs its connection, s.",
      .bounds = {1, 3600}},
+}};
+
+const std::array<Key<RouteConfig>, 3> kRouteKeys = {{
+    {.name = "listener",
+     .member = &RouteConfig::listener,
+     .help = "Name of the [[listener]].",
+     .example = "\"nfs\"",
+     .rule = TextRule::kName,
+     .required = true},
+    {.name = "program",
+     .member = &RouteConfig::program,
+     .help = "RPC program number: NFS 100003, MOUNT 100005, NLM 100021, NFSACL 100227, bench 536922878.",
+     .example = "100227",
+     .bounds = {1, UINT32_MAX},
+     .required = true},
+    {.name = "backend",
+     .member = &RouteConfig::backend,
+     .help = "Which [[backend]] answers these calls. A client's connection to it is made when the first call wants it. When that "
+             "cannot be, those calls are answered with SYSTEM_ERR and the next one tries again; the connection and its other "
+             "programs go on.",
+     .example = "\"nfs\"",
+     .rule = TextRule::kName,
+     .required = true},
+}};
+
+const std::array<Key<ClientConfig>, 6> kClientKeys = {{
+    {.name = "name",
+     .member = &ClientConfig::name,
+     .help = "Name in metrics.",
+     .example = "\"cluster\"",
+     .rule = TextRule::kName,
+     .required = true},
+    {.name = "prefixes",
+     .member = &ClientConfig::prefixes,
+     .help =
+         "Who they are: addresses or prefixes. The longest prefix that an address is in decides; \"0.0.0.0/0\" and \"::/0\" are "
+         "everyone else.",
+     .example = "[\"192.0.2.0/24\"]",
+     .bounds = {.count_max = 64},
+     .required = true},
+    {.name = "allow",
+     .member = &ClientConfig::allow,
+     .help = "false: they may not connect, whatever the listeners' allow lists say. Both must agree."},
+    {.name = "connections_max",
+     .member = &ClientConfig::connections_max,
+     .help = "Connections of all of them together; more are refused. 0 = as the listener and [limits] say.",
+     .bounds = {0, 16384}},
+    {.name = "credits",
+     .member = &ClientConfig::credits,
+     .help = "Calls in flight of each of their connections, if fewer than the listener's; 0 = as the listener says.",
+     .bounds = {0, 1024}},
+    {.name = "bytes_in_flight_max",
+     .member = &ClientConfig::bytes_in_flight_max,
+     .help =
+         "Octets that the chunks of all their calls may hold together: data that is read from them, and the room that they offer "
+         "for results. A call beyond waits, without its data being read, and keeps its credit, until others are answered; one is "
+         "always served. Poll cores share it evenly. 0 = no limit.",
+     .bounds = {0, 1ULL << 40}},
 }};
 
 const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
@@ -324,6 +420,15 @@ const Section<ListenerConfig>& listener_section() {
 }
 const Section<BackendConfig>& backend_section() {
   static const Section<BackendConfig> kSection{{"backend", "What answers the calls. At least one.", kBackendsMax}, kBackendKeys};
+  return kSection;
+}
+const Section<RouteConfig>& route_section() {
+  static const Section<RouteConfig> kSection{
+      {"route", "Sends a listener's calls of one RPC program to a backend of their own.", kRoutesMax, true}, kRouteKeys};
+  return kSection;
+}
+const Section<ClientConfig>& client_section() {
+  static const Section<ClientConfig> kSection{{"client", "Clients that share a budget.", kClientClassesMax, true}, kClientKeys};
   return kSection;
 }
 const Section<LimitsConfig>& limits_section() {

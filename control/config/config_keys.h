@@ -12,6 +12,8 @@ namespace cw::control {
 [[nodiscard]] const Section<PortConfig>& port_section();
 [[nodiscard]] const Section<ListenerConfig>& listener_section();
 [[nodiscard]] const Section<BackendConfig>& backend_section();
+[[nodiscard]] const Section<RouteConfig>& route_section();
+[[nodiscard]] const Section<ClientConfig>& client_section();
 [[nodiscard]] const Section<LimitsConfig>& limits_section();
 [[nodiscard]] const Section<RoceConfig>& roce_section();
 [[nodiscard]] const Section<MetricsConfig>& metrics_section();
@@ -26,6 +28,8 @@ void for_each_section(Visit&& visit) {
   visit(port_section(), &Config::ports);
   visit(listener_section(), &Config::listeners);
   visit(backend_section(), &Config::backends);
+  visit(route_section(), &Config::routes);
+  visit(client_section(), &Config::clients);
   visit(limits_section(), &Config::limits);
   visit(roce_section(), &Config::roce);
   visit(metrics_section(), &Config::metrics);

@@ -34,6 +34,9 @@ std::string comment(const std::string& text) {
 
 template <typename S>
 std::string default_text(const Key<S>& key) {
+  if (key.required) {
+    return {};
+  }
   static const S kDefaults{};
   return setting_text(key, kDefaults);
 }
@@ -56,13 +59,13 @@ std::string range_text(const Key<S>& key) {
 }
 
 template <typename S>
-std::string key_text(const Key<S>& key) {
+std::string key_text(const Key<S>& key, bool commented) {
   const std::string range = range_text(key);
   const std::string fallback = default_text(key);
   const char* presence = key.required ? " Required." : "";
   std::string text = comment(fmt::format("{}{}{}", key.help, range.empty() ? "" : fmt::format(" ({})", range), presence));
   const std::string value = fallback.empty() ? std::string(key.example) : fallback;
-  return text + fmt::format("{}{} = {}\n", key.required || key.shown ? "" : "#", key.name, value);
+  return text + fmt::format("{}{} = {}\n", !commented && (key.required || key.shown) ? "" : "#", key.name, value);
 }
 
 }  // namespace
@@ -74,9 +77,9 @@ std::string config_reference() {
   for_each_section([&](const auto& section, auto) {
     const bool repeated = section.info.count_max > 0;
     const std::string header = fmt::format(repeated ? fmt::runtime("[[{}]]") : fmt::runtime("[{}]"), section.info.name);
-    text += '\n' + comment(section.info.help) + header + '\n';
+    text += '\n' + comment(section.info.help) + (section.info.optional ? "#" : "") + header + '\n';
     for (const auto& key : section.keys) {
-      text += key_text(key);
+      text += key_text(key, section.info.optional);
     }
   });
   return text;

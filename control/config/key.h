@@ -23,8 +23,8 @@ struct Choice {
 
 template <typename S>
 using Member = std::variant<bool S::*, uint16_t S::*, uint32_t S::*, uint64_t S::*, std::string S::*, std::vector<uint32_t> S::*,
-                            std::vector<std::string> S::*, std::vector<IpPrefix> S::*, std::optional<wire::IpAddress> S::*,
-                            std::optional<SocketAddress> S::*, Choice<S>>;
+                            std::vector<std::string> S::*, std::vector<IpPrefix> S::*, std::vector<SocketAddress> S::*,
+                            std::optional<wire::IpAddress> S::*, std::optional<SocketAddress> S::*, Choice<S>>;
 
 // What a text value must look like.
 enum class TextRule : uint8_t {
@@ -58,6 +58,7 @@ struct SectionInfo {
   const char* name;
   const char* help;
   uint32_t count_max = 0;  // 0 = [name], once; else [[name]], up to so often
+  bool optional = false;   // [[name]]: none is usual; the reference shows it as a comment
 };
 
 template <typename S>

@@ -154,12 +154,21 @@ class ValueReader {
     }
     if (rule_ == TextRule::kSocket && *value == "off") {
       out.reset();
-    } else if (const auto address = parse_socket_address(*value)) {
-      out = *address;
-    } else {
-      problem(node, fmt::format("{} is not an IP address and port", quoted_text(*value)),
-              "write \"127.0.0.1:2049\" or \"[::1]:2049\"; names are not resolved");
+      return;
     }
+    SocketAddress address;
+    if (read_socket(node, *value, address)) {
+      out = address;
+    }
+  }
+
+  void read(const toml::node& node, SocketAddress& out) {
+    const auto value = node.value_exact<std::string_view>();
+    if (!value) {
+      wrong_type(node, "text in quotes");
+      return;
+    }
+    (void)read_socket(node, *value, out);
   }
 
   template <typename Item>
@@ -202,6 +211,15 @@ class ValueReader {
   }
 
  private:
+  [[nodiscard]] bool read_socket(const toml::node& node, std::string_view text, SocketAddress& out) {
+    if (const auto address = parse_socket_address(text)) {
+      out = *address;
+      return true;
+    }
+    problem(node, fmt::format("{} is not an IP address and port", quoted_text(text)),
+            "write \"127.0.0.1:2049\" or \"[::1]:2049\"; names are not resolved");
+    return false;
+  }
   void problem(const toml::node& node, std::string message, std::string suggestion) {
     const SourcePosition at = position_of(node.source());
     out_.problems.push_back({out_.file, at.line, at.column, key_, std::move(message), std::move(suggestion)});

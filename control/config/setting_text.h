@@ -26,6 +26,9 @@ inline std::string toml_text(const std::string& value) {
 inline std::string toml_text(const IpPrefix& value) {
   return fmt::format("\"{}\"", to_string(value));
 }
+inline std::string toml_text(const SocketAddress& value) {
+  return fmt::format("\"{}\"", to_string(value));
+}
 template <typename T>
 std::string toml_text(const std::optional<T>& value) {
   return value ? fmt::format("\"{}\"", to_string(*value)) : std::string();

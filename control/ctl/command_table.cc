@@ -56,7 +56,12 @@ constexpr std::array kListenerFilters = {
 constexpr std::array kBackendFilters = {
     filter("name", "NAME", Kind::kText, "name", "The backend with this name"),
     filter("type", "TYPE", Kind::kChoice, "type", "Backends of this type", kBackendTypes),
-    filter("up", "yes|no", Kind::kFlag, "up", "Backends that took their last connection, or did not"),
+    filter("up", "yes|no", Kind::kFlag, "up", "Backends that are up, or are not"),
+};
+constexpr std::array kServerFilters = {
+    filter("backend", "NAME", Kind::kText, "backend", "Servers of this backend"),
+    filter("address", "ADDRESS", Kind::kText, "address", "The server with this address and port"),
+    filter("up", "yes|no", Kind::kFlag, "up", "Servers that are up, or are not"),
 };
 constexpr std::array kPortFilters = {
     filter("device", "NAME", Kind::kText, "device", "The port of this DPDK device"),
@@ -171,6 +176,15 @@ const std::array kCommands = {
             .request = "status",
             .rows = "backends",
             .render = render_backends},
+    Command{.object = "servers",
+            .verb = "show",
+            .help = "The servers of TCP backends, in order of preference: whether each is up, and what its last check said.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kServerFilters,
+            .request = "status",
+            .rows = "servers",
+            .render = render_servers},
     Command{.object = "ports",
             .verb = "show",
             .help = "Network ports with their addresses, MTU and link.",

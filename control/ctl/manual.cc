@@ -89,8 +89,9 @@ std::string ctl_manual(std::span<const Command> table) {
                              "\"kind\": kind}, kind one of usage, unreachable, refused, failed. Fields may be added; none "
                              "changes its meaning or goes away.\n");
   text += field_list<ConnectionStatus>("connections") + field_list<QueuePairStatus>("queue_pairs") +
-          field_list<ListenerStatus>("listeners") + field_list<BackendStatus>("backends") + field_list<PortStatus>("ports") +
-          field_list<CoreStatus>("cores") + field_list<TransportEventStatus>("events") + field_list<StatInfo>("schema");
+          field_list<ListenerStatus>("listeners") + field_list<BackendStatus>("backends") + field_list<ServerStatus>("servers") +
+          field_list<PortStatus>("ports") + field_list<CoreStatus>("cores") + field_list<TransportEventStatus>("events") +
+          field_list<StatInfo>("schema");
   return text + ".SH SEE ALSO\n.BR causewayd (8),\n.BR causeway.toml (5)\n";
 }
 

@@ -49,6 +49,18 @@ Table backends_table(const Json& answer) {
   return backends;
 }
 
+Table servers_table(const Json& answer) {
+  Table servers({"BACKEND", "ADDRESS", "ROLE", "STATE", ">CONNECTIONS", ">CHECKS", ">FAILED", ">LAST", "ERROR"});
+  for (const Json& server : list_of(answer, "servers")) {
+    const bool is_checked = number_of(server, "checks") > 0;
+    servers.add({text_of(server, "backend"), text_of(server, "address"), text_of(server, "role"), state_of(server),
+                 text_of(server, "connections"), text_of(server, "checks"), text_of(server, "check_failures"),
+                 is_checked ? fmt::format("{:.1f} ms", 1e3 * number_of(server, "check_seconds")) : "-",
+                 text_of(server, "check_error")});
+  }
+  return servers;
+}
+
 std::string rows_or(const Table& table, const char* none) {
   return table.empty() ? none : table.text(0);
 }
@@ -62,7 +74,9 @@ std::string render_status(const Json& answer) {
                                  text_of(answer, "connections"));
   text += "\nPorts\n" + ports_table(answer).text(2);
   text += "\nListeners\n" + listeners_table(answer).text(2);
-  return text + "\nBackends\n" + backends_table(answer).text(2);
+  text += "\nBackends\n" + backends_table(answer).text(2);
+  const Table servers = servers_table(answer);
+  return servers.empty() ? text : text + "\nServers\n" + servers.text(2);
 }
 
 std::string render_ports(const Json& answer) {
@@ -75,6 +89,10 @@ std::string render_listeners(const Json& answer) {
 
 std::string render_backends(const Json& answer) {
   return rows_or(backends_table(answer), "no such backends\n");
+}
+
+std::string render_servers(const Json& answer) {
+  return rows_or(servers_table(answer), "no such servers\n");
 }
 
 std::string render_cores(const Json& answer) {

@@ -15,6 +15,7 @@ namespace cw::control {
 [[nodiscard]] std::string render_transport_events(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_listeners(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_backends(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_servers(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_ports(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_cores(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_stats(const nlohmann::ordered_json& answer);

@@ -189,10 +189,10 @@ socklen_t fill(sockaddr_storage& out, const SocketAddress& address) {
   return sizeof(in);
 }
 
-BackendFacts read_backend(const BackendConfig& config) {
-  BackendFacts backend{.name = config.name, .address = to_string(*config.address), .reach = Reach::kYes, .error = {}};
+BackendFacts read_backend(const BackendConfig& config, const SocketAddress& server) {
+  BackendFacts backend{.name = config.name, .address = to_string(server), .reach = Reach::kYes, .error = {}};
   sockaddr_storage address{};
-  const socklen_t length = fill(address, *config.address);
+  const socklen_t length = fill(address, server);
   const UniqueFd fd(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   int error = connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 ? 0 : errno;
   if (error == EINPROGRESS) {
@@ -234,8 +234,8 @@ void read_network(Facts& facts) {
   const bool has_iptables = output_of("iptables-save 2>/dev/null", facts.firewall);
   facts.firewall_is_readable = has_nft || has_iptables || geteuid() == 0;
   for (const BackendConfig& backend : facts.config.backends) {
-    if (backend.address) {
-      facts.backends.push_back(read_backend(backend));
+    for (const SocketAddress& server : servers_of(backend)) {
+      facts.backends.push_back(read_backend(backend, server));
     }
   }
   facts.admin_path = admin_socket_path(facts.config);

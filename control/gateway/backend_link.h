@@ -12,21 +12,29 @@
 
 namespace cw::gateway {
 
-// Generation (32 bits), core (8) and slot (24) of the RDMA connection that the backend connection belongs to: one to one (design
-// decision 3).
+// Generation (32 bits), core (8), lane (5) and slot (19) of the RDMA connection that the backend connection belongs to (design
+// decision 3). A connection has one backend connection per backend that its listener routes calls to; the lane tells them apart.
 struct LinkIdTag {};
 using LinkId = StrongId<LinkIdTag, uint64_t>;
-inline constexpr uint32_t kLinkSlotBits = 24;
+inline constexpr uint32_t kLinkSlotBits = 19;
+inline constexpr uint32_t kLinkLaneBits = 5;
+inline constexpr uint32_t kLinkCoreShift = kLinkSlotBits + kLinkLaneBits;
+[[nodiscard]] constexpr LinkId link_id(uint32_t generation, uint32_t core, uint32_t lane, uint32_t slot) {
+  return LinkId((uint64_t{generation} << 32) | (uint64_t{core} << kLinkCoreShift) | (uint64_t{lane} << kLinkSlotBits) | slot);
+}
 [[nodiscard]] inline uint32_t slot_of(LinkId link) {
   return static_cast<uint32_t>(link.value()) & ((1u << kLinkSlotBits) - 1);
 }
 [[nodiscard]] constexpr uint32_t core_of(LinkId link) {
-  return static_cast<uint32_t>(link.value() >> kLinkSlotBits) & 0xff;
+  return static_cast<uint32_t>(link.value() >> kLinkCoreShift) & 0xff;
+}
+[[nodiscard]] constexpr uint32_t lane_of(LinkId link) {
+  return static_cast<uint32_t>(link.value() >> kLinkSlotBits) & ((1u << kLinkLaneBits) - 1);
 }
 
 struct BackendRequest {
   enum class Kind : uint8_t {
-    kOpen,   // connect to `backend` on behalf of `client`; answered by kOpened or kFailed
+    kOpen,   // connect to `server` of `backend` on behalf of `client`; answered by kOpened or kFailed
     kSend,   // one RPC message; the worker adds the record mark
     kClose,  // forget the link; nothing is answered
     kRun,    // run a built-in program for `call`; answered by kRan
@@ -34,6 +42,7 @@ struct BackendRequest {
   Kind kind = Kind::kClose;
   LinkId link;
   uint32_t backend = 0;
+  uint32_t server = 0;  // kOpen: which one of the backend's
   wire::IpAddress client;
   rpcrdma::CallId call;
   rpcrdma::CallContext context;

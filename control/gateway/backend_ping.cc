@@ -10,7 +10,6 @@ namespace cw::gateway {
 namespace {
 
 constexpr uint32_t kXid = 0x70696e67;  // its connection carries no other
-constexpr uint32_t kCallBytes = 40;    // XID, CALL, RPC version, program, version, procedure, two empty AUTH_NONE
 
 }  // namespace
 
@@ -38,11 +37,21 @@ const char* to_string(PingOutcome outcome) noexcept {
   return "unknown";
 }
 
+std::array<uint8_t, kNullCallBytes> null_call(uint32_t xid, uint32_t program, uint32_t version) {
+  // XID, CALL, RPC version, program, version, procedure, two empty AUTH_NONE.
+  const std::array<uint32_t, kNullCallBytes / 4> words = {xid, 0, rpcrdma::kRpcVersion, program, version};
+  std::array<uint8_t, kNullCallBytes> octets{};
+  for (size_t i = 0; i < words.size(); ++i) {
+    store_be32(octets.data() + 4 * i, words[i]);
+  }
+  return octets;
+}
+
 void BackendPing::start(Instant now, const PingOrder& order) {
   order_ = order;
   result_ = PingResult{};
   has_result_ = false;
-  link_ = LinkId((uint64_t{++generation_} << 32) | (uint64_t{core_} << kLinkSlotBits) | kSlot);
+  link_ = link_id(++generation_, core_, 0, kSlot);
   since_ = now;
   deadline_ = now + order.timeout;
   if (order.builtin) {
@@ -54,17 +63,14 @@ void BackendPing::start(Instant now, const PingOrder& order) {
   request_.kind = BackendRequest::Kind::kOpen;
   request_.link = link_;
   request_.backend = order.backend;
+  request_.server = order.server;
   has_request_ = true;
 }
 
 void BackendPing::call(Instant now) {
   state_ = State::kCalling;
   since_ = now;
-  const std::array<uint32_t, kCallBytes / 4> words = {kXid, 0, rpcrdma::kRpcVersion, order_.program, order_.version};
-  std::array<uint8_t, kCallBytes> octets{};
-  for (size_t i = 0; i < words.size(); ++i) {
-    store_be32(octets.data() + 4 * i, words[i]);
-  }
+  const auto octets = null_call(kXid, order_.program, order_.version);
   request_ = BackendRequest{};
   request_.kind = order_.builtin ? BackendRequest::Kind::kRun : BackendRequest::Kind::kSend;
   request_.link = link_;

@@ -2,6 +2,7 @@
 // has a backend connection of its own, which no client shares. Sans-I/O: requests out, events in.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "control/gateway/backend_link.h"
@@ -12,11 +13,16 @@ namespace cw::gateway {
 
 struct PingOrder {
   uint32_t backend = 0;
+  uint32_t server = 0;  // of the backend's
   bool builtin = false;
   uint32_t program = 0;
   uint32_t version = 0;
   Duration timeout = Duration::seconds(3);
 };
+
+// A NULL call without credentials, as XDR.
+inline constexpr uint32_t kNullCallBytes = 40;
+[[nodiscard]] std::array<uint8_t, kNullCallBytes> null_call(uint32_t xid, uint32_t program, uint32_t version);
 
 enum class PingOutcome : uint8_t {
   kSuccess,
@@ -60,7 +66,7 @@ class BackendPing {
 
  private:
   enum class State : uint8_t { kIdle, kConnecting, kCalling };
-  static constexpr uint64_t kSlot = (uint64_t{1} << kLinkSlotBits) - 1;  // of no connection
+  static constexpr uint32_t kSlot = (1u << kLinkSlotBits) - 1;  // of no connection
 
   void call(Instant now);
   void end(PingOutcome outcome);

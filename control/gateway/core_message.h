@@ -11,10 +11,11 @@ namespace cw::gateway {
 
 struct CoreMessage {
   enum class Kind : uint32_t {
-    kFence,       // tell `link` (kFenceDone, to its core) when the calls that `client` has at `index`, a backend, are answered
-    kFenceDone,   // that is so
-    kBrokenCall,  // call `xid` of `client` at `index`, a listener, has broken its connection: see BrokenCalls
-    kBackendUp,   // backend `index` has taken a connection (`value` 1) or not (0), where it had not or had before
+    kFence,        // tell `link` (kFenceDone, to its core) when the calls that `client` has at `index`, a backend, are answered
+    kFenceDone,    // that is so
+    kBrokenCall,   // call `xid` of `client` at `index`, a listener, has broken its connection: see BrokenCalls
+    kBackendUp,    // backend `index` has taken a connection (`value` 1) or not (0), where it had not or had before
+    kServerState,  // server `server` of backend `index` is in the ServerState `value`
   };
   Kind kind = Kind::kFence;
   uint32_t index = 0;
@@ -22,6 +23,8 @@ struct CoreMessage {
   wire::IpAddress client;
   uint32_t xid = 0;
   uint32_t value = 0;  // kFenceDone: 1 = there were calls
+  uint32_t server = 0;
+  uint32_t reserved = 0;
 };
 
 }  // namespace cw::gateway

@@ -27,6 +27,26 @@ std::unique_ptr<ConnectionPlaces> make_places(const GatewayOptions& options) {
   return std::make_unique<LocalPlaces>(options.connections_max, per_listener);
 }
 
+std::unique_ptr<ConnectionPlaces> make_client_places(const GatewayOptions& options) {
+  if (options.client_places != nullptr || options.clients.empty()) {
+    return nullptr;
+  }
+  std::vector<uint32_t> per_class;
+  for (const ClientClassOptions& clients : options.clients) {
+    per_class.push_back(clients.connections_max);
+  }
+  return std::make_unique<LocalPlaces>(UINT32_MAX, per_class);
+}
+
+// One for each lane, one for an orphan.
+uint32_t links_max(const GatewayOptions& options) {
+  uint32_t lanes = 1;
+  for (const ListenerOptions& listener : options.listeners) {
+    lanes = std::max(lanes, ListenerLanes(listener).count());
+  }
+  return (lanes + 1) * options.connections_max;
+}
+
 }  // namespace
 
 const char* to_string(ConnectionState state) noexcept {
@@ -49,6 +69,10 @@ const char* to_string(ConnectionResult result) noexcept {
       return "refused_acl";
     case ConnectionResult::kRefusedLimit:
       return "refused_limit";
+    case ConnectionResult::kRefusedClientDenied:
+      return "refused_client_denied";
+    case ConnectionResult::kRefusedClientLimit:
+      return "refused_client_limit";
     case ConnectionResult::kRefusedBackend:
       return "refused_backend";
     case ConnectionResult::kRefusedResources:
@@ -91,9 +115,13 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       generations_(options.connections_max),
       own_places_(make_places(options)),
       places_(options.places == nullptr ? *own_places_ : *options.places),
+      own_client_places_(make_client_places(options)),
+      client_places_(options.client_places == nullptr ? own_client_places_.get() : options.client_places),
+      budgets_(options.clients.size()),
       by_cm_id_(options.connections_max, random.next_u64()),
+      lanes_(options.listeners.begin(), options.listeners.end()),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
-      closes_(2 * options.connections_max + kOpensMax),
+      closes_(links_max(options) + kOpensMax),
       notices_(kNoticesMax),
       done_(options.calls_in_flight_max),
       waiting_(options.calls_in_flight_max) {
@@ -101,8 +129,13 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
   for (uint32_t slot = options.connections_max; slot > 0; --slot) {
     free_slots_.push_back(slot - 1);
   }
+  CW_ASSERT(options_.clients.size() <= kClientClassesMax);
+  for (size_t i = 0; i < options_.clients.size(); ++i) {
+    budgets_[i].bytes_max = options_.clients[i].bytes_in_flight_max;
+  }
   for (size_t i = 0; i < options_.backends.size() && i < kBackendsMax; ++i) {
     stats_.backends[i].up = options_.backends[i].kind == BackendKind::kBuiltin ? 1 : 0;
+    servers_.emplace_back(options_.backends[i].servers);
   }
 }
 
@@ -114,7 +147,7 @@ Gateway::~Gateway() {
     if (connection != nullptr) {
       timers_.cancel(*connection);
       static_cast<ListNode<StalledTag>&>(*connection).unlink_if_linked();
-      places_.give_back(connection->listener_index);
+      give_place_back(*connection);
       connection->server.reset();
       if (connection->qp != nullptr) {
         node_.endpoint().destroy_qp(*connection->qp);
@@ -149,10 +182,15 @@ const ListenerOptions* Gateway::listener_for(uint16_t port) const {
 
 Gateway::Connection* Gateway::find(LinkId link) {
   const uint32_t slot = slot_of(link);
-  if (slot >= connections_.size() || connections_[slot] == nullptr || connections_[slot]->link != link) {
+  if (slot >= connections_.size() || connections_[slot] == nullptr) {
     return nullptr;
   }
-  return connections_[slot];
+  Connection* connection = connections_[slot];
+  if (connection->link == link) {
+    return connection;
+  }
+  const uint32_t lane = lane_of(link);
+  return lane > 0 && lane <= connection->more.size() && connection->lane(lane).link == link ? connection : nullptr;
 }
 
 void Gateway::run(Instant now) {
@@ -168,7 +206,7 @@ void Gateway::run(Instant now) {
   for (uint32_t count = waiting_.size(); count > 0; --count) {
     Waiting waiting = waiting_.pop();
     if (Connection* connection = find(waiting.link)) {
-      run_program(now, *connection, std::move(waiting.call));
+      run_program(now, *connection, connection->lane(waiting.lane), std::move(waiting.call));
       pump(now, *connection);
     }
   }
@@ -184,6 +222,7 @@ void Gateway::run(Instant now) {
   }
   release_calls(now);
   adapt_grants();
+  fold_budgets();
 }
 
 // With more connections than the caches hold: those whose turn comes are fetched together, as Node::foresee does it with their
@@ -202,7 +241,7 @@ void Gateway::foresee_ready() const {
 }
 
 uint32_t Gateway::grant_of(const Connection& connection) const {
-  const uint32_t credits = connection.listener->server.credits;
+  const uint32_t credits = connection.credits;
   return short_of_slots_ ? std::max(credits / kLoweredGrantDivisor, 1u) : credits;
 }
 
@@ -254,37 +293,49 @@ void Gateway::arm(Connection& connection, Instant deadline) {
 
 void Gateway::on_timer(Instant now, Connection& connection) {
   if (connection.state == ConnectionState::kOpeningBackend) {
-    if (now >= connection.open_deadline) {
-      BackendStats& stats = stats_.backends[connection.listener->backend];
-      note_backend(connection.listener->backend, false);
+    const Lane& lane = connection.first;
+    if (now >= lane.open_deadline) {
+      BackendStats& stats = stats_.backends[lane.backend];
+      note_backend(lane.backend, false);
       ++stats.open_failures;
       end(now, connection, ConnectionResult::kRefusedBackend, false);
       return;
     }
     if (!connection.asked_patience) {
       connection.asked_patience = true;
-      (void)node_.cm().delay(now, connection.cm_id, connection.open_deadline - now);
+      (void)node_.cm().delay(now, connection.cm_id, lane.open_deadline - now);
     }
-    arm(connection, connection.open_deadline);
+    arm(connection, lane.open_deadline);
     return;
   }
   if (connection.holds > 0 && connection.held_until <= now) {
     connection.holds = 0;
-    connection.waits_here = false;
-    guard_.forget(*connection.client, connection.link);
+    connection.for_each_lane([&](Lane& lane) {
+      if (std::exchange(lane.waits_here, false)) {
+        guard_.forget(*lane.client, lane.link);
+      }
+    });
   }
   if (connection.server->next_deadline() <= now) {
     const uint64_t before = shared_.stats.call_timeouts;
     connection.server->on_deadline(now);
     const uint64_t timeouts = shared_.stats.call_timeouts - before;
     connection.timed_out = timeouts > 0;
-    stats_.backends[connection.listener->backend].call_timeouts += timeouts;
+    if (connection.first.backend != ListenerOptions::kNoBackend) {
+      stats_.backends[connection.first.backend].call_timeouts += timeouts;
+    }
+  }
+  if (!connection.more.empty()) {
+    const LinkId link = connection.link;
+    check_lanes(now, connection);
+    if (find(link) == nullptr) {
+      return;
+    }
   }
   pump(now, connection);
 }
 
 void Gateway::end(Instant now, Connection& connection, ConnectionResult result, bool peer_ended) {
-  BackendStats& stats = stats_.backends[connection.listener->backend];
   Notice notice;
   notice.result = result;
   notice.peer = connection.address.remote;
@@ -315,20 +366,21 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
       node_.cm().disconnect(now, connection.cm_id);
     }
   }
-  if (options_.backends[connection.listener->backend].kind == BackendKind::kTcp) {
-    part_from_backend(now, connection, result);
-  } else if (connection.server != std::nullopt) {
+  connection.for_each_lane([&](Lane& lane) {
+    if (is_tcp(lane)) {
+      part_from_backend(now, lane, !shutting_down_);
+    }
+  });
+  if (connection.server != std::nullopt) {
     // Calls of built-in programs that wait or run are dropped when they come back.
-    uint64_t dropped = 0;
     for (uint32_t count = waiting_.size(); count > 0; --count) {
       Waiting waiting = waiting_.pop();
       if (waiting.link == connection.link) {
-        ++dropped;
+        --stats_.backends[connection.lane(waiting.lane).backend].calls_in_flight;
       } else {
         (void)waiting_.push(std::move(waiting));
       }
     }
-    stats.calls_in_flight -= dropped;
   }
   timers_.cancel(connection);
   static_cast<ListNode<StalledTag>&>(connection).unlink_if_linked();
@@ -337,11 +389,26 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
     node_.endpoint().destroy_qp(*connection.qp);
   }
   by_cm_id_.erase(connection.cm_id.value());
-  places_.give_back(connection.listener_index);
+  give_place_back(connection);
   --stats_.connections_open;
   const uint32_t slot = connection.slot;
   memory_->destroy(std::exchange(connections_[slot], nullptr));
   free_slots_.push_back(slot);
+}
+
+void Gateway::give_place_back(const Connection& connection) {
+  places_.give_back(connection.listener_index);
+  if (connection.client_class) {
+    client_places_->give_back(*connection.client_class);
+    --stats_.clients[*connection.client_class].connections;
+  }
+}
+
+void Gateway::fold_budgets() {
+  for (size_t i = 0; i < budgets_.size(); ++i) {
+    stats_.clients[i].bytes_in_flight = budgets_[i].bytes_in_use;
+    stats_.clients[i].calls_postponed = budgets_[i].calls_postponed;
+  }
 }
 
 void Gateway::note(const Notice& notice) {
@@ -393,6 +460,7 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   info.state = connection.state;
   info.listener_port = connection.listener->port;
   info.backend = connection.listener->backend;
+  info.server = connection.first.server_index;
   info.peer = connection.address.remote;
   info.peer_port = connection.peer_port;
   info.thresholds = connection.thresholds;

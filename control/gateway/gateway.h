@@ -2,7 +2,7 @@
 // backend, and carries calls and replies between them.
 //
 //   CM ConnectRequest -> listener, ACL, limits -> kOpen to a worker -> kOpened -> queue pair, endpoint, REP
-//   receive -> ServerEndpoint -> Call -> built-in program here, or kSend / kRun to a worker
+//   receive -> ServerEndpoint -> Call -> lane, by its program -> built-in program here, or kSend / kRun to a worker
 //   kMessage / kRan -> matched by XID -> ServerEndpoint::reply -> RDMA Writes and SEND
 //   kMessage that is a call -> ServerEndpoint::submit_reverse -> the client's reply -> kSend (RFC 8167; gateway_reverse.cc)
 //   any failure, either side -> DREQ, kClose, everything of the connection is given back; while the backend still works on its
@@ -29,7 +29,9 @@
 #include "control/gateway/core_message.h"
 #include "control/gateway/gateway_options.h"
 #include "control/gateway/gateway_stats.h"
+#include "control/gateway/listener_lanes.h"
 #include "control/gateway/replay_guard.h"
+#include "control/gateway/server_choice.h"
 #include "control/node/node.h"
 #include "rocev2/base/fixed_map.h"
 #include "rocev2/base/intrusive_list.h"
@@ -39,6 +41,7 @@
 #include "rocev2/base/timer_wheel.h"
 #include "rpcrdma/backend/backend.h"
 #include "rpcrdma/endpoint/server_endpoint.h"
+#include "rpcrdma/rpc/rpc_message.h"
 
 namespace cw::gateway {
 
@@ -51,6 +54,7 @@ struct ConnectionInfo {
   ConnectionState state = ConnectionState::kOpeningBackend;
   uint16_t listener_port = 0;
   uint32_t backend = 0;
+  uint32_t server = 0;  // of the backend's
   wire::IpAddress peer;
   uint16_t peer_port = 0;
   rc::RcQpInfo qp;
@@ -86,7 +90,10 @@ class Gateway {
   };
   [[nodiscard]] const CoreMail* next_core_message() const { return core_mail_.empty() ? nullptr : &core_mail_.front(); }
   void pop_core_message() { core_mail_.pop_front(); }
+  // From those gateways, or with kServerState from whoever checks servers.
   void on_core_message(Instant now, const CoreMessage& message);
+  // The server of the backend that a new connection would go to.
+  [[nodiscard]] uint32_t preferred_server(uint32_t backend) const { return servers_[backend].pick(); }
   // Records of answered calls, for histograms.
   [[nodiscard]] bool poll_done(rpcrdma::CallDone& out);
   [[nodiscard]] bool poll_notice(Notice& out);
@@ -117,6 +124,7 @@ class Gateway {
 
  private:
   struct Connection;
+  struct Lane;
   struct Orphan;
   struct OrphanTag {};
 
@@ -129,14 +137,15 @@ class Gateway {
   void on_queue_pair_ready(Instant now, rc::RcQp& qp);
   void pump(Instant now, Connection& connection);
   void route(Instant now, Connection& connection, rpcrdma::Call&& call);
-  void run_program(Instant now, Connection& connection, rpcrdma::Call&& call);
-  void on_backend_message(Instant now, Connection& connection, Chain&& message);
-  void open_reverse(Connection& connection, const rpcrdma::Call& call);
-  void call_back(Instant now, Connection& connection, const rpcrdma::Call& call);
-  void on_reverse_call(Instant now, Connection& connection, uint32_t xid, Chain&& call);
+  void run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call);
+  void on_backend_message(Instant now, Connection& connection, Lane& lane, Chain&& message);
+  void open_reverse(Connection& connection, Lane& lane, const rpcrdma::Call& call);
+  void call_back(Instant now, Connection& connection, Lane& lane, const rpcrdma::Call& call);
+  void on_reverse_call(Instant now, Connection& connection, Lane& lane, uint32_t xid, Chain&& call);
   void pass_reverse_outcomes(Connection& connection);
-  void send_to_backend(Connection& connection, Chain&& message);
-  void refuse_reverse(Connection& connection, uint32_t xid, ReverseDrop reason);
+  void send_to_backend(const Lane& lane, Chain&& message);
+  void refuse_reverse(const Lane& lane, uint32_t xid, ReverseDrop reason, bool answers);
+  [[nodiscard]] static Lane* take_reverse_lane(Connection& connection, uint32_t xid);
   void on_timer(Instant now, Connection& connection);
   void arm(Connection& connection, Instant deadline);
   // Ends a connection whatever its state: the CM is told (unless `peer_ended`), the link closed, everything given back.
@@ -147,14 +156,25 @@ class Gateway {
   void adapt_grants();
   [[nodiscard]] uint32_t grant_of(const Connection& connection) const;
   void note(const Notice& notice);
+  void give_place_back(const Connection& connection);
+  void fold_budgets();
   [[nodiscard]] static ConnectionInfo info_of(Instant now, const Connection& connection);
-  [[nodiscard]] bool requests_room() const { return !requests_.full(); }
+  [[nodiscard]] bool requests_room(uint32_t count = 1) const { return requests_.capacity() - requests_.size() >= count; }
   // Every backend connection that there is can be closed at once, and one more.
-  [[nodiscard]] bool closes_room() const {
-    return closes_.capacity() - closes_.size() > stats_.connections_open + orphans_.size();
-  }
+  [[nodiscard]] bool closes_room() const { return closes_.capacity() - closes_.size() > links_kept_ + orphans_.size(); }
   // Closes the backend connection, now or when the backend has answered what it was sent.
-  void part_from_backend(Instant now, Connection& connection, ConnectionResult result);
+  void part_from_backend(Instant now, Lane& lane, bool may_keep);
+  // Lanes: gateway_lanes.cc.
+  void add_lanes(Connection& connection);
+  [[nodiscard]] LinkId new_link(uint32_t slot, uint32_t lane);
+  void open_lane(Instant now, Connection& connection, Lane& lane);
+  void forget_link(Lane& lane);
+  [[nodiscard]] bool has_xid(Connection& connection, uint32_t xid);
+  void fail_lane(Instant now, Connection& connection, Lane& lane);
+  void check_lanes(Instant now, Connection& connection);
+  void on_lane_closed(Instant now, Connection& connection, Lane& lane);
+  void answer(Instant now, Connection& connection, rpcrdma::CallId call, uint32_t xid, rpcrdma::AcceptStatus status);
+  [[nodiscard]] bool is_tcp(const Lane& lane) const;
   void close_link(LinkId link, uint32_t backend);
   void on_orphan_event(BackendEvent&& event);
   // What the backend has not answered counts as answered.
@@ -167,9 +187,11 @@ class Gateway {
   void tell_fence_done(LinkId link, bool waited);
   void tell_other_cores(const CoreMessage& message);
   void note_backend(uint32_t backend, bool up);
+  void on_server_state(uint32_t backend, uint32_t server, ServerState state);
   void remember_broken_call(Instant now, const Connection& connection, uint32_t xid);
   // For one more connection.
   [[nodiscard]] bool take_place(uint32_t listener_index) { return !free_slots_.empty() && places_.take(listener_index); }
+  [[nodiscard]] bool take_client_place(Instant now, uint32_t client_class, const cm::ConnectRequest& request);
   void push_request(BackendRequest&& request);
   [[nodiscard]] Connection* find(LinkId link);
   [[nodiscard]] const ListenerOptions* listener_for(uint16_t port) const;
@@ -187,8 +209,13 @@ class Gateway {
   std::vector<uint32_t> generations_;
   std::unique_ptr<ConnectionPlaces> own_places_;  // nullptr when they are shared
   ConnectionPlaces& places_;
-  FixedMap<uint32_t> by_cm_id_;  // CM connection id -> slot
+  std::unique_ptr<ConnectionPlaces> own_client_places_;
+  ConnectionPlaces* client_places_;           // nullptr without classes
+  std::vector<rpcrdma::ByteBudget> budgets_;  // by class of clients; never resized
+  FixedMap<uint32_t> by_cm_id_;               // CM connection id -> slot
   TimerWheel timers_;
+  std::vector<ListenerLanes> lanes_;  // by listener
+  uint64_t links_kept_ = 0;           // backend connections opened and not yet closed, without those of orphans
   Ring<BackendRequest> requests_;
   uint32_t requests_pushed_ = 0;  // modulo 2^32
   // Backend connections to close, each behind what was requested before it. In a ring of their own, so that closing never has to
@@ -208,11 +235,13 @@ class Gateway {
   Ring<Notice> notices_;
   Ring<rpcrdma::CallDone> done_;
   struct Waiting {
-    LinkId link;
+    LinkId link;  // of the connection
+    uint32_t lane = 0;
     rpcrdma::Call call;
   };
   Ring<Waiting> waiting_;  // calls of built-in programs that found no memory for their reply
   GatewayStats stats_;
+  std::vector<ServerChoice> servers_;  // by backend
   BrokenCalls broken_calls_;
   bool short_of_slots_ = false;
   bool shutting_down_ = false;

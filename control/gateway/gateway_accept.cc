@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "control/gateway/client_classes.h"
 #include "control/gateway/gateway_connection.h"
 #include "rocev2/rc/held_packets.h"
 #include "rpcrdma/wire/private_data.h"
@@ -50,6 +51,12 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
     refuse(now, event, cm::RejectReason::kConsumerDefined, ConnectionResult::kRefusedAcl, port, listener->backend);
     return;
   }
+  const std::optional<uint32_t> client_class = class_of(options_.clients, event.address.remote);
+  if (client_class && !options_.clients[*client_class].allow) {
+    ++stats_.clients[*client_class].refused_denied;
+    refuse(now, event, cm::RejectReason::kConsumerDefined, ConnectionResult::kRefusedClientDenied, port, listener->backend);
+    return;
+  }
   const uint32_t listener_index = static_cast<uint32_t>(listener - options_.listeners.data());
   bool has_place = take_place(listener_index);
   if (!has_place && request.rival) {
@@ -59,7 +66,16 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
       has_place = take_place(listener_index);
     }
   }
+  if (has_place && client_class && !take_client_place(now, *client_class, request)) {
+    places_.give_back(listener_index);
+    ++stats_.clients[*client_class].refused_limit;
+    refuse(now, event, cm::RejectReason::kNoResources, ConnectionResult::kRefusedClientLimit, port, listener->backend);
+    return;
+  }
   if (has_place && !(requests_room() && closes_room())) {
+    if (client_class) {
+      client_places_->give_back(*client_class);
+    }
     places_.give_back(listener_index);
     has_place = false;
   }
@@ -72,7 +88,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   connections_[slot] = memory_->create();
   Connection& connection = *connections_[slot];
   connection.slot = slot;
-  connection.link = LinkId((uint64_t{++generations_[slot]} << 32) | (options_.core.index << kLinkSlotBits) | slot);
+  connection.link = new_link(slot, 0);
   connection.cm_id = event.connection;
   connection.address = event.address;
   connection.request = std::make_unique<const cm::ConnectRequest>(request);
@@ -80,27 +96,38 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   connection.peer_port = request.ip_cm.source_port;
   connection.listener = listener;
   connection.listener_index = listener_index;
+  connection.client_class = client_class;
+  connection.credits = listener->server.credits;
+  if (client_class) {
+    connection.credits = std::min(connection.credits, options_.clients[*client_class].credits_max);
+    ++stats_.clients[*client_class].connections;
+  }
   connection.created = now;
   ++stats_.connections_open;
   (void)by_cm_id_.insert(event.connection.value(), slot);
 
   connection.thresholds = rpcrdma::negotiate(ours(*listener), rpcrdma::PrivateData::of_peer(request.private_data.bytes()));
 
-  const BackendOptions& backend = options_.backends[listener->backend];
-  if (backend.kind == BackendKind::kBuiltin) {
+  add_lanes(connection);
+  if (!is_tcp(connection.first)) {
     accept(now, connection);
     return;
   }
-  connection.client = &guard_.join(event.address.remote, listener->backend);
-  // The backend first: a REP is a promise that calls will be answered (design decision 3).
-  BackendRequest open;
-  open.kind = BackendRequest::Kind::kOpen;
-  open.link = connection.link;
-  open.backend = listener->backend;
-  open.client = event.address.remote;
-  push_request(std::move(open));
-  connection.open_deadline = now + backend.open_timeout;
+  // The backend first: a REP is a promise that calls will be answered (design decision 3). Those of routes are opened when the
+  // first call asks for them.
+  open_lane(now, connection, connection.first);
   arm(connection, now + kSlowBackend);
+}
+
+bool Gateway::take_client_place(Instant now, uint32_t client_class, const cm::ConnectRequest& request) {
+  if (client_places_->take(client_class)) {
+    return true;
+  }
+  if (const uint32_t* rival = request.rival ? by_cm_id_.find(request.rival->value()) : nullptr) {
+    end(now, *connections_[*rival], ConnectionResult::kClosedByPeer, false);
+    return client_places_->take(client_class);
+  }
+  return false;
 }
 
 void Gateway::accept(Instant now, Connection& connection) {
@@ -130,6 +157,10 @@ void Gateway::accept(Instant now, Connection& connection) {
     return;
   }
   rpcrdma::ServerOptions server_options = connection.listener->server;
+  server_options.credits = connection.credits;
+  if (connection.client_class && options_.clients[*connection.client_class].bytes_in_flight_max != UINT64_MAX) {
+    server_options.budget = &budgets_[*connection.client_class];
+  }
   server_options.read_unit_bytes = connect.path_mtu_bytes;
   server_options.read_bytes_in_flight_max = uint64_t{rc_options.read_window_packets} * 3 / 2 * connect.path_mtu_bytes;
   connection.server.emplace(shared_, *connection.qp, server_options, connection.thresholds);

@@ -25,7 +25,9 @@ void Gateway::pump(Instant now, Connection& connection) {
   ListNode<StalledTag>& stalled = connection;
   pass_reverse_outcomes(connection);
   while (!stalled.is_linked() && connection.holds == 0 && !draining_) {
-    if (!requests_room()) {
+    // A call may have to open its lane first.
+    const bool may_open = !connection.more.empty();
+    if (!requests_room(may_open ? 2 : 1) || (may_open && !closes_room())) {
       stalled_.push_back(connection);
       break;
     }
@@ -62,15 +64,24 @@ void Gateway::check_failed(Instant now, Connection& connection) {
 }
 
 void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
-  const uint32_t backend_index = connection.listener->backend;
+  // Most have one lane, and pay for no look-up.
+  const bool is_routed = !connection.more.empty();
+  const uint32_t program = call.context.header.program;
+  Lane& lane = is_routed ? connection.lane(lanes_[connection.listener_index].lane_for(program)) : connection.first;
+  const uint32_t backend_index = lane.backend;
+  if (backend_index == ListenerOptions::kNoBackend) [[unlikely]] {
+    ++stats_.calls_unrouted;
+    answer(now, connection, call.id, call.context.header.xid, rpcrdma::AcceptStatus::kProgramUnavailable);
+    return;
+  }
   const BackendOptions& backend = options_.backends[backend_index];
   BackendStats& stats = stats_.backends[backend_index];
   ++stats.calls;
   stats.bytes_out += call.message.bytes();
-  open_reverse(connection, call);
+  open_reverse(connection, lane, call);
   if (backend.kind == BackendKind::kBuiltin && !backend.run_on_workers) {
     ++stats.calls_in_flight;
-    run_program(now, connection, std::move(call));
+    run_program(now, connection, lane, std::move(call));
     return;
   }
   BackendRequest request;
@@ -84,33 +95,40 @@ void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
   } else {
     request.kind = BackendRequest::Kind::kSend;
     const uint32_t xid = call.context.header.xid;
-    const auto& pending = connection.pending_xids;
-    if (std::find(pending.begin(), pending.end(), xid) != pending.end()) {
+    if (has_xid(connection, xid)) {
       // RFC 8166 4.2.1: an XID is in use once at a time. The reply could go to either call: neither may be trusted.
       ++stats_.duplicate_xids;
       end(now, connection, ConnectionResult::kFailedProtocol, false);
       return;
     }
-    connection.pending_xids.push_back(xid);
-    connection.pending_calls.push_back(call.id);
-    connection.pending_epochs.push_back(guard_.begin(*connection.client));
+    if (lane.state == Lane::State::kClosed) [[unlikely]] {
+      open_lane(now, connection, lane);  // the worker keeps what is sent until the connection is there
+    }
+    request.link = lane.link;
+    lane.pending_xids.push_back(xid);
+    lane.pending_calls.push_back(call.id);
+    lane.pending_epochs.push_back(guard_.begin(*lane.client));
+    if (is_routed) {
+      lane.pending_since.push_back(now);
+      arm(connection, now + backend.call_timeout);
+    }
   }
   ++stats.calls_in_flight;
   push_request(std::move(request));
 }
 
-void Gateway::run_program(Instant now, Connection& connection, rpcrdma::Call&& call) {
+void Gateway::run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call) {
   Chain reply;
-  BackendStats& stats = stats_.backends[connection.listener->backend];
+  BackendStats& stats = stats_.backends[lane.backend];
   if (!programs_.dispatch(call.context, call.message, large_, reply)) {
-    (void)waiting_.push(Waiting{connection.link, std::move(call)});
+    (void)waiting_.push(Waiting{connection.link, lane_of(lane.link), std::move(call)});
     return;
   }
   --stats.calls_in_flight;
   ++stats.replies;
   stats.bytes_in += reply.bytes();
   connection.server->reply(now, call.id, std::move(reply));
-  call_back(now, connection, call);
+  call_back(now, connection, lane, call);
 }
 
 void Gateway::push_request(BackendRequest&& request) {
@@ -163,26 +181,33 @@ void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
     }
     return;
   }
+  Lane& lane = connection->lane(lane_of(event.link));
   switch (event.kind) {
     case BackendEvent::Kind::kOpened:
-      connection->link_open = true;
-      note_backend(connection->listener->backend, true);
+      lane.state = Lane::State::kOpen;
+      note_backend(lane.backend, true);
       ++stats.opens;
       ++stats.links;
-      accept(now, *connection);
+      ++stats.server_links[lane.server_index];
+      if (&lane == &connection->first) {
+        accept(now, *connection);
+      }
       return;
     case BackendEvent::Kind::kFailed:
-      note_backend(connection->listener->backend, false);
+      note_backend(lane.backend, false);
       ++stats.open_failures;
-      end(now, *connection, ConnectionResult::kRefusedBackend, false);
+      if (&lane == &connection->first) {
+        end(now, *connection, ConnectionResult::kRefusedBackend, false);
+      } else {
+        fail_lane(now, *connection, lane);
+      }
       return;
     case BackendEvent::Kind::kMessage:
       stats.bytes_in += event.message.bytes();
-      on_backend_message(now, *connection, std::move(event.message));
+      on_backend_message(now, *connection, lane, std::move(event.message));
       return;
     case BackendEvent::Kind::kClosed:
-      ++stats.closes;
-      end(now, *connection, ConnectionResult::kFailedBackend, false);
+      on_lane_closed(now, *connection, lane);
       return;
     case BackendEvent::Kind::kRan:
       --stats.calls_in_flight;
@@ -198,7 +223,7 @@ void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
   }
 }
 
-void Gateway::on_backend_message(Instant now, Connection& connection, Chain&& message) {
+void Gateway::on_backend_message(Instant now, Connection& connection, Lane& lane, Chain&& message) {
   std::array<uint8_t, 8> start{};
   if (connection.server == std::nullopt || message.bytes() < start.size()) {
     ++stats_.messages_malformed;
@@ -207,26 +232,30 @@ void Gateway::on_backend_message(Instant now, Connection& connection, Chain&& me
   message.copy_to(0, start);
   const uint32_t xid = load_be32(start.data());
   if (load_be32(start.data() + 4) == static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall)) {
-    on_reverse_call(now, connection, xid, std::move(message));
+    on_reverse_call(now, connection, lane, xid, std::move(message));
     pump(now, connection);
     return;
   }
-  auto& xids = connection.pending_xids;
+  auto& xids = lane.pending_xids;
   const auto found = std::find(xids.begin(), xids.end(), xid);
   if (found == xids.end()) {
     ++stats_.replies_unmatched;
     return;
   }
   const size_t index = static_cast<size_t>(found - xids.begin());
-  const rpcrdma::CallId call = connection.pending_calls[index];
+  const rpcrdma::CallId call = lane.pending_calls[index];
   xids[index] = xids.back();
   xids.pop_back();
-  connection.pending_calls[index] = connection.pending_calls.back();
-  connection.pending_calls.pop_back();
-  guard_.end(*connection.client, connection.pending_epochs[index]);
-  connection.pending_epochs[index] = connection.pending_epochs.back();
-  connection.pending_epochs.pop_back();
-  BackendStats& stats = stats_.backends[connection.listener->backend];
+  lane.pending_calls[index] = lane.pending_calls.back();
+  lane.pending_calls.pop_back();
+  guard_.end(*lane.client, lane.pending_epochs[index]);
+  lane.pending_epochs[index] = lane.pending_epochs.back();
+  lane.pending_epochs.pop_back();
+  if (!lane.pending_since.empty()) {
+    lane.pending_since[index] = lane.pending_since.back();
+    lane.pending_since.pop_back();
+  }
+  BackendStats& stats = stats_.backends[lane.backend];
   --stats.calls_in_flight;
   ++stats.replies;
   connection.server->reply(now, call, std::move(message));

@@ -1,4 +1,4 @@
-// One RDMA connection of the gateway: its queue pair, its endpoint and its backend. Private to Gateway.
+// One RDMA connection of the gateway: its queue pair, its endpoint and its ways to backends. Private to Gateway.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,24 @@
 #include "control/gateway/gateway.h"
 
 namespace cw::gateway {
+
+// A connection's way to one backend: for a TCP backend, a backend connection of its own.
+struct Gateway::Lane {
+  enum class State : uint8_t { kClosed, kOpening, kOpen };  // of the backend connection
+  State state = State::kClosed;
+  bool waits_here = false;       // the connection's calls wait for this core's guard
+  bool reverse_enabled = false;  // a call on this lane has said that the client takes calls of its backend
+  uint32_t backend = ListenerOptions::kNoBackend;
+  uint32_t server_index = 0;              // of the backend's: where the link leads
+  LinkId link;                            // each backend connection has one of its own; that of lane 0 names the connection, too
+  Instant open_deadline;                  // valid while kOpening
+  ReplayGuard::Client* client = nullptr;  // with a TCP backend
+  // Calls that the backend owes a reply: the same index in all. At most one per credit, so a search is a few cache lines.
+  std::vector<uint32_t> pending_xids;
+  std::vector<rpcrdma::CallId> pending_calls;
+  std::vector<uint32_t> pending_epochs;
+  std::vector<Instant> pending_since;  // of connections with several lanes only
+};
 
 struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   uint32_t slot = 0;
@@ -19,32 +37,42 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   uint16_t peer_port = 0;
   const ListenerOptions* listener = nullptr;
   uint32_t listener_index = 0;
+  std::optional<uint32_t> client_class;
+  uint32_t credits = 0;  // granted at most
   ConnectionState state = ConnectionState::kOpeningBackend;
-  bool link_open = false;
   bool asked_patience = false;
   bool timed_out = false;  // the backend kept a call too long, and the endpoint failed of it
   Instant created;
-  Instant open_deadline;
   rc::RcQp* qp = nullptr;
   rpcrdma::InlineThresholds thresholds;
   std::optional<rpcrdma::ServerEndpoint> server;
-  // Calls that the backend owes a reply: the same index in all. At most one per credit, so a search is a few cache lines.
-  // They grow with the first calls.
-  std::vector<uint32_t> pending_xids;
-  std::vector<rpcrdma::CallId> pending_calls;
-  std::vector<uint32_t> pending_epochs;
-  ReplayGuard::Client* client = nullptr;  // with a TCP backend
-  uint32_t holds = 0;                     // its calls wait for those of connections before it, here and on so many other cores
-  bool waits_here = false;                // one of the holds is this core's guard
+  Lane first;              // lane 0
+  std::vector<Lane> more;  // lanes 1 and up; empty without routes
+  struct ReverseCall {
+    uint32_t xid = 0;
+    uint32_t lane = 0;
+  };
+  std::vector<ReverseCall> reverse_calls;  // in flight, of lanes other than the first
+  uint32_t holds = 0;                      // its calls wait for those of connections before it, here and on so many other cores
   bool has_waited = false;
   Instant held_until;  // valid when there are holds
   uint64_t calls = 0;
+
+  [[nodiscard]] Lane& lane(uint32_t index) { return index == 0 ? first : more[index - 1]; }
+  template <typename Visit>
+  void for_each_lane(Visit&& visit) {
+    visit(first);
+    for (Lane& lane : more) {
+      visit(lane);
+    }
+  }
 };
 
 // The backend connection of an RDMA connection that is gone, while the backend still works on its calls.
 struct Gateway::Orphan : ListNode<Gateway::OrphanTag> {
   LinkId link;
   uint32_t backend = 0;
+  uint32_t server_index = 0;
   ReplayGuard::Client* client = nullptr;
   std::vector<uint32_t> xids;
   std::vector<uint32_t> epochs;

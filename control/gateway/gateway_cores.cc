@@ -1,5 +1,6 @@
 // What a gateway has to know of its client's connections on other cores: which of its calls are still at a backend (ReplayGuard),
-// and which have broken their connections (BrokenCalls). And whether a backend takes connections, as the last core to ask found.
+// and which have broken their connections (BrokenCalls). And whether a backend takes connections, as the last core to ask found,
+// or as its checks have found.
 #include "control/gateway/gateway_connection.h"
 
 namespace cw::gateway {
@@ -34,11 +35,21 @@ void Gateway::remember_broken_call(Instant now, const Connection& connection, ui
 }
 
 void Gateway::note_backend(uint32_t backend, bool up) {
+  if (options_.backends[backend].checked) {
+    return;  // that is for the checks to say
+  }
   const uint64_t value = up ? 1 : 0;
   if (stats_.backends[backend].up != value) {
     stats_.backends[backend].up = value;
     tell_other_cores({.kind = CoreMessage::Kind::kBackendUp, .index = backend, .value = static_cast<uint32_t>(value)});
   }
+}
+
+void Gateway::on_server_state(uint32_t backend, uint32_t server, ServerState state) {
+  ServerChoice& servers = servers_[backend];
+  servers.set(server, state);
+  stats_.backends[backend].up = servers.any_up() ? 1 : 0;
+  stats_.backends[backend].checked = servers.is_checked() ? 1 : 0;
 }
 
 void Gateway::on_core_message(Instant now, const CoreMessage& message) {
@@ -60,6 +71,9 @@ void Gateway::on_core_message(Instant now, const CoreMessage& message) {
       return;
     case CoreMessage::Kind::kBackendUp:
       stats_.backends[message.index].up = message.value;
+      return;
+    case CoreMessage::Kind::kServerState:
+      on_server_state(message.index, message.server, static_cast<ServerState>(message.value));
       return;
   }
 }

@@ -20,36 +20,60 @@ enum class BackendKind : uint8_t { kTcp, kBuiltin };
 struct BackendOptions {
   std::string name;
   BackendKind kind = BackendKind::kBuiltin;
-  wire::IpAddress address;      // kTcp
-  uint16_t tcp_port = 0;        // kTcp
+  // kTcp: servers in order of preference, 1..kBackendServersMax; the workers know their addresses.
+  uint32_t servers = 1;
+  bool checked = false;         // kTcp: checks say which servers are up; else the last attempt to connect does
   bool run_on_workers = false;  // kBuiltin: programs that may take long; else they run on the poll core
   Duration open_timeout = Duration::seconds(5);
+  Duration call_timeout = Duration::seconds(120);  // where a listener has routes; else ServerOptions::call_timeout counts
+};
+
+// Calls of a program go to a backend of their own.
+struct RouteOptions {
+  uint32_t program = 0;
+  uint32_t backend = 0;  // index
 };
 
 struct ListenerOptions {
+  static constexpr uint32_t kNoBackend = UINT32_MAX;
+
   std::string name;
   uint16_t port = 20049;  // of the RDMA IP CM service, TCP port space
-  uint32_t backend = 0;   // index
-  rpcrdma::ServerOptions server;
-  uint32_t inline_bytes = 4096;  // our send and receive size in RFC 8797 private data
+  // Index; kNoBackend: calls of programs without a route are answered with PROG_UNAVAIL.
+  uint32_t backend = 0;
+  std::vector<RouteOptions> routes;  // each program once
+  rpcrdma::ServerOptions server;     // with routes its call_timeout is the longest of the backends'
+  uint32_t inline_bytes = 4096;      // our send and receive size in RFC 8797 private data
   bool remote_invalidate = true;
   bool private_data = true;              // false: say nothing (RFC 8797 is optional); both thresholds are 1024 then
   std::vector<control::IpPrefix> allow;  // clients that may connect; empty = all
   uint32_t connections_max = 1024;
 };
 
+// Clients that share a budget: those whose address is in one of the prefixes, and in no longer one of another class.
+struct ClientClassOptions {
+  std::string name;
+  std::vector<control::IpPrefix> prefixes;
+  bool allow = true;
+  uint32_t connections_max = UINT32_MAX;      // of all of them together
+  uint32_t credits_max = UINT32_MAX;          // of each connection
+  uint64_t bytes_in_flight_max = UINT64_MAX;  // of the chunks of their calls, on this core
+};
+
 struct GatewayOptions {
   std::vector<ListenerOptions> listeners;
   std::vector<BackendOptions> backends;
-  CoreShare core;                          // links tell the core
-  uint32_t connections_max = 1024;         // up to 2^24; of this core, and of all together when they share `places`
-  ConnectionPlaces* places = nullptr;      // outlives the gateways that share it; nullptr = this gateway is alone
-  uint32_t calls_in_flight_max = 16384;    // over all connections
-  uint64_t pull_buffers_max = UINT64_MAX;  // receive buffers that pulled call data may hold: well below the pool
-  rc::RcOptions rc;                        // receive_bytes_max is set per connection
-  uint8_t retry_count = 7;                 // 0..7
-  uint8_t target_ack_delay_code = 12;      // how long we may sit on an ACK, as the client is told: 17 ms, a busy core's worst
-  uint8_t ack_timeout_min_code = 14;       // what the client asks for counts, but not below this: 67 ms
+  std::vector<ClientClassOptions> clients;    // up to kClientClassesMax
+  ConnectionPlaces* client_places = nullptr;  // by class; as with `places`
+  CoreShare core;                             // links tell the core
+  uint32_t connections_max = 1024;            // up to 2^19 - 1; of this core, and of all together when they share `places`
+  ConnectionPlaces* places = nullptr;         // outlives the gateways that share it; nullptr = this gateway is alone
+  uint32_t calls_in_flight_max = 16384;       // over all connections
+  uint64_t pull_buffers_max = UINT64_MAX;     // receive buffers that pulled call data may hold: well below the pool
+  rc::RcOptions rc;                           // receive_bytes_max is set per connection
+  uint8_t retry_count = 7;                    // 0..7
+  uint8_t target_ack_delay_code = 12;         // how long we may sit on an ACK, as the client is told: 17 ms, a busy core's worst
+  uint8_t ack_timeout_min_code = 14;          // what the client asks for counts, but not below this: 67 ms
 };
 
 }  // namespace cw::gateway

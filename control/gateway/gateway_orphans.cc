@@ -1,5 +1,6 @@
 // The backend connections of clients that are gone, and the connections that wait for them: see ReplayGuard.
 #include <algorithm>
+#include <utility>
 
 #include "control/gateway/gateway_connection.h"
 #include "rpcrdma/rpc/rpc_message.h"
@@ -19,34 +20,39 @@ void Gateway::close_link(LinkId link, uint32_t backend) {
   CW_ASSERT(pushed);
 }
 
-void Gateway::part_from_backend(Instant now, Connection& connection, ConnectionResult result) {
-  BackendStats& stats = stats_.backends[connection.listener->backend];
-  if (connection.waits_here) {
-    guard_.forget(*connection.client, connection.link);
+// Not when the backend has closed it: then the lane is kClosed.
+void Gateway::part_from_backend(Instant now, Lane& lane, bool may_keep) {
+  BackendStats& stats = stats_.backends[lane.backend];
+  if (lane.waits_here) {
+    guard_.forget(*lane.client, lane.link);
   }
-  stats.calls_in_flight -= connection.pending_xids.size();
-  const bool keep = !connection.pending_xids.empty() && connection.link_open && result != ConnectionResult::kFailedBackend &&
-                    !shutting_down_ && orphans_.size() < options_.connections_max;
+  stats.calls_in_flight -= lane.pending_xids.size();
+  const bool keep =
+      may_keep && !lane.pending_xids.empty() && lane.state == Lane::State::kOpen && orphans_.size() < options_.connections_max;
   if (keep) {
     auto orphan = std::make_unique<Orphan>();
-    orphan->link = connection.link;
-    orphan->backend = connection.listener->backend;
-    orphan->client = connection.client;
-    orphan->xids = std::move(connection.pending_xids);
-    orphan->epochs = std::move(connection.pending_epochs);
+    orphan->link = lane.link;
+    orphan->backend = lane.backend;
+    orphan->server_index = lane.server_index;
+    orphan->client = lane.client;
+    orphan->xids = std::move(lane.pending_xids);
+    orphan->epochs = std::move(lane.pending_epochs);
     orphan->deadline = now + kOrphanMax;
     stats_.orphaned_calls += orphan->xids.size();
     ++stats_.orphans;
     orphans_by_age_.push_back(*orphan);
     orphans_.emplace(orphan->link.value(), std::move(orphan));
+    --links_kept_;
     return;
   }
-  for (const uint32_t epoch : connection.pending_epochs) {
-    guard_.end(*connection.client, epoch);
+  for (const uint32_t epoch : lane.pending_epochs) {
+    guard_.end(*lane.client, epoch);
   }
-  guard_.leave(*connection.client);
-  stats.links -= connection.link_open ? 1 : 0;
-  close_link(connection.link, connection.listener->backend);
+  guard_.leave(*lane.client);
+  if (lane.state != Lane::State::kClosed) {
+    forget_link(lane);
+    close_link(lane.link, lane.backend);
+  }
 }
 
 void Gateway::on_orphan_event(BackendEvent&& event) {
@@ -88,25 +94,30 @@ void Gateway::bury(Orphan& orphan) {
   }
   guard_.leave(*orphan.client);
   --stats_.backends[orphan.backend].links;
+  --stats_.backends[orphan.backend].server_links[orphan.server_index];
   --stats_.orphans;
   static_cast<ListNode<OrphanTag>&>(orphan).unlink_if_linked();
   orphans_.erase(orphan.link.value());
 }
 
+// For all lanes at once: a call to one backend may follow from a call to another.
 void Gateway::hold_calls(Instant now, Connection& connection) {
-  if (connection.client == nullptr) {
-    return;
-  }
-  connection.waits_here = guard_.hold(*connection.client, connection.link);
-  connection.has_waited = connection.waits_here;
-  connection.holds = (connection.waits_here ? 1 : 0) + options_.core.count - 1;
+  connection.for_each_lane([&](Lane& lane) {
+    if (lane.client != nullptr) {
+      lane.waits_here = guard_.hold(*lane.client, lane.link);
+      connection.has_waited = connection.has_waited || lane.waits_here;
+      connection.holds += (lane.waits_here ? 1 : 0) + options_.core.count - 1;
+    }
+  });
   if (connection.holds == 0) {
     return;
   }
-  tell_other_cores({.kind = CoreMessage::Kind::kFence,
-                    .index = connection.listener->backend,
-                    .link = connection.link,
-                    .client = connection.address.remote});
+  connection.for_each_lane([&](Lane& lane) {
+    if (lane.client != nullptr) {
+      tell_other_cores(
+          {.kind = CoreMessage::Kind::kFence, .index = lane.backend, .link = lane.link, .client = connection.address.remote});
+    }
+  });
   stats_.connections_held += connection.has_waited ? 1 : 0;
   connection.held_until = now + kOrphanMax;
   arm(connection, connection.held_until);
@@ -128,8 +139,8 @@ void Gateway::release_calls(Instant now) {
   while (guard_.poll_released(link)) {
     if (core_of(link) != options_.core.index) {
       tell_fence_done(link, true);
-    } else if (Connection* connection = find(link); connection != nullptr && connection->waits_here) {
-      connection->waits_here = false;
+    } else if (Connection* connection = find(link);
+               connection != nullptr && std::exchange(connection->lane(lane_of(link)).waits_here, false)) {
       let_go(now, *connection);
     }
   }

@@ -1,7 +1,9 @@
 // Calls in reverse direction (RFC 8167): from a backend on its connection to the RDMA client whose connection it belongs to.
 //
-// XIDs pass unchanged: one backend connection per client connection, so that they are unique where they go. What cannot be
-// delivered is counted under one reason and answered with SYSTEM_ERR, since the backend would wait for its own timeout otherwise.
+// XIDs pass unchanged. With one backend they are unique where they go; a second backend of a listener with routes that uses one
+// which the first one's call has in flight is refused, and calls again. What cannot be delivered is counted under one reason and
+// answered with SYSTEM_ERR, since the backend would wait for its own timeout otherwise.
+#include <algorithm>
 #include <array>
 
 #include "control/gateway/gateway_connection.h"
@@ -53,15 +55,16 @@ const char* to_string(ReverseDrop reason) noexcept {
 
 // RFC 8167 6: nothing is sent to a client before its upper layer has said that it is ready; a call on this very connection says
 // so, and it is seen here before the backend, which may answer with a call at once.
-void Gateway::open_reverse(Connection& connection, const rpcrdma::Call& call) {
-  if (connection.listener->server.reverse_credits > 0 && !connection.server->reverse().enabled() &&
+void Gateway::open_reverse(Connection& connection, Lane& lane, const rpcrdma::Call& call) {
+  if (connection.listener->server.reverse_credits > 0 && !lane.reverse_enabled &&
       rpcrdma::opens_reverse_direction(call.context, call.message)) {
+    lane.reverse_enabled = true;
     connection.server->enable_reverse();
   }
 }
 
 // The built-in bench program calls back from here: programs compute and return, they have no connection.
-void Gateway::call_back(Instant now, Connection& connection, const rpcrdma::Call& call) {
+void Gateway::call_back(Instant now, Connection& connection, Lane& lane, const rpcrdma::Call& call) {
   if (!rpcrdma::is_bench_callback(call.context) || connection.server->failed()) {
     return;
   }
@@ -69,57 +72,87 @@ void Gateway::call_back(Instant now, Connection& connection, const rpcrdma::Call
   const uint32_t xid = call.context.header.xid;
   const auto callback = rpcrdma::parse_bench_callback(call.context, call.message);
   if (callback.ok() && rpcrdma::build_bench_reverse_call(large_, xid, *callback, reverse)) {
-    on_reverse_call(now, connection, xid, std::move(reverse));
+    on_reverse_call(now, connection, lane, xid, std::move(reverse));
   }
 }
 
-void Gateway::on_reverse_call(Instant now, Connection& connection, uint32_t xid, Chain&& call) {
+void Gateway::on_reverse_call(Instant now, Connection& connection, Lane& lane, uint32_t xid, Chain&& call) {
   Chain message = std::move(call);
-  const Status taken = connection.server->submit_reverse(now, std::move(message));
-  if (!taken.ok()) {
-    refuse_reverse(connection, xid, drop_reason(taken.error()));
+  if (!lane.reverse_enabled) {
+    refuse_reverse(lane, xid, ReverseDrop::kNotEnabled, true);
     return;
   }
+  const Status taken = connection.server->submit_reverse(now, std::move(message));
+  const uint32_t index = lane_of(lane.link);
+  if (!taken.ok()) {
+    const auto& calls = connection.reverse_calls;
+    const auto holder = std::find_if(calls.begin(), calls.end(), [&](const auto& other) { return other.xid == xid; });
+    const bool is_own = index == (holder == calls.end() ? 0 : holder->lane);
+    const ReverseDrop reason = drop_reason(taken.error());
+    // A backend's own duplicate is no call of its own: an answer would end the other one.
+    refuse_reverse(lane, xid, reason, reason != ReverseDrop::kDuplicateXid || !is_own);
+    return;
+  }
+  if (index > 0) {
+    connection.reverse_calls.push_back({xid, index});
+  }
   ++stats_.reverse_calls;
+}
+
+// Where the reply to a call in reverse direction goes; nullptr: that backend connection is gone.
+Gateway::Lane* Gateway::take_reverse_lane(Connection& connection, uint32_t xid) {
+  auto& calls = connection.reverse_calls;
+  const auto found = std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.xid == xid; });
+  if (found == calls.end()) {
+    return &connection.first;
+  }
+  Lane* lane = found->lane == 0 ? nullptr : &connection.lane(found->lane);
+  calls.erase(found);
+  return lane;
 }
 
 void Gateway::pass_reverse_outcomes(Connection& connection) {
   rpcrdma::ReverseOutcome outcome;
   while (requests_room() && connection.server->poll_reverse(outcome)) {
+    const Lane* lane = take_reverse_lane(connection, outcome.xid);
+    if (lane == nullptr) {
+      outcome.message.clear();
+      continue;
+    }
     if (outcome.status != rpcrdma::ReverseStatus::kReplied) {
       const bool expired = outcome.status == rpcrdma::ReverseStatus::kExpired;
-      refuse_reverse(connection, outcome.xid, expired ? ReverseDrop::kExpired : ReverseDrop::kRefused);
+      refuse_reverse(*lane, outcome.xid, expired ? ReverseDrop::kExpired : ReverseDrop::kRefused, true);
       continue;
     }
     ++stats_.reverse_replies;
-    send_to_backend(connection, std::move(outcome.message));
+    send_to_backend(*lane, std::move(outcome.message));
   }
 }
 
-void Gateway::refuse_reverse(Connection& connection, uint32_t xid, ReverseDrop reason) {
+void Gateway::refuse_reverse(const Lane& lane, uint32_t xid, ReverseDrop reason, bool answers) {
   ++stats_.reverse_calls_dropped[static_cast<size_t>(reason)];
-  // A duplicate is no call of its own: an answer would end the other one.
-  if (reason == ReverseDrop::kDuplicateXid || !requests_room()) {
+  if (!answers || !requests_room()) {
     return;
   }
   std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> octets{};
   rpcrdma::write_accepted_reply(octets, xid, rpcrdma::AcceptStatus::kSystemError);
   Chain reply;
   if (reply.append_copy(packets_, octets)) {
-    send_to_backend(connection, std::move(reply));
+    send_to_backend(lane, std::move(reply));
   }
 }
 
 // Precondition: requests_room(). Built-in programs need no answer.
-void Gateway::send_to_backend(Connection& connection, Chain&& message) {
-  const uint32_t backend = connection.listener->backend;
-  if (options_.backends[backend].kind != BackendKind::kTcp) {
+void Gateway::send_to_backend(const Lane& lane, Chain&& message) {
+  const uint32_t backend = lane.backend;
+  if (!is_tcp(lane) || lane.state != Lane::State::kOpen) {
+    message.clear();
     return;
   }
   stats_.backends[backend].bytes_out += message.bytes();
   BackendRequest request;
   request.kind = BackendRequest::Kind::kSend;
-  request.link = connection.link;
+  request.link = lane.link;
   request.backend = backend;
   request.message = std::move(message);
   push_request(std::move(request));

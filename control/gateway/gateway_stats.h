@@ -13,9 +13,12 @@
 namespace cw::gateway {
 
 inline constexpr uint32_t kBackendsMax = 16;
+inline constexpr uint32_t kBackendServersMax = 8;
+inline constexpr uint32_t kClientClassesMax = 16;
 
 struct BackendStats {
-  uint64_t up = 0;               // gauge: the last attempt to reach it succeeded (built-in: always 1)
+  uint64_t up = 0;  // gauge: by its checks a server of it is up; unchecked: the last attempt to reach it succeeded; built-in: 1
+  uint64_t checked = 0;          // gauge: a check of a server of it has ended
   uint64_t links = 0;            // gauge: open backend connections
   uint64_t calls_in_flight = 0;  // gauge
   uint64_t opens = 0;            // connections made
@@ -26,6 +29,19 @@ struct BackendStats {
   uint64_t replies = 0;
   uint64_t bytes_out = 0;  // to the backend
   uint64_t bytes_in = 0;
+  std::array<uint64_t, kBackendServersMax> server_links{};  // gauge: open connections by server
+
+  // Something is known of it. Without checks only a client makes the gateway ask a TCP backend.
+  [[nodiscard]] bool is_judged() const { return up > 0 || checked > 0 || open_failures > 0; }
+};
+
+// A class of clients with a budget of its own.
+struct ClientClassStats {
+  uint64_t connections = 0;      // gauge
+  uint64_t refused_denied = 0;   // connection requests
+  uint64_t refused_limit = 0;    // the same: the class has as many connections as it may
+  uint64_t bytes_in_flight = 0;  // gauge: of chunks; counted for classes that have a limit
+  uint64_t calls_postponed = 0;  // until others of the class were over
 };
 
 // How connections ended or were refused, each under one.
@@ -33,8 +49,10 @@ enum class ConnectionResult : uint8_t {
   kAccepted,
   kRefusedAcl,
   kRefusedLimit,
-  kRefusedBackend,    // the backend could not be reached
-  kRefusedResources,  // no queue pair, no memory
+  kRefusedClientDenied,  // by its class
+  kRefusedClientLimit,   // its class has as many connections as it may
+  kRefusedBackend,       // the backend could not be reached
+  kRefusedResources,     // no queue pair, no memory
   kRefusedDraining,
   kClosedByPeer,
   kClosedByUs,            // shutdown, or a drain that had to come to an end
@@ -63,6 +81,7 @@ enum class ReverseDrop : uint8_t {
 struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
   std::array<BackendStats, kBackendsMax> backends{};
+  std::array<ClientClassStats, kClientClassesMax> clients{};
   uint64_t connections_open = 0;   // gauge
   uint64_t replies_unmatched = 0;  // from a backend, with an XID that nobody waits for
   uint64_t reverse_calls = 0;      // of backends, taken to be sent to clients
@@ -70,6 +89,8 @@ struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ReverseDrop::kCount)> reverse_calls_dropped{};
   uint64_t messages_malformed = 0;  // from a backend, too short to be RPC
   uint64_t duplicate_xids = 0;      // from a client, in flight twice at once
+  uint64_t calls_unrouted = 0;      // of programs without a route, at listeners without a backend of their own
+  uint64_t lane_failures = 0;       // backends of routes that could not be reached when a call wanted one
   uint64_t orphaned_calls = 0;      // at the backend when their client's connection ended
   uint64_t orphaned_expired = 0;    // of these: not answered within kOrphanMax
   uint64_t orphans = 0;             // gauge: backend connections that are kept until their calls have been answered

@@ -9,6 +9,13 @@
 
 namespace cw::rpcrdma {
 
+// Octets of chunks that several endpoints of one thread may have in flight together. One call is always admitted.
+struct ByteBudget {
+  uint64_t bytes_max = UINT64_MAX;
+  uint64_t bytes_in_use = 0;
+  uint64_t calls_postponed = 0;  // that had to wait for others to be over
+};
+
 struct ServerOptions {
   uint32_t credits = 64;  // receives really posted per connection and granted in every reply; 1..1024
   // Calls to the client that may be in flight (RFC 8167) if it grants as many; 0 = no reverse direction, 1..256. One receive is
@@ -25,6 +32,9 @@ struct ServerOptions {
   uint32_t read_unit_bytes = 4096;                 // octets of Read data per receive buffer: the path MTU
   Duration call_timeout = Duration::seconds(120);  // backend silent for so long: the connection is given up (client reconnects)
   ChunkLimits limits;
+  // A call that has chunks waits, before its data is pulled, until its share of these is free: what it reads, and the room that
+  // it offers for results. nullptr: no budget. Outlives the endpoint.
+  ByteBudget* budget = nullptr;
 };
 
 struct ClientOptions {

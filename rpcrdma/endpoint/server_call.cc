@@ -8,6 +8,8 @@ const char* to_string(CallState state) noexcept {
   switch (state) {
     case CallState::kFree:
       return "free";
+    case CallState::kWaiting:
+      return "waiting";
     case CallState::kReading:
       return "reading";
     case CallState::kSplicing:

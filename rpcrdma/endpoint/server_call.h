@@ -27,6 +27,7 @@ using CallId = StrongId<CallIdTag, uint64_t>;
 
 enum class CallState : uint8_t {
   kFree,
+  kWaiting,   // for its share of the ByteBudget
   kReading,   // RDMA Reads are to be posted or on their way
   kSplicing,  // all data are here, a pool was empty when the stream had to be put together
   kReady,     // waits for poll_call()
@@ -59,6 +60,7 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, ListNode<DoneTag> 
   Chain read_data;            // what the RDMA Reads brought, segment after segment
   Chain base;                 // while splicing: the rest of the stream that chunks go into
   uint64_t inline_bytes = 0;  // octets behind the header when the SEND came
+  uint64_t budget_bytes = 0;  // of ByteBudget::bytes_in_use: until the call is over
   uint64_t pulled_units = 0;  // of ServerShared::pulled_units: from the first RDMA Read until the call is over
   uint32_t reads_posted = 0;  // read segments posted, or skipped since they are empty
   uint32_t reads_done = 0;    // the same for arrived

@@ -224,6 +224,13 @@ void ServerEndpoint::accept(Instant now, ServerCall& call, Chain&& message) {
     }
     call.message = std::move(message);
   }
+  if (options_.budget != nullptr && !call.chunks.empty() && (!unadmitted_.empty() || !admit_bytes(call))) [[unlikely]] {
+    call.state = CallState::kWaiting;
+    ++options_.budget->calls_postponed;
+    unadmitted_.push_back(call);
+    wait_for_memory();
+    return;
+  }
   if (call.chunks.read_count == 0) {
     make_ready(now, call);
     return;

@@ -137,6 +137,8 @@ class ServerEndpoint {
   void take_waiting(Instant now);
   void post_reads();
   [[nodiscard]] bool post_reads_of(ServerCall& call);
+  void admit_waiting(Instant now);
+  [[nodiscard]] bool admit_bytes(ServerCall& call);
   [[nodiscard]] bool admit_reads(ServerCall& call);
   void return_units(ServerCall& call);
   void read_finished(ServerCall& call);
@@ -168,9 +170,10 @@ class ServerEndpoint {
   bool memory_wanted_ = false;  // something waits for a slot, Buffer or view
   Instant retry_at_ = Instant::never();
 
-  IntrusiveList<ServerCall, ArrivalTag> calls_;   // all in flight, oldest first
-  IntrusiveList<ServerCall, QueueTag> reading_;   // with read segments to post
-  IntrusiveList<ServerCall, QueueTag> splicing_;  // wait for memory
+  IntrusiveList<ServerCall, ArrivalTag> calls_;     // all in flight, oldest first
+  IntrusiveList<ServerCall, QueueTag> unadmitted_;  // wait for their share of the budget, oldest first
+  IntrusiveList<ServerCall, QueueTag> reading_;     // with read segments to post
+  IntrusiveList<ServerCall, QueueTag> splicing_;    // wait for memory
   IntrusiveList<ServerCall, QueueTag> ready_;
   IntrusiveList<ServerCall, QueueTag> replying_;
   IntrusiveList<ServerCall, QueueTag> done_;

@@ -41,6 +41,9 @@ void ServerEndpoint::advance(Instant now) {
     advance_reverse();
   }
   take_waiting(now);
+  if (!unadmitted_.empty()) {
+    admit_waiting(now);
+  }
   post_reads();
   splice_calls(now);
   if (all_posted && !replying_.empty()) {
@@ -112,6 +115,38 @@ void ServerEndpoint::post_reads() {
   }
 }
 
+void ServerEndpoint::admit_waiting(Instant now) {
+  while (!failed_ && !unadmitted_.empty()) {
+    ServerCall& call = *unadmitted_.front();
+    if (!admit_bytes(call)) {
+      wait_for_memory();
+      return;
+    }
+    queue_node(call).unlink();
+    call.state = CallState::kReading;
+    if (call.chunks.read_count == 0) {
+      make_ready(now, call);
+    } else {
+      reading_.push_back(call);
+    }
+  }
+}
+
+// Everything that the call's chunks can hold counts, since a reply may fill all of it.
+bool ServerEndpoint::admit_bytes(ServerCall& call) {
+  ByteBudget& budget = *options_.budget;
+  uint64_t bytes = call.chunks.read_bytes;
+  for (const Segment& segment : std::span(call.chunks.segments).first(call.chunks.segment_count)) {
+    bytes += segment.length;
+  }
+  if (budget.bytes_in_use > 0 && budget.bytes_in_use + bytes > budget.bytes_max) {
+    return false;
+  }
+  call.budget_bytes = bytes;
+  budget.bytes_in_use += bytes;
+  return true;
+}
+
 // Before its first read a call takes what all of its data will hold. False: it waits, and so do those behind it.
 bool ServerEndpoint::admit_reads(ServerCall& call) {
   if (call.pulled_units > 0) {
@@ -134,6 +169,10 @@ bool ServerEndpoint::admit_reads(ServerCall& call) {
 void ServerEndpoint::return_units(ServerCall& call) {
   shared_.pulled_units -= call.pulled_units;
   call.pulled_units = 0;
+  if (call.budget_bytes > 0) {
+    options_.budget->bytes_in_use -= call.budget_bytes;
+    call.budget_bytes = 0;
+  }
 }
 
 // True when the next call's turn has come.

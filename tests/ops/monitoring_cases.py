@@ -38,7 +38,9 @@ NOT_PROVOKED = {
 
 
 def every_query_answers(box: Box) -> None:
-    gateway = box.gateway()
+    served = StrangeServer(closes=False)
+    gateway = box.gateway(extra=f'[[backend]]\nname = "served"\naddress = "{served.address}"\ncheck = "tcp"\n'
+                          '[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\n')
     gateway.start_ready()
     server = start_prometheus(box, [gateway.metrics_address])
     for operation in ("sink", "source"):
@@ -56,6 +58,7 @@ def every_query_answers(box: Box) -> None:
     # With the load out of the way, of the time when it was there.
     _expect_answers(server, during)
     gateway.terminate()
+    served.close()
 
 
 def _expect_answers(server: Prometheus, at: float) -> None:

@@ -17,6 +17,7 @@ from typing import Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import backend_cases  # noqa: E402
 import configuration_cases  # noqa: E402
 import cores_cases  # noqa: E402
 import ctl_cases  # noqa: E402
@@ -37,7 +38,7 @@ Case = tuple[str, Callable[[Box], None]]
 
 
 def all_cases() -> list[Case]:
-    modules = (program_cases, configuration_cases, start_cases, service_cases, observation_cases, ctl_cases, page_cases,
+    modules = (program_cases, configuration_cases, backend_cases, start_cases, service_cases, observation_cases, ctl_cases, page_cases,
                monitoring_cases, trouble_cases, cores_cases, load_cases, pktgen_cases, deployment_cases, quickstart_cases)
     return [case for module in modules for case in module.CASES]
 

@@ -32,6 +32,43 @@ def refused_by_address(box: Box) -> None:
     gateway.terminate()
 
 
+CLIENTS = """
+[[client]]
+name = "one"
+prefixes = ["10.9.0.2/32"]
+{what}
+[[client]]
+name = "all"
+prefixes = ["10.9.0.0/24"]
+allow = {others}
+"""
+
+
+def refused_by_client_section(box: Box) -> None:
+    """The longest prefix decides: denied where the network is allowed, and limited where it is not."""
+    gateway = box.gateway(extra=CLIENTS.format(what="allow = false", others="true"))
+    gateway.start_ready()
+    expect_equal("exit status of the load", box.load().finish(30), 1)
+    expect_equal("refused", gateway.metrics().total("causeway_client_connections_refused_total", client="one", reason="denied"), 1)
+    gateway.terminate()
+    gateway = box.gateway("limited", extra=CLIENTS.format(what="connections_max = 2\ncredits = 5\nbytes_in_flight_max = 300000",
+                                                          others="false"))
+    gateway.start_ready()
+    load = box.load(name="many", connections=3, seconds=1)
+    expect_equal("exit status of the load", load.finish(30), 1)
+    expect("2 of 3 connections" in load.output(), load.tail())
+    expect_equal("refused", gateway.metrics().total("causeway_client_connections_refused_total", client="one", reason="limit"), 1)
+    load = box.load(name="large", connections=2, size=100_000, seconds=3)
+    load.wait_connected()
+    wait_until(lambda: gateway.metrics().total("causeway_client_calls_postponed_total", client="one") > 0, 10, "calls that wait")
+    metrics = gateway.metrics()
+    expect_equal("credits", metrics.total("causeway_rpcrdma_credits_granted"), 10)
+    expect(metrics.total("causeway_client_bytes_in_flight", client="one") <= 300_000, "more octets in flight than the section may have")
+    report = load.result()
+    expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
+    gateway.terminate()
+
+
 def refused_without_listener(box: Box) -> None:
     gateway = box.gateway()
     gateway.start_ready()
@@ -159,6 +196,7 @@ CASES = [
     ("two instances serve side by side", side_by_side),
     ("a client that the ACL does not allow is refused and counted", refused_by_address),
     ("a client of a port without listener is told so", refused_without_listener),
+    ("a [[client]] section denies, and limits connections, credits and octets in flight", refused_by_client_section),
     ("a client beyond the listener's limit is refused and counted", refused_by_limit),
     ("a restart of the gateway under load costs no wrong answer", lambda box: restart_under_load("server", "client", box)),
     ("a restart of the gateway under load, which holds the link, costs no wrong answer",

@@ -28,6 +28,10 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   backend_options.name = "backend";
   backend_options.kind = options.backend;
   backend_options.run_on_workers = options.run_on_workers;
+  backend_options.servers = options.backend_servers;
+  backend_options.checked = options.backend_checked;
+  backend_options.call_timeout = options.backend_call_timeout;
+  out.backends.resize(options.backends, gateway::BackendOptions(backend_options));
   gateway::ListenerOptions& listener = out.listeners.emplace_back();
   listener.name = "listener";
   listener.port = GatewayHost::kPort;
@@ -38,6 +42,8 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   listener.server.reverse_credits = options.reverse_credits;
   listener.private_data = options.gateway_private_data;
   listener.allow = options.allow;
+  listener.backend = options.default_backend ? 0 : gateway::ListenerOptions::kNoBackend;
+  listener.routes = options.routes;
   listener.connections_max = options.connections_max;
   for (uint16_t more = 1; more < options.gateway_ports; ++more) {
     gateway::ListenerOptions another = out.listeners.front();
@@ -46,6 +52,7 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   }
   out.core = options.core;
   out.places = options.places;
+  out.clients = options.clients;
   out.connections_max = options.small_tables ? 24 : room_for(options, 128);
   out.calls_in_flight_max = options.small_tables ? 64 : std::max(4096u, options.load.connections * options.load.window);
   if (options.calls_in_flight_max > 0) {
@@ -212,7 +219,7 @@ ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t las
 }
 
 ClientHost::ClientHost(const WorldOptions& options, uint64_t seed)
-    : ClientStack(options, seed, 2), driver(load_options(options), client, packets) {}
+    : ClientStack(options, seed, 2), driver(load_options(options), client, packets, options.workload) {}
 
 bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes octets) {
   Buffer* buffer = pool.allocate_one();

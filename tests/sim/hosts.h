@@ -36,7 +36,14 @@ struct WorldOptions {
   gateway::ConnectionPlaces* places = nullptr;  // of that process; must outlive the hosts
   gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
   bool run_on_workers = false;
+  uint32_t backend_servers = 1;
+  uint32_t backends = 1;        // all alike
+  bool default_backend = true;  // false: the listener has none of its own, only routes
+  std::vector<gateway::RouteOptions> routes;
+  Duration backend_call_timeout = Duration::seconds(120);  // of listeners with routes
+  bool backend_checked = false;                            // the test says which servers are up
   std::vector<control::IpPrefix> allow;
+  std::vector<gateway::ClientClassOptions> clients;
   uint32_t connections_max = 64;
   uint32_t connections_over = 0;  // room in the tables for so many besides the load's: connections that are over rest for a while
   uint32_t half_open_max = 0;     // of the gateway; 0: a crowd may ask at once
@@ -57,6 +64,8 @@ struct WorldOptions {
   bool client_qpns_repeat = false;
   // What the gateway and its backend run; nullptr: the bench program as it is. Must outlive the hosts.
   rpcrdma::Program* program = nullptr;
+  // Whose calls the client makes; nullptr: the bench program's. Must outlive the hosts.
+  load::Workload* workload = nullptr;
 };
 
 [[nodiscard]] wire::MacAddress sim_mac(uint8_t last);

@@ -34,13 +34,14 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
       if (!take_call(now, request)) {
         return;
       }
+      ++calls_[{request.backend, request.context.header.program}];
       event.kind = BackendEvent::Kind::kMessage;
       break;
     case BackendRequest::Kind::kRun:
       event.kind = BackendEvent::Kind::kRan;
       break;
   }
-  if (silent && request.kind == BackendRequest::Kind::kSend) {
+  if ((silent || (silent_backends >> request.backend & 1) != 0) && request.kind == BackendRequest::Kind::kSend) {
     return;
   }
   if (!programs_.dispatch(request.context, request.message, pool_, event.message) &&
@@ -54,6 +55,10 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
     call_back(now, request);
   }
   Instant at = now + call_delay;
+  // What is sent before the connection is there goes when it is.
+  for (const Link& link : open_) {
+    at = link.id == request.link && request.kind == BackendRequest::Kind::kSend ? std::max(at, link.open_at + call_delay) : at;
+  }
   if (call_jitter > Duration()) {
     at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(call_jitter.to_ns())));
   }
@@ -76,9 +81,15 @@ void SimBackend::on_open(Instant now, const BackendRequest& request) {
   BackendEvent event;
   event.link = request.link;
   event.backend = request.backend;
-  event.kind = refuses ? BackendEvent::Kind::kFailed : BackendEvent::Kind::kOpened;
-  if (!refuses) {
-    open_.push_back({request.link, request.backend, 0, {}});
+  const bool refused =
+      refuses || (refusing_servers >> request.server & 1) != 0 || (refusing_backends >> request.backend & 1) != 0;
+  event.kind = refused ? BackendEvent::Kind::kFailed : BackendEvent::Kind::kOpened;
+  if (!refused) {
+    open_.push_back({.id = request.link,
+                     .backend = request.backend,
+                     .server = request.server,
+                     .open_at = now + open_delay,
+                     .called_back = {}});
   }
   later(now + open_delay, std::move(event));
 }
@@ -119,7 +130,8 @@ void SimBackend::call_back(Instant now, const BackendRequest& request) {
   }
   link->called_back.push_back({xid, *callback});
   ++callbacks_.sent;
-  later(now + Duration::ns(random_.next_below(static_cast<uint32_t>(2 * call_delay.to_ns() + 1))), std::move(event));
+  const Instant from = std::max(now, link->open_at);
+  later(from + Duration::ns(random_.next_below(static_cast<uint32_t>(2 * call_delay.to_ns() + 1))), std::move(event));
 }
 
 void SimBackend::on_reply(const BackendRequest& request) {
@@ -140,6 +152,15 @@ void SimBackend::on_reply(const BackendRequest& request) {
   const bool right = rpcrdma::check_bench_reverse_reply(request.message, found->second);
   ++(right ? callbacks_.right : refused ? callbacks_.refused : callbacks_.wrong);
   waiting.erase(found);
+}
+
+size_t SimBackend::open_count(uint32_t server) const {
+  return static_cast<size_t>(std::count_if(open_.begin(), open_.end(), [&](const Link& link) { return link.server == server; }));
+}
+
+size_t SimBackend::open_count_of(uint32_t backend) const {
+  return static_cast<size_t>(
+      std::count_if(open_.begin(), open_.end(), [&](const Link& link) { return link.backend == backend; }));
 }
 
 size_t SimBackend::callbacks_pending() const {
@@ -169,15 +190,27 @@ void SimBackend::talk_nonsense(Instant now, const BackendRequest& request) {
   }
 }
 
-void SimBackend::close_all(Instant now) {
+template <typename Which>
+void SimBackend::close_those(Instant now, Which&& which) {
   for (const Link& link : open_) {
+    if (!which(link.backend)) {
+      continue;
+    }
     BackendEvent event;
     event.kind = BackendEvent::Kind::kClosed;
     event.link = link.id;
     event.backend = link.backend;
     later(now, std::move(event));
   }
-  open_.clear();
+  std::erase_if(open_, [&](const Link& link) { return which(link.backend); });
+}
+
+void SimBackend::close_all(Instant now) {
+  close_those(now, [](uint32_t) { return true; });
+}
+
+void SimBackend::close_backend(Instant now, uint32_t backend) {
+  close_those(now, [=](uint32_t other) { return other == backend; });
 }
 
 bool SimBackend::poll(Instant now, BackendEvent& out) {

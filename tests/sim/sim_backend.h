@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,9 @@ class SimBackend {
   Duration call_delay = Duration::us(20);
   Duration call_jitter;            // replies overtake each other
   bool refuses = false;            // opens fail
+  uint32_t refusing_servers = 0;   // opens to these fail, one bit per server
+  uint32_t refusing_backends = 0;  // the same by backend
+  uint32_t silent_backends = 0;    // take calls and say nothing
   bool repeats_itself = false;     // says every reply twice
   bool silent = false;             // takes calls and opens, says nothing
   bool talks_nonsense = false;     // sends what nobody asked for beside each reply
@@ -35,7 +39,17 @@ class SimBackend {
   [[nodiscard]] bool poll(Instant now, gateway::BackendEvent& out);
   // The server goes: every open connection is closed.
   void close_all(Instant now);
+  void close_backend(Instant now, uint32_t backend);
+  // Calls taken, by backend and program.
+  [[nodiscard]] uint64_t calls_of(uint32_t backend, uint32_t program) const {
+    const auto found = calls_.find({backend, program});
+    return found == calls_.end() ? 0 : found->second;
+  }
   [[nodiscard]] size_t open_count() const { return open_.size(); }
+  // To one of the backend's servers.
+  [[nodiscard]] size_t open_count(uint32_t server) const;
+  // To one of several backends.
+  [[nodiscard]] size_t open_count_of(uint32_t backend) const;
 
   struct CallbackStats {
     uint64_t sent = 0;
@@ -48,10 +62,14 @@ class SimBackend {
   [[nodiscard]] size_t callbacks_pending() const;
 
  private:
+  template <typename Which>
+  void close_those(Instant now, Which&& which);
   struct Link {
     gateway::LinkId id;
     uint32_t backend = 0;
+    uint32_t server = 0;
     uint32_t calls = 0;
+    Instant open_at;
     uint32_t nonsense_calls = 0;                                           // sent and not answered yet
     std::vector<std::pair<uint32_t, rpcrdma::BenchCallback>> called_back;  // by XID
   };
@@ -68,6 +86,7 @@ class SimBackend {
   SeededRandom random_{1};
   CallbackStats callbacks_;
   std::vector<Link> open_;
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> calls_;
   std::deque<std::pair<Instant, gateway::BackendEvent>> events_;
 };
 

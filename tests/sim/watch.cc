@@ -65,6 +65,7 @@ void GatewayWatch::on_notice(const gateway::Notice& notice) {
   }
   const bool before_accept =
       notice.result == ConnectionResult::kRefusedAcl || notice.result == ConnectionResult::kRefusedLimit ||
+      notice.result == ConnectionResult::kRefusedClientDenied || notice.result == ConnectionResult::kRefusedClientLimit ||
       notice.result == ConnectionResult::kRefusedBackend || notice.result == ConnectionResult::kRefusedResources ||
       notice.result == ConnectionResult::kRefusedDraining || notice.result == ConnectionResult::kFailedHandshake ||
       notice.result == ConnectionResult::kClosedByPeer || notice.result == ConnectionResult::kClosedByUs ||

@@ -32,7 +32,10 @@ TEST(AdminCommands, StatusTellsPortsListenersAndBackends) {
   EXPECT_EQ(status["backends"][0]["calls_in_flight"], 3);
   EXPECT_EQ(status["backends"][0]["up"], true);
   EXPECT_EQ(status["backends"][1]["up"], false);
-  EXPECT_TRUE(status["backends"][2]["up"].is_null()) << "no client has asked for it yet";
+  EXPECT_TRUE(status["backends"][2]["up"].is_null()) << "not known yet";
+  EXPECT_EQ(status["servers"][1]["role"], "backup");
+  EXPECT_EQ(status["servers"][1]["up"], false);
+  EXPECT_EQ(status["servers"][1]["check_error"], "Connection refused");
 }
 
 TEST(AdminCommands, JsonAndWordsAreTheSameRequest) {

@@ -229,7 +229,12 @@ TEST_F(AdminServerTest, CtlShowsStatusAsTables) {
             "  NAME  TYPE  ADDRESS         STATE  CALLS  RECONNECTS  TIMEOUTS\n"
             "  nfs   tcp   127.0.0.1:2049  up         3           1         0\n"
             "  old   tcp   127.0.0.2:2049  down       0           0         0\n"
-            "  new   tcp   127.0.0.3:2049  -          0           0         0\n");
+            "  new   tcp   127.0.0.3:2049  -          0           0         0\n"
+            "\n"
+            "Servers\n"
+            "  BACKEND  ADDRESS         ROLE     STATE  CONNECTIONS  CHECKS  FAILED    LAST  ERROR\n"
+            "  nfs      127.0.0.1:2049  primary  up               2      40       1  0.3 ms  -\n"
+            "  nfs      127.0.0.4:2049  backup   down             0      40      40  0.1 ms  Connection refused\n");
 }
 
 TEST_F(AdminServerTest, CtlShowsConnections) {

@@ -64,8 +64,8 @@ const std::vector<Case> kParseCases = {
     {"UnknownSection", "[limit]\n", {"c.toml:14:2: limit: unknown section; did you mean 'limits'?"}},
     {"KeyOutsideSections",
      "[log]\n[nonsense]\nx = 1\n",
-     {"c.toml:15:2: nonsense: unknown section; there are gateway, dataplane, port, listener, backend, limits, roce, metrics, "
-      "admin, log"}},
+     {"c.toml:15:2: nonsense: unknown section; there are gateway, dataplane, port, listener, backend, route, client, limits, "
+      "roce, metrics, admin, log"}},
     {"NumberAsText",
      "[limits]\nconnections_max = \"64\"\n",
      {"c.toml:15:19: limits.connections_max: is text, not a whole number"}},
@@ -108,7 +108,8 @@ const std::vector<Case> kParseCases = {
      {"c.toml:18:16: listener.inline_bytes: 5000 is not a multiple of 1024; use 4096 or 5120"}},
     {"Missing",
      "[[listener]]\nport = 2050\nname = \"b\"\n",
-     {"c.toml:14:1: listener.backend: is missing; add for example backend = \"nfs\""}},
+     {"c.toml:14:1: listener.backend: is missing; add for example backend = \"nfs\", or a name, and a [[route]] for each "
+      "program with that listener"}},
     {"AllAtOnce",
      "[limits]\nhalf_open = 1\nconnections_max = 0\n[log]\nlevel = 3\n",
      {"c.toml:15:1: limits.half_open: unknown key; there are read_segments_max, write_chunks_max, plain_segments_max, "
@@ -153,6 +154,43 @@ const std::vector<Case> kCheckCases = {
      "[[backend]]\nname = \"b\"\ntype = \"builtin\"\naddress = \"127.0.0.1:1\"\n[[listener]]\nport = 1\nbackend = \"b\"\n",
      {"c.toml:17:11: backend.address: belongs to backends of type \"tcp\"; remove it, or set type = \"tcp\"",
       "c.toml:14:1: backend.programs: is missing; add programs = [\"bench\"]"}},
+    {"BuiltinWithBackups",
+     "[[backend]]\nname = \"b\"\ntype = \"builtin\"\nprograms = [\"bench\"]\nbackups = [\"127.0.0.1:1\"]\n"
+     "[[listener]]\nport = 1\nbackend = \"b\"\n",
+     {"c.toml:18:11: backend.backups: belongs to backends of type \"tcp\"; remove it, or set type = \"tcp\""}},
+    {"BackupTwiceAndUnchecked",
+     "[[backend]]\nname = \"b\"\naddress = \"127.0.0.1:1\"\nbackups = [\"127.0.0.1:2\", \"127.0.0.1:1\"]\ncheck = \"off\"\n"
+     "[[listener]]\nport = 1\nbackend = \"b\"\n",
+     {"c.toml:17:11: backend.backups: 127.0.0.1:1 stands twice; name each server once",
+      "c.toml:17:11: backend.backups: is never used: without checks no server is known to be down; "
+      "set check = \"rpc\" or \"tcp\", or remove it"}},
+    {"RoutesToNothing",
+     "[[route]]\nlistener = \"nsf\"\nprogram = 7\nbackend = \"bench\"\n",
+     {"c.toml:17:11: route.backend: there is no backend 'bench'; there are nfs",
+      "c.toml:15:12: route.listener: there is no listener 'nsf'; did you mean 'nfs'?"}},
+    {"ProgramRoutedTwice",
+     "[[route]]\nlistener = \"nfs\"\nprogram = 7\nbackend = \"nfs\"\n[[route]]\nlistener = \"nfs\"\nprogram = 7\nbackend = "
+     "\"nfs\"\n",
+     {"c.toml:20:11: route.program: listener 'nfs' has two routes for program 7; route each program once"}},
+    {"ARouteIsEnoughForAListenerAndABackend",
+     "[[backend]]\nname = \"b\"\naddress = \"127.0.0.1:1\"\n[[listener]]\nname = \"l\"\nport = 1\n"
+     "[[route]]\nlistener = \"l\"\nprogram = 7\nbackend = \"b\"\n",
+     {}},
+    {"ListenerWithoutBackendOrRoute",
+     "[[listener]]\nname = \"l\"\nport = 1\n",
+     {"c.toml:14:1: listener.backend: is missing; add for example backend = \"nfs\", or a name, and a [[route]] for each program "
+      "with that listener"}},
+    {"ClientsThatMeetOrMeanNothing",
+     "[[client]]\nname = \"a\"\nprefixes = [\"10.0.0.0/8\"]\nconnections_max = 100\n"
+     "[[client]]\nname = \"a\"\nprefixes = [\"10.1.0.0/8\"]\nallow = false\ncredits = 4\n",
+     {"c.toml:17:19: client.connections_max: 100 is more than limits.connections_max, 64; lower it, or raise "
+      "limits.connections_max",
+      "c.toml:19:8: client.name: two client sections are named 'a'; give each its own name",
+      "c.toml:20:12: client.prefixes: 10.1.0.0/8 stands in client 'a' already; give each network to one section",
+      "c.toml:21:9: warning: client.allow: is false: the section's limits mean nothing; remove them, or set allow = true"}},
+    {"ClientWithoutPrefixes",
+     "[[client]]\nname = \"a\"\nprefixes = []\n",
+     {"c.toml:16:12: client.prefixes: is empty; name at least one, for example prefixes = [\"192.0.2.0/24\"]"}},
     {"UnknownProgram",
      "[[backend]]\nname = \"b\"\ntype = \"builtin\"\nprograms = [\"bensch\"]\n[[listener]]\nport = 1\nbackend = \"b\"\n",
      {"c.toml:17:12: backend.programs: there is no built-in program 'bensch'; there are bench"}},
@@ -170,6 +208,10 @@ const std::vector<Case> kCheckCases = {
     {"NoPrefixLength",
      "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1\"]\n",
      {"c.toml:16:14: port.addresses: '198.51.100.1' has no prefix length; write \"198.51.100.1/24\" or what the network's is"}},
+    {"BackupIsNoAddress",
+     "[[backend]]\nname = \"b\"\naddress = \"127.0.0.1:1\"\nbackups = [\"nfs2:2049\"]\n[[listener]]\nport = 1\nbackend = \"b\"\n",
+     {"c.toml:17:12: backend.backups: 'nfs2:2049' is not an IP address and port; "
+      "write \"127.0.0.1:2049\" or \"[::1]:2049\"; names are not resolved"}},
     {"BadAddress",
      "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100/24\"]\n",
      {"c.toml:16:14: port.addresses: '198.51.100/24' is not an IP address with prefix length; for example addresses = "

@@ -47,8 +47,13 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
+// A new key changes this file in the same commit: run with CAUSEWAY_WRITE_GOLDEN=1.
 TEST(ConfigReference, IsTheFileInDeploy) {
-  EXPECT_EQ(config_reference(), read_text(CAUSEWAY_SOURCE_ROOT "/deploy/config/causeway.toml"));
+  const char* path = CAUSEWAY_SOURCE_ROOT "/deploy/config/causeway.toml";
+  if (std::getenv("CAUSEWAY_WRITE_GOLDEN") != nullptr) {
+    std::ofstream(path) << config_reference();
+  }
+  EXPECT_EQ(config_reference(), read_text(path));
 }
 
 TEST(ConfigReference, ParsesAndChecksClean) {

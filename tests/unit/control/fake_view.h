@@ -25,6 +25,8 @@ class FakeView final : public GatewayView {
     status.backends = {{"nfs", "tcp", "127.0.0.1:2049", true, 3, 1, 0},
                        {"old", "tcp", "127.0.0.2:2049", false, 0, 0, 0},
                        {"new", "tcp", "127.0.0.3:2049", std::nullopt, 0, 0, 0}};
+    status.servers = {{"nfs", "127.0.0.1:2049", "primary", true, 2, 40, 1, Duration::us(300), ""},
+                      {"nfs", "127.0.0.4:2049", "backup", false, 0, 40, 40, Duration::us(70), "Connection refused"}};
     return status;
   }
   [[nodiscard]] std::vector<ConnectionStatus> connections() override {

@@ -49,6 +49,7 @@ TEST(CommandTable, FiltersNameFieldsOfTheirRows) {
                                                                {"queue_pairs", names_of<QueuePairStatus>()},
                                                                {"listeners", names_of<ListenerStatus>()},
                                                                {"backends", names_of<BackendStatus>()},
+                                                               {"servers", names_of<ServerStatus>()},
                                                                {"ports", names_of<PortStatus>()},
                                                                {"cores", names_of<CoreStatus>()}};
   for (const Command& command : command_table()) {

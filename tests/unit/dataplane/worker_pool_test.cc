@@ -51,7 +51,7 @@ class Rig {
     pool_options.workers = options.workers;
     pool_options.cores = options.cores;
     pool_options.ring_entries = options.ring_entries;
-    pool_options.backends = {options.server};
+    pool_options.backends = {{options.server}};
     workers = std::make_unique<WorkerPool>(pool_options, pool, programs_, raw);
   }
   ~Rig() {

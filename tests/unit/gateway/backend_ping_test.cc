@@ -116,7 +116,7 @@ TEST_F(BackendPingTest, AnAnswerThatComesTooLateIsDropped) {
 }
 
 TEST_F(BackendPingTest, ItsLinkIsNoConnections) {
-  EXPECT_FALSE(BackendPing::owns(LinkId((uint64_t{1} << 32) | (uint64_t{3} << kLinkSlotBits) | 16'383)));
+  EXPECT_FALSE(BackendPing::owns(link_id(1, 3, 0, 16'383)));
   ping_.start(now_, order());
   BackendRequest request;
   ASSERT_TRUE(ping_.poll_request(request));

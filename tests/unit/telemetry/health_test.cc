@@ -40,7 +40,7 @@ TEST(HealthTest, ABackendThatRefusesIsNoReasonToRestart) {
   const Health health = judge_health(facts);
   EXPECT_TRUE(health.live);
   EXPECT_FALSE(health.ready);
-  EXPECT_EQ(health.reason, "backend nfs did not take the last connection; backend bulk did not take the last connection");
+  EXPECT_EQ(health.reason, "backend nfs is down; backend bulk is down");
 }
 
 TEST(HealthTest, ASilentPollCoreIsNeitherAliveNorReady) {

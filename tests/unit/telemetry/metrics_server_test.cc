@@ -94,11 +94,11 @@ TEST_F(MetricsServerTest, ProbesOfAHealthyGatewayAreAnsweredOk) {
 }
 
 TEST_F(MetricsServerTest, ReadinessSaysWhyNotWhileLivenessHolds) {
-  health_.now = {true, false, "backend nfs did not take the last connection"};
+  health_.now = {true, false, "backend nfs is down"};
   start();
   const std::string ready = ask("GET /readyz HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(ready.starts_with("HTTP/1.1 503 Service Unavailable\r\n")) << ready;
-  EXPECT_TRUE(ready.ends_with("backend nfs did not take the last connection\n")) << ready;
+  EXPECT_TRUE(ready.ends_with("backend nfs is down\n")) << ready;
   EXPECT_TRUE(ask("GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
 }
 

@@ -41,6 +41,17 @@ inline void fill_synthetic(CoreSnapshot& out) {
   }
 }
 
+// Two servers of the first backend; the second has not been checked yet.
+class SyntheticChecks final : public control::ServerChecks {
+ public:
+  [[nodiscard]] std::vector<control::ServerCheck> server_checks() const override {
+    std::vector<control::ServerCheck> rows(2);
+    rows[0] = {0, 0, "nfs", "192.0.2.7:2049", gateway::ServerState::kUp, true, 40, 2, Duration::us(350), ""};
+    rows[1] = {0, 1, "nfs", "192.0.2.8:2049", gateway::ServerState::kUnknown, true, 0, 0, {}, ""};
+    return rows;
+  }
+};
+
 // Published copies that are answered at once: the test plays the core.
 class SyntheticCores {
  public:
@@ -66,12 +77,15 @@ class SyntheticCores {
     }
     sources.ports = {{"net_memif0", "net_memif", "02:00:00:00:00:01"}, {"0000:3b:02.1", "mlx5_pci", "02:00:00:00:00:02"}};
     sources.backends = {"nfs", "bench"};
+    sources.clients = {"cluster"};
     sources.pools = {"rx", "large"};
     sources.limits = {64, 512, 4096, {{"nfs", 48, 128}, {"bench", 16, 32}}};
+    sources.checks = &checks_;
     return sources;
   }
 
  private:
+  SyntheticChecks checks_;
   std::vector<std::unique_ptr<Published<CoreSnapshot>>> snapshots_;
 };
 

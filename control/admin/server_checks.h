@@ -1,0 +1,33 @@
+// What is known of the servers of backends by checking them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "control/gateway/server_health.h"
+#include "rocev2/base/time.h"
+
+namespace cw::control {
+
+struct ServerCheck {
+  uint32_t backend = 0;  // index
+  uint32_t server = 0;   // of the backend's, in order of preference
+  std::string backend_name;
+  std::string address;
+  gateway::ServerState state = gateway::ServerState::kUnknown;
+  bool checked = false;  // false: its backend's check is off
+  uint64_t checks = 0;   // ended
+  uint64_t failures = 0;
+  Duration last_duration;  // of the last check
+  std::string last_error;  // of the last check; empty: it succeeded
+};
+
+class ServerChecks {
+ public:
+  virtual ~ServerChecks() = default;
+  // Any thread. All servers of all TCP backends, in order of the configuration.
+  [[nodiscard]] virtual std::vector<ServerCheck> server_checks() const = 0;
+};
+
+}  // namespace cw::control

@@ -1,0 +1,150 @@
+// A connection's ways to the backends of its listener. The first lane is opened before the connection is accepted and ends with
+// it; those of routes are opened by the first call that wants them. One of these whose backend cannot be reached costs the calls
+// that wanted it, which no backend has seen: they are answered with SYSTEM_ERR, and the next call tries again. One that the
+// backend closes while it owes replies ends the whole connection, as with the first lane: only the client can say its calls
+// again.
+#include <algorithm>
+#include <array>
+
+#include "control/gateway/gateway_connection.h"
+#include "rpcrdma/rpc/rpc_message.h"
+
+namespace cw::gateway {
+
+bool Gateway::is_tcp(const Lane& lane) const {
+  return lane.backend != ListenerOptions::kNoBackend && options_.backends[lane.backend].kind == BackendKind::kTcp;
+}
+
+LinkId Gateway::new_link(uint32_t slot, uint32_t lane) {
+  return link_id(++generations_[slot], options_.core.index, lane, slot);
+}
+
+void Gateway::add_lanes(Connection& connection) {
+  const ListenerLanes& lanes = lanes_[connection.listener_index];
+  connection.more.resize(lanes.count() - 1);
+  for (uint32_t i = 0; i < lanes.count(); ++i) {
+    Lane& lane = connection.lane(i);
+    lane.link = i == 0 ? connection.link : new_link(connection.slot, i);
+    lane.backend = lanes.backend(i);
+    if (is_tcp(lane)) {
+      lane.client = &guard_.join(connection.address.remote, lane.backend);
+    }
+  }
+}
+
+// Precondition: requests_room() and closes_room().
+void Gateway::open_lane(Instant now, Connection& connection, Lane& lane) {
+  lane.state = Lane::State::kOpening;
+  lane.server_index = preferred_server(lane.backend);
+  lane.open_deadline = now + options_.backends[lane.backend].open_timeout;
+  ++links_kept_;
+  BackendRequest open;
+  open.kind = BackendRequest::Kind::kOpen;
+  open.link = lane.link;
+  open.backend = lane.backend;
+  open.server = lane.server_index;
+  open.client = connection.address.remote;
+  push_request(std::move(open));
+  if (&lane != &connection.first) {
+    arm(connection, lane.open_deadline);
+  }
+}
+
+// The backend connection is over, or is closed next.
+void Gateway::forget_link(Lane& lane) {
+  BackendStats& stats = stats_.backends[lane.backend];
+  if (lane.state == Lane::State::kOpen) {
+    --stats.links;
+    --stats.server_links[lane.server_index];
+  }
+  lane.state = Lane::State::kClosed;
+  --links_kept_;
+}
+
+bool Gateway::has_xid(Connection& connection, uint32_t xid) {
+  const auto has = [&](const Lane& lane) {
+    return std::find(lane.pending_xids.begin(), lane.pending_xids.end(), xid) != lane.pending_xids.end();
+  };
+  return has(connection.first) || std::any_of(connection.more.begin(), connection.more.end(), has);
+}
+
+void Gateway::answer(Instant now, Connection& connection, rpcrdma::CallId call, uint32_t xid, rpcrdma::AcceptStatus status) {
+  std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> octets{};
+  rpcrdma::write_accepted_reply(octets, xid, status);
+  Chain reply;
+  if (reply.append_copy(packets_, octets)) {
+    connection.server->reply(now, call, std::move(reply));
+  } else {
+    connection.server->fail();  // the client comes again
+  }
+}
+
+// The backend connection could not be made.
+void Gateway::fail_lane(Instant now, Connection& connection, Lane& lane) {
+  const LinkId link = connection.link;
+  ++stats_.lane_failures;
+  forget_link(lane);
+  lane.link = new_link(connection.slot, lane_of(lane.link));
+  stats_.backends[lane.backend].calls_in_flight -= lane.pending_xids.size();
+  for (size_t i = 0; i < lane.pending_xids.size(); ++i) {
+    guard_.end(*lane.client, lane.pending_epochs[i]);
+    answer(now, connection, lane.pending_calls[i], lane.pending_xids[i], rpcrdma::AcceptStatus::kSystemError);
+  }
+  lane.pending_xids.clear();
+  lane.pending_calls.clear();
+  lane.pending_epochs.clear();
+  lane.pending_since.clear();
+  if (find(link) != nullptr) {
+    pump(now, connection);
+  }
+}
+
+void Gateway::on_lane_closed(Instant now, Connection& connection, Lane& lane) {
+  ++stats_.backends[lane.backend].closes;
+  if (&lane == &connection.first || !lane.pending_xids.empty()) {
+    forget_link(lane);
+    end(now, connection, ConnectionResult::kFailedBackend, false);
+    return;
+  }
+  // Nobody waits for it: servers close connections that are idle for long.
+  forget_link(lane);
+  lane.reverse_enabled = false;
+  for (auto& call : connection.reverse_calls) {
+    call.lane = call.lane == lane_of(lane.link) ? 0 : call.lane;
+  }
+  lane.link = new_link(connection.slot, lane_of(lane.link));
+}
+
+// Of a connection with routes: what waits for too long, by the limits of each backend.
+void Gateway::check_lanes(Instant now, Connection& connection) {
+  for (uint32_t i = 0; i <= connection.more.size(); ++i) {
+    Lane& lane = connection.lane(i);
+    if (lane.state == Lane::State::kOpening && lane.open_deadline <= now && i > 0) {
+      note_backend(lane.backend, false);
+      ++stats_.backends[lane.backend].open_failures;
+      close_link(lane.link, lane.backend);
+      const LinkId link = connection.link;
+      fail_lane(now, connection, lane);
+      if (find(link) == nullptr) {
+        return;
+      }
+    }
+    if (lane.pending_since.empty()) {
+      continue;
+    }
+    const Instant oldest = *std::min_element(lane.pending_since.begin(), lane.pending_since.end());
+    const Instant deadline = oldest + options_.backends[lane.backend].call_timeout;
+    if (deadline > now) {
+      arm(connection, deadline);
+    } else if (!connection.server->failed()) {
+      ++stats_.backends[lane.backend].call_timeouts;
+      connection.timed_out = true;
+      connection.server->fail();
+    }
+    if (lane.state == Lane::State::kOpening && i > 0) {
+      arm(connection, lane.open_deadline);
+    }
+  }
+}
+
+}  // namespace cw::gateway

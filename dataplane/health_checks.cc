@@ -1,0 +1,223 @@
+#include "dataplane/health_checks.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "control/gateway/backend_ping.h"
+#include "rpcrdma/rpc/rpc_message.h"
+#include "telemetry/log.h"
+
+namespace cw::dataplane {
+namespace {
+
+constexpr uint32_t kBuffers = 256;  // a reply takes one or two, and so many servers there are at most
+constexpr uint32_t kBufferBytes = 4096;
+constexpr rpcrdma::RecordLimits kLimits{.message_bytes_max = 4096};
+constexpr uint32_t kXid = 0x6368'6563;
+constexpr uint32_t kNfsProgram = 100003;
+constexpr uint32_t kNfsVersion = 4;
+constexpr int kWaitMs = 500;
+constexpr int kUntoldWaitMs = 10;
+
+Instant monotonic_now() {
+  return Instant::from_ns(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+std::string text_of(int error) {
+  return error == 0 ? std::string("it closed the connection") : std::string(std::strerror(error));
+}
+
+}  // namespace
+
+HealthChecks::HealthChecks(const std::vector<control::BackendConfig>& backends, uint32_t cores, Tell tell)
+    : cores_(cores), tell_(std::move(tell)), pool_(kBuffers, kBufferBytes, kBuffers) {
+  const Instant now = monotonic_now();
+  for (uint32_t backend = 0; backend < backends.size(); ++backend) {
+    const control::BackendConfig& config = backends[backend];
+    const std::vector<control::SocketAddress> addresses = control::servers_of(config);
+    for (uint32_t i = 0; i < addresses.size(); ++i) {
+      const bool checked = config.check != control::CheckKind::kOff;
+      const gateway::HealthOptions options{
+          .interval = Duration::ms(config.check_interval_ms), .fall = config.check_fall, .rise = config.check_rise};
+      Server server{.row = {}, .health = gateway::ServerHealth(options, checked ? now : Instant::never()), .address = {}};
+      server.row.backend = backend;
+      server.row.server = i;
+      server.row.backend_name = config.name;
+      server.row.address = control::to_string(addresses[i]);
+      server.row.checked = checked;
+      server.address = {addresses[i].address, addresses[i].port};
+      server.calls = config.check == control::CheckKind::kRpc;
+      server.timeout = Duration::ms(config.check_timeout_ms);
+      server.told.resize(cores, gateway::ServerState::kUnknown);
+      servers_.push_back(std::move(server));
+    }
+  }
+}
+
+HealthChecks::~HealthChecks() {
+  stop();
+}
+
+void HealthChecks::start() {
+  if (std::ranges::none_of(servers_, [](const Server& server) { return server.row.checked; })) {
+    return;
+  }
+  wakeup_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  thread_ = std::thread([this] { run(); });
+}
+
+void HealthChecks::stop() {
+  if (!thread_.joinable()) {
+    return;
+  }
+  stop_.store(true);
+  (void)eventfd_write(wakeup_, 1);
+  thread_.join();
+  close(wakeup_);
+}
+
+std::vector<control::ServerCheck> HealthChecks::server_checks() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<control::ServerCheck> rows;
+  std::ranges::transform(servers_, std::back_inserter(rows), &Server::row);
+  return rows;
+}
+
+void HealthChecks::run() {
+  while (!stop_.load()) {
+    Instant now = monotonic_now();
+    for (Server& server : servers_) {
+      if (server.health.next_deadline() <= now) {
+        begin(now, server);
+      } else if (server.stream != nullptr) {
+        advance(now, server);
+      }
+    }
+    tell_cores();
+    wait(now);
+  }
+  for (Server& server : servers_) {
+    server.stream.reset();
+  }
+}
+
+void HealthChecks::begin(Instant now, Server& server) {
+  server.health.begin(now);
+  server.begun = now;
+  server.stream = std::make_unique<BackendStream>(server.address, pool_, kLimits);
+  if (server.calls) {
+    const auto octets = gateway::null_call(kXid, kNfsProgram, kNfsVersion);
+    Chain message;
+    if (!message.append_copy(pool_, octets)) {
+      end(now, server, "no memory for the call");
+      return;
+    }
+    server.stream->queue(std::move(message));
+  }
+  advance(now, server);
+}
+
+void HealthChecks::advance(Instant now, Server& server) {
+  BackendStream& stream = *server.stream;
+  if (stream.state() == BackendStream::State::kConnecting) {
+    pollfd writable{stream.fd(), POLLOUT, 0};
+    if (poll(&writable, 1, 0) == 1) {
+      stream.finish_connect();
+    }
+  }
+  if (stream.state() == BackendStream::State::kOpen) {
+    if (!server.calls) {
+      end(now, server, {});
+      return;
+    }
+    stream.flush();
+    (void)stream.read();
+    Chain reply;
+    if (stream.poll_message(reply)) {
+      const auto header = rpcrdma::parse_rpc_reply(reply);
+      end(now, server, header.ok() && header->xid == kXid ? "" : "its answer is no reply to the NULL call");
+      return;
+    }
+  }
+  if (stream.state() == BackendStream::State::kFailed) {
+    end(now, server, text_of(stream.failure()));
+  } else if (now - server.begun >= server.timeout) {
+    const bool connected = stream.state() == BackendStream::State::kOpen;
+    end(now, server,
+        fmt::format("{} within {:.1f} s", connected ? "no reply to a NULL call" : "no answer", server.timeout.to_seconds()));
+  }
+}
+
+void HealthChecks::end(Instant now, Server& server, std::string error) {
+  server.stream.reset();
+  const bool changed = server.health.on_result(now, error.empty());
+  {
+    const std::lock_guard lock(mutex_);
+    server.row.state = server.health.state();
+    server.row.checks = server.health.checks();
+    server.row.failures = server.health.failures();
+    server.row.last_duration = now - server.begun;
+    server.row.last_error = std::move(error);
+  }
+  if (changed) {
+    log_change(server);
+  }
+}
+
+void HealthChecks::log_change(const Server& server) const {
+  const control::ServerCheck& row = server.row;
+  if (row.state == gateway::ServerState::kUp) {
+    telemetry::log_info("backend {}: server {} is up", row.backend_name, row.address);
+    return;
+  }
+  const auto next = std::ranges::find_if(servers_, [&](const Server& other) {
+    return other.row.backend == row.backend && other.row.state != gateway::ServerState::kDown;
+  });
+  telemetry::log_warning("backend {}: server {} is down: {}; {}", row.backend_name, row.address, row.last_error,
+                         next == servers_.end() ? std::string("no server of it is up: clients are refused")
+                                                : "new connections go to " + next->row.address);
+}
+
+void HealthChecks::tell_cores() {
+  for (Server& server : servers_) {
+    const gateway::ServerState state = server.health.state();
+    for (uint32_t core = 0; core < cores_; ++core) {
+      if (server.told[core] != state && tell_(core, {.kind = gateway::CoreMessage::Kind::kServerState,
+                                                     .index = server.row.backend,
+                                                     .value = static_cast<uint32_t>(state),
+                                                     .server = server.row.server})) {
+        server.told[core] = state;
+      }
+    }
+  }
+}
+
+void HealthChecks::wait(Instant now) {
+  std::vector<pollfd> waiters{{wakeup_, POLLIN, 0}};
+  int64_t wait_ms = kWaitMs;
+  for (const Server& server : servers_) {
+    Instant next = server.health.next_deadline();
+    if (server.stream != nullptr) {
+      next = server.begun + server.timeout;
+      const bool wants_write = server.stream->wants_write();
+      waiters.push_back({server.stream->fd(), static_cast<short>(wants_write ? POLLIN | POLLOUT : POLLIN), 0});
+    }
+    if (next != Instant::never()) {
+      wait_ms = std::clamp((next - now).to_ns() / 1'000'000 + 1, int64_t{0}, wait_ms);
+    }
+    const bool all_told =
+        std::ranges::all_of(server.told, [&](gateway::ServerState told) { return told == server.health.state(); });
+    wait_ms = all_told ? wait_ms : std::min<int64_t>(wait_ms, kUntoldWaitMs);
+  }
+  (void)poll(waiters.data(), waiters.size(), static_cast<int>(wait_ms));
+}
+
+}  // namespace cw::dataplane

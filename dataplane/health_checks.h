@@ -1,0 +1,68 @@
+// Checks the servers of backends at intervals, on a thread of its own, and tells the poll cores when one goes or comes back.
+//
+// A check is a connection of its own, and with CheckKind::kRpc a NULL call on it: what a client's connection would meet. It never
+// touches the workers, so a check that hangs costs no client anything. Cores are told by message; one whose ring is full is told
+// at a later turn. Changes of state are logged with the cause.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/admin/server_checks.h"
+#include "control/config/config.h"
+#include "control/gateway/core_message.h"
+#include "dataplane/sockets/backend_stream.h"
+#include "rocev2/base/heap_buffer_pool.h"
+
+namespace cw::dataplane {
+
+class HealthChecks final : public control::ServerChecks {
+ public:
+  // Gives `message` to core `core`; false: it takes none now. Called by the checking thread.
+  using Tell = std::function<bool(uint32_t core, const gateway::CoreMessage& message)>;
+  HealthChecks(const std::vector<control::BackendConfig>& backends, uint32_t cores, Tell tell);
+  ~HealthChecks() override;
+  HealthChecks(const HealthChecks&) = delete;
+  HealthChecks& operator=(const HealthChecks&) = delete;
+
+  // Without a server to check, nothing.
+  void start();
+  void stop();
+  [[nodiscard]] std::vector<control::ServerCheck> server_checks() const override;
+
+ private:
+  struct Server {
+    control::ServerCheck row;  // under mutex_
+    gateway::ServerHealth health;
+    TcpAddress address;
+    bool calls = false;
+    Duration timeout;
+    std::unique_ptr<BackendStream> stream;  // of the check under way
+    Instant begun;
+    std::vector<gateway::ServerState> told;  // by core
+  };
+  void run();
+  void begin(Instant now, Server& server);
+  void advance(Instant now, Server& server);
+  void end(Instant now, Server& server, std::string error);
+  void log_change(const Server& server) const;
+  void tell_cores();
+  // Until a socket has something, a check is due, or stop().
+  void wait(Instant now);
+
+  uint32_t cores_;
+  Tell tell_;
+  HeapBufferPool pool_;
+  std::vector<Server> servers_;
+  mutable std::mutex mutex_;  // of Server::row
+  int wakeup_ = -1;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace cw::dataplane

@@ -1,0 +1,142 @@
+"""Several servers behind a gateway: one dies under load, and its clients land on the next."""
+
+import re
+import time
+from pathlib import Path
+
+from harness import Box, Gateway, Program, Skip, expect, expect_equal, free_tcp_address
+from lab.daemon import wait_until
+
+PORT = 20055
+SECTIONS = """
+[[listener]]
+name = "served"
+port = {port}
+backend = "served"
+[[backend]]
+name = "served"
+address = "{address}"
+{more}
+"""
+
+
+def serve(box: Box, name: str, port: int = 0) -> tuple[Program, str]:
+    """The bench program over TCP on the loopback interface, and its address."""
+    peer = box.build / "tests/bench/tcp_peer"
+    if not peer.exists():
+        raise Skip(f"{peer} is not built")
+    program = Program(name, ["stdbuf", "-oL", str(peer), "serve", "--port", str(port)], box.directory / f"{name}.log", box.env)
+    box.programs.append(program)
+    program.start()
+    program.wait_for_line(r"^port \d+", 10)
+    found = re.search(r"^port (\d+)", Path(program.log).read_text(), re.MULTILINE)
+    assert found is not None
+    return program, f"127.0.0.1:{found[1]}"
+
+
+def states(box: Box, gateway: Gateway) -> dict[str, object]:
+    return {row["address"]: row["up"] for row in box.ctl_json(gateway, "servers")["servers"]}
+
+
+def gateway_before(box: Box, address: str, more: str) -> Gateway:
+    gateway = box.gateway()
+    config = box.directory / "gateway.toml"
+    config.write_text(config.read_text() + SECTIONS.format(port=PORT, address=address, more=more))
+    gateway.start_ready()
+    return gateway
+
+
+def server_dies_under_load(box: Box) -> None:
+    first, first_address = serve(box, "first")
+    _, second_address = serve(box, "second")
+    gateway = gateway_before(box, first_address, f'backups = ["{second_address}"]\ncheck_interval_ms = 200\ncheck_fall = 2')
+    wait_until(lambda: states(box, gateway) == {first_address: True, second_address: True}, 20, "both servers to be up")
+    load = box.load("--reconnect", "--port", PORT, connections=4, seconds=8)
+    load.wait_connected()
+    connections = {row["address"]: row["connections"] for row in box.ctl_json(gateway, "servers")["servers"]}
+    expect_equal("connections by server", connections, {first_address: 4, second_address: 0})
+    first.kill()
+    wait_until(lambda: states(box, gateway) == {first_address: False, second_address: True}, 20, "the first server to be down")
+    report = load.result()
+    expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
+    expect_equal("connections lost", report["lost"], 4)
+    expect_equal("calls sent again", report["resent"], report["interrupted"])
+    metrics = gateway.metrics()
+    expect_equal("backend up, first, second",
+                 [metrics.total("causeway_backend_up", backend="served")] +
+                 [metrics.total("causeway_backend_server_up", server=server) for server in (first_address, second_address)], [1, 0, 1])
+    expect(f"server {first_address} is down" in gateway.output() and f"new connections go to {second_address}" in gateway.output(),
+           gateway.tail())
+    # It comes back, and who connects now goes there.
+    serve(box, "again", int(first_address.rpartition(":")[2]))
+    wait_until(lambda: states(box, gateway)[first_address] is True, 20, "the first server to be up again")
+    load = box.load("--port", PORT, name="later", connections=2, seconds=2)
+    load.wait_connected()
+    wait_until(lambda: gateway.metrics().total("causeway_backend_server_connections", server=first_address) == 2, 10,
+               "connections to the first server")
+    expect_equal("wrong answers", load.result()["wrong"], 0)
+    gateway.terminate()
+
+
+def all_servers_dead(box: Box) -> None:
+    """Nobody asked for them, and still it is known: the checks say so, and the gateway is not ready."""
+    gateway = gateway_before(box, free_tcp_address(), f'backups = ["{free_tcp_address()}"]')
+    wait_until(lambda: set(states(box, gateway).values()) == {False}, 20, "both servers to be down")
+    expect_equal("backend up", gateway.metrics().total("causeway_backend_up", backend="served"), 0)
+    text = box.ctl(gateway, "servers")
+    expect("backup" in text and "Connection refused" in text, text)
+    expect_equal("servers that are up", box.ctl(gateway, "servers", "up", "yes"), "no such servers\n")
+    load = box.load("--port", PORT, seconds=1)
+    expect_equal("exit status of the load", load.finish(30), 1)
+    expect_equal("refused for the backend", gateway.metrics().total("causeway_connections_refused_total", reason="backend"), 1)
+    time.sleep(0.1)
+    gateway.terminate()
+
+
+BENCH_PROGRAM = 536922878
+
+
+def routed_by_program(box: Box) -> None:
+    """The listener's own backend gets the connection, and that of the route the calls; without the former others are refused."""
+    own, own_address = serve(box, "own")
+    routed, routed_address = serve(box, "routed")
+    more = f"""
+[[backend]]
+name = "routed"
+address = "{routed_address}"
+[[route]]
+listener = "served"
+program = {BENCH_PROGRAM}
+backend = "routed"
+[[listener]]
+name = "closed"
+port = {PORT + 1}
+[[route]]
+listener = "closed"
+program = 100005
+backend = "routed"
+"""
+    gateway = gateway_before(box, own_address, more)
+    load = box.load("--port", PORT, connections=2, seconds=3)
+    load.wait_connected()
+    wait_until(lambda: gateway.metrics().total("causeway_backend_calls_total", backend="routed") > 0, 10, "calls to the routed backend")
+    metrics = gateway.metrics()
+    connections = [metrics.total("causeway_backend_connections", backend=name) for name in ("served", "routed")]
+    expect_equal("connections to the backends", connections, [2, 2])
+    report = load.result()
+    expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
+    calls = [gateway.metrics().total("causeway_backend_calls_total", backend=name) for name in ("served", "routed")]
+    expect(calls[0] == 0 and calls[1] >= report["calls"], f"calls to the backends: {calls}")
+    # A program that the listener has no backend for.
+    box.load("--port", PORT + 1, name="closed", seconds=1).finish(30)
+    expect(gateway.metrics().total("causeway_calls_unrouted_total") > 0, "no call was refused for want of a route")
+    own.kill()
+    routed.kill()
+    gateway.terminate()
+
+
+CASES = [
+    ("a server dies under load: its clients land on the next, and go back when it is there again", server_dies_under_load),
+    ("calls go to the backend of their program's route", routed_by_program),
+    ("a backend whose servers are all down is known to be before a client asks", all_servers_dead),
+]

@@ -1,0 +1,142 @@
+// Checks of servers over real sockets: who passes, who does not and why, and what the cores are told.
+#include "dataplane/health_checks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tests/support/tcp_bench_server.h"
+#include "tests/unit/dataplane/loopback_listener.h"
+
+namespace cw::dataplane {
+namespace {
+
+using control::BackendConfig;
+using control::CheckKind;
+using control::ServerCheck;
+using control::SocketAddress;
+using gateway::ServerState;
+
+SocketAddress loopback(uint16_t port) {
+  return {wire::IpAddress::v4(0x7f00'0001), port};
+}
+
+BackendConfig backend_of(const std::vector<SocketAddress>& servers, CheckKind check = CheckKind::kRpc) {
+  BackendConfig config;
+  config.name = "b";
+  config.address = servers.front();
+  config.backups.assign(servers.begin() + 1, servers.end());
+  config.check = check;
+  config.check_interval_ms = 100;
+  config.check_timeout_ms = 300;
+  return config;
+}
+
+// What a core has been told last, of the servers of backend 0.
+class Cores {
+ public:
+  explicit Cores(uint32_t count) : states_(count) {}
+  bool tell(uint32_t core, const gateway::CoreMessage& message) {
+    const std::lock_guard lock(mutex_);
+    if (refusals_ > 0) {
+      --refusals_;
+      return false;
+    }
+    EXPECT_EQ(message.kind, gateway::CoreMessage::Kind::kServerState);
+    states_[core][message.server] = static_cast<ServerState>(message.value);
+    return true;
+  }
+  void refuse(uint32_t times) {
+    const std::lock_guard lock(mutex_);
+    refusals_ = times;
+  }
+  bool have(uint32_t server, ServerState state) {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::all_of(states_, [&](auto& core) { return core[server] == state; });
+  }
+
+ private:
+  std::mutex mutex_;
+  uint32_t refusals_ = 0;
+  std::vector<std::map<uint32_t, ServerState>> states_;
+};
+
+template <typename Condition>
+[[nodiscard]] bool comes_true(Condition&& condition) {
+  for (int turn = 0; turn < 3000; ++turn) {
+    if (condition()) {
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+struct Rig {
+  explicit Rig(const std::vector<BackendConfig>& backends, uint32_t count = 1)
+      : cores(count), checks(backends, count, [this](uint32_t core, const auto& message) { return cores.tell(core, message); }) {}
+  Cores cores;
+  HealthChecks checks;
+};
+
+TEST(HealthChecks, AServerThatAnswersIsUpAndOneThatRefusesIsDown) {
+  cw::test::TcpBenchServer server;  // knows no NFS: its PROG_UNAVAIL is an answer
+  test::LoopbackListener closed;
+  Rig rig({backend_of({loopback(closed.address().port), loopback(server.port())})}, 2);
+  rig.cores.refuse(5);  // rings are full for a while
+  rig.checks.start();
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kDown) && rig.cores.have(1, ServerState::kUp); }));
+  const std::vector<ServerCheck> rows = rig.checks.server_checks();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].last_error, "Connection refused");
+  EXPECT_EQ(rows[0].checks, rows[0].failures);
+  EXPECT_EQ(rows[1].last_error, "");
+  EXPECT_EQ(rows[1].failures, 0u);
+  EXPECT_EQ(rows[1].address, control::to_string(loopback(server.port())));
+}
+
+TEST(HealthChecks, ASilentServerFailsACallAndPassesAConnect) {
+  cw::test::TcpBenchServer silent(cw::test::TcpBenchServerOptions{.answers = false});
+  Rig calls({backend_of({loopback(silent.port())})});
+  calls.checks.start();
+  ASSERT_TRUE(comes_true([&] { return calls.cores.have(0, ServerState::kDown); }));
+  EXPECT_EQ(calls.checks.server_checks()[0].last_error, "no reply to a NULL call within 0.3 s");
+  Rig connects({backend_of({loopback(silent.port())}, CheckKind::kTcp)});
+  connects.checks.start();
+  ASSERT_TRUE(comes_true([&] { return connects.cores.have(0, ServerState::kUp); }));
+}
+
+TEST(HealthChecks, AServerThatComesIsUpAndOneThatGoesIsDown) {
+  uint16_t port = 0;
+  auto server = std::make_unique<cw::test::TcpBenchServer>();
+  port = server->port();
+  Rig rig({backend_of({loopback(port)})});
+  rig.checks.start();
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kUp); }));
+  server.reset();
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kDown); }));
+  EXPECT_GE(rig.checks.server_checks()[0].failures, 3u);
+  server = std::make_unique<cw::test::TcpBenchServer>(cw::test::TcpBenchServerOptions{.port = port});
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kUp); }));
+}
+
+TEST(HealthChecks, WithoutChecksNobodyIsAskedOrTold) {
+  cw::test::TcpBenchServer server;
+  Rig rig({backend_of({loopback(server.port())}, CheckKind::kOff)});
+  rig.checks.start();
+  rig.checks.stop();
+  EXPECT_EQ(server.connections(), 0u);
+  const std::vector<ServerCheck> rows = rig.checks.server_checks();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_FALSE(rows[0].checked);
+  EXPECT_EQ(rows[0].state, ServerState::kUnknown);
+}
+
+}  // namespace
+}  // namespace cw::dataplane
