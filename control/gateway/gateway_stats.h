@@ -71,7 +71,7 @@ struct GatewayStats {
   uint64_t messages_malformed = 0;  // from a backend, too short to be RPC
   uint64_t duplicate_xids = 0;      // from a client, in flight twice at once
   uint64_t orphaned_calls = 0;      // at the backend when their client's connection ended
-  uint64_t orphaned_expired = 0;    // of these: not answered within kOrphanMax
+  uint64_t orphaned_expired = 0;    // of these: not answered within orphan_max
   uint64_t orphans = 0;             // gauge: backend connections that are kept until their calls have been answered
   uint64_t connections_held = 0;    // connections whose calls had to wait for those of the client's connections before
   uint64_t grants_lowered = 0;      // times that the table of calls was nearly full
