@@ -8,16 +8,20 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <signal.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -36,6 +40,7 @@
 #include "dataplane/live_view.h"
 #include "dataplane/metric_sources.h"
 #include "dataplane/poll_core.h"
+#include "dataplane/trouble_watch.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "telemetry/collector.h"
 #include "telemetry/history.h"
@@ -53,6 +58,17 @@ constexpr int kExitUsage = 2;
 int say(const std::string& sentence) {
   std::fprintf(stderr, "causewayd: %s\n", sentence.c_str());
   return 1;
+}
+
+// The service manager starts a gateway that ended this way again, and clients reconnect. Going on without memory for a
+// connection's state would serve the others for a while, and then end anyway, at a place less clear.
+[[noreturn]] void on_no_memory() {
+  constexpr std::string_view kSentence =
+      "causewayd: out of memory: ends here, to be started again; raise the limit (MemoryMax, ulimit -v, the container's), or "
+      "lower "
+      "limits.connections_max\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kSentence.data(), kSentence.size());
+  std::abort();
 }
 
 int64_t unix_now_ms() {
@@ -101,6 +117,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   const sigset_t signals = ControlThread::signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  std::set_new_handler(on_no_memory);
   telemetry::log_start(config.log.level);
 
   std::string error;
@@ -174,7 +191,8 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   const telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags));
   LiveView view(config, kVersion, apps, collector, ports, flags);
   DrainDriver drain(apps, flags);
-  ControlThread control_thread(config, config_path, apps, flags, notifier, drain);
+  TroubleWatch trouble(ports, *pools);
+  ControlThread control_thread(config, config_path, apps, flags, notifier, drain, trouble);
   std::vector<PollCore*> tapped;
   for (const auto& core : cores) {
     tapped.push_back(core.get());

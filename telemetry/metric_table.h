@@ -87,6 +87,8 @@ inline constexpr MetricName kListenerConnectionsMax{"causeway_listener_connectio
                                                     "Connections that the listener takes at most."};
 inline constexpr MetricName kListenerCredits{"causeway_listener_credits", "Credits that each connection is granted at most."};
 inline constexpr MetricName kHugepageBytes{"causeway_hugepage_bytes", "Memory held in hugepages."};
+inline constexpr MetricName kLogLost{"causeway_log_lines_lost_total",
+                                     "Log lines that stderr did not take: a full disk, or a reader that is gone or stuck."};
 inline constexpr MetricName kSnapshotTimeouts{
     "causeway_snapshot_timeouts_total",
     "Scrapes for which a core did not hand out its counters in time; its numbers are those of before."};

@@ -13,6 +13,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Optional
 
 from alert_check import expect_would_fire
@@ -46,9 +48,9 @@ class Drill:
         self._at = time.monotonic()
         self._log_at = len(gateway.output())
 
-    def expect(self, line: str, alert: str, after: Optional[Metrics] = None, lasting: bool = False,
+    def expect(self, line: str, alert: str = "", after: Optional[Metrics] = None, lasting: bool = False,
                moved: tuple[tuple[str, dict[str, str], float], ...] = ()) -> None:
-        """line: a pattern of the log. moved: by at least so much. lasting: for alerts that want more than one such moment."""
+        """line: a pattern of the log; alert: none for what the gateway is meant to stand. moved: by at least so much. lasting: for alerts that want more than one such moment."""
         after = after or self._gateway.metrics()
         seconds = time.monotonic() - self._at
         said = self._gateway.output()[self._log_at:]
@@ -56,7 +58,8 @@ class Drill:
         for name, labels, by in moved:
             difference = after.total(name, **labels) - self._before.total(name, **labels)
             expect(difference >= by, f"{name} {labels} moved by {difference}, expected {by} or more")
-        expect_would_fire(self._box.directory, f"Causeway{alert}", self._before, after, seconds if lasting else None)
+        if alert:
+            expect_would_fire(self._box.directory, f"Causeway{alert}", self._before, after, seconds if lasting else None)
 
     def expect_down(self) -> None:
         """The gateway is gone, and Prometheus would say so."""
@@ -69,6 +72,59 @@ def expect_intact(report: dict[str, Any], what: str = "load") -> None:
     expect(not any(counts.values()), f"{what}: {counts}")
     expect(report["calls"] > 0, f"{what}: no calls")
     expect_equal(f"{what}: calls sent again", report["resent"], report["interrupted"])
+
+
+STOCK = 64  # buffers that a driver's ring and the next burst have at hand, now more of them, now fewer
+POOLS_MB = 60  # mappings from this size on are what [dataplane] memory_mb asked for at the start
+
+
+def _resident_mb(process: int) -> float:
+    """Memory in use but for the pools, which are mapped whole at the start and become resident as they are first used."""
+    total, size = 0, 0
+    for line in Path(f"/proc/{process}/smaps").read_text().splitlines():
+        if line.startswith("Size:"):
+            size = int(line.split()[1]) >> 10
+        elif line.startswith("Rss:") and size < POOLS_MB:
+            total += int(line.split()[1])
+    return total / 1024
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a gateway holds: the same before and after whatever it did, or something leaks."""
+    descriptors: float
+    connections: float
+    credits: float
+    backend_sockets: float
+    buffers: dict[str, float]
+    resident_mb: float
+
+    @staticmethod
+    def of(gateway: Gateway) -> "Resources":
+        metrics = gateway.metrics()
+        return Resources(metrics.total("process_open_fds"), metrics.total("causeway_connections"),
+                         metrics.total("causeway_rpcrdma_credits_granted"), metrics.total("causeway_backend_connections"),
+                         metrics.by_label("causeway_mempool_available_objects", "pool"),
+                         _resident_mb(gateway.pid))
+
+    def is_no_more_than(self, other: "Resources") -> bool:
+        """Memory aside."""
+        buffers = all(count + STOCK >= other.buffers.get(pool, 0) for pool, count in self.buffers.items())
+        return buffers and self.without_memory() == other.without_memory()
+
+    def without_memory(self) -> "Resources":
+        return replace(self, resident_mb=0, buffers={})
+
+
+def expect_back_to(baseline: Resources, gateway: Gateway, slack_mb: float, timeout: float = 15) -> Resources:
+    """Connections that ended are remembered for a while (time wait), hence the time. Memory: the allocator keeps some, hence slack."""
+    deadline = time.monotonic() + timeout
+    while not (now := Resources.of(gateway)).is_no_more_than(baseline) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    expect(now.is_no_more_than(baseline), f"held: {now}, before: {baseline}")
+    expect(now.resident_mb <= baseline.resident_mb + slack_mb,
+           f"resident memory rose from {baseline.resident_mb:.1f} to {now.resident_mb:.1f} MiB")
+    return now
 
 
 class BackendInTrouble:
