@@ -33,6 +33,7 @@
 #include "dataplane/control_thread.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/dpdk/eal.h"
+#include "dataplane/dpdk/telemetry_commands.h"
 #include "dataplane/drain_driver.h"
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
@@ -132,6 +133,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   eal.poll_lcores = config.dataplane.poll_lcores;
   eal.hugepages = config.dataplane.hugepages;
   eal.memory_mb = config.dataplane.memory_mb;
+  eal.telemetry = config.metrics.dpdk_telemetry;
   eal.verbose = verbose;
   for (const control::PortConfig& port : config.ports) {
     if (port.device.find(':') != std::string::npos && port.device.find('=') == std::string::npos) {
@@ -189,6 +191,10 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   flags.config_last_reload_unix_s.store(unix_now_ms() / 1000);
   flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
   const telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags));
+  std::optional<TelemetryCommands> telemetry_commands;
+  if (config.metrics.dpdk_telemetry) {
+    telemetry_commands.emplace(collector, kVersion);
+  }
   LiveView view(config, kVersion, apps, collector, ports, flags);
   DrainDriver drain(apps, flags);
   TroubleWatch trouble(ports, *pools);

@@ -53,6 +53,7 @@ programs = ["bench"]
 socket = "{admin}"
 [metrics]
 listen = "{metrics}"
+{metrics_extra}
 {extra}
 """
 
@@ -159,7 +160,7 @@ class Box:
     def write_config(self, name: str = "gateway", role: str = "server", link: str = "link", **changes: str) -> Path:
         """A working configuration; `changes` replace its values."""
         values = dict(instance=f"ops-{os.getpid()}-{name}", cpu=GATEWAY_CPU, device=self.device(role, link), credits=CREDITS,
-                      listener="", idle="sleep", address="10.9.0.1/24", port_extra="", extra="", admin=f"{self.directory}/{name}.admin",
+                      listener="", idle="sleep", address="10.9.0.1/24", port_extra="", extra="", metrics_extra="", admin=f"{self.directory}/{name}.admin",
                       metrics=free_tcp_address())
         values.update(changes)
         values.setdefault("main_cpu", values["cpu"])
