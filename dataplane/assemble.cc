@@ -177,6 +177,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.reply_bytes_max = limits.reply_bytes_max;
     listener.server.reads_in_flight_max = config.roce.reads_in_flight_max;
     listener.server.call_timeout = call_timeout_of(options, listener);
+    options.orphan_max = std::min(options.orphan_max, listener.server.call_timeout / 2);
     listener.server.limits.read_segments_max = limits.read_segments_max;
     listener.server.limits.plain_segments_max = limits.plain_segments_max;
     listener.server.limits.write_chunks_max = limits.write_chunks_max;
@@ -214,6 +215,7 @@ WorkerPoolOptions worker_options(const control::Config& config) {
   options.cores = static_cast<uint32_t>(config.dataplane.poll_lcores.size());
   options.spin = config.dataplane.idle == control::IdleMode::kSpin;
   for (const control::BackendConfig& backend : config.backends) {
+    options.names.push_back(backend.name);
     std::vector<TcpAddress>& servers = options.backends.emplace_back();
     for (const control::SocketAddress& server : control::servers_of(backend)) {
       servers.push_back({server.address, server.port});

@@ -8,16 +8,20 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <signal.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -29,6 +33,7 @@
 #include "dataplane/control_thread.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/dpdk/eal.h"
+#include "dataplane/dpdk/telemetry_commands.h"
 #include "dataplane/drain_driver.h"
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
@@ -37,6 +42,7 @@
 #include "dataplane/live_view.h"
 #include "dataplane/metric_sources.h"
 #include "dataplane/poll_core.h"
+#include "dataplane/trouble_watch.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "telemetry/collector.h"
 #include "telemetry/history.h"
@@ -54,6 +60,17 @@ constexpr int kExitUsage = 2;
 int say(const std::string& sentence) {
   std::fprintf(stderr, "causewayd: %s\n", sentence.c_str());
   return 1;
+}
+
+// The service manager starts a gateway that ended this way again, and clients reconnect. Going on without memory for a
+// connection's state would serve the others for a while, and then end anyway, at a place less clear.
+[[noreturn]] void on_no_memory() {
+  constexpr std::string_view kSentence =
+      "causewayd: out of memory: ends here, to be started again; raise the limit (MemoryMax, ulimit -v, the container's), or "
+      "lower "
+      "limits.connections_max\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kSentence.data(), kSentence.size());
+  std::abort();
 }
 
 int64_t unix_now_ms() {
@@ -102,6 +119,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   const sigset_t signals = ControlThread::signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  std::set_new_handler(on_no_memory);
   telemetry::log_start(config.log.level);
 
   std::string error;
@@ -116,6 +134,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   eal.poll_lcores = config.dataplane.poll_lcores;
   eal.hugepages = config.dataplane.hugepages;
   eal.memory_mb = config.dataplane.memory_mb;
+  eal.telemetry = config.metrics.dpdk_telemetry;
   eal.verbose = verbose;
   for (const control::PortConfig& port : config.ports) {
     if (port.device.find(':') != std::string::npos && port.device.find('=') == std::string::npos) {
@@ -177,9 +196,14 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   HealthChecks checks(config.backends, core_count,
                       [&apps](uint32_t core, const gateway::CoreMessage& message) { return apps[core]->tell(message); });
   const telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags, checks));
+  std::optional<TelemetryCommands> telemetry_commands;
+  if (config.metrics.dpdk_telemetry) {
+    telemetry_commands.emplace(collector, kVersion);
+  }
   LiveView view(config, kVersion, apps, collector, ports, flags, checks);
   DrainDriver drain(apps, flags);
-  ControlThread control_thread(config, config_path, apps, flags, notifier, drain);
+  TroubleWatch trouble(ports, *pools);
+  ControlThread control_thread(config, config_path, apps, flags, notifier, drain, trouble);
   std::vector<PollCore*> tapped;
   for (const auto& core : cores) {
     tapped.push_back(core.get());

@@ -68,13 +68,15 @@ control::CoreWatch make_watch(const std::vector<GatewayApp*>& apps, const contro
 }  // namespace
 
 ControlThread::ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps,
-                             telemetry::GatewayFlags& flags, const control::Notifier& notifier, DrainDriver& drain)
+                             telemetry::GatewayFlags& flags, const control::Notifier& notifier, DrainDriver& drain,
+                             TroubleWatch& trouble)
     : config_(std::move(config)),
       config_path_(std::move(config_path)),
       apps_(std::move(apps)),
       flags_(flags),
       notifier_(notifier),
       drain_(drain),
+      trouble_(trouble),
       watch_(make_watch(apps_, notifier)) {}
 
 sigset_t ControlThread::signals() {
@@ -93,6 +95,7 @@ void ControlThread::run(std::atomic<bool>& stop) {
     const int signal = sigtimedwait(&waited_for, nullptr, &wait);
     write_notices();
     watch_cores();
+    trouble_.turn(monotonic_now());
     if (signal == SIGHUP && !stopping_) {
       (void)reload("SIGHUP");
     }

@@ -22,6 +22,7 @@
 #include "control/service/notifier.h"
 #include "dataplane/drain_driver.h"
 #include "dataplane/gateway_app.h"
+#include "dataplane/trouble_watch.h"
 #include "telemetry/collector.h"
 
 namespace cw::dataplane {
@@ -32,7 +33,7 @@ class ControlThread {
   // `apps` are in order of DataplaneConfig::poll_lcores. The caller has blocked signals() in
   // all threads.
   ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps, telemetry::GatewayFlags& flags,
-                const control::Notifier& notifier, DrainDriver& drain);
+                const control::Notifier& notifier, DrainDriver& drain, TroubleWatch& trouble);
 
   // The signals that it waits for.
   [[nodiscard]] static sigset_t signals();
@@ -64,6 +65,7 @@ class ControlThread {
   telemetry::GatewayFlags& flags_;
   const control::Notifier& notifier_;
   DrainDriver& drain_;
+  TroubleWatch& trouble_;
   control::CoreWatch watch_;
   bool ready_said_ = false;
   bool stopping_ = false;

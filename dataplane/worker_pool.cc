@@ -9,13 +9,17 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "dataplane/dpdk/bind_thread.h"
+
+#include "telemetry/log.h"
 
 namespace cw::dataplane {
 namespace {
@@ -177,6 +181,7 @@ class WorkerPool::Worker {
     link->core = item.core;
     link->backend = item.backend;
     if (link->stream.state() == BackendStream::State::kFailed) {
+      log_failure(*link);
       tell(*link, gateway::BackendEvent::Kind::kFailed, {});
       return;
     }
@@ -310,9 +315,22 @@ class WorkerPool::Worker {
     settle(link);
   }
 
+  // The poll core learns that it failed; why, only this thread knows.
+  void log_failure(const Link& link) const {
+    const TcpAddress& server = pool_.options_.backends[link.backend];
+    const std::string name = link.backend < pool_.options_.names.size() ? pool_.options_.names[link.backend] : "";
+    const int error = link.stream.failure();
+    const char* cause = error == 0        ? "it closed the connection"
+                        : error == EPROTO ? "it sent a record that is too long or malformed"
+                                          : std::strerror(error);
+    telemetry::log_warning("backend {} ({} port {}): {}: {}", name, wire::to_text(server.address).data(), server.port,
+                           link.announced ? "connection lost" : "cannot connect", cause);
+  }
+
   // After anything that may have changed the stream: tells of its end, or watches what it wants.
   void settle(Link& link) {
     if (link.stream.state() == BackendStream::State::kFailed) {
+      log_failure(link);
       tell(link, link.announced ? gateway::BackendEvent::Kind::kClosed : gateway::BackendEvent::Kind::kFailed, {});
       forget(link);
       return;

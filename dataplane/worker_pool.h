@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "control/gateway/backend_link.h"
@@ -28,6 +29,7 @@ struct WorkerPoolOptions {
   bool spin = false;                              // never sleep while connected to a backend
   std::vector<uint32_t> cpus;                     // that the threads may run on; empty: those of the thread that calls start()
   std::vector<std::vector<TcpAddress>> backends;  // by backend, its servers; built-in ones have none
+  std::vector<std::string> names;                 // of the backends, for the log; empty: their addresses
   rpcrdma::RecordLimits limits;
 };
 

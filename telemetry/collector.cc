@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "telemetry/log.h"
 #include "telemetry/metric_table.h"
 #include "telemetry/process_metrics.h"
 
@@ -171,6 +172,7 @@ void add_gateway(const MetricSources& sources, std::vector<MetricFamily>& famili
   families.push_back(single(kReloadSuccessful, flags.config_last_reload_successful.load() ? 1 : 0));
   families.push_back(single(kReloadTimestamp, static_cast<double>(flags.config_last_reload_unix_s.load())));
   families.push_back(single(kHugepageBytes, static_cast<double>(flags.hugepage_bytes.load())));
+  families.push_back({kLogLost.name, kLogLost.help, MetricType::Counter, {sample({}, static_cast<double>(log_lost()))}});
 }
 
 void add_ports(const MetricSources& sources, std::vector<MetricFamily>& families) {

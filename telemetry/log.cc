@@ -1,7 +1,6 @@
 #include "telemetry/log.h"
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
 
 #include <chrono>
 #include <deque>
@@ -10,6 +9,8 @@
 #include <mutex>
 #include <string>
 #include <utility>
+
+#include "telemetry/stderr_sink.h"
 
 namespace cw::telemetry {
 namespace {
@@ -91,11 +92,12 @@ class RecentLines {
 };
 
 struct Log {
-  Log() : logger("causeway", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
+  Log() : sink(std::make_shared<StderrSink>()), logger("causeway", sink) {
     logger.set_level(spdlog::level::info);
     logger.set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
     logger.flush_on(spdlog::level::trace);
   }
+  std::shared_ptr<StderrSink> sink;
   spdlog::logger logger;
   SiteLimiter limiter;
   RecentLines recent;
@@ -140,6 +142,10 @@ void log_write(control::LogLevel level, const LogSite& site, std::string_view te
   }
   the_log().logger.log(to_spdlog(level), spdlog::string_view_t(line));
   the_log().recent.add(level, line);
+}
+
+uint64_t log_lost() {
+  return the_log().sink->lost();
 }
 
 std::vector<LogLine> log_recent() {

@@ -2,7 +2,8 @@
 // poll core's fast path: the owner of a core hands facts over as values, and the control thread writes them.
 //
 // Every call site is limited: kLogBurst lines at once, then one per kLogRefill; what was held back is counted and said with the
-// site's next line. So a peer that causes a line per connection cannot flood the log, and no line is lost without a trace.
+// site's next line. So a peer that causes a line per connection cannot flood the log, and no line is lost without a trace. And
+// nobody waits for stderr: see stderr_sink.h.
 //
 //   log_warning("backend {}: {}; retrying in {} s", name, reason, seconds);
 #pragma once
@@ -38,6 +39,8 @@ struct LogLine {
 };
 // Any thread. The last lines that were written, the oldest first.
 [[nodiscard]] std::vector<LogLine> log_recent();
+// Any thread. Lines that stderr did not take; log_recent() has the last of them all the same.
+[[nodiscard]] uint64_t log_lost();
 
 // Where a line is written. std::source_location without its column and function, and with compilers that lack it.
 struct LogSite {

@@ -96,6 +96,8 @@ inline constexpr MetricName kServerCheckFailures{"causeway_backend_server_check_
                                                  "Checks of the server that failed."};
 inline constexpr MetricName kServerCheckDuration{"causeway_backend_server_check_duration_seconds",
                                                  "How long the last check of the server took."};
+inline constexpr MetricName kLogLost{"causeway_log_lines_lost_total",
+                                     "Log lines that stderr did not take: a full disk, or a reader that is gone or stuck."};
 inline constexpr MetricName kSnapshotTimeouts{
     "causeway_snapshot_timeouts_total",
     "Scrapes for which a core did not hand out its counters in time; its numbers are those of before."};

@@ -215,6 +215,9 @@ struct MetricsConfig {
   std::optional<SocketAddress> listen = SocketAddress{wire::IpAddress::v4(0x7f00'0001), 9464};
   // The live page and its data are served there too, at "/". They name clients by their addresses.
   bool page = true;
+  // DPDK opens its telemetry socket beside its other runtime files. Whoever may write to the socket may ask anything of DPDK's
+  // libraries too, hence off unless somebody collects there.
+  bool dpdk_telemetry = false;
 };
 
 // [admin]

@@ -356,7 +356,7 @@ const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
      .help = "Mark packets as ECN-capable, answer congestion marks with CNPs, and slow down when clients send CNPs (DCQCN)."},
 }};
 
-const std::array<Key<MetricsConfig>, 2> kMetricsKeys = {{
+const std::array<Key<MetricsConfig>, 3> kMetricsKeys = {{
     {.name = "listen",
      .member = &MetricsConfig::listen,
      .help = "Address and TCP port of /metrics, or \"off\". On a kernel interface: DPDK ports are not reachable from the host "
@@ -367,6 +367,10 @@ const std::array<Key<MetricsConfig>, 2> kMetricsKeys = {{
      .help = "Serve the live page there too, at http://ADDRESS:PORT/. Nothing can be changed by it, but it names clients and "
              "shows the "
              "last log lines to whoever reaches the address."},
+    {.name = "dpdk_telemetry",
+     .member = &MetricsConfig::dpdk_telemetry,
+     .help = "Answer /causeway/... at DPDK's telemetry socket too, dpdk_telemetry.v2 among DPDK's runtime files, for "
+             "telegraf's dpdk plugin or dpdk-telemetry.py."},
 }};
 
 const std::array<Key<AdminConfig>, 4> kAdminKeys = {{

@@ -74,6 +74,9 @@ struct GatewayOptions {
   uint8_t retry_count = 7;                    // 0..7
   uint8_t target_ack_delay_code = 12;         // how long we may sit on an ACK, as the client is told: 17 ms, a busy core's worst
   uint8_t ack_timeout_min_code = 14;          // what the client asks for counts, but not below this: 67 ms
+  // How long a backend may take for a call that nobody waits for; the next calls of its client wait for it. Well below the
+  // time-outs of calls, so that these are no victims of the wait.
+  Duration orphan_max = Duration::seconds(10);
 };
 
 }  // namespace cw::gateway

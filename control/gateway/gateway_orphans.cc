@@ -8,9 +8,6 @@
 namespace cw::gateway {
 namespace {
 
-// How long a backend may take for a call that nobody waits for. Beyond, its order among later calls is not known; a client waits
-// for no longer than that.
-constexpr Duration kOrphanMax = Duration::seconds(10);
 constexpr uint64_t kReplyBytesMin = 8;
 
 }  // namespace
@@ -37,7 +34,7 @@ void Gateway::part_from_backend(Instant now, Lane& lane, bool may_keep) {
     orphan->client = lane.client;
     orphan->xids = std::move(lane.pending_xids);
     orphan->epochs = std::move(lane.pending_epochs);
-    orphan->deadline = now + kOrphanMax;
+    orphan->deadline = now + options_.orphan_max;
     stats_.orphaned_calls += orphan->xids.size();
     ++stats_.orphans;
     orphans_by_age_.push_back(*orphan);
@@ -119,7 +116,7 @@ void Gateway::hold_calls(Instant now, Connection& connection) {
     }
   });
   stats_.connections_held += connection.has_waited ? 1 : 0;
-  connection.held_until = now + kOrphanMax;
+  connection.held_until = now + options_.orphan_max;
   arm(connection, connection.held_until);
 }
 

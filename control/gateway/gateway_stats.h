@@ -92,7 +92,7 @@ struct GatewayStats {
   uint64_t calls_unrouted = 0;      // of programs without a route, at listeners without a backend of their own
   uint64_t lane_failures = 0;       // backends of routes that could not be reached when a call wanted one
   uint64_t orphaned_calls = 0;      // at the backend when their client's connection ended
-  uint64_t orphaned_expired = 0;    // of these: not answered within kOrphanMax
+  uint64_t orphaned_expired = 0;    // of these: not answered within orphan_max
   uint64_t orphans = 0;             // gauge: backend connections that are kept until their calls have been answered
   uint64_t connections_held = 0;    // connections whose calls had to wait for those of the client's connections before
   uint64_t grants_lowered = 0;      // times that the table of calls was nearly full

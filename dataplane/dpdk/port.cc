@@ -1,8 +1,10 @@
 #include "dataplane/dpdk/port.h"
 
 #include <fmt/format.h>
+#include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -13,6 +15,7 @@
 #include <string_view>
 #include <thread>
 
+#include "control/admin/unique_fd.h"
 #include "dataplane/dpdk/memif_device.h"
 #include "dataplane/dpdk/unix_name.h"
 
@@ -50,6 +53,24 @@ bool is_virtual(std::string_view device) {
 // A frame size that the device demands of every mbuf (net_af_packet copies whole ring slots).
 uint32_t slot_bytes(const std::string& device) {
   return device.starts_with("net_af_packet") ? static_cast<uint32_t>(number_of(argument_of(device, "framesz"), 0)) : 0;
+}
+
+// The kernel's interface that a device sends through, of those whose driver says that its link is up whatever becomes of that;
+// empty for others.
+std::string kernel_interface(const std::string& device) {
+  const bool sends_through = device.starts_with("net_af_packet") || device.starts_with("eth_af_packet");
+  return sends_through ? argument_of(device, "iface").value_or("") : "";
+}
+
+// True also where nobody can say.
+bool interface_is_up(const std::string& name) {
+  if (name.empty() || name.size() >= IFNAMSIZ) {
+    return true;
+  }
+  const control::UniqueFd any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  return !any.valid() || ioctl(any.get(), SIOCGIFFLAGS, &request) != 0 || (request.ifr_flags & IFF_RUNNING) != 0;
 }
 
 // The socket file that a vhost device in the server role is going to make; empty for other devices.
@@ -236,6 +257,9 @@ std::string Port::device() const {
 }
 
 bool Port::link_up() const {
+  if (!interface_is_up(kernel_interface(settings_.device))) {
+    return false;
+  }
   rte_eth_link link{};
   return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }

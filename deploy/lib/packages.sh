@@ -13,7 +13,7 @@ packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev libr
   prometheus-cpp-dev libisal-dev libtomlplusplus-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libbenchmark-dev
   librapidcheck-dev'
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3'
-packages_checks='prometheus python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev chromium
+packages_checks='prometheus faketime python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev chromium
   chromium-driver'
 packages_bench='dpdk dpdk-dev libfabric-bin ucx-utils valgrind'
 packages_npm='npm'

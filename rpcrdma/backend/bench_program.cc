@@ -78,6 +78,20 @@ bool echo(const CallContext& context, const Chain& message, XdrReader& reader, B
   return true;
 }
 
+// Room for so many octets. All of it before any is filled: a call that finds too little is tried again and again.
+bool allocate(BufferPool& pool, uint64_t bytes, Chain& out) {
+  for (uint64_t done = 0; done < bytes;) {
+    Buffer* buffer = pool.allocate_one();
+    if (buffer == nullptr) {
+      return false;
+    }
+    buffer->size = static_cast<uint32_t>(std::min<uint64_t>(bytes - done, buffer->tailroom().size()));
+    done += buffer->size;
+    out.push_back(buffer);
+  }
+  return true;
+}
+
 bool source(const CallContext& context, XdrReader& reader, BufferPool& pool, Chain& reply) {
   const uint32_t bytes = reader.u32();
   const uint64_t seed = reader.u64();
@@ -93,18 +107,15 @@ bool source(const CallContext& context, XdrReader& reader, BufferPool& pool, Cha
   // The checksum stands in front of the data and is known after it; the pool's Buffers hold more than a reply header.
   CW_ASSERT(first->size == sizeof(head.octets));
   Chain data;
+  if (!allocate(pool, bytes, data)) {
+    return give_up(reply);
+  }
   uint32_t crc = 0;
-  for (uint64_t done = 0; done < bytes;) {
-    Buffer* buffer = pool.allocate_one();
-    if (buffer == nullptr) {
-      return give_up(reply);
-    }
-    const size_t take = static_cast<size_t>(std::min<uint64_t>(bytes - done, buffer->tailroom().size()));
-    fill_bench_pattern(seed, done, buffer->tailroom().first(take));
-    buffer->size = static_cast<uint32_t>(take);
+  uint64_t done = 0;
+  for (Buffer* buffer = data.head(); buffer != nullptr; buffer = buffer->next) {
+    fill_bench_pattern(seed, done, MutableBytes(buffer->data, buffer->size));
     crc = bench_checksum_more(crc, buffer->bytes());
-    data.push_back(buffer);
-    done += take;
+    done += buffer->size;
   }
   if (!data.append_copy(pool, Bytes(kZeros).first(xdr_pad(bytes)))) {
     return give_up(reply);

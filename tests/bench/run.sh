@@ -65,7 +65,7 @@ for name in $stacks; do
 done
 if [ -n "$has_dpdk" ]; then
   bench handoff "$build/tests/bench/handoff_bench" "${repeats[@]}" --json "$out/handoff.json"
-  for name in link gateway messages; do
+  for name in link gateway messages scrape; do
     bench "$name" python3 "$here/${name}_bench.py" "$build" $full --json "$out/$name.json"
   done
 fi

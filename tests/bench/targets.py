@@ -46,6 +46,8 @@ TARGETS = [
     *(Target(f"rate of a core beside {count - 1} more, taking turns", f"cores/worlds_{count}_taking_turns", "ratio", 0.8, 0.95, None)
       for count in (2, 4)),
     Target("rate of a core while another one works", "cores/worlds_2_at_once", "ratio", 0.8, 0.95, None),
+    Target("scrape of /metrics with 10,000 connections, ms", "scrape/10000_connections", "value", 20, 10, 5, True),
+    Target("calls while /metrics is scraped four times a second / without", "scrape/cpu_us_per_call", "ratio", 0.95, 0.99, None),
     Target("CPU per octet / rdma_rxe in the same guest", "rxe_guest", "ratio", None, None, None),
 ]
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""MATRIX.md, the table of who was tried with whom, made of matrix.json, the results of the last runs of every case.
+"""MATRIX.md, the table of who was tried with whom, and its short form in the README, made of matrix.json, the results of the last runs
+of every case.
 
     ./run.py --full                                     # writes results.json beside its logs
     ./matrix.py --take build/interop-logs/results.json  # puts them into matrix.json, in the place of older ones, and makes MATRIX.md
@@ -20,6 +21,8 @@ from typing import Any, Optional
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "matrix.json"
 TABLE = HERE / "MATRIX.md"
+README = HERE.parents[1] / "README.md"
+BEGIN, END = "<!-- matrix.py: begin -->\n", "<!-- matrix.py: end -->\n"
 
 COLUMNS = [(version, ip) for version in ("3", "4.0", "4.1", "4.2") for ip in ("IPv4", "IPv6")]
 OF_NFS = re.compile(r"nfs(?P<version>3|4\.[012])(?P<v6>v6)?(?:-|$)")
@@ -87,6 +90,26 @@ def table(cases: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def short_table(cases: list[dict[str, Any]]) -> str:
+    """A line for each pair of client and server, whatever the wire, MTU and IP version."""
+    versions = sorted({version for version, _ in COLUMNS})
+    rows: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for case in cases:
+        place = place_of(case)
+        if place is not None:
+            rows[place[0][:2]][place[1][0]].append(case)
+    lines = ["| client | server | " + " | ".join(f"NFS {version}" for version in versions) + " |", "|" + "---|" * (2 + len(versions))]
+    for client, server in sorted(rows, key=lambda row: (row[0] != "Linux", row[1])):
+        cells = [cell(rows[client, server].get(version, [])) for version in versions]
+        lines.append("| " + " | ".join([client, server, *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def with_short_table(readme: str, cases: list[dict[str, Any]]) -> str:
+    before, rest = readme.split(BEGIN)
+    return before + BEGIN + short_table(cases) + END + rest.split(END)[1]
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())[:200]
 
@@ -107,8 +130,10 @@ def main() -> int:
     options = parser.parse_args()
     known = load(RESULTS)
     if options.check:
-        same = TABLE.exists() and TABLE.read_text(encoding="utf-8") == table(list(known.values()))
-        print("MATRIX.md is what matrix.json says" if same else "MATRIX.md was not made from matrix.json: run matrix.py")
+        cases = list(known.values())
+        readme = README.read_text(encoding="utf-8")
+        same = TABLE.exists() and TABLE.read_text(encoding="utf-8") == table(cases) and readme == with_short_table(readme, cases)
+        print(f"MATRIX.md and README.md {'are what matrix.json says' if same else 'were not made from matrix.json: run matrix.py'}")
         return 0 if same else 1
     for path in options.take:
         if not path.exists():
@@ -118,6 +143,7 @@ def main() -> int:
     cases = [known[key] for key in sorted(known) if not any(part in key[1] for part in options.drop)]
     RESULTS.write_text(json.dumps({"cases": cases}, indent=1) + "\n", encoding="utf-8")
     TABLE.write_text(table(cases), encoding="utf-8")
+    README.write_text(with_short_table(README.read_text(encoding="utf-8"), cases), encoding="utf-8")
     print(f"{len(cases)} cases in {TABLE.name}")
     return 0
 

@@ -104,7 +104,7 @@ RING = "framesz=8192,blocksz=65536,framecnt=512"
 def two_queues(box: Box) -> None:
     """The kernel deals frames to the sockets of a fanout by their addresses and ports, whatever queue pair they are for."""
     if os.environ.get(OWN_NETWORK) is None:
-        _run_in_own_network(box, QUEUES_CASE)
+        run_in_own_network(box, QUEUES_CASE)
         return
     for words in ("link set lo up", "link add gw type veth peer name cl", "link set gw mtu 4500 up", "link set cl mtu 4500 up"):
         subprocess.run(["ip", *words.split()], check=True, timeout=10)
@@ -119,7 +119,7 @@ def two_queues(box: Box) -> None:
     gateway.terminate()
 
 
-def _run_in_own_network(box: Box, name: str) -> None:
+def run_in_own_network(box: Box, name: str) -> None:
     """The case again, by a process that has a network namespace to itself."""
     if os.geteuid() != 0:
         raise Skip("takes root")

@@ -53,6 +53,7 @@ programs = ["bench"]
 socket = "{admin}"
 [metrics]
 listen = "{metrics}"
+{metrics_extra}
 {extra}
 """
 
@@ -159,7 +160,7 @@ class Box:
     def write_config(self, name: str = "gateway", role: str = "server", link: str = "link", **changes: str) -> Path:
         """A working configuration; `changes` replace its values."""
         values = dict(instance=f"ops-{os.getpid()}-{name}", cpu=GATEWAY_CPU, device=self.device(role, link), credits=CREDITS,
-                      listener="", idle="sleep", address="10.9.0.1/24", port_extra="", extra="", admin=f"{self.directory}/{name}.admin",
+                      listener="", idle="sleep", address="10.9.0.1/24", port_extra="", extra="", metrics_extra="", admin=f"{self.directory}/{name}.admin",
                       metrics=free_tcp_address())
         values.update(changes)
         values.setdefault("main_cpu", values["cpu"])
@@ -179,16 +180,18 @@ class Box:
         self.programs.append(gateway)
         return gateway
 
-    def load(self, *words: object, name: str = "load", role: str = "client", link: str = "link", operation: str = "echo",
-             size: int = 64, connections: int = 1, window: int = 8, seconds: int = 2) -> Load:
+    def load(self, *words: object, name: str = "load", role: str = "client", link: str = "link", operation: Optional[str] = "echo",
+             size: int = 64, connections: Optional[int] = 1, window: int = 8, seconds: int = 2) -> Load:
         """A load, started."""
         json_path = self.directory / f"{name}.json"
         json_path.unlink(missing_ok=True)
         cpu = [] if "--lcore" in words else ["--lcore", LOAD_CPU]
         device = [] if "--device" in words else ["--device", self.device(role, link)]
+        calls = [] if operation is None else ["--op", operation, "--bytes", size]
+        many = [] if connections is None else ["--connections", connections]  # None: the words say them, or what to call
         # stdbuf: lines reach the log when they are printed.
         argv = ["stdbuf", "-oL", self.causeway_load, *device, "--address", "10.9.0.2/24", "--server", "10.9.0.1", "--mtu", 4500,
-                *cpu, "--op", operation, "--bytes", size, "--connections", connections, "--window", window, "--seconds", seconds,
+                *cpu, *calls, *many, "--window", window, "--seconds", seconds,
                 "--warmup", 0, "--json", json_path, *words]
         load = Load(name, [str(word) for word in argv], self.directory / f"{name}.log", self.env)
         load.json_path = json_path

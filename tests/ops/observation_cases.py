@@ -1,7 +1,9 @@
 """causewayctl and /metrics while a load runs: they agree with the load, and with each other."""
 
+import json
 import re
 import shutil
+import socket
 import time
 from typing import Any
 
@@ -72,6 +74,55 @@ def stats_agree(box: Box) -> None:
     for name in ("causeway_backend_calls_total", "causeway_rpcrdma_messages_total", "causeway_connections_total"):
         both = sum(value for key, value in stats.items() if key.split("{")[0] == name)
         expect_equal(f"{name} of causewayctl and of /metrics", both, metrics.total(name))
+    gateway.terminate()
+
+
+class DpdkTelemetry:
+    """A client of DPDK's telemetry socket, version 2, as telegraf's dpdk plugin is one: a command in a packet, an answer in one, which is
+    a JSON object under the command's name."""
+
+    def __init__(self, box: Box, gateway: Gateway) -> None:
+        found = list(box.directory.glob("dpdk/*/dpdk_telemetry.v2"))
+        expect_equal("telemetry sockets", len(found), 1)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(10)
+        self._socket.connect(str(found[0]))
+        hello = json.loads(self._socket.recv(1024))
+        expect_equal("who answers", hello["pid"], gateway.pid)
+        self._answer_bytes_max = hello["max_output_len"]
+
+    def ask(self, command: str) -> Any:
+        self._socket.sendall(command.encode())
+        answer = json.loads(self._socket.recv(self._answer_bytes_max))
+        expect_equal("keys of the answer", list(answer), [command.split(",")[0]])
+        return answer[command.split(",")[0]]
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def dpdk_telemetry_agrees(box: Box) -> None:
+    """Flat numbers, as telegraf wants them, and the same as those of /metrics."""
+    gateway = box.gateway(metrics_extra="dpdk_telemetry = true")
+    gateway.start_ready()
+    box.load(connections=2, seconds=1).result()
+    metrics = gateway.metrics()
+    client = DpdkTelemetry(box, gateway)
+    commands = [f"/causeway/{name}" for name in ("backends", "connections", "info", "lcores", "pools", "ports", "rpcs", "stats")]
+    expect_equal("commands", [name for name in client.ask("/") if name.startswith("/causeway")], commands)
+    for command in (*commands, "/causeway/stats,roce", "/causeway/ports,0", "/causeway/backends,bench"):
+        answer = client.ask(command)
+        expect(len(answer) > 2, f"{command}: {answer}")
+        expect(all(re.fullmatch(r"\w+", name) and isinstance(value, int) for name, value in answer.items()
+                   if name not in ("version", "instance")), f"{command}: not flat numbers: {answer}")
+    expect_equal("info", [client.ask("/causeway/info")[name] for name in ("ready", "draining")], [1, 0])
+    expect_equal("calls", client.ask("/causeway/backends,bench")["backend_calls_total"], metrics.total("causeway_backend_calls_total"))
+    expect_equal("connections", client.ask("/causeway/connections")["connections_total_established"], 2)
+    expect_equal("packets", client.ask("/causeway/ports")["roce_packets_total_0_rx"],
+                 metrics.total("causeway_roce_packets_total", port="0", direction="rx"))
+    expect_equal("sums", client.ask("/causeway/stats")["rpcrdma_messages_total"], metrics.total("causeway_rpcrdma_messages_total"))
+    expect_equal("of a port that is not there", client.ask("/causeway/ports,7"), {})
+    client.close()
     gateway.terminate()
 
 
@@ -167,6 +218,7 @@ CASES = [
     ("causewayctl status agrees with the load", status_agrees),
     ("causewayctl connections agrees with the load", connections_agree),
     ("causewayctl stats agrees with the load and with /metrics", stats_agree),
+    ("DPDK's telemetry socket agrees with /metrics", dpdk_telemetry_agrees),
     ("causewayctl without a gateway says so", nobody_there),
     ("promtool finds nothing wrong with /metrics", metrics_are_clean),
     ("metrics agree with the load", metrics_agree),

@@ -22,6 +22,11 @@ import configuration_cases  # noqa: E402
 import cores_cases  # noqa: E402
 import ctl_cases  # noqa: E402
 import deployment_cases  # noqa: E402
+import drill_backend_cases  # noqa: E402
+import drill_client_cases  # noqa: E402
+import drill_process_cases  # noqa: E402
+import drill_resource_cases  # noqa: E402
+import guide_cases  # noqa: E402
 import load_cases  # noqa: E402
 import monitoring_cases  # noqa: E402
 import observation_cases  # noqa: E402
@@ -39,7 +44,8 @@ Case = tuple[str, Callable[[Box], None]]
 
 def all_cases() -> list[Case]:
     modules = (program_cases, configuration_cases, backend_cases, start_cases, service_cases, observation_cases, ctl_cases, page_cases,
-               monitoring_cases, trouble_cases, cores_cases, load_cases, pktgen_cases, deployment_cases, quickstart_cases)
+               monitoring_cases, trouble_cases, drill_backend_cases, drill_process_cases, drill_resource_cases, drill_client_cases,
+               cores_cases, load_cases, guide_cases, pktgen_cases, deployment_cases, quickstart_cases)
     return [case for module in modules for case in module.CASES]
 
 

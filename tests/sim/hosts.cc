@@ -37,6 +37,7 @@ gateway::GatewayOptions gateway_options(const WorldOptions& options) {
   listener.port = GatewayHost::kPort;
   listener.server.credits = options.credits;
   listener.server.call_timeout = options.server_call_timeout;
+  out.orphan_max = std::min(out.orphan_max, options.server_call_timeout / 2);
   listener.inline_bytes = options.gateway_inline_bytes;
   listener.remote_invalidate = options.remote_invalidate;
   listener.server.reverse_credits = options.reverse_credits;

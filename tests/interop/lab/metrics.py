@@ -16,7 +16,10 @@ class Metrics:
     def __init__(self, text: str) -> None:
         self.text = text
         self._samples: list[tuple[str, dict[str, str], float]] = []
+        self._kinds: list[tuple[str, str]] = []
         for line in text.splitlines():
+            if line.startswith("# TYPE "):
+                self._kinds.append((line.split()[2], line.split()[3]))
             if not line or line.startswith("#"):
                 continue
             match = _SAMPLE.match(line)
@@ -37,6 +40,15 @@ class Metrics:
             if sample == name:
                 result[have.get(label, "")] = result.get(have.get(label, ""), 0) + value
         return result
+
+    def samples(self) -> list[tuple[str, dict[str, str], float]]:
+        """Name, labels and value of each."""
+        return self._samples
+
+    def counters(self) -> set[str]:
+        """Names of samples that only rise."""
+        named = {name for name, kind in self._kinds if kind == "counter"}
+        return named | {name + end for name, kind in self._kinds if kind == "histogram" for end in ("_bucket", "_count", "_sum")}
 
     def lint(self) -> None:
         if shutil.which("promtool") is None:

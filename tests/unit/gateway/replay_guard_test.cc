@@ -148,6 +148,25 @@ TEST(Orphans, ABackendThatSaysNothingIsWaitedForAWhile) {
   expect_nothing_left(world);
 }
 
+// With a time-out of calls below the time that orphans are waited for, the calls that waited timed out, again and again, though
+// the backend answered by then.
+TEST(Orphans, WaitingForThemLeavesLaterCallsTimeEnough) {
+  WorldOptions options = tcp_echo();
+  options.server_call_timeout = Duration::seconds(2);
+  World world(options);
+  world.server->backend.call_delay = Duration::ms(1);
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  world.server->backend.silent = true;
+  const auto& stats = world.server->gateway.stats();
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [&](World&) { return stats.backends[0].call_timeouts == 1; }));
+  world.server->backend.silent = false;
+  ASSERT_TRUE(world.run_calls(world.peer->driver.stats().calls + 50, Duration::seconds(4)));
+  EXPECT_EQ(stats.backends[0].call_timeouts, 1u);
+  ASSERT_TRUE(world.finish());
+  expect_nothing_left(world);
+}
+
 TEST(Orphans, ABackendThatClosesHoldsNobody) {
   World world(tcp_echo());
   world.server->backend.call_delay = Duration::seconds(5);

@@ -1,11 +1,17 @@
 #include "telemetry/log.h"
 
+#include <fcntl.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <csignal>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cw::telemetry {
@@ -58,6 +64,76 @@ TEST_F(LogTest, ControlCharactersCannotForgeLines) {
   EXPECT_EQ(log_clean("a\nb\x1b[0m\r\x7f"), "a b [0m  ");
   EXPECT_EQ(log_clean(std::string(5000, 'x')).size(), kLogLineBytesMax);
   EXPECT_EQ(captured([] { log_info("one\ntwo"); }).size(), 1u);
+}
+
+// Lines into a pipe while nobody reads it, or when it has no reader any more.
+class PipeAsStderr {
+ public:
+  PipeAsStderr() : kept_(dup(STDERR_FILENO)) {
+    EXPECT_EQ(pipe(ends_.data()), 0);
+    dup2(ends_[1], STDERR_FILENO);
+    close(ends_[1]);
+  }
+  ~PipeAsStderr() {
+    dup2(kept_, STDERR_FILENO);
+    close(kept_);
+    close_reader();
+  }
+  PipeAsStderr(const PipeAsStderr&) = delete;
+  PipeAsStderr& operator=(const PipeAsStderr&) = delete;
+  void close_reader() {
+    if (ends_[0] >= 0) {
+      close(std::exchange(ends_[0], -1));
+    }
+  }
+  [[nodiscard]] std::string read_all() {
+    fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+    std::string all;
+    std::array<char, 4096> part;
+    for (ssize_t got = 0; (got = read(ends_[0], part.data(), part.size())) > 0;) {
+      all.append(part.data(), static_cast<size_t>(got));
+    }
+    return all;
+  }
+
+ private:
+  int kept_;
+  std::array<int, 2> ends_{-1, -1};
+};
+
+// A place of its own for each line, so that none is held back.
+void log_lines(uint32_t count) {
+  const std::string text(900, 'x');
+  for (uint32_t i = 0; i < count; ++i) {
+    log_write(control::LogLevel::kInfo, {"log_test", i}, text);
+  }
+}
+
+TEST_F(LogTest, ReaderThatDoesNotReadKeepsNobodyWaitingAndLearnsWhatItMissed) {
+  PipeAsStderr stderr_pipe;
+  const uint64_t before = log_lost();
+  log_lines(500);  // far more than a pipe takes
+  const uint64_t lost = log_lost() - before;
+  EXPECT_GT(lost, 100u);
+  EXPECT_LT(lost, 500u);
+  (void)stderr_pipe.read_all();
+  log_write(control::LogLevel::kInfo, {"log_test", 1000}, "here again");
+  const std::string said = stderr_pipe.read_all();
+  EXPECT_NE(said.find(fmt::format("warning {} log lines were lost: whoever reads them does not keep up\n", lost)),
+            std::string::npos)
+      << said;
+  EXPECT_TRUE(said.ends_with("info here again\n")) << said;
+  EXPECT_EQ(log_lost() - before, lost);
+}
+
+TEST_F(LogTest, ReaderThatIsGoneCostsLinesAndNothingElse) {
+  (void)signal(SIGPIPE, SIG_IGN);  // as causewayd does
+  PipeAsStderr stderr_pipe;
+  stderr_pipe.close_reader();
+  const uint64_t before = log_lost();
+  log_lines(3);
+  EXPECT_EQ(log_lost() - before, 3u);
+  EXPECT_EQ(log_recent().back().text.front(), 'x');
 }
 
 }  // namespace
