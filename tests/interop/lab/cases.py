@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from lab import beside, churn, exercise, network, workload
+from lab import beside, churn, exercise, failover, network, workload
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -464,4 +464,4 @@ def beside_cases() -> list[Case]:
                   Case(f"gateway-crash-nfs3-{wire.name}", wire, restart("3", _kill_gateway, _start_gateway))]
         if wire.transport == "af_xdp":
             cases.append(Case(f"detach-{wire.name}", wire, beside.detach, True))
-    return cases
+    return cases + [Case("failover", None, _no_rig, False, failover.failover)]
