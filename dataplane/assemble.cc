@@ -59,6 +59,12 @@ PortSettings port_settings(const control::Config& config, const control::PortCon
   settings.cores = static_cast<uint32_t>(config.dataplane.poll_lcores.size());
   settings.device = port.device;
   settings.mtu = port.mtu;
+  settings.beside_kernel = port.beside_kernel;
+  settings.exception_tap = port.exception_tap;
+  settings.vlan = static_cast<uint16_t>(port.vlan);
+  for (const control::IpPrefix& prefix : port.addresses) {
+    settings.taken.push_back(prefix.address);
+  }
   return settings;
 }
 
@@ -67,7 +73,9 @@ MbufPoolSizes pool_sizes(const control::Config& config) {
   sizes.packet_buffers = config.dataplane.rx_buffers;
   sizes.packet_data_bytes = 0;
   for (const control::PortConfig& port : config.ports) {
-    sizes.packet_data_bytes = std::max(sizes.packet_data_bytes, Port::packet_data_bytes(port_settings(config, port)));
+    const PortSettings settings = port_settings(config, port);
+    sizes.packet_data_bytes = std::max(sizes.packet_data_bytes, Port::packet_data_bytes(settings));
+    sizes.a_page_each |= Port::wants_page_each(settings);
   }
   // Replies of backends get what the packets leave of a fair share: an eighth of the memory, at least 64 buffers.
   const uint64_t large_bytes = (uint64_t{config.dataplane.memory_mb} << 20) / 8;
@@ -92,6 +100,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
     for (const control::IpPrefix& prefix : port.addresses) {
       station.addresses.push_back({prefix.address, prefix.length_bits});
     }
+    station.is_silent = port.beside_kernel || !port.exception_tap.empty();
     station.gateway4 = port.gateway4;
     station.gateway6 = port.gateway6;
   }

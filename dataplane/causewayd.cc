@@ -27,6 +27,7 @@
 
 #include "control/admin/admin_server.h"
 #include "control/config/config_file.h"
+#include "control/doctor/interface_queues.h"
 #include "control/service/notifier.h"
 #include "dataplane/assemble.h"
 #include "dataplane/capture_desk.h"
@@ -38,6 +39,7 @@
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/health_checks.h"
+#include "dataplane/kernel_addresses.h"
 #include "dataplane/live_control.h"
 #include "dataplane/live_view.h"
 #include "dataplane/metric_sources.h"
@@ -77,6 +79,25 @@ int64_t unix_now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// What is particular about a port that is shared with the kernel.
+void say_port(const control::Config& config, const control::PortConfig& settings, const Port& port) {
+  if (!settings.beside_kernel && settings.exception_tap.empty()) {
+    return;
+  }
+  std::string addresses;
+  for (const control::IpPrefix& prefix : settings.addresses) {
+    addresses += (addresses.empty() ? "" : ", ") + control::to_string(prefix.address);
+  }
+  telemetry::log_info("port '{}': takes UDP 4791 to {}; the kernel {}. RoCE packets carry {} octets", settings.device, addresses,
+                      settings.beside_kernel ? "keeps the rest" : "has the rest by " + settings.exception_tap,
+                      control::path_mtu_for(settings.mtu, config.roce.path_mtu_max));
+  if (const uint32_t there = control::doctor::receive_queues_of(port.interface()); there > port.queues()) {
+    telemetry::log_warning(
+        "port '{}': {} has {} receive queues and the gateway reads {}: RoCE packets on the others are lost. {}", settings.device,
+        port.interface(), there, port.queues(), control::doctor::queue_mend(port.interface(), port.queues()));
+  }
+}
+
 struct PollArguments {
   PollCore* core;
   const std::atomic<bool>* stop;
@@ -114,15 +135,19 @@ void run_cores(const control::Config& config, std::span<const std::unique_ptr<Po
   }
 }
 
-int serve(const control::Config& config, const std::string& config_path, bool verbose) {
+int serve(const control::Config& file_config, const std::string& config_path, bool verbose) {
   // Before any thread starts, so that all of them leave these to the control thread.
   const sigset_t signals = ControlThread::signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   std::set_new_handler(on_no_memory);
-  telemetry::log_start(config.log.level);
+  telemetry::log_start(file_config.log.level);
 
   std::string error;
+  control::Config config = file_config;
+  if (!fill_kernel_addresses(config, error)) {
+    return say(error);
+  }
   const control::Notifier notifier = control::Notifier::open(control::notify_environment(), error);
   if (!error.empty()) {
     telemetry::log_warning("{}: the service manager will not hear from this process", error);
@@ -154,6 +179,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
     if (ports.back() == nullptr) {
       return say(error);
     }
+    say_port(config, port, *ports.back());
   }
 
   rpcrdma::BenchProgram bench;
@@ -203,7 +229,7 @@ int serve(const control::Config& config, const std::string& config_path, bool ve
   LiveView view(config, kVersion, apps, collector, ports, flags, checks);
   DrainDriver drain(apps, flags);
   TroubleWatch trouble(ports, *pools);
-  ControlThread control_thread(config, config_path, apps, flags, notifier, drain, trouble);
+  ControlThread control_thread(file_config, config_path, apps, flags, notifier, drain, trouble);
   std::vector<PollCore*> tapped;
   for (const auto& core : cores) {
     tapped.push_back(core.get());

@@ -268,6 +268,10 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
     row.tx_bytes = queue.tx_bytes;
     row.rx_errors = queue.rx_oversize;
     row.tx_dropped = queue.tx_dropped + queue.tx_no_view;
+    row.to_kernel = queue.to_kernel;
+    row.from_kernel = queue.from_kernel;
+    row.to_kernel_dropped = queue.to_kernel_dropped;
+    row.from_kernel_dropped = queue.from_kernel_dropped;
     row.arp_rx = station.arp_in;
     row.arp_tx = station.arp_out;
     row.nd_rx = station.nd_in;
@@ -298,6 +302,10 @@ void GatewayApp::fill_shared(telemetry::CoreSnapshot& out) const {
     row.rx_no_mbuf = port.rx_no_mbuf();
     row.rx_errors += port.rx_errors();
     row.link_up = port.link_up() ? 1 : 0;
+    if (const ExceptionPath* exception = port.exception(); exception != nullptr) {
+      row.to_kernel_dropped += exception->refused();
+      row.from_kernel_dropped += exception->no_buffer();
+    }
   }
   const auto pool = [&](uint32_t index, const MbufPools::Usage& usage) {
     out.pools[index].objects = usage.size;

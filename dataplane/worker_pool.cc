@@ -110,8 +110,10 @@ class WorkerPool::Worker {
 
  private:
   struct Link {
-    Link(const TcpAddress& server, BufferPool& pool, const rpcrdma::RecordLimits& limits) : stream(server, pool, limits) {}
+    Link(const TcpAddress& address, BufferPool& pool, const rpcrdma::RecordLimits& limits)
+        : stream(address, pool, limits), server(address) {}
     BackendStream stream;
+    TcpAddress server;
     gateway::LinkId id;
     uint32_t core = 0;
     uint32_t backend = 0;
@@ -317,13 +319,12 @@ class WorkerPool::Worker {
 
   // The poll core learns that it failed; why, only this thread knows.
   void log_failure(const Link& link) const {
-    const TcpAddress& server = pool_.options_.backends[link.backend];
     const std::string name = link.backend < pool_.options_.names.size() ? pool_.options_.names[link.backend] : "";
     const int error = link.stream.failure();
     const char* cause = error == 0        ? "it closed the connection"
                         : error == EPROTO ? "it sent a record that is too long or malformed"
                                           : std::strerror(error);
-    telemetry::log_warning("backend {} ({} port {}): {}: {}", name, wire::to_text(server.address).data(), server.port,
+    telemetry::log_warning("backend {} ({} port {}): {}: {}", name, wire::to_text(link.server.address).data(), link.server.port,
                            link.announced ? "connection lost" : "cannot connect", cause);
   }
 

@@ -52,6 +52,10 @@ struct PortStats {
   uint64_t icmp_rx = 0;  // echo, both families
   uint64_t icmp_tx = 0;
   uint64_t other_rx = 0;                                    // neither RoCE nor one of the above: ignored
+  uint64_t to_kernel = 0;                                   // given to the exception tap
+  uint64_t from_kernel = 0;                                 // taken from it
+  uint64_t to_kernel_dropped = 0;                           // it had too many waiting, or the interface is down
+  uint64_t from_kernel_dropped = 0;                         // the device took no more, or no packet buffer was left
   uint64_t link_up = 0;                                     // gauge, 0 or 1
   std::array<uint64_t, wire::kDropReasonCount> discards{};  // decided before a queue pair was found, by wire::DropReason
 };

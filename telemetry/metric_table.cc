@@ -15,6 +15,8 @@ using Core = CoreSnapshot;
 
 constexpr FixedLabel kRx{"direction", "rx"};
 constexpr FixedLabel kTx{"direction", "tx"};
+constexpr FixedLabel kToKernel{"direction", "to_kernel"};
+constexpr FixedLabel kFromKernel{"direction", "from_kernel"};
 
 constexpr double number(uint64_t value) {
   return static_cast<double>(value);
@@ -441,6 +443,15 @@ const MetricRow kRows[] = {
             [](const Core& c, At i) { return number(c.ports[i.scope].icmp_tx); }),
     counter("causeway_port_other_packets_total", "Received frames of no protocol of ours, ignored.", Scope::kPort, {}, {},
             [](const Core& c, At i) { return number(c.ports[i.scope].other_rx); }),
+    counter("causeway_port_exception_packets_total", "Frames that are the kernel's, through the port's exception tap.",
+            Scope::kPort, kToKernel, {}, [](const Core& c, At i) { return number(c.ports[i.scope].to_kernel); }),
+    counter("causeway_port_exception_packets_total", "", Scope::kPort, kFromKernel, {},
+            [](const Core& c, At i) { return number(c.ports[i.scope].from_kernel); }),
+    counter("causeway_port_exception_dropped_total",
+            "Frames lost on the exception path: the tap was behind or down, or the NIC's queue or the pool had no room.",
+            Scope::kPort, kToKernel, {}, [](const Core& c, At i) { return number(c.ports[i.scope].to_kernel_dropped); }),
+    counter("causeway_port_exception_dropped_total", "", Scope::kPort, kFromKernel, {},
+            [](const Core& c, At i) { return number(c.ports[i.scope].from_kernel_dropped); }),
     gauge("causeway_mempool_objects", "Packet buffers in the pool.", Scope::kPool, {}, {},
           [](const Core& c, At i) { return number(c.pools[i.scope].objects); }),
     gauge("causeway_mempool_available_objects", "Packet buffers free in the pool.", Scope::kPool, {}, {},

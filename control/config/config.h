@@ -55,8 +55,13 @@ struct PortConfig {
   std::string device;
   // Ethernet MTU (octets of IP packet), 1280..9000. The RoCE path MTU follows from it: path_mtu_for().
   uint32_t mtu = 1500;
-  // Own addresses, 1..8, each once.
+  // Own addresses, 1..8, each once. With beside_kernel none may be given: then those that the interface has at the start.
   std::vector<IpPrefix> addresses;
+  // The kernel keeps the interface and answers for `addresses`; RoCE packets to them are all that is taken (net_af_xdp only).
+  bool beside_kernel = false;
+  // Interface, of the TAP kind, by which the kernel has `addresses` on this port: what is no RoCE packet to them goes to it and
+  // comes back from it. 1..15 characters; empty: there is none, and the gateway answers ARP, neighbour discovery and ping itself.
+  std::string exception_tap;
   // VLAN id, 1..4094; 0 = untagged.
   uint32_t vlan = 0;
   // Next hop for clients outside `addresses`. Absent: only neighbours are reached.
@@ -269,6 +274,13 @@ inline constexpr uint32_t kClientClassesMax = 16;
 
 // A backend's servers in order of preference; none of a built-in one.
 [[nodiscard]] std::vector<SocketAddress> servers_of(const BackendConfig& backend);
+
+// Largest MTU of all ports when one is an AF_XDP socket: a packet's buffer, with 256 octets for the kernel and 320 of ours, is
+// one page. RoCE packets of 2048 octets fit (from 2132 on), those of 4096 never do.
+inline constexpr uint32_t kAfXdpMtuMax = 3400;
+[[nodiscard]] inline bool is_af_xdp(const PortConfig& port) {
+  return port.device.starts_with("net_af_xdp");
+}
 
 // The configured socket, or the default of the instance.
 [[nodiscard]] std::string admin_socket_path(const Config& config);

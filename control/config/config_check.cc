@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "control/config/build_features.h"
 #include "control/config/suggest.h"
 
 namespace cw::control {
@@ -98,6 +99,7 @@ class Checker {
     }
     std::set<std::string> devices;
     std::set<std::string> addresses;
+    std::set<std::string> taps;
     for (size_t i = 0; i < config_.ports.size(); ++i) {
       const PortConfig& port = config_.ports[i];
       const std::string path = fmt::format("port[{}]", i);
@@ -105,14 +107,17 @@ class Checker {
         add(path + ".device", fmt::format("'{}' is another port's device too", port.device), "name each device once");
       }
       check_port_addresses(port, path, addresses);
+      check_af_xdp(port, path);
+      check_exception_tap(port, path, taps);
       check_gateway(port, port.gateway4, path + ".gateway4", true);
       check_gateway(port, port.gateway6, path + ".gateway6", false);
     }
   }
 
   void check_port_addresses(const PortConfig& port, const std::string& path, std::set<std::string>& seen) {
-    if (port.addresses.empty() && !was_refused("port.addresses")) {
-      add(path + ".addresses", "is empty", "give the port at least one address, for example addresses = [\"192.0.2.1/24\"]");
+    if (port.addresses.empty() && !port.beside_kernel && !was_refused("port.addresses")) {
+      add(path + ".addresses", was_given(path + ".addresses") ? "is empty" : "is missing",
+          "give the port at least one address, for example addresses = [\"192.0.2.1/24\"]");
     }
     for (const IpPrefix& prefix : port.addresses) {
       const std::string text = to_string(prefix.address);
@@ -123,6 +128,45 @@ class Checker {
       } else if (!seen.insert(text).second) {
         add(path + ".addresses", fmt::format("{} stands twice", text), "give each address to one port");
       }
+    }
+  }
+
+  void check_af_xdp(const PortConfig& port, const std::string& path) {
+    const bool has_af_xdp = std::ranges::any_of(config_.ports, is_af_xdp);
+    if (has_af_xdp && port.mtu > kAfXdpMtuMax) {
+      add(path + ".mtu",
+          fmt::format("{} is too long for AF_XDP, whose buffers are a page each, and all ports have the same buffers", port.mtu),
+          fmt::format("set it to {} or less; from 2132 on, RoCE packets carry 2048 octets", kAfXdpMtuMax));
+    }
+    if (!port.beside_kernel) {
+      return;
+    }
+    if (!is_af_xdp(port) || port.device.find(",iface=") == std::string::npos) {
+      add(path + ".beside_kernel", fmt::format("'{}' is no AF_XDP device on an interface", port.device),
+          "use for example device = \"net_af_xdp0,iface=eth0\"; a device that DPDK has whole gets an exception_tap instead");
+    } else if (port.device.find(",xdp_prog=") != std::string::npos) {
+      add(path + ".device", "xdp_prog= names another program than the gateway's own", "remove it, or beside_kernel");
+    }
+    if (!kHasXdpProgram) {
+      add(path + ".beside_kernel", "this build has no XDP program: clang or libbpf-dev was missing when it was built",
+          "apt install clang libbpf-dev; meson setup --reconfigure BUILD; build again");
+    }
+  }
+
+  void check_exception_tap(const PortConfig& port, const std::string& path, std::set<std::string>& seen) {
+    constexpr size_t kInterfaceNameMax = 15;
+    if (port.exception_tap.empty()) {
+      return;
+    }
+    if (port.exception_tap.size() > kInterfaceNameMax) {
+      add(path + ".exception_tap", fmt::format("'{}' is too long for the name of an interface", port.exception_tap),
+          fmt::format("use at most {} characters", kInterfaceNameMax));
+    } else if (!seen.insert(port.exception_tap).second) {
+      add(path + ".exception_tap", fmt::format("'{}' is another port's too", port.exception_tap), "give each port its own");
+    }
+    if (port.beside_kernel) {
+      add(path + ".exception_tap", "does not go with beside_kernel: there the kernel has the interface itself",
+          "remove one of them");
     }
   }
 

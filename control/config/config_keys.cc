@@ -53,7 +53,7 @@ const std::array<Key<DataplaneConfig>, 7> kDataplaneKeys = {{
     {.name = "workers", .member = &DataplaneConfig::workers, .help = "Threads that talk to backends.", .bounds = {1, 64}},
 }};
 
-const std::array<Key<PortConfig>, 6> kPortKeys = {{
+const std::array<Key<PortConfig>, 8> kPortKeys = {{
     {.name = "device",
      .member = &PortConfig::device,
      .help = "PCI address of a NIC, or a DPDK virtual device with its arguments.",
@@ -65,11 +65,24 @@ const std::array<Key<PortConfig>, 6> kPortKeys = {{
      .bounds = {1280, 9000}},
     {.name = "addresses",
      .member = &PortConfig::addresses,
-     .help = "Own addresses with prefix length, IPv4 and IPv6.",
+     .help = "Own addresses with prefix length, IPv4 and IPv6. Required, but with beside_kernel: there the default is those that "
+             "the interface has when the gateway starts.",
      .example = "[\"192.0.2.1/24\", \"2001:db8::1/64\"]",
      .bounds = {.count_max = kPortAddressesMax},
      .rule = TextRule::kHost,
-     .required = true},
+     .shown = true},
+    {.name = "beside_kernel",
+     .member = &PortConfig::beside_kernel,
+     .help =
+         "The kernel keeps the interface and the addresses (ssh, rpcbind, mountd, ping), and an XDP program takes only UDP 4791 "
+         "to them. For devices of net_af_xdp, with mtu up to 3400: RoCE packets of 2048 octets."},
+    {.name = "exception_tap",
+     .member = &PortConfig::exception_tap,
+     .help = "For a device that DPDK has whole: the TAP interface by which the kernel has the addresses. All frames but RoCE "
+             "packets to "
+             "them go there and come from there. Give it the addresses (ip address add); made when it is not there.",
+     .example = "\"cw0\"",
+     .rule = TextRule::kName},
     {.name = "vlan", .member = &PortConfig::vlan, .help = "VLAN id; 0 = untagged.", .bounds = {0, 4094}},
     {.name = "gateway4",
      .member = &PortConfig::gateway4,

@@ -59,6 +59,21 @@ void check_memlock(const Facts& facts, Findings& out) {
 }
 
 void check_capabilities(const Facts& facts, Findings& out) {
+  const bool beside_kernel = std::ranges::any_of(facts.ports, &PortFacts::beside_kernel);
+  if (beside_kernel && !facts.capabilities.bpf) {
+    out.push_back({"capabilities", Severity::kWarning,
+                   "a port is beside the kernel, and this user has no CAP_BPF to load its XDP program",
+                   "systemd: the drop-in af-xdp.conf of /usr/share/causeway/systemd; shell: run causewayd as root"});
+  }
+  if (std::ranges::any_of(facts.ports, [](const PortFacts& port) { return port.tap.has_value(); }) &&
+      (!facts.has_tun || !facts.capabilities.net_admin)) {
+    out.push_back({"capabilities", Severity::kWarning,
+                   facts.has_tun ? "an exception_tap takes CAP_NET_ADMIN, unless the interface is made for this user"
+                                 : "an exception_tap takes /dev/net/tun, which this user cannot open",
+                   facts.has_tun
+                       ? "the drop-in tap.conf of /usr/share/causeway/systemd; or ip tuntap add dev NAME mode tap user causeway"
+                       : "modprobe tun; the drop-in tap.conf of /usr/share/causeway/systemd"});
+  }
   if (!has_interface(facts)) {
     return;
   }

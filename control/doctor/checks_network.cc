@@ -5,12 +5,14 @@
 #include <sstream>
 
 #include "control/doctor/checks.h"
+#include "control/doctor/interface_queues.h"
 
 namespace cw::control::doctor {
 namespace {
 
 constexpr uint32_t kRocePort = 4791;
-constexpr uint32_t kFullMtu = 4200;  // carries a path MTU of 4096
+constexpr uint32_t kFullMtu = 4200;       // carries a path MTU of 4096
+constexpr uint32_t kAfXdpPathMtu = 2048;  // its buffers are a page each
 // Its driver for DPDK works beside the kernel's.
 constexpr const char* kMellanox = "0x15b3";
 
@@ -41,7 +43,46 @@ void check_pci(const Facts& facts, const PortFacts& port, const PciFacts& pci, F
   }
 }
 
-void check_interface(const InterfaceFacts& interface, Findings& out) {
+// The kernel is to have the addresses, and the gateway takes RoCE packets to them.
+void check_beside_kernel(const Facts& facts, const PortFacts& port, const InterfaceFacts& interface, Findings& out) {
+  if (!facts.has_xdp_program) {
+    out.push_back({"devices", Severity::kFault, "causewayd was built without its XDP program: clang or libbpf-dev was missing",
+                   "apt install clang libbpf-dev; meson setup --reconfigure BUILD; build again"});
+  }
+  if (!port.names_addresses && !interface.has_address) {
+    out.push_back({"devices", Severity::kFault,
+                   fmt::format("the kernel has no address on {}, and port.addresses names none", interface.name),
+                   fmt::format("ip address add ADDRESS/PREFIX dev {}", interface.name)});
+  } else if (port.names_addresses && !interface.has_gateway_address) {
+    out.push_back(
+        {"devices", Severity::kNote,
+         fmt::format("the kernel has none of port.addresses on {}: right for the standby of a fail-over pair", interface.name),
+         fmt::format("otherwise: ip address add ADDRESS/PREFIX dev {}", interface.name)});
+  }
+  if (interface.receive_queues > port.queues) {
+    out.push_back({"devices", Severity::kWarning,
+                   fmt::format("{} has {} receive queues and the gateway reads {}: RoCE packets on the others are lost",
+                               interface.name, interface.receive_queues, port.queues),
+                   queue_mend(interface.name, port.queues)});
+  }
+}
+
+void check_tap(const InterfaceFacts& tap, Findings& out) {
+  if (!tap.exists) {
+    out.push_back(
+        {"devices", Severity::kNote, fmt::format("the gateway will make {}, and it ends with it", tap.name),
+         fmt::format("to keep its addresses over restarts: ip tuntap add dev {} mode tap; ip address add ADDRESS/PREFIX dev {}",
+                     tap.name, tap.name)});
+  } else if (!tap.has_gateway_address) {
+    out.push_back({"devices", Severity::kFault,
+                   fmt::format("the kernel has none of port.addresses on {}: nobody answers ARP for them", tap.name),
+                   fmt::format("ip address add ADDRESS/PREFIX dev {}", tap.name)});
+  } else {
+    out.push_back({"devices", Severity::kFine, fmt::format("the kernel has the gateway's address on {}", tap.name), {}});
+  }
+}
+
+void check_interface(const InterfaceFacts& interface, bool beside_kernel, Findings& out) {
   if (!interface.exists) {
     out.push_back({"devices", Severity::kFault, fmt::format("there is no interface {}", interface.name),
                    "ip -br link shows those there are"});
@@ -53,12 +94,14 @@ void check_interface(const InterfaceFacts& interface, Findings& out) {
   } else {
     out.push_back({"devices", Severity::kFine, fmt::format("the interface {} is up", interface.name), {}});
   }
-  if (interface.has_gateway_address) {
+  if (interface.has_gateway_address && !beside_kernel) {
     out.push_back(
         {"devices", Severity::kFault,
          fmt::format("an address of the gateway's is also the kernel's on {}: both answer, and the kernel refuses UDP 4791",
                      interface.name),
-         fmt::format("ip addr del ADDRESS dev {}; or give the gateway another address (port.addresses)", interface.name)});
+         fmt::format("ip addr del ADDRESS dev {}; or give the gateway another address (port.addresses); or share it: "
+                     "net_af_xdp and port.beside_kernel",
+                     interface.name)});
   }
 }
 
@@ -70,7 +113,13 @@ void check_devices(const Facts& facts, Findings& out) {
       check_pci(facts, port, *port.pci, out);
     }
     if (port.interface) {
-      check_interface(*port.interface, out);
+      check_interface(*port.interface, port.beside_kernel, out);
+      if (port.beside_kernel && port.interface->exists) {
+        check_beside_kernel(facts, port, *port.interface, out);
+      }
+    }
+    if (port.tap) {
+      check_tap(*port.tap, out);
     }
   }
 }
@@ -83,6 +132,17 @@ void check_mtu(const Facts& facts, Findings& out) {
                      fmt::format("the interface {} has MTU {}, port.mtu is {}: longer packets are lost", port.interface->name,
                                  port.interface->mtu, port.mtu),
                      fmt::format("ip link set {} mtu {}", port.interface->name, port.mtu)});
+    } else if (port.device.starts_with("net_af_xdp") && path >= kAfXdpPathMtu) {
+      out.push_back(
+          {"mtu",
+           Severity::kFine,
+           fmt::format("{}: MTU {} carries RoCE packets of {} octets, the most that AF_XDP can", port.device, port.mtu, path),
+           {}});
+    } else if (port.device.starts_with("net_af_xdp")) {
+      out.push_back({"mtu", Severity::kNote,
+                     fmt::format("{}: MTU {} carries RoCE packets of {} octets, AF_XDP can do {}", port.device, port.mtu, path,
+                                 kAfXdpPathMtu),
+                     "if all switches and clients can: port.mtu = 2200, and the interface's"});
     } else if (port.mtu < kFullMtu) {
       out.push_back({"mtu", Severity::kNote,
                      fmt::format("{}: MTU {} carries RoCE packets of {} octets, 4096 is the best", port.device, port.mtu, path),

@@ -35,6 +35,8 @@ struct InterfaceFacts {
   bool is_up = false;
   uint32_t mtu = 0;
   bool has_gateway_address = false;  // one of the gateway's addresses is the kernel's too
+  bool has_address = false;          // the kernel has one, link-local ones aside
+  uint32_t receive_queues = 0;       // 0 = unknown
 };
 
 struct PortFacts {
@@ -42,6 +44,10 @@ struct PortFacts {
   uint32_t mtu = 0;                         // wanted
   std::optional<PciFacts> pci;              // of a PCI address
   std::optional<InterfaceFacts> interface;  // of a virtual device on an interface of the kernel
+  bool beside_kernel = false;
+  bool names_addresses = true;        // in the configuration
+  uint32_t queues = 1;                // that an AF_XDP device reads
+  std::optional<InterfaceFacts> tap;  // of the exception path
 };
 
 struct BackendFacts {
@@ -70,6 +76,7 @@ struct Capabilities {
   bool ipc_lock = true;
   bool net_raw = true;
   bool net_admin = true;
+  bool bpf = true;
 };
 
 struct Facts {
@@ -89,6 +96,8 @@ struct Facts {
   bool vfio_is_loaded = false;
   bool vfio_without_iommu = false;  // its unsafe mode is on
   std::vector<PortFacts> ports;
+  bool has_tun = true;          // /dev/net/tun can be opened by this user
+  bool has_xdp_program = true;  // causewayd was built with clang and libbpf
 
   // Network
   std::string firewall;  // rules as nft or iptables-save lists them; empty: none, or they cannot be read

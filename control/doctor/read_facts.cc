@@ -25,8 +25,10 @@
 #include <sstream>
 
 #include "control/admin/unique_fd.h"
+#include "control/config/build_features.h"
 #include "control/config/config_file.h"
 #include "control/doctor/host_text.h"
+#include "control/doctor/interface_queues.h"
 #include "rocev2/wire/icrc.h"
 
 namespace cw::control::doctor {
@@ -105,8 +107,11 @@ void read_memory(Facts& facts) {
   constexpr uint32_t kNetAdmin = 12;
   constexpr uint32_t kNetRaw = 13;
   constexpr uint32_t kIpcLock = 14;
-  facts.capabilities = {
-      .ipc_lock = (mask >> kIpcLock & 1) != 0, .net_raw = (mask >> kNetRaw & 1) != 0, .net_admin = (mask >> kNetAdmin & 1) != 0};
+  constexpr uint32_t kBpf = 39;
+  facts.capabilities = {.ipc_lock = (mask >> kIpcLock & 1) != 0,
+                        .net_raw = (mask >> kNetRaw & 1) != 0,
+                        .net_admin = (mask >> kNetAdmin & 1) != 0,
+                        .bpf = (mask >> kBpf & 1) != 0};
 }
 
 PciFacts read_pci(const std::string& address) {
@@ -123,14 +128,18 @@ PciFacts read_pci(const std::string& address) {
   return pci;
 }
 
-bool is_kernels(const std::string& interface, const PortConfig& port) {
+bool is_link_local(const wire::IpAddress& address) {
+  return !address.is_v4() && address.octets[0] == 0xfe && (address.octets[1] & 0xc0) == 0x80;
+}
+
+// What the kernel's addresses say of the interface.
+void read_addresses(const PortConfig& port, InterfaceFacts& interface) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
-    return false;
+    return;
   }
-  bool found = false;
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || interface != each->ifa_name) {
+    if (each->ifa_addr == nullptr || interface.name != each->ifa_name) {
       continue;
     }
     std::array<char, INET6_ADDRSTRLEN> text{};
@@ -141,15 +150,36 @@ bool is_kernels(const std::string& interface, const PortConfig& port) {
                              : nullptr;
     if (octets != nullptr && inet_ntop(family, octets, text.data(), text.size()) != nullptr) {
       const auto address = parse_ip(text.data());
-      found |= std::ranges::any_of(port.addresses, [&](const IpPrefix& own) { return address && own.address == *address; });
+      interface.has_gateway_address |=
+          std::ranges::any_of(port.addresses, [&](const IpPrefix& own) { return address && own.address == *address; });
+      interface.has_address |= address && !is_link_local(*address);
     }
   }
   freeifaddrs(list);
-  return found;
+}
+
+InterfaceFacts read_interface(const std::string& name, const PortConfig& port) {
+  InterfaceFacts interface;
+  interface.name = name;
+  const fs::path folder = fs::path("/sys/class/net") / name;
+  interface.exists = fs::exists(folder);
+  interface.mtu = static_cast<uint32_t>(read_number(folder / "mtu"));
+  interface.is_up = (std::strtoul(read_word(folder / "flags").c_str(), nullptr, 16) & IFF_UP) != 0;
+  interface.receive_queues = receive_queues_of(name);
+  read_addresses(port, interface);
+  return interface;
+}
+
+uint32_t queue_count(const std::string& device) {
+  constexpr std::string_view kKey = ",queue_count=";
+  const size_t at = device.find(kKey);
+  return at == std::string::npos ? 1 : static_cast<uint32_t>(std::strtoul(device.c_str() + at + kKey.size(), nullptr, 10));
 }
 
 void read_ports(Facts& facts) {
   std::error_code error;
+  facts.has_tun = access("/dev/net/tun", R_OK | W_OK) == 0;
+  facts.has_xdp_program = kHasXdpProgram;
   facts.has_iommu_groups = !fs::is_empty("/sys/kernel/iommu_groups", error) && !error;
   facts.vfio_is_loaded = fs::exists("/sys/module/vfio_pci");
   facts.vfio_without_iommu = read_word("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode") == "Y";
@@ -160,15 +190,14 @@ void read_ports(Facts& facts) {
     if (is_pci_address(config.device)) {
       port.pci = read_pci(config.device);
     }
+    port.beside_kernel = config.beside_kernel;
+    port.names_addresses = !config.addresses.empty();
+    port.queues = queue_count(config.device);
     if (const auto name = interface_of(config.device)) {
-      InterfaceFacts interface;
-      interface.name = *name;
-      const fs::path folder = fs::path("/sys/class/net") / *name;
-      interface.exists = fs::exists(folder);
-      interface.mtu = static_cast<uint32_t>(read_number(folder / "mtu"));
-      interface.is_up = (std::strtoul(read_word(folder / "flags").c_str(), nullptr, 16) & IFF_UP) != 0;
-      interface.has_gateway_address = is_kernels(*name, config);
-      port.interface = interface;
+      port.interface = read_interface(*name, config);
+    }
+    if (!config.exception_tap.empty()) {
+      port.tap = read_interface(config.exception_tap, config);
     }
   }
 }

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 
+#include "rocev2/base/assert.h"
+
 namespace cw::dataplane {
 namespace {
 
@@ -16,13 +18,41 @@ constexpr uint32_t kCacheMax = 256;
 constexpr uint32_t kTrailers = 4096;
 constexpr uint16_t kTrailerDataBytes = RTE_PKTMBUF_HEADROOM + 16;
 
-rte_mempool* make(const char* name, uint32_t count, uint32_t data_bytes, std::string& error) {
-  rte_mempool* pool = rte_pktmbuf_pool_create(name, count, std::min(kCacheMax, count / 4), kPrivateBytes,
-                                              static_cast<uint16_t>(data_bytes), SOCKET_ID_ANY);
+rte_mempool* checked(rte_mempool* pool, const char* name, uint32_t count, uint32_t data_bytes, std::string& error) {
   if (pool == nullptr) {
     error = fmt::format("buffer pool '{}' ({} buffers of {} octets, {} MiB) cannot be made: {}; raise dataplane.memory_mb", name,
                         count, data_bytes, (uint64_t{count} * (data_bytes + sizeof(rte_mbuf))) >> 20, rte_strerror(rte_errno));
   }
+  return pool;
+}
+
+rte_mempool* make(const char* name, uint32_t count, uint32_t data_bytes, std::string& error) {
+  rte_mempool* pool = rte_pktmbuf_pool_create(name, count, std::min(kCacheMax, count / 4), kPrivateBytes,
+                                              static_cast<uint16_t>(data_bytes), SOCKET_ID_ANY);
+  return checked(pool, name, count, data_bytes, error);
+}
+
+constexpr uint32_t kPageBytes = 4096;
+constexpr uint32_t kObjectHeaderBytes = RTE_ALIGN_CEIL(sizeof(rte_mempool_objhdr), RTE_MEMPOOL_ALIGN);
+constexpr uint32_t kPageDataBytes = kPageBytes - kObjectHeaderBytes - sizeof(rte_mbuf) - kPrivateBytes;
+constexpr unsigned kPageFlags = RTE_MEMPOOL_F_NO_SPREAD;  // no padding for memory channels
+
+rte_mempool* make_page_each(const char* name, uint32_t count, std::string& error) {
+  rte_mempool* pool = rte_mempool_create_empty(name, count, kPageBytes - kObjectHeaderBytes, std::min(kCacheMax, count / 4),
+                                               sizeof(rte_pktmbuf_pool_private), SOCKET_ID_ANY, kPageFlags);
+  if (pool == nullptr) {
+    return checked(nullptr, name, count, kPageDataBytes, error);
+  }
+  CW_ASSERT(pool->header_size + pool->elt_size + pool->trailer_size == kPageBytes);
+  rte_pktmbuf_pool_private layout{};
+  layout.mbuf_data_room_size = kPageDataBytes;
+  layout.mbuf_priv_size = kPrivateBytes;
+  rte_pktmbuf_pool_init(pool, &layout);
+  if (rte_mempool_populate_default(pool) < 0) {
+    rte_mempool_free(pool);
+    return checked(nullptr, name, count, kPageDataBytes, error);
+  }
+  rte_mempool_obj_iter(pool, rte_pktmbuf_init, nullptr);
   return pool;
 }
 
@@ -31,7 +61,16 @@ rte_mempool* make(const char* name, uint32_t count, uint32_t data_bytes, std::st
 std::unique_ptr<MbufPools> MbufPools::create(const MbufPoolSizes& sizes, std::string& error) {
   static_assert(kPrivateBytes % RTE_MBUF_PRIV_ALIGN == 0);
   std::unique_ptr<MbufPools> pools(new MbufPools());
-  pools->packets_.mempool = make("cw_packets", sizes.packet_buffers, sizes.packet_data_bytes, error);
+  const uint32_t packet_data_bytes = sizes.a_page_each ? kPageDataBytes : sizes.packet_data_bytes;
+  if (packet_data_bytes < sizes.packet_data_bytes) {
+    error = fmt::format(
+        "a port wants packet buffers of {} octets, and an AF_XDP port beside it has them of a page, {}: give them a "
+        "gateway each",
+        sizes.packet_data_bytes, kPageDataBytes);
+    return nullptr;
+  }
+  pools->packets_.mempool = sizes.a_page_each ? make_page_each("cw_packets", sizes.packet_buffers, error)
+                                              : make("cw_packets", sizes.packet_buffers, packet_data_bytes, error);
   if (pools->packets_.mempool == nullptr) {
     return nullptr;
   }
@@ -47,7 +86,7 @@ std::unique_ptr<MbufPools> MbufPools::create(const MbufPoolSizes& sizes, std::st
   if (pools->trailers_ == nullptr) {
     return nullptr;
   }
-  pools->packets_.data_bytes = sizes.packet_data_bytes - RTE_PKTMBUF_HEADROOM;
+  pools->packets_.data_bytes = packet_data_bytes - RTE_PKTMBUF_HEADROOM;
   pools->large_.data_bytes = kLargeBufferBytes;
   stamp(pools->packets_.mempool, &pools->packets_);
   stamp(pools->large_.mempool, &pools->large_);

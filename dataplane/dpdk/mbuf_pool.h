@@ -21,6 +21,9 @@ namespace cw::dataplane {
 struct MbufPoolSizes {
   uint32_t packet_buffers = 16384;
   uint32_t packet_data_bytes = 4736;  // largest frame plus headroom
+  // Packet buffers of one page each, for AF_XDP: DPDK 22.11's driver tells the kernel of a memory as long as the buffers would be
+  // without the gaps by which they keep within pages, and those at its end would be nobody's.
+  bool a_page_each = false;
   uint32_t large_buffers = 2048;
   uint32_t views = 32768;
 };

@@ -73,6 +73,16 @@ bool interface_is_up(const std::string& name) {
   return !any.valid() || ioctl(any.get(), SIOCGIFFLAGS, &request) != 0 || (request.ifr_flags & IFF_RUNNING) != 0;
 }
 
+bool is_af_xdp(const std::string& device) {
+  return device.starts_with("net_af_xdp");
+}
+
+// Octets in front of a frame that are the device's: the kernel's, of each AF_XDP frame.
+uint32_t front_bytes(const std::string& device) {
+  constexpr uint32_t kXdpPacketHeadroom = 256;
+  return is_af_xdp(device) ? kXdpPacketHeadroom : 0;
+}
+
 // The socket file that a vhost device in the server role is going to make; empty for other devices.
 std::string vhost_socket(const std::string& device) {
   const bool server = device.starts_with("net_vhost") && number_of(argument_of(device, "client"), 0) == 0;
@@ -110,8 +120,12 @@ int probe_device(const std::string& device, bool private_files) {
 }  // namespace
 
 uint32_t Port::packet_data_bytes(const PortSettings& settings) {
-  const uint32_t frame = std::max(settings.mtu + kLinkBytes, slot_bytes(settings.device));
+  const uint32_t frame = std::max(settings.mtu + kLinkBytes + front_bytes(settings.device), slot_bytes(settings.device));
   return RTE_PKTMBUF_HEADROOM + RTE_ALIGN_CEIL(std::max(frame, 2048u), 64u);
+}
+
+bool Port::wants_page_each(const PortSettings& settings) {
+  return is_af_xdp(settings.device);
 }
 
 bool Port::failed(const char* step, int result, std::string& error) const {
@@ -134,6 +148,14 @@ bool Port::find_or_make(std::string& error) {
       return false;
     }
     device = relay_->for_driver().text();
+  }
+  if (settings_.beside_kernel) {
+    xdp_ = XdpFilter::open(argument_of(settings_.device, "iface").value_or(""), error);
+    if (xdp_ == nullptr) {
+      error = fmt::format("port '{}': {}", settings_.device, error);
+      return false;
+    }
+    device += ",xdp_prog=" + xdp_->path();
   }
   remove_dead_socket({vhost_socket(settings_.device), false}, SOCK_STREAM);
   const int probed = probe_device(device, relay_ != nullptr);
@@ -178,14 +200,20 @@ bool Port::configure(const rte_eth_dev_info& info, MbufPools& pools, std::string
   for (uint16_t queue = 0; queue < queues_; ++queue) {
     result = rte_eth_rx_queue_setup(id_, queue, rx_descriptors, socket_id, nullptr, pools.packet_mempool());
     if (result != 0) {
-      return failed("cannot set up the receive queue", result, error);
+      return failed(
+          is_af_xdp(settings_.device)
+              ? "cannot make the AF_XDP socket (may this process lock its packet memory, a page for each of rx_buffers? "
+                "CAP_IPC_LOCK or LimitMEMLOCK=infinity; and load and attach programs? See the table of rights in "
+                "deploy/README.md; are there 4096 rx_buffers?)"
+              : "cannot set up the receive queue",
+          result, error);
     }
     result = rte_eth_tx_queue_setup(id_, queue, tx_descriptors, socket_id, nullptr);
     if (result != 0) {
       return failed("cannot set up the transmit queue", result, error);
     }
   }
-  result = rte_eth_dev_set_mtu(id_, static_cast<uint16_t>(settings_.mtu));
+  result = settings_.beside_kernel ? 0 : rte_eth_dev_set_mtu(id_, static_cast<uint16_t>(settings_.mtu));
   if (result != 0 && result != -ENOTSUP && !is_virtual(settings_.device)) {
     return failed("cannot set the MTU", result, error);
   }
@@ -204,6 +232,7 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
     return nullptr;
   }
   port->driver_ = info.driver_name == nullptr ? "" : info.driver_name;
+  port->sends_one_segment_ = is_af_xdp(settings.device) && (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0;
   if (!port->configure(info, pools, error)) {
     return nullptr;
   }
@@ -224,7 +253,19 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
     return nullptr;
   }
   std::memcpy(port->mac_.octets.data(), address.addr_bytes, port->mac_.octets.size());
-  (void)rte_eth_promiscuous_enable(port->id_);  // neighbour solicitations come by multicast
+  if (!settings.beside_kernel) {
+    (void)rte_eth_promiscuous_enable(port->id_);  // neighbour solicitations come by multicast
+  } else if (!port->share_with_kernel(error)) {
+    return nullptr;
+  }
+  if (!settings.exception_tap.empty()) {
+    const ExceptionSettings exception{settings.exception_tap, port->mac_, settings.mtu, settings.taken, settings.vlan};
+    port->exception_ = ExceptionPath::open(exception, pools, error);
+    if (port->exception_ == nullptr) {
+      error = fmt::format("port '{}': {}", settings.device, error);
+      return nullptr;
+    }
+  }
   if (port->relay_ != nullptr) {
     port->relay_->start();
     port->wait_for_link();
@@ -240,7 +281,16 @@ void Port::wait_for_link() {
   }
 }
 
+bool Port::share_with_kernel(std::string& error) {
+  if (!xdp_->take_over(settings_.taken, settings_.vlan, error)) {
+    error = fmt::format("port '{}': {}", settings_.device, error);
+    return false;
+  }
+  return true;
+}
+
 Port::~Port() {
+  xdp_.reset();  // from here on the kernel has all frames; DPDK finds no program to take off
   if (relay_ != nullptr) {
     relay_->stop();  // it may restart the device; its sockets stay until the driver has closed its own
   }
@@ -254,6 +304,10 @@ Port::~Port() {
 
 std::string Port::device() const {
   return device_name(settings_.device);
+}
+
+std::string Port::interface() const {
+  return settings_.beside_kernel ? argument_of(settings_.device, "iface").value_or("") : "";
 }
 
 bool Port::link_up() const {

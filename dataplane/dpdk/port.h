@@ -7,10 +7,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dataplane/dpdk/device_lease.h"
+#include "dataplane/dpdk/exception_path.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/memif_relay.h"
+#include "dataplane/xdp/xdp_filter.h"
+#include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
 
 namespace cw::dataplane {
@@ -20,6 +24,11 @@ struct PortSettings {
   uint32_t mtu = 1500;
   uint32_t cores = 1;  // poll cores that use it
   uint16_t descriptors = 1024;
+  // net_af_xdp: the kernel keeps the interface, and RoCE packets to `taken` in `vlan` (0 = untagged) are all that comes here.
+  bool beside_kernel = false;
+  std::vector<wire::IpAddress> taken;
+  uint16_t vlan = 0;
+  std::string exception_tap;  // the same by way of a TAP interface, for other devices; empty: none
 };
 
 class Port {
@@ -33,14 +42,23 @@ class Port {
   // Octets that one packet mbuf needs for frames of this MTU on this device, headroom included.
   [[nodiscard]] static uint32_t packet_data_bytes(const PortSettings& settings);
 
+  // The device wants MbufPoolSizes::a_page_each.
+  [[nodiscard]] static bool wants_page_each(const PortSettings& settings);
+
   [[nodiscard]] uint16_t id() const { return id_; }
   // Receive and transmit queues: 1..cores. Core i has queue i; cores beyond receive nothing here and send by queue i % queues().
   [[nodiscard]] uint16_t queues() const { return queues_; }
   [[nodiscard]] DeviceLease& lease(uint32_t core) { return leases_.of(core); }
   [[nodiscard]] wire::MacAddress mac() const { return mac_; }
+  // Where the kernel's frames go and come from; nullptr: no such path.
+  [[nodiscard]] ExceptionPath* exception() const { return exception_.get(); }
+  // The driver sends one segment per packet and would lose the others.
+  [[nodiscard]] bool sends_one_segment() const { return sends_one_segment_; }
   // DPDK's names: "net_memif0" or a PCI address, and "net_memif".
   [[nodiscard]] std::string device() const;
   [[nodiscard]] const std::string& driver() const { return driver_; }
+  // The kernel's, of a port beside it; else empty.
+  [[nodiscard]] std::string interface() const;
   [[nodiscard]] bool link_up() const;
   [[nodiscard]] uint64_t rx_missed() const;  // by the device: imissed
   [[nodiscard]] uint64_t rx_no_mbuf() const;
@@ -52,6 +70,7 @@ class Port {
   [[nodiscard]] bool find_or_make(std::string& error);
   [[nodiscard]] bool configure(const rte_eth_dev_info& info, MbufPools& pools, std::string& error);
   void wait_for_link();
+  [[nodiscard]] bool share_with_kernel(std::string& error);
   [[nodiscard]] bool failed(const char* step, int result, std::string& error) const;
   // By the relay's thread, while the leases are the keeper's.
   [[nodiscard]] bool restart();
@@ -60,10 +79,13 @@ class Port {
   uint16_t id_ = RTE_MAX_ETHPORTS;
   uint16_t queues_ = 1;
   bool started_ = false;
+  bool sends_one_segment_ = false;
   wire::MacAddress mac_;
   std::string driver_;
   DeviceLeases leases_;                // the relay's while the link is down; else the cores'
   std::unique_ptr<MemifRelay> relay_;  // memif only
+  std::unique_ptr<XdpFilter> xdp_;     // beside_kernel only
+  std::unique_ptr<ExceptionPath> exception_;
 };
 
 }  // namespace cw::dataplane

@@ -16,6 +16,8 @@ PortQueue::PortQueue(Port& port, uint16_t index, uint32_t core, MbufPools& pools
       pools_(pools),
       exchange_(exchange),
       lease_(port.lease(core)),
+      exception_(port.exception()),
+      sends_one_segment_(port.sends_one_segment()),
       was_here_(lease_.is_cores()) {
   CW_ASSERT(core < port.queues() || exchange != nullptr);
 }
@@ -41,6 +43,9 @@ uint16_t PortQueue::rx(Instant now, std::array<rte_mbuf*, kBurst>& mbufs) {
     mbufs[kept++] = mbuf;
   }
   stats_.rx_packets += received;
+  if (exception_ != nullptr) [[unlikely]] {
+    kept = exception_->divert({mbufs.data(), kept}, stats_.to_kernel, stats_.to_kernel_dropped);
+  }
   return filter_ == nullptr ? kept : filter_received(now, mbufs, kept);
 }
 
@@ -65,6 +70,9 @@ rte_mbuf* PortQueue::assemble(wire::TxPacket& packet) {
   head->ol_flags = 0;
   if (packet.piece_count == 0) {
     return head;
+  }
+  if (sends_one_segment_) [[unlikely]] {
+    return copy_pieces(packet, head);
   }
   rte_mbuf* last = head;
   auto link = [&](rte_mbuf* segment) {
@@ -93,6 +101,27 @@ rte_mbuf* PortQueue::assemble(wire::TxPacket& packet) {
   trailer->data_len = static_cast<uint16_t>(packet.trailer_bytes);
   trailer->pkt_len = packet.trailer_bytes;
   link(trailer);
+  return head;
+}
+
+// Heads are as long as a frame of the port's MTU.
+rte_mbuf* PortQueue::copy_pieces(const wire::TxPacket& packet, rte_mbuf* head) {
+  const auto append = [head](const uint8_t* octets, uint32_t bytes) {
+    char* place = rte_pktmbuf_append(head, static_cast<uint16_t>(bytes));
+    if (place != nullptr) {
+      std::memcpy(place, octets, bytes);
+    }
+    return place != nullptr;
+  };
+  bool fits = true;
+  for (uint32_t i = 0; i < packet.piece_count; ++i) {
+    fits = fits && append(packet.pieces[i].data, packet.pieces[i].size);
+  }
+  if (!fits || !append(packet.trailer.data(), packet.trailer_bytes)) [[unlikely]] {
+    ++stats_.tx_no_view;
+    rte_pktmbuf_free(head);
+    return nullptr;
+  }
   return head;
 }
 
@@ -125,6 +154,29 @@ void PortQueue::flush(Instant now) {
     }
   }
   send_pending(now);
+  if (exception_ != nullptr && core_ == 0) [[unlikely]] {
+    take_from_kernel(now);
+  }
+}
+
+// A device that is busy with RoCE packets leaves the kernel's where they are.
+void PortQueue::take_from_kernel(Instant now) {
+  constexpr uint32_t kAtOnce = 16;
+  if (is_congested()) {
+    return;
+  }
+  std::array<rte_mbuf*, kAtOnce> mbufs;
+  const uint32_t count = exception_->from_kernel(mbufs);
+  if (count == 0) {
+    return;
+  }
+  const uint64_t dropped_before = stats_.tx_dropped;
+  for (uint32_t i = 0; i < count; ++i) {
+    carry(mbufs[i]);
+  }
+  stats_.from_kernel += count;
+  send_pending(now);
+  stats_.from_kernel_dropped += stats_.tx_dropped - dropped_before;
 }
 
 void PortQueue::send_pending(Instant now) {

@@ -27,7 +27,11 @@ struct PortQueueStats {
   uint64_t tx_bytes = 0;
   uint64_t rx_oversize = 0;  // more than one segment: longer than the buffers made for this MTU
   uint64_t tx_dropped = 0;   // the device took no more
-  uint64_t tx_no_view = 0;   // no indirect mbuf or trailer left
+  uint64_t to_kernel = 0;    // frames by the exception path
+  uint64_t from_kernel = 0;
+  uint64_t to_kernel_dropped = 0;    // its ring was full
+  uint64_t from_kernel_dropped = 0;  // the device took no more
+  uint64_t tx_no_view = 0;           // no indirect mbuf or trailer left, or no room to copy
 };
 
 enum class LinkEvent : uint8_t { kNone, kLost, kRestored };
@@ -41,6 +45,9 @@ class PortQueue {
   ~PortQueue();
   PortQueue(const PortQueue&) = delete;
   PortQueue& operator=(const PortQueue&) = delete;
+
+  // Where the port has an exception path, rx() does not show the kernel's frames, and core 0 sends what the kernel has to send
+  // with each flush(). Without one: a branch per burst.
 
   // Every frame passes `filter` from here on; it must outlive the queue's use. Without one: a branch per burst received and per
   // packet sent.
@@ -70,7 +77,9 @@ class PortQueue {
 
  private:
   [[nodiscard]] rte_mbuf* assemble(wire::TxPacket& packet);
+  [[nodiscard]] rte_mbuf* copy_pieces(const wire::TxPacket& packet, rte_mbuf* head);
   [[nodiscard]] uint16_t send(std::span<rte_mbuf*> mbufs);
+  void take_from_kernel(Instant now);
   [[nodiscard]] uint16_t filter_received(Instant now, std::array<rte_mbuf*, kBurst>& mbufs, uint16_t count);
   void enqueue(Instant now, rte_mbuf* mbuf);
   void send_pending(Instant now);
@@ -85,9 +94,11 @@ class PortQueue {
   CoreExchange* exchange_;
   DeviceLease& lease_;
   FrameFilter* filter_ = nullptr;
+  ExceptionPath* exception_;
   PortQueueStats stats_;
   std::array<rte_mbuf*, kPendingMax> pending_{};
   uint32_t pending_count_ = 0;
+  bool sends_one_segment_;                  // pieces are copied behind their head
   bool was_here_;                           // at the last poll_link_event()
   Instant stuck_since_ = Instant::never();  // the first refusal since the device last took a packet
 };

@@ -141,7 +141,7 @@ bool Station::on_frame(Instant now, Bytes frame) {
 }
 
 void Station::dispatch(Instant now, Bytes frame) {
-  if (frame.size() < 14) {
+  if (options_.is_silent || frame.size() < 14) {
     ++stats_.other_in;
     return;
   }
@@ -344,6 +344,9 @@ Station::Neighbour& Station::entry(Instant now, const IpAddress& address) {
 }
 
 std::optional<MacAddress> Station::resolve(Instant now, const IpAddress& destination) {
+  if (options_.is_silent) {
+    return std::nullopt;
+  }
   const IpAddress hop = next_hop(destination);
   Neighbour& neighbour = entry(now, hop);
   if (neighbour.known) {
@@ -370,6 +373,9 @@ void Station::ask(const IpAddress& address) {
 }
 
 void Station::announce() {
+  if (options_.is_silent) {
+    return;
+  }
   for (const StationAddress& own : options_.addresses) {
     if (own.address.is_v4()) {
       send_arp(kArpRequest, kBroadcast, own.address, MacAddress{}, own.address);

@@ -35,6 +35,8 @@ struct StationOptions {
   std::optional<wire::IpAddress> gateway4;
   std::optional<wire::IpAddress> gateway6;
   uint32_t neighbour_max = 256;
+  // Somebody else answers for the addresses, the kernel for example: this station says nothing and learns nothing.
+  bool is_silent = false;
 };
 
 struct StationStats {
@@ -58,7 +60,8 @@ class Station {
   void announce();
   // The link is gone: whoever answers on it next may have another MAC.
   void forget_neighbours() { neighbours_.clear(); }
-  // The neighbour's MAC when known. Otherwise starts or continues asking (at most once a second); ask again later.
+  // The neighbour's MAC when known; never when silent. Otherwise starts or continues asking (at most once a second); ask again
+  // later.
   [[nodiscard]] std::optional<wire::MacAddress> resolve(Instant now, const wire::IpAddress& destination);
   // Moves queued frames into `batch` while there is room.
   void poll_transmit(wire::TxBatch& batch);

@@ -27,23 +27,23 @@ def _fills_in(box: Box, variant: str, words: tuple[str, ...], **environment: str
     expect("fine" in done.stdout, done.stdout)
     text = _config(box).read_text()
     poll = CPUS[min(1, len(CPUS) - 1)]
-    for word in (f"main_lcore = {CPUS[0]}\n", f"poll_lcores = [{poll}]\n", '"192.0.2.12/24"', *words):
+    for word in (f"main_lcore = {CPUS[0]}\n", f"poll_lcores = [{poll}]\n", *words):
         expect(word in text, f"no {word!r} in\n{text}")
 
 
 def sr_iov(box: Box) -> None:
-    _fills_in(box, "sr-iov", ('device = "0000:3b:02.1"', "hugepages = true"),
+    _fills_in(box, "sr-iov", ('device = "0000:3b:02.1"', "hugepages = true", '"192.0.2.12/24"'),
               PCIDEVICE_INTEL_COM_CAUSEWAY_VF="0000:3b:02.1,0000:3b:02.2", PCIDEVICE_INTEL_COM_CAUSEWAY_VF_INFO='{"x": 1}')
 
 
 def af_xdp(box: Box) -> None:
-    _fills_in(box, "af-xdp", ('device = "net_af_xdp0,',))
+    _fills_in(box, "af-xdp", ('device = "net_af_xdp0,', "beside_kernel = true"))
 
 
 def says_what_is_missing(box: Box) -> None:
-    for variant, environment, word in (("sr-iov", {}, "PCIDEVICE_"), ("af-xdp", {"NODE_NAME": "node-z"}, "node-z"),
-                                       ("af-xdp", {"NODE_NAME": ""}, "downward API"),
-                                       ("af-xdp", {"CAUSEWAY_NODES": "/nowhere"}, "/nowhere"),
+    for variant, environment, word in (("sr-iov", {}, "PCIDEVICE_"), ("sr-iov", {"NODE_NAME": "node-z"}, "node-z"),
+                                       ("sr-iov", {"NODE_NAME": ""}, "downward API"),
+                                       ("sr-iov", {"CAUSEWAY_NODES": "/nowhere"}, "/nowhere"),
                                        ("af-xdp", {"CAUSEWAY_TEMPLATE": "/nowhere"}, "/nowhere")):
         done = _enter(box, variant, **environment)
         expect_equal("exit status", done.returncode, 1)

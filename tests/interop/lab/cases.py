@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from lab import churn, exercise, network, workload
+from lab import beside, churn, exercise, failover, network, workload
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -452,4 +452,16 @@ def gateway_cases() -> list[Case]:
                 for v6 in (False, True):
                     name = f"nfs{version}{'v6' if v6 else ''}-{wire.name}"
                     cases.append(Case(name, wire, nfs(version, SMALL + MEDIUM, v6)))
-    return cases + wiring_cases()
+    return cases + beside_cases() + wiring_cases()
+
+
+def beside_cases() -> list[Case]:
+    """The gateway and the kernel at one address."""
+    cases: list[Case] = []
+    for wire in beside.WIRES:
+        cases += [Case(f"one-address-nfs3-{wire.name}", wire, beside.one_address(False), True),
+                  Case(f"one-address-nfs3v6-{wire.name}", wire, beside.one_address(True)),
+                  Case(f"gateway-crash-nfs3-{wire.name}", wire, restart("3", _kill_gateway, _start_gateway))]
+        if wire.transport == "af_xdp":
+            cases.append(Case(f"detach-{wire.name}", wire, beside.detach, True))
+    return cases + [Case("failover", None, _no_rig, False, failover.failover)]

@@ -25,7 +25,7 @@ memory_mb = 512
 [[port]]
 device = "{device}"
 mtu = {mtu}
-addresses = ["{address}/24", "{address_v6}/64"]
+{addresses}
 [[listener]]
 port = {port}
 backend = "nfs"
@@ -51,7 +51,17 @@ def device_of(nic: Nic) -> str:
     """The DPDK device at the other end of the guest's NIC."""
     if nic.kind == "vhost":
         return f"net_vhost0,iface={nic.socket},queues=1"
+    if nic.shares == "af_xdp":
+        return f"net_af_xdp0,iface={network.SHARED}"
     return f"net_af_packet0,iface={nic.tap},framesz=8192,blocksz=65536,framecnt=512"
+
+
+def addresses_of(nic: Nic) -> str:
+    """The lines of the port's section about its addresses, and about what the kernel has of them."""
+    if nic.shares == "af_xdp":
+        return "beside_kernel = true"  # those that the kernel has
+    own = f'addresses = ["{network.GATEWAY}/24", "{network.GATEWAY_V6}/64"]'
+    return own + (f'\nexception_tap = "{network.SHARED}"' if nic.shares else "")
 
 
 class Gateway:
@@ -64,7 +74,7 @@ class Gateway:
         config = RUN / "causeway.toml"
         config.write_text(CONFIG.format(
             poll_lcore=min(1, (os.cpu_count() or 1) - 1), device=device_of(nic), mtu=nic.mtu,
-            address=network.GATEWAY, address_v6=network.GATEWAY_V6, port=PORT, backend=backend,
+            addresses=addresses_of(nic), port=PORT, backend=backend,
             metrics=METRICS, admin=self._admin))
         self._daemon = Daemon("causewayd", [str(program), "--config", str(config)], logs / "causewayd.log")
 

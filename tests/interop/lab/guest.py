@@ -29,6 +29,7 @@ class Nic:
     socket: Optional[Path] = None  # of the vhost-user backend
     tap: str = ""
     capture: Optional[Path] = None  # pcap of what passes (tap only)
+    shares: str = ""  # how the gateway shares its address with the kernel: "af_xdp", "exception", or "" = not at all (tap only)
 
 
 class Guest:

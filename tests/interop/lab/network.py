@@ -10,6 +10,9 @@ CONTROL_HOST_V6 = "fd08::254"
 GATEWAY = "10.9.0.1"
 GATEWAY_V6 = "fd09::1"
 
+# The kernel's interface where it shares the gateway's address: a veth's end, or the tap of the exception path.
+SHARED = "shared0"
+
 
 def ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True)
@@ -41,6 +44,27 @@ def add_veth(one: str, other: str, mtu: int) -> None:
         ip("link", "set", name, "mtu", str(mtu), "up")
 
 
+def share_with_kernel(how: str, mtu: int) -> None:
+    """The kernel gets the gateway's addresses. af_xdp: on a veth's end, whose other end is on a bridge with the guest's tap, since
+    AF_XDP does not start on taps. exception: on a tap that the gateway opens; the guest's tap is the gateway's device."""
+    # Else the kernel answers ARP on the bridge as well, with the bridge's MAC address, and RoCE packets to that never meet the program.
+    _write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1")
+    if how == "af_xdp":
+        add_bridge("roce", mtu)
+        add_tap("roce-guest", mtu, bridge="roce")
+        # One queue each way: an AF_XDP socket hears the packets of one receive queue, and a veth spreads its flows over all.
+        ip("link", "add", SHARED, "numrxqueues", "1", "numtxqueues", "1", "type", "veth",
+           "peer", "name", "roce-port", "numrxqueues", "1", "numtxqueues", "1")
+        _no_ipv6("roce-port")
+        ip("link", "set", "roce-port", "master", "roce", "mtu", str(mtu), "up")
+    else:
+        add_tap("roce-guest", mtu)
+        ip("tuntap", "add", "dev", SHARED, "mode", "tap")
+    ip("link", "set", SHARED, "mtu", str(mtu), "up")
+    ip("address", "add", f"{GATEWAY}/24", "dev", SHARED)
+    ip("address", "add", f"{GATEWAY_V6}/64", "dev", SHARED, "nodad")
+
+
 def add_bridge(name: str, mtu: int) -> None:
     ip("link", "add", name, "type", "bridge", "mcast_snooping", "0")
     _no_ipv6(name)
@@ -52,5 +76,9 @@ def remove(name: str) -> None:
 
 
 def _no_ipv6(name: str) -> None:
-    with open(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "w") as setting:
-        setting.write("1")
+    _write(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "1")
+
+
+def _write(path: str, value: str) -> None:
+    with open(path, "w") as setting:
+        setting.write(value)

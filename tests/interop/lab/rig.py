@@ -28,8 +28,8 @@ class Wire:
     """Cases with the same wire share a rig, that is, one boot of the guest."""
 
     kind: str  # "gateway", "direct", "reference", "peers"
-    transport: str  # "vhost", "tap", or "tcp" for direct
-    roce_mtu: int  # 1024 or 4096; 0 for direct
+    transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address
+    roce_mtu: int  # 1024, 2048 or 4096; 0 for direct
     backend: str = "ganesha"  # of a gateway: or "knfsd", in a second guest
 
     @property
@@ -40,7 +40,11 @@ class Wire:
 
     @property
     def link_mtu(self) -> int:
-        return 4500 if self.roce_mtu == 4096 else 1500
+        return {4096: 4500, 2048: 2200}.get(self.roce_mtu, 1500)
+
+    @property
+    def shares(self) -> bool:
+        return self.transport in ("af_xdp", "exception")
 
 
 class Rig:
@@ -54,6 +58,8 @@ class Rig:
             nic = Nic("vhost", wire.link_mtu, socket=RUN / "vhost.sock")
         elif wire.transport == "tap":
             nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None)
+        elif wire.shares:
+            nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None, shares=wire.transport)
         if wire.kind == "reference":
             self.backend = Reference(Nic("tap", wire.link_mtu, tap="roce-server"), logs)
             self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
@@ -80,6 +86,8 @@ class Rig:
             network.add_bridge("roce", self.wire.link_mtu)
             network.add_tap("roce-server", self.wire.link_mtu, bridge="roce")
             network.add_tap("roce-guest", self.wire.link_mtu, bridge="roce")
+        elif self.wire.shares:
+            network.share_with_kernel(self.wire.transport, self.wire.link_mtu)
         elif self.wire.transport == "tap":
             network.add_tap("roce-guest", self.wire.link_mtu)
         self.backend.start()
@@ -95,14 +103,16 @@ class Rig:
         if self.gateway:
             self.gateway.stop()
         self.backend.stop()
-        for link in ("roce-guest", "roce-server", "roce"):
+        for link in ("roce-guest", "roce-server", "roce", network.SHARED):
             network.remove(link)
 
     def mount_command(self, version: str, v6: bool = False, at: str = MOUNT_POINT, more: str = "") -> str:
         server = f"[{self.server_v6}]" if v6 else self.server
         proto = ("tcp" if self.wire.kind == "direct" else "rdma") + ("6" if v6 else "")
         options = f"vers={version},proto={proto},port={self.port}{more}"
-        if version == "3":
+        if version == "3" and self.wire.shares:
+            options += ",nolock"  # rpcbind and mountd are at the same address; Ganesha is configured without a lock manager
+        elif version == "3":
             # With proto=rdma neither mount.nfs nor the kernel asks rpcbind when all of these are given. mountd is
             # not behind the gateway; it is reached over the control network.
             # mount.nfs takes both servers to be of one address family.

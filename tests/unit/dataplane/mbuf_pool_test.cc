@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
@@ -45,6 +46,39 @@ class MbufPoolTest : public ::testing::Test {
   }
   std::unique_ptr<MbufPools> pools;
 };
+
+// What DPDK's AF_XDP driver takes for granted: buffers back to back, as many octets as count times their size.
+TEST(MbufPoolOfPages, HasEachBufferInAPageOfItsOwnWithoutGaps) {
+  constexpr uint32_t kCount = 1023;
+  constexpr uintptr_t kPage = 4096;
+  std::string error;
+  const auto pools = MbufPools::create(
+      {.packet_buffers = kCount, .packet_data_bytes = 2048 + 128, .a_page_each = true, .large_buffers = 127, .views = 511},
+      error);
+  ASSERT_NE(pools, nullptr) << error;
+  EXPECT_GE(pools->packets().buffer_bytes(), 3400u + 18 + 256);
+  std::vector<uintptr_t> pages;
+  std::vector<Buffer*> buffers(pools->packet_usage().available);
+  ASSERT_TRUE(pools->packets().allocate(buffers));
+  for (Buffer* buffer : buffers) {
+    const auto begin = reinterpret_cast<uintptr_t>(mbuf_of(buffer));
+    const auto end = reinterpret_cast<uintptr_t>(buffer->data) + buffer->capacity_bytes - 1;
+    EXPECT_EQ(begin / kPage, end / kPage);
+    pages.push_back(begin / kPage);
+    release_buffers(buffer);
+  }
+  std::ranges::sort(pages);
+  EXPECT_EQ(pages.back() - pages.front(), kCount - 1);
+  EXPECT_EQ(std::ranges::adjacent_find(pages), pages.end());
+}
+
+TEST(MbufPoolOfPages, RefusesBuffersLongerThanAPage) {
+  std::string error;
+  const MbufPoolSizes sizes{
+      .packet_buffers = 511, .packet_data_bytes = 9216, .a_page_each = true, .large_buffers = 127, .views = 511};
+  EXPECT_EQ(MbufPools::create(sizes, error), nullptr);
+  EXPECT_NE(error.find("a page"), std::string::npos) << error;
+}
 
 TEST_F(MbufPoolTest, GivesEmptyBuffersOfTheSizeItSays) {
   for (BufferPool* pool : {&pools->packets(), &pools->large()}) {

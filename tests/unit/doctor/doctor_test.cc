@@ -138,6 +138,52 @@ TEST(Doctor, InterfacesOfTheKernel) {
   expect_finding(facts, "devices", Severity::kFault, "there is no interface roce0", "ip -br link");
 }
 
+Facts beside_kernel() {
+  Facts facts = on_interface();
+  facts.ports = {{.device = "net_af_xdp0,iface=roce0",
+                  .mtu = 2200,
+                  .pci = std::nullopt,
+                  .interface = InterfaceFacts{"roce0", true, true, 2200, true, true, 1},
+                  .beside_kernel = true}};
+  return facts;
+}
+
+TEST(Doctor, KnowsWhatAPortBesideTheKernelTakes) {
+  Facts facts = beside_kernel();
+  for (const Finding& finding : judge(facts)) {
+    EXPECT_LE(finding.severity, Severity::kNote) << finding.what;
+  }
+  expect_finding(facts, "mtu", Severity::kFine, "2048 octets, the most", "");
+  facts.capabilities.bpf = false;
+  expect_finding(facts, "capabilities", Severity::kWarning, "no CAP_BPF", "af-xdp.conf");
+  facts.has_xdp_program = false;
+  expect_finding(facts, "devices", Severity::kFault, "built without its XDP program", "apt install clang libbpf-dev");
+  facts.ports[0].interface->receive_queues = 8;
+  expect_finding(facts, "devices", Severity::kWarning, "8 receive queues and the gateway reads 1",
+                 "ethtool -L roce0 combined 1 ");
+  facts.ports[0].interface->has_gateway_address = false;
+  expect_finding(facts, "devices", Severity::kNote, "standby", "ip address add");
+  facts.ports[0].names_addresses = false;
+  facts.ports[0].interface->has_address = false;
+  expect_finding(facts, "devices", Severity::kFault, "the kernel has no address on roce0", "ip address add");
+  facts.ports[0].mtu = 1500;
+  expect_finding(facts, "mtu", Severity::kNote, "1024 octets, AF_XDP can do 2048", "port.mtu = 2200");
+}
+
+TEST(Doctor, KnowsWhatAnExceptionTapTakes) {
+  Facts facts = on_interface();
+  facts.ports[0].tap = InterfaceFacts{"cw0", true, true, 4500, true, true, 1};
+  expect_finding(facts, "devices", Severity::kFine, "the gateway's address on cw0", "");
+  facts.ports[0].tap->has_gateway_address = false;
+  expect_finding(facts, "devices", Severity::kFault, "nobody answers ARP", "ip address add ADDRESS/PREFIX dev cw0");
+  facts.ports[0].tap->exists = false;
+  expect_finding(facts, "devices", Severity::kNote, "will make cw0", "ip tuntap add dev cw0 mode tap");
+  facts.capabilities.net_admin = false;
+  expect_finding(facts, "capabilities", Severity::kWarning, "exception_tap takes CAP_NET_ADMIN", "user causeway");
+  facts.has_tun = false;
+  expect_finding(facts, "capabilities", Severity::kWarning, "/dev/net/tun", "modprobe tun");
+}
+
 TEST(Doctor, Mtu) {
   Facts facts = on_interface();
   facts.ports[0].interface->mtu = 1500;

@@ -107,6 +107,29 @@ class StationTest : public ::testing::Test {
   Station station;
 };
 
+StationOptions silent_options() {
+  StationOptions options = options_with();
+  options.is_silent = true;
+  return options;
+}
+
+// The kernel has its addresses and answers.
+class SilentStationTest : public StationTest {
+ protected:
+  SilentStationTest() : StationTest(silent_options()) {}
+};
+
+TEST_F(SilentStationTest, AnswersNobodyAnnouncesNothingAndAsksNobody) {
+  station.announce();
+  EXPECT_FALSE(station.has_output());
+  for (const Octets& frame : {arp_request(), solicitation(), advertisement(kPeer6, kPeerMac), ping4(8), ping6(8)}) {
+    expect_ignored(frame);
+  }
+  EXPECT_EQ(station.resolve(now, IpAddress::v4(kPeer4)), std::nullopt);
+  EXPECT_FALSE(station.has_output());
+  EXPECT_TRUE(station.owns(IpAddress::v4(kOur4)));
+}
+
 class TaggedStationTest : public StationTest {
  protected:
   TaggedStationTest() : StationTest(options_with(42)) {}
