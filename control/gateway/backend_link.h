@@ -54,7 +54,7 @@ struct BackendEvent {
     kOpened,
     kFailed,   // could not connect
     kMessage,  // one RPC message, record mark removed: a reply or a call in reverse direction
-    kClosed,   // the backend closed, or the stream broke
+    kClosed,   // the backend closed, or the stream broke. As with kFailed the worker has forgotten the link: no kClose follows
     kRan,      // `message` is the whole reply; empty when there was no memory for it
   };
   Kind kind = Kind::kClosed;

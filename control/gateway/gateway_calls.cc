@@ -105,11 +105,8 @@ void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
       open_lane(now, connection, lane);  // the worker keeps what is sent until the connection is there
     }
     request.link = lane.link;
-    lane.pending_xids.push_back(xid);
-    lane.pending_calls.push_back(call.id);
-    lane.pending_epochs.push_back(guard_.begin(*lane.client));
+    lane.pending.add(xid, {.call = call.id, .since = now, .epoch = guard_.begin(*lane.client)});
     if (is_routed) {
-      lane.pending_since.push_back(now);
       arm(connection, now + backend.call_timeout);
     }
   }
@@ -236,29 +233,16 @@ void Gateway::on_backend_message(Instant now, Connection& connection, Lane& lane
     pump(now, connection);
     return;
   }
-  auto& xids = lane.pending_xids;
-  const auto found = std::find(xids.begin(), xids.end(), xid);
-  if (found == xids.end()) {
+  const std::optional<PendingCall> pending = lane.pending.take(xid);
+  if (!pending) {
     ++stats_.replies_unmatched;
     return;
   }
-  const size_t index = static_cast<size_t>(found - xids.begin());
-  const rpcrdma::CallId call = lane.pending_calls[index];
-  xids[index] = xids.back();
-  xids.pop_back();
-  lane.pending_calls[index] = lane.pending_calls.back();
-  lane.pending_calls.pop_back();
-  guard_.end(*lane.client, lane.pending_epochs[index]);
-  lane.pending_epochs[index] = lane.pending_epochs.back();
-  lane.pending_epochs.pop_back();
-  if (!lane.pending_since.empty()) {
-    lane.pending_since[index] = lane.pending_since.back();
-    lane.pending_since.pop_back();
-  }
+  guard_.end(*lane.client, pending->epoch);
   BackendStats& stats = stats_.backends[lane.backend];
   --stats.calls_in_flight;
   ++stats.replies;
-  connection.server->reply(now, call, std::move(message));
+  connection.server->reply(now, pending->call, std::move(message));
   pump(now, connection);
 }
 

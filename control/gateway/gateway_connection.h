@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/gateway/gateway.h"
+#include "control/gateway/pending_calls.h"
 
 namespace cw::gateway {
 
@@ -20,11 +21,7 @@ struct Gateway::Lane {
   LinkId link;                            // each backend connection has one of its own; that of lane 0 names the connection, too
   Instant open_deadline;                  // valid while kOpening
   ReplayGuard::Client* client = nullptr;  // with a TCP backend
-  // Calls that the backend owes a reply: the same index in all. At most one per credit, so a search is a few cache lines.
-  std::vector<uint32_t> pending_xids;
-  std::vector<rpcrdma::CallId> pending_calls;
-  std::vector<uint32_t> pending_epochs;
-  std::vector<Instant> pending_since;  // of connections with several lanes only
+  PendingCalls pending;
 };
 
 struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
@@ -35,13 +32,12 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   std::unique_ptr<const cm::ConnectRequest> request;  // until it is accepted
   verbs::Qpn remote_qpn;
   uint16_t peer_port = 0;
-  const ListenerOptions* listener = nullptr;
-  uint32_t listener_index = 0;
-  std::optional<uint32_t> client_class;
-  uint32_t credits = 0;  // granted at most
   ConnectionState state = ConnectionState::kOpeningBackend;
   bool asked_patience = false;
-  bool timed_out = false;  // the backend kept a call too long, and the endpoint failed of it
+  const ListenerOptions* listener = nullptr;
+  uint32_t listener_index = 0;
+  uint32_t credits = 0;  // granted at most
+  std::optional<uint32_t> client_class;
   Instant created;
   rc::RcQp* qp = nullptr;
   rpcrdma::InlineThresholds thresholds;
@@ -55,7 +51,8 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   std::vector<ReverseCall> reverse_calls;  // in flight, of lanes other than the first
   uint32_t holds = 0;                      // its calls wait for those of connections before it, here and on so many other cores
   bool has_waited = false;
-  Instant held_until;  // valid when there are holds
+  bool timed_out = false;  // the backend kept a call too long, and the endpoint failed of it
+  Instant held_until;      // valid when there are holds
   uint64_t calls = 0;
 
   [[nodiscard]] Lane& lane(uint32_t index) { return index == 0 ? first : more[index - 1]; }
@@ -74,8 +71,7 @@ struct Gateway::Orphan : ListNode<Gateway::OrphanTag> {
   uint32_t backend = 0;
   uint32_t server_index = 0;
   ReplayGuard::Client* client = nullptr;
-  std::vector<uint32_t> xids;
-  std::vector<uint32_t> epochs;
+  PendingCalls pending;
   Instant deadline;
 };
 

@@ -5,6 +5,7 @@
 // again.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "control/gateway/gateway_connection.h"
 #include "rpcrdma/rpc/rpc_message.h"
@@ -62,9 +63,7 @@ void Gateway::forget_link(Lane& lane) {
 }
 
 bool Gateway::has_xid(Connection& connection, uint32_t xid) {
-  const auto has = [&](const Lane& lane) {
-    return std::find(lane.pending_xids.begin(), lane.pending_xids.end(), xid) != lane.pending_xids.end();
-  };
+  const auto has = [&](const Lane& lane) { return lane.pending.has(xid); };
   return has(connection.first) || std::any_of(connection.more.begin(), connection.more.end(), has);
 }
 
@@ -85,15 +84,12 @@ void Gateway::fail_lane(Instant now, Connection& connection, Lane& lane) {
   ++stats_.lane_failures;
   forget_link(lane);
   lane.link = new_link(connection.slot, lane_of(lane.link));
-  stats_.backends[lane.backend].calls_in_flight -= lane.pending_xids.size();
-  for (size_t i = 0; i < lane.pending_xids.size(); ++i) {
-    guard_.end(*lane.client, lane.pending_epochs[i]);
-    answer(now, connection, lane.pending_calls[i], lane.pending_xids[i], rpcrdma::AcceptStatus::kSystemError);
-  }
-  lane.pending_xids.clear();
-  lane.pending_calls.clear();
-  lane.pending_epochs.clear();
-  lane.pending_since.clear();
+  const PendingCalls lost = std::exchange(lane.pending, {});
+  stats_.backends[lane.backend].calls_in_flight -= lost.size();
+  lost.for_each([&](uint32_t xid, const PendingCall& call) {
+    guard_.end(*lane.client, call.epoch);
+    answer(now, connection, call.call, xid, rpcrdma::AcceptStatus::kSystemError);
+  });
   if (find(link) != nullptr) {
     pump(now, connection);
   }
@@ -101,7 +97,7 @@ void Gateway::fail_lane(Instant now, Connection& connection, Lane& lane) {
 
 void Gateway::on_lane_closed(Instant now, Connection& connection, Lane& lane) {
   ++stats_.backends[lane.backend].closes;
-  if (&lane == &connection.first || !lane.pending_xids.empty()) {
+  if (&lane == &connection.first || !lane.pending.empty()) {
     forget_link(lane);
     end(now, connection, ConnectionResult::kFailedBackend, false);
     return;
@@ -129,11 +125,10 @@ void Gateway::check_lanes(Instant now, Connection& connection) {
         return;
       }
     }
-    if (lane.pending_since.empty()) {
+    if (lane.pending.empty()) {
       continue;
     }
-    const Instant oldest = *std::min_element(lane.pending_since.begin(), lane.pending_since.end());
-    const Instant deadline = oldest + options_.backends[lane.backend].call_timeout;
+    const Instant deadline = lane.pending.oldest() + options_.backends[lane.backend].call_timeout;
     if (deadline > now) {
       arm(connection, deadline);
     } else if (!connection.server->failed()) {

@@ -23,28 +23,25 @@ void Gateway::part_from_backend(Instant now, Lane& lane, bool may_keep) {
   if (lane.waits_here) {
     guard_.forget(*lane.client, lane.link);
   }
-  stats.calls_in_flight -= lane.pending_xids.size();
+  stats.calls_in_flight -= lane.pending.size();
   const bool keep =
-      may_keep && !lane.pending_xids.empty() && lane.state == Lane::State::kOpen && orphans_.size() < options_.connections_max;
+      may_keep && !lane.pending.empty() && lane.state == Lane::State::kOpen && orphans_.size() < options_.connections_max;
   if (keep) {
     auto orphan = std::make_unique<Orphan>();
     orphan->link = lane.link;
     orphan->backend = lane.backend;
     orphan->server_index = lane.server_index;
     orphan->client = lane.client;
-    orphan->xids = std::move(lane.pending_xids);
-    orphan->epochs = std::move(lane.pending_epochs);
+    orphan->pending = std::move(lane.pending);
     orphan->deadline = now + options_.orphan_max;
-    stats_.orphaned_calls += orphan->xids.size();
+    stats_.orphaned_calls += orphan->pending.size();
     ++stats_.orphans;
     orphans_by_age_.push_back(*orphan);
     orphans_.emplace(orphan->link.value(), std::move(orphan));
     --links_kept_;
     return;
   }
-  for (const uint32_t epoch : lane.pending_epochs) {
-    guard_.end(*lane.client, epoch);
-  }
+  lane.pending.for_each([&](uint32_t, const PendingCall& call) { guard_.end(*lane.client, call.epoch); });
   guard_.leave(*lane.client);
   if (lane.state != Lane::State::kClosed) {
     forget_link(lane);
@@ -68,27 +65,22 @@ void Gateway::on_orphan_event(BackendEvent&& event) {
     return;
   }
   event.message.copy_to(0, start);
-  const auto xid = std::find(orphan.xids.begin(), orphan.xids.end(), load_be32(start));
-  const bool is_call = load_be32(start + 4) == static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall);
-  if (is_call || xid == orphan.xids.end()) {
-    return;  // a call for the client that is gone, or nonsense
+  if (load_be32(start + 4) == static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall)) {
+    return;  // for the client that is gone
   }
-  const auto index = static_cast<size_t>(xid - orphan.xids.begin());
-  guard_.end(*orphan.client, orphan.epochs[index]);
-  orphan.xids[index] = orphan.xids.back();
-  orphan.xids.pop_back();
-  orphan.epochs[index] = orphan.epochs.back();
-  orphan.epochs.pop_back();
-  if (orphan.xids.empty()) {
+  const std::optional<PendingCall> call = orphan.pending.take(load_be32(start));
+  if (!call) {
+    return;
+  }
+  guard_.end(*orphan.client, call->epoch);
+  if (orphan.pending.empty()) {
     close_link(orphan.link, orphan.backend);
     bury(orphan);
   }
 }
 
 void Gateway::bury(Orphan& orphan) {
-  for (const uint32_t epoch : orphan.epochs) {
-    guard_.end(*orphan.client, epoch);
-  }
+  orphan.pending.for_each([&](uint32_t, const PendingCall& call) { guard_.end(*orphan.client, call.epoch); });
   guard_.leave(*orphan.client);
   --stats_.backends[orphan.backend].links;
   --stats_.backends[orphan.backend].server_links[orphan.server_index];
@@ -128,7 +120,7 @@ void Gateway::let_go(Instant now, Connection& connection) {
 
 void Gateway::release_calls(Instant now) {
   for (Orphan* orphan = orphans_by_age_.front(); orphan != nullptr && orphan->deadline <= now; orphan = orphans_by_age_.front()) {
-    stats_.orphaned_expired += orphan->xids.size();
+    stats_.orphaned_expired += orphan->pending.size();
     close_link(orphan->link, orphan->backend);
     bury(*orphan);
   }

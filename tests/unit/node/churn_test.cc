@@ -4,6 +4,7 @@
 
 #include <array>
 #include <unordered_map>
+#include <utility>
 
 #include "control/cm/wire/mad_header.h"
 #include "tests/sim/world.h"
@@ -220,7 +221,7 @@ class Churn {
     }
   }
   void close_links() {
-    for (const gateway::LinkId link : std::vector(links_)) {
+    for (const gateway::LinkId link : std::exchange(links_, {})) {
       gateway::BackendEvent event;
       event.kind = gateway::BackendEvent::Kind::kClosed;
       event.link = link;
