@@ -154,7 +154,6 @@ const std::array kCommands = {
             .is_default = true,
             .parameters = kTraceParameters,
             .request = "transport_events",
-            .rows = "events",
             .render = render_transport_events,
             .details = "Always on: each core remembers its last 4096 events, those of queue pairs that are gone too. The same "
                        "event again and again is one line with a count, and SINCE says when it began."},
