@@ -33,6 +33,7 @@ type = "tcp"
 address = "{address}"
 connect_timeout_ms = {connect_timeout_ms}
 call_timeout_s = {call_timeout_s}
+check_interval_ms = 300
 """
 PORT = 20050
 LIBC = ctypes.CDLL(None, use_errno=True)
