@@ -31,7 +31,7 @@ uint32_t shown_of_others(Bytes frame) {
   const uint32_t size = static_cast<uint32_t>(frame.size());
   const std::optional<wire::IpLayout> ip = wire::find_ip(frame);
   if (ip) {
-    const uint32_t behind = ip->is_later_fragment ? 0 : kTransportBytes;
+    const uint32_t behind = ip->is_later_fragment() ? 0 : kTransportBytes;
     return is_neighbour_discovery(frame, *ip) ? size : std::min(size, ip->offset + ip->header_bytes + behind);
   }
   const uint32_t link_bytes = std::min(size, uint32_t{wire::Ethernet::kSize});

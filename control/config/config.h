@@ -278,8 +278,8 @@ inline constexpr uint32_t kClientClassesMax = 16;
 // Largest MTU of all ports when one is an AF_XDP socket: a packet's buffer, with 256 octets for the kernel and 320 of ours, is
 // one page. RoCE packets of 2048 octets fit (from 2132 on), those of 4096 never do.
 inline constexpr uint32_t kAfXdpMtuMax = 3400;
-[[nodiscard]] inline bool is_af_xdp(const PortConfig& port) {
-  return port.device.starts_with("net_af_xdp");
+[[nodiscard]] inline bool is_af_xdp(const std::string& device) {
+  return device.starts_with("net_af_xdp");
 }
 
 // The configured socket, or the default of the instance.

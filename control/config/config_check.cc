@@ -132,7 +132,7 @@ class Checker {
   }
 
   void check_af_xdp(const PortConfig& port, const std::string& path) {
-    const bool has_af_xdp = std::ranges::any_of(config_.ports, is_af_xdp);
+    const bool has_af_xdp = std::ranges::any_of(config_.ports, is_af_xdp, &PortConfig::device);
     if (has_af_xdp && port.mtu > kAfXdpMtuMax) {
       add(path + ".mtu",
           fmt::format("{} is too long for AF_XDP, whose buffers are a page each, and all ports have the same buffers", port.mtu),
@@ -141,7 +141,7 @@ class Checker {
     if (!port.beside_kernel) {
       return;
     }
-    if (!is_af_xdp(port) || port.device.find(",iface=") == std::string::npos) {
+    if (!is_af_xdp(port.device) || port.device.find(",iface=") == std::string::npos) {
       add(path + ".beside_kernel", fmt::format("'{}' is no AF_XDP device on an interface", port.device),
           "use for example device = \"net_af_xdp0,iface=eth0\"; a device that DPDK has whole gets an exception_tap instead");
     } else if (port.device.find(",xdp_prog=") != std::string::npos) {

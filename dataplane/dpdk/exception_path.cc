@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "dataplane/dpdk/bind_thread.h"
 #include "dataplane/dpdk/eal.h"
 
 namespace cw::dataplane {
@@ -132,13 +133,8 @@ uint16_t ExceptionPath::divert(std::span<rte_mbuf*> mbufs, uint64_t& given, uint
 
 void ExceptionPath::run() {
   (void)pthread_setname_np(pthread_self(), "cw-exception");
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  for (const uint32_t cpu : spare_cpus()) {
-    CPU_SET(cpu, &cpus);
-  }
-  if (CPU_COUNT(&cpus) > 0) {
-    (void)pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
+  if (!spare_cpus().empty()) {
+    bind_this_thread(spare_cpus());
   }
   while (!stop_.load(std::memory_order_acquire)) {
     const bool wrote = write_frames();

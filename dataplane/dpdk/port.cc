@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "control/admin/unique_fd.h"
+#include "control/config/config.h"
 #include "dataplane/dpdk/memif_device.h"
 #include "dataplane/dpdk/unix_name.h"
 
@@ -73,14 +74,10 @@ bool interface_is_up(const std::string& name) {
   return !any.valid() || ioctl(any.get(), SIOCGIFFLAGS, &request) != 0 || (request.ifr_flags & IFF_RUNNING) != 0;
 }
 
-bool is_af_xdp(const std::string& device) {
-  return device.starts_with("net_af_xdp");
-}
-
 // Octets in front of a frame that are the device's: the kernel's, of each AF_XDP frame.
 uint32_t front_bytes(const std::string& device) {
   constexpr uint32_t kXdpPacketHeadroom = 256;
-  return is_af_xdp(device) ? kXdpPacketHeadroom : 0;
+  return control::is_af_xdp(device) ? kXdpPacketHeadroom : 0;
 }
 
 // The socket file that a vhost device in the server role is going to make; empty for other devices.
@@ -125,7 +122,7 @@ uint32_t Port::packet_data_bytes(const PortSettings& settings) {
 }
 
 bool Port::wants_page_each(const PortSettings& settings) {
-  return is_af_xdp(settings.device);
+  return control::is_af_xdp(settings.device);
 }
 
 bool Port::failed(const char* step, int result, std::string& error) const {
@@ -201,7 +198,7 @@ bool Port::configure(const rte_eth_dev_info& info, MbufPools& pools, std::string
     result = rte_eth_rx_queue_setup(id_, queue, rx_descriptors, socket_id, nullptr, pools.packet_mempool());
     if (result != 0) {
       return failed(
-          is_af_xdp(settings_.device)
+          control::is_af_xdp(settings_.device)
               ? "cannot make the AF_XDP socket (may this process lock its packet memory, a page for each of rx_buffers? "
                 "CAP_IPC_LOCK or LimitMEMLOCK=infinity; and load and attach programs? See the table of rights in "
                 "deploy/README.md; are there 4096 rx_buffers?)"
@@ -232,7 +229,7 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
     return nullptr;
   }
   port->driver_ = info.driver_name == nullptr ? "" : info.driver_name;
-  port->sends_one_segment_ = is_af_xdp(settings.device) && (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0;
+  port->sends_one_segment_ = control::is_af_xdp(settings.device) && (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0;
   if (!port->configure(info, pools, error)) {
     return nullptr;
   }

@@ -14,7 +14,9 @@ std::optional<IpLayout> find_ip(Bytes frame) {
     return std::nullopt;
   }
   uint16_t ether_type = load_be16(frame.data() + at - 2);
+  uint16_t vlan = 0;
   if (ether_type == kEtherTypeVlan) {
+    vlan = load_be16(frame.data() + at) & 0xfff;
     at += VlanTag::kSize;
     ether_type = load_be16(frame.data() + at - 2);
   }
@@ -24,17 +26,18 @@ std::optional<IpLayout> find_ip(Bytes frame) {
     if (ip[0] >> 4 != 4 || header_bytes < Ipv4::kSize || frame.size() < at + header_bytes) {
       return std::nullopt;
     }
-    return IpLayout{at, header_bytes, false, ip[9], (load_be16(ip + 6) & Ipv4::kFragmentOffset) != 0};
+    const uint16_t fragment = load_be16(ip + 6) & (Ipv4::kMoreFragments | Ipv4::kFragmentOffset);
+    return IpLayout{at, header_bytes, false, ip[9], fragment, vlan};
   }
   if (ether_type != kEtherTypeIpv6 || ip[0] >> 4 != 6 || frame.size() < at + Ipv6::kSize) {
     return std::nullopt;
   }
-  return IpLayout{at, Ipv6::kSize, true, ip[6], false};
+  return IpLayout{at, Ipv6::kSize, true, ip[6], 0, vlan};
 }
 
 std::optional<RoceLayout> find_roce(Bytes frame) {
   const std::optional<IpLayout> ip = find_ip(frame);
-  if (!ip || ip->protocol != kIpProtocolUdp || ip->is_later_fragment) {
+  if (!ip || ip->protocol != kIpProtocolUdp || ip->is_later_fragment()) {
     return std::nullopt;
   }
   const uint32_t udp = ip->offset + ip->header_bytes;

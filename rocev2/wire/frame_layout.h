@@ -13,8 +13,11 @@ struct IpLayout {
   uint32_t offset = 0;        // of the IP header
   uint32_t header_bytes = 0;  // IPv4: options included. IPv6: 40, extension headers are not walked
   bool ipv6 = false;
-  uint8_t protocol = 0;            // IPv6: the next header
-  bool is_later_fragment = false;  // IPv4: what follows is the middle of a datagram
+  uint8_t protocol = 0;   // IPv6: the next header
+  uint16_t fragment = 0;  // IPv4: more fragments (bit 13) and offset; 0 = the datagram is whole
+  uint16_t vlan = 0;      // id, 0 when untagged
+  // What follows is the middle of a datagram.
+  [[nodiscard]] bool is_later_fragment() const { return (fragment & 0x1fff) != 0; }
 };
 
 // Behind at most one 802.1Q tag. Nothing when it is not IP, or the header is not whole.

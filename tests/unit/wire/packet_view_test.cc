@@ -154,7 +154,7 @@ TEST(FrameLayout, WalksOptionsAndKnowsTheMiddleOfADatagram) {
   later_fragment[kIp + 7] = 1;
   EXPECT_FALSE(find_roce(later_fragment)) << "its ports are somebody's data";
   ASSERT_TRUE(find_ip(later_fragment));
-  EXPECT_TRUE(find_ip(later_fragment)->is_later_fragment);
+  EXPECT_TRUE(find_ip(later_fragment)->is_later_fragment());
 
   Frame short_header = plain;
   short_header[kIp] = 0x44;
