@@ -225,6 +225,7 @@ WorkerPoolOptions worker_options(const control::Config& config) {
   options.spin = config.dataplane.idle == control::IdleMode::kSpin;
   for (const control::BackendConfig& backend : config.backends) {
     options.names.push_back(backend.name);
+    options.from_client.push_back(backend.source == control::SourceKind::kClient);
     std::vector<TcpAddress>& servers = options.backends.emplace_back();
     for (const control::SocketAddress& server : control::servers_of(backend)) {
       servers.push_back({server.address, server.port});

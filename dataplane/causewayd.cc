@@ -191,6 +191,12 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   for (uint32_t i = 0; i < core_count; ++i) {
     wakeup_list.push_back(&wakeups[i]);
   }
+  const auto borrows = std::ranges::find(config.backends, control::SourceKind::kClient, &control::BackendConfig::source);
+  if (borrows != config.backends.end() && !BackendStream::may_borrow()) {
+    return say("backend '" + borrows->name +
+               "': source = \"client\" connects from addresses that are not this host's, which takes CAP_NET_RAW; give it to the "
+               "process (deploy/systemd/drop-ins/source-client.conf), or use source = \"gateway\"");
+  }
   WorkerPoolOptions pool_options = worker_options(config);
   pool_options.cpus = spare_cpus();
   WorkerPool workers(pool_options, pools->large(), programs, wakeup_list);

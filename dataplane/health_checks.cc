@@ -6,12 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "control/gateway/backend_ping.h"
+#include "dataplane/monotonic_clock.h"
 #include "rpcrdma/rpc/rpc_message.h"
+#include "rpcrdma/ulb/binding.h"
 #include "telemetry/log.h"
 
 namespace cw::dataplane {
@@ -21,15 +22,8 @@ constexpr uint32_t kBuffers = 256;  // a reply takes one or two, and so many ser
 constexpr uint32_t kBufferBytes = 4096;
 constexpr rpcrdma::RecordLimits kLimits{.message_bytes_max = 4096};
 constexpr uint32_t kXid = 0x6368'6563;
-constexpr uint32_t kNfsProgram = 100003;
-constexpr uint32_t kNfsVersion = 4;
 constexpr int kWaitMs = 500;
 constexpr int kUntoldWaitMs = 10;
-
-Instant monotonic_now() {
-  return Instant::from_ns(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
 
 std::string text_of(int error) {
   return error == 0 ? std::string("it closed the connection") : std::string(std::strerror(error));
@@ -112,9 +106,9 @@ void HealthChecks::run() {
 void HealthChecks::begin(Instant now, Server& server) {
   server.health.begin(now);
   server.begun = now;
-  server.stream = std::make_unique<BackendStream>(server.address, pool_, kLimits);
+  server.stream = std::make_unique<BackendStream>(server.address, wire::IpAddress{}, pool_, kLimits);
   if (server.calls) {
-    const auto octets = gateway::null_call(kXid, kNfsProgram, kNfsVersion);
+    const auto octets = gateway::null_call(kXid, rpcrdma::kNfsProgram, rpcrdma::kNfs4Version);
     Chain message;
     if (!message.append_copy(pool_, octets)) {
       end(now, server, "no memory for the call");

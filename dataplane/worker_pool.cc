@@ -110,8 +110,8 @@ class WorkerPool::Worker {
 
  private:
   struct Link {
-    Link(const TcpAddress& address, BufferPool& pool, const rpcrdma::RecordLimits& limits)
-        : stream(address, pool, limits), server(address) {}
+    Link(const TcpAddress& address, const wire::IpAddress& source, BufferPool& pool, const rpcrdma::RecordLimits& limits)
+        : stream(address, source, pool, limits), server(address) {}
     BackendStream stream;
     TcpAddress server;
     gateway::LinkId id;
@@ -178,7 +178,10 @@ class WorkerPool::Worker {
   }
 
   void open(const RequestItem& item) {
-    auto link = std::make_unique<Link>(pool_.options_.backends[item.backend][item.server], pool_.large_, pool_.options_.limits);
+    const WorkerPoolOptions& options = pool_.options_;
+    const bool from_client = item.backend < options.from_client.size() && options.from_client[item.backend];
+    auto link = std::make_unique<Link>(options.backends[item.backend][item.server], from_client ? item.client : wire::IpAddress{},
+                                       pool_.large_, options.limits);
     link->id = item.link;
     link->core = item.core;
     link->backend = item.backend;

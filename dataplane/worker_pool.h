@@ -30,6 +30,7 @@ struct WorkerPoolOptions {
   std::vector<uint32_t> cpus;                     // that the threads may run on; empty: those of the thread that calls start()
   std::vector<std::vector<TcpAddress>> backends;  // by backend, its servers; built-in ones have none
   std::vector<std::string> names;                 // of the backends, for the log; empty: their addresses
+  std::vector<bool> from_client;                  // by backend: connect from the client's address; empty: from none
   rpcrdma::RecordLimits limits;
 };
 

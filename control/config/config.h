@@ -106,6 +106,12 @@ enum class CheckKind : uint8_t {
   kOff,
 };
 
+// Whose address the connections to a backend come from.
+enum class SourceKind : uint8_t {
+  kGateway,
+  kClient,
+};
+
 // [[backend]]
 struct BackendConfig {
   // Referred to by listeners; label of the backend metrics. 1..32 characters of a-z 0-9 - _.
@@ -115,6 +121,8 @@ struct BackendConfig {
   std::optional<SocketAddress> address;
   // kTcp: servers that stand in for it, in this order, 0..7. New connections go to the first of all that is up.
   std::vector<SocketAddress> backups;
+  // kTcp: whose address it sees. A client of the other address family than the server is seen as the gateway.
+  SourceKind source = SourceKind::kGateway;
   CheckKind check = CheckKind::kRpc;
   // From one check of a server to the next, ms, 100..600000, and how long it may take, 100..60000. With three failures to be down
   // a server that dies is noticed after 4 to 8 s.

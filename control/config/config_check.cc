@@ -241,6 +241,9 @@ class Checker {
     if (!backend.backups.empty()) {
       add(path + ".backups", "belongs to backends of type \"tcp\"", "remove it, or set type = \"tcp\"");
     }
+    if (backend.source != SourceKind::kGateway) {
+      add(path + ".source", "belongs to backends of type \"tcp\"", "remove it, or set type = \"tcp\"");
+    }
     if (backend.programs.empty() && !was_given(path + ".programs")) {
       add(path + ".programs", "is missing", "add programs = [\"bench\"]");
     }

@@ -12,6 +12,7 @@ constexpr uint64_t kMiB = 1024 * kKiB;
 
 constexpr std::array kIdleNames = {"sleep", "spin"};
 constexpr std::array kBackendTypeNames = {"tcp", "builtin"};
+constexpr std::array kSourceNames = {"gateway", "client"};
 constexpr std::array kCheckNames = {"rpc", "tcp", "off"};
 constexpr std::array kLogLevelNames = {"trace", "debug", "info", "warning", "error"};
 constexpr std::array kPathMtuNames = {"256", "512", "1024", "2048", "4096"};
@@ -137,7 +138,7 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
      .bounds = {0, 131072}},
 }};
 
-const std::array<Key<BackendConfig>, 12> kBackendKeys = {{
+const std::array<Key<BackendConfig>, 13> kBackendKeys = {{
     {.name = "name",
      .member = &BackendConfig::name,
      .help = "Name for listeners and metrics.",
@@ -166,6 +167,11 @@ const std::array<Key<BackendConfig>, 12> kBackendKeys = {{
          "others, locks and open files are lost. NFSv3 needs the same file handles.",
      .example = "[\"127.0.0.2:2049\"]",
      .bounds = {.count_max = kBackupsMax}},
+    {.name = "source",
+     .member = Choice<BackendConfig>{kSourceNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.source); },
+                                     [](BackendConfig& c, uint32_t i) { c.source = static_cast<SourceKind>(i); }},
+     .help = "tcp: whose address the server sees. gateway: this host's. client: the client's own, for export lists and logs by "
+             "client. It takes CAP_NET_RAW, and routes that bring the server's answers back to this host: deploy/README.md."},
     {.name = "check",
      .member = Choice<BackendConfig>{kCheckNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.check); },
                                      [](BackendConfig& c, uint32_t i) { c.check = static_cast<CheckKind>(i); }},

@@ -17,12 +17,31 @@ constexpr size_t kIovecsMax = 256;
 // Octets read per turn, so that one backend connection does not starve the others of its worker.
 constexpr size_t kReadBudget = 512u << 10;
 
+int family_of(const wire::IpAddress& address) {
+  return address.is_v4() ? AF_INET : AF_INET6;
+}
+
+socklen_t write_address(const TcpAddress& from, sockaddr_storage& out) {
+  if (from.address.is_v4()) {
+    auto* address = reinterpret_cast<sockaddr_in*>(&out);
+    address->sin_family = AF_INET;
+    address->sin_port = htons(from.port);
+    std::memcpy(&address->sin_addr, from.address.octets.data() + 12, 4);
+    return sizeof(*address);
+  }
+  auto* address = reinterpret_cast<sockaddr_in6*>(&out);
+  address->sin6_family = AF_INET6;
+  address->sin6_port = htons(from.port);
+  std::memcpy(&address->sin6_addr, from.address.octets.data(), 16);
+  return sizeof(*address);
+}
+
 }  // namespace
 
-BackendStream::BackendStream(const TcpAddress& server, BufferPool& pool, const rpcrdma::RecordLimits& limits)
+BackendStream::BackendStream(const TcpAddress& server, const wire::IpAddress& source, BufferPool& pool,
+                             const rpcrdma::RecordLimits& limits)
     : reader_(pool, limits) {
-  const bool v4 = server.address.is_v4();
-  fd_ = socket(v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  fd_ = socket(family_of(server.address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd_ < 0) {
     fail(errno);
     return;
@@ -30,26 +49,38 @@ BackendStream::BackendStream(const TcpAddress& server, BufferPool& pool, const r
   const int one = 1;
   (void)setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   (void)setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-  if (v4) {
-    auto* address = reinterpret_cast<sockaddr_in*>(&storage);
-    address->sin_family = AF_INET;
-    address->sin_port = htons(server.port);
-    std::memcpy(&address->sin_addr, server.address.octets.data() + 12, 4);
-    length = sizeof(*address);
-  } else {
-    auto* address = reinterpret_cast<sockaddr_in6*>(&storage);
-    address->sin6_family = AF_INET6;
-    address->sin6_port = htons(server.port);
-    std::memcpy(&address->sin6_addr, server.address.octets.data(), 16);
-    length = sizeof(*address);
+  if (source != wire::IpAddress{} && source.is_v4() == server.address.is_v4() && !bind_to(source)) {
+    fail(errno);
+    return;
   }
+  sockaddr_storage storage{};
+  const socklen_t length = write_address(server, storage);
   if (connect(fd_, reinterpret_cast<sockaddr*>(&storage), length) == 0) {
     state_ = State::kOpen;
   } else if (errno != EINPROGRESS) {
     fail(errno);
   }
+}
+
+bool BackendStream::may_borrow() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int one = 1;
+  const bool may = fd >= 0 && setsockopt(fd, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)) == 0;
+  if (fd >= 0) {
+    close(fd);
+  }
+  return may;
+}
+
+bool BackendStream::bind_to(const wire::IpAddress& source) {
+  const int one = 1;
+  // The port is chosen with the peer known, so that one source has 28,000 ports for each server, not for all of them.
+  (void)setsockopt(fd_, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+  const bool borrowed = source.is_v4() ? setsockopt(fd_, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)) == 0
+                                       : setsockopt(fd_, SOL_IPV6, IPV6_TRANSPARENT, &one, sizeof(one)) == 0;
+  sockaddr_storage storage{};
+  const socklen_t length = write_address({source, 0}, storage);
+  return borrowed && bind(fd_, reinterpret_cast<sockaddr*>(&storage), length) == 0;
 }
 
 BackendStream::~BackendStream() {

@@ -24,8 +24,9 @@ class BackendStream {
  public:
   enum class State : uint8_t { kConnecting, kOpen, kFailed };
 
-  // Starts connecting.
-  BackendStream(const TcpAddress& server, BufferPool& pool, const rpcrdma::RecordLimits& limits);
+  // Starts connecting: from `source`, any address of the server's family, also one that this host does not have (may_borrow());
+  // the unspecified address is this host's.
+  BackendStream(const TcpAddress& server, const wire::IpAddress& source, BufferPool& pool, const rpcrdma::RecordLimits& limits);
   ~BackendStream();
   BackendStream(const BackendStream&) = delete;
   BackendStream& operator=(const BackendStream&) = delete;
@@ -34,6 +35,9 @@ class BackendStream {
   [[nodiscard]] State state() const { return state_; }
   // errno of the failure, for the log; 0 = the backend closed the connection.
   [[nodiscard]] int failure() const { return failure_; }
+
+  // Whether this process may connect from addresses that the host does not have (CAP_NET_RAW, or CAP_NET_ADMIN).
+  [[nodiscard]] static bool may_borrow();
 
   // The socket became writable while connecting: finds out whether it worked.
   void finish_connect();
@@ -54,6 +58,7 @@ class BackendStream {
     Chain message;
   };
   void fail(int error);
+  [[nodiscard]] bool bind_to(const wire::IpAddress& source);
   void consume(size_t bytes);
 
   int fd_ = -1;

@@ -49,7 +49,7 @@ std::atomic<bool> interrupted{false};
 class Caller {
  public:
   Caller(const Settings& settings, BufferPool& pool)
-      : pool_(pool), data_(settings.bytes, 0x5a), sent_(settings.window), stream_(address_of(settings), pool, {}) {}
+      : pool_(pool), data_(settings.bytes, 0x5a), sent_(settings.window), stream_(address_of(settings), {}, pool, {}) {}
 
   // Waits until the connection is up.
   [[nodiscard]] bool connect() {

@@ -1,9 +1,13 @@
 """Several servers behind a gateway: one dies under load, and its clients land on the next."""
 
+import os
 import re
+import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
+from cores_cases import OWN_NETWORK, run_in_own_network
 from harness import Box, Gateway, Program, Skip, expect, expect_equal, free_tcp_address
 from lab.daemon import wait_until
 
@@ -135,7 +139,33 @@ backend = "routed"
     gateway.terminate()
 
 
+SOURCE_CASE = 'a server sees the address of each client with source = "client"'
+
+
+def source_is_the_client(box: Box, name: str) -> None:
+    """The client's address is one of loopback too, in place of the routes that bring answers to other people's addresses back."""
+    if OWN_NETWORK not in os.environ:
+        run_in_own_network(box, name)
+        return
+    for words in (("link", "set", "lo", "up"), ("addr", "add", "10.9.0.2/32", "dev", "lo")):
+        subprocess.run(["ip", *words], check=True)
+    _, address = serve(box, "server")
+    gateway = gateway_before(box, address, 'source = "client"')
+    load = box.load("--port", PORT, connections=3, seconds=2)
+    load.wait_connected()
+    seen = subprocess.run(["ss", "-Htn", "state", "established", "dport", "=", ":" + address.split(":")[1]], check=True,
+                          capture_output=True, text=True).stdout
+    sources = [line.split()[2].rsplit(":", 1)[0] for line in seen.splitlines()]
+    expect_equal("the client's connections", sources.count("10.9.0.2"), 3)
+    load.result()
+    gateway.terminate()
+    refused = box.run("setpriv", "--bounding-set=-net_admin,-net_raw", "--inh-caps=-net_admin,-net_raw", box.causewayd, "--config",
+                      box.directory / "gateway.toml")
+    expect("takes CAP_NET_RAW" in refused.stderr and refused.returncode == 1, f"without the right: {refused}")
+
+
 CASES = [
+    (SOURCE_CASE, partial(source_is_the_client, name=SOURCE_CASE)),
     ("a server dies under load: its clients land on the next, and go back when it is there again", server_dies_under_load),
     ("calls go to the backend of their program's route", routed_by_program),
     ("a backend whose servers are all down is known to be before a client asks", all_servers_dead),

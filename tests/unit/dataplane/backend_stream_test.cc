@@ -47,7 +47,8 @@ class BackendStreamTest : public ::testing::Test {
     stream.reset();
     EXPECT_EQ(pool.in_use(), 0u);
   }
-  void start() { stream = std::make_unique<BackendStream>(listener.address(), pool, rpcrdma::RecordLimits{}); }
+  wire::IpAddress source;  // unspecified: this host's
+  void start() { stream = std::make_unique<BackendStream>(listener.address(), source, pool, rpcrdma::RecordLimits{}); }
   Peer open() {
     listener.listen();
     start();
@@ -98,7 +99,7 @@ TEST_F(BackendStreamTest, ConnectsAndSaysThatItWasRefused) {
 TEST_F(BackendStreamTest, ConnectsOverIpv6) {
   LoopbackListener v6(true);
   v6.listen();
-  stream = std::make_unique<BackendStream>(v6.address(), pool, rpcrdma::RecordLimits{});
+  stream = std::make_unique<BackendStream>(v6.address(), wire::IpAddress{}, pool, rpcrdma::RecordLimits{});
   const Peer peer = v6.accept();
   if (stream->state() == State::kConnecting) {
     stream->finish_connect();
@@ -287,6 +288,29 @@ TEST_F(BackendStreamTest, GivesEverythingBackWhenDestroyedInTheMiddle) {
   ASSERT_TRUE(wait_for(stream->fd(), POLLIN));
   (void)stream->read();
   EXPECT_GT(pool.in_use(), 0u);
+}
+
+TEST_F(BackendStreamTest, ConnectsFromAnAddressThatItIsTold) {
+  if (!BackendStream::may_borrow()) {
+    GTEST_SKIP() << "takes CAP_NET_RAW";
+  }
+  source = wire::IpAddress::v4(0x7f00'0a09);  // 127.0.10.9: loopback has them all
+  const Peer peer = open();
+  sockaddr_in seen{};
+  socklen_t length = sizeof(seen);
+  ASSERT_EQ(getpeername(peer.fd(), reinterpret_cast<sockaddr*>(&seen), &length), 0);
+  EXPECT_EQ(ntohl(seen.sin_addr.s_addr), 0x7f00'0a09u);
+  EXPECT_NE(seen.sin_port, 0);
+}
+
+TEST_F(BackendStreamTest, ASourceOfTheOtherFamilyIsLeftAside) {
+  std::array<uint8_t, 16> octets{0xfd, 9};
+  source = wire::IpAddress::v6(octets);
+  const Peer peer = open();
+  sockaddr_in seen{};
+  socklen_t length = sizeof(seen);
+  ASSERT_EQ(getpeername(peer.fd(), reinterpret_cast<sockaddr*>(&seen), &length), 0);
+  EXPECT_EQ(ntohl(seen.sin_addr.s_addr), 0x7f00'0001u);
 }
 
 }  // namespace
