@@ -235,7 +235,15 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   LiveView view(config, kVersion, apps, collector, ports, flags, checks);
   DrainDriver drain(apps, flags);
   TroubleWatch trouble(ports, *pools);
-  ControlThread control_thread(file_config, config_path, apps, flags, notifier, drain, trouble);
+  const auto apply = [&](const control::Config& changed) {
+    bool taken = true;
+    for (uint32_t i = 0; i < core_count; ++i) {
+      gateway::GatewayOptions options = gateway_options(changed, CoreShare{i, core_count}, *places, *places_of_clients);
+      taken = apps[i]->reconfigure(options) && taken;
+    }
+    return taken;
+  };
+  ControlThread control_thread(file_config, config_path, apps, flags, notifier, drain, trouble, apply);
   std::vector<PollCore*> tapped;
   for (const auto& core : cores) {
     tapped.push_back(core.get());

@@ -69,7 +69,7 @@ control::CoreWatch make_watch(const std::vector<GatewayApp*>& apps, const contro
 
 ControlThread::ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps,
                              telemetry::GatewayFlags& flags, const control::Notifier& notifier, DrainDriver& drain,
-                             TroubleWatch& trouble)
+                             TroubleWatch& trouble, Apply apply)
     : config_(std::move(config)),
       config_path_(std::move(config_path)),
       apps_(std::move(apps)),
@@ -77,6 +77,7 @@ ControlThread::ControlThread(control::Config config, std::string config_path, st
       notifier_(notifier),
       drain_(drain),
       trouble_(trouble),
+      apply_(std::move(apply)),
       watch_(make_watch(apps_, notifier)) {}
 
 sigset_t ControlThread::signals() {
@@ -168,11 +169,14 @@ control::ReloadReport ControlThread::reload(const std::string& who) {
   } else {
     report.applied = true;
     flags_.config_last_reload_unix_s.store(unix_now_s());
-    config_.log = loaded.config.log;
+    config_ = control::with_live_changes(config_, loaded.config);
     telemetry::log_set_level(config_.log.level);
+    if (!apply_(config_)) {
+      telemetry::log_warning("a poll core has not taken the changes; reload again");
+    }
     std::vector<std::string> waiting;
     for (const control::SettingChange& change : report.changes) {
-      if (!control::takes_effect_at_once(change.key)) {
+      if (!change.live) {
         waiting.push_back(change.key);
       }
     }

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -32,8 +33,10 @@ class ControlThread {
   // All that is referred to outlives the thread. `config_path` is what SIGHUP reads again,
   // `apps` are in order of DataplaneConfig::poll_lcores. The caller has blocked signals() in
   // all threads.
+  // `apply` gives the poll cores what a reload changes; it returns false when one did not take it.
+  using Apply = std::function<bool(const control::Config& config)>;
   ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps, telemetry::GatewayFlags& flags,
-                const control::Notifier& notifier, DrainDriver& drain, TroubleWatch& trouble);
+                const control::Notifier& notifier, DrainDriver& drain, TroubleWatch& trouble, Apply apply);
 
   // The signals that it waits for.
   [[nodiscard]] static sigset_t signals();
@@ -66,6 +69,7 @@ class ControlThread {
   const control::Notifier& notifier_;
   DrainDriver& drain_;
   TroubleWatch& trouble_;
+  Apply apply_;
   control::CoreWatch watch_;
   bool ready_said_ = false;
   bool stopping_ = false;

@@ -199,6 +199,11 @@ void GatewayApp::answer_some(Instant now) {
   if (question == nullptr) {
     return;
   }
+  if (question->options != nullptr) {
+    gateway_.reconfigure(*question->options);
+    question->answered.store(true, std::memory_order_release);
+    return;
+  }
   if (!question->log.empty()) {
     question->count = node_.endpoint().log().copy(question->log);
     question->now = now;
@@ -233,6 +238,12 @@ bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t co
   const bool answered = ask(question);
   out.resize(answered ? std::min<size_t>(question.count, out.size()) : 0);
   return answered;
+}
+
+bool GatewayApp::reconfigure(gateway::GatewayOptions& options) {
+  Question question;
+  question.options = &options;
+  return ask(question);
 }
 
 bool GatewayApp::copy_log(std::vector<rc::TransportEvent>& out, Instant& now) {

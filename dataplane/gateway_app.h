@@ -63,14 +63,19 @@ class GatewayApp final : public CoreApp {
   [[nodiscard]] bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
   // Any thread but the core's; callers take turns. Fills `out` by the core itself; false when the core did not answer in time.
   [[nodiscard]] bool describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max);
+  // The same for new options: the core exchanges them (Gateway::reconfigure), and `options` holds what was. False: it did not,
+  // and `options` must not be given to it again.
+  [[nodiscard]] bool reconfigure(gateway::GatewayOptions& options);
   // The same for the log of the transport, oldest first, and what time it is for the core.
   [[nodiscard]] bool copy_log(std::vector<rc::TransportEvent>& out, Instant& now);
 
  private:
-  // A question to the core, about its connections or its log. It lives with who asks, who takes it back when the answer is late.
+  // A question to the core, about its connections or its log, or an order with new options. It lives with who asks, who takes it
+  // back when the answer is late.
   struct Question {
     std::span<gateway::ConnectionInfo> out;
     std::span<rc::TransportEvent> log;
+    gateway::GatewayOptions* options = nullptr;
     Instant now;  // when it was answered
     uint32_t count = 0;
     uint32_t place = 0;  // that the core goes on from

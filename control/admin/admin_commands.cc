@@ -141,7 +141,7 @@ Json reload(const Request& request, const AdminCaller& caller, const AdminTarget
     changes.push_back({{"key", change.key},
                        {"before", change.before},
                        {"after", change.after},
-                       {"takes_effect", takes_effect_at_once(change.key) ? "at_once" : "restart"}});
+                       {"takes_effect", change.live ? "at_once" : "restart"}});
   }
   return {{"file", report.file},
           {"valid", report.valid},

@@ -30,7 +30,7 @@ struct ReloadReport {
   bool valid = false;
   bool applied = false;
   std::vector<std::string> problems;   // warnings of a valid file, too
-  std::vector<SettingChange> changes;  // see takes_effect_at_once()
+  std::vector<SettingChange> changes;  // those that are live are applied
 };
 
 class GatewayControl {

@@ -24,23 +24,49 @@ bool differs(const Key<S>& key, const S& before, const S& after) {
       key.member);
 }
 
+// Listeners, backends and clients are the same ones, in the same order.
+bool is_same_cast(const Config& before, const Config& after) {
+  const auto same = [](const auto& a, const auto& b, auto member) { return std::ranges::equal(a, b, {}, member, member); };
+  return same(before.listeners, after.listeners, &ListenerConfig::name) &&
+         same(before.listeners, after.listeners, &ListenerConfig::port) &&
+         same(before.backends, after.backends, &BackendConfig::name) && same(before.clients, after.clients, &ClientConfig::name);
+}
+
 template <typename S>
-void compare(const Section<S>& section, const std::string& name, const S& before, const S& after,
+void compare(const Section<S>& section, const std::string& name, const S& before, const S& after, bool may_be_live,
              std::vector<SettingChange>& out) {
   for (const Key<S>& key : section.keys) {
     if (differs(key, before, after)) {
-      out.push_back({fmt::format("{}.{}", name, key.name), setting_text(key, before), setting_text(key, after)});
+      out.push_back(
+          {fmt::format("{}.{}", name, key.name), setting_text(key, before), setting_text(key, after), key.live && may_be_live});
+    }
+  }
+}
+
+template <typename S>
+void take_live(const Section<S>& section, const S& from, S& into) {
+  for (const Key<S>& key : section.keys) {
+    if (key.live) {
+      std::visit(
+          [&](const auto& member) {
+            if constexpr (std::is_same_v<std::remove_cvref_t<decltype(member)>, Choice<S>>) {
+              member.set(into, member.get(from));
+            } else {
+              into.*member = from.*member;
+            }
+          },
+          key.member);
     }
   }
 }
 
 template <typename S>
 void compare(const Section<S>& section, const std::string& name, const std::vector<S>& before, const std::vector<S>& after,
-             std::vector<SettingChange>& out) {
+             bool may_be_live, std::vector<SettingChange>& out) {
   for (size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
     const std::string entry = fmt::format("{}[{}]", name, i);
     if (i < before.size() && i < after.size()) {
-      compare(section, entry, before[i], after[i], out);
+      compare(section, entry, before[i], after[i], may_be_live, out);
     } else {
       out.push_back({entry, i < before.size() ? "present" : "", i < after.size() ? "present" : ""});
     }
@@ -71,8 +97,11 @@ std::vector<SettingText> settings_of(const Config& config) {
 
 std::vector<SettingChange> config_changes(const Config& before, const Config& after) {
   std::vector<SettingChange> out;
-  for_each_section(
-      [&](const auto& section, auto member) { compare(section, section.info.name, before.*member, after.*member, out); });
+  const bool same_cast = is_same_cast(before, after);
+  for_each_section([&](const auto& section, auto member) {
+    const bool may_be_live = section.info.count_max == 0 || same_cast;
+    compare(section, section.info.name, before.*member, after.*member, may_be_live, out);
+  });
   return out;
 }
 
@@ -84,8 +113,21 @@ std::vector<std::string> changed_keys(const Config& before, const Config& after)
   return out;
 }
 
-bool takes_effect_at_once(std::string_view key) {
-  return key == "log.level";
+Config with_live_changes(const Config& before, const Config& after) {
+  Config out = before;
+  const bool same_cast = is_same_cast(before, after);
+  for_each_section([&](const auto& section, auto member) {
+    auto& into = out.*member;
+    const auto& from = after.*member;
+    if constexpr (requires { into.resize(1); }) {
+      for (size_t i = 0; same_cast && i < std::min(into.size(), from.size()); ++i) {
+        take_live(section, from[i], into[i]);
+      }
+    } else {
+      take_live(section, from, into);
+    }
+  });
+  return out;
 }
 
 }  // namespace cw::control

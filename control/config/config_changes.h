@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "control/config/config.h"
@@ -19,6 +18,7 @@ struct SettingChange {
   std::string key;     // "dataplane.memory_mb", "port[1].mtu" (from 0); "listener[2]": a section that only one of the two has
   std::string before;  // empty: not set, or of a whole section
   std::string after;
+  bool live = false;  // a reload applies it; else it waits for a restart
 };
 
 // All of them, in order of the reference.
@@ -27,7 +27,8 @@ struct SettingChange {
 [[nodiscard]] std::vector<SettingChange> config_changes(const Config& before, const Config& after);
 // The keys of these alone.
 [[nodiscard]] std::vector<std::string> changed_keys(const Config& before, const Config& after);
-// A change of this key takes effect when the file is read again; of others with a restart.
-[[nodiscard]] bool takes_effect_at_once(std::string_view key);
+// `before` with those changes to `after` that a reload applies. Of listeners, backends and clients none when some have come, gone
+// or changed their names: what is whose would not be clear.
+[[nodiscard]] Config with_live_changes(const Config& before, const Config& after);
 
 }  // namespace cw::control

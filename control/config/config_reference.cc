@@ -63,7 +63,8 @@ std::string key_text(const Key<S>& key, bool commented) {
   const std::string range = range_text(key);
   const std::string fallback = default_text(key);
   const char* presence = key.required ? " Required." : "";
-  std::string text = comment(fmt::format("{}{}{}", key.help, range.empty() ? "" : fmt::format(" ({})", range), presence));
+  const char* live = key.live ? " Applied by a reload." : "";
+  std::string text = comment(fmt::format("{}{}{}{}", key.help, range.empty() ? "" : fmt::format(" ({})", range), presence, live));
   const std::string value = fallback.empty() ? std::string(key.example) : fallback;
   return text + fmt::format("{}{} = {}\n", !commented && (key.required || key.shown) ? "" : "#", key.name, value);
 }

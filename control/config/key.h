@@ -52,6 +52,7 @@ struct Key {
   TextRule rule = TextRule::kAny;
   bool required = false;
   bool shown = false;  // the reference configuration sets it, though it is not always required
+  bool live = false;   // a reload applies it: at once, or to connections that begin from then on
 };
 
 struct SectionInfo {

@@ -180,6 +180,31 @@ const ListenerOptions* Gateway::listener_for(uint16_t port) const {
   return nullptr;
 }
 
+void Gateway::reconfigure(GatewayOptions& fresh) {
+  CW_ASSERT(fresh.listeners.size() == options_.listeners.size() && fresh.backends.size() == options_.backends.size() &&
+            fresh.clients.size() == options_.clients.size());
+  for (size_t i = 0; i < options_.listeners.size(); ++i) {
+    ListenerOptions& listener = options_.listeners[i];
+    std::swap(listener.allow, fresh.listeners[i].allow);
+    listener.remote_invalidate = fresh.listeners[i].remote_invalidate;
+    listener.server = fresh.listeners[i].server;
+  }
+  for (size_t i = 0; i < options_.backends.size(); ++i) {
+    options_.backends[i].open_timeout = fresh.backends[i].open_timeout;
+    options_.backends[i].call_timeout = fresh.backends[i].call_timeout;
+  }
+  for (size_t i = 0; i < options_.clients.size(); ++i) {
+    ClientClassOptions& clients = options_.clients[i];
+    std::swap(clients.prefixes, fresh.clients[i].prefixes);
+    clients.allow = fresh.clients[i].allow;
+    clients.credits_max = fresh.clients[i].credits_max;
+  }
+  options_.rc = fresh.rc;
+  options_.retry_count = fresh.retry_count;
+  options_.ack_timeout_min_code = fresh.ack_timeout_min_code;
+  options_.orphan_max = fresh.orphan_max;
+}
+
 Gateway::Connection* Gateway::find(LinkId link) {
   const uint32_t slot = slot_of(link);
   if (slot >= connections_.size() || connections_[slot] == nullptr) {

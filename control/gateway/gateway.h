@@ -99,6 +99,10 @@ class Gateway {
   [[nodiscard]] bool poll_notice(Notice& out);
   [[nodiscard]] Instant next_deadline() const;
 
+  // Takes over from `fresh`, in exchange for what was: who may connect, limits and times, for connections that begin from now on
+  // (of backends' times also for those that there are). Precondition: the same listeners, backends and classes of clients.
+  void reconfigure(GatewayOptions& fresh);
+
   // Orderly end: refuses new connections, sends DREQ to all. is_quiet() when the last is gone; poll run() until then.
   void shut_down(Instant now);
   [[nodiscard]] bool is_quiet() const;

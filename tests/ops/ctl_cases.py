@@ -219,6 +219,27 @@ def reloads_with_a_preview(box: Box) -> None:
     gateway.terminate()
 
 
+def a_reload_keeps_connections(box: Box) -> None:
+    """Who may connect changes without a restart: the connection that is there goes on, the next is refused, and let in again later."""
+    gateway, load = _under_load(box, seconds=4)
+    config = box.directory / "gateway.toml"
+    right = config.read_text()
+    config.write_text(right.replace("[[listener]]\n", '[[listener]]\nallow = ["10.7.0.0/16"]\n', 1))
+    preview = box.ctl(gateway, "reload", "--dry-run")
+    expect("at once\n  listener[0].allow:" in preview and "with a restart" not in preview, preview)
+    expect_equal("applied", box.ctl_json(gateway, "reload")["applied"], True)
+    calls = box.ctl_json(gateway, "connections")["connections"][0]["rpcs"]
+    report = load.result()
+    expect(report["calls"] > calls and report["wrong"] == 0 and report["lost"] == 0, f"the connection that was there: {report}")
+    refused = box.load(name="refused", seconds=1)
+    expect(refused.finish(30) != 0, "a client of another network is let in")
+    expect(gateway.metrics().total("causeway_connections_refused_total", reason="acl") > 0, "no refusal is counted")
+    config.write_text(right)
+    box.ctl(gateway, "reload")
+    box.load(name="again", seconds=1).result()
+    gateway.terminate()
+
+
 def pings_backends(box: Box) -> None:
     """The built-in one answers; so does a server that does not know NFS; nobody at a port is said as such."""
     server = free_tcp_address()
@@ -347,6 +368,7 @@ CASES = [
     ("causewayctl drain --timeout ends what does not end", a_drain_ends_in_time),
     ("causewayctl changes nothing for those who may only look", a_drain_needs_an_administrator),
     ("causewayctl reload previews and applies", reloads_with_a_preview),
+    ("causewayctl reload changes who may connect, and drops nobody", a_reload_keeps_connections),
     ("causewayctl filters choose rows", filters_choose_rows),
     ("causewayctl qp show tells the transport state", queue_pairs_tell_their_state),
     ("causewayctl trace tells what happened to a queue pair", trace_tells_what_happened),

@@ -41,5 +41,43 @@ TEST(ConfigChangesTest, SectionsThatCameOrWentAreNamedWhole) {
   EXPECT_EQ(changed_keys(two_ports(), after), (Names{"port[1]", "backend[1]", "backend[2]"}));
 }
 
+TEST(ConfigChangesTest, AReloadAppliesWhatItCan) {
+  Config after = two_ports();
+  after.listeners[0].allow = {{wire::IpAddress::v4(0x0a000000), 8}};
+  after.listeners[0].credits = 8;
+  after.roce.congestion_control = !after.roce.congestion_control;
+  after.log.level = LogLevel::kDebug;
+  after.dataplane.workers = 5;
+  Names live;
+  for (const SettingChange& change : config_changes(two_ports(), after)) {
+    live.push_back(change.key + (change.live ? "" : " waits"));
+  }
+  EXPECT_EQ(live, (Names{"dataplane.workers waits", "listener[0].credits waits", "listener[0].allow", "roce.congestion_control",
+                         "log.level"}));
+  const Config applied = with_live_changes(two_ports(), after);
+  EXPECT_EQ(changed_keys(applied, after), (Names{"dataplane.workers", "listener[0].credits"}));
+  EXPECT_EQ(changed_keys(two_ports(), applied), (Names{"listener[0].allow", "roce.congestion_control", "log.level"}));
+}
+
+// Else the allow list of one listener could become another's.
+TEST(ConfigChangesTest, AReloadAppliesNothingToListenersThatChangedPlaces) {
+  Config before = two_ports();
+  before.listeners.resize(2);
+  before.listeners[0].name = "open";
+  before.listeners[1].name = "closed";
+  before.listeners[1].allow = {{wire::IpAddress::v4(0x0a000000), 8}};
+  Config after = before;
+  std::swap(after.listeners[0], after.listeners[1]);
+  after.log.level = LogLevel::kDebug;
+  EXPECT_EQ(changed_keys(before, with_live_changes(before, after)), Names{"log.level"});
+  for (const SettingChange& change : config_changes(before, after)) {
+    EXPECT_EQ(change.live, change.key == "log.level") << change.key;
+  }
+  Config longer = before;
+  longer.listeners.resize(3);
+  longer.listeners[0].allow = {{wire::IpAddress::v4(0x0b000000), 8}};
+  EXPECT_EQ(changed_keys(before, with_live_changes(before, longer)), Names());
+}
+
 }  // namespace
 }  // namespace cw::control
