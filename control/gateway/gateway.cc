@@ -235,12 +235,9 @@ void Gateway::run(Instant now) {
       pump(now, *connection);
     }
   }
-  while (requests_room()) {
-    Connection* connection = stalled_.pop_front();
-    if (connection == nullptr) {
-      break;
-    }
-    pump(now, *connection);
+  // In order: one that needs more room than there is keeps its turn.
+  while (!stalled_.empty() && may_take_call(*stalled_.front())) {
+    pump(now, *stalled_.pop_front());
   }
   while (TimerNode* node = timers_.pop_expired(now)) {
     on_timer(now, static_cast<Connection&>(*node));

@@ -140,6 +140,7 @@ class Gateway {
   void foresee_ready() const;
   void on_queue_pair_ready(Instant now, rc::RcQp& qp);
   void pump(Instant now, Connection& connection);
+  [[nodiscard]] bool may_take_call(const Connection& connection) const;
   void route(Instant now, Connection& connection, rpcrdma::Call&& call);
   void run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call);
   void on_backend_message(Instant now, Connection& connection, Lane& lane, Chain&& message);

@@ -19,15 +19,18 @@ void Gateway::on_queue_pair_ready(Instant now, rc::RcQp& qp) {
   pump(now, *connection);
 }
 
+// Room for whatever a call may ask of the workers: where there are routes, to open its lane first.
+bool Gateway::may_take_call(const Connection& connection) const {
+  return connection.more.empty() ? requests_room() : requests_room(2) && closes_room();
+}
+
 void Gateway::pump(Instant now, Connection& connection) {
   rpcrdma::Call call;
   const LinkId link = connection.link;
   ListNode<StalledTag>& stalled = connection;
   pass_reverse_outcomes(connection);
   while (!stalled.is_linked() && connection.holds == 0 && !draining_) {
-    // A call may have to open its lane first.
-    const bool may_open = !connection.more.empty();
-    if (!requests_room(may_open ? 2 : 1) || (may_open && !closes_room())) {
+    if (!may_take_call(connection)) {
       stalled_.push_back(connection);
       break;
     }

@@ -196,7 +196,7 @@ void GatewayHost::turn(Instant now) {
   node.on_deadline(now);
   gateway.run(now);
   gateway::BackendRequest request;
-  while (gateway.poll_backend_request(request)) {
+  while (!workers_stand_still && gateway.poll_backend_request(request)) {
     backend.on_request(now, std::move(request));
   }
   rpcrdma::CallDone done;

@@ -87,6 +87,7 @@ class GatewayHost {
   rpcrdma::BenchProgram bench;
   rpcrdma::ProgramRegistry programs;
   SimBackend backend;
+  bool workers_stand_still = false;  // nobody takes what is for them
   node::Node node;
   gateway::Gateway gateway;
 };

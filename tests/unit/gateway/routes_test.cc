@@ -262,6 +262,27 @@ TEST(Routes, CallsOfABackendBehindARouteReachTheClientAndItsRepliesGoBackThere) 
   expect_no_links(world);
 }
 
+// A call that may have to open its lane wants room for two requests. When there is room for one, its connection waits, and the
+// core turns. The first call of each connection takes two, and the ring has an odd number of places: one is left.
+TEST(Routes, WorkersThatStandStillHoldCallsUpAndNotTheCore) {
+  constexpr uint32_t kConnections = 1030;
+  WorldOptions options = routed(BenchProcedure::kEcho, 64);
+  options.default_backend = false;
+  options.load.connections = kConnections;
+  options.load.window = 1;
+  options.connections_max = kConnections;
+  options.calls_in_flight_max = 1023;  // besides 1024 places for opening lanes
+  World world(options);
+  world.server->workers_stand_still = true;
+  world.start();
+  ASSERT_TRUE(world.run_until(Duration::seconds(2), [](World& w) { return stats_of(w, 1).calls_in_flight == 1023; }));
+  world.run_for(Duration::ms(1));
+  EXPECT_EQ(world.peer->driver.stats().calls, 0u);
+  world.server->workers_stand_still = false;
+  ASSERT_TRUE(world.run_calls(2 * kConnections));
+  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+}
+
 TEST(Routes, ADrainAnswersTheCallsOfAllBackendsFirst) {
   HeapBufferPool calls(256, 16384, 256);
   TwoPrograms programs(&calls);
