@@ -68,7 +68,10 @@ class Bench:
     def load(self, load: Load) -> Measured:
         report = self.lab.load(self.seconds, load.arguments)
         value = report["data_bytes_per_second"] / 1e9 if load.bulk else report["calls_per_second"]
-        return value, {"p50_us": report["latency_us"]["p50"], "p99_us": report["latency_us"]["p99"], "wrong": report["wrong"]}
+        extra = {"p50_us": report["latency_us"]["p50"], "p99_us": report["latency_us"]["p99"], "wrong": report["wrong"]}
+        if "gateway_busy_ns" in report:
+            extra["gateway_busy_ns"] = report["gateway_busy_ns"]
+        return value, extra
 
     def raw(self, kind: str) -> Measured:
         assert self.testpmd is not None

@@ -12,6 +12,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
@@ -106,14 +107,33 @@ class Lab:
                 str(seconds), "--warmup", "1", "--verify-every", "64", "--json", str(result), *words]
 
     def load(self, seconds: int, words: Sequence[str], spin: bool = True) -> dict[str, Any]:
-        """causeway-load to its end: its report."""
+        """causeway-load to its end: its report. With `gateway_busy_ns`, the time per RPC of the poll core's turns that found work,
+        over the middle of the run."""
         result = self.directory / "load.json"
-        done = subprocess.run(self.load_command(seconds, result, words, spin), capture_output=True, text=True, timeout=60 + seconds,
-                              check=False)
-        if done.returncode != 0:
+        with subprocess.Popen(self.load_command(seconds, result, words, spin), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True) as load:
+            try:
+                time.sleep(1.3)  # behind its warm-up
+                first = self.gateway_work()
+                time.sleep(seconds - 0.6)
+                last = self.gateway_work()
+                output, _ = load.communicate(timeout=60 + seconds)
+            finally:
+                load.kill()
+        if load.returncode != 0:
             log = "\n".join((self.directory / "causewayd.log").read_text(errors="replace").splitlines()[-8:])
-            raise LabError(f"causeway-load {' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}causewayd:\n{log}")
-        return json.loads(result.read_text())
+            raise LabError(f"causeway-load {' '.join(words)}: exit status {load.returncode}\n{output}causewayd:\n{log}")
+        report = json.loads(result.read_text())
+        if last[1] > first[1]:
+            report["gateway_busy_ns"] = (last[0] - first[0]) * 1e9 / (last[1] - first[1])
+        return report
+
+    def gateway_work(self) -> tuple[float, int]:
+        """Busy seconds of the poll core, and RPCs that connections which are there have had answered."""
+        lcores, connections = (json.loads(subprocess.run(
+            [str(self.build / "control/ctl/causewayctl"), "--socket", str(self.directory / "admin.sock"), what, "show", "--json"],
+            capture_output=True, text=True, timeout=10, check=True).stdout) for what in ("lcores", "connections"))
+        return sum(core["busy_seconds"] for core in lcores), sum(connection["rpcs"] for connection in connections)
 
 
 class Testpmd:
@@ -214,7 +234,8 @@ def print_row(entry: dict[str, Any]) -> None:
     low, high = entry["spread"]
     print(f"{entry['name']:36s} {entry['value']:14.2f} {entry['unit']:12s} [{low:.2f} {high:.2f}]  {entry.get('state', 'no run')}"
           + (f"  {entry['ratio']:.2f} of {entry['beside']}" if "ratio" in entry else "")
-          + (f"  p50 {entry['p50_us']:.1f} us" if "p50_us" in entry else ""))
+          + (f"  p50 {entry['p50_us']:.1f} us" if "p50_us" in entry else "")
+          + (f"  gateway busy {entry['gateway_busy_ns']:.0f} ns" if "gateway_busy_ns" in entry else ""))
 
 
 def finish(rows: list[dict[str, Any]], path: Optional[Path]) -> int:

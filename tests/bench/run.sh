@@ -25,7 +25,7 @@ for name in $stacks; do targets="$targets tests/bench/${name}_bench"; done
 has_dpdk=''
 [ -e "$build/dataplane/causewayd" ] && has_dpdk=1
 [ -n "$has_dpdk" ] && targets="$targets tests/bench/core_distance tests/bench/handoff_bench tests/bench/tcp_peer dataplane/causewayd
-  tests/loadgen/causeway-load tests/peers/causeway-verbs-peer"
+  control/ctl/causewayctl tests/loadgen/causeway-load tests/peers/causeway-verbs-peer"
 if [ -n "$full" ]; then
   release=$build/release
   [ -f "$release/build.ninja" ] || CXX="${CXX:-ccache g++}" meson setup "$release" "$here/../.." --buildtype=release -Db_ndebug=true -Db_lto=true >"$out/setup.log" ||
