@@ -64,8 +64,7 @@ bool GatewayApp::turn(Instant now) {
   workers_.kick(core_);
   rpcrdma::CallDone done;
   while (gateway_.poll_done(done)) {
-    const auto& header = done.context.header;
-    durations_->record_call(header.program, header.version, header.procedure, done.replied - done.received);
+    durations_->record_call(done.program, done.version, done.procedure, done.replied - done.received);
   }
   gateway::Notice notice;
   while (gateway_.poll_notice(notice)) {

@@ -123,7 +123,6 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
       closes_(links_max(options) + kOpensMax),
       notices_(kNoticesMax),
-      done_(options.calls_in_flight_max),
       waiting_(options.calls_in_flight_max) {
   free_slots_.reserve(options.connections_max);
   for (uint32_t slot = options.connections_max; slot > 0; --slot) {
@@ -364,7 +363,7 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
   notice.listener_port = connection.listener->port;
   notice.backend = connection.listener->backend;
   notice.remote_qpn = connection.remote_qpn;
-  notice.calls = connection.calls;
+  notice.calls = connection.server ? connection.server->calls_answered() : 0;
   if (connection.qp != nullptr) {
     notice.local_qpn = connection.qp->local_qpn();
     notice.qp_error = connection.qp->error();
@@ -486,13 +485,13 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   info.peer = connection.address.remote;
   info.peer_port = connection.peer_port;
   info.thresholds = connection.thresholds;
-  info.calls = connection.calls;
   info.age = now - connection.created;
   if (connection.qp != nullptr) {
     info.qp = connection.qp->info();
   }
   if (connection.server) {
     info.credits_granted = connection.server->credits_granted();
+    info.calls = connection.server->calls_answered();
     info.calls_in_flight = connection.server->calls_in_flight();
     info.reverse_credits_granted = connection.server->reverse().credits_granted();
     info.reverse_calls_in_flight = connection.server->reverse().in_flight();

@@ -238,7 +238,6 @@ class Gateway {
   IntrusiveList<Orphan, OrphanTag> orphans_by_age_;
   std::deque<CoreMail> core_mail_;  // grows with connections, never with calls
   Ring<Notice> notices_;
-  Ring<rpcrdma::CallDone> done_;
   struct Waiting {
     LinkId link;  // of the connection
     uint32_t lane = 0;

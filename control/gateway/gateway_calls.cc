@@ -42,11 +42,6 @@ void Gateway::pump(Instant now, Connection& connection) {
       return;  // the call ended its connection
     }
   }
-  rpcrdma::CallDone done;
-  while (!done_.full() && connection.server->poll_done(done)) {
-    ++connection.calls;
-    (void)done_.push(rpcrdma::CallDone(done));
-  }
   check_failed(now, connection);
   if (find(link) != nullptr) {
     const Instant next = connection.server->next_deadline();
@@ -154,10 +149,10 @@ bool Gateway::poll_backend_request(BackendRequest& out) {
 }
 
 bool Gateway::poll_done(rpcrdma::CallDone& out) {
-  if (done_.empty()) {
+  if (shared_.done.empty()) {
     return false;
   }
-  out = done_.pop();
+  out = shared_.done.pop();
   return true;
 }
 

@@ -53,7 +53,6 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   bool has_waited = false;
   bool timed_out = false;  // the backend kept a call too long, and the endpoint failed of it
   Instant held_until;      // valid when there are holds
-  uint64_t calls = 0;
 
   [[nodiscard]] Lane& lane(uint32_t index) { return index == 0 ? first : more[index - 1]; }
   template <typename Visit>

@@ -35,6 +35,13 @@ Chain::Chain(Buffer* list) {
   }
 }
 
+void Chain::replace(Chain& other) noexcept {
+  if (this != &other) {
+    clear();
+    take(other);
+  }
+}
+
 void Chain::push_front(Buffer* buffer) {
   CW_DASSERT(buffer->next == nullptr);
   buffer->next = head_;

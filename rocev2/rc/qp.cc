@@ -192,12 +192,17 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kWrite:
     case wire::OpcodeKind::kReadRequest:
     case wire::OpcodeKind::kAtomic:
+      // Touches nothing of our own requests: neither they nor the timer have to be looked at.
       outcome = on_request(context_, receive_, view, frame);
       if (!outcome.dropped && !established_) {
         established_ = true;
         signal_owner();
       }
-      break;
+      note_reply_due();
+      if (!context_.completions.empty()) {
+        signal_owner();
+      }
+      return outcome;
     case wire::OpcodeKind::kAcknowledge:
       outcome = on_acknowledge(context_, send_, now, view);
       break;
@@ -390,18 +395,26 @@ void RcQp::signal_owner() {
   }
 }
 
-// Joins the lists that its present duties call for.
-void RcQp::note_sendable() {
-  const bool read_responses = owes_read_responses(receive_);
-  if (!read_responses && receive_.reply != ReplyKind::kNone && !ListNode<AckTag>::is_linked()) {
+// Joins the list that what it owes to the peer's requests calls for.
+void RcQp::note_reply_due() {
+  if (owes_read_responses(receive_)) {
+    if (!ListNode<ActiveTag>::is_linked()) {
+      context_.core.active.push_back(*this);
+    }
+  } else if (receive_.reply != ReplyKind::kNone && !ListNode<AckTag>::is_linked()) {
     context_.core.ack_due.push_back(*this);
   }
+}
+
+// The same for everything that there is to send.
+void RcQp::note_sendable() {
+  note_reply_due();
   if (ListNode<ActiveTag>::is_linked()) {
     return;
   }
   const bool requests = can_send(state_) && (send_.probe_due || send_.keepalive_due || owes_repetition(send_) ||
                                              send_stall(context_, send_) == SendStall::kNone);
-  if (read_responses || requests) {
+  if (requests) {
     context_.core.active.push_back(*this);
   }
 }

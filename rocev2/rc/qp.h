@@ -139,6 +139,7 @@ class RcQp final : public verbs::QueuePair,
   bool set_state(QpEvent event, const QpError& reason);
   void discard(wire::DropReason reason, wire::Psn psn);
   void signal_owner();
+  void note_reply_due();
   void note_sendable();
   void arm_timer();
 

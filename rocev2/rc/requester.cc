@@ -9,6 +9,8 @@ namespace {
 
 using wire::Opcode;
 
+constexpr wire::Extensions kNoExtensions{};
+
 // By first and last: middle, last, first, only.
 constexpr uint32_t place_index(bool first, bool last) {
   return (first ? 2u : 0u) + (last ? 1u : 0u);
@@ -93,13 +95,17 @@ void build_request(QpContext& context, const SendState& state, const SendCursor&
   bth.destination = context.remote;
   bth.ack_request = ack_request;
   bth.psn = psn;
-  wire::Extensions extensions;
-  extensions.reth = wire::Reth{work.remote_address, work.rkey, work.length};
-  extensions.immediate = work.immediate;
-  extensions.invalidate = work.rkey;
   const uint32_t bytes = payload_bytes_at(context, cursor);
-  wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions,
-                     wire::PayloadCursor{bytes > 0 ? cursor.buffer : nullptr, cursor.offset, bytes});
+  const wire::PayloadCursor payload{bytes > 0 ? cursor.buffer : nullptr, cursor.offset, bytes};
+  if (wire::traits_of(bth.opcode).extension_bytes == 0) {
+    wire::build_packet(packet, context.header, context.ip_identification++, bth, kNoExtensions, payload);
+  } else {
+    wire::Extensions extensions;
+    extensions.reth = wire::Reth{work.remote_address, work.rkey, work.length};
+    extensions.immediate = work.immediate;
+    extensions.invalidate = work.rkey;
+    wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, payload);
+  }
   context.core.stats.payload_bytes_out += bytes;
   context.counters.payload_bytes_out += bytes;
 }

@@ -17,13 +17,8 @@ HeaderCheck malformed(RpcRdmaStats& stats, HeaderError error) {
 // RFC 8167 4.1: the second word of an inline RPC message tells its direction. Replies come without a Read list, so that the word
 // is never in a chunk.
 bool is_reply(const Chain& message, uint32_t header_bytes) {
-  const uint64_t at = uint64_t{header_bytes} + 4;
-  if (message.bytes() < at + 4) {
-    return false;
-  }
-  uint8_t word[4];
-  message.copy_to(at, word);
-  return load_be32(word) == static_cast<uint32_t>(RpcMessageType::kReply);
+  const auto word = peek_word(message, header_bytes / 4 + 1);
+  return word.ok() && *word == static_cast<uint32_t>(RpcMessageType::kReply);
 }
 
 }  // namespace

@@ -10,14 +10,7 @@ Bytes HeaderView::copied(const Chain& message, uint32_t bytes_max) {
   return out;
 }
 
-Bytes HeaderView::fixed(const Chain& message) {
-  if (message.buffer_count() == 1 || (!message.empty() && message.head()->size >= kVersionErrorBytes)) {
-    return message.head()->bytes();
-  }
-  return copied(message, kVersionErrorBytes);
-}
-
-Result<DecodedChunks, HeaderError> HeaderView::decode(const Chain& message, const ChunkLimits& limits, ChunkList& chunks) {
+Result<DecodedChunks, HeaderError> HeaderView::decode_lists(const Chain& message, const ChunkLimits& limits, ChunkList& chunks) {
   if (message.empty()) {
     return fail(HeaderError::kTruncated);
   }
@@ -27,19 +20,6 @@ Result<DecodedChunks, HeaderError> HeaderView::decode(const Chain& message, cons
   }
   // A header that is cut off by the end of the scratch memory would break a limit there or before.
   return decode_chunks(copied(message, kHeaderBytesMax), limits, chunks);
-}
-
-Result<uint32_t> peek_word(const Chain& stream, uint32_t index) {
-  const uint64_t at = uint64_t{index} * 4;
-  if (stream.bytes() < at + 4) {
-    return fail(Error::kTruncated);
-  }
-  if (stream.head()->size >= at + 4) {
-    return load_be32(stream.head()->data + at);
-  }
-  uint8_t word[4];
-  stream.copy_to(at, word);
-  return load_be32(word);
 }
 
 }  // namespace cw::rpcrdma

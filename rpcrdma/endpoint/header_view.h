@@ -20,16 +20,40 @@ class HeaderView {
       uint32_t{FixedHeader::kSize} + 24 * kReadSegmentsMax + 16 * kPlainSegmentsMax + 8 * (kWriteChunksMax + 1) + 3 * 4;
 
   // The first octets of `message`: at least FixedHeader::kSize and enough for RDMA_ERROR, when the message has so many.
-  [[nodiscard]] Bytes fixed(const Chain& message);
+  [[nodiscard]] Bytes fixed(const Chain& message) {
+    if (!message.empty() && (message.buffer_count() == 1 || message.head()->size >= kVersionErrorBytes)) [[likely]] {
+      return message.head()->bytes();
+    }
+    return copied(message, kVersionErrorBytes);
+  }
   // Decodes the chunk lists wherever they lie.
-  [[nodiscard]] Result<DecodedChunks, HeaderError> decode(const Chain& message, const ChunkLimits& limits, ChunkList& chunks);
+  [[nodiscard]] Result<DecodedChunks, HeaderError> decode(const Chain& message, const ChunkLimits& limits, ChunkList& chunks) {
+    if (!message.empty() && has_no_chunks(message.head()->bytes())) [[likely]] {
+      chunks.clear();
+      return DecodedChunks{.header_bytes = kBareHeaderBytes};
+    }
+    return decode_lists(message, limits, chunks);
+  }
 
  private:
+  [[nodiscard]] Result<DecodedChunks, HeaderError> decode_lists(const Chain& message, const ChunkLimits& limits,
+                                                                ChunkList& chunks);
   [[nodiscard]] Bytes copied(const Chain& message, uint32_t bytes_max);
   std::array<uint8_t, kHeaderBytesMax> scratch_;
 };
 
 // Word `index` of the stream, or nothing when the stream ends before.
-[[nodiscard]] Result<uint32_t> peek_word(const Chain& stream, uint32_t index);
+[[nodiscard]] inline Result<uint32_t> peek_word(const Chain& stream, uint32_t index) {
+  const uint64_t at = uint64_t{index} * 4;
+  if (stream.bytes() < at + 4) {
+    return fail(Error::kTruncated);
+  }
+  if (stream.head()->size >= at + 4) [[likely]] {
+    return load_be32(stream.head()->data + at);
+  }
+  uint8_t word[4];
+  stream.copy_to(at, word);
+  return load_be32(word);
+}
 
 }  // namespace cw::rpcrdma

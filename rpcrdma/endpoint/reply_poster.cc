@@ -12,22 +12,19 @@ ChunkStats& stats_of(RpcRdmaStats& stats, ChunkKind kind) {
 }
 
 // Puts the inline rest behind the header: copied when that makes the message simpler, else as further pieces of the chain.
-void add_inline(Chain& message, Chain&& rest, RpcRdmaStats& stats) {
-  const bool small = rest.bytes() <= ReplyPoster::kCopyBytesMax;
+void add_inline(Chain& message, Buffer* header, Chain& rest, RpcRdmaStats& stats) {
+  const size_t bytes = static_cast<size_t>(rest.bytes());
+  const bool small = bytes <= ReplyPoster::kCopyBytesMax;
   const bool shattered =
-      rest.buffer_count() > ReplyPoster::kPiecesMax && rest.bytes() / rest.buffer_count() < ReplyPoster::kPieceBytesMin;
-  Buffer& header = *message.tail();
-  if (rest.empty() || (!small && !shattered) || rest.bytes() > header.tailroom().size()) {
-    message.append(std::move(rest));
-    return;
+      !small && rest.buffer_count() > ReplyPoster::kPiecesMax && bytes / rest.buffer_count() < ReplyPoster::kPieceBytesMin;
+  if ((small || shattered) && bytes <= header->tailroom().size()) {
+    stats.pullups += small ? 0 : 1;
+    rest.copy_to(0, header->tailroom().first(bytes));
+    header->size += static_cast<uint32_t>(bytes);
+    rest.clear();
   }
-  stats.pullups += small ? 0 : 1;
-  Buffer* list = message.detach();
-  const size_t count = static_cast<size_t>(rest.bytes());
-  rest.copy_to(0, header.tailroom().first(count));
-  header.size += static_cast<uint32_t>(count);
-  rest.clear();
-  message.push_back(list);
+  message.push_back(header);
+  message.append(std::move(rest));
 }
 
 }  // namespace
@@ -58,15 +55,15 @@ std::optional<Acknowledged> acknowledged_by(verbs::WorkId id) {
 
 PostResult ReplyPoster::post(ServerCall& call, const Grant& grant, bool remote_invalidate) {
   const bool has_payload = call.plan.form == ReplyForm::kInline || call.plan.form == ReplyForm::kReplyChunk;
-  if (has_payload) {
+  if (call.plan.placed_count > 0) {
     if (const PostResult items = post_items(call); items != PostResult::kPosted) {
       return items;
     }
-    if (call.plan.form == ReplyForm::kReplyChunk) {
-      const PostResult rest = post_chunk(call, call.chunks.reply, call.kept, ChunkKind::kReply);
-      if (rest != PostResult::kPosted) {
-        return rest;
-      }
+  }
+  if (call.plan.form == ReplyForm::kReplyChunk) {
+    if (const PostResult rest = post_chunk(call, call.chunks.reply, call.rest(), ChunkKind::kReply);
+        rest != PostResult::kPosted) {
+      return rest;
     }
   }
   return post_send(call, grant, remote_invalidate && has_payload);
@@ -135,17 +132,19 @@ PostResult ReplyPoster::post_send(ServerCall& call, const Grant& grant, bool rem
   if (header == nullptr) {
     return PostResult::kNoBuffer;
   }
-  const bool written = write_header(call, grant.credit, *header);
-  const verbs::WorkId id = watch(call);
-  verbs::SendRequest send{.id = id, .payload = Chain(header), .signaled = window_.signaled(room) || id != verbs::WorkId()};
-  if (!written) {
+  if (!write_header(call, grant.credit, *header)) {
+    release_buffers(header);
     return PostResult::kFailed;
   }
+  const verbs::WorkId id = watch(call);
+  verbs::SendRequest send{.id = id, .signaled = window_.signaled(room) || id != verbs::WorkId()};
   if (remote_invalidate && (call.chunks.segment_count > 0 || call.chunks.read_count > 0)) {
     send.invalidate = handle_to_invalidate(call.chunks);
   }
   if (call.plan.form == ReplyForm::kInline) {
-    add_inline(send.payload, std::move(call.kept), stats_);
+    add_inline(send.payload, header, call.rest(), stats_);
+  } else {
+    send.payload.push_back(header);
   }
   const bool invalidates = send.invalidate.has_value();
   if (grant.post_receive) {

@@ -20,8 +20,6 @@ const char* to_string(CallState state) noexcept {
       return "polled";
     case CallState::kReplying:
       return "replying";
-    case CallState::kDone:
-      return "done";
   }
   return "unknown state";
 }
@@ -42,16 +40,10 @@ ServerCallTable::~ServerCallTable() {
 
 ServerCall* ServerCallTable::acquire(ServerEndpoint& owner) {
   ServerCall* call = free_;
-  if (call != nullptr) {
-    free_ = call->next_free;
-  } else {
-    call = done_.pop_front();
-    if (call == nullptr) {
-      return nullptr;
-    }
-    static_cast<ListNode<QueueTag>*>(call)->unlink_if_linked();
-    end_generation(*call);
+  if (call == nullptr) {
+    return nullptr;
   }
+  free_ = call->next_free;
   ++in_use_;
   call->endpoint = &owner;
   call->chunks.clear();
@@ -69,27 +61,14 @@ ServerCall* ServerCallTable::acquire(ServerEndpoint& owner) {
 }
 
 void ServerCallTable::release(ServerCall& call) {
-  if (call.state == CallState::kDone) {
-    static_cast<ListNode<DoneTag>&>(call).unlink_if_linked();
-  } else {
-    --in_use_;
+  --in_use_;
+  for (Chain* chain : {&call.message, &call.read_data, &call.base, &call.reply, &call.kept}) {
+    chain->clear();
   }
-  call.message.clear();
-  call.read_data.clear();
-  call.base.clear();
-  call.reply.clear();
-  call.kept.clear();
   end_generation(call);
   call.endpoint = nullptr;
   call.next_free = free_;
   free_ = &call;
-}
-
-void ServerCallTable::retire(ServerCall& call) {
-  CW_DASSERT(call.message.empty() && call.read_data.empty() && call.reply.empty() && call.kept.empty());
-  --in_use_;
-  call.state = CallState::kDone;
-  done_.push_back(call);
 }
 
 ServerCall* ServerCallTable::find(CallId id) {

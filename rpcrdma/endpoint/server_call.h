@@ -1,8 +1,7 @@
 // One call on its way through the server side, and the table of all of them on one core.
 //
-// A slot is taken when a SEND has passed the first checks and is used until the reply's SEND has been posted; then it keeps the
-// record for poll_done() and may be taken again at any time. Slots are constructed once: a ChunkList is too big to be cleared per
-// call.
+// A slot is taken when a SEND has passed the first checks and is used until the reply's SEND has been posted. Slots are
+// constructed once: a ChunkList is too big to be cleared per call.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +32,13 @@ enum class CallState : uint8_t {
   kReady,     // waits for poll_call()
   kPolled,    // with the owner
   kReplying,  // the answer waits for room in the send queue or for Buffers
-  kDone,      // answered; only the record for poll_done() is left
 };
 [[nodiscard]] const char* to_string(CallState state) noexcept;
 
 struct ArrivalTag {};  // the endpoint's list of calls in flight, oldest first
-struct QueueTag {};    // the endpoint's list for the state: reading, ready, replying or done
-struct DoneTag {};     // the table's list of done slots, oldest first
+struct QueueTag {};    // the endpoint's list for the state: reading, ready or replying
 
-struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, ListNode<DoneTag> {
+struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag> {
   CallState state = CallState::kFree;
   RdmaProc proc = RdmaProc::kMsg;
   uint32_t slot = 0;
@@ -53,7 +50,6 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, ListNode<DoneTag> 
   Instant received;
   Instant ready;     // the call was complete
   Instant answered;  // the owner gave its reply
-  Instant replied;   // the reply was posted
   CallContext context;
 
   Chain message;              // the call as far as it is put together: inline part, in the end the whole stream
@@ -68,7 +64,8 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, ListNode<DoneTag> 
   bool splicing = false;      // `base` is set up
   bool polled = false;        // the owner has seen it; a call refused before leaves no record
 
-  // The answer. `reply` is consumed from the front while Writes are posted; what stays in the stream gathers in `kept`.
+  // The answer. `reply` is consumed from the front while Writes are posted; what stays in the stream gathers in `kept`. A plan
+  // that places nothing leaves all of it where it is: see rest().
   Chain reply;
   Chain kept;
   uint64_t reply_offset = 0;     // stream octets consumed
@@ -78,6 +75,8 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, ListNode<DoneTag> 
 
   ChunkList chunks;
 
+  // What goes behind the header or into the Reply chunk, when all items of the plan have been posted.
+  [[nodiscard]] Chain& rest() { return plan.placed_count > 0 ? kept : reply; }
   [[nodiscard]] CallId id() const { return CallId((uint64_t{slot} << 32) | generation); }
 };
 
@@ -88,23 +87,20 @@ class ServerCallTable {
   explicit ServerCallTable(uint32_t capacity);
   ~ServerCallTable();
 
-  // A slot with empty chains and chunks, or nullptr. When none is free the oldest done one is taken and its record lost.
+  // A slot with empty chains and chunks, or nullptr.
   [[nodiscard]] ServerCall* acquire(ServerEndpoint& owner);
   // Back to the free ones. The slot is in no list.
   void release(ServerCall& call);
-  // The call is over; its record may be polled until the slot is needed.
-  void retire(ServerCall& call);
   // nullptr when the id's generation is over.
   [[nodiscard]] ServerCall* find(CallId id);
 
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
-  [[nodiscard]] uint32_t in_use() const { return in_use_; }  // neither free nor done
+  [[nodiscard]] uint32_t in_use() const { return in_use_; }
 
  private:
   void end_generation(ServerCall& call);
 
   std::unique_ptr<ServerCall[]> slots_;
-  IntrusiveList<ServerCall, DoneTag> done_;
   ServerCall* free_ = nullptr;
   uint32_t capacity_;
   uint32_t in_use_ = 0;

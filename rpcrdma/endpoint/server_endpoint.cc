@@ -17,7 +17,11 @@ ListNode<QueueTag>& queue_node(ServerCall& call) {
 }  // namespace
 
 ServerShared::ServerShared(uint32_t calls_in_flight_max, BufferPool& buffer_pool, uint64_t units_max)
-    : calls(std::make_unique<ServerCallTable>(calls_in_flight_max)), pool(buffer_pool), pull_units_max(units_max) {}
+    : calls(std::make_unique<ServerCallTable>(calls_in_flight_max)),
+      pool(buffer_pool),
+      header_bytes_max(buffer_pool.buffer_bytes()),
+      done(calls_in_flight_max),
+      pull_units_max(units_max) {}
 
 ServerShared::~ServerShared() = default;
 
@@ -38,9 +42,6 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
 
 ServerEndpoint::~ServerEndpoint() {
   fail();
-  while (ServerCall* call = done_.pop_front()) {
-    shared_.calls->release(*call);
-  }
 }
 
 void ServerEndpoint::start() {
@@ -193,7 +194,6 @@ void ServerEndpoint::take_waiting(Instant now) {
 
 void ServerEndpoint::accept(Instant now, ServerCall& call, Chain&& message) {
   call.state = CallState::kReading;
-  call.context = CallContext{};
   const HeaderCheck check = check_header(shared_.header_view, message, options_, call, shared_.stats);
   if (check.verdict == Verdict::kReverseReply || check.verdict == Verdict::kDrop) {
     // The ReverseCaller has seen it before: nobody waits for this one.
@@ -265,37 +265,41 @@ bool ServerEndpoint::poll_call(Call& out) {
 }
 
 void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
-  Chain answer = std::move(message);
   ServerCall* call = shared_.calls->find(id);
   if (call == nullptr || call->endpoint != this || call->state != CallState::kPolled) {
     ++shared_.stats.late_replies;
+    message.clear();
     return;
   }
   call->answered = now;
   shared_.durations.record(Stage::kBackend, now - call->ready);
-  if (answer.bytes() < kRpcReplyBytesMin || !check_xid(answer, call->xid, shared_.stats)) {
+  if (message.bytes() < kRpcReplyBytesMin || !check_xid(message, call->xid, shared_.stats)) {
+    message.clear();
     refuse(*call, ReplyForm::kErrorChunk);
   } else {
     const bool reducible = call->chunks.write_count > 0 && call->context.binding != Binding::kNone;
-    if (reducible) {
-      const ReducibleItems items = find_reducible(call->context, answer);
-      set_reply(*call, std::move(answer), items);
+    if (reducible) [[unlikely]] {
+      plan(*call, std::move(message), find_reducible(call->context, message));
     } else {
-      set_reply(*call, std::move(answer), kNoItems);
+      plan(*call, std::move(message), kNoItems);
+    }
+    // At once, unless others wait before it. What cannot be posted now is tried again below, and counted there.
+    const PostResult result = replying_.empty() ? post_reply(now, *call) : PostResult::kNoRoom;
+    if (result == PostResult::kNoRoom || result == PostResult::kNoBuffer) {
+      replying_.push_back(*call);
     }
   }
   advance(now);
 }
 
-// Precondition: the call is in no state list.
-void ServerEndpoint::set_reply(ServerCall& call, Chain&& answer, const ReducibleItems& items) {
+// Precondition: the call is in no state list, and is put on its way by the caller.
+void ServerEndpoint::plan(ServerCall& call, Chain&& answer, const ReducibleItems& items) {
   const ReplyLimits limits{.send_bytes_max = thresholds_.send_bytes,
-                           .header_bytes_max = shared_.pool.buffer_bytes(),
+                           .header_bytes_max = shared_.header_bytes_max,
                            .reply_bytes_max = options_.reply_bytes_max};
   plan_reply(call.chunks, answer.bytes(), items, limits, call.plan);
   call.reply = std::move(answer);
   call.state = CallState::kReplying;
-  replying_.push_back(call);
 }
 
 void ServerEndpoint::fail() {
@@ -347,16 +351,6 @@ Status ServerEndpoint::submit_reverse(Instant now, Chain&& call) {
     advance(now);
   }
   return taken;
-}
-
-bool ServerEndpoint::poll_done(CallDone& out) {
-  ServerCall* call = done_.pop_front();
-  if (call == nullptr) {
-    return false;
-  }
-  out = CallDone{.context = call->context, .received = call->received, .replied = call->replied};
-  shared_.calls->release(*call);
-  return true;
 }
 
 bool ServerEndpoint::is_consistent() const {

@@ -47,9 +47,11 @@ struct Call {
 
 // What happened to a call that was answered, for the owner's histograms.
 struct CallDone {
-  CallContext context;
+  uint32_t program = 0;
+  uint32_t version = 0;
+  uint32_t procedure = 0;
   Instant received;
-  Instant replied;
+  Instant replied;  // the reply was posted
 };
 
 // Per-call state lives in one table per core, shared by all its connections; bounded there. When it is full, messages wait in
@@ -61,10 +63,12 @@ struct ServerShared {
   ServerShared(uint32_t calls_in_flight_max, BufferPool& pool, uint64_t pull_units_max = UINT64_MAX);
   ~ServerShared();
   std::unique_ptr<ServerCallTable> calls;
-  BufferPool& pool;  // for headers and small copies
+  BufferPool& pool;           // for headers and small copies
+  uint32_t header_bytes_max;  // that one of its Buffers holds
   HeaderView header_view;
   RpcRdmaStats stats;
   StageDurations durations;
+  Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
   uint64_t pull_units_max;
   uint64_t pulled_units = 0;
 };
@@ -115,8 +119,8 @@ class ServerEndpoint {
   [[nodiscard]] Status submit_reverse(Instant now, Chain&& call);
   [[nodiscard]] bool poll_reverse(ReverseOutcome& out) { return reverse_.poll_outcome(out); }
   [[nodiscard]] const ReverseCaller& reverse() const { return reverse_; }
-  // Takes the record of a call that has been answered. Records that nobody takes are dropped when their memory is needed.
-  [[nodiscard]] bool poll_done(CallDone& out);
+  // Calls of the owner that have been answered, each with a record in ServerShared::done.
+  [[nodiscard]] uint64_t calls_answered() const { return answered_; }
   // The invariants of the class comment; for tests and simulation.
   [[nodiscard]] bool is_consistent() const;
 
@@ -134,20 +138,22 @@ class ServerEndpoint {
   void drop_call(ServerCall& call);
 
   void advance(Instant now);
-  void take_waiting(Instant now);
-  void post_reads();
+  // Small calls and replies pass advance() by without these; neither is inlined there.
+  [[gnu::noinline]] void take_waiting(Instant now);
+  [[gnu::noinline]] void post_reads();
   [[nodiscard]] bool post_reads_of(ServerCall& call);
-  void admit_waiting(Instant now);
+  [[gnu::noinline]] void admit_waiting(Instant now);
   [[nodiscard]] bool admit_bytes(ServerCall& call);
   [[nodiscard]] bool admit_reads(ServerCall& call);
   void return_units(ServerCall& call);
   void read_finished(ServerCall& call);
-  void splice_calls(Instant now);
+  [[gnu::noinline]] void splice_calls(Instant now);
   void make_ready(Instant now, ServerCall& call);
-  void set_reply(ServerCall& call, Chain&& answer, const ReducibleItems& items);
+  void plan(ServerCall& call, Chain&& answer, const ReducibleItems& items);
   void answer_garbage(ServerCall& call);
   void refuse(ServerCall& call, ReplyForm form);
   [[nodiscard]] bool post_replies(Instant now);
+  [[nodiscard]] PostResult post_reply(Instant now, ServerCall& call);
   void answered(Instant now, ServerCall& call);
   void finish(ServerCall& call);
   void wait_for_memory() { memory_wanted_ = true; }
@@ -163,6 +169,7 @@ class ServerEndpoint {
   uint32_t receives_posted_ = 0;  // for calls and for the Replies to reverse calls
   uint32_t in_flight_ = 0;        // slots held
   uint32_t taken_ = 0;            // of these, polled
+  uint64_t answered_ = 0;
   uint32_t reads_in_flight_ = 0;  // RDMA Reads posted and not completed
   uint64_t read_bytes_in_flight_ = 0;
   bool started_ = false;
@@ -176,7 +183,6 @@ class ServerEndpoint {
   IntrusiveList<ServerCall, QueueTag> splicing_;    // wait for memory
   IntrusiveList<ServerCall, QueueTag> ready_;
   IntrusiveList<ServerCall, QueueTag> replying_;
-  IntrusiveList<ServerCall, QueueTag> done_;
 
   std::vector<uint32_t> refused_xids_;
   std::optional<uint32_t> broken_xid_;

@@ -40,12 +40,18 @@ void ServerEndpoint::advance(Instant now) {
   if (reverse_.has_waiting()) {
     advance_reverse();
   }
-  take_waiting(now);
+  if (!waiting_.empty()) {
+    take_waiting(now);
+  }
   if (!unadmitted_.empty()) {
     admit_waiting(now);
   }
-  post_reads();
-  splice_calls(now);
+  if (!reading_.empty()) {
+    post_reads();
+  }
+  if (!splicing_.empty()) {
+    splice_calls(now);
+  }
   if (all_posted && !replying_.empty()) {
     static_cast<void>(post_replies(now));  // refusals that have just come up
   }
@@ -258,7 +264,8 @@ void ServerEndpoint::answer_garbage(ServerCall& call) {
     return;
   }
   call.message.clear();
-  set_reply(call, std::move(answer), ReducibleItems{});
+  plan(call, std::move(answer), ReducibleItems{});
+  replying_.push_back(call);
 }
 
 // Precondition: the call is in no state list.
@@ -272,47 +279,51 @@ void ServerEndpoint::refuse(ServerCall& call, ReplyForm form) {
 
 // False when the oldest reply cannot go on.
 bool ServerEndpoint::post_replies(Instant now) {
-  ReplyPoster poster(qp_, window_, shared_.pool, shared_.stats);
   while (!failed_ && !replying_.empty()) {
-    ServerCall& call = *replying_.front();
-    const bool lowers = grant_ < credits_;
-    switch (poster.post(call, {.credit = grant_, .post_receive = !lowers}, thresholds_.remote_invalidation)) {
+    switch (post_reply(now, *replying_.front())) {
       case PostResult::kPosted:
-        credits_ -= lowers ? 1 : 0;
-        shared_.stats.credits_granted -= lowers ? 1 : 0;
-        receives_posted_ += lowers ? 0 : 1;
-        answered(now, call);
         break;
-      case PostResult::kNoRoom:
-        return false;
       case PostResult::kNoBuffer:
         ++shared_.stats.no_buffer;
         wait_for_memory();
         return false;
+      case PostResult::kNoRoom:
       case PostResult::kFailed:
-        // RFC 8166 4.5.4: no reply can be sent, so the connection has to go.
-        fail();
         return false;
     }
   }
   return true;
 }
 
-void ServerEndpoint::answered(Instant now, ServerCall& call) {
-  queue_node(call).unlink();
-  call.replied = now;
-  call.message.clear();
-  call.read_data.clear();
-  call.base.clear();
-  call.reply.clear();
-  call.kept.clear();
-  finish(call);
-  if (!call.polled) {
-    shared_.calls->release(call);
-    return;
+// A call that has been answered is gone. kFailed: all of them are.
+PostResult ServerEndpoint::post_reply(Instant now, ServerCall& call) {
+  ReplyPoster poster(qp_, window_, shared_.pool, shared_.stats);
+  const bool lowers = grant_ < credits_;
+  const PostResult result = poster.post(call, {.credit = grant_, .post_receive = !lowers}, thresholds_.remote_invalidation);
+  if (result == PostResult::kPosted) [[likely]] {
+    credits_ -= lowers ? 1 : 0;
+    shared_.stats.credits_granted -= lowers ? 1 : 0;
+    receives_posted_ += lowers ? 0 : 1;
+    answered(now, call);
+  } else if (result == PostResult::kFailed) {
+    fail();  // RFC 8166 4.5.4: no reply can be sent, so the connection has to go
   }
-  shared_.calls->retire(call);
-  done_.push_back(call);
+  return result;
+}
+
+void ServerEndpoint::answered(Instant now, ServerCall& call) {
+  queue_node(call).unlink_if_linked();
+  if (call.polled) {
+    const RpcCallHeader& header = call.context.header;
+    ++answered_;
+    (void)shared_.done.push({.program = header.program,
+                             .version = header.version,
+                             .procedure = header.procedure,
+                             .received = call.received,
+                             .replied = now});
+  }
+  finish(call);
+  shared_.calls->release(call);
 }
 
 // The call is over: it no longer counts.

@@ -22,8 +22,8 @@ void read_gss(XdrReader& reader, uint32_t bytes, RpcCallHeader& header) {
 
 // opaque_auth: flavor, then a body that is at most kAuthBodyBytesMax long.
 Status skip_verifier(XdrReader& reader) {
-  reader.skip(4);
-  const uint32_t bytes = reader.u32();
+  uint8_t scratch[8];
+  const uint32_t bytes = load_be32(reader.view(scratch) + 4);
   if (bytes > kAuthBodyBytesMax) {
     return fail(Error::kBadValue);
   }
@@ -34,13 +34,12 @@ Status skip_verifier(XdrReader& reader) {
   return {};
 }
 
-Status read_credential(XdrReader& reader, RpcCallHeader& header) {
-  const uint32_t flavor = reader.u32();
-  const uint32_t bytes = reader.u32();
+// The body, flavor and length having been read.
+Status read_credential(XdrReader& reader, uint32_t flavor, uint32_t bytes, RpcCallHeader& header) {
   if (bytes > kAuthBodyBytesMax) {
     return fail(Error::kBadValue);
   }
-  if (xdr_padded(bytes) > reader.remaining() || !reader.ok()) {
+  if (xdr_padded(bytes) > reader.remaining()) {
     return fail(Error::kTruncated);
   }
   header.flavor = flavor;
@@ -55,23 +54,30 @@ Status read_credential(XdrReader& reader, RpcCallHeader& header) {
 }  // namespace
 
 Status read_rpc_call(XdrReader& reader, RpcCallHeader& header) {
+  // xid, CALL, RPC version | program, version, procedure | flavor and length of the credential
+  constexpr size_t kFixedBytes = 32;
+  const uint64_t present = reader.remaining();
+  uint8_t scratch[kFixedBytes];
+  const uint8_t* words = reader.view(scratch);
   header = {};
-  header.xid = reader.u32();
-  const uint32_t type = reader.u32();
-  const uint32_t rpc_version = reader.u32();
+  header.xid = load_be32(words);
+  if (present < 12) {
+    return fail(Error::kTruncated);
+  }
+  if (load_be32(words + 4) != static_cast<uint32_t>(RpcMessageType::kCall)) {
+    return fail(Error::kBadValue);
+  }
+  if (load_be32(words + 8) != kRpcVersion) {
+    return fail(Error::kUnsupported);
+  }
+  header.program = load_be32(words + 12);
+  header.version = load_be32(words + 16);
+  header.procedure = load_be32(words + 20);
   if (!reader.ok()) {
     return fail(Error::kTruncated);
   }
-  if (type != static_cast<uint32_t>(RpcMessageType::kCall)) {
-    return fail(Error::kBadValue);
-  }
-  if (rpc_version != kRpcVersion) {
-    return fail(Error::kUnsupported);
-  }
-  header.program = reader.u32();
-  header.version = reader.u32();
-  header.procedure = reader.u32();
-  if (const Status credential = read_credential(reader, header); !credential.ok()) {
+  const Status credential = read_credential(reader, load_be32(words + 24), load_be32(words + 28), header);
+  if (!credential.ok()) {
     return credential;
   }
   if (const Status verifier = skip_verifier(reader); !verifier.ok()) {

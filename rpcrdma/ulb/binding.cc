@@ -50,7 +50,7 @@ CallContext inspect_call(const Chain& call) {
 }
 
 void inspect_call(XdrReader call, CallContext& context) {
-  context = CallContext{};
+  context.binding = Binding::kNone;
   if (read_rpc_call(call, context.header).ok()) {
     context.binding = binding_of(context.header);
   }

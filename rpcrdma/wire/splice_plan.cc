@@ -68,6 +68,9 @@ Result<uint64_t, HeaderError> walk(const Base& base, const ChunkList& chunks, Em
 }  // namespace
 
 Result<uint64_t, HeaderError> check_positions(RdmaProc proc, const ChunkList& chunks, uint64_t inline_bytes) {
+  if (chunks.read_count == 0 && proc == RdmaProc::kMsg) [[likely]] {
+    return inline_bytes;
+  }
   const auto base = base_of(proc, chunks, inline_bytes);
   if (!base.ok()) {
     return fail(base.error());

@@ -39,13 +39,6 @@ constexpr bool wraps(const Segment& segment) {
   return segment.length != 0 && segment.offset > UINT64_MAX - (segment.length - 1);
 }
 
-// Small calls and replies carry no chunk: three words of zero, which hold nothing to check.
-constexpr uint32_t kBareHeaderBytes = FixedHeader::kSize + 12;
-bool has_no_chunks(Bytes message) {
-  const uint8_t* lists = message.data() + FixedHeader::kSize;
-  return message.size() >= kBareHeaderBytes && (load_be64(lists) | load_be32(lists + 8)) == 0;
-}
-
 // Pass one: everything that the lists say is checked here, and nothing is written.
 class Validator {
  public:
@@ -304,7 +297,6 @@ Result<DecodedChunks, HeaderError> decode_chunks(Bytes message, const ChunkLimit
   }
   if (has_no_chunks(message)) {
     chunks.clear();
-    chunks.reply = PlainChunk{};
     return DecodedChunks{.header_bytes = kBareHeaderBytes};
   }
   const auto validated = Validator(message, limits).run();

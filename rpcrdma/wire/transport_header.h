@@ -70,6 +70,13 @@ struct DecodedChunks {
   uint32_t header_bytes = 0;  // octets from the start of the message to the first octet behind the header
 };
 
+// Small calls and replies carry no chunk: three words of zero, which hold nothing to check.
+inline constexpr uint32_t kBareHeaderBytes = FixedHeader::kSize + 12;
+[[nodiscard]] inline bool has_no_chunks(Bytes message) {
+  const uint8_t* lists = message.data() + FixedHeader::kSize;
+  return message.size() >= kBareHeaderBytes && (load_be64(lists) | load_be32(lists + 8)) == 0;
+}
+
 // Both passes for RDMA_MSG and RDMA_NOMSG bodies. `message` is the whole received message made contiguous at least over the
 // header (a header never exceeds the inline size); `chunks` is untouched on failure. Does not judge Positions against the inline
 // body: check_positions does, since it needs to know the proc and the inline length.

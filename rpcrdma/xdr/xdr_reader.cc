@@ -28,6 +28,16 @@ uint32_t XdrReader::u32_slow() {
   return load_be32(word);
 }
 
+const uint8_t* XdrReader::view_slow(MutableBytes scratch) {
+  const size_t present = static_cast<size_t>(std::min<uint64_t>(scratch.size(), remaining()));
+  copy(scratch.first(present));
+  std::memset(scratch.data() + present, 0, scratch.size() - present);
+  if (present < scratch.size()) {
+    set_failed();
+  }
+  return scratch.data();
+}
+
 void XdrReader::skip_slow(uint64_t count) {
   if (!ok_ || count > remaining()) {
     set_failed();

@@ -66,6 +66,16 @@ class XdrReader {
   void skip_fixed_opaque(uint64_t count);
   // Copies octets out (no padding). Nothing is copied when fewer are left.
   void copy(MutableBytes out);
+  // The next octets, as many as `scratch` has, wherever they lie: where they are, or copied into `scratch`. When fewer are left
+  // those come first in `scratch`, and the read fails.
+  [[nodiscard]] const uint8_t* view(MutableBytes scratch) {
+    if (static_cast<size_t>(end_ - at_) >= scratch.size()) [[likely]] {
+      const uint8_t* here = at_;
+      at_ += scratch.size();
+      return here;
+    }
+    return view_slow(scratch);
+  }
 
   [[nodiscard]] bool ok() const { return ok_; }
   void set_failed();
@@ -82,6 +92,7 @@ class XdrReader {
   // Moves on to the next Buffer that holds something. Precondition: the present one is used up and octets remain.
   void advance();
   uint32_t u32_slow();
+  const uint8_t* view_slow(MutableBytes scratch);
   void skip_slow(uint64_t count);
 
   const uint8_t* start_ = nullptr;  // of the current Buffer

@@ -36,8 +36,9 @@ TEST(Allocation, NoMessageCostsOne) {
       const test::CountAllocations counted;
       loop.server->on_completions(loop.now);
       moved = loop.serve_one() || moved;
-      CallDone done;
-      moved = loop.server->poll_done(done) || moved;
+      while (!loop.shared->done.empty()) {
+        (void)loop.shared->done.pop();
+      }
       loop.client->on_completions(loop.now);
       ClientReply reply;
       moved = loop.client->poll_reply(reply) || moved;
