@@ -15,8 +15,9 @@ namespace cw::dataplane {
 
 enum class RingProducers : uint8_t { kOne, kMany };
 
+// On a line of its own: both threads read where the ring is, and whatever is written beside it would take that from them.
 template <typename T>
-class ValueRing {
+class alignas(RTE_CACHE_LINE_SIZE) ValueRing {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0);
 
  public:
@@ -33,6 +34,10 @@ class ValueRing {
   }
 
   [[nodiscard]] bool push(const T& value) { return rte_ring_enqueue_elem(memory_.get(), const_cast<T*>(&value), sizeof(T)) == 0; }
+  // Pushes as many of the values as fit, from the first one, and says how many. `room`: values that could still be pushed then.
+  [[nodiscard]] uint32_t push(std::span<const T> values, uint32_t& room) {
+    return rte_ring_enqueue_burst_elem(memory_.get(), values.data(), sizeof(T), static_cast<unsigned>(values.size()), &room);
+  }
   // Takes up to out.size() values.
   [[nodiscard]] uint32_t pop(std::span<T> out) {
     return rte_ring_dequeue_burst_elem(memory_.get(), out.data(), sizeof(T), static_cast<unsigned>(out.size()), nullptr);

@@ -8,11 +8,12 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <deque>
+#include <span>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -28,6 +29,12 @@ constexpr size_t kBurst = 32;
 constexpr int kEpollEvents = 64;
 // Turns without work before a worker sleeps: a few microseconds of spinning catch the reply of a backend that is quick.
 constexpr uint32_t kIdleTurnsBeforeSleep = 64;
+
+void release(std::span<const EventItem> events) {
+  for (const EventItem& event : events) {
+    release_buffers(event.message);
+  }
+}
 
 // TBB's threads inherit the CPUs of whoever made them come, as a rule one thread bound to one CPU.
 class Placement : public oneapi::tbb::task_scheduler_observer {
@@ -64,17 +71,20 @@ struct WorkerPool::Arenas {
 
 class WorkerPool::Worker {
  public:
-  Worker(WorkerPool& pool, uint32_t cores, uint32_t ring_entries) : pool_(pool), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  // `index`: which one of the pool's.
+  Worker(WorkerPool& pool, uint32_t index) : pool_(pool), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
     CW_ASSERT(epoll_ >= 0);
-    for (uint32_t core = 0; core < cores; ++core) {
-      requests_.push_back(std::make_unique<ValueRing<RequestItem>>("cw_requests", ring_entries, RingProducers::kOne));
+    for (CoreSide& core : pool_.cores_) {
+      requests_.push_back(
+          std::make_unique<ValueRing<RequestItem>>("cw_requests", pool_.options_.ring_entries, RingProducers::kOne));
+      events_.emplace_back(*core.events[index], *core.wakeup);
     }
     watch(wakeup_.fd(), EPOLLIN, nullptr, EPOLL_CTL_ADD);
   }
   ~Worker() {
     drop_requests();
-    for (const Pending& pending : backlog_) {
-      release_buffers(pending.item.message);
+    for (const auto& outbox : events_) {
+      release(outbox.waiting());
     }
     close(epoll_);
   }
@@ -87,12 +97,14 @@ class WorkerPool::Worker {
     const bool registered = rte_thread_register() == 0;
     uint32_t idle_turns = 0;
     while (!pool_.stop_.load(std::memory_order_relaxed)) {
-      bool worked = deliver_backlog();
-      if (backlog_.empty()) {
+      // While a core takes no events nothing is done that would make more of them: what waits here stays bounded.
+      bool worked = false;
+      if (publish()) {
         worked |= take_requests();
         flush_dirty();
         worked |= serve_sockets(0);
         serve_starved();
+        (void)publish();
       }
       idle_turns = worked ? 0 : idle_turns + 1;
       // Without a backend's socket there is nothing that a sleeper would notice too late: spinning would only take the CPU from a
@@ -121,11 +133,6 @@ class WorkerPool::Worker {
     bool dirty = false;
     bool announced = false;  // kOpened was said
   };
-  struct Pending {
-    uint32_t core = 0;
-    EventItem item{};
-  };
-
   void watch(int fd, uint32_t events, Link* link, int operation) {
     epoll_event event{};
     event.events = events;
@@ -135,23 +142,23 @@ class WorkerPool::Worker {
 
   bool take_requests() {
     bool worked = false;
-    for (auto& ring : requests_) {
-      const uint32_t count = ring->pop(burst_);
+    for (uint32_t core = 0; core < requests_.size(); ++core) {
+      const uint32_t count = requests_[core]->pop(burst_);
       worked |= count > 0;
       for (uint32_t i = 0; i < count; ++i) {
-        on_request(burst_[i]);
+        on_request(core, burst_[i]);
       }
     }
     return worked;
   }
 
-  void on_request(const RequestItem& item) {
+  void on_request(uint32_t core, const RequestItem& item) {
     switch (item.kind) {
       case gateway::BackendRequest::Kind::kOpen:
-        open(item);
+        open(core, item);
         return;
       case gateway::BackendRequest::Kind::kSend: {
-        Chain message(item.message);
+        Chain message(item.message());
         const auto found = links_.find(item.link.value());
         if (found == links_.end()) {
           return;  // closed meanwhile: the poll core has been or will be told
@@ -172,18 +179,18 @@ class WorkerPool::Worker {
         return;
       }
       case gateway::BackendRequest::Kind::kRun:
-        run_program(item);
+        run_program(core, item);
         return;
     }
   }
 
-  void open(const RequestItem& item) {
+  void open(uint32_t core, const RequestItem& item) {
     const WorkerPoolOptions& options = pool_.options_;
     const bool from_client = item.backend < options.from_client.size() && options.from_client[item.backend];
-    auto link = std::make_unique<Link>(options.backends[item.backend][item.server], from_client ? item.client : wire::IpAddress{},
-                                       pool_.large_, options.limits);
+    auto link = std::make_unique<Link>(options.backends[item.backend][item.server],
+                                       from_client ? item.client() : wire::IpAddress{}, pool_.large_, options.limits);
     link->id = item.link;
-    link->core = item.core;
+    link->core = core;
     link->backend = item.backend;
     if (link->stream.state() == BackendStream::State::kFailed) {
       log_failure(*link);
@@ -200,57 +207,44 @@ class WorkerPool::Worker {
     }
   }
 
-  void run_program(const RequestItem& item) {
+  void run_program(uint32_t core, const RequestItem& item) {
     std::atomic<uint32_t>& running = pool_.arenas_->programs_running;
     running.fetch_add(1);
-    pool_.arenas_->programs.enqueue([this, item, &running] {
+    pool_.arenas_->programs.enqueue([this, core, item, &running] {
       (void)running.load();  // see start()
-      EventItem answer{};
+      EventItem answer{item.link, item.call(), nullptr, gateway::BackendEvent::Kind::kRan, item.backend};
       {
-        Chain message(item.message);
+        Chain message(item.message());
         Chain reply;
-        if (pool_.programs_.dispatch(item.context, message, pool_.large_, reply)) {
+        if (pool_.programs_.dispatch(rpcrdma::inspect_call(message), message, pool_.large_, reply)) {
           answer.message = reply.detach();
         }
       }
-      answer.kind = gateway::BackendEvent::Kind::kRan;
-      answer.backend = item.backend;
-      answer.link = item.link;
-      answer.call = item.call;
-      CoreSide& core = pool_.cores_[item.core];
-      while (!core.events->push(answer)) {
+      const CoreSide& side = pool_.cores_[core];
+      while (!side.events.back()->push(answer)) {
         if (pool_.stop_.load(std::memory_order_relaxed)) {
           release_buffers(answer.message);
           break;
         }
         std::this_thread::yield();
       }
-      core.wakeup->wake();
+      side.wakeup->wake();
       running.fetch_sub(1);
     });
   }
 
+  // The core hears of it at the end of this turn, or when there is a batch.
   void tell(const Link& link, gateway::BackendEvent::Kind kind, Chain&& message) {
-    EventItem item{};
-    item.kind = kind;
-    item.backend = link.backend;
-    item.link = link.id;
-    item.message = message.detach();
-    if (!backlog_.empty() || !pool_.cores_[link.core].events->push(item)) {
-      backlog_.push_back({link.core, item});
-      return;
-    }
-    pool_.cores_[link.core].wakeup->wake();
+    events_[link.core].put({link.id, rpcrdma::CallId(), message.detach(), kind, static_cast<uint16_t>(link.backend)});
   }
 
-  bool deliver_backlog() {
-    bool worked = false;
-    while (!backlog_.empty() && pool_.cores_[backlog_.front().core].events->push(backlog_.front().item)) {
-      pool_.cores_[backlog_.front().core].wakeup->wake();
-      backlog_.pop_front();
-      worked = true;
+  // True when the cores have been told everything.
+  bool publish() {
+    bool all = true;
+    for (auto& outbox : events_) {
+      all &= outbox.publish();
     }
-    return worked;
+    return all;
   }
 
   void flush_dirty() {
@@ -355,8 +349,8 @@ class WorkerPool::Worker {
   }
 
   void sleep() {
-    if (!backlog_.empty()) {
-      std::this_thread::yield();  // a core takes no events: sockets are not read either, so that the backlog stays bounded
+    if (!publish()) {
+      std::this_thread::yield();  // nobody wakes this thread when a ring of events has room again
       return;
     }
     wakeup_.prepare();
@@ -365,6 +359,7 @@ class WorkerPool::Worker {
       empty = empty && ring->empty();
     }
     serve_sockets(empty && starved_.empty() && !pool_.stop_.load(std::memory_order_relaxed) ? 100 : 0);
+    (void)publish();
     wakeup_.awake();
   }
 
@@ -373,7 +368,7 @@ class WorkerPool::Worker {
       std::array<RequestItem, kBurst> burst;
       while (const uint32_t count = ring->pop(burst)) {
         for (uint32_t i = 0; i < count; ++i) {
-          release_buffers(burst[i].message);
+          release_buffers(burst[i].message());
         }
       }
     }
@@ -387,36 +382,46 @@ class WorkerPool::Worker {
   std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;
   std::vector<Link*> dirty_;
   std::vector<uint64_t> starved_;
-  std::deque<Pending> backlog_;
+  std::vector<Outbox<EventItem>> events_;  // by core
 };
 
 WorkerPool::WorkerPool(const WorkerPoolOptions& options, BufferPool& large, rpcrdma::ProgramRegistry& programs,
                        std::vector<Wakeup*> core_wakeups)
     : options_(options), large_(large), programs_(programs), cores_(options.cores) {
   CW_ASSERT(core_wakeups.size() == options.cores);
-  for (uint32_t core = 0; core < options.cores; ++core) {
-    cores_[core].events = std::make_unique<ValueRing<EventItem>>("cw_events", options.ring_entries, RingProducers::kMany);
-    cores_[core].wakeup = core_wakeups[core];
-    cores_[core].touched.resize(options.workers);
-    cores_[core].burst.resize(kBurst);
+  constexpr size_t kItemValues = 65'536;  // RequestItem has 16 bits for each
+  CW_ASSERT(options.backends.size() <= kItemValues);
+  for (const auto& servers : options.backends) {
+    CW_ASSERT(servers.size() <= kItemValues);
   }
-  for (uint32_t worker = 0; worker < options.workers; ++worker) {
-    workers_.push_back(std::make_unique<Worker>(*this, options.cores, options.ring_entries));
+  for (uint32_t core = 0; core < options.cores; ++core) {
+    CoreSide& side = cores_[core];
+    for (uint32_t ring = 0; ring <= options.workers; ++ring) {
+      const RingProducers producers = ring < options.workers ? RingProducers::kOne : RingProducers::kMany;
+      side.events.push_back(std::make_unique<ValueRing<EventItem>>("cw_events", options.ring_entries, producers));
+    }
+    side.wakeup = core_wakeups[core];
+    side.burst.resize(kBurst);
+  }
+  for (uint32_t index = 0; index < options.workers; ++index) {
+    workers_.push_back(std::make_unique<Worker>(*this, index));
+    for (uint32_t core = 0; core < options.cores; ++core) {
+      cores_[core].requests.emplace_back(workers_[index]->ring(core), workers_[index]->wakeup());
+    }
   }
 }
 
 WorkerPool::~WorkerPool() {
   stop();
   for (CoreSide& core : cores_) {
-    std::array<EventItem, kBurst> burst;
-    while (const uint32_t count = core.events->pop(burst)) {
-      for (uint32_t i = 0; i < count; ++i) {
-        release_buffers(burst[i].message);
+    for (const auto& outbox : core.requests) {
+      for (const RequestItem& item : outbox.waiting()) {
+        release_buffers(item.message());
       }
     }
-    for (; core.burst_at < core.burst_size; ++core.burst_at) {
-      release_buffers(core.burst[core.burst_at].message);
-    }
+    do {
+      release(std::span(core.burst).subspan(core.burst_at, core.burst_size - core.burst_at));
+    } while (take_events(core));
   }
 }
 
@@ -450,44 +455,25 @@ void WorkerPool::stop() {
 }
 
 bool WorkerPool::submit(uint32_t core, gateway::BackendRequest& request) {
-  const uint32_t index = static_cast<uint32_t>(request.link.value()) % options_.workers;
-  ValueRing<RequestItem>& ring = workers_[index]->ring(core);
-  if (ring.room() == 0) {
+  Outbox<RequestItem>& outbox = cores_[core].requests[static_cast<uint32_t>(request.link.value()) % options_.workers];
+  if (!outbox.has_room()) {
     return false;
   }
-  RequestItem item{};
-  item.kind = request.kind;
-  item.core = core;
-  item.backend = request.backend;
-  item.server = request.server;
-  item.link = request.link;
-  item.call = request.call;
-  item.context = request.context;
-  item.client = request.client;
-  item.message = request.message.detach();
-  const bool pushed = ring.push(item);
-  CW_ASSERT(pushed);
-  cores_[core].touched[index] = true;
+  outbox.put(RequestItem(request));
   return true;
 }
 
 void WorkerPool::kick(uint32_t core) {
-  for (uint32_t worker = 0; worker < options_.workers; ++worker) {
-    if (cores_[core].touched[worker]) {
-      cores_[core].touched[worker] = false;
-      workers_[worker]->wakeup().wake();
-    }
+  for (Outbox<RequestItem>& outbox : cores_[core].requests) {
+    const bool all = outbox.publish();
+    CW_ASSERT(all);  // submit() asked for room
   }
 }
 
 bool WorkerPool::poll(uint32_t core, gateway::BackendEvent& out) {
   CoreSide& side = cores_[core];
-  if (side.burst_at == side.burst_size) {
-    side.burst_size = side.events->pop(side.burst);
-    side.burst_at = 0;
-    if (side.burst_size == 0) {
-      return false;
-    }
+  if (side.burst_at == side.burst_size && !take_events(side)) {
+    return false;
   }
   const EventItem& item = side.burst[side.burst_at++];
   out.kind = item.kind;
@@ -498,9 +484,21 @@ bool WorkerPool::poll(uint32_t core, gateway::BackendEvent& out) {
   return true;
 }
 
+// A burst of each ring in turn.
+bool WorkerPool::take_events(CoreSide& side) {
+  side.burst_at = 0;
+  side.burst_size = 0;
+  for (size_t looks = 0; looks < side.events.size() && side.burst_size == 0; ++looks) {
+    side.burst_size = side.events[side.next_ring]->pop(side.burst);
+    side.next_ring = side.next_ring + 1 < side.events.size() ? side.next_ring + 1 : 0;
+  }
+  return side.burst_size > 0;
+}
+
 bool WorkerPool::has_events(uint32_t core) const {
   const CoreSide& side = cores_[core];
-  return side.burst_at < side.burst_size || !side.events->empty();
+  const auto holds_some = [](const auto& ring) { return !ring->empty(); };
+  return side.burst_at < side.burst_size || std::any_of(side.events.begin(), side.events.end(), holds_some);
 }
 
 }  // namespace cw::dataplane

@@ -1,11 +1,12 @@
 // The workers: threads of a TBB arena that own the backend sockets, and a second arena that runs built-in programs which may
 // take long.
 //
-//   poll core --(one ring per core and worker)--> worker: opens, sends, closes     worker --(one ring per core)--> poll core
+//   poll core --(one ring per core and worker)--> worker: opens, sends, closes
+//   worker --(one ring per worker and core)--> poll core      built-in programs --(one ring per core)--> poll core
 //
 // A backend connection belongs to one worker for life (by its LinkId), so that no socket needs a lock. Messages cross the
-// rings as values; their buffers change owner with them. When a ring is full the sender keeps what it has and stops taking
-// more: workers stop reading sockets, poll cores stop taking calls from clients.
+// rings as values; their buffers change owner with them. Both sides publish once per burst (outbox.h). When a ring is full the
+// sender keeps what it has and stops taking more: workers stop reading sockets, poll cores stop taking calls from clients.
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include "control/gateway/backend_link.h"
+#include "dataplane/handoff_items.h"
+#include "dataplane/outbox.h"
 #include "dataplane/sockets/backend_stream.h"
 #include "dataplane/value_ring.h"
 #include "dataplane/wakeup.h"
@@ -47,46 +50,29 @@ class WorkerPool {
   // Closes all backend connections and joins. Requests still in rings are given back.
   void stop();
 
-  // Poll core `core`. False, and `request` untouched, when the worker's ring is full.
+  // Poll core `core`. False, and `request` untouched, when the worker's ring has no room. What was taken goes with the next
+  // kick(), or before.
   [[nodiscard]] bool submit(uint32_t core, gateway::BackendRequest& request);
-  // Poll core: wakes the workers that got something since the last kick().
+  // Poll core, at the end of a burst: gives the workers what they have not got yet, and wakes them.
   void kick(uint32_t core);
   [[nodiscard]] bool poll(uint32_t core, gateway::BackendEvent& out);
   [[nodiscard]] bool has_events(uint32_t core) const;
 
-  // What crosses the rings: a Chain as the linked list it owns.
-  struct RequestItem {
-    gateway::BackendRequest::Kind kind;
-    uint32_t core;
-    uint32_t backend;
-    uint32_t server;
-    gateway::LinkId link;
-    rpcrdma::CallId call;
-    rpcrdma::CallContext context;
-    wire::IpAddress client;
-    Buffer* message;
-  };
-  struct EventItem {
-    gateway::BackendEvent::Kind kind;
-    uint32_t backend;
-    gateway::LinkId link;
-    rpcrdma::CallId call;
-    Buffer* message;
-  };
-
  private:
   class Worker;
   struct Arenas;
-  // One per poll core.
+  // One per poll core. Workers look at the first members only.
   struct CoreSide {
-    std::unique_ptr<ValueRing<EventItem>> events;
+    // One per worker, and one that built-in programs share.
+    std::vector<std::unique_ptr<ValueRing<EventItem>>> events;
     Wakeup* wakeup = nullptr;
-    std::vector<bool> touched;  // by worker
+    alignas(RTE_CACHE_LINE_SIZE) std::vector<Outbox<RequestItem>> requests;  // by worker
     std::vector<EventItem> burst;
     uint32_t burst_size = 0;
     uint32_t burst_at = 0;
+    uint32_t next_ring = 0;  // of events: the one that the next burst is looked for in first
   };
-  static void dispose(const RequestItem& item);
+  [[nodiscard]] static bool take_events(CoreSide& side);
 
   WorkerPoolOptions options_;
   BufferPool& large_;

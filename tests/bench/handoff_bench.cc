@@ -2,9 +2,9 @@
 //
 //   handoff_bench [--repeats N] [--json FILE]
 //
-//   rings       the worker pool's own rings and items, pushed and popped as the pool does it: one by one in, in bursts out, a
-//               look at the sleeper's flag for each answer and one for each batch of calls. Beside them bare rte_rings of
-//               pointers with one producer and one consumer, enqueued and dequeued 32 at a time: the least that DPDK takes
+//   rings       the worker pool's own rings, outboxes and items, used as the pool does it: collected, published once per burst,
+//               taken in bursts, a look at the sleeper's flag for each batch. Beside them bare rte_rings of pointers with one
+//               producer and one consumer, enqueued and dequeued 32 at a time: the least that DPDK takes
 //   one_core    both ends in one thread by turns: instructions and stores, no cache line moves between CPUs
 //   two_cores   the worker's end on the other CPU; up to two batches on their way. Both spin, so that the time per RPC is that of
 //               the slower end. Follows the distance of the two CPUs: looked at before and after, and told
@@ -33,6 +33,9 @@
 namespace cw::bench {
 namespace {
 
+using dataplane::EventItem;
+using dataplane::Outbox;
+using dataplane::RequestItem;
 using dataplane::RingProducers;
 using dataplane::ValueRing;
 using dataplane::Wakeup;
@@ -52,52 +55,52 @@ class Handoff {
   [[nodiscard]] virtual uint32_t serve() = 0;  // calls answered
 };
 
-// As WorkerPool::submit, kick and poll do it, and Worker::take_requests and tell.
+// As WorkerPool::submit, kick and poll do it, and a turn of Worker.
 class ProductRings final : public Handoff {
  public:
   void give(uint32_t count) override {
     for (uint32_t i = 0; i < count; ++i) {
-      CW_ASSERT(requests_.room() > 0);
-      WorkerPool::RequestItem item{};
-      item.kind = gateway::BackendRequest::Kind::kSend;
-      item.call = rpcrdma::CallId(++sequence_);
-      CW_ASSERT(requests_.push(item));
+      CW_ASSERT(there_.has_room());
+      request_.kind = gateway::BackendRequest::Kind::kSend;
+      request_.call = rpcrdma::CallId(++sequence_);
+      there_.put(RequestItem(request_));
     }
-    worker_.wake();
+    CW_ASSERT(there_.publish());
   }
   uint32_t take() override {
     uint32_t taken = 0;
-    while (const uint32_t count = events_.pop(burst_)) {
+    while (const uint32_t count = events_.pop(events_burst_)) {
       for (uint32_t i = 0; i < count; ++i) {
-        CW_ASSERT(burst_[i].call.value() == ++answered_);
+        CW_ASSERT(events_burst_[i].call.value() == ++answered_);
       }
       taken += count;
     }
     return taken;
   }
   uint32_t serve() override {
-    std::array<WorkerPool::RequestItem, kBatch> items;
-    const uint32_t count = requests_.pop(items);
+    const uint32_t count = requests_.pop(requests_burst_);
     for (uint32_t i = 0; i < count; ++i) {
-      WorkerPool::EventItem answer{};
-      answer.kind = gateway::BackendEvent::Kind::kMessage;
-      answer.link = items[i].link;
-      answer.call = items[i].call;
-      answer.message = items[i].message;
-      CW_ASSERT(events_.push(answer));
-      core_.wake();
+      const RequestItem& item = requests_burst_[i];
+      back_.put({item.link, item.call(), item.message(), gateway::BackendEvent::Kind::kMessage, item.backend});
     }
+    CW_ASSERT(back_.publish());
     return count;
   }
 
  private:
-  ValueRing<WorkerPool::RequestItem> requests_{"requests", kRingEntries, RingProducers::kOne};
-  ValueRing<WorkerPool::EventItem> events_{"events", kRingEntries, RingProducers::kMany};
+  ValueRing<RequestItem> requests_{"requests", kRingEntries, RingProducers::kOne};
+  ValueRing<EventItem> events_{"events", kRingEntries, RingProducers::kOne};
   Wakeup worker_;
   Wakeup core_;
-  std::array<WorkerPool::EventItem, kBatch> burst_;
+  // The poll core's from here.
+  alignas(RTE_CACHE_LINE_SIZE) Outbox<RequestItem> there_{requests_, worker_};
+  gateway::BackendRequest request_;
+  std::array<EventItem, kBatch> events_burst_;
   uint64_t sequence_ = 0;
   uint64_t answered_ = 0;
+  // The worker's.
+  alignas(RTE_CACHE_LINE_SIZE) Outbox<EventItem> back_{events_, core_};
+  std::array<RequestItem, kBatch> requests_burst_;
 };
 
 class BareRings final : public Handoff {

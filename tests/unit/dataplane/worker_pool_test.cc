@@ -364,6 +364,64 @@ TEST(WorkerPool, HoldsBackWhenACoreTakesNoEvents) {
   }
 }
 
+// More than a batch, for both workers, without a kick: the last ones are still with the core.
+TEST(WorkerPool, GivesBackWhatWasNeverKicked) {
+  TcpBenchServer server;
+  for (const bool started : {false, true}) {
+    Rig rig({.server = address_of(server)});
+    if (started) {
+      rig.workers->start();
+    }
+    for (uint32_t i = 0; i < 75; ++i) {
+      BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1 + i % 2, i, random_octets(500, i));
+      ASSERT_TRUE(rig.workers->submit(0, request));
+    }
+  }
+}
+
+TEST(WorkerPool, SendsInOrderWhatBurstsOfAnySizeHold) {
+  TcpBenchServer server;
+  Rig rig({.workers = 1, .server = address_of(server)});
+  rig.workers->start();
+  uint32_t sent = 0;
+  uint32_t answered = 0;
+  for (uint32_t burst = 1; burst < 80; burst += 6) {
+    const uint64_t link = burst;
+    BackendRequest open = Rig::request(BackendRequest::Kind::kOpen, link);  // in one burst with what is sent on it
+    ASSERT_TRUE(rig.workers->submit(0, open));
+    for (uint32_t i = 0; i < burst; ++i) {
+      BackendRequest request = rig.echo(BackendRequest::Kind::kSend, link, sent, random_octets(50, sent));
+      ASSERT_TRUE(rig.workers->submit(0, request));
+      ++sent;
+    }
+    rig.workers->kick(0);
+    rig.expect(0, BackendEvent::Kind::kOpened, link);
+    for (uint32_t i = 0; i < burst; ++i) {
+      BackendEvent event;
+      ASSERT_TRUE(rig.next(0, event));
+      ASSERT_EQ(event.kind, BackendEvent::Kind::kMessage);
+      EXPECT_EQ(xid_of(event.message), answered++);
+    }
+  }
+}
+
+// The core has stopped to take events: some are in its ring, and more are with the worker.
+TEST(WorkerPool, StopsWhileEventsWaitForRoom) {
+  TcpBenchServer server;
+  Rig rig({.workers = 1, .ring_entries = 7, .server = address_of(server)});
+  rig.workers->start();
+  rig.open(0, 1);
+  bool full = false;  // also the ring of requests, since the worker takes no more
+  for (uint32_t i = 0; i < 1'000 && !full; ++i) {
+    BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1, i, random_octets(100, i));
+    full = !rig.workers->submit(0, request);
+    rig.workers->kick(0);
+    (void)poll(nullptr, 0, 2);
+  }
+  EXPECT_TRUE(full);
+  EXPECT_GE(server.calls(), 8u);
+}
+
 TEST(WorkerPool, StopsWithWorkPendingAndLeaksNothing) {
   TcpBenchServer server;
   for (uint32_t round = 0; round < 30; ++round) {
