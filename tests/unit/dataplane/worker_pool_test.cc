@@ -215,6 +215,9 @@ TEST(WorkerPool, B7_WithoutDescriptorsConnectionsFailAndNothingSpins) {
   Rig rig({.server = address_of(server)});
   rig.workers->start();
   rig.open(0, 1);
+  while (server.connections() < 1) {
+    std::this_thread::yield();  // open for us, perhaps not yet accepted: the server too needs a descriptor
+  }
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit few = before;
