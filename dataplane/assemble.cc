@@ -32,9 +32,10 @@ uint32_t backend_index(const control::Config& config, const std::string& name) {
 
 std::vector<gateway::RouteOptions> routes_of(const control::Config& config, const std::string& listener) {
   std::vector<gateway::RouteOptions> routes;
-  for (const control::RouteConfig& route : config.routes) {
+  for (uint32_t i = 0; i < config.routes.size(); ++i) {
+    const control::RouteConfig& route = config.routes[i];
     if (route.listener == listener) {
-      routes.push_back({route.program, backend_index(config, route.backend)});
+      routes.push_back({route.program, backend_index(config, route.backend), i});
     }
   }
   return routes;

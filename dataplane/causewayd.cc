@@ -241,6 +241,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
       gateway::GatewayOptions options = gateway_options(changed, CoreShare{i, core_count}, *places, *places_of_clients);
       taken = apps[i]->reconfigure(options) && taken;
     }
+    view.reconfigure(changed);
     return taken;
   };
   ControlThread control_thread(file_config, config_path, apps, flags, notifier, drain, trouble, apply);

@@ -158,7 +158,8 @@ void HealthChecks::end(Instant now, Server& server, std::string error) {
     server.row.state = server.health.state();
     server.row.checks = server.health.checks();
     server.row.failures = server.health.failures();
-    server.row.last_duration = now - server.begun;
+    server.row.last_ended = monotonic_now();  // a refusal comes in the turn that began the check
+    server.row.last_duration = server.row.last_ended - server.begun;
     server.row.last_error = std::move(error);
   }
   if (changed) {

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "control/gateway/server_choice.h"
+#include "dataplane/monotonic_clock.h"
 #include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
 #include "rpcrdma/ulb/binding.h"
@@ -28,6 +30,33 @@ ValuesByName by_name(std::vector<control::NamedValue>&& named) {
   return values;
 }
 
+template <typename T>
+std::optional<T> unless_zero(T value) {
+  return value == 0 ? std::optional<T>() : value;
+}
+
+// As the poll cores choose, which hear of a change a moment later.
+uint32_t preferred_server(std::span<const control::ServerCheck> checks, uint32_t backend) {
+  gateway::ServerChoice choice(static_cast<uint32_t>(std::ranges::count(checks, backend, &control::ServerCheck::backend)));
+  for (const control::ServerCheck& check : checks) {
+    if (check.backend == backend) {
+      choice.set(check.server, check.state);
+    }
+  }
+  return choice.pick();
+}
+
+std::vector<control::RouteStatus> routes(const telemetry::MetricSources& sources) {
+  std::vector<control::RouteStatus> rows;
+  for (const telemetry::RouteSource& source : sources.routes) {
+    rows.push_back({.listener = source.listener,
+                    .program = source.program,
+                    .backend = source.backend.value_or(""),
+                    .calls = telemetry::calls_of(source, sources.cores)});
+  }
+  return rows;
+}
+
 // Empty: none.
 std::string error_text(const rc::QpError& error) {
   return error.cause == rc::QpErrorCause::kNone ? std::string()
@@ -40,6 +69,7 @@ LiveView::LiveView(const control::Config& config, const std::string& version, st
                    const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
                    const telemetry::GatewayFlags& flags, const control::ServerChecks& checks)
     : config_(config),
+      current_(config),
       version_(version),
       apps_(std::move(apps)),
       collector_(collector),
@@ -47,6 +77,16 @@ LiveView::LiveView(const control::Config& config, const std::string& version, st
       flags_(flags),
       checks_(checks),
       started_(std::chrono::steady_clock::now()) {}
+
+void LiveView::reconfigure(const control::Config& changed) {
+  const std::lock_guard lock(mutex_);
+  current_ = changed;
+}
+
+control::Config LiveView::current() const {
+  const std::lock_guard lock(mutex_);
+  return current_;
+}
 
 std::vector<LiveView::CoreConnection> LiveView::describe() const {
   std::vector<CoreConnection> all;
@@ -91,14 +131,15 @@ control::GatewayStatus LiveView::status() {
     port.path_mtu = control::path_mtu_for(config.mtu, config_.roce.path_mtu_max);
     port.link_up = ports_[i]->link_up();
   }
-  for (const control::ListenerConfig& config : config_.listeners) {
+  const control::Config current = this->current();
+  for (const control::ListenerConfig& config : current.listeners) {
     control::ListenerStatus& listener = status.listeners.emplace_back();
     listener.name = config.name;
     listener.port = config.port;
     listener.backend = config.backend;
     listener.credits = config.credits;
     listener.inline_bytes = config.inline_bytes;
-    listener.connections_max = control::connections_max_of(config, config_.limits);
+    listener.connections_max = control::connections_max_of(config, current.limits);
     for (const CoreConnection& connection : connections) {
       listener.connections += connection.info.listener_port == config.port ? 1 : 0;
     }
@@ -122,23 +163,74 @@ control::GatewayStatus LiveView::status() {
     backend.reconnects = value_of("causeway_backend_reconnects_total").value_or(0);
     backend.call_timeouts = value_of("causeway_backend_call_timeouts_total").value_or(0);
   }
-  for (const control::ServerCheck& check : checks_.server_checks()) {
-    control::ServerStatus& server = status.servers.emplace_back();
-    server.backend = check.backend_name;
-    server.address = check.address;
-    server.role = check.server == 0 ? "primary" : "backup";
-    if (check.state != gateway::ServerState::kUnknown) {
-      server.up = check.state == gateway::ServerState::kUp;
-    }
-    const auto links = values.find(
-        fmt::format("causeway_backend_server_connections{{backend=\"{}\",server=\"{}\"}}", check.backend_name, check.address));
-    server.connections = links == values.end() ? 0 : static_cast<uint64_t>(links->second);
-    server.checks = check.checks;
-    server.check_failures = check.failures;
-    server.check_duration = check.last_duration;
-    server.check_error = check.last_error;
-  }
+  status.policy = policy();
   return status;
+}
+
+control::PolicyStatus LiveView::policy() {
+  control::PolicyStatus policy;
+  collector_.read([&](const telemetry::MetricSources& sources) {
+    policy.servers = servers(sources);
+    policy.routes = routes(sources);
+    policy.clients = clients(sources);
+  });
+  return policy;
+}
+
+std::vector<control::ServerStatus> LiveView::servers(const telemetry::MetricSources& sources) const {
+  const Instant now = monotonic_now();
+  std::vector<control::ServerStatus> rows;
+  const std::vector<control::ServerCheck> checks = checks_.server_checks();
+  for (const control::ServerCheck& check : checks) {
+    control::ServerStatus& row = rows.emplace_back();
+    row.backend = check.backend_name;
+    row.address = check.address;
+    row.role = check.server == 0 ? "primary" : "backup";
+    if (check.state != gateway::ServerState::kUnknown) {
+      row.up = check.state == gateway::ServerState::kUp;
+    }
+    row.checked = check.checked;
+    row.preferred = check.server == preferred_server(checks, check.backend);
+    for (const telemetry::CoreSource& core : sources.cores) {
+      const gateway::BackendStats& stats = core.snapshot->last().gateway.backends[check.backend];
+      row.connections += stats.server_links[check.server];
+      row.calls_in_flight += stats.server_calls[check.server];
+    }
+    row.checks = check.checks;
+    row.check_failures = check.failures;
+    if (check.checks > 0) {
+      row.check_age = now - check.last_ended;
+    }
+    row.check_duration = check.last_duration;
+    row.check_error = check.last_error;
+  }
+  return rows;
+}
+
+std::vector<control::ClientStatus> LiveView::clients(const telemetry::MetricSources& sources) const {
+  const std::vector<control::ClientConfig> sections = current().clients;
+  std::vector<control::ClientStatus> rows;
+  for (size_t i = 0; i < sections.size(); ++i) {
+    const control::ClientConfig& section = sections[i];
+    control::ClientStatus& row = rows.emplace_back();
+    row.name = section.name;
+    for (const control::IpPrefix& prefix : section.prefixes) {
+      row.prefixes.push_back(control::to_string(prefix));
+    }
+    row.allow = section.allow;
+    row.connections_max = unless_zero(section.connections_max);
+    row.credits_max = unless_zero(section.credits);
+    row.bytes_in_flight_max = unless_zero(section.bytes_in_flight_max);
+    for (const telemetry::CoreSource& core : sources.cores) {
+      const gateway::ClientClassStats& stats = core.snapshot->last().gateway.clients[i];
+      row.connections += stats.connections;
+      row.bytes_in_flight += stats.bytes_in_flight;
+      row.calls_postponed += stats.calls_postponed;
+      row.refused_denied += stats.refused_denied;
+      row.refused_limit += stats.refused_limit;
+    }
+  }
+  return rows;
 }
 
 std::vector<control::ConnectionStatus> LiveView::connections() {

@@ -21,7 +21,11 @@ class LiveView final : public control::GatewayView {
   LiveView(const control::Config& config, const std::string& version, std::vector<GatewayApp*> apps,
            const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
            const telemetry::GatewayFlags& flags, const control::ServerChecks& checks);
+  // After a reload: what of the configuration can change while the gateway runs. Any thread.
+  void reconfigure(const control::Config& changed);
+
   [[nodiscard]] control::GatewayStatus status() override;
+  [[nodiscard]] control::PolicyStatus policy() override;
   [[nodiscard]] std::vector<control::ConnectionStatus> connections() override;
   [[nodiscard]] std::vector<control::QueuePairStatus> queue_pairs() override;
   [[nodiscard]] std::vector<control::CoreStatus> cores() override;
@@ -39,8 +43,13 @@ class LiveView final : public control::GatewayView {
   // Of all cores; of one that does not answer in time, none.
   [[nodiscard]] std::vector<CoreConnection> describe() const;
   [[nodiscard]] std::string listener_name(uint16_t port) const;
+  [[nodiscard]] std::vector<control::ServerStatus> servers(const telemetry::MetricSources& sources) const;
+  [[nodiscard]] std::vector<control::ClientStatus> clients(const telemetry::MetricSources& sources) const;
+  [[nodiscard]] control::Config current() const;
 
-  const control::Config& config_;
+  const control::Config& config_;  // as at the start, for what stays as it was
+  mutable std::mutex mutex_;       // of current_
+  control::Config current_;
   std::string version_;
   std::vector<GatewayApp*> apps_;
   const telemetry::Collector& collector_;

@@ -17,7 +17,26 @@ telemetry::Limits limits_of(const control::Config& config) {
   for (const control::ListenerConfig& listener : config.listeners) {
     limits.listeners.push_back({listener.name, control::connections_max_of(listener, config.limits), listener.credits});
   }
+  for (const control::ClientConfig& client : config.clients) {
+    limits.clients.push_back({client.name, client.connections_max, client.bytes_in_flight_max});
+  }
   return limits;
+}
+
+// Each listener's [[route]]s, then what it does with the programs that have none.
+std::vector<telemetry::RouteSource> routes_of(const control::Config& config) {
+  std::vector<telemetry::RouteSource> routes;
+  for (uint32_t listener = 0; listener < config.listeners.size(); ++listener) {
+    const control::ListenerConfig& from = config.listeners[listener];
+    for (uint32_t i = 0; i < config.routes.size(); ++i) {
+      const control::RouteConfig& route = config.routes[i];
+      if (route.listener == from.name) {
+        routes.push_back({from.name, route.program, route.backend, i});
+      }
+    }
+    routes.push_back({from.name, std::nullopt, from.backend.empty() ? std::optional<std::string>() : from.backend, listener});
+  }
+  return routes;
 }
 
 }  // namespace
@@ -40,6 +59,7 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
   for (const control::ClientConfig& client : config.clients) {
     sources.clients.push_back(client.name);
   }
+  sources.routes = routes_of(config);
   sources.pools = {"packets", "replies", "views"};
   sources.limits = limits_of(config);
   sources.flags = &flags;

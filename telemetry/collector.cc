@@ -197,6 +197,29 @@ void add_limits(const Limits& limits, std::vector<MetricFamily>& families) {
   }
   families.push_back(std::move(connections));
   families.push_back(std::move(credits));
+  MetricFamily client_connections{kClientConnectionsMax.name, kClientConnectionsMax.help, MetricType::Gauge, {}};
+  MetricFamily client_bytes{kClientBytesMax.name, kClientBytesMax.help, MetricType::Gauge, {}};
+  for (const ClientLimits& client : limits.clients) {
+    if (client.connections_max > 0) {
+      client_connections.metric.push_back(sample({{"client", client.name}}, client.connections_max));
+    }
+    if (client.bytes_in_flight_max > 0) {
+      client_bytes.metric.push_back(sample({{"client", client.name}}, static_cast<double>(client.bytes_in_flight_max)));
+    }
+  }
+  families.push_back(std::move(client_connections));
+  families.push_back(std::move(client_bytes));
+}
+
+void add_routes(const MetricSources& sources, std::vector<MetricFamily>& families) {
+  MetricFamily calls{kRouteCalls.name, kRouteCalls.help, MetricType::Counter, {}};
+  for (const RouteSource& route : sources.routes) {
+    const std::string program = route.program ? std::to_string(*route.program) : "other";
+    calls.metric.push_back(
+        sample({{"listener", route.listener}, {"program", program}, {"backend", route.backend.value_or("none")}},
+               static_cast<double>(calls_of(route, sources.cores))));
+  }
+  families.push_back(std::move(calls));
 }
 
 void add_servers(const MetricSources& sources, std::vector<MetricFamily>& families) {
@@ -205,16 +228,21 @@ void add_servers(const MetricSources& sources, std::vector<MetricFamily>& famili
   }
   MetricFamily up{kServerUp.name, kServerUp.help, MetricType::Gauge, {}};
   MetricFamily connections{kServerConnections.name, kServerConnections.help, MetricType::Gauge, {}};
+  MetricFamily calls{kServerCalls.name, kServerCalls.help, MetricType::Gauge, {}};
   MetricFamily checks{kServerChecks.name, kServerChecks.help, MetricType::Counter, {}};
   MetricFamily failures{kServerCheckFailures.name, kServerCheckFailures.help, MetricType::Counter, {}};
   MetricFamily durations{kServerCheckDuration.name, kServerCheckDuration.help, MetricType::Gauge, {}};
   for (const control::ServerCheck& server : sources.checks->server_checks()) {
     const Labels labels = {{"backend", server.backend_name}, {"server", server.address}};
-    double links = 0;
+    uint64_t links = 0;
+    uint64_t in_flight = 0;
     for (const CoreSource& core : sources.cores) {
-      links += static_cast<double>(core.snapshot->last().gateway.backends[server.backend].server_links[server.server]);
+      const gateway::BackendStats& backend = core.snapshot->last().gateway.backends[server.backend];
+      links += backend.server_links[server.server];
+      in_flight += backend.server_calls[server.server];
     }
-    connections.metric.push_back(sample(labels, links));
+    connections.metric.push_back(sample(labels, static_cast<double>(links)));
+    calls.metric.push_back(sample(labels, static_cast<double>(in_flight)));
     if (server.checks > 0) {
       up.metric.push_back(sample(labels, server.state == gateway::ServerState::kUp ? 1 : 0));
       checks.metric.push_back(sample(labels, static_cast<double>(server.checks)));
@@ -222,12 +250,21 @@ void add_servers(const MetricSources& sources, std::vector<MetricFamily>& famili
       durations.metric.push_back(sample(labels, server.last_duration.to_seconds()));
     }
   }
-  for (MetricFamily* family : {&up, &connections, &checks, &failures, &durations}) {
+  for (MetricFamily* family : {&up, &connections, &calls, &checks, &failures, &durations}) {
     families.push_back(std::move(*family));
   }
 }
 
 }  // namespace
+
+uint64_t calls_of(const RouteSource& route, std::span<const CoreSource> cores) {
+  uint64_t calls = 0;
+  for (const CoreSource& core : cores) {
+    const gateway::GatewayStats& stats = core.snapshot->last().gateway;
+    calls += route.program ? stats.route_calls[route.index] : stats.listener_calls[route.index];
+  }
+  return calls;
+}
 
 Collector::Collector(MetricSources sources) : sources_(std::move(sources)), timeouts_(sources_.cores.size(), 0) {}
 
@@ -255,6 +292,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   add_limits(sources_.limits, families);
   add_table(sources_, families);
   add_servers(sources_, families);
+  add_routes(sources_, families);
   add_durations(sources_, families);
   MetricFamily late{kSnapshotTimeouts.name, kSnapshotTimeouts.help, MetricType::Counter, {}};
   for (size_t i = 0; i < sources_.cores.size(); ++i) {

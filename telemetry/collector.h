@@ -10,6 +10,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,12 +60,29 @@ struct ListenerLimits {
   uint32_t credits = 0;  // of each connection
 };
 
+struct ClientLimits {
+  std::string name;                  // label
+  uint32_t connections_max = 0;      // 0: none of its own
+  uint64_t bytes_in_flight_max = 0;  // 0: none
+};
+
+// Where calls of a program, or of all others, go that come in by a listener.
+struct RouteSource {
+  std::string listener;                // label
+  std::optional<uint32_t> program;     // label, "other" when absent: all programs without a route of their own
+  std::optional<std::string> backend;  // label, "none" when absent: calls are answered with PROG_UNAVAIL
+  uint32_t index = 0;                  // of GatewayStats::route_calls; without a program of its listener_calls
+};
+// Of all cores, by their newest copies.
+[[nodiscard]] uint64_t calls_of(const RouteSource& route, std::span<const CoreSource> cores);
+
 // Bounds of the configuration, for those who watch how near a gateway is to them.
 struct Limits {
   uint32_t connections_max = 0;
   uint32_t half_open_max = 0;
   uint32_t calls_in_flight_max = 0;
   std::vector<ListenerLimits> listeners;
+  std::vector<ClientLimits> clients;
 };
 
 struct MetricSources {
@@ -73,7 +92,8 @@ struct MetricSources {
   std::vector<PortInfo> ports;        // in order of CoreSnapshot::ports; label `port` is the index
   std::vector<std::string> backends;  // label `backend`, in order of CoreSnapshot::backends
   std::vector<std::string> clients;   // label `client`, in order of Config::clients
-  std::vector<std::string> pools;     // label `pool`, in order of CoreSnapshot::pools
+  std::vector<RouteSource> routes;
+  std::vector<std::string> pools;  // label `pool`, in order of CoreSnapshot::pools
   Limits limits;
   const GatewayFlags* flags = nullptr;            // outlives the collector; null: all false
   const control::ServerChecks* checks = nullptr;  // outlives the collector; null: no servers

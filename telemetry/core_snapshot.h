@@ -88,6 +88,7 @@ struct CoreSnapshot {
   RpcDurations durations;
 };
 static_assert(std::is_trivially_copyable_v<CoreSnapshot>);
-static_assert(gateway::kBackendsMax == control::kBackendsMax);
+static_assert(gateway::kBackendsMax == control::kBackendsMax && gateway::kListenersMax == control::kListenersMax);
+static_assert(gateway::kRoutesMax == control::kRoutesMax && gateway::kClientClassesMax == control::kClientClassesMax);
 
 }  // namespace cw::telemetry

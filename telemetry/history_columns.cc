@@ -17,6 +17,7 @@ enum class Over : uint8_t {
   kGateway,  // one column
   kLabel,    // one per label
   kBackend,
+  kClient,
   kLcore,  // one per core, of that core only
 };
 
@@ -82,6 +83,10 @@ constexpr uint32_t kChunkLists = static_cast<uint32_t>(rpcrdma::ChunkKind::kCoun
 
 const gateway::BackendStats& backend(const Core& core, uint32_t index) {
   return core.gateway.backends[index];
+}
+
+const gateway::ClientClassStats& client(const Core& core, uint32_t index) {
+  return core.gateway.clients[index];
 }
 
 constexpr bool kCounter = true;
@@ -150,6 +155,11 @@ const Row kRows[] = {
     {"backend_timeouts", kCounter, [](const Core& c, uint32_t i) { return backend(c, i).call_timeouts; }, Over::kBackend},
     {"backend_lost", kCounter, [](const Core& c, uint32_t i) { return backend(c, i).closes; }, Over::kBackend},
     {"backend_failures", kCounter, [](const Core& c, uint32_t i) { return backend(c, i).open_failures; }, Over::kBackend},
+    // Sections of clients
+    {"client_connections", kGauge, [](const Core& c, uint32_t i) { return client(c, i).connections; }, Over::kClient},
+    {"client_denied", kCounter, [](const Core& c, uint32_t i) { return client(c, i).refused_denied; }, Over::kClient},
+    {"client_refused", kCounter, [](const Core& c, uint32_t i) { return client(c, i).refused_limit; }, Over::kClient},
+    {"client_postponed", kCounter, [](const Core& c, uint32_t i) { return client(c, i).calls_postponed; }, Over::kClient},
     // Cores
     {"lcore_busy_ns", kCounter, [](const Core& c, uint32_t) { return c.loop.busy_ns; }, Over::kLcore},
     {"lcore_idle_ns", kCounter, [](const Core& c, uint32_t) { return c.loop.idle_ns; }, Over::kLcore},
@@ -164,6 +174,8 @@ uint32_t count_of(const Row& row, const MetricSources& sources) {
       return row.label_count;
     case Over::kBackend:
       return static_cast<uint32_t>(std::min<size_t>(sources.backends.size(), control::kBackendsMax));
+    case Over::kClient:
+      return static_cast<uint32_t>(std::min<size_t>(sources.clients.size(), gateway::kClientClassesMax));
     case Over::kLcore:
       return static_cast<uint32_t>(sources.cores.size());
   }

@@ -2,8 +2,8 @@
 // cores.
 //
 // A counter's column holds what it grew by, a gauge's column what it was. Names are those that the page asks for: "rpcs.nfs4",
-// "discards.icrc", "lcore_busy_ns.1"; the part behind the dot is a label, for backends and lcores their index. Labels are
-// closed sets, as in metric_table.h: the number of columns is known at start.
+// "discards.icrc", "lcore_busy_ns.1"; the part behind the dot is a label, for backends, [[client]] sections and lcores their
+// index. Labels are closed sets, as in metric_table.h: the number of columns is known at start.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace cw::telemetry {
 
 class HistoryColumns {
  public:
-  // `sources` says how many backends and cores there are.
+  // `sources` says how many backends, [[client]] sections and cores there are.
   explicit HistoryColumns(const MetricSources& sources);
 
   [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(columns_.size()); }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "control/admin/answer_fields.h"
 #include "telemetry/log.h"
 #include "telemetry/page_assets.h"
 
@@ -223,6 +224,7 @@ void LivePage::look() {
     // A core that hangs would keep each question waiting, and with it the probes, which are answered on this thread too.
     if (health_.live) {
       connections_.update(Instant::from_ns(now.time_since_epoch().count()), view_.connections());
+      policy_ = view_.policy();
     }
   }
   if (!health_.live) {
@@ -256,6 +258,9 @@ std::string LivePage::snapshot_json(const SnapshotQuery& query) const {
   json["ports"] = list_of(status_.ports);
   json["listeners"] = list_of(status_.listeners);
   json["backends"] = list_of(status_.backends);
+  json["servers"] = control::to_rows(policy_.servers);
+  json["routes"] = control::to_rows(policy_.routes);
+  json["clients"] = control::to_rows(policy_.clients);
   Json rows = Json::array();
   for (const LiveConnection* connection : connections_.first(query.limit, query.order, query.reversed)) {
     rows.push_back(to_json(*connection));

@@ -28,7 +28,7 @@ class LivePage {
  public:
   static constexpr uint32_t kLimitDefault = 50;
   static constexpr uint32_t kLimitMax = 500;
-  static constexpr auto kLookTime = std::chrono::milliseconds(900);     // connections, health
+  static constexpr auto kLookTime = std::chrono::milliseconds(900);     // connections, health, servers, budgets
   static constexpr auto kStatusTime = std::chrono::milliseconds(4900);  // ports, listeners, backends
 
   // All are referred to. `view` is asked on the server's thread, besides the admin thread.
@@ -61,6 +61,7 @@ class LivePage {
   LiveConnections connections_;
   Health health_;
   control::GatewayStatus status_;
+  control::PolicyStatus policy_;
   std::optional<Clock::time_point> looked_at_;
   std::optional<Clock::time_point> status_at_;
 };

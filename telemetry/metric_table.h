@@ -87,10 +87,18 @@ inline constexpr MetricName kCallsMax{"causeway_rpcrdma_calls_in_flight_max",
 inline constexpr MetricName kListenerConnectionsMax{"causeway_listener_connections_max",
                                                     "Connections that the listener takes at most."};
 inline constexpr MetricName kListenerCredits{"causeway_listener_credits", "Credits that each connection is granted at most."};
+inline constexpr MetricName kClientConnectionsMax{
+    "causeway_client_connections_max", "Connections that a [[client]] section's clients may have together, if it says."};
+inline constexpr MetricName kClientBytesMax{"causeway_client_bytes_in_flight_max",
+                                            "Octets of chunks that a [[client]] section may have in flight, if it says."};
+inline constexpr MetricName kRouteCalls{"causeway_route_calls_total",
+                                        "Calls by the listener that they came in by, and by program where it has a [[route]] of "
+                                        "its own; backend none: answered with PROG_UNAVAIL."};
 inline constexpr MetricName kHugepageBytes{"causeway_hugepage_bytes", "Memory held in hugepages."};
 inline constexpr MetricName kServerUp{"causeway_backend_server_up",
                                       "1 when the checks of the server say that it is up; no sample before the first."};
 inline constexpr MetricName kServerConnections{"causeway_backend_server_connections", "Connections to the server."};
+inline constexpr MetricName kServerCalls{"causeway_backend_server_inflight_calls", "Calls that the server has not answered yet."};
 inline constexpr MetricName kServerChecks{"causeway_backend_server_checks_total", "Checks of the server that have ended."};
 inline constexpr MetricName kServerCheckFailures{"causeway_backend_server_check_failures_total",
                                                  "Checks of the server that failed."};

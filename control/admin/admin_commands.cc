@@ -47,7 +47,9 @@ Json status(const Request&, const AdminCaller&, const AdminTarget& target) {
           {"ports", to_rows(s.ports)},
           {"listeners", to_rows(s.listeners)},
           {"backends", to_rows(s.backends)},
-          {"servers", to_rows(s.servers)}};
+          {"servers", to_rows(s.policy.servers)},
+          {"routes", to_rows(s.policy.routes)},
+          {"clients", to_rows(s.policy.clients)}};
 }
 
 Json connections(const Request&, const AdminCaller&, const AdminTarget& target) {
@@ -257,7 +259,7 @@ Json settings(const Request& request, const AdminCaller&, const AdminTarget& tar
 Json help(const Request& request, const AdminCaller& caller, const AdminTarget& target);
 
 constexpr std::array kCommands = {
-    Command{"status", false, {}, status, "version, ports, listeners, backends and their servers"},
+    Command{"status", false, {}, status, "version, ports, listeners, routes, backends and their servers, clients and budgets"},
     Command{"connections", false, {}, connections, "one entry per connection"},
     Command{"queue_pairs", false, {}, queue_pairs, "transport state of every queue pair"},
     Command{"cores", false, {}, cores, "poll cores and how busy they are"},

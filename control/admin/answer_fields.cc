@@ -5,6 +5,11 @@
 namespace cw::control {
 namespace {
 
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
 constexpr std::array<AnswerField<PortStatus>, 7> kPortStatus = {{
     {"device", "DPDK device, as configured", [](const PortStatus& r) { return Json(r.device); }},
     {"mac", "Ethernet address", [](const PortStatus& r) { return Json(r.mac); }},
@@ -30,24 +35,60 @@ constexpr std::array<AnswerField<BackendStatus>, 7> kBackendStatus = {{
     {"type", "tcp or builtin", [](const BackendStatus& r) { return Json(r.type); }},
     {"address", "address and port; empty for builtin", [](const BackendStatus& r) { return Json(r.address); }},
     {"up", "a server of it is up; without checks: the last attempt to reach it succeeded; null = not known yet",
-     [](const BackendStatus& r) { return r.up ? Json(*r.up) : Json(); }},
+     [](const BackendStatus& r) { return or_null(r.up); }},
     {"calls_in_flight", "calls that it has not answered", [](const BackendStatus& r) { return Json(r.calls_in_flight); }},
     {"reconnects", "connections to it made again", [](const BackendStatus& r) { return Json(r.reconnects); }},
     {"call_timeouts", "connections given up because it kept a call too long",
      [](const BackendStatus& r) { return Json(r.call_timeouts); }},
 }};
 
-constexpr std::array<AnswerField<ServerStatus>, 9> kServerStatus = {{
+constexpr std::array<AnswerField<ServerStatus>, 13> kServerStatus = {{
     {"backend", "name of its backend", [](const ServerStatus& r) { return Json(r.backend); }},
     {"address", "address and port", [](const ServerStatus& r) { return Json(r.address); }},
     {"role", "primary, or backup", [](const ServerStatus& r) { return Json(r.role); }},
     {"up", "its checks say that it is up; null = they are off, or none has ended yet",
-     [](const ServerStatus& r) { return r.up ? Json(*r.up) : Json(); }},
+     [](const ServerStatus& r) { return or_null(r.up); }},
+    {"checked", "its checks are on", [](const ServerStatus& r) { return Json(r.checked); }},
+    {"preferred", "new connections go to it: of its backend, the first that is not known to be down",
+     [](const ServerStatus& r) { return Json(r.preferred); }},
     {"connections", "connections to it now", [](const ServerStatus& r) { return Json(r.connections); }},
+    {"calls_in_flight", "calls that it has not answered", [](const ServerStatus& r) { return Json(r.calls_in_flight); }},
     {"checks", "checks that have ended", [](const ServerStatus& r) { return Json(r.checks); }},
     {"check_failures", "of these, how many failed", [](const ServerStatus& r) { return Json(r.check_failures); }},
+    {"check_age_seconds", "time since the last check ended; null = none has",
+     [](const ServerStatus& r) { return r.check_age ? Json(r.check_age->to_seconds()) : Json(); }},
     {"check_seconds", "how long the last check took", [](const ServerStatus& r) { return Json(r.check_duration.to_seconds()); }},
     {"check_error", "why the last check failed; empty = it did not", [](const ServerStatus& r) { return Json(r.check_error); }},
+}};
+
+constexpr std::array<AnswerField<RouteStatus>, 4> kRouteStatus = {{
+    {"listener", "name of the listener that calls come in by", [](const RouteStatus& r) { return Json(r.listener); }},
+    {"program", "number of the RPC program; null = all that have no route of their own",
+     [](const RouteStatus& r) { return or_null(r.program); }},
+    {"backend", "name of the backend that takes the calls; empty = they are answered with PROG_UNAVAIL",
+     [](const RouteStatus& r) { return Json(r.backend); }},
+    {"calls", "calls that went this way", [](const RouteStatus& r) { return Json(r.calls); }},
+}};
+
+constexpr std::array<AnswerField<ClientStatus>, 11> kClientStatus = {{
+    {"name", "name of the section", [](const ClientStatus& r) { return Json(r.name); }},
+    {"prefixes", "networks of its clients; an address belongs to the section with the longest that it is in",
+     [](const ClientStatus& r) { return Json(r.prefixes); }},
+    {"allow", "they may connect", [](const ClientStatus& r) { return Json(r.allow); }},
+    {"connections", "connections of all of them now", [](const ClientStatus& r) { return Json(r.connections); }},
+    {"connections_max", "connections of all of them at most; null = as listeners and limits say",
+     [](const ClientStatus& r) { return or_null(r.connections_max); }},
+    {"credits_max", "calls in flight that each connection is granted at most; null = as the listener says",
+     [](const ClientStatus& r) { return or_null(r.credits_max); }},
+    {"bytes_in_flight", "octets of the chunks of their calls in flight; not counted without a limit",
+     [](const ClientStatus& r) { return Json(r.bytes_in_flight); }},
+    {"bytes_in_flight_max", "such octets at most; null = no limit",
+     [](const ClientStatus& r) { return or_null(r.bytes_in_flight_max); }},
+    {"calls_postponed", "calls that waited for that limit", [](const ClientStatus& r) { return Json(r.calls_postponed); }},
+    {"refused_denied", "connection requests refused because of allow = false",
+     [](const ClientStatus& r) { return Json(r.refused_denied); }},
+    {"refused_limit", "connection requests refused because of connections_max",
+     [](const ClientStatus& r) { return Json(r.refused_limit); }},
 }};
 
 constexpr std::array<AnswerField<ConnectionStatus>, 25> kConnectionStatus = {{
@@ -198,6 +239,12 @@ std::span<const AnswerField<BackendStatus>> answer_fields(const BackendStatus*) 
 }
 std::span<const AnswerField<ServerStatus>> answer_fields(const ServerStatus*) {
   return kServerStatus;
+}
+std::span<const AnswerField<RouteStatus>> answer_fields(const RouteStatus*) {
+  return kRouteStatus;
+}
+std::span<const AnswerField<ClientStatus>> answer_fields(const ClientStatus*) {
+  return kClientStatus;
 }
 std::span<const AnswerField<ConnectionStatus>> answer_fields(const ConnectionStatus*) {
   return kConnectionStatus;

@@ -23,6 +23,8 @@ struct AnswerField {
 [[nodiscard]] std::span<const AnswerField<ListenerStatus>> answer_fields(const ListenerStatus*);
 [[nodiscard]] std::span<const AnswerField<BackendStatus>> answer_fields(const BackendStatus*);
 [[nodiscard]] std::span<const AnswerField<ServerStatus>> answer_fields(const ServerStatus*);
+[[nodiscard]] std::span<const AnswerField<RouteStatus>> answer_fields(const RouteStatus*);
+[[nodiscard]] std::span<const AnswerField<ClientStatus>> answer_fields(const ClientStatus*);
 [[nodiscard]] std::span<const AnswerField<ConnectionStatus>> answer_fields(const ConnectionStatus*);
 [[nodiscard]] std::span<const AnswerField<QueuePairStatus>> answer_fields(const QueuePairStatus*);
 [[nodiscard]] std::span<const AnswerField<CoreStatus>> answer_fields(const CoreStatus*);

@@ -1,7 +1,7 @@
 // What the admin socket can ask of a running gateway. The dataplane implements it; tests have a fake.
 //
-// Called on the admin thread, one call at a time; status() and connections() on the live page's thread too, at the same time.
-// An implementation may ask the poll cores and wait for them, for at most 200 ms, and answers with what it has after that.
+// Called on the admin thread, one call at a time; status(), policy() and connections() on the live page's thread too, at the same
+// time. An implementation may ask the poll cores and wait for them, for at most 200 ms, and answers with what it has after that.
 // Strings are for people and for JSON alike: addresses as text, names from the config.
 #pragma once
 
@@ -50,11 +50,45 @@ struct ServerStatus {
   std::string address;
   std::string role;        // "primary" or "backup"
   std::optional<bool> up;  // absent: its checks are off, or none has ended yet
+  bool checked = false;    // its checks are on
+  bool preferred = false;  // where a new connection to the backend goes
   uint64_t connections = 0;
+  uint64_t calls_in_flight = 0;
   uint64_t checks = 0;
   uint64_t check_failures = 0;
-  Duration check_duration;  // of the last one
-  std::string check_error;  // of the last one; empty: it succeeded
+  std::optional<Duration> check_age;  // since the last one ended
+  Duration check_duration;            // of the last one
+  std::string check_error;            // of the last one; empty: it succeeded
+};
+
+// Which backend takes the calls of a program that come in by a listener.
+struct RouteStatus {
+  std::string listener;
+  std::optional<uint32_t> program;  // absent: all that have no route of their own
+  std::string backend;              // empty: calls are answered with PROG_UNAVAIL
+  uint64_t calls = 0;
+};
+
+// A [[client]] section: its budget, and what is used of it.
+struct ClientStatus {
+  std::string name;
+  std::vector<std::string> prefixes;
+  bool allow = true;
+  uint64_t connections = 0;
+  std::optional<uint64_t> connections_max;  // of all its clients together; absent: as listeners and limits say
+  std::optional<uint32_t> credits_max;      // of each connection; absent: as the listener says
+  uint64_t bytes_in_flight = 0;             // of chunks; counted when there is a limit
+  std::optional<uint64_t> bytes_in_flight_max;
+  uint64_t calls_postponed = 0;  // until others of the section were over
+  uint64_t refused_denied = 0;   // connection requests, because of `allow`
+  uint64_t refused_limit = 0;    // the same, because of connections_max
+};
+
+// What the configuration sends where, whom it grants how much, and how that goes.
+struct PolicyStatus {
+  std::vector<ServerStatus> servers;  // of the backends, in order of preference
+  std::vector<RouteStatus> routes;    // by listener; the program that is absent last
+  std::vector<ClientStatus> clients;  // in order of the configuration
 };
 
 struct GatewayStatus {
@@ -67,7 +101,7 @@ struct GatewayStatus {
   std::vector<PortStatus> ports;
   std::vector<ListenerStatus> listeners;
   std::vector<BackendStatus> backends;
-  std::vector<ServerStatus> servers;  // of the backends, in order of preference
+  PolicyStatus policy;
 };
 
 struct ConnectionStatus {
@@ -207,6 +241,8 @@ class GatewayView {
  public:
   virtual ~GatewayView() = default;
   [[nodiscard]] virtual GatewayStatus status() = 0;
+  // A part of that, cheaper to ask for.
+  [[nodiscard]] virtual PolicyStatus policy() = 0;
   [[nodiscard]] virtual std::vector<ConnectionStatus> connections() = 0;
   [[nodiscard]] virtual std::vector<QueuePairStatus> queue_pairs() = 0;
   [[nodiscard]] virtual std::vector<CoreStatus> cores() = 0;

@@ -21,6 +21,7 @@ struct ServerCheck {
   uint64_t failures = 0;
   Duration last_duration;  // of the last check
   std::string last_error;  // of the last check; empty: it succeeded
+  Instant last_ended;      // the last check, by the monotonic clock
 };
 
 class ServerChecks {

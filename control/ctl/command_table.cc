@@ -58,10 +58,21 @@ constexpr std::array kBackendFilters = {
     filter("type", "TYPE", Kind::kChoice, "type", "Backends of this type", kBackendTypes),
     filter("up", "yes|no", Kind::kFlag, "up", "Backends that are up, or are not"),
 };
+constexpr std::array kRouteFilters = {
+    filter("listener", "NAME", Kind::kText, "listener", "Calls that come in by this listener"),
+    filter("program", "NUMBER", Kind::kNumber, "program", "Calls of this RPC program, where it has a [[route]]"),
+    filter("backend", "NAME", Kind::kText, "backend", "Calls that go to this backend"),
+};
+constexpr std::array kClientFilters = {
+    filter("name", "NAME", Kind::kText, "name", "The section with this name"),
+    filter("client", "NETWORK", Kind::kNetwork, "prefixes", "Sections with a prefix that meets this address or prefix"),
+    filter("allow", "yes|no", Kind::kFlag, "allow", "Sections whose clients may connect, or may not"),
+};
 constexpr std::array kServerFilters = {
     filter("backend", "NAME", Kind::kText, "backend", "Servers of this backend"),
     filter("address", "ADDRESS", Kind::kText, "address", "The server with this address and port"),
     filter("up", "yes|no", Kind::kFlag, "up", "Servers that are up, or are not"),
+    filter("preferred", "yes|no", Kind::kFlag, "preferred", "Servers that new connections go to, or do not"),
 };
 constexpr std::array kPortFilters = {
     filter("device", "NAME", Kind::kText, "device", "The port of this DPDK device"),
@@ -177,13 +188,37 @@ const std::array kCommands = {
             .render = render_backends},
     Command{.object = "servers",
             .verb = "show",
-            .help = "The servers of TCP backends, in order of preference: whether each is up, and what its last check said.",
+            .help = "The servers of TCP backends, in order of preference: whether each is up, what its last check said.",
             .access = Access::kRead,
             .is_default = true,
             .parameters = kServerFilters,
             .request = "status",
             .rows = "servers",
-            .render = render_servers},
+            .render = render_servers,
+            .details = "New connections go to the first server of a backend that is not known to be down: \"next\" says yes."},
+    Command{.object = "routes",
+            .verb = "show",
+            .help = "Which backend takes the calls of which RPC program, by listener, and how many it took.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kRouteFilters,
+            .request = "status",
+            .rows = "routes",
+            .render = render_routes,
+            .details = "A listener has a line for each [[route]], and one for the programs without: its own backend takes their "
+                       "calls, or they are answered with PROG_UNAVAIL."},
+    Command{.object = "clients",
+            .verb = "show",
+            .help = "The [[client]] sections: who may connect, and what is used of each budget.",
+            .access = Access::kRead,
+            .is_default = true,
+            .parameters = kClientFilters,
+            .request = "status",
+            .rows = "clients",
+            .render = render_clients,
+            .details = "An address belongs to the section with the longest prefix that it is in. WAITED counts calls that waited "
+                       "for the section's bytes_in_flight_max; DENIED and FULL count connection requests refused because of "
+                       "allow = false and of connections_max."},
     Command{.object = "ports",
             .verb = "show",
             .help = "Network ports with their addresses, MTU and link.",

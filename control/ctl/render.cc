@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "control/ctl/json_text.h"
 #include "control/ctl/table.h"
@@ -49,16 +50,67 @@ Table backends_table(const Json& answer) {
   return backends;
 }
 
+// Without checks nobody knows; with them one is under way at first.
+const char* state_of_server(const Json& server) {
+  return text_of(server, "up") != "-" ? state_of(server) : flag_of(server, "checked") ? "checking" : "unchecked";
+}
+
 Table servers_table(const Json& answer) {
-  Table servers({"BACKEND", "ADDRESS", "ROLE", "STATE", ">CONNECTIONS", ">CHECKS", ">FAILED", ">LAST", "ERROR"});
+  Table servers(
+      {"BACKEND", "ADDRESS", "ROLE", "STATE", "NEXT", ">CONNECTIONS", ">CALLS", ">CHECKS", ">FAILED", ">TOOK", ">AGO", "ERROR"});
   for (const Json& server : list_of(answer, "servers")) {
     const bool is_checked = number_of(server, "checks") > 0;
-    servers.add({text_of(server, "backend"), text_of(server, "address"), text_of(server, "role"), state_of(server),
-                 text_of(server, "connections"), text_of(server, "checks"), text_of(server, "check_failures"),
-                 is_checked ? fmt::format("{:.1f} ms", 1e3 * number_of(server, "check_seconds")) : "-",
-                 text_of(server, "check_error")});
+    servers.add({text_of(server, "backend"), text_of(server, "address"), text_of(server, "role"), state_of_server(server),
+                 flag_of(server, "preferred") ? "yes" : "-", text_of(server, "connections"), text_of(server, "calls_in_flight"),
+                 text_of(server, "checks"), text_of(server, "check_failures"),
+                 is_checked ? short_time_text(number_of(server, "check_seconds")) : "-",
+                 is_checked ? short_time_text(number_of(server, "check_age_seconds")) : "-", text_of(server, "check_error")});
   }
   return servers;
+}
+
+// As rpcinfo names them; "-" for others.
+const char* program_name(double number) {
+  struct Named {
+    double number;
+    const char* name;
+  };
+  constexpr std::array kPrograms = {Named{100000, "portmapper"}, Named{100003, "nfs"},      Named{100005, "mountd"},
+                                    Named{100011, "rquotad"},    Named{100021, "nlockmgr"}, Named{100024, "status"},
+                                    Named{100227, "nfs_acl"},    Named{536922878, "bench"}};
+  const auto found = std::ranges::find(kPrograms, number, &Named::number);
+  return found == kPrograms.end() ? "-" : found->name;
+}
+
+Table routes_table(const Json& answer) {
+  Table routes({"LISTENER", ">PROGRAM", "NAME", "BACKEND", ">CALLS"});
+  for (const Json& route : list_of(answer, "routes")) {
+    const bool is_other = text_of(route, "program") == "-";
+    const std::string backend = text_of(route, "backend");
+    routes.add({text_of(route, "listener"), is_other ? "other" : text_of(route, "program"),
+                is_other ? "-" : program_name(number_of(route, "program")), backend == "-" ? "none: PROG_UNAVAIL" : backend,
+                text_of(route, "calls")});
+  }
+  return routes;
+}
+
+// Octets, "-" where there is no limit.
+std::string bytes_or_none(const Json& object, const char* key) {
+  return text_of(object, key) == "-" ? "-" : bytes_text(number_of(object, key));
+}
+
+Table clients_table(const Json& answer) {
+  Table clients(
+      {"NAME", "ALLOW", ">CONNECTIONS", ">MAX", ">CREDITS", ">IN FLIGHT", ">MAX", ">WAITED", ">DENIED", ">FULL", "PREFIXES"});
+  for (const Json& client : list_of(answer, "clients")) {
+    const bool counted = text_of(client, "bytes_in_flight_max") != "-";
+    clients.add({text_of(client, "name"), text_of(client, "allow"), text_of(client, "connections"),
+                 text_of(client, "connections_max"), text_of(client, "credits_max"),
+                 counted ? bytes_text(number_of(client, "bytes_in_flight")) : "-", bytes_or_none(client, "bytes_in_flight_max"),
+                 text_of(client, "calls_postponed"), text_of(client, "refused_denied"), text_of(client, "refused_limit"),
+                 join(list_of(client, "prefixes"))});
+  }
+  return clients;
 }
 
 std::string rows_or(const Table& table, const char* none) {
@@ -75,8 +127,14 @@ std::string render_status(const Json& answer) {
   text += "\nPorts\n" + ports_table(answer).text(2);
   text += "\nListeners\n" + listeners_table(answer).text(2);
   text += "\nBackends\n" + backends_table(answer).text(2);
-  const Table servers = servers_table(answer);
-  return servers.empty() ? text : text + "\nServers\n" + servers.text(2);
+  const auto section = [](const char* title, const Table& table) {
+    return table.empty() ? std::string() : fmt::format("\n{}\n{}", title, table.text(2));
+  };
+  const bool has_routes =
+      std::ranges::any_of(list_of(answer, "routes"), [](const Json& route) { return text_of(route, "program") != "-"; });
+  text += section("Servers", servers_table(answer));
+  text += has_routes ? section("Routes", routes_table(answer)) : "";
+  return text + section("Clients", clients_table(answer));
 }
 
 std::string render_ports(const Json& answer) {
@@ -93,6 +151,14 @@ std::string render_backends(const Json& answer) {
 
 std::string render_servers(const Json& answer) {
   return rows_or(servers_table(answer), "no such servers\n");
+}
+
+std::string render_routes(const Json& answer) {
+  return rows_or(routes_table(answer), "no such routes\n");
+}
+
+std::string render_clients(const Json& answer) {
+  return rows_or(clients_table(answer), "no such [[client]] sections\n");
 }
 
 std::string render_cores(const Json& answer) {

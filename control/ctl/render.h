@@ -16,6 +16,8 @@ namespace cw::control {
 [[nodiscard]] std::string render_listeners(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_backends(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_servers(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_routes(const nlohmann::ordered_json& answer);
+[[nodiscard]] std::string render_clients(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_ports(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_cores(const nlohmann::ordered_json& answer);
 [[nodiscard]] std::string render_stats(const nlohmann::ordered_json& answer);

@@ -10,14 +10,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// An address meets the networks that it is in, and a network those that it has addresses in common with.
+bool meets(const std::optional<IpPrefix>& network, const Json& field) {
+  if (field.is_array()) {
+    return std::ranges::any_of(field, [&](const Json& each) { return meets(network, each); });
+  }
+  const auto other = field.is_string() ? parse_prefix(field.get<std::string>()) : std::nullopt;
+  return network && other &&
+         (network->length_bits < other->length_bits ? network->contains(other->address) : other->contains(network->address));
+}
+
 bool fits(const Parameter& filter, const std::string& value, const Json& field) {
   uint64_t number = 0;
   switch (filter.kind) {
-    case ValueKind::kNetwork: {
-      const auto network = parse_prefix(value);
-      const auto address = field.is_string() ? parse_ip(field.get<std::string>()) : std::nullopt;
-      return network && address && network->contains(*address);
-    }
+    case ValueKind::kNetwork:
+      return meets(parse_prefix(value), field);
     case ValueKind::kNumber:
       return field.is_number_unsigned() && parse_number(value, number) && field.get<uint64_t>() == number;
     case ValueKind::kFlag:

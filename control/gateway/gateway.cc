@@ -128,7 +128,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
   for (uint32_t slot = options.connections_max; slot > 0; --slot) {
     free_slots_.push_back(slot - 1);
   }
-  CW_ASSERT(options_.clients.size() <= kClientClassesMax);
+  CW_ASSERT(options_.clients.size() <= kClientClassesMax && options_.listeners.size() <= kListenersMax);
   for (size_t i = 0; i < options_.clients.size(); ++i) {
     budgets_[i].bytes_max = options_.clients[i].bytes_in_flight_max;
   }

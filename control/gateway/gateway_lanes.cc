@@ -86,6 +86,7 @@ void Gateway::fail_lane(Instant now, Connection& connection, Lane& lane) {
   lane.link = new_link(connection.slot, lane_of(lane.link));
   const PendingCalls lost = std::exchange(lane.pending, {});
   stats_.backends[lane.backend].calls_in_flight -= lost.size();
+  stats_.backends[lane.backend].server_calls[lane.server_index] -= lost.size();
   lost.for_each([&](uint32_t xid, const PendingCall& call) {
     guard_.end(*lane.client, call.epoch);
     answer(now, connection, call.call, xid, rpcrdma::AcceptStatus::kSystemError);

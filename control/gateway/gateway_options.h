@@ -32,6 +32,7 @@ struct BackendOptions {
 struct RouteOptions {
   uint32_t program = 0;
   uint32_t backend = 0;  // index
+  uint32_t index = 0;    // where GatewayStats::route_calls counts them, below kRoutesMax
 };
 
 struct ListenerOptions {

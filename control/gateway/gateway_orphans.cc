@@ -24,6 +24,7 @@ void Gateway::part_from_backend(Instant now, Lane& lane, bool may_keep) {
     guard_.forget(*lane.client, lane.link);
   }
   stats.calls_in_flight -= lane.pending.size();
+  stats.server_calls[lane.server_index] -= lane.pending.size();
   const bool keep =
       may_keep && !lane.pending.empty() && lane.state == Lane::State::kOpen && orphans_.size() < options_.connections_max;
   if (keep) {

@@ -15,6 +15,8 @@ namespace cw::gateway {
 inline constexpr uint32_t kBackendsMax = 16;
 inline constexpr uint32_t kBackendServersMax = 8;
 inline constexpr uint32_t kClientClassesMax = 16;
+inline constexpr uint32_t kListenersMax = 16;
+inline constexpr uint32_t kRoutesMax = 64;
 
 struct BackendStats {
   uint64_t up = 0;  // gauge: by its checks a server of it is up; unchecked: the last attempt to reach it succeeded; built-in: 1
@@ -30,6 +32,7 @@ struct BackendStats {
   uint64_t bytes_out = 0;  // to the backend
   uint64_t bytes_in = 0;
   std::array<uint64_t, kBackendServersMax> server_links{};  // gauge: open connections by server
+  std::array<uint64_t, kBackendServersMax> server_calls{};  // gauge: of calls_in_flight, those at each server
 
   // Something is known of it. Without checks only a client makes the gateway ask a TCP backend.
   [[nodiscard]] bool is_judged() const { return up > 0 || checked > 0 || open_failures > 0; }
@@ -82,10 +85,12 @@ struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
   std::array<BackendStats, kBackendsMax> backends{};
   std::array<ClientClassStats, kClientClassesMax> clients{};
-  uint64_t connections_open = 0;   // gauge
-  uint64_t replies_unmatched = 0;  // from a backend, with an XID that nobody waits for
-  uint64_t reverse_calls = 0;      // of backends, taken to be sent to clients
-  uint64_t reverse_replies = 0;    // of clients, handed to backends
+  std::array<uint64_t, kListenersMax> listener_calls{};  // of programs without a route, unrouted ones included
+  std::array<uint64_t, kRoutesMax> route_calls{};        // by RouteOptions::index
+  uint64_t connections_open = 0;                         // gauge
+  uint64_t replies_unmatched = 0;                        // from a backend, with an XID that nobody waits for
+  uint64_t reverse_calls = 0;                            // of backends, taken to be sent to clients
+  uint64_t reverse_replies = 0;                          // of clients, handed to backends
   std::array<uint64_t, static_cast<size_t>(ReverseDrop::kCount)> reverse_calls_dropped{};
   uint64_t messages_malformed = 0;  // from a backend, too short to be RPC
   uint64_t duplicate_xids = 0;      // from a client, in flight twice at once

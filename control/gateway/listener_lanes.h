@@ -4,40 +4,53 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "control/gateway/backend_link.h"
 #include "control/gateway/gateway_options.h"
+#include "control/gateway/gateway_stats.h"
 #include "rocev2/base/assert.h"
 
 namespace cw::gateway {
 
 class ListenerLanes {
  public:
+  static constexpr uint32_t kNoRoute = UINT32_MAX;
+  // Where calls of a program go, and which route says so.
+  struct Way {
+    uint32_t lane = 0;
+    uint32_t route = kNoRoute;  // RouteOptions::index
+  };
+
   explicit ListenerLanes(const ListenerOptions& listener) : backends_{listener.backend} {
     for (const RouteOptions& route : listener.routes) {
       const auto found = std::find(backends_.begin(), backends_.end(), route.backend);
-      programs_.emplace_back(route.program, static_cast<uint32_t>(found - backends_.begin()));
+      CW_ASSERT(route.index < kRoutesMax);
+      programs_.push_back({route.program, {static_cast<uint32_t>(found - backends_.begin()), route.index}});
       if (found == backends_.end()) {
         backends_.push_back(route.backend);
       }
     }
     CW_ASSERT(backends_.size() <= 1u << kLinkLaneBits);
-    std::sort(programs_.begin(), programs_.end());
+    std::sort(programs_.begin(), programs_.end(), [](const Routed& a, const Routed& b) { return a.program < b.program; });
   }
 
   [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(backends_.size()); }
   // kNoBackend: lane 0 of a listener without a backend of its own.
   [[nodiscard]] uint32_t backend(uint32_t lane) const { return backends_[lane]; }
-  [[nodiscard]] uint32_t lane_for(uint32_t program) const {
-    const auto found = std::lower_bound(programs_.begin(), programs_.end(), std::pair(program, 0u));
-    return found != programs_.end() && found->first == program ? found->second : 0;
+  [[nodiscard]] Way way_for(uint32_t program) const {
+    const auto found = std::lower_bound(programs_.begin(), programs_.end(), program,
+                                        [](const Routed& routed, uint32_t wanted) { return routed.program < wanted; });
+    return found != programs_.end() && found->program == program ? found->way : Way();
   }
 
  private:
-  std::vector<uint32_t> backends_;                       // by lane
-  std::vector<std::pair<uint32_t, uint32_t>> programs_;  // program and lane, sorted
+  struct Routed {
+    uint32_t program = 0;
+    Way way;
+  };
+  std::vector<uint32_t> backends_;  // by lane
+  std::vector<Routed> programs_;    // sorted
 };
 
 }  // namespace cw::gateway

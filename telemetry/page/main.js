@@ -64,6 +64,7 @@ function showFacts() {
 
 function draw() {
   if (!charts && snapshot) {
+    document.getElementById('budgets').hidden = snapshot.clients.length === 0;
     charts = buildCharts(snapshot);
     tables = new Tables();
   }

@@ -72,7 +72,38 @@ function stage(view, name, label, color) {
   return {label, color, values: timed(view, `stage_p50_ns.${name}`, `stage_calls.${name}`)};
 }
 
-function definitions({cores, backends}) {
+// One line for each [[client]] section.
+function bySection(clients, valuesOf) {
+  return clients.map((client, i) => ({
+    label: client.name,
+    color: COLORS[i % COLORS.length],
+    values: valuesOf(i),
+    fill: clients.length === 1,
+  }));
+}
+
+function budgets(clients) {
+  return [
+    {
+      id: 'client-connections',
+      title: 'Connections by section',
+      note: 'of all its clients together',
+      kind: 'count',
+      max: 5,
+      series: (view) => bySection(clients, (i) => view.gauge(`client_connections.${i}`)),
+    },
+    {
+      id: 'client-refusals',
+      title: 'Refused connections by section',
+      note: 'per second: full, or not allowed',
+      kind: '/s',
+      max: 5,
+      series: (view) => bySection(clients, (i) => view.sumRates([`client_refused.${i}`, `client_denied.${i}`])),
+    },
+  ];
+}
+
+function definitions({cores, backends, clients}) {
   return {
     traffic: [
       {id: 'rpcs', title: 'RPC rate', note: 'answered, by program', kind: 'RPC/s', max: 10, series: programs},
@@ -227,10 +258,12 @@ function definitions({cores, backends}) {
           })),
       },
     ],
+    clients: clients.length ? budgets(clients) : [],
   };
 }
 
-// All charts, each in the section of its group; the snapshot says which cores and backends there are.
+// All charts, each in the section of its group; the snapshot says which cores, backends and sections of
+// clients there are.
 export function buildCharts(snapshot) {
   const charts = [];
   for (const [section, group] of Object.entries(definitions(snapshot))) {

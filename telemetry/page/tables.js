@@ -1,6 +1,6 @@
 // What is better read than seen: calls by procedure, discards by reason, backends, ports and listeners, log lines.
 import {element} from '/page/chart.js';
-import {clock, count, latency, rate, UNKNOWN} from '/page/format.js';
+import {age, clock, count, latency, rate, time, UNKNOWN} from '/page/format.js';
 import {latest} from '/page/store.js';
 
 const STATES = [
@@ -8,6 +8,8 @@ const STATES = [
   ['bad', 'down'],
   ['good', 'up'],
 ];
+const NEARLY_FULL = 0.9; // of a budget
+const PREFIXES_SHOWN = 3;
 const LOST = {
   port_rx_missed: 'port: no descriptor',
   port_rx_no_mbuf: 'port: no buffer',
@@ -70,6 +72,25 @@ function bar(share, color) {
 
 function pill(level, text) {
   return element('span', {class: 'state ' + level}, text);
+}
+
+// What is used of a limit, if there is one.
+function use(now, most, text) {
+  if (most === null) {
+    return `${text(now)}, no limit`;
+  }
+  const share = most > 0 ? Math.min(1, now / most) : 1;
+  const color = share >= 1 ? 's5' : share > NEARLY_FULL ? 's3' : 's1';
+  return element('span', {class: 'use'}, bar(share, color), `${text(now)} of ${text(most)}`);
+}
+
+// Something that should not be: red as soon as there is any.
+function trouble(value) {
+  return value > 0 ? element('span', {class: 'trouble'}, count(value)) : count(value);
+}
+
+function octets(value) {
+  return rate(value, 'B');
 }
 
 function procedureRows(view) {
@@ -145,6 +166,60 @@ function backendRows(view, snapshot) {
   });
 }
 
+function serverState(server) {
+  if (server.up !== null) {
+    return server.up ? pill('good', 'up') : pill('bad', 'down');
+  }
+  return server.checked ? pill('warn', 'checking') : pill('unknown', 'not checked');
+}
+
+function serverRows(snapshot) {
+  return snapshot.servers.map((server) => [
+    server.backend,
+    server.address,
+    server.role,
+    serverState(server),
+    server.preferred ? element('span', {class: 'next'}, 'go here') : '',
+    count(server.connections),
+    count(server.calls_in_flight),
+    server.check_age_seconds === null ? UNKNOWN : `${age(server.check_age_seconds)} ago`,
+    server.checks > 0 ? time(server.check_seconds * 1e9) : UNKNOWN,
+    `${count(server.check_failures)} of ${count(server.checks)}`,
+    element('span', {class: 'trouble'}, server.check_error),
+  ]);
+}
+
+function prefixes(client) {
+  const all = client.prefixes.join(', ');
+  const rest = client.prefixes.length - PREFIXES_SHOWN;
+  return rest > 0
+    ? element('span', {title: all}, `${client.prefixes.slice(0, PREFIXES_SHOWN).join(', ')} and ${rest} more`)
+    : all;
+}
+
+function clientState(client) {
+  if (!client.allow) {
+    return pill('unknown', 'not allowed');
+  }
+  return client.connections_max !== null && client.connections >= client.connections_max
+    ? pill('warn', 'full')
+    : pill('good', 'open');
+}
+
+function clientRows(view, snapshot) {
+  return snapshot.clients.map((client, i) => [
+    client.name,
+    prefixes(client),
+    clientState(client),
+    use(client.connections, client.connections_max, count),
+    client.credits_max === null ? 'as listener' : count(client.credits_max),
+    client.bytes_in_flight_max === null ? 'no limit' : use(client.bytes_in_flight, client.bytes_in_flight_max, octets),
+    count(view.grown(`client_postponed.${i}`)),
+    trouble(view.grown(`client_refused.${i}`)),
+    count(view.grown(`client_denied.${i}`)),
+  ]);
+}
+
 function placeRows(snapshot) {
   const ports = snapshot.ports.map((port) => [
     'port',
@@ -157,10 +232,19 @@ function placeRows(snapshot) {
     'listener',
     listener.name,
     `RDMA port ${listener.port}`,
-    `${listener.credits} credits each, to ${listener.backend}`,
+    `${listener.credits} credits each, ${listener.backend ? 'to ' + listener.backend : 'by route only'}`,
     `${count(listener.connections)} of ${count(listener.connections_max)} connections`,
   ]);
-  return [...ports, ...listeners];
+  const routes = snapshot.routes
+    .filter((route) => route.program !== null)
+    .map((route) => [
+      'route',
+      `${route.listener}, program ${route.program}`,
+      '',
+      `to ${route.backend}`,
+      `${count(route.calls)} calls since the start`,
+    ]);
+  return [...ports, ...listeners, ...routes];
 }
 
 export class Tables {
@@ -209,10 +293,50 @@ export class Tables {
       UNKNOWN,
       'wide',
     );
+    this.servers = new Table(
+      document.getElementById('resources'),
+      'servers',
+      'Servers of backends',
+      'in order of preference',
+      [
+        {label: 'Backend'},
+        {label: 'Server'},
+        {label: 'Role'},
+        {label: 'State'},
+        {label: 'New connections'},
+        number('Connections'),
+        number('In flight'),
+        number('Last check'),
+        number('Took'),
+        number('Failed checks'),
+        {label: 'Why the last failed'},
+      ],
+      'No backend has servers: built-in programs need none.',
+      'wide',
+    );
+    this.clients = new Table(
+      document.getElementById('clients'),
+      'client-budgets',
+      'Budgets',
+      'now; waits and refusals over the window',
+      [
+        {label: 'Section'},
+        {label: 'Clients'},
+        {label: 'State'},
+        {label: 'Connections'},
+        number('Credits each'),
+        {label: 'Chunks in flight'},
+        number('Calls that waited'),
+        number('Refused: full'),
+        number('Refused: not allowed'),
+      ],
+      'No [[client]] section is configured.',
+      'wide',
+    );
     this.places = new Table(
       document.getElementById('resources'),
       'places',
-      'Ports and listeners',
+      'Ports, listeners and routes',
       '',
       [{label: 'Kind'}, {label: 'Name'}, {label: 'Address'}, {label: 'Setting'}, {label: 'State'}],
       UNKNOWN,
@@ -226,6 +350,8 @@ export class Tables {
     this.discards.update(discardRows(view));
     if (snapshot) {
       this.backends.update(backendRows(view, snapshot));
+      this.servers.update(serverRows(snapshot));
+      this.clients.update(clientRows(view, snapshot));
       this.places.update(placeRows(snapshot));
       updateNotices(snapshot.notices);
     }

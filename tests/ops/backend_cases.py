@@ -6,6 +6,7 @@ import subprocess
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cores_cases import OWN_NETWORK, run_in_own_network
 from harness import Box, Gateway, Program, Skip, expect, expect_equal, free_tcp_address
@@ -38,8 +39,12 @@ def serve(box: Box, name: str, port: int = 0) -> tuple[Program, str]:
     return program, f"127.0.0.1:{found[1]}"
 
 
+def _of_servers(box: Box, gateway: Gateway, field: str) -> dict[str, Any]:
+    return {row["address"]: row[field] for row in box.ctl_json(gateway, "servers")["servers"]}
+
+
 def states(box: Box, gateway: Gateway) -> dict[str, object]:
-    return {row["address"]: row["up"] for row in box.ctl_json(gateway, "servers")["servers"]}
+    return _of_servers(box, gateway, "up")
 
 
 def gateway_before(box: Box, address: str, more: str) -> Gateway:
@@ -57,12 +62,15 @@ def server_dies_under_load(box: Box) -> None:
     wait_until(lambda: states(box, gateway) == {first_address: True, second_address: True}, 20, "both servers to be up")
     load = box.load("--reconnect", "--port", PORT, connections=4, seconds=8)
     load.wait_connected()
-    connections = {row["address"]: row["connections"] for row in box.ctl_json(gateway, "servers")["servers"]}
-    expect_equal("connections by server", connections, {first_address: 4, second_address: 0})
+    expect_equal("connections by server", _of_servers(box, gateway, "connections"), {first_address: 4, second_address: 0})
+    expect_equal("where new connections go", _of_servers(box, gateway, "preferred"), {first_address: True, second_address: False})
+    wait_until(lambda: _of_servers(box, gateway, "calls_in_flight")[first_address] > 0, 10, "calls at the first server")
     first.kill()
     wait_until(lambda: states(box, gateway) == {first_address: False, second_address: True}, 20, "the first server to be down")
+    expect_equal("where new connections go", _of_servers(box, gateway, "preferred"), {first_address: False, second_address: True})
     report = load.result()
     expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
+    expect_equal("calls at servers in the end", set(_of_servers(box, gateway, "calls_in_flight").values()), {0})
     expect_equal("connections lost", report["lost"], 4)
     expect_equal("calls sent again", report["resent"], report["interrupted"])
     metrics = gateway.metrics()
@@ -134,9 +142,27 @@ backend = "routed"
     # A program that the listener has no backend for.
     box.load("--port", PORT + 1, name="closed", seconds=1).finish(30)
     expect(gateway.metrics().total("causeway_calls_unrouted_total") > 0, "no call was refused for want of a route")
+    _expect_routes(box, gateway, report["calls"])
     own.kill()
     routed.kill()
     gateway.terminate()
+
+
+def _expect_routes(box: Box, gateway: Gateway, answered: int) -> None:
+    rows = {(row["listener"], row["program"]): row for row in box.ctl_json(gateway, "routes")["routes"]}
+    backends = {key: row["backend"] for key, row in rows.items()}
+    expect_equal("backends by listener and program", backends, {
+        ("bench", None): "bench", ("served", BENCH_PROGRAM): "routed", ("served", None): "served", ("closed", 100005): "routed",
+        ("closed", None): ""})
+    metrics = gateway.metrics()
+    expect(rows["served", BENCH_PROGRAM]["calls"] >= answered, f"{rows}, and {answered} calls were answered")
+    expect_equal("calls without a route", [rows["served", None]["calls"], rows["closed", None]["calls"]],
+                 [0, metrics.total("causeway_calls_unrouted_total")])
+    expect_equal("the same in the metrics", metrics.total("causeway_route_calls_total", program=str(BENCH_PROGRAM)),
+                 rows["served", BENCH_PROGRAM]["calls"])
+    text = box.ctl(gateway, "routes", "listener", "closed")
+    expect("mountd" in text and "none: PROG_UNAVAIL" in text and "served" not in text, text)
+    expect_equal("routes to no backend of that name", box.ctl(gateway, "routes", "backend", "absent"), "no such routes\n")
 
 
 SOURCE_CASE = 'a server sees the address of each client with source = "client"'

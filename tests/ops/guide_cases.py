@@ -39,7 +39,8 @@ def _here(command: str, box: Box, gateway: Gateway) -> list[str]:
 def every_command_works(box: Box) -> None:
     commands = _commands()
     expect(len(commands) > 20, f"{len(commands)} commands were found")
-    gateway = box.gateway()
+    gateway = box.gateway(extra='[[client]]\nname = "cluster"\nprefixes = ["10.9.0.0/24"]\nconnections_max = 16\n'
+                          'bytes_in_flight_max = 67108864\n')
     gateway.start_ready()
     box.load("--reconnect", connections=3, seconds=60).wait_connected()
     for command, shown in commands:

@@ -41,7 +41,7 @@ NOT_PROVOKED = {
 def every_query_answers(box: Box) -> None:
     served = StrangeServer(closes=False)
     gateway = box.gateway(extra=f'[[backend]]\nname = "served"\naddress = "{served.address}"\ncheck = "tcp"\n'
-                          '[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\n')
+                          '[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\nconnections_max = 50\nbytes_in_flight_max = 1073741824\n')
     gateway.start_ready()
     server = start_prometheus(box, [gateway.metrics_address])
     for operation in ("sink", "source"):
@@ -122,6 +122,7 @@ call_timeout_s = {call_timeout_s}
 """
 REFUSING, SILENT, PATIENT, CLOSING = 20050, 20051, 20052, 20053
 CONNECTIONS_MAX = 16
+BUDGET = CONNECTIONS_MAX + 4  # of the clients' section: the listener that is limited is full before
 
 
 def _troubled_gateway(box: Box, silent: StrangeServer, closing: StrangeServer) -> Gateway:
@@ -131,6 +132,7 @@ def _troubled_gateway(box: Box, silent: StrangeServer, closing: StrangeServer) -
                 ("patient", PATIENT, silent.address, 60), ("closing", CLOSING, closing.address, 60))
     text = "".join(BACKENDS.format(name=name, port=port, address=address, call_timeout_s=timeout)
                    for name, port, address, timeout in backends)
+    text += f'[[client]]\nname = "cluster"\nprefixes = ["10.9.0.0/24"]\nconnections_max = {BUDGET}\n'
     config.write_text(config.read_text() + text + "[roce]\nkeepalive_s = 1\n")
     gateway.start_ready()
     return gateway
@@ -202,6 +204,9 @@ def _client_troubles(box: Box, gateway: Gateway, server: Prometheus) -> None:
     many = box.load("--reconnect", name="many", connections=CONNECTIONS_MAX + 8, seconds=60)
     server.wait_for_alerts(instance, "ConnectionsRefused")
     many.stop()
+    over = box.load("--reconnect", "--port", PATIENT, name="over", connections=BUDGET + 8, window=1, seconds=60)
+    server.wait_for_alerts(instance, "ClientOverBudget")
+    over.stop()
     rping = Program("rping", [str(box.build / "tests/peers/causeway-verbs-peer"), "-d", box.device("client"), "-a", "10.9.0.2/24", "--mtu",
                               "4500", "--lcore", str(LOAD_CPU), "--rping-client", "10.9.0.1", "--port", "20049", "-n", "1", "--timeout",
                               "3"], box.directory / "rping.log", box.env)

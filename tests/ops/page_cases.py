@@ -6,8 +6,10 @@ import urllib.error
 import urllib.request
 from typing import Any
 
+from backend_cases import BENCH_PROGRAM, PORT, gateway_before, serve
 from browser import Browser
-from harness import CREDITS, Box, Gateway, Skip, expect, expect_equal
+from harness import CREDITS, Box, Gateway, Skip, expect, expect_equal, free_tcp_address
+from monitoring_cases import StrangeServer
 
 SHOWN = {"rpcs", "octets", "chunks", "credits", "heat", "percentiles", "stages", "busy"}  # charts that a load has to fill
 
@@ -67,6 +69,8 @@ def shows_a_load(box: Box) -> None:
     expect("bench source" in _text(browser, "#procedures tbody"), "another procedure than source")
     expect("up" in _text(browser, "#backend-health tbody"), "the backend is not up")
     expect("accepted" in _text(browser, "#notices tbody"), "no log line of the connections")
+    expect(browser.script("return document.getElementById('budgets').hidden"), "budgets are shown, and there are none")
+    expect("built-in programs need none" in _text(browser, "#servers .empty"), "no word of there being no servers")
     _expect_clean(browser, gateway)
     load.stop()
     browser.wait_for("return document.body.dataset.state === 'idle'", 15, "the end of the load")
@@ -86,6 +90,68 @@ def _expect_true_figures(browser: Browser, gateway: Gateway) -> None:
     expect(before / 3 < kept <= after, f"{kept} octets by Write chunk in the history, {before} to {after} in the metrics")
     calls = sum(history["values"]["calls.bench/source"])
     expect_equal("calls of the heat map", sum(sum(second[1::2]) for second in history["durations"]), calls)
+
+
+POLICY = """backups = ["{live}", "{silent}"]
+check_interval_ms = 300
+check_timeout_ms = 60000
+check_fall = 2
+[[route]]
+listener = "served"
+program = {program}
+backend = "served"
+[[client]]
+name = "cluster"
+prefixes = ["10.9.0.0/28", "10.9.1.0/28", "10.9.2.0/28", "10.9.3.0/28"]
+connections_max = 3
+bytes_in_flight_max = 67108864
+[[client]]
+name = "strangers"
+prefixes = ["0.0.0.0/0"]
+allow = false
+"""
+
+
+def _rows(browser: Browser, table: str) -> list[list[str]]:
+    """The texts of its cells, with ordinary blanks."""
+    rows = browser.script(f"return [...document.querySelectorAll('#{table} tbody tr')].map(row => [...row.cells].map("
+                          "cell => cell.textContent))")
+    return [[cell.replace("\u202f", " ") for cell in row] for row in rows]
+
+
+def shows_servers_and_budgets(box: Box) -> None:
+    """One server that refuses, one that serves, and one that a check waits for; a section of clients that has too many."""
+    live_server, live = serve(box, "live")
+    silent = StrangeServer(closes=False)
+    gateway = gateway_before(box, free_tcp_address(), POLICY.format(live=live, silent=silent.address, program=BENCH_PROGRAM))
+    browser = _open(box, gateway)
+    states = lambda: [row[3:5] for row in _rows(browser, "servers")]  # noqa: E731
+    browser.wait_until(lambda: states() == [["down", ""], ["up", "go here"], ["checking", ""]], 20, "the states of the servers")
+    first = _rows(browser, "servers")[0]
+    expect_equal("the first server", [first[0], first[2], first[10]], ["served", "primary", "Connection refused"])
+    expect(first[7].endswith(" ago") and first[9].split(" of ")[0] == first[9].split(" of ")[1] != "0", f"its checks: {first}")
+    expect(not browser.script("return document.getElementById('budgets').hidden"), "no budgets are shown")
+    load = box.load("--port", PORT, "--reconnect", operation="source", size=100_000, connections=5, window=4, seconds=300)
+    budgets = lambda: _rows(browser, "client-budgets")  # noqa: E731
+    browser.wait_until(lambda: budgets()[0][2:4] == ["full", "3 of 3"] and int(budgets()[0][7]) > 2, 30, "a full budget and refusals")
+    cluster, strangers = budgets()
+    expect_equal("clients of the sections", [cluster[:2], strangers[:2]],
+                 [["cluster", "10.9.0.0/28, 10.9.1.0/28, 10.9.2.0/28 and 1 more"], ["strangers", "0.0.0.0/0"]])
+    expect_equal("limits", [cluster[5].split(" of ")[1], strangers[2:6]], ["67.1 MB", ["not allowed", "0, no limit", "as listener", "no limit"]])
+    browser.wait_until(lambda: _rows(browser, "servers")[1][5] == "3" and int(_rows(browser, "servers")[1][6]) > 0, 20, "calls at the server")
+    for name in ("client-connections", "client-refusals"):
+        browser.wait_for(f"return Number(document.getElementById('chart-{name}').dataset.nonzero) > 0", 15, f"figures in {name}")
+    refused = gateway.metrics().total("causeway_client_connections_refused_total", client="cluster", reason="limit")
+    expect(2 < int(budgets()[0][7].replace(" ", "")) <= refused + 20, f"{budgets()[0]} and {refused} in the metrics")
+    expect("program 536922878" in _text(browser, "#places tbody"), "no word of the route")
+    _expect_clean(browser, gateway)
+    live_server.kill()
+    browser.wait_until(lambda: [row[0] for row in states()] == ["down", "down", "checking"], 20, "the death of the server")
+    expect_equal("where new connections go", [row[1] for row in states()], ["", "", "go here"])
+    load.stop()
+    browser.close()
+    silent.close()
+    gateway.terminate()
 
 
 def themes(box: Box) -> None:
@@ -243,6 +309,7 @@ def switched_off(box: Box) -> None:
 
 CASES = [
     ("live page shows a load as it is, and asks nobody else", shows_a_load),
+    ("live page shows servers of backends and budgets of clients", shows_servers_and_budgets),
     ("live page has two themes and fits narrow windows", themes),
     ("live page by keyboard", keyboard),
     ("live page says when the gateway drains, is gone, and is back", gone_and_back),

@@ -64,9 +64,30 @@ def refused_by_client_section(box: Box) -> None:
     metrics = gateway.metrics()
     expect_equal("credits", metrics.total("causeway_rpcrdma_credits_granted"), 10)
     expect(metrics.total("causeway_client_bytes_in_flight", client="one") <= 300_000, "more octets in flight than the section may have")
+    _expect_shown(box, gateway)
     report = load.result()
     expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
     gateway.terminate()
+
+
+def _expect_shown(box: Box, gateway: Gateway) -> None:
+    """causewayctl clients, with two connections there and one refused."""
+    one, others = box.ctl_json(gateway, "clients")["clients"]
+    expect_equal("the section", [one[key] for key in ("name", "prefixes", "allow", "connections", "connections_max", "credits_max",
+                                                      "bytes_in_flight_max", "refused_denied", "refused_limit")],
+                 ["one", ["10.9.0.2/32"], True, 2, 2, 5, 300_000, 0, 1])
+    expect(one["calls_postponed"] > 0 and one["bytes_in_flight"] <= 300_000, f"{one}")
+    expect_equal("the other one", [others[key] for key in ("name", "allow", "connections", "connections_max", "bytes_in_flight_max")],
+                 ["all", False, 0, None, None])
+    names = {words: [row["name"] for row in box.ctl_json(gateway, "clients", *words)["clients"]]
+             for words in (("client", "10.9.0.2"), ("client", "10.9.0.7"), ("name", "one"), ("allow", "no"))}
+    expect_equal("by filter", list(names.values()), [["one", "all"], ["all"], ["one"], ["all"]])
+    # What a reload changes is shown as it is now.
+    config = box.directory / "limited.toml"
+    config.write_text(config.read_text().replace("credits = 5", "credits = 4").replace("10.9.0.0/24", "10.9.0.0/25"))
+    box.ctl(gateway, "reload")
+    now = box.ctl_json(gateway, "clients")["clients"]
+    expect_equal("after the reload", [now[0]["credits_max"], now[1]["prefixes"]], [4, ["10.9.0.0/25"]])
 
 
 def refused_without_listener(box: Box) -> None:

@@ -36,6 +36,13 @@ TEST(AdminCommands, StatusTellsPortsListenersAndBackends) {
   EXPECT_EQ(status["servers"][1]["role"], "backup");
   EXPECT_EQ(status["servers"][1]["up"], false);
   EXPECT_EQ(status["servers"][1]["check_error"], "Connection refused");
+  EXPECT_EQ(status["servers"][0]["check_age_seconds"], 1.5);
+  EXPECT_EQ(status["servers"][2]["check_age_seconds"], nullptr);
+  EXPECT_EQ(status["routes"][0]["program"], 100005);
+  EXPECT_EQ(status["routes"][2]["program"], nullptr);
+  EXPECT_EQ(status["clients"][0]["prefixes"][1], "2001:db8::/64");
+  EXPECT_EQ(status["clients"][0]["refused_limit"], 7);
+  EXPECT_EQ(status["clients"][1]["connections_max"], nullptr);
 }
 
 TEST(AdminCommands, JsonAndWordsAreTheSameRequest) {

@@ -232,9 +232,22 @@ TEST_F(AdminServerTest, CtlShowsStatusAsTables) {
             "  new   tcp   127.0.0.3:2049  -          0           0         0\n"
             "\n"
             "Servers\n"
-            "  BACKEND  ADDRESS         ROLE     STATE  CONNECTIONS  CHECKS  FAILED    LAST  ERROR\n"
-            "  nfs      127.0.0.1:2049  primary  up               2      40       1  0.3 ms  -\n"
-            "  nfs      127.0.0.4:2049  backup   down             0      40      40  0.1 ms  Connection refused\n");
+            "  BACKEND  ADDRESS         ROLE     STATE      NEXT  CONNECTIONS  CALLS  CHECKS  FAILED    TOOK     AGO  ERROR\n"
+            "  nfs      127.0.0.1:2049  primary  up         yes             2      3      40       1  300 us   1.5 s  -\n"
+            "  nfs      127.0.0.4:2049  backup   down       -               0      0      40      40   70 us  800 ms  Connection "
+            "refused\n"
+            "  new      127.0.0.3:2049  primary  unchecked  yes             0      0       0       0       -       -  -\n"
+            "\n"
+            "Routes\n"
+            "  LISTENER  PROGRAM  NAME    BACKEND             CALLS\n"
+            "  nfs        100005  mountd  old                    12\n"
+            "  nfs        200001  -       new                     0\n"
+            "  nfs         other  -       none: PROG_UNAVAIL      3\n"
+            "\n"
+            "Clients\n"
+            "  NAME     ALLOW  CONNECTIONS  MAX  CREDITS  IN FLIGHT       MAX  WAITED  DENIED  FULL  PREFIXES\n"
+            "  cluster  yes              2    4       32    1.0 MiB  64.0 MiB       5       0     7  192.0.2.0/25 2001:db8::/64\n"
+            "  others   no               0    -        -          -         -       0       9     0  0.0.0.0/0\n");
 }
 
 TEST_F(AdminServerTest, CtlShowsConnections) {

@@ -25,9 +25,24 @@ class FakeView final : public GatewayView {
     status.backends = {{"nfs", "tcp", "127.0.0.1:2049", true, 3, 1, 0},
                        {"old", "tcp", "127.0.0.2:2049", false, 0, 0, 0},
                        {"new", "tcp", "127.0.0.3:2049", std::nullopt, 0, 0, 0}};
-    status.servers = {{"nfs", "127.0.0.1:2049", "primary", true, 2, 40, 1, Duration::us(300), ""},
-                      {"nfs", "127.0.0.4:2049", "backup", false, 0, 40, 40, Duration::us(70), "Connection refused"}};
+    status.policy = fixed_policy();
     return status;
+  }
+  [[nodiscard]] PolicyStatus policy() override {
+    ++calls;
+    return fixed_policy();
+  }
+  [[nodiscard]] static PolicyStatus fixed_policy() {
+    PolicyStatus policy;
+    policy.servers = {
+        {"nfs", "127.0.0.1:2049", "primary", true, true, true, 2, 3, 40, 1, Duration::ms(1500), Duration::us(300), ""},
+        {"nfs", "127.0.0.4:2049", "backup", false, true, false, 0, 0, 40, 40, Duration::ms(800), Duration::us(70),
+         "Connection refused"},
+        {"new", "127.0.0.3:2049", "primary", std::nullopt, false, true, 0, 0, 0, 0, std::nullopt, Duration(), ""}};
+    policy.routes = {{"nfs", 100005, "old", 12}, {"nfs", 200001, "new", 0}, {"nfs", std::nullopt, "", 3}};
+    policy.clients = {{"cluster", {"192.0.2.0/25", "2001:db8::/64"}, true, 2, 4, 32, 1 << 20, 64 << 20, 5, 0, 7},
+                      {"others", {"0.0.0.0/0"}, false, 0, std::nullopt, std::nullopt, 0, std::nullopt, 0, 9, 0}};
+    return policy;
   }
   [[nodiscard]] std::vector<ConnectionStatus> connections() override {
     ++calls;

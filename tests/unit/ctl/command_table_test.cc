@@ -50,6 +50,8 @@ TEST(CommandTable, FiltersNameFieldsOfTheirRows) {
                                                                {"listeners", names_of<ListenerStatus>()},
                                                                {"backends", names_of<BackendStatus>()},
                                                                {"servers", names_of<ServerStatus>()},
+                                                               {"routes", names_of<RouteStatus>()},
+                                                               {"clients", names_of<ClientStatus>()},
                                                                {"ports", names_of<PortStatus>()},
                                                                {"cores", names_of<CoreStatus>()}};
   for (const Command& command : command_table()) {

@@ -29,7 +29,51 @@ TEST(Render, EmptyAnswersSaySo) {
   EXPECT_EQ(render_connections(nothing), "no connections\n");
   EXPECT_EQ(render_queue_pairs(nothing), "no such queue pairs\n");
   EXPECT_EQ(render_ports(nothing), "no such ports\n");
+  EXPECT_EQ(render_routes(nothing), "no such routes\n");
+  EXPECT_EQ(render_clients(nothing), "no such [[client]] sections\n");
   EXPECT_EQ(render_schema(nothing), "no such statistics\n");
+}
+
+TEST(Render, ServersSayWhereNewConnectionsGoAndWhatIsNotKnownYet) {
+  const Json answer = Json::parse(R"({"servers": [
+    {"backend": "nfs", "address": "10.0.0.1:2049", "role": "primary", "up": false, "checked": true, "preferred": false,
+     "connections": 1, "calls_in_flight": 2, "checks": 9, "check_failures": 4, "check_age_seconds": 1.5,
+     "check_seconds": 0.0003, "check_error": "Connection refused"},
+    {"backend": "nfs", "address": "10.0.0.2:2049", "role": "backup", "up": null, "checked": true, "preferred": true,
+     "connections": 0, "calls_in_flight": 0, "checks": 0, "check_failures": 0, "check_age_seconds": null,
+     "check_seconds": 0, "check_error": ""},
+    {"backend": "raw", "address": "10.0.0.3:2049", "role": "primary", "up": null, "checked": false, "preferred": true}]})");
+  const std::string text = render_servers(answer);
+  EXPECT_NE(text.find("down       -               1      2       9       4  300 us  1.5 s  Connection refused"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("checking   yes"), std::string::npos) << text;
+  EXPECT_NE(text.find("unchecked  yes"), std::string::npos) << text;
+}
+
+TEST(Render, RoutesNameProgramsAndThoseThatNobodyTakes) {
+  const Json answer = Json::parse(R"({"routes": [
+    {"listener": "nfs", "program": 100005, "backend": "mounts", "calls": 12},
+    {"listener": "nfs", "program": 200001, "backend": "own", "calls": 1},
+    {"listener": "nfs", "program": null, "backend": "", "calls": 3}]})");
+  const std::string text = render_routes(answer);
+  EXPECT_NE(text.find("100005  mountd  mounts"), std::string::npos) << text;
+  EXPECT_NE(text.find("200001  -       own"), std::string::npos) << text;
+  EXPECT_NE(text.find("other  -       none: PROG_UNAVAIL"), std::string::npos) << text;
+}
+
+TEST(Render, ClientsShowUseAgainstLimits) {
+  const Json answer = Json::parse(R"({"clients": [
+    {"name": "cluster", "prefixes": ["192.0.2.0/25", "2001:db8::/64"], "allow": true, "connections": 2, "connections_max": 4,
+     "credits_max": 32, "bytes_in_flight": 1048576, "bytes_in_flight_max": 67108864, "calls_postponed": 5, "refused_denied": 0,
+     "refused_limit": 7},
+    {"name": "others", "prefixes": ["0.0.0.0/0"], "allow": false, "connections": 0, "connections_max": null,
+     "credits_max": null, "bytes_in_flight": 0, "bytes_in_flight_max": null, "calls_postponed": 0, "refused_denied": 9,
+     "refused_limit": 0}]})");
+  const std::string text = render_clients(answer);
+  for (const char* part : {"1.0 MiB  64.0 MiB", "192.0.2.0/25 2001:db8::/64"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
 }
 
 TEST(Render, CoresShowTheirBusyShare) {

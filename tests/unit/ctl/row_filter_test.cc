@@ -58,6 +58,25 @@ TEST(RowFilter, NumbersInEitherBaseAreTheSame) {
   EXPECT_EQ(kept({"lqpn", "6699"}), (Ids{1}));
 }
 
+TEST(RowFilter, ListsOfNetworksMeetTheirAddressesAndTheNetworksAround) {
+  const auto sections = [](const char* network) {
+    const std::vector<std::string_view> words = {"clients", "client", network};
+    Json answer = Json::parse(R"({"clients": [{"name": "a", "prefixes": ["10.1.0.0/16", "2001:db8::/64"]},
+                                              {"name": "b", "prefixes": ["10.1.2.0/24"]}, {"name": "c", "prefixes": []}]})");
+    filter_rows(parse_command_line(words, command_table()).invocation, answer);
+    std::string names;
+    for (const Json& row : answer["clients"]) {
+      names += row["name"].get<std::string>();
+    }
+    return names;
+  };
+  EXPECT_EQ(sections("10.1.2.3"), "ab");
+  EXPECT_EQ(sections("10.1.3.3"), "a");
+  EXPECT_EQ(sections("10.0.0.0/8"), "ab");
+  EXPECT_EQ(sections("2001:db8::9"), "a");
+  EXPECT_EQ(sections("192.0.2.1"), "");
+}
+
 TEST(RowFilter, AnswersOfAnotherShapeAreLeftAlone) {
   const std::vector<std::string_view> words = {"connections", "id", "1"};
   const CommandLine line = parse_command_line(words, command_table());

@@ -17,22 +17,26 @@ using load::BenchProcedure;
 using rpcrdma::kBenchProgram;
 
 constexpr uint32_t kOtherProgram = 100005;
+constexpr uint32_t kBenchRoute = 3;  // of the configuration's
 
 TEST(ListenerLanes, ProgramsWithoutRouteGoToTheListenersBackend) {
   ListenerOptions listener;
   listener.backend = 3;
   EXPECT_EQ(ListenerLanes(listener).count(), 1u);
-  listener.routes = {{9, 5}, {7, 3}, {8, 5}, {6, 0}};
+  listener.routes = {{9, 5, 20}, {7, 3, 21}, {8, 5, 22}, {6, 0, 23}};
   const ListenerLanes lanes(listener);
   ASSERT_EQ(lanes.count(), 3u) << "one for each backend";
-  const auto backend_for = [&](uint32_t program) { return lanes.backend(lanes.lane_for(program)); };
+  const auto backend_for = [&](uint32_t program) { return lanes.backend(lanes.way_for(program).lane); };
   EXPECT_EQ(backend_for(9), 5u);
   EXPECT_EQ(backend_for(8), 5u);
   EXPECT_EQ(backend_for(7), 3u);
-  EXPECT_EQ(lanes.lane_for(7), 0u);
+  EXPECT_EQ(lanes.way_for(7).lane, 0u);
   EXPECT_EQ(backend_for(6), 0u);
   EXPECT_EQ(backend_for(1), 3u);
   EXPECT_EQ(backend_for(UINT32_MAX), 3u);
+  EXPECT_EQ(lanes.way_for(7).route, 21u);
+  EXPECT_EQ(lanes.way_for(9).route, 20u);
+  EXPECT_EQ(lanes.way_for(1).route, ListenerLanes::kNoRoute);
   listener.backend = ListenerOptions::kNoBackend;
   EXPECT_EQ(ListenerLanes(listener).backend(0), ListenerOptions::kNoBackend);
   EXPECT_EQ(ListenerLanes(listener).count(), 4u);
@@ -84,7 +88,7 @@ WorldOptions routed(BenchProcedure operation = BenchProcedure::kEcho, uint32_t b
   WorldOptions options;
   options.backend = gateway::BackendKind::kTcp;
   options.backends = 2;
-  options.routes = {{kBenchProgram, 1}};
+  options.routes = {{kBenchProgram, 1, kBenchRoute}};
   options.load.operation = operation;
   options.load.bytes = bytes;
   options.load.window = 8;
@@ -103,6 +107,7 @@ void expect_no_links(const World& world) {
   for (uint32_t backend = 0; backend < 2; ++backend) {
     EXPECT_EQ(stats_of(world, backend).links, 0u);
     EXPECT_EQ(stats_of(world, backend).calls_in_flight, 0u);
+    EXPECT_EQ(stats_of(world, backend).server_calls[0], 0u);
   }
 }
 
@@ -124,6 +129,8 @@ TEST(Routes, OneConnectionTalksToTwoBackendsByProgram) {
   EXPECT_EQ(backend.calls_of(0, kBenchProgram) + backend.calls_of(1, kOtherProgram), 0u);
   EXPECT_EQ(programs.unavailable, backend.calls_of(0, kOtherProgram)) << "answered by the server, not by us";
   EXPECT_EQ(world.server->gateway.stats().calls_unrouted, 0u);
+  EXPECT_EQ(world.server->gateway.stats().listener_calls[0], stats_of(world, 0).calls);
+  EXPECT_EQ(world.server->gateway.stats().route_calls[kBenchRoute], stats_of(world, 1).calls);
   EXPECT_EQ(ended(world, ConnectionResult::kAccepted), 1u);
   expect_nothing_left(world);
   expect_no_links(world);
@@ -142,6 +149,7 @@ TEST(Routes, ProgramsOfAListenerWithoutBackendAreUnavailableUnlessRouted) {
   ASSERT_TRUE(world.finish());
   EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
   EXPECT_EQ(world.server->gateway.stats().calls_unrouted, programs.unavailable);
+  EXPECT_EQ(world.server->gateway.stats().listener_calls[0], programs.unavailable) << "they came without a route";
   EXPECT_GT(programs.unavailable, 40u);
   EXPECT_GT(stats_of(world, 1).replies, 40u);
   EXPECT_EQ(stats_of(world, 0).opens + stats_of(world, 0).open_failures, 0u);

@@ -63,6 +63,10 @@ TEST_F(LivePageTest, SnapshotNamesWhatIsThere) {
   EXPECT_EQ(json["cores"][0]["role"], "poll");
   EXPECT_EQ(json["backends"][2]["up"], nullptr) << "nobody has asked for it";
   EXPECT_EQ(json["listeners"][0]["port"], 20049);
+  EXPECT_EQ(json["servers"][1]["check_error"], "Connection refused");
+  EXPECT_EQ(json["servers"][0]["preferred"], true);
+  EXPECT_EQ(json["routes"][0]["backend"], "old");
+  EXPECT_EQ(json["clients"][0]["connections_max"], 4);
   EXPECT_EQ(json["connections"]["count"], 2);
   const Json& row = json["connections"]["rows"][0];
   EXPECT_EQ(row["peer"], "192.0.2.9");
@@ -98,7 +102,7 @@ TEST_F(LivePageTest, TheCoresAreAskedOnceHoweverManyPagesAreOpen) {
   for (int i = 0; i < 20; ++i) {
     (void)page.answer(http_parse(request));
   }
-  EXPECT_LE(view_.calls, 6) << "once for connections and once for status, and again should this take seconds";
+  EXPECT_LE(view_.calls, 6) << "once for connections, policy and status, and some again should this take seconds";
 }
 
 TEST_F(LivePageTest, AHangingCoreIsSaidAndNotAskedForConnections) {

@@ -46,8 +46,8 @@ class SyntheticChecks final : public control::ServerChecks {
  public:
   [[nodiscard]] std::vector<control::ServerCheck> server_checks() const override {
     std::vector<control::ServerCheck> rows(2);
-    rows[0] = {0, 0, "nfs", "192.0.2.7:2049", gateway::ServerState::kUp, true, 40, 2, Duration::us(350), ""};
-    rows[1] = {0, 1, "nfs", "192.0.2.8:2049", gateway::ServerState::kUnknown, true, 0, 0, {}, ""};
+    rows[0] = {0, 0, "nfs", "192.0.2.7:2049", gateway::ServerState::kUp, true, 40, 2, Duration::us(350), "", {}};
+    rows[1] = {0, 1, "nfs", "192.0.2.8:2049", gateway::ServerState::kUnknown, true, 0, 0, {}, "", {}};
     return rows;
   }
 };
@@ -79,7 +79,8 @@ class SyntheticCores {
     sources.backends = {"nfs", "bench"};
     sources.clients = {"cluster"};
     sources.pools = {"rx", "large"};
-    sources.limits = {64, 512, 4096, {{"nfs", 48, 128}, {"bench", 16, 32}}};
+    sources.limits = {64, 512, 4096, {{"nfs", 48, 128}, {"bench", 16, 32}}, {{"cluster", 8, 1 << 20}}};
+    sources.routes = {{"nfs", 100005, "bench", 5}, {"nfs", std::nullopt, std::nullopt, 0}};
     sources.checks = &checks_;
     return sources;
   }
