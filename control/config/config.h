@@ -88,7 +88,8 @@ struct ListenerConfig {
   uint32_t inline_bytes = 4096;
   // Offer SEND with Invalidate (RFC 8797), which saves the client one work request per call.
   bool remote_invalidate = true;
-  // Clients that may connect; empty = all. The backend sees the gateway's address, so this is the host-based access control.
+  // Clients that may connect; empty = all. The host-based access control of backends that see the gateway's address
+  // (SourceKind::kGateway).
   std::vector<IpPrefix> allow;
   // Connections of this listener, 1..131072; 0 = as limits.connections_max.
   uint32_t connections_max = 0;

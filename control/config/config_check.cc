@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -27,6 +28,13 @@ uint32_t smallest_path_mtu(const Config& config) {
 // Packet buffers that one connection's credits reserve: for its calls, and for the replies to calls of the backend.
 uint64_t buffers_per_connection(const ListenerConfig& listener, uint32_t path_mtu) {
   return (uint64_t{listener.credits} + listener.reverse_credits) * ((listener.inline_bytes + path_mtu - 1) / path_mtu);
+}
+
+// Of an AF_XDP device, by its arguments.
+uint64_t queue_count_of(const std::string& device) {
+  constexpr std::string_view kArgument = ",queue_count=";
+  const size_t at = device.find(kArgument);
+  return at == std::string::npos ? 1 : std::max(1ul, std::strtoul(device.c_str() + at + kArgument.size(), nullptr, 10));
 }
 
 // Without the host part.
@@ -422,6 +430,7 @@ class Checker {
                       dataplane.rx_buffers, config_.limits.connections_max, needed, smallest_path_mtu(config_)),
           fmt::format("set it to {} or more, or lower limits.connections_max or the listeners' credits", needed));
     }
+    check_fill_rings();
     constexpr uint64_t kBufferOverheadBytes = 512;  // mbuf structure, headroom, link header, alignment
     uint32_t mtu = 1500;
     for (const PortConfig& port : config_.ports) {
@@ -433,6 +442,24 @@ class Checker {
           fmt::format("{} does not hold {} rx_buffers of MTU {}, which take {} MiB", dataplane.memory_mb, dataplane.rx_buffers,
                       mtu, memory_mb),
           fmt::format("set it to {} or more, or lower dataplane.rx_buffers", memory_mb + memory_mb / 4));
+    }
+  }
+
+  // DPDK's driver for AF_XDP keeps the buffers of a whole fill ring for each queue, from the start on.
+  void check_fill_rings() {
+    constexpr uint64_t kFillRing = 4096;
+    const DataplaneConfig& dataplane = config_.dataplane;
+    uint64_t queues = 0;
+    for (const PortConfig& port : config_.ports) {
+      queues += is_af_xdp(port.device) ? std::min<uint64_t>(queue_count_of(port.device), dataplane.poll_lcores.size()) : 0;
+    }
+    const uint64_t reserved = reserved_buffers(config_);
+    const uint64_t needed = queues * kFillRing + reserved;
+    if (queues > 0 && reserved <= dataplane.rx_buffers && needed > dataplane.rx_buffers) {
+      add("dataplane.rx_buffers",
+          fmt::format("{} may be too few: {} {} of AF_XDP {} {} each, beside the {} that credits reserve", dataplane.rx_buffers,
+                      queues, queues == 1 ? "queue" : "queues", queues == 1 ? "keeps" : "keep", kFillRing, reserved),
+          fmt::format("set it to {} or more", needed), Severity::kWarning);
     }
   }
 

@@ -129,8 +129,8 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
     {.name = "allow",
      .member = &ListenerConfig::allow,
      .help =
-         "Clients that may connect, as addresses or prefixes; empty = everyone. The backend sees the gateway's address, not the"
-         " client's: restrict here what its export list would.",
+         "Clients that may connect, as addresses or prefixes; empty = everyone. A backend without source = \"client\" sees the "
+         "gateway's address, not the client's: restrict here what its export list would.",
      .example = "[\"192.0.2.0/24\"]",
      .bounds = {.count_max = 256},
      .live = true},
