@@ -35,13 +35,15 @@ struct Command {
   const char* label;  // that the parameter chooses by; empty: the parameter is a prefix
 };
 
-const std::array<Command, 8>& commands() {
-  static const std::array<Command, 8> kCommands = {{
+const std::array<Command, 10>& commands() {
+  static const std::array<Command, 10> kCommands = {{
       {"/causeway/info", "Version, uptime, readiness. Takes no parameters", {"ready", "draining", "config_last"}, ""},
       {"/causeway/stats", "Sums of all metrics; with PREFIX, each series whose name begins so. Parameters: PREFIX", {}, ""},
       {"/causeway/ports", "Traffic of ports. Parameters: index of a port", {"port_", "roce_packets", "roce_bytes"}, "port"},
       {"/causeway/connections", "Connections and credits", {"connections", "rpcrdma_credit", "listener_"}, ""},
       {"/causeway/backends", "Backends. Parameters: name of a backend", {"backend_"}, "backend"},
+      {"/causeway/routes", "Calls by listener, program and backend. Parameters: name of a listener", {"route_"}, "listener"},
+      {"/causeway/clients", "[[client]] sections and their budgets. Parameters: name of a section", {"client_"}, "client"},
       {"/causeway/lcores", "Poll cores. Parameters: CPU", {"lcore_"}, "lcore"},
       {"/causeway/pools", "Buffer pools. Parameters: name of a pool", {"mempool_"}, "pool"},
       {"/causeway/rpcs", "Calls answered, and their time by stage", {"rpc_"}, ""},

@@ -1,7 +1,8 @@
 // /causeway/... at DPDK's telemetry socket, for collectors that read it anyway (telegraf's dpdk plugin, dpdk-telemetry.py): the
 // numbers of /metrics, flat. They are made on a thread of DPDK, by the same copies of the cores' counters that a scrape takes.
 //
-//   /causeway/info  stats[,PREFIX]  ports[,INDEX]  connections  backends[,NAME]  lcores[,LCORE]  pools[,NAME]  rpcs
+//   /causeway/info  stats[,PREFIX]  ports[,INDEX]  connections  backends[,NAME]  routes[,LISTENER]  clients[,NAME]
+//   lcores[,LCORE]  pools[,NAME]  rpcs
 #pragma once
 
 #include <string>

@@ -103,16 +103,18 @@ class DpdkTelemetry:
 
 def dpdk_telemetry_agrees(box: Box) -> None:
     """Flat numbers, as telegraf wants them, and the same as those of /metrics."""
-    gateway = box.gateway(metrics_extra="dpdk_telemetry = true")
+    gateway = box.gateway(metrics_extra="dpdk_telemetry = true",
+                          extra='[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\nconnections_max = 9\n')
     gateway.start_ready()
     box.load(connections=2, seconds=1).result()
     metrics = gateway.metrics()
     client = DpdkTelemetry(box, gateway)
-    commands = [f"/causeway/{name}" for name in ("backends", "connections", "info", "lcores", "pools", "ports", "rpcs", "stats")]
+    commands = [f"/causeway/{name}" for name in ("backends", "clients", "connections", "info", "lcores", "pools", "ports",
+                                                      "routes", "rpcs", "stats")]
     expect_equal("commands", [name for name in client.ask("/") if name.startswith("/causeway")], commands)
     for command in (*commands, "/causeway/stats,roce", "/causeway/ports,0", "/causeway/backends,bench"):
         answer = client.ask(command)
-        expect(len(answer) > 2, f"{command}: {answer}")
+        expect(len(answer) > (0 if command.endswith("routes") else 2), f"{command}: {answer}")
         expect(all(re.fullmatch(r"\w+", name) and isinstance(value, int) for name, value in answer.items()
                    if name not in ("version", "instance")), f"{command}: not flat numbers: {answer}")
     expect_equal("info", [client.ask("/causeway/info")[name] for name in ("ready", "draining")], [1, 0])
@@ -121,6 +123,9 @@ def dpdk_telemetry_agrees(box: Box) -> None:
     expect_equal("packets", client.ask("/causeway/ports")["roce_packets_total_0_rx"],
                  metrics.total("causeway_roce_packets_total", port="0", direction="rx"))
     expect_equal("sums", client.ask("/causeway/stats")["rpcrdma_messages_total"], metrics.total("causeway_rpcrdma_messages_total"))
+    expect_equal("calls of the listener", client.ask("/causeway/routes,bench"),
+                 {"route_calls_total_other_bench": metrics.total("causeway_backend_calls_total")})
+    expect_equal("limit of the section", client.ask("/causeway/clients,all")["client_connections_max"], 9)
     expect_equal("of a port that is not there", client.ask("/causeway/ports,7"), {})
     client.close()
     gateway.terminate()
