@@ -241,6 +241,7 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
     row.listener = listener_name(info.listener_port);
     row.peer_address = address_text(info.peer);
     row.peer_port = info.peer_port;
+    row.section = info.client_class ? config_.clients[*info.client_class].name : "";
     row.local_qpn = info.qp.local_qpn.value();
     row.remote_qpn = info.qp.remote_qpn.value();
     row.state = gateway::to_string(info.state);

@@ -91,12 +91,14 @@ constexpr std::array<AnswerField<ClientStatus>, 11> kClientStatus = {{
      [](const ClientStatus& r) { return Json(r.refused_limit); }},
 }};
 
-constexpr std::array<AnswerField<ConnectionStatus>, 25> kConnectionStatus = {{
+constexpr std::array<AnswerField<ConnectionStatus>, 26> kConnectionStatus = {{
     {"id", "number of the connection, unique over the life of the process", [](const ConnectionStatus& r) { return Json(r.id); }},
     {"listener", "name of the listener", [](const ConnectionStatus& r) { return Json(r.listener); }},
     {"peer_address", "address of the client", [](const ConnectionStatus& r) { return Json(r.peer_address); }},
     {"peer_port", "port that the client chose, of the RDMA IP CM header",
      [](const ConnectionStatus& r) { return Json(r.peer_port); }},
+    {"section", "[[client]] section whose budget it counts in; empty = none",
+     [](const ConnectionStatus& r) { return Json(r.section); }},
     {"local_qpn", "our queue pair", [](const ConnectionStatus& r) { return Json(r.local_qpn); }},
     {"remote_qpn", "the client's queue pair", [](const ConnectionStatus& r) { return Json(r.remote_qpn); }},
     {"state", "opening-backend, accepting or established", [](const ConnectionStatus& r) { return Json(r.state); }},

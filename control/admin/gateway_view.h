@@ -109,6 +109,7 @@ struct ConnectionStatus {
   std::string listener;
   std::string peer_address;
   uint32_t peer_port = 0;  // of the RDMA IP CM header: the client's chosen port
+  std::string section;     // name of the [[client]] section whose budget it counts in; empty = none
   uint32_t local_qpn = 0;
   uint32_t remote_qpn = 0;
   std::string state;  // of the connection manager: "established", "rep_sent" ...

@@ -27,6 +27,7 @@ constexpr Parameter filter(const char* keyword, const char* value, Kind kind, co
 
 constexpr std::array kConnectionFilters = {
     filter("client", "NETWORK", Kind::kNetwork, "peer_address", "Connections of this address or prefix"),
+    filter("section", "NAME", Kind::kText, "section", "Connections that count in the budget of this [[client]] section"),
     filter("listener", "NAME", Kind::kText, "listener", "Connections of this listener"),
     filter("state", "STATE", Kind::kChoice, "state", "Connections in this state", kConnectionStates),
     filter("id", "NUMBER", Kind::kNumber, "id", "The connection with this id"),

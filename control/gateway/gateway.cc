@@ -484,6 +484,7 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   info.server = connection.first.server_index;
   info.peer = connection.address.remote;
   info.peer_port = connection.peer_port;
+  info.client_class = connection.client_class;
   info.thresholds = connection.thresholds;
   info.age = now - connection.created;
   if (connection.qp != nullptr) {

@@ -57,6 +57,7 @@ struct ConnectionInfo {
   uint32_t server = 0;  // of the backend's
   wire::IpAddress peer;
   uint16_t peer_port = 0;
+  std::optional<uint32_t> client_class;  // whose budget it counts in
   rc::RcQpInfo qp;
   rpcrdma::InlineThresholds thresholds;
   uint32_t credits_granted = 0;

@@ -197,13 +197,16 @@ function prefixes(client) {
     : all;
 }
 
+// Nobody else of the section gets a connection.
+export function isFull(client) {
+  return client.allow && client.connections_max !== null && client.connections >= client.connections_max;
+}
+
 function clientState(client) {
   if (!client.allow) {
     return pill('unknown', 'not allowed');
   }
-  return client.connections_max !== null && client.connections >= client.connections_max
-    ? pill('warn', 'full')
-    : pill('good', 'open');
+  return isFull(client) ? pill('warn', 'full') : pill('good', 'open');
 }
 
 function clientRows(view, snapshot) {

@@ -3,6 +3,7 @@ import {element} from '/page/chart.js';
 import {count, latency, latencyParts, percent, rate, rateParts, UNKNOWN} from '/page/format.js';
 import {busyShare} from '/page/panels.js';
 import {latest} from '/page/store.js';
+import {isFull} from '/page/tables.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
 const WIDTH = 120;
@@ -19,7 +20,9 @@ const TILES = [
     now: (view, snapshot) => {
       const now = latest(view.gauge('connections'));
       const most = snapshot ? snapshot.limits.connections_max : null;
-      return {figure: count(now), unit: '', sub: `of ${count(most)} at most`, level: most && now / most > 0.9 ? 'warn' : ''};
+      const full = snapshot ? snapshot.clients.filter(isFull).length : 0;
+      const sub = full ? `${full === 1 ? '1 budget is' : `${full} budgets are`} full` : `of ${count(most)} at most`;
+      return {figure: count(now), unit: '', sub, level: full || (most && now / most > 0.9) ? 'warn' : ''};
     },
   },
   {
@@ -104,8 +107,10 @@ const TILES = [
       const all = snapshot ? snapshot.backends.length : null;
       const up = states.filter((state) => state === 2).length;
       const down = states.filter((state) => state === 1).length;
-      const sub = down ? `${down} down` : all - up > 0 ? `${all - up} not asked for yet` : 'all that are configured';
-      return {figure: all === null ? UNKNOWN : `${up}/${all}`, unit: '', sub, level: down ? 'bad' : ''};
+      const servers = snapshot ? snapshot.servers.filter((server) => server.up === false).length : 0;
+      const rest = all - up > 0 ? `${all - up} not asked for yet` : 'all that are configured';
+      const sub = down ? `${down} down` : servers ? `${servers} server${servers > 1 ? 's' : ''} down` : rest;
+      return {figure: all === null ? UNKNOWN : `${up}/${all}`, unit: '', sub, level: down ? 'bad' : servers ? 'warn' : ''};
     },
   },
 ];

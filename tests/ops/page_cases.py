@@ -134,6 +134,8 @@ def shows_servers_and_budgets(box: Box) -> None:
     load = box.load("--port", PORT, "--reconnect", operation="source", size=100_000, connections=5, window=4, seconds=300)
     budgets = lambda: _rows(browser, "client-budgets")  # noqa: E731
     browser.wait_until(lambda: budgets()[0][2:4] == ["full", "3 of 3"] and int(budgets()[0][7]) > 2, 30, "a full budget and refusals")
+    tiles = lambda: [_text(browser, f"#tile-{name} .sub") for name in ("connections", "backends")]  # noqa: E731
+    expect_equal("what the tiles warn of", tiles(), ["1 budget is full", "1 server down"])
     cluster, strangers = budgets()
     expect_equal("clients of the sections", [cluster[:2], strangers[:2]],
                  [["cluster", "10.9.0.0/28, 10.9.1.0/28, 10.9.2.0/28 and 1 more"], ["strangers", "0.0.0.0/0"]])
@@ -148,6 +150,7 @@ def shows_servers_and_budgets(box: Box) -> None:
     live_server.kill()
     browser.wait_until(lambda: [row[0] for row in states()] == ["down", "down", "checking"], 20, "the death of the server")
     expect_equal("where new connections go", [row[1] for row in states()], ["", "", "go here"])
+    browser.wait_until(lambda: tiles()[1] == "1 down", 10, "a backend that is down")
     load.stop()
     browser.close()
     silent.close()

@@ -82,6 +82,9 @@ def _expect_shown(box: Box, gateway: Gateway) -> None:
     names = {words: [row["name"] for row in box.ctl_json(gateway, "clients", *words)["clients"]]
              for words in (("client", "10.9.0.2"), ("client", "10.9.0.7"), ("name", "one"), ("allow", "no"))}
     expect_equal("by filter", list(names.values()), [["one", "all"], ["all"], ["one"], ["all"]])
+    for section, count in (("one", 2), ("all", 0)):
+        rows = box.ctl_json(gateway, "connections", "section", section)["connections"]
+        expect_equal(f"connections of {section}", [row["section"] for row in rows], [section] * count)
     # What a reload changes is shown as it is now.
     config = box.directory / "limited.toml"
     config.write_text(config.read_text().replace("credits = 5", "credits = 4").replace("10.9.0.0/24", "10.9.0.0/25"))
