@@ -28,6 +28,11 @@ std::string text(const wire::IpAddress& address) {
   return std::string(wire::to_text(address).data());
 }
 
+// Precondition: the notice names one.
+const control::ClientConfig& section_of(const gateway::Notice& notice, const control::Config& config) {
+  return config.clients[*notice.client_class];
+}
+
 void log_notice(const gateway::Notice& notice, const control::Config& config) {
   const std::string backend = notice.backend < config.backends.size() ? config.backends[notice.backend].name : "none";
   switch (notice.result) {
@@ -49,6 +54,15 @@ void log_notice(const gateway::Notice& notice, const control::Config& config) {
                              text(notice.peer), notice.local_qpn.value(), notice.remote_qpn.value(),
                              rc::to_string(notice.qp_error.cause), rc::to_string(notice.qp_error.origin),
                              notice.qp_error.psn.value(), notice.calls);
+      return;
+    case gateway::ConnectionResult::kRefusedClientDenied:
+      telemetry::log_warning("connection from {} to port {} refused: [[client]] section {} has allow = false", text(notice.peer),
+                             notice.listener_port, section_of(notice, config).name);
+      return;
+    case gateway::ConnectionResult::kRefusedClientLimit:
+      telemetry::log_warning(
+          "connection from {} to port {} refused: [[client]] section {} has its {} connections, connections_max",
+          text(notice.peer), notice.listener_port, section_of(notice, config).name, section_of(notice, config).connections_max);
       return;
     default:
       telemetry::log_warning("connection from {} to port {} (backend {}): {}, {} calls answered", text(notice.peer),

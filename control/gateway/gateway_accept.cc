@@ -30,6 +30,9 @@ void Gateway::refuse(Instant now, const cm::CmEvent& event, cm::RejectReason rea
   notice.peer = event.address.remote;
   notice.listener_port = listener_port;
   notice.backend = backend;
+  if (result == ConnectionResult::kRefusedClientDenied || result == ConnectionResult::kRefusedClientLimit) {
+    notice.client_class = class_of(options_.clients, event.address.remote);
+  }
   note(notice);
 }
 

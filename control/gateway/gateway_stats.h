@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "control/cm/reject_reason.h"
 #include "rocev2/rc/qp_error.h"
@@ -110,6 +111,7 @@ struct Notice {
   wire::IpAddress peer;
   uint16_t listener_port = 0;
   uint32_t backend = 0;
+  std::optional<uint32_t> client_class;  // that refused it: kRefusedClientDenied and kRefusedClientLimit
   verbs::Qpn local_qpn;
   verbs::Qpn remote_qpn;
   rc::QpError qp_error;

@@ -50,6 +50,7 @@ def refused_by_client_section(box: Box) -> None:
     gateway.start_ready()
     expect_equal("exit status of the load", box.load().finish(30), 1)
     expect_equal("refused", gateway.metrics().total("causeway_client_connections_refused_total", client="one", reason="denied"), 1)
+    expect("from 10.9.0.2 to port 20049 refused: [[client]] section one has allow = false" in gateway.output(), gateway.tail())
     gateway.terminate()
     gateway = box.gateway("limited", extra=CLIENTS.format(what="connections_max = 2\ncredits = 5\nbytes_in_flight_max = 300000",
                                                           others="false"))
@@ -58,6 +59,7 @@ def refused_by_client_section(box: Box) -> None:
     expect_equal("exit status of the load", load.finish(30), 1)
     expect("2 of 3 connections" in load.output(), load.tail())
     expect_equal("refused", gateway.metrics().total("causeway_client_connections_refused_total", client="one", reason="limit"), 1)
+    expect("refused: [[client]] section one has its 2 connections" in gateway.output(), gateway.tail())
     load = box.load(name="large", connections=2, size=100_000, seconds=3)
     load.wait_connected()
     wait_until(lambda: gateway.metrics().total("causeway_client_calls_postponed_total", client="one") > 0, 10, "calls that wait")
