@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "control/config/buffer_plan.h"
 #include "control/gateway/listener_lanes.h"
 #include "dataplane/shared_places.h"
 
@@ -71,7 +72,9 @@ PortSettings port_settings(const control::Config& config, const control::PortCon
 
 MbufPoolSizes pool_sizes(const control::Config& config) {
   MbufPoolSizes sizes;
-  sizes.packet_buffers = config.dataplane.rx_buffers;
+  const control::BufferPlan plan = control::plan_buffers(config);
+  sizes.packet_buffers = plan.packets;
+  sizes.packets_low = plan.low;
   sizes.packet_data_bytes = 0;
   for (const control::PortConfig& port : config.ports) {
     const PortSettings settings = port_settings(config, port);
@@ -118,7 +121,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
       core.count == 1 ? options.endpoint.receive_work_max : share_of(options.endpoint.receive_work_max, core) * 3 / 2;
   options.endpoint.receive_work_max = std::min(receives, 1u << 20);
   options.endpoint.recovery.gaps_max = std::min(256u, limits.connections_max);
-  options.endpoint.recovery.held_packets_max = share_of(config.dataplane.rx_buffers / 8, core);
+  options.endpoint.recovery.held_packets_max = share_of(control::plan_buffers(config).held_max, core);
   options.endpoint.rate_limits_max = limits.connections_max;
   options.endpoint.read_replay_max = 0;  // no memory is exposed (design decision 1)
   options.cm.local_ca_guid = guid_of(ports.front()->mac());
@@ -206,7 +209,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
   }
   options.connections_max = limits.connections_max;
   options.calls_in_flight_max = share_of(limits.calls_in_flight_max, core);
-  options.pull_buffers_max = share_of(config.dataplane.rx_buffers / 2, core);
+  options.pull_buffers_max = share_of(control::plan_buffers(config).pulled_max, core);
   options.rc.send_window_packets = config.roce.send_window_packets;
   options.rc.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);
   options.rc.initiator_depth_max = static_cast<uint8_t>(config.roce.reads_in_flight_max);

@@ -24,6 +24,7 @@ CoreLoop::CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>>
                    CoreApp& app, Wakeup& wakeup, bool spin)
     : node_(node),
       queues_(queues),
+      pools_(pools),
       clock_(clock),
       app_(app),
       wakeup_(wakeup),
@@ -103,7 +104,24 @@ bool CoreLoop::receive(Instant now) {
     }
     rte_pktmbuf_free_bulk(unused.data(), unused_count);
   }
-  return (exchange_ != nullptr && receive_handed(now)) || worked;
+  worked |= exchange_ != nullptr && receive_handed(now);
+  watch_stock(worked);
+  return worked;
+}
+
+// Buffers go with frames and come back with anything: while there are few, every turn looks.
+void CoreLoop::watch_stock(bool received) {
+  if (!received && stock_ == BufferStock::kPlenty) {
+    return;
+  }
+  const BufferStock before = stock_;
+  stock_ = pools_.packet_stock();
+  if (stock_ != before) [[unlikely]] {
+    node_.endpoint().set_stock(stock_);
+  }
+  if (received && before != BufferStock::kPlenty) [[unlikely]] {
+    pools_.note_packets_short();
+  }
 }
 
 void CoreLoop::foresee(std::span<rte_mbuf* const> mbufs) {

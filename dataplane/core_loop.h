@@ -57,6 +57,7 @@ class CoreLoop {
 
  private:
   bool receive(Instant now);
+  void watch_stock(bool received);
   void foresee(std::span<rte_mbuf* const> mbufs);
   bool receive_handed(Instant now);
   [[nodiscard]] bool is_others(rte_mbuf* mbuf, uint16_t port);
@@ -71,6 +72,7 @@ class CoreLoop {
 
   node::Node& node_;
   std::span<const std::unique_ptr<PortQueue>> queues_;
+  MbufPools& pools_;
   const TscClock& clock_;
   CoreApp& app_;
   Wakeup& wakeup_;
@@ -79,6 +81,7 @@ class CoreLoop {
   std::atomic<control::capture::CaptureRing*> tap_{nullptr};  // nullptr: nothing is captured
   node::Steering steering_;
   uint32_t next_carried_ = 0;  // the core whose packets go first
+  BufferStock stock_ = BufferStock::kPlenty;
   wire::TxBatch batch_;
   telemetry::CoreLoopStats stats_;
 };

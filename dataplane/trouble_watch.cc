@@ -16,9 +16,9 @@ void TroubleWatch::turn(Instant now) {
   }
   next_ = now + kInterval;
   look_at_links();
-  look_at_pool(seen_[0], pools_.packet_usage());
-  look_at_pool(seen_[1], pools_.large_usage());
-  look_at_pool(seen_[2], pools_.view_usage());
+  look_at_pool(now, seen_[0], pools_.packet_usage());
+  look_at_pool(now, seen_[1], pools_.large_usage());
+  look_at_pool(now, seen_[2], pools_.view_usage());
 }
 
 void TroubleWatch::look_at_links() {
@@ -36,15 +36,26 @@ void TroubleWatch::look_at_links() {
   }
 }
 
-// One line when it begins; the counter says for how long it lasts.
-void TroubleWatch::look_at_pool(Pool& pool, const MbufPools::Usage& usage) const {
-  const bool empty = usage.refused > pool.refused;
-  if (empty && !pool.empty) {
-    telemetry::log_warning("pool {} is empty: {} of {} buffers are free, {} requests found too few; what needs them waits",
-                           pool.name, usage.available, usage.size, usage.refused - pool.refused);
-  }
+// Two lines, when it begins and when it is over; the counter says how much of it there was. Drivers take buffers too, and not all
+// of them count what they do not get: a pool without any is empty whoever asks.
+void TroubleWatch::look_at_pool(Instant now, Pool& pool, const MbufPools::Usage& usage) {
+  const uint64_t before = pool.refused;
   pool.refused = usage.refused;
-  pool.empty = empty;
+  if (usage.refused > before || usage.available == 0) {
+    pool.last_empty = now;
+    if (!pool.empty) {
+      pool.empty = true;
+      pool.refused_before = before;
+      telemetry::log_warning(
+          "pool {} runs out of buffers: {} of {} are free, {} requests found too few; what needs them waits, or is sent again; "
+          "raise {}",
+          pool.name, usage.available, usage.size, usage.refused - before, pool.key);
+    }
+  } else if (pool.empty && now - pool.last_empty > kRelief) {
+    pool.empty = false;
+    telemetry::log_info("pool {} has buffers again, {} of {} are free; {} requests found too few", pool.name, usage.available,
+                        usage.size, usage.refused - pool.refused_before);
+  }
 }
 
 }  // namespace cw::dataplane

@@ -17,6 +17,8 @@ namespace cw::dataplane {
 class TroubleWatch {
  public:
   static constexpr Duration kInterval = Duration::ms(200);
+  // A pool that finds its buffers again and runs out again within this time says so once.
+  static constexpr Duration kRelief = Duration::seconds(5);
 
   // Both outlive this.
   TroubleWatch(std::span<const std::unique_ptr<Port>> ports, const MbufPools& pools);
@@ -26,16 +28,20 @@ class TroubleWatch {
  private:
   struct Pool {
     const char* name = "";
-    uint64_t refused = 0;
+    const char* key = "";  // of the configuration, which gives it more buffers
+    uint64_t refused = 0;  // as of the last look
     bool empty = false;
+    uint64_t refused_before = 0;  // when it ran empty
+    Instant last_empty;
   };
   void look_at_links();
-  void look_at_pool(Pool& pool, const MbufPools::Usage& usage) const;
+  static void look_at_pool(Instant now, Pool& pool, const MbufPools::Usage& usage);
 
   std::span<const std::unique_ptr<Port>> ports_;
   const MbufPools& pools_;
   std::vector<bool> up_;  // by port
-  std::array<Pool, 3> seen_{{{"packets"}, {"replies"}, {"views"}}};
+  std::array<Pool, 3> seen_{
+      {{"packets", "dataplane.rx_buffers"}, {"replies", "dataplane.memory_mb"}, {"views", "dataplane.rx_buffers"}}};
   Instant next_;
 };
 

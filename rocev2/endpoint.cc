@@ -115,7 +115,23 @@ bool Endpoint::on_packet(Instant now, const wire::PacketView& view, Buffer* fram
     ++core_.stats.discards[static_cast<size_t>(reason)];
     return false;
   }
+  if (stock_ != BufferStock::kPlenty && is_too_much(view)) [[unlikely]] {
+    ++core_.stats.discards[static_cast<size_t>(wire::DropReason::kNoBuffer)];
+    return false;
+  }
   return qp->on_packet(now, view, frame, port);
+}
+
+// The buffers of SENDs and Read responses are kept; those of all else are free again at once.
+bool Endpoint::is_too_much(const wire::PacketView& view) const {
+  switch (view.traits->kind) {
+    case wire::OpcodeKind::kSend:
+      return stock_ == BufferStock::kLast || view.traits->starts_message();
+    case wire::OpcodeKind::kReadResponse:
+      return stock_ == BufferStock::kLast;
+    default:
+      return false;
+  }
 }
 
 void Endpoint::poll_transmit(Instant now, wire::TxBatch& batch) {

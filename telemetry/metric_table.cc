@@ -457,8 +457,8 @@ const MetricRow kRows[] = {
     gauge("causeway_mempool_available_objects", "Packet buffers free in the pool.", Scope::kPool, {}, {},
           [](const Core& c, At i) { return number(c.pools[i.scope].available); }),
     counter("causeway_mempool_exhausted_total",
-            "Allocations that the pool had too little for; those of a port's driver count as no-mbuf.", Scope::kPool, {}, {},
-            [](const Core& c, At i) { return number(c.pools[i.scope].empty); }),
+            "Allocations that the pool had too little for, and bursts received while it had so little that not all was taken.",
+            Scope::kPool, {}, {}, [](const Core& c, At i) { return number(c.pools[i.scope].empty); }),
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ struct DataplaneConfig {
   IdleMode idle = IdleMode::kSleep;
   // Packet buffers for received packets, over all ports and cores, 1024..4194304. Every granted credit has its buffers reserved:
   // 64 connections x 64 credits x 4 packets (4096 bytes inline at path MTU 1024) = 16384, and as many again for Read
-  // responses, NIC rings and packets in processing.
+  // responses and packets behind a gap; what sending and NIC rings take comes on top (buffer_plan.h).
   uint32_t rx_buffers = 32768;
   // Threads that talk to backends and run slow programs, 1..64. One serves about 1 GB/s of TCP.
   uint32_t workers = 1;

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "control/config/buffer_plan.h"
 #include "control/config/build_features.h"
 #include "control/config/suggest.h"
 
@@ -16,26 +17,6 @@ namespace cw::control {
 namespace {
 
 const std::vector<std::string> kBuiltinPrograms = {"bench"};
-
-uint32_t smallest_path_mtu(const Config& config) {
-  uint32_t mtu = 9000;
-  for (const PortConfig& port : config.ports) {
-    mtu = std::min(mtu, port.mtu);
-  }
-  return path_mtu_for(mtu, config.roce.path_mtu_max);
-}
-
-// Packet buffers that one connection's credits reserve: for its calls, and for the replies to calls of the backend.
-uint64_t buffers_per_connection(const ListenerConfig& listener, uint32_t path_mtu) {
-  return (uint64_t{listener.credits} + listener.reverse_credits) * ((listener.inline_bytes + path_mtu - 1) / path_mtu);
-}
-
-// Of an AF_XDP device, by its arguments.
-uint64_t queue_count_of(const std::string& device) {
-  constexpr std::string_view kArgument = ",queue_count=";
-  const size_t at = device.find(kArgument);
-  return at == std::string::npos ? 1 : std::max(1ul, std::strtoul(device.c_str() + at + kArgument.size(), nullptr, 10));
-}
 
 // Without the host part.
 IpPrefix network_of(IpPrefix prefix) {
@@ -429,37 +410,19 @@ class Checker {
           fmt::format("{} cannot back the credits of {} connections, which reserve {} buffers at path MTU {}",
                       dataplane.rx_buffers, config_.limits.connections_max, needed, smallest_path_mtu(config_)),
           fmt::format("set it to {} or more, or lower limits.connections_max or the listeners' credits", needed));
+      return;
     }
-    check_fill_rings();
     constexpr uint64_t kBufferOverheadBytes = 512;  // mbuf structure, headroom, link header, alignment
     uint32_t mtu = 1500;
     for (const PortConfig& port : config_.ports) {
       mtu = std::max(mtu, port.mtu);
     }
-    const uint64_t memory_mb = (uint64_t{dataplane.rx_buffers} * (mtu + kBufferOverheadBytes) + (1u << 20) - 1) >> 20;
+    const uint64_t memory_mb = (uint64_t{plan_buffers(config_).packets} * (mtu + kBufferOverheadBytes) + (1u << 20) - 1) >> 20;
     if (memory_mb > dataplane.memory_mb) {
       add("dataplane.memory_mb",
-          fmt::format("{} does not hold {} rx_buffers of MTU {}, which take {} MiB", dataplane.memory_mb, dataplane.rx_buffers,
-                      mtu, memory_mb),
+          fmt::format("{} does not hold {} rx_buffers of MTU {}, which take {} MiB with those for sending", dataplane.memory_mb,
+                      dataplane.rx_buffers, mtu, memory_mb),
           fmt::format("set it to {} or more, or lower dataplane.rx_buffers", memory_mb + memory_mb / 4));
-    }
-  }
-
-  // DPDK's driver for AF_XDP keeps the buffers of a whole fill ring for each queue, from the start on.
-  void check_fill_rings() {
-    constexpr uint64_t kFillRing = 4096;
-    const DataplaneConfig& dataplane = config_.dataplane;
-    uint64_t queues = 0;
-    for (const PortConfig& port : config_.ports) {
-      queues += is_af_xdp(port.device) ? std::min<uint64_t>(queue_count_of(port.device), dataplane.poll_lcores.size()) : 0;
-    }
-    const uint64_t reserved = reserved_buffers(config_);
-    const uint64_t needed = queues * kFillRing + reserved;
-    if (queues > 0 && reserved <= dataplane.rx_buffers && needed > dataplane.rx_buffers) {
-      add("dataplane.rx_buffers",
-          fmt::format("{} may be too few: {} {} of AF_XDP {} {} each, beside the {} that credits reserve", dataplane.rx_buffers,
-                      queues, queues == 1 ? "queue" : "queues", queues == 1 ? "keeps" : "keep", kFillRing, reserved),
-          fmt::format("set it to {} or more", needed), Severity::kWarning);
     }
   }
 
@@ -469,28 +432,6 @@ class Checker {
 };
 
 }  // namespace
-
-uint64_t reserved_buffers(const Config& config) {
-  struct Demand {
-    uint64_t buffers_each;
-    uint32_t connections_max;
-  };
-  const uint32_t path_mtu = smallest_path_mtu(config);
-  std::vector<Demand> demands;
-  for (const ListenerConfig& listener : config.listeners) {
-    demands.push_back({buffers_per_connection(listener, path_mtu), connections_max_of(listener, config.limits)});
-  }
-  // Worst case: the dearest listeners are full.
-  std::ranges::sort(demands, std::ranges::greater{}, &Demand::buffers_each);
-  uint64_t total = 0;
-  uint32_t connections_left = config.limits.connections_max;
-  for (const Demand& demand : demands) {
-    const uint32_t connections = std::min(connections_left, demand.connections_max);
-    total += connections * demand.buffers_each;
-    connections_left -= connections;
-  }
-  return total;
-}
 
 std::vector<Problem> config_check(const ParsedConfig& parsed) {
   return Checker(parsed).run();

@@ -10,7 +10,4 @@ namespace cw::control {
 // Pure. Positions come from `parsed`; for a Config built by hand they are 0. Does not repeat parsed.problems.
 [[nodiscard]] std::vector<Problem> config_check(const ParsedConfig& parsed);
 
-// Receive buffers that the credits of all possible connections reserve. config_check compares it with dataplane.rx_buffers.
-[[nodiscard]] uint64_t reserved_buffers(const Config& config);
-
 }  // namespace cw::control

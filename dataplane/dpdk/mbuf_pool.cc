@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <array>
 
+#include "control/config/buffer_plan.h"
 #include "rocev2/base/assert.h"
 
 namespace cw::dataplane {
 namespace {
 
 constexpr uint16_t kPrivateBytes = RTE_ALIGN_CEIL(sizeof(Buffer), RTE_MBUF_PRIV_ALIGN);
-constexpr uint32_t kCacheMax = 256;
 constexpr uint32_t kTrailers = 4096;
 constexpr uint16_t kTrailerDataBytes = RTE_PKTMBUF_HEADROOM + 16;
 
@@ -27,7 +27,7 @@ rte_mempool* checked(rte_mempool* pool, const char* name, uint32_t count, uint32
 }
 
 rte_mempool* make(const char* name, uint32_t count, uint32_t data_bytes, std::string& error) {
-  rte_mempool* pool = rte_pktmbuf_pool_create(name, count, std::min(kCacheMax, count / 4), kPrivateBytes,
+  rte_mempool* pool = rte_pktmbuf_pool_create(name, count, control::pool_cache(count), kPrivateBytes,
                                               static_cast<uint16_t>(data_bytes), SOCKET_ID_ANY);
   return checked(pool, name, count, data_bytes, error);
 }
@@ -38,7 +38,7 @@ constexpr uint32_t kPageDataBytes = kPageBytes - kObjectHeaderBytes - sizeof(rte
 constexpr unsigned kPageFlags = RTE_MEMPOOL_F_NO_SPREAD;  // no padding for memory channels
 
 rte_mempool* make_page_each(const char* name, uint32_t count, std::string& error) {
-  rte_mempool* pool = rte_mempool_create_empty(name, count, kPageBytes - kObjectHeaderBytes, std::min(kCacheMax, count / 4),
+  rte_mempool* pool = rte_mempool_create_empty(name, count, kPageBytes - kObjectHeaderBytes, control::pool_cache(count),
                                                sizeof(rte_pktmbuf_pool_private), SOCKET_ID_ANY, kPageFlags);
   if (pool == nullptr) {
     return checked(nullptr, name, count, kPageDataBytes, error);
@@ -86,6 +86,7 @@ std::unique_ptr<MbufPools> MbufPools::create(const MbufPoolSizes& sizes, std::st
   if (pools->trailers_ == nullptr) {
     return nullptr;
   }
+  pools->packets_low_ = sizes.packets_low;
   pools->packets_.data_bytes = packet_data_bytes - RTE_PKTMBUF_HEADROOM;
   pools->large_.data_bytes = kLargeBufferBytes;
   stamp(pools->packets_.mempool, &pools->packets_);

@@ -15,12 +15,14 @@
 
 #include "rocev2/base/buffer.h"
 #include "rocev2/base/result.h"
+#include "rocev2/endpoint.h"
 
 namespace cw::dataplane {
 
 struct MbufPoolSizes {
   uint32_t packet_buffers = 16384;
   uint32_t packet_data_bytes = 4736;  // largest frame plus headroom
+  uint32_t packets_low = 0;  // with fewer of them free no new message is received, with half as many nothing that is kept
   // Packet buffers of one page each, for AF_XDP: DPDK 22.11's driver tells the kernel of a memory as long as the buffers would be
   // without the gaps by which they keep within pages, and those at its end would be nobody's.
   bool a_page_each = false;
@@ -50,6 +52,14 @@ class MbufPools {
   [[nodiscard]] BufferPool& large() { return large_; }
   [[nodiscard]] rte_mempool* packet_mempool() { return packets_.mempool; }
 
+  // Whether a core may receive as it likes; cheap, without what threads have in their caches.
+  [[nodiscard]] BufferStock packet_stock() const {
+    const unsigned free = rte_mempool_get_ops(packets_.mempool->ops_index)->get_count(packets_.mempool);
+    return free >= packets_low_ ? BufferStock::kPlenty : free >= packets_low_ / 2 ? BufferStock::kLow : BufferStock::kLast;
+  }
+  // Frames came and were not all taken because of that.
+  void note_packets_short() { packets_.refused.fetch_add(1, std::memory_order_relaxed); }
+
   // Turns a frame just received into a Buffer that spans it. Precondition: one segment.
   [[nodiscard]] static Buffer* adopt(rte_mbuf* mbuf) {
     Buffer* buffer = buffer_of(mbuf);
@@ -67,7 +77,8 @@ class MbufPools {
   struct Usage {
     uint32_t available = 0;
     uint32_t size = 0;
-    uint64_t refused = 0;  // allocations that found too little; not those of the device's driver
+    // Allocations that found too little, and bursts received while there was too little; not allocations of the device's driver.
+    uint64_t refused = 0;
   };
   [[nodiscard]] Usage packet_usage() const { return usage(packets_.mempool, packets_.refused); }
   [[nodiscard]] Usage large_usage() const { return usage(large_.mempool, large_.refused); }
@@ -95,6 +106,7 @@ class MbufPools {
   static void stamp(rte_mempool* mempool, BufferPool* face);
 
   Face packets_;
+  uint32_t packets_low_ = 0;
   Face large_;
   rte_mempool* views_ = nullptr;
   Refusals views_refused_{0};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "control/config/buffer_plan.h"
 #include "control/config/config_check.h"
 #include "control/config/config_parse.h"
 #include "tests/fuzz/fuzz_target.h"

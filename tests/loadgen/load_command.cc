@@ -190,6 +190,10 @@ class Command {
         ->capture_default_str()
         ->check(CLI::Range(1024, 65536))
         ->group(group);
+    cli.add_option("--path-mtu", load.path_mtu_max, "largest RoCE path MTU, also when the port's would do for more")
+        ->capture_default_str()
+        ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
+        ->group(group);
     cli.add_flag("--reconnect", load.reconnect,
                  "open lost and refused connections again and send the calls lost with them again under their XIDs, and open a "
                  "memif link when its server is back; without it, a refused connection ends the run at once")

@@ -94,7 +94,7 @@ client::ClientOptions client_options_of(const SessionSettings& settings) {
     out.rpc.reverse_credits = reverse_credits_for(BenchProcedure::kCallback, load.window);
   }
   out.inline_bytes = load.inline_bytes;
-  out.path_mtu_bytes = control::path_mtu_for(settings.link.port.mtu, 4096);
+  out.path_mtu_bytes = control::path_mtu_for(settings.link.port.mtu, load.path_mtu_max);
   out.rc.responder_resources_max = 16;
   return out;
 }
@@ -152,7 +152,8 @@ class LoadCore {
   // Work over a connection that waits for each answer.
   template <typename Work>
   std::string with_caller(Work&& work) {
-    nfs::LiveCaller caller(link_, node_, memory_, entropy_, control::path_mtu_for(settings_.link.port.mtu, 4096),
+    nfs::LiveCaller caller(link_, node_, memory_, entropy_,
+                           control::path_mtu_for(settings_.link.port.mtu, settings_.terminal.load.path_mtu_max),
                            kPreparationCalls);
     std::string trouble =
         caller.connect(*wire::parse_ip(settings_.terminal.server), settings_.terminal.service_port, {.name = "files"});

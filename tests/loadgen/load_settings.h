@@ -36,6 +36,7 @@ struct LoadSettings {
   uint32_t seconds = 10;
   uint32_t warmup_seconds = 1;
   uint32_t inline_bytes = 4096;
+  uint32_t path_mtu_max = 4096;  // RoCE path MTU: the largest that fits the port's MTU and this
   uint32_t verify_every = 1;
   bool reconnect = false;
   bool spin = false;

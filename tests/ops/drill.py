@@ -14,12 +14,12 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Optional
 
 from alert_check import expect_would_fire
 from harness import GATEWAY_CPU, Box, Gateway, Program, expect, expect_equal
 from lab.metrics import Metrics
+from lab.process_memory import resident_mb
 
 BACKEND = """
 [[listener]]
@@ -76,18 +76,6 @@ def expect_intact(report: dict[str, Any], what: str = "load") -> None:
 
 
 STOCK = 64  # buffers that a driver's ring and the next burst have at hand, now more of them, now fewer
-POOLS_MB = 60  # mappings from this size on are what [dataplane] memory_mb asked for at the start
-
-
-def _resident_mb(process: int) -> float:
-    """Memory in use but for the pools, which are mapped whole at the start and become resident as they are first used."""
-    total, size = 0, 0
-    for line in Path(f"/proc/{process}/smaps").read_text().splitlines():
-        if line.startswith("Size:"):
-            size = int(line.split()[1]) >> 10
-        elif line.startswith("Rss:") and size < POOLS_MB:
-            total += int(line.split()[1])
-    return total / 1024
 
 
 @dataclass(frozen=True)
@@ -106,7 +94,7 @@ class Resources:
         return Resources(metrics.total("process_open_fds"), metrics.total("causeway_connections"),
                          metrics.total("causeway_rpcrdma_credits_granted"), metrics.total("causeway_backend_connections"),
                          metrics.by_label("causeway_mempool_available_objects", "pool"),
-                         _resident_mb(gateway.pid))
+                         resident_mb(gateway.pid))
 
     def is_no_more_than(self, other: "Resources") -> bool:
         """Memory aside."""
@@ -130,7 +118,7 @@ def expect_back_to(baseline: Resources, gateway: Gateway, slack_mb: float, timeo
 
 class BackendInTrouble:
     """An RPC server over TCP (the bench program), and before it a relay that does as it is told: `mode` is
-    pass; slow (each answer waits for `delay_s`); silent (takes calls and answers none);
+    pass; slow (each answer waits for `delay_s`); silent (takes calls and answers none); stalled (takes nothing: TCP's window closes);
     cut (the next answer is cut in its middle, by a reset, and those of other connections too)."""
 
     def __init__(self, box: Box, host: str = "127.0.0.1", namespace_of: Optional[int] = None) -> None:
@@ -192,6 +180,8 @@ class BackendInTrouble:
     def _calls(self, near: socket.socket, far: socket.socket) -> None:
         try:
             while data := near.recv(65536):
+                while self.mode == "stalled":
+                    time.sleep(0.01)
                 if self.mode != "silent":
                     far.sendall(data)
         except OSError:

@@ -65,18 +65,73 @@ def queue_pairs_run_out(box: Box) -> None:
 
 def buffers_run_out(box: Box) -> None:
     """Replies of 4 MB for many, and memory for few of them: calls wait for buffers, none fails, and all buffers come back."""
-    gateway = box.gateway(credits="4", extra="[limits]\nconnections_max = 16\n")
-    config = box.directory / "gateway.toml"
-    config.write_text(config.read_text().replace("memory_mb = 512", "memory_mb = 64\nrx_buffers = 2048"))
+    gateway = box.gateway(credits="4", extra="[limits]\nconnections_max = 16\n", dataplane="memory_mb = 64\nrx_buffers = 2048")
     gateway.start_ready()
     baseline = Resources.of(gateway)
     drill = Drill(box, gateway)
     report = box.load(operation="source", size=4 << 20, connections=12, window=4, seconds=4).result()
     expect_intact(report)
     expect_equal("connections lost", report["lost"], 0)
-    drill.expect(r"pool .* is empty", "MempoolExhausted")
+    drill.expect(r"pool replies runs out of buffers: .*; raise dataplane.memory_mb", "MempoolExhausted")
     expect_back_to(baseline, gateway, slack_mb=64)
     gateway.terminate()
+
+
+# As few packet buffers as the check of the configuration lets pass: the clients' credits reserve all of them.
+FEW_PACKETS = "memory_mb = 64\nrx_buffers = 1536"
+EXHAUSTED = "causeway_mempool_exhausted_total"
+NO_BUFFER = ("causeway_roce_discards_total", {"reason": "no_buffer"})
+
+
+def packet_buffers_are_all_reserved(box: Box) -> None:
+    """A backend stalls while every credit is used, half of them for large WRITEs: calls wait for their turn to be pulled, and none of them
+    takes the buffers by which the others' data come in. Those shares once added up to more than there was, and nothing moved again."""
+    backend = BackendInTrouble(box)
+    gateway = gateway_before(box, backend.address, dataplane=FEW_PACKETS, extra="[limits]\nconnections_max = 32\n")
+    baseline = Resources.of(gateway)
+    drill = Drill(box, gateway)
+    load = box.load("--reconnect", "--port", PORT, "--mix", "echo/4000:1,sink/256k:1", operation=None, connections=32,
+                    window=32, seconds=7)
+    load.wait_connected()
+    backend.mode = "stalled"
+    wait_until(lambda: gateway.metrics().total("causeway_rpcrdma_read_stalls_total") > 0, 10, "calls that wait to be pulled")
+    time.sleep(2)
+    calls = gateway.metrics().total("causeway_backend_calls_total")
+    backend.mode = "pass"
+    wait_until(lambda: gateway.metrics().total("causeway_backend_calls_total") > calls + 1024, 10, "calls after the stall")
+    report = load.result()
+    expect_intact(report)
+    expect_equal("connections lost", report["lost"], 0)
+    drill.expect("", moved=(("causeway_rpcrdma_read_stalls_total", {}, 1),))
+    expect_equal("requests for a buffer that found none", gateway.metrics().total(EXHAUSTED), 0)
+    expect_back_to(baseline, gateway, slack_mb=64)
+    gateway.terminate()
+    backend.close()
+
+
+def packet_buffers_run_out(box: Box) -> None:
+    """Clients whose path MTU is far below the port's use sixteen buffers where one is reserved, and hundreds of calls wait for a slot. New
+    messages are not taken, as if they had been lost, until there are buffers again: nothing is lost, nobody is cut off."""
+    backend = BackendInTrouble(box)
+    gateway = gateway_before(box, backend.address, dataplane=FEW_PACKETS,
+                             extra="[limits]\nconnections_max = 32\ncalls_in_flight_max = 32\n")
+    baseline = Resources.of(gateway)
+    drill = Drill(box, gateway)
+    load = box.load("--reconnect", "--port", PORT, "--path-mtu", 256, "--connections", "32, 5s=4", operation="echo", size=3500,
+                    connections=None, window=32, seconds=10)
+    load.wait_connected()
+    wait_until(lambda: gateway.metrics().total(EXHAUSTED, pool="packets") > 100, 10, "buffers run out")
+    backend.mode = "stalled"
+    time.sleep(1)
+    backend.mode = "pass"
+    expect_intact(load.result())
+    drill.expect(r"warning pool packets runs out of buffers: .*; raise dataplane\.rx_buffers", "MempoolExhausted",
+                 moved=((EXHAUSTED, {"pool": "packets"}, 100), (*NO_BUFFER, 1)))
+    gateway.wait_for_line(r"info pool packets has buffers again", 15)
+    expect_equal("lines about it", gateway.output().count("pool packets runs out"), 1)
+    expect_back_to(baseline, gateway, slack_mb=64)
+    gateway.terminate()
+    backend.close()
 
 
 def memory_runs_out(box: Box) -> None:
@@ -134,6 +189,8 @@ CASES = [
     ("drill: file descriptors run out under load", descriptors_run_out),
     ("drill: queue pairs run out", queue_pairs_run_out),
     ("drill: buffers for replies run out", buffers_run_out),
+    ("drill: packet buffers are all reserved, and the backend stalls", packet_buffers_are_all_reserved),
+    ("drill: packet buffers run out", packet_buffers_run_out),
     ("drill: memory runs out under load", memory_runs_out),
     (FLAP_CASE, link_flaps),
 ]

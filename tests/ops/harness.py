@@ -34,8 +34,8 @@ instance = "{instance}"
 [dataplane]
 main_lcore = {main_cpu}
 poll_lcores = [{cpus}]
-memory_mb = 512
 idle = "{idle}"
+{dataplane}
 [[port]]
 device = "{device}"
 mtu = 4500
@@ -160,8 +160,8 @@ class Box:
     def write_config(self, name: str = "gateway", role: str = "server", link: str = "link", **changes: str) -> Path:
         """A working configuration; `changes` replace its values."""
         values = dict(instance=f"ops-{os.getpid()}-{name}", cpu=GATEWAY_CPU, device=self.device(role, link), credits=CREDITS,
-                      listener="", idle="sleep", address="10.9.0.1/24", port_extra="", extra="", metrics_extra="", admin=f"{self.directory}/{name}.admin",
-                      metrics=free_tcp_address())
+                      listener="", idle="sleep", dataplane="memory_mb = 512", address="10.9.0.1/24", port_extra="", extra="",
+                      metrics_extra="", admin=f"{self.directory}/{name}.admin", metrics=free_tcp_address())
         values.update(changes)
         values.setdefault("main_cpu", values["cpu"])
         values.setdefault("cpus", values["cpu"])

@@ -28,7 +28,7 @@ NOT_PROVOKED = {
     "CausewayCreditViolation": "needs a client that ignores its credits",
     "CausewayDrainStuck": "an end takes seconds, and counts connections as closed at once; there is no other drain",
     "CausewayLogLost": "needs a full disk, or a reader of the log that is stuck; see the drills",
-    "CausewayMempoolExhausted": "needs a pool that its configuration would not allow to be so small",
+    "CausewayMempoolExhausted": "needs clients whose path MTU is far below the port's; see the drills",
     "CausewayMempoolLow": "the same",
     "CausewayPathMismatch": "needs a forger who knows a queue pair number",
     "CausewayRetransmitRatioHigh": "needs a link that loses packets for a while",

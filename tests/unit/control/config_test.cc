@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "control/config/buffer_plan.h"
 #include "control/config/config_check.h"
 #include "control/config/config_file.h"
 #include "control/config/config_parse.h"
@@ -238,6 +239,44 @@ TEST(ConfigCheck, ReservedBuffersCountTheDearestListenersFirst) {
   config.listeners.push_back({.name = "cheap", .credits = 1, .reverse_credits = 0, .inline_bytes = 4096});
   config.listeners.push_back({.name = "dear", .credits = 100, .reverse_credits = 5, .inline_bytes = 8192, .connections_max = 4});
   EXPECT_EQ(reserved_buffers(config), 4u * 210 + 6u * 1);
+}
+
+// However little is configured, what calls may hold leaves room for the largest one's data, and for sending.
+TEST(BufferPlan, SharesAddUpToLessThanThePool) {
+  for (const uint32_t mtu : {1500u, 4500u, 9000u}) {
+    for (const uint32_t spare : {0u, 1u, 1000u, 100'000u}) {
+      for (const uint32_t cores : {1u, 3u}) {
+        Config config;
+        config.ports.push_back({.device = "net_memif0", .mtu = mtu});
+        config.listeners.push_back({.name = "a"});
+        config.dataplane.poll_lcores.assign(cores, 0);
+        config.dataplane.rx_buffers = static_cast<uint32_t>(reserved_buffers(config)) + spare;
+        const BufferPlan plan = plan_buffers(config);
+        EXPECT_LT(plan.reserved + plan.pulled_max + plan.held_max, plan.packets);
+        EXPECT_GT(plan.packets, config.dataplane.rx_buffers);
+        EXPECT_GE(plan.pulled_max / cores * uint64_t{path_mtu_for(mtu, 4096)}, config.limits.call_bytes_max);
+      }
+    }
+  }
+}
+
+// As long as the credits leave enough of them.
+TEST(BufferPlan, GivesPulledDataUpToHalfOfTheBuffers) {
+  Config config;
+  config.ports.push_back({.device = "net_memif0", .mtu = 4500});
+  config.listeners.push_back({.name = "a"});
+  EXPECT_EQ(plan_buffers(config).pulled_max, config.dataplane.rx_buffers / 2);
+  EXPECT_EQ(plan_buffers(config).held_max, config.dataplane.rx_buffers / 8);
+  EXPECT_LT(plan_buffers(config).packets, config.dataplane.rx_buffers + 2000);
+}
+
+TEST(BufferPlan, RingsOfNicsHoldBuffersOfTheirOwn) {
+  Config config;
+  config.ports.push_back({.device = "net_memif0", .mtu = 4500});
+  config.listeners.push_back({.name = "a"});
+  const uint32_t without = plan_buffers(config).packets;
+  config.ports[0].device = "0000:3b:00.0";
+  EXPECT_EQ(plan_buffers(config).packets, without + 2048);
 }
 
 TEST(ConfigFile, LoadsAndSortsProblemsByLine) {

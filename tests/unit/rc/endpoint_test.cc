@@ -213,6 +213,38 @@ TEST(Endpoint, WithoutHeaderBuffersEverythingWaits) {  // P1
   (void)lone.completions();
 }
 
+// What is not taken changes nothing, as if it had been lost on the way.
+TEST(Endpoint, WithFewBuffersNewMessagesAreNotTakenAndThoseUnderWayAre) {
+  LoneQp lone;
+  lone.qp->post_receives(2);
+  EXPECT_TRUE(lone.receive({.opcode = Opcode::kRcSendFirst, .psn = 5000, .payload = random_octets(1, 256)}));
+  lone.endpoint->set_stock(BufferStock::kLow);
+  EXPECT_TRUE(lone.receive({.opcode = Opcode::kRcSendLast, .psn = 5001, .payload = random_octets(2, 16)}));
+  const Inbound next{.opcode = Opcode::kRcSendOnly, .psn = 5002, .payload = random_octets(3, 16)};
+  EXPECT_FALSE(lone.receive(next));
+  EXPECT_EQ(lone.discards(DropReason::kNoBuffer), 1u);
+  EXPECT_EQ(lone.sent(), (SentList{ack(5001, 1)}));
+  lone.endpoint->set_stock(BufferStock::kPlenty);
+  EXPECT_TRUE(lone.receive(next));
+  EXPECT_EQ(lone.sent(), (SentList{ack(5002, 2)}));
+}
+
+// Acknowledgements give buffers back.
+TEST(Endpoint, WithTheLastBuffersOnlyWhatIsNotKeptIsTaken) {
+  LoneQp lone;
+  lone.qp->post_receives(1);
+  EXPECT_TRUE(
+      lone.receive({.opcode = Opcode::kRcSendFirst, .psn = 5000, .payload = random_octets(1, 256), .ack_request = false}));
+  ASSERT_TRUE(lone.post_send(10).ok());
+  EXPECT_EQ(lone.sent().size(), 1u);
+  lone.endpoint->set_stock(BufferStock::kLast);
+  EXPECT_FALSE(lone.receive({.opcode = Opcode::kRcSendLast, .psn = 5001, .payload = random_octets(2, 16)}));
+  EXPECT_FALSE(lone.receive({.opcode = Opcode::kRcReadResponseOnly, .psn = 1000, .payload = random_octets(2, 16)}));
+  EXPECT_EQ(lone.discards(DropReason::kNoBuffer), 2u);
+  lone.receive_ack(1000);
+  EXPECT_EQ(lone.qp->info().una, Psn(1001));
+}
+
 TEST(Endpoint, DestroyGivesEverythingBack) {  // CVE-2026-45910
   LoneQp lone(client_options());
   lone.qp->post_receives(4);
