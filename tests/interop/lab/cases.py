@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from lab import beside, churn, exercise, failover, network, workload
+from lab import beside, churn, clock_step, exercise, failover, mount_churn, network, stall, workload
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -420,6 +420,7 @@ def gateway_cases() -> list[Case]:
             add("silent-peer", silent_peer, False)
             add("churn", churn.churn(200, 55), main)
             add("long-churn", churn.churn(2000, 550), False)
+            add("mount-churn", mount_churn.mount_churn(25, 550), False)
             for version in VERSIONS:
                 with_large = version == "4.1" and main
                 add(f"nfs{version}", nfs(version, SMALL + MEDIUM + (LARGE if with_large else ())),
@@ -438,6 +439,9 @@ def gateway_cases() -> list[Case]:
                 add(f"gateway-crash-nfs{version}", restart(version, _kill_gateway, _start_gateway),
                     main and version == "4.1")
                 add(f"gateway-restart-nfs{version}", restart(version, _end_gateway, _start_gateway), False)
+            if (transport, mtu) == ("tap", 4096):
+                for name, body in stall.bodies():
+                    add(name, body, False)
             if mtu == 4096:
                 cases += exercise_cases(wire)
     for transport in ("vhost", "tap"):
@@ -464,4 +468,5 @@ def beside_cases() -> list[Case]:
                   Case(f"gateway-crash-nfs3-{wire.name}", wire, restart("3", _kill_gateway, _start_gateway))]
         if wire.transport == "af_xdp":
             cases.append(Case(f"detach-{wire.name}", wire, beside.detach, True))
-    return cases + [Case("failover", None, _no_rig, False, failover.failover)]
+    return cases + [Case("failover", None, _no_rig, False, failover.failover),
+                    Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step)]

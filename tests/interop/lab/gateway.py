@@ -86,6 +86,10 @@ class Gateway:
         self._daemon.start()
         self._daemon.wait_for_line(r"^causewayd: ready", timeout)
 
+    @property
+    def pid(self) -> int:
+        return self._daemon.pid
+
     def check_alive(self) -> None:
         if not self._daemon.alive():
             raise LabError(f"causewayd is gone ({self._daemon.exit_text()}), last lines:\n{self._daemon.tail()}")
@@ -102,14 +106,18 @@ class Gateway:
     def stop(self) -> None:
         self._daemon.stop(5)
 
+    def ctl(self, *words: str, timeout: float = 90) -> str:
+        """What causewayctl says."""
+        program = default_program().parent.parent / "control/ctl/causewayctl"
+        result = subprocess.run([str(program), "--socket", str(self._admin), *words], capture_output=True, text=True,
+                                timeout=timeout, check=False)
+        if result.returncode != 0:
+            raise LabError(f"causewayctl {' '.join(words)}: {result.stderr.strip()}")
+        return result.stdout
+
     def connections(self) -> list[dict[str, Any]]:
         """What `causewayctl connections` says."""
-        program = default_program().parent.parent / "control/ctl/causewayctl"
-        result = subprocess.run([str(program), "--socket", str(self._admin), "--json", "connections"], capture_output=True,
-                                text=True, timeout=10, check=False)
-        if result.returncode != 0:
-            raise LabError(f"causewayctl connections: {result.stderr.strip()}")
-        return list(json.loads(result.stdout)["connections"])
+        return list(json.loads(self.ctl("--json", "connections", timeout=10))["connections"])
 
     def metrics(self) -> metrics.Metrics:
         self.check_alive()
