@@ -307,6 +307,7 @@ void ServerEndpoint::fail() {
     return;
   }
   failed_ = true;
+  leave_pull_line();
   shared_.stats.credits_granted -= credits_;
   shared_.stats.credits_in_use -= calls_in_flight();
   while (ServerCall* call = calls_.pop_front()) {

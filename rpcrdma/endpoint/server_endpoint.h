@@ -54,12 +54,16 @@ struct CallDone {
   Instant replied;  // the reply was posted
 };
 
+class ServerEndpoint;
+struct PullTag {};  // endpoints that wait for their turn to pull
+
 // Per-call state lives in one table per core, shared by all its connections; bounded there. When it is full, messages wait in
 // their endpoint (as many as it granted credits) until a slot is free.
 struct ServerShared {
   // `pull_units_max`: receive buffers that pulled call data may hold over all connections, from the first RDMA Read of a call
   // until it has been answered. A call is pulled whole or waits: calls that were begun can always be finished, so that many
   // clients that write much at once wait for one another instead of starving each other of buffers. One call is always admitted.
+  // Who waits stands in line: one call of the first, then it is the next one's turn.
   ServerShared(uint32_t calls_in_flight_max, BufferPool& pool, uint64_t pull_units_max = UINT64_MAX);
   ~ServerShared();
   std::unique_ptr<ServerCallTable> calls;
@@ -71,9 +75,10 @@ struct ServerShared {
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
   uint64_t pull_units_max;
   uint64_t pulled_units = 0;
+  IntrusiveList<ServerEndpoint, PullTag> pull_line;  // longest waiting first
 };
 
-class ServerEndpoint {
+class ServerEndpoint : public ListNode<PullTag> {
  public:
   static constexpr uint32_t kCreditsMax = 1024;
   // How soon an endpoint asks again for a slot, Buffer or view that was not to be had. Nothing announces those.
@@ -145,6 +150,7 @@ class ServerEndpoint {
   [[gnu::noinline]] void admit_waiting(Instant now);
   [[nodiscard]] bool admit_bytes(ServerCall& call);
   [[nodiscard]] bool admit_reads(ServerCall& call);
+  void leave_pull_line() { static_cast<ListNode<PullTag>&>(*this).unlink_if_linked(); }
   void return_units(ServerCall& call);
   void read_finished(ServerCall& call);
   [[gnu::noinline]] void splice_calls(Instant now);

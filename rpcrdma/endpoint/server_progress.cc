@@ -119,6 +119,7 @@ void ServerEndpoint::post_reads() {
       return;
     }
   }
+  leave_pull_line();
 }
 
 void ServerEndpoint::admit_waiting(Instant now) {
@@ -162,11 +163,16 @@ bool ServerEndpoint::admit_reads(ServerCall& call) {
   for (const ReadSegment& read : call.chunks.reads()) {
     units += (uint64_t{read.segment.length} + options_.read_unit_bytes - 1) / options_.read_unit_bytes;
   }
-  if (shared_.pulled_units > 0 && shared_.pulled_units + units > shared_.pull_units_max) {
+  const bool has_room = shared_.pulled_units == 0 || shared_.pulled_units + units <= shared_.pull_units_max;
+  if (!has_room || (!shared_.pull_line.empty() && shared_.pull_line.front() != this)) {
+    if (!is_linked()) {
+      shared_.pull_line.push_back(*this);
+    }
     ++shared_.stats.read_stalls;
     wait_for_memory();
     return false;
   }
+  leave_pull_line();
   call.pulled_units = units;
   shared_.pulled_units += units;
   return true;

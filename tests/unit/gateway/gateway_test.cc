@@ -1,6 +1,9 @@
 // The whole gateway against the whole client, over a simulated link.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
@@ -272,6 +275,25 @@ TEST(Gateway, ManyLargeCallsShareASmallReceivePool) {
   EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
   EXPECT_EQ(world.undeliverable, 0u);
   EXPECT_GT(world.server->gateway.rpcrdma_stats().read_stalls, 0u);
+}
+
+// A few calls fit at once. Those who have just pulled one would find room again before those who only look now and then.
+TEST(Gateway, ClientsTakeTurnsAtASmallReceivePool) {
+  WorldOptions options = options_for(BenchProcedure::kSink, 256'000);
+  options.load.connections = 16;
+  options.path_mtu = 1024;
+  options.packet_buffers = 4096;
+  options.pull_buffers_max = 1024;
+  options.backend = gateway::BackendKind::kTcp;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(800));
+  std::array<gateway::ConnectionInfo, 16> infos;
+  ASSERT_EQ(world.server->gateway.describe(world.now, infos), infos.size());
+  const auto [fewest, most] = std::ranges::minmax(infos, {}, &gateway::ConnectionInfo::calls);
+  EXPECT_GT(2 * fewest.calls, most.calls);
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
 }
 
 TEST(Gateway, RecoversSelectivelyWhenBothSidesOfferIt) {
