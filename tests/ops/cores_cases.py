@@ -119,6 +119,39 @@ def two_queues(box: Box) -> None:
     gateway.terminate()
 
 
+XDP_CASE = "two poll cores share an AF_XDP socket, beside the kernel"
+
+
+def one_xdp_socket(box: Box) -> None:
+    """A veth has no combined channels, so DPDK 22.11 makes one socket of it: the first core hears all frames, and hands over what is for
+    the other one. The kernel answers for the same address."""
+    if os.environ.get(OWN_NETWORK) is None:
+        run_in_own_network(box, XDP_CASE)
+        return
+    queues = "numrxqueues 1 numtxqueues 1"
+    for words in ("link set lo up", f"link add gw {queues} type veth peer name cl {queues}", "link set gw mtu 2200 up",
+                  "link set cl mtu 2200 up", "address add 10.9.0.1/24 dev gw"):
+        subprocess.run(["ip", *words.split()], check=True, timeout=10)
+    gateway = box.gateway(cpus=f"{CPUS[0]}, {CPUS[1]}", main_cpu=str(CPUS[0]), device="net_af_xdp0,iface=gw",
+                          port_extra="beside_kernel = true")
+    config = box.directory / "gateway.toml"
+    text = config.read_text().replace("mtu = 4500", "mtu = 2200")
+    config.write_text("\n".join(line for line in text.splitlines() if not line.startswith("addresses")) + "\n")
+    gateway.start_ready()
+    load = box.load("--device", f"net_af_packet0,iface=cl,{RING}", "--path-mtu", 2048, operation="source", size=20_000,
+                    connections=CONNECTIONS, window=4, seconds=3)
+    load.wait_connected()
+    busy = _by_core(gateway, "causeway_lcore_connections")
+    report = load.result()
+    expect_equal("wrong answers", report["wrong"], 0)
+    expect_equal("connections made, lost", (report["connected"], report["lost"]), (CONNECTIONS, 0))
+    expect(min(busy) > 0, f"connections by core: {busy}")
+    handed = _by_core(gateway, "causeway_lcore_frames_handed_total")
+    expect(handed[0] > 0 and handed[1] == 0, f"frames handed over by core: {handed}")
+    expect_equal("frames not handed over", sum(_by_core(gateway, "causeway_lcore_frames_not_handed_total")), 0)
+    gateway.terminate()
+
+
 def run_in_own_network(box: Box, name: str) -> None:
     """The case again, by a process that has a network namespace to itself."""
     if os.geteuid() != 0:
@@ -136,4 +169,5 @@ CASES = [
     ("a memif link that comes and goes costs two poll cores nothing", link_flaps),
     ("two poll cores end the connections of a killed client, and serve the next", killed_load),
     (QUEUES_CASE, two_queues),
+    (XDP_CASE, one_xdp_socket),
 ]

@@ -15,8 +15,9 @@ from lab.daemon import wait_until
 
 SCRAPES = 10_000
 SCRAPERS = 8
-# Length of the soak; a longer one is an operator's, not a test suite's: CAUSEWAY_OPS_SOAK_S=3600 tests/ops/run.sh build -k soak
-SOAK_S = int(os.environ.get("CAUSEWAY_OPS_SOAK_S", "8"))
+# Length of the soak in seconds; a longer one is an operator's, not a test suite's: tests/ops/run.sh build --soak MINUTES
+SOAK = "CAUSEWAY_OPS_SOAK_S"
+SOAK_S = 8
 SEED = 4791
 
 
@@ -173,19 +174,24 @@ def _round(box: Box, seconds: int, number: int) -> None:
 def soak(box: Box) -> None:
     """Rounds of calls of every kind, churn and faults, for as long as asked for; memory, descriptors and pools are those of the beginning
     after each."""
+    seconds = int(os.environ.get(SOAK, SOAK_S))
     backend = BackendInTrouble(box)
     gateway = gateway_before(box, backend.address)
     _round(box, 2, 0)
     _wait_forgotten(gateway)
     baseline = Resources.of(gateway)
-    end = time.monotonic() + SOAK_S
+    start = time.monotonic()
     number = 0
     now: Optional[Resources] = None
-    while time.monotonic() < end:
+    while time.monotonic() < start + seconds:
         number += 1
-        _round(box, min(30, max(2, SOAK_S // 4)), number)
+        _round(box, min(30, max(2, seconds // 4)), number)
         _wait_forgotten(gateway)
         now = expect_back_to(baseline, gateway, slack_mb=16)
+        if SOAK in os.environ:
+            calls = gateway.metrics().total("causeway_backend_calls_total")
+            print(f"   {time.monotonic() - start:6.0f} s: {calls:.0f} calls, {now.resident_mb:.1f} MiB of {baseline.resident_mb:.1f} at first,"
+                  f" {now.descriptors:.0f} descriptors of {baseline.descriptors:.0f}, buffers free {now.buffers}", flush=True)
     expect(number > 0 and now is not None, "no round")
     for name in ("causeway_rpcrdma_errors_total", "causeway_rpcrdma_credit_violations_total", "causeway_snapshot_timeouts_total"):
         expect_equal(name, gateway.metrics().total(name), 0)

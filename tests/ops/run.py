@@ -74,8 +74,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path, metavar="BUILD_DIR", help="where the programs are built")
     parser.add_argument("-k", metavar="NAME", default="", help="cases whose name contains NAME")
+    parser.add_argument("--soak", metavar="MINUTES", type=float, help="only the soak, for so long, with what is held after each round")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
     options = parser.parse_args()
+    if options.soak is not None:
+        os.environ[drill_client_cases.SOAK] = str(int(options.soak * 60))
+        options.k = options.k or "soak"
     cases = [case for case in all_cases() if options.k in case[0]]
     if options.list:
         print("\n".join(name for name, _ in cases))
