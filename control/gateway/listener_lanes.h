@@ -39,6 +39,9 @@ class ListenerLanes {
   // kNoBackend: lane 0 of a listener without a backend of its own.
   [[nodiscard]] uint32_t backend(uint32_t lane) const { return backends_[lane]; }
   [[nodiscard]] Way way_for(uint32_t program) const {
+    if (programs_.empty()) [[likely]] {
+      return {};  // most have no routes, and pay for no look-up
+    }
     const auto found = std::lower_bound(programs_.begin(), programs_.end(), program,
                                         [](const Routed& routed, uint32_t wanted) { return routed.program < wanted; });
     return found != programs_.end() && found->program == program ? found->way : Way();
