@@ -157,6 +157,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   eal.instance = config.gateway.instance;
   eal.main_lcore = config.dataplane.main_lcore;
   eal.poll_lcores = config.dataplane.poll_lcores;
+  eal.worker_lcores = config.dataplane.worker_lcores;
   eal.hugepages = config.dataplane.hugepages;
   eal.memory_mb = config.dataplane.memory_mb;
   eal.telemetry = config.metrics.dpdk_telemetry;
@@ -198,7 +199,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
                "process (deploy/systemd/drop-ins/source-client.conf), or use source = \"gateway\"");
   }
   WorkerPoolOptions pool_options = worker_options(config);
-  pool_options.cpus = spare_cpus();
+  pool_options.cpus = worker_cpus();
   WorkerPool workers(pool_options, pools->large(), programs, wakeup_list);
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
   const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config);

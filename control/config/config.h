@@ -36,10 +36,13 @@ struct DataplaneConfig {
   uint32_t main_lcore = 0;
   // CPU numbers of the poll cores, 1..64 of them, each once.
   std::vector<uint32_t> poll_lcores = {0};
+  // CPU numbers that the workers run on, at most 64, each once; which worker runs on which is the kernel's choice. Empty: those
+  // that this process may use and no poll core has, or all when that leaves none.
+  std::vector<uint32_t> worker_lcores;
   // True: memory from hugepages (needed by physical NICs in practice). False: ordinary pages, for TAP, AF_PACKET, vhost, memif.
   bool hugepages = false;
   // Memory that DPDK may take, MiB, 64..1048576. 512 holds rx_buffers of 9 KB (300 MB), reply buffers and tables of the defaults.
-  uint32_t memory_mb = 512;
+  uint32_t memory_mb = 640;
   IdleMode idle = IdleMode::kSleep;
   // Packet buffers for received packets, over all ports and cores, 1024..4194304. Every granted credit has its buffers reserved:
   // 64 connections x 64 credits x 4 packets (4096 bytes inline at path MTU 1024) = 16384, and as many again for Read

@@ -74,10 +74,23 @@ class Checker {
     if (lcores.empty() && !was_refused("dataplane.poll_lcores")) {
       add("dataplane.poll_lcores", "is empty", "name at least one CPU, for example poll_lcores = [1]");
     }
+    check_each_once("dataplane.poll_lcores", lcores);
+    const std::vector<uint32_t>& workers = config_.dataplane.worker_lcores;
+    check_each_once("dataplane.worker_lcores", workers);
+    for (const uint32_t lcore : workers) {
+      if (config_.dataplane.idle == IdleMode::kSpin && std::ranges::find(lcores, lcore) != lcores.end()) {
+        add("dataplane.worker_lcores",
+            fmt::format("CPU {} is also that of a poll core, which spins: workers there wait for it", lcore),
+            "take another CPU, or set dataplane.idle = \"sleep\"", Severity::kWarning);
+      }
+    }
+  }
+
+  void check_each_once(const char* key, const std::vector<uint32_t>& lcores) {
     std::set<uint32_t> seen;
     for (const uint32_t lcore : lcores) {
       if (!seen.insert(lcore).second) {
-        add("dataplane.poll_lcores", fmt::format("CPU {} stands twice", lcore), "name each CPU once");
+        add(key, fmt::format("CPU {} stands twice", lcore), "name each CPU once");
       }
     }
   }

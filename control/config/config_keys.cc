@@ -24,7 +24,7 @@ const std::array<Key<GatewayConfig>, 1> kGatewayKeys = {{
      .rule = TextRule::kName},
 }};
 
-const std::array<Key<DataplaneConfig>, 7> kDataplaneKeys = {{
+const std::array<Key<DataplaneConfig>, 8> kDataplaneKeys = {{
     {.name = "main_lcore",
      .member = &DataplaneConfig::main_lcore,
      .help = "CPU of the control thread. It may also be one of poll_lcores, on a machine with few cores.",
@@ -33,6 +33,11 @@ const std::array<Key<DataplaneConfig>, 7> kDataplaneKeys = {{
      .member = &DataplaneConfig::poll_lcores,
      .help =
          "CPUs that poll the ports, one core each. Connections spread over them; limits of rates and memory are shared evenly.",
+     .bounds = {0, 1023, 1, 64}},
+    {.name = "worker_lcores",
+     .member = &DataplaneConfig::worker_lcores,
+     .help = "CPUs that the workers run on, for example those of the NIC's NUMA node. Not given: all that no poll core has.",
+     .example = "[2, 3]",
      .bounds = {0, 1023, 1, 64}},
     {.name = "hugepages",
      .member = &DataplaneConfig::hugepages,

@@ -89,17 +89,30 @@ void check_capabilities(const Facts& facts, Findings& out) {
                  "systemd: a drop-in of /usr/share/causeway/systemd with AmbientCapabilities; shell: run causewayd as root"});
 }
 
+// False: said, with the key to correct.
+bool is_usable(const CpuFacts& cpu, const char* what, const char* key, Findings& out) {
+  if (!cpu.is_online) {
+    out.push_back({"cpus", Severity::kFault, fmt::format("{} CPU {} is not there or offline", what, cpu.cpu),
+                   fmt::format("correct dataplane.{}; lscpu -e shows the CPUs", key)});
+    return false;
+  }
+  if (!cpu.is_allowed) {
+    out.push_back(
+        {"cpus", Severity::kFault, fmt::format("CPU {} is outside the CPUs that this process may use", cpu.cpu),
+         fmt::format("correct dataplane.{}, or the cpuset (systemd: AllowedCPUs=, Kubernetes: integer CPU requests)", key)});
+    return false;
+  }
+  return true;
+}
+
 void check_cpus(const Facts& facts, Findings& out) {
   const bool spins = facts.config.dataplane.idle == IdleMode::kSpin;
   size_t before = out.size();
+  for (const CpuFacts& cpu : facts.worker_cpus) {
+    (void)is_usable(cpu, "worker", "worker_lcores", out);
+  }
   for (const CpuFacts& cpu : facts.poll_cpus) {
-    if (!cpu.is_online) {
-      out.push_back({"cpus", Severity::kFault, fmt::format("poll core CPU {} is not there or offline", cpu.cpu),
-                     "correct dataplane.poll_lcores; lscpu -e shows the CPUs"});
-    } else if (!cpu.is_allowed) {
-      out.push_back({"cpus", Severity::kFault, fmt::format("CPU {} is outside the CPUs that this process may use", cpu.cpu),
-                     "correct dataplane.poll_lcores, or the cpuset (systemd: AllowedCPUs=, Kubernetes: integer CPU requests)"});
-    } else if (!cpu.is_isolated && spins) {
+    if (is_usable(cpu, "poll core", "poll_lcores", out) && !cpu.is_isolated && spins) {
       out.push_back(
           {"cpus", Severity::kWarning,
            fmt::format("CPU {} polls all the time and is not isolated: other programs and interrupts delay it", cpu.cpu),
@@ -111,7 +124,10 @@ void check_cpus(const Facts& facts, Findings& out) {
                    "set dataplane.idle = \"sleep\", or fewer dataplane.poll_lcores"});
   }
   if (out.size() == before) {
-    out.push_back({"cpus", Severity::kFine, "the poll cores have their CPUs", {}});
+    out.push_back({"cpus",
+                   Severity::kFine,
+                   facts.worker_cpus.empty() ? "the poll cores have their CPUs" : "poll cores and workers have their CPUs",
+                   {}});
   }
 }
 

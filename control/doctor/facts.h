@@ -109,6 +109,7 @@ struct Facts {
 
   // Processors
   std::vector<CpuFacts> poll_cpus;
+  std::vector<CpuFacts> worker_cpus;  // those that the configuration names
   uint32_t cpus_online = 1;
   std::string clock_source;
   bool tsc_is_invariant = true;

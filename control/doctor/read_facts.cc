@@ -314,13 +314,19 @@ void read_cpus(Facts& facts) {
   CPU_ZERO(&allowed);
   const bool knows_allowed = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
   facts.cpus_online = static_cast<uint32_t>(std::max<size_t>(online.size(), 1));
-  for (const uint32_t cpu : facts.config.dataplane.poll_lcores) {
+  const auto facts_of = [&](uint32_t cpu) {
     const auto holds = [cpu](const std::vector<uint32_t>& list) { return std::ranges::find(list, cpu) != list.end(); };
-    facts.poll_cpus.push_back({.cpu = cpu,
-                               .numa_node = node_of(cpu),
-                               .is_online = holds(online),
-                               .is_allowed = !knows_allowed || CPU_ISSET(cpu, &allowed) || holds(isolated),
-                               .is_isolated = holds(isolated)});
+    return CpuFacts{.cpu = cpu,
+                    .numa_node = node_of(cpu),
+                    .is_online = holds(online),
+                    .is_allowed = !knows_allowed || CPU_ISSET(cpu, &allowed) || holds(isolated),
+                    .is_isolated = holds(isolated)};
+  };
+  for (const uint32_t cpu : facts.config.dataplane.poll_lcores) {
+    facts.poll_cpus.push_back(facts_of(cpu));
+  }
+  for (const uint32_t cpu : facts.config.dataplane.worker_lcores) {
+    facts.worker_cpus.push_back(facts_of(cpu));
   }
   facts.clock_source = read_word("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   facts.tsc_is_invariant = has_invariant_tsc(read_text("/proc/cpuinfo"));

@@ -19,7 +19,7 @@ namespace cw::dataplane {
 namespace {
 
 bool started = false;
-std::vector<uint32_t> spare;
+std::vector<uint32_t> worker_cpu_list;
 
 // CPUs that this process may use; empty when the kernel does not say.
 std::vector<uint32_t> usable_cpus() {
@@ -44,18 +44,24 @@ bool has(const std::vector<uint32_t>& cpus, uint32_t cpu) {
 bool check_cpus(const EalSettings& settings, const std::vector<uint32_t>& usable, std::string& error) {
   std::vector<uint32_t> wanted = settings.poll_lcores;
   wanted.push_back(settings.main_lcore);
+  wanted.insert(wanted.end(), settings.worker_lcores.begin(), settings.worker_lcores.end());
   for (const uint32_t cpu : wanted) {
     if (!usable.empty() && !has(usable, cpu)) {
-      error = fmt::format("CPU {} is not one that this process may use; it may use {}: change main_lcore or poll_lcores", cpu,
-                          fmt::join(usable, ","));
+      error = fmt::format(
+          "CPU {} is not one that this process may use; it may use {}: change main_lcore, poll_lcores or "
+          "worker_lcores",
+          cpu, fmt::join(usable, ","));
       return false;
     }
   }
   return true;
 }
 
-// Those without a poll core; all when every one has one.
-std::vector<uint32_t> without_poll_cores(const EalSettings& settings, const std::vector<uint32_t>& usable) {
+// Those named; else those without a poll core, or all when every one has one.
+std::vector<uint32_t> choose_worker_cpus(const EalSettings& settings, const std::vector<uint32_t>& usable) {
+  if (!settings.worker_lcores.empty()) {
+    return settings.worker_lcores;
+  }
   std::vector<uint32_t> cpus;
   std::ranges::copy_if(usable, std::back_inserter(cpus), [&](uint32_t cpu) { return !has(settings.poll_lcores, cpu); });
   return cpus.empty() ? usable : cpus;
@@ -68,7 +74,7 @@ bool start_eal(const EalSettings& settings, std::string& error) {
   if (!check_cpus(settings, usable, error)) {
     return false;
   }
-  spare = without_poll_cores(settings, usable);
+  worker_cpu_list = choose_worker_cpus(settings, usable);
   std::string lcores = std::to_string(settings.main_lcore);
   for (const uint32_t lcore : settings.poll_lcores) {
     if (lcore != settings.main_lcore) {
@@ -131,8 +137,8 @@ bool start_eal(const EalSettings& settings, std::string& error) {
   return true;
 }
 
-const std::vector<uint32_t>& spare_cpus() {
-  return spare;
+const std::vector<uint32_t>& worker_cpus() {
+  return worker_cpu_list;
 }
 
 void stop_eal() {

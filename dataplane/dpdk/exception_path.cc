@@ -133,8 +133,8 @@ uint16_t ExceptionPath::divert(std::span<rte_mbuf*> mbufs, uint64_t& given, uint
 
 void ExceptionPath::run() {
   (void)pthread_setname_np(pthread_self(), "cw-exception");
-  if (!spare_cpus().empty()) {
-    bind_this_thread(spare_cpus());
+  if (!worker_cpus().empty()) {
+    bind_this_thread(worker_cpus());
   }
   while (!stop_.load(std::memory_order_acquire)) {
     const bool wrote = write_frames();

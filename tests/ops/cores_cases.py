@@ -108,7 +108,7 @@ def two_queues(box: Box) -> None:
         return
     for words in ("link set lo up", "link add gw type veth peer name cl", "link set gw mtu 4500 up", "link set cl mtu 4500 up"):
         subprocess.run(["ip", *words.split()], check=True, timeout=10)
-    gateway = _two_cores(box, device=f"net_af_packet0,iface=gw,qpairs=2,{RING}")
+    gateway = _two_cores(box, device=f"net_af_packet0,iface=gw,qpairs=2,{RING}", dataplane="memory_mb = 640")
     load = box.load("--device", f"net_af_packet0,iface=cl,{RING}", connections=CONNECTIONS, window=4, seconds=2)
     report = load.result()
     expect_equal("wrong answers", report["wrong"], 0)

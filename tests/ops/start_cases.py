@@ -113,13 +113,32 @@ def starts_on_one_cpu(box: Box) -> None:
     gateway.terminate()
 
 
+def _threads_on(process: int, cpu: int) -> int:
+    """Threads that may run on this CPU and no other."""
+    return sum(f"Cpus_allowed_list:\t{cpu}\n" in status.read_text() for status in Path(f"/proc/{process}/task").glob("*/status"))
+
+
+def workers_where_they_are_named(box: Box) -> None:
+    if len(CPUS) < 2:
+        raise Skip("there is one CPU for all threads")
+    bound = {}
+    for cpu in (GATEWAY_CPU, LOAD_CPU):
+        gateway = box.gateway(f"workers-{cpu}", link=f"link{cpu}", dataplane=f"workers = 3\nworker_lcores = [{cpu}]")
+        gateway.start_ready()
+        box.load(name=f"load{cpu}", link=f"link{cpu}", seconds=1).result()
+        bound[cpu] = _threads_on(gateway.pid, GATEWAY_CPU)
+        gateway.terminate()
+    expect_equal("threads that moved with worker_lcores", bound[GATEWAY_CPU] - bound[LOAD_CPU], 3)
+
+
 CASES = [
     ("a device that does not exist is said in one sentence", bad_device),
     ("a link that cannot be made is said in one sentence", unwritable_link),
     ("a taken metrics port is said in one sentence", taken_metrics_port),
     ("an unwritable admin socket is said in one sentence", unwritable_admin_socket),
     ("an admin socket of a living gateway is not taken over", taken_instance),
-    ("several poll cores are said to be unsupported", several_poll_cores),
+    ("a CPU that the process may not use is said in one sentence", several_poll_cores),
+    ("workers run on the CPUs that are named for them", workers_where_they_are_named),
     ("SIGTERM ends an idle gateway in order", lambda box: ends_on(signal.SIGTERM, box)),
     ("SIGINT ends an idle gateway in order", lambda box: ends_on(signal.SIGINT, box)),
     ("SIGTERM with clients connected disconnects them and ends in order", ends_with_clients_connected),

@@ -90,6 +90,7 @@ instance = "rack-7_a"
 [dataplane]
 main_lcore = 2
 poll_lcores = [3, 4]
+worker_lcores = [5, 6]
 hugepages = true
 idle = "spin"
 [[port]]
@@ -128,6 +129,7 @@ level = "debug"
   EXPECT_EQ(c.gateway.instance, "rack-7_a");
   EXPECT_EQ(c.dataplane.main_lcore, 2u);
   EXPECT_EQ(c.dataplane.poll_lcores, (std::vector<uint32_t>{3, 4}));
+  EXPECT_EQ(c.dataplane.worker_lcores, (std::vector<uint32_t>{5, 6}));
   EXPECT_TRUE(c.dataplane.hugepages);
   EXPECT_EQ(c.dataplane.idle, IdleMode::kSpin);
   ASSERT_EQ(c.ports.size(), 1u);

@@ -257,6 +257,9 @@ TEST(Doctor, Cpus) {
   facts.poll_cpus[0].is_online = false;
   expect_finding(facts, "cpus", Severity::kFault, "offline", "lscpu -e");
   facts = healthy();
+  facts.worker_cpus = {{3, 1, true, false, false}};
+  expect_finding(facts, "cpus", Severity::kFault, "outside the CPUs", "worker_lcores");
+  facts = healthy();
   facts.cpus_online = 1;
   expect_finding(facts, "cpus", Severity::kWarning, "every CPU of this host spins", "sleep");
 }
