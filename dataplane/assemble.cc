@@ -116,6 +116,8 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
     const uint32_t receives = listener.credits + listener.reverse_credits;
     options.endpoint.receive_work_max += receives * control::connections_max_of(listener, limits);
   }
+  // A reload may grant more, as long as the packet buffers back it: a receive takes one or more of them.
+  options.endpoint.receive_work_max = std::max(options.endpoint.receive_work_max, config.dataplane.rx_buffers);
   // Connections spread over the cores, but not so evenly that half as many again would not be met.
   const uint32_t receives =
       core.count == 1 ? options.endpoint.receive_work_max : share_of(options.endpoint.receive_work_max, core) * 3 / 2;
@@ -149,16 +151,20 @@ std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Conf
   return std::make_unique<SharedPlaces>(config.limits.connections_max, per_listener);
 }
 
+uint32_t client_connections_max(const control::ClientConfig& client) {
+  return client.connections_max == 0 ? UINT32_MAX : client.connections_max;
+}
+
 std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config) {
   std::vector<uint32_t> per_class;
   for (const control::ClientConfig& client : config.clients) {
-    per_class.push_back(client.connections_max == 0 ? UINT32_MAX : client.connections_max);
+    per_class.push_back(client_connections_max(client));
   }
   return std::make_unique<SharedPlaces>(UINT32_MAX, per_class);
 }
 
 gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionPlaces& places,
-                                        gateway::ConnectionPlaces& client_places) {
+                                        gateway::ConnectionPlaces& client_places, std::span<gateway::ServerNumbers> servers) {
   gateway::GatewayOptions options;
   options.core = core;
   options.places = &places;
@@ -168,7 +174,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     backend.name = config_backend.name;
     backend.kind =
         config_backend.type == control::BackendType::kTcp ? gateway::BackendKind::kTcp : gateway::BackendKind::kBuiltin;
-    backend.servers = static_cast<uint32_t>(std::max<size_t>(1, control::servers_of(config_backend).size()));
+    backend.servers = servers[options.backends.size() - 1].number(control::servers_of(config_backend));
     backend.checked = config_backend.type == control::BackendType::kTcp && config_backend.check != control::CheckKind::kOff;
     backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
     backend.call_timeout = Duration::seconds(config_backend.call_timeout_s);
@@ -202,6 +208,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     clients.name = config_client.name;
     clients.prefixes = config_client.prefixes;
     clients.allow = config_client.allow;
+    clients.connections_max = client_connections_max(config_client);
     clients.credits_max = config_client.credits == 0 ? UINT32_MAX : config_client.credits;
     if (config_client.bytes_in_flight_max != 0) {
       clients.bytes_in_flight_max = std::max<uint64_t>(1, config_client.bytes_in_flight_max / core.count);
@@ -220,6 +227,14 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
   options.retry_count = static_cast<uint8_t>(config.roce.retry_count);
   options.ack_timeout_min_code = static_cast<uint8_t>(config.roce.ack_timeout);
   return options;
+}
+
+std::vector<gateway::ServerNumbers> server_numbers(const control::Config& config) {
+  std::vector<gateway::ServerNumbers> numbers(config.backends.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    (void)numbers[i].number(control::servers_of(config.backends[i]));
+  }
+  return numbers;
 }
 
 WorkerPoolOptions worker_options(const control::Config& config) {

@@ -8,6 +8,7 @@
 
 #include "control/config/config.h"
 #include "control/gateway/gateway_options.h"
+#include "control/gateway/server_numbers.h"
 #include "control/node/node.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
@@ -21,12 +22,16 @@ namespace cw::dataplane {
 // `qpn_key` is the same on all cores.
 [[nodiscard]] node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports,
                                              const CoreShare& core, uint64_t qpn_key);
+[[nodiscard]] uint32_t client_connections_max(const control::ClientConfig& client);
 // Places by class of clients.
 [[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config);
+// `servers` by backend; those of `config` have their numbers.
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
-                                                      gateway::ConnectionPlaces& places,
-                                                      gateway::ConnectionPlaces& client_places);
+                                                      gateway::ConnectionPlaces& places, gateway::ConnectionPlaces& client_places,
+                                                      std::span<gateway::ServerNumbers> servers);
 [[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config);
+// By backend, of the servers that it starts with.
+[[nodiscard]] std::vector<gateway::ServerNumbers> server_numbers(const control::Config& config);
 [[nodiscard]] WorkerPoolOptions worker_options(const control::Config& config);
 
 }  // namespace cw::dataplane

@@ -40,6 +40,7 @@
 #include "dataplane/gateway_app.h"
 #include "dataplane/health_checks.h"
 #include "dataplane/kernel_addresses.h"
+#include "dataplane/live_changes.h"
 #include "dataplane/live_control.h"
 #include "dataplane/live_view.h"
 #include "dataplane/metric_sources.h"
@@ -204,6 +205,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
   const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config);
   const std::unique_ptr<gateway::ConnectionPlaces> places_of_clients = client_places(config);
+  std::vector<gateway::ServerNumbers> servers = server_numbers(config);
   const PollShared shared{.config = config,
                           .ports = ports,
                           .pools = *pools,
@@ -211,6 +213,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
                           .programs = programs,
                           .places = *places,
                           .client_places = *places_of_clients,
+                          .servers = servers,
                           .exchange = exchange.get(),
                           .qpn_key = Entropy().next_u64() | 1};
   std::vector<std::unique_ptr<PollCore>> cores;
@@ -228,7 +231,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
   HealthChecks checks(config.backends, core_count,
                       [&apps](uint32_t core, const gateway::CoreMessage& message) { return apps[core]->tell(message); });
-  const telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags, checks));
+  telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags, checks));
   std::optional<TelemetryCommands> telemetry_commands;
   if (config.metrics.dpdk_telemetry) {
     telemetry_commands.emplace(collector, kVersion);
@@ -236,16 +239,15 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   LiveView view(config, kVersion, apps, collector, ports, flags, checks);
   DrainDriver drain(apps, flags);
   TroubleWatch trouble(ports, *pools);
-  const auto apply = [&](const control::Config& changed) {
-    bool taken = true;
-    for (uint32_t i = 0; i < core_count; ++i) {
-      gateway::GatewayOptions options = gateway_options(changed, CoreShare{i, core_count}, *places, *places_of_clients);
-      taken = apps[i]->reconfigure(options) && taken;
-    }
-    view.reconfigure(changed);
-    return taken;
-  };
-  ControlThread control_thread(file_config, config_path, apps, flags, notifier, drain, trouble, apply);
+  LiveChanges changes({.apps = apps,
+                       .workers = workers,
+                       .places = *places,
+                       .client_places = *places_of_clients,
+                       .servers = servers,
+                       .checks = checks,
+                       .view = view,
+                       .collector = collector});
+  ControlThread control_thread(file_config, config_path, apps, flags, notifier, drain, trouble, changes);
   std::vector<PollCore*> tapped;
   for (const auto& core : cores) {
     tapped.push_back(core.get());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -83,7 +84,7 @@ control::CoreWatch make_watch(const std::vector<GatewayApp*>& apps, const contro
 
 ControlThread::ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps,
                              telemetry::GatewayFlags& flags, const control::Notifier& notifier, DrainDriver& drain,
-                             TroubleWatch& trouble, Apply apply)
+                             TroubleWatch& trouble, LiveChanges& changes)
     : config_(std::move(config)),
       config_path_(std::move(config_path)),
       apps_(std::move(apps)),
@@ -91,7 +92,9 @@ ControlThread::ControlThread(control::Config config, std::string config_path, st
       notifier_(notifier),
       drain_(drain),
       trouble_(trouble),
-      apply_(std::move(apply)),
+      changes_(changes),
+      planner_(config_),
+      lcores_(config_.dataplane.poll_lcores),
       watch_(make_watch(apps_, notifier)) {}
 
 sigset_t ControlThread::signals() {
@@ -132,6 +135,7 @@ void ControlThread::write_notices() {
   gateway::Notice notice;
   for (GatewayApp* app : apps_) {
     while (app->poll_notice(notice)) {
+      const std::lock_guard lock(mutex_);
       log_notice(notice, config_);
     }
   }
@@ -148,23 +152,27 @@ void ControlThread::begin_shutdown() {
   std::ranges::for_each(apps_, &GatewayApp::request_shutdown);
 }
 
-control::ReloadReport ControlThread::compare(const control::LoadedConfig& loaded) const {
+control::ReloadReport ControlThread::compare(const control::LoadedConfig& loaded, control::ReloadPlan& next) const {
   control::ReloadReport report;
   report.file = config_path_;
-  report.valid = loaded.ok();
-  for (const control::Problem& problem : loaded.problems) {
-    report.problems.push_back(control::to_string(problem));
-  }
+  std::vector<control::Problem> problems = loaded.problems;
   if (loaded.ok()) {
+    next = planner_.plan(config_, loaded, config_path_);
+    std::ranges::move(next.problems, std::back_inserter(problems));
+    std::ranges::move(changes_.problems(next.config, config_path_), std::back_inserter(problems));
     report.changes = control::config_changes(config_, loaded.config);
   }
+  report.valid = !control::has_errors(problems);
+  std::ranges::transform(problems, std::back_inserter(report.problems),
+                         [](const control::Problem& problem) { return control::to_string(problem); });
   return report;
 }
 
 control::ReloadReport ControlThread::preview_reload() {
   const control::LoadedConfig loaded = control::load_config(config_path_);
   const std::lock_guard lock(mutex_);
-  return compare(loaded);
+  control::ReloadPlan next;
+  return compare(loaded, next);
 }
 
 control::ReloadReport ControlThread::reload(const std::string& who) {
@@ -172,7 +180,8 @@ control::ReloadReport ControlThread::reload(const std::string& who) {
   telemetry::log_info("reload asked for by {}", who);
   notify(notifier_.reloading(monotonic_now(), "reading " + config_path_));
   const control::LoadedConfig loaded = control::load_config(config_path_);
-  control::ReloadReport report = compare(loaded);
+  control::ReloadPlan next;
+  control::ReloadReport report = compare(loaded, next);
   for (const std::string& problem : report.problems) {
     telemetry::log_warning("{}", problem);
   }
@@ -183,9 +192,10 @@ control::ReloadReport ControlThread::reload(const std::string& who) {
   } else {
     report.applied = true;
     flags_.config_last_reload_unix_s.store(unix_now_s());
-    config_ = control::with_live_changes(config_, loaded.config);
+    config_ = std::move(next.config);
+    planner_.on_applied(config_);
     telemetry::log_set_level(config_.log.level);
-    if (!apply_(config_)) {
+    if (!changes_.apply(config_, next.pulled_max)) {
       telemetry::log_warning("a poll core has not taken the changes; reload again");
     }
     std::vector<std::string> waiting;
@@ -227,7 +237,7 @@ void ControlThread::watch_cores() {
   const Instant now = monotonic_now();
   const control::CoreNews news = watch_.poll(now);
   if (news == control::CoreNews::kStalled) {
-    const uint32_t cpu = config_.dataplane.poll_lcores[watch_.stalled_core()];
+    const uint32_t cpu = lcores_[watch_.stalled_core()];
     const std::string what = fmt::format("the poll core on CPU {} has not turned for {:.1f} s: nobody is served", cpu,
                                          (now - watch_.asked_at()).to_seconds());
     telemetry::log_error("{}", what);

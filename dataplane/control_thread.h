@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -19,10 +18,12 @@
 #include "control/admin/gateway_control.h"
 #include "control/config/config.h"
 #include "control/config/config_file.h"
+#include "control/config/reload_plan.h"
 #include "control/service/core_watch.h"
 #include "control/service/notifier.h"
 #include "dataplane/drain_driver.h"
 #include "dataplane/gateway_app.h"
+#include "dataplane/live_changes.h"
 #include "dataplane/trouble_watch.h"
 #include "telemetry/collector.h"
 
@@ -33,10 +34,8 @@ class ControlThread {
   // All that is referred to outlives the thread. `config_path` is what SIGHUP reads again,
   // `apps` are in order of DataplaneConfig::poll_lcores. The caller has blocked signals() in
   // all threads.
-  // `apply` gives the poll cores what a reload changes; it returns false when one did not take it.
-  using Apply = std::function<bool(const control::Config& config)>;
   ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps, telemetry::GatewayFlags& flags,
-                const control::Notifier& notifier, DrainDriver& drain, TroubleWatch& trouble, Apply apply);
+                const control::Notifier& notifier, DrainDriver& drain, TroubleWatch& trouble, LiveChanges& changes);
 
   // The signals that it waits for.
   [[nodiscard]] static sigset_t signals();
@@ -54,8 +53,8 @@ class ControlThread {
  private:
   void write_notices();
   void begin_shutdown();
-  // What the file would change.
-  [[nodiscard]] control::ReloadReport compare(const control::LoadedConfig& loaded) const;
+  // What the file would change, and what the gateway would run with then.
+  [[nodiscard]] control::ReloadReport compare(const control::LoadedConfig& loaded, control::ReloadPlan& next) const;
   void watch_cores();
   void say_status();
   void notify(bool sent);
@@ -69,7 +68,9 @@ class ControlThread {
   const control::Notifier& notifier_;
   DrainDriver& drain_;
   TroubleWatch& trouble_;
-  Apply apply_;
+  LiveChanges& changes_;
+  control::ReloadPlanner planner_;      // under mutex_
+  const std::vector<uint32_t> lcores_;  // as in config_, which moves
   control::CoreWatch watch_;
   bool ready_said_ = false;
   bool stopping_ = false;

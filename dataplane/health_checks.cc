@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "control/gateway/backend_ping.h"
@@ -33,27 +34,109 @@ std::string text_of(int error) {
 
 HealthChecks::HealthChecks(const std::vector<control::BackendConfig>& backends, uint32_t cores, Tell tell)
     : cores_(cores), tell_(std::move(tell)), pool_(kBuffers, kBufferBytes, kBuffers) {
-  const Instant now = monotonic_now();
+  std::vector<gateway::ServerNumbers> servers(backends.size());
+  become(monotonic_now(), wanted(backends, servers));
+}
+
+std::vector<HealthChecks::Wanted> HealthChecks::wanted(const std::vector<control::BackendConfig>& backends,
+                                                       std::span<gateway::ServerNumbers> servers) {
+  std::vector<Wanted> list;
   for (uint32_t backend = 0; backend < backends.size(); ++backend) {
     const control::BackendConfig& config = backends[backend];
     const std::vector<control::SocketAddress> addresses = control::servers_of(config);
+    const std::vector<uint32_t> numbers = servers[backend].number(addresses);
     for (uint32_t i = 0; i < addresses.size(); ++i) {
-      const bool checked = config.check != control::CheckKind::kOff;
-      const gateway::HealthOptions options{
-          .interval = Duration::ms(config.check_interval_ms), .fall = config.check_fall, .rise = config.check_rise};
-      Server server{.row = {}, .health = gateway::ServerHealth(options, checked ? now : Instant::never()), .address = {}};
+      Wanted& server = list.emplace_back();
       server.row.backend = backend;
-      server.row.server = i;
+      server.row.server = numbers[i];
+      server.row.rank = i;
       server.row.backend_name = config.name;
       server.row.address = control::to_string(addresses[i]);
-      server.row.checked = checked;
+      server.row.checked = config.check != control::CheckKind::kOff;
       server.address = {addresses[i].address, addresses[i].port};
       server.calls = config.check == control::CheckKind::kRpc;
       server.timeout = Duration::ms(config.check_timeout_ms);
-      server.told.resize(cores, gateway::ServerState::kUnknown);
-      servers_.push_back(std::move(server));
+      server.health = {.interval = Duration::ms(config.check_interval_ms), .fall = config.check_fall, .rise = config.check_rise};
     }
   }
+  return list;
+}
+
+void HealthChecks::become(Instant now, const std::vector<Wanted>& list) {
+  const std::lock_guard lock(mutex_);
+  for (Server& server : servers_) {
+    server.row.removed = true;
+  }
+  for (const Wanted& each : list) {
+    auto found = std::ranges::find_if(servers_, [&](const Server& server) {
+      return server.row.backend == each.row.backend && server.row.server == each.row.server;
+    });
+    if (found == servers_.end()) {
+      Server fresh{.row = each.row, .health = gateway::ServerHealth({}, Instant::never()), .address = each.address};
+      fresh.row.checked = false;
+      fresh.told.resize(cores_, gateway::ServerState::kUnknown);
+      servers_.push_back(std::move(fresh));
+      found = servers_.end() - 1;
+    }
+    become(now, each, *found);
+  }
+  for (Server& server : servers_) {
+    if (server.row.removed && server.row.checked) {
+      Wanted none;
+      none.row.backend = server.row.backend;
+      none.row.server = server.row.server;
+      none.row.backend_name = server.row.backend_name;
+      none.row.address = server.row.address;
+      none.row.removed = true;
+      become(now, none, server);
+    }
+  }
+  std::ranges::stable_sort(
+      servers_, {}, [](const Server& server) { return std::tuple(server.row.removed, server.row.backend, server.row.rank); });
+}
+
+// One whose checks begin or end is a server of which nothing is known.
+void HealthChecks::become(Instant now, const Wanted& wanted, Server& server) const {
+  server.row.removed = wanted.row.removed;
+  server.row.rank = wanted.row.rank;
+  server.timeout = wanted.timeout;
+  if (server.row.checked != wanted.row.checked) {
+    server.stream.reset();
+    server.health = gateway::ServerHealth(wanted.health, wanted.row.checked ? now : Instant::never());
+    server.row = wanted.row;
+  } else if (server.row.checked) {
+    server.health.reconfigure(wanted.health);
+    if (server.calls != wanted.calls && server.stream != nullptr) {
+      server.stream.reset();
+      server.health.repeat(now);  // the one under way was of the other kind
+    }
+  }
+  server.calls = wanted.calls;
+}
+
+void HealthChecks::take_wanted(Instant now) {
+  std::optional<std::vector<Wanted>> list;
+  {
+    const std::lock_guard lock(mutex_);
+    list = std::exchange(reloaded_, std::nullopt);
+  }
+  if (list) {
+    become(now, *list);
+  }
+}
+
+void HealthChecks::reconfigure(const std::vector<control::BackendConfig>& backends, std::span<gateway::ServerNumbers> servers) {
+  const std::lock_guard starting(starting_);
+  {
+    const std::lock_guard lock(mutex_);
+    reloaded_ = wanted(backends, servers);
+  }
+  if (thread_.joinable()) {
+    (void)eventfd_write(wakeup_, 1);
+    return;
+  }
+  take_wanted(monotonic_now());
+  start_thread();
 }
 
 HealthChecks::~HealthChecks() {
@@ -61,7 +144,13 @@ HealthChecks::~HealthChecks() {
 }
 
 void HealthChecks::start() {
-  if (std::ranges::none_of(servers_, [](const Server& server) { return server.row.checked; })) {
+  const std::lock_guard lock(starting_);
+  start_thread();
+}
+
+void HealthChecks::start_thread() {
+  if (thread_.joinable() || stop_.load() ||
+      std::ranges::none_of(servers_, [](const Server& server) { return server.row.checked; })) {
     return;
   }
   wakeup_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -69,10 +158,11 @@ void HealthChecks::start() {
 }
 
 void HealthChecks::stop() {
+  const std::lock_guard lock(starting_);
+  stop_.store(true);
   if (!thread_.joinable()) {
     return;
   }
-  stop_.store(true);
   (void)eventfd_write(wakeup_, 1);
   thread_.join();
   close(wakeup_);
@@ -87,7 +177,8 @@ std::vector<control::ServerCheck> HealthChecks::server_checks() const {
 
 void HealthChecks::run() {
   while (!stop_.load()) {
-    Instant now = monotonic_now();
+    const Instant now = monotonic_now();
+    take_wanted(now);
     for (Server& server : servers_) {
       if (server.health.next_deadline() <= now) {
         begin(now, server);
@@ -174,7 +265,7 @@ void HealthChecks::log_change(const Server& server) const {
     return;
   }
   const auto next = std::ranges::find_if(servers_, [&](const Server& other) {
-    return other.row.backend == row.backend && other.row.state != gateway::ServerState::kDown;
+    return other.row.backend == row.backend && !other.row.removed && other.row.state != gateway::ServerState::kDown;
   });
   telemetry::log_warning("backend {}: server {} is down: {}; {}", row.backend_name, row.address, row.last_error,
                          next == servers_.end() ? std::string("no server of it is up: clients are refused")
@@ -213,6 +304,8 @@ void HealthChecks::wait(Instant now) {
     wait_ms = all_told ? wait_ms : std::min<int64_t>(wait_ms, kUntoldWaitMs);
   }
   (void)poll(waiters.data(), waiters.size(), static_cast<int>(wait_ms));
+  eventfd_t woken = 0;
+  (void)eventfd_read(wakeup_, &woken);
 }
 
 }  // namespace cw::dataplane

@@ -9,6 +9,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "control/admin/server_checks.h"
 #include "control/config/config.h"
 #include "control/gateway/core_message.h"
+#include "control/gateway/server_numbers.h"
 #include "dataplane/sockets/backend_stream.h"
 #include "rocev2/base/heap_buffer_pool.h"
 
@@ -30,12 +33,23 @@ class HealthChecks final : public control::ServerChecks {
   HealthChecks(const HealthChecks&) = delete;
   HealthChecks& operator=(const HealthChecks&) = delete;
 
-  // Without a server to check, nothing.
+  // Any thread. Without a server to check, nothing.
   void start();
   void stop();
+  // Other servers, or other ways to check them: `servers` has the numbers of those of `backends`, which are the same ones as
+  // before. What is known of a server that stays is kept. Any thread; may be what starts the checks.
+  void reconfigure(const std::vector<control::BackendConfig>& backends, std::span<gateway::ServerNumbers> servers);
   [[nodiscard]] std::vector<control::ServerCheck> server_checks() const override;
 
  private:
+  // What a server is to be.
+  struct Wanted {
+    control::ServerCheck row;  // who it is
+    TcpAddress address;
+    bool calls = false;
+    Duration timeout;
+    gateway::HealthOptions health;
+  };
   struct Server {
     control::ServerCheck row;  // under mutex_
     gateway::ServerHealth health;
@@ -46,6 +60,13 @@ class HealthChecks final : public control::ServerChecks {
     Instant begun;
     std::vector<gateway::ServerState> told;  // by core
   };
+  [[nodiscard]] static std::vector<Wanted> wanted(const std::vector<control::BackendConfig>& backends,
+                                                  std::span<gateway::ServerNumbers> servers);
+  // The checking thread, or nobody else while it does not run.
+  void become(Instant now, const std::vector<Wanted>& list);
+  void become(Instant now, const Wanted& wanted, Server& server) const;
+  void take_wanted(Instant now);
+  void start_thread();
   void run();
   void begin(Instant now, Server& server);
   void advance(Instant now, Server& server);
@@ -58,8 +79,10 @@ class HealthChecks final : public control::ServerChecks {
   uint32_t cores_;
   Tell tell_;
   HeapBufferPool pool_;
-  std::vector<Server> servers_;
-  mutable std::mutex mutex_;  // of Server::row
+  std::vector<Server> servers_;                  // changed by the checking thread, under mutex_
+  std::optional<std::vector<Wanted>> reloaded_;  // under mutex_
+  mutable std::mutex mutex_;                     // of Server::row, too
+  std::mutex starting_;                          // of wakeup_ and thread_
   int wakeup_ = -1;
   std::atomic<bool> stop_{false};
   std::thread thread_;

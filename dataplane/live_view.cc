@@ -37,9 +37,16 @@ std::optional<T> unless_zero(T value) {
 
 // As the poll cores choose, which hear of a change a moment later.
 uint32_t preferred_server(std::span<const control::ServerCheck> checks, uint32_t backend) {
-  gateway::ServerChoice choice(static_cast<uint32_t>(std::ranges::count(checks, backend, &control::ServerCheck::backend)));
+  const auto is_listed = [&](const control::ServerCheck& check) { return check.backend == backend && !check.removed; };
+  std::vector<uint32_t> numbers;  // in order of preference, as the checks are
   for (const control::ServerCheck& check : checks) {
-    if (check.backend == backend) {
+    if (is_listed(check)) {
+      numbers.push_back(check.server);
+    }
+  }
+  gateway::ServerChoice choice(std::move(numbers));
+  for (const control::ServerCheck& check : checks) {
+    if (is_listed(check)) {
       choice.set(check.server, check.state);
     }
   }
@@ -145,7 +152,7 @@ control::GatewayStatus LiveView::status() {
     }
   }
   const ValuesByName values = by_name(collector_.named_values());
-  for (const control::BackendConfig& config : config_.backends) {
+  for (const control::BackendConfig& config : current.backends) {
     control::BackendStatus& backend = status.backends.emplace_back();
     backend.name = config.name;
     backend.type = config.type == control::BackendType::kTcp ? "tcp" : "builtin";
@@ -182,20 +189,23 @@ std::vector<control::ServerStatus> LiveView::servers(const telemetry::MetricSour
   std::vector<control::ServerStatus> rows;
   const std::vector<control::ServerCheck> checks = checks_.server_checks();
   for (const control::ServerCheck& check : checks) {
-    control::ServerStatus& row = rows.emplace_back();
-    row.backend = check.backend_name;
-    row.address = check.address;
-    row.role = check.server == 0 ? "primary" : "backup";
-    if (check.state != gateway::ServerState::kUnknown) {
-      row.up = check.state == gateway::ServerState::kUp;
-    }
-    row.checked = check.checked;
-    row.preferred = check.server == preferred_server(checks, check.backend);
+    control::ServerStatus row;
     for (const telemetry::CoreSource& core : sources.cores) {
       const gateway::BackendStats& stats = core.snapshot->last().gateway.backends[check.backend];
       row.connections += stats.server_links[check.server];
       row.calls_in_flight += stats.server_calls[check.server];
     }
+    if (check.removed && row.connections == 0) {
+      continue;  // its last connection has ended
+    }
+    row.backend = check.backend_name;
+    row.address = check.address;
+    row.role = check.removed ? "removed" : check.rank == 0 ? "primary" : "backup";
+    if (check.state != gateway::ServerState::kUnknown) {
+      row.up = check.state == gateway::ServerState::kUp;
+    }
+    row.checked = check.checked;
+    row.preferred = !check.removed && check.server == preferred_server(checks, check.backend);
     row.checks = check.checks;
     row.check_failures = check.failures;
     if (check.checks > 0) {
@@ -203,6 +213,7 @@ std::vector<control::ServerStatus> LiveView::servers(const telemetry::MetricSour
     }
     row.check_duration = check.last_duration;
     row.check_error = check.last_error;
+    rows.push_back(std::move(row));
   }
   return rows;
 }

@@ -9,20 +9,6 @@
 namespace cw::dataplane {
 namespace {
 
-telemetry::Limits limits_of(const control::Config& config) {
-  telemetry::Limits limits;
-  limits.connections_max = config.limits.connections_max;
-  limits.half_open_max = config.limits.half_open_max;
-  limits.calls_in_flight_max = config.limits.calls_in_flight_max;
-  for (const control::ListenerConfig& listener : config.listeners) {
-    limits.listeners.push_back({listener.name, control::connections_max_of(listener, config.limits), listener.credits});
-  }
-  for (const control::ClientConfig& client : config.clients) {
-    limits.clients.push_back({client.name, client.connections_max, client.bytes_in_flight_max});
-  }
-  return limits;
-}
-
 // Each listener's [[route]]s, then what it does with the programs that have none.
 std::vector<telemetry::RouteSource> routes_of(const control::Config& config) {
   std::vector<telemetry::RouteSource> routes;
@@ -40,6 +26,20 @@ std::vector<telemetry::RouteSource> routes_of(const control::Config& config) {
 }
 
 }  // namespace
+
+telemetry::Limits metric_limits(const control::Config& config) {
+  telemetry::Limits limits;
+  limits.connections_max = config.limits.connections_max;
+  limits.half_open_max = config.limits.half_open_max;
+  limits.calls_in_flight_max = config.limits.calls_in_flight_max;
+  for (const control::ListenerConfig& listener : config.listeners) {
+    limits.listeners.push_back({listener.name, control::connections_max_of(listener, config.limits), listener.credits});
+  }
+  for (const control::ClientConfig& client : config.clients) {
+    limits.clients.push_back({client.name, client.connections_max, client.bytes_in_flight_max});
+  }
+  return limits;
+}
 
 telemetry::MetricSources metric_sources(const control::Config& config, const char* version, std::span<GatewayApp* const> apps,
                                         std::span<const std::unique_ptr<Port>> ports, const telemetry::GatewayFlags& flags,
@@ -61,7 +61,7 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
   }
   sources.routes = routes_of(config);
   sources.pools = {"packets", "replies", "views"};
-  sources.limits = limits_of(config);
+  sources.limits = metric_limits(config);
   sources.flags = &flags;
   sources.checks = &checks;
   return sources;

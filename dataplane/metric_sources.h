@@ -11,6 +11,7 @@
 
 namespace cw::dataplane {
 
+[[nodiscard]] telemetry::Limits metric_limits(const control::Config& config);
 // Keeps references to `apps`, which are in order of DataplaneConfig::poll_lcores, `flags` and `checks`. The revision of the
 // build is not known here and stays empty.
 [[nodiscard]] telemetry::MetricSources metric_sources(const control::Config& config, const char* version,

@@ -10,6 +10,7 @@
 
 #include "control/config/config.h"
 #include "control/gateway/connection_places.h"
+#include "control/gateway/server_numbers.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/core_loop.h"
 #include "dataplane/dpdk/mbuf_pool.h"
@@ -33,7 +34,8 @@ struct PollShared {
   rpcrdma::ProgramRegistry& programs;
   gateway::ConnectionPlaces& places;
   gateway::ConnectionPlaces& client_places;
-  CoreExchange* exchange = nullptr;  // nullptr: there is one core
+  std::span<gateway::ServerNumbers> servers;  // by backend
+  CoreExchange* exchange = nullptr;           // nullptr: there is one core
   uint64_t qpn_key = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "control/gateway/connection_places.h"
 
@@ -13,7 +14,7 @@ namespace cw::dataplane {
 class SharedPlaces final : public gateway::ConnectionPlaces {
  public:
   SharedPlaces(uint32_t total, std::span<const uint32_t> per_listener)
-      : listeners_(std::make_unique<Free[]>(per_listener.size())) {
+      : maxima_(per_listener.begin(), per_listener.end()), listeners_(std::make_unique<Free[]>(per_listener.size())) {
     total_.store(total, std::memory_order_relaxed);
     for (size_t i = 0; i < per_listener.size(); ++i) {
       listeners_[i].store(per_listener[i], std::memory_order_relaxed);
@@ -34,12 +35,17 @@ class SharedPlaces final : public gateway::ConnectionPlaces {
     give_one_back(listeners_[listener]);
     give_one_back(total_);
   }
+  // One thread.
+  void set_max(uint32_t listener, uint32_t max) override {
+    listeners_[listener].fetch_add(int64_t{max} - maxima_[listener], std::memory_order_relaxed);
+    maxima_[listener] = max;
+  }
 
  private:
-  // They order nothing but themselves.
-  using Free = std::atomic<uint32_t>;
+  // They order nothing but themselves. Below 0: the maximum was lowered.
+  using Free = std::atomic<int64_t>;
   [[nodiscard]] static bool take_one(Free& free) {
-    uint32_t before = free.load(std::memory_order_relaxed);
+    int64_t before = free.load(std::memory_order_relaxed);
     while (before > 0) {
       if (free.compare_exchange_weak(before, before - 1, std::memory_order_relaxed)) {
         return true;
@@ -50,6 +56,7 @@ class SharedPlaces final : public gateway::ConnectionPlaces {
   static void give_one_back(Free& free) { free.fetch_add(1, std::memory_order_relaxed); }
 
   Free total_{0};
+  std::vector<uint32_t> maxima_;
   std::unique_ptr<Free[]> listeners_;
 };
 

@@ -389,10 +389,9 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, BufferPool& large, rpcr
                        std::vector<Wakeup*> core_wakeups)
     : options_(options), large_(large), programs_(programs), cores_(options.cores) {
   CW_ASSERT(core_wakeups.size() == options.cores);
-  constexpr size_t kItemValues = 65'536;  // RequestItem has 16 bits for each
-  CW_ASSERT(options.backends.size() <= kItemValues);
-  for (const auto& servers : options.backends) {
-    CW_ASSERT(servers.size() <= kItemValues);
+  static_assert(gateway::kBackendServersMax <= 65'536 && gateway::kBackendsMax <= 65'536);  // RequestItem has 16 bits for each
+  for (std::vector<TcpAddress>& servers : options_.backends) {
+    servers.resize(gateway::kBackendServersMax);  // none moves when others come
   }
   for (uint32_t core = 0; core < options.cores; ++core) {
     CoreSide& side = cores_[core];

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "control/gateway/backend_link.h"
+#include "control/gateway/gateway_stats.h"
 #include "dataplane/handoff_items.h"
 #include "dataplane/outbox.h"
 #include "dataplane/sockets/backend_stream.h"
@@ -31,7 +32,7 @@ struct WorkerPoolOptions {
   uint32_t ring_entries = 4096;                   // per direction
   bool spin = false;                              // never sleep while connected to a backend
   std::vector<uint32_t> cpus;                     // that the threads may run on; empty: those of the thread that calls start()
-  std::vector<std::vector<TcpAddress>> backends;  // by backend, its servers; built-in ones have none
+  std::vector<std::vector<TcpAddress>> backends;  // by backend, its servers by number; built-in ones have none
   std::vector<std::string> names;                 // of the backends, for the log; empty: their addresses
   std::vector<bool> from_client;                  // by backend: connect from the client's address; empty: from none
   rpcrdma::RecordLimits limits;
@@ -49,6 +50,10 @@ class WorkerPool {
   void start();
   // Closes all backend connections and joins. Requests still in rings are given back.
   void stop();
+
+  // Any thread, while no poll core knows of a server of this number: where it is, from its first kOpen on. Such an order comes to
+  // a worker through a ring, behind what is written here.
+  void set_server(uint32_t backend, uint32_t number, const TcpAddress& address) { options_.backends[backend][number] = address; }
 
   // Poll core `core`. False, and `request` untouched, when the worker's ring has no room. What was taken goes with the next
   // kick(), or before.

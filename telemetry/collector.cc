@@ -241,6 +241,9 @@ void add_servers(const MetricSources& sources, std::vector<MetricFamily>& famili
       links += backend.server_links[server.server];
       in_flight += backend.server_calls[server.server];
     }
+    if (server.removed && links == 0) {
+      continue;
+    }
     connections.metric.push_back(sample(labels, static_cast<double>(links)));
     calls.metric.push_back(sample(labels, static_cast<double>(in_flight)));
     if (server.checks > 0) {
@@ -267,6 +270,12 @@ uint64_t calls_of(const RouteSource& route, std::span<const CoreSource> cores) {
 }
 
 Collector::Collector(MetricSources sources) : sources_(std::move(sources)), timeouts_(sources_.cores.size(), 0) {}
+
+void Collector::set_limits(Limits limits) {
+  const std::lock_guard lock(mutex_);
+  sources_.limits.listeners = std::move(limits.listeners);
+  sources_.limits.clients = std::move(limits.clients);
+}
 
 size_t Collector::refresh() const {
   for (const CoreSource& core : sources_.cores) {

@@ -113,7 +113,9 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   [[nodiscard]] Health health() const override;
   // Any thread; asks the cores as Collect() does, and lets `reader` look at their newest copies, which change after it returns.
   void read(const std::function<void(const MetricSources& sources)>& reader) const;
-  // What does not change: names, limits. Not for the copies of the cores.
+  // Any thread: what a reload has changed of the listeners' and clients' limits. Those of the gateway as a whole stay.
+  void set_limits(Limits limits);
+  // What does not change: names, limits of the gateway as a whole. Not for the copies of the cores.
   [[nodiscard]] const MetricSources& sources() const { return sources_; }
 
  private:

@@ -143,7 +143,8 @@ Json reload(const Request& request, const AdminCaller& caller, const AdminTarget
     changes.push_back({{"key", change.key},
                        {"before", change.before},
                        {"after", change.after},
-                       {"takes_effect", change.live ? "at_once" : "restart"}});
+                       {"takes_effect", change.live ? "at_once" : "restart"},
+                       {"reason", change.reason}});
   }
   return {{"file", report.file},
           {"valid", report.valid},

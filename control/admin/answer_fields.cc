@@ -45,7 +45,8 @@ constexpr std::array<AnswerField<BackendStatus>, 7> kBackendStatus = {{
 constexpr std::array<AnswerField<ServerStatus>, 13> kServerStatus = {{
     {"backend", "name of its backend", [](const ServerStatus& r) { return Json(r.backend); }},
     {"address", "address and port", [](const ServerStatus& r) { return Json(r.address); }},
-    {"role", "primary, or backup", [](const ServerStatus& r) { return Json(r.role); }},
+    {"role", "primary, backup, or removed (by a reload; its connections end by themselves)",
+     [](const ServerStatus& r) { return Json(r.role); }},
     {"up", "its checks say that it is up; null = they are off, or none has ended yet",
      [](const ServerStatus& r) { return or_null(r.up); }},
     {"checked", "its checks are on", [](const ServerStatus& r) { return Json(r.checked); }},

@@ -12,7 +12,7 @@ namespace cw::control {
 
 struct ServerCheck {
   uint32_t backend = 0;  // index
-  uint32_t server = 0;   // of the backend's, in order of preference
+  uint32_t server = 0;   // its number (gateway::ServerNumbers)
   std::string backend_name;
   std::string address;
   gateway::ServerState state = gateway::ServerState::kUnknown;
@@ -22,12 +22,14 @@ struct ServerCheck {
   Duration last_duration;  // of the last check
   std::string last_error;  // of the last check; empty: it succeeded
   Instant last_ended;      // the last check, by the monotonic clock
+  uint32_t rank = 0;       // among the backend's servers, in order of preference: 0 is the first
+  bool removed = false;    // by a reload: it gets no new connections
 };
 
 class ServerChecks {
  public:
   virtual ~ServerChecks() = default;
-  // Any thread. All servers of all TCP backends, in order of the configuration.
+  // Any thread. All servers of all TCP backends, in order of the configuration; behind them those that have been removed.
   [[nodiscard]] virtual std::vector<ServerCheck> server_checks() const = 0;
 };
 

@@ -38,26 +38,29 @@ uint32_t smallest_path_mtu(const Config& config) {
   return path_mtu_for(mtu, config.roce.path_mtu_max);
 }
 
-uint64_t reserved_buffers(const Config& config) {
-  struct Demand {
-    uint64_t buffers_each;
-    uint32_t connections_max;
-  };
+std::vector<BufferDemand> buffer_demands(const Config& config) {
   const uint32_t path_mtu = smallest_path_mtu(config);
-  std::vector<Demand> demands;
+  std::vector<BufferDemand> demands;
   for (const ListenerConfig& listener : config.listeners) {
     demands.push_back({buffers_per_connection(listener, path_mtu), connections_max_of(listener, config.limits)});
   }
-  // Worst case: the dearest listeners are full.
-  std::ranges::sort(demands, std::ranges::greater{}, &Demand::buffers_each);
+  return demands;
+}
+
+uint64_t reserved_buffers(std::vector<BufferDemand> demands, uint32_t connections_max) {
+  std::ranges::sort(demands, std::ranges::greater{}, &BufferDemand::buffers_each);
   uint64_t total = 0;
-  uint32_t connections_left = config.limits.connections_max;
-  for (const Demand& demand : demands) {
+  uint32_t connections_left = connections_max;
+  for (const BufferDemand& demand : demands) {
     const uint32_t connections = std::min(connections_left, demand.connections_max);
     total += connections * demand.buffers_each;
     connections_left -= connections;
   }
   return total;
+}
+
+uint64_t reserved_buffers(const Config& config) {
+  return reserved_buffers(buffer_demands(config), config.limits.connections_max);
 }
 
 BufferPlan plan_buffers(const Config& config) {
@@ -77,9 +80,11 @@ BufferPlan plan_buffers(const Config& config) {
   const uint64_t threads = cores + config.dataplane.workers + 1;
   const uint64_t cached = threads * pool_cache(config.dataplane.rx_buffers) * 3 / 2;
   plan.pulled_max = static_cast<uint32_t>(std::min<uint64_t>(pulled, UINT32_MAX));
+  plan.pulled_min = static_cast<uint32_t>(std::min<uint64_t>(cores * one_call, UINT32_MAX));
   plan.held_max = static_cast<uint32_t>(held);
   plan.low = static_cast<uint32_t>(cores * kLowPerCore);
-  const uint64_t packets = std::max(given, plan.reserved + pulled + held) + cores * kSendingPerCore + rings + cached;
+  plan.shared = std::max(given, plan.reserved + pulled + held);
+  const uint64_t packets = plan.shared + cores * kSendingPerCore + rings + cached;
   plan.packets = static_cast<uint32_t>(std::min<uint64_t>(packets, UINT32_MAX));
   return plan;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "control/config/config.h"
 
@@ -15,11 +16,13 @@ struct BufferPlan {
   uint64_t reserved = 0;  // for the messages of all clients' credits
   // The rest are for all cores together.
   uint32_t pulled_max = 0;  // data of calls, from the first RDMA Read until the answer; one call of any size fits
+  uint32_t pulled_min = 0;  // of these: one call of any size for each core
   uint32_t held_max = 0;    // packets that arrived behind a gap
+  uint64_t shared = 0;      // what these shares divide: at least rx_buffers
   // With fewer of them free no new message is taken, with half as many nothing that is kept: clients whose path MTU is smaller
   // than the ports' take more than is reserved for them.
   uint32_t low = 0;
-  // Buffers in the pool: these shares, at least rx_buffers, and what sending, the rings of NICs and the caches of threads take.
+  // Buffers in the pool: `shared`, and what sending, the rings of NICs and the caches of threads take.
   uint32_t packets = 0;
 };
 
@@ -34,6 +37,15 @@ inline constexpr uint32_t kPoolCacheMax = 256;
 // Smallest over all ports.
 [[nodiscard]] uint32_t smallest_path_mtu(const Config& config);
 
+// What a listener's connections may have reserved.
+struct BufferDemand {
+  uint64_t buffers_each = 0;
+  uint32_t connections_max = 0;
+};
+// By listener.
+[[nodiscard]] std::vector<BufferDemand> buffer_demands(const Config& config);
+// Of so many connections over all listeners, when the dearest are full.
+[[nodiscard]] uint64_t reserved_buffers(std::vector<BufferDemand> demands, uint32_t connections_max);
 // Receive buffers that the credits of all possible connections reserve. config_check compares it with dataplane.rx_buffers.
 [[nodiscard]] uint64_t reserved_buffers(const Config& config);
 

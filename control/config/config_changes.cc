@@ -32,13 +32,23 @@ bool is_same_cast(const Config& before, const Config& after) {
          same(before.backends, after.backends, &BackendConfig::name) && same(before.clients, after.clients, &ClientConfig::name);
 }
 
+// Of a cast that changed nothing is live.
+constexpr const char* kOtherCast =
+    "listeners, backends or clients came, went or changed names or places: what is whose is not clear";
+
+SettingChange change_of(const SectionInfo& section, std::string key, std::string before, std::string after, bool live,
+                        bool same_cast) {
+  const bool is_live = live && same_cast;
+  return {std::move(key), std::move(before), std::move(after), is_live, is_live ? "" : live ? kOtherCast : section.waits};
+}
+
 template <typename S>
-void compare(const Section<S>& section, const std::string& name, const S& before, const S& after, bool may_be_live,
+void compare(const Section<S>& section, const std::string& name, const S& before, const S& after, bool same_cast,
              std::vector<SettingChange>& out) {
   for (const Key<S>& key : section.keys) {
     if (differs(key, before, after)) {
-      out.push_back(
-          {fmt::format("{}.{}", name, key.name), setting_text(key, before), setting_text(key, after), key.live && may_be_live});
+      out.push_back(change_of(section.info, fmt::format("{}.{}", name, key.name), setting_text(key, before),
+                              setting_text(key, after), key.live, same_cast));
     }
   }
 }
@@ -62,13 +72,14 @@ void take_live(const Section<S>& section, const S& from, S& into) {
 
 template <typename S>
 void compare(const Section<S>& section, const std::string& name, const std::vector<S>& before, const std::vector<S>& after,
-             bool may_be_live, std::vector<SettingChange>& out) {
+             bool same_cast, std::vector<SettingChange>& out) {
   for (size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
     const std::string entry = fmt::format("{}[{}]", name, i);
     if (i < before.size() && i < after.size()) {
-      compare(section, entry, before[i], after[i], may_be_live, out);
+      compare(section, entry, before[i], after[i], same_cast, out);
     } else {
-      out.push_back({entry, i < before.size() ? "present" : "", i < after.size() ? "present" : ""});
+      out.push_back(change_of(section.info, entry, i < before.size() ? "present" : "", i < after.size() ? "present" : "",
+                              section.info.live, same_cast));
     }
   }
 }
@@ -99,8 +110,8 @@ std::vector<SettingChange> config_changes(const Config& before, const Config& af
   std::vector<SettingChange> out;
   const bool same_cast = is_same_cast(before, after);
   for_each_section([&](const auto& section, auto member) {
-    const bool may_be_live = section.info.count_max == 0 || same_cast;
-    compare(section, section.info.name, before.*member, after.*member, may_be_live, out);
+    const bool applies = section.info.count_max == 0 || same_cast;
+    compare(section, section.info.name, before.*member, after.*member, applies, out);
   });
   return out;
 }
@@ -120,6 +131,9 @@ Config with_live_changes(const Config& before, const Config& after) {
     auto& into = out.*member;
     const auto& from = after.*member;
     if constexpr (requires { into.resize(1); }) {
+      if (section.info.live && same_cast) {
+        into = from;
+      }
       for (size_t i = 0; same_cast && i < std::min(into.size(), from.size()); ++i) {
         take_live(section, from[i], into[i]);
       }

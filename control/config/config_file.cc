@@ -65,6 +65,7 @@ LoadedConfig load_config(const std::string& path) {
   std::vector<Problem> checked = is_toml ? config_check(parsed) : std::vector<Problem>();
   loaded.config = std::move(parsed.config);
   loaded.problems = std::move(parsed.problems);
+  loaded.positions = std::move(parsed.positions);
   std::ranges::move(checked, std::back_inserter(loaded.problems));
   std::ranges::stable_sort(loaded.problems, {}, [](const Problem& p) { return std::pair(p.line, p.column); });
   return loaded;

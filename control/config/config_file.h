@@ -1,10 +1,12 @@
 // Reads, parses and checks a configuration file: the one call that main() needs.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "control/config/config.h"
+#include "control/config/parsed_file.h"
 #include "control/config/problem.h"
 
 namespace cw::control {
@@ -12,6 +14,7 @@ namespace cw::control {
 struct LoadedConfig {
   Config config;
   std::vector<Problem> problems;  // in order of their lines
+  std::map<std::string, SourcePosition> positions;
   [[nodiscard]] bool ok() const { return !has_errors(problems); }
 };
 

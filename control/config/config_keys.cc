@@ -114,19 +114,23 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
          "May be left out when there are [[route]]s: calls of other programs are then answered with PROG_UNAVAIL.",
      .example = "\"nfs\"",
      .rule = TextRule::kName,
-     .shown = true},
+     .shown = true,
+     .live = true},
     {.name = "credits",
      .member = &ListenerConfig::credits,
      .help = "Calls in flight per connection. Buffers are reserved for all of them.",
-     .bounds = {1, 1024}},
+     .bounds = {1, 1024},
+     .live = true},
     {.name = "reverse_credits",
      .member = &ListenerConfig::reverse_credits,
      .help = "Calls from the backend to one client in flight, NFSv4.1 callbacks for example; 0 = none are passed on.",
-     .bounds = {0, 256}},
+     .bounds = {0, 256},
+     .live = true},
     {.name = "inline_bytes",
      .member = &ListenerConfig::inline_bytes,
      .help = "Largest message without RDMA Reads or Writes (RFC 8797 inline threshold).",
-     .bounds = {1024, 65536, 1024}},
+     .bounds = {1024, 65536, 1024},
+     .live = true},
     {.name = "remote_invalidate",
      .member = &ListenerConfig::remote_invalidate,
      .help = "Invalidate a client's memory handle with the reply when the client supports it: saves it work.",
@@ -142,7 +146,8 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
     {.name = "connections_max",
      .member = &ListenerConfig::connections_max,
      .help = "Connections of this listener; 0 = as limits.connections_max.",
-     .bounds = {0, 131072}},
+     .bounds = {0, 131072},
+     .live = true},
 }};
 
 const std::array<Key<BackendConfig>, 13> kBackendKeys = {{
@@ -160,7 +165,8 @@ const std::array<Key<BackendConfig>, 13> kBackendKeys = {{
      .member = &BackendConfig::address,
      .help = "tcp: IP address and port of the server. Names are not resolved.",
      .example = "\"127.0.0.1:2049\"",
-     .shown = true},
+     .shown = true,
+     .live = true},
     {.name = "backups",
      .member = &BackendConfig::backups,
      .help =
@@ -173,7 +179,8 @@ const std::array<Key<BackendConfig>, 13> kBackendKeys = {{
          "and reclaim, which works only with servers that share or fail over their state (a cluster with a grace period); with "
          "others, locks and open files are lost. NFSv3 needs the same file handles.",
      .example = "[\"127.0.0.2:2049\"]",
-     .bounds = {.count_max = kBackupsMax}},
+     .bounds = {.count_max = kBackupsMax},
+     .live = true},
     {.name = "source",
      .member = Choice<BackendConfig>{kSourceNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.source); },
                                      [](BackendConfig& c, uint32_t i) { c.source = static_cast<SourceKind>(i); }},
@@ -184,23 +191,28 @@ const std::array<Key<BackendConfig>, 13> kBackendKeys = {{
                                      [](BackendConfig& c, uint32_t i) { c.check = static_cast<CheckKind>(i); }},
      .help =
          "tcp: how servers are checked. rpc: a NULL call (NFS version 4) on a connection of its own is answered, with an error "
-         "too. tcp: a connection is taken. off: servers are never down, and backups never used."},
+         "too. tcp: a connection is taken. off: servers are never down, and backups never used.",
+     .live = true},
     {.name = "check_interval_ms",
      .member = &BackendConfig::check_interval_ms,
      .help = "From one check of a server to the next, ms.",
-     .bounds = {100, 600000}},
+     .bounds = {100, 600000},
+     .live = true},
     {.name = "check_timeout_ms",
      .member = &BackendConfig::check_timeout_ms,
      .help = "A check that takes longer has failed, ms.",
-     .bounds = {100, 60000}},
+     .bounds = {100, 60000},
+     .live = true},
     {.name = "check_fall",
      .member = &BackendConfig::check_fall,
      .help = "Checks in a row that fail until a server is down. The first check after the start decides alone.",
-     .bounds = {1, 100}},
+     .bounds = {1, 100},
+     .live = true},
     {.name = "check_rise",
      .member = &BackendConfig::check_rise,
      .help = "Checks in a row that succeed until a server is up again.",
-     .bounds = {1, 100}},
+     .bounds = {1, 100},
+     .live = true},
     {.name = "programs",
      .member = &BackendConfig::programs,
      .help = "builtin: which programs.",
@@ -225,13 +237,15 @@ const std::array<Key<RouteConfig>, 3> kRouteKeys = {{
      .help = "Name of the [[listener]].",
      .example = "\"nfs\"",
      .rule = TextRule::kName,
-     .required = true},
+     .required = true,
+     .live = true},
     {.name = "program",
      .member = &RouteConfig::program,
      .help = "RPC program number: NFS 100003, MOUNT 100005, NLM 100021, NFSACL 100227, bench 536922878.",
      .example = "100227",
      .bounds = {1, UINT32_MAX},
-     .required = true},
+     .required = true,
+     .live = true},
     {.name = "backend",
      .member = &RouteConfig::backend,
      .help = "Which [[backend]] answers these calls. A client's connection to it is made when the first call wants it. When that "
@@ -239,7 +253,8 @@ const std::array<Key<RouteConfig>, 3> kRouteKeys = {{
              "programs go on.",
      .example = "\"nfs\"",
      .rule = TextRule::kName,
-     .required = true},
+     .required = true,
+     .live = true},
 }};
 
 const std::array<Key<ClientConfig>, 6> kClientKeys = {{
@@ -265,7 +280,8 @@ const std::array<Key<ClientConfig>, 6> kClientKeys = {{
     {.name = "connections_max",
      .member = &ClientConfig::connections_max,
      .help = "Connections of all of them together; more are refused. 0 = as the listener and [limits] say.",
-     .bounds = {0, 16384}},
+     .bounds = {0, 16384},
+     .live = true},
     {.name = "credits",
      .member = &ClientConfig::credits,
      .help = "Calls in flight of each of their connections, if fewer than the listener's; 0 = as the listener says.",
@@ -277,7 +293,8 @@ const std::array<Key<ClientConfig>, 6> kClientKeys = {{
          "Octets that the chunks of all their calls may hold together: data that is read from them, and the room that they offer "
          "for results. A call beyond waits, without its data being read, and keeps its credit, until others are answered; one is "
          "always served. Poll cores share it evenly. 0 = no limit.",
-     .bounds = {0, 1ULL << 40}},
+     .bounds = {0, 1ULL << 40},
+     .live = true},
 }};
 
 const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
@@ -450,49 +467,82 @@ const std::array<Key<LogConfig>, 1> kLogKeys = {{
 }  // namespace
 
 const Section<GatewayConfig>& gateway_section() {
-  static const Section<GatewayConfig> kSection{{"gateway", "The process."}, kGatewayKeys};
+  static const Section<GatewayConfig> kSection{
+      {.name = "gateway", .help = "The process.", .waits = "files and sockets are named by it"}, kGatewayKeys};
   return kSection;
 }
 const Section<DataplaneConfig>& dataplane_section() {
-  static const Section<DataplaneConfig> kSection{{"dataplane", "Cores and memory."}, kDataplaneKeys};
+  static const Section<DataplaneConfig> kSection{
+      {.name = "dataplane", .help = "Cores and memory.", .waits = "threads and memory are set up at the start"}, kDataplaneKeys};
   return kSection;
 }
 const Section<PortConfig>& port_section() {
-  static const Section<PortConfig> kSection{{"port", "A network port that DPDK drives. At least one.", kPortsMax}, kPortKeys};
+  static const Section<PortConfig> kSection{{.name = "port",
+                                             .help = "A network port that DPDK drives. At least one.",
+                                             .count_max = kPortsMax,
+                                             .waits = "devices are opened at the start"},
+                                            kPortKeys};
   return kSection;
 }
 const Section<ListenerConfig>& listener_section() {
-  static const Section<ListenerConfig> kSection{{"listener", "What clients connect to. At least one.", kListenersMax},
+  static const Section<ListenerConfig> kSection{{.name = "listener",
+                                                 .help = "What clients connect to. At least one.",
+                                                 .count_max = kListenersMax,
+                                                 .waits = "connections and metrics know listeners by their names and ports"},
                                                 kListenerKeys};
   return kSection;
 }
 const Section<BackendConfig>& backend_section() {
-  static const Section<BackendConfig> kSection{{"backend", "What answers the calls. At least one.", kBackendsMax}, kBackendKeys};
+  static const Section<BackendConfig> kSection{
+      {.name = "backend",
+       .help = "What answers the calls. At least one.",
+       .count_max = kBackendsMax,
+       .waits = "connections and metrics know backends by names and kinds, and rights are checked at the start"},
+      kBackendKeys};
   return kSection;
 }
 const Section<RouteConfig>& route_section() {
   static const Section<RouteConfig> kSection{
-      {"route", "Sends a listener's calls of one RPC program to a backend of their own.", kRoutesMax, true}, kRouteKeys};
+      {.name = "route",
+       .help = "Sends a listener's calls of one RPC program to a backend of their own. A reload adds, changes and removes them.",
+       .count_max = kRoutesMax,
+       .optional = true,
+       .live = true},
+      kRouteKeys};
   return kSection;
 }
 const Section<ClientConfig>& client_section() {
-  static const Section<ClientConfig> kSection{{"client", "Clients that share a budget.", kClientClassesMax, true}, kClientKeys};
+  static const Section<ClientConfig> kSection{{.name = "client",
+                                               .help = "Clients that share a budget.",
+                                               .count_max = kClientClassesMax,
+                                               .optional = true,
+                                               .waits = "connections and metrics know clients by these names"},
+                                              kClientKeys};
   return kSection;
 }
 const Section<LimitsConfig>& limits_section() {
-  static const Section<LimitsConfig> kSection{{"limits", "Caps on everything that a client can ask for."}, kLimitsKeys};
+  static const Section<LimitsConfig> kSection{{.name = "limits",
+                                               .help = "Caps on everything that a client can ask for.",
+                                               .waits = "tables of this size are made at the start"},
+                                              kLimitsKeys};
   return kSection;
 }
 const Section<RoceConfig>& roce_section() {
-  static const Section<RoceConfig> kSection{{"roce", "The RDMA transport."}, kRoceKeys};
+  static const Section<RoceConfig> kSection{
+      {.name = "roce", .help = "The RDMA transport.", .waits = "buffers and connection management are set up with it"},
+      kRoceKeys};
   return kSection;
 }
 const Section<MetricsConfig>& metrics_section() {
-  static const Section<MetricsConfig> kSection{{"metrics", "Prometheus, and the live page."}, kMetricsKeys};
+  static const Section<MetricsConfig> kSection{{.name = "metrics",
+                                                .help = "Prometheus, and the live page.",
+                                                .waits = "sockets are opened, and the page's history is begun, at the start"},
+                                               kMetricsKeys};
   return kSection;
 }
 const Section<AdminConfig>& admin_section() {
-  static const Section<AdminConfig> kSection{{"admin", "causewayctl."}, kAdminKeys};
+  static const Section<AdminConfig> kSection{
+      {.name = "admin", .help = "causewayctl.", .waits = "the socket is opened at the start"}, kAdminKeys};
   return kSection;
 }
 const Section<LogConfig>& log_section() {

@@ -60,6 +60,9 @@ struct SectionInfo {
   const char* help;
   uint32_t count_max = 0;  // 0 = [name], once; else [[name]], up to so often
   bool optional = false;   // [[name]]: none is usual; the reference shows it as a comment
+  bool live = false;       // [[name]]: a reload adds and removes whole ones, too
+  // Why the others of its keys, and whole sections, wait for a restart.
+  const char* waits = "";
 };
 
 template <typename S>

@@ -34,7 +34,9 @@ std::string render_reload(const Json& answer) {
     std::string changes;
     for (const Json& change : list_of(answer, "changes")) {
       if (text_of(change, "takes_effect") == when) {
-        changes += fmt::format("  {}: {} -> {}\n", text_of(change, "key"), text_of(change, "before"), text_of(change, "after"));
+        const std::string reason = text_of(change, "reason");
+        changes += fmt::format("  {}: {} -> {}{}\n", text_of(change, "key"), text_of(change, "before"), text_of(change, "after"),
+                               std::string_view(when) == "at_once" || reason == "-" ? "" : fmt::format(" ({})", reason));
       }
     }
     if (!changes.empty()) {

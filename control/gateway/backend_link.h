@@ -42,7 +42,7 @@ struct BackendRequest {
   Kind kind = Kind::kClose;
   LinkId link;
   uint32_t backend = 0;
-  uint32_t server = 0;  // kOpen: which one of the backend's
+  uint32_t server = 0;  // kOpen: which one of the backend's, by number
   wire::IpAddress client;
   rpcrdma::CallId call;
   rpcrdma::CallContext context;

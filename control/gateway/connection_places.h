@@ -13,16 +13,18 @@ class ConnectionPlaces {
   // A place, or false when there is none. Never more are out than there are.
   [[nodiscard]] virtual bool take(uint32_t listener) = 0;
   virtual void give_back(uint32_t listener) = 0;
+  // Of one listener. Those that are out stay out, even if they are more now than there are.
+  virtual void set_max(uint32_t listener, uint32_t max) = 0;
 };
 
 // Of a gateway, or several on one thread.
 class LocalPlaces final : public ConnectionPlaces {
  public:
   LocalPlaces(uint32_t total, std::span<const uint32_t> per_listener)
-      : total_(total), listeners_(per_listener.begin(), per_listener.end()) {}
+      : total_(total), maxima_(per_listener.begin(), per_listener.end()), listeners_(per_listener.begin(), per_listener.end()) {}
 
   [[nodiscard]] bool take(uint32_t listener) override {
-    if (total_ == 0 || listeners_[listener] == 0) {
+    if (total_ == 0 || listeners_[listener] <= 0) {
       return false;
     }
     --total_;
@@ -33,11 +35,15 @@ class LocalPlaces final : public ConnectionPlaces {
     ++total_;
     ++listeners_[listener];
   }
+  void set_max(uint32_t listener, uint32_t max) override {
+    listeners_[listener] += int64_t{max} - maxima_[listener];
+    maxima_[listener] = max;
+  }
 
  private:
-  // Free ones.
-  uint32_t total_;
-  std::vector<uint32_t> listeners_;
+  uint32_t total_;  // free ones
+  std::vector<uint32_t> maxima_;
+  std::vector<int64_t> listeners_;  // free ones; below 0 when the maximum was lowered
 };
 
 }  // namespace cw::gateway

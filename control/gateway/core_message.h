@@ -15,7 +15,7 @@ struct CoreMessage {
     kFenceDone,    // that is so
     kBrokenCall,   // call `xid` of `client` at `index`, a listener, has broken its connection: see BrokenCalls
     kBackendUp,    // backend `index` has taken a connection (`value` 1) or not (0), where it had not or had before
-    kServerState,  // server `server` of backend `index` is in the ServerState `value`
+    kServerState,  // server number `server` of backend `index` is in the ServerState `value`
   };
   Kind kind = Kind::kFence;
   uint32_t index = 0;

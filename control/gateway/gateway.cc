@@ -38,12 +38,9 @@ std::unique_ptr<ConnectionPlaces> make_client_places(const GatewayOptions& optio
   return std::make_unique<LocalPlaces>(UINT32_MAX, per_class);
 }
 
-// One for each lane, one for an orphan.
+// One for each lane that a reload may lead to, one for an orphan.
 uint32_t links_max(const GatewayOptions& options) {
-  uint32_t lanes = 1;
-  for (const ListenerOptions& listener : options.listeners) {
-    lanes = std::max(lanes, ListenerLanes(listener).count());
-  }
+  const uint32_t lanes = ListenerLanes::count_max(static_cast<uint32_t>(options.backends.size()));
   return (lanes + 1) * options.connections_max;
 }
 
@@ -119,7 +116,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       client_places_(options.client_places == nullptr ? own_client_places_.get() : options.client_places),
       budgets_(options.clients.size()),
       by_cm_id_(options.connections_max, random.next_u64()),
-      lanes_(options.listeners.begin(), options.listeners.end()),
+      lanes_(options.listeners.size()),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
       closes_(links_max(options) + kOpensMax),
       notices_(kNoticesMax),
@@ -129,6 +126,9 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
     free_slots_.push_back(slot - 1);
   }
   CW_ASSERT(options_.clients.size() <= kClientClassesMax && options_.listeners.size() <= kListenersMax);
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    set_lanes(i);
+  }
   for (size_t i = 0; i < options_.clients.size(); ++i) {
     budgets_[i].bytes_max = options_.clients[i].bytes_in_flight_max;
   }
@@ -185,19 +185,42 @@ void Gateway::reconfigure(GatewayOptions& fresh) {
   for (size_t i = 0; i < options_.listeners.size(); ++i) {
     ListenerOptions& listener = options_.listeners[i];
     std::swap(listener.allow, fresh.listeners[i].allow);
+    std::swap(listener.routes, fresh.listeners[i].routes);
+    listener.backend = fresh.listeners[i].backend;
+    listener.inline_bytes = fresh.listeners[i].inline_bytes;
     listener.remote_invalidate = fresh.listeners[i].remote_invalidate;
     listener.server = fresh.listeners[i].server;
+    listener.connections_max = fresh.listeners[i].connections_max;
+    set_lanes(i);
+    if (own_places_ != nullptr) {
+      own_places_->set_max(static_cast<uint32_t>(i), listener.connections_max);
+    }
   }
   for (size_t i = 0; i < options_.backends.size(); ++i) {
-    options_.backends[i].open_timeout = fresh.backends[i].open_timeout;
-    options_.backends[i].call_timeout = fresh.backends[i].call_timeout;
+    BackendOptions& backend = options_.backends[i];
+    backend.open_timeout = fresh.backends[i].open_timeout;
+    backend.call_timeout = fresh.backends[i].call_timeout;
+    servers_[i].exchange(fresh.backends[i].servers);
+    backend.checked = fresh.backends[i].checked;
+    if (!backend.checked) {
+      stats_.backends[i].checked = 0;
+    } else if (servers_[i].is_checked()) {
+      judge_by_checks(static_cast<uint32_t>(i));
+    }
   }
   for (size_t i = 0; i < options_.clients.size(); ++i) {
     ClientClassOptions& clients = options_.clients[i];
     std::swap(clients.prefixes, fresh.clients[i].prefixes);
     clients.allow = fresh.clients[i].allow;
     clients.credits_max = fresh.clients[i].credits_max;
+    clients.connections_max = fresh.clients[i].connections_max;
+    if (own_client_places_ != nullptr) {
+      own_client_places_->set_max(static_cast<uint32_t>(i), clients.connections_max);
+    }
+    clients.bytes_in_flight_max = fresh.clients[i].bytes_in_flight_max;
+    budgets_[i].bytes_max = clients.bytes_in_flight_max;
   }
+  shared_.pull_units_max = fresh.pull_buffers_max;
   options_.rc = fresh.rc;
   options_.retry_count = fresh.retry_count;
   options_.ack_timeout_min_code = fresh.ack_timeout_min_code;
@@ -361,7 +384,7 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
   notice.result = result;
   notice.peer = connection.address.remote;
   notice.listener_port = connection.listener->port;
-  notice.backend = connection.listener->backend;
+  notice.backend = connection.first.backend;
   notice.remote_qpn = connection.remote_qpn;
   notice.calls = connection.server ? connection.server->calls_answered() : 0;
   if (connection.qp != nullptr) {
@@ -411,6 +434,7 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
   }
   by_cm_id_.erase(connection.cm_id.value());
   give_place_back(connection);
+  drop_lanes(connection);
   --stats_.connections_open;
   const uint32_t slot = connection.slot;
   memory_->destroy(std::exchange(connections_[slot], nullptr));
@@ -480,8 +504,8 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   info.id = connection.link.value();
   info.state = connection.state;
   info.listener_port = connection.listener->port;
-  info.backend = connection.listener->backend;
-  info.server = connection.first.server_index;
+  info.backend = connection.first.backend;
+  info.server = connection.first.server_number;
   info.peer = connection.address.remote;
   info.peer_port = connection.peer_port;
   info.client_class = connection.client_class;

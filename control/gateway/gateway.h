@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,7 +55,7 @@ struct ConnectionInfo {
   ConnectionState state = ConnectionState::kOpeningBackend;
   uint16_t listener_port = 0;
   uint32_t backend = 0;
-  uint32_t server = 0;  // of the backend's
+  uint32_t server = 0;  // of the backend's, by number
   wire::IpAddress peer;
   uint16_t peer_port = 0;
   std::optional<uint32_t> client_class;  // whose budget it counts in
@@ -93,15 +94,17 @@ class Gateway {
   void pop_core_message() { core_mail_.pop_front(); }
   // From those gateways, or with kServerState from whoever checks servers.
   void on_core_message(Instant now, const CoreMessage& message);
-  // The server of the backend that a new connection would go to.
+  // The server of the backend that a new connection would go to, by number.
   [[nodiscard]] uint32_t preferred_server(uint32_t backend) const { return servers_[backend].pick(); }
   // Records of answered calls, for histograms.
   [[nodiscard]] bool poll_done(rpcrdma::CallDone& out);
   [[nodiscard]] bool poll_notice(Notice& out);
   [[nodiscard]] Instant next_deadline() const;
 
-  // Takes over from `fresh`, in exchange for what was: who may connect, limits and times, for connections that begin from now on
-  // (of backends' times also for those that there are). Precondition: the same listeners, backends and classes of clients.
+  // Takes over from `fresh`, in exchange for what was: who may connect, what goes where, limits and times, for connections that
+  // begin from now on (of backends' times and classes' budgets also for those that there are). Backend connections stay with the
+  // server that they lead to until they end. Places that are shared are for their owner to change. Precondition: the same
+  // listeners (but for their backends and routes), backends (but for their servers) and classes of clients.
   void reconfigure(GatewayOptions& fresh);
 
   // Orderly end: refuses new connections, sends DREQ to all. is_quiet() when the last is gone; poll run() until then.
@@ -172,6 +175,8 @@ class Gateway {
   void part_from_backend(Instant now, Lane& lane, bool may_keep);
   // Lanes: gateway_lanes.cc.
   void add_lanes(Connection& connection);
+  void drop_lanes(Connection& connection);
+  void set_lanes(size_t listener_index);
   [[nodiscard]] LinkId new_link(uint32_t slot, uint32_t lane);
   void open_lane(Instant now, Connection& connection, Lane& lane);
   void forget_link(Lane& lane);
@@ -194,6 +199,7 @@ class Gateway {
   void tell_other_cores(const CoreMessage& message);
   void note_backend(uint32_t backend, bool up);
   void on_server_state(uint32_t backend, uint32_t server, ServerState state);
+  void judge_by_checks(uint32_t backend);
   void remember_broken_call(Instant now, const Connection& connection, uint32_t xid);
   // For one more connection.
   [[nodiscard]] bool take_place(uint32_t listener_index) { return !free_slots_.empty() && places_.take(listener_index); }
@@ -220,8 +226,14 @@ class Gateway {
   std::vector<rpcrdma::ByteBudget> budgets_;  // by class of clients; never resized
   FixedMap<uint32_t> by_cm_id_;               // CM connection id -> slot
   TimerWheel timers_;
-  std::vector<ListenerLanes> lanes_;  // by listener
-  uint64_t links_kept_ = 0;           // backend connections opened and not yet closed, without those of orphans
+  // Connections keep the lanes that they began with: those of a listener before a reload are there until the last has ended.
+  struct LaneTable {
+    ListenerLanes lanes;
+    uint64_t connections = 0;
+  };
+  std::list<LaneTable> lane_tables_;
+  std::vector<LaneTable*> lanes_;  // by listener: of new connections
+  uint64_t links_kept_ = 0;        // backend connections opened and not yet closed, without those of orphans
   Ring<BackendRequest> requests_;
   uint32_t requests_pushed_ = 0;  // modulo 2^32
   // Backend connections to close, each behind what was requested before it. In a ring of their own, so that closing never has to

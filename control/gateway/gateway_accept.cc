@@ -109,8 +109,6 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   ++stats_.connections_open;
   (void)by_cm_id_.insert(event.connection.value(), slot);
 
-  connection.thresholds = rpcrdma::negotiate(ours(*listener), rpcrdma::PrivateData::of_peer(request.private_data.bytes()));
-
   add_lanes(connection);
   if (!is_tcp(connection.first)) {
     accept(now, connection);
@@ -136,6 +134,9 @@ bool Gateway::take_client_place(Instant now, uint32_t client_class, const cm::Co
 void Gateway::accept(Instant now, Connection& connection) {
   const auto kept = std::move(connection.request);
   const cm::ConnectRequest& request = *kept;
+  // By what is said of ourselves below: a reload may have changed it since the request came.
+  connection.thresholds =
+      rpcrdma::negotiate(ours(*connection.listener), rpcrdma::PrivateData::of_peer(request.private_data.bytes()));
   rc::RcOptions rc_options = options_.rc;
   // What our private data promises to take, whatever the peer says that it will send (RFC 8797 7).
   rc_options.receive_bytes_max = connection.listener->inline_bytes;
@@ -160,6 +161,7 @@ void Gateway::accept(Instant now, Connection& connection) {
     return;
   }
   rpcrdma::ServerOptions server_options = connection.listener->server;
+  connection.takes_reverse = server_options.reverse_credits > 0;
   server_options.credits = connection.credits;
   if (connection.client_class && options_.clients[*connection.client_class].bytes_in_flight_max != UINT64_MAX) {
     server_options.budget = &budgets_[*connection.client_class];
@@ -199,7 +201,7 @@ void Gateway::accept(Instant now, Connection& connection) {
   notice.result = ConnectionResult::kAccepted;
   notice.peer = connection.address.remote;
   notice.listener_port = listener.port;
-  notice.backend = listener.backend;
+  notice.backend = connection.first.backend;
   notice.local_qpn = connection.qp->local_qpn();
   notice.remote_qpn = request.remote_qpn;
   notice.inline_send_bytes = connection.thresholds.send_bytes;

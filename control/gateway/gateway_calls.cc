@@ -63,7 +63,7 @@ void Gateway::check_failed(Instant now, Connection& connection) {
 
 void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
   const bool is_routed = !connection.more.empty();
-  const ListenerLanes::Way way = lanes_[connection.listener_index].way_for(call.context.header.program);
+  const ListenerLanes::Way way = connection.lanes->lanes.way_for(call.context.header.program);
   ++(way.route == ListenerLanes::kNoRoute ? stats_.listener_calls[connection.listener_index] : stats_.route_calls[way.route]);
   Lane& lane = connection.lane(way.lane);
   const uint32_t backend_index = lane.backend;
@@ -103,7 +103,7 @@ void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
       open_lane(now, connection, lane);  // the worker keeps what is sent until the connection is there
     }
     request.link = lane.link;
-    ++stats.server_calls[lane.server_index];
+    ++stats.server_calls[lane.server_number];
     lane.pending.add(xid, {.call = call.id, .since = now, .epoch = guard_.begin(*lane.client)});
     if (is_routed) {
       arm(connection, now + backend.call_timeout);
@@ -184,7 +184,7 @@ void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
       note_backend(lane.backend, true);
       ++stats.opens;
       ++stats.links;
-      ++stats.server_links[lane.server_index];
+      ++stats.server_links[lane.server_number];
       if (&lane == &connection->first) {
         accept(now, *connection);
       }
@@ -240,7 +240,7 @@ void Gateway::on_backend_message(Instant now, Connection& connection, Lane& lane
   guard_.end(*lane.client, pending->epoch);
   BackendStats& stats = stats_.backends[lane.backend];
   --stats.calls_in_flight;
-  --stats.server_calls[lane.server_index];
+  --stats.server_calls[lane.server_number];
   ++stats.replies;
   connection.server->reply(now, pending->call, std::move(message));
   pump(now, connection);

@@ -17,7 +17,7 @@ struct Gateway::Lane {
   bool waits_here = false;       // the connection's calls wait for this core's guard
   bool reverse_enabled = false;  // a call on this lane has said that the client takes calls of its backend
   uint32_t backend = ListenerOptions::kNoBackend;
-  uint32_t server_index = 0;              // of the backend's: where the link leads
+  uint32_t server_number = 0;             // of the backend's: where the link leads
   LinkId link;                            // each backend connection has one of its own; that of lane 0 names the connection, too
   Instant open_deadline;                  // valid while kOpening
   ReplayGuard::Client* client = nullptr;  // with a TCP backend
@@ -36,7 +36,9 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   bool asked_patience = false;
   const ListenerOptions* listener = nullptr;
   uint32_t listener_index = 0;
-  uint32_t credits = 0;  // granted at most
+  Gateway::LaneTable* lanes = nullptr;
+  bool takes_reverse = false;  // calls of its backends are passed on, once it has said that it takes them
+  uint32_t credits = 0;        // granted at most
   std::optional<uint32_t> client_class;
   Instant created;
   rc::RcQp* qp = nullptr;
@@ -68,7 +70,7 @@ struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
 struct Gateway::Orphan : ListNode<Gateway::OrphanTag> {
   LinkId link;
   uint32_t backend = 0;
-  uint32_t server_index = 0;
+  uint32_t server_number = 0;
   ReplayGuard::Client* client = nullptr;
   PendingCalls pending;
   Instant deadline;

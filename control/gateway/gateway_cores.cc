@@ -46,8 +46,14 @@ void Gateway::note_backend(uint32_t backend, bool up) {
 }
 
 void Gateway::on_server_state(uint32_t backend, uint32_t server, ServerState state) {
-  ServerChoice& servers = servers_[backend];
-  servers.set(server, state);
+  servers_[backend].set(server, state);
+  if (options_.backends[backend].checked) {
+    judge_by_checks(backend);
+  }
+}
+
+void Gateway::judge_by_checks(uint32_t backend) {
+  const ServerChoice& servers = servers_[backend];
   stats_.backends[backend].up = servers.any_up() ? 1 : 0;
   stats_.backends[backend].checked = servers.is_checked() ? 1 : 0;
 }

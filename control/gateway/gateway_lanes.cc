@@ -21,7 +21,9 @@ LinkId Gateway::new_link(uint32_t slot, uint32_t lane) {
 }
 
 void Gateway::add_lanes(Connection& connection) {
-  const ListenerLanes& lanes = lanes_[connection.listener_index];
+  connection.lanes = lanes_[connection.listener_index];
+  ++connection.lanes->connections;
+  const ListenerLanes& lanes = connection.lanes->lanes;
   connection.more.resize(lanes.count() - 1);
   for (uint32_t i = 0; i < lanes.count(); ++i) {
     Lane& lane = connection.lane(i);
@@ -33,17 +35,37 @@ void Gateway::add_lanes(Connection& connection) {
   }
 }
 
+void Gateway::drop_lanes(Connection& connection) {
+  LaneTable& table = *connection.lanes;
+  if (--table.connections == 0 && std::ranges::find(lanes_, &table) == lanes_.end()) {
+    lane_tables_.remove_if([&](const LaneTable& each) { return &each == &table; });
+  }
+}
+
+void Gateway::set_lanes(size_t listener_index) {
+  ListenerLanes lanes(options_.listeners[listener_index]);
+  LaneTable*& current = lanes_[listener_index];
+  if (current != nullptr && current->lanes == lanes) {
+    return;
+  }
+  LaneTable* const before = current;
+  current = &lane_tables_.emplace_back(LaneTable{std::move(lanes), 0});
+  if (before != nullptr && before->connections == 0) {
+    lane_tables_.remove_if([&](const LaneTable& each) { return &each == before; });
+  }
+}
+
 // Precondition: requests_room() and closes_room().
 void Gateway::open_lane(Instant now, Connection& connection, Lane& lane) {
   lane.state = Lane::State::kOpening;
-  lane.server_index = preferred_server(lane.backend);
+  lane.server_number = preferred_server(lane.backend);
   lane.open_deadline = now + options_.backends[lane.backend].open_timeout;
   ++links_kept_;
   BackendRequest open;
   open.kind = BackendRequest::Kind::kOpen;
   open.link = lane.link;
   open.backend = lane.backend;
-  open.server = lane.server_index;
+  open.server = lane.server_number;
   open.client = connection.address.remote;
   push_request(std::move(open));
   if (&lane != &connection.first) {
@@ -56,7 +78,7 @@ void Gateway::forget_link(Lane& lane) {
   BackendStats& stats = stats_.backends[lane.backend];
   if (lane.state == Lane::State::kOpen) {
     --stats.links;
-    --stats.server_links[lane.server_index];
+    --stats.server_links[lane.server_number];
   }
   lane.state = Lane::State::kClosed;
   --links_kept_;
@@ -86,7 +108,7 @@ void Gateway::fail_lane(Instant now, Connection& connection, Lane& lane) {
   lane.link = new_link(connection.slot, lane_of(lane.link));
   const PendingCalls lost = std::exchange(lane.pending, {});
   stats_.backends[lane.backend].calls_in_flight -= lost.size();
-  stats_.backends[lane.backend].server_calls[lane.server_index] -= lost.size();
+  stats_.backends[lane.backend].server_calls[lane.server_number] -= lost.size();
   lost.for_each([&](uint32_t xid, const PendingCall& call) {
     guard_.end(*lane.client, call.epoch);
     answer(now, connection, call.call, xid, rpcrdma::AcceptStatus::kSystemError);

@@ -20,8 +20,8 @@ enum class BackendKind : uint8_t { kTcp, kBuiltin };
 struct BackendOptions {
   std::string name;
   BackendKind kind = BackendKind::kBuiltin;
-  // kTcp: servers in order of preference, 1..kBackendServersMax; the workers know their addresses.
-  uint32_t servers = 1;
+  // kTcp: the numbers of its servers (ServerNumbers), in order of preference, at least one; the workers know their addresses.
+  std::vector<uint32_t> servers = {0};
   bool checked = false;         // kTcp: checks say which servers are up; else the last attempt to connect does
   bool run_on_workers = false;  // kBuiltin: programs that may take long; else they run on the poll core
   Duration open_timeout = Duration::seconds(5);

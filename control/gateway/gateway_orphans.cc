@@ -24,14 +24,14 @@ void Gateway::part_from_backend(Instant now, Lane& lane, bool may_keep) {
     guard_.forget(*lane.client, lane.link);
   }
   stats.calls_in_flight -= lane.pending.size();
-  stats.server_calls[lane.server_index] -= lane.pending.size();
+  stats.server_calls[lane.server_number] -= lane.pending.size();
   const bool keep =
       may_keep && !lane.pending.empty() && lane.state == Lane::State::kOpen && orphans_.size() < options_.connections_max;
   if (keep) {
     auto orphan = std::make_unique<Orphan>();
     orphan->link = lane.link;
     orphan->backend = lane.backend;
-    orphan->server_index = lane.server_index;
+    orphan->server_number = lane.server_number;
     orphan->client = lane.client;
     orphan->pending = std::move(lane.pending);
     orphan->deadline = now + options_.orphan_max;
@@ -84,7 +84,7 @@ void Gateway::bury(Orphan& orphan) {
   orphan.pending.for_each([&](uint32_t, const PendingCall& call) { guard_.end(*orphan.client, call.epoch); });
   guard_.leave(*orphan.client);
   --stats_.backends[orphan.backend].links;
-  --stats_.backends[orphan.backend].server_links[orphan.server_index];
+  --stats_.backends[orphan.backend].server_links[orphan.server_number];
   --stats_.orphans;
   static_cast<ListNode<OrphanTag>&>(orphan).unlink_if_linked();
   orphans_.erase(orphan.link.value());

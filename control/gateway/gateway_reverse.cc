@@ -56,8 +56,7 @@ const char* to_string(ReverseDrop reason) noexcept {
 // RFC 8167 6: nothing is sent to a client before its upper layer has said that it is ready; a call on this very connection says
 // so, and it is seen here before the backend, which may answer with a call at once.
 void Gateway::open_reverse(Connection& connection, Lane& lane, const rpcrdma::Call& call) {
-  if (connection.listener->server.reverse_credits > 0 && !lane.reverse_enabled &&
-      rpcrdma::opens_reverse_direction(call.context, call.message)) {
+  if (connection.takes_reverse && !lane.reverse_enabled && rpcrdma::opens_reverse_direction(call.context, call.message)) {
     lane.reverse_enabled = true;
     connection.server->enable_reverse();
   }

@@ -14,7 +14,8 @@
 namespace cw::gateway {
 
 inline constexpr uint32_t kBackendsMax = 16;
-inline constexpr uint32_t kBackendServersMax = 8;
+// Servers that a backend may have had since the start of the process: each keeps its number (ServerNumbers).
+inline constexpr uint32_t kBackendServersMax = 32;
 inline constexpr uint32_t kClientClassesMax = 16;
 inline constexpr uint32_t kListenersMax = 16;
 inline constexpr uint32_t kRoutesMax = 64;
@@ -32,7 +33,7 @@ struct BackendStats {
   uint64_t replies = 0;
   uint64_t bytes_out = 0;  // to the backend
   uint64_t bytes_in = 0;
-  std::array<uint64_t, kBackendServersMax> server_links{};  // gauge: open connections by server
+  std::array<uint64_t, kBackendServersMax> server_links{};  // gauge: open connections by server number
   std::array<uint64_t, kBackendServersMax> server_calls{};  // gauge: of calls_in_flight, those at each server
 
   // Something is known of it. Without checks only a client makes the gateway ask a TCP backend.

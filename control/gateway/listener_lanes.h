@@ -20,6 +20,8 @@ class ListenerLanes {
   struct Way {
     uint32_t lane = 0;
     uint32_t route = kNoRoute;  // RouteOptions::index
+
+    friend bool operator==(const Way&, const Way&) = default;
   };
 
   explicit ListenerLanes(const ListenerOptions& listener) : backends_{listener.backend} {
@@ -34,6 +36,10 @@ class ListenerLanes {
     CW_ASSERT(backends_.size() <= 1u << kLinkLaneBits);
     std::sort(programs_.begin(), programs_.end(), [](const Routed& a, const Routed& b) { return a.program < b.program; });
   }
+
+  // Lanes that a listener may have in front of so many backends: one each, and lane 0 without one.
+  [[nodiscard]] static uint32_t count_max(uint32_t backends) { return backends + 1; }
+  friend bool operator==(const ListenerLanes&, const ListenerLanes&) = default;
 
   [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(backends_.size()); }
   // kNoBackend: lane 0 of a listener without a backend of its own.
@@ -51,6 +57,8 @@ class ListenerLanes {
   struct Routed {
     uint32_t program = 0;
     Way way;
+
+    friend bool operator==(const Routed&, const Routed&) = default;
   };
   std::vector<uint32_t> backends_;  // by lane
   std::vector<Routed> programs_;    // sorted

@@ -2,6 +2,13 @@
 
 namespace cw::gateway {
 
+void ServerHealth::reconfigure(const HealthOptions& options) {
+  options_ = options;
+  if (due_ != Instant::never()) {
+    due_ = begun_ + options_.interval;
+  }
+}
+
 void ServerHealth::begin(Instant now) {
   begun_ = now;
   due_ = Instant::never();

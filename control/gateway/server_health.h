@@ -26,9 +26,14 @@ class ServerHealth {
   // The first check is due at `first`.
   ServerHealth(const HealthOptions& options, Instant first) : options_(options), due_(first) {}
 
+  // For checks from the next one on; the next begins by the new interval.
+  void reconfigure(const HealthOptions& options);
+
   // When the next check is to begin; never while one is under way.
   [[nodiscard]] Instant next_deadline() const { return due_; }
   void begin(Instant now);
+  // The check under way does not count; the next is due `now`.
+  void repeat(Instant now) { due_ = now; }
   // The check that was begun has ended. True: the state has changed.
   [[nodiscard]] bool on_result(Instant now, bool success);
 

@@ -165,6 +165,54 @@ def _expect_routes(box: Box, gateway: Gateway, answered: int) -> None:
     expect_equal("routes to no backend of that name", box.ctl(gateway, "routes", "backend", "absent"), "no such routes\n")
 
 
+def a_reload_moves_backends(box: Box) -> None:
+    """Servers, checks, routes, credits and inline sizes change under load: no call fails, and who comes next finds what is new."""
+    old, old_address = serve(box, "old")
+    _, new_address = serve(box, "new")
+    gateway = gateway_before(box, old_address, "check_interval_ms = 60000\ncheck_fall = 9")
+    config = box.directory / "gateway.toml"
+    right = config.read_text()
+    load = box.load("--port", PORT, connections=4, seconds=6)
+    load.wait_connected()
+    wait_until(lambda: states(box, gateway) == {old_address: True}, 20, "the server to be up")
+    moved = right.replace(f'address = "{old_address}"', f'address = "{new_address}"').replace("= 60000", "= 200").replace("= 9", "= 1")
+    moved = moved.replace('name = "served"\nport', 'name = "served"\ncredits = 8\ninline_bytes = 2048\nport')
+    config.write_text(moved + f'[[route]]\nlistener = "served"\nprogram = {BENCH_PROGRAM}\nbackend = "served"\n')
+    preview = box.ctl(gateway, "reload", "--dry-run")
+    expect("with a restart" not in preview and "route[0]:" in preview and "backend[1].address:" in preview, preview)
+    expect_equal("applied", box.ctl_json(gateway, "reload")["applied"], True)
+    wait_until(lambda: states(box, gateway).get(new_address) is True, 20, "the new server to be checked and up")
+    rows = {row["address"]: (row["role"], row["connections"]) for row in box.ctl_json(gateway, "servers")["servers"]}
+    expect_equal("servers", rows, {new_address: ("primary", 0), old_address: ("removed", 4)})
+    credits = {row["credits_granted"] for row in box.ctl_json(gateway, "connections")["connections"]}
+    expect_equal("credits of the connections that were there", credits, {64})
+    report = load.result()
+    expect_equal("wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
+    wait_until(lambda: states(box, gateway) == {new_address: True}, 20, "the old server to have no connection any more")
+    old.kill()
+    load = box.load("--port", PORT, name="later", connections=2, seconds=4)
+    load.wait_connected()
+    row = box.ctl_json(gateway, "connections")["connections"][0]
+    expect_equal("credits, inline size", (row["credits_granted"], row["inline_receive_bytes"]), (8, 2048))
+    expect_equal("connections to the new server", gateway.metrics().total("causeway_backend_server_connections", server=new_address), 2)
+    expect_equal("credits of the listener", gateway.metrics().total("causeway_listener_credits", listener="served"), 8)
+    # The program goes elsewhere for those who come later.
+    config.write_text(moved + f'[[route]]\nlistener = "served"\nprogram = {BENCH_PROGRAM}\nbackend = "bench"\n')
+    box.ctl(gateway, "reload")
+    report = load.result()
+    expect_equal("wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
+    expect_equal("calls to the other backend", gateway.metrics().total("causeway_backend_calls_total", backend="bench"), 0)
+    report = box.load("--port", PORT, name="last", seconds=1).result()
+    expect(gateway.metrics().total("causeway_backend_calls_total", backend="bench") >= report["calls"] > 0, f"the route: {report}")
+    # More than the buffers back: refused with the number, and nothing changes.
+    config.write_text(moved.replace("credits = 8\n", "credits = 1024\n"))
+    refused = box.run(box.causewayctl, "--socket", gateway.admin, "reload")
+    expect_equal("exit status", refused.returncode, 4)
+    expect("cannot back" in refused.stdout and "nothing is changed" in refused.stdout, refused.stdout)
+    expect_equal("credits of the listener", gateway.metrics().total("causeway_listener_credits", listener="served"), 8)
+    gateway.terminate()
+
+
 SOURCE_CASE = 'a server sees the address of each client with source = "client"'
 
 
@@ -194,5 +242,6 @@ CASES = [
     (SOURCE_CASE, partial(source_is_the_client, name=SOURCE_CASE)),
     ("a server dies under load: its clients land on the next, and go back when it is there again", server_dies_under_load),
     ("calls go to the backend of their program's route", routed_by_program),
+    ("a reload under load moves servers, checks, routes, credits and inline sizes, and no call fails", a_reload_moves_backends),
     ("a backend whose servers are all down is known to be before a client asks", all_servers_dead),
 ]

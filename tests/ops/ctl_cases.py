@@ -201,7 +201,7 @@ def reloads_with_a_preview(box: Box) -> None:
     right = config.read_text()
     config.write_text(right.replace('level = "info"', 'level = "warning"').replace("mtu = 4500", "mtu = 1500"))
     preview = box.ctl(gateway, "reload", "--dry-run")
-    expect('at once\n  log.level: "info" -> "warning"\nwith a restart\n  port[0].mtu: 4500 -> 1500\n' in preview, preview)
+    expect('at once\n  log.level: "info" -> "warning"\nwith a restart\n  port[0].mtu: 4500 -> 1500 (devices are opened at the start)\n' in preview, preview)
     expect_equal("a preview changes nothing", box.ctl(gateway, "log", "level"), "info\n")
     report = box.ctl_json(gateway, "reload")
     expect_equal("applied", (report["valid"], report["applied"]), (True, True))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace cw::sim {
 namespace {
@@ -20,53 +21,6 @@ uint32_t views_of(const WorldOptions& options) {
 // Room in a table that takes `usual` entries, one for each connection.
 uint32_t room_for(const WorldOptions& options, uint32_t usual) {
   return std::max(usual, options.load.connections + options.connections_over + usual / 8);
-}
-
-gateway::GatewayOptions gateway_options(const WorldOptions& options) {
-  gateway::GatewayOptions out;
-  gateway::BackendOptions& backend_options = out.backends.emplace_back();
-  backend_options.name = "backend";
-  backend_options.kind = options.backend;
-  backend_options.run_on_workers = options.run_on_workers;
-  backend_options.servers = options.backend_servers;
-  backend_options.checked = options.backend_checked;
-  backend_options.call_timeout = options.backend_call_timeout;
-  out.backends.resize(options.backends, gateway::BackendOptions(backend_options));
-  gateway::ListenerOptions& listener = out.listeners.emplace_back();
-  listener.name = "listener";
-  listener.port = GatewayHost::kPort;
-  listener.server.credits = options.credits;
-  listener.server.call_timeout = options.server_call_timeout;
-  out.orphan_max = std::min(out.orphan_max, options.server_call_timeout / 2);
-  listener.inline_bytes = options.gateway_inline_bytes;
-  listener.remote_invalidate = options.remote_invalidate;
-  listener.server.reverse_credits = options.reverse_credits;
-  listener.private_data = options.gateway_private_data;
-  listener.allow = options.allow;
-  listener.backend = options.default_backend ? 0 : gateway::ListenerOptions::kNoBackend;
-  listener.routes = options.routes;
-  listener.connections_max = options.connections_max;
-  for (uint16_t more = 1; more < options.gateway_ports; ++more) {
-    gateway::ListenerOptions another = out.listeners.front();
-    another.port = static_cast<uint16_t>(GatewayHost::kPort + more);
-    out.listeners.push_back(std::move(another));
-  }
-  out.core = options.core;
-  out.places = options.places;
-  out.clients = options.clients;
-  out.connections_max = options.small_tables ? 24 : room_for(options, 128);
-  out.calls_in_flight_max = options.small_tables ? 64 : std::max(4096u, options.load.connections * options.load.window);
-  if (options.calls_in_flight_max > 0) {
-    out.calls_in_flight_max = options.calls_in_flight_max;
-  }
-  out.pull_buffers_max = options.pull_buffers_max;
-  out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
-  out.rc.keepalive = Duration::ms(200);
-  out.rc.selective_recovery = options.gateway_recovers_selectively;
-  out.rc.send_window_packets = options.send_window_packets;
-  out.rc.read_request_packets = options.read_request_packets;
-  out.rc.read_window_packets = options.read_window_packets;
-  return out;
 }
 
 client::ClientOptions client_options(const WorldOptions& options) {
@@ -110,6 +64,54 @@ void allow_crowd(uint32_t count, bool all_ask_at_once, cm::CmOptions& cm) {
 }
 
 }  // namespace
+
+gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
+  gateway::GatewayOptions out;
+  gateway::BackendOptions& backend_options = out.backends.emplace_back();
+  backend_options.name = "backend";
+  backend_options.kind = options.backend;
+  backend_options.run_on_workers = options.run_on_workers;
+  backend_options.servers.resize(options.backend_servers);
+  std::iota(backend_options.servers.begin(), backend_options.servers.end(), 0u);
+  backend_options.checked = options.backend_checked;
+  backend_options.call_timeout = options.backend_call_timeout;
+  out.backends.resize(options.backends, gateway::BackendOptions(backend_options));
+  gateway::ListenerOptions& listener = out.listeners.emplace_back();
+  listener.name = "listener";
+  listener.port = GatewayHost::kPort;
+  listener.server.credits = options.credits;
+  listener.server.call_timeout = options.server_call_timeout;
+  out.orphan_max = std::min(out.orphan_max, options.server_call_timeout / 2);
+  listener.inline_bytes = options.gateway_inline_bytes;
+  listener.remote_invalidate = options.remote_invalidate;
+  listener.server.reverse_credits = options.reverse_credits;
+  listener.private_data = options.gateway_private_data;
+  listener.allow = options.allow;
+  listener.backend = options.default_backend ? 0 : gateway::ListenerOptions::kNoBackend;
+  listener.routes = options.routes;
+  listener.connections_max = options.connections_max;
+  for (uint16_t more = 1; more < options.gateway_ports; ++more) {
+    gateway::ListenerOptions another = out.listeners.front();
+    another.port = static_cast<uint16_t>(GatewayHost::kPort + more);
+    out.listeners.push_back(std::move(another));
+  }
+  out.core = options.core;
+  out.places = options.places;
+  out.clients = options.clients;
+  out.connections_max = options.small_tables ? 24 : room_for(options, 128);
+  out.calls_in_flight_max = options.small_tables ? 64 : std::max(4096u, options.load.connections * options.load.window);
+  if (options.calls_in_flight_max > 0) {
+    out.calls_in_flight_max = options.calls_in_flight_max;
+  }
+  out.pull_buffers_max = options.pull_buffers_max;
+  out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
+  out.rc.keepalive = Duration::ms(200);
+  out.rc.selective_recovery = options.gateway_recovers_selectively;
+  out.rc.send_window_packets = options.send_window_packets;
+  out.rc.read_request_packets = options.read_request_packets;
+  out.rc.read_window_packets = options.read_window_packets;
+  return out;
+}
 
 wire::MacAddress sim_mac(uint8_t last) {
   return wire::MacAddress{{2, 0, 0, 0, 0, last}};
@@ -183,7 +185,7 @@ GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
       large(options.large_buffers, options.small_tables ? kSmallLargeBytes : kLargeBytes, views_of(options)),
       backend(large, options.program != nullptr ? *options.program : bench),
       node(gateway_node_options(options), random, nullptr),
-      gateway(gateway_options(options), node, packets, large, programs, random) {
+      gateway(sim_gateway_options(options), node, packets, large, programs, random) {
   (void)programs.add(options.program != nullptr ? *options.program : bench);
   CW_ASSERT(gateway.start().ok());
 }

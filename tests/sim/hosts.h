@@ -72,6 +72,9 @@ struct WorldOptions {
 [[nodiscard]] wire::IpAddress sim_ip(bool ipv6, uint8_t last);
 [[nodiscard]] node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bool exposes_memory);
 
+// What the gateway of a world is made of.
+[[nodiscard]] gateway::GatewayOptions sim_gateway_options(const WorldOptions& options);
+
 class GatewayHost {
  public:
   static constexpr uint16_t kPort = 20049;

@@ -169,7 +169,9 @@ TEST(AdminCommands, ReloadTellsWhatTakesEffectWhen) {
   const Json report = ask("reload_preview");
   EXPECT_EQ(report["applied"], false);
   EXPECT_EQ(report["changes"][0]["takes_effect"], "at_once");
+  EXPECT_EQ(report["changes"][0]["reason"], "");
   EXPECT_EQ(report["changes"][1]["takes_effect"], "restart");
+  EXPECT_EQ(report["changes"][1]["reason"], "so it is");
   EXPECT_EQ(ask("reload")["applied"], true);
 }
 

@@ -52,11 +52,42 @@ TEST(ConfigChangesTest, AReloadAppliesWhatItCan) {
   for (const SettingChange& change : config_changes(two_ports(), after)) {
     live.push_back(change.key + (change.live ? "" : " waits"));
   }
-  EXPECT_EQ(live, (Names{"dataplane.workers waits", "listener[0].credits waits", "listener[0].allow", "roce.congestion_control",
+  EXPECT_EQ(live, (Names{"dataplane.workers waits", "listener[0].credits", "listener[0].allow", "roce.congestion_control",
                          "log.level"}));
   const Config applied = with_live_changes(two_ports(), after);
-  EXPECT_EQ(changed_keys(applied, after), (Names{"dataplane.workers", "listener[0].credits"}));
-  EXPECT_EQ(changed_keys(two_ports(), applied), (Names{"listener[0].allow", "roce.congestion_control", "log.level"}));
+  EXPECT_EQ(changed_keys(applied, after), Names{"dataplane.workers"});
+  EXPECT_EQ(changed_keys(two_ports(), applied),
+            (Names{"listener[0].credits", "listener[0].allow", "roce.congestion_control", "log.level"}));
+}
+
+TEST(ConfigChangesTest, WhatWaitsSaysWhy) {
+  Config after = two_ports();
+  after.dataplane.workers = 5;
+  after.listeners[0].allow = {{wire::IpAddress::v4(0x0a000000), 8}};
+  const std::vector<SettingChange> changes = config_changes(two_ports(), after);
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_EQ(changes[0].reason, "threads and memory are set up at the start");
+  EXPECT_EQ(changes[1].reason, "");
+  after.backends.resize(2);
+  for (const SettingChange& change : config_changes(two_ports(), after)) {
+    EXPECT_FALSE(change.live || change.reason.empty()) << change.key;
+  }
+}
+
+TEST(ConfigChangesTest, AReloadAddsChangesAndRemovesRoutes) {
+  Config before = two_ports();
+  before.listeners[0].name = before.backends[0].name = "nfs";
+  before.routes = {{"nfs", 100003, "nfs"}, {"nfs", 100005, "nfs"}};
+  Config after = before;
+  after.routes = {{"nfs", 100227, "nfs"}};
+  const std::vector<SettingChange> changes = config_changes(before, after);
+  ASSERT_EQ(changed_keys(before, after), (Names{"route[0].program", "route[1]"}));
+  EXPECT_TRUE(changes[0].live && changes[1].live);
+  EXPECT_EQ(changed_keys(with_live_changes(before, after), after), Names());
+  EXPECT_EQ(changed_keys(with_live_changes(after, before), before), Names());
+  // Not among others: a route names a backend.
+  after.backends.resize(2);
+  EXPECT_EQ(changed_keys(before, with_live_changes(before, after)), Names());
 }
 
 // Else the allow list of one listener could become another's.

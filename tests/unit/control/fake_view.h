@@ -150,7 +150,11 @@ class FakeControl final : public GatewayControl {
   }
   [[nodiscard]] ReloadReport reload(const std::string& who, bool dry_run) override {
     said += dry_run ? "" : who + " reload;";
-    return {"/etc/c.toml", true, !dry_run, {}, {{"log.level", "\"info\"", "\"debug\"", true}, {"port[0].mtu", "1500", "9000"}}};
+    return {"/etc/c.toml",
+            true,
+            !dry_run,
+            {},
+            {{"log.level", "\"info\"", "\"debug\"", true}, {"port[0].mtu", "1500", "9000", false, "so it is"}}};
   }
   [[nodiscard]] bool start_capture(const std::string& who, const capture::CaptureOrder& wanted, std::string&) override {
     said += who + " capture;";

@@ -16,10 +16,10 @@ TEST(RenderControl, DrainSaysHowFarItIs) {
 
 TEST(RenderControl, ReloadTellsWhatTakesEffectWhen) {
   const Json answer = Json::parse(R"({"file": "c.toml", "valid": true, "applied": false, "problems": [], "changes": [
-    {"key": "port[0].mtu", "before": "1500", "after": "9000", "takes_effect": "restart"},
-    {"key": "log.level", "before": "\"info\"", "after": "\"debug\"", "takes_effect": "at_once"}]})");
+    {"key": "port[0].mtu", "before": "1500", "after": "9000", "takes_effect": "restart", "reason": "it is so"},
+    {"key": "log.level", "before": "\"info\"", "after": "\"debug\"", "takes_effect": "at_once", "reason": ""}]})");
   EXPECT_EQ(render_reload(answer),
-            "at once\n  log.level: \"info\" -> \"debug\"\nwith a restart\n  port[0].mtu: 1500 -> 9000\n"
+            "at once\n  log.level: \"info\" -> \"debug\"\nwith a restart\n  port[0].mtu: 1500 -> 9000 (it is so)\n"
             "c.toml: not read again, this was a preview\n");
 }
 

@@ -138,5 +138,56 @@ TEST(HealthChecks, WithoutChecksNobodyIsAskedOrTold) {
   EXPECT_EQ(rows[0].state, ServerState::kUnknown);
 }
 
+TEST(HealthChecks, AReloadChecksNewServersKeepsWhatIsKnownAndForgetsWhoWent) {
+  cw::test::TcpBenchServer first;
+  cw::test::TcpBenchServer second;
+  cw::test::TcpBenchServer third;
+  const auto list = [](auto&... servers) { return std::vector{loopback(servers.port())...}; };
+  std::vector<gateway::ServerNumbers> numbers(1);
+  (void)numbers[0].number(list(first, second));
+  Rig rig({backend_of(list(first, second))}, 2);
+  rig.checks.start();
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kUp) && rig.cores.have(1, ServerState::kUp); }));
+  rig.checks.reconfigure({backend_of(list(third, second))}, numbers);
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(2, ServerState::kUp); })) << "the new one has a number of its own";
+  const std::vector<ServerCheck> rows = rig.checks.server_checks();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].address, control::to_string(loopback(third.port())));
+  EXPECT_EQ(rows[0].rank, 0u);
+  EXPECT_EQ(rows[1].server, 1u);
+  EXPECT_EQ(rows[1].rank, 1u);
+  EXPECT_GT(rows[1].checks, 0u) << "it stayed";
+  EXPECT_EQ(rows[2].server, 0u);
+  EXPECT_TRUE(rows[2].removed);
+  EXPECT_FALSE(rows[2].checked);
+  // It comes back under its old number.
+  rig.checks.reconfigure({backend_of(list(first))}, numbers);
+  ASSERT_TRUE(comes_true([&] {
+    const std::vector<ServerCheck> now = rig.checks.server_checks();
+    return now[0].server == 0 && !now[0].removed && now[0].state == ServerState::kUp;
+  }));
+}
+
+TEST(HealthChecks, AReloadBeginsChecksEndsThemAndChangesTheirKind) {
+  cw::test::TcpBenchServer silent(cw::test::TcpBenchServerOptions{.answers = false});
+  std::vector<gateway::ServerNumbers> numbers(1);
+  Rig rig({backend_of({loopback(silent.port())}, CheckKind::kOff)});
+  rig.checks.start();  // nothing to check
+  const auto reload = [&](CheckKind check, uint32_t timeout_ms) {
+    BackendConfig config = backend_of({loopback(silent.port())}, check);
+    config.check_timeout_ms = timeout_ms;
+    rig.checks.reconfigure({config}, numbers);
+  };
+  reload(CheckKind::kRpc, 300);
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kDown); }));
+  reload(CheckKind::kRpc, 60'000);  // the check under way would take a minute
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  reload(CheckKind::kTcp, 300);
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kUp); }));
+  reload(CheckKind::kOff, 300);
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kUnknown); }));
+  EXPECT_FALSE(rig.checks.server_checks()[0].checked);
+}
+
 }  // namespace
 }  // namespace cw::dataplane

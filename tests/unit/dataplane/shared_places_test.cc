@@ -24,6 +24,20 @@ TEST(SharedPlaces, AreBoundedInAllAndPerListener) {
   EXPECT_TRUE(places.take(0) && places.take(0) && places.take(1));
 }
 
+TEST(SharedPlaces, MayBecomeFewerThanAreTaken) {
+  SharedPlaces places(8, std::array<uint32_t, 2>{3, UINT32_MAX});
+  EXPECT_TRUE(places.take(0) && places.take(0) && places.take(1));
+  places.set_max(0, 1);
+  places.set_max(1, 2);
+  EXPECT_FALSE(places.take(0));
+  EXPECT_TRUE(places.take(1));
+  EXPECT_FALSE(places.take(1));
+  places.give_back(0);
+  EXPECT_FALSE(places.take(0)) << "the one that there may be is out";
+  places.set_max(0, 2);
+  EXPECT_TRUE(places.take(0));
+}
+
 TEST(SharedPlaces, NeverGiveOneTwice) {
   constexpr uint32_t kPlaces = 5;
   constexpr int kRounds = 20'000;

@@ -1,0 +1,51 @@
+// What a reload changes in a gateway that runs: hands each part of it what is its own.
+//
+// The order matters. Workers learn of new servers before a poll core can name one, and the checks tell cores of servers only when
+// the cores have them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control/config/config.h"
+#include "control/config/problem.h"
+#include "control/gateway/connection_places.h"
+#include "control/gateway/server_numbers.h"
+#include "dataplane/gateway_app.h"
+#include "dataplane/health_checks.h"
+#include "dataplane/live_view.h"
+#include "dataplane/worker_pool.h"
+#include "telemetry/collector.h"
+
+namespace cw::dataplane {
+
+class LiveChanges {
+ public:
+  // All that is referred to outlives this.
+  struct Parts {
+    std::span<GatewayApp* const> apps;  // in order of DataplaneConfig::poll_lcores
+    WorkerPool& workers;
+    gateway::ConnectionPlaces& places;
+    gateway::ConnectionPlaces& client_places;
+    std::span<gateway::ServerNumbers> servers;  // by backend
+    HealthChecks& checks;
+    LiveView& view;
+    telemetry::Collector& collector;
+  };
+  explicit LiveChanges(const Parts& parts) : parts_(parts) {}
+
+  // Why the parts cannot become what `config`, of `file`, says. Callers take turns, with apply() too.
+  [[nodiscard]] std::vector<control::Problem> problems(const control::Config& config, const std::string& file) const;
+  // Precondition: no problems(); listeners, backends and classes of clients are those that there are. False: a core did not take
+  // its part in time. `pulled_max`: ReloadPlan.
+  [[nodiscard]] bool apply(const control::Config& config, uint32_t pulled_max);
+
+ private:
+  void number_servers(const control::Config& config);
+  void set_places(const control::Config& config);
+
+  Parts parts_;
+};
+
+}  // namespace cw::dataplane

@@ -1,0 +1,269 @@
+// New options for a gateway that runs: connections keep what they began with, those that come get what is new, and no call fails.
+#include <vector>
+
+#include "control/gateway/server_choice.h"
+#include "control/gateway/server_numbers.h"
+#include "rpcrdma/backend/bench_program.h"
+#include "tests/unit/gateway/world_checks.h"
+
+namespace cw::sim {
+namespace {
+
+using control::SocketAddress;
+using gateway::ConnectionResult;
+using gateway::GatewayOptions;
+using gateway::ServerChoice;
+using gateway::ServerNumbers;
+using gateway::ServerState;
+using Numbers = std::vector<uint32_t>;
+
+SocketAddress server(uint16_t port) {
+  return {wire::IpAddress::v4(0x7f00'0001), port};
+}
+
+TEST(ServerNumbers, NeverMeanAnotherServer) {
+  ServerNumbers numbers;
+  EXPECT_EQ(numbers.number(std::vector{server(1), server(2)}), (Numbers{0, 1}));
+  EXPECT_EQ(numbers.number(std::vector{server(3), server(2)}), (Numbers{2, 1}));
+  EXPECT_EQ(numbers.number(std::vector{server(1)}), Numbers{0}) << "it is back";
+  ASSERT_EQ(numbers.servers().size(), 3u);
+  EXPECT_EQ(numbers.servers()[2], server(3));
+}
+
+TEST(ServerNumbers, AreBounded) {
+  ServerNumbers numbers;
+  for (uint16_t port = 1; port < gateway::kBackendServersMax; ++port) {
+    (void)numbers.number(std::vector{server(port)});
+  }
+  EXPECT_TRUE(numbers.has_room_for(std::vector{server(1), server(99)}));
+  EXPECT_FALSE(numbers.has_room_for(std::vector{server(98), server(99)}));
+}
+
+TEST(ServerChoice, OfOtherServersKeepsWhatIsKnown) {
+  ServerChoice servers({0, 1});
+  servers.set(0, ServerState::kDown);
+  servers.set(1, ServerState::kUp);
+  Numbers fresh{2, 0, 1};
+  servers.exchange(fresh);
+  EXPECT_EQ(fresh, (Numbers{0, 1}));
+  EXPECT_EQ(servers.pick(), 2u) << "nothing is known of it yet";
+  servers.set(2, ServerState::kDown);
+  EXPECT_EQ(servers.pick(), 1u) << "server 0 is known to be down";
+  fresh = {0};
+  servers.exchange(fresh);
+  EXPECT_FALSE(servers.any_up());
+  fresh = {1, 0};
+  servers.exchange(fresh);
+  EXPECT_FALSE(servers.any_up()) << "what was known of a server that went is forgotten";
+  EXPECT_EQ(servers.pick(), 1u);
+}
+
+WorldOptions echo() {
+  WorldOptions options;
+  options.backend = gateway::BackendKind::kTcp;
+  options.load.operation = load::BenchProcedure::kEcho;
+  options.load.bytes = 3000;
+  options.load.window = 8;
+  options.load.reconnect = true;
+  return options;
+}
+
+const gateway::BackendStats& stats_of(const World& world, uint32_t backend) {
+  return world.server->gateway.stats().backends[backend];
+}
+uint64_t accepted(const World& world) {
+  return world.server->gateway.stats().connections[static_cast<size_t>(ConnectionResult::kAccepted)];
+}
+[[nodiscard]] bool run_more(World& world, uint64_t calls) {
+  return world.run_calls(world.peer->driver.stats().calls + calls);
+}
+gateway::ConnectionInfo the_connection(const World& world) {
+  std::vector<gateway::ConnectionInfo> rows(4);
+  EXPECT_EQ(world.server->gateway.describe(world.now, rows), 1u);
+  return rows[0];
+}
+// The client's connection ends, and it comes again.
+void come_again(World& world) {
+  world.server->backend.close_all(world.now);
+  ASSERT_TRUE(run_more(world, 50));
+}
+
+TEST(Reload, ConnectionsStayWithTheirServerAndNewOnesGoToTheNew) {
+  World world(echo());
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  GatewayOptions fresh = sim_gateway_options(echo());
+  fresh.backends[0].servers = {3, 1};
+  world.server->gateway.reconfigure(fresh);
+  ASSERT_TRUE(run_more(world, 100));
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  EXPECT_EQ(accepted(world), 1u);
+  EXPECT_EQ(stats_of(world, 0).server_links[0], 1u);
+  EXPECT_EQ(world.server->backend.open_count(0), 1u);
+  come_again(world);
+  EXPECT_EQ(world.server->backend.open_count(0), 0u) << "a server that went takes nobody";
+  EXPECT_EQ(world.server->backend.open_count(3), 1u);
+  EXPECT_EQ(stats_of(world, 0).server_links[0], 0u);
+  EXPECT_EQ(stats_of(world, 0).server_links[3], 1u);
+  EXPECT_EQ(the_connection(world).server, 3u);
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+  expect_nothing_left(world);
+  EXPECT_EQ(stats_of(world, 0).server_links[3], 0u);
+}
+
+TEST(Reload, ALaneThatIsOpenedAgainGoesToTheNewServer) {
+  WorldOptions options = echo();
+  options.backends = 2;
+  options.routes = {{rpcrdma::kBenchProgram, 1}};
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  ASSERT_TRUE(world.finish());
+  ASSERT_EQ(stats_of(world, 1).calls_in_flight, 0u);
+  world.server->backend.close_backend(world.now, 1);
+  GatewayOptions fresh = sim_gateway_options(options);
+  fresh.backends[1].servers = {5};
+  world.server->gateway.reconfigure(fresh);
+  world.run_for(Duration::ms(10));
+  ASSERT_EQ(stats_of(world, 1).links, 0u);
+  world.start();
+  ASSERT_TRUE(run_more(world, 50));
+  EXPECT_EQ(stats_of(world, 1).server_links[5], 1u);
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+}
+
+TEST(Reload, ChecksThatBeginOrEndJudgeTheBackendFromThenOn) {
+  World world(echo());
+  world.start();
+  ASSERT_TRUE(world.run_calls(10));
+  EXPECT_EQ(stats_of(world, 0).up, 1u);
+  GatewayOptions checked = sim_gateway_options(echo());
+  checked.backends[0].checked = true;
+  world.server->gateway.reconfigure(checked);
+  EXPECT_EQ(stats_of(world, 0).up, 1u) << "until a check says otherwise";
+  const auto say = [&](ServerState state) {
+    world.server->gateway.on_core_message(
+        world.now, {.kind = gateway::CoreMessage::Kind::kServerState, .value = static_cast<uint32_t>(state)});
+  };
+  say(ServerState::kDown);
+  EXPECT_EQ(stats_of(world, 0).up, 0u);
+  GatewayOptions unchecked = sim_gateway_options(echo());
+  world.server->gateway.reconfigure(unchecked);
+  say(ServerState::kUnknown);
+  EXPECT_EQ(stats_of(world, 0).checked, 0u);
+  come_again(world);
+  EXPECT_EQ(stats_of(world, 0).up, 1u) << "a client got through";
+}
+
+TEST(Reload, ConnectionsKeepTheirRoutesAndNewOnesHaveTheNew) {
+  WorldOptions options = echo();
+  options.backends = 3;
+  World world(options);
+  world.start();
+  const auto calls_of = [&](uint32_t backend) { return world.server->backend.calls_of(backend, rpcrdma::kBenchProgram); };
+  const auto reroute = [&](std::vector<gateway::RouteOptions> routes, uint32_t backend) {
+    GatewayOptions fresh = sim_gateway_options(options);
+    fresh.listeners[0].routes = std::move(routes);
+    fresh.listeners[0].backend = backend;
+    world.server->gateway.reconfigure(fresh);
+  };
+  ASSERT_TRUE(world.run_calls(50));
+  reroute({{rpcrdma::kBenchProgram, 1}, {7, 2}}, 0);
+  ASSERT_TRUE(run_more(world, 50));
+  EXPECT_EQ(calls_of(1), 0u) << "an established connection keeps its routes";
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  come_again(world);
+  EXPECT_GT(calls_of(1), 40u);
+  const uint64_t before = calls_of(0);
+  // The listener's own backend changes, and a program goes back to it.
+  reroute({{7, 1}}, 2);
+  ASSERT_TRUE(run_more(world, 50));
+  EXPECT_EQ(calls_of(2), 0u);
+  EXPECT_EQ(the_connection(world).backend, 0u);
+  come_again(world);
+  EXPECT_GT(calls_of(2), 40u);
+  EXPECT_EQ(calls_of(0), before);
+  EXPECT_EQ(the_connection(world).backend, 2u);
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+  expect_nothing_left(world);
+  for (uint32_t backend = 0; backend < 3; ++backend) {
+    EXPECT_EQ(stats_of(world, backend).links, 0u);
+    EXPECT_EQ(stats_of(world, backend).calls_in_flight, 0u);
+  }
+}
+
+TEST(Reload, CreditsAndInlineSizesAreForNewConnections) {
+  World world(echo());
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  EXPECT_EQ(the_connection(world).credits_granted, 64u);
+  GatewayOptions fresh = sim_gateway_options(echo());
+  fresh.listeners[0].server.credits = 5;
+  fresh.listeners[0].inline_bytes = 2048;
+  world.server->gateway.reconfigure(fresh);
+  ASSERT_TRUE(run_more(world, 50));
+  EXPECT_EQ(the_connection(world).credits_granted, 64u);
+  EXPECT_EQ(the_connection(world).thresholds.receive_bytes, 4096u);
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  come_again(world);
+  EXPECT_EQ(the_connection(world).credits_granted, 5u);
+  EXPECT_EQ(the_connection(world).thresholds.receive_bytes, 2048u);
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+  expect_nothing_left(world);
+}
+
+// What we say of ourselves and what we go by are the same, whenever the reload comes.
+TEST(Reload, BetweenAConnectionRequestAndItsAcceptanceBothSidesAgree) {
+  World world(echo());
+  world.server->backend.open_delay = Duration::ms(300);
+  world.start();
+  world.run_for(Duration::ms(100));
+  ASSERT_EQ(the_connection(world).state, gateway::ConnectionState::kOpeningBackend);
+  GatewayOptions fresh = sim_gateway_options(echo());
+  fresh.listeners[0].inline_bytes = 1024;
+  fresh.listeners[0].routes = {{rpcrdma::kBenchProgram, 0}};
+  world.server->gateway.reconfigure(fresh);
+  ASSERT_TRUE(world.run_calls(50));
+  EXPECT_EQ(the_connection(world).thresholds.receive_bytes, 1024u);
+  EXPECT_EQ(world.peer->client.endpoint(client::ClientId(0))->thresholds().send_bytes, 1024u);
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+}
+
+TEST(Reload, PlacesOfAListenerMayBecomeFewerThanAreTaken) {
+  gateway::LocalPlaces places(8, Numbers{3, 3});
+  EXPECT_TRUE(places.take(0) && places.take(0));
+  places.set_max(0, 1);
+  EXPECT_FALSE(places.take(0));
+  EXPECT_TRUE(places.take(1)) << "of the other listener";
+  places.give_back(0);
+  EXPECT_FALSE(places.take(0)) << "the one that there may be is out";
+  places.give_back(0);
+  EXPECT_TRUE(places.take(0));
+  places.set_max(0, UINT32_MAX);
+  EXPECT_TRUE(places.take(0));
+}
+
+TEST(Reload, ALowerBudgetHoldsForConnectionsThatThereAre) {
+  WorldOptions options = echo();
+  options.load.bytes = 64 * 1024;
+  options.clients = {{.name = "all", .prefixes = {*control::parse_prefix("0.0.0.0/0")}, .bytes_in_flight_max = 1u << 30}};
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  EXPECT_EQ(world.server->gateway.stats().clients[0].calls_postponed, 0u);
+  GatewayOptions fresh = sim_gateway_options(options);
+  fresh.clients[0].bytes_in_flight_max = 1;
+  world.server->gateway.reconfigure(fresh);
+  ASSERT_TRUE(run_more(world, 50));
+  EXPECT_GT(world.server->gateway.stats().clients[0].calls_postponed, 0u);
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  EXPECT_EQ(accepted(world), 1u);
+  ASSERT_TRUE(world.finish());
+  expect_nothing_left(world);
+}
+
+}  // namespace
+}  // namespace cw::sim
