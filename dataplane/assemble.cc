@@ -26,20 +26,27 @@ cm::RateLimit rate_of(uint32_t per_second) {
   return {per_second, std::max(16u, per_second / 2)};
 }
 
+// kNoBackend when there is no name.
 uint32_t backend_index(const control::Config& config, const std::string& name) {
+  if (name.empty()) {
+    return gateway::ListenerOptions::kNoBackend;
+  }
   const auto found = std::ranges::find(config.backends, name, &control::BackendConfig::name);
   return static_cast<uint32_t>(found - config.backends.begin());
 }
 
-std::vector<gateway::RouteOptions> routes_of(const control::Config& config, const std::string& listener) {
-  std::vector<gateway::RouteOptions> routes;
-  for (uint32_t i = 0; i < config.routes.size(); ++i) {
-    const control::RouteConfig& route = config.routes[i];
-    if (route.listener == listener) {
-      routes.push_back({route.program, backend_index(config, route.backend), i});
+void add_routes(std::span<const gateway::RouteKey> keys, uint32_t index, gateway::RouteNumbers& numbers,
+                gateway::ListenerOptions& listener) {
+  for (const gateway::RouteKey& key : keys) {
+    if (key.listener != index) {
+      continue;
+    }
+    if (key.program) {
+      listener.routes.push_back({*key.program, key.backend, numbers.number(key)});
+    } else {
+      listener.other_route = numbers.number(key);
     }
   }
-  return routes;
 }
 
 // The longest of the backends that its calls can go to.
@@ -164,7 +171,8 @@ std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& 
 }
 
 gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionPlaces& places,
-                                        gateway::ConnectionPlaces& client_places, std::span<gateway::ServerNumbers> servers) {
+                                        gateway::ConnectionPlaces& client_places, std::span<gateway::ServerNumbers> servers,
+                                        gateway::RouteNumbers& routes) {
   gateway::GatewayOptions options;
   options.core = core;
   options.places = &places;
@@ -179,13 +187,13 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
     backend.call_timeout = Duration::seconds(config_backend.call_timeout_s);
   }
+  const std::vector<gateway::RouteKey> keys = route_keys(config);
   for (const control::ListenerConfig& config_listener : config.listeners) {
     gateway::ListenerOptions& listener = options.listeners.emplace_back();
     listener.name = config_listener.name;
     listener.port = config_listener.port;
-    listener.backend =
-        config_listener.backend.empty() ? gateway::ListenerOptions::kNoBackend : backend_index(config, config_listener.backend);
-    listener.routes = routes_of(config, config_listener.name);
+    listener.backend = backend_index(config, config_listener.backend);
+    add_routes(keys, static_cast<uint32_t>(options.listeners.size() - 1), routes, listener);
     listener.inline_bytes = config_listener.inline_bytes;
     listener.remote_invalidate = config_listener.remote_invalidate;
     listener.allow = config_listener.allow;
@@ -227,6 +235,20 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
   options.retry_count = static_cast<uint8_t>(config.roce.retry_count);
   options.ack_timeout_min_code = static_cast<uint8_t>(config.roce.ack_timeout);
   return options;
+}
+
+std::vector<gateway::RouteKey> route_keys(const control::Config& config) {
+  std::vector<gateway::RouteKey> keys;
+  for (uint32_t i = 0; i < config.listeners.size(); ++i) {
+    const control::ListenerConfig& listener = config.listeners[i];
+    for (const control::RouteConfig& route : config.routes) {
+      if (route.listener == listener.name) {
+        keys.push_back({i, route.program, backend_index(config, route.backend)});
+      }
+    }
+    keys.push_back({i, std::nullopt, backend_index(config, listener.backend)});
+  }
+  return keys;
 }
 
 std::vector<gateway::ServerNumbers> server_numbers(const control::Config& config) {

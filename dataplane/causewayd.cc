@@ -206,6 +206,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config);
   const std::unique_ptr<gateway::ConnectionPlaces> places_of_clients = client_places(config);
   std::vector<gateway::ServerNumbers> servers = server_numbers(config);
+  gateway::RouteNumbers routes;
   const PollShared shared{.config = config,
                           .ports = ports,
                           .pools = *pools,
@@ -214,6 +215,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
                           .places = *places,
                           .client_places = *places_of_clients,
                           .servers = servers,
+                          .routes = routes,
                           .exchange = exchange.get(),
                           .qpn_key = Entropy().next_u64() | 1};
   std::vector<std::unique_ptr<PollCore>> cores;
@@ -231,7 +233,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
   HealthChecks checks(config.backends, core_count,
                       [&apps](uint32_t core, const gateway::CoreMessage& message) { return apps[core]->tell(message); });
-  telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags, checks));
+  telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags, checks, routes));
   std::optional<TelemetryCommands> telemetry_commands;
   if (config.metrics.dpdk_telemetry) {
     telemetry_commands.emplace(collector, kVersion);
@@ -244,6 +246,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
                        .places = *places,
                        .client_places = *places_of_clients,
                        .servers = servers,
+                       .routes = routes,
                        .checks = checks,
                        .view = view,
                        .collector = collector});

@@ -17,6 +17,14 @@ std::vector<control::Problem> LiveChanges::problems(const control::Config& confi
                           "go back to servers that it had, or restart"});
     }
   }
+  if (!parts_.routes.has_room_for(route_keys(config))) {
+    problems.push_back(
+        {file, 0, 0, "route",
+         fmt::format("calls have gone {} ways from a listener to a backend since the start, each with a counter of "
+                     "its own, and there can be {} of them",
+                     parts_.routes.routes().size(), gateway::kRouteNumbersMax),
+         "go back to routes that there were, or restart"});
+  }
   return problems;
 }
 
@@ -27,13 +35,14 @@ bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
   bool taken = true;
   for (uint32_t i = 0; i < cores; ++i) {
     gateway::GatewayOptions options =
-        gateway_options(config, CoreShare{i, cores}, parts_.places, parts_.client_places, parts_.servers);
+        gateway_options(config, CoreShare{i, cores}, parts_.places, parts_.client_places, parts_.servers, parts_.routes);
     options.pull_buffers_max = pulled_max / cores;
     taken = parts_.apps[i]->reconfigure(options) && taken;
   }
   parts_.checks.reconfigure(config.backends, parts_.servers);
   parts_.view.reconfigure(config);
   parts_.collector.set_limits(metric_limits(config));
+  parts_.collector.set_routes(route_sources(config, parts_.routes));
   return taken;
 }
 

@@ -11,6 +11,7 @@
 #include "control/config/config.h"
 #include "control/config/problem.h"
 #include "control/gateway/connection_places.h"
+#include "control/gateway/route_numbers.h"
 #include "control/gateway/server_numbers.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/health_checks.h"
@@ -29,6 +30,7 @@ class LiveChanges {
     gateway::ConnectionPlaces& places;
     gateway::ConnectionPlaces& client_places;
     std::span<gateway::ServerNumbers> servers;  // by backend
+    gateway::RouteNumbers& routes;
     HealthChecks& checks;
     LiveView& view;
     telemetry::Collector& collector;

@@ -56,10 +56,12 @@ uint32_t preferred_server(std::span<const control::ServerCheck> checks, uint32_t
 std::vector<control::RouteStatus> routes(const telemetry::MetricSources& sources) {
   std::vector<control::RouteStatus> rows;
   for (const telemetry::RouteSource& source : sources.routes) {
-    rows.push_back({.listener = source.listener,
-                    .program = source.program,
-                    .backend = source.backend.value_or(""),
-                    .calls = telemetry::calls_of(source, sources.cores)});
+    if (!source.removed) {
+      rows.push_back({.listener = source.listener,
+                      .program = source.program,
+                      .backend = source.backend.value_or(""),
+                      .calls = telemetry::calls_of(source, sources.cores)});
+    }
   }
   return rows;
 }

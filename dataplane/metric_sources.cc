@@ -2,30 +2,34 @@
 
 #include <rte_version.h>
 
+#include <algorithm>
 #include <string>
 
+#include "dataplane/assemble.h"
 #include "rocev2/wire/mac_address.h"
 
 namespace cw::dataplane {
-namespace {
 
-// Each listener's [[route]]s, then what it does with the programs that have none.
-std::vector<telemetry::RouteSource> routes_of(const control::Config& config) {
+std::vector<telemetry::RouteSource> route_sources(const control::Config& config, gateway::RouteNumbers& numbers) {
+  const std::vector<gateway::RouteKey> current = route_keys(config);
   std::vector<telemetry::RouteSource> routes;
-  for (uint32_t listener = 0; listener < config.listeners.size(); ++listener) {
-    const control::ListenerConfig& from = config.listeners[listener];
-    for (uint32_t i = 0; i < config.routes.size(); ++i) {
-      const control::RouteConfig& route = config.routes[i];
-      if (route.listener == from.name) {
-        routes.push_back({from.name, route.program, route.backend, i});
-      }
+  const auto add = [&](const gateway::RouteKey& key, bool removed) {
+    const bool is_answered = key.backend != gateway::ListenerOptions::kNoBackend;
+    routes.push_back({config.listeners[key.listener].name, key.program,
+                      is_answered ? std::optional(config.backends[key.backend].name) : std::nullopt, numbers.number(key),
+                      removed});
+  };
+  for (const gateway::RouteKey& key : current) {
+    add(key, false);
+  }
+  const std::vector<gateway::RouteKey> all(numbers.routes().begin(), numbers.routes().end());
+  for (const gateway::RouteKey& key : all) {
+    if (std::ranges::find(current, key) == current.end()) {
+      add(key, true);
     }
-    routes.push_back({from.name, std::nullopt, from.backend.empty() ? std::optional<std::string>() : from.backend, listener});
   }
   return routes;
 }
-
-}  // namespace
 
 telemetry::Limits metric_limits(const control::Config& config) {
   telemetry::Limits limits;
@@ -43,7 +47,7 @@ telemetry::Limits metric_limits(const control::Config& config) {
 
 telemetry::MetricSources metric_sources(const control::Config& config, const char* version, std::span<GatewayApp* const> apps,
                                         std::span<const std::unique_ptr<Port>> ports, const telemetry::GatewayFlags& flags,
-                                        const control::ServerChecks& checks) {
+                                        const control::ServerChecks& checks, gateway::RouteNumbers& routes) {
   telemetry::MetricSources sources;
   sources.build = {version, "", rte_version(), __VERSION__};
   sources.instance = config.gateway.instance;
@@ -59,7 +63,7 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
   for (const control::ClientConfig& client : config.clients) {
     sources.clients.push_back(client.name);
   }
-  sources.routes = routes_of(config);
+  sources.routes = route_sources(config, routes);
   sources.pools = {"packets", "replies", "views"};
   sources.limits = metric_limits(config);
   sources.flags = &flags;

@@ -10,6 +10,7 @@
 
 #include "control/config/config.h"
 #include "control/gateway/connection_places.h"
+#include "control/gateway/route_numbers.h"
 #include "control/gateway/server_numbers.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/core_loop.h"
@@ -35,7 +36,8 @@ struct PollShared {
   gateway::ConnectionPlaces& places;
   gateway::ConnectionPlaces& client_places;
   std::span<gateway::ServerNumbers> servers;  // by backend
-  CoreExchange* exchange = nullptr;           // nullptr: there is one core
+  gateway::RouteNumbers& routes;
+  CoreExchange* exchange = nullptr;  // nullptr: there is one core
   uint64_t qpn_key = 0;
 };
 

@@ -263,8 +263,7 @@ void add_servers(const MetricSources& sources, std::vector<MetricFamily>& famili
 uint64_t calls_of(const RouteSource& route, std::span<const CoreSource> cores) {
   uint64_t calls = 0;
   for (const CoreSource& core : cores) {
-    const gateway::GatewayStats& stats = core.snapshot->last().gateway;
-    calls += route.program ? stats.route_calls[route.index] : stats.listener_calls[route.index];
+    calls += core.snapshot->last().gateway.route_calls[route.number];
   }
   return calls;
 }
@@ -275,6 +274,11 @@ void Collector::set_limits(Limits limits) {
   const std::lock_guard lock(mutex_);
   sources_.limits.listeners = std::move(limits.listeners);
   sources_.limits.clients = std::move(limits.clients);
+}
+
+void Collector::set_routes(std::vector<RouteSource> routes) {
+  const std::lock_guard lock(mutex_);
+  sources_.routes = std::move(routes);
 }
 
 size_t Collector::refresh() const {

@@ -71,7 +71,8 @@ struct RouteSource {
   std::string listener;                // label
   std::optional<uint32_t> program;     // label, "other" when absent: all programs without a route of their own
   std::optional<std::string> backend;  // label, "none" when absent: calls are answered with PROG_UNAVAIL
-  uint32_t index = 0;                  // of GatewayStats::route_calls; without a program of its listener_calls
+  uint32_t number = 0;                 // gateway::RouteNumbers
+  bool removed = false;                // by a reload: only connections from before go this way
 };
 // Of all cores, by their newest copies.
 [[nodiscard]] uint64_t calls_of(const RouteSource& route, std::span<const CoreSource> cores);
@@ -115,6 +116,8 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   void read(const std::function<void(const MetricSources& sources)>& reader) const;
   // Any thread: what a reload has changed of the listeners' and clients' limits. Those of the gateway as a whole stay.
   void set_limits(Limits limits);
+  // Any thread: where calls go since a reload. Those that went stay, removed: counters do not vanish.
+  void set_routes(std::vector<RouteSource> routes);
   // What does not change: names, limits of the gateway as a whole. Not for the copies of the cores.
   [[nodiscard]] const MetricSources& sources() const { return sources_; }
 

@@ -89,6 +89,7 @@ struct CoreSnapshot {
 };
 static_assert(std::is_trivially_copyable_v<CoreSnapshot>);
 static_assert(gateway::kBackendsMax == control::kBackendsMax && gateway::kListenersMax == control::kListenersMax);
-static_assert(gateway::kRoutesMax == control::kRoutesMax && gateway::kClientClassesMax == control::kClientClassesMax);
+static_assert(gateway::kRouteNumbersMax >= control::kRoutesMax + control::kListenersMax);
+static_assert(gateway::kClientClassesMax == control::kClientClassesMax);
 
 }  // namespace cw::telemetry

@@ -186,6 +186,7 @@ void Gateway::reconfigure(GatewayOptions& fresh) {
     ListenerOptions& listener = options_.listeners[i];
     std::swap(listener.allow, fresh.listeners[i].allow);
     std::swap(listener.routes, fresh.listeners[i].routes);
+    listener.other_route = fresh.listeners[i].other_route;
     listener.backend = fresh.listeners[i].backend;
     listener.inline_bytes = fresh.listeners[i].inline_bytes;
     listener.remote_invalidate = fresh.listeners[i].remote_invalidate;

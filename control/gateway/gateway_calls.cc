@@ -64,7 +64,7 @@ void Gateway::check_failed(Instant now, Connection& connection) {
 void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
   const bool is_routed = !connection.more.empty();
   const ListenerLanes::Way way = connection.lanes->lanes.way_for(call.context.header.program);
-  ++(way.route == ListenerLanes::kNoRoute ? stats_.listener_calls[connection.listener_index] : stats_.route_calls[way.route]);
+  ++stats_.route_calls[way.route];
   Lane& lane = connection.lane(way.lane);
   const uint32_t backend_index = lane.backend;
   if (backend_index == ListenerOptions::kNoBackend) [[unlikely]] {

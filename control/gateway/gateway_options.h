@@ -32,7 +32,7 @@ struct BackendOptions {
 struct RouteOptions {
   uint32_t program = 0;
   uint32_t backend = 0;  // index
-  uint32_t index = 0;    // where GatewayStats::route_calls counts them, below kRoutesMax
+  uint32_t number = 0;   // RouteNumbers
 };
 
 struct ListenerOptions {
@@ -42,6 +42,7 @@ struct ListenerOptions {
   uint16_t port = 20049;  // of the RDMA IP CM service, TCP port space
   // Index; kNoBackend: calls of programs without a route are answered with PROG_UNAVAIL.
   uint32_t backend = 0;
+  uint32_t other_route = 0;          // number (RouteNumbers) of what happens to programs without a route
   std::vector<RouteOptions> routes;  // each program once
   rpcrdma::ServerOptions server;     // with routes its call_timeout is the longest of the backends'
   uint32_t inline_bytes = 4096;      // our send and receive size in RFC 8797 private data

@@ -18,7 +18,9 @@ inline constexpr uint32_t kBackendsMax = 16;
 inline constexpr uint32_t kBackendServersMax = 32;
 inline constexpr uint32_t kClientClassesMax = 16;
 inline constexpr uint32_t kListenersMax = 16;
-inline constexpr uint32_t kRoutesMax = 64;
+// Ways that calls may have gone since the start of the process: each keeps its number (RouteNumbers). A start needs one for each
+// route, and one for each listener.
+inline constexpr uint32_t kRouteNumbersMax = 256;
 
 struct BackendStats {
   uint64_t up = 0;  // gauge: by its checks a server of it is up; unchecked: the last attempt to reach it succeeded; built-in: 1
@@ -87,8 +89,7 @@ struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
   std::array<BackendStats, kBackendsMax> backends{};
   std::array<ClientClassStats, kClientClassesMax> clients{};
-  std::array<uint64_t, kListenersMax> listener_calls{};  // of programs without a route, unrouted ones included
-  std::array<uint64_t, kRoutesMax> route_calls{};        // by RouteOptions::index
+  std::array<uint64_t, kRouteNumbersMax> route_calls{};  // by RouteNumbers, unrouted ones included
   uint64_t connections_open = 0;                         // gauge
   uint64_t replies_unmatched = 0;                        // from a backend, with an XID that nobody waits for
   uint64_t reverse_calls = 0;                            // of backends, taken to be sent to clients

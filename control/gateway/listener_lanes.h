@@ -15,20 +15,20 @@ namespace cw::gateway {
 
 class ListenerLanes {
  public:
-  static constexpr uint32_t kNoRoute = UINT32_MAX;
-  // Where calls of a program go, and which route says so.
+  // Where calls of a program go, and the number of what says so.
   struct Way {
     uint32_t lane = 0;
-    uint32_t route = kNoRoute;  // RouteOptions::index
+    uint32_t route = 0;  // RouteNumbers
 
     friend bool operator==(const Way&, const Way&) = default;
   };
 
-  explicit ListenerLanes(const ListenerOptions& listener) : backends_{listener.backend} {
+  explicit ListenerLanes(const ListenerOptions& listener) : backends_{listener.backend}, other_{0, listener.other_route} {
+    CW_ASSERT(listener.other_route < kRouteNumbersMax);
     for (const RouteOptions& route : listener.routes) {
       const auto found = std::find(backends_.begin(), backends_.end(), route.backend);
-      CW_ASSERT(route.index < kRoutesMax);
-      programs_.push_back({route.program, {static_cast<uint32_t>(found - backends_.begin()), route.index}});
+      CW_ASSERT(route.number < kRouteNumbersMax);
+      programs_.push_back({route.program, {static_cast<uint32_t>(found - backends_.begin()), route.number}});
       if (found == backends_.end()) {
         backends_.push_back(route.backend);
       }
@@ -46,11 +46,11 @@ class ListenerLanes {
   [[nodiscard]] uint32_t backend(uint32_t lane) const { return backends_[lane]; }
   [[nodiscard]] Way way_for(uint32_t program) const {
     if (programs_.empty()) [[likely]] {
-      return {};  // most have no routes, and pay for no look-up
+      return other_;  // most have no routes, and pay for no look-up
     }
     const auto found = std::lower_bound(programs_.begin(), programs_.end(), program,
                                         [](const Routed& routed, uint32_t wanted) { return routed.program < wanted; });
-    return found != programs_.end() && found->program == program ? found->way : Way();
+    return found != programs_.end() && found->program == program ? found->way : other_;
   }
 
  private:
@@ -62,6 +62,7 @@ class ListenerLanes {
   };
   std::vector<uint32_t> backends_;  // by lane
   std::vector<Routed> programs_;    // sorted
+  Way other_;                       // of programs without a route
 };
 
 }  // namespace cw::gateway

@@ -203,7 +203,15 @@ def a_reload_moves_backends(box: Box) -> None:
     expect_equal("wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
     expect_equal("calls to the other backend", gateway.metrics().total("causeway_backend_calls_total", backend="bench"), 0)
     report = box.load("--port", PORT, name="last", seconds=1).result()
-    expect(gateway.metrics().total("causeway_backend_calls_total", backend="bench") >= report["calls"] > 0, f"the route: {report}")
+    metrics = gateway.metrics()
+    expect(metrics.total("causeway_backend_calls_total", backend="bench") >= report["calls"] > 0, f"the route: {report}")
+    rows = {row["program"]: row for row in box.ctl_json(gateway, "routes", "listener", "served")["routes"]}
+    expect_equal("routes now", {program: row["backend"] for program, row in rows.items()}, {BENCH_PROGRAM: "bench", None: "served"})
+    for backend in ("bench", "served"):  # each way keeps its counter, that of before the reload too
+        expect_equal(f"calls to {backend}", metrics.total("causeway_route_calls_total", listener="served", backend=backend),
+                     metrics.total("causeway_backend_calls_total", backend=backend))
+    expect_equal("calls by the route that is there", rows[BENCH_PROGRAM]["calls"],
+                 metrics.total("causeway_route_calls_total", listener="served", backend="bench"))
     # More than the buffers back: refused with the number, and nothing changes.
     config.write_text(moved.replace("credits = 8\n", "credits = 1024\n"))
     refused = box.run(box.causewayctl, "--socket", gateway.admin, "reload")

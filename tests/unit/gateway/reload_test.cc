@@ -1,6 +1,7 @@
 // New options for a gateway that runs: connections keep what they began with, those that come get what is new, and no call fails.
 #include <vector>
 
+#include "control/gateway/route_numbers.h"
 #include "control/gateway/server_choice.h"
 #include "control/gateway/server_numbers.h"
 #include "rpcrdma/backend/bench_program.h"
@@ -12,6 +13,8 @@ namespace {
 using control::SocketAddress;
 using gateway::ConnectionResult;
 using gateway::GatewayOptions;
+using gateway::RouteKey;
+using gateway::RouteNumbers;
 using gateway::ServerChoice;
 using gateway::ServerNumbers;
 using gateway::ServerState;
@@ -37,6 +40,26 @@ TEST(ServerNumbers, AreBounded) {
   }
   EXPECT_TRUE(numbers.has_room_for(std::vector{server(1), server(99)}));
   EXPECT_FALSE(numbers.has_room_for(std::vector{server(98), server(99)}));
+}
+
+TEST(RouteNumbers, NeverMeanAnotherWay) {
+  RouteNumbers numbers;
+  EXPECT_EQ(numbers.number({0, 7, 1}), 0u);
+  EXPECT_EQ(numbers.number({0, std::nullopt, 1}), 1u);
+  EXPECT_EQ(numbers.number({0, 7, 2}), 2u) << "the program goes elsewhere";
+  EXPECT_EQ(numbers.number({1, 7, 1}), 3u) << "of another listener";
+  EXPECT_EQ(numbers.number({0, 7, 1}), 0u) << "it is back";
+  ASSERT_EQ(numbers.routes().size(), 4u);
+  EXPECT_EQ(numbers.routes()[2], (RouteKey{0, 7, 2}));
+}
+
+TEST(RouteNumbers, AreBounded) {
+  RouteNumbers numbers;
+  for (uint32_t program = 1; program < gateway::kRouteNumbersMax; ++program) {
+    (void)numbers.number({0, program, 0});
+  }
+  EXPECT_TRUE(numbers.has_room_for(std::vector<RouteKey>{{0, 1, 0}, {0, 0, 0}}));
+  EXPECT_FALSE(numbers.has_room_for(std::vector<RouteKey>{{0, 1, 1}, {0, 0, 0}}));
 }
 
 TEST(ServerChoice, OfOtherServersKeepsWhatIsKnown) {
@@ -159,24 +182,27 @@ TEST(Reload, ConnectionsKeepTheirRoutesAndNewOnesHaveTheNew) {
   World world(options);
   world.start();
   const auto calls_of = [&](uint32_t backend) { return world.server->backend.calls_of(backend, rpcrdma::kBenchProgram); };
-  const auto reroute = [&](std::vector<gateway::RouteOptions> routes, uint32_t backend) {
+  const auto counted = [&](uint32_t route) { return world.server->gateway.stats().route_calls[route]; };
+  const auto reroute = [&](std::vector<gateway::RouteOptions> routes, uint32_t backend, uint32_t other) {
     GatewayOptions fresh = sim_gateway_options(options);
     fresh.listeners[0].routes = std::move(routes);
     fresh.listeners[0].backend = backend;
+    fresh.listeners[0].other_route = other;
     world.server->gateway.reconfigure(fresh);
   };
   ASSERT_TRUE(world.run_calls(50));
-  reroute({{rpcrdma::kBenchProgram, 1}, {7, 2}}, 0);
+  reroute({{rpcrdma::kBenchProgram, 1, 1}, {7, 2, 2}}, 0, 0);
   ASSERT_TRUE(run_more(world, 50));
   EXPECT_EQ(calls_of(1), 0u) << "an established connection keeps its routes";
+  EXPECT_EQ(counted(1), 0u) << "and their counters";
   EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
   come_again(world);
   EXPECT_GT(calls_of(1), 40u);
   const uint64_t before = calls_of(0);
   // The listener's own backend changes, and a program goes back to it.
-  reroute({{7, 1}}, 2);
+  reroute({{7, 1, 3}}, 2, 4);
   ASSERT_TRUE(run_more(world, 50));
-  EXPECT_EQ(calls_of(2), 0u);
+  EXPECT_EQ(calls_of(2) + counted(4), 0u);
   EXPECT_EQ(the_connection(world).backend, 0u);
   come_again(world);
   EXPECT_GT(calls_of(2), 40u);
@@ -185,6 +211,9 @@ TEST(Reload, ConnectionsKeepTheirRoutesAndNewOnesHaveTheNew) {
   ASSERT_TRUE(world.finish());
   EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
   expect_nothing_left(world);
+  EXPECT_EQ(counted(0), stats_of(world, 0).calls);
+  EXPECT_EQ(counted(1), stats_of(world, 1).calls);
+  EXPECT_EQ(counted(4), stats_of(world, 2).calls);
   for (uint32_t backend = 0; backend < 3; ++backend) {
     EXPECT_EQ(stats_of(world, backend).links, 0u);
     EXPECT_EQ(stats_of(world, backend).calls_in_flight, 0u);

@@ -17,12 +17,13 @@ using load::BenchProcedure;
 using rpcrdma::kBenchProgram;
 
 constexpr uint32_t kOtherProgram = 100005;
-constexpr uint32_t kBenchRoute = 3;  // of the configuration's
+constexpr uint32_t kBenchRoute = 3;  // number; 0 is that of the other programs
 
 TEST(ListenerLanes, ProgramsWithoutRouteGoToTheListenersBackend) {
   ListenerOptions listener;
   listener.backend = 3;
   EXPECT_EQ(ListenerLanes(listener).count(), 1u);
+  listener.other_route = 19;
   listener.routes = {{9, 5, 20}, {7, 3, 21}, {8, 5, 22}, {6, 0, 23}};
   const ListenerLanes lanes(listener);
   ASSERT_EQ(lanes.count(), 3u) << "one for each backend";
@@ -36,7 +37,7 @@ TEST(ListenerLanes, ProgramsWithoutRouteGoToTheListenersBackend) {
   EXPECT_EQ(backend_for(UINT32_MAX), 3u);
   EXPECT_EQ(lanes.way_for(7).route, 21u);
   EXPECT_EQ(lanes.way_for(9).route, 20u);
-  EXPECT_EQ(lanes.way_for(1).route, ListenerLanes::kNoRoute);
+  EXPECT_EQ(lanes.way_for(1).route, 19u);
   listener.backend = ListenerOptions::kNoBackend;
   EXPECT_EQ(ListenerLanes(listener).backend(0), ListenerOptions::kNoBackend);
   EXPECT_EQ(ListenerLanes(listener).count(), 4u);
@@ -129,7 +130,7 @@ TEST(Routes, OneConnectionTalksToTwoBackendsByProgram) {
   EXPECT_EQ(backend.calls_of(0, kBenchProgram) + backend.calls_of(1, kOtherProgram), 0u);
   EXPECT_EQ(programs.unavailable, backend.calls_of(0, kOtherProgram)) << "answered by the server, not by us";
   EXPECT_EQ(world.server->gateway.stats().calls_unrouted, 0u);
-  EXPECT_EQ(world.server->gateway.stats().listener_calls[0], stats_of(world, 0).calls);
+  EXPECT_EQ(world.server->gateway.stats().route_calls[0], stats_of(world, 0).calls);
   EXPECT_EQ(world.server->gateway.stats().route_calls[kBenchRoute], stats_of(world, 1).calls);
   EXPECT_EQ(ended(world, ConnectionResult::kAccepted), 1u);
   expect_nothing_left(world);
@@ -149,7 +150,7 @@ TEST(Routes, ProgramsOfAListenerWithoutBackendAreUnavailableUnlessRouted) {
   ASSERT_TRUE(world.finish());
   EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
   EXPECT_EQ(world.server->gateway.stats().calls_unrouted, programs.unavailable);
-  EXPECT_EQ(world.server->gateway.stats().listener_calls[0], programs.unavailable) << "they came without a route";
+  EXPECT_EQ(world.server->gateway.stats().route_calls[0], programs.unavailable) << "they came without a route";
   EXPECT_GT(programs.unavailable, 40u);
   EXPECT_GT(stats_of(world, 1).replies, 40u);
   EXPECT_EQ(stats_of(world, 0).opens + stats_of(world, 0).open_failures, 0u);

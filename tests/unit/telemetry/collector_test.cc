@@ -192,6 +192,19 @@ TEST(Collector, PortsAndLimitsAreThoseOfTheConfiguration) {
   EXPECT_EQ(values.at("causeway_listener_credits{listener=\"bench\"}"), 32);
 }
 
+// A counter that moved to another label, or vanished while connections still add to it, would be a lie.
+TEST(Collector, AReloadOfRoutesLeavesEachCounterItsLabels) {
+  SyntheticCores cores(1);
+  cores.publish([](CoreSnapshot& out) { out.gateway.route_calls[5] = 40; });
+  Collector collector(cores.sources());
+  const std::string before = "causeway_route_calls_total{listener=\"nfs\",program=\"100005\",backend=\"bench\"}";
+  const std::string after = "causeway_route_calls_total{listener=\"nfs\",program=\"100005\",backend=\"nfs\"}";
+  EXPECT_EQ(values_of(collector).at(before), 40);
+  collector.set_routes({{"nfs", 100005, "nfs", 6}, {"nfs", std::nullopt, std::nullopt, 0}, {"nfs", 100005, "bench", 5, true}});
+  EXPECT_EQ(values_of(collector).at(before), 40);
+  EXPECT_EQ(values_of(collector).at(after), 0);
+}
+
 TEST(Collector, FlagsShowTheStateOfTheGateway) {
   SyntheticCores cores(1);
   GatewayFlags flags;
