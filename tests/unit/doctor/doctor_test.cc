@@ -18,6 +18,7 @@ Facts healthy() {
   Facts facts;
   facts.config_file = "/etc/causeway/causeway.toml";
   facts.config.dataplane.poll_lcores = {2};
+  facts.config.dataplane.memory_mb = 512;
   facts.config.dataplane.hugepages = true;
   facts.config.dataplane.idle = IdleMode::kSpin;
   facts.hugepages_total_bytes = 1024 * kMiB;
