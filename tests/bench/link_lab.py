@@ -130,10 +130,10 @@ class Lab:
 
     def gateway_work(self) -> tuple[float, int]:
         """Busy seconds of the poll core, and RPCs that connections which are there have had answered."""
-        lcores, connections = (json.loads(subprocess.run(
+        cores, connections = (json.loads(subprocess.run(
             [str(self.build / "control/ctl/causewayctl"), "--socket", str(self.directory / "admin.sock"), what, "show", "--json"],
-            capture_output=True, text=True, timeout=10, check=True).stdout) for what in ("lcores", "connections"))
-        return sum(core["busy_seconds"] for core in lcores), sum(connection["rpcs"] for connection in connections)
+            capture_output=True, text=True, timeout=10, check=True).stdout)[what] for what in ("cores", "connections"))
+        return sum(core["busy_seconds"] for core in cores), sum(connection["rpcs"] for connection in connections)
 
 
 class Testpmd:
