@@ -13,7 +13,7 @@ std::vector<control::Problem> LiveChanges::problems(const control::Config& confi
     if (!parts_.servers[i].has_room_for(control::servers_of(config.backends[i]))) {
       problems.push_back({file, 0, 0, "backend.address",
                           fmt::format("backend '{}' has had {} servers since the start, and can have {}", config.backends[i].name,
-                                      parts_.servers[i].servers().size(), gateway::kBackendServersMax),
+                                      parts_.servers[i].values().size(), gateway::kBackendServersMax),
                           "go back to servers that it had, or restart"});
     }
   }
@@ -22,7 +22,7 @@ std::vector<control::Problem> LiveChanges::problems(const control::Config& confi
         {file, 0, 0, "route",
          fmt::format("calls have gone {} ways from a listener to a backend since the start, each with a counter of "
                      "its own, and there can be {} of them",
-                     parts_.routes.routes().size(), gateway::kRouteNumbersMax),
+                     parts_.routes.values().size(), gateway::kRouteNumbersMax),
          "go back to routes that there were, or restart"});
   }
   return problems;
@@ -49,10 +49,10 @@ bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
 void LiveChanges::number_servers(const control::Config& config) {
   for (uint32_t backend = 0; backend < config.backends.size(); ++backend) {
     gateway::ServerNumbers& servers = parts_.servers[backend];
-    const size_t before = servers.servers().size();
+    const size_t before = servers.values().size();
     (void)servers.number(control::servers_of(config.backends[backend]));
-    for (size_t number = before; number < servers.servers().size(); ++number) {
-      const control::SocketAddress& server = servers.servers()[number];
+    for (size_t number = before; number < servers.values().size(); ++number) {
+      const control::SocketAddress& server = servers.values()[number];
       parts_.workers.set_server(backend, static_cast<uint32_t>(number), {server.address, server.port});
     }
   }

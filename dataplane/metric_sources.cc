@@ -22,7 +22,7 @@ std::vector<telemetry::RouteSource> route_sources(const control::Config& config,
   for (const gateway::RouteKey& key : current) {
     add(key, false);
   }
-  const std::vector<gateway::RouteKey> all(numbers.routes().begin(), numbers.routes().end());
+  const std::vector<gateway::RouteKey> all(numbers.values().begin(), numbers.values().end());
   for (const gateway::RouteKey& key : all) {
     if (std::ranges::find(current, key) == current.end()) {
       add(key, true);

@@ -41,7 +41,7 @@ struct DataplaneConfig {
   std::vector<uint32_t> worker_lcores;
   // True: memory from hugepages (needed by physical NICs in practice). False: ordinary pages, for TAP, AF_PACKET, vhost, memif.
   bool hugepages = false;
-  // Memory that DPDK may take, MiB, 64..1048576. 512 holds rx_buffers of 9 KB (300 MB), reply buffers and tables of the defaults.
+  // Memory that DPDK may take, MiB, 64..1048576. 640 holds what two cores with frames of 8 KiB and the defaults take.
   uint32_t memory_mb = 640;
   IdleMode idle = IdleMode::kSleep;
   // Packet buffers for received packets, over all ports and cores, 1024..4194304. Every granted credit has its buffers reserved:

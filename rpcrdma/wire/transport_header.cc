@@ -295,10 +295,6 @@ Result<DecodedChunks, HeaderError> decode_chunks(Bytes message, const ChunkLimit
   if (message.size() < FixedHeader::kSize) {
     return fail(HeaderError::kTruncated);
   }
-  if (has_no_chunks(message)) {
-    chunks.clear();
-    return DecodedChunks{.header_bytes = kBareHeaderBytes};
-  }
   const auto validated = Validator(message, limits).run();
   if (validated.ok()) {
     fill(message, chunks);

@@ -29,8 +29,8 @@ TEST(ServerNumbers, NeverMeanAnotherServer) {
   EXPECT_EQ(numbers.number(std::vector{server(1), server(2)}), (Numbers{0, 1}));
   EXPECT_EQ(numbers.number(std::vector{server(3), server(2)}), (Numbers{2, 1}));
   EXPECT_EQ(numbers.number(std::vector{server(1)}), Numbers{0}) << "it is back";
-  ASSERT_EQ(numbers.servers().size(), 3u);
-  EXPECT_EQ(numbers.servers()[2], server(3));
+  ASSERT_EQ(numbers.values().size(), 3u);
+  EXPECT_EQ(numbers.values()[2], server(3));
 }
 
 TEST(ServerNumbers, AreBounded) {
@@ -49,8 +49,8 @@ TEST(RouteNumbers, NeverMeanAnotherWay) {
   EXPECT_EQ(numbers.number({0, 7, 2}), 2u) << "the program goes elsewhere";
   EXPECT_EQ(numbers.number({1, 7, 1}), 3u) << "of another listener";
   EXPECT_EQ(numbers.number({0, 7, 1}), 0u) << "it is back";
-  ASSERT_EQ(numbers.routes().size(), 4u);
-  EXPECT_EQ(numbers.routes()[2], (RouteKey{0, 7, 2}));
+  ASSERT_EQ(numbers.values().size(), 4u);
+  EXPECT_EQ(numbers.values()[2], (RouteKey{0, 7, 2}));
 }
 
 TEST(RouteNumbers, AreBounded) {
