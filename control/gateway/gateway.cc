@@ -38,12 +38,6 @@ std::unique_ptr<ConnectionPlaces> make_client_places(const GatewayOptions& optio
   return std::make_unique<LocalPlaces>(UINT32_MAX, per_class);
 }
 
-// One for each lane that a reload may lead to, one for an orphan.
-uint32_t links_max(const GatewayOptions& options) {
-  const uint32_t lanes = ListenerLanes::count_max(static_cast<uint32_t>(options.backends.size()));
-  return (lanes + 1) * options.connections_max;
-}
-
 }  // namespace
 
 const char* to_string(ConnectionState state) noexcept {
@@ -118,7 +112,6 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       by_cm_id_(options.connections_max, random.next_u64()),
       lanes_(options.listeners.size()),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
-      closes_(links_max(options) + kOpensMax),
       notices_(kNoticesMax),
       waiting_(options.calls_in_flight_max) {
   free_slots_.reserve(options.connections_max);

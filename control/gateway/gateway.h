@@ -169,8 +169,6 @@ class Gateway {
   void fold_budgets();
   [[nodiscard]] static ConnectionInfo info_of(Instant now, const Connection& connection);
   [[nodiscard]] bool requests_room(uint32_t count = 1) const { return requests_.capacity() - requests_.size() >= count; }
-  // Every backend connection that there is can be closed at once, and one more.
-  [[nodiscard]] bool closes_room() const { return closes_.capacity() - closes_.size() > links_kept_ + orphans_.size(); }
   // Closes the backend connection, now or when the backend has answered what it was sent.
   void part_from_backend(Instant now, Lane& lane, bool may_keep);
   // Lanes: gateway_lanes.cc.
@@ -233,17 +231,16 @@ class Gateway {
   };
   std::list<LaneTable> lane_tables_;
   std::vector<LaneTable*> lanes_;  // by listener: of new connections
-  uint64_t links_kept_ = 0;        // backend connections opened and not yet closed, without those of orphans
   Ring<BackendRequest> requests_;
   uint32_t requests_pushed_ = 0;  // modulo 2^32
-  // Backend connections to close, each behind what was requested before it. In a ring of their own, so that closing never has to
-  // wait for room.
+  // Backend connections to close, each behind what was requested before it. In a queue of their own, so that closing never has to
+  // wait for room: it grows with backend connections, never with calls.
   struct Close {
     LinkId link;
     uint32_t backend = 0;
     uint32_t behind = 0;  // requests_pushed_ at the time
   };
-  Ring<Close> closes_;
+  std::deque<Close> closes_;
   struct StalledTag {};
   IntrusiveList<Connection, StalledTag> stalled_;  // connections with calls that wait for room in requests_
   ReplayGuard guard_;

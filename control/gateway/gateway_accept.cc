@@ -75,7 +75,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
     refuse(now, event, cm::RejectReason::kNoResources, ConnectionResult::kRefusedClientLimit, port, listener->backend);
     return;
   }
-  if (has_place && !(requests_room() && closes_room())) {
+  if (has_place && !requests_room()) {
     if (client_class) {
       client_places_->give_back(*client_class);
     }

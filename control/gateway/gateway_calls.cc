@@ -21,7 +21,7 @@ void Gateway::on_queue_pair_ready(Instant now, rc::RcQp& qp) {
 
 // Room for whatever a call may ask of the workers: where there are routes, to open its lane first.
 bool Gateway::may_take_call(const Connection& connection) const {
-  return connection.more.empty() ? requests_room() : requests_room(2) && closes_room();
+  return connection.more.empty() ? requests_room() : requests_room(2);
 }
 
 void Gateway::pump(Instant now, Connection& connection) {
@@ -135,7 +135,8 @@ void Gateway::push_request(BackendRequest&& request) {
 
 bool Gateway::poll_backend_request(BackendRequest& out) {
   if (!closes_.empty() && closes_.front().behind == requests_pushed_ - requests_.size()) [[unlikely]] {
-    const Close close = closes_.pop();
+    const Close close = closes_.front();
+    closes_.pop_front();
     out = BackendRequest();
     out.kind = BackendRequest::Kind::kClose;
     out.link = close.link;

@@ -55,12 +55,11 @@ void Gateway::set_lanes(size_t listener_index) {
   }
 }
 
-// Precondition: requests_room() and closes_room().
+// Precondition: requests_room().
 void Gateway::open_lane(Instant now, Connection& connection, Lane& lane) {
   lane.state = Lane::State::kOpening;
   lane.server_number = preferred_server(lane.backend);
   lane.open_deadline = now + options_.backends[lane.backend].open_timeout;
-  ++links_kept_;
   BackendRequest open;
   open.kind = BackendRequest::Kind::kOpen;
   open.link = lane.link;
@@ -81,7 +80,6 @@ void Gateway::forget_link(Lane& lane) {
     --stats.server_links[lane.server_number];
   }
   lane.state = Lane::State::kClosed;
-  --links_kept_;
 }
 
 bool Gateway::has_xid(Connection& connection, uint32_t xid) {

@@ -13,8 +13,7 @@ constexpr uint64_t kReplyBytesMin = 8;
 }  // namespace
 
 void Gateway::close_link(LinkId link, uint32_t backend) {
-  const bool pushed = closes_.push(Close{link, backend, requests_pushed_});
-  CW_ASSERT(pushed);
+  closes_.push_back(Close{link, backend, requests_pushed_});
 }
 
 // Not when the backend has closed it: then the lane is kClosed.
@@ -39,7 +38,6 @@ void Gateway::part_from_backend(Instant now, Lane& lane, bool may_keep) {
     ++stats_.orphans;
     orphans_by_age_.push_back(*orphan);
     orphans_.emplace(orphan->link.value(), std::move(orphan));
-    --links_kept_;
     return;
   }
   lane.pending.for_each([&](uint32_t, const PendingCall& call) { guard_.end(*lane.client, call.epoch); });

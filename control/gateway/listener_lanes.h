@@ -37,8 +37,6 @@ class ListenerLanes {
     std::sort(programs_.begin(), programs_.end(), [](const Routed& a, const Routed& b) { return a.program < b.program; });
   }
 
-  // Lanes that a listener may have in front of so many backends: one each, and lane 0 without one.
-  [[nodiscard]] static uint32_t count_max(uint32_t backends) { return backends + 1; }
   friend bool operator==(const ListenerLanes&, const ListenerLanes&) = default;
 
   [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(backends_.size()); }
