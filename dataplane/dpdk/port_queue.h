@@ -57,6 +57,8 @@ class PortQueue {
   // A packet of another core's, to leave by this queue with the next flush(). Precondition: !is_congested() since the last one,
   // and no more than kBurst for each of 64 other cores.
   void carry(rte_mbuf* mbuf);
+  // The other end of a link without hardware is a program, and may be off its CPU for some tens of ms: what waits for it is kept.
+  static constexpr Duration kStuckMax = Duration::ms(100);
   // Offers what is waiting again. A device that takes nothing for kStuckMax, such as a link whose other end is gone, costs what
   // waits for it: else retries would never run out, dead connections never end, and other ports would wait as well.
   void flush(Instant now);
@@ -85,7 +87,6 @@ class PortQueue {
   void send_pending(Instant now);
   void drop_pending();
   static constexpr uint32_t kPendingMax = 2 * wire::TxBatch::kCapacity;
-  static constexpr Duration kStuckMax = Duration::ms(10);
 
   Port& port_;
   uint16_t index_;

@@ -25,7 +25,8 @@ constexpr auto kNap = std::chrono::milliseconds(50);
 constexpr auto kConnectTime = std::chrono::seconds(15);
 constexpr auto kReconnectTime = std::chrono::seconds(60);
 constexpr auto kOthersDecideMax = std::chrono::seconds(1);
-constexpr int kLastAnswersNaps = 40;
+// A call whose packets get lost more than once has waited for several ACK timeouts, of 268 ms and doubled each time.
+constexpr auto kLastAnswersMax = std::chrono::seconds(15);
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -143,10 +144,11 @@ class Terminal {
 
   // Calls without an answer when nobody waits for them any longer.
   uint32_t last_answers() {
-    for (int nap = 0;; ++nap) {
+    const auto deadline = Clock::now() + kLastAnswersMax;
+    for (;;) {
       const Progress& progress = load_.progress();
       const uint32_t open = progress.gauges.in_flight + progress.waiting_to_resend;
-      if (open == 0 || nap == kLastAnswersNaps) {
+      if (open == 0 || Clock::now() > deadline) {
         return open;
       }
       std::this_thread::sleep_for(kNap);
