@@ -1,9 +1,9 @@
-// Deadlines for thousands of owners at the cost of a list operation: a hashed wheel of buckets.
+// Deadlines for thousands of owners at the cost of a list operation or two: a hashed wheel of buckets, and a finer one for the
+// tick that is under way, so that nobody who looks for what is due looks through what is not.
 //
 // A TimerNode is embedded in its owner (one per QP, per CM connection ...) and is armed for one instant; arming again moves it.
 // An owner with several reasons to wake keeps the earliest here and asks itself again when it fires. Nothing is allocated and
-// an idle owner costs nothing. A node fires never before its deadline and at most one tick (65.5 us) plus the caller's polling
-// interval after it.
+// an idle owner costs nothing. A node fires at the first poll after its deadline.
 #pragma once
 
 #include <array>
@@ -41,14 +41,28 @@ class TimerWheel {
   [[nodiscard]] uint32_t armed_count() const { return armed_count_; }
 
  private:
+  using Bucket = IntrusiveList<TimerNode, TimerTag>;
   static constexpr uint32_t kTickShift = 16;  // 65.5 us
   static constexpr uint32_t kBuckets = 1024;  // one turn: 67 ms
+  static constexpr uint32_t kFineShift = 10;  // 1 us
+  static constexpr uint32_t kFineBuckets = 1u << (kTickShift - kFineShift);
   [[nodiscard]] static int64_t tick_of(Instant t) { return t.to_ns() >> kTickShift; }
   [[nodiscard]] static uint32_t bucket_of(int64_t tick) { return static_cast<uint32_t>(tick) & (kBuckets - 1); }
+  [[nodiscard]] static uint32_t fine_bucket_of(Instant t) {
+    return static_cast<uint32_t>(t.to_ns() >> kFineShift) & (kFineBuckets - 1);
+  }
+  [[nodiscard]] TimerNode* first_due(Instant now);
+  void put_into_fine(TimerNode& node, uint32_t bucket);
+  void begin_tick(int64_t tick);
 
-  std::array<IntrusiveList<TimerNode, TimerTag>, kBuckets> buckets_;
-  int64_t current_tick_ = 0;  // every bucket before this tick has been searched
-  bool started_ = false;
+  static_assert(kFineBuckets == 64);  // a bit each in fine_used_
+
+  std::array<Bucket, kBuckets> buckets_;   // of ticks after the current one
+  std::array<Bucket, kFineBuckets> fine_;  // of the current tick, and what was due before it
+  uint64_t fine_used_ = 0;                 // the others of fine_ are empty
+  int64_t current_tick_ = 0;
+  uint32_t fine_at_ = 0;  // what is due before this fine bucket begins is in it
+  bool started_ = false;  // nobody has said yet what time it is: everything is in buckets_
   uint32_t armed_count_ = 0;
 };
 
