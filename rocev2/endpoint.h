@@ -102,7 +102,7 @@ class Endpoint {
   void foresee_entry(verbs::Qpn qpn) const { __builtin_prefetch(&table_[qpn.value() & table_mask_]); }
   void foresee_qp(verbs::Qpn qpn) const {
     if (const RcQp* qp = lookup(qpn.value())) {
-      prefetch_object(*qp);
+      qp->prefetch();
     }
   }
   // Fills the batch: acknowledgements of all queue pairs first, then requests, round robin. Call again while the batch comes back

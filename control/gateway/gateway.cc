@@ -273,7 +273,7 @@ void Gateway::foresee_ready() const {
   endpoint.for_each_ready([&](const rc::RcQp& qp) { __builtin_prefetch(&connections_[slot_of(LinkId(qp.user_data()))]); });
   endpoint.for_each_ready([&](const rc::RcQp& qp) {
     if (const Connection* connection = connections_[slot_of(LinkId(qp.user_data()))]) {
-      prefetch_object(*connection);
+      prefetch_range(connection, &connection->cm_id);  // what comes behind serves handshakes
     }
   });
 }
@@ -512,8 +512,8 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
     info.credits_granted = connection.server->credits_granted();
     info.calls = connection.server->calls_answered();
     info.calls_in_flight = connection.server->calls_in_flight();
-    info.reverse_credits_granted = connection.server->reverse().credits_granted();
-    info.reverse_calls_in_flight = connection.server->reverse().in_flight();
+    info.reverse_credits_granted = connection.server->reverse_credits_granted();
+    info.reverse_calls_in_flight = connection.server->reverse_in_flight();
   }
   return info;
 }

@@ -24,37 +24,40 @@ struct Gateway::Lane {
   PendingCalls pending;
 };
 
-struct Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
+// Aligned, and what every call looks at in one piece, because with thousands of connections the cache lines of a connection are
+// what its call costs.
+struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
   uint32_t slot = 0;
+  uint32_t listener_index = 0;
   LinkId link;
+  rc::RcQp* qp = nullptr;
+  const ListenerOptions* listener = nullptr;
+  Gateway::LaneTable* lanes = nullptr;
+  uint32_t holds = 0;  // its calls wait for those of connections before it, here and on so many other cores
+  ConnectionState state = ConnectionState::kOpeningBackend;
+  bool asked_patience = false;
+  bool has_waited = false;
+  bool timed_out = false;      // the backend kept a call too long, and the endpoint failed of it
+  bool takes_reverse = false;  // calls of its backends are passed on, once it has said that it takes them
+  uint16_t peer_port = 0;
+  Lane first;              // lane 0
+  std::vector<Lane> more;  // lanes 1 and up; empty without routes
+  std::optional<rpcrdma::ServerEndpoint> server;
+
   cm::ConnectionId cm_id;
   cm::CmAddress address;
   std::unique_ptr<const cm::ConnectRequest> request;  // until it is accepted
   verbs::Qpn remote_qpn;
-  uint16_t peer_port = 0;
-  ConnectionState state = ConnectionState::kOpeningBackend;
-  bool asked_patience = false;
-  const ListenerOptions* listener = nullptr;
-  uint32_t listener_index = 0;
-  Gateway::LaneTable* lanes = nullptr;
-  bool takes_reverse = false;  // calls of its backends are passed on, once it has said that it takes them
-  uint32_t credits = 0;        // granted at most
+  uint32_t credits = 0;  // granted at most
   std::optional<uint32_t> client_class;
-  Instant created;
-  rc::RcQp* qp = nullptr;
   rpcrdma::InlineThresholds thresholds;
-  std::optional<rpcrdma::ServerEndpoint> server;
-  Lane first;              // lane 0
-  std::vector<Lane> more;  // lanes 1 and up; empty without routes
+  Instant created;
+  Instant held_until;  // valid when there are holds
   struct ReverseCall {
     uint32_t xid = 0;
     uint32_t lane = 0;
   };
   std::vector<ReverseCall> reverse_calls;  // in flight, of lanes other than the first
-  uint32_t holds = 0;                      // its calls wait for those of connections before it, here and on so many other cores
-  bool has_waited = false;
-  bool timed_out = false;  // the backend kept a call too long, and the endpoint failed of it
-  Instant held_until;      // valid when there are holds
 
   [[nodiscard]] Lane& lane(uint32_t index) { return index == 0 ? first : more[index - 1]; }
   template <typename Visit>

@@ -46,7 +46,7 @@ void Gateway::close_all(Instant now) {
 }
 
 void Gateway::go_on_draining(Instant now, Connection& connection) {
-  const bool owes = connection.server->calls_taken() > 0 || connection.server->reverse().in_flight() > 0;
+  const bool owes = connection.server->calls_taken() > 0 || connection.server->reverse_in_flight() > 0;
   if (owes || connection.qp->has_unfinished_work()) {
     arm(connection, now + kLookAgain);
   } else {

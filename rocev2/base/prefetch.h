@@ -12,12 +12,10 @@ inline constexpr size_t kCacheLineBytes = 64;
 // nothing.
 inline constexpr uint32_t kForeseeFrom = 64;
 
-// Every line of an object that is going to be written. A hint: any address will do.
-template <typename T>
-inline void prefetch_object(const T& object) {
-  const char* first = reinterpret_cast<const char*>(&object);
-  for (size_t at = 0; at < sizeof(T) + kCacheLineBytes - 1; at += kCacheLineBytes) {
-    __builtin_prefetch(first + at, 1);
+// Every line of [begin, end), which is going to be written. `begin` is where a line begins. A hint: any address will do.
+inline void prefetch_range(const void* begin, const void* end) {
+  for (const char* at = static_cast<const char*>(begin); at < end; at += kCacheLineBytes) {
+    __builtin_prefetch(at, 1);
   }
 }
 

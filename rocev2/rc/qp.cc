@@ -27,9 +27,9 @@ bool same_partition(uint16_t a, uint16_t b) {
 RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* replay)
     : selective_recovery_(options.selective_recovery),
       congestion_control_(options.congestion_control),
+      user_data_(options.user_data),
       context_(core),
-      rate_limits_(options.rate),
-      user_data_(options.user_data) {
+      rate_limits_(options.rate) {
   context_.local = qpn;
   context_.access = options.remote_access;
   context_.domain = options.domain;
@@ -154,7 +154,7 @@ bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, u
     discard(DropReason::kUnknownQp, view.bth.psn);  // CVE-2026-93107: nothing is processed once in Error
     return false;
   }
-  if (!belongs_to_path(view, port)) {
+  if (!context_.header.is_answered_by(view, port)) {
     discard(DropReason::kPathMismatch, view.bth.psn);
     return false;
   }
@@ -338,10 +338,6 @@ bool RcQp::is_consistent() const {
                              (rate_waits_ && TimerNode::is_armed());
   return psns_in_order && queue_agrees && reads_agree && responses_agree && gaps_agree && window_holds && arrived_was_sent &&
          idle_in_error && error_is_said && timer_watches && work_is_seen && reply_is_seen;
-}
-
-bool RcQp::belongs_to_path(const wire::PacketView& view, uint16_t port) const {
-  return port == path_.port && view.vlan == path_.vlan && view.is_between(path_.remote, path_.local);
 }
 
 bool RcQp::set_state(QpEvent event, const QpError& reason) {

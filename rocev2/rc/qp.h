@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "rocev2/base/intrusive_list.h"
+#include "rocev2/base/prefetch.h"
 #include "rocev2/base/result.h"
 #include "rocev2/base/time.h"
 #include "rocev2/base/timer_wheel.h"
@@ -63,11 +64,11 @@ struct RcQpInfo {
   int32_t credits_left = 0;     // valid when credit_limited; negative: so many messages wait for receives
 };
 
-class RcQp final : public verbs::QueuePair,
-                   public ListNode<AckTag>,
-                   public ListNode<ActiveTag>,
-                   public ListNode<ReadyTag>,
-                   public TimerNode {
+class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
+                                            public ListNode<AckTag>,
+                                            public ListNode<ActiveTag>,
+                                            public ListNode<ReadyTag>,
+                                            public TimerNode {
  public:
   // By Endpoint only. `qpn` is ours; `options` have been checked.
   RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* replay);
@@ -115,6 +116,9 @@ class RcQp final : public verbs::QueuePair,
   // In Error, and the NAK that tells the peer why has not been sent.
   [[nodiscard]] bool owes_refusal() const { return state_ == QpState::kError && receive_.reply == ReplyKind::kNak; }
 
+  // What a packet will look at.
+  void prefetch() const { prefetch_range(this, &path_); }
+
   // By Endpoint only.
   [[nodiscard]] Status to_rtr(const RcConnect& connect);
   [[nodiscard]] Status to_rts();
@@ -129,7 +133,6 @@ class RcQp final : public verbs::QueuePair,
   [[nodiscard]] ReadReplay* replay() const { return receive_.reads; }
 
  private:
-  [[nodiscard]] bool belongs_to_path(const wire::PacketView& view, uint16_t port) const;
   [[nodiscard]] Status admit(uint64_t bytes) const;
   void enqueue(Work* work);
   [[nodiscard]] PacketOutcome dispatch(Instant now, const wire::PacketView& view, Buffer* frame);
@@ -153,20 +156,21 @@ class RcQp final : public verbs::QueuePair,
   void note_sent(Instant now, uint64_t payload_bytes, uint64_t packets);
   void lift_rate_limit();
 
-  // Line 0 and 1: what every packet looks at.
+  // What every packet looks at comes first, here as in the parts: with thousands of queue pairs the cache lines of a queue pair
+  // are what its packets cost.
   QpState state_ = QpState::kReset;
   bool established_ = false;
   bool cnp_due_ = false;     // the peer's packets came marked
   bool rate_waits_ = false;  // data waits for context_.rate->next_send_at()
   bool selective_recovery_;
   bool congestion_control_;
+  uint64_t user_data_ = 0;
   QpContext context_;
-  SendState send_;
   ReceiveState receive_;
+  SendState send_;
   wire::Path path_;
   QpError error_;
   DcqcnLimits rate_limits_;
-  uint64_t user_data_ = 0;
   Instant next_cnp_at_;  // the peer is not notified again before
 };
 

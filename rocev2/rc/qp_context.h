@@ -31,9 +31,9 @@ struct QpContext {
   verbs::ProtectionDomain domain;
   uint32_t psn_window_packets = 0;
   WorkQueue completions;  // to be polled by the owner
+  Dcqcn* rate = nullptr;  // limit of what is sent; nullptr: none, no congestion was met
   wire::PathHeader header;
   QpCounters counters;
-  Dcqcn* rate = nullptr;  // limit of what is sent; nullptr: none, no congestion was met
 
   // Something out of the ordinary, for the core's log.
   void note(TransportEventKind kind, wire::Psn psn, uint8_t detail = 0) { core.log.note(local, kind, psn, detail); }

@@ -22,25 +22,25 @@ struct ReceiveState {
   uint32_t msn = 0;       // messages completed, 24 bits used
   uint32_t receives = 0;  // messages that the owner still allows; not used with a pool
   uint32_t receive_bytes_max = 0;
-  Work* message = nullptr;  // being assembled (SEND), nullptr between messages
+  uint16_t peer_port = 0;           // UDP source port of the last packet executed; 0: none yet
+  uint8_t responder_resources = 0;  // inbound READs agreed with the peer; 0: READs are not answered
+  bool advertises_credits = false;  // acknowledgements say how many receives there are
+  Work* message = nullptr;          // being assembled (SEND), nullptr between messages
   wire::OpcodeKind in_progress =
       wire::OpcodeKind::kReserved;  // kSend, kWrite: between First and Last; kReserved: between messages
   ReplyKind reply = ReplyKind::kNone;
   uint8_t nak_code = 0;  // valid when reply is kNak
   uint8_t min_rnr_timer = 0;
   bool gap = false;             // a NAK for `expected` is out: say no more until it comes
-  wire::Psn last_ahead;         // valid when gap: PSN of the last packet behind the gap
-  uint16_t peer_port = 0;       // UDP source port of the last packet executed; 0: none yet
   HeldPackets* held = nullptr;  // what came behind the gap; nullptr: nothing
+  ReceivePool* pool = nullptr;  // nullptr: the receives are its own
+  ReadReplay* reads = nullptr;  // nullptr: READs are not answered
+  wire::Psn last_ahead;         // valid when gap: PSN of the last packet behind the gap
   // WRITE in progress
   verbs::Rkey write_rkey;
-  uint64_t write_address = 0;       // of the next octet
-  uint32_t write_left = 0;          // octets announced and not yet come
-  uint32_t write_bytes = 0;         // octets announced
-  uint8_t responder_resources = 0;  // inbound READs agreed with the peer; 0: READs are not answered
-  bool advertises_credits = false;  // acknowledgements say how many receives there are
-  ReadReplay* reads = nullptr;      // nullptr: READs are not answered
-  ReceivePool* pool = nullptr;      // nullptr: the receives are its own
+  uint64_t write_address = 0;  // of the next octet
+  uint32_t write_left = 0;     // octets announced and not yet come
+  uint32_t write_bytes = 0;    // octets announced
 
   [[nodiscard]] uint32_t receives_left() const { return pool != nullptr ? pool->available() : receives; }
 };

@@ -1,5 +1,5 @@
-// The requester's half of a queue pair as data, arranged so that sending touches the first cache line and acknowledgements the
-// second.
+// The requester's half of a queue pair as data, arranged so that sending touches the first cache line, acknowledgements the second
+// and third, and only recovery the rest.
 //
 //        una                next_psn            limit_psn
 //   ------|-------------------|--------------------|----------> PSN
@@ -70,35 +70,37 @@ struct SendState {
   // Acknowledgements and timeouts.
   Work* oldest = nullptr;  // first not completed; the queue runs from here by next
   Work* newest = nullptr;
-  wire::Psn last_ssn;      // of the newest message posted
+  wire::Psn last_ssn;        // of the newest message posted
+  uint16_t queue_count = 0;  // works posted and not completed
+  uint16_t queue_depth = 0;
   Instant progress_at;     // last news, or when sending began
   Instant heard_at;        // last response to a READ or atomic that was of no use
   Instant alive_at;        // last packet of the peer that was of use, or our first turn; 0: neither yet
-  Instant keepalive_at;    // valid when keepalives > 0: when the last was sent
   Duration keepalive;      // idle time after which the peer is asked whether it is there; 0: never
-  Instant rnr_until;       // valid when waiting_rnr
-  Instant went_back_at;    // valid when recovering
-  Instant sample_sent_at;  // when sample_psn left; valid when sampling
-  Instant probe_sent_at;   // valid when probing
   Duration srtt;           // smoothed round trip; 0 before the first sample
-  Duration longest_pause;  // before a response that nothing was lost before; slowly forgotten
+  Instant sample_sent_at;  // when sample_psn left; valid when sampling
   wire::Psn sample_psn;
-  wire::Psn probe_psn;       // valid when probing
-  wire::Psn last_ahead;      // valid when ahead_seen: PSN of the last answer behind the gap
-  uint16_t queue_count = 0;  // works posted and not completed
-  uint16_t queue_depth = 0;
   uint8_t retry_count = 0;  // as connected
   uint8_t retries = 0;      // repetitions since the last progress
-  uint8_t rnr_retry = 0;    // as connected; 7 = for ever
-  uint8_t rnr_retries = 0;  // since the last progress
   uint8_t ack_timeout = 0;  // exponent
   bool sampling = false;
   uint8_t keepalives = 0;       // sent since alive_at
   uint8_t probes = 0;           // tail probes since the last progress
-  bool partial_reads = false;   // the peer answers any part of a READ request again, not only the rest from some response on
   uint16_t peer_port = 0;       // UDP source port of the last answer that came in its turn; 0: none yet
   Scoreboard* board = nullptr;  // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
   ReadGaps* gaps = nullptr;     // responses that are missing before others that have come; nullptr: none
+
+  // READs, and what went wrong.
+  Duration longest_pause;      // before a response that nothing was lost before; slowly forgotten
+  Instant keepalive_at;        // valid when keepalives > 0: when the last was sent
+  Instant rnr_until;           // valid when waiting_rnr
+  Instant went_back_at;        // valid when recovering
+  Instant probe_sent_at;       // valid when probing
+  wire::Psn probe_psn;         // valid when probing
+  wire::Psn last_ahead;        // valid when ahead_seen: PSN of the last answer behind the gap
+  uint8_t rnr_retry = 0;       // as connected; 7 = for ever
+  uint8_t rnr_retries = 0;     // since the last progress
+  bool partial_reads = false;  // the peer answers any part of a READ request again, not only the rest from some response on
 
   [[nodiscard]] uint32_t packets_in_flight() const { return static_cast<uint32_t>(una.distance_to(next_psn)) - read_psns; }
   // Without what has arrived behind a gap.

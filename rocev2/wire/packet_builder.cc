@@ -136,7 +136,7 @@ void attach_payload(TxPacket& packet, const PathHeader& path, const Runs& runs, 
 
 }  // namespace
 
-PathHeader::PathHeader(const Path& path) : port_(path.port), ipv6_(!path.remote.is_v4()) {
+PathHeader::PathHeader(const Path& path) : port_(path.port), vlan_(path.vlan), ipv6_(!path.remote.is_v4()) {
   CW_ASSERT(path.local.is_v4() == path.remote.is_v4());
   const uint16_t ip_ether_type = ipv6_ ? kEtherTypeIpv6 : kEtherTypeIpv4;
   const uint8_t traffic_class = static_cast<uint8_t>((path.dscp << 2) | (path.ecn_capable ? 2 : 0));

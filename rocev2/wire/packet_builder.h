@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "rocev2/base/bytes.h"
@@ -15,6 +16,7 @@
 #include "rocev2/wire/deth.h"
 #include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
+#include "rocev2/wire/packet_view.h"
 #include "rocev2/wire/reth.h"
 #include "rocev2/wire/tx_batch.h"
 
@@ -42,6 +44,17 @@ class PathHeader {
   [[nodiscard]] uint32_t bytes() const { return bytes_; }          // Ethernet .. UDP
   [[nodiscard]] uint32_t ip_offset() const { return ip_offset_; }  // where the iCRC begins to cover
   [[nodiscard]] uint16_t port() const { return port_; }
+  // A packet that came in by `port` shows the path mirrored: VLAN and addresses.
+  [[nodiscard]] bool is_answered_by(const PacketView& view, uint16_t port) const {
+    const uint8_t* ours = template_.data() + ip_offset_;
+    const uint8_t* theirs = view.frame.data() + view.ip_offset;
+    const bool same_link = port == port_ && view.vlan == vlan_ && view.is_ipv6() == ipv6_;
+    if (ipv6_) [[unlikely]] {
+      return same_link && std::memcmp(theirs + 8, ours + 24, 16) == 0 && std::memcmp(theirs + 24, ours + 8, 16) == 0;
+    }
+    return same_link && load_native<uint32_t>(theirs + 12) == load_native<uint32_t>(ours + 16) &&
+           load_native<uint32_t>(theirs + 16) == load_native<uint32_t>(ours + 12);
+  }
   // Writes Ethernet .. UDP for a UDP payload of `udp_payload_bytes` (BTH .. iCRC).
   void write(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_identification) const;
 
@@ -50,6 +63,7 @@ class PathHeader {
   uint16_t bytes_ = 0;
   uint16_t ip_offset_ = 0;
   uint16_t port_ = 0;
+  uint16_t vlan_ = 0;
   bool ipv6_ = false;
   uint32_t ipv4_sum_ = 0;  // ones' complement sum of the constant IPv4 words
 };

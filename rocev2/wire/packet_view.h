@@ -49,7 +49,6 @@ struct PacketView {
   [[nodiscard]] IpAddress source() const;  // IPv4 or IPv6
   [[nodiscard]] IpAddress destination() const;
   [[nodiscard]] bool is_ipv6() const { return frame[ip_offset] >> 4 == 6; }
-  [[nodiscard]] bool is_between(const IpAddress& from, const IpAddress& to) const;
 
   // Extension headers. Precondition: traits says the opcode carries it.
   [[nodiscard]] Reth reth() const;
@@ -60,15 +59,6 @@ struct PacketView {
   [[nodiscard]] verbs::Rkey invalidate_rkey() const;
   [[nodiscard]] Deth deth() const;
 };
-
-inline bool PacketView::is_between(const IpAddress& from, const IpAddress& to) const {
-  const uint8_t* ip = frame.data() + ip_offset;
-  if (is_ipv6()) [[unlikely]] {
-    return source() == from && destination() == to;
-  }
-  return from.is_v4() && to.is_v4() && load_native<uint32_t>(ip + 12) == load_native<uint32_t>(from.octets.data() + 12) &&
-         load_native<uint32_t>(ip + 16) == load_native<uint32_t>(to.octets.data() + 12);
-}
 
 // The queue pair that a frame seems to be for. Proves nothing: for hints to the cache. Nothing when it does not look like RoCE.
 [[nodiscard]] std::optional<verbs::Qpn> peek_destination(Bytes frame);

@@ -46,24 +46,19 @@ ReverseCaller::ReverseCaller(verbs::QueuePair& qp, SendWindow& window, BufferPoo
       credits_wanted_(std::min(options.reverse_credits, kCreditsMax)),
       send_bytes_max_(send_bytes_max),
       patience_(options.reverse_patience),
-      waiting_(0),
-      outcomes_(0) {}
-
-void ReverseCaller::enable() {
-  if (enabled_ || credits_wanted_ == 0) {
-    return;
-  }
-  enabled_ = true;
-  waiting_ = Ring<Waiting>(kWaitingMax);
-  outcomes_ = Ring<ReverseOutcome>(kWaitingMax + credits_wanted_);
+      waiting_(kWaitingMax),
+      outcomes_(kWaitingMax + credits_wanted_) {
+  CW_DASSERT(credits_wanted_ > 0);
   entries_.reserve(outcomes_.capacity());
   stats_.reverse_credits_granted += granted_;
 }
 
+ReverseCaller::~ReverseCaller() {
+  stats_.reverse_credits_granted -= granted_;
+  stats_.reverse_credits_in_use -= in_flight_;
+}
+
 Status ReverseCaller::submit(Instant now, Chain&& call) {
-  if (!enabled_) {
-    return fail(Error::kBadState);
-  }
   std::array<uint8_t, kRpcCallBytesMin> start{};
   if (call.bytes() < start.size()) {
     return fail(Error::kBadValue);
@@ -221,20 +216,6 @@ void ReverseCaller::on_deadline(Instant now) {
     Entry* entry = find(xid);
     CW_ASSERT(entry != nullptr);
     finish(*entry, {.status = ReverseStatus::kExpired, .xid = xid, .message = {}});
-  }
-}
-
-void ReverseCaller::end() {
-  stats_.reverse_credits_granted -= credits_granted();
-  stats_.reverse_credits_in_use -= in_flight_;
-  enabled_ = false;
-  in_flight_ = 0;
-  entries_.clear();
-  while (!waiting_.empty()) {
-    static_cast<void>(waiting_.pop());
-  }
-  while (!outcomes_.empty()) {
-    static_cast<void>(outcomes_.pop());
   }
 }
 

@@ -46,16 +46,17 @@ class ReverseCaller {
   static constexpr uint32_t kWaitingMax = 32;   // calls that wait for a credit, per connection
   static constexpr uint32_t kCreditsMax = 256;  // of the table of calls in flight, which is searched
 
-  // `options.reverse_credits` are asked for; 0 = there is no reverse direction.
+  // Made when the upper layer has learned that the client is ready: most connections never have one. `options.reverse_credits` > 0
+  // are asked for.
   ReverseCaller(verbs::QueuePair& qp, SendWindow& window, BufferPool& pool, RpcRdmaStats& stats, const ServerOptions& options,
                 uint32_t send_bytes_max);
+  // The connection is over: everything is forgotten.
+  ~ReverseCaller();
+  ReverseCaller(const ReverseCaller&) = delete;
+  ReverseCaller& operator=(const ReverseCaller&) = delete;
 
-  // The upper layer has learned that the client is ready. Does nothing when there is no reverse direction.
-  void enable();
-  [[nodiscard]] bool enabled() const { return enabled_; }
-
-  // Takes an RPC call, XID first. kBadState: not enabled. kLimit: longer than one inline message. kBadValue: no RPC call, or its
-  // XID waits or is in flight already. kNoResources: kWaitingMax wait already. A refused call stays with the caller.
+  // Takes an RPC call, XID first. kLimit: longer than one inline message. kBadValue: no RPC call, or its XID waits or is in flight
+  // already. kNoResources: kWaitingMax wait already. A refused call stays with the caller.
   [[nodiscard]] Status submit(Instant now, Chain&& call);
   [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
 
@@ -72,11 +73,9 @@ class ReverseCaller {
 
   [[nodiscard]] Instant next_deadline() const;
   void on_deadline(Instant now);
-  // Forgets everything: the connection is over.
-  void end();
 
-  // Calls the client has granted: 0 until enabled.
-  [[nodiscard]] uint32_t credits_granted() const { return enabled_ ? granted_ : 0; }
+  // Calls the client has granted.
+  [[nodiscard]] uint32_t credits_granted() const { return granted_; }
   [[nodiscard]] uint32_t in_flight() const { return in_flight_; }
 
  private:
@@ -104,11 +103,9 @@ class ReverseCaller {
   uint32_t credits_wanted_;
   uint32_t send_bytes_max_;
   Duration patience_;
-  bool enabled_ = false;
   bool replied_ = false;  // a real Reply has come: RDMA_ERROR may move the grant from here on
   uint32_t granted_ = 1;  // RFC 8166 3.3.3: one until the first Reply
   uint32_t in_flight_ = 0;
-  // With room for nothing until enabled: most connections never are.
   std::vector<Entry> entries_;  // calls that wait or are in flight, in no order
   Ring<Waiting> waiting_;
   Ring<ReverseOutcome> outcomes_;

@@ -16,25 +16,27 @@ struct ByteBudget {
   uint64_t calls_postponed = 0;  // that had to wait for others to be over
 };
 
+// Each connection has its own, and every call looks at the first four.
 struct ServerOptions {
+  uint64_t call_bytes_max = (4ULL << 20) + (64ULL << 10);  // longest rebuilt call: 4 MiB of data and the call around it
+  uint64_t reply_bytes_max = 8ULL << 20;                   // longest reply that the backend may give
+  Duration call_timeout = Duration::seconds(120);  // backend silent for so long: the connection is given up (client reconnects)
+  // A call that has chunks waits, before its data is pulled, until its share of these is free: what it reads, and the room that
+  // it offers for results. nullptr: no budget. Outlives the endpoint.
+  ByteBudget* budget = nullptr;
+
   uint32_t credits = 64;  // receives really posted per connection and granted in every reply; 1..1024
   // Calls to the client that may be in flight (RFC 8167) if it grants as many; 0 = no reverse direction, 1..256. One receive is
   // posted on top for each of them.
   uint32_t reverse_credits = 0;
-  Duration reverse_patience = Duration::seconds(10);       // a reverse call that has found no credit by then is given up
-  uint64_t call_bytes_max = (4ULL << 20) + (64ULL << 10);  // longest rebuilt call: 4 MiB of data and the call around it
-  uint64_t reply_bytes_max = 8ULL << 20;                   // longest reply that the backend may give
+  Duration reverse_patience = Duration::seconds(10);  // a reverse call that has found no credit by then is given up
   uint32_t reads_in_flight_max = 16;  // RDMA Reads posted at once per connection; the QP holds back what the peer cannot take
+  uint32_t read_unit_bytes = 4096;    // octets of Read data per receive buffer: the path MTU
   // Octets of RDMA Reads posted at once per connection, but always one Read. A SEND behind Reads in the queue pair leaves when
   // the last of them has been asked for, so this is what a reply may have to wait for; less than the queue pair asks for at once
   // (RcOptions::read_window_packets) would leave the line idle.
   uint64_t read_bytes_in_flight_max = 384 * 4096;
-  uint32_t read_unit_bytes = 4096;                 // octets of Read data per receive buffer: the path MTU
-  Duration call_timeout = Duration::seconds(120);  // backend silent for so long: the connection is given up (client reconnects)
   ChunkLimits limits;
-  // A call that has chunks waits, before its data is pulled, until its share of these is free: what it reads, and the room that
-  // it offers for results. nullptr: no budget. Outlives the endpoint.
-  ByteBudget* budget = nullptr;
 };
 
 struct ClientOptions {

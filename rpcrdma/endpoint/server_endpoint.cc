@@ -29,13 +29,11 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
                                const InlineThresholds& thresholds)
     : shared_(shared),
       qp_(qp),
-      options_(options),
       window_(qp),
       thresholds_(thresholds),
-      reverse_(qp, window_, shared.pool, shared.stats, options, thresholds.send_bytes),
       credits_(std::clamp(options.credits, 1u, kCreditsMax)),
       grant_(credits_),
-      waiting_(0) {
+      options_(options) {
   options_.reads_in_flight_max = std::max(options_.reads_in_flight_max, 1u);
   shared_.stats.credits_granted += credits_;
 }
@@ -134,24 +132,24 @@ void ServerEndpoint::on_sent(Instant now, const verbs::Completion& completion) {
 
 void ServerEndpoint::on_message(Instant now, Chain&& message) {
   receives_posted_ -= receives_posted_ > 0 ? 1 : 0;
-  if (reverse_.in_flight() > 0 && reverse_.take(shared_.header_view, message)) {
+  if (reverse_ != nullptr && reverse_->in_flight() > 0 && reverse_->take(shared_.header_view, message)) {
     return;
   }
   if (check_fixed(shared_.header_view, message, shared_.stats) == Verdict::kDrop) {
     drop_message();
     return;
   }
-  if (waiting_.empty()) {
+  if (backlog_ == nullptr || backlog_->bytes.empty()) [[likely]] {
     take_call(now, std::move(message));
     return;
   }
   // Calls keep their order while they wait for slots.
-  if (!waiting_.push(static_cast<uint32_t>(message.bytes()))) {
+  if (!backlog_->bytes.push(static_cast<uint32_t>(message.bytes()))) {
     ++shared_.stats.credit_violations;
     fail();
     return;
   }
-  waiting_messages_.append(std::move(message));
+  backlog_->messages.append(std::move(message));
   ++shared_.stats.credits_in_use;
 }
 
@@ -160,12 +158,12 @@ void ServerEndpoint::take_call(Instant now, Chain&& message) {
   ServerCall* call = shared_.calls->acquire(*this);
   ++shared_.stats.credits_in_use;
   if (call == nullptr) {
-    if (waiting_.capacity() == 0) {
-      waiting_ = Ring<uint32_t>(std::clamp(options_.credits, 1u, kCreditsMax) + options_.reverse_credits);
+    if (backlog_ == nullptr) {
+      backlog_ = std::make_unique<Backlog>(std::clamp(options_.credits, 1u, kCreditsMax) + options_.reverse_credits);
     }
-    CW_ASSERT(waiting_.push(static_cast<uint32_t>(message.bytes())));
-    waiting_messages_.append(std::move(message));
-    waiting_since_ = now;
+    CW_ASSERT(backlog_->bytes.push(static_cast<uint32_t>(message.bytes())));
+    backlog_->messages.append(std::move(message));
+    backlog_->since = now;
     wait_for_memory();
     return;
   }
@@ -176,7 +174,7 @@ void ServerEndpoint::take_call(Instant now, Chain&& message) {
 }
 
 void ServerEndpoint::take_waiting(Instant now) {
-  while (!failed_ && !waiting_.empty()) {
+  while (!failed_ && !backlog_->bytes.empty()) {
     ServerCall* call = shared_.calls->acquire(*this);
     if (call == nullptr) {
       wait_for_memory();
@@ -184,8 +182,8 @@ void ServerEndpoint::take_waiting(Instant now) {
     }
     Chain message;
     // Every message has Buffers of its own, so that the cut needs no view.
-    CW_ASSERT(waiting_messages_.split_front(waiting_.pop(), message));
-    call->received = std::min(waiting_since_, now);
+    CW_ASSERT(backlog_->messages.split_front(backlog_->bytes.pop(), message));
+    call->received = std::min(backlog_->since, now);
     ++in_flight_;
     calls_.push_back(*call);
     accept(now, *call, std::move(message));
@@ -257,6 +255,7 @@ bool ServerEndpoint::poll_call(Call& out) {
   call->state = CallState::kPolled;
   call->polled = true;
   ++taken_;
+  --ready_calls_;
   out.id = call->id();
   out.context = call->context;
   out.message = std::move(call->message);
@@ -317,18 +316,16 @@ void ServerEndpoint::fail() {
   }
   in_flight_ = 0;
   taken_ = 0;
-  reverse_.end();
-  waiting_messages_.clear();
-  while (!waiting_.empty()) {
-    static_cast<void>(waiting_.pop());
-  }
+  ready_calls_ = 0;
+  reverse_.reset();
+  backlog_.reset();
 }
 
 Instant ServerEndpoint::next_deadline() const {
   if (failed_) {
     return Instant::never();
   }
-  const Instant next = earlier(retry_at_, reverse_.next_deadline());
+  const Instant next = reverse_ == nullptr ? retry_at_ : earlier(retry_at_, reverse_->next_deadline());
   const ServerCall* oldest = calls_.front();
   return oldest == nullptr ? next : earlier(oldest->received + options_.call_timeout, next);
 }
@@ -342,12 +339,23 @@ void ServerEndpoint::on_deadline(Instant now) {
     fail();
     return;
   }
-  reverse_.on_deadline(now);
+  if (reverse_ != nullptr) {
+    reverse_->on_deadline(now);
+  }
   advance(now);
 }
 
+void ServerEndpoint::enable_reverse() {
+  if (reverse_ == nullptr && !failed_ && options_.reverse_credits > 0) {
+    reverse_ = std::make_unique<ReverseCaller>(qp_, window_, shared_.pool, shared_.stats, options_, thresholds_.send_bytes);
+  }
+}
+
 Status ServerEndpoint::submit_reverse(Instant now, Chain&& call) {
-  const Status taken = reverse_.submit(now, std::move(call));
+  if (reverse_ == nullptr) {
+    return cw::fail(Error::kBadState);
+  }
+  const Status taken = reverse_->submit(now, std::move(call));
   if (taken.ok()) {
     advance(now);
   }
@@ -356,10 +364,10 @@ Status ServerEndpoint::submit_reverse(Instant now, Chain&& call) {
 
 bool ServerEndpoint::is_consistent() const {
   if (failed_) {
-    return calls_.empty() && in_flight_ == 0 && waiting_.empty();
+    return calls_.empty() && in_flight_ == 0 && backlog_ == nullptr;
   }
   return in_flight_ <= credits_ && reads_in_flight_ <= options_.reads_in_flight_max &&
-         (!started_ || receives_posted_ + calls_in_flight() == credits_ + reverse_.in_flight());
+         (!started_ || receives_posted_ + calls_in_flight() == credits_ + reverse_in_flight());
 }
 
 }  // namespace cw::rpcrdma

@@ -116,14 +116,19 @@ class ServerEndpoint : public ListNode<PullTag> {
   // The call that this connection broke at: the client refused an RDMA operation on its memory.
   [[nodiscard]] std::optional<uint32_t> broken_xid() const { return broken_xid_; }
   // Calls received and not yet answered, those that wait for a slot included.
-  [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_ + waiting_.size(); }
+  [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_ + (backlog_ == nullptr ? 0 : backlog_->bytes.size()); }
   // Of these, polled by the owner and not yet answered by a posted reply.
   [[nodiscard]] uint32_t calls_taken() const { return taken_; }
-  // Calls to the client (RFC 8167): see ReverseCaller. What is submitted is sent at once when a credit is there.
-  void enable_reverse() { reverse_.enable(); }
+  // Calls to the client (RFC 8167): see ReverseCaller. The upper layer has learned that the client is ready. Does nothing when
+  // there is no reverse direction.
+  void enable_reverse();
+  [[nodiscard]] bool reverse_enabled() const { return reverse_ != nullptr; }
+  // As ReverseCaller::submit; kBadState: not enabled. What is submitted is sent at once when a credit is there.
   [[nodiscard]] Status submit_reverse(Instant now, Chain&& call);
-  [[nodiscard]] bool poll_reverse(ReverseOutcome& out) { return reverse_.poll_outcome(out); }
-  [[nodiscard]] const ReverseCaller& reverse() const { return reverse_; }
+  [[nodiscard]] bool poll_reverse(ReverseOutcome& out) { return reverse_ != nullptr && reverse_->poll_outcome(out); }
+  // Calls that the client has granted, and those that it has not answered: 0 until enabled.
+  [[nodiscard]] uint32_t reverse_credits_granted() const { return reverse_ == nullptr ? 0 : reverse_->credits_granted(); }
+  [[nodiscard]] uint32_t reverse_in_flight() const { return reverse_ == nullptr ? 0 : reverse_->in_flight(); }
   // Calls of the owner that have been answered, each with a record in ServerShared::done.
   [[nodiscard]] uint64_t calls_answered() const { return answered_; }
   // The invariants of the class comment; for tests and simulation.
@@ -164,39 +169,50 @@ class ServerEndpoint : public ListNode<PullTag> {
   void finish(ServerCall& call);
   void wait_for_memory() { memory_wanted_ = true; }
 
+  // Nothing but calls that the owner has or can poll: no message, reverse call, Read, splice or reply waits for anything.
+  [[nodiscard]] bool nothing_waits() const {
+    return replying_.empty() && in_flight_ == taken_ + ready_calls_ && (backlog_ == nullptr || backlog_->bytes.empty()) &&
+           (reverse_ == nullptr || !reverse_->has_waiting());
+  }
+
+  // What every call looks at comes first, so that it lies in few cache lines: with thousands of connections they are what a call
+  // costs.
   ServerShared& shared_;
   verbs::QueuePair& qp_;
-  ServerOptions options_;
   SendWindow window_;
   InlineThresholds thresholds_;
-  ReverseCaller reverse_;
+  bool started_ = false;
+  bool failed_ = false;
+  bool memory_wanted_ = false;    // something waits for a slot, Buffer or view
   uint32_t credits_;              // receives stand behind them, or calls that are held
   uint32_t grant_;                // what replies say: at most credits_
   uint32_t receives_posted_ = 0;  // for calls and for the Replies to reverse calls
   uint32_t in_flight_ = 0;        // slots held
   uint32_t taken_ = 0;            // of these, polled
+  uint32_t ready_calls_ = 0;      // of these, in ready_
   uint64_t answered_ = 0;
-  uint32_t reads_in_flight_ = 0;  // RDMA Reads posted and not completed
-  uint64_t read_bytes_in_flight_ = 0;
-  bool started_ = false;
-  bool failed_ = false;
-  bool memory_wanted_ = false;  // something waits for a slot, Buffer or view
   Instant retry_at_ = Instant::never();
+  std::unique_ptr<ReverseCaller> reverse_;  // nullptr until enabled
+  // Messages that wait for a slot. Made when the first has to wait.
+  struct Backlog {
+    explicit Backlog(uint32_t messages_max) : bytes(messages_max) {}
+    Chain messages;        // one behind the other
+    Ring<uint32_t> bytes;  // of each
+    Instant since;
+  };
+  std::unique_ptr<Backlog> backlog_;
+  IntrusiveList<ServerCall, ArrivalTag> calls_;  // all in flight, oldest first
+  IntrusiveList<ServerCall, QueueTag> ready_;
+  IntrusiveList<ServerCall, QueueTag> replying_;
+  std::vector<uint32_t> refused_xids_;
+  ServerOptions options_;
 
-  IntrusiveList<ServerCall, ArrivalTag> calls_;     // all in flight, oldest first
   IntrusiveList<ServerCall, QueueTag> unadmitted_;  // wait for their share of the budget, oldest first
   IntrusiveList<ServerCall, QueueTag> reading_;     // with read segments to post
   IntrusiveList<ServerCall, QueueTag> splicing_;    // wait for memory
-  IntrusiveList<ServerCall, QueueTag> ready_;
-  IntrusiveList<ServerCall, QueueTag> replying_;
-
-  std::vector<uint32_t> refused_xids_;
+  uint32_t reads_in_flight_ = 0;                    // RDMA Reads posted and not completed
   std::optional<uint32_t> broken_xid_;
-
-  // Messages that wait for a slot: one Chain, and the octets of each message in it. The Ring is made when the first has to wait.
-  Chain waiting_messages_;
-  Ring<uint32_t> waiting_;
-  Instant waiting_since_;
+  uint64_t read_bytes_in_flight_ = 0;
 };
 
 }  // namespace cw::rpcrdma

@@ -36,11 +36,16 @@ void skip_empty_reads(ServerCall& call) {
 // Everything that may be able to go on: replies first, since they free slots and credits.
 void ServerEndpoint::advance(Instant now) {
   memory_wanted_ = false;
+  if (nothing_waits()) [[likely]] {
+    retry_at_ = Instant::never();
+    CW_DASSERT(is_consistent());
+    return;
+  }
   const bool all_posted = post_replies(now);
-  if (reverse_.has_waiting()) {
+  if (reverse_ != nullptr && reverse_->has_waiting()) {
     advance_reverse();
   }
-  if (!waiting_.empty()) {
+  if (backlog_ != nullptr) {
     take_waiting(now);
   }
   if (!unadmitted_.empty()) {
@@ -60,9 +65,9 @@ void ServerEndpoint::advance(Instant now) {
 }
 
 void ServerEndpoint::advance_reverse() {
-  const uint32_t before = reverse_.in_flight();
-  const ReverseCaller::Progress progress = reverse_.advance();
-  receives_posted_ += reverse_.in_flight() - before;
+  const uint32_t before = reverse_->in_flight();
+  const ReverseCaller::Progress progress = reverse_->advance();
+  receives_posted_ += reverse_->in_flight() - before;
   switch (progress) {
     case ReverseCaller::Progress::kDone:
       return;
@@ -256,6 +261,7 @@ void ServerEndpoint::make_ready(Instant now, ServerCall& call) {
   }
   call.ready = now;
   call.state = CallState::kReady;
+  ++ready_calls_;
   ready_.push_back(call);
 }
 

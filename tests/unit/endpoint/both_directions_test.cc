@@ -64,7 +64,7 @@ TEST_F(BothDirections, ACreditIsARequestInACallAndAGrantInAReply) {
     ASSERT_TRUE(loop->serve_one());
     EXPECT_EQ(carry(1)[2], 22u) << "Reply of the server";
     EXPECT_EQ(loop->client->credits(), 22u);
-    EXPECT_EQ(loop->server->reverse().credits_granted(), 30u);
+    EXPECT_EQ(loop->server->reverse_credits_granted(), 30u);
     EXPECT_EQ(loop->take_reply().status, CallStatus::kReplied);
     ReverseOutcome outcome;
     ASSERT_TRUE(loop->server->poll_reverse(outcome));
@@ -86,7 +86,7 @@ TEST_F(BothDirections, EitherEndSendsCallsAndReplies) {
   EXPECT_EQ(loop->client->calls_in_flight(), 1u) << "not taken for the answer to the opener's";
   EXPECT_EQ(carry(0)[8], 0u) << "a Call of the opener";
   EXPECT_EQ(loop->server->calls_in_flight(), 1u);
-  EXPECT_EQ(loop->server->reverse().in_flight(), 1u) << "nor that for the answer to the listener's";
+  EXPECT_EQ(loop->server->reverse_in_flight(), 1u) << "nor that for the answer to the listener's";
   reply_reverse();
   EXPECT_EQ(carry(0)[8], 1u) << "a Reply of the opener";
   ASSERT_TRUE(loop->serve_one());

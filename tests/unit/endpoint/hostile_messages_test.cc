@@ -301,11 +301,11 @@ TEST_F(HostileMessages, R12_AReplyThatNobodyAskedForIsDropped) {
   (void)sent();
   // Under another XID; a Call under ours; then the Reply, and the Reply again.
   send(Words{kXid + 1, 1, 4, 0, 0, 0, 0}.octets(rpc_reply(kXid + 1).bytes()));
-  EXPECT_EQ(server->reverse().in_flight(), 1u);
+  EXPECT_EQ(server->reverse_in_flight(), 1u);
   send(inline_call(kXid, rpc_call(kXid)));
   const auto id = take();
   ASSERT_TRUE(id.has_value());
-  EXPECT_EQ(server->reverse().in_flight(), 1u);
+  EXPECT_EQ(server->reverse_in_flight(), 1u);
   send(Words{kXid, 1, 4, 0, 0, 0, 0}.octets(rpc_reply(kXid).bytes()));
   send(Words{kXid, 1, 4, 0, 0, 0, 0}.octets(rpc_reply(kXid).bytes()));
   EXPECT_EQ(stats().reverse_dropped, 3u);

@@ -218,7 +218,7 @@ class ReverseRetransmission : public ServerFixture {
     if (qp->posted().empty()) {
       return {};
     }
-    EXPECT_EQ(qp->posted().back().receives, options.credits + server->reverse().in_flight()) << "before the SEND";
+    EXPECT_EQ(qp->posted().back().receives, options.credits + server->reverse_in_flight()) << "before the SEND";
     return sent();
   }
 };

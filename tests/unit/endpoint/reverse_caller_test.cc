@@ -48,8 +48,8 @@ class ReverseCalls : public ServerFixture {
     outcome.message.clear();
     ServerFixture::TearDown();
   }
-  uint32_t granted() const { return server->reverse().credits_granted(); }
-  uint32_t in_flight() const { return server->reverse().in_flight(); }
+  uint32_t granted() const { return server->reverse_credits_granted(); }
+  uint32_t in_flight() const { return server->reverse_in_flight(); }
   ReverseOutcome outcome;
 };
 
@@ -89,7 +89,7 @@ TEST_F(ReverseCalls, TheReplyEndsTheCallOfItsXid) {
 // Proves BIDI-2.2-3, BIDI-6-5, BIDI-6-6, BIDI-6-8, RPCRDMA-7.1-2
 TEST_F(ReverseCalls, NothingIsSentBeforeTheDirectionIsEnabled) {
   make();
-  EXPECT_FALSE(server->reverse().enabled());
+  EXPECT_FALSE(server->reverse_enabled());
   EXPECT_EQ(submit(kReverseXid).error(), Error::kBadState);
   EXPECT_TRUE(qp->posted().empty());
   EXPECT_EQ(granted(), 0u);
@@ -105,7 +105,7 @@ TEST_F(ReverseCalls, WithoutCreditsToAskForThereIsNoReverseDirection) {
   options.reverse_credits = 0;
   make();
   server->enable_reverse();
-  EXPECT_FALSE(server->reverse().enabled());
+  EXPECT_FALSE(server->reverse_enabled());
   EXPECT_EQ(submit(kReverseXid).error(), Error::kBadState);
   EXPECT_EQ(qp->receives(), options.credits);
 }

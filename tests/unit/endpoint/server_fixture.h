@@ -94,7 +94,7 @@ class ServerFixture : public ::testing::Test {
   void expect_idle() {
     EXPECT_TRUE(qp->posted().empty());
     EXPECT_EQ(server->calls_in_flight(), 0u);
-    EXPECT_EQ(qp->receives(), options.credits + server->reverse().in_flight());
+    EXPECT_EQ(qp->receives(), options.credits + server->reverse_in_flight());
     EXPECT_FALSE(take().has_value());
     EXPECT_FALSE(server->failed());
     EXPECT_EQ(shared->calls->in_use(), 0u);

@@ -167,7 +167,7 @@ TEST(ReverseRules, AMessageThatMeetsNoReceiveCostsTheConnection) {
   pair.run_for(Duration::ms(20));
   server.on_completions(pair.now);
   EXPECT_FALSE(server.failed());
-  EXPECT_EQ(server.reverse().credits_granted(), 4u);
+  EXPECT_EQ(server.reverse_credits_granted(), 4u);
   ASSERT_TRUE(server.submit_reverse(pair.now, call(2)).ok());
   ASSERT_TRUE(pair.run(
       [&] {

@@ -30,6 +30,42 @@ std::vector<uint8_t> counting(size_t count) {
   return octets;
 }
 
+// The packet that a peer at the other end of `path` sends.
+std::vector<uint8_t> answer_over(Path path) {
+  std::swap(path.local_mac, path.remote_mac);
+  std::swap(path.local, path.remote);
+  return test::build_frame(path, send_only(), Extensions{}, counting(8), 77);
+}
+
+TEST(PathHeader, IsAnsweredByItsMirrorOnly) {
+  for (const Path& path : {v4_path(), v6_path()}) {
+    const PathHeader header(path);
+    const auto is_answered = [&](const Path& from, uint16_t port) {
+      const std::vector<uint8_t> frame = answer_over(from);
+      const auto view = PacketView::parse(frame);
+      EXPECT_TRUE(view.ok());
+      return view.ok() && header.is_answered_by(*view, port);
+    };
+    EXPECT_TRUE(is_answered(path, path.port));
+    EXPECT_FALSE(is_answered(path, static_cast<uint16_t>(path.port + 1)));
+    for (IpAddress Path::*address : {&Path::local, &Path::remote}) {
+      Path other = path;
+      (other.*address).octets[15] ^= 1;
+      EXPECT_FALSE(is_answered(other, path.port));
+      other = path;
+      (other.*address).octets[12] ^= 0x80;
+      EXPECT_FALSE(is_answered(other, path.port));
+    }
+    Path other = path;
+    other.vlan = path.vlan == 0 ? 7 : 0;
+    EXPECT_FALSE(is_answered(other, path.port));
+    EXPECT_FALSE(is_answered(path.remote.is_v4() ? v6_path() : v4_path(), path.port)) << "the other family";
+    other = path;
+    std::swap(other.local, other.remote);
+    EXPECT_FALSE(is_answered(other, path.port)) << "one of our own";
+  }
+}
+
 class PacketBuilderTest : public ::testing::Test {
  protected:
   // Builds from a chain of Buffers of the given sizes and says how it came out.
