@@ -46,8 +46,8 @@ class ReverseCaller {
   static constexpr uint32_t kWaitingMax = 32;   // calls that wait for a credit, per connection
   static constexpr uint32_t kCreditsMax = 256;  // of the table of calls in flight, which is searched
 
-  // Made when the upper layer has learned that the client is ready: most connections never have one. `options.reverse_credits` > 0
-  // are asked for.
+  // Made when the upper layer has learned that the client is ready: most connections never have one. It asks for
+  // `options.reverse_credits`, which are not 0.
   ReverseCaller(verbs::QueuePair& qp, SendWindow& window, BufferPool& pool, RpcRdmaStats& stats, const ServerOptions& options,
                 uint32_t send_bytes_max);
   // The connection is over: everything is forgotten.
@@ -55,8 +55,8 @@ class ReverseCaller {
   ReverseCaller(const ReverseCaller&) = delete;
   ReverseCaller& operator=(const ReverseCaller&) = delete;
 
-  // Takes an RPC call, XID first. kLimit: longer than one inline message. kBadValue: no RPC call, or its XID waits or is in flight
-  // already. kNoResources: kWaitingMax wait already. A refused call stays with the caller.
+  // Takes an RPC call, XID first. kLimit: longer than one inline message. kBadValue: no RPC call, or its XID waits or is in
+  // flight already. kNoResources: kWaitingMax wait already. A refused call stays with the caller.
   [[nodiscard]] Status submit(Instant now, Chain&& call);
   [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
 
