@@ -26,25 +26,17 @@ cm::RateLimit rate_of(uint32_t per_second) {
   return {per_second, std::max(16u, per_second / 2)};
 }
 
-// kNoBackend when there is no name.
-uint32_t backend_index(const control::Config& config, const std::string& name) {
-  if (name.empty()) {
-    return gateway::ListenerOptions::kNoBackend;
-  }
-  const auto found = std::ranges::find(config.backends, name, &control::BackendConfig::name);
-  return static_cast<uint32_t>(found - config.backends.begin());
-}
-
-void add_routes(std::span<const gateway::RouteKey> keys, uint32_t index, gateway::RouteNumbers& numbers,
+// Precondition: they have numbers.
+void add_routes(std::span<const gateway::RouteKey> keys, uint32_t index, const gateway::RouteNumbers& numbers,
                 gateway::ListenerOptions& listener) {
   for (const gateway::RouteKey& key : keys) {
     if (key.listener != index) {
       continue;
     }
     if (key.program) {
-      listener.routes.push_back({*key.program, key.backend, numbers.number(key)});
+      listener.routes.push_back({*key.program, key.backend, *numbers.find(key)});
     } else {
-      listener.other_route = numbers.number(key);
+      listener.other_route = *numbers.find(key);
     }
   }
 }
@@ -162,17 +154,16 @@ uint32_t client_connections_max(const control::ClientConfig& client) {
   return client.connections_max == 0 ? UINT32_MAX : client.connections_max;
 }
 
-std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config) {
-  std::vector<uint32_t> per_class;
+std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config, const ConfigNumbers& numbers) {
+  std::vector<uint32_t> per_class(gateway::kClientNumbersMax);
   for (const control::ClientConfig& client : config.clients) {
-    per_class.push_back(client_connections_max(client));
+    per_class[*numbers.clients.find(client.name)] = client_connections_max(client);
   }
   return std::make_unique<SharedPlaces>(UINT32_MAX, per_class);
 }
 
 gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionPlaces& places,
-                                        gateway::ConnectionPlaces& client_places, std::span<gateway::ServerNumbers> servers,
-                                        gateway::RouteNumbers& routes) {
+                                        gateway::ConnectionPlaces& client_places, const ConfigNumbers& numbers) {
   gateway::GatewayOptions options;
   options.core = core;
   options.places = &places;
@@ -182,7 +173,10 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     backend.name = config_backend.name;
     backend.kind =
         config_backend.type == control::BackendType::kTcp ? gateway::BackendKind::kTcp : gateway::BackendKind::kBuiltin;
-    backend.servers = servers[options.backends.size() - 1].number(control::servers_of(config_backend));
+    backend.servers.clear();
+    for (const control::SocketAddress& server : control::servers_of(config_backend)) {
+      backend.servers.push_back(*numbers.servers[options.backends.size() - 1].find(server));
+    }
     backend.checked = config_backend.type == control::BackendType::kTcp && config_backend.check != control::CheckKind::kOff;
     backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
     backend.call_timeout = Duration::seconds(config_backend.call_timeout_s);
@@ -193,7 +187,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.name = config_listener.name;
     listener.port = config_listener.port;
     listener.backend = backend_index(config, config_listener.backend);
-    add_routes(keys, static_cast<uint32_t>(options.listeners.size() - 1), routes, listener);
+    add_routes(keys, static_cast<uint32_t>(options.listeners.size() - 1), numbers.routes, listener);
     listener.inline_bytes = config_listener.inline_bytes;
     listener.remote_invalidate = config_listener.remote_invalidate;
     listener.allow = config_listener.allow;
@@ -211,8 +205,9 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.limits.read_bytes_max = limits.call_bytes_max;
   }
   options.client_places = &client_places;
+  options.clients.resize(numbers.clients.values().size());
   for (const control::ClientConfig& config_client : config.clients) {
-    gateway::ClientClassOptions& clients = options.clients.emplace_back();
+    gateway::ClientClassOptions& clients = options.clients[*numbers.clients.find(config_client.name)];
     clients.name = config_client.name;
     clients.prefixes = config_client.prefixes;
     clients.allow = config_client.allow;
@@ -235,28 +230,6 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
   options.retry_count = static_cast<uint8_t>(config.roce.retry_count);
   options.ack_timeout_min_code = static_cast<uint8_t>(config.roce.ack_timeout);
   return options;
-}
-
-std::vector<gateway::RouteKey> route_keys(const control::Config& config) {
-  std::vector<gateway::RouteKey> keys;
-  for (uint32_t i = 0; i < config.listeners.size(); ++i) {
-    const control::ListenerConfig& listener = config.listeners[i];
-    for (const control::RouteConfig& route : config.routes) {
-      if (route.listener == listener.name) {
-        keys.push_back({i, route.program, backend_index(config, route.backend)});
-      }
-    }
-    keys.push_back({i, std::nullopt, backend_index(config, listener.backend)});
-  }
-  return keys;
-}
-
-std::vector<gateway::ServerNumbers> server_numbers(const control::Config& config) {
-  std::vector<gateway::ServerNumbers> numbers(config.backends.size());
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    (void)numbers[i].number(control::servers_of(config.backends[i]));
-  }
-  return numbers;
 }
 
 WorkerPoolOptions worker_options(const control::Config& config) {

@@ -8,9 +8,8 @@
 
 #include "control/config/config.h"
 #include "control/gateway/gateway_options.h"
-#include "control/gateway/route_numbers.h"
-#include "control/gateway/server_numbers.h"
 #include "control/node/node.h"
+#include "dataplane/config_numbers.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
 #include "dataplane/worker_pool.h"
@@ -25,16 +24,13 @@ namespace cw::dataplane {
                                              const CoreShare& core, uint64_t qpn_key);
 [[nodiscard]] uint32_t client_connections_max(const control::ClientConfig& client);
 // Places by class of clients.
-[[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config);
-// `servers` by backend. Those of `config` get their numbers, and so do its routes.
+[[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config,
+                                                                       const ConfigNumbers& numbers);
+// Precondition, here and below: what `config` names has its `numbers`.
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
                                                       gateway::ConnectionPlaces& places, gateway::ConnectionPlaces& client_places,
-                                                      std::span<gateway::ServerNumbers> servers, gateway::RouteNumbers& routes);
-// Each listener's [[route]]s, then what it does with the programs that have none.
-[[nodiscard]] std::vector<gateway::RouteKey> route_keys(const control::Config& config);
+                                                      const ConfigNumbers& numbers);
 [[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config);
-// By backend, of the servers that it starts with.
-[[nodiscard]] std::vector<gateway::ServerNumbers> server_numbers(const control::Config& config);
 [[nodiscard]] WorkerPoolOptions worker_options(const control::Config& config);
 
 }  // namespace cw::dataplane

@@ -204,9 +204,9 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   WorkerPool workers(pool_options, pools->large(), programs, wakeup_list);
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
   const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config);
-  const std::unique_ptr<gateway::ConnectionPlaces> places_of_clients = client_places(config);
-  std::vector<gateway::ServerNumbers> servers = server_numbers(config);
-  gateway::RouteNumbers routes;
+  ConfigNumbers numbers;
+  numbers.add(config);
+  const std::unique_ptr<gateway::ConnectionPlaces> places_of_clients = client_places(config, numbers);
   const PollShared shared{.config = config,
                           .ports = ports,
                           .pools = *pools,
@@ -214,8 +214,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
                           .programs = programs,
                           .places = *places,
                           .client_places = *places_of_clients,
-                          .servers = servers,
-                          .routes = routes,
+                          .numbers = numbers,
                           .exchange = exchange.get(),
                           .qpn_key = Entropy().next_u64() | 1};
   std::vector<std::unique_ptr<PollCore>> cores;
@@ -233,20 +232,19 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
   HealthChecks checks(config.backends, core_count,
                       [&apps](uint32_t core, const gateway::CoreMessage& message) { return apps[core]->tell(message); });
-  telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags, checks, routes));
+  telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags, checks, numbers));
   std::optional<TelemetryCommands> telemetry_commands;
   if (config.metrics.dpdk_telemetry) {
     telemetry_commands.emplace(collector, kVersion);
   }
-  LiveView view(config, kVersion, apps, collector, ports, flags, checks);
+  LiveView view(config, kVersion, apps, collector, ports, flags, checks, numbers);
   DrainDriver drain(apps, flags);
   TroubleWatch trouble(ports, *pools);
   LiveChanges changes({.apps = apps,
                        .workers = workers,
                        .places = *places,
                        .client_places = *places_of_clients,
-                       .servers = servers,
-                       .routes = routes,
+                       .numbers = numbers,
                        .checks = checks,
                        .view = view,
                        .collector = collector});

@@ -29,12 +29,12 @@ std::string text(const wire::IpAddress& address) {
   return std::string(wire::to_text(address).data());
 }
 
-// Precondition: the notice names one.
-const control::ClientConfig& section_of(const gateway::Notice& notice, const control::Config& config) {
-  return config.clients[*notice.client_class];
+// The [[client]] section that refused it. Precondition: the notice names one.
+const std::string& section_of(const gateway::Notice& notice, const ConfigNumbers& numbers) {
+  return numbers.clients.values()[*notice.client_class];
 }
 
-void log_notice(const gateway::Notice& notice, const control::Config& config) {
+void log_notice(const gateway::Notice& notice, const control::Config& config, const ConfigNumbers& numbers) {
   const std::string backend = notice.backend < config.backends.size() ? config.backends[notice.backend].name : "none";
   switch (notice.result) {
     case gateway::ConnectionResult::kAccepted:
@@ -58,13 +58,17 @@ void log_notice(const gateway::Notice& notice, const control::Config& config) {
       return;
     case gateway::ConnectionResult::kRefusedClientDenied:
       telemetry::log_warning("connection from {} to port {} refused: [[client]] section {} has allow = false", text(notice.peer),
-                             notice.listener_port, section_of(notice, config).name);
+                             notice.listener_port, section_of(notice, numbers));
       return;
-    case gateway::ConnectionResult::kRefusedClientLimit:
+    case gateway::ConnectionResult::kRefusedClientLimit: {
+      const std::string& section = section_of(notice, numbers);
+      const auto found = std::ranges::find(config.clients, section, &control::ClientConfig::name);
+      const uint32_t connections_max = found == config.clients.end() ? 0 : found->connections_max;  // 0: a reload came between
       telemetry::log_warning(
           "connection from {} to port {} refused: [[client]] section {} has its {} connections, connections_max",
-          text(notice.peer), notice.listener_port, section_of(notice, config).name, section_of(notice, config).connections_max);
+          text(notice.peer), notice.listener_port, section, connections_max);
       return;
+    }
     default:
       telemetry::log_warning("connection from {} to port {} (backend {}): {}, {} calls answered", text(notice.peer),
                              notice.listener_port, backend, gateway::to_string(notice.result), notice.calls);
@@ -136,7 +140,7 @@ void ControlThread::write_notices() {
   for (GatewayApp* app : apps_) {
     while (app->poll_notice(notice)) {
       const std::lock_guard lock(mutex_);
-      log_notice(notice, config_);
+      log_notice(notice, config_, changes_.numbers());
     }
   }
 }

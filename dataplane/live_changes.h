@@ -11,8 +11,7 @@
 #include "control/config/config.h"
 #include "control/config/problem.h"
 #include "control/gateway/connection_places.h"
-#include "control/gateway/route_numbers.h"
-#include "control/gateway/server_numbers.h"
+#include "dataplane/config_numbers.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/health_checks.h"
 #include "dataplane/live_view.h"
@@ -29,8 +28,7 @@ class LiveChanges {
     WorkerPool& workers;
     gateway::ConnectionPlaces& places;
     gateway::ConnectionPlaces& client_places;
-    std::span<gateway::ServerNumbers> servers;  // by backend
-    gateway::RouteNumbers& routes;
+    ConfigNumbers& numbers;
     HealthChecks& checks;
     LiveView& view;
     telemetry::Collector& collector;
@@ -39,12 +37,14 @@ class LiveChanges {
 
   // Why the parts cannot become what `config`, of `file`, says. Callers take turns, with apply() too.
   [[nodiscard]] std::vector<control::Problem> problems(const control::Config& config, const std::string& file) const;
-  // Precondition: no problems(); listeners, backends and classes of clients are those that there are. False: a core did not take
-  // its part in time. `pulled_max`: ReloadPlan.
+  // Precondition: no problems(); listeners and backends are those that there are. False: a core did not take its part in time.
+  // `pulled_max`: ReloadPlan.
   [[nodiscard]] bool apply(const control::Config& config, uint32_t pulled_max);
+  // Callers take turns.
+  [[nodiscard]] const ConfigNumbers& numbers() const { return parts_.numbers; }
 
  private:
-  void number_servers(const control::Config& config);
+  void number(const control::Config& config);
   void set_places(const control::Config& config);
 
   Parts parts_;

@@ -76,9 +76,9 @@ std::string error_text(const rc::QpError& error) {
 
 LiveView::LiveView(const control::Config& config, const std::string& version, std::vector<GatewayApp*> apps,
                    const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
-                   const telemetry::GatewayFlags& flags, const control::ServerChecks& checks)
+                   const telemetry::GatewayFlags& flags, const control::ServerChecks& checks, const ConfigNumbers& numbers)
     : config_(config),
-      current_(config),
+      current_{config, numbers},
       version_(version),
       apps_(std::move(apps)),
       collector_(collector),
@@ -87,12 +87,12 @@ LiveView::LiveView(const control::Config& config, const std::string& version, st
       checks_(checks),
       started_(std::chrono::steady_clock::now()) {}
 
-void LiveView::reconfigure(const control::Config& changed) {
+void LiveView::reconfigure(const control::Config& changed, const ConfigNumbers& numbers) {
   const std::lock_guard lock(mutex_);
-  current_ = changed;
+  current_ = {changed, numbers};
 }
 
-control::Config LiveView::current() const {
+LiveView::Current LiveView::current() const {
   const std::lock_guard lock(mutex_);
   return current_;
 }
@@ -140,7 +140,7 @@ control::GatewayStatus LiveView::status() {
     port.path_mtu = control::path_mtu_for(config.mtu, config_.roce.path_mtu_max);
     port.link_up = ports_[i]->link_up();
   }
-  const control::Config current = this->current();
+  const control::Config current = this->current().config;
   for (const control::ListenerConfig& config : current.listeners) {
     control::ListenerStatus& listener = status.listeners.emplace_back();
     listener.name = config.name;
@@ -221,12 +221,24 @@ std::vector<control::ServerStatus> LiveView::servers(const telemetry::MetricSour
 }
 
 std::vector<control::ClientStatus> LiveView::clients(const telemetry::MetricSources& sources) const {
-  const std::vector<control::ClientConfig> sections = current().clients;
+  const Current current = this->current();
+  const auto row_of = [&](const std::string& name) {
+    control::ClientStatus row;
+    row.name = name;
+    const uint32_t number = *current.numbers.clients.find(name);
+    for (const telemetry::CoreSource& core : sources.cores) {
+      const gateway::ClientClassStats& stats = core.snapshot->last().gateway.clients[number];
+      row.connections += stats.connections;
+      row.bytes_in_flight += stats.bytes_in_flight;
+      row.calls_postponed += stats.calls_postponed;
+      row.refused_denied += stats.refused_denied;
+      row.refused_limit += stats.refused_limit;
+    }
+    return row;
+  };
   std::vector<control::ClientStatus> rows;
-  for (size_t i = 0; i < sections.size(); ++i) {
-    const control::ClientConfig& section = sections[i];
-    control::ClientStatus& row = rows.emplace_back();
-    row.name = section.name;
+  for (const control::ClientConfig& section : current.config.clients) {
+    control::ClientStatus& row = rows.emplace_back(row_of(section.name));
     for (const control::IpPrefix& prefix : section.prefixes) {
       row.prefixes.push_back(control::to_string(prefix));
     }
@@ -234,13 +246,12 @@ std::vector<control::ClientStatus> LiveView::clients(const telemetry::MetricSour
     row.connections_max = unless_zero(section.connections_max);
     row.credits_max = unless_zero(section.credits);
     row.bytes_in_flight_max = unless_zero(section.bytes_in_flight_max);
-    for (const telemetry::CoreSource& core : sources.cores) {
-      const gateway::ClientClassStats& stats = core.snapshot->last().gateway.clients[i];
-      row.connections += stats.connections;
-      row.bytes_in_flight += stats.bytes_in_flight;
-      row.calls_postponed += stats.calls_postponed;
-      row.refused_denied += stats.refused_denied;
-      row.refused_limit += stats.refused_limit;
+  }
+  for (const std::string& name : current.numbers.clients.values()) {
+    const bool removed =
+        std::ranges::find(current.config.clients, name, &control::ClientConfig::name) == current.config.clients.end();
+    if (control::ClientStatus row = row_of(name); removed && row.connections > 0) {
+      rows.push_back(std::move(row));
     }
   }
   return rows;
@@ -248,13 +259,15 @@ std::vector<control::ClientStatus> LiveView::clients(const telemetry::MetricSour
 
 std::vector<control::ConnectionStatus> LiveView::connections() {
   std::vector<control::ConnectionStatus> rows;
-  for (const auto& [lcore, info] : describe()) {
+  const std::vector<CoreConnection> connections = describe();
+  const ConfigNumbers numbers = current().numbers;  // behind it: no connection has a number that these have not
+  for (const auto& [lcore, info] : connections) {
     control::ConnectionStatus& row = rows.emplace_back();
     row.id = info.id;
     row.listener = listener_name(info.listener_port);
     row.peer_address = address_text(info.peer);
     row.peer_port = info.peer_port;
-    row.section = info.client_class ? config_.clients[*info.client_class].name : "";
+    row.section = info.client_class ? numbers.clients.values()[*info.client_class] : "";
     row.local_qpn = info.qp.local_qpn.value();
     row.remote_qpn = info.qp.remote_qpn.value();
     row.state = gateway::to_string(info.state);

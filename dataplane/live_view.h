@@ -10,6 +10,7 @@
 
 #include "control/admin/gateway_view.h"
 #include "control/config/config.h"
+#include "dataplane/config_numbers.h"
 #include "dataplane/gateway_app.h"
 #include "telemetry/collector.h"
 
@@ -20,9 +21,9 @@ class LiveView final : public control::GatewayView {
   // `apps` in order of DataplaneConfig::poll_lcores.
   LiveView(const control::Config& config, const std::string& version, std::vector<GatewayApp*> apps,
            const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
-           const telemetry::GatewayFlags& flags, const control::ServerChecks& checks);
+           const telemetry::GatewayFlags& flags, const control::ServerChecks& checks, const ConfigNumbers& numbers);
   // After a reload: what of the configuration can change while the gateway runs. Any thread.
-  void reconfigure(const control::Config& changed);
+  void reconfigure(const control::Config& changed, const ConfigNumbers& numbers);
 
   [[nodiscard]] control::GatewayStatus status() override;
   [[nodiscard]] control::PolicyStatus policy() override;
@@ -45,11 +46,15 @@ class LiveView final : public control::GatewayView {
   [[nodiscard]] std::string listener_name(uint16_t port) const;
   [[nodiscard]] std::vector<control::ServerStatus> servers(const telemetry::MetricSources& sources) const;
   [[nodiscard]] std::vector<control::ClientStatus> clients(const telemetry::MetricSources& sources) const;
-  [[nodiscard]] control::Config current() const;
+  struct Current {
+    control::Config config;
+    ConfigNumbers numbers;
+  };
+  [[nodiscard]] Current current() const;
 
   const control::Config& config_;  // as at the start, for what stays as it was
   mutable std::mutex mutex_;       // of current_
-  control::Config current_;
+  Current current_;
   std::string version_;
   std::vector<GatewayApp*> apps_;
   const telemetry::Collector& collector_;

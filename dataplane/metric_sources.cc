@@ -10,25 +10,33 @@
 
 namespace cw::dataplane {
 
-std::vector<telemetry::RouteSource> route_sources(const control::Config& config, gateway::RouteNumbers& numbers) {
+std::vector<telemetry::RouteSource> route_sources(const control::Config& config, const ConfigNumbers& numbers) {
   const std::vector<gateway::RouteKey> current = route_keys(config);
   std::vector<telemetry::RouteSource> routes;
   const auto add = [&](const gateway::RouteKey& key, bool removed) {
     const bool is_answered = key.backend != gateway::ListenerOptions::kNoBackend;
     routes.push_back({config.listeners[key.listener].name, key.program,
-                      is_answered ? std::optional(config.backends[key.backend].name) : std::nullopt, numbers.number(key),
+                      is_answered ? std::optional(config.backends[key.backend].name) : std::nullopt, *numbers.routes.find(key),
                       removed});
   };
   for (const gateway::RouteKey& key : current) {
     add(key, false);
   }
-  const std::vector<gateway::RouteKey> all(numbers.values().begin(), numbers.values().end());
-  for (const gateway::RouteKey& key : all) {
+  for (const gateway::RouteKey& key : numbers.routes.values()) {
     if (std::ranges::find(current, key) == current.end()) {
       add(key, true);
     }
   }
   return routes;
+}
+
+std::vector<telemetry::NamedSource> client_sources(const control::Config& config, const ConfigNumbers& numbers) {
+  std::vector<telemetry::NamedSource> sources;
+  for (const std::string& name : numbers.clients.values()) {
+    const bool removed = std::ranges::find(config.clients, name, &control::ClientConfig::name) == config.clients.end();
+    sources.push_back({name, removed});
+  }
+  return sources;
 }
 
 telemetry::Limits metric_limits(const control::Config& config) {
@@ -47,7 +55,7 @@ telemetry::Limits metric_limits(const control::Config& config) {
 
 telemetry::MetricSources metric_sources(const control::Config& config, const char* version, std::span<GatewayApp* const> apps,
                                         std::span<const std::unique_ptr<Port>> ports, const telemetry::GatewayFlags& flags,
-                                        const control::ServerChecks& checks, gateway::RouteNumbers& routes) {
+                                        const control::ServerChecks& checks, const ConfigNumbers& numbers) {
   telemetry::MetricSources sources;
   sources.build = {version, "", rte_version(), __VERSION__};
   sources.instance = config.gateway.instance;
@@ -58,12 +66,10 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
     sources.ports.push_back({port->device(), port->driver(), std::string(wire::to_text(port->mac()).data())});
   }
   for (const control::BackendConfig& backend : config.backends) {
-    sources.backends.push_back(backend.name);
+    sources.backends.push_back({backend.name});
   }
-  for (const control::ClientConfig& client : config.clients) {
-    sources.clients.push_back(client.name);
-  }
-  sources.routes = route_sources(config, routes);
+  sources.clients = client_sources(config, numbers);
+  sources.routes = route_sources(config, numbers);
   sources.pools = {"packets", "replies", "views"};
   sources.limits = metric_limits(config);
   sources.flags = &flags;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "control/config/config.h"
-#include "control/gateway/route_numbers.h"
+#include "dataplane/config_numbers.h"
 #include "dataplane/dpdk/port.h"
 #include "dataplane/gateway_app.h"
 #include "telemetry/collector.h"
@@ -15,13 +15,15 @@ namespace cw::dataplane {
 
 [[nodiscard]] telemetry::Limits metric_limits(const control::Config& config);
 // Each listener's [[route]]s, then what it does with the programs that have none; behind all of them those of before a reload.
-[[nodiscard]] std::vector<telemetry::RouteSource> route_sources(const control::Config& config, gateway::RouteNumbers& numbers);
+[[nodiscard]] std::vector<telemetry::RouteSource> route_sources(const control::Config& config, const ConfigNumbers& numbers);
+// By number, those of before a reload too.
+[[nodiscard]] std::vector<telemetry::NamedSource> client_sources(const control::Config& config, const ConfigNumbers& numbers);
 // Keeps references to `apps`, which are in order of DataplaneConfig::poll_lcores, `flags` and `checks`. The revision of the
 // build is not known here and stays empty.
 [[nodiscard]] telemetry::MetricSources metric_sources(const control::Config& config, const char* version,
                                                       std::span<GatewayApp* const> apps,
                                                       std::span<const std::unique_ptr<Port>> ports,
                                                       const telemetry::GatewayFlags& flags, const control::ServerChecks& checks,
-                                                      gateway::RouteNumbers& routes);
+                                                      const ConfigNumbers& numbers);
 
 }  // namespace cw::dataplane

@@ -10,8 +10,7 @@
 
 #include "control/config/config.h"
 #include "control/gateway/connection_places.h"
-#include "control/gateway/route_numbers.h"
-#include "control/gateway/server_numbers.h"
+#include "dataplane/config_numbers.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/core_loop.h"
 #include "dataplane/dpdk/mbuf_pool.h"
@@ -35,8 +34,7 @@ struct PollShared {
   rpcrdma::ProgramRegistry& programs;
   gateway::ConnectionPlaces& places;
   gateway::ConnectionPlaces& client_places;
-  std::span<gateway::ServerNumbers> servers;  // by backend
-  gateway::RouteNumbers& routes;
+  const ConfigNumbers& numbers;
   CoreExchange* exchange = nullptr;  // nullptr: there is one core
   uint64_t qpn_key = 0;
 };

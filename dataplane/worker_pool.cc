@@ -389,7 +389,8 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, BufferPool& large, rpcr
                        std::vector<Wakeup*> core_wakeups)
     : options_(options), large_(large), programs_(programs), cores_(options.cores) {
   CW_ASSERT(core_wakeups.size() == options.cores);
-  static_assert(gateway::kBackendServersMax <= 65'536 && gateway::kBackendsMax <= 65'536);  // RequestItem has 16 bits for each
+  static_assert(gateway::kBackendServersMax <= 65'536 &&
+                gateway::kBackendsMax <= 65'536);  // RequestItem has 16 bits for each
   for (std::vector<TcpAddress>& servers : options_.backends) {
     servers.resize(gateway::kBackendServersMax);  // none moves when others come
   }

@@ -55,11 +55,14 @@ class RowFolder {
       case Scope::kPort:
         return add_ports();
       case Scope::kBackend:
-        return add_scoped("backend", sources_.backends, control::kBackendsMax);
+        return add_scoped("backend", sources_.backends, gateway::kBackendsMax);
       case Scope::kClient:
-        return add_scoped("client", sources_.clients, gateway::kClientClassesMax);
+        return add_scoped("client", sources_.clients, gateway::kClientNumbersMax);
       case Scope::kPool:
-        return add_scoped("pool", sources_.pools, kPoolsMax);
+        for (uint32_t i = 0; i < sources_.pools.size() && i < kPoolsMax; ++i) {
+          add_values({{"pool", sources_.pools[i]}}, i, all_cores());
+        }
+        return;
       case Scope::kLcore:
         for (const CoreSource& core : sources_.cores) {
           add_values({{"lcore", std::to_string(core.lcore)}, {"role", core.role}}, 0, {&core, 1});
@@ -71,9 +74,9 @@ class RowFolder {
  private:
   [[nodiscard]] std::span<const CoreSource> all_cores() const { return sources_.cores; }
 
-  void add_scoped(const char* label, const std::vector<std::string>& names, uint32_t names_max) {
-    for (uint32_t i = 0; i < names.size() && i < names_max; ++i) {
-      add_values({{label, names[i]}}, i, all_cores());
+  void add_scoped(const char* label, const std::vector<NamedSource>& sources, uint32_t sources_max) {
+    for (uint32_t i = 0; i < sources.size() && i < sources_max; ++i) {
+      add_values({{label, sources[i].name}}, i, all_cores(), sources[i].removed && row_.type == MetricType::Gauge);
     }
   }
 
@@ -99,7 +102,8 @@ class RowFolder {
     return highest;
   }
 
-  void add_values(Labels labels, uint32_t scope_index, std::span<const CoreSource> cores) {
+  // `zero_is_nothing`: without a sample of what is 0.
+  void add_values(Labels labels, uint32_t scope_index, std::span<const CoreSource> cores, bool zero_is_nothing = false) {
     if (row_.fixed.name != nullptr) {
       labels.push_back({row_.fixed.name, row_.fixed.value});
     }
@@ -114,7 +118,7 @@ class RowFolder {
         own.push_back({row_.indexed.name, value});
       }
       const double value = fold_cores(cores, {scope_index, i});
-      if (!std::isnan(value)) {
+      if (!std::isnan(value) && !(zero_is_nothing && value == 0)) {
         family_.metric.push_back(sample(std::move(own), value));
       }
     }
@@ -276,6 +280,11 @@ void Collector::set_limits(Limits limits) {
   sources_.limits.clients = std::move(limits.clients);
 }
 
+void Collector::set_clients(std::vector<NamedSource> clients) {
+  const std::lock_guard lock(mutex_);
+  sources_.clients = std::move(clients);
+}
+
 void Collector::set_routes(std::vector<RouteSource> routes) {
   const std::lock_guard lock(mutex_);
   sources_.routes = std::move(routes);
@@ -349,7 +358,7 @@ Health Collector::health() const {
       judged = judged || backend.is_judged();
     }
     if (up == 0 && judged) {
-      facts.backends_down.push_back(sources_.backends[i]);
+      facts.backends_down.push_back(sources_.backends[i].name);
     }
   }
   return judge_health(facts);

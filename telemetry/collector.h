@@ -86,13 +86,19 @@ struct Limits {
   std::vector<ClientLimits> clients;
 };
 
+// Something that the configuration names, by its number (gateway::LastingNumbers).
+struct NamedSource {
+  std::string name;      // label
+  bool removed = false;  // by a reload: its counters stay, and its gauges while there is something to tell
+};
+
 struct MetricSources {
   BuildInfo build;
   std::string instance;
   std::vector<CoreSource> cores;
   std::vector<PortInfo> ports;        // in order of CoreSnapshot::ports; label `port` is the index
-  std::vector<std::string> backends;  // label `backend`, in order of CoreSnapshot::backends
-  std::vector<std::string> clients;   // label `client`, in order of Config::clients
+  std::vector<NamedSource> backends;  // label `backend`, in order of CoreSnapshot::backends
+  std::vector<NamedSource> clients;   // label `client`, in order of GatewayStats::clients
   std::vector<RouteSource> routes;
   std::vector<std::string> pools;  // label `pool`, in order of CoreSnapshot::pools
   Limits limits;
@@ -116,9 +122,11 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   void read(const std::function<void(const MetricSources& sources)>& reader) const;
   // Any thread: what a reload has changed of the listeners' and clients' limits. Those of the gateway as a whole stay.
   void set_limits(Limits limits);
+  // Any thread: which [[client]] sections there are since a reload, and have been.
+  void set_clients(std::vector<NamedSource> clients);
   // Any thread: where calls go since a reload. Those that went stay, removed: counters do not vanish.
   void set_routes(std::vector<RouteSource> routes);
-  // What does not change: names, limits of the gateway as a whole. Not for the copies of the cores.
+  // What does not change: cores, ports, limits of the gateway as a whole. Not for the copies of the cores.
   [[nodiscard]] const MetricSources& sources() const { return sources_; }
 
  private:

@@ -90,6 +90,6 @@ struct CoreSnapshot {
 static_assert(std::is_trivially_copyable_v<CoreSnapshot>);
 static_assert(gateway::kBackendsMax == control::kBackendsMax && gateway::kListenersMax == control::kListenersMax);
 static_assert(gateway::kRouteNumbersMax >= control::kRoutesMax + control::kListenersMax);
-static_assert(gateway::kClientClassesMax == control::kClientClassesMax);
+static_assert(gateway::kClientNumbersMax >= control::kClientClassesMax);
 
 }  // namespace cw::telemetry

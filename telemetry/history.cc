@@ -30,6 +30,7 @@ size_t History::memory_bytes() const {
 
 void History::record(const MetricSources& sources, Instant at) {
   const std::lock_guard lock(mutex_);
+  extend(sources);
   const uint32_t slot = static_cast<uint32_t>(next_ % kSamplesMax);
   uint64_t* values = &values_[size_t{slot} * width()];
   record_columns(sources, values);
@@ -45,6 +46,25 @@ void History::record(const MetricSources& sources, Instant at) {
                   clamp_u32(static_cast<uint64_t>((at - last_look_).to_us()) / 1000)};
   last_look_ = at;
   ++next_;
+}
+
+// What is new was 0 before, its counters too.
+void History::extend(const MetricSources& sources) {
+  const uint32_t old_columns = columns_.count();
+  const uint32_t old_width = width();
+  if (!columns_.extend(sources)) {
+    return;
+  }
+  last_values_.resize(columns_.count());
+  now_values_.resize(columns_.count());
+  std::vector<uint64_t> wider(size_t{kSamplesMax} * width());
+  for (size_t slot = 0; slot < kSamplesMax; ++slot) {
+    const auto from = values_.begin() + static_cast<ptrdiff_t>(slot * old_width);
+    const auto into = wider.begin() + static_cast<ptrdiff_t>(slot * width());
+    std::copy(from, from + old_columns, into);
+    std::copy(from + old_columns, from + old_width, into + columns_.count());
+  }
+  values_.swap(wider);
 }
 
 void History::record_columns(const MetricSources& sources, uint64_t* out) {

@@ -1,6 +1,6 @@
 // The last fifteen minutes, second by second, for the live page: a page that is opened now shows what was. Memory is taken at
-// start and never grows: 900 samples of (columns + 1) x 8 octets and 211 buckets x 4 octets, 2.0 MB for one core and one
-// backend.
+// start, and when a reload brings a backend or a [[client]] section that there has not been: 900 samples of (columns + 1) x 8
+// octets and 211 buckets x 4 octets, 2.0 MB for one core and one backend.
 //
 // record() belongs to one thread (HistoryRecorder), to_json() to any.
 #pragma once
@@ -52,6 +52,7 @@ class History {
 
   [[nodiscard]] uint32_t width() const { return columns_.count() + rpcrdma::kStageCount * kStageValues; }
   [[nodiscard]] std::string value_name(uint32_t value) const;
+  void extend(const MetricSources& sources);
   void record_columns(const MetricSources& sources, uint64_t* out);
   void record_stages(const MetricSources& sources, uint64_t* out);
   void record_durations(const MetricSources& sources, Buckets& out);

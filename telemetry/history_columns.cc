@@ -175,28 +175,43 @@ uint32_t count_of(const Row& row, const MetricSources& sources) {
     case Over::kBackend:
       return static_cast<uint32_t>(std::min<size_t>(sources.backends.size(), control::kBackendsMax));
     case Over::kClient:
-      return static_cast<uint32_t>(std::min<size_t>(sources.clients.size(), gateway::kClientClassesMax));
+      return static_cast<uint32_t>(std::min<size_t>(sources.clients.size(), gateway::kClientNumbersMax));
     case Over::kLcore:
       return static_cast<uint32_t>(sources.cores.size());
   }
   return 0;
 }
 
-std::string name_of(const Row& row, uint32_t index) {
-  if (row.over == Over::kGateway) {
-    return row.name;
+std::string label_of(const Row& row, uint32_t index, const MetricSources& sources) {
+  switch (row.over) {
+    case Over::kGateway:
+      return "";
+    case Over::kLabel:
+      return "." + row.label(index);
+    case Over::kBackend:
+      return "." + sources.backends[index].name;
+    case Over::kClient:
+      return "." + sources.clients[index].name;
+    case Over::kLcore:
+      return fmt::format(".{}", index);
   }
-  return fmt::format("{}.{}", row.name, row.label != nullptr ? row.label(index) : std::to_string(index));
+  return "";
 }
 
 }  // namespace
 
-HistoryColumns::HistoryColumns(const MetricSources& sources) {
+HistoryColumns::HistoryColumns(const MetricSources& sources) : of_row_(std::size(kRows)) {
+  (void)extend(sources);
+}
+
+bool HistoryColumns::extend(const MetricSources& sources) {
+  const size_t before = columns_.size();
   for (uint32_t row = 0; row < std::size(kRows); ++row) {
-    for (uint32_t i = 0; i < count_of(kRows[row], sources); ++i) {
-      columns_.push_back({name_of(kRows[row], i), kRows[row].is_counter, row, i});
+    for (uint32_t& i = of_row_[row]; i < count_of(kRows[row], sources); ++i) {
+      columns_.push_back({kRows[row].name + label_of(kRows[row], i, sources), kRows[row].is_counter, row, i});
     }
   }
+  return columns_.size() > before;
 }
 
 void HistoryColumns::read(const MetricSources& sources, std::span<uint64_t> out) const {

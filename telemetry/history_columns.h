@@ -2,8 +2,8 @@
 // cores.
 //
 // A counter's column holds what it grew by, a gauge's column what it was. Names are those that the page asks for: "rpcs.nfs4",
-// "discards.icrc", "lcore_busy_ns.1"; the part behind the dot is a label, for backends, [[client]] sections and lcores their
-// index. Labels are closed sets, as in metric_table.h: the number of columns is known at start.
+// "discards.icrc", "backend_calls.nfs", "lcore_busy_ns.1"; the part behind the dot is a label, for lcores their index. Labels are
+// closed sets, as in metric_table.h, but for the names of backends and [[client]] sections: a reload brings new ones.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,16 @@ namespace cw::telemetry {
 
 class HistoryColumns {
  public:
-  // `sources` says how many backends, [[client]] sections and cores there are.
+  // `sources` says which backends, [[client]] sections and cores there are.
   explicit HistoryColumns(const MetricSources& sources);
+  // Adds columns, behind those that there are, of what `sources` has more. False: there is nothing more.
+  bool extend(const MetricSources& sources);
 
   [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(columns_.size()); }
   [[nodiscard]] const std::string& name(uint32_t column) const { return columns_[column].name; }
   [[nodiscard]] bool is_counter(uint32_t column) const { return columns_[column].is_counter; }
-  // All columns of the cores' newest copies. Preconditions: `out` has count() elements, and `sources` is as long as those that
-  // this was made from.
+  // All columns of the cores' newest copies. Preconditions: `out` has count() elements, and `sources` is no shorter than those
+  // that this was made from or extended with.
   void read(const MetricSources& sources, std::span<uint64_t> out) const;
 
  private:
@@ -35,6 +37,7 @@ class HistoryColumns {
     uint32_t index = 0;  // of the row's label
   };
   std::vector<Column> columns_;
+  std::vector<uint32_t> of_row_;  // columns that each row of the table has
 };
 
 // What the values of a column "backend_state.N" mean.

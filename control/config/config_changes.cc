@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "control/config/config_keys.h"
 #include "control/config/setting_text.h"
@@ -24,22 +26,64 @@ bool differs(const Key<S>& key, const S& before, const S& after) {
       key.member);
 }
 
-// Listeners, backends and clients are the same ones, in the same order.
+// Listeners and backends are the same ones, in the same order.
 bool is_same_cast(const Config& before, const Config& after) {
   const auto same = [](const auto& a, const auto& b, auto member) { return std::ranges::equal(a, b, {}, member, member); };
   return same(before.listeners, after.listeners, &ListenerConfig::name) &&
          same(before.listeners, after.listeners, &ListenerConfig::port) &&
-         same(before.backends, after.backends, &BackendConfig::name) && same(before.clients, after.clients, &ClientConfig::name);
+         same(before.backends, after.backends, &BackendConfig::name);
 }
 
 // Of a cast that changed nothing is live.
-constexpr const char* kOtherCast =
-    "listeners, backends or clients came, went or changed names or places: what is whose is not clear";
+constexpr const char* kOtherCast = "listeners or backends came, went or changed names or places: what is whose is not clear";
+
+// Entries of these are who their names say, wherever in the file they stand. Others are known by their places.
+template <typename S>
+constexpr bool kIsByName = std::is_same_v<S, ClientConfig>;
 
 SettingChange change_of(const SectionInfo& section, std::string key, std::string before, std::string after, bool live,
                         bool same_cast) {
   const bool is_live = live && same_cast;
   return {std::move(key), std::move(before), std::move(after), is_live, is_live ? "" : live ? kOtherCast : section.waits};
+}
+
+// Where each entry of `after` stands in `before`; nothing: it is new.
+template <typename S>
+std::vector<std::optional<size_t>> pair_up(const std::vector<S>& before, const std::vector<S>& after) {
+  std::vector<std::optional<size_t>> pairs(after.size());
+  std::vector<bool> is_taken(before.size());
+  for (size_t i = 0; i < after.size(); ++i) {
+    for (size_t j = 0; j < before.size() && !pairs[i]; ++j) {
+      bool is_same = i == j;
+      if constexpr (kIsByName<S>) {
+        is_same = before[j].name == after[i].name;
+      }
+      if (is_same && !is_taken[j]) {
+        pairs[i] = j;
+        is_taken[j] = true;
+      }
+    }
+  }
+  return pairs;
+}
+
+template <typename S>
+constexpr bool depends_on_cast(const S&) {
+  return false;
+}
+template <typename S>
+constexpr bool depends_on_cast(const std::vector<S>&) {
+  return !kIsByName<S>;
+}
+
+// A section as a value: its name.
+template <typename S>
+std::string whole(const S& entry) {
+  if constexpr (requires { entry.name; }) {
+    return entry.name.empty() ? "present" : fmt::format("\"{}\"", entry.name);
+  } else {
+    return "present";
+  }
 }
 
 template <typename S>
@@ -70,18 +114,44 @@ void take_live(const Section<S>& section, const S& from, S& into) {
   }
 }
 
+// Keys have the places of `after`; those of entries that went, the places of `before`.
 template <typename S>
 void compare(const Section<S>& section, const std::string& name, const std::vector<S>& before, const std::vector<S>& after,
              bool same_cast, std::vector<SettingChange>& out) {
-  for (size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
-    const std::string entry = fmt::format("{}[{}]", name, i);
-    if (i < before.size() && i < after.size()) {
-      compare(section, entry, before[i], after[i], same_cast, out);
+  const std::vector<std::optional<size_t>> pairs = pair_up(before, after);
+  const auto add = [&](size_t place, std::string old_value, std::string new_value) {
+    out.push_back(change_of(section.info, fmt::format("{}[{}]", name, place), std::move(old_value), std::move(new_value),
+                            section.info.live, same_cast));
+  };
+  for (size_t i = 0; i < after.size(); ++i) {
+    if (pairs[i]) {
+      compare(section, fmt::format("{}[{}]", name, i), before[*pairs[i]], after[i], same_cast, out);
     } else {
-      out.push_back(change_of(section.info, entry, i < before.size() ? "present" : "", i < after.size() ? "present" : "",
-                              section.info.live, same_cast));
+      add(i, "", whole(after[i]));
     }
   }
+  for (size_t j = 0; j < before.size(); ++j) {
+    if (std::ranges::find(pairs, std::optional(j)) == pairs.end()) {
+      add(j, whole(before[j]), "");
+    }
+  }
+}
+
+// What of entries a reload leads to.
+template <typename S>
+std::vector<S> with_live_entries(const Section<S>& section, const std::vector<S>& before, const std::vector<S>& after) {
+  const std::vector<std::optional<size_t>> pairs = pair_up(before, after);
+  std::vector<S> out = section.info.live ? after : before;
+  for (size_t i = 0; i < after.size(); ++i) {
+    if (!pairs[i]) {
+      continue;
+    }
+    if (section.info.live) {
+      out[i] = before[*pairs[i]];
+    }
+    take_live(section, after[i], out[section.info.live ? i : *pairs[i]]);
+  }
+  return out;
 }
 
 template <typename S>
@@ -110,7 +180,7 @@ std::vector<SettingChange> config_changes(const Config& before, const Config& af
   std::vector<SettingChange> out;
   const bool same_cast = is_same_cast(before, after);
   for_each_section([&](const auto& section, auto member) {
-    const bool applies = section.info.count_max == 0 || same_cast;
+    const bool applies = !depends_on_cast(after.*member) || same_cast;
     compare(section, section.info.name, before.*member, after.*member, applies, out);
   });
   return out;
@@ -131,11 +201,8 @@ Config with_live_changes(const Config& before, const Config& after) {
     auto& into = out.*member;
     const auto& from = after.*member;
     if constexpr (requires { into.resize(1); }) {
-      if (section.info.live && same_cast) {
-        into = from;
-      }
-      for (size_t i = 0; same_cast && i < std::min(into.size(), from.size()); ++i) {
-        take_live(section, from[i], into[i]);
+      if (!depends_on_cast(into) || same_cast) {
+        into = with_live_entries(section, into, from);
       }
     } else {
       take_live(section, from, into);

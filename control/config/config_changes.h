@@ -15,8 +15,10 @@ struct SettingText {
 };
 
 struct SettingChange {
-  std::string key;     // "dataplane.memory_mb", "port[1].mtu" (from 0); "listener[2]": a section that only one of the two has
-  std::string before;  // empty: not set, or of a whole section
+  // "dataplane.memory_mb", "port[1].mtu" (from 0); "listener[2]": a section that only one of the two has. Its value is its name,
+  // or "present".
+  std::string key;
+  std::string before;  // empty: not set
   std::string after;
   bool live = false;   // a reload applies it; else it waits for a restart
   std::string reason;  // that it waits; empty when live
@@ -28,8 +30,9 @@ struct SettingChange {
 [[nodiscard]] std::vector<SettingChange> config_changes(const Config& before, const Config& after);
 // The keys of these alone.
 [[nodiscard]] std::vector<std::string> changed_keys(const Config& before, const Config& after);
-// `before` with those changes to `after` that a reload applies. Of listeners, backends, routes and clients none when some
-// listeners, backends or clients have come, gone or changed their names: what is whose would not be clear.
+// `before` with those changes to `after` that a reload applies. Clients are who their names say, wherever they stand. Of
+// listeners, backends and routes there are none when some listeners or backends have come, gone or changed their names or places:
+// what is whose would not be clear.
 [[nodiscard]] Config with_live_changes(const Config& before, const Config& after);
 
 }  // namespace cw::control

@@ -260,10 +260,11 @@ const std::array<Key<RouteConfig>, 3> kRouteKeys = {{
 const std::array<Key<ClientConfig>, 6> kClientKeys = {{
     {.name = "name",
      .member = &ClientConfig::name,
-     .help = "Name in metrics.",
+     .help = "Name in metrics. A section of another name is another section.",
      .example = "\"cluster\"",
      .rule = TextRule::kName,
-     .required = true},
+     .required = true,
+     .live = true},
     {.name = "prefixes",
      .member = &ClientConfig::prefixes,
      .help =
@@ -513,12 +514,14 @@ const Section<RouteConfig>& route_section() {
   return kSection;
 }
 const Section<ClientConfig>& client_section() {
-  static const Section<ClientConfig> kSection{{.name = "client",
-                                               .help = "Clients that share a budget.",
-                                               .count_max = kClientClassesMax,
-                                               .optional = true,
-                                               .waits = "connections and metrics know clients by these names"},
-                                              kClientKeys};
+  static const Section<ClientConfig> kSection{
+      {.name = "client",
+       .help = "Clients that share a budget. A reload adds, changes and removes sections; connections count, until they end, in "
+               "the one that they began in.",
+       .count_max = kClientClassesMax,
+       .optional = true,
+       .live = true},
+      kClientKeys};
   return kSection;
 }
 const Section<LimitsConfig>& limits_section() {

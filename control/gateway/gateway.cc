@@ -28,12 +28,12 @@ std::unique_ptr<ConnectionPlaces> make_places(const GatewayOptions& options) {
 }
 
 std::unique_ptr<ConnectionPlaces> make_client_places(const GatewayOptions& options) {
-  if (options.client_places != nullptr || options.clients.empty()) {
+  if (options.client_places != nullptr) {
     return nullptr;
   }
-  std::vector<uint32_t> per_class;
-  for (const ClientClassOptions& clients : options.clients) {
-    per_class.push_back(clients.connections_max);
+  std::vector<uint32_t> per_class(kClientNumbersMax);
+  for (size_t i = 0; i < options.clients.size(); ++i) {
+    per_class[i] = options.clients[i].connections_max;
   }
   return std::make_unique<LocalPlaces>(UINT32_MAX, per_class);
 }
@@ -107,8 +107,8 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       own_places_(make_places(options)),
       places_(options.places == nullptr ? *own_places_ : *options.places),
       own_client_places_(make_client_places(options)),
-      client_places_(options.client_places == nullptr ? own_client_places_.get() : options.client_places),
-      budgets_(options.clients.size()),
+      client_places_(options.client_places == nullptr ? *own_client_places_ : *options.client_places),
+      budgets_(kClientNumbersMax),
       by_cm_id_(options.connections_max, random.next_u64()),
       lanes_(options.listeners.size()),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
@@ -118,7 +118,8 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
   for (uint32_t slot = options.connections_max; slot > 0; --slot) {
     free_slots_.push_back(slot - 1);
   }
-  CW_ASSERT(options_.clients.size() <= kClientClassesMax && options_.listeners.size() <= kListenersMax);
+  CW_ASSERT(options_.clients.size() <= kClientNumbersMax && options_.listeners.size() <= kListenersMax);
+  options_.clients.reserve(kClientNumbersMax);
   for (size_t i = 0; i < lanes_.size(); ++i) {
     set_lanes(i);
   }
@@ -173,8 +174,7 @@ const ListenerOptions* Gateway::listener_for(uint16_t port) const {
 }
 
 void Gateway::reconfigure(GatewayOptions& fresh) {
-  CW_ASSERT(fresh.listeners.size() == options_.listeners.size() && fresh.backends.size() == options_.backends.size() &&
-            fresh.clients.size() == options_.clients.size());
+  CW_ASSERT(fresh.listeners.size() == options_.listeners.size() && fresh.backends.size() == options_.backends.size());
   for (size_t i = 0; i < options_.listeners.size(); ++i) {
     ListenerOptions& listener = options_.listeners[i];
     std::swap(listener.allow, fresh.listeners[i].allow);
@@ -202,23 +202,29 @@ void Gateway::reconfigure(GatewayOptions& fresh) {
       judge_by_checks(static_cast<uint32_t>(i));
     }
   }
-  for (size_t i = 0; i < options_.clients.size(); ++i) {
-    ClientClassOptions& clients = options_.clients[i];
-    std::swap(clients.prefixes, fresh.clients[i].prefixes);
-    clients.allow = fresh.clients[i].allow;
-    clients.credits_max = fresh.clients[i].credits_max;
-    clients.connections_max = fresh.clients[i].connections_max;
-    if (own_client_places_ != nullptr) {
-      own_client_places_->set_max(static_cast<uint32_t>(i), clients.connections_max);
-    }
-    clients.bytes_in_flight_max = fresh.clients[i].bytes_in_flight_max;
-    budgets_[i].bytes_max = clients.bytes_in_flight_max;
-  }
+  reconfigure_clients(fresh.clients);
   shared_.pull_units_max = fresh.pull_buffers_max;
   options_.rc = fresh.rc;
   options_.retry_count = fresh.retry_count;
   options_.ack_timeout_min_code = fresh.ack_timeout_min_code;
   options_.orphan_max = fresh.orphan_max;
+}
+
+void Gateway::reconfigure_clients(std::vector<ClientClassOptions>& fresh) {
+  CW_ASSERT(fresh.size() >= options_.clients.size() && fresh.size() <= kClientNumbersMax);
+  options_.clients.resize(fresh.size());  // reserved at the start
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    ClientClassOptions& clients = options_.clients[i];
+    if (fresh[i].prefixes.empty()) {
+      std::swap(clients.prefixes, fresh[i].prefixes);  // connections that count in it keep its budget
+      continue;
+    }
+    std::swap(clients, fresh[i]);
+    budgets_[i].bytes_max = clients.bytes_in_flight_max;
+    if (own_client_places_ != nullptr) {
+      own_client_places_->set_max(static_cast<uint32_t>(i), clients.connections_max);
+    }
+  }
 }
 
 Gateway::Connection* Gateway::find(LinkId link) {
@@ -438,13 +444,13 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
 void Gateway::give_place_back(const Connection& connection) {
   places_.give_back(connection.listener_index);
   if (connection.client_class) {
-    client_places_->give_back(*connection.client_class);
+    client_places_.give_back(*connection.client_class);
     --stats_.clients[*connection.client_class].connections;
   }
 }
 
 void Gateway::fold_budgets() {
-  for (size_t i = 0; i < budgets_.size(); ++i) {
+  for (size_t i = 0; i < options_.clients.size(); ++i) {
     stats_.clients[i].bytes_in_flight = budgets_[i].bytes_in_use;
     stats_.clients[i].calls_postponed = budgets_[i].calls_postponed;
   }

@@ -103,8 +103,9 @@ class Gateway {
 
   // Takes over from `fresh`, in exchange for what was: who may connect, what goes where, limits and times, for connections that
   // begin from now on (of backends' times and classes' budgets also for those that there are). Backend connections stay with the
-  // server that they lead to until they end. Places that are shared are for their owner to change. Precondition: the same
-  // listeners (but for their backends and routes), backends (but for their servers) and classes of clients.
+  // server that they lead to until they end, and connections count in their class, in its budget too when it is removed. Places
+  // that are shared are for their owner to change. Precondition: the same listeners (but for their backends and routes), backends
+  // (but for their servers), and all classes of clients that there have been.
   void reconfigure(GatewayOptions& fresh);
 
   // Orderly end: refuses new connections, sends DREQ to all. is_quiet() when the last is gone; poll run() until then.
@@ -165,6 +166,7 @@ class Gateway {
   void adapt_grants();
   [[nodiscard]] uint32_t grant_of(const Connection& connection) const;
   void note(const Notice& notice);
+  void reconfigure_clients(std::vector<ClientClassOptions>& fresh);
   void give_place_back(const Connection& connection);
   void fold_budgets();
   [[nodiscard]] static ConnectionInfo info_of(Instant now, const Connection& connection);
@@ -220,8 +222,8 @@ class Gateway {
   std::unique_ptr<ConnectionPlaces> own_places_;  // nullptr when they are shared
   ConnectionPlaces& places_;
   std::unique_ptr<ConnectionPlaces> own_client_places_;
-  ConnectionPlaces* client_places_;           // nullptr without classes
-  std::vector<rpcrdma::ByteBudget> budgets_;  // by class of clients; never resized
+  ConnectionPlaces& client_places_;
+  std::vector<rpcrdma::ByteBudget> budgets_;  // by class of clients, of all that there may be; never resized
   FixedMap<uint32_t> by_cm_id_;               // CM connection id -> slot
   TimerWheel timers_;
   // Connections keep the lanes that they began with: those of a listener before a reload are there until the last has ended.

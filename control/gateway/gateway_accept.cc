@@ -77,7 +77,7 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   }
   if (has_place && !requests_room()) {
     if (client_class) {
-      client_places_->give_back(*client_class);
+      client_places_.give_back(*client_class);
     }
     places_.give_back(listener_index);
     has_place = false;
@@ -121,12 +121,12 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
 }
 
 bool Gateway::take_client_place(Instant now, uint32_t client_class, const cm::ConnectRequest& request) {
-  if (client_places_->take(client_class)) {
+  if (client_places_.take(client_class)) {
     return true;
   }
   if (const uint32_t* rival = request.rival ? by_cm_id_.find(request.rival->value()) : nullptr) {
     end(now, *connections_[*rival], ConnectionResult::kClosedByPeer, false);
-    return client_places_->take(client_class);
+    return client_places_.take(client_class);
   }
   return false;
 }

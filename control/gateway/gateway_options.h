@@ -55,7 +55,7 @@ struct ListenerOptions {
 // Clients that share a budget: those whose address is in one of the prefixes, and in no longer one of another class.
 struct ClientClassOptions {
   std::string name;
-  std::vector<control::IpPrefix> prefixes;
+  std::vector<control::IpPrefix> prefixes;  // none: a reload has removed it, and connections from before count in it
   bool allow = true;
   uint32_t connections_max = UINT32_MAX;      // of all of them together
   uint32_t credits_max = UINT32_MAX;          // of each connection
@@ -65,7 +65,7 @@ struct ClientClassOptions {
 struct GatewayOptions {
   std::vector<ListenerOptions> listeners;
   std::vector<BackendOptions> backends;
-  std::vector<ClientClassOptions> clients;    // up to kClientClassesMax
+  std::vector<ClientClassOptions> clients;    // by ClientNumbers
   ConnectionPlaces* client_places = nullptr;  // by class; as with `places`
   CoreShare core;                             // links tell the core
   uint32_t connections_max = 1024;            // up to 2^19 - 1; of this core, and of all together when they share `places`

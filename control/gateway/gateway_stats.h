@@ -16,7 +16,8 @@ namespace cw::gateway {
 inline constexpr uint32_t kBackendsMax = 16;
 // Servers that a backend may have had since the start of the process: each keeps its number (ServerNumbers).
 inline constexpr uint32_t kBackendServersMax = 32;
-inline constexpr uint32_t kClientClassesMax = 16;
+// Classes of clients that there may have been since the start of the process: each keeps its number (ClientNumbers).
+inline constexpr uint32_t kClientNumbersMax = 64;
 inline constexpr uint32_t kListenersMax = 16;
 // Ways that calls may have gone since the start of the process: each keeps its number (RouteNumbers). A start needs one for each
 // route, and one for each listener.
@@ -88,12 +89,12 @@ enum class ReverseDrop : uint8_t {
 struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
   std::array<BackendStats, kBackendsMax> backends{};
-  std::array<ClientClassStats, kClientClassesMax> clients{};
-  std::array<uint64_t, kRouteNumbersMax> route_calls{};  // by RouteNumbers, unrouted ones included
-  uint64_t connections_open = 0;                         // gauge
-  uint64_t replies_unmatched = 0;                        // from a backend, with an XID that nobody waits for
-  uint64_t reverse_calls = 0;                            // of backends, taken to be sent to clients
-  uint64_t reverse_replies = 0;                          // of clients, handed to backends
+  std::array<ClientClassStats, kClientNumbersMax> clients{};  // by ClientNumbers
+  std::array<uint64_t, kRouteNumbersMax> route_calls{};       // by RouteNumbers, unrouted ones included
+  uint64_t connections_open = 0;                              // gauge
+  uint64_t replies_unmatched = 0;                             // from a backend, with an XID that nobody waits for
+  uint64_t reverse_calls = 0;                                 // of backends, taken to be sent to clients
+  uint64_t reverse_replies = 0;                               // of clients, handed to backends
   std::array<uint64_t, static_cast<size_t>(ReverseDrop::kCount)> reverse_calls_dropped{};
   uint64_t messages_malformed = 0;  // from a backend, too short to be RPC
   uint64_t duplicate_xids = 0;      // from a client, in flight twice at once

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,11 @@ class LastingNumbers {
       numbers.push_back(number(value));
     }
     return numbers;
+  }
+  // Nothing: it has none.
+  [[nodiscard]] std::optional<uint32_t> find(const T& value) const {
+    const auto found = std::find(values_.begin(), values_.end(), value);
+    return found == values_.end() ? std::nullopt : std::optional(static_cast<uint32_t>(found - values_.begin()));
   }
   [[nodiscard]] bool has_room_for(std::span<const T> values) const {
     const auto is_new = [this](const T& value) { return std::find(values_.begin(), values_.end(), value) == values_.end(); };

@@ -4,7 +4,7 @@
 // A definition says what is drawn:
 //   id, title, note           texts
 //   kind                      of the y axis: "bits", "time" (ns), "percent", "count", or a unit such as "RPC/s"
-//   series(view) -> [{label, color, values, fill, dash}]   in the order of the legend
+//   series(view, snapshot) -> [{label, color, values, fill, dash}]   in the order of the legend
 //   log, max                  logarithmic axis; lowest top of the axis
 import {axisLabels, byKind, clock, UNKNOWN} from '/page/format.js';
 import {latest} from '/page/store.js';
@@ -62,9 +62,9 @@ export class Chart {
     charts.push(this);
   }
 
-  update(view) {
+  update(view, snapshot) {
     this.view = view;
-    this.series = this.definition.series(view);
+    this.series = this.definition.series(view, snapshot);
     const keys = this.series.map((each) => each.label).join('|');
     if (keys !== this.keys || !this.uplot) {
       this.keys = keys;

@@ -64,19 +64,19 @@ function showFacts() {
 
 function draw() {
   if (!charts && snapshot) {
-    document.getElementById('budgets').hidden = snapshot.clients.length === 0;
-    charts = buildCharts(snapshot);
+    charts = buildCharts();
     tables = new Tables();
   }
   if (!charts) {
     return;
   }
+  document.getElementById('budgets').hidden = snapshot.clients.length === 0;
   // The right edge goes on when nothing comes any more: the gap is what there is to see.
   const last = store.lastTime();
   const to = last ? last + Math.max(0, performance.now() - received - 2 * PERIOD_MS) / 1000 : Date.now() / 1000;
   const view = store.view(to - windowSeconds, to);
   tiles.forEach((tile) => tile.update(view, snapshot));
-  charts.forEach((chart) => chart.update(view));
+  charts.forEach((chart) => chart.update(view, snapshot));
   tables.update(view, snapshot);
   document.body.dataset.samples = view.length;
 }

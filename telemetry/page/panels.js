@@ -77,20 +77,173 @@ function bySection(clients, valuesOf) {
   return clients.map((client, i) => ({
     label: client.name,
     color: COLORS[i % COLORS.length],
-    values: valuesOf(i),
+    values: valuesOf(client.name),
     fill: clients.length === 1,
   }));
 }
 
-function budgets(clients) {
-  return [
+const DEFINITIONS = {
+  traffic: [
+    {id: 'rpcs', title: 'RPC rate', note: 'answered, by program', kind: 'RPC/s', max: 10, series: programs},
+    {
+      id: 'octets',
+      title: 'RoCE octets',
+      note: 'all packets, Ethernet header to iCRC',
+      kind: 'bits',
+      max: 1e4,
+      series: (view) => [
+        {label: 'in', color: 's1', values: view.rate('roce_bytes_rx', BITS), fill: true},
+        {label: 'out', color: 's3', values: view.rate('roce_bytes_tx', BITS)},
+      ],
+    },
+    {
+      id: 'chunks',
+      title: 'Chunk traffic',
+      note: 'RDMA Read and Write, by list',
+      kind: 'bits',
+      max: 1e4,
+      series: (view) => [
+        {label: 'read list', color: 's1', values: view.rate('chunk_bytes.read', BITS)},
+        {label: 'write list', color: 's3', values: view.rate('chunk_bytes.write', BITS)},
+        {label: 'reply chunk', color: 's4', values: view.rate('chunk_bytes.reply', BITS)},
+      ],
+    },
+    {
+      id: 'credits',
+      title: 'Credits',
+      note: 'all connections together',
+      kind: 'count',
+      max: 8,
+      series: (view) => [
+        {label: 'granted', color: 's8', values: view.gauge('credits_granted'), dash: [5, 3]},
+        {label: 'in use', color: 's1', values: view.gauge('credits_in_use'), fill: true},
+        {label: 'connections', color: 's3', values: view.gauge('connections')},
+      ],
+    },
+  ],
+  latency: [
+    {
+      id: 'heat',
+      title: 'RPC latency',
+      note: 'calls by duration, second by second',
+      height: 300,
+      wide: true,
+      empty: 'No calls in this window.',
+      heat: true,
+    },
+    {
+      id: 'percentiles',
+      title: 'RPC latency percentiles',
+      kind: 'time',
+      log: [1e4, 1e6],
+      empty: 'No calls in this window.',
+      series: (view) => [
+        {label: 'p50', color: 's2', values: view.percentile(0.5)},
+        {label: 'p90', color: 's1', values: view.percentile(0.9)},
+        {label: 'p99', color: 's3', values: view.percentile(0.99)},
+        {label: 'p99.9', color: 's5', values: view.percentile(0.999)},
+      ],
+    },
+    {
+      id: 'stages',
+      title: 'Stage latency',
+      note: 'median of each stage',
+      kind: 'time',
+      log: [1e4, 1e6],
+      empty: 'No calls in this window.',
+      series: (view) => [
+        stage(view, 'rdma_read', 'RDMA Read', 's1'),
+        stage(view, 'backend', 'backend', 's2'),
+        stage(view, 'rdma_write', 'RDMA Write', 's3'),
+        stage(view, 'reply_ack', 'reply to ACK', 's4'),
+      ],
+    },
+  ],
+  transport: [
+    {
+      id: 'repeats',
+      title: 'Loss and repetition',
+      note: 'events per second',
+      kind: '/s',
+      max: 5,
+      series: (view) => [
+        {label: 'retransmitted', color: 's5', values: view.rate('retransmitted_packets')},
+        {label: 'ACK timeouts', color: 's3', values: view.rate('ack_timeouts')},
+        {label: 'out of sequence', color: 's4', values: view.rate('out_of_sequence')},
+        {label: 'duplicates', color: 's8', values: view.rate('duplicate_requests')},
+      ],
+    },
+    {
+      id: 'naks',
+      title: 'NAKs',
+      note: 'events per second',
+      kind: '/s',
+      max: 5,
+      series: (view) => [
+        {label: 'NAK sent', color: 's1', values: view.rate('naks_tx')},
+        {label: 'NAK received', color: 's3', values: view.rate('naks_rx')},
+        {label: 'RNR sent', color: 's2', values: view.rate('rnr_naks_tx')},
+        {label: 'RNR received', color: 's5', values: view.rate('rnr_naks_rx')},
+      ],
+    },
+    {
+      id: 'congestion',
+      title: 'Congestion',
+      note: 'events per second',
+      kind: '/s',
+      max: 5,
+      series: (view) => [
+        {label: 'CNP sent', color: 's1', values: view.rate('cnps_tx')},
+        {label: 'CNP received', color: 's3', values: view.rate('cnps_rx')},
+        {label: 'ECN marked', color: 's4', values: view.rate('ecn_marked_packets')},
+      ],
+    },
+    {
+      id: 'discards',
+      title: 'Discarded packets',
+      note: 'per second, the commonest reasons',
+      kind: '/s',
+      max: 5,
+      series: discards,
+    },
+  ],
+  resources: [
+    {
+      id: 'busy',
+      title: 'Poll-core load',
+      note: 'share of time in turns that found work',
+      kind: 'percent',
+      max: 1,
+      series: (view, {cores}) =>
+        cores.map((core, i) => ({
+          label: `CPU ${core.lcore}`,
+          color: COLORS[i % COLORS.length],
+          values: busyShare(view, i),
+          fill: cores.length === 1,
+        })),
+    },
+    {
+      id: 'backends',
+      title: 'Calls at backends',
+      note: 'not answered yet',
+      kind: 'count',
+      max: 5,
+      series: (view, {backends}) =>
+        backends.map((backend, i) => ({
+          label: backend.name,
+          color: COLORS[i % COLORS.length],
+          values: view.gauge(`backend_in_flight.${backend.name}`),
+        })),
+    },
+  ],
+  clients: [
     {
       id: 'client-connections',
       title: 'Connections by section',
       note: 'of all its clients together',
       kind: 'count',
       max: 5,
-      series: (view) => bySection(clients, (i) => view.gauge(`client_connections.${i}`)),
+      series: (view, {clients}) => bySection(clients, (name) => view.gauge(`client_connections.${name}`)),
     },
     {
       id: 'client-refusals',
@@ -98,175 +251,16 @@ function budgets(clients) {
       note: 'per second: full, or not allowed',
       kind: '/s',
       max: 5,
-      series: (view) => bySection(clients, (i) => view.sumRates([`client_refused.${i}`, `client_denied.${i}`])),
+      series: (view, {clients}) =>
+        bySection(clients, (name) => view.sumRates([`client_refused.${name}`, `client_denied.${name}`])),
     },
-  ];
-}
+  ],
+};
 
-function definitions({cores, backends, clients}) {
-  return {
-    traffic: [
-      {id: 'rpcs', title: 'RPC rate', note: 'answered, by program', kind: 'RPC/s', max: 10, series: programs},
-      {
-        id: 'octets',
-        title: 'RoCE octets',
-        note: 'all packets, Ethernet header to iCRC',
-        kind: 'bits',
-        max: 1e4,
-        series: (view) => [
-          {label: 'in', color: 's1', values: view.rate('roce_bytes_rx', BITS), fill: true},
-          {label: 'out', color: 's3', values: view.rate('roce_bytes_tx', BITS)},
-        ],
-      },
-      {
-        id: 'chunks',
-        title: 'Chunk traffic',
-        note: 'RDMA Read and Write, by list',
-        kind: 'bits',
-        max: 1e4,
-        series: (view) => [
-          {label: 'read list', color: 's1', values: view.rate('chunk_bytes.read', BITS)},
-          {label: 'write list', color: 's3', values: view.rate('chunk_bytes.write', BITS)},
-          {label: 'reply chunk', color: 's4', values: view.rate('chunk_bytes.reply', BITS)},
-        ],
-      },
-      {
-        id: 'credits',
-        title: 'Credits',
-        note: 'all connections together',
-        kind: 'count',
-        max: 8,
-        series: (view) => [
-          {label: 'granted', color: 's8', values: view.gauge('credits_granted'), dash: [5, 3]},
-          {label: 'in use', color: 's1', values: view.gauge('credits_in_use'), fill: true},
-          {label: 'connections', color: 's3', values: view.gauge('connections')},
-        ],
-      },
-    ],
-    latency: [
-      {
-        id: 'heat',
-        title: 'RPC latency',
-        note: 'calls by duration, second by second',
-        height: 300,
-        wide: true,
-        empty: 'No calls in this window.',
-        heat: true,
-      },
-      {
-        id: 'percentiles',
-        title: 'RPC latency percentiles',
-        kind: 'time',
-        log: [1e4, 1e6],
-        empty: 'No calls in this window.',
-        series: (view) => [
-          {label: 'p50', color: 's2', values: view.percentile(0.5)},
-          {label: 'p90', color: 's1', values: view.percentile(0.9)},
-          {label: 'p99', color: 's3', values: view.percentile(0.99)},
-          {label: 'p99.9', color: 's5', values: view.percentile(0.999)},
-        ],
-      },
-      {
-        id: 'stages',
-        title: 'Stage latency',
-        note: 'median of each stage',
-        kind: 'time',
-        log: [1e4, 1e6],
-        empty: 'No calls in this window.',
-        series: (view) => [
-          stage(view, 'rdma_read', 'RDMA Read', 's1'),
-          stage(view, 'backend', 'backend', 's2'),
-          stage(view, 'rdma_write', 'RDMA Write', 's3'),
-          stage(view, 'reply_ack', 'reply to ACK', 's4'),
-        ],
-      },
-    ],
-    transport: [
-      {
-        id: 'repeats',
-        title: 'Loss and repetition',
-        note: 'events per second',
-        kind: '/s',
-        max: 5,
-        series: (view) => [
-          {label: 'retransmitted', color: 's5', values: view.rate('retransmitted_packets')},
-          {label: 'ACK timeouts', color: 's3', values: view.rate('ack_timeouts')},
-          {label: 'out of sequence', color: 's4', values: view.rate('out_of_sequence')},
-          {label: 'duplicates', color: 's8', values: view.rate('duplicate_requests')},
-        ],
-      },
-      {
-        id: 'naks',
-        title: 'NAKs',
-        note: 'events per second',
-        kind: '/s',
-        max: 5,
-        series: (view) => [
-          {label: 'NAK sent', color: 's1', values: view.rate('naks_tx')},
-          {label: 'NAK received', color: 's3', values: view.rate('naks_rx')},
-          {label: 'RNR sent', color: 's2', values: view.rate('rnr_naks_tx')},
-          {label: 'RNR received', color: 's5', values: view.rate('rnr_naks_rx')},
-        ],
-      },
-      {
-        id: 'congestion',
-        title: 'Congestion',
-        note: 'events per second',
-        kind: '/s',
-        max: 5,
-        series: (view) => [
-          {label: 'CNP sent', color: 's1', values: view.rate('cnps_tx')},
-          {label: 'CNP received', color: 's3', values: view.rate('cnps_rx')},
-          {label: 'ECN marked', color: 's4', values: view.rate('ecn_marked_packets')},
-        ],
-      },
-      {
-        id: 'discards',
-        title: 'Discarded packets',
-        note: 'per second, the commonest reasons',
-        kind: '/s',
-        max: 5,
-        series: discards,
-      },
-    ],
-    resources: [
-      {
-        id: 'busy',
-        title: 'Poll-core load',
-        note: 'share of time in turns that found work',
-        kind: 'percent',
-        max: 1,
-        series: (view) =>
-          cores.map((core, i) => ({
-            label: `CPU ${core.lcore}`,
-            color: COLORS[i % COLORS.length],
-            values: busyShare(view, i),
-            fill: cores.length === 1,
-          })),
-      },
-      {
-        id: 'backends',
-        title: 'Calls at backends',
-        note: 'not answered yet',
-        kind: 'count',
-        max: 5,
-        series: (view) =>
-          backends.map((backend, i) => ({
-            label: backend.name,
-            color: COLORS[i % COLORS.length],
-            values: view.gauge(`backend_in_flight.${i}`),
-          })),
-      },
-    ],
-    clients: clients.length ? budgets(clients) : [],
-  };
-}
-
-// All charts, each in the section of its group; the snapshot says which cores, backends and sections of
-// clients there are.
-export function buildCharts(snapshot) {
+// All charts, each in the section of its group. What comes and goes with a reload, their series tell of the snapshot.
+export function buildCharts() {
   const charts = [];
-  for (const [section, group] of Object.entries(definitions(snapshot))) {
+  for (const [section, group] of Object.entries(DEFINITIONS)) {
     const parent = document.getElementById(section);
     for (const definition of group) {
       charts.push(definition.heat ? new HeatMap(parent, definition) : new Chart(parent, definition));

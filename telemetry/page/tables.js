@@ -150,17 +150,19 @@ function discardRows(view) {
 }
 
 function backendRows(view, snapshot) {
-  return snapshot.backends.map((backend, i) => {
-    const now = (name) => latest(view.gauge(`${name}.${i}`));
+  return snapshot.backends.map((backend) => {
+    const now = (name) => latest(view.gauge(`${name}.${backend.name}`));
     const [level, text] = STATES[now('backend_state') || 0];
-    const trouble = ['backend_failures', 'backend_lost', 'backend_timeouts'].map((name) => count(view.grown(`${name}.${i}`)));
+    const trouble = ['backend_failures', 'backend_lost', 'backend_timeouts'].map((name) =>
+      count(view.grown(`${name}.${backend.name}`)),
+    );
     return [
       backend.name,
       backend.type === 'tcp' ? backend.address : 'built in',
       pill(level, text),
       count(now('backend_links')),
       count(now('backend_in_flight')),
-      rate(latest(view.rate(`backend_calls.${i}`)), 'calls/s'),
+      rate(latest(view.rate(`backend_calls.${backend.name}`)), 'calls/s'),
       ...trouble,
     ];
   });
@@ -203,6 +205,9 @@ export function isFull(client) {
 }
 
 function clientState(client) {
+  if (client.prefixes.length === 0) {
+    return pill('unknown', 'removed');
+  }
   if (!client.allow) {
     return pill('unknown', 'not allowed');
   }
@@ -210,16 +215,16 @@ function clientState(client) {
 }
 
 function clientRows(view, snapshot) {
-  return snapshot.clients.map((client, i) => [
+  return snapshot.clients.map((client) => [
     client.name,
     prefixes(client),
     clientState(client),
     use(client.connections, client.connections_max, count),
     client.credits_max === null ? 'as listener' : count(client.credits_max),
     client.bytes_in_flight_max === null ? 'no limit' : use(client.bytes_in_flight, client.bytes_in_flight_max, octets),
-    count(view.grown(`client_postponed.${i}`)),
-    trouble(view.grown(`client_refused.${i}`)),
-    count(view.grown(`client_denied.${i}`)),
+    count(view.grown(`client_postponed.${client.name}`)),
+    trouble(view.grown(`client_refused.${client.name}`)),
+    count(view.grown(`client_denied.${client.name}`)),
   ]);
 }
 

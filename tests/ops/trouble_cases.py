@@ -95,6 +95,57 @@ def _expect_shown(box: Box, gateway: Gateway) -> None:
     expect_equal("after the reload", [now[0]["credits_max"], now[1]["prefixes"]], [4, ["10.9.0.0/25"]])
 
 
+GUESTS = """
+[[client]]
+name = "guests"
+prefixes = ["10.9.0.2/32"]
+connections_max = {connections}
+"""
+
+
+def a_reload_moves_client_sections(box: Box) -> None:
+    """Sections come, change their networks and go under load: connections count where they began, and nobody is dropped."""
+    gateway = box.gateway(extra=CLIENTS.format(what="connections_max = 2\nbytes_in_flight_max = 300000", others="true"))
+    gateway.start_ready()
+    config = box.directory / "gateway.toml"
+    right = config.read_text()
+    load = box.load(connections=2, size=100_000, seconds=8)
+    load.wait_connected()
+
+    def counted() -> dict[str, int]:
+        return {row["name"]: row["connections"] for row in box.ctl_json(gateway, "clients")["clients"]}
+
+    expect_equal("connections by section", counted(), {"one": 2, "all": 0})
+    config.write_text(right.replace("10.9.0.2/32", "10.7.0.0/16") + GUESTS.format(connections=1))
+    preview = box.ctl(gateway, "reload", "--dry-run")
+    expect('client[2]: - -> "guests"' in preview and "client[0].prefixes:" in preview and "with a restart" not in preview, preview)
+    expect_equal("applied", box.ctl_json(gateway, "reload")["applied"], True)
+    expect_equal("where they began", counted(), {"one": 2, "all": 0, "guests": 0})
+    # All but one go. Who counts there goes on, and the section is shown until they end.
+    config.write_text(right.split("[[client]]")[0] + GUESTS.format(connections=2))
+    preview = box.ctl(gateway, "reload", "--dry-run")
+    expect('client[0]: "one" -> -' in preview and "with a restart" not in preview, preview)
+    box.ctl(gateway, "reload")
+    expect_equal("removed with connections", counted(), {"guests": 0, "one": 2})
+    rows = box.ctl_json(gateway, "connections", "section", "one")["connections"]
+    expect_equal("connections of the removed section", len(rows), 2)
+    calls = sum(row["rpcs"] for row in rows)
+    postponed = gateway.metrics().total("causeway_client_calls_postponed_total", client="one")
+    report = load.result()
+    expect_equal("wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
+    expect(report["calls"] > calls, f"calls after the section went: {calls} before, {report}")
+    expect(gateway.metrics().total("causeway_client_calls_postponed_total", client="one") > postponed, "its budget held no longer")
+    wait_until(lambda: counted() == {"guests": 0}, 10, "the removed section to be shown no longer")
+    # Those that come are the new section's.
+    expect_equal("exit status of three guests", box.load(name="guests", connections=3, seconds=1).finish(30), 1)
+    expect("[[client]] section guests has its 2 connections" in gateway.output(), gateway.tail())
+    metrics = gateway.metrics()
+    expect_equal("refusals of guests", metrics.total("causeway_client_connections_refused_total", client="guests", reason="limit"), 1)
+    expect('causeway_client_connections_refused_total{client="one"' in metrics.text, "the counters of a removed section vanished")
+    expect('causeway_client_connections{client="one"}' not in metrics.text, "a gauge of a removed section is left")
+    gateway.terminate()
+
+
 def refused_without_listener(box: Box) -> None:
     gateway = box.gateway()
     gateway.start_ready()
@@ -223,6 +274,7 @@ CASES = [
     ("a client that the ACL does not allow is refused and counted", refused_by_address),
     ("a client of a port without listener is told so", refused_without_listener),
     ("a [[client]] section denies, and limits connections, credits and octets in flight", refused_by_client_section),
+    ("a reload under load adds, moves and removes [[client]] sections, and nobody is dropped", a_reload_moves_client_sections),
     ("a client beyond the listener's limit is refused and counted", refused_by_limit),
     ("a restart of the gateway under load costs no wrong answer", lambda box: restart_under_load("server", "client", box)),
     ("a restart of the gateway under load, which holds the link, costs no wrong answer",

@@ -90,6 +90,34 @@ TEST(ConfigChangesTest, AReloadAddsChangesAndRemovesRoutes) {
   EXPECT_EQ(changed_keys(before, with_live_changes(before, after)), Names());
 }
 
+// Whatever else changes, and wherever in the file they stand.
+TEST(ConfigChangesTest, ClientsAreWhoTheirNamesSay) {
+  Config before = two_ports();
+  const auto client = [](const char* name, uint32_t credits) {
+    ClientConfig section;
+    section.name = name;
+    section.credits = credits;
+    return section;
+  };
+  before.clients = {client("one", 1), client("two", 2), client("three", 3)};
+  Config after = before;
+  after.backends.resize(2);
+  after.clients = {client("four", 4), client("three", 30), client("one", 1)};
+  std::vector<std::string> lines;
+  for (const SettingChange& change : config_changes(before, after)) {
+    if (change.live) {
+      lines.push_back(change.key + ": " + change.before + " -> " + change.after);
+    }
+  }
+  EXPECT_EQ(lines, (Names{"client[0]:  -> \"four\"", "client[1].credits: 3 -> 30", "client[1]: \"two\" -> "}));
+  const Config applied = with_live_changes(before, after);
+  EXPECT_EQ(changed_keys(applied, after), Names{"backend[1]"});
+  ASSERT_EQ(applied.clients.size(), 3u);
+  EXPECT_EQ(applied.clients[1].credits, 30u);
+  after.clients.clear();
+  EXPECT_TRUE(with_live_changes(before, after).clients.empty());
+}
+
 // Else the allow list of one listener could become another's.
 TEST(ConfigChangesTest, AReloadAppliesNothingToListenersThatChangedPlaces) {
   Config before = two_ports();

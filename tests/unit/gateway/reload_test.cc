@@ -1,6 +1,9 @@
 // New options for a gateway that runs: connections keep what they began with, those that come get what is new, and no call fails.
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "control/gateway/client_numbers.h"
 #include "control/gateway/route_numbers.h"
 #include "control/gateway/server_choice.h"
 #include "control/gateway/server_numbers.h"
@@ -289,6 +292,60 @@ TEST(Reload, ALowerBudgetHoldsForConnectionsThatThereAre) {
   EXPECT_EQ(accepted(world), 1u);
   ASSERT_TRUE(world.finish());
   expect_nothing_left(world);
+}
+
+TEST(ClientNumbers, NeverMeanAnotherClass) {
+  gateway::ClientNumbers numbers;
+  EXPECT_EQ(numbers.number(std::vector<std::string>{"one", "two"}), (Numbers{0, 1}));
+  EXPECT_EQ(numbers.number("three"), 2u);
+  EXPECT_EQ(numbers.number("two"), 1u) << "it is back";
+  EXPECT_EQ(numbers.find("three"), 2u);
+  EXPECT_EQ(numbers.find("four"), std::nullopt);
+}
+
+// A class that comes, goes and comes back under its old number; another one in its place.
+TEST(Reload, ConnectionsCountInTheClassThatTheyBeganIn) {
+  WorldOptions options = echo();
+  options.load.bytes = 64 * 1024;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  const auto counted = [&](uint32_t number) { return world.server->gateway.stats().clients[number].connections; };
+  const auto reload = [&](std::vector<gateway::ClientClassOptions> clients) {
+    GatewayOptions fresh = sim_gateway_options(options);
+    fresh.clients = std::move(clients);
+    const uint64_t failures_before = failures(world.peer->driver.stats());
+    world.server->gateway.reconfigure(fresh);
+    ASSERT_TRUE(run_more(world, 50));
+    EXPECT_EQ(failures(world.peer->driver.stats()), failures_before);
+  };
+  const std::vector<control::IpPrefix> everybody = {*control::parse_prefix("0.0.0.0/0")};
+  const gateway::ClientClassOptions first{.name = "first", .prefixes = everybody, .connections_max = 1, .bytes_in_flight_max = 1};
+  reload({first});
+  EXPECT_EQ(the_connection(world).client_class, std::nullopt) << "it was there before";
+  come_again(world);
+  EXPECT_EQ(the_connection(world).client_class, 0u);
+  EXPECT_EQ(counted(0), 1u);
+  reload({{}, {.name = "second", .prefixes = everybody}});
+  EXPECT_EQ(the_connection(world).client_class, 0u);
+  EXPECT_EQ(counted(0), 1u) << "it counts where it began";
+  const uint64_t postponed = world.server->gateway.stats().clients[0].calls_postponed;
+  ASSERT_TRUE(run_more(world, 50));
+  EXPECT_GT(world.server->gateway.stats().clients[0].calls_postponed, postponed) << "in its budget, too";
+  come_again(world);
+  EXPECT_EQ(the_connection(world).client_class, 1u);
+  EXPECT_EQ(counted(0), 0u);
+  EXPECT_EQ(counted(1), 1u);
+  reload({first, {}});
+  EXPECT_EQ(the_connection(world).client_class, 1u);
+  come_again(world);
+  EXPECT_EQ(the_connection(world).client_class, 0u) << "its place was given back";
+  reload({{.name = "first", .prefixes = everybody, .allow = false}, {}});
+  EXPECT_EQ(counted(0), 1u) << "who is there stays";
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+  expect_nothing_left(world);
+  EXPECT_EQ(counted(0) + counted(1), 0u);
 }
 
 // What credits take of the buffers, the data of calls has no longer; a call is always served.

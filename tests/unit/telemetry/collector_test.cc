@@ -205,6 +205,25 @@ TEST(Collector, AReloadOfRoutesLeavesEachCounterItsLabels) {
   EXPECT_EQ(values_of(collector).at(after), 0);
 }
 
+// A gauge of what is gone would be taken for one of what is there; a counter does not vanish.
+TEST(Collector, ASectionThatWasRemovedKeepsItsCountersAndGaugesThatAreNotZero) {
+  SyntheticCores cores(1);
+  cores.publish([](CoreSnapshot& out) {
+    out.gateway.clients[0] = {.connections = 2, .refused_limit = 7};
+    out.gateway.clients[1] = {.refused_denied = 1};
+  });
+  Collector collector(cores.sources());
+  EXPECT_EQ(values_of(collector).at("causeway_client_bytes_in_flight{client=\"cluster\"}"), 0);
+  collector.set_clients({{"cluster", true}, {"guests"}});
+  const auto values = values_of(collector);
+  EXPECT_EQ(values.at("causeway_client_connections{client=\"cluster\"}"), 2);
+  EXPECT_EQ(values.at("causeway_client_connections_refused_total{client=\"cluster\",reason=\"limit\"}"), 7);
+  EXPECT_EQ(values.at("causeway_client_connections_refused_total{client=\"cluster\",reason=\"denied\"}"), 0);
+  EXPECT_EQ(values.count("causeway_client_bytes_in_flight{client=\"cluster\"}"), 0u);
+  EXPECT_EQ(values.at("causeway_client_connections{client=\"guests\"}"), 0);
+  EXPECT_EQ(values.at("causeway_client_connections_refused_total{client=\"guests\",reason=\"denied\"}"), 1);
+}
+
 TEST(Collector, FlagsShowTheStateOfTheGateway) {
   SyntheticCores cores(1);
   GatewayFlags flags;

@@ -56,6 +56,36 @@ TEST(History, CountersAreWhatTheyGrewByAndGaugesWhatTheyWere) {
   EXPECT_EQ(json["values"]["credits_granted"], Json({64, 32}));
 }
 
+// What a reload brings has columns from then on, and what was before stays where it is.
+TEST(History, SectionsThatComeHaveColumns) {
+  SyntheticCores cores(1);
+  MetricSources sources = cores.sources();
+  History history(sources, kStarted);
+  uint64_t seconds = 0;
+  const auto look = [&](uint64_t connections) {
+    cores.publish([&](CoreSnapshot& out) {
+      out.gateway.clients[0].connections = connections;
+      out.gateway.clients[1].connections = 10 * connections;
+      out.gateway.clients[1].refused_limit = connections;
+      out.durations.stages.stages[0].record(Duration::us(5));
+    });
+    history.record(sources, Instant::from_ns(static_cast<int64_t>(++seconds) * 1'000'000'000));
+  };
+  look(1);
+  look(2);
+  const size_t before = history.memory_bytes();
+  sources.clients[0].removed = true;
+  sources.clients.push_back({"guests"});
+  look(3);
+  look(5);
+  const Json values = Json::parse(history.to_json(0))["values"];
+  EXPECT_EQ(values["client_connections.cluster"], Json({2, 3, 5}));
+  EXPECT_EQ(values["client_connections.guests"], Json({0, 30, 50}));
+  EXPECT_EQ(values["client_refused.guests"], Json({0, 3, 2})) << "a counter begins at 0";
+  EXPECT_EQ(values[std::string("stage_calls.") + to_string(static_cast<rpcrdma::Stage>(0))].size(), 3u);
+  EXPECT_GT(history.memory_bytes(), before);
+}
+
 TEST(History, ColumnsOfZeroesAreLeftOut) {
   Looks looks;
   looks.look();
@@ -140,8 +170,8 @@ TEST(History, BackendsAndCoresHaveColumnsOfTheirOwn) {
   const Json values = Json::parse(history.to_json(0))["values"];
   EXPECT_EQ(values["lcore_busy_ns.0"], Json({1000}));
   EXPECT_EQ(values["lcore_busy_ns.1"], Json({2000}));
-  EXPECT_EQ(values["backend_state.0"], Json({static_cast<int>(BackendState::kDown)}));
-  EXPECT_EQ(values["backend_state.1"], Json({static_cast<int>(BackendState::kUp)})) << "one core that knows is enough";
+  EXPECT_EQ(values["backend_state.nfs"], Json({static_cast<int>(BackendState::kDown)}));
+  EXPECT_EQ(values["backend_state.bench"], Json({static_cast<int>(BackendState::kUp)})) << "one core that knows is enough";
 }
 
 TEST(HistoryColumns, NamesAreDistinctAndEachReadsSomethingElse) {

@@ -76,8 +76,8 @@ class SyntheticCores {
       sources.cores.push_back({i, "poll", snapshots_[i].get()});
     }
     sources.ports = {{"net_memif0", "net_memif", "02:00:00:00:00:01"}, {"0000:3b:02.1", "mlx5_pci", "02:00:00:00:00:02"}};
-    sources.backends = {"nfs", "bench"};
-    sources.clients = {"cluster"};
+    sources.backends = {{"nfs"}, {"bench"}};
+    sources.clients = {{"cluster"}};
     sources.pools = {"rx", "large"};
     sources.limits = {64, 512, 4096, {{"nfs", 48, 128}, {"bench", 16, 32}}, {{"cluster", 8, 1 << 20}}};
     sources.routes = {{"nfs", 100005, "bench", 5}, {"nfs", std::nullopt, std::nullopt, 0}};
