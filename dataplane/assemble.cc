@@ -168,25 +168,30 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
   options.core = core;
   options.places = &places;
   const control::LimitsConfig& limits = config.limits;
-  for (const control::BackendConfig& config_backend : config.backends) {
+  for (const gateway::BackendIdentity& identity : numbers.backends.values()) {
     gateway::BackendOptions& backend = options.backends.emplace_back();
-    backend.name = config_backend.name;
-    backend.kind =
-        config_backend.type == control::BackendType::kTcp ? gateway::BackendKind::kTcp : gateway::BackendKind::kBuiltin;
+    backend.name = identity.name;
+    backend.kind = identity.type == control::BackendType::kTcp ? gateway::BackendKind::kTcp : gateway::BackendKind::kBuiltin;
+    backend.removed = true;
+  }
+  for (const control::BackendConfig& config_backend : config.backends) {
+    const uint32_t number = numbers.of(config_backend);
+    gateway::BackendOptions& backend = options.backends[number];
+    backend.removed = false;
     backend.servers.clear();
     for (const control::SocketAddress& server : control::servers_of(config_backend)) {
-      backend.servers.push_back(*numbers.servers[options.backends.size() - 1].find(server));
+      backend.servers.push_back(numbers.of_server(number, server));
     }
     backend.checked = config_backend.type == control::BackendType::kTcp && config_backend.check != control::CheckKind::kOff;
     backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
     backend.call_timeout = Duration::seconds(config_backend.call_timeout_s);
   }
-  const std::vector<gateway::RouteKey> keys = route_keys(config);
+  const std::vector<gateway::RouteKey> keys = route_keys(config, numbers);
   for (const control::ListenerConfig& config_listener : config.listeners) {
     gateway::ListenerOptions& listener = options.listeners.emplace_back();
     listener.name = config_listener.name;
     listener.port = config_listener.port;
-    listener.backend = backend_index(config, config_listener.backend);
+    listener.backend = numbers.of_backend(config, config_listener.backend);
     add_routes(keys, static_cast<uint32_t>(options.listeners.size() - 1), numbers.routes, listener);
     listener.inline_bytes = config_listener.inline_bytes;
     listener.remote_invalidate = config_listener.remote_invalidate;

@@ -230,7 +230,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   telemetry::GatewayFlags flags;
   flags.config_last_reload_unix_s.store(unix_now_ms() / 1000);
   flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
-  HealthChecks checks(config.backends, core_count,
+  HealthChecks checks(config.backends, numbers, core_count,
                       [&apps](uint32_t core, const gateway::CoreMessage& message) { return apps[core]->tell(message); });
   telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags, checks, numbers));
   std::optional<TelemetryCommands> telemetry_commands;

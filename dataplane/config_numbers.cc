@@ -2,38 +2,43 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "control/gateway/gateway_options.h"
 
 namespace cw::dataplane {
 
-uint32_t backend_index(const control::Config& config, const std::string& name) {
-  if (name.empty()) {
-    return gateway::ListenerOptions::kNoBackend;
-  }
-  const auto found = std::ranges::find(config.backends, name, &control::BackendConfig::name);
-  return static_cast<uint32_t>(found - config.backends.begin());
-}
-
 void ConfigNumbers::add(const control::Config& config) {
-  servers.resize(config.backends.size());
-  for (size_t i = 0; i < servers.size(); ++i) {
-    (void)servers[i].number(control::servers_of(config.backends[i]));
+  for (const control::BackendConfig& backend : config.backends) {
+    (void)servers[backends.number(gateway::identity_of(backend))].number(control::servers_of(backend));
   }
-  (void)routes.number(route_keys(config));
+  (void)routes.number(route_keys(config, *this));
   (void)clients.number(client_names(config));
 }
 
-std::vector<gateway::RouteKey> route_keys(const control::Config& config) {
+uint32_t ConfigNumbers::of_backend(const control::Config& config, const std::string& name) const {
+  if (name.empty()) {
+    return gateway::ListenerOptions::kNoBackend;
+  }
+  return of(*std::ranges::find(config.backends, name, &control::BackendConfig::name));
+}
+
+std::vector<gateway::BackendIdentity> backend_identities(const control::Config& config) {
+  std::vector<gateway::BackendIdentity> identities;
+  std::ranges::transform(config.backends, std::back_inserter(identities), gateway::identity_of);
+  return identities;
+}
+
+std::vector<gateway::RouteKey> route_keys(const control::Config& config, const ConfigNumbers& numbers) {
   std::vector<gateway::RouteKey> keys;
   for (uint32_t i = 0; i < config.listeners.size(); ++i) {
     const control::ListenerConfig& listener = config.listeners[i];
     for (const control::RouteConfig& route : config.routes) {
       if (route.listener == listener.name) {
-        keys.push_back({i, route.program, backend_index(config, route.backend)});
+        keys.push_back({i, route.program, numbers.of_backend(config, route.backend)});
       }
     }
-    keys.push_back({i, std::nullopt, backend_index(config, listener.backend)});
+    keys.push_back({i, std::nullopt, numbers.of_backend(config, listener.backend)});
   }
   return keys;
 }

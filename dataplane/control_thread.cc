@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,7 +36,8 @@ const std::string& section_of(const gateway::Notice& notice, const ConfigNumbers
 }
 
 void log_notice(const gateway::Notice& notice, const control::Config& config, const ConfigNumbers& numbers) {
-  const std::string backend = notice.backend < config.backends.size() ? config.backends[notice.backend].name : "none";
+  const std::span<const gateway::BackendIdentity> backends = numbers.backends.values();
+  const std::string backend = notice.backend < backends.size() ? backends[notice.backend].name : "none";
   switch (notice.result) {
     case gateway::ConnectionResult::kAccepted:
       telemetry::log_info(

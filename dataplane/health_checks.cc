@@ -32,23 +32,22 @@ std::string text_of(int error) {
 
 }  // namespace
 
-HealthChecks::HealthChecks(const std::vector<control::BackendConfig>& backends, uint32_t cores, Tell tell)
+HealthChecks::HealthChecks(const std::vector<control::BackendConfig>& backends, const ConfigNumbers& numbers, uint32_t cores,
+                           Tell tell)
     : cores_(cores), tell_(std::move(tell)), pool_(kBuffers, kBufferBytes, kBuffers) {
-  std::vector<gateway::ServerNumbers> servers(backends.size());
-  become(monotonic_now(), wanted(backends, servers));
+  become(monotonic_now(), wanted(backends, numbers));
 }
 
 std::vector<HealthChecks::Wanted> HealthChecks::wanted(const std::vector<control::BackendConfig>& backends,
-                                                       std::span<gateway::ServerNumbers> servers) {
+                                                       const ConfigNumbers& numbers) {
   std::vector<Wanted> list;
-  for (uint32_t backend = 0; backend < backends.size(); ++backend) {
-    const control::BackendConfig& config = backends[backend];
+  for (const control::BackendConfig& config : backends) {
+    const uint32_t backend = numbers.of(config);
     const std::vector<control::SocketAddress> addresses = control::servers_of(config);
-    const std::vector<uint32_t> numbers = servers[backend].number(addresses);
     for (uint32_t i = 0; i < addresses.size(); ++i) {
       Wanted& server = list.emplace_back();
       server.row.backend = backend;
-      server.row.server = numbers[i];
+      server.row.server = numbers.of_server(backend, addresses[i]);
       server.row.rank = i;
       server.row.backend_name = config.name;
       server.row.address = control::to_string(addresses[i]);
@@ -125,11 +124,11 @@ void HealthChecks::take_wanted(Instant now) {
   }
 }
 
-void HealthChecks::reconfigure(const std::vector<control::BackendConfig>& backends, std::span<gateway::ServerNumbers> servers) {
+void HealthChecks::reconfigure(const std::vector<control::BackendConfig>& backends, const ConfigNumbers& numbers) {
   const std::lock_guard starting(starting_);
   {
     const std::lock_guard lock(mutex_);
-    reloaded_ = wanted(backends, servers);
+    reloaded_ = wanted(backends, numbers);
   }
   if (thread_.joinable()) {
     (void)eventfd_write(wakeup_, 1);

@@ -18,7 +18,7 @@
 #include "control/admin/server_checks.h"
 #include "control/config/config.h"
 #include "control/gateway/core_message.h"
-#include "control/gateway/server_numbers.h"
+#include "dataplane/config_numbers.h"
 #include "dataplane/sockets/backend_stream.h"
 #include "rocev2/base/heap_buffer_pool.h"
 
@@ -28,7 +28,8 @@ class HealthChecks final : public control::ServerChecks {
  public:
   // Gives `message` to core `core`; false: it takes none now. Called by the checking thread.
   using Tell = std::function<bool(uint32_t core, const gateway::CoreMessage& message)>;
-  HealthChecks(const std::vector<control::BackendConfig>& backends, uint32_t cores, Tell tell);
+  // `numbers` has those of `backends` and their servers, here and below.
+  HealthChecks(const std::vector<control::BackendConfig>& backends, const ConfigNumbers& numbers, uint32_t cores, Tell tell);
   ~HealthChecks() override;
   HealthChecks(const HealthChecks&) = delete;
   HealthChecks& operator=(const HealthChecks&) = delete;
@@ -36,9 +37,9 @@ class HealthChecks final : public control::ServerChecks {
   // Any thread. Without a server to check, nothing.
   void start();
   void stop();
-  // Other servers, or other ways to check them: `servers` has the numbers of those of `backends`, which are the same ones as
-  // before. What is known of a server that stays is kept. Any thread; may be what starts the checks.
-  void reconfigure(const std::vector<control::BackendConfig>& backends, std::span<gateway::ServerNumbers> servers);
+  // Other servers, or other ways to check them. What is known of a server that stays is kept. Any thread; may be what starts the
+  // checks.
+  void reconfigure(const std::vector<control::BackendConfig>& backends, const ConfigNumbers& numbers);
   [[nodiscard]] std::vector<control::ServerCheck> server_checks() const override;
 
  private:
@@ -61,7 +62,7 @@ class HealthChecks final : public control::ServerChecks {
     std::vector<gateway::ServerState> told;  // by core
   };
   [[nodiscard]] static std::vector<Wanted> wanted(const std::vector<control::BackendConfig>& backends,
-                                                  std::span<gateway::ServerNumbers> servers);
+                                                  const ConfigNumbers& numbers);
   // The checking thread, or nobody else while it does not run.
   void become(Instant now, const std::vector<Wanted>& list);
   void become(Instant now, const Wanted& wanted, Server& server) const;

@@ -2,23 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "dataplane/assemble.h"
 #include "dataplane/metric_sources.h"
+#include "dataplane/sockets/backend_stream.h"
 
 namespace cw::dataplane {
 
 std::vector<control::Problem> LiveChanges::problems(const control::Config& config, const std::string& file) const {
-  const ConfigNumbers& numbers = parts_.numbers;
   std::vector<control::Problem> problems;
-  for (size_t i = 0; i < config.backends.size(); ++i) {
-    if (!numbers.servers[i].has_room_for(control::servers_of(config.backends[i]))) {
-      problems.push_back({file, 0, 0, "backend.address",
-                          fmt::format("backend '{}' has had {} servers since the start, and can have {}", config.backends[i].name,
-                                      numbers.servers[i].values().size(), gateway::kBackendServersMax),
-                          "go back to servers that it had, or restart"});
-    }
+  for (const control::BackendConfig& backend : config.backends) {
+    add_backend_problems(backend, file, problems);
   }
-  if (!numbers.routes.has_room_for(route_keys(config))) {
+  const std::vector<gateway::BackendIdentity> backends = backend_identities(config);
+  if (!parts_.numbers.backends.has_room_for(backends)) {
+    problems.push_back(
+        {file, 0, 0, "backend.name",
+         fmt::format("there have been {} backends since the start, each with counters of its own, and there can be "
+                     "{} of them",
+                     parts_.numbers.backends.values().size(), gateway::kBackendNumbersMax),
+         "go back to names that there were, or restart"});
+    return problems;  // what names them has no numbers
+  }
+  ConfigNumbers numbers = parts_.numbers;
+  (void)numbers.backends.number(backends);
+  if (!numbers.routes.has_room_for(route_keys(config, numbers))) {
     problems.push_back(
         {file, 0, 0, "route",
          fmt::format("calls have gone {} ways from a listener to a backend since the start, each with a counter of "
@@ -37,6 +47,35 @@ std::vector<control::Problem> LiveChanges::problems(const control::Config& confi
   return problems;
 }
 
+void LiveChanges::add_backend_problems(const control::BackendConfig& backend, const std::string& file,
+                                       std::vector<control::Problem>& problems) const {
+  const std::span<const gateway::BackendIdentity> known = parts_.numbers.backends.values();
+  if (const std::optional<uint32_t> number = parts_.numbers.backends.find(gateway::identity_of(backend))) {
+    const gateway::ServerNumbers& servers = parts_.numbers.servers[*number];
+    if (!servers.has_room_for(control::servers_of(backend))) {
+      problems.push_back({file, 0, 0, "backend.address",
+                          fmt::format("backend '{}' has had {} servers since the start, and can have {}", backend.name,
+                                      servers.values().size(), gateway::kBackendServersMax),
+                          "go back to servers that it had, or restart"});
+    }
+    return;
+  }
+  if (std::ranges::find(known, backend.name, &gateway::BackendIdentity::name) != known.end()) {
+    problems.push_back({file, 0, 0, "backend.name",
+                        fmt::format("there was a backend '{}' of another type or source since the start, and metrics know it by "
+                                    "that name",
+                                    backend.name),
+                        "give this one another name, or restart"});
+  }
+  if (backend.source == control::SourceKind::kClient && !BackendStream::may_borrow()) {
+    problems.push_back(
+        {file, 0, 0, "backend.source",
+         fmt::format("backend '{}': source = \"client\" takes CAP_NET_RAW, which this process does not have", backend.name),
+         "give it to the process (deploy/systemd/drop-ins/source-client.conf) and restart, or use source = "
+         "\"gateway\""});
+  }
+}
+
 bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
   number(config);
   set_places(config);
@@ -48,23 +87,25 @@ bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
     options.pull_buffers_max = pulled_max / cores;
     taken = parts_.apps[i]->reconfigure(options) && taken;
   }
-  parts_.checks.reconfigure(config.backends, parts_.numbers.servers);
+  parts_.checks.reconfigure(config.backends, parts_.numbers);
   parts_.view.reconfigure(config, parts_.numbers);
   parts_.collector.set_limits(metric_limits(config));
+  parts_.collector.set_backends(backend_sources(config, parts_.numbers));
   parts_.collector.set_clients(client_sources(config, parts_.numbers));
   parts_.collector.set_routes(route_sources(config, parts_.numbers));
   return taken;
 }
 
 void LiveChanges::number(const control::Config& config) {
-  std::vector<size_t> known;  // servers, by backend: the workers have these already
-  for (const gateway::ServerNumbers& servers : parts_.numbers.servers) {
-    known.push_back(servers.values().size());
-  }
+  const ConfigNumbers known = parts_.numbers;  // what the workers have
   parts_.numbers.add(config);
-  for (uint32_t backend = 0; backend < known.size(); ++backend) {
+  const std::span<const gateway::BackendIdentity> backends = parts_.numbers.backends.values();
+  for (uint32_t backend = 0; backend < backends.size(); ++backend) {
+    if (backend >= known.backends.values().size()) {
+      parts_.workers.set_backend(backend, backends[backend].name, backends[backend].source == control::SourceKind::kClient);
+    }
     const std::span<const control::SocketAddress> servers = parts_.numbers.servers[backend].values();
-    for (size_t number = known[backend]; number < servers.size(); ++number) {
+    for (size_t number = known.servers[backend].values().size(); number < servers.size(); ++number) {
       parts_.workers.set_server(backend, static_cast<uint32_t>(number), {servers[number].address, servers[number].port});
     }
   }

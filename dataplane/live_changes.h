@@ -1,7 +1,7 @@
 // What a reload changes in a gateway that runs: hands each part of it what is its own.
 //
-// The order matters. Workers learn of new servers before a poll core can name one, and the checks tell cores of servers only when
-// the cores have them.
+// The order matters. Workers learn of new backends and servers before a poll core can name one, and the checks tell cores of
+// servers only when the cores have them.
 #pragma once
 
 #include <span>
@@ -37,13 +37,16 @@ class LiveChanges {
 
   // Why the parts cannot become what `config`, of `file`, says. Callers take turns, with apply() too.
   [[nodiscard]] std::vector<control::Problem> problems(const control::Config& config, const std::string& file) const;
-  // Precondition: no problems(); listeners and backends are those that there are. False: a core did not take its part in time.
+  // Precondition: no problems(); listeners are those that there are. False: a core did not take its part in time.
   // `pulled_max`: ReloadPlan.
   [[nodiscard]] bool apply(const control::Config& config, uint32_t pulled_max);
   // Callers take turns.
   [[nodiscard]] const ConfigNumbers& numbers() const { return parts_.numbers; }
 
  private:
+  // Of a backend that is to be.
+  void add_backend_problems(const control::BackendConfig& backend, const std::string& file,
+                            std::vector<control::Problem>& problems) const;
   void number(const control::Config& config);
   void set_places(const control::Config& config);
 

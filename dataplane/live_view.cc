@@ -396,13 +396,15 @@ std::vector<control::TransportEventStatus> LiveView::transport_events() {
 }
 
 bool LiveView::start_ping(const std::string& backend, uint32_t program, uint32_t version, std::string& problem) {
-  const auto found = std::ranges::find(config_.backends, backend, &control::BackendConfig::name);
-  if (found == config_.backends.end()) {
+  const Current current = this->current();
+  const auto found = std::ranges::find(current.config.backends, backend, &control::BackendConfig::name);
+  if (found == current.config.backends.end()) {
     problem = fmt::format("there is no backend '{}'; causewayctl backends names those there are", backend);
     return false;
   }
   gateway::PingOrder order;
-  order.backend = static_cast<uint32_t>(found - config_.backends.begin());
+  order.backend = current.numbers.of(*found);
+  order.server = preferred_server(checks_.server_checks(), order.backend);
   order.builtin = found->type == control::BackendType::kBuiltin;
   // Nobody says what a server serves: NFS is the likeliest, and one that serves something else answers so.
   order.program = program != 0 ? program : order.builtin ? rpcrdma::kBenchProgram : rpcrdma::kNfsProgram;

@@ -11,13 +11,13 @@
 namespace cw::dataplane {
 
 std::vector<telemetry::RouteSource> route_sources(const control::Config& config, const ConfigNumbers& numbers) {
-  const std::vector<gateway::RouteKey> current = route_keys(config);
+  const std::vector<gateway::RouteKey> current = route_keys(config, numbers);
   std::vector<telemetry::RouteSource> routes;
   const auto add = [&](const gateway::RouteKey& key, bool removed) {
     const bool is_answered = key.backend != gateway::ListenerOptions::kNoBackend;
     routes.push_back({config.listeners[key.listener].name, key.program,
-                      is_answered ? std::optional(config.backends[key.backend].name) : std::nullopt, *numbers.routes.find(key),
-                      removed});
+                      is_answered ? std::optional(numbers.backends.values()[key.backend].name) : std::nullopt,
+                      *numbers.routes.find(key), removed});
   };
   for (const gateway::RouteKey& key : current) {
     add(key, false);
@@ -28,6 +28,15 @@ std::vector<telemetry::RouteSource> route_sources(const control::Config& config,
     }
   }
   return routes;
+}
+
+std::vector<telemetry::NamedSource> backend_sources(const control::Config& config, const ConfigNumbers& numbers) {
+  std::vector<telemetry::NamedSource> sources;
+  const std::vector<gateway::BackendIdentity> current = backend_identities(config);
+  for (const gateway::BackendIdentity& identity : numbers.backends.values()) {
+    sources.push_back({identity.name, std::ranges::find(current, identity) == current.end()});
+  }
+  return sources;
 }
 
 std::vector<telemetry::NamedSource> client_sources(const control::Config& config, const ConfigNumbers& numbers) {
@@ -65,9 +74,7 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
   for (const std::unique_ptr<Port>& port : ports) {
     sources.ports.push_back({port->device(), port->driver(), std::string(wire::to_text(port->mac()).data())});
   }
-  for (const control::BackendConfig& backend : config.backends) {
-    sources.backends.push_back({backend.name});
-  }
+  sources.backends = backend_sources(config, numbers);
   sources.clients = client_sources(config, numbers);
   sources.routes = route_sources(config, numbers);
   sources.pools = {"packets", "replies", "views"};

@@ -17,6 +17,7 @@ namespace cw::dataplane {
 // Each listener's [[route]]s, then what it does with the programs that have none; behind all of them those of before a reload.
 [[nodiscard]] std::vector<telemetry::RouteSource> route_sources(const control::Config& config, const ConfigNumbers& numbers);
 // By number, those of before a reload too.
+[[nodiscard]] std::vector<telemetry::NamedSource> backend_sources(const control::Config& config, const ConfigNumbers& numbers);
 [[nodiscard]] std::vector<telemetry::NamedSource> client_sources(const control::Config& config, const ConfigNumbers& numbers);
 // Keeps references to `apps`, which are in order of DataplaneConfig::poll_lcores, `flags` and `checks`. The revision of the
 // build is not known here and stays empty.

@@ -186,9 +186,9 @@ class WorkerPool::Worker {
 
   void open(uint32_t core, const RequestItem& item) {
     const WorkerPoolOptions& options = pool_.options_;
-    const bool from_client = item.backend < options.from_client.size() && options.from_client[item.backend];
-    auto link = std::make_unique<Link>(options.backends[item.backend][item.server],
-                                       from_client ? item.client() : wire::IpAddress{}, pool_.large_, options.limits);
+    const Backend& backend = pool_.backends_[item.backend];
+    auto link = std::make_unique<Link>(backend.servers[item.server], backend.from_client ? item.client() : wire::IpAddress{},
+                                       pool_.large_, options.limits);
     link->id = item.link;
     link->core = core;
     link->backend = item.backend;
@@ -316,7 +316,7 @@ class WorkerPool::Worker {
 
   // The poll core learns that it failed; why, only this thread knows.
   void log_failure(const Link& link) const {
-    const std::string name = link.backend < pool_.options_.names.size() ? pool_.options_.names[link.backend] : "";
+    const std::string& name = pool_.backends_[link.backend].name;
     const int error = link.stream.failure();
     const char* cause = error == 0        ? "it closed the connection"
                         : error == EPROTO ? "it sent a record that is too long or malformed"
@@ -387,12 +387,14 @@ class WorkerPool::Worker {
 
 WorkerPool::WorkerPool(const WorkerPoolOptions& options, BufferPool& large, rpcrdma::ProgramRegistry& programs,
                        std::vector<Wakeup*> core_wakeups)
-    : options_(options), large_(large), programs_(programs), cores_(options.cores) {
+    : options_(options), backends_(gateway::kBackendNumbersMax), large_(large), programs_(programs), cores_(options.cores) {
   CW_ASSERT(core_wakeups.size() == options.cores);
   static_assert(gateway::kBackendServersMax <= 65'536 &&
-                gateway::kBackendsMax <= 65'536);  // RequestItem has 16 bits for each
-  for (std::vector<TcpAddress>& servers : options_.backends) {
-    servers.resize(gateway::kBackendServersMax);  // none moves when others come
+                gateway::kBackendNumbersMax <= 65'536);  // RequestItem has 16 bits for each
+  for (size_t i = 0; i < options.backends.size(); ++i) {
+    std::ranges::copy(options.backends[i], backends_[i].servers.begin());
+    backends_[i].name = i < options.names.size() ? options.names[i] : "";
+    backends_[i].from_client = i < options.from_client.size() && options.from_client[i];
   }
   for (uint32_t core = 0; core < options.cores; ++core) {
     CoreSide& side = cores_[core];
@@ -423,6 +425,11 @@ WorkerPool::~WorkerPool() {
       release(std::span(core.burst).subspan(core.burst_at, core.burst_size - core.burst_at));
     } while (take_events(core));
   }
+}
+
+void WorkerPool::set_backend(uint32_t backend, const std::string& name, bool from_client) {
+  backends_[backend].name = name;
+  backends_[backend].from_client = from_client;
 }
 
 void WorkerPool::start() {

@@ -9,6 +9,7 @@
 // sender keeps what it has and stops taking more: workers stop reading sockets, poll cores stop taking calls from clients.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -51,9 +52,10 @@ class WorkerPool {
   // Closes all backend connections and joins. Requests still in rings are given back.
   void stop();
 
-  // Any thread, while no poll core knows of a server of this number: where it is, from its first kOpen on. Such an order comes to
-  // a worker through a ring, behind what is written here.
-  void set_server(uint32_t backend, uint32_t number, const TcpAddress& address) { options_.backends[backend][number] = address; }
+  // Any thread, while no poll core knows of a backend of this number, or of a server of it: what it is, from its first kOpen on.
+  // Such an order comes to a worker through a ring, behind what is written here.
+  void set_backend(uint32_t backend, const std::string& name, bool from_client);
+  void set_server(uint32_t backend, uint32_t number, const TcpAddress& address) { backends_[backend].servers[number] = address; }
 
   // Poll core `core`. False, and `request` untouched, when the worker's ring has no room. What was taken goes with the next
   // kick(), or before.
@@ -79,7 +81,14 @@ class WorkerPool {
   };
   [[nodiscard]] static bool take_events(CoreSide& side);
 
+  struct Backend {
+    std::string name;
+    bool from_client = false;
+    std::array<TcpAddress, gateway::kBackendServersMax> servers;
+  };
+
   WorkerPoolOptions options_;
+  std::vector<Backend> backends_;  // by number, with room for all that there may be: none moves when others come
   BufferPool& large_;
   rpcrdma::ProgramRegistry& programs_;
   std::vector<CoreSide> cores_;

@@ -55,7 +55,7 @@ class RowFolder {
       case Scope::kPort:
         return add_ports();
       case Scope::kBackend:
-        return add_scoped("backend", sources_.backends, gateway::kBackendsMax);
+        return add_scoped("backend", sources_.backends, gateway::kBackendNumbersMax);
       case Scope::kClient:
         return add_scoped("client", sources_.clients, gateway::kClientNumbersMax);
       case Scope::kPool:
@@ -280,6 +280,11 @@ void Collector::set_limits(Limits limits) {
   sources_.limits.clients = std::move(limits.clients);
 }
 
+void Collector::set_backends(std::vector<NamedSource> backends) {
+  const std::lock_guard lock(mutex_);
+  sources_.backends = std::move(backends);
+}
+
 void Collector::set_clients(std::vector<NamedSource> clients) {
   const std::lock_guard lock(mutex_);
   sources_.clients = std::move(clients);
@@ -349,7 +354,7 @@ Health Collector::health() const {
     facts.started = sources_.flags->ready.load();
     facts.draining = sources_.flags->draining.load();
   }
-  for (size_t i = 0; i < sources_.backends.size() && i < gateway::kBackendsMax; ++i) {
+  for (size_t i = 0; i < sources_.backends.size() && i < gateway::kBackendNumbersMax; ++i) {
     uint64_t up = 0;
     bool judged = false;
     for (const CoreSource& core : sources_.cores) {
@@ -357,7 +362,7 @@ Health Collector::health() const {
       up += backend.up;
       judged = judged || backend.is_judged();
     }
-    if (up == 0 && judged) {
+    if (up == 0 && judged && !sources_.backends[i].removed) {
       facts.backends_down.push_back(sources_.backends[i].name);
     }
   }

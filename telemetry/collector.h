@@ -122,7 +122,8 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   void read(const std::function<void(const MetricSources& sources)>& reader) const;
   // Any thread: what a reload has changed of the listeners' and clients' limits. Those of the gateway as a whole stay.
   void set_limits(Limits limits);
-  // Any thread: which [[client]] sections there are since a reload, and have been.
+  // Any thread: which backends and [[client]] sections there are since a reload, and have been.
+  void set_backends(std::vector<NamedSource> backends);
   void set_clients(std::vector<NamedSource> clients);
   // Any thread: where calls go since a reload. Those that went stay, removed: counters do not vanish.
   void set_routes(std::vector<RouteSource> routes);

@@ -81,14 +81,14 @@ struct CoreSnapshot {
   gsi::GsiStats gsi;
   cm::CmStats cm;
   rpcrdma::RpcRdmaStats rpcrdma;
-  gateway::GatewayStats gateway;  // its backends in order of Config::backends
+  gateway::GatewayStats gateway;
   ConnectionGauges connections;
   std::array<PortStats, control::kPortsMax> ports{};  // in order of Config::ports
   std::array<PoolStats, kPoolsMax> pools{};           // in order of MetricSources::pools
   RpcDurations durations;
 };
 static_assert(std::is_trivially_copyable_v<CoreSnapshot>);
-static_assert(gateway::kBackendsMax == control::kBackendsMax && gateway::kListenersMax == control::kListenersMax);
+static_assert(gateway::kBackendNumbersMax >= control::kBackendsMax);
 static_assert(gateway::kRouteNumbersMax >= control::kRoutesMax + control::kListenersMax);
 static_assert(gateway::kClientNumbersMax >= control::kClientClassesMax);
 

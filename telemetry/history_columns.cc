@@ -173,7 +173,7 @@ uint32_t count_of(const Row& row, const MetricSources& sources) {
     case Over::kLabel:
       return row.label_count;
     case Over::kBackend:
-      return static_cast<uint32_t>(std::min<size_t>(sources.backends.size(), control::kBackendsMax));
+      return static_cast<uint32_t>(std::min<size_t>(sources.backends.size(), gateway::kBackendNumbersMax));
     case Over::kClient:
       return static_cast<uint32_t>(std::min<size_t>(sources.clients.size(), gateway::kClientNumbersMax));
     case Over::kLcore:

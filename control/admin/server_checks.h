@@ -11,7 +11,7 @@
 namespace cw::control {
 
 struct ServerCheck {
-  uint32_t backend = 0;  // index
+  uint32_t backend = 0;  // its number (gateway::BackendNumbers)
   uint32_t server = 0;   // its number (gateway::ServerNumbers)
   std::string backend_name;
   std::string address;
@@ -29,7 +29,7 @@ struct ServerCheck {
 class ServerChecks {
  public:
   virtual ~ServerChecks() = default;
-  // Any thread. All servers of all TCP backends, in order of the configuration; behind them those that have been removed.
+  // Any thread. All servers of all TCP backends, of each in order of preference; behind them those that have been removed.
   [[nodiscard]] virtual std::vector<ServerCheck> server_checks() const = 0;
 };
 

@@ -26,20 +26,19 @@ bool differs(const Key<S>& key, const S& before, const S& after) {
       key.member);
 }
 
-// Listeners and backends are the same ones, in the same order.
+// Listeners are the same ones, in the same order.
 bool is_same_cast(const Config& before, const Config& after) {
   const auto same = [](const auto& a, const auto& b, auto member) { return std::ranges::equal(a, b, {}, member, member); };
   return same(before.listeners, after.listeners, &ListenerConfig::name) &&
-         same(before.listeners, after.listeners, &ListenerConfig::port) &&
-         same(before.backends, after.backends, &BackendConfig::name);
+         same(before.listeners, after.listeners, &ListenerConfig::port);
 }
 
 // Of a cast that changed nothing is live.
-constexpr const char* kOtherCast = "listeners or backends came, went or changed names or places: what is whose is not clear";
+constexpr const char* kOtherCast = "listeners came, went or changed names or places: what is whose is not clear";
 
 // Entries of these are who their names say, wherever in the file they stand. Others are known by their places.
 template <typename S>
-constexpr bool kIsByName = std::is_same_v<S, ClientConfig>;
+constexpr bool kIsByName = std::is_same_v<S, BackendConfig> || std::is_same_v<S, ClientConfig>;
 
 SettingChange change_of(const SectionInfo& section, std::string key, std::string before, std::string after, bool live,
                         bool same_cast) {

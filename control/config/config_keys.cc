@@ -153,10 +153,11 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
 const std::array<Key<BackendConfig>, 13> kBackendKeys = {{
     {.name = "name",
      .member = &BackendConfig::name,
-     .help = "Name for listeners and metrics.",
+     .help = "Name for listeners and metrics. A backend of another name is another backend.",
      .example = "\"nfs\"",
      .rule = TextRule::kName,
-     .required = true},
+     .required = true,
+     .live = true},
     {.name = "type",
      .member = Choice<BackendConfig>{kBackendTypeNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.type); },
                                      [](BackendConfig& c, uint32_t i) { c.type = static_cast<BackendType>(i); }},
@@ -497,9 +498,11 @@ const Section<ListenerConfig>& listener_section() {
 const Section<BackendConfig>& backend_section() {
   static const Section<BackendConfig> kSection{
       {.name = "backend",
-       .help = "What answers the calls. At least one.",
+       .help = "What answers the calls. At least one. A reload adds, changes and removes them; connections that lead to one that "
+               "is removed go on until they end.",
        .count_max = kBackendsMax,
-       .waits = "connections and metrics know backends by names and kinds, and rights are checked at the start"},
+       .live = true,
+       .waits = "connections and metrics know it as what it is; under another name a reload applies it"},
       kBackendKeys};
   return kSection;
 }

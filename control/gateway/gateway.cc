@@ -118,15 +118,18 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
   for (uint32_t slot = options.connections_max; slot > 0; --slot) {
     free_slots_.push_back(slot - 1);
   }
-  CW_ASSERT(options_.clients.size() <= kClientNumbersMax && options_.listeners.size() <= kListenersMax);
+  CW_ASSERT(options_.clients.size() <= kClientNumbersMax && options_.listeners.size() <= kListenerNumbersMax);
   options_.clients.reserve(kClientNumbersMax);
+  options_.backends.reserve(kBackendNumbersMax);
+  servers_.reserve(kBackendNumbersMax);
   for (size_t i = 0; i < lanes_.size(); ++i) {
     set_lanes(i);
   }
   for (size_t i = 0; i < options_.clients.size(); ++i) {
     budgets_[i].bytes_max = options_.clients[i].bytes_in_flight_max;
   }
-  for (size_t i = 0; i < options_.backends.size() && i < kBackendsMax; ++i) {
+  CW_ASSERT(options_.backends.size() <= kBackendNumbersMax);
+  for (size_t i = 0; i < options_.backends.size(); ++i) {
     stats_.backends[i].up = options_.backends[i].kind == BackendKind::kBuiltin ? 1 : 0;
     servers_.emplace_back(options_.backends[i].servers);
   }
@@ -174,7 +177,8 @@ const ListenerOptions* Gateway::listener_for(uint16_t port) const {
 }
 
 void Gateway::reconfigure(GatewayOptions& fresh) {
-  CW_ASSERT(fresh.listeners.size() == options_.listeners.size() && fresh.backends.size() == options_.backends.size());
+  CW_ASSERT(fresh.listeners.size() == options_.listeners.size());
+  reconfigure_backends(fresh.backends);
   for (size_t i = 0; i < options_.listeners.size(); ++i) {
     ListenerOptions& listener = options_.listeners[i];
     std::swap(listener.allow, fresh.listeners[i].allow);
@@ -190,24 +194,44 @@ void Gateway::reconfigure(GatewayOptions& fresh) {
       own_places_->set_max(static_cast<uint32_t>(i), listener.connections_max);
     }
   }
-  for (size_t i = 0; i < options_.backends.size(); ++i) {
-    BackendOptions& backend = options_.backends[i];
-    backend.open_timeout = fresh.backends[i].open_timeout;
-    backend.call_timeout = fresh.backends[i].call_timeout;
-    servers_[i].exchange(fresh.backends[i].servers);
-    backend.checked = fresh.backends[i].checked;
-    if (!backend.checked) {
-      stats_.backends[i].checked = 0;
-    } else if (servers_[i].is_checked()) {
-      judge_by_checks(static_cast<uint32_t>(i));
-    }
-  }
   reconfigure_clients(fresh.clients);
   shared_.pull_units_max = fresh.pull_buffers_max;
   options_.rc = fresh.rc;
   options_.retry_count = fresh.retry_count;
   options_.ack_timeout_min_code = fresh.ack_timeout_min_code;
   options_.orphan_max = fresh.orphan_max;
+}
+
+void Gateway::reconfigure_backends(std::vector<BackendOptions>& fresh) {
+  CW_ASSERT(fresh.size() >= options_.backends.size() && fresh.size() <= kBackendNumbersMax);
+  for (uint32_t i = 0; i < fresh.size(); ++i) {
+    const bool is_new = i == options_.backends.size();
+    if (is_new) {  // there is room, since the start
+      options_.backends.emplace_back();
+      servers_.emplace_back(std::vector<uint32_t>());
+    }
+    BackendOptions& backend = options_.backends[i];
+    BackendStats& stats = stats_.backends[i];
+    if (is_new || backend.removed != fresh[i].removed) {
+      stats.up = 0;
+      stats.checked = 0;
+      stats.forgotten_failures = stats.open_failures;
+    }
+    if (fresh[i].removed && !is_new) {
+      backend.removed = true;  // connections from before go on with what they have
+      backend.checked = false;
+      continue;
+    }
+    servers_[i].exchange(fresh[i].servers);
+    std::swap(backend, fresh[i]);
+    if (backend.kind == BackendKind::kBuiltin) {
+      stats.up = backend.removed ? 0 : 1;
+    } else if (!backend.checked) {
+      stats.checked = 0;
+    } else if (servers_[i].is_checked()) {
+      judge_by_checks(i);
+    }
+  }
 }
 
 void Gateway::reconfigure_clients(std::vector<ClientClassOptions>& fresh) {

@@ -104,8 +104,8 @@ class Gateway {
   // Takes over from `fresh`, in exchange for what was: who may connect, what goes where, limits and times, for connections that
   // begin from now on (of backends' times and classes' budgets also for those that there are). Backend connections stay with the
   // server that they lead to until they end, and connections count in their class, in its budget too when it is removed. Places
-  // that are shared are for their owner to change. Precondition: the same listeners (but for their backends and routes), backends
-  // (but for their servers), and all classes of clients that there have been.
+  // that are shared are for their owner to change. Precondition: the same listeners (but for their backends and routes), and all
+  // backends and classes of clients that there have been.
   void reconfigure(GatewayOptions& fresh);
 
   // Orderly end: refuses new connections, sends DREQ to all. is_quiet() when the last is gone; poll run() until then.
@@ -166,6 +166,7 @@ class Gateway {
   void adapt_grants();
   [[nodiscard]] uint32_t grant_of(const Connection& connection) const;
   void note(const Notice& notice);
+  void reconfigure_backends(std::vector<BackendOptions>& fresh);
   void reconfigure_clients(std::vector<ClientClassOptions>& fresh);
   void give_place_back(const Connection& connection);
   void fold_budgets();
@@ -257,7 +258,7 @@ class Gateway {
   };
   Ring<Waiting> waiting_;  // calls of built-in programs that found no memory for their reply
   GatewayStats stats_;
-  std::vector<ServerChoice> servers_;  // by backend
+  std::vector<ServerChoice> servers_;  // by backend, with room for all that there may be
   BrokenCalls broken_calls_;
   bool short_of_slots_ = false;
   bool shutting_down_ = false;

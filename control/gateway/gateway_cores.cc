@@ -35,8 +35,8 @@ void Gateway::remember_broken_call(Instant now, const Connection& connection, ui
 }
 
 void Gateway::note_backend(uint32_t backend, bool up) {
-  if (options_.backends[backend].checked) {
-    return;  // that is for the checks to say
+  if (options_.backends[backend].checked || options_.backends[backend].removed) {
+    return;  // that is for the checks to say, or for nobody
   }
   const uint64_t value = up ? 1 : 0;
   if (stats_.backends[backend].up != value) {
@@ -46,6 +46,9 @@ void Gateway::note_backend(uint32_t backend, bool up) {
 }
 
 void Gateway::on_server_state(uint32_t backend, uint32_t server, ServerState state) {
+  if (backend >= servers_.size()) {
+    return;  // of a reload that this core has not taken
+  }
   servers_[backend].set(server, state);
   if (options_.backends[backend].checked) {
     judge_by_checks(backend);
@@ -76,7 +79,9 @@ void Gateway::on_core_message(Instant now, const CoreMessage& message) {
       broken_calls_.remember(now, message.client, message.index, message.xid);
       return;
     case CoreMessage::Kind::kBackendUp:
-      stats_.backends[message.index].up = message.value;
+      if (message.index >= options_.backends.size() || !options_.backends[message.index].removed) {
+        stats_.backends[message.index].up = message.value;
+      }
       return;
     case CoreMessage::Kind::kServerState:
       on_server_state(message.index, message.server, static_cast<ServerState>(message.value));

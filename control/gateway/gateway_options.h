@@ -22,6 +22,7 @@ struct BackendOptions {
   BackendKind kind = BackendKind::kBuiltin;
   // kTcp: the numbers of its servers (ServerNumbers), in order of preference, at least one; the workers know their addresses.
   std::vector<uint32_t> servers = {0};
+  bool removed = false;         // by a reload: only connections from before lead to it
   bool checked = false;         // kTcp: checks say which servers are up; else the last attempt to connect does
   bool run_on_workers = false;  // kBuiltin: programs that may take long; else they run on the poll core
   Duration open_timeout = Duration::seconds(5);
@@ -31,7 +32,7 @@ struct BackendOptions {
 // Calls of a program go to a backend of their own.
 struct RouteOptions {
   uint32_t program = 0;
-  uint32_t backend = 0;  // index
+  uint32_t backend = 0;  // BackendNumbers
   uint32_t number = 0;   // RouteNumbers
 };
 
@@ -40,7 +41,7 @@ struct ListenerOptions {
 
   std::string name;
   uint16_t port = 20049;  // of the RDMA IP CM service, TCP port space
-  // Index; kNoBackend: calls of programs without a route are answered with PROG_UNAVAIL.
+  // BackendNumbers; kNoBackend: calls of programs without a route are answered with PROG_UNAVAIL.
   uint32_t backend = 0;
   uint32_t other_route = 0;          // number (RouteNumbers) of what happens to programs without a route
   std::vector<RouteOptions> routes;  // each program once
@@ -64,7 +65,7 @@ struct ClientClassOptions {
 
 struct GatewayOptions {
   std::vector<ListenerOptions> listeners;
-  std::vector<BackendOptions> backends;
+  std::vector<BackendOptions> backends;       // by BackendNumbers
   std::vector<ClientClassOptions> clients;    // by ClientNumbers
   ConnectionPlaces* client_places = nullptr;  // by class; as with `places`
   CoreShare core;                             // links tell the core

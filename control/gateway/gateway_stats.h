@@ -13,12 +13,14 @@
 
 namespace cw::gateway {
 
-inline constexpr uint32_t kBackendsMax = 16;
+// Backends and listeners that there may have been since the start of the process: each keeps its number (BackendNumbers,
+// ListenerNumbers).
+inline constexpr uint32_t kBackendNumbersMax = 32;
+inline constexpr uint32_t kListenerNumbersMax = 32;
 // Servers that a backend may have had since the start of the process: each keeps its number (ServerNumbers).
 inline constexpr uint32_t kBackendServersMax = 32;
 // Classes of clients that there may have been since the start of the process: each keeps its number (ClientNumbers).
 inline constexpr uint32_t kClientNumbersMax = 64;
-inline constexpr uint32_t kListenersMax = 16;
 // Ways that calls may have gone since the start of the process: each keeps its number (RouteNumbers). A start needs one for each
 // route, and one for each listener.
 inline constexpr uint32_t kRouteNumbersMax = 256;
@@ -30,8 +32,9 @@ struct BackendStats {
   uint64_t calls_in_flight = 0;  // gauge
   uint64_t opens = 0;            // connections made
   uint64_t open_failures = 0;
-  uint64_t closes = 0;         // closed by the backend
-  uint64_t call_timeouts = 0;  // it kept a call too long: the connection was given up
+  uint64_t forgotten_failures = 0;  // of these: before a reload removed it or brought it back; it is judged by the others
+  uint64_t closes = 0;              // closed by the backend
+  uint64_t call_timeouts = 0;       // it kept a call too long: the connection was given up
   uint64_t calls = 0;
   uint64_t replies = 0;
   uint64_t bytes_out = 0;  // to the backend
@@ -40,7 +43,7 @@ struct BackendStats {
   std::array<uint64_t, kBackendServersMax> server_calls{};  // gauge: of calls_in_flight, those at each server
 
   // Something is known of it. Without checks only a client makes the gateway ask a TCP backend.
-  [[nodiscard]] bool is_judged() const { return up > 0 || checked > 0 || open_failures > 0; }
+  [[nodiscard]] bool is_judged() const { return up > 0 || checked > 0 || open_failures > forgotten_failures; }
 };
 
 // A class of clients with a budget of its own.
@@ -88,7 +91,7 @@ enum class ReverseDrop : uint8_t {
 
 struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
-  std::array<BackendStats, kBackendsMax> backends{};
+  std::array<BackendStats, kBackendNumbersMax> backends{};    // by BackendNumbers
   std::array<ClientClassStats, kClientNumbersMax> clients{};  // by ClientNumbers
   std::array<uint64_t, kRouteNumbersMax> route_calls{};       // by RouteNumbers, unrouted ones included
   uint64_t connections_open = 0;                              // gauge

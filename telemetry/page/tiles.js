@@ -103,7 +103,7 @@ const TILES = [
     label: 'Backends up',
     values: null,
     now: (view, snapshot) => {
-      const states = view.names('backend_state.').map((name) => latest(view.gauge(name)));
+      const states = snapshot ? snapshot.backends.map(({name}) => latest(view.gauge(`backend_state.${name}`))) : [];
       const all = snapshot ? snapshot.backends.length : null;
       const up = states.filter((state) => state === 2).length;
       const down = states.filter((state) => state === 1).length;

@@ -221,6 +221,75 @@ def a_reload_moves_backends(box: Box) -> None:
     gateway.terminate()
 
 
+def a_reload_brings_backends(box: Box) -> None:
+    """Another backend takes the place of the one that a load is at: that goes on, and who comes next is served by the new one."""
+    old, old_address = serve(box, "old")
+    _, new_address = serve(box, "new")
+    gateway = gateway_before(box, old_address, "check_interval_ms = 200")
+    config = box.directory / "gateway.toml"
+    right = config.read_text()
+    load = box.load("--port", PORT, connections=4, seconds=6)
+    load.wait_connected()
+    wait_until(lambda: states(box, gateway) == {old_address: True}, 20, "the server to be up")
+    moved = right.replace('backend = "served"', 'backend = "fresh"').replace('[[backend]]\nname = "served"', '[[backend]]\nname = "fresh"')
+    moved = moved.replace(old_address, new_address)
+    config.write_text(moved)
+    preview = box.ctl(gateway, "reload", "--dry-run")
+    expect('backend[1]: - -> "fresh"' in preview and 'backend[1]: "served" -> -' in preview and "with a restart" not in preview, preview)
+    expect_equal("applied", box.ctl_json(gateway, "reload")["applied"], True)
+    wait_until(lambda: states(box, gateway).get(new_address) is True, 20, "the new backend to be checked and up")
+    rows = {row["address"]: (row["backend"], row["role"], row["connections"]) for row in box.ctl_json(gateway, "servers")["servers"]}
+    expect_equal("servers", rows, {new_address: ("fresh", "primary", 0), old_address: ("served", "removed", 4)})
+    expect_equal("backends", [row["name"] for row in box.ctl_json(gateway, "backends")["backends"]], ["bench", "fresh"])
+    expect_equal("a ping of the new one", box.ctl_json(gateway, "ping", "fresh")["pings"][0]["alive"], True)
+    calls = sum(row["rpcs"] for row in box.ctl_json(gateway, "connections")["connections"])
+    report = load.result()
+    expect_equal("wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
+    expect(report["calls"] > calls, f"calls after the reload: {calls} before it, {report}")
+    wait_until(lambda: states(box, gateway) == {new_address: True}, 20, "the old backend to have no connection any more")
+    old.kill()
+    report = box.load("--port", PORT, name="later", connections=2, seconds=2).result()
+    expect_equal("wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
+    metrics = gateway.metrics()
+    expect(metrics.total("causeway_backend_calls_total", backend="fresh") >= report["calls"] > 0, f"calls at the new backend: {report}")
+    expect(metrics.total("causeway_backend_calls_total", backend="served") > 0, "the counters of the removed backend vanished")
+    expect('causeway_backend_up{backend="served"}' not in metrics.text, "a removed backend is up or down")
+    expect_equal("calls by route", metrics.total("causeway_route_calls_total", listener="served", backend="fresh"),
+                 metrics.total("causeway_backend_calls_total", backend="fresh"))
+    _expect_what_a_backend_is_stays(box, gateway, config, moved)
+    _expect_room_for_backends(box, gateway, config, moved)
+    gateway.terminate()
+
+
+def _refused(box: Box, gateway: Gateway, text: str) -> None:
+    refused = box.run(box.causewayctl, "--socket", gateway.admin, "reload")
+    expect_equal("exit status", refused.returncode, 4)
+    expect(text in refused.stdout and "nothing is changed" in refused.stdout, refused.stdout)
+
+
+def _expect_what_a_backend_is_stays(box: Box, gateway: Gateway, config: Path, right: str) -> None:
+    config.write_text(right + '[[backend]]\nname = "served"\ntype = "builtin"\nprograms = ["bench"]\n')
+    _refused(box, gateway, "there was a backend 'served' of another type or source")
+    config.write_text(right.replace('name = "fresh"\naddress', 'name = "fresh"\nsource = "client"\naddress'))
+    waits = box.ctl(gateway, "reload", "--dry-run")
+    expect('with a restart\n  backend[1].source: "gateway" -> "client" (' in waits, waits)
+
+
+def _expect_room_for_backends(box: Box, gateway: Gateway, config: Path, right: str) -> None:
+    """Three have been: with 14 new names a reload, the numbers of 32 are out at the third."""
+    def named(prefix: str) -> str:
+        return right + "".join(f'[[backend]]\nname = "{prefix}{i}"\naddress = "127.0.0.1:9"\ncheck = "off"\n' for i in range(14))
+
+    for prefix in ("a", "b"):
+        config.write_text(named(prefix))
+        expect_equal("applied", box.ctl_json(gateway, "reload")["applied"], True)
+    config.write_text(named("c"))
+    _refused(box, gateway, "there have been 31 backends since the start")
+    config.write_text(named("a"))
+    expect_equal("names that there were", box.ctl_json(gateway, "reload")["applied"], True)
+    box.load("--port", PORT, name="last", seconds=1).result()
+
+
 SOURCE_CASE = 'a server sees the address of each client with source = "client"'
 
 
@@ -251,5 +320,6 @@ CASES = [
     ("a server dies under load: its clients land on the next, and go back when it is there again", server_dies_under_load),
     ("calls go to the backend of their program's route", routed_by_program),
     ("a reload under load moves servers, checks, routes, credits and inline sizes, and no call fails", a_reload_moves_backends),
+    ("a reload under load brings a backend and takes another away, and nobody is dropped", a_reload_brings_backends),
     ("a backend whose servers are all down is known to be before a client asks", all_servers_dead),
 ]

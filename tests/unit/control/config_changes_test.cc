@@ -68,7 +68,8 @@ TEST(ConfigChangesTest, WhatWaitsSaysWhy) {
   ASSERT_EQ(changes.size(), 2u);
   EXPECT_EQ(changes[0].reason, "threads and memory are set up at the start");
   EXPECT_EQ(changes[1].reason, "");
-  after.backends.resize(2);
+  after.listeners.resize(2);
+  after.backends[0].source = SourceKind::kClient;
   for (const SettingChange& change : config_changes(two_ports(), after)) {
     EXPECT_FALSE(change.live || change.reason.empty()) << change.key;
   }
@@ -85,8 +86,8 @@ TEST(ConfigChangesTest, AReloadAddsChangesAndRemovesRoutes) {
   EXPECT_TRUE(changes[0].live && changes[1].live);
   EXPECT_EQ(changed_keys(with_live_changes(before, after), after), Names());
   EXPECT_EQ(changed_keys(with_live_changes(after, before), before), Names());
-  // Not among others: a route names a backend.
-  after.backends.resize(2);
+  // Not among others: a route names a listener.
+  after.listeners.resize(2);
   EXPECT_EQ(changed_keys(before, with_live_changes(before, after)), Names());
 }
 
@@ -101,7 +102,7 @@ TEST(ConfigChangesTest, ClientsAreWhoTheirNamesSay) {
   };
   before.clients = {client("one", 1), client("two", 2), client("three", 3)};
   Config after = before;
-  after.backends.resize(2);
+  after.listeners.resize(2);
   after.clients = {client("four", 4), client("three", 30), client("one", 1)};
   std::vector<std::string> lines;
   for (const SettingChange& change : config_changes(before, after)) {
@@ -111,11 +112,34 @@ TEST(ConfigChangesTest, ClientsAreWhoTheirNamesSay) {
   }
   EXPECT_EQ(lines, (Names{"client[0]:  -> \"four\"", "client[1].credits: 3 -> 30", "client[1]: \"two\" -> "}));
   const Config applied = with_live_changes(before, after);
-  EXPECT_EQ(changed_keys(applied, after), Names{"backend[1]"});
+  EXPECT_EQ(changed_keys(applied, after), Names{"listener[1]"});
   ASSERT_EQ(applied.clients.size(), 3u);
   EXPECT_EQ(applied.clients[1].credits, 30u);
   after.clients.clear();
   EXPECT_TRUE(with_live_changes(before, after).clients.empty());
+}
+
+// What a backend is stays, whatever else of it and the others changes.
+TEST(ConfigChangesTest, BackendsAreWhoTheirNamesSay) {
+  Config before = two_ports();
+  const auto backend = [](const char* name, uint16_t port) {
+    BackendConfig section;
+    section.name = name;
+    section.address = SocketAddress{wire::IpAddress::v4(0x7f00'0001), port};
+    return section;
+  };
+  before.backends = {backend("one", 1), backend("two", 2)};
+  Config after = before;
+  after.backends = {backend("three", 3), backend("one", 11)};
+  after.backends[1].type = BackendType::kBuiltin;
+  std::vector<std::string> lines;
+  for (const SettingChange& change : config_changes(before, after)) {
+    lines.push_back(change.key + (change.live ? "" : " waits"));
+  }
+  EXPECT_EQ(lines, (Names{"backend[0]", "backend[1].type waits", "backend[1].address", "backend[1]"}));
+  const Config applied = with_live_changes(before, after);
+  EXPECT_EQ(changed_keys(applied, after), Names{"backend[1].type"});
+  EXPECT_EQ(applied.backends[1].address->port, 11);
 }
 
 // Else the allow list of one listener could become another's.

@@ -38,9 +38,10 @@ BackendConfig backend_of(const std::vector<SocketAddress>& servers, CheckKind ch
   return config;
 }
 
-// What a core has been told last, of the servers of backend 0.
+// What a core has been told last, of the servers of backend 0, or another one.
 class Cores {
  public:
+  uint32_t backend = 0;
   explicit Cores(uint32_t count) : states_(count) {}
   bool tell(uint32_t core, const gateway::CoreMessage& message) {
     const std::lock_guard lock(mutex_);
@@ -49,7 +50,9 @@ class Cores {
       return false;
     }
     EXPECT_EQ(message.kind, gateway::CoreMessage::Kind::kServerState);
-    states_[core][message.server] = static_cast<ServerState>(message.value);
+    if (message.index == backend) {
+      states_[core][message.server] = static_cast<ServerState>(message.value);
+    }
     return true;
   }
   void refuse(uint32_t times) {
@@ -80,7 +83,17 @@ template <typename Condition>
 
 struct Rig {
   explicit Rig(const std::vector<BackendConfig>& backends, uint32_t count = 1)
-      : cores(count), checks(backends, count, [this](uint32_t core, const auto& message) { return cores.tell(core, message); }) {}
+      : cores(count), checks(backends, number(backends), count, [this](uint32_t core, const auto& message) {
+          return cores.tell(core, message);
+        }) {}
+  const ConfigNumbers& number(const std::vector<BackendConfig>& backends) {
+    control::Config config;
+    config.backends = backends;
+    numbers.add(config);
+    return numbers;
+  }
+  void reload(const std::vector<BackendConfig>& backends) { checks.reconfigure(backends, number(backends)); }
+  ConfigNumbers numbers;
   Cores cores;
   HealthChecks checks;
 };
@@ -143,12 +156,10 @@ TEST(HealthChecks, AReloadChecksNewServersKeepsWhatIsKnownAndForgetsWhoWent) {
   cw::test::TcpBenchServer second;
   cw::test::TcpBenchServer third;
   const auto list = [](auto&... servers) { return std::vector{loopback(servers.port())...}; };
-  std::vector<gateway::ServerNumbers> numbers(1);
-  (void)numbers[0].number(list(first, second));
   Rig rig({backend_of(list(first, second))}, 2);
   rig.checks.start();
   ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kUp) && rig.cores.have(1, ServerState::kUp); }));
-  rig.checks.reconfigure({backend_of(list(third, second))}, numbers);
+  rig.reload({backend_of(list(third, second))});
   ASSERT_TRUE(comes_true([&] { return rig.cores.have(2, ServerState::kUp); })) << "the new one has a number of its own";
   const std::vector<ServerCheck> rows = rig.checks.server_checks();
   ASSERT_EQ(rows.size(), 3u);
@@ -161,22 +172,43 @@ TEST(HealthChecks, AReloadChecksNewServersKeepsWhatIsKnownAndForgetsWhoWent) {
   EXPECT_TRUE(rows[2].removed);
   EXPECT_FALSE(rows[2].checked);
   // It comes back under its old number.
-  rig.checks.reconfigure({backend_of(list(first))}, numbers);
+  rig.reload({backend_of(list(first))});
   ASSERT_TRUE(comes_true([&] {
     const std::vector<ServerCheck> now = rig.checks.server_checks();
     return now[0].server == 0 && !now[0].removed && now[0].state == ServerState::kUp;
   }));
 }
 
+TEST(HealthChecks, AReloadBringsABackendAndTakesAnotherAway) {
+  cw::test::TcpBenchServer old_server;
+  cw::test::TcpBenchServer new_server;
+  const BackendConfig old_backend = backend_of({loopback(old_server.port())});
+  BackendConfig new_backend = backend_of({loopback(new_server.port())});
+  new_backend.name = "new";
+  Rig rig({old_backend});
+  rig.cores.backend = 1;
+  rig.checks.start();
+  rig.reload({new_backend, old_backend});
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kUp); })) << "under the number that comes next";
+  rig.reload({new_backend});
+  ASSERT_TRUE(comes_true([&] { return rig.checks.server_checks().back().removed; }));
+  const std::vector<ServerCheck> rows = rig.checks.server_checks();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].backend_name, "new");
+  EXPECT_EQ(rows[0].backend, 1u);
+  EXPECT_TRUE(rows[0].checked);
+  EXPECT_EQ(rows[1].backend, 0u);
+  EXPECT_FALSE(rows[1].checked);
+}
+
 TEST(HealthChecks, AReloadBeginsChecksEndsThemAndChangesTheirKind) {
   cw::test::TcpBenchServer silent(cw::test::TcpBenchServerOptions{.answers = false});
-  std::vector<gateway::ServerNumbers> numbers(1);
   Rig rig({backend_of({loopback(silent.port())}, CheckKind::kOff)});
   rig.checks.start();  // nothing to check
   const auto reload = [&](CheckKind check, uint32_t timeout_ms) {
     BackendConfig config = backend_of({loopback(silent.port())}, check);
     config.check_timeout_ms = timeout_ms;
-    rig.checks.reconfigure({config}, numbers);
+    rig.reload({config});
   };
   reload(CheckKind::kRpc, 300);
   ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kDown); }));

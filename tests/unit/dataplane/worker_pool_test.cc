@@ -174,6 +174,31 @@ TEST(WorkerPool, CarriesCallsAndRepliesOfOneCore) {
   EXPECT_EQ(server.connections(), 4u);
 }
 
+// As a reload brings it, while the workers run.
+TEST(WorkerPool, ConnectsToABackendThatItHasBeenToldOf) {
+  TcpBenchServer first;
+  TcpBenchServer second;
+  Rig rig({.server = address_of(first)});
+  rig.workers->start();
+  rig.open(0, 1);
+  const uint32_t backend = gateway::kBackendNumbersMax - 1;
+  rig.workers->set_backend(backend, "second", false);
+  rig.workers->set_server(backend, 3, address_of(second));
+  BackendRequest open = Rig::request(BackendRequest::Kind::kOpen, 2);
+  open.backend = backend;
+  open.server = 3;
+  rig.submit(0, std::move(open));
+  rig.expect(0, BackendEvent::Kind::kOpened, 2);
+  const Octets data = random_octets(500, 1);
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 2, 7, data));
+  BackendEvent event;
+  ASSERT_TRUE(rig.next(0, event));
+  EXPECT_EQ(event.backend, backend);
+  EXPECT_TRUE(is_echo_of(event.message, data));
+  EXPECT_EQ(first.connections(), 1u);
+  EXPECT_EQ(second.connections(), 1u);
+}
+
 TEST(WorkerPool, CarriesCallsAndRepliesOfTwoCoresApart) {
   TcpBenchServer server;
   Rig rig({.cores = 2, .server = address_of(server)});

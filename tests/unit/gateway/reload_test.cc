@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "control/gateway/backend_numbers.h"
 #include "control/gateway/client_numbers.h"
 #include "control/gateway/route_numbers.h"
 #include "control/gateway/server_choice.h"
@@ -221,6 +222,72 @@ TEST(Reload, ConnectionsKeepTheirRoutesAndNewOnesHaveTheNew) {
     EXPECT_EQ(stats_of(world, backend).links, 0u);
     EXPECT_EQ(stats_of(world, backend).calls_in_flight, 0u);
   }
+}
+
+TEST(BackendNumbers, NeverMeanAnotherBackend) {
+  gateway::BackendNumbers numbers;
+  EXPECT_EQ(numbers.number({"one", control::BackendType::kTcp}), 0u);
+  EXPECT_EQ(numbers.number({"two", control::BackendType::kTcp}), 1u);
+  EXPECT_EQ(numbers.find({"one", control::BackendType::kBuiltin}), std::nullopt) << "of that name, but another one";
+  EXPECT_EQ(numbers.number({"one", control::BackendType::kTcp}), 0u) << "it is back";
+}
+
+// One that is removed, while a lane to it is open and another is not yet, and comes back; and one that comes.
+TEST(Reload, ConnectionsStayWithABackendThatIsRemoved) {
+  World world(echo());
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  const auto calls_of = [&](uint32_t backend) { return world.server->backend.calls_of(backend, rpcrdma::kBenchProgram); };
+  const auto reload = [&](uint32_t backends, uint32_t removed, uint32_t wanted, uint32_t route_to) {
+    GatewayOptions fresh = sim_gateway_options(echo());
+    fresh.backends.resize(backends, fresh.backends[0]);
+    fresh.backends[removed].removed = true;
+    fresh.listeners[0].backend = wanted;
+    fresh.listeners[0].routes = {{7, route_to, 1}};
+    world.server->gateway.reconfigure(fresh);
+  };
+  const auto goes_on = [&] {
+    const uint64_t failures_before = failures(world.peer->driver.stats());
+    ASSERT_TRUE(run_more(world, 50));
+    EXPECT_EQ(failures(world.peer->driver.stats()), failures_before);
+  };
+  EXPECT_EQ(stats_of(world, 0).up, 1u);
+  reload(2, 0, 1, 1);
+  goes_on();
+  EXPECT_EQ(calls_of(1), 0u);
+  EXPECT_EQ(stats_of(world, 0).server_links[0], 1u);
+  EXPECT_FALSE(stats_of(world, 0).is_judged()) << "nobody asks for it any more";
+  come_again(world);
+  EXPECT_EQ(the_connection(world).backend, 1u);
+  EXPECT_EQ(stats_of(world, 0).links, 0u);
+  EXPECT_EQ(stats_of(world, 1).up, 1u) << "a client got through";
+  const uint64_t before = calls_of(0);
+  // Back, and the other one goes.
+  world.server->backend.refusing_backends = 1;
+  reload(2, 1, 0, 0);
+  goes_on();
+  EXPECT_EQ(calls_of(0), before);
+  EXPECT_FALSE(stats_of(world, 0).is_judged());
+  world.server->backend.close_all(world.now);
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return stats_of(w, 0).open_failures > 0; }));
+  EXPECT_TRUE(stats_of(world, 0).is_judged());
+  EXPECT_EQ(stats_of(world, 0).up, 0u);
+  reload(2, 0, 1, 1);
+  EXPECT_FALSE(stats_of(world, 0).is_judged()) << "what it was before counts no longer";
+  ASSERT_TRUE(run_more(world, 50));
+  EXPECT_EQ(the_connection(world).backend, 1u);
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+  expect_nothing_left(world);
+}
+
+TEST(Reload, AChecksWordOnABackendThatACoreDoesNotHaveYetIsDropped) {
+  World world(echo());
+  world.start();
+  world.server->gateway.on_core_message(world.now, {.kind = gateway::CoreMessage::Kind::kServerState,
+                                                    .index = gateway::kBackendNumbersMax - 1,
+                                                    .value = static_cast<uint32_t>(ServerState::kUp)});
+  ASSERT_TRUE(world.run_calls(10));
 }
 
 TEST(Reload, CreditsAndInlineSizesAreForNewConnections) {

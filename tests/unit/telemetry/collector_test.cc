@@ -224,6 +224,26 @@ TEST(Collector, ASectionThatWasRemovedKeepsItsCountersAndGaugesThatAreNotZero) {
   EXPECT_EQ(values.at("causeway_client_connections_refused_total{client=\"guests\",reason=\"denied\"}"), 1);
 }
 
+TEST(Collector, ABackendThatWasRemovedIsNotDown) {
+  SyntheticCores cores(1);
+  cores.publish([](CoreSnapshot& out) {
+    out.gateway.backends[0] = {.open_failures = 3, .calls = 40};
+    out.gateway.backends[1].up = 1;
+  });
+  GatewayFlags flags;
+  flags.ready = true;
+  MetricSources sources = cores.sources();
+  sources.flags = &flags;
+  Collector collector(std::move(sources));
+  EXPECT_NE(collector.health().reason.find("backend nfs is down"), std::string::npos);
+  EXPECT_EQ(values_of(collector).at("causeway_backend_up{backend=\"nfs\"}"), 0);
+  collector.set_backends({{"nfs", true}, {"bench"}});
+  EXPECT_EQ(collector.health().reason.find("backend"), std::string::npos) << collector.health().reason;
+  const auto values = values_of(collector);
+  EXPECT_EQ(values.count("causeway_backend_up{backend=\"nfs\"}"), 0u);
+  EXPECT_EQ(values.at("causeway_backend_calls_total{backend=\"nfs\"}"), 40);
+}
+
 TEST(Collector, FlagsShowTheStateOfTheGateway) {
   SyntheticCores cores(1);
   GatewayFlags flags;
