@@ -27,10 +27,10 @@ cm::RateLimit rate_of(uint32_t per_second) {
 }
 
 // Precondition: they have numbers.
-void add_routes(std::span<const gateway::RouteKey> keys, uint32_t index, const gateway::RouteNumbers& numbers,
+void add_routes(std::span<const gateway::RouteKey> keys, uint32_t listener_number, const gateway::RouteNumbers& numbers,
                 gateway::ListenerOptions& listener) {
   for (const gateway::RouteKey& key : keys) {
-    if (key.listener != index) {
+    if (key.listener != listener_number) {
       continue;
     }
     if (key.program) {
@@ -142,10 +142,10 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
   return options;
 }
 
-std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config) {
-  std::vector<uint32_t> per_listener;
+std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config, const ConfigNumbers& numbers) {
+  std::vector<uint32_t> per_listener(gateway::kListenerNumbersMax);
   for (const control::ListenerConfig& listener : config.listeners) {
-    per_listener.push_back(control::connections_max_of(listener, config.limits));
+    per_listener[numbers.of(listener)] = control::connections_max_of(listener, config.limits);
   }
   return std::make_unique<SharedPlaces>(config.limits.connections_max, per_listener);
 }
@@ -187,12 +187,18 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     backend.call_timeout = Duration::seconds(config_backend.call_timeout_s);
   }
   const std::vector<gateway::RouteKey> keys = route_keys(config, numbers);
-  for (const control::ListenerConfig& config_listener : config.listeners) {
+  for (const gateway::ListenerIdentity& identity : numbers.listeners.values()) {
     gateway::ListenerOptions& listener = options.listeners.emplace_back();
-    listener.name = config_listener.name;
-    listener.port = config_listener.port;
+    listener.name = identity.name;
+    listener.port = identity.port;
+    listener.removed = true;
+  }
+  for (const control::ListenerConfig& config_listener : config.listeners) {
+    const uint32_t number = numbers.of(config_listener);
+    gateway::ListenerOptions& listener = options.listeners[number];
+    listener.removed = false;
     listener.backend = numbers.of_backend(config, config_listener.backend);
-    add_routes(keys, static_cast<uint32_t>(options.listeners.size() - 1), numbers.routes, listener);
+    add_routes(keys, number, numbers.routes, listener);
     listener.inline_bytes = config_listener.inline_bytes;
     listener.remote_invalidate = config_listener.remote_invalidate;
     listener.allow = config_listener.allow;

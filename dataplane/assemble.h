@@ -30,7 +30,8 @@ namespace cw::dataplane {
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
                                                       gateway::ConnectionPlaces& places, gateway::ConnectionPlaces& client_places,
                                                       const ConfigNumbers& numbers);
-[[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config);
+[[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config,
+                                                                           const ConfigNumbers& numbers);
 [[nodiscard]] WorkerPoolOptions worker_options(const control::Config& config);
 
 }  // namespace cw::dataplane

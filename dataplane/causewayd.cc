@@ -203,9 +203,9 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   pool_options.cpus = worker_cpus();
   WorkerPool workers(pool_options, pools->large(), programs, wakeup_list);
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
-  const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config);
   ConfigNumbers numbers;
   numbers.add(config);
+  const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config, numbers);
   const std::unique_ptr<gateway::ConnectionPlaces> places_of_clients = client_places(config, numbers);
   const PollShared shared{.config = config,
                           .ports = ports,

@@ -9,6 +9,7 @@
 namespace cw::dataplane {
 
 void ConfigNumbers::add(const control::Config& config) {
+  (void)listeners.number(listener_identities(config));
   for (const control::BackendConfig& backend : config.backends) {
     (void)servers[backends.number(gateway::identity_of(backend))].number(control::servers_of(backend));
   }
@@ -23,22 +24,32 @@ uint32_t ConfigNumbers::of_backend(const control::Config& config, const std::str
   return of(*std::ranges::find(config.backends, name, &control::BackendConfig::name));
 }
 
+std::vector<gateway::ListenerIdentity> listener_identities(const control::Config& config) {
+  std::vector<gateway::ListenerIdentity> identities;
+  for (const control::ListenerConfig& listener : config.listeners) {
+    identities.push_back(gateway::identity_of(listener));
+  }
+  return identities;
+}
+
 std::vector<gateway::BackendIdentity> backend_identities(const control::Config& config) {
   std::vector<gateway::BackendIdentity> identities;
-  std::ranges::transform(config.backends, std::back_inserter(identities), gateway::identity_of);
+  for (const control::BackendConfig& backend : config.backends) {
+    identities.push_back(gateway::identity_of(backend));
+  }
   return identities;
 }
 
 std::vector<gateway::RouteKey> route_keys(const control::Config& config, const ConfigNumbers& numbers) {
   std::vector<gateway::RouteKey> keys;
-  for (uint32_t i = 0; i < config.listeners.size(); ++i) {
-    const control::ListenerConfig& listener = config.listeners[i];
+  for (const control::ListenerConfig& listener : config.listeners) {
+    const uint32_t number = numbers.of(listener);
     for (const control::RouteConfig& route : config.routes) {
       if (route.listener == listener.name) {
-        keys.push_back({i, route.program, numbers.of_backend(config, route.backend)});
+        keys.push_back({number, route.program, numbers.of_backend(config, route.backend)});
       }
     }
-    keys.push_back({i, std::nullopt, numbers.of_backend(config, listener.backend)});
+    keys.push_back({number, std::nullopt, numbers.of_backend(config, listener.backend)});
   }
   return keys;
 }

@@ -9,12 +9,14 @@
 #include "control/config/config.h"
 #include "control/gateway/backend_numbers.h"
 #include "control/gateway/client_numbers.h"
+#include "control/gateway/listener_numbers.h"
 #include "control/gateway/route_numbers.h"
 #include "control/gateway/server_numbers.h"
 
 namespace cw::dataplane {
 
 struct ConfigNumbers {
+  gateway::ListenerNumbers listeners;
   gateway::BackendNumbers backends;
   std::array<gateway::ServerNumbers, gateway::kBackendNumbersMax> servers;  // by backend
   gateway::RouteNumbers routes;
@@ -24,6 +26,9 @@ struct ConfigNumbers {
   void add(const control::Config& config);
 
   // Precondition, here and below: it has one.
+  [[nodiscard]] uint32_t of(const control::ListenerConfig& listener) const {
+    return *listeners.find(gateway::identity_of(listener));
+  }
   [[nodiscard]] uint32_t of(const control::BackendConfig& backend) const { return *backends.find(gateway::identity_of(backend)); }
   [[nodiscard]] uint32_t of_server(uint32_t backend, const control::SocketAddress& server) const {
     return *servers[backend].find(server);
@@ -32,8 +37,10 @@ struct ConfigNumbers {
   [[nodiscard]] uint32_t of_backend(const control::Config& config, const std::string& name) const;
 };
 
+[[nodiscard]] std::vector<gateway::ListenerIdentity> listener_identities(const control::Config& config);
 [[nodiscard]] std::vector<gateway::BackendIdentity> backend_identities(const control::Config& config);
-// Each listener's [[route]]s, then what it does with the programs that have none. Precondition: the backends have `numbers`.
+// Each listener's [[route]]s, then what it does with the programs that have none. Precondition: listeners and backends have
+// `numbers`.
 [[nodiscard]] std::vector<gateway::RouteKey> route_keys(const control::Config& config, const ConfigNumbers& numbers);
 [[nodiscard]] std::vector<std::string> client_names(const control::Config& config);
 

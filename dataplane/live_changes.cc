@@ -13,6 +13,9 @@ namespace cw::dataplane {
 
 std::vector<control::Problem> LiveChanges::problems(const control::Config& config, const std::string& file) const {
   std::vector<control::Problem> problems;
+  for (const control::ListenerConfig& listener : config.listeners) {
+    add_listener_problems(listener, file, problems);
+  }
   for (const control::BackendConfig& backend : config.backends) {
     add_backend_problems(backend, file, problems);
   }
@@ -26,8 +29,19 @@ std::vector<control::Problem> LiveChanges::problems(const control::Config& confi
          "go back to names that there were, or restart"});
     return problems;  // what names them has no numbers
   }
+  const std::vector<gateway::ListenerIdentity> listeners = listener_identities(config);
+  if (!parts_.numbers.listeners.has_room_for(listeners)) {
+    problems.push_back(
+        {file, 0, 0, "listener.name",
+         fmt::format("there have been {} listeners since the start, each with counters of its own, and there can be "
+                     "{} of them",
+                     parts_.numbers.listeners.values().size(), gateway::kListenerNumbersMax),
+         "go back to names that there were, or restart"});
+    return problems;
+  }
   ConfigNumbers numbers = parts_.numbers;
   (void)numbers.backends.number(backends);
+  (void)numbers.listeners.number(listeners);
   if (!numbers.routes.has_room_for(route_keys(config, numbers))) {
     problems.push_back(
         {file, 0, 0, "route",
@@ -45,6 +59,18 @@ std::vector<control::Problem> LiveChanges::problems(const control::Config& confi
          "go back to names that there were, or restart"});
   }
   return problems;
+}
+
+void LiveChanges::add_listener_problems(const control::ListenerConfig& listener, const std::string& file,
+                                        std::vector<control::Problem>& problems) const {
+  const std::span<const gateway::ListenerIdentity> known = parts_.numbers.listeners.values();
+  const auto same_name = std::ranges::find(known, listener.name, &gateway::ListenerIdentity::name);
+  if (same_name != known.end() && same_name->port != listener.port) {
+    problems.push_back({file, 0, 0, "listener.name",
+                        fmt::format("there was a listener '{}' at port {} since the start, and metrics know it by that name",
+                                    listener.name, same_name->port),
+                        "give this one another name, or restart"});
+  }
 }
 
 void LiveChanges::add_backend_problems(const control::BackendConfig& backend, const std::string& file,
@@ -112,8 +138,8 @@ void LiveChanges::number(const control::Config& config) {
 }
 
 void LiveChanges::set_places(const control::Config& config) {
-  for (uint32_t i = 0; i < config.listeners.size(); ++i) {
-    parts_.places.set_max(i, control::connections_max_of(config.listeners[i], config.limits));
+  for (const control::ListenerConfig& listener : config.listeners) {
+    parts_.places.set_max(parts_.numbers.of(listener), control::connections_max_of(listener, config.limits));
   }
   for (const control::ClientConfig& client : config.clients) {
     parts_.client_places.set_max(*parts_.numbers.clients.find(client.name), client_connections_max(client));

@@ -37,14 +37,15 @@ class LiveChanges {
 
   // Why the parts cannot become what `config`, of `file`, says. Callers take turns, with apply() too.
   [[nodiscard]] std::vector<control::Problem> problems(const control::Config& config, const std::string& file) const;
-  // Precondition: no problems(); listeners are those that there are. False: a core did not take its part in time.
-  // `pulled_max`: ReloadPlan.
+  // Precondition: no problems(). False: a core did not take its part in time. `pulled_max`: ReloadPlan.
   [[nodiscard]] bool apply(const control::Config& config, uint32_t pulled_max);
   // Callers take turns.
   [[nodiscard]] const ConfigNumbers& numbers() const { return parts_.numbers; }
 
  private:
-  // Of a backend that is to be.
+  // Of one that is to be.
+  void add_listener_problems(const control::ListenerConfig& listener, const std::string& file,
+                             std::vector<control::Problem>& problems) const;
   void add_backend_problems(const control::BackendConfig& backend, const std::string& file,
                             std::vector<control::Problem>& problems) const;
   void number(const control::Config& config);

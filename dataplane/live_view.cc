@@ -109,15 +109,6 @@ std::vector<LiveView::CoreConnection> LiveView::describe() const {
   return all;
 }
 
-std::string LiveView::listener_name(uint16_t port) const {
-  for (const control::ListenerConfig& listener : config_.listeners) {
-    if (listener.port == port) {
-      return listener.name;
-    }
-  }
-  return "?";
-}
-
 control::GatewayStatus LiveView::status() {
   control::GatewayStatus status;
   status.version = version_;
@@ -140,7 +131,7 @@ control::GatewayStatus LiveView::status() {
     port.path_mtu = control::path_mtu_for(config.mtu, config_.roce.path_mtu_max);
     port.link_up = ports_[i]->link_up();
   }
-  const control::Config current = this->current().config;
+  const auto [current, numbers] = this->current();
   for (const control::ListenerConfig& config : current.listeners) {
     control::ListenerStatus& listener = status.listeners.emplace_back();
     listener.name = config.name;
@@ -149,8 +140,9 @@ control::GatewayStatus LiveView::status() {
     listener.credits = config.credits;
     listener.inline_bytes = config.inline_bytes;
     listener.connections_max = control::connections_max_of(config, current.limits);
+    const uint32_t number = numbers.of(config);
     for (const CoreConnection& connection : connections) {
-      listener.connections += connection.info.listener_port == config.port ? 1 : 0;
+      listener.connections += connection.info.listener == number ? 1 : 0;
     }
   }
   const ValuesByName values = by_name(collector_.named_values());
@@ -264,7 +256,7 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
   for (const auto& [lcore, info] : connections) {
     control::ConnectionStatus& row = rows.emplace_back();
     row.id = info.id;
-    row.listener = listener_name(info.listener_port);
+    row.listener = numbers.listeners.values()[info.listener].name;
     row.peer_address = address_text(info.peer);
     row.peer_port = info.peer_port;
     row.section = info.client_class ? numbers.clients.values()[*info.client_class] : "";
@@ -296,7 +288,9 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
 
 std::vector<control::QueuePairStatus> LiveView::queue_pairs() {
   std::vector<control::QueuePairStatus> rows;
-  for (const auto& [lcore, info] : describe()) {
+  const std::vector<CoreConnection> connections = describe();
+  const ConfigNumbers numbers = current().numbers;
+  for (const auto& [lcore, info] : connections) {
     const rc::RcQpInfo& qp = info.qp;
     if (qp.local_qpn == verbs::Qpn()) {
       continue;  // its backend is still being opened
@@ -305,7 +299,7 @@ std::vector<control::QueuePairStatus> LiveView::queue_pairs() {
     row.local_qpn = qp.local_qpn.value();
     row.remote_qpn = qp.remote_qpn.value();
     row.connection = info.id;
-    row.listener = listener_name(info.listener_port);
+    row.listener = numbers.listeners.values()[info.listener].name;
     row.peer_address = address_text(info.peer);
     row.lcore = lcore;
     row.state = rc::to_string(qp.state);

@@ -43,7 +43,6 @@ class LiveView final : public control::GatewayView {
   };
   // Of all cores; of one that does not answer in time, none.
   [[nodiscard]] std::vector<CoreConnection> describe() const;
-  [[nodiscard]] std::string listener_name(uint16_t port) const;
   [[nodiscard]] std::vector<control::ServerStatus> servers(const telemetry::MetricSources& sources) const;
   [[nodiscard]] std::vector<control::ClientStatus> clients(const telemetry::MetricSources& sources) const;
   struct Current {

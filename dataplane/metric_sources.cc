@@ -15,7 +15,7 @@ std::vector<telemetry::RouteSource> route_sources(const control::Config& config,
   std::vector<telemetry::RouteSource> routes;
   const auto add = [&](const gateway::RouteKey& key, bool removed) {
     const bool is_answered = key.backend != gateway::ListenerOptions::kNoBackend;
-    routes.push_back({config.listeners[key.listener].name, key.program,
+    routes.push_back({numbers.listeners.values()[key.listener].name, key.program,
                       is_answered ? std::optional(numbers.backends.values()[key.backend].name) : std::nullopt,
                       *numbers.routes.find(key), removed});
   };

@@ -88,7 +88,7 @@ struct CoreSnapshot {
   RpcDurations durations;
 };
 static_assert(std::is_trivially_copyable_v<CoreSnapshot>);
-static_assert(gateway::kBackendNumbersMax >= control::kBackendsMax);
+static_assert(gateway::kBackendNumbersMax >= control::kBackendsMax && gateway::kListenerNumbersMax >= control::kListenersMax);
 static_assert(gateway::kRouteNumbersMax >= control::kRoutesMax + control::kListenersMax);
 static_assert(gateway::kClientNumbersMax >= control::kClientClassesMax);
 

@@ -42,7 +42,7 @@ std::vector<BufferDemand> buffer_demands(const Config& config) {
   const uint32_t path_mtu = smallest_path_mtu(config);
   std::vector<BufferDemand> demands;
   for (const ListenerConfig& listener : config.listeners) {
-    demands.push_back({buffers_per_connection(listener, path_mtu), connections_max_of(listener, config.limits)});
+    demands.push_back({listener.name, buffers_per_connection(listener, path_mtu), connections_max_of(listener, config.limits)});
   }
   return demands;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "control/config/config.h"
@@ -39,6 +40,7 @@ inline constexpr uint32_t kPoolCacheMax = 256;
 
 // What a listener's connections may have reserved.
 struct BufferDemand {
+  std::string listener;
   uint64_t buffers_each = 0;
   uint32_t connections_max = 0;
 };

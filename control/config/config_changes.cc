@@ -26,24 +26,14 @@ bool differs(const Key<S>& key, const S& before, const S& after) {
       key.member);
 }
 
-// Listeners are the same ones, in the same order.
-bool is_same_cast(const Config& before, const Config& after) {
-  const auto same = [](const auto& a, const auto& b, auto member) { return std::ranges::equal(a, b, {}, member, member); };
-  return same(before.listeners, after.listeners, &ListenerConfig::name) &&
-         same(before.listeners, after.listeners, &ListenerConfig::port);
-}
-
-// Of a cast that changed nothing is live.
-constexpr const char* kOtherCast = "listeners came, went or changed names or places: what is whose is not clear";
-
 // Entries of these are who their names say, wherever in the file they stand. Others are known by their places.
 template <typename S>
-constexpr bool kIsByName = std::is_same_v<S, BackendConfig> || std::is_same_v<S, ClientConfig>;
+constexpr bool kIsByName = requires(const S& entry) {
+  entry.name;
+};
 
-SettingChange change_of(const SectionInfo& section, std::string key, std::string before, std::string after, bool live,
-                        bool same_cast) {
-  const bool is_live = live && same_cast;
-  return {std::move(key), std::move(before), std::move(after), is_live, is_live ? "" : live ? kOtherCast : section.waits};
+SettingChange change_of(const SectionInfo& section, std::string key, std::string before, std::string after, bool live) {
+  return {std::move(key), std::move(before), std::move(after), live, live ? "" : section.waits};
 }
 
 // Where each entry of `after` stands in `before`; nothing: it is new.
@@ -66,15 +56,6 @@ std::vector<std::optional<size_t>> pair_up(const std::vector<S>& before, const s
   return pairs;
 }
 
-template <typename S>
-constexpr bool depends_on_cast(const S&) {
-  return false;
-}
-template <typename S>
-constexpr bool depends_on_cast(const std::vector<S>&) {
-  return !kIsByName<S>;
-}
-
 // A section as a value: its name.
 template <typename S>
 std::string whole(const S& entry) {
@@ -86,12 +67,12 @@ std::string whole(const S& entry) {
 }
 
 template <typename S>
-void compare(const Section<S>& section, const std::string& name, const S& before, const S& after, bool same_cast,
+void compare(const Section<S>& section, const std::string& name, const S& before, const S& after,
              std::vector<SettingChange>& out) {
   for (const Key<S>& key : section.keys) {
     if (differs(key, before, after)) {
       out.push_back(change_of(section.info, fmt::format("{}.{}", name, key.name), setting_text(key, before),
-                              setting_text(key, after), key.live, same_cast));
+                              setting_text(key, after), key.live));
     }
   }
 }
@@ -116,15 +97,15 @@ void take_live(const Section<S>& section, const S& from, S& into) {
 // Keys have the places of `after`; those of entries that went, the places of `before`.
 template <typename S>
 void compare(const Section<S>& section, const std::string& name, const std::vector<S>& before, const std::vector<S>& after,
-             bool same_cast, std::vector<SettingChange>& out) {
+             std::vector<SettingChange>& out) {
   const std::vector<std::optional<size_t>> pairs = pair_up(before, after);
   const auto add = [&](size_t place, std::string old_value, std::string new_value) {
     out.push_back(change_of(section.info, fmt::format("{}[{}]", name, place), std::move(old_value), std::move(new_value),
-                            section.info.live, same_cast));
+                            section.info.live));
   };
   for (size_t i = 0; i < after.size(); ++i) {
     if (pairs[i]) {
-      compare(section, fmt::format("{}[{}]", name, i), before[*pairs[i]], after[i], same_cast, out);
+      compare(section, fmt::format("{}[{}]", name, i), before[*pairs[i]], after[i], out);
     } else {
       add(i, "", whole(after[i]));
     }
@@ -177,11 +158,8 @@ std::vector<SettingText> settings_of(const Config& config) {
 
 std::vector<SettingChange> config_changes(const Config& before, const Config& after) {
   std::vector<SettingChange> out;
-  const bool same_cast = is_same_cast(before, after);
-  for_each_section([&](const auto& section, auto member) {
-    const bool applies = !depends_on_cast(after.*member) || same_cast;
-    compare(section, section.info.name, before.*member, after.*member, applies, out);
-  });
+  for_each_section(
+      [&](const auto& section, auto member) { compare(section, section.info.name, before.*member, after.*member, out); });
   return out;
 }
 
@@ -195,14 +173,11 @@ std::vector<std::string> changed_keys(const Config& before, const Config& after)
 
 Config with_live_changes(const Config& before, const Config& after) {
   Config out = before;
-  const bool same_cast = is_same_cast(before, after);
   for_each_section([&](const auto& section, auto member) {
     auto& into = out.*member;
     const auto& from = after.*member;
     if constexpr (requires { into.resize(1); }) {
-      if (!depends_on_cast(into) || same_cast) {
-        into = with_live_entries(section, into, from);
-      }
+      into = with_live_entries(section, into, from);
     } else {
       take_live(section, from, into);
     }

@@ -30,9 +30,8 @@ struct SettingChange {
 [[nodiscard]] std::vector<SettingChange> config_changes(const Config& before, const Config& after);
 // The keys of these alone.
 [[nodiscard]] std::vector<std::string> changed_keys(const Config& before, const Config& after);
-// `before` with those changes to `after` that a reload applies. Backends and clients are who their names say, wherever they
-// stand. Of listeners and routes there are none when some listeners have come, gone or changed their names or places: what is
-// whose would not be clear.
+// `before` with those changes to `after` that a reload applies. Listeners, backends and clients are who their names say,
+// wherever they stand.
 [[nodiscard]] Config with_live_changes(const Config& before, const Config& after);
 
 }  // namespace cw::control

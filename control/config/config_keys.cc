@@ -100,9 +100,11 @@ const std::array<Key<PortConfig>, 8> kPortKeys = {{
 const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
     {.name = "name",
      .member = &ListenerConfig::name,
-     .help = "Name for routes and in causewayctl. Without it, the backend's name.",
+     .help =
+         "Name for routes and in causewayctl. Without it, the backend's name. A listener of another name is another listener.",
      .example = "\"nfs\"",
-     .rule = TextRule::kName},
+     .rule = TextRule::kName,
+     .live = true},
     {.name = "port",
      .member = &ListenerConfig::port,
      .help = "RDMA port that clients connect to (mount option port=). The packets themselves are UDP 4791.",
@@ -488,11 +490,14 @@ const Section<PortConfig>& port_section() {
   return kSection;
 }
 const Section<ListenerConfig>& listener_section() {
-  static const Section<ListenerConfig> kSection{{.name = "listener",
-                                                 .help = "What clients connect to. At least one.",
-                                                 .count_max = kListenersMax,
-                                                 .waits = "connections and metrics know listeners by their names and ports"},
-                                                kListenerKeys};
+  static const Section<ListenerConfig> kSection{
+      {.name = "listener",
+       .help = "What clients connect to. At least one. A reload adds, changes and removes them; one that is removed refuses new "
+               "connections, and those that it has go on.",
+       .count_max = kListenersMax,
+       .live = true,
+       .waits = "connections and metrics know it by its name and port; under another name a reload applies it"},
+      kListenerKeys};
   return kSection;
 }
 const Section<BackendConfig>& backend_section() {

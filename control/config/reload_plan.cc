@@ -49,9 +49,14 @@ void ReloadPlanner::on_applied(const Config& config) {
 
 std::vector<BufferDemand> ReloadPlanner::peak_with(const Config& config) const {
   std::vector<BufferDemand> peak = buffer_demands(config);
-  for (size_t i = 0; i < std::min(peak.size(), peak_.size()); ++i) {
-    peak[i].buffers_each = std::max(peak[i].buffers_each, peak_[i].buffers_each);
-    peak[i].connections_max = std::max(peak[i].connections_max, peak_[i].connections_max);
+  for (const BufferDemand& before : peak_) {
+    const auto found = std::ranges::find(peak, before.listener, &BufferDemand::listener);
+    if (found == peak.end()) {
+      peak.push_back(before);  // it is gone, its connections are not
+      continue;
+    }
+    found->buffers_each = std::max(found->buffers_each, before.buffers_each);
+    found->connections_max = std::max(found->connections_max, before.connections_max);
   }
   return peak;
 }

@@ -20,10 +20,8 @@ std::unique_ptr<ConnectionPlaces> make_places(const GatewayOptions& options) {
   if (options.places != nullptr) {
     return nullptr;
   }
-  std::vector<uint32_t> per_listener;
-  for (const ListenerOptions& listener : options.listeners) {
-    per_listener.push_back(listener.connections_max);
-  }
+  std::vector<uint32_t> per_listener(kListenerNumbersMax);
+  std::ranges::transform(options.listeners, per_listener.begin(), &ListenerOptions::connections_max);
   return std::make_unique<LocalPlaces>(options.connections_max, per_listener);
 }
 
@@ -119,6 +117,8 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
     free_slots_.push_back(slot - 1);
   }
   CW_ASSERT(options_.clients.size() <= kClientNumbersMax && options_.listeners.size() <= kListenerNumbersMax);
+  options_.listeners.reserve(kListenerNumbersMax);  // connections point to them
+  lanes_.reserve(kListenerNumbersMax);
   options_.clients.reserve(kClientNumbersMax);
   options_.backends.reserve(kBackendNumbersMax);
   servers_.reserve(kBackendNumbersMax);
@@ -169,7 +169,7 @@ Status Gateway::start() {
 
 const ListenerOptions* Gateway::listener_for(uint16_t port) const {
   for (const ListenerOptions& listener : options_.listeners) {
-    if (listener.port == port) {
+    if (listener.port == port && !listener.removed) {
       return &listener;
     }
   }
@@ -177,29 +177,47 @@ const ListenerOptions* Gateway::listener_for(uint16_t port) const {
 }
 
 void Gateway::reconfigure(GatewayOptions& fresh) {
-  CW_ASSERT(fresh.listeners.size() == options_.listeners.size());
   reconfigure_backends(fresh.backends);
-  for (size_t i = 0; i < options_.listeners.size(); ++i) {
-    ListenerOptions& listener = options_.listeners[i];
-    std::swap(listener.allow, fresh.listeners[i].allow);
-    std::swap(listener.routes, fresh.listeners[i].routes);
-    listener.other_route = fresh.listeners[i].other_route;
-    listener.backend = fresh.listeners[i].backend;
-    listener.inline_bytes = fresh.listeners[i].inline_bytes;
-    listener.remote_invalidate = fresh.listeners[i].remote_invalidate;
-    listener.server = fresh.listeners[i].server;
-    listener.connections_max = fresh.listeners[i].connections_max;
-    set_lanes(i);
-    if (own_places_ != nullptr) {
-      own_places_->set_max(static_cast<uint32_t>(i), listener.connections_max);
-    }
-  }
+  reconfigure_listeners(fresh.listeners);
   reconfigure_clients(fresh.clients);
   shared_.pull_units_max = fresh.pull_buffers_max;
   options_.rc = fresh.rc;
   options_.retry_count = fresh.retry_count;
   options_.ack_timeout_min_code = fresh.ack_timeout_min_code;
   options_.orphan_max = fresh.orphan_max;
+}
+
+void Gateway::reconfigure_listeners(std::vector<ListenerOptions>& fresh) {
+  CW_ASSERT(fresh.size() >= options_.listeners.size() && fresh.size() <= kListenerNumbersMax);
+  for (uint32_t i = 0; i < fresh.size(); ++i) {
+    const bool is_new = i == options_.listeners.size();
+    if (is_new) {  // there is room, since the start
+      options_.listeners.emplace_back();
+      lanes_.push_back(nullptr);
+    }
+    ListenerOptions& listener = options_.listeners[i];
+    if (fresh[i].removed && !is_new) {
+      if (!listener.removed) {
+        node_.cm().unlisten(cm::ip_service_id(listener.port));
+      }
+      listener.removed = true;  // its connections go on with what they have
+      continue;
+    }
+    std::swap(listener, fresh[i]);
+    if (!listener.removed) {
+      set_lanes(i);
+      if (own_places_ != nullptr) {
+        own_places_->set_max(i, listener.connections_max);
+      }
+    }
+  }
+  // Behind all that went: one may have the port of another.
+  for (const ListenerOptions& listener : options_.listeners) {
+    if (!listener.removed && !shutting_down_) {
+      const Status status = node_.cm().listen(cm::ip_service_id(listener.port));
+      CW_ASSERT(status.ok());
+    }
+  }
 }
 
 void Gateway::reconfigure_backends(std::vector<BackendOptions>& fresh) {
@@ -528,6 +546,7 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   info.id = connection.link.value();
   info.state = connection.state;
   info.listener_port = connection.listener->port;
+  info.listener = connection.listener_index;
   info.backend = connection.first.backend;
   info.server = connection.first.server_number;
   info.peer = connection.address.remote;

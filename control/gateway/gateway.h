@@ -54,6 +54,7 @@ struct ConnectionInfo {
   uint64_t id = 0;
   ConnectionState state = ConnectionState::kOpeningBackend;
   uint16_t listener_port = 0;
+  uint32_t listener = 0;  // by number, as the backend
   uint32_t backend = 0;
   uint32_t server = 0;  // of the backend's, by number
   wire::IpAddress peer;
@@ -104,8 +105,8 @@ class Gateway {
   // Takes over from `fresh`, in exchange for what was: who may connect, what goes where, limits and times, for connections that
   // begin from now on (of backends' times and classes' budgets also for those that there are). Backend connections stay with the
   // server that they lead to until they end, and connections count in their class, in its budget too when it is removed. Places
-  // that are shared are for their owner to change. Precondition: the same listeners (but for their backends and routes), and all
-  // backends and classes of clients that there have been.
+  // that are shared are for their owner to change. Precondition: all listeners, backends and classes of clients that there have
+  // been.
   void reconfigure(GatewayOptions& fresh);
 
   // Orderly end: refuses new connections, sends DREQ to all. is_quiet() when the last is gone; poll run() until then.
@@ -166,6 +167,7 @@ class Gateway {
   void adapt_grants();
   [[nodiscard]] uint32_t grant_of(const Connection& connection) const;
   void note(const Notice& notice);
+  void reconfigure_listeners(std::vector<ListenerOptions>& fresh);
   void reconfigure_backends(std::vector<BackendOptions>& fresh);
   void reconfigure_clients(std::vector<ClientClassOptions>& fresh);
   void give_place_back(const Connection& connection);
@@ -233,7 +235,7 @@ class Gateway {
     uint64_t connections = 0;
   };
   std::list<LaneTable> lane_tables_;
-  std::vector<LaneTable*> lanes_;  // by listener: of new connections
+  std::vector<LaneTable*> lanes_;  // by listener: of new connections; nullptr of one that was never there
   Ring<BackendRequest> requests_;
   uint32_t requests_pushed_ = 0;  // modulo 2^32
   // Backend connections to close, each behind what was requested before it. In a queue of their own, so that closing never has to

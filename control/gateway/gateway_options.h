@@ -41,6 +41,7 @@ struct ListenerOptions {
 
   std::string name;
   uint16_t port = 20049;  // of the RDMA IP CM service, TCP port space
+  bool removed = false;   // by a reload: nobody connects to it, and its connections go on
   // BackendNumbers; kNoBackend: calls of programs without a route are answered with PROG_UNAVAIL.
   uint32_t backend = 0;
   uint32_t other_route = 0;          // number (RouteNumbers) of what happens to programs without a route
@@ -64,7 +65,7 @@ struct ClientClassOptions {
 };
 
 struct GatewayOptions {
-  std::vector<ListenerOptions> listeners;
+  std::vector<ListenerOptions> listeners;     // by ListenerNumbers
   std::vector<BackendOptions> backends;       // by BackendNumbers
   std::vector<ClientClassOptions> clients;    // by ClientNumbers
   ConnectionPlaces* client_places = nullptr;  // by class; as with `places`

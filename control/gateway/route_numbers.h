@@ -11,9 +11,9 @@
 namespace cw::gateway {
 
 struct RouteKey {
-  uint32_t listener = 0;            // index
+  uint32_t listener = 0;            // ListenerNumbers
   std::optional<uint32_t> program;  // absent: all that have no route of their own
-  uint32_t backend = 0;             // index; ListenerOptions::kNoBackend
+  uint32_t backend = 0;             // BackendNumbers; ListenerOptions::kNoBackend
 
   friend bool operator==(const RouteKey&, const RouteKey&) = default;
 };

@@ -240,6 +240,45 @@ def a_reload_keeps_connections(box: Box) -> None:
     gateway.terminate()
 
 
+def a_reload_moves_listeners(box: Box) -> None:
+    """A listener goes under load, and another one comes at another port: who is there goes on, the old port refuses, the new serves."""
+    gateway, load = _under_load(box, seconds=6)
+    config = box.directory / "gateway.toml"
+    right = config.read_text()
+    moved = right.replace("[[listener]]\n", '[[listener]]\nname = "moved"\nport = 20055\n', 1)
+    config.write_text(moved)
+    preview = box.ctl(gateway, "reload", "--dry-run")
+    expect('listener[0]: - -> "moved"' in preview and 'listener[0]: "bench" -> -' in preview and "with a restart" not in preview, preview)
+    expect_equal("applied", box.ctl_json(gateway, "reload")["applied"], True)
+    row = box.ctl_json(gateway, "connections")["connections"][0]
+    expect_equal("the listener of who is there", row["listener"], "bench")
+    listeners = {each["name"]: each["connections"] for each in box.ctl_json(gateway, "status")["listeners"]}
+    expect_equal("listeners", listeners, {"moved": 0})
+    report = load.result()
+    expect_equal("wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
+    expect(report["calls"] > row["rpcs"], f"the connection that was there: {report}")
+    refused = box.load(name="refused", seconds=1)
+    expect_equal("exit status at the old port", refused.finish(30), 1)
+    expect("invalid_service_id" in refused.output(), refused.tail())
+    later = box.load("--port", 20055, name="later", seconds=1).result()
+    metrics = gateway.metrics()
+    expect(metrics.total("causeway_route_calls_total", listener="moved") >= later["calls"] > 0, f"calls by the new listener: {later}")
+    expect(metrics.total("causeway_route_calls_total", listener="bench") >= report["calls"], "the counters of the old listener vanished")
+    # Its name stays at its port; and it comes back as what it was.
+    config.write_text(right.replace("[[listener]]\n", "[[listener]]\nport = 20056\n", 1))
+    wrong = _ctl(box, gateway, "reload")
+    expect_equal("exit status", wrong.returncode, 4)
+    expect("there was a listener 'bench' at port 20049" in wrong.stdout and "nothing is changed" in wrong.stdout, wrong.stdout)
+    config.write_text(moved.replace("20055", "20056"))
+    waits = box.ctl(gateway, "reload", "--dry-run")
+    expect("with a restart\n  listener[0].port: 20055 -> 20056 (" in waits, waits)
+    config.write_text(right)
+    box.ctl(gateway, "reload")
+    box.load(name="again", seconds=1).result()
+    expect_equal("exit status at the port that went", box.load("--port", 20055, name="gone", seconds=1).finish(30), 1)
+    gateway.terminate()
+
+
 def pings_backends(box: Box) -> None:
     """The built-in one answers; so does a server that does not know NFS; nobody at a port is said as such."""
     server = free_tcp_address()
@@ -369,6 +408,7 @@ CASES = [
     ("causewayctl changes nothing for those who may only look", a_drain_needs_an_administrator),
     ("causewayctl reload previews and applies", reloads_with_a_preview),
     ("causewayctl reload changes who may connect, and drops nobody", a_reload_keeps_connections),
+    ("causewayctl reload under load moves a listener, and drops nobody", a_reload_moves_listeners),
     ("causewayctl filters choose rows", filters_choose_rows),
     ("causewayctl qp show tells the transport state", queue_pairs_tell_their_state),
     ("causewayctl trace tells what happened to a queue pair", trace_tells_what_happened),

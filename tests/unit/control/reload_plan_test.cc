@@ -94,5 +94,29 @@ TEST(ReloadPlanTest, WhatConnectionsFromBeforeHoldCounts) {
   EXPECT_TRUE(plan(ReloadPlanner(lower), lower, swapped).problems.empty()) << "had it not been for these";
 }
 
+// A listener is gone at once, its connections only when they end.
+TEST(ReloadPlanTest, WhatConnectionsOfARemovedListenerHoldCounts) {
+  Config first = config();
+  first.limits.connections_max = 128;
+  first.listeners[0].connections_max = 64;
+  first.listeners.push_back(first.listeners[0]);
+  first.listeners[1].name = "more";
+  first.listeners[1].port = 20050;
+  first.listeners[1].credits = 16;
+  ReloadPlanner planner(first);
+  Config one = first;
+  one.listeners.erase(one.listeners.begin());
+  const ReloadPlan removed = plan(planner, first, one);
+  EXPECT_TRUE(removed.problems.empty());
+  ASSERT_EQ(removed.config.listeners.size(), 1u);
+  planner.on_applied(one);
+  Config dearer = one;
+  dearer.listeners[0].credits = 40;
+  const ReloadPlan refused = plan(planner, one, dearer);
+  ASSERT_EQ(refused.problems.size(), 1u);
+  EXPECT_NE(refused.problems[0].message.find("34816 buffers"), std::string::npos) << refused.problems[0].message;
+  EXPECT_TRUE(plan(ReloadPlanner(one), one, dearer).problems.empty()) << "had it not been for these";
+}
+
 }  // namespace
 }  // namespace cw::control

@@ -281,6 +281,65 @@ TEST(Reload, ConnectionsStayWithABackendThatIsRemoved) {
   expect_nothing_left(world);
 }
 
+// One comes at the port of one that goes; then nobody listens; then the first is back.
+TEST(Reload, ConnectionsOfAListenerThatIsRemovedGoOn) {
+  World world(echo());
+  world.start();
+  ASSERT_TRUE(world.run_calls(50));
+  const auto reload = [&](std::vector<bool> removed) {
+    GatewayOptions fresh = sim_gateway_options(echo());
+    fresh.listeners.resize(removed.size(), fresh.listeners[0]);
+    for (size_t i = 0; i < removed.size(); ++i) {
+      fresh.listeners[i].removed = removed[i];
+    }
+    world.server->gateway.reconfigure(fresh);
+  };
+  const auto goes_on = [&] {
+    const uint64_t failures_before = failures(world.peer->driver.stats());
+    ASSERT_TRUE(run_more(world, 50));
+    EXPECT_EQ(failures(world.peer->driver.stats()), failures_before);
+  };
+  reload({true, false});
+  goes_on();
+  EXPECT_EQ(the_connection(world).listener, 0u);
+  come_again(world);
+  EXPECT_EQ(the_connection(world).listener, 1u);
+  reload({true, true});
+  goes_on();
+  const uint64_t before = accepted(world);
+  world.server->backend.close_all(world.now);
+  world.run_for(Duration::seconds(2));
+  EXPECT_EQ(accepted(world), before) << "nobody listens";
+  EXPECT_EQ(world.server->gateway.stats().connections_open, 0u);
+  reload({false, true});
+  ASSERT_TRUE(run_more(world, 50));
+  EXPECT_EQ(the_connection(world).listener, 0u);
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+  expect_nothing_left(world);
+}
+
+TEST(Reload, APlaceOfAListenerThatWasRemovedIsGivenBack) {
+  WorldOptions options = echo();
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(10));
+  const auto reload = [&](bool removed) {
+    GatewayOptions fresh = sim_gateway_options(options);
+    fresh.listeners.push_back(fresh.listeners[0]);
+    fresh.listeners[0].connections_max = 1;
+    fresh.listeners[0].removed = removed;
+    fresh.listeners[1].removed = !removed;
+    world.server->gateway.reconfigure(fresh);
+  };
+  reload(true);
+  come_again(world);
+  EXPECT_EQ(the_connection(world).listener, 1u);
+  reload(false);
+  come_again(world);
+  EXPECT_EQ(the_connection(world).listener, 0u) << "the one place that it has was free";
+}
+
 TEST(Reload, AChecksWordOnABackendThatACoreDoesNotHaveYetIsDropped) {
   World world(echo());
   world.start();
