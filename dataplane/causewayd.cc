@@ -44,6 +44,7 @@
 #include "dataplane/live_control.h"
 #include "dataplane/live_view.h"
 #include "dataplane/metric_sources.h"
+#include "dataplane/monotonic_clock.h"
 #include "dataplane/poll_core.h"
 #include "dataplane/trouble_watch.h"
 #include "rpcrdma/backend/bench_program.h"
@@ -238,6 +239,15 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
     telemetry_commands.emplace(collector, kVersion);
   }
   LiveView view(config, kVersion, apps, collector, ports, flags, checks, numbers);
+  std::optional<telemetry::History> history;
+  std::optional<telemetry::HistoryRecorder> recorder;
+  std::optional<telemetry::LivePage> page;
+  if (config.metrics.listen) {
+    history.emplace(collector.sources(), unix_now_ms(), monotonic_now());
+    recorder.emplace(collector, *history, config.metrics.page);
+    page.emplace(collector, *history, view, control::is_loopback(config.metrics.listen->address));
+    page->set_on(config.metrics.page);
+  }
   DrainDriver drain(apps, flags);
   TroubleWatch trouble(ports, *pools);
   LiveChanges changes({.apps = apps,
@@ -247,7 +257,9 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
                        .numbers = numbers,
                        .checks = checks,
                        .view = view,
-                       .collector = collector});
+                       .collector = collector,
+                       .page = page ? &*page : nullptr,
+                       .recorder = recorder ? &*recorder : nullptr});
   ControlThread control_thread(file_config, config_path, apps, flags, notifier, drain, trouble, changes);
   std::vector<PollCore*> tapped;
   for (const auto& core : cores) {
@@ -264,18 +276,9 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   if (admin == nullptr) {
     return say(error);
   }
-  std::optional<telemetry::History> history;
-  std::optional<telemetry::HistoryRecorder> recorder;
-  std::optional<telemetry::LivePage> page;
   std::unique_ptr<telemetry::MetricsServer> metrics;
   if (config.metrics.listen) {
-    if (config.metrics.page) {
-      history.emplace(collector.sources(), unix_now_ms());
-      recorder.emplace(collector, *history);
-      page.emplace(collector, *history, view, control::is_loopback(config.metrics.listen->address));
-    }
-    metrics = telemetry::MetricsServer::start({.listen = *config.metrics.listen, .page = page ? &*page : nullptr}, collector,
-                                              collector, error);
+    metrics = telemetry::MetricsServer::start({.listen = *config.metrics.listen, .page = &*page}, collector, collector, error);
     if (metrics == nullptr) {
       return say(error);
     }

@@ -119,6 +119,10 @@ bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
   parts_.collector.set_backends(backend_sources(config, parts_.numbers));
   parts_.collector.set_clients(client_sources(config, parts_.numbers));
   parts_.collector.set_routes(route_sources(config, parts_.numbers));
+  if (parts_.page != nullptr) {
+    parts_.recorder->set_on(config.metrics.page);
+    parts_.page->set_on(config.metrics.page);
+  }
   return taken;
 }
 

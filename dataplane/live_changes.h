@@ -17,6 +17,8 @@
 #include "dataplane/live_view.h"
 #include "dataplane/worker_pool.h"
 #include "telemetry/collector.h"
+#include "telemetry/history_recorder.h"
+#include "telemetry/live_page.h"
 
 namespace cw::dataplane {
 
@@ -32,6 +34,8 @@ class LiveChanges {
     HealthChecks& checks;
     LiveView& view;
     telemetry::Collector& collector;
+    telemetry::LivePage* page;             // these two: nullptr without a metrics server
+    telemetry::HistoryRecorder* recorder;  // of the page's history
   };
   explicit LiveChanges(const Parts& parts) : parts_(parts) {}
 

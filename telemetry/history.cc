@@ -15,14 +15,12 @@ uint32_t clamp_u32(uint64_t value) {
 
 }  // namespace
 
-History::History(const MetricSources& sources, int64_t started_unix_ms)
+History::History(const MetricSources& sources, int64_t started_unix_ms, std::optional<Instant> started)
     : columns_(sources),
       started_unix_ms_(started_unix_ms),
+      started_(started),
       last_values_(columns_.count()),
-      now_values_(columns_.count()),
-      times_(kSamplesMax),
-      values_(size_t{kSamplesMax} * width()),
-      durations_(kSamplesMax) {}
+      now_values_(columns_.count()) {}
 
 size_t History::memory_bytes() const {
   return times_.size() * sizeof(Times) + values_.size() * sizeof(uint64_t) + durations_.size() * sizeof(Buckets);
@@ -31,6 +29,11 @@ size_t History::memory_bytes() const {
 void History::record(const MetricSources& sources, Instant at) {
   const std::lock_guard lock(mutex_);
   extend(sources);
+  if (times_.empty()) {
+    times_.resize(kSamplesMax);
+    values_.resize(size_t{kSamplesMax} * width());
+    durations_.resize(kSamplesMax);
+  }
   const uint32_t slot = static_cast<uint32_t>(next_ % kSamplesMax);
   uint64_t* values = &values_[size_t{slot} * width()];
   record_columns(sources, values);
@@ -38,11 +41,11 @@ void History::record(const MetricSources& sources, Instant at) {
   record_durations(sources, durations_[slot]);
   if (!has_looked_) {
     has_looked_ = true;
-    first_look_ = at;
+    started_ = started_.value_or(at);
     last_look_ = at;
     return;
   }
-  times_[slot] = {started_unix_ms_ + (at - first_look_).to_us() / 1000,
+  times_[slot] = {started_unix_ms_ + (at - *started_).to_us() / 1000,
                   clamp_u32(static_cast<uint64_t>((at - last_look_).to_us()) / 1000)};
   last_look_ = at;
   ++next_;
@@ -57,6 +60,9 @@ void History::extend(const MetricSources& sources) {
   }
   last_values_.resize(columns_.count());
   now_values_.resize(columns_.count());
+  if (values_.empty()) {
+    return;
+  }
   std::vector<uint64_t> wider(size_t{kSamplesMax} * width());
   for (size_t slot = 0; slot < kSamplesMax; ++slot) {
     const auto from = values_.begin() + static_cast<ptrdiff_t>(slot * old_width);

@@ -1,6 +1,6 @@
-// The last fifteen minutes, second by second, for the live page: a page that is opened now shows what was. Memory is taken at
-// start, and when a reload brings a backend or a [[client]] section that there has not been: 900 samples of (columns + 1) x 8
-// octets and 211 buckets x 4 octets, 2.0 MB for one core and one backend.
+// The last fifteen minutes, second by second, for the live page: a page that is opened now shows what was. Memory is taken with
+// the first look, and when a reload brings a backend or a [[client]] section that there has not been: 900 samples of
+// (columns + 1) x 8 octets and 211 buckets x 4 octets, 2.0 MB for one core and one backend.
 //
 // record() belongs to one thread (HistoryRecorder), to_json() to any.
 #pragma once
@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ class History {
   static constexpr uint32_t kSamplesMax = 900;
   static constexpr Duration kPeriod = Duration::seconds(1);
 
-  // `started_unix_ms`: when the process began; it tells this run from every other.
-  History(const MetricSources& sources, int64_t started_unix_ms);
+  // When the process began, by two clocks: `started_unix_ms` tells this run from every other, `started` is a monotonic clock's;
+  // without it the first look is taken for it.
+  History(const MetricSources& sources, int64_t started_unix_ms, std::optional<Instant> started = std::nullopt);
 
   // Adds a sample of the cores' newest copies, in place of the oldest when there are kSamplesMax. The first call only remembers
   // what counters say: growth needs two looks. `at` is a monotonic clock's.
@@ -64,7 +66,7 @@ class History {
 
   // The recorder's: what counters said at the last look.
   bool has_looked_ = false;
-  Instant first_look_;
+  std::optional<Instant> started_;
   Instant last_look_;
   std::vector<uint64_t> last_values_;
   std::vector<uint64_t> now_values_;

@@ -1,4 +1,4 @@
-// Takes a sample for the History once a second, on a thread of its own: what a scrape costs the cores, and no more.
+// Takes a sample for the History once a second while it is on, on a thread of its own: what a scrape costs the cores, no more.
 #pragma once
 
 #include <condition_variable>
@@ -13,11 +13,13 @@ namespace cw::telemetry {
 class HistoryRecorder {
  public:
   // Both outlive it.
-  HistoryRecorder(const Collector& collector, History& history);
+  HistoryRecorder(const Collector& collector, History& history, bool on);
   // Ends the thread.
   ~HistoryRecorder();
   HistoryRecorder(const HistoryRecorder&) = delete;
   HistoryRecorder& operator=(const HistoryRecorder&) = delete;
+  // Any thread. What was while it is off is one sample of the time after.
+  void set_on(bool on);
 
  private:
   void run();
@@ -26,7 +28,8 @@ class HistoryRecorder {
   History& history_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;   // under mutex_
+  bool on_;  // these two under mutex_
+  bool stop_ = false;
   std::thread thread_;  // last: it uses all of the above
 };
 

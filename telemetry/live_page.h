@@ -11,6 +11,7 @@
 // and while one of them hangs, not at all: then the page shows what was last known.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -34,6 +35,9 @@ class LivePage {
   // All are referred to. `view` is asked on the server's thread, besides the admin thread.
   LivePage(const Collector& collector, const History& history, control::GatewayView& view, bool loopback_only);
 
+  // Any thread. While it is off the server answers as if there were none.
+  void set_on(bool on) { on_.store(on); }
+  [[nodiscard]] bool is_on() const { return on_.load(); }
   // The server's thread. The answer as it goes over the wire. Precondition: the page of `request` is kIndex, kAsset, kSnapshot or
   // kHistory.
   [[nodiscard]] std::string answer(const HttpRequest& request);
@@ -58,6 +62,7 @@ class LivePage {
   const History& history_;
   control::GatewayView& view_;
   bool loopback_only_;
+  std::atomic<bool> on_{true};
   LiveConnections connections_;
   Health health_;
   control::GatewayStatus status_;

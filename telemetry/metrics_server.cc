@@ -175,6 +175,8 @@ class MetricsServer::Impl {
     send_answer(client);
   }
 
+  [[nodiscard]] bool has_page() const { return options_.page != nullptr && options_.page->is_on(); }
+
   std::string answer_to(const HttpRequest& request) {
     switch (request.page) {
       case HttpPage::kMetrics:
@@ -184,11 +186,11 @@ class MetricsServer::Impl {
       case HttpPage::kReadyz:
         return probe_answer(health().ready, health().reason, request.head_only);
       case HttpPage::kIndex:
-        return options_.page != nullptr ? options_.page->answer(request) : index_answer(request);
+        return has_page() ? options_.page->answer(request) : index_answer(request);
       case HttpPage::kAsset:
       case HttpPage::kSnapshot:
       case HttpPage::kHistory:
-        return options_.page != nullptr ? options_.page->answer(request) : refusal(HttpStatus::kNotFound, request.head_only);
+        return has_page() ? options_.page->answer(request) : refusal(HttpStatus::kNotFound, request.head_only);
       case HttpPage::kNone:
         break;
     }

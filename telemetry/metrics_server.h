@@ -30,7 +30,7 @@ class MetricsServer {
   struct Options {
     control::SocketAddress listen;  // port 0: the system picks one, see address()
     Duration client_timeout = Duration::seconds(5);
-    LivePage* page = nullptr;  // outlives the server; null: "/" is a text, and there are no data for a page
+    LivePage* page = nullptr;  // outlives the server; null, or off: "/" is a text, and there are no data for a page
   };
 
   // Binds and starts the thread. Null and one sentence in `problem` on failure. `metrics` and `health` outlive the server.

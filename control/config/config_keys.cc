@@ -431,7 +431,8 @@ const std::array<Key<MetricsConfig>, 3> kMetricsKeys = {{
      .member = &MetricsConfig::page,
      .help = "Serve the live page there too, at http://ADDRESS:PORT/. Nothing can be changed by it, but it names clients and "
              "shows the "
-             "last log lines to whoever reaches the address."},
+             "last log lines to whoever reaches the address.",
+     .live = true},
     {.name = "dpdk_telemetry",
      .member = &MetricsConfig::dpdk_telemetry,
      .help = "Answer /causeway/... at DPDK's telemetry socket too, dpdk_telemetry.v2 among DPDK's runtime files, for "
@@ -546,10 +547,8 @@ const Section<RoceConfig>& roce_section() {
   return kSection;
 }
 const Section<MetricsConfig>& metrics_section() {
-  static const Section<MetricsConfig> kSection{{.name = "metrics",
-                                                .help = "Prometheus, and the live page.",
-                                                .waits = "sockets are opened, and the page's history is begun, at the start"},
-                                               kMetricsKeys};
+  static const Section<MetricsConfig> kSection{
+      {.name = "metrics", .help = "Prometheus, and the live page.", .waits = "sockets are opened at the start"}, kMetricsKeys};
   return kSection;
 }
 const Section<AdminConfig>& admin_section() {

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 import urllib.error
 import urllib.request
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from backend_cases import BENCH_PROGRAM, PORT, gateway_before, serve
 from browser import Browser
 from harness import CREDITS, Box, Gateway, Skip, expect, expect_equal, free_tcp_address
+from lab.daemon import wait_until
 from monitoring_cases import StrangeServer
 
 SHOWN = {"rpcs", "octets", "chunks", "credits", "heat", "percentiles", "stages", "busy"}  # charts that a load has to fill
@@ -308,6 +310,25 @@ def switched_off(box: Box) -> None:
     expect(status == 200 and "page = true" in said and "/metrics" in said, f"/ says {said!r}")
     for path in ("/api/snapshot", "/api/history", "/page/main.js"):
         expect_equal(path, _get(gateway, path)[0], 404)
+    # A reload turns it on, and off again; what it shows began when the gateway did, not when it was turned on.
+    config = box.directory / "gateway.toml"
+    off = config.read_text()
+    time.sleep(2)
+    config.write_text(off.replace("page = false", "page = true"))
+    preview = box.ctl(gateway, "reload", "--dry-run")
+    expect("at once\n  metrics.page: false -> true\n" in preview and "with a restart" not in preview, preview)
+    box.ctl(gateway, "reload")
+    expect_equal("/api/snapshot of the page that was turned on", _get(gateway, "/api/snapshot")[0], 200)
+
+    def history() -> dict[str, Any]:
+        return dict(json.loads(_get(gateway, "/api/history")[1]))
+
+    wait_until(lambda: len(history()["time_ms"]) > 1, 20, "samples")
+    one = history()
+    expect(one["time_ms"][0] - int(one["boot"]) >= 2000, f"the first sample is of the time before: {one['boot']}, {one['time_ms']}")
+    config.write_text(off)
+    box.ctl(gateway, "reload")
+    expect_equal("/api/history when it is off again", _get(gateway, "/api/history")[0], 404)
     gateway.terminate()
 
 
@@ -319,5 +340,5 @@ CASES = [
     ("live page says when the gateway drains, is gone, and is back", gone_and_back),
     ("live page shows what was before it was opened", history_is_there_for_late_comers),
     ("live page is refused under names of others", refuses_strangers),
-    ("live page switched off says so", switched_off),
+    ("live page switched off says so, and a reload switches it on", switched_off),
 ]

@@ -138,17 +138,30 @@ TEST(History, WhoAsksForTheFutureMeansAnotherRunAndGetsAll) {
 
 TEST(History, KeepsFifteenMinutesInTheMemoryOfTheStart) {
   Looks looks;
+  EXPECT_EQ(looks.history().memory_bytes(), 0u) << "of a page that was never on";
+  looks.look();
   const size_t memory = looks.history().memory_bytes();
   for (uint32_t i = 0; i < History::kSamplesMax + 11; ++i) {
     looks.look([i](CoreSnapshot& core) { core.rc.cnps_sent += i; });
   }
   const Json json = looks.json();
-  EXPECT_EQ(json["first"], 10);
+  EXPECT_EQ(json["first"], 11);
   EXPECT_EQ(json["time_ms"].size(), History::kSamplesMax);
   EXPECT_EQ(json["values"]["cnps_tx"][0], 2 * 11);
   EXPECT_EQ(json["values"]["cnps_tx"][History::kSamplesMax - 1], 2 * (History::kSamplesMax + 10));
   EXPECT_EQ(looks.history().memory_bytes(), memory);
   EXPECT_LT(memory, 3u << 20);
+}
+
+// A page that is turned on late: its samples are of the time when they were taken.
+TEST(History, TheFirstLookMayComeLate) {
+  SyntheticCores cores(1);
+  const Instant started = Instant::from_ns(5'000'000'000);
+  History history(cores.sources(), kStarted, started);
+  EXPECT_EQ(Json::parse(history.to_json(0))["time_ms"], Json::array());
+  history.record(cores.sources(), started + Duration::seconds(100));
+  history.record(cores.sources(), started + Duration::seconds(101));
+  EXPECT_EQ(Json::parse(history.to_json(0))["time_ms"], Json({kStarted + 101'000}));
 }
 
 TEST(History, BackendsAndCoresHaveColumnsOfTheirOwn) {
