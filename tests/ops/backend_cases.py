@@ -310,9 +310,17 @@ def source_is_the_client(box: Box, name: str) -> None:
     expect_equal("the client's connections", sources.count("10.9.0.2"), 3)
     load.result()
     gateway.terminate()
-    refused = box.run("setpriv", "--bounding-set=-net_admin,-net_raw", "--inh-caps=-net_admin,-net_raw", box.causewayd, "--config",
-                      box.directory / "gateway.toml")
+    bare = ["setpriv", "--bounding-set=-net_admin,-net_raw", "--inh-caps=-net_admin,-net_raw"]
+    config = box.directory / "gateway.toml"
+    refused = box.run(*bare, box.causewayd, "--config", config)
     expect("takes CAP_NET_RAW" in refused.stderr and refused.returncode == 1, f"without the right: {refused}")
+    # Nor by a reload.
+    config.write_text(config.read_text().replace('source = "client"\n', ""))
+    gateway.argv[:0] = bare
+    gateway.start_ready()
+    config.write_text(config.read_text() + f'[[backend]]\nname = "borrowed"\nsource = "client"\naddress = "{address}"\n')
+    _refused(box, gateway, 'source = "client" takes CAP_NET_RAW')
+    gateway.terminate()
 
 
 CASES = [
