@@ -110,9 +110,12 @@ inline constexpr MetricName kSnapshotTimeouts{
     "causeway_snapshot_timeouts_total",
     "Scrapes for which a core did not hand out its counters in time; its numbers are those of before."};
 inline constexpr MetricName kRpcDuration{"causeway_rpc_duration_seconds",
-                                         "Time from the arrival of a call to its reply being sent, by program and procedure."};
-inline constexpr MetricName kRpcStageDuration{"causeway_rpc_stage_duration_seconds",
-                                              "Time that calls spent in each stage: pulling data, the backend, reply until "
-                                              "acknowledged (rdma_write: with data by chunk; reply_ack: others, every 16th)."};
+                                         "Time from a call's first packet to its reply being sent, by program and procedure."};
+inline constexpr MetricName kRpcStageDuration{
+    "causeway_rpc_stage_duration_seconds",
+    "Time that calls spent in each stage. rx: first packet until taken up, only of calls "
+    "that came in several bursts or waited; rdma_read: pulling data; backend; reply "
+    "until acknowledged (rdma_write: with data by chunk; reply_ack: others, every "
+    "16th)."};
 
 }  // namespace cw::telemetry

@@ -34,7 +34,7 @@ void Gateway::pump(Instant now, Connection& connection) {
       stalled_.push_back(connection);
       break;
     }
-    if (!connection.server->poll_call(call)) {
+    if (!connection.server->poll_call(now, call)) {
       break;
     }
     route(now, connection, std::move(call));

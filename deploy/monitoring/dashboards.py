@@ -153,13 +153,14 @@ def chunks() -> Json:
         timeseries("Latency, all calls", "Percentiles from the arrival of a call to its reply being sent.", "s",
                    *((quantile(share, rpc), f"{{{{instance}}}} p{share * 100:g}") for share in (0.5, 0.9, 0.99, 0.999)), log=True),
         row("Where the time goes"),
-        timeseries("Median by stage", "rdma_read: data of the call fetched. backend: waiting for its answer. rdma_write: reply with data by chunk "
-                   "until acknowledged. reply_ack: other replies until acknowledged, every 16th.", "s",
+        timeseries("Median by stage", "rx: from a call's first packet until the gateway took it up, of the calls for which that took longer than a "
+                   "burst. rdma_read: data of the call fetched. backend: waiting for its answer. rdma_write: reply with data by chunk until "
+                   "acknowledged. reply_ack: other replies until acknowledged, every 16th.", "s",
                    (quantile(0.5, stage, "stage"), "{{stage}}"), log=True),
-        timeseries("Slowest of a hundred by stage", "The same stages, 99th percentile.", "s", (quantile(0.99, stage, "stage"), "{{stage}}"), log=True),
+        timeseries("Slowest of a hundred by stage", "The same stages, 99th percentile. Of rx compare how many calls had it.", "s", (quantile(0.99, stage, "stage"), "{{stage}}"), log=True),
         heatmap("Backend", "How long the backends took, over time.", "s", rate(stage + "_bucket", "le", 'stage="backend"')),
         timeseries("Time spent per second", "Seconds that calls spent in each stage per second: how many calls are in each stage at a time. "
-                   "reply_ack is a sample of one in 16.", "none", (rate(stage + "_sum", "stage"), "{{stage}}"), stacked=True),
+                   "Much rx: a limit of the gateway keeps them waiting. reply_ack is a sample of one in 16.", "none", (rate(stage + "_sum", "stage"), "{{stage}}"), stacked=True),
         row("How the data moves"),
         timeseries("Octets by chunk list", "read: fetched from clients by RDMA Read (NFS WRITE). write: placed by RDMA Write (NFS READ). reply: long replies.",
                    "Bps", (rate("rpcrdma_chunk_bytes_total", "list"), "{{list}}")),

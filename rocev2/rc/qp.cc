@@ -193,7 +193,7 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kReadRequest:
     case wire::OpcodeKind::kAtomic:
       // Touches nothing of our own requests: neither they nor the timer have to be looked at.
-      outcome = on_request(context_, receive_, view, frame);
+      outcome = on_request(context_, receive_, now, view, frame);
       if (!outcome.dropped && !established_) {
         established_ = true;
         signal_owner();

@@ -34,6 +34,7 @@ void fill_completion(Work& work, verbs::Completion& out) {
   out.bytes = work.status == verbs::WcStatus::kSuccess ? work.length : 0;
   out.payload = std::move(work.payload);
   out.original = work.original;
+  out.begun = received ? work.begun_at : Instant::never();
   out.solicited = received && work.solicited;
   out.immediate.reset();
   out.invalidated.reset();

@@ -19,10 +19,11 @@ using wire::OpcodeTraits;
 constexpr uint32_t kMsnMask = 0xff'ffff;
 
 // A Work for a message that begins. check_resources has seen that there is one.
-Work* take_receive(QpContext& context, ReceiveState& state) {
+Work* take_receive(QpContext& context, ReceiveState& state, Instant now) {
   Work* message = context.core.receives.create();
   CW_ASSERT(message != nullptr);
   message->kind = WorkKind::kReceive;
+  message->begun_at = now;
   if (state.pool != nullptr) {
     state.pool->take();
   } else {
@@ -70,10 +71,10 @@ PacketOutcome refuse(QpContext& context, ReceiveState& state, NakCode code, QpEr
 }
 
 // The owner learns of a message that was too long for it as of a receive that failed (IBA 9.7.5.2.4).
-void deliver_too_long(QpContext& context, ReceiveState& state) {
+void deliver_too_long(QpContext& context, ReceiveState& state, Instant now) {
   Work* message = std::exchange(state.message, nullptr);
   if (message == nullptr && state.receives_left() > 0 && context.core.receives.in_use() < context.core.receives.capacity()) {
-    message = take_receive(context, state);
+    message = take_receive(context, state, now);
   }
   if (message != nullptr) {
     context.core.released.append(std::move(message->payload));
@@ -81,7 +82,7 @@ void deliver_too_long(QpContext& context, ReceiveState& state) {
   }
 }
 
-PacketOutcome execute_send(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
+PacketOutcome execute_send(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
   const OpcodeTraits& traits = *view.traits;
   const bool invalidates = traits.ieth != OpcodeTraits::kAbsent;
   // Before the message is delivered, and before anything of it is kept: the owner may rely on the key being dead.
@@ -89,7 +90,7 @@ PacketOutcome execute_send(QpContext& context, ReceiveState& state, const wire::
     return refuse(context, state, NakCode::kRemoteAccessError, QpErrorCause::kMemoryAccess);
   }
   if (traits.starts_message()) {
-    state.message = take_receive(context, state);
+    state.message = take_receive(context, state, now);
   }
   Work& message = *state.message;
   const bool took = append_payload(message, view, frame);
@@ -109,7 +110,7 @@ PacketOutcome execute_send(QpContext& context, ReceiveState& state, const wire::
   return took ? PacketOutcome::took() : PacketOutcome::done();
 }
 
-PacketOutcome execute_write(QpContext& context, ReceiveState& state, const wire::PacketView& view) {
+PacketOutcome execute_write(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view) {
   const OpcodeTraits& traits = *view.traits;
   if (traits.starts_message()) {
     const wire::Reth reth = view.reth();
@@ -130,7 +131,7 @@ PacketOutcome execute_write(QpContext& context, ReceiveState& state, const wire:
     state.write_left -= bytes;
   }
   if (traits.immdt != OpcodeTraits::kAbsent) {
-    Work* message = take_receive(context, state);
+    Work* message = take_receive(context, state, now);
     message->write_immediate = true;
     message->length = state.write_bytes;
     message->has_immediate = true;
@@ -181,14 +182,14 @@ PacketOutcome execute_atomic(QpContext& context, ReceiveState& state, const wire
   return PacketOutcome::done();
 }
 
-PacketOutcome execute(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
+PacketOutcome execute(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
   forgive_gap(state);
   state.peer_port = view.source_port;
   switch (view.traits->kind) {
     case OpcodeKind::kSend:
-      return execute_send(context, state, view, frame);
+      return execute_send(context, state, now, view, frame);
     case OpcodeKind::kWrite:
-      return execute_write(context, state, view);
+      return execute_write(context, state, now, view);
     case OpcodeKind::kAtomic:
       return execute_atomic(context, state, view);
     default:
@@ -244,7 +245,7 @@ PacketOutcome report_not_ready(ReceiveState& state) {
   return PacketOutcome::done();
 }
 
-PacketOutcome serve(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
+PacketOutcome serve(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
   Verdict verdict;
   check_request(context, state, view, verdict);
   const bool ahead = verdict.action == Verdict::Action::kNakSequence || verdict.reason == DropReason::kOutOfSequence;
@@ -254,7 +255,7 @@ PacketOutcome serve(QpContext& context, ReceiveState& state, const wire::PacketV
   }
   switch (verdict.action) {
     case Verdict::Action::kContinue:
-      return execute(context, state, view, frame);
+      return execute(context, state, now, view, frame);
     case Verdict::Action::kIgnore:
       if (verdict.reason == DropReason::kOutOfSequence) {
         ++context.core.stats.out_of_sequence;
@@ -270,7 +271,7 @@ PacketOutcome serve(QpContext& context, ReceiveState& state, const wire::PacketV
       return report_not_ready(state);
     case Verdict::Action::kNakInvalid:
       if (verdict.cause == QpErrorCause::kMessageTooLong) {
-        deliver_too_long(context, state);
+        deliver_too_long(context, state, now);
       }
       return refuse(context, state, NakCode::kInvalidRequest, verdict.cause);
     case Verdict::Action::kNakAccess:
@@ -281,13 +282,13 @@ PacketOutcome serve(QpContext& context, ReceiveState& state, const wire::PacketV
 
 // `expected` has moved on: what was held for it is served as if it came now. Everything held is given up when one of them cannot
 // be executed yet, because then the peer repeats all of it.
-PacketOutcome serve_held(QpContext& context, ReceiveState& state) {
+PacketOutcome serve_held(QpContext& context, ReceiveState& state, Instant now) {
   while (Buffer* frame = state.held->take(state.expected)) {
     --context.core.held_packets;
     const auto view = wire::PacketView::parse(frame->bytes());
     CW_ASSERT(view.ok());  // it was when it came
     const wire::Psn before = state.expected;
-    const PacketOutcome outcome = serve(context, state, *view, frame);
+    const PacketOutcome outcome = serve(context, state, now, *view, frame);
     if (!outcome.took_frame) {
       release_buffers(frame);
     }
@@ -311,14 +312,14 @@ PacketOutcome serve_held(QpContext& context, ReceiveState& state) {
 
 }  // namespace
 
-PacketOutcome on_request(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame) {
+PacketOutcome on_request(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
   const wire::Psn before = state.expected;
-  const PacketOutcome outcome = serve(context, state, view, frame);
+  const PacketOutcome outcome = serve(context, state, now, view, frame);
   if (state.held == nullptr || state.expected == before) [[likely]] {
     return outcome;
   }
   drop_held_between(context, state, before, state.expected);
-  const PacketOutcome further = serve_held(context, state);
+  const PacketOutcome further = serve_held(context, state, now);
   return PacketOutcome{.took_frame = outcome.took_frame, .failure = further.failure};
 }
 

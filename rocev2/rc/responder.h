@@ -6,6 +6,7 @@
 // (PacketOutcome::failure); a missing receive is answered by an RNR NAK and changes nothing.
 #pragma once
 
+#include "rocev2/base/time.h"
 #include "rocev2/rc/qp_context.h"
 #include "rocev2/rc/receive_state.h"
 #include "rocev2/wire/packet_view.h"
@@ -13,7 +14,8 @@
 namespace cw::rc {
 
 // A SEND, WRITE, READ or atomic request.
-[[nodiscard]] PacketOutcome on_request(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame);
+[[nodiscard]] PacketOutcome on_request(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view,
+                                       Buffer* frame);
 
 // Something has to be sent.
 [[nodiscard]] inline bool owes_reply(const ReceiveState& state) {

@@ -9,6 +9,7 @@
 
 #include "rocev2/base/assert.h"
 #include "rocev2/base/buffer.h"
+#include "rocev2/base/time.h"
 #include "rocev2/verbs/completion.h"
 #include "rocev2/verbs/ids.h"
 #include "rocev2/wire/psn.h"
@@ -26,6 +27,7 @@ struct Work {
   uint64_t operand = 0;         // atomics: what to store or add
   uint64_t compare = 0;         // kCompareSwap
   uint64_t original = 0;        // atomics, once answered: what the memory held before
+  Instant begun_at;             // kReceive: when its first packet arrived
   uint32_t length = 0;          // octets of the whole message (kReceive: so far)
   uint32_t packets = 0;         // PSNs that it uses; at least 1
   wire::Psn first_psn;          // valid when begun

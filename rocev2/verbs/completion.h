@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "rocev2/base/buffer.h"
+#include "rocev2/base/time.h"
 #include "rocev2/verbs/ids.h"
 
 namespace cw::verbs {
@@ -64,8 +65,10 @@ struct Completion {
   Chain payload;                      // kReceive: the message; kRdmaRead: the data; else empty
   uint64_t original = 0;              // kCompareSwap, kFetchAdd: what the peer's memory held before
   std::optional<uint32_t> immediate;  // receives only
-  bool solicited = false;             // receives: the sender asked that the owner be woken (a solicited event)
-  std::optional<Rkey> invalidated;    // kReceive: the rkey of ours that the peer asked to invalidate, already invalid
+  // Receives: when the first packet of the message arrived, by the same clock as `now`. never(): the transport does not say.
+  Instant begun = Instant::never();
+  bool solicited = false;           // receives: the sender asked that the owner be woken (a solicited event)
+  std::optional<Rkey> invalidated;  // kReceive: the rkey of ours that the peer asked to invalidate, already invalid
 };
 
 }  // namespace cw::verbs

@@ -47,6 +47,7 @@ ServerCall* ServerCallTable::acquire(ServerEndpoint& owner) {
   ++in_use_;
   call->endpoint = &owner;
   call->chunks.clear();
+  call->read_for = Duration();
   call->inline_bytes = 0;
   call->pulled_units = 0;
   call->reads_posted = 0;

@@ -47,9 +47,10 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag> {
   uint32_t version = kRpcRdmaVersion;  // as received: ERR_VERS echoes it
   ServerEndpoint* endpoint = nullptr;  // null when free
   ServerCall* next_free = nullptr;
-  Instant received;
-  Instant ready;     // the call was complete
-  Instant answered;  // the owner gave its reply
+  Instant received;   // when the first packet of its message arrived
+  Instant begun_at;   // the stage that it is in: Stage::kRdmaRead or kBackend
+  Instant answered;   // the owner gave its reply
+  Duration read_for;  // what Stage::kRdmaRead took, zero without
   CallContext context;
 
   Chain message;              // the call as far as it is put together: inline part, in the end the whole stream

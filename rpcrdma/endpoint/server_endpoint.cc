@@ -103,7 +103,7 @@ void ServerEndpoint::on_completion(Instant now, verbs::Completion& completion) {
   }
   switch (completion.opcode) {
     case verbs::WcOpcode::kReceive:
-      on_message(now, std::move(completion.payload));
+      on_message(earlier(completion.begun, now), std::move(completion.payload));
       break;
     case verbs::WcOpcode::kReceiveRdmaWithImmediate:
       // No RPC-over-RDMA peer sends it: nothing of ours can be written to.
@@ -130,7 +130,7 @@ void ServerEndpoint::on_sent(Instant now, const verbs::Completion& completion) {
   }
 }
 
-void ServerEndpoint::on_message(Instant now, Chain&& message) {
+void ServerEndpoint::on_message(Instant begun, Chain&& message) {
   receives_posted_ -= receives_posted_ > 0 ? 1 : 0;
   if (reverse_ != nullptr && reverse_->in_flight() > 0 && reverse_->take(shared_.header_view, message)) {
     return;
@@ -139,12 +139,12 @@ void ServerEndpoint::on_message(Instant now, Chain&& message) {
     drop_message();
     return;
   }
-  if (backlog_ == nullptr || backlog_->bytes.empty()) [[likely]] {
-    take_call(now, std::move(message));
+  if (backlog_ == nullptr || backlog_->waiting.empty()) [[likely]] {
+    take_call(begun, std::move(message));
     return;
   }
   // Calls keep their order while they wait for slots.
-  if (!backlog_->bytes.push(static_cast<uint32_t>(message.bytes()))) {
+  if (!backlog_->waiting.push({.bytes = static_cast<uint32_t>(message.bytes()), .begun = begun})) {
     ++shared_.stats.credit_violations;
     fail();
     return;
@@ -154,27 +154,23 @@ void ServerEndpoint::on_message(Instant now, Chain&& message) {
 }
 
 // Gives the message a slot, or lets it wait for one.
-void ServerEndpoint::take_call(Instant now, Chain&& message) {
+void ServerEndpoint::take_call(Instant begun, Chain&& message) {
   ServerCall* call = shared_.calls->acquire(*this);
   ++shared_.stats.credits_in_use;
   if (call == nullptr) {
     if (backlog_ == nullptr) {
       backlog_ = std::make_unique<Backlog>(std::clamp(options_.credits, 1u, kCreditsMax) + options_.reverse_credits);
     }
-    CW_ASSERT(backlog_->bytes.push(static_cast<uint32_t>(message.bytes())));
+    CW_ASSERT(backlog_->waiting.push({.bytes = static_cast<uint32_t>(message.bytes()), .begun = begun}));
     backlog_->messages.append(std::move(message));
-    backlog_->since = now;
     wait_for_memory();
     return;
   }
-  call->received = now;
-  ++in_flight_;
-  calls_.push_back(*call);
-  accept(now, *call, std::move(message));
+  accept(begun, *call, std::move(message));
 }
 
-void ServerEndpoint::take_waiting(Instant now) {
-  while (!failed_ && !backlog_->bytes.empty()) {
+void ServerEndpoint::take_waiting() {
+  while (!failed_ && !backlog_->waiting.empty()) {
     ServerCall* call = shared_.calls->acquire(*this);
     if (call == nullptr) {
       wait_for_memory();
@@ -182,15 +178,16 @@ void ServerEndpoint::take_waiting(Instant now) {
     }
     Chain message;
     // Every message has Buffers of its own, so that the cut needs no view.
-    CW_ASSERT(backlog_->messages.split_front(backlog_->bytes.pop(), message));
-    call->received = std::min(backlog_->since, now);
-    ++in_flight_;
-    calls_.push_back(*call);
-    accept(now, *call, std::move(message));
+    const Backlog::Message oldest = backlog_->waiting.pop();
+    CW_ASSERT(backlog_->messages.split_front(oldest.bytes, message));
+    accept(oldest.begun, *call, std::move(message));
   }
 }
 
-void ServerEndpoint::accept(Instant now, ServerCall& call, Chain&& message) {
+void ServerEndpoint::accept(Instant begun, ServerCall& call, Chain&& message) {
+  call.received = begun;
+  ++in_flight_;
+  calls_.push_back(call);
   call.state = CallState::kReading;
   const HeaderCheck check = check_header(shared_.header_view, message, options_, call, shared_.stats);
   if (check.verdict == Verdict::kReverseReply || check.verdict == Verdict::kDrop) {
@@ -230,7 +227,7 @@ void ServerEndpoint::accept(Instant now, ServerCall& call, Chain&& message) {
     return;
   }
   if (call.chunks.read_count == 0) {
-    make_ready(now, call);
+    make_ready(call);
     return;
   }
   reading_.push_back(call);
@@ -247,11 +244,16 @@ void ServerEndpoint::drop_call(ServerCall& call) {
   shared_.calls->release(call);
 }
 
-bool ServerEndpoint::poll_call(Call& out) {
+bool ServerEndpoint::poll_call(Instant now, Call& out) {
   ServerCall* call = ready_.pop_front();
   if (call == nullptr) {
     return false;
   }
+  // Most calls arrive in one burst and are taken up in its turn: they have no such stage.
+  if (const Duration waited = now - call->received - call->read_for; waited > Duration()) [[unlikely]] {
+    shared_.durations.record(Stage::kRx, waited);
+  }
+  call->begun_at = now;
   call->state = CallState::kPolled;
   call->polled = true;
   ++taken_;
@@ -271,7 +273,7 @@ void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
     return;
   }
   call->answered = now;
-  shared_.durations.record(Stage::kBackend, now - call->ready);
+  shared_.durations.record(Stage::kBackend, now - call->begun_at);
   if (message.bytes() < kRpcReplyBytesMin || !check_xid(message, call->xid, shared_.stats)) {
     message.clear();
     refuse(*call, ReplyForm::kErrorChunk);

@@ -42,7 +42,7 @@ struct Call {
   CallId id;
   CallContext context;
   Chain message;     // the RPC call, XID first, every chunk in its place
-  Instant received;  // when its SEND arrived
+  Instant received;  // when the first packet of its SEND arrived
 };
 
 // What happened to a call that was answered, for the owner's histograms.
@@ -94,7 +94,7 @@ class ServerEndpoint : public ListNode<PullTag> {
   // Drains the queue pair's completions. Call when the queue pair has some.
   void on_completions(Instant now);
   // Takes the next rebuilt call.
-  [[nodiscard]] bool poll_call(Call& out);
+  [[nodiscard]] bool poll_call(Instant now, Call& out);
   // Answers a call. A reply to a call that is gone is released silently (counted).
   void reply(Instant now, CallId id, Chain&& message);
   // The backend will not answer (for example it closed the connection): the endpoint fails, so that the client reconnects and
@@ -116,7 +116,7 @@ class ServerEndpoint : public ListNode<PullTag> {
   // The call that this connection broke at: the client refused an RDMA operation on its memory.
   [[nodiscard]] std::optional<uint32_t> broken_xid() const { return broken_xid_; }
   // Calls received and not yet answered, those that wait for a slot included.
-  [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_ + (backlog_ == nullptr ? 0 : backlog_->bytes.size()); }
+  [[nodiscard]] uint32_t calls_in_flight() const { return in_flight_ + (backlog_ == nullptr ? 0 : backlog_->waiting.size()); }
   // Of these, polled by the owner and not yet answered by a posted reply.
   [[nodiscard]] uint32_t calls_taken() const { return taken_; }
   // Calls to the client (RFC 8167): see ReverseCaller. The upper layer has learned that the client is ready. Does nothing when
@@ -136,9 +136,9 @@ class ServerEndpoint : public ListNode<PullTag> {
 
  private:
   void on_completion(Instant now, verbs::Completion& completion);
-  void on_message(Instant now, Chain&& message);
-  void take_call(Instant now, Chain&& message);
-  void accept(Instant now, ServerCall& call, Chain&& message);
+  void on_message(Instant begun, Chain&& message);
+  void take_call(Instant begun, Chain&& message);
+  void accept(Instant begun, ServerCall& call, Chain&& message);
   void advance_reverse();
   void on_read(const verbs::Completion& completion, Chain&& data);
   void on_sent(Instant now, const verbs::Completion& completion);
@@ -149,17 +149,17 @@ class ServerEndpoint : public ListNode<PullTag> {
 
   void advance(Instant now);
   // Small calls and replies pass advance() by without these; neither is inlined there.
-  [[gnu::noinline]] void take_waiting(Instant now);
-  [[gnu::noinline]] void post_reads();
+  [[gnu::noinline]] void take_waiting();
+  [[gnu::noinline]] void post_reads(Instant now);
   [[nodiscard]] bool post_reads_of(ServerCall& call);
-  [[gnu::noinline]] void admit_waiting(Instant now);
+  [[gnu::noinline]] void admit_waiting();
   [[nodiscard]] bool admit_bytes(ServerCall& call);
-  [[nodiscard]] bool admit_reads(ServerCall& call);
+  [[nodiscard]] bool admit_reads(Instant now, ServerCall& call);
   void leave_pull_line() { static_cast<ListNode<PullTag>&>(*this).unlink_if_linked(); }
   void return_units(ServerCall& call);
   void read_finished(ServerCall& call);
   [[gnu::noinline]] void splice_calls(Instant now);
-  void make_ready(Instant now, ServerCall& call);
+  void make_ready(ServerCall& call);
   void plan(ServerCall& call, Chain&& answer, const ReducibleItems& items);
   void answer_garbage(ServerCall& call);
   void refuse(ServerCall& call, ReplyForm form);
@@ -171,7 +171,7 @@ class ServerEndpoint : public ListNode<PullTag> {
 
   // Nothing but calls that the owner has or can poll: no message, reverse call, Read, splice or reply waits for anything.
   [[nodiscard]] bool nothing_waits() const {
-    return replying_.empty() && in_flight_ == taken_ + ready_calls_ && (backlog_ == nullptr || backlog_->bytes.empty()) &&
+    return replying_.empty() && in_flight_ == taken_ + ready_calls_ && (backlog_ == nullptr || backlog_->waiting.empty()) &&
            (reverse_ == nullptr || !reverse_->has_waiting());
   }
 
@@ -195,10 +195,13 @@ class ServerEndpoint : public ListNode<PullTag> {
   std::unique_ptr<ReverseCaller> reverse_;  // nullptr until enabled
   // Messages that wait for a slot. Made when the first has to wait.
   struct Backlog {
-    explicit Backlog(uint32_t messages_max) : bytes(messages_max) {}
-    Chain messages;        // one behind the other
-    Ring<uint32_t> bytes;  // of each
-    Instant since;
+    struct Message {
+      uint32_t bytes = 0;
+      Instant begun;  // as Call::received
+    };
+    explicit Backlog(uint32_t messages_max) : waiting(messages_max) {}
+    Chain messages;  // one behind the other
+    Ring<Message> waiting;
   };
   std::unique_ptr<Backlog> backlog_;
   IntrusiveList<ServerCall, ArrivalTag> calls_;  // all in flight, oldest first

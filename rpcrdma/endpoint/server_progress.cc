@@ -46,13 +46,13 @@ void ServerEndpoint::advance(Instant now) {
     advance_reverse();
   }
   if (backlog_ != nullptr) {
-    take_waiting(now);
+    take_waiting();
   }
   if (!unadmitted_.empty()) {
-    admit_waiting(now);
+    admit_waiting();
   }
   if (!reading_.empty()) {
-    post_reads();
+    post_reads(now);
   }
   if (!splicing_.empty()) {
     splice_calls(now);
@@ -117,17 +117,17 @@ void ServerEndpoint::note_broken(const verbs::Completion& completion) {
   }
 }
 
-void ServerEndpoint::post_reads() {
+void ServerEndpoint::post_reads(Instant now) {
   while (!failed_ && !reading_.empty()) {
     ServerCall& call = *reading_.front();
-    if (!admit_reads(call) || !post_reads_of(call)) {
+    if (!admit_reads(now, call) || !post_reads_of(call)) {
       return;
     }
   }
   leave_pull_line();
 }
 
-void ServerEndpoint::admit_waiting(Instant now) {
+void ServerEndpoint::admit_waiting() {
   while (!failed_ && !unadmitted_.empty()) {
     ServerCall& call = *unadmitted_.front();
     if (!admit_bytes(call)) {
@@ -137,7 +137,7 @@ void ServerEndpoint::admit_waiting(Instant now) {
     queue_node(call).unlink();
     call.state = CallState::kReading;
     if (call.chunks.read_count == 0) {
-      make_ready(now, call);
+      make_ready(call);
     } else {
       reading_.push_back(call);
     }
@@ -160,7 +160,7 @@ bool ServerEndpoint::admit_bytes(ServerCall& call) {
 }
 
 // Before its first read a call takes what all of its data will hold. False: it waits, and so do those behind it.
-bool ServerEndpoint::admit_reads(ServerCall& call) {
+bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
   if (call.pulled_units > 0) {
     return true;
   }
@@ -178,6 +178,7 @@ bool ServerEndpoint::admit_reads(ServerCall& call) {
     return false;
   }
   leave_pull_line();
+  call.begun_at = now;
   call.pulled_units = units;
   shared_.pulled_units += units;
   return true;
@@ -243,15 +244,16 @@ void ServerEndpoint::splice_calls(Instant now) {
     }
     queue_node(*call).unlink();
     if (check_xid(call->message, call->xid, shared_.stats)) {
-      shared_.durations.record(Stage::kRdmaRead, now - call->received);
-      make_ready(now, *call);
+      call->read_for = now - call->begun_at;
+      shared_.durations.record(Stage::kRdmaRead, call->read_for);
+      make_ready(*call);
     } else {
       refuse(*call, ReplyForm::kErrorChunk);
     }
   }
 }
 
-void ServerEndpoint::make_ready(Instant now, ServerCall& call) {
+void ServerEndpoint::make_ready(ServerCall& call) {
   inspect_call(XdrReader(call.message), call.context);
   const bool reduced = call.chunks.read_count > 0 && call.chunks.read[call.chunks.read_count - 1].position > 0;
   if (reduced && !reduces_eligible_arguments(call.context, call.message, call.chunks)) {
@@ -259,7 +261,6 @@ void ServerEndpoint::make_ready(Instant now, ServerCall& call) {
     answer_garbage(call);
     return;
   }
-  call.ready = now;
   call.state = CallState::kReady;
   ++ready_calls_;
   ready_.push_back(call);

@@ -4,6 +4,8 @@ namespace cw::rpcrdma {
 
 const char* to_string(Stage stage) noexcept {
   switch (stage) {
+    case Stage::kRx:
+      return "rx";
     case Stage::kRdmaRead:
       return "rdma_read";
     case Stage::kBackend:

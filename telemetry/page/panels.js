@@ -152,6 +152,7 @@ const DEFINITIONS = {
       log: [1e4, 1e6],
       empty: 'No calls in this window.',
       series: (view) => [
+        stage(view, 'rx', 'rx', 's6'),
         stage(view, 'rdma_read', 'RDMA Read', 's1'),
         stage(view, 'backend', 'backend', 's2'),
         stage(view, 'rdma_write', 'RDMA Write', 's3'),

@@ -111,6 +111,7 @@ function procedureRows(view) {
 }
 
 const STAGES = [
+  ['rx', 'arriving and waiting for its turn'],
   ['rdma_read', 'RDMA Read: pulling the call'],
   ['backend', 'backend'],
   ['rdma_write', 'RDMA Write until acknowledged'],

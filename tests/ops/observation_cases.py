@@ -171,6 +171,7 @@ def metrics_agree(box: Box) -> None:
     expect_equal("calls with the backend", _stage(after, "backend"), calls)
     expect(calls // 16 - 1 <= _stage(after, "reply_ack") <= calls // 16 + 1, f"{_stage(after, 'reply_ack')} acknowledgements timed")
     expect_equal("stages of calls with chunks", (_stage(after, "rdma_read"), _stage(after, "rdma_write")), (0, 0))
+    expect(_stage(after, "rx") <= calls, f"{_stage(after, 'rx')} calls had to wait, of {calls}")
     _expect_no_errors(after)
     gateway.terminate()
 

@@ -64,6 +64,7 @@ def refused_by_client_section(box: Box) -> None:
     load.wait_connected()
     wait_until(lambda: gateway.metrics().total("causeway_client_calls_postponed_total", client="one") > 0, 10, "calls that wait")
     metrics = gateway.metrics()
+    expect(metrics.total("causeway_rpc_stage_duration_seconds_sum", stage="rx") > 0, "calls wait, and stage rx has no time")
     expect_equal("credits", metrics.total("causeway_rpcrdma_credits_granted"), 10)
     expect(metrics.total("causeway_client_bytes_in_flight", client="one") <= 300_000, "more octets in flight than the section may have")
     _expect_shown(box, gateway)

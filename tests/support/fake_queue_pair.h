@@ -104,14 +104,16 @@ class FakeQueuePair final : public verbs::QueuePair {
   // Kinds of everything that was ever posted, in order.
   [[nodiscard]] const std::vector<WorkKind>& history() const { return history_; }
 
-  // A message of the peer arrives. False when no receive is posted for it.
-  [[nodiscard]] bool deliver(Chain&& message, std::optional<verbs::Rkey> invalidated = std::nullopt) {
+  // A message of the peer arrives, its first packet at `begun`. False when no receive is posted for it.
+  [[nodiscard]] bool deliver(Chain&& message, std::optional<verbs::Rkey> invalidated = std::nullopt,
+                             Instant begun = Instant::never()) {
     if (receives_ == 0 || in_error_) {
       return false;
     }
     --receives_;
     verbs::Completion completion{.opcode = verbs::WcOpcode::kReceive, .bytes = static_cast<uint32_t>(message.bytes())};
     completion.payload = std::move(message);
+    completion.begun = begun;
     completion.invalidated = invalidated;
     completions_.push_back(std::move(completion));
     return true;

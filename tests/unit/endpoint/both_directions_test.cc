@@ -257,7 +257,7 @@ TEST_F(BothDirections, SecurityServicesWorkAndTheLastTwoGiveUpPlacement) {
     const uint32_t xid = loop->client->last_xid();
     (void)carry(0);
     Call call;
-    ASSERT_TRUE(loop->server->poll_call(call));
+    ASSERT_TRUE(loop->server->poll_call(loop->now, call));
     // Status, no attributes, count, end of file, 2000 octets; then enough to need the Reply chunk where nothing is taken out.
     const Words results = rpc_reply(xid).add({0, 0, 2000, 1, 2000}).octets(std::vector<uint8_t>(2000, 0x5a));
     const Words answer = service == 1 ? results : Words(results).zeros(4000);
@@ -298,7 +298,7 @@ TEST_F(BothDirections, AProtectedBodyReachesTheConsumerOnlyThroughTheBufferThatI
   const uint32_t xid = loop->client->last_xid();
   (void)carry(0);
   Call call;
-  ASSERT_TRUE(loop->server->poll_call(call));
+  ASSERT_TRUE(loop->server->poll_call(loop->now, call));
   EXPECT_EQ(octets_of(call.message).size(), read3.size()) << "the request came whole";
   call.message.clear();
   const Words body = rpc_reply(xid).add({1400}).octets(std::vector<uint8_t>(1400, 0x5a)).add({4, 0x0bad'0bad});

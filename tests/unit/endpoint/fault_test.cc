@@ -174,13 +174,13 @@ TEST(Fault, MutatedMessagesLeaveNothingBehind) {
       }
       server->on_completions(now);
       Call call;
-      if (server->poll_call(call)) {
+      if (server->poll_call(now, call)) {
         ++calls;
         server->reply(now, call.id, chain_of(pool, rpc_reply(load_be32(octets.data())).bytes()));
       }
     }
     Call call;
-    if (server->poll_call(call)) {
+    if (server->poll_call(now, call)) {
       ++calls;
       server->reply(now, call.id, chain_of(pool, rpc_reply(load_be32(octets.data())).bytes()));
       call.message.clear();
@@ -225,7 +225,7 @@ TEST(Fault, AFailedConnectionLeavesItsNeighboursAlone) {
   EXPECT_TRUE(bad.failed());
   good.on_deadline(good.next_deadline());
   Call call;
-  ASSERT_TRUE(good.poll_call(call));
+  ASSERT_TRUE(good.poll_call(now, call));
   good.reply(now, call.id, chain_of(pool, rpc_reply(9).bytes()));
   EXPECT_EQ(good_qp.posted().size(), 1u);
   EXPECT_FALSE(good.failed());

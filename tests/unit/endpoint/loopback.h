@@ -89,7 +89,7 @@ class Loopback {
   // Answers what waits, one call; false when nothing does.
   bool serve_one() {
     Call call;
-    if (!server->poll_call(call)) {
+    if (!server->poll_call(now, call)) {
       return false;
     }
     Chain reply;

@@ -221,7 +221,7 @@ TEST_P(RandomLoopback, EveryCallHasExactlyOneOutcomeAndTheRightOne) {
         break;
       case 3:
         loop.server->on_completions(loop.now);
-        if (Call call; loop.server->poll_call(call)) {
+        if (Call call; loop.server->poll_call(loop.now, call)) {
           working.push_back(std::move(call));
         }
         break;

@@ -60,7 +60,7 @@ class ServerFixture : public ::testing::Test {
   // Takes the next call; its message stays in `held`.
   std::optional<CallId> take() {
     Call call;
-    if (!server->poll_call(call)) {
+    if (!server->poll_call(now, call)) {
       return std::nullopt;
     }
     held = std::move(call.message);

@@ -15,7 +15,7 @@ class ServerGrant : public ServerFixture {
   // Answers the next call that waits; gives the grant that the reply carries.
   uint32_t answer_next() {
     Call next;
-    EXPECT_TRUE(server->poll_call(next));
+    EXPECT_TRUE(server->poll_call(now, next));
     answer(next.id, rpc_reply(next.context.header.xid));
     return sent()[2];
   }

@@ -22,7 +22,7 @@ TEST_F(ServerReceive, AnInlineCallIsHandedOverWithoutACopy) {
   ASSERT_TRUE(qp->deliver(std::move(chain)));
   server->on_completions(now);
   Call call;
-  ASSERT_TRUE(server->poll_call(call));
+  ASSERT_TRUE(server->poll_call(now, call));
   EXPECT_EQ(call.message.head()->data, octets + 28);
   EXPECT_EQ(words_of(call.message), rpc_call(kXid, 1).add({4, 0x0102'0304}).words());
   EXPECT_EQ(call.context.header.xid, kXid);

@@ -310,7 +310,7 @@ TEST_F(ServerRules, CreditsAndThresholdsAreThoseOfTheConnection) {
   ASSERT_TRUE(other_qp.deliver(chain_of(*pool, inline_call(5, rpc_call(5)).bytes())));
   other->on_completions(now);
   Call call;
-  ASSERT_TRUE(other->poll_call(call));
+  ASSERT_TRUE(other->poll_call(now, call));
   other->reply(now, call.id, chain_of(*pool, rpc_reply(5).zeros(2000).bytes()));
   const std::vector<uint32_t> theirs = words_of(other_qp.posted().front().payload);
   EXPECT_EQ(theirs[2], 3u);

@@ -28,6 +28,85 @@ class Stages : public ServerFixture {
   }
 };
 
+TEST_F(Stages, ACallThatComesWholeAndIsTakenUpAtOnceHasNoRx) {
+  answer(call({0, 0, 0}), source_reply(4));
+  EXPECT_EQ(count(Stage::kRx), 0u);
+}
+
+TEST_F(Stages, RxBeginsWithTheFirstPacketOfTheMessage) {
+  const Instant begun = now;
+  pass(Duration::us(30));
+  ASSERT_TRUE(qp->deliver(chain_of(*pool, inline_call(kXid, rpc_call(kXid, 2).add({0, 0, 0})).bytes()), std::nullopt, begun));
+  server->on_completions(now);
+  Call call;
+  ASSERT_TRUE(server->poll_call(now, call));
+  EXPECT_EQ(call.received, begun);
+  EXPECT_EQ(count(Stage::kRx), 1u);
+  EXPECT_EQ(sum(Stage::kRx), Duration::us(30));
+  call.message.clear();
+}
+
+TEST_F(Stages, ACallThatNobodyTakesUpIsNotWithTheBackend) {
+  send(inline_call(kXid, rpc_call(kXid, 2).add({0, 0, 0})));
+  pass(Duration::us(40));
+  const std::optional<CallId> id = take();
+  ASSERT_TRUE(id.has_value());
+  pass(Duration::us(2));
+  answer(*id, source_reply(0));
+  EXPECT_EQ(sum(Stage::kRx), Duration::us(40));
+  EXPECT_EQ(sum(Stage::kBackend), Duration::us(2));
+}
+
+// Each from its own arrival, however long the one before it waits.
+TEST_F(Stages, WaitingForASlotIsRx) {
+  make(128, 1);
+  for (uint32_t i = 0; i < 3; ++i) {
+    send(inline_call(kXid + i, rpc_call(kXid + i, 2).add({0, 0, 0})));
+    pass(Duration::us(10));
+  }
+  Duration expected;
+  for (uint32_t i = 0; i < 3; ++i) {
+    server->on_deadline(now);
+    const std::optional<CallId> id = take();
+    ASSERT_TRUE(id.has_value());
+    expected = expected + Duration::us(30);  // 30, 10 + 20, 20 + 10
+    EXPECT_EQ(sum(Stage::kRx), expected) << i;
+    answer(*id, source_reply(0, kXid + i));
+    all_acknowledged();
+    pass(Duration::us(10));
+  }
+  EXPECT_EQ(count(Stage::kRx), 3u);
+}
+
+// Two calls, buffers for the data of one: the second's turn to pull comes when the first is over.
+TEST_F(Stages, WaitingForBuffersToPullIntoIsRxAndPullingIsNot) {
+  const Words whole = rpc_call(kXid, 2).add({0, 0, 0});
+  const Words second = rpc_call(kXid + 1, 2).add({0, 0, 0});
+  const uint32_t bytes = static_cast<uint32_t>(whole.bytes().size());
+  shared->pull_units_max = 2;
+  for (uint32_t i = 0; i < 2; ++i) {
+    send(Words{kXid + i, 1, 16, 1}.read(0, 0x99, bytes, 0).add({0, 0, 0}));
+  }
+  pass(Duration::us(5));
+  finish_read(whole.bytes());
+  const std::optional<CallId> first = take();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(count(Stage::kRx), 0u);
+  pass(Duration::us(100));
+  answer(*first, source_reply(0));
+  pass(Duration::us(7));
+  all_acknowledged();
+  finish_read(second.bytes());
+  pass(Duration::us(3));
+  const std::optional<CallId> id = take();
+  ASSERT_TRUE(id.has_value());
+  EXPECT_EQ(sum(Stage::kRdmaRead), Duration::us(5 + 7));
+  EXPECT_EQ(count(Stage::kRx), 1u);
+  EXPECT_EQ(sum(Stage::kRx), Duration::us(105 + 3)) << "before its reads, and until it was taken up";
+  answer(*id, source_reply(0, kXid + 1));
+  all_acknowledged();
+}
+
 TEST_F(Stages, TheBackendHasACallUntilItsReply) {
   const CallId id = call({0, 0, 0});
   pass(Duration::us(300));

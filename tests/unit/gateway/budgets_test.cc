@@ -105,6 +105,8 @@ TEST(Budgets, CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered) {
   EXPECT_LE(most, kMax);
   EXPECT_GT(most, kMax / 2);
   EXPECT_GT(stats_of(world).calls_postponed, 100u);
+  const Histogram& rx = world.server->gateway.stage_durations().stages[static_cast<size_t>(rpcrdma::Stage::kRx)];
+  EXPECT_GT(rx.count(), 100u) << "that calls wait here does not show";
   ASSERT_TRUE(world.finish());
   EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
   expect_nothing_left(world);

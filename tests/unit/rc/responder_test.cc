@@ -60,6 +60,21 @@ TEST(Responder, PutsAMessageTogetherFromItsPackets) {
   EXPECT_EQ(server.sent(), (SentList{ack(5002, 1)}));
 }
 
+TEST(Responder, AMessageSaysWhenItsFirstPacketCame) {
+  Server server(2);
+  const Instant begun = server.now;
+  server.receive(kFirst, 5000, 256);
+  server.pass(Duration::us(20));
+  server.receive(kLast, 5001, 1);
+  server.receive(kOnly, 5002, 1);
+  verbs::Completion completion;
+  ASSERT_TRUE(server.qp->poll_completion(completion));
+  EXPECT_EQ(completion.begun, begun);
+  ASSERT_TRUE(server.qp->poll_completion(completion));
+  EXPECT_EQ(completion.begun, begun + Duration::us(20));
+  completion.payload.clear();
+}
+
 TEST(Responder, DeliversAnEmptyMessageAndKeepsNoBuffer) {
   Server server;
   EXPECT_FALSE(server.receive(kOnly, 5000, 0));
@@ -299,7 +314,7 @@ TEST(Responder, TheMessageSequenceNumberWrapsAt24Bits) {
   wire::PacketView view{};
   view.traits = &wire::traits_of(kOnly);
   view.bth.opcode = kOnly;
-  EXPECT_EQ(on_request(context, state, view, nullptr).failure, QpErrorCause::kNone);
+  EXPECT_EQ(on_request(context, state, Instant(), view, nullptr).failure, QpErrorCause::kNone);
   EXPECT_EQ(state.msn, 0u);
   core.receives.destroy(context.completions.pop());
 }
