@@ -10,22 +10,20 @@ of every case.
 Cases that have been renamed or removed are thrown out with --drop NAME (part of a name).
 """
 
-import argparse
-import json
 import re
 import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Optional
 
+from made_pages import Kept, between_marks, run
+
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "matrix.json"
-TABLE = HERE / "MATRIX.md"
-README = HERE.parents[1] / "README.md"
-BEGIN, END = "<!-- matrix.py: begin -->\n", "<!-- matrix.py: end -->\n"
+PROGRAM = "matrix.py"
 
 COLUMNS = [(version, ip) for version in ("3", "4.0", "4.1", "4.2") for ip in ("IPv4", "IPv6")]
 OF_NFS = re.compile(r"nfs(?P<version>3|4\.[012])(?P<v6>v6)?(?:-|$)")
+OF_STALL = re.compile(r"stall-")  # about the gateway's absence; the figures are those of stalls.py
 
 # By kind of wire and backend: client, server.
 SIDES = {
@@ -43,7 +41,7 @@ def place_of(case: dict[str, Any]) -> Optional[tuple[tuple[str, str, str, int], 
     """The case's row and column; None for one that is not about a version of NFS."""
     sides = SIDES.get((case["kind"], case["backend"]))
     match = OF_NFS.search(case["case"])
-    if sides is None or match is None:
+    if sides is None or match is None or OF_STALL.match(case["case"]):
         return None
     wire = {"vhost": "vhost-user"}.get(case["transport"], case["transport"])
     return (*sides, wire, case["roce_mtu"]), (match["version"], "IPv6" if match["v6"] else "IPv4")
@@ -76,9 +74,10 @@ def table(cases: list[dict[str, Any]]) -> str:
         lines.append("| " + " | ".join(fields) + " |")
     if others:
         peers = [case for case in others if case["kind"] == "peers"]
-        rest = [case for case in others if case["kind"] != "peers"]
+        stalls = [case for case in others if OF_STALL.match(case["case"])]
+        rest = [case for case in others if case not in peers and case not in stalls]
         lines += ["", f"Besides: rping and perftest, {cell(peers) or 'none'}; wiring, metrics, connections and callbacks, "
-                      f"{cell(rest) or 'none'}."]
+                      f"{cell(rest) or 'none'}; a gateway that goes while a client writes, {cell(stalls) or 'none'}."]
     failed = sorted((case for case in cases if not case["ok"]), key=lambda case: case["case"])
     if failed:
         lines += ["", "## Failed", ""] + [f"- `{case['case']}`, {case['date']}: {_one_line(case['reason'])}" for case in failed]
@@ -105,48 +104,16 @@ def short_table(cases: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_short_table(readme: str, cases: list[dict[str, Any]]) -> str:
-    before, rest = readme.split(BEGIN)
-    return before + BEGIN + short_table(cases) + END + rest.split(END)[1]
-
-
 def _one_line(text: str) -> str:
     return " ".join(text.split())[:200]
 
 
-Key = tuple[str, str]  # the kind of wire and the name: --reference has names of its own
-
-
-def load(path: Path) -> dict[Key, dict[str, Any]]:
-    cases = json.loads(path.read_text(encoding="utf-8"))["cases"] if path.exists() else []
-    return {(case["kind"], case["case"]): case for case in cases}
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="The table of interoperability.")
-    parser.add_argument("--take", metavar="FILE", type=Path, action="append", default=[], help="results of a run; several times")
-    parser.add_argument("--drop", metavar="NAME", action="append", default=[], help="forget cases whose name contains this")
-    parser.add_argument("--check", action="store_true", help="change nothing: is the table up to date?")
-    options = parser.parse_args()
-    known = load(RESULTS)
-    if options.check:
-        cases = list(known.values())
-        readme = README.read_text(encoding="utf-8")
-        same = TABLE.exists() and TABLE.read_text(encoding="utf-8") == table(cases) and readme == with_short_table(readme, cases)
-        print(f"MATRIX.md and README.md {'are what matrix.json says' if same else 'were not made from matrix.json: run matrix.py'}")
-        return 0 if same else 1
-    for path in options.take:
-        if not path.exists():
-            print(f"matrix.py: no {path}", file=sys.stderr)
-            return 2
-        known.update(load(path))
-    cases = [known[key] for key in sorted(known) if not any(part in key[1] for part in options.drop)]
-    RESULTS.write_text(json.dumps({"cases": cases}, indent=1) + "\n", encoding="utf-8")
-    TABLE.write_text(table(cases), encoding="utf-8")
-    README.write_text(with_short_table(README.read_text(encoding="utf-8"), cases), encoding="utf-8")
-    print(f"{len(cases)} cases in {TABLE.name}")
-    return 0
-
+KEPT = Kept(
+    program=PROGRAM, results=HERE / "matrix.json", under="cases",
+    key=lambda case: (case["kind"], case["case"]),  # the kind of wire and the name: --reference has names of its own
+    name=lambda case: case["case"],
+    pages={HERE / "MATRIX.md": lambda _, cases: table(cases),
+           HERE.parents[1] / "README.md": lambda readme, cases: between_marks(readme, PROGRAM, short_table(cases))})
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(KEPT, __doc__))
