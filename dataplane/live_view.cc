@@ -223,6 +223,8 @@ std::vector<control::ClientStatus> LiveView::clients(const telemetry::MetricSour
       row.connections += stats.connections;
       row.bytes_in_flight += stats.bytes_in_flight;
       row.calls_postponed += stats.calls_postponed;
+      row.credits_granted += stats.credits_granted;
+      row.credits_in_use += stats.credits_in_use;
       row.refused_denied += stats.refused_denied;
       row.refused_limit += stats.refused_limit;
     }

@@ -160,6 +160,7 @@ const Row kRows[] = {
     {"client_denied", kCounter, [](const Core& c, uint32_t i) { return client(c, i).refused_denied; }, Over::kClient},
     {"client_refused", kCounter, [](const Core& c, uint32_t i) { return client(c, i).refused_limit; }, Over::kClient},
     {"client_postponed", kCounter, [](const Core& c, uint32_t i) { return client(c, i).calls_postponed; }, Over::kClient},
+    {"client_credits", kGauge, [](const Core& c, uint32_t i) { return client(c, i).credits_in_use; }, Over::kClient},
     // Cores
     {"lcore_busy_ns", kCounter, [](const Core& c, uint32_t) { return c.loop.busy_ns; }, Over::kLcore},
     {"lcore_idle_ns", kCounter, [](const Core& c, uint32_t) { return c.loop.idle_ns; }, Over::kLcore},

@@ -71,7 +71,7 @@ constexpr std::array<AnswerField<RouteStatus>, 4> kRouteStatus = {{
     {"calls", "calls that went this way", [](const RouteStatus& r) { return Json(r.calls); }},
 }};
 
-constexpr std::array<AnswerField<ClientStatus>, 11> kClientStatus = {{
+constexpr std::array<AnswerField<ClientStatus>, 13> kClientStatus = {{
     {"name", "name of the section", [](const ClientStatus& r) { return Json(r.name); }},
     {"prefixes",
      "networks of its clients; an address belongs to the section with the longest that it is in. None: a reload has removed the "
@@ -83,7 +83,11 @@ constexpr std::array<AnswerField<ClientStatus>, 11> kClientStatus = {{
      [](const ClientStatus& r) { return or_null(r.connections_max); }},
     {"credits_max", "calls in flight that each connection is granted at most; null = as the listener says",
      [](const ClientStatus& r) { return or_null(r.credits_max); }},
-    {"bytes_in_flight", "octets of the chunks of their calls in flight; not counted without a limit",
+    {"credits_granted", "credits granted to all of their connections together",
+     [](const ClientStatus& r) { return Json(r.credits_granted); }},
+    {"credits_in_use", "calls of all of them that are not answered yet",
+     [](const ClientStatus& r) { return Json(r.credits_in_use); }},
+    {"bytes_in_flight", "octets of the chunks of their calls in flight",
      [](const ClientStatus& r) { return Json(r.bytes_in_flight); }},
     {"bytes_in_flight_max", "such octets at most; null = no limit",
      [](const ClientStatus& r) { return or_null(r.bytes_in_flight_max); }},

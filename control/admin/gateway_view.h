@@ -77,7 +77,9 @@ struct ClientStatus {
   uint64_t connections = 0;
   std::optional<uint64_t> connections_max;  // of all its clients together; absent: as listeners and limits say
   std::optional<uint32_t> credits_max;      // of each connection; absent: as the listener says
-  uint64_t bytes_in_flight = 0;             // of chunks; counted when there is a limit
+  uint64_t credits_granted = 0;             // to all of them together
+  uint64_t credits_in_use = 0;              // of these: calls that are not answered yet
+  uint64_t bytes_in_flight = 0;             // of chunks
   std::optional<uint64_t> bytes_in_flight_max;
   uint64_t calls_postponed = 0;  // until others of the section were over
   uint64_t refused_denied = 0;   // connection requests, because of `allow`

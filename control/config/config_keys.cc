@@ -296,8 +296,7 @@ const std::array<Key<ClientConfig>, 6> kClientKeys = {{
      .help =
          "Octets that the chunks of all their calls may hold together: data that is read from them, and the room that they offer "
          "for results. A call beyond waits, without its data being read, and keeps its credit, until others are answered; one is "
-         "always served. Poll cores share it evenly. 0 = no limit; a reload that sets one where there was none counts new "
-         "connections only.",
+         "always served. Poll cores share it evenly. 0 = no limit.",
      .bounds = {0, 1ULL << 40},
      .live = true},
 }};

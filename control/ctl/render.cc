@@ -100,16 +100,15 @@ std::string bytes_or_none(const Json& object, const char* key) {
 }
 
 Table clients_table(const Json& answer) {
-  Table clients(
-      {"NAME", "ALLOW", ">CONNECTIONS", ">MAX", ">CREDITS", ">IN FLIGHT", ">MAX", ">WAITED", ">DENIED", ">FULL", "PREFIXES"});
+  Table clients({"NAME", "ALLOW", ">CONNECTIONS", ">MAX", ">CREDITS", ">GRANTED", ">IN USE", ">IN FLIGHT", ">MAX", ">WAITED",
+                 ">DENIED", ">FULL", "PREFIXES"});
   for (const Json& client : list_of(answer, "clients")) {
-    const bool counted = text_of(client, "bytes_in_flight_max") != "-";
     const std::string prefixes = join(list_of(client, "prefixes"));
     clients.add({text_of(client, "name"), text_of(client, "allow"), text_of(client, "connections"),
-                 text_of(client, "connections_max"), text_of(client, "credits_max"),
-                 counted ? bytes_text(number_of(client, "bytes_in_flight")) : "-", bytes_or_none(client, "bytes_in_flight_max"),
-                 text_of(client, "calls_postponed"), text_of(client, "refused_denied"), text_of(client, "refused_limit"),
-                 prefixes.empty() ? "removed" : prefixes});
+                 text_of(client, "connections_max"), text_of(client, "credits_max"), text_of(client, "credits_granted"),
+                 text_of(client, "credits_in_use"), bytes_text(number_of(client, "bytes_in_flight")),
+                 bytes_or_none(client, "bytes_in_flight_max"), text_of(client, "calls_postponed"),
+                 text_of(client, "refused_denied"), text_of(client, "refused_limit"), prefixes.empty() ? "removed" : prefixes});
   }
   return clients;
 }

@@ -495,6 +495,8 @@ void Gateway::fold_budgets() {
   for (size_t i = 0; i < options_.clients.size(); ++i) {
     stats_.clients[i].bytes_in_flight = budgets_[i].bytes_in_use;
     stats_.clients[i].calls_postponed = budgets_[i].calls_postponed;
+    stats_.clients[i].credits_granted = budgets_[i].credits_granted;
+    stats_.clients[i].credits_in_use = budgets_[i].credits_in_use;
   }
 }
 

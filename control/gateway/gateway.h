@@ -226,8 +226,8 @@ class Gateway {
   ConnectionPlaces& places_;
   std::unique_ptr<ConnectionPlaces> own_client_places_;
   ConnectionPlaces& client_places_;
-  std::vector<rpcrdma::ByteBudget> budgets_;  // by class of clients, of all that there may be; never resized
-  FixedMap<uint32_t> by_cm_id_;               // CM connection id -> slot
+  std::vector<rpcrdma::SharedBudget> budgets_;  // by class of clients, of all that there may be; never resized
+  FixedMap<uint32_t> by_cm_id_;                 // CM connection id -> slot
   TimerWheel timers_;
   // Connections keep the lanes that they began with: those of a listener before a reload are there until the last has ended.
   struct LaneTable {

@@ -163,7 +163,7 @@ void Gateway::accept(Instant now, Connection& connection) {
   rpcrdma::ServerOptions server_options = connection.listener->server;
   connection.takes_reverse = server_options.reverse_credits > 0;
   server_options.credits = connection.credits;
-  if (connection.client_class && options_.clients[*connection.client_class].bytes_in_flight_max != UINT64_MAX) {
+  if (connection.client_class) {
     server_options.budget = &budgets_[*connection.client_class];
   }
   server_options.read_unit_bytes = connect.path_mtu_bytes;

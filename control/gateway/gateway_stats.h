@@ -51,8 +51,10 @@ struct ClientClassStats {
   uint64_t connections = 0;      // gauge
   uint64_t refused_denied = 0;   // connection requests
   uint64_t refused_limit = 0;    // the same: the class has as many connections as it may
-  uint64_t bytes_in_flight = 0;  // gauge: of chunks; counted for classes that have a limit
+  uint64_t bytes_in_flight = 0;  // gauge: of chunks
   uint64_t calls_postponed = 0;  // until others of the class were over
+  uint64_t credits_granted = 0;  // gauge
+  uint64_t credits_in_use = 0;   // gauge: calls received and not yet answered
 };
 
 // How connections ended or were refused, each under one.

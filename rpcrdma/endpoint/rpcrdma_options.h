@@ -9,11 +9,13 @@
 
 namespace cw::rpcrdma {
 
-// Octets of chunks that several endpoints of one thread may have in flight together. One call is always admitted.
-struct ByteBudget {
-  uint64_t bytes_max = UINT64_MAX;
+// What several endpoints of one thread may have together, and what they have.
+struct SharedBudget {
+  uint64_t bytes_max = UINT64_MAX;  // octets of chunks in flight; one call is always admitted
   uint64_t bytes_in_use = 0;
   uint64_t calls_postponed = 0;  // that had to wait for others to be over
+  uint64_t credits_granted = 0;  // as RpcRdmaStats has them
+  uint64_t credits_in_use = 0;
 };
 
 // Each connection has its own, and every call looks at the first four.
@@ -23,7 +25,7 @@ struct ServerOptions {
   Duration call_timeout = Duration::seconds(120);  // backend silent for so long: the connection is given up (client reconnects)
   // A call that has chunks waits, before its data is pulled, until its share of these is free: what it reads, and the room that
   // it offers for results. nullptr: no budget. Outlives the endpoint.
-  ByteBudget* budget = nullptr;
+  SharedBudget* budget = nullptr;
 
   uint32_t credits = 64;  // receives really posted per connection and granted in every reply; 1..1024
   // Calls to the client that may be in flight (RFC 8167) if it grants as many; 0 = no reverse direction, 1..256. One receive is

@@ -26,7 +26,7 @@ using CallId = StrongId<CallIdTag, uint64_t>;
 
 enum class CallState : uint8_t {
   kFree,
-  kWaiting,   // for its share of the ByteBudget
+  kWaiting,   // for its share of the SharedBudget
   kReading,   // RDMA Reads are to be posted or on their way
   kSplicing,  // all data are here, a pool was empty when the stream had to be put together
   kReady,     // waits for poll_call()
@@ -57,7 +57,7 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag> {
   Chain read_data;            // what the RDMA Reads brought, segment after segment
   Chain base;                 // while splicing: the rest of the stream that chunks go into
   uint64_t inline_bytes = 0;  // octets behind the header when the SEND came
-  uint64_t budget_bytes = 0;  // of ByteBudget::bytes_in_use: until the call is over
+  uint64_t budget_bytes = 0;  // of SharedBudget::bytes_in_use: until the call is over
   uint64_t pulled_units = 0;  // of ServerShared::pulled_units: from the first RDMA Read until the call is over
   uint32_t reads_posted = 0;  // read segments posted, or skipped since they are empty
   uint32_t reads_done = 0;    // the same for arrived

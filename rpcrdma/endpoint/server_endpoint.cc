@@ -35,7 +35,7 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
       grant_(credits_),
       options_(options) {
   options_.reads_in_flight_max = std::max(options_.reads_in_flight_max, 1u);
-  shared_.stats.credits_granted += credits_;
+  count_granted(credits_);
 }
 
 ServerEndpoint::~ServerEndpoint() {
@@ -54,8 +54,7 @@ void ServerEndpoint::set_grant(uint32_t credits) {
   if (failed_ || (started_ && grant_ <= credits_)) {
     return;  // less comes with the replies
   }
-  shared_.stats.credits_granted -= credits_;
-  shared_.stats.credits_granted += grant_;
+  count_granted(int64_t{grant_} - credits_);
   if (started_) {
     receives_posted_ += grant_ - credits_;
     qp_.post_receives(grant_ - credits_);
@@ -150,13 +149,13 @@ void ServerEndpoint::on_message(Instant begun, Chain&& message) {
     return;
   }
   backlog_->messages.append(std::move(message));
-  ++shared_.stats.credits_in_use;
+  count_in_use(1);
 }
 
 // Gives the message a slot, or lets it wait for one.
 void ServerEndpoint::take_call(Instant begun, Chain&& message) {
   ServerCall* call = shared_.calls->acquire(*this);
-  ++shared_.stats.credits_in_use;
+  count_in_use(1);
   if (call == nullptr) {
     if (backlog_ == nullptr) {
       backlog_ = std::make_unique<Backlog>(std::clamp(options_.credits, 1u, kCreditsMax) + options_.reverse_credits);
@@ -309,8 +308,8 @@ void ServerEndpoint::fail() {
   }
   failed_ = true;
   leave_pull_line();
-  shared_.stats.credits_granted -= credits_;
-  shared_.stats.credits_in_use -= calls_in_flight();
+  count_granted(-int64_t{credits_});
+  count_in_use(-int64_t{calls_in_flight()});
   while (ServerCall* call = calls_.pop_front()) {
     queue_node(*call).unlink_if_linked();
     return_units(*call);

@@ -157,6 +157,19 @@ class ServerEndpoint : public ListNode<PullTag> {
   [[nodiscard]] bool admit_reads(Instant now, ServerCall& call);
   void leave_pull_line() { static_cast<ListNode<PullTag>&>(*this).unlink_if_linked(); }
   void return_units(ServerCall& call);
+  // Gauges of all endpoints, and of those that share the budget; negative: fewer.
+  void count_granted(int64_t change) {
+    shared_.stats.credits_granted += static_cast<uint64_t>(change);
+    if (options_.budget != nullptr) {
+      options_.budget->credits_granted += static_cast<uint64_t>(change);
+    }
+  }
+  void count_in_use(int64_t change) {
+    shared_.stats.credits_in_use += static_cast<uint64_t>(change);
+    if (options_.budget != nullptr) {
+      options_.budget->credits_in_use += static_cast<uint64_t>(change);
+    }
+  }
   void read_finished(ServerCall& call);
   [[gnu::noinline]] void splice_calls(Instant now);
   void make_ready(ServerCall& call);

@@ -146,7 +146,7 @@ void ServerEndpoint::admit_waiting() {
 
 // Everything that the call's chunks can hold counts, since a reply may fill all of it.
 bool ServerEndpoint::admit_bytes(ServerCall& call) {
-  ByteBudget& budget = *options_.budget;
+  SharedBudget& budget = *options_.budget;
   uint64_t bytes = call.chunks.read_bytes;
   for (const Segment& segment : std::span(call.chunks.segments).first(call.chunks.segment_count)) {
     bytes += segment.length;
@@ -315,7 +315,7 @@ PostResult ServerEndpoint::post_reply(Instant now, ServerCall& call) {
   const PostResult result = poster.post(call, {.credit = grant_, .post_receive = !lowers}, thresholds_.remote_invalidation);
   if (result == PostResult::kPosted) [[likely]] {
     credits_ -= lowers ? 1 : 0;
-    shared_.stats.credits_granted -= lowers ? 1 : 0;
+    count_granted(lowers ? -1 : 0);
     receives_posted_ += lowers ? 0 : 1;
     answered(now, call);
   } else if (result == PostResult::kFailed) {
@@ -345,7 +345,7 @@ void ServerEndpoint::finish(ServerCall& call) {
   static_cast<ListNode<ArrivalTag>&>(call).unlink();
   --in_flight_;
   taken_ -= call.polled ? 1 : 0;
-  --shared_.stats.credits_in_use;
+  count_in_use(-1);
 }
 
 }  // namespace cw::rpcrdma

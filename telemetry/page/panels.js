@@ -247,6 +247,14 @@ const DEFINITIONS = {
       series: (view, {clients}) => bySection(clients, (name) => view.gauge(`client_connections.${name}`)),
     },
     {
+      id: 'client-credits',
+      title: 'Credits in use by section',
+      note: 'calls not answered yet',
+      kind: 'count',
+      max: 5,
+      series: (view) => bySection(clients, (i) => view.gauge(`client_credits.${i}`)),
+    },
+    {
       id: 'client-refusals',
       title: 'Refused connections by section',
       note: 'per second: full, or not allowed',

@@ -136,18 +136,19 @@ def shows_servers_and_budgets(box: Box) -> None:
     load = box.load("--port", PORT, "--reconnect", operation="source", size=100_000, connections=5, window=4, seconds=300)
     budgets = lambda: _rows(browser, "client-budgets")  # noqa: E731
     browser.wait_until(lambda: [row[2:4] for row in budgets()][:1] == [["full", "3 of 3"]], 30, "a full budget")
-    browser.wait_until(lambda: int(budgets()[0][7]) > 2, 30, "refusals")
+    browser.wait_until(lambda: int(budgets()[0][8]) > 2, 30, "refusals")
     tiles = lambda: [_text(browser, f"#tile-{name} .sub") for name in ("connections", "backends")]  # noqa: E731
     expect_equal("what the tiles warn of", tiles(), ["1 budget is full", "1 server down"])
     cluster, strangers = budgets()
     expect_equal("clients of the sections", [cluster[:2], strangers[:2]],
                  [["cluster", "10.9.0.0/28, 10.9.1.0/28, 10.9.2.0/28 and 1 more"], ["strangers", "0.0.0.0/0"]])
-    expect_equal("limits", [cluster[5].split(" of ")[1], strangers[2:6]], ["67.1 MB", ["not allowed", "0, no limit", "as listener", "no limit"]])
+    expect_equal("limits", [cluster[5].split(" of ")[1], cluster[6].split(" of ")[1], strangers[2:7]],
+                 ["192", "67.1 MB", ["not allowed", "0, no limit", "as listener", "0 of 0", "0 B, no limit"]])
     browser.wait_until(lambda: _rows(browser, "servers")[1][5] == "3" and int(_rows(browser, "servers")[1][6]) > 0, 20, "calls at the server")
-    for name in ("client-connections", "client-refusals"):
+    for name in ("client-connections", "client-credits", "client-refusals"):
         browser.wait_for(f"return Number(document.getElementById('chart-{name}').dataset.nonzero) > 0", 15, f"figures in {name}")
     refused = gateway.metrics().total("causeway_client_connections_refused_total", client="cluster", reason="limit")
-    expect(2 < int(budgets()[0][7].replace(" ", "")) <= refused + 20, f"{budgets()[0]} and {refused} in the metrics")
+    expect(2 < int(budgets()[0][8].replace(" ", "")) <= refused + 20, f"{budgets()[0]} and {refused} in the metrics")
     expect("program 536922878" in _text(browser, "#places tbody"), "no word of the route")
     _expect_clean(browser, gateway)
     live_server.kill()

@@ -66,6 +66,8 @@ def refused_by_client_section(box: Box) -> None:
     metrics = gateway.metrics()
     expect(metrics.total("causeway_rpc_stage_duration_seconds_sum", stage="rx") > 0, "calls wait, and stage rx has no time")
     expect_equal("credits", metrics.total("causeway_rpcrdma_credits_granted"), 10)
+    expect_equal("credits of the section", metrics.total("causeway_client_credits_granted", client="one"), 10)
+    expect(metrics.total("causeway_client_credits_in_use", client="one") <= 10, "more credits in use than the section has")
     expect(metrics.total("causeway_client_bytes_in_flight", client="one") <= 300_000, "more octets in flight than the section may have")
     _expect_shown(box, gateway)
     report = load.result()
@@ -80,6 +82,8 @@ def _expect_shown(box: Box, gateway: Gateway) -> None:
                                                       "bytes_in_flight_max", "refused_denied", "refused_limit")],
                  ["one", ["10.9.0.2/32"], True, 2, 2, 5, 300_000, 0, 1])
     expect(one["calls_postponed"] > 0 and one["bytes_in_flight"] <= 300_000, f"{one}")
+    expect_equal("its credits", one["credits_granted"], 10)
+    expect(0 <= one["credits_in_use"] <= 10, f"{one}")
     expect_equal("the other one", [others[key] for key in ("name", "allow", "connections", "connections_max", "bytes_in_flight_max")],
                  ["all", False, 0, None, None])
     names = {words: [row["name"] for row in box.ctl_json(gateway, "clients", *words)["clients"]]

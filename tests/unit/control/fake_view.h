@@ -40,8 +40,8 @@ class FakeView final : public GatewayView {
          "Connection refused"},
         {"new", "127.0.0.3:2049", "primary", std::nullopt, false, true, 0, 0, 0, 0, std::nullopt, Duration(), ""}};
     policy.routes = {{"nfs", 100005, "old", 12}, {"nfs", 200001, "new", 0}, {"nfs", std::nullopt, "", 3}};
-    policy.clients = {{"cluster", {"192.0.2.0/25", "2001:db8::/64"}, true, 2, 4, 32, 1 << 20, 64 << 20, 5, 0, 7},
-                      {"others", {"0.0.0.0/0"}, false, 0, std::nullopt, std::nullopt, 0, std::nullopt, 0, 9, 0}};
+    policy.clients = {{"cluster", {"192.0.2.0/25", "2001:db8::/64"}, true, 2, 4, 32, 64, 17, 1 << 20, 64 << 20, 5, 0, 7},
+                      {"others", {"0.0.0.0/0"}, false, 0, std::nullopt, std::nullopt, 0, 0, 0, std::nullopt, 0, 9, 0}};
     return policy;
   }
   [[nodiscard]] std::vector<ConnectionStatus> connections() override {

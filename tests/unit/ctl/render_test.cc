@@ -65,13 +65,15 @@ TEST(Render, RoutesNameProgramsAndThoseThatNobodyTakes) {
 TEST(Render, ClientsShowUseAgainstLimits) {
   const Json answer = Json::parse(R"({"clients": [
     {"name": "cluster", "prefixes": ["192.0.2.0/25", "2001:db8::/64"], "allow": true, "connections": 2, "connections_max": 4,
-     "credits_max": 32, "bytes_in_flight": 1048576, "bytes_in_flight_max": 67108864, "calls_postponed": 5, "refused_denied": 0,
+     "credits_max": 32, "credits_granted": 64, "credits_in_use": 17,
+     "bytes_in_flight": 1048576, "bytes_in_flight_max": 67108864, "calls_postponed": 5, "refused_denied": 0,
      "refused_limit": 7},
     {"name": "others", "prefixes": ["0.0.0.0/0"], "allow": false, "connections": 0, "connections_max": null,
-     "credits_max": null, "bytes_in_flight": 0, "bytes_in_flight_max": null, "calls_postponed": 0, "refused_denied": 9,
+     "credits_max": null, "credits_granted": 0, "credits_in_use": 0,
+     "bytes_in_flight": 0, "bytes_in_flight_max": null, "calls_postponed": 0, "refused_denied": 9,
      "refused_limit": 0}]})");
   const std::string text = render_clients(answer);
-  for (const char* part : {"1.0 MiB  64.0 MiB", "192.0.2.0/25 2001:db8::/64"}) {
+  for (const char* part : {"32       64      17    1.0 MiB  64.0 MiB", "192.0.2.0/25 2001:db8::/64"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }

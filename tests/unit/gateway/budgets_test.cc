@@ -83,9 +83,12 @@ TEST(Budgets, CreditsAreTheClassesWhenTheyAreFewer) {
     world.start();
     ASSERT_TRUE(world.run_calls(50));
     EXPECT_EQ(world.server->gateway.rpcrdma_stats().credits_granted, std::min(credits, 16u));
+    EXPECT_EQ(stats_of(world).credits_granted, std::min(credits, 16u));
     ASSERT_TRUE(world.finish());
     EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
     expect_nothing_left(world);
+    EXPECT_EQ(stats_of(world).credits_granted, 0u);
+    EXPECT_EQ(stats_of(world).credits_in_use, 0u);
   }
 }
 
@@ -98,12 +101,16 @@ TEST(Budgets, CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered) {
   World world(options);
   world.start();
   uint64_t most = 0;
+  uint64_t most_credits = 0;
   ASSERT_TRUE(world.run_until(Duration::seconds(60), [&](World& w) {
     most = std::max(most, stats_of(w).bytes_in_flight);
+    most_credits = std::max(most_credits, stats_of(w).credits_in_use);
     return w.peer->driver.stats().calls >= 300;
   }));
   EXPECT_LE(most, kMax);
   EXPECT_GT(most, kMax / 2);
+  EXPECT_GT(most_credits, 1u);
+  EXPECT_LE(most_credits, 3u * options.load.window) << "more than the clients have under way";
   EXPECT_GT(stats_of(world).calls_postponed, 100u);
   const Histogram& rx = world.server->gateway.stage_durations().stages[static_cast<size_t>(rpcrdma::Stage::kRx)];
   EXPECT_GT(rx.count(), 100u) << "that calls wait here does not show";
@@ -111,6 +118,7 @@ TEST(Budgets, CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered) {
   EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
   expect_nothing_left(world);
   EXPECT_EQ(stats_of(world).bytes_in_flight, 0u);
+  EXPECT_EQ(stats_of(world).credits_in_use, 0u);
 }
 
 TEST(Budgets, ACallThatIsLargerThanTheBudgetIsServedAlone) {
