@@ -69,24 +69,6 @@ PortSettings port_settings(const control::Config& config, const control::PortCon
   return settings;
 }
 
-MbufPoolSizes pool_sizes(const control::Config& config) {
-  MbufPoolSizes sizes;
-  const control::BufferPlan plan = control::plan_buffers(config);
-  sizes.packet_buffers = plan.packets;
-  sizes.packets_low = plan.low;
-  sizes.packet_data_bytes = 0;
-  for (const control::PortConfig& port : config.ports) {
-    const PortSettings settings = port_settings(config, port);
-    sizes.packet_data_bytes = std::max(sizes.packet_data_bytes, Port::packet_data_bytes(settings));
-    sizes.a_page_each |= Port::wants_page_each(settings);
-  }
-  // Replies of backends get what the packets leave of a fair share: an eighth of the memory, at least 64 buffers.
-  const uint64_t large_bytes = (uint64_t{config.dataplane.memory_mb} << 20) / 8;
-  sizes.large_buffers = static_cast<uint32_t>(std::max<uint64_t>(64, large_bytes / (kLargeBufferBytes + 512)));
-  sizes.views = 2 * config.dataplane.rx_buffers;
-  return sizes;
-}
-
 node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports, const CoreShare& core,
                                uint64_t qpn_key) {
   node::NodeOptions options;

@@ -17,7 +17,6 @@
 namespace cw::dataplane {
 
 [[nodiscard]] PortSettings port_settings(const control::Config& config, const control::PortConfig& port);
-[[nodiscard]] MbufPoolSizes pool_sizes(const control::Config& config);
 // What one core has of it all: limits of memory and rates are shared evenly, those of connections are for all cores together.
 // `qpn_key` is the same on all cores.
 [[nodiscard]] node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports,

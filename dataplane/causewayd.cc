@@ -172,7 +172,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   if (!start_eal(eal, error)) {
     return say(error);
   }
-  const std::unique_ptr<MbufPools> pools = MbufPools::create(pool_sizes(config), error);
+  const std::unique_ptr<MbufPools> pools = MbufPools::create(control::pool_sizes(config), error);
   if (pools == nullptr) {
     return say(error);
   }

@@ -10,6 +10,7 @@
 
 #include "control/config/buffer_plan.h"
 #include "control/config/build_features.h"
+#include "control/config/memory_plan.h"
 #include "control/config/suggest.h"
 
 namespace cw::control {
@@ -424,18 +425,23 @@ class Checker {
           fmt::format("set it to {} or more, or lower limits.connections_max or the listeners' credits", needed));
       return;
     }
-    constexpr uint64_t kBufferOverheadBytes = 512;  // mbuf structure, headroom, link header, alignment
-    uint32_t mtu = 1500;
-    for (const PortConfig& port : config_.ports) {
-      mtu = std::max(mtu, port.mtu);
+    Config fitting = config_;
+    const auto wanted_mb = [&] { return (memory_bytes(fitting) + (1u << 20) - 1) >> 20; };
+    const uint64_t wanted = wanted_mb();
+    if (wanted <= dataplane.memory_mb) {
+      return;
     }
-    const uint64_t memory_mb = (uint64_t{plan_buffers(config_).packets} * (mtu + kBufferOverheadBytes) + (1u << 20) - 1) >> 20;
-    if (memory_mb > dataplane.memory_mb) {
-      add("dataplane.memory_mb",
-          fmt::format("{} does not hold {} rx_buffers of MTU {}, which take {} MiB with those for sending", dataplane.memory_mb,
-                      dataplane.rx_buffers, mtu, memory_mb),
-          fmt::format("set it to {} or more, or lower dataplane.rx_buffers", memory_mb + memory_mb / 4));
+    // Replies of backends take a share of memory_mb, so that more of it wants more.
+    while (wanted_mb() > fitting.dataplane.memory_mb) {
+      fitting.dataplane.memory_mb = static_cast<uint32_t>(wanted_mb());
     }
+    const PoolSizes sizes = pool_sizes(config_);
+    add("dataplane.memory_mb",
+        fmt::format(
+            "{} does not hold the buffers, which take {} MiB: {} of {} octets for packets, {} of {} for replies of backends",
+            dataplane.memory_mb, wanted, sizes.packet_buffers, sizes.a_page_each ? kPageBytes : sizes.packet_data_bytes,
+            sizes.large_buffers, kLargeBufferBytes),
+        fmt::format("set it to {} or more, or lower dataplane.rx_buffers", fitting.dataplane.memory_mb));
   }
 
   const ParsedConfig& parsed_;

@@ -15,8 +15,12 @@ namespace cw::dataplane {
 namespace {
 
 constexpr uint16_t kPrivateBytes = RTE_ALIGN_CEIL(sizeof(Buffer), RTE_MBUF_PRIV_ALIGN);
-constexpr uint32_t kTrailers = 4096;
-constexpr uint16_t kTrailerDataBytes = RTE_PKTMBUF_HEADROOM + 16;
+using control::kObjectHeaderBytes;
+using control::kPageBytes;
+using control::kTrailerDataBytes;
+using control::kTrailers;
+static_assert(kObjectHeaderBytes == RTE_ALIGN_CEIL(sizeof(rte_mempool_objhdr), RTE_MEMPOOL_ALIGN));
+static_assert(control::kMbufBytes == sizeof(rte_mbuf) && control::kHeadroomBytes == RTE_PKTMBUF_HEADROOM);
 
 rte_mempool* checked(rte_mempool* pool, const char* name, uint32_t count, uint32_t data_bytes, std::string& error) {
   if (pool == nullptr) {
@@ -32,8 +36,6 @@ rte_mempool* make(const char* name, uint32_t count, uint32_t data_bytes, std::st
   return checked(pool, name, count, data_bytes, error);
 }
 
-constexpr uint32_t kPageBytes = 4096;
-constexpr uint32_t kObjectHeaderBytes = RTE_ALIGN_CEIL(sizeof(rte_mempool_objhdr), RTE_MEMPOOL_ALIGN);
 constexpr uint32_t kPageDataBytes = kPageBytes - kObjectHeaderBytes - sizeof(rte_mbuf) - kPrivateBytes;
 constexpr unsigned kPageFlags = RTE_MEMPOOL_F_NO_SPREAD;  // no padding for memory channels
 

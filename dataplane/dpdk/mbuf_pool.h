@@ -13,24 +13,15 @@
 #include <memory>
 #include <string>
 
+#include "control/config/memory_plan.h"
 #include "rocev2/base/buffer.h"
 #include "rocev2/base/result.h"
 #include "rocev2/endpoint.h"
 
 namespace cw::dataplane {
 
-struct MbufPoolSizes {
-  uint32_t packet_buffers = 16384;
-  uint32_t packet_data_bytes = 4736;  // largest frame plus headroom
-  uint32_t packets_low = 0;  // with fewer of them free no new message is received, with half as many nothing that is kept
-  // Packet buffers of one page each, for AF_XDP: DPDK 22.11's driver tells the kernel of a memory as long as the buffers would be
-  // without the gaps by which they keep within pages, and those at its end would be nobody's.
-  bool a_page_each = false;
-  uint32_t large_buffers = 2048;
-  uint32_t views = 32768;
-};
-
-inline constexpr uint32_t kLargeBufferBytes = 32 * 1024;
+using MbufPoolSizes = control::PoolSizes;
+using control::kLargeBufferBytes;
 
 [[nodiscard]] inline rte_mbuf* mbuf_of(const Buffer* buffer) {
   return reinterpret_cast<rte_mbuf*>(const_cast<char*>(reinterpret_cast<const char*>(buffer)) - sizeof(rte_mbuf));

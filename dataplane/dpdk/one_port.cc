@@ -18,8 +18,8 @@ std::unique_ptr<OnePort> OnePort::open(const OnePortSettings& settings, std::str
   }
   const PortSettings port{.device = settings.device, .mtu = settings.mtu};
   MbufPoolSizes sizes;
-  sizes.packet_data_bytes = Port::packet_data_bytes(port);
-  sizes.a_page_each = Port::wants_page_each(port);
+  sizes.packet_data_bytes = control::packet_data_bytes(port.device, port.mtu);
+  sizes.a_page_each = control::is_af_xdp(port.device);
   sizes.packet_buffers = settings.packet_buffers;
   sizes.large_buffers = settings.large_buffers;
   sizes.views = settings.views;

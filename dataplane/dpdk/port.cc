@@ -17,30 +17,19 @@
 
 #include "control/admin/unique_fd.h"
 #include "control/config/config.h"
+#include "control/config/memory_plan.h"
 #include "dataplane/dpdk/memif_device.h"
 #include "dataplane/dpdk/unix_name.h"
 
 namespace cw::dataplane {
 namespace {
 
-constexpr uint32_t kLinkBytes = 14 + 4;  // Ethernet and one VLAN tag
 constexpr auto kHandshakeMax = std::chrono::seconds(1);
 // What a NIC deals flows to its queues by, as far as it can: the UDP source port differs from one queue pair to the next.
 constexpr uint64_t kRssFields = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP;
 
 std::string device_name(const std::string& device) {
   return device.substr(0, device.find(','));
-}
-
-// What the arguments of a device say under a key; nothing when it is not among them.
-std::optional<std::string> argument_of(const std::string& device, const std::string& key) {
-  const std::string words = device + ",";
-  const size_t at = words.find("," + key + "=");
-  if (at == std::string::npos) {
-    return std::nullopt;
-  }
-  const size_t begin = at + key.size() + 2;
-  return words.substr(begin, words.find(',', begin) - begin);
 }
 
 unsigned long number_of(const std::optional<std::string>& argument, unsigned long otherwise) {
@@ -51,16 +40,11 @@ bool is_virtual(std::string_view device) {
   return device.starts_with("net_") || device.starts_with("eth_");
 }
 
-// A frame size that the device demands of every mbuf (net_af_packet copies whole ring slots).
-uint32_t slot_bytes(const std::string& device) {
-  return device.starts_with("net_af_packet") ? static_cast<uint32_t>(number_of(argument_of(device, "framesz"), 0)) : 0;
-}
-
 // The kernel's interface that a device sends through, of those whose driver says that its link is up whatever becomes of that;
 // empty for others.
 std::string kernel_interface(const std::string& device) {
   const bool sends_through = device.starts_with("net_af_packet") || device.starts_with("eth_af_packet");
-  return sends_through ? argument_of(device, "iface").value_or("") : "";
+  return sends_through ? control::device_argument(device, "iface").value_or("") : "";
 }
 
 // True also where nobody can say.
@@ -74,16 +58,10 @@ bool interface_is_up(const std::string& name) {
   return !any.valid() || ioctl(any.get(), SIOCGIFFLAGS, &request) != 0 || (request.ifr_flags & IFF_RUNNING) != 0;
 }
 
-// Octets in front of a frame that are the device's: the kernel's, of each AF_XDP frame.
-uint32_t front_bytes(const std::string& device) {
-  constexpr uint32_t kXdpPacketHeadroom = 256;
-  return control::is_af_xdp(device) ? kXdpPacketHeadroom : 0;
-}
-
 // The socket file that a vhost device in the server role is going to make; empty for other devices.
 std::string vhost_socket(const std::string& device) {
-  const bool server = device.starts_with("net_vhost") && number_of(argument_of(device, "client"), 0) == 0;
-  return server ? argument_of(device, "iface").value_or("") : "";
+  const bool server = device.starts_with("net_vhost") && number_of(control::device_argument(device, "client"), 0) == 0;
+  return server ? control::device_argument(device, "iface").value_or("") : "";
 }
 
 // Queues that carry frames. A NIC deals frames to all that are set up; a virtual device has those that its arguments make, and
@@ -96,9 +74,9 @@ uint16_t usable_queues(const PortSettings& settings, const rte_eth_dev_info& inf
   }
   unsigned long named = 1;
   if (settings.device.starts_with("net_af_packet") || settings.device.starts_with("eth_af_packet")) {
-    named = number_of(argument_of(settings.device, "qpairs"), 1);
+    named = number_of(control::device_argument(settings.device, "qpairs"), 1);
   } else if (settings.device.starts_with("net_af_xdp")) {
-    named = number_of(argument_of(settings.device, "queue_count"), 1);
+    named = number_of(control::device_argument(settings.device, "queue_count"), 1);
   }
   return static_cast<uint16_t>(std::max(std::min<unsigned long>(wanted, named), 1ul));
 }
@@ -115,15 +93,6 @@ int probe_device(const std::string& device, bool private_files) {
 }
 
 }  // namespace
-
-uint32_t Port::packet_data_bytes(const PortSettings& settings) {
-  const uint32_t frame = std::max(settings.mtu + kLinkBytes + front_bytes(settings.device), slot_bytes(settings.device));
-  return RTE_PKTMBUF_HEADROOM + RTE_ALIGN_CEIL(std::max(frame, 2048u), 64u);
-}
-
-bool Port::wants_page_each(const PortSettings& settings) {
-  return control::is_af_xdp(settings.device);
-}
 
 bool Port::failed(const char* step, int result, std::string& error) const {
   error = fmt::format("port '{}': {}: {}", settings_.device, step, rte_strerror(result < 0 ? -result : result));
@@ -147,7 +116,7 @@ bool Port::find_or_make(std::string& error) {
     device = relay_->for_driver().text();
   }
   if (settings_.beside_kernel) {
-    xdp_ = XdpFilter::open(argument_of(settings_.device, "iface").value_or(""), error);
+    xdp_ = XdpFilter::open(control::device_argument(settings_.device, "iface").value_or(""), error);
     if (xdp_ == nullptr) {
       error = fmt::format("port '{}': {}", settings_.device, error);
       return false;
@@ -304,7 +273,7 @@ std::string Port::device() const {
 }
 
 std::string Port::interface() const {
-  return settings_.beside_kernel ? argument_of(settings_.device, "iface").value_or("") : "";
+  return settings_.beside_kernel ? control::device_argument(settings_.device, "iface").value_or("") : "";
 }
 
 bool Port::link_up() const {

@@ -39,12 +39,6 @@ class Port {
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  // Octets that one packet mbuf needs for frames of this MTU on this device, headroom included.
-  [[nodiscard]] static uint32_t packet_data_bytes(const PortSettings& settings);
-
-  // The device wants MbufPoolSizes::a_page_each.
-  [[nodiscard]] static bool wants_page_each(const PortSettings& settings);
-
   [[nodiscard]] uint16_t id() const { return id_; }
   // Receive and transmit queues: 1..cores. Core i has queue i; cores beyond receive nothing here and send by queue i % queues().
   [[nodiscard]] uint16_t queues() const { return queues_; }

@@ -2,6 +2,8 @@
 #include "dataplane/dpdk/mbuf_pool.h"
 
 #include <gtest/gtest.h>
+#include <rte_eal.h>
+#include <rte_malloc.h>
 
 #include <algorithm>
 #include <array>
@@ -46,6 +48,30 @@ class MbufPoolTest : public ::testing::Test {
   }
   std::unique_ptr<MbufPools> pools;
 };
+
+// The check of a configuration knows what the pools take of DPDK's memory: nothing less, and little more.
+TEST(MbufPoolMemory, IsWhatTheConfigurationIsCheckedAgainst) {
+  const auto taken = [] {
+    rte_malloc_socket_stats stats{};
+    EXPECT_EQ(rte_malloc_get_socket_stats(0, &stats), 0);
+    return stats.heap_allocsz_bytes;
+  };
+  for (const MbufPoolSizes& sizes :
+       {MbufPoolSizes{.packet_buffers = 2047, .packet_data_bytes = 2048 + 128, .large_buffers = 200, .views = 4095},
+        MbufPoolSizes{.packet_buffers = 3000, .packet_data_bytes = 4672, .large_buffers = 127, .views = 511},
+        MbufPoolSizes{.packet_buffers = 4000, .packet_data_bytes = 1024, .large_buffers = 64, .views = 9000},
+        MbufPoolSizes{
+            .packet_buffers = 1023, .packet_data_bytes = 2048, .a_page_each = true, .large_buffers = 127, .views = 511}}) {
+    std::string error;
+    const size_t before = taken();
+    const auto pools = MbufPools::create(sizes, error);
+    ASSERT_NE(pools, nullptr) << error;
+    const double used = static_cast<double>(taken() - before);
+    const double planned = static_cast<double>(control::pool_bytes(sizes, rte_eal_has_hugepages() != 0));
+    EXPECT_LE(used, planned) << sizes.packet_data_bytes;
+    EXPECT_GT(used, planned * 0.97) << sizes.packet_data_bytes;
+  }
+}
 
 // What DPDK's AF_XDP driver takes for granted: buffers back to back, as many octets as count times their size.
 TEST(MbufPoolOfPages, HasEachBufferInAPageOfItsOwnWithoutGaps) {

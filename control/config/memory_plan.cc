@@ -1,0 +1,112 @@
+#include "control/config/memory_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <numeric>
+
+#include "control/config/buffer_plan.h"
+#include "rocev2/base/buffer.h"
+
+namespace cw::control {
+namespace {
+
+constexpr uint64_t kHugePageBytes = 2u << 20;
+constexpr uint32_t kLineBytes = 64;
+constexpr uint32_t kMemoryChannels = 4;               // that DPDK spreads objects over when nobody tells it of others
+constexpr uint64_t kCachesBytes = 128 * (8192 + 64);  // a cache for each CPU that DPDK knows, with room for 1024 pointers
+constexpr uint64_t kPoolBytes = 8192;                 // the pool's own
+
+uint64_t round_up(uint64_t value, uint64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+// An odd number of cache lines, so that neighbours begin in other memory channels.
+uint64_t object_bytes(uint32_t data_bytes) {
+  uint64_t lines = round_up(kObjectHeaderBytes + kMbufBytes + round_up(sizeof(Buffer), 8) + data_bytes, kLineBytes) / kLineBytes;
+  while (std::gcd(lines, uint64_t{kMemoryChannels}) != 1) {
+    ++lines;
+  }
+  return lines * kLineBytes;
+}
+
+uint64_t objects_bytes(uint64_t count, uint64_t each, uint64_t page) {
+  const uint64_t per_page = page / each;
+  if (per_page == 0) {
+    return count * round_up(each, page);
+  }
+  const uint64_t in_last = (count - 1) % per_page + 1;
+  return (count - in_last) / per_page * page + (in_last + 1) * each;
+}
+
+uint64_t pool_of(uint64_t count, uint64_t each, uint64_t page) {
+  const uint64_t pointers = std::bit_ceil(count + 1) * sizeof(void*);
+  return objects_bytes(count, each, page) + pointers + kCachesBytes + kPoolBytes;
+}
+
+// Octets in front of a frame that are the device's: the kernel's, of each AF_XDP frame.
+uint32_t front_bytes(const std::string& device) {
+  constexpr uint32_t kXdpPacketHeadroom = 256;
+  return is_af_xdp(device) ? kXdpPacketHeadroom : 0;
+}
+
+// A frame size that the device demands of every mbuf (net_af_packet copies whole ring slots).
+uint32_t slot_bytes(const std::string& device) {
+  const auto size = device.starts_with("net_af_packet") ? device_argument(device, "framesz") : std::nullopt;
+  return size ? static_cast<uint32_t>(std::strtoul(size->c_str(), nullptr, 10)) : 0;
+}
+
+// DPDK itself, and rings of 1024 descriptors each way with what drivers note of each.
+constexpr uint64_t kDevicesBytes = 4u << 20;
+constexpr uint64_t kQueuesBytes = 512u << 10;
+
+}  // namespace
+
+std::optional<std::string> device_argument(const std::string& device, const std::string& key) {
+  const std::string words = device + ",";
+  const size_t at = words.find("," + key + "=");
+  if (at == std::string::npos) {
+    return std::nullopt;
+  }
+  const size_t begin = at + key.size() + 2;
+  return words.substr(begin, words.find(',', begin) - begin);
+}
+
+uint32_t packet_data_bytes(const std::string& device, uint32_t mtu) {
+  constexpr uint32_t kLinkBytes = 14 + 4;  // Ethernet and one VLAN tag
+  constexpr uint32_t kFrameBytesMin = 2048;
+  const uint32_t frame = std::max({mtu + kLinkBytes + front_bytes(device), slot_bytes(device), kFrameBytesMin});
+  return static_cast<uint32_t>(kHeadroomBytes + round_up(frame, kLineBytes));
+}
+
+PoolSizes pool_sizes(const Config& config) {
+  PoolSizes sizes;
+  const BufferPlan plan = plan_buffers(config);
+  sizes.packet_buffers = plan.packets;
+  sizes.packets_low = plan.low;
+  sizes.packet_data_bytes = 0;
+  for (const PortConfig& port : config.ports) {
+    sizes.packet_data_bytes = std::max(sizes.packet_data_bytes, packet_data_bytes(port.device, port.mtu));
+    sizes.a_page_each |= is_af_xdp(port.device);
+  }
+  // Replies of backends get what the packets leave of a fair share: an eighth of the memory, at least 64 buffers.
+  const uint64_t large_bytes = (uint64_t{config.dataplane.memory_mb} << 20) / 8;
+  sizes.large_buffers = static_cast<uint32_t>(std::max<uint64_t>(64, large_bytes / (kLargeBufferBytes + 512)));
+  sizes.views = 2 * config.dataplane.rx_buffers;
+  return sizes;
+}
+
+uint64_t pool_bytes(const PoolSizes& sizes, bool hugepages) {
+  const uint64_t page = hugepages ? kHugePageBytes : kPageBytes;
+  const uint64_t packet = sizes.a_page_each ? kPageBytes : object_bytes(sizes.packet_data_bytes);
+  return pool_of(sizes.packet_buffers, packet, page) +
+         pool_of(sizes.large_buffers, object_bytes(kLargeBufferBytes + kHeadroomBytes), page) +
+         pool_of(sizes.views, object_bytes(0), page) + pool_of(kTrailers, object_bytes(kTrailerDataBytes), page);
+}
+
+uint64_t memory_bytes(const Config& config) {
+  const uint64_t queues = config.ports.size() * std::max<size_t>(1, config.dataplane.poll_lcores.size());
+  return pool_bytes(pool_sizes(config), config.dataplane.hugepages) + kDevicesBytes + queues * kQueuesBytes;
+}
+
+}  // namespace cw::control
