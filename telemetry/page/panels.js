@@ -252,7 +252,7 @@ const DEFINITIONS = {
       note: 'calls not answered yet',
       kind: 'count',
       max: 5,
-      series: (view) => bySection(clients, (i) => view.gauge(`client_credits.${i}`)),
+      series: (view, {clients}) => bySection(clients, (name) => view.gauge(`client_credits.${name}`)),
     },
     {
       id: 'client-refusals',

@@ -281,6 +281,58 @@ def gone_and_back(box: Box) -> None:
     browser.close()
 
 
+SECTIONS = """[[client]]
+name = "{first}"
+prefixes = ["10.9.0.0/24"]
+[[client]]
+name = "{second}"
+prefixes = ["0.0.0.0/0"]
+"""
+
+
+def _legend(browser: Browser, chart: str) -> list[str]:
+    return list(browser.script(f"return [...document.querySelectorAll('#chart-{chart} .legend button')].map(b => b.childNodes[1].data)"))
+
+
+def follows_other_sections(box: Box) -> None:
+    """Sections and a backend have other names after a start; the page that is open shows them, and whose the past was."""
+    gateway = box.gateway(extra=SECTIONS.format(first="cluster", second="strangers"))
+    gateway.start_ready()
+    load = box.load(connections=2, window=2, seconds=300)
+    load.wait_connected()
+    browser = _open(box, gateway)
+    nonzero = "return Number(document.getElementById('chart-client-connections').dataset.nonzero) > 2"
+    browser.wait_for(nonzero, 20, "connections of the section")
+    expect_equal("sections", _legend(browser, "client-connections"), ["cluster", "strangers"])
+    before = _legend(browser, "backends")
+    _expect_clean(browser, gateway)
+    browser.script("window.isTheSamePage = true")
+    load.stop()
+    gateway.terminate()
+    config = box.directory / "gateway.toml"
+    text = config.read_text().replace('prefixes = ["10.9.0.0/24"]', 'prefixes = ["10.8.0.0/24"]').replace('"cluster"', '"newcomers"')
+    text = text.replace('"strangers"', '"cluster"').replace(f'name = "{before[0]}"', 'name = "fresh"')
+    config.write_text(text.replace(f'backend = "{before[0]}"', 'backend = "fresh"'))
+    gateway.start_ready()
+    for chart in ("client-connections", "client-credits", "client-refusals"):
+        browser.wait_until(lambda: _legend(browser, chart) == ["newcomers", "cluster"], 20, f"the new sections in {chart}")  # noqa: B023
+    browser.wait_until(lambda: _legend(browser, "backends") == ["fresh"], 10, "the new backend")
+    expect_equal("the page was not loaded again", browser.script("return window.isTheSamePage"), True)
+    browser.press("p")
+    browser.script("document.getElementById('chart-client-connections').focus()")
+    browser.press("End")
+    readings = []
+    for _ in range(60):
+        browser.press("ArrowLeft")
+        readings.append(_text(browser, "#chart-client-connections .tip").split("newcomers")[-1])
+        if readings[-1].endswith("cluster2"):
+            break
+    expect(readings[-1].endswith("cluster2") and not readings[-1].startswith("2"), f"whose the connections were: {readings}")
+    expect_equal("places of the old run are unknown of new names", readings[-1], "\u2013cluster2")
+    browser.close()
+    gateway.terminate()
+
+
 def history_is_there_for_late_comers(box: Box) -> None:
     gateway = box.gateway()
     gateway.start_ready()
@@ -339,6 +391,7 @@ CASES = [
     ("live page has two themes and fits narrow windows", themes),
     ("live page by keyboard", keyboard),
     ("live page says when the gateway drains, is gone, and is back", gone_and_back),
+    ("live page follows sections and backends of other names", follows_other_sections),
     ("live page shows what was before it was opened", history_is_there_for_late_comers),
     ("live page is refused under names of others", refuses_strangers),
     ("live page switched off says so, and a reload switches it on", switched_off),
