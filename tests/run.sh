@@ -9,7 +9,8 @@
 # Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), tsan (whatever has threads, under
 # ThreadSanitizer), ops (programs as a user runs them), interop (a Linux guest mounts NFS through the gateway; root), bench
 # (figures; a smoke run unless --full). On request only: clang-tidy (half an hour on two cores).
-# The last line is "N passed, N failed" over everything; exit status 1 when something failed.
+# Ends with the seconds that each stage took, and, as the last line, "N passed, N failed" over everything; exit status 1 when
+# something failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . deploy/lib/packages.sh
@@ -19,7 +20,7 @@ suites=()
 for argument in "$@"; do
   case "$argument" in
     --full) full='--full' ;;
-    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
     unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$argument") ;;
     *) echo "tests/run.sh: unknown suite '$argument'; see --help" >&2; exit 2 ;;
   esac
@@ -30,7 +31,26 @@ passed=0
 failed=0
 wants() { local suite; for suite in "${suites[@]}"; do [ "$suite" = "$1" ] && return 0; done; return 1; }
 add() { passed=$((passed + $1)); failed=$((failed + $2)); }
+
+# What follows is a new stage, until the next one.
+stage_title=''
+stage_start=0
+stage_seconds=()
+stage() {
+  end_stage
+  stage_title=$1
+  stage_start=$SECONDS
+  echo "== $stage_title"
+}
+end_stage() {
+  [ -n "$stage_title" ] && stage_seconds+=("$(printf '%5d  %s' $((SECONDS - stage_start)) "$stage_title")")
+  stage_title=''
+}
 finish() {
+  end_stage
+  echo
+  echo "Seconds of each stage ($SECONDS in all):"
+  printf '%s\n' "${stage_seconds[@]}"
   echo
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
@@ -50,18 +70,19 @@ configure() {  # directory, meson options...
   local directory=$1
   shift
   if [ ! -f "$directory/build.ninja" ]; then
+    stage "configuring $directory"
     CXX="${CXX:-ccache g++}" must meson setup "$directory" "$@" >/dev/null
   fi
 }
 compile() {  # directory, targets (default: all)...
-  echo "== building $1"
+  stage "building $1"
   must ninja -C "$1" --quiet "${@:2}"
 }
 
 meson_suite() { meson_tests "$1" "$2" --suite "$2"; }
 meson_tests() {  # directory, title, what meson test shall run
   local directory=$1 status=0
-  echo "== $2 ($directory)"
+  stage "$2 ($directory)"
   shift 2
   rm -f "$directory/meson-logs/testlog.junit.xml"
   meson test -C "$directory" --no-rebuild --quiet --print-errorlogs --timeout-multiplier 3 "$@" || status=1
@@ -71,6 +92,7 @@ meson_tests() {  # directory, title, what meson test shall run
   add "$1" "$2"
 }
 
+stage packages
 must ensure_packages build
 offer_npm
 main_build=build
@@ -88,7 +110,7 @@ if wants fuzz && [ -n "$full" ]; then
   must ensure_packages checks
   CXX='ccache clang++-14' configure build-fuzz -Dfuzz=true -Ddpdk=disabled -Db_sanitize=address,undefined -Db_lundef=false
   compile build-fuzz fuzz
-  echo "== fuzz, ${FUZZ_SECONDS:-60} s each"
+  stage "fuzz, ${FUZZ_SECONDS:-60} s each"
   log=$(mktemp)
   python3 tests/fuzz/run.py build-fuzz --seconds "${FUZZ_SECONDS:-60}" 2>&1 | tee "$log"
   count_last_line "$log"
@@ -109,14 +131,14 @@ if wants tsan; then
 fi
 if wants clang-tidy; then
   must ensure_packages checks
-  echo "== clang-tidy"
+  stage clang-tidy
   log=$(mktemp)
   nice python3 tests/tidy/clang_tidy.py "$main_build" 2>&1 | tee "$log"
   count_last_line "$log"
 fi
 if wants ops; then
   must ensure_packages checks
-  echo "== ops"
+  stage ops
   log=$(mktemp)
   tests/ops/run.sh "$main_build" 2>&1 | tee "$log"
   count_last_line "$log"
@@ -126,7 +148,7 @@ if wants interop; then
     echo "== interop: needs root (network namespaces, guest); skipped"
   else
     must ensure_packages interop checks
-    echo "== interop"
+    stage interop
     log=$(mktemp)
     python3 tests/interop/run.py $full 2>&1 | tee "$log"
     count_last_line "$log"
@@ -134,7 +156,7 @@ if wants interop; then
 fi
 if wants bench; then
   ensure_packages bench || echo "what these programs are measured for stays absent"
-  echo "== bench"
+  stage bench
   log=$(mktemp)
   tests/bench/run.sh "$main_build" $full 2>&1 | tee "$log"
   count_last_line "$log"
