@@ -171,3 +171,4 @@ CASES = [
     (QUEUES_CASE, two_queues),
     (XDP_CASE, one_xdp_socket),
 ]
+ALONE = ["a memif link that comes and goes costs two poll cores nothing"]  # they spin

@@ -206,3 +206,5 @@ CASES = [
     ("drill: clients connect and disconnect all the time", churn),
     ("drill: a soak ends where it began", soak),
 ]
+# No core may be late in them, and all of the CPUs is what they take.
+ALONE = ["drill: ten thousand scrapes under load", "drill: a soak ends where it began"]

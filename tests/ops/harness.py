@@ -4,8 +4,10 @@ A gateway and a load meet over memif, a link in memory that needs neither root n
 stops; files of a failed case stay in the log directory.
 """
 
+import itertools
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -71,10 +73,29 @@ def expect_equal(what: str, have: Any, want: Any) -> None:
     expect(have == want, f"{what}: {have!r}, expected {want!r}")
 
 
+# Below those that the kernel gives to whoever connects: what is free now stays free until the case's program takes it. Each case has a
+# range to itself, each run another start.
+PORTS_OF_A_CASE = 64
+FIRST_PORT = random.randrange(8000, 18000)
+_ports = itertools.count(FIRST_PORT)
+
+
+def take_ports(case: int) -> None:
+    """From now on ports come from the range of this case."""
+    global _ports
+    first = FIRST_PORT + case * PORTS_OF_A_CASE
+    _ports = itertools.cycle(range(first, first + PORTS_OF_A_CASE))
+
+
 def free_tcp_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    for port in itertools.islice(_ports, PORTS_OF_A_CASE):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue  # somebody else's
+            return f"127.0.0.1:{port}"
+    raise LabError("no TCP port is free")
 
 
 class Program(Daemon):

@@ -296,3 +296,5 @@ CASES = [
     ("load: two threads, a link each, make one report", several_threads),
     ("load: wrong scenarios and options are explained", wrong_scenarios),
 ]
+# They say when calls were due and how long they took.
+ALONE = [name for name, _ in CASES]

@@ -396,3 +396,5 @@ CASES = [
     ("live page is refused under names of others", refuses_strangers),
     ("live page switched off says so, and a reload switches it on", switched_off),
 ]
+# A browser is a load by itself.
+ALONE = [name for name, _ in CASES]

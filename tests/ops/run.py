@@ -2,9 +2,13 @@
 """The ops suite: causewayd, causewayctl, causeway-load and deploy/quickstart.sh as an operator runs them.
 
 Prints `ok NAME (seconds)`, `FAIL NAME: reason` or `skip NAME: reason` for each case, and `N passed, N failed` at the end.
+
+Most cases wait most of their time, so several run side by side, each with a directory, links and ports to itself. A module names in
+ALONE those that want the machine to themselves: they come last, one by one.
 """
 
 import argparse
+import multiprocessing
 import os
 import shutil
 import signal
@@ -37,16 +41,23 @@ import quickstart_cases  # noqa: E402
 import service_cases  # noqa: E402
 import start_cases  # noqa: E402
 import trouble_cases  # noqa: E402
-from harness import Box, LabError, Skip  # noqa: E402
+from harness import CPUS, Box, LabError, Skip, take_ports  # noqa: E402
 
 Case = tuple[str, Callable[[Box], None]]
 
+LANES = 3 if len(CPUS) > 1 else 1
+
+MODULES = (program_cases, configuration_cases, backend_cases, start_cases, service_cases, observation_cases, ctl_cases, page_cases,
+           monitoring_cases, trouble_cases, drill_backend_cases, drill_process_cases, drill_resource_cases, drill_client_cases,
+           cores_cases, load_cases, guide_cases, pktgen_cases, deployment_cases, quickstart_cases)
+
 
 def all_cases() -> list[Case]:
-    modules = (program_cases, configuration_cases, backend_cases, start_cases, service_cases, observation_cases, ctl_cases, page_cases,
-               monitoring_cases, trouble_cases, drill_backend_cases, drill_process_cases, drill_resource_cases, drill_client_cases,
-               cores_cases, load_cases, guide_cases, pktgen_cases, deployment_cases, quickstart_cases)
-    return [case for module in modules for case in module.CASES]
+    return [case for module in MODULES for case in module.CASES]
+
+
+def names_of_those_alone() -> set[str]:
+    return {name for module in MODULES for name in getattr(module, "ALONE", ())}
 
 
 def run_case(case: Case, box: Box) -> str:
@@ -62,10 +73,61 @@ def run_case(case: Case, box: Box) -> str:
         print(f"skip {name}: {reason}", flush=True)
         return "skip"
     except (LabError, OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-        print(f"FAIL {name}: {error}", flush=True)
+        print(f"FAIL {name}: {error}\n     logs: {box.directory}", flush=True)
         return "FAIL"
     print(f"ok {name} ({time.monotonic() - start:.1f} s)", flush=True)
     return "ok"
+
+
+class Runner:
+    """Runs cases, by their place in the list of all."""
+
+    def __init__(self, cases: list[Case], build: Path, work: Path) -> None:
+        self._cases = cases
+        self._build = build
+        self._work = work
+
+    def run(self, index: int) -> str:
+        take_ports(index)
+        box = Box(self._build, self._work / str(index))
+        outcome = run_case(self._cases[index], box)
+        if outcome != "FAIL":
+            shutil.rmtree(box.directory, ignore_errors=True)
+        return outcome
+
+    def run_all(self, lanes: int) -> dict[str, int]:
+        """How many of each outcome."""
+        alone = names_of_those_alone()
+        places = range(len(self._cases))
+        beside = [index for index in places if self._cases[index][0] not in alone] if lanes > 1 else []
+        outcomes = self._run_beside(beside, min(lanes, len(beside)))
+        outcomes += [self.run(index) for index in places if index not in beside]
+        return {outcome: outcomes.count(outcome) for outcome in ("ok", "FAIL", "skip")}
+
+    def _run_beside(self, indices: list[int], lanes: int) -> list[str]:
+        # Processes: a case may change what belongs to the whole of one. Forked, so that each has the cases.
+        context = multiprocessing.get_context("fork")
+        next_turn = context.Value("i", 0)
+        outcomes = context.SimpleQueue()
+
+        def lane() -> None:
+            while True:
+                with next_turn.get_lock():
+                    turn = next_turn.value
+                    next_turn.value += 1
+                if turn >= len(indices):
+                    return
+                outcomes.put(self.run(indices[turn]))
+
+        processes = [context.Process(target=lane) for _ in range(lanes)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        known = []
+        while not outcomes.empty():
+            known.append(outcomes.get())
+        return known + ["FAIL"] * (len(indices) - len(known))  # those whose lane died of them
 
 
 def main() -> int:
@@ -74,6 +136,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path, metavar="BUILD_DIR", help="where the programs are built")
     parser.add_argument("-k", metavar="NAME", default="", help="cases whose name contains NAME")
+    parser.add_argument("-j", "--jobs", metavar="N", type=int, default=LANES, help="cases side by side (default: %(default)s)")
     parser.add_argument("--soak", metavar="MINUTES", type=float, help="only the soak, for so long, with what is held after each round")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
     options = parser.parse_args()
@@ -87,15 +150,7 @@ def main() -> int:
     # Short, since UNIX socket paths are; open to the user that the quickstart case changes to.
     work = Path(tempfile.mkdtemp(prefix="cw-ops-"))
     work.chmod(0o755)
-    counts = {"ok": 0, "FAIL": 0, "skip": 0}
-    for index, case in enumerate(cases):
-        box = Box(options.build.resolve(), work / str(index))
-        outcome = run_case(case, box)
-        counts[outcome] += 1
-        if outcome == "FAIL":
-            print(f"     logs: {box.directory}", flush=True)
-        else:
-            shutil.rmtree(box.directory, ignore_errors=True)
+    counts = Runner(cases, options.build.resolve(), work).run_all(options.jobs)
     if counts["FAIL"] == 0:
         shutil.rmtree(work, ignore_errors=True)
     print(f"{counts['ok']} passed, {counts['FAIL']} failed", flush=True)
