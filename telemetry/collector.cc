@@ -95,7 +95,7 @@ class RowFolder {
       }
       return total;
     }
-    double highest = kUnknown;
+    double highest = kNotKnown;
     for (const CoreSource& core : cores) {
       highest = std::fmax(highest, row_.get(core.snapshot->last(), at));  // the one that is a number
     }

@@ -92,7 +92,7 @@ const gateway::ClientClassStats& client(const Core& core, uint32_t index) {
 constexpr bool kCounter = true;
 constexpr bool kGauge = false;
 
-const Row kRows[] = {
+const Row kColumnRows[] = {
     // Calls
     {"calls", kCounter, [](const Core& c, uint32_t i) { return c.durations.calls[i].count(); }, Over::kLabel, kRpcRowCount,
      procedure},
@@ -201,15 +201,15 @@ std::string label_of(const Row& row, uint32_t index, const MetricSources& source
 
 }  // namespace
 
-HistoryColumns::HistoryColumns(const MetricSources& sources) : of_row_(std::size(kRows)) {
+HistoryColumns::HistoryColumns(const MetricSources& sources) : of_row_(std::size(kColumnRows)) {
   (void)extend(sources);
 }
 
 bool HistoryColumns::extend(const MetricSources& sources) {
   const size_t before = columns_.size();
-  for (uint32_t row = 0; row < std::size(kRows); ++row) {
-    for (uint32_t& i = of_row_[row]; i < count_of(kRows[row], sources); ++i) {
-      columns_.push_back({kRows[row].name + label_of(kRows[row], i, sources), kRows[row].is_counter, row, i});
+  for (uint32_t row = 0; row < std::size(kColumnRows); ++row) {
+    for (uint32_t& i = of_row_[row]; i < count_of(kColumnRows[row], sources); ++i) {
+      columns_.push_back({kColumnRows[row].name + label_of(kColumnRows[row], i, sources), kColumnRows[row].is_counter, row, i});
     }
   }
   return columns_.size() > before;
@@ -219,7 +219,7 @@ void HistoryColumns::read(const MetricSources& sources, std::span<uint64_t> out)
   CW_ASSERT(out.size() == columns_.size());
   for (size_t at = 0; at < columns_.size(); ++at) {
     const Column& column = columns_[at];
-    const Row& row = kRows[column.row];
+    const Row& row = kColumnRows[column.row];
     out[at] = 0;
     if (row.over == Over::kLcore) {
       out[at] = row.get(sources.cores[column.index].snapshot->last(), column.index);

@@ -60,7 +60,7 @@ const char* chunk_list(uint32_t index) {
 }
 
 double backend_up(const gateway::BackendStats& backend) {
-  return backend.is_judged() ? number(backend.up) : kUnknown;
+  return backend.is_judged() ? number(backend.up) : kNotKnown;
 }
 
 // How attempts to connect ended.

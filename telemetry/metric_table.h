@@ -33,7 +33,7 @@ enum class Fold : uint8_t {
 };
 
 // What a core gives for a gauge that it knows nothing of. When all do, the series has no sample. Gauges of Fold::kMax only.
-inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
 
 // Which element of an array: of the scope (port, backend, pool) and of the row's own indexed label.
 struct MetricIndex {

@@ -10,7 +10,7 @@ constexpr uint32_t kNfs3First = 0;
 constexpr uint32_t kNfs4First = kNfs3First + kNfs3Procedures;
 constexpr uint32_t kBenchFirst = kNfs4First + kNfs4Procedures;
 
-constexpr std::array<RpcProcedureRow, kRpcRowCount> kRows = {{
+constexpr std::array<RpcProcedureRow, kRpcRowCount> kProcedureRows = {{
     {"nfs3", "null"},     {"nfs3", "getattr"}, {"nfs3", "setattr"},     {"nfs3", "lookup"},   {"nfs3", "access"},
     {"nfs3", "readlink"}, {"nfs3", "read"},    {"nfs3", "write"},       {"nfs3", "create"},   {"nfs3", "mkdir"},
     {"nfs3", "symlink"},  {"nfs3", "mknod"},   {"nfs3", "remove"},      {"nfs3", "rmdir"},    {"nfs3", "rename"},
@@ -36,7 +36,7 @@ uint32_t rpc_row_of(uint32_t program, uint32_t version, uint32_t procedure) {
 
 const RpcProcedureRow& rpc_row(uint32_t row) {
   CW_ASSERT(row < kRpcRowCount);
-  return kRows[row];
+  return kProcedureRows[row];
 }
 
 }  // namespace cw::telemetry

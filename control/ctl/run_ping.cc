@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLookAgain = std::chrono::milliseconds(2);
+constexpr auto kAskAgain = std::chrono::milliseconds(2);
 constexpr auto kPatience = std::chrono::seconds(65);  // beyond what a gateway may be configured to wait
 
 // The row of one backend; or why there is none.
@@ -35,7 +35,7 @@ AdminReply ping_one(const Invocation& invocation, const std::string& socket, con
   AdminReply reply = ask_gateway(socket, request);
   const auto deadline = Clock::now() + kPatience;
   while (!reply.refusal && !flag_of(reply.answer, "done") && Clock::now() < deadline) {
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kAskAgain);
     reply = ask_gateway(socket, {{"command", "ping_show"}});
   }
   if (!reply.refusal) {

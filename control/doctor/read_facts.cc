@@ -203,7 +203,7 @@ void read_ports(Facts& facts) {
 }
 
 socklen_t fill(sockaddr_storage& out, const SocketAddress& address) {
-  const std::string text = to_string(address.address);
+  const std::string text = control::to_string(address.address);
   if (text.find(':') == std::string::npos) {
     auto& in = reinterpret_cast<sockaddr_in&>(out);
     in.sin_family = AF_INET;

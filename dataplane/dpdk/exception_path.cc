@@ -24,7 +24,7 @@ namespace cw::dataplane {
 namespace {
 
 constexpr uint32_t kBurst = 32;
-constexpr uint32_t kLinkBytes = 14 + 4;  // Ethernet and one VLAN tag
+constexpr uint32_t kFrontBytes = 14 + 4;  // Ethernet and one VLAN tag
 
 ifreq request_for(const std::string& interface) {
   ifreq request{};
@@ -165,13 +165,13 @@ bool ExceptionPath::read_frames() {
     }
     rte_mbuf* mbuf = rte_pktmbuf_alloc(pools_.packet_mempool());
     if (mbuf == nullptr) {
-      std::array<uint8_t, kLinkBytes> nothing;
+      std::array<uint8_t, kFrontBytes> nothing;
       const bool lost = read(tap_.get(), nothing.data(), nothing.size()) > 0;
       no_buffer_.fetch_add(lost ? 1 : 0, std::memory_order_relaxed);
       return lost;
     }
     const ssize_t bytes = read(tap_.get(), rte_pktmbuf_mtod(mbuf, void*),
-                               std::min<uint32_t>(settings_.mtu + kLinkBytes, rte_pktmbuf_tailroom(mbuf)));
+                               std::min<uint32_t>(settings_.mtu + kFrontBytes, rte_pktmbuf_tailroom(mbuf)));
     if (bytes <= 0) {
       rte_pktmbuf_free(mbuf);
       return i > 0;

@@ -1,5 +1,5 @@
-// The requester's half of a queue pair as data, arranged so that sending touches the first cache line, acknowledgements the second
-// and third, and only recovery the rest.
+// The requester's half of a queue pair as data, arranged so that sending touches the first cache line, acknowledgements the
+// second and third, and only recovery the rest.
 //
 //        una                next_psn            limit_psn
 //   ------|-------------------|--------------------|----------> PSN

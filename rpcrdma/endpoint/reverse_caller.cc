@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "rpcrdma/rpc/rpc_message.h"
+#include "rpcrdma/wire/transport_header.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-constexpr uint32_t kHeaderBytes = 28;     // fixed words and three empty lists
 constexpr uint32_t kRpcCallBytesMin = 8;  // XID and CALL: what the direction is read from
 constexpr uint32_t kRpcReplyBytesMin = 12;
 
@@ -19,8 +19,8 @@ void write_header(Buffer& out, uint32_t xid, uint32_t credit) {
   const FixedHeader fixed{.xid = xid, .credit = credit, .proc = static_cast<uint32_t>(RdmaProc::kMsg)};
   const MutableBytes room = out.tailroom();
   fixed.write(room.first<FixedHeader::kSize>());
-  std::fill_n(room.data() + FixedHeader::kSize, kHeaderBytes - FixedHeader::kSize, uint8_t{0});
-  out.size += kHeaderBytes;
+  std::fill_n(room.data() + FixedHeader::kSize, kBareHeaderBytes - FixedHeader::kSize, uint8_t{0});
+  out.size += kBareHeaderBytes;
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ Status ReverseCaller::submit(Instant now, Chain&& call) {
   if (load_be32(start.data() + 4) != static_cast<uint32_t>(RpcMessageType::kCall) || find(xid) != nullptr) {
     return fail(Error::kBadValue);
   }
-  if (kHeaderBytes + call.bytes() > send_bytes_max_) {
+  if (kBareHeaderBytes + call.bytes() > send_bytes_max_) {
     return fail(Error::kLimit);
   }
   // An outcome has its place from here on: those not polled yet count too.
@@ -155,9 +155,9 @@ bool ReverseCaller::take_error(Bytes message, const FixedHeader& fixed, Entry& e
 
 // RDMA_MSG without chunks, since none was offered, and a REPLY under the same XID behind it (RFC 8167 5.2).
 bool ReverseCaller::take_reply(const FixedHeader& fixed, Chain& message, Entry& entry) {
-  std::array<uint8_t, kHeaderBytes + 8 - FixedHeader::kSize> rest{};
+  std::array<uint8_t, kBareHeaderBytes + 8 - FixedHeader::kSize> rest{};
   const bool inline_reply = fixed.version == kRpcRdmaVersion && fixed.proc == static_cast<uint32_t>(RdmaProc::kMsg) &&
-                            message.bytes() >= kHeaderBytes + kRpcReplyBytesMin;
+                            message.bytes() >= kBareHeaderBytes + kRpcReplyBytesMin;
   if (!inline_reply) {
     return false;
   }
@@ -171,7 +171,7 @@ bool ReverseCaller::take_reply(const FixedHeader& fixed, Chain& message, Entry& 
   ++stats_.reverse_replies;
   replied_ = true;
   grant(fixed.credit);
-  message.trim_front(kHeaderBytes);
+  message.trim_front(kBareHeaderBytes);
   finish(entry, {.status = ReverseStatus::kReplied, .xid = fixed.xid, .message = std::move(message)});
   return true;
 }

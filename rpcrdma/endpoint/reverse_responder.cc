@@ -9,8 +9,7 @@
 namespace cw::rpcrdma {
 namespace {
 
-constexpr uint32_t kHeaderBytes = 28;  // of a message without chunks
-constexpr uint32_t kListWord = 4;      // first word of the chunk lists
+constexpr uint32_t kListWord = 4;  // first word of the chunk lists
 
 enum class Direction : uint8_t { kCall, kReply, kUnknown };
 
@@ -63,10 +62,10 @@ ReverseResponder::Taken ReverseResponder::take(HeaderView& view, ChunkList& chun
     return forward_pending ? Taken::kNotACall : refuse(fixed, Form::kErrorVersion);
   }
   if (inline_message && has_no_chunks(message)) {
-    if (direction_of(message, kHeaderBytes) != Direction::kCall) {
+    if (direction_of(message, kBareHeaderBytes) != Direction::kCall) {
       return Taken::kNotACall;
     }
-    if (const auto xid = peek_word(message, kHeaderBytes / 4); !xid.ok() || *xid != fixed.xid) {
+    if (const auto xid = peek_word(message, kBareHeaderBytes / 4); !xid.ok() || *xid != fixed.xid) {
       ++stats_.xid_mismatch;
       return refuse(fixed, Form::kErrorChunk);
     }
@@ -76,7 +75,7 @@ ReverseResponder::Taken ReverseResponder::take(HeaderView& view, ChunkList& chun
     ++stats_.messages_in[static_cast<size_t>(MessageKind::kMsg)];
     ++stats_.reverse_calls;
     serving_.push_back(fixed.xid);
-    message.trim_front(kHeaderBytes);
+    message.trim_front(kBareHeaderBytes);
     ReverseCall call{.xid = fixed.xid, .context = {}, .message = std::move(message)};
     inspect_call(XdrReader(call.message), call.context);
     CW_ASSERT(calls_.push(std::move(call)));
@@ -118,7 +117,7 @@ void ReverseResponder::reply(uint32_t xid, Chain&& message) {
     return;
   }
   const auto word = peek_word(answer, 0);
-  const bool fits = word.ok() && *word == xid && kHeaderBytes + answer.bytes() <= send_bytes_max_;
+  const bool fits = word.ok() && *word == xid && kBareHeaderBytes + answer.bytes() <= send_bytes_max_;
   if (!fits) {
     answer.clear();
   }
@@ -165,8 +164,8 @@ bool ReverseResponder::write_header(const Answer& answer, Buffer& header) const 
     }
     FixedHeader{.xid = answer.xid, .credit = credits_, .proc = static_cast<uint32_t>(RdmaProc::kMsg)}.write(
         out.first<FixedHeader::kSize>());
-    std::fill_n(out.data() + FixedHeader::kSize, kHeaderBytes - FixedHeader::kSize, uint8_t{0});
-    return kHeaderBytes;
+    std::fill_n(out.data() + FixedHeader::kSize, kBareHeaderBytes - FixedHeader::kSize, uint8_t{0});
+    return kBareHeaderBytes;
   }();
   if (bytes.ok()) {
     header.size = *bytes;

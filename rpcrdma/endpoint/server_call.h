@@ -81,6 +81,11 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag> {
   [[nodiscard]] CallId id() const { return CallId((uint64_t{slot} << 32) | generation); }
 };
 
+// Its place in the list for its state.
+inline ListNode<QueueTag>& queue_node(ServerCall& call) {
+  return call;
+}
+
 class ServerCallTable {
  public:
   static constexpr uint32_t kSlotsMax = 1u << 24;  // a work id holds the slot in 24 bits

@@ -10,10 +10,6 @@ namespace {
 constexpr uint32_t kRpcReplyBytesMin = 12;  // xid, REPLY, reply_stat: less is no RPC reply
 constexpr ReducibleItems kNoItems{};
 
-ListNode<QueueTag>& queue_node(ServerCall& call) {
-  return call;
-}
-
 }  // namespace
 
 ServerShared::ServerShared(uint32_t calls_in_flight_max, BufferPool& buffer_pool, uint64_t units_max)

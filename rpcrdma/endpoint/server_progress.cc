@@ -20,10 +20,6 @@ uint32_t segment_of(verbs::WorkId id) {
   return static_cast<uint32_t>(id.value() >> 56);
 }
 
-ListNode<QueueTag>& queue_node(ServerCall& call) {
-  return call;
-}
-
 // Empty segments are passed by as if they had been read.
 void skip_empty_reads(ServerCall& call) {
   while (call.reads_done < call.reads_posted && call.chunks.read[call.reads_done].segment.length == 0) {

@@ -21,7 +21,7 @@ constexpr uint32_t kProcedures[] = {
     1, 3, rpcrdma::kNfs3Readlink, rpcrdma::kNfs3Read, rpcrdma::kNfs3Write, 8, 9, rpcrdma::kNfs3Symlink, 12, 13, 16};
 
 // sattr3: the mode, nothing else.
-void write_mode(XdrWriter& out, uint32_t mode) {
+void write_sattr3(XdrWriter& out, uint32_t mode) {
   out.u32(1);
   out.u32(mode);
   out.zeros(5 * 4);
@@ -79,15 +79,15 @@ class Nfs3 final : public Version {
       case Kind::kCreate:
         call.text(operation.name);
         out.u32(0);  // UNCHECKED
-        write_mode(out, 0644);
+        write_sattr3(out, 0644);
         break;
       case Kind::kMakeDirectory:
         call.text(operation.name);
-        write_mode(out, 0755);
+        write_sattr3(out, 0755);
         break;
       case Kind::kSymlink:
         call.text(operation.name);
-        write_mode(out, 0777);
+        write_sattr3(out, 0777);
         out.opaque(operation.data);
         break;
       case Kind::kReaddir:

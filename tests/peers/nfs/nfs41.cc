@@ -54,7 +54,7 @@ bool gives_handle(Kind kind) {
   return kind == Kind::kLookup || kind == Kind::kCreate || kind == Kind::kMakeDirectory;
 }
 
-void write_mode(XdrWriter& out, uint32_t mode) {
+void write_fattr4(XdrWriter& out, uint32_t mode) {
   out.u32(2);
   out.u32(0);
   out.u32(1u << kModeWord);
@@ -282,20 +282,20 @@ void Nfs41::write_operation(Call& call, const Operation& operation) const {
       call.text("opener");
       out.u32(1);  // OPEN4_CREATE
       out.u32(0);  // UNCHECKED4
-      write_mode(out, 0644);
+      write_fattr4(out, 0644);
       out.u32(0);  // CLAIM_NULL
       call.text(operation.name);
       break;
     case Kind::kMakeDirectory:
       out.u32(kDirectory);
       call.text(operation.name);
-      write_mode(out, 0755);
+      write_fattr4(out, 0755);
       break;
     case Kind::kSymlink:
       out.u32(kLink);
       out.opaque(operation.data);
       call.text(operation.name);
-      write_mode(out, 0777);
+      write_fattr4(out, 0777);
       break;
     case Kind::kReaddir:
       out.u64(operation.offset);

@@ -44,9 +44,6 @@ WorldOptions with_class(const ClientClassOptions& clients) {
 const gateway::ClientClassStats& stats_of(const World& world) {
   return world.server->gateway.stats().clients[1];
 }
-uint64_t ended(const World& world, ConnectionResult result) {
-  return world.server->gateway.stats().connections[static_cast<size_t>(result)];
-}
 
 TEST(Budgets, WhoIsDeniedIsRefusedAndCounted) {
   World world(with_class({.name = "bad", .allow = false}));

@@ -21,10 +21,6 @@ WorldOptions busy(BenchProcedure operation, uint32_t bytes, uint32_t connections
   return options;
 }
 
-uint64_t ended(const World& world, ConnectionResult how) {
-  return world.server->gateway.stats().connections[static_cast<size_t>(how)];
-}
-
 // Everything that is not a right answer; connections refused and lost are what a drain is about.
 uint64_t failed_calls(const World& world) {
   const load::LoadStats& stats = world.peer->driver.stats();

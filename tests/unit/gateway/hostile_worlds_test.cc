@@ -17,10 +17,6 @@ WorldOptions echo_of(uint32_t bytes) {
   return options;
 }
 
-uint64_t ended(const World& world, gateway::ConnectionResult result) {
-  return world.server->gateway.stats().connections[static_cast<size_t>(result)];
-}
-
 // Unmatched and repeated replies, messages too short to be RPC, and calls from the wrong side, among the right answers.
 TEST(HostileWorld, B2_RepliesThatBelongToNoCallAreDroppedAndCounted) {
   for (const uint32_t bytes : {100u, 20'000u}) {

@@ -26,10 +26,6 @@ WorldOptions echo_of(uint32_t bytes, uint32_t window) {
 uint64_t failed(const World& world, rpcrdma::CallStatus status) {
   return world.peer->driver.stats().failed[static_cast<size_t>(status)];
 }
-uint64_t ended(const World& world, gateway::ConnectionResult result) {
-  return world.server->gateway.stats().connections[static_cast<size_t>(result)];
-}
-
 // Proves RPCRDMA-4.5.5-2, BIDI-5.4-2: the link is down for ten seconds with 32 calls pending. The client connects anew first;
 // then exactly those calls are the first on the new connection, under their XIDs, and all of them are answered.
 TEST(Recovery, CallsOutliveTheirConnection) {

@@ -95,9 +95,6 @@ WorldOptions echo() {
   return options;
 }
 
-const gateway::BackendStats& stats_of(const World& world, uint32_t backend) {
-  return world.server->gateway.stats().backends[backend];
-}
 uint64_t accepted(const World& world) {
   return world.server->gateway.stats().connections[static_cast<size_t>(ConnectionResult::kAccepted)];
 }

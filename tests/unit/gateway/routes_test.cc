@@ -97,12 +97,6 @@ WorldOptions routed(BenchProcedure operation = BenchProcedure::kEcho, uint32_t b
   return options;
 }
 
-const gateway::BackendStats& stats_of(const World& world, uint32_t backend) {
-  return world.server->gateway.stats().backends[backend];
-}
-uint64_t ended(const World& world, ConnectionResult result) {
-  return world.server->gateway.stats().connections[static_cast<size_t>(result)];
-}
 void expect_no_links(const World& world) {
   EXPECT_EQ(world.server->backend.open_count(), 0u);
   for (uint32_t backend = 0; backend < 2; ++backend) {

@@ -15,6 +15,15 @@ inline uint64_t failures(const load::LoadStats& stats) {
   return std::accumulate(stats.failed.begin(), stats.failed.end(), stats.wrong + stats.refused + stats.lost);
 }
 
+// Connections that ended, or were refused, in this way.
+inline uint64_t ended(const World& world, gateway::ConnectionResult result) {
+  return world.server->gateway.stats().connections[static_cast<size_t>(result)];
+}
+
+inline const gateway::BackendStats& stats_of(const World& world, uint32_t backend) {
+  return world.server->gateway.stats().backends[backend];
+}
+
 // The client leaves; afterwards nobody owns a connection, a queue pair, a Buffer, a key or a credit.
 inline void expect_nothing_left(World& world, Duration patience = Duration::seconds(20)) {
   for (uint32_t id = 0; id < 64; ++id) {
