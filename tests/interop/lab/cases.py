@@ -47,12 +47,13 @@ def nfs(version: str, sizes: tuple[int, ...], v6: bool = False) -> Callable[[Rig
     return body
 
 
-def loss(version: str, sizes: tuple[int, ...], entries: int = 1000, percent: int = 1) -> Callable[[Rig], None]:
+def loss(version: str, sizes: tuple[int, ...], entries: int = 1000, percent: int = 1,
+         more: str = "") -> Callable[[Rig], None]:
     """The workload with netem loss on both directions of the guest's NIC. Slow by nature: a lost request that
     nothing follows costs the client its ack timeout, 2.1 s with Linux' default."""
 
     def body(rig: Rig) -> None:
-        with rig.mounted(version):
+        with rig.mounted(version, more=more):
             rig.guest.check(f"loss_on {percent}")
             try:
                 directory = f"loss{version}"
@@ -318,9 +319,10 @@ def wiring(kind: str) -> Callable[[Path], None]:
         try:
             peer.start()
             guest.start()
+            # -A: the next one when the answer is there, not a second later.
             # icmpecho answers ARP for any address. 4000 bytes fit the MTU of 4500 unfragmented, as RoCE 4096 does.
-            pings = (f"ping -c 3 -W 5 {network.GATEWAY} && ping -c 3 -W 5 -s 1400 {network.GATEWAY}"
-                     f" && ping -c 3 -W 5 -s 4400 {network.GATEWAY}")
+            pings = (f"ping -A -c 3 -W 5 {network.GATEWAY} && ping -A -c 3 -W 5 -s 1400 {network.GATEWAY}"
+                     f" && ping -A -c 3 -W 5 -s 4400 {network.GATEWAY}")
             guest.check(pings, 60)
             peer.kill()
             peer.start()
@@ -433,7 +435,7 @@ def gateway_cases() -> list[Case]:
             for version in VERSIONS:
                 if main:
                     add(f"long-loss-nfs{version}", loss(version, SMALL + MEDIUM), False)
-                add(f"loss-nfs{version}", loss(version, SMALL + MEDIUM[:1], 50), main and version == "4.1")
+                add(f"loss-nfs{version}", loss(version, SMALL + MEDIUM[:1], 50, more=exercise.IMPATIENT), main and version == "4.1")
                 add(f"ganesha-restart-nfs{version}", restart(version, _kill_ganesha, _start_ganesha),
                     main and version == "4.1")
                 add(f"gateway-crash-nfs{version}", restart(version, _kill_gateway, _start_gateway),

@@ -124,15 +124,15 @@ class Rig:
         return mountstats.parse(self.guest.check("cat /proc/self/mountstats"), at)
 
     @contextlib.contextmanager
-    def mounted(self, version: str, v6: bool = False) -> Iterator[None]:
-        """Mounts, and on the way out checks the client's statistics, unmounts and checks that it is clean."""
-        with self._mounted({version: MOUNT_POINT}, v6, ""):
+    def mounted(self, version: str, v6: bool = False, more: str = "") -> Iterator[None]:
+        """Mounts, and on the way out checks the client's statistics, unmounts and checks that it is clean.
+        `more`: mount options, each after a comma."""
+        with self._mounted({version: MOUNT_POINT}, v6, more):
             yield
 
     @contextlib.contextmanager
     def mounted_beside(self, versions: tuple[str, ...], more: str = "") -> Iterator[dict[str, str]]:
-        """The same for several versions at once, each a client of its own to the server. Yields where, by version.
-        `more`: mount options, each after a comma."""
+        """The same for several versions at once, each a client of its own to the server. Yields where, by version."""
         places = {version: f"/tmp/nfs{version}" for version in versions}
         self.guest.check(f"mkdir -p {' '.join(places.values())}")
         with self._mounted(places, False, more):
