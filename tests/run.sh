@@ -9,6 +9,7 @@
 # Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), tsan (whatever has threads, under
 # ThreadSanitizer), ops (programs as a user runs them), interop (a Linux guest mounts NFS through the gateway; root), bench
 # (figures; a smoke run unless --full). On request only: clang-tidy (half an hour on two cores).
+# MAIN_BUILD_OPTIONS: of meson, for the first build when it is not there yet.
 # Ends with the seconds that each stage took, and, as the last line, "N passed, N failed" over everything; exit status 1 when
 # something failed.
 set -u
@@ -20,7 +21,7 @@ suites=()
 for argument in "$@"; do
   case "$argument" in
     --full) full='--full' ;;
-    -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
     unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$argument") ;;
     *) echo "tests/run.sh: unknown suite '$argument'; see --help" >&2; exit 2 ;;
   esac
@@ -93,11 +94,15 @@ meson_tests() {  # directory, title, what meson test shall run
 }
 
 stage packages
+# Sanitizers' reports want function, file and line, which is what -g1 has. Several sources are compiled as one, which is half of the work;
+# that each of them stands alone is what the first build shows.
+sanitized=(-Dbuildtype=debug -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Dunity=on -Dunity_size=8)
+
 must ensure_packages build
 offer_npm
 main_build=build
 if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench; then
-  build "$main_build"
+  build "$main_build" ${MAIN_BUILD_OPTIONS:-}
 fi
 for suite in unit golden sim fuzz-replay tidy; do
   if wants "${suite%-replay}"; then
@@ -116,14 +121,13 @@ if wants fuzz && [ -n "$full" ]; then
   count_last_line "$log"
 fi
 if wants asan; then
-  build build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1 -Db_ndebug=false
+  build build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Db_ndebug=false "${sanitized[@]}"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  for suite in unit golden sim fuzz-replay; do
-    meson_suite build-asan "$suite"
-  done
+  # All at once: the end of a suite often is one long test and an idle CPU.
+  meson_tests build-asan 'asan: unit golden sim fuzz-replay' --suite unit --suite golden --suite sim --suite fuzz-replay
 fi
 if wants tsan; then
-  configure build-tsan -Db_sanitize=thread -Db_lundef=false -Dbuildtype=debug -Doptimization=1
+  configure build-tsan -Db_sanitize=thread -Db_lundef=false "${sanitized[@]}"
   compile build-tsan tests/unit/dataplane/{dataplane,eal}_test tests/unit/telemetry/telemetry_test tests/unit/control/control_test \
     tests/unit/capture/capture_test control/ctl/causewayctl
   export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
