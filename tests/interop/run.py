@@ -16,12 +16,12 @@ from typing import Optional, Union
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from lab import cases, image, network, nfs_client, peers, sandbox  # noqa: E402
+from lab import cases, image, lanes, network, nfs_client, peers, sandbox  # noqa: E402
 from lab.cases import Case  # noqa: E402
 from lab.daemon import LabError  # noqa: E402
 from lab.nfs_client import NfsRig  # noqa: E402
 from lab.peers import PeerRig  # noqa: E402
-from lab.results import Results  # noqa: E402
+from lab.results import Results, write_results  # noqa: E402
 from lab.rig import Rig, Wire  # noqa: E402
 
 LOGS = Path(os.environ.get("CAUSEWAY_LOGS", Path(__file__).resolve().parents[2] / "build/interop-logs"))
@@ -38,6 +38,7 @@ def arguments() -> argparse.Namespace:
                         help="the case NAME, or cases whose name contains it (implies --full); several times: any of them")
     parser.add_argument("--transport", choices=("vhost", "tap"), help="cases of this transport only")
     parser.add_argument("--capture", action="store_true", help="keep a roce.pcap with the logs (tap only)")
+    parser.add_argument("--jobs", metavar="N", type=int, help="rigs side by side; default: 2 for the default subset, 1 for others")
     parser.add_argument("--shell", action="store_true", help="start what the first case needs and open a guest shell")
     parser.add_argument("--results", metavar="FILE", type=Path, default=LOGS / "results.json",
                         help="where to write what came of each case, for matrix.py; default: %(default)s")
@@ -130,6 +131,17 @@ class Runner:
         return directory
 
 
+def side_by_side(options: argparse.Namespace, chosen: list[Case], jobs: int) -> int:
+    kinds = [f"--{kind}" for kind in ("direct", "peers", "nfs-client", "reference", "capture") if getattr(options, kind.replace("-", "_"))]
+    run = lanes.Lanes(lanes.groups_of(chosen), LOGS, kinds)
+    finished = run.run(jobs)
+    write_results(options.results, run.results())
+    if not finished:
+        print("interrupted", flush=True)
+    print(f"{run.passed} passed, {run.failed} failed", flush=True)
+    return 130 if not finished else 0 if run.failed == 0 and run.passed > 0 else 1
+
+
 def shell(runner: Runner, wire: Wire) -> int:
     """A guest to look around in; ends with the shell (exit, or Ctrl-] and `e`)."""
     try:
@@ -162,6 +174,10 @@ def main() -> int:
         image.build()  # needs the machine's network, so before the sandbox
         for old in LOGS.glob("[0-9][0-9]-*"):
             shutil.rmtree(old, ignore_errors=True)
+        usual = 2 if not options.full and not options.k and (os.cpu_count() or 1) > 1 else 1
+        jobs = min(options.jobs or usual, len(lanes.groups_of(chosen)))
+        if jobs > 1 and not options.shell:
+            return side_by_side(options, chosen, jobs)
     sandbox.enter()
     network.set_up()
     runner = Runner(Results(options.results), options.capture)

@@ -5,7 +5,7 @@ import re
 import subprocess
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from lab import image
 from lab.cases import Case
@@ -38,5 +38,9 @@ class Results:
             "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "versions": self._versions,
             "kind": wire.kind if wire else "", "transport": wire.transport if wire else "",
             "roce_mtu": wire.roce_mtu if wire else 0, "backend": wire.backend if wire else ""})
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(json.dumps({"cases": self._cases}, indent=1) + "\n", encoding="utf-8")
+        write_results(self._path, self._cases)
+
+
+def write_results(path: Path, cases: Sequence[object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"cases": cases}, indent=1) + "\n", encoding="utf-8")
