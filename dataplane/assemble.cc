@@ -213,6 +213,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
   options.connections_max = limits.connections_max;
   options.calls_in_flight_max = share_of(limits.calls_in_flight_max, core);
   options.pull_buffers_max = share_of(control::plan_buffers(config).pulled_max, core);
+  options.reserved_path_mtu = control::smallest_path_mtu(config);
   options.rc.send_window_packets = config.roce.send_window_packets;
   options.rc.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);
   options.rc.initiator_depth_max = static_cast<uint8_t>(config.roce.reads_in_flight_max);

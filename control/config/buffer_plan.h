@@ -20,8 +20,8 @@ struct BufferPlan {
   uint32_t pulled_min = 0;  // of these: one call of any size for each core
   uint32_t held_max = 0;    // packets that arrived behind a gap
   uint64_t shared = 0;      // what these shares divide: at least rx_buffers
-  // With fewer of them free no new message is taken, with half as many nothing that is kept: clients whose path MTU is smaller
-  // than the ports' take more than is reserved for them.
+  // With fewer of them free no new message is taken, with half as many nothing that is kept. Credits of clients whose path MTU is
+  // smaller than the ports' are fewer, so that what is reserved does for them too (Gateway::backed_credits).
   uint32_t low = 0;
   // Buffers in the pool: `shared`, and what sending, the rings of NICs and the caches of threads take.
   uint32_t packets = 0;

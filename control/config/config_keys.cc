@@ -120,7 +120,8 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
      .live = true},
     {.name = "credits",
      .member = &ListenerConfig::credits,
-     .help = "Calls in flight per connection. Buffers are reserved for all of them.",
+     .help = "Calls in flight per connection. Buffers are reserved for all of them; a client whose path MTU is smaller than the "
+             "port's gets as many as these buffers do for.",
      .bounds = {1, 1024},
      .live = true},
     {.name = "reverse_credits",

@@ -143,6 +143,7 @@ class Gateway {
   void refuse(Instant now, const cm::CmEvent& event, cm::RejectReason reason, ConnectionResult result, uint16_t listener_port,
               uint32_t backend);
   void accept(Instant now, Connection& connection);
+  [[nodiscard]] uint32_t backed_credits(const Connection& connection, uint32_t credits, uint32_t path_mtu) const;
   void foresee_ready() const;
   void on_queue_pair_ready(Instant now, rc::RcQp& qp);
   void pump(Instant now, Connection& connection);

@@ -131,6 +131,15 @@ bool Gateway::take_client_place(Instant now, uint32_t client_class, const cm::Co
   return false;
 }
 
+// Of so many credits those whose messages fit into the buffers that are reserved for all, in packets of the client's path MTU.
+uint32_t Gateway::backed_credits(const Connection& connection, uint32_t credits, uint32_t path_mtu) const {
+  const auto packets = [&](uint32_t mtu) { return (connection.listener->inline_bytes + mtu - 1) / mtu; };
+  const uint32_t reserved = packets(options_.reserved_path_mtu);
+  const uint32_t needed = packets(path_mtu);
+  return needed <= reserved || credits == 0 ? credits
+                                            : std::max(static_cast<uint32_t>(uint64_t{credits} * reserved / needed), 1u);
+}
+
 void Gateway::accept(Instant now, Connection& connection) {
   const auto kept = std::move(connection.request);
   const cm::ConnectRequest& request = *kept;
@@ -162,6 +171,9 @@ void Gateway::accept(Instant now, Connection& connection) {
   }
   rpcrdma::ServerOptions server_options = connection.listener->server;
   connection.takes_reverse = server_options.reverse_credits > 0;
+  connection.credits =
+      std::min(connection.credits, backed_credits(connection, connection.listener->server.credits, connect.path_mtu_bytes));
+  server_options.reverse_credits = backed_credits(connection, server_options.reverse_credits, connect.path_mtu_bytes);
   server_options.credits = connection.credits;
   if (connection.client_class) {
     server_options.budget = &budgets_[*connection.client_class];

@@ -104,6 +104,7 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
     out.calls_in_flight_max = options.calls_in_flight_max;
   }
   out.pull_buffers_max = options.pull_buffers_max;
+  out.reserved_path_mtu = options.reserved_path_mtu;
   out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
   out.rc.keepalive = Duration::ms(200);
   out.rc.selective_recovery = options.gateway_recovers_selectively;

@@ -22,6 +22,7 @@ struct WorldOptions {
   bool ipv6 = false;
   uint16_t vlan = 0;
   uint32_t path_mtu = 4096;
+  uint32_t reserved_path_mtu = 256;  // GatewayOptions
   uint32_t credits = 64;
   uint32_t reverse_credits = 16;        // asked for by the gateway
   uint32_t client_reverse_credits = 0;  // of clients without the load driver, which sets its own

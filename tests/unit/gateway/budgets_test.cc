@@ -89,6 +89,24 @@ TEST(Budgets, CreditsAreTheClassesWhenTheyAreFewer) {
   }
 }
 
+// Buffers are reserved for messages of one packet, and this client's take four.
+TEST(Budgets, AClientWithASmallerPathMtuGetsTheCreditsThatItsReserveBacks) {
+  for (const uint32_t path_mtu : {4096u, 1024u, 256u}) {
+    WorldOptions options = with_class({.name = "slow", .credits_max = 12});
+    options.credits = 32;
+    options.path_mtu = path_mtu;
+    options.reserved_path_mtu = 4096;
+    options.load.bytes = 2000;
+    World world(options);
+    world.start();
+    ASSERT_TRUE(world.run_calls(50));
+    EXPECT_EQ(world.server->gateway.rpcrdma_stats().credits_granted, path_mtu == 4096 ? 12u : 32 * path_mtu / 4096) << path_mtu;
+    ASSERT_TRUE(world.finish());
+    EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+    expect_nothing_left(world);
+  }
+}
+
 // ECHO of 40,000 octets: as many to read, and as many to write.
 TEST(Budgets, CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered) {
   constexpr uint64_t kMax = 200'000;
