@@ -17,8 +17,11 @@ class PortQueueTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string error;
-    pools = MbufPools::create(
-        {.packet_buffers = 4095, .packet_data_bytes = Port::packet_data_bytes(kRing), .large_buffers = 127, .views = 511}, error);
+    pools = MbufPools::create({.packet_buffers = 4095,
+                               .packet_data_bytes = control::packet_data_bytes(kRing.device, kRing.mtu),
+                               .large_buffers = 127,
+                               .views = 511},
+                              error);
     ASSERT_NE(pools, nullptr) << error;
     port = Port::open(kRing, *pools, error);
     ASSERT_NE(port, nullptr) << error;
