@@ -184,6 +184,7 @@ TOML
 
 start_gateway() {
   local log="$run_dir/causewayd.log" tries
+  : >"$log"  # there before it is looked into
   "$causewayd" --config "$run_dir/causeway.toml" >"$log" 2>&1 &
   gateway_pid=$!
   for ((tries = 0; tries < 300; ++tries)); do

@@ -26,7 +26,7 @@ BACKEND = """
 name = "tcp"
 port = {port}
 backend = "tcp"
-credits = 32
+{tcp_credits}
 [[backend]]
 name = "tcp"
 type = "tcp"
@@ -223,11 +223,11 @@ def _reset(each: socket.socket) -> None:
 
 
 def gateway_before(box: Box, address: str, connect_timeout_ms: int = 1000, call_timeout_s: int = 60, more: str = "",
-                   **options: str) -> Gateway:
+                   tcp_credits: str = "credits = 32", **options: str) -> Gateway:
     """A gateway, ready, whose port PORT leads to a TCP backend; port 20049 leads to the program built in."""
     gateway = box.gateway(**options)
     config = box.directory / "gateway.toml"
     config.write_text(config.read_text() + BACKEND.format(port=PORT, address=address, connect_timeout_ms=connect_timeout_ms,
-                                                          call_timeout_s=call_timeout_s) + more)
+                                                          call_timeout_s=call_timeout_s, tcp_credits=tcp_credits) + more)
     gateway.start_ready()
     return gateway

@@ -110,15 +110,17 @@ def packet_buffers_are_all_reserved(box: Box) -> None:
 
 
 def packet_buffers_run_out(box: Box) -> None:
-    """Clients whose path MTU is far below the port's use sixteen buffers where one is reserved, and hundreds of calls wait for a slot. New
-    messages are not taken, as if they had been lost, until there are buffers again: nothing is lost, nobody is cut off."""
+    """Clients whose path MTU is far below the port's use sixteen buffers where one is reserved, since nobody gets less than one credit, and
+    hundreds of calls wait for a slot. New messages are not taken, as if they had been lost, until there are buffers again: nothing is lost,
+    nobody is cut off."""
     backend = BackendInTrouble(box)
-    gateway = gateway_before(box, backend.address, dataplane=FEW_PACKETS,
-                             extra="[limits]\nconnections_max = 32\ncalls_in_flight_max = 32\n")
+    gateway = gateway_before(box, backend.address, dataplane=FEW_PACKETS, credits="1\nreverse_credits = 0",
+                             tcp_credits="credits = 1\nreverse_credits = 0",
+                             extra="[limits]\nconnections_max = 184\ncalls_in_flight_max = 32\n")
     baseline = Resources.of(gateway)
     drill = Drill(box, gateway)
-    load = box.load("--reconnect", "--port", PORT, "--path-mtu", 256, "--connections", "32, 5s=4", operation="echo", size=3500,
-                    connections=None, window=32, seconds=10)
+    load = box.load("--reconnect", "--port", PORT, "--path-mtu", 256, "--connections", "184, 5s=4", operation="echo", size=3500,
+                    connections=None, window=1, seconds=10)
     load.wait_connected()
     wait_until(lambda: gateway.metrics().total(EXHAUSTED, pool="packets") > 100, 10, "buffers run out")
     backend.mode = "stalled"

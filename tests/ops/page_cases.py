@@ -195,6 +195,7 @@ def keyboard(box: Box) -> None:
     browser = _open(box, gateway)
     browser.wait_for("return Number(document.getElementById('chart-rpcs').dataset.nonzero) > 2", 20, "the load")
     _walk(browser)
+    browser.script("document.activeElement.blur()")  # wherever it has come to: in a field, ? would be text
     browser.press("?")
     expect(browser.script("return document.getElementById('help').open"), "? opens no help")
     browser.press("Escape")
@@ -328,7 +329,7 @@ def follows_other_sections(box: Box) -> None:
         if readings[-1].endswith("cluster2"):
             break
     expect(readings[-1].endswith("cluster2") and not readings[-1].startswith("2"), f"whose the connections were: {readings}")
-    expect_equal("places of the old run are unknown of new names", readings[-1], "\u2013cluster2")
+    expect_equal("the old run had none of the new names", readings[-1], "0cluster2")
     browser.close()
     gateway.terminate()
 
