@@ -17,8 +17,8 @@ uint32_t slot_bits(uint32_t qp_max) {
 
 Endpoint::Endpoint(const EndpointOptions& options, RandomSource& random, verbs::MemoryTable* memory)
     : options_(options),
-      core_(options.send_work_max, options.receive_work_max, options.read_replay_max, options.recovery, options.rate_limits_max,
-            options.log_events, memory),
+      core_(options.qp_max, options.send_work_max, options.receive_work_max, options.read_replay_max, options.recovery,
+            options.rate_limits_max, options.log_events, memory),
       codec_(options.qpn_key != 0 ? options.qpn_key : random.next_u64(), options.core.bits(), slot_bits(options.qp_max)),
       qps_(options.qp_max),
       table_(std::bit_ceil(options.qp_max * 2)),

@@ -36,6 +36,7 @@ Client::Client(const ClientOptions& options, node::Node& node, verbs::MemoryTabl
       random_(random),
       connections_(options.connections_max),
       by_cm_id_(options.connections_max, random.next_u64()),
+      timers_(options.connections_max),
       events_(2 * options.connections_max + 16) {}
 
 Client::~Client() {

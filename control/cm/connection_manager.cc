@@ -58,6 +58,7 @@ ConnectionManager::ConnectionManager(const CmOptions& options, RandomSource& ran
     : options_(options),
       table_(options.connection_max + options.timewait_max, options.core, random),
       handshakes_(options.handshakes_at_once_max > 0 ? options.handshakes_at_once_max : 2 * options.connection_max),
+      timers_(options.connection_max + options.timewait_max),
       request_bucket_(options.request_rate),
       answer_bucket_(options.answer_rate),
       prefixes_(options.prefix, random),

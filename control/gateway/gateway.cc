@@ -108,6 +108,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       client_places_(options.client_places == nullptr ? *own_client_places_ : *options.client_places),
       budgets_(kClientNumbersMax),
       by_cm_id_(options.connections_max, random.next_u64()),
+      timers_(options.connections_max),
       lanes_(options.listeners.size()),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
       notices_(kNoticesMax),

@@ -415,14 +415,9 @@ void RcQp::note_sendable() {
   }
 }
 
-// The wheel is touched only when the deadline moves forward in time or none is set: news merely makes the node fire early, and
-// then it is set again.
 void RcQp::arm_timer() {
-  const Instant deadline = rate_waits_ ? earlier(send_deadline(send_), context_.rate->next_send_at()) : send_deadline(send_);
-  if (deadline.is_never() || (TimerNode::is_armed() && TimerNode::deadline() <= deadline)) {
-    return;
-  }
-  context_.core.timers.arm(*this, deadline);
+  const Instant deadline = send_deadline(send_);
+  context_.core.timers.arm(*this, rate_waits_ ? earlier(deadline, context_.rate->next_send_at()) : deadline);
 }
 
 }  // namespace cw::rc

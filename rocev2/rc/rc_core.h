@@ -32,8 +32,8 @@ struct RecoveryLimits {
 };
 
 struct RcCore {
-  RcCore(uint32_t send_work_max, uint32_t receive_work_max, uint32_t read_replay_max, const RecoveryLimits& recovery,
-         uint32_t rate_limits_max, uint32_t log_events, verbs::MemoryTable* memory_table)
+  RcCore(uint32_t qp_max, uint32_t send_work_max, uint32_t receive_work_max, uint32_t read_replay_max,
+         const RecoveryLimits& recovery, uint32_t rate_limits_max, uint32_t log_events, verbs::MemoryTable* memory_table)
       : sends(send_work_max),
         receives(receive_work_max),
         replays(read_replay_max),
@@ -43,6 +43,7 @@ struct RcCore {
         held_packets_max(recovery.held_packets_max),
         rates(rate_limits_max),
         log(log_events),
+        timers(qp_max),
         memory(memory_table) {}
 
   RcStats stats;

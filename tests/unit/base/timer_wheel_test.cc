@@ -34,6 +34,57 @@ TEST(TimerWheel, ArmingAgainMovesTheDeadline) {
   EXPECT_EQ(wheel.pop_expired(at_us(500'100)), &node);
 }
 
+TEST(TimerWheel, DeadlineThatMovedAwayComesBack) {
+  TimerWheel wheel;
+  TimerNode node;
+  TimerNode other;
+  EXPECT_EQ(wheel.pop_expired(at_us(0)), nullptr);
+  wheel.arm(other, at_us(60'000));
+  for (int64_t t = 0; t < 50'000; t += 500) {
+    wheel.arm(node, at_us(t + 200));         // a request has gone
+    wheel.arm(node, at_us(t + 30'000'000));  // and been acknowledged
+    EXPECT_EQ(wheel.next_deadline(), at_us(60'000)) << t;
+    EXPECT_EQ(wheel.pop_expired(at_us(t + 400)), nullptr) << t;
+  }
+  wheel.arm(node, at_us(50'300));
+  EXPECT_EQ(wheel.next_deadline(), at_us(50'300));
+  EXPECT_EQ(wheel.pop_expired(at_us(50'299)), nullptr);
+  EXPECT_EQ(wheel.pop_expired(at_us(50'300)), &node);
+  wheel.cancel(other);
+}
+
+TEST(TimerWheel, DisarmedNodeNeverFiresAndIsNotCounted) {
+  TimerWheel wheel;
+  TimerNode node;
+  EXPECT_EQ(wheel.pop_expired(at_us(0)), nullptr);
+  wheel.arm(node, at_us(300));
+  wheel.arm(node, Instant::never());
+  EXPECT_FALSE(node.is_armed());
+  EXPECT_EQ(wheel.armed_count(), 0U);
+  EXPECT_TRUE(wheel.next_deadline().is_never());
+  EXPECT_EQ(wheel.pop_expired(at_us(100'000)), nullptr);
+  wheel.arm(node, at_us(100'001));
+  EXPECT_EQ(wheel.armed_count(), 1U);
+  EXPECT_EQ(wheel.pop_expired(at_us(100'001)), &node);
+}
+
+// A node's place goes to the next one; the wheel may go before its nodes.
+TEST(TimerWheel, PlacesAreUsedAgain) {
+  TimerNode left_over;
+  TimerWheel wheel(2);
+  for (int64_t round = 1; round < 10; ++round) {
+    TimerNode first;
+    TimerNode second;
+    wheel.arm(first, at_us(1000 * round));
+    wheel.arm(second, at_us(1000 * round + 1));
+    EXPECT_EQ(wheel.pop_expired(at_us(1000 * round)), &first);
+    wheel.cancel(second);
+    EXPECT_EQ(wheel.pop_expired(at_us(1000 * round + 500)), nullptr);
+  }
+  wheel.arm(left_over, at_us(20'000));
+  EXPECT_EQ(wheel.armed_count(), 1U);
+}
+
 TEST(TimerWheel, DeadlineInThePastFiresAtOnce) {
   TimerWheel wheel;
   TimerNode far_node;

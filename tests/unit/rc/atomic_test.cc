@@ -345,7 +345,7 @@ TEST(AtomicResponder, RefusesWhereAtomicsAreNotEnabled) {
 }
 
 TEST(AtomicResponder, RefusesARequestWithPayloadWhereNoneBelongs) {
-  RcCore core(1, 1, 0, RecoveryLimits{}, 0, 1, nullptr);
+  RcCore core(1, 1, 1, 0, RecoveryLimits{}, 0, 1, nullptr);
   const QpContext context(core);
   const std::vector<uint8_t> payload(8);
   for (const Opcode opcode : {kFetchAdd, kCompareSwap, Opcode::kRcReadRequest}) {

@@ -302,7 +302,7 @@ TEST(Responder, PsnAndMsnWrap) {
 
 TEST(Responder, TheMessageSequenceNumberWrapsAt24Bits) {
   LoneQp lone;
-  RcCore core(4, 4, 0, RecoveryLimits{}, 0, 1, nullptr);
+  RcCore core(1, 4, 4, 0, RecoveryLimits{}, 0, 1, nullptr);
   QpContext context(core);
   context.mtu_bytes = 256;
   context.mtu_shift = 8;
