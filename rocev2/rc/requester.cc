@@ -147,6 +147,15 @@ bool wants_acknowledgement(const QpContext& context, const SendState& state) {
          state.since_ack_request + 1u >= packets_max || state.packets_missing() + 1 >= state.window_packets;
 }
 
+void note_sent(SendState& state, Instant now, wire::Psn psn, bool ack_request, bool again) {
+  state.since_ack_request = ack_request ? uint16_t{0} : static_cast<uint16_t>(state.since_ack_request + 1);
+  if (ack_request && !again && !state.sampling) {
+    state.sampling = true;
+    state.sample_psn = psn;
+    state.sample_sent_at = now;
+  }
+}
+
 void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket& packet) {
   const wire::Psn psn = state.next_psn;
   const bool again = psn != state.limit_psn;
@@ -163,13 +172,59 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
   if (state.board != nullptr) {
     state.board->on_sent(psn, !state.cursor.work->awaits_response());
   }
-  state.since_ack_request = ack_request ? uint16_t{0} : static_cast<uint16_t>(state.since_ack_request + 1);
-  if (ack_request && !again && !state.sampling) {
-    state.sampling = true;
-    state.sample_psn = psn;
-    state.sample_sent_at = now;
-  }
+  note_sent(state, now, psn, ack_request, again);
   step_over(context, state);
+}
+
+// Middle packets of a SEND or WRITE that may leave now, one after the other; not known to be fewer than `wanted`. 0 where
+// something about them may differ from one to the next: the general way is for them.
+uint32_t middles_to_send(const QpContext& context, const SendState& state, uint32_t wanted) {
+  const Work& work = *state.cursor.work;
+  const bool plain = !work.awaits_response() && state.cursor.packet > 0 && state.board == nullptr && !state.timed_out &&
+                     context.mtu_bytes >= wire::kAttachThresholdBytes;
+  if (!plain) {
+    return 0;
+  }
+  const uint32_t of_work = work.packets - 1 - state.cursor.packet;
+  const uint32_t span = static_cast<uint32_t>(state.una.distance_to(state.next_psn));
+  const uint32_t in_window = state.window_packets - std::min<uint32_t>(state.window_packets, state.packets_in_flight());
+  return std::min({wanted, of_work, in_window, context.psn_window_packets - std::min(context.psn_window_packets, span)});
+}
+
+// Some of the next `wanted` packets, when they are middles: as many as there are in a row. What send_next() does for each, with
+// what they share done once.
+uint32_t send_middles(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t wanted) {
+  constexpr uint32_t kWorthIt = 3;
+  const uint32_t count = middles_to_send(context, state, std::min(wanted, batch.room()));
+  if (count < kWorthIt) {
+    return 0;
+  }
+  wire::Bth bth;
+  bth.opcode = request_opcode(*state.cursor.work, false, false);
+  bth.pkey = context.pkey;
+  bth.destination = context.remote;
+  const wire::PacketRun run(context.header, bth, context.mtu_bytes);
+  uint32_t sent = 0;
+  for (; sent < count; ++sent) {
+    wire::TxPacket* packet = batch.add();
+    if (packet == nullptr) {
+      break;
+    }
+    const wire::Psn psn = state.next_psn;
+    const bool again = psn != state.limit_psn;
+    if (!state.awaiting()) {
+      state.progress_at = now;
+    }
+    const bool ack_request = wants_acknowledgement(context, state);
+    run.build(*packet, context.ip_identification++, psn, ack_request, state.cursor.buffer, state.cursor.offset);
+    count_packet(context, again);
+    note_sent(state, now, psn, ack_request, again);
+    step_over(context, state);
+  }
+  const uint64_t bytes = uint64_t{sent} * context.mtu_bytes;
+  context.core.stats.payload_bytes_out += bytes;
+  context.counters.payload_bytes_out += bytes;
+  return sent;
 }
 
 bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch) {
@@ -360,17 +415,22 @@ bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBa
   if (state.board != nullptr && !send_repetitions(context, state, batch, sent, packets_max)) {
     return true;
   }
-  for (; sent < packets_max; ++sent) {
+  while (sent < packets_max) {
     const SendStall stall = send_stall(context, state);
     if (stall != SendStall::kNone) {
       context.core.stats.window_stalls += stall == SendStall::kWindow ? 1 : 0;
       return false;
+    }
+    if (const uint32_t middles = send_middles(context, state, now, batch, packets_max - sent); middles > 0) {
+      sent += middles;
+      continue;
     }
     wire::TxPacket* packet = batch.add();
     if (packet == nullptr) {
       return true;
     }
     send_next(context, state, now, *packet);
+    ++sent;
   }
   return send_stall(context, state) == SendStall::kNone;
 }

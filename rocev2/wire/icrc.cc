@@ -101,6 +101,28 @@ struct Ipv6Tables {
   }
 };
 
+// Forward: what an octet so many octets before the end of the header, itself included, adds to the sum at that end.
+constexpr StartTable end_table(size_t octets) {
+  StartTable table{};
+  for (size_t value = 1; value < 256; ++value) {
+    uint32_t crc = static_cast<uint32_t>(value);
+    for (size_t bit = 0; bit < 8 * octets; ++bit) {
+      crc = (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0);
+    }
+    table[value] = crc;
+  }
+  return table;
+}
+
+// Of the last word of the BTH, and of the identification of an IPv4 header.
+struct EndTables {
+  static constexpr size_t kIdentification = Ipv4::kSize + Udp::kSize + Bth::kSize - 4;
+  std::array<StartTable, 4> psn_word = {end_table(4), end_table(3), end_table(2), end_table(1)};
+  StartTable identification_high = end_table(kIdentification);
+  StartTable identification_low = end_table(kIdentification - 1);
+};
+
+constexpr EndTables kEnd;
 constexpr Ipv4Tables kIpv4;
 constexpr Ipv6Tables kIpv6;
 
@@ -116,6 +138,12 @@ void Icrc::update(Bytes more) {
   if (!more.empty()) {
     crc_ = crc32(crc_, more.data(), more.size());
   }
+}
+
+Icrc IcrcRun::after_header(uint16_t identification, uint32_t psn_word) const {
+  return Icrc(crc_ ^ kEnd.identification_high[identification >> 8] ^ kEnd.identification_low[identification & 0xff] ^
+              kEnd.psn_word[0][psn_word >> 24] ^ kEnd.psn_word[1][(psn_word >> 16) & 0xff] ^
+              kEnd.psn_word[2][(psn_word >> 8) & 0xff] ^ kEnd.psn_word[3][psn_word & 0xff]);
 }
 
 }  // namespace cw::wire

@@ -27,6 +27,20 @@ class Icrc {
   [[nodiscard]] uint32_t value() const { return crc_; }
 
  private:
+  friend class IcrcRun;
+  explicit Icrc(uint32_t crc) : crc_(crc) {}
+  uint32_t crc_;
+};
+
+// The same over headers that are alike but for the IPv4 identification and the last word of the BTH, without reading them again.
+class IcrcRun {
+ public:
+  // IP header .. BTH, nothing behind it; identification and last word count as they stand.
+  explicit IcrcRun(Bytes from_ip) : crc_(Icrc(from_ip).value()) {}
+  // `identification`: what differs from the header's, 0 over IPv6; `psn_word` the same, host order.
+  [[nodiscard]] Icrc after_header(uint16_t identification, uint32_t psn_word) const;
+
+ private:
   uint32_t crc_;
 };
 

@@ -180,12 +180,19 @@ void PathHeader::write(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_ide
     store_be16(ip + Ipv6::kSize + 4, udp_bytes);
     return;
   }
-  const uint16_t total_bytes = static_cast<uint16_t>(udp_bytes + Ipv4::kSize);
-  const uint32_t sum = ipv4_sum_ + total_bytes + ip_identification;
-  store_be16(ip + 2, total_bytes);
-  store_be16(ip + 4, ip_identification);
-  store_be16(ip + 10, static_cast<uint16_t>(~fold_ones_complement(sum)));
+  store_be16(ip + 2, static_cast<uint16_t>(udp_bytes + Ipv4::kSize));
   store_be16(ip + Ipv4::kSize + 4, udp_bytes);
+  identify(out, udp_payload_bytes, ip_identification);
+}
+
+void PathHeader::identify(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_identification) const {
+  if (ipv6_) {
+    return;
+  }
+  uint8_t* ip = out + ip_offset_;
+  const uint32_t total_bytes = uint32_t{Ipv4::kSize} + Udp::kSize + udp_payload_bytes;
+  store_be16(ip + 4, ip_identification);
+  store_be16(ip + 10, static_cast<uint16_t>(~fold_ones_complement(ipv4_sum_ + total_bytes + ip_identification)));
 }
 
 void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
@@ -202,6 +209,44 @@ void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identifi
   write_headers(packet, path, ip_identification, bth, extensions, payload.size, pad_count, payload.size + pad_count + kIcrcBytes);
   copy_payload(*packet.head, payload);
   close_head(packet, path, pad_count);
+}
+
+PacketRun::PacketRun(const PathHeader& path, const Bth& bth, uint32_t payload_bytes)
+    : path_(path), bth_(bth), payload_bytes_(payload_bytes), header_bytes_(path.bytes() + Bth::kSize), icrc_([&] {
+        path.write(header_.data(), Bth::kSize + payload_bytes + kIcrcBytes, 0);
+        bth_.write(std::span<uint8_t, Bth::kSize>(header_.data() + path.bytes(), Bth::kSize), 0);
+        store_be32(header_.data() + path.bytes() + Bth::kSize - 4, 0);
+        return IcrcRun(Bytes(header_).subspan(path.ip_offset(), path.bytes() - path.ip_offset() + Bth::kSize));
+      }()) {
+  CW_DASSERT(traits_of(bth.opcode).extension_bytes == 0 && payload_bytes >= kAttachThresholdBytes && payload_bytes % 4 == 0);
+}
+
+void PacketRun::build(TxPacket& packet, uint16_t ip_identification, Psn psn, bool ack_request, const Buffer* payload,
+                      uint32_t offset) const {
+  CW_DASSERT(offset < payload->size);
+  if (payload->size - offset < payload_bytes_) [[unlikely]] {
+    // Runs on into other Buffers: how many, build_packet finds out.
+    Bth bth = bth_;
+    bth.psn = psn;
+    bth.ack_request = ack_request;
+    build_packet(packet, path_, ip_identification, bth, Extensions{}, PayloadCursor{payload, offset, payload_bytes_});
+    return;
+  }
+  Buffer& head = *packet.head;
+  CW_ASSERT(head.size == 0 && header_.size() <= head.capacity_bytes);
+  const uint32_t psn_word = (ack_request ? 0x8000'0000u : 0u) | psn.value();
+  const Bytes octets(payload->data + offset, payload_bytes_);
+  Icrc icrc = icrc_.after_header(path_.has_identification() ? ip_identification : uint16_t{0}, psn_word);
+  icrc.update(octets);
+  std::memcpy(head.data, header_.data(), header_.size());
+  path_.identify(head.data, Bth::kSize + payload_bytes_ + kIcrcBytes, ip_identification);
+  store_be32(head.data + header_bytes_ - 4, psn_word);
+  head.size = header_bytes_;
+  packet.port = path_.port();
+  packet.pieces[0] = TxPiece{payload, octets.data(), payload_bytes_};
+  packet.piece_count = 1;
+  store_le32(packet.trailer.data(), icrc.value());
+  packet.trailer_bytes = kIcrcBytes;
 }
 
 void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,

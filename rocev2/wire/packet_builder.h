@@ -14,6 +14,7 @@
 #include "rocev2/wire/atomic_eth.h"
 #include "rocev2/wire/bth.h"
 #include "rocev2/wire/deth.h"
+#include "rocev2/wire/icrc.h"
 #include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
 #include "rocev2/wire/packet_view.h"
@@ -44,6 +45,7 @@ class PathHeader {
   [[nodiscard]] uint32_t bytes() const { return bytes_; }          // Ethernet .. UDP
   [[nodiscard]] uint32_t ip_offset() const { return ip_offset_; }  // where the iCRC begins to cover
   [[nodiscard]] uint16_t port() const { return port_; }
+  [[nodiscard]] bool has_identification() const { return !ipv6_; }
   // A packet that came in by `port` shows the path mirrored: VLAN and addresses.
   [[nodiscard]] bool is_answered_by(const PacketView& view, uint16_t port) const {
     const uint8_t* ours = template_.data() + ip_offset_;
@@ -57,6 +59,8 @@ class PathHeader {
   }
   // Writes Ethernet .. UDP for a UDP payload of `udp_payload_bytes` (BTH .. iCRC).
   void write(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_identification) const;
+  // Gives what write() wrote, with the same payload, another identification. Over IPv6 there is none.
+  void identify(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_identification) const;
 
  private:
   std::array<uint8_t, 14 + 4 + 40 + 8> template_{};
@@ -96,5 +100,26 @@ void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identifi
 
 // Octets of payload from which build_packet attaches instead of copying.
 inline constexpr uint32_t kAttachThresholdBytes = 512;
+
+// Packets that follow each other on one path, the middles of a message: alike but for identification, PSN, acknowledge request
+// and payload. Their headers are made and summed once. What it builds is what build_packet builds.
+class PacketRun {
+ public:
+  // Preconditions: the opcode has no extension headers; payload_bytes is that of every packet, at least kAttachThresholdBytes and
+  // a multiple of 4. `path` outlives the run.
+  PacketRun(const PathHeader& path, const Bth& bth, uint32_t payload_bytes);
+  // The payload is at least as long as the run's packets' is; that much of it is sent.
+  void build(TxPacket& packet, uint16_t ip_identification, Psn psn, bool ack_request, const Buffer* payload,
+             uint32_t offset) const;
+
+ private:
+  static constexpr uint32_t kHeaderMax = 14 + 4 + 40 + 8 + Bth::kSize;
+  const PathHeader& path_;
+  const Bth bth_;
+  const uint32_t payload_bytes_;
+  std::array<uint8_t, kHeaderMax + 2> header_{};  // identification, checksum and the last word of the BTH are the first packet's
+  uint32_t header_bytes_;
+  IcrcRun icrc_;
+};
 
 }  // namespace cw::wire

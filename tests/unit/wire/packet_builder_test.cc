@@ -250,5 +250,37 @@ TEST_F(PacketBuilderTest, AHeadThatIsTooSmallIsOurOwnMistake) {
   small.release(head);
 }
 
+// A run of packets must be, octet for octet, what building them one by one gives.
+TEST_F(PacketBuilderTest, RunIsWhatSinglePacketsAre) {
+  Path tagged = v6_path();
+  tagged.vlan = 12;
+  uint32_t seed = 1;
+  for (const Path& path : {v4_path(), v6_path(), tagged}) {
+    const PathHeader header(path);
+    for (const uint32_t bytes : {512u, 1024u, 4096u}) {
+      Bth bth = send_only();
+      bth.opcode = Opcode::kRcWriteMiddle;
+      const PacketRun run(header, bth, bytes);
+      for (const uint32_t offset : {0u, 3u, 4900u}) {  // the last one runs on into the next Buffer
+        static_cast<void>(build({5000, 5000}, 0, 1));
+        for (int i = 0; i < 20; ++i) {
+          seed = seed * 1'664'525 + 1'013'904'223;
+          const auto identification = static_cast<uint16_t>(seed >> 8);
+          bth.psn = Psn((seed >> 4) & 0xff'ffff);
+          bth.ack_request = (seed >> 30) % 2 != 0;
+          batch.clear();
+          TxPacket& single = *batch.add();
+          build_packet(single, header, identification, bth, Extensions{}, PayloadCursor{chain.head(), offset, bytes});
+          TxPacket& of_run = *batch.add();
+          run.build(of_run, identification, bth.psn, bth.ack_request, chain.head(), offset);
+          ASSERT_EQ(flatten(of_run), flatten(single)) << bytes << " octets from " << offset;
+          EXPECT_EQ(of_run.piece_count, single.piece_count);
+          EXPECT_EQ(of_run.port, single.port);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cw::wire
