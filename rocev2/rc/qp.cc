@@ -223,8 +223,10 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kReserved:
       return PacketOutcome::drop(DropReason::kUnexpected);
   }
-  note_sendable();
-  arm_timer();
+  // What may be sent now, and how long to wait, is asked with the next turn: once for all answers of a burst.
+  if (!ListNode<ActiveTag>::is_linked()) {
+    context_.core.active.push_back(*this);
+  }
   if (!context_.completions.empty() || drained()) {
     signal_owner();
   }
@@ -331,7 +333,8 @@ bool RcQp::is_consistent() const {
                                                     send_.gaps->first_missing() == send_.una && send_.oldest->awaits_response());
   const bool idle_in_error = state_ != QpState::kError || (send_.oldest == nullptr && receive_.message == nullptr);
   const bool error_is_said = (state_ == QpState::kError) == (error_.cause != QpErrorCause::kNone);
-  const bool timer_watches = !can_send(state_) || send_deadline(send_).is_never() || TimerNode::is_armed();
+  const bool timer_watches =
+      !can_send(state_) || send_deadline(send_).is_never() || TimerNode::is_armed() || ListNode<ActiveTag>::is_linked();
   const bool work_is_seen = !can_send(state_) || send_stall(context_, send_) != SendStall::kNone ||
                             ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
   const bool reply_is_seen = !owes_reply(receive_) || ListNode<AckTag>::is_linked() || ListNode<ActiveTag>::is_linked() ||

@@ -7,6 +7,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rocev2/base/heap_buffer_pool.h"
@@ -149,24 +150,20 @@ class LoneQp {
     return receive(Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, payload_bytes)});
   }
 
-  // Everything that the queue pair wants to send now.
+  // Everything that the queue pair has wanted to send since the last call.
   std::vector<Sent> sent() {
+    send();
+    frames = std::exchange(sent_, {});
     std::vector<Sent> all;
-    frames.clear();
-    wire::TxBatch batch(pool);
-    do {
-      batch.clear();
-      endpoint->poll_transmit(now, batch);
-      for (const wire::TxPacket& packet : batch.packets()) {
-        frames.push_back(sim::flatten(packet));
-        all.push_back(parse(frames.back()));
-      }
-    } while (!batch.empty());
-    EXPECT_TRUE(qp->is_consistent());
+    for (const std::vector<uint8_t>& frame : frames) {
+      all.push_back(parse(frame));
+    }
     return all;
   }
 
+  // As a poll core does: whoever has something to send has had his turn before time passes.
   void pass(Duration duration) {
+    send();
     now = now + duration;
     endpoint->on_deadline(now);
     EXPECT_TRUE(qp->is_consistent());
@@ -235,6 +232,18 @@ class LoneQp {
   bool last_solicited = false;
 
  private:
+  void send() {
+    wire::TxBatch batch(pool);
+    do {
+      batch.clear();
+      endpoint->poll_transmit(now, batch);
+      for (const wire::TxPacket& packet : batch.packets()) {
+        sent_.push_back(sim::flatten(packet));
+      }
+    } while (!batch.empty());
+    EXPECT_TRUE(qp->is_consistent());
+  }
+
   static Sent parse(const std::vector<uint8_t>& octets) {
     const auto view = wire::PacketView::parse(octets);
     EXPECT_TRUE(view.ok() && wire::verify_icrc(*view));
@@ -246,6 +255,8 @@ class LoneQp {
     }
     return sent;
   }
+
+  std::vector<std::vector<uint8_t>> sent_;  // and not yet asked for
 };
 
 using SentList = std::vector<Sent>;

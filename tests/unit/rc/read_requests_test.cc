@@ -321,7 +321,7 @@ TEST(ReadRequests, OneThatThePeerMayNotHaveIsProbedForAsAWhole) {
   lone.pass(Duration::us(10));
   respond(lone, 1000, 4, 0);
   lone.pass(Duration::ms(1));
-  EXPECT_EQ(asked(lone), "1001+1 1008+1");  // of this one it has sent something
+  EXPECT_EQ(asked(lone), "1008+1 1001+1");  // the window has room again; of 1001 the peer has sent something
   answer(lone, 1001, 1);
   EXPECT_EQ(asked(lone), "1002+2");  // the rest is lost
   answer(lone, 1002, 2);
