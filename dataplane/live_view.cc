@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -132,6 +134,10 @@ control::GatewayStatus LiveView::status() {
     port.link_up = ports_[i]->link_up();
   }
   const auto [current, numbers] = this->current();
+  std::array<uint32_t, gateway::kListenerNumbersMax> connections_of{};  // of those that are not listed yet
+  for (const CoreConnection& connection : connections) {
+    ++connections_of[connection.info.listener];
+  }
   for (const control::ListenerConfig& config : current.listeners) {
     control::ListenerStatus& listener = status.listeners.emplace_back();
     listener.name = config.name;
@@ -140,9 +146,13 @@ control::GatewayStatus LiveView::status() {
     listener.credits = config.credits;
     listener.inline_bytes = config.inline_bytes;
     listener.connections_max = control::connections_max_of(config, current.limits);
-    const uint32_t number = numbers.of(config);
-    for (const CoreConnection& connection : connections) {
-      listener.connections += connection.info.listener == number ? 1 : 0;
+    listener.connections = std::exchange(connections_of[numbers.of(config)], 0);
+  }
+  const std::span<const gateway::ListenerIdentity> known = numbers.listeners.values();
+  for (size_t number = 0; number < known.size(); ++number) {
+    if (connections_of[number] > 0) {
+      status.listeners.push_back(
+          {.name = known[number].name, .port = known[number].port, .connections = connections_of[number], .removed = true});
     }
   }
   const ValuesByName values = by_name(collector_.named_values());

@@ -67,9 +67,10 @@ Json to_json(const control::ListenerStatus& listener) {
   return {{"name", listener.name},
           {"port", listener.port},
           {"backend", listener.backend},
-          {"credits", listener.credits},
+          {"credits", listener.credits ? Json(*listener.credits) : Json()},
           {"connections", listener.connections},
-          {"connections_max", listener.connections_max}};
+          {"connections_max", listener.connections_max ? Json(*listener.connections_max) : Json()},
+          {"removed", listener.removed}};
 }
 
 Json to_json(const control::BackendStatus& backend) {

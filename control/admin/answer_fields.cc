@@ -20,14 +20,19 @@ constexpr std::array<AnswerField<PortStatus>, 7> kPortStatus = {{
     {"link_mbps", "speed, Mbit/s; 0 = unknown", [](const PortStatus& r) { return Json(r.link_mbps); }},
 }};
 
-constexpr std::array<AnswerField<ListenerStatus>, 7> kListenerStatus = {{
+constexpr std::array<AnswerField<ListenerStatus>, 8> kListenerStatus = {{
     {"name", "name of the listener", [](const ListenerStatus& r) { return Json(r.name); }},
     {"port", "RDMA port that clients connect to", [](const ListenerStatus& r) { return Json(r.port); }},
     {"backend", "name of its backend", [](const ListenerStatus& r) { return Json(r.backend); }},
-    {"credits", "calls in flight that a connection is granted at most", [](const ListenerStatus& r) { return Json(r.credits); }},
-    {"inline_bytes", "largest message without chunks, octets", [](const ListenerStatus& r) { return Json(r.inline_bytes); }},
+    {"credits", "calls in flight that a connection is granted at most; null = removed",
+     [](const ListenerStatus& r) { return or_null(r.credits); }},
+    {"inline_bytes", "largest message without chunks, octets; null = removed",
+     [](const ListenerStatus& r) { return or_null(r.inline_bytes); }},
     {"connections", "connections now", [](const ListenerStatus& r) { return Json(r.connections); }},
-    {"connections_max", "connections at most", [](const ListenerStatus& r) { return Json(r.connections_max); }},
+    {"connections_max", "connections at most; null = removed",
+     [](const ListenerStatus& r) { return or_null(r.connections_max); }},
+    {"removed", "a reload has taken it away: nobody can connect to it, and it is listed until its last connection has ended",
+     [](const ListenerStatus& r) { return Json(r.removed); }},
 }};
 
 constexpr std::array<AnswerField<BackendStatus>, 7> kBackendStatus = {{

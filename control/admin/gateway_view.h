@@ -27,11 +27,12 @@ struct PortStatus {
 struct ListenerStatus {
   std::string name;
   uint32_t port = 0;
-  std::string backend;
-  uint32_t credits = 0;
-  uint32_t inline_bytes = 0;
+  std::string backend;              // empty: by route only, or removed
+  std::optional<uint32_t> credits;  // this and the other limits: absent when removed
+  std::optional<uint32_t> inline_bytes;
   uint32_t connections = 0;
-  uint32_t connections_max = 0;
+  std::optional<uint32_t> connections_max;
+  bool removed = false;  // a reload has taken it away: nobody can connect, and it is listed until its last connection has ended
 };
 
 struct BackendStatus {

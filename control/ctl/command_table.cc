@@ -53,6 +53,8 @@ constexpr std::array kListenerFilters = {
     filter("name", "NAME", Kind::kText, "name", "The listener with this name"),
     filter("port", "NUMBER", Kind::kNumber, "port", "The listener at this RDMA port"),
     filter("backend", "NAME", Kind::kText, "backend", "Listeners of this backend"),
+    filter("removed", "yes|no", Kind::kFlag, "removed",
+           "Those that a reload has removed and that have connections left, or others"),
 };
 constexpr std::array kBackendFilters = {
     filter("name", "NAME", Kind::kText, "name", "The backend with this name"),

@@ -26,9 +26,9 @@ Table ports_table(const Json& answer) {
 Table listeners_table(const Json& answer) {
   Table listeners({"NAME", ">PORT", "BACKEND", ">CREDITS", ">INLINE", ">CONNECTIONS", ">MAX"});
   for (const Json& listener : list_of(answer, "listeners")) {
-    listeners.add({text_of(listener, "name"), text_of(listener, "port"), text_of(listener, "backend"),
-                   text_of(listener, "credits"), text_of(listener, "inline_bytes"), text_of(listener, "connections"),
-                   text_of(listener, "connections_max")});
+    listeners.add({text_of(listener, "name") + (flag_of(listener, "removed") ? " (removed)" : ""), text_of(listener, "port"),
+                   text_of(listener, "backend"), text_of(listener, "credits"), text_of(listener, "inline_bytes"),
+                   text_of(listener, "connections"), text_of(listener, "connections_max")});
   }
   return listeners;
 }

@@ -242,8 +242,12 @@ function placeRows(snapshot) {
     'listener',
     listener.name,
     `RDMA port ${listener.port}`,
-    `${listener.credits} credits each, ${listener.backend ? 'to ' + listener.backend : 'by route only'}`,
-    `${count(listener.connections)} of ${count(listener.connections_max)} connections`,
+    listener.removed
+      ? 'removed: takes no new clients'
+      : `${listener.credits} credits each, ${listener.backend ? 'to ' + listener.backend : 'by route only'}`,
+    listener.removed
+      ? `${count(listener.connections)} connections left`
+      : `${count(listener.connections)} of ${count(listener.connections_max)} connections`,
   ]);
   const routes = snapshot.routes
     .filter((route) => route.program !== null)

@@ -250,10 +250,13 @@ def a_reload_moves_listeners(box: Box) -> None:
     preview = box.ctl(gateway, "reload", "--dry-run")
     expect('listener[0]: - -> "moved"' in preview and 'listener[0]: "bench" -> -' in preview and "with a restart" not in preview, preview)
     expect_equal("applied", box.ctl_json(gateway, "reload")["applied"], True)
-    row = box.ctl_json(gateway, "connections")["connections"][0]
+    rows = box.ctl_json(gateway, "connections")["connections"]
+    row, row_count = rows[0], len(rows)
     expect_equal("the listener of who is there", row["listener"], "bench")
-    listeners = {each["name"]: each["connections"] for each in box.ctl_json(gateway, "status")["listeners"]}
-    expect_equal("listeners", listeners, {"moved": 0})
+    listeners = {each["name"]: (each["connections"], each["removed"]) for each in box.ctl_json(gateway, "status")["listeners"]}
+    expect_equal("listeners", listeners, {"moved": (0, False), "bench": (row_count, True)})
+    shown = box.ctl(gateway, "listeners", "removed", "yes")
+    expect("bench (removed)" in shown and "moved" not in shown, shown)
     report = load.result()
     expect_equal("wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
     expect(report["calls"] > row["rpcs"], f"the connection that was there: {report}")

@@ -29,6 +29,7 @@ TEST(AdminCommands, StatusTellsPortsListenersAndBackends) {
   EXPECT_EQ(status["ready"], true);
   EXPECT_EQ(status["ports"][0]["addresses"][1], "2001:db8::1/64");
   EXPECT_EQ(status["listeners"][0]["credits"], 64);
+  EXPECT_EQ(status["listeners"][0]["removed"], false);
   EXPECT_EQ(status["backends"][0]["calls_in_flight"], 3);
   EXPECT_EQ(status["backends"][0]["up"], true);
   EXPECT_EQ(status["backends"][1]["up"], false);
