@@ -471,4 +471,5 @@ def beside_cases() -> list[Case]:
         if wire.transport == "af_xdp":
             cases.append(Case(f"detach-{wire.name}", wire, beside.detach, True))
     return cases + [Case("failover", None, _no_rig, False, failover.failover),
+                    Case("failover-host", None, _no_rig, False, failover.failover_host),
                     Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step)]

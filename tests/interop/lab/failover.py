@@ -6,7 +6,9 @@ Each gateway, its kernel's addresses and its keepalived are in a network namespa
 deploy/keepalived, with this lab's names in it.
 """
 
+import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -84,6 +86,22 @@ class Host:
         self.keepalived.stop(5)
         self.gateway.stop(5)
 
+    def lose(self) -> None:
+        """As when its power fails: off the wire before anybody can say goodbye, and nothing of it is left."""
+        for bridge in ("roce", "back"):
+            network.ip("link", "set", f"{bridge}-{self.name}", "down")
+        for pid in subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=True).stdout.split():
+            os.kill(int(pid), signal.SIGKILL)
+        self.keepalived.kill()
+        self.gateway.kill()
+        network.ip("netns", "del", self.name)
+        network.remove(f"roce-{self.name}")
+        network.remove(f"back-{self.name}")
+
+    def come_back(self) -> None:
+        self.wire()
+        self.start()
+
 
 def _octets(directory: Path) -> int:
     try:
@@ -103,49 +121,90 @@ def _longest_pause(directory: Path, until: float, done: Callable[[], bool]) -> f
     return longest
 
 
+class _Lab:
+    """The pair, its backend, and a guest that has mounted the export at the address that moves."""
+
+    def __init__(self, logs: Path) -> None:
+        if shutil.which("keepalived") is None or shutil.which("curl") is None:
+            raise LabError("packages keepalived and curl are missing")
+        shutil.copy(DEPLOY / "check-gateway.sh", RUN / "check-gateway.sh")
+        network.add_bridge("roce", MTU)
+        network.add_tap("roce-guest", MTU, bridge="roce")
+        network.add_bridge("back", MTU)
+        network.ip("address", "add", f"{BACK}/24", "dev", "back")
+        self.backend, self.guest = Ganesha(logs), Guest(Nic("tap", MTU, tap="roce-guest"), logs)
+        self.first, self.second = Host(1, logs), Host(2, logs)
+
+    def __enter__(self) -> "_Lab":
+        try:
+            self.backend.start()
+            for host in (self.first, self.second):
+                host.come_back()
+            self.guest.start()
+            wait_until(self.first.has_address, 30, "the address at the first gateway")
+            if self.second.has_address():
+                raise LabError("both gateways have the address")
+            self.guest.check(f"/sbin/mount.nfs {network.GATEWAY}:/ {MOUNT_POINT} -o vers=4.1,proto=rdma,port={gateway.PORT},timeo=50", 60)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.guest.stop()
+        for host in (self.first, self.second):
+            host.stop()
+            subprocess.run(["ip", "netns", "del", host.name], check=False)
+        self.backend.stop()
+        for link in ("roce-guest", "roce", "back"):
+            network.remove(link)
+
+    def writes_through(self, name: str, what: Callable[[], object]) -> float:
+        """The client writes to a directory of that name while `what` happens, and what the backend has in the end is what was
+        written. Seconds of the longest pause."""
+        job = self.guest.run_aside(f"churn_write {MOUNT_POINT}/{name} {FILES} 500003", 300)
+        directory = self.backend.export / name
+        wait_until(lambda: _octets(directory) > 4 * 500_003, 60, "writes under way")
+        began = time.monotonic()
+        what()
+        stall = _longest_pause(directory, began + 280, lambda: not job.running())
+        job.result()
+        self.guest.check(f"churn_check {MOUNT_POINT}/{name}", 120)
+        sums = self.guest.check("cat /tmp/churn.SUMS")
+        client = {file: digest for digest, file in (line.split() for line in sums.splitlines())}
+        if len(client) != FILES or client != self.backend.digests(name):
+            raise LabError(f"client and server disagree after the fail-over of {name}")
+        return stall
+
+    def end(self) -> None:
+        self.guest.check(f"umount {MOUNT_POINT}", 60)
+
+
 def failover(logs: Path) -> None:
     """The gateway that has the address is killed while the client writes: the writes go on through the other one, and what the
     backend has is what was written. Prints the stall."""
-    if shutil.which("keepalived") is None or shutil.which("curl") is None:
-        raise LabError("packages keepalived and curl are missing")
-    shutil.copy(DEPLOY / "check-gateway.sh", RUN / "check-gateway.sh")
-    network.add_bridge("roce", MTU)
-    network.add_tap("roce-guest", MTU, bridge="roce")
-    network.add_bridge("back", MTU)
-    network.ip("address", "add", f"{BACK}/24", "dev", "back")
-    backend, guest = Ganesha(logs), Guest(Nic("tap", MTU, tap="roce-guest"), logs)
-    first, second = Host(1, logs), Host(2, logs)
-    try:
-        backend.start()
-        for host in (first, second):
-            host.wire()
-            host.start()
-        guest.start()
-        wait_until(first.has_address, 30, "the address at the first gateway")
-        if second.has_address():
-            raise LabError("both gateways have the address")
-        guest.check(f"/sbin/mount.nfs {network.GATEWAY}:/ {MOUNT_POINT} -o vers=4.1,proto=rdma,port={gateway.PORT},timeo=50", 60)
-        job = guest.run_aside(f"churn_write {MOUNT_POINT}/failover {FILES} 500003", 300)
-        directory = backend.export / "failover"
-        wait_until(lambda: _octets(directory) > 4 * 500_003, 60, "writes under way")
-        killed = time.monotonic()
-        first.gateway.kill()  # ip netns exec has become it
-        stall = _longest_pause(directory, killed + 280, lambda: not job.running())
-        job.result()
-        if not second.has_address() or first.has_address():
+    with _Lab(logs) as lab:
+        stall = lab.writes_through("failover", lab.first.gateway.kill)  # ip netns exec has become it
+        if not lab.second.has_address() or lab.first.has_address():
             raise LabError("the address did not move")
-        guest.check(f"churn_check {MOUNT_POINT}/failover", 120)
-        sums = guest.check("cat /tmp/churn.SUMS")
-        client = {name: digest for digest, name in (line.split() for line in sums.splitlines())}
-        if len(client) != FILES or client != backend.digests("failover"):
-            raise LabError("client and server disagree after the fail-over")
         print(f"# the longest pause of the writing client was {stall:.1f} s", flush=True)
-        guest.check(f"umount {MOUNT_POINT}", 60)
-    finally:
-        guest.stop()
-        for host in (first, second):
-            host.stop()
-            subprocess.run(["ip", "netns", "del", host.name], check=False)
-        backend.stop()
-        for link in ("roce-guest", "roce", "back"):
-            network.remove(link)
+        lab.end()
+
+
+def failover_host(logs: Path) -> None:
+    """The host that has the address is gone from one moment to the next, comes back while the client writes, and takes over when
+    the other host is gone in its turn. Prints the stalls."""
+    with _Lab(logs) as lab:
+        stall = lab.writes_through("first-lost", lab.first.lose)
+        if not lab.second.has_address():
+            raise LabError("the address did not move")
+        print(f"# the longest pause of the writing client was {stall:.1f} s when the host was lost", flush=True)
+        stall = lab.writes_through("first-back", lab.first.come_back)
+        if lab.first.has_address() or not lab.second.has_address():
+            raise LabError("the host that came back took the address from the one that served (nopreempt)")
+        print(f"# {stall:.1f} s when it came back", flush=True)
+        stall = lab.writes_through("second-lost", lab.second.lose)
+        if not lab.first.has_address():
+            raise LabError("the address did not move back")
+        print(f"# {stall:.1f} s when the other host was lost", flush=True)
+        lab.end()
