@@ -325,6 +325,7 @@ TEST(QpnCodec, DecodesWhatItEncodesAndGivesEachNumberOnce) {
         seen[qpn->value()] = true;
         ASSERT_EQ(codec.decode(*qpn), parts);
         ASSERT_EQ(codec.core_of(*qpn), core);
+        ASSERT_EQ(qpn->value() & QpnCodec::core_mask(3), core);  // what a rule of a NIC reads
       }
     }
   }
@@ -344,6 +345,16 @@ TEST(QpnCodec, NeighbouringSlotsAndOtherKeysShowNoPattern) {
   }
   EXPECT_LE(near, 10u);
   EXPECT_LE(same, 1u);
+
+  // The core in the clear takes bits away, and leaves the others without a pattern.
+  const QpnCodec many(1, 6, 16);
+  near = 0;
+  for (uint32_t slot = 1; slot < 1000; ++slot) {
+    const uint32_t before = many.encode({9, slot - 1, 0})->value();
+    const uint32_t here = many.encode({9, slot, 0})->value();
+    near += (here > before ? here - before : before - here) < 4096 ? 1 : 0;
+  }
+  EXPECT_LE(near, 10u);
 }
 
 }  // namespace
