@@ -81,8 +81,18 @@ int64_t unix_now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// What is particular about a port that is shared with the kernel.
+// How packets reach their core, and what is particular about a port that is shared with the kernel.
 void say_port(const control::Config& config, const control::PortConfig& settings, const Port& port) {
+  if (port.steering() == PortSteering::kFlow) {
+    telemetry::log_info("port '{}': rules of the driver {} give each of {} queues the packets of its core's queue pairs",
+                        settings.device, port.driver(), port.queues());
+  } else if (!port.steering_refusal().empty()) {
+    telemetry::log_info(
+        "port '{}': the driver {} takes no rules by queue pair number ({}): packets are dealt to {} queues by RSS, and cores "
+        "hand "
+        "over what is another one's",
+        settings.device, port.driver(), port.steering_refusal(), port.queues());
+  }
   if (!settings.beside_kernel && settings.exception_tap.empty()) {
     return;
   }
@@ -93,7 +103,8 @@ void say_port(const control::Config& config, const control::PortConfig& settings
   telemetry::log_info("port '{}': takes UDP 4791 to {}; the kernel {}. RoCE packets carry {} octets", settings.device, addresses,
                       settings.beside_kernel ? "keeps the rest" : "has the rest by " + settings.exception_tap,
                       control::path_mtu_for(settings.mtu, config.roce.path_mtu_max));
-  if (const uint32_t there = control::doctor::receive_queues_of(port.interface()); there > port.queues()) {
+  if (const uint32_t there = control::doctor::receive_queues_of(port.interface());
+      control::is_af_xdp(settings.device) && there > port.queues()) {
     telemetry::log_warning(
         "port '{}': {} has {} receive queues and the gateway reads {}: RoCE packets on the others are lost. {}", settings.device,
         port.interface(), there, port.queues(), control::doctor::queue_mend(port.interface(), port.queues()));

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "control/doctor/host_text.h"
+#include "control/doctor/kernel_interface.h"
 
 namespace cw::dataplane {
 namespace {
@@ -63,7 +63,13 @@ bool fill_kernel_addresses(control::Config& config, std::string& error) {
     if (!port.beside_kernel || !port.addresses.empty()) {
       continue;
     }
-    const std::string interface = control::doctor::interface_of(port.device).value_or("");
+    const std::string interface = control::doctor::kernel_interface_of(port.device).value_or("");
+    if (interface.empty()) {
+      error = fmt::format(
+          "port '{}': the kernel has no interface of this device: beside_kernel takes a NIC that keeps its kernel driver (mlx5)",
+          port.device);
+      return false;
+    }
     port.addresses = addresses_of(interface);
     if (port.addresses.empty()) {
       error = fmt::format(

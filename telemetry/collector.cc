@@ -183,8 +183,12 @@ void add_ports(const MetricSources& sources, std::vector<MetricFamily>& families
   MetricFamily ports{kPortInfo.name, kPortInfo.help, MetricType::Gauge, {}};
   for (size_t i = 0; i < sources.ports.size(); ++i) {
     const PortInfo& port = sources.ports[i];
-    ports.metric.push_back(
-        sample({{"port", std::to_string(i)}, {"device", port.device}, {"driver", port.driver}, {"mac", port.mac}}, 1));
+    ports.metric.push_back(sample({{"port", std::to_string(i)},
+                                   {"device", port.device},
+                                   {"driver", port.driver},
+                                   {"mac", port.mac},
+                                   {"steering", port.steering}},
+                                  1));
   }
   families.push_back(std::move(ports));
 }

@@ -52,6 +52,7 @@ struct PortInfo {
   std::string device;  // DPDK's name of it: "net_memif0" or a PCI address; no arguments
   std::string driver;
   std::string mac;
+  std::string steering;  // how packets reach their core: "flow", "rss", "software", or "none" where there is one core
 };
 
 struct ListenerLimits {

@@ -78,7 +78,8 @@ inline constexpr MetricName kReloadSuccessful{"causeway_config_last_reload_succe
                                               "1 when the last configuration read was valid."};
 inline constexpr MetricName kReloadTimestamp{"causeway_config_last_reload_timestamp_seconds",
                                              "Time of the last valid configuration, seconds since 1970."};
-inline constexpr MetricName kPortInfo{"causeway_port_info", "Constant 1; the labels say which device a port is."};
+inline constexpr MetricName kPortInfo{"causeway_port_info",
+                                      "Constant 1; the labels say which device a port is, and how packets reach their core."};
 inline constexpr MetricName kConnectionsMax{"causeway_connections_max", "Connections that the gateway takes at most."};
 inline constexpr MetricName kHalfOpenMax{"causeway_connections_half_open_max",
                                          "Connection attempts that may be under way at once."};

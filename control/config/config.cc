@@ -3,6 +3,7 @@
 #include <array>
 
 #include "control/cm/path_mtu.h"
+#include "control/config/memory_plan.h"
 
 namespace cw::control {
 
@@ -38,6 +39,13 @@ std::vector<SocketAddress> servers_of(const BackendConfig& backend) {
     servers.insert(servers.end(), backend.backups.begin(), backend.backups.end());
   }
   return servers;
+}
+
+bool may_isolate(const std::string& device) {
+  if (device.starts_with("net_tap")) {
+    return device_argument(device, "remote").has_value();
+  }
+  return !device.starts_with("net_") && !device.starts_with("eth_");
 }
 
 std::string default_admin_socket(const std::string& instance) {

@@ -60,7 +60,8 @@ struct PortConfig {
   uint32_t mtu = 1500;
   // Own addresses, 1..8, each once. With beside_kernel none may be given: then those that the interface has at the start.
   std::vector<IpPrefix> addresses;
-  // The kernel keeps the interface and answers for `addresses`; RoCE packets to them are all that is taken (net_af_xdp only).
+  // The kernel keeps the interface and answers for `addresses`; RoCE packets to them are all that is taken. For devices that
+  // is_af_xdp() or may_isolate() says.
   bool beside_kernel = false;
   // Interface, of the TAP kind, by which the kernel has `addresses` on this port: what is no RoCE packet to them goes to it and
   // comes back from it. 1..15 characters; empty: there is none, and the gateway answers ARP, neighbour discovery and ping itself.
@@ -293,6 +294,10 @@ inline constexpr uint32_t kAfXdpMtuMax = 3400;
 [[nodiscard]] inline bool is_af_xdp(const std::string& device) {
   return device.starts_with("net_af_xdp");
 }
+
+// A device whose driver may leave the kernel its packets by rules of its own: a NIC, or net_tap in front of an interface
+// (remote=). Whether it can is known when it is opened.
+[[nodiscard]] bool may_isolate(const std::string& device);
 
 // The configured socket, or the default of the instance.
 [[nodiscard]] std::string admin_socket_path(const Config& config);

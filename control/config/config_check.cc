@@ -109,7 +109,7 @@ class Checker {
         add(path + ".device", fmt::format("'{}' is another port's device too", port.device), "name each device once");
       }
       check_port_addresses(port, path, addresses);
-      check_af_xdp(port, path);
+      check_shared_device(port, path);
       check_exception_tap(port, path, taps);
       check_gateway(port, port.gateway4, path + ".gateway4", true);
       check_gateway(port, port.gateway6, path + ".gateway6", false);
@@ -133,7 +133,7 @@ class Checker {
     }
   }
 
-  void check_af_xdp(const PortConfig& port, const std::string& path) {
+  void check_shared_device(const PortConfig& port, const std::string& path) {
     const bool has_af_xdp = std::ranges::any_of(config_.ports, is_af_xdp, &PortConfig::device);
     if (has_af_xdp && port.mtu > kAfXdpMtuMax) {
       add(path + ".mtu",
@@ -143,9 +143,14 @@ class Checker {
     if (!port.beside_kernel) {
       return;
     }
+    if (may_isolate(port.device)) {
+      return;
+    }
     if (!is_af_xdp(port.device) || port.device.find(",iface=") == std::string::npos) {
-      add(path + ".beside_kernel", fmt::format("'{}' is no AF_XDP device on an interface", port.device),
-          "use for example device = \"net_af_xdp0,iface=eth0\"; a device that DPDK has whole gets an exception_tap instead");
+      add(path + ".beside_kernel", fmt::format("the kernel cannot keep an interface beside '{}'", port.device),
+          "use device = \"net_af_xdp0,iface=eth0\", or the PCI address of a NIC that keeps its kernel driver (mlx5); a device "
+          "that "
+          "DPDK has whole gets an exception_tap instead");
     } else if (port.device.find(",xdp_prog=") != std::string::npos) {
       add(path + ".device", "xdp_prog= names another program than the gateway's own", "remove it, or beside_kernel");
     }

@@ -59,8 +59,8 @@ void check_memlock(const Facts& facts, Findings& out) {
 }
 
 void check_capabilities(const Facts& facts, Findings& out) {
-  const bool beside_kernel = std::ranges::any_of(facts.ports, &PortFacts::beside_kernel);
-  if (beside_kernel && !facts.capabilities.bpf) {
+  const bool by_xdp = std::ranges::any_of(facts.ports, [](const PortFacts& port) { return port.beside_kernel && port.by_xdp; });
+  if (by_xdp && !facts.capabilities.bpf) {
     out.push_back({"capabilities", Severity::kWarning,
                    "a port is beside the kernel, and this user has no CAP_BPF to load its XDP program",
                    "systemd: the drop-in af-xdp.conf of /usr/share/causeway/systemd; shell: run causewayd as root"});

@@ -45,7 +45,7 @@ void check_pci(const Facts& facts, const PortFacts& port, const PciFacts& pci, F
 
 // The kernel is to have the addresses, and the gateway takes RoCE packets to them.
 void check_beside_kernel(const Facts& facts, const PortFacts& port, const InterfaceFacts& interface, Findings& out) {
-  if (!facts.has_xdp_program) {
+  if (port.by_xdp && !facts.has_xdp_program) {
     out.push_back({"devices", Severity::kFault, "causewayd was built without its XDP program: clang or libbpf-dev was missing",
                    "apt install clang libbpf-dev; meson setup --reconfigure BUILD; build again"});
   }
@@ -59,11 +59,21 @@ void check_beside_kernel(const Facts& facts, const PortFacts& port, const Interf
          fmt::format("the kernel has none of port.addresses on {}: right for the standby of a fail-over pair", interface.name),
          fmt::format("otherwise: ip address add ADDRESS/PREFIX dev {}", interface.name)});
   }
-  if (interface.receive_queues > port.queues) {
+  if (port.by_xdp && interface.receive_queues > port.queues) {
     out.push_back({"devices", Severity::kWarning,
                    fmt::format("{} has {} receive queues and the gateway reads {}: RoCE packets on the others are lost",
                                interface.name, interface.receive_queues, port.queues),
                    queue_mend(interface.name, port.queues)});
+  }
+}
+
+// Rules of a driver leave the kernel its packets only where the kernel has a driver, too.
+void check_isolation(const PortFacts& port, const PciFacts& pci, Findings& out) {
+  if (pci.exists && !port.interface) {
+    out.push_back({"devices", Severity::kFault,
+                   fmt::format("{} is beside_kernel, and the kernel has no interface of it: it is bound to {}", port.device,
+                               pci.driver.empty() ? "no driver" : pci.driver),
+                   "beside_kernel takes a NIC that keeps its kernel driver (mlx5); on others: exception_tap"});
   }
 }
 
@@ -111,6 +121,9 @@ void check_devices(const Facts& facts, Findings& out) {
   for (const PortFacts& port : facts.ports) {
     if (port.pci) {
       check_pci(facts, port, *port.pci, out);
+      if (port.beside_kernel) {
+        check_isolation(port, *port.pci, out);
+      }
     }
     if (port.interface) {
       check_interface(*port.interface, port.beside_kernel, out);

@@ -41,11 +41,13 @@ struct InterfaceFacts {
 
 struct PortFacts {
   std::string device;
-  uint32_t mtu = 0;                         // wanted
-  std::optional<PciFacts> pci;              // of a PCI address
-  std::optional<InterfaceFacts> interface;  // of a virtual device on an interface of the kernel
+  uint32_t mtu = 0;             // wanted
+  std::optional<PciFacts> pci;  // of a PCI address
+  // Of a virtual device on an interface of the kernel, and of a NIC beside the kernel.
+  std::optional<InterfaceFacts> interface;
   bool beside_kernel = false;
   bool names_addresses = true;        // in the configuration
+  bool by_xdp = false;                // beside the kernel by an XDP program, else by rules of the driver
   uint32_t queues = 1;                // that an AF_XDP device reads
   std::optional<InterfaceFacts> tap;  // of the exception path
 };

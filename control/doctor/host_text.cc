@@ -46,15 +46,18 @@ uint64_t effective_capabilities(std::string_view status) {
 }
 
 std::optional<std::string> interface_of(std::string_view device) {
-  // vhost's iface= is a socket, and a tap is made by its driver.
-  if (!device.starts_with("net_af_packet") && !device.starts_with("net_af_xdp")) {
+  // vhost's iface= is a socket, and a tap is made by its driver, in front of an interface or of none.
+  std::string_view key;
+  if (device.starts_with("net_af_packet") || device.starts_with("net_af_xdp")) {
+    key = ",iface=";
+  } else if (device.starts_with("net_tap")) {
+    key = ",remote=";
+  }
+  const size_t at = device.find(key);
+  if (key.empty() || at == std::string_view::npos) {
     return std::nullopt;
   }
-  const size_t at = device.find("iface=");
-  if (at == std::string_view::npos) {
-    return std::nullopt;
-  }
-  device.remove_prefix(at + 6);
+  device.remove_prefix(at + key.size());
   return std::string(device.substr(0, device.find(',')));
 }
 

@@ -13,7 +13,8 @@ namespace cw::control::doctor {
 [[nodiscard]] std::vector<uint32_t> parse_cpu_list(std::string_view text);
 // The mask behind "CapEff:" of /proc/PID/status; 0 when it is not there.
 [[nodiscard]] uint64_t effective_capabilities(std::string_view status);
-// "net_af_packet0,iface=roce0,..." -> "roce0". Nothing: the device is on no interface of the kernel.
+// "net_af_packet0,iface=roce0,..." -> "roce0", "net_tap0,remote=eth0" -> "eth0". Nothing: the device is on no interface of the
+// kernel.
 [[nodiscard]] std::optional<std::string> interface_of(std::string_view device);
 // "0000:3b:00.0".
 [[nodiscard]] bool is_pci_address(std::string_view device);

@@ -29,6 +29,7 @@
 #include "control/config/config_file.h"
 #include "control/doctor/host_text.h"
 #include "control/doctor/interface_queues.h"
+#include "control/doctor/kernel_interface.h"
 #include "rocev2/wire/icrc.h"
 
 namespace cw::control::doctor {
@@ -192,8 +193,9 @@ void read_ports(Facts& facts) {
     }
     port.beside_kernel = config.beside_kernel;
     port.names_addresses = !config.addresses.empty();
+    port.by_xdp = is_af_xdp(config.device);
     port.queues = queue_count(config.device);
-    if (const auto name = interface_of(config.device)) {
+    if (const auto name = port.pci && !config.beside_kernel ? std::nullopt : kernel_interface_of(config.device)) {
       port.interface = read_interface(*name, config);
     }
     if (!config.exception_tap.empty()) {

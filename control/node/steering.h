@@ -7,9 +7,9 @@
 //                           connections have the next QPNs, so that they spread evenly
 //   everything else         core 0: ARP, neighbour discovery, ICMP, messages that name nobody
 //
-// Devices deal frames to receive queues by what they see, as a rule the UDP ports: the core that a frame reaches may be another
-// one, which hands it over. Nothing is proved here, and nothing is read behind the frame's end: of what makes no sense some core
-// says why, and counts it.
+// Devices deal frames to receive queues by what they see: where their driver takes the rules of dataplane/dpdk/flow_rules.h, the
+// core in the QPN, else as a rule the UDP ports. The core that a frame reaches may be another one, which hands it over. Nothing
+// is proved here, and nothing is read behind the frame's end: of what makes no sense some core says why, and counts it.
 #pragma once
 
 #include <cstdint>

@@ -18,6 +18,7 @@
 #include "control/admin/unique_fd.h"
 #include "control/config/config.h"
 #include "control/config/memory_plan.h"
+#include "control/doctor/kernel_interface.h"
 #include "dataplane/dpdk/memif_device.h"
 #include "dataplane/dpdk/unix_name.h"
 
@@ -27,6 +28,10 @@ namespace {
 constexpr auto kHandshakeMax = std::chrono::seconds(1);
 // What a NIC deals flows to its queues by, as far as it can: the UDP source port differs from one queue pair to the next.
 constexpr uint64_t kRssFields = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP;
+
+// DPDK advises to isolate a port before it is configured, and some drivers refuse it later. This one (22.11) accepts it then, and
+// leaves its own rules where they are unless its queues are set up.
+constexpr std::string_view kIsolatesWithQueues = "net_tap";
 
 std::string device_name(const std::string& device) {
   return device.substr(0, device.find(','));
@@ -81,6 +86,17 @@ uint16_t usable_queues(const PortSettings& settings, const rte_eth_dev_info& inf
   return static_cast<uint16_t>(std::max(std::min<unsigned long>(wanted, named), 1ul));
 }
 
+const char* probe_failure(const std::string& device) {
+  if (!is_virtual(device)) {
+    return "cannot probe the device (is it bound to vfio-pci, or does it keep its kernel driver mlx5_core? see dpdk-devbind.py "
+           "--status)";
+  }
+  return control::may_isolate(device)
+             ? "cannot create the virtual device (is the interface of remote= there, and does the kernel have tun, sch_multiq, "
+               "sch_ingress, cls_flower, act_mirred, act_gact and act_skbedit?)"
+             : "cannot create the virtual device (is its driver plugin installed, is the path writable and free?)";
+}
+
 // Makes the device. The files of a memif link's driver end are for this process alone.
 int probe_device(const std::string& device, bool private_files) {
   if (!private_files) {
@@ -115,7 +131,7 @@ bool Port::find_or_make(std::string& error) {
     }
     device = relay_->for_driver().text();
   }
-  if (settings_.beside_kernel) {
+  if (settings_.beside_kernel && control::is_af_xdp(settings_.device)) {
     xdp_ = XdpFilter::open(control::device_argument(settings_.device, "iface").value_or(""), error);
     if (xdp_ == nullptr) {
       error = fmt::format("port '{}': {}", settings_.device, error);
@@ -126,16 +142,17 @@ bool Port::find_or_make(std::string& error) {
   remove_dead_socket({vhost_socket(settings_.device), false}, SOCK_STREAM);
   const int probed = probe_device(device, relay_ != nullptr);
   if (probed != 0) {
-    return failed(is_virtual(settings_.device)
-                      ? "cannot create the virtual device (is its driver plugin installed, is the path writable and free?)"
-                      : "cannot probe the device (is it bound to vfio-pci? see dpdk-devbind.py --status)",
-                  probed, error);
+    return failed(probe_failure(settings_.device), probed, error);
   }
   return rte_eth_dev_get_port_by_name(name.c_str(), &id_) == 0 || failed("the driver made no port of this name", ENODEV, error);
 }
 
 bool Port::configure(const rte_eth_dev_info& info, MbufPools& pools, std::string& error) {
   queues_ = usable_queues(settings_, info);
+  const bool isolates_late = driver_ == kIsolatesWithQueues;
+  if (is_isolated() && !isolates_late && !leave_the_rest(error)) {
+    return false;
+  }
   rte_eth_conf conf{};
   conf.rxmode.mtu = settings_.mtu;
   // Multi-segment transmission carries attached payload. Drivers that do not name the offload but follow segment chains all
@@ -179,11 +196,34 @@ bool Port::configure(const rte_eth_dev_info& info, MbufPools& pools, std::string
       return failed("cannot set up the transmit queue", result, error);
     }
   }
-  result = settings_.beside_kernel ? 0 : rte_eth_dev_set_mtu(id_, static_cast<uint16_t>(settings_.mtu));
-  if (result != 0 && result != -ENOTSUP && !is_virtual(settings_.device)) {
-    return failed("cannot set the MTU", result, error);
+  if (is_isolated() && isolates_late && !leave_the_rest(error)) {
+    return false;
+  }
+  // An interface that the kernel keeps has the MTU that the kernel gave it.
+  uint16_t has = 0;
+  (void)rte_eth_dev_get_mtu(id_, &has);
+  const bool is_right = xdp_ != nullptr || (is_isolated() && has >= settings_.mtu);
+  result = is_right ? 0 : rte_eth_dev_set_mtu(id_, static_cast<uint16_t>(settings_.mtu));
+  if (result != 0 && result != -ENOTSUP && (!is_virtual(settings_.device) || is_isolated())) {
+    return failed(
+        settings_.device.starts_with("net_tap") ? "cannot set the MTU (net_tap takes 1500 at most)" : "cannot set the MTU",
+        result, error);
   }
   return true;
+}
+
+// The kernel's packets stay with it.
+bool Port::leave_the_rest(std::string& error) const {
+  std::string refusal;
+  if (isolate(id_, refusal)) {
+    return true;
+  }
+  error = fmt::format(
+      "port '{}': the driver {} cannot leave the kernel its packets: {}. beside_kernel takes a NIC of mlx5, net_tap with "
+      "remote=, "
+      "or net_af_xdp; without it, use exception_tap",
+      settings_.device, driver_, refusal);
+  return false;
 }
 
 std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools, std::string& error) {
@@ -221,7 +261,10 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
   std::memcpy(port->mac_.octets.data(), address.addr_bytes, port->mac_.octets.size());
   if (!settings.beside_kernel) {
     (void)rte_eth_promiscuous_enable(port->id_);  // neighbour solicitations come by multicast
-  } else if (!port->share_with_kernel(error)) {
+  } else if (port->xdp_ != nullptr && !port->share_with_kernel(error)) {
+    return nullptr;
+  }
+  if (!port->make_rules(info, error)) {
     return nullptr;
   }
   if (!settings.exception_tap.empty()) {
@@ -255,8 +298,41 @@ bool Port::share_with_kernel(std::string& error) {
   return true;
 }
 
+// Steering by rules is worth trying where there are several queues; without them nothing is lost but time.
+bool Port::make_rules(const rte_eth_dev_info& info, std::string& error) {
+  const FlowPlan plan{.cores = settings_.cores,
+                      .queues = queues_,
+                      .vlan = settings_.vlan,
+                      .addresses = settings_.taken,
+                      .rss_types = info.flow_type_rss_offloads & kRssFields};
+  if (settings_.cores > 1) {
+    steering_ = queues_ > 1 ? PortSteering::kRss : PortSteering::kSoftware;
+  }
+  if (queues_ > 1) {
+    std::vector<FlowRule> rules = is_isolated() ? rules_by_address(plan) : rules_by_family(plan);
+    if (is_isolated()) {
+      std::ranges::move(rules_that_take(plan, 1), std::back_inserter(rules));
+    }
+    flows_ = FlowRules::make(id_, rules, steering_refusal_);
+    if (flows_ != nullptr) {
+      steering_ = PortSteering::kFlow;
+      return true;
+    }
+  }
+  std::string refusal;
+  if (is_isolated() && (flows_ = FlowRules::make(id_, rules_that_take(plan, 0), refusal)) == nullptr) {
+    error = fmt::format(
+        "port '{}': the driver {} refuses the rule that takes RoCE packets from the kernel: {}. Remove beside_kernel, and use "
+        "exception_tap",
+        settings_.device, driver_, refusal);
+    return false;
+  }
+  return true;
+}
+
 Port::~Port() {
   xdp_.reset();  // from here on the kernel has all frames; DPDK finds no program to take off
+  flows_.reset();
   if (relay_ != nullptr) {
     relay_->stop();  // it may restart the device; its sockets stay until the driver has closed its own
   }
@@ -273,7 +349,7 @@ std::string Port::device() const {
 }
 
 std::string Port::interface() const {
-  return settings_.beside_kernel ? control::device_argument(settings_.device, "iface").value_or("") : "";
+  return settings_.beside_kernel ? control::doctor::kernel_interface_of(settings_.device).value_or("") : "";
 }
 
 bool Port::link_up() const {

@@ -11,6 +11,7 @@
 
 #include "dataplane/dpdk/device_lease.h"
 #include "dataplane/dpdk/exception_path.h"
+#include "dataplane/dpdk/flow_rules.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/memif_relay.h"
 #include "dataplane/xdp/xdp_filter.h"
@@ -24,7 +25,8 @@ struct PortSettings {
   uint32_t mtu = 1500;
   uint32_t cores = 1;  // poll cores that use it
   uint16_t descriptors = 1024;
-  // net_af_xdp: the kernel keeps the interface, and RoCE packets to `taken` in `vlan` (0 = untagged) are all that comes here.
+  // The kernel keeps the interface, and RoCE packets to `taken` in `vlan` (0 = untagged) are all that comes here: by an XDP
+  // program (net_af_xdp) or by rules of the driver (others).
   bool beside_kernel = false;
   std::vector<wire::IpAddress> taken;
   uint16_t vlan = 0;
@@ -46,6 +48,9 @@ class Port {
   [[nodiscard]] wire::MacAddress mac() const { return mac_; }
   // Where the kernel's frames go and come from; nullptr: no such path.
   [[nodiscard]] ExceptionPath* exception() const { return exception_.get(); }
+  // How packets reach their core, and what the driver said to rules that it refused; empty: nothing, or they were not tried.
+  [[nodiscard]] PortSteering steering() const { return steering_; }
+  [[nodiscard]] const std::string& steering_refusal() const { return steering_refusal_; }
   // The driver sends one segment per packet and would lose the others.
   [[nodiscard]] bool sends_one_segment() const { return sends_one_segment_; }
   // DPDK's names: "net_memif0" or a PCI address, and "net_memif".
@@ -65,6 +70,9 @@ class Port {
   [[nodiscard]] bool configure(const rte_eth_dev_info& info, MbufPools& pools, std::string& error);
   void wait_for_link();
   [[nodiscard]] bool share_with_kernel(std::string& error);
+  [[nodiscard]] bool leave_the_rest(std::string& error) const;
+  [[nodiscard]] bool make_rules(const rte_eth_dev_info& info, std::string& error);
+  [[nodiscard]] bool is_isolated() const { return settings_.beside_kernel && xdp_ == nullptr; }
   [[nodiscard]] bool failed(const char* step, int result, std::string& error) const;
   // By the relay's thread, while the leases are the keeper's.
   [[nodiscard]] bool restart();
@@ -78,7 +86,10 @@ class Port {
   std::string driver_;
   DeviceLeases leases_;                // the relay's while the link is down; else the cores'
   std::unique_ptr<MemifRelay> relay_;  // memif only
-  std::unique_ptr<XdpFilter> xdp_;     // beside_kernel only
+  std::unique_ptr<XdpFilter> xdp_;     // net_af_xdp beside the kernel only
+  std::unique_ptr<FlowRules> flows_;   // as long as the device is started; nullptr: there are none
+  PortSteering steering_ = PortSteering::kNone;
+  std::string steering_refusal_;
   std::unique_ptr<ExceptionPath> exception_;
 };
 

@@ -223,7 +223,7 @@ def transport() -> Json:
                    "none", (metric("roce_rate_limited_queue_pairs"), "{{instance}} limited queue pairs"), (rate("roce_rate_cuts_total"), "{{instance}} cuts/s"),
                    (rate("roce_paced_turns_total"), "{{instance}} paced/s"), (rate("roce_window_stalls_total"), "{{instance}} window stalls/s")),
         row("Machine"),
-        stat("Ports", "The device of each port.", "none", (metric("port_info"), "{{instance}} port {{port}}: {{device}}, {{driver}}, {{mac}}"), width=24),
+        stat("Ports", "The device of each port, and how packets reach their core.", "none", (metric("port_info"), "{{instance}} port {{port}}: {{device}}, {{driver}}, {{mac}}, steering {{steering}}"), width=24),
         timeseries("Poll cores", "Share of the time that each poll core finds work.", "percentunit",
                    (f"{rate('lcore_busy_seconds_total', 'instance, lcore')} / ({rate('lcore_busy_seconds_total', 'instance, lcore')} + "
                     f"{rate('lcore_idle_seconds_total', 'instance, lcore')})", "{{instance}} core {{lcore}}"), maximum=1),

@@ -42,6 +42,7 @@ def both_serve(box: Box) -> None:
         expect_equal("wrong answers", report["wrong"], 0)
         expect_equal("connections lost", report["lost"], 0)
     # A memif link has one queue: what is for the other core is handed over, and what that core sends goes back the same way.
+    expect_equal("ports with one queue", gateway.metrics().total("causeway_port_info", steering="software"), 1)
     handed = _by_core(gateway, "causeway_lcore_frames_handed_total")
     expect(handed[0] > 0 and handed[1] == 0, f"frames handed over by core: {handed}")
     expect(min(_by_core(gateway, "causeway_lcore_polls_total")) > 0, "a core that never turned")
@@ -116,6 +117,9 @@ def two_queues(box: Box) -> None:
     handed = _by_core(gateway, "causeway_lcore_frames_handed_total")
     expect(min(handed) > 0, f"frames handed over by core: {handed}")
     expect_equal("frames not handed over", sum(_by_core(gateway, "causeway_lcore_frames_not_handed_total")), 0)
+    # A packet socket takes no rules.
+    expect_equal("ports whose frames are dealt by hash", gateway.metrics().total("causeway_port_info", steering="rss"), 1)
+    gateway.wait_for_line(r"the driver net_af_packet takes no rules by queue pair number \(ETH / IPV4 / UDP dst 4791 / RAW: ", 1)
     gateway.terminate()
 
 
@@ -146,6 +150,7 @@ def one_xdp_socket(box: Box) -> None:
     expect_equal("wrong answers", report["wrong"], 0)
     expect_equal("connections made, lost", (report["connected"], report["lost"]), (CONNECTIONS, 0))
     expect(min(busy) > 0, f"connections by core: {busy}")
+    expect_equal("ports with one queue", gateway.metrics().total("causeway_port_info", steering="software"), 1)
     handed = _by_core(gateway, "causeway_lcore_frames_handed_total")
     expect(handed[0] > 0 and handed[1] == 0, f"frames handed over by core: {handed}")
     expect_equal("frames not handed over", sum(_by_core(gateway, "causeway_lcore_frames_not_handed_total")), 0)

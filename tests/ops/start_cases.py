@@ -28,6 +28,14 @@ def unwritable_link(box: Box) -> None:
     _says_one_sentence(box, box.write_config(device=device), "/proc/nowhere/link.sock", "writable")
 
 
+def no_interface_beside_the_kernel(box: Box) -> None:
+    """The words of a kernel that has not what net_tap takes are tried where one is; elsewhere there is at least no such interface."""
+    config = box.write_config(device="net_tap0,iface=cw-ops,remote=cw-nowhere", port_extra="beside_kernel = true")
+    if os.geteuid() != 0:
+        raise Skip("takes root")
+    _says_one_sentence(box, config, "is the interface of remote= there", "cls_flower")
+
+
 def taken_metrics_port(box: Box) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -134,6 +142,7 @@ def workers_where_they_are_named(box: Box) -> None:
 CASES = [
     ("a device that does not exist is said in one sentence", bad_device),
     ("a link that cannot be made is said in one sentence", unwritable_link),
+    ("an interface beside the kernel that is not there is said in one sentence", no_interface_beside_the_kernel),
     ("a taken metrics port is said in one sentence", taken_metrics_port),
     ("an unwritable admin socket is said in one sentence", unwritable_admin_socket),
     ("an admin socket of a living gateway is not taken over", taken_instance),

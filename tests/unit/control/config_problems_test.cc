@@ -225,9 +225,18 @@ const std::vector<Case> kCheckCases = {
     {"BesideTheKernel", "[[port]]\ndevice = \"net_af_xdp0,iface=eth0\"\nmtu = 2200\nbeside_kernel = true\n", {}},
     {"BesideTheKernelWithoutInterface",
      "[[port]]\ndevice = \"net_af_packet0,iface=eth0\"\nbeside_kernel = true\n",
-     {"c.toml:16:17: port.beside_kernel: 'net_af_packet0,iface=eth0' is no AF_XDP device on an interface; use for example device "
-      "= "
-      "\"net_af_xdp0,iface=eth0\"; a device that DPDK has whole gets an exception_tap instead"}},
+     {"c.toml:16:17: port.beside_kernel: the kernel cannot keep an interface beside 'net_af_packet0,iface=eth0'; use device = "
+      "\"net_af_xdp0,iface=eth0\", or the PCI address of a NIC that keeps its kernel driver (mlx5); a device that DPDK has whole "
+      "gets an exception_tap instead"}},
+    {"BesideTheKernelByRules",
+     "[[port]]\ndevice = \"0000:3b:00.0\"\nmtu = 4200\nbeside_kernel = true\n"
+     "[[port]]\ndevice = \"net_tap0,iface=cwt,remote=eth1\"\nbeside_kernel = true\n",
+     {}},
+    {"BesideTheKernelByATapOfItsOwn",
+     "[[port]]\ndevice = \"net_tap0,iface=cwt\"\nbeside_kernel = true\n",
+     {"c.toml:16:17: port.beside_kernel: the kernel cannot keep an interface beside 'net_tap0,iface=cwt'; use device = "
+      "\"net_af_xdp0,iface=eth0\", or the PCI address of a NIC that keeps its kernel driver (mlx5); a device that DPDK has whole "
+      "gets an exception_tap instead"}},
     {"AnotherXdpProgram",
      "[[port]]\ndevice = \"net_af_xdp0,iface=eth0,xdp_prog=/x.o\"\nbeside_kernel = true\n",
      {"c.toml:15:10: port.device: xdp_prog= names another program than the gateway's own; remove it, or beside_kernel"}},

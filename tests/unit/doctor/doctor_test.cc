@@ -145,7 +145,8 @@ Facts beside_kernel() {
                   .mtu = 2200,
                   .pci = std::nullopt,
                   .interface = InterfaceFacts{"roce0", true, true, 2200, true, true, 1},
-                  .beside_kernel = true}};
+                  .beside_kernel = true,
+                  .by_xdp = true}};
   return facts;
 }
 
@@ -169,6 +170,24 @@ TEST(Doctor, KnowsWhatAPortBesideTheKernelTakes) {
   expect_finding(facts, "devices", Severity::kFault, "the kernel has no address on roce0", "ip address add");
   facts.ports[0].mtu = 1500;
   expect_finding(facts, "mtu", Severity::kNote, "1024 octets, AF_XDP can do 2048", "port.mtu = 2200");
+}
+
+TEST(Doctor, KnowsWhatAPortBesideTheKernelByRulesTakes) {
+  Facts facts = healthy();
+  facts.ports[0].beside_kernel = true;
+  expect_finding(facts, "devices", Severity::kFault, "the kernel has no interface of it: it is bound to vfio-pci",
+                 "exception_tap");
+  facts.ports[0].pci->vendor = "0x15b3";
+  facts.ports[0].pci->driver = "mlx5_core";
+  facts.ports[0].interface = InterfaceFacts{"eth0", true, true, 4200, true, true, 8};
+  facts.capabilities.bpf = false;
+  facts.has_xdp_program = false;
+  for (const Finding& finding : judge(facts)) {
+    EXPECT_LE(finding.severity, Severity::kNote) << finding.what;
+  }
+  facts.ports[0].names_addresses = false;
+  facts.ports[0].interface->has_address = false;
+  expect_finding(facts, "devices", Severity::kFault, "the kernel has no address on eth0", "ip address add");
 }
 
 TEST(Doctor, KnowsWhatAnExceptionTapTakes) {
@@ -282,6 +301,8 @@ TEST(HostText, WhatLinuxSaysIsUnderstood) {
   EXPECT_EQ(interface_of("net_af_packet0,iface=roce0,framesz=8192"), "roce0");
   EXPECT_EQ(interface_of("net_vhost0,iface=/run/x.sock"), std::nullopt);
   EXPECT_EQ(interface_of("net_memif0"), std::nullopt);
+  EXPECT_EQ(interface_of("net_tap0,iface=cw0"), std::nullopt);
+  EXPECT_EQ(interface_of("net_tap0,iface=cwt,remote=eth0"), "eth0");
   EXPECT_TRUE(is_pci_address("0000:3b:00.0"));
   EXPECT_FALSE(is_pci_address("net_tap0,ifx"));
   EXPECT_TRUE(has_invariant_tsc("flags: constant_tsc x nonstop_tsc"));

@@ -184,7 +184,9 @@ TEST(Collector, ConnectionsThatEndedStandUnderTheirReason) {
 TEST(Collector, PortsAndLimitsAreThoseOfTheConfiguration) {
   const SyntheticCores cores(1);
   const auto values = values_of(Collector(cores.sources()));
-  EXPECT_EQ(values.at("causeway_port_info{port=\"1\",device=\"0000:3b:02.1\",driver=\"mlx5_pci\",mac=\"02:00:00:00:00:02\"}"), 1);
+  EXPECT_EQ(values.at("causeway_port_info{port=\"1\",device=\"0000:3b:02.1\",driver=\"mlx5_pci\",mac=\"02:00:00:00:00:02\","
+                      "steering=\"rss\"}"),
+            1);
   EXPECT_EQ(values.at("causeway_connections_max"), 64);
   EXPECT_EQ(values.at("causeway_connections_half_open_max"), 512);
   EXPECT_EQ(values.at("causeway_rpcrdma_calls_in_flight_max"), 4096);

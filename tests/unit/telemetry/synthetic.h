@@ -75,7 +75,8 @@ class SyntheticCores {
     for (uint32_t i = 0; i < snapshots_.size(); ++i) {
       sources.cores.push_back({i, "poll", snapshots_[i].get()});
     }
-    sources.ports = {{"net_memif0", "net_memif", "02:00:00:00:00:01"}, {"0000:3b:02.1", "mlx5_pci", "02:00:00:00:00:02"}};
+    sources.ports = {{"net_memif0", "net_memif", "02:00:00:00:00:01", "software"},
+                     {"0000:3b:02.1", "mlx5_pci", "02:00:00:00:00:02", "rss"}};
     sources.backends = {{"nfs"}, {"bench"}};
     sources.clients = {{"cluster"}};
     sources.pools = {"rx", "large"};
