@@ -39,7 +39,7 @@ def _kernel_answers(rig: Rig) -> None:
         rig.guest.check(f"nc -w 5 -z {network.GATEWAY} {port} || nc -w 5 {network.GATEWAY} {port} </dev/null", 20)
 
 
-def _gateway_was_silent(metrics: Metrics) -> None:
+def gateway_was_silent(metrics: Metrics) -> None:
     for what in ("arp", "nd", "icmp"):
         name = f"causeway_port_{what}_packets_total"
         if metrics.total(name) != 0:
@@ -63,7 +63,7 @@ def one_address(v6: bool) -> Callable[[Rig], None]:
                 raise LabError(f"mountd was asked elsewhere: {mounted.strip()}")
         after = rig.gateway.metrics()
         after.lint()
-        _gateway_was_silent(after)
+        gateway_was_silent(after)
         for name in ("causeway_rpcrdma_errors_total", "causeway_port_tx_dropped_total", "causeway_port_rx_missed_total"):
             if after.total(name) != 0:
                 raise LabError(f"{name} is {after.total(name):g}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from lab import beside, churn, clock_step, exercise, failover, mount_churn, network, stall, workload
+from lab import beside, churn, clock_step, exercise, failover, isolation, mount_churn, network, stall, workload
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -472,4 +472,5 @@ def beside_cases() -> list[Case]:
             cases.append(Case(f"detach-{wire.name}", wire, beside.detach, True))
     return cases + [Case("failover", None, _no_rig, False, failover.failover),
                     Case("failover-host", None, _no_rig, False, failover.failover_host),
-                    Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step)]
+                    Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step),
+                    Case("isolation-in-kernel", None, _no_rig, False, isolation.isolation)]

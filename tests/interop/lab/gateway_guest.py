@@ -1,0 +1,135 @@
+"""causewayd in a guest of its own, for what takes another kernel than this machine's: the program, what it loads and its configuration
+are sent there."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from lab import ganesha, gateway, metrics, network
+from lab.daemon import LabError, wait_until
+from lab.guest import Guest, Nic
+from lab.metrics import Metrics
+from lab.sandbox import RUN
+
+HOME = "/opt/gateway"
+PLUGINS = Path("/usr/lib/x86_64-linux-gnu/dpdk")
+LOG = "/tmp/causewayd.log"
+PID = "/tmp/causewayd.pid"
+
+
+def _libraries(program: Path) -> set[Path]:
+    said = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
+    return {Path(word) for word in re.findall(r"(/\S+)(?: \(0x|$)", said)}
+
+
+def _plugins(driver: str) -> list[Path]:
+    needed = ("bus_vdev", "mempool_ring", driver)
+    found = [path for name in needed for path in PLUGINS.glob(f"pmds-*/librte_{name}.so.*") if not path.is_symlink()]
+    if len(found) != len(needed):
+        raise LabError(f"DPDK's plugins are not in {PLUGINS}")
+    return found
+
+
+def _put(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["strip", "-o", str(target), str(source)], check=True)
+
+
+def _bundle(target: Path, driver: str) -> None:
+    """causewayd, causewayctl, and all that they load, for a machine that has nothing of it."""
+    root = RUN / "bundle"
+    home = root / HOME[1:]
+    programs = [gateway.default_program(), gateway.default_program().parent.parent / "control/ctl/causewayctl"]
+    libraries: set[Path] = set()
+    for program in programs:
+        _put(program, home / program.name)
+        libraries |= _libraries(program)
+    # DPDK looks for its plugins where it was compiled to; they link to each other by their short names, and none is to be there twice.
+    for plugin in _plugins(driver):
+        place = root / str(plugin)[1:]
+        _put(plugin, place)
+        place.with_name(re.sub(r"(\.so\.\d+).*", r"\1", plugin.name)).symlink_to(plugin.name)
+        libraries |= _libraries(plugin)
+    for library in libraries:
+        if not any(library.name == link.name for link in root.glob("usr/lib/**/*.so.*")):
+            (home / "lib").mkdir(exist_ok=True)
+            subprocess.run(["cp", "-L", str(library), str(home / "lib" / library.name)], check=True)
+    subprocess.run(["tar", "-C", str(root), "-czf", str(target), "."], check=True)
+
+
+class GatewayGuest:
+    """A guest in which causewayd runs, by `device` of DPDK on its RoCE interface, roce0. `port` is what the port's section says of
+    addresses, `settings` are sections more, `modules` what the kernel
+    does not load by itself. The host's bridge roce has the other end of the interface."""
+
+    def __init__(self, logs: Path, mtu: int, device: str, port: str, settings: str = "", modules: str = "") -> None:
+        self.guest = Guest(Nic("tap", mtu, tap="roce-server"), logs, number=3, name="gateway", memory_mb=1024)
+        self._mtu = mtu
+        self._device = device
+        self._port = port
+        self._settings = settings
+        self._modules = modules
+        self._driver = device.partition(",")[0].rstrip("0123456789")
+        self._metrics = f"{self.guest.address}:9464"
+        self._log = logs / "causewayd.log"
+
+    def start(self) -> None:
+        network.add_tap("roce-server", self._mtu, bridge="roce")
+        self.guest.start()
+        bundle = RUN / "bundle.tar.gz"
+        _bundle(bundle, self._driver)
+        self.guest.send(bundle, "/tmp/bundle.tar.gz")
+        config = RUN / "guest.toml"
+        text = gateway.CONFIG.format(
+            poll_lcore=0, device=self._device, mtu=self._mtu, port=gateway.PORT, addresses=self._port,
+            backend=f"{network.CONTROL_HOST}:{ganesha.NFS_PORT}", metrics=self._metrics, admin="/tmp/admin.sock")
+        text = text.replace("memory_mb = 512", "memory_mb = 256\nrx_buffers = 8192")
+        text = text.replace("[log]", f"[limits]\nconnections_max = 16\n{self._settings}\n[log]")
+        text = text.replace('type = "tcp"', 'type = "tcp"\ncheck_interval_ms = 500\ncall_timeout_s = 30')
+        config.write_text(text)
+        self.guest.send(config, "/tmp/causeway.toml")
+        # rxe of this guest's kernel would be a second one that hears RoCE packets.
+        self.guest.check("rdma link del rxe0; cd / && tar -xzf /tmp/bundle.tar.gz && rm /tmp/bundle.tar.gz && mkdir -p /tmp/run", 120)
+        self.guest.check(f"for module in {self._modules}; do /sbin/modprobe $module || exit 1; done")
+        self.launch()
+
+    def launch(self) -> None:
+        """The program, in a guest that has it."""
+        self.guest.check(f"XDG_RUNTIME_DIR=/tmp/run setsid {self._loaded('causewayd')} --config /tmp/causeway.toml >{LOG} 2>&1 </dev/null & "
+                         f"echo $! >{PID}")
+        try:
+            wait_until(lambda: "causewayd: ready" in self.log(), 90, "the gateway in its guest", interval=0.5)
+        except LabError as error:
+            raise LabError(f"{error}; it said: {self.log()[-1000:]}") from error
+
+    def log(self) -> str:
+        return self.guest.run(f"cat {LOG}")[1]
+
+    def ctl(self, *words: str) -> None:
+        self.guest.check(f"{self._loaded('causewayctl')} --socket /tmp/admin.sock {' '.join(words)}")
+
+    def metrics(self) -> Metrics:
+        return metrics.scrape(self._metrics, timeout=20)
+
+    def end(self) -> None:
+        """SIGTERM has to end it in good order."""
+        self._signal("TERM")
+        if "info stopped" not in self.log():
+            raise LabError(f"the gateway in its guest did not end in order: {self.log()[-300:]}")
+
+    def kill(self) -> None:
+        self._signal("KILL")
+
+    def _signal(self, name: str) -> None:
+        """Sends it to the gateway, and waits for its end."""
+        self.guest.check(f"pid=$(cat {PID}) && kill -{name} $pid && "
+                         "for i in $(seq 100); do [ -e /proc/$pid ] || exit 0; sleep 0.1; done; exit 1", 30)
+
+    def stop(self) -> None:
+        if self.guest.alive():
+            self._log.write_text(self.log())
+        self.guest.stop()
+
+    def _loaded(self, program: str) -> str:
+        path = ":".join([f"{HOME}/lib", *sorted({str(plugin.parent) for plugin in _plugins(self._driver)})])
+        return f"{HOME}/lib/ld-linux-x86-64.so.2 --library-path {path} {HOME}/{program}"
