@@ -82,8 +82,7 @@ const std::array<Key<PortConfig>, 8> kPortKeys = {{
      .help =
          "The kernel keeps the interface and the addresses (ssh, rpcbind, mountd, ping), and only UDP 4791 to them is taken: by "
          "an XDP program (net_af_xdp; mtu up to 3400, RoCE packets of 2048 octets), or by rules of the driver (rte_flow "
-         "isolation; "
-         "NICs that keep their kernel driver, such as mlx5, and net_tap with remote=)."},
+         "isolation; NICs that keep their kernel driver, such as mlx5, and net_tap with remote=)."},
     {.name = "exception_tap",
      .member = &PortConfig::exception_tap,
      .help = "For a device that DPDK has whole: the TAP interface by which the kernel has the addresses. All frames but RoCE "

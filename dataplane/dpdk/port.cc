@@ -220,8 +220,7 @@ bool Port::leave_the_rest(std::string& error) const {
   }
   error = fmt::format(
       "port '{}': the driver {} cannot leave the kernel its packets: {}. beside_kernel takes a NIC of mlx5, net_tap with "
-      "remote=, "
-      "or net_af_xdp; without it, use exception_tap",
+      "remote=, or net_af_xdp; without it, use exception_tap",
       settings_.device, driver_, refusal);
   return false;
 }
