@@ -102,6 +102,7 @@ class Fabric {
   void run_happenings();
   void begin(Happening& happening);
   void end(Happening& happening);
+  void reload(gateway::GatewayOptions fresh);
   void set_backend_mood();
   void starve(uint32_t permille);
   [[nodiscard]] Instant clock_of(uint32_t host) const { return now_ + hosts_[host].offset; }

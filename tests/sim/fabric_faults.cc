@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/sim/fabric.h"
+#include "tests/sim/reload.h"
 
 namespace cw::sim {
 namespace {
@@ -102,6 +103,9 @@ void Fabric::begin(Happening& happening) {
         clients_[fault.client].caller->disconnect_one(clock_of(host));
       }
       break;
+    case FaultKind::kReload:
+      reload(reloaded_options(options_, fault.seed));
+      break;
     case FaultKind::kPauseGateway:
     case FaultKind::kPauseClient:
       hosts_[host].paused_until = std::max(hosts_[host].paused_until, happening.ends);
@@ -140,6 +144,10 @@ void Fabric::end(Happening& happening) {
         make_client(fault.client);
       }
       return;
+    case FaultKind::kReload:
+      reload(restored_options(options_));
+      hosts_[kGateway].dirty = true;
+      return;
     case FaultKind::kDrainGateway:
       draining_ = shut_down_;
       hosts_[kGateway].dirty = true;
@@ -152,6 +160,17 @@ void Fabric::end(Happening& happening) {
       set_backend_mood();
       return;
   }
+}
+
+// Nobody is dropped by another configuration, at once or later: who is there keeps what it began with.
+void Fabric::reload(gateway::GatewayOptions fresh) {
+  if (gateway_ == nullptr) {
+    return;
+  }
+  const uint64_t before = gateway_->gateway.stats().connections_open;
+  gateway_->gateway.reconfigure(fresh);
+  verdict_.expect(gateway_->gateway.stats().connections_open == before, Oracle::kEndState, "a reload dropped a connection");
+  watch_.look(*gateway_);
 }
 
 // What the server behind the gateway is like now: the sum of the faults at work.

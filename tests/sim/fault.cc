@@ -68,6 +68,8 @@ const char* to_string(FaultKind kind) noexcept {
       return "drain_gateway";
     case FaultKind::kDisconnect:
       return "disconnect";
+    case FaultKind::kReload:
+      return "reload";
     case FaultKind::kPauseGateway:
       return "pause_gateway";
     case FaultKind::kPauseClient:

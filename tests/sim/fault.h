@@ -32,6 +32,8 @@ enum class FaultKind : uint8_t {
   kDrainGateway,
   // The client disconnects one connection at `from`, and opens another
   kDisconnect,
+  // The gateway gets another configuration at `from`, drawn from the fault's seed, and its first one again at `until`
+  kReload,
   // A process does not run from `from` until `until`; frames wait in its port's queue
   kPauseGateway,
   kPauseClient,

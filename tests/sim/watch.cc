@@ -44,6 +44,10 @@ void GatewayWatch::look(GatewayHost& gateway) {
   if (stats.credits_in_use > stats.credits_granted) {
     verdict_.fail(Oracle::kCredits, "the gateway has more credits in use than granted");
   }
+  const auto& sections = gateway.gateway.stats().clients;
+  if (std::ranges::any_of(sections, [](const auto& s) { return s.credits_in_use > s.credits_granted; })) {
+    verdict_.fail(Oracle::kCredits, "a section of clients has more credits in use than granted");
+  }
   if (stats.reverse_credits_in_use > stats.reverse_credits_granted) {
     verdict_.fail(Oracle::kCredits, "the gateway has more calls to clients in flight than they granted");
   }
@@ -90,8 +94,16 @@ void GatewayWatch::check_end(GatewayHost& host, bool clients_timed_out) {
   verdict_.expect(host.large.in_use() == 0, Oracle::kLeak, "the gateway has reply buffers left");
   verdict_.expect(host.backend.open_count() == 0, Oracle::kLeak, "the gateway left a backend connection open");
   verdict_.expect(rpc.credits_in_use == 0 && rpc.credits_granted == 0, Oracle::kLeak, "the gateway has credits left");
-  verdict_.expect(stats.backends[0].calls_in_flight == 0, Oracle::kLeak, "the gateway counts calls in flight without any");
-  verdict_.expect(stats.backends[0].links == 0, Oracle::kLeak, "the gateway counts backend links without any");
+  for (const gateway::BackendStats& backend : stats.backends) {
+    verdict_.expect(backend.calls_in_flight == 0, Oracle::kLeak, "the gateway counts calls in flight without any");
+    verdict_.expect(backend.links == 0, Oracle::kLeak, "the gateway counts backend links without any");
+  }
+  for (const gateway::ClientClassStats& clients : stats.clients) {
+    verdict_.expect(clients.connections == 0, Oracle::kLeak, "a section of clients counts connections without any");
+    verdict_.expect(clients.bytes_in_flight == 0, Oracle::kLeak, "a section of clients has octets left in its budget");
+    verdict_.expect(clients.credits_granted == 0 && clients.credits_in_use == 0, Oracle::kLeak,
+                    "a section of clients has credits left");
+  }
   verdict_.expect(host.node.next_deadline().is_never() && host.gateway.next_deadline().is_never(), Oracle::kTimers,
                   "the gateway waits for a deadline");
   check_blame(host.node.endpoint().stats(), clients_timed_out, verdict_);
