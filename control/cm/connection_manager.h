@@ -69,6 +69,7 @@ class ConnectionManager {
   void on_mad(Instant now, const CmAddress& from, std::span<const uint8_t, kMadSize> mad);
   // Takes out one datagram to send; false when there is none.
   [[nodiscard]] bool poll_transmit(CmDatagram& out);
+  [[nodiscard]] bool has_events() const { return !events_.empty(); }
   // Takes out one event; false when there is none.
   [[nodiscard]] bool poll_event(CmEvent& out);
   // on_deadline() has nothing to do before this instant; never() when nothing waits.

@@ -284,9 +284,8 @@ Gateway::Connection* Gateway::find(LinkId link) {
 }
 
 void Gateway::run(Instant now) {
-  cm::CmEvent event;
-  while (node_.cm().poll_event(event)) {
-    on_cm_event(now, event);
+  if (node_.cm().has_events()) [[unlikely]] {
+    take_cm_events(now);
   }
   foresee_ready();
   while (rc::RcQp* qp = node_.endpoint().poll_ready()) {
@@ -333,8 +332,9 @@ uint32_t Gateway::grant_of(const Connection& connection) const {
 }
 
 void Gateway::adapt_grants() {
-  const uint64_t eighths = uint64_t{8} * shared_.calls->in_use() / shared_.calls->capacity();
-  const bool changes = short_of_slots_ ? eighths <= kEnoughAtEighths : eighths >= kShortAtEighths;
+  const uint64_t in_use = uint64_t{8} * shared_.calls->in_use();
+  const uint64_t capacity = shared_.calls->capacity();
+  const bool changes = short_of_slots_ ? in_use < (kEnoughAtEighths + 1) * capacity : in_use >= kShortAtEighths * capacity;
   if (!changes) {
     return;
   }
@@ -344,6 +344,13 @@ void Gateway::adapt_grants() {
     if (connection != nullptr && connection->server) {
       connection->server->set_grant(grant_of(*connection));
     }
+  }
+}
+
+void Gateway::take_cm_events(Instant now) {
+  cm::CmEvent event;
+  while (node_.cm().poll_event(event)) {
+    on_cm_event(now, event);
   }
 }
 

@@ -138,6 +138,7 @@ class Gateway {
   struct Orphan;
   struct OrphanTag {};
 
+  void take_cm_events(Instant now);
   void on_cm_event(Instant now, const cm::CmEvent& event);
   void on_connect_request(Instant now, const cm::CmEvent& event, const cm::ConnectRequest& request);
   void refuse(Instant now, const cm::CmEvent& event, cm::RejectReason reason, ConnectionResult result, uint16_t listener_port,

@@ -100,6 +100,7 @@ void TimerWheel::link_fine(uint32_t place, uint32_t bucket) {
 void TimerWheel::insert(uint32_t root, uint32_t place, Instant visit_at) {
   Entry& entry = table_[place];
   entry.visit_at = visit_at;
+  quiet_until_ = earlier(quiet_until_, visit_at);
   entry.next = root;
   entry.prev = table_[root].prev;
   table_[entry.prev].next = place;
@@ -116,7 +117,7 @@ void TimerWheel::unlink(uint32_t place) {
   --linked_count_;
 }
 
-TimerNode* TimerWheel::pop_expired(Instant now) {
+TimerNode* TimerWheel::look_for_expired(Instant now) {
   const int64_t now_tick = tick_of(now);
   if (!started_) {
     started_ = true;
@@ -127,6 +128,7 @@ TimerNode* TimerWheel::pop_expired(Instant now) {
       current_tick_ = now_tick;
       fine_at_ = 0;
     }
+    quiet_until_ = Instant::from_ns((current_tick_ + 1) << kTickShift);
     return nullptr;
   }
   while (true) {
@@ -137,11 +139,20 @@ TimerNode* TimerWheel::pop_expired(Instant now) {
       return owners_[place - kOwners];
     }
     if (current_tick_ >= now_tick) {
+      quiet_until_ = next_look();
       return nullptr;
     }
     // After a long pause one turn over all buckets finds everything that is due.
     begin_tick(std::max(current_tick_ + 1, now_tick - int64_t{kBuckets - 1}));
   }
+}
+
+// After first_due() has found nothing in the current tick: when the next bucket begins that holds something, or the next tick. The
+// last one that was looked at may hold what is due within its microsecond.
+Instant TimerWheel::next_look() const {
+  const int64_t tick_begin = current_tick_ << kTickShift;
+  const int64_t bucket = fine_used_ == 0 ? int64_t{kFineBuckets} : std::countr_zero(fine_used_);
+  return Instant::from_ns(tick_begin + (bucket << kFineShift));
 }
 
 // In the fine buckets. What is not due any more finds its way to a later one.

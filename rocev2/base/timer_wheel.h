@@ -63,7 +63,7 @@ class TimerWheel {
     }
   }
   // Takes out one node whose deadline has passed, or nullptr. Call until nullptr; `now` never goes back.
-  [[nodiscard]] TimerNode* pop_expired(Instant now);
+  [[nodiscard]] TimerNode* pop_expired(Instant now) { return now < quiet_until_ ? nullptr : look_for_expired(now); }
   // No node fires before this instant; never() when nothing is armed. The earliest deadline itself when it is within one turn of
   // the wheel and the wheel is not crowded, else a lower bound. After pop_expired() has returned nullptr.
   [[nodiscard]] Instant next_deadline() const;
@@ -102,7 +102,9 @@ class TimerWheel {
   void link_fine(uint32_t place, uint32_t bucket);
   void insert(uint32_t root, uint32_t place, Instant visit_at);
   void unlink(uint32_t place);
+  [[nodiscard]] TimerNode* look_for_expired(Instant now);
   [[nodiscard]] uint32_t first_due(Instant now);
+  [[nodiscard]] Instant next_look() const;
   void begin_tick(int64_t tick);
 
   std::vector<Entry, TableAllocator<Entry>> table_;
@@ -112,6 +114,8 @@ class TimerWheel {
   int64_t current_tick_ = 0;
   uint32_t fine_at_ = 0;  // what is due before this fine bucket begins is in it
   bool started_ = false;  // nobody has said yet what time it is
+  // Nothing is due before, and no bucket has to be looked at: poll cores ask at every turn.
+  Instant quiet_until_ = Instant::from_ns(INT64_MIN);
   uint32_t armed_count_ = 0;
   uint32_t linked_count_ = 0;  // those, and what has been disarmed and is still in its bucket
 };
