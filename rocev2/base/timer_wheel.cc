@@ -147,8 +147,8 @@ TimerNode* TimerWheel::look_for_expired(Instant now) {
   }
 }
 
-// After first_due() has found nothing in the current tick: when the next bucket begins that holds something, or the next tick. The
-// last one that was looked at may hold what is due within its microsecond.
+// After first_due() has found nothing in the current tick: when the next bucket begins that holds something, or the next tick.
+// The last one that was looked at may hold what is due within its microsecond.
 Instant TimerWheel::next_look() const {
   const int64_t tick_begin = current_tick_ << kTickShift;
   const int64_t bucket = fine_used_ == 0 ? int64_t{kFineBuckets} : std::countr_zero(fine_used_);
