@@ -97,6 +97,8 @@ class Host:
         network.ip("netns", "del", self.name)
         network.remove(f"roce-{self.name}")
         network.remove(f"back-{self.name}")
+        for left in self._directory.glob("*.pid"):  # /run is new after a start, and keepalived believes what lies there
+            left.unlink()
 
     def come_back(self) -> None:
         self.wire()
@@ -154,7 +156,7 @@ class _Lab:
         self.guest.stop()
         for host in (self.first, self.second):
             host.stop()
-            subprocess.run(["ip", "netns", "del", host.name], check=False)
+            subprocess.run(["ip", "netns", "del", host.name], check=False, stderr=subprocess.DEVNULL)  # a lost host has none
         self.backend.stop()
         for link in ("roce-guest", "roce", "back"):
             network.remove(link)
