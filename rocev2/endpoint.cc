@@ -13,6 +13,11 @@ uint32_t slot_bits(uint32_t qp_max) {
   return static_cast<uint32_t>(std::bit_width(qp_max * 2 - 1));
 }
 
+// Its buffer is kept; those of all else are free again at once. The beginning of a message is the queue pair's to refuse.
+bool would_be_held(const wire::OpcodeTraits& traits) {
+  return (traits.kind == wire::OpcodeKind::kSend && !traits.starts_message()) || traits.kind == wire::OpcodeKind::kReadResponse;
+}
+
 }  // namespace
 
 Endpoint::Endpoint(const EndpointOptions& options, RandomSource& random, verbs::MemoryTable* memory)
@@ -115,23 +120,11 @@ bool Endpoint::on_packet(Instant now, const wire::PacketView& view, Buffer* fram
     ++core_.stats.discards[static_cast<size_t>(reason)];
     return false;
   }
-  if (stock_ != BufferStock::kPlenty && is_too_much(view)) [[unlikely]] {
+  if (core_.stock == BufferStock::kLast && would_be_held(*view.traits)) [[unlikely]] {
     ++core_.stats.discards[static_cast<size_t>(wire::DropReason::kNoBuffer)];
     return false;
   }
   return qp->on_packet(now, view, frame, port);
-}
-
-// The buffers of SENDs and Read responses are kept; those of all else are free again at once.
-bool Endpoint::is_too_much(const wire::PacketView& view) const {
-  switch (view.traits->kind) {
-    case wire::OpcodeKind::kSend:
-      return stock_ == BufferStock::kLast || view.traits->starts_message();
-    case wire::OpcodeKind::kReadResponse:
-      return stock_ == BufferStock::kLast;
-    default:
-      return false;
-  }
 }
 
 void Endpoint::poll_transmit(Instant now, wire::TxBatch& batch) {

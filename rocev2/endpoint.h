@@ -58,14 +58,6 @@ struct EndpointOptions {
   uint32_t turn_packets = 16;
 };
 
-// How many packet buffers there are to receive into, as the shell sees it. What is not taken for want of them is as if lost: its
-// sender sends it again. The last buffers are those by which others come back: acknowledgements come in and answers leave.
-enum class BufferStock : uint8_t {
-  kPlenty,
-  kLow,   // no new message is taken; those under way, and Read responses, are
-  kLast,  // nothing is taken that would be held
-};
-
 class Endpoint {
  public:
   using RcQp = rc::RcQp;
@@ -95,8 +87,8 @@ class Endpoint {
   // One packet, parsed and with a verified iCRC; `port` is where it came in and `frame` the Buffer that view.frame lies in. True
   // = took ownership of `frame`. UD packets to QP1 are the GsiQp's and are counted here as kNotDatagram.
   [[nodiscard]] bool on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port);
-  // From the next packet on; kPlenty before the first.
-  void set_stock(BufferStock stock) { stock_ = stock; }
+  // From the next packet on.
+  void set_stock(BufferStock stock) { core_.stock = stock; }
   // Hints for a burst that is about to come, each over the whole of it before the next: where the queue pairs lie, then the queue
   // pairs themselves. Numbers that nobody has are no matter.
   void foresee_entry(verbs::Qpn qpn) const { __builtin_prefetch(&table_[qpn.value() & table_mask_]); }
@@ -149,7 +141,6 @@ class Endpoint {
   };
 
   [[nodiscard]] RcQp* lookup(uint32_t qpn) const;
-  [[nodiscard]] bool is_too_much(const wire::PacketView& view) const;
   [[nodiscard]] Result<verbs::Qpn> take_qpn();
   // One queue pair's acknowledgement, and one queue pair's turn. False when there was no header buffer.
   [[nodiscard]] bool send_acknowledgement(wire::TxBatch& batch);
@@ -160,7 +151,6 @@ class Endpoint {
   void erase(uint32_t qpn);
 
   EndpointOptions options_;
-  BufferStock stock_ = BufferStock::kPlenty;
   rc::RcCore core_;
   rc::QpnCodec codec_;
   Slab<RcQp> qps_;

@@ -15,8 +15,8 @@
 
 #include "control/config/memory_plan.h"
 #include "rocev2/base/buffer.h"
+#include "rocev2/base/buffer_stock.h"
 #include "rocev2/base/result.h"
-#include "rocev2/endpoint.h"
 
 namespace cw::dataplane {
 

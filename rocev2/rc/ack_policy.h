@@ -27,8 +27,9 @@ inline void owe_gap_report(ReceiveState& state) {
   }
 }
 
-inline void owe_rnr_nak(ReceiveState& state) {
+inline void owe_rnr_nak(ReceiveState& state, uint8_t timer_code) {
   state.reply = ReplyKind::kRnrNak;
+  state.nak_code = timer_code;
 }
 
 // The packet that a sequence or RNR NAK asked for has come: the NAK, if it has not been sent yet, would be a lie now.

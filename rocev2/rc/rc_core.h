@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "rocev2/base/buffer.h"
+#include "rocev2/base/buffer_stock.h"
 #include "rocev2/base/intrusive_list.h"
 #include "rocev2/base/slab.h"
 #include "rocev2/base/timer_wheel.h"
@@ -47,6 +48,7 @@ struct RcCore {
         memory(memory_table) {}
 
   RcStats stats;
+  BufferStock stock = BufferStock::kPlenty;  // what there is to receive into
   Slab<Work> sends;           // posted SEND, WRITE, READ until polled
   Slab<Work> receives;        // messages arriving or waiting to be polled
   Slab<ReadReplay> replays;   // one per queue pair that answers READs

@@ -29,7 +29,7 @@ struct ReceiveState {
   wire::OpcodeKind in_progress =
       wire::OpcodeKind::kReserved;  // kSend, kWrite: between First and Last; kReserved: between messages
   ReplyKind reply = ReplyKind::kNone;
-  uint8_t nak_code = 0;  // valid when reply is kNak
+  uint8_t nak_code = 0;  // kNak: the syndrome; kRnrNak: the timer code
   uint8_t min_rnr_timer = 0;
   bool gap = false;             // a NAK for `expected` is out: say no more until it comes
   HeldPackets* held = nullptr;  // what came behind the gap; nullptr: nothing

@@ -237,11 +237,19 @@ PacketOutcome report_gap(QpContext& context, ReceiveState& state, wire::Psn psn)
   return PacketOutcome::drop(DropReason::kOutOfSequence);
 }
 
-PacketOutcome report_not_ready(ReceiveState& state) {
+// How long a peer waits whose message found few packet buffers: they come back with the answers of others, and each repetition
+// brings all packets of the message for nothing.
+constexpr uint8_t kBuffersTimer = 20;  // 10.24 ms
+
+PacketOutcome report_not_ready(ReceiveState& state, DropReason reason) {
   // What follows this packet is behind a gap, which the RNR NAK has told already.
   state.gap = true;
   state.last_ahead = state.expected;
-  owe_rnr_nak(state);
+  if (reason == DropReason::kNoBuffer) {
+    owe_rnr_nak(state, kBuffersTimer);
+    return PacketOutcome::drop(reason);
+  }
+  owe_rnr_nak(state, state.min_rnr_timer);
   return PacketOutcome::done();
 }
 
@@ -268,7 +276,7 @@ PacketOutcome serve(QpContext& context, ReceiveState& state, Instant now, const 
     case Verdict::Action::kNakSequence:
       return report_gap(context, state, view.bth.psn);
     case Verdict::Action::kNakNotReady:
-      return report_not_ready(state);
+      return report_not_ready(state, verdict.reason);
     case Verdict::Action::kNakInvalid:
       if (verdict.cause == QpErrorCause::kMessageTooLong) {
         deliver_too_long(context, state, now);

@@ -90,6 +90,9 @@ Verdict check_resources(const QpContext& context, const ReceiveState& state, con
   if (takes_receive(traits) && (state.receives_left() == 0 || slab_empty)) {
     return Verdict::of(Action::kNakNotReady);
   }
+  if (context.core.stock != BufferStock::kPlenty && traits.kind == OpcodeKind::kSend && traits.starts_message()) [[unlikely]] {
+    return Verdict::too_few_buffers();
+  }
   return Verdict::pass();
 }
 

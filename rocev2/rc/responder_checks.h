@@ -14,7 +14,7 @@ struct Verdict {
     kIgnore,       // count under `reason`
     kRepeat,       // seen before: answer again
     kNakSequence,  // something before it is missing
-    kNakNotReady,  // no receive posted
+    kNakNotReady,  // no receive posted, or, counted under kNoBuffer, few packet buffers
     kNakInvalid,   // NAK Invalid Request; the queue pair fails with `cause`
     kNakAccess,    // NAK Remote Access Error; likewise
   };
@@ -26,6 +26,7 @@ struct Verdict {
   [[nodiscard]] static Verdict pass() { return {}; }
   [[nodiscard]] static Verdict ignore(wire::DropReason why) { return {.action = Action::kIgnore, .reason = why}; }
   [[nodiscard]] static Verdict of(Action action) { return {.action = action}; }
+  [[nodiscard]] static Verdict too_few_buffers() { return {.action = Action::kNakNotReady, .reason = wire::DropReason::kNoBuffer}; }
   [[nodiscard]] static Verdict invalid(QpErrorCause cause) { return {.action = Action::kNakInvalid, .cause = cause}; }
   [[nodiscard]] static Verdict access() { return {.action = Action::kNakAccess, .cause = QpErrorCause::kMemoryAccess}; }
 };

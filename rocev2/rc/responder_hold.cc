@@ -23,7 +23,8 @@ bool hold(QpContext& context, ReceiveState& state, const wire::PacketView& view,
   const bool near = state.held != nullptr && state.expected.distance_to(psn) < int32_t{HeldPackets::kSpan};
   // No queue pair may hold more than are left for the others: one alone gets half of the budget, two a third each, and so on.
   const bool has_share = state.held != nullptr && state.held->count() + core.held_packets < core.held_packets_max;
-  if (!near || (!state.held->has(psn) && !has_share)) {
+  const bool has_room = has_share && core.stock == BufferStock::kPlenty;
+  if (!near || (!state.held->has(psn) && !has_room)) {
     ++core.stats.holds_refused;
     return false;
   }

@@ -99,10 +99,10 @@ void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) 
       context.note(TransportEventKind::kNakSent, psn, state.nak_code);
       break;
     case ReplyKind::kRnrNak:
-      extensions.aeth = wire::Aeth::rnr_nak(state.min_rnr_timer, state.msn);
+      extensions.aeth = wire::Aeth::rnr_nak(state.nak_code, state.msn);
       ++stats.rnr_naks_sent;
       ++context.counters.naks_sent;
-      context.note(TransportEventKind::kRnrNakSent, psn, state.min_rnr_timer);
+      context.note(TransportEventKind::kRnrNakSent, psn, state.nak_code);
       break;
   }
   std::array<uint8_t, wire::GapReport::kSizeMax> octets;

@@ -111,8 +111,8 @@ def packet_buffers_are_all_reserved(box: Box) -> None:
 
 def packet_buffers_run_out(box: Box) -> None:
     """Clients whose path MTU is far below the port's use sixteen buffers where one is reserved, since nobody gets less than one credit, and
-    hundreds of calls wait for a slot. New messages are not taken, as if they had been lost, until there are buffers again: nothing is lost,
-    nobody is cut off."""
+    hundreds of calls wait for a slot. Senders of new messages are told to wait until there are buffers again: nothing is lost, nobody is cut
+    off."""
     backend = BackendInTrouble(box)
     gateway = gateway_before(box, backend.address, dataplane=FEW_PACKETS, credits="1\nreverse_credits = 0",
                              tcp_credits="credits = 1\nreverse_credits = 0",

@@ -169,6 +169,16 @@ TEST(SelectiveResponder, WithoutRoomForAGapItAnswersAsToAnOrdinaryPeer) {
   EXPECT_EQ(lone.sent(), (SentList{nak(5000, NakCode::kPsnSequenceError, 0)}));
 }
 
+TEST(SelectiveResponder, WithFewBuffersNothingMoreIsHeld) {
+  LoneQp lone(selective());
+  lone.qp->post_receives(8);
+  EXPECT_TRUE(lone.receive(kOnly, 5001, 10));
+  lone.endpoint->set_stock(BufferStock::kLow);
+  EXPECT_FALSE(lone.receive(kOnly, 5002, 10));
+  EXPECT_FALSE(lone.receive(kOnly, 5000, 10));
+  EXPECT_EQ(lone.sent(), (SentList{rnr_nak(5000, 20, 0)}));
+}
+
 TEST(SelectiveResponder, APacketBeyondTheSpanIsNotHeld) {
   LoneQp lone(selective());
   lone.qp->post_receives(8);
