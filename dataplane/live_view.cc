@@ -132,6 +132,10 @@ control::GatewayStatus LiveView::status() {
     port.mtu = config.mtu;
     port.path_mtu = control::path_mtu_for(config.mtu, config_.roce.path_mtu_max);
     port.link_up = ports_[i]->link_up();
+    port.link_mbps = ports_[i]->link_mbps();
+    port.driver = ports_[i]->driver();
+    port.queues = ports_[i]->queues();
+    port.steering = to_string(ports_[i]->steering());
   }
   const auto [current, numbers] = this->current();
   std::array<uint32_t, gateway::kListenerNumbersMax> connections_of{};  // of those that are not listed yet

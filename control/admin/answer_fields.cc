@@ -10,7 +10,7 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-constexpr std::array<AnswerField<PortStatus>, 7> kPortStatus = {{
+constexpr std::array<AnswerField<PortStatus>, 10> kPortStatus = {{
     {"device", "DPDK device, as configured", [](const PortStatus& r) { return Json(r.device); }},
     {"mac", "Ethernet address", [](const PortStatus& r) { return Json(r.mac); }},
     {"addresses", "own addresses with prefix length", [](const PortStatus& r) { return Json(r.addresses); }},
@@ -18,6 +18,10 @@ constexpr std::array<AnswerField<PortStatus>, 7> kPortStatus = {{
     {"path_mtu", "largest RoCE path MTU that fits, octets", [](const PortStatus& r) { return Json(r.path_mtu); }},
     {"link_up", "the link is up", [](const PortStatus& r) { return Json(r.link_up); }},
     {"link_mbps", "speed, Mbit/s; 0 = unknown", [](const PortStatus& r) { return Json(r.link_mbps); }},
+    {"driver", "DPDK's driver", [](const PortStatus& r) { return Json(r.driver); }},
+    {"queues", "receive and transmit queues", [](const PortStatus& r) { return Json(r.queues); }},
+    {"steering", "how packets reach their core: flow (rules of the NIC), rss, software (handed over), none (one core)",
+     [](const PortStatus& r) { return Json(r.steering); }},
 }};
 
 constexpr std::array<AnswerField<ListenerStatus>, 8> kListenerStatus = {{

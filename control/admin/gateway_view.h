@@ -22,6 +22,9 @@ struct PortStatus {
   uint32_t path_mtu = 0;  // largest that fits
   bool link_up = false;
   uint32_t link_mbps = 0;  // 0 = unknown
+  std::string driver;      // DPDK's name
+  uint32_t queues = 0;     // receive and transmit queues
+  std::string steering;    // how packets reach their core: "flow", "rss", "software", or "none" where there is one core
 };
 
 struct ListenerStatus {

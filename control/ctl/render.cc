@@ -14,11 +14,12 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 Table ports_table(const Json& answer) {
-  Table ports({"DEVICE", "LINK", ">Mbit/s", ">MTU", ">PATH MTU", "MAC", "ADDRESSES"});
+  Table ports({"DEVICE", "LINK", ">Mbit/s", ">MTU", ">PATH MTU", ">QUEUES", "STEERING", "MAC", "ADDRESSES"});
   for (const Json& port : list_of(answer, "ports")) {
     const double mbps = number_of(port, "link_mbps");
     ports.add({text_of(port, "device"), flag_of(port, "link_up") ? "up" : "down", mbps > 0 ? text_of(port, "link_mbps") : "-",
-               text_of(port, "mtu"), text_of(port, "path_mtu"), text_of(port, "mac"), join(list_of(port, "addresses"))});
+               text_of(port, "mtu"), text_of(port, "path_mtu"), text_of(port, "queues"), text_of(port, "steering"),
+               text_of(port, "mac"), join(list_of(port, "addresses"))});
   }
   return ports;
 }

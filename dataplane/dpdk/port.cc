@@ -204,10 +204,9 @@ bool Port::configure(const rte_eth_dev_info& info, MbufPools& pools, std::string
   (void)rte_eth_dev_get_mtu(id_, &has);
   const bool is_right = xdp_ != nullptr || (is_isolated() && has >= settings_.mtu);
   result = is_right ? 0 : rte_eth_dev_set_mtu(id_, static_cast<uint16_t>(settings_.mtu));
-  if (result != 0 && result != -ENOTSUP && (!is_virtual(settings_.device) || is_isolated())) {
-    return failed(
-        settings_.device.starts_with("net_tap") ? "cannot set the MTU (net_tap takes 1500 at most)" : "cannot set the MTU",
-        result, error);
+  const bool is_tap = settings_.device.starts_with("net_tap");  // it loses what is longer
+  if (result != 0 && result != -ENOTSUP && (!is_virtual(settings_.device) || is_tap)) {
+    return failed(is_tap ? "cannot set the MTU (net_tap takes 1500 at most)" : "cannot set the MTU", result, error);
   }
   return true;
 }
@@ -357,6 +356,12 @@ bool Port::link_up() const {
   }
   rte_eth_link link{};
   return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+uint32_t Port::link_mbps() const {
+  rte_eth_link link{};
+  const bool known = rte_eth_link_get_nowait(id_, &link) == 0 && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
+  return known && link.link_status == RTE_ETH_LINK_UP ? link.link_speed : 0;
 }
 
 uint64_t Port::rx_missed() const {

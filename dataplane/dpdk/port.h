@@ -59,6 +59,8 @@ class Port {
   // The kernel's, of a port beside it; else empty.
   [[nodiscard]] std::string interface() const;
   [[nodiscard]] bool link_up() const;
+  // As the driver reports it; 0: it does not know.
+  [[nodiscard]] uint32_t link_mbps() const;
   [[nodiscard]] uint64_t rx_missed() const;  // by the device: imissed
   [[nodiscard]] uint64_t rx_no_mbuf() const;
   [[nodiscard]] uint64_t rx_errors() const;  // broken on the wire: ierrors

@@ -49,13 +49,13 @@ struct RcCore {
 
   RcStats stats;
   BufferStock stock = BufferStock::kPlenty;  // what there is to receive into
-  Slab<Work> sends;           // posted SEND, WRITE, READ until polled
-  Slab<Work> receives;        // messages arriving or waiting to be polled
-  Slab<ReadReplay> replays;   // one per queue pair that answers READs
-  Slab<Scoreboard> boards;    // one per queue pair whose peer reports a gap
-  Slab<HeldPackets> held;     // one per queue pair that holds packets behind a gap
-  Slab<ReadGaps> read_gaps;   // one per queue pair that misses responses before others
-  uint32_t held_packets = 0;  // in all of `held`: received buffers that are not free
+  Slab<Work> sends;                          // posted SEND, WRITE, READ until polled
+  Slab<Work> receives;                       // messages arriving or waiting to be polled
+  Slab<ReadReplay> replays;                  // one per queue pair that answers READs
+  Slab<Scoreboard> boards;                   // one per queue pair whose peer reports a gap
+  Slab<HeldPackets> held;                    // one per queue pair that holds packets behind a gap
+  Slab<ReadGaps> read_gaps;                  // one per queue pair that misses responses before others
+  uint32_t held_packets = 0;                 // in all of `held`: received buffers that are not free
   uint32_t held_packets_max;
   Slab<Dcqcn> rates;  // one per queue pair that has met congestion
   TransportLog log;

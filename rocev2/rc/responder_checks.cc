@@ -91,7 +91,7 @@ Verdict check_resources(const QpContext& context, const ReceiveState& state, con
     return Verdict::of(Action::kNakNotReady);
   }
   if (context.core.stock != BufferStock::kPlenty && traits.kind == OpcodeKind::kSend && traits.starts_message()) [[unlikely]] {
-    return Verdict::too_few_buffers();
+    return Verdict::short_of_buffers();
   }
   return Verdict::pass();
 }

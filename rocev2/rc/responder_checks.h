@@ -26,7 +26,9 @@ struct Verdict {
   [[nodiscard]] static Verdict pass() { return {}; }
   [[nodiscard]] static Verdict ignore(wire::DropReason why) { return {.action = Action::kIgnore, .reason = why}; }
   [[nodiscard]] static Verdict of(Action action) { return {.action = action}; }
-  [[nodiscard]] static Verdict too_few_buffers() { return {.action = Action::kNakNotReady, .reason = wire::DropReason::kNoBuffer}; }
+  [[nodiscard]] static Verdict short_of_buffers() {
+    return {.action = Action::kNakNotReady, .reason = wire::DropReason::kNoBuffer};
+  }
   [[nodiscard]] static Verdict invalid(QpErrorCause cause) { return {.action = Action::kNakInvalid, .cause = cause}; }
   [[nodiscard]] static Verdict access() { return {.action = Action::kNakAccess, .cause = QpErrorCause::kMemoryAccess}; }
 };

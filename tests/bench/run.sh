@@ -2,7 +2,7 @@
 # Runs the benches and sums up.
 #
 #   tests/bench/run.sh BUILD_DIR            smoke: every bench for a moment, to see that it runs and answers rightly
-#   tests/bench/run.sh BUILD_DIR --full     figures, from a release build of its own in BUILD_DIR/release (half an hour)
+#   tests/bench/run.sh BUILD_DIR --full     figures, from a release build of its own in BUILD_DIR/release (deploy/build-release.sh; an hour)
 #
 # BUILD_DIR/bench/summary.json holds a row per figure: name, value, unit; baseline and ratio where something stands next to it; spread.
 # Below the figures stand the targets and what of them was reached (README.md). A bench passes when it ran and its figures make sense, never by their size: the machine is not ours alone. The last line is
@@ -28,12 +28,13 @@ has_dpdk=''
   control/ctl/causewayctl tests/loadgen/causeway-load tests/peers/causeway-verbs-peer"
 if [ -n "$full" ]; then
   release=$build/release
-  [ -f "$release/build.ninja" ] || CXX="${CXX:-ccache g++}" meson setup "$release" "$here/../.." --buildtype=release -Db_ndebug=true -Db_lto=true >"$out/setup.log" ||
-    { tail -n 20 "$out/setup.log"; echo '0 passed, 1 failed'; exit 1; }
+  CXX="${CXX:-ccache g++}" "$here/../../deploy/build-release.sh" "$release" --targets "$targets" >"$out/build.log" 2>&1 ||
+    { tail -n 20 "$out/build.log"; echo '0 passed, 1 failed'; exit 1; }
   build=$release
+else
+  # Unquoted on purpose: one argument per target.
+  ninja -C "$build" --quiet $targets || { echo '0 passed, 1 failed'; exit 1; }
 fi
-# Unquoted on purpose: one argument per target.
-ninja -C "$build" --quiet $targets || { echo '0 passed, 1 failed'; exit 1; }
 
 bench() {  # name, command...
   local name=$1

@@ -29,6 +29,7 @@ def status_agrees(box: Box) -> None:
     expect_equal("connections", status["connections"], 3)
     port, listener, backend = status["ports"][0], status["listeners"][0], status["backends"][0]
     expect_equal("port", (port["link_up"], port["mtu"], port["path_mtu"], port["addresses"]), (True, 4500, 4096, ["10.9.0.1/24"]))
+    expect_equal("driver", (port["driver"], port["queues"], port["steering"]), ("net_memif", 1, "none"))
     expect_equal("listener", (listener["port"], listener["credits"], listener["connections"]), (SERVICE_PORT, CREDITS, 3))
     expect_equal("backend", (backend["name"], backend["type"], backend["up"]), ("bench", "builtin", True))
     text = box.ctl(gateway, "status")

@@ -213,8 +213,8 @@ TEST(Endpoint, WithoutHeaderBuffersEverythingWaits) {  // P1
   (void)lone.completions();
 }
 
-// A message that is left out of silence costs its sender one of its few repetitions, and the packets behind its first one a NAK and
-// another one: beside luckier neighbours it would run out of them.
+// A message that is left out of silence costs its sender one of its few repetitions, and the packets behind its first one a NAK
+// and another one: beside luckier neighbours it would run out of them.
 TEST(Endpoint, WithFewBuffersSendersOfNewMessagesAreToldToWaitAndThoseUnderWayAreTaken) {
   LoneQp lone;
   lone.qp->post_receives(2);

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Shows the compiler what a gateway does most: the middle of a build that is optimized by a profile (deploy/build-release.sh).
+#
+#   deploy/lib/train.sh BUILD_DIR
+#
+# BUILD_DIR was set up with -Db_pgo=generate, and has tests/bench/rpc_pair_bench. Each case is a gateway and its client in one thread,
+# over a wire in memory and by a clock of their own: no devices, no rights, and the same profile each time.
+set -eu
+[ $# -eq 1 ] && [ -x "$1/tests/bench/rpc_pair_bench" ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+cd "$1"
+find . -name '*.gcda' -delete
+while read -r case calls; do
+  tests/bench/rpc_pair_bench --steady "$case" --calls "$calls" >/dev/null || { echo "train.sh: case $case failed" >&2; exit 1; }
+done <<'CASES'
+null_w1 20000
+null_w32 20000
+echo64_w32 20000
+echo64_w4_c8 20000
+tcp_echo64_w32 20000
+sink64k_mtu4096 2000
+source64k_mtu4096 2000
+read64k_mtu1024 2000
+write64k_mtu1024 2000
+CASES
+[ -n "$(find . -name '*.gcda' -print -quit)" ] || { echo "train.sh: $1 collects no profile: meson setup -Db_pgo=generate" >&2; exit 1; }
