@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <thread>
 
 #include "rocev2/base/assert.h"
 
@@ -21,14 +22,14 @@ constexpr Duration kSleepMax = Duration::us(50);
 }  // namespace
 
 CoreLoop::CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools, const TscClock& clock,
-                   CoreApp& app, Wakeup& wakeup, bool spin)
+                   CoreApp& app, Wakeup& wakeup, const IdleManner& idle)
     : node_(node),
       queues_(queues),
       pools_(pools),
       clock_(clock),
       app_(app),
       wakeup_(wakeup),
-      spin_(spin),
+      idle_(idle),
       steering_({}, node.endpoint().qpn_codec()),
       batch_(pools.packets()) {}
 
@@ -44,8 +45,12 @@ void CoreLoop::run(const std::atomic<bool>& stop) {
   Instant last_work = now;
   while (!stop.load(std::memory_order_relaxed)) {
     const bool worked = turn(now);
-    if (!worked && !spin_ && now - last_work > kIdleBeforeSleep) {
-      sleep(now);
+    if (!worked) {
+      if (!idle_.spins && now - last_work > kIdleBeforeSleep) {
+        sleep(now);
+      } else if (idle_.yields) {
+        std::this_thread::yield();
+      }
     }
     const Instant after = clock_.now();
     const uint64_t spent = static_cast<uint64_t>((after - now).to_ns());

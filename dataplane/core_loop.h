@@ -39,10 +39,16 @@ class CoreApp {
   [[nodiscard]] virtual Instant next_deadline() const = 0;
 };
 
+// What a core does with a turn in which nothing happened.
+struct IdleManner {
+  bool spins = false;   // never sleeps
+  bool yields = false;  // workers have its CPU too, and what it waits for may wait for the CPU
+};
+
 class CoreLoop {
  public:
   CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools, const TscClock& clock,
-           CoreApp& app, Wakeup& wakeup, bool spin);
+           CoreApp& app, Wakeup& wakeup, const IdleManner& idle);
   // This core is one of several: `share` says which, and `exchange` leads to the others and outlives the loop.
   void share_with(const CoreShare& share, CoreExchange& exchange);
 
@@ -76,7 +82,7 @@ class CoreLoop {
   const TscClock& clock_;
   CoreApp& app_;
   Wakeup& wakeup_;
-  bool spin_;
+  IdleManner idle_;
   CoreExchange* exchange_ = nullptr;                          // nullptr: the only core
   std::atomic<control::capture::CaptureRing*> tap_{nullptr};  // nullptr: nothing is captured
   node::Steering steering_;

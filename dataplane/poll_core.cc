@@ -1,6 +1,7 @@
 #include "dataplane/poll_core.h"
 
 #include "dataplane/assemble.h"
+#include "dataplane/dpdk/eal.h"
 
 namespace cw::dataplane {
 
@@ -20,7 +21,8 @@ PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wak
       gateway_(gateway_options(shared.config, share, shared.places, shared.client_places, shared.numbers), node_,
                shared.pools.packets(), shared.pools.large(), shared.programs, entropy_),
       app_(share.index, gateway_, node_, shared.workers, shared.exchange, queues_, shared.pools),
-      loop_(node_, queues_, shared.pools, clock_, app_, wakeup, shared.config.dataplane.idle == control::IdleMode::kSpin) {
+      loop_(node_, queues_, shared.pools, clock_, app_, wakeup,
+            {.spins = shared.config.dataplane.idle == control::IdleMode::kSpin, .yields = is_worker_cpu(lcore_)}) {
   app_.set_loop(&loop_);
   if (shared.exchange != nullptr) {
     loop_.share_with(share, *shared.exchange);

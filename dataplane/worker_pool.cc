@@ -112,6 +112,8 @@ class WorkerPool::Worker {
       if (idle_turns > kIdleTurnsBeforeSleep && (!pool_.options_.spin || links_.empty())) {
         sleep();
         idle_turns = 0;
+      } else if (!worked && pool_.options_.yields) {
+        std::this_thread::yield();
       }
     }
     links_.clear();

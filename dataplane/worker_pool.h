@@ -32,6 +32,7 @@ struct WorkerPoolOptions {
   uint32_t cores = 1;                             // poll cores
   uint32_t ring_entries = 4096;                   // per direction
   bool spin = false;                              // never sleep while connected to a backend
+  bool yields = false;                            // a poll core has one of their CPUs: idle turns leave it to whoever waits
   std::vector<uint32_t> cpus;                     // that the threads may run on; empty: those of the thread that calls start()
   std::vector<std::vector<TcpAddress>> backends;  // by backend, its servers by number; built-in ones have none
   std::vector<std::string> names;                 // of the backends, for the log; empty: their addresses

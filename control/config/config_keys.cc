@@ -36,7 +36,8 @@ const std::array<Key<DataplaneConfig>, 8> kDataplaneKeys = {{
      .bounds = {0, 1023, 1, 64}},
     {.name = "worker_lcores",
      .member = &DataplaneConfig::worker_lcores,
-     .help = "CPUs that the workers run on, for example those of the NIC's NUMA node. Not given: all that no poll core has.",
+     .help = "CPUs that the workers run on, for example those of the NIC's NUMA node. Not given: all that no poll core has. "
+             "Where CPUs are few, a poll core's may be among them: whoever has nothing to do leaves it to the other.",
      .example = "[2, 3]",
      .bounds = {0, 1023, 1, 64}},
     {.name = "hugepages",

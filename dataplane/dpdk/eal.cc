@@ -141,6 +141,10 @@ const std::vector<uint32_t>& worker_cpus() {
   return worker_cpu_list;
 }
 
+bool is_worker_cpu(uint32_t cpu) {
+  return has(worker_cpu_list, cpu);
+}
+
 void stop_eal() {
   if (started) {
     (void)rte_eal_cleanup();

@@ -26,5 +26,7 @@ void stop_eal();
 // CPUs of the workers: `worker_lcores`, or what it says that no list means. For threads that would otherwise inherit the one CPU
 // of the thread that starts them. Valid after start_eal().
 [[nodiscard]] const std::vector<uint32_t>& worker_cpus();
+// Workers may run on this CPU too.
+[[nodiscard]] bool is_worker_cpu(uint32_t cpu);
 
 }  // namespace cw::dataplane

@@ -31,6 +31,7 @@ instance = "bench-{pid}"
 main_lcore = {cpu}
 poll_lcores = [{cpu}]
 idle = "{idle}"
+{dataplane}
 [[port]]
 device = "{device}"
 mtu = 4500
@@ -88,10 +89,11 @@ class Lab:
             return
         samples.append(Sample(value, before if before == self.distance() else "changed", extra))
 
-    def gateway(self, backend: str = BUILTIN, idle: str = "spin", listener: str = "", extra: str = "") -> Daemon:
+    def gateway(self, backend: str = BUILTIN, idle: str = "spin", listener: str = "", extra: str = "",
+                dataplane: str = "") -> Daemon:
         config = self.directory / "causeway.toml"
         config.write_text(CONFIG.format(pid=os.getpid(), cpu=self.gateway_cpu, directory=self.directory, idle=idle, backend=backend,
-                                        listener=listener, extra=extra, device=self.device("server")))
+                                        listener=listener, extra=extra, dataplane=dataplane, device=self.device("server")))
         # Of an earlier gateway.
         (self.directory / "link.sock").unlink(missing_ok=True)
         daemon = Daemon("causewayd", [str(self.build / "dataplane/causewayd"), "--config", str(config)],

@@ -40,8 +40,9 @@ TARGETS = [
     Target("the gateway's, all calls in flight at once", "connections/10000_active_all/gateway", "ratio", 0.5, 0.75, 0.9),
     Target("hand-off to a worker and back, one thread", "handoff/rings_one_core", "value", 300, 120, 60, True),
     Target("the same on two CPUs", "handoff/rings_two_cores", "value", 300, 120, 60, True),
-    Target("through the gateway / direct TCP, backend and gateway on one CPU", "gateway/apart_w8_c8", "ratio", 0.7, 0.9, 1.0),
-    Target("the same, two CPUs for all", "gateway/shared_w8_c8", "ratio", 0.7, 0.9, 1.0),
+    Target("through the gateway / direct TCP, two CPUs for all, one connection", "gateway/shared_w32", "ratio", 0.7, 0.9, 1.0),
+    Target("the same, eight connections", "gateway/shared_w8_c8", "ratio", 0.7, 0.9, 1.0),
+    Target("the same, backend and gateway on one CPU, client on the other", "gateway/apart_w8_c8", "ratio", 0.7, 0.9, 1.0),
     Target("p50 that the gateway adds to TCP, us, on a shared CPU", "gateway/alone_w1_p50", "added_us", 10, 5, 3, True),
     *(Target(f"64-octet RPCs / messages of {name}", f"messages/echo64_beside_{name}_64", "ratio", 1, 10, None)
       for name in ("libfabric_rxd", "ucx_tcp")),

@@ -140,7 +140,8 @@ class LoadCore {
     options.seed = seed;
     driver_.emplace(options, *client_, link_.pools().packets(), workload);
     app_.emplace(*driver_, *client_, filter_ ? &*filter_ : nullptr);
-    loop_.emplace(node_, link_.queues(), link_.pools(), clock_, *app_, wakeup_, settings_.terminal.load.spin);
+    loop_.emplace(node_, link_.queues(), link_.pools(), clock_, *app_, wakeup_,
+                  dataplane::IdleManner{.spins = settings_.terminal.load.spin});
   }
   // After prepare(). On the thread that is the core.
   void run(const std::atomic<bool>& stop) {

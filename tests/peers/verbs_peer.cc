@@ -238,7 +238,7 @@ int run(const Settings& settings, const wire::IpAddress& server) {
       host, Duration::seconds(settings.timeout_seconds), settings.is_server() ? 0 : settings.sessions(),
       [&](Instant now) { host.open(now, server, port, maker.make()); }, stop);
   dataplane::Wakeup wakeup;
-  dataplane::CoreLoop loop(node, link->queues(), link->pools(), clock, app, wakeup, false);
+  dataplane::CoreLoop loop(node, link->queues(), link->pools(), clock, app, wakeup, {});
   node.station(0).announce();
   fmt::print("causeway-verbs-peer: ready\n");
   std::fflush(stdout);

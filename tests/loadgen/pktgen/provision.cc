@@ -87,7 +87,7 @@ std::optional<Provisioned> provision(const ProvisionOptions& options, std::strin
   client::Client client(client_options(options), node, memory, link->pools().packets(), entropy);
   ClientApp app(client);
   dataplane::Wakeup wakeup;
-  dataplane::CoreLoop loop(node, link->queues(), link->pools(), clock, app, wakeup, true);
+  dataplane::CoreLoop loop(node, link->queues(), link->pools(), clock, app, wakeup, {.spins = true});
   node.station(0).announce();
 
   Attempt attempt;

@@ -85,7 +85,7 @@ LiveCaller::LiveCaller(dataplane::OnePort& link, node::Node& node, verbs::Memory
       random_(random),
       path_mtu_bytes_(path_mtu_bytes),
       calls_max_(calls_max),
-      loop_(node, link.queues(), link.pools(), clock_, *this, wakeup_, false) {}
+      loop_(node, link.queues(), link.pools(), clock_, *this, wakeup_, {}) {}
 
 LiveCaller::~LiveCaller() {
   disconnect();
