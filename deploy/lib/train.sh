@@ -3,14 +3,15 @@
 #
 #   deploy/lib/train.sh BUILD_DIR
 #
-# BUILD_DIR was set up with -Db_pgo=generate, and has tests/bench/rpc_pair_bench. Each case is a gateway and its client in one thread,
-# over a wire in memory and by a clock of their own: no devices, no rights, and the same profile each time.
+# BUILD_DIR was set up with -Db_pgo=generate, and has tests/bench/rpc_pair_bench. To be called where the compiler's prefix map begins
+# (the top of a package's sources), if it has one: profiles go to paths relative to it. Each case is a gateway and its client in one
+# thread, over a wire in memory and by a clock of their own: no devices, no rights, and the same calls each time.
 set -eu
-[ $# -eq 1 ] && [ -x "$1/tests/bench/rpc_pair_bench" ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-cd "$1"
-find . -name '*.gcda' -delete
+[ $# -eq 1 ] && [ -x "$1/tests/bench/rpc_pair_bench" ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+build=$1
+find "$build" -name '*.gcda' -delete
 while read -r case calls; do
-  tests/bench/rpc_pair_bench --steady "$case" --calls "$calls" >/dev/null || { echo "train.sh: case $case failed" >&2; exit 1; }
+  "$build/tests/bench/rpc_pair_bench" --steady "$case" --calls "$calls" >/dev/null || { echo "train.sh: case $case failed" >&2; exit 1; }
 done <<'CASES'
 null_w1 20000
 null_w32 20000
@@ -22,4 +23,6 @@ source64k_mtu4096 2000
 read64k_mtu1024 2000
 write64k_mtu1024 2000
 CASES
-[ -n "$(find . -name '*.gcda' -print -quit)" ] || { echo "train.sh: $1 collects no profile: meson setup -Db_pgo=generate" >&2; exit 1; }
+# Beside the objects, or the compiler will not find them, and not say so.
+ls "$build"/rocev2/librocev2.a.p/*.gcda >/dev/null 2>&1 ||
+  { echo "train.sh: no profile came to $build; was it set up with -Db_pgo=generate?" >&2; exit 1; }
