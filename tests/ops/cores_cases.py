@@ -6,7 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-from harness import CPUS, Box, Gateway, LabError, Skip, expect, expect_equal
+from drill import PORT, BackendInTrouble, expect_intact, gateway_before
+from harness import CPUS, GATEWAY_CPU, Box, Gateway, LabError, Skip, expect, expect_equal
 from memif_peer import MemifPeer
 
 # Our client draws its QPNs, so that cores and queues are dealt by chance: with so many nobody goes without.
@@ -167,7 +168,19 @@ def run_in_own_network(box: Box, name: str) -> None:
         raise LabError(done.stdout + done.stderr)
 
 
+def worker_beside_poll_core(box: Box) -> None:
+    """Where CPUs are few: poll core, worker and backend on one, in both idle modes. Who has nothing to do leaves it to the others, or calls
+    would wait for time slices of the kernel: tests/bench/gateway_bench.py measures it."""
+    backend = BackendInTrouble(box)
+    for idle in ("sleep", "spin"):
+        gateway = gateway_before(box, backend.address, idle=idle, dataplane=f"worker_lcores = [{GATEWAY_CPU}]")
+        expect_intact(box.load("--port", PORT, operation="echo", connections=4, window=4, seconds=2).result())
+        gateway.terminate()
+    backend.close()
+
+
 CASES = [
+    ("a worker on the CPU of its poll core serves", worker_beside_poll_core),
     ("two cores drain together", both_drain),
     ("two poll cores both serve, and hand over what is for the other", both_serve),
     ("two poll cores keep one limit of connections", one_limit),
