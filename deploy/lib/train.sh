@@ -8,7 +8,7 @@
 # thread, over a wire in memory and by a clock of their own: no devices, no rights, and the same profile each time, to the octet, where
 # addresses may be left unshuffled (some containers forbid it).
 set -eu
-[ $# -eq 1 ] && [ -x "$1/tests/bench/rpc_pair_bench" ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 1 ] && [ -x "$1/tests/bench/rpc_pair_bench" ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 build=$1
 same_addresses=''
 setarch -R true 2>/dev/null && same_addresses='setarch -R'
