@@ -107,7 +107,8 @@ def clock_jumps(box: Box) -> None:
     expect_intact(report)
     expect_equal("connections lost", report["lost"], 0)
     after = gateway.metrics()
-    for name in ("causeway_roce_ack_timeouts_total", "causeway_roce_retries_exhausted_total", "causeway_rpcrdma_call_timeouts_total"):
+    # Not ack_timeouts: a poll core that waits for a busy CPU has them too.
+    for name in ("causeway_roce_retries_exhausted_total", "causeway_rpcrdma_call_timeouts_total"):
         expect_equal(name, after.total(name) - before.total(name), 0)
     expect_equal("start of the process", after.total("process_start_time_seconds"), before.total("process_start_time_seconds"))
     gateway.terminate()
