@@ -11,7 +11,7 @@ namespace cw::dataplane {
 class RequestItem {
  public:
   RequestItem() = default;
-  // Takes the message. `backend` and `server` below 65,536; the context of a call is left behind: who runs it reads it again.
+  // Takes the message. `backend` and `server` below 65,536.
   explicit RequestItem(gateway::BackendRequest& request)
       : link(request.link),
         kind(request.kind),

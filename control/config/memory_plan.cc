@@ -1,7 +1,6 @@
 #include "control/config/memory_plan.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <numeric>
 
@@ -40,8 +39,8 @@ uint64_t objects_bytes(uint64_t count, uint64_t each, uint64_t page) {
 }
 
 uint64_t pool_of(uint64_t count, uint64_t each, uint64_t page) {
-  const uint64_t pointers = std::bit_ceil(count + 1) * sizeof(void*);
-  return objects_bytes(count, each, page) + pointers + kCachesBytes + kPoolBytes;
+  const uint64_t links = count * 2 * sizeof(void*);  // of the free ones, to the next and to what it is
+  return objects_bytes(count, each, page) + links + kCachesBytes + kPoolBytes;
 }
 
 // Octets in front of a frame that are the device's: the kernel's, of each AF_XDP frame.

@@ -45,7 +45,6 @@ struct BackendRequest {
   uint32_t server = 0;  // kOpen: which one of the backend's, by number
   wire::IpAddress client;
   rpcrdma::CallId call;
-  rpcrdma::CallContext context;
   Chain message;
 };
 

@@ -79,10 +79,6 @@ void BackendPing::call(Instant now) {
     end(PingOutcome::kNoMemory);
     return;
   }
-  const auto header = rpcrdma::parse_rpc_call(request_.message);
-  if (header.ok()) {
-    request_.context.header = *header;
-  }
   has_request_ = true;
 }
 

@@ -86,7 +86,6 @@ void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
   request.link = connection.link;
   request.backend = backend_index;
   request.call = call.id;
-  request.context = call.context;
   request.message = std::move(call.message);
   if (backend.kind == BackendKind::kBuiltin) {
     request.kind = BackendRequest::Kind::kRun;

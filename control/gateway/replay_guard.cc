@@ -1,6 +1,7 @@
 #include "control/gateway/replay_guard.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "control/cm/hash.h"
 #include "rocev2/base/assert.h"
@@ -9,35 +10,30 @@ namespace cw::gateway {
 
 class ReplayGuard::Client {
  public:
-  explicit Client(uint64_t key) : key_(key) { in_flight_.push_back(0); }
+  explicit Client(uint64_t key) : key_(key) {}
 
   uint32_t users = 0;
 
   [[nodiscard]] uint64_t key() const { return key_; }
-  [[nodiscard]] bool is_idle() const { return in_flight_.size() == 1 && in_flight_.front() == 0; }
+  [[nodiscard]] bool is_idle() const { return former_.empty() && present_ == 0; }
   [[nodiscard]] uint32_t begin() {
-    ++in_flight_.back();
-    return first_epoch_ + static_cast<uint32_t>(in_flight_.size()) - 1;
+    ++present_;
+    return epoch_;
   }
   void end(uint32_t epoch, std::deque<LinkId>& released) {
-    const uint32_t index = epoch - first_epoch_;
-    CW_ASSERT(index < in_flight_.size() && in_flight_[index] > 0);
-    --in_flight_[index];
-    while (in_flight_.size() > 1 && in_flight_.front() == 0) {
-      in_flight_.pop_front();
-      ++first_epoch_;
-    }
-    while (!held_.empty() && static_cast<int32_t>(first_epoch_ - held_.front().epoch) >= 0) {
-      released.push_back(held_.front().link);
-      held_.pop_front();
+    uint32_t& in_flight = epoch == epoch_ ? present_ : former(epoch);
+    CW_ASSERT(in_flight > 0);
+    --in_flight;
+    if (!former_.empty()) [[unlikely]] {
+      release(released);
     }
   }
   [[nodiscard]] bool hold(LinkId link) {
     if (is_idle()) {
       return false;
     }
-    in_flight_.push_back(0);
-    held_.push_back({link, first_epoch_ + static_cast<uint32_t>(in_flight_.size()) - 1});
+    former_.push_back(std::exchange(present_, 0));
+    held_.push_back({link, ++epoch_});
     return true;
   }
   void forget(LinkId link) {
@@ -49,10 +45,27 @@ class ReplayGuard::Client {
     LinkId link;
     uint32_t epoch = 0;  // waits until none before it is left
   };
+  [[nodiscard]] uint32_t& former(uint32_t epoch) {
+    const uint32_t ago = epoch_ - epoch;
+    CW_ASSERT(ago <= former_.size());
+    return former_[former_.size() - ago];
+  }
+  void release(std::deque<LinkId>& released) {
+    while (!former_.empty() && former_.front() == 0) {
+      former_.pop_front();
+    }
+    const uint32_t oldest = epoch_ - static_cast<uint32_t>(former_.size());
+    while (!held_.empty() && static_cast<int32_t>(oldest - held_.front().epoch) >= 0) {
+      released.push_back(held_.front().link);
+      held_.pop_front();
+    }
+  }
+
   uint64_t key_;
-  uint32_t first_epoch_ = 0;        // wraps
-  std::deque<uint32_t> in_flight_;  // calls by epoch, the last one's is the present; never empty
-  std::deque<Held> held_;           // in the order of their epochs, each with one of its own
+  uint32_t epoch_ = 0;           // the present one; wraps
+  uint32_t present_ = 0;         // calls in flight of the present epoch
+  std::deque<uint32_t> former_;  // the same of those before, oldest first; the first one has some
+  std::deque<Held> held_;        // in the order of their epochs, each with one of its own
 };
 
 ReplayGuard::ReplayGuard() = default;

@@ -203,7 +203,6 @@ class Pool {
       for (gateway::BackendRequest& request : requests) {
         request.kind = gateway::BackendRequest::Kind::kRun;
         CW_ASSERT(rpcrdma::build_bench_null(buffers_, request.message));
-        request.context = rpcrdma::inspect_call(request.message);
       }
       const uint64_t first = __rdtsc();
       for (gateway::BackendRequest& request : requests) {

@@ -41,7 +41,7 @@ class RingBackend {
       case gateway::BackendRequest::Kind::kRun:
         event.kind = request.kind == gateway::BackendRequest::Kind::kRun ? gateway::BackendEvent::Kind::kRan
                                                                          : gateway::BackendEvent::Kind::kMessage;
-        CW_ASSERT(programs_.dispatch(request.context, request.message, pool_, event.message));
+        CW_ASSERT(programs_.dispatch(rpcrdma::inspect_call(request.message), request.message, pool_, event.message));
         if (tap != nullptr) {
           tap(tap_context, request, event.message);
         }

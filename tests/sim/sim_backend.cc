@@ -19,6 +19,7 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
   event.link = request.link;
   event.backend = request.backend;
   event.call = request.call;
+  const rpcrdma::CallContext context = rpcrdma::inspect_call(request.message);
   switch (request.kind) {
     case BackendRequest::Kind::kOpen:
       on_open(now, request);
@@ -34,7 +35,7 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
       if (!take_call(now, request)) {
         return;
       }
-      ++calls_[{request.backend, request.context.header.program}];
+      ++calls_[{request.backend, context.header.program}];
       event.kind = BackendEvent::Kind::kMessage;
       break;
     case BackendRequest::Kind::kRun:
@@ -44,15 +45,14 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
   if ((silent || (silent_backends >> request.backend & 1) != 0) && request.kind == BackendRequest::Kind::kSend) {
     return;
   }
-  if (!programs_.dispatch(request.context, request.message, pool_, event.message) &&
-      request.kind == BackendRequest::Kind::kSend) {
+  if (!programs_.dispatch(context, request.message, pool_, event.message) && request.kind == BackendRequest::Kind::kSend) {
     return;  // a server without memory says nothing
   }
   if (talks_nonsense && request.kind == BackendRequest::Kind::kSend) {
-    talk_nonsense(now, request);
+    talk_nonsense(now, request, context.header.xid);
   }
-  if (request.kind == BackendRequest::Kind::kSend && rpcrdma::is_bench_callback(request.context)) {
-    call_back(now, request);
+  if (request.kind == BackendRequest::Kind::kSend && rpcrdma::is_bench_callback(context)) {
+    call_back(now, request, context);
   }
   Instant at = now + call_delay;
   // What is sent before the connection is there goes when it is.
@@ -67,7 +67,7 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
     again.kind = event.kind;
     again.link = event.link;
     again.backend = event.backend;
-    if (programs_.dispatch(request.context, request.message, pool_, again.message)) {
+    if (programs_.dispatch(context, request.message, pool_, again.message)) {
       later(at + call_delay, std::move(again));
     }
   }
@@ -111,10 +111,10 @@ bool SimBackend::take_call(Instant now, const BackendRequest& request) {
   return false;
 }
 
-void SimBackend::call_back(Instant now, const BackendRequest& request) {
+void SimBackend::call_back(Instant now, const BackendRequest& request, const rpcrdma::CallContext& context) {
   const auto link = std::find_if(open_.begin(), open_.end(), [&](const Link& other) { return other.id == request.link; });
-  const auto callback = rpcrdma::parse_bench_callback(request.context, request.message);
-  const uint32_t xid = request.context.header.xid;
+  const auto callback = rpcrdma::parse_bench_callback(context, request.message);
+  const uint32_t xid = context.header.xid;
   BackendEvent event;
   event.kind = BackendEvent::Kind::kMessage;
   event.link = request.link;
@@ -172,13 +172,13 @@ size_t SimBackend::callbacks_pending() const {
 }
 
 // In turns: a message too short to be RPC, a call in reverse direction, a reply with an XID that nobody waits for.
-void SimBackend::talk_nonsense(Instant now, const BackendRequest& request) {
+void SimBackend::talk_nonsense(Instant now, const BackendRequest& request, uint32_t xid) {
   BackendEvent event;
   event.kind = BackendEvent::Kind::kMessage;
   event.link = request.link;
   event.backend = request.backend;
   std::array<uint8_t, 24> octets{};
-  store_be32(octets.data(), ~request.context.header.xid);
+  store_be32(octets.data(), ~xid);
   const uint32_t choice = random_.next_below(3);
   store_be32(octets.data() + 4, choice == 1 ? 0 : 1);
   const auto link = std::find_if(open_.begin(), open_.end(), [&](const Link& other) { return other.id == request.link; });

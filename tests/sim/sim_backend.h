@@ -73,12 +73,12 @@ class SimBackend {
     uint32_t nonsense_calls = 0;                                           // sent and not answered yet
     std::vector<std::pair<uint32_t, rpcrdma::BenchCallback>> called_back;  // by XID
   };
-  void call_back(Instant now, const gateway::BackendRequest& request);
+  void call_back(Instant now, const gateway::BackendRequest& request, const rpcrdma::CallContext& context);
   void on_reply(const gateway::BackendRequest& request);
   void on_open(Instant now, const gateway::BackendRequest& request);
   // False: the connection is closed or closes now, so that the call has no answer.
   [[nodiscard]] bool take_call(Instant now, const gateway::BackendRequest& request);
-  void talk_nonsense(Instant now, const gateway::BackendRequest& request);
+  void talk_nonsense(Instant now, const gateway::BackendRequest& request, uint32_t xid);
   void later(Instant at, gateway::BackendEvent&& event);
 
   BufferPool& pool_;

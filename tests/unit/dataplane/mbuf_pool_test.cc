@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -250,6 +251,24 @@ TEST_F(MbufPoolTest, BuffersMayBeReleasedByAnotherThread) {
     });
     chain.clear();
     other.join();
+  }
+}
+
+// Else all of the pool would pass through the processor's caches, a buffer with each call.
+TEST_F(MbufPoolTest, WhatAnotherThreadReleasesIsUsedNext) {
+  for (BufferPool* pool : {&pools->packets(), &pools->large()}) {
+    std::set<const Buffer*> seen;
+    for (int round = 0; round < 100; ++round) {
+      std::array<Buffer*, 8> burst{};
+      ASSERT_TRUE(pool->allocate(burst));
+      seen.insert(burst.begin(), burst.end());
+      std::thread([&] {
+        for (Buffer* buffer : burst) {
+          pool->release(buffer);
+        }
+      }).join();
+    }
+    EXPECT_LE(seen.size(), 32u);
   }
 }
 

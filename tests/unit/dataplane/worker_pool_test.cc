@@ -72,7 +72,6 @@ class Rig {
     BackendRequest out = request(kind, link);
     CW_ASSERT(rpcrdma::build_bench_echo(pool, data, rpcrdma::BenchData::kInStream, out.message));
     store_be32(out.message.head()->data, xid);
-    out.context = rpcrdma::inspect_call(out.message);
     out.call = rpcrdma::CallId(xid);
     return out;
   }
