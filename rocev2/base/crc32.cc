@@ -112,8 +112,8 @@ alignas(16) constexpr std::array<uint8_t, 48> kSlide = [] {
 }
 
 // [2 * kStepsMax - d] moves over d steps, so that four in a row are those of four steps in a row; the last ones meet zeros only.
-constexpr std::array<Multipliers, 2 * kStepsMax + 3> kMoveFour = [] {
-  std::array<Multipliers, 2 * kStepsMax + 3> table{};
+constexpr std::array<Multipliers, 2 * kStepsMax + 4> kMoveFour = [] {
+  std::array<Multipliers, 2 * kStepsMax + 4> table{};
   for (size_t d = 1; d <= 2 * kStepsMax; ++d) {
     table[2 * kStepsMax - d] = move_over(d);
   }
