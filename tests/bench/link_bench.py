@@ -12,13 +12,12 @@ and responder sets their rate. link_lab.py says how two CPUs are dealt with.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from link_lab import CPUS, Daemon, Lab, LabError, Measured, Sample, Testpmd, finish, find_testpmd, row
+from link_lab import CPUS, Lab, Measured, Sample, Testpmd, finish, find_testpmd, row
 
 # Frames of an echo call of 64 octets, of a SEND of 64 octets, and of a full packet of RoCE's largest path MTU.
 ECHO_FRAME_BYTES = 198
@@ -26,7 +25,6 @@ SEND_FRAME_BYTES = 122
 LARGE_FRAME_BYTES = 4170
 LARGE_PAYLOAD_BYTES = 4096
 SENDS_PER_SECOND_HOPED = 1_000_000
-SEND_QPS = 4
 
 
 class Load(NamedTuple):
@@ -79,30 +77,6 @@ class Bench:
         rate = self.testpmd.frames_per_second(raw.size, raw.outstanding, self.seconds)
         return (rate * LARGE_PAYLOAD_BYTES / 1e9 if raw.outstanding is None else rate), {}
 
-    def sends(self) -> Measured:
-        """SENDs per second that a responder acknowledged."""
-        (self.lab.directory / "sends.sock").unlink(missing_ok=True)
-        messages = max(self.seconds, 1) * SENDS_PER_SECOND_HOPED // SEND_QPS
-        common = ["--mtu", "4500", "--perftest", "send_bw", "-s", "64", "-n", str(messages), "-q", str(SEND_QPS)]
-        program = str(self.lab.build / "tests/peers/causeway-verbs-peer")
-        server = Daemon("responder", [program, "-d", self.lab.device("server", "sends.sock"), "-a", "10.9.0.1/24", "--lcore",
-                                      str(self.lab.gateway_cpu), *common, "--server"], self.lab.directory / "responder.log")
-        server.start()
-        try:
-            server.wait_for_line("ready", 30)
-            client = subprocess.run([program, "-d", self.lab.device("client", "sends.sock"), "-a", "10.9.0.2/24", "--lcore",
-                                     str(self.lab.load_cpu), *common, "--client", "10.9.0.1"], capture_output=True, text=True,
-                                    timeout=60 + 10 * self.seconds, check=False)
-            if client.returncode != 0:
-                raise LabError(f"causeway-verbs-peer: exit status {client.returncode}: {client.stderr.strip()}")
-            server.wait_for_end(20)
-        finally:
-            server.stop()
-        report = json.loads(client.stdout[client.stdout.index("result ") + len("result "):].splitlines()[0])
-        result = report["sessions"][0]["results"][0]
-        return result["messages"] / result["seconds"], {"retransmitted": report["counters"]["retransmitted"],
-                                                        "tail_probes": report["counters"]["tail_probes"]}
-
 
 def round_trips(name: str, samples: list[Sample], baseline: list[Sample]) -> dict[str, Any]:
     """The median wait of one call at a time, next to the time of one frame that bounces."""
@@ -126,7 +100,7 @@ def measure(bench: Bench, repeats: int) -> list[dict[str, Any]]:
                 bench.lab.sample(load.name, loads[load.name], lambda load=load: bench.load(load))  # type: ignore[misc]
         finally:
             gateway.stop()
-        bench.lab.sample("sends", sends, bench.sends)
+        bench.lab.sample("sends", sends, lambda: bench.lab.messages("send_bw", 64, bench.seconds, SENDS_PER_SECOND_HOPED))
     rows = [row(f"link/{load.name}", loads[load.name], "GB/s" if load.bulk else "RPC/s", raws[load.beside], "testpmd")
             for load in LOADS]
     rows.append(round_trips("link/echo64_w1_p50", loads["echo64_w1"], raws["echo_1"]))

@@ -23,6 +23,7 @@ from lab.daemon import Daemon, LabError  # noqa: E402
 
 CACHE = Path(os.environ.get("CAUSEWAY_CACHE", "/var/cache/causeway-tests"))
 CPUS = sorted(os.sched_getaffinity(0))
+MESSAGE_QPS = 4
 
 CONFIG = """\
 [gateway]
@@ -129,6 +130,31 @@ class Lab:
         if last[1] > first[1]:
             report["gateway_busy_ns"] = (last[0] - first[0]) * 1e9 / (last[1] - first[1])
         return report
+
+    def messages(self, test: str, size: int, seconds: int, hoped: int) -> Measured:
+        """Messages per second that the responder acknowledged: perftest's `test` between two causeway-verbs-peer, for about so many
+        seconds if `hoped` a second are possible."""
+        (self.directory / "messages.sock").unlink(missing_ok=True)
+        each = max(1, max(seconds, 1) * hoped // MESSAGE_QPS)
+        program = str(self.build / "tests/peers/causeway-verbs-peer")
+        common = ["--mtu", "4500", "--perftest", test, "-s", str(size), "-n", str(each), "-q", str(MESSAGE_QPS)]
+        server = Daemon("responder", [program, "-d", self.device("server", "messages.sock"), "-a", "10.9.0.1/24", "--lcore",
+                                      str(self.gateway_cpu), *common, "--server"], self.directory / "responder.log")
+        server.start()
+        try:
+            server.wait_for_line("ready", 30)
+            client = subprocess.run([program, "-d", self.device("client", "messages.sock"), "-a", "10.9.0.2/24", "--lcore",
+                                     str(self.load_cpu), *common, "--client", "10.9.0.1"], capture_output=True, text=True,
+                                    timeout=60 + 10 * seconds, check=False)
+            if client.returncode != 0:
+                raise LabError(f"causeway-verbs-peer: exit status {client.returncode}: {client.stderr.strip()}")
+            server.wait_for_end(20)
+        finally:
+            server.stop()
+        report = json.loads(client.stdout[client.stdout.index("result ") + len("result "):].splitlines()[0])
+        result = report["sessions"][0]["results"][0]
+        return result["messages"] / result["seconds"], {"retransmitted": report["counters"]["retransmitted"],
+                                                        "tail_probes": report["counters"]["tail_probes"]}
 
     def gateway_work(self) -> tuple[float, int]:
         """Busy seconds of the poll core, and RPCs that connections which are there have had answered."""

@@ -4,7 +4,8 @@ UCX over TCP and over shared memory, 64 octets and in bulk.
 
     tests/bench/messages_bench.py BUILD_DIR [--full] [--json FILE]
 
-Ours are RPCs of causeway-load and causewayd: call and reply, checked, two messages each way more than theirs. Theirs:
+Ours are messages one way, SENDs and RDMA Writes between two causeway-verbs-peer, each acknowledged; and RPCs of causeway-load and
+causewayd, call and reply, checked. Theirs:
   fi_pingpong (package libfabric-bin)   messages there and back, one at a time; it has no other test, so its rate is that of a ping-pong
   ucx_perftest (ucx-utils)              tag_bw: a stream of messages one way; tag_lat: there and back
 A program that is not installed leaves its rows absent, which is no failure. Each of ours stands next to each of theirs.
@@ -78,10 +79,30 @@ OURS = [
 ]
 
 
+class OurMessages(NamedTuple):
+    name: str
+    test: str  # perftest's
+    size: int
+    hoped: int  # a second
+
+
+OUR_MESSAGES = [
+    OurMessages("send64", "send_bw", SMALL, 1_000_000),
+    OurMessages("send_64k", "send_bw", BULK[0], 50_000),
+    OurMessages("write_64k", "write_bw", BULK[0], 50_000),
+    OurMessages("send_1m", "send_bw", BULK[1], 3_000),
+    OurMessages("write_1m", "write_bw", BULK[1], 3_000),
+]
+
+
 class Bench:
     def __init__(self, lab: Lab, seconds: int) -> None:
         self.lab = lab
         self.seconds = seconds
+
+    def our_messages(self, one: OurMessages) -> Measured:
+        rate, extra = self.lab.messages(one.test, one.size, self.seconds, one.hoped)
+        return (rate if one.size == SMALL else rate * one.size / 1e9), extra
 
     def ours(self, one: Ours) -> Measured:
         report = self.lab.load(self.seconds, one.arguments)
@@ -145,7 +166,7 @@ def main() -> int:
         print("messages_bench: two CPUs are needed; skipped")
         return 0
     present = [one for one in OTHERS if shutil.which(one.program) and shutil.which("taskset")]
-    ours: dict[str, list[Sample]] = {one.name: [] for one in OURS}
+    ours: dict[str, list[Sample]] = {one.name: [] for one in (*OURS, *OUR_MESSAGES)}
     others: dict[str, list[Sample]] = {one.name: [] for one in OTHERS}
     with tempfile.TemporaryDirectory(prefix="cwm") as directory:
         os.environ["XDG_RUNTIME_DIR"] = os.environ["RUNTIME_DIRECTORY"] = directory  # DPDK's files
@@ -153,6 +174,8 @@ def main() -> int:
         for _ in range(5 if arguments.full else 1):
             for other in present:
                 bench.lab.sample(other.name, others[other.name], lambda other=other: bench.other(other))  # type: ignore[misc]
+            for some in OUR_MESSAGES:
+                bench.lab.sample(some.name, ours[some.name], lambda some=some: bench.our_messages(some))  # type: ignore[misc]
             gateway = bench.lab.gateway()
             try:
                 for one in OURS:
@@ -170,10 +193,11 @@ def main() -> int:
             if rows[-1]["runs"] == 0:
                 failure = next(text for text in bench.lab.failures if text.startswith(other.name))
                 rows[-1] = absent(f"messages/{other.name}", failure.splitlines()[0])
-    for one in OURS:
+    for name, size, small in [*((one.name, one.size, "RPC/s") for one in OURS),
+                              *((some.name, some.size, "messages/s") for some in OUR_MESSAGES)]:
         for other in present:
-            if other.size == one.size and others[other.name]:
-                rows.append(row(f"messages/{one.name}_beside_{other.name}", ours[one.name], "GB/s" if other.is_bulk else "RPC/s",
+            if other.size == size and others[other.name]:
+                rows.append(row(f"messages/{name}_beside_{other.name}", ours[name], "GB/s" if other.is_bulk else small,
                                 others[other.name], other.name))
     return finish(rows, arguments.json)
 

@@ -44,10 +44,10 @@ TARGETS = [
     Target("the same, eight connections", "gateway/shared_w8_c8", "ratio", 0.7, 0.9, 1.0),
     Target("the same, backend and gateway on one CPU, client on the other", "gateway/apart_w8_c8", "ratio", 0.7, 0.9, 1.0),
     Target("p50 that the gateway adds to TCP, us, on a shared CPU", "gateway/alone_w1_p50", "added_us", 10, 5, 3, True),
-    *(Target(f"64-octet RPCs / messages of {name}", f"messages/echo64_beside_{name}_64", "ratio", 1, 10, None)
-      for name in ("libfabric_rxd", "ucx_tcp")),
+    *(Target(f"64-octet {ours} / messages of {name}", f"messages/{row}_beside_{name}_64", "ratio", 1, 10, None)
+      for ours, row in (("SENDs", "send64"), ("RPCs", "echo64")) for name in ("libfabric_rxd", "ucx_tcp")),
     *(Target(f"bulk, {way} of 64 KiB / {name}", f"messages/{way}_64k_beside_{name}_64k", "ratio", 1, 5, None)
-      for way in ("source", "sink") for name in ("libfabric_rxd", "ucx_tcp")),
+      for way in ("send", "write", "source", "sink") for name in ("libfabric_rxd", "ucx_tcp")),
     *(Target(f"rate of a core beside {count - 1} more, taking turns", f"cores/worlds_{count}_taking_turns", "ratio", 0.8, 0.95, None)
       for count in (2, 4)),
     Target("rate of a core while another one works", "cores/worlds_2_at_once", "ratio", 0.8, 0.95, None),
