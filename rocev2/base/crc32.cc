@@ -159,7 +159,9 @@ CW_WIDE uint32_t crc32_wide(uint32_t start, const uint8_t* octets, size_t count)
   const __m256i two = _mm256_xor_si256(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
   const __m128i one = _mm_xor_si128(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
   octets += left * kStep;
-  return finished(_mm_xor_si128(one, load(octets)), octets, count % kStep);
+  const uint32_t crc = finished(_mm_xor_si128(one, load(octets)), octets, count % kStep);
+  _mm256_zeroupper();  // without optimization the compiler leaves that to us
+  return crc;
 }
 
 #undef CW_WIDE
