@@ -92,6 +92,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
   const control::LimitsConfig& limits = config.limits;
   options.endpoint.qp_max = limits.connections_max + limits.half_open_max;
   options.endpoint.send_work_max = std::max(16384u, 8 * share_of(limits.calls_in_flight_max, core));
+  options.endpoint.ack_delay = rc::kAckDelay;
   options.endpoint.receive_work_max = 0;
   for (const control::ListenerConfig& listener : config.listeners) {
     const uint32_t receives = listener.credits + listener.reverse_credits;

@@ -110,6 +110,9 @@ bool CoreLoop::receive(Instant now) {
     rte_pktmbuf_free_bulk(unused.data(), unused_count);
   }
   worked |= exchange_ != nullptr && receive_handed(now);
+  if (!worked) {
+    node_.endpoint().hurry_acknowledgements();
+  }
   watch_stock(worked);
   return worked;
 }

@@ -31,6 +31,7 @@ Endpoint::Endpoint(const EndpointOptions& options, RandomSource& random, verbs::
       resting_(options.qp_max * 2) {
   CW_ASSERT(options.qp_max >= 1 && options.qp_max <= kQpMax && options.core.is_valid());
   CW_ASSERT(options.turn_packets > 0);
+  core_.ack_delay = options.ack_delay;
   for (uint32_t i = 0; i < options.qp_max * 2; ++i) {
     CW_ASSERT(resting_.push(Slot{i, random.next_u32()}));
   }
@@ -160,8 +161,23 @@ bool Endpoint::send_turn(Instant now, wire::TxBatch& batch) {
   return !more || batch.size() > before;
 }
 
+Instant Endpoint::next_deadline() const {
+  const RcQp* held = core_.ack_held.front();
+  const Instant next = core_.timers.next_deadline();
+  return held == nullptr ? next : earlier(held->ack_by(), next);
+}
+
+void Endpoint::hurry_acknowledgements() {
+  while (RcQp* qp = core_.ack_held.front()) {
+    qp->hurry_acknowledgement();
+  }
+}
+
 void Endpoint::on_deadline(Instant now) {
   core_.log.set_now(now);
+  for (RcQp* qp = core_.ack_held.front(); qp != nullptr && qp->ack_by() <= now; qp = core_.ack_held.front()) {
+    qp->hurry_acknowledgement();
+  }
   while (TimerNode* node = core_.timers.pop_expired(now)) {
     static_cast<RcQp*>(node)->on_deadline(now);
   }

@@ -54,6 +54,9 @@ struct EndpointOptions {
   uint64_t qpn_key = 0;
   // Entries of the log of what went wrong (rc/transport_log.h), 40 octets each, allocated at construction.
   uint32_t log_events = 4096;
+  // How long the acknowledgement of a SEND may wait for those of the SENDs behind it; 0: it goes with the next poll_transmit. See
+  // rc/ack_policy.h.
+  Duration ack_delay;
   // Request packets that one queue pair may send before the next has its turn.
   uint32_t turn_packets = 16;
 };
@@ -102,8 +105,10 @@ class Endpoint {
   void poll_transmit(Instant now, wire::TxBatch& batch);
   // Something could be sent now.
   [[nodiscard]] bool has_work() const { return !core_.ack_due.empty() || !core_.active.empty(); }
-  [[nodiscard]] Instant next_deadline() const { return core_.timers.next_deadline(); }
+  [[nodiscard]] Instant next_deadline() const;
   void on_deadline(Instant now);
+  // Nothing more has come: acknowledgements that wait for company (EndpointOptions::ack_delay) go with the next poll_transmit.
+  void hurry_acknowledgements();
   // A queue pair with completions or a state change for its owner, or nullptr. Each is given once; it comes again after the next
   // news. Poll its completions until there are none.
   [[nodiscard]] RcQp* poll_ready() { return core_.ready.pop_front(); }

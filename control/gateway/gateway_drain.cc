@@ -9,8 +9,9 @@
 namespace cw::gateway {
 namespace {
 
-// The acknowledgement of an answer is nobody's event: it is looked for.
+// The acknowledgement of an answer is nobody's event: it is looked for, soon when nothing else is awaited.
 constexpr Duration kLookAgain = Duration::ms(5);
+constexpr Duration kLookForAcknowledgement = Duration::us(50);
 
 }  // namespace
 
@@ -47,8 +48,10 @@ void Gateway::close_all(Instant now) {
 
 void Gateway::go_on_draining(Instant now, Connection& connection) {
   const bool owes = connection.server->calls_taken() > 0 || connection.server->reverse_in_flight() > 0;
-  if (owes || connection.qp->has_unfinished_work()) {
+  if (owes) {
     arm(connection, now + kLookAgain);
+  } else if (connection.qp->has_unfinished_work()) {
+    arm(connection, now + kLookForAcknowledgement);
   } else {
     end(now, connection, ConnectionResult::kDrained, false);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "rocev2/rc/ack_policy.h"
 #include "rocev2/rc/completer.h"
 #include "rocev2/rc/requester.h"
 #include "rocev2/rc/responder.h"
@@ -46,6 +47,8 @@ RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* r
   receive_.reads = replay;
   receive_.pool = options.receive_pool;
   receive_.advertises_credits = options.advertise_credits && options.receive_pool == nullptr;
+  // A peer that counts our receives learns of them by acknowledgements.
+  receive_.acks_later_max = core.ack_delay > Duration() && !receive_.advertises_credits ? kAcksLaterMax : uint8_t{0};
   set_state(QpEvent::kInitialize, QpError{});
 }
 
@@ -198,7 +201,11 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
         established_ = true;
         signal_owner();
       }
-      note_reply_due();
+      if (receive_.reply == ReplyKind::kAckLater) {
+        hold_acknowledgement(now);
+      } else {
+        note_reply_due();
+      }
       if (!context_.completions.empty()) {
         signal_owner();
       }
@@ -234,6 +241,9 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
 }
 
 bool RcQp::transmit_acknowledgement(wire::TxBatch& batch) {
+  if (receive_.reply == ReplyKind::kAckLater) {
+    receive_.reply = ReplyKind::kAck;
+  }
   if (cnp_due_ && !transmit_cnp(batch)) {
     return true;
   }
@@ -316,7 +326,7 @@ void RcQp::release_everything() {
   }
   context_.core.released.clear();
   context_.core.timers.cancel(*this);
-  ListNode<AckTag>::unlink_if_linked();
+  leave_ack_lists();
   ListNode<ActiveTag>::unlink_if_linked();
   ListNode<ReadyTag>::unlink_if_linked();
 }
@@ -337,8 +347,8 @@ bool RcQp::is_consistent() const {
       !can_send(state_) || send_deadline(send_).is_never() || TimerNode::is_armed() || ListNode<ActiveTag>::is_linked();
   const bool work_is_seen = !can_send(state_) || send_stall(context_, send_) != SendStall::kNone ||
                             ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
-  const bool reply_is_seen = !owes_reply(receive_) || ListNode<AckTag>::is_linked() || ListNode<ActiveTag>::is_linked() ||
-                             (rate_waits_ && TimerNode::is_armed());
+  const bool reply_is_seen = (receive_.reply == ReplyKind::kNone && !owes_reply(receive_)) || ListNode<AckTag>::is_linked() ||
+                             ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
   return psns_in_order && queue_agrees && reads_agree && responses_agree && gaps_agree && window_holds && arrived_was_sent &&
          idle_in_error && error_is_said && timer_watches && work_is_seen && reply_is_seen;
 }
@@ -373,9 +383,9 @@ void RcQp::fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::O
   // The NAK with which we refused a request is the last packet; nothing else is owed any more.
   if (!says_why) {
     receive_.reply = ReplyKind::kNone;
-    ListNode<AckTag>::unlink_if_linked();
-  } else if (!ListNode<AckTag>::is_linked()) {
-    context_.core.ack_due.push_back(*this);
+    leave_ack_lists();
+  } else {
+    join_ack_due();
   }
   signal_owner();
 }
@@ -400,9 +410,31 @@ void RcQp::note_reply_due() {
     if (!ListNode<ActiveTag>::is_linked()) {
       context_.core.active.push_back(*this);
     }
-  } else if (receive_.reply != ReplyKind::kNone && !ListNode<AckTag>::is_linked()) {
+  } else if (receive_.reply > ReplyKind::kAckLater) {
+    join_ack_due();
+  }
+}
+
+void RcQp::hold_acknowledgement(Instant now) {
+  if (!ListNode<AckTag>::is_linked()) {
+    ack_by_ = now + context_.core.ack_delay;
+    ack_held_ = true;
+    context_.core.ack_held.push_back(*this);
+  }
+}
+
+void RcQp::join_ack_due() {
+  if (ack_held_) {
+    leave_ack_lists();
+  }
+  if (!ListNode<AckTag>::is_linked()) {
     context_.core.ack_due.push_back(*this);
   }
+}
+
+void RcQp::leave_ack_lists() {
+  ListNode<AckTag>::unlink_if_linked();
+  ack_held_ = false;
 }
 
 // The same for everything that there is to send.

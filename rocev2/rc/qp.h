@@ -125,6 +125,10 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   [[nodiscard]] bool on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port);
   // The acknowledgement or NAK that is due. True when it still is, because the batch took no more.
   [[nodiscard]] bool transmit_acknowledgement(wire::TxBatch& batch);
+  // The held acknowledgement goes with the next transmission. Precondition: the queue pair is in RcCore::ack_held.
+  void hurry_acknowledgement() { join_ack_due(); }
+  // By when a held acknowledgement leaves at the latest.
+  [[nodiscard]] Instant ack_by() const { return ack_by_; }
   // READ responses and requests, up to `packets_max` and what the batch takes. True when it wants to be asked again.
   [[nodiscard]] bool transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max);
   void on_deadline(Instant now);
@@ -143,6 +147,9 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   void discard(wire::DropReason reason, wire::Psn psn);
   void signal_owner();
   void note_reply_due();
+  void hold_acknowledgement(Instant now);
+  void join_ack_due();
+  void leave_ack_lists();
   void note_sendable();
   void arm_timer();
 
@@ -162,9 +169,11 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   bool established_ = false;
   bool cnp_due_ = false;     // the peer's packets came marked
   bool rate_waits_ = false;  // data waits for context_.rate->next_send_at()
+  bool ack_held_ = false;    // in RcCore::ack_held
   bool selective_recovery_;
   bool congestion_control_;
   uint64_t user_data_ = 0;
+  Instant ack_by_;  // valid when ack_held_
   QpContext context_;
   ReceiveState receive_;
   SendState send_;

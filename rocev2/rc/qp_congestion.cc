@@ -22,9 +22,7 @@ void RcQp::on_congestion_mark(Instant now) {
   }
   next_cnp_at_ = now + Dcqcn::kCutInterval;
   cnp_due_ = true;
-  if (!ListNode<AckTag>::is_linked()) {
-    context_.core.ack_due.push_back(*this);
-  }
+  join_ack_due();
 }
 
 bool RcQp::transmit_cnp(wire::TxBatch& batch) {

@@ -49,6 +49,7 @@ struct RcCore {
 
   RcStats stats;
   BufferStock stock = BufferStock::kPlenty;  // what there is to receive into
+  Duration ack_delay;                        // how long an acknowledgement may wait for company
   Slab<Work> sends;                          // posted SEND, WRITE, READ until polled
   Slab<Work> receives;                       // messages arriving or waiting to be polled
   Slab<ReadReplay> replays;                  // one per queue pair that answers READs
@@ -64,6 +65,7 @@ struct RcCore {
   Chain released;              // acknowledged payload, given back to its pools once per burst
 
   IntrusiveList<RcQp, AckTag> ack_due;    // have an acknowledgement, NAK or READ response to send
+  IntrusiveList<RcQp, AckTag> ack_held;   // have an acknowledgement that waits for company, the longest waiting first
   IntrusiveList<RcQp, ActiveTag> active;  // have requests to send now
   IntrusiveList<RcQp, ReadyTag> ready;    // have completions or a state change for their owner
 };

@@ -16,6 +16,10 @@ namespace cw::rc {
 
 class ReceivePool;
 
+// What EndpointOptions::ack_delay is for a poll core. A fraction of any acknowledgement timeout, and about what a call waits
+// anyway when so much comes in that one is ever waited out.
+constexpr Duration kAckDelay = Duration::us(20);
+
 struct RcOptions {
   // Request packets sent and not yet acknowledged, 1..4096. 128 packets of 4096 octets cover 40 us of 100 Gb/s; more only makes
   // each loss dearer, because a standard peer discards everything behind a gap.

@@ -13,8 +13,9 @@
 
 namespace cw::rc {
 
-// What the responder owes the peer. A NAK replaces an acknowledgement, which it implies.
-enum class ReplyKind : uint8_t { kNone, kAck, kNak, kRnrNak };
+// What the responder owes the peer. A NAK replaces an acknowledgement, which it implies. kAckLater: an acknowledgement that may
+// wait a little for those of messages behind it (ack_policy.h).
+enum class ReplyKind : uint8_t { kNone, kAckLater, kAck, kNak, kRnrNak };
 
 struct ReceiveState {
   wire::Psn expected;
@@ -29,7 +30,9 @@ struct ReceiveState {
   wire::OpcodeKind in_progress =
       wire::OpcodeKind::kReserved;  // kSend, kWrite: between First and Last; kReserved: between messages
   ReplyKind reply = ReplyKind::kNone;
-  uint8_t nak_code = 0;  // kNak: the syndrome; kRnrNak: the timer code
+  uint8_t acks_later_max = 0;  // messages that one acknowledgement may be held for; 0: none is ever held
+  uint8_t acks_later = 0;      // valid when kAckLater: messages that it is for
+  uint8_t nak_code = 0;        // kNak: the syndrome; kRnrNak: the timer code
   uint8_t min_rnr_timer = 0;
   bool gap = false;             // a NAK for `expected` is out: say no more until it comes
   HeldPackets* held = nullptr;  // what came behind the gap; nullptr: nothing

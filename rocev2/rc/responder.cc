@@ -60,7 +60,11 @@ void step_over(ReceiveState& state, const wire::PacketView& view) {
     state.in_progress = traits.kind;
   }
   if (view.bth.ack_request) {
-    owe_ack(state);
+    if (traits.kind == OpcodeKind::kSend && traits.ends_message()) {
+      owe_ack_later(state);
+    } else {
+      owe_ack(state);
+    }
   }
 }
 

@@ -17,9 +17,9 @@ namespace cw::rc {
 [[nodiscard]] PacketOutcome on_request(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view,
                                        Buffer* frame);
 
-// Something has to be sent.
+// Something has to be sent now.
 [[nodiscard]] inline bool owes_reply(const ReceiveState& state) {
-  return state.reply != ReplyKind::kNone || (state.reads != nullptr && !state.reads->idle());
+  return state.reply > ReplyKind::kAckLater || (state.reads != nullptr && !state.reads->idle());
 }
 [[nodiscard]] inline bool owes_read_responses(const ReceiveState& state) {
   return state.reads != nullptr && !state.reads->idle();

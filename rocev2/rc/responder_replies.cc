@@ -87,6 +87,7 @@ void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) 
   RcStats& stats = context.core.stats;
   switch (state.reply) {
     case ReplyKind::kNone:
+    case ReplyKind::kAckLater:
     case ReplyKind::kAck:
       extensions.aeth = acknowledgement(state, state.msn);
       psn = state.ack_psn;

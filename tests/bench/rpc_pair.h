@@ -212,6 +212,9 @@ class RpcPair {
       octets[count] = frames[count]->bytes();
       ++count;
     }
+    if (count == 0) {
+      node.endpoint().hurry_acknowledgements();
+    }
     if (node.foresees()) {
       node.foresee({octets.data(), count});
     }

@@ -66,6 +66,7 @@ class Workload {
     options.qp.min_rnr_timer = 1;
     options.qp.receive_pool = seed % 5 == 0 ? &pool_ : nullptr;
     options.qp.advertise_credits = seed % 5 < 2;
+    options.endpoint.ack_delay = seed % 3 == 0 ? rc::kAckDelay : Duration();
     if (seed % 2 == 0) {
       options.connect.peer_hold_packets = 1u << random_.next_below(10);
       options.endpoint.recovery.gaps_max = seed % 8 == 0 ? 1 : 4;
