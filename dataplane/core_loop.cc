@@ -68,12 +68,18 @@ void CoreLoop::run(const std::atomic<bool>& stop) {
 
 bool CoreLoop::turn(Instant now) {
   bool worked = receive(now);
-  worked |= app_.turn(now);
-  node_.on_deadline(now);
-  worked |= transmit(now);
+  worked |= serve(now);
   if (exchange_ != nullptr) {
     exchange_->kick(steering_.core().index);
   }
+  return worked;
+}
+
+// What follows from packets that were received: calls are answered, and what is to be sent leaves.
+bool CoreLoop::serve(Instant now) {
+  bool worked = app_.turn(now);
+  node_.on_deadline(now);
+  worked |= transmit(now);
   return worked;
 }
 
@@ -92,29 +98,41 @@ bool CoreLoop::receive(Instant now) {
     if (control::capture::CaptureRing* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]] {
       capture_received(now, {mbufs.data(), count}, *tap);
     }
-    std::array<rte_mbuf*, PortQueue::kBurst> unused;
-    unsigned unused_count = 0;
-    foresee({mbufs.data(), count});
-    for (uint16_t i = 0; i < count; ++i) {
-      if (i + 2 < count) {
-        rte_prefetch0(rte_pktmbuf_mtod(mbufs[i + 2], const void*));
-      }
-      if (exchange_ != nullptr && is_others(mbufs[i], port)) {
-        continue;
-      }
-      Buffer* frame = MbufPools::adopt(mbufs[i]);
-      if (!node_.on_frame(now, frame, port)) {
-        unused[unused_count++] = mbufs[i];
-      }
+    const std::span<rte_mbuf* const> burst(mbufs.data(), count);
+    foresee(burst);
+    // After a turn without packets the peers wait for us, not we for them: what the first half asks for leaves before the second
+    // half is served, so that both sides work at once instead of by turns. Where there is always more, large bursts are cheaper.
+    const size_t at_first = received_ ? count : (size_t{count} + 1) / 2;
+    take(now, port, burst.first(at_first));
+    if (at_first < count) {
+      (void)serve(now);
+      take(now, port, burst.subspan(at_first));
     }
-    rte_pktmbuf_free_bulk(unused.data(), unused_count);
   }
   worked |= exchange_ != nullptr && receive_handed(now);
   if (!worked) {
     node_.endpoint().hurry_acknowledgements();
   }
+  received_ = worked;
   watch_stock(worked);
   return worked;
+}
+
+void CoreLoop::take(Instant now, uint16_t port, std::span<rte_mbuf* const> mbufs) {
+  std::array<rte_mbuf*, PortQueue::kBurst> unused;
+  unsigned unused_count = 0;
+  for (size_t i = 0; i < mbufs.size(); ++i) {
+    if (i + 2 < mbufs.size()) {
+      rte_prefetch0(rte_pktmbuf_mtod(mbufs[i + 2], const void*));
+    }
+    if (exchange_ != nullptr && is_others(mbufs[i], port)) {
+      continue;
+    }
+    if (!node_.on_frame(now, MbufPools::adopt(mbufs[i]), port)) {
+      unused[unused_count++] = mbufs[i];
+    }
+  }
+  rte_pktmbuf_free_bulk(unused.data(), unused_count);
 }
 
 // Buffers go with frames and come back with anything: while there are few, every turn looks.

@@ -63,6 +63,8 @@ class CoreLoop {
 
  private:
   bool receive(Instant now);
+  void take(Instant now, uint16_t port, std::span<rte_mbuf* const> mbufs);
+  bool serve(Instant now);
   void watch_stock(bool received);
   void foresee(std::span<rte_mbuf* const> mbufs);
   bool receive_handed(Instant now);
@@ -87,6 +89,7 @@ class CoreLoop {
   std::atomic<control::capture::CaptureRing*> tap_{nullptr};  // nullptr: nothing is captured
   node::Steering steering_;
   uint32_t next_carried_ = 0;  // the core whose packets go first
+  bool received_ = false;      // packets, in the last turn
   BufferStock stock_ = BufferStock::kPlenty;
   wire::TxBatch batch_;
   telemetry::CoreLoopStats stats_;
