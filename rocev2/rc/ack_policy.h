@@ -4,9 +4,10 @@
 //
 // With many queue pairs a burst holds one or two messages of each, and an acknowledgement for every one would be half of all
 // packets. So the acknowledgement of a SEND's end may wait for those of the SENDs behind it (EndpointOptions::ack_delay): until
-// there are kAcksLaterMax, until the delay is over, or until nothing more comes in. Only SENDs: who waits for the end of a WRITE
-// waits for its acknowledgement, who sends calls waits for the replies. What asks for an acknowledgement within a long message
-// runs out of window, and a repetition shows that one was lost: neither waits.
+// there are kAcksLaterMax, until the delay is over, or until nothing more comes in. Not where the peer has been silent for
+// longer than the delay: company is not to be expected, and coming back to a queue pair costs its cache lines again. Only SENDs:
+// who waits for the end of a WRITE waits for its acknowledgement, who sends calls waits for the replies. What asks for an
+// acknowledgement within a long message runs out of window, and a repetition shows that one was lost: neither waits.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,13 @@ inline void owe_ack_later(ReceiveState& state) {
 inline void owe_nak(ReceiveState& state, wire::NakCode code) {
   state.reply = ReplyKind::kNak;
   state.nak_code = static_cast<uint8_t>(code);
+}
+
+// It does not wait any longer.
+inline void expedite_ack(ReceiveState& state) {
+  if (state.reply == ReplyKind::kAckLater) {
+    state.reply = ReplyKind::kAck;
+  }
 }
 
 // The gap has changed: the peer is told what is missing and what is held, which implies an acknowledgement. Not when it has been

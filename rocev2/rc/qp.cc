@@ -201,9 +201,10 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
         established_ = true;
         signal_owner();
       }
-      if (receive_.reply == ReplyKind::kAckLater) {
+      if (receive_.reply == ReplyKind::kAckLater && now - send_.alive_at <= context_.core.ack_delay) {
         hold_acknowledgement(now);
       } else {
+        expedite_ack(receive_);
         note_reply_due();
       }
       if (!context_.completions.empty()) {
@@ -241,9 +242,7 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
 }
 
 bool RcQp::transmit_acknowledgement(wire::TxBatch& batch) {
-  if (receive_.reply == ReplyKind::kAckLater) {
-    receive_.reply = ReplyKind::kAck;
-  }
+  expedite_ack(receive_);
   if (cnp_due_ && !transmit_cnp(batch)) {
     return true;
   }
