@@ -36,6 +36,7 @@ class Load(NamedTuple):
 
 LOADS = [
     Load("echo64_w1", ["--op", "echo", "--bytes", "64", "--window", "1"], False, "echo_1"),
+    Load("echo64_w8", ["--op", "echo", "--bytes", "64", "--window", "8"], False, "echo_8"),
     Load("echo64_w32", ["--op", "echo", "--bytes", "64", "--window", "32"], False, "echo_64"),
     Load("echo64_w8_c8", ["--op", "echo", "--bytes", "64", "--window", "8", "--connections", "8"], False, "echo_64"),
     Load("source_1m", ["--op", "source", "--bytes", "1048576", "--window", "8"], True, "stream_large"),
@@ -51,6 +52,7 @@ class Raw(NamedTuple):
 
 RAW = {
     "echo_1": Raw(ECHO_FRAME_BYTES, 1, "frames/s"),
+    "echo_8": Raw(ECHO_FRAME_BYTES, 8, "frames/s"),
     "echo_64": Raw(ECHO_FRAME_BYTES, 64, "frames/s"),
     "echo_64_send": Raw(SEND_FRAME_BYTES, 64, "frames/s"),
     "stream_large": Raw(LARGE_FRAME_BYTES, None, "GB/s"),

@@ -51,6 +51,8 @@ listen = "off"
 """
 BUILTIN = 'type = "builtin"\nprograms = ["bench"]'
 
+TESTPMD_BURST = 32  # frames that it handles at a time
+
 Measured = tuple[float, dict[str, Any]]
 
 
@@ -180,6 +182,13 @@ class Testpmd:
                    "--rxd=1024", "--txd=1024", *arguments]
         return Daemon(name, command, self.lab.directory / f"{name}.log")
 
+    def _first(self, outstanding: int) -> list[str]:
+        """Puts so many frames on their way. Several bursts, so that one end works on the one while the other has the next."""
+        bursts = -(-outstanding // TESTPMD_BURST)
+        commands = self.lab.directory / "testpmd.commands"
+        commands.write_text(f"start tx_first {bursts}\n")
+        return [f"--burst={outstanding // bursts}", f"--cmdline-file={commands}"]
+
     def frames_per_second(self, size: int, outstanding: Optional[int], seconds: int) -> float:
         """Of frames that bounce, so many of them on their way; or (None) of a stream one way. The median second; with one frame the
         best, since its reciprocal stands for a round trip that nobody interrupted."""
@@ -189,7 +198,7 @@ class Testpmd:
         one = self._start("pmd-server", "server", socket, self.lab.gateway_cpu,
                           ["--forward-mode=rxonly" if stream else "--forward-mode=macswap", "--disable-link-check"])
         sender = ["--forward-mode=txonly", f"--txpkts={size}"] if stream else [
-            "--forward-mode=macswap", f"--txpkts={size}", f"--burst={min(outstanding or 1, 32)}", "--tx-first"]
+            "--forward-mode=macswap", f"--txpkts={size}", *self._first(outstanding or 1)]
         two = self._start("pmd-client", "client", socket, self.lab.load_cpu, sender)
         try:
             one.start()
