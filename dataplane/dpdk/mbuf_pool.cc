@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "control/config/buffer_plan.h"
 #include "rocev2/base/assert.h"
@@ -28,9 +29,12 @@ static_assert(control::kMbufBytes == sizeof(rte_mbuf) && control::kHeadroomBytes
 // the gateway a fifth of its time for a backend's call. Without locks: a thread that loses its CPU in between holds up nobody.
 constexpr const char* kNewestFirst = "lf_stack";
 
-bool has_driver() {
+// DPDK makes every pool as one of this first.
+constexpr const char* kMadeFirst = "ring_mp_mc";
+
+bool has_driver(const char* name) {
   return std::ranges::any_of(std::span(rte_mempool_ops_table.ops).first(rte_mempool_ops_table.num_ops),
-                             [](const rte_mempool_ops& ops) { return std::strcmp(ops.name, kNewestFirst) == 0; });
+                             [name](const rte_mempool_ops& ops) { return std::strcmp(ops.name, name) == 0; });
 }
 
 rte_mempool* checked(rte_mempool* pool, const char* name, uint32_t count, uint32_t data_bytes, std::string& error) {
@@ -74,9 +78,11 @@ rte_mempool* make_page_each(const char* name, uint32_t count, std::string& error
 
 std::unique_ptr<MbufPools> MbufPools::create(const MbufPoolSizes& sizes, std::string& error) {
   static_assert(kPrivateBytes % RTE_MBUF_PRIV_ALIGN == 0);
-  if (!has_driver()) {
-    error = fmt::format("DPDK has no mempool driver '{}': install the package librte-mempool-stack23", kNewestFirst);
-    return nullptr;
+  for (const auto& [driver, package] : {std::pair(kMadeFirst, "ring"), std::pair(kNewestFirst, "stack")}) {
+    if (!has_driver(driver)) {
+      error = fmt::format("DPDK has no mempool driver '{}': install the package librte-mempool-{}23", driver, package);
+      return nullptr;
+    }
   }
   std::unique_ptr<MbufPools> pools(new MbufPools());
   const uint32_t packet_data_bytes = sizes.a_page_each ? kPageDataBytes : sizes.packet_data_bytes;

@@ -9,7 +9,7 @@
 # Quick when nothing is missing: one dpkg-query, no network. A user who may not install gets the command for somebody who may.
 
 packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev librte-net-memif23 librte-net-vhost23 librte-net-af-packet23
-  librte-net-ring23 librte-net-null23 librte-net-pcap23 librte-mempool-stack23 libibverbs-dev librdmacm-dev libtbb-dev libgtest-dev libgmock-dev
+  librte-net-ring23 librte-net-null23 librte-net-pcap23 librte-mempool-ring23 librte-mempool-stack23 libibverbs-dev librdmacm-dev libtbb-dev libgtest-dev libgmock-dev
   prometheus-cpp-dev libisal-dev libtomlplusplus-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libbenchmark-dev
   librapidcheck-dev clang-14 libbpf-dev librte-net-af-xdp23'
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3

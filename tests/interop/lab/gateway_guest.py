@@ -23,7 +23,7 @@ def _libraries(program: Path) -> set[Path]:
 
 
 def _plugins(driver: str) -> list[Path]:
-    needed = ("bus_vdev", "mempool_stack", driver)
+    needed = ("bus_vdev", "mempool_ring", "mempool_stack", driver)
     found = [path for name in needed for path in PLUGINS.glob(f"pmds-*/librte_{name}.so.*") if not path.is_symlink()]
     if len(found) != len(needed):
         raise LabError(f"DPDK's plugins are not in {PLUGINS}")
