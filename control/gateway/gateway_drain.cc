@@ -4,14 +4,18 @@
 // client to fall silent would take for ever with one that is busy. It ends (DREQ) when the calls that it has taken are answered
 // and the client has acknowledged the answers, since an answer that is lost would have the client repeat a call that was
 // executed. The calls that were not taken have reached no backend; the client makes them again on its next connection.
+#include <algorithm>
+
 #include "control/gateway/gateway_connection.h"
 
 namespace cw::gateway {
 namespace {
 
-// The acknowledgement of an answer is nobody's event: it is looked for, soon when nothing else is awaited.
+// The acknowledgement of an answer is nobody's event: it is looked for. Soon when nothing else is awaited, but all connections
+// together no oftener than this, since their clients may be gone and silent for seconds.
 constexpr Duration kLookAgain = Duration::ms(5);
-constexpr Duration kLookForAcknowledgement = Duration::us(50);
+constexpr Duration kAcknowledgementSoon = Duration::us(50);
+constexpr Duration kBetweenLooks = Duration::ns(500);
 
 }  // namespace
 
@@ -51,7 +55,8 @@ void Gateway::go_on_draining(Instant now, Connection& connection) {
   if (owes) {
     arm(connection, now + kLookAgain);
   } else if (connection.qp->has_unfinished_work()) {
-    arm(connection, now + kLookForAcknowledgement);
+    arm(connection,
+        now + std::clamp(kBetweenLooks * static_cast<int64_t>(stats_.connections_open), kAcknowledgementSoon, kLookAgain));
   } else {
     end(now, connection, ConnectionResult::kDrained, false);
   }

@@ -49,8 +49,8 @@ bool OnePort::open_port(const PortSettings& settings, std::string& error) {
 
 node::NodeOptions OnePort::node_options(const wire::IpAddress& address, uint8_t length_bits) const {
   node::NodeOptions options;
-  link::StationOptions& station = options.ports.emplace_back();
   options.endpoint.ack_delay = rc::kAckDelay;
+  link::StationOptions& station = options.ports.emplace_back();
   station.mac = port_->mac();
   station.mtu = port_->settings().mtu;
   station.addresses.push_back({address, length_bits});

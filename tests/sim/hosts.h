@@ -59,8 +59,8 @@ struct WorldOptions {
   uint32_t send_window_packets = 128;
   uint32_t read_request_packets = 64;
   uint32_t read_window_packets = 256;
-  // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
   Duration ack_delay = rc::kAckDelay;  // EndpointOptions::ack_delay of both ends
+  // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
   bool small_tables = false;
   // A restarted client's first queue pair has the number of its last life's, as with kernels that count from a fixed one.
   bool client_qpns_repeat = false;

@@ -27,6 +27,13 @@ struct Busy : LoneQp {
   }
 };
 
+// A READ or WRITE that names no memory.
+Inbound of_no_octets(Opcode opcode, uint32_t psn) {
+  Inbound inbound{.opcode = opcode, .psn = psn};
+  inbound.extensions.reth = wire::Reth{0, verbs::Rkey(1), 0};
+  return inbound;
+}
+
 TEST(AckDelay, WhoHasBeenSilentIsAnsweredAtOnce) {
   LoneQp lone(patient());
   lone.qp->post_receives(8);
@@ -86,9 +93,7 @@ TEST(AckDelay, AWriteAPacketWithinAMessageAndARepetitionAreAcknowledgedAtOnce) {
   Busy lone;
   lone.qp->post_receives(8);
   lone.receive(Opcode::kRcSendOnly, 5000, 10);
-  Inbound write{.opcode = Opcode::kRcWriteOnly, .psn = 5001};
-  write.extensions.reth = wire::Reth{0, verbs::Rkey(1), 0};
-  lone.receive(write);
+  lone.receive(of_no_octets(Opcode::kRcWriteOnly, 5001));
   EXPECT_EQ(lone.sent(), (SentList{ack(5001, 3)})) << "of the SEND as well";
   lone.receive(Opcode::kRcSendFirst, 5002, 256);
   EXPECT_EQ(lone.sent(), (SentList{ack(5002, 3)})) << "within a message its sender may have come to the end of its window";
@@ -115,9 +120,7 @@ TEST(AckDelay, AReadAnswersForIt) {
   Busy lone;
   lone.qp->post_receives(8);
   lone.receive(Opcode::kRcSendOnly, 5000, 10);
-  Inbound read{.opcode = Opcode::kRcReadRequest, .psn = 5001};
-  read.extensions.reth = wire::Reth{0, verbs::Rkey(1), 0};
-  lone.receive(read);
+  lone.receive(of_no_octets(Opcode::kRcReadRequest, 5001));
   lone.receive(Opcode::kRcSendOnly, 5002, 10);
   const SentList responses = lone.sent();
   ASSERT_EQ(responses.size(), 1u);
@@ -133,9 +136,7 @@ TEST(AckDelay, BehindAReadThatTookAnEarlierAcknowledgementItIsNotForgotten) {
   lone.qp->post_receives(8);
   lone.receive(Opcode::kRcSendFirst, 5000, 256);
   lone.receive(Opcode::kRcSendLast, 5001, 10);
-  Inbound read{.opcode = Opcode::kRcReadRequest, .psn = 5002};
-  read.extensions.reth = wire::Reth{0, verbs::Rkey(1), 0};
-  lone.receive(read);
+  lone.receive(of_no_octets(Opcode::kRcReadRequest, 5002));
   lone.receive(Opcode::kRcSendOnly, 5003, 10);
   const SentList all = lone.sent();
   ASSERT_EQ(all.size(), 2u);
