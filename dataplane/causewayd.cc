@@ -214,7 +214,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   WorkerPoolOptions pool_options = worker_options(config);
   pool_options.cpus = worker_cpus();
   pool_options.yields = std::ranges::any_of(config.dataplane.poll_lcores, is_worker_cpu);
-  WorkerPool workers(pool_options, pools->large(), programs, wakeup_list);
+  WorkerPool workers(pool_options, {pools->packets(), pools->large()}, programs, wakeup_list);
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
   ConfigNumbers numbers;
   numbers.add(config);

@@ -237,11 +237,7 @@ void CoreLoop::capture_sent(Instant now, std::span<const wire::TxPacket> packets
   for (const wire::TxPacket& packet : packets) {
     std::array<Bytes, wire::TxPacket::kPiecesMax + 2> pieces;
     uint32_t count = 0;
-    pieces[count++] = {packet.head->data, packet.head->size};
-    for (uint32_t i = 0; i < packet.piece_count; ++i) {
-      pieces[count++] = {packet.pieces[i].data, packet.pieces[i].size};
-    }
-    pieces[count++] = {packet.trailer.data(), packet.trailer_bytes};
+    packet.for_each_run([&](Bytes run) { pieces[count++] = run; });
     tap.offer(now.to_ns(), {pieces.data(), count}, false);
   }
 }

@@ -190,7 +190,7 @@ class WorkerPool::Worker {
     const WorkerPoolOptions& options = pool_.options_;
     const Backend& backend = pool_.backends_[item.backend];
     auto link = std::make_unique<Link>(backend.servers[item.server], backend.from_client ? item.client() : wire::IpAddress{},
-                                       pool_.large_, options.limits);
+                                       pool_.pools_.large, options.limits);
     link->id = item.link;
     link->core = core;
     link->backend = item.backend;
@@ -218,7 +218,7 @@ class WorkerPool::Worker {
       {
         Chain message(item.message());
         Chain reply;
-        if (pool_.programs_.dispatch(rpcrdma::inspect_call(message), message, pool_.large_, reply)) {
+        if (pool_.programs_.dispatch(rpcrdma::inspect_call(message), message, pool_.pools_, reply)) {
           answer.message = reply.detach();
         }
       }
@@ -387,9 +387,9 @@ class WorkerPool::Worker {
   std::vector<Outbox<EventItem>> events_;  // by core
 };
 
-WorkerPool::WorkerPool(const WorkerPoolOptions& options, BufferPool& large, rpcrdma::ProgramRegistry& programs,
+WorkerPool::WorkerPool(const WorkerPoolOptions& options, rpcrdma::ReplyPools pools, rpcrdma::ProgramRegistry& programs,
                        std::vector<Wakeup*> core_wakeups)
-    : options_(options), backends_(gateway::kBackendNumbersMax), large_(large), programs_(programs), cores_(options.cores) {
+    : options_(options), backends_(gateway::kBackendNumbersMax), pools_(pools), programs_(programs), cores_(options.cores) {
   CW_ASSERT(core_wakeups.size() == options.cores);
   static_assert(gateway::kBackendServersMax <= 65'536 &&
                 gateway::kBackendNumbersMax <= 65'536);  // RequestItem has 16 bits for each

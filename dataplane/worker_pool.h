@@ -42,8 +42,8 @@ struct WorkerPoolOptions {
 
 class WorkerPool {
  public:
-  // `core_wakeups[i]` wakes poll core i. `large` serves replies. `programs` may be used by several threads at once.
-  WorkerPool(const WorkerPoolOptions& options, BufferPool& large, rpcrdma::ProgramRegistry& programs,
+  // `core_wakeups[i]` wakes poll core i. `pools` serve replies. `programs` may be used by several threads at once.
+  WorkerPool(const WorkerPoolOptions& options, rpcrdma::ReplyPools pools, rpcrdma::ProgramRegistry& programs,
              std::vector<Wakeup*> core_wakeups);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -90,7 +90,7 @@ class WorkerPool {
 
   WorkerPoolOptions options_;
   std::vector<Backend> backends_;  // by number, with room for all that there may be: none moves when others come
-  BufferPool& large_;
+  const rpcrdma::ReplyPools pools_;
   rpcrdma::ProgramRegistry& programs_;
   std::vector<CoreSide> cores_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -115,7 +115,7 @@ void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
 void Gateway::run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call) {
   Chain reply;
   BackendStats& stats = stats_.backends[lane.backend];
-  if (!programs_.dispatch(call.context, call.message, large_, reply)) {
+  if (!programs_.dispatch(call.context, call.message, {packets_, large_}, reply)) {
     (void)waiting_.push(Waiting{connection.link, lane_of(lane.link), std::move(call)});
     return;
   }

@@ -23,6 +23,7 @@ using control::kTrailerDataBytes;
 using control::kTrailers;
 static_assert(kObjectHeaderBytes == RTE_ALIGN_CEIL(sizeof(rte_mempool_objhdr), RTE_MEMPOOL_ALIGN));
 static_assert(control::kMbufBytes == sizeof(rte_mbuf) && control::kHeadroomBytes == RTE_PKTMBUF_HEADROOM);
+static_assert(Buffer::kHeadroomBytes <= RTE_PKTMBUF_HEADROOM);
 
 // What came back last goes out first, and is in a cache yet. Buffers that one thread takes and another gives back pass through
 // the pool itself, and DPDK's default, a ring, leads them round through all of it: every one then comes from memory, which costs
@@ -160,6 +161,7 @@ bool MbufPools::Face::allocate(std::span<Buffer*> out) {
       buffer->data = rte_pktmbuf_mtod(mbufs[i], uint8_t*);
       buffer->size = 0;
       buffer->capacity_bytes = data_bytes;
+      buffer->headroom_bytes = Buffer::kHeadroomBytes;
       out[done + i] = buffer;
     }
     done += burst;
@@ -177,6 +179,7 @@ Buffer* MbufPools::Face::share(const Buffer& of, uint32_t offset, uint32_t size)
   buffer->data = of.data + offset;
   buffer->size = size;
   buffer->capacity_bytes = size;
+  buffer->headroom_bytes = 0;
   return buffer;
 }
 

@@ -58,6 +58,7 @@ class MbufPools {
     buffer->data = rte_pktmbuf_mtod(mbuf, uint8_t*);
     buffer->size = rte_pktmbuf_data_len(mbuf);
     buffer->capacity_bytes = buffer->size;
+    buffer->headroom_bytes = 0;
     return buffer;
   }
   // An mbuf that refers to [data, data + size) of `owner`'s storage, for transmission; nullptr when views are exhausted.

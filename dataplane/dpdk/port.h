@@ -53,6 +53,8 @@ class Port {
   [[nodiscard]] const std::string& steering_refusal() const { return steering_refusal_; }
   // The driver sends one segment per packet and would lose the others.
   [[nodiscard]] bool sends_one_segment() const { return sends_one_segment_; }
+  // What is sent is received as the same mbuf, within this process.
+  [[nodiscard]] bool gives_mbufs_away() const { return driver_ == "net_ring"; }
   // DPDK's names: "net_memif0" or a PCI address, and "net_memif".
   [[nodiscard]] std::string device() const;
   [[nodiscard]] const std::string& driver() const { return driver_; }

@@ -18,6 +18,7 @@ PortQueue::PortQueue(Port& port, uint16_t index, uint32_t core, MbufPools& pools
       lease_(port.lease(core)),
       exception_(port.exception()),
       sends_one_segment_(port.sends_one_segment()),
+      gives_mbufs_away_(port.gives_mbufs_away()),
       was_here_(lease_.is_cores()) {
   CW_ASSERT(core < port.queues() || exchange != nullptr);
 }
@@ -60,14 +61,26 @@ uint16_t PortQueue::filter_received(Instant now, std::array<rte_mbuf*, kBurst>& 
   return out;
 }
 
-rte_mbuf* PortQueue::assemble(wire::TxPacket& packet) {
+namespace {
+
+// The mbuf is a frame of one segment, which lies in its storage.
+void set_frame(rte_mbuf* mbuf, const uint8_t* data, uint32_t bytes) {
+  mbuf->data_off = static_cast<uint16_t>(data - static_cast<const uint8_t*>(mbuf->buf_addr));
+  mbuf->data_len = static_cast<uint16_t>(bytes);
+  mbuf->pkt_len = bytes;
+  mbuf->nb_segs = 1;
+  mbuf->next = nullptr;
+  mbuf->ol_flags = 0;
+}
+
+}  // namespace
+
+rte_mbuf* PortQueue::assemble(const wire::TxPacket& packet) {
+  if (packet.is_in_place()) {
+    return refer(packet);
+  }
   rte_mbuf* head = mbuf_of(packet.head);
-  head->data_off = static_cast<uint16_t>(packet.head->data - static_cast<uint8_t*>(head->buf_addr));
-  head->data_len = static_cast<uint16_t>(packet.head->size);
-  head->pkt_len = packet.head->size;
-  head->nb_segs = 1;
-  head->next = nullptr;
-  head->ol_flags = 0;
+  set_frame(head, packet.head->data, packet.head->size);
   if (packet.piece_count == 0) {
     return head;
   }
@@ -104,6 +117,26 @@ rte_mbuf* PortQueue::assemble(wire::TxPacket& packet) {
   return head;
 }
 
+// The device sends from the message's own mbuf, which neither it nor the queue pair frees before the other has let go. A device
+// that gives its mbufs to a reader in this process gets a copy: the reader would take the message for its own.
+rte_mbuf* PortQueue::refer(const wire::TxPacket& packet) {
+  const wire::TxPiece& frame = packet.pieces[0];
+  if (gives_mbufs_away_) [[unlikely]] {
+    Buffer* copy = pools_.packets().allocate_one();
+    if (copy == nullptr || copy->append({frame.data, frame.size}) != frame.size) {
+      ++stats_.tx_no_view;
+      release_buffers(copy);
+      return nullptr;
+    }
+    set_frame(mbuf_of(copy), copy->data, copy->size);
+    return mbuf_of(copy);
+  }
+  rte_mbuf* mbuf = mbuf_of(frame.owner);
+  rte_mbuf_refcnt_update(mbuf, 1);
+  set_frame(mbuf, frame.data, frame.size);
+  return mbuf;
+}
+
 // Heads are as long as a frame of the port's MTU.
 rte_mbuf* PortQueue::copy_pieces(const wire::TxPacket& packet, rte_mbuf* head) {
   const auto append = [head](const uint8_t* octets, uint32_t bytes) {
@@ -126,7 +159,7 @@ rte_mbuf* PortQueue::copy_pieces(const wire::TxPacket& packet, rte_mbuf* head) {
 }
 
 void PortQueue::tx(Instant now, std::span<wire::TxPacket> packets) {
-  for (wire::TxPacket& packet : packets) {
+  for (const wire::TxPacket& packet : packets) {
     rte_mbuf* mbuf = assemble(packet);
     if (mbuf == nullptr) {
       continue;

@@ -78,7 +78,8 @@ class PortQueue {
   [[nodiscard]] const PortQueueStats& stats() const { return stats_; }
 
  private:
-  [[nodiscard]] rte_mbuf* assemble(wire::TxPacket& packet);
+  [[nodiscard]] rte_mbuf* assemble(const wire::TxPacket& packet);
+  [[nodiscard]] rte_mbuf* refer(const wire::TxPacket& packet);
   [[nodiscard]] rte_mbuf* copy_pieces(const wire::TxPacket& packet, rte_mbuf* head);
   [[nodiscard]] uint16_t send(std::span<rte_mbuf*> mbufs);
   void take_from_kernel(Instant now);
@@ -99,7 +100,8 @@ class PortQueue {
   PortQueueStats stats_;
   std::array<rte_mbuf*, kPendingMax> pending_{};
   uint32_t pending_count_ = 0;
-  bool sends_one_segment_;                  // pieces are copied behind their head
+  bool sends_one_segment_;  // pieces are copied behind their head
+  bool gives_mbufs_away_;
   bool was_here_;                           // at the last poll_link_event()
   Instant stuck_since_ = Instant::never();  // the first refusal since the device last took a packet
 };

@@ -118,6 +118,7 @@ void Chain::trim_back(uint64_t count) {
     ++kept_count;
   }
   last->size = static_cast<uint32_t>(keep - seen);
+  last->headroom_bytes = 0;  // somebody may have a view of what was cut off
   Buffer* gone = std::exchange(last->next, nullptr);
   tail_ = last;
   bytes_ = keep;

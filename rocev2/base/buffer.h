@@ -26,11 +26,16 @@ namespace cw {
 class BufferPool;
 
 struct Buffer {
+  static constexpr uint32_t kHeadroomBytes = 128;  // of one that was just allocated
+
   Buffer* next = nullptr;       // next in the chain that owns this one
   uint8_t* data = nullptr;      // first valid octet
   uint32_t size = 0;            // valid octets from data on
   uint32_t capacity_bytes = 0;  // octets from data on that this Buffer may write; == size for a view (read only)
   BufferPool* pool = nullptr;   // where release() gives it back; set once by the pool
+  // Octets before data that it may write. Where there are any, nobody else sees what lies before and behind the valid octets:
+  // headers are put in front, a whole frame is built around a message. 0 for a view, and once octets were cut off.
+  uint32_t headroom_bytes = 0;
 
   [[nodiscard]] Bytes bytes() const { return {data, size}; }
   // Octets after the valid ones that may still be written.
@@ -43,13 +48,23 @@ struct Buffer {
     data += count;
     size -= count;
     capacity_bytes -= count;
+    headroom_bytes = 0;
+  }
+  // Makes `count` octets in front valid; they are to be written. Precondition: count <= headroom_bytes.
+  void extend_front(uint32_t count) {
+    CW_DASSERT(count <= headroom_bytes);
+    data -= count;
+    size += count;
+    capacity_bytes += count;
+    headroom_bytes -= count;
   }
 };
 
 class BufferPool {
  public:
   virtual ~BufferPool() = default;
-  // Fills `out` with empty, writable, unlinked Buffers (size 0). All or nothing; false when the pool cannot give that many.
+  // Fills `out` with empty, writable, unlinked Buffers (size 0, headroom kHeadroomBytes). All or nothing; false when the pool
+  // cannot give that many.
   [[nodiscard]] virtual bool allocate(std::span<Buffer*> out) = 0;
   // A new read-only Buffer over [offset, offset + size) of `of`, which may itself be a view. nullptr when none is left.
   [[nodiscard]] virtual Buffer* share(const Buffer& of, uint32_t offset, uint32_t size) = 0;
@@ -106,6 +121,12 @@ class Chain {
   [[nodiscard]] Buffer* detach();
   void clear();
 
+  // `count` more octets at the front, in the first Buffer's headroom, which has so many; to be written.
+  [[nodiscard]] MutableBytes extend_front(uint32_t count) {
+    head_->extend_front(count);
+    bytes_ += count;
+    return {head_->data, count};
+  }
   // Drops octets at the front, releasing Buffers that become empty. Precondition: count <= bytes().
   void trim_front(uint64_t count);
   // Drops octets at the end. Precondition: count <= bytes().

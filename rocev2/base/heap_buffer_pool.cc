@@ -3,7 +3,7 @@
 namespace cw {
 
 HeapBufferPool::HeapBufferPool(uint32_t buffer_count, uint32_t buffer_bytes, uint32_t view_count)
-    : storage_(std::make_unique<uint8_t[]>(size_t{buffer_count} * buffer_bytes)),
+    : storage_(std::make_unique<uint8_t[]>(size_t{buffer_count} * (Buffer::kHeadroomBytes + buffer_bytes))),
       entries_(std::make_unique<Entry[]>(size_t{buffer_count} + view_count)),
       buffer_bytes_(buffer_bytes) {
   free_buffers_.reserve(buffer_count);
@@ -12,7 +12,7 @@ HeapBufferPool::HeapBufferPool(uint32_t buffer_count, uint32_t buffer_bytes, uin
     Entry& entry = entries_[i];
     entry.buffer.pool = this;
     if (i < buffer_count) {
-      entry.storage = storage_.get() + size_t{i} * buffer_bytes;
+      entry.storage = storage_.get() + size_t{i} * (Buffer::kHeadroomBytes + buffer_bytes);
       entry.root = &entry;
       free_buffers_.push_back(&entry);
     } else {
@@ -34,9 +34,10 @@ bool HeapBufferPool::allocate(std::span<Buffer*> out) {
     free_buffers_.pop_back();
     entry->references = 1;
     entry->buffer.next = nullptr;
-    entry->buffer.data = entry->storage;
+    entry->buffer.data = entry->storage + Buffer::kHeadroomBytes;
     entry->buffer.size = 0;
     entry->buffer.capacity_bytes = buffer_bytes_;
+    entry->buffer.headroom_bytes = Buffer::kHeadroomBytes;
     slot = &entry->buffer;
     ++in_use_;
   }
@@ -56,6 +57,7 @@ Buffer* HeapBufferPool::share(const Buffer& of, uint32_t offset, uint32_t size) 
   view->buffer.data = of.data + offset;
   view->buffer.size = size;
   view->buffer.capacity_bytes = size;
+  view->buffer.headroom_bytes = 0;
   ++in_use_;
   return &view->buffer;
 }

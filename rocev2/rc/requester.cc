@@ -96,15 +96,22 @@ void build_request(QpContext& context, const SendState& state, const SendCursor&
   bth.ack_request = ack_request;
   bth.psn = psn;
   const uint32_t bytes = payload_bytes_at(context, cursor);
-  const wire::PayloadCursor payload{bytes > 0 ? cursor.buffer : nullptr, cursor.offset, bytes};
+  const auto build = [&](const wire::Extensions& extensions) {
+    if (packet.is_in_place()) {
+      wire::build_in_place(packet, context.header, context.ip_identification++, bth, extensions, *work.payload.head());
+    } else {
+      const wire::PayloadCursor payload{bytes > 0 ? cursor.buffer : nullptr, cursor.offset, bytes};
+      wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, payload);
+    }
+  };
   if (wire::traits_of(bth.opcode).extension_bytes == 0) {
-    wire::build_packet(packet, context.header, context.ip_identification++, bth, kNoExtensions, payload);
+    build(kNoExtensions);
   } else {
     wire::Extensions extensions;
     extensions.reth = wire::Reth{work.remote_address, work.rkey, work.length};
     extensions.immediate = work.immediate;
     extensions.invalidate = work.rkey;
-    wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, payload);
+    build(extensions);
   }
   context.core.stats.payload_bytes_out += bytes;
   context.counters.payload_bytes_out += bytes;
@@ -136,6 +143,13 @@ void step_over(const QpContext& context, SendState& state) {
   if (state.limit_psn.distance_to(state.next_psn) > 0) {
     state.limit_psn = state.next_psn;
   }
+}
+
+// The next packet is a message of its own, leaves for the first time, and its frame has room around it.
+bool goes_in_place(const QpContext& context, const SendState& state) {
+  const Work& work = *state.cursor.work;
+  return work.packets == 1 && !work.awaits_response() && work.payload.buffer_count() == 1 && state.next_psn == state.limit_psn &&
+         wire::has_room_for_frame(context.header, request_opcode(work, true, true), *work.payload.head());
 }
 
 bool wants_acknowledgement(const QpContext& context, const SendState& state) {
@@ -425,7 +439,10 @@ bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBa
       sent += middles;
       continue;
     }
-    wire::TxPacket* packet = batch.add();
+    if (batch.full()) {
+      return true;
+    }
+    wire::TxPacket* packet = goes_in_place(context, state) ? batch.add_in_place() : batch.add();
     if (packet == nullptr) {
       return true;
     }

@@ -40,23 +40,34 @@ uint8_t pad_count_for(size_t payload_bytes) {
   return static_cast<uint8_t>((4 - payload_bytes % 4) % 4);
 }
 
-// Ethernet .. extension headers into the empty head; the head's size becomes theirs. `in_head_bytes` of payload, padding and
-// iCRC must fit behind them: our heads are made for a full path MTU, so that anything else is our own mistake.
-void write_headers(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
-                   const Extensions& extensions, uint32_t payload_bytes, uint8_t pad_count, uint32_t in_head_bytes) {
-  Buffer& head = *packet.head;
+// Ethernet .. extension headers.
+uint32_t header_bytes_of(const PathHeader& path, Opcode opcode) {
+  return path.bytes() + uint32_t{Bth::kSize} + traits_of(opcode).extension_bytes;
+}
+
+void write_headers(uint8_t* out, const PathHeader& path, uint16_t ip_identification, const Bth& bth, const Extensions& extensions,
+                   uint32_t payload_bytes, uint8_t pad_count) {
   const OpcodeTraits& traits = traits_of(bth.opcode);
-  const uint32_t transport_bytes = uint32_t{Bth::kSize} + traits.extension_bytes;
   CW_DASSERT(traits.kind != OpcodeKind::kReserved && (payload_bytes == 0 || traits.may_carry_payload));
-  CW_ASSERT(head.size == 0 && uint64_t{path.bytes()} + transport_bytes + in_head_bytes <= head.capacity_bytes);
-  packet.port = path.port();
-  path.write(head.data, transport_bytes + payload_bytes + pad_count + kIcrcBytes, ip_identification);
-  uint8_t* out = head.data + path.bytes();
+  path.write(out, uint32_t{Bth::kSize} + traits.extension_bytes + payload_bytes + pad_count + uint32_t{kIcrcBytes},
+             ip_identification);
+  out += path.bytes();
   bth.write(std::span<uint8_t, Bth::kSize>(out, Bth::kSize), pad_count);
   if (traits.extension_bytes > 0) {
     write_extensions(out + Bth::kSize, traits, extensions);
   }
-  head.size = path.bytes() + transport_bytes;
+}
+
+// The headers into the empty head; the head's size becomes theirs. `in_head_bytes` of payload, padding and iCRC must fit behind
+// them: our heads are made for a full path MTU, so that anything else is our own mistake.
+void start_head(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
+                const Extensions& extensions, uint32_t payload_bytes, uint8_t pad_count, uint32_t in_head_bytes) {
+  Buffer& head = *packet.head;
+  const uint32_t header_bytes = header_bytes_of(path, bth.opcode);
+  CW_ASSERT(head.size == 0 && uint64_t{header_bytes} + in_head_bytes <= head.capacity_bytes);
+  packet.port = path.port();
+  write_headers(head.data, path, ip_identification, bth, extensions, payload_bytes, pad_count);
+  head.size = header_bytes;
 }
 
 // The part of the head that the iCRC covers, as far as it is written.
@@ -64,15 +75,17 @@ Bytes covered(const TxPacket& packet, const PathHeader& path) {
   return packet.head->bytes().subspan(path.ip_offset());
 }
 
-// Padding and iCRC behind a payload that was copied into the head. One pass over the whole packet, which has just been written
-// and lies in the nearest cache.
+// Padding and iCRC behind headers and payload that lie together. One pass over the whole frame, which has just been written and
+// lies in the nearest cache. Says how long it is now.
+uint32_t close_frame(uint8_t* frame, uint32_t bytes, const PathHeader& path, uint8_t pad_count) {
+  std::memset(frame + bytes, 0, pad_count);
+  bytes += pad_count;
+  store_le32(frame + bytes, Icrc(Bytes(frame, bytes).subspan(path.ip_offset())).value());
+  return bytes + kIcrcBytes;
+}
+
 void close_head(TxPacket& packet, const PathHeader& path, uint8_t pad_count) {
-  Buffer& head = *packet.head;
-  std::memset(head.data + head.size, 0, pad_count);
-  head.size += pad_count;
-  const uint32_t icrc = Icrc(covered(packet, path)).value();
-  store_le32(head.data + head.size, icrc);
-  head.size += kIcrcBytes;
+  packet.head->size = close_frame(packet.head->data, packet.head->size, path, pad_count);
 }
 
 // Where a payload lies: its runs of octets, empty Buffers skipped. `complete` is false when kPiecesMax did not suffice.
@@ -201,14 +214,31 @@ void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identifi
   if (payload.size >= kAttachThresholdBytes) {
     const Runs runs = find_runs(payload);
     if (runs.complete) {
-      write_headers(packet, path, ip_identification, bth, extensions, payload.size, pad_count, 0);
+      start_head(packet, path, ip_identification, bth, extensions, payload.size, pad_count, 0);
       attach_payload(packet, path, runs, pad_count);
       return;
     }
   }
-  write_headers(packet, path, ip_identification, bth, extensions, payload.size, pad_count, payload.size + pad_count + kIcrcBytes);
+  start_head(packet, path, ip_identification, bth, extensions, payload.size, pad_count, payload.size + pad_count + kIcrcBytes);
   copy_payload(*packet.head, payload);
   close_head(packet, path, pad_count);
+}
+
+bool has_room_for_frame(const PathHeader& path, Opcode opcode, const Buffer& payload) {
+  return payload.headroom_bytes >= header_bytes_of(path, opcode) &&
+         payload.capacity_bytes - payload.size >= pad_count_for(payload.size) + uint32_t{kIcrcBytes};
+}
+
+void build_in_place(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
+                    const Extensions& extensions, const Buffer& payload) {
+  CW_DASSERT(packet.is_in_place() && has_room_for_frame(path, bth.opcode, payload));
+  const uint8_t pad_count = pad_count_for(payload.size);
+  const uint32_t header_bytes = header_bytes_of(path, bth.opcode);
+  uint8_t* frame = payload.data - header_bytes;
+  write_headers(frame, path, ip_identification, bth, extensions, payload.size, pad_count);
+  packet.port = path.port();
+  packet.pieces[0] = TxPiece{&payload, frame, close_frame(frame, header_bytes + payload.size, path, pad_count)};
+  packet.piece_count = 1;
 }
 
 PacketRun::PacketRun(const PathHeader& path, const Bth& bth, uint32_t payload_bytes)
@@ -253,8 +283,7 @@ void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identifi
                   const Extensions& extensions, Bytes payload) {
   const uint32_t payload_bytes = static_cast<uint32_t>(payload.size());
   const uint8_t pad_count = pad_count_for(payload_bytes);
-  write_headers(packet, path, ip_identification, bth, extensions, payload_bytes, pad_count,
-                payload_bytes + pad_count + kIcrcBytes);
+  start_head(packet, path, ip_identification, bth, extensions, payload_bytes, pad_count, payload_bytes + pad_count + kIcrcBytes);
   Buffer& head = *packet.head;
   if (!payload.empty()) {
     std::memcpy(head.data + head.size, payload.data(), payload.size());

@@ -1,14 +1,18 @@
 // Packets on their way out: what a protocol object fills and the shell sends.
 //
-// A TxPacket has a head Buffer (link, IP, UDP, BTH, extension headers and, when `piece_count` is 0, also payload, padding and
-// iCRC) and, for large payloads, pieces that point into Buffers which stay owned by the queue pair until the peer has
-// acknowledged them, plus a trailer (padding and iCRC) that follows the pieces on the wire. The shell attaches pieces without
-// copying or, where memory has no owner (registered client memory), the builder has copied them into the head already.
+// A frame lies in one of three ways.
+//   Copied: all of it in a head Buffer (link, IP, UDP, BTH, extension headers, payload, padding, iCRC). Short payloads, and those
+//   whose memory has no owner (registered client memory).
+//   Attached: headers in the head, then pieces that point into Buffers which stay owned by the queue pair until the peer has
+//   acknowledged them, then a trailer (padding and iCRC). Large payloads; the shell attaches the pieces without copying.
+//   In place: no head; the one piece is the frame, built around its payload in the message's own Buffer, which stays owned by
+//   the queue pair. The shell refers to it or copies it; nobody writes there again before the shell has let go of it.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "rocev2/base/buffer.h"
 
@@ -23,19 +27,35 @@ struct TxPiece {
 struct TxPacket {
   static constexpr uint32_t kPiecesMax = 4;
   static constexpr uint32_t kTrailerMax = 3 + 4;
-  Buffer* head = nullptr;
+  Buffer* head = nullptr;  // nullptr: in place
   std::array<TxPiece, kPiecesMax> pieces;
   uint32_t piece_count = 0;
   std::array<uint8_t, kTrailerMax> trailer;
   uint32_t trailer_bytes = 0;
   uint16_t port = 0;  // index of the port to leave by
 
+  [[nodiscard]] bool is_in_place() const { return head == nullptr; }
   [[nodiscard]] uint32_t frame_bytes() const {
-    uint32_t total = head->size + trailer_bytes;
-    for (uint32_t i = 0; i < piece_count; ++i) {
-      total += pieces[i].size;
-    }
+    uint32_t total = 0;
+    for_each_run([&total](Bytes run) { total += static_cast<uint32_t>(run.size()); });
     return total;
+  }
+  // The frame's octets in the order of the wire.
+  template <typename Visit>
+  void for_each_run(Visit&& visit) const {
+    if (head != nullptr) {
+      visit(head->bytes());
+    }
+    for (uint32_t i = 0; i < piece_count; ++i) {
+      visit(Bytes(pieces[i].data, pieces[i].size));
+    }
+    visit(Bytes(trailer.data(), trailer_bytes));
+  }
+  [[nodiscard]] std::vector<uint8_t> octets() const {
+    std::vector<uint8_t> frame;
+    frame.reserve(frame_bytes());
+    for_each_run([&frame](Bytes run) { frame.insert(frame.end(), run.begin(), run.end()); });
+    return frame;
   }
 };
 
@@ -77,13 +97,10 @@ class TxBatch {
         spare_count_ = 1;
       }
     }
-    TxPacket& packet = packets_[count_++];
-    packet.head = spare_[--spare_count_];
-    packet.piece_count = 0;
-    packet.trailer_bytes = 0;
-    packet.port = 0;
-    return &packet;
+    return fresh(spare_[--spare_count_]);
   }
+  // A new packet for a frame that is built in place. Precondition: !full().
+  [[nodiscard]] TxPacket* add_in_place() { return fresh(nullptr); }
   void drop_last() {
     --count_;
     release_buffers(packets_[count_].head);
@@ -101,6 +118,16 @@ class TxBatch {
 
  private:
   static constexpr uint32_t kRefill = 16;
+
+  [[nodiscard]] TxPacket* fresh(Buffer* head) {
+    TxPacket& packet = packets_[count_++];
+    packet.head = head;
+    packet.piece_count = 0;
+    packet.trailer_bytes = 0;
+    packet.port = 0;
+    return &packet;
+  }
+
   BufferPool& pool_;
   std::array<TxPacket, kCapacity> packets_;
   uint32_t count_ = 0;

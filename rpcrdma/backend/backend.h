@@ -9,6 +9,16 @@
 
 namespace cw::rpcrdma {
 
+// Where replies get their Buffers. One pool may be both.
+struct ReplyPools {
+  ReplyPools(BufferPool& one) : packets(one), large(one) {}  // NOLINT(google-explicit-constructor)
+  ReplyPools(BufferPool& packet_pool, BufferPool& large_pool) : packets(packet_pool), large(large_pool) {}
+  // A run of so many octets: one Buffer as short as may be, which stays with the connection until the client has it.
+  [[nodiscard]] BufferPool& of(uint64_t bytes) const { return bytes <= packets.buffer_bytes() ? packets : large; }
+  BufferPool& packets;  // Buffers as long as a frame
+  BufferPool& large;
+};
+
 // An RPC program inside the gateway. call() computes and returns; it neither blocks nor keeps anything of the call. It may run on
 // a poll core or on a worker, on several at once: implementations have no mutable state, or keep it per core.
 class Program {
@@ -16,9 +26,9 @@ class Program {
   virtual ~Program() = default;
   [[nodiscard]] virtual uint32_t program() const = 0;
   [[nodiscard]] virtual uint32_t version() const = 0;
-  // Appends the whole RPC reply message to `reply` (empty on entry), in Buffers of `pool`. False when the pool is empty: the
+  // Appends the whole RPC reply message to `reply` (empty on entry), in Buffers of `pools`. False when a pool is empty: the
   // caller tries again or gives the call up; `reply` is then empty.
-  [[nodiscard]] virtual bool call(const CallContext& context, const Chain& message, BufferPool& pool, Chain& reply) = 0;
+  [[nodiscard]] virtual bool call(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) = 0;
 };
 
 // Answers what no program takes: PROG_UNAVAIL, PROG_MISMATCH, RPC_MISMATCH, GARBAGE_ARGS as RFC 5531 9 says.
@@ -27,7 +37,7 @@ class ProgramRegistry {
  public:
   static constexpr uint32_t kProgramsMax = 8;
   [[nodiscard]] bool add(Program& program);  // false when full or taken
-  [[nodiscard]] bool dispatch(const CallContext& context, const Chain& message, BufferPool& pool, Chain& reply);
+  [[nodiscard]] bool dispatch(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply);
 
  private:
   Program* programs_[kProgramsMax] = {};

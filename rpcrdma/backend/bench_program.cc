@@ -22,21 +22,24 @@ uint64_t little_endian(uint64_t word) {
   return word;
 }
 
-bool reply_status(const CallContext& context, AcceptStatus status, BufferPool& pool, Chain& reply) {
-  uint8_t head[kAcceptedReplyBytes];
-  write_accepted_reply(head, context.header.xid, status);
-  return reply.append_copy(pool, head);
+// Where `result_bytes` of results are to be written, behind the head of a reply that begins with them; nullptr without a Buffer.
+uint8_t* start_reply(const CallContext& context, AcceptStatus status, uint32_t result_bytes, const ReplyPools& pools,
+                     Chain& reply) {
+  const uint32_t bytes = kAcceptedReplyBytes + result_bytes;
+  Buffer* head = pools.of(bytes).allocate_one();
+  if (head == nullptr) {
+    return nullptr;
+  }
+  CW_DASSERT(bytes <= head->capacity_bytes);
+  head->size = bytes;
+  write_accepted_reply(std::span<uint8_t, kAcceptedReplyBytes>(head->data, kAcceptedReplyBytes), context.header.xid, status);
+  reply.push_back(head);
+  return head->data + kAcceptedReplyBytes;
 }
 
-// Success and up to two words of results.
-template <size_t kResultBytes>
-struct Head {
-  uint8_t octets[kAcceptedReplyBytes + kResultBytes];
-  explicit Head(const CallContext& context) {
-    write_accepted_reply(std::span(octets).template first<kAcceptedReplyBytes>(), context.header.xid, AcceptStatus::kSuccess);
-  }
-  [[nodiscard]] uint8_t* results() { return octets + kAcceptedReplyBytes; }
-};
+bool reply_status(const CallContext& context, AcceptStatus status, const ReplyPools& pools, Chain& reply) {
+  return start_reply(context, status, 0, pools, reply) != nullptr;
+}
 
 // Gives the reply up whole.
 bool give_up(Chain& reply) {
@@ -58,24 +61,27 @@ OpaqueArgument last_opaque(XdrReader& reader) {
   return argument;
 }
 
-bool echo(const CallContext& context, const Chain& message, XdrReader& reader, BufferPool& pool, Chain& reply) {
+bool echo(const CallContext& context, const Chain& message, XdrReader& reader, const ReplyPools& pools, Chain& reply) {
   const OpaqueArgument data = last_opaque(reader);
   if (!data.ok) {
-    return reply_status(context, AcceptStatus::kGarbageArguments, pool, reply);
+    return reply_status(context, AcceptStatus::kGarbageArguments, pools, reply);
   }
   if (data.bytes <= BenchProgram::kEchoCopyBytesMax) {
     // Length word, content and padding look the same in arguments and results.
-    Head<4 + BenchProgram::kEchoCopyBytesMax> head(context);
-    const size_t count = 4 + static_cast<size_t>(xdr_padded(data.bytes));
-    message.copy_to(data.offset - 4, MutableBytes(head.results(), count));
-    return reply.append_copy(pool, Bytes(head.octets, kAcceptedReplyBytes + count));
+    const uint32_t count = 4 + static_cast<uint32_t>(xdr_padded(data.bytes));
+    uint8_t* results = start_reply(context, AcceptStatus::kSuccess, count, pools, reply);
+    if (results == nullptr) {
+      return false;
+    }
+    message.copy_to(data.offset - 4, MutableBytes(results, count));
+    return true;
   }
-  Head<4> head(context);
-  store_be32(head.results(), data.bytes);
-  if (!reply.append_copy(pool, head.octets) || !message.share_range(data.offset, xdr_padded(data.bytes), reply)) {
-    return give_up(reply);
+  uint8_t* results = start_reply(context, AcceptStatus::kSuccess, 4, pools, reply);
+  if (results == nullptr) {
+    return false;
   }
-  return true;
+  store_be32(results, data.bytes);
+  return message.share_range(data.offset, xdr_padded(data.bytes), reply) || give_up(reply);
 }
 
 // Room for so many octets. All of it before any is filled: a call that finds too little is tried again and again.
@@ -92,22 +98,19 @@ bool allocate(BufferPool& pool, uint64_t bytes, Chain& out) {
   return true;
 }
 
-bool source(const CallContext& context, XdrReader& reader, BufferPool& pool, Chain& reply) {
+bool source(const CallContext& context, XdrReader& reader, const ReplyPools& pools, Chain& reply) {
   const uint32_t bytes = reader.u32();
   const uint64_t seed = reader.u64();
   if (!reader.ok() || reader.remaining() != 0 || bytes > kBenchBytesMax) {
-    return reply_status(context, AcceptStatus::kGarbageArguments, pool, reply);
+    return reply_status(context, AcceptStatus::kGarbageArguments, pools, reply);
   }
-  Head<12> head(context);
-  store_be32(head.results() + 8, bytes);
-  if (!reply.append_copy(pool, head.octets)) {
-    return give_up(reply);
+  uint8_t* results = start_reply(context, AcceptStatus::kSuccess, 12, pools, reply);
+  if (results == nullptr) {
+    return false;
   }
-  Buffer* first = reply.head();
-  // The checksum stands in front of the data and is known after it; the pool's Buffers hold more than a reply header.
-  CW_ASSERT(first->size == sizeof(head.octets));
+  store_be32(results + 8, bytes);
   Chain data;
-  if (!allocate(pool, bytes, data)) {
+  if (!allocate(pools.of(bytes), bytes, data)) {
     return give_up(reply);
   }
   uint32_t crc = 0;
@@ -117,52 +120,55 @@ bool source(const CallContext& context, XdrReader& reader, BufferPool& pool, Cha
     crc = bench_checksum_more(crc, buffer->bytes());
     done += buffer->size;
   }
-  if (!data.append_copy(pool, Bytes(kZeros).first(xdr_pad(bytes)))) {
+  if (!data.append_copy(pools.packets, Bytes(kZeros).first(xdr_pad(bytes)))) {
     return give_up(reply);
   }
-  store_be64(first->data + kAcceptedReplyBytes, crc);
+  store_be64(results, crc);  // stands in front of the data and is known after it
   reply.append(std::move(data));
   return true;
 }
 
-bool sink(const CallContext& context, const Chain& message, XdrReader& reader, BufferPool& pool, Chain& reply) {
+bool sink(const CallContext& context, const Chain& message, XdrReader& reader, const ReplyPools& pools, Chain& reply) {
   const uint32_t expected = reader.u32();
   const OpaqueArgument data = last_opaque(reader);
   if (!data.ok) {
-    return reply_status(context, AcceptStatus::kGarbageArguments, pool, reply);
+    return reply_status(context, AcceptStatus::kGarbageArguments, pools, reply);
   }
   const uint32_t crc = bench_checksum(message, data.offset, data.bytes);
   if (crc != expected) {
-    return reply_status(context, AcceptStatus::kSystemError, pool, reply);
+    return reply_status(context, AcceptStatus::kSystemError, pools, reply);
   }
-  Head<8> head(context);
-  store_be32(head.results(), data.bytes);
-  store_be32(head.results() + 4, crc);
-  return reply.append_copy(pool, head.octets);
+  uint8_t* results = start_reply(context, AcceptStatus::kSuccess, 8, pools, reply);
+  if (results == nullptr) {
+    return false;
+  }
+  store_be32(results, data.bytes);
+  store_be32(results + 4, crc);
+  return true;
 }
 
 }  // namespace
 
-bool BenchProgram::call(const CallContext& context, const Chain& message, BufferPool& pool, Chain& reply) {
+bool BenchProgram::call(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
   XdrReader reader(message);
   reader.skip(context.header.header_bytes);
   switch (context.header.procedure) {
     case static_cast<uint32_t>(BenchProcedure::kNull): {
       const bool empty = reader.remaining() == 0;
-      return reply_status(context, empty ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pool, reply);
+      return reply_status(context, empty ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pools, reply);
     }
     case static_cast<uint32_t>(BenchProcedure::kEcho):
-      return echo(context, message, reader, pool, reply);
+      return echo(context, message, reader, pools, reply);
     case static_cast<uint32_t>(BenchProcedure::kSource):
-      return source(context, reader, pool, reply);
+      return source(context, reader, pools, reply);
     case static_cast<uint32_t>(BenchProcedure::kSink):
-      return sink(context, message, reader, pool, reply);
+      return sink(context, message, reader, pools, reply);
     case static_cast<uint32_t>(BenchProcedure::kCallback): {
       const bool good = parse_bench_callback(context, message).ok();
-      return reply_status(context, good ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pool, reply);
+      return reply_status(context, good ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArguments, pools, reply);
     }
     default:
-      return reply_status(context, AcceptStatus::kProcedureUnavailable, pool, reply);
+      return reply_status(context, AcceptStatus::kProcedureUnavailable, pools, reply);
   }
 }
 

@@ -17,7 +17,7 @@ class BenchProgram final : public Program {
 
   [[nodiscard]] uint32_t program() const override { return kBenchProgram; }
   [[nodiscard]] uint32_t version() const override { return kBenchVersion; }
-  [[nodiscard]] bool call(const CallContext& context, const Chain& message, BufferPool& pool, Chain& reply) override;
+  [[nodiscard]] bool call(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) override;
 };
 
 // The octets of SOURCE: little-endian words seed + (i + 1) * golden ratio, so that each place has a value of its own and eight

@@ -67,10 +67,10 @@ bool ProgramRegistry::add(Program& program) {
   return true;
 }
 
-bool ProgramRegistry::dispatch(const CallContext& context, const Chain& message, BufferPool& pool, Chain& reply) {
+bool ProgramRegistry::dispatch(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) {
   const RpcCallHeader& header = context.header;
   if (header.header_bytes == 0) {
-    return reply_malformed(pool, message, reply);
+    return reply_malformed(pools.packets, message, reply);
   }
   uint32_t low = UINT32_MAX;
   uint32_t high = 0;
@@ -80,13 +80,13 @@ bool ProgramRegistry::dispatch(const CallContext& context, const Chain& message,
       continue;
     }
     if (program.version() == header.version) {
-      return program.call(context, message, pool, reply);
+      return program.call(context, message, pools, reply);
     }
     low = program.version() < low ? program.version() : low;
     high = program.version() > high ? program.version() : high;
   }
-  return low <= high ? reply_mismatch(pool, header.xid, low, high, reply)
-                     : reply_status(pool, header.xid, AcceptStatus::kProgramUnavailable, reply);
+  return low <= high ? reply_mismatch(pools.packets, header.xid, low, high, reply)
+                     : reply_status(pools.packets, header.xid, AcceptStatus::kProgramUnavailable, reply);
 }
 
 }  // namespace cw::rpcrdma

@@ -11,13 +11,28 @@ ChunkStats& stats_of(RpcRdmaStats& stats, ChunkKind kind) {
   return stats.chunks[static_cast<size_t>(kind)];
 }
 
+bool is_small(const Chain& rest) {
+  return rest.bytes() <= ReplyPoster::kCopyBytesMax;
+}
+
+bool is_shattered(const Chain& rest) {
+  return rest.buffer_count() > ReplyPoster::kPiecesMax && rest.bytes() / rest.buffer_count() < ReplyPoster::kPieceBytesMin;
+}
+
+// The header goes in front of the inline rest, into its first Buffer, instead of into one of its own. A small rest in a Buffer
+// larger than ours is better copied: it would keep that until the client has acknowledged.
+bool goes_in_front(const ServerCall& call, const Chain& rest, const BufferPool& ours) {
+  if (rest.empty() || rest.head()->headroom_bytes < call.plan.header_bytes) {
+    return false;
+  }
+  return is_small(rest) ? rest.buffer_count() == 1 && rest.head()->pool == &ours : !is_shattered(rest);
+}
+
 // Puts the inline rest behind the header: copied when that makes the message simpler, else as further pieces of the chain.
 void add_inline(Chain& message, Buffer* header, Chain& rest, RpcRdmaStats& stats) {
   const size_t bytes = static_cast<size_t>(rest.bytes());
-  const bool small = bytes <= ReplyPoster::kCopyBytesMax;
-  const bool shattered =
-      !small && rest.buffer_count() > ReplyPoster::kPiecesMax && bytes / rest.buffer_count() < ReplyPoster::kPieceBytesMin;
-  if ((small || shattered) && bytes <= header->tailroom().size()) {
+  const bool small = is_small(rest);
+  if ((small || is_shattered(rest)) && bytes <= header->tailroom().size()) {
     stats.pullups += small ? 0 : 1;
     rest.copy_to(0, header->tailroom().first(bytes));
     header->size += static_cast<uint32_t>(bytes);
@@ -128,23 +143,13 @@ PostResult ReplyPoster::post_send(ServerCall& call, const Grant& grant, bool rem
   if (room == 0) {
     return qp_.in_error() ? PostResult::kFailed : PostResult::kNoRoom;
   }
-  Buffer* header = pool_.allocate_one();
-  if (header == nullptr) {
-    return PostResult::kNoBuffer;
-  }
-  if (!write_header(call, grant.credit, *header)) {
-    release_buffers(header);
-    return PostResult::kFailed;
-  }
   const verbs::WorkId id = watch(call);
   verbs::SendRequest send{.id = id, .signaled = window_.signaled(room) || id != verbs::WorkId()};
+  if (const PostResult built = build_message(call, grant.credit, send.payload); built != PostResult::kPosted) [[unlikely]] {
+    return built;
+  }
   if (remote_invalidate && (call.chunks.segment_count > 0 || call.chunks.read_count > 0)) {
     send.invalidate = handle_to_invalidate(call.chunks);
-  }
-  if (call.plan.form == ReplyForm::kInline) {
-    add_inline(send.payload, header, call.rest(), stats_);
-  } else {
-    send.payload.push_back(header);
   }
   const bool invalidates = send.invalidate.has_value();
   if (grant.post_receive) {
@@ -157,26 +162,45 @@ PostResult ReplyPoster::post_send(ServerCall& call, const Grant& grant, bool rem
   return PostResult::kPosted;
 }
 
-bool ReplyPoster::write_header(ServerCall& call, uint32_t credit, Buffer& header) const {
-  const MutableBytes out = header.tailroom();
-  const auto bytes = [&]() -> Result<uint32_t> {
-    switch (call.plan.form) {
-      case ReplyForm::kErrorChunk:
-        return write_chunk_error(out, call.xid, credit);
-      case ReplyForm::kErrorVersion:
-        return write_version_error(out, call.xid, call.version, credit);
-      case ReplyForm::kInline:
-      case ReplyForm::kReplyChunk:
-        break;
-    }
-    const RdmaProc proc = call.plan.form == ReplyForm::kInline ? RdmaProc::kMsg : RdmaProc::kNomsg;
-    const FixedHeader fixed{.xid = call.xid, .credit = credit, .proc = static_cast<uint32_t>(proc)};
-    return write_reply_header(out, fixed, call.chunks, {call.plan.lengths.data(), call.chunks.segment_count});
-  }();
-  if (bytes.ok()) {
-    header.size = *bytes;
+// Nothing of the call is taken before it is certain to be sent: without a Buffer it is tried again.
+PostResult ReplyPoster::build_message(ServerCall& call, uint32_t credit, Chain& message) {
+  const bool is_inline = call.plan.form == ReplyForm::kInline;
+  if (is_inline && goes_in_front(call, call.rest(), pool_)) {
+    message = std::move(call.rest());
+    const auto written = write_header(call, credit, message.extend_front(call.plan.header_bytes));
+    return written.ok() && *written == call.plan.header_bytes ? PostResult::kPosted : PostResult::kFailed;
   }
-  return bytes.ok();
+  Buffer* header = pool_.allocate_one();
+  if (header == nullptr) {
+    return PostResult::kNoBuffer;
+  }
+  const auto written = write_header(call, credit, header->tailroom());
+  if (!written.ok()) {
+    release_buffers(header);
+    return PostResult::kFailed;
+  }
+  header->size = *written;
+  if (is_inline) {
+    add_inline(message, header, call.rest(), stats_);
+  } else {
+    message.push_back(header);
+  }
+  return PostResult::kPosted;
+}
+
+Result<uint32_t> ReplyPoster::write_header(const ServerCall& call, uint32_t credit, MutableBytes out) {
+  switch (call.plan.form) {
+    case ReplyForm::kErrorChunk:
+      return write_chunk_error(out, call.xid, credit);
+    case ReplyForm::kErrorVersion:
+      return write_version_error(out, call.xid, call.version, credit);
+    case ReplyForm::kInline:
+    case ReplyForm::kReplyChunk:
+      break;
+  }
+  const RdmaProc proc = call.plan.form == ReplyForm::kInline ? RdmaProc::kMsg : RdmaProc::kNomsg;
+  const FixedHeader fixed{.xid = call.xid, .credit = credit, .proc = static_cast<uint32_t>(proc)};
+  return write_reply_header(out, fixed, call.chunks, {call.plan.lengths.data(), call.chunks.segment_count});
 }
 
 verbs::WorkId ReplyPoster::watch(const ServerCall& call) const {

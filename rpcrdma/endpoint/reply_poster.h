@@ -40,7 +40,7 @@ struct Acknowledged {
 
 class ReplyPoster {
  public:
-  // Inline rests up to this are copied behind the header: cheaper to send than one more piece.
+  // Inline rests up to this that cannot take the header in front are copied behind it: cheaper to send than one more piece.
   static constexpr uint32_t kCopyBytesMax = 256;
   // Longer rests are copied only when their pieces are many and small on average.
   static constexpr uint32_t kPiecesMax = 8;
@@ -63,7 +63,8 @@ class ReplyPoster {
   [[nodiscard]] PostResult post_items(ServerCall& call);
   [[nodiscard]] PostResult post_chunk(ServerCall& call, const PlainChunk& chunk, Chain& from, ChunkKind kind);
   [[nodiscard]] PostResult post_send(ServerCall& call, const Grant& grant, bool remote_invalidate);
-  [[nodiscard]] bool write_header(ServerCall& call, uint32_t credit, Buffer& header) const;
+  [[nodiscard]] PostResult build_message(ServerCall& call, uint32_t credit, Chain& message);
+  [[nodiscard]] static Result<uint32_t> write_header(const ServerCall& call, uint32_t credit, MutableBytes out);
   [[nodiscard]] verbs::WorkId watch(const ServerCall& call) const;
   void count_sent(const ServerCall& call, bool invalidates);
 

@@ -102,12 +102,7 @@ class Wire {
   [[nodiscard]] Buffer* gather(const wire::TxPacket& packet) {
     Buffer* frame = receiver_.allocate_one();
     CW_ASSERT(frame != nullptr);
-    frame->append(packet.head->bytes());
-    for (uint32_t i = 0; i < packet.piece_count; ++i) {
-      frame->append({packet.pieces[i].data, packet.pieces[i].size});
-    }
-    frame->append(Bytes(packet.trailer.data(), packet.trailer_bytes));
-    CW_ASSERT(frame->size == packet.frame_bytes());
+    packet.for_each_run([frame](Bytes run) { CW_ASSERT(frame->append(run) == run.size()); });
     return frame;
   }
 

@@ -29,7 +29,8 @@ class StillProgram final : public rpcrdma::Program {
 
   [[nodiscard]] uint32_t program() const override { return rpcrdma::kBenchProgram; }
   [[nodiscard]] uint32_t version() const override { return rpcrdma::kBenchVersion; }
-  [[nodiscard]] bool call(const rpcrdma::CallContext& context, const Chain& message, BufferPool& pool, Chain& reply) override {
+  [[nodiscard]] bool call(const rpcrdma::CallContext& context, const Chain& message, const rpcrdma::ReplyPools& pools,
+                          Chain& reply) override {
     XdrReader reader(message);
     reader.skip(context.header.header_bytes);
     const uint32_t first = reader.u32();
@@ -41,11 +42,11 @@ class StillProgram final : public rpcrdma::Program {
                                   rpcrdma::AcceptStatus::kSuccess);
     if (source) {
       store_be32(results + 8, bytes);  // behind a checksum that nobody asks for
-      return reply.append_copy(pool, head) && data_.share_range(0, bytes, reply);
+      return reply.append_copy(pools.packets, head) && data_.share_range(0, bytes, reply);
     }
     store_be32(results, bytes);
     store_be32(results + 4, first);  // the checksum that was expected
-    return reply.append_copy(pool, Bytes(head).first(head.size() - 4));
+    return reply.append_copy(pools.packets, Bytes(head).first(head.size() - 4));
   }
 
  private:

@@ -238,7 +238,7 @@ class Target {
     wire::TxBatch batch(heads);
     endpoint_->poll_transmit(now_, batch);
     for (const wire::TxPacket& packet : batch.packets()) {
-      const std::vector<uint8_t> octets = sim::flatten(packet);
+      const std::vector<uint8_t> octets = packet.octets();
       const auto view = wire::PacketView::parse(octets);
       FUZZ_CHECK(view.ok() && wire::verify_icrc(*view));
       FUZZ_CHECK(view->bth.destination.value() == 0x1234 && view->payload.size() <= kMtu);

@@ -12,16 +12,6 @@ constexpr Duration kPollForMemory = Duration::us(200);
 constexpr size_t kPortQueueFrames = 512;
 constexpr uint64_t kTurnsBetweenChecks = 64;
 
-std::vector<uint8_t> octets_of(const wire::TxPacket& packet) {
-  std::vector<uint8_t> octets(packet.frame_bytes());
-  uint8_t* at = std::copy_n(packet.head->data, packet.head->size, octets.data());
-  for (uint32_t i = 0; i < packet.piece_count; ++i) {
-    at = std::copy_n(packet.pieces[i].data, packet.pieces[i].size, at);
-  }
-  std::copy_n(packet.trailer.data(), packet.trailer_bytes, at);
-  return octets;
-}
-
 }  // namespace
 
 Fabric::Fabric(const Scenario& scenario, Verdict& verdict, const FabricTaps& taps)
@@ -220,7 +210,7 @@ void Fabric::transmit(node::Node& node, BufferPool& pool, Instant host_now, Send
     node.poll_transmit(host_now, batch);
     full = batch.full();
     for (const wire::TxPacket& packet : batch.packets()) {
-      send(octets_of(packet));
+      send(packet.octets());
     }
     batch.clear();
   }

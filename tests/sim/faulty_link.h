@@ -36,15 +36,6 @@ struct Frame {
   std::vector<uint8_t> octets;
 };
 
-inline std::vector<uint8_t> flatten(const wire::TxPacket& packet) {
-  std::vector<uint8_t> octets(packet.head->data, packet.head->data + packet.head->size);
-  for (uint32_t i = 0; i < packet.piece_count; ++i) {
-    octets.insert(octets.end(), packet.pieces[i].data, packet.pieces[i].data + packet.pieces[i].size);
-  }
-  octets.insert(octets.end(), packet.trailer.begin(), packet.trailer.begin() + packet.trailer_bytes);
-  return octets;
-}
-
 // Congestion Experienced in an IPv4 frame, checksum adjusted.
 inline void mark_ipv4(MutableBytes frame) {
   frame[15] |= 3;

@@ -73,8 +73,9 @@ class WatchedProgram final : public rpcrdma::Program {
   explicit WatchedProgram(Ledger& ledger) : ledger_(ledger) {}
   [[nodiscard]] uint32_t program() const override { return bench_.program(); }
   [[nodiscard]] uint32_t version() const override { return bench_.version(); }
-  [[nodiscard]] bool call(const rpcrdma::CallContext& context, const Chain& message, BufferPool& pool, Chain& reply) override {
-    if (!bench_.call(context, message, pool, reply)) {
+  [[nodiscard]] bool call(const rpcrdma::CallContext& context, const Chain& message, const rpcrdma::ReplyPools& pools,
+                          Chain& reply) override {
+    if (!bench_.call(context, message, pools, reply)) {
       return false;
     }
     ledger_.executed(message);

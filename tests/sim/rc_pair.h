@@ -105,7 +105,7 @@ class RcPair {
         batch.clear();
         nodes[i]->endpoint->poll_transmit(now, batch);
         for (const wire::TxPacket& packet : batch.packets()) {
-          link.send(now, 1 - i, flatten(packet));
+          link.send(now, 1 - i, packet.octets());
         }
       } while (!batch.empty());
     }

@@ -58,7 +58,7 @@ void World::transmit(node::Node& node, BufferPool& pool, uint32_t to) {
     node.poll_transmit(now, batch);
     full = batch.full();
     for (const wire::TxPacket& packet : batch.packets()) {
-      link.send(now, to, flatten(packet));
+      link.send(now, to, packet.octets());
     }
     batch.clear();
   }

@@ -10,15 +10,6 @@
 namespace cw::pktgen {
 namespace {
 
-Octets flatten(const wire::TxPacket& packet) {
-  Octets frame(packet.head->data, packet.head->data + packet.head->size);
-  for (uint32_t i = 0; i < packet.piece_count; ++i) {
-    frame.insert(frame.end(), packet.pieces[i].data, packet.pieces[i].data + packet.pieces[i].size);
-  }
-  frame.insert(frame.end(), packet.trailer.begin(), packet.trailer.begin() + packet.trailer_bytes);
-  return frame;
-}
-
 wire::Opcode send_opcode(bool first, bool last) {
   if (first) {
     return last ? wire::Opcode::kRcSendOnly : wire::Opcode::kRcSendFirst;
@@ -33,7 +24,7 @@ Octets PacketMaker::packet(const wire::Path& path, const wire::Bth& bth, const w
   wire::TxPacket* packet = batch.add();
   CW_ASSERT(packet != nullptr);
   wire::build_packet(*packet, wire::PathHeader(path), ip_identification_++, bth, extensions, payload);
-  return flatten(*packet);
+  return packet->octets();
 }
 
 wire::Bth PacketMaker::datagram_bth() {

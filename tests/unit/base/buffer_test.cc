@@ -137,6 +137,49 @@ TEST_F(ChainTest, TrimBackKeepsTheFront) {
   EXPECT_TRUE(chain.empty());
 }
 
+TEST_F(ChainTest, OctetsGoInFrontWhereNobodyElseHasAny) {
+  Chain chain;
+  ASSERT_TRUE(chain.append_copy(pool, counting(5)));
+  EXPECT_EQ(chain.head()->headroom_bytes, Buffer::kHeadroomBytes);
+  const MutableBytes front = chain.extend_front(3);
+  std::fill(front.begin(), front.end(), uint8_t{9});
+  EXPECT_EQ(contents(chain), (std::vector<uint8_t>{9, 9, 9, 0, 1, 2, 3, 4}));
+  EXPECT_EQ(chain.bytes(), 8u);
+  EXPECT_EQ(chain.head()->headroom_bytes, Buffer::kHeadroomBytes - 3);
+  EXPECT_EQ(chain.head()->tailroom().size(), 5u);
+
+  Chain views;
+  ASSERT_TRUE(chain.share_range(0, 8, views));
+  EXPECT_EQ(views.head()->headroom_bytes, 0u);
+  EXPECT_EQ(chain.head()->headroom_bytes, Buffer::kHeadroomBytes - 3) << "who has a view sees what is valid only";
+  Chain part;
+  ASSERT_TRUE(chain.split_front(2, part));
+  EXPECT_EQ(part.head()->headroom_bytes, 0u);
+  EXPECT_EQ(chain.head()->headroom_bytes, 0u);
+}
+
+TEST_F(ChainTest, WhatWasCutOffIsSomebodysAndNoRoom) {
+  Chain chain;
+  ASSERT_TRUE(chain.append_copy(pool, counting(5)));
+  chain.trim_front(1);
+  EXPECT_EQ(chain.head()->headroom_bytes, 0u);
+  Chain other;
+  ASSERT_TRUE(other.append_copy(pool, counting(5)));
+  other.trim_back(1);
+  EXPECT_EQ(other.head()->headroom_bytes, 0u);
+}
+
+TEST_F(ChainTest, ABufferThatComesBackHasItsHeadroomAgain) {
+  HeapBufferPool one(1, 10, 0);
+  Chain chain;
+  ASSERT_TRUE(chain.append_copy(one, counting(5)));
+  (void)chain.extend_front(20);
+  chain.clear();
+  ASSERT_TRUE(chain.append_copy(one, counting(10)));
+  EXPECT_EQ(chain.head()->headroom_bytes, Buffer::kHeadroomBytes);
+  EXPECT_EQ(contents(chain), counting(10));
+}
+
 TEST_F(ChainTest, ShareRangeLeavesTheOriginalWhole) {
   Chain chain;
   ASSERT_TRUE(chain.append_copy(pool, counting(25)));

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
+#include <vector>
 
 #include "tests/unit/dataplane/ring_port.h"
 
@@ -30,6 +32,73 @@ class PortQueueTest : public test::RingPortTest {
     return received;
   }
 };
+
+// Octets of a packet in the message's own Buffer, and what they lie among.
+struct InPlace {
+  explicit InPlace(MbufPools& pools) : message(pools.packets().allocate_one()) {
+    const std::vector<uint8_t> octets(100, 7);
+    EXPECT_EQ(message->append(octets), octets.size());
+    packet.piece_count = 1;
+    packet.pieces[0] = {message, message->data - 4, 112};
+  }
+  Buffer* message;
+  wire::TxPacket packet;
+};
+
+TEST_F(PortQueueTest, AFrameInPlaceIsCopiedForAReaderInThisProcess) {
+  const Instant now = Instant() + Duration::ms(1000);
+  const uint32_t before = pools->packet_usage().available;
+  InPlace sent(*pools);
+  queues[0]->tx(now, {&sent.packet, 1});
+  std::array<rte_mbuf*, PortQueue::kBurst> mbufs;
+  ASSERT_EQ(queues[0]->rx(now, mbufs), 1u);
+  EXPECT_NE(mbufs[0], mbuf_of(sent.message));
+  EXPECT_EQ(rte_mbuf_refcnt_read(mbuf_of(sent.message)), 1u);
+  ASSERT_EQ(rte_pktmbuf_data_len(mbufs[0]), 112u);
+  EXPECT_EQ(std::memcmp(rte_pktmbuf_mtod(mbufs[0], const uint8_t*), sent.message->data - 4, 112), 0);
+  rte_pktmbuf_free(mbufs[0]);
+  release_buffers(sent.message);
+  EXPECT_EQ(pools->packet_usage().available, before);
+}
+
+// A device that lets go of what it was given at once, or keeps it.
+class NullPortTest : public test::RingPortTest {
+ protected:
+  void SetUp() override { open("net_null7"); }
+};
+
+TEST_F(NullPortTest, AFrameInPlaceIsSentFromTheMessagesOwnMbuf) {
+  class Keeper final : public FrameFilter {
+   public:
+    void received(Instant, rte_mbuf* frame) override { rte_pktmbuf_free(frame); }
+    rte_mbuf* poll_received(Instant) override { return nullptr; }
+    void sending(Instant, rte_mbuf* frame) override { kept = frame; }
+    rte_mbuf* poll_sending(Instant) override { return nullptr; }
+    Instant next_deadline() const override { return Instant::never(); }
+    rte_mbuf* kept = nullptr;
+  };
+  const Instant now = Instant() + Duration::ms(1000);
+  const uint32_t before = pools->packet_usage().available;
+  InPlace gone(*pools);
+  queues[0]->tx(now, {&gone.packet, 1});
+  EXPECT_EQ(queues[0]->stats().tx_packets, 1u);
+  EXPECT_EQ(rte_mbuf_refcnt_read(mbuf_of(gone.message)), 1u) << "the device has let go";
+  EXPECT_EQ(gone.message->bytes().size(), 100u);
+  release_buffers(gone.message);
+  EXPECT_EQ(pools->packet_usage().available, before);
+
+  Keeper keeper;
+  queues[0]->set_filter(keeper);
+  InPlace kept(*pools);
+  queues[0]->tx(now, {&kept.packet, 1});
+  ASSERT_EQ(keeper.kept, mbuf_of(kept.message));
+  EXPECT_EQ(rte_pktmbuf_pkt_len(keeper.kept), 112u);
+  EXPECT_EQ(rte_pktmbuf_mtod(keeper.kept, const uint8_t*), kept.message->data - 4);
+  release_buffers(kept.message);
+  EXPECT_EQ(pools->packet_usage().available, before - 1) << "the peer has acknowledged, and the device has it yet";
+  rte_pktmbuf_free(keeper.kept);
+  EXPECT_EQ(pools->packet_usage().available, before);
+}
 
 TEST_F(PortQueueTest, KeepsWhatAReaderThatPausesHasNoRoomForAndDropsItForOneThatIsGone) {
   const Instant start = Instant() + Duration::ms(1000);

@@ -1,4 +1,4 @@
-// A port of DPDK's that is a ring: what is sent comes back, and its other end is the test.
+// A port of DPDK's that is a ring: what is sent comes back, and its other end is the test. Or another device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,15 +19,18 @@ class RingPortTest : public ::testing::Test {
   void SetUp() override {
     // DPDK keeps the rings of a port that was closed, and takes their name once.
     static int ports = 0;
-    const PortSettings ring{.device = "net_ring" + std::to_string(ports++), .mtu = 1500};
+    open("net_ring" + std::to_string(ports++));
+  }
+  void open(const std::string& device) {
+    const PortSettings settings{.device = device, .mtu = 1500};
     std::string error;
     pools = MbufPools::create({.packet_buffers = 4095,
-                               .packet_data_bytes = control::packet_data_bytes(ring.device, ring.mtu),
+                               .packet_data_bytes = control::packet_data_bytes(device, settings.mtu),
                                .large_buffers = 127,
                                .views = 511},
                               error);
     ASSERT_NE(pools, nullptr) << error;
-    port = Port::open(ring, *pools, error);
+    port = Port::open(settings, *pools, error);
     ASSERT_NE(port, nullptr) << error;
     queues.push_back(std::make_unique<PortQueue>(*port, uint16_t{0}, 0u, *pools, nullptr));
   }

@@ -201,7 +201,7 @@ class OtherProgram final : public Program {
   explicit OtherProgram(uint32_t version) : version_(version) {}
   uint32_t program() const override { return 0x2000'0000; }
   uint32_t version() const override { return version_; }
-  bool call(const CallContext&, const Chain&, BufferPool&, Chain&) override { return false; }
+  bool call(const CallContext&, const Chain&, const ReplyPools&, Chain&) override { return false; }
 
  private:
   uint32_t version_;

@@ -48,7 +48,7 @@ class ServerReply : public ServerFixture {
 TEST_F(ServerReply, AnInlineReplyIsOneSend) {
   answer(call({0, 0, 0}), source_reply(6));
   ASSERT_EQ(qp->posted().size(), 1u);
-  EXPECT_EQ(qp->posted().front().payload.buffer_count(), 1u) << "a small reply is copied behind the header";
+  EXPECT_EQ(qp->posted().front().payload.buffer_count(), 1u);
   EXPECT_EQ(stats().pullups, 0u);
   EXPECT_EQ(words_of(qp->posted().front().payload), Words({kXid, 1, 8, 0, 0, 0, 0}).octets(source_reply(6).bytes()).words());
   ASSERT_EQ(shared->done.size(), 1u);
@@ -231,6 +231,7 @@ TEST_F(ServerReply, AReplyWaitsForBuffers) {
   const CallId id = call(Words{0, 1, 1}.segment(0x11, 100, 0).add({0, 0}));
   std::vector<Buffer*> all(5);
   Chain reply = chain_of(*pool, source_reply(8).bytes(), 36);  // cut where the data begin: no view is needed there
+  reply.head()->headroom_bytes = 0;                            // as behind a record mark: the header wants a Buffer of its own
   ASSERT_TRUE(pool->allocate(std::span(all).first(6 - pool->in_use())));
   Chain taken;
   for (Buffer* buffer : all) {
@@ -270,6 +271,26 @@ TEST_F(ServerReply, ARepliesLengthIsOurLimitToo) {
   EXPECT_EQ(sent(), (std::vector<uint32_t>{kXid, 1, 8, 4, 2}));
 }
 
+TEST_F(ServerReply, TheHeaderGoesInFrontWhereThereIsRoom) {
+  const Words message = Words({kXid, 1, 8, 0, 0, 0, 0}).octets(source_reply(6).bytes());
+  const auto send = [&](BufferPool& from, uint32_t headroom_bytes) {
+    const CallId id = call({0, 0, 0});
+    Chain reply = chain_of(from, source_reply(6).bytes(), 1000);
+    reply.head()->headroom_bytes = headroom_bytes;
+    const Buffer* buffer = reply.head();
+    server->reply(now, id, std::move(reply));
+    EXPECT_EQ(words_of(qp->posted().front().payload), message.words());
+    const bool in_front = qp->posted().front().payload.head() == buffer;
+    qp->finish();
+    return in_front;
+  };
+  make();
+  EXPECT_TRUE(send(*pool, 28));
+  EXPECT_FALSE(send(*pool, 27));
+  HeapBufferPool large(1, 32'768, 0);
+  EXPECT_FALSE(send(large, 28)) << "a large Buffer would wait for the client";
+}
+
 TEST_F(ServerReply, ManySmallPiecesArePulledUp) {
   thresholds.send_bytes = 4096;
   make();
@@ -278,7 +299,7 @@ TEST_F(ServerReply, ManySmallPiecesArePulledUp) {
   EXPECT_EQ(stats().pullups, 1u);
   qp->finish();
   answer(call({0, 0, 0}), source_reply(800), 512);
-  EXPECT_EQ(qp->posted().front().payload.buffer_count(), 3u);
+  EXPECT_EQ(qp->posted().front().payload.buffer_count(), 2u) << "the header goes in front, into the first";
   EXPECT_EQ(stats().pullups, 1u);
 }
 

@@ -97,7 +97,7 @@ class CoresWorld {
       node.poll_transmit(now, batch);
       full = batch.full();
       for (const wire::TxPacket& packet : batch.packets()) {
-        link.send(now, to, flatten(packet));
+        link.send(now, to, packet.octets());
       }
       batch.clear();
     }

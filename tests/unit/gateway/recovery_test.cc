@@ -236,12 +236,13 @@ class NfsServer : public rpcrdma::Program {
  public:
   [[nodiscard]] uint32_t program() const override { return rpcrdma::kNfsProgram; }
   [[nodiscard]] uint32_t version() const override { return 3; }
-  [[nodiscard]] bool call(const rpcrdma::CallContext& context, const Chain& message, BufferPool& pool, Chain& reply) override {
+  [[nodiscard]] bool call(const rpcrdma::CallContext& context, const Chain& message, const rpcrdma::ReplyPools& pools,
+                          Chain& reply) override {
     asked.resize(message.bytes());
     message.copy_to(0, asked);
     uint8_t octets[rpcrdma::kAcceptedReplyBytes];
     rpcrdma::write_accepted_reply(octets, context.header.xid, rpcrdma::AcceptStatus::kSuccess);
-    return reply.append_copy(pool, octets);
+    return reply.append_copy(pools.packets, octets);
   }
   std::vector<uint8_t> asked;
 };

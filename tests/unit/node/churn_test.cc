@@ -268,7 +268,7 @@ class Churn {
       from.poll_transmit(now_, batch);
       full = batch.full();
       for (const wire::TxPacket& packet : batch.packets()) {
-        const Octets frame = sim::flatten(packet);
+        const Octets frame = packet.octets();
         if (is_lost(frame)) {
           continue;
         }

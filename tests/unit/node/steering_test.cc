@@ -16,15 +16,6 @@ namespace {
 
 using Frame = std::vector<uint8_t>;
 
-Frame octets_of(const wire::TxPacket& packet) {
-  Frame frame(packet.head->bytes().begin(), packet.head->bytes().end());
-  for (uint32_t i = 0; i < packet.piece_count; ++i) {
-    frame.insert(frame.end(), packet.pieces[i].data, packet.pieces[i].data + packet.pieces[i].size);
-  }
-  frame.insert(frame.end(), packet.trailer.begin(), packet.trailer.begin() + packet.trailer_bytes);
-  return frame;
-}
-
 class CoresWorld {
  public:
   CoresWorld(sim::WorldOptions options, uint32_t cores) : deal_(options.seed) {
@@ -80,7 +71,7 @@ class CoresWorld {
       node.poll_transmit(now, batch);
       full = batch.full();
       for (const wire::TxPacket& packet : batch.packets()) {
-        sent.push_back(octets_of(packet));
+        sent.push_back(packet.octets());
         release_buffers(packet.head);
       }
       batch.reset();

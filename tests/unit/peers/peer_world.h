@@ -115,7 +115,7 @@ class PeerWorld {
       host.node.poll_transmit(now, batch);
       full = batch.full();
       for (const wire::TxPacket& packet : batch.packets()) {
-        link.send(now, to, sim::flatten(packet));
+        link.send(now, to, packet.octets());
       }
       batch.clear();
     }

@@ -250,7 +250,7 @@ class Bottleneck {
     packet.head = pair_.nodes[0]->head_pool.allocate_one();
     wire::build_packet(packet, wire::PathHeader(sim::RcPair::path(1)), 1, wire::cnp_bth(flows_[0].sender->local_qpn()), {},
                        Bytes(wire::kCnpReserved));
-    pair_.deliver(0, sim::flatten(packet));
+    pair_.deliver(0, packet.octets());
     release_buffers(packet.head);
   }
 

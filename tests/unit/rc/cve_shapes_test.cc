@@ -151,7 +151,7 @@ TEST(CveShapes, CVE_2023_53539_PacketsSentAfterALocalDropAreTheSameOctets) {
         lone.frames.clear();
         lone.endpoint->poll_transmit(lone.now, batch);
         for (const wire::TxPacket& packet : batch.packets()) {
-          lone.frames.push_back(sim::flatten(packet));
+          lone.frames.push_back(packet.octets());
         }
         EXPECT_EQ(batch.size(), interrupted_after);
         take();

@@ -38,7 +38,7 @@ class GsiQpTest : public ::testing::Test {
     const bool carries = wire::traits_of(datagram.opcode).may_carry_payload;
     const auto octets = sim::random_octets(7, carries ? datagram.bytes : 0);
     wire::build_packet(*packet, wire::PathHeader(sim::RcPair::path(1)), 1, bth, extensions, Bytes(octets));
-    return sim::flatten(*packet);
+    return packet->octets();
   }
 
   HeapBufferPool pool{32, 4096, 0};
@@ -103,7 +103,7 @@ TEST_F(GsiQpTest, BuildsWhatAnotherGsiQpAccepts) {
     wire::TxBatch batch(pool);
     wire::TxPacket* packet = batch.add();
     gsi.build(*packet, sim::RcPair::path(0), verbs::Qpn(kGsiQpn), mad);
-    const auto frame = sim::flatten(*packet);
+    const auto frame = packet->octets();
     const auto view = wire::PacketView::parse(frame);
     ASSERT_TRUE(view.ok() && wire::verify_icrc(*view));
     EXPECT_EQ(view->bth.psn, wire::Psn(psn));

@@ -238,7 +238,7 @@ class LoneQp {
       batch.clear();
       endpoint->poll_transmit(now, batch);
       for (const wire::TxPacket& packet : batch.packets()) {
-        sent_.push_back(sim::flatten(packet));
+        sent_.push_back(packet.octets());
       }
     } while (!batch.empty());
     EXPECT_TRUE(qp->is_consistent());

@@ -31,6 +31,27 @@ TEST(Requester, AMessageOfExactlyTheMtuIsOnePacket) {
   lone.receive_ack(1002);
 }
 
+// What leaves may lie with the device for longer than until the peer asks for it again.
+TEST(Requester, AMessageOfOnePacketLeavesInPlaceOnce) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(100).ok());
+  ASSERT_TRUE(lone.post_send(300).ok());
+  const auto in_place = [&lone] {
+    wire::TxBatch batch(lone.pool);
+    lone.endpoint->poll_transmit(lone.now, batch);
+    std::vector<bool> all;
+    for (const wire::TxPacket& packet : batch.packets()) {
+      all.push_back(packet.is_in_place());
+    }
+    return all;
+  };
+  EXPECT_EQ(in_place(), (std::vector<bool>{true, false, false}));
+  lone.receive_nak(1000, NakCode::kPsnSequenceError);
+  EXPECT_EQ(in_place(), (std::vector<bool>{false, false, false}));
+  lone.receive_ack(1002);
+  EXPECT_EQ(lone.completions(), "send 1 success; send 1 success");
+}
+
 TEST(Requester, SendsAndCompletesAnEmptyMessage) {
   LoneQp lone;
   ASSERT_TRUE(lone.post_send(0).ok());

@@ -179,7 +179,7 @@ TEST(ResponderOrder, AQueuePairDestroyedWithAnswersToSendSendsItsNak) {
   wire::TxBatch batch(target.pool);
   target.endpoint->poll_transmit(target.now, batch);
   ASSERT_EQ(batch.packets().size(), 1u);
-  const std::vector<uint8_t> octets = sim::flatten(batch.packets()[0]);
+  const std::vector<uint8_t> octets = batch.packets()[0].octets();
   const auto view = wire::PacketView::parse(octets);
   EXPECT_EQ(view->bth.opcode, Opcode::kRcAcknowledge);
   EXPECT_EQ(view->aeth().kind(), wire::AethKind::kNak);

@@ -27,23 +27,13 @@ inline Path v6_path(uint16_t vlan = 0) {
   return path;
 }
 
-// What goes out on the wire: head, pieces, trailer.
-inline std::vector<uint8_t> flatten(const TxPacket& packet) {
-  std::vector<uint8_t> frame(packet.head->data, packet.head->data + packet.head->size);
-  for (uint32_t i = 0; i < packet.piece_count; ++i) {
-    frame.insert(frame.end(), packet.pieces[i].data, packet.pieces[i].data + packet.pieces[i].size);
-  }
-  frame.insert(frame.end(), packet.trailer.begin(), packet.trailer.begin() + packet.trailer_bytes);
-  return frame;
-}
-
 inline std::vector<uint8_t> build_frame(const Path& path, const Bth& bth, const Extensions& extensions, Bytes payload,
                                         uint16_t ip_identification = 1) {
   HeapBufferPool pool(1, 9216, 0);
   TxBatch batch(pool);
   TxPacket& packet = *batch.add();
   build_packet(packet, PathHeader(path), ip_identification, bth, extensions, payload);
-  return flatten(packet);
+  return packet.octets();
 }
 
 inline std::vector<uint8_t> build_frame(const Path& path, Opcode opcode, size_t payload_bytes) {

@@ -12,7 +12,6 @@
 namespace cw::wire {
 namespace {
 
-using test::flatten;
 using test::v4_path;
 using test::v6_path;
 
@@ -103,7 +102,7 @@ TEST_F(PacketBuilderTest, CopiesSmallPayload) {
   TxPacket& packet = build({600}, 3, kAttachThresholdBytes - 1);
   EXPECT_EQ(packet.piece_count, 0u);
   EXPECT_EQ(packet.trailer_bytes, 0u);
-  EXPECT_EQ(flatten(packet), from_memory(payload_bytes(3, kAttachThresholdBytes - 1)));
+  EXPECT_EQ(packet.octets(), from_memory(payload_bytes(3, kAttachThresholdBytes - 1)));
 }
 
 TEST_F(PacketBuilderTest, AttachesLargePayload) {
@@ -115,7 +114,7 @@ TEST_F(PacketBuilderTest, AttachesLargePayload) {
   EXPECT_EQ(packet.trailer_bytes, 3u + 4);
   EXPECT_EQ(packet.head->size, 14u + 20 + 8 + 12);
   EXPECT_EQ(packet.frame_bytes(), 54u + 1021 + 7);
-  EXPECT_EQ(flatten(packet), from_memory(payload_bytes(5, 1021)));
+  EXPECT_EQ(packet.octets(), from_memory(payload_bytes(5, 1021)));
 }
 
 TEST_F(PacketBuilderTest, AttachesUpToFourRunsAndSkipsEmptyBuffers) {
@@ -123,25 +122,68 @@ TEST_F(PacketBuilderTest, AttachesUpToFourRunsAndSkipsEmptyBuffers) {
   ASSERT_EQ(packet.piece_count, 4u);
   EXPECT_EQ(packet.pieces[0].size, 10u);
   EXPECT_EQ(packet.pieces[3].size, 190u);
-  EXPECT_EQ(flatten(packet), from_memory(payload_bytes(90, 800)));
+  EXPECT_EQ(packet.octets(), from_memory(payload_bytes(90, 800)));
 }
 
 TEST_F(PacketBuilderTest, CopiesWhenThereAreTooManyRuns) {
   TxPacket& packet = build({200, 200, 200, 200, 200}, 0, 1000);
   EXPECT_EQ(packet.piece_count, 0u);
-  EXPECT_EQ(flatten(packet), from_memory(payload_bytes(0, 1000)));
+  EXPECT_EQ(packet.octets(), from_memory(payload_bytes(0, 1000)));
 }
 
 TEST_F(PacketBuilderTest, OffsetMayLieBeyondTheFirstBuffer) {
   TxPacket& packet = build({100, 1000}, 150, 700);
   ASSERT_EQ(packet.piece_count, 1u);
-  EXPECT_EQ(flatten(packet), from_memory(payload_bytes(150, 700)));
+  EXPECT_EQ(packet.octets(), from_memory(payload_bytes(150, 700)));
+}
+
+// All lengths of padding, over both families, and with a header more.
+TEST_F(PacketBuilderTest, BuildsInPlaceWhatItBuildsElsewhere) {
+  for (const Path& path : {v4_path(), v4_path(3), v6_path(), v6_path(3)}) {
+    for (uint32_t bytes = 0; bytes < 9; ++bytes) {
+      for (const Opcode opcode : {Opcode::kRcSendOnly, Opcode::kRcSendOnlyInvalidate, Opcode::kRcWriteOnlyImmediate}) {
+        (void)build({bytes}, 0, bytes);
+        batch.clear();
+        Bth bth = send_only();
+        bth.opcode = opcode;
+        Extensions extensions;
+        extensions.invalidate = verbs::Rkey(0x1234);
+        extensions.reth = Reth{0x1122334455667788, verbs::Rkey(5), bytes};
+        const std::vector<uint8_t> payload = payload_bytes(0, bytes);
+        ASSERT_TRUE(has_room_for_frame(PathHeader(path), opcode, *chain.head()));
+        TxPacket& packet = *batch.add_in_place();
+        build_in_place(packet, PathHeader(path), 77, bth, extensions, *chain.head());
+        EXPECT_TRUE(packet.is_in_place());
+        EXPECT_EQ(packet.pieces[0].owner, chain.head());
+        EXPECT_EQ(packet.port, path.port);
+        EXPECT_EQ(packet.octets(), test::build_frame(path, bth, extensions, payload, 77));
+        EXPECT_EQ(payload_bytes(0, bytes), payload) << "the message is what it was";
+        EXPECT_EQ(chain.head()->size, bytes);
+      }
+    }
+  }
+}
+
+TEST_F(PacketBuilderTest, AFrameInPlaceWantsRoomOnBothSides) {
+  (void)build({4997}, 0, 0);
+  const auto has_room = [&](const Path& path) {
+    return has_room_for_frame(PathHeader(path), Opcode::kRcSendOnly, *chain.head());
+  };
+  EXPECT_FALSE(has_room(v4_path())) << "three octets of padding, four of iCRC";
+  (void)build({4992}, 0, 0);
+  EXPECT_TRUE(has_room(v4_path()));
+  (void)chain.extend_front(Buffer::kHeadroomBytes - 54);
+  EXPECT_TRUE(has_room(v4_path())) << "Ethernet, IPv4, UDP, BTH";
+  EXPECT_FALSE(has_room(v6_path()));
+  EXPECT_FALSE(has_room_for_frame(PathHeader(v4_path()), Opcode::kRcSendOnlyInvalidate, *chain.head()));
+  (void)chain.extend_front(1);
+  EXPECT_FALSE(has_room(v4_path()));
 }
 
 TEST_F(PacketBuilderTest, EmptyPayloadNeedsNoBuffer) {
   TxPacket& packet = build({}, 0, 0);
   EXPECT_EQ(packet.head->size, 54u + 4);
-  EXPECT_EQ(flatten(packet), from_memory({}));
+  EXPECT_EQ(packet.octets(), from_memory({}));
 }
 
 TEST_F(PacketBuilderTest, FullMtuFromMemoryIsCopied) {
@@ -149,7 +191,7 @@ TEST_F(PacketBuilderTest, FullMtuFromMemoryIsCopied) {
   const std::vector<uint8_t> payload = counting(4096);
   build_packet(packet, PathHeader(v6_path(3)), 0, send_only(), Extensions{}, Bytes(payload));
   EXPECT_EQ(packet.piece_count, 0u);
-  const auto frame = flatten(packet);
+  const auto frame = packet.octets();
   const auto view = PacketView::parse(frame);
   ASSERT_TRUE(view.ok());
   EXPECT_TRUE(verify_icrc(*view));
@@ -169,7 +211,7 @@ TEST_F(PacketBuilderTest, HeadersAreAsPeersWriteThem) {
                                          10,   9,    0,    1,    10,   9,    0,    2,                                       //
                                          0xc1, 0x23, 0x12, 0xb7, 0,    24,   0,    0,                                       //
                                          0x04, 0x40, 0xff, 0xff, 0,    0,    0,    0x17, 0,  0xab, 0xcd, 0xef};
-  auto frame = flatten(packet);
+  auto frame = packet.octets();
   frame.resize(frame.size() - 4);
   EXPECT_EQ(frame, expected);
 }
@@ -180,7 +222,7 @@ TEST_F(PacketBuilderTest, OverwritesWhatLayInTheHeadBefore) {
   std::fill(packet.head->data, packet.head->data + 200, uint8_t{0xff});
   const auto payload = counting(5);
   build_packet(packet, PathHeader(v4_path()), 77, send_only(), Extensions{}, Bytes(payload));
-  EXPECT_EQ(flatten(packet), clean);
+  EXPECT_EQ(packet.octets(), clean);
 }
 
 TEST_F(PacketBuilderTest, Ipv4ChecksumIsRightForEveryIdentificationAndLength) {
@@ -194,7 +236,7 @@ TEST_F(PacketBuilderTest, Ipv4ChecksumIsRightForEveryIdentificationAndLength) {
     TxPacket& packet = *batch.add();
     const auto payload = counting(*rc::gen::inRange<size_t>(0, 4097));
     build_packet(packet, PathHeader(path), identification, send_only(), Extensions{}, Bytes(payload));
-    const auto frame = flatten(packet);
+    const auto frame = packet.octets();
     const auto view = PacketView::parse(frame);
     RC_ASSERT(view.ok());
     RC_ASSERT(verify_icrc(*view));
@@ -227,7 +269,7 @@ TEST_F(PacketBuilderTest, WhatIsBuiltIsParsedTheSameForEveryPathOpcodeAndPayload
     batch.clear();
     TxPacket& packet = *batch.add();
     build_packet(packet, PathHeader(path), 9, bth, Extensions{}, PayloadCursor{chain.head(), 0, static_cast<uint32_t>(size)});
-    const auto frame = flatten(packet);
+    const auto frame = packet.octets();
     RC_ASSERT(frame.size() == packet.frame_bytes());
     const auto view = PacketView::parse(frame);
     RC_ASSERT(view.ok());
@@ -273,7 +315,7 @@ TEST_F(PacketBuilderTest, RunIsWhatSinglePacketsAre) {
           build_packet(single, header, identification, bth, Extensions{}, PayloadCursor{chain.head(), offset, bytes});
           TxPacket& of_run = *batch.add();
           run.build(of_run, identification, bth.psn, bth.ack_request, chain.head(), offset);
-          ASSERT_EQ(flatten(of_run), flatten(single)) << bytes << " octets from " << offset;
+          ASSERT_EQ(of_run.octets(), single.octets()) << bytes << " octets from " << offset;
           EXPECT_EQ(of_run.piece_count, single.piece_count);
           EXPECT_EQ(of_run.port, single.port);
         }
