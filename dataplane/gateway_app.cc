@@ -66,9 +66,9 @@ bool GatewayApp::turn(Instant now) {
   while (gateway_.poll_done(done)) {
     durations_->record_call(done.program, done.version, done.procedure, done.replied - done.received);
   }
-  gateway::Notice notice;
-  while (gateway_.poll_notice(notice)) {
-    (void)notices_.push(notice);
+  while (const gateway::Notice* notice = gateway_.next_notice()) {
+    (void)notices_.push(*notice);
+    gateway_.pop_notice();
   }
   return serve_control(now) || worked;
 }

@@ -99,7 +99,9 @@ class Gateway {
   [[nodiscard]] uint32_t preferred_server(uint32_t backend) const { return servers_[backend].pick(); }
   // Records of answered calls, for histograms.
   [[nodiscard]] bool poll_done(rpcrdma::CallDone& out);
-  [[nodiscard]] bool poll_notice(Notice& out);
+  // nullptr when there is none.
+  [[nodiscard]] const Notice* next_notice() const { return notices_.empty() ? nullptr : &notices_.front(); }
+  void pop_notice() { (void)notices_.pop(); }
   [[nodiscard]] Instant next_deadline() const;
 
   // Takes over from `fresh`, in exchange for what was: who may connect, what goes where, limits and times, for connections that
@@ -153,7 +155,7 @@ class Gateway {
   void run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call);
   void on_backend_message(Instant now, Connection& connection, Lane& lane, Chain&& message);
   void open_reverse(Connection& connection, Lane& lane, const rpcrdma::Call& call);
-  void call_back(Instant now, Connection& connection, Lane& lane, const rpcrdma::Call& call);
+  void call_back(Instant now, Connection& connection, Lane& lane, const rpcrdma::CallContext& context, const Chain& message);
   void on_reverse_call(Instant now, Connection& connection, Lane& lane, uint32_t xid, Chain&& call);
   void pass_reverse_outcomes(Connection& connection);
   void send_to_backend(const Lane& lane, Chain&& message);

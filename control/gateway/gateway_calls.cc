@@ -3,6 +3,7 @@
 #include <array>
 
 #include "control/gateway/gateway_connection.h"
+#include "rpcrdma/backend/bench_callback.h"
 #include "rpcrdma/rpc/rpc_message.h"
 
 namespace cw::gateway {
@@ -63,13 +64,13 @@ void Gateway::check_failed(Instant now, Connection& connection) {
 
 void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
   const bool is_routed = !connection.more.empty();
-  const ListenerLanes::Way way = connection.lanes->lanes.way_for(call.context.header.program);
+  const ListenerLanes::Way way = connection.lanes->lanes.way_for(call.context->header.program);
   ++stats_.route_calls[way.route];
   Lane& lane = connection.lane(way.lane);
   const uint32_t backend_index = lane.backend;
   if (backend_index == ListenerOptions::kNoBackend) [[unlikely]] {
     ++stats_.calls_unrouted;
-    answer(now, connection, call.id, call.context.header.xid, rpcrdma::AcceptStatus::kProgramUnavailable);
+    answer(now, connection, call.id, call.context->header.xid, rpcrdma::AcceptStatus::kProgramUnavailable);
     return;
   }
   const BackendOptions& backend = options_.backends[backend_index];
@@ -91,7 +92,7 @@ void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
     request.kind = BackendRequest::Kind::kRun;
   } else {
     request.kind = BackendRequest::Kind::kSend;
-    const uint32_t xid = call.context.header.xid;
+    const uint32_t xid = call.context->header.xid;
     if (has_xid(connection, xid)) {
       // RFC 8166 4.2.1: an XID is in use once at a time. The reply could go to either call: neither may be trusted.
       ++stats_.duplicate_xids;
@@ -115,15 +116,20 @@ void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
 void Gateway::run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call) {
   Chain reply;
   BackendStats& stats = stats_.backends[lane.backend];
-  if (!programs_.dispatch(call.context, call.message, {packets_, large_}, reply)) {
+  if (!programs_.dispatch(*call.context, call.message, {packets_, large_}, reply)) {
     (void)waiting_.push(Waiting{connection.link, lane_of(lane.link), std::move(call)});
     return;
   }
   --stats.calls_in_flight;
   ++stats.replies;
   stats.bytes_in += reply.bytes();
+  if (!rpcrdma::is_bench_callback(*call.context)) [[likely]] {
+    connection.server->reply(now, call.id, std::move(reply));
+    return;
+  }
+  const rpcrdma::CallContext context = *call.context;  // the reply is the end of the endpoint's
   connection.server->reply(now, call.id, std::move(reply));
-  call_back(now, connection, lane, call);
+  call_back(now, connection, lane, context, call.message);
 }
 
 void Gateway::push_request(BackendRequest&& request) {
@@ -154,14 +160,6 @@ bool Gateway::poll_done(rpcrdma::CallDone& out) {
     return false;
   }
   out = shared_.done.pop();
-  return true;
-}
-
-bool Gateway::poll_notice(Notice& out) {
-  if (notices_.empty()) {
-    return false;
-  }
-  out = notices_.pop();
   return true;
 }
 

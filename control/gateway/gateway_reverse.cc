@@ -56,20 +56,21 @@ const char* to_string(ReverseDrop reason) noexcept {
 // RFC 8167 6: nothing is sent to a client before its upper layer has said that it is ready; a call on this very connection says
 // so, and it is seen here before the backend, which may answer with a call at once.
 void Gateway::open_reverse(Connection& connection, Lane& lane, const rpcrdma::Call& call) {
-  if (connection.takes_reverse && !lane.reverse_enabled && rpcrdma::opens_reverse_direction(call.context, call.message)) {
+  if (connection.takes_reverse && !lane.reverse_enabled && rpcrdma::opens_reverse_direction(*call.context, call.message)) {
     lane.reverse_enabled = true;
     connection.server->enable_reverse();
   }
 }
 
 // The built-in bench program calls back from here: programs compute and return, they have no connection.
-void Gateway::call_back(Instant now, Connection& connection, Lane& lane, const rpcrdma::Call& call) {
-  if (!rpcrdma::is_bench_callback(call.context) || connection.server->failed()) {
+void Gateway::call_back(Instant now, Connection& connection, Lane& lane, const rpcrdma::CallContext& context,
+                        const Chain& message) {
+  if (connection.server->failed()) {
     return;
   }
   Chain reverse;
-  const uint32_t xid = call.context.header.xid;
-  const auto callback = rpcrdma::parse_bench_callback(call.context, call.message);
+  const uint32_t xid = context.header.xid;
+  const auto callback = rpcrdma::parse_bench_callback(context, message);
   if (callback.ok() && rpcrdma::build_bench_reverse_call(large_, xid, *callback, reverse)) {
     on_reverse_call(now, connection, lane, xid, std::move(reverse));
   }
@@ -111,6 +112,9 @@ Gateway::Lane* Gateway::take_reverse_lane(Connection& connection, uint32_t xid) 
 }
 
 void Gateway::pass_reverse_outcomes(Connection& connection) {
+  if (!connection.server->has_reverse()) [[likely]] {
+    return;
+  }
   rpcrdma::ReverseOutcome outcome;
   while (requests_room() && connection.server->poll_reverse(outcome)) {
     const Lane* lane = take_reverse_lane(connection, outcome.xid);

@@ -203,6 +203,10 @@ rte_mbuf* MbufPools::allocate_small() {
 }
 
 void MbufPools::Face::release(Buffer* list) {
+  if (list->next == nullptr) [[likely]] {
+    rte_pktmbuf_free_seg(mbuf_of(list));
+    return;
+  }
   constexpr unsigned kBurst = 64;
   std::array<rte_mbuf*, kBurst> mbufs;
   unsigned count = 0;

@@ -1,9 +1,9 @@
 // Mbufs as cw::Buffers. A Buffer lives in the private area of its mbuf, so the two convert by an address calculation, a
 // received mbuf is the receive buffer of the message it carries, and a Buffer that is sent needs no copy.
 //
-// Three kinds: packet mbufs (receive rings, packet heads, headers: one frame each), large mbufs (backend replies: 32 KiB), views
-// (no storage of their own: indirect mbufs that hold a reference on another's storage). DPDK's reference counts free storage
-// when its last view goes, on any thread.
+// Three kinds: packet mbufs (receive rings, packet heads, headers, short replies of programs: one frame each), large mbufs
+// (backend replies: 32 KiB), views (no storage of their own: indirect mbufs that hold a reference on another's storage). DPDK's
+// reference counts free storage when its last view goes, on any thread.
 #pragma once
 
 #include <rte_mbuf.h>

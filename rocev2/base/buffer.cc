@@ -14,7 +14,7 @@ uint32_t Buffer::append(Bytes more) {
   return count;
 }
 
-void release_buffers(Buffer* list) {
+void release_list(Buffer* list) {
   // One virtual call per run of Buffers from the same pool: nearly always one per message.
   while (list != nullptr) {
     Buffer* last = list;

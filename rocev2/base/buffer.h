@@ -80,7 +80,14 @@ class BufferPool {
 };
 
 // Gives back a linked list whose Buffers may come from several pools.
-void release_buffers(Buffer* list);
+void release_list(Buffer* list);
+inline void release_buffers(Buffer* list) {
+  if (list != nullptr && list->next == nullptr) [[likely]] {
+    list->pool->release(list);
+  } else {
+    release_list(list);
+  }
+}
 
 class Chain {
  public:

@@ -254,7 +254,7 @@ bool ServerEndpoint::poll_call(Instant now, Call& out) {
   ++taken_;
   --ready_calls_;
   out.id = call->id();
-  out.context = call->context;
+  out.context = &call->context;
   out.message = std::move(call->message);
   out.received = call->received;
   return true;

@@ -36,9 +36,9 @@ void check_rpc_blame(const rpcrdma::RpcRdmaStats& stats, Verdict& verdict) {
 }  // namespace
 
 void GatewayWatch::look(GatewayHost& gateway) {
-  gateway::Notice notice;
-  while (gateway.gateway.poll_notice(notice)) {
-    on_notice(notice);
+  while (const gateway::Notice* notice = gateway.gateway.next_notice()) {
+    on_notice(*notice);
+    gateway.gateway.pop_notice();
   }
   const rpcrdma::RpcRdmaStats& stats = gateway.gateway.rpcrdma_stats();
   if (stats.credits_in_use > stats.credits_granted) {

@@ -93,7 +93,7 @@ class Loopback {
       return false;
     }
     Chain reply;
-    EXPECT_TRUE(programs.dispatch(call.context, call.message, server_pool, reply));
+    EXPECT_TRUE(programs.dispatch(*call.context, call.message, server_pool, reply));
     call.message.clear();
     server->reply(now, call.id, std::move(reply));
     return true;

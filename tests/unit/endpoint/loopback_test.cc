@@ -186,7 +186,7 @@ TEST_P(RandomLoopback, EveryCallHasExactlyOneOutcomeAndTheRightOne) {
   uint64_t idle = 0;
   const auto serve = [&](Call& call) {
     Chain reply;
-    if (!loop.programs.dispatch(call.context, call.message, loop.server_pool, reply)) {
+    if (!loop.programs.dispatch(*call.context, call.message, loop.server_pool, reply)) {
       return false;  // out of views: later
     }
     call.message.clear();

@@ -16,7 +16,7 @@ class ServerGrant : public ServerFixture {
   uint32_t answer_next() {
     Call next;
     EXPECT_TRUE(server->poll_call(now, next));
-    answer(next.id, rpc_reply(next.context.header.xid));
+    answer(next.id, rpc_reply(next.context->header.xid));
     return sent()[2];
   }
 };

@@ -25,8 +25,8 @@ TEST_F(ServerReceive, AnInlineCallIsHandedOverWithoutACopy) {
   ASSERT_TRUE(server->poll_call(now, call));
   EXPECT_EQ(call.message.head()->data, octets + 28);
   EXPECT_EQ(words_of(call.message), rpc_call(kXid, 1).add({4, 0x0102'0304}).words());
-  EXPECT_EQ(call.context.header.xid, kXid);
-  EXPECT_EQ(call.context.header.procedure, 1u);
+  EXPECT_EQ(call.context->header.xid, kXid);
+  EXPECT_EQ(call.context->header.procedure, 1u);
   EXPECT_EQ(call.received, now);
   EXPECT_EQ(server->calls_in_flight(), 1u);
   EXPECT_EQ(stats().credits_in_use, 1u);

@@ -47,11 +47,11 @@ InlineThresholds client_thresholds(World& world) {
 }
 InlineThresholds server_thresholds(World& world) {
   InlineThresholds thresholds{.send_bytes = 0, .receive_bytes = 0};
-  gateway::Notice notice;
-  while (world.server->gateway.poll_notice(notice)) {
-    if (notice.result == gateway::ConnectionResult::kAccepted) {
-      thresholds = {notice.inline_send_bytes, notice.inline_receive_bytes, notice.remote_invalidation};
+  while (const gateway::Notice* notice = world.server->gateway.next_notice()) {
+    if (notice->result == gateway::ConnectionResult::kAccepted) {
+      thresholds = {notice->inline_send_bytes, notice->inline_receive_bytes, notice->remote_invalidation};
     }
+    world.server->gateway.pop_notice();
   }
   return thresholds;
 }

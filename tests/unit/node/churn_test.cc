@@ -199,11 +199,11 @@ class Churn {
     rpcrdma::CallDone done;
     while (server_.gateway.poll_done(done)) {
     }
-    gateway::Notice notice;
-    while (server_.gateway.poll_notice(notice)) {
-      if (notice.result == gateway::ConnectionResult::kAccepted) {
-        note_number(notice.local_qpn);
+    while (const gateway::Notice* notice = server_.gateway.next_notice()) {
+      if (notice->result == gateway::ConnectionResult::kAccepted) {
+        note_number(notice->local_qpn);
       }
+      server_.gateway.pop_notice();
     }
     transmit(server_.node, server_.packets, peer_.node, peer_.packets);
   }

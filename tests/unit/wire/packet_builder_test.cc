@@ -86,7 +86,9 @@ class PacketBuilderTest : public ::testing::Test {
   }
   std::vector<uint8_t> payload_bytes(uint32_t offset, uint32_t size) {
     std::vector<uint8_t> octets(size);
-    chain.copy_to(offset, octets);
+    if (size > 0) {
+      chain.copy_to(offset, octets);
+    }
     return octets;
   }
   std::vector<uint8_t> from_memory(const std::vector<uint8_t>& payload, const Path& path = v4_path()) {
