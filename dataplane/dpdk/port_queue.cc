@@ -132,6 +132,7 @@ rte_mbuf* PortQueue::refer(const wire::TxPacket& packet) {
     return mbuf_of(copy);
   }
   rte_mbuf* mbuf = mbuf_of(frame.owner);
+  CW_DASSERT(RTE_MBUF_DIRECT(mbuf));
   rte_mbuf_refcnt_update(mbuf, 1);
   set_frame(mbuf, frame.data, frame.size);
   return mbuf;

@@ -40,6 +40,8 @@ struct TxPacket {
     for_each_run([&total](Bytes run) { total += static_cast<uint32_t>(run.size()); });
     return total;
   }
+  // The octets that the frame begins with: its link header at least.
+  [[nodiscard]] Bytes front() const { return is_in_place() ? Bytes(pieces[0].data, pieces[0].size) : head->bytes(); }
   // The frame's octets in the order of the wire.
   template <typename Visit>
   void for_each_run(Visit&& visit) const {

@@ -114,7 +114,7 @@ class Trio {
       server.node.poll_transmit(now, server_batch_);
       full = server_batch_.full();
       for (const wire::TxPacket& packet : server_batch_.packets()) {
-        const bool small = packet.head->data[5] == 3;  // the last octet of the destination's MAC
+        const bool small = packet.front()[5] == 3;  // the last octet of the destination's MAC
         (small ? to_small : to_bulk).send(packet);
       }
       server_batch_.reset();
