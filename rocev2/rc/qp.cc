@@ -37,7 +37,7 @@ RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* r
   context_.psn_window_packets = options.psn_window_packets;
   send_.window_packets = static_cast<uint16_t>(options.send_window_packets);
   send_.queue_depth = static_cast<uint16_t>(options.send_queue_depth);
-  send_.read_window_packets = static_cast<uint16_t>(options.read_window_packets);
+  send_.read_window = ReadWindow(options.read_window_packets, options.read_request_packets);
   send_.read_request_packets = static_cast<uint16_t>(options.read_request_packets);
   send_.initiator_depth = options.initiator_depth_max;
   send_.keepalive = options.keepalive;
@@ -81,8 +81,9 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   send_.limit_psn = connect.local_first_psn;
   send_.initiator_depth = std::min(send_.initiator_depth, connect.initiator_depth);
   // Of a peer that takes few READs at once more is asked at once, or the window would never be used.
-  const uint32_t share = send_.read_window_packets / std::max<uint32_t>(send_.initiator_depth, 1);
+  const uint32_t share = send_.read_window.packets_max() / std::max<uint32_t>(send_.initiator_depth, 1);
   send_.read_request_packets = static_cast<uint16_t>(std::max<uint32_t>(send_.read_request_packets, std::bit_floor(share)));
+  send_.read_window = ReadWindow(send_.read_window.packets_max(), send_.read_request_packets);
   send_.retry_count = connect.retry_count;
   send_.rnr_retry = connect.rnr_retry;
   const uint8_t exponent = connect.ack_timeout == 0 ? kAckTimeoutMax : connect.ack_timeout;
@@ -335,7 +336,7 @@ bool RcQp::is_consistent() const {
   const bool queue_agrees = (send_.oldest == nullptr) == (send_.queue_count == 0) && (send_.queue_count <= send_.queue_depth);
   const bool reads_agree = (send_.reads_outstanding == 0) == (send_.read_psns == 0) &&
                            send_.reads_outstanding <= (send_.partial_reads ? ReadReplay::kHistory : send_.initiator_depth);
-  const bool responses_agree = send_.next_psn != send_.limit_psn || send_.responses_awaited() <= send_.read_window_packets;
+  const bool responses_agree = send_.next_psn != send_.limit_psn || send_.responses_awaited() <= send_.read_window.packets_max();
   const bool window_holds = send_.packets_missing() <= send_.window_packets || send_.board != nullptr || send_.gaps != nullptr;
   const bool arrived_was_sent = send_.board == nullptr || send_.board->arrived_in_window() <= send_.packets_in_flight();
   const bool gaps_agree = send_.gaps == nullptr || (send_.gaps->is_consistent() && !send_.gaps->empty() &&

@@ -39,12 +39,13 @@ struct RcOptions {
   uint8_t initiator_depth_max = 16;
   // READ responses that one READ request asks for, a power of two, 1..4096: a longer READ is asked for by several requests, each
   // of which counts as one READ in flight. It bounds what one lost response makes an ordinary peer answer again, and what a probe
-  // calls for: 64 of 4096 octets are 21 us of 100 Gb/s. A peer that takes so few READs at once that they would not fill
-  // read_window_packets is asked for more by each.
-  uint32_t read_request_packets = 64;
-  // READ responses asked for and not arrived, read_request_packets..32768: the longest burst that the peer can send us, which the
-  // receive ring should be able to hold. What does not fit costs the peer a repetition, and the READ little: see the ring test in
-  // read_requests_test.cc. 256 of 4096 octets cover 84 us of 100 Gb/s.
+  // calls for, and is the step by which the READ window changes: 32 of 4096 octets are 10 us of 100 Gb/s. A peer that takes so
+  // few READs at once that they would not fill read_window_packets is asked for more by each.
+  uint32_t read_request_packets = 32;
+  // READ responses asked for and not arrived at most, read_request_packets..32768: the longest burst that the peer can send us,
+  // which the receive ring should be able to hold. As many are asked for as the way to the peer holds (read_window.h). What does
+  // not fit costs the peer a repetition, and the READ little: see the ring test in read_requests_test.cc. 256 of 4096 octets
+  // cover 84 us of 100 Gb/s.
   uint32_t read_window_packets = 256;
   // Whose memory regions the peer may name.
   verbs::ProtectionDomain domain;

@@ -167,6 +167,8 @@ void note_sent(SendState& state, Instant now, wire::Psn psn, bool ack_request, b
     state.sampling = true;
     state.sample_psn = psn;
     state.sample_sent_at = now;
+    state.sample_is_read = state.cursor.work->kind == WorkKind::kRead;
+    state.sample_is_alone = state.read_psns == 0;
   }
 }
 
@@ -393,7 +395,7 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
     if (reads_fill_depth(state)) {
       return SendStall::kReadDepth;
     }
-    return state.responses_awaited() + psns > state.read_window_packets ? SendStall::kReadWindow : SendStall::kNone;
+    return state.responses_awaited() + psns > state.read_window.packets() ? SendStall::kReadWindow : SendStall::kNone;
   }
   return state.packets_missing() >= state.window_packets ? SendStall::kWindow : SendStall::kNone;
 }

@@ -2,10 +2,10 @@
 // window, the peer's READ depth, the READ window and the batch allow.
 //
 // What a READ request asks for comes back at the peer's full speed, and again when a response is lost. So a READ is asked for in
-// requests of a bounded length (RcOptions::read_request_packets), and no more responses are under way than a receiver should
-// be able to take in one go (read_window_packets). The window does not shrink when responses are lost: the simulation showed no
-// gain, because what is asked for again keeps the pace of what arrives, and a window of one request leaves the loss of its last
-// response to a probe.
+// requests of a bounded length (RcOptions::read_request_packets), and no more responses are under way than fill the way to the
+// peer, nor than a receiver should be able to take in one go (read_window.h). The window does not shrink because responses are
+// lost: the simulation showed no gain, because what is asked for again keeps the pace of what arrives, and a window of one
+// request leaves the loss of its last response to a probe.
 //
 // It asks for an acknowledgement at the end of each message, every quarter of a window and with the packet that fills the window:
 // so that the window reopens before it is used up, and never closes for want of having asked.

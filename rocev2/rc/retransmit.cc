@@ -232,6 +232,9 @@ void take_sample(SendState& state, Instant now) {
   state.sampling = false;
   const Duration sample = now - state.sample_sent_at;
   state.srtt = state.srtt == Duration() ? sample : state.srtt + (sample - state.srtt) / 8;
+  if (state.sample_is_read) {
+    state.read_window.on_response(now, sample, state.sample_is_alone);
+  }
 }
 
 bool is_news_of_gap(SendState& state, wire::Psn psn) {

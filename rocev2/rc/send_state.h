@@ -15,6 +15,7 @@
 
 #include "rocev2/base/time.h"
 #include "rocev2/rc/read_gaps.h"
+#include "rocev2/rc/read_window.h"
 #include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/wire/psn.h"
@@ -53,7 +54,6 @@ struct SendState {
   uint16_t window_packets = 0;
   uint16_t since_ack_request = 0;     // packets sent since one asked for an acknowledgement
   uint16_t read_request_packets = 1;  // responses that a READ request asks for, a power of two
-  uint16_t read_window_packets = 1;   // responses asked for at once
   uint8_t initiator_depth = 0;
   uint8_t reads_outstanding = 0;  // READ requests and atomics that the cursor has passed and that are not complete
   bool probe_due = false;         // send the oldest packet again, once, whatever the cursor says
@@ -84,13 +84,16 @@ struct SendState {
   uint8_t retries = 0;      // repetitions since the last progress
   uint8_t ack_timeout = 0;  // exponent
   bool sampling = false;
-  uint8_t keepalives = 0;       // sent since alive_at
-  uint8_t probes = 0;           // tail probes since the last progress
-  uint16_t peer_port = 0;       // UDP source port of the last answer that came in its turn; 0: none yet
-  Scoreboard* board = nullptr;  // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
-  ReadGaps* gaps = nullptr;     // responses that are missing before others that have come; nullptr: none
+  bool sample_is_read = false;   // valid when sampling: sample_psn is of a READ request
+  bool sample_is_alone = false;  // valid when sample_is_read: no response was awaited when it left
+  uint8_t keepalives = 0;        // sent since alive_at
+  uint8_t probes = 0;            // tail probes since the last progress
+  uint16_t peer_port = 0;        // UDP source port of the last answer that came in its turn; 0: none yet
+  Scoreboard* board = nullptr;   // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
+  ReadGaps* gaps = nullptr;      // responses that are missing before others that have come; nullptr: none
 
   // READs, and what went wrong.
+  ReadWindow read_window;      // responses asked for at once
   Duration longest_pause;      // before a response that nothing was lost before; slowly forgotten
   Instant keepalive_at;        // valid when keepalives > 0: when the last was sent
   Instant rnr_until;           // valid when waiting_rnr

@@ -57,7 +57,7 @@ struct WorldOptions {
   uint32_t segment_bytes_max = 0;  // of the client's chunks
   uint8_t ack_timeout = 14;        // of the client
   uint32_t send_window_packets = 128;
-  uint32_t read_request_packets = 64;
+  uint32_t read_request_packets = 32;
   uint32_t read_window_packets = 256;
   Duration ack_delay = rc::kAckDelay;  // EndpointOptions::ack_delay of both ends
   // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.

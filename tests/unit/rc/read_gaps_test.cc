@@ -16,6 +16,7 @@ constexpr Opcode kOnly = Opcode::kRcReadResponseOnly;
 
 LoneQpOptions peer(bool causeway) {
   LoneQpOptions options;
+  options.qp.read_request_packets = 64;
   options.connect.path_mtu_bytes = 256;
   options.connect.peer_hold_packets = causeway ? 512 : 0;
   options.connect.initiator_depth = 8;
