@@ -80,8 +80,8 @@ class Checker {
     for (const uint32_t lcore : workers) {
       if (config_.dataplane.idle == IdleMode::kSpin && std::ranges::find(lcores, lcore) != lcores.end()) {
         add("dataplane.worker_lcores",
-            fmt::format("CPU {} is also that of a poll core, which spins: workers there wait for it", lcore),
-            "take another CPU, or set dataplane.idle = \"sleep\"", Severity::kWarning);
+            fmt::format("CPU {} is also that of a poll core: workers there run while it has nothing to do", lcore),
+            "take another CPU where there are more than two; else this is as it should be", Severity::kWarning);
       }
     }
   }

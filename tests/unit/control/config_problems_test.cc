@@ -142,9 +142,8 @@ const std::vector<Case> kCheckCases = {
      {"c.toml:15:17: dataplane.worker_lcores: CPU 1 stands twice; name each CPU once"}},
     {"WorkerBesideACoreThatSpins",
      "[dataplane]\npoll_lcores = [1, 2]\nworker_lcores = [2, 3]\nidle = \"spin\"\n",
-     {"c.toml:16:17: warning: dataplane.worker_lcores: CPU 2 is also that of a poll core, which spins: workers there wait for "
-      "it; "
-      "take another CPU, or set dataplane.idle = \"sleep\""}},
+     {"c.toml:16:17: warning: dataplane.worker_lcores: CPU 2 is also that of a poll core: workers there run while it has nothing "
+      "to do; take another CPU where there are more than two; else this is as it should be"}},
     {"NoLcore",
      "[dataplane]\npoll_lcores = []\n",
      {"c.toml:15:15: dataplane.poll_lcores: is empty; name at least one CPU, for example poll_lcores = [1]"}},
