@@ -210,6 +210,10 @@ const std::vector<Case> kCheckCases = {
     {"DeviceTwice",
      "[[port]]\ndevice = \"net_tap0,iface=cw0\"\naddresses = [\"198.51.100.1/24\"]\n",
      {"c.toml:15:10: port.device: 'net_tap0,iface=cw0' is another port's device too; name each device once"}},
+    {"MemifZeroCopy",
+     "[[port]]\ndevice = \"net_memif0,role=client,zero-copy=yes\"\naddresses = [\"198.51.100.1/24\"]\n",
+     {"c.toml:15:10: port.device: zero-copy=yes lets the other end of a memif link write to all of the gateway's memory; remove "
+      "zero-copy"}},
     {"AddressTwice",
      "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"192.0.2.1/24\"]\n",
      {"c.toml:16:13: port.addresses: 192.0.2.1 stands twice; give each address to one port"}},
