@@ -112,7 +112,7 @@ Gateway::Lane* Gateway::take_reverse_lane(Connection& connection, uint32_t xid) 
 }
 
 void Gateway::pass_reverse_outcomes(Connection& connection) {
-  if (!connection.server->has_reverse()) [[likely]] {
+  if (!connection.server->reverse_enabled()) [[likely]] {
     return;
   }
   rpcrdma::ReverseOutcome outcome;

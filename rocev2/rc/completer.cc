@@ -188,7 +188,7 @@ PacketOutcome on_refusal(QpContext& context, Psn psn, uint8_t code) {
 // The cursor has either passed the whole request or, after going back, stands at or before these responses.
 void settle_responses(QpContext& context, SendState& state, uint32_t end) {
   const uint32_t begin = state.index_of_una();
-  const bool whole = end == state.oldest->request_end(begin, state.read_request_packets);
+  const bool whole = end == state.oldest->request_end(begin, state.read_window.request_packets());
   if (state.una.distance_to(state.next_psn) > 0) {
     state.read_psns -= end - begin;
     state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding - (whole ? 1 : 0));
@@ -213,7 +213,7 @@ void settle_before(QpContext& context, SendState& state, Instant now, Psn upto) 
     const auto ahead = static_cast<uint32_t>(work.first_psn.distance_to(upto));
     if (work.awaits_response()) {
       const uint32_t begin = state.index_of_una();
-      const uint32_t end = std::min(ahead, work.request_end(begin, state.read_request_packets));
+      const uint32_t end = std::min(ahead, work.request_end(begin, state.read_window.request_packets()));
       if (state.gaps != nullptr) {
         state.gaps->note_settled(end - begin);
       }
@@ -378,7 +378,7 @@ PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now
     return PacketOutcome::fail(QpErrorCause::kBadResponse);
   }
   state.peer_port = view.source_port;
-  const bool last = index + 1 == read.request_end(index, state.read_request_packets);
+  const bool last = index + 1 == read.request_end(index, state.read_window.request_packets());
   const bool lone_probe = is_lone_probe_answer(state, read, view) && !last;
   Buffer* kept = trim_to_payload(view, frame);
   if (kept != nullptr) {

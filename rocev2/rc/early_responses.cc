@@ -116,12 +116,12 @@ bool fits_request(const QpContext& context, const SendState& state, const Work& 
   if (work.kind != WorkKind::kRead) {
     return true;
   }
-  const bool last = index + 1 == work.request_end(index, state.read_request_packets);
+  const bool last = index + 1 == work.request_end(index, state.read_window.request_packets());
   const bool ends = view.traits->ends_message();
   if ((last && !ends) || (!last && ends && !state.partial_reads)) {
     return false;
   }
-  if (index == Work::request_begin(index, state.read_request_packets) && !view.traits->starts_message()) {
+  if (index == Work::request_begin(index, state.read_window.request_packets()) && !view.traits->starts_message()) {
     return false;
   }
   const uint32_t wanted = index + 1 == work.packets ? work.length - index * context.mtu_bytes : context.mtu_bytes;
@@ -139,7 +139,8 @@ Buffer* trim_to_payload(const wire::PacketView& view, Buffer* frame) {
 
 bool open_gaps(QpContext& context, SendState& state, uint16_t source_port) {
   if (state.gaps == nullptr && (state.peer_port == 0 || state.peer_port == source_port)) {
-    state.gaps = context.core.read_gaps.create(state.una, state.oldest, state.read_request_packets, !state.partial_reads);
+    state.gaps =
+        context.core.read_gaps.create(state.una, state.oldest, state.read_window.request_packets(), !state.partial_reads);
   }
   return state.gaps != nullptr;
 }
@@ -192,9 +193,9 @@ bool is_lone_probe_answer(SendState& state, const Work& read, const wire::Packet
   state.probing = false;
   // Only the answer to a request for one response is an Only within a longer request.
   const uint32_t index = index_in(read, view.bth.psn);
-  const uint32_t begin = Work::request_begin(index, state.read_request_packets);
+  const uint32_t begin = Work::request_begin(index, state.read_window.request_packets());
   return state.partial_reads && view.traits->kind == OpcodeKind::kReadResponse && view.traits->starts_message() &&
-         view.traits->ends_message() && read.request_end(index, state.read_request_packets) - begin > 1;
+         view.traits->ends_message() && read.request_end(index, state.read_window.request_packets()) - begin > 1;
 }
 
 void note_rest_lost(QpContext& context, SendState& state, uint16_t source_port) {

@@ -38,7 +38,6 @@ RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* r
   send_.window_packets = static_cast<uint16_t>(options.send_window_packets);
   send_.queue_depth = static_cast<uint16_t>(options.send_queue_depth);
   send_.read_window = ReadWindow(options.read_window_packets, options.read_request_packets);
-  send_.read_request_packets = static_cast<uint16_t>(options.read_request_packets);
   send_.initiator_depth = options.initiator_depth_max;
   send_.keepalive = options.keepalive;
   receive_.responder_resources = options.responder_resources_max;
@@ -82,8 +81,8 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   send_.initiator_depth = std::min(send_.initiator_depth, connect.initiator_depth);
   // Of a peer that takes few READs at once more is asked at once, or the window would never be used.
   const uint32_t share = send_.read_window.packets_max() / std::max<uint32_t>(send_.initiator_depth, 1);
-  send_.read_request_packets = static_cast<uint16_t>(std::max<uint32_t>(send_.read_request_packets, std::bit_floor(share)));
-  send_.read_window = ReadWindow(send_.read_window.packets_max(), send_.read_request_packets);
+  send_.read_window =
+      ReadWindow(send_.read_window.packets_max(), std::max(send_.read_window.request_packets(), std::bit_floor(share)));
   send_.retry_count = connect.retry_count;
   send_.rnr_retry = connect.rnr_retry;
   const uint8_t exponent = connect.ack_timeout == 0 ? kAckTimeoutMax : connect.ack_timeout;

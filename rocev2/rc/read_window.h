@@ -24,7 +24,7 @@ class ReadWindow {
   static constexpr uint32_t kLeastPackets = 64;
   static constexpr Duration kForgetAfter = Duration::seconds(1);
 
-  // Precondition: 1 <= packets_max < 2^16; request_packets <= packets_max are the responses of a whole request.
+  // Precondition: 1 <= packets_max < 2^16; request_packets, a power of two, <= packets_max.
   explicit ReadWindow(uint32_t packets_max = 1, uint32_t request_packets = 1)
       : packets_max_(static_cast<uint16_t>(packets_max)), request_packets_(static_cast<uint16_t>(request_packets)) {
     packets_ = packets_min();
@@ -32,6 +32,8 @@ class ReadWindow {
 
   [[nodiscard]] uint32_t packets() const { return packets_; }
   [[nodiscard]] uint32_t packets_max() const { return packets_max_; }
+  // Responses that a READ request asks for, a power of two.
+  [[nodiscard]] uint32_t request_packets() const { return request_packets_; }
 
   // The first response of a READ request has come, `delay` after the request left; nothing was sent again meanwhile. `alone`: no
   // response was awaited when it left.

@@ -45,7 +45,7 @@ uint32_t payload_bytes_at(const QpContext& context, const SendCursor& cursor) {
 uint32_t psns_at(const SendState& state, const SendCursor& cursor) {
   return cursor.work->kind != WorkKind::kRead
              ? 1
-             : cursor.work->request_end(cursor.packet, state.read_request_packets) - cursor.packet;
+             : cursor.work->request_end(cursor.packet, state.read_window.request_packets()) - cursor.packet;
 }
 
 // Asks for `responses` responses of the READ, from number `index` on.
@@ -407,7 +407,8 @@ void enqueue_work(SendState& state, Work* work) {
     state.newest->next = work;
   }
   state.newest = work;
-  const uint32_t requests = work->kind == WorkKind::kRead ? Work::requests_of(0, work->packets, state.read_request_packets) : 1;
+  const uint32_t requests =
+      work->kind == WorkKind::kRead ? Work::requests_of(0, work->packets, state.read_window.request_packets()) : 1;
   state.last_ssn = state.last_ssn.plus(requests);
   work->ssn = state.last_ssn;
   ++state.queue_count;

@@ -36,7 +36,7 @@ Duration probe_wait(const SendState& state) {
     return kTailProbeMin;
   }
   const uint32_t index = state.index_of_una();
-  const int64_t responses = state.oldest->request_end(index, state.read_request_packets) - index;
+  const int64_t responses = state.oldest->request_end(index, state.read_window.request_packets()) - index;
   return std::min(std::max(kTailProbeMin + kReadProbePerResponse * responses, state.longest_pause * 2), kReadProbeMax);
 }
 
@@ -81,7 +81,7 @@ void count_reads_before(SendState& state, wire::Psn psn) {
       const auto begin = static_cast<uint32_t>(std::max(0, work->first_psn.distance_to(state.una)));
       const auto end = std::min(work->packets, static_cast<uint32_t>(work->first_psn.distance_to(psn)));
       state.read_psns += end - begin;
-      const uint32_t requests = Work::requests_of(begin, end, state.read_request_packets);
+      const uint32_t requests = Work::requests_of(begin, end, state.read_window.request_packets());
       state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding + requests);
     }
   }
@@ -90,7 +90,7 @@ void count_reads_before(SendState& state, wire::Psn psn) {
 // The board begins with what has been sent so far, in PSN order. The PSNs of READ responses are no packets of ours.
 void note_sent_packets(SendState& state) {
   for (const Work* work = state.oldest; work != nullptr && work->begun; work = work->next) {
-    const uint32_t step = work->kind == WorkKind::kRead ? state.read_request_packets : 1;
+    const uint32_t step = work->kind == WorkKind::kRead ? state.read_window.request_packets() : 1;
     for (uint32_t i = 0; i < work->packets; i += step) {
       const wire::Psn psn = work->first_psn.plus(i);
       if (psn.distance_to(state.limit_psn) <= 0) {
@@ -190,8 +190,9 @@ void go_back(QpContext& context, SendState& state, Instant now) {
 void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn) {
   context.note(TransportEventKind::kSendsAgain, psn);
   state.cursor = cursor_at(state, psn, context.mtu_bytes);
-  const bool within_request = state.cursor.work != nullptr && state.cursor.work->awaits_response() &&
-                              state.cursor.packet != Work::request_begin(state.cursor.packet, state.read_request_packets);
+  const bool within_request =
+      state.cursor.work != nullptr && state.cursor.work->awaits_response() &&
+      state.cursor.packet != Work::request_begin(state.cursor.packet, state.read_window.request_packets());
   if (psn == state.una || within_request) {
     drop_gaps(context, state);
     psn = state.una;

@@ -52,8 +52,7 @@ struct SendState {
   wire::Psn limit_psn;     // one past the highest ever sent
   uint32_t read_psns = 0;  // of [una, next_psn): PSNs of READ and atomic responses awaited, no packets of ours
   uint16_t window_packets = 0;
-  uint16_t since_ack_request = 0;     // packets sent since one asked for an acknowledgement
-  uint16_t read_request_packets = 1;  // responses that a READ request asks for, a power of two
+  uint16_t since_ack_request = 0;  // packets sent since one asked for an acknowledgement
   uint8_t initiator_depth = 0;
   uint8_t reads_outstanding = 0;  // READ requests and atomics that the cursor has passed and that are not complete
   bool probe_due = false;         // send the oldest packet again, once, whatever the cursor says
@@ -93,7 +92,7 @@ struct SendState {
   ReadGaps* gaps = nullptr;      // responses that are missing before others that have come; nullptr: none
 
   // READs, and what went wrong.
-  ReadWindow read_window;      // responses asked for at once
+  ReadWindow read_window;      // responses asked for at once, and by each request
   Duration longest_pause;      // before a response that nothing was lost before; slowly forgotten
   Instant keepalive_at;        // valid when keepalives > 0: when the last was sent
   Instant rnr_until;           // valid when waiting_rnr
@@ -121,7 +120,7 @@ struct SendState {
   // una belongs to a READ request that the peer has executed, because some of its responses, or something behind it, has come.
   [[nodiscard]] bool oldest_read_is_executed() const {
     return oldest != nullptr && oldest->kind == WorkKind::kRead &&
-           (gaps != nullptr || index_of_una() != Work::request_begin(index_of_una(), read_request_packets));
+           (gaps != nullptr || index_of_una() != Work::request_begin(index_of_una(), read_window.request_packets()));
   }
 };
 

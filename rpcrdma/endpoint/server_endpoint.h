@@ -125,7 +125,6 @@ class ServerEndpoint : public ListNode<PullTag> {
   [[nodiscard]] bool reverse_enabled() const { return reverse_ != nullptr; }
   // As ReverseCaller::submit; kBadState: not enabled. What is submitted is sent at once when a credit is there.
   [[nodiscard]] Status submit_reverse(Instant now, Chain&& call);
-  [[nodiscard]] bool has_reverse() const { return reverse_ != nullptr; }
   [[nodiscard]] bool poll_reverse(ReverseOutcome& out) { return reverse_ != nullptr && reverse_->poll_outcome(out); }
   // Calls that the client has granted, and those that it has not answered: 0 until enabled.
   [[nodiscard]] uint32_t reverse_credits_granted() const { return reverse_ == nullptr ? 0 : reverse_->credits_granted(); }

@@ -56,9 +56,9 @@ struct WorldOptions {
   Duration client_call_timeout = Duration::seconds(60);
   uint32_t segment_bytes_max = 0;  // of the client's chunks
   uint8_t ack_timeout = 14;        // of the client
-  uint32_t send_window_packets = 128;
-  uint32_t read_request_packets = 32;
-  uint32_t read_window_packets = 256;
+  uint32_t send_window_packets = rc::RcOptions().send_window_packets;
+  uint32_t read_request_packets = rc::RcOptions().read_request_packets;
+  uint32_t read_window_packets = rc::RcOptions().read_window_packets;
   Duration ack_delay = rc::kAckDelay;  // EndpointOptions::ack_delay of both ends
   // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
   bool small_tables = false;

@@ -115,8 +115,9 @@ TEST(ReadWindow, MeasuresALongerWayAfterASecondWithoutReads) {
 }
 
 // A peer that answers a READ request `base` after it left, or `each` after the one before it: how many responses are asked for at
-// once in the end.
-uint32_t asked_at_once(Duration base, Duration each) {
+// once in the end. `loses_first`: the first response of every request in the second half is lost, and comes 3 ms later, when it
+// has been asked for again.
+uint32_t asked_at_once(Duration base, Duration each, bool loses_first = false) {
   LoneQpOptions options;
   options.qp.read_request_packets = 16;
   options.qp.read_window_packets = 128;
@@ -129,10 +130,14 @@ uint32_t asked_at_once(Duration base, Duration each) {
     EXPECT_TRUE(lone.post_read(kMtu * 16, id).ok());
   }
   std::deque<Instant> left;
+  uint32_t next_psn = options.local_psn;
   const auto note_sent = [&] {
     for (const Sent& sent : lone.sent()) {
       EXPECT_EQ(sent.opcode, Opcode::kRcReadRequest);
-      left.push_back(lone.now);
+      if (sent.psn == next_psn) {  // not again
+        left.push_back(lone.now);
+        next_psn += 16;
+      }
     }
   };
   note_sent();
@@ -141,16 +146,29 @@ uint32_t asked_at_once(Duration base, Duration each) {
     answered = std::max(left.front() + base, answered + each);
     left.pop_front();
     lone.pass(answered - lone.now);
-    for (uint32_t i = 0; i < 16; ++i) {
-      const Opcode opcode = i == 0    ? Opcode::kRcReadResponseFirst
-                            : i == 15 ? Opcode::kRcReadResponseLast
-                                      : Opcode::kRcReadResponseMiddle;
-      lone.receive_response(opcode, options.local_psn + request * 16 + i, kMtu);
+    const uint32_t psn = options.local_psn + request * 16;
+    const bool loses = loses_first && request >= kReads / 2;
+    if (!loses) {
+      lone.receive_response(Opcode::kRcReadResponseFirst, psn, kMtu);
+    }
+    for (uint32_t i = 1; i < 16; ++i) {
+      lone.receive_response(i == 15 ? Opcode::kRcReadResponseLast : Opcode::kRcReadResponseMiddle, psn + i, kMtu);
+    }
+    if (loses) {
+      note_sent();
+      lone.pass(Duration::ms(3));
+      answered = lone.now;
+      lone.receive_response(Opcode::kRcReadResponseFirst, psn, kMtu);
     }
     EXPECT_EQ(lone.completions(), "RDMA read " + std::to_string(request) + " success");
     note_sent();
   }
   return static_cast<uint32_t>(left.size()) * 16;
+}
+
+// What came late because it was lost says nothing about the way.
+TEST(ReadWindow, OfAQueuePairIsNotMeasuredByRepetitions) {
+  EXPECT_EQ(asked_at_once(Duration::us(100), Duration::us(20), true), 128u);
 }
 
 TEST(ReadWindow, OfAQueuePairFollowsItsRequests) {
