@@ -1,5 +1,6 @@
 // Golden packets: what real peers sent must parse, pass its iCRC, and come out again octet for octet when it is rebuilt from what
 // was parsed. Runs over the committed set and, where they are at hand, over the full captures.
+// A capture may have truncated frames (snap length): of those the headers are checked, and neither iCRC nor payload.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,12 +43,20 @@ class GoldenPackets : public ::testing::TestWithParam<std::filesystem::path> {
   void SetUp() override {
     for (CapturedFrame& frame : test::read_pcap(GetParam())) {
       if (test::is_roce_frame(frame)) {
-        frames.push_back(std::move(frame));
+        (frame.whole() ? frames : truncated).push_back(std::move(frame));
       }
     }
   }
-  std::vector<CapturedFrame> frames;
+  std::vector<CapturedFrame> frames;     // those that are there whole
+  std::vector<CapturedFrame> truncated;  // those of which the capture kept only the beginning
 };
+
+// A truncated frame as long as it was on the wire, with zeros for what the capture did not keep.
+std::vector<uint8_t> filled_up(const CapturedFrame& frame) {
+  std::vector<uint8_t> bytes = frame.octets;
+  bytes.resize(frame.original_bytes);
+  return bytes;
+}
 
 // The path as the sender of `view` would have configured it.
 Path path_of(const PacketView& view) {
@@ -125,6 +134,22 @@ TEST_P(GoldenPackets, EveryFrameComesOutTheSameWhenRebuilt) {
   }
 }
 
+TEST_P(GoldenPackets, EveryTruncatedFrameIsARuntWithWholeHeaders) {
+  for (size_t i = 0; i < truncated.size(); ++i) {
+    const Result<PacketView, DropReason> runt = PacketView::parse(truncated[i].bytes());
+    ASSERT_FALSE(runt.ok()) << "frame " << i;
+    EXPECT_EQ(runt.error(), DropReason::kRunt) << "frame " << i;
+
+    const std::vector<uint8_t> bytes = filled_up(truncated[i]);
+    const Result<PacketView, DropReason> view = PacketView::parse(bytes);
+    ASSERT_TRUE(view.ok()) << "frame " << i << ": " << to_string(view.error());
+    const size_t headers_end = static_cast<size_t>(view->payload.data() - bytes.data());
+    ASSERT_LE(headers_end, truncated[i].octets.size()) << "frame " << i << ": the capture has not even its headers";
+    EXPECT_TRUE(view->traits->may_carry_payload || view->payload.empty()) << "frame " << i;
+    EXPECT_EQ((view->payload.size() + view->bth.pad_count) % 4, 0u) << "frame " << i;
+  }
+}
+
 TEST_P(GoldenPackets, EverythingElseInTheCaptureIsNotRoce) {
   for (const CapturedFrame& frame : test::read_pcap(GetParam())) {
     if (!test::is_roce_frame(frame)) {
@@ -142,6 +167,14 @@ INSTANTIATE_TEST_SUITE_P(Captures, GoldenPackets, ::testing::ValuesIn(capture_fi
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 });
+
+TEST(GoldenSet, IsWhole) {
+  const std::vector<CapturedFrame> frames = committed_frames();
+  EXPECT_EQ(frames.size(), 579u);
+  for (const CapturedFrame& frame : frames) {
+    EXPECT_TRUE(frame.whole() && test::is_roce_frame(frame));
+  }
+}
 
 TEST(GoldenSet, HoldsEveryOpcodeAndBothFamilies) {
   std::map<Opcode, int> count;

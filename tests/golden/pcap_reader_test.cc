@@ -45,6 +45,13 @@ TEST_F(PcapReader, ReadsEitherByteOrder) {
   }
 }
 
+TEST_F(PcapReader, TellsATruncatedFrameFromAWholeOne) {
+  std::vector<uint8_t> file = capture(true);
+  EXPECT_FALSE(read(file).at(0).whole());
+  store_le32(&file[36], 3);
+  EXPECT_TRUE(read(file).at(0).whole());
+}
+
 TEST_F(PcapReader, RefusesAFileThatIsCutAnywhereInsideAFrame) {
   const std::vector<uint8_t> whole = capture(true);
   for (size_t size = 0; size < whole.size(); ++size) {
