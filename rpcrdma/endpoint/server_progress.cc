@@ -280,8 +280,7 @@ void ServerEndpoint::answer_garbage(ServerCall& call) {
 // Precondition: the call is in no state list.
 void ServerEndpoint::refuse(ServerCall& call, ReplyForm form) {
   call.message.clear();
-  call.plan.form = form;
-  call.plan.header_bytes = form == ReplyForm::kErrorVersion ? kVersionErrorBytes : kChunkErrorBytes;
+  call.plan = ReplyPlan::error(form);
   call.state = CallState::kReplying;
   replying_.push_back(call);
 }
