@@ -56,6 +56,7 @@ struct PortStats {
   uint64_t from_kernel = 0;                                 // taken from it
   uint64_t to_kernel_dropped = 0;                           // it had too many waiting, or the interface is down
   uint64_t from_kernel_dropped = 0;                         // the device took no more, or no packet buffer was left
+  uint64_t links_refused = 0;                               // other ends of a memif link that were sent away
   uint64_t link_up = 0;                                     // gauge, 0 or 1
   std::array<uint64_t, wire::kDropReasonCount> discards{};  // decided before a queue pair was found, by wire::DropReason
 };

@@ -238,6 +238,7 @@ def transport() -> Json:
                    (rate("port_rx_errors_total", "instance, port"), "{{instance}} port {{port}} broken"),
                    (rate("port_tx_dropped_total", "instance, port"), "{{instance}} port {{port}} transmit"),
                    (rate("port_exception_dropped_total", "instance, port, direction"), "{{instance}} port {{port}} {{direction}}"),
+                   (rate("port_links_refused_total", "instance, port"), "{{instance}} port {{port}} memif ends refused"),
                    (rate("lcore_frames_not_handed_total", "instance, lcore"), "{{instance}} between cores, from {{lcore}}"),
                    (rate("mempool_exhausted_total", "instance, pool"), "{{instance}} pool {{pool}}")),
         timeseries("Other frames", "What is not RoCE: address resolution, ping, and frames of no protocol of ours.", "pps",
