@@ -10,8 +10,9 @@
 # ThreadSanitizer), ops (programs as a user runs them), interop (a Linux guest mounts NFS through the gateway; root), bench
 # (figures; a smoke run unless --full). On request only: clang-tidy (half an hour on two cores).
 # MAIN_BUILD_OPTIONS: of meson, for the first build when it is not there yet.
-# Ends with the seconds that each stage took, and, as the last line, "N passed, N failed" over everything; exit status 1 when
-# something failed.
+# Ends with the seconds that each stage took, the tests that failed and that were skipped, and, as the last line, "N passed, N failed" over
+# everything; exit status 1 when something failed. A skipped test counts as failed unless tests/skips.tsv allows its reason here. Without
+# suites, every test that proves a statement of an RFC has to have run. build/outcomes.tsv has a line per test.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . deploy/lib/packages.sh
@@ -21,17 +22,18 @@ suites=()
 for argument in "$@"; do
   case "$argument" in
     --full) full='--full' ;;
-    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 0 ;;
     unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$argument") ;;
     *) echo "tests/run.sh: unknown suite '$argument'; see --help" >&2; exit 2 ;;
   esac
 done
-[ ${#suites[@]} -eq 0 ] && suites=(unit golden sim fuzz tidy asan tsan ops interop bench)
+whole=''
+[ ${#suites[@]} -eq 0 ] && whole=1 && suites=(unit golden sim fuzz tidy asan tsan ops interop bench)
 
-passed=0
-failed=0
+main_build=build
+outcomes=$PWD/$main_build/outcomes.tsv
 wants() { local suite; for suite in "${suites[@]}"; do [ "$suite" = "$1" ] && return 0; done; return 1; }
-add() { passed=$((passed + $1)); failed=$((failed + $2)); }
+record() { python3 tests/tidy/outcomes.py "$outcomes" add "$@"; }  # suite, what came of it
 
 # What follows is a new stage, until the next one.
 stage_title=''
@@ -53,17 +55,20 @@ finish() {
   echo "Seconds of each stage ($SECONDS in all):"
   printf '%s\n' "${stage_seconds[@]}"
   echo
-  echo "$passed passed, $failed failed"
-  [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+  python3 tests/tidy/outcomes.py "$outcomes" report
   exit
 }
-must() { "$@" || { echo "FAIL: $*" >&2; add 0 1; finish; }; }
+must() { "$@" || { record "$stage_title" --failed "$*" 'needed for everything behind it'; finish; }; }
 
-# Counts of a run whose last line is "N passed, N failed".
-count_last_line() {
-  local line
-  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1)
-  if [ -z "$line" ]; then add 0 1; else add "$(echo "$line" | cut -d' ' -f1)" "$(echo "$line" | cut -d' ' -f3)"; fi
+# A runner that ends with "N passed, N failed" and says of each test what came of it.
+run_recorded() {  # suite, command...
+  local suite=$1 log status
+  shift
+  log=$(mktemp)
+  "$@" 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  record "$suite" --log "$log" --status "$status"
+  rm -f "$log"
 }
 
 build() { configure "$@" && compile "$1"; }
@@ -80,34 +85,32 @@ compile() {  # directory, targets (default: all)...
   must ninja -C "$1" --quiet "${@:2}"
 }
 
-meson_suite() { meson_tests "$1" "$2" --suite "$2"; }
-meson_tests() {  # directory, title, what meson test shall run
-  local directory=$1 status=0
-  stage "$2 ($directory)"
+meson_tests() {  # directory, suite, what meson test shall run
+  local directory=$1 suite=$2 status=0
+  stage "$suite ($directory)"
   shift 2
   rm -f "$directory/meson-logs/testlog.junit.xml"
   meson test -C "$directory" --no-rebuild --quiet --print-errorlogs --timeout-multiplier 3 "$@" || status=1
-  set -- $(python3 tests/tidy/count_tests.py "$directory/meson-logs/testlog.junit.xml")
-  # A program that died may have left no case behind that says so.
-  [ "$status" -ne 0 ] && [ "$2" -eq 0 ] && set -- "$1" 1
-  add "$1" "$2"
+  record "$suite" --junit "$directory/meson-logs/testlog.junit.xml" --status "$status"
 }
 
+mkdir -p "$main_build"
+: >"$outcomes"
 stage packages
 # Sanitizers' reports want function, file and line, which is what -g1 has. Several sources are compiled as one, which is half of the work;
 # that each of them stands alone is what the first build shows.
 sanitized=(-Dbuildtype=debug -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Dunity=on -Dunity_size=8)
 
 must ensure_packages build
+# Before the first test: some unit tests ask programs of this group, and without them they are skipped.
+{ [ -n "$whole" ] || wants tidy || wants clang-tidy || wants ops || wants interop; } && must ensure_packages checks
 offer_npm
-main_build=build
 if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench; then
   build "$main_build" ${MAIN_BUILD_OPTIONS:-}
 fi
 for suite in unit golden sim fuzz-replay tidy; do
   if wants "${suite%-replay}"; then
-    [ "$suite" = tidy ] && must ensure_packages checks
-    meson_suite "$main_build" "$suite"
+    meson_tests "$main_build" "$suite" --suite "$suite"
     [ "$suite" = tidy ] && python3 tests/tidy/spec_coverage.py .
   fi
 done
@@ -116,15 +119,13 @@ if wants fuzz && [ -n "$full" ]; then
   CXX='ccache clang++-14' configure build-fuzz -Dfuzz=true -Ddpdk=disabled -Db_sanitize=address,undefined -Db_lundef=false
   compile build-fuzz fuzz
   stage "fuzz, ${FUZZ_SECONDS:-60} s each"
-  log=$(mktemp)
-  python3 tests/fuzz/run.py build-fuzz --seconds "${FUZZ_SECONDS:-60}" 2>&1 | tee "$log"
-  count_last_line "$log"
+  run_recorded fuzz python3 tests/fuzz/run.py build-fuzz --seconds "${FUZZ_SECONDS:-60}"
 fi
 if wants asan; then
   build build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Db_ndebug=false "${sanitized[@]}"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   # All at once: the end of a suite often is one long test and an idle CPU.
-  meson_tests build-asan 'asan: unit golden sim fuzz-replay' --suite unit --suite golden --suite sim --suite fuzz-replay
+  meson_tests build-asan asan --suite unit --suite golden --suite sim --suite fuzz-replay
 fi
 if wants tsan; then
   configure build-tsan -Db_sanitize=thread -Db_lundef=false "${sanitized[@]}"
@@ -134,35 +135,30 @@ if wants tsan; then
   meson_tests build-tsan tsan dataplane dataplane_eal telemetry control capture
 fi
 if wants clang-tidy; then
-  must ensure_packages checks
   stage clang-tidy
-  log=$(mktemp)
-  nice python3 tests/tidy/clang_tidy.py "$main_build" 2>&1 | tee "$log"
-  count_last_line "$log"
+  run_recorded clang-tidy nice python3 tests/tidy/clang_tidy.py "$main_build"
 fi
 if wants ops; then
-  must ensure_packages checks
   stage ops
-  log=$(mktemp)
-  tests/ops/run.sh "$main_build" 2>&1 | tee "$log"
-  count_last_line "$log"
+  run_recorded ops tests/ops/run.sh "$main_build"
 fi
 if wants interop; then
   if [ "$(id -u)" -ne 0 ]; then
-    echo "== interop: needs root (network namespaces, guest); skipped"
+    record interop --skipped '(interop)' 'takes root'  # network namespaces, guests
   else
-    must ensure_packages interop checks
+    must ensure_packages interop
     stage interop
-    log=$(mktemp)
-    python3 tests/interop/run.py $full 2>&1 | tee "$log"
-    count_last_line "$log"
+    run_recorded interop python3 tests/interop/run.py $full
   fi
 fi
 if wants bench; then
   ensure_packages bench || echo "what these programs are measured for stays absent"
   stage bench
-  log=$(mktemp)
-  tests/bench/run.sh "$main_build" $full 2>&1 | tee "$log"
-  count_last_line "$log"
+  run_recorded bench tests/bench/run.sh "$main_build" $full
+fi
+if [ -n "$whole" ]; then
+  stage 'proofs that ran'
+  python3 tests/tidy/spec_coverage.py . --ran "$outcomes"
+  record proofs --program spec_coverage --status $?
 fi
 finish

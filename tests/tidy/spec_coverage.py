@@ -5,26 +5,34 @@
     spec_coverage.py [ROOT] --open [WHAT]   open rows, all or those whose id begins with WHAT or whose level is WHAT
     spec_coverage.py [ROOT] --where ID...   the tests that prove these rows
 
-A test names the rows it proves in a comment above or inside it: "// Proves RPCRDMA-4.5-2, CMPD-4-6" ("#" in Python and shell); the list may go
-on in the comment's next lines, and what follows it is free text. Only tests that run count: a source file has to be in its folder's
-meson.build, headers and disabled tests prove nothing. Tables, exceptions and the list of closed RFCs are in tests/requirements/.
+    spec_coverage.py [ROOT] --ran OUTCOMES  the table; fails besides on a test that proves rows and did not pass in that run (outcomes.py)
+
+A test names the rows it proves in a comment above or inside it: "// Proves RPCRDMA-4.5-2, CMPD-4-6" ("#" in Python); the list may go
+on in the comment's next lines, and what follows it is free text. Only tests that run and assert something count: a source file has to be in
+its folder's meson.build; a test without an assertion (EXPECT_, ASSERT_, a helper expect_... with one in it; in Python `raise` or
+expect), a disabled one and a header prove nothing. Tables, exceptions and the list of closed RFCs are in tests/requirements/.
 """
 import csv
 import re
 import sys
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
+
+from outcomes import Outcome, read
+from test_cases import Case, case_at, cases_of
 
 RFCS = ["rfc8166", "rfc8797", "rfc8167"]
 LEVELS = ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "FACT"]
 BINDING = ("MUST", "MUST NOT")
 COLUMNS = ["id", "section", "level", "role", "requirement", "how_to_test"]
-FOLDERS = ["unit", "golden", "sim", "interop", "ops", "fuzz"]
-COMMENTS = {".cc": "//", ".py": "#", ".sh": "#"}
+# Folders of tests/, and the suites of a run whose outcomes their tests are found in.
+SUITES = {"unit": ("unit", "sim"), "golden": ("golden",), "sim": ("sim",), "interop": ("interop",), "ops": ("ops",)}
+FOLDERS = list(SUITES)
+COMMENTS = {".cc": "//", ".py": "#"}
 ID = r"(?:RPCRDMA|CMPD|BIDI)-[0-9A-Z.]+-[0-9]+"
 ID_LIST = re.compile(rf"Proves\s+({ID}(?:,\s*{ID})*)")
 ANY_ID = re.compile(ID)
-TEST_CASE = re.compile(r"^\s*(?:TEST(?:_F|_P)?\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)|(?:async )?def (\w+)|class (\w+))")
 
 
 def read_tsv(path: Path, columns: list[str]) -> list[dict[str, str]]:
@@ -42,29 +50,31 @@ def is_comment(line: str, sign: str) -> bool:
     return line.lstrip().startswith(sign)
 
 
-def case_name(lines: list[str], sign: str, after: int, before: int) -> str | None:
+@dataclass(frozen=True)
+class Proof:
+    where: str  # file:line
+    case: str
+    folder: str  # of tests/
+    reported: tuple[re.Pattern[str], ...]  # how a run names the case; none for what the compiler checks
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.case}"
+
+
+def case_of(lines: list[str], cases: list[Case], after: int) -> Case | None:
     """The test that the comment ending before line `after` stands above, or else inside."""
-    for line in lines[after:]:
-        found = TEST_CASE.match(line)
-        if found:
-            return ".".join(part for part in found.groups() if part)
-        if line.strip().startswith("static_assert"):
-            return "static_assert"
-        if line.strip() and not is_comment(line, sign):
-            break
-    for line in reversed(lines[:before]):
-        found = TEST_CASE.match(line)
-        if found:
-            return ".".join(part for part in found.groups() if part)
-        if line.startswith("}"):
-            break
-    return None
+    following = next((number for number in range(after, len(lines)) if lines[number].strip()), after)
+    if following < len(lines) and lines[following].strip().startswith("static_assert"):
+        return Case("static_assert", following, following + 1, asserts=True)
+    above = next((case for case in cases if case.first == following), None)
+    return above or case_at(cases, after - 1)
 
 
-def proofs_in(path: Path, name: str, problems: list[str]) -> list[tuple[str, str]]:
-    """Pairs of id and "file:line test"."""
+def proofs_in(root: Path, path: Path, problems: list[str]) -> list[tuple[str, Proof]]:
     sign = COMMENTS[path.suffix]
+    name = path.relative_to(root).as_posix()
     lines = path.read_text(encoding="utf-8").splitlines()
+    cases = cases_of(path, root)
     proofs = []
     for start, line in enumerate(lines):
         if not is_comment(line, sign) or not line.lstrip()[len(sign):].strip().startswith("Proves "):
@@ -74,14 +84,20 @@ def proofs_in(path: Path, name: str, problems: list[str]) -> list[tuple[str, str
             end += 1
         text = " ".join(part.lstrip()[len(sign):].strip() for part in lines[start:end])
         found = ID_LIST.match(text)
+        where = f"{name}:{start + 1}"
         if not found:
-            problems.append(f"{name}:{start + 1}: 'Proves' needs a list of ids, as RPCRDMA-4.5-2, CMPD-4-6")
+            problems.append(f"{where}: 'Proves' needs a list of ids, as RPCRDMA-4.5-2, CMPD-4-6")
             continue
-        case = case_name(lines, sign, end, start)
-        if case is None or "DISABLED_" in case:
-            problems.append(f"{name}:{start + 1}: stands at no test that runs")
-            continue
-        proofs += [(row, f"{name}:{start + 1} {case}") for row in ANY_ID.findall(found.group(1))]
+        case = case_of(lines, cases, end)
+        if case is None or case.disabled:
+            problems.append(f"{where}: stands at no test that runs")
+        elif not case.asserts:
+            problems.append(f"{where}: {case.name} asserts nothing, so it proves nothing")
+        elif path.suffix == ".py" and not case.reported:
+            problems.append(f"{where}: {case.name} is the function of no case")
+        else:
+            proof = Proof(where, case.name, path.relative_to(root / "tests").parts[0], tuple(case.reported))
+            proofs += [(row, proof) for row in ANY_ID.findall(found.group(1))]
     if path.suffix == ".cc" and proofs:
         build = path.parent / "meson.build"
         if not build.exists() or path.name not in build.read_text(encoding="utf-8"):
@@ -89,14 +105,27 @@ def proofs_in(path: Path, name: str, problems: list[str]) -> list[tuple[str, str
     return proofs
 
 
-def collect(root: Path, problems: list[str]) -> dict[str, list[str]]:
+def collect(root: Path, problems: list[str]) -> dict[str, list[Proof]]:
     proofs = defaultdict(list)
     for folder in FOLDERS:
         for path in sorted((root / "tests" / folder).rglob("*")):
             if path.suffix in COMMENTS and path.is_file():
-                for row, where in proofs_in(path, path.relative_to(root).as_posix(), problems):
-                    proofs[row].append(where)
+                for row, proof in proofs_in(root, path, problems):
+                    proofs[row].append(proof)
     return proofs
+
+
+def check_ran(proofs: dict[str, list[Proof]], outcomes: list[Outcome], problems: list[str]) -> None:
+    """Every test that proves something ran and passed, in the first build, as far as its suite could run here at all."""
+    for folder, suites in SUITES.items():
+        ran = [one for one in outcomes if one.suite in suites]
+        if not any(one.outcome != "skipped" for one in ran):
+            continue
+        passed = {one.test for one in ran if one.outcome == "passed"} - {one.test for one in ran if one.outcome != "passed"}
+        here = {proof for found in proofs.values() for proof in found if proof.folder == folder and proof.reported}
+        for proof in sorted(here, key=lambda one: one.where):
+            if not any(pattern.fullmatch(test) for pattern in proof.reported for test in passed):
+                problems.append(f"{proof.where}: {proof.case} did not pass in this run, so it proves nothing")
 
 
 def state_of(row: dict[str, str], proofs: dict[str, list[str]], exceptions: dict[str, str]) -> str:
@@ -146,7 +175,7 @@ def main() -> int:
     proofs = collect(root, problems)
     if arguments[:1] == ["--where"]:
         for row in arguments[1:]:
-            print("\n".join([row, *(f"  {where}" for where in proofs.get(row, [exceptions.get(row, "open")]))]))
+            print("\n".join([row, *(f"  {proof}" for proof in proofs.get(row, [exceptions.get(row, "open")]))]))
         return 0
     if arguments[:1] == ["--open"]:
         for row in (row for rows in tables.values() for row in rows):
@@ -155,9 +184,12 @@ def main() -> int:
                 print(f"{row['id']}\t{row['level']}\t{row['requirement']}")
         return 0
     check(tables, proofs, exceptions, closed, problems)
+    if arguments[:1] == ["--ran"]:
+        check_ran(proofs, read(Path(arguments[1])), problems)
     print_table(tables, proofs, exceptions)
     print("\n".join(problems))
     return 1 if problems else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -185,6 +185,21 @@ TEST(ConfigParse, AListenerMayHaveAnyPort) {
   }
 }
 
+// Proves RPCRDMA-3.3.3-6: no listener can be set up that receives less than 1024 octets.
+TEST(ConfigParse, AnInlineSizeBelow1024IsRefused) {
+  for (const uint32_t bytes : {0u, 512u, 1020u, 1023u}) {
+    const ParsedConfig parsed =
+        config_parse("[[listener]]\nbackend = \"nfs\"\ninline_bytes = " + std::to_string(bytes) + "\n", "c.toml");
+    EXPECT_NE(
+        all_problems(parsed).find("listener.inline_bytes: " + std::to_string(bytes) + " is out of range; use 1024 to 65536"),
+        std::string::npos)
+        << all_problems(parsed);
+  }
+  const ParsedConfig smallest = config_parse("[[listener]]\nbackend = \"nfs\"\ninline_bytes = 1024\n", "c.toml");
+  EXPECT_TRUE(smallest.problems.empty()) << all_problems(smallest);
+  EXPECT_EQ(smallest.config.listeners.at(0).inline_bytes, 1024u);
+}
+
 TEST(ConfigParse, ListenerWithoutNameTakesItsBackends) {
   const ParsedConfig parsed = config_parse("[[listener]]\nbackend = \"nfs\"\n", "c.toml");
   EXPECT_EQ(parsed.config.listeners.at(0).name, "nfs");

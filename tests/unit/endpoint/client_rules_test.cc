@@ -374,7 +374,7 @@ ClientReply run(Loopback& loop, BenchCall& bench) {
   return loop.take_reply();
 }
 
-// Proves RPCRDMA-3.3.3-1, RPCRDMA-3.3.3-6, RPCRDMA-3.3.3-7, CMPD-3.1-2, CMPD-3.1-4, RPCRDMA-3.5.3-1: a message of exactly the
+// Proves RPCRDMA-3.3.3-1, RPCRDMA-3.3.3-7, CMPD-3.1-2, CMPD-3.1-4, RPCRDMA-3.5.3-1: a message of exactly the
 // threshold goes inline, header and payload together; one octet more goes by chunks, and no SEND is ever longer.
 TEST(Thresholds, MessagesOfExactlyTheThresholdAreInline) {
   for (const uint32_t threshold : {1024u, 4096u}) {

@@ -63,8 +63,7 @@ TEST_F(LoopbackTest, WriteChunksOfEveryRemainderTakeTheData) {
   }
 }
 
-// Proves RPCRDMA-3.5.3-2, RPCRDMA-3.5.3-11, RPCRDMA-3.5.3-12, RPCRDMA-3.5.3-13, RPCRDMA-6.1-6, RPCRDMA-8.2.2.3-5,
-// RPCRDMA-8.2.2.3-2: both ends long.
+// Proves RPCRDMA-3.5.3-2, RPCRDMA-3.5.3-12, RPCRDMA-3.5.3-13, RPCRDMA-8.2.2.3-5, RPCRDMA-8.2.2.3-2: both ends long.
 TEST_F(LoopbackTest, LongCallsAndLongRepliesTravelInChunks) {
   Loopback loop(options);
   BenchCall bench{.procedure = BenchProcedure::kEcho, .seed = 5, .bytes = 50'001, .long_call = true, .reply_room = 60'000};

@@ -58,7 +58,7 @@ TEST_F(ServerReply, AnInlineReplyIsOneSend) {
   EXPECT_EQ(done.replied, now);
 }
 
-// Proves RPCRDMA-3.3.1-15: the receive that the reply's credit stands for is there before the SEND.
+// The receive that the reply's credit stands for is there before the SEND.
 TEST_F(ServerReply, TheNextReceiveIsPostedWithTheReply) {
   const CallId id = call({0, 0, 0});
   EXPECT_EQ(qp->receives(), 7u);
