@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from lab import beside, churn, clock_step, exercise, failover, isolation, mount_churn, network, stall, workload
+from lab import beside, churn, clock_step, exercise, failover, image, isolation, mount_churn, network, stall, workload
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -458,7 +458,25 @@ def gateway_cases() -> list[Case]:
                 for v6 in (False, True):
                     name = f"nfs{version}{'v6' if v6 else ''}-{wire.name}"
                     cases.append(Case(name, wire, nfs(version, SMALL + MEDIUM, v6)))
-    return cases + beside_cases() + wiring_cases()
+    return cases + newer_kernel_cases() + beside_cases() + wiring_cases()
+
+
+def newer_kernel_cases() -> list[Case]:
+    """A second client kernel. The exerciser has all four versions of NFS mounted at once; the default run has that, the oldest version
+    and the newest."""
+    cases: list[Case] = []
+    wire = Wire("gateway", "vhost", 4096, kernel=image.NEWER)
+
+    def add(name: str, body: Callable[[Rig], None], quick: bool = False) -> None:
+        cases.append(Case(f"{name}-{wire.name}", wire, body, quick))
+
+    add("exerciser", exercise.exercise(10, 40, check=_no_errors_counted), True)
+    add("exerciser-loss", exercise.exercise(5, 5, 1, check=_no_errors_counted))
+    for version in VERSIONS:
+        add(f"nfs{version}", nfs(version, SMALL + MEDIUM), version in ("3", "4.2"))
+        add(f"nfs{version}v6", nfs(version, SMALL + MEDIUM, v6=True))
+        add(f"gateway-crash-nfs{version}", restart(version, _kill_gateway, _start_gateway))
+    return cases
 
 
 def beside_cases() -> list[Case]:

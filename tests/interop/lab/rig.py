@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, Optional, Union
 
-from lab import ganesha, gateway, metrics, mountstats, network
+from lab import ganesha, gateway, image, metrics, mountstats, network
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -31,12 +31,18 @@ class Wire:
     transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address
     roce_mtu: int  # 1024, 2048 or 4096; 0 for direct
     backend: str = "ganesha"  # of a gateway: or "knfsd", in a second guest
+    kernel: str = image.USUAL  # series of the client's Linux
 
     @property
     def name(self) -> str:
+        parts = [self.transport]
+        if self.roce_mtu:
+            parts.append(str(self.roce_mtu))
         if self.backend != "ganesha":
-            return f"{self.transport}-{self.roce_mtu}-{self.backend}"
-        return f"{self.transport}-{self.roce_mtu}" if self.roce_mtu else self.transport
+            parts.append(self.backend)
+        if self.kernel != image.USUAL:
+            parts.append(f"linux{self.kernel}")
+        return "-".join(parts)
 
     @property
     def link_mtu(self) -> int:
@@ -79,7 +85,7 @@ class Rig:
             else:
                 self.server, self.server_v6 = network.CONTROL_HOST, network.CONTROL_HOST_V6
                 self.port = ganesha.NFS_PORT
-        self.guest = Guest(nic, logs)
+        self.guest = Guest(nic, logs, kernel=wire.kernel)
 
     def start(self) -> None:
         if self.wire.kind == "reference":
