@@ -180,8 +180,8 @@ class MetricsServer::Impl {
 
   [[nodiscard]] bool has_page() const { return options_.page != nullptr && options_.page->is_on(); }
 
-  // A name that is not the loopback address's can be one that a web site has made point there, so that its visitor's browser reads
-  // for it what is meant for this machine. Without the field it is no browser. Probes tell nobody anything.
+  // A name that is not the loopback address's can be one that a web site has made point there, so that its visitor's browser
+  // reads for it what is meant for this machine. Without the field it is no browser. Probes tell nobody anything.
   [[nodiscard]] bool is_misdirected(const HttpRequest& request) const {
     const bool is_probe = request.page == HttpPage::kHealthz || request.page == HttpPage::kReadyz;
     return control::is_loopback(options_.listen.address) && !is_probe && !request.host.empty() &&

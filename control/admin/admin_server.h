@@ -7,8 +7,8 @@
 // answered in order. Who may connect is decided by the file: mode 0660, owner and group of the process, or the group configured.
 // Who may change something is decided by the peer's credentials (admin_peer.h).
 //
-// A file that a command needs comes with its line, open (SCM_RIGHTS): the gateway opens none that a caller names. Those of callers
-// that may only look are closed at once.
+// A file that a command needs comes with its line, open (SCM_RIGHTS): the gateway opens none that a caller names. Those
+// of callers that may only look are closed at once.
 //
 // Bounds: AdminPlaces says how many clients, of all and of one user; kRequestBytesMax per line, one answer buffered per client
 // (requests behind it wait in the socket), kIdleTimeout for a whole line to come, kStallTimeout for a client that does not read.

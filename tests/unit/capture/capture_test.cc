@@ -189,7 +189,8 @@ TEST_F(CaptureWriterTest, WritesBlocksWithoutSecrets) {
   EXPECT_EQ(all.size(), start.size() + pcapng_packet(0, piece.first(kIpv4Headers + 16), 170, true).size());
 }
 
-// The gateway may have rights that the caller has not; so it opens nothing, and what could make its writer wait is no capture file.
+// The gateway may have rights that the caller has not; so it opens nothing, and what could make its writer wait is
+// no capture file.
 TEST_F(CaptureWriterTest, WantsARegularFileOpenForWriting) {
   constexpr const char* kProblem =
       "a capture wants a regular file, open for writing, sent along with the request; causewayctl capture start does that";
