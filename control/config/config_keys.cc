@@ -428,7 +428,8 @@ const std::array<Key<MetricsConfig>, 3> kMetricsKeys = {{
     {.name = "listen",
      .member = &MetricsConfig::listen,
      .help = "Address and TCP port of /metrics, or \"off\". On a kernel interface: DPDK ports are not reachable from the host "
-             "itself.",
+             "itself. On a loopback address only requests for a loopback name (Host: localhost, 127.0.0.1, [::1]) are answered; "
+             "on another one, whoever reaches it reads it.",
      .rule = TextRule::kSocket},
     {.name = "page",
      .member = &MetricsConfig::page,
