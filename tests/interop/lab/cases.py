@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from lab import beside, churn, clock_step, exercise, failover, image, isolation, kerberos, mount_churn, network, stall, workload
+from lab import beside, churn, clock_step, disorder, exercise, failover, image, isolation, kerberos, mount_churn, network, stall, workload
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -528,5 +528,6 @@ def beside_cases() -> list[Case]:
             cases.append(Case(f"detach-{wire.name}", wire, beside.detach, True))
     return cases + [Case("failover", None, _no_rig, False, failover.failover),
                     Case("failover-host", None, _no_rig, False, failover.failover_host),
+                    Case("disorder", None, _no_rig, False, disorder.disorder),
                     Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step),
                     Case("isolation-in-kernel", None, _no_rig, False, isolation.isolation)]
