@@ -1,13 +1,14 @@
-// Calls that must not be done twice (NFSv3: CREATE, MKDIR, LINK, RENAME, REMOVE, RMDIR), each with its connection cut before the client
-// has made anything of the reply, and repeated under the same XID on a new connection, as a Linux client does (RFC 8166 4.5.5).
+// Calls that must not be done twice (NFSv3: CREATE, MKDIR, LINK, RENAME, REMOVE, RMDIR), each with its connection cut before
+// the client has made anything of the reply, and repeated under the same XID on a new connection, as a Linux client does (RFC
+// 8166 4.5.5).
 //
-// The server has to answer the repeated call with what it answered the first time. It does so from its duplicate request cache, which
-// knows a call by its XID and by where it came from: ENOENT for the REMOVE that was already done, or EEXIST for the MKDIR, means that it
-// took the repeated call for a new one.
+// The server has to answer the repeated call with what it answered the first time. It does so from its duplicate request
+// cache, which knows a call by its XID and by where it came from: ENOENT for the REMOVE that was already done, or EEXIST for
+// the MKDIR, means that it took the repeated call for a new one.
 //
-// Every second call is cut when its reply has come, which is then thrown away, so that the server has surely done the call; the others
-// within a few milliseconds after they were sent, with the call or its reply anywhere on the way. A server may drop a call that it is
-// just doing for another connection (Linux does); it is then repeated again, as by any client.
+// Every second call is cut when its reply has come, which is then thrown away, so that the server has surely done the call;
+// the others within a few milliseconds after they were sent, with the call or its reply anywhere on the way. A server may drop
+// a call that it is just doing for another connection (Linux does); it is then repeated again, as by any client.
 #pragma once
 
 #include <cstdint>
