@@ -528,6 +528,7 @@ def beside_cases() -> list[Case]:
             cases.append(Case(f"detach-{wire.name}", wire, beside.detach, True))
     return cases + [Case("failover", None, _no_rig, False, failover.failover),
                     Case("failover-host", None, _no_rig, False, failover.failover_host),
-                    Case("disorder", None, _no_rig, False, disorder.disorder),
+                    Case("disorder", None, _no_rig, False, disorder.disorder(image.USUAL)),
+                    Case(f"disorder-linux{image.NEWER}", None, _no_rig, False, disorder.disorder(image.NEWER)),
                     Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step),
                     Case("isolation-in-kernel", None, _no_rig, False, isolation.isolation)]
