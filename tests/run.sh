@@ -97,10 +97,6 @@ meson_tests() {  # directory, suite, what meson test shall run
 mkdir -p "$main_build"
 : >"$outcomes"
 stage packages
-# Sanitizers' reports want function, file and line, which is what -g1 has. Several sources are compiled as one, which is half of the work;
-# that each of them stands alone is what the first build shows.
-sanitized=(-Dbuildtype=debug -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Dunity=on -Dunity_size=8)
-
 must ensure_packages build
 # Before the first test: some unit tests ask programs of this group, and without them they are skipped.
 { [ -n "$whole" ] || wants tidy || wants clang-tidy || wants ops || wants interop; } && must ensure_packages checks
@@ -121,22 +117,28 @@ if wants fuzz && [ -n "$full" ]; then
   stage "fuzz, ${FUZZ_SECONDS:-60} s each"
   run_recorded fuzz python3 tests/fuzz/run.py build-fuzz --seconds "${FUZZ_SECONDS:-60}"
 fi
-if wants asan; then
-  build build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Db_ndebug=false "${sanitized[@]}"
-  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  # All at once: the end of a suite often is one long test and an idle CPU.
-  meson_tests build-asan asan --suite unit --suite golden --suite sim --suite fuzz-replay
-fi
-if wants tsan; then
-  configure build-tsan -Db_sanitize=thread -Db_lundef=false "${sanitized[@]}"
-  compile build-tsan tests/unit/dataplane/{dataplane,eal}_test tests/unit/telemetry/telemetry_test tests/unit/control/control_test \
-    tests/unit/capture/capture_test control/ctl/causewayctl
-  export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
-  meson_tests build-tsan tsan dataplane dataplane_eal telemetry control capture
-fi
-if wants clang-tidy; then
-  stage clang-tidy
-  run_recorded clang-tidy nice python3 tests/tidy/clang_tidy.py "$main_build"
+
+# Sanitizers' reports want function, file and line, which is what -g1 has. Several sources are compiled as one, which is half of the work;
+# that each of them stands alone is what the first build shows.
+sanitized=(-Dbuildtype=debug -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Dunity=on -Dunity_size=8)
+
+configure_asan() { configure build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Db_ndebug=false "${sanitized[@]}"; }
+configure_tsan() { configure build-tsan -Db_sanitize=thread -Db_lundef=false "${sanitized[@]}"; }
+tsan_targets=(tests/unit/{dataplane/dataplane,dataplane/eal,telemetry/telemetry,control/control,capture/capture}_test
+  control/ctl/causewayctl)
+
+# Much of ops and interop is waiting. Beside them the sanitizers' builds take the CPU time that nobody else wants (SCHED_IDLE). What they
+# leave undone, or fail at, is done where it is needed, with all CPUs.
+stop_building_beside() {
+  local jobs
+  jobs=$(jobs -p)
+  # Unquoted on purpose: one argument per process. ninja ends its compilers and removes what they have half written.
+  [ -n "$jobs" ] && kill $jobs 2>/dev/null && wait 2>/dev/null
+}
+if wants ops || wants interop; then
+  trap stop_building_beside EXIT
+  wants asan && configure_asan && { chrt --idle 0 ninja -C build-asan -j1 --quiet >/dev/null 2>&1 & }
+  wants tsan && configure_tsan && { chrt --idle 0 ninja -C build-tsan -j1 --quiet "${tsan_targets[@]}" >/dev/null 2>&1 & }
 fi
 if wants ops; then
   stage ops
@@ -150,6 +152,24 @@ if wants interop; then
     stage interop
     run_recorded interop python3 tests/interop/run.py $full
   fi
+fi
+if wants clang-tidy; then
+  stage clang-tidy
+  run_recorded clang-tidy nice python3 tests/tidy/clang_tidy.py "$main_build"
+fi
+stop_building_beside
+if wants asan; then
+  configure_asan
+  compile build-asan
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  # All at once: the end of a suite often is one long test and an idle CPU.
+  meson_tests build-asan asan --suite unit --suite golden --suite sim --suite fuzz-replay
+fi
+if wants tsan; then
+  configure_tsan
+  compile build-tsan "${tsan_targets[@]}"
+  export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
+  meson_tests build-tsan tsan dataplane dataplane_eal telemetry control capture
 fi
 if wants bench; then
   ensure_packages bench || echo "what these programs are measured for stays absent"
