@@ -3,6 +3,8 @@
 #
 #   tests/run.sh                 what every change has to pass: all suites below
 #   tests/run.sh SUITE...        only these
+#   tests/run.sh --only NAME     whatever is called so: a GoogleTest case (Suite.Name), a program of `meson test`, a case of ops or
+#                                interop; without an exact match, what has NAME in its name. Builds no more than that takes
 #   tests/run.sh interop --full  the whole interoperability matrix (hours)
 #   tests/run.sh fuzz --full     besides the replay, each target for FUZZ_SECONDS (60) with clang's libFuzzer
 #
@@ -18,21 +20,24 @@ cd "$(dirname "$0")/.." || exit 1
 . deploy/lib/packages.sh
 
 full=''
+only=''
 suites=()
-for argument in "$@"; do
-  case "$argument" in
+while [ $# -gt 0 ]; do
+  case "$1" in
     --full) full='--full' ;;
-    -h | --help) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$argument") ;;
-    *) echo "tests/run.sh: unknown suite '$argument'; see --help" >&2; exit 2 ;;
+    --only) only=${2:?'--only: the name of a test or case is missing'}; shift ;;
+    -h | --help) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$1") ;;
+    *) echo "tests/run.sh: unknown suite '$1'; see --help" >&2; exit 2 ;;
   esac
+  shift
 done
 whole=''
-[ ${#suites[@]} -eq 0 ] && whole=1 && suites=(unit golden sim fuzz tidy asan tsan ops interop bench)
+[ ${#suites[@]} -eq 0 ] && [ -z "$only" ] && whole=1 && suites=(unit golden sim fuzz tidy asan tsan ops interop bench)
 
 main_build=build
-outcomes=$PWD/$main_build/outcomes.tsv
-wants() { local suite; for suite in "${suites[@]}"; do [ "$suite" = "$1" ] && return 0; done; return 1; }
+outcomes=$PWD/$main_build/${only:+only-}outcomes.tsv
+wants() { local suite; for suite in ${suites[@]+"${suites[@]}"}; do [ "$suite" = "$1" ] && return 0; done; return 1; }
 record() { python3 tests/tidy/outcomes.py "$outcomes" add "$@"; }  # suite, what came of it
 
 # What follows is a new stage, until the next one.
@@ -101,6 +106,12 @@ must ensure_packages build
 # Before the first test: some unit tests ask programs of this group, and without them they are skipped.
 { [ -n "$whole" ] || wants tidy || wants clang-tidy || wants ops || wants interop; } && must ensure_packages checks
 offer_npm
+if [ -n "$only" ]; then
+  configure "$main_build" ${MAIN_BUILD_OPTIONS:-}
+  stage "what is called '$only'"
+  run_recorded only python3 tests/tidy/only.py "$main_build" "$only"
+  finish
+fi
 if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench; then
   build "$main_build" ${MAIN_BUILD_OPTIONS:-}
 fi
