@@ -3,6 +3,8 @@
 #
 #   tests/run.sh                 what every change has to pass: all suites below
 #   tests/run.sh SUITE...        only these
+#   tests/run.sh --only NAME     whatever is called so: a GoogleTest case (Suite.Name), a program of `meson test`, a case of ops or
+#                                interop; without an exact match, what has NAME in its name. Builds no more than that takes
 #   tests/run.sh interop --full  the whole interoperability matrix (hours)
 #   tests/run.sh fuzz --full     besides the replay, each target for FUZZ_SECONDS (60) with clang's libFuzzer
 #
@@ -18,21 +20,24 @@ cd "$(dirname "$0")/.." || exit 1
 . deploy/lib/packages.sh
 
 full=''
+only=''
 suites=()
-for argument in "$@"; do
-  case "$argument" in
+while [ $# -gt 0 ]; do
+  case "$1" in
     --full) full='--full' ;;
-    -h | --help) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$argument") ;;
-    *) echo "tests/run.sh: unknown suite '$argument'; see --help" >&2; exit 2 ;;
+    --only) only=${2:?'--only: the name of a test or case is missing'}; shift ;;
+    -h | --help) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$1") ;;
+    *) echo "tests/run.sh: unknown suite '$1'; see --help" >&2; exit 2 ;;
   esac
+  shift
 done
 whole=''
-[ ${#suites[@]} -eq 0 ] && whole=1 && suites=(unit golden sim fuzz tidy asan tsan ops interop bench)
+[ ${#suites[@]} -eq 0 ] && [ -z "$only" ] && whole=1 && suites=(unit golden sim fuzz tidy asan tsan ops interop bench)
 
 main_build=build
-outcomes=$PWD/$main_build/outcomes.tsv
-wants() { local suite; for suite in "${suites[@]}"; do [ "$suite" = "$1" ] && return 0; done; return 1; }
+outcomes=$PWD/$main_build/${only:+only-}outcomes.tsv
+wants() { local suite; for suite in ${suites[@]+"${suites[@]}"}; do [ "$suite" = "$1" ] && return 0; done; return 1; }
 record() { python3 tests/tidy/outcomes.py "$outcomes" add "$@"; }  # suite, what came of it
 
 # What follows is a new stage, until the next one.
@@ -97,14 +102,16 @@ meson_tests() {  # directory, suite, what meson test shall run
 mkdir -p "$main_build"
 : >"$outcomes"
 stage packages
-# Sanitizers' reports want function, file and line, which is what -g1 has. Several sources are compiled as one, which is half of the work;
-# that each of them stands alone is what the first build shows.
-sanitized=(-Dbuildtype=debug -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Dunity=on -Dunity_size=8)
-
 must ensure_packages build
 # Before the first test: some unit tests ask programs of this group, and without them they are skipped.
 { [ -n "$whole" ] || wants tidy || wants clang-tidy || wants ops || wants interop; } && must ensure_packages checks
 offer_npm
+if [ -n "$only" ]; then
+  configure "$main_build" ${MAIN_BUILD_OPTIONS:-}
+  stage "what is called '$only'"
+  run_recorded only python3 tests/tidy/only.py "$main_build" "$only"
+  finish
+fi
 if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench; then
   build "$main_build" ${MAIN_BUILD_OPTIONS:-}
 fi
@@ -121,22 +128,28 @@ if wants fuzz && [ -n "$full" ]; then
   stage "fuzz, ${FUZZ_SECONDS:-60} s each"
   run_recorded fuzz python3 tests/fuzz/run.py build-fuzz --seconds "${FUZZ_SECONDS:-60}"
 fi
-if wants asan; then
-  build build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Db_ndebug=false "${sanitized[@]}"
-  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  # All at once: the end of a suite often is one long test and an idle CPU.
-  meson_tests build-asan asan --suite unit --suite golden --suite sim --suite fuzz-replay
-fi
-if wants tsan; then
-  configure build-tsan -Db_sanitize=thread -Db_lundef=false "${sanitized[@]}"
-  compile build-tsan tests/unit/dataplane/{dataplane,eal}_test tests/unit/telemetry/telemetry_test tests/unit/control/control_test \
-    tests/unit/capture/capture_test control/ctl/causewayctl
-  export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
-  meson_tests build-tsan tsan dataplane dataplane_eal telemetry control capture
-fi
-if wants clang-tidy; then
-  stage clang-tidy
-  run_recorded clang-tidy nice python3 tests/tidy/clang_tidy.py "$main_build"
+
+# Sanitizers' reports want function, file and line, which is what -g1 has. Several sources are compiled as one, which is half of the work;
+# that each of them stands alone is what the first build shows.
+sanitized=(-Dbuildtype=debug -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Dunity=on -Dunity_size=8)
+
+configure_asan() { configure build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Db_ndebug=false "${sanitized[@]}"; }
+configure_tsan() { configure build-tsan -Db_sanitize=thread -Db_lundef=false "${sanitized[@]}"; }
+tsan_targets=(tests/unit/{dataplane/dataplane,dataplane/eal,telemetry/telemetry,control/control,capture/capture}_test
+  control/ctl/causewayctl)
+
+# Much of ops and interop is waiting. Beside them the sanitizers' builds take the CPU time that nobody else wants (SCHED_IDLE). What they
+# leave undone, or fail at, is done where it is needed, with all CPUs.
+stop_building_beside() {
+  local jobs
+  jobs=$(jobs -p)
+  # Unquoted on purpose: one argument per process. ninja ends its compilers and removes what they have half written.
+  [ -n "$jobs" ] && kill $jobs 2>/dev/null && wait 2>/dev/null
+}
+if wants ops || wants interop; then
+  trap stop_building_beside EXIT
+  wants asan && configure_asan && { chrt --idle 0 ninja -C build-asan -j1 --quiet >/dev/null 2>&1 & }
+  wants tsan && configure_tsan && { chrt --idle 0 ninja -C build-tsan -j1 --quiet "${tsan_targets[@]}" >/dev/null 2>&1 & }
 fi
 if wants ops; then
   stage ops
@@ -150,6 +163,24 @@ if wants interop; then
     stage interop
     run_recorded interop python3 tests/interop/run.py $full
   fi
+fi
+if wants clang-tidy; then
+  stage clang-tidy
+  run_recorded clang-tidy nice python3 tests/tidy/clang_tidy.py "$main_build"
+fi
+stop_building_beside
+if wants asan; then
+  configure_asan
+  compile build-asan
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  # All at once: the end of a suite often is one long test and an idle CPU.
+  meson_tests build-asan asan --suite unit --suite golden --suite sim --suite fuzz-replay
+fi
+if wants tsan; then
+  configure_tsan
+  compile build-tsan "${tsan_targets[@]}"
+  export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
+  meson_tests build-tsan tsan dataplane dataplane_eal telemetry control capture
 fi
 if wants bench; then
   ensure_packages bench || echo "what these programs are measured for stays absent"

@@ -185,7 +185,7 @@ TEST(ConfigParse, AListenerMayHaveAnyPort) {
   }
 }
 
-// Proves RPCRDMA-3.3.3-6: no listener can be set up that receives less than 1024 octets.
+// Proves RPCRDMA-3.3.3-6: no listener can be set up that receives less than 1024 bytes.
 TEST(ConfigParse, AnInlineSizeBelow1024IsRefused) {
   for (const uint32_t bytes : {0u, 512u, 1020u, 1023u}) {
     const ParsedConfig parsed =

@@ -1,5 +1,5 @@
-// What no binding lets anybody reduce travels in the chunks of whole payloads: Position Zero Read chunks and Reply chunks (RFC 8166
-// 3.5.3 and 6.1). In a chunk of its own the same item is a violation.
+// What no binding lets anybody reduce travels in the chunks of whole payloads: Position Zero Read chunks and Reply chunks (RFC
+// 8166 3.5.3 and 6.1). In a chunk of its own the same item is a violation.
 #include "tests/unit/endpoint/server_fixture.h"
 
 namespace cw::rpcrdma {
@@ -45,8 +45,8 @@ TEST_F(IneligibleItems, ALongCallMayCarryThemInItsPositionZeroChunk) {
   EXPECT_EQ(sent().back(), 4u) << "GARBAGE_ARGS";
 }
 
-// Proves RPCRDMA-3.5.3-11, RPCRDMA-6.1-6: a READDIR result of 20 KiB, of which nothing is eligible. The Write chunk that came too is
-// returned unused.
+// Proves RPCRDMA-3.5.3-11, RPCRDMA-6.1-6: a READDIR result of 20 KiB, of which nothing is eligible. The Write chunk that came too
+// is returned unused.
 TEST_F(IneligibleItems, ALongReplyMayCarryThemInItsReplyChunk) {
   const Words results = rpc_reply(kXid).add({0, 0}).zeros(20 * 1024);
   const uint32_t bytes = static_cast<uint32_t>(results.size());
