@@ -238,7 +238,11 @@ void Fabric::serve_hostile(uint32_t index) {
     slot.to_gateway->push(now_, Transit{.from = host, .to = kGateway, .octets = std::move(octets)});
   });
   std::optional<rc::RcQpInfo> victim;
-  clients_[0].stack->node.endpoint().for_each_qp([&](rc::RcQp& qp) { victim = qp.info(); });
+  clients_[0].stack->node.endpoint().for_each_qp([&](rc::RcQp& qp) {
+    if (const rc::RcQpInfo info = qp.info(); info.path.remote == sim_ip(scenario_.hosts.ipv6, 1)) {  // it is connected
+      victim = info;
+    }
+  });
   for (std::vector<uint8_t>& frame : slot.peer->forge(now_, victim ? &*victim : nullptr)) {
     slot.bare->push(now_, Transit{.from = host, .to = kGateway, .octets = std::move(frame)});
   }

@@ -1,6 +1,6 @@
 // The limits, pools and times of a gateway whose causeway.toml sets nothing but a port, listeners and backends: what a client has
-// to share with others in practice. Counts are those of production. What is measured in bytes is a fourth (path MTU 1024 for 4096,
-// reply buffers of 8 KiB for 32 KiB, calls of 1 MiB for 4 MiB), so that a run of seconds is cheap and the ratios stay.
+// to share with others in practice. Counts are those of production. What is measured in bytes is a fourth (path MTU 1024 for
+// 4096, reply buffers of 8 KiB for 32 KiB, calls of 1 MiB for 4 MiB), so that a run of seconds is cheap and the ratios stay.
 #pragma once
 
 #include <cstdint>

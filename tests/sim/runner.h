@@ -25,8 +25,8 @@ struct RunResult {
   [[nodiscard]] bool passed() const { return failures.empty(); }
 };
 
-// Adds to `coverage` if there is one. A scenario with hostiles is run a second time without them, for comparison: result, coverage
-// and taps are those of the run with them.
+// Adds to `coverage` if there is one. A scenario with hostiles is run a second time without them, for comparison: result,
+// coverage and taps are those of the run with them.
 [[nodiscard]] RunResult run(const Scenario& scenario, Coverage* coverage = nullptr, const FabricTaps& taps = {});
 
 }  // namespace cw::sim
