@@ -185,7 +185,7 @@ GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
     : random(seed),
       packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
       large(options.large_buffers, options.small_tables ? kSmallLargeBytes : kLargeBytes, views_of(options)),
-      backend(large, options.program != nullptr ? *options.program : bench),
+      backend(large, options.program != nullptr ? *options.program : bench, options.large_buffers, options.backends),
       node(gateway_node_options(options), random, nullptr),
       gateway(sim_gateway_options(options), node, packets, large, programs, random) {
   (void)programs.add(options.program != nullptr ? *options.program : bench);
