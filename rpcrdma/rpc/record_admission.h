@@ -18,6 +18,7 @@
 // poll() while wants_poll(), each turn and at least once a millisecond.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -62,9 +63,9 @@ class RecordBudget {
 // For one thread.
 class LocalRecordBudget final : public RecordBudget {
  public:
-  // `pool` has `buffers` Buffers.
-  explicit LocalRecordBudget(BufferPool& pool, uint32_t buffers = UINT32_MAX, uint32_t sources = 1)
-      : RecordBudget(pool, sources), share_(share_of(buffers, sources)), held_(sources) {}
+  // `pool` has `buffers` Buffers, which `sources` share.
+  explicit LocalRecordBudget(BufferPool& pool, uint32_t buffers = UINT32_MAX, uint32_t sources = 1, uint32_t sources_max = 1)
+      : RecordBudget(pool, std::max(sources, sources_max)), share_(share_of(buffers, sources)), held_(this->sources_max()) {}
 
   [[nodiscard]] bool take_share(uint32_t source, uint32_t units) override {
     const bool taken = is_within(share_, held_[source], units);
