@@ -1,6 +1,6 @@
 // What is left of a frame in a capture, against a model that says of each byte whether it may be shown: headers without memory
-// keys; the first 16 bytes of an RPC-over-RDMA message; datagrams of the connection manager; ARP and neighbour discovery. The model
-// reads the headers on its own, by the tables of the InfiniBand specification (volume 1, 9.2 and 9.3; Annex A17).
+// keys; the first 16 bytes of an RPC-over-RDMA message; datagrams of the connection manager; ARP and neighbour discovery. The
+// model reads the headers on its own, by the tables of the InfiniBand specification (volume 1, 9.2 and 9.3; Annex A17).
 //
 // Input: a frame.
 #include <algorithm>
