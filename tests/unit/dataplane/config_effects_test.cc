@@ -1,6 +1,6 @@
-// Every key of the configuration has an effect: the key table is walked, each key is changed in a file, and what the gateway is made
-// of (assemble.h and what else the configuration is turned into) differs in the place that the key is for. A new key without an
-// entry fails.
+// Every key of the configuration has an effect: the key table is walked, each key is changed in a file, and what the gateway is
+// made of (assemble.h and what else the configuration is turned into) differs in the place that the key is for. A new key without
+// an entry fails.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
