@@ -96,6 +96,7 @@ class Model {
       case 0x0f:       // last
       case 0x10:       // only
       case 0x11:       // acknowledge
+      case 0xd1:       // gap report, between two Causeways
         extension(4);
         break;
       case 0x05:  // SEND only with immediate
