@@ -56,6 +56,23 @@ Duration call_timeout_of(const gateway::GatewayOptions& options, const gateway::
 
 }  // namespace
 
+EalSettings eal_settings(const control::Config& config) {
+  EalSettings eal;
+  eal.instance = config.gateway.instance;
+  eal.main_lcore = config.dataplane.main_lcore;
+  eal.poll_lcores = config.dataplane.poll_lcores;
+  eal.worker_lcores = config.dataplane.worker_lcores;
+  eal.hugepages = config.dataplane.hugepages;
+  eal.memory_mb = config.dataplane.memory_mb;
+  eal.telemetry = config.metrics.dpdk_telemetry;
+  for (const control::PortConfig& port : config.ports) {
+    if (port.device.find(':') != std::string::npos && port.device.find('=') == std::string::npos) {
+      eal.pci_devices.push_back(port.device);
+    }
+  }
+  return eal;
+}
+
 PortSettings port_settings(const control::Config& config, const control::PortConfig& port) {
   PortSettings settings;
   settings.cores = static_cast<uint32_t>(config.dataplane.poll_lcores.size());
@@ -70,7 +87,7 @@ PortSettings port_settings(const control::Config& config, const control::PortCon
   return settings;
 }
 
-node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports, const CoreShare& core,
+node::NodeOptions node_options(const control::Config& config, std::span<const wire::MacAddress> macs, const CoreShare& core,
                                uint64_t qpn_key) {
   node::NodeOptions options;
   options.endpoint.core = core;
@@ -79,7 +96,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
   for (size_t i = 0; i < config.ports.size(); ++i) {
     const control::PortConfig& port = config.ports[i];
     link::StationOptions& station = options.ports.emplace_back();
-    station.mac = ports[i]->mac();
+    station.mac = macs[i];
     station.port = static_cast<uint16_t>(i);
     station.vlan = static_cast<uint16_t>(port.vlan);
     station.mtu = port.mtu;
@@ -109,7 +126,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const st
   options.endpoint.recovery.held_packets_max = share_of(control::plan_buffers(config).held_max, core);
   options.endpoint.rate_limits_max = limits.connections_max;
   options.endpoint.read_replay_max = 0;  // no memory is exposed (design decision 1)
-  options.cm.local_ca_guid = guid_of(ports.front()->mac());
+  options.cm.local_ca_guid = guid_of(macs.front());
   options.cm.connection_max = limits.connections_max + limits.half_open_max;
   options.cm.half_open_max = share_of(limits.half_open_max, core);
   options.cm.handshakes_at_once_max = 2 * options.cm.half_open_max;

@@ -10,16 +10,18 @@
 #include "control/gateway/gateway_options.h"
 #include "control/node/node.h"
 #include "dataplane/config_numbers.h"
+#include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
 #include "dataplane/worker_pool.h"
 
 namespace cw::dataplane {
 
+[[nodiscard]] EalSettings eal_settings(const control::Config& config);
 [[nodiscard]] PortSettings port_settings(const control::Config& config, const control::PortConfig& port);
 // What one core has of it all: limits of memory and rates are shared evenly, those of connections are for all cores together.
-// `qpn_key` is the same on all cores.
-[[nodiscard]] node::NodeOptions node_options(const control::Config& config, std::span<const std::unique_ptr<Port>> ports,
+// `qpn_key` is the same on all cores. macs: those of the ports, in their order.
+[[nodiscard]] node::NodeOptions node_options(const control::Config& config, std::span<const wire::MacAddress> macs,
                                              const CoreShare& core, uint64_t qpn_key);
 [[nodiscard]] uint32_t client_connections_max(const control::ClientConfig& client);
 // Places by class of clients.

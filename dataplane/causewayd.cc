@@ -166,20 +166,8 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
     telemetry::log_warning("{}: the service manager will not hear from this process", error);
   }
   (void)notifier.status("starting DPDK");
-  EalSettings eal;
-  eal.instance = config.gateway.instance;
-  eal.main_lcore = config.dataplane.main_lcore;
-  eal.poll_lcores = config.dataplane.poll_lcores;
-  eal.worker_lcores = config.dataplane.worker_lcores;
-  eal.hugepages = config.dataplane.hugepages;
-  eal.memory_mb = config.dataplane.memory_mb;
-  eal.telemetry = config.metrics.dpdk_telemetry;
+  EalSettings eal = eal_settings(config);
   eal.verbose = verbose;
-  for (const control::PortConfig& port : config.ports) {
-    if (port.device.find(':') != std::string::npos && port.device.find('=') == std::string::npos) {
-      eal.pci_devices.push_back(port.device);
-    }
-  }
   if (!start_eal(eal, error)) {
     return say(error);
   }

@@ -32,6 +32,14 @@ std::string text_of(int error) {
 
 }  // namespace
 
+CheckPlan check_plan(const control::BackendConfig& backend) {
+  return {
+      .checked = backend.check != control::CheckKind::kOff,
+      .calls = backend.check == control::CheckKind::kRpc,
+      .timeout = Duration::ms(backend.check_timeout_ms),
+      .health = {.interval = Duration::ms(backend.check_interval_ms), .fall = backend.check_fall, .rise = backend.check_rise}};
+}
+
 HealthChecks::HealthChecks(const std::vector<control::BackendConfig>& backends, const ConfigNumbers& numbers, uint32_t cores,
                            Tell tell)
     : cores_(cores), tell_(std::move(tell)), pool_(kBuffers, kBufferBytes, kBuffers) {
@@ -44,6 +52,7 @@ std::vector<HealthChecks::Wanted> HealthChecks::wanted(const std::vector<control
   for (const control::BackendConfig& config : backends) {
     const uint32_t backend = numbers.of(config);
     const std::vector<control::SocketAddress> addresses = control::servers_of(config);
+    const CheckPlan plan = check_plan(config);
     for (uint32_t i = 0; i < addresses.size(); ++i) {
       Wanted& server = list.emplace_back();
       server.row.backend = backend;
@@ -51,11 +60,11 @@ std::vector<HealthChecks::Wanted> HealthChecks::wanted(const std::vector<control
       server.row.rank = i;
       server.row.backend_name = config.name;
       server.row.address = control::to_string(addresses[i]);
-      server.row.checked = config.check != control::CheckKind::kOff;
+      server.row.checked = plan.checked;
       server.address = {addresses[i].address, addresses[i].port};
-      server.calls = config.check == control::CheckKind::kRpc;
-      server.timeout = Duration::ms(config.check_timeout_ms);
-      server.health = {.interval = Duration::ms(config.check_interval_ms), .fall = config.check_fall, .rise = config.check_rise};
+      server.calls = plan.calls;
+      server.timeout = plan.timeout;
+      server.health = plan.health;
     }
   }
   return list;

@@ -24,6 +24,15 @@
 
 namespace cw::dataplane {
 
+// How a server of a backend is checked.
+struct CheckPlan {
+  bool checked = false;
+  bool calls = false;  // else a connection is enough
+  Duration timeout;
+  gateway::HealthOptions health;
+};
+[[nodiscard]] CheckPlan check_plan(const control::BackendConfig& backend);
+
 class HealthChecks final : public control::ServerChecks {
  public:
   // Gives `message` to core `core`; false: it takes none now. Called by the checking thread.

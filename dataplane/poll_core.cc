@@ -4,6 +4,17 @@
 #include "dataplane/dpdk/eal.h"
 
 namespace cw::dataplane {
+namespace {
+
+std::vector<wire::MacAddress> macs_of(std::span<const std::unique_ptr<Port>> ports) {
+  std::vector<wire::MacAddress> macs;
+  for (const std::unique_ptr<Port>& port : ports) {
+    macs.push_back(port->mac());
+  }
+  return macs;
+}
+
+}  // namespace
 
 std::vector<std::unique_ptr<PortQueue>> PollCore::open_queues(const PollShared& shared, const CoreShare& share) {
   std::vector<std::unique_ptr<PortQueue>> queues;
@@ -17,7 +28,7 @@ std::vector<std::unique_ptr<PortQueue>> PollCore::open_queues(const PollShared& 
 PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wakeup)
     : lcore_(shared.config.dataplane.poll_lcores[share.index]),
       queues_(open_queues(shared, share)),
-      node_(node_options(shared.config, shared.ports, share, shared.qpn_key), entropy_, nullptr),
+      node_(node_options(shared.config, macs_of(shared.ports), share, shared.qpn_key), entropy_, nullptr),
       gateway_(gateway_options(shared.config, share, shared.places, shared.client_places, shared.numbers), node_,
                shared.pools.packets(), shared.pools.large(), shared.programs, entropy_),
       app_(share.index, gateway_, node_, shared.workers, shared.exchange, queues_, shared.pools),

@@ -255,8 +255,8 @@ class Checker {
     if (backend.source != SourceKind::kGateway) {
       add(path + ".source", "belongs to backends of type \"tcp\"", "remove it, or set type = \"tcp\"");
     }
-    if (backend.programs.empty() && !was_given(path + ".programs")) {
-      add(path + ".programs", "is missing", "add programs = [\"bench\"]");
+    if (backend.programs.empty()) {
+      add(path + ".programs", was_given(path + ".programs") ? "names none" : "is missing", "add programs = [\"bench\"]");
     }
     for (const std::string& program : backend.programs) {
       if (std::ranges::find(kBuiltinPrograms, program) == kBuiltinPrograms.end()) {

@@ -1,5 +1,6 @@
 // The one table of configuration keys: name, member, range, help. The parser, the suggestions and the reference text are driven
-// by it; adding a setting is one member in config.h and one row in config_keys.cc.
+// by it; adding a setting is one member in config.h, one row in config_keys.cc, and one line in
+// tests/unit/dataplane/config_effects_test.cc that sees it land.
 #pragma once
 
 #include "control/config/config.h"

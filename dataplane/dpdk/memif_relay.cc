@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -31,6 +31,16 @@ constexpr const char* kDirectoryPattern = "/.memif-XXXXXX";
 
 UniqueFd new_socket() {
   return UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+}
+
+// Where this process keeps what it needs while it runs: as the service manager or the session says.
+std::string runtime_directory() {
+  for (const char* name : {"RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"}) {
+    if (const char* value = std::getenv(name); value != nullptr && *value == '/') {
+      return std::string(value, std::strcspn(value, ":"));  // the first, where there are several
+    }
+  }
+  return "/tmp";
 }
 
 // The descriptors that came with a message: closed here once they have been passed on.
@@ -180,13 +190,9 @@ bool MemifRelay::listen_for_peer(std::string& error) {
   return make_driver_directory(error);
 }
 
-// A directory that only this user can enter, beside the socket, for as long as the driver's name is needed.
+// A directory that only this user can enter, for as long as the driver's name is needed.
 bool MemifRelay::make_driver_directory(std::string& error) {
-  const size_t slash = device_.socket.name.rfind('/');
-  std::string pattern = device_.socket.abstract      ? "/tmp"
-                        : slash == std::string::npos ? "."
-                                                     : device_.socket.name.substr(0, slash);
-  pattern += kDirectoryPattern;
+  std::string pattern = runtime_directory() + kDirectoryPattern;
   if (mkdtemp(pattern.data()) == nullptr) {
     error = fmt::format("cannot make a directory {}: {}", pattern, std::strerror(errno));
     return false;
@@ -196,7 +202,7 @@ bool MemifRelay::make_driver_directory(std::string& error) {
   sockaddr_un address{};
   socklen_t size = 0;
   if (!for_driver_.socket.fill(address, size)) {
-    error = fmt::format("the name of the socket's directory is too long for a name in it: {}", for_driver_.socket.name);
+    error = fmt::format("the name of the directory is too long for a socket in it: {}", for_driver_.socket.name);
     return false;
   }
   return true;
@@ -234,17 +240,18 @@ bool MemifRelay::listen_for_driver(std::string& error) {
         fmt::format("{} belongs to another user, and an abstract name is for the gateway's user and root", device_.socket.text());
     return false;
   }
-  // A name that the kernel makes up: unique, and gone with this process.
+  // Not a name that anybody else could connect to: strangers who fill the line would keep the driver waiting.
+  if (!make_driver_directory(error)) {
+    return false;
+  }
   sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  socklen_t size = sizeof(address);
+  socklen_t size = 0;
+  (void)for_driver_.socket.fill(address, size);
   listener_ = new_socket();
-  if (bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)) != 0 || listen(listener_.get(), 1) != 0 ||
-      getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+  if (bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(listener_.get(), 1) != 0) {
     error = fmt::format("cannot make a socket for the driver: {}", std::strerror(errno));
     return false;
   }
-  for_driver_.socket = {std::string(address.sun_path + 1, size - offsetof(sockaddr_un, sun_path) - 1), true};
   return true;
 }
 

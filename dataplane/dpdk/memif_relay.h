@@ -97,7 +97,7 @@ class MemifRelay {
   std::chrono::steady_clock::time_point handshake_ends_;
   std::atomic<uint64_t> refused_{0};
   std::unique_ptr<NameClaim> claim_;  // server role: the name that the other end knows
-  std::string driver_directory_;      // server role: where the driver's name is; empty when it is gone
+  std::string driver_directory_;      // where the driver's name is; empty when it is gone
   control::UniqueFd driver_socket_;   // server role: the file of the driver's socket, also when it has no name any more
   control::UniqueFd listener_;        // server role: for the other end; client role: for the driver
   control::UniqueFd peer_;

@@ -56,7 +56,7 @@ static __always_inline int is_roce(struct udphdr *udp, void *end) {
 // such a pointer with null. Hence one constant for each length of an IPv4 header, hidden from the optimiser.
 #define CASE_WORDS(words)                      \
   case words: {                                \
-    void *udp = ip_begin + (words)*4;          \
+    void *udp = (char *)ip_begin + (words)*4;  \
     __asm__ volatile("" : "+r"(udp));          \
     return is_roce((struct udphdr *)udp, end); \
   }

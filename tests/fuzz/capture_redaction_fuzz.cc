@@ -1,6 +1,6 @@
 // What is left of a frame in a capture, against a model that says of each byte whether it may be shown: headers without memory
-// keys; the first 16 bytes of an RPC-over-RDMA message; datagrams of the connection manager; ARP and neighbour discovery. The model
-// reads the headers on its own, by the tables of the InfiniBand specification (volume 1, 9.2 and 9.3; Annex A17).
+// keys; the first 16 bytes of an RPC-over-RDMA message; datagrams of the connection manager; ARP and neighbour discovery. The
+// model reads the headers on its own, by the tables of the InfiniBand specification (volume 1, 9.2 and 9.3; Annex A17).
 //
 // Input: a frame.
 #include <algorithm>
@@ -96,6 +96,7 @@ class Model {
       case 0x0f:       // last
       case 0x10:       // only
       case 0x11:       // acknowledge
+      case 0xd1:       // gap report, between two Causeways
         extension(4);
         break;
       case 0x05:  // SEND only with immediate

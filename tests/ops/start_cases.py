@@ -64,6 +64,25 @@ def taken_link(box: Box) -> None:
     expect_equal("sockets and locks left behind", sorted(path.name for path in box.directory.glob("*link*")), [])
 
 
+def taken_vhost_socket(box: Box) -> None:
+    """The same of a vhost socket, which a killed gateway leaves behind for the next."""
+    device = f"net_vhost0,iface={box.directory}/guest.sock"
+    first = box.gateway("first", device=device)
+    first.start_ready()
+    second = box.write_config("second", device=device)
+    for _ in range(3):
+        _says_one_sentence(box, second, f"another process listens on {box.directory}/guest.sock")
+    for _ in range(100):
+        with socket.socket(socket.AF_UNIX) as knocker:
+            knocker.connect(f"{box.directory}/guest.sock")
+    first.check_alive()
+    first.kill()
+    third = box.gateway("third", device=device)
+    third.start_ready()
+    third.terminate()
+    expect_equal("left behind", sorted(path.name for path in box.directory.glob("guest.sock*")), [])
+
+
 def taken_instance(box: Box) -> None:
     """A second process over the admin socket of a living one is refused, and the first goes on."""
     first = box.gateway("first", link="one")
@@ -163,6 +182,7 @@ CASES = [
     ("an unwritable admin socket is said in one sentence", unwritable_admin_socket),
     ("an admin socket of a living gateway is not taken over", taken_instance),
     ("a memif link of a living gateway is not taken over", taken_link),
+    ("a vhost socket of a living gateway is not taken over, and one of a killed gateway is", taken_vhost_socket),
     ("a CPU that the process may not use is said in one sentence", several_poll_cores),
     ("workers run on the CPUs that are named for them", workers_where_they_are_named),
     ("SIGTERM ends an idle gateway in order", lambda box: ends_on(signal.SIGTERM, box)),

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -333,6 +334,48 @@ TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
   server = listen_on(device(false).socket);
   peer_ = accept_one(server);
   answer_as_server();
+}
+
+// Such names have no permissions. One thread of root's may be another user for a moment.
+TEST_F(MemifRelayTest, AnAbstractNameIsForTheGatewaysUserAndRoot) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "takes root";
+  }
+  const MemifDevice abstract{true, {directory_ + "/abstract", true}, {"net_memif0"}};
+  std::string error;
+  relay_ = MemifRelay::open(
+      abstract, leases_, [] { return true; }, error);
+  ASSERT_NE(relay_, nullptr) << error;
+  driver_listener_ = listen_on(relay_->for_driver().socket);
+  ASSERT_TRUE(relay_->hide_driver(error)) << error;
+  relay_->start();
+  UniqueFd stranger;
+  std::thread([&] {
+    ASSERT_EQ(syscall(SYS_setresuid, -1, 60'001, 0), 0);
+    stranger = knock_at(abstract.socket);
+    ASSERT_EQ(syscall(SYS_setresuid, -1, 0, 0), 0);
+  }).join();
+  EXPECT_EQ(next_type(stranger.get()), 0);
+  EXPECT_EQ(relay_->refused(), 1u);
+  EXPECT_FALSE(is_readable(driver_listener_.get(), 50));
+  peer_ = knock_at(abstract.socket);
+  expect_link_up(peer_);
+}
+
+// A stranger who could connect there would stand in line before the driver, and the driver waits for as long as that takes.
+TEST_F(MemifRelayTest, InTheClientRoleTheDriversSocketIsForThisUserAlone) {
+  const UniqueFd server = listen_on(device(false).socket);
+  open(false);
+  const UnixName& name = relay_->for_driver().socket;
+  ASSERT_FALSE(name.abstract);
+  struct stat status {};
+  const std::string directory = name.name.substr(0, name.name.rfind('/'));
+  ASSERT_EQ(stat(directory.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700u);
+  EXPECT_EQ(status.st_uid, geteuid());
+  const std::string path = name.name;
+  relay_.reset();
+  EXPECT_NE(stat(directory.c_str(), &status), 0) << "left behind: " << path;
 }
 
 TEST_F(MemifRelayTest, AClientWithoutServerIsToldSo) {

@@ -1,0 +1,285 @@
+// Every key of the configuration has an effect: the key table is walked, each key is changed in a file, and what the gateway is
+// made of (assemble.h and what else the configuration is turned into) differs in the place that the key is for. A new key without
+// an entry fails.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/admin/admin_peer.h"
+#include "control/config/buffer_plan.h"
+#include "control/config/config_check.h"
+#include "control/config/config_keys.h"
+#include "control/config/config_parse.h"
+#include "control/config/memory_plan.h"
+#include "dataplane/assemble.h"
+#include "dataplane/health_checks.h"
+
+namespace cw::dataplane {
+namespace {
+
+// Sections of the file that is changed, in the order of the key table. A key that stands here with a value is replaced.
+struct Given {
+  const char* section;
+  std::vector<std::pair<std::string, std::string>> keys;
+};
+const std::vector<Given> kFile = {
+    {"[gateway]", {}},
+    {"[dataplane]", {}},
+    {"[[port]]", {{"device", "\"net_tap0,iface=cw0\""}, {"addresses", "[\"192.0.2.1/24\"]"}}},
+    {"[[listener]]", {{"name", "\"nfs\""}, {"backend", "\"nfs\""}}},
+    {"[[backend]]", {{"name", "\"nfs\""}, {"address", "\"127.0.0.1:2049\""}}},
+    {"[[route]]", {{"listener", "\"nfs\""}, {"program", "100005"}, {"backend", "\"nfs\""}}},
+    {"[[client]]", {{"name", "\"some\""}, {"prefixes", "[\"192.0.2.0/24\"]"}}},
+    {"[limits]", {}},
+    {"[roce]", {}},
+    {"[metrics]", {}},
+    {"[admin]", {}},
+    {"[log]", {}},
+};
+// Behind it, for keys that name another listener or backend.
+constexpr const char* kOthers =
+    "[[listener]]\nname = \"other\"\nport = 20050\nbackend = \"other\"\n"
+    "[[backend]]\nname = \"other\"\naddress = \"127.0.0.1:2050\"\n";
+
+// The file with another value of one key. Who refers to a section by its name goes on doing so.
+std::string file_with(const std::string& section, const std::string& key, const std::string& value) {
+  std::string text;
+  for (const Given& given : kFile) {
+    const bool is_this = given.section == "[" + section + "]" || given.section == "[[" + section + "]]";
+    text += std::string(given.section) + "\n";
+    for (const auto& [name, usual] : given.keys) {
+      const bool refers = key == "name" && name == section;
+      text += is_this && name == key ? "" : name + " = " + (refers ? value : usual) + "\n";
+    }
+    text += is_this && !value.empty() ? key + " = " + value + "\n" : "";
+  }
+  return text + kOthers;
+}
+
+// What the gateway is made of.
+struct Made {
+  explicit Made(const control::Config& from) : config(from), eal(eal_settings(from)), workers(worker_options(from)) {
+    const std::vector<wire::MacAddress> macs(from.ports.size());
+    numbers.add(from);
+    node = node_options(from, macs, {}, 1);
+    places = connection_places(from, numbers);
+    places_of_clients = client_places(from, numbers);
+    gateway = gateway_options(from, {}, *places, *places_of_clients, numbers);
+    port = port_settings(from, from.ports.front());
+    pools = control::pool_sizes(from);
+    check = check_plan(from.backends.front());
+    std::string problem;
+    policy = control::resolve_policy(from.admin, problem);
+  }
+  [[nodiscard]] const link::StationOptions& station() const { return node.ports.front(); }
+  [[nodiscard]] const gateway::ListenerOptions& listener() const { return gateway.listeners.front(); }
+  [[nodiscard]] const gateway::BackendOptions& backend() const { return gateway.backends.front(); }
+  [[nodiscard]] const gateway::ClientClassOptions& client() const { return gateway.clients.front(); }
+  // Who answers this program at this listener: the backend's number.
+  [[nodiscard]] uint32_t route(size_t at, uint32_t program) const {
+    for (const gateway::RouteOptions& each : gateway.listeners[at].routes) {
+      if (each.program == program) {
+        return each.backend;
+      }
+    }
+    return gateway::ListenerOptions::kNoBackend;
+  }
+
+  control::Config config;
+  ConfigNumbers numbers;
+  EalSettings eal;
+  WorkerPoolOptions workers;
+  node::NodeOptions node;
+  std::unique_ptr<gateway::ConnectionPlaces> places;
+  std::unique_ptr<gateway::ConnectionPlaces> places_of_clients;
+  gateway::GatewayOptions gateway;
+  PortSettings port;
+  control::PoolSizes pools;
+  CheckPlan check;
+  std::optional<control::AdminPolicy> policy;
+};
+
+struct Effect {
+  std::string value;                                // another one than the default or the usual, as TOML
+  std::function<std::string(const Made&)> lands{};  // where the key is for
+  const char* ops_case = nullptr;                   // instead: the ops case that sees it, of keys that only main() reads
+  const char* refusal = nullptr;                    // instead: no other value is legal than the usual one, and this is said
+};
+
+template <typename Member>
+Effect to(std::string value, Member&& member) {
+  return {std::move(value), [member](const Made& made) { return fmt::format("{}", member(made)); }};
+}
+
+const std::map<std::string, Effect>& effects() {
+  static const std::map<std::string, Effect> kEffects = {
+      {"gateway.instance", to("\"second\"", [](const Made& m) { return m.eal.instance; })},
+      {"dataplane.main_lcore", to("3", [](const Made& m) { return m.eal.main_lcore; })},
+      {"dataplane.poll_lcores", to("[1, 2]", [](const Made& m) { return m.eal.poll_lcores; })},
+      {"dataplane.worker_lcores", to("[2]", [](const Made& m) { return m.eal.worker_lcores; })},
+      {"dataplane.hugepages", to("true", [](const Made& m) { return m.eal.hugepages; })},
+      {"dataplane.memory_mb", to("700", [](const Made& m) { return m.eal.memory_mb; })},
+      {"dataplane.idle", to("\"spin\"", [](const Made& m) { return m.workers.spin; })},
+      {"dataplane.rx_buffers", to("65536", [](const Made& m) { return m.pools.packet_buffers; })},
+      {"dataplane.workers", to("2", [](const Made& m) { return m.workers.workers; })},
+      {"port.device", to("\"net_tap1,iface=cw1\"", [](const Made& m) { return m.port.device; })},
+      {"port.mtu", to("4500", [](const Made& m) { return m.station().mtu; })},
+      {"port.addresses", to("[\"192.0.2.9/25\"]", [](const Made& m) { return m.station().addresses.front().prefix_bits; })},
+      {"port.beside_kernel", to("true", [](const Made& m) { return m.port.beside_kernel; })},
+      {"port.exception_tap", to("\"cw0\"", [](const Made& m) { return m.port.exception_tap; })},
+      {"port.vlan", to("42", [](const Made& m) { return m.station().vlan; })},
+      {"port.gateway4", to("\"192.0.2.254\"", [](const Made& m) { return m.station().gateway4.has_value(); })},
+      {"port.gateway6", to("\"2001:db8::fe\"", [](const Made& m) { return m.station().gateway6.has_value(); })},
+      {"listener.name", to("\"else\"", [](const Made& m) { return m.listener().name; })},
+      {"listener.port", to("20051", [](const Made& m) { return m.listener().port; })},
+      {"listener.backend", to("\"other\"", [](const Made& m) { return m.listener().backend; })},
+      {"listener.credits", to("32", [](const Made& m) { return m.listener().server.credits; })},
+      {"listener.reverse_credits", to("8", [](const Made& m) { return m.listener().server.reverse_credits; })},
+      {"listener.inline_bytes", to("8192", [](const Made& m) { return m.listener().inline_bytes; })},
+      {"listener.remote_invalidate", to("false", [](const Made& m) { return m.listener().remote_invalidate; })},
+      {"listener.allow", to("[\"192.0.2.0/24\"]", [](const Made& m) { return m.listener().allow.size(); })},
+      {"listener.connections_max", to("7", [](const Made& m) { return m.listener().connections_max; })},
+      {"backend.name", to("\"else\"", [](const Made& m) { return m.backend().name; })},
+      {"backend.type", to("\"builtin\"", [](const Made& m) { return static_cast<int>(m.backend().kind); })},
+      {"backend.address", to("\"127.0.0.1:3049\"", [](const Made& m) { return m.workers.backends.front().front().port; })},
+      {"backend.backups", to("[\"127.0.0.1:3050\"]", [](const Made& m) { return m.backend().servers.size(); })},
+      {"backend.source", to("\"client\"", [](const Made& m) { return static_cast<bool>(m.workers.from_client.front()); })},
+      {"backend.check", to("\"tcp\"", [](const Made& m) { return m.check.calls; })},
+      {"backend.check_interval_ms", to("300", [](const Made& m) { return m.check.health.interval.to_ns(); })},
+      {"backend.check_timeout_ms", to("300", [](const Made& m) { return m.check.timeout.to_ns(); })},
+      {"backend.check_fall", to("9", [](const Made& m) { return m.check.health.fall; })},
+      {"backend.check_rise", to("9", [](const Made& m) { return m.check.health.rise; })},
+      {"backend.programs",
+       {.value = "[]\ntype = \"builtin\"", .refusal = "backend.programs: names none"}},  // "bench" is the only one
+      {"backend.connect_timeout_ms", to("1234", [](const Made& m) { return m.backend().open_timeout.to_ns(); })},
+      {"backend.call_timeout_s", to("60", [](const Made& m) { return m.backend().call_timeout.to_ns(); })},
+      {"route.listener", to("\"other\"", [](const Made& m) { return m.route(1, 100'005); })},
+      {"route.program", to("100021", [](const Made& m) { return m.route(0, 100'021); })},
+      {"route.backend", to("\"other\"", [](const Made& m) { return m.route(0, 100'005); })},
+      {"client.name", to("\"else\"", [](const Made& m) { return m.client().name; })},
+      {"client.prefixes", to("[\"192.0.2.0/25\"]", [](const Made& m) { return m.client().prefixes.front().length_bits; })},
+      {"client.allow", to("false", [](const Made& m) { return m.client().allow; })},
+      {"client.connections_max", to("5", [](const Made& m) { return m.client().connections_max; })},
+      {"client.credits", to("5", [](const Made& m) { return m.client().credits_max; })},
+      {"client.bytes_in_flight_max", to("2097152", [](const Made& m) { return m.client().bytes_in_flight_max; })},
+      {"limits.read_segments_max", to("32", [](const Made& m) { return m.listener().server.limits.read_segments_max; })},
+      {"limits.write_chunks_max", to("5", [](const Made& m) { return m.listener().server.limits.write_chunks_max; })},
+      {"limits.plain_segments_max", to("33", [](const Made& m) { return m.listener().server.limits.plain_segments_max; })},
+      {"limits.call_bytes_max", to("2097152", [](const Made& m) { return m.listener().server.call_bytes_max; })},
+      {"limits.reply_bytes_max", to("2097152", [](const Made& m) { return m.workers.limits.message_bytes_max; })},
+      {"limits.calls_in_flight_max", to("100", [](const Made& m) { return m.gateway.calls_in_flight_max; })},
+      {"limits.connections_max", to("33", [](const Made& m) { return m.gateway.connections_max; })},
+      {"limits.half_open_max", to("100", [](const Made& m) { return m.node.cm.half_open_max; })},
+      {"limits.cm_requests_per_second", to("100", [](const Made& m) { return m.node.cm.request_rate.per_second; })},
+      {"limits.half_open_max_per_prefix", to("100", [](const Made& m) { return m.node.cm.prefix.half_open_max; })},
+      {"limits.cm_requests_per_second_per_prefix",
+       to("100", [](const Made& m) { return m.node.cm.prefix.request_rate.per_second; })},
+      {"limits.prefix_bits_ipv4", to("16", [](const Made& m) { return m.node.cm.prefix.ipv4_bits; })},
+      {"limits.prefix_bits_ipv6", to("48", [](const Made& m) { return m.node.cm.prefix.ipv6_bits; })},
+      {"roce.path_mtu_max", to("512", [](const Made& m) { return static_cast<int>(m.node.cm.path_mtu_max); })},
+      {"roce.ack_timeout", to("16", [](const Made& m) { return m.gateway.ack_timeout_min_code; })},
+      {"roce.retry_count", to("3", [](const Made& m) { return m.gateway.retry_count; })},
+      {"roce.rnr_timer", to("20", [](const Made& m) { return m.gateway.rc.min_rnr_timer; })},
+      {"roce.send_window_packets", to("64", [](const Made& m) { return m.gateway.rc.send_window_packets; })},
+      {"roce.reads_in_flight_max", to("4", [](const Made& m) { return m.gateway.rc.initiator_depth_max; })},
+      {"roce.keepalive_s", to("7", [](const Made& m) { return m.gateway.rc.keepalive.to_ns(); })},
+      {"roce.selective_recovery", to("false", [](const Made& m) { return m.gateway.rc.selective_recovery; })},
+      {"roce.congestion_control", to("false", [](const Made& m) { return m.gateway.rc.congestion_control; })},
+      {"metrics.listen", {.value = "\"off\"", .ops_case = "a taken metrics port is said in one sentence"}},
+      {"metrics.page", {.value = "false", .ops_case = "live page switched off says so, and a reload switches it on"}},
+      {"metrics.dpdk_telemetry", to("true", [](const Made& m) { return m.eal.telemetry; })},
+      {"admin.socket", to("\"/run/x.sock\"", [](const Made& m) { return control::admin_socket_path(m.config); })},
+      {"admin.group", to("\"4711\"", [](const Made& m) { return m.policy->socket_gid.value_or(0); })},
+      {"admin.admins", to("[\"4711\"]", [](const Made& m) { return m.policy->admin_uids.size(); })},
+      {"admin.admin_groups", to("[\"4711\"]", [](const Made& m) { return m.policy->admin_gids.size(); })},
+      {"log.level", {.value = "\"debug\"", .ops_case = "SIGHUP takes a new log level"}},
+  };
+  return kEffects;
+}
+
+// Keys that are known to have no effect yet. PENDING: roce.rnr_retry_count gets one with the bounds on what a peer's RNR NAKs may
+// cost; then it leaves this list and gets its line above.
+const std::set<std::string> kPending = {"roce.rnr_retry_count"};
+
+std::vector<std::pair<std::string, std::string>> all_keys() {
+  std::vector<std::pair<std::string, std::string>> all;
+  control::for_each_section([&](const auto& section, auto) {
+    for (const auto& key : section.keys) {
+      all.emplace_back(section.info.name, key.name);
+    }
+  });
+  return all;
+}
+
+std::string problems_of(const std::vector<control::Problem>& problems) {
+  std::string text;
+  for (const control::Problem& problem : problems) {
+    text += control::to_string(problem) + "\n";
+  }
+  return text;
+}
+
+std::string ops_cases() {
+  std::stringstream text;
+  for (const auto& file : std::filesystem::directory_iterator(CAUSEWAY_SOURCE_ROOT "/tests/ops")) {
+    if (file.path().filename().string().ends_with("_cases.py")) {
+      text << std::ifstream(file.path()).rdbuf();
+    }
+  }
+  return text.str();
+}
+
+TEST(ConfigEffects, EveryKeyThatIsChangedChangesWhatItIsFor) {
+  const control::ParsedConfig usual = control::config_parse(file_with("", "", ""), "usual");
+  ASSERT_EQ(problems_of(usual.problems), "");
+  const Made before(usual.config);
+  const std::string cases = ops_cases();
+  for (const auto& [section, key] : all_keys()) {
+    const std::string name = section + "." + key;
+    if (kPending.contains(name)) {
+      continue;
+    }
+    const auto effect = effects().find(name);
+    if (effect == effects().end()) {
+      ADD_FAILURE() << name << " has no entry: change it here, and name the place where it lands";
+      continue;
+    }
+    const control::ParsedConfig changed = control::config_parse(file_with(section, key, effect->second.value), "changed");
+    EXPECT_EQ(problems_of(changed.problems), "") << name;
+    if (effect->second.refusal != nullptr) {
+      EXPECT_NE(problems_of(control::config_check(changed)).find(effect->second.refusal), std::string::npos) << name;
+    } else if (effect->second.ops_case != nullptr) {
+      EXPECT_NE(cases.find(effect->second.ops_case), std::string::npos) << name << " is seen by no ops case of this name";
+    } else {
+      EXPECT_NE(effect->second.lands(before), effect->second.lands(Made(changed.config))) << name << " has no effect";
+    }
+  }
+}
+
+TEST(ConfigEffects, NoEntryIsOfAKeyThatDoesNotExist) {
+  std::set<std::string> known;
+  for (const auto& [section, key] : all_keys()) {
+    known.insert(section + "." + key);
+  }
+  for (const auto& [name, effect] : effects()) {
+    EXPECT_TRUE(known.contains(name)) << name;
+  }
+  for (const std::string& name : kPending) {
+    EXPECT_TRUE(known.contains(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace cw::dataplane
