@@ -1,18 +1,19 @@
 #!/bin/sh
-# Builds the guests of the interop lab: two Debian kernels and an initramfs for each, all made of Debian packages that
-# are downloaded and unpacked but never installed. Nothing outside the cache directory is written.
+# Builds guests of the interop lab: Debian kernels and an initramfs for each, all made of Debian packages that are
+# downloaded and unpacked but never installed. Nothing outside the cache directory is written.
+#
+#   build.sh [SERIES]...    of the kernel: 6.1, Debian 12's own and the default, or 6.12
 #
 # Result, in $CAUSEWAY_CACHE (default /var/cache/causeway-tests):
 #   guest/6.1/vmlinuz  guest/6.1/initrd.gz    what QEMU boots; guest/6.12/ has the same of the newer kernel
 #   testpmd/                                  dpdk-testpmd, unpacked (used to prove the wiring without causewayd)
-# The result is rebuilt only when the stamp, a hash of package versions and of the files that go in, differs.
+# A guest is rebuilt only when its stamp, a hash of package versions and of the files that go in, differs.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 guest_files=$here/../guest
 cache=${CAUSEWAY_CACHE:-/var/cache/causeway-tests}
 size_limit_mb=25
-all_series="6.1 6.12"
 
 # What runs in the guest. Their shared libraries come from the second list; the copy follows the ELF links
 # inside the unpacked tree, so a library missing here is an error of the build, not of a test.
@@ -135,14 +136,14 @@ write_etc() {
   done
 }
 
-build_guest() {
+build_guests() {  # series...
   work=$cache/build.$$
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' INT TERM
   tools=$work/tools root=$work/root
   mkdir -p "$work"
 
-  say "downloading and unpacking $kernel_names and the tools"
+  say "downloading and unpacking the tools and Linux $*"
   # shellcheck disable=SC2086
   unpack "$tools" $packages
   unpack "$work/testpmd" dpdk-dev
@@ -168,20 +169,18 @@ build_guest() {
   install -m 755 "$guest_files/control" "$root/sbin/control"
   install -D -m 644 "$guest_files/lib.sh" "$root/lib/causeway/lib.sh"
 
-  rm -rf "$cache/guest.new"
-  mkdir -p "$cache/guest.new"
-  for series in $all_series; do
+  mkdir -p "$cache/guest"
+  cp "$tools/bin/busybox" "$cache/guest/busybox.new"
+  mv "$cache/guest/busybox.new" "$cache/guest/busybox"
+  for series in "$@"; do
     with_kernel "$series"
   done
-  cp "$tools/bin/busybox" "$cache/guest.new/busybox"
-  rm -rf "$cache/guest" "$cache/testpmd"
+  rm -rf "$cache/testpmd"
   mv "$work/testpmd" "$cache/testpmd"
-  mv "$cache/guest.new" "$cache/guest"
-  echo "$stamp" >"$cache/guest/stamp"
 }
 
 with_kernel() {  # series: the initramfs with the modules of this kernel
-  image=$cache/guest.new/$1 unpacked=$work/kernel-$1
+  image=$work/image-$1 unpacked=$work/kernel-$1
   unpack "$unpacked" "$(kernel_package "$1")"
   release=$(ls "$unpacked/lib/modules")
   rm -rf "$root/lib/modules"
@@ -192,6 +191,9 @@ with_kernel() {  # series: the initramfs with the modules of this kernel
   rm -rf "$unpacked"
   size_mb=$(($(stat -c %s "$image/initrd.gz") / 1048576))
   [ "$size_mb" -le "$size_limit_mb" ] || die "initramfs of $size_mb MB, more than $size_limit_mb"
+  stamp "$1" >"$image/stamp"
+  rm -rf "$cache/guest/$1"
+  mv "$image" "$cache/guest/$1"
   say "ready: kernel $release (initramfs $size_mb MB)"
 }
 
@@ -199,21 +201,21 @@ mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9  # two test runs at once build once
 
-kernel_names=''
-for series in $all_series; do
-  name=$(kernel_package "$series")
-  if [ -z "$name" ]; then
-    [ -e "$cache/guest/stamp" ] || die "no kernel $series in the package lists; run apt-get update"
-    say "no package lists; using the images built earlier"
-    exit 0
-  fi
-  kernel_names="$kernel_names $name"
-done
+[ $# -gt 0 ] || set -- 6.1
 # shellcheck disable=SC2086
 packages=$(known_packages $tool_packages $library_packages)
+stamp() {  # series
+  # shellcheck disable=SC2086
+  stamp_of "$(kernel_package "$1")" dpdk-dev $packages
+}
+stale=''
+for series in "$@"; do
+  if [ -z "$(kernel_package "$series")" ]; then
+    [ -e "$cache/guest/$series/stamp" ] || die "no kernel $series in the package lists; run apt-get update"
+    say "no package lists; using the guest built earlier"
+  elif [ "$(cat "$cache/guest/$series/stamp" 2>/dev/null)" != "$(stamp "$series")" ]; then
+    stale="$stale $series"
+  fi
+done
 # shellcheck disable=SC2086
-stamp=$(stamp_of $kernel_names dpdk-dev $packages)
-if [ "$(cat "$cache/guest/stamp" 2>/dev/null)" = "$stamp" ]; then
-  exit 0
-fi
-build_guest
+[ -z "$stale" ] || build_guests $stale

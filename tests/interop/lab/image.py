@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Iterable
 
 from lab.daemon import LabError
 
@@ -30,8 +31,8 @@ def kernel_release(series: str = USUAL) -> str:
     return start[text:start.index(b"\0", text)].decode("ascii", "replace").split()[0]
 
 
-def build() -> None:
+def build(series: Iterable[str] = (USUAL,)) -> None:
     script = Path(__file__).resolve().parent.parent / "image/build.sh"
-    result = subprocess.run([str(script)], timeout=900, check=False)
+    result = subprocess.run([str(script), *series], timeout=900, check=False)
     if result.returncode != 0:
-        raise LabError("the guest image could not be built")
+        raise LabError("the guest images could not be built")
