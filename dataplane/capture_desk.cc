@@ -58,7 +58,7 @@ bool CaptureDesk::start(const CaptureOrder& order, std::string& problem) {
     rings_.push_back(std::make_unique<CaptureRing>(filter, order.limits.snap_bytes));
     rings.push_back(rings_.back().get());
   }
-  writer_ = CaptureWriter::start(order.file, order.limits, rings, problem);
+  writer_ = CaptureWriter::start(order.output, order.limits, rings, problem);
   if (writer_ == nullptr) {
     rings_.clear();
     return false;

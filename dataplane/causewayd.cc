@@ -257,7 +257,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   if (config.metrics.listen) {
     history.emplace(collector.sources(), unix_now_ms(), monotonic_now());
     recorder.emplace(collector, *history, config.metrics.page);
-    page.emplace(collector, *history, view, control::is_loopback(config.metrics.listen->address));
+    page.emplace(collector, *history, view);
     page->set_on(config.metrics.page);
   }
   DrainDriver drain(apps, flags);

@@ -311,6 +311,7 @@ void GatewayApp::fill_shared(telemetry::CoreSnapshot& out) const {
     row.rx_missed = port.rx_missed();
     row.rx_no_mbuf = port.rx_no_mbuf();
     row.rx_errors += port.rx_errors();
+    row.links_refused = port.links_refused();
     row.link_up = port.link_up() ? 1 : 0;
     if (const ExceptionPath* exception = port.exception(); exception != nullptr) {
       row.to_kernel_dropped += exception->refused();
@@ -325,6 +326,7 @@ void GatewayApp::fill_shared(telemetry::CoreSnapshot& out) const {
   pool(0, pools_.packet_usage());
   pool(1, pools_.large_usage());
   pool(2, pools_.view_usage());
+  out.workers = workers_.stats();
 }
 
 }  // namespace cw::dataplane

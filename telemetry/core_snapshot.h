@@ -56,6 +56,7 @@ struct PortStats {
   uint64_t from_kernel = 0;                                 // taken from it
   uint64_t to_kernel_dropped = 0;                           // it had too many waiting, or the interface is down
   uint64_t from_kernel_dropped = 0;                         // the device took no more, or no packet buffer was left
+  uint64_t links_refused = 0;                               // other ends of a memif link that were sent away
   uint64_t link_up = 0;                                     // gauge, 0 or 1
   std::array<uint64_t, wire::kDropReasonCount> discards{};  // decided before a queue pair was found, by wire::DropReason
 };
@@ -73,6 +74,13 @@ struct ConnectionGauges {
   uint64_t timewait = 0;
 };
 
+// Of all workers together.
+struct WorkerStats {
+  uint64_t replies_waiting = 0;  // gauge: replies that wait for memory; nothing more is read of their connections
+  uint64_t replies_waited = 0;   // ever
+  uint64_t replies_stalled = 0;  // that a backend began and did not go on with: their connections were closed
+};
+
 inline constexpr uint32_t kPoolsMax = 4;
 
 struct CoreSnapshot {
@@ -85,6 +93,7 @@ struct CoreSnapshot {
   ConnectionGauges connections;
   std::array<PortStats, control::kPortsMax> ports{};  // in order of Config::ports
   std::array<PoolStats, kPoolsMax> pools{};           // in order of MetricSources::pools
+  WorkerStats workers;
   RpcDurations durations;
 };
 static_assert(std::is_trivially_copyable_v<CoreSnapshot>);

@@ -17,10 +17,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kText = "text/plain; charset=utf-8";
 constexpr std::string_view kJsonType = "application/json";
-constexpr std::string_view kWrongHost =
-    "This gateway is asked on a loopback address, and answers only to that: http://127.0.0.1, http://[::1] or http://localhost, "
-    "with "
-    "its port.\n";
 
 std::optional<uint64_t> to_number(std::string_view text) {
   uint64_t number = 0;
@@ -134,14 +130,10 @@ std::string index_text(std::string_view about_page) {
       about_page);
 }
 
-LivePage::LivePage(const Collector& collector, const History& history, control::GatewayView& view, bool loopback_only)
-    : collector_(collector), history_(history), view_(view), loopback_only_(loopback_only) {}
+LivePage::LivePage(const Collector& collector, const History& history, control::GatewayView& view)
+    : collector_(collector), history_(history), view_(view) {}
 
 std::string LivePage::answer(const HttpRequest& request) {
-  // Without the field it is no browser, and so no web site behind one.
-  if (loopback_only_ && !request.host.empty() && !http_host_is_loopback(request.host)) {
-    return refusal(request, HttpStatus::kMisdirectedRequest, kWrongHost);
-  }
   switch (request.page) {
     case HttpPage::kAsset:
       return answer_asset(request);

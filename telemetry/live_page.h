@@ -33,7 +33,7 @@ class LivePage {
   static constexpr auto kStatusTime = std::chrono::milliseconds(4900);  // ports, listeners, backends
 
   // All are referred to. `view` is asked on the server's thread, besides the admin thread.
-  LivePage(const Collector& collector, const History& history, control::GatewayView& view, bool loopback_only);
+  LivePage(const Collector& collector, const History& history, control::GatewayView& view);
 
   // Any thread. While it is off the server answers as if there were none.
   void set_on(bool on) { on_.store(on); }
@@ -61,7 +61,6 @@ class LivePage {
   const Collector& collector_;
   const History& history_;
   control::GatewayView& view_;
-  bool loopback_only_;
   std::atomic<bool> on_{true};
   LiveConnections connections_;
   Health health_;

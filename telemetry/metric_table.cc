@@ -64,8 +64,9 @@ double backend_up(const gateway::BackendStats& backend) {
 }
 
 // How attempts to connect ended.
-constexpr std::array<cm::CmOutcome, 4> kFailedAttempts = {cm::CmOutcome::kRejectedByUs, cm::CmOutcome::kRejectedByPeer,
-                                                          cm::CmOutcome::kNoAnswer, cm::CmOutcome::kNoDecision};
+constexpr std::array<cm::CmOutcome, 5> kFailedAttempts = {cm::CmOutcome::kRejectedByUs, cm::CmOutcome::kRejectedByPeer,
+                                                          cm::CmOutcome::kNoAnswer, cm::CmOutcome::kNoDecision,
+                                                          cm::CmOutcome::kEvicted};
 const char* attempt_result(uint32_t index) {
   return index == 0 ? "established" : to_string(kFailedAttempts[index - 1]);
 }
@@ -354,6 +355,9 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.rpcrdma.pullups); }),
     counter("causeway_rpcrdma_no_buffer_total", "Messages that could not be built because a pool was empty.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rpcrdma.no_buffer); }),
+    counter("causeway_rpcrdma_no_send_work_total",
+            "Times that a message waited because all work requests of its core were in use.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.rpcrdma.no_send_work); }),
     counter("causeway_rpcrdma_call_timeouts_total", "Calls that were not answered in time.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rpcrdma.call_timeouts); }),
 
@@ -390,6 +394,13 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.gateway.reverse_calls); }),
     counter("causeway_backend_reverse_replies_total", "Replies of clients to calls of backends.", kAll, {}, {},
             [](const Core& c, At) { return number(c.gateway.reverse_replies); }),
+    gauge("causeway_backend_replies_waiting", "Replies of backends that wait for memory (pool replies) before they are read.",
+          kAll, {}, {}, [](const Core& c, At) { return number(c.workers.replies_waiting); }),
+    counter("causeway_backend_replies_waited_total", "Replies of backends that had to wait for memory.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.workers.replies_waited); }),
+    counter("causeway_backend_replies_stalled_total",
+            "Replies that a backend began and did not go on with: the connection to it was closed.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.workers.replies_stalled); }),
     counter("causeway_backend_reverse_calls_dropped_total", "Calls of backends to clients that did not get there, by reason.",
             kAll, {}, kReverseDrops, [](const Core& c, At i) { return number(c.gateway.reverse_calls_dropped[i.label]); }),
     counter("causeway_log_notices_dropped_total", "Events that the log has no line of because they came too fast.", kAll, {}, {},
@@ -456,6 +467,9 @@ const MetricRow kRows[] = {
             Scope::kPort, kToKernel, {}, [](const Core& c, At i) { return number(c.ports[i.scope].to_kernel_dropped); }),
     counter("causeway_port_exception_dropped_total", "", Scope::kPort, kFromKernel, {},
             [](const Core& c, At i) { return number(c.ports[i.scope].from_kernel_dropped); }),
+    counter("causeway_port_links_refused_total",
+            "Other ends of a memif link that were sent away before it was up: a handshake out of order or too slow, a stranger.",
+            Scope::kPort, {}, {}, [](const Core& c, At i) { return number(c.ports[i.scope].links_refused); }),
     gauge("causeway_mempool_objects", "Packet buffers in the pool.", Scope::kPool, {}, {},
           [](const Core& c, At i) { return number(c.pools[i.scope].objects); }),
     gauge("causeway_mempool_available_objects", "Packet buffers free in the pool.", Scope::kPool, {}, {},

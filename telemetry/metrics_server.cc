@@ -30,6 +30,9 @@ using control::UniqueFd;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurnMax = std::chrono::milliseconds(200);
+constexpr const char* kWrongHost =
+    "This gateway is asked on a loopback address, and answers only to that: http://127.0.0.1, http://[::1] or http://localhost, "
+    "with its port. A proxy in front of it has to send such a Host field.\n";
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
 constexpr const char* kMetricsText = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -177,7 +180,19 @@ class MetricsServer::Impl {
 
   [[nodiscard]] bool has_page() const { return options_.page != nullptr && options_.page->is_on(); }
 
+  // A name that is not the loopback address's can be one that a web site has made point there, so that its visitor's browser
+  // reads for it what is meant for this machine. Without the field it is no browser. Probes tell nobody anything.
+  [[nodiscard]] bool is_misdirected(const HttpRequest& request) const {
+    const bool is_probe = request.page == HttpPage::kHealthz || request.page == HttpPage::kReadyz;
+    return control::is_loopback(options_.listen.address) && !is_probe && !request.host.empty() &&
+           !http_host_is_loopback(request.host);
+  }
+
   std::string answer_to(const HttpRequest& request) {
+    if (is_misdirected(request)) {
+      return http_answer({.status = HttpStatus::kMisdirectedRequest, .content_type = kPlainText, .body = kWrongHost},
+                         request.head_only);
+    }
     switch (request.page) {
       case HttpPage::kMetrics:
         return http_answer({.content_type = kMetricsText, .body = metrics_text()}, request.head_only);

@@ -1,6 +1,9 @@
 // GET /metrics over HTTP/1.1, on its own thread and a kernel socket; beside it /healthz and /readyz, which answer 200 or 503 with
 // one line that says why (health.h), and the live page (live_page.h). Small on purpose: no bodies, no keep-alive, no other paths.
 //
+// Listening on a loopback address, it answers only requests for a loopback name; on another address, to
+// whatever name it has there.
+//
 // Bounds: kClientsMax connections (the oldest idle one makes room), kRequestBytesMax per request, kClientTimeout from accept to
 // the last octet sent. A client that trickles its request or does not read its answer is closed at that deadline and delays
 // nobody. Scrapes that come within kCacheTime of one another share one answer, and so do probes, so that a flood of them

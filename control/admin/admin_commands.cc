@@ -232,6 +232,7 @@ Json capture_start(const Request& request, const AdminCaller& caller, const Admi
   order.limits.packets = *packets;
   order.limits.seconds = static_cast<double>(*seconds);
   order.limits.with_payload = request.argument("with_payload") == "yes";
+  order.output = caller.file;
   std::string problem;
   if (!target.control.start_capture(caller.who, order, problem)) {
     return error_json(problem, "failed");
@@ -282,7 +283,7 @@ constexpr std::array kCommands = {
             true,
             {"file", "client", "lqpn", "snaplen", "packets", "seconds", "with_payload"},
             capture_start,
-            "write frames to a file, as pcapng"},
+            "write frames, as pcapng, to the open file that comes with the request (SCM_RIGHTS); file: its name"},
     Command{"capture_stop", true, {}, capture_stop, "end that"},
     Command{"help", false, {}, help, "this list"},
 };

@@ -19,6 +19,7 @@ struct AdminTarget {
 struct AdminCaller {
   std::string who;          // for log lines and refusals: "alice (uid 1000)"
   bool may_change = false;  // else it may look
+  int file = -1;            // an open file that came with the request; the caller of admin_answer() keeps it. -1: none
 };
 
 // `line` has no line end and may be anything. The result is JSON on one line, without line end. With "error" it has "kind", too:

@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "control/admin/admin_places.h"
+#include "control/admin/received_file.h"
 #include "control/admin/unique_fd.h"
 
 namespace cw::control {
@@ -24,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kIdleTimeout = std::chrono::minutes(5);  // a forgotten client gives its place back
+constexpr int kListenBacklog = 16;
 constexpr auto kTurnMax = std::chrono::milliseconds(500);
 
 std::string errno_sentence(const std::string& path, const char* what) {
@@ -68,6 +70,8 @@ bool clear_path(const std::string& path, std::string& problem) {
 struct Client {
   UniqueFd fd;
   AdminCaller caller;
+  AdminPlaces::Holder holder;
+  UniqueFd file;    // came with what is in `in`
   std::string in;   // requests not yet answered
   std::string out;  // answer not yet taken
   size_t sent = 0;
@@ -81,12 +85,13 @@ struct Client {
 
 class AdminServer::Impl {
  public:
-  Impl(std::string path, UniqueFd listener, UniqueFd wake, AdminPolicy policy, const AdminTarget& target)
+  Impl(std::string path, UniqueFd listener, UniqueFd wake, AdminPolicy policy, const AdminTarget& target, Duration idle_timeout)
       : path_(std::move(path)),
         listener_(std::move(listener)),
         wake_(std::move(wake)),
         policy_(std::move(policy)),
         target_(target),
+        idle_timeout_(idle_timeout.to_ns()),
         thread_([this] { run(); }) {}
 
   ~Impl() {
@@ -115,7 +120,13 @@ class AdminServer::Impl {
         }
       }
       const Clock::time_point now = Clock::now();
-      std::erase_if(clients_, [now](const Client& client) { return client.done() || now >= client.deadline; });
+      std::erase_if(clients_, [this, now](const Client& client) {
+        const bool ends = client.done() || now >= client.deadline;
+        if (ends) {
+          places_.give_back(client.holder);
+        }
+        return ends;
+      });
       // After a failed accept (no descriptors left) the listener rests for one turn, instead of spinning.
       accepting = polled[1].revents == 0 || accept_client();
     }
@@ -126,16 +137,20 @@ class AdminServer::Impl {
     if (!fd.valid()) {
       return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
     }
-    if (clients_.size() >= kClientsMax) {
+    const std::optional<AdminPeer> peer = peer_of(fd.get());
+    // One that the kernel does not name is nobody's, and may look.
+    const AdminPlaces::Holder holder =
+        peer ? AdminPlaces::Holder{peer->uid, may_change(policy_, *peer)} : AdminPlaces::Holder{UINT32_MAX, false};
+    if (!places_.take(holder)) {
       const std::string refusal = admin_error("too many clients on the admin socket; try again", "busy") + '\n';
       [[maybe_unused]] const ssize_t sent = send(fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
       return true;
     }
     Client& client = clients_.emplace_back();
-    const std::optional<AdminPeer> peer = peer_of(fd.get());
-    client.caller = peer ? AdminCaller{name_of(*peer), may_change(policy_, *peer)} : AdminCaller{"a process unknown", false};
+    client.holder = holder;
+    client.caller = {peer ? name_of(*peer) : "a process unknown", holder.may_change};
     client.fd = std::move(fd);
-    client.deadline = Clock::now() + kIdleTimeout;
+    client.deadline = Clock::now() + idle_timeout_;
     return true;
   }
 
@@ -151,11 +166,14 @@ class AdminServer::Impl {
   }
 
   void receive(Client& client) {
-    std::array<char, kRequestBytesMax> buffer;
-    const ssize_t got = recv(client.fd.get(), buffer.data(), buffer.size(), 0);
+    std::array<uint8_t, kRequestBytesMax> buffer;
+    const ssize_t got = receive_with_file(client.fd.get(), buffer, client.file);
+    if (!client.caller.may_change) {
+      client.file = UniqueFd();
+    }
     if (got > 0) {
-      client.in.append(buffer.data(), static_cast<size_t>(got));
-      client.deadline = Clock::now() + kIdleTimeout;
+      // The deadline is that of the whole line: one who trickles it does not stay longer.
+      client.in.append(reinterpret_cast<const char*>(buffer.data()), static_cast<size_t>(got));
     } else if (got == 0) {
       client.at_end = true;
     } else if (errno != EAGAIN && errno != EINTR) {
@@ -182,7 +200,10 @@ class AdminServer::Impl {
       line.pop_back();
     }
     if (!line.empty()) {
-      set_answer(client, admin_answer(line, client.caller, target_));
+      AdminCaller caller = client.caller;
+      caller.file = client.file.get();
+      set_answer(client, admin_answer(line, caller, target_));
+      client.file = UniqueFd();
     }
     return true;
   }
@@ -193,7 +214,7 @@ class AdminServer::Impl {
     client.deadline = Clock::now() + std::chrono::nanoseconds(kStallTimeout.to_ns());
   }
 
-  static void flush(Client& client) {
+  void flush(Client& client) {
     while (!client.out.empty()) {
       const ssize_t sent = send(client.fd.get(), client.out.data() + client.sent, client.out.size() - client.sent, MSG_NOSIGNAL);
       if (sent < 0) {
@@ -204,7 +225,7 @@ class AdminServer::Impl {
       client.deadline = Clock::now() + std::chrono::nanoseconds(kStallTimeout.to_ns());
       if (client.sent == client.out.size()) {
         client.out.clear();
-        client.deadline = Clock::now() + kIdleTimeout;
+        client.deadline = Clock::now() + idle_timeout_;
       }
     }
   }
@@ -214,6 +235,8 @@ class AdminServer::Impl {
   UniqueFd wake_;
   AdminPolicy policy_;
   AdminTarget target_;
+  std::chrono::nanoseconds idle_timeout_;
+  AdminPlaces places_;
   std::list<Client> clients_;
   std::thread thread_;  // last: it uses all of the above
 };
@@ -222,7 +245,7 @@ AdminServer::AdminServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 AdminServer::~AdminServer() = default;
 
 std::unique_ptr<AdminServer> AdminServer::start(const std::string& path, const AdminPolicy& policy, const AdminTarget& target,
-                                                std::string& problem) {
+                                                std::string& problem, Duration idle_timeout) {
   if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
     problem = fmt::format("admin socket {}: a socket's path has 1 to {} characters", path, sizeof(sockaddr_un::sun_path) - 1);
     return nullptr;
@@ -244,12 +267,12 @@ std::unique_ptr<AdminServer> AdminServer::start(const std::string& path, const A
     unlink(path.c_str());
     return nullptr;
   }
-  if (chmod(path.c_str(), 0660) != 0 || listen(listener.get(), static_cast<int>(kClientsMax)) != 0) {
+  if (chmod(path.c_str(), 0660) != 0 || listen(listener.get(), kListenBacklog) != 0) {
     problem = errno_sentence(path, "cannot listen");
     unlink(path.c_str());
     return nullptr;
   }
-  auto impl = std::make_unique<Impl>(path, std::move(listener), std::move(wake), policy, target);
+  auto impl = std::make_unique<Impl>(path, std::move(listener), std::move(wake), policy, target, idle_timeout);
   return std::unique_ptr<AdminServer>(new AdminServer(std::move(impl)));
 }
 

@@ -11,7 +11,10 @@
 namespace cw::control::capture {
 
 struct CaptureOrder {
-  std::string file;
+  std::string file;  // its name, to be shown
+  // Where it goes: a regular file, open for writing, of whoever asks. The gateway itself opens no file that somebody names: it
+  // may have more rights than he. Borrowed: a capture works with a duplicate. -1: none.
+  int output = -1;
   std::optional<IpPrefix> client;
   std::optional<uint32_t> local_qpn;
   CaptureLimits limits;

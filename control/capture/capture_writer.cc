@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,17 +23,18 @@ int64_t unix_now_ns() {
 
 }  // namespace
 
-std::unique_ptr<CaptureWriter> CaptureWriter::start(const std::string& file, const CaptureLimits& limits,
-                                                    std::vector<CaptureRing*> rings, std::string& problem) {
-  if (file.empty() || file.front() != '/') {
-    problem = fmt::format("{}: the gateway wants an absolute path", file);
+std::unique_ptr<CaptureWriter> CaptureWriter::start(int output, const CaptureLimits& limits, std::vector<CaptureRing*> rings,
+                                                    std::string& problem) {
+  struct stat status {};
+  const int flags = fcntl(output, F_GETFL);
+  if (flags < 0 || fstat(output, &status) != 0 || !S_ISREG(status.st_mode) || (flags & O_ACCMODE) == O_RDONLY) {
+    problem =
+        "a capture wants a regular file, open for writing, sent along with the request; causewayctl capture start does that";
     return nullptr;
   }
-  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int fd = fcntl(output, F_DUPFD_CLOEXEC, 0);
   if (fd < 0) {
-    problem = errno == EEXIST ? fmt::format("{} exists, and is not overwritten", file)
-                              : fmt::format("{}: the gateway cannot make it: {}; its user has to be able to write there", file,
-                                            std::strerror(errno));
+    problem = fmt::format("the capture's file: {}", std::strerror(errno));
     return nullptr;
   }
   return std::unique_ptr<CaptureWriter>(new CaptureWriter(fdopen(fd, "w"), limits, std::move(rings)));

@@ -22,9 +22,9 @@ struct CaptureLimits {
 
 class CaptureWriter {
  public:
-  // Makes the file, which must not exist, readable by its owner only. Null, and one sentence in `problem`, when it cannot.
-  // `rings` outlive the writer.
-  [[nodiscard]] static std::unique_ptr<CaptureWriter> start(const std::string& file, const CaptureLimits& limits,
+  // output: a regular file, open for writing; the writer has a duplicate of its own. Null, and one sentence in `problem`, when it
+  // is none (a pipe or a socket could keep the writer waiting for ever). `rings` outlive the writer.
+  [[nodiscard]] static std::unique_ptr<CaptureWriter> start(int output, const CaptureLimits& limits,
                                                             std::vector<CaptureRing*> rings, std::string& problem);
   // Writes what is in the rings, and ends.
   ~CaptureWriter();

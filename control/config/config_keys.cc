@@ -327,7 +327,8 @@ const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
      .live = true},
     {.name = "reply_bytes_max",
      .member = &LimitsConfig::reply_bytes_max,
-     .help = "Longest reply taken from a backend, octets.",
+     .help = "Longest reply taken from a backend, bytes. memory_mb has to hold one. A reply that stands still for 10 s, or takes "
+             "longer than 60 s to come, costs the backend connection.",
      .bounds = {64 * kKiB, 64 * kMiB}},
     {.name = "calls_in_flight_max",
      .member = &LimitsConfig::calls_in_flight_max,
@@ -339,7 +340,7 @@ const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
      .bounds = {1, 131072}},
     {.name = "half_open_max",
      .member = &LimitsConfig::half_open_max,
-     .help = "Connection requests not yet established.",
+     .help = "Connection requests not yet established. Beyond it the oldest of the network that holds the most makes room.",
      .bounds = {1, 4096}},
     {.name = "cm_requests_per_second",
      .member = &LimitsConfig::cm_requests_per_second,
@@ -427,7 +428,8 @@ const std::array<Key<MetricsConfig>, 3> kMetricsKeys = {{
     {.name = "listen",
      .member = &MetricsConfig::listen,
      .help = "Address and TCP port of /metrics, or \"off\". On a kernel interface: DPDK ports are not reachable from the host "
-             "itself.",
+             "itself. On a loopback address only requests for a loopback name (Host: localhost, 127.0.0.1, [::1]) are answered; "
+             "on another one, whoever reaches it reads it.",
      .rule = TextRule::kSocket},
     {.name = "page",
      .member = &MetricsConfig::page,

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "control/admin/received_file.h"
 #include "control/admin/unique_fd.h"
 
 namespace cw::control {
@@ -67,7 +68,7 @@ std::string receive_line(int fd, std::string& problem) {
 
 }  // namespace
 
-AdminReply ask_gateway(const std::string& socket_path, const Json& request) {
+AdminReply ask_gateway(const std::string& socket_path, const Json& request, int file) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_path.empty() || socket_path.size() >= sizeof(address.sun_path)) {
@@ -81,7 +82,8 @@ AdminReply ask_gateway(const std::string& socket_path, const Json& request) {
     return refuse(connect_problem(socket_path, errno));
   }
   const std::string line = request.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-  if (send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size())) {
+  const Bytes bytes(reinterpret_cast<const uint8_t*>(line.data()), line.size());
+  if (send_with_file(fd.get(), bytes, file) != static_cast<ssize_t>(line.size())) {
     return refuse(fmt::format("{}: {}", socket_path, std::strerror(errno)));
   }
   std::string problem;

@@ -4,6 +4,7 @@
 #include "control/ctl/command.h"
 #include "control/ctl/render.h"
 #include "control/ctl/render_control.h"
+#include "control/ctl/run_capture.h"
 #include "control/ctl/run_config.h"
 #include "control/ctl/run_doctor.h"
 #include "control/ctl/run_drain.h"
@@ -117,8 +118,7 @@ constexpr std::array kDoctorParameters = {
 };
 
 constexpr std::array kCaptureParameters = {
-    Parameter{
-        "FILE", nullptr, Use::kPositional, Kind::kFile, "File to make, an absolute path on the gateway's host", "file", {}, true},
+    Parameter{"FILE", nullptr, Use::kPositional, Kind::kFile, "File to make, on the gateway's host", "file", {}, true},
     Parameter{"client", "NETWORK", Use::kArgument, Kind::kNetwork, "Frames of clients with this address or prefix", "client"},
     Parameter{"lqpn", "QPN", Use::kArgument, Kind::kNumber, "Frames of this queue pair, both ways", "lqpn"},
     Parameter{"snaplen", "OCTETS", Use::kArgument, Kind::kNumber, "Of each frame, at most (default: 256)", "snaplen"},
@@ -336,10 +336,11 @@ const std::array kCommands = {
             .access = Access::kChange,
             .parameters = kCaptureParameters,
             .request = "capture_start",
-            .render = render_capture,
+            .run = run_capture_start,
             .details =
-                "Data and memory handles (R_Keys, chunks) are taken out, but for --with-payload. The gateway makes the file, "
-                "for its own user only; an existing one is not overwritten. Frames that the disk is too slow for are "
+                "Data and memory handles (R_Keys, chunks) are taken out, but for --with-payload. The file is yours: causewayctl "
+                "makes it, readable by its owner only, and hands it to the gateway open; an existing one is not overwritten. "
+                "Frames that the disk is too slow for are "
                 "counted; no client waits for it."},
     Command{.object = "capture",
             .verb = "stop",

@@ -1,28 +1,33 @@
 #include "dataplane/dpdk/memif_relay.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <utility>
 
+#include "telemetry/log.h"
+
 namespace cw::dataplane {
 namespace {
 
 using control::UniqueFd;
+using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMessageBytes = 128;    // memif_msg_t: every message has this size
-constexpr uint16_t kConnected = 7;       // MEMIF_MSG_TYPE_CONNECTED, the last of the handshake
-constexpr size_t kDescriptorsMax = 4;    // a message carries one at most
+constexpr size_t kDescriptorsMax = 4;    // a message carries one at most; what comes beyond these the kernel closes
 constexpr int kListenBacklog = 4;        // ends that wait until the present one has gone
 constexpr int kTryEveryMs = 100;         // client role, while the other end is not there
 constexpr int kLookForLeaseEveryMs = 1;  // the core hands over within a turn
-constexpr const char* kDriverSuffix = ".driver";
+constexpr const char* kDriverName = "/d";
+constexpr const char* kDirectoryPattern = "/.memif-XXXXXX";
 
 UniqueFd new_socket() {
   return UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
@@ -44,14 +49,18 @@ struct Descriptors {
 };
 
 struct Message {
-  std::array<uint8_t, kMessageBytes> octets{};
+  std::array<uint8_t, MemifHandshake::kMessageBytes> octets{};
   size_t size = 0;
   Descriptors descriptors;
 
-  [[nodiscard]] uint16_t type() const {
-    uint16_t type = 0;
-    std::memcpy(&type, octets.data(), sizeof(type));
-    return type;
+  [[nodiscard]] Bytes bytes() const { return Bytes(octets).first(size); }
+  // Of the file that came with it, if one came. One whose size nobody knows (an eventfd) has 0 bytes.
+  [[nodiscard]] std::optional<uint64_t> file_bytes() const {
+    struct stat file {};
+    if (descriptors.count == 0) {
+      return std::nullopt;
+    }
+    return fstat(descriptors.fds[0], &file) == 0 ? static_cast<uint64_t>(file.st_size) : 0;
   }
 };
 
@@ -106,6 +115,12 @@ bool send(int fd, Message& message) {
   return sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(message.size);
 }
 
+std::optional<ucred> credentials_of(const UniqueFd& fd) {
+  ucred who{};
+  socklen_t size = sizeof(who);
+  return fd.valid() && getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? std::optional(who) : std::nullopt;
+}
+
 }  // namespace
 
 MemifRelay::MemifRelay(const MemifDevice& device, DeviceLeases& leases, std::function<bool()> restart)
@@ -114,12 +129,17 @@ MemifRelay::MemifRelay(const MemifDevice& device, DeviceLeases& leases, std::fun
       leases_(leases),
       restart_(std::move(restart)),
       state_(device.server ? State::kNoPeer : State::kNoDriver),
+      handshake_(device.server),
       stop_event_(eventfd(0, EFD_CLOEXEC)) {}
 
 MemifRelay::~MemifRelay() {
   stop();
   if (device_.server && listener_.valid() && !device_.socket.abstract) {
     (void)unlink(device_.socket.name.c_str());
+  }
+  if (!driver_directory_.empty()) {
+    (void)unlink(for_driver_.socket.name.c_str());
+    (void)rmdir(driver_directory_.c_str());
   }
 }
 
@@ -142,14 +162,14 @@ std::unique_ptr<MemifRelay> MemifRelay::open(const MemifDevice& device, DeviceLe
 bool MemifRelay::listen_for_peer(std::string& error) {
   sockaddr_un address{};
   socklen_t size = 0;
-  for_driver_.socket.name += kDriverSuffix;
-  if (!for_driver_.socket.fill(address, size) || !device_.socket.fill(address, size)) {
-    error = fmt::format("the name of the socket is too long (at most {} octets)",
-                        sizeof(address.sun_path) - 1 - std::strlen(kDriverSuffix));
+  if (!device_.socket.fill(address, size)) {
+    error = fmt::format("the name of the socket is too long (at most {} bytes)", sizeof(address.sun_path) - 1);
     return false;
   }
-  remove_dead_socket(device_.socket, SOCK_SEQPACKET);
-  remove_dead_socket(for_driver_.socket, SOCK_SEQPACKET);
+  claim_ = NameClaim::take(device_.socket, error);
+  if (claim_ == nullptr) {
+    return false;
+  }
   UniqueFd fd = new_socket();
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd.get(), kListenBacklog) != 0) {
     error = fmt::format("cannot listen on {}: {} (is its directory there and writable, and no other process listening?)",
@@ -157,7 +177,49 @@ bool MemifRelay::listen_for_peer(std::string& error) {
     return false;
   }
   listener_ = std::move(fd);
+  return make_driver_directory(error);
+}
+
+// A directory that only this user can enter, beside the socket, for as long as the driver's name is needed.
+bool MemifRelay::make_driver_directory(std::string& error) {
+  const size_t slash = device_.socket.name.rfind('/');
+  std::string pattern = device_.socket.abstract      ? "/tmp"
+                        : slash == std::string::npos ? "."
+                                                     : device_.socket.name.substr(0, slash);
+  pattern += kDirectoryPattern;
+  if (mkdtemp(pattern.data()) == nullptr) {
+    error = fmt::format("cannot make a directory {}: {}", pattern, std::strerror(errno));
+    return false;
+  }
+  driver_directory_ = pattern;
+  for_driver_.socket = {pattern + kDriverName, false};
+  sockaddr_un address{};
+  socklen_t size = 0;
+  if (!for_driver_.socket.fill(address, size)) {
+    error = fmt::format("the name of the socket's directory is too long for a name in it: {}", for_driver_.socket.name);
+    return false;
+  }
   return true;
+}
+
+bool MemifRelay::hide_driver(std::string& error) {
+  if (!device_.server) {
+    return true;
+  }
+  driver_socket_ = UniqueFd(::open(for_driver_.socket.name.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW));
+  if (!driver_socket_.valid()) {
+    error = fmt::format("the driver's socket {}: {}", for_driver_.socket.name, std::strerror(errno));
+    return false;
+  }
+  (void)unlink(for_driver_.socket.name.c_str());
+  (void)rmdir(driver_directory_.c_str());
+  driver_directory_.clear();
+  return true;
+}
+
+// By the file itself, which has no name any more.
+UniqueFd MemifRelay::connect_to_driver() const {
+  return connect_to({fmt::format("/proc/self/fd/{}", driver_socket_.get()), false}, SOCK_SEQPACKET);
 }
 
 bool MemifRelay::listen_for_driver(std::string& error) {
@@ -165,6 +227,11 @@ bool MemifRelay::listen_for_driver(std::string& error) {
   if (!peer_.valid()) {
     error = fmt::format("cannot connect to {}: {} (start the end that has role=server first)", device_.socket.text(),
                         std::strerror(errno));
+    return false;
+  }
+  if (!is_welcome(peer_)) {
+    error =
+        fmt::format("{} belongs to another user, and an abstract name is for the gateway's user and root", device_.socket.text());
     return false;
   }
   // A name that the kernel makes up: unique, and gone with this process.
@@ -188,6 +255,10 @@ void MemifRelay::start() {
 int MemifRelay::wait_ms() const {
   if (state_ == State::kTaking) {
     return kLookForLeaseEveryMs;
+  }
+  if (state_ == State::kHandshake) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(handshake_ends_ - Clock::now());
+    return static_cast<int>(std::max<int64_t>(left.count(), 0));
   }
   return !device_.server && (state_ == State::kNoPeer || state_ == State::kNoDriver) ? kTryEveryMs : -1;
 }
@@ -224,6 +295,14 @@ void MemifRelay::run() {
         }
         break;
       case State::kHandshake:
+        if (Clock::now() >= handshake_ends_) {
+          refuse("the handshake takes too long");
+          leave();
+          break;
+        }
+        if (ready == 0) {
+          break;
+        }
         // The driver's end first: what it has to say, such as why it refuses, goes out before it hears of the other end's going.
         if (watched[3].revents != 0 ? !pass(driver_.get(), peer_.get()) : !pass(peer_.get(), driver_.get())) {
           leave();
@@ -246,33 +325,61 @@ void MemifRelay::run() {
 
 void MemifRelay::on_driver_connected() {
   UniqueFd driver(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  // Names in the abstract space have no permissions: whoever is on this machine may knock.
-  ucred who{};
-  socklen_t size = sizeof(who);
-  if (!driver.valid() || getsockopt(driver.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid != getpid()) {
+  const std::optional<ucred> who = credentials_of(driver);
+  if (!who || who->pid != getpid()) {
     return;
   }
   driver_ = std::move(driver);
-  state_ = peer_.valid() ? State::kHandshake : State::kNoPeer;
+  state_ = State::kNoPeer;
+  if (peer_.valid()) {
+    begin_handshake();
+  }
+}
+
+bool MemifRelay::is_welcome(const UniqueFd& peer) {
+  const std::optional<ucred> who = device_.socket.abstract ? credentials_of(peer) : std::nullopt;
+  if (!device_.socket.abstract || (who && (who->uid == 0 || who->uid == geteuid()))) {
+    return true;
+  }
+  refuse("an abstract name is for the gateway's user and root");
+  return false;
 }
 
 void MemifRelay::on_peer_connected() {
   UniqueFd peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!peer.valid()) {
+  if (!peer.valid() || !is_welcome(peer)) {
     return;
   }
-  driver_ = connect_to(for_driver_.socket, SOCK_SEQPACKET);
+  driver_ = connect_to_driver();
   if (!driver_.valid()) {
+    telemetry::log_error("memif link {}: cannot reach the driver: {}", device_.socket.text(), std::strerror(errno));
     return;
   }
   peer_ = std::move(peer);
-  state_ = State::kHandshake;
+  begin_handshake();
 }
 
 void MemifRelay::try_peer() {
-  peer_ = connect_to(device_.socket, SOCK_SEQPACKET);
+  UniqueFd peer = connect_to(device_.socket, SOCK_SEQPACKET);
+  if (peer.valid() && is_welcome(peer)) {
+    peer_ = std::move(peer);
+    begin_handshake();
+  }
+}
+
+void MemifRelay::begin_handshake() {
+  handshake_ = MemifHandshake(device_.server);
+  handshake_ends_ = Clock::now() + kHandshakeMax;
+  state_ = State::kHandshake;
+}
+
+// The other end is told, as its driver would tell it.
+void MemifRelay::refuse(const char* reason) {
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  telemetry::log_warning("memif link {}: the other end is refused: {}", device_.socket.text(), reason);
   if (peer_.valid()) {
-    state_ = State::kHandshake;
+    const auto message = MemifHandshake::disconnect(reason);
+    (void)::send(peer_.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 }
 
@@ -281,11 +388,17 @@ bool MemifRelay::pass(int from, int to) {
   if (!receive(from, message)) {
     return false;
   }
-  const bool completes = message.type() == kConnected;
-  if ((completes && (from == driver_.get()) != device_.server) || !send(to, message)) {
+  const bool is_peers = from == peer_.get();
+  const char* refusal =
+      is_peers ? handshake_.from_peer(message.bytes(), message.file_bytes()) : handshake_.from_driver(message.bytes());
+  if (refusal != nullptr) {
+    refuse(refusal);
     return false;
   }
-  if (completes) {
+  if (!send(to, message)) {
+    return false;
+  }
+  if (handshake_.is_complete()) {
     // From the driver: it is done. To the driver: nothing else comes to it now until the device is the keeper's again.
     state_ = State::kUp;
     leases_.give_back();

@@ -10,10 +10,15 @@
 // It also makes the client role come back: the driver connects once, when the device is started. The relay has it started again
 // and keeps its connection until the other end is there.
 //
+// Nobody but the relay reaches the driver's socket. The driver ends the process when somebody connects to it and goes before he
+// has been greeted, so its name lives only until the relay has got hold of the socket. Messages of the other end pass when
+// MemifHandshake has nothing against them, and a handshake that takes too long ends, so that the next end gets its turn.
+//
 // A thread of its own, since the link's peers come and go at any time and none of this is the poll core's work.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,11 +27,14 @@
 #include "control/admin/unique_fd.h"
 #include "dataplane/dpdk/device_lease.h"
 #include "dataplane/dpdk/memif_device.h"
+#include "dataplane/dpdk/memif_handshake.h"
 
 namespace cw::dataplane {
 
 class MemifRelay {
  public:
+  static constexpr std::chrono::milliseconds kHandshakeMax{1000};
+
   // Client role: connects to the other end, and it is an error when nobody is there. Server role: the name has to be free.
   // restart: stops and starts the device, so that the driver connects anew (client role); called from the relay's thread while
   // the device is the keeper's. The leases have to be the keeper's, and to outlive the relay.
@@ -39,10 +47,15 @@ class MemifRelay {
   // What the driver is to be given instead of the device.
   [[nodiscard]] const MemifDevice& for_driver() const { return for_driver_; }
   [[nodiscard]] bool is_client() const { return !device_.server; }
+  // To be called when the driver has made its device. Takes the name of the driver's socket away. False, and one sentence in
+  // `error`: the driver does not listen.
+  [[nodiscard]] bool hide_driver(std::string& error);
   // To be called when the driver has started.
   void start();
   // Ends the thread; the sockets stay as they are.
   void stop();
+  // Any thread. Ends that were sent away: who they are, what they said, or that they took too long.
+  [[nodiscard]] uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
   enum class State : uint8_t {
@@ -57,6 +70,12 @@ class MemifRelay {
   MemifRelay(const MemifDevice& device, DeviceLeases& leases, std::function<bool()> restart);
   [[nodiscard]] bool listen_for_driver(std::string& error);
   [[nodiscard]] bool listen_for_peer(std::string& error);
+  [[nodiscard]] bool make_driver_directory(std::string& error);
+  [[nodiscard]] control::UniqueFd connect_to_driver() const;
+  // Names in the abstract space have no permissions: whoever is on this machine may knock, or listen first.
+  [[nodiscard]] bool is_welcome(const control::UniqueFd& peer);
+  void refuse(const char* reason);
+  void begin_handshake();
   void run();
   // What to wait for in this state.
   [[nodiscard]] int wait_ms() const;
@@ -74,7 +93,13 @@ class MemifRelay {
   DeviceLeases& leases_;
   std::function<bool()> restart_;
   State state_;
-  control::UniqueFd listener_;  // server role: for the other end; client role: for the driver
+  MemifHandshake handshake_;
+  std::chrono::steady_clock::time_point handshake_ends_;
+  std::atomic<uint64_t> refused_{0};
+  std::unique_ptr<NameClaim> claim_;  // server role: the name that the other end knows
+  std::string driver_directory_;      // server role: where the driver's name is; empty when it is gone
+  control::UniqueFd driver_socket_;   // server role: the file of the driver's socket, also when it has no name any more
+  control::UniqueFd listener_;        // server role: for the other end; client role: for the driver
   control::UniqueFd peer_;
   control::UniqueFd driver_;
   control::UniqueFd stop_event_;

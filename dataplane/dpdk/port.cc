@@ -4,9 +4,9 @@
 #include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <rte_log.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -97,17 +97,6 @@ const char* probe_failure(const std::string& device) {
              : "cannot create the virtual device (is its driver plugin installed, is the path writable and free?)";
 }
 
-// Makes the device. The files of a memif link's driver end are for this process alone.
-int probe_device(const std::string& device, bool private_files) {
-  if (!private_files) {
-    return rte_dev_probe(device.c_str());
-  }
-  const mode_t before = umask(0077);
-  const int result = rte_dev_probe(device.c_str());
-  (void)umask(before);
-  return result;
-}
-
 }  // namespace
 
 bool Port::failed(const char* step, int result, std::string& error) const {
@@ -139,10 +128,18 @@ bool Port::find_or_make(std::string& error) {
     }
     device += ",xdp_prog=" + xdp_->path();
   }
-  remove_dead_socket({vhost_socket(settings_.device), false}, SOCK_STREAM);
-  const int probed = probe_device(device, relay_ != nullptr);
+  claim_ = NameClaim::take({vhost_socket(settings_.device), false}, error);
+  if (claim_ == nullptr) {
+    error = fmt::format("port '{}': {}", settings_.device, error);
+    return false;
+  }
+  const int probed = rte_dev_probe(device.c_str());
   if (probed != 0) {
     return failed(probe_failure(settings_.device), probed, error);
+  }
+  if (relay_ != nullptr && !relay_->hide_driver(error)) {
+    error = fmt::format("port '{}': {}", settings_.device, error);
+    return false;
   }
   return rte_eth_dev_get_port_by_name(name.c_str(), &id_) == 0 || failed("the driver made no port of this name", ENODEV, error);
 }
@@ -333,6 +330,8 @@ Port::~Port() {
   flows_.reset();
   if (relay_ != nullptr) {
     relay_->stop();  // it may restart the device; its sockets stay until the driver has closed its own
+    // The driver wants to remove its socket's name, which has long been gone, and calls that an error.
+    (void)rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_CRIT);
   }
   if (started_) {
     rte_eth_dev_stop(id_);
@@ -377,6 +376,10 @@ uint64_t Port::rx_no_mbuf() const {
 uint64_t Port::rx_errors() const {
   rte_eth_stats stats{};
   return rte_eth_stats_get(id_, &stats) == 0 ? stats.ierrors : 0;
+}
+
+uint64_t Port::links_refused() const {
+  return relay_ == nullptr ? 0 : relay_->refused();
 }
 
 bool Port::restart() {

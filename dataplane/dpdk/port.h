@@ -66,6 +66,8 @@ class Port {
   [[nodiscard]] uint64_t rx_missed() const;  // by the device: imissed
   [[nodiscard]] uint64_t rx_no_mbuf() const;
   [[nodiscard]] uint64_t rx_errors() const;  // broken on the wire: ierrors
+  // Other ends of a memif link that were sent away before it was up.
+  [[nodiscard]] uint64_t links_refused() const;
   [[nodiscard]] const PortSettings& settings() const { return settings_; }
 
  private:
@@ -89,6 +91,7 @@ class Port {
   wire::MacAddress mac_;
   std::string driver_;
   DeviceLeases leases_;                // the relay's while the link is down; else the cores'
+  std::unique_ptr<NameClaim> claim_;   // vhost in the server role only
   std::unique_ptr<MemifRelay> relay_;  // memif only
   std::unique_ptr<XdpFilter> xdp_;     // net_af_xdp beside the kernel only
   std::unique_ptr<FlowRules> flows_;   // as long as the device is started; nullptr: there are none

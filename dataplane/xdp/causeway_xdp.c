@@ -5,6 +5,8 @@
 // is taken and then not to the gateway's liking (options, broken lengths, unknown opcodes) it drops and counts by reason.
 // Fragments are the kernel's: those behind the first have no port to tell them by, and RoCE packets are never fragmented.
 //
+// The casts are for C++: tests/fuzz/xdp_filter_fuzz.cc compiles it for a process, and holds it against AddressFilter.
+//
 // A packet of ours that comes on a queue without a socket is dropped, not passed: the kernel would answer that nobody listens.
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -52,11 +54,11 @@ static __always_inline int is_roce(struct udphdr *udp, void *end) {
 
 // What takes CAP_PERFMON, and CAP_BPF does not bring: adding a number read from the packet to a pointer into it, and comparing
 // such a pointer with null. Hence one constant for each length of an IPv4 header, hidden from the optimiser.
-#define CASE_WORDS(words)              \
-  case words: {                        \
-    void *udp = ip_begin + (words)*4;  \
-    __asm__ volatile("" : "+r"(udp));  \
-    return is_roce(udp, end);          \
+#define CASE_WORDS(words)                      \
+  case words: {                                \
+    void *udp = ip_begin + (words)*4;          \
+    __asm__ volatile("" : "+r"(udp));          \
+    return is_roce((struct udphdr *)udp, end); \
   }
 
 static __always_inline int is_roce_behind(void *ip_begin, __u8 header_words, void *end) {
@@ -79,7 +81,7 @@ static __always_inline int is_roce_behind(void *ip_begin, __u8 header_words, voi
 
 // These two say whether it is RoCE, and in `to` to whom.
 static __always_inline int is_roce_over_ipv4(void *ip_begin, void *end, struct own_address *to) {
-  struct iphdr *ip = ip_begin;
+  struct iphdr *ip = (struct iphdr *)ip_begin;
   if ((void *)(ip + 1) > end || ip->version != 4 || ip->protocol != IPPROTO_UDP ||
       (ip->frag_off & bpf_htons(IPV4_FRAGMENT)) != 0) {
     return 0;
@@ -91,18 +93,18 @@ static __always_inline int is_roce_over_ipv4(void *ip_begin, void *end, struct o
 }
 
 static __always_inline int is_roce_over_ipv6(void *ip_begin, void *end, struct own_address *to) {
-  struct ipv6hdr *ip = ip_begin;
+  struct ipv6hdr *ip = (struct ipv6hdr *)ip_begin;
   if ((void *)(ip + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_UDP) {
     return 0;
   }
   __builtin_memcpy(to->octets, &ip->daddr, 16);
-  return is_roce((void *)(ip + 1), end);
+  return is_roce((struct udphdr *)(ip + 1), end);
 }
 
 SEC("xdp")
 int causeway_xdp(struct xdp_md *context) {
   void *end = (void *)(long)context->data_end;
-  struct ethhdr *ethernet = (void *)(long)context->data;
+  struct ethhdr *ethernet = (struct ethhdr *)(long)context->data;
   if ((void *)(ethernet + 1) > end || (ethernet->h_dest[0] & 1) != 0) {
     return XDP_PASS;
   }
@@ -110,7 +112,7 @@ int causeway_xdp(struct xdp_md *context) {
   void *ip = ethernet + 1;
   __be16 ether_type = ethernet->h_proto;
   if (ether_type == bpf_htons(ETH_P_8021Q)) {
-    struct vlan_tag *tag = ip;
+    struct vlan_tag *tag = (struct vlan_tag *)ip;
     if ((void *)(tag + 1) > end) {
       return XDP_PASS;
     }

@@ -7,8 +7,8 @@ namespace cw::load {
 
 FaultFilter::FaultFilter(const LinkFaultOptions& options, dataplane::MbufPools& pools)
     : pools_(pools),
-      in_{FaultyWay(options, options.seed), options.hits(FaultDirection::kIn), {}},
-      out_{FaultyWay(options, options.seed + 100), options.hits(FaultDirection::kOut), {}} {}
+      in_{FaultyWay(options, FaultDirection::kIn, options.seed), options.hits(FaultDirection::kIn), {}},
+      out_{FaultyWay(options, FaultDirection::kOut, options.seed + 100), options.hits(FaultDirection::kOut), {}} {}
 
 FaultFilter::~FaultFilter() {
   for (Direction* direction : {&in_, &out_}) {

@@ -4,12 +4,17 @@
 #include <utility>
 
 #include "tests/sim/link/damage.h"
+#include "tests/sim/link/lies.h"
 #include "tests/sim/link/losses.h"
 #include "tests/sim/link/timing.h"
 
 namespace cw::load {
 
-FaultyWay::FaultyWay(const LinkFaultOptions& options, uint64_t seed) {
+FaultyWay::FaultyWay(const LinkFaultOptions& options, FaultDirection way, uint64_t seed)
+    : withhold_after_(Duration::ms(options.withheld_after_ms)) {
+  if (way == FaultDirection::kOut) {
+    to_withhold_ = options.withheld;
+  }
   const sim::Window always{Instant::from_ns(0)};
   top_ = std::make_unique<sim::Wire>(flight_, Duration::us(options.delay_us));
   const auto put = [&]<typename D, typename... More>(std::type_identity<D>, bool wanted, More... more) {
@@ -27,6 +32,10 @@ FaultyWay::FaultyWay(const LinkFaultOptions& options, uint64_t seed) {
 }
 
 void FaultyWay::push(Instant now, std::vector<uint8_t>&& frame) {
+  if (to_withhold_) {
+    const sim::Window lie{now + withhold_after_};
+    top_ = std::make_unique<sim::Withhold>(std::move(top_), lie, *std::exchange(to_withhold_, std::nullopt), std::nullopt);
+  }
   sim::Transit transit;
   transit.octets = std::move(frame);
   top_->push(now, std::move(transit));

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "rocev2/base/bytes.h"
 #include "rocev2/base/time.h"
+#include "rocev2/wire/opcode.h"
 #include "tests/sim/link/link.h"
 #include "tests/sim/link/wire.h"
 
@@ -27,9 +29,13 @@ struct LinkFaultOptions {
   uint32_t jitter_us = 0;         // on top, up to this; the order is kept
   FaultDirection direction = FaultDirection::kBoth;
   uint64_t seed = 1;
+  // What a hostile peer does (hostile_peer.cc); causeway-load has no option for it. A while after its first frame our stack's packets
+  // of this kind go nowhere.
+  std::optional<wire::OpcodeKind> withheld;
+  uint32_t withheld_after_ms = 1000;
 
   [[nodiscard]] bool any() const {
-    return loss_permille + duplicate_permille + reorder_permille + corrupt_permille + delay_us + jitter_us > 0;
+    return loss_permille + duplicate_permille + reorder_permille + corrupt_permille + delay_us + jitter_us > 0 || withheld;
   }
   [[nodiscard]] bool hits(FaultDirection one) const { return direction == FaultDirection::kBoth || direction == one; }
 };
@@ -37,7 +43,8 @@ struct LinkFaultOptions {
 // One direction.
 class FaultyWay {
  public:
-  FaultyWay(const LinkFaultOptions& options, uint64_t seed);
+  // `way`: ours, kOut or kIn.
+  FaultyWay(const LinkFaultOptions& options, FaultDirection way, uint64_t seed);
   FaultyWay(const FaultyWay&) = delete;
   FaultyWay& operator=(const FaultyWay&) = delete;
 
@@ -49,6 +56,8 @@ class FaultyWay {
  private:
   sim::Flight flight_;
   std::unique_ptr<sim::Link> top_;
+  std::optional<wire::OpcodeKind> to_withhold_;  // until the first frame says when
+  Duration withhold_after_;
 };
 
 }  // namespace cw::load

@@ -28,6 +28,7 @@ int wrong_usage(const std::string& sentence) {
 
 class Command {
  public:
+  explicit Command(const LinkFaultOptions& faults) { session_.terminal.load.faults = faults; }
   int run(int argc, char** argv) {
     if (const int status = read_scenario(argc, argv); status != 0) {
       return status;
@@ -337,8 +338,8 @@ class Command {
 
 }  // namespace
 
-int run_load_command(int argc, char** argv) {
-  return Command().run(argc, argv);
+int run_load_command(int argc, char** argv, const LinkFaultOptions& faults) {
+  return Command(faults).run(argc, argv);
 }
 
 }  // namespace cw::load

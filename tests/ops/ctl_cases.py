@@ -1,18 +1,20 @@
 """causewayctl's grammar against a running gateway: filters, --json, --watch, exit statuses."""
 
 import json
+import os
 import re
 import shutil
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
-from harness import CREDITS, Box, Gateway, Load, Skip, expect, expect_equal, free_tcp_address
+from harness import CREDITS, Box, Gateway, Load, Program, Skip, expect, expect_equal, free_tcp_address
 from lab.daemon import wait_until
 
 
@@ -159,6 +161,74 @@ def a_drain_ends_in_time(box: Box) -> None:
         expect("drained: 0 connections left, 0 ended in order, 2 by force" in done.stdout, done.stdout)
         gateway.wait_for_line(r"the time is up, 2 connections", 1)
         gateway.terminate()
+
+
+def administrators_capture_with_their_own_rights(box: Box) -> None:
+    """causewayd is root, and the administrator is not: where he may not write, no capture is written. And readers who stay on the
+    socket, as many as they like, leave a place to those who may change something."""
+    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    if box.run(*nobody, "true").returncode != 0:
+        raise Skip("cannot become another user")
+    gateway = box.gateway()
+    config = box.directory / "gateway.toml"
+    config.write_text(config.read_text().replace("[admin]", '[admin]\ngroup = "65534"\nadmins = ["65534"]'))
+    gateway.start_ready()
+    program = box.directory / "causewayctl"
+    shutil.copy(box.causewayctl, program)
+    program.chmod(0o755)
+
+    def capture(file: Path) -> "subprocess.CompletedProcess[str]":
+        return box.run(*nobody, program, "--socket", gateway.admin, "capture", "start", file)
+
+    of_root = box.directory / "root"
+    of_root.mkdir(mode=0o755)
+    (of_root / "passwd").write_text("root:x:0:0")
+    own = box.directory / "own"
+    own.mkdir()
+    own.chmod(0o777)
+    (own / "link").symlink_to(of_root / "new")
+    for file in (of_root / "new", of_root / "passwd", own / "link"):
+        expect_equal(f"exit status for {file}", capture(file).returncode, 1)
+    # By hand, without an open file: the gateway does not open what it is told.
+    said = _raw(gateway, {"command": "capture_start", "file": os.fspath(of_root / "new")})
+    expect("open for writing" in said["error"], str(said))
+    expect_equal("what is there", (sorted(path.name for path in of_root.iterdir()), (of_root / "passwd").read_text()),
+                 (["passwd"], "root:x:0:0"))
+    done = capture(own / "mine.pcapng")
+    expect_equal(f"exit status, with {done.stderr!r}", done.returncode, 0)
+    box.ctl(gateway, "capture", "stop")
+    status = (own / "mine.pcapng").stat()
+    expect_equal("owner, mode", (status.st_uid, status.st_mode & 0o777), (65534, 0o600))
+    expect(status.st_size > 0, "nothing is in it")
+    gateway.terminate()
+
+
+def readers_leave_places(box: Box) -> None:
+    """Whoever may look connects as often as he can and stays; root and the others are answered all the same."""
+    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    if box.run(*nobody, "true").returncode != 0:
+        raise Skip("cannot become another user")
+    gateway = box.gateway()
+    config = box.directory / "gateway.toml"
+    config.write_text(config.read_text().replace("[admin]", '[admin]\ngroup = "65534"'))
+    gateway.start_ready()
+    stay = "import socket, sys, time\nall = []\nfor _ in range(40):\n all.append(socket.socket(socket.AF_UNIX))\n" \
+           " all[-1].connect(sys.argv[1])\nprint('there', flush=True)\ntime.sleep(60)\n"
+    crowd = Program("crowd", [*nobody, sys.executable, "-c", stay, gateway.admin], box.directory / "crowd.log", box.env)
+    box.programs.append(crowd)
+    crowd.start()
+    crowd.wait_for_line("there", 20)
+    for _ in range(20):
+        expect("ready" in box.ctl(gateway, "status"), "no answer to root")
+    gateway.terminate()
+
+
+def _raw(gateway: Gateway, request: dict[str, str]) -> Any:
+    with socket.socket(socket.AF_UNIX) as admin:
+        admin.settimeout(10)
+        admin.connect(gateway.admin)
+        admin.sendall(json.dumps(request).encode() + b"\n")
+        return json.loads(admin.makefile().readline())
 
 
 def a_drain_needs_an_administrator(box: Box) -> None:
@@ -410,6 +480,8 @@ CASES = [
     ("causewayctl drain --wait under load fails no call", drains_under_load),
     ("causewayctl drain --timeout ends what does not end", a_drain_ends_in_time),
     ("causewayctl changes nothing for those who may only look", a_drain_needs_an_administrator),
+    ("causewayctl capture writes where its user may write, and nowhere else", administrators_capture_with_their_own_rights),
+    ("readers who stay on the admin socket keep nobody else away", readers_leave_places),
     ("causewayctl reload previews and applies", reloads_with_a_preview),
     ("causewayctl reload changes who may connect, and drops nobody", a_reload_keeps_connections),
     ("causewayctl reload under load moves a listener, and drops nobody", a_reload_moves_listeners),

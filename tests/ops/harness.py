@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Union
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/interop"))
@@ -178,13 +178,17 @@ class Box:
     def causeway_load(self) -> Path:
         return self.build / "tests/loadgen/causeway-load"
 
+    @property
+    def hostile_peer(self) -> Path:
+        return self.build / "tests/loadgen/hostile-peer"
+
     def run(self, *argv: object, timeout: float = 20) -> "subprocess.CompletedProcess[str]":
         """Runs a command to its end; status and output are the caller's to judge."""
         return subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=timeout, env=self.env,
                               stdin=subprocess.DEVNULL, check=False)
 
-    def device(self, role: str, link: str = "link") -> str:
-        return f"net_memif0,role={role},socket={self.directory}/{link}.sock,socket-abstract=no,bsize=8192"
+    def device(self, role: str, link: str = "link", number: int = 0) -> str:
+        return f"net_memif{number},role={role},socket={self.directory}/{link}.sock,socket-abstract=no,bsize=8192"
 
     def write_config(self, name: str = "gateway", role: str = "server", link: str = "link", **changes: str) -> Path:
         """A working configuration; `changes` replace its values."""
@@ -210,8 +214,8 @@ class Box:
         return gateway
 
     def load(self, *words: object, name: str = "load", role: str = "client", link: str = "link", operation: Optional[str] = "echo",
-             size: int = 64, connections: Optional[int] = 1, window: int = 8, seconds: int = 2) -> Load:
-        """A load, started."""
+             size: Union[int, str] = 64, connections: Optional[int] = 1, window: int = 8, seconds: int = 2, network: int = 0, lie: str = "") -> Load:
+        """A load, started. network: which of the gateway's networks it is in. lie: the rule that it breaks (hostile-peer)."""
         json_path = self.directory / f"{name}.json"
         json_path.unlink(missing_ok=True)
         cpu = [] if "--lcore" in words else ["--lcore", LOAD_CPU]
@@ -219,7 +223,8 @@ class Box:
         calls = [] if operation is None else ["--op", operation, "--bytes", size]
         many = [] if connections is None else ["--connections", connections]  # None: the words say them, or what to call
         # stdbuf: lines reach the log when they are printed.
-        argv = ["stdbuf", "-oL", self.causeway_load, *device, "--address", "10.9.0.2/24", "--server", "10.9.0.1", "--mtu", 4500,
+        program = [self.hostile_peer, lie] if lie else [self.causeway_load]
+        argv = ["stdbuf", "-oL", *program, *device, "--address", f"10.9.{network}.2/24", "--server", f"10.9.{network}.1", "--mtu", 4500,
                 *cpu, *calls, *many, "--window", window, "--seconds", seconds,
                 "--warmup", 0, "--json", json_path, *words]
         load = Load(name, [str(word) for word in argv], self.directory / f"{name}.log", self.env)

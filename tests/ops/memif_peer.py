@@ -34,10 +34,10 @@ class MemifPeer:
         handshake: list[Callable[[], None]] = [
             lambda: self._expect(HELLO),
             lambda: self._ask(INIT, struct.pack("<HIB24s32s", VERSION, 0, 0, b"", b"peer"), ACK),
-            lambda: self._ask(ADD_REGION, struct.pack("<HQ", 0, REGION_BYTES), ACK, self.region),
-            lambda: self._add_ring(CLIENT_TO_SERVER, 0),
-            lambda: self._add_ring(0, RING_BYTES),
-            lambda: self._ask(CONNECT, struct.pack("<32s", b"peer"), CONNECTED),
+            self.add_region,
+            lambda: self.add_ring(CLIENT_TO_SERVER),
+            lambda: self.add_ring(0, RING_BYTES),
+            self.connect,
         ]
         for step in handshake[:steps]:
             step()
@@ -55,10 +55,18 @@ class MemifPeer:
         self.socket.close()
         os.close(self.region)
 
-    def _add_ring(self, flags: int, offset: int) -> None:
+    def add_region(self, size: int = REGION_BYTES) -> None:
+        self._ask(ADD_REGION, struct.pack("<HQ", 0, size), ACK, self.region)
+
+    def add_ring(self, flags: int, offset: int = 0, region: int = 0) -> None:
         wakeup = os.eventfd(0)
-        self._ask(ADD_RING, struct.pack("<HHHIBH", flags, 0, 0, offset, LOG2_RING, 0), ACK, wakeup)
-        os.close(wakeup)
+        try:
+            self._ask(ADD_RING, struct.pack("<HHHIBH", flags, 0, region, offset, LOG2_RING, 0), ACK, wakeup)
+        finally:
+            os.close(wakeup)
+
+    def connect(self) -> None:
+        self._ask(CONNECT, struct.pack("<32s", b"peer"), CONNECTED)
 
     def _ask(self, kind: int, body: bytes, answer: int, descriptor: int | None = None) -> None:
         self._send(kind, body, descriptor)

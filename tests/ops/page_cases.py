@@ -349,12 +349,20 @@ def history_is_there_for_late_comers(box: Box) -> None:
 def refuses_strangers(box: Box) -> None:
     gateway = box.gateway()
     gateway.start_ready()
-    for path in ("/", "/api/snapshot", "/api/history", "/page/main.js"):
+    for path in ("/", "/metrics", "/api/snapshot", "/api/history", "/page/main.js"):
         status, said = _get(gateway, path, Host="rebound.example:9464")
         expect_equal(f"{path} by another name", (status, "http://localhost" in said), (421, True))
     expect_equal("status of a wrong query", _get(gateway, "/api/snapshot?limit=100000")[0], 400)
-    expect_equal("metrics by another name", _get(gateway, "/metrics", Host="node7.example:9464")[0], 200)
+    expect_equal("a probe by another name", _get(gateway, "/healthz", Host="node7.example:9464")[0], 200)
     gateway.terminate()
+    # Prometheus elsewhere: it asks by the name or address that it has been given.
+    port = free_tcp_address().rpartition(":")[2]
+    elsewhere = box.gateway("elsewhere", metrics=f"0.0.0.0:{port}")
+    elsewhere.metrics_address = f"127.0.0.1:{port}"
+    elsewhere.start_ready()
+    for host in (f"node7.example:{port}", f"192.0.2.7:{port}"):
+        expect_equal(f"metrics as {host}", _get(elsewhere, "/metrics", Host=host)[0], 200)
+    elsewhere.terminate()
 
 
 def switched_off(box: Box) -> None:

@@ -28,6 +28,7 @@ import ctl_cases  # noqa: E402
 import deployment_cases  # noqa: E402
 import drill_backend_cases  # noqa: E402
 import drill_client_cases  # noqa: E402
+import drill_isolation_cases  # noqa: E402
 import drill_process_cases  # noqa: E402
 import drill_resource_cases  # noqa: E402
 import guide_cases  # noqa: E402
@@ -49,7 +50,7 @@ LANES = 3 if len(CPUS) > 1 else 1
 
 MODULES = (program_cases, configuration_cases, backend_cases, start_cases, service_cases, observation_cases, ctl_cases, page_cases,
            monitoring_cases, trouble_cases, drill_backend_cases, drill_process_cases, drill_resource_cases, drill_client_cases,
-           cores_cases, load_cases, guide_cases, pktgen_cases, deployment_cases, quickstart_cases)
+           drill_isolation_cases, cores_cases, load_cases, guide_cases, pktgen_cases, deployment_cases, quickstart_cases)
 
 
 def all_cases() -> list[Case]:

@@ -48,6 +48,22 @@ def unwritable_admin_socket(box: Box) -> None:
     _says_one_sentence(box, box.write_config(admin="/proc/nowhere/admin.sock"), "/proc/nowhere")
 
 
+def taken_link(box: Box) -> None:
+    """A second process on the link of a living one is refused, over and over, and the first goes on: its driver is never knocked at."""
+    first = box.gateway("first")
+    first.start_ready()
+    load = box.load("--reconnect", seconds=60)
+    load.wait_connected()
+    for attempt in range(5):
+        _says_one_sentence(box, box.write_config(f"second{attempt}"), f"another process listens on {box.directory}/link.sock")
+    expect_equal("links that came and went", first.metrics().total("causeway_port_links_refused_total"), 0)
+    load.signal(signal.SIGINT)
+    report = load.result(status=None)
+    expect_equal("wrong, lost", (report["wrong"], report["lost"]), (0, 0))
+    first.terminate()
+    expect_equal("sockets and locks left behind", sorted(path.name for path in box.directory.glob("*link*")), [])
+
+
 def taken_instance(box: Box) -> None:
     """A second process over the admin socket of a living one is refused, and the first goes on."""
     first = box.gateway("first", link="one")
@@ -146,6 +162,7 @@ CASES = [
     ("a taken metrics port is said in one sentence", taken_metrics_port),
     ("an unwritable admin socket is said in one sentence", unwritable_admin_socket),
     ("an admin socket of a living gateway is not taken over", taken_instance),
+    ("a memif link of a living gateway is not taken over", taken_link),
     ("a CPU that the process may not use is said in one sentence", several_poll_cores),
     ("workers run on the CPUs that are named for them", workers_where_they_are_named),
     ("SIGTERM ends an idle gateway in order", lambda box: ends_on(signal.SIGTERM, box)),

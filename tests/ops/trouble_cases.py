@@ -1,8 +1,12 @@
 """Several gateways, refused clients, processes that die: nothing of it costs anybody else."""
 
+import os
+import socket
 import time
+from collections.abc import Callable
+from pathlib import Path
 
-from harness import Box, Gateway, expect, expect_equal
+from harness import Box, Gateway, LabError, expect, expect_equal
 from lab.daemon import wait_until
 from memif_peer import MemifPeer
 
@@ -273,7 +277,65 @@ def flapping_link(box: Box) -> None:
     gateway.terminate()
 
 
+def knocks(box: Box) -> None:
+    """A stranger knocks a hundred times at every socket that the gateway leaves in the file system, and goes before anybody speaks,
+    or stays and says nothing. The gateway lives, and the next client gets its link."""
+    gateway = box.gateway(metrics_extra="dpdk_telemetry = true")
+    gateway.start_ready()
+    sockets = [path for path in box.directory.rglob("*") if path.is_socket()]
+    names = {path.name for path in sockets}
+    expect({"link.sock", "gateway.admin", "dpdk_telemetry.v2"} <= names, f"sockets: {names}")
+    for path in sockets:
+        for kind in (socket.SOCK_SEQPACKET, socket.SOCK_STREAM, socket.SOCK_DGRAM):
+            for _ in range(100):
+                if not _knock(path, kind):
+                    break
+        gateway.check_alive()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+        silent.connect(os.fspath(box.directory / "link.sock"))
+        expect_equal("wrong answers", box.load(seconds=1).result()["wrong"], 0)
+    expect_equal("ends that took too long", gateway.metrics().total("causeway_port_links_refused_total"), 1)
+    expect("the handshake takes too long" in gateway.output(), gateway.tail())
+    gateway.terminate()
+
+
+def _knock(path: Path, kind: socket.SocketKind) -> bool:
+    with socket.socket(socket.AF_UNIX, kind) as knocker:
+        try:
+            knocker.connect(os.fspath(path))
+        except OSError:
+            return False  # another kind of socket
+    return True
+
+
+def gives_bad_memory(box: Box) -> None:
+    """What DPDK's driver would believe, and read where nothing is: the relay refuses it, and the next client gets its link."""
+    gateway = box.gateway()
+    gateway.start_ready()
+    lies: list[Callable[[MemifPeer], None]] = [
+        lambda peer: peer.add_region(1 << 40),
+        lambda peer: (peer.add_region(), peer.add_ring(1, offset=0xFFFF_FF00)),
+        lambda peer: (peer.add_region(), peer.add_ring(1, region=200)),
+        lambda peer: (peer.add_region(), peer.add_ring(1), peer.add_ring(1)),
+        lambda peer: (peer.add_region(), peer.connect()),
+    ]
+    for lie in lies:
+        with MemifPeer(box.directory / "link.sock", steps=2) as peer:
+            try:
+                lie(peer)
+            except ConnectionError as said:
+                expect(r"\x08" in str(said), f"not a DISCONNECT message: {said}")
+            else:
+                raise LabError("the gateway took it")
+        gateway.check_alive()
+    expect_equal("refused", gateway.metrics().total("causeway_port_links_refused_total"), len(lies))
+    expect_equal("wrong answers of a load afterwards", box.load(seconds=1).result()["wrong"], 0)
+    gateway.terminate()
+
+
 CASES = [
+    ("a stranger who knocks at every socket costs the gateway nothing", knocks),
+    ("a memif end that lies about its memory is refused", gives_bad_memory),
     ("a memif link that comes and goes costs the gateway nothing", flapping_link),
     ("two instances serve side by side", side_by_side),
     ("a client that the ACL does not allow is refused and counted", refused_by_address),

@@ -12,8 +12,8 @@ constexpr Duration kMemoryPause = Duration::ms(1);
 
 }  // namespace
 
-Caller::Caller(const Scenario& scenario, const ClientPlan& plan, std::deque<uint32_t>& pending, ClientStack& host, Ledger& ledger,
-               Verdict& verdict)
+Caller::Caller(Instant now, const Scenario& scenario, const ClientPlan& plan, std::deque<uint32_t>& pending, ClientStack& host,
+               Ledger& ledger, Verdict& verdict)
     : scenario_(scenario),
       plan_(plan),
       pending_(pending),
@@ -21,7 +21,9 @@ Caller::Caller(const Scenario& scenario, const ClientPlan& plan, std::deque<uint
       ledger_(ledger),
       verdict_(verdict),
       lanes_(plan.connections),
-      cancelled_(plan.calls.size()) {
+      cancelled_(plan.calls.size()),
+      wanted_(plan.calls.size(), now),
+      repeats_(plan.endless) {
   for (Lane& lane : lanes_) {
     lane.slots.resize(scenario.hosts.load.window);
   }
@@ -87,7 +89,7 @@ void Caller::cancel_due(Instant now, Lane& lane) {
 }
 
 void Caller::open(Instant now, Lane& lane) {
-  const auto id = host_.client.connect(now, sim_ip(scenario_.hosts.ipv6, 1), GatewayHost::kPort);
+  const auto id = host_.client.connect(now, sim_ip(scenario_.hosts.ipv6, 1), scenario_.hosts.load.service_port);
   if (!id.ok()) {
     verdict_.fail(Oracle::kConsistency, "a client has no room for its own connections");
     lane.retry = now + kReconnectPause;
@@ -204,7 +206,23 @@ void Caller::end_slot(Instant now, Lane& lane, Slot& slot, Outcome outcome) {
   --in_flight_;
   if (outcome != Outcome::kAnswered && outcome != Outcome::kRefused) {
     pending_.push_back(slot.call);
+    return;
   }
+  service_.answered += 1;
+  service_.longest_wait = std::max(service_.longest_wait, now - wanted_[slot.call]);
+  wanted_[slot.call] = Instant::never();
+  if (repeats_) {
+    pending_.push_back(slot.call);
+    wanted_[slot.call] = slot.free_at;
+  }
+}
+
+Service Caller::service(Instant now) const {
+  Service out = service_;
+  for (const Instant wanted : wanted_) {
+    out.longest_wait = wanted.is_never() ? out.longest_wait : std::max(out.longest_wait, now - wanted);
+  }
+  return out;
 }
 
 void Caller::end_lane(Instant now, Lane& lane, Outcome outcome) {

@@ -17,6 +17,13 @@
 
 namespace cw::sim {
 
+// How a client was served, for the oracle `isolation`. A wait counts from the instant at which the client wanted an answer, over lost
+// connections and new attempts; who still waits counts too.
+struct Service {
+  uint64_t answered = 0;
+  Duration longest_wait;
+};
+
 struct CallerStats {
   std::array<uint64_t, rpcrdma::kCallStatusCount> statuses{};  // by rpcrdma::CallStatus
   std::array<uint64_t, static_cast<size_t>(CallShape::kCount)> shapes{};
@@ -31,8 +38,8 @@ struct CallerStats {
 class Caller {
  public:
   // `pending`: indices into plan.calls of what is still to be done; kept by whoever outlives the process.
-  Caller(const Scenario& scenario, const ClientPlan& plan, std::deque<uint32_t>& pending, ClientStack& host, Ledger& ledger,
-         Verdict& verdict);
+  Caller(Instant now, const Scenario& scenario, const ClientPlan& plan, std::deque<uint32_t>& pending, ClientStack& host,
+         Ledger& ledger, Verdict& verdict);
   // The process dies: what was in flight has no outcome that anybody saw. Before the stack goes.
   void abandon();
 
@@ -44,6 +51,9 @@ class Caller {
   // No more connections, and all that are there end.
   void finish(Instant now);
   [[nodiscard]] bool is_idle() const { return in_flight_ == 0; }
+  // ClientPlan::endless ends: what is under way is still answered.
+  void stop_repeating() { repeats_ = false; }
+  [[nodiscard]] Service service(Instant now) const;
 
   [[nodiscard]] const CallerStats& stats() const { return stats_; }
   [[nodiscard]] const Graveyard& graveyard() const { return graveyard_; }
@@ -100,12 +110,15 @@ class Caller {
   Verdict& verdict_;
   std::vector<Lane> lanes_;
   std::vector<bool> cancelled_;  // by index into the plan
+  std::vector<Instant> wanted_;  // by index into the plan: since when; never(): answered, and not wanted any more
+  Service service_;
   Graveyard graveyard_;
   CallerStats stats_;
   Instant wake_;
   uint32_t in_flight_ = 0;
   uint32_t next_to_break_ = 0;
   bool finished_ = false;
+  bool repeats_ = false;
 };
 
 }  // namespace cw::sim

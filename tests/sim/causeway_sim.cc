@@ -13,6 +13,7 @@
 
 #include "tests/sim/boundary.h"
 #include "tests/sim/goodput.h"
+#include "tests/sim/isolation.h"
 #include "tests/sim/report.h"
 #include "tests/sim/shrinker.h"
 #include "tests/sim/sweep.h"
@@ -22,6 +23,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
+constexpr const char* kAllKinds = "all";
 constexpr uint32_t kShrunkMax = 5;  // failing seeds of a sweep that are shrunk
 
 struct Arguments {
@@ -33,6 +35,7 @@ struct Arguments {
   std::string trace;
   std::string boundary_at;
   std::string goodput_check;
+  std::optional<std::string> isolation;
   bool goodput = false;
   bool scenario = false;
   bool boundary = false;
@@ -158,10 +161,44 @@ int run_goodput(const Arguments& arguments) {
   return differences.empty() ? 0 : 1;
 }
 
+bool run_isolation_of(HostileKind kind) {
+  const std::string command = std::string("causeway-sim --isolation ") + to_string(kind);
+  set_current_command(command.c_str());
+  const IsolationRow row = measure_isolation(kind);
+  std::fputs(to_string(row).c_str(), stdout);
+  (void)std::fflush(stdout);
+  if (!row.failures.empty()) {
+    std::fprintf(stderr, "FAILED: %s\n", command.c_str());
+  }
+  for (const Failure& failure : row.failures) {
+    std::fprintf(stderr, "  %s: %s\n", to_string(failure.oracle), failure.what.c_str());
+  }
+  return row.failures.empty();
+}
+
+int run_isolation(const std::string& name) {
+  const auto only = parse_hostile_kind(name);
+  if (!only && name != kAllKinds) {
+    std::fprintf(stderr, "causeway-sim: --isolation takes %s or the name of a kind, as in no_receives\n", kAllKinds);
+    return 2;
+  }
+  std::fputs(isolation_head(), stdout);
+  bool passed = true;
+  for (uint32_t kind = 0; kind < kHostileKindCount; ++kind) {
+    if (!only || *only == static_cast<HostileKind>(kind)) {
+      passed = run_isolation_of(static_cast<HostileKind>(kind)) && passed;
+    }
+  }
+  return passed ? 0 : 1;
+}
+
 int main_of(const Arguments& arguments) {
   announce_seed_on_abort();
   if (arguments.goodput || !arguments.goodput_check.empty()) {
     return run_goodput(arguments);
+  }
+  if (arguments.isolation) {
+    return run_isolation(*arguments.isolation);
   }
   if (arguments.boundary) {
     return run_every_boundary(arguments);
@@ -224,6 +261,9 @@ int main(int argc, char** argv) {
   app.add_flag("--goodput", arguments.goodput, "measure goodput of one connection by loss rate and window");
   app.add_option("--goodput-check", arguments.goodput_check,
                  "the same, compared with a golden table; exit status 1 if it differs");
+  app.add_option(
+      "--isolation", arguments.isolation,
+      "rates and waits of honest clients beside a kind of hostile peers, or beside each (all); exit status 1 if one suffers");
   app.add_flag("--no-shrink", arguments.no_shrink, "do not look for the smallest list of faults that still fails");
   app.add_flag("--coverage", arguments.coverage, "list every event of the protocols and how often it was seen");
   app.add_flag("--json", arguments.json, "print the report as JSON");

@@ -21,10 +21,14 @@ Fabric::Fabric(const Scenario& scenario, Verdict& verdict, const FabricTaps& tap
       ledger_(verdict),
       program_(ledger_),
       options_(scenario.hosts),
-      hosts_(1 + scenario.clients.size()),
+      hosts_(1 + scenario.clients.size() + scenario.hostiles.size()),
       watch_(verdict),
-      clients_(scenario.clients.size()) {
+      clients_(scenario.clients.size()),
+      hostiles_(scenario.hostiles.size()) {
   options_.program = &program_;
+  if (!hostiles_.empty()) {
+    ledger_.admit_strangers();
+  }
   for (uint32_t i = 0; i < scenario.faults.size(); ++i) {
     const Fault& fault = scenario.faults[i];
     if (!is_link_fault(fault.kind)) {
@@ -70,10 +74,24 @@ void Fabric::make_cables() {
     clients_[i].to_gateway = std::move(to_gateway);
     clients_[i].to_client = std::move(to_client);
   }
+  for (uint32_t i = 0; i < hostiles_.size(); ++i) {
+    const auto wire = [&] { return std::make_unique<Wire>(flight_, scenario_.link_delay); };
+    hostiles_[i] = {.peer = nullptr,
+                    .to_gateway = hostile_cable(wire(), scenario_.hostiles[i], start_),
+                    .to_hostile = cable_to_hostile(wire(), scenario_.hostiles[i]),
+                    .bare = wire()};
+  }
 }
 
 bool Fabric::is_up(uint32_t host) const {
-  return host == kGateway ? gateway_ != nullptr : clients_[host - 1].stack != nullptr;
+  if (host == kGateway) {
+    return gateway_ != nullptr;
+  }
+  return host < host_of_hostile(0) ? clients_[host - 1].stack != nullptr : hostiles_[host - host_of_hostile(0)].peer != nullptr;
+}
+
+Link& Fabric::cable_to(uint32_t host) const {
+  return host < host_of_hostile(0) ? *clients_[host - 1].to_client : *hostiles_[host - host_of_hostile(0)].to_hostile;
 }
 
 Instant Fabric::next_event() const {
@@ -89,6 +107,12 @@ Instant Fabric::next_event() const {
       next = earlier(next, happening.begun ? happening.ends : happening.begins);
     }
   }
+  for (uint32_t i = 0; i < hostiles_.size(); ++i) {
+    const Hostile& hostile = scenario_.hostiles[i];
+    for (const Duration at : {hostile.from, hostile.turns, hostile.until}) {
+      next = now_ < start_ + at ? earlier(next, start_ + at) : next;
+    }
+  }
   return next;
 }
 
@@ -100,6 +124,7 @@ bool Fabric::step(Instant limit) {
   }
   now_ = std::max(now_, next);
   run_happenings();
+  run_hostiles();
   Arrival frame;
   while (flight_.take(now_, frame)) {
     deliver(std::move(frame));
@@ -144,7 +169,8 @@ void Fabric::hand_over(uint32_t host, Bytes octets) {
   if (host == kGateway) {
     undelivered_ += deliver_frame(host_now, gateway_->node, gateway_->packets, octets) ? 0 : 1;
   } else {
-    ClientStack& stack = *clients_[host - 1].stack;
+    ClientStack& stack =
+        host < host_of_hostile(0) ? *clients_[host - 1].stack : hostiles_[host - host_of_hostile(0)].peer->host();
     undelivered_ += deliver_frame(host_now, stack.node, stack.packets, octets) ? 0 : 1;
   }
 }
@@ -164,6 +190,8 @@ void Fabric::serve(uint32_t host) {
     if (check && gateway_ != nullptr) {
       watch_.check_consistency(*gateway_);
     }
+  } else if (host >= host_of_hostile(0)) {
+    serve_hostile(host - host_of_hostile(0));
   } else {
     serve_client(host - 1, clock_of(host));
     if (check) {
@@ -181,9 +209,9 @@ void Fabric::serve_gateway(Instant host_now) {
   transmit(gateway_->node, gateway_->packets, host_now, [this](std::vector<uint8_t>&& octets) {
     // A switch: one station by its address, else everybody.
     const bool to_all = (octets[0] & 1) != 0;
-    for (uint32_t i = 0; i < clients_.size(); ++i) {
-      if (to_all || octets[5] == 2 + i) {
-        clients_[i].to_client->push(now_, Transit{.from = kGateway, .to = 1 + i, .octets = octets});
+    for (uint32_t host = 1; host < hosts_.size(); ++host) {
+      if (to_all || octets[5] == 1 + host) {
+        cable_to(host).push(now_, Transit{.from = kGateway, .to = host, .octets = octets});
       }
     }
   });
@@ -200,6 +228,24 @@ void Fabric::serve_client(uint32_t index, Instant host_now) {
   transmit(slot.stack->node, slot.stack->packets, host_now, [&](std::vector<uint8_t>&& octets) {
     slot.to_gateway->push(now_, Transit{.from = 1 + index, .to = kGateway, .octets = std::move(octets)});
   });
+}
+
+void Fabric::serve_hostile(uint32_t index) {
+  HostileSlot& slot = hostiles_[index];
+  const uint32_t host = host_of_hostile(index);
+  slot.peer->turn(now_);
+  transmit(slot.peer->host().node, slot.peer->host().packets, now_, [&](std::vector<uint8_t>&& octets) {
+    slot.to_gateway->push(now_, Transit{.from = host, .to = kGateway, .octets = std::move(octets)});
+  });
+  std::optional<rc::RcQpInfo> victim;
+  clients_[0].stack->node.endpoint().for_each_qp([&](rc::RcQp& qp) {
+    if (const rc::RcQpInfo info = qp.info(); info.path.remote == sim_ip(scenario_.hosts.ipv6, 1)) {  // it is connected
+      victim = info;
+    }
+  });
+  for (std::vector<uint8_t>& frame : slot.peer->forge(now_, victim ? &*victim : nullptr)) {
+    slot.bare->push(now_, Transit{.from = host, .to = kGateway, .octets = std::move(frame)});
+  }
 }
 
 template <typename Send>
@@ -224,6 +270,8 @@ void Fabric::plan_next(uint32_t host) {
     deadline = gateway_->next_deadline();
     const bool runs_here = options_.backend == gateway::BackendKind::kBuiltin && !options_.run_on_workers;
     waits_for_memory = !starved_.empty() || (runs_here && gateway_->gateway.stats().backends[0].calls_in_flight > 0);
+  } else if (host >= host_of_hostile(0)) {
+    deadline = hostiles_[host - host_of_hostile(0)].peer->next_deadline();
   } else {
     const ClientSlot& slot = clients_[host - 1];
     deadline = earlier(slot.stack->next_deadline(), slot.caller->next_deadline());

@@ -15,6 +15,7 @@
 #include "tests/sim/caller.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fault.h"
+#include "tests/sim/hostile_peer.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/link/pcap_writer.h"
 #include "tests/sim/link/wire.h"
@@ -31,7 +32,7 @@ struct FabricTaps {
 
 class Fabric {
  public:
-  static constexpr uint32_t kGateway = 0;  // host index; client i is 1 + i
+  static constexpr uint32_t kGateway = 0;  // host index; client i is 1 + i, and behind the clients come the hostiles
 
   Fabric(const Scenario& scenario, Verdict& verdict, const FabricTaps& taps);
   ~Fabric();
@@ -49,6 +50,10 @@ class Fabric {
   [[nodiscard]] bool all_answered() const;
   // No fault is at work or still to come.
   [[nodiscard]] bool faults_over() const;
+  // The end of phase one: endless plans end.
+  void stop_repeating();
+  // How each client has been served until now.
+  [[nodiscard]] std::vector<Service> services() const;
   // Phase three: clients hang up, then the gateway shuts down. Whoever starts again later does the same.
   void close_clients();
   void close_gateway();
@@ -77,6 +82,13 @@ class Fabric {
     std::unique_ptr<Link> to_gateway;
     std::unique_ptr<Link> to_client;
   };
+  struct HostileSlot {
+    std::unique_ptr<HostilePeer> peer;  // while it is there
+    bool turned = false;                // its backend too is what it says
+    std::unique_ptr<Link> to_gateway;
+    std::unique_ptr<Link> to_hostile;
+    std::unique_ptr<Link> bare;  // for what it forges
+  };
   struct Happening {  // a fault that is not the link's
     uint32_t fault = 0;
     Instant begins = Instant::never();  // never: waits for its frame
@@ -96,15 +108,19 @@ class Fabric {
   void serve(uint32_t host);
   void serve_gateway(Instant host_now);
   void serve_client(uint32_t index, Instant host_now);
+  void serve_hostile(uint32_t index);
   void plan_next(uint32_t host);
   template <typename Send>
   void transmit(node::Node& node, BufferPool& pool, Instant host_now, Send&& send);
   void run_happenings();
+  void run_hostiles();
   void begin(Happening& happening);
   void end(Happening& happening);
   void reload(gateway::GatewayOptions fresh);
   void set_backend_mood();
   void starve(uint32_t permille);
+  [[nodiscard]] uint32_t host_of_hostile(uint32_t index) const { return 1 + static_cast<uint32_t>(clients_.size()) + index; }
+  [[nodiscard]] Link& cable_to(uint32_t host) const;
   [[nodiscard]] Instant clock_of(uint32_t host) const { return now_ + hosts_[host].offset; }
   [[nodiscard]] bool is_up(uint32_t host) const;
   void trace(const char* what, uint32_t host, uint64_t number);
@@ -122,6 +138,7 @@ class Fabric {
   std::unique_ptr<GatewayHost> gateway_;
   GatewayWatch watch_;
   std::vector<ClientSlot> clients_;
+  std::vector<HostileSlot> hostiles_;
   std::vector<Happening> happenings_;
   Chain starved_;
   bool clients_close_ = false;

@@ -18,6 +18,22 @@ bool Fabric::faults_over() const {
   return over && !draining_ && now_ >= start_ + scenario_.phase_one;
 }
 
+void Fabric::stop_repeating() {
+  for (ClientSlot& slot : clients_) {
+    if (slot.caller != nullptr) {
+      slot.caller->stop_repeating();
+    }
+  }
+}
+
+std::vector<Service> Fabric::services() const {
+  std::vector<Service> out;
+  for (uint32_t i = 0; i < clients_.size(); ++i) {
+    out.push_back(clients_[i].caller != nullptr ? clients_[i].caller->service(clock_of(1 + i)) : Service{});
+  }
+  return out;
+}
+
 void Fabric::close_clients() {
   clients_close_ = true;
   for (uint32_t i = 0; i < clients_.size(); ++i) {
@@ -55,7 +71,7 @@ void Fabric::check_end() {
   for (const ClientSlot& slot : clients_) {
     clients_timed_out_ = clients_timed_out_ || slot.caller->gave_up_calls();
   }
-  watch_.check_end(*gateway_, clients_timed_out_);
+  watch_.check_end(*gateway_, clients_timed_out_, hostiles_.empty());
   verdict_.expect(gateway_->backend.callbacks().wrong == 0, Oracle::kPayload, "a call of the server was answered wrongly");
   for (const ClientSlot& slot : clients_) {
     sim::check_end(*slot.stack, clients_timed_out_, verdict_);

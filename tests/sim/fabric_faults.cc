@@ -7,7 +7,8 @@
 namespace cw::sim {
 namespace {
 
-constexpr uint64_t kSeedStep = 1'000'003;  // between the randomness of two lives of a process
+constexpr uint32_t kHostileBackend = 1u << 1;  // the second one, as a set
+constexpr uint64_t kSeedStep = 1'000'003;      // between the randomness of two lives of a process
 
 uint32_t host_of(const Fault& fault) {
   switch (fault.kind) {
@@ -37,10 +38,33 @@ void Fabric::make_client(uint32_t index) {
   ClientSlot& slot = clients_[index];
   slot.stack = std::make_unique<ClientStack>(options_, scenario_.seed * 3 + 2 + kSeedStep * generation_++,
                                              static_cast<uint8_t>(2 + index));
-  slot.caller = std::make_unique<Caller>(scenario_, scenario_.clients[index], slot.pending, *slot.stack, ledger_, verdict_);
+  slot.caller = std::make_unique<Caller>(clock_of(1 + index), scenario_, scenario_.clients[index], slot.pending, *slot.stack,
+                                         ledger_, verdict_);
   hosts_[1 + index] = HostClock{.offset = hosts_[1 + index].offset};
   if (clients_close_) {
     slot.caller->finish(clock_of(1 + index));
+  }
+}
+
+// They come when their time has come, and are dead when it is over; their backend is what they say in between.
+void Fabric::run_hostiles() {
+  for (uint32_t i = 0; i < hostiles_.size(); ++i) {
+    HostileSlot& slot = hostiles_[i];
+    const Hostile& hostile = scenario_.hostiles[i];
+    const bool is_there = start_ + hostile.from <= now_ && now_ < start_ + hostile.until;
+    const bool turned = is_there && start_ + hostile.turns <= now_;
+    if (is_there == (slot.peer != nullptr) && turned == slot.turned) {
+      continue;
+    }
+    trace(to_string(hostile.kind), host_of_hostile(i), turned ? 1 : 0);
+    slot.turned = turned;
+    if (!is_there) {
+      slot.peer.reset();
+    } else if (slot.peer == nullptr) {
+      slot.peer = std::make_unique<HostilePeer>(scenario_, hostile, static_cast<uint8_t>(1 + host_of_hostile(i)), start_, now_);
+    }
+    hosts_[host_of_hostile(i)].dirty = true;
+    set_backend_mood();
   }
 }
 
@@ -185,6 +209,21 @@ void Fabric::set_backend_mood() {
   backend.close_after_calls = 0;
   backend.call_delay = Duration::us(20);
   backend.call_jitter = Duration::us(20);
+  backend.refusing_backends = 0;
+  backend.silent_backends = 0;
+  backend.slow_backends = 0;
+  for (uint32_t i = 0; i < hostiles_.size(); ++i) {
+    if (!hostiles_[i].turned) {
+      continue;
+    }
+    const Hostile& hostile = scenario_.hostiles[i];
+    backend.refusing_backends |= hostile.kind == HostileKind::kBackendDead ? kHostileBackend : 0;
+    backend.silent_backends |= hostile.kind == HostileKind::kBackendHung ? kHostileBackend : 0;
+    if (hostile.kind == HostileKind::kBackendSlow) {
+      backend.slow_backends |= kHostileBackend;
+      backend.slow_by = hostile.time;
+    }
+  }
   for (const Happening& happening : happenings_) {
     const Fault& fault = scenario_.faults[happening.fault];
     if (!happening.begun || happening.over) {

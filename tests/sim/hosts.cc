@@ -4,6 +4,8 @@
 #include <array>
 #include <numeric>
 
+#include "tests/sim/production.h"
+
 namespace cw::sim {
 namespace {
 
@@ -111,6 +113,12 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   out.rc.send_window_packets = options.send_window_packets;
   out.rc.read_request_packets = options.read_request_packets;
   out.rc.read_window_packets = options.read_window_packets;
+  if (options.production) {
+    for (uint32_t i = 0; i < out.listeners.size(); ++i) {
+      out.listeners[i].backend = i;
+    }
+    apply_production(out);
+  }
   return out;
 }
 
@@ -129,6 +137,16 @@ wire::IpAddress sim_ip(bool ipv6, uint8_t last) {
 
 namespace {
 
+ProductionPools gateway_pools(const WorldOptions& options) {
+  if (options.production) {
+    return production_pools();
+  }
+  return {.packets = options.packet_buffers,
+          .large = options.large_buffers,
+          .large_bytes = options.small_tables ? kSmallLargeBytes : kLargeBytes,
+          .views = views_of(options)};
+}
+
 // A gateway's core: what its process shares with the others is the same for all.
 node::NodeOptions gateway_node_options(const WorldOptions& options) {
   node::NodeOptions node = sim_node_options(options, 1, false);
@@ -142,6 +160,9 @@ node::NodeOptions gateway_node_options(const WorldOptions& options) {
     node.cm.prefix.half_open_max = options.half_open_max;
   }
   node.cm.handshakes_at_once_max = 2 * node.cm.half_open_max;
+  if (options.production) {
+    apply_production(node);
+  }
   return node;
 }
 
@@ -183,8 +204,8 @@ node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bo
 
 GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
     : random(seed),
-      packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
-      large(options.large_buffers, options.small_tables ? kSmallLargeBytes : kLargeBytes, views_of(options)),
+      packets(gateway_pools(options).packets, options.path_mtu + kFrameRoom, gateway_pools(options).views),
+      large(gateway_pools(options).large, gateway_pools(options).large_bytes, gateway_pools(options).views),
       backend(large, options.program != nullptr ? *options.program : bench),
       node(gateway_node_options(options), random, nullptr),
       gateway(sim_gateway_options(options), node, packets, large, programs, random) {
@@ -223,8 +244,8 @@ ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t las
   client.serve(programs);
 }
 
-ClientHost::ClientHost(const WorldOptions& options, uint64_t seed)
-    : ClientStack(options, seed, 2), driver(load_options(options), client, packets, options.workload) {}
+ClientHost::ClientHost(const WorldOptions& options, uint64_t seed, uint8_t last)
+    : ClientStack(options, seed, last), driver(load_options(options), client, packets, options.workload) {}
 
 bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes octets) {
   Buffer* buffer = pool.allocate_one();

@@ -62,6 +62,8 @@ struct WorldOptions {
   Duration ack_delay = rc::kAckDelay;  // EndpointOptions::ack_delay of both ends
   // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
   bool small_tables = false;
+  // The gateway has the limits and pools of production (production.h), and each listener a backend of its own: listener i, backend i.
+  bool production = false;
   // A restarted client's first queue pair has the number of its last life's, as with kernels that count from a fixed one.
   bool client_qpns_repeat = false;
   // What the gateway and its backend run; nullptr: the bench program as it is. Must outlive the hosts.
@@ -116,7 +118,7 @@ class ClientStack {
 // A client's stack with the load driver on top.
 class ClientHost : public ClientStack {
  public:
-  ClientHost(const WorldOptions& options, uint64_t seed);
+  ClientHost(const WorldOptions& options, uint64_t seed, uint8_t last = 2);
   [[nodiscard]] Instant next_deadline() const { return earlier(ClientStack::next_deadline(), driver.next_deadline()); }
   load::LoadDriver driver;
 };

@@ -44,6 +44,8 @@ class Ledger {
   void take_back(uint32_t attempt);
   static void write_tag(std::span<uint8_t, kTagBytes> out, uint32_t attempt);
 
+  // Clients whose calls are not in the book are answered too.
+  void admit_strangers() { strangers_ = true; }
   // By the program: a whole call has been executed.
   void executed(const Chain& message);
   void ended(uint32_t attempt, Outcome outcome);
@@ -65,6 +67,7 @@ class Ledger {
   std::vector<Entry> entries_;
   std::array<uint64_t, 6> outcomes_{};
   uint64_t executions_ = 0;
+  bool strangers_ = false;
 };
 
 // The bench program under observation.

@@ -20,6 +20,8 @@ constexpr Row kRows[] = {
     {"end_state", "each connection ends once, with a recorded cause"},
     {"progress", "without faults everything finishes within the bound"},
     {"consistency", "the invariants that objects state about themselves hold"},
+    {"isolation",
+     "beside hostile peers and sick backends honest clients keep 0.8 of their rate, and none waits beyond the bound"},
 };
 static_assert(sizeof(kRows) / sizeof(kRows[0]) == static_cast<size_t>(Oracle::kCount));
 

@@ -19,6 +19,7 @@ enum class Oracle : uint8_t {
   kEndState,      // each connection ends once, with a recorded cause
   kProgress,      // without faults everything finishes within the bound
   kConsistency,   // the invariants that the objects state about themselves
+  kIsolation,     // a hostile peer or a sick backend takes nothing from its neighbours: isolation.h
   kCount,
 };
 [[nodiscard]] const char* to_string(Oracle oracle) noexcept;

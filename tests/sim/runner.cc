@@ -1,5 +1,7 @@
 #include "tests/sim/runner.h"
 
+#include "tests/sim/isolation.h"
+
 namespace cw::sim {
 namespace {
 
@@ -16,6 +18,8 @@ class Run {
   void phases() {
     const Instant one_ends = fabric_.start() + scenario_.phase_one;
     (void)until(one_ends, [] { return false; });
+    services_ = fabric_.services();
+    fabric_.stop_repeating();
     if (!until(one_ends + kDrainMax, [this] { return fabric_.faults_over(); })) {
       verdict_.fail(Oracle::kProgress, "faults do not end: " + fabric_.unfinished());
       return;
@@ -34,12 +38,16 @@ class Run {
     fabric_.check_end();
   }
 
+  // After phase one: how this compares with the honest part alone.
+  void compare(const std::vector<Service>& alone) { judge_isolation(scenario_, alone, services_, verdict_); }
+
   RunResult result(Coverage* coverage) {
     RunResult result;
     result.frames = fabric_.frames();
     result.hash = fabric_.hash();
     result.simulated = fabric_.now() - fabric_.start();
     result.attempts = fabric_.ledger().attempts();
+    result.services = services_;
     Coverage own;
     fabric_.collect(coverage != nullptr ? *coverage : own);
     result.failures = verdict_.failures();
@@ -68,6 +76,7 @@ class Run {
   const Scenario& scenario_;
   Verdict verdict_;
   Fabric fabric_;
+  std::vector<Service> services_;
   uint64_t steps_ = 0;
 };
 
@@ -76,6 +85,10 @@ class Run {
 RunResult run(const Scenario& scenario, Coverage* coverage, const FabricTaps& taps) {
   Run one(scenario, taps);
   one.phases();
+  if (!scenario.hostiles.empty()) {
+    const RunResult alone = run(honest_part(scenario));
+    one.compare(alone.services);
+  }
   return one.result(coverage);
 }
 

@@ -8,6 +8,7 @@
 
 #include "rpcrdma/ulb/binding.h"
 #include "tests/sim/fault.h"
+#include "tests/sim/hostility.h"
 #include "tests/sim/hosts.h"
 
 namespace cw::sim {
@@ -34,6 +35,8 @@ struct CallPlan {
 struct ClientPlan {
   uint32_t connections = 1;
   Duration pause;  // between the end of a call and the next in its place
+  // Until the end of phase one each call is made again when it has been answered.
+  bool endless = false;
   // After a call timed out the connection is kept while it has credits, and the answer may come late; else it is given up.
   bool stays_after_timeout = false;
   std::vector<CallPlan> calls;
@@ -41,11 +44,12 @@ struct ClientPlan {
 
 struct Scenario {
   uint64_t seed = 0;
-  WorldOptions hosts;  // load.{window,inline_bytes} are the client's
+  WorldOptions hosts;  // load.{window,inline_bytes,service_port} are the client's
   Duration link_delay;
   Duration phase_one;  // faults end here at the latest
   std::vector<ClientPlan> clients;
   std::vector<Fault> faults;
+  std::vector<Hostile> hostiles;  // with any of them the oracle `isolation` speaks (isolation.h)
 
   // Phase two: from the end of the faults until every call has to be answered.
   [[nodiscard]] Duration finish_within() const;

@@ -54,7 +54,7 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
   if (request.kind == BackendRequest::Kind::kSend && rpcrdma::is_bench_callback(context)) {
     call_back(now, request, context);
   }
-  Instant at = now + call_delay;
+  Instant at = now + call_delay + ((slow_backends >> request.backend & 1) != 0 ? slow_by : Duration());
   // What is sent before the connection is there goes when it is.
   for (const Link& link : open_) {
     at = link.id == request.link && request.kind == BackendRequest::Kind::kSend ? std::max(at, link.open_at + call_delay) : at;

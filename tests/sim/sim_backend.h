@@ -29,6 +29,8 @@ class SimBackend {
   uint32_t refusing_servers = 0;   // opens to these fail, one bit per server
   uint32_t refusing_backends = 0;  // the same by backend
   uint32_t silent_backends = 0;    // take calls and say nothing
+  uint32_t slow_backends = 0;      // answer `slow_by` later
+  Duration slow_by;
   bool repeats_itself = false;     // says every reply twice
   bool silent = false;             // takes calls and opens, says nothing
   bool talks_nonsense = false;     // sends what nobody asked for beside each reply

@@ -4,14 +4,18 @@
 #include <algorithm>
 #include <bit>
 
+#include "rocev2/wire/packet_view.h"
 #include "tests/sim/boundary.h"
+#include "tests/sim/isolation.h"
 #include "tests/sim/link/damage.h"
+#include "tests/sim/link/lies.h"
 #include "tests/sim/link/losses.h"
 #include "tests/sim/link/timing.h"
 #include "tests/sim/link/wire.h"
 #include "tests/sim/runner.h"
 #include "tests/sim/shrinker.h"
 #include "tests/sim/sweep.h"
+#include "tests/unit/wire/frames.h"
 
 namespace cw::sim {
 namespace {
@@ -156,6 +160,42 @@ TEST(SimLink, CorruptionOfWhatNoIcrcGuardsIsALoss) {
     flipped += static_cast<uint32_t>(std::popcount(static_cast<uint8_t>(udp[i] ^ frames[0].octets[i])));
   }
   EXPECT_EQ(flipped, 1u);
+}
+
+std::vector<uint8_t> packet_of(wire::Opcode opcode, size_t payload_bytes) {
+  return wire::test::build_frame(wire::test::v4_path(), opcode, payload_bytes);
+}
+
+TEST(SimLink, WithholdsPacketsOfOneKindForAWhileOrForGood) {
+  for (const std::optional<Duration> by : {std::optional<Duration>(), std::optional(Duration::ms(1))}) {
+    Flight flight;
+    Withhold link(wire(flight), Window{}, wire::OpcodeKind::kAcknowledge, by);
+    link.push(kStart, Transit{.octets = packet_of(wire::Opcode::kRcAcknowledge, 0)});
+    link.push(kStart, Transit{.octets = packet_of(wire::Opcode::kRcSendOnly, 100)});
+    const auto frames = arrivals(flight);
+    ASSERT_EQ(frames.size(), by ? 2u : 1u);
+    EXPECT_EQ(frames.front().at, kStart + kWireDelay);
+    EXPECT_EQ(frames.back().at, kStart + kWireDelay + by.value_or(Duration()));
+  }
+}
+
+TEST(SimLink, GarblesTheHeaderOfAMessageUnderARightIcrc) {
+  Flight flight;
+  Garble link(wire(flight), Window{}, 1, 1000);
+  const auto whole = packet_of(wire::Opcode::kRcSendOnly, 200);
+  const auto write = packet_of(wire::Opcode::kRcWriteOnly, 200);
+  link.push(kStart, Transit{.octets = whole});
+  link.push(kStart, Transit{.octets = write});
+  const auto frames = arrivals(flight);
+  ASSERT_EQ(frames.size(), 2u);
+  const auto before = wire::PacketView::parse(whole);
+  const auto after = wire::PacketView::parse(frames[0].octets);
+  ASSERT_TRUE(before.ok() && after.ok());
+  EXPECT_TRUE(wire::verify_icrc(*after));
+  EXPECT_TRUE(std::ranges::equal(before->payload.first(4), after->payload.first(4)));  // the XID
+  EXPECT_FALSE(std::ranges::equal(before->payload, after->payload));
+  EXPECT_TRUE(std::ranges::equal(before->payload.subspan(52), after->payload.subspan(52)));  // behind the header
+  EXPECT_EQ(frames[1].octets, write);
 }
 
 // A call of the simulation as the program sees it.
@@ -315,6 +355,62 @@ TEST(SimShrinker, ReadsWhatItWrites) {
   for (const char* bad : {"", ",", "3,", "x", "3/", "3 4", "3/4096"}) {
     EXPECT_FALSE(parse_kept(bad, kept)) << bad;
   }
+}
+
+TEST(SimIsolation, SpeaksWhenAClientLosesAFifthOfItsRate) {
+  Scenario scenario;
+  scenario.phase_one = Duration::seconds(1);
+  const std::vector<Service> alone = {{.answered = 1000}, {.answered = 1000}};
+  Verdict content;
+  judge_isolation(scenario, alone, {{.answered = 800}, {.answered = 2000}}, content);
+  EXPECT_TRUE(content.passed());
+  Verdict verdict;
+  judge_isolation(scenario, alone, {{.answered = 2000}, {.answered = 799}}, verdict);
+  ASSERT_EQ(verdict.failures().size(), 1u);
+  EXPECT_EQ(verdict.failures()[0].oracle, Oracle::kIsolation);
+}
+
+TEST(SimIsolation, SpeaksWhenAClientWaitsBeyondTheBound) {
+  Scenario scenario;
+  scenario.phase_one = Duration::seconds(1);
+  const std::vector<Service> alone = {{.answered = 1000, .longest_wait = Duration::ms(5)}};
+  Verdict content;
+  judge_isolation(scenario, alone, {{.answered = 1000, .longest_wait = Duration::ms(5) + kWaitMax}}, content);
+  EXPECT_TRUE(content.passed());
+  Verdict verdict;
+  judge_isolation(scenario, alone, {{.answered = 1000, .longest_wait = Duration::ms(6) + kWaitMax}}, verdict);
+  ASSERT_EQ(verdict.failures().size(), 1u);
+  EXPECT_EQ(verdict.failures()[0].oracle, Oracle::kIsolation);
+}
+
+// Where the sick backend is the honest clients' own, nobody can keep them from waiting.
+TEST(SimIsolation, SeesInARunThatHonestClientsWait) {
+  Scenario scenario = isolation_of(HostileKind::kBackendSlow);
+  scenario.hosts.load.service_port = GatewayHost::kPort + 1;
+  EXPECT_TRUE(run(honest_part(scenario)).passed());
+  const RunResult result = run(scenario);
+  EXPECT_TRUE(std::ranges::any_of(result.failures, [](const Failure& f) { return f.oracle == Oracle::kIsolation; }));
+}
+
+TEST(SimIsolation, HonestClientsAreTheSameBesideAHostileThatDoesNothing) {
+  Scenario scenario = isolation_of(HostileKind::kForgedCnps);
+  scenario.hostiles[0].turns = scenario.phase_one;
+  const RunResult alone = run(honest_part(scenario));
+  const RunResult beside = run(scenario);
+  EXPECT_TRUE(beside.passed());
+  ASSERT_EQ(alone.services.size(), beside.services.size());
+  for (size_t i = 0; i < alone.services.size(); ++i) {
+    EXPECT_GT(alone.services[i].answered, 1000u);
+    EXPECT_EQ(alone.services[i].answered, beside.services[i].answered);
+    EXPECT_EQ(alone.services[i].longest_wait, beside.services[i].longest_wait);
+  }
+}
+
+TEST(SimIsolation, ReadsTheNamesOfKindsThatItWrites) {
+  for (uint32_t kind = 0; kind < kHostileKindCount; ++kind) {
+    EXPECT_EQ(parse_hostile_kind(to_string(static_cast<HostileKind>(kind))), static_cast<HostileKind>(kind));
+  }
+  EXPECT_FALSE(parse_hostile_kind("unknown"));
 }
 
 TEST(SimBoundary, ReadsWhatItWrites) {

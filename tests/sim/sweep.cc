@@ -12,13 +12,21 @@ namespace cw::sim {
 namespace {
 
 thread_local uint64_t current_seed = 0;
+thread_local const char* current_command = nullptr;
 
 // In a signal handler: nothing but write().
 void say(std::string_view text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-void on_abort(int) {
+void on_abort(int signal) {
+  (void)std::signal(signal, SIG_DFL);
+  if (current_command != nullptr) {
+    say("causeway-sim: the run that failed: ");
+    say(current_command);
+    say("\n");
+    return;
+  }
   std::array<char, 24> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), current_seed);
   say("causeway-sim: the run that failed: causeway-sim --seed ");
@@ -103,10 +111,20 @@ SweepReport sweep(uint64_t first, uint64_t count, uint32_t jobs, SweepProgress& 
 
 void announce_seed_on_abort() {
   (void)std::signal(SIGABRT, on_abort);
+  // A sanitizer's own handler says more.
+  const auto before = std::signal(SIGSEGV, on_abort);
+  if (before != SIG_DFL) {
+    (void)std::signal(SIGSEGV, before);
+  }
 }
 
 void set_current_seed(uint64_t seed) {
   current_seed = seed;
+  current_command = nullptr;
+}
+
+void set_current_command(const char* command) {
+  current_command = command;
 }
 
 }  // namespace cw::sim

@@ -39,5 +39,7 @@ struct SweepProgress {
 // From here on a failed assertion says which seed it was before the process ends: the number that reproduces it.
 void announce_seed_on_abort();
 void set_current_seed(uint64_t seed);
+// The same for a run that has no seed: its command, which must outlive it.
+void set_current_command(const char* command);
 
 }  // namespace cw::sim

@@ -19,8 +19,8 @@ class GatewayWatch {
   void look(GatewayHost& gateway);
   // Now and then, and in the end: what each object states about itself.
   void check_consistency(GatewayHost& gateway);
-  // After the last connection has ended.
-  void check_end(GatewayHost& gateway, bool clients_timed_out);
+  // After the last connection has ended. Peers that are not honest are found fault with rightly.
+  void check_end(GatewayHost& gateway, bool clients_timed_out, bool peers_are_honest);
 
  private:
   void on_notice(const gateway::Notice& notice);

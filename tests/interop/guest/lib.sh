@@ -157,6 +157,44 @@ connect_and_hang_up() {  # server, port, rounds, connections each
   return 0
 }
 
+# --- Kerberos: /etc/krb5.conf and /etc/krb5.keytab are there. ---
+
+gssd_up() {
+  mkdir -p /var/lib/nfs/rpc_pipefs
+  mount -t rpc_pipefs rpc_pipefs /var/lib/nfs/rpc_pipefs || return 1
+  /sbin/modprobe rpcsec_gss_krb5 || return 1
+  rpc.gssd -f -vv -p /var/lib/nfs/rpc_pipefs >/tmp/gssd.log 2>&1 &
+}
+
+# Large WRITEs as many at once as the client has credits for, and small calls beside them all the while. Each file is read back from
+# the server in the end.
+mixed_load() {  # directory, writers, KiB of each, loops of small calls
+  mkdir -p "$1" && cd "$1" || return 1
+  head -c $(($3 * 1024)) /dev/urandom >/tmp/mixed.base
+  make_entries small 20 || return 1
+  cd "$1" && rm -f /tmp/mixed.over /tmp/mixed.failed || return 1
+  looks=""
+  for _ in $(seq "$4"); do
+    while [ ! -e /tmp/mixed.over ]; do ls -l small >/dev/null || touch /tmp/mixed.failed; done &
+    looks="$looks $!"
+  done
+  writes=""
+  for number in $(seq "$2"); do
+    dd if=/tmp/mixed.base of="large$number" bs=1M conv=fsync 2>/dev/null || touch /tmp/mixed.failed &
+    writes="$writes $!"
+  done
+  # shellcheck disable=SC2086
+  wait $writes
+  touch /tmp/mixed.over
+  # shellcheck disable=SC2086
+  wait $looks
+  [ ! -e /tmp/mixed.failed ] || return 1
+  drop_caches
+  for number in $(seq "$2"); do
+    cmp "large$number" /tmp/mixed.base || return 1
+  done
+}
+
 # --- A kernel NFS server, the reference peer of `run.py --reference`. ---
 
 nfsd_up() {  # exported directory

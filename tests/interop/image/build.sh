@@ -1,10 +1,10 @@
 #!/bin/sh
-# Builds the guest of the interop lab: a Debian kernel and an initramfs, both made of Debian packages that are
-# downloaded and unpacked but never installed. Nothing outside the cache directory is written.
+# Builds the guests of the interop lab: two Debian kernels and an initramfs for each, all made of Debian packages that
+# are downloaded and unpacked but never installed. Nothing outside the cache directory is written.
 #
 # Result, in $CAUSEWAY_CACHE (default /var/cache/causeway-tests):
-#   guest/vmlinuz  guest/initrd.gz    what QEMU boots
-#   testpmd/                          dpdk-testpmd, unpacked (used to prove the wiring without causewayd)
+#   guest/6.1/vmlinuz  guest/6.1/initrd.gz    what QEMU boots; guest/6.12/ has the same of the newer kernel
+#   testpmd/                                  dpdk-testpmd, unpacked (used to prove the wiring without causewayd)
 # The result is rebuilt only when the stamp, a hash of package versions and of the files that go in, differs.
 set -eu
 
@@ -12,6 +12,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 guest_files=$here/../guest
 cache=${CAUSEWAY_CACHE:-/var/cache/causeway-tests}
 size_limit_mb=25
+all_series="6.1 6.12"
 
 # What runs in the guest. Their shared libraries come from the second list; the copy follows the ELF links
 # inside the unpacked tree, so a library missing here is an error of the build, not of a test.
@@ -28,7 +29,7 @@ programs="sbin/ip sbin/tc usr/bin/rdma sbin/rdma bin/kmod
   usr/bin/ibv_devinfo usr/bin/ibv_devices usr/bin/rping usr/bin/ucmatose
   usr/bin/ib_send_bw usr/bin/ib_write_bw usr/bin/ib_read_bw usr/bin/ib_atomic_bw
   usr/bin/ib_send_lat usr/bin/ib_write_lat usr/bin/ib_read_lat usr/bin/ib_atomic_lat
-  sbin/mount.nfs usr/sbin/nfsstat usr/sbin/showmount
+  sbin/mount.nfs usr/sbin/nfsstat usr/sbin/showmount usr/sbin/rpc.gssd
   sbin/rpcbind usr/sbin/exportfs usr/sbin/rpc.mountd usr/sbin/rpc.nfsd"
 
 # Kernel modules; what they depend on is added from modules.dep. crc32_generic and crc32_pclmul look like
@@ -37,13 +38,18 @@ modules="virtio_pci virtio_net virtio_rng virtio_console ifb veth dummy 8021q br
   rdma_rxe rdma_ucm ib_uverbs ib_umad iw_cm rpcrdma nfs nfsv3 nfsv4 nfsd
   sch_netem sch_ingress sch_tbf act_mirred cls_matchall cls_u32
   tun sch_multiq cls_flower act_gact act_skbedit
+  rpcsec_gss_krb5 cts cbc ecb hmac aesni_intel sha1_generic sha1_ssse3 sha256_generic sha256_ssse3 authenc cmac
   crc32_generic crc32_pclmul crc32c_generic crc32c_intel libcrc32c"
 
 say() { echo "image: $*" >&2; }
 die() { echo "image: $*" >&2; exit 1; }
 
-kernel_package() {
-  apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -n 1
+# Debian 12's own kernel is 6.1. It carries 6.12 too, in packages without a name that stays the same.
+kernel_package() {  # series
+  case $1 in
+    6.1) apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -n 1 ;;
+    *) apt-cache pkgnames "linux-image-$1." 2>/dev/null | grep -E '^linux-image-[0-9.]+\+deb12-amd64$' | sort -V | tail -n 1 ;;
+  esac
 }
 
 # Keeps only names this release knows (a library's package name changes with its soname).
@@ -85,7 +91,8 @@ copy_program() {  # path in the tree
   done || exit 1
 }
 
-copy_modules() {
+copy_modules() {  # unpacked kernel, its release
+  kernel=$1 release=$2
   moddir=lib/modules/$release
   chroot_depmod "$kernel" "$release"
   mkdir -p "$root/$moddir"
@@ -132,17 +139,14 @@ build_guest() {
   work=$cache/build.$$
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' INT TERM
-  tools=$work/tools kernel=$work/kernel root=$work/root
+  tools=$work/tools root=$work/root
   mkdir -p "$work"
 
-  say "downloading and unpacking $kernel_name and the tools"
-  unpack "$kernel" "$kernel_name"
+  say "downloading and unpacking $kernel_names and the tools"
   # shellcheck disable=SC2086
   unpack "$tools" $packages
   unpack "$work/testpmd" dpdk-dev
-  release=$(ls "$kernel/lib/modules")
 
-  say "assembling the initramfs (kernel $release)"
   for dir in proc sys dev run tmp mnt etc bin sbin usr/bin usr/sbin lib usr/lib root lib64 var/lib/nfs/v4recovery; do
     mkdir -p "$root/$dir"
   done
@@ -160,39 +164,55 @@ build_guest() {
       ln -s busybox "$root/bin/$applet"
   done
   write_etc
-  copy_modules
   install -m 755 "$guest_files/init" "$root/init"
   install -m 755 "$guest_files/control" "$root/sbin/control"
   install -D -m 644 "$guest_files/lib.sh" "$root/lib/causeway/lib.sh"
 
+  rm -rf "$cache/guest.new"
   mkdir -p "$cache/guest.new"
-  (cd "$root" && find . | "$tools/bin/busybox" cpio -o -H newc 2>/dev/null | gzip -1) >"$cache/guest.new/initrd.gz"
-  cp "$kernel/boot/vmlinuz-$release" "$cache/guest.new/vmlinuz"
+  for series in $all_series; do
+    with_kernel "$series"
+  done
   cp "$tools/bin/busybox" "$cache/guest.new/busybox"
-
-  size_mb=$(($(stat -c %s "$cache/guest.new/initrd.gz") / 1048576))
-  [ "$size_mb" -le "$size_limit_mb" ] || die "initramfs of $size_mb MB, more than $size_limit_mb"
   rm -rf "$cache/guest" "$cache/testpmd"
   mv "$work/testpmd" "$cache/testpmd"
   mv "$cache/guest.new" "$cache/guest"
   echo "$stamp" >"$cache/guest/stamp"
-  say "ready: $cache/guest (initramfs $size_mb MB)"
+}
+
+with_kernel() {  # series: the initramfs with the modules of this kernel
+  image=$cache/guest.new/$1 unpacked=$work/kernel-$1
+  unpack "$unpacked" "$(kernel_package "$1")"
+  release=$(ls "$unpacked/lib/modules")
+  rm -rf "$root/lib/modules"
+  copy_modules "$unpacked" "$release"
+  mkdir -p "$image"
+  (cd "$root" && find . | "$tools/bin/busybox" cpio -o -H newc 2>/dev/null | gzip -1) >"$image/initrd.gz"
+  cp "$unpacked/boot/vmlinuz-$release" "$image/vmlinuz"
+  rm -rf "$unpacked"
+  size_mb=$(($(stat -c %s "$image/initrd.gz") / 1048576))
+  [ "$size_mb" -le "$size_limit_mb" ] || die "initramfs of $size_mb MB, more than $size_limit_mb"
+  say "ready: kernel $release (initramfs $size_mb MB)"
 }
 
 mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9  # two test runs at once build once
 
-kernel_name=$(kernel_package)
-if [ -z "$kernel_name" ]; then
-  [ -e "$cache/guest/stamp" ] || die "no linux-image-amd64 in the package lists; run apt-get update"
-  say "no package lists; using the image built earlier"
-  exit 0
-fi
+kernel_names=''
+for series in $all_series; do
+  name=$(kernel_package "$series")
+  if [ -z "$name" ]; then
+    [ -e "$cache/guest/stamp" ] || die "no kernel $series in the package lists; run apt-get update"
+    say "no package lists; using the images built earlier"
+    exit 0
+  fi
+  kernel_names="$kernel_names $name"
+done
 # shellcheck disable=SC2086
 packages=$(known_packages $tool_packages $library_packages)
 # shellcheck disable=SC2086
-stamp=$(stamp_of "$kernel_name" dpdk-dev $packages)
+stamp=$(stamp_of $kernel_names dpdk-dev $packages)
 if [ "$(cat "$cache/guest/stamp" 2>/dev/null)" = "$stamp" ]; then
   exit 0
 fi

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from lab import beside, churn, clock_step, exercise, failover, isolation, mount_churn, network, stall, workload
+from lab import beside, churn, clock_step, disorder, exercise, failover, image, isolation, kerberos, mount_churn, network, stall, workload
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -458,7 +458,63 @@ def gateway_cases() -> list[Case]:
                 for v6 in (False, True):
                     name = f"nfs{version}{'v6' if v6 else ''}-{wire.name}"
                     cases.append(Case(name, wire, nfs(version, SMALL + MEDIUM, v6)))
-    return cases + beside_cases() + wiring_cases()
+    return cases + newer_kernel_cases() + kerberos_cases() + beside_cases() + wiring_cases()
+
+
+def newer_kernel_cases() -> list[Case]:
+    """A second client kernel. The exerciser has all four versions of NFS mounted at once; the default run has that, the oldest version
+    and the newest."""
+    cases: list[Case] = []
+    wire = Wire("gateway", "vhost", 4096, kernel=image.NEWER)
+
+    def add(name: str, body: Callable[[Rig], None], quick: bool = False) -> None:
+        cases.append(Case(f"{name}-{wire.name}", wire, body, quick))
+
+    add("exerciser", exercise.exercise(10, 40, check=_no_errors_counted), True)
+    add("exerciser-loss", exercise.exercise(5, 5, 1, check=_no_errors_counted))
+    for version in VERSIONS:
+        add(f"nfs{version}", nfs(version, SMALL + MEDIUM), version in ("3", "4.2"))
+        add(f"nfs{version}v6", nfs(version, SMALL + MEDIUM, v6=True))
+        add(f"gateway-crash-nfs{version}", restart(version, _kill_gateway, _start_gateway))
+    return cases
+
+
+def with_kerberos(version: str, flavor: str, writers: int, kib: int, loops: int) -> Callable[[Rig], None]:
+    """The workload, then large WRITEs at full credits with small calls between them. A server drops a call whose sequence number has
+    fallen out of its window without a word, and the client gets over that only by a time-out and a new connection: neither
+    may have happened."""
+
+    def body(rig: Rig) -> None:
+        directory = f"{flavor}-nfs{version}"
+        with rig.mounted(version, more=f",sec={flavor},actimeo=0"):
+            mounted = rig.guest.check(f"grep ' {MOUNT_POINT} ' /proc/mounts")
+            if f",sec={flavor}," not in mounted:
+                raise LabError(f"mounted otherwise than asked: {mounted.strip()}")
+            rig.guest.check(f"mkdir {MOUNT_POINT}/{directory}")
+            workload.files(rig, f"{directory}/files", SMALL + MEDIUM[:2])
+            workload.changes(rig, f"{directory}/changes")
+            rig.guest.check(f"mixed_load {MOUNT_POINT}/{directory}/mixed {writers} {kib} {loops}", 300)
+            stats = rig.stats()
+            (rig.logs / f"mountstats-{directory}.log").write_text(rig.guest.check("cat /proc/self/mountstats"))
+            unanswered = stats.xprt["rpcsends"] - stats.xprt["rpcreceives"]
+            if stats.xprt["connect_count"] != 1 or stats.timeouts != 0 or unanswered != 0:
+                raise LabError(f"{stats.xprt['connect_count']} connections, {stats.timeouts} time-outs, {unanswered} calls without an answer")
+            _no_errors_counted(rig)
+        rig.backend.remove_tree(directory)
+
+    return body
+
+
+def kerberos_cases() -> list[Case]:
+    """Each flavor in the default run, with versions of NFS that differ; --full has every pair, and more at once."""
+    cases: list[Case] = []
+    wire = Wire("gateway", "exception", 4096, kerberos=True)
+    for flavor, quick in zip(kerberos.FLAVORS, ("4.1", "3", "4.2")):
+        for version in VERSIONS:
+            cases.append(Case(f"{flavor}-nfs{version}-{wire.name}", wire, with_kerberos(version, flavor, 4, 4096, 4), version == quick))
+        cases.append(Case(f"{flavor}-long-nfs4.1-{wire.name}", wire, with_kerberos("4.1", flavor, 16, 8192, 16)))
+        cases.append(Case(f"{flavor}-exerciser-{wire.name}", wire, exercise.exercise(10, 40, check=_no_errors_counted, more=f",sec={flavor}")))
+    return cases
 
 
 def beside_cases() -> list[Case]:
@@ -472,5 +528,7 @@ def beside_cases() -> list[Case]:
             cases.append(Case(f"detach-{wire.name}", wire, beside.detach, True))
     return cases + [Case("failover", None, _no_rig, False, failover.failover),
                     Case("failover-host", None, _no_rig, False, failover.failover_host),
+                    Case("disorder", None, _no_rig, False, disorder.disorder(image.USUAL)),
+                    Case(f"disorder-linux{image.NEWER}", None, _no_rig, False, disorder.disorder(image.NEWER)),
                     Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step),
                     Case("isolation-in-kernel", None, _no_rig, False, isolation.isolation)]

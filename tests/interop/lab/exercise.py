@@ -43,8 +43,9 @@ Trouble = tuple[float, Callable[[Rig], None], Callable[[Rig], None]]
 
 
 def exercise(seconds: int, tree_files: int, percent: int = 0, troubles: tuple[Trouble, ...] = (),
-             check: Optional[Callable[[Rig], None]] = None) -> Callable[[Rig], None]:
-    """`seconds` of operations on each version's mount at once, with `percent` of packets lost each way, and `troubles`."""
+             check: Optional[Callable[[Rig], None]] = None, more: str = "") -> Callable[[Rig], None]:
+    """`seconds` of operations on each version's mount at once, with `percent` of packets lost each way, and `troubles`.
+    `more`: mount options, each after a comma."""
 
     def body(rig: Rig) -> None:
         directory, export = _prepare(rig)
@@ -52,7 +53,7 @@ def exercise(seconds: int, tree_files: int, percent: int = 0, troubles: tuple[Tr
         tree = _make_tree(rig, tree_files)
         patience = 8 * seconds + 400
         replays = bool(troubles) or percent != 0  # connections will break
-        with rig.mounted_beside(VERSIONS, IMPATIENT if percent or (troubles and seconds < LONG_S) else "") as places:
+        with rig.mounted_beside(VERSIONS, more + (IMPATIENT if percent or (troubles and seconds < LONG_S) else "")) as places:
             if percent:
                 rig.guest.check(f"loss_on {percent}")
             try:
@@ -121,10 +122,8 @@ def program() -> Path:
     return Path(os.environ.get("CAUSEWAY_EXERCISER", root / "build/tests/exerciser/causeway-exerciser"))
 
 
-def _prepare(rig: Rig) -> tuple[str, Optional[Path]]:
-    """The program in the guest, a directory with one for each tree in the export. Returns its name there, and its path if this
-    machine has it."""
-    directory = f"exercise{next(_numbers)}"
+def send_program(rig: Rig) -> None:
+    """The exerciser is in the guest, as IN_GUEST."""
     if not program().exists():
         raise LabError(f"no {program()}: build it, or name it in CAUSEWAY_EXERCISER")
     if rig.guest.run(f"[ -x {IN_GUEST} ]")[0] != 0:
@@ -134,6 +133,13 @@ def _prepare(rig: Rig) -> tuple[str, Optional[Path]]:
             subprocess.run(["strip", str(small)], check=True)
         rig.guest.send(small, IN_GUEST)
         rig.guest.check(f"chmod +x {IN_GUEST}")
+
+
+def _prepare(rig: Rig) -> tuple[str, Optional[Path]]:
+    """The program in the guest, a directory with one for each tree in the export. Returns its name there, and its path if this
+    machine has it."""
+    directory = f"exercise{next(_numbers)}"
+    send_program(rig)
     if not isinstance(rig.backend, Ganesha):
         trees = " ".join(f"/export/{directory}/tree{version}" for version in VERSIONS)
         rig.backend.guest.check(f"mkdir -p {trees}")

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Optional
 
+from lab import kerberos
 from lab.daemon import Daemon, LabError
 from lab.sandbox import RUN
 
@@ -36,10 +37,19 @@ EXPORT {{
     Pseudo = "/";
     Access_Type = RW;
     Squash = No_Root_Squash;
-    SecType = sys;
+    SecType = {security};
     Protocols = 3, 4;
     Transports = TCP;
     FSAL {{ Name = VFS; }}
+}}
+"""
+
+KERBEROS_CONFIG = """
+NFS_KRB5 {{
+    Active_krb5 = true;
+    PrincipalName = {service};
+    KeytabPath = {keytab};
+    CCacheDir = {credentials};
 }}
 """
 
@@ -47,31 +57,40 @@ EXPORT {{
 class Ganesha:
     """Started once per rig; kill() and start() again model a crash of the backend."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, realm: Optional[kerberos.Realm] = None) -> None:
+        """`realm`: no call without Kerberos then."""
+        self.port = kerberos.NFS_PORT if realm else NFS_PORT
+        self._realm = realm
         self.export = RUN / "export"
         state = RUN / "ganesha"
         for directory in (self.export, state):
             directory.mkdir(exist_ok=True)
         config = RUN / "ganesha.conf"
-        config.write_text(CONFIG.format(nfs_port=NFS_PORT, mount_port=MOUNT_PORT, export=self.export, state=state))
+        text = CONFIG.format(nfs_port=self.port, mount_port=MOUNT_PORT, export=self.export, state=state,
+                             security=", ".join(kerberos.FLAVORS) if realm else "sys")
+        if realm:
+            text += KERBEROS_CONFIG.format(service=kerberos.SERVICE, keytab=kerberos.KEYTAB, credentials=kerberos.CREDENTIALS)
+        config.write_text(text)
         # Ganesha writes some state to fixed places; the sandbox has a /var/lib/nfs of its own.
         Path("/var/lib/nfs/ganesha").mkdir(exist_ok=True)
         Path("/run/ganesha").mkdir(exist_ok=True)
         self._rpcbind = Daemon("rpcbind", ["rpcbind", "-f"], logs / "rpcbind.log")
         self._server = Daemon("ganesha", ["ganesha.nfsd", "-F", "-f", str(config), "-L", str(logs / "ganesha.log"),
                                           "-N", "NIV_EVENT", "-p", str(RUN / "ganesha.pid")],
-                              logs / "ganesha.out")
+                              logs / "ganesha.out", realm.environment if realm else None)
 
     def start(self) -> None:
         for program in ("rpcbind", "ganesha.nfsd"):
             if shutil.which(program) is None:
                 raise LabError(f"{program} not found (packages rpcbind, nfs-ganesha, nfs-ganesha-vfs)")
+        if self._realm:
+            self._realm.start()
         if not self._rpcbind.alive():
             self._rpcbind.start()
             self._rpcbind.wait_for(lambda: os.path.exists("/run/rpcbind.sock"), 10, "socket")
         self._server.start()
         # The port opens before exports are ready, so ask for an answer: a NULL call of NFSv4.
-        self._server.wait_for(lambda: null_call("127.0.0.1", NFS_PORT), 40, f"answer on port {NFS_PORT}")
+        self._server.wait_for(lambda: null_call("127.0.0.1", self.port), 40, f"answer on port {self.port}")
 
     def kill(self) -> None:
         """As a crash: SIGKILL, no farewell to clients."""
@@ -80,6 +99,8 @@ class Ganesha:
     def stop(self) -> None:
         self._server.stop(5)
         self._rpcbind.stop(5)
+        if self._realm:
+            self._realm.stop()
 
     def mount_path(self, _version: str) -> str:
         return "/"  # of NFSv3 too: mount_path_pseudo

@@ -33,11 +33,13 @@ class Nic:
 
 
 class Guest:
-    def __init__(self, nic: Nic, logs: Path, number: int = 2, name: str = "guest", memory_mb: int = 768) -> None:
+    def __init__(self, nic: Nic, logs: Path, number: int = 2, name: str = "guest", memory_mb: int = 768,
+                 kernel: str = image.USUAL) -> None:
         self.nic = nic
         self.name = name
         self.number = number  # last part of its addresses
         self.memory_mb = memory_mb
+        self.kernel = kernel  # its series
         self.address = f"10.8.0.{number}"
         self.address_v6 = f"fd08::{number}"
         self._tap = f"ctl-{name}"[:15]
@@ -113,7 +115,7 @@ class Guest:
         # vectors=0: with MSI-X, QEMU 7.2 without KVM crashes when a vhost-user NIC starts.
         command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                    "-accel", "tcg,thread=multi", "-cpu", "max", "-m", f"{self.memory_mb}", "-serial", "stdio",
-                   "-kernel", str(image.KERNEL), "-initrd", str(image.INITRD),
+                   "-kernel", str(image.kernel(self.kernel)), "-initrd", str(image.initrd(self.kernel)),
                    "-append", "console=ttyS0 quiet panic=-1 mitigations=off"
                    f" cw.ctl={self.address}/24,{self.address_v6}/64 cw.roce=10.9.0.{n}/24,fd09::{n}/64"
                    f" cw.mtu={self.nic.mtu}",

@@ -22,7 +22,8 @@ class MountStats:
     transport: str  # "rdma" or "tcp"
     xprt: Mapping[str, int]  # for rdma; several connections are added up
     bytes: Mapping[str, int]
-    operations: Mapping[str, int]  # times sent, by name
+    operations: Mapping[str, int]  # how many, by name
+    timeouts: int  # major ones, of all operations
 
 
 def parse(text: str, mount_point: str) -> MountStats:
@@ -30,6 +31,7 @@ def parse(text: str, mount_point: str) -> MountStats:
     xprt: dict[str, int] = {}
     sizes: dict[str, int] = {}
     operations: dict[str, int] = {}
+    timeouts = 0
     ours = False
     for line in text.splitlines():
         words = line.split()
@@ -39,6 +41,7 @@ def parse(text: str, mount_point: str) -> MountStats:
             sizes = dict(zip(BYTE_FIELDS, map(int, words[1:])))
         elif ours and len(words) > 8 and words[0].endswith(":") and words[0][:-1].isupper() and words[1].isdigit():
             operations[words[0][:-1]] = int(words[1])
+            timeouts += int(words[3])
         elif ours and words[:1] == ["xprt:"]:
             transport = words[1]
             if transport == "rdma":
@@ -48,4 +51,4 @@ def parse(text: str, mount_point: str) -> MountStats:
                     xprt[name] = xprt.get(name, 0) + value
     if not transport:
         raise LabError(f"mountstats: nothing about {mount_point}")
-    return MountStats(transport, xprt, sizes, operations)
+    return MountStats(transport, xprt, sizes, operations, timeouts)

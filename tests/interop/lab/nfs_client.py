@@ -185,6 +185,20 @@ class Load:
             raise LabError(f"causewayd passed on {backend_calls:.0f} calls, the load had answers to {report['calls']}")
 
 
+@dataclass(frozen=True)
+class Cut:
+    """Calls that must not be done twice, each repeated on a new connection because the first one was cut."""
+
+    calls: int
+
+    def body(self, rig: NfsRig) -> None:
+        rig.shapes("--nfs", "3", "--cut", str(self.calls), v6=False, timeout=60 + self.calls / 5)
+        if f"{DIRECTORY}-cut" in rig.backend.names("."):
+            raise LabError("the server's directory is still there")
+        if rig.gateway and rig.gateway.metrics().total("causeway_connections_total") < self.calls:
+            raise LabError("the gateway has not seen a connection for each call")
+
+
 CONNECTIONS = ("whole", "segments", "pieces", "small", "silent")
 
 
@@ -198,6 +212,10 @@ def nfs_client_cases() -> list[Case]:
                 if mtu == 4096 and (backend == "svcrdma" or (backend == "ganesha" and version == "4.1")):
                     quick = Shapes(version, "segments" if version == "3" else "whole", quick=True)
                     cases.append(_case(f"shapes-quick-nfs{version}", wire, quick.body, True))
+                if mtu == 4096 and version == "3":
+                    # The kernel's own NFS/RDMA server shows that the test asks for what is done without a gateway.
+                    cases.append(_case("cut-nfs3", wire, Cut(300).body, backend != "svcrdma"))
+                    cases.append(_case("long-cut-nfs3", wire, Cut(10_000).body))
                 if backend == "ganesha" and mtu == 4096 and version == "3":
                     cases.append(_case("load-nfs3", wire, Load().body, True))
                     cases.append(_case("load-nfs3-stable", wire, Load(("--stable", "--sequential", "--rate", "500")).body))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, Optional, Union
 
-from lab import ganesha, gateway, metrics, mountstats, network
+from lab import ganesha, gateway, image, kerberos, metrics, mountstats, network
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -31,12 +31,21 @@ class Wire:
     transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address
     roce_mtu: int  # 1024, 2048 or 4096; 0 for direct
     backend: str = "ganesha"  # of a gateway: or "knfsd", in a second guest
+    kernel: str = image.USUAL  # series of the client's Linux
+    kerberos: bool = False  # Ganesha takes calls with Kerberos only
 
     @property
     def name(self) -> str:
+        parts = [self.transport]
+        if self.roce_mtu:
+            parts.append(str(self.roce_mtu))
         if self.backend != "ganesha":
-            return f"{self.transport}-{self.roce_mtu}-{self.backend}"
-        return f"{self.transport}-{self.roce_mtu}" if self.roce_mtu else self.transport
+            parts.append(self.backend)
+        if self.kernel != image.USUAL:
+            parts.append(f"linux{self.kernel}")
+        if self.kerberos:
+            parts.append("kerberos")
+        return "-".join(parts)
 
     @property
     def link_mtu(self) -> int:
@@ -52,6 +61,7 @@ class Rig:
         self.wire = wire
         self.logs = logs
         self.gateway: Optional[Gateway] = None
+        self.realm = kerberos.Realm(logs) if wire.kerberos else None
         self.backend: Union[Ganesha, Reference]
         nic = Nic("none")
         if wire.transport == "vhost":
@@ -65,13 +75,13 @@ class Rig:
             self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
             self.mountd, self.mountd_v6 = self.backend.guest.address, self.backend.guest.address_v6
         else:
-            backend_address = f"127.0.0.1:{ganesha.NFS_PORT}"
             if wire.backend == "knfsd":
                 self.backend = KnfsdTcp(logs)
                 self.mountd, self.mountd_v6 = self.backend.guest.address, self.backend.guest.address_v6
                 backend_address = self.backend.address
             else:
-                self.backend = Ganesha(logs)
+                self.backend = Ganesha(logs, self.realm)
+                backend_address = f"127.0.0.1:{self.backend.port}"
                 self.mountd, self.mountd_v6 = network.CONTROL_HOST, network.CONTROL_HOST_V6
             if wire.kind == "gateway":
                 self.gateway = Gateway(nic, logs, backend_address)
@@ -79,7 +89,7 @@ class Rig:
             else:
                 self.server, self.server_v6 = network.CONTROL_HOST, network.CONTROL_HOST_V6
                 self.port = ganesha.NFS_PORT
-        self.guest = Guest(nic, logs)
+        self.guest = Guest(nic, logs, kernel=wire.kernel)
 
     def start(self) -> None:
         if self.wire.kind == "reference":
@@ -94,6 +104,8 @@ class Rig:
         if self.gateway:
             self.gateway.start()  # before the guest: QEMU waits for the vhost-user socket
         self.guest.start()
+        if self.realm:
+            self.realm.join(self.guest)
 
     def stop(self) -> None:
         if self.guest.alive():
@@ -108,6 +120,8 @@ class Rig:
 
     def mount_command(self, version: str, v6: bool = False, at: str = MOUNT_POINT, more: str = "") -> str:
         server = f"[{self.server_v6}]" if v6 else self.server
+        if self.realm:
+            server = kerberos.SERVER  # the service's name has it, an address would be looked up
         proto = ("tcp" if self.wire.kind == "direct" else "rdma") + ("6" if v6 else "")
         options = f"vers={version},proto={proto},port={self.port}{more}"
         if version == "3" and self.wire.shares:

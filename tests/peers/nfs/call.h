@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,9 +50,11 @@ struct Placement {
 struct Request {
   const Call* call = nullptr;
   Placement placement;
+  std::optional<uint32_t> resent_xid{};  // that of the call on a connection that is lost; none: a fresh one
 };
 
 struct Reply {
+  uint32_t xid = 0;  // of the call
   rpcrdma::CallStatus status = rpcrdma::CallStatus::kConnectionLost;
   std::string refused{};        // why our own endpoint did not send the call
   Octets stream;                // without the results that were placed

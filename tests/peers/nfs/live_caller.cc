@@ -9,7 +9,6 @@
 namespace cw::nfs {
 namespace {
 
-constexpr Duration kCallTimeout = Duration::seconds(20);
 constexpr Duration kFarewellMax = Duration::seconds(1);
 constexpr uint8_t kUntouched = 0;  // peers::pattern_at() never gives it
 constexpr size_t kGuardBytes = 64;
@@ -38,6 +37,7 @@ struct LiveCaller::Sent {
   std::vector<MutableBytes> write_memory;
   Sink reply_chunk{0};
   bool position_zero = false;
+  std::optional<uint32_t> resent_xid;
   bool answered = false;
   Reply reply;
 
@@ -45,7 +45,7 @@ struct LiveCaller::Sent {
 };
 
 LiveCaller::Sent::Sent(const Request& request)
-    : reply_chunk(request.placement.reply_bytes), position_zero(request.placement.position_zero) {
+    : reply_chunk(request.placement.reply_bytes), position_zero(request.placement.position_zero), resent_xid(request.resent_xid) {
   const Bytes stream = request.call->stream();
   whole.assign(stream.begin(), stream.end());
   size_t done = 0;
@@ -96,7 +96,7 @@ std::string LiveCaller::connect(const wire::IpAddress& server, uint16_t port, co
   client::ClientOptions options;
   options.connections_max = 1;
   options.rpc.credits_wanted = calls_max_;
-  options.rpc.call_timeout = kCallTimeout;
+  options.rpc.call_timeout = profile.call_timeout;
   options.rpc.segment_bytes_max = profile.segment_bytes;
   options.inline_bytes = profile.inline_bytes;
   options.remote_invalidate = profile.remote_invalidate;
@@ -145,6 +145,21 @@ std::vector<Reply> LiveCaller::exchange(std::span<const Request> requests) {
   }
   sent_.clear();
   return replies;
+}
+
+uint32_t LiveCaller::send_and_leave(const Request& request, Duration stay) {
+  sent_.clear();
+  sent_.emplace_back(request);
+  next_ = 0;
+  open_ = 1;
+  const Instant end = clock_.now() + stay;
+  while (connected_ && (next_ == 0 || clock_.now() < end)) {
+    (void)loop_.turn(clock_.now());
+  }
+  const uint32_t xid = sent_.front().reply.xid;
+  disconnect();
+  sent_.clear();
+  return xid;
 }
 
 bool LiveCaller::turn(Instant now) {
@@ -205,6 +220,7 @@ void LiveCaller::submit(Instant now) {
     Sent& one = sent_[next_];
     rpcrdma::ClientCall call;
     call.user_data = next_;
+    call.resent_xid = one.resent_xid;
     call.reads = one.reads;
     call.writes = one.write_memory;
     call.reply_memory = one.reply_chunk.memory();
@@ -219,6 +235,7 @@ void LiveCaller::submit(Instant now) {
       return;
     }
     ++next_;
+    one.reply.xid = endpoint->last_xid();
     if (!submitted.ok()) {
       one.reply.refused = to_string(submitted.error());
       --open_;

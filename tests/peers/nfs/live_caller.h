@@ -22,6 +22,7 @@ struct Profile {
   bool remote_invalidate = true;
   bool silent = false;         // no private data: 1024 octets inline, no remote invalidation
   uint32_t segment_bytes = 0;  // longest segment of a chunk; 0 = one segment however long
+  Duration call_timeout = Duration::seconds(20);
 };
 
 class LiveCaller final : public Caller, private dataplane::CoreApp {
@@ -38,6 +39,9 @@ class LiveCaller final : public Caller, private dataplane::CoreApp {
   // Why it no longer is.
   [[nodiscard]] const std::string& ending() const { return problem_; }
   [[nodiscard]] std::vector<Reply> exchange(std::span<const Request> requests) override;
+
+  // Sends one call and disconnects after `stay`, whatever became of it by then. Returns its XID.
+  [[nodiscard]] uint32_t send_and_leave(const Request& request, Duration stay);
 
   // Of the connection; precondition: there was one.
   [[nodiscard]] const rpcrdma::RpcRdmaStats& stats() const { return client_->rpcrdma_stats(); }

@@ -1,5 +1,7 @@
 // causeway-nfs-client: NFSv3 and NFSv4.1 over our own client endpoint, against any NFS/RDMA server, in every chunk shape.
 //
+// With --cut it does something else: calls that must not be done twice, the connection cut behind each (exactly_once.h).
+//
 // For each kind of connection and each version of NFS it opens a connection, works through the Suite and says `ok SHAPE` or
 // `FAIL SHAPE: expected ..., got ...`. Exit status: 0 all shapes were right, 1 not, 2 wrong usage.
 #include <fmt/format.h>
@@ -10,6 +12,7 @@
 #include <cstdio>
 
 #include "control/config/config.h"
+#include "tests/peers/nfs/exactly_once.h"
 #include "tests/peers/nfs/live_caller.h"
 #include "tests/peers/nfs/mount3.h"
 #include "tests/peers/nfs/suite.h"
@@ -41,6 +44,7 @@ struct Settings {
   std::string filter;
   std::string directory = "causeway";
   bool keep = false;
+  uint32_t cut = 0;
   bool quick = false;
   bool knfsd = false;
   bool svcrdma = false;
@@ -102,6 +106,21 @@ void work(const Settings& settings, const Profile& profile, Version& version, Li
   caller.disconnect();
 }
 
+int cut(const Settings& settings, const Octets& root, LiveCaller& caller, RandomSource& random) {
+  const Profile profile{.name = "cut", .call_timeout = Duration::seconds(2)};
+  const auto connect = [&] { return caller.connect(*wire::parse_ip(settings.server), settings.port, profile); };
+  ExactlyOnceCounts counts;
+  const std::string trouble = ExactlyOnce(caller, root, connect, random).run(settings.directory + "-cut", settings.cut, counts);
+  fmt::print("{} calls repeated on a new connection, {} answered otherwise than the first time, {} not answered\n", counts.calls,
+             counts.wrong, counts.unanswered);
+  if (!trouble.empty()) {
+    fmt::print("FAIL cut: {}\n", trouble);
+  } else if (counts.wrong > 0) {
+    fmt::print("FAIL cut: {} of {} calls, first {}\n", counts.wrong, counts.calls, counts.first_wrong);
+  }
+  return trouble.empty() && counts.wrong == 0 ? 0 : 1;
+}
+
 bool wanted(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -131,6 +150,9 @@ int run(const Settings& settings) {
   LiveCaller caller(*link, node, memory, entropy, control::path_mtu_for(settings.link.port.mtu, 4096), kCallsMax);
   interruptible = &caller;
   node.station(0).announce();
+  if (settings.cut > 0) {
+    return cut(settings, root, caller, entropy);
+  }
   Report report(settings.filter);
   for (const Profile& profile : kProfiles) {
     if (!wanted(settings.profiles, profile.name)) {
@@ -172,6 +194,10 @@ int parse_and_run(int argc, char** argv) {
   cli.add_option("--directory", settings.directory, "name of the directory, the connection's name appended")
       ->capture_default_str();
   cli.add_flag("--keep", settings.keep, "leave the files there: NAME-N holds N octets of the pattern that starts at N");
+  cli.add_option(
+      "--cut", settings.cut,
+      "in place of the shapes: so many NFSv3 calls that must not be done twice, each with the connection cut before the "
+      "reply is used, and repeated under its XID on a new one");
   cli.add_flag("--quick", settings.quick, "fewer lengths");
   cli.add_flag("--knfsd", settings.knfsd, "the file server is a Linux kernel: leave out what it is known not to take (suite.h)");
   cli.add_flag("--svcrdma", settings.svcrdma, "the same of the kernel's NFS/RDMA server; implies --knfsd");

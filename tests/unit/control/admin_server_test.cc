@@ -1,23 +1,29 @@
 // The admin socket over real UNIX sockets, and causewayctl, the real program, against it.
 #include "control/admin/admin_server.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "control/admin/admin_places.h"
+#include "control/admin/received_file.h"
 #include "control/admin/unique_fd.h"
 #include "tests/unit/control/fake_view.h"
 
@@ -158,8 +164,9 @@ TEST_F(AdminServerTest, P6_SlowReaderStopsItselfAndNobodyElse) {
 
 TEST_F(AdminServerTest, ClientsBeyondTheBoundAreTold) {
   start();
+  const uint32_t places = geteuid() == 0 ? AdminPlaces::kMax : AdminPlaces::kPerUserMax;
   std::vector<UniqueFd> clients;
-  for (uint32_t i = 0; i < AdminServer::kClientsMax; ++i) {
+  for (uint32_t i = 0; i < places; ++i) {
     clients.push_back(connect_client());
     put(clients.back(), "help\n");
     EXPECT_NE(line(clients.back()), "");
@@ -173,6 +180,65 @@ TEST_F(AdminServerTest, ClientsBeyondTheBoundAreTold) {
   const UniqueFd next = connect_client();
   put(next, "status\n");
   EXPECT_EQ(Json::parse(line(next))["instance"], "test");
+}
+
+// Connects as another user, which the kernel lets a single thread of root's be.
+TEST_F(AdminServerTest, ReadersWhoStayLeaveAPlaceToRoot) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "takes root";
+  }
+  start();
+  std::filesystem::permissions(directory_, std::filesystem::perms::all);
+  std::filesystem::permissions(path_, std::filesystem::perms::all);
+  std::vector<UniqueFd> readers;
+  std::thread([&] {
+    for (uint32_t uid = 60'001; uid < 60'011; ++uid) {
+      ASSERT_EQ(syscall(SYS_setresuid, -1, uid, 0), 0);
+      for (int i = 0; i < 5; ++i) {
+        readers.push_back(connect_client());
+      }
+      ASSERT_EQ(syscall(SYS_setresuid, -1, 0, 0), 0);
+    }
+  }).join();
+  const UniqueFd root = connect_client();
+  put(root, "status\n");
+  EXPECT_EQ(Json::parse(line(root))["instance"], "test");
+  uint32_t refused = 0;
+  for (const UniqueFd& reader : readers) {
+    pollfd polled{reader.get(), POLLIN, 0};
+    refused += poll(&polled, 1, 0) == 1 ? 1 : 0;
+  }
+  EXPECT_EQ(readers.size() - refused, AdminPlaces::kReadersMax);
+}
+
+TEST_F(AdminServerTest, OneWhoStaysSilentOrTricklesALineGivesItsPlaceBack) {
+  std::string problem;
+  server_ = AdminServer::start(path_, policy_, {view_, control_}, problem, Duration::ms(300));
+  ASSERT_NE(server_, nullptr) << problem;
+  const UniqueFd silent = connect_client();
+  const UniqueFd trickles = connect_client();
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (send(trickles.get(), "s", 1, MSG_NOSIGNAL) == 1 && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now(), give_up);
+  EXPECT_TRUE(is_closed(silent));
+}
+
+TEST_F(AdminServerTest, TheFileThatComesWithARequestIsItsAlone) {
+  start();
+  const UniqueFd client = connect_client();
+  const std::string file = (directory_ / "out").string();
+  const UniqueFd out(open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const std::string request = R"({"command":"capture_start","file":"out"})"
+                              "\n";
+  const Bytes bytes(reinterpret_cast<const uint8_t*>(request.data()), request.size());
+  ASSERT_EQ(send_with_file(client.get(), bytes, out.get()), static_cast<ssize_t>(request.size()));
+  EXPECT_NE(line(client), "");
+  EXPECT_TRUE(control_.captured_output);
+  put(client, request);
+  EXPECT_NE(line(client), "");
+  EXPECT_FALSE(control_.captured_output);
 }
 
 TEST_F(AdminServerTest, ReplacesAFileThatNobodyListensOn) {
@@ -265,6 +331,33 @@ TEST_F(AdminServerTest, CtlShowsConnections) {
   EXPECT_NE(run.output.find("5.0 GiB"), std::string::npos);
   EXPECT_NE(run.output.find("00:01:01"), std::string::npos);
   EXPECT_EQ(run.output.find('\x1b'), std::string::npos);
+}
+
+TEST_F(AdminServerTest, CtlMakesTheFileOfACaptureAndOverwritesNothing) {
+  start();
+  const std::string file = (directory_ / "x.pcapng").string();
+  const Run made = ctl("--socket " + path_ + " capture start " + file);
+  EXPECT_EQ(made.status, 0) << made.output;
+  EXPECT_TRUE(control_.captured_output);
+  EXPECT_EQ(control_.order.file, file);
+  EXPECT_EQ(std::filesystem::status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  control_.captured_output = false;
+  const Run again = ctl("--socket " + path_ + " capture start " + file);
+  EXPECT_EQ(again.status, 1);
+  EXPECT_NE(again.output.find(file + " exists, and is not overwritten"), std::string::npos) << again.output;
+  const std::string link = (directory_ / "link").string();
+  std::filesystem::create_symlink(directory_ / "victim", link);
+  EXPECT_EQ(ctl("--socket " + path_ + " capture start " + link).status, 1);
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "victim"));
+  EXPECT_FALSE(control_.captured_output);
+}
+
+TEST_F(AdminServerTest, CtlRemovesTheFileOfACaptureThatIsRefused) {
+  start();
+  const std::string file = (directory_ / "y.pcapng").string();
+  EXPECT_EQ(ctl("--socket " + path_ + " capture start " + file + " snaplen 1").status, 1);
+  EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 TEST_F(AdminServerTest, CtlShowsStatsAndJson) {

@@ -159,6 +159,7 @@ class FakeControl final : public GatewayControl {
   }
   [[nodiscard]] bool start_capture(const std::string& who, const capture::CaptureOrder& wanted, std::string&) override {
     said += who + " capture;";
+    captured_output = wanted.output >= 0;
     order = wanted;
     captured.state = "running";
     return true;
@@ -176,6 +177,7 @@ class FakeControl final : public GatewayControl {
   LogLevel level = LogLevel::kInfo;
   capture::CaptureOrder order;
   capture::CaptureStatus captured;
+  bool captured_output = false;  // an open file came along
 };
 
 }  // namespace cw::control

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,32 +18,30 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/dataplane/memif_messages.h"
+
 namespace cw::dataplane {
 namespace {
 
 using control::UniqueFd;
+using memif::Message;
+using memif::message_of;
 
 constexpr int kWaitMs = 5000;
-constexpr uint16_t kHello = 2;
-constexpr uint16_t kAddRegion = 4;
-constexpr uint16_t kConnected = 7;
-constexpr uint16_t kDisconnect = 8;
-
-using Message = std::array<uint8_t, 128>;
-
-Message message_of(uint16_t type) {
-  Message message{};
-  std::memcpy(message.data(), &type, sizeof(type));
-  return message;
-}
+constexpr uint16_t kHello = MemifHandshake::kHello;
+constexpr uint16_t kInit = MemifHandshake::kInit;
+constexpr uint16_t kAddRegion = MemifHandshake::kAddRegion;
+constexpr uint16_t kAddRing = MemifHandshake::kAddRing;
+constexpr uint16_t kConnect = MemifHandshake::kConnect;
+constexpr uint16_t kConnected = MemifHandshake::kConnected;
+constexpr uint16_t kDisconnect = MemifHandshake::kDisconnect;
 
 bool is_readable(int fd, int wait_ms = kWaitMs) {
   pollfd polled{fd, POLLIN, 0};
   return poll(&polled, 1, wait_ms) == 1;
 }
 
-void send_message(int fd, uint16_t type, int descriptor = -1) {
-  Message message = message_of(type);
+void send_message(int fd, Message message, int descriptor = -1) {
   iovec vector{message.data(), message.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr header{};
@@ -58,6 +57,9 @@ void send_message(int fd, uint16_t type, int descriptor = -1) {
     std::memcpy(CMSG_DATA(item), &descriptor, sizeof(int));
   }
   ASSERT_EQ(sendmsg(fd, &header, MSG_NOSIGNAL), static_cast<ssize_t>(message.size()));
+}
+void send_message(int fd, uint16_t type) {
+  send_message(fd, message_of(type));
 }
 
 // The type of the next message; 0 = closed.
@@ -128,10 +130,8 @@ class MemifRelayTest : public ::testing::Test {
   }
   ~MemifRelayTest() override {
     relay_.reset();
-    for (const char* name : {"/link.sock", "/link.sock.driver"}) {
-      (void)unlink((directory_ + name).c_str());
-    }
-    (void)rmdir(directory_.c_str());
+    (void)unlink((directory_ + "/link.sock").c_str());
+    EXPECT_EQ(rmdir(directory_.c_str()), 0) << "something is left in it";
   }
 
   [[nodiscard]] MemifDevice device(bool server) const {
@@ -143,15 +143,48 @@ class MemifRelayTest : public ::testing::Test {
         device(server), leases_, [this] { return restarts_.fetch_add(1) >= 0; }, error);
     ASSERT_NE(relay_, nullptr) << error;
   }
-  // A link in the server role that is up.
-  void bring_up_server() {
+  // A server whose driver listens.
+  void start_server() {
     open(true);
     driver_listener_ = listen_on(relay_->for_driver().socket);
+    std::string error;
+    ASSERT_TRUE(relay_->hide_driver(error)) << error;
     relay_->start();
-    peer_ = knock_at(device(true).socket);
+  }
+  // The client's part, as far as CONNECT. Played by hand, the driver does not answer.
+  static void ask_to_connect(const UniqueFd& peer, const UniqueFd& driver) {
+    const UniqueFd region(memfd_create("region", MFD_CLOEXEC));
+    ASSERT_EQ(ftruncate(region.get(), memif::kRegionBytes), 0);
+    send_message(peer.get(), kInit);
+    send_message(peer.get(), memif::add_region(0), region.get());
+    send_message(peer.get(), memif::add_ring({}), region.get());
+    send_message(peer.get(), memif::add_ring({.client_to_server = false, .offset = memif::kRingBytes}), region.get());
+    send_message(peer.get(), kConnect);
+    for (const uint16_t type : {kInit, kAddRegion, kAddRing, kAddRing, kConnect}) {
+      EXPECT_EQ(next_type(driver.get()), type);
+    }
+  }
+  void expect_link_up(const UniqueFd& peer) {
     driver_ = accept_one(driver_listener_);
+    ask_to_connect(peer, driver_);
     send_message(driver_.get(), kConnected);
-    EXPECT_EQ(next_type(peer_.get()), kConnected);
+    EXPECT_EQ(next_type(peer.get()), kConnected);
+    EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
+  }
+  // A link in the server role that is up.
+  void bring_up_server() {
+    start_server();
+    peer_ = knock_at(device(true).socket);
+    expect_link_up(peer_);
+  }
+  // The server's part of a link in the client role.
+  void answer_as_server() {
+    send_message(peer_.get(), kHello);
+    EXPECT_EQ(next_type(driver_.get()), kHello);
+    send_message(driver_.get(), kConnect);
+    EXPECT_EQ(next_type(peer_.get()), kConnect);
+    send_message(peer_.get(), kConnected);
+    EXPECT_EQ(next_type(driver_.get()), kConnected);
     EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
   }
   // The driver hears of the end only when the core has let go.
@@ -174,16 +207,16 @@ class MemifRelayTest : public ::testing::Test {
 };
 
 TEST_F(MemifRelayTest, PassesTheHandshakeOnWithItsDescriptors) {
-  open(true);
-  driver_listener_ = listen_on(relay_->for_driver().socket);
-  relay_->start();
+  start_server();
   peer_ = knock_at(device(true).socket);
   driver_ = accept_one(driver_listener_);
   send_message(driver_.get(), kHello);
   EXPECT_EQ(next_type(peer_.get()), kHello);
+  send_message(peer_.get(), kInit);
+  EXPECT_EQ(next_type(driver_.get()), kInit);
   const UniqueFd region(memfd_create("region", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(region.get(), 12345), 0);
-  send_message(peer_.get(), kAddRegion, region.get());
+  send_message(peer_.get(), memif::add_region(0, 12345), region.get());
   UniqueFd received;
   EXPECT_EQ(next_type(driver_.get(), &received), kAddRegion);
   ASSERT_TRUE(received.valid());
@@ -216,16 +249,11 @@ TEST_F(MemifRelayTest, ServesTheNextPeerWhenTheDriverHasTakenItsRingsAway) {
   const UniqueFd next = knock_at(device(true).socket);
   EXPECT_FALSE(is_readable(driver_listener_.get(), 50)) << "the driver has not left yet";
   driver_ = UniqueFd();
-  driver_ = accept_one(driver_listener_);
-  send_message(driver_.get(), kConnected);
-  EXPECT_EQ(next_type(next.get()), kConnected);
-  EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
+  expect_link_up(next);
 }
 
 TEST_F(MemifRelayTest, APeerThatLeavesDuringTheHandshakeEndsTheDriversConnection) {
-  open(true);
-  driver_listener_ = listen_on(relay_->for_driver().socket);
-  relay_->start();
+  start_server();
   knock_at(device(true).socket);
   driver_ = accept_one(driver_listener_);
   EXPECT_EQ(next_type(driver_.get()), 0);
@@ -234,15 +262,55 @@ TEST_F(MemifRelayTest, APeerThatLeavesDuringTheHandshakeEndsTheDriversConnection
 
 // It is the server's to say that the link is up.
 TEST_F(MemifRelayTest, APeerThatClaimsTheServersPartIsSentAway) {
-  open(true);
-  driver_listener_ = listen_on(relay_->for_driver().socket);
-  relay_->start();
+  start_server();
   peer_ = knock_at(device(true).socket);
   driver_ = accept_one(driver_listener_);
   send_message(peer_.get(), kConnected);
   EXPECT_EQ(next_type(driver_.get()), 0);
+  EXPECT_EQ(next_type(peer_.get()), kDisconnect) << "and is told why";
   EXPECT_EQ(next_type(peer_.get()), 0);
   EXPECT_TRUE(leases_.are_keepers());
+  EXPECT_EQ(relay_->refused(), 1u);
+}
+
+// One that knocks and says nothing has the link for a second; whoever waits behind it gets it then.
+TEST_F(MemifRelayTest, AnEndThatStallsInItsHandshakeKeepsNobodyWaiting) {
+  start_server();
+  const UniqueFd silent = knock_at(device(true).socket);
+  driver_ = accept_one(driver_listener_);
+  const UniqueFd honest = knock_at(device(true).socket);
+  EXPECT_EQ(next_type(silent.get()), kDisconnect);
+  EXPECT_EQ(next_type(driver_.get()), 0);
+  EXPECT_EQ(relay_->refused(), 1u);
+  driver_ = UniqueFd();
+  expect_link_up(honest);
+}
+
+TEST_F(MemifRelayTest, NobodyButTheRelayReachesTheDriver) {
+  start_server();
+  struct stat status {};
+  EXPECT_NE(stat(relay_->for_driver().socket.name.c_str(), &status), 0);
+  for (int i = 0; i < 100; ++i) {
+    knock_at(device(true).socket);
+    // A driver that hears of the end of its connection closes, and so does this one.
+    driver_ = accept_one(driver_listener_);
+    EXPECT_EQ(next_type(driver_.get()), 0);
+    driver_ = UniqueFd();
+  }
+  peer_ = knock_at(device(true).socket);
+  expect_link_up(peer_);
+}
+
+TEST_F(MemifRelayTest, WhatTheDriverWouldBelieveDoesNotReachIt) {
+  start_server();
+  peer_ = knock_at(device(true).socket);
+  driver_ = accept_one(driver_listener_);
+  send_message(peer_.get(), kInit);
+  EXPECT_EQ(next_type(driver_.get()), kInit);
+  const UniqueFd shorter(memfd_create("region", MFD_CLOEXEC));
+  send_message(peer_.get(), memif::add_region(0), shorter.get());
+  EXPECT_EQ(next_type(driver_.get()), 0);
+  EXPECT_EQ(next_type(peer_.get()), kDisconnect);
 }
 
 TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
@@ -251,9 +319,7 @@ TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
   relay_->start();
   driver_ = knock_at(relay_->for_driver().socket);
   peer_ = accept_one(server);
-  send_message(peer_.get(), kConnected);
-  EXPECT_EQ(next_type(driver_.get()), kConnected);
-  EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
+  answer_as_server();
 
   peer_ = UniqueFd();
   server = UniqueFd();
@@ -266,9 +332,7 @@ TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
 
   server = listen_on(device(false).socket);
   peer_ = accept_one(server);
-  send_message(peer_.get(), kConnected);
-  EXPECT_EQ(next_type(driver_.get()), kConnected);
-  EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
+  answer_as_server();
 }
 
 TEST_F(MemifRelayTest, AClientWithoutServerIsToldSo) {
@@ -280,15 +344,39 @@ TEST_F(MemifRelayTest, AClientWithoutServerIsToldSo) {
   EXPECT_NE(error.find("role=server first"), std::string::npos) << error;
 }
 
-TEST_F(MemifRelayTest, AServerTakesOverWhatAKilledOneLeftBehindButNotALivingOne) {
+TEST_F(MemifRelayTest, AServerTakesOverWhatAKilledOneLeftBehind) {
   listen_on(device(true).socket);  // and closed: the file stays
-  open(true);
+  start_server();
+  peer_ = knock_at(device(true).socket);
+  expect_link_up(peer_);
+}
+
+// Connecting to a driver and leaving ends its process (DPDK 22.11).
+TEST_F(MemifRelayTest, ASecondServerOfTheSameNameIsRefusedAndTheFirstDoesNotNotice) {
+  start_server();
   DeviceLeases other{1};
   std::string error;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(MemifRelay::open(
+                  device(true), other, [] { return true; }, error),
+              nullptr);
+    EXPECT_NE(error.find("another process listens on " + device(true).socket.name), std::string::npos) << error;
+  }
+  EXPECT_FALSE(is_readable(driver_listener_.get(), 50)) << "the driver was knocked at";
+  peer_ = knock_at(device(true).socket);
+  expect_link_up(peer_);
+}
+
+TEST_F(MemifRelayTest, ANameThatAnotherProgramListensOnIsLeftToItUntouched) {
+  const UniqueFd stranger = listen_on(device(true).socket);
+  std::string error;
   EXPECT_EQ(MemifRelay::open(
-                device(true), other, [] { return true; }, error),
+                device(true), leases_, [] { return true; }, error),
             nullptr);
-  EXPECT_NE(error.find("Address already in use"), std::string::npos) << error;
+  EXPECT_NE(error.find("another program listens on " + device(true).socket.name), std::string::npos) << error;
+  EXPECT_FALSE(is_readable(stranger.get(), 50));
+  knock_at(device(true).socket);
+  EXPECT_TRUE(is_readable(stranger.get()));
 }
 
 TEST(MemifDevice, FindsTheSocketAmongTheArgumentsAndKeepsTheOthers) {

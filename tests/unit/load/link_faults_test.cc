@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "tests/unit/wire/frames.h"
+
 namespace cw::load {
 namespace {
 
 // Sends 10000 numbered frames, 1 us apart, and returns the numbers in the order of their arrival.
 std::vector<uint32_t> through(const LinkFaultOptions& options) {
-  FaultyWay way(options, 1);
+  FaultyWay way(options, FaultDirection::kOut, 1);
   std::vector<uint32_t> out;
   std::vector<uint8_t> frame;
   Instant now = Instant::from_ns(1'000'000);
@@ -53,13 +55,33 @@ TEST(LinkFaults, ReorderSomeAndLoseNone) {
 }
 
 TEST(LinkFaults, DelayAllAlike) {
-  FaultyWay way({.delay_us = 250}, 1);
+  FaultyWay way({.delay_us = 250}, FaultDirection::kOut, 1);
   way.push(Instant::from_ns(0), {1, 2, 3});
   EXPECT_EQ(way.next_at(), Instant::from_ns(250'000));
   std::vector<uint8_t> frame;
   EXPECT_FALSE(way.poll(Instant::from_ns(249'999), frame));
   EXPECT_TRUE(way.poll(Instant::from_ns(250'000), frame));
   EXPECT_EQ(frame, (std::vector<uint8_t>{1, 2, 3}));
+}
+
+// What makes hostile-peer hostile.
+TEST(LinkFaults, WithholdWhatLeavesOfOneKindOfPacketAWhileAfterTheFirstFrame) {
+  const auto acknowledgement = wire::test::build_frame(wire::test::v4_path(), wire::Opcode::kRcAcknowledge, 0);
+  const auto message = wire::test::build_frame(wire::test::v4_path(), wire::Opcode::kRcSendOnly, 64);
+  const LinkFaultOptions options{.withheld = wire::OpcodeKind::kAcknowledge, .withheld_after_ms = 2};
+  EXPECT_TRUE(options.any());
+  for (const FaultDirection direction : {FaultDirection::kOut, FaultDirection::kIn}) {
+    FaultyWay way(options, direction, 1);
+    const auto passes = [&](int64_t ms, const std::vector<uint8_t>& octets) {
+      std::vector<uint8_t> frame;
+      way.push(Instant::from_ns(ms * 1'000'000), std::vector<uint8_t>(octets));
+      return way.poll(Instant::from_ns(ms * 1'000'000), frame) && frame == octets;
+    };
+    EXPECT_TRUE(passes(100, acknowledgement));
+    EXPECT_TRUE(passes(101, acknowledgement));
+    EXPECT_EQ(passes(102, acknowledgement), direction == FaultDirection::kIn);
+    EXPECT_TRUE(passes(102, message));
+  }
 }
 
 }  // namespace

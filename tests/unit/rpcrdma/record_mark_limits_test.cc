@@ -49,12 +49,13 @@ class RecordLimitsTest : public ::testing::Test {
     return out.bytes();
   }
 
-  HeapBufferPool pool{32, kBufferBytes, 32};
+  HeapBufferPool pool{64, kBufferBytes, 32};
+  RecordAdmission admission{pool};
 };
 
 // Its marks are held besides: together they are more than message_bytes_max before the message is complete.
 TEST_F(RecordLimitsTest, TheLongestMessageComesWholeInManyFragments) {
-  RecordReader reader(pool, {.message_bytes_max = 1000, .fragments_max = 8});
+  RecordReader reader(admission, {.message_bytes_max = 1000, .fragments_max = 8});
   Octets stream;
   for (int i = 0; i < 8; ++i) {
     add_fragment(stream, 125, i == 7);
@@ -64,7 +65,7 @@ TEST_F(RecordLimitsTest, TheLongestMessageComesWholeInManyFragments) {
 }
 
 TEST_F(RecordLimitsTest, WhoHoldsAsMuchAsTheLimitStillReads) {
-  RecordReader reader(pool, {.message_bytes_max = 100});
+  RecordReader reader(admission, {.message_bytes_max = 100});
   ASSERT_TRUE(feed(reader, message(46)));
   ASSERT_TRUE(feed(reader, message(46)));  // 100 held
   EXPECT_FALSE(reader.space().empty());
@@ -73,7 +74,7 @@ TEST_F(RecordLimitsTest, WhoHoldsAsMuchAsTheLimitStillReads) {
 }
 
 TEST_F(RecordLimitsTest, PolledMessagesTakeTheirMarksAlong) {
-  RecordReader reader(pool, {.message_bytes_max = 100});
+  RecordReader reader(admission, {.message_bytes_max = 100});
   for (int i = 0; i < 1000; ++i) {
     Octets stream;
     add_fragment(stream, 3, false);
@@ -90,7 +91,7 @@ TEST_F(RecordLimitsTest, PolledMessagesTakeTheirMarksAlong) {
 
 // A last fragment without a byte ends the message by its mark, and the mark ends the Buffer: nobody reads that Buffer again.
 TEST_F(RecordLimitsTest, ABufferWhoseLastBytesAreAMarkIsGivenBackWithItsMessage) {
-  RecordReader reader(pool, {});
+  RecordReader reader(admission, {});
   Octets stream;
   add_fragment(stream, kBufferBytes - 2 * kRecordMarkBytes, false);
   add_fragment(stream, 0, true);
@@ -105,7 +106,7 @@ TEST_F(RecordLimitsTest, ABufferWhoseLastBytesAreAMarkIsGivenBackWithItsMessage)
 
 // Whatever it was reset from: half of a Buffer polled, a failed stream, nothing at all.
 TEST_F(RecordLimitsTest, AfterAResetAReaderIsAsANewOne) {
-  RecordReader reader(pool, {.message_bytes_max = 100});
+  RecordReader reader(admission, {.message_bytes_max = 100});
   const auto expect_as_new = [&] {
     reader.reset();
     reader.reset();

@@ -45,9 +45,9 @@ class FakeHealth final : public HealthSource {
 
 class MetricsServerTest : public testing::Test {
  protected:
-  void start(Duration client_timeout = Duration::seconds(5)) {
+  void start(Duration client_timeout = Duration::seconds(5), uint32_t address = INADDR_LOOPBACK) {
     std::string problem;
-    server_ = MetricsServer::start({.listen = {wire::IpAddress::v4(0x7f00'0001), 0}, .client_timeout = client_timeout}, metrics_,
+    server_ = MetricsServer::start({.listen = {wire::IpAddress::v4(address), 0}, .client_timeout = client_timeout}, metrics_,
                                    health_, problem);
     ASSERT_NE(server_, nullptr) << problem;
   }
@@ -114,11 +114,33 @@ TEST_F(MetricsServerTest, ASilentPollCoreFailsBothProbes) {
 
 TEST_F(MetricsServerTest, GetGivesTheMetrics) {
   start();
-  const std::string answer = ask("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: text/plain\r\n\r\n");
+  const std::string answer = ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\n\r\n");
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: "))
       << answer;
   EXPECT_TRUE(answer.ends_with("\r\n\r\n# HELP causeway_answer An answer.\n# TYPE causeway_answer gauge\ncauseway_answer 42\n"))
       << answer;
+}
+
+// DNS rebinding: a web site's name points to 127.0.0.1 for a moment, and its script reads what it finds there.
+TEST_F(MetricsServerTest, OnLoopbackOnlyLoopbackNamesAreAnswered) {
+  start();
+  for (const char* path : {"/", "/metrics", "/page/main.js", "/api/snapshot", "/api/history"}) {
+    const std::string get = std::string("GET ") + path + " HTTP/1.1\r\n";
+    const std::string refused = ask(get + "Host: rebound.example:9464\r\n\r\n");
+    EXPECT_TRUE(refused.starts_with("HTTP/1.1 421 Misdirected Request\r\n")) << path;
+    EXPECT_NE(refused.find("http://localhost"), std::string::npos);
+    EXPECT_EQ(refused.find("causeway_answer"), std::string::npos);
+    for (const char* host : {"Host: localhost:9464\r\n", "Host: 127.0.0.1\r\n", "Host: [::1]:9464\r\n", ""}) {
+      EXPECT_FALSE(ask(get + host + "\r\n").starts_with("HTTP/1.1 421 ")) << path << ' ' << host;
+    }
+  }
+  EXPECT_TRUE(ask("GET /healthz HTTP/1.1\r\nHost: rebound.example\r\n\r\n").starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(MetricsServerTest, OnAnotherAddressEveryNameIsAnswered) {
+  start(Duration::seconds(5), INADDR_ANY);
+  EXPECT_TRUE(ask("GET /metrics HTTP/1.1\r\nHost: gateway7:9464\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(ask("GET /metrics HTTP/1.1\r\nHost: 192.0.2.7:9464\r\n\r\n").starts_with("HTTP/1.1 200 "));
 }
 
 TEST_F(MetricsServerTest, HeadGivesTheHeaderOnly) {

@@ -1,0 +1,125 @@
+"""Networks that lose, delay, duplicate and overtake: the same work on one NFSv4.1 mount, once through causewayd and once with the
+kernel's own NFS/RDMA server, the same client. Prints a table: replies, seconds and connections of each.
+
+What is wanted of the gateway: one connection for the whole work where packets are lost or overtaken, and at least ten times the kernel
+pair's replies in a second where everything happens at once. A client's rxe that goes back and sends again may hang by its own
+mistake (README.md, "Facts worth knowing"; the guest's kernel says so). That is forgiven where packets are lost, since it has to go
+back then, and not where they are only overtaken: nobody has to ask it to. Of a row in which a connection broke, roce.pcap stays.
+"""
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Callable
+
+from lab.daemon import LabError
+from lab.exercise import IN_GUEST, send_program
+from lab.rig import MOUNT_POINT, Rig, Wire
+
+LOSS = "loss 2%"
+JITTER = "delay 300us 200us"
+ALL_AT_ONCE = "loss 2% duplicate 1% delay 300us 200us reorder 10%"
+ROWS = (LOSS, JITTER, ALL_AT_ONCE)  # netem's words, each way
+LIMIT_S = 300
+OPERATIONS = 400  # of the exerciser, one worker on files of up to 256 KiB
+SEED = 1
+RXE_HANG = "rxe_reg_fast_mr: mr->lkey = .* not free"
+TIMES_KERNEL = 10
+
+
+@dataclass(frozen=True)
+class Outcome:
+    netem: str
+    server: str  # "Causeway" or "knfsd"
+    finished: bool
+    replies: int
+    seconds: float
+    connections: int
+    hangs: int  # of rxe in the client, its own fault: the queue pair falls silent and the NFS client connects anew a minute later
+
+    @property
+    def rate(self) -> float:
+        return self.replies / self.seconds
+
+    def text(self) -> str:
+        done = "" if self.finished else ", not finished"
+        own = f" ({self.hangs} hang{'s' if self.hangs != 1 else ''} of the client's rxe)" if self.hangs else ""
+        return f"{self.replies} replies in {self.seconds:.0f} s, {self.connections} connection{'s' if self.connections != 1 else ''}{own}{done}"
+
+    def broken(self) -> int:
+        """Connections that ended, but for those that a hang of the client cost where it had to send again."""
+        return max(0, self.connections - 1 - (self.hangs if "loss" in self.netem else 0))
+
+
+def _work(rig: Rig, netem: str) -> Outcome:
+    send_program(rig)
+    rig.guest.check(rig.mount_command("4.1"), 40)
+    before = rig.stats().xprt
+    rig.guest.check(f"netem_on {netem}")
+    command = (f"{IN_GUEST} {MOUNT_POINT}/disorder{ROWS.index(netem)} --seed {SEED} --workers 1 --files 2 --shared 0 --bytes-max 262144 --entries-max 5"
+               f" --operations {OPERATIONS} --seconds {10 * LIMIT_S} --drop-caches --keep --replays")
+    start = time.monotonic()
+    job = rig.guest.run_aside(f"( {command} ) >/tmp/disorder.log 2>&1; echo $? >/tmp/disorder.status", LIMIT_S)
+    while job.running() and time.monotonic() < start + LIMIT_S:
+        time.sleep(0.5)
+    seconds = time.monotonic() - start
+    log = rig.guest.run("cat /tmp/disorder.log")[1]
+    (rig.logs / "disorder.log").write_text(log)
+    status = rig.guest.run("cat /tmp/disorder.status 2>/dev/null")[1].strip()
+    if "FAIL" in log:
+        raise LabError(f"{netem}: {log.strip()[-800:]}")
+    after = rig.stats().xprt
+    hangs = int(rig.guest.check(f"dmesg | grep -c '{RXE_HANG}'; true").strip())
+    return Outcome(netem, "Causeway" if rig.gateway else "knfsd", status == "0", after["rpcreceives"] - before["rpcreceives"],
+                   seconds, after["connect_count"] - before["connect_count"] + 1, hangs)
+
+
+def _row(wire: Wire, logs: Path, netem: str) -> Outcome:
+    """A rig for each row: work that hangs behind a broken connection keeps the guest busy."""
+    logs.mkdir(parents=True, exist_ok=True)
+    rig = Rig(wire, logs, capture=True)
+    try:
+        rig.start()
+        outcome = _work(rig, netem)
+    finally:
+        rig.stop()
+    if outcome.connections == 1:
+        (logs / "roce.pcap").unlink(missing_ok=True)
+    print(f"   {netem}: {outcome.server}: {outcome.text()}", flush=True)
+    return outcome
+
+
+def table(outcomes: list[Outcome]) -> str:
+    lines = ["| netem, each way | Causeway | knfsd's NFS/RDMA, same client |", "|---|---|---|"]
+    for netem in ROWS:
+        texts = {outcome.server: outcome.text() for outcome in outcomes if outcome.netem == netem}
+        lines.append(f"| {netem} | {texts.get('Causeway', '')} | {texts.get('knfsd', '')} |")
+    return "\n".join(lines)
+
+
+def disorder(kernel: str) -> Callable[[Path], None]:
+    """`kernel`: the series of the client's."""
+
+    def body(logs: Path) -> None:
+        outcomes: list[Outcome] = []
+        for netem in ROWS:
+            for kind in ("gateway", "reference"):
+                place = logs / f"{kind}-{ROWS.index(netem) + 1}"
+                outcomes.append(_row(Wire(kind, "tap", 4096, kernel=kernel), place, netem))
+                (logs / "disorder.json").write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1) + "\n")
+        print(table(outcomes), flush=True)
+        _judge(outcomes)
+
+    return body
+
+
+def _judge(outcomes: list[Outcome]) -> None:
+    by_row = {(outcome.netem, outcome.server): outcome for outcome in outcomes}
+    for netem in (LOSS, JITTER):
+        ours = by_row[netem, "Causeway"]
+        if ours.broken() or not ours.finished:
+            raise LabError(f"{netem}: {ours.text()}")
+    ours, theirs = by_row[ALL_AT_ONCE, "Causeway"], by_row[ALL_AT_ONCE, "knfsd"]
+    if ours.rate < TIMES_KERNEL * theirs.rate:
+        raise LabError(f"{ALL_AT_ONCE}: {ours.rate:.1f} replies in a second, the kernel pair {theirs.rate:.1f}")

@@ -1,0 +1,57 @@
+// Peers and servers that mean harm, as data: what they do, how many connections, from when until when, how much. A scenario's
+// hostiles are a list of these, beside the honest clients and their faults; taking one out leaves the honest part what it was.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rocev2/base/time.h"
+
+namespace cw::sim {
+
+enum class HostileKind : uint8_t {
+  // A client that takes part and breaks one rule
+  kNoReceives,     // asks for large results and posts no receives: RNR NAK for ever
+  kNoReadAnswers,  // offers data by Read chunks and answers no READ
+  kNoAcks,         // asks for large results and acknowledges nothing
+  kSlowAcks,       // asks for large results and acknowledges `time` later
+  kHugeCalls,      // the longest calls that are allowed, on every credit
+  kHugeReplies,    // the longest results, on every credit
+  kConnectLoop,    // connects and disconnects `amount` times a second
+  kGarbage,        // `amount` of 1000 SENDs have other octets in their RPC-over-RDMA header, under a right iCRC
+  // A sender of single frames, `amount` a second
+  kForgedRequests,  // REQs from addresses that nobody has
+  kForgedRivals,  // REQs that name an honest client's address and queue pair; its own connections are idle and take the other places
+  kForgedCnps,  // CNPs in an honest client's name, to queue pairs that it has to guess
+  // The server behind the second listener; the peer is a client of it with every credit in use
+  kBackendDead,  // takes no connection
+  kBackendHung,  // takes calls and answers none
+  kBackendSlow,  // answers `time` later
+  kCount,
+};
+inline constexpr uint32_t kHostileKindCount = static_cast<uint32_t>(HostileKind::kCount);
+[[nodiscard]] const char* to_string(HostileKind kind) noexcept;
+[[nodiscard]] std::optional<HostileKind> parse_hostile_kind(std::string_view name) noexcept;
+[[nodiscard]] constexpr bool is_about_backend(HostileKind kind) {
+  return kind >= HostileKind::kBackendDead;
+}
+
+// One host with one address.
+struct Hostile {
+  HostileKind kind = HostileKind::kNoReceives;
+  uint32_t connections = 1;  // 0: only what is forged
+  uint32_t window = 64;      // calls in flight on each, as far as the gateway's credits go
+  Duration from;             // since the start: it comes
+  Duration turns;            // until then it is honest, and is granted what honest clients are
+  Duration until;            // then its process dies, and nobody is told
+  uint32_t amount = 0;       // see the kinds
+  Duration time;             // see the kinds
+  uint64_t seed = 0;         // of its own draws
+};
+
+// One line: kind, connections, times, parameters.
+[[nodiscard]] std::string describe(const Hostile& hostile);
+
+}  // namespace cw::sim
