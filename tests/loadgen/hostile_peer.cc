@@ -1,5 +1,5 @@
-// hostile-peer: causeway-load as a client that means harm, for the drills of tests/ops. A second after its first frame packets of one
-// kind do not leave it any more, while its stack and its load go on. Not installed.
+// hostile-peer: causeway-load as a client that means harm, for the drills of tests/ops. A second after its first frame packets
+// of one kind do not leave it any more, while its stack and its load go on. Not installed.
 //
 //   hostile-peer no_acks ...          acknowledges nothing: replies are sent to it again and again
 //   hostile-peer no_read_answers ...  answers no READ: calls with Read chunks never become whole

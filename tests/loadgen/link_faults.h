@@ -29,8 +29,8 @@ struct LinkFaultOptions {
   uint32_t jitter_us = 0;         // on top, up to this; the order is kept
   FaultDirection direction = FaultDirection::kBoth;
   uint64_t seed = 1;
-  // What a hostile peer does (hostile_peer.cc); causeway-load has no option for it. A while after its first frame our stack's packets
-  // of this kind go nowhere.
+  // What a hostile peer does (hostile_peer.cc); causeway-load has no option for it. A while after its first frame our stack's
+  // packets of this kind go nowhere.
   std::optional<wire::OpcodeKind> withheld;
   uint32_t withheld_after_ms = 1000;
 

@@ -17,8 +17,8 @@
 
 namespace cw::sim {
 
-// How a client was served, for the oracle `isolation`. A wait counts from the instant at which the client wanted an answer, over lost
-// connections and new attempts; who still waits counts too.
+// How a client was served, for the oracle `isolation`. A wait counts from the instant at which the client wanted an answer,
+// over lost connections and new attempts; who still waits counts too.
 struct Service {
   uint64_t answered = 0;
   Duration longest_wait;

@@ -1,6 +1,6 @@
-// A host of a scenario's Hostile. Where it takes part in a connection it is an ordinary client under full load, with a real stack;
-// what it does wrong happens on its cable (link/lies.h) or to its queue pairs. What needs no connection it makes by itself, frame by
-// frame. It has no memory of having been refused or cut off: it comes again.
+// A host of a scenario's Hostile. Where it takes part in a connection it is an ordinary client under full load, with a real
+// stack; what it does wrong happens on its cable (link/lies.h) or to its queue pairs. What needs no connection it makes by
+// itself, frame by frame. It has no memory of having been refused or cut off: it comes again.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class HostilePeer {
 
   // One turn of its process, frames of the stack aside.
   void turn(Instant now);
-  // Frames that are due without a stack's doing. `victim`: a queue pair of an honest client, as that client sees it; nullptr when there
-  // is none.
+  // Frames that are due without a stack's doing. `victim`: a queue pair of an honest client, as that client sees it; nullptr
+  // when there is none.
   [[nodiscard]] std::vector<std::vector<uint8_t>> forge(Instant now, const rc::RcQpInfo* victim);
   [[nodiscard]] Instant next_deadline() const;
   [[nodiscard]] ClientHost& host() { return host_; }

@@ -23,8 +23,8 @@ enum class HostileKind : uint8_t {
   kGarbage,        // `amount` of 1000 SENDs have other octets in their RPC-over-RDMA header, under a right iCRC
   // A sender of single frames, `amount` a second
   kForgedRequests,  // REQs from addresses that nobody has
-  kForgedRivals,  // REQs that name an honest client's address and queue pair; its own connections are idle and take the other places
-  kForgedCnps,  // CNPs in an honest client's name, to queue pairs that it has to guess
+  kForgedRivals,    // REQs in an honest client's name, with its queue pair, while idle connections take all other places
+  kForgedCnps,      // CNPs in an honest client's name, to queue pairs that it has to guess
   // The server behind the second listener; the peer is a client of it with every credit in use
   kBackendDead,  // takes no connection
   kBackendHung,  // takes calls and answers none

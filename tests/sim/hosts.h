@@ -62,7 +62,8 @@ struct WorldOptions {
   Duration ack_delay = rc::kAckDelay;  // EndpointOptions::ack_delay of both ends
   // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
   bool small_tables = false;
-  // The gateway has the limits and pools of production (production.h), and each listener a backend of its own: listener i, backend i.
+  // The gateway has the limits and pools of production (production.h), and each listener a backend of its own: listener i,
+  // backend i.
   bool production = false;
   // A restarted client's first queue pair has the number of its last life's, as with kernels that count from a fixed one.
   bool client_qpns_repeat = false;
