@@ -90,16 +90,17 @@ class Driver {
     // It counts the rings that it is given, and looks at as many of its queues.
     FUZZ_CHECK(field<uint16_t>(message, 4) == rings.size());
     rings.push_back({field<uint16_t>(message, 6), field<uint32_t>(message, 8), message[12]});
+    look_at(rings.back());
+  }
+  void look_at(const Ring& ring) const {
+    FUZZ_CHECK(ring.region < regions_.size() && ring.log2 < 16);
+    const Region& region = regions_[ring.region];
+    const uint64_t end = uint64_t{ring.offset} + 128 + (uint64_t{16} << ring.log2);
+    FUZZ_CHECK(end <= region.bytes && region.bytes <= region.file_bytes);
   }
   void look_at_rings() const {
     for (const std::vector<Ring>& rings : rings_) {
       FUZZ_CHECK(!rings.empty());
-      for (const Ring& ring : rings) {
-        FUZZ_CHECK(ring.region < regions_.size() && ring.log2 < 16);
-        const Region& region = regions_[ring.region];
-        const uint64_t end = uint64_t{ring.offset} + 128 + (uint64_t{16} << ring.log2);
-        FUZZ_CHECK(end <= region.bytes && region.bytes <= region.file_bytes);
-      }
     }
   }
 
