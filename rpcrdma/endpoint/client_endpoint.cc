@@ -4,11 +4,11 @@
 #include <bit>
 
 #include "rpcrdma/endpoint/pending_call.h"
+#include "rpcrdma/rpc/rpc_message.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-constexpr uint32_t kXidBytes = 4;
 // Payload up to this goes into the header's own Buffer: cheaper to send than one more piece.
 constexpr uint32_t kCopyBytesMax = 256;
 

@@ -5,11 +5,6 @@
 #include "rpcrdma/rpc/rpc_message.h"
 
 namespace cw::rpcrdma {
-namespace {
-
-constexpr uint32_t kXidBytes = 4;
-
-}  // namespace
 
 void ClientEndpoint::on_message(Chain&& message, std::optional<verbs::Rkey> invalidated) {
   Chain received = std::move(message);

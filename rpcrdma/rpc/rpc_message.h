@@ -16,6 +16,7 @@ enum class RpcMessageType : uint32_t { kCall = 0, kReply = 1 };
 enum class AuthFlavor : uint32_t { kNone = 0, kSys = 1, kShort = 2, kDh = 3, kRpcsecGss = 6, kTls = 7 };
 
 inline constexpr uint32_t kRpcVersion = 2;
+inline constexpr uint32_t kXidBytes = 4;            // every message begins with its XID
 inline constexpr uint32_t kAuthBodyBytesMax = 400;  // RFC 5531 8.2: credentials and verifiers
 
 // RFC 2203 5.3.1: anything but kData carries a context token in place of arguments and results.
