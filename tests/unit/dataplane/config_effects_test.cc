@@ -76,7 +76,7 @@ struct Made {
     node = node_options(from, macs, {}, 1);
     places = connection_places(from, numbers);
     places_of_clients = client_places(from, numbers);
-    gateway = gateway_options(from, {}, *places, *places_of_clients, numbers);
+    gateway = gateway_options(from, {}, *places, *places_of_clients, source_ports, numbers);
     port = port_settings(from, from.ports.front());
     pools = control::pool_sizes(from);
     check = check_plan(from.backends.front());
@@ -104,6 +104,7 @@ struct Made {
   node::NodeOptions node;
   std::unique_ptr<gateway::ConnectionPlaces> places;
   std::unique_ptr<gateway::ConnectionPlaces> places_of_clients;
+  gateway::PortBook source_ports{1, 1};
   gateway::GatewayOptions gateway;
   PortSettings port;
   control::PoolSizes pools;
@@ -179,6 +180,8 @@ const std::map<std::string, Effect>& effects() {
       {"limits.plain_segments_max", to("33", [](const Made& m) { return m.listener().server.limits.plain_segments_max; })},
       {"limits.call_bytes_max", to("2097152", [](const Made& m) { return m.listener().server.call_bytes_max; })},
       {"limits.reply_bytes_max", to("2097152", [](const Made& m) { return m.workers.limits.message_bytes_max; })},
+      {"limits.read_timeout_s", to("7", [](const Made& m) { return m.listener().server.read_timeout.to_ns(); })},
+      {"limits.reply_timeout_s", to("7", [](const Made& m) { return m.listener().server.reply_timeout.to_ns(); })},
       {"limits.calls_in_flight_max", to("100", [](const Made& m) { return m.gateway.calls_in_flight_max; })},
       {"limits.connections_max", to("33", [](const Made& m) { return m.gateway.connections_max; })},
       {"limits.half_open_max", to("100", [](const Made& m) { return m.node.cm.half_open_max; })},
