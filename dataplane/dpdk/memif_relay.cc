@@ -36,8 +36,10 @@ UniqueFd new_socket() {
 // Where this process keeps what it needs while it runs: as the service manager or the session says.
 std::string runtime_directory() {
   for (const char* name : {"RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"}) {
-    if (const char* value = std::getenv(name); value != nullptr && *value == '/') {
-      return std::string(value, std::strcspn(value, ":"));  // the first, where there are several
+    const char* const value = std::getenv(name);
+    const std::string directory = value == nullptr ? "" : std::string(value, std::strcspn(value, ":"));  // the first of several
+    if (directory.starts_with('/') && access(directory.c_str(), W_OK | X_OK) == 0) {
+      return directory;
     }
   }
   return "/tmp";
