@@ -85,9 +85,23 @@ void RecordReader::end_turn() {
     if (tail_open_ && messages_ready_ == 0) {
       close_tail();
     }
-  } else if (knows_length() || tail_open_) {
+  } else if (knows_length()) {
     (void)ensure_memory();
+  } else if (messages_ready_ == 0) {
+    unstore_mark();
   }
+}
+
+// A part of a mark is all that is held: scan_ has it too. Whoever sends three bytes on each connection gets no memory for that.
+void RecordReader::unstore_mark() {
+  while (head_ != tail_) {
+    drop_front();
+  }
+  if (head_ != nullptr) {
+    head_->size = consumed_;
+    close_tail();
+  }
+  unstored_ = scan_.mark_bytes;
 }
 
 Instant RecordReader::due(Instant now) {

@@ -104,6 +104,7 @@ class RecordReader {
   [[nodiscard]] uint32_t spare_needed() const;
   [[nodiscard]] bool ensure_memory();
   void close_tail();
+  void unstore_mark();
   void attach(Buffer* buffer);
   [[nodiscard]] MutableBytes marks_only(MutableBytes room) const;
   [[nodiscard]] Status on_mark();

@@ -179,6 +179,7 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
         return;
       }
       ++calls_[{request.backend, context.header.program}];
+      last_xid_ = context.header.xid;
       event.kind = BackendEvent::Kind::kMessage;
       break;
     case BackendRequest::Kind::kRun:
@@ -303,6 +304,14 @@ void SimBackend::on_reply(const BackendRequest& request) {
   const bool right = rpcrdma::check_bench_reverse_reply(request.message, found->second);
   ++(right ? callbacks_.right : refused ? callbacks_.refused : callbacks_.wrong);
   waiting.erase(found);
+}
+
+std::vector<LinkId> SimBackend::links() const {
+  std::vector<LinkId> links;
+  for (const Link& link : open_) {
+    links.push_back(link.id);
+  }
+  return links;
 }
 
 size_t SimBackend::open_count(uint32_t server) const {

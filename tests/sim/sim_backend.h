@@ -1,7 +1,7 @@
 // Stands for the workers, their sockets and the server behind them: runs a program on what it is sent, after a while, and can be
-// as slow, silent, closed or talkative as servers are. Messages come as records in a byte stream, cut into fragments and reads
-// of any size, through the reader and the admission that workers have. A CALLBACK of the bench program is answered and, on the same connection,
-// followed or overtaken by the call that it asks for, whose reply is judged.
+// as slow, silent, closed or talkative as servers are. Messages come as records in a byte stream, cut into fragments and reads of
+// any size, through the reader and the admission that workers have. A CALLBACK of the bench program is answered and, on the same
+// connection, followed or overtaken by the call that it asks for, whose reply is judged.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +62,9 @@ class SimBackend {
   // To one of several backends.
   [[nodiscard]] size_t open_count_of(uint32_t backend) const;
 
+  // Its open connections, and the XID of the last call that came.
+  [[nodiscard]] std::vector<gateway::LinkId> links() const;
+  [[nodiscard]] uint32_t last_xid() const { return last_xid_; }
   // That connections were asked for from, in order.
   [[nodiscard]] const std::vector<uint16_t>& source_ports() const { return source_ports_; }
 
@@ -124,6 +127,7 @@ class SimBackend {
   CallbackStats callbacks_;
   std::vector<Link> open_;
   std::vector<uint16_t> source_ports_;
+  uint32_t last_xid_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> calls_;
   std::deque<std::pair<Instant, gateway::BackendEvent>> events_;  // that the servers bring about
   std::deque<gateway::BackendEvent> ready_;                       // that the workers tell of

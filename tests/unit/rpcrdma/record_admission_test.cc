@@ -280,6 +280,24 @@ TEST_F(RecordAdmissionTest, AReplyThatHasBegunHasToGoOnUnlessItWaits) {
   EXPECT_TRUE(waiting.feed());
 }
 
+// Found by record_admission_fuzz: a part of a mark was counted in the share of its source, and the record behind it exceeded what
+// was left of the share.
+TEST_F(RecordAdmissionTest, APartOfAMarkHoldsNothingAndItsRecordComes) {
+  LocalRecordBudget budget(pool, 32, 2);  // ten each
+  RecordAdmission line(budget);
+  std::vector<std::unique_ptr<Sender>> senders;
+  for (uint32_t i = 0; i < 40; ++i) {
+    senders.push_back(std::make_unique<Sender>(line, 4'000));
+    EXPECT_FALSE(senders.back()->feed(3));
+  }
+  EXPECT_LE(pool.in_use(), 1u);
+  EXPECT_EQ(budget.held(0), 0u);
+  for (const auto& sender : senders) {
+    ASSERT_TRUE(sender->feed());
+    sender->message.clear();
+  }
+}
+
 TEST_F(RecordAdmissionTest, IdleConnectionsHoldNothingAndShareOneBuffer) {
   LocalRecordBudget budget(pool, 64);
   RecordAdmission line(budget);

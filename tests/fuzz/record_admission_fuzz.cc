@@ -1,0 +1,176 @@
+// Several connections of two sources and two workers read records out of one small pool, as the input says: how long records are
+// and in which fragments, who reads how much, whose client acknowledges, who breaks. Every byte comes out as it went in, shares
+// are kept, nothing is lost; and when all who hold something give it back, every record that has begun comes (no deadlock).
+//
+// Input: pairs [what][how].
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "rocev2/base/heap_buffer_pool.h"
+#include "rpcrdma/rpc/record_mark.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace cw::rpcrdma {
+namespace {
+
+constexpr uint32_t kBuffers = 40;
+constexpr uint32_t kBytes = 64;
+constexpr uint32_t kReaders = 6;
+constexpr size_t kInputBytesMax = 512;
+constexpr RecordLimits kLimits{.message_bytes_max = 1'000, .fragments_max = 4};
+
+class Connection {
+ public:
+  Connection(RecordAdmission& admission, uint32_t source, uint64_t owner) : reader(admission, kLimits, source, owner) {}
+
+  // A record of up to 1,000 bytes in up to three fragments; nothing while many are under way.
+  void send(uint8_t how) {
+    if (stream_.size() - read_ > 2'000) {
+      return;
+    }
+    uint32_t left = 1 + (how & 63) * 15;
+    for (uint32_t pieces = 1 + (how >> 6) % 3; pieces > 0; --pieces) {
+      const uint32_t count = pieces == 1 ? left : left / 2;
+      std::array<uint8_t, kRecordMarkBytes> mark;
+      write_record_mark(mark, count, pieces == 1);
+      stream_.insert(stream_.end(), mark.begin(), mark.end());
+      for (uint32_t i = 0; i < count; ++i) {
+        stream_.push_back(static_cast<uint8_t>(sent_ * 7 + 1));
+        ++sent_;
+      }
+      left -= count;
+    }
+    ++records_;
+  }
+  void read(size_t bytes) {
+    while (bytes > 0 && read_ < stream_.size()) {
+      const MutableBytes space = reader.space();
+      if (space.empty()) {
+        break;
+      }
+      const size_t step = std::min({bytes, space.size(), stream_.size() - read_});
+      std::memcpy(space.data(), stream_.data() + read_, step);
+      FUZZ_CHECK(reader.on_bytes(static_cast<uint32_t>(step)).ok());
+      read_ += step;
+      bytes -= step;
+    }
+    Chain message;
+    while (reader.poll_message(message)) {
+      std::array<uint8_t, 1'000> bytes_of{};
+      FUZZ_CHECK(message.bytes() <= bytes_of.size());
+      message.copy_to(0, MutableBytes(bytes_of).first(message.bytes()));
+      for (size_t i = 0; i < message.bytes(); ++i) {
+        FUZZ_CHECK(bytes_of[i] == static_cast<uint8_t>(came_ * 7 + 1));
+        ++came_;
+      }
+      --records_;
+      kept.push_back(std::move(message));
+    }
+    reader.end_turn();
+  }
+  [[nodiscard]] bool is_done() const { return records_ == 0; }
+
+  RecordReader reader;
+  std::vector<Chain> kept;  // until its client acknowledges
+
+ private:
+  std::vector<uint8_t> stream_;
+  size_t read_ = 0;
+  uint32_t sent_ = 0;
+  uint32_t came_ = 0;
+  uint32_t records_ = 0;  // that have not come yet
+};
+
+class Rig {
+ public:
+  Rig() {
+    for (uint32_t i = 0; i < kReaders; ++i) {
+      renew(i);
+    }
+  }
+  void act(uint8_t what, uint8_t how) {
+    const uint32_t index = what % kReaders;
+    Connection& one = *connections_[index];
+    switch (what / kReaders % 6) {
+      case 0:
+        one.send(how);
+        break;
+      case 1:
+      case 2:
+        one.read(how * 4u + 1);
+        break;
+      case 3:
+        if (!one.kept.empty()) {
+          one.kept.erase(one.kept.begin() + how % static_cast<ptrdiff_t>(one.kept.size()));
+        }
+        break;
+      case 4:
+        turn(workers_[how % 2]);
+        break;
+      case 5:
+        if (how < 32) {
+          renew(index);
+        }
+        break;
+    }
+  }
+  void finish() {
+    for (uint32_t round = 0; round < 2'000 && !is_done(); ++round) {
+      for (auto& each : connections_) {
+        each->kept.clear();
+        each->read(SIZE_MAX);
+      }
+      turn(workers_[0]);
+      turn(workers_[1]);
+    }
+    FUZZ_CHECK(is_done());
+    connections_ = {};
+    turn(workers_[0]);
+    turn(workers_[1]);
+    FUZZ_CHECK(budget_.held(0) == 0 && budget_.held(1) == 0);
+    FUZZ_CHECK(!workers_[0].wants_poll() && !workers_[1].wants_poll());
+  }
+
+ private:
+  void renew(uint32_t index) {
+    connections_[index].reset();
+    connections_[index] = std::make_unique<Connection>(workers_[index % 2], index / 2 % 2, index);
+  }
+  void turn(RecordAdmission& worker) {
+    worker.begin_turn();
+    while (const RecordDemand* served = worker.poll()) {
+      FUZZ_CHECK(served->owner < kReaders && !connections_[served->owner]->reader.is_waiting());
+    }
+  }
+  [[nodiscard]] bool is_done() const {
+    return std::ranges::all_of(connections_, [](const auto& each) { return each->is_done(); });
+  }
+
+ public:
+  static HeapBufferPool pool;
+
+ private:
+  LocalRecordBudget budget_{pool, kBuffers, 2, 2};
+  std::array<RecordAdmission, 2> workers_{RecordAdmission(budget_, 2), RecordAdmission(budget_, 2)};
+  std::array<std::unique_ptr<Connection>, kReaders> connections_;
+};
+
+HeapBufferPool Rig::pool(kBuffers, kBytes, 512);
+
+}  // namespace
+}  // namespace cw::rpcrdma
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  {
+    cw::rpcrdma::Rig rig;
+    for (size_t i = 0; i + 1 < std::min(size, cw::rpcrdma::kInputBytesMax); i += 2) {
+      rig.act(data[i], data[i + 1]);
+    }
+    rig.finish();
+  }
+  FUZZ_CHECK(cw::rpcrdma::Rig::pool.in_use() == 0);
+  return 0;
+}
