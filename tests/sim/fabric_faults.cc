@@ -185,6 +185,7 @@ void Fabric::set_backend_mood() {
   backend.close_after_calls = 0;
   backend.call_delay = Duration::us(20);
   backend.call_jitter = Duration::us(20);
+  backend.open_delay = Duration::us(50);
   for (const Happening& happening : happenings_) {
     const Fault& fault = scenario_.faults[happening.fault];
     if (!happening.begun || happening.over) {
