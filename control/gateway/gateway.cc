@@ -111,6 +111,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       timers_(options.connections_max + options.half_open_max),
       lanes_(options.listeners.size()),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
+      guard_(random.next_u64()),
       notices_(kNoticesMax),
       waiting_(options.calls_in_flight_max),
       down_until_(kBackendNumbersMax) {
