@@ -116,6 +116,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const wi
     const uint32_t receives = listener.credits + listener.reverse_credits;
     options.endpoint.receive_work_max += receives * control::connections_max_of(listener, limits);
   }
+  options.endpoint.receive_work_max += limits.half_open_max;  // one each
   // A reload may grant more, as long as the packet buffers back it: a receive takes one or more of them.
   options.endpoint.receive_work_max = std::max(options.endpoint.receive_work_max, config.dataplane.rx_buffers);
   // Connections spread over the cores, but not so evenly that half as many again would not be met.
@@ -234,6 +235,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     }
   }
   options.connections_max = limits.connections_max;
+  options.half_open_max = share_of(limits.half_open_max, core);
   options.calls_in_flight_max = share_of(limits.calls_in_flight_max, core);
   options.pull_buffers_max = share_of(control::plan_buffers(config).pulled_max, core);
   options.reserved_path_mtu = control::smallest_path_mtu(config);

@@ -103,7 +103,7 @@ std::vector<LiveView::CoreConnection> LiveView::describe() const {
   std::vector<CoreConnection> all;
   for (size_t core = 0; core < apps_.size(); ++core) {
     std::vector<gateway::ConnectionInfo> own;
-    (void)apps_[core]->describe(own, config_.limits.connections_max);
+    (void)apps_[core]->describe(own, config_.limits.connections_max + config_.limits.half_open_max);
     for (const gateway::ConnectionInfo& info : own) {
       all.push_back({config_.dataplane.poll_lcores[core], info});
     }

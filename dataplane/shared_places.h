@@ -21,6 +21,9 @@ class SharedPlaces final : public gateway::ConnectionPlaces {
     }
   }
 
+  [[nodiscard]] bool has_room(uint32_t listener) const override {
+    return total_.load(std::memory_order_relaxed) > 0 && listeners_[listener].load(std::memory_order_relaxed) > 0;
+  }
   [[nodiscard]] bool take(uint32_t listener) override {
     if (!take_one(total_)) {
       return false;

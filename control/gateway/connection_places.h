@@ -12,6 +12,8 @@ class ConnectionPlaces {
   virtual ~ConnectionPlaces() = default;
   // A place, or false when there is none. Never more are out than there are.
   [[nodiscard]] virtual bool take(uint32_t listener) = 0;
+  // There is one at the moment: whoever takes it later may find it gone.
+  [[nodiscard]] virtual bool has_room(uint32_t listener) const = 0;
   virtual void give_back(uint32_t listener) = 0;
   // Of one listener. Those that are out stay out, even if they are more now than there are.
   virtual void set_max(uint32_t listener, uint32_t max) = 0;
@@ -23,8 +25,9 @@ class LocalPlaces final : public ConnectionPlaces {
   LocalPlaces(uint32_t total, std::span<const uint32_t> per_listener)
       : total_(total), maxima_(per_listener.begin(), per_listener.end()), listeners_(per_listener.begin(), per_listener.end()) {}
 
+  [[nodiscard]] bool has_room(uint32_t listener) const override { return total_ > 0 && listeners_[listener] > 0; }
   [[nodiscard]] bool take(uint32_t listener) override {
-    if (total_ == 0 || listeners_[listener] <= 0) {
+    if (!has_room(listener)) {
       return false;
     }
     --total_;

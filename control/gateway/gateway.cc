@@ -40,10 +40,10 @@ std::unique_ptr<ConnectionPlaces> make_client_places(const GatewayOptions& optio
 
 const char* to_string(ConnectionState state) noexcept {
   switch (state) {
-    case ConnectionState::kOpeningBackend:
-      return "opening-backend";
     case ConnectionState::kAccepting:
       return "accepting";
+    case ConnectionState::kOpeningBackend:
+      return "opening-backend";
     case ConnectionState::kEstablished:
       return "established";
   }
@@ -105,22 +105,24 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       programs_(programs),
       random_(random),
       shared_(options.calls_in_flight_max, packets, options.pull_buffers_max),
-      memory_(std::make_unique<Slab<Connection>>(options.connections_max)),
-      connections_(options.connections_max),
-      generations_(options.connections_max),
+      memory_(std::make_unique<Slab<Connection>>(options.connections_max + options.half_open_max)),
+      connections_(options.connections_max + options.half_open_max),
+      generations_(connections_.size()),
       own_places_(make_places(options)),
       places_(options.places == nullptr ? *own_places_ : *options.places),
       own_client_places_(make_client_places(options)),
       client_places_(options.client_places == nullptr ? *own_client_places_ : *options.client_places),
       budgets_(kClientNumbersMax),
-      by_cm_id_(options.connections_max, random.next_u64()),
-      timers_(options.connections_max),
+      by_cm_id_(options.connections_max + options.half_open_max, random.next_u64()),
+      timers_(options.connections_max + options.half_open_max),
       lanes_(options.listeners.size()),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
+      guard_(random.next_u64()),
       notices_(kNoticesMax),
-      waiting_(options.calls_in_flight_max) {
-  free_slots_.reserve(options.connections_max);
-  for (uint32_t slot = options.connections_max; slot > 0; --slot) {
+      waiting_(options.calls_in_flight_max),
+      down_until_(kBackendNumbersMax) {
+  free_slots_.reserve(connections_.size());
+  for (auto slot = static_cast<uint32_t>(connections_.size()); slot > 0; --slot) {
     free_slots_.push_back(slot - 1);
   }
   CW_ASSERT(options_.clients.size() <= kClientNumbersMax && options_.listeners.size() <= kListenerNumbersMax);
@@ -150,7 +152,9 @@ Gateway::~Gateway() {
     if (connection != nullptr) {
       timers_.cancel(*connection);
       static_cast<ListNode<StalledTag>&>(*connection).unlink_if_linked();
-      give_place_back(*connection);
+      if (connection->has_place) {
+        give_place_back(*connection);
+      }
       connection->server.reset();
       if (connection->qp != nullptr) {
         node_.endpoint().destroy_qp(*connection->qp);
@@ -237,6 +241,7 @@ void Gateway::reconfigure_backends(std::vector<BackendOptions>& fresh) {
     }
     BackendOptions& backend = options_.backends[i];
     BackendStats& stats = stats_.backends[i];
+    down_until_[i] = Instant();  // its servers may be others
     if (is_new || backend.removed != fresh[i].removed) {
       stats.up = 0;
       stats.checked = 0;
@@ -371,11 +376,14 @@ void Gateway::on_cm_event(Instant now, const cm::CmEvent& event) {
   }
   Connection& connection = *connections_[*slot];
   if (event.as<cm::Established>() != nullptr) {
-    connection.state = ConnectionState::kEstablished;
+    establish(now, connection);
   } else if (event.as<cm::Disconnected>() != nullptr) {
-    end(now, connection, ConnectionResult::kClosedByPeer, true);
-  } else if (event.as<cm::Rejected>() != nullptr || event.as<cm::ConnectFailed>() != nullptr) {
+    end(now, connection, connection.has_place ? ConnectionResult::kClosedByPeer : ConnectionResult::kFailedHandshake, true);
+  } else if (event.as<cm::Rejected>() != nullptr) {
     end(now, connection, ConnectionResult::kFailedHandshake, true);
+  } else if (event.as<cm::ConnectFailed>() != nullptr) {
+    // Nobody has answered, and perhaps nobody asked: a flood of forged requests fills no log.
+    finish(now, connection, ConnectionResult::kFailedHandshake, true);
   }
 }
 
@@ -395,18 +403,11 @@ void Gateway::on_timer(Instant now, Connection& connection) {
   if (connection.state == ConnectionState::kOpeningBackend) {
     const Lane& lane = connection.first;
     if (now >= lane.open_deadline) {
-      BackendStats& stats = stats_.backends[lane.backend];
-      note_backend(lane.backend, false);
-      ++stats.open_failures;
+      note_backend(now, lane.backend, false);
+      ++stats_.backends[lane.backend].open_failures;
       end(now, connection, ConnectionResult::kRefusedBackend, false);
       return;
     }
-    if (!connection.asked_patience) {
-      connection.asked_patience = true;
-      (void)node_.cm().delay(now, connection.cm_id, lane.open_deadline - now);
-    }
-    arm(connection, lane.open_deadline);
-    return;
   }
   if (connection.holds > 0 && connection.held_until <= now) {
     connection.holds = 0;
@@ -439,15 +440,22 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
   notice.result = result;
   notice.peer = connection.address.remote;
   notice.listener_port = connection.listener->port;
-  notice.backend = connection.first.backend;
+  notice.backend = connection.has_place ? connection.first.backend : connection.listener->backend;
   notice.remote_qpn = connection.remote_qpn;
   notice.calls = connection.server ? connection.server->calls_answered() : 0;
+  if (result == ConnectionResult::kRefusedClientLimit) {
+    notice.client_class = connection.client_class;
+  }
   if (connection.qp != nullptr) {
     notice.local_qpn = connection.qp->local_qpn();
     notice.qp_error = connection.qp->error();
   }
-  ++stats_.connections[static_cast<size_t>(result)];
   note(notice);
+  finish(now, connection, result, peer_ended);
+}
+
+void Gateway::finish(Instant now, Connection& connection, ConnectionResult result, bool peer_ended) {
+  ++stats_.connections[static_cast<size_t>(result)];
   if (connection.server && connection.qp->in_error()) {
     connection.server->on_completions(now);  // the peer's DREQ may have been looked at before the end of its queue pair
   }
@@ -456,10 +464,7 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
   }
 
   if (!peer_ended) {
-    if (result == ConnectionResult::kRefusedBackend) {
-      // What the client would see of a backend port without listener.
-      (void)node_.cm().reject(now, connection.cm_id, cm::RejectReason::kConsumerDefined);
-    } else if (result == ConnectionResult::kRefusedResources || result == ConnectionResult::kRefusedDraining) {
+    if (result == ConnectionResult::kRefusedResources) {
       (void)node_.cm().reject(now, connection.cm_id, cm::RejectReason::kNoResources);
     } else {
       node_.cm().disconnect(now, connection.cm_id);
@@ -491,9 +496,11 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
     node_.endpoint().destroy_qp(*connection.qp);
   }
   by_cm_id_.erase(connection.cm_id.value());
-  give_place_back(connection);
-  drop_lanes(connection);
-  --stats_.connections_open;
+  if (connection.has_place) {
+    give_place_back(connection);
+    drop_lanes(connection);
+    --stats_.connections_open;
+  }
   const uint32_t slot = connection.slot;
   memory_->destroy(std::exchange(connections_[slot], nullptr));
   free_slots_.push_back(slot);
@@ -565,7 +572,7 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   info.state = connection.state;
   info.listener_port = connection.listener->port;
   info.listener = connection.listener_index;
-  info.backend = connection.first.backend;
+  info.backend = connection.has_place ? connection.first.backend : connection.listener->backend;
   info.server = connection.first.server_number;
   info.peer = connection.address.remote;
   info.peer_port = connection.peer_port;

@@ -1,7 +1,8 @@
 // The gateway of one core, without I/O: accepts RDMA connections on a Node, gives each an RPC-over-RDMA server endpoint and a
 // backend, and carries calls and replies between them.
 //
-//   CM ConnectRequest -> listener, ACL, limits -> kOpen to a worker -> kOpened -> queue pair, endpoint, REP
+//   CM ConnectRequest -> listener, ACL, limits, is the backend down? -> queue pair with one receive, REP
+//   CM Established -> a place, endpoint with its receives, kOpen to a worker -> kOpened -> calls are taken
 //   receive -> ServerEndpoint -> Call -> lane, by its program -> built-in program here, or kSend / kRun to a worker
 //   kMessage / kRan -> matched by XID -> ServerEndpoint::reply -> RDMA Writes and SEND
 //   kMessage that is a call -> ServerEndpoint::submit_reverse -> the client's reply -> kSend (RFC 8167; gateway_reverse.cc)
@@ -11,8 +12,11 @@
 //
 // Ownership: a Connection owns its queue pair (created and destroyed here) and its endpoint. A LinkId carries a generation, so
 // that what a worker says about a connection that is gone is dropped.
-// Bounds: connections_max, calls_in_flight_max. When the workers fall behind, calls wait in their endpoints (and so cost the
-// client its credits), new connections are refused, and closing goes on.
+// Bounds: connections_max, half_open_max, calls_in_flight_max. When the workers fall behind, calls wait in their endpoints (and so
+// cost the client its credits), new connections are refused, and closing goes on.
+// Anybody can send a REQ in anybody's name, and only a client that has our answer can finish the handshake (control/cm): before
+// that a connection is half open and has a queue pair with one receive. It has no place, no credits, no backend connection, and
+// ends nobody else's.
 #pragma once
 
 #include <cstdint>
@@ -47,13 +51,13 @@
 
 namespace cw::gateway {
 
-enum class ConnectionState : uint8_t { kOpeningBackend, kAccepting, kEstablished };
+enum class ConnectionState : uint8_t { kAccepting, kOpeningBackend, kEstablished };
 [[nodiscard]] const char* to_string(ConnectionState state) noexcept;
 
 // A copy of everything worth showing about a connection.
 struct ConnectionInfo {
   uint64_t id = 0;
-  ConnectionState state = ConnectionState::kOpeningBackend;
+  ConnectionState state = ConnectionState::kAccepting;
   uint16_t listener_port = 0;
   uint32_t listener = 0;  // by number, as the backend
   uint32_t backend = 0;
@@ -146,7 +150,21 @@ class Gateway {
   void on_connect_request(Instant now, const cm::CmEvent& event, const cm::ConnectRequest& request);
   void refuse(Instant now, const cm::CmEvent& event, cm::RejectReason reason, ConnectionResult result, uint16_t listener_port,
               uint32_t backend);
-  void accept(Instant now, Connection& connection);
+  // Why a request cannot have a place, or nothing.
+  [[nodiscard]] std::optional<ConnectionResult> lack_of_place(const cm::ConnectRequest& request, uint32_t listener_index,
+                                                              std::optional<uint32_t> client_class);
+  [[nodiscard]] bool is_known_down(Instant now, uint32_t backend) const;
+  void count_refusal(ConnectionResult result, std::optional<uint32_t> client_class);
+  // Sends the REP, or ends the connection when there is no queue pair for it.
+  void accept(Instant now, Connection& connection, const cm::ConnectRequest& request);
+  // The client has proved its address: gives it what is scarce, or ends it.
+  void establish(Instant now, Connection& connection);
+  [[nodiscard]] std::optional<ConnectionResult> take_place(Connection& connection);
+  // Its queue pair has something to say before the RTU: the connection when it is established with that, else nullptr.
+  [[nodiscard]] Connection* establish_by_data(Instant now, Connection& connection);
+  void start_endpoint(Instant now, Connection& connection);
+  // Its backend connection is open, or it needs none.
+  void take_calls(Connection& connection);
   [[nodiscard]] uint32_t backed_credits(const Connection& connection, uint32_t credits, uint32_t path_mtu) const;
   void foresee_ready() const;
   void on_queue_pair_ready(Instant now, rc::RcQp& qp);
@@ -166,6 +184,8 @@ class Gateway {
   void arm(Connection& connection, Instant deadline);
   // Ends a connection whatever its state: the CM is told (unless `peer_ended`), the link closed, everything given back.
   void end(Instant now, Connection& connection, ConnectionResult result, bool peer_ended);
+  // The same without a line in the log.
+  void finish(Instant now, Connection& connection, ConnectionResult result, bool peer_ended);
   void check_failed(Instant now, Connection& connection);
   [[nodiscard]] static ConnectionResult ending_of(const Connection& connection);
   void go_on_draining(Instant now, Connection& connection);
@@ -207,13 +227,10 @@ class Gateway {
   void answer_fence(const CoreMessage& fence);
   void tell_fence_done(LinkId link, bool waited);
   void tell_other_cores(const CoreMessage& message);
-  void note_backend(uint32_t backend, bool up);
-  void on_server_state(uint32_t backend, uint32_t server, ServerState state);
+  void note_backend(Instant now, uint32_t backend, bool up);
+  void on_server_state(Instant now, uint32_t backend, uint32_t server, ServerState state);
   void judge_by_checks(uint32_t backend);
   void remember_broken_call(Instant now, const Connection& connection, uint32_t xid);
-  // For one more connection.
-  [[nodiscard]] bool take_place(uint32_t listener_index) { return !free_slots_.empty() && places_.take(listener_index); }
-  [[nodiscard]] bool take_client_place(Instant now, uint32_t client_class, const cm::ConnectRequest& request);
   void push_request(BackendRequest&& request);
   [[nodiscard]] Connection* find(LinkId link);
   [[nodiscard]] const ListenerOptions* listener_for(uint16_t port) const;
@@ -269,6 +286,7 @@ class Gateway {
   Ring<Waiting> waiting_;  // calls of built-in programs that found no memory for their reply
   GatewayStats stats_;
   std::vector<ServerChoice> servers_;  // by backend, with room for all that there may be
+  std::vector<Instant> down_until_;    // by backend, of all that there may be: requests for it are refused until then
   BrokenCalls broken_calls_;
   bool short_of_slots_ = false;
   bool shutting_down_ = false;

@@ -1,4 +1,5 @@
-// How a connection comes to be: listener, access, limits, backend, queue pair, REP.
+// How a connection comes to be: listener, access and limits, queue pair, REP; when the client has answered a place, the endpoint and
+// the backend.
 #include <algorithm>
 #include <array>
 
@@ -10,8 +11,7 @@
 namespace cw::gateway {
 namespace {
 
-// A client that waits longer than this for our REP is told to be patient (MRA).
-constexpr Duration kSlowBackend = Duration::ms(500);
+constexpr uint32_t kReceivesBeforeRtu = 1;
 
 // What we say of ourselves (RFC 8797), or count as when we say nothing.
 rpcrdma::PrivateData ours(const ListenerOptions& listener) {
@@ -56,34 +56,19 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   }
   const std::optional<uint32_t> client_class = class_of(options_.clients, event.address.remote);
   if (client_class && !options_.clients[*client_class].allow) {
-    ++stats_.clients[*client_class].refused_denied;
+    count_refusal(ConnectionResult::kRefusedClientDenied, client_class);
     refuse(now, event, cm::RejectReason::kConsumerDefined, ConnectionResult::kRefusedClientDenied, port, listener->backend);
     return;
   }
   const uint32_t listener_index = static_cast<uint32_t>(listener - options_.listeners.data());
-  bool has_place = take_place(listener_index);
-  if (!has_place && request.rival) {
-    // A client that restarted waits for a place that only its own former self can free.
-    if (const uint32_t* rival = by_cm_id_.find(request.rival->value())) {
-      end(now, *connections_[*rival], ConnectionResult::kClosedByPeer, false);
-      has_place = take_place(listener_index);
-    }
-  }
-  if (has_place && client_class && !take_client_place(now, *client_class, request)) {
-    places_.give_back(listener_index);
-    ++stats_.clients[*client_class].refused_limit;
-    refuse(now, event, cm::RejectReason::kNoResources, ConnectionResult::kRefusedClientLimit, port, listener->backend);
+  if (const auto lack = lack_of_place(request, listener_index, client_class)) {
+    count_refusal(*lack, client_class);
+    refuse(now, event, cm::RejectReason::kNoResources, *lack, port, listener->backend);
     return;
   }
-  if (has_place && !requests_room()) {
-    if (client_class) {
-      client_places_.give_back(*client_class);
-    }
-    places_.give_back(listener_index);
-    has_place = false;
-  }
-  if (!has_place) {
-    refuse(now, event, cm::RejectReason::kNoResources, ConnectionResult::kRefusedLimit, port, listener->backend);
+  if (is_known_down(now, listener->backend)) {
+    // What the client would see of a backend port without listener.
+    refuse(now, event, cm::RejectReason::kConsumerDefined, ConnectionResult::kRefusedBackend, port, listener->backend);
     return;
   }
   const uint32_t slot = free_slots_.back();
@@ -94,41 +79,89 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   connection.link = new_link(slot, 0);
   connection.cm_id = event.connection;
   connection.address = event.address;
-  connection.request = std::make_unique<const cm::ConnectRequest>(request);
   connection.remote_qpn = request.remote_qpn;
   connection.peer_port = request.ip_cm.source_port;
   connection.listener = listener;
   connection.listener_index = listener_index;
   connection.client_class = client_class;
-  connection.credits = listener->server.credits;
-  if (client_class) {
-    connection.credits = std::min(connection.credits, options_.clients[*client_class].credits_max);
-    ++stats_.clients[*client_class].connections;
-  }
   connection.created = now;
-  ++stats_.connections_open;
   (void)by_cm_id_.insert(event.connection.value(), slot);
-
-  add_lanes(connection);
-  if (!is_tcp(connection.first)) {
-    accept(now, connection);
-    return;
-  }
-  // The backend first: a REP is a promise that calls will be answered (design decision 3). Those of routes are opened when the
-  // first call asks for them.
-  open_lane(now, connection, connection.first);
-  arm(connection, now + kSlowBackend);
+  accept(now, connection, request);
 }
 
-bool Gateway::take_client_place(Instant now, uint32_t client_class, const cm::ConnectRequest& request) {
-  if (client_places_.take(client_class)) {
-    return true;
+// Nothing is taken yet, since the request may be forged. A client that restarted has the place of its former self, which ends when
+// this connection is established.
+std::optional<ConnectionResult> Gateway::lack_of_place(const cm::ConnectRequest& request, uint32_t listener_index,
+                                                       std::optional<uint32_t> client_class) {
+  const uint32_t* rival_slot = request.rival ? by_cm_id_.find(request.rival->value()) : nullptr;
+  const Connection* rival = rival_slot == nullptr ? nullptr : connections_[*rival_slot];
+  const bool frees_place = rival != nullptr && rival->has_place;
+  if (free_slots_.empty() || !requests_room() || (!frees_place && !places_.has_room(listener_index))) {
+    return ConnectionResult::kRefusedLimit;
   }
-  if (const uint32_t* rival = request.rival ? by_cm_id_.find(request.rival->value()) : nullptr) {
-    end(now, *connections_[*rival], ConnectionResult::kClosedByPeer, false);
-    return client_places_.take(client_class);
+  if (client_class && !(frees_place && rival->client_class == client_class) && !client_places_.has_room(*client_class)) {
+    return ConnectionResult::kRefusedClientLimit;
   }
-  return false;
+  return std::nullopt;
+}
+
+void Gateway::count_refusal(ConnectionResult result, std::optional<uint32_t> client_class) {
+  if (result == ConnectionResult::kRefusedClientDenied) {
+    ++stats_.clients[*client_class].refused_denied;
+  } else if (result == ConnectionResult::kRefusedClientLimit) {
+    ++stats_.clients[*client_class].refused_limit;
+  }
+}
+
+// Another connection, on another core too, may have taken the last one since the REQ.
+std::optional<ConnectionResult> Gateway::take_place(Connection& connection) {
+  if (!requests_room() || !places_.take(connection.listener_index)) {
+    return ConnectionResult::kRefusedLimit;
+  }
+  if (connection.client_class && !client_places_.take(*connection.client_class)) {
+    places_.give_back(connection.listener_index);
+    return ConnectionResult::kRefusedClientLimit;
+  }
+  connection.has_place = true;
+  ++stats_.connections_open;
+  if (connection.client_class) {
+    ++stats_.clients[*connection.client_class].connections;
+  }
+  return std::nullopt;
+}
+
+// What the client's former self had is free by now: it has ended with the same message.
+void Gateway::establish(Instant now, Connection& connection) {
+  if (const auto lack = take_place(connection)) {
+    count_refusal(*lack, connection.client_class);
+    end(now, connection, *lack, false);
+    return;
+  }
+  add_lanes(connection);
+  start_endpoint(now, connection);
+  hold_calls(now, connection);
+  if (!is_tcp(connection.first)) {
+    take_calls(connection);  // when the queue pair is looked at, in this turn
+    return;
+  }
+  // Those of routes are opened when the first call asks for them. Calls wait in the endpoint meanwhile.
+  connection.state = ConnectionState::kOpeningBackend;
+  open_lane(now, connection, connection.first);
+  arm(connection, connection.first.open_deadline);
+}
+
+Gateway::Connection* Gateway::establish_by_data(Instant now, Connection& connection) {
+  const LinkId link = connection.link;
+  if (connection.qp->in_error()) {
+    end(now, connection, ConnectionResult::kFailedHandshake, false);
+    return nullptr;
+  }
+  if (connection.qp->communication_established()) {
+    node_.cm().data_arrived(now, connection.cm_id);
+    take_cm_events(now);
+  }
+  Connection* established = find(link);
+  return established != nullptr && established->server ? established : nullptr;
 }
 
 // Of so many credits those whose messages fit into the buffers that are reserved for all, in packets of the client's path MTU.
@@ -140,15 +173,12 @@ uint32_t Gateway::backed_credits(const Connection& connection, uint32_t credits,
                                             : std::max(static_cast<uint32_t>(uint64_t{credits} * reserved / needed), 1u);
 }
 
-void Gateway::accept(Instant now, Connection& connection) {
-  const auto kept = std::move(connection.request);
-  const cm::ConnectRequest& request = *kept;
-  // By what is said of ourselves below: a reload may have changed it since the request came.
-  connection.thresholds =
-      rpcrdma::negotiate(ours(*connection.listener), rpcrdma::PrivateData::of_peer(request.private_data.bytes()));
+void Gateway::accept(Instant now, Connection& connection, const cm::ConnectRequest& request) {
+  const ListenerOptions& listener = *connection.listener;
+  connection.thresholds = rpcrdma::negotiate(ours(listener), rpcrdma::PrivateData::of_peer(request.private_data.bytes()));
   rc::RcOptions rc_options = options_.rc;
   // What our private data promises to take, whatever the peer says that it will send (RFC 8797 7).
-  rc_options.receive_bytes_max = connection.listener->inline_bytes;
+  rc_options.receive_bytes_max = listener.inline_bytes;
   rc_options.user_data = connection.link.value();
   const auto qp = node_.endpoint().create_qp(rc_options);
   if (!qp.ok()) {
@@ -169,28 +199,10 @@ void Gateway::accept(Instant now, Connection& connection) {
     end(now, connection, ConnectionResult::kRefusedResources, false);
     return;
   }
-  rpcrdma::ServerOptions server_options = connection.listener->server;
-  connection.takes_reverse = server_options.reverse_credits > 0;
-  connection.credits =
-      std::min(connection.credits, backed_credits(connection, connection.listener->server.credits, connect.path_mtu_bytes));
-  server_options.reverse_credits = backed_credits(connection, server_options.reverse_credits, connect.path_mtu_bytes);
-  server_options.credits = connection.credits;
-  if (connection.client_class) {
-    server_options.budget = &budgets_[*connection.client_class];
-  }
-  server_options.share = &client_shares_.join(connection.address.remote);
-  server_options.read_unit_bytes = connect.path_mtu_bytes;
-  server_options.read_bytes_in_flight_max = uint64_t{rc_options.read_window_packets} * 3 / 2 * connect.path_mtu_bytes;
-  connection.server.emplace(shared_, *connection.qp, server_options, connection.thresholds);
-  connection.server->set_grant(grant_of(connection));
-  connection.server->start();
-  std::array<uint32_t, rpcrdma::ServerEndpoint::kRefusedXidsMax> broken{};
-  const uint32_t count = broken_calls_.of(now, connection.address.remote, connection.listener_index, broken);
-  for (uint32_t i = 0; i < count; ++i) {
-    connection.server->refuse_xid(broken[i]);
-  }
+  connection.path_mtu_bytes = connect.path_mtu_bytes;
+  // Its data may overtake its RTU, by one message: it has one credit until we grant more (RFC 8166 3.3.3).
+  connection.qp->post_receives(kReceivesBeforeRtu);
 
-  const ListenerOptions& listener = *connection.listener;
   // Only to a client that has offered something itself: others see no octet more than they know.
   const bool offer = rc_options.selective_recovery && connect.peer_hold_packets > 0;
   const auto private_data =
@@ -203,23 +215,49 @@ void Gateway::accept(Instant now, Connection& connection) {
   parameters.our_initiator_depth = connect.initiator_depth;
   parameters.private_data = listener.private_data ? private_data.bytes() : Bytes();
   if (!node_.cm().accept(now, connection.cm_id, parameters).ok()) {
-    // The peer gave up meanwhile.
-    end(now, connection, ConnectionResult::kFailedHandshake, true);
-    return;
+    finish(now, connection, ConnectionResult::kFailedHandshake, true);  // the peer gave up, or had to make room
   }
-  connection.state = ConnectionState::kAccepting;
-  hold_calls(now, connection);
+}
+
+void Gateway::start_endpoint(Instant now, Connection& connection) {
+  const ListenerOptions& listener = *connection.listener;
+  rpcrdma::ServerOptions server_options = listener.server;
+  connection.takes_reverse = server_options.reverse_credits > 0;
+  connection.credits = listener.server.credits;
+  if (connection.client_class) {
+    connection.credits = std::min(connection.credits, options_.clients[*connection.client_class].credits_max);
+    server_options.budget = &budgets_[*connection.client_class];
+  }
+  connection.credits =
+      std::min(connection.credits, backed_credits(connection, listener.server.credits, connection.path_mtu_bytes));
+  server_options.reverse_credits = backed_credits(connection, server_options.reverse_credits, connection.path_mtu_bytes);
+  server_options.credits = connection.credits;
+  server_options.share = &client_shares_.join(connection.address.remote);
+  server_options.read_unit_bytes = connection.path_mtu_bytes;
+  server_options.read_bytes_in_flight_max = uint64_t{options_.rc.read_window_packets} * 3 / 2 * connection.path_mtu_bytes;
+  connection.server.emplace(shared_, *connection.qp, server_options, connection.thresholds);
+  connection.server->set_grant(grant_of(connection));
+  connection.server->start(kReceivesBeforeRtu);
+  std::array<uint32_t, rpcrdma::ServerEndpoint::kRefusedXidsMax> broken{};
+  const uint32_t count = broken_calls_.of(now, connection.address.remote, connection.listener_index, broken);
+  for (uint32_t i = 0; i < count; ++i) {
+    connection.server->refuse_xid(broken[i]);
+  }
+}
+
+void Gateway::take_calls(Connection& connection) {
+  connection.state = ConnectionState::kEstablished;
   ++stats_.connections[static_cast<size_t>(ConnectionResult::kAccepted)];
   Notice notice;
   notice.result = ConnectionResult::kAccepted;
   notice.peer = connection.address.remote;
-  notice.listener_port = listener.port;
+  notice.listener_port = connection.listener->port;
   notice.backend = connection.first.backend;
   notice.local_qpn = connection.qp->local_qpn();
-  notice.remote_qpn = request.remote_qpn;
+  notice.remote_qpn = connection.remote_qpn;
   notice.inline_send_bytes = connection.thresholds.send_bytes;
   notice.inline_receive_bytes = connection.thresholds.receive_bytes;
-  notice.path_mtu_bytes = connect.path_mtu_bytes;
+  notice.path_mtu_bytes = connection.path_mtu_bytes;
   notice.remote_invalidation = connection.thresholds.remote_invalidation;
   note(notice);
 }

@@ -13,8 +13,11 @@ void Gateway::on_queue_pair_ready(Instant now, rc::RcQp& qp) {
   if (connection == nullptr || connection->qp != &qp) {
     return;
   }
-  if (connection->state == ConnectionState::kAccepting && qp.communication_established()) {
-    node_.cm().data_arrived(now, connection->cm_id);
+  if (!connection->server) [[unlikely]] {
+    connection = establish_by_data(now, *connection);
+    if (connection == nullptr) {
+      return;
+    }
   }
   connection->server->on_completions(now);
   pump(now, *connection);
@@ -30,7 +33,8 @@ void Gateway::pump(Instant now, Connection& connection) {
   const LinkId link = connection.link;
   ListNode<StalledTag>& stalled = connection;
   pass_reverse_outcomes(connection);
-  while (!stalled.is_linked() && connection.holds == 0 && !draining_) {
+  const bool takes_calls = connection.holds == 0 && !draining_ && connection.state == ConnectionState::kEstablished;
+  while (takes_calls && !stalled.is_linked()) {
     if (!may_take_call(connection)) {
       stalled_.push_back(connection);
       break;
@@ -47,6 +51,9 @@ void Gateway::pump(Instant now, Connection& connection) {
   if (find(link) != nullptr) {
     const Instant next = connection.server->next_deadline();
     arm(connection, connection.holds > 0 ? earlier(next, connection.held_until) : next);
+    if (connection.state == ConnectionState::kOpeningBackend) [[unlikely]] {
+      arm(connection, connection.first.open_deadline);
+    }
     if (draining_) {
       go_on_draining(now, connection);
     }
@@ -195,16 +202,17 @@ void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
   switch (event.kind) {
     case BackendEvent::Kind::kOpened:
       lane.state = Lane::State::kOpen;
-      note_backend(lane.backend, true);
+      note_backend(now, lane.backend, true);
       ++stats.opens;
       ++stats.links;
       ++stats.server_links[lane.server_number];
       if (&lane == &connection->first) {
-        accept(now, *connection);
+        take_calls(*connection);
+        pump(now, *connection);
       }
       return;
     case BackendEvent::Kind::kFailed:
-      note_backend(lane.backend, false);
+      note_backend(now, lane.backend, false);
       ++stats.open_failures;
       if (&lane == &connection->first) {
         end(now, *connection, ConnectionResult::kRefusedBackend, false);

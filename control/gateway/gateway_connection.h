@@ -35,8 +35,8 @@ struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gatewa
   const ListenerOptions* listener = nullptr;
   Gateway::LaneTable* lanes = nullptr;
   uint32_t holds = 0;  // its calls wait for those of connections before it, here and on so many other cores
-  ConnectionState state = ConnectionState::kOpeningBackend;
-  bool asked_patience = false;
+  ConnectionState state = ConnectionState::kAccepting;
+  bool has_place = false;  // of connections_max and its class, from establishment on; only then it has lanes and an endpoint
   bool has_waited = false;
   bool takes_reverse = false;  // calls of its backends are passed on, once it has said that it takes them
   uint16_t peer_port = 0;
@@ -46,11 +46,11 @@ struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gatewa
 
   cm::ConnectionId cm_id;
   cm::CmAddress address;
-  std::unique_ptr<const cm::ConnectRequest> request;  // until it is accepted
   verbs::Qpn remote_qpn;
   uint32_t credits = 0;  // granted at most
   std::optional<uint32_t> client_class;
   rpcrdma::InlineThresholds thresholds;
+  uint32_t path_mtu_bytes = 0;
   Instant created;
   Instant held_until;  // valid when there are holds
   struct ReverseCall {

@@ -4,6 +4,12 @@
 #include "control/gateway/gateway_connection.h"
 
 namespace cw::gateway {
+namespace {
+
+// How long a backend that could not be reached counts as down.
+constexpr Duration kRetryBackend = Duration::seconds(1);
+
+}  // namespace
 
 void Gateway::tell_other_cores(const CoreMessage& message) {
   for (uint32_t core = 0; core < options_.core.count; ++core) {
@@ -34,7 +40,8 @@ void Gateway::remember_broken_call(Instant now, const Connection& connection, ui
                     .xid = xid});
 }
 
-void Gateway::note_backend(uint32_t backend, bool up) {
+void Gateway::note_backend(Instant now, uint32_t backend, bool up) {
+  down_until_[backend] = up ? Instant() : now + kRetryBackend;
   if (options_.backends[backend].checked || options_.backends[backend].removed) {
     return;  // that is for the checks to say, or for nobody
   }
@@ -45,14 +52,22 @@ void Gateway::note_backend(uint32_t backend, bool up) {
   }
 }
 
-void Gateway::on_server_state(uint32_t backend, uint32_t server, ServerState state) {
+void Gateway::on_server_state(Instant now, uint32_t backend, uint32_t server, ServerState state) {
   if (backend >= servers_.size()) {
     return;  // of a reload that this core has not taken
   }
   servers_[backend].set(server, state);
   if (options_.backends[backend].checked) {
     judge_by_checks(backend);
+    down_until_[backend] = servers_[backend].any_up() ? Instant() : now + kRetryBackend;
   }
+}
+
+// A client learns in a REJ what it would otherwise learn from a connection that ends at once. Not for long: the next one tries, so
+// that a check which is wrong, or a backend that came back, keeps nobody out.
+bool Gateway::is_known_down(Instant now, uint32_t backend) const {
+  return backend != ListenerOptions::kNoBackend && options_.backends[backend].kind == BackendKind::kTcp &&
+         now < down_until_[backend];
 }
 
 void Gateway::judge_by_checks(uint32_t backend) {
@@ -81,10 +96,11 @@ void Gateway::on_core_message(Instant now, const CoreMessage& message) {
     case CoreMessage::Kind::kBackendUp:
       if (message.index >= options_.backends.size() || !options_.backends[message.index].removed) {
         stats_.backends[message.index].up = message.value;
+        down_until_[message.index] = message.value != 0 ? Instant() : now + kRetryBackend;
       }
       return;
     case CoreMessage::Kind::kServerState:
-      on_server_state(message.index, message.server, static_cast<ServerState>(message.value));
+      on_server_state(now, message.index, message.server, static_cast<ServerState>(message.value));
       return;
   }
 }

@@ -28,7 +28,7 @@ void Gateway::drain(Instant now) {
     if (connection->server) {
       pump(now, *connection);
     } else {
-      end(now, *connection, ConnectionResult::kRefusedDraining, false);
+      end(now, *connection, ConnectionResult::kRefusedDraining, false);  // half open
     }
   }
 }
@@ -45,7 +45,7 @@ void Gateway::end_drain(Instant now) {
 void Gateway::close_all(Instant now) {
   for (auto& connection : connections_) {
     if (connection != nullptr) {
-      end(now, *connection, ConnectionResult::kClosedByUs, false);
+      end(now, *connection, connection->has_place ? ConnectionResult::kClosedByUs : ConnectionResult::kRefusedDraining, false);
     }
   }
 }

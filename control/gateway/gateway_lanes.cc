@@ -1,4 +1,4 @@
-// A connection's ways to the backends of its listener. The first lane is opened before the connection is accepted and ends with
+// A connection's ways to the backends of its listener. The first lane is opened when the connection is established and ends with
 // it; those of routes are opened by the first call that wants them. One of these whose backend cannot be reached costs the calls
 // that wanted it, which no backend has seen: they are answered with SYSTEM_ERR, and the next call tries again. One that the
 // backend closes while it owes replies ends the whole connection, as with the first lane: only the client can say its calls
@@ -149,7 +149,7 @@ void Gateway::check_lanes(Instant now, Connection& connection) {
   for (uint32_t i = 0; i <= connection.more.size(); ++i) {
     Lane& lane = connection.lane(i);
     if (lane.state == Lane::State::kOpening && lane.open_deadline <= now && i > 0) {
-      note_backend(lane.backend, false);
+      note_backend(now, lane.backend, false);
       ++stats_.backends[lane.backend].open_failures;
       close_link(lane.link, lane.backend);
       const LinkId link = connection.link;

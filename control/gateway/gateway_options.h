@@ -74,6 +74,7 @@ struct GatewayOptions {
   uint32_t connections_max = 1024;            // up to 2^19 - 1; of this core, and of all together when they share `places`
   ConnectionPlaces* places = nullptr;         // outlives the gateways that share it; nullptr = this gateway is alone
   SourcePorts* source_ports = nullptr;        // as with `places`; nullptr = backend connections come from any port
+  uint32_t half_open_max = 512;               // connections without a place, as CmOptions::half_open_max of this core
   uint32_t calls_in_flight_max = 16384;       // over all connections
   uint64_t pull_buffers_max = UINT64_MAX;     // receive buffers that pulled call data may hold: well below the pool
   // Buffers are reserved for the messages of all credits in packets of this path MTU. A client with a smaller one is granted as

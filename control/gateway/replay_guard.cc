@@ -68,11 +68,11 @@ class ReplayGuard::Client {
   std::deque<Held> held_;        // in the order of their epochs, each with one of its own
 };
 
-ReplayGuard::ReplayGuard() = default;
+ReplayGuard::ReplayGuard(uint64_t key) : key_(key) {}
 ReplayGuard::~ReplayGuard() = default;
 
 ReplayGuard::Client& ReplayGuard::join(const wire::IpAddress& address, uint32_t backend) {
-  const uint64_t key = cm::hash_of(0, address, backend);
+  const uint64_t key = cm::hash_of(key_, address, backend);
   std::unique_ptr<Client>& client = clients_[key];
   if (client == nullptr) {
     client = std::make_unique<Client>(key);
@@ -82,7 +82,7 @@ ReplayGuard::Client& ReplayGuard::join(const wire::IpAddress& address, uint32_t 
 }
 
 ReplayGuard::Client* ReplayGuard::find(const wire::IpAddress& address, uint32_t backend) const {
-  const auto found = clients_.find(cm::hash_of(0, address, backend));
+  const auto found = clients_.find(cm::hash_of(key_, address, backend));
   return found == clients_.end() ? nullptr : found->second.get();
 }
 

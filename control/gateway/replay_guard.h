@@ -24,7 +24,8 @@ class ReplayGuard {
  public:
   class Client;
 
-  ReplayGuard();
+  // `key`: secret, since clients choose their addresses: two of the same hash would wait for each other.
+  explicit ReplayGuard(uint64_t key);
   ~ReplayGuard();
   ReplayGuard(const ReplayGuard&) = delete;
   ReplayGuard& operator=(const ReplayGuard&) = delete;
@@ -48,6 +49,7 @@ class ReplayGuard {
   [[nodiscard]] size_t client_count() const { return clients_.size(); }
 
  private:
+  uint64_t key_;
   std::unordered_map<uint64_t, std::unique_ptr<Client>> clients_;  // by hash: two that share one wait for each other
   std::deque<LinkId> released_;
 };

@@ -188,6 +188,18 @@ bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, u
   return outcome.took_frame;
 }
 
+// Whoever sends the packet that is expected knows its PSN, and so has our connection manager's answer. A duplicate or one behind a
+// gap proves nothing.
+PacketOutcome RcQp::on_first_request(Instant now, const wire::PacketView& view, Buffer* frame) {
+  const wire::Psn before = receive_.expected;
+  const PacketOutcome outcome = on_request(context_, receive_, now, view, frame);
+  if (receive_.expected != before) {
+    established_ = true;
+    signal_owner();
+  }
+  return outcome;
+}
+
 PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* frame) {
   PacketOutcome outcome;
   switch (view.traits->kind) {
@@ -196,11 +208,7 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kReadRequest:
     case wire::OpcodeKind::kAtomic:
       // Touches nothing of our own requests: neither they nor the timer have to be looked at.
-      outcome = on_request(context_, receive_, now, view, frame);
-      if (!outcome.dropped && !established_) {
-        established_ = true;
-        signal_owner();
-      }
+      outcome = established_ ? on_request(context_, receive_, now, view, frame) : on_first_request(now, view, frame);
       if (receive_.reply == ReplyKind::kAckLater && now - send_.alive_at <= context_.core.ack_delay) {
         hold_acknowledgement(now);
       } else {

@@ -140,6 +140,7 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
  private:
   [[nodiscard]] Status admit(uint64_t bytes) const;
   void enqueue(Work* work);
+  [[nodiscard]] PacketOutcome on_first_request(Instant now, const wire::PacketView& view, Buffer* frame);
   [[nodiscard]] PacketOutcome dispatch(Instant now, const wire::PacketView& view, Buffer* frame);
   [[nodiscard]] bool transmit_refusal(wire::TxBatch& batch);
   void fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::Opcode opcode);

@@ -76,11 +76,11 @@ ServerEndpoint::~ServerEndpoint() {
   fail();
 }
 
-void ServerEndpoint::start() {
-  CW_DASSERT(!started_);
+void ServerEndpoint::start(uint32_t posted) {
+  CW_DASSERT(!started_ && posted <= credits_);
   started_ = true;
   receives_posted_ = credits_;
-  qp_.post_receives(receives_posted_);
+  qp_.post_receives(receives_posted_ - posted);
 }
 
 void ServerEndpoint::set_grant(uint32_t credits) {

@@ -113,8 +113,9 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   // So many octets of replies may be under way without a signal for when they are over.
   static constexpr uint64_t kSilentBytesMax = 256 * 1024;
 
-  // Posts the receives. Call before the peer can send (before the CM REP).
-  void start();
+  // Posts the receives, but for `posted` ones that the queue pair has already. The peer may send one message before
+  // (RFC 8166 3.3.3), more when it has been granted credits.
+  void start(uint32_t posted = 0);
   // Drains the queue pair's completions. Call when the queue pair has some.
   void on_completions(Instant now);
   // Takes the next rebuilt call.

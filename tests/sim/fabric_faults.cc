@@ -209,6 +209,7 @@ void Fabric::set_backend_mood() {
   backend.close_after_calls = 0;
   backend.call_delay = Duration::us(20);
   backend.call_jitter = Duration::us(20);
+  backend.open_delay = Duration::us(50);
   backend.refusing_backends = 0;
   backend.silent_backends = 0;
   backend.slow_backends = 0;

@@ -54,15 +54,26 @@ load::LoadOptions load_options(const WorldOptions& options) {
 }
 
 // So many may come at once.
-void allow_crowd(uint32_t count, bool all_ask_at_once, cm::CmOptions& cm) {
+void allow_crowd(uint32_t count, cm::CmOptions& cm) {
   const cm::RateLimit rate{.per_second = 1'000'000, .burst = count};
   cm.half_open_max = count;
   cm.prefix.half_open_max = count;
-  cm.transmit_queue_max = all_ask_at_once ? count : cm.transmit_queue_max;
+  cm.transmit_queue_max = count;
   cm.request_rate = rate;
   cm.answer_rate = rate;
   cm.prefix.request_rate = rate;
   cm.prefix.answer_rate = rate;
+}
+
+}  // namespace
+
+namespace {
+
+// Of a gateway. 0: a crowd may ask at once.
+uint32_t half_open_max(const WorldOptions& options) {
+  return options.half_open_max > 0 ? options.half_open_max
+         : options.small_tables    ? 16
+                                   : std::max(cm::CmOptions().half_open_max, options.load.connections);
 }
 
 }  // namespace
@@ -101,6 +112,7 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   out.places = options.places;
   out.clients = options.clients;
   out.connections_max = options.small_tables ? 24 : room_for(options, 128);
+  out.half_open_max = half_open_max(options);
   out.calls_in_flight_max = options.small_tables ? 64 : std::max(4096u, options.load.connections * options.load.window);
   if (options.calls_in_flight_max > 0) {
     out.calls_in_flight_max = options.calls_in_flight_max;
@@ -156,9 +168,12 @@ node::NodeOptions gateway_node_options(const WorldOptions& options) {
     node.endpoint.qpn_key = options.seed + 1;
   }
   if (options.half_open_max > 0) {
-    node.cm.half_open_max = options.half_open_max;
     node.cm.prefix.half_open_max = options.half_open_max;
   }
+  node.cm.half_open_max = half_open_max(options);
+  const uint32_t connections = sim_gateway_options(options).connections_max + node.cm.half_open_max;
+  node.endpoint.qp_max = connections;
+  node.cm.connection_max = std::max(node.cm.connection_max, connections);
   node.cm.handshakes_at_once_max = 2 * node.cm.half_open_max;
   if (options.production) {
     apply_production(node);
@@ -191,7 +206,7 @@ node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bo
   node.cm.local_ca_guid = last;
   node.cm.connection_max = room_for(options, node.cm.connection_max);
   if (options.load.connections > kCrowd) {
-    allow_crowd(options.load.connections, exposes_memory, node.cm);
+    allow_crowd(options.load.connections, node.cm);
   }
   if (options.connections_over > 0) {
     const uint32_t all = options.load.connections + options.connections_over;

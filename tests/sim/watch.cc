@@ -73,7 +73,8 @@ void GatewayWatch::on_notice(const gateway::Notice& notice) {
       notice.result == ConnectionResult::kRefusedBackend || notice.result == ConnectionResult::kRefusedResources ||
       notice.result == ConnectionResult::kRefusedDraining || notice.result == ConnectionResult::kFailedHandshake ||
       notice.result == ConnectionResult::kClosedByPeer || notice.result == ConnectionResult::kClosedByUs ||
-      notice.result == ConnectionResult::kFailedBackend;
+      notice.result == ConnectionResult::kFailedBackend || notice.result == ConnectionResult::kFailedTransport ||
+      notice.result == ConnectionResult::kFailedProtocol || notice.result == ConnectionResult::kDrained;
   verdict_.expect(before_accept, Oracle::kEndState, "a connection ended that was never accepted, or ended twice");
 }
 

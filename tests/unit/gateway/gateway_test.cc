@@ -109,27 +109,46 @@ TEST(Gateway, RunsProgramsOnWorkers) {
   expect_nothing_left(world);
 }
 
-TEST(Gateway, RejectsTheConnectionWhenTheBackendIsDown) {
+// The first client finds out, by a connection that ends at once; those after it are told by REJ, for a second. Then the next one
+// tries again, and so on until one gets through.
+TEST(Gateway, RejectsConnectionsWhenTheBackendIsKnownToBeDown) {
   WorldOptions options = options_for(BenchProcedure::kNull, 0);
   options.backend = gateway::BackendKind::kTcp;
+  options.load.reconnect = true;
   World world(options);
+  const gateway::GatewayStats& stats = world.server->gateway.stats();
   world.server->backend.refuses = true;
   world.start();
-  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.is_dead(); }));
+  ASSERT_TRUE(world.run_until(Duration::ms(500), [](World& w) { return w.peer->driver.stats().refused > 0; }));
+  EXPECT_EQ(world.peer->driver.stats().lost, 1u);
   EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kConsumerDefined);
-  EXPECT_EQ(world.server->gateway.stats().connections[static_cast<size_t>(gateway::ConnectionResult::kRefusedBackend)], 1u);
-  EXPECT_EQ(world.server->gateway.stats().backends[0].up, 0u);
+  EXPECT_EQ(stats.backends[0].open_failures, 1u);
+  EXPECT_EQ(stats.backends[0].up, 0u);
+  world.run_for(Duration::ms(3200));
+  EXPECT_GT(stats.backends[0].open_failures, 1u);
+  EXPECT_LE(stats.backends[0].open_failures, 4u);
+  EXPECT_EQ(stats.connections[static_cast<size_t>(gateway::ConnectionResult::kRefusedBackend)],
+            world.peer->driver.stats().lost + world.peer->driver.stats().refused);
+  EXPECT_EQ(stats.connections[static_cast<size_t>(gateway::ConnectionResult::kAccepted)], 0u);
+  EXPECT_EQ(stats.connections_open, 0u);
+  world.server->backend.refuses = false;
+  EXPECT_TRUE(world.run_until(Duration::seconds(2), [](World& w) { return w.peer->driver.stats().calls > 10; }));
+  ASSERT_TRUE(world.finish());
   expect_nothing_left(world);
 }
 
-TEST(Gateway, AsksForPatienceWhileTheBackendIsSlow) {
+// The calls that come meanwhile wait in their endpoint.
+TEST(Gateway, ConnectionsWaitWhileTheBackendIsSlow) {
   WorldOptions options = options_for(BenchProcedure::kNull, 0);
   options.backend = gateway::BackendKind::kTcp;
   World world(options);
   world.server->backend.open_delay = Duration::seconds(3);
   world.start();
+  world.run_for(Duration::seconds(2));
+  EXPECT_EQ(world.peer->driver.connected(), 1u);
+  EXPECT_EQ(world.peer->driver.stats().calls, 0u);
   ASSERT_TRUE(world.run_calls(10));
-  EXPECT_EQ(world.peer->driver.stats().refused, 0u);
+  EXPECT_EQ(world.peer->driver.stats().refused + world.peer->driver.stats().lost, 0u);
 }
 
 // Nothing comes back on the connection, not even the completion of a SEND: only the client's own clock can end the call.
@@ -190,16 +209,20 @@ TEST(Gateway, RejectsClientsOutsideTheAllowList) {
   EXPECT_EQ(world.server->gateway.stats().connections[static_cast<size_t>(gateway::ConnectionResult::kRefusedAcl)], 1u);
 }
 
+// All three ask while there are places: one comes last, and is told by DREQ. When it asks again there is none, and it gets a REJ.
 TEST(Gateway, RejectsMoreConnectionsThanTheListenerAllows) {
   WorldOptions options = options_for(BenchProcedure::kNull, 0);
   options.load.connections = 3;
+  options.load.reconnect = true;
   options.connections_max = 2;
   World world(options);
   world.start();
-  ASSERT_TRUE(world.run_calls(100));
-  EXPECT_EQ(world.peer->driver.stats().refused, 1u);
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.stats().refused > 0; }));
+  EXPECT_EQ(world.peer->driver.stats().lost, 1u);
   EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kNoResources);
   EXPECT_EQ(world.peer->driver.connected(), 2u);
+  EXPECT_EQ(world.server->gateway.stats().connections[static_cast<size_t>(gateway::ConnectionResult::kRefusedLimit)],
+            1u + world.peer->driver.stats().refused);
 }
 
 TEST(Gateway, EndsTheConnectionWhenTheBackendClosesAndServesTheNext) {

@@ -367,8 +367,8 @@ TEST(Reload, CreditsAndInlineSizesAreForNewConnections) {
   expect_nothing_left(world);
 }
 
-// What we say of ourselves and what we go by are the same, whenever the reload comes.
-TEST(Reload, BetweenAConnectionRequestAndItsAcceptanceBothSidesAgree) {
+// What we have said of ourselves and what we go by are the same, whenever the reload comes.
+TEST(Reload, WhileTheBackendConnectionIsMadeBothSidesAgree) {
   World world(echo());
   world.server->backend.open_delay = Duration::ms(300);
   world.start();
@@ -379,8 +379,8 @@ TEST(Reload, BetweenAConnectionRequestAndItsAcceptanceBothSidesAgree) {
   fresh.listeners[0].routes = {{rpcrdma::kBenchProgram, 0}};
   world.server->gateway.reconfigure(fresh);
   ASSERT_TRUE(world.run_calls(50));
-  EXPECT_EQ(the_connection(world).thresholds.receive_bytes, 1024u);
-  EXPECT_EQ(world.peer->client.endpoint(client::ClientId(0))->thresholds().send_bytes, 1024u);
+  EXPECT_EQ(the_connection(world).thresholds.receive_bytes, 4096u);
+  EXPECT_EQ(world.peer->client.endpoint(client::ClientId(0))->thresholds().send_bytes, 4096u);
   EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
 }
 

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
 
+#include "control/cm/hash.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
@@ -22,7 +24,7 @@ std::vector<uint64_t> released(ReplayGuard& guard) {
 }
 
 TEST(ReplayGuard, HoldsAConnectionUntilTheCallsBeforeItAreAnswered) {
-  ReplayGuard guard;
+  ReplayGuard guard(7);
   ReplayGuard::Client& first = guard.join(sim_ip(false, 2), 0);
   EXPECT_FALSE(guard.hold(first, LinkId(1))) << "nothing is in flight";
   const uint32_t a = guard.begin(first);
@@ -43,7 +45,7 @@ TEST(ReplayGuard, HoldsAConnectionUntilTheCallsBeforeItAreAnswered) {
 }
 
 TEST(ReplayGuard, ReleasesInTheOrderInWhichConnectionsCame) {
-  ReplayGuard guard;
+  ReplayGuard guard(7);
   ReplayGuard::Client& client = guard.join(sim_ip(true, 2), 0);
   const uint32_t a = guard.begin(client);
   EXPECT_TRUE(guard.hold(client, LinkId(2)));
@@ -60,8 +62,28 @@ TEST(ReplayGuard, ReleasesInTheOrderInWhichConnectionsCame) {
   guard.leave(client);
 }
 
+// Made to have the hash of another client's address under the key 0: who does not know the key is another client.
+TEST(ReplayGuard, NobodyCanChooseAnAddressThatStandsForAnothers) {
+  std::array<uint8_t, 16> victim{0xfd, 0x09};
+  victim[15] = 2;
+  std::array<uint8_t, 16> attacker{0x20, 0x01, 0x0d, 0xb8, 1, 2, 3, 4};
+  store_be64(attacker.data() + 8,
+             load_be64(victim.data() + 8) ^ cm::mix(load_be64(victim.data())) ^ cm::mix(load_be64(attacker.data())));
+  const auto address = [](const std::array<uint8_t, 16>& octets) { return wire::IpAddress::v6(octets); };
+  ASSERT_EQ(cm::hash_of(0, address(attacker), 3), cm::hash_of(0, address(victim), 3));
+  ReplayGuard guard(7);
+  ReplayGuard::Client& a = guard.join(address(attacker), 3);
+  const uint32_t call = guard.begin(a);
+  ReplayGuard::Client& v = guard.join(address(victim), 3);
+  EXPECT_NE(&a, &v);
+  EXPECT_FALSE(guard.hold(v, LinkId(77)));
+  guard.end(a, call);
+  guard.leave(a);
+  guard.leave(v);
+}
+
 TEST(ReplayGuard, OtherClientsAndBackendsDoNotWait) {
-  ReplayGuard guard;
+  ReplayGuard guard(7);
   ReplayGuard::Client& busy = guard.join(sim_ip(false, 2), 0);
   const uint32_t call = guard.begin(busy);
   ReplayGuard::Client& other = guard.join(sim_ip(false, 3), 0);

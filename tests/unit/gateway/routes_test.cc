@@ -186,8 +186,9 @@ TEST(Routes, ABackendThatTakesNoConnectionInTimeIsGivenUp) {
   World world(options);
   world.server->backend.open_delay = Duration::seconds(1);
   world.start();
-  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return ended(w, ConnectionResult::kAccepted) == 1; }));
-  world.server->backend.open_delay = Duration::seconds(60);
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.server->gateway.stats().connections_open == 1; }));
+  world.run_for(Duration::ms(1));
+  world.server->backend.open_delay = Duration::seconds(60);  // of the next one, which the first call asks for
   ASSERT_TRUE(world.run_until(Duration::seconds(20), [](World& w) { return w.server->gateway.stats().lane_failures > 0; }));
   EXPECT_EQ(stats_of(world, 1).calls_in_flight, 0u);
   EXPECT_EQ(stats_of(world, 1).open_failures, 1u);

@@ -63,7 +63,9 @@ class Churn {
       run(ending == Ending::kClientGivesUpLate ? 1 : 8);  // the REP waits at the client, or all is done
     }
     const bool gives_up = ending == Ending::kClientGivesUp || ending == Ending::kClientGivesUpLate;
-    EXPECT_EQ(has_event(client::ClientEvent::Kind::kConnected), !gives_up && !backend_refuses_) << number;
+    if (!backend_refuses_) {  // else connected and hung up at once, or refused while the backend is known to be down
+      EXPECT_EQ(has_event(client::ClientEvent::Kind::kConnected), !gives_up) << number;
+    }
     switch (ending) {
       case Ending::kByBackend:
         close_links();
@@ -93,7 +95,7 @@ class Churn {
     }
     lose_ = cm::MessageType::kCount;
     cut_ = false;
-    now_ = now_ + Duration::ms(8);
+    now_ = now_ + (backend_refuses_ ? Duration::seconds(1) : Duration::ms(8));  // so long it is known to be down
     run(1);
     client::ClientEvent event;
     while (peer_.client.poll_event(event)) {
@@ -147,7 +149,7 @@ class Churn {
       }
       all.push_back(*qp);
     }
-    EXPECT_EQ(all.size(), 256u);
+    EXPECT_EQ(all.size(), 128u + cm::CmOptions().half_open_max);
     for (rc::RcQp* qp : all) {
       server_.node.endpoint().destroy_qp(*qp);
     }
@@ -321,7 +323,7 @@ TEST(Churn, AHundredThousandConnectionsComeAndGoInEveryWayAndLeaveNothing) {
   EXPECT_EQ(churn.cm_stats().ended(cm::CmOutcome::kEvicted), 0u);
   EXPECT_EQ(churn.cm_stats().transmit_queue_full, 0u);
   // A queue pair number rests while at least as many others are used as there are queue pairs.
-  EXPECT_GT(churn.connections_seen, kCycles * 8 / 10);
+  EXPECT_GE(churn.connections_seen, kCycles * 8 / 10);
   EXPECT_GE(churn.shortest_rest, 256u);
   churn.expect_full_capacity();
   churn.wait(Duration::seconds(45));

@@ -2,6 +2,9 @@
 // answered or dropped; they cost a bounded share of memory, and neither the load nor the next honest client notices for long.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "control/cm/ip_cm.h"
 #include "control/cm/wire/dreq.h"
 #include "control/cm/wire/lap.h"
@@ -139,33 +142,144 @@ TEST(ConnectionManagerFlood, RequestsInAClientsNameEndNothing) {
 }
 
 // Where there is no place left, the client that restarted would wait for ever for the one that its former self has taken: that
-// one goes. Nobody else's does.
-TEST(ConnectionManagerFlood, AClientThatRestartsTakesThePlaceOfItsFormerSelf) {
-  sim::WorldOptions options = AttackedWorld::options();
-  options.connections_max = 2;
-  options.load.reconnect = false;
+// one goes when the client has answered. Nobody else's does, and nothing goes for a request that anybody may have sent.
+void restarted_client_without_a_place(const sim::WorldOptions& options, gateway::ConnectionResult full) {
   AttackedWorld attacked(options);
   sim::GatewayHost& host = *attacked.world.server;
   attacked.world.peer->driver.stop();
+  attacked.world.run_for(Duration::ms(50));
   const auto results = [&](gateway::ConnectionResult result) {
     return host.gateway.stats().connections[static_cast<size_t>(result)];
   };
   const wire::IpAddress client = sim::sim_ip(false, 2);
   (void)attacked.inject(attacked.datagram(mad_of(request_from(client, 0x3000'0000, verbs::Qpn(0x777))), client));
   host.gateway.run(attacked.world.now);
-  EXPECT_EQ(results(gateway::ConnectionResult::kRefusedLimit), 1u);
+  EXPECT_EQ(results(full), 1u);
   EXPECT_EQ(host.gateway.stats().connections_open, 2u);
   const uint64_t accepted = results(gateway::ConnectionResult::kAccepted);
   const gateway::ConnectionInfo former = attacked.connection(0);
   (void)attacked.inject(attacked.datagram(mad_of(request_from(client, 0x3000'0001, former.qp.remote_qpn)), client));
   host.gateway.run(attacked.world.now);
-  EXPECT_EQ(results(gateway::ConnectionResult::kRefusedLimit), 1u);
+  EXPECT_EQ(results(full), 1u) << "it is not refused";
+  EXPECT_EQ(results(gateway::ConnectionResult::kAccepted), accepted) << "and has nothing yet";
+  EXPECT_EQ(results(gateway::ConnectionResult::kClosedByPeer), 0u);
+  EXPECT_EQ(host.gateway.stats().connections_open, 2u);
+
+  // It is the client: the first packet on the queue pair that it was told of.
+  std::array<gateway::ConnectionInfo, 8> all;
+  ASSERT_EQ(host.gateway.describe(attacked.world.now, all), 3u);
+  const auto fresh = std::ranges::find(all, gateway::ConnectionState::kAccepting, &gateway::ConnectionInfo::state);
+  ASSERT_NE(fresh, all.end());
+  EXPECT_EQ(fresh->qp.receives_posted, 1u);
+  (void)attacked.inject(AttackedWorld::frame(fresh->qp, wire::Opcode::kRcSendFirst, fresh->qp.expected_psn, 1024));
+  host.gateway.run(attacked.world.now);
+  EXPECT_EQ(results(full), 1u);
   EXPECT_EQ(results(gateway::ConnectionResult::kAccepted), accepted + 1);
   EXPECT_EQ(results(gateway::ConnectionResult::kClosedByPeer), 1u);
   EXPECT_EQ(host.gateway.stats().connections_open, 2u);
   for (uint32_t i = 0; i < 2; ++i) {
     EXPECT_NE(attacked.connection(i).id, former.id);
   }
+}
+
+TEST(ConnectionManagerFlood, AClientThatRestartsTakesThePlaceOfItsFormerSelfWhenItHasAnswered) {
+  sim::WorldOptions options = AttackedWorld::options();
+  options.connections_max = 2;
+  options.load.reconnect = false;
+  restarted_client_without_a_place(options, gateway::ConnectionResult::kRefusedLimit);
+  options.connections_max = 64;
+  options.clients.push_back({.name = "cluster", .prefixes = {{sim::sim_ip(false, 2), 32}}, .connections_max = 2});
+  restarted_client_without_a_place(options, gateway::ConnectionResult::kRefusedClientLimit);
+}
+
+// A forged REQ with the address and QPN of a client's connection, while there is no place left: the client's own "not mine" is the
+// end of it.
+TEST(ConnectionManagerFlood, AForgedRequestEndsNothingWhereListenerOrClassIsFull) {
+  for (const bool by_class : {false, true}) {
+    sim::WorldOptions options = AttackedWorld::options();
+    options.load.reconnect = false;
+    if (by_class) {
+      options.clients.push_back({.name = "cluster", .prefixes = {{sim::sim_ip(false, 2), 32}}, .connections_max = 2});
+    } else {
+      options.connections_max = 2;
+    }
+    AttackedWorld attacked(options);
+    const wire::IpAddress client = sim::sim_ip(false, 2);
+    for (uint32_t i = 0; i < 50; ++i) {
+      const gateway::ConnectionInfo victim = attacked.connection(i % 2);
+      (void)attacked.inject(attacked.datagram(mad_of(request_from(client, 0x2000'0000 + i, victim.qp.remote_qpn)), client));
+      attacked.world.run_for(Duration::ms(5));
+      ASSERT_EQ(attacked.world.peer->driver.stats().lost, 0u) << i;
+    }
+    EXPECT_EQ(attacked.world.server->gateway.stats().connections_open, 2u);
+    attacked.expect_unharmed();
+  }
+}
+
+// What a packet on a half-open queue pair proves, it proves by its PSN, which only the client was told.
+TEST(ConnectionManagerFlood, OnlyTheNextPacketOfAQueuePairProvesItsClient) {
+  AttackedWorld attacked;
+  sim::GatewayHost& host = *attacked.world.server;
+  (void)attacked.inject(attacked.datagram(mad_of(request_from(stranger(1), 0x3000'0000, verbs::Qpn(0x777))), stranger(1)));
+  host.gateway.run(attacked.world.now);
+  std::array<gateway::ConnectionInfo, 8> all;
+  ASSERT_EQ(host.gateway.describe(attacked.world.now, all), 3u);
+  const auto fresh = std::ranges::find(all, gateway::ConnectionState::kAccepting, &gateway::ConnectionInfo::state);
+  ASSERT_NE(fresh, all.end());
+  for (const int32_t off : {-100'000, -2, -1, 1, 2, 1000, 100'000}) {
+    const wire::Psn psn(fresh->qp.expected_psn.value() + static_cast<uint32_t>(off));
+    (void)attacked.inject(AttackedWorld::frame(fresh->qp, wire::Opcode::kRcSendOnly, psn, 64));
+    host.gateway.run(attacked.world.now);
+    EXPECT_EQ(host.gateway.stats().connections_open, 2u) << off;
+  }
+  (void)attacked.inject(AttackedWorld::frame(fresh->qp, wire::Opcode::kRcSendFirst, fresh->qp.expected_psn, 1024));
+  host.gateway.run(attacked.world.now);
+  EXPECT_EQ(host.gateway.stats().connections_open, 3u);
+}
+
+// REQs in the names of others, at rates that no limit of rates meets: they take no place and open no backend connection. A client
+// that loses its connection meanwhile is back at once, its neighbours in the network that is lied about included.
+void come_back_under_forged_requests(uint32_t per_second, uint32_t network) {
+  sim::WorldOptions options = AttackedWorld::options();
+  options.load.connections = 1;
+  options.backend = gateway::BackendKind::kTcp;
+  AttackedWorld attacked(options);
+  attacked.world.peer->driver.stop();
+  sim::GatewayHost& host = *attacked.world.server;
+  const Duration interval = Duration::us(1'000'000 / per_second);
+  uint32_t id = 0;
+  const auto forge = [&] {
+    const wire::IpAddress from = wire::IpAddress::v4(network + 3 + id % 250);
+    (void)attacked.inject(attacked.datagram(mad_of(request_from(from, 0x1000'0000 + id, verbs::Qpn(0x100 + id))), from));
+    ++id;
+    attacked.world.run_for(interval);
+  };
+  while (attacked.world.now < Instant::from_ns(0) + Duration::seconds(35)) {
+    forge();
+  }
+  EXPECT_EQ(host.gateway.stats().connections_open, 1u);
+  EXPECT_EQ(host.backend.open_count(), 1u);
+  attacked.world.peer->driver.resume(attacked.world.now);  // else it does not come back
+  const rc::RcQpInfo victim = attacked.connection(0).qp;
+  (void)attacked.inject(AttackedWorld::frame(victim, wire::Opcode::kRcFetchAdd, victim.expected_psn));
+  ASSERT_TRUE(
+      attacked.world.run_until(Duration::seconds(1), [](sim::World& world) { return world.peer->driver.stats().lost == 1; }));
+  const Instant lost = attacked.world.now;
+  while (attacked.world.peer->driver.connected() == 0 && attacked.world.now - lost < Duration::seconds(10)) {
+    forge();
+  }
+  EXPECT_LT((attacked.world.now - lost).to_seconds(), 2.0) << per_second;
+  const cm::CmStats& cm = host.node.cm().stats();
+  EXPECT_LE(cm.sent_of(cm::MessageType::kRep), 4 * (id + 2));
+  EXPECT_LE(host.node.cm().half_open_count(), cm::CmOptions().half_open_max);
+  EXPECT_TRUE(host.node.cm().is_consistent());
+}
+
+TEST(ConnectionManagerFlood, AClientComesBackAtOnceWhileRequestsAreForgedInOthersNames) {
+  for (const uint32_t per_second : {10u, 50u, 250u}) {
+    come_back_under_forged_requests(per_second, 0x0a09'0100);
+  }
+  come_back_under_forged_requests(250, 0x0a09'0000);  // in its own network
 }
 
 TEST(ConnectionManagerFlood, AFloodOfRequestsIsBoundedAndHonestClientsComeThrough) {
@@ -193,7 +307,8 @@ TEST(ConnectionManagerFlood, AFloodOfRequestsIsBoundedAndHonestClientsComeThroug
     qp_max = std::max(qp_max, host.node.endpoint().qp_count());
   }
   EXPECT_GT(manager.stats().dropped(cm::CmDrop::kRequestRate), rate_drops + 4'000);
-  EXPECT_LE(qp_max, 64u);                      // connections_max of the listener
+  EXPECT_LE(qp_max, 3u + limits.half_open_max);
+  EXPECT_EQ(host.backend.open_count(), 3u);
   EXPECT_LT(packets_max, 2'000u);              // a reply and some receives each
   EXPECT_TRUE(attacked.world.run_calls(300));  // the load has not stopped
   EXPECT_EQ(attacked.world.peer->driver.stats().lost, 0u);
