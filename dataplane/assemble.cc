@@ -247,6 +247,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
   options.rc.congestion_control = config.roce.congestion_control;
   options.rc.responder_resources_max = 0;
   options.retry_count = static_cast<uint8_t>(config.roce.retry_count);
+  options.rnr_retry_count = static_cast<uint8_t>(config.roce.rnr_retry_count);
   options.ack_timeout_min_code = static_cast<uint8_t>(config.roce.ack_timeout);
   return options;
 }

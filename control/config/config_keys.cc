@@ -404,7 +404,8 @@ const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
     {.name = "rnr_retry_count",
      .member = &RoceConfig::rnr_retry_count,
      .help = "Repetitions when the client has no receive buffer posted; 7 = without end.",
-     .bounds = {0, 7}},
+     .bounds = {0, 7},
+     .live = true},
     {.name = "rnr_timer",
      .member = &RoceConfig::rnr_timer,
      .help =

@@ -194,6 +194,7 @@ void Gateway::reconfigure(GatewayOptions& fresh) {
   shared_.pull_units_max = fresh.pull_buffers_max;
   options_.rc = fresh.rc;
   options_.retry_count = fresh.retry_count;
+  options_.rnr_retry_count = fresh.rnr_retry_count;
   options_.ack_timeout_min_code = fresh.ack_timeout_min_code;
   options_.orphan_max = fresh.orphan_max;
 }

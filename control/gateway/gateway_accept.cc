@@ -189,6 +189,7 @@ void Gateway::accept(Instant now, Connection& connection, const cm::ConnectReque
   rc::RcConnect connect = node_.connect_values(connection.address, *connection.qp, wire::Psn(random_.next_u32()), request,
                                                {.initiator = options_.rc.initiator_depth_max, .responder = 0});
   connect.retry_count = std::min(request.retry_count, options_.retry_count);
+  connect.rnr_retry = std::min(request.rnr_retry_count, options_.rnr_retry_count);
   connect.peer_hold_packets = rpcrdma::CausewayOffer::of_peer(request.private_data.bytes()).hold_packets;
   if (connect.peer_hold_packets > 0) {
     // A secret between the two, for what that is worth: packets ahead of a gap are held from this port only.

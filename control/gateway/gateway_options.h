@@ -81,7 +81,8 @@ struct GatewayOptions {
   // many as fit into what is reserved for it. 256, the smallest there is: all.
   uint32_t reserved_path_mtu = 256;
   rc::RcOptions rc;                    // receive_bytes_max is set per connection
-  uint8_t retry_count = 7;             // 0..7
+  uint8_t retry_count = 7;             // 0..7; a client that asks for less gets less
+  uint8_t rnr_retry_count = 7;         // the same; 7 = without end
   uint8_t target_ack_delay_code = 12;  // how long we may sit on an ACK, as the client is told: 17 ms, a busy core's worst
   uint8_t ack_timeout_min_code = 14;   // what the client asks for counts, but not below this: 67 ms
   // How long a backend may take for a call that nobody waits for; the next calls of its client wait for it. Well below the

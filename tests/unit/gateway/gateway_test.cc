@@ -210,6 +210,20 @@ TEST(Gateway, RejectsClientsOutsideTheAllowList) {
 }
 
 // All three ask while there are places: one comes last, and is told by DREQ. When it asks again there is none, and it gets a REJ.
+// A client that asks for RNR retries without end has the gateway's number of them.
+TEST(Gateway, RnrRetriesAreTheFewerOfTheClientsAndTheGateways) {
+  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+  World world(options);
+  gateway::GatewayOptions fresh = sim_gateway_options(options);
+  fresh.rnr_retry_count = 3;
+  world.server->gateway.reconfigure(fresh);
+  world.start();
+  ASSERT_TRUE(world.run_calls(10));
+  gateway::ConnectionInfo info;
+  ASSERT_EQ(world.server->gateway.describe(world.now, {&info, 1}), 1u);
+  EXPECT_EQ(info.qp.rnr_retry, 3u);
+}
+
 TEST(Gateway, RejectsMoreConnectionsThanTheListenerAllows) {
   WorldOptions options = options_for(BenchProcedure::kNull, 0);
   options.load.connections = 3;
