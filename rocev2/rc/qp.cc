@@ -203,6 +203,10 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
       }
       if (receive_.reply == ReplyKind::kAckLater && now - send_.alive_at <= context_.core.ack_delay) {
         hold_acknowledgement(now);
+        // With a gap filled, a READ and a SEND behind it are served at once: the READ's responses do not wait.
+        if (owes_read_responses(receive_)) [[unlikely]] {
+          note_reply_due();
+        }
       } else {
         expedite_ack(receive_);
         note_reply_due();
