@@ -177,7 +177,7 @@ bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, u
   const PacketOutcome outcome = dispatch(now, view, frame);
   if (outcome.dropped) {
     discard(outcome.reason, view.bth.psn);
-  } else {
+  } else if (view.traits->kind != wire::OpcodeKind::kCongestion) {  // which names no PSN that a forger would have to guess
     send_.alive_at = now;
     send_.keepalives = 0;
   }
