@@ -41,6 +41,10 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   state.rnr_retries = 0;
   state.probes = 0;
   state.probe_due = false;
+  if (state.recovering && !state.timed_out && now - state.went_back_at < least_answer_time(state)) {
+    note_late(context, state, now - state.went_back_at, true);  // no repetition has been answered so soon
+  }
+  state.nak_put_off = false;
   state.timed_out = false;
   state.recovering = false;
   state.ahead_seen = false;
@@ -48,7 +52,7 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   if (state.sampling && state.sample_psn.distance_to(state.una) > 0) {
     take_sample(state, now);
   }
-  settle_board(context, state, reported);
+  settle_board(context, state, now, reported);
   if (state.next_psn.distance_to(state.una) > 0) {
     state.next_psn = state.una;
     state.read_psns = 0;
@@ -355,6 +359,9 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
 }
 
 PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
+  if (state.repeats != nullptr && view.traits->starts_message()) [[unlikely]] {
+    state.repeats->note_answer(view.bth.psn);
+  }
   PacketOutcome outcome;
   const Turn turn = turn_of(context, state, now, view, outcome);
   if (turn == Turn::kNone) {
@@ -389,7 +396,7 @@ PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now
   }
   take_response(context, state, now);
   if (lone_probe) {
-    note_rest_lost(context, state, view.source_port);
+    note_rest_lost(context, state, now, view.source_port);
   }
   return kept != nullptr ? PacketOutcome::took() : PacketOutcome::done();
 }
@@ -427,6 +434,7 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
     status = verbs::WcStatus::kWorkRequestFlushed;
   }
   drop_board(context, state);
+  drop_repeats(context, state);
   state.cursor = SendCursor{};
   state.una = state.limit_psn;
   state.next_psn = state.limit_psn;

@@ -29,7 +29,7 @@ ReadGaps::Asking asked_so_far(SendState& state) {
 }
 
 // Answers that were under way when una was repeated say nothing about the repetition.
-bool is_lost(const SendState& state, Instant now) {
+bool tells_of_repetition(const SendState& state, Instant now) {
   return !state.recovering || now - state.went_back_at >= echo_time(state);
 }
 
@@ -61,10 +61,10 @@ Buffer* take_content(Work& work, const wire::PacketView& view, Buffer* frame) {
 PacketOutcome take_at_frontier(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
   ReadGaps& gaps = *state.gaps;
   const Psn psn = view.bth.psn;
-  if (!gaps.move_frontier(psn, asked_so_far(state), is_lost(state, now))) {
+  if (!gaps.move_frontier(psn, asked_so_far(state), now, tells_of_repetition(state, now))) {
     return PacketOutcome::drop(DropReason::kOutOfSequence);
   }
-  gaps.note_answer_of(psn);
+  gaps.note_answer_of(psn, now);
   sample_early(state, now, psn);
   Work& work = gaps.work_at_frontier();
   if (!answers(view, work)) {
@@ -82,6 +82,17 @@ PacketOutcome take_at_frontier(QpContext& context, SendState& state, Instant now
   return kept != nullptr ? PacketOutcome::took() : PacketOutcome::done();
 }
 
+// What was missing has come. True when it is the answer to a repetition, as far as one can know.
+bool learn_from(QpContext& context, SendState& state, Instant now, const ReadGaps::Hole& hole) {
+  const bool repeated = hole.asked.again() && now - hole.asked.at >= least_answer_time(state);
+  if (repeated) {
+    state.reorder.on_lost(now, state.srtt);
+  } else if (!state.recovering) {
+    note_late(context, state, now - hole.noted_at, hole.asked.again());
+  }
+  return repeated;
+}
+
 PacketOutcome take_in_hole(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame,
                            ReadGaps::Hole& hole) {
   ReadGaps& gaps = *state.gaps;
@@ -97,14 +108,15 @@ PacketOutcome take_in_hole(QpContext& context, SendState& state, Instant now, co
     return PacketOutcome::drop(DropReason::kOutOfSequence);
   }
   const ReadGaps::Asking asked = hole.asked;
+  const bool repeated = learn_from(context, state, now, hole);
   const bool lone_probe = is_lone_probe_answer(state, work, view);
   Buffer* kept = take_content(work, view, frame);
   context.core.stats.responses_early += psn != state.una ? 1 : 0;
   gaps.fill(hole, psn, kept);
   if (lone_probe) {
-    note_rest_lost(context, state, view.source_port);
-  } else if (asked.again() && now - asked.at >= echo_time(state)) {
-    gaps.note_answer_to(asked, psn);
+    note_rest_lost(context, state, now, view.source_port);
+  } else if (repeated) {
+    gaps.note_answer_to(asked, psn, now);
   }
   return kept != nullptr ? PacketOutcome::took() : PacketOutcome::done();
 }
@@ -152,8 +164,8 @@ bool note_executed_before(QpContext& context, SendState& state, Instant now, Psn
   ReadGaps& gaps = *state.gaps;
   if (gaps.frontier().distance_to(psn) > 0) {
     // Without room for another hole what is missing shows again later.
-    (void)gaps.move_frontier(psn, asked_so_far(state), is_lost(state, now));
-    gaps.note_answer_of(psn.minus(1));
+    (void)gaps.move_frontier(psn, asked_so_far(state), now, tells_of_repetition(state, now));
+    gaps.note_answer_of(psn.minus(1), now);
   }
   return true;
 }
@@ -198,11 +210,11 @@ bool is_lone_probe_answer(SendState& state, const Work& read, const wire::Packet
          view.traits->ends_message() && read.request_end(index, state.read_window.request_packets()) - begin > 1;
 }
 
-void note_rest_lost(QpContext& context, SendState& state, uint16_t source_port) {
+void note_rest_lost(QpContext& context, SendState& state, Instant now, uint16_t source_port) {
   if (!open_gaps(context, state, source_port)) {
     return;
   }
-  (void)state.gaps->move_frontier(state.gaps->request_end_at_frontier(), {}, true);
+  (void)state.gaps->move_frontier(state.gaps->request_end_at_frontier(), {}, now, false);
   state.gaps->note_all_lost();
 }
 

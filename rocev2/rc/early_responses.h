@@ -34,7 +34,7 @@ namespace cw::rc {
 // The probe for one response of a READ request has been answered, and nothing behind it has come: the rest of the request, which
 // the peer has executed, is lost. True when `view` says that.
 [[nodiscard]] bool is_lone_probe_answer(SendState& state, const Work& read, const wire::PacketView& view);
-void note_rest_lost(QpContext& context, SendState& state, uint16_t source_port);
+void note_rest_lost(QpContext& context, SendState& state, Instant now, uint16_t source_port);
 
 // Forgets the gaps and gives up what has come early.
 void drop_gaps(QpContext& context, SendState& state);

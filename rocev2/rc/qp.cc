@@ -177,7 +177,7 @@ bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, u
   const PacketOutcome outcome = dispatch(now, view, frame);
   if (outcome.dropped) {
     discard(outcome.reason, view.bth.psn);
-  } else {
+  } else if (view.traits->kind != wire::OpcodeKind::kCongestion) {  // which names no PSN that a forger would have to guess
     send_.alive_at = now;
     send_.keepalives = 0;
   }
@@ -211,6 +211,10 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
       outcome = established_ ? on_request(context_, receive_, now, view, frame) : on_first_request(now, view, frame);
       if (receive_.reply == ReplyKind::kAckLater && now - send_.alive_at <= context_.core.ack_delay) {
         hold_acknowledgement(now);
+        // With a gap filled, a READ and a SEND behind it are served at once: the READ's responses do not wait.
+        if (owes_read_responses(receive_)) [[unlikely]] {
+          note_reply_due();
+        }
       } else {
         expedite_ack(receive_);
         note_reply_due();

@@ -14,6 +14,7 @@
 #include "rocev2/rc/rc_stats.h"
 #include "rocev2/rc/read_gaps.h"
 #include "rocev2/rc/read_replay.h"
+#include "rocev2/rc/repeated_reads.h"
 #include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/transport_log.h"
 #include "rocev2/rc/work.h"
@@ -41,6 +42,7 @@ struct RcCore {
         boards(recovery.gaps_max),
         held(recovery.gaps_max),
         read_gaps(recovery.gaps_max),
+        repeated_reads(recovery.gaps_max),
         held_packets_max(recovery.held_packets_max),
         rates(rate_limits_max),
         log(log_events),
@@ -56,6 +58,7 @@ struct RcCore {
   Slab<Scoreboard> boards;                   // one per queue pair whose peer reports a gap
   Slab<HeldPackets> held;                    // one per queue pair that holds packets behind a gap
   Slab<ReadGaps> read_gaps;                  // one per queue pair that misses responses before others
+  Slab<RepeatedReads> repeated_reads;        // one per queue pair whose repeated READ requests may be on their way
   uint32_t held_packets = 0;                 // in all of `held`: received buffers that are not free
   uint32_t held_packets_max;
   Slab<Dcqcn> rates;  // one per queue pair that has met congestion

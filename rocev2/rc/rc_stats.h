@@ -27,10 +27,13 @@ struct RcStats {
   uint64_t rnr_naks_received = 0;
   uint64_t ack_timeouts = 0;
   uint64_t packets_retransmitted = 0;
-  uint64_t implied_naks = 0;       // a READ response was missing when something later was answered
-  uint64_t responses_early = 0;    // READ responses and atomic answers kept although something before them was missing
-  uint64_t tail_probes = 0;        // early repetition of the oldest packet, before the timeout
-  uint64_t retries_exhausted = 0;  // by timeout or sequence NAK
+  uint64_t implied_naks = 0;          // a READ response was missing when something later was answered
+  uint64_t responses_early = 0;       // READ responses and atomic answers kept although something before them was missing
+  uint64_t packets_late = 0;          // came behind what was sent later: reordering, not loss
+  uint64_t repetitions_spurious = 0;  // what they repeat was late, not lost
+  uint64_t sends_behind_reads = 0;    // times that a SEND had to wait for a repeated READ request to leave the network
+  uint64_t tail_probes = 0;           // early repetition of the oldest packet, before the timeout
+  uint64_t retries_exhausted = 0;     // by timeout or sequence NAK
   uint64_t rnr_retries_exhausted = 0;
   uint64_t keepalives_sent = 0;
   uint64_t keepalives_exhausted = 0;  // the peer answered none

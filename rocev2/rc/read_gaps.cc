@@ -12,7 +12,6 @@ bool ReadGaps::add(Hole hole) {
     const bool same_request = previous.request_end == hole.request_end;
     if (same_request && previous.end() == hole.first) {
       previous.count += hole.count;
-      previous.lost = previous.lost || hole.lost;
       return true;
     }
     if (asks_rest_ && same_request) {
@@ -40,21 +39,27 @@ Work& ReadGaps::work_at_frontier() {
   return *last_;
 }
 
-bool ReadGaps::move_frontier(wire::Psn psn, const Asking& asked, bool lost) {
+bool ReadGaps::move_frontier(wire::Psn psn, const Asking& asked, Instant now, bool overtaken) {
   while (frontier_ != psn) {
     Work& work = work_at_frontier();
     const bool awaited = work.awaits_response();
     const auto index = static_cast<uint32_t>(work.first_psn.distance_to(frontier_));
     const wire::Psn end = work.first_psn.plus(awaited ? work.request_end(index, request_packets_) : work.packets);
     const wire::Psn reached = end.distance_to(psn) > 0 ? end : psn;
-    if (awaited && !add({.first = frontier_,
-                         .count = static_cast<uint32_t>(frontier_.distance_to(reached)),
-                         .work = &work,
-                         .request_end = end,
-                         .before = work.payload.tail(),
-                         .asked = asked,
-                         .lost = lost})) {
-      return false;
+    if (awaited) {
+      Hole hole{.first = frontier_,
+                .count = static_cast<uint32_t>(frontier_.distance_to(reached)),
+                .work = &work,
+                .request_end = end,
+                .before = work.payload.tail(),
+                .asked = asked,
+                .noted_at = now};
+      if (asked.again() && overtaken) {
+        note_overtaken(hole, now);
+      }
+      if (!add(hole)) {
+        return false;
+      }
     }
     frontier_ = reached;
   }
@@ -134,19 +139,28 @@ void ReadGaps::fill(Hole& hole, wire::Psn psn, Buffer* frame) {
   }
 }
 
-void ReadGaps::note_answer_of(wire::Psn psn) {
+void ReadGaps::note_overtaken(Hole& hole, Instant now) {
+  hole.overtaken_at = hole.overtaken_by == 0 ? now : hole.overtaken_at;
+  hole.overtaken_by = static_cast<uint8_t>(std::min(hole.overtaken_by + 1, int{UINT8_MAX}));
+}
+
+void ReadGaps::note_answer_of(wire::Psn psn, Instant now) {
   for (uint32_t i = 0; i < hole_count_; ++i) {
     Hole& hole = holes_[i];
-    hole.lost = hole.lost || !hole.asked.again() || hole.asked.limit_psn.distance_to(psn) >= 0;
+    if (!hole.asked.again() || hole.asked.limit_psn.distance_to(psn) >= 0) {
+      note_overtaken(hole, now);
+    }
   }
 }
 
-void ReadGaps::note_answer_to(const Asking& asked, wire::Psn psn) {
+void ReadGaps::note_answer_to(const Asking& asked, wire::Psn psn, Instant now) {
   for (uint32_t i = 0; i < hole_count_; ++i) {
     Hole& hole = holes_[i];
     const bool before = hole.asked.number < asked.number;
     const bool earlier_of_same = hole.asked.number == asked.number && hole.end().distance_to(psn) >= 0;
-    hole.lost = hole.lost || before || earlier_of_same;
+    if (before || earlier_of_same) {
+      note_overtaken(hole, now);
+    }
   }
 }
 
@@ -154,8 +168,33 @@ void ReadGaps::note_duplicate(wire::Psn psn, Instant now, Duration age_min) {
   for (uint32_t i = 0; i < hole_count_ && asks_rest_; ++i) {
     Hole& hole = holes_[i];
     const bool passed = hole.end().distance_to(psn) >= 0 && psn.distance_to(hole.request_end) > 0;
-    hole.lost = hole.lost || (passed && hole.asked.again() && now - hole.asked.at >= age_min);
+    if (passed && hole.asked.again() && now - hole.asked.at >= age_min) {
+      note_overtaken(hole, now);
+    }
   }
+}
+
+Instant ReadGaps::overdue_at(const Hole& hole, const Patience& patience) {
+  if (hole.overtaken_by == 0) {
+    return Instant::never();
+  }
+  const bool by_many = patience.overtaken_max > 0 && hole.overtaken_by >= patience.overtaken_max;
+  const Instant at = by_many ? hole.overtaken_at : hole.overtaken_at + patience.wait;
+  return hole.asked.again() ? std::max(at, hole.asked.at + patience.again_min) : at;
+}
+
+void ReadGaps::note_overdue(Instant now, const Patience& patience) {
+  for (uint32_t i = 0; i < hole_count_; ++i) {
+    holes_[i].lost = holes_[i].lost || now >= overdue_at(holes_[i], patience);
+  }
+}
+
+Instant ReadGaps::next_overdue(const Patience& patience) const {
+  Instant next = Instant::never();
+  for (uint32_t i = 0; i < hole_count_; ++i) {
+    next = holes_[i].lost ? next : earlier(next, overdue_at(holes_[i], patience));
+  }
+  return next;
 }
 
 void ReadGaps::note_all_lost() {
@@ -176,6 +215,7 @@ void ReadGaps::on_asked(Hole& hole, wire::Psn limit_psn, Instant now) {
   for (uint32_t i = index; i < hole_count_ && (i == index || (asks_rest_ && holes_[i].request_end == holes_[index].request_end));
        ++i) {
     holes_[i].asked = asked;
+    holes_[i].overtaken_by = 0;
     holes_[i].lost = false;
   }
 }

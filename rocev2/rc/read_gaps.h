@@ -9,9 +9,10 @@
 // because the peer executes in order. What has arrived is in its READ's payload already, in the right order, so that nothing is
 // held twice and no more than was asked for: a hole remembers the frame behind which its responses belong.
 //
-// A responder answers in the order of the requests, repeated ones included (IBA 9.7.5.1.2). So a hole is lost once something
-// that was asked for later has come, and only then it is worth asking again. What comes twice proves nothing. A hole lies within
-// what one request asked for, because no repetition may ask for more.
+// A responder answers in the order of the requests, repeated ones included (IBA 9.7.5.1.2). So a hole is overtaken once something
+// that was asked for later has come. It is lost when the reordering window (reorder_window.h) has passed since, and only then it is
+// asked for again; not twice within a round trip. What comes twice proves nothing. A hole lies within what one request asked for,
+// because no repetition may ask for more.
 //
 // Bounds: kHolesMax holes; a response that would make one more is not taken, and is asked for again in its time. Frames belong to
 // the Works.
@@ -45,7 +46,10 @@ class ReadGaps {
     wire::Psn request_end;     // where what was asked for together ends
     Buffer* before = nullptr;  // of its payload, behind which they belong; nullptr: at its head
     Asking asked;
-    bool lost = false;  // to be asked for again
+    Instant noted_at;          // when it was found to be missing
+    Instant overtaken_at;      // valid when overtaken_by > 0
+    uint8_t overtaken_by = 0;  // answers to what was asked for later that have come since it was asked for; 255 or more
+    bool lost = false;         // to be asked for again
 
     [[nodiscard]] wire::Psn end() const { return first.plus(count); }
   };
@@ -63,10 +67,10 @@ class ReadGaps {
   // Where the READ request ends that the frontier lies within; the frontier when it lies within none.
   [[nodiscard]] wire::Psn request_end_at_frontier() const;
 
-  // Everything before `psn` has been answered, and what has not arrived is missing: lost, or asked for again already when `asked`
-  // says so. False when there is no room for a further hole: the frontier has come as far as it could.
-  // Precondition: psn is not before the frontier, and has been sent.
-  [[nodiscard]] bool move_frontier(wire::Psn psn, const Asking& asked, bool lost);
+  // Everything before `psn` has been answered, and what has not arrived is missing; asked for again already when `asked` says so,
+  // and then, with `overtaken`, overtaken all the same. False when there is no room for a further hole: the frontier has come as far
+  // as it could. Precondition: psn is not before the frontier, and has been sent.
+  [[nodiscard]] bool move_frontier(wire::Psn psn, const Asking& asked, Instant now, bool overtaken);
   // The work to which the PSN at the frontier belongs. Precondition: it has been sent.
   [[nodiscard]] Work& work_at_frontier();
   // The response at the frontier has been taken.
@@ -89,14 +93,25 @@ class ReadGaps {
   // Precondition: can_fill.
   void fill(Hole& hole, wire::Psn psn, Buffer* frame);
 
-  // Something from `psn` on that was first asked for later has come: what was asked for before is lost.
-  void note_answer_of(wire::Psn psn);
-  // The response `psn` has come as the answer to a repetition: what was asked for before that is lost.
-  void note_answer_to(const Asking& asked, wire::Psn psn);
+  // Something from `psn` on that was first asked for later has come: what was asked for before is overtaken.
+  void note_answer_of(wire::Psn psn, Instant now);
+  // The response `psn` has come as the answer to a repetition: what was asked for before that is overtaken.
+  void note_answer_to(const Asking& asked, wire::Psn psn, Instant now);
   // A response that has come before has come again. Where the rest of a request is asked for, the answers to one that left
-  // `age_min` ago or earlier have come as far as `psn`: what they should have brought before is lost.
+  // `age_min` ago or earlier have come as far as `psn`: what they should have brought before is overtaken.
   void note_duplicate(wire::Psn psn, Instant now, Duration age_min);
   void note_all_lost();
+
+  // How long what is overtaken may still be on its way.
+  struct Patience {
+    Duration wait;
+    uint32_t overtaken_max = 0;  // overtaken by so many it is lost at once; 0: by no number
+    Duration again_min;          // a repetition is not lost earlier than this after it was sent
+  };
+  // Notes as lost what has been overtaken for long enough.
+  void note_overdue(Instant now, const Patience& patience);
+  // When note_overdue() has something to note; never() when nothing is overtaken.
+  [[nodiscard]] Instant next_overdue(const Patience& patience) const;
 
   // The oldest hole that is to be asked for again, or nullptr.
   [[nodiscard]] Hole* next_lost();
@@ -116,6 +131,8 @@ class ReadGaps {
  private:
   [[nodiscard]] bool add(Hole hole);
   void remove(uint32_t index);
+  static void note_overtaken(Hole& hole, Instant now);
+  [[nodiscard]] static Instant overdue_at(const Hole& hole, const Patience& patience);
 
   std::array<Hole, kHolesMax> holes_;  // in PSN order, never adjacent within a request
   uint32_t hole_count_ = 0;

@@ -36,8 +36,8 @@ class ReadWindow {
   [[nodiscard]] uint32_t request_packets() const { return request_packets_; }
 
   // The first response of a READ request has come, `delay` after the request left; nothing was sent again meanwhile. `alone`: no
-  // response was awaited when it left.
-  void on_response(Instant now, Duration delay, bool alone) {
+  // response was awaited when it left. `late`: by so much responses come late on this way because others overtake them.
+  void on_response(Instant now, Duration delay, bool alone, Duration late = Duration()) {
     const bool forget = alone && now - measured_at_ > kForgetAfter;
     measured_at_ = now;
     if (least_ == Duration() || forget) {
@@ -49,9 +49,9 @@ class ReadWindow {
       least_ = delay;
     }
     // The small sums are what a poll core's turn takes, however short the way is.
-    if (delay > least_ * 2 + Duration::us(5)) {
+    if (delay > least_ * 2 + late + Duration::us(5)) {
       packets_ = static_cast<uint16_t>(std::max(packets_ - request_packets_, int{packets_min()}));
-    } else if (delay < least_ * 3 / 2 + Duration::us(2)) {
+    } else if (delay < least_ * 3 / 2 + late + Duration::us(2)) {
       packets_ = static_cast<uint16_t>(std::min(packets_ + request_packets_, int{packets_max_}));
     }
   }

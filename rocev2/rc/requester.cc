@@ -64,6 +64,11 @@ void build_read_request(QpContext& context, const Work& work, uint32_t index, ui
   wire::build_packet(packet, context.header, context.ip_identification++, bth, extensions, Bytes{});
 }
 
+// A repetition from this response on begins within what was asked for together.
+bool is_within_request(const SendState& state, uint32_t index) {
+  return index != Work::request_begin(index, state.read_window.request_packets());
+}
+
 void build_atomic_request(QpContext& context, const Work& work, wire::Psn psn, wire::TxPacket& packet) {
   wire::Bth bth;
   bth.opcode = work.kind == WorkKind::kCompareSwap ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd;
@@ -185,6 +190,9 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
   const bool ack_request = wants_acknowledgement(context, state);
   build_request(context, state, state.cursor, psn, ack_request, packet);
   count_packet(context, again);
+  if (again && state.cursor.work->kind == WorkKind::kRead) [[unlikely]] {
+    note_read_repeated(context, state, now, psn, is_within_request(state, state.cursor.packet));
+  }
   if (state.board != nullptr) {
     state.board->on_sent(psn, !state.cursor.work->awaits_response());
   }
@@ -244,9 +252,12 @@ uint32_t send_middles(QpContext& context, SendState& state, Instant now, wire::T
 }
 
 bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch) {
-  if (state.gaps != nullptr && state.gaps->find(state.una)->lost) {
-    state.probe_due = false;  // is asked for at once, and as a whole
-    return true;
+  if (state.gaps != nullptr) {
+    const ReadGaps::Hole& hole = *state.gaps->find(state.una);
+    if (hole.lost || hole.overtaken_by > 0) {
+      state.probe_due = false;  // is asked for as a whole, at once or when it is overdue
+      return true;
+    }
   }
   wire::TxPacket* packet = batch.add();
   if (packet == nullptr) {
@@ -257,6 +268,9 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
     build_read_request(context, *cursor.work, cursor.packet, 1, state.una, *packet);
   } else {
     build_request(context, state, cursor, state.una, true, *packet);
+  }
+  if (cursor.work->kind == WorkKind::kRead) {
+    note_read_repeated(context, state, now, state.una, is_within_request(state, cursor.packet));
   }
   if (state.gaps != nullptr) {
     state.gaps->on_asked(*state.gaps->find(state.una), state.limit_psn, now);
@@ -306,6 +320,7 @@ bool ask_for_missing(QpContext& context, SendState& state, Instant now, wire::Tx
     const auto index = static_cast<uint32_t>(work.first_psn.distance_to(hole->first));
     if (work.kind == WorkKind::kRead) {
       build_read_request(context, work, index, state.gaps->responses_to_ask(*hole), hole->first, *packet);
+      note_read_repeated(context, state, now, hole->first, is_within_request(state, index));
     } else {
       build_atomic_request(context, work, hole->first, *packet);
     }
@@ -320,7 +335,8 @@ bool ask_for_missing(QpContext& context, SendState& state, Instant now, wire::Tx
 }
 
 // Sends what is known to be lost, oldest first; each asks for an acknowledgement, which says whether it was lost again.
-bool send_repetitions(QpContext& context, SendState& state, wire::TxBatch& batch, uint32_t& sent, uint32_t packets_max) {
+bool send_repetitions(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t& sent,
+                      uint32_t packets_max) {
   while (owes_repetition(state)) {
     wire::TxPacket* packet = sent < packets_max ? batch.add() : nullptr;
     if (packet == nullptr) {
@@ -329,7 +345,7 @@ bool send_repetitions(QpContext& context, SendState& state, wire::TxBatch& batch
     const wire::Psn psn = *state.board->next_lost();
     build_request(context, state, cursor_at(state, psn, context.mtu_bytes), psn, true, *packet);
     count_packet(context, true);
-    state.board->on_repeated(psn);
+    state.board->on_repeated(psn, now);
     state.sampling = state.sampling && psn != state.sample_psn;  // Karn: an answer could be to either transmission
     ++sent;
   }
@@ -380,6 +396,9 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
       return stall;
     }
   }
+  if (state.repeats != nullptr && work->kind == WorkKind::kSend && !work->begun && state.repeats->holds(work->ssn)) [[unlikely]] {
+    return SendStall::kRepeatedRead;
+  }
   // Everything unacknowledged has to stay inside the PSN window, or the peer could not tell a repetition from nonsense.
   const uint32_t span = static_cast<uint32_t>(state.una.distance_to(state.next_psn));
   const uint32_t psns = psns_at(state, state.cursor);
@@ -426,13 +445,17 @@ bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBa
     return true;
   }
   uint32_t sent = 0;
+  if (state.is_disordered()) [[unlikely]] {
+    note_overdue(state, now);
+  }
   if (state.gaps != nullptr && !ask_for_missing(context, state, now, batch, sent, packets_max)) {
     return true;
   }
-  if (state.board != nullptr && !send_repetitions(context, state, batch, sent, packets_max)) {
+  if (state.board != nullptr && !send_repetitions(context, state, now, batch, sent, packets_max)) {
     return true;
   }
   while (sent < packets_max) {
+    review_repeats(context, state, now);
     const SendStall stall = send_stall(context, state);
     if (stall != SendStall::kNone) {
       context.core.stats.window_stalls += stall == SendStall::kWindow ? 1 : 0;

@@ -23,15 +23,16 @@ namespace cw::rc {
 // Why no request packet can be sent now.
 enum class SendStall : uint8_t {
   kNone,
-  kIdle,        // all works have been sent
-  kRnr,         // the peer asked us to wait
-  kWindow,      // send window full
-  kReadDepth,   // as many READ requests and atomics outstanding as the peer takes
-  kReadWindow,  // as many READ responses asked for as may come at once
-  kDraining,    // SQD: no work is begun
-  kCredits,     // the peer has no receive for the next message
-  kFence,       // earlier READs and atomics have to complete first
-  kSilence,     // the peer did not answer in time: the oldest packet has been repeated, the others wait for its answer
+  kIdle,          // all works have been sent
+  kRnr,           // the peer asked us to wait
+  kWindow,        // send window full
+  kReadDepth,     // as many READ requests and atomics outstanding as the peer takes
+  kReadWindow,    // as many READ responses asked for as may come at once
+  kDraining,      // SQD: no work is begun
+  kCredits,       // the peer has no receive for the next message
+  kFence,         // earlier READs and atomics have to complete first
+  kRepeatedRead,  // a READ request that was sent again must not be overtaken (repeated_reads.h)
+  kSilence,       // the peer did not answer in time: the oldest packet has been repeated, the others wait for its answer
 };
 
 [[nodiscard]] SendStall send_stall(const QpContext& context, const SendState& state);

@@ -103,6 +103,32 @@ void note_sent_packets(SendState& state) {
   }
 }
 
+// Going back once more is not worth it before.
+Instant may_go_back_at(const SendState& state) {
+  return state.went_back_at + least_answer_time(state);
+}
+
+void learn_from_board(QpContext& context, SendState& state, Instant now) {
+  const Scoreboard::Lessons lessons = state.board->take_lessons();
+  if (lessons.late > Duration()) {
+    note_late(context, state, lessons.late, lessons.spurious > 0);
+  }
+  if (lessons.lost > 0) {
+    state.reorder.on_lost(now, state.srtt);
+  }
+}
+
+Instant overdue_at(const SendState& state) {
+  Instant at = state.repeats != nullptr ? state.repeats->release_at(state.una) : Instant::never();
+  if (state.gaps != nullptr) {
+    at = earlier(at, state.gaps->next_overdue(read_patience(state)));
+  }
+  if (state.board != nullptr) {
+    at = earlier(at, state.board->next_overdue(state.reorder.wait(state.srtt)));
+  }
+  return at;
+}
+
 }  // namespace
 
 void note_pause(SendState& state, Instant now, wire::Psn psn) {
@@ -113,6 +139,10 @@ void note_pause(SendState& state, Instant now, wire::Psn psn) {
   }
   const Duration pause = now - silent_since(state);
   state.longest_pause = pause > state.longest_pause ? pause : state.longest_pause - state.longest_pause / 256;
+}
+
+Duration least_answer_time(const SendState& state) {
+  return state.srtt == Duration() ? kTailProbeMin : state.least_rtt * 7 / 8;
 }
 
 Duration echo_time(const SendState& state) {
@@ -139,15 +169,83 @@ SendCursor cursor_at(const SendState& state, wire::Psn psn, uint32_t mtu_bytes) 
   return cursor;
 }
 
+ReadGaps::Patience read_patience(const SendState& state) {
+  return {.wait = state.reorder.wait(state.srtt),
+          .overtaken_max = state.reorder.reorders() ? 0 : ReorderWindow::kDupThresh,
+          .again_min = least_answer_time(state)};
+}
+
+Scoreboard::Clock board_clock(const SendState& state, Instant now) {
+  return {.now = now,
+          .wait = state.reorder.wait(state.srtt),
+          .overtaken_max = state.reorder.reorders() ? 0 : ReorderWindow::kDupThresh,
+          .echo_time = least_answer_time(state)};
+}
+
+void note_overdue(SendState& state, Instant now) {
+  if (state.gaps != nullptr) {
+    state.gaps->note_overdue(now, read_patience(state));
+  }
+  if (state.board != nullptr) {
+    state.board->note_overdue(board_clock(state, now));
+  }
+}
+
+void note_late(QpContext& context, SendState& state, Duration late, bool spurious) {
+  ++context.core.stats.packets_late;
+  context.core.stats.repetitions_spurious += spurious ? 1 : 0;
+  state.reorder.on_late(late);
+}
+
+Duration repetition_life(const SendState& state) {
+  const Duration most = ack_timeout(state.ack_timeout) / 4;
+  return state.srtt == Duration() ? most : std::clamp(state.srtt + state.reorder.wait(state.srtt), kRepetitionLifeLeast, most);
+}
+
+void note_read_repeated(QpContext& context, SendState& state, Instant now, wire::Psn first, bool within) {
+  if (state.partial_reads) {
+    return;  // a Causeway peer ignores what comes too late
+  }
+  if (state.repeats == nullptr) {
+    state.repeats = context.core.repeated_reads.create();
+  }
+  if (state.repeats != nullptr) {
+    state.repeats->note(first, now, now + repetition_life(state), within);
+  }
+}
+
+void review_repeats(QpContext& context, SendState& state, Instant now) {
+  if (state.repeats == nullptr) {
+    return;
+  }
+  state.repeats->review(now, state.una);
+  const Work* work = state.cursor.work;
+  if (work != nullptr && work->kind == WorkKind::kSend && !work->begun) {
+    const bool held = state.repeats->holds(work->ssn);
+    state.repeats->consider(now, state.una, work->ssn, state.last_ssn);
+    context.core.stats.sends_behind_reads += !held && state.repeats->holds(work->ssn) ? 1 : 0;
+  }
+  if (state.repeats->empty()) {
+    drop_repeats(context, state);
+  }
+}
+
+void drop_repeats(QpContext& context, SendState& state) {
+  if (state.repeats != nullptr) {
+    context.core.repeated_reads.destroy(std::exchange(state.repeats, nullptr));
+  }
+}
+
 void drop_board(QpContext& context, SendState& state) {
   if (state.board != nullptr) {
     context.core.boards.destroy(std::exchange(state.board, nullptr));
   }
 }
 
-void settle_board(QpContext& context, SendState& state, bool reported) {
+void settle_board(QpContext& context, SendState& state, Instant now, bool reported) {
   if (state.board != nullptr) {
-    state.board->advance(state.una, reported);
+    state.board->advance(state.una, reported, board_clock(state, now));
+    learn_from_board(context, state, now);
     if (state.board->is_over()) {
       drop_board(context, state);
     }
@@ -168,11 +266,14 @@ bool note_gap(QpContext& context, SendState& state, Instant now, wire::Psn missi
     }
     note_sent_packets(state);
   }
-  state.board->advance(missing, true);
+  state.board->advance(missing, true, board_clock(state, now));
   if (state.board->base() != missing) {
+    learn_from_board(context, state, now);
     return true;  // overtaken by a later report
   }
-  if (state.board->on_report(report)) {
+  const bool news = state.board->on_report(report, board_clock(state, now));
+  learn_from_board(context, state, now);
+  if (news) {
     // The peer lives and hears us; whatever is lost shows in what it reports, so that there is no need to probe for it.
     state.progress_at = now;
     state.probes = 0;
@@ -202,10 +303,12 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
   state.next_psn = psn;
   count_reads_before(state, psn);
   state.since_ack_request = 0;
-  state.sampling = false;  // an answer could be to either transmission
+  // An answer could be to either transmission. Too long a round trip is better than none, where every packet goes twice.
+  state.sampling = state.sampling && state.srtt == Duration();
   state.probe_due = false;
   state.probing = false;
   state.timed_out = false;
+  state.nak_put_off = false;
   state.recovering = true;
   state.went_back_at = now;
   state.progress_at = now;
@@ -215,10 +318,11 @@ QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire
   if (state.waiting_rnr) {
     return QpErrorCause::kNone;  // goes back anyway when the wait is over
   }
+  if (now < may_go_back_at(state)) {
+    state.nak_put_off = psn == state.una && state.awaiting();
+    return QpErrorCause::kNone;
+  }
   if (!progressed) {
-    if (state.recovering && now - state.went_back_at < echo_time(state)) {
-      return QpErrorCause::kNone;
-    }
     if (state.retries >= state.retry_count) {
       ++context.core.stats.retries_exhausted;
       return QpErrorCause::kRetryExceeded;
@@ -232,9 +336,12 @@ QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire
 void take_sample(SendState& state, Instant now) {
   state.sampling = false;
   const Duration sample = now - state.sample_sent_at;
+  // What was short once need not be for ever: a way can change.
+  state.least_rtt = state.least_rtt == Duration() ? sample : std::min(sample, state.least_rtt + state.least_rtt / 256);
   state.srtt = state.srtt == Duration() ? sample : state.srtt + (sample - state.srtt) / 8;
   if (state.sample_is_read) {
-    state.read_window.on_response(now, sample, state.sample_is_alone);
+    const Duration late = state.reorder.reorders() ? state.reorder.wait(state.srtt) : Duration();
+    state.read_window.on_response(now, sample, state.sample_is_alone, late);
   }
 }
 
@@ -255,10 +362,14 @@ Instant send_deadline(const SendState& state) {
   if (state.waiting_rnr) {
     return state.rnr_until;
   }
-  if (!state.awaiting()) {
-    return keepalive_at(state);
+  Instant at = state.awaiting() ? earlier(timeout_at(state), probe_at(state)) : keepalive_at(state);
+  if (state.nak_put_off) [[unlikely]] {
+    at = earlier(at, may_go_back_at(state));
   }
-  return earlier(timeout_at(state), probe_at(state));
+  if (state.is_disordered()) [[unlikely]] {
+    at = earlier(at, overdue_at(state));
+  }
+  return at;
 }
 
 QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
@@ -270,6 +381,8 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
     }
     return QpErrorCause::kNone;
   }
+  note_overdue(state, now);
+  review_repeats(context, state, now);
   if (!state.awaiting()) {
     return now >= keepalive_at(state) ? on_idle(context, state, now) : QpErrorCause::kNone;
   }
@@ -284,6 +397,8 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
     context.note(TransportEventKind::kAckTimeout, state.una, state.retries);
     go_back(context, state, now);
     state.timed_out = true;
+  } else if (state.nak_put_off && now >= may_go_back_at(state)) {
+    return repeat_from(context, state, now, state.una, false);
   } else if (now >= probe_at(state)) {
     ++state.probes;
     state.probe_due = true;

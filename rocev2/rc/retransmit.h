@@ -11,7 +11,9 @@
 // repetition without progress counts against retry_count, except probes.
 //
 // What was under way when the requester went back still arrives, and so do the answers to it: none of them makes it go back
-// again. A NAK counts anew when half a round trip has passed, a READ response behind the gap when the answers have begun anew.
+// again. A NAK counts anew when a round trip has passed, whatever it acknowledges and whichever packet it names, because everything
+// behind una has just been sent again. Where packets overtake each other a standard responder says NAK to each that came too early, and to go back for each would send the whole window
+// several times in a round trip. A READ response behind the gap counts when the answers have begun anew.
 #pragma once
 
 #include "rocev2/base/time.h"
@@ -50,13 +52,33 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
 // noted in the gaps.
 [[nodiscard]] bool note_gap(QpContext& context, SendState& state, Instant now, wire::Psn missing, const wire::GapReport& report);
 // una has moved; `reported` as for Scoreboard::advance. Gives the scoreboard back when it is no longer needed.
-void settle_board(QpContext& context, SendState& state, bool reported);
+void settle_board(QpContext& context, SendState& state, Instant now, bool reported);
 void drop_board(QpContext& context, SendState& state);
 
 // A sequence NAK or a missing READ response says that `psn` did not arrive. `progressed`: the same packet acknowledged something.
-// Duplicates of the message that we already reacted to are ignored. kRetryExceeded when the retries are used up. Precondition: as
+// What comes within a round trip after going back is put off until then, and counts if una has not moved. kRetryExceeded when the retries are used up. Precondition: as
 // for go_back_to.
 [[nodiscard]] QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire::Psn psn, bool progressed);
+
+// What comes sooner after a repetition cannot be an answer to it.
+[[nodiscard]] Duration least_answer_time(const SendState& state);
+// How long what is overtaken may be late: what the gaps and the board want to know.
+[[nodiscard]] ReadGaps::Patience read_patience(const SendState& state);
+[[nodiscard]] Scoreboard::Clock board_clock(const SendState& state, Instant now);
+// Notes what has been overtaken for long enough, so that it is sent again.
+void note_overdue(SendState& state, Instant now);
+// A packet came `late` after one that was sent later. `spurious`: meanwhile it had been sent again.
+void note_late(QpContext& context, SendState& state, Duration late, bool spurious);
+
+// How long a repeated READ request can be in the network: a round trip and the reordering window, between kRepetitionLifeLeast
+// and a fourth of the acknowledgement timeout.
+inline constexpr Duration kRepetitionLifeLeast = Duration::us(100);
+[[nodiscard]] Duration repetition_life(const SendState& state);
+// The READ request for the responses from `first` on leaves again. `within`: it begins within what was asked for together.
+void note_read_repeated(QpContext& context, SendState& state, Instant now, wire::Psn first, bool within);
+// Forgets READ requests that are no longer in the network, and looks whether the next SEND still has to wait for one.
+void review_repeats(QpContext& context, SendState& state, Instant now);
+void drop_repeats(QpContext& context, SendState& state);
 
 // Within this time after a repetition, what comes is about the first transmission, not about the repetition.
 [[nodiscard]] Duration echo_time(const SendState& state);

@@ -16,6 +16,8 @@
 #include "rocev2/base/time.h"
 #include "rocev2/rc/read_gaps.h"
 #include "rocev2/rc/read_window.h"
+#include "rocev2/rc/reorder_window.h"
+#include "rocev2/rc/repeated_reads.h"
 #include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/wire/psn.h"
@@ -58,6 +60,7 @@ struct SendState {
   bool probe_due = false;         // send the oldest packet again, once, whatever the cursor says
   bool probing = false;           // probe_psn has been sent again, alone, and not been acknowledged
   bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come
+  bool nak_put_off = false;       // a sequence NAK for una came too early to tell (repeat_from)
   bool waiting_rnr = false;       // silent until rnr_until
   bool draining = false;          // SQD: begin no work
   bool credit_limited = false;    // the peer counts its receives: credit_limit is valid
@@ -77,29 +80,32 @@ struct SendState {
   Instant alive_at;        // last packet of the peer that was of use, or our first turn; 0: neither yet
   Duration keepalive;      // idle time after which the peer is asked whether it is there; 0: never
   Duration srtt;           // smoothed round trip; 0 before the first sample
+  Duration least_rtt;      // the shortest of late; 0 before the first sample
   Instant sample_sent_at;  // when sample_psn left; valid when sampling
   wire::Psn sample_psn;
   uint8_t retry_count = 0;  // as connected
   uint8_t retries = 0;      // repetitions since the last progress
   uint8_t ack_timeout = 0;  // exponent
   bool sampling = false;
-  bool sample_is_read = false;   // valid when sampling: sample_psn is of a READ request
-  bool sample_is_alone = false;  // valid when sample_is_read: no response was awaited when it left
-  uint8_t keepalives = 0;        // sent since alive_at
-  uint8_t probes = 0;            // tail probes since the last progress
-  uint16_t peer_port = 0;        // UDP source port of the last answer that came in its turn; 0: none yet
-  Scoreboard* board = nullptr;   // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
-  ReadGaps* gaps = nullptr;      // responses that are missing before others that have come; nullptr: none
+  bool sample_is_read = false;       // valid when sampling: sample_psn is of a READ request
+  bool sample_is_alone = false;      // valid when sample_is_read: no response was awaited when it left
+  uint8_t keepalives = 0;            // sent since alive_at
+  uint8_t probes = 0;                // tail probes since the last progress
+  uint16_t peer_port = 0;            // UDP source port of the last answer that came in its turn; 0: none yet
+  Scoreboard* board = nullptr;       // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
+  ReadGaps* gaps = nullptr;          // responses that are missing before others that have come; nullptr: none
+  RepeatedReads* repeats = nullptr;  // READ requests sent again that a SEND must not overtake; nullptr: none
 
   // READs, and what went wrong.
   ReadWindow read_window;      // responses asked for at once, and by each request
   Duration longest_pause;      // before a response that nothing was lost before; slowly forgotten
   Instant keepalive_at;        // valid when keepalives > 0: when the last was sent
   Instant rnr_until;           // valid when waiting_rnr
-  Instant went_back_at;        // valid when recovering
+  Instant went_back_at;        // when it last went back; 0: never
   Instant probe_sent_at;       // valid when probing
   wire::Psn probe_psn;         // valid when probing
   wire::Psn last_ahead;        // valid when ahead_seen: PSN of the last answer behind the gap
+  ReorderWindow reorder;       // how long what is overtaken may still be on its way
   uint8_t rnr_retry = 0;       // as connected; 7 = for ever
   uint8_t rnr_retries = 0;     // since the last progress
   bool partial_reads = false;  // the peer answers any part of a READ request again, not only the rest from some response on
@@ -109,6 +115,8 @@ struct SendState {
   [[nodiscard]] uint32_t packets_missing() const {
     return packets_in_flight() - (board != nullptr ? board->arrived_in_window() : 0);
   }
+  // Something is missing before what has arrived, or may come once more.
+  [[nodiscard]] bool is_disordered() const { return board != nullptr || gaps != nullptr || repeats != nullptr; }
   [[nodiscard]] bool awaiting() const { return una != next_psn; }
   // Responses that have been asked for and have not come.
   [[nodiscard]] uint32_t responses_awaited() const {

@@ -36,7 +36,9 @@ struct Arguments {
   std::string boundary_at;
   std::string goodput_check;
   std::optional<std::string> isolation;
+  std::string reorder_check;
   bool goodput = false;
+  bool reorder = false;
   bool scenario = false;
   bool boundary = false;
   bool no_shrink = false;
@@ -145,13 +147,13 @@ int run_every_boundary(const Arguments& arguments) {
   return report.failures.empty() ? 0 : 1;
 }
 
-int run_goodput(const Arguments& arguments) {
-  const std::vector<GoodputRow> table = measure_goodput_table();
+// `golden`: a file to compare with, or empty.
+int run_goodput(const std::vector<GoodputRow>& table, const std::string& golden) {
   std::fputs(to_string(table).c_str(), stdout);
-  if (arguments.goodput_check.empty()) {
+  if (golden.empty()) {
     return 0;
   }
-  std::ifstream file(arguments.goodput_check);
+  std::ifstream file(golden);
   std::stringstream text;
   text << file.rdbuf();
   const std::vector<std::string> differences = compare_goodput(parse_goodput(text.str()), table);
@@ -195,7 +197,10 @@ int run_isolation(const std::string& name) {
 int main_of(const Arguments& arguments) {
   announce_seed_on_abort();
   if (arguments.goodput || !arguments.goodput_check.empty()) {
-    return run_goodput(arguments);
+    return run_goodput(measure_goodput_table(), arguments.goodput_check);
+  }
+  if (arguments.reorder || !arguments.reorder_check.empty()) {
+    return run_goodput(measure_reorder_table(), arguments.reorder_check);
   }
   if (arguments.isolation) {
     return run_isolation(*arguments.isolation);
@@ -264,6 +269,9 @@ int main(int argc, char** argv) {
   app.add_option(
       "--isolation", arguments.isolation,
       "rates and waits of honest clients beside a kind of hostile peers, or beside each (all); exit status 1 if one suffers");
+  app.add_flag("--goodput-reorder", arguments.reorder, "measure goodput of one connection by what disorders its packets");
+  app.add_option("--goodput-reorder-check", arguments.reorder_check,
+                 "the same, compared with a golden table; exit status 1 if it differs");
   app.add_flag("--no-shrink", arguments.no_shrink, "do not look for the smallest list of faults that still fails");
   app.add_flag("--coverage", arguments.coverage, "list every event of the protocols and how often it was seen");
   app.add_flag("--json", arguments.json, "print the report as JSON");

@@ -23,6 +23,10 @@ struct LinkFaults {
   Duration delay = Duration::us(2);
   Duration jitter = Duration::ns(0);  // keeps the order
   Duration reorder_by = Duration::us(20);
+  Duration scatter = Duration::ns(0);  // each frame takes up to so much longer than the delay, whatever left before it
+  uint32_t behind = 0;                 // held back until behind_frames others that left later have gone past
+  uint32_t behind_frames = 0;
+  Duration behind_at_most = Duration::us(100);  // however few go past
   // A link of finite rate queues what it cannot send yet, each direction by itself.
   uint64_t bytes_per_second = 0;  // 0: as fast as one likes
   uint64_t queue_bytes_max = 0;   // what does not fit is lost; 0: no bound
@@ -73,10 +77,22 @@ class FaultyLink {
       enqueue(now, to, octets);
     }
   }
-  [[nodiscard]] bool empty() const { return in_flight_.empty(); }
-  [[nodiscard]] Instant next_at() const { return in_flight_.empty() ? Instant::never() : in_flight_.front().at; }
+  [[nodiscard]] bool empty() const { return in_flight_.empty() && held_.empty(); }
+  [[nodiscard]] Instant next_at() const {
+    Instant next = in_flight_.empty() ? Instant::never() : in_flight_.front().at;
+    for (const Held& held : held_) {
+      next = earlier(next, held.frame.at);
+    }
+    return next;
+  }
   // Precondition: !empty().
   [[nodiscard]] Frame take() {
+    for (size_t i = 0; i < held_.size(); ++i) {
+      if (in_flight_.empty() || held_[i].frame.at < in_flight_.front().at) {
+        release_held(i, held_[i].frame.at);
+        break;
+      }
+    }
     std::pop_heap(in_flight_.begin(), in_flight_.end(), later);
     Frame frame = std::move(in_flight_.back());
     in_flight_.pop_back();
@@ -112,6 +128,32 @@ class FaultyLink {
     return {.at = free_at_[to], .congested = faults.mark_queue_bytes > 0 && queue_bytes > faults.mark_queue_bytes};
   }
 
+  struct Held {
+    Frame frame;  // at: when it goes at the latest
+    uint32_t behind = 0;
+  };
+  void release_held(size_t index, Instant at) {
+    Frame frame = std::move(held_[index].frame);
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
+    frame.at = at;
+    frame.number = number_++;
+    put_in_flight(std::move(frame));
+  }
+  void put_in_flight(Frame&& frame) {
+    in_flight_.push_back(std::move(frame));
+    std::push_heap(in_flight_.begin(), in_flight_.end(), later);
+  }
+  // A frame that arrives at `at` goes past those that are held.
+  void go_past(uint32_t to, Instant at) {
+    for (size_t i = 0; i < held_.size();) {
+      if (held_[i].frame.to == to && --held_[i].behind == 0) {
+        release_held(i, earlier(at, held_[i].frame.at));
+      } else {
+        ++i;
+      }
+    }
+  }
+
   void enqueue(Instant now, uint32_t to, std::vector<uint8_t> octets) {
     const Departure departure = take_line(now, to, octets.size());
     if (!departure.fits) {
@@ -121,7 +163,9 @@ class FaultyLink {
     if (faults.jitter > Duration()) {
       at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(faults.jitter.to_ns())));
     }
-    if (chance(faults.reorder)) {
+    if (faults.scatter > Duration()) {
+      at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(faults.scatter.to_ns())));
+    } else if (chance(faults.reorder)) {
       at = at + Duration::ns(random_.next_below(static_cast<uint32_t>(faults.reorder_by.to_ns())));
     } else {
       at = std::max(at, last_at_[to]);
@@ -132,11 +176,16 @@ class FaultyLink {
     } else if ((departure.congested || chance(faults.mark)) && octets[12] == 0x08 && octets[13] == 0x00) {
       mark_ipv4(octets);
     }
-    in_flight_.push_back(Frame{at, number_++, to, std::move(octets)});
-    std::push_heap(in_flight_.begin(), in_flight_.end(), later);
+    if (chance(faults.behind)) {
+      held_.push_back({Frame{at + faults.behind_at_most, number_++, to, std::move(octets)}, faults.behind_frames});
+      return;
+    }
+    put_in_flight(Frame{at, number_++, to, std::move(octets)});
+    go_past(to, at);
   }
   SeededRandom random_;
   std::vector<Frame> in_flight_;  // heap
+  std::vector<Held> held_;
   Instant last_at_[2];
   Instant free_at_[2];  // when the last frame queued has left
   uint64_t number_ = 0;

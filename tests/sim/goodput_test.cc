@@ -46,6 +46,43 @@ TEST(Goodput, ACausewayPeerLosesLittleMoreThanTheLinkDoes) {
   }
 }
 
+double relative_in_disorder(GoodputCase one) {
+  one.packets = 8'000;
+  const GoodputRow disordered = measure_goodput(one);
+  one.disorder = one.disorder == Disorder::kJitter ? Disorder::kLongWay : Disorder::kNone;
+  const GoodputRow in_order = measure_goodput(one);
+  EXPECT_EQ(disordered.ack_timeouts, 0u);
+  EXPECT_EQ(disordered.buffers_left + in_order.buffers_left, 0u);
+  return static_cast<double>(disordered.mbit_per_second) / static_cast<double>(in_order.mbit_per_second);
+}
+
+// Nothing is lost: what overtakes is kept, and what is late is waited for.
+TEST(Goodput, ACausewayPeerLosesLittleWhereATenthOfThePacketsComesBehind64Others) {
+  for (const StreamKind stream : {StreamKind::kSend, StreamKind::kWrite, StreamKind::kRead, StreamKind::kCall}) {
+    constexpr PeerKind kPeer = PeerKind::kCauseway;
+    EXPECT_GE(
+        relative_in_disorder({.stream = stream, .peer = kPeer, .window_packets = 256, .disorder = Disorder::kTenthBehind64}),
+        0.90)
+        << to_string(stream);
+  }
+}
+
+TEST(Goodput, ReadsOfAStandardPeerLoseNoMoreThanAFifthThere) {
+  EXPECT_GE(relative_in_disorder({.stream = StreamKind::kRead, .window_packets = 256, .disorder = Disorder::kTenthBehind64}),
+            0.80);
+}
+
+// A standard peer ends the connection when a READ request comes under a dead key.
+TEST(Goodput, NoCallBreaksTheConnectionOfAStandardPeerWhereverPacketsOvertakeEachOther) {
+  for (const Disorder disorder : {Disorder::kTenthBehind64, Disorder::kPercentBehind8, Disorder::kJitter}) {
+    for (const uint32_t window : {64u, 256u}) {
+      const GoodputRow row =
+          measure_goodput({.stream = StreamKind::kCall, .window_packets = window, .disorder = disorder, .packets = 8'000});
+      EXPECT_GT(row.mbit_per_second, 0u) << to_string(disorder) << " " << window;
+    }
+  }
+}
+
 TEST(Goodput, TheTableSurvivesBeingWrittenAndRead) {
   const std::vector<GoodputRow> table{{.key = {.stream = StreamKind::kRead, .window_packets = 16}, .mbit_per_second = 7},
                                       {.key = {.peer = PeerKind::kCauseway, .loss_permille = 3}, .mbit_per_second = 900}};

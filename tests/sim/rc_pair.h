@@ -13,6 +13,7 @@
 #include "rocev2/endpoint.h"
 #include "rocev2/wire/packet_view.h"
 #include "tests/sim/faulty_link.h"
+#include "tests/sim/plain_peer.h"
 
 namespace cw::sim {
 
@@ -42,6 +43,7 @@ struct RcPairOptions {
   EndpointOptions endpoint{.qp_max = 16, .send_work_max = 1024, .receive_work_max = 1024, .read_replay_max = 16};
   bool exposes_memory = true;
   bool connected = true;
+  bool plain_peer = false;  // node 1 behaves as Linux does (plain_peer.h)
 };
 
 class RcPair {
@@ -90,12 +92,21 @@ class RcPair {
       release_buffers(frame);
       return false;
     }
+    if (is_plain(to)) {
+      const auto refusal = plain.refusal_of(*view, *node.endpoint, node.memory, options_.qp.domain, node.head_pool);
+      if (!refusal.empty()) {
+        link.send(now, 1 - to, refusal);
+        release_buffers(frame);
+        return false;
+      }
+    }
     const bool took = node.endpoint->on_packet(now, *view, frame, port);
     if (!took) {
       release_buffers(frame);
     }
     return took;
   }
+  [[nodiscard]] bool is_plain(uint32_t node) const { return node == 1 && options_.plain_peer; }
 
   // Everything that both endpoints want to send goes onto the link.
   void transmit() {
@@ -105,7 +116,10 @@ class RcPair {
         batch.clear();
         nodes[i]->endpoint->poll_transmit(now, batch);
         for (const wire::TxPacket& packet : batch.packets()) {
-          link.send(now, 1 - i, packet.octets());
+          const std::vector<uint8_t> frame = packet.octets();
+          if (!is_plain(i) || plain.sends(frame)) {
+            link.send(now, 1 - i, frame);
+          }
         }
       } while (!batch.empty());
     }
@@ -191,6 +205,7 @@ class RcPair {
   }
 
   FaultyLink link;
+  PlainPeer plain;
   std::array<std::unique_ptr<RcNode>, 2> nodes;
   std::array<rc::RcQp*, 2> qps{};
   Instant now = Instant::from_ns(1'000'000'000);

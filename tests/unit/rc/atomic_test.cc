@@ -86,6 +86,7 @@ TEST(AtomicRequester, AnAcknowledgementDoesNotCompleteIt) {
   (void)lone.sent();
   lone.receive_ack(1001);  // the atomic's answer was lost: implied NAK
   EXPECT_EQ(lone.completions(), "");
+  lone.wait_for_late_ones();
   EXPECT_EQ(lone.sent(), (SentList{{kFetchAdd, 1000, true, 0}}));
   EXPECT_EQ(wire::PacketView::parse(lone.frames[0])->atomic_eth(), (wire::AtomicEth{0x10000, verbs::Rkey(0x77), 5, 0}));
   EXPECT_EQ(lone.endpoint->stats().implied_naks, 1u);
@@ -100,6 +101,7 @@ TEST(AtomicRequester, AnAnswerThatComesEarlyIsKept) {
   (void)lone.sent();
   lone.receive_atomic_ack(1001, 105);
   EXPECT_EQ(lone.completions(), "");
+  lone.wait_for_late_ones();
   EXPECT_EQ(lone.sent(), (SentList{{kFetchAdd, 1000, true, 0}}));
   EXPECT_EQ(wire::PacketView::parse(lone.frames[0])->atomic_eth(), (wire::AtomicEth{0x10000, verbs::Rkey(0x77), 5, 0}));
   lone.receive_atomic_ack(1000, 100);

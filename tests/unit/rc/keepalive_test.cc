@@ -112,5 +112,17 @@ TEST(Keepalive, TwoIdlePeersKeepEachOtherUntilOneIsGone) {
   pair.destroy();
 }
 
+// A congestion notification carries nothing that a forger has to guess: not even the path's UDP source port.
+TEST(Keepalive, ACongestionNotificationIsNoSignOfLife) {
+  LoneQp lone(watching());
+  settle(lone);
+  for (uint32_t i = 0; i < 400 && lone.qp->state() == QpState::kRts; ++i) {
+    lone.receive({.opcode = Opcode::kCnp, .payload = std::vector<uint8_t>(16)});
+    lone.pass(Duration::ms(100));
+    (void)lone.sent();
+  }
+  EXPECT_EQ(lone.qp->error().cause, QpErrorCause::kPeerSilent);
+}
+
 }  // namespace
 }  // namespace cw::rc::test

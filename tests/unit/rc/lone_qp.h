@@ -169,6 +169,9 @@ class LoneQp {
     EXPECT_TRUE(qp->is_consistent());
   }
 
+  // What has been overtaken is lost afterwards, of a queue pair that has measured no round trip.
+  void wait_for_late_ones() { pass(ReorderWindow::kUnknown); }
+
   Status post_send(size_t bytes, uint64_t id = 1) {
     return qp->post_send(verbs::SendRequest{.id = verbs::WorkId(id), .payload = chain(random_octets(id, bytes))});
   }

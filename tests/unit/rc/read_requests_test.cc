@@ -176,7 +176,13 @@ TEST(ReadRequests, OfAnyPeerNoMoreThanTheRestOfOneIsAskedForAgain) {
       if (lost == 7) {  // nothing comes behind it until the next request is answered
         EXPECT_EQ(asked(lone), "1008+4");
         respond(lone, 1008, 4, 0);
+        lone.wait_for_late_ones();
         EXPECT_EQ(asked(lone), again);
+      } else if (lost > 4) {  // not enough has come behind it
+        EXPECT_EQ(asked(lone), "1008+4");
+        lone.wait_for_late_ones();
+        EXPECT_EQ(asked(lone), again);
+        respond(lone, 1008, 4, 0);
       } else {
         EXPECT_EQ(asked(lone), again + " 1008+4") << causeway << " " << lost;
         respond(lone, 1008, 4, 0);
@@ -196,7 +202,9 @@ TEST(ReadRequests, ALostOneComesAgainFromTheNakOn) {
   ASSERT_TRUE(lone.post_read(kMtu * 20, 1).ok());
   EXPECT_EQ(asked(lone), "1000+4 1004+4");
   lone.receive_nak(1004, NakCode::kPsnSequenceError);  // nothing of the first has come yet: it is executed, and lost
-  EXPECT_EQ(asked(lone), "1000+4 1004+4");
+  EXPECT_EQ(asked(lone), "1004+4");
+  lone.wait_for_late_ones();
+  EXPECT_EQ(asked(lone), "1000+4");
   answer(lone, 1000, 4);
   answer(lone, 1004, 4);
   EXPECT_EQ(asked(lone), "1008+4 1012+4");
@@ -225,6 +233,7 @@ TEST(ReadRequests, ALostOneAloneComesAgainToACausewayPeer) {
   inbound.payload.resize(wire::GapReport::kSizeMax);
   inbound.payload.resize(report.write(std::span<uint8_t, wire::GapReport::kSizeMax>(inbound.payload)));
   lone.receive(inbound);
+  lone.wait_for_late_ones();
   EXPECT_EQ(asked(lone), "1004+4");
   answer(lone, 1004, 4);
   EXPECT_EQ(asked(lone), "1012+4");
@@ -249,7 +258,9 @@ TEST(ReadRequests, ResponsesFindTheirPlaceInAnyOrder) {
         respond(lone, 1000 + (i & ~3u), 4, i & 3);
       }
     }
-    EXPECT_EQ(asked(lone), "1002+2 1004+3 1008+2");
+    EXPECT_EQ(asked(lone), "1002+2 1004+3");
+    lone.wait_for_late_ones();
+    EXPECT_EQ(asked(lone), "1008+2");
     for (size_t i = missing.size() - 1; i > 0; --i) {
       std::swap(missing[i], missing[random.next_below(static_cast<uint32_t>(i + 1))]);
     }

@@ -124,6 +124,18 @@ TEST(Responder, NaksAGapOnceAndDropsWhatFollowsIt) {  // F9
   EXPECT_EQ(server.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
 }
 
+// The only packet behind the gap comes once more: the peer has gone back by exactly as much.
+TEST(Responder, NaksAgainWhenTheSamePacketComesAheadTwice) {
+  LoneQp lone;
+  lone.qp->post_receives(8);
+  for (uint32_t i = 0; i < 2; ++i) {
+    lone.receive(Opcode::kRcSendOnly, 5001, 10);
+    EXPECT_EQ(lone.sent(), (SentList{nak(5000, NakCode::kPsnSequenceError, 0)}));
+  }
+  lone.receive(Opcode::kRcSendOnly, 5002, 10);
+  EXPECT_EQ(lone.sent().size(), 0u);
+}
+
 TEST(Responder, NaksAgainWhenThePeerHasGoneBackAndThePacketIsLostAgain) {
   Server server(8);
   server.receive(kOnly, 5001, 10);

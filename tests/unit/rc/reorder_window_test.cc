@@ -1,0 +1,240 @@
+// What is late and what is lost: the reordering window, and that no SEND overtakes a READ request that was sent again.
+#include "rocev2/rc/reorder_window.h"
+
+#include <gtest/gtest.h>
+
+#include "rocev2/rc/repeated_reads.h"
+#include "rocev2/rc/retransmit.h"
+#include "tests/unit/rc/lone_qp.h"
+
+namespace cw::rc::test {
+namespace {
+
+constexpr Duration kRoundTrip = Duration::us(400);
+constexpr Opcode kReadRequest = Opcode::kRcReadRequest;
+constexpr Opcode kFirst = Opcode::kRcReadResponseFirst;
+constexpr Opcode kMiddle = Opcode::kRcReadResponseMiddle;
+constexpr Opcode kLast = Opcode::kRcReadResponseLast;
+
+Instant at(int64_t us) {
+  return Instant::from_ns(1'000'000'000 + us * 1000);
+}
+
+TEST(ReorderWindow, IsAFourthOfARoundTripWhereNothingHasComeLate) {
+  const ReorderWindow window;
+  EXPECT_FALSE(window.reorders());
+  EXPECT_EQ(window.wait(kRoundTrip), kRoundTrip / 4);
+  EXPECT_EQ(window.wait(Duration::us(4)), ReorderWindow::kLeast);
+  EXPECT_EQ(window.wait(Duration()), ReorderWindow::kUnknown);
+}
+
+TEST(ReorderWindow, GrowsToAQuarterMoreThanWhatCameLatest) {
+  ReorderWindow window;
+  window.on_late(Duration::us(100));
+  EXPECT_TRUE(window.reorders());
+  EXPECT_EQ(window.wait(kRoundTrip), Duration::us(125));
+  window.on_late(Duration::us(20));
+  EXPECT_EQ(window.wait(kRoundTrip), Duration::us(125));
+}
+
+TEST(ReorderWindow, IsNoLongerThanARoundTripOrItsBound) {
+  ReorderWindow window;
+  window.on_late(Duration::seconds(100));
+  EXPECT_EQ(window.wait(kRoundTrip), kRoundTrip);
+  EXPECT_EQ(window.wait(Duration::us(10)), ReorderWindow::kMost);
+}
+
+TEST(ReorderWindow, LossesMakeItSmallOnceARoundTripUntilItIsForgotten) {
+  ReorderWindow window;
+  window.on_late(Duration::us(80));
+  window.on_lost(at(0), kRoundTrip);
+  window.on_lost(at(399), kRoundTrip);
+  EXPECT_EQ(window.wait(kRoundTrip), Duration::ns(93'750));
+  uint32_t losses = 1;
+  for (int64_t us = 400; window.reorders(); us += 400) {
+    window.on_lost(at(us), kRoundTrip);
+    ++losses;
+  }
+  EXPECT_GT(losses, 50u);
+  EXPECT_LT(losses, 100u);
+  EXPECT_EQ(window.wait(kRoundTrip), kRoundTrip / 4);
+}
+
+TEST(RepeatedReads, ASendWaitsForThoseOfCompleteReadsThatLeftBeforeItsTurn) {
+  RepeatedReads repeats;
+  repeats.note(Psn(10), at(0), at(100), false);
+  repeats.note(Psn(50), at(0), at(300), false);  // not complete: of another call
+  EXPECT_FALSE(repeats.holds(Psn(7)));
+  repeats.consider(at(1), Psn(40), Psn(7), Psn(9));
+  EXPECT_TRUE(repeats.holds(Psn(7)));
+  EXPECT_EQ(repeats.release_at(Psn(40)), at(100));
+  repeats.note(Psn(12), at(2), at(200), false);  // later than its turn
+  EXPECT_EQ(repeats.release_at(Psn(40)), at(100));
+  repeats.review(at(100), Psn(40));
+  EXPECT_FALSE(repeats.holds(Psn(7)));
+  EXPECT_TRUE(repeats.release_at(Psn(40)).is_never());
+  for (const uint32_t posted_then : {8u, 9u}) {
+    repeats.consider(at(101), Psn(40), Psn(posted_then), Psn(20));
+    EXPECT_FALSE(repeats.holds(Psn(posted_then)));
+  }
+  repeats.consider(at(101), Psn(40), Psn(10), Psn(20));
+  EXPECT_TRUE(repeats.holds(Psn(10)));
+}
+
+TEST(RepeatedReads, AnAnswerFromAFirstWithinTheRequestShowsThatItWasExecuted) {
+  RepeatedReads repeats;
+  repeats.note(Psn(10), at(0), at(100), false);
+  repeats.note(Psn(12), at(0), at(100), true);
+  repeats.note_answer(Psn(10));  // may be the first answer
+  repeats.note_answer(Psn(12));
+  repeats.consider(at(1), Psn(40), Psn(7), Psn(7));
+  EXPECT_TRUE(repeats.holds(Psn(7)));
+  repeats.note(Psn(12), at(2), at(300), true);
+  repeats.note_answer(Psn(12));
+  repeats.review(at(100), Psn(40));
+  EXPECT_TRUE(repeats.empty());
+}
+
+TEST(RepeatedReads, MoreThanItCanNoteProlongTheLast) {
+  RepeatedReads repeats;
+  for (uint32_t i = 0; i < RepeatedReads::kMost + 5; ++i) {
+    repeats.note(Psn(i), at(i), at(i + 100), true);
+  }
+  repeats.consider(at(50), Psn(1000), Psn(7), Psn(7));
+  EXPECT_EQ(repeats.release_at(Psn(1000)), at(RepeatedReads::kMost + 4 + 100));
+}
+
+LoneQpOptions peer(bool causeway) {
+  LoneQpOptions options;
+  options.connect.path_mtu_bytes = 256;
+  options.connect.peer_hold_packets = causeway ? 512 : 0;
+  options.connect.ack_timeout = 16;
+  return options;
+}
+
+// A round trip of 400 us, and a first response of a READ of four.
+void begin_read(LoneQp& lone) {
+  ASSERT_TRUE(lone.post_read(256 * 4).ok());
+  (void)lone.sent();
+  lone.pass(kRoundTrip);
+  lone.receive_response(kFirst, 1000, 256);
+  ASSERT_EQ(lone.qp->info().round_trip, kRoundTrip);
+}
+
+// What netem with "delay 300us 200us" does: seen with Linux, which was asked for the same responses up to five times.
+TEST(Reordering, AResponseThatIsOnlyLateIsNotAskedForAgain) {
+  for (const bool causeway : {false, true}) {
+    LoneQp lone(peer(causeway));
+    begin_read(lone);
+    lone.receive_response(kLast, 1003, 256);
+    lone.pass(Duration::us(99));
+    EXPECT_EQ(lone.sent().size(), 0u);
+    lone.receive_response(kMiddle, 1002, 256);
+    lone.receive_response(kMiddle, 1001, 256);
+    EXPECT_EQ(lone.completions(), "RDMA read 1 success");
+    EXPECT_EQ(lone.endpoint->stats().packets_late, 2u);
+    EXPECT_EQ(lone.endpoint->stats().packets_retransmitted, 0u);
+  }
+}
+
+TEST(Reordering, AResponseThatIsLateForLongerThanTheWindowIsAskedForOnceInARoundTrip) {
+  LoneQp lone(peer(false));
+  begin_read(lone);
+  lone.receive_response(kLast, 1003, 256);
+  lone.pass(Duration::us(100));
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+  for (uint32_t i = 0; i < 10; ++i) {
+    lone.receive_response(kLast, 1003, 256);  // duplicates
+    lone.pass(Duration::us(30));
+    EXPECT_EQ(lone.sent().size(), 0u);
+  }
+}
+
+TEST(Reordering, AfterASpuriousRepetitionTheNextLateResponseIsWaitedFor) {
+  LoneQp lone(peer(true));
+  begin_read(lone);
+  for (uint32_t psn = 1002; psn < 1004; ++psn) {
+    lone.receive_response(psn == 1003 ? kLast : kMiddle, psn, 256);
+  }
+  lone.pass(Duration::us(150));
+  EXPECT_EQ(lone.sent().size(), 1u);
+  lone.pass(Duration::us(50));
+  lone.receive_response(kMiddle, 1001, 256);  // 200 us late, and no answer to the repetition yet
+  EXPECT_EQ(lone.completions(), "RDMA read 1 success");
+  EXPECT_EQ(lone.endpoint->stats().repetitions_spurious, 1u);
+  ASSERT_TRUE(lone.post_read(256 * 4, 2).ok());
+  (void)lone.sent();
+  lone.pass(kRoundTrip);
+  for (uint32_t psn = 1005; psn < 1008; ++psn) {  // three behind it: no proof any more
+    lone.receive_response(psn == 1007 ? kLast : kMiddle, psn, 256);
+  }
+  lone.pass(Duration::us(240));
+  EXPECT_EQ(lone.sent().size(), 0u);
+  lone.pass(Duration::us(10));
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1004, true, 0}}));
+}
+
+// The worst that was seen: the client's key is dead when the repetition arrives, and both queue pairs end.
+TEST(Reordering, NoSendOvertakesAReadRequestThatWasSentAgain) {
+  for (const bool causeway : {false, true}) {
+    LoneQp lone(peer(causeway));
+    begin_read(lone);
+    lone.receive_response(kLast, 1003, 256);
+    lone.pass(Duration::us(100));
+    EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+    lone.receive_response(kMiddle, 1001, 256);  // the first answer, late
+    lone.receive_response(kMiddle, 1002, 256);
+    EXPECT_EQ(lone.completions(), "RDMA read 1 success");
+    ASSERT_TRUE(lone.post_send(10, 2).ok());
+    if (!causeway) {
+      EXPECT_EQ(lone.sent().size(), 0u);
+      EXPECT_EQ(lone.endpoint->stats().sends_behind_reads, 1u);
+      lone.pass(kRoundTrip);
+      EXPECT_EQ(lone.sent().size(), 0u);
+      lone.pass(kRoundTrip);
+    }
+    EXPECT_EQ(lone.sent(), (SentList{{Opcode::kRcSendOnly, 1004, true, 10}}));
+  }
+}
+
+TEST(Reordering, ASendGoesAtOnceWhenTheRepetitionHasBeenAnswered) {
+  LoneQp lone(peer(false));
+  begin_read(lone);
+  lone.receive_response(kLast, 1003, 256);
+  lone.pass(Duration::us(100));
+  EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+  lone.pass(kRoundTrip);
+  lone.receive_response(kFirst, 1001, 256);
+  lone.receive_response(kMiddle, 1002, 256);
+  EXPECT_EQ(lone.completions(), "RDMA read 1 success");
+  ASSERT_TRUE(lone.post_send(10, 2).ok());
+  EXPECT_EQ(lone.sent(), (SentList{{Opcode::kRcSendOnly, 1004, true, 10}}));
+}
+
+// A NAK for each packet that came too early made the gateway send the whole window three times in 100 us.
+TEST(Reordering, SequenceNaksMakeItGoBackOnceInARoundTrip) {
+  LoneQp lone(peer(false));
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  (void)lone.sent();
+  lone.pass(kRoundTrip);
+  lone.receive_ack(1000);
+  for (uint64_t id = 2; id <= 9; ++id) {
+    ASSERT_TRUE(lone.post_send(10, id).ok());
+  }
+  EXPECT_EQ(lone.sent().size(), 8u);
+  lone.pass(kRoundTrip);
+  lone.receive_nak(1001, NakCode::kPsnSequenceError);
+  EXPECT_EQ(lone.sent().size(), 8u);
+  for (uint32_t psn = 1002; psn < 1005; ++psn) {  // what was missing has come, and what overtook it has not been kept
+    lone.pass(Duration::us(50));
+    lone.receive_nak(psn, NakCode::kPsnSequenceError);
+    EXPECT_EQ(lone.sent().size(), 0u);
+  }
+  lone.pass(Duration::us(250));  // none of the repetitions was answered
+  EXPECT_EQ(lone.sent().at(0).psn, 1004u);
+  lone.receive_ack(1008);
+  EXPECT_FALSE(lone.qp->has_unfinished_work());
+}
+
+}  // namespace
+}  // namespace cw::rc::test
