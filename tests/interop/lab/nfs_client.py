@@ -192,7 +192,11 @@ class Cut:
     calls: int
 
     def body(self, rig: NfsRig) -> None:
-        rig.shapes("--nfs", "3", "--cut", str(self.calls), v6=False, timeout=60 + self.calls / 5)
+        try:
+            rig.shapes("--nfs", "3", "--cut", str(self.calls), v6=False, timeout=60 + self.calls / 5)
+        finally:
+            if rig.gateway:
+                (rig.logs / "metrics.log").write_text(rig.gateway.metrics().text, encoding="utf-8")
         if f"{DIRECTORY}-cut" in rig.backend.names("."):
             raise LabError("the server's directory is still there")
         if rig.gateway and rig.gateway.metrics().total("causeway_connections_total") < self.calls:
