@@ -354,6 +354,9 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.rpcrdma.pullups); }),
     counter("causeway_rpcrdma_no_buffer_total", "Messages that could not be built because a pool was empty.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rpcrdma.no_buffer); }),
+    counter("causeway_rpcrdma_no_send_work_total",
+            "Times that a message waited because all work requests of its core were in use.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.rpcrdma.no_send_work); }),
     counter("causeway_rpcrdma_call_timeouts_total", "Calls that were not answered in time.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rpcrdma.call_timeouts); }),
 

@@ -82,6 +82,7 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   void post_receives(uint32_t count) override;
   [[nodiscard]] bool poll_completion(verbs::Completion& out) override;
   [[nodiscard]] uint32_t send_queue_room() const override;
+  [[nodiscard]] uint32_t works_pending() const override { return send_.queue_count; }
   [[nodiscard]] bool in_error() const override { return state_ == QpState::kError; }
 
   [[nodiscard]] QpState state() const { return state_; }
@@ -98,7 +99,7 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   // True when the peer has sent a valid request: in RTR this stands for a lost RTU (IBA "communication established").
   [[nodiscard]] bool communication_established() const { return established_; }
   // Payload that the peer has not acknowledged, or works to send: what draining waits for.
-  [[nodiscard]] bool has_unfinished_work() const { return send_.queue_count > 0; }
+  [[nodiscard]] bool has_unfinished_work() const { return works_pending() > 0; }
 
   // RTS -> SQD: no posted work is begun any more, what has been begun is finished; posting goes on. The owner gets its turn
   // (poll_ready) when drained() has become true; to_rts resumes. kBadState elsewhere.

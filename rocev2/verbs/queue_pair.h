@@ -29,7 +29,11 @@ class QueuePair {
   // Takes the oldest completion. False when there is none. Receive completions come in the order of the peer's sends.
   [[nodiscard]] virtual bool poll_completion(Completion& out) = 0;
   // Work requests that can be posted before kNoResources.
+  // No room does not mean that the own queue is full: a transport may share what a work request takes with its other queue pairs.
+  // Then no completion tells when there is room again.
   [[nodiscard]] virtual uint32_t send_queue_room() const = 0;
+  // Work requests posted and not yet done, signaled or not: neither acknowledged nor answered nor flushed.
+  [[nodiscard]] virtual uint32_t works_pending() const = 0;
   // True from the moment the queue pair fails or is closed; pending work has been or will be flushed as completions.
   [[nodiscard]] virtual bool in_error() const = 0;
 };

@@ -9,22 +9,18 @@ namespace cw::rpcrdma {
 namespace {
 
 // Lays `bytes` over the segments of `chunk` in order, without gaps (3.4.6). Precondition: they fit.
-void fill_segments(const ChunkList& chunks, const PlainChunk& chunk, uint64_t bytes, ReplyPlan& plan) {
+void fill_segments(const ChunkList& chunks, const PlainChunk& chunk, uint64_t bytes, ReplyLayout& layout) {
   for (uint32_t i = 0; i < chunk.segment_count && bytes > 0; ++i) {
     const uint32_t at = uint32_t{chunk.first_segment} + i;
     const uint32_t take = static_cast<uint32_t>(std::min<uint64_t>(bytes, chunks.segments[at].length));
-    plan.lengths[at] = take;
+    layout.lengths[at] = take;
     bytes -= take;
   }
 }
 
-void set_unused(const ChunkList& chunks, ReplyPlan& plan) {
-  std::fill_n(plan.lengths.begin(), chunks.segment_count, 0u);
-  plan.placed_count = 0;
-}
-
 // Gives each item its Write chunk. False when an item is longer than the chunk that it must go to.
-bool place_items(const ChunkList& chunks, uint64_t reply_bytes, const ReducibleItems& items, ReplyPlan& plan) {
+bool place_items(const ChunkList& chunks, uint64_t reply_bytes, const ReducibleItems& items, ReplyPlan& plan,
+                 ReplyLayout& layout) {
   uint64_t stream_offset = 0;
   uint32_t chunk_index = 0;
   for (uint32_t i = 0; i < items.count && chunk_index < chunks.write_count; ++i) {
@@ -41,9 +37,9 @@ bool place_items(const ChunkList& chunks, uint64_t reply_bytes, const ReducibleI
     if (item.length > chunk.capacity_bytes) {
       return false;
     }
-    plan.placed[plan.placed_count++] = PlacedItem{.offset = item.offset, .bytes = item.length, .chunk = index};
+    layout.placed[plan.placed_count++] = PlacedItem{.offset = item.offset, .bytes = item.length, .chunk = index};
     plan.kept_bytes -= xdr_padded(item.length);
-    fill_segments(chunks, chunk, item.length, plan);
+    fill_segments(chunks, chunk, item.length, layout);
   }
   return true;
 }
@@ -74,22 +70,28 @@ const char* to_string(ReplyForm form) noexcept {
   return "unknown form";
 }
 
-void plan_reply(const ChunkList& chunks, uint64_t reply_bytes, const ReducibleItems& items, const ReplyLimits& limits,
-                ReplyPlan& plan) {
-  set_unused(chunks, plan);
-  plan.kept_bytes = reply_bytes;
-  plan.header_bytes = reply_header_bytes(chunks);
-  const bool placed = reply_bytes <= limits.reply_bytes_max && place_items(chunks, reply_bytes, items, plan);
-  plan.form = placed ? choose_form(chunks, limits, plan) : ReplyForm::kErrorChunk;
+ReplyPlan ReplyPlan::error(ReplyForm form) {
+  return {.form = form, .header_bytes = form == ReplyForm::kErrorVersion ? kVersionErrorBytes : kChunkErrorBytes};
+}
+
+ReplyPlan plan_reply(const ChunkList& chunks, uint64_t reply_bytes, const ReducibleItems& items, const ReplyLimits& limits,
+                     ReplyLayout& layout) {
+  if (reply_bytes > limits.reply_bytes_max) {
+    return ReplyPlan::error(ReplyForm::kErrorChunk);
+  }
+  std::fill_n(layout.lengths.begin(), chunks.segment_count, 0u);
+  ReplyPlan plan{.header_bytes = reply_header_bytes(chunks), .kept_bytes = reply_bytes};
+  if (!place_items(chunks, reply_bytes, items, plan, layout)) {
+    return ReplyPlan::error(ReplyForm::kErrorChunk);
+  }
+  plan.form = choose_form(chunks, limits, plan);
   if (plan.form == ReplyForm::kErrorChunk) {
-    set_unused(chunks, plan);
-    plan.header_bytes = kChunkErrorBytes;
-    plan.kept_bytes = 0;
-    return;
+    return ReplyPlan::error(ReplyForm::kErrorChunk);
   }
   if (plan.form == ReplyForm::kReplyChunk) {
-    fill_segments(chunks, chunks.reply, plan.kept_bytes, plan);
+    fill_segments(chunks, chunks.reply, plan.kept_bytes, layout);
   }
+  return plan;
 }
 
 }  // namespace cw::rpcrdma

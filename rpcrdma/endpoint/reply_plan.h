@@ -38,13 +38,23 @@ struct PlacedItem {
   uint16_t chunk = 0;   // index into ChunkList::write
 };
 
+// A small value: it is made whole and assigned whole, so that nothing of another call's plan can stay behind.
 struct ReplyPlan {
   ReplyForm form = ReplyForm::kErrorChunk;
   uint32_t header_bytes = 0;  // of the transport header
   uint32_t placed_count = 0;
   uint64_t kept_bytes = 0;  // stream octets that are in no Write chunk
-  std::array<PlacedItem, kReducibleItemsMax> placed;
-  // Returned length per segment, in the order of ChunkList::segments; valid for the first segment_count of the call.
+
+  // An RDMA_ERROR: no payload, no chunks.
+  [[nodiscard]] static ReplyPlan error(ReplyForm form);
+  [[nodiscard]] bool has_payload() const { return form == ReplyForm::kInline || form == ReplyForm::kReplyChunk; }
+};
+
+// Where the parts of a planned reply go. Too big to be cleared per call: the plan that it belongs to says how much of it counts.
+struct ReplyLayout {
+  std::array<PlacedItem, kReducibleItemsMax> placed;  // valid for the first placed_count of the plan
+  // Returned length per segment, in the order of ChunkList::segments; valid for the first segment_count of the call, when the plan
+  // has payload.
   std::array<uint32_t, kPlainSegmentsMax> lengths;
 };
 
@@ -54,9 +64,9 @@ struct ReplyLimits {
   uint64_t reply_bytes_max = 0;      // longest reply stream accepted
 };
 
-// Fills `plan`. `items` in stream order as find_reducible() gives them; one that contradicts the stream (out of order, past the
+// The plan, with its parts in `layout`. `items` in stream order as find_reducible() gives them; one that contradicts the stream (out of order, past the
 // end) ends the reduction there, since the backend's reply is not trusted either.
-void plan_reply(const ChunkList& chunks, uint64_t reply_bytes, const ReducibleItems& items, const ReplyLimits& limits,
-                ReplyPlan& plan);
+[[nodiscard]] ReplyPlan plan_reply(const ChunkList& chunks, uint64_t reply_bytes, const ReducibleItems& items,
+                                   const ReplyLimits& limits, ReplyLayout& layout);
 
 }  // namespace cw::rpcrdma

@@ -69,7 +69,9 @@ std::optional<Acknowledged> acknowledged_by(verbs::WorkId id) {
 }
 
 PostResult ReplyPoster::post(ServerCall& call, const Grant& grant, bool remote_invalidate) {
-  const bool has_payload = call.plan.form == ReplyForm::kInline || call.plan.form == ReplyForm::kReplyChunk;
+  if (!call.plan.has_payload()) [[unlikely]] {
+    return post_send(call, grant, false);
+  }
   if (call.plan.placed_count > 0) {
     if (const PostResult items = post_items(call); items != PostResult::kPosted) {
       return items;
@@ -81,13 +83,13 @@ PostResult ReplyPoster::post(ServerCall& call, const Grant& grant, bool remote_i
       return rest;
     }
   }
-  return post_send(call, grant, remote_invalidate && has_payload);
+  return post_send(call, grant, remote_invalidate);
 }
 
 PostResult ReplyPoster::post_items(ServerCall& call) {
   const ReplyPlan& plan = call.plan;
   while (call.placed_posted < plan.placed_count) {
-    const PlacedItem& item = plan.placed[call.placed_posted];
+    const PlacedItem& item = call.layout.placed[call.placed_posted];
     if (call.reply_offset < item.offset) {
       Chain before;
       if (!call.reply.split_front(item.offset - call.reply_offset, before)) {
@@ -112,7 +114,7 @@ PostResult ReplyPoster::post_items(ServerCall& call) {
 PostResult ReplyPoster::post_chunk(ServerCall& call, const PlainChunk& chunk, Chain& from, ChunkKind kind) {
   for (; call.segments_posted < chunk.segment_count; ++call.segments_posted) {
     const uint32_t at = chunk.first_segment + call.segments_posted;
-    const uint32_t bytes = call.plan.lengths[at];
+    const uint32_t bytes = call.layout.lengths[at];
     if (bytes == 0) {
       continue;
     }
@@ -200,7 +202,7 @@ Result<uint32_t> ReplyPoster::write_header(const ServerCall& call, uint32_t cred
   }
   const RdmaProc proc = call.plan.form == ReplyForm::kInline ? RdmaProc::kMsg : RdmaProc::kNomsg;
   const FixedHeader fixed{.xid = call.xid, .credit = credit, .proc = static_cast<uint32_t>(proc)};
-  return write_reply_header(out, fixed, call.chunks, {call.plan.lengths.data(), call.chunks.segment_count});
+  return write_reply_header(out, fixed, call.chunks, {call.layout.lengths.data(), call.chunks.segment_count});
 }
 
 verbs::WorkId ReplyPoster::watch(const ServerCall& call) const {

@@ -20,7 +20,7 @@ namespace cw::rpcrdma {
 
 enum class PostResult : uint8_t {
   kPosted,    // the SEND is with the queue pair: the call has its answer
-  kNoRoom,    // go on after a completion
+  kNoRoom,    // go on after a completion, or later when the queue itself is not full (SendWindow::is_full)
   kNoBuffer,  // go on when a pool has Buffers again
   kFailed,    // the queue pair refused: the connection is lost
 };

@@ -84,7 +84,7 @@ ReverseCaller::Progress ReverseCaller::advance() {
   while (!waiting_.empty() && in_flight_ < granted_) {
     const uint32_t room = window_.room();
     if (room == 0) {
-      return qp_.in_error() ? Progress::kFailed : Progress::kDone;  // goes on with a completion
+      return qp_.in_error() ? Progress::kFailed : Progress::kNoRoom;
     }
     Buffer* header = pool_.allocate_one();
     if (header == nullptr) {

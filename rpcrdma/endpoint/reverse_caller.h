@@ -60,8 +60,9 @@ class ReverseCaller {
   [[nodiscard]] Status submit(Instant now, Chain&& call);
   [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
 
-  // Sends what waits, as far as credits, room and Buffers reach. kNoBuffer: try again later. kFailed: the connection is lost.
-  enum class Progress : uint8_t { kDone, kNoBuffer, kFailed };
+  // Sends what waits, as far as credits, room and Buffers reach. kDone: what still waits goes on with a completion. kNoRoom,
+  // kNoBuffer: see PostResult. kFailed: the connection is lost.
+  enum class Progress : uint8_t { kDone, kNoRoom, kNoBuffer, kFailed };
   [[nodiscard]] Progress advance();
 
   // Takes `message` when it is the Reply to, or the RDMA_ERROR for, a call in flight: then its receive was the one posted for it.

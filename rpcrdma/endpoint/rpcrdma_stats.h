@@ -36,6 +36,7 @@ struct RpcRdmaStats {
   uint64_t remote_invalidations = 0;  // SENDs with Invalidate
   uint64_t pullups = 0;               // small copies made to keep pieces few
   uint64_t no_buffer = 0;             // a pool was empty when a message had to be built
+  uint64_t no_send_work = 0;          // the work requests that a core's queue pairs share were used up
   uint64_t call_timeouts = 0;
   uint64_t calls_cancelled = 0;          // client role: by their owner, before they were answered
   uint64_t bad_replies = 0;              // client role: replies with a faulty header or other chunks than offered

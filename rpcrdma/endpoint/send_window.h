@@ -2,6 +2,8 @@
 //
 // Nobody needs to hear that a SEND or Write went well, except when work waits for room: then something must be on its way whose
 // completion wakes the waiter. So work is unsignaled while more than half of the queue is free, and signaled from there on.
+// That wakes only who waits for this queue. Room may also be missing because the queue pairs of a core share the memory of their
+// work requests: is_full() tells the two apart, and in the second case the waiter has to come back by himself.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +25,8 @@ class SendWindow {
   }
   // Precondition: room() has been called and gave `room` > 0; answers for the next work request.
   [[nodiscard]] bool signaled(uint32_t room) const { return (room - 1) * 2 < depth_; }
+  // After room() gave 0: the queue itself is full, and a completion of its own will come.
+  [[nodiscard]] bool is_full() const { return depth_ > 0 && qp_.works_pending() >= depth_; }
 
  private:
   verbs::QueuePair& qp_;

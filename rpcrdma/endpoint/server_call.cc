@@ -47,25 +47,15 @@ ServerCall* ServerCallTable::acquire(ServerEndpoint& owner) {
   ++in_use_;
   call->endpoint = &owner;
   call->chunks.clear();
-  call->read_for = Duration();
-  call->inline_bytes = 0;
-  call->pulled_units = 0;
-  call->reads_posted = 0;
-  call->reads_done = 0;
-  call->pieces_done = 0;
-  call->splicing = false;
-  call->polled = false;
-  call->reply_offset = 0;
-  call->placed_posted = 0;
-  call->segments_posted = 0;
   return call;
 }
 
 void ServerCallTable::release(ServerCall& call) {
   --in_use_;
-  for (Chain* chain : {&call.message, &call.read_data, &call.base, &call.reply, &call.kept}) {
-    chain->clear();
-  }
+  // What the call held goes back now, and the next one starts with nothing of it.
+  CallWork* work = &call;
+  std::destroy_at(work);
+  std::construct_at(work);
   end_generation(call);
   call.endpoint = nullptr;
   call.next_free = free_;
@@ -82,8 +72,7 @@ ServerCall* ServerCallTable::find(CallId id) {
 }
 
 void ServerCallTable::end_generation(ServerCall& call) {
-  // The state stays kFree until the next owner sets it; generation 0 is never used, so that a zero CallId names nothing.
-  call.state = CallState::kFree;
+  // Generation 0 is never used, so that a zero CallId names nothing.
   if (++call.generation == 0) {
     call.generation = 1;
   }

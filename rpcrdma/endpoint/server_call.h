@@ -1,7 +1,7 @@
 // One call on its way through the server side, and the table of all of them on one core.
 //
-// A slot is taken when a SEND has passed the first checks and is used until the reply's SEND has been posted. Slots are
-// constructed once: a ChunkList is too big to be cleared per call.
+// A slot is taken when a SEND has passed the first checks and is used until the reply's SEND has been posted. Its CallWork lives
+// as long as the call; the rest of the slot is constructed once, since a ChunkList is too big to be cleared per call.
 #pragma once
 
 #include <cstdint>
@@ -38,20 +38,18 @@ enum class CallState : uint8_t {
 struct ArrivalTag {};  // the endpoint's list of calls in flight, oldest first
 struct QueueTag {};    // the endpoint's list for the state: reading, ready or replying
 
-struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag> {
+// Everything that one call leaves in its slot. The table makes it anew for each call: no path has to remember what to clear.
+struct CallWork {
   CallState state = CallState::kFree;
   RdmaProc proc = RdmaProc::kMsg;
-  uint32_t slot = 0;
-  uint32_t generation = 1;
+  bool splicing = false;  // `base` is set up
+  bool polled = false;    // the owner has seen it; a call refused before leaves no record
   uint32_t xid = 0;
   uint32_t version = kRpcRdmaVersion;  // as received: ERR_VERS echoes it
-  ServerEndpoint* endpoint = nullptr;  // null when free
-  ServerCall* next_free = nullptr;
-  Instant received;   // when the first packet of its message arrived
-  Instant begun_at;   // the stage that it is in: Stage::kRdmaRead or kBackend
-  Instant answered;   // the owner gave its reply
-  Duration read_for;  // what Stage::kRdmaRead took, zero without
-  CallContext context;
+  Instant received;                    // when the first packet of its message arrived
+  Instant begun_at;                    // the stage that it is in: Stage::kRdmaRead or kBackend
+  Instant answered;                    // the owner gave its reply
+  Duration read_for;                   // what Stage::kRdmaRead took, zero without
 
   Chain message;              // the call as far as it is put together: inline part, in the end the whole stream
   Chain read_data;            // what the RDMA Reads brought, segment after segment
@@ -62,22 +60,31 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag> {
   uint32_t reads_posted = 0;  // read segments posted, or skipped since they are empty
   uint32_t reads_done = 0;    // the same for arrived
   uint32_t pieces_done = 0;   // of the splice plan
-  bool splicing = false;      // `base` is set up
-  bool polled = false;        // the owner has seen it; a call refused before leaves no record
 
   // The answer. `reply` is consumed from the front while Writes are posted; what stays in the stream gathers in `kept`. A plan
   // that places nothing leaves all of it where it is: see rest().
-  Chain reply;
-  Chain kept;
-  uint64_t reply_offset = 0;     // stream octets consumed
   uint32_t placed_posted = 0;    // items of the plan that are completely posted
   uint32_t segments_posted = 0;  // segments of the item or Reply chunk in progress
+  Chain reply;
+  Chain kept;
+  uint64_t reply_offset = 0;  // stream octets consumed
   ReplyPlan plan;
-
-  ChunkList chunks;
 
   // What goes behind the header or into the Reply chunk, when all items of the plan have been posted.
   [[nodiscard]] Chain& rest() { return plan.placed_count > 0 ? kept : reply; }
+};
+
+struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, CallWork {
+  uint32_t slot = 0;
+  uint32_t generation = 1;
+  ServerEndpoint* endpoint = nullptr;  // null when free
+  ServerCall* next_free = nullptr;
+
+  // Too big to be made anew: each is written whole, as far as it counts, before it is read. Counts of `chunks` start at 0.
+  CallContext context;
+  ReplyLayout layout;
+  ChunkList chunks;
+
   [[nodiscard]] CallId id() const { return CallId((uint64_t{slot} << 32) | generation); }
 };
 

@@ -293,7 +293,7 @@ void ServerEndpoint::plan(ServerCall& call, Chain&& answer, const ReducibleItems
   const ReplyLimits limits{.send_bytes_max = thresholds_.send_bytes,
                            .header_bytes_max = shared_.header_bytes_max,
                            .reply_bytes_max = options_.reply_bytes_max};
-  plan_reply(call.chunks, answer.bytes(), items, limits, call.plan);
+  call.plan = plan_reply(call.chunks, answer.bytes(), items, limits, call.layout);
   call.reply = std::move(answer);
   call.state = CallState::kReplying;
 }

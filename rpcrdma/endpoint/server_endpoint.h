@@ -81,7 +81,8 @@ struct ServerShared {
 class ServerEndpoint : public ListNode<PullTag> {
  public:
   static constexpr uint32_t kCreditsMax = 1024;
-  // How soon an endpoint asks again for a slot, Buffer or view that was not to be had. Nothing announces those.
+  // How soon an endpoint asks again for a slot, Buffer, view or shared work request that was not to be had. Nothing announces
+  // those.
   static constexpr Duration kRetryInterval = Duration::us(200);
 
   ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const ServerOptions& options, const InlineThresholds& thresholds);
@@ -181,6 +182,7 @@ class ServerEndpoint : public ListNode<PullTag> {
   void answered(Instant now, ServerCall& call);
   void finish(ServerCall& call);
   void wait_for_memory() { memory_wanted_ = true; }
+  void wait_for_room();
 
   // Nothing but calls that the owner has or can poll: no message, reverse call, Read, splice or reply waits for anything.
   [[nodiscard]] bool nothing_waits() const {
@@ -196,7 +198,7 @@ class ServerEndpoint : public ListNode<PullTag> {
   InlineThresholds thresholds_;
   bool started_ = false;
   bool failed_ = false;
-  bool memory_wanted_ = false;    // something waits for a slot, Buffer or view
+  bool memory_wanted_ = false;    // something waits for what nothing announces
   uint32_t credits_;              // receives stand behind them, or calls that are held
   uint32_t grant_;                // what replies say: at most credits_
   uint32_t receives_posted_ = 0;  // for calls and for the Replies to reverse calls

@@ -67,6 +67,9 @@ void ServerEndpoint::advance_reverse() {
   switch (progress) {
     case ReverseCaller::Progress::kDone:
       return;
+    case ReverseCaller::Progress::kNoRoom:
+      wait_for_room();
+      return;
     case ReverseCaller::Progress::kNoBuffer:
       ++shared_.stats.no_buffer;
       wait_for_memory();
@@ -74,6 +77,14 @@ void ServerEndpoint::advance_reverse() {
     case ReverseCaller::Progress::kFailed:
       fail();
       return;
+  }
+}
+
+// A completion wakes who waits for the connection's own queue; nobody tells when the work requests that all share are free again.
+void ServerEndpoint::wait_for_room() {
+  if (!window_.is_full()) {
+    ++shared_.stats.no_send_work;
+    wait_for_memory();
   }
 }
 
@@ -198,7 +209,11 @@ bool ServerEndpoint::post_reads_of(ServerCall& call) {
       continue;
     }
     const bool too_far = reads_in_flight_ > 0 && read_bytes_in_flight_ + segment.length > options_.read_bytes_in_flight_max;
-    if (reads_in_flight_ >= options_.reads_in_flight_max || too_far || window_.room() == 0) {
+    if (reads_in_flight_ >= options_.reads_in_flight_max || too_far) {
+      return false;
+    }
+    if (window_.room() == 0) {
+      wait_for_room();
       return false;
     }
     const Status posted = qp_.post_read({.id = read_work_id(call, call.reads_posted),
@@ -280,8 +295,7 @@ void ServerEndpoint::answer_garbage(ServerCall& call) {
 // Precondition: the call is in no state list.
 void ServerEndpoint::refuse(ServerCall& call, ReplyForm form) {
   call.message.clear();
-  call.plan.form = form;
-  call.plan.header_bytes = form == ReplyForm::kErrorVersion ? kVersionErrorBytes : kChunkErrorBytes;
+  call.plan = ReplyPlan::error(form);
   call.state = CallState::kReplying;
   replying_.push_back(call);
 }
@@ -297,6 +311,8 @@ bool ServerEndpoint::post_replies(Instant now) {
         wait_for_memory();
         return false;
       case PostResult::kNoRoom:
+        wait_for_room();
+        return false;
       case PostResult::kFailed:
         return false;
     }

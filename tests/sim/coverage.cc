@@ -120,6 +120,7 @@ void walk_rpc(const rpcrdma::RpcRdmaStats& rpc, Visit&& visit) {
   visit("rpc.", "remote_invalidation", rpc.remote_invalidations);
   visit("rpc.", "pullup", rpc.pullups);
   visit("rpc.", "no_buffer", rpc.no_buffer);
+  visit("rpc.", "no_send_work", rpc.no_send_work);
   visit("rpc.", "call_timeout", rpc.call_timeouts);
   visit("rpc.", "bad_reply", rpc.bad_replies);
   visit("rpc.", "late_reply", rpc.late_replies);

@@ -93,13 +93,16 @@ class FakeQueuePair final : public verbs::QueuePair {
     return true;
   }
   [[nodiscard]] uint32_t send_queue_room() const override {
-    return in_error_ ? 0 : depth_ - static_cast<uint32_t>(posted_.size());
+    return in_error_ ? 0 : std::min(depth_ - works_pending(), shared_room_);
   }
+  [[nodiscard]] uint32_t works_pending() const override { return static_cast<uint32_t>(posted_.size()); }
   [[nodiscard]] bool in_error() const override { return in_error_; }
 
   // What is posted and has not ended, oldest first.
   [[nodiscard]] std::deque<PostedWork>& posted() { return posted_; }
   [[nodiscard]] uint32_t receives() const { return receives_; }
+  // Work requests that memory shared with other queue pairs still holds; each post takes one.
+  void set_shared_room(uint32_t works) { shared_room_ = works; }
   [[nodiscard]] bool has_completions() const { return !completions_.empty(); }
   // Kinds of everything that was ever posted, in order.
   [[nodiscard]] const std::vector<WorkKind>& history() const { return history_; }
@@ -164,9 +167,10 @@ class FakeQueuePair final : public verbs::QueuePair {
     if (in_error_) {
       return fail(Error::kBadState);
     }
-    if (posted_.size() >= depth_) {
+    if (send_queue_room() == 0) {
       return fail(Error::kNoResources);
     }
+    shared_room_ -= shared_room_ == UINT32_MAX ? 0 : 1;
     work.payload = std::move(payload);
     work.receives = receives_;
     history_.push_back(work.kind);
@@ -178,6 +182,7 @@ class FakeQueuePair final : public verbs::QueuePair {
   std::deque<verbs::Completion> completions_;
   std::vector<WorkKind> history_;
   uint32_t depth_;
+  uint32_t shared_room_ = UINT32_MAX;
   uint32_t receives_ = 0;
   bool in_error_ = false;
 };

@@ -50,6 +50,54 @@ TEST_F(HostileMessages, R1_EveryLengthBelowTheSmallestHeaderIsDropped) {
   expect_healthy();
 }
 
+// A call whose reply places an item in a Write chunk: what a slot remembers at its fullest.
+class UsedSlot : public HostileMessages {
+ protected:
+  void SetUp() override {
+    HostileMessages::SetUp();
+    make(128, 1);  // one slot: the next message gets the same
+    Words lists{0, 1, 1};
+    lists.segment(0x11, 4096, 0x1000).add({0, 0});
+    send(Words{kXid, 1, 16, 0}.octets(lists.bytes()).octets(rpc_call(kXid, 2).add({0, 0, 0}).bytes()));
+    const auto id = take();
+    ASSERT_TRUE(id.has_value());
+    held.clear();
+    answer(*id, rpc_reply(kXid).add({0, 0x5555'5555, 1000}).zeros(1000));
+    ASSERT_EQ(qp->posted().size(), 2u);
+    qp->finish_all_sends();
+    server->on_completions(now);
+    expect_idle();
+  }
+};
+
+TEST_F(UsedSlot, AMessageOfAnotherVersionIsRefusedAsInAFreshOne) {
+  send(Words{kXid + 1, 2, 1, 0, 0, 0, 0}.octets(rpc_call(kXid + 1).bytes()));
+  EXPECT_EQ(sent(), (std::vector<uint32_t>{kXid + 1, 2, options.credits, 4, 1, 1, 1}));
+  expect_idle();
+  expect_healthy();
+}
+
+TEST_F(UsedSlot, AHeaderThatCannotBeReadIsRefusedAsInAFreshOne) {
+  expect_chunk_error(Words{kXid + 1, 1, 1, 0, 2, 0, 0}.octets(rpc_call(kXid + 1).bytes()));
+  expect_healthy();
+}
+
+TEST_F(UsedSlot, AMessageOfAnUnknownProcedureIsRefusedAsInAFreshOne) {
+  expect_chunk_error(Words{kXid + 1, 1, 1, 9, 0, 0, 0}.octets(rpc_call(kXid + 1).bytes()));
+  expect_healthy();
+}
+
+TEST_F(UsedSlot, ABackendReplyThatIsNoneIsRefusedAsInAFreshOne) {
+  send(inline_call(kXid + 1, rpc_call(kXid + 1)));
+  const auto id = take();
+  ASSERT_TRUE(id.has_value());
+  held.clear();
+  answer(*id, Words{kXid + 1, 1});
+  EXPECT_EQ(sent(), (std::vector<uint32_t>{kXid + 1, 1, options.credits, 4, 2}));
+  expect_idle();
+  expect_healthy();
+}
+
 TEST_F(HostileMessages, R2_OtherVersionsAreAnsweredWithTheRangeOfOurs) {
   for (const uint32_t version : kExtremes) {
     if (version != 1) {

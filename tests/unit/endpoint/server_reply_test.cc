@@ -384,5 +384,72 @@ TEST_F(ServerReply, FailingInEveryStateLeavesNothing) {
   EXPECT_FALSE(take().has_value());
 }
 
+// The work requests that all queue pairs of a core share are used up: no completion of this one tells when there are some again.
+class SharedWorkRequests : public ServerReply {
+ protected:
+  // Nothing can be posted and nothing of ours is under way; a moment later there is room, and only a timer can tell.
+  void expect_posted_by_timer(WorkKind kind) {
+    EXPECT_TRUE(qp->posted().empty());
+    EXPECT_GT(stats().no_send_work, 0u);
+    ASSERT_EQ(server->next_deadline(), now + ServerEndpoint::kRetryInterval);
+    now = server->next_deadline();
+    server->on_deadline(now);
+    ASSERT_EQ(server->next_deadline(), now + ServerEndpoint::kRetryInterval) << "as long as it takes";
+    qp->set_shared_room(UINT32_MAX);
+    now = server->next_deadline();
+    server->on_deadline(now);
+    ASSERT_EQ(qp->posted().size(), 1u);
+    EXPECT_EQ(qp->posted().front().kind, kind);
+  }
+};
+
+TEST_F(SharedWorkRequests, AReplyThatFindsNoneIsTriedAgain) {
+  const CallId id = call({0, 0, 0});
+  qp->set_shared_room(0);
+  answer(id, source_reply(6));
+  expect_posted_by_timer(WorkKind::kSend);
+  qp->finish_all_sends();
+  server->on_completions(now);
+  expect_idle();
+}
+
+TEST_F(SharedWorkRequests, ARefusalThatFindsNoneIsTriedAgain) {
+  qp->set_shared_room(0);
+  send(Words{kXid, 2, 1, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
+  expect_posted_by_timer(WorkKind::kSend);
+  qp->finish_all_sends();
+  server->on_completions(now);
+  expect_idle();
+}
+
+TEST_F(SharedWorkRequests, AnRdmaReadThatFindsNoneIsTriedAgain) {
+  qp->set_shared_room(0);
+  Words message{kXid, 1, 16, 0};
+  send(message.octets(Words{}.read(44, 0x11, 100, 0x1000).add({0, 0, 0}).bytes()).octets(rpc_call(kXid, 1).add({100}).bytes()));
+  expect_posted_by_timer(WorkKind::kRead);
+}
+
+TEST_F(SharedWorkRequests, AReverseCallThatFindsNoneIsTriedAgain) {
+  options.reverse_credits = 2;
+  make();
+  server->enable_reverse();
+  qp->set_shared_room(0);
+  ASSERT_TRUE(server->submit_reverse(now, chain_of(*pool, rpc_call(7).bytes())).ok());
+  expect_posted_by_timer(WorkKind::kSend);
+}
+
+TEST_F(SharedWorkRequests, AFullQueueOfItsOwnIsWaitedForWithoutATimer) {
+  make(2);
+  for (uint32_t i = 0; i < 3; ++i) {
+    answer(call({0, 0, 0}, kXid + i), source_reply(6, kXid + i));
+  }
+  EXPECT_EQ(qp->posted().size(), 2u);
+  EXPECT_EQ(stats().no_send_work, 0u);
+  EXPECT_GT(server->next_deadline(), now + ServerEndpoint::kRetryInterval);
+  qp->finish_all_sends();
+  server->on_completions(now);
+  EXPECT_EQ(qp->posted().size(), 1u);
+}
+
 }  // namespace
 }  // namespace cw::rpcrdma
