@@ -64,8 +64,9 @@ double backend_up(const gateway::BackendStats& backend) {
 }
 
 // How attempts to connect ended.
-constexpr std::array<cm::CmOutcome, 4> kFailedAttempts = {cm::CmOutcome::kRejectedByUs, cm::CmOutcome::kRejectedByPeer,
-                                                          cm::CmOutcome::kNoAnswer, cm::CmOutcome::kNoDecision};
+constexpr std::array<cm::CmOutcome, 5> kFailedAttempts = {cm::CmOutcome::kRejectedByUs, cm::CmOutcome::kRejectedByPeer,
+                                                          cm::CmOutcome::kNoAnswer, cm::CmOutcome::kNoDecision,
+                                                          cm::CmOutcome::kEvicted};
 const char* attempt_result(uint32_t index) {
   return index == 0 ? "established" : to_string(kFailedAttempts[index - 1]);
 }

@@ -50,8 +50,8 @@ struct ConnectRequest {
   uint32_t flow_label = 0;  // 20 bits
   uint16_t pkey = 0;
   uint64_t remote_ca_guid = 0;
-  // A living connection to the same address and QPN. It ends, superseded, when this one is established: the peer has restarted,
-  // unless somebody pretends to be the peer, who then cannot finish the handshake.
+  // An established connection to the same address and QPN. It ends, superseded, when this one is established: the peer has
+  // restarted, unless somebody pretends to be the peer, who then cannot finish the handshake.
   std::optional<ConnectionId> rival;
   bool has_ip_cm = false;    // the service is an RDMA IP CM one: `ip_cm` holds the addresses and source port
   IpCmHeader ip_cm;          // its addresses have been found equal to those of the packet
@@ -103,6 +103,7 @@ enum class ConnectFailure : uint8_t {
   kNoAnswer,    // REQ or REP was sent as often as allowed and nothing came back
   kNoDecision,  // the user neither accepted nor rejected (passive), or never called ready() (active), in time
   kSuperseded,  // the peer started anew before this attempt was through
+  kEvicted,     // passive: too many are half open, and a newer request needed the room
 };
 [[nodiscard]] const char* to_string(ConnectFailure failure) noexcept;
 

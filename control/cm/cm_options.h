@@ -19,9 +19,10 @@ struct RateLimit {
 struct PrefixLimits {
   uint8_t ipv4_bits = 24;  // 0..32
   uint8_t ipv6_bits = 64;  // 0..128
+  // At least 1. Beyond it a network's oldest half-open connection makes room for its newest.
+  uint32_t half_open_max = 384;
   // Three quarters of what all may ask, so that the flood of one network leaves the others a quarter. A thousand clients of one
   // network that come back at once are through after the third of their own repetitions, 4.3 s apart with the Linux kernel.
-  uint32_t half_open_max = 384;
   RateLimit request_rate{.per_second = 750, .burst = 375};
   RateLimit answer_rate{.per_second = 2500, .burst = 750};
   // Networks remembered; about 128 octets each, allocated at construction.
@@ -44,7 +45,8 @@ struct CmOptions {
   // Dead connections remembered on top of these, so that late duplicates are answered rightly. The oldest makes room for a new
   // connection, so this bounds memory and never refuses anybody. At 1000 connections a second and 4 s each none is cut short.
   uint32_t timewait_max = 1024;
-  // Inbound requests not yet established. A flood of REQs costs its own kind: more are dropped, and honest peers send again.
+  // Inbound requests not yet established, at least 1. Beyond it the network that holds the most of them gives up its oldest. At
+  // the default request_rate a slot so lives half a second at least; a peer that exists answers a REP within milliseconds.
   uint32_t half_open_max = 512;
   // Services that listen() takes.
   uint32_t service_max = 16;
@@ -69,13 +71,14 @@ struct CmOptions {
   // sending earlier than that is harmless, since duplicates are recognised.
   Duration retransmit_first = Duration::ms(250);
   Duration retransmit_max = Duration::seconds(4);
-  // An attempt to connect, either role, is given up after the peer's response time x (retries + 1), but within these bounds. The
-  // upper bound is what a hostile REQ can cost a half-open slot.
+  // An attempt to connect is given up after the peer's response time x (retries + 1), but within these bounds.
   Duration handshake_min = Duration::seconds(2);
   Duration handshake_max = Duration::seconds(30);
-  // The upper bound while more than half of half_open_max is taken: peers that exist answer within milliseconds, and what was
-  // invented makes room ten times as soon.
-  Duration handshake_pressed = Duration::seconds(3);
+  // The upper bound for a peer that has not proved its address, since anybody can send a REQ in anybody's name: time for two of
+  // the Linux kernel's repetitions, which come 4.3 s apart. Until then it gets so many REPs that it has not asked for, and more
+  // only as answers to its repetitions: one forged REQ draws no more than these and one REJ to a stranger.
+  Duration unproven_max = Duration::seconds(10);
+  uint32_t unasked_replies_max = 3;
   // How long the user may take to accept() or reject() and, after delay(), once more that long per delay; or to call ready().
   Duration decision_max = Duration::seconds(10);
   // How much an MRA of the peer may extend the handshake: per message, and how many of them. Repetition goes on meanwhile, every

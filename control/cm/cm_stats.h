@@ -23,11 +23,9 @@ enum class CmDrop : uint8_t {
   kDuplicate,     // repeats what we know and needs no answer
   kRequestRate,   // REQ beyond request_rate
   kAnswerRate,    // would need an answer beyond answer_rate
-  kHalfOpen,      // REQ beyond half_open_max
   // The same, beyond what the sender's network may ask.
   kPrefixRequestRate,
   kPrefixAnswerRate,
-  kPrefixHalfOpen,
   kCount,
 };
 [[nodiscard]] const char* to_string(CmDrop drop) noexcept;
@@ -43,6 +41,7 @@ enum class CmOutcome : uint8_t {
   kRejectedByUs,      // reject()
   kNoAnswer,          // nothing came back
   kNoDecision,        // our own user was too slow
+  kEvicted,           // half open, and a newer request needed the room
   kCount,
 };
 [[nodiscard]] const char* to_string(CmOutcome outcome) noexcept;

@@ -17,6 +17,7 @@ namespace cw::cm {
 
 struct PendingEventTag {};
 struct TimewaitTag {};
+struct EvictionTag {};
 
 // The last message we sent and may have to send again. kMad: octet for octet, in the Handshake. RTU and DREQ say nothing that the
 // Connection does not know, and are written anew.
@@ -27,7 +28,7 @@ struct Handshake {
   CmEvent::Detail detail;  // the event that the user has not seen yet: valid with Connection::detail_kept
 };
 
-struct Connection : TimerNode, ListNode<PendingEventTag>, ListNode<TimewaitTag> {
+struct Connection : TimerNode, ListNode<PendingEventTag>, ListNode<TimewaitTag>, ListNode<EvictionTag> {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   uint32_t slot = 0;
@@ -45,6 +46,7 @@ struct Connection : TimerNode, ListNode<PendingEventTag>, ListNode<TimewaitTag> 
   Duration attempt;             // how long it may last from here on
   uint32_t prefix = 0;          // passive: whose share of half-open connections it takes, while it is one
   uint32_t delays_granted = 0;  // MRAs of the peer that were honoured
+  uint32_t repetitions = 0;     // of the kept message, unasked
 
   Handshake* handshake = nullptr;  // while there is a message in it, or an event
   Duration repeat_interval;

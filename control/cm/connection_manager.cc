@@ -62,8 +62,9 @@ ConnectionManager::ConnectionManager(const CmOptions& options, RandomSource& ran
       request_bucket_(options.request_rate),
       answer_bucket_(options.answer_rate),
       prefixes_(options.prefix, random),
-      transmit_queue_(options.transmit_queue_max) {
-  CW_ASSERT(options.connection_max > 0 && options.transmit_queue_max > 0);
+      transmit_queue_(options.transmit_queue_max),
+      half_open_(prefixes_.index_end()) {
+  CW_ASSERT(options.connection_max > 0 && options.transmit_queue_max > 0 && options.half_open_max > 0);
   services_.reserve(options.service_max);
 }
 
@@ -73,6 +74,7 @@ ConnectionManager::~ConnectionManager() {
     timers_.cancel(connection);
     connection.ListNode<PendingEventTag>::unlink_if_linked();
     connection.ListNode<TimewaitTag>::unlink_if_linked();
+    connection.ListNode<EvictionTag>::unlink_if_linked();
     release_handshake(connection);
   }
 }
@@ -151,8 +153,7 @@ Status ConnectionManager::accept(Instant now, ConnectionId id, const AcceptParam
   connection->local_qpn = parameters.local_qpn;
   send_and_keep(*connection, connection->peer_transaction_id, rep);
   set_state(*connection, ConnectionState::kRepSent);
-  const bool pressed = half_open_count_ > options_.half_open_max / 2;
-  repeat_until(now, *connection, pressed ? std::min(connection->attempt, options_.handshake_pressed) : connection->attempt);
+  repeat_until(now, *connection, std::min(connection->attempt, options_.unproven_max));
   return {};
 }
 

@@ -13,7 +13,8 @@
 // hold, under a new communication id. The new request is served at once, where the kernel's CM would first reject it as stale and
 // let the peer try again after a pause; the old connection ends (kSuperseded) when the new one is established. Not before: an RTU
 // names our random communication id, which went to the peer's address, while a REQ with that address and a guessed QPN can come
-// from anybody. Only where there is no room for both does the old one end at the REQ.
+// from anybody. A REQ ends nothing but, where there is no room, the oldest half-open connection of the network that has the most
+// of them (kEvicted): a flood pushes out itself.
 //
 // A gateway that restarts knows no connection: DREQs are answered by DREP, so that peers finish their teardown quickly, and REPs
 // by REJ, so that they do not wait for an RTU.
@@ -183,6 +184,9 @@ class ConnectionManager {
   void give_up(Instant now, Connection& connection);
   void establish(Instant now, Connection& connection);
   void supersede(Instant now, Connection& connection);
+  void evict(Instant now, Connection& connection);
+  // Takes the place of a connection that counts for less than a new request; false when there is none.
+  bool make_room(Instant now);
   void end(Instant now, Connection& connection, CmOutcome outcome);
   template <typename Detail>
   void end(Instant now, Connection& connection, CmOutcome outcome, const Detail& detail);
@@ -203,6 +207,9 @@ class ConnectionManager {
   Ring<CmDatagram> transmit_queue_;
   IntrusiveList<Connection, PendingEventTag> events_;
   IntrusiveList<Connection, TimewaitTag> timewaits_;  // oldest first; only those whose events have been polled
+  // Who has to go when there is no room, oldest first: half-open connections by PrefixTable::Index, and those that wait for DREP.
+  std::vector<IntrusiveList<Connection, EvictionTag>> half_open_;
+  IntrusiveList<Connection, EvictionTag> closing_;
   uint32_t live_count_ = 0;
   uint32_t half_open_count_ = 0;
   uint32_t timewait_count_ = 0;

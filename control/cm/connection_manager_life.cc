@@ -47,8 +47,15 @@ void ConnectionManager::set_state(Connection& connection, ConnectionState next) 
   half_open_count_ += static_cast<uint32_t>(is_half_open(next)) - static_cast<uint32_t>(is_half_open(previous));
   if (is_half_open(next) && !is_half_open(previous)) {
     prefixes_.opened(connection.prefix);
+    half_open_[connection.prefix].push_back(connection);
   } else if (is_half_open(previous) && !is_half_open(next)) {
     prefixes_.settled(connection.prefix);
+    connection.ListNode<EvictionTag>::unlink();
+  }
+  if (next == ConnectionState::kDreqSent) {
+    closing_.push_back(connection);
+  } else if (previous == ConnectionState::kDreqSent) {
+    connection.ListNode<EvictionTag>::unlink();
   }
   timewait_count_ +=
       static_cast<uint32_t>(next == ConnectionState::kTimewait) - static_cast<uint32_t>(previous == ConnectionState::kTimewait);
@@ -57,6 +64,7 @@ void ConnectionManager::set_state(Connection& connection, ConnectionState next) 
 
 // What was sent is sent again, ever slower, until something comes back or `wait` is over.
 void ConnectionManager::repeat_until(Instant now, Connection& connection, Duration wait) {
+  connection.repetitions = 0;
   connection.repeat_interval = options_.retransmit_first;
   connection.repeat_at = now + connection.repeat_interval;
   connection.give_up_at = now + wait;
@@ -90,6 +98,11 @@ void ConnectionManager::on_timer(Instant now, Connection& connection) {
 void ConnectionManager::repeat(Instant now, Connection& connection) {
   ++stats_.repeated[static_cast<size_t>(type_of_kept(connection))];
   send_kept(connection);
+  ++connection.repetitions;
+  if (connection.state == ConnectionState::kRepSent && connection.repetitions >= options_.unasked_replies_max) {
+    wait_until(connection, connection.give_up_at);
+    return;
+  }
   const Duration slowest = std::clamp(connection.peer_response, options_.retransmit_first, options_.retransmit_max);
   connection.repeat_interval = std::min(connection.repeat_interval * 2, slowest);
   connection.repeat_at = now + connection.repeat_interval;
@@ -157,6 +170,24 @@ void ConnectionManager::supersede(Instant now, Connection& connection) {
   }
 }
 
+// Not a word to the peer: most likely it never asked.
+void ConnectionManager::evict(Instant now, Connection& connection) {
+  connection.kept = Kept::kNone;
+  end(now, connection, CmOutcome::kEvicted, ConnectFailed{ConnectFailure::kEvicted});
+}
+
+bool ConnectionManager::make_room(Instant now) {
+  if (half_open_count_ > 0) {
+    evict(now, *half_open_[prefixes_.busiest()].front());
+    return true;
+  }
+  if (Connection* oldest = closing_.front()) {
+    give_up(now, *oldest);
+    return true;
+  }
+  return false;
+}
+
 // Into time-wait. An event that is on its way goes out first; only then may the slot be taken for another connection.
 void ConnectionManager::end(Instant now, Connection& connection, CmOutcome outcome) {
   CW_ASSERT(is_live(connection.state));
@@ -213,10 +244,14 @@ bool ConnectionManager::is_consistent() const {
         connection.is_evictable() != (dead && !connection.has_event()) || (!used && connection.has_event())) {
       return false;
     }
+    const bool gives_way = is_half_open(connection.state) || connection.state == ConnectionState::kDreqSent;
+    if (connection.ListNode<EvictionTag>::is_linked() != gives_way) {
+      return false;
+    }
   }
   return live == live_count_ && half_open == half_open_count_ && timewait == timewait_count_ && armed == timers_.armed_count() &&
          handshakes == handshakes_.in_use() && half_open == prefixes_.half_open_count() && live + timewait == table_.size() &&
-         live <= options_.connection_max;
+         live <= options_.connection_max && half_open <= options_.half_open_max;
 }
 
 }  // namespace cw::cm

@@ -19,27 +19,19 @@ void ConnectionManager::on_req(const Arrival& arrival) {
   if (const CmDrop refusal = take_request(arrival.now, prefix); refusal != CmDrop::kCount) {
     return drop(refusal);
   }
-  Connection* old = table_.find_by_remote_qpn(arrival.from, req.local_qpn);
-  if (old != nullptr && !is_proven(old->state)) {
-    supersede(arrival.now, *old);
-    old = table_.find_by_remote_qpn(arrival.from, req.local_qpn);
-  }
-  if (half_open_count_ >= options_.half_open_max) {
-    return drop(CmDrop::kHalfOpen);
-  }
   if (!prefixes_.may_open(prefix)) {
-    return drop(CmDrop::kPrefixHalfOpen);
+    evict(arrival.now, *half_open_[prefix].front());
+  } else if (half_open_count_ >= options_.half_open_max) {
+    (void)make_room(arrival.now);
   }
   Connection* connection = admit();
-  if (connection == nullptr && old != nullptr) {
-    supersede(arrival.now, *old);  // there is no room for both
-    old = nullptr;
+  if (connection == nullptr && make_room(arrival.now)) {
     connection = admit();
   }
   if (connection == nullptr) {
     return refuse(arrival, RejectReason::kNoResources, AboutMessage::kReq, 0, req.local_comm_id);
   }
-  take_in(arrival, req, *connection, prefix, old);
+  take_in(arrival, req, *connection, prefix, table_.find_established(arrival.from, req.local_qpn));
 }
 
 // The network's own budget first, so that its flood leaves that of all alone.

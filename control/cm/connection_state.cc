@@ -16,6 +16,7 @@ constexpr Transition kTransitions[] = {
     {S::kReqRcvd, I::kReq, S::kReqRcvd, A::kIgnore},
     {S::kReqRcvd, I::kRej, S::kTimewait, A::kEnd},
     {S::kReqRcvd, I::kSuperseded, S::kTimewait, A::kEnd},
+    {S::kReqRcvd, I::kEvicted, S::kTimewait, A::kEnd},
     {S::kReqRcvd, I::kAccept, S::kRepSent, A::kSendRep},
     {S::kReqRcvd, I::kReject, S::kTimewait, A::kSendRej},
     {S::kReqRcvd, I::kDelay, S::kMraReqSent, A::kSendMra},
@@ -25,6 +26,7 @@ constexpr Transition kTransitions[] = {
     {S::kMraReqSent, I::kReq, S::kMraReqSent, A::kRepeat},
     {S::kMraReqSent, I::kRej, S::kTimewait, A::kEnd},
     {S::kMraReqSent, I::kSuperseded, S::kTimewait, A::kEnd},
+    {S::kMraReqSent, I::kEvicted, S::kTimewait, A::kEnd},
     {S::kMraReqSent, I::kAccept, S::kRepSent, A::kSendRep},
     {S::kMraReqSent, I::kReject, S::kTimewait, A::kSendRej},
     {S::kMraReqSent, I::kDelay, S::kMraReqSent, A::kSendMra},
@@ -39,6 +41,7 @@ constexpr Transition kTransitions[] = {
     {S::kRepSent, I::kRej, S::kTimewait, A::kEnd},
     {S::kRepSent, I::kDreq, S::kTimewait, A::kSendDrep},
     {S::kRepSent, I::kSuperseded, S::kTimewait, A::kEnd},
+    {S::kRepSent, I::kEvicted, S::kTimewait, A::kEnd},
     {S::kRepSent, I::kDisconnect, S::kTimewait, A::kSendRej},
     {S::kRepSent, I::kGiveUp, S::kTimewait, A::kSendRej},
 
@@ -49,6 +52,7 @@ constexpr Transition kTransitions[] = {
     {S::kMraRepRcvd, I::kRej, S::kTimewait, A::kEnd},
     {S::kMraRepRcvd, I::kDreq, S::kTimewait, A::kSendDrep},
     {S::kMraRepRcvd, I::kSuperseded, S::kTimewait, A::kEnd},
+    {S::kMraRepRcvd, I::kEvicted, S::kTimewait, A::kEnd},
     {S::kMraRepRcvd, I::kDisconnect, S::kTimewait, A::kSendRej},
     {S::kMraRepRcvd, I::kGiveUp, S::kTimewait, A::kSendRej},
 
@@ -198,6 +202,8 @@ const char* to_string(ConnectionInput input) noexcept {
       return "data";
     case I::kSuperseded:
       return "superseded";
+    case I::kEvicted:
+      return "evicted";
     case I::kConnect:
       return "connect()";
     case I::kAccept:

@@ -38,7 +38,8 @@ enum class ConnectionInput : uint8_t {
   kDrep,
   kLap,
   kData,        // the queue pair saw a packet
-  kSuperseded,  // a new REQ or REP names the QPN of this connection
+  kSuperseded,  // a new connection that is established, or a REP, names the QPN of this one
+  kEvicted,     // a new REQ needs the room
   // From the user
   kConnect,
   kAccept,
@@ -90,10 +91,6 @@ struct Transition {
 [[nodiscard]] constexpr bool is_attempt(ConnectionState state) {
   return is_half_open(state) || state == ConnectionState::kReqSent || state == ConnectionState::kMraReqRcvd ||
          state == ConnectionState::kRepRcvd;
-}
-// The peer at the other end has named a random number of ours: it is where its messages come from.
-[[nodiscard]] constexpr bool is_proven(ConnectionState state) {
-  return state == ConnectionState::kRepRcvd || state == ConnectionState::kEstablished;
 }
 [[nodiscard]] constexpr bool is_live(ConnectionState state) {
   return state != ConnectionState::kIdle && state != ConnectionState::kTimewait;

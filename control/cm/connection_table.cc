@@ -119,16 +119,26 @@ Connection* ConnectionTable::find_by_remote_id(const CmAddress& path, uint32_t r
   return nullptr;
 }
 
-Connection* ConnectionTable::find_by_remote_qpn(const CmAddress& path, verbs::Qpn remote_qpn, const Connection* but) {
+template <typename Fits>
+Connection* ConnectionTable::find_by_remote_qpn_if(const CmAddress& path, verbs::Qpn remote_qpn, Fits&& fits) {
   uint32_t at = by_remote_qpn_[bucket_of_remote(path.remote, remote_qpn.value())];
   while (at != Connection::kNone) {
     Connection& candidate = connections_[at];
-    if (&candidate != but && candidate.remote_qpn == remote_qpn && is_same_peer(candidate.address, path)) {
+    if (candidate.remote_qpn == remote_qpn && is_same_peer(candidate.address, path) && fits(candidate)) {
       return &candidate;
     }
     at = candidate.next_by_remote_qpn;
   }
   return nullptr;
+}
+
+Connection* ConnectionTable::find_by_remote_qpn(const CmAddress& path, verbs::Qpn remote_qpn, const Connection* but) {
+  return find_by_remote_qpn_if(path, remote_qpn, [&](const Connection& candidate) { return &candidate != but; });
+}
+
+Connection* ConnectionTable::find_established(const CmAddress& path, verbs::Qpn remote_qpn) {
+  return find_by_remote_qpn_if(path, remote_qpn,
+                               [](const Connection& candidate) { return candidate.state == ConnectionState::kEstablished; });
 }
 
 uint32_t ConnectionTable::bucket_of_local(uint32_t local_comm_id) const {

@@ -38,6 +38,7 @@ class ConnectionTable {
   [[nodiscard]] Connection* find_by_local_id(uint32_t local_comm_id);
   [[nodiscard]] Connection* find_by_remote_id(const CmAddress& path, uint32_t remote_comm_id);
   [[nodiscard]] Connection* find_by_remote_qpn(const CmAddress& path, verbs::Qpn remote_qpn, const Connection* but = nullptr);
+  [[nodiscard]] Connection* find_established(const CmAddress& path, verbs::Qpn remote_qpn);
 
   [[nodiscard]] uint32_t size() const { return size_; }
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
@@ -51,6 +52,9 @@ class ConnectionTable {
   [[nodiscard]] uint32_t bucket_of_remote(const wire::IpAddress& remote, uint32_t number) const;
   void link(std::vector<uint32_t>& heads, Chain chain, uint32_t bucket, Connection& connection);
   void unlink(std::vector<uint32_t>& heads, Chain chain, uint32_t bucket, Connection& connection);
+  // The youngest one of this peer with this QPN that `fits`.
+  template <typename Fits>
+  [[nodiscard]] Connection* find_by_remote_qpn_if(const CmAddress& path, verbs::Qpn remote_qpn, Fits&& fits);
 
   uint32_t capacity_;
   CoreShare core_;

@@ -134,6 +134,8 @@ const char* to_string(ConnectFailure failure) noexcept {
       return "no_decision";
     case ConnectFailure::kSuperseded:
       return "superseded";
+    case ConnectFailure::kEvicted:
+      return "evicted";
   }
   return "unknown";
 }
@@ -164,14 +166,10 @@ const char* to_string(CmDrop drop) noexcept {
       return "request_rate";
     case CmDrop::kAnswerRate:
       return "answer_rate";
-    case CmDrop::kHalfOpen:
-      return "half_open";
     case CmDrop::kPrefixRequestRate:
       return "prefix_request_rate";
     case CmDrop::kPrefixAnswerRate:
       return "prefix_answer_rate";
-    case CmDrop::kPrefixHalfOpen:
-      return "prefix_half_open";
     case CmDrop::kCount:
       break;
   }
@@ -198,6 +196,8 @@ const char* to_string(CmOutcome outcome) noexcept {
       return "no_answer";
     case CmOutcome::kNoDecision:
       return "no_decision";
+    case CmOutcome::kEvicted:
+      return "evicted";
     case CmOutcome::kCount:
       break;
   }

@@ -19,8 +19,9 @@ PrefixTable::PrefixTable(const PrefixLimits& limits, RandomSource& random)
     : limits_(limits),
       hash_key_(random.next_u64()),
       set_mask_(std::bit_ceil(std::max(limits.prefix_max / kWays, 1u)) - 1),
-      entries_((set_mask_ + 1) * kWays + 1, Entry(limits)) {
-  CW_ASSERT(limits.ipv4_bits <= 32 && limits.ipv6_bits <= 128);
+      entries_((set_mask_ + 1) * kWays + 1, Entry(limits)),
+      ranks_(limits.half_open_max + 1) {
+  CW_ASSERT(limits.ipv4_bits <= 32 && limits.ipv6_bits <= 128 && limits.half_open_max > 0);
 }
 
 PrefixTable::Index PrefixTable::find(Instant now, const CmAddress& from) {
@@ -54,12 +55,48 @@ PrefixTable::Index PrefixTable::find(Instant now, const CmAddress& from) {
 }
 
 void PrefixTable::opened(Index index) {
+  CW_ASSERT(may_open(index));
+  leave_rank(index);
   ++entries_[index].half_open;
+  enter_rank(index);
 }
 
 void PrefixTable::settled(Index index) {
   CW_ASSERT(entries_[index].half_open > 0);
+  leave_rank(index);
   --entries_[index].half_open;
+  enter_rank(index);
+}
+
+PrefixTable::Index PrefixTable::busiest() const {
+  CW_ASSERT(highest_rank_ > 0);
+  return ranks_[highest_rank_].first;
+}
+
+void PrefixTable::enter_rank(Index index) {
+  Entry& entry = entries_[index];
+  if (entry.half_open == 0) {
+    return;
+  }
+  Rank& rank = ranks_[entry.half_open];
+  entry.previous = rank.last;
+  entry.next = kNone;
+  (rank.last == kNone ? rank.first : entries_[rank.last].next) = index;
+  rank.last = index;
+  highest_rank_ = std::max(highest_rank_, entry.half_open);
+}
+
+void PrefixTable::leave_rank(Index index) {
+  Entry& entry = entries_[index];
+  if (entry.half_open == 0) {
+    return;
+  }
+  Rank& rank = ranks_[entry.half_open];
+  (entry.previous == kNone ? rank.first : entries_[entry.previous].next) = entry.next;
+  (entry.next == kNone ? rank.last : entries_[entry.next].previous) = entry.previous;
+  while (highest_rank_ > 0 && ranks_[highest_rank_].first == kNone) {
+    --highest_rank_;
+  }
 }
 
 uint32_t PrefixTable::half_open_count() const {

@@ -1,6 +1,9 @@
 // What each network of clients has asked of us lately: its share of new requests, of answers and of half-open connections, so
 // that one network's flood costs that network and no other.
 //
+// It also knows which network holds the most half-open connections: when there is no room, that network gives one up, so that a
+// flood pushes out itself.
+//
 // A set-associative table of fixed size, keyed by a random word. A network that holds half-open connections keeps its place;
 // among the others of a set the one that was silent the longest makes room. Whoever finds no place at all shares one entry with
 // all others that find none. So invented source addresses grow nothing; what they win, a fresh allowance for each network that
@@ -30,9 +33,13 @@ class PrefixTable {
   [[nodiscard]] bool take_answer(Instant now, Index index) { return entries_[index].answers.take(now); }
 
   [[nodiscard]] bool may_open(Index index) const { return entries_[index].half_open < limits_.half_open_max; }
+  // Precondition: may_open().
   void opened(Index index);
   // The half-open connection is established, or over.
   void settled(Index index);
+  // A network that holds the most half-open connections: of several the one that has held so many the longest. Precondition:
+  // there is a half-open connection.
+  [[nodiscard]] Index busiest() const;
 
   [[nodiscard]] uint32_t half_open(Index index) const { return entries_[index].half_open; }
   // Over all entries; slow, for checks.
@@ -40,9 +47,12 @@ class PrefixTable {
   // Networks that have an entry.
   [[nodiscard]] uint32_t size() const { return size_; }
   [[nodiscard]] uint32_t capacity() const { return static_cast<uint32_t>(entries_.size()) - 1; }
+  // Bound of what an Index can be, the entry of those without a place included.
+  [[nodiscard]] uint32_t index_end() const { return static_cast<uint32_t>(entries_.size()); }
 
  private:
   static constexpr uint32_t kWays = 8;
+  static constexpr Index kNone = UINT32_MAX;
   struct Entry {
     Entry(const PrefixLimits& limits) : requests(limits.request_rate), answers(limits.answer_rate) {}
     wire::IpAddress network;
@@ -50,6 +60,8 @@ class PrefixTable {
     uint16_t vlan = 0;
     bool used = false;
     uint32_t half_open = 0;
+    Index previous = kNone;  // in the rank of half_open, while that is not 0
+    Index next = kNone;
     Instant last;
     TokenBucket requests;
     TokenBucket answers;
@@ -58,11 +70,20 @@ class PrefixTable {
   [[nodiscard]] uint32_t set_of(const wire::IpAddress& network, uint32_t port_and_vlan) const;
   // Everybody who found no place.
   [[nodiscard]] Index shared() const { return capacity(); }
+  void enter_rank(Index index);
+  void leave_rank(Index index);
 
   PrefixLimits limits_;
   uint64_t hash_key_;
   uint32_t set_mask_;
   std::vector<Entry> entries_;  // sets of kWays, then the shared one
+  // Entries by how many half-open connections they hold, each rank in the order in which they came to hold so many.
+  struct Rank {
+    Index first = kNone;
+    Index last = kNone;
+  };
+  std::vector<Rank> ranks_;    // by half_open, 0 unused
+  uint32_t highest_rank_ = 0;  // that is not empty; 0: all are
   uint32_t size_ = 0;
 };
 

@@ -138,7 +138,7 @@ def connections() -> Json:
                    (rate("cm_messages_total", "direction, type"), "{{direction}} {{type}}")),
         timeseries("Rejects", "REJ messages by reason, the ten most frequent: sent (tx) and received (rx).", "pps",
                    (f"topk(10, {rate('cm_rejects_total', 'direction, reason')})", "{{direction}} {{reason}}")),
-        timeseries("Management datagrams dropped", "By reason. The rate and half_open reasons are limits of the configuration.", "pps",
+        timeseries("Management datagrams dropped", "By reason. The rate reasons are limits of the configuration.", "pps",
                    (rate("cm_discards_total", "reason"), "{{reason}}")),
         timeseries("Repetitions", "Messages sent again for want of an answer, and messages recognised as repeated: loss on the way.", "pps",
                    (rate("cm_retransmissions_total"), "{{instance}} sent again"), (rate("cm_duplicates_total"), "{{instance}} received again")),

@@ -184,7 +184,7 @@ Profile make_malformed(const Target& target, const std::optional<QueuePairTarget
   add_malformed_requests(profile, target);
   profile.remarks = {
       "Not here, since no single frame meets them: no_buffer (an empty pool), rate_limited, and of causeway_cm_discards_total "
-      "malformed, unbound, qpn_mismatch, duplicate (a connection under way) and the rates and half_open (see the profile "
+      "malformed, unbound, qpn_mismatch, duplicate (a connection under way) and the rates (see the profile "
       "requests).",
       "Answers (REJ, DREP) are rationed: in a loop faster than 750 answers per second and network, what would be answered "
       "stands "

@@ -148,9 +148,9 @@ TEST(CmPassive, SendsTheSameRepUntilTheRtuArrives) {
   const auto first = t.sent();
   ASSERT_EQ(first.size(), 1u);
   t.our_comm_id = load_be32(first[0].mad.data() + kMadHeaderSize);
-  t.run_for(Duration::ms(3900));  // 250 ms, then doubling: at 0.25, 0.75, 1.75, 3.75 s
+  t.run_for(Duration::ms(3900));  // 250 ms, then doubling: at 0.25, 0.75, 1.75 s
   const auto again = t.sent();
-  ASSERT_EQ(again.size(), 4u);
+  ASSERT_EQ(again.size(), 3u);
   for (const auto& datagram : again) {
     EXPECT_EQ(datagram.mad, first[0].mad);
   }
@@ -160,6 +160,26 @@ TEST(CmPassive, SendsTheSameRepUntilTheRtuArrives) {
   EXPECT_TRUE(t.sent().empty());
   EXPECT_EQ(t.manager.stats().established, 1u);
   EXPECT_TRUE(t.manager.next_deadline().is_never());
+}
+
+// Anybody can send a REQ in anybody's name: what it draws upon that address is bounded, however long it claims to be patient.
+TEST(CmPassive, OneRequestDrawsFourRepsAndOneRejAndItsRepetitionsOneRepEach) {
+  ScriptedPeer t;
+  t.receive_req();
+  ASSERT_TRUE(t.manager.accept(t.now, t.id, t.accept_parameters()).ok());
+  t.run_for(Duration::ms(4300));
+  EXPECT_EQ(t.sent().size(), 4u);
+  t.deliver(linux_req(t.peer));  // as the kernel's CM repeats it
+  EXPECT_EQ(t.sent().size(), 1u);
+  t.run_for(Duration::ms(4300));
+  EXPECT_EQ(t.sent().size(), 0u);
+  t.deliver(linux_req(t.peer));
+  EXPECT_EQ(t.sent().size(), 1u);
+  t.run_for(Duration::ms(1400));
+  t.only<Rej>();
+  EXPECT_EQ(t.only_event<ConnectFailed>().failure, ConnectFailure::kNoAnswer);
+  t.run_for(Duration::seconds(60));
+  EXPECT_EQ(t.sent().size(), 0u);
 }
 
 TEST(CmPassive, GivesUpOnAPeerThatNeverSendsAnRtu) {
@@ -616,18 +636,20 @@ TEST(CmRestart, PretendedBySomebodyElseEndsNothing) {
   const uint32_t victim_comm_id = t.our_comm_id;
   for (uint32_t i = 0; i < 20; ++i) {
     t.deliver(linux_req(t.peer, 0x9999 + i));
-    const auto events = t.events();  // the previous attempt, superseded, and the new one
-    ASSERT_EQ(events.size(), i == 0 ? 1u : 2u);
-    ASSERT_NE(events.back().as<ConnectRequest>(), nullptr);
-    ASSERT_TRUE(t.manager.accept(t.now, events.back().connection, t.accept_parameters()).ok());
+    EXPECT_EQ(t.only_event<ConnectRequest>().rival, victim);
+    ASSERT_TRUE(t.manager.accept(t.now, t.id, t.accept_parameters()).ok());
     const Rep rep = t.only<Rep>();
     t.deliver(Rtu{.local_comm_id = 0x9999 + i, .remote_comm_id = rep.local_comm_id ^ 1});  // the forger guesses
     EXPECT_EQ(t.manager.state_of(victim), S::kEstablished);
-    EXPECT_EQ(t.manager.live_count(), 2u);
-    t.id = events.back().connection;
+    EXPECT_EQ(t.manager.live_count(), 2u + i);
   }
   t.run_for(Duration::seconds(60));
-  EXPECT_EQ(t.only_event<ConnectFailed>().failure, ConnectFailure::kNoAnswer);
+  const auto events = t.events();
+  EXPECT_EQ(events.size(), 20u);
+  for (const CmEvent& event : events) {
+    ASSERT_NE(event.as<ConnectFailed>(), nullptr);
+    EXPECT_EQ(event.as<ConnectFailed>()->failure, ConnectFailure::kNoAnswer);
+  }
   EXPECT_EQ(t.manager.state_of(victim), S::kEstablished);
   EXPECT_EQ(t.manager.stats().dropped(CmDrop::kUnknown), 20u);
   t.sent();
@@ -637,29 +659,35 @@ TEST(CmRestart, PretendedBySomebodyElseEndsNothing) {
   t.only_event<Disconnected>();
 }
 
-TEST(CmRestart, WithoutRoomForBothTheOldConnectionGivesWay) {
+TEST(CmRestart, WithoutRoomForBothTheConnectionThatIsThereStays) {
   CmOptions options;
   options.connection_max = 1;
   ScriptedPeer t(options);
   t.establish();
+  const ConnectionId old = t.id;
   t.deliver(linux_req(t.peer, 0x9999));
-  const auto events = t.events();
-  ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[0].as<Disconnected>()->cause, DisconnectCause::kSuperseded);
-  ASSERT_NE(events[1].as<ConnectRequest>(), nullptr);
-  EXPECT_FALSE(events[1].as<ConnectRequest>()->rival.has_value());
+  EXPECT_EQ(t.only<Rej>().reason, RejectReason::kNoResources);
+  EXPECT_TRUE(t.events().empty());
+  EXPECT_EQ(t.manager.state_of(old), S::kEstablished);
 }
 
-TEST(CmRestart, OfThePeerDuringTheHandshakeFailsTheFirstAttempt) {
+// A REQ ends nothing, since anybody can send one: the attempt that is finished first wins.
+TEST(CmRestart, OfThePeerDuringTheHandshakeFailsTheFirstAttemptWhenTheSecondIsThrough) {
   ScriptedPeer t;
-  t.receive_req();
+  t.accept();
   const ConnectionId first = t.id;
   t.deliver(linux_req(t.peer, 0x9999));
+  EXPECT_FALSE(t.only_event<ConnectRequest>().rival.has_value());
+  const ConnectionId second = t.id;
+  ASSERT_TRUE(t.manager.accept(t.now, second, t.accept_parameters()).ok());
+  EXPECT_EQ(t.manager.state_of(first), S::kRepSent);
+  t.deliver(Rtu{.local_comm_id = 0x9999, .remote_comm_id = t.only<Rep>().local_comm_id});
   const auto events = t.events();
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].connection, first);
   EXPECT_EQ(events[0].as<ConnectFailed>()->failure, ConnectFailure::kSuperseded);
-  EXPECT_FALSE(t.manager.accept(t.now, first, t.accept_parameters()).ok());
+  EXPECT_EQ(events[1].connection, second);
+  EXPECT_NE(events[1].as<Established>(), nullptr);
 }
 
 TEST(CmRestart, AnotherHostWithTheSameQpnIsAnotherConnection) {
@@ -682,19 +710,31 @@ TEST(CmTables, RefuseWhatDoesNotFitAndRecoverWhenRoomIsMade) {
     t.only_event<ConnectRequest>();
     ids.push_back(t.id);
   }
+  for (const ConnectionId id : ids) {
+    ASSERT_TRUE(t.manager.accept(t.now, id, t.accept_parameters()).ok());
+    t.manager.data_arrived(t.now, id);
+  }
+  t.events();
+  t.sent();
   t.deliver(linux_req(t.peer, 200, verbs::Qpn(200)));
   EXPECT_EQ(t.only<Rej>().reason, RejectReason::kNoResources);
   EXPECT_EQ(t.manager.connect(t.now, t.peer, ip_service_id(1), {.local_qpn = kOurQpn}).error(), Error::kNoResources);
   // Dead connections never stand in the way: the oldest is forgotten.
   for (uint32_t i = 0; i < 20; ++i) {
-    ASSERT_TRUE(t.manager.reject(t.now, ids.front(), RejectReason::kConsumerDefined).ok());
+    t.manager.disconnect(t.now, ids.front());  // its peer never answers, and holds nobody up
     ids.erase(ids.begin());
     t.sent();
     t.deliver(linux_req(t.peer, 300 + i, verbs::Qpn(300 + i)));
-    t.only_event<ConnectRequest>();
-    ids.push_back(t.id);
+    const auto events = t.events();
+    ASSERT_EQ(events.size(), 2u) << i;
+    ASSERT_NE(events[1].as<ConnectRequest>(), nullptr);
+    ids.push_back(events[1].connection);
+    ASSERT_TRUE(t.manager.accept(t.now, ids.back(), t.accept_parameters()).ok());
+    t.manager.data_arrived(t.now, ids.back());
+    t.events();
   }
   EXPECT_EQ(t.manager.live_count(), 2u);
+  EXPECT_EQ(t.manager.stats().ended(CmOutcome::kUnanswered), 20u);
   EXPECT_GT(t.manager.stats().timewaits_cut_short, 15u);
 }
 

@@ -60,13 +60,9 @@ void drive_to(ScriptedPeer& t, S state, bool passive) {
   }
 }
 
-// The peer asks anew under the same QPN; where that is not enough, it also answers our REP.
+// The peer asks anew under the same QPN, and answers our REP.
 void supersede(ScriptedPeer& t) {
-  const bool proven = is_proven(t.state());
   t.deliver(linux_req(t.peer, 0x7777));
-  if (!proven) {
-    return;
-  }
   CmEvent event;
   ASSERT_TRUE(t.manager.poll_event(event));
   ASSERT_TRUE(t.manager.accept(t.now, event.connection, t.accept_parameters()).ok());
@@ -104,6 +100,8 @@ void apply(ScriptedPeer& t, I input) {
       return t.manager.data_arrived(t.now, t.id);
     case I::kSuperseded:
       return supersede(t);
+    case I::kEvicted:
+      return t.deliver_from(test::address_of(1, 9), linux_req(test::address_of(1, 9), 0x8888));  // one may be half open
     case I::kAccept:
       return (void)t.manager.accept(t.now, t.id, t.accept_parameters());
     case I::kReject:
@@ -176,7 +174,9 @@ void print_state(std::ostream& out, S state, bool passive) {
     if (input == I::kConnect || (input == I::kReq && !passive) || (input == I::kSuperseded && is_active_attempt)) {
       continue;  // these make other connections
     }
-    ScriptedPeer t;
+    CmOptions options;
+    options.half_open_max = input == I::kEvicted ? 1 : options.half_open_max;
+    ScriptedPeer t(options);
     drive_to(t, state, passive);
     ASSERT_EQ(t.state(), state);
     t.sent();

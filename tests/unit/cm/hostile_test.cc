@@ -111,7 +111,7 @@ TEST(CmHostile, C1HeadersThatAreNotOursAreCountedByReason) {
   EXPECT_TRUE(t.sent().empty());
 }
 
-TEST(CmHostile, C2AReqFloodIsHeldToItsRateAndHalfOpenLimit) {
+TEST(CmHostile, C2AReqFloodIsHeldToItsRateAndItsOldestMakeRoomForItsNewest) {
   CmOptions options;
   options.half_open_max = 8;
   options.request_rate = {.per_second = 100, .burst = 20};
@@ -121,7 +121,7 @@ TEST(CmHostile, C2AReqFloodIsHeldToItsRateAndHalfOpenLimit) {
     t.deliver(linux_req(t.peer, 1000 + i, verbs::Qpn(1000 + i)));
   }
   EXPECT_EQ(t.manager.half_open_count(), 8u);
-  EXPECT_EQ(t.manager.stats().dropped(CmDrop::kHalfOpen), 12u);
+  EXPECT_EQ(t.manager.stats().ended(CmOutcome::kEvicted), 12u);
   EXPECT_EQ(t.manager.stats().dropped(CmDrop::kRequestRate), 980u);
   EXPECT_TRUE(t.sent().empty());
   // When the flood ebbs, an honest peer's repetition gets through.
@@ -433,7 +433,7 @@ TEST(CmHostile, C4UnknownRejectReasonsAreReportedAndCountedTogether) {
 }
 
 // The shapes of CVE-2026-89531 and -93224: requests that fail half way must not keep anything.
-TEST(CmHostile, C5RequestsRefusedForWantOfRoomKeepNothing) {
+TEST(CmHostile, C5RequestsThatLostTheirRoomKeepNothing) {
   CmOptions options;
   options.connection_max = 4;
   options.timewait_max = 0;
@@ -444,9 +444,7 @@ TEST(CmHostile, C5RequestsRefusedForWantOfRoomKeepNothing) {
     t.deliver(linux_req(t.peer, 1000 + i, verbs::Qpn(1000 + i)));
   }
   EXPECT_EQ(t.manager.live_count(), 4u);
-  EXPECT_EQ(
-      t.manager.stats().rejects_sent[static_cast<size_t>(RejectReason::kNoResources)] + t.manager.stats().transmit_queue_full,
-      396u);
+  EXPECT_EQ(t.manager.stats().ended(CmOutcome::kEvicted), 396u);
   for (const auto& event : t.events()) {
     // The user's own allocation fails too.
     ASSERT_TRUE(t.manager.reject(t.now, event.connection, RejectReason::kNoResources).ok());

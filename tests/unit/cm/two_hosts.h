@@ -92,6 +92,18 @@ class TwoHosts {
     settle();
   }
 
+  // A host sends its first data on every connection that it has asked for and believes to be up.
+  void talk(int from) {
+    for (const auto& [id, open] : hosts[from].open) {
+      for (const auto& [other_id, other] : hosts[1 - from].open) {
+        if (open.up && !open.passive && other.passive && other.remote_qpn == open.local_qpn) {
+          hosts[1 - from].manager->data_arrived(now, ConnectionId(other_id));
+        }
+      }
+    }
+    settle();
+  }
+
   void after(Duration delay, std::function<void()> action) { actions_.push({now + delay, sequence_++, std::move(action)}); }
 
   void run_for(Duration duration) {

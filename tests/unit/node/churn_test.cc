@@ -314,10 +314,11 @@ TEST(Churn, AHundredThousandConnectionsComeAndGoInEveryWayAndLeaveNothing) {
   const auto of = [&](gateway::ConnectionResult result) { return results[static_cast<size_t>(result)]; };
   EXPECT_EQ(of(gateway::ConnectionResult::kRefusedLimit) + of(gateway::ConnectionResult::kRefusedResources), 0u);
   EXPECT_EQ(of(gateway::ConnectionResult::kRefusedBackend), churn.endings[static_cast<size_t>(Ending::kBackendRefuses)]);
-  for (const cm::CmDrop drop : {cm::CmDrop::kRequestRate, cm::CmDrop::kPrefixRequestRate, cm::CmDrop::kHalfOpen,
-                                cm::CmDrop::kPrefixHalfOpen, cm::CmDrop::kAnswerRate, cm::CmDrop::kPrefixAnswerRate}) {
+  for (const cm::CmDrop drop :
+       {cm::CmDrop::kRequestRate, cm::CmDrop::kPrefixRequestRate, cm::CmDrop::kAnswerRate, cm::CmDrop::kPrefixAnswerRate}) {
     EXPECT_EQ(churn.cm_stats().dropped(drop), 0u) << to_string(drop);
   }
+  EXPECT_EQ(churn.cm_stats().ended(cm::CmOutcome::kEvicted), 0u);
   EXPECT_EQ(churn.cm_stats().transmit_queue_full, 0u);
   // A queue pair number rests while at least as many others are used as there are queue pairs.
   EXPECT_GT(churn.connections_seen, kCycles * 8 / 10);
