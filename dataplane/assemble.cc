@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "control/config/buffer_plan.h"
+#include "control/config/memory_plan.h"
 #include "control/gateway/listener_lanes.h"
 #include "dataplane/shared_places.h"
 
@@ -241,6 +242,7 @@ WorkerPoolOptions worker_options(const control::Config& config) {
     }
   }
   options.limits.message_bytes_max = config.limits.reply_bytes_max;
+  options.reply_buffers = control::pool_sizes(config).large_buffers;
   return options;
 }
 

@@ -325,6 +325,7 @@ void GatewayApp::fill_shared(telemetry::CoreSnapshot& out) const {
   pool(0, pools_.packet_usage());
   pool(1, pools_.large_usage());
   pool(2, pools_.view_usage());
+  out.workers = workers_.stats();
 }
 
 }  // namespace cw::dataplane

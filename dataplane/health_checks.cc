@@ -196,7 +196,7 @@ void HealthChecks::run() {
 void HealthChecks::begin(Instant now, Server& server) {
   server.health.begin(now);
   server.begun = now;
-  server.stream = std::make_unique<BackendStream>(server.address, wire::IpAddress{}, pool_, kLimits);
+  server.stream = std::make_unique<BackendStream>(server.address, wire::IpAddress{}, admission_, kLimits);
   if (server.calls) {
     const auto octets = gateway::null_call(kXid, rpcrdma::kNfsProgram, rpcrdma::kNfs4Version);
     Chain message;

@@ -80,6 +80,7 @@ class HealthChecks final : public control::ServerChecks {
   uint32_t cores_;
   Tell tell_;
   HeapBufferPool pool_;
+  rpcrdma::RecordAdmission admission_{pool_};
   std::vector<Server> servers_;                  // changed by the checking thread, under mutex_
   std::optional<std::vector<Wanted>> reloaded_;  // under mutex_
   mutable std::mutex mutex_;                     // of Server::row, too

@@ -104,6 +104,7 @@ void LiveChanges::add_backend_problems(const control::BackendConfig& backend, co
 
 bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
   number(config);
+  share_replies(config);
   set_places(config);
   const uint32_t cores = static_cast<uint32_t>(parts_.apps.size());
   bool taken = true;
@@ -139,6 +140,11 @@ void LiveChanges::number(const control::Config& config) {
       parts_.workers.set_server(backend, static_cast<uint32_t>(number), {servers[number].address, servers[number].port});
     }
   }
+}
+
+void LiveChanges::share_replies(const control::Config& config) {
+  parts_.workers.set_backend_count(
+      static_cast<uint32_t>(std::ranges::count(config.backends, control::BackendType::kTcp, &control::BackendConfig::type)));
 }
 
 void LiveChanges::set_places(const control::Config& config) {

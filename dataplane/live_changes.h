@@ -53,6 +53,7 @@ class LiveChanges {
   void add_backend_problems(const control::BackendConfig& backend, const std::string& file,
                             std::vector<control::Problem>& problems) const;
   void number(const control::Config& config);
+  void share_replies(const control::Config& config);
   void set_places(const control::Config& config);
 
   Parts parts_;

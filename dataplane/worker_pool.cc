@@ -18,8 +18,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "control/config/memory_plan.h"
 #include "dataplane/dpdk/bind_thread.h"
-
+#include "dataplane/monotonic_clock.h"
+#include "rocev2/base/intrusive_list.h"
 #include "telemetry/log.h"
 
 namespace cw::dataplane {
@@ -29,6 +31,11 @@ constexpr size_t kBurst = 32;
 constexpr int kEpollEvents = 64;
 // Turns without work before a worker sleeps: a few microseconds of spinning catch the reply of a backend that is quick.
 constexpr uint32_t kIdleTurnsBeforeSleep = 64;
+constexpr int kSleepMs = 100;
+// While replies wait for memory, or for views: nobody tells a worker that some came back, since drivers give it back too.
+constexpr int kStarvedSleepMs = 1;
+// How often the replies that have begun are looked through for those that do not go on.
+constexpr Duration kPaceInterval = Duration::ms(100);
 
 void release(std::span<const EventItem> events) {
   for (const EventItem& event : events) {
@@ -72,7 +79,8 @@ struct WorkerPool::Arenas {
 class WorkerPool::Worker {
  public:
   // `index`: which one of the pool's.
-  Worker(WorkerPool& pool, uint32_t index) : pool_(pool), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  Worker(WorkerPool& pool, uint32_t index)
+      : pool_(pool), admission_(pool.replies_, control::kReservedLargeBuffers), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
     CW_ASSERT(epoll_ >= 0);
     for (CoreSide& core : pool_.cores_) {
       requests_.push_back(
@@ -91,6 +99,12 @@ class WorkerPool::Worker {
 
   [[nodiscard]] ValueRing<RequestItem>& ring(uint32_t core) { return *requests_[core]; }
   [[nodiscard]] Wakeup& wakeup() { return wakeup_; }
+  // Any thread.
+  void add_to(telemetry::WorkerStats& stats) const {
+    stats.replies_waiting += waiting_.load(std::memory_order_relaxed);
+    stats.replies_waited += waited_.load(std::memory_order_relaxed);
+    stats.replies_stalled += stalled_.load(std::memory_order_relaxed);
+  }
 
   void loop() {
     // A DPDK thread id of its own gives this thread a cache in every buffer pool.
@@ -104,6 +118,8 @@ class WorkerPool::Worker {
         flush_dirty();
         worked |= serve_sockets(0);
         serve_starved();
+        serve_admitted();
+        end_stalled();
         (void)publish();
       }
       idle_turns = worked ? 0 : idle_turns + 1;
@@ -123,15 +139,23 @@ class WorkerPool::Worker {
   }
 
  private:
-  struct Link {
-    Link(const TcpAddress& address, const wire::IpAddress& source, BufferPool& pool, const rpcrdma::RecordLimits& limits)
-        : stream(address, source, pool, limits), server(address) {}
+  struct UnfinishedTag {};
+  struct Link : ListNode<UnfinishedTag> {
+    Link(const TcpAddress& address, const wire::IpAddress& source, Worker& worker, const RequestItem& item)
+        : stream(address, source, worker.admission_, worker.pool_.options_.limits, item.backend, item.link.value()),
+          server(address),
+          id(item.link),
+          backend(item.backend) {}
+    ~Link() { unlink_if_linked(); }
+    Link(const Link&) = delete;
+    Link& operator=(const Link&) = delete;
     BackendStream stream;
     TcpAddress server;
     gateway::LinkId id;
     uint32_t core = 0;
-    uint32_t backend = 0;
-    uint32_t watched = 0;  // epoll events
+    uint32_t backend;
+    uint32_t watched = 0;  // epoll events; 0: not in the epoll set
+    Instant due;           // of an unfinished reply
     bool dirty = false;
     bool announced = false;  // kOpened was said
   };
@@ -187,13 +211,10 @@ class WorkerPool::Worker {
   }
 
   void open(uint32_t core, const RequestItem& item) {
-    const WorkerPoolOptions& options = pool_.options_;
     const Backend& backend = pool_.backends_[item.backend];
     auto link = std::make_unique<Link>(backend.servers[item.server], backend.from_client ? item.client() : wire::IpAddress{},
-                                       pool_.pools_.large, options.limits);
-    link->id = item.link;
+                                       *this, item);
     link->core = core;
-    link->backend = item.backend;
     if (link->stream.state() == BackendStream::State::kFailed) {
       log_failure(*link);
       tell(*link, gateway::BackendEvent::Kind::kFailed, {});
@@ -201,8 +222,7 @@ class WorkerPool::Worker {
     }
     Link& kept = *link;
     links_[item.link.value()] = std::move(link);
-    kept.watched = kept.stream.state() == BackendStream::State::kConnecting ? EPOLLOUT : EPOLLIN;
-    watch(kept.stream.fd(), kept.watched, &kept, EPOLL_CTL_ADD);
+    watch_for(kept, kept.stream.state() == BackendStream::State::kConnecting ? EPOLLOUT : EPOLLIN);
     if (kept.stream.state() == BackendStream::State::kOpen) {
       kept.announced = true;
       tell(kept, gateway::BackendEvent::Kind::kOpened, {});
@@ -313,16 +333,62 @@ class WorkerPool::Worker {
     if (link.stream.has_message()) {
       starved_.push_back(link.id.value());
     }
+    link.stream.end_turn();
+    note_pace(link);
     settle(link);
+  }
+
+  // Replies that waited for memory and have it now.
+  void serve_admitted() {
+    if (!admission_.wants_poll()) [[likely]] {
+      return;
+    }
+    admission_.begin_turn();
+    while (const rpcrdma::RecordDemand* admitted = admission_.poll()) {
+      const auto found = links_.find(admitted->owner);
+      CW_ASSERT(found != links_.end());  // a link that goes takes its reader along
+      serve(*found->second, EPOLLIN);
+    }
+    waiting_.store(admission_.waiting(), std::memory_order_relaxed);
+    waited_.store(admission_.waited(), std::memory_order_relaxed);
+  }
+
+  // A backend that begins a reply and does not go on with it holds memory that others need.
+  void note_pace(Link& link) {
+    link.unlink_if_linked();
+    if (link.stream.is_unfinished()) {
+      link.due = link.stream.due(monotonic_now());
+      unfinished_.push_back(link);
+    }
+  }
+  void end_stalled() {
+    if (unfinished_.empty()) {
+      return;
+    }
+    const Instant now = monotonic_now();
+    if (now < paced_at_ + kPaceInterval) {
+      return;
+    }
+    paced_at_ = now;
+    for (Link* link = unfinished_.front(); link != nullptr;) {
+      Link& each = *link;
+      link = unfinished_.next(each);
+      if (each.due <= now) {
+        stalled_.fetch_add(1, std::memory_order_relaxed);
+        each.stream.stall();
+        settle(each);
+      }
+    }
   }
 
   // The poll core learns that it failed; why, only this thread knows.
   void log_failure(const Link& link) const {
     const std::string& name = pool_.backends_[link.backend].name;
     const int error = link.stream.failure();
-    const char* cause = error == 0        ? "it closed the connection"
-                        : error == EPROTO ? "it sent a record that is too long or malformed"
-                                          : std::strerror(error);
+    const char* cause = error == 0                             ? "it closed the connection"
+                        : error == EPROTO                      ? "it sent a record that is too long or malformed"
+                        : error == ETIMEDOUT && link.announced ? "it did not go on with a reply that it began, or is not there"
+                                                               : std::strerror(error);
     telemetry::log_warning("backend {} ({} port {}): {}: {}", name, wire::to_text(link.server.address).data(), link.server.port,
                            link.announced ? "connection lost" : "cannot connect", cause);
   }
@@ -335,11 +401,15 @@ class WorkerPool::Worker {
       forget(link);
       return;
     }
-    const uint32_t wanted =
-        (link.stream.state() == BackendStream::State::kOpen ? EPOLLIN : 0u) | (link.stream.wants_write() ? EPOLLOUT : 0u);
+    const bool reads = link.stream.state() == BackendStream::State::kOpen && !link.stream.is_waiting();
+    watch_for(link, (reads ? EPOLLIN : 0u) | (link.stream.wants_write() ? EPOLLOUT : 0u));
+  }
+
+  // A link that wants nothing is not in the set: epoll would go on telling that its peer has hung up.
+  void watch_for(Link& link, uint32_t wanted) {
     if (wanted != link.watched) {
+      watch(link.stream.fd(), wanted, &link, link.watched == 0 ? EPOLL_CTL_ADD : wanted == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD);
       link.watched = wanted;
-      watch(link.stream.fd(), wanted, &link, EPOLL_CTL_MOD);
     }
   }
 
@@ -360,7 +430,8 @@ class WorkerPool::Worker {
     for (auto& ring : requests_) {
       empty = empty && ring->empty();
     }
-    serve_sockets(empty && starved_.empty() && !pool_.stop_.load(std::memory_order_relaxed) ? 100 : 0);
+    const bool is_starved = !starved_.empty() || admission_.wants_poll();
+    serve_sockets(!empty || pool_.stop_.load(std::memory_order_relaxed) ? 0 : is_starved ? kStarvedSleepMs : kSleepMs);
     (void)publish();
     wakeup_.awake();
   }
@@ -378,18 +449,31 @@ class WorkerPool::Worker {
 
   WorkerPool& pool_;
   Wakeup wakeup_;
+  rpcrdma::RecordAdmission admission_;  // outlives the links
   int epoll_;
   std::vector<std::unique_ptr<ValueRing<RequestItem>>> requests_;
   std::array<RequestItem, kBurst> burst_{};  // here, since making one anew would cost more than an idle turn
   std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;
   std::vector<Link*> dirty_;
   std::vector<uint64_t> starved_;
+  IntrusiveList<Link, UnfinishedTag> unfinished_;
+  Instant paced_at_;
+  std::atomic<uint64_t> waiting_{0};
+  std::atomic<uint64_t> waited_{0};
+  std::atomic<uint64_t> stalled_{0};
   std::vector<Outbox<EventItem>> events_;  // by core
 };
 
 WorkerPool::WorkerPool(const WorkerPoolOptions& options, rpcrdma::ReplyPools pools, rpcrdma::ProgramRegistry& programs,
                        std::vector<Wakeup*> core_wakeups)
-    : options_(options), backends_(gateway::kBackendNumbersMax), pools_(pools), programs_(programs), cores_(options.cores) {
+    : options_(options),
+      backends_(gateway::kBackendNumbersMax),
+      pools_(pools),
+      replies_(pools.large, options.reply_buffers, gateway::kBackendNumbersMax),
+      programs_(programs),
+      cores_(options.cores) {
+  set_backend_count(static_cast<uint32_t>(
+      std::ranges::count_if(options.backends, [](const std::vector<TcpAddress>& servers) { return !servers.empty(); })));
   CW_ASSERT(core_wakeups.size() == options.cores);
   static_assert(gateway::kBackendServersMax <= 65'536 &&
                 gateway::kBackendNumbersMax <= 65'536);  // RequestItem has 16 bits for each
@@ -432,6 +516,14 @@ WorkerPool::~WorkerPool() {
 void WorkerPool::set_backend(uint32_t backend, const std::string& name, bool from_client) {
   backends_[backend].name = name;
   backends_[backend].from_client = from_client;
+}
+
+telemetry::WorkerStats WorkerPool::stats() const {
+  telemetry::WorkerStats stats;
+  for (const auto& worker : workers_) {
+    worker->add_to(stats);
+  }
+  return stats;
 }
 
 void WorkerPool::start() {

@@ -7,8 +7,12 @@
 // A backend connection belongs to one worker for life (by its LinkId), so that no socket needs a lock. Messages cross the
 // rings as values; their buffers change owner with them. Both sides publish once per burst (outbox.h). When a ring is full the
 // sender keeps what it has and stops taking more: workers stop reading sockets, poll cores stop taking calls from clients.
+//
+// Memory for replies is shared by all backends. A reply is admitted for all of its bytes before it is read, or its socket is not
+// read until there is memory (rpcrdma::RecordAdmission); one that has begun and does not go on costs its connection.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -20,10 +24,12 @@
 #include "control/gateway/gateway_stats.h"
 #include "dataplane/handoff_items.h"
 #include "dataplane/outbox.h"
+#include "dataplane/shared_record_budget.h"
 #include "dataplane/sockets/backend_stream.h"
 #include "dataplane/value_ring.h"
 #include "dataplane/wakeup.h"
 #include "rpcrdma/backend/backend.h"
+#include "telemetry/core_snapshot.h"
 
 namespace cw::dataplane {
 
@@ -38,6 +44,7 @@ struct WorkerPoolOptions {
   std::vector<std::string> names;                 // of the backends, for the log; empty: their addresses
   std::vector<bool> from_client;                  // by backend: connect from the client's address; empty: from none
   rpcrdma::RecordLimits limits;
+  uint32_t reply_buffers = UINT32_MAX;  // that `pools.large` has
 };
 
 class WorkerPool {
@@ -56,6 +63,8 @@ class WorkerPool {
   // Any thread, while no poll core knows of a backend of this number, or of a server of it: what it is, from its first kOpen on.
   // Such an order comes to a worker through a ring, behind what is written here.
   void set_backend(uint32_t backend, const std::string& name, bool from_client);
+  // Any thread: among so many backends the memory for replies is shared.
+  void set_backend_count(uint32_t count) { replies_.set_sources(std::max(count, 1u)); }
   void set_server(uint32_t backend, uint32_t number, const TcpAddress& address) { backends_[backend].servers[number] = address; }
 
   // Poll core `core`. False, and `request` untouched, when the worker's ring has no room. What was taken goes with the next
@@ -65,6 +74,8 @@ class WorkerPool {
   void kick(uint32_t core);
   [[nodiscard]] bool poll(uint32_t core, gateway::BackendEvent& out);
   [[nodiscard]] bool has_events(uint32_t core) const;
+  // Any thread.
+  [[nodiscard]] telemetry::WorkerStats stats() const;
 
  private:
   class Worker;
@@ -91,6 +102,7 @@ class WorkerPool {
   WorkerPoolOptions options_;
   std::vector<Backend> backends_;  // by number, with room for all that there may be: none moves when others come
   const rpcrdma::ReplyPools pools_;
+  SharedRecordBudget replies_;
   rpcrdma::ProgramRegistry& programs_;
   std::vector<CoreSide> cores_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -73,6 +73,13 @@ struct ConnectionGauges {
   uint64_t timewait = 0;
 };
 
+// Of all workers together.
+struct WorkerStats {
+  uint64_t replies_waiting = 0;  // gauge: replies that wait for memory; nothing more is read of their connections
+  uint64_t replies_waited = 0;   // ever
+  uint64_t replies_stalled = 0;  // that a backend began and did not go on with: their connections were closed
+};
+
 inline constexpr uint32_t kPoolsMax = 4;
 
 struct CoreSnapshot {
@@ -85,6 +92,7 @@ struct CoreSnapshot {
   ConnectionGauges connections;
   std::array<PortStats, control::kPortsMax> ports{};  // in order of Config::ports
   std::array<PoolStats, kPoolsMax> pools{};           // in order of MetricSources::pools
+  WorkerStats workers;
   RpcDurations durations;
 };
 static_assert(std::is_trivially_copyable_v<CoreSnapshot>);

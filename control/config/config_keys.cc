@@ -327,7 +327,8 @@ const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
      .live = true},
     {.name = "reply_bytes_max",
      .member = &LimitsConfig::reply_bytes_max,
-     .help = "Longest reply taken from a backend, octets.",
+     .help = "Longest reply taken from a backend, bytes. memory_mb has to hold one. A reply that stands still for 10 s, or takes "
+             "longer than 60 s to come, costs the backend connection.",
      .bounds = {64 * kKiB, 64 * kMiB}},
     {.name = "calls_in_flight_max",
      .member = &LimitsConfig::calls_in_flight_max,

@@ -78,6 +78,19 @@ uint32_t packet_data_bytes(const std::string& device, uint32_t mtu) {
   return static_cast<uint32_t>(kHeadroomBytes + round_up(frame, kLineBytes));
 }
 
+uint64_t large_buffers_min(const Config& config) {
+  // A buffer that a record fills may keep a 64th of it unused (rpcrdma::RecordReader).
+  constexpr uint64_t kFilledBytes = kLargeBufferBytes - kLargeBufferBytes / 64;
+  const uint64_t one_reply = (config.limits.reply_bytes_max + kFilledBytes - 1) / kFilledBytes + 1;
+  // Each worker keeps some back for small replies, has one open, and for each backend one reply that has begun and waits.
+  const uint64_t of_worker = kReservedLargeBuffers + 1 + config.backends.size();
+  const uint64_t threads = std::max<uint64_t>(1, config.dataplane.poll_lcores.size()) + config.dataplane.workers + 1;
+  const uint64_t needed = one_reply + config.dataplane.workers * of_worker;
+  // The caches of threads are a 32nd of the pool each, and hold half as many again; too many threads for that: their largest.
+  const uint64_t cached = threads * 3 < 64 ? needed * threads * 3 / (64 - threads * 3) : threads * kPoolCacheMax * 3 / 2;
+  return needed + std::min(cached + threads, threads * kPoolCacheMax * 3 / 2);
+}
+
 PoolSizes pool_sizes(const Config& config) {
   PoolSizes sizes;
   const BufferPlan plan = plan_buffers(config);
@@ -88,9 +101,10 @@ PoolSizes pool_sizes(const Config& config) {
     sizes.packet_data_bytes = std::max(sizes.packet_data_bytes, packet_data_bytes(port.device, port.mtu));
     sizes.a_page_each |= is_af_xdp(port.device);
   }
-  // Replies of backends get what the packets leave of a fair share: an eighth of the memory, at least 64 buffers.
+  // Replies of backends get what the packets leave of a fair share: an eighth of the memory, and no less than it takes for the
+  // longest reply to come when nothing else does.
   const uint64_t large_bytes = (uint64_t{config.dataplane.memory_mb} << 20) / 8;
-  sizes.large_buffers = static_cast<uint32_t>(std::max<uint64_t>(64, large_bytes / (kLargeBufferBytes + 512)));
+  sizes.large_buffers = static_cast<uint32_t>(std::max(large_buffers_min(config), large_bytes / (kLargeBufferBytes + 512)));
   sizes.views = 2 * config.dataplane.rx_buffers;
   return sizes;
 }

@@ -29,10 +29,13 @@ inline constexpr uint32_t kObjectHeaderBytes = 64;  // of an object in a pool
 inline constexpr uint32_t kMbufBytes = 128;
 inline constexpr uint32_t kHeadroomBytes = 128;
 inline constexpr uint32_t kLargeBufferBytes = 32 * 1024;
+inline constexpr uint32_t kReservedLargeBuffers = 4;  // that each worker keeps back for small replies: 128 KiB
 inline constexpr uint32_t kTrailers = 4096;
 inline constexpr uint32_t kTrailerDataBytes = kHeadroomBytes + 16;
 
 [[nodiscard]] PoolSizes pool_sizes(const Config& config);
+// So many large buffers, at least, that a reply of limits.reply_bytes_max is sure to come.
+[[nodiscard]] uint64_t large_buffers_min(const Config& config);
 // That the pools take of memory_mb. Without hugepages memory comes in pages of 4 KiB, and an object longer than one begins a new
 // one; a shorter one lies in one whole.
 [[nodiscard]] uint64_t pool_bytes(const PoolSizes& sizes, bool hugepages);

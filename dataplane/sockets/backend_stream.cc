@@ -38,9 +38,9 @@ socklen_t write_address(const TcpAddress& from, sockaddr_storage& out) {
 
 }  // namespace
 
-BackendStream::BackendStream(const TcpAddress& server, const wire::IpAddress& source, BufferPool& pool,
-                             const rpcrdma::RecordLimits& limits)
-    : reader_(pool, limits) {
+BackendStream::BackendStream(const TcpAddress& server, const wire::IpAddress& source, rpcrdma::RecordAdmission& admission,
+                             const rpcrdma::RecordLimits& limits, uint32_t backend, uint64_t owner)
+    : reader_(admission, limits, backend, owner) {
   fd_ = socket(family_of(server.address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd_ < 0) {
     fail(errno);
@@ -92,6 +92,10 @@ BackendStream::~BackendStream() {
 void BackendStream::fail(int error) {
   state_ = State::kFailed;
   failure_ = error;
+}
+
+void BackendStream::stall() {
+  fail(ETIMEDOUT);
 }
 
 void BackendStream::finish_connect() {
@@ -168,7 +172,7 @@ bool BackendStream::read() {
   while (state_ == State::kOpen && total < kReadBudget) {
     const MutableBytes space = reader_.space();
     if (space.empty()) {
-      return true;  // no buffer: the poll core gives some back as clients acknowledge
+      return true;  // no memory: the poll core gives some back as clients acknowledge
     }
     const ssize_t got = recv(fd_, space.data(), space.size(), MSG_DONTWAIT);
     if (got < 0) {

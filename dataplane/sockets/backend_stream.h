@@ -25,15 +25,17 @@ class BackendStream {
   enum class State : uint8_t { kConnecting, kOpen, kFailed };
 
   // Starts connecting: from `source`, any address of the server's family, also one that this host does not have (may_borrow());
-  // the unspecified address is this host's.
-  BackendStream(const TcpAddress& server, const wire::IpAddress& source, BufferPool& pool, const rpcrdma::RecordLimits& limits);
+  // the unspecified address is this host's. What is read takes memory of `admission`, which knows the stream by `backend` and
+  // `owner`, as RecordReader says.
+  BackendStream(const TcpAddress& server, const wire::IpAddress& source, rpcrdma::RecordAdmission& admission,
+                const rpcrdma::RecordLimits& limits, uint32_t backend = 0, uint64_t owner = 0);
   ~BackendStream();
   BackendStream(const BackendStream&) = delete;
   BackendStream& operator=(const BackendStream&) = delete;
 
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] State state() const { return state_; }
-  // errno of the failure, for the log; 0 = the backend closed the connection.
+  // errno of the failure, for the log; 0 = the backend closed the connection; ETIMEDOUT also: a record did not go on.
   [[nodiscard]] int failure() const { return failure_; }
 
   // Whether this process may connect from addresses that the host does not have (CAP_NET_RAW, or CAP_NET_ADMIN).
@@ -47,6 +49,15 @@ class BackendStream {
   [[nodiscard]] bool wants_write() const { return state_ == State::kConnecting || !out_.empty(); }
   // Reads what is there, up to a budget; messages are then polled. True when there may be more.
   bool read();
+  // The next record waits for memory: nothing is read until the admission has named this stream.
+  [[nodiscard]] bool is_waiting() const { return reader_.is_waiting(); }
+  // Behind read() and poll_message(): gives back what is not needed.
+  void end_turn() { reader_.end_turn(); }
+  // A record has begun that is not complete. Who asks at the end of each turn learns by due() when it has to have gone on;
+  // stall() fails the stream then.
+  [[nodiscard]] bool is_unfinished() const { return state_ == State::kOpen && reader_.is_unfinished(); }
+  [[nodiscard]] Instant due(Instant now) { return reader_.due(now); }
+  void stall();
   [[nodiscard]] bool poll_message(Chain& out) { return reader_.poll_message(out); }
   // A message is complete but found no view: poll again later.
   [[nodiscard]] bool has_message() const { return reader_.has_message(); }

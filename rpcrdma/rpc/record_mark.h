@@ -6,8 +6,15 @@
 // chain of them.
 //
 // Bounded: a message over `message_bytes_max`, more than `fragments_max` fragments or an endless run of empty fragments fails the
-// stream (the peer's fault; the owner closes it). While a complete message waits and more than `message_bytes_max` octets are
+// stream (the peer's fault; the owner closes it). While a complete message waits and more than `message_bytes_max` bytes are
 // held, space() is empty: who does not poll does not read.
+//
+// Memory: see RecordAdmission. A message that ends in the Buffer in which it begins takes what is there; any other is admitted
+// for all of its bytes, or waits. Between messages a reader that has been polled holds nothing (end_turn()). While others wait,
+// only the mark of the next message is read, into the reader itself: no memory goes to what may not go on.
+//
+// Time: a message that has begun keeps coming, and is complete within `record_time_max`, or due() has passed: the owner then
+// closes the stream, since others need what it holds.
 #pragma once
 
 #include <array>
@@ -16,6 +23,8 @@
 
 #include "rocev2/base/buffer.h"
 #include "rocev2/base/result.h"
+#include "rocev2/base/time.h"
+#include "rpcrdma/rpc/record_admission.h"
 
 namespace cw::rpcrdma {
 
@@ -31,21 +40,34 @@ constexpr void write_record_mark(std::span<uint8_t, kRecordMarkBytes> out, uint3
 struct RecordLimits {
   uint64_t message_bytes_max = 8ULL << 20;
   uint32_t fragments_max = 1024;  // per message
+  // From one read that brings some of a message to the next, and from its first to its last; while it waits for memory neither
+  // counts. A TCP connection that lost a segment goes on within seconds.
+  Duration stall_max = Duration::seconds(10);
+  Duration record_time_max = Duration::seconds(60);
 };
 
 class RecordReader {
  public:
-  RecordReader(BufferPool& pool, const RecordLimits& limits) : pool_(pool), limits_(limits) {}
+  // Messages count in the share of `source`; `owner` is what admission.poll() says of this reader (RecordDemand).
+  RecordReader(RecordAdmission& admission, const RecordLimits& limits, uint32_t source = 0, uint64_t owner = 0);
   ~RecordReader() { reset(); }
   RecordReader(const RecordReader&) = delete;
   RecordReader& operator=(const RecordReader&) = delete;
 
-  // Memory to read the stream into; empty when the pool is (try later), when messages wait to be polled (above) or when the
-  // stream has failed. Valid until on_bytes() or reset().
+  // Memory to read the stream into; empty when the message waits for memory (is_waiting()), when messages wait to be polled
+  // (above) or when the stream has failed. Valid until on_bytes() or reset().
   [[nodiscard]] MutableBytes space();
-  // `count` octets have been read into space(). Fails for good with kLimit or kBadValue (a message without a single octet).
+  // `count` bytes have been read into space(). Fails for good with kLimit or kBadValue (a message without a single byte).
   // Messages that were complete before the fault can still be polled.
   [[nodiscard]] Status on_bytes(uint32_t count);
+  // In line for memory: nothing is to be read before RecordAdmission::poll() has named this reader.
+  [[nodiscard]] bool is_waiting() const { return demand_.is_linked(); }
+  // Nothing more is read for now, and what was complete has been polled: gives back what the next message may not need.
+  void end_turn();
+  // After end_turn(): a message has begun, and holds memory that others may want.
+  [[nodiscard]] bool is_unfinished() const { return demand_.units > 0 && !is_waiting(); }
+  // Of one that is unfinished, after each turn: when it has to have gone on.
+  [[nodiscard]] Instant due(Instant now);
   // Takes the oldest complete message (record marks removed). False when there is none or (kNoResources) no view was left for it:
   // then has_message() stays true.
   [[nodiscard]] bool poll_message(Chain& out);
@@ -77,6 +99,13 @@ class RecordReader {
   };
 
   [[nodiscard]] bool tail_is_spent() const;
+  [[nodiscard]] bool knows_length() const { return scan_.fragments > 0; }
+  [[nodiscard]] uint64_t rest_bytes() const;
+  [[nodiscard]] uint32_t spare_needed() const;
+  [[nodiscard]] bool ensure_memory();
+  void close_tail();
+  void attach(Buffer* buffer);
+  [[nodiscard]] MutableBytes marks_only(MutableBytes room) const;
   [[nodiscard]] Status on_mark();
   void end_fragment();
   // Nobody else will read `place.buffer` once [place, place + count) has been taken.
@@ -91,16 +120,30 @@ class RecordReader {
   void assemble(Chain& views, Chain& out);
   void drop_front();
 
-  BufferPool& pool_;
+  RecordAdmission& admission_;
   RecordLimits limits_;
+  RecordDemand demand_;
   Buffer* head_ = nullptr;   // oldest Buffer that still holds something to poll, or is being filled; a list through Buffer::next
   Buffer* tail_ = nullptr;   // its last
   bool tail_open_ = false;   // space() may still give tail room of tail_
   uint32_t consumed_ = 0;    // octets of head_ that have been polled
   uint64_t held_bytes_ = 0;  // octets in the list that have not been polled, marks included
   uint32_t messages_ready_ = 0;
+  // The last bytes of the present mark that have come and lie in scan_.mark only: there was no Buffer for them.
+  uint32_t unstored_ = 0;
+  bool reads_mark_ = false;  // space() gave room in scan_.mark
   bool failed_ = false;
   Scan scan_;
+  uint64_t read_bytes_ = 0;  // ever, as the two below
+  uint64_t messages_read_ = 0;
+  // What due() saw of the present message.
+  struct Pace {
+    uint64_t message = UINT64_MAX;
+    uint64_t bytes = 0;
+    Instant begun;
+    Instant moved;
+  };
+  Pace pace_;
 };
 
 }  // namespace cw::rpcrdma

@@ -49,7 +49,7 @@ std::atomic<bool> interrupted{false};
 class Caller {
  public:
   Caller(const Settings& settings, BufferPool& pool)
-      : pool_(pool), data_(settings.bytes, 0x5a), sent_(settings.window), stream_(address_of(settings), {}, pool, {}) {}
+      : pool_(pool), data_(settings.bytes, 0x5a), sent_(settings.window), stream_(address_of(settings), {}, admission_, {}) {}
 
   // Waits until the connection is up.
   [[nodiscard]] bool connect() {
@@ -115,6 +115,7 @@ class Caller {
   BufferPool& pool_;
   std::vector<uint8_t> data_;
   std::vector<Instant> sent_;
+  rpcrdma::RecordAdmission admission_{pool_};
   BackendStream stream_;
 };
 

@@ -64,7 +64,8 @@ void check(Bytes stream, size_t read_bytes, uint32_t poll_every) {
   static HeapBufferPool pool(64, 96, 256);
   const Expected expected = read_at_once(stream);
   {
-    RecordReader reader(pool, kLimits);
+    RecordAdmission admission(pool);
+    RecordReader reader(admission, kLimits);
     size_t polled = 0;
     uint32_t reads = 0;
     while (!stream.empty() && !reader.failed()) {

@@ -206,7 +206,7 @@ GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
     : random(seed),
       packets(gateway_pools(options).packets, options.path_mtu + kFrameRoom, gateway_pools(options).views),
       large(gateway_pools(options).large, gateway_pools(options).large_bytes, gateway_pools(options).views),
-      backend(large, options.program != nullptr ? *options.program : bench),
+      backend(large, options.program != nullptr ? *options.program : bench, gateway_pools(options).large, options.backends),
       node(gateway_node_options(options), random, nullptr),
       gateway(sim_gateway_options(options), node, packets, large, programs, random) {
   (void)programs.add(options.program != nullptr ? *options.program : bench);

@@ -3,15 +3,158 @@
 #include <algorithm>
 #include <array>
 
+#include "control/gateway/gateway_stats.h"
 #include "rpcrdma/rpc/rpc_message.h"
 
 namespace cw::sim {
 
 using gateway::BackendEvent;
 using gateway::BackendRequest;
+using gateway::LinkId;
 
-SimBackend::SimBackend(BufferPool& pool, rpcrdma::Program& program) : pool_(pool) {
+namespace {
+
+constexpr uint32_t kReserve = 4;  // as the workers of causewayd
+// A worker whose replies wait looks again after this.
+constexpr Duration kStarvedSleep = Duration::ms(1);
+
+// As config_check sees to it: the longest record fits beside what is kept back and what others have begun.
+uint64_t record_bytes_max(const BufferPool& pool, uint32_t buffers, uint32_t reserve, uint32_t backends) {
+  const uint32_t kept = reserve + 2 + backends;
+  const uint64_t fit = uint64_t{buffers > kept + 1 ? buffers - kept : 1} * (pool.buffer_bytes() - pool.buffer_bytes() / 64);
+  return std::min<uint64_t>(rpcrdma::RecordLimits().message_bytes_max, fit);
+}
+
+}  // namespace
+
+SimBackend::SimBackend(BufferPool& pool, rpcrdma::Program& program, uint32_t buffers, uint32_t backends)
+    : pool_(pool),
+      server_memory_(buffers, pool.buffer_bytes(), 4 * buffers),
+      budget_(pool, buffers, backends, gateway::kBackendNumbersMax),
+      limits_{.message_bytes_max = record_bytes_max(pool, buffers, std::min(kReserve, buffers / 8), backends),
+              .fragments_max = 16},
+      reserve_(std::min(kReserve, buffers / 8)) {
   (void)programs_.add(program);
+}
+
+SimBackend::~SimBackend() {
+  open_.clear();  // before their admission
+}
+
+SimBackend::Link* SimBackend::find(LinkId id) {
+  const auto found = std::find_if(open_.begin(), open_.end(), [&](const Link& other) { return other.id == id; });
+  return found == open_.end() ? nullptr : &*found;
+}
+
+void SimBackend::forget(LinkId id) {
+  std::erase_if(open_, [&](const Link& link) { return link.id == id; });
+  if (open_.empty() && admission_) {
+    replies_waited_ += admission_->waited();
+    admission_.reset();  // tests count the buffers of gateways that have nothing to do
+  }
+}
+
+// The server sends a record, in one fragment or in some.
+void SimBackend::write(Link& link, const Chain& message) {
+  const uint64_t bytes = message.bytes();
+  const size_t begin = link.stream.size();
+  uint32_t pieces = fragments && bytes > 0 && cuts_.next_below(4) == 0 ? 1 + cuts_.next_below(4) : 1;
+  for (uint64_t at = 0; pieces > 0; --pieces) {
+    const uint64_t left = bytes - at;
+    const uint64_t count = pieces == 1 ? left : cuts_.next_below(static_cast<uint32_t>(left + 1));
+    const size_t place = link.stream.size();
+    link.stream.resize(place + rpcrdma::kRecordMarkBytes + count);
+    store_be32(link.stream.data() + place, static_cast<uint32_t>(count) | (pieces == 1 ? rpcrdma::kLastFragment : 0));
+    message.copy_to(at, MutableBytes(link.stream).subspan(place + rpcrdma::kRecordMarkBytes, count));
+    at += count;
+  }
+  if ((hung_backends >> link.backend & 1) != 0 && link.stops_at == SIZE_MAX) {
+    link.stops_at = begin + (link.stream.size() - begin + 1) / 2;
+  }
+}
+
+bool SimBackend::read(Instant now, Link& link) {
+  if ((hung_backends >> link.backend & 1) == 0) {
+    link.stops_at = SIZE_MAX;
+  }
+  size_t at = 0;
+  bool is_fine = true;
+  const size_t end = std::min(link.stream.size(), link.stops_at);
+  while (is_fine && at < end) {
+    const MutableBytes space = link.reader->space();
+    if (space.empty()) {
+      break;
+    }
+    // A socket has what came so far.
+    const size_t there = cuts_.next_below(3) == 0 ? 1 + cuts_.next_below(static_cast<uint32_t>(end - at)) : end - at;
+    const size_t step = std::min(space.size(), there);
+    std::copy_n(link.stream.begin() + static_cast<ptrdiff_t>(at), step, space.data());
+    at += step;
+    is_fine = link.reader->on_bytes(static_cast<uint32_t>(step)).ok();
+  }
+  link.stream.erase(link.stream.begin(), link.stream.begin() + static_cast<ptrdiff_t>(at));
+  link.stops_at -= link.stops_at == SIZE_MAX ? 0 : at;
+  BackendEvent event;
+  while (link.reader->poll_message(event.message)) {
+    event.kind = BackendEvent::Kind::kMessage;
+    event.link = link.id;
+    event.backend = link.backend;
+    ready_.push_back(std::move(event));
+    event = {};
+  }
+  link.reader->end_turn();
+  link.due = link.reader->is_unfinished() ? link.reader->due(now) : Instant::never();
+  return is_fine;
+}
+
+// A worker's turn: who waited for memory, for views or for a server that hung goes on; who stood still for too long is closed.
+void SimBackend::work(Instant now) {
+  worked_at_ = now;
+  pending_ = false;
+  if (!admission_) {
+    return;
+  }
+  admission_->begin_turn();
+  while (admission_->poll() != nullptr) {
+  }
+  std::vector<LinkId> over;
+  for (Link& link : open_) {
+    const bool has_more = link.stream.size() > 0 && (link.stops_at > 0 || (hung_backends >> link.backend & 1) == 0);
+    if ((has_more && !link.reader->is_waiting()) || link.reader->has_message()) {
+      if (!read(now, link)) {
+        over.push_back(link.id);
+      }
+    }
+    pending_ = pending_ || link.reader->has_message() || link.reader->is_waiting();
+    if (link.due <= now) {
+      ++replies_stalled_;
+      over.push_back(link.id);
+    }
+  }
+  for (const LinkId id : over) {
+    if (const Link* link = find(id); link != nullptr) {
+      BackendEvent event;
+      event.kind = BackendEvent::Kind::kClosed;
+      event.link = id;
+      event.backend = link->backend;
+      ready_.push_back(std::move(event));
+      forget(id);
+    }
+  }
+}
+
+Instant SimBackend::next_at() const {
+  if (!ready_.empty()) {
+    return worked_at_;
+  }
+  Instant next = events_.empty() ? Instant::never() : events_.front().first;
+  for (const Link& link : open_) {
+    next = earlier(next, link.due);
+  }
+  if (pending_ || (admission_ && admission_->wants_poll())) {
+    next = earlier(next, worked_at_ + kStarvedSleep);
+  }
+  return next;
 }
 
 void SimBackend::on_request(Instant now, BackendRequest&& request) {
@@ -25,7 +168,7 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
       on_open(now, request);
       return;
     case BackendRequest::Kind::kClose:
-      std::erase_if(open_, [&](const Link& link) { return link.id == request.link; });
+      forget(request.link);
       return;
     case BackendRequest::Kind::kSend:
       if (rpcrdma::parse_rpc_reply(request.message).ok()) {
@@ -45,7 +188,9 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
   if ((silent || (silent_backends >> request.backend & 1) != 0) && request.kind == BackendRequest::Kind::kSend) {
     return;
   }
-  if (!programs_.dispatch(context, request.message, pool_, event.message) && request.kind == BackendRequest::Kind::kSend) {
+  // A server has memory of its own; a built-in program has the gateway's.
+  BufferPool& memory = request.kind == BackendRequest::Kind::kSend ? server_memory_ : pool_;
+  if (!programs_.dispatch(context, request.message, memory, event.message) && request.kind == BackendRequest::Kind::kSend) {
     return;  // a server without memory says nothing
   }
   if (talks_nonsense && request.kind == BackendRequest::Kind::kSend) {
@@ -67,7 +212,7 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
     again.kind = event.kind;
     again.link = event.link;
     again.backend = event.backend;
-    if (programs_.dispatch(context, request.message, pool_, again.message)) {
+    if (programs_.dispatch(context, request.message, memory, again.message)) {
       later(at + call_delay, std::move(again));
     }
   }
@@ -85,11 +230,15 @@ void SimBackend::on_open(Instant now, const BackendRequest& request) {
       refuses || (refusing_servers >> request.server & 1) != 0 || (refusing_backends >> request.backend & 1) != 0;
   event.kind = refused ? BackendEvent::Kind::kFailed : BackendEvent::Kind::kOpened;
   if (!refused) {
-    open_.push_back({.id = request.link,
-                     .backend = request.backend,
-                     .server = request.server,
-                     .open_at = now + open_delay,
-                     .called_back = {}});
+    if (!admission_) {
+      admission_.emplace(budget_, reserve_);
+    }
+    Link& link = open_.emplace_back();
+    link.id = request.link;
+    link.backend = request.backend;
+    link.server = request.server;
+    link.open_at = now + open_delay;
+    link.reader = std::make_unique<rpcrdma::RecordReader>(*admission_, limits_, request.backend, request.link.value());
   }
   later(now + open_delay, std::move(event));
 }
@@ -106,7 +255,7 @@ bool SimBackend::take_call(Instant now, const BackendRequest& request) {
   event.kind = BackendEvent::Kind::kClosed;
   event.link = request.link;
   event.backend = request.backend;
-  open_.erase(link);
+  forget(link->id);
   later(now, std::move(event));
   return false;
 }
@@ -119,7 +268,8 @@ void SimBackend::call_back(Instant now, const BackendRequest& request, const rpc
   event.kind = BackendEvent::Kind::kMessage;
   event.link = request.link;
   event.backend = request.backend;
-  if (link == open_.end() || !callback.ok() || !rpcrdma::build_bench_reverse_call(pool_, xid, *callback, event.message)) {
+  if (link == open_.end() || !callback.ok() ||
+      !rpcrdma::build_bench_reverse_call(server_memory_, xid, *callback, event.message)) {
     return;
   }
   // The client may use an XID again before it has answered ours under it: one at a time.
@@ -185,13 +335,14 @@ void SimBackend::talk_nonsense(Instant now, const BackendRequest& request, uint3
   if (choice == 1 && link != open_.end()) {
     ++link->nonsense_calls;
   }
-  if (event.message.append_copy(pool_, Bytes(octets).first(choice == 0 ? 4 : octets.size()))) {
+  if (event.message.append_copy(server_memory_, Bytes(octets).first(choice == 0 ? 4 : octets.size()))) {
     later(now + call_delay, std::move(event));
   }
 }
 
 template <typename Which>
 void SimBackend::close_those(Instant now, Which&& which) {
+  std::vector<LinkId> closed;
   for (const Link& link : open_) {
     if (!which(link.backend)) {
       continue;
@@ -201,8 +352,11 @@ void SimBackend::close_those(Instant now, Which&& which) {
     event.link = link.id;
     event.backend = link.backend;
     later(now, std::move(event));
+    closed.push_back(link.id);
   }
-  std::erase_if(open_, [&](const Link& link) { return which(link.backend); });
+  for (const LinkId id : closed) {
+    forget(id);
+  }
 }
 
 void SimBackend::close_all(Instant now) {
@@ -214,11 +368,24 @@ void SimBackend::close_backend(Instant now, uint32_t backend) {
 }
 
 bool SimBackend::poll(Instant now, BackendEvent& out) {
-  if (events_.empty() || events_.front().first > now) {
+  while (ready_.empty() && !events_.empty() && events_.front().first <= now) {
+    BackendEvent event = std::move(events_.front().second);
+    events_.pop_front();
+    if (event.kind != BackendEvent::Kind::kMessage) {
+      ready_.push_back(std::move(event));
+    } else if (Link* link = find(event.link); link != nullptr) {
+      write(*link, event.message);
+      work(now);
+    }
+  }
+  if (ready_.empty() && next_at() <= now) {
+    work(now);
+  }
+  if (ready_.empty()) {
     return false;
   }
-  out = std::move(events_.front().second);
-  events_.pop_front();
+  out = std::move(ready_.front());
+  ready_.pop_front();
   return true;
 }
 

@@ -1,26 +1,33 @@
 // Stands for the workers, their sockets and the server behind them: runs a program on what it is sent, after a while, and can be
-// as slow, silent, closed or talkative as servers are. A CALLBACK of the bench program is answered and, on the same connection,
+// as slow, silent, closed or talkative as servers are. Messages come as records in a byte stream, cut into fragments and reads
+// of any size, through the reader and the admission that workers have. A CALLBACK of the bench program is answered and, on the same connection,
 // followed or overtaken by the call that it asks for, whose reply is judged.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "control/gateway/backend_link.h"
+#include "rocev2/base/heap_buffer_pool.h"
 #include "rocev2/base/random.h"
 #include "rocev2/base/time.h"
 #include "rpcrdma/backend/backend.h"
 #include "rpcrdma/backend/bench_callback.h"
+#include "rpcrdma/rpc/record_mark.h"
 
 namespace cw::sim {
 
 class SimBackend {
  public:
-  // `pool` serves the replies. Both must outlive the backend.
-  SimBackend(BufferPool& pool, rpcrdma::Program& program);
+  // `pool` has `buffers` Buffers, into which the workers read replies, and `backends` share them. Both references must outlive
+  // the backend.
+  SimBackend(BufferPool& pool, rpcrdma::Program& program, uint32_t buffers, uint32_t backends = 1);
+  ~SimBackend();
 
   Duration open_delay = Duration::us(50);
   Duration call_delay = Duration::us(20);
@@ -29,15 +36,17 @@ class SimBackend {
   uint32_t refusing_servers = 0;   // opens to these fail, one bit per server
   uint32_t refusing_backends = 0;  // the same by backend
   uint32_t silent_backends = 0;    // take calls and say nothing
+  uint32_t hung_backends = 0;      // stop in the middle of the next reply of each connection, one bit per backend
   uint32_t slow_backends = 0;      // answer `slow_by` later
   Duration slow_by;
+  bool fragments = true;           // cuts some replies into several fragments
   bool repeats_itself = false;     // says every reply twice
   bool silent = false;             // takes calls and opens, says nothing
   bool talks_nonsense = false;     // sends what nobody asked for beside each reply
   uint32_t close_after_calls = 0;  // close each connection after so many calls; 0 = never
 
   void on_request(Instant now, gateway::BackendRequest&& request);
-  [[nodiscard]] Instant next_at() const { return events_.empty() ? Instant::never() : events_.front().first; }
+  [[nodiscard]] Instant next_at() const;
   [[nodiscard]] bool poll(Instant now, gateway::BackendEvent& out);
   // The server goes: every open connection is closed.
   void close_all(Instant now);
@@ -60,6 +69,9 @@ class SimBackend {
     uint64_t wrong = 0;    // answered otherwise, or more than once
   };
   [[nodiscard]] const CallbackStats& callbacks() const { return callbacks_; }
+  // Of the workers: replies that had to wait for memory, and connections closed since a reply did not go on.
+  [[nodiscard]] uint64_t replies_waited() const { return replies_waited_ + (admission_ ? admission_->waited() : 0); }
+  [[nodiscard]] uint64_t replies_stalled() const { return replies_stalled_; }
   // Called back and not answered yet, over the open connections.
   [[nodiscard]] size_t callbacks_pending() const;
 
@@ -72,6 +84,10 @@ class SimBackend {
     uint32_t server = 0;
     uint32_t calls = 0;
     Instant open_at;
+    std::unique_ptr<rpcrdma::RecordReader> reader;
+    std::vector<uint8_t> stream;  // sent by the server and not read yet
+    size_t stops_at = SIZE_MAX;   // in `stream`: the server hangs there
+    Instant due = Instant::never();
     uint32_t nonsense_calls = 0;                                           // sent and not answered yet
     std::vector<std::pair<uint32_t, rpcrdma::BenchCallback>> called_back;  // by XID
   };
@@ -82,14 +98,31 @@ class SimBackend {
   [[nodiscard]] bool take_call(Instant now, const gateway::BackendRequest& request);
   void talk_nonsense(Instant now, const gateway::BackendRequest& request, uint32_t xid);
   void later(Instant at, gateway::BackendEvent&& event);
+  [[nodiscard]] Link* find(gateway::LinkId id);
+  void forget(gateway::LinkId id);
+  void write(Link& link, const Chain& message);
+  // What a worker does when a socket has something; false: the connection is over.
+  bool read(Instant now, Link& link);
+  void work(Instant now);
 
   BufferPool& pool_;
+  HeapBufferPool server_memory_;
+  rpcrdma::LocalRecordBudget budget_;
+  rpcrdma::RecordLimits limits_;
+  uint32_t reserve_;
+  std::optional<rpcrdma::RecordAdmission> admission_;  // while there are connections
+  uint64_t replies_waited_ = 0;
+  uint64_t replies_stalled_ = 0;
+  Instant worked_at_;
+  bool pending_ = false;  // the workers have something to look at again
   rpcrdma::ProgramRegistry programs_;
   SeededRandom random_{1};
+  SeededRandom cuts_{2};  // of the byte streams
   CallbackStats callbacks_;
   std::vector<Link> open_;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> calls_;
-  std::deque<std::pair<Instant, gateway::BackendEvent>> events_;
+  std::deque<std::pair<Instant, gateway::BackendEvent>> events_;  // that the servers bring about
+  std::deque<gateway::BackendEvent> ready_;                       // that the workers tell of
 };
 
 }  // namespace cw::sim

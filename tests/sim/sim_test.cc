@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "rocev2/wire/packet_view.h"
+#include "rpcrdma/backend/bench_client.h"
 #include "tests/sim/boundary.h"
 #include "tests/sim/isolation.h"
 #include "tests/sim/link/damage.h"
@@ -278,6 +279,55 @@ TEST(SimMemory, SeesWritesAroundAndAfter) {
   EXPECT_TRUE(graveyard.is_untouched());
   area.data()[3] = 0;  // the octets did not move
   EXPECT_FALSE(graveyard.is_untouched());
+}
+
+// Twelve connections to two servers, and memory for two long replies: the first server hangs in the middle of each of its
+// replies, and those of the other come.
+TEST(SimBackend, AServerThatHangsWithinItsRepliesLeavesMemoryToTheOther) {
+  HeapBufferPool pool(40, 8192, 400);
+  HeapBufferPool calls(16, 65536, 16);
+  rpcrdma::BenchProgram bench;
+  SimBackend backend(pool, bench, 40, 2);
+  backend.hung_backends = 1;
+  const auto send = [&](Instant now, uint64_t link, uint32_t number) {
+    gateway::BackendRequest request;
+    request.kind = gateway::BackendRequest::Kind::kOpen;
+    request.link = gateway::LinkId(link);
+    request.backend = number;
+    backend.on_request(now, std::move(request));
+    request = {};
+    request.kind = gateway::BackendRequest::Kind::kSend;
+    request.link = gateway::LinkId(link);
+    request.backend = number;
+    CW_ASSERT(rpcrdma::build_bench_echo(calls, std::vector<uint8_t>(50'000, 7), rpcrdma::BenchData::kInStream, request.message));
+    backend.on_request(now, std::move(request));
+  };
+  uint32_t replies[2] = {};
+  uint32_t closed = 0;
+  Instant now = kStart;
+  for (uint64_t link = 1; link <= 6; ++link) {
+    send(now, link, 0);
+  }
+  for (uint64_t link = 11; link <= 16; ++link) {
+    send(now, link, 1);
+  }
+  gateway::BackendEvent event;
+  while (!backend.next_at().is_never()) {
+    now = std::max(now, backend.next_at());
+    while (backend.poll(now, event)) {
+      replies[event.backend] += event.kind == gateway::BackendEvent::Kind::kMessage ? 1 : 0;
+      closed += event.kind == gateway::BackendEvent::Kind::kClosed ? 1 : 0;
+      event = {};
+      if (replies[1] == 6 && closed == 0) {
+        EXPECT_LT(now, kStart + Duration::seconds(1));
+      }
+    }
+  }
+  EXPECT_EQ(replies[0], 0u);
+  EXPECT_EQ(replies[1], 6u);
+  EXPECT_EQ(closed, 6u);
+  EXPECT_EQ(backend.replies_stalled(), 6u);
+  EXPECT_GT(backend.replies_waited(), 0u);
 }
 
 // A CRC-32 would not: it cancels out against the one at the end of the packet.

@@ -21,7 +21,7 @@ constexpr size_t kIovecs = 64;
 }  // namespace
 
 struct TcpBenchServer::Connection {
-  Connection(int socket, BufferPool& pool) : fd(socket), reader(pool, {}) {}
+  Connection(int socket, rpcrdma::RecordAdmission& admission) : fd(socket), reader(admission, {}) {}
   ~Connection() { close(fd); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -71,6 +71,8 @@ void TcpBenchServer::drop_connections() {
 void TcpBenchServer::run() {
   std::vector<pollfd> polled;
   while (!stop_.load()) {
+    while (admission_.poll() != nullptr) {
+    }
     polled.assign({{listener_, POLLIN, 0}, {wake_, POLLIN, 0}});
     bool may_go_on = false;  // calls that were read already can be answered now
     for (const Connection& connection : clients_) {
@@ -105,7 +107,7 @@ void TcpBenchServer::accept_all() {
     }
     const int one = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    clients_.emplace_back(fd, pool_);
+    clients_.emplace_back(fd, admission_);
     connections_made_.fetch_add(1);
   }
 }
@@ -135,10 +137,11 @@ bool TcpBenchServer::read(Connection& connection) {
     }
     const MutableBytes space = connection.reader.space();
     if (space.empty()) {
-      return true;
+      return true;  // the socket says again that there is something to read
     }
     const ssize_t got = recv(connection.fd, space.data(), space.size(), 0);
     if (got < 0) {
+      connection.reader.end_turn();
       return errno == EAGAIN || errno == EINTR;
     }
     if (got == 0 || !connection.reader.on_bytes(static_cast<uint32_t>(got)).ok()) {

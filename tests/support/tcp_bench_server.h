@@ -51,6 +51,7 @@ class TcpBenchServer {
   int wake_ = -1;
   uint16_t port_ = 0;
   HeapBufferPool pool_;
+  rpcrdma::RecordAdmission admission_{pool_};
   rpcrdma::BenchProgram bench_;
   rpcrdma::ProgramRegistry programs_;
   std::list<Connection> clients_;

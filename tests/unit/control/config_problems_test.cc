@@ -303,8 +303,8 @@ const std::vector<Case> kCheckCases = {
       "remove the entry"}},
     {"MemoryTooSmall",
      "[dataplane]\nmemory_mb = 64\nrx_buffers = 65536\n",
-     {"c.toml:15:13: dataplane.memory_mb: 64 does not hold the buffers, which take 328 MiB: 67200 of 2176 octets for packets, "
-      "252 of 32768 for replies of backends; set it to 370 or more, or lower dataplane.rx_buffers"}},
+     {"c.toml:15:13: dataplane.memory_mb: 64 does not hold the buffers, which take 330 MiB: 67200 of 2176 octets for packets, "
+      "314 of 32768 for replies of backends; set it to 370 or more, or lower dataplane.rx_buffers"}},
     {"MemoryTooSmallForSlotsOfTheDevice",
      "[dataplane]\nmemory_mb = 180\n[[port]]\ndevice = \"net_af_packet1,iface=x,framesz=9216\"\naddresses = [\"192.0.2.2/24\"]\n",
      {"c.toml:15:13: dataplane.memory_mb: 180 does not hold the buffers, which take 463 MiB: 34432 of 9344 octets for packets, "

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <optional>
 
 #include "rocev2/base/heap_buffer_pool.h"
 #include "rocev2/base/random.h"
@@ -48,7 +49,7 @@ class BackendStreamTest : public ::testing::Test {
     EXPECT_EQ(pool.in_use(), 0u);
   }
   wire::IpAddress source;  // unspecified: this host's
-  void start() { stream = std::make_unique<BackendStream>(listener.address(), source, pool, rpcrdma::RecordLimits{}); }
+  void start() { stream = std::make_unique<BackendStream>(listener.address(), source, admission, rpcrdma::RecordLimits{}); }
   Peer open() {
     listener.listen();
     start();
@@ -80,6 +81,7 @@ class BackendStreamTest : public ::testing::Test {
 
   LoopbackListener listener;
   HeapBufferPool pool{1024, 32768, 4096};
+  rpcrdma::RecordAdmission admission{pool};
   std::unique_ptr<BackendStream> stream;
 };
 
@@ -99,7 +101,7 @@ TEST_F(BackendStreamTest, ConnectsAndSaysThatItWasRefused) {
 TEST_F(BackendStreamTest, ConnectsOverIpv6) {
   LoopbackListener v6(true);
   v6.listen();
-  stream = std::make_unique<BackendStream>(v6.address(), wire::IpAddress{}, pool, rpcrdma::RecordLimits{});
+  stream = std::make_unique<BackendStream>(v6.address(), wire::IpAddress{}, admission, rpcrdma::RecordLimits{});
   const Peer peer = v6.accept();
   if (stream->state() == State::kConnecting) {
     stream->finish_connect();
@@ -269,12 +271,60 @@ TEST_F(BackendStreamTest, WaitsWhileThePoolIsEmptyAndLosesNothing) {
   ASSERT_TRUE(wait_for(stream->fd(), POLLIN));
   EXPECT_TRUE(stream->read());  // more is there, and no place for it
   EXPECT_EQ(stream->state(), State::kOpen);
+  EXPECT_TRUE(stream->is_waiting());
+  EXPECT_EQ(admission.poll(), nullptr);
   for (Buffer* buffer : all) {
     release_buffers(buffer);
   }
+  ASSERT_NE(admission.poll(), nullptr);
   Octets got;
   ASSERT_TRUE(next_message(got));
   EXPECT_EQ(got, message);
+}
+
+// Forty replies of 1 MiB begin at once, and the pool holds two. Each is read in turn as a worker does it, and all of them come.
+TEST_F(BackendStreamTest, RepliesThatFillThePoolTogetherComeOneAfterTheOther) {
+  constexpr size_t kStreams = 40;
+  HeapBufferPool few(72, 32768, 256);
+  rpcrdma::LocalRecordBudget budget(few, 72);
+  rpcrdma::RecordAdmission line(budget);
+  listener.listen();
+  struct End {
+    std::unique_ptr<BackendStream> stream;
+    std::optional<Peer> peer;
+    Octets wire;
+    size_t sent = 0;
+  };
+  std::vector<End> ends(kStreams);
+  for (size_t i = 0; i < kStreams; ++i) {
+    ends[i].stream =
+        std::make_unique<BackendStream>(listener.address(), source, line, rpcrdma::RecordLimits{}, 0, static_cast<uint64_t>(i));
+    ends[i].peer.emplace(listener.accept());
+    ends[i].wire = marked(random_octets(1u << 20, i));
+  }
+  size_t complete = 0;
+  for (uint32_t turn = 0; complete < kStreams && turn < 10'000; ++turn) {
+    for (End& end : ends) {
+      end.sent += end.peer->send(Bytes(end.wire).subspan(end.sent));
+      if (end.stream->state() == State::kConnecting) {
+        end.stream->finish_connect();
+      }
+      (void)end.stream->read();
+      Chain message;
+      while (end.stream->poll_message(message)) {
+        EXPECT_EQ(message.bytes(), 1u << 20);
+        ++complete;
+      }
+      end.stream->end_turn();
+    }
+    line.begin_turn();
+    while (line.poll() != nullptr) {
+    }
+  }
+  EXPECT_EQ(complete, kStreams);
+  EXPECT_GT(line.waited(), 0u);
+  ends.clear();
+  EXPECT_EQ(budget.held(0), 0u);
 }
 
 TEST_F(BackendStreamTest, GivesEverythingBackWhenDestroyedInTheMiddle) {

@@ -39,8 +39,10 @@ class Rig {
     uint32_t cores = 1;
     uint32_t ring_entries = 1024;
     TcpAddress server;
+    uint32_t buffers = 2048;
+    rpcrdma::RecordLimits limits;
   };
-  explicit Rig(const Options& options) : wakeups_(options.cores) {
+  explicit Rig(const Options& options) : pool(options.buffers, 16384, 8192), wakeups_(options.cores) {
     CW_ASSERT(programs_.add(bench_));
     std::vector<Wakeup*> raw;
     for (auto& wakeup : wakeups_) {
@@ -52,6 +54,8 @@ class Rig {
     pool_options.cores = options.cores;
     pool_options.ring_entries = options.ring_entries;
     pool_options.backends = {{options.server}};
+    pool_options.limits = options.limits;
+    pool_options.reply_buffers = options.buffers;
     workers = std::make_unique<WorkerPool>(pool_options, pool, programs_, raw);
   }
   ~Rig() {
@@ -108,7 +112,7 @@ class Rig {
     expect(core, BackendEvent::Kind::kOpened, link);
   }
 
-  LockedBufferPool pool{2048, 16384, 8192};
+  LockedBufferPool pool;
   std::unique_ptr<WorkerPool> workers;
 
  private:
@@ -274,6 +278,78 @@ TEST(WorkerPool, B7_WithoutDescriptorsConnectionsFailAndNothingSpins) {
   }
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   rig.open(0, 60);
+}
+
+// The reply is complete and needs a view, and there is none. The server has nothing more to say, so that its socket wakes nobody.
+TEST(WorkerPool, DeliversAReplyThatWaitedForAView) {
+  TcpBenchServer server;
+  Rig rig({.workers = 1, .server = address_of(server)});
+  rig.workers->start();
+  rig.open(0, 1);
+  Chain all;
+  all.push_back(rig.pool.allocate_one());
+  (void)all.head()->append(Octets(8, 1));
+  while (Buffer* view = rig.pool.share(*all.head(), 0, 8)) {
+    all.push_back(view);
+  }
+  const Octets data = random_octets(500, 1);
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 7, data));
+  while (server.calls() == 0) {
+    std::this_thread::yield();
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  BackendEvent event;
+  EXPECT_FALSE(rig.workers->poll(0, event));
+  all.clear();
+  ASSERT_TRUE(rig.next(0, event));
+  EXPECT_EQ(event.kind, BackendEvent::Kind::kMessage);
+  EXPECT_TRUE(is_echo_of(event.message, data));
+}
+
+// A backend begins more replies than the pool holds and ends none. The other backend's replies come
+// meanwhile, large and small, and the first one's connections end when their replies have stood still for long enough.
+TEST(WorkerPool, ABackendThatHangsWithinRepliesHoldsNobodyUp) {
+  constexpr uint32_t kHung = 20;
+  test::LoopbackListener hung;
+  hung.listen();
+  TcpBenchServer server;
+  Rig rig({.workers = 1,
+           .server = hung.address(),
+           .buffers = 100,
+           .limits = {.message_bytes_max = 1u << 20, .stall_max = Duration::ms(700)}});
+  rig.workers->set_backend(1, "other", false);
+  rig.workers->set_server(1, 0, address_of(server));
+  rig.workers->set_backend_count(2);
+  rig.workers->start();
+  std::vector<test::Peer> peers;
+  for (uint64_t link = 1; link <= kHung; ++link) {
+    rig.open(0, link);
+    peers.push_back(hung.accept());
+  }
+  BackendRequest open = Rig::request(BackendRequest::Kind::kOpen, 100);
+  open.backend = 1;
+  rig.submit(0, std::move(open));
+  rig.expect(0, BackendEvent::Kind::kOpened, 100);
+  Octets begun(kHung + 1'000);
+  rpcrdma::write_record_mark(std::span<uint8_t, 4>(begun.data(), 4), 400'000);
+  for (const test::Peer& peer : peers) {
+    ASSERT_EQ(peer.send(begun), begun.size());
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_LE(rig.pool.in_use(), 45u);
+  for (uint32_t call = 0; call < 20; ++call) {
+    const Octets data = random_octets(call % 2 == 0 ? 300'000 : 100, call);
+    rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 100, call, data));
+    BackendEvent event;
+    ASSERT_TRUE(rig.next(0, event)) << call;
+    ASSERT_EQ(event.kind, BackendEvent::Kind::kMessage) << call;
+    EXPECT_TRUE(is_echo_of(event.message, data));
+  }
+  EXPECT_GT(rig.workers->stats().replies_waiting, 0u);
+  BackendEvent event;
+  ASSERT_TRUE(rig.next(0, event));
+  EXPECT_EQ(event.kind, BackendEvent::Kind::kClosed);
+  EXPECT_GT(rig.workers->stats().replies_stalled, 0u);
 }
 
 TEST(WorkerPool, SaysOnceThatTheBackendDied) {

@@ -47,7 +47,7 @@ bool feed(RecordReader& reader, Bytes stream, size_t step = SIZE_MAX) {
 
 class RecordMarkTest : public ::testing::Test {
  protected:
-  HeapBufferPool pool{16, 64, 16};
+  HeapBufferPool pool{32, 64, 16};  // a message of several fragments is admitted for the longest there may be
   RecordLimits limits{.message_bytes_max = 1000, .fragments_max = 8};
 };
 
@@ -60,7 +60,8 @@ TEST(RecordMark, MarkIsLengthWithTheLastFragmentBit) {
 }
 
 TEST_F(RecordMarkTest, SeveralMessagesInOneBufferBecomeViews) {
-  RecordReader reader(pool, limits);
+  RecordAdmission admission(pool);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, counting(8), true);
   add_fragment(stream, counting(4, 100), true);
@@ -89,7 +90,8 @@ TEST_F(RecordMarkTest, AnyCutOfTheStreamGivesTheSameMessages) {
   add_fragment(stream, {}, true);
   add_fragment(stream, counting(3, 50), true);
   for (size_t step = 1; step <= stream.size(); ++step) {
-    RecordReader reader(pool, limits);
+    RecordAdmission admission(pool);
+    RecordReader reader(admission, limits);
     ASSERT_TRUE(feed(reader, stream, step));
     Chain message;
     ASSERT_TRUE(reader.poll_message(message));
@@ -104,7 +106,8 @@ TEST_F(RecordMarkTest, AnyCutOfTheStreamGivesTheSameMessages) {
 }
 
 TEST_F(RecordMarkTest, FullBuffersAreHandedOverNotShared) {
-  RecordReader reader(pool, limits);
+  RecordAdmission admission(pool);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, counting(4 * 64 - 4), true);
   ASSERT_TRUE(feed(reader, stream));
@@ -117,7 +120,8 @@ TEST_F(RecordMarkTest, FullBuffersAreHandedOverNotShared) {
 }
 
 TEST_F(RecordMarkTest, NewBufferAtAMessageBoundaryWhenUnderAQuarterIsLeft) {
-  RecordReader reader(pool, limits);
+  RecordAdmission admission(pool);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, counting(44), true);  // 48 of 64: exactly a quarter is left
   ASSERT_TRUE(feed(reader, stream));
@@ -135,7 +139,8 @@ TEST_F(RecordMarkTest, NewBufferAtAMessageBoundaryWhenUnderAQuarterIsLeft) {
 
 TEST_F(RecordMarkTest, DrainedBufferIsGivenBackBeforeANewOneIsTaken) {
   HeapBufferPool one(1, 64, 4);
-  RecordReader reader(one, limits);
+  RecordAdmission admission(one);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, counting(50), true);
   for (int round = 0; round < 5; ++round) {
@@ -146,23 +151,33 @@ TEST_F(RecordMarkTest, DrainedBufferIsGivenBackBeforeANewOneIsTaken) {
   }
 }
 
-TEST_F(RecordMarkTest, EmptyPoolGivesNoSpaceUntilOneComesBack) {
+TEST_F(RecordMarkTest, WithoutMemoryOnlyTheMarkIsRead) {
   HeapBufferPool one(1, 64, 4);
-  RecordReader reader(one, limits);
+  RecordAdmission admission(one);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, counting(60), true);
   ASSERT_TRUE(feed(reader, stream));
+  Chain kept;
+  ASSERT_TRUE(reader.poll_message(kept));
+  EXPECT_EQ(reader.space().size(), kRecordMarkBytes);
+  ASSERT_FALSE(feed(reader, stream));
+  EXPECT_TRUE(reader.is_waiting());
   EXPECT_TRUE(reader.space().empty());
+  EXPECT_EQ(admission.poll(), nullptr);
+  kept.clear();
+  ASSERT_NE(admission.poll(), nullptr);
+  EXPECT_FALSE(reader.is_waiting());
+  ASSERT_TRUE(feed(reader, Bytes(stream).subspan(kRecordMarkBytes)));
   Chain message;
   ASSERT_TRUE(reader.poll_message(message));
-  EXPECT_TRUE(reader.space().empty());
-  message.clear();
-  EXPECT_EQ(reader.space().size(), 64u);
+  EXPECT_EQ(test::contents(message), counting(60));
 }
 
 TEST_F(RecordMarkTest, WithoutAViewTheMessageWaits) {
   HeapBufferPool few(4, 64, 1);
-  RecordReader reader(few, limits);
+  RecordAdmission admission(few);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, counting(4), false);
   add_fragment(stream, counting(8, 4), true);
@@ -177,7 +192,8 @@ TEST_F(RecordMarkTest, WithoutAViewTheMessageWaits) {
 
 TEST_F(RecordMarkTest, MessageWaitsForAViewAndThenComesWhole) {
   HeapBufferPool few(4, 64, 1);
-  RecordReader reader(few, limits);
+  RecordAdmission admission(few);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, counting(4), true);
   add_fragment(stream, counting(8, 4), true);
@@ -194,7 +210,8 @@ TEST_F(RecordMarkTest, MessageWaitsForAViewAndThenComesWhole) {
 
 // B1 of the bad-input list
 TEST_F(RecordMarkTest, MessageAtTheLimitPassesAndOneOctetMoreFails) {
-  RecordReader reader(pool, limits);
+  RecordAdmission admission(pool);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, counting(500), false);
   add_fragment(stream, counting(500), true);
@@ -211,7 +228,8 @@ TEST_F(RecordMarkTest, MessageAtTheLimitPassesAndOneOctetMoreFails) {
 }
 
 TEST_F(RecordMarkTest, HugeFragmentFailsAtItsMarkBeforeAnyOctetIsHeld) {
-  RecordReader reader(pool, limits);
+  RecordAdmission admission(pool);
+  RecordReader reader(admission, limits);
   const Octets mark = test::hex("ffffffff");
   const MutableBytes space = reader.space();
   std::memcpy(space.data(), mark.data(), mark.size());
@@ -222,7 +240,8 @@ TEST_F(RecordMarkTest, HugeFragmentFailsAtItsMarkBeforeAnyOctetIsHeld) {
 
 TEST_F(RecordMarkTest, FragmentLimit) {
   for (const uint32_t fragments : {7u, 8u, 9u}) {
-    RecordReader reader(pool, limits);
+    RecordAdmission admission(pool);
+    RecordReader reader(admission, limits);
     Octets stream;
     for (uint32_t i = 1; i <= fragments; ++i) {
       add_fragment(stream, counting(1), i == fragments);
@@ -236,7 +255,8 @@ TEST_F(RecordMarkTest, FragmentLimit) {
 // its mark, and what is held until then is bounded by the limits and not by what the marks say.
 TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
   {
-    RecordReader reader(pool, limits);
+    RecordAdmission admission(pool);
+    RecordReader reader(admission, limits);
     Octets one_each;
     for (uint8_t i = 0; i < 8; ++i) {
       add_fragment(one_each, Octets{i}, i == 7);
@@ -247,7 +267,8 @@ TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
     EXPECT_EQ(test::contents(message), counting(8));
   }
   {
-    RecordReader reader(pool, limits);
+    RecordAdmission admission(pool);
+    RecordReader reader(admission, limits);
     Octets never_last;
     for (uint8_t i = 0; i < 200; ++i) {
       add_fragment(never_last, Octets{i}, false);
@@ -257,7 +278,8 @@ TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
     EXPECT_LE(pool.in_use(), 2u);
   }
   for (const char* mark : {"7fffffff", "ffffffff", "00000000", "80000000", "800003e9"}) {
-    RecordReader reader(pool, limits);
+    RecordAdmission admission(pool);
+    RecordReader reader(admission, limits);
     Octets stream;
     for (uint32_t i = 0; i < 100; ++i) {
       test::add(stream, test::hex(mark));
@@ -267,7 +289,8 @@ TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
     EXPECT_LE(pool.in_use(), 1u) << mark;
   }
   {
-    RecordReader reader(pool, limits);
+    RecordAdmission admission(pool);
+    RecordReader reader(admission, limits);
     Octets lengths;  // each legal, their sum not
     add_fragment(lengths, counting(600), false);
     test::add(lengths, test::hex("80000258"));
@@ -278,13 +301,15 @@ TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
 }
 
 TEST_F(RecordMarkTest, EndlessEmptyFragmentsFail) {
-  RecordReader reader(pool, limits);
+  RecordAdmission admission(pool);
+  RecordReader reader(admission, limits);
   EXPECT_FALSE(feed(reader, Octets(400, 0)));
   EXPECT_TRUE(reader.failed());
 }
 
 TEST_F(RecordMarkTest, MessageWithoutAnOctetFails) {
-  RecordReader reader(pool, limits);
+  RecordAdmission admission(pool);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, {}, false);
   add_fragment(stream, {}, true);
@@ -293,7 +318,8 @@ TEST_F(RecordMarkTest, MessageWithoutAnOctetFails) {
 }
 
 TEST_F(RecordMarkTest, MessagesBeforeAFaultCanStillBePolled) {
-  RecordReader reader(pool, limits);
+  RecordAdmission admission(pool);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, counting(8), true);
   test::add(stream, test::hex("80000000"));
@@ -306,7 +332,8 @@ TEST_F(RecordMarkTest, MessagesBeforeAFaultCanStillBePolled) {
 
 TEST_F(RecordMarkTest, WhoDoesNotPollDoesNotRead) {
   limits.message_bytes_max = 100;
-  RecordReader reader(pool, limits);
+  RecordAdmission admission(pool);
+  RecordReader reader(admission, limits);
   Octets two;
   add_fragment(two, counting(40), true);
   add_fragment(two, counting(40), true);
@@ -321,7 +348,8 @@ TEST_F(RecordMarkTest, WhoDoesNotPollDoesNotRead) {
 }
 
 TEST_F(RecordMarkTest, ResetForgetsEverything) {
-  RecordReader reader(pool, limits);
+  RecordAdmission admission(pool);
+  RecordReader reader(admission, limits);
   Octets stream;
   add_fragment(stream, counting(100), true);
   stream.resize(stream.size() + 3, 0xFF);
@@ -342,7 +370,8 @@ TEST(RecordMarkProperty, StreamsOfAnyMessagesComeOutAsTheyWentIn) {
     // Enough of everything: an empty pool is back-pressure, and has tests of its own.
     HeapBufferPool pool(4096, *rc::gen::inRange<uint32_t>(4, 200), 4096);
     {
-      RecordReader reader(pool, {});
+      RecordAdmission admission(pool);
+      RecordReader reader(admission, {.message_bytes_max = 8000, .fragments_max = 4});
       const auto count = *rc::gen::inRange<int>(1, 12);
       std::deque<Octets> expected;
       std::deque<Chain> kept;  // some messages live on while others are polled
