@@ -17,7 +17,8 @@ constexpr Duration kHostilesCome = Duration::ms(100);
 constexpr Duration kHostilesTurn = Duration::ms(300);
 constexpr Duration kTablePhase = Duration::seconds(3);
 constexpr uint32_t kTableClients = 3;
-constexpr uint32_t kPlacesLeft = 8;  // of all connections: for honest clients that come back
+constexpr uint32_t kPlacesLeft = 8;              // of all connections: for honest clients that come back
+constexpr uint64_t kSeedOfChoice = 0x1501'a7ed;  // what is drawn afterwards has nothing to do with the choice
 constexpr uint64_t kTableSeed = 18;
 
 // Calls as NFS makes them: many small ones, some that read and some that write, small enough to be cheap.
@@ -135,15 +136,19 @@ uint64_t per_second(uint64_t count, Duration time) {
 
 }  // namespace
 
+bool is_isolation_seed(uint64_t seed) {
+  return Draw(seed ^ kSeedOfChoice).one_in(kIsolationSeeds);
+}
+
 Scenario draw_isolation(uint64_t seed) {
   Draw draw(seed);
   Scenario scenario = production_scenario();
   scenario.seed = seed;
-  scenario.phase_one = draw.time(Duration::ms(500), Duration::seconds(3));
+  scenario.phase_one = draw.time(Duration::seconds(1), Duration::seconds(3));
   scenario.link_delay = draw.time(Duration::us(2), Duration::us(50));
   const uint32_t clients = draw.between(2, 3);
   for (uint32_t i = 0; i < clients; ++i) {
-    scenario.clients.push_back(honest_client(scenario.hosts.load.window, draw.time(Duration::ms(2), Duration::ms(20))));
+    scenario.clients.push_back(honest_client(scenario.hosts.load.window, draw.time(Duration::ms(5), Duration::ms(20))));
     if (draw.one_in(2)) {
       scenario.faults.push_back(reconnect(i, scenario.phase_one * draw.between(2, 3) / 4));
     }
@@ -151,10 +156,13 @@ Scenario draw_isolation(uint64_t seed) {
   uint32_t places = production_connections() - kPlacesLeft;
   for (uint32_t count = draw.of({1u, 1u, 2u, 3u}); count > 0; --count) {
     Hostile hostile = worst_of(static_cast<HostileKind>(draw.below(kHostileKindCount)));
-    hostile.connections = hostile.connections == 0 ? 0 : draw.between(1, std::min(hostile.connections, places));
+    if (hostile.connections > 0) {
+      const uint32_t most = std::min(hostile.connections, places);
+      hostile.connections = most == 0 || draw.one_in(2) ? most : draw.between(1, most);
+    }
     places -= hostile.connections;
-    hostile.window = static_cast<uint32_t>(draw.magnitude(1, hostile.window));
-    hostile.amount = hostile.amount == 0 ? 0 : draw.between(1, hostile.amount);
+    hostile.window = draw.one_in(2) ? hostile.window : static_cast<uint32_t>(draw.magnitude(1, hostile.window));
+    hostile.amount = hostile.amount == 0 || draw.one_in(2) ? hostile.amount : draw.between(1, hostile.amount);
     hostile.time = hostile.time == Duration() ? hostile.time : draw.time(Duration::us(100), hostile.time * 4);
     hostile.from = draw.time(Duration::us(1), scenario.phase_one / 4);
     hostile.turns = hostile.from + draw.time(Duration::us(1), scenario.phase_one / 4);

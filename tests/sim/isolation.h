@@ -1,9 +1,9 @@
-// The oracle `isolation`: honest clients beside hostile peers and sick backends, in front of a gateway with the limits of production.
-// The honest part of a scenario is run alone too. Beside the hostiles each honest client has to keep kRateMin of the answers that it
-// got alone, and nobody waits for an answer longer than alone and kWaitMax on top.
+// The oracle `isolation`: honest clients beside hostile peers and sick backends, in front of a gateway with the limits of
+// production. The honest part of a scenario is run alone too. Beside the hostiles each honest client has to keep
+// kRatePermilleMin of the answers that it got alone, and nobody waits for an answer longer than alone and kWaitMax on top.
 //
-// What the simulation does not see: a turn of a poll core takes no time in it, and each client has a cable of its own. A hostile that
-// takes cycles or bandwidth is the business of tests/bench and of the ops drills.
+// What the simulation does not see: a turn of a poll core takes no time in it, and each client has a cable of its own. A hostile
+// that takes cycles or bandwidth is the business of tests/bench and of the ops drills.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,9 @@ inline constexpr uint32_t kRatePermilleMin = 800;
 // A lost datagram of a handshake is repeated after 250 ms, then 500 ms: what a client that has to connect again may have to wait.
 inline constexpr Duration kWaitMax = Duration::seconds(1);
 
+// One seed in so many is such a scenario.
+inline constexpr uint32_t kIsolationSeeds = 128;
+[[nodiscard]] bool is_isolation_seed(uint64_t seed);
 // One to three hostiles of kinds drawn from the seed beside two or three honest clients.
 [[nodiscard]] Scenario draw_isolation(uint64_t seed);
 // What the table measures: one hostile of that kind, at its worst.

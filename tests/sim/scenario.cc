@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "tests/sim/draw.h"
+#include "tests/sim/isolation.h"
 
 namespace cw::sim {
 namespace {
@@ -205,6 +206,9 @@ void size_pools(Scenario& scenario) {
 }
 
 Scenario draw_scenario(uint64_t seed) {
+  if (is_isolation_seed(seed)) {
+    return draw_isolation(seed);
+  }
   Draw draw(seed);
   Scenario scenario;
   scenario.seed = seed;

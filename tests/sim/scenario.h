@@ -55,6 +55,7 @@ struct Scenario {
   [[nodiscard]] Duration finish_within() const;
 };
 
+// One seed in kIsolationSeeds has hostiles (isolation.h).
 [[nodiscard]] Scenario draw_scenario(uint64_t seed);
 // One client, one connection, a call of each kind, no faults: what "every packet boundary" starts from.
 [[nodiscard]] Scenario boundary_scenario();
