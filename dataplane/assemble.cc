@@ -193,6 +193,8 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.reply_bytes_max = limits.reply_bytes_max;
     listener.server.reads_in_flight_max = config.roce.reads_in_flight_max;
     listener.server.call_timeout = call_timeout_of(options, listener);
+    listener.server.read_timeout = Duration::seconds(limits.read_timeout_s);
+    listener.server.reply_timeout = Duration::seconds(limits.reply_timeout_s);
     options.orphan_max = std::min(options.orphan_max, listener.server.call_timeout / 2);
     listener.server.limits.read_segments_max = limits.read_segments_max;
     listener.server.limits.plain_segments_max = limits.plain_segments_max;

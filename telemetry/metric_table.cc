@@ -72,9 +72,11 @@ const char* attempt_result(uint32_t index) {
 }
 // How connections ended that had carried calls.
 using Ending = gateway::ConnectionResult;
-constexpr std::array<Ending, 7> kEndings = {Ending::kClosedByPeer,        Ending::kClosedByUs,     Ending::kDrained,
-                                            Ending::kFailedTransport,     Ending::kFailedProtocol, Ending::kFailedBackend,
-                                            Ending::kFailedBackendTimeout};
+constexpr std::array<Ending, 10> kEndings = {
+    Ending::kClosedByPeer,         Ending::kClosedByUs,        Ending::kDrained,
+    Ending::kFailedTransport,      Ending::kFailedProtocol,    Ending::kFailedBackend,
+    Ending::kFailedBackendTimeout, Ending::kFailedReadTimeout, Ending::kFailedReplyTimeout,
+    Ending::kFailedStarved};
 uint64_t connections(const Core& core, Ending how) {
   return core.gateway.connections[static_cast<size_t>(how)];
 }
@@ -334,7 +336,8 @@ const MetricRow kRows[] = {
           [](const Core& c, At) { return number(c.gateway.orphans); }),
     counter("causeway_connections_held_total", "Connections whose calls waited for those of the client's connections before.",
             kAll, {}, {}, [](const Core& c, At) { return number(c.gateway.connections_held); }),
-    counter("causeway_rpcrdma_read_stalls_total", "Calls that waited because too many RDMA Reads were under way.", kAll, {}, {},
+    counter("causeway_rpcrdma_read_stalls_total",
+            "Times that a call waited before its RDMA Reads because too much was being read.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rpcrdma.read_stalls); }),
     counter("causeway_rpcrdma_bad_replies_total", "Replies with a faulty header or with chunks that were not offered.", kAll, {},
             {}, [](const Core& c, At) { return number(c.rpcrdma.bad_replies); }),
@@ -360,6 +363,16 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.rpcrdma.no_send_work); }),
     counter("causeway_rpcrdma_call_timeouts_total", "Calls that were not answered in time.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rpcrdma.call_timeouts); }),
+    counter("causeway_rpcrdma_read_timeouts_total", "Connections that ended because the client answered no RDMA Read.", kAll, {},
+            {}, [](const Core& c, At) { return number(c.rpcrdma.read_timeouts); }),
+    counter("causeway_rpcrdma_reply_timeouts_total", "Connections that ended because the client did not acknowledge a reply.",
+            kAll, {}, {}, [](const Core& c, At) { return number(c.rpcrdma.reply_timeouts); }),
+    counter("causeway_rpcrdma_reply_stalls_total",
+            "Times that a call waited because its client had too many replies to acknowledge.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.rpcrdma.reply_stalls); }),
+    counter("causeway_rpcrdma_wait_timeouts_total",
+            "Connections that ended because a call waited too long for slots, buffers or its turn.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.rpcrdma.wait_timeouts); }),
 
     // Backends
     gauge(

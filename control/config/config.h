@@ -183,6 +183,11 @@ struct LimitsConfig {
   uint64_t call_bytes_max = 4ULL << 20;
   // Longest reply taken from a backend, octets, 64 KiB..64 MiB.
   uint64_t reply_bytes_max = 8ULL << 20;
+  // Seconds without an answered RDMA Read, while some are under way, after which a client is given up; 1..3600. The transport
+  // repeats a request within that many times.
+  uint32_t read_timeout_s = 10;
+  // Seconds that a client may take to acknowledge a reply, 1..3600: it has no receive for it, or does not answer at all.
+  uint32_t reply_timeout_s = 30;
   // Calls received and not yet answered over all connections, 1..1048576. 64 connections x 64 credits.
   uint32_t calls_in_flight_max = 4096;
   // Connections over all listeners, 1..131072.

@@ -304,7 +304,7 @@ const std::array<Key<ClientConfig>, 6> kClientKeys = {{
      .live = true},
 }};
 
-const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
+const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
     {.name = "read_segments_max",
      .member = &LimitsConfig::read_segments_max,
      .help = "Segments in a Read list.",
@@ -330,6 +330,18 @@ const std::array<Key<LimitsConfig>, 13> kLimitsKeys = {{
      .help = "Longest reply taken from a backend, bytes. memory_mb has to hold one. A reply that stands still for 10 s, or takes "
              "longer than 60 s to come, costs the backend connection.",
      .bounds = {64 * kKiB, 64 * kMiB}},
+    {.name = "read_timeout_s",
+     .member = &LimitsConfig::read_timeout_s,
+     .help = "A client that answers none of its RDMA Reads for so long loses its connection, s. What is being read from it is "
+             "taken from what all clients share.",
+     .bounds = {1, 3600},
+     .live = true},
+    {.name = "reply_timeout_s",
+     .member = &LimitsConfig::reply_timeout_s,
+     .help = "A client that does not acknowledge a reply for so long loses its connection, after at most twice the time, s. "
+             "Replies that it does not take keep buffers that all clients share.",
+     .bounds = {1, 3600},
+     .live = true},
     {.name = "calls_in_flight_max",
      .member = &LimitsConfig::calls_in_flight_max,
      .help = "Calls not yet answered, all connections together.",

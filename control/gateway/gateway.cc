@@ -82,6 +82,12 @@ const char* to_string(ConnectionResult result) noexcept {
       return "failed_backend";
     case ConnectionResult::kFailedBackendTimeout:
       return "failed_backend_timeout";
+    case ConnectionResult::kFailedReadTimeout:
+      return "failed_read_timeout";
+    case ConnectionResult::kFailedReplyTimeout:
+      return "failed_reply_timeout";
+    case ConnectionResult::kFailedStarved:
+      return "failed_starved";
     case ConnectionResult::kFailedHandshake:
       return "failed_handshake";
     case ConnectionResult::kCount:
@@ -411,12 +417,11 @@ void Gateway::on_timer(Instant now, Connection& connection) {
     });
   }
   if (connection.server->next_deadline() <= now) {
-    const uint64_t before = shared_.stats.call_timeouts;
+    const bool went_on = !connection.server->failed();
     connection.server->on_deadline(now);
-    const uint64_t timeouts = shared_.stats.call_timeouts - before;
-    connection.timed_out = timeouts > 0;
-    if (connection.first.backend != ListenerOptions::kNoBackend) {
-      stats_.backends[connection.first.backend].call_timeouts += timeouts;
+    const bool timed_out = connection.server->failure() == rpcrdma::EndpointFailure::kCallTimeout;
+    if (went_on && timed_out && connection.first.backend != ListenerOptions::kNoBackend) {
+      ++stats_.backends[connection.first.backend].call_timeouts;
     }
   }
   if (!connection.more.empty()) {
@@ -478,7 +483,10 @@ void Gateway::end(Instant now, Connection& connection, ConnectionResult result, 
   }
   timers_.cancel(connection);
   static_cast<ListNode<StalledTag>&>(connection).unlink_if_linked();
-  connection.server.reset();
+  if (connection.server) {
+    connection.server.reset();
+    client_shares_.leave(connection.address.remote);
+  }
   if (connection.qp != nullptr) {
     node_.endpoint().destroy_qp(*connection.qp);
   }

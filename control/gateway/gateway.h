@@ -26,6 +26,7 @@
 
 #include "control/gateway/backend_link.h"
 #include "control/gateway/broken_calls.h"
+#include "control/gateway/client_shares.h"
 #include "control/gateway/connection_places.h"
 #include "control/gateway/core_message.h"
 #include "control/gateway/gateway_options.h"
@@ -166,6 +167,7 @@ class Gateway {
   // Ends a connection whatever its state: the CM is told (unless `peer_ended`), the link closed, everything given back.
   void end(Instant now, Connection& connection, ConnectionResult result, bool peer_ended);
   void check_failed(Instant now, Connection& connection);
+  [[nodiscard]] static ConnectionResult ending_of(const Connection& connection);
   void go_on_draining(Instant now, Connection& connection);
   // RFC 8166 3.3.1: while the table of calls is nearly full, clients are granted a part of their credits.
   void adapt_grants();
@@ -231,7 +233,8 @@ class Gateway {
   std::unique_ptr<ConnectionPlaces> own_client_places_;
   ConnectionPlaces& client_places_;
   std::vector<rpcrdma::SharedBudget> budgets_;  // by class of clients, of all that there may be; never resized
-  FixedMap<uint32_t> by_cm_id_;                 // CM connection id -> slot
+  ClientShares client_shares_;
+  FixedMap<uint32_t> by_cm_id_;  // CM connection id -> slot
   TimerWheel timers_;
   // Connections keep the lanes that they began with: those of a listener before a reload are there until the last has ended.
   struct LaneTable {

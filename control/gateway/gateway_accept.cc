@@ -178,6 +178,7 @@ void Gateway::accept(Instant now, Connection& connection) {
   if (connection.client_class) {
     server_options.budget = &budgets_[*connection.client_class];
   }
+  server_options.share = &client_shares_.join(connection.address.remote);
   server_options.read_unit_bytes = connect.path_mtu_bytes;
   server_options.read_bytes_in_flight_max = uint64_t{rc_options.read_window_packets} * 3 / 2 * connect.path_mtu_bytes;
   connection.server.emplace(shared_, *connection.qp, server_options, connection.thresholds);

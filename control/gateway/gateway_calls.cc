@@ -53,12 +53,28 @@ void Gateway::pump(Instant now, Connection& connection) {
   }
 }
 
+ConnectionResult Gateway::ending_of(const Connection& connection) {
+  switch (connection.server->failure()) {
+    case rpcrdma::EndpointFailure::kCallTimeout:
+      return ConnectionResult::kFailedBackendTimeout;
+    case rpcrdma::EndpointFailure::kReadTimeout:
+      return ConnectionResult::kFailedReadTimeout;
+    case rpcrdma::EndpointFailure::kReplyTimeout:
+      return ConnectionResult::kFailedReplyTimeout;
+    case rpcrdma::EndpointFailure::kStarved:
+      return ConnectionResult::kFailedStarved;
+    case rpcrdma::EndpointFailure::kNone:
+    case rpcrdma::EndpointFailure::kProtocol:
+      break;
+  }
+  return ConnectionResult::kFailedProtocol;
+}
+
 void Gateway::check_failed(Instant now, Connection& connection) {
   if (connection.qp->in_error()) {
     end(now, connection, ConnectionResult::kFailedTransport, false);
   } else if (connection.server->failed()) {
-    end(now, connection, connection.timed_out ? ConnectionResult::kFailedBackendTimeout : ConnectionResult::kFailedProtocol,
-        false);
+    end(now, connection, ending_of(connection), false);
   }
 }
 

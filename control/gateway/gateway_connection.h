@@ -37,7 +37,6 @@ struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gatewa
   ConnectionState state = ConnectionState::kOpeningBackend;
   bool asked_patience = false;
   bool has_waited = false;
-  bool timed_out = false;      // the backend kept a call too long, and the endpoint failed of it
   bool takes_reverse = false;  // calls of its backends are passed on, once it has said that it takes them
   uint16_t peer_port = 0;
   Lane first;              // lane 0

@@ -154,8 +154,7 @@ void Gateway::check_lanes(Instant now, Connection& connection) {
       arm(connection, deadline);
     } else if (!connection.server->failed()) {
       ++stats_.backends[lane.backend].call_timeouts;
-      connection.timed_out = true;
-      connection.server->fail();
+      connection.server->fail(rpcrdma::EndpointFailure::kCallTimeout);
     }
     if (lane.state == Lane::State::kOpening && i > 0) {
       arm(connection, lane.open_deadline);

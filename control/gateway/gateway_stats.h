@@ -74,6 +74,9 @@ enum class ConnectionResult : uint8_t {
   kFailedProtocol,        // RPC-over-RDMA violation
   kFailedBackend,         // the backend closed
   kFailedBackendTimeout,  // the backend kept a call too long
+  kFailedReadTimeout,     // the client answered no RDMA Read
+  kFailedReplyTimeout,    // the client did not acknowledge a reply
+  kFailedStarved,         // it waited too long for what all share
   kFailedHandshake,       // REP never answered
   kCount,
 };

@@ -61,6 +61,16 @@ class IntrusiveList {
     root_.prev_->next_ = &node;
     root_.prev_ = &node;
   }
+  // `element` comes just before `other`, which is in this list.
+  void insert_before(T& other, T& element) {
+    Node& node = element;
+    Node& next = other;
+    CW_DASSERT(!node.is_linked() && next.is_linked());
+    node.prev_ = next.prev_;
+    node.next_ = &next;
+    next.prev_->next_ = &node;
+    next.prev_ = &node;
+  }
   // nullptr when empty.
   [[nodiscard]] T* front() { return empty() ? nullptr : static_cast<T*>(root_.next_); }
   [[nodiscard]] const T* front() const { return empty() ? nullptr : static_cast<const T*>(root_.next_); }

@@ -103,7 +103,11 @@ void ClientEndpoint::on_reply(Chain&& message, const FixedHeader& fixed, Pending
     ++stats_.xid_mismatch;
     ++stats_.bad_replies;
   }
-  bool good = matches && same_xid;
+  const bool is_reply = !matches || pending.abandoned || !long_reply ||
+                        (reply_chunk_bytes >= 2 * kXidBytes &&
+                         load_be32(pending.reply_memory.data() + kXidBytes) == static_cast<uint32_t>(RpcMessageType::kReply));
+  stats_.bad_replies += is_reply ? 0 : 1;
+  bool good = matches && same_xid && is_reply;
   if (good && !pending.abandoned) {
     count_moved(pending.outcome);
     if (long_reply) {
@@ -184,7 +188,8 @@ bool ClientEndpoint::check_reply(const Chain& message, const FixedHeader& fixed,
     }
     const bool same_xid = has_words && load_be32(words) == fixed.xid;
     stats_.xid_mismatch += same_xid ? 0 : 1;
-    if (!same_xid || reply_chunk_used || chunks_.read_count > 0) {
+    const bool is_reply = has_words && load_be32(words + 4) == static_cast<uint32_t>(RpcMessageType::kReply);
+    if (!same_xid || !is_reply || reply_chunk_used || chunks_.read_count > 0) {
       ++stats_.bad_replies;
       return false;
     }

@@ -130,9 +130,11 @@ PostResult ReplyPoster::post_chunk(ServerCall& call, const PlainChunk& chunk, Ch
     if (!from.split_front(bytes, write.payload)) {
       return PostResult::kNoBuffer;
     }
+    const bool signaled = write.signaled;
     if (!qp_.post_write(std::move(write)).ok()) {
       return PostResult::kFailed;
     }
+    window_.note_posted(signaled);
     stats_of(stats_, kind).bytes += bytes;
     ++stats_of(stats_, kind).segments;
   }
@@ -146,7 +148,7 @@ PostResult ReplyPoster::post_send(ServerCall& call, const Grant& grant, bool rem
     return qp_.in_error() ? PostResult::kFailed : PostResult::kNoRoom;
   }
   const verbs::WorkId id = watch(call);
-  verbs::SendRequest send{.id = id, .signaled = window_.signaled(room) || id != verbs::WorkId()};
+  verbs::SendRequest send{.id = id, .signaled = window_.signaled(room) || id != verbs::WorkId() || grant.signaled};
   if (const PostResult built = build_message(call, grant.credit, send.payload); built != PostResult::kPosted) [[unlikely]] {
     return built;
   }
@@ -154,12 +156,14 @@ PostResult ReplyPoster::post_send(ServerCall& call, const Grant& grant, bool rem
     send.invalidate = handle_to_invalidate(call.chunks);
   }
   const bool invalidates = send.invalidate.has_value();
+  const bool signaled = send.signaled;
   if (grant.post_receive) {
     qp_.post_receives(1);
   }
   if (!qp_.post_send(std::move(send)).ok()) {
     return PostResult::kFailed;
   }
+  window_.note_posted(signaled);
   count_sent(call, invalidates);
   return PostResult::kPosted;
 }

@@ -54,6 +54,7 @@ class ReplyPoster {
   struct Grant {
     uint32_t credit = 1;       // what the reply says
     bool post_receive = true;  // false: the call's own credit goes, since the grant has been lowered
+    bool signaled = false;     // a completion is wanted whatever the reply is
   };
   // Starts or continues `call`'s answer. The receive is posted before the SEND, so that the grant is backed when the client reads
   // it.

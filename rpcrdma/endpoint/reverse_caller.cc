@@ -109,12 +109,14 @@ bool ReverseCaller::send(Entry& entry, Chain&& call, uint32_t room, Buffer& head
     header.size += static_cast<uint32_t>(body.bytes());
     body.clear();
   }
-  verbs::SendRequest request{.payload = Chain(&header), .signaled = window_.signaled(room)};
+  const bool signaled = window_.signaled(room);
+  verbs::SendRequest request{.payload = Chain(&header), .signaled = signaled};
   request.payload.append(std::move(body));
   qp_.post_receives(1);  // for the Reply (RFC 8167 4.3.2)
   if (!qp_.post_send(std::move(request)).ok()) {
     return false;
   }
+  window_.note_posted(signaled);
   entry.sent = true;
   ++in_flight_;
   ++stats_.reverse_credits_in_use;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "rocev2/base/intrusive_list.h"
 #include "rocev2/base/time.h"
 #include "rpcrdma/wire/chunk_list.h"
 #include "rpcrdma/wire/private_data.h"  // InlineThresholds: the outcome of RFC 8797
@@ -18,11 +19,24 @@ struct SharedBudget {
   uint64_t credits_in_use = 0;
 };
 
+class ServerEndpoint;
+struct ShareTag {};  // endpoints that wait for their turn among those of their client
+
+// What the connections of one client hold together of what all clients of a core share. Zero when it holds nothing.
+struct ClientShare {
+  uint64_t pulled_units = 0;                     // of ServerShared::pulled_units
+  uint64_t unread_units = 0;                     // of these, for calls whose RDMA Reads are not all answered
+  IntrusiveList<ServerEndpoint, ShareTag> line;  // for units: the client's connections take turns, longest waiting first
+  uint64_t reply_bytes = 0;                      // octets of Buffers: see ServerOptions::reply_bytes_held_max
+};
+
 // Each connection has its own, and every call looks at the first four.
 struct ServerOptions {
   uint64_t call_bytes_max = (4ULL << 20) + (64ULL << 10);  // longest rebuilt call: 4 MiB of data and the call around it
   uint64_t reply_bytes_max = 8ULL << 20;                   // longest reply that the backend may give
-  Duration call_timeout = Duration::seconds(120);  // backend silent for so long: the connection is given up (client reconnects)
+  // The owner keeps a call for so long: the connection is given up, and the client reconnects. Counts from poll_call(): what a call
+  // waited for before costs it nothing.
+  Duration call_timeout = Duration::seconds(120);
   // A call that has chunks waits, before its data is pulled, until its share of these is free: what it reads, and the room that
   // it offers for results. nullptr: no budget. Outlives the endpoint.
   SharedBudget* budget = nullptr;
@@ -38,6 +52,19 @@ struct ServerOptions {
   // the last of them has been asked for, so this is what a reply may have to wait for; less than the queue pair asks for at once
   // (RcOptions::read_window_packets) would leave the line idle.
   uint64_t read_bytes_in_flight_max = 384 * 4096;
+  // No RDMA Read of the connection is answered for so long while some are under way: the client is taken for dead, and what its
+  // calls hold goes back to the others.
+  Duration read_timeout = Duration::seconds(10);
+  // The client acknowledges what was sent to it within this, else it is taken for dead: it is found out after one to two of them.
+  Duration reply_timeout = Duration::seconds(30);
+  // Octets of Buffers that replies to one client may keep: of those that it has not acknowledged, and as many as it has offered
+  // room for with the calls that the owner has. Further calls wait to be polled; one of each connection is always polled.
+  uint64_t reply_bytes_held_max = 64ULL << 20;
+  // A call waits for so long for what all share (a slot, units to pull into, Buffers, its turn at the owner): the connection ends.
+  // Others are bounded by the time-outs above, so that this is a last resort.
+  Duration wait_timeout = Duration::seconds(300);
+  // Of the client that this connection belongs to; outlives the endpoint. nullptr: the connection is a client of its own.
+  ClientShare* share = nullptr;
   ChunkLimits limits;
 };
 

@@ -1,4 +1,4 @@
-// Room in a queue pair's send queue, and when a work request has to be signaled.
+// Room in a queue pair's send queue, when a work request has to be signaled, and how many are done.
 //
 // Nobody needs to hear that a SEND or Write went well, except when work waits for room: then something must be on its way whose
 // completion wakes the waiter. So work is unsignaled while more than half of the queue is free, and signaled from there on.
@@ -28,9 +28,23 @@ class SendWindow {
   // After room() gave 0: the queue itself is full, and a completion of its own will come.
   [[nodiscard]] bool is_full() const { return depth_ > 0 && qp_.works_pending() >= depth_; }
 
+  // After each post.
+  void note_posted(bool signaled) {
+    ++posted_;
+    signaled_ = signaled ? posted_ : signaled_;
+  }
+  [[nodiscard]] uint64_t posted() const { return posted_; }
+  // Of these, acknowledged, answered or flushed, whether anybody was told or not.
+  [[nodiscard]] uint64_t done() const { return posted_ - qp_.works_pending(); }
+  [[nodiscard]] bool last_is_silent() const { return signaled_ != posted_; }
+  // Something is under way whose completion will come.
+  [[nodiscard]] bool completion_due() const { return signaled_ > done(); }
+
  private:
   verbs::QueuePair& qp_;
-  uint32_t depth_ = 0;  // most room ever seen
+  uint32_t depth_ = 0;     // most room ever seen
+  uint64_t posted_ = 0;    // works, since the beginning
+  uint64_t signaled_ = 0;  // the last of them that is signaled
 };
 
 }  // namespace cw::rpcrdma

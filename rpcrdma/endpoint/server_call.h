@@ -35,7 +35,7 @@ enum class CallState : uint8_t {
 };
 [[nodiscard]] const char* to_string(CallState state) noexcept;
 
-struct ArrivalTag {};  // the endpoint's list of calls in flight, oldest first
+struct ArrivalTag {};  // the endpoint's list of calls that wait for data, or of those that have all of it; oldest first
 struct QueueTag {};    // the endpoint's list for the state: reading, ready or replying
 
 // Everything that one call leaves in its slot. The table makes it anew for each call: no path has to remember what to clear.
@@ -44,10 +44,11 @@ struct CallWork {
   RdmaProc proc = RdmaProc::kMsg;
   bool splicing = false;  // `base` is set up
   bool polled = false;    // the owner has seen it; a call refused before leaves no record
+  uint32_t arrival = 0;   // counts the connection's calls, modulo 2^32
   uint32_t xid = 0;
   uint32_t version = kRpcRdmaVersion;  // as received: ERR_VERS echoes it
   Instant received;                    // when the first packet of its message arrived
-  Instant begun_at;                    // the stage that it is in: Stage::kRdmaRead or kBackend
+  Instant begun_at;                    // what it waits for now: a turn, its RDMA Reads, the owner
   Instant answered;                    // the owner gave its reply
   Duration read_for;                   // what Stage::kRdmaRead took, zero without
 
@@ -57,6 +58,8 @@ struct CallWork {
   uint64_t inline_bytes = 0;  // octets behind the header when the SEND came
   uint64_t budget_bytes = 0;  // of SharedBudget::bytes_in_use: until the call is over
   uint64_t pulled_units = 0;  // of ServerShared::pulled_units: from the first RDMA Read until the call is over
+  uint64_t reply_bytes = 0;   // of ClientShare::reply_bytes: from poll_call() until the reply is posted
+  uint64_t unread_units = 0;  // the same until the last RDMA Read is answered
   uint32_t reads_posted = 0;  // read segments posted, or skipped since they are empty
   uint32_t reads_done = 0;    // the same for arrived
   uint32_t pieces_done = 0;   // of the splice plan

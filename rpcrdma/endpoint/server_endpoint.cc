@@ -1,6 +1,7 @@
 #include "rpcrdma/endpoint/server_endpoint.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rpcrdma/endpoint/call_checks.h"
 
@@ -9,6 +10,24 @@ namespace {
 
 constexpr uint32_t kRpcReplyBytesMin = 12;  // xid, REPLY, reply_stat: less is no RPC reply
 constexpr ReducibleItems kNoItems{};
+
+// The message has kRpcReplyBytesMin octets.
+bool is_rpc_reply(const Chain& message) {
+  return *peek_word(message, 1) == static_cast<uint32_t>(RpcMessageType::kReply);
+}
+
+// The time of a call counts for each thing that it waits for anew: nobody pays with his call_timeout for a place in a line. Calls
+// are in the order in which they got their data and are polled in about that order, so that the first of them is the first to be
+// late; one behind a reply that waits may be found out when that is gone.
+bool is_with_owner(const ServerCall& call) {
+  return call.state == CallState::kPolled;
+}
+Instant clock_of(const ServerCall& call) {
+  return call.polled && !is_with_owner(call) ? call.answered : call.begun_at;
+}
+Duration limit_of(const ServerCall& call, const ServerOptions& options) {
+  return is_with_owner(call) ? options.call_timeout : options.wait_timeout;
+}
 
 }  // namespace
 
@@ -21,6 +40,24 @@ ServerShared::ServerShared(uint32_t calls_in_flight_max, BufferPool& buffer_pool
 
 ServerShared::~ServerShared() = default;
 
+const char* to_string(EndpointFailure failure) noexcept {
+  switch (failure) {
+    case EndpointFailure::kNone:
+      return "none";
+    case EndpointFailure::kProtocol:
+      return "protocol";
+    case EndpointFailure::kCallTimeout:
+      return "call timeout";
+    case EndpointFailure::kReadTimeout:
+      return "read timeout";
+    case EndpointFailure::kReplyTimeout:
+      return "reply timeout";
+    case EndpointFailure::kStarved:
+      return "starved";
+  }
+  return "unknown failure";
+}
+
 ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const ServerOptions& options,
                                const InlineThresholds& thresholds)
     : shared_(shared),
@@ -29,7 +66,8 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
       thresholds_(thresholds),
       credits_(std::clamp(options.credits, 1u, kCreditsMax)),
       grant_(credits_),
-      options_(options) {
+      options_(options),
+      share_(options.share == nullptr ? own_share_ : *options.share) {
   options_.reads_in_flight_max = std::max(options_.reads_in_flight_max, 1u);
   count_granted(credits_);
 }
@@ -98,7 +136,7 @@ void ServerEndpoint::on_completion(Instant now, verbs::Completion& completion) {
   }
   switch (completion.opcode) {
     case verbs::WcOpcode::kReceive:
-      on_message(earlier(completion.begun, now), std::move(completion.payload));
+      on_message(now, earlier(completion.begun, now), std::move(completion.payload));
       break;
     case verbs::WcOpcode::kReceiveRdmaWithImmediate:
       // No RPC-over-RDMA peer sends it: nothing of ours can be written to.
@@ -107,7 +145,7 @@ void ServerEndpoint::on_completion(Instant now, verbs::Completion& completion) {
       drop_message();
       break;
     case verbs::WcOpcode::kRdmaRead:
-      on_read(completion, std::move(completion.payload));
+      on_read(now, completion, std::move(completion.payload));
       break;
     case verbs::WcOpcode::kSend:
       on_sent(now, completion);
@@ -123,9 +161,10 @@ void ServerEndpoint::on_sent(Instant now, const verbs::Completion& completion) {
   if (const std::optional<Acknowledged> what = acknowledged_by(completion.id)) {
     shared_.durations.record(what->stage, now - what->answered);
   }
+  settle_replies();
 }
 
-void ServerEndpoint::on_message(Instant begun, Chain&& message) {
+void ServerEndpoint::on_message(Instant now, Instant begun, Chain&& message) {
   receives_posted_ -= receives_posted_ > 0 ? 1 : 0;
   if (reverse_ != nullptr && reverse_->in_flight() > 0 && reverse_->take(shared_.header_view, message)) {
     return;
@@ -135,7 +174,7 @@ void ServerEndpoint::on_message(Instant begun, Chain&& message) {
     return;
   }
   if (backlog_ == nullptr || backlog_->waiting.empty()) [[likely]] {
-    take_call(begun, std::move(message));
+    take_call(now, begun, std::move(message));
     return;
   }
   // Calls keep their order while they wait for slots.
@@ -149,7 +188,7 @@ void ServerEndpoint::on_message(Instant begun, Chain&& message) {
 }
 
 // Gives the message a slot, or lets it wait for one.
-void ServerEndpoint::take_call(Instant begun, Chain&& message) {
+void ServerEndpoint::take_call(Instant now, Instant begun, Chain&& message) {
   ServerCall* call = shared_.calls->acquire(*this);
   count_in_use(1);
   if (call == nullptr) {
@@ -161,10 +200,10 @@ void ServerEndpoint::take_call(Instant begun, Chain&& message) {
     wait_for_memory();
     return;
   }
-  accept(begun, *call, std::move(message));
+  accept(now, begun, *call, std::move(message));
 }
 
-void ServerEndpoint::take_waiting() {
+void ServerEndpoint::take_waiting(Instant now) {
   while (!failed_ && !backlog_->waiting.empty()) {
     ServerCall* call = shared_.calls->acquire(*this);
     if (call == nullptr) {
@@ -175,12 +214,14 @@ void ServerEndpoint::take_waiting() {
     // Every message has Buffers of its own, so that the cut needs no view.
     const Backlog::Message oldest = backlog_->waiting.pop();
     CW_ASSERT(backlog_->messages.split_front(oldest.bytes, message));
-    accept(oldest.begun, *call, std::move(message));
+    accept(now, oldest.begun, *call, std::move(message));
   }
 }
 
-void ServerEndpoint::accept(Instant begun, ServerCall& call, Chain&& message) {
+void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&& message) {
   call.received = begun;
+  call.begun_at = now;
+  call.arrival = arrivals_++;
   ++in_flight_;
   calls_.push_back(call);
   call.state = CallState::kReading;
@@ -217,6 +258,7 @@ void ServerEndpoint::accept(Instant begun, ServerCall& call, Chain&& message) {
   if (options_.budget != nullptr && !call.chunks.empty() && (!unadmitted_.empty() || !admit_bytes(call))) [[unlikely]] {
     call.state = CallState::kWaiting;
     ++options_.budget->calls_postponed;
+    await_data(now, call);
     unadmitted_.push_back(call);
     wait_for_memory();
     return;
@@ -225,6 +267,7 @@ void ServerEndpoint::accept(Instant begun, ServerCall& call, Chain&& message) {
     make_ready(call);
     return;
   }
+  await_data(now, call);
   reading_.push_back(call);
 }
 
@@ -240,10 +283,15 @@ void ServerEndpoint::drop_call(ServerCall& call) {
 }
 
 bool ServerEndpoint::poll_call(Instant now, Call& out) {
-  ServerCall* call = ready_.pop_front();
-  if (call == nullptr) {
+  ServerCall* call = ready_.front();
+  if (call == nullptr || !has_turn(*call)) {
     return false;
   }
+  const bool may_hold = call->chunks.segment_count > 0 || share_.reply_bytes > options_.reply_bytes_held_max;
+  if (may_hold && !reply_has_room(now, *call)) [[unlikely]] {
+    return false;
+  }
+  queue_node(*call).unlink();
   // Most calls arrive in one burst and are taken up in its turn: they have no such stage.
   if (const Duration waited = now - call->received - call->read_for; waited > Duration()) [[unlikely]] {
     shared_.durations.record(Stage::kRx, waited);
@@ -269,7 +317,11 @@ void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
   }
   call->answered = now;
   shared_.durations.record(Stage::kBackend, now - call->begun_at);
-  if (message.bytes() < kRpcReplyBytesMin || !check_xid(message, call->xid, shared_.stats)) {
+  const bool keeps = message.bytes() > ReplyPoster::kCopyBytesMax;
+  if (keeps || call->reply_bytes > 0) {
+    set_reply_bytes(*call, keeps ? uint64_t{message.buffer_count()} * message.head()->pool->buffer_bytes() : 0);
+  }
+  if (message.bytes() < kRpcReplyBytesMin || !check_xid(message, call->xid, shared_.stats) || !is_rpc_reply(message)) {
     message.clear();
     refuse(*call, ReplyForm::kErrorChunk);
   } else {
@@ -298,18 +350,24 @@ void ServerEndpoint::plan(ServerCall& call, Chain&& answer, const ReducibleItems
   call.state = CallState::kReplying;
 }
 
-void ServerEndpoint::fail() {
+void ServerEndpoint::fail(EndpointFailure why) {
   if (failed_) {
     return;
   }
   failed_ = true;
-  leave_pull_line();
+  failure_ = why;
+  leave_lines();
+  share_.reply_bytes -= std::exchange(reply_bytes_, 0);
+  replies_watched_until_ = Instant::never();
   count_granted(-int64_t{credits_});
   count_in_use(-int64_t{calls_in_flight()});
-  while (ServerCall* call = calls_.pop_front()) {
-    queue_node(*call).unlink_if_linked();
-    return_units(*call);
-    shared_.calls->release(*call);
+  for (IntrusiveList<ServerCall, ArrivalTag>* calls : {&calls_, &pulling_}) {
+    while (ServerCall* call = calls->pop_front()) {
+      queue_node(*call).unlink_if_linked();
+      call->reply_bytes = 0;
+      return_units(*call);
+      shared_.calls->release(*call);
+    }
   }
   in_flight_ = 0;
   taken_ = 0;
@@ -318,22 +376,57 @@ void ServerEndpoint::fail() {
   backlog_.reset();
 }
 
+Instant ServerEndpoint::pull_deadline() const {
+  return reads_in_flight_ > 0 ? read_progress_ + options_.read_timeout : pull_progress_ + options_.wait_timeout;
+}
+
 Instant ServerEndpoint::next_deadline() const {
   if (failed_) {
     return Instant::never();
   }
-  const Instant next = reverse_ == nullptr ? retry_at_ : earlier(retry_at_, reverse_->next_deadline());
-  const ServerCall* oldest = calls_.front();
-  return oldest == nullptr ? next : earlier(oldest->received + options_.call_timeout, next);
+  Instant next = reverse_ == nullptr ? retry_at_ : earlier(retry_at_, reverse_->next_deadline());
+  if (const ServerCall* oldest = calls_.front(); oldest != nullptr) {
+    next = earlier(next, clock_of(*oldest) + limit_of(*oldest, options_));
+  }
+  if (!replies_watched_until_.is_never() && window_.done() < window_.posted()) {
+    next = earlier(next, replies_watched_until_);
+  }
+  if (!pulling_.empty()) [[unlikely]] {
+    next = earlier(next, pull_deadline());
+  }
+  if (backlog_ != nullptr && !backlog_->waiting.empty()) [[unlikely]] {
+    next = earlier(next, backlog_->waiting.front().begun + options_.wait_timeout);
+  }
+  return next;
+}
+
+// What has taken too long, if anything.
+EndpointFailure ServerEndpoint::expired(Instant now) const {
+  if (const ServerCall* oldest = calls_.front(); oldest != nullptr && clock_of(*oldest) + limit_of(*oldest, options_) <= now) {
+    return is_with_owner(*oldest) ? EndpointFailure::kCallTimeout : EndpointFailure::kStarved;
+  }
+  if (!pulling_.empty() && pull_deadline() <= now) {
+    return reads_in_flight_ > 0 ? EndpointFailure::kReadTimeout : EndpointFailure::kStarved;
+  }
+  const bool waits_for_slot = backlog_ != nullptr && !backlog_->waiting.empty();
+  return waits_for_slot && backlog_->waiting.front().begun + options_.wait_timeout <= now ? EndpointFailure::kStarved
+                                                                                          : EndpointFailure::kNone;
 }
 
 void ServerEndpoint::on_deadline(Instant now) {
   if (failed_) {
     return;
   }
-  if (const ServerCall* oldest = calls_.front(); oldest != nullptr && oldest->received + options_.call_timeout <= now) {
-    ++shared_.stats.call_timeouts;
-    fail();
+  if (replies_watched_until_ <= now && is_reply_late(now)) {
+    ++shared_.stats.reply_timeouts;
+    fail(EndpointFailure::kReplyTimeout);
+    return;
+  }
+  if (const EndpointFailure why = expired(now); why != EndpointFailure::kNone) {
+    shared_.stats.call_timeouts += why == EndpointFailure::kCallTimeout ? 1 : 0;
+    shared_.stats.read_timeouts += why == EndpointFailure::kReadTimeout ? 1 : 0;
+    shared_.stats.wait_timeouts += why == EndpointFailure::kStarved ? 1 : 0;
+    fail(why);
     return;
   }
   if (reverse_ != nullptr) {
@@ -361,7 +454,7 @@ Status ServerEndpoint::submit_reverse(Instant now, Chain&& call) {
 
 bool ServerEndpoint::is_consistent() const {
   if (failed_) {
-    return calls_.empty() && in_flight_ == 0 && backlog_ == nullptr;
+    return calls_.empty() && pulling_.empty() && in_flight_ == 0 && backlog_ == nullptr;
   }
   return in_flight_ <= credits_ && reads_in_flight_ <= options_.reads_in_flight_max &&
          (!started_ || receives_posted_ + calls_in_flight() == credits_ + reverse_in_flight());

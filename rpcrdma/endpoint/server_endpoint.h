@@ -12,6 +12,9 @@
 // one message would leave its call waiting for a reply that never comes.
 // The grant can be lowered and raised again while calls are outstanding (3.3.1): each reply with a lower grant keeps the receive
 // that it would post, since the client may use its former grant until it has read that reply.
+// Order: calls are polled as their data come, so that a small one may overtake one that is being pulled. Once a call has had a
+// credential of RPCSEC_GSS they are polled in the order of their SENDs: servers drop calls that lag behind the sequence window of
+// their context (RFC 2203 5.3.3.1), and clients then break the connection. RDMA Reads of several calls still overlap.
 // Reverse direction: submit_reverse() and poll_reverse() belong to the ReverseCaller, which shares nothing with the calls of the
 // client but the queue pair. Its Replies are told apart before a call slot is taken: neither direction can block the other.
 #pragma once
@@ -27,6 +30,7 @@
 #include "rocev2/base/time.h"
 #include "rocev2/verbs/queue_pair.h"
 #include "rpcrdma/endpoint/header_view.h"
+#include "rpcrdma/endpoint/reply_holdings.h"
 #include "rpcrdma/endpoint/reply_poster.h"
 #include "rpcrdma/endpoint/reverse_caller.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
@@ -54,6 +58,17 @@ struct CallDone {
   Instant replied;  // the reply was posted
 };
 
+// Why an endpoint has failed.
+enum class EndpointFailure : uint8_t {
+  kNone,
+  kProtocol,      // the client broke a rule, its queue pair failed, or the owner gave it up
+  kCallTimeout,   // the owner kept a call for call_timeout
+  kReadTimeout,   // the client answered no RDMA Read for read_timeout
+  kReplyTimeout,  // the client did not acknowledge a reply for reply_timeout
+  kStarved,       // what all share was not to be had for wait_timeout
+};
+[[nodiscard]] const char* to_string(EndpointFailure failure) noexcept;
+
 class ServerEndpoint;
 struct PullTag {};  // endpoints that wait for their turn to pull
 
@@ -63,7 +78,12 @@ struct ServerShared {
   // `pull_units_max`: receive buffers that pulled call data may hold over all connections, from the first RDMA Read of a call
   // until it has been answered. A call is pulled whole or waits: calls that were begun can always be finished, so that many
   // clients that write much at once wait for one another instead of starving each other of buffers. One call is always admitted.
-  // Who waits stands in line: one call of the first, then it is the next one's turn.
+  // Who waits stands in line: one call of the first, then it is the next one's turn. Each client has one connection in this line;
+  // among themselves its connections take turns the same way (ClientShare::line).
+  // No client holds more than a part of them, so that one that answers no RDMA Read, or whose backend is slow, leaves the rest to
+  // the others. One call of each is admitted however long it is.
+  static constexpr uint64_t kClientPart = 2;  // of pull_units_max: half for all of a client's calls,
+  static constexpr uint64_t kUnreadPart = 4;  // a quarter for those whose RDMA Reads are not all answered
   ServerShared(uint32_t calls_in_flight_max, BufferPool& pool, uint64_t pull_units_max = UINT64_MAX);
   ~ServerShared();
   std::unique_ptr<ServerCallTable> calls;
@@ -78,7 +98,7 @@ struct ServerShared {
   IntrusiveList<ServerEndpoint, PullTag> pull_line;  // longest waiting first
 };
 
-class ServerEndpoint : public ListNode<PullTag> {
+class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
  public:
   static constexpr uint32_t kCreditsMax = 1024;
   // How soon an endpoint asks again for a slot, Buffer, view or shared work request that was not to be had. Nothing announces
@@ -90,6 +110,9 @@ class ServerEndpoint : public ListNode<PullTag> {
   ServerEndpoint(const ServerEndpoint&) = delete;
   ServerEndpoint& operator=(const ServerEndpoint&) = delete;
 
+  // So many octets of replies may be under way without a signal for when they are over.
+  static constexpr uint64_t kSilentBytesMax = 256 * 1024;
+
   // Posts the receives. Call before the peer can send (before the CM REP).
   void start();
   // Drains the queue pair's completions. Call when the queue pair has some.
@@ -100,8 +123,9 @@ class ServerEndpoint : public ListNode<PullTag> {
   void reply(Instant now, CallId id, Chain&& message);
   // The backend will not answer (for example it closed the connection): the endpoint fails, so that the client reconnects and
   // retransmits; RFC 8166 has no way to fail a single call for such a reason.
-  void fail();
+  void fail(EndpointFailure why = EndpointFailure::kProtocol);
   [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] EndpointFailure failure() const { return failure_; }
 
   [[nodiscard]] Instant next_deadline() const;
   void on_deadline(Instant now);
@@ -137,11 +161,13 @@ class ServerEndpoint : public ListNode<PullTag> {
 
  private:
   void on_completion(Instant now, verbs::Completion& completion);
-  void on_message(Instant begun, Chain&& message);
-  void take_call(Instant begun, Chain&& message);
-  void accept(Instant begun, ServerCall& call, Chain&& message);
-  void advance_reverse();
-  void on_read(const verbs::Completion& completion, Chain&& data);
+  void on_message(Instant now, Instant begun, Chain&& message);
+  void take_call(Instant now, Instant begun, Chain&& message);
+  void accept(Instant now, Instant begun, ServerCall& call, Chain&& message);
+  [[nodiscard]] EndpointFailure expired(Instant now) const;
+  [[nodiscard]] Instant pull_deadline() const;
+  void advance_reverse(Instant now);
+  void on_read(Instant now, const verbs::Completion& completion, Chain&& data);
   void on_sent(Instant now, const verbs::Completion& completion);
   void note_broken(const verbs::Completion& completion);
   [[nodiscard]] bool is_refused(uint32_t xid);
@@ -150,13 +176,26 @@ class ServerEndpoint : public ListNode<PullTag> {
 
   void advance(Instant now);
   // Small calls and replies pass advance() by without these; neither is inlined there.
-  [[gnu::noinline]] void take_waiting();
+  [[gnu::noinline]] void take_waiting(Instant now);
   [[gnu::noinline]] void post_reads(Instant now);
-  [[nodiscard]] bool post_reads_of(ServerCall& call);
-  [[gnu::noinline]] void admit_waiting();
+  [[nodiscard]] bool post_reads_of(Instant now, ServerCall& call);
+  [[gnu::noinline]] void admit_waiting(Instant now);
   [[nodiscard]] bool admit_bytes(ServerCall& call);
   [[nodiscard]] bool admit_reads(Instant now, ServerCall& call);
+  void watch_replies(Instant now);
+  [[nodiscard]] bool is_reply_late(Instant now);
+  [[nodiscard]] bool reply_has_room(Instant now, ServerCall& call);
+  void set_reply_bytes(ServerCall& call, uint64_t bytes);
+  [[nodiscard]] bool holds_silently(uint64_t bytes) const;
+  [[gnu::noinline]] void hold_reply(ServerCall& call);
+  void settle_replies();
+  [[nodiscard]] bool share_has_room(uint64_t units) const;
+  void await_data(Instant now, ServerCall& call);
   void leave_pull_line() { static_cast<ListNode<PullTag>&>(*this).unlink_if_linked(); }
+  void leave_lines() {
+    leave_pull_line();
+    static_cast<ListNode<ShareTag>&>(*this).unlink_if_linked();
+  }
   void return_units(ServerCall& call);
   // Gauges of all endpoints, and of those that share the budget; negative: fewer.
   void count_granted(int64_t change) {
@@ -173,7 +212,10 @@ class ServerEndpoint : public ListNode<PullTag> {
   }
   void read_finished(ServerCall& call);
   [[gnu::noinline]] void splice_calls(Instant now);
+  [[nodiscard]] bool has_turn(const ServerCall& call) const;
+  void enqueue_ready(ServerCall& call);
   void make_ready(ServerCall& call);
+  void has_data(Instant now, ServerCall& call);
   void plan(ServerCall& call, Chain&& answer, const ReducibleItems& items);
   void answer_garbage(ServerCall& call);
   void refuse(ServerCall& call, ReplyForm form);
@@ -198,6 +240,7 @@ class ServerEndpoint : public ListNode<PullTag> {
   InlineThresholds thresholds_;
   bool started_ = false;
   bool failed_ = false;
+  EndpointFailure failure_ = EndpointFailure::kNone;
   bool memory_wanted_ = false;    // something waits for what nothing announces
   uint32_t credits_;              // receives stand behind them, or calls that are held
   uint32_t grant_;                // what replies say: at most credits_
@@ -205,8 +248,13 @@ class ServerEndpoint : public ListNode<PullTag> {
   uint32_t in_flight_ = 0;        // slots held
   uint32_t taken_ = 0;            // of these, polled
   uint32_t ready_calls_ = 0;      // of these, in ready_
+  uint32_t arrivals_ = 0;         // calls received, modulo 2^32
+  bool in_order_ = false;         // a call had a credential of RPCSEC_GSS
   uint64_t answered_ = 0;
   Instant retry_at_ = Instant::never();
+  Instant replies_watched_until_ = Instant::never();  // then the first replies_watched_ works have to be done; never: no watch
+  uint64_t replies_watched_ = 0;
+  uint64_t reply_bytes_ = 0;                // of share_.reply_bytes: this connection's
   std::unique_ptr<ReverseCaller> reverse_;  // nullptr until enabled
   // Messages that wait for a slot. Made when the first has to wait.
   struct Backlog {
@@ -219,7 +267,8 @@ class ServerEndpoint : public ListNode<PullTag> {
     Ring<Message> waiting;
   };
   std::unique_ptr<Backlog> backlog_;
-  IntrusiveList<ServerCall, ArrivalTag> calls_;  // all in flight, oldest first
+  IntrusiveList<ServerCall, ArrivalTag> calls_;    // in flight with all their data, the first to get them first
+  IntrusiveList<ServerCall, ArrivalTag> pulling_;  // in flight without, in the order of arrival
   IntrusiveList<ServerCall, QueueTag> ready_;
   IntrusiveList<ServerCall, QueueTag> replying_;
   std::vector<uint32_t> refused_xids_;
@@ -229,6 +278,11 @@ class ServerEndpoint : public ListNode<PullTag> {
   IntrusiveList<ServerCall, QueueTag> reading_;     // with read segments to post
   IntrusiveList<ServerCall, QueueTag> splicing_;    // wait for memory
   uint32_t reads_in_flight_ = 0;                    // RDMA Reads posted and not completed
+  Instant read_progress_;                           // when one last completed, or the first of them was posted
+  Instant pull_progress_;                           // when a call of pulling_ last came further
+  ReplyHoldings holdings_;                          // of reply_bytes_, the replies that are posted
+  ClientShare own_share_;
+  ClientShare& share_;
   std::optional<uint32_t> broken_xid_;
   uint64_t read_bytes_in_flight_ = 0;
 };

@@ -1,5 +1,6 @@
 // The part of the server side that moves calls along: RDMA Reads, splicing, replies.
 #include <span>
+#include <utility>
 
 #include "rpcrdma/endpoint/call_checks.h"
 #include "rpcrdma/endpoint/call_splicer.h"
@@ -18,6 +19,10 @@ CallId call_of(verbs::WorkId id) {
 }
 uint32_t segment_of(verbs::WorkId id) {
   return static_cast<uint32_t>(id.value() >> 56);
+}
+
+bool is_older(const ServerCall& call, const ServerCall& other) {
+  return static_cast<int32_t>(call.arrival - other.arrival) < 0;
 }
 
 // Empty segments are passed by as if they had been read.
@@ -39,13 +44,13 @@ void ServerEndpoint::advance(Instant now) {
   }
   const bool all_posted = post_replies(now);
   if (reverse_ != nullptr && reverse_->has_waiting()) {
-    advance_reverse();
+    advance_reverse(now);
   }
   if (backlog_ != nullptr) {
-    take_waiting();
+    take_waiting(now);
   }
   if (!unadmitted_.empty()) {
-    admit_waiting();
+    admit_waiting(now);
   }
   if (!reading_.empty()) {
     post_reads(now);
@@ -60,10 +65,13 @@ void ServerEndpoint::advance(Instant now) {
   CW_DASSERT(is_consistent());
 }
 
-void ServerEndpoint::advance_reverse() {
+void ServerEndpoint::advance_reverse(Instant now) {
   const uint32_t before = reverse_->in_flight();
   const ReverseCaller::Progress progress = reverse_->advance();
   receives_posted_ += reverse_->in_flight() - before;
+  if (reverse_->in_flight() > before) {
+    watch_replies(now);
+  }
   switch (progress) {
     case ReverseCaller::Progress::kDone:
       return;
@@ -88,10 +96,12 @@ void ServerEndpoint::wait_for_room() {
   }
 }
 
-void ServerEndpoint::on_read(const verbs::Completion& completion, Chain&& data) {
+void ServerEndpoint::on_read(Instant now, const verbs::Completion& completion, Chain&& data) {
   CW_DASSERT(reads_in_flight_ > 0);
   --reads_in_flight_;
   read_bytes_in_flight_ -= std::min<uint64_t>(read_bytes_in_flight_, data.bytes());
+  read_progress_ = now;
+  pull_progress_ = now;
   ServerCall* call = shared_.calls->find(call_of(completion.id));
   if (call == nullptr || call->endpoint != this || call->state != CallState::kReading) {
     return;
@@ -127,14 +137,14 @@ void ServerEndpoint::note_broken(const verbs::Completion& completion) {
 void ServerEndpoint::post_reads(Instant now) {
   while (!failed_ && !reading_.empty()) {
     ServerCall& call = *reading_.front();
-    if (!admit_reads(now, call) || !post_reads_of(call)) {
+    if (!admit_reads(now, call) || !post_reads_of(now, call)) {
       return;
     }
   }
-  leave_pull_line();
+  leave_lines();
 }
 
-void ServerEndpoint::admit_waiting() {
+void ServerEndpoint::admit_waiting(Instant now) {
   while (!failed_ && !unadmitted_.empty()) {
     ServerCall& call = *unadmitted_.front();
     if (!admit_bytes(call)) {
@@ -143,7 +153,9 @@ void ServerEndpoint::admit_waiting() {
     }
     queue_node(call).unlink();
     call.state = CallState::kReading;
+    pull_progress_ = now;
     if (call.chunks.read_count == 0) {
+      has_data(now, call);
       make_ready(call);
     } else {
       reading_.push_back(call);
@@ -175,25 +187,119 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
   for (const ReadSegment& read : call.chunks.reads()) {
     units += (uint64_t{read.segment.length} + options_.read_unit_bytes - 1) / options_.read_unit_bytes;
   }
+  const bool among_own = share_.line.empty() || share_.line.front() == this;
+  const bool may_have = among_own && share_has_room(units);
   const bool has_room = shared_.pulled_units == 0 || shared_.pulled_units + units <= shared_.pull_units_max;
-  if (!has_room || (!shared_.pull_line.empty() && shared_.pull_line.front() != this)) {
-    if (!is_linked()) {
+  const bool among_all = shared_.pull_line.empty() || shared_.pull_line.front() == this;
+  if (!may_have || !has_room || !among_all) {
+    if (!static_cast<ListNode<ShareTag>&>(*this).is_linked()) {
+      share_.line.push_back(*this);
+    }
+    if (!may_have) {
+      leave_pull_line();  // what it waits for is its own client's: nobody else stands behind it
+    } else if (!static_cast<ListNode<PullTag>&>(*this).is_linked()) {
       shared_.pull_line.push_back(*this);
     }
     ++shared_.stats.read_stalls;
     wait_for_memory();
     return false;
   }
-  leave_pull_line();
+  leave_lines();
   call.begun_at = now;
+  pull_progress_ = now;
   call.pulled_units = units;
+  call.unread_units = units;
   shared_.pulled_units += units;
+  share_.pulled_units += units;
+  share_.unread_units += units;
   return true;
 }
 
+// Of what the client may have for itself, whoever else waits or not.
+bool ServerEndpoint::share_has_room(uint64_t units) const {
+  const auto fits = [units](uint64_t in_use, uint64_t max) { return in_use == 0 || in_use + units <= max; };
+  return fits(share_.pulled_units, shared_.pull_units_max / ServerShared::kClientPart) &&
+         fits(share_.unread_units, shared_.pull_units_max / ServerShared::kUnreadPart);
+}
+
+// From here on the transport has to have done what is posted by now within reply_timeout. What is posted while it is watched is
+// watched next: the client has between one and two reply_timeouts for each reply.
+void ServerEndpoint::watch_replies(Instant now) {
+  if (replies_watched_until_.is_never()) {
+    replies_watched_ = window_.posted();
+    replies_watched_until_ = now + options_.reply_timeout;
+  }
+}
+
+// The client is late with a reply. False when it is not, and the watch goes on with what has been posted since.
+bool ServerEndpoint::is_reply_late(Instant now) {
+  const uint64_t done = window_.done();
+  if (done < replies_watched_) {
+    return true;
+  }
+  replies_watched_until_ = Instant::never();
+  if (done < window_.posted()) {
+    watch_replies(now);
+  }
+  return false;
+}
+
+// Whether the client may be sent what this call asks for: the Buffers that replies of its own keep, and those that are to come. One
+// call of a connection always may.
+bool ServerEndpoint::reply_has_room(Instant now, ServerCall& call) {
+  uint64_t bytes = 0;
+  for (const Segment& segment : std::span(call.chunks.segments).first(call.chunks.segment_count)) {
+    bytes += segment.length;
+  }
+  bytes = std::min(bytes, options_.reply_bytes_max);
+  const auto fits = [this, bytes] { return reply_bytes_ == 0 || share_.reply_bytes + bytes <= options_.reply_bytes_held_max; };
+  if (!fits()) {
+    settle_replies();
+    if (!fits()) {
+      ++shared_.stats.reply_stalls;
+      if (!window_.completion_due()) {
+        retry_at_ = earlier(retry_at_, now + kRetryInterval);  // others of the same client hold it, or the owner has it
+      }
+      return false;
+    }
+  }
+  set_reply_bytes(call, bytes);
+  return true;
+}
+
+// What the call's reply keeps, or will: octets of whole Buffers, since that is what others cannot have.
+void ServerEndpoint::set_reply_bytes(ServerCall& call, uint64_t bytes) {
+  reply_bytes_ += bytes - call.reply_bytes;
+  share_.reply_bytes += bytes - call.reply_bytes;
+  call.reply_bytes = bytes;
+}
+
+// Replies without chunks are not signaled as a rule; now and then one has to be, or nobody learns that they are over.
+bool ServerEndpoint::holds_silently(uint64_t bytes) const {
+  return holdings_.silent_bytes() + bytes > kSilentBytesMax;
+}
+
+// The reply is posted: until the client has acknowledged it its Buffers are counted here, and no longer with the call.
+void ServerEndpoint::hold_reply(ServerCall& call) {
+  settle_replies();
+  holdings_.add(window_.posted(), std::exchange(call.reply_bytes, 0), !window_.last_is_silent());
+}
+
+void ServerEndpoint::settle_replies() {
+  if (reply_bytes_ > 0) {
+    const uint64_t bytes = holdings_.settle(window_.done());
+    reply_bytes_ -= bytes;
+    share_.reply_bytes -= bytes;
+  }
+}
+
 void ServerEndpoint::return_units(ServerCall& call) {
+  set_reply_bytes(call, 0);
   shared_.pulled_units -= call.pulled_units;
+  share_.pulled_units -= call.pulled_units;
+  share_.unread_units -= call.unread_units;
   call.pulled_units = 0;
+  call.unread_units = 0;
   if (call.budget_bytes > 0) {
     options_.budget->bytes_in_use -= call.budget_bytes;
     call.budget_bytes = 0;
@@ -201,7 +307,7 @@ void ServerEndpoint::return_units(ServerCall& call) {
 }
 
 // True when the next call's turn has come.
-bool ServerEndpoint::post_reads_of(ServerCall& call) {
+bool ServerEndpoint::post_reads_of(Instant now, ServerCall& call) {
   const std::span<const ReadSegment> reads = call.chunks.reads();
   for (; call.reads_posted < reads.size(); ++call.reads_posted) {
     const Segment& segment = reads[call.reads_posted].segment;
@@ -224,7 +330,10 @@ bool ServerEndpoint::post_reads_of(ServerCall& call) {
       fail();
       return false;
     }
-    ++reads_in_flight_;
+    window_.note_posted(true);
+    if (reads_in_flight_++ == 0) {
+      read_progress_ = now;
+    }
     read_bytes_in_flight_ += segment.length;
   }
   ChunkStats& counted = shared_.stats.chunks[static_cast<size_t>(ChunkKind::kRead)];
@@ -242,6 +351,7 @@ void ServerEndpoint::read_finished(ServerCall& call) {
   skip_empty_reads(call);
   if (call.reads_done == call.chunks.read_count) {
     call.state = CallState::kSplicing;
+    share_.unread_units -= std::exchange(call.unread_units, 0);
     splicing_.push_back(call);
   }
 }
@@ -254,14 +364,31 @@ void ServerEndpoint::splice_calls(Instant now) {
       return;
     }
     queue_node(*call).unlink();
+    call->read_for = now - call->begun_at;
+    has_data(now, *call);
     if (check_xid(call->message, call->xid, shared_.stats)) {
-      call->read_for = now - call->begun_at;
       shared_.durations.record(Stage::kRdmaRead, call->read_for);
       make_ready(*call);
     } else {
       refuse(*call, ReplyForm::kErrorChunk);
     }
   }
+}
+
+// Its time counts with the others that wait for data, and no longer alone.
+void ServerEndpoint::await_data(Instant now, ServerCall& call) {
+  static_cast<ListNode<ArrivalTag>&>(call).unlink();
+  if (pulling_.empty()) {
+    pull_progress_ = now;
+  }
+  pulling_.push_back(call);
+}
+
+void ServerEndpoint::has_data(Instant now, ServerCall& call) {
+  static_cast<ListNode<ArrivalTag>&>(call).unlink();
+  calls_.push_back(call);
+  call.begun_at = now;
+  pull_progress_ = now;
 }
 
 void ServerEndpoint::make_ready(ServerCall& call) {
@@ -274,7 +401,32 @@ void ServerEndpoint::make_ready(ServerCall& call) {
   }
   call.state = CallState::kReady;
   ++ready_calls_;
-  ready_.push_back(call);
+  if (call.context.header.flavor == static_cast<uint32_t>(AuthFlavor::kRpcsecGss)) [[unlikely]] {
+    in_order_ = true;
+  }
+  enqueue_ready(call);
+}
+
+// In order, calls that have overtaken it are waiting here: it goes before them.
+void ServerEndpoint::enqueue_ready(ServerCall& call) {
+  ServerCall* before = nullptr;
+  if (in_order_) [[unlikely]] {
+    before = ready_.front();
+    while (before != nullptr && is_older(*before, call)) {
+      before = ready_.next(*before);
+    }
+  }
+  if (before == nullptr) {
+    ready_.push_back(call);
+  } else {
+    ready_.insert_before(*before, call);
+  }
+}
+
+// In order, nothing is polled before what came earlier and waits for its data. That is admitted and pulled in the order of arrival,
+// and what it waits for is nothing that a call behind it holds alone.
+bool ServerEndpoint::has_turn(const ServerCall& call) const {
+  return !in_order_ || pulling_.empty() || is_older(call, *pulling_.front());
 }
 
 // RFC 8166 6.1 and 4.5.2: the call is not processed. Its header is valid, so the answer is an RPC reply with all chunks unused.
@@ -324,8 +476,14 @@ bool ServerEndpoint::post_replies(Instant now) {
 PostResult ServerEndpoint::post_reply(Instant now, ServerCall& call) {
   ReplyPoster poster(qp_, window_, shared_.pool, shared_.stats);
   const bool lowers = grant_ < credits_;
-  const PostResult result = poster.post(call, {.credit = grant_, .post_receive = !lowers}, thresholds_.remote_invalidation);
+  const bool signaled = call.reply_bytes > 0 && holds_silently(call.reply_bytes);
+  const PostResult result =
+      poster.post(call, {.credit = grant_, .post_receive = !lowers, .signaled = signaled}, thresholds_.remote_invalidation);
   if (result == PostResult::kPosted) [[likely]] {
+    watch_replies(now);
+    if (call.reply_bytes > 0) {
+      hold_reply(call);
+    }
     credits_ -= lowers ? 1 : 0;
     count_granted(lowers ? -1 : 0);
     receives_posted_ += lowers ? 0 : 1;

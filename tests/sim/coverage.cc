@@ -122,6 +122,10 @@ void walk_rpc(const rpcrdma::RpcRdmaStats& rpc, Visit&& visit) {
   visit("rpc.", "no_buffer", rpc.no_buffer);
   visit("rpc.", "no_send_work", rpc.no_send_work);
   visit("rpc.", "call_timeout", rpc.call_timeouts);
+  visit("rpc.", "read_timeout", rpc.read_timeouts);
+  visit("rpc.", "reply_timeout", rpc.reply_timeouts);
+  visit("rpc.", "reply_stall", rpc.reply_stalls);
+  visit("rpc.", "wait_timeout", rpc.wait_timeouts);
   visit("rpc.", "bad_reply", rpc.bad_replies);
   visit("rpc.", "late_reply", rpc.late_replies);
 }

@@ -385,6 +385,31 @@ TEST_F(ClientTest, KeysThatTheServerInvalidatedAreNotInvalidatedAgain) {
   EXPECT_EQ(stats.remote_invalidations, 1u);
 }
 
+TEST_F(ClientTest, AnInvalidatedKeyUnderAnXidOfNoCallEndsTheConnection) {
+  std::vector<uint8_t> sink(100);
+  const std::vector<MutableBytes> writes{sink};
+  const std::vector<uint32_t> sent = submit({.message = echo_call(), .writes = writes});
+  const verbs::Rkey key(sent[7]);
+  EXPECT_TRUE(memory->invalidate(kDomain, key));  // the queue pair has done it
+  receive(inline_reply(sent[0] + 1000), key);
+  EXPECT_TRUE(client->failed());
+  EXPECT_EQ(stats.bad_replies, 1u);
+  EXPECT_EQ(stats.unknown_xid, 0u);
+  EXPECT_EQ(outcome(), CallStatus::kConnectionLost);
+}
+
+// RFC 8167 5.2: what is taken for a reply is one. A message of neither type is dropped, and its call stays.
+TEST_F(ClientTest, AMessageThatIsNoRpcReplyAnswersNoCall) {
+  const uint32_t xid = submit()[0];
+  for (const uint32_t type : {2u, 7u, UINT32_MAX}) {
+    const uint64_t before = stats.bad_replies;
+    expect_dropped(Words{xid, 1, 8, 0, 0, 0, 0, xid, type, 0, 0, 0, 0});
+    EXPECT_EQ(stats.bad_replies, before + 1);
+  }
+  receive(inline_reply(xid));
+  EXPECT_EQ(outcome(), CallStatus::kReplied);
+}
+
 // Proves CMPD-3.2-4: the key of another call is gone, so that call's memory is in an unknown state.
 TEST_F(ClientTest, AnInvalidatedKeyOfAnotherCallEndsTheConnection) {
   receive(inline_reply(submit()[0]));

@@ -528,28 +528,31 @@ TEST_F(ServerReceive, ACallWaitsForTheBuffersThatItsStreamNeeds) {
   now = server->next_deadline();
   server->on_deadline(now);
   EXPECT_EQ(stats().no_buffer, 2u);
-  // Still nothing: the call runs into its timeout, and with it the connection.
-  now = now + options.call_timeout;
+  // Still nothing: the wait has an end, and with it the connection.
+  now = now + options.wait_timeout;
   server->on_deadline(now);
-  EXPECT_TRUE(server->failed());
-  EXPECT_EQ(stats().call_timeouts, 1u);
+  EXPECT_EQ(server->failure(), EndpointFailure::kStarved);
+  EXPECT_EQ(stats().wait_timeouts, 1u);
 }
 
 // Proves RPCRDMA-4.5.4-3.
 TEST_F(ServerReceive, ABackendThatStaysSilentCostsTheConnection) {
   send(inline_call(kXid, rpc_call(kXid)));
+  const auto id = take();
+  ASSERT_TRUE(id.has_value());
   const Instant first = now;
   now = now + Duration::seconds(60);
   send(inline_call(kXid + 1, rpc_call(kXid + 1)));
   EXPECT_EQ(server->next_deadline(), first + options.call_timeout);
-  const auto id = take();
-  ASSERT_TRUE(id.has_value());
+  held.clear();
+  ASSERT_TRUE(take().has_value());
   answer(*id, rpc_reply(kXid));
+  qp->finish_all_sends();
   EXPECT_EQ(server->next_deadline(), now + options.call_timeout);
   server->on_deadline(first + options.call_timeout);
   EXPECT_FALSE(server->failed());
   server->on_deadline(now + options.call_timeout);
-  EXPECT_TRUE(server->failed());
+  EXPECT_EQ(server->failure(), EndpointFailure::kCallTimeout);
   EXPECT_EQ(stats().call_timeouts, 1u);
   qp->finish_all_sends();
 }

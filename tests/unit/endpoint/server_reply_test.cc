@@ -451,5 +451,15 @@ TEST_F(SharedWorkRequests, AFullQueueOfItsOwnIsWaitedForWithoutATimer) {
   EXPECT_EQ(qp->posted().size(), 1u);
 }
 
+// BIDI-5.2-5, the other way round: what the backend gives for a reply is one.
+TEST_F(ServerReply, AnAnswerThatIsNoRpcReplyIsAnsweredWithAnError) {
+  for (const uint32_t type : {0u, 2u, UINT32_MAX}) {
+    answer(call({0, 0, 0}), Words{kXid, type, 0, 0, 0, 0});
+    EXPECT_EQ(sent(), (std::vector<uint32_t>{kXid, 1, options.credits, 4, 2}));
+  }
+  EXPECT_EQ(stats().errors_out_chunk, 3u);
+  expect_idle();
+}
+
 }  // namespace
 }  // namespace cw::rpcrdma

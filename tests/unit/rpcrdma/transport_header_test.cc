@@ -323,6 +323,17 @@ TEST(DecodeChunks, LengthsAreSummedIn64Bits) {
   EXPECT_EQ(refuse(message), HeaderError::kReadTooLong);
 }
 
+// Each segment is looked at, not only the first of its chunk.
+TEST(DecodeChunks, ALaterSegmentMayNotWrapEither) {
+  constexpr uint64_t kWraps = UINT64_MAX - 0xFFE;
+  EXPECT_EQ(refuse(HeaderOctets(1, kMsg).read(8, 0x1000, 0).read(8, 0x1000, kWraps).end().end().end()),
+            HeaderError::kOffsetWraps);
+  EXPECT_EQ(refuse(HeaderOctets(1, kMsg).end().word(1).word(2).segment(0x1000, 0).segment(0x1000, kWraps).end().end()),
+            HeaderError::kOffsetWraps);
+  EXPECT_EQ(refuse(HeaderOctets(1, kMsg).end().end().word(1).word(3).segment(4, 0).segment(4, 0).segment(0x1000, kWraps)),
+            HeaderError::kOffsetWraps);
+}
+
 TEST(DecodeChunks, RegionMayEndAtTheTopOfTheAddressSpaceButNotWrap) {
   const auto with_offset = [](uint64_t read_offset, uint64_t write_offset) {
     return HeaderOctets(1, kMsg).read(8, 0x1000, read_offset).end().word(1).word(1).segment(0x1000, write_offset).end().end();

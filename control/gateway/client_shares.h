@@ -1,0 +1,49 @@
+// What each client's connections hold together of what all clients of a core share (rpcrdma::ClientShare). A client is an IPv4
+// address, or a /64 of IPv6, since it can have any address of that. Allocates with connections, never with calls.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "rocev2/base/assert.h"
+#include "rocev2/wire/ip_address.h"
+#include "rpcrdma/endpoint/rpcrdma_options.h"
+
+namespace cw::gateway {
+
+class ClientShares {
+ public:
+  // A connection of the client begins; the share stays where it is until its last connection has left.
+  [[nodiscard]] rpcrdma::ClientShare& join(const wire::IpAddress& address) {
+    Entry& entry = clients_[key_of(address)];
+    ++entry.connections;
+    return entry.share;
+  }
+  // It is over and holds nothing any more.
+  void leave(const wire::IpAddress& address) {
+    const auto found = clients_.find(key_of(address));
+    CW_ASSERT(found != clients_.end());
+    if (--found->second.connections == 0) {
+      clients_.erase(found);
+    }
+  }
+  [[nodiscard]] size_t client_count() const { return clients_.size(); }
+
+ private:
+  using Key = std::array<uint8_t, 16>;
+  struct Entry {
+    rpcrdma::ClientShare share;
+    uint32_t connections = 0;
+  };
+  static Key key_of(const wire::IpAddress& address) {
+    Key key{};
+    std::copy_n(address.octets.begin(), address.is_v4() ? key.size() : key.size() / 2, key.begin());
+    return key;
+  }
+
+  std::map<Key, Entry> clients_;
+};
+
+}  // namespace cw::gateway

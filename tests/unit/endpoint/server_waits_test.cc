@@ -1,0 +1,469 @@
+// What a call may wait for, for how long, and at whose cost: RDMA Reads that nobody answers, turns at what all connections share.
+#include "tests/unit/endpoint/server_fixture.h"
+
+namespace cw::rpcrdma {
+namespace {
+
+using test::WorkKind;
+
+// Two connections of one core: `server` of the fixture, and `other`.
+class ServerWaits : public ServerFixture {
+ protected:
+  static constexpr uint32_t kData = 8192;  // octets of a call's Read chunk: two units and one for the rest
+
+  // `pull_units_max` units for both; with `shares` both belong to one client.
+  void make_two(uint64_t pull_units_max, bool same_client = false) {
+    options.share = same_client ? &share : nullptr;
+    make();
+    shared->pull_units_max = pull_units_max;
+    other_qp = std::make_unique<test::FakeQueuePair>();
+    other = std::make_unique<ServerEndpoint>(*shared, *other_qp, options, thresholds);
+    other->start();
+  }
+  void TearDown() override {
+    other.reset();
+    ServerFixture::TearDown();
+    other_qp.reset();
+    EXPECT_EQ(share.pulled_units, 0u);
+    EXPECT_EQ(share.unread_units, 0u);
+  }
+  // An ECHO call whose argument is in a Read chunk.
+  void write(test::FakeQueuePair& to, ServerEndpoint& endpoint, uint32_t xid) {
+    const Words lists = Words{}.read(44, 0x11, kData, 0x1000).add({0, 0, 0});
+    const Words message = Words{xid, 1, 16, 0}.octets(lists.bytes()).octets(rpc_call(xid, 1).add({kData}).bytes());
+    ASSERT_TRUE(to.deliver(chain_of(*pool, message.bytes())));
+    endpoint.on_completions(now);
+  }
+  void answer_read(test::FakeQueuePair& to, ServerEndpoint& endpoint) {
+    ASSERT_FALSE(to.posted().empty());
+    ASSERT_EQ(to.posted().front().kind, WorkKind::kRead);
+    to.finish(chain_of(*pool, std::vector<uint8_t>(kData)));
+    endpoint.on_completions(now);
+  }
+  void pass(Duration time) {
+    now = now + time;
+    for (ServerEndpoint* endpoint : {server.get(), other.get()}) {
+      if (endpoint != nullptr && endpoint->next_deadline() <= now) {
+        endpoint->on_deadline(now);
+      }
+    }
+  }
+  bool takes(ServerEndpoint& endpoint) {
+    Call call;
+    return endpoint.poll_call(now, call);
+  }
+
+  ClientShare share;
+  std::unique_ptr<test::FakeQueuePair> other_qp;
+  std::unique_ptr<ServerEndpoint> other;
+};
+
+TEST_F(ServerWaits, AClientThatAnswersNoRdmaReadLosesItsConnectionAfterTheReadTimeout) {
+  write(*qp, *server, kXid);
+  EXPECT_EQ(server->next_deadline(), now + options.read_timeout);
+  pass(options.read_timeout - Duration::ns(1));
+  EXPECT_FALSE(server->failed());
+  pass(Duration::ns(1));
+  EXPECT_EQ(server->failure(), EndpointFailure::kReadTimeout);
+  EXPECT_EQ(stats().read_timeouts, 1u);
+  EXPECT_EQ(stats().call_timeouts, 0u);
+  EXPECT_EQ(shared->pulled_units, 0u);
+}
+
+// Nothing but an answered READ is a sign of life: not a further call, and not the time that an earlier one took.
+TEST_F(ServerWaits, EachAnsweredRdmaReadBeginsTheReadTimeoutAnew) {
+  write(*qp, *server, kXid);
+  write(*qp, *server, kXid + 1);
+  pass(options.read_timeout / 2);
+  answer_read(*qp, *server);
+  const Instant answered = now;
+  pass(options.read_timeout / 2);
+  write(*qp, *server, kXid + 2);
+  EXPECT_EQ(server->next_deadline(), answered + options.read_timeout);
+  pass(options.read_timeout / 2);
+  EXPECT_EQ(server->failure(), EndpointFailure::kReadTimeout);
+}
+
+TEST_F(ServerWaits, WhoWaitsInLineForADeadClientPaysNothingForIt) {
+  make_two(4);
+  write(*qp, *server, kXid);
+  write(*other_qp, *other, kXid);
+  EXPECT_TRUE(other_qp->posted().empty()) << "it waits for the units of the first";
+  pass(options.read_timeout);
+  EXPECT_EQ(server->failure(), EndpointFailure::kReadTimeout);
+  ASSERT_EQ(other_qp->posted().size(), 1u) << "what the dead one held is free again";
+  EXPECT_EQ(other->next_deadline(), now + options.read_timeout);
+  pass(Duration::seconds(1));
+  answer_read(*other_qp, *other);
+  pass(Duration::seconds(1));
+  ASSERT_TRUE(takes(*other));
+  EXPECT_EQ(other->next_deadline(), now + options.call_timeout) << "the owner has all of its time";
+}
+
+TEST_F(ServerWaits, ACallThatWaitsLongerThanTheWaitTimeoutEndsItsConnection) {
+  options.read_timeout = Duration::seconds(100'000);
+  make_two(4);
+  write(*qp, *server, kXid);
+  write(*other_qp, *other, kXid);
+  const Instant end = now + options.wait_timeout;
+  while (!other->failed() && now < end + Duration::seconds(1)) {
+    pass(Duration::seconds(1));
+  }
+  EXPECT_EQ(now, end);
+  EXPECT_EQ(other->failure(), EndpointFailure::kStarved);
+  EXPECT_EQ(stats().wait_timeouts, 1u);
+  EXPECT_EQ(stats().call_timeouts, 0u);
+  EXPECT_FALSE(server->failed());
+}
+
+TEST_F(ServerWaits, AMessageThatWaitsForASlotIsBoundedByTheWaitTimeout) {
+  make(128, 1);
+  send(inline_call(kXid, rpc_call(kXid)));
+  ASSERT_TRUE(take().has_value());
+  options.call_timeout = Duration::seconds(100'000);
+  test::FakeQueuePair late_qp;
+  ServerEndpoint late(*shared, late_qp, options, thresholds);
+  late.start();
+  ASSERT_TRUE(late_qp.deliver(chain_of(*pool, inline_call(kXid, rpc_call(kXid)).bytes()), std::nullopt, now));
+  late.on_completions(now);
+  const Instant end = now + options.wait_timeout;
+  while (!late.failed() && now <= end) {
+    now = late.next_deadline();
+    late.on_deadline(now);
+  }
+  EXPECT_EQ(now, end);
+  EXPECT_EQ(late.failure(), EndpointFailure::kStarved);
+}
+
+// Of 24 units a client may have 6 for calls that it has not answered the READs of, and 12 in all; a call takes 3.
+TEST_F(ServerWaits, AClientHoldsAQuarterOfTheUnitsWithoutAnAnswer) {
+  make_two(24);
+  for (uint32_t i = 0; i < 4; ++i) {
+    write(*qp, *server, kXid + i);
+  }
+  EXPECT_EQ(qp->posted().size(), 2u);
+  EXPECT_EQ(shared->pulled_units, 6u);
+  EXPECT_GT(stats().read_stalls, 0u);
+  write(*other_qp, *other, kXid);
+  EXPECT_EQ(other_qp->posted().size(), 1u) << "others do not wait behind it";
+  answer_read(*qp, *server);
+  EXPECT_EQ(qp->posted().size(), 2u) << "an answer makes room for the next";
+}
+
+TEST_F(ServerWaits, AClientHoldsHalfOfTheUnitsUntilItsCallsAreAnswered) {
+  make_two(24);
+  for (uint32_t i = 0; i < 6; ++i) {
+    write(*qp, *server, kXid + i);
+    if (!qp->posted().empty()) {
+      answer_read(*qp, *server);
+    }
+  }
+  EXPECT_EQ(shared->pulled_units, 12u);
+  EXPECT_TRUE(qp->posted().empty());
+  const auto id = take();
+  ASSERT_TRUE(id.has_value());
+  held.clear();
+  answer(*id, rpc_reply(kXid).add({0}));
+  qp->finish();
+  EXPECT_EQ(qp->posted().size(), 1u) << "the fifth call takes the units of the first";
+}
+
+TEST_F(ServerWaits, TheConnectionsOfOneClientShareItsPart) {
+  make_two(24, true);
+  write(*qp, *server, kXid);
+  write(*qp, *server, kXid + 1);
+  write(*other_qp, *other, kXid);
+  EXPECT_TRUE(other_qp->posted().empty());
+  EXPECT_EQ(share.unread_units, 6u);
+  answer_read(*qp, *server);
+  pass(ServerEndpoint::kRetryInterval);
+  EXPECT_EQ(other_qp->posted().size(), 1u);
+}
+
+TEST_F(ServerWaits, TheConnectionsOfOneClientTakeTurns) {
+  make_two(12, true);
+  for (uint32_t i = 0; i < 3; ++i) {
+    write(*qp, *server, kXid + i);
+    write(*other_qp, *other, kXid + i);
+  }
+  ASSERT_EQ(qp->posted().size(), 1u);
+  EXPECT_TRUE(other_qp->posted().empty());
+  answer_read(*qp, *server);
+  EXPECT_TRUE(qp->posted().empty()) << "it is the other's turn, though only a timer tells it";
+  pass(ServerEndpoint::kRetryInterval);
+  EXPECT_EQ(other_qp->posted().size(), 1u);
+  EXPECT_TRUE(qp->posted().empty());
+}
+
+TEST_F(ServerWaits, ACallLongerThanAPartIsAdmittedAlone) {
+  make_two(4);
+  write(*qp, *server, kXid);
+  EXPECT_EQ(qp->posted().size(), 1u);
+  answer_read(*qp, *server);
+}
+
+// A client without receives, or one that acknowledges nothing.
+class RepliesNotTaken : public ServerWaits {
+ protected:
+  // A SOURCE call that offers a Write chunk of `room` octets.
+  void request(uint32_t xid, uint32_t room) {
+    const Words lists = Words{0, 1, 1}.segment(0x11, room, 0x1000).add({0, 0});
+    send(Words{xid, 1, 16, 0}.octets(lists.bytes()).octets(rpc_call(xid, 2).add({0, 0, 0}).bytes()));
+  }
+  // The owner takes the next call and answers it with `bytes` octets of data.
+  void serve(uint32_t xid, uint32_t bytes) {
+    const auto id = take();
+    ASSERT_TRUE(id.has_value());
+    held.clear();
+    answer(*id, rpc_reply(xid).add({0, 0, bytes}).zeros(bytes));
+  }
+};
+
+TEST_F(RepliesNotTaken, AReplyThatIsNotAcknowledgedEndsTheConnection) {
+  send(inline_call(kXid, rpc_call(kXid)));
+  const auto id = take();
+  held.clear();
+  answer(*id, rpc_reply(kXid));
+  EXPECT_EQ(server->next_deadline(), now + options.reply_timeout);
+  pass(options.reply_timeout - Duration::ns(1));
+  EXPECT_FALSE(server->failed());
+  pass(Duration::ns(1));
+  EXPECT_EQ(server->failure(), EndpointFailure::kReplyTimeout);
+  EXPECT_EQ(stats().reply_timeouts, 1u);
+}
+
+TEST_F(RepliesNotTaken, AnAcknowledgedReplyLeavesNoDeadline) {
+  send(inline_call(kXid, rpc_call(kXid)));
+  const auto id = take();
+  held.clear();
+  answer(*id, rpc_reply(kXid));
+  qp->finish_all_sends();
+  EXPECT_TRUE(server->next_deadline().is_never());
+  expect_idle();
+}
+
+TEST_F(RepliesNotTaken, EachReplyHasATimeoutOfItsOwn) {
+  request(kXid, 1000);
+  serve(kXid, 1000);
+  pass(options.reply_timeout / 2);
+  request(kXid + 1, 1000);
+  serve(kXid + 1, 1000);
+  qp->finish();  // the Write
+  qp->finish();  // the SEND of the first reply
+  pass(options.reply_timeout / 2);
+  EXPECT_FALSE(server->failed());
+  EXPECT_EQ(server->next_deadline(), now + options.reply_timeout) << "the second is watched now";
+  pass(options.reply_timeout);
+  EXPECT_EQ(server->failure(), EndpointFailure::kReplyTimeout);
+}
+
+TEST_F(RepliesNotTaken, AReverseCallThatIsNotAcknowledgedEndsTheConnection) {
+  options.reverse_credits = 2;
+  make();
+  server->enable_reverse();
+  ASSERT_TRUE(server->submit_reverse(now, chain_of(*pool, rpc_call(7).bytes())).ok());
+  pass(options.reply_timeout);
+  EXPECT_EQ(server->failure(), EndpointFailure::kReplyTimeout);
+}
+
+// Of 10000 octets: what a call offers counts until it is answered, then the Buffers of its reply until that is acknowledged.
+TEST_F(RepliesNotTaken, CallsWaitUntilTheClientHasTakenWhatItAskedForBefore) {
+  options.share = &share;
+  options.reply_bytes_held_max = 10'000;
+  make();
+  for (uint32_t i = 0; i < 3; ++i) {
+    request(kXid + i, 4096);
+  }
+  serve(kXid, 1000);
+  EXPECT_EQ(share.reply_bytes, 2048u) << "the whole Buffer, though half of it is used";
+  const auto second = take();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(share.reply_bytes, 2048u + 4096u);
+  held.clear();
+  answer(*second, rpc_reply(kXid + 1).add({0, 0, 3000}).zeros(3000));
+  EXPECT_EQ(share.reply_bytes, 3 * 2048u);
+  EXPECT_FALSE(take().has_value());
+  EXPECT_EQ(stats().reply_stalls, 1u);
+  qp->finish_all_sends();
+  server->on_completions(now);
+  EXPECT_EQ(share.reply_bytes, 0u);
+  serve(kXid + 2, 1000);
+  qp->finish_all_sends();
+  server->on_completions(now);
+  EXPECT_EQ(share.reply_bytes, 0u);
+  expect_idle();
+}
+
+TEST_F(RepliesNotTaken, OneCallOfAConnectionIsAlwaysServed) {
+  options.reply_bytes_held_max = 100;
+  make();
+  request(kXid, 4096);
+  serve(kXid, 1000);
+  request(kXid + 1, 4096);
+  EXPECT_FALSE(take().has_value());
+  qp->finish_all_sends();
+  server->on_completions(now);
+  serve(kXid + 1, 1000);
+  qp->finish_all_sends();
+}
+
+TEST_F(RepliesNotTaken, SmallRepliesHoldNothing) {
+  options.share = &share;
+  make();
+  send(inline_call(kXid, rpc_call(kXid)));
+  const auto id = take();
+  held.clear();
+  answer(*id, rpc_reply(kXid));
+  EXPECT_EQ(share.reply_bytes, 0u);
+}
+
+// Inline replies that keep a Buffer each complete silently; from time to time one is signaled, or nobody would count them out.
+TEST_F(RepliesNotTaken, InlineRepliesThatKeepBuffersAreCountedOut) {
+  options.share = &share;
+  options.credits = 200;
+  make(256);
+  for (uint32_t i = 0; i < 200; ++i) {
+    send(inline_call(kXid + i, rpc_call(kXid + i)));
+    const auto id = take();
+    ASSERT_TRUE(id.has_value());
+    held.clear();
+    answer(*id, rpc_reply(kXid + i).zeros(400));
+    qp->finish_all_sends();
+    server->on_completions(now);
+    ASSERT_LE(share.reply_bytes, ServerEndpoint::kSilentBytesMax);
+  }
+}
+
+// Calls under RPCSEC_GSS: RFC 2203 5.3.3.1 lets servers drop those that lag behind the sequence window.
+class GssOrder : public ServerWaits {
+ protected:
+  static Words gss_call(uint32_t xid, uint32_t procedure = 0) {
+    return Words{xid, 0, 2, kBenchProgram, kBenchVersion, procedure, 6, 24, 1, 0, xid, 1, 4, 0x4444'4444, 0, 0};
+  }
+  void small(uint32_t xid, bool gss = true) { send(inline_call(xid, gss ? gss_call(xid) : rpc_call(xid))); }
+  // An ECHO call whose argument is in a Read chunk; `whole`: all of the call is in one.
+  void large(uint32_t xid, bool whole = false) {
+    const Words stream = gss_call(xid, 1).add({kData});
+    if (whole) {
+      send(Words{xid, 1, 16, 1}.read(0, 0x11, static_cast<uint32_t>(stream.size()), 0x1000).add({0, 0, 0}));
+      long_calls.push_back(stream.bytes());
+      return;
+    }
+    const Words lists = Words{}.read(static_cast<uint32_t>(stream.size()), 0x11, kData, 0x1000).add({0, 0, 0});
+    send(Words{xid, 1, 16, 0}.octets(lists.bytes()).octets(stream.bytes()));
+  }
+  std::vector<uint32_t> polled() {
+    std::vector<uint32_t> xids;
+    Call call;
+    while (server->poll_call(now, call)) {
+      xids.push_back(call.context->header.xid);
+      ids.push_back(call.id);
+      call.message.clear();
+    }
+    return xids;
+  }
+  std::vector<std::vector<uint8_t>> long_calls;
+  std::vector<CallId> ids;
+};
+
+using Xids = std::vector<uint32_t>;
+
+TEST_F(GssOrder, ASmallCallDoesNotOvertakeOneThatIsBeingPulled) {
+  small(1);
+  EXPECT_EQ(polled(), Xids{1});
+  large(2);
+  small(3);
+  small(4, false);
+  EXPECT_EQ(polled(), Xids{});
+  answer_read(*qp, *server);
+  EXPECT_EQ(polled(), (Xids{2, 3, 4}));
+}
+
+TEST_F(GssOrder, RdmaReadsOfSeveralCallsOverlap) {
+  small(1);
+  large(2);
+  small(3);
+  large(4);
+  small(5);
+  EXPECT_EQ(qp->posted().size(), 2u);
+  answer_read(*qp, *server);
+  EXPECT_EQ(polled(), (Xids{1, 2, 3}));
+  answer_read(*qp, *server);
+  EXPECT_EQ(polled(), (Xids{4, 5}));
+}
+
+// The first call of a new connection may be one that tells its flavor only when it has been pulled.
+TEST_F(GssOrder, TheFirstSmallCallFallsInBehindALongCallOfTheSameKind) {
+  large(1, true);
+  small(2);
+  EXPECT_EQ(polled(), Xids{});
+  qp->finish(chain_of(*pool, long_calls.front()));
+  server->on_completions(now);
+  EXPECT_EQ(polled(), (Xids{1, 2}));
+}
+
+TEST_F(GssOrder, OtherFlavorsKeepOvertaking) {
+  write(*qp, *server, 1);
+  small(2, false);
+  EXPECT_EQ(polled(), Xids{2});
+  answer_read(*qp, *server);
+  EXPECT_EQ(polled(), Xids{1});
+}
+
+TEST_F(GssOrder, AtFullCreditsMixedWithLargeWritesEveryCallComesInItsTurn) {
+  options.credits = 64;
+  make(512, 128, 2048, 1024);
+  Xids sent_xids;
+  Xids got;
+  for (uint32_t round = 0; round < 10; ++round) {
+    for (uint32_t i = 0; i < 64; ++i) {
+      const uint32_t xid = round * 64 + i + 1;
+      sent_xids.push_back(xid);
+      i % 3 == 0 ? large(xid) : small(xid);
+    }
+    while (server->calls_in_flight() > 0) {
+      if (!qp->posted().empty() && qp->posted().front().kind == WorkKind::kRead) {
+        answer_read(*qp, *server);
+      }
+      const Xids more = polled();
+      got.insert(got.end(), more.begin(), more.end());
+      for (size_t n = ids.size(); n > 0; --n) {
+        answer(ids[n - 1], rpc_reply(got[got.size() - (ids.size() - n) - 1]));
+      }
+      ids.clear();
+      qp->finish_all_sends();
+      server->on_completions(now);
+    }
+  }
+  EXPECT_EQ(got, sent_xids);
+}
+
+// The pull line goes on although calls with all their data wait behind one that is in it.
+TEST_F(GssOrder, WaitingForATurnHoldsNothingThatTheOldestCallNeeds) {
+  make_two(4);
+  small(1);
+  ASSERT_EQ(polled(), Xids{1});
+  write(*other_qp, *other, 1);
+  large(2);
+  small(3);
+  large(4);
+  small(5);
+  EXPECT_TRUE(qp->posted().empty()) << "the other has all units";
+  answer_read(*other_qp, *other);
+  Call theirs;
+  ASSERT_TRUE(other->poll_call(now, theirs));
+  other->reply(now, theirs.id, chain_of(*pool, rpc_reply(1).bytes()));
+  theirs.message.clear();
+  other_qp->finish_all_sends();
+  pass(ServerEndpoint::kRetryInterval);
+  answer_read(*qp, *server);
+  ids.clear();
+  EXPECT_EQ(polled(), (Xids{2, 3}));
+  answer(ids[0], rpc_reply(2));
+  qp->finish_all_sends();
+  answer_read(*qp, *server);
+  EXPECT_EQ(polled(), (Xids{4, 5}));
+}
+
+}  // namespace
+}  // namespace cw::rpcrdma
