@@ -147,10 +147,12 @@ std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& 
 }
 
 gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionPlaces& places,
-                                        gateway::ConnectionPlaces& client_places, const ConfigNumbers& numbers) {
+                                        gateway::ConnectionPlaces& client_places, gateway::SourcePorts& source_ports,
+                                        const ConfigNumbers& numbers) {
   gateway::GatewayOptions options;
   options.core = core;
   options.places = &places;
+  options.source_ports = &source_ports;
   const control::LimitsConfig& limits = config.limits;
   for (const gateway::BackendIdentity& identity : numbers.backends.values()) {
     gateway::BackendOptions& backend = options.backends.emplace_back();

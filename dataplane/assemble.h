@@ -28,7 +28,7 @@ namespace cw::dataplane {
 // Precondition, here and below: what `config` names has its `numbers`.
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
                                                       gateway::ConnectionPlaces& places, gateway::ConnectionPlaces& client_places,
-                                                      const ConfigNumbers& numbers);
+                                                      gateway::SourcePorts& source_ports, const ConfigNumbers& numbers);
 [[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config,
                                                                            const ConfigNumbers& numbers);
 [[nodiscard]] WorkerPoolOptions worker_options(const control::Config& config);

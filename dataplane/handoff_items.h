@@ -16,7 +16,8 @@ class RequestItem {
       : link(request.link),
         kind(request.kind),
         backend(static_cast<uint16_t>(request.backend)),
-        server(static_cast<uint16_t>(request.server)) {
+        server(static_cast<uint16_t>(request.server)),
+        source_port(request.source_port) {
     if (kind == gateway::BackendRequest::Kind::kOpen) {
       content_.client = request.client;
     } else {
@@ -34,6 +35,7 @@ class RequestItem {
   gateway::BackendRequest::Kind kind = gateway::BackendRequest::Kind::kClose;
   uint16_t backend = 0;
   uint16_t server = 0;
+  uint16_t source_port = 0;
 
  private:
   struct Call {

@@ -109,8 +109,8 @@ bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
   const uint32_t cores = static_cast<uint32_t>(parts_.apps.size());
   bool taken = true;
   for (uint32_t i = 0; i < cores; ++i) {
-    gateway::GatewayOptions options =
-        gateway_options(config, CoreShare{i, cores}, parts_.places, parts_.client_places, parts_.numbers);
+    gateway::GatewayOptions options = gateway_options(config, CoreShare{i, cores}, parts_.places, parts_.client_places,
+                                                      parts_.workers.source_ports(), parts_.numbers);
     options.pull_buffers_max = pulled_max / cores;
     taken = parts_.apps[i]->reconfigure(options) && taken;
   }

@@ -13,9 +13,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <span>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "control/config/memory_plan.h"
@@ -36,11 +38,25 @@ constexpr int kSleepMs = 100;
 constexpr int kStarvedSleepMs = 1;
 // How often the replies that have begun are looked through for those that do not go on.
 constexpr Duration kPaceInterval = Duration::ms(100);
+// How long a link waits for its source port, and how often it looks. Well below backend.connect_timeout_ms.
+constexpr Duration kPortPatience = Duration::ms(1'000);
+constexpr Duration kPortInterval = Duration::ms(2);
 
 void release(std::span<const EventItem> events) {
   for (const EventItem& event : events) {
     release_buffers(event.message);
   }
+}
+
+// Those that the system itself picks from (ip(7), ip_local_port_range).
+std::pair<uint16_t, uint16_t> local_ports() {
+  std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
+  uint16_t first = 0;
+  uint16_t last = 0;
+  if (file >> first >> last && first > 0 && first <= last) {
+    return {first, last};
+  }
+  return {32'768, 60'999};
 }
 
 // TBB's threads inherit the CPUs of whoever made them come, as a rule one thread bound to one CPU.
@@ -103,6 +119,7 @@ class WorkerPool::Worker {
   void add_to(telemetry::WorkerStats& stats) const {
     stats.replies_waiting += waiting_.load(std::memory_order_relaxed);
     stats.replies_waited += waited_.load(std::memory_order_relaxed);
+    stats.other_ports += other_ports_.load(std::memory_order_relaxed);
     stats.replies_stalled += stalled_.load(std::memory_order_relaxed);
   }
 
@@ -119,6 +136,7 @@ class WorkerPool::Worker {
         worked |= serve_sockets(0);
         serve_starved();
         serve_admitted();
+        take_ports();
         end_stalled();
         (void)publish();
       }
@@ -142,8 +160,10 @@ class WorkerPool::Worker {
   struct UnfinishedTag {};
   struct Link : ListNode<UnfinishedTag> {
     Link(const TcpAddress& address, const wire::IpAddress& source, Worker& worker, const RequestItem& item)
-        : stream(address, source, worker.admission_, worker.pool_.options_.limits, item.backend, item.link.value()),
+        : stream(address, source, worker.admission_, worker.pool_.options_.limits, item.backend, item.link.value(),
+                 item.source_port),
           server(address),
+          source_port(item.source_port),
           id(item.link),
           backend(item.backend) {}
     ~Link() { unlink_if_linked(); }
@@ -151,6 +171,8 @@ class WorkerPool::Worker {
     Link& operator=(const Link&) = delete;
     BackendStream stream;
     TcpAddress server;
+    uint16_t source_port;
+    Instant port_until;  // while the port is busy: then another has to do
     gateway::LinkId id;
     uint32_t core = 0;
     uint32_t backend;
@@ -222,6 +244,15 @@ class WorkerPool::Worker {
     }
     Link& kept = *link;
     links_[item.link.value()] = std::move(link);
+    if (kept.stream.state() == BackendStream::State::kPortBusy) {
+      kept.port_until = monotonic_now() + kPortPatience;
+      without_port_.push_back(kept.id.value());
+      return;
+    }
+    begin(kept);
+  }
+
+  void begin(Link& kept) {
     watch_for(kept, kept.stream.state() == BackendStream::State::kConnecting ? EPOLLOUT : EPOLLIN);
     if (kept.stream.state() == BackendStream::State::kOpen) {
       kept.announced = true;
@@ -338,6 +369,40 @@ class WorkerPool::Worker {
     settle(link);
   }
 
+  // Links whose source port is busy: as a rule the client's connection before has calls at the backend still, and is closed when
+  // these are answered.
+  void take_ports() {
+    if (without_port_.empty()) [[likely]] {
+      return;
+    }
+    const Instant now = monotonic_now();
+    if (now < ports_tried_at_ + kPortInterval) {
+      return;
+    }
+    ports_tried_at_ = now;
+    std::erase_if(without_port_, [&](uint64_t id) {
+      const auto found = links_.find(id);
+      if (found == links_.end()) {
+        return true;
+      }
+      Link& link = *found->second;
+      const bool gives_up = link.port_until <= now;
+      if (gives_up) {
+        other_ports_.fetch_add(1, std::memory_order_relaxed);
+      }
+      link.stream.reconnect(gives_up ? uint16_t{0} : link.source_port);
+      if (link.stream.state() == BackendStream::State::kPortBusy) {
+        return false;
+      }
+      if (link.stream.state() == BackendStream::State::kFailed) {
+        settle(link);
+      } else {
+        begin(link);
+      }
+      return true;
+    });
+  }
+
   // Replies that waited for memory and have it now.
   void serve_admitted() {
     if (!admission_.wants_poll()) [[likely]] {
@@ -395,6 +460,9 @@ class WorkerPool::Worker {
 
   // After anything that may have changed the stream: tells of its end, or watches what it wants.
   void settle(Link& link) {
+    if (link.stream.state() == BackendStream::State::kPortBusy) {
+      return;
+    }
     if (link.stream.state() == BackendStream::State::kFailed) {
       log_failure(link);
       tell(link, link.announced ? gateway::BackendEvent::Kind::kClosed : gateway::BackendEvent::Kind::kFailed, {});
@@ -430,7 +498,7 @@ class WorkerPool::Worker {
     for (auto& ring : requests_) {
       empty = empty && ring->empty();
     }
-    const bool is_starved = !starved_.empty() || admission_.wants_poll();
+    const bool is_starved = !starved_.empty() || admission_.wants_poll() || !without_port_.empty();
     serve_sockets(!empty || pool_.stop_.load(std::memory_order_relaxed) ? 0 : is_starved ? kStarvedSleepMs : kSleepMs);
     (void)publish();
     wakeup_.awake();
@@ -458,6 +526,9 @@ class WorkerPool::Worker {
   std::vector<uint64_t> starved_;
   IntrusiveList<Link, UnfinishedTag> unfinished_;
   Instant paced_at_;
+  std::vector<uint64_t> without_port_;
+  Instant ports_tried_at_;
+  std::atomic<uint64_t> other_ports_{0};
   std::atomic<uint64_t> waiting_{0};
   std::atomic<uint64_t> waited_{0};
   std::atomic<uint64_t> stalled_{0};
@@ -470,6 +541,7 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, rpcrdma::ReplyPools poo
       backends_(gateway::kBackendNumbersMax),
       pools_(pools),
       replies_(pools.large, options.reply_buffers, gateway::kBackendNumbersMax),
+      source_ports_(local_ports().first, local_ports().second),
       programs_(programs),
       cores_(options.cores) {
   set_backend_count(static_cast<uint32_t>(
@@ -481,6 +553,9 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, rpcrdma::ReplyPools poo
     std::ranges::copy(options.backends[i], backends_[i].servers.begin());
     backends_[i].name = i < options.names.size() ? options.names[i] : "";
     backends_[i].from_client = i < options.from_client.size() && options.from_client[i];
+    if (backends_[i].from_client) {
+      source_ports_.set_from_client(static_cast<uint32_t>(i));
+    }
   }
   for (uint32_t core = 0; core < options.cores; ++core) {
     CoreSide& side = cores_[core];
@@ -516,6 +591,9 @@ WorkerPool::~WorkerPool() {
 void WorkerPool::set_backend(uint32_t backend, const std::string& name, bool from_client) {
   backends_[backend].name = name;
   backends_[backend].from_client = from_client;
+  if (from_client) {
+    source_ports_.set_from_client(backend);
+  }
 }
 
 telemetry::WorkerStats WorkerPool::stats() const {

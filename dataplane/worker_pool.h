@@ -25,6 +25,7 @@
 #include "dataplane/handoff_items.h"
 #include "dataplane/outbox.h"
 #include "dataplane/shared_record_budget.h"
+#include "dataplane/shared_source_ports.h"
 #include "dataplane/sockets/backend_stream.h"
 #include "dataplane/value_ring.h"
 #include "dataplane/wakeup.h"
@@ -63,6 +64,8 @@ class WorkerPool {
   // Any thread, while no poll core knows of a backend of this number, or of a server of it: what it is, from its first kOpen on.
   // Such an order comes to a worker through a ring, behind what is written here.
   void set_backend(uint32_t backend, const std::string& name, bool from_client);
+  // Where the gateways of all cores take the ports of their backend connections from.
+  [[nodiscard]] gateway::SourcePorts& source_ports() { return source_ports_; }
   // Any thread: among so many backends the memory for replies is shared.
   void set_backend_count(uint32_t count) { replies_.set_sources(std::max(count, 1u)); }
   void set_server(uint32_t backend, uint32_t number, const TcpAddress& address) { backends_[backend].servers[number] = address; }
@@ -103,6 +106,7 @@ class WorkerPool {
   std::vector<Backend> backends_;  // by number, with room for all that there may be: none moves when others come
   const rpcrdma::ReplyPools pools_;
   SharedRecordBudget replies_;
+  SharedSourcePorts source_ports_;
   rpcrdma::ProgramRegistry& programs_;
   std::vector<CoreSide> cores_;
   std::vector<std::unique_ptr<Worker>> workers_;

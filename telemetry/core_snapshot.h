@@ -78,6 +78,7 @@ struct WorkerStats {
   uint64_t replies_waiting = 0;  // gauge: replies that wait for memory; nothing more is read of their connections
   uint64_t replies_waited = 0;   // ever
   uint64_t replies_stalled = 0;  // that a backend began and did not go on with: their connections were closed
+  uint64_t other_ports = 0;      // backend connections made from another port than their client's, which stayed busy
 };
 
 inline constexpr uint32_t kPoolsMax = 4;

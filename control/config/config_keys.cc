@@ -191,7 +191,9 @@ const std::array<Key<BackendConfig>, 13> kBackendKeys = {{
      .member = Choice<BackendConfig>{kSourceNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.source); },
                                      [](BackendConfig& c, uint32_t i) { c.source = static_cast<SourceKind>(i); }},
      .help = "tcp: whose address the server sees. gateway: this host's. client: the client's own, for export lists and logs by "
-             "client. It takes CAP_NET_RAW, and routes that bring the server's answers back to this host: deploy/README.md."},
+             "client. It takes CAP_NET_RAW, and routes that bring the server's answers back to this host: deploy/README.md. "
+             "Either way "
+             "a client's n-th connection always comes from the same port, so that servers recognize calls that it repeats."},
     {.name = "check",
      .member = Choice<BackendConfig>{kCheckNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.check); },
                                      [](BackendConfig& c, uint32_t i) { c.check = static_cast<CheckKind>(i); }},

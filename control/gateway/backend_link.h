@@ -44,6 +44,7 @@ struct BackendRequest {
   uint32_t backend = 0;
   uint32_t server = 0;  // kOpen: which one of the backend's, by number
   wire::IpAddress client;
+  uint16_t source_port = 0;  // kOpen: where to connect from (SourcePorts); 0 = any
   rpcrdma::CallId call;
   Chain message;
 };

@@ -189,6 +189,7 @@ class Gateway {
   [[nodiscard]] LinkId new_link(uint32_t slot, uint32_t lane);
   void open_lane(Instant now, Connection& connection, Lane& lane);
   void forget_link(Lane& lane);
+  void give_port_back(Lane& lane);
   [[nodiscard]] bool has_xid(Connection& connection, uint32_t xid);
   void fail_lane(Instant now, Connection& connection, Lane& lane);
   void check_lanes(Instant now, Connection& connection);

@@ -66,6 +66,10 @@ void Gateway::open_lane(Instant now, Connection& connection, Lane& lane) {
   open.backend = lane.backend;
   open.server = lane.server_number;
   open.client = connection.address.remote;
+  if (options_.source_ports != nullptr) {
+    lane.source_port = options_.source_ports->take(open.client, lane.backend);
+  }
+  open.source_port = lane.source_port;
   push_request(std::move(open));
   if (&lane != &connection.first) {
     arm(connection, lane.open_deadline);
@@ -80,6 +84,14 @@ void Gateway::forget_link(Lane& lane) {
     --stats.server_links[lane.server_number];
   }
   lane.state = Lane::State::kClosed;
+  give_port_back(lane);
+}
+
+// The client's next connection has it. Its backend connection can be made when this one is closed.
+void Gateway::give_port_back(Lane& lane) {
+  if (const uint16_t port = std::exchange(lane.source_port, uint16_t{0}); port != 0) {
+    options_.source_ports->give_back(connections_[slot_of(lane.link)]->address.remote, lane.backend, port);
+  }
 }
 
 bool Gateway::has_xid(Connection& connection, uint32_t xid) {

@@ -7,6 +7,7 @@
 
 #include "control/config/ip_text.h"
 #include "control/gateway/connection_places.h"
+#include "control/gateway/source_ports.h"
 #include "rocev2/base/core_share.h"
 #include "rocev2/base/time.h"
 #include "rocev2/rc/rc_options.h"
@@ -72,6 +73,7 @@ struct GatewayOptions {
   CoreShare core;                             // links tell the core
   uint32_t connections_max = 1024;            // up to 2^19 - 1; of this core, and of all together when they share `places`
   ConnectionPlaces* places = nullptr;         // outlives the gateways that share it; nullptr = this gateway is alone
+  SourcePorts* source_ports = nullptr;        // as with `places`; nullptr = backend connections come from any port
   uint32_t calls_in_flight_max = 16384;       // over all connections
   uint64_t pull_buffers_max = UINT64_MAX;     // receive buffers that pulled call data may hold: well below the pool
   // Buffers are reserved for the messages of all credits in packets of this path MTU. A client with a smaller one is granted as

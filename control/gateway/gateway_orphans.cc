@@ -27,6 +27,7 @@ void Gateway::part_from_backend(Instant now, Lane& lane, bool may_keep) {
   const bool keep =
       may_keep && !lane.pending.empty() && lane.state == Lane::State::kOpen && orphans_.size() < options_.connections_max;
   if (keep) {
+    give_port_back(lane);
     auto orphan = std::make_unique<Orphan>();
     orphan->link = lane.link;
     orphan->backend = lane.backend;

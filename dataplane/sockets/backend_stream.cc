@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace cw::dataplane {
 namespace {
@@ -39,9 +40,20 @@ socklen_t write_address(const TcpAddress& from, sockaddr_storage& out) {
 }  // namespace
 
 BackendStream::BackendStream(const TcpAddress& server, const wire::IpAddress& source, rpcrdma::RecordAdmission& admission,
-                             const rpcrdma::RecordLimits& limits, uint32_t backend, uint64_t owner)
-    : reader_(admission, limits, backend, owner) {
-  fd_ = socket(family_of(server.address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+                             const rpcrdma::RecordLimits& limits, uint32_t backend, uint64_t owner, uint16_t source_port)
+    : server_(server), source_{source, source_port}, reader_(admission, limits, backend, owner) {
+  start_connecting();
+}
+
+void BackendStream::reconnect(uint16_t source_port) {
+  CW_ASSERT(state_ == State::kPortBusy);
+  source_.port = source_port;
+  start_connecting();
+}
+
+void BackendStream::start_connecting() {
+  state_ = State::kConnecting;
+  fd_ = socket(family_of(server_.address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd_ < 0) {
     fail(errno);
     return;
@@ -49,17 +61,26 @@ BackendStream::BackendStream(const TcpAddress& server, const wire::IpAddress& so
   const int one = 1;
   (void)setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   (void)setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-  if (source != wire::IpAddress{} && source.is_v4() == server.address.is_v4() && !bind_to(source)) {
-    fail(errno);
+  const bool borrows = source_.address != wire::IpAddress{} && source_.address.is_v4() == server_.address.is_v4();
+  int error = (borrows || source_.port != 0) && !bind_to(borrows ? source_.address : wire::IpAddress{}, source_.port) ? errno : 0;
+  if (error == 0) {
+    sockaddr_storage storage{};
+    const socklen_t length = write_address(server_, storage);
+    if (connect(fd_, reinterpret_cast<sockaddr*>(&storage), length) == 0) {
+      state_ = State::kOpen;
+      return;
+    }
+    error = errno;
+  }
+  if (error == EINPROGRESS) {
     return;
   }
-  sockaddr_storage storage{};
-  const socklen_t length = write_address(server, storage);
-  if (connect(fd_, reinterpret_cast<sockaddr*>(&storage), length) == 0) {
-    state_ = State::kOpen;
-  } else if (errno != EINPROGRESS) {
-    fail(errno);
+  if (source_.port != 0 && (error == EADDRINUSE || error == EADDRNOTAVAIL)) {
+    close(std::exchange(fd_, -1));
+    state_ = State::kPortBusy;
+    return;
   }
+  fail(error);
 }
 
 bool BackendStream::may_borrow() {
@@ -72,21 +93,41 @@ bool BackendStream::may_borrow() {
   return may;
 }
 
-bool BackendStream::bind_to(const wire::IpAddress& source) {
+// `source` unspecified: this host's, of the server's family.
+bool BackendStream::bind_to(const wire::IpAddress& source, uint16_t port) {
   const int one = 1;
-  // The port is chosen with the peer known, so that one source has 28,000 ports for each server, not for all of them.
-  (void)setsockopt(fd_, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+  if (port == 0) {
+    // The port is chosen with the peer known, so that one source has 28,000 ports for each server, not for all of them.
+    (void)setsockopt(fd_, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+  } else {
+    // Connections to other servers may come from the same port.
+    (void)setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+  }
+  sockaddr_storage storage{};
+  if (source == wire::IpAddress{}) {
+    storage.ss_family = static_cast<sa_family_t>(family_of(server_.address));
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
+    (storage.ss_family == AF_INET ? v4->sin_port : v6->sin6_port) = htons(port);
+    return bind(fd_, reinterpret_cast<sockaddr*>(&storage), storage.ss_family == AF_INET ? sizeof(*v4) : sizeof(*v6)) == 0;
+  }
   const bool borrowed = source.is_v4() ? setsockopt(fd_, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)) == 0
                                        : setsockopt(fd_, SOL_IPV6, IPV6_TRANSPARENT, &one, sizeof(one)) == 0;
-  sockaddr_storage storage{};
-  const socklen_t length = write_address({source, 0}, storage);
+  const socklen_t length = write_address({source, port}, storage);
   return borrowed && bind(fd_, reinterpret_cast<sockaddr*>(&storage), length) == 0;
 }
 
 BackendStream::~BackendStream() {
-  if (fd_ >= 0) {
-    close(fd_);
+  if (fd_ < 0) {
+    return;
   }
+  if (source_.port != 0) {
+    // A reset leaves no TIME_WAIT, in which the client's next connection could not have the port. Nobody waits for a call that is
+    // still on its way: the gateway keeps connections with such calls (orphans).
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    (void)setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  }
+  close(fd_);
 }
 
 void BackendStream::fail(int error) {

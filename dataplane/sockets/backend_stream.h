@@ -22,13 +22,14 @@ struct TcpAddress {
 
 class BackendStream {
  public:
-  enum class State : uint8_t { kConnecting, kOpen, kFailed };
+  // kPortBusy: the source port has another connection to the server, or had one lately: reconnect() tries again.
+  enum class State : uint8_t { kPortBusy, kConnecting, kOpen, kFailed };
 
   // Starts connecting: from `source`, any address of the server's family, also one that this host does not have (may_borrow());
   // the unspecified address is this host's. What is read takes memory of `admission`, which knows the stream by `backend` and
   // `owner`, as RecordReader says.
   BackendStream(const TcpAddress& server, const wire::IpAddress& source, rpcrdma::RecordAdmission& admission,
-                const rpcrdma::RecordLimits& limits, uint32_t backend = 0, uint64_t owner = 0);
+                const rpcrdma::RecordLimits& limits, uint32_t backend = 0, uint64_t owner = 0, uint16_t source_port = 0);
   ~BackendStream();
   BackendStream(const BackendStream&) = delete;
   BackendStream& operator=(const BackendStream&) = delete;
@@ -41,12 +42,14 @@ class BackendStream {
   // Whether this process may connect from addresses that the host does not have (CAP_NET_RAW, or CAP_NET_ADMIN).
   [[nodiscard]] static bool may_borrow();
 
+  // kPortBusy: once more, from that port (0: any).
+  void reconnect(uint16_t source_port);
   // The socket became writable while connecting: finds out whether it worked.
   void finish_connect();
   // Queues a message; flush() sends.
   void queue(Chain&& message);
   void flush();
-  [[nodiscard]] bool wants_write() const { return state_ == State::kConnecting || !out_.empty(); }
+  [[nodiscard]] bool wants_write() const { return state_ == State::kConnecting || (state_ == State::kOpen && !out_.empty()); }
   // Reads what is there, up to a budget; messages are then polled. True when there may be more.
   bool read();
   // The next record waits for memory: nothing is read until the admission has named this stream.
@@ -69,9 +72,12 @@ class BackendStream {
     Chain message;
   };
   void fail(int error);
-  [[nodiscard]] bool bind_to(const wire::IpAddress& source);
+  [[nodiscard]] bool bind_to(const wire::IpAddress& source, uint16_t port);
+  void start_connecting();
   void consume(size_t bytes);
 
+  TcpAddress server_;
+  TcpAddress source_;
   int fd_ = -1;
   State state_ = State::kConnecting;
   int failure_ = 0;

@@ -305,6 +305,8 @@ def backend() -> Json:
                    (metric("backend_orphans"), "{{instance}}"), width=8),
         timeseries("Clients that wait for them", "Connections whose calls waited for those of the same client's connections before.", "cps",
                    (rate("connections_held_total"), "{{instance}}"), width=8),
+        timeseries("Source ports missed", "Connections not made from the port of the client's connection before: a repeated call may be executed twice.",
+                   "ops", (rate("backend_source_ports_missed_total"), "{{instance}}"), width=8),
         row("Replies that wait for memory"),
         timeseries("Replies waiting", "Replies of backends that wait for buffers (pool replies) before they are read.", "none",
                    (metric("backend_replies_waiting"), "{{instance}}"), width=8),

@@ -168,6 +168,16 @@ node::NodeOptions gateway_node_options(const WorldOptions& options) {
 
 }  // namespace
 
+namespace {
+
+gateway::GatewayOptions gateway_host_options(const WorldOptions& options, gateway::SourcePorts& source_ports) {
+  gateway::GatewayOptions out = sim_gateway_options(options);
+  out.source_ports = &source_ports;
+  return out;
+}
+
+}  // namespace
+
 node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bool exposes_memory) {
   node::NodeOptions node;
   link::StationOptions& station = node.ports.emplace_back();
@@ -208,7 +218,7 @@ GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
       large(gateway_pools(options).large, gateway_pools(options).large_bytes, gateway_pools(options).views),
       backend(large, options.program != nullptr ? *options.program : bench, gateway_pools(options).large, options.backends),
       node(gateway_node_options(options), random, nullptr),
-      gateway(sim_gateway_options(options), node, packets, large, programs, random) {
+      gateway(gateway_host_options(options, source_ports), node, packets, large, programs, random) {
   (void)programs.add(options.program != nullptr ? *options.program : bench);
   CW_ASSERT(gateway.start().ok());
 }

@@ -95,6 +95,7 @@ class GatewayHost {
   rpcrdma::BenchProgram bench;
   rpcrdma::ProgramRegistry programs;
   SimBackend backend;
+  gateway::PortBook source_ports{32'768, 60'999};
   bool workers_stand_still = false;  // nobody takes what is for them
   node::Node node;
   gateway::Gateway gateway;

@@ -220,6 +220,7 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
 }
 
 void SimBackend::on_open(Instant now, const BackendRequest& request) {
+  source_ports_.push_back(request.source_port);
   if (silent) {
     return;
   }

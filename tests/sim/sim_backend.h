@@ -62,6 +62,9 @@ class SimBackend {
   // To one of several backends.
   [[nodiscard]] size_t open_count_of(uint32_t backend) const;
 
+  // That connections were asked for from, in order.
+  [[nodiscard]] const std::vector<uint16_t>& source_ports() const { return source_ports_; }
+
   struct CallbackStats {
     uint64_t sent = 0;
     uint64_t right = 0;    // answered with the data sent
@@ -120,6 +123,7 @@ class SimBackend {
   SeededRandom cuts_{2};  // of the byte streams
   CallbackStats callbacks_;
   std::vector<Link> open_;
+  std::vector<uint16_t> source_ports_;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> calls_;
   std::deque<std::pair<Instant, gateway::BackendEvent>> events_;  // that the servers bring about
   std::deque<gateway::BackendEvent> ready_;                       // that the workers tell of

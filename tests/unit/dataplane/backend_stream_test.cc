@@ -353,6 +353,39 @@ TEST_F(BackendStreamTest, ConnectsFromAnAddressThatItIsTold) {
   EXPECT_NE(seen.sin_port, 0);
 }
 
+uint16_t port_of(const Peer& peer) {
+  sockaddr_in seen{};
+  socklen_t length = sizeof(seen);
+  EXPECT_EQ(getpeername(peer.fd(), reinterpret_cast<sockaddr*>(&seen), &length), 0);
+  return ntohs(seen.sin_port);
+}
+
+TEST_F(BackendStreamTest, ComesBackFromTheSamePortAsSoonAsTheOldConnectionIsClosed) {
+  listener.listen();
+  const auto connect_from = [&](uint16_t port) {
+    return std::make_unique<BackendStream>(listener.address(), source, admission, rpcrdma::RecordLimits{}, 0, 0, port);
+  };
+  std::unique_ptr<BackendStream> first = connect_from(0);
+  const uint16_t port = port_of(listener.accept());
+  first.reset();
+  for (int round = 0; round < 5; ++round) {
+    stream = connect_from(port);
+    ASSERT_NE(stream->state(), State::kFailed) << stream->failure();
+    ASSERT_NE(stream->state(), State::kPortBusy);
+    const Peer peer = listener.accept();
+    EXPECT_EQ(port_of(peer), port);
+    std::unique_ptr<BackendStream> next = connect_from(port);
+    ASSERT_EQ(next->state(), State::kPortBusy);
+    EXPECT_FALSE(next->wants_write());
+    next->reconnect(port);
+    ASSERT_EQ(next->state(), State::kPortBusy);
+    stream.reset();
+    next->reconnect(port);
+    ASSERT_NE(next->state(), State::kPortBusy);
+    EXPECT_EQ(port_of(listener.accept()), port);
+  }
+}
+
 TEST_F(BackendStreamTest, ASourceOfTheOtherFamilyIsLeftAside) {
   std::array<uint8_t, 16> octets{0xfd, 9};
   source = wire::IpAddress::v6(octets);

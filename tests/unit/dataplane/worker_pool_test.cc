@@ -352,6 +352,65 @@ TEST(WorkerPool, ABackendThatHangsWithinRepliesHoldsNobodyUp) {
   EXPECT_GT(rig.workers->stats().replies_stalled, 0u);
 }
 
+uint16_t port_of(const test::Peer& peer) {
+  sockaddr_in seen{};
+  socklen_t length = sizeof(seen);
+  EXPECT_EQ(getpeername(peer.fd(), reinterpret_cast<sockaddr*>(&seen), &length), 0);
+  return ntohs(seen.sin_port);
+}
+
+// A client comes back while its connection before has a call at the backend: what is sent waits with the new one until the old
+// one is closed, and the backend sees one port.
+TEST(WorkerPool, AConnectionWaitsForThePortOfTheOneBefore) {
+  test::LoopbackListener listener;
+  listener.listen();
+  Rig rig({.workers = 2, .server = listener.address()});
+  rig.workers->start();
+  const uint16_t port = rig.workers->source_ports().take(wire::IpAddress::v4(0x0a090002), 0);
+  const auto open = [&](uint64_t link) {
+    BackendRequest request = Rig::request(BackendRequest::Kind::kOpen, link);
+    request.source_port = port;
+    rig.submit(0, std::move(request));
+  };
+  open(1);
+  rig.expect(0, BackendEvent::Kind::kOpened, 1);
+  const test::Peer before = listener.accept();
+  EXPECT_EQ(port_of(before), port);
+  open(2);
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 2, 1, random_octets(100, 1)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  BackendEvent event;
+  EXPECT_FALSE(rig.workers->poll(0, event));
+  rig.submit(0, Rig::request(BackendRequest::Kind::kClose, 1));
+  rig.expect(0, BackendEvent::Kind::kOpened, 2);
+  const test::Peer after = listener.accept();
+  EXPECT_EQ(port_of(after), port);
+  ASSERT_TRUE(test::wait_for(after.fd(), POLLIN));
+  Octets got;
+  after.receive(got);
+  EXPECT_GT(got.size(), 100u);
+  EXPECT_EQ(rig.workers->stats().other_ports, 0u);
+}
+
+TEST(WorkerPool, AConnectionWhosePortStaysBusyComesFromAnother) {
+  test::LoopbackListener listener;
+  listener.listen();
+  Rig rig({.workers = 1, .server = listener.address()});
+  rig.workers->start();
+  const uint16_t port = rig.workers->source_ports().take(wire::IpAddress::v4(0x0a090002), 0);
+  std::vector<test::Peer> peers;
+  for (uint64_t link = 1; link <= 2; ++link) {
+    BackendRequest request = Rig::request(BackendRequest::Kind::kOpen, link);
+    request.source_port = port;
+    rig.submit(0, std::move(request));
+    rig.expect(0, BackendEvent::Kind::kOpened, link);
+    peers.push_back(listener.accept());
+  }
+  EXPECT_EQ(port_of(peers[0]), port);
+  EXPECT_NE(port_of(peers[1]), port);
+  EXPECT_EQ(rig.workers->stats().other_ports, 1u);
+}
+
 TEST(WorkerPool, SaysOnceThatTheBackendDied) {
   TcpBenchServer server({.answers = false});
   Rig rig({.server = address_of(server)});

@@ -64,6 +64,11 @@ TEST(Recovery, CallsOutliveTheirConnection) {
     ASSERT_TRUE(world.run_until(Duration::seconds(60), [&](World& w) { return w.peer->driver.stats().calls >= calls + 32; }));
     EXPECT_GE(heard.requests_to(0), requests_before);
     EXPECT_EQ(world.peer->driver.stats().connected, 2u);
+    // The server's duplicate request cache sees the calls come from where they came from before.
+    const std::vector<uint16_t>& ports = world.server->backend.source_ports();
+    ASSERT_EQ(ports.size(), 2u);
+    EXPECT_NE(ports[0], 0);
+    EXPECT_EQ(ports[1], ports[0]);
     std::vector<uint32_t> first;
     for (size_t i = messages_before; i < heard.messages.size() && first.size() < 32; ++i) {
       const HeardMessage& message = heard.messages[i];
