@@ -212,6 +212,7 @@ void Fabric::set_backend_mood() {
   backend.open_delay = Duration::us(50);
   backend.refusing_backends = 0;
   backend.silent_backends = 0;
+  backend.hung_backends = 0;
   backend.slow_backends = 0;
   for (uint32_t i = 0; i < hostiles_.size(); ++i) {
     if (!hostiles_[i].turned) {
@@ -220,6 +221,7 @@ void Fabric::set_backend_mood() {
     const Hostile& hostile = scenario_.hostiles[i];
     backend.refusing_backends |= hostile.kind == HostileKind::kBackendDead ? kHostileBackend : 0;
     backend.silent_backends |= hostile.kind == HostileKind::kBackendHung ? kHostileBackend : 0;
+    backend.hung_backends |= hostile.kind == HostileKind::kBackendStops ? kHostileBackend : 0;
     if (hostile.kind == HostileKind::kBackendSlow) {
       backend.slow_backends |= kHostileBackend;
       backend.slow_by = hostile.time;

@@ -41,6 +41,8 @@ load::CallMix mix_of(const Hostile& hostile) {
       return load::CallMix({.kind = CallKind::kEcho, .bytes = kBulkBytes / 4});
     case HostileKind::kForgedRivals:
       return load::CallMix({.kind = CallKind::kNull});
+    case HostileKind::kBackendStops:
+      return load::CallMix({.kind = CallKind::kSource, .bytes = kBulkBytes});
     case HostileKind::kGarbage:
       return load::CallMix({.kind = CallKind::kSource, .bytes = kProductionInlineBytes * 2});
     default:

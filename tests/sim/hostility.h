@@ -26,9 +26,10 @@ enum class HostileKind : uint8_t {
   kForgedRivals,    // REQs in an honest client's name, with its queue pair, while idle connections take all other places
   kForgedCnps,      // CNPs in an honest client's name, to queue pairs that it has to guess
   // The server behind the second listener; the peer is a client of it with every credit in use
-  kBackendDead,  // takes no connection
-  kBackendHung,  // takes calls and answers none
-  kBackendSlow,  // answers `time` later
+  kBackendDead,   // takes no connection
+  kBackendHung,   // takes calls and answers none
+  kBackendStops,  // takes calls and stops in the middle of a reply
+  kBackendSlow,   // answers `time` later
   kCount,
 };
 inline constexpr uint32_t kHostileKindCount = static_cast<uint32_t>(HostileKind::kCount);
