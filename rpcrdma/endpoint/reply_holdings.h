@@ -1,7 +1,7 @@
 // Replies that were posted and not acknowledged: how many octets of Buffers they keep from everybody else.
 //
-// Most replies complete silently, so that the transport is asked how much of what was posted is done (SendWindow::done). Work ends
-// in the order posted: what was posted first is given up first.
+// Most replies complete silently, so that the transport is asked how much of what was posted is done (SendWindow::done). Work
+// ends in the order posted: what was posted first is given up first.
 #pragma once
 
 #include <array>

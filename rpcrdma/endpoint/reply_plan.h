@@ -53,8 +53,8 @@ struct ReplyPlan {
 // Where the parts of a planned reply go. Too big to be cleared per call: the plan that it belongs to says how much of it counts.
 struct ReplyLayout {
   std::array<PlacedItem, kReducibleItemsMax> placed;  // valid for the first placed_count of the plan
-  // Returned length per segment, in the order of ChunkList::segments; valid for the first segment_count of the call, when the plan
-  // has payload.
+  // Returned length per segment, in the order of ChunkList::segments; valid for the first segment_count of the call, when the
+  // plan has payload.
   std::array<uint32_t, kPlainSegmentsMax> lengths;
 };
 
@@ -64,8 +64,8 @@ struct ReplyLimits {
   uint64_t reply_bytes_max = 0;      // longest reply stream accepted
 };
 
-// The plan, with its parts in `layout`. `items` in stream order as find_reducible() gives them; one that contradicts the stream (out of order, past the
-// end) ends the reduction there, since the backend's reply is not trusted either.
+// The plan, with its parts in `layout`. `items` in stream order as find_reducible() gives them; one that contradicts the stream
+// (out of order, past the end) ends the reduction there, since the backend's reply is not trusted either.
 [[nodiscard]] ReplyPlan plan_reply(const ChunkList& chunks, uint64_t reply_bytes, const ReducibleItems& items,
                                    const ReplyLimits& limits, ReplyLayout& layout);
 

@@ -34,8 +34,8 @@ struct ClientShare {
 struct ServerOptions {
   uint64_t call_bytes_max = (4ULL << 20) + (64ULL << 10);  // longest rebuilt call: 4 MiB of data and the call around it
   uint64_t reply_bytes_max = 8ULL << 20;                   // longest reply that the backend may give
-  // The owner keeps a call for so long: the connection is given up, and the client reconnects. Counts from poll_call(): what a call
-  // waited for before costs it nothing.
+  // The owner keeps a call for so long: the connection is given up, and the client reconnects. Counts from poll_call(): what a
+  // call waited for before costs it nothing.
   Duration call_timeout = Duration::seconds(120);
   // A call that has chunks waits, before its data is pulled, until its share of these is free: what it reads, and the room that
   // it offers for results. nullptr: no budget. Outlives the endpoint.
@@ -60,8 +60,8 @@ struct ServerOptions {
   // Octets of Buffers that replies to one client may keep: of those that it has not acknowledged, and as many as it has offered
   // room for with the calls that the owner has. Further calls wait to be polled; one of each connection is always polled.
   uint64_t reply_bytes_held_max = 64ULL << 20;
-  // A call waits for so long for what all share (a slot, units to pull into, Buffers, its turn at the owner): the connection ends.
-  // Others are bounded by the time-outs above, so that this is a last resort.
+  // A call waits for so long for what all share (a slot, units to pull into, Buffers, its turn at the owner): the connection
+  // ends. Others are bounded by the time-outs above, so that this is a last resort.
   Duration wait_timeout = Duration::seconds(300);
   // Of the client that this connection belongs to; outlives the endpoint. nullptr: the connection is a client of its own.
   ClientShare* share = nullptr;

@@ -244,8 +244,8 @@ bool ServerEndpoint::is_reply_late(Instant now) {
   return false;
 }
 
-// Whether the client may be sent what this call asks for: the Buffers that replies of its own keep, and those that are to come. One
-// call of a connection always may.
+// Whether the client may be sent what this call asks for: the Buffers that replies of its own keep, and those that are to come.
+// One call of a connection always may.
 bool ServerEndpoint::reply_has_room(Instant now, ServerCall& call) {
   uint64_t bytes = 0;
   for (const Segment& segment : std::span(call.chunks.segments).first(call.chunks.segment_count)) {
@@ -423,8 +423,8 @@ void ServerEndpoint::enqueue_ready(ServerCall& call) {
   }
 }
 
-// In order, nothing is polled before what came earlier and waits for its data. That is admitted and pulled in the order of arrival,
-// and what it waits for is nothing that a call behind it holds alone.
+// In order, nothing is polled before what came earlier and waits for its data. That is admitted and pulled in the order of
+// arrival, and what it waits for is nothing that a call behind it holds alone.
 bool ServerEndpoint::has_turn(const ServerCall& call) const {
   return !in_order_ || pulling_.empty() || is_older(call, *pulling_.front());
 }

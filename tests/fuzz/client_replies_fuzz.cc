@@ -1,6 +1,6 @@
-// What a server may answer a client: replies, errors, calls of its own, keys that it invalidates, right and wrong, while calls with
-// chunks of every kind come and go, time out and are cancelled. Each call has exactly one outcome; memory of a call that is over is
-// out of reach; in the end nothing is registered and nothing is in use.
+// What a server may answer a client: replies, errors, calls of its own, keys that it invalidates, right and wrong, while calls
+// with chunks of every kind come and go, time out and are cancelled. Each call has exactly one outcome; memory of a call that is
+// over is out of reach; in the end nothing is registered and nothing is in use.
 //
 // Input: [start] and records of [what][a][b][c]. Of `start` bit 0: the reverse direction.
 #include <array>

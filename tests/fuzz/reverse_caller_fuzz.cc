@@ -1,6 +1,6 @@
-// Calls in reverse direction and whatever a client may send for answers: submitted, sent, answered, refused, expired, in any order,
-// with XIDs that meet, pools that run dry, work requests that run out. Each submitted call has at most one outcome, and one that
-// was not sent in time has it; credits and receives agree all the time; in the end nothing is in use.
+// Calls in reverse direction and whatever a client may send for answers: submitted, sent, answered, refused, expired, in any
+// order, with XIDs that meet, pools that run dry, work requests that run out. Each submitted call has at most one outcome, and
+// one that was not sent in time has it; credits and receives agree all the time; in the end nothing is in use.
 //
 // Input: records of [what][a][b].
 #include <array>

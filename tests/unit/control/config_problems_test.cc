@@ -120,7 +120,8 @@ const std::vector<Case> kParseCases = {
      "[limits]\nhalf_open = 1\nconnections_max = 0\n[log]\nlevel = 3\n",
      {"c.toml:15:1: limits.half_open: unknown key; there are read_segments_max, write_chunks_max, plain_segments_max, "
       "call_bytes_max, "
-      "reply_bytes_max, read_timeout_s, reply_timeout_s, calls_in_flight_max, connections_max, half_open_max, cm_requests_per_second, "
+      "reply_bytes_max, read_timeout_s, reply_timeout_s, calls_in_flight_max, connections_max, half_open_max, "
+      "cm_requests_per_second, "
       "half_open_max_per_prefix, cm_requests_per_second_per_prefix, prefix_bits_ipv4, prefix_bits_ipv6",
       "c.toml:16:19: limits.connections_max: 0 is out of range; use 1 to 131072",
       "c.toml:18:9: log.level: '3' is not one of the choices; use trace, debug, info, warning, error"}},
