@@ -238,6 +238,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
   options.half_open_max = share_of(limits.half_open_max, core);
   options.calls_in_flight_max = share_of(limits.calls_in_flight_max, core);
   options.pull_buffers_max = share_of(control::plan_buffers(config).pulled_max, core);
+  options.reply_bytes_max = uint64_t{control::pool_sizes(config).large_buffers} * control::kLargeBufferBytes / core.count;
   options.reserved_path_mtu = control::smallest_path_mtu(config);
   options.rc.send_window_packets = config.roce.send_window_packets;
   options.rc.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);

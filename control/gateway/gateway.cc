@@ -121,6 +121,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       notices_(kNoticesMax),
       waiting_(options.calls_in_flight_max),
       down_until_(kBackendNumbersMax) {
+  shared_.reply_bytes_max = options.reply_bytes_max;
   free_slots_.reserve(connections_.size());
   for (auto slot = static_cast<uint32_t>(connections_.size()); slot > 0; --slot) {
     free_slots_.push_back(slot - 1);

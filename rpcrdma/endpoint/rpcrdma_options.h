@@ -27,7 +27,7 @@ struct ClientShare {
   uint64_t pulled_units = 0;                     // of ServerShared::pulled_units
   uint64_t unread_units = 0;                     // of these, for calls whose RDMA Reads are not all answered
   IntrusiveList<ServerEndpoint, ShareTag> line;  // for units: the client's connections take turns, longest waiting first
-  uint64_t reply_bytes = 0;                      // octets of Buffers: see ServerOptions::reply_bytes_held_max
+  uint64_t reply_bytes = 0;                      // of ServerShared::reply_bytes
 };
 
 // Each connection has its own, and every call looks at the first four.
@@ -57,9 +57,6 @@ struct ServerOptions {
   Duration read_timeout = Duration::seconds(10);
   // The client acknowledges what was sent to it within this, else it is taken for dead: it is found out after one to two of them.
   Duration reply_timeout = Duration::seconds(30);
-  // Octets of Buffers that replies to one client may keep: of those that it has not acknowledged, and as many as it has offered
-  // room for with the calls that the owner has. Further calls wait to be polled; one of each connection is always polled.
-  uint64_t reply_bytes_held_max = 64ULL << 20;
   // A call waits for so long for what all share (a slot, units to pull into, Buffers, its turn at the owner): the connection
   // ends. Others are bounded by the time-outs above, so that this is a last resort.
   Duration wait_timeout = Duration::seconds(300);

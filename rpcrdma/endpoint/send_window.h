@@ -37,8 +37,6 @@ class SendWindow {
   // Of these, acknowledged, answered or flushed, whether anybody was told or not.
   [[nodiscard]] uint64_t done() const { return posted_ - qp_.works_pending(); }
   [[nodiscard]] bool last_is_silent() const { return signaled_ != posted_; }
-  // Something is under way whose completion will come.
-  [[nodiscard]] bool completion_due() const { return signaled_ > done(); }
 
  private:
   verbs::QueuePair& qp_;

@@ -287,7 +287,7 @@ bool ServerEndpoint::poll_call(Instant now, Call& out) {
   if (call == nullptr || !has_turn(*call)) {
     return false;
   }
-  const bool may_hold = call->chunks.segment_count > 0 || share_.reply_bytes > options_.reply_bytes_held_max;
+  const bool may_hold = call->chunks.segment_count > 0 || (share_.reply_bytes > 0 && !shared_.may_keep(share_, 0));
   if (may_hold && !reply_has_room(now, *call)) [[unlikely]] {
     return false;
   }
@@ -357,7 +357,7 @@ void ServerEndpoint::fail(EndpointFailure why) {
   failed_ = true;
   failure_ = why;
   leave_lines();
-  share_.reply_bytes -= std::exchange(reply_bytes_, 0);
+  count_reply_bytes(0 - reply_bytes_);
   replies_watched_until_ = Instant::never();
   count_granted(-int64_t{credits_});
   count_in_use(-int64_t{calls_in_flight()});

@@ -19,6 +19,7 @@
 // client but the queue pair. Its Replies are told apart before a call slot is taken: neither direction can block the other.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -93,6 +94,15 @@ struct ServerShared {
   RpcRdmaStats stats;
   StageDurations durations;
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
+  // Bytes of Buffers that replies may keep over all connections: of those that clients have not acknowledged, and what polled calls
+  // offer room for. What one client may have of them is what is free (a dynamic threshold): one alone gets half, two a third each,
+  // and whoever hoards leaves as much as he has. One call of each client is always polled.
+  uint64_t reply_bytes_max = UINT64_MAX;
+  uint64_t reply_bytes = 0;
+  [[nodiscard]] bool may_keep(const ClientShare& client, uint64_t bytes) const {
+    const uint64_t free = reply_bytes_max - std::min(reply_bytes, reply_bytes_max);
+    return client.reply_bytes == 0 || client.reply_bytes + bytes <= free;
+  }
   uint64_t pull_units_max;
   uint64_t pulled_units = 0;
   IntrusiveList<ServerEndpoint, PullTag> pull_line;  // longest waiting first
@@ -204,6 +214,12 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
     if (options_.budget != nullptr) {
       options_.budget->credits_granted += static_cast<uint64_t>(change);
     }
+  }
+  // Modulo 2^64: `change` may stand for fewer.
+  void count_reply_bytes(uint64_t change) {
+    reply_bytes_ += change;
+    share_.reply_bytes += change;
+    shared_.reply_bytes += change;
   }
   void count_in_use(int64_t change) {
     shared_.stats.credits_in_use += static_cast<uint64_t>(change);

@@ -244,22 +244,18 @@ bool ServerEndpoint::is_reply_late(Instant now) {
   return false;
 }
 
-// Whether the client may be sent what this call asks for: the Buffers that replies of its own keep, and those that are to come.
-// One call of a connection always may.
+// Whether the client may be sent what this call asks for: see ServerShared::may_keep.
 bool ServerEndpoint::reply_has_room(Instant now, ServerCall& call) {
   uint64_t bytes = 0;
   for (const Segment& segment : std::span(call.chunks.segments).first(call.chunks.segment_count)) {
     bytes += segment.length;
   }
   bytes = std::min(bytes, options_.reply_bytes_max);
-  const auto fits = [this, bytes] { return reply_bytes_ == 0 || share_.reply_bytes + bytes <= options_.reply_bytes_held_max; };
-  if (!fits()) {
+  if (!shared_.may_keep(share_, bytes)) {
     settle_replies();
-    if (!fits()) {
+    if (!shared_.may_keep(share_, bytes)) {
       ++shared_.stats.reply_stalls;
-      if (!window_.completion_due()) {
-        retry_at_ = earlier(retry_at_, now + kRetryInterval);  // others of the same client hold it, or the owner has it
-      }
+      retry_at_ = earlier(retry_at_, now + kRetryInterval);  // other connections may hold it, or the owner has it
       return false;
     }
   }
@@ -269,8 +265,7 @@ bool ServerEndpoint::reply_has_room(Instant now, ServerCall& call) {
 
 // What the call's reply keeps, or will: octets of whole Buffers, since that is what others cannot have.
 void ServerEndpoint::set_reply_bytes(ServerCall& call, uint64_t bytes) {
-  reply_bytes_ += bytes - call.reply_bytes;
-  share_.reply_bytes += bytes - call.reply_bytes;
+  count_reply_bytes(bytes - call.reply_bytes);
   call.reply_bytes = bytes;
 }
 
@@ -287,9 +282,7 @@ void ServerEndpoint::hold_reply(ServerCall& call) {
 
 void ServerEndpoint::settle_replies() {
   if (reply_bytes_ > 0) {
-    const uint64_t bytes = holdings_.settle(window_.done());
-    reply_bytes_ -= bytes;
-    share_.reply_bytes -= bytes;
+    count_reply_bytes(0 - holdings_.settle(window_.done()));
   }
 }
 

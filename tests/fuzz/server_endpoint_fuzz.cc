@@ -78,6 +78,7 @@ class Target {
       : pool_(core_for((start & 8) != 0).pool), shared_(core_for((start & 8) != 0).shared), flavor_((start & 1) != 0 ? 6 : 1) {
     shared_.calls = std::make_unique<ServerCallTable>(kSlots);
     shared_.pull_units_max = (start & 16) != 0 ? 6 : 64;
+    shared_.reply_bytes_max = 16384;
     shared_.stats = RpcRdmaStats();
     while (!shared_.done.empty()) {
       (void)shared_.done.pop();
@@ -89,7 +90,6 @@ class Target {
     options_.read_bytes_in_flight_max = 4096;
     options_.call_bytes_max = 4096;
     options_.reply_bytes_max = 4096;
-    options_.reply_bytes_held_max = 8192;
     options_.share = (start & 32) != 0 ? &share_ : nullptr;
     thresholds_ = {.send_bytes = 1024, .receive_bytes = 1024, .remote_invalidation = (start & 2) != 0};
     for (Side& side : sides_) {
@@ -144,7 +144,7 @@ class Target {
       close(side);
     }
     hoard_.clear();
-    FUZZ_CHECK(shared_.calls->in_use() == 0 && shared_.pulled_units == 0 && shared_.pull_line.empty());
+    FUZZ_CHECK(shared_.calls->in_use() == 0 && shared_.pulled_units == 0 && shared_.reply_bytes == 0 && shared_.pull_line.empty());
     FUZZ_CHECK(share_.pulled_units == 0 && share_.unread_units == 0 && share_.reply_bytes == 0);
     FUZZ_CHECK(shared_.stats.credits_granted == 0 && shared_.stats.credits_in_use == 0);
     FUZZ_CHECK(shared_.stats.reverse_credits_granted == 0 && shared_.stats.reverse_credits_in_use == 0);

@@ -76,6 +76,16 @@ uint32_t half_open_max(const WorldOptions& options) {
                                    : std::max(cm::CmOptions().half_open_max, options.load.connections);
 }
 
+ProductionPools gateway_pools(const WorldOptions& options) {
+  if (options.production) {
+    return production_pools();
+  }
+  return {.packets = options.packet_buffers,
+          .large = options.large_buffers,
+          .large_bytes = options.small_tables ? kSmallLargeBytes : kLargeBytes,
+          .views = views_of(options)};
+}
+
 }  // namespace
 
 gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
@@ -118,6 +128,7 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
     out.calls_in_flight_max = options.calls_in_flight_max;
   }
   out.pull_buffers_max = options.pull_buffers_max;
+  out.reply_bytes_max = uint64_t{gateway_pools(options).large} * gateway_pools(options).large_bytes;
   out.reserved_path_mtu = options.reserved_path_mtu;
   out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
   out.rc.keepalive = Duration::ms(200);
@@ -148,16 +159,6 @@ wire::IpAddress sim_ip(bool ipv6, uint8_t last) {
 }
 
 namespace {
-
-ProductionPools gateway_pools(const WorldOptions& options) {
-  if (options.production) {
-    return production_pools();
-  }
-  return {.packets = options.packet_buffers,
-          .large = options.large_buffers,
-          .large_bytes = options.small_tables ? kSmallLargeBytes : kLargeBytes,
-          .views = views_of(options)};
-}
 
 // A gateway's core: what its process shares with the others is the same for all.
 node::NodeOptions gateway_node_options(const WorldOptions& options) {

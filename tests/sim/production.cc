@@ -66,7 +66,6 @@ void apply_production(gateway::GatewayOptions& options) {
     listener.server.reads_in_flight_max = roce.reads_in_flight_max;
     listener.server.call_timeout = Duration::seconds(control::BackendConfig().call_timeout_s);
     listener.server.read_bytes_in_flight_max = rpcrdma::ServerOptions().read_bytes_in_flight_max / kProductionByteScale;
-    listener.server.reply_bytes_held_max = rpcrdma::ServerOptions().reply_bytes_held_max / kProductionByteScale;
     options.orphan_max = std::min(options.orphan_max, listener.server.call_timeout / 2);
     listener.server.limits.read_bytes_max = listener.server.call_bytes_max;
   }

@@ -213,8 +213,6 @@ const std::map<std::string, Effect>& effects() {
   return kEffects;
 }
 
-// Keys that are known to have no effect yet. PENDING: roce.rnr_retry_count gets one with the bounds on what a peer's RNR NAKs may
-// cost; then it leaves this list and gets its line above.
 std::vector<std::pair<std::string, std::string>> all_keys() {
   std::vector<std::pair<std::string, std::string>> all;
   control::for_each_section([&](const auto& section, auto) {

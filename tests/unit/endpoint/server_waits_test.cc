@@ -269,8 +269,8 @@ TEST_F(RepliesNotTaken, AReverseCallThatIsNotAcknowledgedEndsTheConnection) {
 // Of 10000 octets: what a call offers counts until it is answered, then the Buffers of its reply until that is acknowledged.
 TEST_F(RepliesNotTaken, CallsWaitUntilTheClientHasTakenWhatItAskedForBefore) {
   options.share = &share;
-  options.reply_bytes_held_max = 10'000;
   make();
+  shared->reply_bytes_max = 10'000;
   for (uint32_t i = 0; i < 3; ++i) {
     request(kXid + i, 4096);
   }
@@ -295,8 +295,8 @@ TEST_F(RepliesNotTaken, CallsWaitUntilTheClientHasTakenWhatItAskedForBefore) {
 }
 
 TEST_F(RepliesNotTaken, OneCallOfAConnectionIsAlwaysServed) {
-  options.reply_bytes_held_max = 100;
   make();
+  shared->reply_bytes_max = 100;
   request(kXid, 4096);
   serve(kXid, 1000);
   request(kXid + 1, 4096);
