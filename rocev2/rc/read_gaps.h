@@ -10,9 +10,9 @@
 // held twice and no more than was asked for: a hole remembers the frame behind which its responses belong.
 //
 // A responder answers in the order of the requests, repeated ones included (IBA 9.7.5.1.2). So a hole is overtaken once something
-// that was asked for later has come. It is lost when the reordering window (reorder_window.h) has passed since, and only then it is
-// asked for again; not twice within a round trip. What comes twice proves nothing. A hole lies within what one request asked for,
-// because no repetition may ask for more.
+// that was asked for later has come. It is lost when the reordering window (reorder_window.h) has passed since, and only then
+// it is asked for again; not twice within a round trip. What comes twice proves nothing. A hole lies within what one request
+// asked for, because no repetition may ask for more.
 //
 // Bounds: kHolesMax holes; a response that would make one more is not taken, and is asked for again in its time. Frames belong to
 // the Works.
@@ -68,8 +68,8 @@ class ReadGaps {
   [[nodiscard]] wire::Psn request_end_at_frontier() const;
 
   // Everything before `psn` has been answered, and what has not arrived is missing; asked for again already when `asked` says so,
-  // and then, with `overtaken`, overtaken all the same. False when there is no room for a further hole: the frontier has come as far
-  // as it could. Precondition: psn is not before the frontier, and has been sent.
+  // and then, with `overtaken`, overtaken all the same. False when there is no room for a further hole: the frontier has come
+  // as far as it could. Precondition: psn is not before the frontier, and has been sent.
   [[nodiscard]] bool move_frontier(wire::Psn psn, const Asking& asked, Instant now, bool overtaken);
   // The work to which the PSN at the frontier belongs. Precondition: it has been sent.
   [[nodiscard]] Work& work_at_frontier();

@@ -1,11 +1,12 @@
 // How long a packet that others have overtaken may still be on its way. What is missing when something sent later has arrived may
-// be lost or only late: fabrics that spray packets over paths of unequal length deliver them out of order without losing any. So a
-// packet is lost when something sent later has arrived and this window has passed since (the idea of RACK, RFC 8985).
+// be lost or only late: fabrics that spray packets over paths of unequal length deliver them out of order without losing any.
+// So a packet is lost when something sent later has arrived and this window has passed since (the idea of RACK, RFC 8985).
 //
 // The window learns: a packet that came late, before or after it was sent again, was late by so much, and the window grows to a
-// quarter more than that. A round trip with a repetition that was needed, as far as one can know, takes a sixteenth off. On a path that has never
-// reordered, loss shows at once: three packets sent later are proof (kDupThresh, RFC 8985 section 6.2), and fewer after a fourth of
-// a round trip. One per queue pair; a requester uses it for what it sends and for the responses to what it asks for.
+// quarter more than that. A round trip with a repetition that was needed, as far as one can know, takes a sixteenth off. On a
+// path that has never reordered, loss shows at once: three packets sent later are proof (kDupThresh, RFC 8985 section 6.2), and
+// fewer after a fourth of a round trip. One per queue pair; a requester uses it for what it sends and for the responses to what
+// it asks for.
 #pragma once
 
 #include <algorithm>

@@ -1,12 +1,12 @@
 // READ requests that were sent again and whose repetition may still be on its way to a peer that is not Causeway, so that no SEND
 // overtakes them. From a slab, and only while there are any.
 //
-// A SEND is the answer to a call: it invalidates the call's key, or makes the peer do so. A READ request under a dead key gets NAK
-// Remote Access Error from a standard responder even when it repeats an answered one, and both queue pairs go to Error (seen with
-// Linux, where packets overtake each other). A call's READs are complete before its answer is posted, and what they were asked for
-// the first time has been executed by then. A repetition need not have been: its answer came too late to be needed, or it was sent
-// because the first request was late. So a SEND waits for every repetition, of a READ that is complete, that left before the SEND
-// came to its turn, until
+// A SEND is the answer to a call: it invalidates the call's key, or makes the peer do so. A READ request under a dead key gets
+// NAK Remote Access Error from a standard responder even when it repeats an answered one, and both queue pairs go to Error
+// (seen with Linux, where packets overtake each other). A call's READs are complete before its answer is posted, and what they
+// were asked for the first time has been executed by then. A repetition need not have been: its answer came too late to be
+// needed, or it was sent because the first request was late. So a SEND waits for every repetition, of a READ that is complete,
+// that left before the SEND came to its turn, until
 //   - it has been executed: what begins within a READ request is answered from a First again, where the first answer had a Middle
 //     or Last, or
 //   - so much time has passed that it is no longer in the network (repetition_life() in retransmit.h).
@@ -30,8 +30,8 @@ class RepeatedReads {
   static constexpr uint32_t kMost = 32;
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
-  // A request that begins with the response `first` leaves again. `until`: later it is in the network no more. `within`: its answer
-  // shows that it is one, because it begins within what was asked for together.
+  // A request that begins with the response `first` leaves again. `until`: later it is in the network no more. `within`: its
+  // answer shows that it is one, because it begins within what was asked for together.
   void note(wire::Psn first, Instant now, Instant until, bool within) {
     if (count_ == kMost) {
       Repetition& last = repetitions_[kMost - 1];
@@ -58,7 +58,8 @@ class RepeatedReads {
     release(now, una);
   }
 
-  // The SEND with this SSN has its turn; `newest` is the SSN of the last work posted. Whether it waits is in holds() from then on.
+  // The SEND with this SSN has its turn; `newest` is the SSN of the last work posted. Whether it waits is in holds() from then
+  // on.
   void consider(Instant now, wire::Psn una, wire::Psn ssn, wire::Psn newest) {
     if (!holding_ && released_.has(ssn)) {
       return;

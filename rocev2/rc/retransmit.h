@@ -11,9 +11,10 @@
 // repetition without progress counts against retry_count, except probes.
 //
 // What was under way when the requester went back still arrives, and so do the answers to it: none of them makes it go back
-// again. A NAK counts anew when a round trip has passed, whatever it acknowledges and whichever packet it names, because everything
-// behind una has just been sent again. Where packets overtake each other a standard responder says NAK to each that came too early, and to go back for each would send the whole window
-// several times in a round trip. A READ response behind the gap counts when the answers have begun anew.
+// again. A NAK counts anew when a round trip has passed, whatever it acknowledges and whichever packet it names, because
+// everything behind una has just been sent again. Where packets overtake each other a standard responder says NAK to each that
+// came too early, and to go back for each would send the whole window several times in a round trip. A READ response behind the
+// gap counts when the answers have begun anew.
 #pragma once
 
 #include "rocev2/base/time.h"
@@ -56,8 +57,8 @@ void settle_board(QpContext& context, SendState& state, Instant now, bool report
 void drop_board(QpContext& context, SendState& state);
 
 // A sequence NAK or a missing READ response says that `psn` did not arrive. `progressed`: the same packet acknowledged something.
-// What comes within a round trip after going back is put off until then, and counts if una has not moved. kRetryExceeded when the retries are used up. Precondition: as
-// for go_back_to.
+// What comes within a round trip after going back is put off until then, and counts if una has not moved. kRetryExceeded when
+// the retries are used up. Precondition: as for go_back_to.
 [[nodiscard]] QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire::Psn psn, bool progressed);
 
 // What comes sooner after a repetition cannot be an answer to it.

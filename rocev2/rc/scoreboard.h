@@ -54,7 +54,8 @@ class Scoreboard {
   // The same packet again.
   void on_repeated(wire::Psn psn, Instant now);
   // Everything before `base` has arrived. `reported`: the peer has said so after it said what else it holds, if anything, so that
-  // what was sent earlier and has not been reported is overtaken. A READ response says nothing of what is held behind its request.
+  // what was sent earlier and has not been reported is overtaken. A READ response says nothing of what is held behind its
+  // request.
   void advance(wire::Psn base, bool reported, const Clock& clock);
   // The peer holds these, seen from base(). True when it has said so of any for the first time.
   [[nodiscard]] bool on_report(const wire::GapReport& report, const Clock& clock);

@@ -1,6 +1,6 @@
-// Goodput of one stream between two queue pairs, by what is streamed, kind of peer, window and what the link does: what the golden
-// tables tests/golden/goodput.txt (loss) and goodput_reorder.txt (packets overtake each other, none is lost) hold. A change of loss
-// recovery shows there as a diff.
+// Goodput of one stream between two queue pairs, by what is streamed, kind of peer, window and what the link does: what the
+// golden tables tests/golden/goodput.txt (loss) and goodput_reorder.txt (packets overtake each other, none is lost) hold. A
+// change of loss recovery shows there as a diff.
 //
 // The link: 10 Gb/s, 25 us each way, path MTU 1024, no bound on the queue; 64 packets fill it. Packets are lost or overtaken at
 // random in both directions, acknowledgements and NAKs as well.
@@ -13,8 +13,8 @@
 namespace cw::sim {
 
 // SENDs and WRITEs are messages of 4 packets; READs a fourth of the window, four of them at a time.
-// kCall is what an NFS WRITE looks like to a gateway: a READ of 16 packets under a key of its own, sixteen at a time, and when it is
-// complete a SEND that invalidates the key. Its goodput is that of the READs; it is 0 when the connection breaks.
+// kCall is what an NFS WRITE looks like to a gateway: a READ of 16 packets under a key of its own, sixteen at a time, and when
+// it is complete a SEND that invalidates the key. Its goodput is that of the READs; it is 0 when the connection breaks.
 enum class StreamKind : uint8_t { kSend, kWrite, kRead, kCall, kCount };
 // Whom the sender talks to: which recovery it may use depends on it.
 enum class PeerKind : uint8_t {

@@ -1,7 +1,8 @@
-// What a peer that is not Causeway does differently, as Linux does it (drivers/infiniband/sw/rxe/rxe_resp.c), for endpoints of ours
-// that play such a peer. Ours is kinder in two ways:
+// What a peer that is not Causeway does differently, as Linux does it (drivers/infiniband/sw/rxe/rxe_resp.c), for endpoints of
+// ours that play such a peer. Ours is kinder in two ways:
 //   - A gap gets one sequence NAK (IBA 9.7.5.2.8), and nothing more until the missing packet has come.
-//   - A repeated READ request under a key that has been invalidated meanwhile gets NAK Remote Access Error, and the queue pair goes
+//   - A repeated READ request under a key that has been invalidated meanwhile gets NAK Remote Access Error, and the
+//     queue pair goes
 //     to Error. Ours ignores it.
 #pragma once
 
@@ -30,8 +31,8 @@ class PlainPeer {
     return !again;
   }
 
-  // `request`, which arrives at `endpoint`, repeats a READ whose key is dead: the queue pair ends, and the answer is returned; else
-  // an empty frame.
+  // `request`, which arrives at `endpoint`, repeats a READ whose key is dead: the queue pair ends, and the answer is returned;
+  // else an empty frame.
   [[nodiscard]] std::vector<uint8_t> refusal_of(const wire::PacketView& request, Endpoint& endpoint,
                                                 const verbs::MemoryTable& memory, verbs::ProtectionDomain domain,
                                                 BufferPool& pool) {
