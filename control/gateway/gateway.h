@@ -12,8 +12,8 @@
 //
 // Ownership: a Connection owns its queue pair (created and destroyed here) and its endpoint. A LinkId carries a generation, so
 // that what a worker says about a connection that is gone is dropped.
-// Bounds: connections_max, half_open_max, calls_in_flight_max. When the workers fall behind, calls wait in their endpoints (and so
-// cost the client its credits), new connections are refused, and closing goes on.
+// Bounds: connections_max, half_open_max, calls_in_flight_max. When the workers fall behind, calls wait in their endpoints (and
+// so cost the client its credits), new connections are refused, and closing goes on.
 // Anybody can send a REQ in anybody's name, and only a client that has our answer can finish the handshake (control/cm): before
 // that a connection is half open and has a queue pair with one receive. It has no place, no credits, no backend connection, and
 // ends nobody else's.

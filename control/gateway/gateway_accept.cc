@@ -1,5 +1,5 @@
-// How a connection comes to be: listener, access and limits, queue pair, REP; when the client has answered a place, the endpoint and
-// the backend.
+// How a connection comes to be: listener, access and limits, queue pair, REP; when the client has answered a place, the endpoint
+// and the backend.
 #include <algorithm>
 #include <array>
 
@@ -89,8 +89,8 @@ void Gateway::on_connect_request(Instant now, const cm::CmEvent& event, const cm
   accept(now, connection, request);
 }
 
-// Nothing is taken yet, since the request may be forged. A client that restarted has the place of its former self, which ends when
-// this connection is established.
+// Nothing is taken yet, since the request may be forged. A client that restarted has the place of its former self, which ends
+// when this connection is established.
 std::optional<ConnectionResult> Gateway::lack_of_place(const cm::ConnectRequest& request, uint32_t listener_index,
                                                        std::optional<uint32_t> client_class) {
   const uint32_t* rival_slot = request.rival ? by_cm_id_.find(request.rival->value()) : nullptr;

@@ -63,8 +63,8 @@ void Gateway::on_server_state(Instant now, uint32_t backend, uint32_t server, Se
   }
 }
 
-// A client learns in a REJ what it would otherwise learn from a connection that ends at once. Not for long: the next one tries, so
-// that a check which is wrong, or a backend that came back, keeps nobody out.
+// A client learns in a REJ what it would otherwise learn from a connection that ends at once. Not for long: the next one tries,
+// so that a check which is wrong, or a backend that came back, keeps nobody out.
 bool Gateway::is_known_down(Instant now, uint32_t backend) const {
   return backend != ListenerOptions::kNoBackend && options_.backends[backend].kind == BackendKind::kTcp &&
          now < down_until_[backend];

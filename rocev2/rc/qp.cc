@@ -188,8 +188,8 @@ bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, u
   return outcome.took_frame;
 }
 
-// Whoever sends the packet that is expected knows its PSN, and so has our connection manager's answer. A duplicate or one behind a
-// gap proves nothing.
+// Whoever sends the packet that is expected knows its PSN, and so has our connection manager's answer. A duplicate or one behind
+// a gap proves nothing.
 PacketOutcome RcQp::on_first_request(Instant now, const wire::PacketView& view, Buffer* frame) {
   const wire::Psn before = receive_.expected;
   const PacketOutcome outcome = on_request(context_, receive_, now, view, frame);

@@ -94,9 +94,9 @@ struct ServerShared {
   RpcRdmaStats stats;
   StageDurations durations;
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
-  // Bytes of Buffers that replies may keep over all connections: of those that clients have not acknowledged, and what polled calls
-  // offer room for. What one client may have of them is what is free (a dynamic threshold): one alone gets half, two a third each,
-  // and whoever hoards leaves as much as he has. One call of each client is always polled.
+  // Bytes of Buffers that replies may keep over all connections: those of replies that clients have not acknowledged, and what
+  // polled calls offer room for. One client may have as much of them as is free (a dynamic threshold): one alone gets half, two
+  // get a third each, and a client that hoards leaves as much as it has. One call of each client is always polled.
   uint64_t reply_bytes_max = UINT64_MAX;
   uint64_t reply_bytes = 0;
   [[nodiscard]] bool may_keep(const ClientShare& client, uint64_t bytes) const {
