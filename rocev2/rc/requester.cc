@@ -455,7 +455,9 @@ bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBa
     return true;
   }
   while (sent < packets_max) {
-    review_repeats(context, state, now);
+    if (state.repeats != nullptr) [[unlikely]] {
+      review_repeats(context, state, now);
+    }
     const SendStall stall = send_stall(context, state);
     if (stall != SendStall::kNone) {
       context.core.stats.window_stalls += stall == SendStall::kWindow ? 1 : 0;
