@@ -1,7 +1,5 @@
 #include "rpcrdma/endpoint/call_checks.h"
 
-#include "rpcrdma/rpc/rpc_message.h"
-
 namespace cw::rpcrdma {
 namespace {
 
@@ -78,13 +76,6 @@ HeaderCheck check_header(HeaderView& view, const Chain& message, const ServerOpt
     return malformed(stats, HeaderError::kReadTooLong);
   }
   return {.verdict = Verdict::kCall, .header_bytes = decoded->header_bytes};
-}
-
-bool check_xid(const Chain& stream, uint32_t xid, RpcRdmaStats& stats) {
-  const auto word = peek_word(stream, 0);
-  const bool same = word.ok() && *word == xid;
-  stats.xid_mismatch += same ? 0 : 1;
-  return same;
 }
 
 }  // namespace cw::rpcrdma

@@ -31,18 +31,18 @@ class SendWindow {
   // After each post.
   void note_posted(bool signaled) {
     ++posted_;
-    signaled_ = signaled ? posted_ : signaled_;
+    last_is_silent_ = !signaled;
   }
   [[nodiscard]] uint64_t posted() const { return posted_; }
   // Of these, acknowledged, answered or flushed, whether anybody was told or not.
   [[nodiscard]] uint64_t done() const { return posted_ - qp_.works_pending(); }
-  [[nodiscard]] bool last_is_silent() const { return signaled_ != posted_; }
+  [[nodiscard]] bool last_is_silent() const { return last_is_silent_; }
 
  private:
   verbs::QueuePair& qp_;
-  uint32_t depth_ = 0;     // most room ever seen
-  uint64_t posted_ = 0;    // works, since the beginning
-  uint64_t signaled_ = 0;  // the last of them that is signaled
+  uint32_t depth_ = 0;  // most room ever seen
+  bool last_is_silent_ = false;
+  uint64_t posted_ = 0;  // works, since the beginning
 };
 
 }  // namespace cw::rpcrdma

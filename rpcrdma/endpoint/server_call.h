@@ -73,6 +73,8 @@ struct CallWork {
   uint64_t reply_offset = 0;  // stream octets consumed
   ReplyPlan plan;
 
+  // Something that return_units() has to give back.
+  [[nodiscard]] bool holds_shares() const { return (budget_bytes | pulled_units | reply_bytes) != 0; }
   // What goes behind the header or into the Reply chunk, when all items of the plan have been posted.
   [[nodiscard]] Chain& rest() { return plan.placed_count > 0 ? kept : reply; }
 };

@@ -11,11 +11,6 @@ namespace {
 constexpr uint32_t kRpcReplyBytesMin = 12;  // xid, REPLY, reply_stat: less is no RPC reply
 constexpr ReducibleItems kNoItems{};
 
-// The message has kRpcReplyBytesMin octets.
-bool is_rpc_reply(const Chain& message) {
-  return *peek_word(message, 1) == static_cast<uint32_t>(RpcMessageType::kReply);
-}
-
 // The time of a call counts for each thing that it waits for anew: nobody pays with his call_timeout for a place in a line. Calls
 // are in the order in which they got their data and are polled in about that order, so that the first of them is the first to be
 // late; one behind a reply that waits may be found out when that is gone.
@@ -284,10 +279,13 @@ void ServerEndpoint::drop_call(ServerCall& call) {
 
 bool ServerEndpoint::poll_call(Instant now, Call& out) {
   ServerCall* call = ready_.front();
-  if (call == nullptr || !has_turn(*call)) {
+  if (call == nullptr) {
     return false;
   }
-  const bool may_hold = call->chunks.segment_count > 0 || (share_.reply_bytes > 0 && !shared_.may_keep(share_, 0));
+  if (in_order_ && !has_turn(*call)) [[unlikely]] {
+    return false;
+  }
+  const bool may_hold = (call->chunks.segment_count | share_.reply_bytes) != 0;
   if (may_hold && !reply_has_room(now, *call)) [[unlikely]] {
     return false;
   }
@@ -321,7 +319,7 @@ void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
   if (keeps || call->reply_bytes > 0) {
     set_reply_bytes(*call, keeps ? uint64_t{message.buffer_count()} * message.head()->pool->buffer_bytes() : 0);
   }
-  if (message.bytes() < kRpcReplyBytesMin || !check_xid(message, call->xid, shared_.stats) || !is_rpc_reply(message)) {
+  if (message.bytes() < kRpcReplyBytesMin || !check_reply(message, call->xid, shared_.stats)) {
     message.clear();
     refuse(*call, ReplyForm::kErrorChunk);
   } else {

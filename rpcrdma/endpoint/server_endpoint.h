@@ -195,7 +195,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   [[nodiscard]] bool admit_reads(Instant now, ServerCall& call);
   void watch_replies(Instant now);
   [[nodiscard]] bool is_reply_late(Instant now);
-  [[nodiscard]] bool reply_has_room(Instant now, ServerCall& call);
+  [[gnu::noinline]] [[nodiscard]] bool reply_has_room(Instant now, ServerCall& call);
   void set_reply_bytes(ServerCall& call, uint64_t bytes);
   [[nodiscard]] bool holds_silently(uint64_t bytes) const;
   [[gnu::noinline]] void hold_reply(ServerCall& call);
@@ -207,7 +207,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
     leave_pull_line();
     static_cast<ListNode<ShareTag>&>(*this).unlink_if_linked();
   }
-  void return_units(ServerCall& call);
+  [[gnu::noinline]] void return_units(ServerCall& call);
   // Gauges of all endpoints, and of those that share the budget; negative: fewer.
   void count_granted(int64_t change) {
     shared_.stats.credits_granted += static_cast<uint64_t>(change);
@@ -230,7 +230,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   void read_finished(ServerCall& call);
   [[gnu::noinline]] void splice_calls(Instant now);
   [[nodiscard]] bool has_turn(const ServerCall& call) const;
-  void enqueue_ready(ServerCall& call);
+  [[gnu::noinline]] void enqueue_in_order(ServerCall& call);
   void make_ready(ServerCall& call);
   void has_data(Instant now, ServerCall& call);
   void plan(ServerCall& call, Chain&& answer, const ReducibleItems& items);

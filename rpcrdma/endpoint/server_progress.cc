@@ -394,20 +394,19 @@ void ServerEndpoint::make_ready(ServerCall& call) {
   }
   call.state = CallState::kReady;
   ++ready_calls_;
-  if (call.context.header.flavor == static_cast<uint32_t>(AuthFlavor::kRpcsecGss)) [[unlikely]] {
-    in_order_ = true;
+  in_order_ |= call.context.header.flavor == static_cast<uint32_t>(AuthFlavor::kRpcsecGss);
+  if (in_order_) [[unlikely]] {
+    enqueue_in_order(call);
+  } else {
+    ready_.push_back(call);
   }
-  enqueue_ready(call);
 }
 
-// In order, calls that have overtaken it are waiting here: it goes before them.
-void ServerEndpoint::enqueue_ready(ServerCall& call) {
-  ServerCall* before = nullptr;
-  if (in_order_) [[unlikely]] {
-    before = ready_.front();
-    while (before != nullptr && is_older(*before, call)) {
-      before = ready_.next(*before);
-    }
+// Calls that have overtaken it are waiting here: it goes before them.
+void ServerEndpoint::enqueue_in_order(ServerCall& call) {
+  ServerCall* before = ready_.front();
+  while (before != nullptr && is_older(*before, call)) {
+    before = ready_.next(*before);
   }
   if (before == nullptr) {
     ready_.push_back(call);
@@ -416,10 +415,10 @@ void ServerEndpoint::enqueue_ready(ServerCall& call) {
   }
 }
 
-// In order, nothing is polled before what came earlier and waits for its data. That is admitted and pulled in the order of
-// arrival, and what it waits for is nothing that a call behind it holds alone.
+// Where calls are polled in order: nothing is polled before what came earlier and waits for its data. That is admitted and pulled in
+// the order of arrival, and what it waits for is nothing that a call behind it holds alone.
 bool ServerEndpoint::has_turn(const ServerCall& call) const {
-  return !in_order_ || pulling_.empty() || is_older(call, *pulling_.front());
+  return pulling_.empty() || is_older(call, *pulling_.front());
 }
 
 // RFC 8166 6.1 and 4.5.2: the call is not processed. Its header is valid, so the answer is an RPC reply with all chunks unused.
@@ -504,7 +503,9 @@ void ServerEndpoint::answered(Instant now, ServerCall& call) {
 
 // The call is over: it no longer counts.
 void ServerEndpoint::finish(ServerCall& call) {
-  return_units(call);
+  if (call.holds_shares()) [[unlikely]] {
+    return_units(call);
+  }
   static_cast<ListNode<ArrivalTag>&>(call).unlink();
   --in_flight_;
   taken_ -= call.polled ? 1 : 0;
