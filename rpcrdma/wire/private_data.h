@@ -116,6 +116,15 @@ struct PrivateData {
 // S: selective recovery of lost packets, with gap reports (rocev2/wire/gap_report.h); Hold Packets: how many behind a gap the
 // sender keeps. It is in force when both sides said S, from the first packet on; a server says it only to a client that did. A
 // version that we do not know counts as no offer.
+//
+// The identifier is our own choice and is not registered. RFC 8797 wants a registered one (CMPD-6-3, CMPD-8-2). Nothing stops
+// others from using the same number behind their message: only the version, S and the place tell the two apart. A client that
+// does not offer it never sees it; roce.selective_recovery = false keeps it off the wire.
+//
+// False identification (CMPD-7-6, CMPD-8.1-1): the identifier is read directly behind an RFC 8797 message only. It cannot occur
+// inside such a message, and no such message can be found inside an offer. A peer whose private data looks like an offer by
+// accident gets gap reports that it does not understand, so its losses cost it time; that harms its own connection alone. The
+// offer carries no payload and no secret. Who can change it can also change the RFC 8797 message and the PSNs.
 struct CausewayOffer {
   static constexpr size_t kSize = 8;
   static constexpr uint32_t kIdentifier = 0x4357'7931;

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
+#include "control/cm/private_data.h"
 #include "rocev2/base/random.h"
 
 namespace cw::rpcrdma {
@@ -18,7 +20,7 @@ std::vector<uint8_t> with(std::vector<uint8_t> octets) {
   return octets;
 }
 
-// Proves CMPD-4-6, CMPD-4-7, CMPD-4-8, CMPD-8-1, CMPD-6-3, CMPD-8-2.
+// Proves CMPD-4-6, CMPD-4-7, CMPD-4-8, CMPD-8-1.
 TEST(PrivateData, WritesTheEightOctetsOfTheFormat) {
   std::array<uint8_t, 8> out{};
   out.fill(0xee);
@@ -221,6 +223,33 @@ TEST(CausewayOffer, ChangesNothingOfTheMessage) {
   const PrivateData expected{4096, 8192, true};
   EXPECT_EQ(PrivateData::of_peer(sent.bytes()), expected);
   EXPECT_EQ(*PrivateData::parse(sent.bytes()), expected);
+}
+
+// What keeps our unregistered identifier from being taken for something else: it differs from the only registered one and occurs
+// in no message under that one; and a peer that looks for RFC 8797's message anywhere finds no second one in our offer.
+TEST(CausewayOffer, NeitherIdentifierOccursInTheFormatOfTheOther) {
+  static_assert(CausewayOffer::kIdentifier != kPrivateDataFormat);
+  const auto identifier_at = [](Bytes octets, uint32_t identifier) {
+    size_t at = 0;
+    while (at + 4 <= octets.size() && load_be32(octets.data() + at) != identifier) {
+      ++at;
+    }
+    return at;
+  };
+  for (uint32_t fields = 0; fields < 1u << 17; ++fields) {
+    const PrivateData message{decode_inline_size(static_cast<uint8_t>(fields)),
+                              decode_inline_size(static_cast<uint8_t>(fields >> 8)), fields >> 16 != 0};
+    std::array<uint8_t, PrivateData::kSize> octets{};
+    ASSERT_TRUE(message.write(octets).ok());
+    ASSERT_EQ(identifier_at(octets, CausewayOffer::kIdentifier), PrivateData::kSize - 3) << fields;
+  }
+  for (uint32_t hold_packets = 1; hold_packets <= UINT16_MAX; ++hold_packets) {
+    std::array<uint8_t, cm::kReqConsumerDataSize> octets{};  // zeros follow, as in the private data of a REQ
+    const ConnectOctets sent = connect_octets({4096, 4096, true}, {.hold_packets = static_cast<uint16_t>(hold_packets)});
+    std::copy(sent.bytes().begin(), sent.bytes().end(), octets.begin());
+    ASSERT_EQ(PrivateData::find(Bytes(octets).subspan(1)), std::nullopt) << hold_packets;
+    ASSERT_EQ(identifier_at(Bytes(octets).subspan(1), kPrivateDataFormat), octets.size() - 4) << hold_packets;
+  }
 }
 
 TEST(CausewayOffer, WhoOffersNothingSendsTheMessageAlone) {

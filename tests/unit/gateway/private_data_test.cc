@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "control/cm/private_data.h"
 #include "rpcrdma/wire/private_data.h"
 #include "tests/unit/gateway/link_listener.h"
 #include "tests/unit/gateway/world_checks.h"
@@ -122,6 +125,62 @@ TEST(PrivateDataExchange, ForeignPrivateDataIsNoReasonToRefuse) {
     ASSERT_TRUE(world.run_calls(20));
     EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
     EXPECT_EQ(server_thresholds(world), (InlineThresholds{1024, 1024, false}));
+  }
+}
+
+// The private data of the REP that the gateway answers to a client with this in its REQ. nullopt: the client's own.
+std::vector<uint8_t> answer_to(const std::optional<std::vector<uint8_t>>& private_data, bool recovers_selectively) {
+  constexpr size_t kAttributeAt = 16;  // in a MAD header
+  constexpr uint16_t kRepAttribute = 0x0013;
+  constexpr size_t kPrivateDataAt = 24 + 36;  // behind the MAD header and the REP's fields
+  WorldOptions options = echo_of(100);
+  options.client_private_data = private_data;
+  options.gateway_recovers_selectively = recovers_selectively;
+  World world(options);
+  std::vector<uint8_t> said;
+  world.link.tap = [](void* context, Instant, uint32_t to, const std::vector<uint8_t>& octets) {
+    const auto view = wire::PacketView::parse(octets);
+    if (to == 1 && view.ok() && view->bth.opcode == wire::Opcode::kUdSendOnly &&
+        load_be16(view->payload.data() + kAttributeAt) == kRepAttribute) {
+      const Bytes answer = view->payload.subspan(kPrivateDataAt);
+      static_cast<std::vector<uint8_t>*>(context)->assign(answer.begin(), answer.end());
+    }
+    return true;
+  };
+  world.link.tap_context = &said;
+  world.start();
+  EXPECT_TRUE(world.run_calls(20));
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  return said;
+}
+
+// The offer of selective recovery goes out as the answer to one, never unasked: to every other client the REP has RFC 8797's
+// message and zeros behind it, and nothing else.
+TEST(PrivateDataExchange, OnlyAClientThatOffersSelectiveRecoveryIsOfferedIt) {
+  const auto offer_of = [](const std::vector<uint8_t>& said) { return rpcrdma::CausewayOffer::of_peer(said).hold_packets; };
+  EXPECT_GT(offer_of(answer_to({}, true)), 0u) << "between two Causeways";
+
+  const std::vector<uint8_t> standard = {0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3};
+  const auto behind_it = [&](std::vector<uint8_t> more) {
+    std::vector<uint8_t> octets = standard;
+    octets.insert(octets.end(), more.begin(), more.end());
+    return octets;
+  };
+  std::vector<uint8_t> plain_answer(cm::kRepPrivateDataSize);
+  std::copy(standard.begin(), standard.end(), plain_answer.begin());
+  EXPECT_EQ(answer_to({}, false), plain_answer) << "a gateway that does not recover selectively";
+  const std::vector<uint8_t> others[] = {
+      {},
+      standard,
+      behind_it({0x43, 0x57, 0x79, 0x31, 2, 1, 2, 0}),  // another version of the offer
+      behind_it({0x43, 0x57, 0x79, 0x31, 1, 0, 2, 0}),  // S is not set
+      behind_it({0x43, 0x57, 0x79, 0x31, 1, 1, 0, 0}),  // no packet is kept
+      behind_it({0x43, 0x57, 0x79, 0x30, 1, 1, 2, 0}),  // somebody else's
+      {0x43, 0x57, 0x79, 0x31, 1, 1, 2, 0},             // nothing in front of it
+  };
+  for (const std::vector<uint8_t>& octets : others) {
+    SCOPED_TRACE(testing::PrintToString(octets));
+    EXPECT_EQ(answer_to(octets, true), plain_answer);
   }
 }
 
