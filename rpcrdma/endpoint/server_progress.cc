@@ -415,8 +415,8 @@ void ServerEndpoint::enqueue_in_order(ServerCall& call) {
   }
 }
 
-// Where calls are polled in order: nothing is polled before what came earlier and waits for its data. That is admitted and pulled in
-// the order of arrival, and what it waits for is nothing that a call behind it holds alone.
+// Where calls are polled in order: nothing is polled before what came earlier and waits for its data. That is admitted and pulled
+// in the order of arrival, and what it waits for is nothing that a call behind it holds alone.
 bool ServerEndpoint::has_turn(const ServerCall& call) const {
   return pulling_.empty() || is_older(call, *pulling_.front());
 }
