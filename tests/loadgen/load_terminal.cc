@@ -77,12 +77,17 @@ class Terminal {
       }
       const bool decided = progress.given_up > 0 && connected + progress.given_up >= progress.wanted;
       if (decided || interrupted_ || Clock::now() > deadline) {
-        fmt::print(stderr, "causeway-load: only {} of {} connections to {} port {} came up; {} refused (last reason: {})\n",
-                   connected, progress.wanted, settings_.server, settings_.service_port, progress.stats.refused,
-                   cm::to_string(progress.last_reject));
+        const std::string reason =
+            progress.stats.refused > 0 ? fmt::format(" (last reason: {})", cm::to_string(progress.last_reject)) : "";
         fmt::print(stderr,
-                   "  next: is causewayd ready, does its listener have this port, do both ends share the link? "
-                   "See causewayctl status.\n");
+                   "causeway-load: only {} of {} connections to {} port {} came up; {} refused{}, {} ended by the server\n",
+                   connected, progress.wanted, settings_.server, settings_.service_port, progress.stats.refused, reason,
+                   progress.stats.lost);
+        // The gateway looks for a place and for the backend when a client has answered it: what is missing then ends the connection.
+        fmt::print(
+            stderr,
+            "  next: is causewayd ready, does its listener have this port, has it room, is its backend up, do both ends share "
+            "the link? Its log and causewayctl status say so.\n");
         return false;
       }
       std::this_thread::sleep_for(kNap);

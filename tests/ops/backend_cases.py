@@ -71,7 +71,9 @@ def server_dies_under_load(box: Box) -> None:
     report = load.result()
     expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
     expect_equal("calls at servers in the end", set(_of_servers(box, gateway, "calls_in_flight").values()), {0})
-    expect_equal("connections lost", report["lost"], 4)
+    # Who comes back before the death is known connects, and is disconnected when no backend connection can be made.
+    expect(4 <= report["lost"] <= 8, f"connections lost: {report['lost']}")
+    expect_equal("connections made and not lost", report["connected"] - report["lost"], 4)
     expect_equal("calls sent again", report["resent"], report["interrupted"])
     metrics = gateway.metrics()
     expect_equal("backend up, first, second",

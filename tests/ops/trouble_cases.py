@@ -173,7 +173,9 @@ def refused_by_limit(box: Box) -> None:
     # The load fails when it hears of the refusal. Its start takes its time on a busy machine; 15 s is what it waits for answers.
     took = time.monotonic() - start
     expect(took < 12, f"the load went on for {took:.1f} s")
-    expect("2 of 3 connections" in load.output() and "1 refused" in load.output(), load.tail())
+    # Three requests in one burst all find a place free: then the third connection is ended when the client has answered.
+    told = "1 refused" in load.output() or "1 ended by the server" in load.output()
+    expect("2 of 3 connections" in load.output() and told, load.tail())
     expect_equal("refused by the limit", gateway.metrics().total("causeway_connections_refused_total", reason="limit"), 1)
     gateway.terminate()
 
