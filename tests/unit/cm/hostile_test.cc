@@ -299,6 +299,77 @@ TEST(CmHostile, C3ExtremeButLegalFieldsArePassedOn) {
   }
 }
 
+// How long a request may lie half-open, and the dead connection in time-wait, for what the peer says of its times.
+TEST(CmHostile, C3ThePeersTimesMoveOursBetweenTheirBounds) {
+  struct Asked {
+    uint8_t response_code;
+    uint8_t retries;
+    Duration half_open;
+    uint8_t ack_timeout_code;
+    Duration timewait;
+  };
+  const CmOptions options;
+  const Asked all[] = {
+      {0, 0, options.handshake_min, 0, options.timewait_min},
+      {0, 15, options.handshake_min, 18, timeout_of(18) * 2},
+      {18, 3, timeout_of(18) * 4, 19, timeout_of(19) * 2},
+      {20, 15, options.unproven_max, 21, options.timewait_time_max},
+      {31, 15, options.unproven_max, 31, options.timewait_time_max},
+  };
+  const Duration moment = Duration::ms(1);
+  for (const Asked& asked : all) {
+    SCOPED_TRACE(int{asked.response_code});
+    ScriptedPeer t;
+    Req req = linux_req(t.peer);
+    req.local_response_code = asked.response_code;
+    req.remote_response_code = 31 - asked.response_code;  // how fast we shall answer: we answer at once
+    req.max_cm_retries = asked.retries;
+    req.primary.ack_timeout_code = asked.ack_timeout_code;
+    t.deliver(req);
+    t.only_event<ConnectRequest>();
+    ASSERT_TRUE(t.manager.accept(t.now, t.id, t.accept_parameters()).ok());
+    t.advance(asked.half_open - moment);
+    EXPECT_EQ(t.manager.half_open_count(), 1u);
+    t.advance(moment);
+    EXPECT_EQ(t.manager.half_open_count(), 0u);
+    t.only_event<ConnectFailed>();
+    t.advance(asked.timewait - moment);
+    EXPECT_EQ(t.manager.timewait_count(), 1u);
+    t.advance(moment);
+    EXPECT_EQ(t.manager.timewait_count(), 0u);
+  }
+}
+
+// An MRA can only lengthen, by so much at a time and so often: one that asks for nothing changes nothing but when the REP is
+// repeated.
+TEST(CmHostile, C3AnMraLengthensWithinBoundsAndNeverShortens) {
+  const CmOptions options;
+  ScriptedPeer brief;
+  brief.accept();
+  const Instant accepted = brief.now;
+  for (int i = 0; i < 3; ++i) {
+    brief.deliver(brief.mra(AboutMessage::kRep, 0));
+  }
+  brief.run_for(options.unproven_max - (brief.now - accepted) - Duration::ms(100));
+  EXPECT_EQ(brief.manager.half_open_count(), 1u);
+  brief.run_for(Duration::ms(200));
+  EXPECT_EQ(brief.manager.half_open_count(), 0u);
+
+  ScriptedPeer greedy;
+  greedy.accept();
+  const Instant from = greedy.now;
+  const Duration most = options.unproven_max + options.delay_max * int64_t{options.delay_count_max};
+  while (greedy.manager.half_open_count() > 0 && greedy.now - from < most * 2) {
+    if (greedy.manager.stats().delays_received * 29 <= static_cast<uint64_t>((greedy.now - from).to_seconds())) {
+      greedy.deliver(greedy.mra(AboutMessage::kRep, 31));  // just before what was granted is over
+    }
+    greedy.run_for(Duration::ms(500));
+  }
+  EXPECT_EQ(greedy.manager.stats().delays_received, options.delay_count_max);
+  EXPECT_GT(greedy.now - from, options.delay_max * int64_t{options.delay_count_max - 1});
+  EXPECT_LE(greedy.now - from, most);
+}
+
 TEST(CmHostile, C3Ipv6IsServedLikeIpv4) {
   ScriptedPeer t;
   const Req req = Req::parse(message_of(golden::kReqIpv6)).value();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "tests/unit/gateway/world_checks.h"
 
@@ -209,21 +210,50 @@ TEST(Gateway, RejectsClientsOutsideTheAllowList) {
   EXPECT_EQ(world.server->gateway.stats().connections[static_cast<size_t>(gateway::ConnectionResult::kRefusedAcl)], 1u);
 }
 
-// All three ask while there are places: one comes last, and is told by DREQ. When it asks again there is none, and it gets a REJ.
-// A client that asks for RNR retries without end has the gateway's number of them.
-TEST(Gateway, RnrRetriesAreTheFewerOfTheClientsAndTheGateways) {
-  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+// Queue pairs of others on the same core hold all send works, and their peer answers nothing. The reply that found none goes out
+// soon after works are free again; no completion of its own connection tells it so.
+TEST(Gateway, AReplyThatFoundNoSendWorkGoesOutWhenThereAreSomeAgain) {
+  WorldOptions options = options_for(BenchProcedure::kEcho, 100);
+  options.load.window = 1;
+  options.small_tables = true;
+  options.client_call_timeout = Duration::seconds(1'000'000);
   World world(options);
-  gateway::GatewayOptions fresh = sim_gateway_options(options);
-  fresh.rnr_retry_count = 3;
-  world.server->gateway.reconfigure(fresh);
   world.start();
-  ASSERT_TRUE(world.run_calls(10));
+  ASSERT_TRUE(world.run_calls(20));
   gateway::ConnectionInfo info;
-  ASSERT_EQ(world.server->gateway.describe(world.now, {&info, 1}), 1u);
-  EXPECT_EQ(info.qp.rnr_retry, 3u);
+  ASSERT_TRUE(world.run_until(Duration::seconds(1), [&](World& w) {  // else its own work would come back to it
+    return w.server->gateway.describe(w.now, {&info, 1}) == 1 && info.qp.works_queued == 0;
+  }));
+  Endpoint& endpoint = world.server->node.endpoint();
+  std::vector<rc::RcQp*> others;
+  for (bool posted = true; posted;) {  // until one finds no work for its first SEND
+    const auto qp = endpoint.create_qp(rc::RcOptions{});
+    ASSERT_TRUE(qp.ok());
+    const auto number = static_cast<uint32_t>(others.size());
+    const rc::RcConnect connect{
+        .path = info.qp.path, .remote_qpn = verbs::Qpn(0x777 + number), .ack_timeout = rc::kAckTimeoutMax};
+    ASSERT_TRUE(endpoint.connect_qp(**qp, connect).ok());
+    posted = false;
+    while ((*qp)->post_send({}).ok()) {
+      posted = true;
+    }
+    others.push_back(*qp);
+  }
+  world.run_for(Duration::ms(1));
+  const uint64_t before = world.peer->driver.stats().calls;
+  world.run_for(Duration::seconds(1));
+  EXPECT_EQ(world.peer->driver.stats().calls, before);
+  EXPECT_GT(world.server->gateway.rpcrdma_stats().no_send_work, 0u);
+  for (rc::RcQp* qp : others) {
+    endpoint.destroy_qp(*qp);
+  }
+  EXPECT_TRUE(world.run_calls(20, Duration::ms(20)));
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
+  expect_nothing_left(world);
 }
 
+// All three ask while there are places: one comes last, and is told by DREQ. When it asks again there is none, and it gets a REJ.
 TEST(Gateway, RejectsMoreConnectionsThanTheListenerAllows) {
   WorldOptions options = options_for(BenchProcedure::kNull, 0);
   options.load.connections = 3;

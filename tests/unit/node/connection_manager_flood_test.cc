@@ -5,49 +5,17 @@
 #include <algorithm>
 #include <array>
 
-#include "control/cm/ip_cm.h"
 #include "control/cm/wire/dreq.h"
 #include "control/cm/wire/lap.h"
 #include "control/cm/wire/mra.h"
 #include "control/cm/wire/rej.h"
 #include "control/cm/wire/rep.h"
-#include "control/cm/wire/req.h"
 #include "control/cm/wire/rtu.h"
 #include "tests/unit/node/attacked_world.h"
+#include "tests/unit/node/forged_messages.h"
 
 namespace cw::node::test {
 namespace {
-
-cm::Req request_from(const wire::IpAddress& from, uint32_t comm_id, verbs::Qpn qpn) {
-  cm::Req req;
-  req.local_comm_id = comm_id;
-  req.service = cm::ip_service_id(20049);
-  req.local_qpn = qpn;
-  req.responder_resources = 16;
-  req.remote_response_code = 20;
-  req.local_response_code = 20;
-  req.starting_psn = wire::Psn(comm_id);
-  req.retry_count = 7;
-  req.path_mtu = cm::PathMtu::k1024;
-  req.max_cm_retries = 15;
-  req.primary.local_gid = from;
-  req.primary.remote_gid = sim::sim_ip(!from.is_v4(), 1);
-  req.primary.ack_timeout_code = 14;
-  const cm::IpCmHeader header{.source_port = 1000, .source = from, .destination = req.primary.remote_gid};
-  header.write(std::span<uint8_t, cm::kReqPrivateDataSize>(req.private_data).first<cm::IpCmHeader::kSize>());
-  return req;
-}
-
-template <typename Message>
-Octets mad_of(const Message& message, uint64_t transaction = 77) {
-  cm::Mad mad;
-  cm::write_mad(mad, transaction, message);
-  return Octets(mad.begin(), mad.end());
-}
-
-wire::IpAddress stranger(uint32_t number) {
-  return wire::IpAddress::v4(0x0a09'0100 + number);
-}
 
 // Every message of every type with any of its octets bent, or all of them random: one drop or one answer, never two drops.
 TEST(ConnectionManagerFlood, GarbledMessagesCountOnceOrAreAnswered) {
