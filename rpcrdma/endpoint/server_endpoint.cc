@@ -284,7 +284,7 @@ void ServerEndpoint::drop_call(ServerCall& call) {
 
 bool ServerEndpoint::poll_call(Instant now, Call& out) {
   ServerCall* call = ready_.front();
-  if (call == nullptr || !has_turn(*call)) {
+  if (call == nullptr || !has_turn(now, *call)) {
     return false;
   }
   const bool may_hold = call->chunks.segment_count > 0 || (share_.reply_bytes > 0 && !shared_.may_keep(share_, 0));
