@@ -40,6 +40,7 @@ struct RpcRdmaStats {
   uint64_t call_timeouts = 0;         // server role: of the owner's answers; client role: of the server's
   uint64_t read_timeouts = 0;         // server role: an RDMA Read brought nothing for read_timeout: the connection ended
   uint64_t reply_stalls = 0;          // server role: a call waited because its client had too many replies to acknowledge
+  uint64_t gss_window_stalls = 0;     // server role: a call waited because the owner had one a sequence window older
   uint64_t reply_timeouts = 0;        // server role: a reply was not acknowledged for reply_timeout: the connection ended
   uint64_t wait_timeouts = 0;         // server role: something shared was not to be had for wait_timeout: the connection ended
   uint64_t calls_cancelled = 0;       // client role: by their owner, before they were answered

@@ -282,7 +282,7 @@ bool ServerEndpoint::poll_call(Instant now, Call& out) {
   if (call == nullptr) {
     return false;
   }
-  if (in_order_ && !has_turn(*call)) [[unlikely]] {
+  if (in_order_ && !has_turn(now, *call)) [[unlikely]] {
     return false;
   }
   const bool may_hold = (call->chunks.segment_count | share_.reply_bytes) != 0;

@@ -15,6 +15,9 @@
 // Order: calls are polled as their data come, so that a small one may overtake one that is being pulled. Once a call has had a
 // credential of RPCSEC_GSS they are polled in the order of their SENDs: servers drop calls that lag behind the sequence window of
 // their context (RFC 2203 5.3.3.1), and clients then break the connection. RDMA Reads of several calls still overlap.
+// Nor is a call polled as long as the owner has one of the same context that is a whole window older: a Linux client takes a
+// sequence number before it computes the checksum of a body, so it sends large calls up to a window late. The server's threads
+// must not delay such a call further behind newer ones.
 // Reverse direction: submit_reverse() and poll_reverse() belong to the ReverseCaller, which shares nothing with the calls of the
 // client but the queue pair. Its Replies are told apart before a call slot is taken: neither direction can block the other.
 #pragma once
@@ -119,6 +122,11 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   ~ServerEndpoint();
   ServerEndpoint(const ServerEndpoint&) = delete;
   ServerEndpoint& operator=(const ServerEndpoint&) = delete;
+
+  // The shortest sequence window of the servers in use, in calls: Ganesha's. knfsd has 128. The server tells only the client.
+  static constexpr int32_t kGssWindow = 32;
+  // A server has checked the sequence number of a call that it has had for so long: the call holds up nobody any more.
+  static constexpr Duration kGssPatience = Duration::seconds(1);
 
   // So many octets of replies may be under way without a signal for when they are over.
   static constexpr uint64_t kSilentBytesMax = 256 * 1024;
@@ -229,7 +237,8 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   }
   void read_finished(ServerCall& call);
   [[gnu::noinline]] void splice_calls(Instant now);
-  [[nodiscard]] bool has_turn(const ServerCall& call) const;
+  [[gnu::noinline]] [[nodiscard]] bool has_turn(Instant now, const ServerCall& call);
+  [[nodiscard]] bool leaves_window(Instant now, const ServerCall& call);
   [[gnu::noinline]] void enqueue_in_order(ServerCall& call);
   void make_ready(ServerCall& call);
   void has_data(Instant now, ServerCall& call);

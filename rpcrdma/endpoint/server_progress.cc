@@ -417,8 +417,29 @@ void ServerEndpoint::enqueue_in_order(ServerCall& call) {
 
 // Where calls are polled in order: nothing is polled before what came earlier and waits for its data. That is admitted and pulled
 // in the order of arrival, and what it waits for is nothing that a call behind it holds alone.
-bool ServerEndpoint::has_turn(const ServerCall& call) const {
-  return pulling_.empty() || is_older(call, *pulling_.front());
+bool ServerEndpoint::has_turn(Instant now, const ServerCall& call) {
+  return (pulling_.empty() || is_older(call, *pulling_.front())) && !leaves_window(now, call);
+}
+
+// Whether the call would move the sequence window of its context past one that the owner has. It is tried again with each reply,
+// and when kGssPatience is over.
+bool ServerEndpoint::leaves_window(Instant now, const ServerCall& call) {
+  const RpcCallHeader& header = call.context.header;
+  if (header.flavor != static_cast<uint32_t>(AuthFlavor::kRpcsecGss)) {
+    return false;
+  }
+  for (const ServerCall* other = calls_.front(); other != nullptr; other = calls_.next(*other)) {
+    const RpcCallHeader& before = other->context.header;
+    const bool is_behind = other->state == CallState::kPolled && before.flavor == header.flavor &&
+                           before.gss_context == header.gss_context &&
+                           static_cast<int32_t>(header.gss_sequence - before.gss_sequence) >= kGssWindow;
+    if (is_behind && now < other->begun_at + kGssPatience) {
+      ++shared_.stats.gss_window_stalls;
+      retry_at_ = earlier(retry_at_, other->begun_at + kGssPatience);
+      return true;
+    }
+  }
+  return false;
 }
 
 // RFC 8166 6.1 and 4.5.2: the call is not processed. Its header is valid, so the answer is an RPC reply with all chunks unused.

@@ -1,5 +1,7 @@
 #include "rpcrdma/rpc/rpc_message.h"
 
+#include <algorithm>
+
 namespace cw::rpcrdma {
 namespace {
 
@@ -8,14 +10,29 @@ namespace {
 constexpr uint32_t kGssVersion = 1;
 constexpr uint32_t kGssFixedBytes = 16;
 constexpr uint32_t kGssServicePrivacy = 3;
+constexpr uint32_t kGssHandleOffset = kGssFixedBytes + 4;
+
+// FNV-1a over words. A client that makes its own contexts collide only makes its own calls wait.
+uint32_t hash_handle(XdrReader& reader, uint32_t bytes) {
+  constexpr uint32_t kPrime = 16'777'619;
+  uint32_t hash = 0;
+  for (uint64_t left = xdr_padded(bytes); left > 0; left -= 4) {
+    hash = (hash ^ reader.u32()) * kPrime;
+  }
+  return hash;
+}
 
 void read_gss(XdrReader& reader, uint32_t bytes, RpcCallHeader& header) {
   const uint64_t start = reader.offset();
   header.gss_service = kGssServicePrivacy;
   if (bytes >= kGssFixedBytes && reader.u32() == kGssVersion) {
     header.gss_procedure = reader.u32();
-    reader.skip(4);  // sequence number
+    header.gss_sequence = reader.u32();
     header.gss_service = reader.u32();
+    if (bytes >= kGssHandleOffset) {
+      const uint32_t handle_bytes = reader.u32();
+      header.gss_context = hash_handle(reader, std::min(handle_bytes, bytes - kGssHandleOffset));
+    }
   }
   reader.skip(xdr_padded(bytes) - (reader.offset() - start));
 }

@@ -31,6 +31,8 @@ struct RpcCallHeader {
   uint32_t flavor = 0;
   uint32_t gss_service = 0;    // RFC 2203: 1 none, 2 integrity, 3 privacy; 0 when the flavor is not RPCSEC_GSS
   uint32_t gss_procedure = 0;  // RFC 2203 gss_proc; kGssProcedureData also when the flavor is not RPCSEC_GSS
+  uint32_t gss_sequence = 0;   // RFC 2203 seq_num; 0 when the flavor is not RPCSEC_GSS
+  uint32_t gss_context = 0;    // hash of the context handle: calls of one context have the same; 0 when the handle is empty
   uint32_t header_bytes = 0;   // offset of the arguments; 0 until the whole header has been read
 };
 

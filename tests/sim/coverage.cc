@@ -125,6 +125,7 @@ void walk_rpc(const rpcrdma::RpcRdmaStats& rpc, Visit&& visit) {
   visit("rpc.", "read_timeout", rpc.read_timeouts);
   visit("rpc.", "reply_timeout", rpc.reply_timeouts);
   visit("rpc.", "reply_stall", rpc.reply_stalls);
+  visit("rpc.", "gss_window_stall", rpc.gss_window_stalls);
   visit("rpc.", "wait_timeout", rpc.wait_timeouts);
   visit("rpc.", "bad_reply", rpc.bad_replies);
   visit("rpc.", "late_reply", rpc.late_replies);

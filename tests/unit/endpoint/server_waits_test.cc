@@ -337,8 +337,9 @@ TEST_F(RepliesNotTaken, InlineRepliesThatKeepBuffersAreCountedOut) {
 // Calls under RPCSEC_GSS: RFC 2203 5.3.3.1 lets servers drop those that lag behind the sequence window.
 class GssOrder : public ServerWaits {
  protected:
-  static Words gss_call(uint32_t xid, uint32_t procedure = 0) {
-    return Words{xid, 0, 2, kBenchProgram, kBenchVersion, procedure, 6, 24, 1, 0, xid, 1, 4, 0x4444'4444, 0, 0};
+  // The sequence number is the XID.
+  static Words gss_call(uint32_t xid, uint32_t procedure = 0, uint32_t context = 0x4444'4444) {
+    return Words{xid, 0, 2, kBenchProgram, kBenchVersion, procedure, 6, 24, 1, 0, xid, 1, 4, context, 0, 0};
   }
   void small(uint32_t xid, bool gss = true) { send(inline_call(xid, gss ? gss_call(xid) : rpc_call(xid))); }
   // An ECHO call whose argument is in a Read chunk; `whole`: all of the call is in one.
@@ -408,6 +409,43 @@ TEST_F(GssOrder, OtherFlavorsKeepOvertaking) {
   EXPECT_EQ(polled(), Xids{2});
   answer_read(*qp, *server);
   EXPECT_EQ(polled(), Xids{1});
+}
+
+// A client may send a call late by up to its window. The server must not see a call that moves the window past it first.
+TEST_F(GssOrder, NoCallIsPolledThatIsAWindowAheadOfAnUnansweredOne) {
+  options.credits = 64;
+  make(512, 128);
+  small(100);
+  for (uint32_t xid = 131; xid < 134; ++xid) {
+    small(xid);
+  }
+  EXPECT_EQ(polled(), (Xids{100, 131}));
+  EXPECT_EQ(stats().gss_window_stalls, 1u);
+  answer(ids[1], rpc_reply(131));
+  EXPECT_EQ(polled(), Xids{});
+  answer(ids[0], rpc_reply(100));
+  EXPECT_EQ(polled(), (Xids{132, 133}));
+}
+
+TEST_F(GssOrder, SequenceNumbersOfOtherContextsAndFlavorsHoldUpNothing) {
+  small(100);
+  send(inline_call(200, gss_call(200, 0, 0x5555'5555)));
+  small(300, false);
+  EXPECT_EQ(polled(), (Xids{100, 200, 300}));
+  small(120);
+  EXPECT_EQ(polled(), Xids{120});
+}
+
+// A call that the server executes for long has passed the window before.
+TEST_F(GssOrder, ASlowCallHoldsUpTheWindowForASecondOnly) {
+  small(100);
+  EXPECT_EQ(polled(), Xids{100});
+  small(140);
+  EXPECT_EQ(polled(), Xids{});
+  EXPECT_EQ(server->next_deadline(), now + ServerEndpoint::kGssPatience);
+  now = now + ServerEndpoint::kGssPatience;
+  server->on_deadline(now);
+  EXPECT_EQ(polled(), Xids{140});
 }
 
 TEST_F(GssOrder, AtFullCreditsMixedWithLargeWritesEveryCallComesInItsTurn) {

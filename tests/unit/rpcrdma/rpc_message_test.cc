@@ -61,6 +61,32 @@ TEST_F(RpcMessageTest, GssServiceIsRead) {
   }
 }
 
+TEST_F(RpcMessageTest, GssSequenceNumberAndContextAreRead) {
+  const auto context_of = [&](const std::string& handle) {
+    Octets credential = test::words({1, 0, 77, 2});
+    test::add_opaque(credential, test::hex(handle));
+    const Octets call = call_with(6, credential);
+    const auto parsed = parse_rpc_call(chain(call, 7));
+    EXPECT_EQ(parsed->gss_sequence, 77u);
+    EXPECT_EQ(parsed->header_bytes, call.size());
+    return parsed->gss_context;
+  };
+  EXPECT_EQ(context_of("0102030405060708"), context_of("0102030405060708"));
+  EXPECT_NE(context_of("0102030405060708"), context_of("0102030405060709"));
+  EXPECT_NE(context_of("0102030405"), context_of("0102030406"));
+  EXPECT_EQ(context_of(""), 0u);
+}
+
+// A handle that claims to be longer than its credential is read as far as the credential goes.
+TEST_F(RpcMessageTest, GssHandleLongerThanItsCredentialIsNotFollowed) {
+  for (const uint32_t length : {1u, 9u, 400u, UINT32_MAX}) {
+    const Octets call = call_with(6, test::words({1, 0, 77, 1, length, 5}), Octets(8, 0x22));
+    const auto parsed = parse_rpc_call(chain(call));
+    ASSERT_TRUE(parsed.ok()) << length;
+    EXPECT_EQ(parsed->header_bytes, call.size());
+  }
+}
+
 TEST_F(RpcMessageTest, GssContextCallIsToldFromData) {
   const auto parsed = parse_rpc_call(chain(call_with(6, gss_credential(1, 1))));
   ASSERT_TRUE(parsed.ok());
