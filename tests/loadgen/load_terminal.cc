@@ -83,7 +83,8 @@ class Terminal {
                    "causeway-load: only {} of {} connections to {} port {} came up; {} refused{}, {} ended by the server\n",
                    connected, progress.wanted, settings_.server, settings_.service_port, progress.stats.refused, reason,
                    progress.stats.lost);
-        // The gateway looks for a place and for the backend when a client has answered it: what is missing then ends the connection.
+        // The gateway looks for a place and for the backend when a client has answered it. What is missing then ends the
+        // connection.
         fmt::print(
             stderr,
             "  next: is causewayd ready, does its listener have this port, has it room, is its backend up, do both ends share "
