@@ -94,9 +94,9 @@ struct ServerShared {
   RpcRdmaStats stats;
   StageDurations durations;
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
-  // Bytes of Buffers that replies may keep over all connections: of those that clients have not acknowledged, and what polled calls
-  // offer room for. What one client may have of them is what is free (a dynamic threshold): one alone gets half, two a third each,
-  // and whoever hoards leaves as much as he has. One call of each client is always polled.
+  // Bytes of Buffers that replies may keep over all connections: of those that clients have not acknowledged, and what polled
+  // calls offer room for. What one client may have of them is what is free (a dynamic threshold): one alone gets half, two a
+  // third each, and whoever hoards leaves as much as he has. One call of each client is always polled.
   uint64_t reply_bytes_max = UINT64_MAX;
   uint64_t reply_bytes = 0;
   [[nodiscard]] bool may_keep(const ClientShare& client, uint64_t bytes) const {
@@ -195,7 +195,8 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   [[nodiscard]] bool admit_reads(Instant now, ServerCall& call);
   void watch_replies(Instant now);
   [[nodiscard]] bool is_reply_late(Instant now);
-  [[gnu::noinline]] [[nodiscard]] bool reply_has_room(Instant now, ServerCall& call);
+  [[gnu::noinline]] [[nodiscard]] bool may_poll(Instant now, ServerCall& call);
+  [[nodiscard]] bool reply_has_room(Instant now, ServerCall& call);
   void set_reply_bytes(ServerCall& call, uint64_t bytes);
   [[nodiscard]] bool holds_silently(uint64_t bytes) const;
   [[gnu::noinline]] void hold_reply(ServerCall& call);

@@ -415,7 +415,7 @@ void ServerEndpoint::enqueue_in_order(ServerCall& call) {
   }
 }
 
-// Where calls are polled in order: nothing is polled before what came earlier and waits for its data. That is admitted and pulled in
+// Where calls are polled in order, none is polled before what came earlier and waits for its data. That is admitted and pulled in
 // the order of arrival, and what it waits for is nothing that a call behind it holds alone.
 bool ServerEndpoint::has_turn(const ServerCall& call) const {
   return pulling_.empty() || is_older(call, *pulling_.front());
@@ -473,12 +473,15 @@ PostResult ServerEndpoint::post_reply(Instant now, ServerCall& call) {
       poster.post(call, {.credit = grant_, .post_receive = !lowers, .signaled = signaled}, thresholds_.remote_invalidation);
   if (result == PostResult::kPosted) [[likely]] {
     watch_replies(now);
-    if (call.reply_bytes > 0) {
+    if (call.reply_bytes > 0) [[unlikely]] {
       hold_reply(call);
     }
-    credits_ -= lowers ? 1 : 0;
-    count_granted(lowers ? -1 : 0);
-    receives_posted_ += lowers ? 0 : 1;
+    if (lowers) [[unlikely]] {
+      --credits_;
+      count_granted(-1);
+    } else {
+      ++receives_posted_;
+    }
     answered(now, call);
   } else if (result == PostResult::kFailed) {
     fail();  // RFC 8166 4.5.4: no reply can be sent, so the connection has to go
