@@ -71,9 +71,9 @@ class IntrusiveList {
     next.prev_->next_ = &node;
     next.prev_ = &node;
   }
-  // nullptr when empty.
-  [[nodiscard]] T* front() { return empty() ? nullptr : static_cast<T*>(root_.next_); }
-  [[nodiscard]] const T* front() const { return empty() ? nullptr : static_cast<const T*>(root_.next_); }
+  // nullptr when empty. The casts are of references: those of pointers would ask once more whether there is an element.
+  [[nodiscard]] T* front() { return empty() ? nullptr : &static_cast<T&>(*root_.next_); }
+  [[nodiscard]] const T* front() const { return empty() ? nullptr : &static_cast<const T&>(*root_.next_); }
   [[nodiscard]] T* pop_front() {
     T* element = front();
     if (element != nullptr) {
@@ -84,11 +84,11 @@ class IntrusiveList {
   // The element behind `element`, or nullptr at the end.
   [[nodiscard]] T* next(T& element) {
     Node* node = static_cast<Node&>(element).next_;
-    return node == &root_ ? nullptr : static_cast<T*>(node);
+    return node == &root_ ? nullptr : &static_cast<T&>(*node);
   }
   [[nodiscard]] const T* next(const T& element) const {
     const Node* node = static_cast<const Node&>(element).next_;
-    return node == &root_ ? nullptr : static_cast<const T*>(node);
+    return node == &root_ ? nullptr : &static_cast<const T&>(*node);
   }
 
  private:

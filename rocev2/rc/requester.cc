@@ -360,7 +360,11 @@ SendStall stall_of_message(const SendState& state, const Work& work) {
   }
   const bool takes_receive = work.kind == WorkKind::kSend || (work.kind == WorkKind::kWrite && work.has_immediate);
   const bool beyond_credits = state.credit_limited && state.credit_limit.distance_to(work.ssn) > 0;
-  return takes_receive && beyond_credits && state.awaiting() ? SendStall::kCredits : SendStall::kNone;
+  if (takes_receive && beyond_credits && state.awaiting()) {
+    return SendStall::kCredits;
+  }
+  const bool is_behind_read = state.repeats != nullptr && work.kind == WorkKind::kSend && state.repeats->holds(work.ssn);
+  return is_behind_read ? SendStall::kRepeatedRead : SendStall::kNone;
 }
 
 // As many READ requests and atomics are outstanding as the peer takes. Those of which nothing is missing any more do not count
@@ -390,14 +394,11 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   if (work->fence && state.cursor.packet == 0 && state.reads_outstanding > 0) {
     return SendStall::kFence;
   }
-  if ((state.draining || state.credit_limited) && !work->begun) {
+  if ((state.draining || state.credit_limited || state.repeats != nullptr) && !work->begun) {
     const SendStall stall = stall_of_message(state, *work);
     if (stall != SendStall::kNone) {
       return stall;
     }
-  }
-  if (state.repeats != nullptr && work->kind == WorkKind::kSend && !work->begun && state.repeats->holds(work->ssn)) [[unlikely]] {
-    return SendStall::kRepeatedRead;
   }
   // Everything unacknowledged has to stay inside the PSN window, or the peer could not tell a repetition from nonsense.
   const uint32_t span = static_cast<uint32_t>(state.una.distance_to(state.next_psn));

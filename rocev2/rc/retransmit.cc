@@ -118,8 +118,12 @@ void learn_from_board(QpContext& context, SendState& state, Instant now) {
   }
 }
 
-Instant overdue_at(const SendState& state) {
-  Instant at = state.repeats != nullptr ? state.repeats->release_at(state.una) : Instant::never();
+// When a NAK that was put off counts, what is overtaken is lost, or a SEND need not wait any longer. Rare, hence not inlined.
+[[gnu::noinline]] Instant overdue_at(const SendState& state) {
+  Instant at = state.nak_put_off ? may_go_back_at(state) : Instant::never();
+  if (state.repeats != nullptr) {
+    at = earlier(at, state.repeats->release_at(state.una));
+  }
   if (state.gaps != nullptr) {
     at = earlier(at, state.gaps->next_overdue(read_patience(state)));
   }
@@ -362,12 +366,9 @@ Instant send_deadline(const SendState& state) {
   if (state.waiting_rnr) {
     return state.rnr_until;
   }
-  Instant at = state.awaiting() ? earlier(timeout_at(state), probe_at(state)) : keepalive_at(state);
-  if (state.nak_put_off) [[unlikely]] {
-    at = earlier(at, may_go_back_at(state));
-  }
-  if (state.is_disordered()) [[unlikely]] {
-    at = earlier(at, overdue_at(state));
+  const Instant at = state.awaiting() ? earlier(timeout_at(state), probe_at(state)) : keepalive_at(state);
+  if (state.nak_put_off || state.is_disordered()) [[unlikely]] {
+    return earlier(at, overdue_at(state));
   }
   return at;
 }

@@ -36,6 +36,8 @@ class SendWindow {
   [[nodiscard]] uint64_t posted() const { return posted_; }
   // Of these, acknowledged, answered or flushed, whether anybody was told or not.
   [[nodiscard]] uint64_t done() const { return posted_ - qp_.works_pending(); }
+  // All of them are.
+  [[nodiscard]] bool is_done() const { return qp_.works_pending() == 0; }
   [[nodiscard]] bool last_is_silent() const { return last_is_silent_; }
 
  private:

@@ -277,16 +277,18 @@ void ServerEndpoint::drop_call(ServerCall& call) {
   shared_.calls->release(call);
 }
 
+// Whether the owner may have a call that is ready: in order, only in its turn; and its reply must have room.
+bool ServerEndpoint::may_poll(Instant now, ServerCall& call) {
+  return (!in_order_ || has_turn(now, call)) && reply_has_room(now, call);
+}
+
 bool ServerEndpoint::poll_call(Instant now, Call& out) {
   ServerCall* call = ready_.front();
   if (call == nullptr) {
     return false;
   }
-  if (in_order_ && !has_turn(now, *call)) [[unlikely]] {
-    return false;
-  }
-  const bool may_hold = (call->chunks.segment_count | share_.reply_bytes) != 0;
-  if (may_hold && !reply_has_room(now, *call)) [[unlikely]] {
+  const bool asks_more = (call->chunks.segment_count | share_.reply_bytes | uint64_t{in_order_}) != 0;
+  if (asks_more && !may_poll(now, *call)) [[unlikely]] {
     return false;
   }
   queue_node(*call).unlink();
@@ -386,8 +388,8 @@ Instant ServerEndpoint::next_deadline() const {
   if (const ServerCall* oldest = calls_.front(); oldest != nullptr) {
     next = earlier(next, clock_of(*oldest) + limit_of(*oldest, options_));
   }
-  if (!replies_watched_until_.is_never() && window_.done() < window_.posted()) {
-    next = earlier(next, replies_watched_until_);
+  if (replies_watched_until_ < next && !window_.is_done()) {
+    next = replies_watched_until_;
   }
   if (!pulling_.empty()) [[unlikely]] {
     next = earlier(next, pull_deadline());

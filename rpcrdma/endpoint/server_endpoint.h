@@ -203,7 +203,8 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   [[nodiscard]] bool admit_reads(Instant now, ServerCall& call);
   void watch_replies(Instant now);
   [[nodiscard]] bool is_reply_late(Instant now);
-  [[gnu::noinline]] [[nodiscard]] bool reply_has_room(Instant now, ServerCall& call);
+  [[gnu::noinline]] [[nodiscard]] bool may_poll(Instant now, ServerCall& call);
+  [[nodiscard]] bool reply_has_room(Instant now, ServerCall& call);
   void set_reply_bytes(ServerCall& call, uint64_t bytes);
   [[nodiscard]] bool holds_silently(uint64_t bytes) const;
   [[gnu::noinline]] void hold_reply(ServerCall& call);
@@ -237,7 +238,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   }
   void read_finished(ServerCall& call);
   [[gnu::noinline]] void splice_calls(Instant now);
-  [[gnu::noinline]] [[nodiscard]] bool has_turn(Instant now, const ServerCall& call);
+  [[nodiscard]] bool has_turn(Instant now, const ServerCall& call);
   [[nodiscard]] bool leaves_window(Instant now, const ServerCall& call);
   [[gnu::noinline]] void enqueue_in_order(ServerCall& call);
   void make_ready(ServerCall& call);

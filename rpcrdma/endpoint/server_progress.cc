@@ -494,12 +494,15 @@ PostResult ServerEndpoint::post_reply(Instant now, ServerCall& call) {
       poster.post(call, {.credit = grant_, .post_receive = !lowers, .signaled = signaled}, thresholds_.remote_invalidation);
   if (result == PostResult::kPosted) [[likely]] {
     watch_replies(now);
-    if (call.reply_bytes > 0) {
+    if (call.reply_bytes > 0) [[unlikely]] {
       hold_reply(call);
     }
-    credits_ -= lowers ? 1 : 0;
-    count_granted(lowers ? -1 : 0);
-    receives_posted_ += lowers ? 0 : 1;
+    if (lowers) [[unlikely]] {
+      --credits_;
+      count_granted(-1);
+    } else {
+      ++receives_posted_;
+    }
     answered(now, call);
   } else if (result == PostResult::kFailed) {
     fail();  // RFC 8166 4.5.4: no reply can be sent, so the connection has to go
