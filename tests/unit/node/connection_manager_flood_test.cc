@@ -160,8 +160,8 @@ TEST(ConnectionManagerFlood, AClientThatRestartsTakesThePlaceOfItsFormerSelfWhen
   restarted_client_without_a_place(options, gateway::ConnectionResult::kRefusedClientLimit);
 }
 
-// A forged REQ with the address and QPN of a client's connection, while there is no place left: the client's own answer to a REP
-// that it has not asked for is the end of it.
+// A forged REQ with the address and QPN of a client's connection, while there is no place left: the client's own "not mine" is
+// the end of it.
 TEST(ConnectionManagerFlood, AForgedRequestEndsNothingWhereListenerOrClassIsFull) {
   for (const bool by_class : {false, true}) {
     sim::WorldOptions options = AttackedWorld::options();
