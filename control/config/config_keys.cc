@@ -431,7 +431,8 @@ const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
      .live = true},
     {.name = "selective_recovery",
      .member = &RoceConfig::selective_recovery,
-     .help = "With clients that are Causeway too, have only lost packets sent again. Others are not affected.",
+     .help = "Keep packets that arrive behind a gap. Clients that are Causeway too then send only lost packets again; others are "
+             "told of a gap only when the missing packet does not come within a reordering window.",
      .live = true},
     {.name = "congestion_control",
      .member = &RoceConfig::congestion_control,

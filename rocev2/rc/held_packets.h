@@ -11,10 +11,20 @@
 
 #include "rocev2/base/assert.h"
 #include "rocev2/base/buffer.h"
+#include "rocev2/base/time.h"
 #include "rocev2/wire/gap_report.h"
 #include "rocev2/wire/psn.h"
 
 namespace cw::rc {
+
+// Towards a peer that goes back to every sequence NAK: how long it is not told of the gap, because what is missing may only be
+// late (responder_hold.h).
+struct GapWait {
+  Instant since;            // something that was sent later came then
+  Instant answer_at;        // valid when `told` and a NAK was sent: what comes sooner cannot be its answer
+  uint32_t overtakers = 0;  // packets sent later that have come
+  bool told = true;         // nothing waits
+};
 
 class HeldPackets {
  public:
@@ -68,6 +78,8 @@ class HeldPackets {
     count_ = 0;
     return list;
   }
+
+  GapWait wait;
 
  private:
   [[nodiscard]] static uint32_t slot_of(wire::Psn psn) { return psn.value() % kSpan; }

@@ -7,6 +7,7 @@
 #include "rocev2/rc/completer.h"
 #include "rocev2/rc/requester.h"
 #include "rocev2/rc/responder.h"
+#include "rocev2/rc/responder_hold.h"
 #include "rocev2/rc/responder_replies.h"
 #include "rocev2/rc/retransmit.h"
 
@@ -71,6 +72,7 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   context_.mtu_shift = static_cast<uint8_t>(std::countr_zero(connect.path_mtu_bytes));
   context_.header = wire::PathHeader(path_);
   context_.hold_packets = selective_recovery_ ? std::min(connect.peer_hold_packets, uint16_t{HeldPackets::kSpan}) : uint16_t{0};
+  context_.awaits_late = selective_recovery_ && context_.hold_packets == 0;
   send_.partial_reads = context_.hold_packets > 0;
   receive_.expected = connect.remote_first_psn;
   receive_.responder_resources = std::min(receive_.responder_resources, connect.responder_resources);
@@ -209,6 +211,9 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kAtomic:
       // Touches nothing of our own requests: neither they nor the timer have to be looked at.
       outcome = established_ ? on_request(context_, receive_, now, view, frame) : on_first_request(now, view, frame);
+      if (receive_.held != nullptr) [[unlikely]] {
+        watch_gap(now);
+      }
       if (receive_.reply == ReplyKind::kAckLater && now - send_.alive_at <= context_.core.ack_delay) {
         hold_acknowledgement(now);
         // With a gap filled, a READ and a SEND behind it are served at once: the READ's responses do not wait.
@@ -312,6 +317,9 @@ bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_
 
 void RcQp::on_deadline(Instant now) {
   rate_waits_ = false;
+  if (receive_.held != nullptr) {
+    watch_gap(now);
+  }
   const wire::Psn oldest = send_.una;
   const QpErrorCause failure = on_send_timer(context_, send_, now);
   if (failure != QpErrorCause::kNone) {
@@ -360,8 +368,9 @@ bool RcQp::is_consistent() const {
                             ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
   const bool reply_is_seen = (receive_.reply == ReplyKind::kNone && !owes_reply(receive_)) || ListNode<AckTag>::is_linked() ||
                              ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
-  return psns_in_order && queue_agrees && reads_agree && responses_agree && gaps_agree && window_holds && arrived_was_sent &&
-         idle_in_error && error_is_said && timer_watches && work_is_seen && reply_is_seen;
+  const bool gap_is_watched = gap_report_due(receive_, send_.srtt).is_never() || TimerNode::is_armed();
+  return gap_is_watched && psns_in_order && queue_agrees && reads_agree && responses_agree && gaps_agree && window_holds &&
+         arrived_was_sent && idle_in_error && error_is_said && timer_watches && work_is_seen && reply_is_seen;
 }
 
 bool RcQp::set_state(QpEvent event, const QpError& reason) {
@@ -426,6 +435,15 @@ void RcQp::note_reply_due() {
   }
 }
 
+// A peer that goes back to every NAK is told of a gap when what is missing has not come in time.
+void RcQp::watch_gap(Instant now) {
+  if (gap_report_due(receive_, send_.srtt) <= now) {
+    report_gap_now(receive_, now, send_.srtt);
+  } else {
+    arm_timer();
+  }
+}
+
 void RcQp::hold_acknowledgement(Instant now) {
   if (!ListNode<AckTag>::is_linked()) {
     ack_by_ = now + context_.core.ack_delay;
@@ -462,7 +480,10 @@ void RcQp::note_sendable() {
 }
 
 void RcQp::arm_timer() {
-  const Instant deadline = send_deadline(send_);
+  Instant deadline = send_deadline(send_);
+  if (receive_.held != nullptr) [[unlikely]] {
+    deadline = earlier(deadline, gap_report_due(receive_, send_.srtt));
+  }
   context_.core.timers.arm(*this, rate_waits_ ? earlier(deadline, context_.rate->next_send_at()) : deadline);
 }
 

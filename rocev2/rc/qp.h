@@ -149,6 +149,7 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   void discard(wire::DropReason reason, wire::Psn psn);
   void signal_owner();
   void note_reply_due();
+  void watch_gap(Instant now);
   void hold_acknowledgement(Instant now);
   void join_ack_due();
   void leave_ack_lists();

@@ -52,7 +52,8 @@ struct RcOptions {
   // A PSN further than this from the expected one is neither a duplicate nor a plausible gap, and is ignored. 2^10..2^22 packets.
   // A READ uses one PSN per response packet, so this also bounds the longest READ: 2^20 packets of 256 octets are 256 MiB.
   uint32_t psn_window_packets = 1u << 20;
-  // Towards a peer that offers it too: keep what arrives behind a gap, and have only what is missing sent again.
+  // Keep requests that arrive behind a gap. Towards a peer that offers it too, have only what is missing sent again; any other is
+  // told of a gap only when what is missing has not come within a reordering window (responder_hold.h).
   bool selective_recovery = true;
   // Packets are sent ECN-capable, the peer is notified when its packets come marked (CNP), and its notifications limit our rate.
   bool congestion_control = true;

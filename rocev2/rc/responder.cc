@@ -221,7 +221,7 @@ PacketOutcome repeat(QpContext& context, ReceiveState& state, const wire::Packet
       return PacketOutcome::done();
     case OpcodeKind::kSend:
     case OpcodeKind::kWrite:
-      if (state.held != nullptr) {
+      if (state.held != nullptr && context.hold_packets > 0) {
         owe_gap_report(state);
       } else {
         owe_ack(state);
@@ -265,6 +265,9 @@ PacketOutcome serve(QpContext& context, ReceiveState& state, Instant now, const 
   if (ahead && context.hold_packets > 0 && hold(context, state, view, frame, outcome)) {
     return outcome;
   }
+  if (ahead && context.awaits_late && hold_quietly(context, state, now, view, frame, outcome)) {
+    return outcome;
+  }
   switch (verdict.action) {
     case Verdict::Action::kContinue:
       return execute(context, state, now, view, frame);
@@ -280,6 +283,9 @@ PacketOutcome serve(QpContext& context, ReceiveState& state, Instant now, const 
     case Verdict::Action::kNakSequence:
       return report_gap(context, state, view.bth.psn);
     case Verdict::Action::kNakNotReady:
+      if (context.awaits_late) {
+        drop_held(context, state);  // the peer repeats it
+      }
       return report_not_ready(state, verdict.reason);
     case Verdict::Action::kNakInvalid:
       if (verdict.cause == QpErrorCause::kMessageTooLong) {
@@ -317,7 +323,11 @@ PacketOutcome serve_held(QpContext& context, ReceiveState& state, Instant now) {
     drop_held(context, state);
   } else {
     state.gap = true;
-    owe_gap_report(state);
+    if (context.awaits_late) {
+      await_next_gap(state, now);
+    } else {
+      owe_gap_report(state);
+    }
   }
   return PacketOutcome::done();
 }
@@ -329,6 +339,9 @@ PacketOutcome on_request(QpContext& context, ReceiveState& state, Instant now, c
   const PacketOutcome outcome = serve(context, state, now, view, frame);
   if (state.held == nullptr || state.expected == before) [[likely]] {
     return outcome;
+  }
+  if (context.awaits_late && !state.held->empty()) {
+    learn_lateness(state, now);
   }
   drop_held_between(context, state, before, state.expected);
   const PacketOutcome further = serve_held(context, state, now);

@@ -108,7 +108,7 @@ void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) 
   }
   std::array<uint8_t, wire::GapReport::kSizeMax> octets;
   Bytes report;
-  if (state.held != nullptr && state.reply == ReplyKind::kNak &&
+  if (state.held != nullptr && context.hold_packets > 0 && state.reply == ReplyKind::kNak &&
       state.nak_code == static_cast<uint8_t>(NakCode::kPsnSequenceError)) {
     report = Bytes(octets).first(state.held->report(state.expected).write(octets));
     ++stats.gap_reports_sent;

@@ -65,6 +65,7 @@ class StreamRun {
     options.connect.peer_hold_packets = one.peer == PeerKind::kCauseway ? rc::HeldPackets::kSpan : 0;
     options.connect.initiator_depth = one.stream == StreamKind::kCall ? kCallsAtOnce : kReadsAtOnce;
     options.plain_peer = one.peer == PeerKind::kStandard;
+    options.qp.selective_recovery = !options.plain_peer;  // it drops what is behind a gap, and says so at once
     options.connect.responder_resources = 16;
     options.qp.domain = kDomain;
     options.qp.remote_access = verbs::RemoteAccess::kReadWrite;

@@ -69,6 +69,13 @@ inline LoneQpOptions client_options() {
   return options;
 }
 
+// It keeps nothing behind a gap, and says so at once.
+inline LoneQpOptions without_recovery() {
+  LoneQpOptions options;
+  options.qp.selective_recovery = false;
+  return options;
+}
+
 // What one inbound packet carries besides opcode and PSN.
 struct Inbound {
   Opcode opcode = Opcode::kRcSendOnly;

@@ -66,6 +66,12 @@ constexpr Input kInputs[] = {
     {"send", 1, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcSendOnly, 5000)); }},
     {"send, no receive", 0, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcSendOnly, 5000)); }},
     {"send behind a gap", 1, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcSendOnly, 5001)); }},
+    {"... and it is lost", 1,
+     [](LoneQp& lone) {
+       const Status status = packet(lone, send(wire::Opcode::kRcSendOnly, 5001));
+       lone.pass(ReorderWindow::kMost);
+       return status;
+     }},
     {"send, repeated", 1, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcSendOnly, 4999)); }},
     {"last without first", 1, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcSendLast, 5000)); }},
     {"write", 1, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcWriteOnly, 5000)); }},

@@ -15,6 +15,7 @@ struct Target : LoneQp {
     LoneQpOptions options = client_options();
     options.qp.remote_access = verbs::RemoteAccess::kAll;
     options.qp.receive_bytes_max = 300;
+    options.qp.selective_recovery = false;  // a gap is answered at once
     return options;
   }
   explicit Target(const LoneQpOptions& options = Target::options())

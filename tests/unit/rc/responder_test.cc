@@ -110,7 +110,7 @@ TEST(Responder, ARepetitionWithOtherContentsIsStillADuplicate) {  // F13
 }
 
 TEST(Responder, NaksAGapOnceAndDropsWhatFollowsIt) {  // F9
-  Server server(8);
+  Server server(8, without_recovery());
   for (const uint32_t psn : {5001u, 5002u, 5003u}) {
     EXPECT_FALSE(server.receive(kOnly, psn, 10));
   }
@@ -126,7 +126,7 @@ TEST(Responder, NaksAGapOnceAndDropsWhatFollowsIt) {  // F9
 
 // The only packet behind the gap comes once more: the peer has gone back by exactly as much.
 TEST(Responder, NaksAgainWhenTheSamePacketComesAheadTwice) {
-  LoneQp lone;
+  LoneQp lone(without_recovery());
   lone.qp->post_receives(8);
   for (uint32_t i = 0; i < 2; ++i) {
     lone.receive(Opcode::kRcSendOnly, 5001, 10);
@@ -137,7 +137,7 @@ TEST(Responder, NaksAgainWhenTheSamePacketComesAheadTwice) {
 }
 
 TEST(Responder, NaksAgainWhenThePeerHasGoneBackAndThePacketIsLostAgain) {
-  Server server(8);
+  Server server(8, without_recovery());
   server.receive(kOnly, 5001, 10);
   server.receive(kOnly, 5002, 10);
   EXPECT_EQ(server.sent().size(), 1u);
@@ -146,7 +146,7 @@ TEST(Responder, NaksAgainWhenThePeerHasGoneBackAndThePacketIsLostAgain) {
 }
 
 TEST(Responder, TheMissingPacketTakesBackANakThatWasNotSentYet) {
-  Server server(8);
+  Server server(8, without_recovery());
   server.receive(kOnly, 5001, 10);
   server.receive(kOnly, 5000, 10);
   EXPECT_EQ(server.sent(), (SentList{ack(5000, 1)}));

@@ -228,11 +228,128 @@ TEST(SelectiveResponder, HoldsNothingThatComesFromAnotherSourcePort) {  // a for
   EXPECT_EQ(lone.payloads[2], random_octets(5002, 10));
 }
 
-TEST(SelectiveResponder, AnOrdinaryPeerGetsNoReport) {
+// A peer that goes back to a NAK: it is told of a gap only when what is missing has not come in time.
+struct OrdinaryPeer : LoneQp {
+  explicit OrdinaryPeer(const LoneQpOptions& options = {}) : LoneQp(options) {
+    qp->post_receives(8);
+    receive(kOnly, 5000, 10);
+    (void)sent();
+    (void)completions();
+  }
+  // One packet comes `late` behind the next, and none is lost.
+  void swap(uint32_t first, Duration late) {
+    receive(kOnly, first + 1, 10);
+    pass(late);
+    receive(kOnly, first, 10);
+    (void)sent();
+    (void)completions();
+  }
+};
+
+TEST(OrdinaryPeer, ASendThatIsOnlyLateIsNotAskedForAgain) {
+  OrdinaryPeer lone;
+  EXPECT_TRUE(lone.receive(kOnly, 5002, 10));
+  EXPECT_TRUE(lone.receive(kOnly, 5003, 10));
+  lone.pass(Duration::us(150));
+  EXPECT_EQ(lone.sent(), SentList{});
+  EXPECT_EQ(lone.completions(), "");
+  EXPECT_TRUE(lone.receive(kOnly, 5001, 10));
+  EXPECT_EQ(lone.sent(), (SentList{ack(5003, 4)}));
+  EXPECT_EQ(lone.completions(), "receive 0 success; receive 0 success; receive 0 success");
+  EXPECT_EQ(lone.payloads[1], random_octets(5002, 10));
+  lone.pass(Duration::ms(10));
+  EXPECT_EQ(lone.sent(), SentList{});
+}
+
+TEST(OrdinaryPeer, IsToldOfAGapOnceWhenTheWindowIsOver) {
+  OrdinaryPeer lone;
+  lone.receive(kOnly, 5002, 10);
+  lone.pass(ReorderWindow::kMost);
+  EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
+  lone.receive(kOnly, 5003, 10);
+  lone.pass(Duration::ms(10));
+  EXPECT_EQ(lone.sent(), SentList{});
+  // It goes back: what is held is executed once, and the repetitions are acknowledged.
+  lone.pass(Duration::ms(1));
+  lone.receive(kOnly, 5001, 10);
+  EXPECT_EQ(lone.sent(), (SentList{ack(5003, 4)}));
+  lone.receive(kOnly, 5002, 10);
+  EXPECT_EQ(lone.sent(), (SentList{ack(5003, 4)}));
+  EXPECT_EQ(lone.completions(), "receive 0 success; receive 0 success; receive 0 success");
+}
+
+TEST(OrdinaryPeer, IsToldAgainWhenItWentBackAndThePacketIsLostAgain) {
+  OrdinaryPeer lone;
+  lone.receive(kOnly, 5002, 10);
+  lone.pass(ReorderWindow::kMost);
+  EXPECT_EQ(lone.sent().size(), 1u);
+  lone.pass(Duration::ms(1));
+  lone.receive(kOnly, 5002, 10);
+  EXPECT_EQ(lone.sent(), SentList{});
+  lone.pass(ReorderWindow::kMost);
+  EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
+}
+
+TEST(OrdinaryPeer, ThreePacketsSentLaterProveALossWhereNothingHasComeLate) {
+  OrdinaryPeer lone;
+  lone.receive(kOnly, 5002, 10);
+  lone.receive(kOnly, 5003, 10);
+  lone.receive(kOnly, 5003, 10);
+  EXPECT_EQ(lone.sent(), SentList{});
+  lone.receive(kOnly, 5004, 10);
+  EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
+  lone.receive(kOnly, 5001, 10);
+  (void)lone.completions();
+}
+
+TEST(OrdinaryPeer, WherePacketsComeLateTheWindowAloneDecides) {
+  OrdinaryPeer lone;
+  lone.swap(5001, Duration::us(40));
+  for (const uint32_t psn : {5004u, 5005u, 5006u, 5007u}) {
+    lone.receive(kOnly, psn, 10);
+  }
+  lone.pass(Duration::us(45));
+  EXPECT_EQ(lone.sent(), SentList{});
+  lone.pass(Duration::us(15));
+  EXPECT_EQ(lone.sent(), (SentList{nak(5003, NakCode::kPsnSequenceError, 3)}));
+  // Sooner than any answer to the NAK could be here: it was late by more than was known.
+  lone.receive(kOnly, 5003, 10);
+  EXPECT_EQ(lone.sent(), (SentList{ack(5007, 8)}));
+  (void)lone.completions();
+}
+
+TEST(OrdinaryPeer, ASecondGapBehindTheFirstHasAWindowOfItsOwn) {
+  OrdinaryPeer lone;
+  lone.receive(kOnly, 5002, 10);
+  lone.receive(kOnly, 5004, 10);
+  lone.pass(Duration::us(100));
+  lone.receive(kOnly, 5001, 10);
+  EXPECT_EQ(lone.sent(), (SentList{ack(5002, 3)}));
+  lone.pass(Duration::us(60));
+  EXPECT_EQ(lone.sent(), SentList{});
+  lone.pass(Duration::us(100));
+  EXPECT_EQ(lone.sent(), (SentList{nak(5003, NakCode::kPsnSequenceError, 3)}));
+  lone.receive(kOnly, 5003, 10);
+  (void)lone.completions();
+}
+
+// The RNR NAK makes the peer repeat everything from there.
+TEST(OrdinaryPeer, NothingIsKeptBehindAMessageThatNoReceiveIsThereFor) {
   LoneQp lone;
-  lone.qp->post_receives(8);
+  lone.receive(kOnly, 5001, 10);
+  lone.receive(kOnly, 5000, 10);
+  EXPECT_EQ(lone.sent(), (SentList{rnr_nak(5000, 12, 0)}));
   EXPECT_FALSE(lone.receive(kOnly, 5001, 10));
-  EXPECT_EQ(lone.sent(), (SentList{nak(5000, NakCode::kPsnSequenceError, 0)}));
+  lone.pass(ReorderWindow::kMost);
+  EXPECT_EQ(lone.pool.in_use(), 0u);
+}
+
+TEST(OrdinaryPeer, IsToldAtOnceWhenNothingMayBeKept) {
+  LoneQpOptions options;
+  options.endpoint.recovery.gaps_max = 0;
+  OrdinaryPeer lone(options);
+  EXPECT_FALSE(lone.receive(kOnly, 5002, 10));
+  EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
 }
 
 TEST(SelectiveResponder, SwitchedOffItTreatsEveryPeerAsOrdinary) {
