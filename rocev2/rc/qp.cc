@@ -72,7 +72,6 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   context_.mtu_shift = static_cast<uint8_t>(std::countr_zero(connect.path_mtu_bytes));
   context_.header = wire::PathHeader(path_);
   context_.hold_packets = selective_recovery_ ? std::min(connect.peer_hold_packets, uint16_t{HeldPackets::kSpan}) : uint16_t{0};
-  context_.awaits_late = selective_recovery_ && context_.hold_packets == 0;
   send_.partial_reads = context_.hold_packets > 0;
   receive_.expected = connect.remote_first_psn;
   receive_.responder_resources = std::min(receive_.responder_resources, connect.responder_resources);
@@ -197,6 +196,8 @@ PacketOutcome RcQp::on_first_request(Instant now, const wire::PacketView& view, 
   const PacketOutcome outcome = on_request(context_, receive_, now, view, frame);
   if (receive_.expected != before) {
     established_ = true;
+    // Not before: what strangers send ahead of the first packet would be served behind it.
+    context_.awaits_late = selective_recovery_ && context_.hold_packets == 0;
     signal_owner();
   }
   return outcome;
