@@ -1,6 +1,5 @@
 #include "tests/loadgen/pktgen/malformed.h"
 
-#include "rocev2/rc/held_packets.h"
 #include "rocev2/wire/drop_reason.h"
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/opcode.h"
@@ -173,13 +172,11 @@ void add_malformed_at_qp(Profile& profile, const Target& target, const QueuePair
   // A gap report without a report.
   add_frame(profile, "qp_unexpected", maker.packet(target.path, bth(Opcode::kRcGapReport, qp.first_psn), {}, {}),
             {discard(DropReason::kUnexpected)});
-  // Farther ahead than what is kept behind a gap. Its NAK is owed, and spared when the same burst brings what was expected.
-  const wire::Psn far_ahead = qp.first_psn.plus(rc::HeldPackets::kSpan);
-  add_frame(profile, "qp_out_of_sequence", maker.packet(target.path, bth(Opcode::kRcSendOnly, far_ahead), {}, payload),
-            {discard(DropReason::kOutOfSequence),
-             received,
-             {"causeway_roce_out_of_sequence_total", {}},
-             {"causeway_roce_holds_refused_total", {}}});
+  // Of another source port nothing is kept behind a gap. Its NAK is owed, and spared when the same burst brings what was expected.
+  wire::Path other_port = target.path;
+  other_port.udp_source_port = static_cast<uint16_t>(other_port.udp_source_port ^ 1);
+  add_frame(profile, "qp_out_of_sequence", maker.packet(other_port, bth(Opcode::kRcSendOnly, qp.first_psn.plus(1)), {}, payload),
+            {discard(DropReason::kOutOfSequence), received, {"causeway_roce_out_of_sequence_total", {}}});
 }
 
 Profile make_malformed(const Target& target, const std::optional<QueuePairTarget>& qp) {
