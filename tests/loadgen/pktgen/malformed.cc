@@ -172,7 +172,7 @@ void add_malformed_at_qp(Profile& profile, const Target& target, const QueuePair
   // A gap report without a report.
   add_frame(profile, "qp_unexpected", maker.packet(target.path, bth(Opcode::kRcGapReport, qp.first_psn), {}, {}),
             {discard(DropReason::kUnexpected)});
-  // Of another source port nothing is kept behind a gap. Its NAK is owed, and spared when the same burst brings what was expected.
+  // From another source port nothing is kept behind a gap. Its NAK is owed, and spared when the same burst brings what was due.
   wire::Path other_port = target.path;
   other_port.udp_source_port = static_cast<uint16_t>(other_port.udp_source_port ^ 1);
   add_frame(profile, "qp_out_of_sequence", maker.packet(other_port, bth(Opcode::kRcSendOnly, qp.first_psn.plus(1)), {}, payload),
