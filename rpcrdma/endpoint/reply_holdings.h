@@ -1,7 +1,7 @@
 // Replies that were posted and not acknowledged: how many octets of Buffers they keep from everybody else.
 //
-// Most replies complete silently, so that the transport is asked how much of what was posted is done (SendWindow::done). Work
-// ends in the order posted: what was posted first is given up first.
+// The transport is asked how much of what was posted is done (SendWindow::done). Work ends in the order posted: what was posted
+// first is given up first.
 #pragma once
 
 #include <array>
@@ -11,15 +11,14 @@ namespace cw::rpcrdma {
 
 class ReplyHoldings {
  public:
-  // A reply that is over when `until` works are done holds `bytes`. `signaled`: a completion will say so.
-  void add(uint64_t until, uint64_t bytes, bool signaled) {
+  // A reply that is over when `until` works are done holds `bytes`.
+  void add(uint64_t until, uint64_t bytes) {
     if (count_ == kEntriesMax) {  // the newest takes it along
       Entry& newest = entries_[(first_ + count_ - 1) % kEntriesMax];
       newest = {.until = until, .bytes = newest.bytes + bytes};
     } else {
       entries_[(first_ + count_++) % kEntriesMax] = {.until = until, .bytes = bytes};
     }
-    silent_bytes_ = signaled ? 0 : silent_bytes_ + bytes;
   }
   // So many works are done: what has ended since the last time.
   [[nodiscard]] uint64_t settle(uint64_t done) {
@@ -30,8 +29,6 @@ class ReplyHoldings {
     }
     return bytes;
   }
-  // Held by replies behind the last one whose end a completion tells.
-  [[nodiscard]] uint64_t silent_bytes() const { return silent_bytes_; }
 
  private:
   static constexpr uint32_t kEntriesMax = 32;
@@ -42,7 +39,6 @@ class ReplyHoldings {
   std::array<Entry, kEntriesMax> entries_;
   uint32_t first_ = 0;
   uint32_t count_ = 0;
-  uint64_t silent_bytes_ = 0;
 };
 
 }  // namespace cw::rpcrdma

@@ -130,11 +130,10 @@ PostResult ReplyPoster::post_chunk(ServerCall& call, const PlainChunk& chunk, Ch
     if (!from.split_front(bytes, write.payload)) {
       return PostResult::kNoBuffer;
     }
-    const bool signaled = write.signaled;
     if (!qp_.post_write(std::move(write)).ok()) {
       return PostResult::kFailed;
     }
-    window_.note_posted(signaled);
+    window_.note_posted();
     stats_of(stats_, kind).bytes += bytes;
     ++stats_of(stats_, kind).segments;
   }
@@ -156,14 +155,13 @@ PostResult ReplyPoster::post_send(ServerCall& call, const Grant& grant, bool rem
     send.invalidate = handle_to_invalidate(call.chunks);
   }
   const bool invalidates = send.invalidate.has_value();
-  const bool signaled = send.signaled;
   if (grant.post_receive) {
     qp_.post_receives(1);
   }
   if (!qp_.post_send(std::move(send)).ok()) {
     return PostResult::kFailed;
   }
-  window_.note_posted(signaled);
+  window_.note_posted();
   count_sent(call, invalidates);
   return PostResult::kPosted;
 }

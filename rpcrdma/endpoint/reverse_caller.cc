@@ -116,7 +116,7 @@ bool ReverseCaller::send(Entry& entry, Chain&& call, uint32_t room, Buffer& head
   if (!qp_.post_send(std::move(request)).ok()) {
     return false;
   }
-  window_.note_posted(signaled);
+  window_.note_posted();
   entry.sent = true;
   ++in_flight_;
   ++stats_.reverse_credits_in_use;

@@ -29,21 +29,16 @@ class SendWindow {
   [[nodiscard]] bool is_full() const { return depth_ > 0 && qp_.works_pending() >= depth_; }
 
   // After each post.
-  void note_posted(bool signaled) {
-    ++posted_;
-    last_is_silent_ = !signaled;
-  }
+  void note_posted() { ++posted_; }
   [[nodiscard]] uint64_t posted() const { return posted_; }
   // Of these, acknowledged, answered or flushed, whether anybody was told or not.
   [[nodiscard]] uint64_t done() const { return posted_ - qp_.works_pending(); }
   // All of them are.
   [[nodiscard]] bool is_done() const { return qp_.works_pending() == 0; }
-  [[nodiscard]] bool last_is_silent() const { return last_is_silent_; }
 
  private:
   verbs::QueuePair& qp_;
-  uint32_t depth_ = 0;  // most room ever seen
-  bool last_is_silent_ = false;
+  uint32_t depth_ = 0;   // most room ever seen
   uint64_t posted_ = 0;  // works, since the beginning
 };
 

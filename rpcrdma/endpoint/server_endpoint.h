@@ -128,9 +128,6 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   // A server has checked the sequence number of a call that it has had for so long: the call holds up nobody any more.
   static constexpr Duration kGssPatience = Duration::seconds(1);
 
-  // So many octets of replies may be under way without a signal for when they are over.
-  static constexpr uint64_t kSilentBytesMax = 256 * 1024;
-
   // Posts the receives, but for `posted` ones that the queue pair has already. The peer may send one message before
   // (RFC 8166 3.3.3), more when it has been granted credits.
   void start(uint32_t posted = 0);
@@ -206,7 +203,6 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   [[gnu::noinline]] [[nodiscard]] bool may_poll(Instant now, ServerCall& call);
   [[nodiscard]] bool reply_has_room(Instant now, ServerCall& call);
   void set_reply_bytes(ServerCall& call, uint64_t bytes);
-  [[nodiscard]] bool holds_silently(uint64_t bytes) const;
   [[gnu::noinline]] void hold_reply(ServerCall& call);
   void settle_replies();
   [[nodiscard]] bool share_has_room(uint64_t units) const;

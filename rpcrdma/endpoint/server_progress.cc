@@ -269,15 +269,10 @@ void ServerEndpoint::set_reply_bytes(ServerCall& call, uint64_t bytes) {
   call.reply_bytes = bytes;
 }
 
-// Replies without chunks are not signaled as a rule; now and then one has to be, or nobody learns that they are over.
-bool ServerEndpoint::holds_silently(uint64_t bytes) const {
-  return holdings_.silent_bytes() + bytes > kSilentBytesMax;
-}
-
 // The reply is posted: until the client has acknowledged it its Buffers are counted here, and no longer with the call.
 void ServerEndpoint::hold_reply(ServerCall& call) {
   settle_replies();
-  holdings_.add(window_.posted(), std::exchange(call.reply_bytes, 0), !window_.last_is_silent());
+  holdings_.add(window_.posted(), std::exchange(call.reply_bytes, 0));
 }
 
 void ServerEndpoint::settle_replies() {
@@ -323,7 +318,7 @@ bool ServerEndpoint::post_reads_of(Instant now, ServerCall& call) {
       fail();
       return false;
     }
-    window_.note_posted(true);
+    window_.note_posted();
     if (reads_in_flight_++ == 0) {
       read_progress_ = now;
     }
@@ -489,7 +484,8 @@ bool ServerEndpoint::post_replies(Instant now) {
 PostResult ServerEndpoint::post_reply(Instant now, ServerCall& call) {
   ReplyPoster poster(qp_, window_, shared_.pool, shared_.stats);
   const bool lowers = grant_ < credits_;
-  const bool signaled = call.reply_bytes > 0 && holds_silently(call.reply_bytes);
+  // Others may wait for what it keeps: a completion says when it is over, also where this connection stays idle from now on.
+  const bool signaled = call.reply_bytes > 0;
   const PostResult result =
       poster.post(call, {.credit = grant_, .post_receive = !lowers, .signaled = signaled}, thresholds_.remote_invalidation);
   if (result == PostResult::kPosted) [[likely]] {
