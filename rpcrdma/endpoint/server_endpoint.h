@@ -84,10 +84,10 @@ struct ServerShared {
   // clients that write much at once wait for one another instead of starving each other of buffers. One call is always admitted.
   // Who waits stands in line: one call of the first, then it is the next one's turn. Each client has one connection in this line;
   // among themselves its connections take turns the same way (ClientShare::line).
-  // No client holds more than a part of them, so that one that answers no RDMA Read, or whose backend is slow, leaves the rest to
-  // the others. One call of each is admitted however long it is.
-  static constexpr uint64_t kClientPart = 2;  // of pull_units_max: half for all of a client's calls,
-  static constexpr uint64_t kUnreadPart = 4;  // a quarter for those whose RDMA Reads are not all answered
+  // A client that answers no RDMA Read, or whose backend is slow, leaves room to the others: one client may have as much as is
+  // free (may_pull), and a quarter of all for calls whose RDMA Reads are not all answered. One call of each client is admitted
+  // however long it is.
+  static constexpr uint64_t kUnreadPart = 4;  // of pull_units_max
   ServerShared(uint32_t calls_in_flight_max, BufferPool& pool, uint64_t pull_units_max = UINT64_MAX);
   ~ServerShared();
   std::unique_ptr<ServerCallTable> calls;
@@ -98,16 +98,23 @@ struct ServerShared {
   StageDurations durations;
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
   // Bytes of Buffers that replies may keep over all connections: those of replies that clients have not acknowledged, and what
-  // polled calls offer room for. One client may have as much of them as is free (a dynamic threshold): one alone gets half, two
-  // get a third each, and a client that hoards leaves as much as it has. One call of each client is always polled.
+  // polled calls offer room for. One client may have as much of them as is free. One call of each client is always polled.
   uint64_t reply_bytes_max = UINT64_MAX;
   uint64_t reply_bytes = 0;
   [[nodiscard]] bool may_keep(const ClientShare& client, uint64_t bytes) const {
-    const uint64_t free = reply_bytes_max - std::min(reply_bytes, reply_bytes_max);
-    return client.reply_bytes == 0 || client.reply_bytes + bytes <= free;
+    return is_within_free(client.reply_bytes, bytes, reply_bytes, reply_bytes_max);
   }
   uint64_t pull_units_max;
   uint64_t pulled_units = 0;
+  [[nodiscard]] bool may_pull(const ClientShare& client, uint64_t units) const {
+    return is_within_free(client.pulled_units, units, pulled_units, pull_units_max) &&
+           (client.unread_units == 0 || client.unread_units + units <= pull_units_max / kUnreadPart);
+  }
+  // The rule of all shares (a dynamic threshold): who holds `held` of what all hold may have `more` if both together are not more
+  // than what is free. One alone gets half, two get a third each, and those who hoard leave as much as each of them has.
+  [[nodiscard]] static bool is_within_free(uint64_t held, uint64_t more, uint64_t all_hold, uint64_t max) {
+    return held == 0 || held + more <= max - std::min(all_hold, max);
+  }
   IntrusiveList<ServerEndpoint, PullTag> pull_line;  // longest waiting first
 };
 
@@ -205,7 +212,6 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   void set_reply_bytes(ServerCall& call, uint64_t bytes);
   [[gnu::noinline]] void hold_reply(ServerCall& call);
   void settle_replies();
-  [[nodiscard]] bool share_has_room(uint64_t units) const;
   void await_data(Instant now, ServerCall& call);
   void leave_pull_line() { static_cast<ListNode<PullTag>&>(*this).unlink_if_linked(); }
   void leave_lines() {

@@ -188,7 +188,7 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
     units += (uint64_t{read.segment.length} + options_.read_unit_bytes - 1) / options_.read_unit_bytes;
   }
   const bool among_own = share_.line.empty() || share_.line.front() == this;
-  const bool may_have = among_own && share_has_room(units);
+  const bool may_have = among_own && shared_.may_pull(share_, units);
   const bool has_room = shared_.pulled_units == 0 || shared_.pulled_units + units <= shared_.pull_units_max;
   const bool among_all = shared_.pull_line.empty() || shared_.pull_line.front() == this;
   if (!may_have || !has_room || !among_all) {
@@ -213,13 +213,6 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
   share_.pulled_units += units;
   share_.unread_units += units;
   return true;
-}
-
-// Of what the client may have for itself, whoever else waits or not.
-bool ServerEndpoint::share_has_room(uint64_t units) const {
-  const auto fits = [units](uint64_t in_use, uint64_t max) { return in_use == 0 || in_use + units <= max; };
-  return fits(share_.pulled_units, shared_.pull_units_max / ServerShared::kClientPart) &&
-         fits(share_.unread_units, shared_.pull_units_max / ServerShared::kUnreadPart);
 }
 
 // From here on the transport has to have done what is posted by now within reply_timeout. What is posted while it is watched is

@@ -168,6 +168,28 @@ TEST_F(ServerWaits, AClientHoldsHalfOfTheUnitsUntilItsCallsAreAnswered) {
   EXPECT_EQ(qp->posted().size(), 1u) << "the fifth call takes the units of the first";
 }
 
+// Seed 5016628: the calls of two clients waited for their sick backends, and all others' writes with them.
+TEST_F(ServerWaits, TwoClientsWhoseCallsAreNotAnsweredLeaveUnitsToAThird) {
+  make_two(24);
+  const auto hoard = [this](test::FakeQueuePair& to, ServerEndpoint& endpoint) {
+    for (uint32_t i = 0; i < 6; ++i) {
+      write(to, endpoint, kXid + i);
+      if (!to.posted().empty()) {
+        answer_read(to, endpoint);
+      }
+    }
+  };
+  hoard(*qp, *server);
+  EXPECT_EQ(shared->pulled_units, 12u);
+  hoard(*other_qp, *other);
+  EXPECT_EQ(shared->pulled_units, 18u) << "what is free is never less than what the greediest may add";
+  test::FakeQueuePair third_qp;
+  ServerEndpoint third(*shared, third_qp, options, thresholds);
+  third.start();
+  write(third_qp, third, kXid);
+  EXPECT_EQ(third_qp.posted().size(), 1u);
+}
+
 TEST_F(ServerWaits, TheConnectionsOfOneClientShareItsPart) {
   make_two(24, true);
   write(*qp, *server, kXid);
