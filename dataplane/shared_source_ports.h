@@ -1,9 +1,15 @@
 // SourcePorts of poll cores on threads of their own. Touched when backend connections are made and given up.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "control/gateway/source_ports.h"
+#include "dataplane/sockets/backend_stream.h"
 
 namespace cw::dataplane {
 
@@ -27,6 +33,55 @@ class SharedSourcePorts final : public gateway::SourcePorts {
  private:
   std::mutex mutex_;
   gateway::PortBook book_;
+};
+
+// From where the backend connections of all workers are made that have a source port of their own, for as long as they live: also
+// when the client is gone and only its last calls are waited for. Bounds: the connections.
+class PortsHeld {
+ public:
+  struct Use {
+    TcpAddress server;
+    wire::IpAddress source;  // unspecified: this host's
+    uint16_t port = 0;
+    friend bool operator==(const Use& a, const Use& b) {
+      return a.port == b.port && a.server.port == b.server.port && a.server.address == b.server.address && a.source == b.source;
+    }
+  };
+
+  [[nodiscard]] bool has(const Use& use) const {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::find(of(use), use) != of(use).end();
+  }
+
+ private:
+  friend class PortHold;
+  // By the low bits of the port: a client's ports follow from a hash.
+  static constexpr size_t kBuckets = 1024;
+  [[nodiscard]] std::vector<Use>& of(const Use& use) { return uses_[use.port % kBuckets]; }
+  [[nodiscard]] const std::vector<Use>& of(const Use& use) const { return uses_[use.port % kBuckets]; }
+  void add(const Use& use) {
+    const std::lock_guard lock(mutex_);
+    of(use).push_back(use);
+  }
+  void remove(const Use& use) {
+    const std::lock_guard lock(mutex_);
+    of(use).erase(std::ranges::find(of(use), use));
+  }
+  mutable std::mutex mutex_;
+  std::vector<std::vector<Use>> uses_ = std::vector<std::vector<Use>>(kBuckets);
+};
+
+// One connection's entry.
+class PortHold {
+ public:
+  PortHold(PortsHeld& ports, const PortsHeld::Use& use) : ports_(ports), use_(use) { ports_.add(use_); }
+  ~PortHold() { ports_.remove(use_); }
+  PortHold(const PortHold&) = delete;
+  PortHold& operator=(const PortHold&) = delete;
+
+ private:
+  PortsHeld& ports_;
+  PortsHeld::Use use_;
 };
 
 }  // namespace cw::dataplane

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <thread>
 #include <unordered_map>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "control/config/memory_plan.h"
+#include "control/gateway/gateway_options.h"
 #include "dataplane/dpdk/bind_thread.h"
 #include "dataplane/monotonic_clock.h"
 #include "rocev2/base/intrusive_list.h"
@@ -40,6 +42,9 @@ constexpr int kStarvedSleepMs = 1;
 constexpr Duration kPaceInterval = Duration::ms(100);
 // How long a link waits for its source port, and how often it looks. Well below backend.connect_timeout_ms.
 constexpr Duration kPortPatience = Duration::ms(1'000);
+// The connection before has calls at the backend, and is closed when they are answered or orphan_max is over. From another port, a
+// call that the backend has executed would be executed again.
+constexpr Duration kHeldPortPatience = gateway::GatewayOptions{}.orphan_max + Duration::seconds(2);
 constexpr Duration kPortInterval = Duration::ms(2);
 
 void release(std::span<const EventItem> events) {
@@ -162,17 +167,16 @@ class WorkerPool::Worker {
     Link(const TcpAddress& address, const wire::IpAddress& source, Worker& worker, const RequestItem& item)
         : stream(address, source, worker.admission_, worker.pool_.options_.limits, item.backend, item.link.value(),
                  item.source_port),
-          server(address),
-          source_port(item.source_port),
+          from{address, source, item.source_port},
           id(item.link),
           backend(item.backend) {}
     ~Link() { unlink_if_linked(); }
     Link(const Link&) = delete;
     Link& operator=(const Link&) = delete;
+    std::optional<PortHold> hold;  // of its source port; the stream, which is behind it, closes first
     BackendStream stream;
-    TcpAddress server;
-    uint16_t source_port;
-    Instant port_until;  // while the port is busy: then another has to do
+    PortsHeld::Use from;
+    Instant port_busy_since;
     gateway::LinkId id;
     uint32_t core = 0;
     uint32_t backend;
@@ -245,7 +249,7 @@ class WorkerPool::Worker {
     Link& kept = *link;
     links_[item.link.value()] = std::move(link);
     if (kept.stream.state() == BackendStream::State::kPortBusy) {
-      kept.port_until = monotonic_now() + kPortPatience;
+      kept.port_busy_since = monotonic_now();
       without_port_.push_back(kept.id.value());
       return;
     }
@@ -253,6 +257,9 @@ class WorkerPool::Worker {
   }
 
   void begin(Link& kept) {
+    if (kept.from.port != 0) {
+      kept.hold.emplace(pool_.ports_held_, kept.from);
+    }
     watch_for(kept, kept.stream.state() == BackendStream::State::kConnecting ? EPOLLOUT : EPOLLIN);
     if (kept.stream.state() == BackendStream::State::kOpen) {
       kept.announced = true;
@@ -386,11 +393,14 @@ class WorkerPool::Worker {
         return true;
       }
       Link& link = *found->second;
-      const bool gives_up = link.port_until <= now;
-      if (gives_up) {
+      // Asked first: who holds the port no more has closed its socket before.
+      const Duration patience = pool_.ports_held_.has(link.from) ? kHeldPortPatience : kPortPatience;
+      link.stream.reconnect(link.from.port);
+      if (link.stream.state() == BackendStream::State::kPortBusy && link.port_busy_since + patience <= now) {
         other_ports_.fetch_add(1, std::memory_order_relaxed);
+        link.from.port = 0;
+        link.stream.reconnect(0);
       }
-      link.stream.reconnect(gives_up ? uint16_t{0} : link.source_port);
       if (link.stream.state() == BackendStream::State::kPortBusy) {
         return false;
       }
@@ -454,7 +464,7 @@ class WorkerPool::Worker {
                         : error == EPROTO                      ? "it sent a record that is too long or malformed"
                         : error == ETIMEDOUT && link.announced ? "it did not go on with a reply that it began, or is not there"
                                                                : std::strerror(error);
-    telemetry::log_warning("backend {} ({} port {}): {}: {}", name, wire::to_text(link.server.address).data(), link.server.port,
+    telemetry::log_warning("backend {} ({} port {}): {}: {}", name, wire::to_text(link.from.server.address).data(), link.from.server.port,
                            link.announced ? "connection lost" : "cannot connect", cause);
   }
 

@@ -107,6 +107,7 @@ class WorkerPool {
   const rpcrdma::ReplyPools pools_;
   SharedRecordBudget replies_;
   SharedSourcePorts source_ports_;
+  PortsHeld ports_held_;
   rpcrdma::ProgramRegistry& programs_;
   std::vector<CoreSide> cores_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -193,7 +193,7 @@ class Cut:
 
     def body(self, rig: NfsRig) -> None:
         try:
-            rig.shapes("--nfs", "3", "--cut", str(self.calls), v6=False, timeout=60 + self.calls / 5)
+            rig.shapes("--nfs", "3", "--cut", str(self.calls), v6=False, timeout=100 + self.calls / 5)
         finally:
             if rig.gateway:
                 (rig.logs / "metrics.log").write_text(rig.gateway.metrics().text, encoding="utf-8")
