@@ -403,7 +403,7 @@ const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
      .live = true},
     {.name = "rnr_retry_count",
      .member = &RoceConfig::rnr_retry_count,
-     .help = "Repetitions when the client has no receive buffer posted; 7 = without end.",
+     .help = "Repetitions when the client has no receive buffer posted; 7 = without end, until limits.reply_timeout_s.",
      .bounds = {0, 7},
      .live = true},
     {.name = "rnr_timer",

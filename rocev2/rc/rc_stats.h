@@ -32,6 +32,7 @@ struct RcStats {
   uint64_t packets_late = 0;          // came behind what was sent later: reordering, not loss
   uint64_t repetitions_spurious = 0;  // what they repeat was late, not lost
   uint64_t sends_behind_reads = 0;    // times that a SEND had to wait for a repeated READ request to leave the network
+  uint64_t reads_unfenced = 0;        // repeated READ requests that no SEND waits for, for want of a RepeatedReads
   uint64_t tail_probes = 0;           // early repetition of the oldest packet, before the timeout
   uint64_t retries_exhausted = 0;     // by timeout or sequence NAK
   uint64_t rnr_retries_exhausted = 0;

@@ -213,9 +213,11 @@ void note_read_repeated(QpContext& context, SendState& state, Instant now, wire:
   if (state.repeats == nullptr) {
     state.repeats = context.core.repeated_reads.create();
   }
-  if (state.repeats != nullptr) {
-    state.repeats->note(first, now, now + repetition_life(state), within);
+  if (state.repeats == nullptr) {
+    ++context.core.stats.reads_unfenced;
+    return;
   }
+  state.repeats->note(first, now, now + repetition_life(state), within);
 }
 
 void review_repeats(QpContext& context, SendState& state, Instant now) {

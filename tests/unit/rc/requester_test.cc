@@ -519,6 +519,7 @@ TEST(Requester, WithoutRoomForGapsALostResponseCostsEverythingBehindIt) {
   lone.receive_response(kResponseFirst, 1000, 256);
   EXPECT_FALSE(lone.receive_response(kResponseMiddle, 1002, 256));  // 1001 is missing
   EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}, {kReadRequest, 1004, true, 0}}));
+  EXPECT_EQ(lone.endpoint->stats().reads_unfenced, 2u) << "no room for a fence either, and that is counted";
   lone.receive_response(kResponseLast, 1003, 232);  // still of the first answer
   EXPECT_EQ(lone.sent().size(), 0u);
   lone.receive_response(kResponseFirst, 1001, 256);
