@@ -10,7 +10,7 @@ constexpr uint32_t kNotices = 1024;
 constexpr uint32_t kTold = 255;
 // Connections looked at in one turn, some ten microseconds' worth.
 constexpr uint32_t kDescribedAtOnce = 64;
-constexpr auto kDescribeTimeout = std::chrono::milliseconds(200);
+constexpr auto kDescribeTimeout = std::chrono::seconds(1);
 
 }  // namespace
 

@@ -42,9 +42,9 @@ constexpr int kStarvedSleepMs = 1;
 constexpr Duration kPaceInterval = Duration::ms(100);
 // How long a link waits for its source port, and how often it looks. Well below backend.connect_timeout_ms.
 constexpr Duration kPortPatience = Duration::ms(1'000);
-// The connection before has calls at the backend, and is closed when they are answered or orphan_max is over. From another port, a
-// call that the backend has executed would be executed again.
-constexpr Duration kHeldPortPatience = gateway::GatewayOptions{}.orphan_max + Duration::seconds(2);
+// The connection before has calls at the backend, and is closed when they are answered or orphan_max is over. From another port,
+// what the backend has executed would be executed again.
+constexpr Duration kHeldPortPatience = gateway::GatewayOptions{}.orphan_max + gateway::kPortSlack / 2;
 constexpr Duration kPortInterval = Duration::ms(2);
 
 void release(std::span<const EventItem> events) {
@@ -251,6 +251,7 @@ class WorkerPool::Worker {
     if (kept.stream.state() == BackendStream::State::kPortBusy) {
       kept.port_busy_since = monotonic_now();
       without_port_.push_back(kept.id.value());
+      tell(kept, gateway::BackendEvent::Kind::kPortBusy, {});
       return;
     }
     begin(kept);
@@ -464,7 +465,8 @@ class WorkerPool::Worker {
                         : error == EPROTO                      ? "it sent a record that is too long or malformed"
                         : error == ETIMEDOUT && link.announced ? "it did not go on with a reply that it began, or is not there"
                                                                : std::strerror(error);
-    telemetry::log_warning("backend {} ({} port {}): {}: {}", name, wire::to_text(link.from.server.address).data(), link.from.server.port,
+    const TcpAddress& server = link.from.server;
+    telemetry::log_warning("backend {} ({} port {}): {}: {}", name, wire::to_text(server.address).data(), server.port,
                            link.announced ? "connection lost" : "cannot connect", cause);
   }
 

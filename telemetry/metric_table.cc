@@ -203,7 +203,7 @@ const MetricRow kRows[] = {
             "Times that a SEND waited for a repeated READ request to leave the network.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rc.sends_behind_reads); }),
     counter("causeway_roce_reads_unfenced_total",
-            "READ requests repeated without SENDs waiting for them: as many queue pairs had repeated READs as may have.", kAll, {},
+            "READ requests repeated without SENDs waiting for them: all fences were in use.", kAll, {},
             {}, [](const Core& c, At) { return number(c.rc.reads_unfenced); }),
     counter("causeway_roce_gap_reports_total", "Sequence NAKs that say what is held behind the gap, between Causeway peers.",
             kAll, kRx, {}, [](const Core& c, At) { return number(c.rc.gap_reports_received); }),

@@ -108,6 +108,8 @@ void BackendPing::on_event(Instant now, BackendEvent&& event) {
       result_.connect = now - since_;
       call(now);
       return;
+    case BackendEvent::Kind::kPortBusy:
+      return;  // a ping asks for no port
     case BackendEvent::Kind::kFailed:
       end(PingOutcome::kNotReached);
       return;

@@ -211,6 +211,9 @@ void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
         pump(now, *connection);
       }
       return;
+    case BackendEvent::Kind::kPortBusy:
+      lane.open_deadline = now + options_.orphan_max + kPortSlack + options_.backends[lane.backend].open_timeout;
+      return;
     case BackendEvent::Kind::kFailed:
       note_backend(now, lane.backend, false);
       ++stats.open_failures;

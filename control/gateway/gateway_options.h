@@ -55,6 +55,10 @@ struct ListenerOptions {
   uint32_t connections_max = 1024;
 };
 
+// A backend connection that waits for its source port waits for orphan_max, the life of the one that has it, and no longer than
+// this on top: closing takes its time.
+inline constexpr Duration kPortSlack = Duration::seconds(4);
+
 // Clients that share a budget: those whose address is in one of the prefixes, and in no longer one of another class.
 struct ClientClassOptions {
   std::string name;

@@ -15,6 +15,7 @@ namespace cw::dataplane {
 namespace {
 
 constexpr size_t kIovecsMax = 256;
+constexpr int kLocalPortRange = 51;  // IP_LOCAL_PORT_RANGE, which the C library's headers do not have yet
 // Octets read per turn, so that one backend connection does not starve the others of its worker.
 constexpr size_t kReadBudget = 512u << 10;
 
@@ -96,9 +97,17 @@ bool BackendStream::may_borrow() {
 // `source` unspecified: this host's, of the server's family.
 bool BackendStream::bind_to(const wire::IpAddress& source, uint16_t port) {
   const int one = 1;
-  if (port == 0) {
+  // A range of one port: connect() takes it unless this very server has a connection from it (Linux 6.3). A port that is bound to
+  // is refused when anybody's connection to anywhere has it, for a minute after its end too.
+  const uint32_t range = port | uint32_t{port} << 16;
+  const bool ranged = port != 0 && setsockopt(fd_, SOL_IP, kLocalPortRange, &range, sizeof(range)) == 0;
+  if (ranged && source == wire::IpAddress{}) {
+    return true;
+  }
+  if (ranged || port == 0) {
     // The port is chosen with the peer known, so that one source has 28,000 ports for each server, not for all of them.
     (void)setsockopt(fd_, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+    port = 0;
   } else {
     // Connections to other servers may come from the same port.
     (void)setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));

@@ -25,6 +25,7 @@ constexpr auto kNap = std::chrono::milliseconds(50);
 constexpr auto kConnectTime = std::chrono::seconds(15);
 constexpr auto kReconnectTime = std::chrono::seconds(60);
 constexpr auto kOthersDecideMax = std::chrono::seconds(1);
+constexpr auto kStayUp = std::chrono::milliseconds(100);
 // A call whose packets get lost more than once has waited for several ACK timeouts, of 268 ms and doubled each time.
 constexpr auto kLastAnswersMax = std::chrono::seconds(15);
 
@@ -65,12 +66,20 @@ class Terminal {
   // False, and it has been said why, when they do not come up.
   bool wait_for_connections() {
     auto deadline = Clock::now() + kConnectTime + (settings_.load.reconnect ? kReconnectTime : std::chrono::seconds(0));
+    auto all_up_since = Clock::time_point::max();
     for (;;) {
       const Progress& progress = load_.progress();
       const uint32_t connected = progress.gauges.connected;
       if (progress.wanted > 0 && connected >= progress.wanted) {
-        return true;
+        // A gateway without room says so by ending a connection that has just come up.
+        all_up_since = std::min(all_up_since, Clock::now());
+        if (interrupted_ || Clock::now() - all_up_since >= kStayUp) {
+          return true;
+        }
+        std::this_thread::sleep_for(kNap);
+        continue;
       }
+      all_up_since = Clock::time_point::max();
       if (progress.given_up > 0) {
         // The measurement will not come about; what the others are told is worth a moment.
         deadline = std::min(deadline, Clock::now() + kOthersDecideMax);
@@ -83,8 +92,6 @@ class Terminal {
                    "causeway-load: only {} of {} connections to {} port {} came up; {} refused{}, {} ended by the server\n",
                    connected, progress.wanted, settings_.server, settings_.service_port, progress.stats.refused, reason,
                    progress.stats.lost);
-        // The gateway looks for a place and for the backend when a client has answered it. What is missing then ends the
-        // connection.
         fmt::print(
             stderr,
             "  next: is causewayd ready, does its listener have this port, has it room, is its backend up, do both ends share "

@@ -222,6 +222,14 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
 
 void SimBackend::on_open(Instant now, const BackendRequest& request) {
   source_ports_.push_back(request.source_port);
+  if (port_busy_for > Duration()) {
+    BackendEvent busy;
+    busy.kind = BackendEvent::Kind::kPortBusy;
+    busy.link = request.link;
+    busy.backend = request.backend;
+    later(now, std::move(busy));
+    now = now + port_busy_for;
+  }
   if (silent) {
     return;
   }

@@ -30,6 +30,7 @@ class SimBackend {
   ~SimBackend();
 
   Duration open_delay = Duration::us(50);
+  Duration port_busy_for;  // opens wait for their source port, and say so; none: they have it
   Duration call_delay = Duration::us(20);
   Duration call_jitter;            // replies overtake each other
   bool refuses = false;            // opens fail

@@ -107,8 +107,8 @@ void work(const Settings& settings, const Profile& profile, Version& version, Li
 }
 
 int cut(const Settings& settings, const Octets& root, LiveCaller& caller, RandomSource& random) {
-  // A server may drop a call that it is not quite done with (Ganesha: repeated within some 100 us of the reply). Linux waits 60 s then;
-  // it has to be longer than the gateway waits for that call, 10 s.
+  // A server may drop a call that it is not quite done with (Ganesha: repeated within some 100 us of the reply). Linux waits
+  // 60 s then; it has to be longer than the gateway waits for that call, 10 s.
   const Profile profile{.name = "cut", .call_timeout = Duration::seconds(13)};
   const auto connect = [&] { return caller.connect(*wire::parse_ip(settings.server), settings.port, profile); };
   ExactlyOnceCounts counts;

@@ -2,11 +2,14 @@
 #include "dataplane/sockets/backend_stream.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <memory>
 #include <optional>
 
+#include "control/admin/unique_fd.h"
 #include "rocev2/base/heap_buffer_pool.h"
 #include "rocev2/base/random.h"
 #include "tests/unit/dataplane/loopback_listener.h"
@@ -384,6 +387,23 @@ TEST_F(BackendStreamTest, ComesBackFromTheSamePortAsSoonAsTheOldConnectionIsClos
     ASSERT_NE(next->state(), State::kPortBusy);
     EXPECT_EQ(port_of(listener.accept()), port);
   }
+}
+
+// A scrape, a health check, a mount: any program's connection to anywhere, for a minute after its end too.
+TEST_F(BackendStreamTest, APortWithWhichSomebodyConnectsElsewhereIsFree) {
+  const control::UniqueFd probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const uint32_t range = 1 | 65'535u << 16;
+  if (setsockopt(probe.get(), SOL_IP, 51 /* IP_LOCAL_PORT_RANGE */, &range, sizeof(range)) != 0) {
+    GTEST_SKIP() << "takes Linux 6.3";
+  }
+  listener.listen();
+  test::LoopbackListener elsewhere;
+  elsewhere.listen();
+  BackendStream other(elsewhere.address(), source, admission, rpcrdma::RecordLimits{});
+  const uint16_t port = port_of(elsewhere.accept());
+  stream = std::make_unique<BackendStream>(listener.address(), source, admission, rpcrdma::RecordLimits{}, 0, 0, port);
+  ASSERT_NE(stream->state(), State::kPortBusy);
+  EXPECT_EQ(port_of(listener.accept()), port);
 }
 
 TEST_F(BackendStreamTest, ASourceOfTheOtherFamilyIsLeftAside) {

@@ -379,6 +379,7 @@ TEST(WorkerPool, AConnectionWaitsForThePortOfTheOneBefore) {
   EXPECT_EQ(port_of(before), port);
   open(2);
   rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 2, 1, random_octets(100, 1)));
+  rig.expect(0, BackendEvent::Kind::kPortBusy, 2);
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   BackendEvent event;
   EXPECT_FALSE(rig.workers->poll(0, event));
@@ -410,6 +411,7 @@ TEST(WorkerPool, AConnectionWaitsForThePortOfOursLongerThanForThatOfOthers) {
       peers.push_back(listener.accept());
     }
   }
+  rig.expect(0, BackendEvent::Kind::kPortBusy, 2);
   std::this_thread::sleep_for(std::chrono::milliseconds(1'500));
   BackendEvent event;
   EXPECT_FALSE(rig.workers->poll(0, event));
@@ -433,6 +435,7 @@ TEST(WorkerPool, AConnectionWhosePortSomebodyElseHasComesFromAnother) {
   BackendRequest request = Rig::request(BackendRequest::Kind::kOpen, 1);
   request.source_port = port;
   rig.submit(0, std::move(request));
+  rig.expect(0, BackendEvent::Kind::kPortBusy, 1);
   rig.expect(0, BackendEvent::Kind::kOpened, 1);
   EXPECT_NE(port_of(listener.accept()), port);
   EXPECT_EQ(rig.workers->stats().other_ports, 1u);

@@ -153,6 +153,32 @@ TEST(Gateway, ConnectionsWaitWhileTheBackendIsSlow) {
 }
 
 // Nothing comes back on the connection, not even the completion of a SEND: only the client's own clock can end the call.
+// As a rule until a connection of this client before has its last answer, which takes longer than connecting may.
+TEST(Gateway, ABackendConnectionThatWaitsForItsPortIsNotABackendThatDoesNotAnswer) {
+  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+  options.backend = gateway::BackendKind::kTcp;
+  World world(options);
+  world.server->backend.port_busy_for = Duration::seconds(9);
+  world.start();
+  ASSERT_TRUE(world.run_until(Duration::seconds(12), [](World& w) { return w.peer->driver.stats().calls >= 10; }));
+  EXPECT_GT(world.now, Instant() + Duration::seconds(9));
+  EXPECT_EQ(world.peer->driver.stats().connected, 1u);
+  ASSERT_TRUE(world.finish());
+  expect_nothing_left(world);
+}
+
+TEST(Gateway, AWaitForAPortIsBoundedToo) {
+  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+  options.backend = gateway::BackendKind::kTcp;
+  World world(options);
+  world.server->backend.port_busy_for = Duration::ms(1);
+  world.server->backend.silent = true;
+  world.start();
+  EXPECT_TRUE(
+      world.run_until(Duration::seconds(25), [](World& w) { return ended(w, gateway::ConnectionResult::kRefusedBackend) > 0; }));
+  EXPECT_GT(world.now, Instant() + Duration::seconds(15));
+}
+
 TEST(Gateway, CallsTimeOutWhenTheBackendSaysNothingAnyMore) {
   for (uint32_t calls_before = 0; calls_before < 20; ++calls_before) {
     WorldOptions options = options_for(BenchProcedure::kNull, 0);
