@@ -52,11 +52,11 @@ struct BackendRequest {
 struct BackendEvent {
   enum class Kind : uint8_t {
     kOpened,
-    kFailed,   // could not connect
-    kPortBusy, // kOpened or kFailed comes later: it waits for its source port, which a connection before may still have
-    kMessage,  // one RPC message, record mark removed: a reply or a call in reverse direction
-    kClosed,   // the backend closed, or the stream broke. As with kFailed the worker has forgotten the link: no kClose follows
-    kRan,      // `message` is the whole reply; empty when there was no memory for it
+    kFailed,    // could not connect
+    kPortBusy,  // kOpened or kFailed comes later: it waits for its source port, which a connection before may still have
+    kMessage,   // one RPC message, record mark removed: a reply or a call in reverse direction
+    kClosed,    // the backend closed, or the stream broke. As with kFailed the worker has forgotten the link: no kClose follows
+    kRan,       // `message` is the whole reply; empty when there was no memory for it
   };
   Kind kind = Kind::kClosed;
   LinkId link;
