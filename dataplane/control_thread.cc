@@ -117,7 +117,7 @@ void ControlThread::run(std::atomic<bool>& stop) {
   while (true) {
     const timespec wait{0, kTurnNs};
     const int signal = sigtimedwait(&waited_for, nullptr, &wait);
-    write_notices();
+    write_notices(monotonic_now());
     watch_cores();
     trouble_.turn(monotonic_now());
     if (signal == SIGHUP && !stopping_) {
@@ -137,13 +137,18 @@ void ControlThread::run(std::atomic<bool>& stop) {
   stop.store(true);
 }
 
-void ControlThread::write_notices() {
+void ControlThread::write_notices(Instant now) {
   gateway::Notice notice;
   for (GatewayApp* app : apps_) {
     while (app->poll_notice(notice)) {
-      const std::lock_guard lock(mutex_);
-      log_notice(notice, config_, changes_.numbers());
+      if (notice_limit_.admits(now, notice.result)) {
+        const std::lock_guard lock(mutex_);
+        log_notice(notice, config_, changes_.numbers());
+      }
     }
+  }
+  if (const uint64_t left_out = notice_limit_.take_left_out(now); left_out > 0) {
+    telemetry::log_warning("{} more connection requests were refused; causeway_connections_refused_total says why", left_out);
   }
 }
 

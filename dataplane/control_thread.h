@@ -24,6 +24,7 @@
 #include "dataplane/drain_driver.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/live_changes.h"
+#include "dataplane/notice_limit.h"
 #include "dataplane/trouble_watch.h"
 #include "telemetry/collector.h"
 
@@ -51,7 +52,7 @@ class ControlThread {
   void set_log_level(const std::string& who, control::LogLevel level);
 
  private:
-  void write_notices();
+  void write_notices(Instant now);
   void begin_shutdown();
   // What the file would change, and what the gateway would run with then.
   [[nodiscard]] control::ReloadReport compare(const control::LoadedConfig& loaded, control::ReloadPlan& next) const;
@@ -59,6 +60,7 @@ class ControlThread {
   void say_status();
   void notify(bool sent);
 
+  NoticeLimit notice_limit_;
   std::mutex mutex_;        // of config_ and reloaded_
   control::Config config_;  // what the gateway runs with
   bool reloaded_ = false;   // since the manager was told last

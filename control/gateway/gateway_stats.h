@@ -81,6 +81,11 @@ enum class ConnectionResult : uint8_t {
   kCount,
 };
 [[nodiscard]] const char* to_string(ConnectionResult result) noexcept;
+// Never established: it costs who asks a datagram, whoever he is.
+[[nodiscard]] constexpr bool is_refusal(ConnectionResult result) noexcept {
+  return (result > ConnectionResult::kAccepted && result <= ConnectionResult::kRefusedDraining) ||
+         result == ConnectionResult::kFailedHandshake;
+}
 
 // Why a call of a backend to its client (RFC 8167) did not get there.
 enum class ReverseDrop : uint8_t {
