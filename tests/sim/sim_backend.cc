@@ -22,8 +22,8 @@ uint32_t reserve_of(uint32_t buffers) {
   return std::min(kReserve, buffers / 8);
 }
 
-// Beside the longest record: the reserve, one open Buffer, one more for marks and for where it begins, and a reply of each backend
-// that has begun and waits.
+// Beside the longest record: the reserve, one open Buffer, one more for marks and for where it begins, and a reply of each
+// backend that has begun and waits.
 uint32_t kept_of(uint32_t buffers, uint32_t backends) {
   return reserve_of(buffers) + 2 + backends;
 }

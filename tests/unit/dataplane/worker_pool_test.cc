@@ -186,6 +186,9 @@ TEST(WorkerPool, ConnectsToABackendThatItHasBeenToldOf) {
   Rig rig({.server = address_of(first)});
   rig.workers->start();
   rig.open(0, 1);
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 1, random_octets(10, 1)));  // answered: the server has taken it
+  BackendEvent answered;
+  ASSERT_TRUE(rig.next(0, answered));
   const uint32_t backend = gateway::kBackendNumbersMax - 1;
   rig.workers->set_backend(backend, "second", false);
   rig.workers->set_server(backend, 3, address_of(second));
