@@ -86,11 +86,12 @@ Instant gap_report_due(const ReceiveState& state, Duration srtt) {
     return Instant::never();
   }
   const GapWait& wait = state.held->wait;
-  if (state.reordering.reorders()) {
-    return wait.since + state.reordering.wait(srtt);
+  if (!state.reordering.reorders() && wait.overtakers >= ReorderWindow::kDupThresh) {
+    return wait.since;
   }
-  // A peer that hears of a gap too early sends everything again, and a Linux peer may even end the connection.
-  return wait.overtakers >= ReorderWindow::kDupThresh ? wait.since : wait.since + std::max(srtt, ReorderWindow::kMost);
+  // The whole window at once, however little late packets have been so far: a peer that hears of a gap too early sends everything
+  // again, and a Linux peer may even end the connection.
+  return wait.since + std::max(srtt, ReorderWindow::kMost);
 }
 
 void report_gap_now(ReceiveState& state, Instant now, Duration srtt) {
