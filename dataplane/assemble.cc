@@ -268,6 +268,7 @@ WorkerPoolOptions worker_options(const control::Config& config) {
   }
   options.limits.message_bytes_max = config.limits.reply_bytes_max;
   options.reply_buffers = control::pool_sizes(config).large_buffers;
+  options.reply_buffers_min = static_cast<uint32_t>(control::large_buffers_min(config));
   return options;
 }
 

@@ -540,7 +540,7 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, rpcrdma::ReplyPools poo
     : options_(options),
       backends_(gateway::kBackendNumbersMax),
       pools_(pools),
-      replies_(pools.large, options.reply_buffers, gateway::kBackendNumbersMax),
+      replies_(pools.large, options.reply_buffers, options.reply_buffers_min, gateway::kBackendNumbersMax),
       source_ports_(local_ports().first, local_ports().second),
       programs_(programs),
       cores_(options.cores) {

@@ -8,8 +8,9 @@
 // rings as values; their buffers change owner with them. Both sides publish once per burst (outbox.h). When a ring is full the
 // sender keeps what it has and stops taking more: workers stop reading sockets, poll cores stop taking calls from clients.
 //
-// Memory for replies is shared by all backends. A reply is admitted for all of its bytes before it is read, or its socket is not
-// read until there is memory (rpcrdma::RecordAdmission); one that has begun and does not go on costs its connection.
+// Memory for replies is shared by all backends. A reply is admitted for all of its bytes before it is read, one in fragments for
+// those announced, or its socket is not read until there is memory (rpcrdma::RecordAdmission); one that has begun and does not go
+// on costs its connection.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +46,8 @@ struct WorkerPoolOptions {
   std::vector<std::string> names;                 // of the backends, for the log; empty: their addresses
   std::vector<bool> from_client;                  // by backend: connect from the client's address; empty: from none
   rpcrdma::RecordLimits limits;
-  uint32_t reply_buffers = UINT32_MAX;  // that `pools.large` has
+  uint32_t reply_buffers = UINT32_MAX;      // that `pools.large` has
+  uint32_t reply_buffers_min = UINT32_MAX;  // of these, enough for the longest reply (control::large_buffers_min)
 };
 
 class WorkerPool {

@@ -34,7 +34,8 @@ inline constexpr uint32_t kTrailers = 4096;
 inline constexpr uint32_t kTrailerDataBytes = kHeadroomBytes + 16;
 
 [[nodiscard]] PoolSizes pool_sizes(const Config& config);
-// So many large buffers, at least, that a reply of limits.reply_bytes_max is sure to come.
+// So many large buffers, at least, that a reply of limits.reply_bytes_max is sure to come. Replies in fragments, which do not say
+// how long they become, leave so many to it (rpcrdma::RecordBudget).
 [[nodiscard]] uint64_t large_buffers_min(const Config& config);
 // That the pools take of memory_mb. Without hugepages memory comes in pages of 4 KiB, and an object longer than one begins a new
 // one; a shorter one lies in one whole.

@@ -66,13 +66,30 @@ void RecordAdmission::add_spare(RecordDemand& demand, Buffer* buffer) {
   ++demand.spare_count;
 }
 
-bool RecordAdmission::take_wanted_share(RecordDemand& demand) {
-  if (demand.units_wanted > 0) {
-    if (!budget_.take_share(demand.source, demand.units_wanted)) {
-      return false;
-    }
-    demand.units += std::exchange(demand.units_wanted, 0);
+bool RecordAdmission::take_growing(RecordDemand& demand) {
+  CW_DASSERT(demand.is_growing || demand.units == 0);
+  if (!budget_.take_growing(demand.source, demand.units_wanted)) {
+    return false;
   }
+  demand.is_growing = true;
+  demand.units += std::exchange(demand.units_wanted, 0);
+  demand.rest_wanted = 0;
+  return true;
+}
+
+// Who may not grow asks for the longest record that it may become.
+bool RecordAdmission::take_wanted_share(RecordDemand& demand) {
+  if (demand.units_wanted == 0 || (demand.rest_wanted > 0 && take_growing(demand))) {
+    return true;
+  }
+  const uint32_t units = demand.units_wanted + demand.rest_wanted;
+  if (!budget_.take_share(demand.source, units, demand.is_growing ? demand.units : 0)) {
+    return false;
+  }
+  demand.is_growing = false;
+  demand.units += units;
+  demand.units_wanted = 0;
+  demand.spare_wanted += std::exchange(demand.rest_wanted, 0);
   return true;
 }
 
@@ -126,23 +143,30 @@ bool RecordAdmission::collect(RecordDemand& demand) {
   return true;
 }
 
-bool RecordAdmission::admit(RecordDemand& demand, uint32_t units, uint32_t buffers) {
+bool RecordAdmission::admit(RecordDemand& demand, uint32_t units, uint32_t buffers, uint32_t rest) {
   CW_DASSERT(!demand.is_linked());
   demand.units_wanted = units;
   demand.spare_wanted = buffers;
+  demand.rest_wanted = rest;
+  demand.has_begun = demand.units > 0;
   Line& line = lines_[demand.source];
   if (line.empty() && take_wanted_share(demand)) {
-    if (buffers == 0 || (!budget_.someone_collects() && collect_all(demand))) {
+    if (demand.spare_wanted == 0 || (!budget_.someone_collects() && collect_all(demand))) {
       return true;
     }
     if (is_reserved_for(demand) && take_reserved(demand)) {
       return true;
     }
   }
-  (is_reserved_for(demand) ? line.small : line.large).push_back(demand);
+  join(demand);
   ++waiting_;
   ++waited_;
   return false;
+}
+
+void RecordAdmission::join(RecordDemand& demand) {
+  Line& line = lines_[demand.source];
+  (is_reserved_for(demand) ? line.small : demand.has_begun ? line.begun : line.fresh).push_back(demand);
 }
 
 void RecordAdmission::forget(RecordDemand& demand) {
@@ -152,7 +176,9 @@ void RecordAdmission::forget(RecordDemand& demand) {
   }
   demand.units_wanted = 0;
   demand.spare_wanted = 0;
+  demand.rest_wanted = 0;
   give_back(demand, demand.units, demand.spare_count);
+  demand.is_growing = false;
 }
 
 void RecordAdmission::give_spare(RecordDemand& demand, uint32_t buffers) {
@@ -168,7 +194,7 @@ void RecordAdmission::give_back(RecordDemand& demand, uint32_t units, uint32_t b
   give_spare(demand, buffers);
   if (units > 0) {
     demand.units -= units;
-    budget_.give_share(demand.source, units);
+    budget_.give_share(demand.source, units, demand.is_growing);
   }
 }
 
@@ -180,6 +206,13 @@ RecordDemand* RecordAdmission::grant(RecordDemand& demand) {
 
 RecordDemand* RecordAdmission::serve_small(uint32_t source) {
   RecordDemand* first = lines_[source].small.front();
+  while (first != nullptr && first->units_wanted > 0 && first->rest_wanted > 0 && !take_growing(*first)) {
+    // It may need more than is kept back.
+    first->unlink();
+    first->is_small = false;
+    join(*first);
+    first = lines_[source].small.front();
+  }
   if (first == nullptr || !take_wanted_share(*first)) {
     return nullptr;
   }
@@ -190,7 +223,7 @@ RecordDemand* RecordAdmission::serve_small(uint32_t source) {
 RecordDemand* RecordAdmission::serve_large() {
   const uint32_t sources = static_cast<uint32_t>(lines_.size());
   for (uint32_t looks = 0; looks < sources; ++looks) {
-    RecordDemand* first = lines_[collecting_].large.front();
+    RecordDemand* first = lines_[collecting_].first();
     if (first == nullptr || !take_wanted_share(*first)) {
       collecting_ = (collecting_ + 1) % sources;
       continue;

@@ -2,16 +2,20 @@
 //
 // Replies of all backends share one pool of large Buffers. If each connection took Buffers as its bytes come, many half records
 // could hold the whole pool, and none could ever end. Hence a record is admitted for all of its bytes before it may grow beyond
-// the Buffer that it began in: its record mark says how long it is. A record in several fragments is admitted for the longest
-// record there may be, and what it does not need goes back when the mark of its last fragment is there.
+// the Buffer that it began in: its record mark says how long it is.
+// A record in several fragments does not say that before its last mark. It is admitted for the fragments announced so far and
+// grows with each mark. What all growing records hold together leaves to one the longest record there may be: who may not grow
+// within that, or within its source's share of it, is admitted for the longest record there may be, and what it does not need
+// goes back when its last mark is there. So whoever is first in line always gets what it waits for.
 //
 // Shares: the incomplete records of one source (a backend) hold at most its share of the pool, the pool divided by the sources
 // and one more. So a backend that begins records and ends none leaves to the others what they need. One record of each source is
-// always admitted, however long.
-// Waiting: who finds no memory waits in line, first come first served within its source; the sources take turns. Only the
-// first in line collects Buffers as they come back, and it keeps what it has, so neither small nor large records starve it. With
-// several workers, a ticket says whose first in line collects. Records of up to a quarter of a Buffer do not wait behind large
-// ones: each worker keeps some Buffers back for them, and of those that come back it takes one for each that the line gets.
+// always admitted, however long; the growing records of a source leave room for it in the share, but have an eighth of the share.
+// Waiting: who finds no memory waits in line, first come first served within its source, those that have begun before those that
+// have not; the sources take turns. Only the first in line collects Buffers as they come back, and it keeps what it has, so
+// neither small nor large records starve it. With several workers, a ticket says whose first in line collects. Records that need
+// up to a quarter of a Buffer and have no more than one do not wait behind large ones: each worker keeps some Buffers back for
+// them, and of those that come back it takes one for each that the line gets.
 // While anybody waits, only record marks are read of records that begin (RecordReader): no memory goes to what may not go on.
 //
 // Buffers come back in the hands of drivers and other threads, where nothing of ours runs. So the owner calls begin_turn() and
@@ -37,9 +41,13 @@ class RecordBudget {
   [[nodiscard]] BufferPool& pool() const { return pool_; }
   [[nodiscard]] uint32_t sources_max() const { return sources_max_; }
 
-  // Counts `units` Buffers to the source. False, and nothing counted: it has others, and these would exceed its share.
-  [[nodiscard]] virtual bool take_share(uint32_t source, uint32_t units) = 0;
-  virtual void give_share(uint32_t source, uint32_t units) = 0;
+  // Counts `units` Buffers to the source, for a record that is admitted for all of its bytes. Of what it has already, `grown`
+  // were counted by take_growing() and are not growing any more. False, and nothing counted: others of the source have been
+  // admitted so, and these would exceed its share.
+  [[nodiscard]] virtual bool take_share(uint32_t source, uint32_t units, uint32_t grown) = 0;
+  // For a record that grows. False, and nothing counted: these would exceed the share of the source, or what all may have.
+  [[nodiscard]] virtual bool take_growing(uint32_t source, uint32_t units) = 0;
+  virtual void give_share(uint32_t source, uint32_t units, bool growing) = 0;
   // Tickets are served in order, one at a time.
   [[nodiscard]] virtual uint64_t draw_ticket() = 0;
   [[nodiscard]] virtual bool is_served(uint64_t ticket) const = 0;
@@ -49,13 +57,36 @@ class RecordBudget {
   virtual void note_collected(uint32_t count) = 0;
   [[nodiscard]] virtual uint64_t collected() const = 0;
 
-  // Of a source that holds `held`.
-  [[nodiscard]] static bool is_within(uint32_t share, uint32_t held, uint32_t units) {
-    return held == 0 || (held <= share && units <= share - held);
+  // Buffers, of one source.
+  struct Held {
+    uint32_t units = 0;    // of its incomplete records
+    uint32_t growing = 0;  // of these, of those that grow
+  };
+  // What one source may hold.
+  struct Share {
+    uint32_t units = 0;
+    uint32_t growing = 0;
+  };
+  // Of `buffers` Buffers. `one_record` are enough for the longest record while all but records have what they keep back.
+  [[nodiscard]] static Share share_of(uint32_t buffers, uint32_t one_record, uint32_t sources) {
+    const uint32_t units = buffers / (sources + 1);
+    const uint32_t growing = std::max(units - std::min(units, one_record), units / kGrowingPart);
+    return {.units = units, .growing = std::min(growing, growing_max(buffers, one_record))};
   }
-  [[nodiscard]] static uint32_t share_of(uint32_t buffers, uint32_t sources) { return buffers / (sources + 1); }
+  // Over all sources.
+  [[nodiscard]] static uint32_t growing_max(uint32_t buffers, uint32_t one_record) {
+    return buffers - std::min(buffers, one_record);
+  }
+  [[nodiscard]] static bool is_within(Share share, Held held, uint32_t units) {
+    return held.units == held.growing || (held.units <= share.units && units <= share.units - held.units);
+  }
+  [[nodiscard]] static bool is_growing_within(Share share, Held held, uint32_t units) {
+    return held.units <= share.units && units <= share.units - held.units && held.growing <= share.growing &&
+           units <= share.growing - held.growing;
+  }
 
  private:
+  static constexpr uint32_t kGrowingPart = 8;  // of a share too small for the longest record and others beside it
   BufferPool& pool_;
   uint32_t sources_max_;
 };
@@ -63,18 +94,43 @@ class RecordBudget {
 // For one thread.
 class LocalRecordBudget final : public RecordBudget {
  public:
-  // `pool` has `buffers` Buffers, which `sources` share.
-  explicit LocalRecordBudget(BufferPool& pool, uint32_t buffers = UINT32_MAX, uint32_t sources = 1, uint32_t sources_max = 1)
-      : RecordBudget(pool, std::max(sources, sources_max)), share_(share_of(buffers, sources)), held_(this->sources_max()) {}
+  // `pool` has `buffers` Buffers, which `sources` share, and `one_record` are enough for the longest record (share_of()). By
+  // default no record grows: each is admitted for all of its bytes, or for the longest there may be.
+  explicit LocalRecordBudget(BufferPool& pool, uint32_t buffers = UINT32_MAX, uint32_t sources = 1, uint32_t sources_max = 1,
+                             uint32_t one_record = UINT32_MAX)
+      : RecordBudget(pool, std::max(sources, sources_max)),
+        share_(share_of(buffers, one_record, sources)),
+        growing_max_(growing_max(buffers, one_record)),
+        held_(this->sources_max()) {}
 
-  [[nodiscard]] bool take_share(uint32_t source, uint32_t units) override {
-    const bool taken = is_within(share_, held_[source], units);
-    held_[source] += taken ? units : 0;
-    return taken;
+  [[nodiscard]] bool take_share(uint32_t source, uint32_t units, uint32_t grown) override {
+    Held& held = held_[source];
+    if (!is_within(share_, held, units)) {
+      return false;
+    }
+    held.units += units;
+    held.growing -= grown;
+    growing_ -= grown;
+    return true;
   }
-  void give_share(uint32_t source, uint32_t units) override { held_[source] -= units; }
-  // That the incomplete records of the source hold.
-  [[nodiscard]] uint32_t held(uint32_t source) const { return held_[source]; }
+  [[nodiscard]] bool take_growing(uint32_t source, uint32_t units) override {
+    Held& held = held_[source];
+    if (units > growing_max_ - growing_ || !is_growing_within(share_, held, units)) {
+      return false;
+    }
+    held.units += units;
+    held.growing += units;
+    growing_ += units;
+    return true;
+  }
+  void give_share(uint32_t source, uint32_t units, bool growing) override {
+    held_[source].units -= units;
+    held_[source].growing -= growing ? units : 0;
+    growing_ -= growing ? units : 0;
+  }
+  // What the incomplete records of the source hold.
+  [[nodiscard]] Held held(uint32_t source) const { return held_[source]; }
+  [[nodiscard]] Share share() const { return share_; }
   [[nodiscard]] uint64_t draw_ticket() override { return next_ticket_++; }
   [[nodiscard]] bool is_served(uint64_t ticket) const override { return serving_ == ticket; }
   void serve_next(uint64_t ticket) override { serving_ = ticket + 1; }
@@ -83,8 +139,10 @@ class LocalRecordBudget final : public RecordBudget {
   [[nodiscard]] uint64_t collected() const override { return collected_; }
 
  private:
-  uint32_t share_;
-  std::vector<uint32_t> held_;  // by source
+  Share share_;
+  uint32_t growing_max_;
+  uint32_t growing_ = 0;
+  std::vector<Held> held_;  // by source
   uint64_t next_ticket_ = 0;
   uint64_t serving_ = 0;
   uint64_t collected_ = 0;
@@ -101,7 +159,10 @@ struct RecordDemand : ListNode<RecordLineTag> {
   uint32_t spare_count = 0;
   uint32_t units_wanted = 0;  // to be counted still
   uint32_t spare_wanted = 0;  // Buffers to be had still
-  bool is_small = false;      // goes into a quarter of a Buffer
+  uint32_t rest_wanted = 0;   // beyond these, if it has to be admitted for the longest record
+  bool has_begun = false;     // it had some of its memory before
+  bool is_growing = false;    // its units are counted as those of a record that grows
+  bool is_small = false;      // a quarter of a Buffer is enough for what it waits for
 };
 
 // What one worker's connections have in common. One thread.
@@ -124,8 +185,9 @@ class RecordAdmission {
   // Who has ended a record in it gives it back for the next one.
   void give_open(Buffer* buffer);
 
-  // Counts `units`, and puts `buffers` more into demand.spare. False: it waits in line now, until poll() names it.
-  [[nodiscard]] bool admit(RecordDemand& demand, uint32_t units, uint32_t buffers);
+  // Counts `units`, and puts `buffers` more into demand.spare. The record's length is not known yet if there is a `rest`: so many
+  // Buffers more would do for the longest, and it may get them too. False: it waits in line now, until poll() names it.
+  [[nodiscard]] bool admit(RecordDemand& demand, uint32_t units, uint32_t buffers, uint32_t rest = 0);
   // It waits no more, and everything that it had goes back.
   void forget(RecordDemand& demand);
   // A part of what it had goes back.
@@ -143,14 +205,24 @@ class RecordAdmission {
   using List = IntrusiveList<RecordDemand, RecordLineTag>;
   struct Line {
     List small;
-    List large;
-    [[nodiscard]] bool empty() const { return small.empty() && large.empty(); }
+    List begun;
+    List fresh;
+    [[nodiscard]] bool empty() const { return small.empty() && begun.empty() && fresh.empty(); }
+    // Of those that are not small. One that collects stays the first until it has everything.
+    [[nodiscard]] RecordDemand* first() {
+      RecordDemand* of_fresh = fresh.front();
+      return begun.empty() || (of_fresh != nullptr && of_fresh->units_wanted == 0) ? of_fresh : begun.front();
+    }
   };
+  void join(RecordDemand& demand);
+  [[nodiscard]] bool take_growing(RecordDemand& demand);
   [[nodiscard]] bool take_wanted_share(RecordDemand& demand);
   [[nodiscard]] bool take_reserved(RecordDemand& demand);
   [[nodiscard]] bool collect(RecordDemand& demand);
   [[nodiscard]] bool collect_all(RecordDemand& demand);
-  [[nodiscard]] bool is_reserved_for(const RecordDemand& demand) const { return demand.is_small && reserve_max_ > 0; }
+  [[nodiscard]] bool is_reserved_for(const RecordDemand& demand) const {
+    return demand.is_small && demand.spare_wanted == 1 && reserve_max_ > 0;
+  }
   void give_spare(RecordDemand& demand, uint32_t buffers);
   RecordDemand* grant(RecordDemand& demand);
   RecordDemand* serve_small(uint32_t source);

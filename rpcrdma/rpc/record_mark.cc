@@ -111,48 +111,67 @@ Instant RecordReader::due(Instant now) {
     pace_.bytes = read_bytes_;
     pace_.moved = now;
   }
+  if (is_waiting()) {
+    pace_.waits_since = pace_.waits_since.value_or(now);
+    return Instant::never();
+  }
+  if (pace_.waits_since) {
+    pace_.begun = pace_.begun + (now - *pace_.waits_since);
+    pace_.moved = now;
+    pace_.waits_since.reset();
+  }
   return earlier(pace_.moved + limits_.stall_max, pace_.begun + limits_.record_time_max);
 }
 
-// That have to be stored still, at most, until the present message is complete.
-uint64_t RecordReader::rest_bytes() const {
+// Bytes that have to be stored still before more is known of the present message.
+uint64_t RecordReader::known_bytes() const {
   if (!knows_length()) {
     return unstored_;
   }
-  if (scan_.last_fragment) {
-    return unstored_ + scan_.fragment_left;
+  return unstored_ + scan_.fragment_left + (scan_.last_fragment ? 0 : kRecordMarkBytes - scan_.mark_bytes);
+}
+
+// And at most until it is complete.
+uint64_t RecordReader::rest_bytes() const {
+  if (!knows_length() || scan_.last_fragment) {
+    return known_bytes();
   }
-  return unstored_ + scan_.fragment_left + (limits_.message_bytes_max - scan_.message_bytes) +
+  return known_bytes() + (limits_.message_bytes_max - scan_.message_bytes) +
          uint64_t{kRecordMarkBytes} * (limits_.fragments_max - scan_.fragments);
 }
 
-// Buffers behind the tail that the rest may take. Of each, tail_is_spent() may leave some bytes unused.
-uint32_t RecordReader::spare_needed() const {
-  const uint32_t capacity = admission_.buffer_bytes();
-  const uint32_t unused = std::max(capacity / 64, 1u) - 1;
-  const uint64_t rest = rest_bytes();
+// Of the tail, what is sure to be used: tail_is_spent() may leave some bytes unused.
+uint32_t RecordReader::tail_room() const {
   const uint32_t room = tail_open_ ? tail_->capacity_bytes - tail_->size : 0;
-  if (rest <= room - std::min(room, unused)) {
-    return 0;
-  }
-  const uint64_t each = capacity - unused;
-  return static_cast<uint32_t>((rest - (room - std::min(room, unused)) + each - 1) / each);
+  return room - std::min(room, unused_bytes());
 }
 
-// For the rest of the present message. False: it waits.
+// Buffers behind the tail that so many bytes may take.
+uint32_t RecordReader::spare_needed(uint64_t bytes) const {
+  const uint64_t beyond = bytes - std::min<uint64_t>(bytes, tail_room());
+  const uint64_t each = admission_.buffer_bytes() - unused_bytes();
+  return static_cast<uint32_t>((beyond + each - 1) / each);
+}
+
+// In which the present message has begun: one, or two that have its first mark between them.
+uint32_t RecordReader::buffers_uncounted() const {
+  if (demand_.units > 0 || tail_ == nullptr || unstored_ == kRecordMarkBytes) {
+    return 0;
+  }
+  return head_ == tail_ ? 1 : 2;
+}
+
+// For what is known of the present message. False: it waits.
 bool RecordReader::ensure_memory() {
-  const uint32_t needed = spare_needed();
-  const uint32_t spare = needed > demand_.spare_count ? needed - demand_.spare_count : 0;
-  const uint32_t units = spare + (demand_.units == 0 && tail_open_ ? 1 : 0);
+  const uint32_t needed = spare_needed(known_bytes());
+  const uint32_t spare = needed - std::min(needed, demand_.spare_count);
+  const uint32_t begun = buffers_uncounted();
+  const uint32_t units = spare + begun;
   if (units == 0) {
     return true;
   }
-  demand_.is_small = !tail_open_ && rest_bytes() <= admission_.buffer_bytes() / 4;
-  if (admission_.admit(demand_, units, spare)) {
-    return true;
-  }
-  pace_.message = UINT64_MAX;  // time begins when it is admitted
-  return false;
+  demand_.is_small = demand_.units + begun <= 1 && known_bytes() + unused_bytes() <= tail_room() + admission_.buffer_bytes() / 4;
+  return admission_.admit(demand_, units, spare, spare_needed(rest_bytes()) - needed);
 }
 
 // A new Buffer is begun early so that a large message is read into few pieces: between messages when under a quarter is left,
@@ -216,7 +235,7 @@ Status RecordReader::on_mark() {
   }
   scan_.fragment_left = fragment_bytes;
   if (scan_.last_fragment && demand_.spare_count > 0) {
-    if (const uint32_t needed = spare_needed(); needed < demand_.spare_count) {
+    if (const uint32_t needed = spare_needed(known_bytes()); needed < demand_.spare_count) {
       admission_.give_back(demand_, demand_.spare_count - needed, demand_.spare_count - needed);
     }
   }

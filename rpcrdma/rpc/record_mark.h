@@ -10,15 +10,17 @@
 // held, space() is empty: who does not poll does not read.
 //
 // Memory: see RecordAdmission. A message that ends in the Buffer in which it begins takes what is there; any other is admitted
-// for all of its bytes, or waits. Between messages a reader that has been polled holds nothing (end_turn()). While others wait,
-// only the mark of the next message is read, into the reader itself: no memory goes to what may not go on.
+// for what its marks announce, or waits. Between messages a reader that has been polled holds nothing (end_turn()). While others
+// wait, only the mark of the next message is read, into the reader itself: no memory goes to what may not go on.
 //
 // Time: a message that has begun keeps coming, and is complete within `record_time_max`, or due() has passed: the owner then
 // closes the stream, since others need what it holds.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "rocev2/base/buffer.h"
@@ -64,9 +66,9 @@ class RecordReader {
   [[nodiscard]] bool is_waiting() const { return demand_.is_linked(); }
   // Nothing more is read for now, and what was complete has been polled: gives back what the next message may not need.
   void end_turn();
-  // After end_turn(): a message has begun, and holds memory that others may want.
-  [[nodiscard]] bool is_unfinished() const { return demand_.units > 0 && !is_waiting(); }
-  // Of one that is unfinished, after each turn: when it has to have gone on.
+  // After end_turn(): a message has begun, and holds memory that others may want, or waits for some.
+  [[nodiscard]] bool is_unfinished() const { return demand_.units > 0 || is_waiting(); }
+  // Of one that is unfinished, after each turn: when it has to have gone on. never() while it waits, which counts for nothing.
   [[nodiscard]] Instant due(Instant now);
   // Takes the oldest complete message (record marks removed). False when there is none or (kNoResources) no view was left for it:
   // then has_message() stays true.
@@ -100,8 +102,12 @@ class RecordReader {
 
   [[nodiscard]] bool tail_is_spent() const;
   [[nodiscard]] bool knows_length() const { return scan_.fragments > 0; }
+  [[nodiscard]] uint64_t known_bytes() const;
   [[nodiscard]] uint64_t rest_bytes() const;
-  [[nodiscard]] uint32_t spare_needed() const;
+  [[nodiscard]] uint32_t unused_bytes() const { return std::max(admission_.buffer_bytes() / 64, 1u) - 1; }
+  [[nodiscard]] uint32_t tail_room() const;
+  [[nodiscard]] uint32_t spare_needed(uint64_t bytes) const;
+  [[nodiscard]] uint32_t buffers_uncounted() const;
   [[nodiscard]] bool ensure_memory();
   void close_tail();
   void unstore_mark();
@@ -143,6 +149,7 @@ class RecordReader {
     uint64_t bytes = 0;
     Instant begun;
     Instant moved;
+    std::optional<Instant> waits_since;
   };
   Pace pace_;
 };

@@ -16,11 +16,18 @@
 namespace cw::rpcrdma {
 namespace {
 
-constexpr uint32_t kBuffers = 40;
+constexpr uint32_t kBuffers = 112;
 constexpr uint32_t kBytes = 64;
-constexpr uint32_t kReaders = 6;
+constexpr uint32_t kReaders = 12;
+constexpr uint32_t kWorkers = 2;
+constexpr uint32_t kSources = 2;
+constexpr uint32_t kReserve = 2;
 constexpr size_t kInputBytesMax = 512;
 constexpr RecordLimits kLimits{.message_bytes_max = 1'000, .fragments_max = 4};
+// The longest record is 16 Buffers, and may have begun in two more. Beside it there is what each worker keeps back and has open,
+// and for each source one record that has begun and waits.
+constexpr uint32_t kRecordUnits = 18;
+constexpr uint32_t kOneRecord = kRecordUnits + kWorkers * (kReserve + 1 + kSources);
 
 class Connection {
  public:
@@ -91,6 +98,16 @@ class Rig {
       renew(i);
     }
   }
+  void check() const {
+    uint32_t growing = 0;
+    for (uint32_t source = 0; source < kSources; ++source) {
+      const RecordBudget::Held held = budget_.held(source);
+      FUZZ_CHECK(held.growing <= std::min(held.units, budget_.share().growing));
+      FUZZ_CHECK(held.units <= std::max(budget_.share().units, budget_.share().growing + kRecordUnits));
+      growing += held.growing;
+    }
+    FUZZ_CHECK(growing <= RecordBudget::growing_max(kBuffers, kOneRecord));
+  }
   void act(uint8_t what, uint8_t how) {
     const uint32_t index = what % kReaders;
     Connection& one = *connections_[index];
@@ -108,7 +125,7 @@ class Rig {
         }
         break;
       case 4:
-        turn(workers_[how % 2]);
+        turn(workers_[how % kWorkers]);
         break;
       case 5:
         if (how < 32) {
@@ -116,6 +133,7 @@ class Rig {
         }
         break;
     }
+    check();
   }
   void finish() {
     for (uint32_t round = 0; round < 2'000 && !is_done(); ++round) {
@@ -130,14 +148,14 @@ class Rig {
     connections_ = {};
     turn(workers_[0]);
     turn(workers_[1]);
-    FUZZ_CHECK(budget_.held(0) == 0 && budget_.held(1) == 0);
+    FUZZ_CHECK(budget_.held(0).units == 0 && budget_.held(1).units == 0);
     FUZZ_CHECK(!workers_[0].wants_poll() && !workers_[1].wants_poll());
   }
 
  private:
   void renew(uint32_t index) {
     connections_[index].reset();
-    connections_[index] = std::make_unique<Connection>(workers_[index % 2], index / 2 % 2, index);
+    connections_[index] = std::make_unique<Connection>(workers_[index % kWorkers], index / kWorkers % kSources, index);
   }
   void turn(RecordAdmission& worker) {
     worker.begin_turn();
@@ -153,12 +171,12 @@ class Rig {
   static HeapBufferPool pool;
 
  private:
-  LocalRecordBudget budget_{pool, kBuffers, 2, 2};
-  std::array<RecordAdmission, 2> workers_{RecordAdmission(budget_, 2), RecordAdmission(budget_, 2)};
+  LocalRecordBudget budget_{pool, kBuffers, kSources, kSources, kOneRecord};
+  std::array<RecordAdmission, kWorkers> workers_{RecordAdmission(budget_, kReserve), RecordAdmission(budget_, kReserve)};
   std::array<std::unique_ptr<Connection>, kReaders> connections_;
 };
 
-HeapBufferPool Rig::pool(kBuffers, kBytes, 512);
+HeapBufferPool Rig::pool(kBuffers, kBytes, 1'024);
 
 }  // namespace
 }  // namespace cw::rpcrdma

@@ -26,7 +26,6 @@ uint32_t host_of(const Fault& fault) {
 
 void Fabric::make_gateway() {
   gateway_ = std::make_unique<GatewayHost>(options_, scenario_.seed * 3 + 1 + kSeedStep * generation_++);
-  gateway_->backend.fragments = scenario_.hostiles.empty();
   watch_.reset();
   hosts_[kGateway] = HostClock{.offset = hosts_[kGateway].offset};
   set_backend_mood();

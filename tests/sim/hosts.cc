@@ -83,7 +83,8 @@ ProductionPools gateway_pools(const WorldOptions& options) {
   return {.packets = options.packet_buffers,
           .large = options.large_buffers,
           .large_bytes = options.small_tables ? kSmallLargeBytes : kLargeBytes,
-          .views = views_of(options)};
+          .views = views_of(options),
+          .reply_bytes = rpcrdma::RecordLimits().message_bytes_max};
 }
 
 }  // namespace
@@ -232,7 +233,8 @@ GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
     : random(seed),
       packets(gateway_pools(options).packets, options.path_mtu + kFrameRoom, gateway_pools(options).views),
       large(gateway_pools(options).large, gateway_pools(options).large_bytes, gateway_pools(options).views),
-      backend(large, options.program != nullptr ? *options.program : bench, gateway_pools(options).large, options.backends),
+      backend(large, options.program != nullptr ? *options.program : bench,
+              {.buffers = gateway_pools(options).large, .record_bytes = gateway_pools(options).reply_bytes}, options.backends),
       node(gateway_node_options(options), random, nullptr),
       gateway(gateway_host_options(options, source_ports), node, packets, large, programs, random) {
   (void)programs.add(options.program != nullptr ? *options.program : bench);

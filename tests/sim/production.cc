@@ -36,7 +36,8 @@ ProductionPools production_pools() {
   return {.packets = sizes.packet_buffers,
           .large = sizes.large_buffers,
           .large_bytes = control::kLargeBufferBytes / kProductionByteScale,
-          .views = sizes.views};
+          .views = sizes.views,
+          .reply_bytes = config().limits.reply_bytes_max / kProductionByteScale};
 }
 
 void apply_production(gateway::GatewayOptions& options) {

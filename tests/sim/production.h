@@ -15,6 +15,7 @@ struct ProductionPools {
   uint32_t large = 0;
   uint32_t large_bytes = 0;
   uint32_t views = 0;
+  uint64_t reply_bytes = 0;  // of the longest reply that a backend may give
 };
 
 inline constexpr uint32_t kProductionByteScale = 4;

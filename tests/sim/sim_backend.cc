@@ -18,22 +18,42 @@ constexpr uint32_t kReserve = 4;  // as the workers of causewayd
 // A worker whose replies wait looks again after this.
 constexpr Duration kStarvedSleep = Duration::ms(1);
 
-// As config_check sees to it: the longest record fits beside what is kept back and what others have begun.
-uint64_t record_bytes_max(const BufferPool& pool, uint32_t buffers, uint32_t reserve, uint32_t backends) {
-  const uint32_t kept = reserve + 2 + backends;
-  const uint64_t fit = uint64_t{buffers > kept + 1 ? buffers - kept : 1} * (pool.buffer_bytes() - pool.buffer_bytes() / 64);
-  return std::min<uint64_t>(rpcrdma::RecordLimits().message_bytes_max, fit);
+uint32_t reserve_of(uint32_t buffers) {
+  return std::min(kReserve, buffers / 8);
+}
+
+// Beside the longest record: the reserve, one open Buffer, one more for marks and for where it begins, and a reply of each
+// backend that has begun and waits.
+uint32_t kept_of(uint32_t buffers, uint32_t backends) {
+  return reserve_of(buffers) + 2 + backends;
+}
+
+uint64_t filled_bytes(const BufferPool& pool) {
+  return pool.buffer_bytes() - pool.buffer_bytes() / 64;
+}
+
+// As config_check sees to it: the longest record fits.
+uint64_t record_bytes_max(const BufferPool& pool, const SimBackend::Memory& memory, uint32_t backends) {
+  const uint32_t kept = kept_of(memory.buffers, backends);
+  const uint64_t fit = uint64_t{memory.buffers > kept + 1 ? memory.buffers - kept : 1} * filled_bytes(pool);
+  return std::min(memory.record_bytes, fit);
+}
+
+// As control::large_buffers_min.
+uint32_t one_record(const BufferPool& pool, const SimBackend::Memory& memory, uint32_t backends) {
+  const uint64_t filled = filled_bytes(pool);
+  return kept_of(memory.buffers, backends) +
+         static_cast<uint32_t>((record_bytes_max(pool, memory, backends) + filled - 1) / filled);
 }
 
 }  // namespace
 
-SimBackend::SimBackend(BufferPool& pool, rpcrdma::Program& program, uint32_t buffers, uint32_t backends)
+SimBackend::SimBackend(BufferPool& pool, rpcrdma::Program& program, const Memory& memory, uint32_t backends)
     : pool_(pool),
-      server_memory_(buffers, pool.buffer_bytes(), 4 * buffers),
-      budget_(pool, buffers, backends, gateway::kBackendNumbersMax),
-      limits_{.message_bytes_max = record_bytes_max(pool, buffers, std::min(kReserve, buffers / 8), backends),
-              .fragments_max = 16},
-      reserve_(std::min(kReserve, buffers / 8)) {
+      server_memory_(memory.buffers, pool.buffer_bytes(), 4 * memory.buffers),
+      budget_(pool, memory.buffers, backends, gateway::kBackendNumbersMax, one_record(pool, memory, backends)),
+      limits_{.message_bytes_max = record_bytes_max(pool, memory, backends), .fragments_max = 16},
+      reserve_(reserve_of(memory.buffers)) {
   (void)programs_.add(program);
 }
 
@@ -58,7 +78,7 @@ void SimBackend::forget(LinkId id) {
 void SimBackend::write(Link& link, const Chain& message) {
   const uint64_t bytes = message.bytes();
   const size_t begin = link.stream.size();
-  uint32_t pieces = fragments && bytes > 0 && cuts_.next_below(4) == 0 ? 1 + cuts_.next_below(4) : 1;
+  uint32_t pieces = bytes > 0 && cuts_.next_below(4) == 0 ? 1 + cuts_.next_below(4) : 1;
   for (uint64_t at = 0; pieces > 0; --pieces) {
     const uint64_t left = bytes - at;
     const uint64_t count = pieces == 1 ? left : cuts_.next_below(static_cast<uint32_t>(left + 1));
@@ -103,8 +123,12 @@ bool SimBackend::read(Instant now, Link& link) {
     event = {};
   }
   link.reader->end_turn();
-  link.due = link.reader->is_unfinished() ? link.reader->due(now) : Instant::never();
+  settle(now, link);
   return is_fine;
+}
+
+void SimBackend::settle(Instant now, Link& link) {
+  link.due = link.reader->is_unfinished() ? link.reader->due(now) : Instant::never();
 }
 
 // A worker's turn: who waited for memory, for views or for a server that hung goes on; who stood still for too long is closed.
@@ -115,7 +139,8 @@ void SimBackend::work(Instant now) {
     return;
   }
   admission_->begin_turn();
-  while (admission_->poll() != nullptr) {
+  while (const rpcrdma::RecordDemand* admitted = admission_->poll()) {
+    settle(now, *find(LinkId(admitted->owner)));  // its server may say nothing any more
   }
   std::vector<LinkId> over;
   for (Link& link : open_) {

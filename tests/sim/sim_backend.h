@@ -24,9 +24,13 @@ namespace cw::sim {
 
 class SimBackend {
  public:
-  // `pool` has `buffers` Buffers, into which the workers read replies, and `backends` share them. Both references must outlive
-  // the backend.
-  SimBackend(BufferPool& pool, rpcrdma::Program& program, uint32_t buffers, uint32_t backends = 1);
+  // The memory into which the workers read replies.
+  struct Memory {
+    uint32_t buffers = 0;                                               // that `pool` has
+    uint64_t record_bytes = rpcrdma::RecordLimits().message_bytes_max;  // of the longest reply, if the pool can hold it
+  };
+  // `backends` share the pool. Both references must outlive the backend.
+  SimBackend(BufferPool& pool, rpcrdma::Program& program, const Memory& memory, uint32_t backends = 1);
   ~SimBackend();
 
   Duration open_delay = Duration::us(50);
@@ -39,7 +43,6 @@ class SimBackend {
   uint32_t hung_backends = 0;      // stop in the middle of the next reply of each connection, one bit per backend
   uint32_t slow_backends = 0;      // answer `slow_by` later
   Duration slow_by;
-  bool fragments = true;           // cuts some replies into several fragments
   bool repeats_itself = false;     // says every reply twice
   bool silent = false;             // takes calls and opens, says nothing
   bool talks_nonsense = false;     // sends what nobody asked for beside each reply
@@ -109,6 +112,7 @@ class SimBackend {
   void write(Link& link, const Chain& message);
   // What a worker does when a socket has something; false: the connection is over.
   bool read(Instant now, Link& link);
+  void settle(Instant now, Link& link);
   void work(Instant now);
 
   BufferPool& pool_;

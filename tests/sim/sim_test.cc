@@ -287,7 +287,7 @@ TEST(SimBackend, AServerThatHangsWithinItsRepliesLeavesMemoryToTheOther) {
   HeapBufferPool pool(40, 8192, 400);
   HeapBufferPool calls(16, 65536, 16);
   rpcrdma::BenchProgram bench;
-  SimBackend backend(pool, bench, 40, 2);
+  SimBackend backend(pool, bench, {.buffers = 40}, 2);
   backend.hung_backends = 1;
   const auto send = [&](Instant now, uint64_t link, uint32_t number) {
     gateway::BackendRequest request;

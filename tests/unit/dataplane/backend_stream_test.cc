@@ -324,7 +324,7 @@ TEST_F(BackendStreamTest, RepliesThatFillThePoolTogetherComeOneAfterTheOther) {
   EXPECT_EQ(complete, kStreams);
   EXPECT_GT(line.waited(), 0u);
   ends.clear();
-  EXPECT_EQ(budget.held(0), 0u);
+  EXPECT_EQ(budget.held(0).units, 0u);
 }
 
 TEST_F(BackendStreamTest, GivesEverythingBackWhenDestroyedInTheMiddle) {

@@ -56,6 +56,7 @@ class Rig {
     pool_options.backends = {{options.server}};
     pool_options.limits = options.limits;
     pool_options.reply_buffers = options.buffers;
+    pool_options.reply_buffers_min = options.buffers / 4;
     workers = std::make_unique<WorkerPool>(pool_options, pool, programs_, raw);
   }
   ~Rig() {

@@ -45,7 +45,7 @@ class BackendPingTest : public testing::Test {
 
   HeapBufferPool pool_{64, 8192, 64};
   rpcrdma::BenchProgram bench_;
-  sim::SimBackend backend_{pool_, bench_, 64};
+  sim::SimBackend backend_{pool_, bench_, {.buffers = 64}};
   BackendPing ping_{3, pool_};
   Instant now_ = Instant::from_ns(1'000'000'000);
 };
