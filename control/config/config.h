@@ -188,7 +188,8 @@ struct LimitsConfig {
   uint32_t read_timeout_s = 10;
   // Seconds that a client may take to acknowledge a reply, 1..3600: it has no receive for it, or does not answer at all.
   uint32_t reply_timeout_s = 30;
-  // Calls received and not yet answered over all connections, 1..1048576. 64 connections x 64 credits.
+  // Calls received and not yet answered over all connections, 1..1048576. 64 connections x 64 credits. Several backends share
+  // them (rpcrdma::ServerShared::may_begin).
   uint32_t calls_in_flight_max = 4096;
   // Connections over all listeners, 1..131072.
   uint32_t connections_max = 64;

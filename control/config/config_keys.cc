@@ -346,7 +346,9 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
      .live = true},
     {.name = "calls_in_flight_max",
      .member = &LimitsConfig::calls_in_flight_max,
-     .help = "Calls not yet answered, all connections together.",
+     .help =
+         "Calls not yet answered, all connections together. Of several backends one has at most four times as many as are left: "
+         "one that does not answer leaves a fifth to the others.",
      .bounds = {1, 1048576}},
     {.name = "connections_max",
      .member = &LimitsConfig::connections_max,

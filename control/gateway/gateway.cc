@@ -113,6 +113,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       own_client_places_(make_client_places(options)),
       client_places_(options.client_places == nullptr ? *own_client_places_ : *options.client_places),
       budgets_(kClientNumbersMax),
+      backend_shares_(kBackendNumbersMax + 1),
       by_cm_id_(options.connections_max + options.half_open_max, random.next_u64()),
       timers_(options.connections_max + options.half_open_max),
       lanes_(options.listeners.size()),
@@ -139,6 +140,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
     budgets_[i].bytes_max = options_.clients[i].bytes_in_flight_max;
   }
   CW_ASSERT(options_.backends.size() <= kBackendNumbersMax);
+  shared_.backends = static_cast<uint32_t>(options_.backends.size());
   for (size_t i = 0; i < options_.backends.size(); ++i) {
     stats_.backends[i].up = options_.backends[i].kind == BackendKind::kBuiltin ? 1 : 0;
     servers_.emplace_back(options_.backends[i].servers);
@@ -264,6 +266,7 @@ void Gateway::reconfigure_backends(std::vector<BackendOptions>& fresh) {
       judge_by_checks(i);
     }
   }
+  shared_.backends = static_cast<uint32_t>(options_.backends.size());  // one that is removed may hold calls still
 }
 
 void Gateway::reconfigure_clients(std::vector<ClientClassOptions>& fresh) {

@@ -13,7 +13,8 @@
 // Ownership: a Connection owns its queue pair (created and destroyed here) and its endpoint. A LinkId carries a generation, so
 // that what a worker says about a connection that is gone is dropped.
 // Bounds: connections_max, half_open_max, calls_in_flight_max. When the workers fall behind, calls wait in their endpoints (and
-// so cost the client its credits), new connections are refused, and closing goes on.
+// so cost the client its credits), new connections are refused, and closing goes on. A backend that does not answer leaves calls
+// to the others (rpcrdma::BackendShares); where routes lead to several, those behind its calls on the same connection wait, too.
 // Anybody can send a REQ in anybody's name, and only a client that has our answer can finish the handshake (control/cm): before
 // that a connection is half open and has a queue pair with one receive. It has no place, no credits, no backend connection, and
 // ends nobody else's.
@@ -206,6 +207,7 @@ class Gateway {
   void add_lanes(Connection& connection);
   void drop_lanes(Connection& connection);
   void set_lanes(size_t listener_index);
+  [[nodiscard]] rpcrdma::BackendShares shares_of(const ListenerOptions& listener);
   [[nodiscard]] LinkId new_link(uint32_t slot, uint32_t lane);
   void open_lane(Instant now, Connection& connection, Lane& lane);
   void forget_link(Lane& lane);
@@ -252,11 +254,14 @@ class Gateway {
   ConnectionPlaces& client_places_;
   std::vector<rpcrdma::SharedBudget> budgets_;  // by class of clients, of all that there may be; never resized
   ClientShares client_shares_;
+  // By backend, of all that there may be, and one more for calls that no backend is known for; never resized.
+  std::vector<rpcrdma::BackendShare> backend_shares_;
   FixedMap<uint32_t> by_cm_id_;  // CM connection id -> slot
   TimerWheel timers_;
   // Connections keep the lanes that they began with: those of a listener before a reload are there until the last has ended.
   struct LaneTable {
     ListenerLanes lanes;
+    rpcrdma::BackendShares shares;
     uint64_t connections = 0;
   };
   std::list<LaneTable> lane_tables_;

@@ -234,6 +234,7 @@ void Gateway::start_endpoint(Instant now, Connection& connection) {
   server_options.reverse_credits = backed_credits(connection, server_options.reverse_credits, connection.path_mtu_bytes);
   server_options.credits = connection.credits;
   server_options.share = &client_shares_.join(connection.address.remote);
+  server_options.backends = &connection.lanes->shares;
   server_options.read_unit_bytes = connection.path_mtu_bytes;
   server_options.read_bytes_in_flight_max = uint64_t{options_.rc.read_window_packets} * 3 / 2 * connection.path_mtu_bytes;
   connection.server.emplace(shared_, *connection.qp, server_options, connection.thresholds);

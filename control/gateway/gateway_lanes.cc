@@ -49,10 +49,21 @@ void Gateway::set_lanes(size_t listener_index) {
     return;
   }
   LaneTable* const before = current;
-  current = &lane_tables_.emplace_back(LaneTable{std::move(lanes), 0});
+  current = &lane_tables_.emplace_back(LaneTable{std::move(lanes), shares_of(options_.listeners[listener_index]), 0});
   if (before != nullptr && before->connections == 0) {
     lane_tables_.remove_if([&](const LaneTable& each) { return &each == before; });
   }
+}
+
+rpcrdma::BackendShares Gateway::shares_of(const ListenerOptions& listener) {
+  rpcrdma::BackendShare& no_backend = backend_shares_.back();
+  rpcrdma::BackendShares shares;
+  shares.others = listener.backend == ListenerOptions::kNoBackend ? &no_backend : &backend_shares_[listener.backend];
+  shares.unread = &no_backend;
+  for (const RouteOptions& route : listener.routes) {
+    shares.programs.push_back({route.program, &backend_shares_[route.backend]});
+  }
+  return shares;
 }
 
 // Precondition: requests_room().

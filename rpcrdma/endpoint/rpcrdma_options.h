@@ -1,7 +1,9 @@
 // What one RPC-over-RDMA connection may cost and what was negotiated for it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "rocev2/base/intrusive_list.h"
 #include "rocev2/base/time.h"
@@ -19,6 +21,28 @@ struct SharedBudget {
   uint64_t credits_in_use = 0;
 };
 
+// What the calls that the owner passes on to one backend hold together of what all calls of a core share.
+struct BackendShare {
+  uint32_t slots = 0;  // of ServerShared::calls
+};
+
+// Whose slots the calls of a connection take, by their program.
+struct BackendShares {
+  struct Program {
+    uint32_t program = 0;
+    BackendShare* share = nullptr;
+  };
+  BackendShare* others = nullptr;  // of programs that are not in the list
+  // Of calls that do not tell their program before their chunks are read. Not looked at without a list.
+  BackendShare* unread = nullptr;
+  std::vector<Program> programs;
+
+  [[nodiscard]] BackendShare* of(uint32_t program) const {
+    const auto found = std::ranges::find(programs, program, &Program::program);
+    return found == programs.end() ? others : found->share;
+  }
+};
+
 class ServerEndpoint;
 struct ShareTag {};  // endpoints that wait for their turn among those of their client
 
@@ -30,7 +54,7 @@ struct ClientShare {
   uint64_t reply_bytes = 0;                      // of ServerShared::reply_bytes
 };
 
-// Each connection has its own, and every call looks at the first four.
+// Each connection has its own, and every call looks at the first five.
 struct ServerOptions {
   uint64_t call_bytes_max = (4ULL << 20) + (64ULL << 10);  // longest rebuilt call: 4 MiB of data and the call around it
   uint64_t reply_bytes_max = 8ULL << 20;                   // longest reply that the backend may give
@@ -40,6 +64,8 @@ struct ServerOptions {
   // A call that has chunks waits, before its data is pulled, until its share of these is free: what it reads, and the room that
   // it offers for results. nullptr: no budget. Outlives the endpoint.
   SharedBudget* budget = nullptr;
+  // Of the backends that its calls go to; outlives the endpoint. nullptr: its calls take any slot.
+  const BackendShares* backends = nullptr;
 
   uint32_t credits = 64;  // receives really posted per connection and granted in every reply; 1..1024
   // Calls to the client that may be in flight (RFC 8167) if it grants as many; 0 = no reverse direction, 1..256. One receive is

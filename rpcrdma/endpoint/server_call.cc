@@ -38,7 +38,7 @@ ServerCallTable::~ServerCallTable() {
   CW_ASSERT(in_use_ == 0);
 }
 
-ServerCall* ServerCallTable::acquire(ServerEndpoint& owner) {
+ServerCall* ServerCallTable::acquire(ServerEndpoint& owner, BackendShare* share) {
   ServerCall* call = free_;
   if (call == nullptr) {
     return nullptr;
@@ -46,12 +46,19 @@ ServerCall* ServerCallTable::acquire(ServerEndpoint& owner) {
   free_ = call->next_free;
   ++in_use_;
   call->endpoint = &owner;
+  call->share = share;
+  if (share != nullptr) {
+    ++share->slots;
+  }
   call->chunks.clear();
   return call;
 }
 
 void ServerCallTable::release(ServerCall& call) {
   --in_use_;
+  if (call.share != nullptr) {
+    --call.share->slots;
+  }
   // What the call held goes back now, and the next one starts with nothing of it.
   CallWork* work = &call;
   std::destroy_at(work);

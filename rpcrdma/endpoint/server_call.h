@@ -12,6 +12,7 @@
 #include "rocev2/base/strong_id.h"
 #include "rocev2/base/time.h"
 #include "rpcrdma/endpoint/reply_plan.h"
+#include "rpcrdma/endpoint/rpcrdma_options.h"
 #include "rpcrdma/ulb/binding.h"
 #include "rpcrdma/wire/chunk_list.h"
 #include "rpcrdma/wire/transport_header.h"
@@ -83,6 +84,7 @@ struct ServerCall : ListNode<ArrivalTag>, ListNode<QueueTag>, CallWork {
   uint32_t slot = 0;
   uint32_t generation = 1;
   ServerEndpoint* endpoint = nullptr;  // null when free
+  BackendShare* share = nullptr;       // in which the slot counts
   ServerCall* next_free = nullptr;
 
   // Too big to be made anew: each is written whole, as far as it counts, before it is read. Counts of `chunks` start at 0.
@@ -105,8 +107,8 @@ class ServerCallTable {
   explicit ServerCallTable(uint32_t capacity);
   ~ServerCallTable();
 
-  // A slot with empty chains and chunks, or nullptr.
-  [[nodiscard]] ServerCall* acquire(ServerEndpoint& owner);
+  // A slot with empty chains and chunks, or nullptr. It counts in `share`, if there is one, until its release.
+  [[nodiscard]] ServerCall* acquire(ServerEndpoint& owner, BackendShare* share);
   // Back to the free ones. The slot is in no list.
   void release(ServerCall& call);
   // nullptr when the id's generation is over.

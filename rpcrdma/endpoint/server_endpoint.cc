@@ -173,7 +173,7 @@ void ServerEndpoint::on_message(Instant now, Instant begun, Chain&& message) {
     return;
   }
   // Calls keep their order while they wait for slots.
-  if (!backlog_->waiting.push({.bytes = static_cast<uint32_t>(message.bytes()), .begun = begun})) {
+  if (!backlog_->waiting.push({.bytes = static_cast<uint32_t>(message.bytes()), .begun = begun, .share = share_for(message)})) {
     ++shared_.stats.credit_violations;
     fail();
     return;
@@ -182,15 +182,36 @@ void ServerEndpoint::on_message(Instant now, Instant begun, Chain&& message) {
   count_in_use(1);
 }
 
+// In which the call's slot is to count. What is malformed is refused at once, and may count anywhere.
+BackendShare* ServerEndpoint::share_for(const Chain& message) {
+  const BackendShares* backends = options_.backends;
+  if (backends == nullptr || backends->programs.empty()) [[likely]] {
+    return backends == nullptr ? nullptr : backends->others;
+  }
+  constexpr uint32_t kProgramWord = 3;  // RFC 5531 9: behind XID, direction and RPC version
+  const auto header = shared_.header_view.decode(message, options_.limits, shared_.looked_at);
+  if (header.ok()) {
+    if (const auto program = peek_word(message, header->header_bytes / 4 + kProgramWord); program.ok()) {
+      return backends->of(*program);
+    }
+  }
+  return backends->unread;
+}
+
+ServerCall* ServerEndpoint::acquire_slot(BackendShare* share) {
+  return share != nullptr && !shared_.may_begin(*share) ? nullptr : shared_.calls->acquire(*this, share);
+}
+
 // Gives the message a slot, or lets it wait for one.
 void ServerEndpoint::take_call(Instant now, Instant begun, Chain&& message) {
-  ServerCall* call = shared_.calls->acquire(*this);
+  BackendShare* share = share_for(message);
+  ServerCall* call = acquire_slot(share);
   count_in_use(1);
   if (call == nullptr) {
     if (backlog_ == nullptr) {
       backlog_ = std::make_unique<Backlog>(std::clamp(options_.credits, 1u, kCreditsMax) + options_.reverse_credits);
     }
-    CW_ASSERT(backlog_->waiting.push({.bytes = static_cast<uint32_t>(message.bytes()), .begun = begun}));
+    CW_ASSERT(backlog_->waiting.push({.bytes = static_cast<uint32_t>(message.bytes()), .begun = begun, .share = share}));
     backlog_->messages.append(std::move(message));
     wait_for_memory();
     return;
@@ -200,7 +221,7 @@ void ServerEndpoint::take_call(Instant now, Instant begun, Chain&& message) {
 
 void ServerEndpoint::take_waiting(Instant now) {
   while (!failed_ && !backlog_->waiting.empty()) {
-    ServerCall* call = shared_.calls->acquire(*this);
+    ServerCall* call = acquire_slot(backlog_->waiting.front().share);
     if (call == nullptr) {
       wait_for_memory();
       return;

@@ -77,7 +77,8 @@ class ServerEndpoint;
 struct PullTag {};  // endpoints that wait for their turn to pull
 
 // Per-call state lives in one table per core, shared by all its connections; bounded there. When it is full, messages wait in
-// their endpoint (as many as it granted credits) until a slot is free.
+// their endpoint (as many as it granted credits) until a slot is free. Where there are several backends, the calls to one may have
+// four times as many slots as are free (may_begin): one alone gets four fifths, and one that hangs leaves the rest to the others.
 struct ServerShared {
   // `pull_units_max`: receive buffers that pulled call data may hold over all connections, from the first RDMA Read of a call
   // until it has been answered. A call is pulled whole or waits: calls that were begun can always be finished, so that many
@@ -94,6 +95,7 @@ struct ServerShared {
   BufferPool& pool;           // for headers and small copies
   uint32_t header_bytes_max;  // that one of its Buffers holds
   HeaderView header_view;
+  ChunkList looked_at;  // of a message that has no slot yet
   RpcRdmaStats stats;
   StageDurations durations;
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
@@ -110,10 +112,16 @@ struct ServerShared {
     return is_within_free(client.pulled_units, units, pulled_units, pull_units_max) &&
            (client.unread_units == 0 || client.unread_units + units <= pull_units_max / kUnreadPart);
   }
+  static constexpr uint64_t kBackendWeight = 4;  // a backend that hangs is not enough for the owner to lower all grants
+  uint32_t backends = 1;                         // that the owner passes calls on to
+  [[nodiscard]] bool may_begin(const BackendShare& backend) const {
+    return backends < 2 || is_within_free(backend.slots, 1, calls->in_use(), calls->capacity(), kBackendWeight);
+  }
   // The rule of all shares (a dynamic threshold): who holds `held` of what all hold may have `more` if both together are not more
-  // than what is free. One alone gets half, two get a third each, and those who hoard leave as much as each of them has.
-  [[nodiscard]] static bool is_within_free(uint64_t held, uint64_t more, uint64_t all_hold, uint64_t max) {
-    return held == 0 || held + more <= max - std::min(all_hold, max);
+  // than `weight` times what is free. With weight 1 one alone gets half, two get a third each, and those who hoard leave as much as
+  // each of them has; with weight 4 one alone gets four fifths, two get four ninths each.
+  [[nodiscard]] static bool is_within_free(uint64_t held, uint64_t more, uint64_t all_hold, uint64_t max, uint64_t weight = 1) {
+    return held == 0 || held + more <= weight * (max - std::min(all_hold, max));
   }
   IntrusiveList<ServerEndpoint, PullTag> pull_line;  // longest waiting first
 };
@@ -186,6 +194,8 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   void on_completion(Instant now, verbs::Completion& completion);
   void on_message(Instant now, Instant begun, Chain&& message);
   void take_call(Instant now, Instant begun, Chain&& message);
+  [[nodiscard]] BackendShare* share_for(const Chain& message);
+  [[nodiscard]] ServerCall* acquire_slot(BackendShare* share);
   void accept(Instant now, Instant begun, ServerCall& call, Chain&& message);
   [[nodiscard]] EndpointFailure expired(Instant now) const;
   [[nodiscard]] Instant pull_deadline() const;
@@ -290,6 +300,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
     struct Message {
       uint32_t bytes = 0;
       Instant begun;  // as Call::received
+      BackendShare* share = nullptr;
     };
     explicit Backlog(uint32_t messages_max) : waiting(messages_max) {}
     Chain messages;  // one behind the other

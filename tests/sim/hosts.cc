@@ -137,10 +137,12 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   out.rc.send_window_packets = options.send_window_packets;
   out.rc.read_request_packets = options.read_request_packets;
   out.rc.read_window_packets = options.read_window_packets;
-  if (options.production) {
+  if (options.own_backends || options.production) {
     for (uint32_t i = 0; i < out.listeners.size(); ++i) {
       out.listeners[i].backend = i;
     }
+  }
+  if (options.production) {
     apply_production(out);
   }
   return out;

@@ -32,6 +32,7 @@ struct WorldOptions {
   bool client_recovers_selectively = true;
   std::optional<std::vector<uint8_t>> client_private_data;  // in place of its sizes
   bool gateway_private_data = true;
+  bool own_backends = false;                    // listener i leads to backend i
   uint16_t gateway_ports = 1;                   // listeners at GatewayHost::kPort and above, all alike
   CoreShare core;                               // of the gateway's process
   gateway::ConnectionPlaces* places = nullptr;  // of that process; must outlive the hosts

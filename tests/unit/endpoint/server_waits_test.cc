@@ -135,6 +135,67 @@ TEST_F(ServerWaits, AMessageThatWaitsForASlotIsBoundedByTheWaitTimeout) {
   EXPECT_EQ(late.failure(), EndpointFailure::kStarved);
 }
 
+// A call counts for the backend that its program goes to, wherever in the message the program stands. One in a Read chunk shows
+// its program late: such calls count together.
+TEST_F(ServerWaits, ACallTakesASlotOfItsBackend) {
+  BackendShare bench;
+  BackendShare others;
+  BackendShare unread;
+  const BackendShares backends{.others = &others, .unread = &unread, .programs = {{kBenchProgram, &bench}}};
+  options.backends = &backends;
+  make();
+  send(inline_call(kXid, rpc_call(kXid)));
+  EXPECT_EQ(bench.slots, 1u);
+  send(inline_call(kXid + 1, rpc_call(kXid + 1, 0, 100'003)));
+  EXPECT_EQ(others.slots, 1u);
+  write(*qp, *server, kXid + 2);  // behind a Read list
+  EXPECT_EQ(bench.slots, 2u);
+  const Words lists = Words{}.read(0, 0x11, 40, 0x1000).add({0, 0, 0});
+  send(Words{kXid + 3, 1, 16, 1}.octets(lists.bytes()));
+  EXPECT_EQ(unread.slots, 1u);
+  EXPECT_EQ(bench.slots + others.slots, 3u);
+  server.reset();
+  EXPECT_EQ(bench.slots + others.slots + unread.slots, 0u);
+}
+
+// Of twelve slots one backend has ten at most, and the calls of its connections wait in order.
+TEST_F(ServerWaits, ABackendThatDoesNotAnswerLeavesSlotsToTheOthers) {
+  BackendShare hung;
+  BackendShare healthy;
+  const BackendShares to_hung{.others = &hung};
+  const BackendShares to_healthy{.others = &healthy};
+  options.credits = 32;
+  options.backends = &to_hung;
+  make(128, 12);
+  shared->backends = 2;
+  options.backends = &to_healthy;
+  other_qp = std::make_unique<test::FakeQueuePair>();
+  other = std::make_unique<ServerEndpoint>(*shared, *other_qp, options, thresholds);
+  other->start();
+  for (uint32_t i = 0; i < 12; ++i) {
+    send(inline_call(kXid + i, rpc_call(kXid + i)));
+  }
+  EXPECT_EQ(hung.slots, 10u);
+  EXPECT_EQ(server->calls_in_flight(), 12u);
+  for (uint32_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(other_qp->deliver(chain_of(*pool, inline_call(kXid + i, rpc_call(kXid + i)).bytes())));
+    other->on_completions(now);
+  }
+  EXPECT_EQ(healthy.slots, 2u);
+  const auto first = take();
+  ASSERT_TRUE(first.has_value());
+  answer(*first, rpc_reply(kXid));
+  EXPECT_EQ(sent()[0], kXid);
+  pass(ServerEndpoint::kRetryInterval);
+  EXPECT_EQ(hung.slots, 9u) << "what it gives back is for those that have less";
+  EXPECT_EQ(healthy.slots, 3u);
+  for (uint32_t i = 1; i < 10; ++i) {
+    ASSERT_TRUE(take().has_value()) << i;
+    EXPECT_EQ(words_of(held)[0], kXid + i);
+  }
+  EXPECT_FALSE(take().has_value());
+}
+
 // Of 24 units a client may have 6 for calls that it has not answered the READs of, and 12 in all; a call takes 3.
 TEST_F(ServerWaits, AClientHoldsAQuarterOfTheUnitsWithoutAnAnswer) {
   make_two(24);

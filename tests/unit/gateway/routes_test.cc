@@ -53,7 +53,7 @@ class TwoPrograms final : public load::Workload {
     if (!bench().build(entry, thresholds, slot, draft)) {
       return false;
     }
-    if (slot.sequence % 2 == 1 && asks_other) {
+    if ((by_connection ? slot.lane : slot.sequence) % 2 == 1 && asks_other) {
       others_.insert(slot.sequence);
       store_be32(draft.call.message.head()->data + 12, kOtherProgram);
     }
@@ -69,6 +69,7 @@ class TwoPrograms final : public load::Workload {
     return header.ok();
   }
   bool asks_other = true;
+  bool by_connection = false;  // every second connection's calls instead
   uint64_t unavailable = 0;
   uint64_t failed = 0;
 
@@ -269,22 +270,44 @@ TEST(Routes, CallsOfABackendBehindARouteReachTheClientAndItsRepliesGoBackThere) 
 // A call that may have to open its lane wants room for two requests. When there is room for one, its connection waits, and the
 // core turns. The first call of each connection takes two, and the ring has an odd number of places: one is left.
 TEST(Routes, WorkersThatStandStillHoldCallsUpAndNotTheCore) {
-  constexpr uint32_t kConnections = 1030;
+  constexpr uint32_t kConnections = 1450;
   WorldOptions options = routed(BenchProcedure::kEcho, 64);
   options.default_backend = false;
   options.load.connections = kConnections;
   options.load.window = 1;
   options.connections_max = kConnections;
-  options.calls_in_flight_max = 1023;  // besides 1024 places for opening lanes
+  options.calls_in_flight_max = 1801;  // besides 1024 places for opening lanes; one backend may have 1441
   World world(options);
   world.server->workers_stand_still = true;
   world.start();
-  ASSERT_TRUE(world.run_until(Duration::seconds(2), [](World& w) { return stats_of(w, 1).calls_in_flight == 1023; }));
+  ASSERT_TRUE(world.run_until(Duration::seconds(2), [](World& w) { return stats_of(w, 1).calls_in_flight == 1412; }));
   world.run_for(Duration::ms(1));
   EXPECT_EQ(world.peer->driver.stats().calls, 0u);
   world.server->workers_stand_still = false;
   ASSERT_TRUE(world.run_calls(2 * kConnections));
   EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
+}
+
+// The backend of every second connection's calls says nothing: the other one's go on. Both have the same listener.
+TEST(Routes, ABackendThatHangsLeavesCallsToTheOthers) {
+  HeapBufferPool calls(256, 16384, 256);
+  TwoPrograms programs(&calls);
+  programs.by_connection = true;
+  WorldOptions options = routed(BenchProcedure::kEcho, 100);
+  options.workload = &programs;
+  options.load.connections = 32;
+  options.load.window = 4;
+  options.calls_in_flight_max = 16;
+  World world(options);
+  world.start();
+  ASSERT_TRUE(world.run_calls(1'000));  // the clients have been granted their credits
+  world.server->backend.silent_backends = 1;
+  world.run_for(Duration::ms(100));
+  EXPECT_GT(stats_of(world, 0).calls_in_flight, 4u);
+  EXPECT_LE(stats_of(world, 0).calls_in_flight, 13u);
+  const uint64_t before = stats_of(world, 1).replies;
+  world.run_for(Duration::ms(100));
+  EXPECT_GT(stats_of(world, 1).replies, before + 500);
 }
 
 TEST(Routes, ADrainAnswersTheCallsOfAllBackendsFirst) {
