@@ -338,11 +338,13 @@ TEST_F(AdminServerTest, CtlMakesTheFileOfACaptureAndOverwritesNothing) {
   const std::string file = (directory_ / "x.pcapng").string();
   const Run made = ctl("--socket " + path_ + " capture start " + file);
   EXPECT_EQ(made.status, 0) << made.output;
+  server_.reset();  // what its thread wrote is read below
   EXPECT_TRUE(control_.captured_output);
   EXPECT_EQ(control_.order.file, file);
   EXPECT_EQ(std::filesystem::status(file).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   control_.captured_output = false;
+  start();
   const Run again = ctl("--socket " + path_ + " capture start " + file);
   EXPECT_EQ(again.status, 1);
   EXPECT_NE(again.output.find(file + " exists, and is not overwritten"), std::string::npos) << again.output;
@@ -350,6 +352,7 @@ TEST_F(AdminServerTest, CtlMakesTheFileOfACaptureAndOverwritesNothing) {
   std::filesystem::create_symlink(directory_ / "victim", link);
   EXPECT_EQ(ctl("--socket " + path_ + " capture start " + link).status, 1);
   EXPECT_FALSE(std::filesystem::exists(directory_ / "victim"));
+  server_.reset();
   EXPECT_FALSE(control_.captured_output);
 }
 
