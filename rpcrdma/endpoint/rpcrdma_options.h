@@ -21,9 +21,16 @@ struct SharedBudget {
   uint64_t credits_in_use = 0;
 };
 
+class ServerEndpoint;
+struct ShareTag {};    // endpoints that wait for their turn among those of their client
+struct BackendTag {};  // endpoints that wait for their turn among those whose calls go to the same backend
+
 // What the calls that the owner passes on to one backend hold together of what all calls of a core share.
 struct BackendShare {
-  uint32_t slots = 0;  // of ServerShared::calls
+  uint32_t slots = 0;                              // of ServerShared::calls
+  uint64_t pulled_units = 0;                       // of ServerShared::pulled_units
+  IntrusiveList<ServerEndpoint, BackendTag> line;  // for units: longest waiting first
+  uint64_t reply_bytes = 0;                        // of ServerShared::reply_bytes: what its calls offer room for
 };
 
 // Whose slots the calls of a connection take, by their program.
@@ -42,9 +49,6 @@ struct BackendShares {
     return found == programs.end() ? others : found->share;
   }
 };
-
-class ServerEndpoint;
-struct ShareTag {};  // endpoints that wait for their turn among those of their client
 
 // What the connections of one client hold together of what all clients of a core share. Zero when it holds nothing.
 struct ClientShare {

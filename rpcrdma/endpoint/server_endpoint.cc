@@ -378,18 +378,17 @@ void ServerEndpoint::fail(EndpointFailure why) {
   failed_ = true;
   failure_ = why;
   leave_lines();
-  count_reply_bytes(0 - reply_bytes_);
   replies_watched_until_ = Instant::never();
   count_granted(-int64_t{credits_});
   count_in_use(-int64_t{calls_in_flight()});
   for (IntrusiveList<ServerCall, ArrivalTag>* calls : {&calls_, &pulling_}) {
     while (ServerCall* call = calls->pop_front()) {
       queue_node(*call).unlink_if_linked();
-      call->reply_bytes = 0;
       return_units(*call);
       shared_.calls->release(*call);
     }
   }
+  count_reply_bytes(0 - reply_bytes_);  // of replies that were not acknowledged
   in_flight_ = 0;
   taken_ = 0;
   ready_calls_ = 0;

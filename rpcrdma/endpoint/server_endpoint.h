@@ -78,7 +78,8 @@ struct PullTag {};  // endpoints that wait for their turn to pull
 
 // Per-call state lives in one table per core, shared by all its connections; bounded there. When it is full, messages wait in
 // their endpoint (as many as it granted credits) until a slot is free. Where there are several backends, the calls to one may have
-// four times as many slots as are free (may_begin): one alone gets four fifths, and one that hangs leaves the rest to the others.
+// four times as many slots as are free, and the same of units to pull into and of bytes for replies (leaves_others): one alone gets
+// four fifths, and one that hangs leaves the rest to the others.
 struct ServerShared {
   // `pull_units_max`: receive buffers that pulled call data may hold over all connections, from the first RDMA Read of a call
   // until it has been answered. A call is pulled whole or waits: calls that were begun can always be finished, so that many
@@ -103,8 +104,10 @@ struct ServerShared {
   // polled calls offer room for. One client may have as much of them as is free. One call of each client is always polled.
   uint64_t reply_bytes_max = UINT64_MAX;
   uint64_t reply_bytes = 0;
-  [[nodiscard]] bool may_keep(const ClientShare& client, uint64_t bytes) const {
-    return is_within_free(client.reply_bytes, bytes, reply_bytes, reply_bytes_max);
+  [[nodiscard]] bool may_keep(const ClientShare& client, const BackendShare* backend, uint64_t bytes) const {
+    return is_within_free(client.reply_bytes, bytes, reply_bytes, reply_bytes_max) &&
+           (client.reply_bytes == 0 || backend == nullptr ||
+            leaves_others(backend->reply_bytes, bytes, reply_bytes, reply_bytes_max));
   }
   uint64_t pull_units_max;
   uint64_t pulled_units = 0;
@@ -112,10 +115,16 @@ struct ServerShared {
     return is_within_free(client.pulled_units, units, pulled_units, pull_units_max) &&
            (client.unread_units == 0 || client.unread_units + units <= pull_units_max / kUnreadPart);
   }
+  [[nodiscard]] bool may_pull(const BackendShare& backend, uint64_t units) const {
+    return leaves_others(backend.pulled_units, units, pulled_units, pull_units_max);
+  }
   static constexpr uint64_t kBackendWeight = 4;  // a backend that hangs is not enough for the owner to lower all grants
   uint32_t backends = 1;                         // that the owner passes calls on to
   [[nodiscard]] bool may_begin(const BackendShare& backend) const {
-    return backends < 2 || is_within_free(backend.slots, 1, calls->in_use(), calls->capacity(), kBackendWeight);
+    return leaves_others(backend.slots, 1, calls->in_use(), calls->capacity());
+  }
+  [[nodiscard]] bool leaves_others(uint64_t held, uint64_t more, uint64_t all_hold, uint64_t max) const {
+    return backends < 2 || is_within_free(held, more, all_hold, max, kBackendWeight);
   }
   // The rule of all shares (a dynamic threshold): who holds `held` of what all hold may have `more` if both together are not more
   // than `weight` times what is free. With weight 1 one alone gets half, two get a third each, and those who hoard leave as much as
@@ -126,7 +135,7 @@ struct ServerShared {
   IntrusiveList<ServerEndpoint, PullTag> pull_line;  // longest waiting first
 };
 
-class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
+class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, public ListNode<BackendTag> {
  public:
   static constexpr uint32_t kCreditsMax = 1024;
   // How soon an endpoint asks again for a slot, Buffer, view or shared work request that was not to be had. Nothing announces
@@ -215,6 +224,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   [[gnu::noinline]] void admit_waiting(Instant now);
   [[nodiscard]] bool admit_bytes(ServerCall& call);
   [[nodiscard]] bool admit_reads(Instant now, ServerCall& call);
+  [[nodiscard]] bool has_turn_to_pull(BackendShare* backend, uint64_t units);
   void watch_replies(Instant now);
   [[nodiscard]] bool is_reply_late(Instant now);
   [[gnu::noinline]] [[nodiscard]] bool may_poll(Instant now, ServerCall& call);
@@ -223,10 +233,20 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
   [[gnu::noinline]] void hold_reply(ServerCall& call);
   void settle_replies();
   void await_data(Instant now, ServerCall& call);
-  void leave_pull_line() { static_cast<ListNode<PullTag>&>(*this).unlink_if_linked(); }
+  template <typename Tag>
+  void stand_in(IntrusiveList<ServerEndpoint, Tag>& line) {
+    if (!static_cast<ListNode<Tag>&>(*this).is_linked()) {
+      line.push_back(*this);
+    }
+  }
+  template <typename Tag>
+  void leave_line() {
+    static_cast<ListNode<Tag>&>(*this).unlink_if_linked();
+  }
   void leave_lines() {
-    leave_pull_line();
-    static_cast<ListNode<ShareTag>&>(*this).unlink_if_linked();
+    leave_line<PullTag>();
+    leave_line<ShareTag>();
+    leave_line<BackendTag>();
   }
   [[gnu::noinline]] void return_units(ServerCall& call);
   // Gauges of all endpoints, and of those that share the budget; negative: fewer.
@@ -241,6 +261,11 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag> {
     reply_bytes_ += change;
     share_.reply_bytes += change;
     shared_.reply_bytes += change;
+  }
+  static void count_for_backend(ServerCall& call, uint64_t change) {
+    if (call.share != nullptr) {
+      call.share->reply_bytes += change;
+    }
   }
   void count_in_use(int64_t change) {
     shared_.stats.credits_in_use += static_cast<uint64_t>(change);

@@ -187,19 +187,7 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
   for (const ReadSegment& read : call.chunks.reads()) {
     units += (uint64_t{read.segment.length} + options_.read_unit_bytes - 1) / options_.read_unit_bytes;
   }
-  const bool among_own = share_.line.empty() || share_.line.front() == this;
-  const bool may_have = among_own && shared_.may_pull(share_, units);
-  const bool has_room = shared_.pulled_units == 0 || shared_.pulled_units + units <= shared_.pull_units_max;
-  const bool among_all = shared_.pull_line.empty() || shared_.pull_line.front() == this;
-  if (!may_have || !has_room || !among_all) {
-    if (!static_cast<ListNode<ShareTag>&>(*this).is_linked()) {
-      share_.line.push_back(*this);
-    }
-    if (!may_have) {
-      leave_pull_line();  // what it waits for is its own client's: nobody else stands behind it
-    } else if (!static_cast<ListNode<PullTag>&>(*this).is_linked()) {
-      shared_.pull_line.push_back(*this);
-    }
+  if (!has_turn_to_pull(call.share, units)) {
     ++shared_.stats.read_stalls;
     wait_for_memory();
     return false;
@@ -212,6 +200,38 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
   shared_.pulled_units += units;
   share_.pulled_units += units;
   share_.unread_units += units;
+  if (call.share != nullptr) {
+    call.share->pulled_units += units;
+  }
+  return true;
+}
+
+// It waits in one line at a time, but for the first in the line of all, who stays the first of its client's: what is its client's or
+// its backend's alone to give holds up nobody else.
+bool ServerEndpoint::has_turn_to_pull(BackendShare* backend, uint64_t units) {
+  const bool called = static_cast<ListNode<BackendTag>&>(*this).is_linked();  // it had its turn among its client's
+  if (!(share_.line.empty() || share_.line.front() == this || called) || !shared_.may_pull(share_, units)) {
+    leave_line<PullTag>();
+    leave_line<BackendTag>();
+    stand_in(share_.line);
+    return false;
+  }
+  const bool chosen = static_cast<ListNode<PullTag>&>(*this).is_linked();  // it had its turn among its backend's
+  if (backend != nullptr &&
+      (!(backend->line.empty() || backend->line.front() == this || chosen) || !shared_.may_pull(*backend, units))) {
+    leave_line<PullTag>();
+    leave_line<ShareTag>();
+    stand_in(backend->line);
+    return false;
+  }
+  const bool has_room = shared_.pulled_units == 0 || shared_.pulled_units + units <= shared_.pull_units_max;
+  const bool among_all = shared_.pull_line.empty() || shared_.pull_line.front() == this;
+  if (!has_room || !among_all) {
+    leave_line<BackendTag>();
+    stand_in(share_.line);
+    stand_in(shared_.pull_line);
+    return false;
+  }
   return true;
 }
 
@@ -244,9 +264,9 @@ bool ServerEndpoint::reply_has_room(Instant now, ServerCall& call) {
     bytes += segment.length;
   }
   bytes = std::min(bytes, options_.reply_bytes_max);
-  if (!shared_.may_keep(share_, bytes)) {
+  if (!shared_.may_keep(share_, call.share, bytes)) {
     settle_replies();
-    if (!shared_.may_keep(share_, bytes)) {
+    if (!shared_.may_keep(share_, call.share, bytes)) {
       ++shared_.stats.reply_stalls;
       retry_at_ = earlier(retry_at_, now + kRetryInterval);  // other connections may hold it, or the owner has it
       return false;
@@ -259,12 +279,14 @@ bool ServerEndpoint::reply_has_room(Instant now, ServerCall& call) {
 // What the call's reply keeps, or will: octets of whole Buffers, since that is what others cannot have.
 void ServerEndpoint::set_reply_bytes(ServerCall& call, uint64_t bytes) {
   count_reply_bytes(bytes - call.reply_bytes);
+  count_for_backend(call, bytes - call.reply_bytes);
   call.reply_bytes = bytes;
 }
 
 // The reply is posted: until the client has acknowledged it its Buffers are counted here, and no longer with the call.
 void ServerEndpoint::hold_reply(ServerCall& call) {
   settle_replies();
+  count_for_backend(call, 0 - call.reply_bytes);
   holdings_.add(window_.posted(), std::exchange(call.reply_bytes, 0));
 }
 
@@ -279,6 +301,9 @@ void ServerEndpoint::return_units(ServerCall& call) {
   shared_.pulled_units -= call.pulled_units;
   share_.pulled_units -= call.pulled_units;
   share_.unread_units -= call.unread_units;
+  if (call.share != nullptr) {
+    call.share->pulled_units -= call.pulled_units;
+  }
   call.pulled_units = 0;
   call.unread_units = 0;
   if (call.budget_bytes > 0) {

@@ -26,6 +26,8 @@ class ServerWaits : public ServerFixture {
     other_qp.reset();
     EXPECT_EQ(share.pulled_units, 0u);
     EXPECT_EQ(share.unread_units, 0u);
+    EXPECT_EQ(hung.pulled_units + healthy.pulled_units, 0u);
+    EXPECT_EQ(hung.reply_bytes + healthy.reply_bytes, 0u);
   }
   // An ECHO call whose argument is in a Read chunk.
   void write(test::FakeQueuePair& to, ServerEndpoint& endpoint, uint32_t xid) {
@@ -54,6 +56,10 @@ class ServerWaits : public ServerFixture {
   }
 
   ClientShare share;
+  BackendShare hung;
+  BackendShare healthy;
+  const BackendShares to_hung{.others = &hung};
+  const BackendShares to_healthy{.others = &healthy};
   std::unique_ptr<test::FakeQueuePair> other_qp;
   std::unique_ptr<ServerEndpoint> other;
 };
@@ -160,10 +166,6 @@ TEST_F(ServerWaits, ACallTakesASlotOfItsBackend) {
 
 // Of twelve slots one backend has ten at most, and the calls of its connections wait in order.
 TEST_F(ServerWaits, ABackendThatDoesNotAnswerLeavesSlotsToTheOthers) {
-  BackendShare hung;
-  BackendShare healthy;
-  const BackendShares to_hung{.others = &hung};
-  const BackendShares to_healthy{.others = &healthy};
   options.credits = 32;
   options.backends = &to_hung;
   make(128, 12);
@@ -194,6 +196,66 @@ TEST_F(ServerWaits, ABackendThatDoesNotAnswerLeavesSlotsToTheOthers) {
     EXPECT_EQ(words_of(held)[0], kXid + i);
   }
   EXPECT_FALSE(take().has_value());
+}
+
+// Of 24 units the clients of one backend have 21 at most together; a call takes 3.
+TEST_F(ServerWaits, ABackendThatDoesNotAnswerLeavesUnitsToTheOthers) {
+  options.backends = &to_hung;
+  make_two(24, true);
+  shared->backends = 2;
+  std::vector<std::unique_ptr<test::FakeQueuePair>> qps;
+  std::vector<std::unique_ptr<ServerEndpoint>> clients;
+  options.share = nullptr;
+  for (uint32_t i = 0; i < 7; ++i) {
+    qps.push_back(std::make_unique<test::FakeQueuePair>());
+    clients.push_back(std::make_unique<ServerEndpoint>(*shared, *qps.back(), options, thresholds));
+    clients.back()->start();
+    write(*qps.back(), *clients.back(), kXid + i);
+    answer_read(*qps.back(), *clients.back());
+  }
+  write(*qp, *server, kXid);
+  EXPECT_TRUE(qp->posted().empty()) << "the eighth call waits";
+  EXPECT_EQ(hung.pulled_units, 21u);
+  options.share = &share;
+  options.backends = &to_healthy;
+  test::FakeQueuePair healthy_qp;
+  ServerEndpoint client(*shared, healthy_qp, options, thresholds);
+  client.start();
+  write(healthy_qp, client, kXid);
+  EXPECT_EQ(healthy_qp.posted().size(), 1u) << "neither its own client's other connection nor the hung backend is in its way";
+  answer_read(healthy_qp, client);
+  EXPECT_EQ(healthy.pulled_units, 3u);
+
+  // What one call gives back is for the line of all first, and then for the first in the backend's line.
+  write(*other_qp, *other, kXid);
+  EXPECT_TRUE(other_qp->posted().empty());
+  clients.clear();
+  EXPECT_EQ(hung.pulled_units, 0u);
+  pass(ServerEndpoint::kRetryInterval);
+  EXPECT_EQ(qp->posted().size(), 1u);
+  EXPECT_EQ(other_qp->posted().size(), 1u);
+}
+
+// The second waits behind the first, also when it would have its turn among those of its own client.
+TEST_F(ServerWaits, CallsToOneBackendGetUnitsInTurn) {
+  options.backends = &to_hung;
+  make_two(24);
+  shared->backends = 2;
+  hung.pulled_units = 19;  // of somebody else: two units may come
+  shared->pulled_units = 19;
+  write(*qp, *server, kXid);
+  write(*other_qp, *other, kXid);
+  EXPECT_TRUE(qp->posted().empty() && other_qp->posted().empty());
+  hung.pulled_units = 15;
+  shared->pulled_units = 15;
+  other->on_deadline(now + ServerEndpoint::kRetryInterval);
+  EXPECT_TRUE(other_qp->posted().empty()) << "the other one is first";
+  pass(ServerEndpoint::kRetryInterval);
+  EXPECT_EQ(qp->posted().size(), 1u);
+  pass(ServerEndpoint::kRetryInterval);
+  EXPECT_EQ(other_qp->posted().size(), 1u);
+  hung.pulled_units -= 15;
+  shared->pulled_units -= 15;
 }
 
 // Of 24 units a client may have 6 for calls that it has not answered the READs of, and 12 in all; a call takes 3.
@@ -375,6 +437,24 @@ TEST_F(RepliesNotTaken, CallsWaitUntilTheClientHasTakenWhatItAskedForBefore) {
   server->on_completions(now);
   EXPECT_EQ(share.reply_bytes, 0u);
   expect_idle();
+}
+
+// Of 10000 octets; the calls to one backend may offer room for four times as many as are free.
+TEST_F(RepliesNotTaken, ABackendThatDoesNotAnswerLeavesBytesToTheOthers) {
+  options.share = &share;
+  options.backends = &to_hung;
+  make();
+  shared->backends = 2;
+  shared->reply_bytes_max = 10'000;
+  hung.reply_bytes = 8400;  // of other clients
+  shared->reply_bytes = 8400;
+  request(kXid, 100);
+  request(kXid + 1, 100);
+  EXPECT_TRUE(take().has_value()) << "a client's first call is always polled";
+  EXPECT_FALSE(take().has_value()) << "8600 are more than four times the 1500 that are free";
+  hung.reply_bytes -= 8400;  // another backend has them now
+  EXPECT_TRUE(take().has_value());
+  shared->reply_bytes -= 8400;
 }
 
 TEST_F(RepliesNotTaken, OneCallOfAConnectionIsAlwaysServed) {
