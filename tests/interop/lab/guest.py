@@ -63,9 +63,15 @@ class Guest:
                 channel.shutdown(socket.SHUT_WR)
                 # Until the status line, not until the end of the stream: a process that cannot be killed, such as
                 # a mount nobody answers, keeps the socket open.
+                channel.settimeout(1)
                 while (match := _STATUS.search(output)) is None:
-                    channel.settimeout(max(0.1, deadline - time.monotonic()))
-                    data = channel.recv(65536)
+                    try:
+                        data = channel.recv(65536)
+                    except TimeoutError:
+                        self._check_alive()
+                        if time.monotonic() < deadline:
+                            continue
+                        raise
                     if not data:
                         raise LabError(f"{self.name}: `{_short(script)}` was cut off")
                     output += data
@@ -98,6 +104,11 @@ class Guest:
 
     def alive(self) -> bool:
         return self._qemu.alive()
+
+    def _check_alive(self) -> None:
+        if not self._qemu.alive():
+            last_words = re.search(r"(PANIC|Oops|BUG|Kernel panic).*", self._qemu.output())
+            raise LabError(f"{self.name} has died: {last_words[0] if last_words else self._qemu.exit_text()}")
 
     def stop(self) -> None:
         if self._qemu.alive():
