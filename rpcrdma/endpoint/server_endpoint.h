@@ -126,9 +126,9 @@ struct ServerShared {
   [[nodiscard]] bool leaves_others(uint64_t held, uint64_t more, uint64_t all_hold, uint64_t max) const {
     return backends < 2 || is_within_free(held, more, all_hold, max, kBackendWeight);
   }
-  // The rule of all shares (a dynamic threshold): who holds `held` of what all hold may have `more` if both together are not more
-  // than `weight` times what is free. With weight 1 one alone gets half, two get a third each, and those who hoard leave as much as
-  // each of them has; with weight 4 one alone gets four fifths, two get four ninths each.
+  // The rule of all shares (a dynamic threshold): an owner that holds `held` may have `more` if both together are at most `weight`
+  // times what is free. With weight 1, one alone gets half, two get a third each, and so on: as much stays free as each of them
+  // holds. With weight 4, one alone gets four fifths, two get four ninths each.
   [[nodiscard]] static bool is_within_free(uint64_t held, uint64_t more, uint64_t all_hold, uint64_t max, uint64_t weight = 1) {
     return held == 0 || held + more <= weight * (max - std::min(all_hold, max));
   }

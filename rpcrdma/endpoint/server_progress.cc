@@ -206,8 +206,8 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
   return true;
 }
 
-// It waits in one line at a time, but for the first in the line of all, who stays the first of its client's: what is its client's or
-// its backend's alone to give holds up nobody else.
+// An endpoint waits in one line at a time. The first in the line of all also stays the first in its client's line. So an endpoint
+// that waits for what only its client or its backend can give back holds up nobody else.
 bool ServerEndpoint::has_turn_to_pull(BackendShare* backend, uint64_t units) {
   const bool called = static_cast<ListNode<BackendTag>&>(*this).is_linked();  // it had its turn among its client's
   if (!(share_.line.empty() || share_.line.front() == this || called) || !shared_.may_pull(share_, units)) {
