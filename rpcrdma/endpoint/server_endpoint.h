@@ -77,9 +77,9 @@ class ServerEndpoint;
 struct PullTag {};  // endpoints that wait for their turn to pull
 
 // Per-call state lives in one table per core, shared by all its connections; bounded there. When it is full, messages wait in
-// their endpoint (as many as it granted credits) until a slot is free. Where there are several backends, the calls to one may have
-// four times as many slots as are free, and the same of units to pull into and of bytes for replies (leaves_others): one alone gets
-// four fifths, and one that hangs leaves the rest to the others.
+// their endpoint (as many as it granted credits) until a slot is free. Where there are several backends, the calls to one may
+// have four times as many slots as are free, and the same of units to pull into and of bytes for replies (leaves_others): one
+// alone gets four fifths, and one that hangs leaves the rest to the others.
 struct ServerShared {
   // `pull_units_max`: receive buffers that pulled call data may hold over all connections, from the first RDMA Read of a call
   // until it has been answered. A call is pulled whole or waits: calls that were begun can always be finished, so that many
@@ -126,9 +126,9 @@ struct ServerShared {
   [[nodiscard]] bool leaves_others(uint64_t held, uint64_t more, uint64_t all_hold, uint64_t max) const {
     return backends < 2 || is_within_free(held, more, all_hold, max, kBackendWeight);
   }
-  // The rule of all shares (a dynamic threshold): an owner that holds `held` may have `more` if both together are at most `weight`
-  // times what is free. With weight 1, one alone gets half, two get a third each, and so on: as much stays free as each of them
-  // holds. With weight 4, one alone gets four fifths, two get four ninths each.
+  // The rule of all shares (a dynamic threshold): an owner that holds `held` may have `more` if both together are at most
+  // `weight` times what is free. With weight 1, one alone gets half, two get a third each, and so on: as much stays free as each
+  // of them holds. With weight 4, one alone gets four fifths, two get four ninths each.
   [[nodiscard]] static bool is_within_free(uint64_t held, uint64_t more, uint64_t all_hold, uint64_t max, uint64_t weight = 1) {
     return held == 0 || held + more <= weight * (max - std::min(all_hold, max));
   }
