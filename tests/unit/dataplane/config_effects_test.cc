@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -262,6 +263,21 @@ TEST(ConfigEffects, EveryKeyThatIsChangedChangesWhatItIsFor) {
     } else {
       EXPECT_NE(effect->second.lands(before), effect->second.lands(Made(changed.config))) << name << " has no effect";
     }
+  }
+}
+
+// All connections of a core share its work requests, and a reply holds one until the client acknowledges. There is one for each
+// place in each send queue, up to a million.
+TEST(ConfigEffects, EverySendQueueOfACoreMayBeFull) {
+  for (const uint32_t connections : {64u, 96u, 1000u, 4096u, 100'000u}) {
+    control::Config config = control::config_parse(file_with("", "", ""), "usual").config;
+    config.limits.connections_max = connections;
+    const uint64_t queues = std::min<uint64_t>(uint64_t{connections} * rc::RcOptions().send_queue_depth, 1u << 20);
+    const std::vector<wire::MacAddress> macs(config.ports.size());
+    EXPECT_GE(node_options(config, macs, {}, 1).endpoint.send_work_max, queues) << connections;
+    // Connections spread over cores, but not quite evenly.
+    EXPECT_GE(node_options(config, macs, {.index = 0, .count = 4}, 1).endpoint.send_work_max, queues / 4) << connections;
+    EXPECT_LE(node_options(config, macs, {.index = 0, .count = 4}, 1).endpoint.send_work_max, 1u << 20) << connections;
   }
 }
 
