@@ -54,6 +54,15 @@ Duration call_timeout_of(const gateway::GatewayOptions& options, const gateway::
   return longest;
 }
 
+// Every queue full: clients that acknowledge nothing keep what they hold until they are found out, and leave the others theirs.
+// What no client has needed takes no memory, since a slab touches none before.
+uint32_t send_works(const control::LimitsConfig& limits, const CoreShare& core) {
+  constexpr uint64_t kWorksMax = 1u << 20;
+  const uint64_t connections =
+      core.count == 1 ? limits.connections_max : uint64_t{share_of(limits.connections_max, core)} * 3 / 2;
+  return static_cast<uint32_t>(std::min(connections * rc::RcOptions().send_queue_depth, kWorksMax));
+}
+
 }  // namespace
 
 EalSettings eal_settings(const control::Config& config) {
@@ -109,7 +118,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const wi
   }
   const control::LimitsConfig& limits = config.limits;
   options.endpoint.qp_max = limits.connections_max + limits.half_open_max;
-  options.endpoint.send_work_max = std::max(16384u, 8 * share_of(limits.calls_in_flight_max, core));
+  options.endpoint.send_work_max = std::max({16384u, 8 * share_of(limits.calls_in_flight_max, core), send_works(limits, core)});
   options.endpoint.ack_delay = rc::kAckDelay;
   options.endpoint.receive_work_max = 0;
   for (const control::ListenerConfig& listener : config.listeners) {

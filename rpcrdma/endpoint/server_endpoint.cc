@@ -8,7 +8,6 @@
 namespace cw::rpcrdma {
 namespace {
 
-constexpr uint32_t kRpcReplyBytesMin = 12;  // xid, REPLY, reply_stat: less is no RPC reply
 constexpr ReducibleItems kNoItems{};
 
 // The time of a call counts for each thing that it waits for anew: nobody pays with his call_timeout for a place in a line. Calls

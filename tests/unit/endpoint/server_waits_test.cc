@@ -65,6 +65,8 @@ class ServerWaits : public ServerFixture {
 };
 
 TEST_F(ServerWaits, AClientThatAnswersNoRdmaReadLosesItsConnectionAfterTheReadTimeout) {
+  options.read_timeout = Duration::seconds(7);  // not the default
+  make();
   write(*qp, *server, kXid);
   EXPECT_EQ(server->next_deadline(), now + options.read_timeout);
   pass(options.read_timeout - Duration::ns(1));
@@ -365,6 +367,8 @@ class RepliesNotTaken : public ServerWaits {
 };
 
 TEST_F(RepliesNotTaken, AReplyThatIsNotAcknowledgedEndsTheConnection) {
+  options.reply_timeout = Duration::seconds(7);  // not the default
+  make();
   send(inline_call(kXid, rpc_call(kXid)));
   const auto id = take();
   held.clear();
