@@ -218,10 +218,17 @@ int run_fault_script(const Arguments& arguments) {
 }
 
 void add_script_options(CLI::App& app, ScriptWork& work) {
+  // CLI11 would print the bytes of an enumeration in the help.
   const std::map<std::string, StreamKind> works{
       {"send", StreamKind::kSend}, {"write", StreamKind::kWrite}, {"read", StreamKind::kRead}};
   const std::map<std::string, PeerKind> peers{{"standard", PeerKind::kStandard}, {"causeway", PeerKind::kCauseway}};
-  app.add_option("--work", work.work, "of --script: send, write or read")->transform(CLI::CheckedTransformer(works));
+  app.add_option_function<std::string>(
+         "--work", [&work, works](const std::string& name) { work.work = works.at(name); },
+         "of --script: what each connection does")
+      ->check(CLI::IsMember({"send", "write", "read"}));
+  app.add_option_function<std::string>(
+         "--peer", [&work, peers](const std::string& name) { work.peer = peers.at(name); }, "of --script: whom it talks to")
+      ->check(CLI::IsMember({"standard", "causeway"}));
   app.add_option("--size", work.message_bytes, "of --script: bytes of a message")
       ->check(CLI::Range(1u, ScriptWork::kMessageBytesMax))
       ->capture_default_str();
@@ -229,7 +236,6 @@ void add_script_options(CLI::App& app, ScriptWork& work) {
       ->check(CLI::IsMember({256u, 512u, 1024u, 2048u, 4096u}))
       ->capture_default_str();
   app.add_option("--qps", work.qps, "of --script: connections")->check(CLI::Range(1u, ScriptWork::kQpMax))->capture_default_str();
-  app.add_option("--peer", work.peer, "of --script: standard or causeway")->transform(CLI::CheckedTransformer(peers));
 }
 
 int main_of(const Arguments& arguments) {
