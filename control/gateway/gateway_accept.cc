@@ -233,7 +233,7 @@ void Gateway::start_endpoint(Instant now, Connection& connection) {
       std::min(connection.credits, backed_credits(connection, listener.server.credits, connection.path_mtu_bytes));
   server_options.reverse_credits = backed_credits(connection, server_options.reverse_credits, connection.path_mtu_bytes);
   server_options.credits = connection.credits;
-  server_options.share = &client_shares_.join(connection.address.remote);
+  server_options.share = &join_client(connection.address.remote);
   server_options.backends = &connection.lanes->shares;
   server_options.read_unit_bytes = connection.path_mtu_bytes;
   server_options.read_bytes_in_flight_max = uint64_t{options_.rc.read_window_packets} * 3 / 2 * connection.path_mtu_bytes;
@@ -245,6 +245,17 @@ void Gateway::start_endpoint(Instant now, Connection& connection) {
   for (uint32_t i = 0; i < count; ++i) {
     connection.server->refuse_xid(broken[i]);
   }
+}
+
+rpcrdma::ClientShare& Gateway::join_client(const wire::IpAddress& address) {
+  rpcrdma::ClientShare& share = client_shares_.join(address);
+  shared_.clients = static_cast<uint32_t>(client_shares_.client_count());
+  return share;
+}
+
+void Gateway::leave_client(const wire::IpAddress& address) {
+  client_shares_.leave(address);
+  shared_.clients = static_cast<uint32_t>(client_shares_.client_count());
 }
 
 void Gateway::take_calls(Connection& connection) {

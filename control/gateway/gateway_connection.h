@@ -70,13 +70,15 @@ struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gatewa
 };
 
 // The backend connection of an RDMA connection that is gone, while the backend still works on its calls.
-struct Gateway::Orphan : ListNode<Gateway::OrphanTag> {
+struct Gateway::Orphan : ListNode<Gateway::OrphanTag>, ListNode<OfClientTag> {
   LinkId link;
   uint32_t backend = 0;
   uint32_t server_number = 0;
   ReplayGuard::Client* client = nullptr;
   PendingCalls pending;
   Instant deadline;
+  wire::IpAddress remote;
+  rpcrdma::ClientShare* share = nullptr;  // of `remote`
 };
 
 }  // namespace cw::gateway
