@@ -162,7 +162,7 @@ void suit(HostileKind kind, Scenario& scenario) {
 }
 
 bool takes_its_time(HostileKind kind) {
-  return kind == HostileKind::kSlowReads || kind == HostileKind::kCallSlots;
+  return kind == HostileKind::kSlowReads || kind == HostileKind::kCallSlots || kind == HostileKind::kNoDreqAnswer;
 }
 
 HostileKind draw_kind(Draw& draw) {

@@ -154,12 +154,12 @@ Fault draw_fault(Draw& draw, const Scenario& scenario) {
   return fault;
 }
 
-// Half of the clients are not Causeway. Of those some get packets that overtake each other by no more than the gateway has to
+// Half of the clients are not Causeway. Of those most get packets that overtake each other by no more than the gateway has to
 // reckon with (the oracle `blame`), often enough that repeated READ requests are overtaken too.
 void draw_peers(Draw& draw, Scenario& scenario) {
   for (uint32_t i = 0; i < scenario.clients.size(); ++i) {
     scenario.clients[i].standard = draw.one_in(2);
-    if (!scenario.clients[i].standard || !draw.one_in(3)) {
+    if (!scenario.clients[i].standard || draw.one_in(3)) {
       continue;
     }
     Fault fault;
