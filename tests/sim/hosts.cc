@@ -144,6 +144,7 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   }
   if (options.production) {
     apply_production(out);
+    out.calls_in_flight_max = options.calls_in_flight_max > 0 ? options.calls_in_flight_max : out.calls_in_flight_max;
   }
   return out;
 }

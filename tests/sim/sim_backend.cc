@@ -261,8 +261,9 @@ void SimBackend::on_open(Instant now, const BackendRequest& request) {
   BackendEvent event;
   event.link = request.link;
   event.backend = request.backend;
-  const bool refused =
-      refuses || (refusing_servers >> request.server & 1) != 0 || (refusing_backends >> request.backend & 1) != 0;
+  const bool refused = refuses || (refusing_servers >> request.server & 1) != 0 ||
+                       (refusing_backends >> request.backend & 1) != 0 ||
+                       std::find(refused_clients.begin(), refused_clients.end(), request.client) != refused_clients.end();
   event.kind = refused ? BackendEvent::Kind::kFailed : BackendEvent::Kind::kOpened;
   if (!refused) {
     if (!admission_) {

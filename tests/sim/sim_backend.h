@@ -36,13 +36,14 @@ class SimBackend {
   Duration open_delay = Duration::us(50);
   Duration port_busy_for;  // opens wait for their source port, and say so; none: they have it
   Duration call_delay = Duration::us(20);
-  Duration call_jitter;            // replies overtake each other
-  bool refuses = false;            // opens fail
-  uint32_t refusing_servers = 0;   // opens to these fail, one bit per server
-  uint32_t refusing_backends = 0;  // the same by backend
-  uint32_t silent_backends = 0;    // take calls and say nothing
-  uint32_t hung_backends = 0;      // stop in the middle of the next reply of each connection, one bit per backend
-  uint32_t slow_backends = 0;      // answer `slow_by` later
+  Duration call_jitter;                          // replies overtake each other
+  bool refuses = false;                          // opens fail
+  uint32_t refusing_servers = 0;                 // opens to these fail, one bit per server
+  uint32_t refusing_backends = 0;                // the same by backend
+  std::vector<wire::IpAddress> refused_clients;  // opens for these fail
+  uint32_t silent_backends = 0;                  // take calls and say nothing
+  uint32_t hung_backends = 0;                    // stop in the middle of the next reply of each connection, one bit per backend
+  uint32_t slow_backends = 0;                    // answer `slow_by` later
   Duration slow_by;
   bool repeats_itself = false;     // says every reply twice
   bool silent = false;             // takes calls and opens, says nothing
