@@ -1,6 +1,6 @@
-// What a memif relay decides (memif_relay.h): who is let in and when, what passes, when the poll core gets the device and when it is
-// taken from it. The relay asks it what to wait for, says what is ready, and does what it is told by way of Ends: this class makes
-// no system call, has no thread and reads no clock.
+// What a memif relay decides (memif_relay.h): who is let in and when, what passes, when the poll core gets the device and when it
+// is taken from it. The relay asks it what to wait for, says what is ready, and does what it is told by way of Ends: this class
+// makes no system call, has no thread and reads no clock.
 //
 //   client role: kNoDriver -> kNoPeer -> kHandshake -> kUp -> kTaking -> kLeaving -> kNoDriver, the driver being started again
 //   server role:              kNoPeer -> kHandshake -> kUp -> kTaking -> kLeaving -> kNoPeer
