@@ -229,6 +229,7 @@ class Gateway {
   void answer_fence(const CoreMessage& fence);
   void tell_fence_done(LinkId link, bool waited);
   void tell_other_cores(const CoreMessage& message);
+  [[nodiscard]] bool speaks_for_all(uint32_t backend) const;
   void note_backend(Instant now, uint32_t backend, bool up);
   void on_server_state(Instant now, uint32_t backend, uint32_t server, ServerState state);
   void judge_by_checks(uint32_t backend);
