@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "control/gateway/gateway_options.h"
 #include "control/gateway/source_ports.h"
 #include "dataplane/sockets/backend_stream.h"
+#include "rocev2/base/time.h"
 
 namespace cw::dataplane {
 
@@ -70,6 +72,23 @@ class PortsHeld {
   mutable std::mutex mutex_;
   std::vector<std::vector<Use>> uses_ = std::vector<std::vector<Use>>(kBuckets);
 };
+
+// What a connection does next whose source port is busy.
+enum class PortTry : uint8_t { kLater, kThis, kThisOrAny };
+
+// Well below backend.connect_timeout_ms.
+inline constexpr Duration kPortPatience = Duration::ms(1'000);
+// The connection before has calls at the backend, and is closed when they are answered or orphan_max is over. From another port,
+// what the backend has executed would be executed again.
+inline constexpr Duration kHeldPortPatience = gateway::GatewayOptions{}.orphan_max + gateway::kPortSlack / 2;
+
+// `held`: by a connection of ours, so that trying costs four system calls and leads to nothing.
+[[nodiscard]] constexpr PortTry port_try(bool held, Duration waited) {
+  if (waited >= (held ? kHeldPortPatience : kPortPatience)) {
+    return PortTry::kThisOrAny;
+  }
+  return held ? PortTry::kLater : PortTry::kThis;
+}
 
 // One connection's entry.
 class PortHold {
