@@ -17,23 +17,27 @@ namespace cw::dataplane {
 
 class SharedSourcePorts final : public gateway::SourcePorts {
  public:
-  SharedSourcePorts(uint16_t first, uint16_t last) : book_(first, last) {}
+  SharedSourcePorts(uint16_t first, uint16_t last, uint64_t key) : book_(first, last, key) {}
 
   void set_from_client(uint32_t backend) {
     const std::lock_guard lock(mutex_);
     book_.set_from_client(backend);
   }
-  [[nodiscard]] uint16_t take(const wire::IpAddress& client, uint32_t backend) override {
+  [[nodiscard]] bool depends_on_xid(const wire::IpAddress& client, uint32_t backend) const override {
     const std::lock_guard lock(mutex_);
-    return book_.take(client, backend);
+    return book_.depends_on_xid(client, backend);
   }
-  void give_back(const wire::IpAddress& client, uint32_t backend, uint16_t port) override {
+  [[nodiscard]] uint16_t take(const wire::IpAddress& client, uint32_t backend, std::optional<uint32_t> xid = {}) override {
     const std::lock_guard lock(mutex_);
-    book_.give_back(client, backend, port);
+    return book_.take(client, backend, xid);
+  }
+  void give_back(const wire::IpAddress& client, uint32_t backend, uint16_t port, std::optional<uint32_t> xid = {}) override {
+    const std::lock_guard lock(mutex_);
+    book_.give_back(client, backend, port, xid);
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   gateway::PortBook book_;
 };
 

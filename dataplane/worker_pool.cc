@@ -552,7 +552,7 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, rpcrdma::ReplyPools poo
       backends_(gateway::kBackendNumbersMax),
       pools_(pools),
       replies_(pools.large, options.reply_buffers, options.reply_buffers_min, gateway::kBackendNumbersMax),
-      source_ports_(local_ports().first, local_ports().second),
+      source_ports_(local_ports().first, local_ports().second, options.port_key),
       programs_(programs),
       cores_(options.cores) {
   set_backend_count(static_cast<uint32_t>(

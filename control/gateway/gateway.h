@@ -209,7 +209,10 @@ class Gateway {
   void set_lanes(size_t listener_index);
   [[nodiscard]] rpcrdma::BackendShares shares_of(const ListenerOptions& listener);
   [[nodiscard]] LinkId new_link(uint32_t slot, uint32_t lane);
-  void open_lane(Instant now, Connection& connection, Lane& lane);
+  void open_lane(Instant now, Connection& connection, Lane& lane, std::optional<uint32_t> xid);
+  [[nodiscard]] bool waits_for_first_call(const Connection& connection) const;
+  // Opens the backend connection of lane 0 as soon as it is known from where.
+  void open_first(Instant now, Connection& connection);
   void forget_link(Lane& lane);
   void give_port_back(Lane& lane);
   [[nodiscard]] bool has_xid(Connection& connection, uint32_t xid);
