@@ -196,6 +196,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
       backend.servers.push_back(numbers.of_server(number, server));
     }
     backend.checked = config_backend.type == control::BackendType::kTcp && config_backend.check != control::CheckKind::kOff;
+    backend.from_client = config_backend.source == control::SourceKind::kClient;
     backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
     backend.call_timeout = Duration::seconds(config_backend.call_timeout_s);
   }

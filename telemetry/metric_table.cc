@@ -293,6 +293,8 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.cm.delays_received); }),
     counter("causeway_cm_timewaits_cut_short_total", "Ended connections forgotten early to make room.", kAll, {}, {},
             [](const Core& c, At) { return number(c.cm.timewaits_cut_short); }),
+    counter("causeway_cm_disconnects_cut_short_total", "DREQs whose answer was not waited for any longer, to make room.", kAll,
+            {}, {}, [](const Core& c, At) { return number(c.cm.disconnects_cut_short); }),
     counter("causeway_cm_transmit_queue_full_total", "Management datagrams lost for want of room.", kAll, {}, {},
             [](const Core& c, At) { return number(c.cm.transmit_queue_full); }),
 

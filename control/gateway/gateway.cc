@@ -407,7 +407,7 @@ void Gateway::arm(Connection& connection, Instant deadline) {
 void Gateway::on_timer(Instant now, Connection& connection) {
   if (connection.state == ConnectionState::kOpeningBackend) {
     const Lane& lane = connection.first;
-    if (now >= lane.open_deadline) {
+    if (lane.state == Lane::State::kOpening && now >= lane.open_deadline) {
       note_backend(now, lane.backend, false);
       ++stats_.backends[lane.backend].open_failures;
       end(now, connection, ConnectionResult::kRefusedBackend, false);

@@ -217,7 +217,10 @@ class Gateway {
   void set_lanes(size_t listener_index);
   [[nodiscard]] rpcrdma::BackendShares shares_of(const ListenerOptions& listener);
   [[nodiscard]] LinkId new_link(uint32_t slot, uint32_t lane);
-  void open_lane(Instant now, Connection& connection, Lane& lane);
+  void open_lane(Instant now, Connection& connection, Lane& lane, std::optional<uint32_t> xid);
+  [[nodiscard]] bool waits_for_first_call(const Connection& connection) const;
+  // Opens the backend connection of lane 0 as soon as it is known from where.
+  void open_first(Instant now, Connection& connection);
   void forget_link(Lane& lane);
   void give_port_back(Lane& lane);
   [[nodiscard]] bool has_xid(Connection& connection, uint32_t xid);
@@ -239,6 +242,7 @@ class Gateway {
   void answer_fence(const CoreMessage& fence);
   void tell_fence_done(LinkId link, bool waited);
   void tell_other_cores(const CoreMessage& message);
+  [[nodiscard]] bool speaks_for_all(uint32_t backend) const;
   void note_backend(Instant now, uint32_t backend, bool up);
   void on_server_state(Instant now, uint32_t backend, uint32_t server, ServerState state);
   void judge_by_checks(uint32_t backend);

@@ -12,6 +12,8 @@ namespace cw::gateway {
 namespace {
 
 constexpr uint32_t kReceivesBeforeRtu = 1;
+// A client that has connected again makes the call at once for which it did so.
+constexpr Duration kFirstCallPatience = Duration::ms(100);
 
 // What we say of ourselves (RFC 8797), or count as when we say nothing.
 rpcrdma::PrivateData ours(const ListenerOptions& listener) {
@@ -146,8 +148,8 @@ void Gateway::establish(Instant now, Connection& connection) {
   }
   // Those of routes are opened when the first call asks for them. Calls wait in the endpoint meanwhile.
   connection.state = ConnectionState::kOpeningBackend;
-  open_lane(now, connection, connection.first);
-  arm(connection, connection.first.open_deadline);
+  connection.first.open_deadline = waits_for_first_call(connection) ? now + kFirstCallPatience : now;
+  open_first(now, connection);
 }
 
 Gateway::Connection* Gateway::establish_by_data(Instant now, Connection& connection) {

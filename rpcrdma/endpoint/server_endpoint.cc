@@ -404,6 +404,12 @@ bool ServerEndpoint::poll_call(Instant now, Call& out) {
   return true;
 }
 
+std::optional<uint32_t> ServerEndpoint::next_xid() const {
+  const ServerCall* call = ready_.front();
+  call = call == nullptr ? pulling_.front() : call;
+  return call == nullptr ? std::nullopt : std::optional(call->xid);
+}
+
 void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
   ServerCall* call = shared_.calls->find(id);
   if (call == nullptr || call->endpoint != this || call->state != CallState::kPolled) {

@@ -207,6 +207,8 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   void on_completions(Instant now);
   // Takes the next rebuilt call.
   [[nodiscard]] bool poll_call(Instant now, Call& out);
+  // Of a call that poll_call() has not given out yet; nothing when there is none. Before the first it is that of the first.
+  [[nodiscard]] std::optional<uint32_t> next_xid() const;
   // Answers a call. A reply to a call that is gone is released silently (counted).
   void reply(Instant now, CallId id, Chain&& message);
   // The backend will not answer (for example it closed the connection): the endpoint fails, so that the client reconnects and

@@ -106,6 +106,7 @@ void walk_cm(const cm::CmStats& cm, Visit&& visit) {
   visit("cm.", "established_by_data", cm.established_by_data);
   visit("cm.", "delay_received", cm.delays_received);
   visit("cm.", "timewait_cut_short", cm.timewaits_cut_short);
+  visit("cm.", "disconnect_cut_short", cm.disconnects_cut_short);
   visit("cm.", "transmit_queue_full", cm.transmit_queue_full);
 }
 

@@ -44,6 +44,7 @@ struct WorldOptions {
   std::vector<gateway::RouteOptions> routes;
   Duration backend_call_timeout = Duration::seconds(120);  // of listeners with routes
   bool backend_checked = false;                            // the test says which servers are up
+  bool backend_from_client = false;
   std::vector<control::IpPrefix> allow;
   std::vector<gateway::ClientClassOptions> clients;
   uint32_t connections_max = 64;

@@ -73,6 +73,13 @@ class SimBackend {
   // That connections were asked for from, in order.
   [[nodiscard]] const std::vector<uint16_t>& source_ports() const { return source_ports_; }
 
+  // Of each connection that carried calls: where it came from, and the XID of its first call.
+  struct FirstCall {
+    uint16_t source_port = 0;
+    uint32_t xid = 0;
+  };
+  [[nodiscard]] const std::vector<FirstCall>& first_calls() const { return first_calls_; }
+
   struct CallbackStats {
     uint64_t sent = 0;
     uint64_t right = 0;    // answered with the data sent
@@ -94,6 +101,8 @@ class SimBackend {
     uint32_t backend = 0;
     uint32_t server = 0;
     uint32_t calls = 0;
+    uint16_t source_port = 0;
+    bool has_called = false;
     Instant open_at;
     std::unique_ptr<rpcrdma::RecordReader> reader;
     std::vector<uint8_t> stream;  // sent by the server and not read yet
@@ -133,6 +142,7 @@ class SimBackend {
   CallbackStats callbacks_;
   std::vector<Link> open_;
   std::vector<uint16_t> source_ports_;
+  std::vector<FirstCall> first_calls_;
   uint32_t last_xid_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> calls_;
   std::deque<std::pair<Instant, gateway::BackendEvent>> events_;  // that the servers bring about
