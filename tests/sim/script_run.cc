@@ -321,7 +321,7 @@ class ScriptRun {
     }
     note_arrival(arrival.to, *view);
     const auto refusal = arrival.to == 1 && holds_nothing(work_)
-                             ? plain_.refusal_of(*view, *node.endpoint, node.memory, kDomain, node.head_pool)
+                             ? plain_.refusal_of(*view, *node.endpoint, node.memory, node.head_pool)
                              : std::vector<uint8_t>();
     if (!refusal.empty() || !node.endpoint->on_packet(now_, *view, frame, 0)) {
       release_buffers(frame);
