@@ -360,7 +360,9 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
 
 PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
   if (state.repeats != nullptr && view.traits->starts_message()) [[unlikely]] {
-    state.repeats->note_answer(view.bth.psn);
+    // While no round trip has been measured, no answer is too early.
+    const Duration least = state.srtt == Duration() ? Duration() : least_answer_time(state);
+    state.repeats->note_answer(view.bth.psn, now, least);
   }
   PacketOutcome outcome;
   const Turn turn = turn_of(context, state, now, view, outcome);
