@@ -326,8 +326,10 @@ QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire
   }
   if (now < may_go_back_at(state)) {
     state.nak_put_off = psn == state.una && state.awaiting();
+  progressed = progressed || (state.nak_put_off && state.nak_progressed);
     return QpErrorCause::kNone;
   }
+    state.nak_progressed = progressed;
   if (!progressed) {
     if (state.retries >= state.retry_count) {
       ++context.core.stats.retries_exhausted;

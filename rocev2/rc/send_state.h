@@ -61,6 +61,7 @@ struct SendState {
   bool probing = false;           // probe_psn has been sent again, alone, and not been acknowledged
   bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come
   bool nak_put_off = false;       // a sequence NAK for una came too early to tell (repeat_from)
+  bool nak_progressed = false;    // valid when nak_put_off: it acknowledged something
   bool waiting_rnr = false;       // silent until rnr_until
   bool draining = false;          // SQD: begin no work
   bool credit_limited = false;    // the peer counts its receives: credit_limit is valid

@@ -195,6 +195,26 @@ TEST(Requester, ANakStormCausesOneRepetition) {  // F10
   EXPECT_EQ(lone.qp->state(), QpState::kRts);
 }
 
+TEST(Requester, ANakThatIsPutOffCountsAsProgressWhenItAcknowledgedSomething) {
+  LoneQpOptions options;
+  options.connect.retry_count = 0;
+  LoneQp lone(options);
+  for (uint64_t id = 1; id <= 4; ++id) {
+    ASSERT_TRUE(lone.post_send(10, id).ok());
+  }
+  (void)lone.sent();
+  lone.pass(Duration::us(100));
+  lone.receive_nak(1001, NakCode::kPsnSequenceError);
+  EXPECT_EQ(lone.sent().size(), 3u);
+  lone.pass(Duration::us(20));
+  lone.receive_nak(1002, NakCode::kPsnSequenceError);
+  lone.receive_nak(1002, NakCode::kPsnSequenceError);  // a copy
+  EXPECT_EQ(lone.sent(), SentList{});
+  lone.pass(Duration::us(80));
+  EXPECT_EQ(lone.qp->state(), QpState::kRts);
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1002, true, 10}, {kOnly, 1003, true, 10}}));
+}
+
 TEST(Requester, AStaleNakChangesNothing) {
   LoneQp lone;
   ASSERT_TRUE(lone.post_send(10, 1).ok());
