@@ -41,7 +41,8 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   state.rnr_retries = 0;
   state.probes = 0;
   state.probe_due = false;
-  if (state.recovering && !state.timed_out && now - state.went_back_at < least_answer_time(state)) {
+  const bool measured = state.srtt != Duration() && !state.srtt_is_tainted;
+  if (state.recovering && !state.timed_out && measured && now - state.went_back_at < least_answer_time(state)) {
     note_late(context, state, now - state.went_back_at, true);  // no repetition has been answered so soon
   }
   state.nak_put_off = false;

@@ -312,6 +312,7 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
   // An answer could be to either transmission. Too long a round trip is better than none, where every packet goes twice.
   state.sampling = state.sampling && state.srtt == Duration();
   state.probe_due = false;
+  state.sample_is_tainted = state.sampling;
   state.probing = false;
   state.timed_out = false;
   state.nak_put_off = false;
@@ -345,9 +346,12 @@ void take_sample(SendState& state, Instant now) {
   state.sampling = false;
   const Duration sample = now - state.sample_sent_at;
   // What was short once need not be for ever: a way can change.
-  state.least_rtt = state.least_rtt == Duration() ? sample : std::min(sample, state.least_rtt + state.least_rtt / 256);
-  state.srtt = state.srtt == Duration() ? sample : state.srtt + (sample - state.srtt) / 8;
-  if (state.sample_is_read) {
+  // With a wait for the repetition in it a sample can be thousands of round trips: it counts until there is a better one.
+  const bool first = state.srtt == Duration() || (state.srtt_is_tainted && !state.sample_is_tainted);
+  state.least_rtt = first ? sample : std::min(sample, state.least_rtt + state.least_rtt / 256);
+  state.srtt = first ? sample : state.srtt + (sample - state.srtt) / 8;
+  state.srtt_is_tainted = state.sample_is_tainted;
+  if (state.sample_is_read && !state.sample_is_tainted) {
     const Duration late = state.reorder.reorders() ? state.reorder.wait(state.srtt) : Duration();
     state.read_window.on_response(now, sample, state.sample_is_alone, late);
   }
