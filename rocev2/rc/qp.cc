@@ -280,7 +280,8 @@ bool RcQp::transmit_refusal(wire::TxBatch& batch) {
 
 bool RcQp::transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
   if (context_.rate == nullptr) [[likely]] {
-    return transmit_allowed(now, batch, packets_max);
+    uint32_t replies = 0;
+    return transmit_allowed(now, batch, packets_max, replies);
   }
   const uint32_t allowed = allowed_packets(now, packets_max);
   if (allowed == 0) {
@@ -288,17 +289,17 @@ bool RcQp::transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
     return false;
   }
   const QpCounters before = context_.counters;
-  bool more = transmit_allowed(now, batch, allowed);
+  uint32_t replies = 0;
+  bool more = transmit_allowed(now, batch, allowed, replies);
   note_sent(now, context_.counters.payload_bytes_out - before.payload_bytes_out,
-            context_.counters.packets_out - before.packets_out);
+            context_.counters.packets_out - before.packets_out, replies);
   return more;
 }
 
-bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
-  uint32_t sent = 0;
+bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_max, uint32_t& replies) {
   if (owes_reply(receive_)) {
     const ReplyResult result = send_replies(context_, receive_, batch, packets_max);
-    sent = result.packets;
+    replies = result.packets;
     if (result.failure != QpErrorCause::kNone) {
       fail(result.failure, QpErrorOrigin::kResponder, receive_.expected, wire::Opcode::kRcReadRequest);
       return false;
@@ -311,7 +312,7 @@ bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_
     return false;
   }
   send_.alive_at = send_.alive_at == Instant() ? now : send_.alive_at;
-  const bool more = sent < packets_max ? send_requests(context_, send_, now, batch, packets_max - sent) : true;
+  const bool more = replies < packets_max ? send_requests(context_, send_, now, batch, packets_max - replies) : true;
   arm_timer();
   return more;
 }
