@@ -205,6 +205,7 @@ PacketOutcome RcQp::on_first_request(Instant now, const wire::PacketView& view, 
 
 PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* frame) {
   PacketOutcome outcome;
+  const bool held = receive_.held != nullptr;
   switch (view.traits->kind) {
     case wire::OpcodeKind::kSend:
     case wire::OpcodeKind::kWrite:
@@ -212,7 +213,7 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kAtomic:
       // Touches nothing of our own requests: neither they nor the timer have to be looked at.
       outcome = established_ ? on_request(context_, receive_, now, view, frame) : on_first_request(now, view, frame);
-      if (receive_.held != nullptr) [[unlikely]] {
+      if (held || receive_.held != nullptr) [[unlikely]] {
         watch_gap(now);
       }
       if (receive_.reply == ReplyKind::kAckLater && now - send_.alive_at <= context_.core.ack_delay) {
@@ -370,7 +371,7 @@ bool RcQp::is_consistent() const {
                             ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
   const bool reply_is_seen = (receive_.reply == ReplyKind::kNone && !owes_reply(receive_)) || ListNode<AckTag>::is_linked() ||
                              ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
-  const bool gap_is_watched = gap_report_due(receive_, send_.srtt).is_never() || TimerNode::is_armed();
+  const bool gap_is_watched = gap_deadline().is_never() || TimerNode::is_armed();
   return gap_is_watched && psns_in_order && queue_agrees && reads_agree && responses_agree && gaps_agree && window_holds &&
          arrived_was_sent && idle_in_error && error_is_said && timer_watches && work_is_seen && reply_is_seen;
 }
@@ -437,13 +438,22 @@ void RcQp::note_reply_due() {
   }
 }
 
-// A peer that goes back to every NAK is told of a gap when what is missing has not come in time.
+// A peer that goes back to every NAK is told of a gap when what is missing has not come in time. What has been held for too long
+// is given up.
 void RcQp::watch_gap(Instant now) {
-  if (gap_report_due(receive_, send_.srtt) <= now) {
-    report_gap_now(receive_, now, send_.srtt);
-  } else {
-    arm_timer();
+  const GapTiming timing{.srtt = send_.srtt, .ack_timeout = ack_timeout(send_.ack_timeout)};
+  if (gap_report_due(receive_, timing) <= now) {
+    report_gap_now(receive_, now, timing);
   }
+  if (give_up_at(receive_, timing) <= now) {
+    give_up_held(context_, receive_);
+  }
+  arm_timer();
+}
+
+Instant RcQp::gap_deadline() const {
+  const GapTiming timing{.srtt = send_.srtt, .ack_timeout = ack_timeout(send_.ack_timeout)};
+  return earlier(gap_report_due(receive_, timing), give_up_at(receive_, timing));
 }
 
 void RcQp::hold_acknowledgement(Instant now) {
@@ -484,7 +494,7 @@ void RcQp::note_sendable() {
 void RcQp::arm_timer() {
   Instant deadline = send_deadline(send_);
   if (receive_.held != nullptr) [[unlikely]] {
-    deadline = earlier(deadline, gap_report_due(receive_, send_.srtt));
+    deadline = earlier(deadline, gap_deadline());
   }
   context_.core.timers.arm(*this, rate_waits_ ? earlier(deadline, context_.rate->next_send_at()) : deadline);
 }

@@ -150,6 +150,7 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   void signal_owner();
   void note_reply_due();
   void watch_gap(Instant now);
+  [[nodiscard]] Instant gap_deadline() const;
   void hold_acknowledgement(Instant now);
   void join_ack_due();
   void leave_ack_lists();

@@ -258,6 +258,34 @@ TEST(Reordering, ASendGoesAtOnceWhenTheRepetitionHasBeenAnswered) {
   EXPECT_EQ(lone.sent(), (SentList{{Opcode::kRcSendOnly, 1004, true, 10}}));
 }
 
+// The place is another queue pair's when the repetition is in the network no more, also when nothing else happens.
+TEST(Reordering, AnIdleQueuePairKeepsNoPlaceForWhatItRepeated) {
+  LoneQpOptions options = peer(false);
+  options.endpoint.recovery.holds_max = 1;
+  LoneQp lone(options);
+  RcQp* first = lone.qp;
+  RcQp* second = *lone.endpoint->create_qp(options.qp);
+  RcConnect connect = options.connect;
+  connect.path = sim::RcPair::path(0);
+  connect.remote_qpn = verbs::Qpn(0x1234);
+  connect.local_first_psn = Psn(1000);
+  connect.remote_first_psn = Psn(5000);
+  ASSERT_TRUE(lone.endpoint->connect_qp(*second, connect).ok());
+  for (RcQp* qp : {first, second}) {
+    lone.qp = qp;
+    begin_read(lone);
+    lone.receive_response(kLast, 1003, 256);
+    lone.pass(Duration::us(100));
+    EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+    lone.receive_response(kMiddle, 1001, 256);
+    lone.receive_response(kMiddle, 1002, 256);
+    EXPECT_EQ(lone.completions(), "RDMA read 1 success");
+    lone.pass(kRoundTrip * 2);
+  }
+  EXPECT_EQ(lone.endpoint->stats().reads_unfenced, 0u);
+  lone.qp = first;
+}
+
 // A NAK for each packet that came too early made the gateway send the whole window three times in 100 us.
 TEST(Reordering, SequenceNaksMakeItGoBackOnceInARoundTrip) {
   LoneQp lone(peer(false));

@@ -565,7 +565,7 @@ TEST(Requester, ALostResponseMakesTheReadGoOnWhereItsDataEnd) {
 
 TEST(Requester, WithoutRoomForGapsALostResponseCostsEverythingBehindIt) {
   LoneQpOptions options;
-  options.endpoint.recovery.gaps_max = 0;
+  options.endpoint.recovery = {};
   LoneQp lone(options);
   ASSERT_TRUE(lone.post_read(1000, 1).ok());
   ASSERT_TRUE(lone.post_read(100, 2).ok());
