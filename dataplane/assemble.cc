@@ -132,8 +132,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const wi
   const uint32_t receives =
       core.count == 1 ? options.endpoint.receive_work_max : share_of(options.endpoint.receive_work_max, core) * 3 / 2;
   options.endpoint.receive_work_max = std::min(receives, 1u << 20);
-  options.endpoint.recovery.gaps_max = std::min(256u, limits.connections_max);
-  options.endpoint.recovery.held_packets_max = share_of(control::plan_buffers(config).held_max, core);
+  options.endpoint.recovery = rc::recovery_limits(limits.connections_max, share_of(control::plan_buffers(config).held_max, core));
   options.endpoint.rate_limits_max = limits.connections_max;
   options.endpoint.read_replay_max = 0;  // no memory is exposed (design decision 1)
   options.cm.local_ca_guid = guid_of(macs.front());
