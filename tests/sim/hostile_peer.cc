@@ -20,6 +20,7 @@ constexpr uint32_t kBulkBytes = 64 * 1024;  // of calls that are neither small n
 constexpr uint32_t kClientBuffers = 4096;
 constexpr uint32_t kConnectionsOver = 4096;  // of one that never lets connections end in order
 constexpr uint8_t kPatientAckTimeout = 20;   // 4.3 s: asks the gateway to wait long
+constexpr uint8_t kHastyAckTimeout = 8;      // 1 ms: has given up soon, to come again
 constexpr uint32_t kStrangers = 250;         // addresses in a network that nobody is in
 constexpr uint32_t kStrangersNetwork = 0x0a09'0100;
 constexpr uint64_t kTransaction = 77;
@@ -76,7 +77,7 @@ WorldOptions options_of(const Scenario& scenario, const Hostile& hostile) {
   out.connections_over = hostile.kind == HostileKind::kNoDreqAnswer ? kConnectionsOver : 0;
   out.load.seed = hostile.seed;
   out.packet_buffers = kClientBuffers;
-  out.ack_timeout = kPatientAckTimeout;
+  out.ack_timeout = hostile.kind == HostileKind::kNoDreqAnswer ? kHastyAckTimeout : kPatientAckTimeout;
   out.client_call_timeout = Duration::seconds(1'000'000);
   return out;
 }
@@ -216,7 +217,7 @@ std::unique_ptr<Link> hostile_cable(std::unique_ptr<Link> wire, const Hostile& h
       return std::make_unique<Withhold>(std::move(cable), hostile_time, wire::OpcodeKind::kAcknowledge, hostile.time);
     case HostileKind::kSlowReads:
     case HostileKind::kCallSlots:
-      return std::make_unique<Drip>(std::move(cable), hostile_time, hostile.time);
+      return std::make_unique<Drip>(std::move(cable), Window{hostile_time.from, start + hostile.until}, hostile.time);
     case HostileKind::kGapHolders:
       return std::make_unique<LeaveOut>(std::move(cable), hostile_time);
     case HostileKind::kNoDreqAnswer:

@@ -21,6 +21,8 @@ constexpr uint32_t kTableClients = 3;
 // Where what the gateway has against a hostile needs its time: the read timeout, and as long again.
 constexpr Duration kLongPhase = Duration::seconds(25);
 constexpr Duration kLongPause = Duration::ms(60);
+constexpr Duration kLongWay = Duration::ms(1);
+constexpr Duration kReconnectEach = Duration::ms(300);
 constexpr Duration kJustInTime = Duration::ms(9'900);  // before the read timeout of 10 s
 constexpr uint32_t kSlowReaders = 7;                   // addresses
 constexpr uint32_t kFewCalls = 1024;                   // of the gateway, for more credits than that
@@ -146,6 +148,13 @@ Hostile worst_of(HostileKind kind) {
 void suit(HostileKind kind, Scenario& scenario) {
   if (kind == HostileKind::kCallSlots) {
     scenario.hosts.calls_in_flight_max = kFewCalls;
+  }
+  if (kind == HostileKind::kNoDreqAnswer) {
+    // Who connects while the table is full of connections that do not end: often, and over a way on which that takes a while.
+    scenario.link_delay = kLongWay;
+    for (Duration at = kReconnectEach; at < scenario.phase_one; at = at + kReconnectEach) {
+      scenario.faults.push_back(reconnect(static_cast<uint32_t>(scenario.faults.size() % scenario.clients.size()), at));
+    }
   }
   if (kind != HostileKind::kGapHolders) {
     return;

@@ -205,7 +205,8 @@ std::vector<uint8_t> packet_with(wire::Opcode opcode, uint32_t psn) {
   bth.opcode = opcode;
   bth.destination = verbs::Qpn(0x11);
   bth.psn = wire::Psn(psn);
-  return wire::test::build_frame(wire::test::v4_path(), bth, {}, std::vector<uint8_t>(100));
+  const std::vector<uint8_t> payload(opcode == wire::Opcode::kRcAcknowledge ? 0 : 100);
+  return wire::test::build_frame(wire::test::v4_path(), bth, {}, payload);
 }
 
 TEST(SimLink, AnswersOneReadAtATimeAndARepetitionNoLater) {

@@ -53,6 +53,9 @@ void Drip::act(Instant now, Transit&& frame) {
     const auto before = flow.leaving.find(view->bth.psn.minus(1).value());
     leaving->second = before == flow.leaving.end() ? now : before->second;
   }
+  if (leaving->second >= window().until) {
+    return;  // its process will be dead
+  }
   frame.hold = frame.hold + (std::max(leaving->second, now) - now);
   frame.overtakes = true;
   pass(now, std::move(frame));
