@@ -31,6 +31,9 @@ Fabric::Fabric(const Scenario& scenario, Verdict& verdict, const FabricTaps& tap
   if (!hostiles_.empty()) {
     ledger_.admit_strangers();
   }
+  // A server refuses a client by its address only where that is what it sees.
+  options_.backend_from_client =
+      std::ranges::find(scenario.hostiles, HostileKind::kRefusedByBackend, &Hostile::kind) != scenario.hostiles.end();
   for (uint32_t i = 0; i < scenario.faults.size(); ++i) {
     const Fault& fault = scenario.faults[i];
     if (!is_link_fault(fault.kind)) {
