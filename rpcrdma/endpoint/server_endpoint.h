@@ -216,9 +216,9 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   void fail(EndpointFailure why = EndpointFailure::kProtocol);
   [[nodiscard]] bool failed() const { return failed_; }
   [[nodiscard]] EndpointFailure failure() const { return failure_; }
-  // A call that was polled leaves its units behind when the endpoint fails, since the owner may still have its message. From this
-  // call on the units are the owner's: they count in ClientShare and in `backend` until ServerShared::return_units. Units that the
-  // owner does not take go back with the endpoint.
+  // A call that was polled leaves its units behind when the endpoint fails, since the owner may still have its message. From
+  // this call on the units are the owner's: they count in ClientShare and in `backend` until ServerShared::return_units. Units
+  // that the owner does not take go back with the endpoint.
   [[nodiscard]] uint32_t take_units(CallId id, BackendShare& backend);
 
   [[nodiscard]] Instant next_deadline() const;

@@ -42,7 +42,7 @@ enum class HostileKind : uint8_t {
 inline constexpr uint32_t kHostileKindCount = static_cast<uint32_t>(HostileKind::kCount);
 [[nodiscard]] const char* to_string(HostileKind kind) noexcept;
 [[nodiscard]] std::optional<HostileKind> parse_hostile_kind(std::string_view name) noexcept;
-// Kinds that the gateway does not withstand yet: neither in `--isolation all` nor in a sweep. The fix that a kind awaits removes it.
+// Kinds that the gateway does not withstand yet: neither in `--isolation all` nor in a sweep. Whoever fixes one removes it.
 inline constexpr std::initializer_list<HostileKind> kAwaitingFix = {
     HostileKind::kSlowReads,
 };
