@@ -54,6 +54,15 @@ Duration call_timeout_of(const gateway::GatewayOptions& options, const gateway::
   return longest;
 }
 
+// Every queue full: clients that acknowledge nothing keep what they hold until they are found out, and leave the others theirs.
+// What no client has needed takes no memory, since a slab touches none before.
+uint32_t send_works(const control::LimitsConfig& limits, const CoreShare& core) {
+  constexpr uint64_t kWorksMax = 1u << 20;
+  const uint64_t connections =
+      core.count == 1 ? limits.connections_max : uint64_t{share_of(limits.connections_max, core)} * 3 / 2;
+  return static_cast<uint32_t>(std::min(connections * rc::RcOptions().send_queue_depth, kWorksMax));
+}
+
 }  // namespace
 
 EalSettings eal_settings(const control::Config& config) {
@@ -109,7 +118,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const wi
   }
   const control::LimitsConfig& limits = config.limits;
   options.endpoint.qp_max = limits.connections_max + limits.half_open_max;
-  options.endpoint.send_work_max = std::max(16384u, 8 * share_of(limits.calls_in_flight_max, core));
+  options.endpoint.send_work_max = std::max({16384u, 8 * share_of(limits.calls_in_flight_max, core), send_works(limits, core)});
   options.endpoint.ack_delay = rc::kAckDelay;
   options.endpoint.receive_work_max = 0;
   for (const control::ListenerConfig& listener : config.listeners) {
@@ -123,8 +132,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const wi
   const uint32_t receives =
       core.count == 1 ? options.endpoint.receive_work_max : share_of(options.endpoint.receive_work_max, core) * 3 / 2;
   options.endpoint.receive_work_max = std::min(receives, 1u << 20);
-  options.endpoint.recovery.gaps_max = std::min(256u, limits.connections_max);
-  options.endpoint.recovery.held_packets_max = share_of(control::plan_buffers(config).held_max, core);
+  options.endpoint.recovery = rc::recovery_limits(limits.connections_max, share_of(control::plan_buffers(config).held_max, core));
   options.endpoint.rate_limits_max = limits.connections_max;
   options.endpoint.read_replay_max = 0;  // no memory is exposed (design decision 1)
   options.cm.local_ca_guid = guid_of(macs.front());
@@ -187,6 +195,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
       backend.servers.push_back(numbers.of_server(number, server));
     }
     backend.checked = config_backend.type == control::BackendType::kTcp && config_backend.check != control::CheckKind::kOff;
+    backend.from_client = config_backend.source == control::SourceKind::kClient;
     backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
     backend.call_timeout = Duration::seconds(config_backend.call_timeout_s);
   }

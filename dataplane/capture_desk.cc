@@ -39,11 +39,16 @@ bool CaptureDesk::untap() {
 }
 
 bool CaptureDesk::start(const CaptureOrder& order, std::string& problem) {
-  if (writer_ != nullptr && !writer_->is_done()) {
+  if (writer_ != nullptr && !is_stuck_ && !writer_->is_done()) {
     problem = "a capture is running; causewayctl capture stop ends it";
     return false;
   }
   stop();
+  if (writer_ != nullptr) {
+    problem =
+        "the file of the capture before does not answer, and its writer waits for it; a capture can begin when it has ended";
+    return false;
+  }
   if (!rings_.empty()) {
     problem = "a poll core does not turn; nothing can be captured";
     return false;
@@ -53,12 +58,10 @@ bool CaptureDesk::start(const CaptureOrder& order, std::string& problem) {
     problem = "there is no queue pair of this number; causewayctl qp shows those there are";
     return false;
   }
-  std::vector<CaptureRing*> rings;
   for (size_t i = 0; i < cores_.size(); ++i) {
-    rings_.push_back(std::make_unique<CaptureRing>(filter, order.limits.snap_bytes));
-    rings.push_back(rings_.back().get());
+    rings_.push_back(std::make_shared<CaptureRing>(filter, order.limits.snap_bytes));
   }
-  writer_ = CaptureWriter::start(order.output, order.limits, rings, problem);
+  writer_ = CaptureWriter::start(order.output, order.limits, rings_, problem);
   if (writer_ == nullptr) {
     rings_.clear();
     return false;
@@ -67,7 +70,7 @@ bool CaptureDesk::start(const CaptureOrder& order, std::string& problem) {
   last_.file = order.file;
   last_.with_payload = order.limits.with_payload;
   for (size_t i = 0; i < cores_.size(); ++i) {
-    cores_[i]->set_tap(rings[i]);
+    cores_[i]->set_tap(rings_[i].get());
   }
   return true;
 }
@@ -75,6 +78,11 @@ bool CaptureDesk::start(const CaptureOrder& order, std::string& problem) {
 void CaptureDesk::stop() {
   const bool all_turned = rings_.empty() || untap();
   if (writer_ != nullptr) {
+    if (!writer_->stop()) {
+      is_stuck_ = true;
+      return;  // the rings stay until it has ended
+    }
+    is_stuck_ = false;
     const CaptureStatus before = status();
     writer_.reset();
     last_ = before;
@@ -90,7 +98,7 @@ CaptureStatus CaptureDesk::status() const {
     return last_;
   }
   CaptureStatus status = last_;
-  status.state = writer_->failed() ? "failed" : writer_->is_done() ? "complete" : "running";
+  status.state = writer_->failed() ? "failed" : is_stuck_ ? "stuck" : writer_->is_done() ? "complete" : "running";
   status.packets = writer_->packets();
   status.bytes = writer_->bytes();
   for (const auto& ring : rings_) {

@@ -20,6 +20,7 @@ class CaptureDesk {
 
   // Admin thread. False, and one sentence in `problem`, when there is none.
   [[nodiscard]] bool start(const control::capture::CaptureOrder& order, std::string& problem);
+  // Waits no longer than CaptureWriter::kStopPatience for the file; then the status says "stuck", and stopping again waits again.
   void stop();
   [[nodiscard]] control::capture::CaptureStatus status() const;
 
@@ -30,8 +31,9 @@ class CaptureDesk {
   [[nodiscard]] bool untap();
 
   std::vector<PollCore*> cores_;
-  std::vector<std::unique_ptr<control::capture::CaptureRing>> rings_;
+  control::capture::CaptureWriter::Rings rings_;
   std::unique_ptr<control::capture::CaptureWriter> writer_;
+  bool is_stuck_ = false;                 // the writer has been stopped, and its file does not answer
   control::capture::CaptureStatus last_;  // without a writer
 };
 

@@ -39,6 +39,7 @@
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/health_checks.h"
+#include "dataplane/host_key.h"
 #include "dataplane/kernel_addresses.h"
 #include "dataplane/live_changes.h"
 #include "dataplane/live_control.h"
@@ -201,6 +202,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   }
   WorkerPoolOptions pool_options = worker_options(config);
   pool_options.cpus = worker_cpus();
+  pool_options.port_key = host_key();
   pool_options.yields = std::ranges::any_of(config.dataplane.poll_lcores, is_worker_cpu);
   WorkerPool workers(pool_options, {pools->packets(), pools->large()}, programs, wakeup_list);
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;

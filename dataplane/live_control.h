@@ -39,8 +39,13 @@ class LiveControl final : public control::GatewayControl {
   }
   [[nodiscard]] control::capture::CaptureStatus stop_capture(const std::string& who) override {
     capture_.stop();
-    telemetry::log_info("capture ended by {}", who);
-    return capture_.status();
+    const control::capture::CaptureStatus status = capture_.status();
+    if (status.state == "stuck") {
+      telemetry::log_warning("capture ended by {}: {} does not answer, and its writer waits for it", who, status.file);
+    } else {
+      telemetry::log_info("capture ended by {}", who);
+    }
+    return status;
   }
   [[nodiscard]] control::capture::CaptureStatus capture() override { return capture_.status(); }
   [[nodiscard]] std::vector<control::SettingText> settings() override { return control_thread_.settings(); }

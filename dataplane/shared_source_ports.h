@@ -8,30 +8,36 @@
 #include <utility>
 #include <vector>
 
+#include "control/gateway/gateway_options.h"
 #include "control/gateway/source_ports.h"
 #include "dataplane/sockets/backend_stream.h"
+#include "rocev2/base/time.h"
 
 namespace cw::dataplane {
 
 class SharedSourcePorts final : public gateway::SourcePorts {
  public:
-  SharedSourcePorts(uint16_t first, uint16_t last) : book_(first, last) {}
+  SharedSourcePorts(uint16_t first, uint16_t last, uint64_t key) : book_(first, last, key) {}
 
   void set_from_client(uint32_t backend) {
     const std::lock_guard lock(mutex_);
     book_.set_from_client(backend);
   }
-  [[nodiscard]] uint16_t take(const wire::IpAddress& client, uint32_t backend) override {
+  [[nodiscard]] bool depends_on_xid(const wire::IpAddress& client, uint32_t backend) const override {
     const std::lock_guard lock(mutex_);
-    return book_.take(client, backend);
+    return book_.depends_on_xid(client, backend);
   }
-  void give_back(const wire::IpAddress& client, uint32_t backend, uint16_t port) override {
+  [[nodiscard]] uint16_t take(const wire::IpAddress& client, uint32_t backend, std::optional<uint32_t> xid = {}) override {
     const std::lock_guard lock(mutex_);
-    book_.give_back(client, backend, port);
+    return book_.take(client, backend, xid);
+  }
+  void give_back(const wire::IpAddress& client, uint32_t backend, uint16_t port, std::optional<uint32_t> xid = {}) override {
+    const std::lock_guard lock(mutex_);
+    book_.give_back(client, backend, port, xid);
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   gateway::PortBook book_;
 };
 
@@ -70,6 +76,23 @@ class PortsHeld {
   mutable std::mutex mutex_;
   std::vector<std::vector<Use>> uses_ = std::vector<std::vector<Use>>(kBuckets);
 };
+
+// What a connection does next whose source port is busy.
+enum class PortTry : uint8_t { kLater, kThis, kThisOrAny };
+
+// Well below backend.connect_timeout_ms.
+inline constexpr Duration kPortPatience = Duration::ms(1'000);
+// The connection before has calls at the backend, and is closed when they are answered or orphan_max is over. From another port,
+// what the backend has executed would be executed again.
+inline constexpr Duration kHeldPortPatience = gateway::GatewayOptions{}.orphan_max + gateway::kPortSlack / 2;
+
+// `held`: by a connection of ours, so that trying costs four system calls and leads to nothing.
+[[nodiscard]] constexpr PortTry port_try(bool held, Duration waited) {
+  if (waited >= (held ? kHeldPortPatience : kPortPatience)) {
+    return PortTry::kThisOrAny;
+  }
+  return held ? PortTry::kLater : PortTry::kThis;
+}
 
 // One connection's entry.
 class PortHold {

@@ -40,11 +40,7 @@ constexpr int kSleepMs = 100;
 constexpr int kStarvedSleepMs = 1;
 // How often the replies that have begun are looked through for those that do not go on.
 constexpr Duration kPaceInterval = Duration::ms(100);
-// How long a link waits for its source port, and how often it looks. Well below backend.connect_timeout_ms.
-constexpr Duration kPortPatience = Duration::ms(1'000);
-// The connection before has calls at the backend, and is closed when they are answered or orphan_max is over. From another port,
-// what the backend has executed would be executed again.
-constexpr Duration kHeldPortPatience = gateway::GatewayOptions{}.orphan_max + gateway::kPortSlack / 2;
+// How often a link looks that waits for its source port.
 constexpr Duration kPortInterval = Duration::ms(2);
 
 void release(std::span<const EventItem> events) {
@@ -395,9 +391,12 @@ class WorkerPool::Worker {
       }
       Link& link = *found->second;
       // Asked first: who holds the port no more has closed its socket before.
-      const Duration patience = pool_.ports_held_.has(link.from) ? kHeldPortPatience : kPortPatience;
+      const PortTry next = port_try(pool_.ports_held_.has(link.from), now - link.port_busy_since);
+      if (next == PortTry::kLater) {
+        return false;
+      }
       link.stream.reconnect(link.from.port);
-      if (link.stream.state() == BackendStream::State::kPortBusy && link.port_busy_since + patience <= now) {
+      if (link.stream.state() == BackendStream::State::kPortBusy && next == PortTry::kThisOrAny) {
         other_ports_.fetch_add(1, std::memory_order_relaxed);
         link.from.port = 0;
         link.stream.reconnect(0);
@@ -553,7 +552,7 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, rpcrdma::ReplyPools poo
       backends_(gateway::kBackendNumbersMax),
       pools_(pools),
       replies_(pools.large, options.reply_buffers, options.reply_buffers_min, gateway::kBackendNumbersMax),
-      source_ports_(local_ports().first, local_ports().second),
+      source_ports_(local_ports().first, local_ports().second, options.port_key),
       programs_(programs),
       cores_(options.cores) {
   set_backend_count(static_cast<uint32_t>(

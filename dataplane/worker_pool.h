@@ -45,6 +45,7 @@ struct WorkerPoolOptions {
   std::vector<std::vector<TcpAddress>> backends;  // by backend, its servers by number; built-in ones have none
   std::vector<std::string> names;                 // of the backends, for the log; empty: their addresses
   std::vector<bool> from_client;                  // by backend: connect from the client's address; empty: from none
+  uint64_t port_key = 0;                          // of source ports (gateway::PortBook)
   rpcrdma::RecordLimits limits;
   uint32_t reply_buffers = UINT32_MAX;      // that `pools.large` has
   uint32_t reply_buffers_min = UINT32_MAX;  // of these, enough for the longest reply (control::large_buffers_min)

@@ -42,10 +42,11 @@ struct EndpointOptions {
   uint32_t receive_work_max = 16384;
   // Queue pairs that answer inbound READs (RcOptions::responder_resources_max > 0). 0 on a server; about 1 KiB each.
   uint32_t read_replay_max = 0;
-  // Gaps of all queue pairs that are recovered selectively at once, 8 KiB each (beyond, it is go-back-N); and received packets
-  // that may be held behind them: well below the shell's pool, because they are its buffers. READ responses that come early are
-  // not counted: they take no more than the READs that the owner posted.
-  rc::RecoveryLimits recovery{.gaps_max = 64, .held_packets_max = 2048};
+  // Gaps of all queue pairs that are recovered selectively at once, 8 KiB each (beyond, it is go-back-N); queue pairs that may
+  // hold what came behind a gap or a SEND behind a repeated READ, 6 KiB each; and received packets that may be held: well below
+  // the shell's pool, because they are its buffers. READ responses that come early are not counted: they take no more than the
+  // READs that the owner posted.
+  rc::RecoveryLimits recovery{.gaps_max = 64, .holds_max = 64, .held_packets_max = 2048};
   // Queue pairs whose rate is limited at once because of congestion; the notifications of others are counted and ignored.
   uint32_t rate_limits_max = 256;
   // QPNs tell the core.

@@ -213,6 +213,9 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.rc.packets_held); }),
     counter("causeway_roce_holds_refused_total", "Packets that arrived behind a gap and were dropped for want of room.", kAll, {},
             {}, [](const Core& c, At) { return number(c.rc.holds_refused); }),
+    counter("causeway_roce_holds_expired_total",
+            "Packets that were kept behind a gap and given up: what was missing did not come in time.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.rc.holds_expired); }),
     counter("causeway_roce_bad_responses_total", "READ responses that do not fit their request.", kAll, {}, {},
             [](const Core& c, At) { return number(c.rc.bad_responses); }),
     counter("causeway_roce_window_stalls_total", "Times that data waited for the send window.", kAll, {}, {},
@@ -293,6 +296,8 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.cm.delays_received); }),
     counter("causeway_cm_timewaits_cut_short_total", "Ended connections forgotten early to make room.", kAll, {}, {},
             [](const Core& c, At) { return number(c.cm.timewaits_cut_short); }),
+    counter("causeway_cm_disconnects_cut_short_total", "DREQs whose answer was not waited for any longer, to make room.", kAll,
+            {}, {}, [](const Core& c, At) { return number(c.cm.disconnects_cut_short); }),
     counter("causeway_cm_transmit_queue_full_total", "Management datagrams lost for want of room.", kAll, {}, {},
             [](const Core& c, At) { return number(c.cm.transmit_queue_full); }),
 

@@ -21,7 +21,9 @@ struct CaptureOrder {
 };
 
 struct CaptureStatus {
-  std::string state = "none";  // "none", "running", "complete" (a limit was reached), "failed" (the disk), "stopped"
+  // "none", "running", "complete" (a limit was reached), "failed" (the disk), "stopped", "stuck" (stopped, and its file does not
+  // answer)
+  std::string state = "none";
   std::string file;
   uint64_t packets = 0;
   uint64_t bytes = 0;    // of the file

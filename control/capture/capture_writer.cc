@@ -6,90 +6,171 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
+#include "control/admin/unique_fd.h"
 #include "control/capture/pcapng.h"
 
 namespace cw::control::capture {
 namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(2);
+constexpr size_t kWriteBytes = 65'536;  // at once
 
 int64_t unix_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// From what the kernel knows, without asking a file server.
+bool is_regular(int file) {
+  struct statx status {};
+  return statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0 && S_ISREG(status.stx_mode);
+}
+
 }  // namespace
 
-std::unique_ptr<CaptureWriter> CaptureWriter::start(int output, const CaptureLimits& limits, std::vector<CaptureRing*> rings,
-                                                    std::string& problem) {
-  struct stat status {};
+// What the thread works with. Not stdio: the end of the process would wait for a stream that is being written.
+class CaptureWriter::Job {
+ public:
+  Job(UniqueFd file, const CaptureLimits& limits, Rings rings, WriteFile write_file)
+      : file_(std::move(file)), limits_(limits), rings_(std::move(rings)), write_file_(write_file) {}
+
+  void run();
+  [[nodiscard]] bool stop(std::chrono::milliseconds patience) {
+    stop_.store(true);
+    std::unique_lock lock(mutex_);
+    return has_ended_.wait_for(lock, patience, [this] { return ended_; });
+  }
+
+  std::atomic<bool> done{false};
+  std::atomic<bool> failed{false};
+  std::atomic<uint64_t> packets{0};
+  std::atomic<uint64_t> bytes{0};
+
+ private:
+  void drain();
+  void add(const std::string& octets);
+  void flush();
+
+  UniqueFd file_;
+  CaptureLimits limits_;
+  Rings rings_;
+  WriteFile write_file_;
+  std::atomic<bool> stop_{false};
+  std::string unwritten_;
+  int64_t clock_offset_ns_ = 0;  // of the wall clock to the poll cores', from the first frame on
+  bool has_offset_ = false;
+  std::mutex mutex_;
+  std::condition_variable has_ended_;
+  bool ended_ = false;
+};
+
+std::unique_ptr<CaptureWriter> CaptureWriter::start(int output, const CaptureLimits& limits, Rings rings, std::string& problem,
+                                                    WriteFile write_file) {
   const int flags = fcntl(output, F_GETFL);
-  if (flags < 0 || fstat(output, &status) != 0 || !S_ISREG(status.st_mode) || (flags & O_ACCMODE) == O_RDONLY) {
+  if (flags < 0 || !is_regular(output) || (flags & O_ACCMODE) == O_RDONLY) {
     problem =
         "a capture wants a regular file, open for writing, sent along with the request; causewayctl capture start does that";
     return nullptr;
   }
-  const int fd = fcntl(output, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) {
+  UniqueFd file(fcntl(output, F_DUPFD_CLOEXEC, 0));
+  if (file.get() < 0) {
     problem = fmt::format("the capture's file: {}", std::strerror(errno));
     return nullptr;
   }
-  return std::unique_ptr<CaptureWriter>(new CaptureWriter(fdopen(fd, "w"), limits, std::move(rings)));
+  auto job = std::make_shared<Job>(std::move(file), limits, std::move(rings), write_file == nullptr ? &write : write_file);
+  return std::unique_ptr<CaptureWriter>(new CaptureWriter(std::move(job)));
 }
 
-CaptureWriter::CaptureWriter(std::FILE* file, const CaptureLimits& limits, std::vector<CaptureRing*> rings)
-    : file_(file), limits_(limits), rings_(std::move(rings)), thread_([this] { run(); }) {}
+CaptureWriter::CaptureWriter(std::shared_ptr<Job> job) : job_(std::move(job)), thread_([job = job_] { job->run(); }) {}
 
 CaptureWriter::~CaptureWriter() {
-  stop_.store(true);
-  thread_.join();
-  std::fclose(file_);
-}
-
-void CaptureWriter::write(const std::string& octets) {
-  if (std::fwrite(octets.data(), 1, octets.size(), file_) != octets.size()) {
-    failed_.store(true);
-    done_.store(true, std::memory_order_release);
+  if (stop(waited_ ? std::chrono::milliseconds(0) : kStopPatience)) {
+    thread_.join();
+  } else {
+    thread_.detach();
   }
-  bytes_.fetch_add(octets.size(), std::memory_order_relaxed);
 }
 
-void CaptureWriter::run() {
-  write(pcapng_start("causewayd", limits_.snap_bytes));
+bool CaptureWriter::stop(std::chrono::milliseconds patience) {
+  waited_ = true;
+  return job_->stop(patience);
+}
+
+bool CaptureWriter::is_done() const {
+  return job_->done.load(std::memory_order_acquire);
+}
+uint64_t CaptureWriter::packets() const {
+  return job_->packets.load(std::memory_order_relaxed);
+}
+uint64_t CaptureWriter::bytes() const {
+  return job_->bytes.load(std::memory_order_relaxed);
+}
+bool CaptureWriter::failed() const {
+  return job_->failed.load(std::memory_order_relaxed);
+}
+
+void CaptureWriter::Job::add(const std::string& octets) {
+  unwritten_ += octets;
+  bytes.fetch_add(octets.size(), std::memory_order_relaxed);
+  if (unwritten_.size() >= kWriteBytes) {
+    flush();
+  }
+}
+
+void CaptureWriter::Job::flush() {
+  for (size_t at = 0; at < unwritten_.size() && !failed.load();) {
+    const ssize_t written = write_file_(file_.get(), unwritten_.data() + at, unwritten_.size() - at);
+    if (written > 0) {
+      at += static_cast<size_t>(written);
+    } else if (written == 0 || errno != EINTR) {
+      failed.store(true);
+      done.store(true, std::memory_order_release);
+    }
+  }
+  unwritten_.clear();
+}
+
+void CaptureWriter::Job::run() {
+  add(pcapng_start("causewayd", limits_.snap_bytes));
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limits_.seconds);
-  while (!stop_.load() && !is_done()) {
+  while (!stop_.load() && !done.load()) {
     drain();
-    std::fflush(file_);
+    flush();
     if (std::chrono::steady_clock::now() >= end) {
-      done_.store(true, std::memory_order_release);
+      done.store(true, std::memory_order_release);
     }
     std::this_thread::sleep_for(kPause);
   }
-  if (stop_.load() && !is_done()) {
+  if (stop_.load() && !done.load()) {
     drain();
   }
-  std::fflush(file_);
+  flush();
+  file_ = UniqueFd();  // closing may wait for the file as well
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  has_ended_.notify_all();
 }
 
 // No more than the rings hold at a time, so that it ends whatever the cores do.
-void CaptureWriter::drain() {
-  for (CaptureRing* ring : rings_) {
+void CaptureWriter::Job::drain() {
+  for (const auto& ring : rings_) {
     CapturedFrame frame;
     MutableBytes octets;
-    for (uint32_t i = 0; i < CaptureRing::kSlots && !is_done() && ring->front(frame, octets); ++i) {
+    for (uint32_t i = 0; i < CaptureRing::kSlots && !done.load() && ring->front(frame, octets); ++i) {
       if (!has_offset_) {
         has_offset_ = true;
         clock_offset_ns_ = unix_now_ns() - frame.at_ns;
       }
       const uint32_t shown = limits_.with_payload ? static_cast<uint32_t>(octets.size()) : redact(octets);
       const auto at = static_cast<uint64_t>(frame.at_ns + clock_offset_ns_);
-      write(pcapng_packet(at, octets.first(shown), frame.original_bytes, frame.received));
+      add(pcapng_packet(at, octets.first(shown), frame.original_bytes, frame.received));
       ring->pop();
-      if (packets_.fetch_add(1, std::memory_order_relaxed) + 1 >= limits_.packets) {
-        done_.store(true, std::memory_order_release);
+      if (packets.fetch_add(1, std::memory_order_relaxed) + 1 >= limits_.packets) {
+        done.store(true, std::memory_order_release);
       }
     }
   }

@@ -1,9 +1,14 @@
 // The thread that writes captured frames to a file, until it is stopped or a limit is reached.
+//
+// A regular file may never answer: on a file server that is gone, or behind a FUSE daemon that hangs. Nobody waits for it without
+// limit. The thread owns all that it uses, so that it can be left behind; it ends when the file answers.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <thread>
@@ -22,38 +27,36 @@ struct CaptureLimits {
 
 class CaptureWriter {
  public:
+  using Rings = std::vector<std::shared_ptr<CaptureRing>>;
+  using WriteFile = ssize_t (*)(int file, const void* octets, size_t size);
+  // For what is in the rings and for what the system has not written yet: a disk that lives needs no longer.
+  static constexpr auto kStopPatience = std::chrono::milliseconds(1'000);
+
   // output: a regular file, open for writing; the writer has a duplicate of its own. Null, and one sentence in `problem`, when it
-  // is none (a pipe or a socket could keep the writer waiting for ever). `rings` outlive the writer.
-  [[nodiscard]] static std::unique_ptr<CaptureWriter> start(int output, const CaptureLimits& limits,
-                                                            std::vector<CaptureRing*> rings, std::string& problem);
-  // Writes what is in the rings, and ends.
+  // is none (a pipe or a socket could keep the writer waiting for ever). `write_file`: write(2), or what a test has in its place.
+  [[nodiscard]] static std::unique_ptr<CaptureWriter> start(int output, const CaptureLimits& limits, Rings rings,
+                                                            std::string& problem, WriteFile write_file = nullptr);
+  // As stop(), without patience when that has been in vain before.
   ~CaptureWriter();
   CaptureWriter(const CaptureWriter&) = delete;
   CaptureWriter& operator=(const CaptureWriter&) = delete;
 
+  // Has the thread write what is in the rings, and end. False: it has not ended within `patience`: the file does not answer.
+  bool stop(std::chrono::milliseconds patience = kStopPatience);
+
   // A limit was reached, or the disk is full: no more is written.
-  [[nodiscard]] bool is_done() const { return done_.load(std::memory_order_acquire); }
-  [[nodiscard]] uint64_t packets() const { return packets_.load(std::memory_order_relaxed); }
-  [[nodiscard]] uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_done() const;
+  [[nodiscard]] uint64_t packets() const;
+  [[nodiscard]] uint64_t bytes() const;
+  [[nodiscard]] bool failed() const;
 
  private:
-  CaptureWriter(std::FILE* file, const CaptureLimits& limits, std::vector<CaptureRing*> rings);
-  void run();
-  void drain();
-  void write(const std::string& octets);
+  class Job;
+  explicit CaptureWriter(std::shared_ptr<Job> job);
 
-  std::FILE* file_;
-  CaptureLimits limits_;
-  std::vector<CaptureRing*> rings_;
-  std::atomic<bool> stop_{false};
-  std::atomic<bool> done_{false};
-  std::atomic<bool> failed_{false};
-  std::atomic<uint64_t> packets_{0};
-  std::atomic<uint64_t> bytes_{0};
-  int64_t clock_offset_ns_ = 0;  // of the wall clock to the poll cores', from the first frame on
-  bool has_offset_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::shared_ptr<Job> job_;  // the thread's too
+  bool waited_ = false;
+  std::thread thread_;
 };
 
 }  // namespace cw::control::capture

@@ -64,6 +64,7 @@ struct CmStats {
   uint64_t established_by_data = 0;                             // of these, without an RTU
   uint64_t delays_received = 0;                                 // MRA that extended a wait
   uint64_t timewaits_cut_short = 0;                             // forgotten early to make room
+  uint64_t disconnects_cut_short = 0;                           // of kUnanswered: not waited for any longer, to make room
   uint64_t transmit_queue_full = 0;                             // datagrams lost for want of room
 
   [[nodiscard]] uint64_t dropped(CmDrop drop) const { return drops[static_cast<size_t>(drop)]; }

@@ -13,8 +13,8 @@
 // hold, under a new communication id. The new request is served at once, where the kernel's CM would first reject it as stale and
 // let the peer try again after a pause; the old connection ends (kSuperseded) when the new one is established. Not before: an RTU
 // names our random communication id, which went to the peer's address, while a REQ with that address and a guessed QPN can come
-// from anybody. A REQ ends nothing but, where there is no room, the oldest half-open connection of the network that has the most
-// of them (kEvicted): a flood pushes out itself.
+// from anybody. A REQ ends nothing but, where there is no room, the oldest connection that waits for the answer to our DREQ, else
+// the oldest half-open one of the network that has the most of them (kEvicted): a flood pushes out itself.
 //
 // A gateway that restarts knows no connection: DREQs are answered by DREP, so that peers finish their teardown quickly, and REPs
 // by REJ, so that they do not wait for an RTU.
@@ -185,6 +185,8 @@ class ConnectionManager {
   void establish(Instant now, Connection& connection);
   void supersede(Instant now, Connection& connection);
   void evict(Instant now, Connection& connection);
+  // The oldest of the network that has the most of them. Precondition: there is one.
+  void evict_half_open(Instant now);
   // Takes the place of a connection that counts for less than a new request; false when there is none.
   bool make_room(Instant now);
   void end(Instant now, Connection& connection, CmOutcome outcome);

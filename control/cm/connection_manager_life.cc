@@ -176,16 +176,24 @@ void ConnectionManager::evict(Instant now, Connection& connection) {
   end(now, connection, CmOutcome::kEvicted, ConnectFailed{ConnectFailure::kEvicted});
 }
 
+// When connection_max are alive, first one that is over for its user: a peer that leaves our DREQs unanswered has no place at the
+// expense of those who come. It is remembered in time-wait like any other. It holds no Handshake: where these have run out only a
+// half-open one makes room.
 bool ConnectionManager::make_room(Instant now) {
-  if (half_open_count_ > 0) {
-    evict(now, *half_open_[prefixes_.busiest()].front());
-    return true;
-  }
-  if (Connection* oldest = closing_.front()) {
+  if (Connection* oldest = closing_.front(); oldest != nullptr && live_count_ >= options_.connection_max) {
+    ++stats_.disconnects_cut_short;
     give_up(now, *oldest);
     return true;
   }
+  if (half_open_count_ > 0) {
+    evict_half_open(now);
+    return true;
+  }
   return false;
+}
+
+void ConnectionManager::evict_half_open(Instant now) {
+  evict(now, *half_open_[prefixes_.busiest()].front());
 }
 
 // Into time-wait. An event that is on its way goes out first; only then may the slot be taken for another connection.

@@ -22,7 +22,7 @@ void ConnectionManager::on_req(const Arrival& arrival) {
   if (!prefixes_.may_open(prefix)) {
     evict(arrival.now, *half_open_[prefix].front());
   } else if (half_open_count_ >= options_.half_open_max) {
-    (void)make_room(arrival.now);
+    evict_half_open(arrival.now);
   }
   Connection* connection = admit();
   if (connection == nullptr && make_room(arrival.now)) {

@@ -330,18 +330,20 @@ const std::array kCommands = {
             .is_default = true,
             .request = "capture_show",
             .render = render_capture},
-    Command{.object = "capture",
-            .verb = "start",
-            .help = "Write the frames of clients to a pcapng file, which tshark reads.",
-            .access = Access::kChange,
-            .parameters = kCaptureParameters,
-            .request = "capture_start",
-            .run = run_capture_start,
-            .details =
-                "Data and memory handles (R_Keys, chunks) are taken out, but for --with-payload. The file is yours: causewayctl "
-                "makes it, readable by its owner only, and hands it to the gateway open; an existing one is not overwritten. "
-                "Frames that the disk is too slow for are "
-                "counted; no client waits for it."},
+    Command{
+        .object = "capture",
+        .verb = "start",
+        .help = "Write the frames of clients to a pcapng file, which tshark reads.",
+        .access = Access::kChange,
+        .parameters = kCaptureParameters,
+        .request = "capture_start",
+        .run = run_capture_start,
+        .details =
+            "Data and memory handles (R_Keys, chunks) are taken out, but for --with-payload. The file is yours: causewayctl "
+            "makes it, readable by its owner only, and hands it to the gateway open; an existing one is not overwritten. "
+            "Frames that the disk is too slow for are "
+            "counted; no client waits for it. A file that does not answer, on a file server that is gone, keeps nobody waiting "
+            "either: the state is \"stuck\" then, and no other capture can begin until it answers."},
     Command{.object = "capture",
             .verb = "stop",
             .help = "End the capture.",

@@ -8,11 +8,16 @@
 #include <map>
 
 #include "rocev2/base/assert.h"
+#include "rocev2/base/intrusive_list.h"
 #include "rocev2/wire/ip_address.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
 
 namespace cw::gateway {
 
+struct OfClientTag {};
+
+// `Orphan` is the owner's: a backend connection that one of the client's connections has left, a ListNode<OfClientTag>.
+template <typename Orphan>
 class ClientShares {
  public:
   // A connection of the client begins; the share stays where it is until its last connection has left.
@@ -26,8 +31,29 @@ class ClientShares {
     const auto found = clients_.find(key_of(address));
     CW_ASSERT(found != clients_.end());
     if (--found->second.connections == 0) {
+      CW_ASSERT(found->second.orphans.empty());
       clients_.erase(found);
     }
+  }
+  // A backend connection of a client that is still joined. `orphan` is unlinked before the client leaves.
+  void add_orphan(const wire::IpAddress& address, Orphan& orphan) {
+    Entry& entry = clients_[key_of(address)];
+    entry.orphans.push_back(orphan);
+    ++entry.orphan_count;
+  }
+  void remove_orphan(const wire::IpAddress& address, Orphan& orphan) {
+    static_cast<ListNode<OfClientTag>&>(orphan).unlink();
+    --clients_.find(key_of(address))->second.orphan_count;
+  }
+  // The oldest of the client that has most; nullptr when there is none.
+  [[nodiscard]] Orphan* greediest_orphan() {
+    Entry* most = nullptr;
+    for (auto& [key, entry] : clients_) {
+      if (entry.orphan_count > (most == nullptr ? 0 : most->orphan_count)) {
+        most = &entry;
+      }
+    }
+    return most == nullptr ? nullptr : most->orphans.front();
   }
   [[nodiscard]] size_t client_count() const { return clients_.size(); }
 
@@ -35,7 +61,9 @@ class ClientShares {
   using Key = std::array<uint8_t, 16>;
   struct Entry {
     rpcrdma::ClientShare share;
-    uint32_t connections = 0;
+    uint32_t connections = 0;  // and what they have left
+    uint32_t orphan_count = 0;
+    IntrusiveList<Orphan, OfClientTag> orphans;  // oldest first
   };
   static Key key_of(const wire::IpAddress& address) {
     Key key{};

@@ -407,7 +407,7 @@ void Gateway::arm(Connection& connection, Instant deadline) {
 void Gateway::on_timer(Instant now, Connection& connection) {
   if (connection.state == ConnectionState::kOpeningBackend) {
     const Lane& lane = connection.first;
-    if (now >= lane.open_deadline) {
+    if (lane.state == Lane::State::kOpening && now >= lane.open_deadline) {
       note_backend(now, lane.backend, false);
       ++stats_.backends[lane.backend].open_failures;
       end(now, connection, ConnectionResult::kRefusedBackend, false);
@@ -475,9 +475,12 @@ void Gateway::finish(Instant now, Connection& connection, ConnectionResult resul
       node_.cm().disconnect(now, connection.cm_id);
     }
   }
+  if (connection.server) {
+    connection.server->fail();  // what calls have left is told apart from what they held
+  }
   connection.for_each_lane([&](Lane& lane) {
     if (is_tcp(lane)) {
-      part_from_backend(now, lane, !shutting_down_);
+      part_from_backend(now, connection, lane, !shutting_down_);
     }
   });
   if (connection.server != std::nullopt) {
@@ -495,7 +498,7 @@ void Gateway::finish(Instant now, Connection& connection, ConnectionResult resul
   static_cast<ListNode<StalledTag>&>(connection).unlink_if_linked();
   if (connection.server) {
     connection.server.reset();
-    client_shares_.leave(connection.address.remote);
+    leave_client(connection.address.remote);
   }
   if (connection.qp != nullptr) {
     node_.endpoint().destroy_qp(*connection.qp);
@@ -541,8 +544,7 @@ void Gateway::shut_down(Instant now) {
   }
   close_all(now);
   while (Orphan* orphan = orphans_by_age_.front()) {
-    close_link(orphan->link, orphan->backend);
-    bury(*orphan);
+    give_up(*orphan);
   }
 }
 

@@ -52,6 +52,8 @@
 
 namespace cw::gateway {
 
+struct PendingCall;
+
 enum class ConnectionState : uint8_t { kAccepting, kOpeningBackend, kEstablished };
 [[nodiscard]] const char* to_string(ConnectionState state) noexcept;
 
@@ -139,6 +141,10 @@ class Gateway {
   [[nodiscard]] const GatewayStats& stats() const { return stats_; }
   [[nodiscard]] const rpcrdma::RpcRdmaStats& rpcrdma_stats() const { return shared_.stats; }
   [[nodiscard]] const rpcrdma::StageDurations& stage_durations() const { return shared_.durations; }
+  // What calls hold of what all share; for tests and simulation.
+  [[nodiscard]] uint64_t pulled_units() const { return shared_.pulled_units; }
+  [[nodiscard]] uint64_t reply_bytes() const { return shared_.reply_bytes; }
+  [[nodiscard]] uint32_t slots_in_use() const { return shared_.calls->in_use(); }
 
  private:
   struct Connection;
@@ -202,14 +208,19 @@ class Gateway {
   [[nodiscard]] static ConnectionInfo info_of(Instant now, const Connection& connection);
   [[nodiscard]] bool requests_room(uint32_t count = 1) const { return requests_.capacity() - requests_.size() >= count; }
   // Closes the backend connection, now or when the backend has answered what it was sent.
-  void part_from_backend(Instant now, Lane& lane, bool may_keep);
+  void part_from_backend(Instant now, Connection& connection, Lane& lane, bool may_keep);
+  [[nodiscard]] rpcrdma::ClientShare& join_client(const wire::IpAddress& address);
+  void leave_client(const wire::IpAddress& address);
   // Lanes: gateway_lanes.cc.
   void add_lanes(Connection& connection);
   void drop_lanes(Connection& connection);
   void set_lanes(size_t listener_index);
   [[nodiscard]] rpcrdma::BackendShares shares_of(const ListenerOptions& listener);
   [[nodiscard]] LinkId new_link(uint32_t slot, uint32_t lane);
-  void open_lane(Instant now, Connection& connection, Lane& lane);
+  void open_lane(Instant now, Connection& connection, Lane& lane, std::optional<uint32_t> xid);
+  [[nodiscard]] bool waits_for_first_call(const Connection& connection) const;
+  // Opens the backend connection of lane 0 as soon as it is known from where.
+  void open_first(Instant now, Connection& connection);
   void forget_link(Lane& lane);
   void give_port_back(Lane& lane);
   [[nodiscard]] bool has_xid(Connection& connection, uint32_t xid);
@@ -222,6 +233,8 @@ class Gateway {
   void on_orphan_event(BackendEvent&& event);
   // What the backend has not answered counts as answered.
   void bury(Orphan& orphan);
+  void give_up(Orphan& orphan);
+  void return_units(Orphan& orphan, const PendingCall& call);
   void hold_calls(Instant now, Connection& connection);
   void release_calls(Instant now);
   // One of what the connection's calls wait for is over.
@@ -229,6 +242,7 @@ class Gateway {
   void answer_fence(const CoreMessage& fence);
   void tell_fence_done(LinkId link, bool waited);
   void tell_other_cores(const CoreMessage& message);
+  [[nodiscard]] bool speaks_for_all(uint32_t backend) const;
   void note_backend(Instant now, uint32_t backend, bool up);
   void on_server_state(Instant now, uint32_t backend, uint32_t server, ServerState state);
   void judge_by_checks(uint32_t backend);
@@ -253,7 +267,7 @@ class Gateway {
   std::unique_ptr<ConnectionPlaces> own_client_places_;
   ConnectionPlaces& client_places_;
   std::vector<rpcrdma::SharedBudget> budgets_;  // by class of clients, of all that there may be; never resized
-  ClientShares client_shares_;
+  ClientShares<Orphan> client_shares_;
   // By backend, of all that there may be, and one more for calls that no backend is known for; never resized.
   std::vector<rpcrdma::BackendShare> backend_shares_;
   FixedMap<uint32_t> by_cm_id_;  // CM connection id -> slot

@@ -12,6 +12,8 @@ namespace cw::gateway {
 namespace {
 
 constexpr uint32_t kReceivesBeforeRtu = 1;
+// A client that has connected again makes the call at once for which it did so.
+constexpr Duration kFirstCallPatience = Duration::ms(100);
 
 // What we say of ourselves (RFC 8797), or count as when we say nothing.
 rpcrdma::PrivateData ours(const ListenerOptions& listener) {
@@ -146,8 +148,8 @@ void Gateway::establish(Instant now, Connection& connection) {
   }
   // Those of routes are opened when the first call asks for them. Calls wait in the endpoint meanwhile.
   connection.state = ConnectionState::kOpeningBackend;
-  open_lane(now, connection, connection.first);
-  arm(connection, connection.first.open_deadline);
+  connection.first.open_deadline = waits_for_first_call(connection) ? now + kFirstCallPatience : now;
+  open_first(now, connection);
 }
 
 Gateway::Connection* Gateway::establish_by_data(Instant now, Connection& connection) {
@@ -233,7 +235,7 @@ void Gateway::start_endpoint(Instant now, Connection& connection) {
       std::min(connection.credits, backed_credits(connection, listener.server.credits, connection.path_mtu_bytes));
   server_options.reverse_credits = backed_credits(connection, server_options.reverse_credits, connection.path_mtu_bytes);
   server_options.credits = connection.credits;
-  server_options.share = &client_shares_.join(connection.address.remote);
+  server_options.share = &join_client(connection.address.remote);
   server_options.backends = &connection.lanes->shares;
   server_options.read_unit_bytes = connection.path_mtu_bytes;
   server_options.read_bytes_in_flight_max = uint64_t{options_.rc.read_window_packets} * 3 / 2 * connection.path_mtu_bytes;
@@ -245,6 +247,17 @@ void Gateway::start_endpoint(Instant now, Connection& connection) {
   for (uint32_t i = 0; i < count; ++i) {
     connection.server->refuse_xid(broken[i]);
   }
+}
+
+rpcrdma::ClientShare& Gateway::join_client(const wire::IpAddress& address) {
+  rpcrdma::ClientShare& share = client_shares_.join(address);
+  shared_.clients = static_cast<uint32_t>(client_shares_.client_count());
+  return share;
+}
+
+void Gateway::leave_client(const wire::IpAddress& address) {
+  client_shares_.leave(address);
+  shared_.clients = static_cast<uint32_t>(client_shares_.client_count());
 }
 
 void Gateway::take_calls(Connection& connection) {

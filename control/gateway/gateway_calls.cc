@@ -52,7 +52,7 @@ void Gateway::pump(Instant now, Connection& connection) {
     const Instant next = connection.server->next_deadline();
     arm(connection, connection.holds > 0 ? earlier(next, connection.held_until) : next);
     if (connection.state == ConnectionState::kOpeningBackend) [[unlikely]] {
-      arm(connection, connection.first.open_deadline);
+      open_first(now, connection);
     }
     if (draining_) {
       go_on_draining(now, connection);
@@ -123,9 +123,10 @@ void Gateway::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
       return;
     }
     if (lane.state == Lane::State::kClosed) [[unlikely]] {
-      open_lane(now, connection, lane);  // the worker keeps what is sent until the connection is there
+      open_lane(now, connection, lane, xid);  // the worker keeps what is sent until the connection is there
     }
     request.link = lane.link;
+    lane.last_xid = xid;
     ++stats.server_calls[lane.server_number];
     lane.pending.add(xid, {.call = call.id, .since = now, .epoch = guard_.begin(*lane.client)});
     if (is_routed) {

@@ -18,6 +18,7 @@ struct Gateway::Lane {
   bool reverse_enabled = false;  // a call on this lane has said that the client takes calls of its backend
   uint32_t backend = ListenerOptions::kNoBackend;
   uint16_t source_port = 0;               // of the link, while this lane has it (SourcePorts)
+  std::optional<uint32_t> last_xid;       // of the calls that went this way
   uint32_t server_number = 0;             // of the backend's: where the link leads
   LinkId link;                            // each backend connection has one of its own; that of lane 0 names the connection, too
   Instant open_deadline;                  // valid while kOpening
@@ -70,13 +71,15 @@ struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gatewa
 };
 
 // The backend connection of an RDMA connection that is gone, while the backend still works on its calls.
-struct Gateway::Orphan : ListNode<Gateway::OrphanTag> {
+struct Gateway::Orphan : ListNode<Gateway::OrphanTag>, ListNode<OfClientTag> {
   LinkId link;
   uint32_t backend = 0;
   uint32_t server_number = 0;
   ReplayGuard::Client* client = nullptr;
   PendingCalls pending;
   Instant deadline;
+  wire::IpAddress remote;
+  rpcrdma::ClientShare* share = nullptr;  // of `remote`
 };
 
 }  // namespace cw::gateway

@@ -40,8 +40,20 @@ void Gateway::remember_broken_call(Instant now, const Connection& connection, ui
                     .xid = xid});
 }
 
+// A client's connection could not be made. Its own address may be why (a firewall, no way back to it), and then it comes again
+// for ever: such a failure closes the backend to nobody else. Two clients that fail would prove no more, since one host may have
+// many addresses.
+bool Gateway::speaks_for_all(uint32_t backend) const {
+  const BackendOptions& options = options_.backends[backend];
+  return !options.from_client && !(options.checked && servers_[backend].any_up());
+}
+
 void Gateway::note_backend(Instant now, uint32_t backend, bool up) {
-  down_until_[backend] = up ? Instant() : now + kRetryBackend;
+  if (up) {
+    down_until_[backend] = Instant();
+  } else if (speaks_for_all(backend)) {
+    down_until_[backend] = now + kRetryBackend;
+  }
   if (options_.backends[backend].checked || options_.backends[backend].removed) {
     return;  // that is for the checks to say, or for nobody
   }
@@ -96,7 +108,9 @@ void Gateway::on_core_message(Instant now, const CoreMessage& message) {
     case CoreMessage::Kind::kBackendUp:
       if (message.index >= options_.backends.size() || !options_.backends[message.index].removed) {
         stats_.backends[message.index].up = message.value;
-        down_until_[message.index] = message.value != 0 ? Instant() : now + kRetryBackend;
+        if (message.value != 0 || speaks_for_all(message.index)) {
+          down_until_[message.index] = message.value != 0 ? Instant() : now + kRetryBackend;
+        }
       }
       return;
     case CoreMessage::Kind::kServerState:

@@ -11,6 +11,12 @@
 #include "rpcrdma/rpc/rpc_message.h"
 
 namespace cw::gateway {
+namespace {
+
+// When there is no room for a request to the workers.
+constexpr Duration kLookAgain = Duration::ms(1);
+
+}  // namespace
 
 bool Gateway::is_tcp(const Lane& lane) const {
   return lane.backend != ListenerOptions::kNoBackend && options_.backends[lane.backend].kind == BackendKind::kTcp;
@@ -66,8 +72,8 @@ rpcrdma::BackendShares Gateway::shares_of(const ListenerOptions& listener) {
   return shares;
 }
 
-// Precondition: requests_room().
-void Gateway::open_lane(Instant now, Connection& connection, Lane& lane) {
+// Precondition: requests_room(). `xid`: of the first call, when it is known.
+void Gateway::open_lane(Instant now, Connection& connection, Lane& lane, std::optional<uint32_t> xid) {
   lane.state = Lane::State::kOpening;
   lane.server_number = preferred_server(lane.backend);
   lane.open_deadline = now + options_.backends[lane.backend].open_timeout;
@@ -78,7 +84,7 @@ void Gateway::open_lane(Instant now, Connection& connection, Lane& lane) {
   open.server = lane.server_number;
   open.client = connection.address.remote;
   if (options_.source_ports != nullptr) {
-    lane.source_port = options_.source_ports->take(open.client, lane.backend);
+    lane.source_port = options_.source_ports->take(open.client, lane.backend, xid);
   }
   open.source_port = lane.source_port;
   push_request(std::move(open));
@@ -101,8 +107,26 @@ void Gateway::forget_link(Lane& lane) {
 // The client's next connection has it. Its backend connection can be made when this one is closed.
 void Gateway::give_port_back(Lane& lane) {
   if (const uint16_t port = std::exchange(lane.source_port, uint16_t{0}); port != 0) {
-    options_.source_ports->give_back(connections_[slot_of(lane.link)]->address.remote, lane.backend, port);
+    options_.source_ports->give_back(connections_[slot_of(lane.link)]->address.remote, lane.backend, port, lane.last_xid);
   }
+}
+
+// Which port it has to come from, its first call says: a client connects again when it has one to make.
+bool Gateway::waits_for_first_call(const Connection& connection) const {
+  return options_.source_ports != nullptr &&
+         options_.source_ports->depends_on_xid(connection.address.remote, connection.first.backend);
+}
+
+// Precondition: kOpeningBackend.
+void Gateway::open_first(Instant now, Connection& connection) {
+  Lane& lane = connection.first;
+  if (lane.state == Lane::State::kClosed && requests_room()) {
+    const std::optional<uint32_t> xid = connection.server->next_xid();
+    if (xid || lane.open_deadline <= now) {
+      open_lane(now, connection, lane, xid);
+    }
+  }
+  arm(connection, lane.state == Lane::State::kClosed ? std::max(lane.open_deadline, now + kLookAgain) : lane.open_deadline);
 }
 
 bool Gateway::has_xid(Connection& connection, uint32_t xid) {

@@ -25,6 +25,7 @@ struct BackendOptions {
   std::vector<uint32_t> servers = {0};
   bool removed = false;         // by a reload: only connections from before lead to it
   bool checked = false;         // kTcp: checks say which servers are up; else the last attempt to connect does
+  bool from_client = false;     // kTcp: connections come from clients' addresses, and one that fails says nothing of others
   bool run_on_workers = false;  // kBuiltin: programs that may take long; else they run on the poll core
   Duration open_timeout = Duration::seconds(5);
   Duration call_timeout = Duration::seconds(120);  // where a listener has routes; else ServerOptions::call_timeout counts

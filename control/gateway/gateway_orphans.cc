@@ -17,16 +17,20 @@ void Gateway::close_link(LinkId link, uint32_t backend) {
 }
 
 // Not when the backend has closed it: then the lane is kClosed.
-void Gateway::part_from_backend(Instant now, Lane& lane, bool may_keep) {
+void Gateway::part_from_backend(Instant now, Connection& connection, Lane& lane, bool may_keep) {
   BackendStats& stats = stats_.backends[lane.backend];
   if (lane.waits_here) {
     guard_.forget(*lane.client, lane.link);
   }
   stats.calls_in_flight -= lane.pending.size();
   stats.server_calls[lane.server_number] -= lane.pending.size();
-  const bool keep =
-      may_keep && !lane.pending.empty() && lane.state == Lane::State::kOpen && orphans_.size() < options_.connections_max;
-  if (keep) {
+  if (may_keep && !lane.pending.empty() && lane.state == Lane::State::kOpen) {
+    // Whoever has left most backend connections makes room: many of one client are no reason to break the promise to another.
+    if (orphans_.size() >= options_.connections_max) {
+      Orphan& oldest = *client_shares_.greediest_orphan();
+      stats_.orphaned_expired += oldest.pending.size();
+      give_up(oldest);
+    }
     give_port_back(lane);
     auto orphan = std::make_unique<Orphan>();
     orphan->link = lane.link;
@@ -34,7 +38,13 @@ void Gateway::part_from_backend(Instant now, Lane& lane, bool may_keep) {
     orphan->server_number = lane.server_number;
     orphan->client = lane.client;
     orphan->pending = std::move(lane.pending);
+    orphan->pending.for_each([&](uint32_t, PendingCall& call) {
+      call.units = connection.server->take_units(call.call, backend_shares_[lane.backend]);
+    });
     orphan->deadline = now + options_.orphan_max;
+    orphan->remote = connection.address.remote;
+    orphan->share = &join_client(orphan->remote);
+    client_shares_.add_orphan(orphan->remote, *orphan);
     stats_.orphaned_calls += orphan->pending.size();
     ++stats_.orphans;
     orphans_by_age_.push_back(*orphan);
@@ -73,15 +83,29 @@ void Gateway::on_orphan_event(BackendEvent&& event) {
     return;
   }
   guard_.end(*orphan.client, call->epoch);
+  return_units(orphan, *call);
   if (orphan.pending.empty()) {
-    close_link(orphan.link, orphan.backend);
-    bury(orphan);
+    give_up(orphan);
   }
 }
 
+void Gateway::return_units(Orphan& orphan, const PendingCall& call) {
+  shared_.return_units(*orphan.share, &backend_shares_[orphan.backend], call.units);
+}
+
+void Gateway::give_up(Orphan& orphan) {
+  close_link(orphan.link, orphan.backend);
+  bury(orphan);
+}
+
 void Gateway::bury(Orphan& orphan) {
-  orphan.pending.for_each([&](uint32_t, const PendingCall& call) { guard_.end(*orphan.client, call.epoch); });
+  orphan.pending.for_each([&](uint32_t, const PendingCall& call) {
+    guard_.end(*orphan.client, call.epoch);
+    return_units(orphan, call);
+  });
   guard_.leave(*orphan.client);
+  client_shares_.remove_orphan(orphan.remote, orphan);
+  leave_client(orphan.remote);
   --stats_.backends[orphan.backend].links;
   --stats_.backends[orphan.backend].server_links[orphan.server_number];
   --stats_.orphans;
@@ -121,8 +145,7 @@ void Gateway::let_go(Instant now, Connection& connection) {
 void Gateway::release_calls(Instant now) {
   for (Orphan* orphan = orphans_by_age_.front(); orphan != nullptr && orphan->deadline <= now; orphan = orphans_by_age_.front()) {
     stats_.orphaned_expired += orphan->pending.size();
-    close_link(orphan->link, orphan->backend);
-    bury(*orphan);
+    give_up(*orphan);
   }
   LinkId link;
   while (guard_.poll_released(link)) {

@@ -16,6 +16,7 @@ struct PendingCall {
   rpcrdma::CallId call;
   Instant since;
   uint32_t epoch = 0;  // of the ReplayGuard
+  uint32_t units = 0;  // of an orphan's: rpcrdma::ServerEndpoint::take_units
 };
 
 class PendingCalls {
@@ -47,6 +48,12 @@ class PendingCalls {
   // visit(uint32_t xid, const PendingCall&), in no particular order.
   template <typename Visit>
   void for_each(Visit&& visit) const {
+    for (size_t i = 0; i < xids_.size(); ++i) {
+      visit(xids_[i], calls_[i]);
+    }
+  }
+  template <typename Visit>
+  void for_each(Visit&& visit) {
     for (size_t i = 0; i < xids_.size(); ++i) {
       visit(xids_[i], calls_[i]);
     }

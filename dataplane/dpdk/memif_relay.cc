@@ -14,18 +14,17 @@
 #include <cstring>
 #include <utility>
 
+#include "dataplane/monotonic_clock.h"
 #include "telemetry/log.h"
 
 namespace cw::dataplane {
 namespace {
 
 using control::UniqueFd;
-using Clock = std::chrono::steady_clock;
+using End = MemifLink::End;
 
-constexpr size_t kDescriptorsMax = 4;    // a message carries one at most; what comes beyond these the kernel closes
-constexpr int kListenBacklog = 4;        // ends that wait until the present one has gone
-constexpr int kTryEveryMs = 100;         // client role, while the other end is not there
-constexpr int kLookForLeaseEveryMs = 1;  // the core hands over within a turn
+constexpr size_t kDescriptorsMax = 4;  // a message carries one at most; what comes beyond these the kernel closes
+constexpr int kListenBacklog = 4;      // ends that wait until the present one has gone
 constexpr const char* kDriverName = "/d";
 constexpr const char* kDirectoryPattern = "/.memif-XXXXXX";
 
@@ -60,7 +59,26 @@ struct Descriptors {
   }
 };
 
-struct Message {
+union ControlBuffer {
+  cmsghdr aligned;
+  std::array<char, CMSG_SPACE(kDescriptorsMax * sizeof(int))> octets;
+};
+
+std::optional<ucred> credentials_of(const UniqueFd& fd) {
+  ucred who{};
+  socklen_t size = sizeof(who);
+  return fd.valid() && getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? std::optional(who) : std::nullopt;
+}
+
+// To poll().
+int wait_ms(Instant now, Instant until) {
+  constexpr int64_t kNsPerMs = 1'000'000;
+  return until.is_never() ? -1 : static_cast<int>(std::max<int64_t>(((until - now).to_ns() + kNsPerMs - 1) / kNsPerMs, 0));
+}
+
+}  // namespace
+
+struct MemifRelay::Message {
   std::array<uint8_t, MemifHandshake::kMessageBytes> octets{};
   size_t size = 0;
   Descriptors descriptors;
@@ -76,72 +94,11 @@ struct Message {
   }
 };
 
-union ControlBuffer {
-  cmsghdr aligned;
-  std::array<char, CMSG_SPACE(kDescriptorsMax * sizeof(int))> octets;
-};
-
-// False: the other side has closed, or sent what no memif message can be.
-bool receive(int fd, Message& message) {
-  iovec vector{message.octets.data(), message.octets.size()};
-  ControlBuffer control{};
-  msghdr header{};
-  header.msg_iov = &vector;
-  header.msg_iovlen = 1;
-  header.msg_control = control.octets.data();
-  header.msg_controllen = control.octets.size();
-  const ssize_t size = recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  for (cmsghdr* item = size < 0 ? nullptr : CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
-    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    const size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count && message.descriptors.count < kDescriptorsMax; ++i) {
-      std::memcpy(&message.descriptors.fds[message.descriptors.count++], CMSG_DATA(item) + i * sizeof(int), sizeof(int));
-    }
-  }
-  if (size <= 0 || (header.msg_flags & MSG_TRUNC) != 0) {
-    return false;
-  }
-  message.size = static_cast<size_t>(size);
-  return true;
-}
-
-bool send(int fd, Message& message) {
-  iovec vector{message.octets.data(), message.size};
-  ControlBuffer control{};
-  msghdr header{};
-  header.msg_iov = &vector;
-  header.msg_iovlen = 1;
-  const size_t bytes = message.descriptors.count * sizeof(int);
-  if (bytes > 0) {
-    header.msg_control = control.octets.data();
-    header.msg_controllen = CMSG_SPACE(bytes);
-    cmsghdr* item = CMSG_FIRSTHDR(&header);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(bytes);
-    std::memcpy(CMSG_DATA(item), message.descriptors.fds.data(), bytes);
-  }
-  // Whoever does not take a dozen messages is not alive.
-  return sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(message.size);
-}
-
-std::optional<ucred> credentials_of(const UniqueFd& fd) {
-  ucred who{};
-  socklen_t size = sizeof(who);
-  return fd.valid() && getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? std::optional(who) : std::nullopt;
-}
-
-}  // namespace
-
 MemifRelay::MemifRelay(const MemifDevice& device, DeviceLeases& leases, std::function<bool()> restart)
     : device_(device),
       for_driver_(device),
-      leases_(leases),
       restart_(std::move(restart)),
-      state_(device.server ? State::kNoPeer : State::kNoDriver),
-      handshake_(device.server),
+      link_(device.server, leases, *this),
       stop_event_(eventfd(0, EFD_CLOEXEC)) {}
 
 MemifRelay::~MemifRelay() {
@@ -261,88 +218,56 @@ void MemifRelay::start() {
   thread_ = std::thread([this] { run(); });
 }
 
-int MemifRelay::wait_ms() const {
-  if (state_ == State::kTaking) {
-    return kLookForLeaseEveryMs;
-  }
-  if (state_ == State::kHandshake) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(handshake_ends_ - Clock::now());
-    return static_cast<int>(std::max<int64_t>(left.count(), 0));
-  }
-  return !device_.server && (state_ == State::kNoPeer || state_ == State::kNoDriver) ? kTryEveryMs : -1;
-}
-
 void MemifRelay::run() {
   while (!stopping_.load()) {
-    // -1 is skipped by poll(): what this state does not care for. Another end that knocks waits while there is one.
-    const bool listens = state_ == (device_.server ? State::kNoPeer : State::kNoDriver);
-    const bool passes = state_ == State::kHandshake || state_ == State::kUp;
-    const bool watches_driver = passes || state_ == State::kLeaving || (state_ == State::kNoPeer && !device_.server);
+    // -1 is skipped by poll(): what the link does not care for now.
+    const MemifLink::Ready wanted = link_.watched();
     std::array<pollfd, 4> watched{{{stop_event_.get(), POLLIN, 0},
-                                   {listens ? listener_.get() : -1, POLLIN, 0},
-                                   {passes ? peer_.get() : -1, POLLIN, 0},
-                                   {watches_driver ? driver_.get() : -1, POLLIN, 0}}};
-    const int ready = ::poll(watched.data(), watched.size(), wait_ms());
+                                   {wanted.listener ? listener_.get() : -1, POLLIN, 0},
+                                   {wanted.peer ? peer_.get() : -1, POLLIN, 0},
+                                   {wanted.driver ? driver_.get() : -1, POLLIN, 0}}};
+    const Instant now = monotonic_now();
+    const int ready = ::poll(watched.data(), watched.size(), wait_ms(now, link_.deadline(now)));
     if (ready < 0 || watched[0].revents != 0) {
       continue;
     }
-    switch (state_) {
-      case State::kNoDriver:
-        if (ready == 0) {
-          (void)restart_();
-        } else {
-          on_driver_connected();
-        }
-        break;
-      case State::kNoPeer:
-        if (device_.server) {
-          on_peer_connected();
-        } else if (watched[3].revents != 0) {
-          leave();
-        } else {
-          try_peer();
-        }
-        break;
-      case State::kHandshake:
-        if (Clock::now() >= handshake_ends_) {
-          refuse("the handshake takes too long");
-          leave();
-          break;
-        }
-        if (ready == 0) {
-          break;
-        }
-        // The driver's end first: what it has to say, such as why it refuses, goes out before it hears of the other end's going.
-        if (watched[3].revents != 0 ? !pass(driver_.get(), peer_.get()) : !pass(peer_.get(), driver_.get())) {
-          leave();
-        }
-        break;
-      case State::kUp:
-        end_link();
-        break;
-      case State::kTaking:
-        if (leases_.are_keepers()) {
-          leave();
-        }
-        break;
-      case State::kLeaving:
-        on_driver_left();
-        break;
-    }
+    link_.advance(monotonic_now(),
+                  {.listener = watched[1].revents != 0, .peer = watched[2].revents != 0, .driver = watched[3].revents != 0});
+    message_.reset();  // and what came with it is closed
   }
 }
 
-void MemifRelay::on_driver_connected() {
-  UniqueFd driver(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  const std::optional<ucred> who = credentials_of(driver);
-  if (!who || who->pid != getpid()) {
-    return;
+bool MemifRelay::accept(End end) {
+  UniqueFd accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (end == End::kDriver) {
+    const std::optional<ucred> who = credentials_of(accepted);
+    if (!who || who->pid != getpid()) {
+      return false;
+    }
+    driver_ = std::move(accepted);
+    return true;
   }
-  driver_ = std::move(driver);
-  state_ = State::kNoPeer;
-  if (peer_.valid()) {
-    begin_handshake();
+  if (!accepted.valid() || !is_welcome(accepted)) {
+    return false;
   }
+  peer_ = std::move(accepted);
+  return true;
+}
+
+bool MemifRelay::connect(End end) {
+  if (end == End::kDriver) {
+    driver_ = connect_to_driver();
+    if (!driver_.valid()) {
+      telemetry::log_error("memif link {}: cannot reach the driver: {}", device_.socket.text(), std::strerror(errno));
+    }
+    return driver_.valid();
+  }
+  UniqueFd peer = connect_to(device_.socket, SOCK_SEQPACKET);
+  if (!peer.valid() || !is_welcome(peer)) {
+    return false;
+  }
+  peer_ = std::move(peer);
+  return true;
 }
 
 bool MemifRelay::is_welcome(const UniqueFd& peer) {
@@ -352,34 +277,6 @@ bool MemifRelay::is_welcome(const UniqueFd& peer) {
   }
   refuse("an abstract name is for the gateway's user and root");
   return false;
-}
-
-void MemifRelay::on_peer_connected() {
-  UniqueFd peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!peer.valid() || !is_welcome(peer)) {
-    return;
-  }
-  driver_ = connect_to_driver();
-  if (!driver_.valid()) {
-    telemetry::log_error("memif link {}: cannot reach the driver: {}", device_.socket.text(), std::strerror(errno));
-    return;
-  }
-  peer_ = std::move(peer);
-  begin_handshake();
-}
-
-void MemifRelay::try_peer() {
-  UniqueFd peer = connect_to(device_.socket, SOCK_SEQPACKET);
-  if (peer.valid() && is_welcome(peer)) {
-    peer_ = std::move(peer);
-    begin_handshake();
-  }
-}
-
-void MemifRelay::begin_handshake() {
-  handshake_ = MemifHandshake(device_.server);
-  handshake_ends_ = Clock::now() + kHandshakeMax;
-  state_ = State::kHandshake;
 }
 
 // The other end is told, as its driver would tell it.
@@ -392,52 +289,60 @@ void MemifRelay::refuse(const char* reason) {
   }
 }
 
-bool MemifRelay::pass(int from, int to) {
-  Message message;
-  if (!receive(from, message)) {
-    return false;
+std::optional<MemifLink::Received> MemifRelay::receive(End from) {
+  message_ = std::make_unique<Message>();
+  Message& message = *message_;
+  iovec vector{message.octets.data(), message.octets.size()};
+  ControlBuffer control{};
+  msghdr header{};
+  header.msg_iov = &vector;
+  header.msg_iovlen = 1;
+  header.msg_control = control.octets.data();
+  header.msg_controllen = control.octets.size();
+  const ssize_t size = recvmsg(socket_of(from).get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  for (cmsghdr* item = size < 0 ? nullptr : CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
+    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count && message.descriptors.count < kDescriptorsMax; ++i) {
+      std::memcpy(&message.descriptors.fds[message.descriptors.count++], CMSG_DATA(item) + i * sizeof(int), sizeof(int));
+    }
   }
-  const bool is_peers = from == peer_.get();
-  const char* refusal =
-      is_peers ? handshake_.from_peer(message.bytes(), message.file_bytes()) : handshake_.from_driver(message.bytes());
-  if (refusal != nullptr) {
-    refuse(refusal);
-    return false;
+  if (size <= 0 || (header.msg_flags & MSG_TRUNC) != 0) {
+    return std::nullopt;
   }
-  if (!send(to, message)) {
-    return false;
-  }
-  if (handshake_.is_complete()) {
-    // From the driver: it is done. To the driver: nothing else comes to it now until the device is the keeper's again.
-    state_ = State::kUp;
-    leases_.give_back();
-  }
-  return true;
+  message.size = static_cast<size_t>(size);
+  return MemifLink::Received{.message = message.bytes(), .file_bytes = message.file_bytes()};
 }
 
-void MemifRelay::end_link() {
-  state_ = State::kTaking;
-  leases_.ask();
+bool MemifRelay::pass_on(End to) {
+  Message& message = *message_;
+  iovec vector{message.octets.data(), message.size};
+  ControlBuffer control{};
+  msghdr header{};
+  header.msg_iov = &vector;
+  header.msg_iovlen = 1;
+  const size_t bytes = message.descriptors.count * sizeof(int);
+  if (bytes > 0) {
+    header.msg_control = control.octets.data();
+    header.msg_controllen = CMSG_SPACE(bytes);
+    cmsghdr* item = CMSG_FIRSTHDR(&header);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(item), message.descriptors.fds.data(), bytes);
+  }
+  // Whoever does not take a dozen messages is not alive.
+  return sendmsg(socket_of(to).get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(message.size);
 }
 
-void MemifRelay::leave() {
-  peer_ = UniqueFd();
+void MemifRelay::close(End end) {
+  (end == End::kPeer ? peer_ : driver_) = UniqueFd();
+}
+
+void MemifRelay::shut_down_driver() {
   (void)shutdown(driver_.get(), SHUT_WR);
-  state_ = State::kLeaving;
-}
-
-void MemifRelay::on_driver_left() {
-  Message message;
-  if (receive(driver_.get(), message)) {
-    return;  // still speaking
-  }
-  driver_ = UniqueFd();
-  if (device_.server) {
-    state_ = State::kNoPeer;
-    return;
-  }
-  state_ = State::kNoDriver;
-  (void)restart_();
 }
 
 }  // namespace cw::dataplane

@@ -14,11 +14,12 @@
 // has been greeted, so its name lives only until the relay has got hold of the socket. Messages of the other end pass when
 // MemifHandshake has nothing against them, and a handshake that takes too long ends, so that the next end gets its turn.
 //
+// What happens when is decided by MemifLink; here are the sockets and the thread.
+//
 // A thread of its own, since the link's peers come and go at any time and none of this is the poll core's work.
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,14 +28,12 @@
 #include "control/admin/unique_fd.h"
 #include "dataplane/dpdk/device_lease.h"
 #include "dataplane/dpdk/memif_device.h"
-#include "dataplane/dpdk/memif_handshake.h"
+#include "dataplane/dpdk/memif_link.h"
 
 namespace cw::dataplane {
 
-class MemifRelay {
+class MemifRelay final : private MemifLink::Ends {
  public:
-  static constexpr std::chrono::milliseconds kHandshakeMax{1000};
-
   // Client role: connects to the other end, and it is an error when nobody is there. Server role: the name has to be free.
   // restart: stops and starts the device, so that the driver connects anew (client role); called from the relay's thread while
   // the device is the keeper's. The leases have to be the keeper's, and to outlive the relay.
@@ -58,14 +57,8 @@ class MemifRelay {
   [[nodiscard]] uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
-  enum class State : uint8_t {
-    kNoDriver,   // client role: the driver has not connected
-    kNoPeer,     // nobody at the other end
-    kHandshake,  // both there, messages pass
-    kUp,         // the device is the core's
-    kTaking,     // the link has ended: the core has been asked for the device
-    kLeaving,    // the driver's end is shut down: it takes its rings away
-  };
+  // A message that was received, and what came with it.
+  struct Message;
 
   MemifRelay(const MemifDevice& device, DeviceLeases& leases, std::function<bool()> restart);
   [[nodiscard]] bool listen_for_driver(std::string& error);
@@ -74,27 +67,27 @@ class MemifRelay {
   [[nodiscard]] control::UniqueFd connect_to_driver() const;
   // Names in the abstract space have no permissions: whoever is on this machine may knock, or listen first.
   [[nodiscard]] bool is_welcome(const control::UniqueFd& peer);
-  void refuse(const char* reason);
-  void begin_handshake();
   void run();
-  // What to wait for in this state.
-  [[nodiscard]] int wait_ms() const;
-  void on_driver_connected();
-  void on_peer_connected();
-  void try_peer();
-  // Returns false when the link has ended.
-  [[nodiscard]] bool pass(int from, int to);
-  void end_link();
-  void leave();
-  void on_driver_left();
+
+  // MemifLink::Ends
+  [[nodiscard]] bool accept(MemifLink::End end) override;
+  [[nodiscard]] bool connect(MemifLink::End end) override;
+  [[nodiscard]] std::optional<MemifLink::Received> receive(MemifLink::End from) override;
+  [[nodiscard]] bool pass_on(MemifLink::End to) override;
+  void close(MemifLink::End end) override;
+  void shut_down_driver() override;
+  void refuse(const char* reason) override;
+  void restart_driver() override { (void)restart_(); }
+
+  [[nodiscard]] const control::UniqueFd& socket_of(MemifLink::End end) const {
+    return end == MemifLink::End::kPeer ? peer_ : driver_;
+  }
 
   MemifDevice device_;
   MemifDevice for_driver_;
-  DeviceLeases& leases_;
   std::function<bool()> restart_;
-  State state_;
-  MemifHandshake handshake_;
-  std::chrono::steady_clock::time_point handshake_ends_;
+  MemifLink link_;
+  std::unique_ptr<Message> message_;  // the one that is being passed on
   std::atomic<uint64_t> refused_{0};
   std::unique_ptr<NameClaim> claim_;  // server role: the name that the other end knows
   std::string driver_directory_;      // where the driver's name is; empty when it is gone

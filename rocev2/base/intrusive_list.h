@@ -61,6 +61,14 @@ class IntrusiveList {
     root_.prev_->next_ = &node;
     root_.prev_ = &node;
   }
+  void push_front(T& element) {
+    Node& node = element;
+    CW_DASSERT(!node.is_linked());
+    node.prev_ = &root_;
+    node.next_ = root_.next_;
+    root_.next_->prev_ = &node;
+    root_.next_ = &node;
+  }
   // `element` comes just before `other`, which is in this list.
   void insert_before(T& other, T& element) {
     Node& node = element;

@@ -41,7 +41,8 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   state.rnr_retries = 0;
   state.probes = 0;
   state.probe_due = false;
-  if (state.recovering && !state.timed_out && now - state.went_back_at < least_answer_time(state)) {
+  const bool measured = state.srtt != Duration() && !state.srtt_is_tainted;
+  if (state.recovering && !state.timed_out && measured && now - state.went_back_at < least_answer_time(state)) {
     note_late(context, state, now - state.went_back_at, true);  // no repetition has been answered so soon
   }
   state.nak_put_off = false;
@@ -360,7 +361,9 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
 
 PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
   if (state.repeats != nullptr && view.traits->starts_message()) [[unlikely]] {
-    state.repeats->note_answer(view.bth.psn);
+    // While no round trip has been measured, no answer is too early.
+    const Duration least = state.srtt == Duration() ? Duration() : least_answer_time(state);
+    state.repeats->note_answer(view.bth.psn, now, least);
   }
   PacketOutcome outcome;
   const Turn turn = turn_of(context, state, now, view, outcome);

@@ -20,10 +20,9 @@ namespace cw::rc {
 // Towards a peer that goes back to every sequence NAK: how long it is not told of the gap, because what is missing may only be
 // late (responder_hold.h).
 struct GapWait {
-  Instant since;            // something that was sent later came then
-  Instant answer_at;        // valid when `told` and a NAK was sent: what comes sooner cannot be its answer
-  uint32_t overtakers = 0;  // packets sent later that have come
-  bool told = true;         // nothing waits
+  Instant since;     // something that was sent later came then
+  Instant again_at;  // the answer to the last NAK has come or has been lost; 0: there was none
+  bool told = true;  // nothing waits
 };
 
 class HeldPackets {
@@ -80,6 +79,7 @@ class HeldPackets {
   }
 
   GapWait wait;
+  Instant gap_since;  // nothing has been executed since, although something is held
 
  private:
   [[nodiscard]] static uint32_t slot_of(wire::Psn psn) { return psn.value() % kSpan; }

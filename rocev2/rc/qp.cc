@@ -205,6 +205,7 @@ PacketOutcome RcQp::on_first_request(Instant now, const wire::PacketView& view, 
 
 PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* frame) {
   PacketOutcome outcome;
+  const bool held = receive_.held != nullptr;
   switch (view.traits->kind) {
     case wire::OpcodeKind::kSend:
     case wire::OpcodeKind::kWrite:
@@ -212,7 +213,7 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     case wire::OpcodeKind::kAtomic:
       // Touches nothing of our own requests: neither they nor the timer have to be looked at.
       outcome = established_ ? on_request(context_, receive_, now, view, frame) : on_first_request(now, view, frame);
-      if (receive_.held != nullptr) [[unlikely]] {
+      if (held || receive_.held != nullptr) [[unlikely]] {
         watch_gap(now);
       }
       if (receive_.reply == ReplyKind::kAckLater && now - send_.alive_at <= context_.core.ack_delay) {
@@ -280,7 +281,8 @@ bool RcQp::transmit_refusal(wire::TxBatch& batch) {
 
 bool RcQp::transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
   if (context_.rate == nullptr) [[likely]] {
-    return transmit_allowed(now, batch, packets_max);
+    uint32_t replies = 0;
+    return transmit_allowed(now, batch, packets_max, replies);
   }
   const uint32_t allowed = allowed_packets(now, packets_max);
   if (allowed == 0) {
@@ -288,17 +290,17 @@ bool RcQp::transmit(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
     return false;
   }
   const QpCounters before = context_.counters;
-  bool more = transmit_allowed(now, batch, allowed);
+  uint32_t replies = 0;
+  bool more = transmit_allowed(now, batch, allowed, replies);
   note_sent(now, context_.counters.payload_bytes_out - before.payload_bytes_out,
-            context_.counters.packets_out - before.packets_out);
+            context_.counters.packets_out - before.packets_out, replies);
   return more;
 }
 
-bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_max) {
-  uint32_t sent = 0;
+bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_max, uint32_t& replies) {
   if (owes_reply(receive_)) {
     const ReplyResult result = send_replies(context_, receive_, batch, packets_max);
-    sent = result.packets;
+    replies = result.packets;
     if (result.failure != QpErrorCause::kNone) {
       fail(result.failure, QpErrorOrigin::kResponder, receive_.expected, wire::Opcode::kRcReadRequest);
       return false;
@@ -311,7 +313,7 @@ bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_
     return false;
   }
   send_.alive_at = send_.alive_at == Instant() ? now : send_.alive_at;
-  const bool more = sent < packets_max ? send_requests(context_, send_, now, batch, packets_max - sent) : true;
+  const bool more = replies < packets_max ? send_requests(context_, send_, now, batch, packets_max - replies) : true;
   arm_timer();
   return more;
 }
@@ -369,7 +371,7 @@ bool RcQp::is_consistent() const {
                             ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
   const bool reply_is_seen = (receive_.reply == ReplyKind::kNone && !owes_reply(receive_)) || ListNode<AckTag>::is_linked() ||
                              ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
-  const bool gap_is_watched = gap_report_due(receive_, send_.srtt).is_never() || TimerNode::is_armed();
+  const bool gap_is_watched = gap_deadline().is_never() || TimerNode::is_armed();
   return gap_is_watched && psns_in_order && queue_agrees && reads_agree && responses_agree && gaps_agree && window_holds &&
          arrived_was_sent && idle_in_error && error_is_said && timer_watches && work_is_seen && reply_is_seen;
 }
@@ -436,13 +438,22 @@ void RcQp::note_reply_due() {
   }
 }
 
-// A peer that goes back to every NAK is told of a gap when what is missing has not come in time.
+// A peer that goes back to every NAK is told of a gap when what is missing has not come in time. What has been held for too long
+// is given up.
 void RcQp::watch_gap(Instant now) {
-  if (gap_report_due(receive_, send_.srtt) <= now) {
-    report_gap_now(receive_, now, send_.srtt);
-  } else {
-    arm_timer();
+  const GapTiming timing{.srtt = send_.srtt, .ack_timeout = ack_timeout(send_.ack_timeout)};
+  if (gap_report_due(receive_, timing) <= now) {
+    report_gap_now(receive_, now, timing);
   }
+  if (give_up_at(receive_, timing) <= now) {
+    give_up_held(context_, receive_);
+  }
+  arm_timer();
+}
+
+Instant RcQp::gap_deadline() const {
+  const GapTiming timing{.srtt = send_.srtt, .ack_timeout = ack_timeout(send_.ack_timeout)};
+  return earlier(gap_report_due(receive_, timing), give_up_at(receive_, timing));
 }
 
 void RcQp::hold_acknowledgement(Instant now) {
@@ -483,7 +494,7 @@ void RcQp::note_sendable() {
 void RcQp::arm_timer() {
   Instant deadline = send_deadline(send_);
   if (receive_.held != nullptr) [[unlikely]] {
-    deadline = earlier(deadline, gap_report_due(receive_, send_.srtt));
+    deadline = earlier(deadline, gap_deadline());
   }
   context_.core.timers.arm(*this, rate_waits_ ? earlier(deadline, context_.rate->next_send_at()) : deadline);
 }

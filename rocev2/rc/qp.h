@@ -150,6 +150,7 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   void signal_owner();
   void note_reply_due();
   void watch_gap(Instant now);
+  [[nodiscard]] Instant gap_deadline() const;
   void hold_acknowledgement(Instant now);
   void join_ack_due();
   void leave_ack_lists();
@@ -161,9 +162,9 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   void on_cnp(Instant now);
   [[nodiscard]] bool transmit_cnp(wire::TxBatch& batch);
   // Packets that the rate allows now, up to `packets_max`; 0: the timer knows when.
-  [[nodiscard]] bool transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_max);
+  [[nodiscard]] bool transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_max, uint32_t& replies);
   [[nodiscard]] uint32_t allowed_packets(Instant now, uint32_t packets_max);
-  void note_sent(Instant now, uint64_t payload_bytes, uint64_t packets);
+  void note_sent(Instant now, uint64_t payload_bytes, uint64_t packets, uint32_t replies);
   void lift_rate_limit();
 
   // What every packet looks at comes first, here as in the parts: with thousands of queue pairs the cache lines of a queue pair

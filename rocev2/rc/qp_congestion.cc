@@ -78,10 +78,11 @@ uint32_t RcQp::allowed_packets(Instant now, uint32_t packets_max) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(burst, 1, packets_max));
 }
 
-void RcQp::note_sent(Instant now, uint64_t payload_bytes, uint64_t packets) {
+void RcQp::note_sent(Instant now, uint64_t payload_bytes, uint64_t packets, uint32_t replies) {
   if (context_.rate != nullptr && packets > 0) {
     context_.rate->on_sent(now, payload_bytes + packets * kHeaderBytes);
-    send_.progress_at = now;  // whoever sends slowly is not waiting yet: no probe between two packets
+    // Whoever sends slowly is not waiting yet: no probe between two packets. What the peer asked for says nothing of our own.
+    send_.progress_at = packets > replies ? now : send_.progress_at;
   }
 }
 

@@ -2,6 +2,7 @@
 // queue pairs that have something to do. One core owns all of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "rocev2/base/buffer.h"
@@ -29,9 +30,19 @@ struct ReadyTag {};
 
 // How much of what arrives behind gaps an endpoint may keep.
 struct RecoveryLimits {
-  uint32_t gaps_max = 0;          // queue pairs and directions that have a gap at once; 0: no selective recovery
+  uint32_t gaps_max = 0;   // queue pairs that recover selectively as requesters at once, of each kind; 0: go-back-N
+  uint32_t holds_max = 0;  // queue pairs that hold packets behind a gap at once, and whose SENDs wait for repeated READ requests
   uint32_t held_packets_max = 0;  // over all of them
 };
+
+// For a poll core that may get each of `connections_max`. One of a few hundred places could be taken from everybody by as many
+// connections that skip a PSN each, and who finds none is told of a gap too early. A place is 6 KiB of memory, which is touched
+// only when so many are used at once.
+[[nodiscard]] constexpr RecoveryLimits recovery_limits(uint32_t connections_max, uint32_t held_packets_max) {
+  return {.gaps_max = std::min(256u, connections_max),
+          .holds_max = std::min(4096u, connections_max),
+          .held_packets_max = held_packets_max};
+}
 
 struct RcCore {
   RcCore(uint32_t qp_max, uint32_t send_work_max, uint32_t receive_work_max, uint32_t read_replay_max,
@@ -40,9 +51,9 @@ struct RcCore {
         receives(receive_work_max),
         replays(read_replay_max),
         boards(recovery.gaps_max),
-        held(recovery.gaps_max),
+        held(recovery.holds_max),
         read_gaps(recovery.gaps_max),
-        repeated_reads(recovery.gaps_max),
+        repeated_reads(recovery.holds_max),
         held_packets_max(recovery.held_packets_max),
         rates(rate_limits_max),
         log(log_events),

@@ -55,6 +55,7 @@ struct RcStats {
   uint64_t gap_reports_received = 0;  // likewise
   uint64_t packets_held = 0;          // arrived behind a gap and kept
   uint64_t holds_refused = 0;         // arrived behind a gap, and no room to keep them
+  uint64_t holds_expired = 0;         // kept, and given up because what was missing did not come in time
 
   // Congestion
   uint64_t cnps_received = 0;

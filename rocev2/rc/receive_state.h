@@ -6,7 +6,6 @@
 #include "rocev2/rc/held_packets.h"
 #include "rocev2/rc/read_replay.h"
 #include "rocev2/rc/receive_pool.h"
-#include "rocev2/rc/reorder_window.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/verbs/ids.h"
 #include "rocev2/wire/opcode.h"
@@ -40,7 +39,6 @@ struct ReceiveState {
   ReceivePool* pool = nullptr;  // nullptr: the receives are its own
   ReadReplay* reads = nullptr;  // nullptr: READs are not answered
   wire::Psn last_ahead;         // valid when gap: PSN of the last packet behind the gap
-  ReorderWindow reordering;     // how late the peer's requests come; learnt of peers that do not recover selectively
   // WRITE in progress
   verbs::Rkey write_rkey;
   uint64_t write_address = 0;  // of the next octet

@@ -8,12 +8,13 @@
 // needed, or it was sent because the first request was late. So a SEND waits for every repetition, of a READ that is complete,
 // that left before the SEND came to its turn, until
 //   - it has been executed: what begins within a READ request is answered from a First again, where the first answer had a Middle
-//     or Last, or
+//     or Last. Of two with one PSN nobody knows which one such an answer is to, or whether it is a copy that the network has made
+//     of the answer before: while one may be under way, time alone decides about those that follow it, or
 //   - so much time has passed that it is no longer in the network (repetition_life() in retransmit.h).
 // Repetitions that leave later are of other calls: no SEND waits twice, nor one that was posted while another waited.
 //
-// Bounds: kMost repetitions; further ones prolong the last. A responder of ours ignores a repetition under a dead key, so none is
-// noted towards Causeway peers.
+// Bounds: kMost repetitions. Where there are more, the two oldest become one that stands for both: nothing is waited for less
+// long than it has to be. A responder of ours ignores a repetition under a dead key, so none is noted towards Causeway peers.
 #pragma once
 
 #include <algorithm>
@@ -27,27 +28,27 @@ namespace cw::rc {
 
 class RepeatedReads {
  public:
-  static constexpr uint32_t kMost = 32;
+  static constexpr uint32_t kMost = 64;
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
   // A request that begins with the response `first` leaves again. `until`: later it is in the network no more. `within`: its
   // answer shows that it is one, because it begins within what was asked for together.
   void note(wire::Psn first, Instant now, Instant until, bool within) {
-    if (count_ == kMost) {
-      Repetition& last = repetitions_[kMost - 1];
-      last = {.first = last.first, .sent_at = now, .until = std::max(last.until, until), .within = false};
-      return;
-    }
-    repetitions_[count_++] = {.first = first, .sent_at = now, .until = until, .within = within};
-  }
-  // A First or Only with this PSN has come.
-  void note_answer(wire::Psn first) {
     const auto end = repetitions_.begin() + count_;
-    const auto answered =
-        std::find_if(repetitions_.begin(), end, [first](const Repetition& r) { return r.within && r.first == first; });
+    const bool alone =
+        std::none_of(repetitions_.begin(), end, [first](const Repetition& r) { return r.several || r.first == first; });
+    if (count_ == kMost) {
+      merge_oldest();
+    }
+    repetitions_[count_++] = {.first = first, .sent_at = now, .until = until, .within = within && alone};
+  }
+  // A First or Only with this PSN has come. `least`: what comes sooner after a repetition is no answer to it.
+  void note_answer(wire::Psn first, Instant now, Duration least) {
+    const auto end = repetitions_.begin() + count_;
+    const auto answered = std::find_if(
+        repetitions_.begin(), end, [=](const Repetition& r) { return r.within && r.first == first && now - r.sent_at >= least; });
     if (answered != end) {
-      std::copy(answered + 1, end, answered);
-      --count_;
+      answered->answered = true;
     }
   }
   // Time has passed, or answers have come.
@@ -75,6 +76,14 @@ class RepeatedReads {
   [[nodiscard]] bool holds(wire::Psn ssn) const { return holding_ && !released_.has(ssn); }
   // When a SEND that waits may leave at the latest; never() when none waits.
   [[nodiscard]] Instant release_at(wire::Psn una) const { return holding_ ? clear_at(una) : Instant::never(); }
+  // When none of them is in the network any more. Precondition: !empty().
+  [[nodiscard]] Instant over_at() const {
+    Instant at;
+    for (uint32_t i = 0; i < count_; ++i) {
+      at = std::max(at, repetitions_[i].until);
+    }
+    return at;
+  }
 
  private:
   void release(Instant now, wire::Psn una) {
@@ -87,7 +96,9 @@ class RepeatedReads {
     wire::Psn first;
     Instant sent_at;
     Instant until;
-    bool within = false;
+    bool within = false;    // an answer from `first` on is to this one
+    bool answered = false;  // nobody waits for it; copies of the answer may still come
+    bool several = false;   // stands for others too, which began behind `first` and left later
   };
   struct Released {
     bool any = false;
@@ -95,12 +106,27 @@ class RepeatedReads {
     [[nodiscard]] bool has(wire::Psn ssn) const { return any && ssn.distance_to(upto) >= 0; }
   };
 
+  // Precondition: kMost repetitions. What a SEND that waits has to wait for stays apart from what left later.
+  void merge_oldest() {
+    const bool apart = holding_ && repetitions_[0].sent_at <= held_since_ && repetitions_[1].sent_at > held_since_;
+    const auto one = repetitions_.begin() + (apart ? 1 : 0);
+    const auto next = one + 1;
+    next->first = one->first.distance_to(next->first) < 0 ? next->first : one->first;
+    next->sent_at = one->sent_at;
+    next->until = std::max(one->until, next->until);
+    next->within = false;
+    next->answered = one->answered && next->answered;
+    next->several = true;
+    std::copy(next, repetitions_.begin() + count_, one);
+    --count_;
+  }
+
   [[nodiscard]] Instant clear_at(wire::Psn una) const {
     Instant at;
     for (uint32_t i = 0; i < count_; ++i) {
       const Repetition& one = repetitions_[i];
       const bool complete = one.first.distance_to(una) > 0;
-      at = complete && one.sent_at <= held_since_ ? std::max(at, one.until) : at;
+      at = complete && !one.answered && one.sent_at <= held_since_ ? std::max(at, one.until) : at;
     }
     return at;
   }

@@ -170,6 +170,7 @@ void note_sent(SendState& state, Instant now, wire::Psn psn, bool ack_request, b
   state.since_ack_request = ack_request ? uint16_t{0} : static_cast<uint16_t>(state.since_ack_request + 1);
   if (ack_request && !again && !state.sampling) {
     state.sampling = true;
+    state.sample_is_tainted = false;
     state.sample_psn = psn;
     state.sample_sent_at = now;
     state.sample_is_read = state.cursor.work->kind == WorkKind::kRead;

@@ -262,7 +262,7 @@ PacketOutcome serve(QpContext& context, ReceiveState& state, Instant now, const 
   check_request(context, state, view, verdict);
   const bool ahead = verdict.action == Verdict::Action::kNakSequence || verdict.reason == DropReason::kOutOfSequence;
   PacketOutcome outcome;
-  if (ahead && context.hold_packets > 0 && hold(context, state, view, frame, outcome)) {
+  if (ahead && context.hold_packets > 0 && hold(context, state, now, view, frame, outcome)) {
     return outcome;
   }
   if (ahead && context.awaits_late && hold_quietly(context, state, now, view, frame, outcome)) {
@@ -323,11 +323,7 @@ PacketOutcome serve_held(QpContext& context, ReceiveState& state, Instant now) {
     drop_held(context, state);
   } else {
     state.gap = true;
-    if (context.awaits_late) {
-      await_next_gap(state, now);
-    } else {
-      owe_gap_report(state);
-    }
+    await_next_gap(context, state, now);
   }
   return PacketOutcome::done();
 }
@@ -339,9 +335,6 @@ PacketOutcome on_request(QpContext& context, ReceiveState& state, Instant now, c
   const PacketOutcome outcome = serve(context, state, now, view, frame);
   if (state.held == nullptr || state.expected == before) [[likely]] {
     return outcome;
-  }
-  if (context.awaits_late && !state.held->empty()) {
-    learn_lateness(state, now);
   }
   drop_held_between(context, state, before, state.expected);
   const PacketOutcome further = serve_held(context, state, now);

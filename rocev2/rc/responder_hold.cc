@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "rocev2/rc/ack_policy.h"
+#include "rocev2/rc/reorder_window.h"
 
 namespace cw::rc {
 namespace {
 
 using wire::DropReason;
 
-bool has_room(QpContext& context, ReceiveState& state, const wire::PacketView& view) {
+bool has_room(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view) {
   // What is held is executed before its original can come, so that a forger would have a whole span of PSNs to guess instead of
   // one. The source port, which peers of ours choose at random, makes up for that. Another one is no fault: it is only not held.
   if (state.peer_port != 0 && view.source_port != state.peer_port) {
@@ -18,17 +19,18 @@ bool has_room(QpContext& context, ReceiveState& state, const wire::PacketView& v
   }
   const wire::Psn psn = view.bth.psn;
   RcCore& core = context.core;
-  if (state.held == nullptr) {
+  const bool near = state.expected.distance_to(psn) < int32_t{HeldPackets::kSpan};
+  // No queue pair may hold more than are left for the others: one alone gets half of the budget, two a third each, and so on.
+  const uint32_t own = state.held != nullptr ? state.held->count() : 0;
+  const bool has_share = own + core.held_packets < core.held_packets_max && core.stock == BufferStock::kPlenty;
+  if (state.held == nullptr && near && has_share) {
     state.held = core.held.create();
   }
-  const bool near = state.held != nullptr && state.expected.distance_to(psn) < int32_t{HeldPackets::kSpan};
-  // No queue pair may hold more than are left for the others: one alone gets half of the budget, two a third each, and so on.
-  const bool has_share = state.held != nullptr && state.held->count() + core.held_packets < core.held_packets_max;
-  const bool has_room = has_share && core.stock == BufferStock::kPlenty;
-  if (!near || (!state.held->has(psn) && !has_room)) {
+  if (state.held == nullptr || !near || (!state.held->has(psn) && !has_share)) {
     ++core.stats.holds_refused;
     return false;
   }
+  state.held->gap_since = state.held->empty() ? now : state.held->gap_since;
   return true;
 }
 
@@ -48,8 +50,9 @@ PacketOutcome keep(QpContext& context, ReceiveState& state, wire::Psn psn, Buffe
 
 }  // namespace
 
-bool hold(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame, PacketOutcome& outcome) {
-  if (!has_room(context, state, view)) {
+bool hold(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view, Buffer* frame,
+          PacketOutcome& outcome) {
+  if (!has_room(context, state, now, view)) {
     return false;
   }
   const wire::Psn psn = view.bth.psn;
@@ -65,54 +68,71 @@ bool hold(QpContext& context, ReceiveState& state, const wire::PacketView& view,
 bool hold_quietly(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view, Buffer* frame,
                   PacketOutcome& outcome) {
   const bool holds = state.held != nullptr && !state.held->empty();
-  // The peer has been told of the gap or to wait for a receive, and repeats everything anyway.
-  if ((state.gap && !holds) || !has_room(context, state, view)) {
+  if (state.gap && !holds) {
+    return false;  // the peer has been told of the gap or to wait for a receive, and repeats everything anyway
+  }
+  const wire::Psn psn = view.bth.psn;
+  const bool keeps = has_room(context, state, now, view);
+  if (!holds && !keeps) {
     return false;
   }
   GapWait& wait = state.held->wait;
-  const bool repeated = state.held->has(view.bth.psn);
+  const bool repeated = keeps ? state.held->has(psn) : state.last_ahead.distance_to(psn) <= 0;
   if (!holds || (wait.told && repeated)) {
     // A new gap, or the peer has gone back and what is missing has been overtaken again.
-    wait = GapWait{.since = now, .told = false};
+    wait = GapWait{.since = now, .again_at = wait.again_at, .told = false};
   }
-  wait.overtakers += repeated ? 0 : 1;
-  context.note(TransportEventKind::kOutOfSequence, view.bth.psn);
-  outcome = keep(context, state, view.bth.psn, frame);
+  context.note(TransportEventKind::kOutOfSequence, psn);
+  if (keeps) {
+    outcome = keep(context, state, psn, frame);
+  } else {
+    ++context.core.stats.out_of_sequence;
+    state.last_ahead = psn;
+    outcome = PacketOutcome::drop(DropReason::kOutOfSequence);
+  }
   return true;
 }
 
-Instant gap_report_due(const ReceiveState& state, Duration srtt) {
+Instant gap_report_due(const ReceiveState& state, const GapTiming& timing) {
   if (state.held == nullptr || state.held->wait.told) {
     return Instant::never();
   }
+  // The whole window, however little late packets have been so far and however many have overtaken what is missing: a peer that
+  // hears of a gap too early sends everything again, and a Linux peer may even end the connection.
   const GapWait& wait = state.held->wait;
-  if (!state.reordering.reorders() && wait.overtakers >= ReorderWindow::kDupThresh) {
-    return wait.since;
-  }
-  // The whole window at once, however little late packets have been so far: a peer that hears of a gap too early sends everything
-  // again, and a Linux peer may even end the connection.
-  return wait.since + std::max(srtt, ReorderWindow::kMost);
+  return std::max(wait.since + std::max(timing.srtt, ReorderWindow::kMost), wait.again_at);
 }
 
-void report_gap_now(ReceiveState& state, Instant now, Duration srtt) {
-  state.held->wait.told = true;
-  state.held->wait.answer_at = now + srtt / 2;
+void report_gap_now(ReceiveState& state, Instant now, const GapTiming& timing) {
+  GapWait& wait = state.held->wait;
+  wait.told = true;
+  // A copy that the network has made of a packet behind the gap looks like the peer going back, but comes sooner.
+  wait.again_at = now + (timing.srtt == Duration() ? timing.ack_timeout / 4 : std::max(timing.srtt, ReorderWindow::kMost) * 2);
   owe_gap_report(state);
 }
 
-void learn_lateness(ReceiveState& state, Instant now) {
-  const GapWait& wait = state.held->wait;
-  if (!wait.told || now < wait.answer_at) {
-    state.reordering.on_late(now - wait.since);
-  } else {
-    state.reordering.on_lost(now, ReorderWindow::kMost);
-  }
+Instant give_up_at(const ReceiveState& state, const GapTiming& timing) {
+  return state.held == nullptr
+             ? Instant::never()
+             : state.held->gap_since + std::clamp(timing.ack_timeout * kHoldAckTimeouts, kHoldLifeLeast, kHoldLifeMost);
 }
 
-void await_next_gap(ReceiveState& state, Instant now) {
-  GapWait& wait = state.held->wait;
-  // What the peer repeats after a NAK brings the rest too, so that packets which came before prove nothing.
-  wait = GapWait{.since = now, .overtakers = wait.told ? 0 : state.held->count(), .told = false};
+void give_up_held(QpContext& context, ReceiveState& state) {
+  context.core.stats.holds_expired += state.held->count();
+  if (!state.held->wait.told) {
+    owe_gap_report(state);
+  }
+  drop_held(context, state);
+}
+
+void await_next_gap(const QpContext& context, ReceiveState& state, Instant now) {
+  state.held->gap_since = now;
+  if (context.awaits_late) {
+    GapWait& wait = state.held->wait;
+    wait = GapWait{.since = now, .again_at = wait.again_at, .told = false};
+  } else {
+    owe_gap_report(state);
+  }
 }
 
 void drop_held(QpContext& context, ReceiveState& state) {

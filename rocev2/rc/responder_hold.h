@@ -9,7 +9,9 @@
 //
 // Bounds: HeldPackets::kSpan packets per queue pair, RcCore::held_packets_max over all, of which
 // one queue pair gets no more than it leaves to the others; what does not fit is dropped and counted,
-// and will be repeated like anything else that is missing. What is held is given up only when the peer repeats everything anyway.
+// and will be repeated like anything else that is missing. What is held is given up when the peer repeats everything anyway, and
+// kHoldAckTimeouts after the gap began: its requester has timed out by then and repeats everything, or it wants to keep others
+// from holding anything.
 #pragma once
 
 #include "rocev2/rc/qp_context.h"
@@ -18,24 +20,38 @@
 
 namespace cw::rc {
 
+// Of the requester's half: the round trip, 0 when it has not been measured, and the timeout without back-off.
+struct GapTiming {
+  Duration srtt;
+  Duration ack_timeout;
+};
+
+// What is held longest without anything being executed: so many timeouts of ours, in these bounds.
+inline constexpr int64_t kHoldAckTimeouts = 4;
+inline constexpr Duration kHoldLifeLeast = Duration::ms(100);
+inline constexpr Duration kHoldLifeMost = Duration::seconds(2);
+
 // A request ahead of the expected PSN, from a peer that recovers selectively. False when there is no room: then the peer is
 // answered as an ordinary one. Else `outcome` says whether the frame was kept.
-[[nodiscard]] bool hold(QpContext& context, ReceiveState& state, const wire::PacketView& view, Buffer* frame,
+[[nodiscard]] bool hold(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view, Buffer* frame,
                         PacketOutcome& outcome);
 
-// The same from a peer that goes back: the packet is kept and nothing is said yet. False also when the peer repeats everything
-// from the gap anyway.
+// The same from a peer that goes back: nothing is said yet. False when nothing is held and there is no room, also when the peer
+// repeats everything from the gap anyway.
 [[nodiscard]] bool hold_quietly(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view, Buffer* frame,
                                 PacketOutcome& outcome);
-// When a peer that goes back is to be told of the gap; never() when there is none or it has been told. `srtt`: the round trip,
-// 0 when it has not been measured.
-[[nodiscard]] Instant gap_report_due(const ReceiveState& state, Duration srtt);
-// Precondition of the following three: something is held or has just been served.
-void report_gap_now(ReceiveState& state, Instant now, Duration srtt);
-// The missing packet has come.
-void learn_lateness(ReceiveState& state, Instant now);
-// What was held behind it has been served, up to another one that is missing.
-void await_next_gap(ReceiveState& state, Instant now);
+// When a peer that goes back is to be told of the gap; never() when there is none or it has been told. Not twice before the
+// answer can have come.
+[[nodiscard]] Instant gap_report_due(const ReceiveState& state, const GapTiming& timing);
+// Precondition: something is held.
+void report_gap_now(ReceiveState& state, Instant now, const GapTiming& timing);
+// When what is held is given up; never() when there is nothing.
+[[nodiscard]] Instant give_up_at(const ReceiveState& state, const GapTiming& timing);
+// Precondition: something is held.
+void give_up_held(QpContext& context, ReceiveState& state);
+// The missing packet has come, and what was held behind it has been served, up to another one that is missing. Precondition:
+// something is held.
+void await_next_gap(const QpContext& context, ReceiveState& state, Instant now);
 
 // Gives up everything that is held.
 void drop_held(QpContext& context, ReceiveState& state);

@@ -118,11 +118,12 @@ void learn_from_board(QpContext& context, SendState& state, Instant now) {
   }
 }
 
-// When a NAK that was put off counts, what is overtaken is lost, or a SEND need not wait any longer. Rare, hence not inlined.
+// When a NAK that was put off counts, what is overtaken is lost, a SEND need not wait any longer, or no repeated READ request is
+// in the network any more. Rare, hence not inlined.
 [[gnu::noinline]] Instant overdue_at(const SendState& state) {
   Instant at = state.nak_put_off ? may_go_back_at(state) : Instant::never();
   if (state.repeats != nullptr) {
-    at = earlier(at, state.repeats->release_at(state.una));
+    at = earlier(at, earlier(state.repeats->release_at(state.una), state.repeats->over_at()));
   }
   if (state.gaps != nullptr) {
     at = earlier(at, state.gaps->next_overdue(read_patience(state)));
@@ -311,6 +312,7 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
   state.since_ack_request = 0;
   // An answer could be to either transmission. Too long a round trip is better than none, where every packet goes twice.
   state.sampling = state.sampling && state.srtt == Duration();
+  state.sample_is_tainted = state.sampling;
   state.probe_due = false;
   state.probing = false;
   state.timed_out = false;
@@ -324,8 +326,10 @@ QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire
   if (state.waiting_rnr) {
     return QpErrorCause::kNone;  // goes back anyway when the wait is over
   }
+  progressed = progressed || (state.nak_put_off && state.nak_progressed);
   if (now < may_go_back_at(state)) {
     state.nak_put_off = psn == state.una && state.awaiting();
+    state.nak_progressed = progressed;
     return QpErrorCause::kNone;
   }
   if (!progressed) {
@@ -342,10 +346,13 @@ QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire
 void take_sample(SendState& state, Instant now) {
   state.sampling = false;
   const Duration sample = now - state.sample_sent_at;
+  // With a wait for the repetition in it a sample can be thousands of round trips: it counts until there is a better one.
+  const bool first = state.srtt == Duration() || (state.srtt_is_tainted && !state.sample_is_tainted);
   // What was short once need not be for ever: a way can change.
-  state.least_rtt = state.least_rtt == Duration() ? sample : std::min(sample, state.least_rtt + state.least_rtt / 256);
-  state.srtt = state.srtt == Duration() ? sample : state.srtt + (sample - state.srtt) / 8;
-  if (state.sample_is_read) {
+  state.least_rtt = first ? sample : std::min(sample, state.least_rtt + state.least_rtt / 256);
+  state.srtt = first ? sample : state.srtt + (sample - state.srtt) / 8;
+  state.srtt_is_tainted = state.sample_is_tainted;
+  if (state.sample_is_read && !state.sample_is_tainted) {
     const Duration late = state.reorder.reorders() ? state.reorder.wait(state.srtt) : Duration();
     state.read_window.on_response(now, sample, state.sample_is_alone, late);
   }

@@ -61,6 +61,7 @@ struct SendState {
   bool probing = false;           // probe_psn has been sent again, alone, and not been acknowledged
   bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come
   bool nak_put_off = false;       // a sequence NAK for una came too early to tell (repeat_from)
+  bool nak_progressed = false;    // valid when nak_put_off: it acknowledged something
   bool waiting_rnr = false;       // silent until rnr_until
   bool draining = false;          // SQD: begin no work
   bool credit_limited = false;    // the peer counts its receives: credit_limit is valid
@@ -89,6 +90,8 @@ struct SendState {
   bool sampling = false;
   bool sample_is_read = false;       // valid when sampling: sample_psn is of a READ request
   bool sample_is_alone = false;      // valid when sample_is_read: no response was awaited when it left
+  bool sample_is_tainted = false;    // valid when sampling: sample_psn may have been sent again
+  bool srtt_is_tainted = false;      // valid when srtt has been measured: by a tainted sample
   uint8_t keepalives = 0;            // sent since alive_at
   uint8_t probes = 0;                // tail probes since the last progress
   uint16_t peer_port = 0;            // UDP source port of the last answer that came in its turn; 0: none yet

@@ -15,6 +15,7 @@ namespace cw::rpcrdma {
 
 // A message shorter than the smallest Call or Reply header is dropped unread (RFC 8166 4.5).
 inline constexpr uint32_t kCallHeaderBytesMin = 28;
+inline constexpr uint32_t kRpcReplyBytesMin = 12;  // xid, REPLY, reply_stat: less is no RPC reply
 
 enum class Verdict : uint8_t {
   kCall,          // well-formed as far as it can be seen before its chunks are read

@@ -137,7 +137,6 @@ PostResult ReplyPoster::post_chunk(ServerCall& call, const PlainChunk& chunk, Ch
     stats_of(stats_, kind).bytes += bytes;
     ++stats_of(stats_, kind).segments;
   }
-  ++stats_of(stats_, kind).chunks;
   return PostResult::kPosted;
 }
 
@@ -224,6 +223,7 @@ void ReplyPoster::count_sent(const ServerCall& call, bool invalidates) {
       case ReplyForm::kInline:
         return MessageKind::kMsg;
       case ReplyForm::kReplyChunk:
+        ++stats_of(stats_, ChunkKind::kReply).chunks;
         return MessageKind::kNomsg;
       case ReplyForm::kErrorChunk:
         ++stats_.errors_out_chunk;
@@ -235,6 +235,9 @@ void ReplyPoster::count_sent(const ServerCall& call, bool invalidates) {
     return MessageKind::kOther;
   }();
   ++stats_.messages_out[static_cast<size_t>(kind)];
+  if (call.plan.placed_count > 0) [[unlikely]] {
+    stats_of(stats_, ChunkKind::kWrite).chunks += call.plan.placed_count;
+  }
   stats_.remote_invalidations += invalidates ? 1 : 0;
 }
 

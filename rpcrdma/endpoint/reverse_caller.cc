@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "rpcrdma/endpoint/call_checks.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/wire/transport_header.h"
 
@@ -11,7 +12,6 @@ namespace cw::rpcrdma {
 namespace {
 
 constexpr uint32_t kRpcCallBytesMin = 8;  // XID and CALL: what the direction is read from
-constexpr uint32_t kRpcReplyBytesMin = 12;
 
 // The header of an inline message: four fixed words, then an empty Read list, Write list and Reply chunk (RFC 8167 1: nothing
 // new on the wire).

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rpcrdma/endpoint/call_checks.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/wire/transport_header.h"
 
@@ -116,13 +117,14 @@ void ReverseResponder::reply(uint32_t xid, Chain&& message) {
     ++stats_.late_replies;
     return;
   }
-  const auto word = peek_word(answer, 0);
-  const bool fits = word.ok() && *word == xid && kBareHeaderBytes + answer.bytes() <= send_bytes_max_;
-  if (!fits) {
+  // RFC 8167 5.2: a Reply carries an RPC reply to this Call, and nothing else.
+  const bool good = answer.bytes() >= kRpcReplyBytesMin && check_reply(answer, xid, stats_) &&
+                    kBareHeaderBytes + answer.bytes() <= send_bytes_max_;
+  if (!good) {
     answer.clear();
   }
   CW_ASSERT(answers_.push(
-      {.xid = xid, .version = kRpcRdmaVersion, .form = fits ? Form::kReply : Form::kErrorChunk, .message = std::move(answer)}));
+      {.xid = xid, .version = kRpcRdmaVersion, .form = good ? Form::kReply : Form::kErrorChunk, .message = std::move(answer)}));
 }
 
 bool ReverseResponder::advance() {

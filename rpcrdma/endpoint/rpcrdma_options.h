@@ -25,12 +25,18 @@ class ServerEndpoint;
 struct ShareTag {};    // endpoints that wait for their turn among those of their client
 struct BackendTag {};  // endpoints that wait for their turn among those whose calls go to the same backend
 
+// An endpoint whose oldest message waits for a slot, in the line of its client, of a backend or of all.
+struct SlotTag {};
+struct SlotWaiter : ListNode<SlotTag> {};
+using SlotWaiters = IntrusiveList<SlotWaiter, SlotTag>;  // longest waiting first
+
 // What the calls that the owner passes on to one backend hold together of what all calls of a core share.
 struct BackendShare {
   uint32_t slots = 0;                              // of ServerShared::calls
   uint64_t pulled_units = 0;                       // of ServerShared::pulled_units
   IntrusiveList<ServerEndpoint, BackendTag> line;  // for units: longest waiting first
   uint64_t reply_bytes = 0;                        // of ServerShared::reply_bytes: what its calls offer room for
+  SlotWaiters slot_line;
 };
 
 // Whose slots the calls of a connection take, by their program.
@@ -52,10 +58,12 @@ struct BackendShares {
 
 // What the connections of one client hold together of what all clients of a core share. Zero when it holds nothing.
 struct ClientShare {
+  uint32_t slots = 0;                            // of ServerShared::calls
   uint64_t pulled_units = 0;                     // of ServerShared::pulled_units
   uint64_t unread_units = 0;                     // of these, for calls whose RDMA Reads are not all answered
   IntrusiveList<ServerEndpoint, ShareTag> line;  // for units: the client's connections take turns, longest waiting first
   uint64_t reply_bytes = 0;                      // of ServerShared::reply_bytes
+  SlotWaiters slot_line;
 };
 
 // Each connection has its own, and every call looks at the first five.

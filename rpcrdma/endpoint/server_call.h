@@ -116,6 +116,7 @@ class ServerCallTable {
 
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
   [[nodiscard]] uint32_t in_use() const { return in_use_; }
+  [[nodiscard]] uint32_t free_count() const { return capacity_ - in_use_; }
 
  private:
   void end_generation(ServerCall& call);

@@ -8,7 +8,6 @@
 namespace cw::rpcrdma {
 namespace {
 
-constexpr uint32_t kRpcReplyBytesMin = 12;  // xid, REPLY, reply_stat: less is no RPC reply
 constexpr ReducibleItems kNoItems{};
 
 // The time of a call counts for each thing that it waits for anew: nobody pays with his call_timeout for a place in a line. Calls
@@ -69,6 +68,9 @@ ServerEndpoint::ServerEndpoint(ServerShared& shared, verbs::QueuePair& qp, const
 
 ServerEndpoint::~ServerEndpoint() {
   fail();
+  for (const UnitsLeft& left : units_left_) {
+    shared_.return_units(share_, left.backend, left.units);
+  }
 }
 
 void ServerEndpoint::start(uint32_t posted) {
@@ -198,8 +200,84 @@ BackendShare* ServerEndpoint::share_for(const Chain& message) {
   return backends->unread;
 }
 
-ServerCall* ServerEndpoint::acquire_slot(BackendShare* share) {
-  return share != nullptr && !shared_.may_begin(*share) ? nullptr : shared_.calls->acquire(*this, share);
+// As a rule nobody waits, and more is free than the client holds: that is enough, whoever else there is.
+ServerCall* ServerEndpoint::acquire_slot(BackendShare* backend) {
+  const bool is_scarce = shared_.slot_waiters > 0 || share_.slots >= shared_.calls->free_count() ||
+                         (backend != nullptr && !shared_.may_begin(*backend));
+  if (is_scarce && !has_turn_to_begin(backend)) [[unlikely]] {
+    return nullptr;
+  }
+  ++share_.slots;
+  return shared_.calls->acquire(*this, backend);
+}
+
+// An endpoint waits in one line at a time. One that has got on to a later line keeps its turn in those before: sent back it is
+// first there.
+bool ServerEndpoint::has_turn_to_begin(BackendShare* backend) {
+  if (!is_among_first(SlotLine::kClient, share_.slot_line, shared_.slots_left_to(share_))) {
+    stand_in_slot_line(SlotLine::kClient, share_.slot_line);
+    return false;
+  }
+  if (backend != nullptr && !is_among_first(SlotLine::kBackend, backend->slot_line, shared_.slots_left_to(backend))) {
+    stand_in_slot_line(SlotLine::kBackend, backend->slot_line);
+    return false;
+  }
+  if (!is_among_first(SlotLine::kAll, shared_.slot_line, shared_.calls->free_count())) {
+    stand_in_slot_line(SlotLine::kAll, shared_.slot_line);
+    return false;
+  }
+  leave_slot_line();
+  return true;
+}
+
+// Whether `count` slots are enough for those before it in the line and for itself.
+bool ServerEndpoint::is_among_first(SlotLine which, SlotWaiters& line, uint32_t count) const {
+  if (slot_line_ > which) {
+    return count > 0;
+  }
+  const SlotWaiter* self = slot_line_ == which ? &backlog_->waiter : nullptr;
+  uint32_t before = 0;
+  for (const SlotWaiter* other = line.front(); other != self; other = line.next(*other)) {
+    if (++before >= std::min(count, ServerShared::kTogether)) {
+      return false;
+    }
+  }
+  return count > 0;
+}
+
+void ServerEndpoint::stand_in_slot_line(SlotLine which, SlotWaiters& line) {
+  if (slot_line_ == which) {
+    return;
+  }
+  const bool sent_back = slot_line_ > which;
+  leave_slot_line();
+  make_backlog();
+  if (sent_back) {
+    line.push_front(backlog_->waiter);
+  } else {
+    line.push_back(backlog_->waiter);
+  }
+  slot_line_ = which;
+  ++shared_.slot_waiters;
+}
+
+void ServerEndpoint::leave_slot_line() {
+  if (slot_line_ != SlotLine::kNone) {
+    backlog_->waiter.unlink();
+    slot_line_ = SlotLine::kNone;
+    --shared_.slot_waiters;
+  }
+}
+
+void ServerEndpoint::make_backlog() {
+  if (backlog_ == nullptr) {
+    backlog_ = std::make_unique<Backlog>(std::clamp(options_.credits, 1u, kCreditsMax) + options_.reverse_credits);
+  }
+}
+
+void ServerEndpoint::release(ServerCall& call) {
+  --share_.slots;
+  shared_.calls->release(call);
 }
 
 // Gives the message a slot, or lets it wait for one.
@@ -208,9 +286,6 @@ void ServerEndpoint::take_call(Instant now, Instant begun, Chain&& message) {
   ServerCall* call = acquire_slot(share);
   count_in_use(1);
   if (call == nullptr) {
-    if (backlog_ == nullptr) {
-      backlog_ = std::make_unique<Backlog>(std::clamp(options_.credits, 1u, kCreditsMax) + options_.reverse_credits);
-    }
     CW_ASSERT(backlog_->waiting.push({.bytes = static_cast<uint32_t>(message.bytes()), .begun = begun, .share = share}));
     backlog_->messages.append(std::move(message));
     wait_for_memory();
@@ -295,7 +370,7 @@ void ServerEndpoint::drop_message() {
 
 void ServerEndpoint::drop_call(ServerCall& call) {
   finish(call);
-  shared_.calls->release(call);
+  release(call);
 }
 
 // Whether the owner may have a call that is ready: in order, only in its turn; and its reply must have room.
@@ -327,6 +402,12 @@ bool ServerEndpoint::poll_call(Instant now, Call& out) {
   out.message = std::move(call->message);
   out.received = call->received;
   return true;
+}
+
+std::optional<uint32_t> ServerEndpoint::next_xid() const {
+  const ServerCall* call = ready_.front();
+  call = call == nullptr ? pulling_.front() : call;
+  return call == nullptr ? std::nullopt : std::optional(call->xid);
 }
 
 void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
@@ -378,14 +459,18 @@ void ServerEndpoint::fail(EndpointFailure why) {
   failed_ = true;
   failure_ = why;
   leave_lines();
+  leave_slot_line();
   replies_watched_until_ = Instant::never();
   count_granted(-int64_t{credits_});
   count_in_use(-int64_t{calls_in_flight()});
   for (IntrusiveList<ServerCall, ArrivalTag>* calls : {&calls_, &pulling_}) {
     while (ServerCall* call = calls->pop_front()) {
       queue_node(*call).unlink_if_linked();
+      if (is_with_owner(*call) && call->pulled_units > 0) {
+        leave_units(*call);
+      }
       return_units(*call);
-      shared_.calls->release(*call);
+      release(*call);
     }
   }
   count_reply_bytes(0 - reply_bytes_);  // of replies that were not acknowledged
@@ -397,7 +482,8 @@ void ServerEndpoint::fail(EndpointFailure why) {
 }
 
 Instant ServerEndpoint::pull_deadline() const {
-  return reads_in_flight_ > 0 ? read_progress_ + options_.read_timeout : pull_progress_ + options_.wait_timeout;
+  return reads_in_flight_ > 0 ? earlier(read_progress_, pull_end_ + options_.read_timeout) + options_.read_timeout
+                              : pull_progress_ + options_.wait_timeout;
 }
 
 Instant ServerEndpoint::next_deadline() const {

@@ -67,7 +67,7 @@ enum class EndpointFailure : uint8_t {
   kNone,
   kProtocol,      // the client broke a rule, its queue pair failed, or the owner gave it up
   kCallTimeout,   // the owner kept a call for call_timeout
-  kReadTimeout,   // the client answered no RDMA Read for read_timeout
+  kReadTimeout,   // the client answered no RDMA Read for read_timeout, or was slower than kReadBytesPerSecondMin
   kReplyTimeout,  // the client did not acknowledge a reply for reply_timeout
   kStarved,       // what all share was not to be had for wait_timeout
 };
@@ -79,7 +79,10 @@ struct PullTag {};  // endpoints that wait for their turn to pull
 // Per-call state lives in one table per core, shared by all its connections; bounded there. When it is full, messages wait in
 // their endpoint (as many as it granted credits) until a slot is free. Where there are several backends, the calls to one may
 // have four times as many slots as are free, and the same of units to pull into and of bytes for replies (leaves_others): one
-// alone gets four fifths, and one that hangs leaves the rest to the others.
+// alone gets four fifths, and one that hangs leaves the rest to the others. Where there are several clients, each may have as
+// many slots as are free; a client alone leaves a sixteenth of them, so that the next one finds some at once.
+// Who waits for a slot stands in line, as who waits for units does: in that of the client when only the client can give one back,
+// then in that of the backend, then in that of all. An endpoint takes one slot, then it is the next one's turn.
 struct ServerShared {
   // `pull_units_max`: receive buffers that pulled call data may hold over all connections, from the first RDMA Read of a call
   // until it has been answered. A call is pulled whole or waits: calls that were begun can always be finished, so that many
@@ -115,6 +118,13 @@ struct ServerShared {
     return is_within_free(client.pulled_units, units, pulled_units, pull_units_max) &&
            (client.unread_units == 0 || client.unread_units + units <= pull_units_max / kUnreadPart);
   }
+  void return_units(ClientShare& client, BackendShare* backend, uint64_t units) {
+    pulled_units -= units;
+    client.pulled_units -= units;
+    if (backend != nullptr) {
+      backend->pulled_units -= units;
+    }
+  }
   [[nodiscard]] bool may_pull(const BackendShare& backend, uint64_t units) const {
     return leaves_others(backend.pulled_units, units, pulled_units, pull_units_max);
   }
@@ -123,6 +133,27 @@ struct ServerShared {
   [[nodiscard]] bool may_begin(const BackendShare& backend) const {
     return leaves_others(backend.slots, 1, calls->in_use(), calls->capacity());
   }
+  uint32_t clients = 1;                          // that share the slots
+  static constexpr uint32_t kReservedPart = 16;  // of the slots: not for a client that is alone
+  // How many more slots the client, or the calls to the backend, may take now. At least one to who has none.
+  [[nodiscard]] uint32_t slots_left_to(const ClientShare& client) const {
+    const uint32_t reserved = clients < 2 ? calls->capacity() / kReservedPart : client.slots;
+    const uint32_t left = calls->free_count() - std::min(calls->free_count(), reserved);
+    return std::max(clients < 2 ? left : (left + 1) / 2, client.slots == 0 ? 1u : 0u);
+  }
+  [[nodiscard]] uint32_t slots_left_to(const BackendShare* backend) const {
+    if (backend == nullptr || !may_begin(*backend)) {
+      return backend == nullptr ? UINT32_MAX : 0;
+    }
+    const uint64_t most = kBackendWeight * calls->free_count();
+    const uint64_t left = most - std::min<uint64_t>(most, backend->slots);
+    return backends < 2 ? UINT32_MAX : static_cast<uint32_t>(left / (kBackendWeight + 1)) + 1;
+  }
+  SlotWaiters slot_line;
+  uint32_t slot_waiters = 0;  // endpoints in this line and in those of clients and backends
+  // Nothing tells an endpoint that its turn has come, it asks every kRetryInterval. So the first few of a line may take what is
+  // free in any order, when it is enough for all before them: 16 in 200 us are 80,000 calls a second.
+  static constexpr uint32_t kTogether = 16;
   [[nodiscard]] bool leaves_others(uint64_t held, uint64_t more, uint64_t all_hold, uint64_t max) const {
     return backends < 2 || is_within_free(held, more, all_hold, max, kBackendWeight);
   }
@@ -133,6 +164,16 @@ struct ServerShared {
     return held == 0 || held + more <= weight * (max - std::min(all_hold, max));
   }
   IntrusiveList<ServerEndpoint, PullTag> pull_line;  // longest waiting first
+  // The first in the line may want much and wait until that is free. Small calls behind it that find room go before it, until
+  // these have taken a sixteenth of all units; then they wait, too. So the first waits for no more than that on top of what was
+  // there before it, and a small call for no longer than the first, whose time is bounded by the time-outs of those that hold
+  // units.
+  static constexpr uint64_t kPassPart = 16;    // of pull_units_max: for calls that go before the first in the line
+  static constexpr uint64_t kSmallPart = 256;  // of pull_units_max: the longest of these
+  uint64_t passed_units = 0;                   // of calls that went before it
+  [[nodiscard]] bool may_pass(uint64_t units) const {
+    return units <= pull_units_max / kSmallPart && passed_units + units <= pull_units_max / kPassPart;
+  }
 };
 
 class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, public ListNode<BackendTag> {
@@ -152,6 +193,13 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   // A server has checked the sequence number of a call that it has had for so long: the call holds up nobody any more.
   static constexpr Duration kGssPatience = Duration::seconds(1);
 
+  // Each answered RDMA Read gives a client read_timeout for the next one, and a call may take 64 of them. So that nobody holds
+  // units for 64 read_timeouts, each connection has to be this fast, too, from where it began to have Reads to answer: it has the
+  // time that takes, and two read_timeouts on top for pauses. One client is asked for a quarter of all units at once: of 16,384
+  // with 4096 bytes each that is 16 MiB, 16 s and 36 s in all. 1 MiB/s is a hundredth of the slowest Ethernet with RoCE in use,
+  // 1 Gb/s: an honest client gets below it only with a hundred connections that all write at once.
+  static constexpr uint64_t kReadBytesPerSecondMin = 1 << 20;
+
   // Posts the receives, but for `posted` ones that the queue pair has already. The peer may send one message before
   // (RFC 8166 3.3.3), more when it has been granted credits.
   void start(uint32_t posted = 0);
@@ -159,6 +207,8 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   void on_completions(Instant now);
   // Takes the next rebuilt call.
   [[nodiscard]] bool poll_call(Instant now, Call& out);
+  // Of a call that poll_call() has not given out yet; nothing when there is none. Before the first it is that of the first.
+  [[nodiscard]] std::optional<uint32_t> next_xid() const;
   // Answers a call. A reply to a call that is gone is released silently (counted).
   void reply(Instant now, CallId id, Chain&& message);
   // The backend will not answer (for example it closed the connection): the endpoint fails, so that the client reconnects and
@@ -166,6 +216,10 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   void fail(EndpointFailure why = EndpointFailure::kProtocol);
   [[nodiscard]] bool failed() const { return failed_; }
   [[nodiscard]] EndpointFailure failure() const { return failure_; }
+  // A call that was polled leaves its units behind when the endpoint fails, since the owner may still have its message. From
+  // this call on the units are the owner's: they count in ClientShare and in `backend` until ServerShared::return_units. Units
+  // that the owner does not take go back with the endpoint.
+  [[nodiscard]] uint32_t take_units(CallId id, BackendShare& backend);
 
   [[nodiscard]] Instant next_deadline() const;
   void on_deadline(Instant now);
@@ -204,10 +258,18 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   void on_message(Instant now, Instant begun, Chain&& message);
   void take_call(Instant now, Instant begun, Chain&& message);
   [[nodiscard]] BackendShare* share_for(const Chain& message);
-  [[nodiscard]] ServerCall* acquire_slot(BackendShare* share);
+  [[nodiscard]] ServerCall* acquire_slot(BackendShare* backend);
+  enum class SlotLine : uint8_t { kNone, kClient, kBackend, kAll };  // in the order in which an endpoint gets on
+  [[gnu::noinline]] [[nodiscard]] bool has_turn_to_begin(BackendShare* backend);
+  [[nodiscard]] bool is_among_first(SlotLine which, SlotWaiters& line, uint32_t count) const;
+  void stand_in_slot_line(SlotLine which, SlotWaiters& line);
+  void leave_slot_line();
+  void make_backlog();
+  void release(ServerCall& call);
   void accept(Instant now, Instant begun, ServerCall& call, Chain&& message);
   [[nodiscard]] EndpointFailure expired(Instant now) const;
   [[nodiscard]] Instant pull_deadline() const;
+  [[nodiscard]] Instant earliest_pull_end(Instant now) const;
   void advance_reverse(Instant now);
   void on_read(Instant now, const verbs::Completion& completion, Chain&& data);
   void on_sent(Instant now, const verbs::Completion& completion);
@@ -234,8 +296,13 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   void settle_replies();
   void await_data(Instant now, ServerCall& call);
   template <typename Tag>
-  void stand_in(IntrusiveList<ServerEndpoint, Tag>& line) {
-    if (!static_cast<ListNode<Tag>&>(*this).is_linked()) {
+  void stand_in(IntrusiveList<ServerEndpoint, Tag>& line, bool in_front = false) {
+    if (static_cast<ListNode<Tag>&>(*this).is_linked()) {
+      return;
+    }
+    if (in_front) {
+      line.push_front(*this);
+    } else {
       line.push_back(*this);
     }
   }
@@ -249,6 +316,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
     leave_line<BackendTag>();
   }
   [[gnu::noinline]] void return_units(ServerCall& call);
+  void leave_units(ServerCall& call);
   // Gauges of all endpoints, and of those that share the budget; negative: fewer.
   void count_granted(int64_t change) {
     shared_.stats.credits_granted += static_cast<uint64_t>(change);
@@ -305,15 +373,16 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   bool started_ = false;
   bool failed_ = false;
   EndpointFailure failure_ = EndpointFailure::kNone;
-  bool memory_wanted_ = false;    // something waits for what nothing announces
-  uint32_t credits_;              // receives stand behind them, or calls that are held
-  uint32_t grant_;                // what replies say: at most credits_
-  uint32_t receives_posted_ = 0;  // for calls and for the Replies to reverse calls
-  uint32_t in_flight_ = 0;        // slots held
-  uint32_t taken_ = 0;            // of these, polled
-  uint32_t ready_calls_ = 0;      // of these, in ready_
-  uint32_t arrivals_ = 0;         // calls received, modulo 2^32
-  bool in_order_ = false;         // a call had a credential of RPCSEC_GSS
+  bool memory_wanted_ = false;            // something waits for what nothing announces
+  uint32_t credits_;                      // receives stand behind them, or calls that are held
+  uint32_t grant_;                        // what replies say: at most credits_
+  uint32_t receives_posted_ = 0;          // for calls and for the Replies to reverse calls
+  uint32_t in_flight_ = 0;                // slots held
+  uint32_t taken_ = 0;                    // of these, polled
+  uint32_t ready_calls_ = 0;              // of these, in ready_
+  uint32_t arrivals_ = 0;                 // calls received, modulo 2^32
+  bool in_order_ = false;                 // a call had a credential of RPCSEC_GSS
+  SlotLine slot_line_ = SlotLine::kNone;  // that Backlog::waiter is in
   uint64_t answered_ = 0;
   Instant retry_at_ = Instant::never();
   Instant replies_watched_until_ = Instant::never();  // then the first replies_watched_ works have to be done; never: no watch
@@ -330,6 +399,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
     explicit Backlog(uint32_t messages_max) : waiting(messages_max) {}
     Chain messages;  // one behind the other
     Ring<Message> waiting;
+    SlotWaiter waiter;
   };
   std::unique_ptr<Backlog> backlog_;
   IntrusiveList<ServerCall, ArrivalTag> calls_;    // in flight with all their data, the first to get them first
@@ -345,11 +415,20 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   uint32_t reads_in_flight_ = 0;                    // RDMA Reads posted and not completed
   Instant read_progress_;                           // when one last completed, or the first of them was posted
   Instant pull_progress_;                           // when a call of pulling_ last came further
+  uint64_t unread_bytes_ = 0;                       // of calls that were begun: not answered yet
+  Instant pull_end_;                                // at kReadBytesPerSecondMin they are all there by then
   ReplyHoldings holdings_;                          // of reply_bytes_, the replies that are posted
   ClientShare own_share_;
   ClientShare& share_;
   std::optional<uint32_t> broken_xid_;
   uint64_t read_bytes_in_flight_ = 0;
+  // Of calls that were polled when the endpoint failed; nobody has taken them.
+  struct UnitsLeft {
+    CallId call;
+    BackendShare* backend = nullptr;
+    uint64_t units = 0;
+  };
+  std::vector<UnitsLeft> units_left_;
 };
 
 }  // namespace cw::rpcrdma

@@ -1,4 +1,5 @@
 // The part of the server side that moves calls along: RDMA Reads, splicing, replies.
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -30,6 +31,13 @@ void skip_empty_reads(ServerCall& call) {
   while (call.reads_done < call.reads_posted && call.chunks.read[call.reads_done].segment.length == 0) {
     ++call.reads_done;
   }
+}
+
+// What a client may take at most for so many octets. One call's worth at a time: no overflow.
+Duration time_to_read(uint64_t bytes) {
+  constexpr uint64_t kPerSecond = ServerEndpoint::kReadBytesPerSecondMin;
+  return Duration::seconds(static_cast<int64_t>(bytes / kPerSecond)) +
+         Duration::ns(static_cast<int64_t>(bytes % kPerSecond * 1'000'000'000 / kPerSecond));
 }
 
 }  // namespace
@@ -100,6 +108,8 @@ void ServerEndpoint::on_read(Instant now, const verbs::Completion& completion, C
   CW_DASSERT(reads_in_flight_ > 0);
   --reads_in_flight_;
   read_bytes_in_flight_ -= std::min<uint64_t>(read_bytes_in_flight_, data.bytes());
+  unread_bytes_ -= std::min<uint64_t>(unread_bytes_, data.bytes());
+  pull_end_ = earlier(pull_end_, earliest_pull_end(now));  // who was fast for a while is owed nothing for it
   read_progress_ = now;
   pull_progress_ = now;
   ServerCall* call = shared_.calls->find(call_of(completion.id));
@@ -192,9 +202,16 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
     wait_for_memory();
     return false;
   }
+  if (!shared_.pull_line.empty() && shared_.pull_line.front() != this) {
+    shared_.passed_units += units;
+  } else {
+    shared_.passed_units = 0;
+  }
   leave_lines();
   call.begun_at = now;
   pull_progress_ = now;
+  pull_end_ = (unread_bytes_ == 0 ? now : pull_end_) + time_to_read(call.chunks.read_bytes);
+  unread_bytes_ += call.chunks.read_bytes;
   call.pulled_units = units;
   call.unread_units = units;
   shared_.pulled_units += units;
@@ -207,13 +224,14 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
 }
 
 // An endpoint waits in one line at a time. The first in the line of all also stays the first in its client's line. So an endpoint
-// that waits for what only its client or its backend can give back holds up nobody else.
+// that waits for what only its client or its backend can give back holds up nobody else. One that comes from its backend's line
+// has had its turn among its client's: it goes before those that have not.
 bool ServerEndpoint::has_turn_to_pull(BackendShare* backend, uint64_t units) {
   const bool called = static_cast<ListNode<BackendTag>&>(*this).is_linked();  // it had its turn among its client's
   if (!(share_.line.empty() || share_.line.front() == this || called) || !shared_.may_pull(share_, units)) {
     leave_line<PullTag>();
     leave_line<BackendTag>();
-    stand_in(share_.line);
+    stand_in(share_.line, called);
     return false;
   }
   const bool chosen = static_cast<ListNode<PullTag>&>(*this).is_linked();  // it had its turn among its backend's
@@ -225,10 +243,10 @@ bool ServerEndpoint::has_turn_to_pull(BackendShare* backend, uint64_t units) {
     return false;
   }
   const bool has_room = shared_.pulled_units == 0 || shared_.pulled_units + units <= shared_.pull_units_max;
-  const bool among_all = shared_.pull_line.empty() || shared_.pull_line.front() == this;
+  const bool among_all = shared_.pull_line.empty() || shared_.pull_line.front() == this || shared_.may_pass(units);
   if (!has_room || !among_all) {
     leave_line<BackendTag>();
-    stand_in(share_.line);
+    stand_in(share_.line, called);
     stand_in(shared_.pull_line);
     return false;
   }
@@ -298,18 +316,38 @@ void ServerEndpoint::settle_replies() {
 
 void ServerEndpoint::return_units(ServerCall& call) {
   set_reply_bytes(call, 0);
-  shared_.pulled_units -= call.pulled_units;
-  share_.pulled_units -= call.pulled_units;
+  shared_.return_units(share_, call.share, call.pulled_units);
   share_.unread_units -= call.unread_units;
-  if (call.share != nullptr) {
-    call.share->pulled_units -= call.pulled_units;
-  }
   call.pulled_units = 0;
   call.unread_units = 0;
   if (call.budget_bytes > 0) {
     options_.budget->bytes_in_use -= call.budget_bytes;
     call.budget_bytes = 0;
   }
+}
+
+// The owner may have the call's message still, on its way to a backend that takes nothing: its buffers are not there for others.
+void ServerEndpoint::leave_units(ServerCall& call) {
+  units_left_.push_back({.call = call.id(), .backend = call.share, .units = std::exchange(call.pulled_units, 0)});
+}
+
+uint32_t ServerEndpoint::take_units(CallId id, BackendShare& backend) {
+  const auto found = std::ranges::find(units_left_, id, &UnitsLeft::call);
+  if (found == units_left_.end()) {
+    return 0;
+  }
+  const uint64_t units = found->units;
+  if (found->backend != nullptr) {
+    found->backend->pulled_units -= units;
+  }
+  backend.pulled_units += units;
+  *found = units_left_.back();
+  units_left_.pop_back();
+  return static_cast<uint32_t>(units);
+}
+
+Instant ServerEndpoint::earliest_pull_end(Instant now) const {
+  return now + time_to_read(unread_bytes_);
 }
 
 // True when the next call's turn has come.
@@ -338,6 +376,7 @@ bool ServerEndpoint::post_reads_of(Instant now, ServerCall& call) {
     }
     window_.note_posted();
     if (reads_in_flight_++ == 0) {
+      pull_end_ = read_progress_ == now ? pull_end_ : earliest_pull_end(now);  // a pause of ours is not the client's
       read_progress_ = now;
     }
     read_bytes_in_flight_ += segment.length;
@@ -501,6 +540,7 @@ bool ServerEndpoint::post_replies(Instant now) {
 // A call that has been answered is gone. kFailed: all of them are.
 PostResult ServerEndpoint::post_reply(Instant now, ServerCall& call) {
   ReplyPoster poster(qp_, window_, shared_.pool, shared_.stats);
+  const uint64_t posted_before = window_.posted();
   const bool lowers = grant_ < credits_;
   // Others may wait for what it keeps: a completion says when it is over, also where this connection stays idle from now on.
   const bool signaled = call.reply_bytes > 0;
@@ -520,6 +560,8 @@ PostResult ServerEndpoint::post_reply(Instant now, ServerCall& call) {
     answered(now, call);
   } else if (result == PostResult::kFailed) {
     fail();  // RFC 8166 4.5.4: no reply can be sent, so the connection has to go
+  } else if (window_.posted() > posted_before) {
+    watch_replies(now);  // Writes that go before the SEND
   }
   return result;
 }
@@ -536,7 +578,7 @@ void ServerEndpoint::answered(Instant now, ServerCall& call) {
                              .replied = now});
   }
   finish(call);
-  shared_.calls->release(call);
+  release(call);
 }
 
 // The call is over: it no longer counts.

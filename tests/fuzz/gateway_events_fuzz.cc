@@ -84,7 +84,7 @@ class Attack {
     const gateway::GatewayStats& stats = world_.server->gateway.stats();
     FUZZ_CHECK(stats.connections_open == 0);
     FUZZ_CHECK(stats.backends[0].calls_in_flight == 0 && stats.backends[0].links == 0);
-    FUZZ_CHECK(world_.server->source_ports.client_count() == 0);
+    FUZZ_CHECK(world_.server->source_ports.used_count() == 0);
   }
 
  private:

@@ -8,7 +8,7 @@ and sockets, of a gateway whose [limits] are the defaults.
 
 import signal
 import time
-from typing import Any, Union
+from typing import Any, Callable, Union
 
 import pktgen_cases
 from drill import PORT, BackendInTrouble, Drill, Resources, expect_back_to, expect_intact, gateway_before
@@ -32,7 +32,7 @@ DEAD_PEERS = "[roce]\nkeepalive_s = 1\n"
 def _two_networks(box: Box, address: str, **options: Any) -> Gateway:
     """A gateway that both can reach, each by a link and in a network of its own."""
     port = f'[[port]]\ndevice = "{box.device("server", HOSTILE_LINK, 1)}"\nmtu = 4500\naddresses = ["10.9.1.1/24"]\n'
-    return gateway_before(box, address, extra=DEAD_PEERS, more=port + options.pop("more", ""), **options)
+    return gateway_before(box, address, extra=DEAD_PEERS + options.pop("extra", ""), more=port + options.pop("more", ""), **options)
 
 
 def _honest(box: Box, operation: str, size: int, *words: object) -> Load:
@@ -55,24 +55,32 @@ def _expect_served(honest: Load) -> None:
     expect(wait_s <= WAIT_MAX_S, f"a call of the honest client waited {wait_s:.2f} s")
 
 
-def _act(hostile: Load, gateway: Gateway, credits: int) -> None:
-    """It holds so many credits at least, as long as it lives; then it dies without a word."""
+def _calls_in_flight(gateway: Gateway) -> float:
+    return gateway.metrics().total("causeway_rpcrdma_credits_in_use")
+
+
+def _act(hostile: Load, gateway: Gateway, most_expected: float, what: str = "calls in flight",
+         held: Callable[[Gateway], float] = _calls_in_flight) -> None:
+    """It holds so much at least, as long as it lives; then it dies without a word."""
     hostile.wait_connected()
     end = time.monotonic() + HOSTILE_S
     most = 0.0
     while time.monotonic() < end:
-        most = max(most, gateway.metrics().total("causeway_rpcrdma_credits_in_use"))
-    expect(most >= credits, f"the hostile client had no more than {most:.0f} calls in flight, {credits} expected")
+        most = max(most, held(gateway))
+    expect(most >= most_expected, f"the hostile client had no more than {most:.0f} {what}, {most_expected:.0f} expected")
     hostile.signal(signal.SIGKILL)
-    # A view is there for each packet on its way: nobody's calls hold them.
-    expect_equal("views that were asked for and not there", gateway.metrics().total("causeway_mempool_exhausted_total", pool="views"), 0)
+    # Nobody's calls hold the views and work requests that others need.
+    metrics = gateway.metrics()
+    expect_equal("views that were asked for and not there", metrics.total("causeway_mempool_exhausted_total", pool="views"), 0)
+    expect_equal("work requests that were asked for and not there", metrics.total("causeway_rpcrdma_no_send_work_total"), 0)
 
 
-def _drill(box: Box, gateway: Gateway, honest: tuple[object, ...], hostile: tuple[object, ...], credits: int, **options: Any) -> None:
+def _drill(box: Box, gateway: Gateway, honest: tuple[object, ...], hostile: tuple[object, ...], most_expected: float, *held: Any,
+           **options: Any) -> None:
     baseline = Resources.of(gateway)
     drill = Drill(box, gateway)
     load = _honest(box, *honest)
-    _act(_hostile(box, *hostile, **options), gateway, credits)
+    _act(_hostile(box, *hostile, **options), gateway, most_expected, *held)
     _expect_served(load)
     drill.expect("", moved=(("causeway_roce_retransmitted_packets_total", {}, 1),))
     expect_back_to(baseline, gateway, slack_mb=64, timeout=BACK_S)
@@ -88,11 +96,42 @@ def reply_buffers(box: Box) -> None:
     gateway.terminate()
 
 
+# A gateway for many connections and few calls at once. Its replies are posted as far as the queues reach, and fill the send queues
+# of WORKS_CLIENTS connections with more work requests than the calls alone would have made room for.
+MANY_CONNECTIONS = "send_window_packets = 512\n[limits]\nconnections_max = 128\ncalls_in_flight_max = 1024\n"
+WORKS_CLIENTS = 120
+WORKS_OF_CALLS = 16384
+
+
+def _works(box: Box, gateway: Gateway) -> float:
+    return sum(pair["works_queued"] for pair in box.ctl_json(gateway, "qp")["queue_pairs"])
+
+
 def send_works(box: Box) -> None:
-    """Many small replies are never acknowledged."""
+    """Many small replies are never acknowledged, and each of them holds a work request: there is one for every place in every send queue."""
+    backend = BackendInTrouble(box)
+    gateway = _two_networks(box, backend.address, extra=MANY_CONNECTIONS, dataplane="memory_mb = 768\nrx_buffers = 65536")
+    _drill(box, gateway, ("echo", 1000), ("null", 0), WORKS_OF_CALLS + 1, "work requests posted", lambda one: _works(box, one),
+           connections=WORKS_CLIENTS, window=32, lie="no_acks")
+    backend.close()
+    gateway.terminate()
+
+
+VIEWS_EXPECTED = 2048
+
+
+def views(box: Box) -> None:
+    """Many replies from a TCP server are never acknowledged. Each holds views of the buffers that it came in: one as the worker gave it, and
+    one for each piece that was cut out of it."""
     backend = BackendInTrouble(box)
     gateway = _two_networks(box, backend.address)
-    _drill(box, gateway, ("echo", 1000), ("echo", 1000), 0, connections=48, window=32, lie="no_acks")
+
+    def free() -> float:
+        return gateway.metrics().total("causeway_mempool_available_objects", pool="views")
+
+    before = free()
+    _drill(box, gateway, ("source", 64_000, "--port", PORT), ("source", 6000, "--port", PORT), VIEWS_EXPECTED, "views",
+           lambda _: before - free(), connections=48, window=32, lie="no_acks")
     backend.close()
     gateway.terminate()
 
@@ -165,6 +204,7 @@ def places(box: Box) -> None:
 CASES = [
     ("drill: a client acknowledges no reply, and others' replies find buffers", reply_buffers),
     ("drill: a client acknowledges no reply, and others' replies find work requests", send_works),
+    ("drill: a client acknowledges no reply, and others' replies find views", views),
     ("drill: a client answers no READ, and others' calls are pulled", read_units),
     ("drill: a server takes nothing, and another server's clients are served", worker_queues),
     ("drill: REQs of nobody take no places", places),

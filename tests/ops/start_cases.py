@@ -135,6 +135,14 @@ def waits_without_the_cpu(box: Box) -> None:
     busy = {name: seconds for name, seconds in spent.items() if seconds > 1}
     expect(not busy, f"seconds of CPU time in two idle seconds: {busy}")
     gateway.terminate()
+    # The same gateway takes a CPU whole when it is to spin, as far as others leave it.
+    spinning = box.gateway("spinning", link="other", main_cpu=str(LOAD_CPU), cpu=str(GATEWAY_CPU), idle="spin")
+    spinning.start_ready()
+    before = _cpu_ticks(spinning.pid)
+    time.sleep(2)
+    most = max(ticks - before.get(name, 0) for name, ticks in _cpu_ticks(spinning.pid).items()) / os.sysconf("SC_CLK_TCK")
+    expect(most > 3 * max(spent.values()) and most > 0.3, f"seconds of CPU time in two idle seconds: {most}, asleep {spent}")
+    spinning.terminate()
 
 
 def _cpu_ticks(pid: int) -> dict[str, int]:
@@ -174,6 +182,36 @@ def workers_where_they_are_named(box: Box) -> None:
     expect_equal("threads that moved with worker_lcores", bound[GATEWAY_CPU] - bound[LOAD_CPU], 3)
 
 
+def main_thread_where_it_is_named(box: Box) -> None:
+    if len(CPUS) < 2:
+        raise Skip("there is one CPU for all threads")
+    for cpu in CPUS[:2]:
+        gateway = box.gateway(f"main-{cpu}", link=f"link{cpu}", main_cpu=str(cpu))
+        gateway.start_ready()
+        status = Path(f"/proc/{gateway.pid}/task/{gateway.pid}/status").read_text()
+        expect(f"Cpus_allowed_list:\t{cpu}\n" in status, f"main_lcore = {cpu}, but the main thread has\n{status}")
+        gateway.terminate()
+
+
+def _listening(pid: int) -> int:
+    """TCP sockets that the process listens on."""
+    own = {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    rows = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]]
+    return sum(row[3] == "0A" and f"socket:[{row[9]}]" in own for row in rows)
+
+
+def metrics_off(box: Box) -> None:
+    served = box.gateway("served", link="one")
+    served.start_ready()
+    expect_equal("TCP sockets that are listened on", _listening(served.pid), 1)
+    served.terminate()
+    off = box.gateway("off", link="two", metrics="off")
+    off.start_ready()
+    expect_equal("TCP sockets that are listened on without metrics", _listening(off.pid), 0)
+    expect("causeway_build_info" in box.ctl(off, "stats"), "causewayctl has no metrics")
+    off.terminate()
+
+
 CASES = [
     ("a device that does not exist is said in one sentence", bad_device),
     ("a link that cannot be made is said in one sentence", unwritable_link),
@@ -189,5 +227,7 @@ CASES = [
     ("SIGINT ends an idle gateway in order", lambda box: ends_on(signal.SIGINT, box)),
     ("SIGTERM with clients connected disconnects them and ends in order", ends_with_clients_connected),
     ("gateway and load share one CPU", starts_on_one_cpu),
-    ("an idle gateway leaves the CPUs alone", waits_without_the_cpu),
+    ("an idle gateway leaves the CPUs alone, unless it is to spin", waits_without_the_cpu),
+    ("the main thread runs on the CPU that is named for it", main_thread_where_it_is_named),
+    ("metrics switched off are served nowhere, and causewayctl still has them", metrics_off),
 ]

@@ -24,6 +24,9 @@ struct Sums {
   std::array<uint64_t, 6> outcomes{};
   uint64_t undelivered = 0;
   uint64_t left_over = 0;
+  uint64_t reads_refused = 0;
+  uint64_t standard_clients = 0;
+  uint64_t causeway_clients = 0;
 };
 
 constexpr std::array<const char*, rc::kNakCodeCount> kNakNames = {"psn_sequence",       "invalid_request",    "remote_access",
@@ -54,6 +57,10 @@ void walk_rc(const rc::RcStats& rc, Visit&& visit) {
   visit("rc.", "packet_retransmitted", rc.packets_retransmitted);
   visit("rc.", "implied_nak", rc.implied_naks);
   visit("rc.", "response_early", rc.responses_early);
+  visit("rc.", "packet_late", rc.packets_late);
+  visit("rc.", "repetition_spurious", rc.repetitions_spurious);
+  visit("rc.", "send_behind_reads", rc.sends_behind_reads);
+  visit("rc.", "read_unfenced", rc.reads_unfenced);
   visit("rc.", "tail_probe", rc.tail_probes);
   visit("rc.", "retries_exhausted", rc.retries_exhausted);
   visit("rc.", "rnr_retries_exhausted", rc.rnr_retries_exhausted);
@@ -64,6 +71,10 @@ void walk_rc(const rc::RcStats& rc, Visit&& visit) {
   visit("rc.", "duplicate_request", rc.duplicate_requests);
   visit("rc.", "out_of_sequence", rc.out_of_sequence);
   visit("rc.", "read_replayed", rc.reads_replayed);
+  visit("rc.", "gap_report_sent", rc.gap_reports_sent);
+  visit("rc.", "gap_report_received", rc.gap_reports_received);
+  visit("rc.", "packet_held", rc.packets_held);
+  visit("rc.", "hold_refused", rc.holds_refused);
   visit("rc.", "cnp_received", rc.cnps_received);
   visit("rc.", "ecn_marked", rc.ecn_marked);
   visit("rc.", "qp_failed", rc.qps_failed);
@@ -95,6 +106,7 @@ void walk_cm(const cm::CmStats& cm, Visit&& visit) {
   visit("cm.", "established_by_data", cm.established_by_data);
   visit("cm.", "delay_received", cm.delays_received);
   visit("cm.", "timewait_cut_short", cm.timewaits_cut_short);
+  visit("cm.", "disconnect_cut_short", cm.disconnects_cut_short);
   visit("cm.", "transmit_queue_full", cm.transmit_queue_full);
 }
 
@@ -179,6 +191,9 @@ void walk(const Sums& sums, Visit&& visit) {
   }
   visit("host.", "frame_without_buffer", sums.undelivered);
   visit("host.", "connection_outlived_its_client", sums.left_over);
+  visit("peer.", "standard", sums.standard_clients);
+  visit("peer.", "causeway", sums.causeway_clients);
+  visit("peer.", "dead_read_refused", sums.reads_refused);
   for (size_t i = 0; i < sums.faults.size(); ++i) {
     visit("fault.", to_string(static_cast<FaultKind>(i)), sums.faults[i]);
   }
@@ -279,6 +294,9 @@ void Coverage::add(const Scenario& scenario) {
   for (const Fault& fault : scenario.faults) {
     ++sums.faults[static_cast<size_t>(fault.kind)];
   }
+  for (const ClientPlan& client : scenario.clients) {
+    ++(client.standard ? sums.standard_clients : sums.causeway_clients);
+  }
   add_sums(sums, counts_);
 }
 
@@ -303,10 +321,11 @@ void Coverage::add(const CallerStats& stats) {
   add_sums(sums, counts_);
 }
 
-void Coverage::add_fabric(uint64_t undelivered, uint64_t left_over, const Ledger& ledger) {
+void Coverage::add_fabric(uint64_t undelivered, uint64_t left_over, uint64_t reads_refused, const Ledger& ledger) {
   Sums sums;
   sums.undelivered = undelivered;
   sums.left_over = left_over;
+  sums.reads_refused = reads_refused;
   sums.outcomes = ledger.outcomes();
   add_sums(sums, counts_);
 }

@@ -21,8 +21,9 @@ class Coverage {
   void add(ClientStack& host);
   void add(const CallerStats& stats);
   void add(const Coverage& other);
-  // Frames without a Buffer, connections that outlived their peers, and the ledger's outcomes.
-  void add_fabric(uint64_t undelivered, uint64_t left_over, const Ledger& ledger);
+  // Frames without a Buffer, connections that outlived their peers, repeated READs that standard clients refused, and the
+  // ledger's outcomes.
+  void add_fabric(uint64_t undelivered, uint64_t left_over, uint64_t reads_refused, const Ledger& ledger);
 
   struct Event {
     std::string name;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "rocev2/rc/retransmit.h"
+
 namespace cw::sim {
 namespace {
 
@@ -29,6 +31,9 @@ Fabric::Fabric(const Scenario& scenario, Verdict& verdict, const FabricTaps& tap
   if (!hostiles_.empty()) {
     ledger_.admit_strangers();
   }
+  // A server refuses a client by its address only where that is what it sees.
+  options_.backend_from_client =
+      std::ranges::find(scenario.hostiles, HostileKind::kRefusedByBackend, &Hostile::kind) != scenario.hostiles.end();
   for (uint32_t i = 0; i < scenario.faults.size(); ++i) {
     const Fault& fault = scenario.faults[i];
     if (!is_link_fault(fault.kind)) {
@@ -148,7 +153,7 @@ void Fabric::deliver(Arrival&& frame) {
   HostClock& clock = hosts_[frame.to];
   if (is_up(frame.to)) {
     if (clock.paused_until <= now_) {
-      hand_over(frame.to, frame.octets);
+      hand_over(frame.to, frame);
       clock.dirty = true;
     } else if (clock.queue.size() < kPortQueueFrames) {
       clock.queue.push_back(std::move(frame));
@@ -164,22 +169,52 @@ void Fabric::deliver(Arrival&& frame) {
   }
 }
 
-void Fabric::hand_over(uint32_t host, Bytes octets) {
+void Fabric::hand_over(uint32_t host, const Arrival& frame) {
   const Instant host_now = clock_of(host);
   if (host == kGateway) {
-    undelivered_ += deliver_frame(host_now, gateway_->node, gateway_->packets, octets) ? 0 : 1;
-  } else {
-    ClientStack& stack =
-        host < host_of_hostile(0) ? *clients_[host - 1].stack : hostiles_[host - host_of_hostile(0)].peer->host();
-    undelivered_ += deliver_frame(host_now, stack.node, stack.packets, octets) ? 0 : 1;
+    undelivered_ += deliver_frame(host_now, gateway_->node, gateway_->packets, frame.octets) ? 0 : 1;
+    return;
   }
+  const bool is_client = host < host_of_hostile(0);
+  if (is_client && refuses(host - 1, frame)) {
+    return;
+  }
+  ClientStack& stack = is_client ? *clients_[host - 1].stack : hostiles_[host - host_of_hostile(0)].peer->host();
+  undelivered_ += deliver_frame(host_now, stack.node, stack.packets, frame.octets) ? 0 : 1;
+}
+
+// The gateway is to blame when it let the SEND that ended the key overtake its own repetition: when the request is not a copy
+// that the network made, has been under way for no longer than the gateway has to reckon with, and the client did not end the
+// key by itself because it gave up.
+bool Fabric::refuses(uint32_t index, const Arrival& frame) {
+  ClientSlot& slot = clients_[index];
+  if (!scenario_.clients[index].standard) {
+    return false;
+  }
+  const auto view = wire::PacketView::parse(frame.octets);
+  if (!view.ok() || !wire::verify_icrc(*view)) {
+    return false;
+  }
+  std::vector<uint8_t> refusal =
+      slot.plain.refusal_of(*view, slot.stack->node.endpoint(), slot.stack->memory, slot.stack->packets);
+  if (refusal.empty()) {
+    return false;
+  }
+  ++reads_refused_;
+  trace("refusal", 1 + index, view->bth.psn.value());
+  const Duration under_way = clock_of(kGateway) - frame.sent_at;
+  const bool expected = under_way <= std::max(rc::kRepetitionLifeLeast, scenario_.link_delay * 2);
+  verdict_.expect(frame.copied || !expected || slot.caller->gave_up_calls(), Oracle::kBlame,
+                  "a SEND of the gateway overtook a repeated READ request, whose key was dead then");
+  slot.to_gateway->push(now_, Transit{.from = 1 + index, .to = kGateway, .octets = std::move(refusal)});
+  return true;
 }
 
 void Fabric::serve(uint32_t host) {
   HostClock& clock = hosts_[host];
   if (!clock.queue.empty()) {
     for (const Arrival& frame : clock.queue) {
-      hand_over(host, frame.octets);
+      hand_over(host, frame);
     }
     clock.queue.clear();
   }
@@ -206,12 +241,12 @@ void Fabric::serve(uint32_t host) {
 void Fabric::serve_gateway(Instant host_now) {
   gateway_->turn(host_now);
   watch_.look(*gateway_);
-  transmit(gateway_->node, gateway_->packets, host_now, [this](std::vector<uint8_t>&& octets) {
+  transmit(gateway_->node, gateway_->packets, host_now, [this, host_now](std::vector<uint8_t>&& octets) {
     // A switch: one station by its address, else everybody.
     const bool to_all = (octets[0] & 1) != 0;
     for (uint32_t host = 1; host < hosts_.size(); ++host) {
       if (to_all || octets[5] == 1 + host) {
-        cable_to(host).push(now_, Transit{.from = kGateway, .to = host, .octets = octets});
+        cable_to(host).push(now_, Transit{.from = kGateway, .to = host, .sent_at = host_now, .octets = octets});
       }
     }
   });
@@ -225,8 +260,11 @@ void Fabric::serve_client(uint32_t index, Instant host_now) {
   ClientSlot& slot = clients_[index];
   slot.stack->node.on_deadline(host_now);
   slot.caller->turn(host_now);
+  const bool standard = scenario_.clients[index].standard;
   transmit(slot.stack->node, slot.stack->packets, host_now, [&](std::vector<uint8_t>&& octets) {
-    slot.to_gateway->push(now_, Transit{.from = 1 + index, .to = kGateway, .octets = std::move(octets)});
+    if (!standard || slot.plain.sends(octets)) {
+      slot.to_gateway->push(now_, Transit{.from = 1 + index, .to = kGateway, .octets = std::move(octets)});
+    }
   });
 }
 

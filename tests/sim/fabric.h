@@ -19,6 +19,7 @@
 #include "tests/sim/ledger.h"
 #include "tests/sim/link/pcap_writer.h"
 #include "tests/sim/link/wire.h"
+#include "tests/sim/plain_peer.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/trace_hash.h"
 #include "tests/sim/watch.h"
@@ -78,6 +79,7 @@ class Fabric {
   struct ClientSlot {
     std::unique_ptr<ClientStack> stack;
     std::unique_ptr<Caller> caller;
+    PlainPeer plain;  // of a standard one
     std::deque<uint32_t> pending;
     std::unique_ptr<Link> to_gateway;
     std::unique_ptr<Link> to_client;
@@ -104,7 +106,10 @@ class Fabric {
   void make_cables();
   [[nodiscard]] Instant next_event() const;
   void deliver(Arrival&& frame);
-  void hand_over(uint32_t host, Bytes octets);
+  void hand_over(uint32_t host, const Arrival& frame);
+  // The frame is one that a standard client refuses although ours would not: it has been answered, and the client's connection
+  // is over.
+  [[nodiscard]] bool refuses(uint32_t index, const Arrival& frame);
   void serve(uint32_t host);
   void serve_gateway(Instant host_now);
   void serve_client(uint32_t index, Instant host_now);
@@ -151,8 +156,9 @@ class Fabric {
   uint64_t generation_ = 0;
   Coverage coverage_;
   uint64_t service_turns_ = 0;
-  uint64_t undelivered_ = 0;  // frames that found no Buffer, or were longer
-  uint64_t left_over_ = 0;    // connections of dead clients that nobody had noticed until the gateway shut down
+  uint64_t undelivered_ = 0;    // frames that found no Buffer, or were longer
+  uint64_t reads_refused_ = 0;  // by standard clients, of keys that were dead
+  uint64_t left_over_ = 0;      // connections of dead clients that nobody had noticed until the gateway shut down
 };
 
 }  // namespace cw::sim

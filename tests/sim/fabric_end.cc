@@ -86,7 +86,7 @@ void Fabric::collect(Coverage& coverage) {
     kill_client(i);
   }
   coverage_.add(scenario_);
-  coverage_.add_fabric(undelivered_, left_over_, ledger_);
+  coverage_.add_fabric(undelivered_, left_over_, reads_refused_, ledger_);
   coverage.add(coverage_);
 }
 

@@ -36,8 +36,11 @@ void Fabric::make_gateway() {
 
 void Fabric::make_client(uint32_t index) {
   ClientSlot& slot = clients_[index];
-  slot.stack = std::make_unique<ClientStack>(options_, scenario_.seed * 3 + 2 + kSeedStep * generation_++,
-                                             static_cast<uint8_t>(2 + index));
+  WorldOptions options = options_;
+  options.client_recovers_selectively = !scenario_.clients[index].standard;
+  slot.plain = {};
+  slot.stack =
+      std::make_unique<ClientStack>(options, scenario_.seed * 3 + 2 + kSeedStep * generation_++, static_cast<uint8_t>(2 + index));
   slot.caller = std::make_unique<Caller>(clock_of(1 + index), scenario_, scenario_.clients[index], slot.pending, *slot.stack,
                                          ledger_, verdict_);
   hosts_[1 + index] = HostClock{.offset = hosts_[1 + index].offset};
@@ -213,6 +216,7 @@ void Fabric::set_backend_mood() {
   backend.refusing_backends = 0;
   backend.silent_backends = 0;
   backend.hung_backends = 0;
+  backend.refused_clients.clear();
   backend.slow_backends = 0;
   for (uint32_t i = 0; i < hostiles_.size(); ++i) {
     if (!hostiles_[i].turned) {
@@ -222,6 +226,9 @@ void Fabric::set_backend_mood() {
     backend.refusing_backends |= hostile.kind == HostileKind::kBackendDead ? kHostileBackend : 0;
     backend.silent_backends |= hostile.kind == HostileKind::kBackendHung ? kHostileBackend : 0;
     backend.hung_backends |= hostile.kind == HostileKind::kBackendStops ? kHostileBackend : 0;
+    if (hostile.kind == HostileKind::kRefusedByBackend) {
+      backend.refused_clients.push_back(sim_ip(options_.ipv6, static_cast<uint8_t>(1 + host_of_hostile(i))));
+    }
     if (hostile.kind == HostileKind::kBackendSlow) {
       backend.slow_backends |= kHostileBackend;
       backend.slow_by = hostile.time;

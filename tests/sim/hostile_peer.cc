@@ -18,8 +18,10 @@ constexpr uint32_t kCableQueueBytes = 1u << 20;
 constexpr uint32_t kCableMarkBytes = 1u << 17;
 constexpr uint32_t kBulkBytes = 64 * 1024;  // of calls that are neither small nor the longest
 constexpr uint32_t kClientBuffers = 4096;
-constexpr uint8_t kPatientAckTimeout = 20;  // 4.3 s: asks the gateway to wait long
-constexpr uint32_t kStrangers = 250;        // addresses in a network that nobody is in
+constexpr uint32_t kConnectionsOver = 4096;  // of one that never lets connections end in order
+constexpr uint8_t kPatientAckTimeout = 20;   // 4.3 s: asks the gateway to wait long
+constexpr uint8_t kHastyAckTimeout = 8;      // 1 ms: has given up soon, to come again
+constexpr uint32_t kStrangers = 250;         // addresses in a network that nobody is in
 constexpr uint32_t kStrangersNetwork = 0x0a09'0100;
 constexpr uint64_t kTransaction = 77;
 constexpr uint8_t kPatientCmCode = 20;  // 4.3 s
@@ -35,9 +37,17 @@ load::CallMix mix_of(const Hostile& hostile) {
     case HostileKind::kHugeCalls:
     case HostileKind::kNoReadAnswers:
       return load::CallMix({.kind = CallKind::kSink, .bytes = production_call_bytes()});
+    case HostileKind::kSlowReads:
+      return load::CallMix({.kind = CallKind::kSink, .bytes = production_call_bytes()});
+    case HostileKind::kCallSlots:
+      return load::CallMix({.kind = CallKind::kSink, .bytes = kProductionInlineBytes + 4});
+    case HostileKind::kGapHolders:
+    case HostileKind::kNoDreqAnswer:
+      return load::CallMix({.kind = CallKind::kEcho, .bytes = kProductionInlineBytes / 2});
     case HostileKind::kHugeReplies:
       return load::CallMix({.kind = CallKind::kSource, .bytes = production_reply_bytes()});
     case HostileKind::kConnectLoop:
+    case HostileKind::kRefusedByBackend:
       return load::CallMix({.kind = CallKind::kEcho, .bytes = kBulkBytes / 4});
     case HostileKind::kForgedRivals:
       return load::CallMix({.kind = CallKind::kNull});
@@ -62,10 +72,12 @@ WorldOptions options_of(const Scenario& scenario, const Hostile& hostile) {
   out.load.service_port = GatewayHost::kPort + (is_about_backend(hostile.kind) ? 1 : 0);
   out.load.reconnect = true;
   out.load.verify_every = 0;
-  out.load.churn_per_second = hostile.kind == HostileKind::kConnectLoop ? hostile.amount : 0;
+  const bool churns = hostile.kind == HostileKind::kConnectLoop || hostile.kind == HostileKind::kRefusedByBackend;
+  out.load.churn_per_second = churns ? hostile.amount : 0;
+  out.connections_over = hostile.kind == HostileKind::kNoDreqAnswer ? kConnectionsOver : 0;
   out.load.seed = hostile.seed;
   out.packet_buffers = kClientBuffers;
-  out.ack_timeout = kPatientAckTimeout;
+  out.ack_timeout = hostile.kind == HostileKind::kNoDreqAnswer ? kHastyAckTimeout : kPatientAckTimeout;
   out.client_call_timeout = Duration::seconds(1'000'000);
   return out;
 }
@@ -108,6 +120,16 @@ void HostilePeer::turn(Instant now) {
   }
   if (hostile_.kind == HostileKind::kNoReceives && turns_ <= now) {
     host_.node.endpoint().for_each_qp([](rc::RcQp& qp) { qp.post_receives(0u - qp.info().receives_posted); });
+  }
+  if (hostile_.kind == HostileKind::kNoDreqAnswer && turns_ <= now) {
+    host_.node.endpoint().for_each_qp([this](rc::RcQp& qp) { break_protocol(qp); });
+  }
+}
+
+// The gateway exposes no memory: a WRITE is an invalid request, and ends the connection.
+void HostilePeer::break_protocol(rc::RcQp& qp) {
+  if (qp.state() == rc::QpState::kRts && broken_.insert(qp.local_qpn().value()).second) {
+    (void)qp.post_write({});
   }
 }
 
@@ -193,6 +215,13 @@ std::unique_ptr<Link> hostile_cable(std::unique_ptr<Link> wire, const Hostile& h
       return std::make_unique<Withhold>(std::move(cable), hostile_time, wire::OpcodeKind::kAcknowledge, std::nullopt);
     case HostileKind::kSlowAcks:
       return std::make_unique<Withhold>(std::move(cable), hostile_time, wire::OpcodeKind::kAcknowledge, hostile.time);
+    case HostileKind::kSlowReads:
+    case HostileKind::kCallSlots:
+      return std::make_unique<Drip>(std::move(cable), Window{hostile_time.from, start + hostile.until}, hostile.time);
+    case HostileKind::kGapHolders:
+      return std::make_unique<LeaveOut>(std::move(cable), hostile_time);
+    case HostileKind::kNoDreqAnswer:
+      return std::make_unique<NoGoodbye>(std::move(cable), hostile_time);
     case HostileKind::kGarbage:
       return std::make_unique<Garble>(std::move(cable), hostile_time, hostile.seed, hostile.amount);
     default:

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "tests/sim/hosts.h"
@@ -27,6 +28,7 @@ class HostilePeer {
   [[nodiscard]] ClientHost& host() { return host_; }
 
  private:
+  void break_protocol(rc::RcQp& qp);
   [[nodiscard]] std::vector<uint8_t> forged_request(const wire::IpAddress& from, verbs::Qpn qpn);
   [[nodiscard]] std::vector<uint8_t> forged_cnp(const rc::RcQpInfo& victim);
   [[nodiscard]] wire::Path path_from(const wire::IpAddress& from) const;
@@ -39,6 +41,7 @@ class HostilePeer {
   Instant turns_;
   Instant next_frame_ = Instant::never();
   uint32_t forged_ = 0;
+  std::set<uint32_t> broken_;  // queue pairs
 };
 
 // The cable towards the gateway of whoever is like that: of a limited rate, and with the lie on top.

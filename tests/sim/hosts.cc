@@ -98,6 +98,7 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   backend_options.servers.resize(options.backend_servers);
   std::iota(backend_options.servers.begin(), backend_options.servers.end(), 0u);
   backend_options.checked = options.backend_checked;
+  backend_options.from_client = options.backend_from_client;
   backend_options.call_timeout = options.backend_call_timeout;
   out.backends.resize(options.backends, gateway::BackendOptions(backend_options));
   gateway::ListenerOptions& listener = out.listeners.emplace_back();
@@ -144,6 +145,7 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   }
   if (options.production) {
     apply_production(out);
+    out.calls_in_flight_max = options.calls_in_flight_max > 0 ? options.calls_in_flight_max : out.calls_in_flight_max;
   }
   return out;
 }

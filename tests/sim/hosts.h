@@ -44,12 +44,13 @@ struct WorldOptions {
   std::vector<gateway::RouteOptions> routes;
   Duration backend_call_timeout = Duration::seconds(120);  // of listeners with routes
   bool backend_checked = false;                            // the test says which servers are up
+  bool backend_from_client = false;
   std::vector<control::IpPrefix> allow;
   std::vector<gateway::ClientClassOptions> clients;
   uint32_t connections_max = 64;
   uint32_t connections_over = 0;  // room in the tables for so many besides the load's: connections that are over rest for a while
   uint32_t half_open_max = 0;     // of the gateway; 0: a crowd may ask at once
-  uint32_t calls_in_flight_max = 0;  // of the gateway; 0: as many as the load has
+  uint32_t calls_in_flight_max = 0;  // of the gateway; 0: as many as the load has, or as in production
   uint32_t packet_buffers = 16384;
   uint32_t large_buffers = 512;
   uint64_t pull_buffers_max = UINT64_MAX;

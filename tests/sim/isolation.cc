@@ -16,9 +16,19 @@ using rpcrdma::BenchProcedure;
 constexpr Duration kHostilesCome = Duration::ms(100);
 constexpr Duration kHostilesTurn = Duration::ms(300);
 constexpr Duration kTablePhase = Duration::seconds(3);
+constexpr Duration kTablePause = Duration::ms(10);
 constexpr uint32_t kTableClients = 3;
-constexpr uint32_t kPlacesLeft = 8;              // of all connections: for honest clients that come back
-constexpr uint64_t kSeedOfChoice = 0x1501'a7ed;  // what is drawn afterwards has nothing to do with the choice
+// Where what the gateway has against a hostile needs its time: the read timeout, and as long again.
+constexpr Duration kLongPhase = Duration::seconds(25);
+constexpr Duration kLongPause = Duration::ms(60);
+constexpr Duration kLongWay = Duration::ms(1);
+constexpr Duration kReconnectEach = Duration::ms(300);
+constexpr Duration kJustInTime = Duration::ms(9'900);  // before the read timeout of 10 s
+constexpr uint32_t kSlowReaders = 7;                   // addresses
+constexpr uint32_t kFewCalls = 1024;                   // of the gateway, for more credits than that
+constexpr uint32_t kHonestLossPermille = 3;            // beside those who take what selective recovery needs
+constexpr uint32_t kPlacesLeft = 8;                    // of all connections: for honest clients that come back
+constexpr uint64_t kSeedOfChoice = 0x1501'a7ed;        // what is drawn afterwards has nothing to do with the choice
 constexpr uint64_t kTableSeed = 18;
 
 // Calls as NFS makes them: many small ones, some that read and some that write, small enough to be cheap.
@@ -94,6 +104,26 @@ Hostile worst_of(HostileKind kind) {
       hostile.amount = 200;
       hostile.window = 4;
       return hostile;
+    case HostileKind::kSlowReads:
+      hostile.connections = 8;
+      hostile.window = 16;
+      hostile.time = kJustInTime;
+      return hostile;
+    case HostileKind::kCallSlots:
+      hostile.connections = 32;
+      hostile.time = kJustInTime;
+      return hostile;
+    case HostileKind::kGapHolders:
+      hostile.connections = production_connections() - kPlacesLeft;
+      return hostile;
+    case HostileKind::kNoDreqAnswer:
+      hostile.connections = 48;
+      hostile.window = 1;
+      return hostile;
+    case HostileKind::kRefusedByBackend:
+      hostile.amount = 100;
+      hostile.window = 2;
+      return hostile;
     case HostileKind::kForgedRequests:
       hostile.connections = 0;
       hostile.amount = 250;
@@ -112,6 +142,48 @@ Hostile worst_of(HostileKind kind) {
     default:
       return hostile;
   }
+}
+
+// What else there is in a scenario with such a hostile.
+void suit(HostileKind kind, Scenario& scenario) {
+  if (kind == HostileKind::kCallSlots) {
+    scenario.hosts.calls_in_flight_max = kFewCalls;
+  }
+  if (kind == HostileKind::kNoDreqAnswer) {
+    // Who connects while the table is full of connections that do not end: often, and over a way on which that takes a while.
+    scenario.link_delay = kLongWay;
+    for (Duration at = kReconnectEach; at < scenario.phase_one; at = at + kReconnectEach) {
+      scenario.faults.push_back(reconnect(static_cast<uint32_t>(scenario.faults.size() % scenario.clients.size()), at));
+    }
+  }
+  if (kind != HostileKind::kGapHolders) {
+    return;
+  }
+  for (uint32_t i = 0; i < scenario.clients.size(); ++i) {
+    Fault loss;
+    loss.kind = FaultKind::kLoss;
+    loss.client = i;
+    loss.until = scenario.phase_one;
+    loss.amount = kHonestLossPermille;
+    loss.seed = kTableSeed + i;
+    scenario.faults.push_back(loss);
+  }
+}
+
+bool takes_its_time(HostileKind kind) {
+  return kind == HostileKind::kSlowReads || kind == HostileKind::kCallSlots || kind == HostileKind::kNoDreqAnswer;
+}
+
+HostileKind draw_kind(Draw& draw) {
+  HostileKind kind;
+  do {
+    kind = static_cast<HostileKind>(draw.below(kHostileKindCount));
+  } while (awaits_fix(kind));
+  return kind;
+}
+
+uint32_t addresses_of(HostileKind kind) {
+  return kind == HostileKind::kSlowReads ? kSlowReaders : 1;
 }
 
 uint64_t answers_of(const std::vector<Service>& services) {
@@ -155,7 +227,8 @@ Scenario draw_isolation(uint64_t seed) {
   }
   uint32_t places = production_connections() - kPlacesLeft;
   for (uint32_t count = draw.of({1u, 1u, 2u, 3u}); count > 0; --count) {
-    Hostile hostile = worst_of(static_cast<HostileKind>(draw.below(kHostileKindCount)));
+    Hostile hostile = worst_of(draw_kind(draw));
+    suit(hostile.kind, scenario);
     if (hostile.connections > 0) {
       const uint32_t most = std::min(hostile.connections, places);
       hostile.connections = most == 0 || draw.one_in(2) ? most : draw.between(1, most);
@@ -170,23 +243,29 @@ Scenario draw_isolation(uint64_t seed) {
     hostile.seed = draw.word();
     scenario.hostiles.push_back(hostile);
   }
+  for (ClientPlan& client : scenario.clients) {
+    client.standard = draw.one_in(2);
+  }
   return scenario;
 }
 
 Scenario isolation_of(HostileKind kind) {
   Scenario scenario = production_scenario();
   scenario.seed = kTableSeed;
-  scenario.phase_one = kTablePhase;
+  scenario.phase_one = takes_its_time(kind) ? kLongPhase : kTablePhase;
   for (uint32_t i = 0; i < kTableClients; ++i) {
-    scenario.clients.push_back(honest_client(scenario.hosts.load.window, Duration::ms(10)));
+    scenario.clients.push_back(honest_client(scenario.hosts.load.window, takes_its_time(kind) ? kLongPause : kTablePause));
   }
-  scenario.faults.push_back(reconnect(1, kTablePhase / 2));
-  Hostile hostile = worst_of(kind);
-  hostile.from = kHostilesCome;
-  hostile.turns = kHostilesTurn;
-  hostile.until = kTablePhase;
-  hostile.seed = kTableSeed;
-  scenario.hostiles.push_back(hostile);
+  scenario.faults.push_back(reconnect(1, scenario.phase_one / 2));
+  suit(kind, scenario);
+  for (uint32_t i = 0; i < addresses_of(kind); ++i) {
+    Hostile hostile = worst_of(kind);
+    hostile.from = kHostilesCome;
+    hostile.turns = kHostilesTurn;
+    hostile.until = scenario.phase_one;
+    hostile.seed = kTableSeed + i;
+    scenario.hostiles.push_back(hostile);
+  }
   return scenario;
 }
 

@@ -77,8 +77,7 @@ void apply_production(node::NodeOptions& options) {
   options.endpoint.qp_max = limits.connections_max + limits.half_open_max;
   options.endpoint.send_work_max = std::max(16384u, 8 * limits.calls_in_flight_max);
   options.endpoint.receive_work_max = config().dataplane.rx_buffers;
-  options.endpoint.recovery.gaps_max = std::min(256u, limits.connections_max);
-  options.endpoint.recovery.held_packets_max = control::plan_buffers(config()).held_max;
+  options.endpoint.recovery = rc::recovery_limits(limits.connections_max, control::plan_buffers(config()).held_max);
   options.endpoint.rate_limits_max = limits.connections_max;
   options.cm.connection_max = limits.connections_max + limits.half_open_max;
   options.cm.half_open_max = limits.half_open_max;

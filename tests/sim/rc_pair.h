@@ -93,7 +93,7 @@ class RcPair {
       return false;
     }
     if (is_plain(to)) {
-      const auto refusal = plain.refusal_of(*view, *node.endpoint, node.memory, options_.qp.domain, node.head_pool);
+      const auto refusal = plain.refusal_of(*view, *node.endpoint, node.memory, node.head_pool);
       if (!refusal.empty()) {
         link.send(now, 1 - to, refusal);
         release_buffers(frame);

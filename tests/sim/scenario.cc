@@ -154,6 +154,26 @@ Fault draw_fault(Draw& draw, const Scenario& scenario) {
   return fault;
 }
 
+// Half of the clients are not Causeway. Of those most get packets that overtake each other by no more than the gateway has to
+// reckon with (the oracle `blame`), often enough that repeated READ requests are overtaken too.
+void draw_peers(Draw& draw, Scenario& scenario) {
+  for (uint32_t i = 0; i < scenario.clients.size(); ++i) {
+    scenario.clients[i].standard = draw.one_in(2);
+    if (!scenario.clients[i].standard || draw.one_in(3)) {
+      continue;
+    }
+    Fault fault;
+    fault.kind = FaultKind::kReorder;
+    fault.client = i;
+    fault.direction = static_cast<Direction>(draw.below(3));
+    fault.until = scenario.phase_one;
+    fault.amount = draw.between(20, 500);
+    fault.time = draw.time(Duration::ns(500), Duration::us(50) + scenario.link_delay * 2);
+    fault.seed = draw.word();
+    scenario.faults.push_back(fault);
+  }
+}
+
 }  // namespace
 
 const char* to_string(CallShape shape) noexcept {
@@ -227,6 +247,7 @@ Scenario draw_scenario(uint64_t seed) {
   }
   draw_callbacks(draw, scenario);
   draw_reads(draw, scenario.hosts);
+  draw_peers(draw, scenario);
   size_pools(scenario);
   return scenario;
 }
@@ -279,9 +300,9 @@ std::string describe(const Scenario& scenario) {
                     hosts.packet_buffers, hosts.large_buffers));
   for (size_t i = 0; i < scenario.clients.size(); ++i) {
     const ClientPlan& client = scenario.clients[i];
-    add(std::snprintf(line, sizeof(line), "  client %zu: %" PRIu32 " connections, %zu calls, pause %" PRId64 " us%s:", i,
+    add(std::snprintf(line, sizeof(line), "  client %zu: %" PRIu32 " connections, %zu calls, pause %" PRId64 " us%s%s:", i,
                       client.connections, client.calls.size(), client.pause.to_us(),
-                      client.stays_after_timeout ? ", stays after timeouts" : ""));
+                      client.stays_after_timeout ? ", stays after timeouts" : "", client.standard ? ", standard" : ""));
     for (const CallPlan& call : client.calls) {
       add(std::snprintf(line, sizeof(line), " %s/%" PRIu32 "/%s", load::to_string(call.procedure), call.bytes,
                         to_string(call.shape)));

@@ -39,6 +39,8 @@ struct ClientPlan {
   bool endless = false;
   // After a call timed out the connection is kept while it has credits, and the answer may come late; else it is given up.
   bool stays_after_timeout = false;
+  // It is not Causeway: no selective recovery, and it behaves as Linux does (plain_peer.h).
+  bool standard = false;
   std::vector<CallPlan> calls;
 };
 

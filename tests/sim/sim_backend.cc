@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "control/gateway/gateway_stats.h"
 #include "rpcrdma/rpc/rpc_message.h"
@@ -205,6 +206,9 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
       }
       ++calls_[{request.backend, context.header.program}];
       last_xid_ = context.header.xid;
+      if (Link* link = find(request.link); link != nullptr && !std::exchange(link->has_called, true)) {
+        first_calls_.push_back({link->source_port, last_xid_});
+      }
       event.kind = BackendEvent::Kind::kMessage;
       break;
     case BackendRequest::Kind::kRun:
@@ -261,8 +265,9 @@ void SimBackend::on_open(Instant now, const BackendRequest& request) {
   BackendEvent event;
   event.link = request.link;
   event.backend = request.backend;
-  const bool refused =
-      refuses || (refusing_servers >> request.server & 1) != 0 || (refusing_backends >> request.backend & 1) != 0;
+  const bool refused = refuses || (refusing_servers >> request.server & 1) != 0 ||
+                       (refusing_backends >> request.backend & 1) != 0 ||
+                       std::find(refused_clients.begin(), refused_clients.end(), request.client) != refused_clients.end();
   event.kind = refused ? BackendEvent::Kind::kFailed : BackendEvent::Kind::kOpened;
   if (!refused) {
     if (!admission_) {
@@ -272,6 +277,7 @@ void SimBackend::on_open(Instant now, const BackendRequest& request) {
     link.id = request.link;
     link.backend = request.backend;
     link.server = request.server;
+    link.source_port = request.source_port;
     link.open_at = now + open_delay;
     link.reader = std::make_unique<rpcrdma::RecordReader>(*admission_, limits_, request.backend, request.link.value());
   }

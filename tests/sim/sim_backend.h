@@ -36,13 +36,14 @@ class SimBackend {
   Duration open_delay = Duration::us(50);
   Duration port_busy_for;  // opens wait for their source port, and say so; none: they have it
   Duration call_delay = Duration::us(20);
-  Duration call_jitter;            // replies overtake each other
-  bool refuses = false;            // opens fail
-  uint32_t refusing_servers = 0;   // opens to these fail, one bit per server
-  uint32_t refusing_backends = 0;  // the same by backend
-  uint32_t silent_backends = 0;    // take calls and say nothing
-  uint32_t hung_backends = 0;      // stop in the middle of the next reply of each connection, one bit per backend
-  uint32_t slow_backends = 0;      // answer `slow_by` later
+  Duration call_jitter;                          // replies overtake each other
+  bool refuses = false;                          // opens fail
+  uint32_t refusing_servers = 0;                 // opens to these fail, one bit per server
+  uint32_t refusing_backends = 0;                // the same by backend
+  std::vector<wire::IpAddress> refused_clients;  // opens for these fail
+  uint32_t silent_backends = 0;                  // take calls and say nothing
+  uint32_t hung_backends = 0;                    // stop in the middle of the next reply of each connection, one bit per backend
+  uint32_t slow_backends = 0;                    // answer `slow_by` later
   Duration slow_by;
   bool repeats_itself = false;     // says every reply twice
   bool silent = false;             // takes calls and opens, says nothing
@@ -72,6 +73,13 @@ class SimBackend {
   // That connections were asked for from, in order.
   [[nodiscard]] const std::vector<uint16_t>& source_ports() const { return source_ports_; }
 
+  // Of each connection that carried calls: where it came from, and the XID of its first call.
+  struct FirstCall {
+    uint16_t source_port = 0;
+    uint32_t xid = 0;
+  };
+  [[nodiscard]] const std::vector<FirstCall>& first_calls() const { return first_calls_; }
+
   struct CallbackStats {
     uint64_t sent = 0;
     uint64_t right = 0;    // answered with the data sent
@@ -93,6 +101,8 @@ class SimBackend {
     uint32_t backend = 0;
     uint32_t server = 0;
     uint32_t calls = 0;
+    uint16_t source_port = 0;
+    bool has_called = false;
     Instant open_at;
     std::unique_ptr<rpcrdma::RecordReader> reader;
     std::vector<uint8_t> stream;  // sent by the server and not read yet
@@ -132,6 +142,7 @@ class SimBackend {
   CallbackStats callbacks_;
   std::vector<Link> open_;
   std::vector<uint16_t> source_ports_;
+  std::vector<FirstCall> first_calls_;
   uint32_t last_xid_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> calls_;
   std::deque<std::pair<Instant, gateway::BackendEvent>> events_;  // that the servers bring about

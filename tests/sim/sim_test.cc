@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "control/cm/wire/mad.h"
 #include "rocev2/wire/packet_view.h"
 #include "rpcrdma/backend/bench_client.h"
 #include "tests/sim/boundary.h"
@@ -199,6 +200,67 @@ TEST(SimLink, GarblesTheHeaderOfAMessageUnderARightIcrc) {
   EXPECT_EQ(frames[1].octets, write);
 }
 
+std::vector<uint8_t> packet_with(wire::Opcode opcode, uint32_t psn) {
+  wire::Bth bth;
+  bth.opcode = opcode;
+  bth.destination = verbs::Qpn(0x11);
+  bth.psn = wire::Psn(psn);
+  const std::vector<uint8_t> payload(opcode == wire::Opcode::kRcAcknowledge ? 0 : 100);
+  return wire::test::build_frame(wire::test::v4_path(), bth, {}, payload);
+}
+
+TEST(SimLink, AnswersOneReadAtATimeAndARepetitionNoLater) {
+  Flight flight;
+  Drip link(wire(flight), Window{}, Duration::ms(1));
+  link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcReadResponseFirst, 5)});
+  link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcReadResponseLast, 6)});
+  link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcReadResponseOnly, 7)});
+  link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcReadResponseOnly, 5)});
+  link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcAcknowledge, 8)});
+  const auto frames = arrivals(flight);
+  ASSERT_EQ(frames.size(), 5u);
+  EXPECT_EQ(frames[0].at, kStart + kWireDelay);
+  for (uint32_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(frames[i].at, kStart + kWireDelay + Duration::ms(1));
+  }
+  EXPECT_EQ(frames[4].at, kStart + kWireDelay + Duration::ms(2));
+}
+
+TEST(SimLink, LeavesOneSendOutForGood) {
+  Flight flight;
+  LeaveOut link(wire(flight), Window{});
+  for (const uint32_t psn : {5u, 6u, 5u, 7u, 0x40'0000u, 0x40'0001u}) {
+    link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcSendOnly, psn)});
+  }
+  EXPECT_EQ(link.hits(), 3u);  // twice the first, and the first of the next connection
+  EXPECT_EQ(arrivals(flight).size(), 3u);
+}
+
+TEST(SimLink, KeepsTheEndOfAConnectionFromTheGateway) {
+  Flight flight;
+  NoGoodbye link(wire(flight), Window{});
+  wire::Bth bth;
+  bth.opcode = wire::Opcode::kUdSendOnly;
+  bth.destination = verbs::Qpn(1);
+  for (const cm::MessageType type : {cm::MessageType::kReq, cm::MessageType::kDreq, cm::MessageType::kDrep}) {
+    cm::Mad mad{};
+    store_be16(mad.data() + 16, cm::attribute_id_of(type));
+    link.push(kStart, Transit{.octets = wire::test::build_frame(wire::test::v4_path(), bth, {}, mad)});
+  }
+  EXPECT_EQ(link.hits(), 2u);
+  EXPECT_EQ(arrivals(flight).size(), 1u);
+}
+
+TEST(SimLink, SaysWhatTheNetworkCopied) {
+  Flight flight;
+  Duplicate link(wire(flight), Window{}, 1, 1000, Duration::us(100));
+  link.push(kStart, Transit{.sent_at = kStart, .octets = frame_of(60)});
+  const auto frames = arrivals(flight);
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_NE(frames[0].copied, frames[1].copied);
+  EXPECT_EQ(frames[0].sent_at, kStart);
+}
+
 // A call of the simulation as the program sees it.
 Chain tagged_call(BufferPool& pool, uint32_t attempt, uint8_t last_octet) {
   uint8_t octets[kTaggedHeaderBytes + 4] = {};
@@ -364,6 +426,25 @@ TEST(SimRun, SweepsAreTheSameOnAnyNumberOfThreads) {
   const auto b = three.coverage.events();
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].count, b[i].count) << a[i].name;
+  }
+}
+
+// They send no gap reports, and what is held is held by the gateway, which waits for late packets before it says NAK.
+TEST(SimRun, StandardPeersMeetWhatTheGatewayHasForThem) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    Scenario scenario = draw_scenario(seed);
+    for (ClientPlan& client : scenario.clients) {
+      client.standard = true;
+    }
+    if (scenario.hostiles.empty()) {
+      EXPECT_TRUE(run(scenario, &coverage).passed()) << seed;
+    }
+  }
+  EXPECT_EQ(coverage.count_of("peer.causeway"), 0u);
+  EXPECT_EQ(coverage.count_of("rc.gap_report_sent"), 0u);
+  for (const char* event : {"rc.packet_held", "rc.send_behind_reads", "rc.packet_late", "rc.repetition_spurious"}) {
+    EXPECT_GT(coverage.count_of(event), 0u) << event;
   }
 }
 

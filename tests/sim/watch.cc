@@ -94,7 +94,7 @@ void GatewayWatch::check_end(GatewayHost& host, bool clients_timed_out, bool pee
   verdict_.expect(host.packets.in_use() == 0, Oracle::kLeak, "the gateway has packet buffers left");
   verdict_.expect(host.large.in_use() == 0, Oracle::kLeak, "the gateway has reply buffers left");
   verdict_.expect(host.backend.open_count() == 0, Oracle::kLeak, "the gateway left a backend connection open");
-  verdict_.expect(host.source_ports.client_count() == 0, Oracle::kLeak, "the gateway has source ports left");
+  verdict_.expect(host.source_ports.used_count() == 0, Oracle::kLeak, "the gateway has source ports left");
   verdict_.expect(rpc.credits_in_use == 0 && rpc.credits_granted == 0, Oracle::kLeak, "the gateway has credits left");
   for (const gateway::BackendStats& backend : stats.backends) {
     verdict_.expect(backend.calls_in_flight == 0, Oracle::kLeak, "the gateway counts calls in flight without any");

@@ -78,10 +78,19 @@ class OutcomesTest(unittest.TestCase):
     def test_a_skip_counts_as_failed_unless_its_reason_is_allowed(self) -> None:
         status, said = self.report(Outcome("unit", "A.B", "passed"), Outcome("ops", "x", "skipped", "there is no tshark"))
         self.assertEqual((status, said[-1]), (1, "1 passed, 1 failed"))
+        self.assertEqual(said[-2], "1 skipped, 1 of them for a reason that tests/skips.tsv does not allow here")
         self.assertIn("skipped, which counts as failed: ops x: there is no tshark", said)
         status, said = self.report(Outcome("unit", "A.B", "passed"), Outcome("unit", "x", "skipped", "no captures here"))
         self.assertEqual((status, said[-1]), (0, "1 passed, 0 failed"))
+        self.assertEqual(said[-2], "1 skipped, 0 of them for a reason that tests/skips.tsv does not allow here")
         self.assertIn("skipped: unit x: no captures here", said)
+
+    def test_each_skip_stands_in_the_line_before_the_last_and_only_those_not_allowed_in_the_last(self) -> None:
+        refused = [Outcome("ops", name, "skipped", "there is no tshark") for name in ("x", "y")]
+        allowed = [Outcome("unit", name, "skipped", "no captures here") for name in ("v", "w", "z")]
+        status, said = self.report(Outcome("unit", "A.B", "passed"), Outcome("unit", "A.C", "failed"), *refused, *allowed)
+        self.assertEqual((status, said[-2:]), (1, ["5 skipped, 2 of them for a reason that tests/skips.tsv does not allow here",
+                                                   "1 passed, 3 failed"]))
 
     def test_a_reason_is_allowed_only_where_its_row_says(self) -> None:
         allowed = [(re.compile("slow"), "sanitizers")]

@@ -23,6 +23,8 @@ struct Transit {
   uint32_t to = 0;
   Duration hold;
   bool overtakes = false;
+  bool copied = false;  // the network made it of another one
+  Instant sent_at;      // by the sender's clock
   std::vector<uint8_t> octets;
 };
 
@@ -31,6 +33,8 @@ struct Arrival {
   uint64_t number = 0;  // in the order of sending: ties are broken by age
   uint32_t from = 0;
   uint32_t to = 0;
+  bool copied = false;  // as in Transit
+  Instant sent_at;
   std::vector<uint8_t> octets;
 };
 

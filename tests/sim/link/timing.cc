@@ -33,6 +33,7 @@ void Duplicate::act(Instant now, Transit&& frame) {
     Transit copy = frame;
     copy.hold = copy.hold + up_to(most_);
     copy.overtakes = true;
+    copy.copied = true;
     pass(now, std::move(frame));
     pass(now, std::move(copy));
     return;

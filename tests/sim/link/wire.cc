@@ -37,6 +37,8 @@ void Wire::push(Instant now, Transit&& frame) {
   arrival.at = at;
   arrival.from = frame.from;
   arrival.to = frame.to;
+  arrival.copied = frame.copied;
+  arrival.sent_at = frame.sent_at;
   arrival.octets = std::move(frame.octets);
   flight_.add(std::move(arrival));
 }

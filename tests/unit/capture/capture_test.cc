@@ -176,12 +176,12 @@ class CaptureWriterTest : public testing::Test {
 };
 
 TEST_F(CaptureWriterTest, WritesBlocksWithoutSecrets) {
-  CaptureRing ring(FrameFilter{}, 256);
-  auto writer = CaptureWriter::start(output().get(), {}, {&ring}, problem_);
+  const auto ring = std::make_shared<CaptureRing>(FrameFilter{}, 256);
+  auto writer = CaptureWriter::start(output().get(), {}, {ring}, problem_);
   ASSERT_NE(writer, nullptr) << problem_;
   const auto octets = frame(kWriteOnly, 16 + 100);
   const Bytes piece(octets);
-  ring.offer(1, {&piece, 1}, true);
+  ring->offer(1, {&piece, 1}, true);
   writer.reset();
   const std::string start = pcapng_start("causewayd", 256);
   const std::string all = written();
@@ -210,14 +210,14 @@ TEST_F(CaptureWriterTest, WantsARegularFileOpenForWriting) {
 }
 
 TEST_F(CaptureWriterTest, EndsAtItsNumberOfPackets) {
-  CaptureRing ring(FrameFilter{}, 256);
+  const auto ring = std::make_shared<CaptureRing>(FrameFilter{}, 256);
   const auto octets = frame(kSendOnly, 30);
   const Bytes piece(octets);
   for (int i = 0; i < 10; ++i) {
-    ring.offer(i, {&piece, 1}, true);
+    ring->offer(i, {&piece, 1}, true);
   }
   auto writer = CaptureWriter::start(output().get(), {.snap_bytes = 256, .packets = 4, .seconds = 60, .with_payload = true},
-                                     {&ring}, problem_);
+                                     {ring}, problem_);
   ASSERT_NE(writer, nullptr) << problem_;
   while (!writer->is_done()) {
     std::this_thread::yield();
@@ -225,6 +225,32 @@ TEST_F(CaptureWriterTest, EndsAtItsNumberOfPackets) {
   EXPECT_EQ(writer->packets(), 4u);
   writer.reset();
   EXPECT_EQ(written().size(), pcapng_start("causewayd", 256).size() + 4 * pcapng_packet(0, piece, 84, true).size());
+}
+
+// A file server that is gone, until it answers again.
+std::atomic<bool> server_is_back{false};
+ssize_t write_to_server(int file, const void* octets, size_t size) {
+  server_is_back.wait(false);
+  return write(file, octets, size);
+}
+
+TEST_F(CaptureWriterTest, NobodyWaitsWithoutLimitForAFileThatDoesNotAnswer) {
+  const auto ring = std::make_shared<CaptureRing>(FrameFilter{}, 256);
+  auto writer = CaptureWriter::start(output().get(), {}, {ring}, problem_, &write_to_server);
+  ASSERT_NE(writer, nullptr) << problem_;
+  EXPECT_FALSE(writer->stop(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(writer->stop(std::chrono::milliseconds(0))) << "asked again, the answer is the same";
+  EXPECT_FALSE(writer->failed());
+
+  // Its owner may go, and takes nothing from the thread that is left behind.
+  writer.reset();
+  EXPECT_GT(ring.use_count(), 1);
+  server_is_back = true;
+  server_is_back.notify_all();
+  while (ring.use_count() > 1) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(written(), pcapng_start("causewayd", 256));
 }
 
 }  // namespace

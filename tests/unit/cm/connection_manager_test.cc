@@ -738,6 +738,40 @@ TEST(CmTables, RefuseWhatDoesNotFitAndRecoverWhenRoomIsMade) {
   EXPECT_GT(t.manager.stats().timewaits_cut_short, 15u);
 }
 
+// Who leaves our DREQs unanswered holds a place for as long as they are repeated. That is nobody else's loss.
+TEST(CmTables, WhoDoesNotAnswerADreqMakesRoomBeforeAnyHandshake) {
+  CmOptions options;
+  options.connection_max = 8;
+  ScriptedPeer t(options);
+  const CmAddress rude = address_of(1, 9);
+  for (uint32_t i = 0; i < 7; ++i) {
+    t.deliver_from(rude, linux_req(rude, 100 + i, verbs::Qpn(100 + i)));
+    t.only_event<ConnectRequest>();
+    ASSERT_TRUE(t.manager.accept(t.now, t.id, t.accept_parameters()).ok());
+    t.manager.data_arrived(t.now, t.id);
+    t.only_event<Established>();
+    t.manager.disconnect(t.now, t.id);
+  }
+  t.sent();
+  t.accept();  // an honest client's
+  const ConnectionId honest = t.id;
+  for (uint32_t i = 0; i < 7; ++i) {
+    t.deliver(linux_req(t.peer, 200 + i, verbs::Qpn(200 + i)));
+    const auto events = t.events();
+    ASSERT_EQ(events.size(), 2u) << i;
+    ASSERT_NE(events[0].as<Disconnected>(), nullptr) << i;
+    EXPECT_EQ(events[0].as<Disconnected>()->cause, DisconnectCause::kLocalUnanswered);
+    EXPECT_NE(events[1].as<ConnectRequest>(), nullptr);
+    EXPECT_EQ(t.manager.state_of(events[0].connection), S::kTimewait) << "its late messages are known still";
+  }
+  EXPECT_EQ(t.manager.state_of(honest), S::kRepSent);
+  EXPECT_EQ(t.manager.stats().ended(CmOutcome::kEvicted), 0u);
+  EXPECT_EQ(t.manager.stats().ended(CmOutcome::kUnanswered), 7u);
+  EXPECT_EQ(t.manager.stats().disconnects_cut_short, 7u);
+  t.deliver(linux_req(t.peer, 300, verbs::Qpn(300)));
+  EXPECT_EQ(t.manager.stats().ended(CmOutcome::kEvicted), 1u) << "nobody waits for a DREP any more";
+}
+
 TEST(CmTables, KeepADeadConnectionUntilItsEventIsPolled) {
   ScriptedPeer t;
   t.establish();

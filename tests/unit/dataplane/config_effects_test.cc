@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -156,7 +157,8 @@ const std::map<std::string, Effect>& effects() {
       {"backend.type", to("\"builtin\"", [](const Made& m) { return static_cast<int>(m.backend().kind); })},
       {"backend.address", to("\"127.0.0.1:3049\"", [](const Made& m) { return m.workers.backends.front().front().port; })},
       {"backend.backups", to("[\"127.0.0.1:3050\"]", [](const Made& m) { return m.backend().servers.size(); })},
-      {"backend.source", to("\"client\"", [](const Made& m) { return static_cast<bool>(m.workers.from_client.front()); })},
+      {"backend.source",
+       to("\"client\"", [](const Made& m) { return m.workers.from_client.front() && m.backend().from_client; })},
       {"backend.check", to("\"tcp\"", [](const Made& m) { return m.check.calls; })},
       {"backend.check_interval_ms", to("300", [](const Made& m) { return m.check.health.interval.to_ns(); })},
       {"backend.check_timeout_ms", to("300", [](const Made& m) { return m.check.timeout.to_ns(); })},
@@ -201,7 +203,8 @@ const std::map<std::string, Effect>& effects() {
       {"roce.keepalive_s", to("7", [](const Made& m) { return m.gateway.rc.keepalive.to_ns(); })},
       {"roce.selective_recovery", to("false", [](const Made& m) { return m.gateway.rc.selective_recovery; })},
       {"roce.congestion_control", to("false", [](const Made& m) { return m.gateway.rc.congestion_control; })},
-      {"metrics.listen", {.value = "\"off\"", .ops_case = "a taken metrics port is said in one sentence"}},
+      {"metrics.listen",
+       {.value = "\"off\"", .ops_case = "metrics switched off are served nowhere, and causewayctl still has them"}},
       {"metrics.page", {.value = "false", .ops_case = "live page switched off says so, and a reload switches it on"}},
       {"metrics.dpdk_telemetry", to("true", [](const Made& m) { return m.eal.telemetry; })},
       {"admin.socket", to("\"/run/x.sock\"", [](const Made& m) { return control::admin_socket_path(m.config); })},
@@ -231,21 +234,131 @@ std::string problems_of(const std::vector<control::Problem>& problems) {
   return text;
 }
 
-std::string ops_cases() {
-  std::stringstream text;
-  for (const auto& file : std::filesystem::directory_iterator(CAUSEWAY_SOURCE_ROOT "/tests/ops")) {
-    if (file.path().filename().string().ends_with("_cases.py")) {
-      text << std::ifstream(file.path()).rdbuf();
+// That a value lands in an options struct does not say that anybody reads it there. For each such key this names a test that
+// gives the reader another value and sees the difference: `Suite.Name` of a unit test, or an ops case.
+const std::map<std::string, const char*>& seen_by() {
+  static const std::map<std::string, const char*> kSeenBy = {
+      {"gateway.instance", "two instances serve side by side"},
+      {"dataplane.main_lcore", "the main thread runs on the CPU that is named for it"},
+      {"dataplane.poll_lcores", "two poll cores both serve, and hand over what is for the other"},
+      {"dataplane.worker_lcores", "workers run on the CPUs that are named for them"},
+      {"dataplane.memory_mb", "drill: buffers for replies run out"},
+      {"dataplane.idle", "an idle gateway leaves the CPUs alone, unless it is to spin"},
+      {"dataplane.rx_buffers", "drill: packet buffers run out"},
+      {"dataplane.workers", "workers run on the CPUs that are named for them"},
+      {"port.device", "a device that does not exist is said in one sentence"},
+      {"port.mtu", "StationTest.EchoesEverySizeThatFitsTheMtu"},
+      {"port.addresses", "StationTest.AsksTheGatewayForWhatIsNotOnItsNetwork"},
+      {"port.beside_kernel", "an interface beside the kernel that is not there is said in one sentence"},
+      {"port.vlan", "TaggedStationTest.AnswersOnItsVlanOnly"},
+      {"port.gateway4", "StationTest.AsksTheGatewayForWhatIsNotOnItsNetwork"},
+      {"port.gateway6", "StationTest.AsksTheGatewayForWhatIsNotOnItsNetwork"},
+      {"listener.name", "causewayctl reload under load moves a listener, and drops nobody"},
+      {"listener.port", "Gateway.RejectsAnUnknownPort"},
+      {"listener.backend", "Routes.ProgramsOfAListenerWithoutBackendAreUnavailableUnlessRouted"},
+      {"listener.credits", "Reload.CreditsAndInlineSizesAreForNewConnections"},
+      {"listener.reverse_credits", "ReverseCalls.WithoutCreditsToAskForThereIsNoReverseDirection"},
+      {"listener.inline_bytes", "Reload.CreditsAndInlineSizesAreForNewConnections"},
+      {"listener.remote_invalidate", "Gateway.WorksWithPeersThatNegotiateNothing"},
+      {"listener.allow", "Gateway.RejectsClientsOutsideTheAllowList"},
+      {"listener.connections_max", "Gateway.RejectsMoreConnectionsThanTheListenerAllows"},
+      {"backend.name", "a reload under load brings a backend and takes another away, and nobody is dropped"},
+      {"backend.type", "Gateway.ForwardsToABackendAndMatchesRepliesByXid"},
+      {"backend.address", "WorkerPool.ConnectsToABackendThatItHasBeenToldOf"},
+      {"backend.backups", "FailOver.ClientsOfADeadServerLandOnTheNextAndNothingIsLost"},
+      {"backend.source", "a server sees the address of each client with source = \"client\""},
+      {"backend.check", "HealthChecks.ASilentServerFailsACallAndPassesAConnect"},
+      {"backend.check_interval_ms", "ServerHealth.OtherParametersCountFromTheNextCheckOn"},
+      {"backend.check_timeout_ms", "HealthChecks.AReloadBeginsChecksEndsThemAndChangesTheirKind"},
+      {"backend.check_fall", "ServerHealth.OtherParametersCountFromTheNextCheckOn"},
+      {"backend.check_rise", "ServerHealth.OtherParametersCountFromTheNextCheckOn"},
+      {"backend.call_timeout_s", "Routes.EachBackendHasItsOwnTimeLimitForCalls"},
+      {"route.listener", "calls go to the backend of their program's route"},
+      {"route.program", "Routes.OneConnectionTalksToTwoBackendsByProgram"},
+      {"route.backend", "Routes.OneConnectionTalksToTwoBackendsByProgram"},
+      {"client.name", "a reload under load adds, moves and removes [[client]] sections, and nobody is dropped"},
+      {"client.prefixes", "ClientClasses.TheLongestPrefixDecides"},
+      {"client.allow", "Budgets.WhoIsDeniedIsRefusedAndCounted"},
+      {"client.connections_max", "Budgets.ConnectionsBeyondTheLimitOfTheClassAreRefusedUntilOneEnds"},
+      {"client.credits", "Budgets.CreditsAreTheClassesWhenTheyAreFewer"},
+      {"client.bytes_in_flight_max", "Budgets.CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered"},
+      {"limits.read_segments_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},
+      {"limits.write_chunks_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},
+      {"limits.plain_segments_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},
+      {"limits.call_bytes_max", "ServerReceive.ReadsOverTheBudgetAreRefusedBeforeAnythingIsRead"},
+      {"limits.reply_bytes_max", "RecordMarkTest.MessageAtTheLimitPassesAndOneOctetMoreFails"},
+      {"limits.read_timeout_s", "ServerWaits.AClientThatAnswersNoRdmaReadLosesItsConnectionAfterTheReadTimeout"},
+      {"limits.reply_timeout_s", "RepliesNotTaken.AReplyThatIsNotAcknowledgedEndsTheConnection"},
+      {"limits.calls_in_flight_max", "BackendShares.AloneItGetsMost"},
+      {"limits.connections_max", "Cores.PlacesAreSharedExactly"},
+      {"limits.half_open_max", "CmHostile.C2AReqFloodIsHeldToItsRateAndItsOldestMakeRoomForItsNewest"},
+      {"limits.cm_requests_per_second", "CmHostile.C2AReqFloodIsHeldToItsRateAndItsOldestMakeRoomForItsNewest"},
+      {"limits.half_open_max_per_prefix", "CmPrefix.ANetworkHoldsNoMoreHalfOpenConnectionsThanItsShare"},
+      {"limits.cm_requests_per_second_per_prefix", "CmPrefix.ANetworkThatAsksTooOftenIsHeldToItsShareAndAnotherIsNot"},
+      {"limits.prefix_bits_ipv4", "CmPrefix.NetworksAreAsWideAsConfigured"},
+      {"limits.prefix_bits_ipv6", "CmPrefix.NetworksAreAsWideAsConfigured"},
+      {"roce.path_mtu_max", "CmHostile.C3AnMtuBeyondThePortIsRejected"},
+      {"roce.ack_timeout", "PeerChoices.TheAckTimeoutIsThePeersBetweenOursAndTheLongest"},
+      {"roce.retry_count", "PeerChoices.RetriesAreTheFewerOfThePeersAndOurs"},
+      {"roce.rnr_retry_count", "PeerChoices.RetriesAreTheFewerOfThePeersAndOurs"},
+      {"roce.rnr_timer", "Responder.AnRnrNakAsksForTheWaitOfTheOptions"},
+      {"roce.send_window_packets", "Requester.StopsAtTheWindowAndAsksForAnAcknowledgementBeforeItStops"},
+      {"roce.reads_in_flight_max", "PeerChoices.ReadsInFlightAreTheFewerOfThePeersAndOurs"},
+      {"roce.keepalive_s", "Keepalive.RepeatsAnOldPacketThatThePeerHasToAcknowledge"},
+      {"roce.selective_recovery", "Gateway.RecoversSelectivelyWhenBothSidesOfferIt"},
+      {"roce.congestion_control", "Congestion.SwitchedOffItSendsNoEctAnswersNoMarkAndObeysNoNotification"},
+      {"metrics.dpdk_telemetry", "DPDK's telemetry socket agrees with /metrics"},
+      {"admin.socket", "an unwritable admin socket is said in one sentence"},
+      {"admin.group", "causewayctl changes nothing for those who may only look"},
+      {"admin.admins", "causewayctl changes nothing for those who may only look"},
+      {"admin.admin_groups", "AdminPeer.RootTheGatewayItselfAndThoseNamedMayChange"},
+  };
+  return kSeenBy;
+}
+// Keys that no test sees the effect of, and why.
+const std::map<std::string, const char*>& unseen() {
+  static const std::map<std::string, const char*> kUnseen = {
+      {"dataplane.hugepages", "takes a host with hugepages"},
+      {"port.exception_tap", "the interop case one-address, which takes root and a guest"},
+      {"backend.connect_timeout_ms", "Routes.ABackendThatTakesNoConnectionInTimeIsGivenUp knows the default alone"},
+  };
+  return kUnseen;
+}
+
+// The sources of the tests, in one.
+const std::string& test_sources() {
+  static const std::string kSources = [] {
+    std::stringstream text;
+    const std::filesystem::path tests = CAUSEWAY_SOURCE_ROOT "/tests";
+    for (const auto& file : std::filesystem::recursive_directory_iterator(tests / "unit")) {
+      if (file.path().filename().string().ends_with("_test.cc")) {
+        text << std::ifstream(file.path()).rdbuf();
+      }
     }
+    for (const auto& file : std::filesystem::directory_iterator(tests / "ops")) {
+      if (file.path().filename().string().ends_with("_cases.py")) {
+        text << std::ifstream(file.path()).rdbuf();
+      }
+    }
+    return text.str();
+  }();
+  return kSources;
+}
+bool there_is(const std::string& test) {
+  const size_t dot = test.find('.');
+  if (dot == std::string::npos || test.find(' ') != std::string::npos) {  // an ops case
+    const std::string& all = test_sources();
+    return all.find("\"" + test + "\"") != std::string::npos || all.find("'" + test + "'") != std::string::npos;
   }
-  return text.str();
+  const std::string named = test.substr(0, dot) + ", " + test.substr(dot + 1) + ")";
+  return std::ranges::any_of(std::vector<std::string>{"TEST(", "TEST_F(", "TEST_P("},
+                             [&](const std::string& kind) { return test_sources().find(kind + named) != std::string::npos; });
 }
 
 TEST(ConfigEffects, EveryKeyThatIsChangedChangesWhatItIsFor) {
   const control::ParsedConfig usual = control::config_parse(file_with("", "", ""), "usual");
   ASSERT_EQ(problems_of(usual.problems), "");
   const Made before(usual.config);
-  const std::string cases = ops_cases();
   for (const auto& [section, key] : all_keys()) {
     const std::string name = section + "." + key;
     const auto effect = effects().find(name);
@@ -258,10 +371,42 @@ TEST(ConfigEffects, EveryKeyThatIsChangedChangesWhatItIsFor) {
     if (effect->second.refusal != nullptr) {
       EXPECT_NE(problems_of(control::config_check(changed)).find(effect->second.refusal), std::string::npos) << name;
     } else if (effect->second.ops_case != nullptr) {
-      EXPECT_NE(cases.find(effect->second.ops_case), std::string::npos) << name << " is seen by no ops case of this name";
+      EXPECT_TRUE(there_is(effect->second.ops_case)) << name << " is seen by no ops case of this name";
     } else {
       EXPECT_NE(effect->second.lands(before), effect->second.lands(Made(changed.config))) << name << " has no effect";
     }
+  }
+}
+
+TEST(ConfigEffects, EveryKeyThatLandsSomewhereIsReadThereAsATestSees) {
+  for (const auto& [name, effect] : effects()) {
+    const auto seen = seen_by().find(name);
+    const bool lands = static_cast<bool>(effect.lands);
+    EXPECT_EQ(lands, seen != seen_by().end() || unseen().contains(name)) << name;
+    if (seen != seen_by().end()) {
+      EXPECT_FALSE(unseen().contains(name)) << name;
+      EXPECT_TRUE(there_is(seen->second)) << name << ": there is no test " << seen->second;
+    }
+  }
+  for (const auto* table : {&seen_by(), &unseen()}) {
+    for (const auto& [name, why] : *table) {
+      EXPECT_TRUE(effects().contains(name)) << name;
+    }
+  }
+}
+
+// All connections of a core share its work requests, and a reply holds one until the client acknowledges. There is one for each
+// place in each send queue, up to a million.
+TEST(ConfigEffects, EverySendQueueOfACoreMayBeFull) {
+  for (const uint32_t connections : {64u, 96u, 1000u, 4096u, 100'000u}) {
+    control::Config config = control::config_parse(file_with("", "", ""), "usual").config;
+    config.limits.connections_max = connections;
+    const uint64_t queues = std::min<uint64_t>(uint64_t{connections} * rc::RcOptions().send_queue_depth, 1u << 20);
+    const std::vector<wire::MacAddress> macs(config.ports.size());
+    EXPECT_GE(node_options(config, macs, {}, 1).endpoint.send_work_max, queues) << connections;
+    // Connections spread over cores, but not quite evenly.
+    EXPECT_GE(node_options(config, macs, {.index = 0, .count = 4}, 1).endpoint.send_work_max, queues / 4) << connections;
+    EXPECT_LE(node_options(config, macs, {.index = 0, .count = 4}, 1).endpoint.send_work_max, 1u << 20) << connections;
   }
 }
 

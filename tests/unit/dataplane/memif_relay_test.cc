@@ -261,6 +261,22 @@ TEST_F(MemifRelayTest, APeerThatLeavesDuringTheHandshakeEndsTheDriversConnection
   EXPECT_TRUE(leases_.are_keepers());
 }
 
+// The driver has said CONNECTED when it hears of it, and takes its rings away: a core that had them would read freed memory.
+TEST_F(MemifRelayTest, APeerThatLeavesWhileTheDriverConnectsBringsNoDeviceToTheCore) {
+  start_server();
+  peer_ = knock_at(device(true).socket);
+  driver_ = accept_one(driver_listener_);
+  ask_to_connect(peer_, driver_);
+  send_message(peer_.get(), kDisconnect);
+  EXPECT_EQ(next_type(driver_.get()), kDisconnect);
+  send_message(driver_.get(), kConnected);
+  EXPECT_EQ(next_type(driver_.get()), 0) << "the link has ended";
+  EXPECT_TRUE(leases_.are_keepers());
+  driver_ = UniqueFd();
+  const UniqueFd next = knock_at(device(true).socket);
+  expect_link_up(next);
+}
+
 // It is the server's to say that the link is up.
 TEST_F(MemifRelayTest, APeerThatClaimsTheServersPartIsSentAway) {
   start_server();

@@ -425,6 +425,14 @@ TEST(WorkerPool, AConnectionWaitsForThePortOfOursLongerThanForThatOfOthers) {
   EXPECT_EQ(rig.workers->stats().other_ports, 0u);
 }
 
+TEST(WorkerPool, WhileAConnectionOfOursHasThePortNobodyTriesToConnectFromIt) {
+  EXPECT_EQ(port_try(true, Duration()), PortTry::kLater);
+  EXPECT_EQ(port_try(true, kHeldPortPatience - Duration::ns(1)), PortTry::kLater);
+  EXPECT_EQ(port_try(true, kHeldPortPatience), PortTry::kThisOrAny);
+  EXPECT_EQ(port_try(false, Duration()), PortTry::kThis) << "given back: at the next look";
+  EXPECT_EQ(port_try(false, kPortPatience), PortTry::kThisOrAny);
+}
+
 TEST(WorkerPool, AConnectionWhosePortSomebodyElseHasComesFromAnother) {
   test::LoopbackListener listener;
   listener.listen();

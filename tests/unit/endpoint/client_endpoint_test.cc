@@ -410,6 +410,28 @@ TEST_F(ClientTest, AMessageThatIsNoRpcReplyAnswersNoCall) {
   EXPECT_EQ(outcome(), CallStatus::kReplied);
 }
 
+// The same in a Reply chunk. Its message names the call and has used up the chunk, so the call ends.
+TEST_F(ClientTest, AReplyChunkThatHoldsNoRpcReplyIsABadReply) {
+  std::vector<uint8_t> reply_memory(2000);
+  const auto reply_with = [&](uint32_t type, uint32_t bytes) {
+    const std::vector<uint32_t> words = submit({.message = {}, .reply_memory = reply_memory});
+    const std::vector<uint8_t> stream = Words{words[0], type, 0, 0, 0, 0}.bytes();
+    std::copy(stream.begin(), stream.end(), reply_memory.begin());
+    receive(Words({words[0], 1, 8, 1, 0, 0, 1, 1}).segment(words[8], bytes, (uint64_t{words[10]} << 32) | words[11]));
+    return outcome();
+  };
+  for (const uint32_t type : {0u, 2u, UINT32_MAX}) {
+    const uint64_t before = stats.bad_replies;
+    EXPECT_EQ(reply_with(type, 24), CallStatus::kBadReply) << type;
+    EXPECT_EQ(stats.bad_replies, before + 1);
+  }
+  // What the memory holds behind the octets that were returned is nobody's reply.
+  EXPECT_EQ(reply_with(1, 4), CallStatus::kBadReply);
+  EXPECT_EQ(reply_with(1, 24), CallStatus::kReplied);
+  EXPECT_EQ(stats.xid_mismatch, 0u);
+  EXPECT_EQ(memory->region_count(), 0u);
+}
+
 // Proves CMPD-3.2-4: the key of another call is gone, so that call's memory is in an unknown state.
 TEST_F(ClientTest, AnInvalidatedKeyOfAnotherCallEndsTheConnection) {
   receive(inline_reply(submit()[0]));

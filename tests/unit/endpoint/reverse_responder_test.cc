@@ -9,6 +9,7 @@
 #include "rocev2/base/heap_buffer_pool.h"
 #include "rocev2/base/random.h"
 #include "rpcrdma/backend/backend.h"
+#include "rpcrdma/endpoint/call_checks.h"
 #include "rpcrdma/endpoint/client_endpoint.h"
 #include "tests/support/fake_queue_pair.h"
 #include "tests/unit/endpoint/words.h"
@@ -86,7 +87,7 @@ class ReverseService : public ::testing::Test {
   Instant now = Instant::from_ns(5'000'000);
 };
 
-// Proves BIDI-2-1, BIDI-2-3, BIDI-5.2-1, BIDI-5.2-2, BIDI-5.2-3, BIDI-5.2-4, BIDI-5.2-5, BIDI-5.3-9
+// Proves BIDI-2-1, BIDI-2-3, BIDI-5.2-1, BIDI-5.2-2, BIDI-5.2-3, BIDI-5.2-4, BIDI-5.3-9
 TEST_F(ReverseService, ACallIsServedAndAnsweredUnderItsXid) {
   receive(message(kServerXid, rpc_call(kServerXid)));
   EXPECT_EQ(poll(), kServerXid);
@@ -246,10 +247,23 @@ TEST_F(ReverseService, AReplyLongerThanTheForwardCallThresholdBecomesErrChunk) {
   }
 }
 
-TEST_F(ReverseService, AnAnswerThatIsNoneBecomesErrChunk) {
+// Proves BIDI-5.2-4, BIDI-5.2-5: whatever the owner gives, a Reply carries an RPC reply to its Call.
+TEST_F(ReverseService, AnAnswerThatIsNoRpcReplyToItsCallBecomesErrChunk) {
+  const Words no_type{7, 2, 0, 0, 0, 0};
+  const Words cut = rpc_reply(7).cut(kRpcReplyBytesMin - 1);
+  for (const Words& none : {rpc_reply(8), rpc_call(7), no_type, cut, rpc_reply(7).cut(4), rpc_reply(7).cut(0)}) {
+    receive(message(7, rpc_call(7)));
+    answer(*poll(), none);
+    EXPECT_EQ(sent(), chunk_error(7));
+  }
+  EXPECT_EQ(stats.xid_mismatch, 1u);
+  EXPECT_EQ(stats.errors_out_chunk, 6u);
+  EXPECT_EQ(stats.reverse_replies, 0u);
+  // The shortest reply is sent as it is.
   receive(message(7, rpc_call(7)));
-  answer(*poll(), rpc_reply(8));
-  EXPECT_EQ(sent(), chunk_error(7));
+  const Words shortest = rpc_reply(7).cut(kRpcReplyBytesMin);
+  answer(*poll(), shortest);
+  EXPECT_EQ(sent(), message(7, shortest, kReverseCredits).words());
 }
 
 // Proves BIDI-2-4

@@ -190,6 +190,34 @@ TEST_F(ServerReceive, TooManySegmentsAreRefused) {
   EXPECT_EQ(malformed(HeaderError::kTooManyWriteChunks), 1u);
 }
 
+// They are the connection's: fewer than the defaults allow are too many here.
+TEST_F(ServerReceive, TheCapsAreThoseOfTheOptions) {
+  options.limits.read_segments_max = 2;
+  options.limits.write_chunks_max = 1;
+  options.limits.plain_segments_max = 3;
+  make();
+  const std::vector<uint8_t> payload = rpc_call(kXid, 1).add({8}).bytes();
+  const auto reads = [&](uint32_t count) {
+    Words message{kXid, 1, 1, 0};
+    for (uint32_t i = 0; i < count; ++i) {
+      message.read(44, i, 4, 0);
+    }
+    return message.add({0, 0, 0}).octets(payload);
+  };
+  expect_chunk_error(reads(3));
+  EXPECT_EQ(malformed(HeaderError::kTooManyReadSegments), 1u);
+  expect_chunk_error(Words{kXid, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0}.octets(payload));
+  EXPECT_EQ(malformed(HeaderError::kTooManyWriteChunks), 1u);
+  Words reply_chunk{kXid, 1, 1, 0, 0, 0, 1, 4};
+  for (uint32_t i = 0; i < 4; ++i) {
+    reply_chunk.segment(i, 4, 0);
+  }
+  expect_chunk_error(reply_chunk.octets(payload));
+  EXPECT_EQ(malformed(HeaderError::kTooManySegments), 1u);
+  send(reads(2));
+  EXPECT_EQ(qp->posted().size(), 2u);
+}
+
 // Proves RPCRDMA-8.1.4-2, RPCRDMA-4.1.2-4, RPCRDMA-4.5-4: R6, CVE-2022-49356, CVE-2024-53151: a segment count that overflows
 // when multiplied, or an array cut short.
 TEST_F(ServerReceive, SegmentCountsThatLieAreRefused) {

@@ -250,6 +250,53 @@ TEST_F(ServerReply, AReplyWaitsForBuffers) {
   EXPECT_EQ(server->calls_in_flight(), 0u);
 }
 
+// Its data are with the client, and its SEND finds no Buffer.
+class ServerReplyHalfSent : public ServerReply {
+ protected:
+  void SetUp() override {
+    ServerReply::SetUp();
+    make(128, 32, 6, 0);
+    const CallId id = call(Words{0, 0, 1, 1}.segment(0x11, 2000, 0));
+    Chain reply = chain_of(*pool, source_reply(1100).bytes());
+    std::vector<Buffer*> all(6 - pool->in_use());
+    ASSERT_TRUE(pool->allocate(all));
+    for (Buffer* buffer : all) {
+      taken.push_back(buffer);
+    }
+    server->reply(now, id, std::move(reply));
+    EXPECT_EQ(qp->history(), std::vector<WorkKind>{WorkKind::kWrite});
+  }
+  void TearDown() override {
+    taken.clear();
+    ServerReply::TearDown();
+  }
+  Chain taken;
+};
+
+TEST_F(ServerReplyHalfSent, ItsChunkCountsOnceHoweverOftenItIsTried) {
+  for (int tries = 0; tries < 3; ++tries) {
+    now = server->next_deadline();
+    server->on_deadline(now);
+  }
+  taken.clear();
+  server->on_deadline(now);
+  EXPECT_EQ(qp->history(), (std::vector<WorkKind>{WorkKind::kWrite, WorkKind::kSend}));
+  EXPECT_EQ(stats().no_buffer, 4u);
+  const ChunkStats& chunks = stats().chunks[static_cast<size_t>(ChunkKind::kReply)];
+  EXPECT_EQ(chunks.chunks, 1u);
+  EXPECT_EQ(chunks.segments, 1u);
+}
+
+TEST_F(ServerReplyHalfSent, AClientThatDoesNotAcknowledgeTheDataHasTheTimeoutOfReplies) {
+  const Instant end = now + options.reply_timeout;
+  while (now < end) {
+    EXPECT_FALSE(server->failed());
+    now = std::min(now + Duration::seconds(1), end);
+    server->on_deadline(now);
+  }
+  EXPECT_EQ(server->failure(), EndpointFailure::kReplyTimeout);
+}
+
 // Proves RPCRDMA-2.2.2-2, RPCRDMA-4.2.1-1: CVE-2026-72466: a reply too short to be one never reaches the client as a reply; nor
 // does one for another call (B2).
 TEST_F(ServerReply, WhatIsNoReplyToThisCallIsAnError) {

@@ -1,4 +1,6 @@
 // What a call may wait for, for how long, and at whose cost: RDMA Reads that nobody answers, turns at what all connections share.
+#include <deque>
+
 #include "tests/unit/endpoint/server_fixture.h"
 
 namespace cw::rpcrdma {
@@ -65,6 +67,8 @@ class ServerWaits : public ServerFixture {
 };
 
 TEST_F(ServerWaits, AClientThatAnswersNoRdmaReadLosesItsConnectionAfterTheReadTimeout) {
+  options.read_timeout = Duration::seconds(7);  // not the default
+  make();
   write(*qp, *server, kXid);
   EXPECT_EQ(server->next_deadline(), now + options.read_timeout);
   pass(options.read_timeout - Duration::ns(1));
@@ -88,6 +92,76 @@ TEST_F(ServerWaits, EachAnsweredRdmaReadBeginsTheReadTimeoutAnew) {
   EXPECT_EQ(server->next_deadline(), answered + options.read_timeout);
   pass(options.read_timeout / 2);
   EXPECT_EQ(server->failure(), EndpointFailure::kReadTimeout);
+}
+
+// 64 of them, one after the other, were 64 read_timeouts. Each of these calls wants 8 KiB: 180 ms for all at 1 MiB/s.
+TEST_F(ServerWaits, AClientThatAnswersEachRdmaReadLateLosesItsConnectionAfterTwoReadTimeouts) {
+  options.credits = 64;
+  make();
+  const Instant end = now + options.read_timeout * 2 + Duration::ms(180);
+  for (uint32_t i = 0; i < 20; ++i) {
+    write(*qp, *server, kXid + i);
+  }
+  for (uint32_t i = 0; i < 2; ++i) {
+    pass(options.read_timeout - Duration::ms(100));
+    ASSERT_FALSE(server->failed());
+    answer_read(*qp, *server);
+    write(*qp, *server, kXid + 100 + i);  // further calls are no sign of life
+    EXPECT_LE(server->next_deadline(), end);
+  }
+  pass(end - now);
+  EXPECT_EQ(server->failure(), EndpointFailure::kReadTimeout);
+  EXPECT_EQ(shared->pulled_units, 0u);
+}
+
+// At twice kReadBytesPerSecondMin, with a long pause now and then, a client may go on for ever.
+TEST_F(ServerWaits, ASlowClientIsNotCutHoweverMuchIsReadFromIt) {
+  options.credits = 64;
+  make();
+  uint32_t xid = kXid;
+  for (uint32_t i = 0; i < 16; ++i) {
+    write(*qp, *server, xid++);
+  }
+  for (uint32_t i = 0; i < 20'000; ++i) {
+    const bool pauses = i % 10'000 == 5'000;
+    pass(pauses ? options.read_timeout - Duration::seconds(1) : Duration::us(3900));
+    ASSERT_FALSE(server->failed()) << i;
+    answer_read(*qp, *server);
+    Call call;
+    ASSERT_TRUE(server->poll_call(now, call));
+    const uint32_t polled = call.context->header.xid;
+    call.message.clear();
+    server->reply(now, call.id, chain_of(*pool, rpc_reply(polled).bytes()));
+    write(*qp, *server, xid++);
+    qp->finish_all_sends();
+    server->on_completions(now);
+  }
+}
+
+// The owner may have the message of a call in a queue to a backend that takes nothing, also when the client is gone.
+TEST_F(ServerWaits, UnitsOfPolledCallsOutliveTheConnection) {
+  options.backends = &to_hung;
+  make_two(24, true);
+  write(*qp, *server, kXid);
+  answer_read(*qp, *server);
+  write(*qp, *server, kXid + 1);
+  answer_read(*qp, *server);
+  write(*qp, *server, kXid + 2);
+  Call call;
+  ASSERT_TRUE(server->poll_call(now, call));
+  const CallId first = call.id;
+  ASSERT_TRUE(server->poll_call(now, call));
+  EXPECT_EQ(share.pulled_units, 9u);
+  server->fail();
+  EXPECT_EQ(share.pulled_units, 6u) << "those of the call that was not polled are free";
+  EXPECT_EQ(server->take_units(first, healthy), 3u);
+  EXPECT_EQ(server->take_units(first, healthy), 0u);
+  EXPECT_EQ(healthy.pulled_units, 3u);
+  server.reset();
+  EXPECT_EQ(share.pulled_units, 3u) << "the owner's still";
+  shared->return_units(share, &healthy, 3);
+  EXPECT_EQ(shared->pulled_units, 0u);
+  call.message.clear();
 }
 
 TEST_F(ServerWaits, WhoWaitsInLineForADeadClientPaysNothingForIt) {
@@ -365,6 +439,8 @@ class RepliesNotTaken : public ServerWaits {
 };
 
 TEST_F(RepliesNotTaken, AReplyThatIsNotAcknowledgedEndsTheConnection) {
+  options.reply_timeout = Duration::seconds(7);  // not the default
+  make();
   send(inline_call(kXid, rpc_call(kXid)));
   const auto id = take();
   held.clear();

@@ -118,7 +118,7 @@ TEST(FailOver, ClientsOfADeadServerLandOnTheNextAndNothingIsLost) {
   EXPECT_EQ(backend.open_count(0), 1u);
   EXPECT_EQ(stats.server_links[0], 1u);
 
-  // The server dies. Until its checks have said so the client is refused, and comes again.
+  // The server dies. Until its checks have said so the client's connections end at once, and it comes again.
   backend.refusing_servers = 1;
   backend.close_all(world.now);
   world.run_for(Duration::ms(500));
@@ -150,6 +150,22 @@ TEST(FailOver, ClientsOfADeadServerLandOnTheNextAndNothingIsLost) {
   EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
   expect_nothing_left(world);
   EXPECT_EQ(stats.server_links[0], 0u);
+}
+
+TEST(FailOver, WhileAServerIsUpByItsChecksAFailedConnectionRejectsNobody) {
+  World world(two_servers());
+  say(world, 0, ServerState::kUp);
+  world.server->backend.refuses = true;
+  world.start();
+  ASSERT_TRUE(world.run_until(Duration::seconds(2), [](World& w) { return w.peer->driver.stats().lost >= 3; }));
+  EXPECT_EQ(world.peer->driver.stats().refused, 0u);
+
+  say(world, 0, ServerState::kDown);
+  ASSERT_TRUE(world.run_until(Duration::seconds(2), [](World& w) { return w.peer->driver.stats().refused > 0; }));
+  world.run_for(Duration::ms(1200));
+  const uint64_t failures = world.server->gateway.stats().backends[0].open_failures;
+  world.run_for(Duration::ms(800));
+  EXPECT_LE(world.server->gateway.stats().backends[0].open_failures, failures + 1) << "one client tries in a second";
 }
 
 TEST(FailOver, WithoutASingleServerTheBackendIsDownAndTheFirstIsTriedAllTheSame) {

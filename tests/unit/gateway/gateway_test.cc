@@ -138,6 +138,29 @@ TEST(Gateway, RejectsConnectionsWhenTheBackendIsKnownToBeDown) {
   expect_nothing_left(world);
 }
 
+// A server may refuse one client's address, or have no way back to it: whoever comes again and again keeps nobody else out.
+TEST(Gateway, AFailureToConnectFromAClientsAddressRejectsNobody) {
+  WorldOptions options = options_for(BenchProcedure::kNull, 0);
+  options.backend = gateway::BackendKind::kTcp;
+  options.backend_from_client = true;
+  options.load.reconnect = true;
+  World world(options);
+  const gateway::GatewayStats& stats = world.server->gateway.stats();
+  world.server->backend.refuses = true;
+  world.start();
+  ASSERT_TRUE(world.run_until(Duration::seconds(2), [](World& w) { return w.peer->driver.stats().lost >= 3; }));
+  EXPECT_EQ(world.peer->driver.stats().refused, 0u);
+  EXPECT_EQ(stats.backends[0].open_failures, 3u);
+  EXPECT_EQ(stats.backends[0].up, 0u);
+  // Another core found the same.
+  world.server->gateway.on_core_message(world.now, {.kind = gateway::CoreMessage::Kind::kBackendUp, .index = 0, .value = 0});
+  world.server->backend.refuses = false;
+  ASSERT_TRUE(world.run_calls(10));
+  EXPECT_EQ(world.peer->driver.stats().refused, 0u);
+  ASSERT_TRUE(world.finish());
+  expect_nothing_left(world);
+}
+
 // The calls that come meanwhile wait in their endpoint.
 TEST(Gateway, ConnectionsWaitWhileTheBackendIsSlow) {
   WorldOptions options = options_for(BenchProcedure::kNull, 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "control/config/config_parse.h"
 #include "rpcrdma/rpc/rpc_message.h"
@@ -84,6 +85,44 @@ TEST(Recovery, CallsOutliveTheirConnection) {
     ASSERT_TRUE(world.finish());
     EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
     EXPECT_EQ(world.server->gateway.rpcrdma_stats().credit_violations, 0u);
+    expect_nothing_left(world);
+  }
+}
+
+// Four connections (nconnect) break together and come back in whatever order: the calls of each come to the backend from where
+// they came before.
+TEST(Recovery, ConnectionsThatBreakTogetherEachComeBackToTheirPort) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(seed);
+    WorldOptions options = echo_of(100, 4);
+    options.seed = seed;
+    options.load.connections = 4;
+    options.backend = gateway::BackendKind::kTcp;
+    World world(options);
+    world.server->backend.call_delay = Duration::ms(1);
+    LinkListener heard(world);
+    world.start();
+    ASSERT_TRUE(world.run_calls(200));
+    const auto queue_pair_of = [&](uint32_t xid) {
+      const auto first = std::ranges::find_if(heard.messages, [&](const auto& m) { return m.to == 0 && m.xid == xid; });
+      return first->qpn.value();
+    };
+    std::map<uint32_t, uint16_t> ports;  // by queue pair
+    for (const SimBackend::FirstCall& call : world.server->backend.first_calls()) {
+      ports[queue_pair_of(call.xid)] = call.source_port;
+    }
+    ASSERT_EQ(ports.size(), 4u);
+    world.link.faults.loss = 1000;
+    world.run_for(Duration::seconds(10));
+    world.link.faults = {};
+    heard.swallowed_requests = 1;  // who asks first comes last
+    ASSERT_TRUE(world.run_until(Duration::seconds(60), [](World& w) { return w.server->backend.first_calls().size() == 8; }));
+    for (const SimBackend::FirstCall& call : std::span(world.server->backend.first_calls()).subspan(4)) {
+      EXPECT_EQ(call.source_port, ports[queue_pair_of(call.xid)]);
+    }
+    ASSERT_TRUE(world.finish());
+    EXPECT_EQ(world.peer->driver.stats().lost, 4u);
+    EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
     expect_nothing_left(world);
   }
 }

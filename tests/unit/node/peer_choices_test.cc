@@ -16,6 +16,7 @@ struct Ours {
   uint8_t retry_count;
   uint8_t rnr_retry_count;
   uint8_t ack_timeout_min_code;
+  uint8_t reads_in_flight = 16;
 };
 
 class PeerChoices : public ::testing::Test {
@@ -39,6 +40,7 @@ class PeerChoices : public ::testing::Test {
     options.retry_count = ours.retry_count;
     options.rnr_retry_count = ours.rnr_retry_count;
     options.ack_timeout_min_code = ours.ack_timeout_min_code;
+    options.rc.initiator_depth_max = ours.reads_in_flight;
     attacked_.world.server->gateway.reconfigure(options);
   }
   uint64_t rejects(cm::RejectReason reason) {
@@ -79,13 +81,16 @@ TEST_F(PeerChoices, TheAckTimeoutIsThePeersBetweenOursAndTheLongest) {
 }
 
 TEST_F(PeerChoices, ReadsInFlightAreTheFewerOfThePeersAndOurs) {
-  for (const uint8_t asked : std::initializer_list<uint8_t>{0, 1, 15, 16, 17, 255}) {
-    const auto qp = ask([&](cm::Req& req) {
-      req.responder_resources = asked;
-      req.initiator_depth = 255;
-    });
-    ASSERT_TRUE(qp.has_value());
-    EXPECT_EQ(qp->reads_max, std::min<uint8_t>(asked, 16));
+  for (const uint8_t ours : std::initializer_list<uint8_t>{16, 4}) {
+    set({7, 7, 14, ours});
+    for (const uint8_t asked : std::initializer_list<uint8_t>{0, 1, 15, 16, 17, 255}) {
+      const auto qp = ask([&](cm::Req& req) {
+        req.responder_resources = asked;
+        req.initiator_depth = 255;
+      });
+      ASSERT_TRUE(qp.has_value());
+      EXPECT_EQ(qp->reads_max, std::min(asked, ours)) << int{asked} << " with " << int{ours};
+    }
   }
 }
 

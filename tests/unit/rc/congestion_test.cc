@@ -148,6 +148,25 @@ TEST(Congestion, WithoutRoomForARateTheNotificationIsCountedAndIgnored) {
   EXPECT_EQ(lone.sent().size(), 1u);
 }
 
+// A rate keeps what we ask for from being sent, not the peer from answering: its READs say nothing of our SEND.
+TEST(Congestion, AnswersToReadsDoNotPutOffTheTimeoutOfALostSend) {
+  LoneQp lone(client_options());
+  std::vector<uint8_t> region(64, 0xee);
+  const verbs::Rkey key = *lone.memory.register_region(verbs::ProtectionDomain(7), region, verbs::RemoteAccess::kRead);
+  ASSERT_TRUE(lone.post_send(10).ok());
+  EXPECT_EQ(lone.sent().size(), 1u);
+  lone.receive(cnp());
+  ASSERT_GT(lone.qp->info().rate_bytes_per_second, 0u);
+  for (uint32_t psn = 5000; psn < 5008; ++psn) {
+    Inbound read{.opcode = Opcode::kRcReadRequest, .psn = psn};
+    read.extensions.reth = wire::Reth{lone.memory.address_of(key), key, 64};
+    lone.receive(read);
+    lone.pass(Duration::us(500));
+    (void)lone.sent();
+  }
+  EXPECT_GT(lone.endpoint->stats().ack_timeouts, 0u);
+}
+
 // Streams of SENDs from node 0 to node 1 over one bottleneck.
 class Bottleneck {
  public:

@@ -56,6 +56,7 @@ struct LoneQpOptions {
   uint32_t remote_psn = 5000;
   bool exposes_memory = false;
   QpState state = QpState::kRts;
+  uint32_t buffers = 128;
   EndpointOptions endpoint{.qp_max = 8, .send_work_max = 64, .receive_work_max = 16, .read_replay_max = 2};
 };
 
@@ -96,7 +97,7 @@ class LoneQp {
   explicit LoneQp(const LoneQpOptions& options = {})
       : random(42),
         memory(8, random),
-        pool(128, 4096 + 160, 64),
+        pool(options.buffers, 4096 + 160, 64),
         endpoint(std::make_unique<Endpoint>(options.endpoint, random, options.exposes_memory ? &memory : nullptr)),
         qp(*endpoint->create_qp(options.qp)) {
     RcConnect connect = options.connect;

@@ -70,6 +70,7 @@ class Workload {
     if (seed % 2 == 0) {
       options.connect.peer_hold_packets = 1u << random_.next_below(10);
       options.endpoint.recovery.gaps_max = seed % 8 == 0 ? 1 : 4;
+      options.endpoint.recovery.holds_max = options.endpoint.recovery.gaps_max;
       options.endpoint.recovery.held_packets_max = 1u << random_.next_below(8);
     }
     options.qp.read_request_packets = 1u << random_.next_below(7);

@@ -82,26 +82,73 @@ TEST(RepeatedReads, ASendWaitsForThoseOfCompleteReadsThatLeftBeforeItsTurn) {
 }
 
 TEST(RepeatedReads, AnAnswerFromAFirstWithinTheRequestShowsThatItWasExecuted) {
+  constexpr Duration kLeast = Duration::us(50);
   RepeatedReads repeats;
   repeats.note(Psn(10), at(0), at(100), false);
-  repeats.note(Psn(12), at(0), at(100), true);
-  repeats.note_answer(Psn(10));  // may be the first answer
-  repeats.note_answer(Psn(12));
+  repeats.note(Psn(12), at(0), at(300), true);
   repeats.consider(at(1), Psn(40), Psn(7), Psn(7));
+  repeats.note_answer(Psn(12), at(49), kLeast);  // too soon
+  EXPECT_EQ(repeats.release_at(Psn(40)), at(300));
+  repeats.note_answer(Psn(12), at(50), kLeast);
+  EXPECT_EQ(repeats.release_at(Psn(40)), at(100));
+  repeats.note_answer(Psn(10), at(60), kLeast);  // may be the first answer
   EXPECT_TRUE(repeats.holds(Psn(7)));
-  repeats.note(Psn(12), at(2), at(300), true);
-  repeats.note_answer(Psn(12));
-  repeats.review(at(100), Psn(40));
+  EXPECT_EQ(repeats.over_at(), at(300));
+  repeats.review(at(300), Psn(40));
   EXPECT_TRUE(repeats.empty());
 }
 
-TEST(RepeatedReads, MoreThanItCanNoteProlongTheLast) {
-  RepeatedReads repeats;
-  for (uint32_t i = 0; i < RepeatedReads::kMost + 5; ++i) {
-    repeats.note(Psn(i), at(i), at(i + 100), true);
+// Of two repetitions from one response on, the first is answered, and the network makes a copy of that.
+TEST(RepeatedReads, ACopyOfAnAnswerIsNotTakenForTheAnswerToTheNextRepetition) {
+  constexpr Duration kLeast = Duration::us(50);
+  for (const bool answered_before : {false, true}) {
+    RepeatedReads repeats;
+    repeats.note(Psn(12), at(0), at(200), true);
+    if (answered_before) {
+      repeats.note_answer(Psn(12), at(70), kLeast);
+    }
+    repeats.note(Psn(12), at(80), at(280), true);
+    for (const int64_t us : {85, 140, 190}) {
+      repeats.note_answer(Psn(12), at(us), kLeast);
+    }
+    repeats.consider(at(191), Psn(40), Psn(7), Psn(7));
+    EXPECT_EQ(repeats.release_at(Psn(40)), at(280)) << answered_before;
+    repeats.review(at(280), Psn(40));
+    ASSERT_TRUE(repeats.empty());
+    // No copy is under way any more.
+    repeats.note(Psn(12), at(300), at(500), true);
+    repeats.note_answer(Psn(12), at(350), kLeast);
+    repeats.consider(at(351), Psn(40), Psn(8), Psn(8));
+    EXPECT_FALSE(repeats.holds(Psn(8)));
   }
-  repeats.consider(at(50), Psn(1000), Psn(7), Psn(7));
-  EXPECT_EQ(repeats.release_at(Psn(1000)), at(RepeatedReads::kMost + 4 + 100));
+}
+
+TEST(RepeatedReads, WithMoreThanItCanNoteASendWaitsForAllThatLeftBeforeItsTurnAndForNoOther) {
+  constexpr uint32_t kMost = RepeatedReads::kMost;
+  RepeatedReads repeats;
+  for (uint32_t i = 0; i < kMost; ++i) {
+    repeats.note(Psn(i), at(i), at(1000 + i), true);
+  }
+  repeats.consider(at(kMost), Psn(5000), Psn(7), Psn(7));
+  for (uint32_t i = 1; i < 3 * kMost; ++i) {
+    repeats.note(Psn(kMost + i), at(kMost + i), at(3000 + i), true);
+    ASSERT_EQ(repeats.release_at(Psn(5000)), at(1000 + kMost - 1)) << i;
+  }
+  repeats.review(at(1000 + kMost - 1), Psn(5000));
+  EXPECT_FALSE(repeats.holds(Psn(7)));
+  repeats.consider(at(2000), Psn(5000), Psn(8), Psn(8));
+  EXPECT_EQ(repeats.release_at(Psn(5000)), at(3000 + 3 * kMost - 1));
+}
+
+TEST(RepeatedReads, WithMoreThanItCanNoteTheOnesOfCompleteReadsAreWaitedForToo) {
+  for (const uint32_t complete : {0u, 1u, 2u, RepeatedReads::kMost / 2, RepeatedReads::kMost}) {
+    RepeatedReads repeats;
+    for (uint32_t i = 0; i <= RepeatedReads::kMost; ++i) {
+      repeats.note(Psn(i == complete ? 10 : 5000 + i), at(i), at(2000), false);
+    }
+    repeats.consider(at(1000), Psn(40), Psn(7), Psn(7));
+    EXPECT_EQ(repeats.release_at(Psn(40)), at(2000)) << complete;
+  }
 }
 
 LoneQpOptions peer(bool causeway) {
@@ -209,6 +256,34 @@ TEST(Reordering, ASendGoesAtOnceWhenTheRepetitionHasBeenAnswered) {
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
   ASSERT_TRUE(lone.post_send(10, 2).ok());
   EXPECT_EQ(lone.sent(), (SentList{{Opcode::kRcSendOnly, 1004, true, 10}}));
+}
+
+// The place is another queue pair's when the repetition is in the network no more, also when nothing else happens.
+TEST(Reordering, AnIdleQueuePairKeepsNoPlaceForWhatItRepeated) {
+  LoneQpOptions options = peer(false);
+  options.endpoint.recovery.holds_max = 1;
+  LoneQp lone(options);
+  RcQp* first = lone.qp;
+  RcQp* second = *lone.endpoint->create_qp(options.qp);
+  RcConnect connect = options.connect;
+  connect.path = sim::RcPair::path(0);
+  connect.remote_qpn = verbs::Qpn(0x1234);
+  connect.local_first_psn = Psn(1000);
+  connect.remote_first_psn = Psn(5000);
+  ASSERT_TRUE(lone.endpoint->connect_qp(*second, connect).ok());
+  for (RcQp* qp : {first, second}) {
+    lone.qp = qp;
+    begin_read(lone);
+    lone.receive_response(kLast, 1003, 256);
+    lone.pass(Duration::us(100));
+    EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
+    lone.receive_response(kMiddle, 1001, 256);
+    lone.receive_response(kMiddle, 1002, 256);
+    EXPECT_EQ(lone.completions(), "RDMA read 1 success");
+    lone.pass(kRoundTrip * 2);
+  }
+  EXPECT_EQ(lone.endpoint->stats().reads_unfenced, 0u);
+  lone.qp = first;
 }
 
 // A NAK for each packet that came too early made the gateway send the whole window three times in 100 us.

@@ -195,6 +195,60 @@ TEST(Requester, ANakStormCausesOneRepetition) {  // F10
   EXPECT_EQ(lone.qp->state(), QpState::kRts);
 }
 
+TEST(Requester, ANakThatIsPutOffCountsAsProgressWhenItAcknowledgedSomething) {
+  LoneQpOptions options;
+  options.connect.retry_count = 0;
+  LoneQp lone(options);
+  for (uint64_t id = 1; id <= 4; ++id) {
+    ASSERT_TRUE(lone.post_send(10, id).ok());
+  }
+  (void)lone.sent();
+  lone.pass(Duration::us(100));
+  lone.receive_nak(1001, NakCode::kPsnSequenceError);
+  EXPECT_EQ(lone.sent().size(), 3u);
+  lone.pass(Duration::us(20));
+  lone.receive_nak(1002, NakCode::kPsnSequenceError);
+  lone.receive_nak(1002, NakCode::kPsnSequenceError);  // a copy
+  EXPECT_EQ(lone.sent(), SentList{});
+  lone.pass(Duration::us(80));
+  EXPECT_EQ(lone.qp->state(), QpState::kRts);
+  EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1002, true, 10}, {kOnly, 1003, true, 10}}));
+}
+
+// A round trip with an ACK timeout in it is better than none, and worse than any other.
+TEST(Requester, ARoundTripWithARepetitionInItIsReplacedByTheNextOne) {
+  LoneQp lone;
+  ASSERT_TRUE(lone.post_send(10, 1).ok());
+  (void)lone.sent();
+  lone.pass(Duration::ms(70));
+  EXPECT_EQ(lone.sent().size(), 1u);
+  lone.pass(Duration::us(50));
+  lone.receive_ack(1000);
+  EXPECT_EQ(lone.qp->info().round_trip, Duration::us(70'050));
+  for (const int64_t us : {50, 58}) {
+    ASSERT_TRUE(lone.post_send(10, 2).ok());
+    (void)lone.sent();
+    lone.pass(Duration::us(us));
+    lone.receive_ack(us == 50 ? 1001 : 1002);
+    EXPECT_EQ(lone.qp->info().round_trip, Duration::us(us == 50 ? 50 : 51));
+  }
+}
+
+TEST(Requester, WhileNoRoundTripIsKnownAnAnswerSoonAfterGoingBackProvesNothing) {
+  LoneQp lone;
+  for (uint32_t psn = 1000; psn < 1002; ++psn) {  // the only one that is known then has the repetition in it
+    ASSERT_TRUE(lone.post_send(10).ok());
+    (void)lone.sent();
+    lone.pass(Duration::us(100));
+    lone.receive_nak(psn, NakCode::kPsnSequenceError);
+    EXPECT_EQ(lone.sent().size(), 1u);
+    lone.pass(Duration::us(30));
+    lone.receive_ack(psn);
+    EXPECT_FALSE(lone.qp->has_unfinished_work());
+  }
+  EXPECT_EQ(lone.endpoint->stats().packets_late, 0u);
+}
+
 TEST(Requester, AStaleNakChangesNothing) {
   LoneQp lone;
   ASSERT_TRUE(lone.post_send(10, 1).ok());
@@ -511,7 +565,7 @@ TEST(Requester, ALostResponseMakesTheReadGoOnWhereItsDataEnd) {
 
 TEST(Requester, WithoutRoomForGapsALostResponseCostsEverythingBehindIt) {
   LoneQpOptions options;
-  options.endpoint.recovery.gaps_max = 0;
+  options.endpoint.recovery = {};
   LoneQp lone(options);
   ASSERT_TRUE(lone.post_read(1000, 1).ok());
   ASSERT_TRUE(lone.post_read(100, 2).ok());

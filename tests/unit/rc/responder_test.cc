@@ -175,6 +175,16 @@ TEST(Responder, AnswersRnrNakWhenNoReceiveIsPosted) {
   EXPECT_EQ(server.completions(), "receive 0 success; receive 0 success");
 }
 
+TEST(Responder, AnRnrNakAsksForTheWaitOfTheOptions) {
+  for (const uint8_t code : {uint8_t{1}, uint8_t{20}, uint8_t{31}}) {
+    LoneQpOptions options;
+    options.qp.min_rnr_timer = code;
+    Server server(0, options);
+    EXPECT_FALSE(server.receive(kOnly, 5000, 10));
+    EXPECT_EQ(server.sent(), (SentList{rnr_nak(5000, code, 0)}));
+  }
+}
+
 TEST(Responder, AnRnrNakLeaksNothing) {  // CVE-2022-49929
   Server server(0);
   for (int i = 0; i < 1000; ++i) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "rocev2/rc/held_packets.h"
+#include "rocev2/rc/responder_hold.h"
 #include "rocev2/rc/scoreboard.h"
 #include "rocev2/wire/gap_report.h"
 #include "tests/unit/rc/lone_qp.h"
@@ -161,7 +162,7 @@ TEST(SelectiveResponder, OneQueuePairLeavesRoomForOthers) {
 
 TEST(SelectiveResponder, WithoutRoomForAGapItAnswersAsToAnOrdinaryPeer) {
   LoneQpOptions options = selective();
-  options.endpoint.recovery.gaps_max = 0;
+  options.endpoint.recovery = {};
   LoneQp lone(options);
   lone.qp->post_receives(8);
   EXPECT_FALSE(lone.receive(kOnly, 5001, 10));
@@ -290,16 +291,127 @@ TEST(OrdinaryPeer, IsToldAgainWhenItWentBackAndThePacketIsLostAgain) {
   EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
 }
 
-TEST(OrdinaryPeer, ThreePacketsSentLaterProveALossWhereNothingHasComeLate) {
-  OrdinaryPeer lone;
-  lone.receive(kOnly, 5002, 10);
-  lone.receive(kOnly, 5003, 10);
-  lone.receive(kOnly, 5003, 10);
+// A copy that the network has made of a packet behind the gap comes sooner than any answer to the NAK.
+TEST(OrdinaryPeer, IsNotToldAgainBeforeItsAnswerCanHaveCome) {
+  for (const bool measured : {false, true}) {
+    OrdinaryPeer lone;
+    if (measured) {
+      ASSERT_TRUE(lone.post_send(10, 1).ok());
+      (void)lone.sent();
+      lone.pass(Duration::us(300));
+      lone.receive_ack(1000);
+      (void)lone.completions();
+      ASSERT_EQ(lone.qp->info().round_trip, Duration::us(300));
+    }
+    // A fourth of the ACK timeout, or two round trips.
+    const Duration patience = measured ? Duration::us(600) : ack_timeout(8) / 4;
+    lone.receive(kOnly, 5002, 10);
+    lone.pass(measured ? Duration::us(300) : ReorderWindow::kMost);
+    EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
+    lone.pass(Duration::us(20));
+    lone.receive(kOnly, 5002, 10);
+    lone.pass(patience - Duration::us(21));
+    EXPECT_EQ(lone.sent(), SentList{}) << measured;
+    lone.pass(Duration::us(2));
+    EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)})) << measured;
+  }
+}
+
+// What there is no room for is behind a gap that is watched already.
+TEST(OrdinaryPeer, WhatIsNotKeptBehindAGapCausesNoNakOfItsOwn) {
+  LoneQpOptions options;
+  options.endpoint.recovery.held_packets_max = 2;
+  OrdinaryPeer lone(options);
+  EXPECT_TRUE(lone.receive(kOnly, 5003, 10));
+  EXPECT_FALSE(lone.receive(kOnly, 5002, 10));
+  EXPECT_EQ(lone.endpoint->stats().holds_refused, 1u);
   EXPECT_EQ(lone.sent(), SentList{});
-  lone.receive(kOnly, 5004, 10);
+  lone.pass(ReorderWindow::kMost);
+  EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
+  lone.pass(Duration::ms(10));
+  EXPECT_EQ(lone.sent(), SentList{});
+}
+
+// An rxe of Linux that goes back executes REG_MR a second time, which ends the connection: to be told too early costs it more
+// than to wait.
+TEST(OrdinaryPeer, HoweverManyPacketsOvertakeOneTheWindowDecides) {
+  OrdinaryPeer lone;
+  for (const uint32_t psn : {5002u, 5003u, 5004u, 5005u, 5006u}) {
+    lone.receive(kOnly, psn, 10);
+  }
+  lone.pass(ReorderWindow::kMost - Duration::us(1));
+  EXPECT_EQ(lone.sent(), SentList{});
+  lone.pass(Duration::us(1));
   EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
   lone.receive(kOnly, 5001, 10);
   (void)lone.completions();
+}
+
+// Whoever never sends what is missing keeps nothing from others for good.
+TEST(OrdinaryPeer, WhatIsHeldIsGivenUpWhenWhatIsMissingDoesNotCome) {
+  OrdinaryPeer lone;
+  lone.receive(kOnly, 5002, 10);
+  lone.receive(kOnly, 5003, 10);
+  lone.pass(ReorderWindow::kMost);
+  EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
+  lone.pass(kHoldLifeLeast - ReorderWindow::kMost - Duration::us(1));
+  EXPECT_EQ(lone.pool.in_use(), 2u);
+  lone.pass(Duration::us(1));
+  EXPECT_EQ(lone.pool.in_use(), 0u);
+  EXPECT_EQ(lone.endpoint->stats().holds_expired, 2u);
+  EXPECT_EQ(lone.sent(), SentList{});
+  EXPECT_FALSE(lone.receive(kOnly, 5004, 10));
+  for (const uint32_t psn : {5001u, 5002u, 5003u}) {  // after its timeout
+    lone.receive(kOnly, psn, 10);
+  }
+  EXPECT_EQ(lone.completions(), "receive 0 success; receive 0 success; receive 0 success");
+}
+
+TEST(SelectiveResponder, WhatIsHeldIsGivenUpWhenWhatIsMissingDoesNotCome) {
+  LoneQp lone(selective());
+  lone.qp->post_receives(8);
+  lone.receive(kOnly, 5001, 10);
+  (void)lone.sent();
+  lone.pass(kHoldLifeLeast);
+  EXPECT_EQ(lone.pool.in_use(), 0u);
+  EXPECT_EQ(lone.endpoint->stats().holds_expired, 1u);
+  lone.receive(kOnly, 5000, 10);
+  lone.receive(kOnly, 5001, 10);
+  EXPECT_EQ(lone.completions(), "receive 0 success; receive 0 success");
+}
+
+// Each skips a PSN; the last is a client that means it.
+TEST(OrdinaryPeer, ThreeHundredOthersWithAGapDoNotCostItItsHold) {
+  constexpr uint32_t kOthers = 300;
+  LoneQpOptions options;
+  options.buffers = kOthers + 16;
+  options.endpoint.qp_max = kOthers + 1;
+  options.endpoint.recovery = recovery_limits(16384, 2048);
+  LoneQp lone(options);
+  RcQp* honest = lone.qp;
+  const auto open_gap = [&](RcQp* qp) {
+    lone.qp = qp;
+    qp->post_receives(8);
+    lone.receive(kOnly, 5000, 10);
+    (void)lone.sent();
+    (void)lone.completions();
+    return lone.receive(kOnly, 5002, 10);
+  };
+  for (uint32_t i = 0; i < kOthers; ++i) {
+    RcQp* other = *lone.endpoint->create_qp(options.qp);
+    RcConnect connect = options.connect;
+    connect.path = sim::RcPair::path(0);
+    connect.remote_qpn = verbs::Qpn(0x1234);
+    connect.local_first_psn = Psn(1000);
+    connect.remote_first_psn = Psn(5000);
+    ASSERT_TRUE(lone.endpoint->connect_qp(*other, connect).ok());
+    ASSERT_TRUE(open_gap(other)) << i;
+  }
+  EXPECT_TRUE(open_gap(honest));
+  EXPECT_EQ(lone.sent(), SentList{});
+  lone.receive(kOnly, 5001, 10);
+  EXPECT_EQ(lone.completions(), "receive 0 success; receive 0 success");
+  EXPECT_EQ(lone.endpoint->stats().holds_refused, 0u);
 }
 
 // And not how little they have been late so far: an rxe of Linux 6.12, told after 51 us of a SEND that came 59 us late, sent it
@@ -348,7 +460,7 @@ TEST(OrdinaryPeer, NothingIsKeptBehindAMessageThatNoReceiveIsThereFor) {
 
 TEST(OrdinaryPeer, IsToldAtOnceWhenNothingMayBeKept) {
   LoneQpOptions options;
-  options.endpoint.recovery.gaps_max = 0;
+  options.endpoint.recovery = {};
   OrdinaryPeer lone(options);
   EXPECT_FALSE(lone.receive(kOnly, 5002, 10));
   EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
