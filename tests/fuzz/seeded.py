@@ -30,8 +30,8 @@ GRACE_SECONDS = 120  # for the corpus to be read and the last input to end
 
 EXECUTIONS = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
 CRASH = re.compile(r"Test unit written to (\S+)")
-CAUSES = [re.compile(r"^\S*?([\w.]+:\d+): (.*) does not hold$", re.M), re.compile(r"SUMMARY: \w+: (.*)"),
-          re.compile(r"([\w.]+:\d+:\d+): (runtime error: .*)"), re.compile(r"SUMMARY: (.*)")]
+CAUSES = [re.compile(r"^\S*?([\w.]+:\d+): (.*) does not hold$", re.M), re.compile(r"internal error: (.* is false at \S+)"),
+          re.compile(r"SUMMARY: AddressSanitizer: (\S+)"), re.compile(r"([\w.]+:\d+:\d+): (runtime error: .*)"), re.compile(r"SUMMARY: (.*)")]  # the last resort
 
 
 @dataclass
@@ -91,8 +91,11 @@ def fuzz(tree: Path, name: str, corpus: Path | None, seconds: int, seed: int) ->
     command = [str(tree / "build-fuzz/tests/fuzz" / f"{name}_fuzz"), f"-max_total_time={seconds}", f"-seed={seed}",
                "-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2048", f"-artifact_prefix={work}/found-", str(work)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = subprocess.run(command + ([str(corpus)] if corpus else []), capture_output=True, text=True, errors="replace",
-                         timeout=seconds + GRACE_SECONDS, check=False)
+    try:
+        run = subprocess.run(command + ([str(corpus)] if corpus else []), capture_output=True, text=True, errors="replace",
+                             timeout=seconds + GRACE_SECONDS, check=False)
+    except subprocess.TimeoutExpired:  # the others are still worth trying
+        return Run(False, 0, 0, "did not end in time")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     (tree / f"{name}-{'corpus' if corpus else 'empty'}.log").write_text(run.stderr, encoding="utf-8")
     executions = EXECUTIONS.search(run.stderr)
@@ -112,8 +115,9 @@ def prove(tree: Path, name: str, options: argparse.Namespace) -> bool:
     finally:
         subprocess.run(["git", "apply", "-R", str(patch)], cwd=tree, check=True)
     fault = patch.read_text(encoding="utf-8").split("\n\n")[0].replace("\n", " ").removesuffix(".")
-    cells = [str(run) if run.found else f"not found in {options.seconds} s ({run.executions:,} executions)" for run in runs]
-    said = next((run.cause for run in runs if run.found), "-")
+    cells = [str(run) if run.found else f"not found in {options.seconds} s ({run.executions:,} executions)" if run.executions
+             else run.cause for run in runs]
+    said = next((run.cause for run in runs if run.found), "-").replace("|", "\\|")
     print(f"| {name} | {fault} | {cells[0]} | {cells[1]} | `{said}` |", flush=True)
     return all(run.found for run in runs)
 
