@@ -14,7 +14,7 @@ namespace cw::gateway {
 namespace {
 
 // When there is no room for a request to the workers.
-constexpr Duration kLookAgain = Duration::ms(1);
+constexpr Duration kLookForRoom = Duration::ms(1);
 
 }  // namespace
 
@@ -126,7 +126,7 @@ void Gateway::open_first(Instant now, Connection& connection) {
       open_lane(now, connection, lane, xid);
     }
   }
-  arm(connection, lane.state == Lane::State::kClosed ? std::max(lane.open_deadline, now + kLookAgain) : lane.open_deadline);
+  arm(connection, lane.state == Lane::State::kClosed ? std::max(lane.open_deadline, now + kLookForRoom) : lane.open_deadline);
 }
 
 bool Gateway::has_xid(Connection& connection, uint32_t xid) {
