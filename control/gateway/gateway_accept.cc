@@ -12,7 +12,7 @@ namespace cw::gateway {
 namespace {
 
 constexpr uint32_t kReceivesBeforeRtu = 1;
-// A client that has connected again makes the call at once for which it did so.
+// A client reconnects because it has a call to send, so its first call comes at once.
 constexpr Duration kFirstCallPatience = Duration::ms(100);
 
 // What we say of ourselves (RFC 8797), or count as when we say nothing.

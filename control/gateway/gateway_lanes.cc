@@ -111,7 +111,7 @@ void Gateway::give_port_back(Lane& lane) {
   }
 }
 
-// Which port it has to come from, its first call says: a client connects again when it has one to make.
+// The XID of its first call says which port the backend connection has to come from.
 bool Gateway::waits_for_first_call(const Connection& connection) const {
   return options_.source_ports != nullptr &&
          options_.source_ports->depends_on_xid(connection.address.remote, connection.first.backend);

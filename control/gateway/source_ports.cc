@@ -27,9 +27,9 @@ bool PortBook::depends_on_xid(const wire::IpAddress& client, uint32_t backend) c
          std::ranges::any_of(found->second, [](const Number& number) { return !number.used && number.xid.has_value(); });
 }
 
-// The one whose calls are gone on with. Else, while others of the client's connections are there, one that waits for nobody: the
-// newcomer may follow one that is not known to be dead yet, and those that wait are for others. Else the lowest. nullptr: one
-// more.
+// First choice: the number whose last XID is near `xid`. Second, while the client has other connections: a number that never
+// carried a call, because the newcomer may replace a connection that we still believe alive, and numbers that wait belong to
+// others. Else the lowest free number. nullptr: the client needs one more.
 PortBook::Number* PortBook::find_free(Numbers& numbers, std::optional<uint32_t> xid) {
   Number* nearest = nullptr;
   Number* lowest = nullptr;

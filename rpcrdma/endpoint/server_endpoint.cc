@@ -200,7 +200,7 @@ BackendShare* ServerEndpoint::share_for(const Chain& message) {
   return backends->unread;
 }
 
-// As a rule nobody waits, and more is free than the client holds: that is enough, whoever else there is.
+// The common case is cheap: nobody waits, and more slots are free than the client holds.
 ServerCall* ServerEndpoint::acquire_slot(BackendShare* backend) {
   const bool is_scarce = shared_.slot_waiters > 0 || share_.slots >= shared_.calls->free_count() ||
                          (backend != nullptr && !shared_.may_begin(*backend));
@@ -211,8 +211,8 @@ ServerCall* ServerEndpoint::acquire_slot(BackendShare* backend) {
   return shared_.calls->acquire(*this, backend);
 }
 
-// An endpoint waits in one line at a time. One that has got on to a later line keeps its turn in those before: sent back it is
-// first there.
+// An endpoint waits in one line at a time. One that has reached a later line has had its turn in the lines before: when it is
+// sent back, it goes to the front.
 bool ServerEndpoint::has_turn_to_begin(BackendShare* backend) {
   if (!is_among_first(SlotLine::kClient, share_.slot_line, shared_.slots_left_to(share_))) {
     stand_in_slot_line(SlotLine::kClient, share_.slot_line);

@@ -207,7 +207,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   void on_completions(Instant now);
   // Takes the next rebuilt call.
   [[nodiscard]] bool poll_call(Instant now, Call& out);
-  // Of a call that poll_call() has not given out yet; nothing when there is none. Before the first it is that of the first.
+  // The XID of a call that poll_call() has not given out yet, or nothing. Before the first poll_call() it is the first call's.
   [[nodiscard]] std::optional<uint32_t> next_xid() const;
   // Answers a call. A reply to a call that is gone is released silently (counted).
   void reply(Instant now, CallId id, Chain&& message);

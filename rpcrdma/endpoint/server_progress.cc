@@ -33,7 +33,7 @@ void skip_empty_reads(ServerCall& call) {
   }
 }
 
-// What a client may take at most for so many octets. One call's worth at a time: no overflow.
+// The longest time that a client may take for this many bytes. No overflow: they are at most those of one connection's calls.
 Duration time_to_read(uint64_t bytes) {
   constexpr uint64_t kPerSecond = ServerEndpoint::kReadBytesPerSecondMin;
   return Duration::seconds(static_cast<int64_t>(bytes / kPerSecond)) +
@@ -109,7 +109,7 @@ void ServerEndpoint::on_read(Instant now, const verbs::Completion& completion, C
   --reads_in_flight_;
   read_bytes_in_flight_ -= std::min<uint64_t>(read_bytes_in_flight_, data.bytes());
   unread_bytes_ -= std::min<uint64_t>(unread_bytes_, data.bytes());
-  pull_end_ = earlier(pull_end_, earliest_pull_end(now));  // who was fast for a while is owed nothing for it
+  pull_end_ = earlier(pull_end_, earliest_pull_end(now));  // no credit for having been fast
   read_progress_ = now;
   pull_progress_ = now;
   ServerCall* call = shared_.calls->find(call_of(completion.id));
@@ -326,7 +326,7 @@ void ServerEndpoint::return_units(ServerCall& call) {
   }
 }
 
-// The owner may have the call's message still, on its way to a backend that takes nothing: its buffers are not there for others.
+// The owner may still hold the call's message, because the backend takes nothing. Its buffers are not free for others yet.
 void ServerEndpoint::leave_units(ServerCall& call) {
   units_left_.push_back({.call = call.id(), .backend = call.share, .units = std::exchange(call.pulled_units, 0)});
 }
