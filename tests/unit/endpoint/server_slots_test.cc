@@ -113,6 +113,69 @@ TEST_F(ServerSlots, TheConnectionsOfOneClientTakeTurns) {
   EXPECT_EQ(greedy.slots, 2u);
 }
 
+// Two connections of a client without slots get into the line of all. The first gets what comes free, and with that the client
+// has its part. The second had its turn among its client's: it goes before a third that has not.
+TEST_F(ServerSlots, WhoIsSentBackFromTheLineOfAllIsTheFirstOfItsClient) {
+  make_slots(2, 3);
+  Peer& one = connect(honest);
+  Peer& two = connect(third);
+  write(one, 1);
+  write(two, 1);
+  Peer& first = connect(greedy);
+  Peer& second = connect(greedy);
+  Peer& late = connect(greedy);
+  write(first, 1);
+  write(second, 1);
+  answer_read(one);
+  serve(one);
+  ask(first);
+  ASSERT_EQ(greedy.slots, 1u);
+  write(late, 1);
+  ask(second);
+  answer_read(two);
+  serve(two);
+  answer_read(first);
+  serve(first);
+  ask(late);
+  EXPECT_EQ(greedy.slots, 0u) << "the second is first";
+  ask(second);
+  EXPECT_EQ(second.qp.posted().size(), 1u);
+  ask(late);
+  EXPECT_EQ(late.qp.posted().size(), 0u) << "half of the slots are for others";
+  answer_read(second);
+  serve(second);
+  ask(late);
+  EXPECT_EQ(late.qp.posted().size(), 1u);
+}
+
+// Whether a slot comes free with the message or before it: calls are polled in the order of their messages.
+TEST_F(ServerSlots, AMessageThatJustComesDoesNotPassThoseOfItsConnectionThatWait) {
+  make_slots(1, 2);
+  Peer& holder = connect(honest);
+  Peer& waits = connect(greedy);
+  write(holder, 1);
+  const auto call = [&](uint32_t xid) {
+    ASSERT_TRUE(waits.qp.deliver(chain_of(*pool, inline_call(xid, rpc_call(xid)).bytes())));
+  };
+  call(101);
+  waits.server->on_completions(now);
+  call(102);
+  answer_read(holder);
+  serve(holder);
+  call(103);
+  waits.server->on_completions(now);
+  std::vector<uint32_t> polled;
+  for (uint32_t i = 0; i < 3; ++i) {
+    Call next;
+    ASSERT_TRUE(waits.server->poll_call(now, next));
+    polled.push_back(next.context->header.xid);
+    next.message.clear();
+    waits.server->reply(now, next.id, chain_of(*pool, rpc_reply(polled.back()).bytes()));
+    ask(waits);
+  }
+  EXPECT_EQ(polled, (std::vector<uint32_t>{101, 102, 103}));
+}
+
 // The table is full of calls of many clients: who waits for whatever comes free does so in order.
 TEST_F(ServerSlots, AMessageThatJustComesDoesNotPassThoseThatWait) {
   make_slots(2, 3);

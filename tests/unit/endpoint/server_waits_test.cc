@@ -32,9 +32,9 @@ class ServerWaits : public ServerFixture {
     EXPECT_EQ(hung.reply_bytes + healthy.reply_bytes, 0u);
   }
   // An ECHO call whose argument is in a Read chunk.
-  void write(test::FakeQueuePair& to, ServerEndpoint& endpoint, uint32_t xid) {
-    const Words lists = Words{}.read(44, 0x11, kData, 0x1000).add({0, 0, 0});
-    const Words message = Words{xid, 1, 16, 0}.octets(lists.bytes()).octets(rpc_call(xid, 1).add({kData}).bytes());
+  void write(test::FakeQueuePair& to, ServerEndpoint& endpoint, uint32_t xid, uint32_t bytes = kData) {
+    const Words lists = Words{}.read(44, 0x11, bytes, 0x1000).add({0, 0, 0});
+    const Words message = Words{xid, 1, 16, 0}.octets(lists.bytes()).octets(rpc_call(xid, 1).add({bytes}).bytes());
     ASSERT_TRUE(to.deliver(chain_of(*pool, message.bytes())));
     endpoint.on_completions(now);
   }
@@ -44,6 +44,16 @@ class ServerWaits : public ServerFixture {
     to.finish(chain_of(*pool, std::vector<uint8_t>(kData)));
     endpoint.on_completions(now);
   }
+  // The owner takes the next call and answers it: its units are free.
+  void serve(test::FakeQueuePair& to, ServerEndpoint& endpoint) {
+    Call call;
+    ASSERT_TRUE(endpoint.poll_call(now, call));
+    const uint32_t xid = call.context->header.xid;
+    call.message.clear();
+    endpoint.reply(now, call.id, chain_of(*pool, rpc_reply(xid).bytes()));
+    to.finish_all_sends();
+  }
+  void ask(ServerEndpoint& endpoint) { endpoint.on_deadline(now + ServerEndpoint::kRetryInterval); }
   void pass(Duration time) {
     now = now + time;
     for (ServerEndpoint* endpoint : {server.get(), other.get()}) {
@@ -412,6 +422,132 @@ TEST_F(ServerWaits, TheConnectionsOfOneClientTakeTurns) {
   pass(ServerEndpoint::kRetryInterval);
   EXPECT_EQ(other_qp->posted().size(), 1u);
   EXPECT_TRUE(qp->posted().empty());
+}
+
+// A connection of one client to each of two backends, and more connections as a test needs them.
+class OneClientTwoBackends : public ServerWaits {
+ protected:
+  // `qp` and `server` lead to `hung`, `other_qp` and `other` to `healthy`.
+  void make_both(uint64_t pull_units_max) {
+    options.share = &share;
+    options.backends = &to_hung;
+    make();
+    shared->pull_units_max = pull_units_max;
+    shared->backends = 2;
+    options.backends = &to_healthy;
+    other_qp = std::make_unique<test::FakeQueuePair>();
+    other = std::make_unique<ServerEndpoint>(*shared, *other_qp, options, thresholds);
+    other->start();
+  }
+  // What other clients hold, `of_hung` units of it for the first backend.
+  void others_hold(uint64_t units, uint64_t of_hung) {
+    shared->pulled_units += units - others_units;
+    hung.pulled_units += of_hung - others_of_hung;
+    others_units = units;
+    others_of_hung = of_hung;
+  }
+  void TearDown() override {
+    others_hold(0, 0);
+    ServerWaits::TearDown();
+  }
+  uint64_t others_units = 0;
+  uint64_t others_of_hung = 0;
+};
+
+// It had its turn among its client's connections. Meanwhile a sibling has taken what the client may have, and another call of
+// that sibling waits, too.
+TEST_F(OneClientTwoBackends, WhoIsSentBackFromTheLineOfItsBackendIsTheFirstOfItsClient) {
+  make_both(24);
+  others_hold(19, 19);
+  write(*qp, *server, kXid);
+  EXPECT_TRUE(qp->posted().empty()) << "it waits for its backend";
+  write(*other_qp, *other, kXid);
+  write(*other_qp, *other, kXid + 1);
+  EXPECT_EQ(other_qp->posted().size(), 1u) << "the second call waits for what only the client can give back";
+  ask(*server);
+  others_hold(10, 10);
+  ask(*other);
+  EXPECT_EQ(other_qp->posted().size(), 1u) << "the other connection is first";
+  ask(*server);
+  EXPECT_EQ(qp->posted().size(), 1u);
+  others_hold(0, 0);
+  answer_read(*other_qp, *other);
+  EXPECT_EQ(other_qp->posted().size(), 1u) << "and now it is its turn";
+}
+
+// From the line of its backend into the line of all: there, too, it is the first of its client, which has one connection in that
+// line.
+TEST_F(OneClientTwoBackends, WhoGetsIntoTheLineOfAllIsTheFirstOfItsClient) {
+  make_both(24);
+  test::FakeQueuePair third_qp;
+  ServerEndpoint third(*shared, third_qp, options, thresholds);  // of the same client
+  third.start();
+  others_hold(19, 19);
+  write(*qp, *server, kXid);
+  write(third_qp, third, kXid);
+  ASSERT_EQ(third_qp.posted().size(), 1u);
+  write(*other_qp, *other, kXid);
+  ASSERT_TRUE(other_qp->posted().empty()) << "it waits for what the third connection has";
+  answer_read(third_qp, third);
+  serve(third_qp, third);
+  others_hold(23, 0);
+  ask(*server);
+  ask(*other);
+  EXPECT_EQ(share.pulled_units, 0u);
+  others_hold(18, 0);
+  ask(*other);
+  EXPECT_TRUE(other_qp->posted().empty()) << "the other connection is first";
+  ask(*server);
+  EXPECT_EQ(qp->posted().size(), 1u);
+  ask(*other);
+  EXPECT_EQ(other_qp->posted().size(), 0u) << "the client may have half of what is there";
+  others_hold(0, 0);
+  ask(*other);
+  EXPECT_EQ(other_qp->posted().size(), 1u);
+}
+
+// Of 1024 units, calls of up to 4 are small, and 64 go to those that pass the first in the line.
+TEST_F(ServerWaits, SmallCallsPassALargeOneThatWaitsUntilTheyHaveTakenASixteenth) {
+  make_two(1024);
+  constexpr uint64_t kHeld = 1000;
+  shared->pulled_units = kHeld;  // of other clients
+  write(*qp, *server, kXid, 100 * 4096);
+  EXPECT_TRUE(qp->posted().empty());
+  write(*other_qp, *other, kXid, 4 * 4096);  // 5 units
+  EXPECT_TRUE(other_qp->posted().empty()) << "there is room for it, but it is not small";
+  other = nullptr;
+  other_qp = std::make_unique<test::FakeQueuePair>();
+  other = std::make_unique<ServerEndpoint>(*shared, *other_qp, options, thresholds);
+  other->start();
+  uint32_t passed = 0;
+  for (uint32_t i = 0; i < 40; ++i) {
+    write(*other_qp, *other, kXid + i);
+    if (other_qp->posted().empty()) {
+      break;
+    }
+    ++passed;
+    answer_read(*other_qp, *other);
+    serve(*other_qp, *other);
+  }
+  EXPECT_EQ(passed, 21u) << "3 units each";
+  EXPECT_EQ(shared->pulled_units, kHeld) << "though nobody holds what they took";
+  EXPECT_TRUE(qp->posted().empty());
+  shared->pulled_units -= kHeld;
+  ask(*server);
+  EXPECT_EQ(qp->posted().size(), 1u);
+  ask(*other);
+  EXPECT_EQ(other_qp->posted().size(), 1u) << "the next in the line";
+  shared->pulled_units += kHeld - 101 - 3;
+  answer_read(*other_qp, *other);
+  serve(*other_qp, *other);
+  test::FakeQueuePair third_qp;
+  ServerEndpoint third(*shared, third_qp, options, thresholds);
+  third.start();
+  write(third_qp, third, kXid, 100 * 4096);
+  EXPECT_TRUE(third_qp.posted().empty());
+  write(*other_qp, *other, kXid);
+  EXPECT_EQ(other_qp->posted().size(), 1u) << "the next large one is passed by as many again";
+  shared->pulled_units -= kHeld - 101 - 3;
 }
 
 TEST_F(ServerWaits, ACallLongerThanAPartIsAdmittedAlone) {
