@@ -61,7 +61,8 @@ struct WorldOptions {
   uint32_t send_window_packets = rc::RcOptions().send_window_packets;
   uint32_t read_request_packets = rc::RcOptions().read_request_packets;
   uint32_t read_window_packets = rc::RcOptions().read_window_packets;
-  Duration ack_delay = rc::kAckDelay;  // EndpointOptions::ack_delay of both ends
+  Duration ack_delay = rc::kAckDelay;                        // EndpointOptions::ack_delay of both ends
+  rc::RecoveryLimits recovery = EndpointOptions().recovery;  // of both ends, but for a gateway with the limits of production
   // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
   bool small_tables = false;
   // The gateway has the limits and pools of production (production.h), and each listener a backend of its own: listener i,

@@ -15,7 +15,7 @@ constexpr Row kRows[] = {
     {"memory", "no memory is touched outside a live key"},
     {"credits", "never more calls in flight than granted, never a SEND without a posted receive"},
     {"blame", "honest peers never find fault with each other, whatever the wire does"},
-    {"leak", "in the end nobody owns a buffer, a key, a queue pair or a connection"},
+    {"leak", "in the end nobody owns a buffer, a key, a queue pair, a connection or a part of what all share"},
     {"timers", "in the end nothing waits for a deadline"},
     {"end_state", "each connection ends once, with a recorded cause"},
     {"progress", "without faults everything finishes within the bound"},

@@ -14,7 +14,7 @@ enum class Oracle : uint8_t {
   kMemory,        // nothing is read or written outside a live key
   kCredits,       // never more calls in flight than granted, never a SEND without a receive
   kBlame,         // honest peers over a wire that an iCRC guards never find fault with each other
-  kLeak,          // in the end nobody owns a buffer, a key, a queue pair, a connection
+  kLeak,          // in the end nobody owns a buffer, a key, a queue pair, a connection or a part of what all share
   kTimers,        // in the end nothing waits for a deadline
   kEndState,      // each connection ends once, with a recorded cause
   kProgress,      // without faults everything finishes within the bound

@@ -138,6 +138,14 @@ void draw_reads(Draw& draw, WorldOptions& hosts) {
   hosts.read_window_packets = hosts.read_request_packets << draw.below(5);
 }
 
+// Some have less room for packets behind a gap than their connections would fill. All have a fence for each connection: without
+// one a SEND may overtake a repeated READ request, which is what the oracle `blame` looks for (SimOracle in sim_test.cc).
+void draw_recovery(Draw& draw, WorldOptions& hosts) {
+  if (draw.one_in(4)) {
+    hosts.recovery.held_packets_max = static_cast<uint32_t>(draw.magnitude(1, 32));
+  }
+}
+
 Fault draw_fault(Draw& draw, const Scenario& scenario) {
   Fault fault;
   // Half of all are the link's, since packets are what there is most of.
@@ -248,6 +256,7 @@ Scenario draw_scenario(uint64_t seed) {
   draw_callbacks(draw, scenario);
   draw_reads(draw, scenario.hosts);
   draw_peers(draw, scenario);
+  draw_recovery(draw, scenario.hosts);
   size_pools(scenario);
   return scenario;
 }
@@ -291,8 +300,9 @@ std::string describe(const Scenario& scenario) {
                     " gateway, remote invalidate %s, ack timeout code %u\n",
                     hosts.credits, hosts.load.window, hosts.send_window_packets, hosts.load.inline_bytes,
                     hosts.gateway_inline_bytes, hosts.remote_invalidate ? "yes" : "no", unsigned{hosts.ack_timeout}));
-  add(std::snprintf(line, sizeof(line), "  READ requests of %" PRIu32 " packets, %" PRIu32 " at once\n",
-                    hosts.read_request_packets, hosts.read_window_packets));
+  add(std::snprintf(line, sizeof(line),
+                    "  READ requests of %" PRIu32 " packets, %" PRIu32 " at once; %" PRIu32 " packets held behind gaps\n",
+                    hosts.read_request_packets, hosts.read_window_packets, hosts.recovery.held_packets_max));
   add(std::snprintf(line, sizeof(line),
                     "  call timeouts %" PRId64 " us client %" PRId64 " us gateway, segments of %" PRIu32 ", buffers %" PRIu32
                     " packets %" PRIu32 " large\n",

@@ -17,6 +17,8 @@
 #include "tests/sim/runner.h"
 #include "tests/sim/shrinker.h"
 #include "tests/sim/sweep.h"
+#include "tests/sim/watch.h"
+#include "tests/sim/world.h"
 #include "tests/unit/wire/frames.h"
 
 namespace cw::sim {
@@ -446,6 +448,93 @@ TEST(SimRun, StandardPeersMeetWhatTheGatewayHasForThem) {
   for (const char* event : {"rc.packet_held", "rc.send_behind_reads", "rc.packet_late", "rc.repetition_spurious"}) {
     EXPECT_GT(coverage.count_of(event), 0u) << event;
   }
+}
+
+bool has_failure(const std::vector<Failure>& failures, Oracle oracle) {
+  return std::ranges::any_of(failures, [oracle](const Failure& failure) { return failure.oracle == oracle; });
+}
+
+// A standard client writes over a link that puts packets out of order within what the gateway has to reckon with.
+Scenario disordered_writes() {
+  Scenario scenario;
+  scenario.phase_one = Duration::ms(400);
+  scenario.link_delay = Duration::us(20);
+  WorldOptions& hosts = scenario.hosts;
+  hosts.small_tables = true;
+  hosts.path_mtu = 1024;
+  hosts.credits = 16;
+  hosts.load.window = 8;
+  ClientPlan& client = scenario.clients.emplace_back();
+  client.standard = true;
+  client.calls.resize(200, CallPlan{.procedure = rpcrdma::BenchProcedure::kSink, .bytes = 4096});
+  Fault& fault = scenario.faults.emplace_back();
+  fault.kind = FaultKind::kReorder;
+  fault.until = scenario.phase_one;
+  fault.amount = 500;
+  fault.time = Duration::us(75);
+  size_pools(scenario);
+  return scenario;
+}
+
+// Without fences a SEND may overtake a READ request that was sent again.
+TEST(SimOracle, BlameSpeaksWhenASendOvertakesARepeatedReadRequest) {
+  Scenario scenario = disordered_writes();
+  Coverage fenced;
+  Coverage unfenced;
+  uint32_t blamed = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    scenario.faults[0].seed = seed;
+    scenario.hosts.recovery = EndpointOptions().recovery;
+    EXPECT_TRUE(run(scenario, &fenced).passed()) << seed;
+    scenario.hosts.recovery.holds_max = 0;
+    blamed += has_failure(run(scenario, &unfenced).failures, Oracle::kBlame) ? 1 : 0;
+  }
+  EXPECT_GT(blamed, 2u);
+  EXPECT_GT(fenced.count_of("rc.send_behind_reads"), 0u);
+  EXPECT_EQ(fenced.count_of("rc.read_unfenced"), 0u);
+  EXPECT_EQ(unfenced.count_of("rc.send_behind_reads"), 0u);
+  EXPECT_GT(unfenced.count_of("rc.read_unfenced"), 0u);
+}
+
+// A client sends what no client of ours would: one call with a key that does not exist, one with a header that is none.
+TEST(SimOracle, BlameSpeaksWhenAPeerFindsFault) {
+  for (const bool malformed : {false, true}) {
+    WorldOptions options;
+    options.load.window = 1;
+    World world(options);
+    world.start();
+    ASSERT_TRUE(world.run_calls(10));
+    const uint32_t words[] = {7, 1, 8, 0, 1, 44, 0x0bad'0bad, 64, 0, 0, 0, 0, 0, 7, 0, 2, rpcrdma::kBenchProgram,
+                              1, 1, 0, 0, 0, 0,  64};
+    std::vector<uint8_t> octets(sizeof(words));
+    for (size_t i = 0; i < std::size(words); ++i) {
+      store_be32(octets.data() + 4 * i, words[i]);
+    }
+    octets.resize(malformed ? 24 : octets.size());
+    Chain message;
+    ASSERT_TRUE(message.append_copy(world.peer->packets, octets));
+    ASSERT_TRUE(world.peer->client.queue_pair(client::ClientId(0))->post_send({.payload = std::move(message)}).ok());
+    world.run_for(Duration::ms(10));
+    Verdict client;
+    check_end(*world.peer, false, client);
+    EXPECT_EQ(has_failure(client.failures(), Oracle::kBlame), !malformed);
+    Verdict gave_up;
+    check_end(*world.peer, true, gave_up);
+    EXPECT_FALSE(has_failure(gave_up.failures(), Oracle::kBlame));
+    Verdict gateway;
+    Verdict hostile;
+    GatewayWatch(gateway).check_end(*world.server, false, true);
+    GatewayWatch(hostile).check_end(*world.server, false, false);
+    EXPECT_EQ(has_failure(gateway.failures(), Oracle::kBlame), malformed);
+    EXPECT_FALSE(has_failure(hostile.failures(), Oracle::kBlame));
+  }
+}
+
+TEST(SimRun, SweepsMeetPacketsThatThereIsNoRoomToHold) {
+  SweepProgress progress;
+  const SweepReport report = sweep(1, 100, 1, progress);
+  EXPECT_TRUE(report.failures.empty());
+  EXPECT_GT(report.coverage.count_of("rc.hold_refused"), 0u);
 }
 
 TEST(SimRun, OtherFaultsLeaveTheDrawsOfAFaultAlone) {

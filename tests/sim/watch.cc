@@ -96,6 +96,9 @@ void GatewayWatch::check_end(GatewayHost& host, bool clients_timed_out, bool pee
   verdict_.expect(host.backend.open_count() == 0, Oracle::kLeak, "the gateway left a backend connection open");
   verdict_.expect(host.source_ports.used_count() == 0, Oracle::kLeak, "the gateway has source ports left");
   verdict_.expect(rpc.credits_in_use == 0 && rpc.credits_granted == 0, Oracle::kLeak, "the gateway has credits left");
+  verdict_.expect(host.gateway.slots_in_use() == 0, Oracle::kLeak, "the gateway has slots for calls left");
+  verdict_.expect(host.gateway.pulled_units() == 0, Oracle::kLeak, "the gateway counts units of pulled data without any");
+  verdict_.expect(host.gateway.reply_bytes() == 0, Oracle::kLeak, "the gateway counts bytes of replies without any");
   for (const gateway::BackendStats& backend : stats.backends) {
     verdict_.expect(backend.calls_in_flight == 0, Oracle::kLeak, "the gateway counts calls in flight without any");
     verdict_.expect(backend.links == 0, Oracle::kLeak, "the gateway counts backend links without any");
