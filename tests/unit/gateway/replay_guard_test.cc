@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <memory>
 #include <vector>
 
 #include "control/cm/hash.h"
+#include "tests/sim/link/wire.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
@@ -105,6 +109,117 @@ WorldOptions tcp_echo() {
   options.load.reconnect = true;
   options.backend = gateway::BackendKind::kTcp;
   return options;
+}
+
+// A gateway and clients with addresses of their own.
+class Clients {
+ public:
+  // So many connections of each; one alone comes back when it is broken.
+  Clients(WorldOptions options, std::initializer_list<uint32_t> connections) : server(options, 1) {
+    for (const uint32_t count : connections) {
+      options.load.connections = count;
+      options.load.reconnect = count == 1;
+      const auto last = static_cast<uint8_t>(2 + clients.size());
+      clients.push_back(std::make_unique<ClientHost>(options, last, last));
+    }
+  }
+  template <typename Done>
+  bool run_until(Duration limit, Done&& done) {
+    const Instant end = now + limit;
+    while (now < end && !done()) {
+      step();
+    }
+    return done();
+  }
+  void run_for(Duration time) {
+    (void)run_until(time, [] { return false; });
+  }
+  // It gives all its connections up.
+  void break_all(ClientHost& client) {
+    for (uint32_t id = 0; id < client.driver.stats().connected; ++id) {
+      client.client.queue_pair(client::ClientId(id))->close();
+    }
+  }
+
+  Instant now = Instant::from_ns(1'000'000'000);
+  GatewayHost server;
+  std::vector<std::unique_ptr<ClientHost>> clients;
+
+ private:
+  void step() {
+    server.turn(now);
+    transmit(server.node, server.packets, [this](const std::vector<uint8_t>& octets) {
+      for (uint32_t i = 0; i < clients.size(); ++i) {
+        if ((octets[0] & 1) != 0 || octets[5] == 2 + i) {
+          wire_.push(now, Transit{.to = 1 + i, .octets = octets});
+        }
+      }
+    });
+    Instant next = earlier(server.next_deadline(), now + Duration::ms(1));
+    for (const auto& client : clients) {
+      client->node.on_deadline(now);
+      (void)client->driver.turn(now);
+      transmit(client->node, client->packets,
+               [this](const std::vector<uint8_t>& octets) { wire_.push(now, Transit{.to = 0, .octets = octets}); });
+      next = earlier(next, client->next_deadline());
+    }
+    now = std::max(earlier(next, flight_.next_at()), now + Duration::ns(100));
+    for (Arrival frame; flight_.take(now, frame);) {
+      node::Node& node = frame.to == 0 ? server.node : clients[frame.to - 1]->node;
+      (void)deliver_frame(now, node, frame.to == 0 ? server.packets : clients[frame.to - 1]->packets, frame.octets);
+    }
+  }
+  template <typename Send>
+  void transmit(node::Node& node, BufferPool& pool, Send&& send) {
+    wire::TxBatch batch(pool);
+    for (bool full = true; full; batch.clear()) {
+      node.poll_transmit(now, batch);
+      full = batch.full();
+      for (const wire::TxPacket& packet : batch.packets()) {
+        send(packet.octets());
+      }
+    }
+  }
+  Flight flight_;
+  Wire wire_{flight_, Duration::us(2)};
+};
+
+// As many backend connections are left as can be, 127 by one client and the oldest by another. A third client's makes the first
+// one give up what it waits for; the second's next calls go on waiting.
+TEST(Orphans, WhoHasLeftMostBackendConnectionsMakesRoom) {
+  WorldOptions options = tcp_echo();
+  options.load.window = 1;
+  options.connections_max = 200;
+  options.packet_buffers = 2048;
+  Clients world(options, {1, 127, 1});
+  ClientHost& honest = *world.clients[0];
+  ClientHost& greedy = *world.clients[1];
+  ClientHost& third = *world.clients[2];
+  const auto& stats = world.server.gateway.stats();
+  honest.driver.start(world.now);
+  greedy.driver.start(world.now);
+  ASSERT_TRUE(world.run_until(Duration::seconds(5), [&] { return stats.connections_open == 128; }));
+  world.run_for(Duration::ms(10));
+  world.server.backend.silent_backends = 1;
+  ASSERT_TRUE(world.run_until(Duration::seconds(1), [&] { return stats.backends[0].calls_in_flight == 128; }));
+  world.run_for(Duration::ms(10));
+  const uint64_t calls = honest.driver.stats().calls;
+  world.break_all(honest);
+  const Instant broken = world.now;
+  ASSERT_TRUE(world.run_until(Duration::seconds(1), [&] { return stats.orphans == 1; }));
+  world.break_all(greedy);
+  ASSERT_TRUE(world.run_until(Duration::seconds(1), [&] { return stats.orphans == 128; }));
+  third.driver.start(world.now);
+  ASSERT_TRUE(world.run_until(Duration::seconds(1), [&] { return stats.backends[0].calls_in_flight == 1; }));
+  world.run_for(Duration::ms(10));
+  world.server.backend.silent_backends = 0;
+  EXPECT_EQ(stats.orphaned_expired, 0u);
+  world.break_all(third);
+  ASSERT_TRUE(world.run_until(Duration::seconds(1), [&] { return stats.orphaned_expired == 1; }));
+  EXPECT_EQ(stats.orphans, 128u);
+  const Duration orphan_max = sim_gateway_options(options).orphan_max;
+  ASSERT_TRUE(world.run_until(orphan_max, [&] { return honest.driver.stats().calls > calls; }));
+  EXPECT_GE(world.now - broken, orphan_max) << "its former call could still be executed";
 }
 
 // The client gives its connection up with calls at the backend.
