@@ -6,6 +6,18 @@
 // they come over two connections. So a new connection's calls are held until every call that its client had at the backend
 // before has been answered there.
 //
+// That is, all calls of the client, also those on its other connections (nconnect), which may be alive and well. It would be
+// enough to wait for those of the connection that the new one replaces, but nothing says for sure which that is:
+// - The REQ does not say. Its source port is another for each connection.
+// - XIDs that go on from those of a former connection are a habit of Linux (SourcePorts). Other clients may count over all their
+//   connections, or draw each XID. A guess does where a wrong one costs a duplicate request cache its hit; here it costs data.
+// - Of a connection that has broken at the client we may hear after the REQ for its successor, or only by a keepalive. Until then
+//   it looks as alive as the others.
+// One sign would do: the client acknowledges, on the other connection, something that was sent to it after the new one had been
+// established. The guard would have to count calls by connection, and the gateway to probe connections on which nothing is due,
+// on all cores. As it is, a new connection waits as long as the slowest of its client's calls, and no longer than
+// GatewayOptions::orphan_max; the client's other connections go on meanwhile.
+//
 // Calls are counted by epoch: a new connection that finds calls in flight begins one, and waits for all before. A client is an
 // address with one backend. Allocates with connections, never with calls. Bounds: as many clients and epochs as connections.
 #pragma once
