@@ -35,6 +35,7 @@ Endpoint::Endpoint(const EndpointOptions& options, RandomSource& random, verbs::
   for (uint32_t i = 0; i < options.qp_max * 2; ++i) {
     CW_ASSERT(resting_.push(Slot{i, random.next_u32()}));
   }
+  core_.held_budget.set_key(random.next_u64());
 }
 
 Endpoint::~Endpoint() {

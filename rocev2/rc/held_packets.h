@@ -1,8 +1,8 @@
 // Packets that came ahead of a missing one, kept as the frames they arrived in until it is their turn. One per queue pair and
 // direction, from a slab, and only while there is a gap.
 //
-// Bounds: kSpan packets; how many all queue pairs of a core hold together is the caller's to limit (RcCore). Ownership: owns the
-// frames.
+// Bounds: kSpan packets; how many all queue pairs of a core hold together is the caller's to limit (HeldBudget). Ownership: owns
+// the frames.
 #pragma once
 
 #include <array>

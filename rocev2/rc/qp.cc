@@ -71,6 +71,7 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   context_.mtu_bytes = static_cast<uint16_t>(connect.path_mtu_bytes);
   context_.mtu_shift = static_cast<uint8_t>(std::countr_zero(connect.path_mtu_bytes));
   context_.header = wire::PathHeader(path_);
+  context_.budget_place = context_.core.held_budget.place_of(path_.remote);
   context_.hold_packets = selective_recovery_ ? std::min(connect.peer_hold_packets, uint16_t{HeldPackets::kSpan}) : uint16_t{0};
   send_.partial_reads = context_.hold_packets > 0;
   receive_.expected = connect.remote_first_psn;

@@ -28,6 +28,7 @@ struct QpContext {
   uint8_t mtu_shift = 0;      // log2(mtu_bytes)
   uint16_t hold_packets = 0;  // both sides recover selectively, within so many packets; 0: go-back-N
   bool awaits_late = false;   // go-back-N: requests behind a gap are kept, and the peer is told of it after a reordering window
+  uint8_t budget_place = 0;   // HeldBudget::place_of the peer
   verbs::RemoteAccess access = verbs::RemoteAccess::kNone;
   verbs::ProtectionDomain domain;
   uint32_t psn_window_packets = 0;

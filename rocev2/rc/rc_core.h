@@ -11,6 +11,7 @@
 #include "rocev2/base/slab.h"
 #include "rocev2/base/timer_wheel.h"
 #include "rocev2/rc/dcqcn.h"
+#include "rocev2/rc/held_budget.h"
 #include "rocev2/rc/held_packets.h"
 #include "rocev2/rc/rc_stats.h"
 #include "rocev2/rc/read_gaps.h"
@@ -54,7 +55,7 @@ struct RcCore {
         held(recovery.holds_max),
         read_gaps(recovery.gaps_max),
         repeated_reads(recovery.holds_max),
-        held_packets_max(recovery.held_packets_max),
+        held_budget(recovery.held_packets_max),
         rates(rate_limits_max),
         log(log_events),
         timers(qp_max),
@@ -70,9 +71,8 @@ struct RcCore {
   Slab<HeldPackets> held;                    // one per queue pair that holds packets behind a gap
   Slab<ReadGaps> read_gaps;                  // one per queue pair that misses responses before others
   Slab<RepeatedReads> repeated_reads;        // one per queue pair whose repeated READ requests may be on their way
-  uint32_t held_packets = 0;                 // in all of `held`: received buffers that are not free
-  uint32_t held_packets_max;
-  Slab<Dcqcn> rates;  // one per queue pair that has met congestion
+  HeldBudget held_budget;                    // of what is in all of `held`: received buffers that are not free
+  Slab<Dcqcn> rates;                         // one per queue pair that has met congestion
   TransportLog log;
   TimerWheel timers;
   verbs::MemoryTable* memory;  // nullptr: this endpoint exposes nothing (server role)

@@ -302,7 +302,7 @@ PacketOutcome serve(QpContext& context, ReceiveState& state, Instant now, const 
 // be executed yet, because then the peer repeats all of it.
 PacketOutcome serve_held(QpContext& context, ReceiveState& state, Instant now) {
   while (Buffer* frame = state.held->take(state.expected)) {
-    --context.core.held_packets;
+    context.core.held_budget.give_back(context.budget_place, 1);
     const auto view = wire::PacketView::parse(frame->bytes());
     CW_ASSERT(view.ok());  // it was when it came
     const wire::Psn before = state.expected;

@@ -20,9 +20,7 @@ bool has_room(QpContext& context, ReceiveState& state, Instant now, const wire::
   const wire::Psn psn = view.bth.psn;
   RcCore& core = context.core;
   const bool near = state.expected.distance_to(psn) < int32_t{HeldPackets::kSpan};
-  // No queue pair may hold more than are left for the others: one alone gets half of the budget, two a third each, and so on.
-  const uint32_t own = state.held != nullptr ? state.held->count() : 0;
-  const bool has_share = own + core.held_packets < core.held_packets_max && core.stock == BufferStock::kPlenty;
+  const bool has_share = core.held_budget.has_room(context.budget_place) && core.stock == BufferStock::kPlenty;
   if (state.held == nullptr && near && has_share) {
     state.held = core.held.create();
   }
@@ -43,7 +41,7 @@ PacketOutcome keep(QpContext& context, ReceiveState& state, wire::Psn psn, Buffe
     return PacketOutcome::drop(DropReason::kDuplicate);
   }
   state.held->put(psn, frame);
-  ++context.core.held_packets;
+  context.core.held_budget.take(context.budget_place);
   ++context.core.stats.packets_held;
   return PacketOutcome::took();
 }
@@ -137,7 +135,7 @@ void await_next_gap(const QpContext& context, ReceiveState& state, Instant now) 
 
 void drop_held(QpContext& context, ReceiveState& state) {
   if (state.held != nullptr) {
-    context.core.held_packets -= state.held->count();
+    context.core.held_budget.give_back(context.budget_place, state.held->count());
     release_buffers(state.held->take_all());
     context.core.held.destroy(std::exchange(state.held, nullptr));
   }
@@ -147,7 +145,7 @@ void drop_held_between(QpContext& context, ReceiveState& state, wire::Psn from, 
   const int32_t steps = std::min<int32_t>(from.distance_to(to), HeldPackets::kSpan);
   for (int32_t i = 0; i < steps; ++i) {
     if (Buffer* frame = state.held->take(from.plus(static_cast<uint32_t>(i)))) {
-      --context.core.held_packets;
+      context.core.held_budget.give_back(context.budget_place, 1);
       release_buffers(frame);
     }
   }

@@ -7,11 +7,10 @@
 // the reordering window: the NAK makes it repeat everything from there, also where nothing was lost. Linux's rdma_rxe, moreover,
 // executes the REG_MR work requests between repeated SENDs a second time, which fails and ends the connection.
 //
-// Bounds: HeldPackets::kSpan packets per queue pair, RcCore::held_packets_max over all, of which
-// one queue pair gets no more than it leaves to the others; what does not fit is dropped and counted,
-// and will be repeated like anything else that is missing. What is held is given up when the peer repeats everything anyway, and
-// kHoldAckTimeouts after the gap began: its requester has timed out by then and repeats everything, or it wants to keep others
-// from holding anything.
+// Bounds: HeldPackets::kSpan packets per queue pair, and HeldBudget over all, of which one client gets no more than it leaves to
+// the others; what does not fit is dropped and counted, and will be repeated like anything else that is missing. What is held is
+// given up when the peer repeats everything anyway, and kHoldAckTimeouts after the gap began: its requester has timed out by then
+// and repeats everything, or it wants to keep others from holding anything.
 #pragma once
 
 #include "rocev2/rc/qp_context.h"

@@ -100,11 +100,7 @@ class LoneQp {
         pool(options.buffers, 4096 + 160, 64),
         endpoint(std::make_unique<Endpoint>(options.endpoint, random, options.exposes_memory ? &memory : nullptr)),
         qp(*endpoint->create_qp(options.qp)) {
-    RcConnect connect = options.connect;
-    connect.path = sim::RcPair::path(0);
-    connect.remote_qpn = verbs::Qpn(0x1234);
-    connect.local_first_psn = Psn(options.local_psn);
-    connect.remote_first_psn = Psn(options.remote_psn);
+    const RcConnect connect = connect_of(options);
     if (options.state == QpState::kRtr || options.state == QpState::kRts) {
       EXPECT_TRUE(endpoint->to_rtr(*qp, connect).ok());
     }
@@ -116,6 +112,15 @@ class LoneQp {
     EXPECT_TRUE(qp == nullptr || qp->is_consistent());
     endpoint.reset();
     EXPECT_EQ(pool.in_use(), 0u) << "buffers leaked";
+  }
+
+  // One more queue pair of the endpoint, connected as the first one is, to `peer`. It receives when it is `qp`.
+  RcQp* connect_another(const LoneQpOptions& options, const wire::IpAddress& peer = sim::RcPair::path(0).remote) {
+    RcConnect connect = connect_of(options);
+    connect.path.remote = peer;
+    RcQp* another = *endpoint->create_qp(options.qp);
+    EXPECT_TRUE(endpoint->connect_qp(*another, connect).ok());
+    return another;
   }
 
   // A packet of the peer arrives. True when its buffer was kept.
@@ -144,7 +149,11 @@ class LoneQp {
     return took;
   }
   bool receive(Opcode opcode, uint32_t psn, size_t payload_bytes = 0) {
-    return receive(Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, payload_bytes)});
+    Inbound inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, payload_bytes)};
+    if (const wire::IpAddress peer = qp->info().path.remote; peer.is_v4()) {  // it is connected
+      inbound.path.local = peer;
+    }
+    return receive(inbound);
   }
   void receive_aeth(uint32_t psn, uint8_t syndrome) {
     Inbound inbound{.opcode = Opcode::kRcAcknowledge, .psn = psn};
@@ -243,6 +252,14 @@ class LoneQp {
   bool last_solicited = false;
 
  private:
+  static RcConnect connect_of(const LoneQpOptions& options) {
+    RcConnect connect = options.connect;
+    connect.path = sim::RcPair::path(0);
+    connect.remote_qpn = verbs::Qpn(0x1234);
+    connect.local_first_psn = Psn(options.local_psn);
+    connect.remote_first_psn = Psn(options.remote_psn);
+    return connect;
+  }
   void send() {
     wire::TxBatch batch(pool);
     do {

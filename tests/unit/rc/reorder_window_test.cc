@@ -264,13 +264,7 @@ TEST(Reordering, AnIdleQueuePairKeepsNoPlaceForWhatItRepeated) {
   options.endpoint.recovery.holds_max = 1;
   LoneQp lone(options);
   RcQp* first = lone.qp;
-  RcQp* second = *lone.endpoint->create_qp(options.qp);
-  RcConnect connect = options.connect;
-  connect.path = sim::RcPair::path(0);
-  connect.remote_qpn = verbs::Qpn(0x1234);
-  connect.local_first_psn = Psn(1000);
-  connect.remote_first_psn = Psn(5000);
-  ASSERT_TRUE(lone.endpoint->connect_qp(*second, connect).ok());
+  RcQp* second = lone.connect_another(options);
   for (RcQp* qp : {first, second}) {
     lone.qp = qp;
     begin_read(lone);

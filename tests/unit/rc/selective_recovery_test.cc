@@ -131,19 +131,15 @@ TEST(SelectiveResponder, HoldsNoMoreThanItsBudgetAndSaysSo) {
   EXPECT_TRUE(lone.receive(kOnly, 5004, 10));
 }
 
-// Whoever comes later finds room too: one queue pair alone gets half of the budget.
-TEST(SelectiveResponder, OneQueuePairLeavesRoomForOthers) {
+constexpr wire::IpAddress kOtherClient = wire::IpAddress::v4(0x0a00'0003);
+
+// Whoever comes later finds room too: one client alone gets half of the budget.
+TEST(SelectiveResponder, OneClientLeavesRoomForOthers) {
   LoneQpOptions options = selective();
   options.endpoint.recovery.held_packets_max = 12;
   LoneQp lone(options);
   RcQp* first = lone.qp;
-  RcQp* second = *lone.endpoint->create_qp(options.qp);
-  RcConnect connect = options.connect;
-  connect.path = sim::RcPair::path(0);
-  connect.remote_qpn = verbs::Qpn(0x1234);
-  connect.local_first_psn = Psn(1000);
-  connect.remote_first_psn = Psn(5000);
-  ASSERT_TRUE(lone.endpoint->connect_qp(*second, connect).ok());
+  RcQp* second = lone.connect_another(options, kOtherClient);
   first->post_receives(100);
   second->post_receives(100);
   const auto held_of = [&](RcQp* qp) {
@@ -158,6 +154,36 @@ TEST(SelectiveResponder, OneQueuePairLeavesRoomForOthers) {
   EXPECT_EQ(held_of(second), 3u);
   lone.qp = first;
   (void)lone.sent();
+}
+
+// When each connection could have as many as were free, eleven that fill one after the other left nothing of 2048.
+TEST(SelectiveResponder, TheConnectionsOfOneClientLeaveHalfOfTheBudgetToOthers) {
+  constexpr uint32_t kBudget = 2048;
+  LoneQpOptions options = selective();
+  options.buffers = kBudget + 16;
+  options.endpoint.qp_max = 16;
+  options.endpoint.recovery.held_packets_max = kBudget;
+  LoneQp lone(options);
+  RcQp* const first = lone.qp;
+  const auto fill = [&](RcQp* qp, uint32_t packets) {
+    lone.qp = qp;
+    uint32_t held = 0;
+    for (uint32_t psn = 5001; psn <= 5000 + packets; ++psn) {
+      held += lone.receive(kOnly, psn, 10) ? 1 : 0;
+    }
+    return held;
+  };
+  uint32_t of_one = fill(first, HeldPackets::kSpan - 1);
+  RcQp* last = nullptr;
+  for (uint32_t i = 1; i < 11; ++i) {
+    last = lone.connect_another(options);
+    of_one += fill(last, HeldPackets::kSpan - 1);
+  }
+  EXPECT_EQ(of_one, kBudget / 2);
+  EXPECT_EQ(fill(lone.connect_another(options, kOtherClient), 128), 128u) << "a whole window behind a gap";
+  EXPECT_EQ(fill(last, 1), 0u);
+  lone.endpoint->destroy_qp(*first);
+  EXPECT_GT(fill(last, HeldPackets::kSpan - 1), 400u) << "what it gives back is its client's again";
 }
 
 TEST(SelectiveResponder, WithoutRoomForAGapItAnswersAsToAnOrdinaryPeer) {
@@ -398,14 +424,7 @@ TEST(OrdinaryPeer, ThreeHundredOthersWithAGapDoNotCostItItsHold) {
     return lone.receive(kOnly, 5002, 10);
   };
   for (uint32_t i = 0; i < kOthers; ++i) {
-    RcQp* other = *lone.endpoint->create_qp(options.qp);
-    RcConnect connect = options.connect;
-    connect.path = sim::RcPair::path(0);
-    connect.remote_qpn = verbs::Qpn(0x1234);
-    connect.local_first_psn = Psn(1000);
-    connect.remote_first_psn = Psn(5000);
-    ASSERT_TRUE(lone.endpoint->connect_qp(*other, connect).ok());
-    ASSERT_TRUE(open_gap(other)) << i;
+    ASSERT_TRUE(open_gap(lone.connect_another(options))) << i;
   }
   EXPECT_TRUE(open_gap(honest));
   EXPECT_EQ(lone.sent(), SentList{});
