@@ -134,7 +134,7 @@ node::NodeOptions node_options(const control::Config& config, std::span<const wi
   options.endpoint.receive_work_max = std::min(receives, 1u << 20);
   options.endpoint.recovery = rc::recovery_limits(limits.connections_max, share_of(control::plan_buffers(config).held_max, core));
   options.endpoint.rate_limits_max = limits.connections_max;
-  options.endpoint.read_replay_max = 0;  // no memory is exposed (design decision 1)
+  options.endpoint.read_replay_max = 0;  // the server exposes no memory
   options.cm.local_ca_guid = guid_of(macs.front());
   options.cm.connection_max = limits.connections_max + limits.half_open_max;
   options.cm.half_open_max = share_of(limits.half_open_max, core);

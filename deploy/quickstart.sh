@@ -319,7 +319,7 @@ run_nfs() {
   CAUSEWAYD="$causewayd" python3 tests/interop/demo.py ||
     fail "the demonstration did not reach its end; what happened is above" '' "tests/interop/README.md, section \"Run\": its two modes without causewayd tell whose fault it is"
   step "What next"
-  say "   mount your own        README.md, section \"NFS\"; deploy/ganesha/ganesha.conf"
+  say "   mount your own        docs/nfs.md; deploy/ganesha/ganesha.conf"
   say "   a shell in the guest  tests/interop/run.py --shell"
 }
 

@@ -138,8 +138,8 @@ struct BackendConfig {
   uint32_t check_rise = 2;
   // kBuiltin: names of built-in programs; "bench" is the one there is.
   std::vector<std::string> programs;
-  // How long a client's connection request waits for the backend, ms, 100..60000. 3 s = one SYN retransmission after 1 s, one
-  // after 3.
+  // How long a new connection waits for its backend connection before it ends, ms, 100..60000. 3 s = one SYN retransmission
+  // after 1 s, one after 3.
   uint32_t connect_timeout_ms = 3000;
   // A backend that is silent with calls in flight for so long costs its connection, s, 1..3600. Above the 60 s that NFS clients
   // wait.

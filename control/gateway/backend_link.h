@@ -12,8 +12,9 @@
 
 namespace cw::gateway {
 
-// Generation (32 bits), core (8), lane (5) and slot (19) of the RDMA connection that the backend connection belongs to (design
-// decision 3). A connection has one backend connection per backend that its listener routes calls to; the lane tells them apart.
+// Generation (32 bits), core (8), lane (5) and slot (19) of the RDMA connection that the backend connection belongs to
+// (docs/architecture.md, "One backend connection per RDMA connection"). A connection has
+// one backend connection per backend that its listener routes calls to; the lane tells them apart.
 struct LinkIdTag {};
 using LinkId = StrongId<LinkIdTag, uint64_t>;
 inline constexpr uint32_t kLinkSlotBits = 19;

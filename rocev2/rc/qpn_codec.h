@@ -1,4 +1,4 @@
-// Queue pair numbers that cannot be guessed and still say which core and slot they belong to (design decision 6).
+// Queue pair numbers that cannot be guessed and still say which core and slot they belong to.
 //
 //   QPN:  | keyed permutation of (generation, slot) | core |   24 bits
 //

@@ -1,6 +1,7 @@
-// Registered memory of the client role: what a peer may read or write by rkey. The server role registers nothing (design
-// decision 1). Keys are random 32-bit values, live for one use when the caller wants so, and belong to one protection domain:
-// a key shown to one connection opens nothing on another.
+// Registered memory of the client role: what a peer may read or write by rkey. The server role registers nothing
+// (docs/architecture.md, "The server exposes no memory"). Keys are random 32-bit values, live
+// for one use when the caller wants so, and belong to one protection domain: a key shown to one connection opens nothing on
+// another.
 //
 // The table is allocated once: registering and invalidating happen for every call with chunks. It is open-addressed with the key
 // as its own hash, which is sound because keys come from the RandomSource and never from a peer.

@@ -22,7 +22,7 @@ enum class DropReason : uint8_t {
   kPkey,  // P_Key is not ours
   // Queue pair
   kUnknownQp,      // no such QPN, or not in a state that receives
-  kPathMismatch,   // port, VLAN or addresses are not those of the connection (design decision 6)
+  kPathMismatch,   // port, VLAN or addresses are not those of the connection
   kPsnStale,       // outside the PSN window: neither expected, nor a duplicate, nor a plausible gap
   kDuplicate,      // an acknowledgement or response that changes nothing
   kOutOfSequence,  // a gap for which the NAK is already out, or data after it

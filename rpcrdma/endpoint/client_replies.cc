@@ -65,7 +65,7 @@ void ClientEndpoint::on_error(Bytes message, const FixedHeader& fixed) {
     ++stats_.unknown_xid;
     return;
   }
-  // Whether it opens up the credits is unsaid; until a real reply has come the limit stays at one (RFC 8166 notes 5).
+  // Whether it opens up the credits is unsaid; until a real reply has come the limit stays at one (docs/architecture.md).
   if (replied_) {
     grant(fixed.credit);
   }

@@ -4,15 +4,16 @@
 //   item i         -> the Write chunk that is next in order, segment after segment, without its pad
 //   kept 0,1,2     -> inline behind the header (RDMA_MSG) or, when that is over the threshold, the Reply chunk (RDMA_NOMSG)
 //
-// Rules, with their clauses:
+// Rules, with their clauses, and by name the readings in docs/architecture.md:
 //  - Items take Write chunks in order until either runs out (4.3.2.1); items without a chunk stay in the stream.
 //  - An empty chunk (no segments) keeps its item in the stream and uses the chunk up (4.3.2.3).
-//  - An item of length 0 uses its chunk up and goes back as an unused one: the upper-layer binding lists it for that (note 10).
+//  - An item of length 0 uses its chunk up and goes back as an unused one: the upper-layer binding lists it for that
+//    (empty result).
 //  - An item longer than its chunk: the server must use the chunk (4.3.2) and cannot, so that no reply is possible: ERR_CHUNK.
-//    That holds for a chunk whose segments are all of length 0 too (note 11).
-//  - The size test is header plus kept octets against the threshold; equal fits (note 4). The payload is reduced first and
+//    That holds for a chunk whose segments are all of length 0 too (chunk without room).
+//  - The size test is header plus kept octets against the threshold; equal fits (size test). The payload is reduced first and
 //    the Reply chunk used only when the rest is still too long (3.5.3); Write chunks stay in use then.
-//  - Every chunk of the call comes back with its returned lengths, unused ones with zeroes (notes 22, 23).
+//  - Every chunk of the call comes back with its returned lengths, unused ones with zeroes (every chunk returns).
 #pragma once
 
 #include <array>

@@ -27,7 +27,7 @@ struct Base {
 };
 
 // What the stream is made of before chunks go in. RFC 8166 4.2.4: an RDMA_NOMSG call holds its payload in the Position-Zero
-// chunk; notes 9: a payload both inline and in such a chunk is undefined.
+// chunk. A payload both inline and in such a chunk is undefined, and refused (docs/architecture.md).
 Result<Base, HeaderError> base_of(RdmaProc proc, const ChunkList& chunks, uint64_t inline_bytes) {
   const bool long_call = proc == RdmaProc::kNomsg;
   if (long_call != chunks.has_position_zero()) {

@@ -43,7 +43,7 @@ struct SplicePlan {
 };
 
 // The plan for a Call, or why its Positions are refused; the value is the rebuilt stream's length. `inline_bytes` = octets behind
-// the header, ignored for RDMA_NOMSG (RFC 8166 notes 13). Pieces are never empty. Nothing depends on `plan` when it fails.
+// the header, ignored for RDMA_NOMSG. Pieces are never empty. Nothing depends on `plan` when it fails.
 [[nodiscard]] Result<uint64_t, HeaderError> plan_splice(RdmaProc proc, const ChunkList& chunks, uint64_t inline_bytes,
                                                         SplicePlan& plan);
 

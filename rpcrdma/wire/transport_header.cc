@@ -67,7 +67,7 @@ class Validator {
  private:
   using Step = Result<void, HeaderError>;
 
-  // Reads a presence word into `present`. RFC 8166 notes 12: only 0 and 1 are XDR.
+  // Reads a presence word into `present`: only 0 and 1 are XDR.
   Step presence(bool& present) {
     if (!at_.need(4)) {
       return fail(HeaderError::kTruncated);
@@ -124,7 +124,7 @@ class Validator {
     }
   }
 
-  // RFC 8166 notes 24: an optional, not a list: no terminating word follows.
+  // An optional (RFC 8166 4.2), not a list: no terminating word follows.
   Step reply_chunk() {
     bool present = false;
     if (const Step step = presence(present); !step.ok() || !present) {
@@ -170,7 +170,7 @@ class Validator {
 };
 
 // Pass two: copies what pass one has proved. Insertion keeps the Read list sorted by Position and equal Positions in list order
-// (RFC 8166 3.4.5, notes 8); peers send it sorted, so nothing moves as a rule.
+// (RFC 8166 3.4.5 asks for no order); peers send it sorted, so nothing moves as a rule.
 void fill_reads(ListCursor& at, ChunkList& chunks) {
   while (at.word() == 1) {
     ReadSegment entry;

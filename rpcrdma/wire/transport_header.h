@@ -82,7 +82,7 @@ inline constexpr uint32_t kBareHeaderBytes = FixedHeader::kSize + 12;
 // body: check_positions does, since it needs to know the proc and the inline length.
 [[nodiscard]] Result<DecodedChunks, HeaderError> decode_chunks(Bytes message, const ChunkLimits& limits, ChunkList& chunks);
 
-// For a Call: Positions against procedure and inline body (RFC 8166 3.4.4, 3.5.1, notes 8, 9). On success the length of the
+// For a Call: Positions against procedure and inline body (RFC 8166 3.4.4, 3.5.1). On success the length of the
 // rebuilt XDR stream. `inline_bytes` = octets behind the header. Lengths are summed in 64 bits. What goes where is
 // plan_splice()'s answer (wire/splice_plan.h); both are one walk. A stream shorter than an XID is not an error here: the caller's
 // XID check finds it.

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""MATRIX.md, the table of who was tried with whom, and its short form in the README, made of matrix.json, the results of the last runs
-of every case.
+"""MATRIX.md, the table of who was tried with whom, and its short form in docs/supported.md, made of matrix.json, the results of the last
+runs of every case.
 
     ./run.py --full                                     # writes results.json beside its logs
-    ./matrix.py --take build/interop-logs/results.json  # puts them into matrix.json, in the place of older ones, and makes MATRIX.md
-    ./matrix.py                                         # makes MATRIX.md anew
-    ./matrix.py --check                                 # whether MATRIX.md is what matrix.json says
+    ./matrix.py --take build/interop-logs/results.json  # puts them into matrix.json, in the place of older ones, and makes both pages
+    ./matrix.py                                         # makes both pages anew
+    ./matrix.py --check                                 # whether both pages are what matrix.json says
 
 It says at which commit each result was found, and which cases were never run: the suite itself tells what cases there are. Cases that
 have been renamed or removed are thrown out with --drop NAME (part of a name).
@@ -150,7 +150,7 @@ KEPT = Kept(
     key=lambda case: (case["kind"], case["case"]),  # the kind of wire and the name: --reference has names of its own
     name=lambda case: case["case"],
     pages={HERE / "MATRIX.md": lambda _, cases: table(cases),
-           HERE.parents[1] / "README.md": lambda readme, cases: between_marks(readme, PROGRAM, short_table(cases))})
+           HERE.parents[1] / "docs/supported.md": lambda page, cases: between_marks(page, PROGRAM, short_table(cases))})
 
 if __name__ == "__main__":
     sys.exit(run(KEPT, __doc__))

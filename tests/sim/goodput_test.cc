@@ -1,4 +1,4 @@
-// Bounds that goodput under loss keeps, relative to the same stream without loss (performance.md, targets 6 and 6b). How much
+// Bounds that goodput under loss keeps, relative to the same stream without loss (targets in tests/bench/README.md). How much
 // each combination achieves is in the golden table.
 #include "tests/sim/goodput.h"
 

@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
-"""Checks what the operator's pages say against the tree: docs.py ROOT. Links lead to files and headings that are there, metrics are ones that
-causewayd exports, keys of the configuration are in its reference, and numbers are those of the code (NUMBERS)."""
+"""Checks what the pages say against the tree: docs.py ROOT. Links of all pages lead to files and headings that are there. In those for operators
+and contributors (PAGES) metrics are ones that causewayd exports, keys of the configuration are in its reference, paths from the root exist, and numbers
+are those of the code (NUMBERS)."""
 
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGES = ("README.md", "deploy/README.md", "deploy/GUIDE.md", "deploy/SECURITY.md", "deploy/monitoring/README.md", "deploy/monitoring/RUNBOOK.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/figures.md", "docs/glossary.md", "docs/nfs.md", "docs/style.md",
+         "docs/supported.md", "deploy/README.md", "deploy/GUIDE.md", "deploy/SECURITY.md", "deploy/monitoring/README.md", "deploy/monitoring/RUNBOOK.md")
+# Build directories, hidden ones, what npm fetched.
+NO_PAGES = re.compile(r"(build[^/]*|\.[^/]+)/|(.*/)?node_modules/")
+# Files and folders in backticks, as the pages in docs/ and CONTRIBUTING.md write them: from the root.
+TREE_PATH = re.compile(r"`((?:control|dataplane|deploy|docs|rocev2|rpcrdma|telemetry|tests)/[\w./-]*)`")
 SUFFIXES = ("", "_bucket", "_count", "_sum")
 # Keys as the pages write them: `section.key`.
 SECTIONS = ("gateway", "dataplane", "port", "listener", "backend", "route", "client", "limits", "roce", "metrics", "admin", "log")
@@ -27,8 +33,8 @@ LIMITS = "control/config/config.h"
 ADMIN_PLACES, ADMIN_SERVER = "control/admin/admin_places.h", "control/admin/admin_server.h"
 NAMES = "control/gateway/gateway_stats.h"
 NUMBERS = (
-    Number("README.md", r"the READ request \((\d+) packets\)", "rocev2/rc/rc_options.h", r"read_request_packets = (\d+);"),
-    Number("README.md", r"with the last (\d+) minutes", "telemetry/history.h", r"kSamplesMax = (\d+);", 1 / 60),
+    Number("docs/supported.md", r"the READ request \((\d+) packets\)", "rocev2/rc/rc_options.h", r"read_request_packets = (\d+);"),
+    Number("docs/supported.md", r"with the last (\d+) minutes", "telemetry/history.h", r"kSamplesMax = (\d+);", 1 / 60),
     Number("deploy/README.md", r"keeps the last (\d+) minutes", "telemetry/history.h", r"kSamplesMax = (\d+);", 1 / 60),
     Number("deploy/README.md", r"disconnected, at most (\d+) s", "dataplane/control_thread.cc", r"kShutdownTimeout = std::chrono::seconds\((\d+)\)"),
     Number("deploy/README.md", r"at most (\d+): RoCE packets of 2048", LIMITS, r"kAfXdpMtuMax = (\d+);"),
@@ -94,6 +100,10 @@ def check_links(root: Path, page: str, text: str) -> list[str]:
     return problems
 
 
+def check_paths(root: Path, page: str, text: str) -> list[str]:
+    return [f"{page}: no {name}" for name in sorted(set(TREE_PATH.findall(text))) if not (root / name).exists()]
+
+
 def check_metrics(page: str, text: str, known: set[str]) -> list[str]:
     """Whole names; beginnings, as `causewayctl stats` takes them, have to begin something."""
     names = set(re.findall(r"(?<![/\w])causeway_\w+", text))
@@ -119,11 +129,15 @@ def main() -> int:
     root = Path(sys.argv[1])
     metrics, settings = exported(root), keys(root)
     problems = []
+    every = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.md"))
+    every = [page for page in every if not NO_PAGES.match(page)]
+    for page in every:
+        problems += check_links(root, page, (root / page).read_text(encoding="utf-8"))
     for page in PAGES:
         text = (root / page).read_text(encoding="utf-8")
-        problems += check_links(root, page, text) + check_metrics(page, text, metrics) + check_keys(page, text, settings)
+        problems += check_paths(root, page, text) + check_metrics(page, text, metrics) + check_keys(page, text, settings)
     problems += [problem for number in NUMBERS for problem in check_number(root, number)]
-    print("\n".join(problems) if problems else f"{len(PAGES)} pages name what there is, and {len(NUMBERS)} numbers are the code's")
+    print("\n".join(problems) if problems else f"{len(every)} pages link to what there is, {len(PAGES)} name what there is, and {len(NUMBERS)} numbers are the code's")
     return 1 if problems else 0
 
 

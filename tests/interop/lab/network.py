@@ -2,7 +2,7 @@
 
 import subprocess
 
-# The control network: guest and host by a plain tap; mountd is reached here for NFSv3 (design decision 9).
+# The control network: guest and host by a plain tap; mountd is reached here for NFSv3: its calls do not pass through the gateway.
 CONTROL_HOST = "10.8.0.254"
 CONTROL_HOST_V6 = "fd08::254"
 

@@ -134,7 +134,7 @@ TEST_F(BenchProgramTest, WhatNobodyServesIsSaid) {
   EXPECT_EQ(words_of(reply), (std::vector<uint32_t>{kXid, 1, 1, 0, 2, 2}));
 }
 
-// B6: credentials with impossible lengths, and headers cut off anywhere.
+// B6 of tests/requirements/hostile.md: credentials with impossible lengths, and headers cut off anywhere.
 TEST_F(BenchProgramTest, BrokenHeadersAreGarbage) {
   EXPECT_EQ(status_of(Words{kXid, 0, 2, kBenchProgram, 1, 0, 6, 0xffff'ffff, 0, 0}), AcceptStatus::kGarbageArguments);
   for (size_t bytes = 4; bytes < 40; ++bytes) {

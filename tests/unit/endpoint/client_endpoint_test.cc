@@ -267,7 +267,7 @@ TEST_F(ClientTest, WithoutRoomNothingStaysRegistered) {
 TEST_F(ClientTest, ErrorsEndTheirCalls) {
   receive(Words{submit()[0], 1, 16, 4, 2});
   EXPECT_EQ(outcome(), CallStatus::kErrorChunk);
-  EXPECT_EQ(client->credits(), 1u) << "no real reply yet (notes 5)";
+  EXPECT_EQ(client->credits(), 1u) << "no real reply yet";
   receive(Words{submit()[0], 1, 16, 4, 1, 2, 3});
   EXPECT_EQ(outcome(), CallStatus::kErrorVersion);
   receive(inline_reply(submit()[0], 4));
@@ -447,7 +447,7 @@ TEST_F(ClientTest, AnInvalidatedKeyOfAnotherCallEndsTheConnection) {
   EXPECT_EQ(outcome(), std::nullopt);
 }
 
-// Proves RPCRDMA-3.3.1-18, RPCRDMA-4.4.1-3: notes 29: memory is shut off at once, the credit comes back with the late reply.
+// Proves RPCRDMA-3.3.1-18, RPCRDMA-4.4.1-3: memory is shut off at once, the credit comes back with the late reply.
 TEST_F(ClientTest, ATimedOutCallKeepsItsCreditUntilItsReplyComes) {
   std::vector<uint8_t> sink(100);
   const MutableBytes writes[] = {sink};

@@ -99,7 +99,7 @@ TEST(Fault, MemoryThatIsGoneCostsTheConnection) {
 }
 
 // Proves RPCRDMA-8.1.4-6, RPCRDMA-4.4.1-3: a timed-out call's memory is shut off: a server that answers late breaks its own
-// connection, not the client's memory (notes 29).
+// connection, not the client's memory.
 TEST(Fault, ALateWriteHitsNoMemory) {
   Loopback loop({});
   BenchCall bench{.procedure = BenchProcedure::kSource, .seed = 1, .bytes = 500, .write_chunk = true};
@@ -199,7 +199,7 @@ TEST(Fault, MutatedMessagesLeaveNothingBehind) {
   EXPECT_EQ(pool.in_use(), 0u);
 }
 
-// Proves RPCRDMA-8.1.4-5: design decision 8: one connection can cost itself, never another.
+// Proves RPCRDMA-8.1.4-5: one connection can cost itself, never another.
 TEST(Fault, AFailedConnectionLeavesItsNeighboursAlone) {
   HeapBufferPool pool(64, 2048, 16);
   ServerShared shared(4, pool);

@@ -118,7 +118,7 @@ TEST_F(ReplyPlanTest, AnEmptyChunkKeepsItsItemInline) {
   EXPECT_EQ(plan.kept_bytes, 80u);
 }
 
-// Notes 10 and ulb/binding.h: an item without content takes its chunk and leaves it unused.
+// Empty result (docs/architecture.md) and ulb/binding.h: an item without content takes its chunk and leaves it unused.
 TEST_F(ReplyPlanTest, AnItemWithoutContentUsesItsChunkUp) {
   add_write({100});
   add_write({100});
@@ -130,7 +130,7 @@ TEST_F(ReplyPlanTest, AnItemWithoutContentUsesItsChunkUp) {
   EXPECT_EQ(lengths(), (std::vector<uint32_t>{0, 40}));
 }
 
-// Notes 11: segments of length 0 are no request for an inline result.
+// Chunk without room (docs/architecture.md): segments of length 0 are no request for an inline result.
 TEST_F(ReplyPlanTest, AChunkWithoutCapacityIsNotAnEmptyChunk) {
   add_write({0, 0});
   add_item(28, 4);

@@ -1,4 +1,5 @@
-// What the server side does with what a client sends: the bad-input list R, CVE shapes, and how calls are put together.
+// What the server side does with what a client sends: the rows R of tests/requirements/hostile.md, CVE shapes, and how calls
+// are put together.
 #include <numeric>
 
 #include "tests/unit/endpoint/server_fixture.h"
@@ -43,7 +44,7 @@ TEST_F(ServerReceive, MessagesUnderTheSmallestHeaderAreDropped) {
   EXPECT_EQ(stats().short_messages, 28u);
 }
 
-// R1 at any packet size: the header may lie in pieces.
+// R1 of tests/requirements/hostile.md at any packet size: the header may lie in pieces.
 TEST_F(ServerReceive, AHeaderInPiecesIsReadAllTheSame) {
   Words message = Words{kXid, 1, 8, 0, 0, 1, 3};
   message.segment(1, 10, 100).segment(2, 20, 200).segment(3, 30, 300).add({0, 0}).octets(rpc_call(kXid).bytes());
@@ -119,7 +120,7 @@ TEST_F(ServerReceive, AnXidThatDiffersFromTheHeadersIsAnError) {
   EXPECT_EQ(stats().xid_mismatch, 3u);
 }
 
-// Proves RPCRDMA-4.5.2-3, RPCRDMA-4.2.4-10: rPCRDMA-4.2.4-8, R8
+// Proves RPCRDMA-4.5.2-3, RPCRDMA-4.2.4-10. R8 of tests/requirements/hostile.md; RPCRDMA-4.2.4-8
 TEST_F(ServerReceive, NomsgNeedsAPositionZeroChunk) {
   expect_chunk_error(Words{kXid, 1, 1, 1, 0, 0, 0});
   expect_chunk_error(Words{kXid, 1, 1, 1}.read(4, 1, 100, 0).add({0, 0, 0}));
@@ -128,13 +129,13 @@ TEST_F(ServerReceive, NomsgNeedsAPositionZeroChunk) {
   EXPECT_EQ(malformed(HeaderError::kPositionMixed), 3u);
 }
 
-// Notes 9, R8
+// Position Zero beside an inline body (docs/architecture.md); R8 of tests/requirements/hostile.md
 TEST_F(ServerReceive, MsgWithAPositionZeroChunkIsAnError) {
   expect_chunk_error(Words{kXid, 1, 1, 0}.read(0, 1, 100, 0).add({0, 0, 0}).octets(rpc_call(kXid).bytes()));
   EXPECT_EQ(malformed(HeaderError::kPositionMixed), 1u);
 }
 
-// Proves RPCRDMA-4.3-1, RPCRDMA-4.5-4: notes 12
+// Proves RPCRDMA-4.3-1, RPCRDMA-4.5-4: presence words
 TEST_F(ServerReceive, PresenceWordsAreZeroOrOne) {
   expect_chunk_error(Words{kXid, 1, 1, 0, 2, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
   expect_chunk_error(Words{kXid, 1, 1, 0, 0, 5, 0, 0}.octets(rpc_call(kXid).bytes()));
@@ -250,7 +251,7 @@ TEST_F(ServerReceive, ChunksWithoutSegmentsHaveNoHandleToInvalidate) {
   answer(*take(), rpc_reply(kXid));
   ASSERT_EQ(qp->posted().size(), 1u);
   EXPECT_FALSE(qp->posted().front().invalidate.has_value());
-  // RPCRDMA-4.3.2.3-4: the empty chunk is in its place; notes 23: so is the Reply chunk.
+  // RPCRDMA-4.3.2.3-4: the empty chunk is in its place, and so is the Reply chunk.
   EXPECT_EQ(sent(), (std::vector<uint32_t>{kXid, 1, 8, 0, 0, 1, 0, 0, 1, 0, kXid, 1, 0, 0, 0, 0}));
   held.clear();
   expect_idle();
@@ -300,7 +301,7 @@ TEST_F(ServerReceive, RoundupMayBeInTheChunkOrNot) {
 }
 
 // Proves RPCRDMA-3.5.3-4, RPCRDMA-3.5.3-14, RPCRDMA-4.2.4-2, RPCRDMA-4.3.1-3: rPCRDMA-3.5.3-14, CVE-2026-89533: Position Zero in
-// segments, an argument spliced in on a segment's very boundary, and stray octets behind the header ignored (notes 13).
+// segments, an argument spliced in on a segment's very boundary, and stray octets behind the header ignored.
 TEST_F(ServerReceive, LongCallsAreRebuiltFromPositionZeroAndOtherChunks) {
   const Words stream = rpc_call(kXid, 3).add({0x1234'5678, 10});
   send(Words{kXid, 1, 1, 1}.read(0, 1, 48, 0).read(0, 2, 4, 0).read(48, 3, 10, 0).add({0, 0, 0, 0xdead, 0xdead}));
@@ -418,7 +419,7 @@ TEST_F(ServerReceive, CallsWithoutChunksOvertakeThoseThatAreRead) {
   EXPECT_EQ(words_of(held)[0], kXid);
 }
 
-// R9: the same handle twice is the client's business.
+// R9 of tests/requirements/hostile.md: the same handle twice is the client's business.
 TEST_F(ServerReceive, OneHandleMayServeTwoChunks) {
   send(Words{kXid, 1, 1, 0}
            .read(44, 9, 4, 0)
@@ -433,7 +434,8 @@ TEST_F(ServerReceive, OneHandleMayServeTwoChunks) {
   EXPECT_EQ(qp->posted().front().kind, test::WorkKind::kWrite);
 }
 
-// R14: an XID that is in flight already is another call all the same; each gets its own answer.
+// R14 of tests/requirements/hostile.md: an XID that is in flight already is another call all the same; each gets its own
+// answer.
 TEST_F(ServerReceive, TheSameXidTwiceIsTwoCalls) {
   send(inline_call(kXid, rpc_call(kXid)));
   send(Words{kXid, 1, 1, 0, 0, 0, 1, 1}.segment(5, 4096, 0).octets(rpc_call(kXid).bytes()));

@@ -307,7 +307,7 @@ TEST_F(ServerReply, WhatIsNoReplyToThisCallIsAnError) {
   expect_idle();
 }
 
-// B3, CVE-2026-89530
+// B3 and CVE-2026-89530 of tests/requirements/hostile.md
 TEST_F(ServerReply, ARepliesLengthIsOurLimitToo) {
   options.reply_bytes_max = 2000;
   make();
@@ -415,7 +415,7 @@ TEST_F(ServerReply, AFailedSendFailsTheEndpoint) {
   EXPECT_TRUE(server->failed());
 }
 
-// B4: the backend goes away in any state; all calls are void at once.
+// B4 of tests/requirements/hostile.md: the backend goes away in any state; all calls are void at once.
 TEST_F(ServerReply, FailingInEveryStateLeavesNothing) {
   make(1, 4);
   send(Words{1, 1, 1, 0}.read(40, 1, 4, 0).add({0, 0, 0}).octets(rpc_call(1).bytes()));  // reading

@@ -277,9 +277,9 @@ TEST(PrivateDataExchange, OnlyTheCrcAndAClosedFabricProtectTheMessage) {
   world.link.faults = {};
   ASSERT_TRUE(world.run_calls(1));
 
-  std::stringstream readme;
-  readme << std::ifstream(CAUSEWAY_SOURCE_ROOT "/README.md").rdbuf();
-  EXPECT_NE(readme.str().find("Keep the fabric to machines"), std::string::npos);
+  std::stringstream page;
+  page << std::ifstream(CAUSEWAY_SOURCE_ROOT "/docs/nfs.md").rdbuf();
+  EXPECT_NE(page.str().find("Keep the fabric to machines"), std::string::npos);
 }
 
 // Proves RPCRDMA-5-8, RPCRDMA-5-4: straight to the well-known port, which is the default of both ends.

@@ -156,7 +156,8 @@ TEST(Endpoint, TheUdpSourcePortAndMacOfThePeerMayChange) {
   (void)lone.completions();
 }
 
-TEST(Endpoint, CountsCongestionNotifications) {  // F12
+// F12 of tests/requirements/hostile.md
+TEST(Endpoint, CountsCongestionNotifications) {
   LoneQp lone;
   for (int i = 0; i < 100; ++i) {
     EXPECT_FALSE(lone.receive(Inbound{.opcode = Opcode::kCnp, .psn = 0, .payload = std::vector<uint8_t>(16)}));
@@ -196,7 +197,8 @@ TEST(Endpoint, AnIdleQpHasNoWorkAndNoDeadline) {
   EXPECT_FALSE(lone.endpoint->next_deadline().is_never());
 }
 
-TEST(Endpoint, WithoutHeaderBuffersEverythingWaits) {  // P1
+// P1 of tests/requirements/hostile.md
+TEST(Endpoint, WithoutHeaderBuffersEverythingWaits) {
   LoneQp lone;
   lone.qp->post_receives(1);
   lone.receive(Opcode::kRcSendOnly, 5000, 10);

@@ -52,7 +52,7 @@ Duration send_many(RcPair& pair, uint32_t count, uint32_t bytes) {
   return pair.now - begin;
 }
 
-TEST(RcScenario, OnePercentOfLossCostsNoTimeoutWhileTrafficFlows) {  // design decision 7
+TEST(RcScenario, OnePercentOfLossCostsNoTimeoutWhileTrafficFlows) {
   RcPair pair(options());
   pair.link.faults.loss = 10;
   send_many(pair, 4000, 4096);

@@ -222,7 +222,8 @@ TEST(EarlyResponses, APeerThatChangesItsSourcePortBehindAGapIsHeardAtTheGap) {
   }
 }
 
-TEST(EarlyResponses, WhatDoesNotFitItsReadIsABadResponseWhereverItIs) {  // F11
+// F11 of tests/requirements/hostile.md
+TEST(EarlyResponses, WhatDoesNotFitItsReadIsABadResponseWhereverItIs) {
   for (const auto& [opcode, psn, bytes] :
        {std::tuple{kMiddle, 1005u, 252u}, {kLast, 1009u, 252u}, {kMiddle, 1009u, 256u}, {kMiddle, 1010u, 256u}}) {
     LoneQp lone(peer(true));

@@ -180,7 +180,8 @@ TEST(Requester, ANakAcknowledgesWhatLiesBeforeIt) {
   EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1001, true, 10}}));
 }
 
-TEST(Requester, ANakStormCausesOneRepetition) {  // F10
+// F10 of tests/requirements/hostile.md
+TEST(Requester, ANakStormCausesOneRepetition) {
   LoneQp lone;
   ASSERT_TRUE(lone.post_send(1000).ok());
   (void)lone.sent();
@@ -260,7 +261,8 @@ TEST(Requester, AStaleNakChangesNothing) {
   EXPECT_EQ(lone.discards(DropReason::kDuplicate), 1u);
 }
 
-TEST(Requester, AcknowledgementOfThePsnNeverSentChangesNothing) {  // F10
+// F10 of tests/requirements/hostile.md
+TEST(Requester, AcknowledgementOfThePsnNeverSentChangesNothing) {
   LoneQp lone;
   ASSERT_TRUE(lone.post_send(10).ok());
   (void)lone.sent();
@@ -278,7 +280,8 @@ TEST(Requester, AcknowledgementOfThePsnNeverSentChangesNothing) {  // F10
   EXPECT_EQ(lone.discards(DropReason::kPsnStale) + lone.discards(DropReason::kDuplicate), 6u * 7u);
 }
 
-TEST(Requester, JunkSyndromesAreIgnored) {  // F10
+// F10 of tests/requirements/hostile.md
+TEST(Requester, JunkSyndromesAreIgnored) {
   LoneQp lone;
   ASSERT_TRUE(lone.post_send(10).ok());
   (void)lone.sent();
@@ -710,7 +713,8 @@ struct WrongResponse {
   size_t bytes;
 };
 
-TEST(Requester, AResponseThatDoesNotFitItsRequestIsABadResponse) {  // F11
+// F11 of tests/requirements/hostile.md
+TEST(Requester, AResponseThatDoesNotFitItsRequestIsABadResponse) {
   const WrongResponse cases[] = {
       {"first too short", kResponseFirst, 1000, 252}, {"first too long", kResponseFirst, 1000, 260},
       {"last before first", kResponseLast, 1000, 88}, {"middle before first", kResponseMiddle, 1000, 256},
@@ -727,7 +731,8 @@ TEST(Requester, AResponseThatDoesNotFitItsRequestIsABadResponse) {  // F11
   }
 }
 
-TEST(Requester, TheLastResponseMustHaveExactlyTheRest) {  // F11
+// F11 of tests/requirements/hostile.md
+TEST(Requester, TheLastResponseMustHaveExactlyTheRest) {
   for (const size_t bytes : {84u, 92u, 256u, 0u}) {
     LoneQp lone;
     ASSERT_TRUE(lone.post_read(344).ok());
@@ -738,7 +743,8 @@ TEST(Requester, TheLastResponseMustHaveExactlyTheRest) {  // F11
   }
 }
 
-TEST(Requester, AResponseNobodyAskedForIsIgnored) {  // F11
+// F11 of tests/requirements/hostile.md
+TEST(Requester, AResponseNobodyAskedForIsIgnored) {
   LoneQp lone;
   EXPECT_FALSE(lone.receive_response(kResponseOnly, 1000, 16));
   EXPECT_EQ(lone.discards(DropReason::kPsnStale), 1u);

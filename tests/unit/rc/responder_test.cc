@@ -101,7 +101,8 @@ TEST(Responder, DropsDuplicateSendButAcksIt) {
   EXPECT_EQ(server.endpoint->stats().duplicate_requests, 1u);
 }
 
-TEST(Responder, ARepetitionWithOtherContentsIsStillADuplicate) {  // F13
+// F13 of tests/requirements/hostile.md
+TEST(Responder, ARepetitionWithOtherContentsIsStillADuplicate) {
   Server server;
   server.receive({.opcode = kOnly, .psn = 5000, .payload = random_octets(1, 10)});
   EXPECT_FALSE(server.receive({.opcode = kOnly, .psn = 5000, .payload = random_octets(2, 10)}));
@@ -109,7 +110,8 @@ TEST(Responder, ARepetitionWithOtherContentsIsStillADuplicate) {  // F13
   EXPECT_EQ(server.payloads[0], random_octets(1, 10));
 }
 
-TEST(Responder, NaksAGapOnceAndDropsWhatFollowsIt) {  // F9
+// F9 of tests/requirements/hostile.md
+TEST(Responder, NaksAGapOnceAndDropsWhatFollowsIt) {
   Server server(8, without_recovery());
   for (const uint32_t psn : {5001u, 5002u, 5003u}) {
     EXPECT_FALSE(server.receive(kOnly, psn, 10));
@@ -152,7 +154,8 @@ TEST(Responder, TheMissingPacketTakesBackANakThatWasNotSentYet) {
   EXPECT_EQ(server.sent(), (SentList{ack(5000, 1)}));
 }
 
-TEST(Responder, IgnoresPsnsOutsideTheWindow) {  // F9
+// F9 of tests/requirements/hostile.md
+TEST(Responder, IgnoresPsnsOutsideTheWindow) {
   Server server;
   for (const uint32_t ahead : {(1u << 20) + 1, (1u << 23) - 1, 1u << 23, (1u << 24) - (1u << 20) - 1}) {
     EXPECT_FALSE(server.receive(kOnly, (5000 + ahead) & 0xff'ffff, 10));
@@ -216,7 +219,8 @@ Inbound send(Opcode opcode, uint32_t psn, size_t bytes) {
   return Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, bytes)};
 }
 
-TEST(Responder, RefusesWhatBreaksTheRulesOfAMessageAndGoesToError) {  // F7, F8
+// F7 and F8 of tests/requirements/hostile.md
+TEST(Responder, RefusesWhatBreaksTheRulesOfAMessageAndGoesToError) {
   const Refused cases[] = {
       {"middle without first", {send(kMiddle, 5000, 256)}, QpErrorCause::kOpcodeSequence},
       {"last without first", {send(kLast, 5000, 10)}, QpErrorCause::kOpcodeSequence},
@@ -255,7 +259,8 @@ TEST(Responder, RefusesWhatBreaksTheRulesOfAMessageAndGoesToError) {  // F7, F8
 }
 
 // Proves RPCRDMA-2.3.2-6, CMPD-3.1-3.
-TEST(Responder, RefusesAMessageLongerThanTheReceiveAndTellsTheOwner) {  // F8
+// F8 of tests/requirements/hostile.md
+TEST(Responder, RefusesAMessageLongerThanTheReceiveAndTellsTheOwner) {
   Server server(1, {.qp = {.receive_bytes_max = 600}});
   server.receive(kFirst, 5000, 256);
   server.receive(kMiddle, 5001, 256);
@@ -294,7 +299,8 @@ TEST(Responder, NothingIsProcessedAfterError) {  // CVE-2026-93107
   EXPECT_EQ(server.discards(DropReason::kUnknownQp), packets);
 }
 
-TEST(Responder, InitReceivesNothing) {  // F5
+// F5 of tests/requirements/hostile.md
+TEST(Responder, InitReceivesNothing) {
   Server server(8, {.state = QpState::kInit});
   EXPECT_FALSE(server.receive(kOnly, 5000, 10));
   EXPECT_EQ(server.discards(DropReason::kUnknownQp), 1u);
@@ -399,7 +405,8 @@ TEST(Responder, InvalidatesTheKeyBeforeItDelivers) {
   EXPECT_EQ(client.last_invalidated, client.key);
 }
 
-TEST(Responder, CannotInvalidateAKeyOfAnotherDomain) {  // R9
+// R9 of tests/requirements/hostile.md
+TEST(Responder, CannotInvalidateAKeyOfAnotherDomain) {
   Client client(verbs::RemoteAccess::kReadWrite, verbs::ProtectionDomain(8));
   client.qp->post_receives(1);
   Inbound inbound{.opcode = Opcode::kRcSendOnlyInvalidate, .psn = 5000, .payload = random_octets(1, 10)};
@@ -646,7 +653,8 @@ TEST(Responder, AReadLongerThanTheStandardAllowsIsRefused) {
   EXPECT_EQ(client.qp->error().cause, QpErrorCause::kMessageTooLong);
 }
 
-TEST(Responder, EveryOpcodeInEveryStateLeavesAConsistentQueuePair) {  // F5
+// F5 of tests/requirements/hostile.md
+TEST(Responder, EveryOpcodeInEveryStateLeavesAConsistentQueuePair) {
   for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
     for (uint32_t opcode = 0; opcode <= 0xff; ++opcode) {
       const wire::OpcodeTraits& traits = wire::traits_of(static_cast<Opcode>(opcode));

@@ -58,7 +58,7 @@ TEST_F(BindingTest, OtherProgramsHaveNoBinding) {
   }
 }
 
-// Proves RPCRDMA-8.2.2.3-4: notes 30
+// Proves RPCRDMA-8.2.2.3-4
 TEST_F(BindingTest, ProtectedBodiesAreNotBound) {
   EXPECT_EQ(inspect_gss(0, 1).binding, Binding::kNfs4);
   EXPECT_EQ(inspect_gss(0, 2).binding, Binding::kNone);
@@ -151,7 +151,7 @@ Octets compound(std::initializer_list<uint32_t> words, uint32_t operations) {
   return results;
 }
 
-// RFC 8267: chunks pair with operations, so a READ at the end of file is listed too. Notes 10
+// RFC 8267: chunks pair with operations, so a READ at the end of file is listed too.
 TEST_F(BindingTest, Nfs4ReadOfNothingIsListedWithLengthZero) {
   const auto found = find(inspect(kNfsProgram, 4, 1), compound({25, 0, 1, 0, 25, 0, 0, 4, 0xDD}, 2));
   ASSERT_EQ(found.count, 2u);

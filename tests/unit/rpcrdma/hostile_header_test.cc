@@ -1,4 +1,4 @@
-// Headers that broke other implementations, each named after its origin, and the bad-input list R1-R9.
+// Headers that broke other implementations, each named after its origin, and R1 to R9 of tests/requirements/hostile.md.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 

@@ -208,7 +208,7 @@ TEST_F(RecordMarkTest, MessageWaitsForAViewAndThenComesWhole) {
   EXPECT_EQ(test::contents(second), counting(8, 4));
 }
 
-// B1 of the bad-input list
+// B1 of tests/requirements/hostile.md
 TEST_F(RecordMarkTest, MessageAtTheLimitPassesAndOneOctetMoreFails) {
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);

@@ -116,7 +116,7 @@ TEST(SplicePlan, ChunkWithoutItsRoundupGetsZeros) {
   EXPECT_EQ(check(RdmaProc::kMsg, chunks_of({{180, 9009}}), 196).value(), 196u + 9012);
 }
 
-// Proves RPCRDMA-3.4.5.2-2, RPCRDMA-3.4.5.2-4: notes 21: roundup in the last segment or in one of its own
+// Proves RPCRDMA-3.4.5.2-2, RPCRDMA-3.4.5.2-4: roundup in the last segment or in one of its own
 TEST(SplicePlan, ChunkWithItsRoundupIsTakenAsItIs) {
   EXPECT_EQ(check(RdmaProc::kMsg, chunks_of({{180, 9012}}), 196).value(), 196u + 9012);
   const auto pieces = plan(RdmaProc::kMsg, chunks_of({{180, 9009}, {180, 3}}), 196);
@@ -125,7 +125,7 @@ TEST(SplicePlan, ChunkWithItsRoundupIsTakenAsItIs) {
   EXPECT_EQ(pieces[1].segment_count, 2);
 }
 
-// Proves RPCRDMA-3.4.5-5: notes 20: Positions count earlier items and their roundup
+// Proves RPCRDMA-3.4.5-5: Positions count earlier items and their roundup
 TEST(SplicePlan, LaterPositionsCountEarlierItemsWithRoundup) {
   const auto pieces = plan(RdmaProc::kMsg, chunks_of({{100, 5}, {112, 8}}), 200);
   ASSERT_EQ(pieces.size(), 6u);
@@ -151,7 +151,7 @@ TEST(SplicePlan, ChunkAtTheVeryEndAndChunkOfNothing) {
   EXPECT_EQ(plan(RdmaProc::kMsg, chunks_of({{100, 0}}), 100).size(), 1u);
 }
 
-// RPCRDMA-3.5.3-4, RPCRDMA-4.2.4-2, notes 13: octets behind the lists of RDMA_NOMSG are ignored
+// RPCRDMA-3.5.3-4, RPCRDMA-4.2.4-2: octets behind the lists of RDMA_NOMSG are ignored
 TEST(SplicePlan, LongCallIsItsPositionZeroChunk) {
   SplicePlan result;
   const ChunkList chunks = chunks_of({{0, 1000}, {0, 24}, {0, 3072}});
@@ -171,7 +171,7 @@ TEST(SplicePlan, LongCallTakesFurtherChunksAtTheirPositions) {
   expect_piece(pieces[2], Kind::kBase, 1200, 800);
 }
 
-// Notes 9, RPCRDMA-4.5.2-3; R8 of the bad-input list
+// Position Zero beside an inline body (docs/architecture.md), RPCRDMA-4.5.2-3; R8 of tests/requirements/hostile.md
 TEST(SplicePlan, PayloadBothInlineAndInAPositionZeroChunkIsRefused) {
   EXPECT_EQ(refuse(RdmaProc::kMsg, chunks_of({{0, 100}}), 200), HeaderError::kPositionMixed);
   EXPECT_EQ(refuse(RdmaProc::kMsg, chunks_of({{0, 100}}), 0), HeaderError::kPositionMixed);
@@ -179,7 +179,7 @@ TEST(SplicePlan, PayloadBothInlineAndInAPositionZeroChunkIsRefused) {
   EXPECT_EQ(refuse(RdmaProc::kNomsg, chunks_of({{4, 100}}), 200), HeaderError::kPositionMixed);
 }
 
-// R5: Position past the body, overlapping, descending
+// R5 of tests/requirements/hostile.md: Position past the body, overlapping, descending
 TEST(SplicePlan, PositionPastTheBodyIsRefused) {
   EXPECT_EQ(refuse(RdmaProc::kMsg, chunks_of({{104, 8}}), 100), HeaderError::kPositionBeyond);
   EXPECT_EQ(refuse(RdmaProc::kMsg, chunks_of({{100, 8}, {112, 8}}), 100), HeaderError::kPositionBeyond);

@@ -123,7 +123,7 @@ TEST(DecodeChunks, ChunkOfNoSegmentsIsEmpty) {
   EXPECT_EQ(chunks.write[0].segment_count, 0u);
 }
 
-// Proves RPCRDMA-3.4.6-10: notes 11
+// Proves RPCRDMA-3.4.6-10: a chunk without room
 TEST(DecodeChunks, SegmentsOfLengthZeroMakeAnUnusedChunkNotAnEmptyOne) {
   const ChunkList chunks = decode(HeaderOctets(1, kMsg).end().chunk({0, 0}).end().end(), 16 + 4 + 40 + 4 + 4);
   ASSERT_EQ(chunks.write_count, 1u);
@@ -131,7 +131,7 @@ TEST(DecodeChunks, SegmentsOfLengthZeroMakeAnUnusedChunkNotAnEmptyOne) {
   EXPECT_EQ(chunks.write[0].capacity_bytes, 0u);
 }
 
-// Proves RPCRDMA-4.7-4, RPCRDMA-4.3.3-1, RPCRDMA-4.2.4-1: notes 24: no word follows the Reply chunk
+// Proves RPCRDMA-4.7-4, RPCRDMA-4.3.3-1, RPCRDMA-4.2.4-1: no word follows the Reply chunk
 TEST(DecodeChunks, PayloadFollowsTheReplyChunkAtOnce) {
   HeaderOctets message = HeaderOctets(1, kMsg).end().end().chunk({10, 20});
   const uint32_t header = static_cast<uint32_t>(message.octets().size());
@@ -168,7 +168,7 @@ TEST(DecodeChunks, AllEightPresenceCombinations) {
   }
 }
 
-// Proves RPCRDMA-4.3.1-6, RPCRDMA-3.4.5-6: notes 8: any order comes in, ascending order goes on, equal Positions keep their
+// Proves RPCRDMA-4.3.1-6, RPCRDMA-3.4.5-6: any order comes in, ascending order goes on, equal Positions keep their
 // order
 TEST(DecodeChunks, ReadSegmentsAreSortedByPositionAndKeepListOrderWithin) {
   const HeaderOctets message =
@@ -201,7 +201,7 @@ TEST(DecodeChunks, TruncatedAtEveryLength) {
   }
 }
 
-// Notes 12
+// Presence words (docs/architecture.md)
 TEST(DecodeChunks, PresenceWordOtherThanZeroOrOneIsRefused) {
   for (const uint32_t word : {2u, 0x100u, 0xFFFFFFFFu}) {
     EXPECT_EQ(refuse(HeaderOctets(1, kMsg).word(word).end().end()), HeaderError::kBadDiscriminant);
@@ -309,7 +309,7 @@ TEST(DecodeChunks, PlainBytesLimitIsPerChunk) {
   EXPECT_EQ(refuse(message(500, 501), limits), HeaderError::kChunkTooLong);
 }
 
-// Proves RPCRDMA-3.4.4-1: notes 32
+// Proves RPCRDMA-3.4.4-1: sums have 64 bits
 TEST(DecodeChunks, LengthsAreSummedIn64Bits) {
   ChunkLimits limits;
   limits.read_bytes_max = UINT64_MAX;
@@ -384,7 +384,8 @@ TEST(EncodeHeader, CallRoundTripsToTheSameOctets) {
   EXPECT_EQ(out, message.octets());
 }
 
-// Proves RPCRDMA-3.4.6-6, RPCRDMA-3.4.6-7, RPCRDMA-4.3.1-4, RPCRDMA-4.3.2.3-4, RPCRDMA-4.3.3-6, RPCRDMA-4.3.3-7: notes 22, 23
+// Proves RPCRDMA-3.4.6-6, RPCRDMA-3.4.6-7, RPCRDMA-4.3.1-4, RPCRDMA-4.3.2.3-4, RPCRDMA-4.3.3-6, RPCRDMA-4.3.3-7: every chunk
+// returns
 TEST(EncodeHeader, ReplyReturnsEveryChunkWithTheLengthsUsedAndNoReadList) {
   const ChunkList chunks = some_chunks();
   const uint32_t lengths[] = {1000, 500, 0, 4096, 904};
@@ -420,7 +421,8 @@ TEST(EncodeError, ChunkErrorIs20Octets) {
   EXPECT_EQ(error->code, RdmaErrorCode::kChunk);
 }
 
-// Proves RPCRDMA-4.5.1-1, RPCRDMA-4.5.1-3, RPCRDMA-4.5-7, RPCRDMA-4.1.2-10, RPCRDMA-4.2.4-11, RPCRDMA-4.1.2-9: notes 26
+// Proves RPCRDMA-4.5.1-1, RPCRDMA-4.5.1-3, RPCRDMA-4.5-7, RPCRDMA-4.1.2-10, RPCRDMA-4.2.4-11, RPCRDMA-4.1.2-9: ERR_VERS echoes
+// the version
 TEST(EncodeError, VersionErrorEchoesTheForeignVersion) {
   Octets out(64, 0xEE);
   ASSERT_EQ(write_version_error(out, 0x11223344, 2, 32).value(), kVersionErrorBytes);

@@ -94,7 +94,7 @@ TEST(Icrc, EqualsTheDefinitionAtEverySmallLength) {
   }
 }
 
-// Bad-input list F3: a router may change these, and the packet must still pass.
+// F3 of tests/requirements/hostile.md: a router may change these, and the packet must still pass.
 TEST(Icrc, IgnoresWhatRoutersMayChange) {
   const std::vector<uint8_t> v4 = test::build_frame(test::v4_path(), Opcode::kRcSendOnly, 100);
   const std::vector<uint8_t> v6 = test::build_frame(test::v6_path(), Opcode::kRcSendOnly, 100);

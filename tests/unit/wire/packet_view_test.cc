@@ -215,7 +215,7 @@ TEST(PacketView, ReadsCongestionNotifications) {
   EXPECT_EQ(view->payload.size(), kCnpReservedBytes);
 }
 
-// Bad-input list F1.
+// F1 of tests/requirements/hostile.md.
 TEST(PacketView, RefusesEveryTruncation) {
   for (const Frame& frame : {v4_send(), v6_send(), build_frame(v4_path(9), Opcode::kRcReadRequest, 0),
                              build_frame(v6_path(9), Opcode::kUdSendOnly, 256)}) {
@@ -290,7 +290,7 @@ TEST(PacketView, RefusesASecondVlanTag) {
   EXPECT_EQ(verdict_of(frame), "not_roce");
 }
 
-// Bad-input list F4.
+// F4 of tests/requirements/hostile.md.
 TEST(PacketView, RefusesBadIpv4Headers) {
   EXPECT_EQ(verdict_of(bent_v4([](Frame& f) { f[kIp] = 0x46; })), "ip_header");  // options
   EXPECT_EQ(verdict_of(bent_v4([](Frame& f) { f[kIp] = 0x4f; })), "ip_header");
@@ -376,7 +376,7 @@ TEST(PacketView, RefusesOtherTransportVersionsAndReservedOpcodes) {
   }
 }
 
-// Bad-input list F2.
+// F2 of tests/requirements/hostile.md.
 TEST(PacketView, RefusesPaddingWithoutPayload) {
   for (size_t payload_bytes : {0u, 4u}) {
     for (uint8_t pad_count = 1; pad_count < 4; ++pad_count) {
