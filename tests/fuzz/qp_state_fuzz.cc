@@ -39,6 +39,7 @@ class Farewell {
   void on_read_request(wire::Psn psn, uint32_t bytes, wire::Psn expected) {
     asked_.push_back({psn, std::max((bytes + kMtu - 1) / kMtu, 1u), expected.distance_to(psn) < 0});
   }
+  void on_read_accepted(wire::Psn psn) { owed_.push_back(psn); }
   void on_error(bool owes_refusal, wire::Psn refused) {
     in_error_ = true;
     owes_nak_ = owes_refusal;
@@ -55,7 +56,7 @@ class Farewell {
     } else if (in_error) {
       FUZZ_CHECK(view.traits->kind == wire::OpcodeKind::kAcknowledge && view.aeth().kind() == wire::AethKind::kNak);
       FUZZ_CHECK(view.aeth().code() != static_cast<uint8_t>(wire::NakCode::kPsnSequenceError));
-      FUZZ_CHECK(view.bth.psn == refused_ && (is_destroyed_ || !is_within_));
+      FUZZ_CHECK(view.bth.psn == refused_ && (is_destroyed_ || (!is_within_ && owed_.empty())));
       owes_nak_ = false;
     }
   }
@@ -79,6 +80,7 @@ class Farewell {
       FUZZ_CHECK(!is_within_ && left_ > 0);
       FUZZ_CHECK(repeats || !fresh_ || fresh_->distance_to(psn) > 0);
       fresh_ = repeats ? fresh_ : psn;
+      std::erase(owed_, psn);
     } else {
       FUZZ_CHECK(is_within_ && last_.next() == psn && left_ > 0);
     }
@@ -89,6 +91,7 @@ class Farewell {
   }
 
   std::vector<Asked> asked_;
+  std::vector<wire::Psn> owed_;     // requests that have been accepted and not answered
   std::optional<wire::Psn> fresh_;  // of the last request answered for the first time
   wire::Psn last_;                  // of the last response
   uint32_t left_ = 0;               // responses that its request still asks for
@@ -285,7 +288,8 @@ class Target {
       path.local = wire::IpAddress::v4(0x0a0000ee);  // somebody else
     }
     const bool sees_error = qp_->in_error();
-    if (traits.kind == wire::OpcodeKind::kReadRequest && !sees_error && variant != 0xee) {
+    const bool asks = traits.kind == wire::OpcodeKind::kReadRequest && !sees_error && variant != 0xee;
+    if (asks) {
       farewell_.on_read_request(bth.psn, extensions.reth.length, info.expected_psn);
     }
     wire::build_packet(packet, wire::PathHeader(path), 1, bth, extensions, payload);
@@ -293,6 +297,9 @@ class Target {
     FUZZ_CHECK(view.ok());
     const bool took = endpoint_->on_packet(now_, *view, packet.head, 0);
     FUZZ_CHECK(!took || !sees_error);
+    if (asks && bth.psn == info.expected_psn && !qp_->in_error() && qp_->info().expected_psn != bth.psn) {
+      farewell_.on_read_accepted(bth.psn);
+    }
     if (!took) {
       release_buffers(packet.head);
     }
