@@ -18,7 +18,7 @@ using cw::Bytes;
 using cw::dataplane::MemifHandshake;
 using Message = std::array<uint8_t, MemifHandshake::kMessageBytes>;
 
-constexpr size_t kInputBytesMax = 2048;
+constexpr size_t kInputBytesMax = 512;
 constexpr size_t kFieldBytes = 14;
 constexpr uint32_t kDriversRegions = 256;
 
