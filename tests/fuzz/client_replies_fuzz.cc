@@ -20,6 +20,7 @@ namespace {
 
 constexpr verbs::ProtectionDomain kDomain(5);
 constexpr uint32_t kFirstXid = 100;
+constexpr size_t kInputBytesMax = 512;
 constexpr uint32_t kRoom = 512;
 
 HeapBufferPool& pool() {
@@ -251,7 +252,7 @@ class Target {
 }  // namespace cw::rpcrdma
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0 || size > 1024) {
+  if (size == 0 || size > cw::rpcrdma::kInputBytesMax) {
     return 0;
   }
   cw::rpcrdma::Target target(data[0]);

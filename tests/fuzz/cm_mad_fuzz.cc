@@ -21,6 +21,7 @@
 namespace cw::cm {
 namespace {
 
+constexpr size_t kInputBytesMax = 512;
 constexpr uint32_t kPeerCommId = 0x1234'5678;
 constexpr uint64_t kTransaction = 77;
 constexpr verbs::Qpn kPeerQpn{0x99};
@@ -32,6 +33,7 @@ CmOptions small_options() {
   options.timewait_max = 4;
   options.half_open_max = 4;
   options.prefix.half_open_max = 3;
+  options.prefix.prefix_max = 16;
   options.transmit_queue_max = 16;
   return options;
 }
@@ -283,7 +285,7 @@ class Target {
 }  // namespace cw::cm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0 || size > 4096) {
+  if (size == 0 || size > cw::cm::kInputBytesMax) {
     return 0;
   }
   cw::cm::Target target;

@@ -24,7 +24,7 @@ WorldOptions small_world() {
   options.load.reconnect = true;
   options.path_mtu = 1024;
   options.credits = 4;
-  options.packet_buffers = 512;
+  options.packet_buffers = 160;
   options.large_buffers = 16;
   options.connections_max = 8;
   options.small_tables = true;

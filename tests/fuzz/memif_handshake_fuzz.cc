@@ -18,6 +18,7 @@ using cw::Bytes;
 using cw::dataplane::MemifHandshake;
 using Message = std::array<uint8_t, MemifHandshake::kMessageBytes>;
 
+constexpr size_t kInputBytesMax = 512;
 constexpr size_t kFieldBytes = 14;
 constexpr uint32_t kDriversRegions = 256;
 
@@ -115,7 +116,7 @@ class Driver {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size < 1 || size > 32'768) {
+  if (size < 1 || size > kInputBytesMax) {
     return 0;
   }
   const bool server = (data[0] & 1) != 0;

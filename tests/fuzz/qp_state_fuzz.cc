@@ -1,17 +1,20 @@
 // One queue pair from each state that it can be in, and a peer that sends whatever it likes over the right path, near the right
 // PSNs: requests, responses and acknowledgements of every kind, in between posts, completions, time, a pool that runs dry. After
 // each step the queue pair is consistent; every work that was posted ends in exactly one completion; memory beside the registered
-// region is never touched; in Error nothing is sent but the one NAK; and in the end nobody owns a buffer.
+// region is never touched; what is sent in Error is what a refusal may send (Farewell); and in the end nobody owns a buffer.
 //
 // Input: [start] and records of [what][a][b][c][d]. Of `start` the top bit says that memory is exposed, the next that the peer is
 // a Causeway.
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "rocev2/base/heap_buffer_pool.h"
+#include "rocev2/endpoint.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/sim/rc_pair.h"
 
@@ -24,8 +27,90 @@ constexpr uint32_t kReadWindowPackets = 8;
 constexpr uint32_t kRegion = 2048;
 constexpr uint32_t kGuard = 512;
 constexpr uint8_t kCanary = 0xc5;
+constexpr size_t kInputBytesMax = 512;
+constexpr uint32_t kHeads = 12;
 
 enum class Start : uint8_t { kInit, kRtr, kIdle, kSending, kReading, kReceiving, kNotReady, kAnswering, kError, kCount };
+
+// What a queue pair may still send in Error. One that failed on its own, or was closed, sends nothing. One that refused a request
+// answers the READs before it, in order, each to its end, and then sends the NAK, and nothing more (IBA 9.7.5.2).
+class Farewell {
+ public:
+  void on_read_request(wire::Psn psn, uint32_t bytes, wire::Psn expected) {
+    asked_.push_back({psn, std::max((bytes + kMtu - 1) / kMtu, 1u), expected.distance_to(psn) < 0});
+  }
+  void on_read_accepted(wire::Psn psn) { owed_.push_back(psn); }
+  void on_error(bool owes_refusal, wire::Psn refused) {
+    in_error_ = true;
+    owes_nak_ = owes_refusal;
+    refused_ = refused;
+  }
+  // Requests are forgotten, but not the NAK.
+  void on_destroyed() { is_destroyed_ = true; }
+
+  // Each packet that is sent, in any state. `in_error`: it was when it began to send.
+  void on_packet_sent(bool in_error, const wire::PacketView& view) {
+    FUZZ_CHECK(!in_error || (in_error_ && owes_nak_));
+    if (view.traits->kind == wire::OpcodeKind::kReadResponse) {
+      on_response(in_error, view);
+    } else if (in_error) {
+      FUZZ_CHECK(view.traits->kind == wire::OpcodeKind::kAcknowledge && view.aeth().kind() == wire::AethKind::kNak);
+      FUZZ_CHECK(view.aeth().code() != static_cast<uint8_t>(wire::NakCode::kPsnSequenceError));
+      FUZZ_CHECK(view.bth.psn == refused_ && (is_destroyed_ || (!is_within_ && owed_.empty())));
+      owes_nak_ = false;
+    }
+  }
+
+ private:
+  struct Asked {
+    wire::Psn psn;
+    uint32_t packets;
+    bool repeats;
+  };
+  void on_response(bool in_error, const wire::PacketView& view) {
+    const wire::Psn psn = view.bth.psn;
+    FUZZ_CHECK(!in_error || (!is_destroyed_ && psn.distance_to(refused_) > 0));
+    if (view.traits->starts_message()) {
+      // A request that repeats one, or a part of one, has its place by when it came.
+      bool repeats = false;
+      for (const Asked& asked : asked_) {
+        left_ = asked.psn == psn ? std::max(left_, asked.packets) : left_;
+        repeats |= asked.psn == psn && asked.repeats;
+      }
+      FUZZ_CHECK(!is_within_ && left_ > 0);
+      FUZZ_CHECK(repeats || !fresh_ || fresh_->distance_to(psn) > 0);
+      fresh_ = repeats ? fresh_ : psn;
+      std::erase(owed_, psn);
+    } else {
+      FUZZ_CHECK(is_within_ && last_.next() == psn && left_ > 0);
+    }
+    --left_;
+    last_ = psn;
+    is_within_ = !view.traits->ends_message();
+    left_ = is_within_ ? left_ : 0;
+  }
+
+  std::vector<Asked> asked_;
+  std::vector<wire::Psn> owed_;     // requests that have been accepted and not answered
+  std::optional<wire::Psn> fresh_;  // of the last request answered for the first time
+  wire::Psn last_;                  // of the last response
+  uint32_t left_ = 0;               // responses that its request still asks for
+  bool is_within_ = false;          // the answer to one request is not complete
+  bool in_error_ = false;
+  bool owes_nak_ = false;
+  bool is_destroyed_ = false;
+  wire::Psn refused_;
+};
+
+// Made once, since what an input costs should be what it does.
+HeapBufferPool& packet_pool() {
+  static HeapBufferPool one(48, 1024, 48);
+  return one;
+}
+HeapBufferPool& head_pool() {
+  static HeapBufferPool one(kHeads, 1024, 0);
+  return one;
+}
 
 class Target {
  public:
@@ -33,12 +118,16 @@ class Target {
       : exposes_((start & 0x80) != 0),
         causeway_((start & 0x40) != 0),
         random_(7),
-        memory_(8, random_),
-        pool_(96, 1024, 64),
-        guarded_(kGuard + kRegion + kGuard, kCanary),
-        endpoint_(std::make_unique<Endpoint>(
-            EndpointOptions{.qp_max = 4, .send_work_max = 32, .receive_work_max = 16, .read_replay_max = 2}, random_,
-            exposes_ ? &memory_ : nullptr)) {
+        memory_(2, random_),
+        pool_(packet_pool()),
+        endpoint_(std::make_unique<Endpoint>(EndpointOptions{.qp_max = 1,
+                                                             .send_work_max = 32,
+                                                             .receive_work_max = 16,
+                                                             .read_replay_max = 1,
+                                                             .recovery = {.gaps_max = 1, .holds_max = 1, .held_packets_max = 16},
+                                                             .log_events = 16},
+                                             random_, exposes_ ? &memory_ : nullptr)) {
+    guarded_.fill(kCanary);
     const MutableBytes region(guarded_.data() + kGuard, kRegion);
     key_ = *memory_.register_region(verbs::ProtectionDomain(7), region, verbs::RemoteAccess::kReadWrite);
     RcOptions options;
@@ -85,18 +174,24 @@ class Target {
     }
   }
 
-  void check() { FUZZ_CHECK(qp_->is_consistent()); }
+  void check() {
+    FUZZ_CHECK(qp_->is_consistent());
+    note_error();
+  }
 
   void end() {
     qp_->close();
     FUZZ_CHECK(qp_->in_error());
     complete();
     FUZZ_CHECK(posted_.empty());
-    transmit(12);
-    transmit(12);
+    note_error();
+    // Up to 16 answers of the whole region, and the NAK.
+    for (uint32_t left = 16 * kRegion / kMtu + 1; endpoint_->has_work() && left > 0; --left) {
+      transmit(kHeads);
+    }
     FUZZ_CHECK(!endpoint_->has_work() && endpoint_->next_deadline().is_never());
-    endpoint_->destroy_qp(*std::exchange(qp_, nullptr));
-    transmit(12);
+    destroy();
+    transmit(kHeads);
     FUZZ_CHECK(endpoint_->qp_count() == 0 && endpoint_->poll_ready() == nullptr);
     endpoint_.reset();
     FUZZ_CHECK(pool_.in_use() == 0);
@@ -193,11 +288,18 @@ class Target {
       path.local = wire::IpAddress::v4(0x0a0000ee);  // somebody else
     }
     const bool sees_error = qp_->in_error();
+    const bool asks = traits.kind == wire::OpcodeKind::kReadRequest && !sees_error && variant != 0xee;
+    if (asks) {
+      farewell_.on_read_request(bth.psn, extensions.reth.length, info.expected_psn);
+    }
     wire::build_packet(packet, wire::PathHeader(path), 1, bth, extensions, payload);
     const auto view = wire::PacketView::parse(packet.head->bytes());
     FUZZ_CHECK(view.ok());
     const bool took = endpoint_->on_packet(now_, *view, packet.head, 0);
     FUZZ_CHECK(!took || !sees_error);
+    if (asks && bth.psn == info.expected_psn && !qp_->in_error() && qp_->info().expected_psn != bth.psn) {
+      farewell_.on_read_accepted(bth.psn);
+    }
     if (!took) {
       release_buffers(packet.head);
     }
@@ -234,18 +336,29 @@ class Target {
 
   void transmit(uint32_t head_buffers) {
     const bool in_error = qp_ == nullptr || qp_->in_error();  // gone: a NAK may still be owed
-    HeapBufferPool heads(head_buffers, 1024, 0);
-    wire::TxBatch batch(heads);
+    Chain others;                                             // have the rest of the heads
+    for (uint32_t i = head_buffers; i < kHeads; ++i) {
+      others.push_back(head_pool().allocate_one());
+    }
+    wire::TxBatch batch(head_pool());
     endpoint_->poll_transmit(now_, batch);
     for (const wire::TxPacket& packet : batch.packets()) {
       const std::vector<uint8_t> octets = packet.octets();
       const auto view = wire::PacketView::parse(octets);
       FUZZ_CHECK(view.ok() && wire::verify_icrc(*view));
       FUZZ_CHECK(view->bth.destination.value() == 0x1234 && view->payload.size() <= kMtu);
-      FUZZ_CHECK(!in_error || view->traits->kind == wire::OpcodeKind::kAcknowledge);
+      farewell_.on_packet_sent(in_error, *view);
       FUZZ_CHECK(view->traits->kind != wire::OpcodeKind::kReadRequest || view->reth().length <= kReadRequestPackets * kMtu);
     }
-    FUZZ_CHECK(!in_error || batch.size() <= 1);
+  }
+  void note_error() {
+    if (qp_->in_error() && !std::exchange(was_in_error_, true)) {
+      farewell_.on_error(qp_->owes_refusal(), qp_->info().expected_psn);
+    }
+  }
+  void destroy() {
+    farewell_.on_destroyed();
+    endpoint_->destroy_qp(*std::exchange(qp_, nullptr));
   }
   // What was posted silently may still fail aloud.
   void complete() {
@@ -263,12 +376,14 @@ class Target {
   bool causeway_;
   SeededRandom random_;
   verbs::MemoryTable memory_;
-  HeapBufferPool pool_;
-  std::vector<uint8_t> guarded_;
+  HeapBufferPool& pool_;
+  std::array<uint8_t, kGuard + kRegion + kGuard> guarded_;
   verbs::Rkey key_;
   std::unique_ptr<Endpoint> endpoint_;
   RcQp* qp_ = nullptr;
   Instant now_ = Instant::from_ns(1'000'000'000);
+  Farewell farewell_;
+  bool was_in_error_ = false;
   std::set<uint64_t> posted_;  // signaled works that have not completed
   uint64_t unsignaled_ = 0;
   uint64_t next_id_ = 1;
@@ -278,7 +393,7 @@ class Target {
 }  // namespace cw::rc
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0 || size > 4096) {
+  if (size == 0 || size > cw::rc::kInputBytesMax) {
     return 0;
   }
   cw::rc::Target target(data[0]);

@@ -1,6 +1,7 @@
-// Several connections of two sources and two workers read records out of one small pool, as the input says: how long records are
-// and in which fragments, who reads how much, whose client acknowledges, who breaks. Every byte comes out as it went in, shares
-// are kept, nothing is lost; and when all who hold something give it back, every record that has begun comes (no deadlock).
+// Four connections, of two sources and two workers, read records out of one small pool, as the input says: how long records are
+// and in which fragments, who reads how much, whose client acknowledges, who breaks, who else takes Buffers and gives them back.
+// Every byte comes out as it went in, shares are kept, nothing is lost; when nobody waits, nobody has a turn to collect; and when
+// all who hold something give it back, every record that has begun comes (no deadlock).
 //
 // Input: pairs [what][how].
 #include <algorithm>
@@ -16,38 +17,47 @@
 namespace cw::rpcrdma {
 namespace {
 
-constexpr uint32_t kBuffers = 112;
+constexpr uint32_t kBuffers = 48;
 constexpr uint32_t kBytes = 64;
-constexpr uint32_t kReaders = 12;
+constexpr uint32_t kReaders = 4;
 constexpr uint32_t kWorkers = 2;
 constexpr uint32_t kSources = 2;
-constexpr uint32_t kReserve = 2;
-constexpr size_t kInputBytesMax = 512;
-constexpr RecordLimits kLimits{.message_bytes_max = 1'000, .fragments_max = 4};
-// The longest record is 16 Buffers, and may have begun in two more. Beside it there is what each worker keeps back and has open,
+constexpr uint32_t kReserve = 1;
+constexpr size_t kInputBytesMax = 256;
+constexpr uint32_t kRecordBytesMax = 240;
+constexpr RecordLimits kLimits{.message_bytes_max = kRecordBytesMax, .fragments_max = 4};
+// The longest record is 4 Buffers, and may have begun in two more. Beside it there is what each worker keeps back and has open,
 // and for each source one record that has begun and waits.
-constexpr uint32_t kRecordUnits = 18;
+constexpr uint32_t kRecordUnits = 6;
 constexpr uint32_t kOneRecord = kRecordUnits + kWorkers * (kReserve + 1 + kSources);
+
+// The bytes of all records of a connection, one behind the other: they come round after 256.
+constexpr std::array<uint8_t, 256 + kRecordBytesMax> kContent = [] {
+  std::array<uint8_t, 256 + kRecordBytesMax> bytes{};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<uint8_t>(i * 7 + 1);
+  }
+  return bytes;
+}();
 
 class Connection {
  public:
   Connection(RecordAdmission& admission, uint32_t source, uint64_t owner) : reader(admission, kLimits, source, owner) {}
 
-  // A record of up to 1,000 bytes in up to three fragments; nothing while many are under way.
+  // A record of up to 240 bytes in up to three fragments; nothing while many are under way.
   void send(uint8_t how) {
-    if (stream_.size() - read_ > 2'000) {
+    if (stream_.size() - read_ > 2 * kRecordBytesMax) {
       return;
     }
-    uint32_t left = 1 + (how & 63) * 15;
+    uint32_t left = std::min(1 + (how & 63) * 4u, kRecordBytesMax);
     for (uint32_t pieces = 1 + (how >> 6) % 3; pieces > 0; --pieces) {
       const uint32_t count = pieces == 1 ? left : left / 2;
       std::array<uint8_t, kRecordMarkBytes> mark;
       write_record_mark(mark, count, pieces == 1);
       stream_.insert(stream_.end(), mark.begin(), mark.end());
-      for (uint32_t i = 0; i < count; ++i) {
-        stream_.push_back(static_cast<uint8_t>(sent_ * 7 + 1));
-        ++sent_;
-      }
+      const auto content = kContent.begin() + sent_ % 256;
+      stream_.insert(stream_.end(), content, content + count);
+      sent_ += count;
       left -= count;
     }
     ++records_;
@@ -66,13 +76,11 @@ class Connection {
     }
     Chain message;
     while (reader.poll_message(message)) {
-      std::array<uint8_t, 1'000> bytes_of{};
+      std::array<uint8_t, kRecordBytesMax> bytes_of;
       FUZZ_CHECK(message.bytes() <= bytes_of.size());
       message.copy_to(0, MutableBytes(bytes_of).first(message.bytes()));
-      for (size_t i = 0; i < message.bytes(); ++i) {
-        FUZZ_CHECK(bytes_of[i] == static_cast<uint8_t>(came_ * 7 + 1));
-        ++came_;
-      }
+      FUZZ_CHECK(std::memcmp(bytes_of.data(), kContent.data() + came_ % 256, message.bytes()) == 0);
+      came_ += static_cast<uint32_t>(message.bytes());
       --records_;
       kept.push_back(std::move(message));
     }
@@ -111,13 +119,16 @@ class Rig {
   void act(uint8_t what, uint8_t how) {
     const uint32_t index = what % kReaders;
     Connection& one = *connections_[index];
-    switch (what / kReaders % 6) {
+    switch (what / kReaders % 8) {
       case 0:
         one.send(how);
         break;
       case 1:
+        one.read(how + 1u);
+        break;
       case 2:
-        one.read(how * 4u + 1);
+        one.send(how);
+        one.read(SIZE_MAX);
         break;
       case 3:
         if (!one.kept.empty()) {
@@ -132,11 +143,23 @@ class Rig {
           renew(index);
         }
         break;
+      case 6:
+        for (uint32_t i = how % kBuffers; i > 0 && hoard_.buffer_count() < kBuffers; --i) {
+          if (Buffer* buffer = pool.allocate_one(); buffer != nullptr) {
+            hoard_.push_back(buffer);
+          }
+        }
+        break;
+      case 7:
+        hoard_.clear();
+        break;
     }
     check();
   }
   void finish() {
-    for (uint32_t round = 0; round < 2'000 && !is_done(); ++round) {
+    check_turns();
+    hoard_.clear();
+    for (uint32_t round = 0; round < 200 && !is_done(); ++round) {
       for (auto& each : connections_) {
         each->kept.clear();
         each->read(SIZE_MAX);
@@ -163,6 +186,15 @@ class Rig {
       FUZZ_CHECK(served->owner < kReaders && !connections_[served->owner]->reader.is_waiting());
     }
   }
+  // A turn to collect that nobody uses is passed on, if it has come.
+  void check_turns() {
+    turn(workers_[0]);
+    turn(workers_[1]);
+    turn(workers_[0]);
+    if (workers_[0].waiting() == 0 && workers_[1].waiting() == 0) {
+      FUZZ_CHECK(!workers_[0].wants_poll() && !workers_[1].wants_poll());
+    }
+  }
   [[nodiscard]] bool is_done() const {
     return std::ranges::all_of(connections_, [](const auto& each) { return each->is_done(); });
   }
@@ -174,9 +206,10 @@ class Rig {
   LocalRecordBudget budget_{pool, kBuffers, kSources, kSources, kOneRecord};
   std::array<RecordAdmission, kWorkers> workers_{RecordAdmission(budget_, kReserve), RecordAdmission(budget_, kReserve)};
   std::array<std::unique_ptr<Connection>, kReaders> connections_;
+  Chain hoard_;  // what others have of the pool
 };
 
-HeapBufferPool Rig::pool(kBuffers, kBytes, 1'024);
+HeapBufferPool Rig::pool(kBuffers, kBytes, 256);
 
 }  // namespace
 }  // namespace cw::rpcrdma

@@ -15,6 +15,7 @@
 namespace cw::rpcrdma {
 namespace {
 
+constexpr size_t kInputBytesMax = 512;
 constexpr uint32_t kCredits = 4;
 
 HeapBufferPool& pool() {
@@ -155,7 +156,7 @@ class Target {
 }  // namespace cw::rpcrdma
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size > 1024) {
+  if (size > cw::rpcrdma::kInputBytesMax) {
     return 0;
   }
   cw::rpcrdma::Target target;

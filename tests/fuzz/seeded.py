@@ -20,6 +20,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from run import input_bytes_max
+
 FUZZ = Path(__file__).resolve().parent
 ROOT = FUZZ.parent.parent
 PATCHES = FUZZ / "seeded"
@@ -89,7 +91,7 @@ def why(said: str) -> str:
 def fuzz(tree: Path, name: str, corpus: Path | None, seconds: int, seed: int) -> Run:
     work = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=tree))
     command = [str(tree / "build-fuzz/tests/fuzz" / f"{name}_fuzz"), f"-max_total_time={seconds}", f"-seed={seed}",
-               "-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2048", f"-artifact_prefix={work}/found-", str(work)]
+               *input_bytes_max(name), "-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2048", f"-artifact_prefix={work}/found-", str(work)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         run = subprocess.run(command + ([str(corpus)] if corpus else []), capture_output=True, text=True, errors="replace",
@@ -150,4 +152,5 @@ def main() -> int:
     return 1 if failed else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

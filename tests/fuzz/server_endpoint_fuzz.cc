@@ -20,6 +20,7 @@
 namespace cw::rpcrdma {
 namespace {
 
+constexpr size_t kInputBytesMax = 512;
 constexpr uint32_t kCredits = 4;
 constexpr uint32_t kSlots = 3;  // fewer than both connections' credits
 constexpr uint32_t kBufferBytes = 512;
@@ -394,7 +395,7 @@ class Target {
 }  // namespace cw::rpcrdma
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0 || size > 1024) {
+  if (size == 0 || size > cw::rpcrdma::kInputBytesMax) {
     return 0;
   }
   cw::rpcrdma::Target target(data[0]);

@@ -1,7 +1,7 @@
 // The XDP program and AddressFilter decide alike, whatever the frame. The program is the source that clang compiles for the
 // kernel, compiled for this process; its frame ends where a page ends, and behind it nothing can be read.
 //
-// Input: the VLAN of the addresses (two bytes), then a frame.
+// Input: the VLAN of the addresses (two bytes), then a frame (frame_of.h).
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 
 #include "control/node/address_filter.h"
 #include "rocev2/wire/ip_address.h"
+#include "tests/fuzz/frame_of.h"
 #include "tests/fuzz/fuzz_target.h"
 
 #pragma GCC diagnostic push
@@ -27,12 +28,12 @@ namespace {
 
 using cw::wire::IpAddress;
 
-constexpr size_t kFrameBytesMax = 2048;
+constexpr size_t kInputBytesMax = 2048;
 
-std::vector<IpAddress> addresses() {
-  std::array<uint8_t, 16> ipv6{0xfd, 9};
-  ipv6[15] = 2;
-  return {IpAddress::v4(0x0a090002), IpAddress::v6(ipv6)};
+const std::vector<IpAddress>& addresses() {
+  static const std::vector<IpAddress> both{
+      IpAddress::v4(0x0a090002), IpAddress::v6(std::array<uint8_t, 16>{0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2})};
+  return both;
 }
 
 uint16_t own_vlan = 0;
@@ -42,7 +43,7 @@ class FramePlace {
  public:
   FramePlace() {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t bytes = (kFrameBytesMax + page - 1) / page * page;
+    const size_t bytes = (cw::fuzz::kFrameBytesMax + page - 1) / page * page;
     void* const memory = mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     FUZZ_CHECK(memory != MAP_FAILED);
     end_ = static_cast<uint8_t*>(memory) + bytes;
@@ -76,12 +77,14 @@ int bpf_redirect_map(void* map, __u32, __u64) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size < 2 || size > 2 + kFrameBytesMax) {
+  if (size < 2 || size > kInputBytesMax) {
     return 0;
   }
   static FramePlace place;
+  static std::vector<uint8_t> built;
   own_vlan = cw::load_be16(data) & 0x0fff;
-  const cw::Bytes frame = place.put({data + 2, size - 2});
+  cw::fuzz::frame_of({data + 2, size - 2}, own_vlan, built);
+  const cw::Bytes frame = place.put(built);
   xdp_md context{};
   context.data = static_cast<__u32>(reinterpret_cast<uintptr_t>(frame.data()));
   context.data_end = static_cast<__u32>(reinterpret_cast<uintptr_t>(frame.data() + frame.size()));
