@@ -61,8 +61,8 @@ uint64_t failed(const Core& core, uint32_t) {
   using Result = gateway::ConnectionResult;
   return closed(core, Result::kFailedTransport) + closed(core, Result::kFailedProtocol) + closed(core, Result::kFailedBackend) +
          closed(core, Result::kFailedBackendTimeout) + closed(core, Result::kFailedReadTimeout) +
-         closed(core, Result::kFailedReplyTimeout) + closed(core, Result::kFailedStarved) +
-         closed(core, Result::kFailedHandshake);
+         closed(core, Result::kFailedSlowReads) + closed(core, Result::kFailedReplyTimeout) +
+         closed(core, Result::kFailedStarved) + closed(core, Result::kFailedHandshake);
 }
 uint64_t refused(const Core& core, uint32_t) {
   using Result = gateway::ConnectionResult;

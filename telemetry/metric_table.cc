@@ -72,11 +72,10 @@ const char* attempt_result(uint32_t index) {
 }
 // How connections ended that had carried calls.
 using Ending = gateway::ConnectionResult;
-constexpr std::array<Ending, 10> kEndings = {
-    Ending::kClosedByPeer,         Ending::kClosedByUs,        Ending::kDrained,
-    Ending::kFailedTransport,      Ending::kFailedProtocol,    Ending::kFailedBackend,
-    Ending::kFailedBackendTimeout, Ending::kFailedReadTimeout, Ending::kFailedReplyTimeout,
-    Ending::kFailedStarved};
+constexpr std::array<Ending, 11> kEndings = {Ending::kClosedByPeer,         Ending::kClosedByUs,        Ending::kDrained,
+                                             Ending::kFailedTransport,      Ending::kFailedProtocol,    Ending::kFailedBackend,
+                                             Ending::kFailedBackendTimeout, Ending::kFailedReadTimeout, Ending::kFailedSlowReads,
+                                             Ending::kFailedReplyTimeout,   Ending::kFailedStarved};
 uint64_t connections(const Core& core, Ending how) {
   return core.gateway.connections[static_cast<size_t>(how)];
 }
@@ -380,6 +379,9 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.rpcrdma.call_timeouts); }),
     counter("causeway_rpcrdma_read_timeouts_total", "Connections that ended because the client answered no RDMA Read.", kAll, {},
             {}, [](const Core& c, At) { return number(c.rpcrdma.read_timeouts); }),
+    counter("causeway_rpcrdma_slow_reads_total",
+            "Connections that ended because their RDMA Reads were slow and others waited for the buffers that they held.", kAll,
+            {}, {}, [](const Core& c, At) { return number(c.rpcrdma.slow_reads); }),
     counter("causeway_rpcrdma_reply_timeouts_total", "Connections that ended because the client did not acknowledge a reply.",
             kAll, {}, {}, [](const Core& c, At) { return number(c.rpcrdma.reply_timeouts); }),
     counter("causeway_rpcrdma_reply_stalls_total",

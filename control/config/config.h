@@ -184,12 +184,15 @@ struct LimitsConfig {
   // Longest reply taken from a backend, octets, 64 KiB..64 MiB.
   uint64_t reply_bytes_max = 8ULL << 20;
   // Seconds without an answered RDMA Read, while some are under way, after which a client is given up; 1..3600. The transport
-  // repeats a request within that many times.
+  // repeats a request within that many times. Beside it stands a rate of 1 MiB/s: a connection has the time that its data takes
+  // at that rate, and two read timeouts on top (rpcrdma::ServerEndpoint::kReadBytesPerSecondMin). And slow clients together
+  // hold at most a quarter of the buffers while others wait for some (rpcrdma::ServerShared::kSlowPart).
   uint32_t read_timeout_s = 10;
   // Seconds that a client may take to acknowledge a reply, 1..3600: it has no receive for it, or does not answer at all.
   uint32_t reply_timeout_s = 30;
   // Calls received and not yet answered over all connections, 1..1048576. 64 connections x 64 credits. Several backends share
-  // them (rpcrdma::ServerShared::may_begin).
+  // them (rpcrdma::ServerShared::may_begin). A client that is alone leaves a sixteenth of them, so that the next one finds some
+  // at once (rpcrdma::ServerShared::kReservedPart).
   uint32_t calls_in_flight_max = 4096;
   // Connections over all listeners, 1..131072.
   uint32_t connections_max = 64;

@@ -334,8 +334,10 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
      .bounds = {64 * kKiB, 64 * kMiB}},
     {.name = "read_timeout_s",
      .member = &LimitsConfig::read_timeout_s,
-     .help = "A client that answers none of its RDMA Reads for so long loses its connection, s. What is being read from it is "
-             "taken from what all clients share.",
+     .help = "A client that answers none of its RDMA Reads for so long loses its connection, s. So does one that is slower than "
+             "1 MiB/s: it has the time that its data takes at that rate, and twice this timeout on top. What is being read from "
+             "it is taken from what all clients share: clients whose calls take longer than 750 ms to read may hold a quarter of "
+             "that together, and lose connections while others wait and they hold more.",
      .bounds = {1, 3600},
      .live = true},
     {.name = "reply_timeout_s",
@@ -348,7 +350,8 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
      .member = &LimitsConfig::calls_in_flight_max,
      .help =
          "Calls not yet answered, all connections together. Of several backends one has at most four times as many as are left: "
-         "one that does not answer leaves a fifth to the others.",
+         "one that does not answer leaves a fifth to the others. A client that is alone leaves a sixteenth, so that the next one "
+         "finds some at once.",
      .bounds = {1, 1048576}},
     {.name = "connections_max",
      .member = &LimitsConfig::connections_max,

@@ -1,5 +1,7 @@
 // What each client's connections hold together of what all clients of a core share (rpcrdma::ClientShare). A client is an IPv4
-// address, or a /64 of IPv6, since it can have any address of that. Allocates with connections, never with calls.
+// address, or a /64 of IPv6, since it can have any address of that. One that was slow with its RDMA Reads when its last
+// connection left is remembered, so that it is still slow when it comes back at once.
+// Allocates with connections, never with calls.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +17,7 @@
 namespace cw::gateway {
 
 struct OfClientTag {};
+struct RememberedTag {};
 
 // `Orphan` is the owner's: a backend connection that one of the client's connections has left, a ListNode<OfClientTag>.
 template <typename Orphan>
@@ -23,6 +26,10 @@ class ClientShares {
   // A connection of the client begins; the share stays where it is until its last connection has left.
   [[nodiscard]] rpcrdma::ClientShare& join(const wire::IpAddress& address) {
     Entry& entry = clients_[key_of(address)];
+    if (entry.is_linked()) {
+      entry.unlink();
+      --remembered_count_;
+    }
     ++entry.connections;
     return entry.share;
   }
@@ -30,9 +37,21 @@ class ClientShares {
   void leave(const wire::IpAddress& address) {
     const auto found = clients_.find(key_of(address));
     CW_ASSERT(found != clients_.end());
-    if (--found->second.connections == 0) {
-      CW_ASSERT(found->second.orphans.empty());
+    Entry& entry = found->second;
+    if (--entry.connections > 0) {
+      return;
+    }
+    CW_ASSERT(entry.orphans.empty());
+    if (!entry.share.is_slow) {
       clients_.erase(found);
+      return;
+    }
+    entry.key = found->first;
+    remembered_.push_back(entry);
+    if (++remembered_count_ > kRememberedMax) {
+      Entry& oldest = *remembered_.pop_front();
+      --remembered_count_;
+      clients_.erase(clients_.find(oldest.key));
     }
   }
   // A backend connection of a client that is still joined. `orphan` is unlinked before the client leaves.
@@ -55,11 +74,14 @@ class ClientShares {
     }
     return most == nullptr ? nullptr : most->orphans.front();
   }
-  [[nodiscard]] size_t client_count() const { return clients_.size(); }
+  // Those with connections.
+  [[nodiscard]] size_t client_count() const { return clients_.size() - remembered_count_; }
+  static constexpr size_t kRememberedMax = 256;  // the longest gone is forgotten first
 
  private:
   using Key = std::array<uint8_t, 16>;
-  struct Entry {
+  struct Entry : ListNode<RememberedTag> {
+    Key key{};  // while it is remembered
     rpcrdma::ClientShare share;
     uint32_t connections = 0;  // and what they have left
     uint32_t orphan_count = 0;
@@ -72,6 +94,8 @@ class ClientShares {
   }
 
   std::map<Key, Entry> clients_;
+  IntrusiveList<Entry, RememberedTag> remembered_;  // without connections, the longest gone first
+  size_t remembered_count_ = 0;
 };
 
 }  // namespace cw::gateway

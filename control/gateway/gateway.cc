@@ -84,6 +84,8 @@ const char* to_string(ConnectionResult result) noexcept {
       return "failed_backend_timeout";
     case ConnectionResult::kFailedReadTimeout:
       return "failed_read_timeout";
+    case ConnectionResult::kFailedSlowReads:
+      return "failed_slow_reads";
     case ConnectionResult::kFailedReplyTimeout:
       return "failed_reply_timeout";
     case ConnectionResult::kFailedStarved:

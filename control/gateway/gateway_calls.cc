@@ -66,6 +66,8 @@ ConnectionResult Gateway::ending_of(const Connection& connection) {
       return ConnectionResult::kFailedBackendTimeout;
     case rpcrdma::EndpointFailure::kReadTimeout:
       return ConnectionResult::kFailedReadTimeout;
+    case rpcrdma::EndpointFailure::kSlowReads:
+      return ConnectionResult::kFailedSlowReads;
     case rpcrdma::EndpointFailure::kReplyTimeout:
       return ConnectionResult::kFailedReplyTimeout;
     case rpcrdma::EndpointFailure::kStarved:

@@ -75,6 +75,7 @@ enum class ConnectionResult : uint8_t {
   kFailedBackend,         // the backend closed
   kFailedBackendTimeout,  // the backend kept a call too long
   kFailedReadTimeout,     // the client answered no RDMA Read
+  kFailedSlowReads,       // the client's RDMA Reads were slow while others waited for the buffers
   kFailedReplyTimeout,    // the client did not acknowledge a reply
   kFailedStarved,         // it waited too long for what all share
   kFailedHandshake,       // REP never answered

@@ -64,6 +64,8 @@ struct ClientShare {
   IntrusiveList<ServerEndpoint, ShareTag> line;  // for units: the client's connections take turns, longest waiting first
   uint64_t reply_bytes = 0;                      // of ServerShared::reply_bytes
   SlotWaiters slot_line;
+  bool is_slow = false;  // with its RDMA Reads: ServerShared::slow_units counts its unread units
+  Instant slow_until;    // unless one of its connections is found slow again
 };
 
 // Each connection has its own, and every call looks at the first five.

@@ -39,6 +39,7 @@ struct RpcRdmaStats {
   uint64_t no_send_work = 0;          // the work requests that a core's queue pairs share were used up
   uint64_t call_timeouts = 0;         // server role: of the owner's answers; client role: of the server's
   uint64_t read_timeouts = 0;         // server role: an RDMA Read brought nothing for read_timeout: the connection ended
+  uint64_t slow_reads = 0;            // server role: slow RDMA Reads held units that others waited for: the connection ended
   uint64_t reply_stalls = 0;          // server role: a call waited because its client had too many replies to acknowledge
   uint64_t gss_window_stalls = 0;     // server role: a call waited because the owner had one a sequence window older
   uint64_t reply_timeouts = 0;        // server role: a reply was not acknowledged for reply_timeout: the connection ended

@@ -44,6 +44,8 @@ const char* to_string(EndpointFailure failure) noexcept {
       return "call timeout";
     case EndpointFailure::kReadTimeout:
       return "read timeout";
+    case EndpointFailure::kSlowReads:
+      return "slow reads";
     case EndpointFailure::kReplyTimeout:
       return "reply timeout";
     case EndpointFailure::kStarved:
@@ -459,6 +461,7 @@ void ServerEndpoint::fail(EndpointFailure why) {
   failed_ = true;
   failure_ = why;
   leave_lines();
+  leave_line<SlowTag>();
   leave_slot_line();
   replies_watched_until_ = Instant::never();
   count_granted(-int64_t{credits_});
@@ -498,7 +501,7 @@ Instant ServerEndpoint::next_deadline() const {
     next = replies_watched_until_;
   }
   if (!pulling_.empty()) [[unlikely]] {
-    next = earlier(next, pull_deadline());
+    next = earlier(next, earlier(pull_deadline(), slow_at_));
   }
   if (backlog_ != nullptr && !backlog_->waiting.empty()) [[unlikely]] {
     next = earlier(next, backlog_->waiting.front().begun + options_.wait_timeout);
@@ -534,6 +537,13 @@ void ServerEndpoint::on_deadline(Instant now) {
     shared_.stats.wait_timeouts += why == EndpointFailure::kStarved ? 1 : 0;
     fail(why);
     return;
+  }
+  if (slow_at_ <= now) {
+    if (note_slow(now) && is_in_the_way(now)) {
+      ++shared_.stats.slow_reads;
+      fail(EndpointFailure::kSlowReads);
+      return;
+    }
   }
   if (reverse_ != nullptr) {
     reverse_->on_deadline(now);

@@ -68,13 +68,16 @@ enum class EndpointFailure : uint8_t {
   kProtocol,      // the client broke a rule, its queue pair failed, or the owner gave it up
   kCallTimeout,   // the owner kept a call for call_timeout
   kReadTimeout,   // the client answered no RDMA Read for read_timeout, or was slower than kReadBytesPerSecondMin
+  kSlowReads,     // the client's RDMA Reads were slow, and others waited for the units that they held
   kReplyTimeout,  // the client did not acknowledge a reply for reply_timeout
   kStarved,       // what all share was not to be had for wait_timeout
 };
 [[nodiscard]] const char* to_string(EndpointFailure failure) noexcept;
 
 class ServerEndpoint;
-struct PullTag {};  // endpoints that wait for their turn to pull
+struct PullTag {};      // endpoints that wait for their turn to pull
+struct SlowLineTag {};  // those of slow clients that wait for their turn among these
+struct SlowTag {};      // endpoints whose RDMA Reads are slow
 
 // Per-call state lives in one table per core, shared by all its connections; bounded there. When it is full, messages wait in
 // their endpoint (as many as it granted credits) until a slot is free. Where there are several backends, the calls to one may
@@ -115,8 +118,41 @@ struct ServerShared {
   uint64_t pull_units_max;
   uint64_t pulled_units = 0;
   [[nodiscard]] bool may_pull(const ClientShare& client, uint64_t units) const {
-    return is_within_free(client.pulled_units, units, pulled_units, pull_units_max) &&
-           (client.unread_units == 0 || client.unread_units + units <= pull_units_max / kUnreadPart);
+    return is_within_free(client.pulled_units, units, pulled_units, pull_units_max) && may_read(client, units);
+  }
+  [[nodiscard]] bool may_read(const ClientShare& client, uint64_t units) const {
+    return client.unread_units == 0 || client.unread_units + units <= pull_units_max / kUnreadPart;
+  }
+  // Modulo 2^64: `change` may stand for fewer.
+  void count_unread(ClientShare& client, uint64_t change) {
+    client.unread_units += change;
+    slow_units += client.is_slow ? change : 0;
+  }
+  // A client is slow when a call of one of its connections has not got all of its data kSlowAfter after its first RDMA Read. Many
+  // slow clients together hold no more than one of them could: a quarter of all units, or one call, for calls whose RDMA Reads
+  // are not all answered. They stand in a line of their own before they stand in that of all, so that nobody else waits behind
+  // them. A client that turns slow may hold more: as long as others wait, its connections end, those first that have been slow
+  // for longest, until the part is kept. A client stays slow for a while, so that it does not begin anew with each connection.
+  static constexpr uint64_t kSlowPart = 4;  // of pull_units_max
+  static constexpr Duration kSlowAfter = Duration::ms(750);
+  static constexpr Duration kSlowFor = Duration::seconds(10);  // since one of its connections was last found slow
+  static constexpr Duration kSlowCheck = Duration::ms(20);     // how often a slow connection looks whether others wait
+  static constexpr Duration kWaitFresh = Duration::ms(2);      // who waits asks again sooner: ServerEndpoint::kRetryInterval
+  uint64_t slow_units = 0;                                     // unread units of slow clients
+  IntrusiveList<ServerEndpoint, SlowLineTag> slow_line;        // longest waiting first
+  IntrusiveList<ServerEndpoint, SlowTag> slow_endpoints;       // longest slow first
+  std::optional<Instant> waited_at;                            // a client that is not slow last found no units
+  [[nodiscard]] bool may_pull_slowly(uint64_t units) const {
+    return slow_units == 0 || slow_units + units <= pull_units_max / kSlowPart;
+  }
+  [[nodiscard]] bool slow_ones_are_in_the_way(Instant now) const {
+    return slow_units > pull_units_max / kSlowPart && waited_at.has_value() && now < *waited_at + kWaitFresh;
+  }
+  void set_slow(ClientShare& client, bool slow) {
+    if (client.is_slow != slow) {
+      client.is_slow = slow;
+      slow_units += slow ? client.unread_units : 0 - client.unread_units;
+    }
   }
   void return_units(ClientShare& client, BackendShare* backend, uint64_t units) {
     pulled_units -= units;
@@ -176,7 +212,11 @@ struct ServerShared {
   }
 };
 
-class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, public ListNode<BackendTag> {
+class ServerEndpoint : public ListNode<PullTag>,
+                       public ListNode<ShareTag>,
+                       public ListNode<BackendTag>,
+                       public ListNode<SlowLineTag>,
+                       public ListNode<SlowTag> {
  public:
   static constexpr uint32_t kCreditsMax = 1024;
   // How soon an endpoint asks again for a slot, Buffer, view or shared work request that was not to be had. Nothing announces
@@ -286,7 +326,12 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   [[gnu::noinline]] void admit_waiting(Instant now);
   [[nodiscard]] bool admit_bytes(ServerCall& call);
   [[nodiscard]] bool admit_reads(Instant now, ServerCall& call);
-  [[nodiscard]] bool has_turn_to_pull(BackendShare* backend, uint64_t units);
+  [[nodiscard]] bool has_turn_to_pull(Instant now, BackendShare* backend, uint64_t units);
+  [[nodiscard]] bool has_slow_turn(uint64_t units);
+  void note_wait(Instant now);
+  void watch_slowness();
+  [[nodiscard]] bool is_in_the_way(Instant now) const;
+  [[nodiscard]] bool note_slow(Instant now);
   void watch_replies(Instant now);
   [[nodiscard]] bool is_reply_late(Instant now);
   [[gnu::noinline]] [[nodiscard]] bool may_poll(Instant now, ServerCall& call);
@@ -314,6 +359,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
     leave_line<PullTag>();
     leave_line<ShareTag>();
     leave_line<BackendTag>();
+    leave_line<SlowLineTag>();
   }
   [[gnu::noinline]] void return_units(ServerCall& call);
   void leave_units(ServerCall& call);
@@ -417,6 +463,7 @@ class ServerEndpoint : public ListNode<PullTag>, public ListNode<ShareTag>, publ
   Instant pull_progress_;                           // when a call of pulling_ last came further
   uint64_t unread_bytes_ = 0;                       // of calls that were begun: not answered yet
   Instant pull_end_;                                // at kReadBytesPerSecondMin they are all there by then
+  Instant slow_at_ = Instant::never();              // when to look whether the oldest of these calls is slow
   ReplyHoldings holdings_;                          // of reply_bytes_, the replies that are posted
   ClientShare own_share_;
   ClientShare& share_;

@@ -197,7 +197,7 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
   for (const ReadSegment& read : call.chunks.reads()) {
     units += (uint64_t{read.segment.length} + options_.read_unit_bytes - 1) / options_.read_unit_bytes;
   }
-  if (!has_turn_to_pull(call.share, units)) {
+  if (!has_turn_to_pull(now, call.share, units)) {
     ++shared_.stats.read_stalls;
     wait_for_memory();
     return false;
@@ -210,13 +210,14 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
   leave_lines();
   call.begun_at = now;
   pull_progress_ = now;
+  slow_at_ = earlier(slow_at_, now + ServerShared::kSlowAfter);
   pull_end_ = (unread_bytes_ == 0 ? now : pull_end_) + time_to_read(call.chunks.read_bytes);
   unread_bytes_ += call.chunks.read_bytes;
   call.pulled_units = units;
   call.unread_units = units;
   shared_.pulled_units += units;
   share_.pulled_units += units;
-  share_.unread_units += units;
+  shared_.count_unread(share_, units);
   if (call.share != nullptr) {
     call.share->pulled_units += units;
   }
@@ -226,29 +227,109 @@ bool ServerEndpoint::admit_reads(Instant now, ServerCall& call) {
 // An endpoint waits in one line at a time. The first in the line of all also stays the first in its client's line. So an endpoint
 // that waits for what only its client or its backend can give back holds up nobody else. One that comes from its backend's line
 // has had its turn among its client's: it goes before those that have not.
-bool ServerEndpoint::has_turn_to_pull(BackendShare* backend, uint64_t units) {
+bool ServerEndpoint::has_turn_to_pull(Instant now, BackendShare* backend, uint64_t units) {
+  if (share_.slow_until <= now) {
+    shared_.set_slow(share_, false);
+  }
   const bool called = static_cast<ListNode<BackendTag>&>(*this).is_linked();  // it had its turn among its client's
-  if (!(share_.line.empty() || share_.line.front() == this || called) || !shared_.may_pull(share_, units)) {
+  const bool is_next = share_.line.empty() || share_.line.front() == this || called;
+  if (!is_next || !shared_.may_pull(share_, units)) {
+    if (is_next && shared_.may_read(share_, units)) {
+      note_wait(now);
+    }
     leave_line<PullTag>();
     leave_line<BackendTag>();
+    leave_line<SlowLineTag>();
     stand_in(share_.line, called);
+    return false;
+  }
+  if (share_.is_slow && !has_slow_turn(units)) {
     return false;
   }
   const bool chosen = static_cast<ListNode<PullTag>&>(*this).is_linked();  // it had its turn among its backend's
   if (backend != nullptr &&
       (!(backend->line.empty() || backend->line.front() == this || chosen) || !shared_.may_pull(*backend, units))) {
+    note_wait(now);
     leave_line<PullTag>();
     leave_line<ShareTag>();
+    leave_line<SlowLineTag>();
     stand_in(backend->line);
     return false;
   }
   const bool has_room = shared_.pulled_units == 0 || shared_.pulled_units + units <= shared_.pull_units_max;
   const bool among_all = shared_.pull_line.empty() || shared_.pull_line.front() == this || shared_.may_pass(units);
   if (!has_room || !among_all) {
+    note_wait(now);
     leave_line<BackendTag>();
+    leave_line<SlowLineTag>();
     stand_in(share_.line, called);
     stand_in(shared_.pull_line);
     return false;
+  }
+  return true;
+}
+
+// One that comes from its backend's line or from that of all has had its turn among the slow.
+bool ServerEndpoint::has_slow_turn(uint64_t units) {
+  const bool called = static_cast<ListNode<BackendTag>&>(*this).is_linked();
+  const bool had_turn = called || static_cast<ListNode<PullTag>&>(*this).is_linked();
+  const bool is_next = shared_.slow_line.empty() || shared_.slow_line.front() == this || had_turn;
+  if (is_next && shared_.may_pull_slowly(units)) {
+    return true;
+  }
+  leave_line<PullTag>();
+  leave_line<BackendTag>();
+  stand_in(share_.line, called);
+  stand_in(shared_.slow_line, had_turn);
+  return false;
+}
+
+// A slow client waits for the slow: nobody has to go for it.
+void ServerEndpoint::note_wait(Instant now) {
+  if (!share_.is_slow) {
+    shared_.waited_at = now;
+  }
+}
+
+// A call has got its data, and the one that is oldest now counts.
+void ServerEndpoint::watch_slowness() {
+  leave_line<SlowTag>();
+  const ServerCall* oldest = pulling_.front();
+  while (oldest != nullptr && oldest->state == CallState::kSplicing) {
+    oldest = pulling_.next(*oldest);
+  }
+  const bool is_read = oldest != nullptr && oldest->unread_units > 0;
+  slow_at_ = is_read ? oldest->begun_at + ServerShared::kSlowAfter : Instant::never();
+}
+
+// False the first time: where all clients stall at once, those that wait have to be found slow before they count.
+bool ServerEndpoint::note_slow(Instant now) {
+  const bool was_slow = static_cast<ListNode<SlowTag>&>(*this).is_linked();
+  if (!was_slow) {
+    shared_.slow_endpoints.push_back(*this);
+  }
+  shared_.set_slow(share_, true);
+  share_.slow_until = now + ServerShared::kSlowFor;
+  slow_at_ = now + ServerShared::kSlowCheck;
+  return was_slow;
+}
+
+// Whether it has to end for those who wait. Not as long as what those hold that have been slow for longer is enough: they end at
+// their next look.
+bool ServerEndpoint::is_in_the_way(Instant now) const {
+  if (!shared_.slow_ones_are_in_the_way(now)) {
+    return false;
+  }
+  const uint64_t excess = shared_.slow_units - shared_.pull_units_max / ServerShared::kSlowPart;
+  uint64_t units_before = 0;
+  uint32_t before = 0;
+  for (const ServerEndpoint* other = shared_.slow_endpoints.front(); other != this; other = shared_.slow_endpoints.next(*other)) {
+    for (const ServerCall* call = other->pulling_.front(); call != nullptr; call = other->pulling_.next(*call)) {
+      units_before += call->unread_units;
+    }
+    if (units_before >= excess || ++before >= ServerShared::kTogether) {
+      return false;
+    }
   }
   return true;
 }
@@ -317,7 +398,7 @@ void ServerEndpoint::settle_replies() {
 void ServerEndpoint::return_units(ServerCall& call) {
   set_reply_bytes(call, 0);
   shared_.return_units(share_, call.share, call.pulled_units);
-  share_.unread_units -= call.unread_units;
+  shared_.count_unread(share_, 0 - call.unread_units);
   call.pulled_units = 0;
   call.unread_units = 0;
   if (call.budget_bytes > 0) {
@@ -396,7 +477,8 @@ void ServerEndpoint::read_finished(ServerCall& call) {
   skip_empty_reads(call);
   if (call.reads_done == call.chunks.read_count) {
     call.state = CallState::kSplicing;
-    share_.unread_units -= std::exchange(call.unread_units, 0);
+    shared_.count_unread(share_, 0 - std::exchange(call.unread_units, 0));
+    watch_slowness();
     splicing_.push_back(call);
   }
 }

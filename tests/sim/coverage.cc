@@ -135,6 +135,7 @@ void walk_rpc(const rpcrdma::RpcRdmaStats& rpc, Visit&& visit) {
   visit("rpc.", "no_send_work", rpc.no_send_work);
   visit("rpc.", "call_timeout", rpc.call_timeouts);
   visit("rpc.", "read_timeout", rpc.read_timeouts);
+  visit("rpc.", "slow_reads", rpc.slow_reads);
   visit("rpc.", "reply_timeout", rpc.reply_timeouts);
   visit("rpc.", "reply_stall", rpc.reply_stalls);
   visit("rpc.", "gss_window_stall", rpc.gss_window_stalls);

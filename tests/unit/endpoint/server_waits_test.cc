@@ -1,5 +1,6 @@
 // What a call may wait for, for how long, and at whose cost: RDMA Reads that nobody answers, turns at what all connections share.
 #include <deque>
+#include <span>
 
 #include "tests/unit/endpoint/server_fixture.h"
 
@@ -62,6 +63,22 @@ class ServerWaits : public ServerFixture {
       }
     }
   }
+  // The same, with each deadline on the way.
+  void run(Duration time, std::span<ServerEndpoint* const> endpoints) {
+    const Instant end = now + time;
+    while (now < end) {
+      Instant next = end;
+      for (const ServerEndpoint* endpoint : endpoints) {
+        next = earlier(next, endpoint->next_deadline());
+      }
+      now = std::max(now, next);
+      for (ServerEndpoint* endpoint : endpoints) {
+        if (endpoint->next_deadline() <= now) {
+          endpoint->on_deadline(now);
+        }
+      }
+    }
+  }
   bool takes(ServerEndpoint& endpoint) {
     Call call;
     return endpoint.poll_call(now, call);
@@ -80,10 +97,10 @@ TEST_F(ServerWaits, AClientThatAnswersNoRdmaReadLosesItsConnectionAfterTheReadTi
   options.read_timeout = Duration::seconds(7);  // not the default
   make();
   write(*qp, *server, kXid);
-  EXPECT_EQ(server->next_deadline(), now + options.read_timeout);
-  pass(options.read_timeout - Duration::ns(1));
+  ServerEndpoint* const one[] = {server.get()};
+  run(options.read_timeout - Duration::ns(1), one);
   EXPECT_FALSE(server->failed());
-  pass(Duration::ns(1));
+  run(Duration::ns(1), one);
   EXPECT_EQ(server->failure(), EndpointFailure::kReadTimeout);
   EXPECT_EQ(stats().read_timeouts, 1u);
   EXPECT_EQ(stats().call_timeouts, 0u);
@@ -96,11 +113,11 @@ TEST_F(ServerWaits, EachAnsweredRdmaReadBeginsTheReadTimeoutAnew) {
   write(*qp, *server, kXid + 1);
   pass(options.read_timeout / 2);
   answer_read(*qp, *server);
-  const Instant answered = now;
   pass(options.read_timeout / 2);
   write(*qp, *server, kXid + 2);
-  EXPECT_EQ(server->next_deadline(), answered + options.read_timeout);
-  pass(options.read_timeout / 2);
+  pass(options.read_timeout / 2 - Duration::ns(1));
+  EXPECT_FALSE(server->failed());
+  pass(Duration::ns(1));
   EXPECT_EQ(server->failure(), EndpointFailure::kReadTimeout);
 }
 
@@ -182,7 +199,7 @@ TEST_F(ServerWaits, WhoWaitsInLineForADeadClientPaysNothingForIt) {
   pass(options.read_timeout);
   EXPECT_EQ(server->failure(), EndpointFailure::kReadTimeout);
   ASSERT_EQ(other_qp->posted().size(), 1u) << "what the dead one held is free again";
-  EXPECT_EQ(other->next_deadline(), now + options.read_timeout);
+  EXPECT_EQ(other->next_deadline(), now + ServerShared::kSlowAfter) << "its time begins now";
   pass(Duration::seconds(1));
   answer_read(*other_qp, *other);
   pass(Duration::seconds(1));
@@ -191,9 +208,11 @@ TEST_F(ServerWaits, WhoWaitsInLineForADeadClientPaysNothingForIt) {
 }
 
 TEST_F(ServerWaits, ACallThatWaitsLongerThanTheWaitTimeoutEndsItsConnection) {
-  options.read_timeout = Duration::seconds(100'000);
+  options.call_timeout = Duration::seconds(100'000);
   make_two(4);
   write(*qp, *server, kXid);
+  answer_read(*qp, *server);
+  ASSERT_TRUE(takes(*server)) << "the owner keeps it";
   write(*other_qp, *other, kXid);
   const Instant end = now + options.wait_timeout;
   while (!other->failed() && now < end + Duration::seconds(1)) {
@@ -555,6 +574,187 @@ TEST_F(ServerWaits, ACallLongerThanAPartIsAdmittedAlone) {
   write(*qp, *server, kXid);
   EXPECT_EQ(qp->posted().size(), 1u);
   answer_read(*qp, *server);
+}
+
+// Many clients, each with a share and a connection of its own. Of 24 units the slow ones may hold 6 together; a call takes 3.
+class SlowReads : public ServerWaits {
+ protected:
+  static constexpr uint64_t kUnits = 24;
+  static constexpr Duration kFound = ServerShared::kSlowAfter + ServerShared::kSlowCheck;
+  struct Client {
+    ClientShare share;
+    test::FakeQueuePair qp;
+    std::unique_ptr<ServerEndpoint> endpoint;
+  };
+
+  void SetUp() override {
+    ServerWaits::SetUp();
+    shared->pull_units_max = kUnits;
+  }
+  void TearDown() override {
+    for (Client& client : clients) {
+      client.endpoint.reset();
+    }
+    EXPECT_EQ(shared->slow_units, 0u);
+    clients.clear();
+    ServerWaits::TearDown();
+  }
+  // `of`: whose further connection it is.
+  Client& come(Client* of = nullptr) {
+    Client& client = clients.emplace_back();
+    options.share = of == nullptr ? &client.share : &of->share;
+    client.endpoint = std::make_unique<ServerEndpoint>(*shared, client.qp, options, thresholds);
+    client.endpoint->start();
+    return client;
+  }
+  void write(Client& client) { ServerWaits::write(client.qp, *client.endpoint, xid++); }
+  void answer_read(Client& client) { ServerWaits::answer_read(client.qp, *client.endpoint); }
+  // The oldest call of the client, to its end.
+  void serve(Client& client) {
+    answer_read(client);
+    Call call;
+    ASSERT_TRUE(client.endpoint->poll_call(now, call));
+    const uint32_t polled = call.context->header.xid;
+    call.message.clear();
+    client.endpoint->reply(now, call.id, chain_of(*pool, rpc_reply(polled).bytes()));
+    client.qp.finish_all_sends();
+    client.endpoint->on_completions(now);
+  }
+  // Clients that take all units and answer nothing.
+  void fill() {
+    for (uint32_t i = 0; i < 5; ++i) {
+      Client& client = come();
+      write(client);
+      write(client);
+    }
+    ASSERT_EQ(shared->pulled_units, kUnits);
+  }
+  void wait(Duration time) {
+    std::vector<ServerEndpoint*> endpoints;
+    for (Client& client : clients) {
+      endpoints.push_back(client.endpoint.get());
+    }
+    run(time, endpoints);
+  }
+  uint32_t ended() const {
+    uint32_t count = 0;
+    for (const Client& client : clients) {
+      count += client.endpoint->failure() == EndpointFailure::kSlowReads ? 1 : 0;
+    }
+    return count;
+  }
+
+  std::deque<Client> clients;
+  uint32_t xid = kXid;
+};
+
+TEST_F(SlowReads, NobodyEndsForThemWhileNobodyWaits) {
+  fill();
+  wait(options.read_timeout - Duration::ns(1));
+  EXPECT_EQ(ended(), 0u);
+  EXPECT_GT(shared->slow_units, kUnits / ServerShared::kSlowPart);
+}
+
+TEST_F(SlowReads, AClientThatWaitsGetsItsUnitsWithinASecond) {
+  fill();
+  Client& honest = come();
+  write(honest);
+  EXPECT_TRUE(honest.qp.posted().empty());
+  wait(ServerShared::kSlowAfter);
+  EXPECT_EQ(ended(), 0u) << "they have this long";
+  wait(ServerShared::kSlowCheck + ServerEndpoint::kRetryInterval);
+  ASSERT_EQ(honest.qp.posted().size(), 1u);
+  EXPECT_LE(shared->slow_units, kUnits / ServerShared::kSlowPart);
+  EXPECT_EQ(ended(), 3u) << "of 6, 6, 6, 3 and 3 units 6 may stay";
+  EXPECT_TRUE(clients[0].endpoint->failed() && clients[1].endpoint->failed() && clients[2].endpoint->failed());
+  EXPECT_EQ(stats().slow_reads, 3u);
+  EXPECT_EQ(stats().read_timeouts, 0u);
+  answer_read(honest);
+}
+
+// Of those that are slow the one that goes on is the last to end.
+TEST_F(SlowReads, WhoHasBeenSlowForLongestEndsFirst) {
+  fill();
+  wait(kFound);
+  answer_read(clients[0]);
+  wait(kFound);
+  Client& honest = come();
+  write(honest);
+  write(honest);
+  wait(kFound);
+  EXPECT_FALSE(clients[0].endpoint->failed());
+  EXPECT_TRUE(clients[1].endpoint->failed() && clients[2].endpoint->failed());
+  EXPECT_EQ(honest.qp.posted().size(), 2u);
+}
+
+// All clients stall at once, as when a switch fails: they wait for themselves.
+TEST_F(SlowReads, SlowClientsThatWaitEndNobody) {
+  fill();
+  for (Client& client : clients) {
+    write(client);
+  }
+  wait(options.read_timeout / 2);
+  EXPECT_EQ(ended(), 0u);
+}
+
+TEST_F(SlowReads, ManySlowClientsHoldNoMoreThanOne) {
+  for (uint32_t i = 0; i < 3; ++i) {
+    write(come());
+  }
+  wait(kFound);
+  EXPECT_EQ(shared->slow_units, 9u);
+  for (Client& client : clients) {
+    serve(client);
+  }
+  for (Client& client : clients) {
+    write(client);
+  }
+  EXPECT_EQ(shared->slow_units, 6u);
+  EXPECT_EQ(clients[0].qp.posted().size() + clients[1].qp.posted().size(), 2u);
+  EXPECT_TRUE(clients[2].qp.posted().empty()) << "it waits among the slow";
+  Client& honest = come();
+  write(honest);
+  EXPECT_EQ(honest.qp.posted().size(), 1u) << "nobody else waits behind it";
+  serve(clients[0]);
+  wait(ServerEndpoint::kRetryInterval);
+  EXPECT_EQ(clients[2].qp.posted().size(), 1u);
+}
+
+TEST_F(SlowReads, SlowClientsTakeTurns) {
+  for (uint32_t i = 0; i < 4; ++i) {
+    write(come());
+  }
+  wait(kFound);
+  for (Client& client : clients) {
+    serve(client);
+  }
+  for (Client& client : clients) {
+    write(client);
+    write(client);
+  }
+  EXPECT_EQ(clients[0].qp.posted().size(), 2u);
+  for (uint32_t i = 1; i < 4; ++i) {
+    EXPECT_TRUE(clients[i].qp.posted().empty()) << i;
+    serve(clients[i - 1]);
+    wait(ServerEndpoint::kRetryInterval);
+    EXPECT_EQ(clients[i].qp.posted().size(), 1u) << i;
+  }
+}
+
+TEST_F(SlowReads, ASlowClientIsOneWithItsNextConnectionTooAndThenNoLonger) {
+  Client& client = come();
+  write(client);
+  wait(kFound);
+  EXPECT_EQ(shared->slow_units, 3u);
+  client.endpoint->fail();
+  EXPECT_EQ(shared->slow_units, 0u);
+  Client& again = come(&client);
+  write(again);
+  EXPECT_EQ(shared->slow_units, 3u);
+  serve(again);
+  now = now + ServerShared::kSlowFor;
+  write(again);
+  EXPECT_EQ(shared->slow_units, 0u);
 }
 
 // A client without receives, or one that acknowledges nothing.
