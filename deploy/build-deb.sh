@@ -98,4 +98,4 @@ if [ -n "$lint" ]; then
 fi
 echo
 echo "Packages in $out:"
-(cd "$out" && ls -l causeway*.deb | awk '{ print "  " $9 "  " $5 " bytes" }')
+(cd "$out" && stat --printf='  %n  %s bytes\n' causeway*.deb)

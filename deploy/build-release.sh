@@ -27,5 +27,5 @@ if [ ! -f "$build/trained" ]; then
   meson configure "$build" -Db_pgo=use
   touch "$build/trained"
 fi
-# Unquoted on purpose: one argument per target.
+# shellcheck disable=SC2086  # one argument per target
 ninja -C "$build" $targets

@@ -220,7 +220,7 @@ print("... %d series in all" % sum(1 for line in text.splitlines() if not line.s
       ;;
     *)
       say "   \$ causewayctl $1"
-      # Unquoted on purpose: a command and its argument.
+      # shellcheck disable=SC2086  # a command and its argument
       "$causewayctl" --socket "$admin" $1 2>&1 | indent
       ;;
   esac

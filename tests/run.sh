@@ -107,12 +107,14 @@ must ensure_packages build
 { [ -n "$whole" ] || wants tidy || wants clang-tidy || wants ops || wants interop; } && must ensure_packages checks
 offer_npm
 if [ -n "$only" ]; then
+  # shellcheck disable=SC2086  # one argument per option
   configure "$main_build" ${MAIN_BUILD_OPTIONS:-}
   stage "what is called '$only'"
   run_recorded only python3 tests/tidy/only.py "$main_build" "$only"
   finish
 fi
 if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench; then
+  # shellcheck disable=SC2086  # one argument per option
   build "$main_build" ${MAIN_BUILD_OPTIONS:-}
 fi
 for suite in unit golden sim fuzz-replay tidy; do
@@ -143,7 +145,8 @@ tsan_targets=(tests/unit/{dataplane/dataplane,dataplane/eal,telemetry/telemetry,
 stop_building_beside() {
   local jobs
   jobs=$(jobs -p)
-  # Unquoted on purpose: one argument per process. ninja ends its compilers and removes what they have half written.
+  # ninja ends its compilers and removes what they have half written.
+  # shellcheck disable=SC2086  # one argument per process
   [ -n "$jobs" ] && kill $jobs 2>/dev/null && wait 2>/dev/null
 }
 if wants ops || wants interop; then

@@ -10,7 +10,6 @@ and responder sets their rate. link_lab.py says how two CPUs are dealt with.
 """
 
 import argparse
-import json
 import os
 import sys
 import tempfile

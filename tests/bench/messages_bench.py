@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from link_lab import CPUS, Daemon, Lab, LabError, Measured, Sample, absent, finish, row
 

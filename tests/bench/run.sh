@@ -32,7 +32,7 @@ if [ -n "$full" ]; then
     { tail -n 20 "$out/build.log"; echo '0 passed, 1 failed'; exit 1; }
   build=$release
 else
-  # Unquoted on purpose: one argument per target.
+  # shellcheck disable=SC2086  # one argument per target
   ninja -C "$build" --quiet $targets || { echo '0 passed, 1 failed'; exit 1; }
 fi
 

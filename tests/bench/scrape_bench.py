@@ -10,7 +10,6 @@ of the poll core by calls answered, both from /metrics, in slices of a closed lo
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from functools import partial
 
 from cores_cases import OWN_NETWORK, run_in_own_network

@@ -29,6 +29,7 @@ umount_proc() {
   [ -z "$mounted" ] || umount "$tree/proc" || umount --lazy "$tree/proc"
   mounted=''
 }
+# shellcheck source=service_smoke.sh
 . "$here/service_smoke.sh"
 clean() {
   clean_service
@@ -83,6 +84,7 @@ check "the configuration is the service's to read, and nobody else's" "^640 root
 check "the service's user can read it" "fine" inside setpriv --reuid causeway --regid causeway --init-groups causewayd --check-config
 check "the service is installed, and not enabled" "absent" \
   inside sh -c 'test -f /lib/systemd/system/causewayd.service && ! ls /etc/systemd/system/*.wants/causewayd.service 2>/dev/null && echo absent'
+# shellcheck disable=SC2016  # the inner shell expands it
 check "the unit refers to programs that are there" "there" \
   inside sh -c 'for p in $(sed -n "s/^Exec[A-Za-z]*=\([^ ]*\).*/\1/p" /lib/systemd/system/causewayd.service); do test -x $p || exit 1; done; echo there'
 check "the pages of causewayctl and its file are there" "causeway.toml.5" inside sh -c 'dpkg -L causeway | grep -A9 man/ && dpkg -L causeway | grep completions/causewayctl'

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154  # who sources it sets tree and work
 # The service under a real service manager: boots the tree of package_smoke.sh with systemd-nspawn and tries the unit there. To be
 # sourced, after `check`, `fail`, `inside` and `umount_proc`; needs $tree with the packages installed, and $work. clean_service
 # ends the machine, in whatever state it is. The machine's network has loopback and a pair of veth interfaces, one for the gateway
@@ -29,6 +29,7 @@ CONFIGURATION
 # DPDK wants /sys/module, which systemd-nspawn hides when it makes the network namespace itself. In one that it did not make, it
 # neither brings up loopback nor leaves the machine CAP_NET_ADMIN.
 switch_on() {
+  # shellcheck disable=SC2016  # the inner shell expands it
   unshare --net sh -c 'ip link set lo up && ip link add gateway mtu 4500 type veth peer name load mtu 4500 &&
     ip link set gateway up && ip link set load up &&
     exec systemd-nspawn --quiet --register=no --keep-unit --capability=CAP_NET_ADMIN --directory="$1" --boot' - "$tree" \

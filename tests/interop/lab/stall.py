@@ -17,7 +17,7 @@ from lab import image
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
-from lab.rig import MOUNT_POINT, Rig
+from lab.rig import Rig
 
 WRITE_BYTES = 65536
 BEFORE = 20  # writes that are done before the trouble
