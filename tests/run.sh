@@ -24,11 +24,20 @@ only=''
 suites=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    --full) full='--full' ;;
-    --only) only=${2:?'--only: the name of a test or case is missing'}; shift ;;
-    -h | --help) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$1") ;;
-    *) echo "tests/run.sh: unknown suite '$1'; see --help" >&2; exit 2 ;;
+  --full) full='--full' ;;
+  --only)
+    only=${2:?'--only: the name of a test or case is missing'}
+    shift
+    ;;
+  -h | --help)
+    sed -n '2,20s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+  unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$1") ;;
+  *)
+    echo "tests/run.sh: unknown suite '$1'; see --help" >&2
+    exit 2
+    ;;
   esac
   shift
 done
@@ -37,8 +46,12 @@ whole=''
 
 main_build=build
 outcomes=$PWD/$main_build/${only:+only-}outcomes.tsv
-wants() { local suite; for suite in ${suites[@]+"${suites[@]}"}; do [ "$suite" = "$1" ] && return 0; done; return 1; }
-record() { python3 tests/tidy/outcomes.py "$outcomes" add "$@"; }  # suite, what came of it
+wants() {
+  local suite
+  for suite in ${suites[@]+"${suites[@]}"}; do [ "$suite" = "$1" ] && return 0; done
+  return 1
+}
+record() { python3 tests/tidy/outcomes.py "$outcomes" add "$@"; } # suite, what came of it
 
 # What follows is a new stage, until the next one.
 stage_title=''
@@ -63,10 +76,13 @@ finish() {
   python3 tests/tidy/outcomes.py "$outcomes" report
   exit
 }
-must() { "$@" || { record "$stage_title" --failed "$*" 'needed for everything behind it'; finish; }; }
+must() { "$@" || {
+  record "$stage_title" --failed "$*" 'needed for everything behind it'
+  finish
+}; }
 
 # A runner that ends with "N passed, N failed" and says of each test what came of it.
-run_recorded() {  # suite, command...
+run_recorded() { # suite, command...
   local suite=$1 log status
   shift
   log=$(mktemp)
@@ -77,7 +93,7 @@ run_recorded() {  # suite, command...
 }
 
 build() { configure "$@" && compile "$1"; }
-configure() {  # directory, meson options...
+configure() { # directory, meson options...
   local directory=$1
   shift
   if [ ! -f "$directory/build.ninja" ]; then
@@ -85,12 +101,12 @@ configure() {  # directory, meson options...
     CXX="${CXX:-ccache g++}" must meson setup "$directory" "$@" >/dev/null
   fi
 }
-compile() {  # directory, targets (default: all)...
+compile() { # directory, targets (default: all)...
   stage "building $1"
   must ninja -C "$1" --quiet "${@:2}"
 }
 
-meson_tests() {  # directory, suite, what meson test shall run
+meson_tests() { # directory, suite, what meson test shall run
   local directory=$1 suite=$2 status=0
   stage "$suite ($directory)"
   shift 2
@@ -160,7 +176,7 @@ if wants ops; then
 fi
 if wants interop; then
   if [ "$(id -u)" -ne 0 ]; then
-    record interop --skipped '(interop)' 'takes root'  # network namespaces, guests
+    record interop --skipped '(interop)' 'takes root' # network namespaces, guests
   else
     must ensure_packages interop
     stage interop

@@ -27,8 +27,8 @@ missing_packages() {
   installed=" $(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' | tr '\n' ' ') "
   for package in "$@"; do
     case "$installed" in
-      *" $package "*) ;;
-      *) missing="$missing $package" ;;
+    *" $package "*) ;;
+    *) missing="$missing $package" ;;
     esac
   done
   echo "${missing# }"

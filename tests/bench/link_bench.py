@@ -102,8 +102,10 @@ def measure(bench: Bench, repeats: int) -> list[dict[str, Any]]:
         finally:
             gateway.stop()
         bench.lab.sample("sends", sends, lambda: bench.lab.messages("send_bw", 64, bench.seconds, SENDS_PER_SECOND_HOPED))
-    rows = [row(f"link/{load.name}", loads[load.name], "GB/s" if load.bulk else "RPC/s", raws[load.beside], "testpmd")
-            for load in LOADS]
+    rows = [
+        row(f"link/{load.name}", loads[load.name], "GB/s" if load.bulk else "RPC/s", raws[load.beside], "testpmd")
+        for load in LOADS
+    ]
     rows.append(round_trips("link/echo64_w1_p50", loads["echo64_w1"], raws["echo_1"]))
     rows.append(row("link/send64_acknowledged", sends, "packets/s", raws["echo_64_send"], "testpmd"))
     rows += [row(f"link/testpmd_{kind}", samples, RAW[kind].unit) for kind, samples in raws.items() if samples]

@@ -115,21 +115,33 @@ class Bench:
     def both(self, server: list[str], client: list[str], environment: dict[str, str], line: str) -> list[str]:
         """The last line like `line` that the client prints, in words; each end on its own CPU."""
         taskset = ["taskset", "--cpu-list"]
-        daemon = Daemon("other", [*taskset, str(self.lab.gateway_cpu), *server], self.lab.directory / "other.log",
-                        {**os.environ, **environment})
+        daemon = Daemon(
+            "other",
+            [*taskset, str(self.lab.gateway_cpu), *server],
+            self.lab.directory / "other.log",
+            {**os.environ, **environment},
+        )
         daemon.start()
         try:
             for _ in range(20):  # until the server listens; a client that found none may call that a success
                 time.sleep(0.2)
-                done = subprocess.run([*taskset, str(self.lab.load_cpu), *client], capture_output=True, text=True,
-                                      env={**os.environ, **environment}, timeout=60 + 10 * self.seconds, check=False)
+                done = subprocess.run(
+                    [*taskset, str(self.lab.load_cpu), *client],
+                    capture_output=True,
+                    text=True,
+                    env={**os.environ, **environment},
+                    timeout=60 + 10 * self.seconds,
+                    check=False,
+                )
                 found = [text for text in done.stdout.splitlines() if re.match(line, text)]
                 if found or not daemon.alive():
                     break
         finally:
             daemon.stop(3)
         if not found:
-            raise LabError(f"{client[0]}: exit status {done.returncode}, no figures: {(done.stderr + done.stdout).strip()[-300:]}")
+            raise LabError(
+                f"{client[0]}: exit status {done.returncode}, no figures: {(done.stderr + done.stdout).strip()[-300:]}"
+            )
         return re.split("[, ]+", found[-1].strip())
 
     def pingpong(self, one: Other) -> Measured:
@@ -137,16 +149,23 @@ class Bench:
         port = str(free_port())
         common = ["-p", one.transport, "-e", "rdm", "-S", str(one.size), "-I", str(count)]
         # bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec
-        fields = self.both(["fi_pingpong", *common, "-B", port], ["fi_pingpong", *common, "-P", port, "127.0.0.1"],
-                           {"FI_LOG_LEVEL": "error"}, r"\d")
+        fields = self.both(
+            ["fi_pingpong", *common, "-B", port],
+            ["fi_pingpong", *common, "-P", port, "127.0.0.1"],
+            {"FI_LOG_LEVEL": "error"},
+            r"\d",
+        )
         us = float(fields[6])
         return (one.size / us / 1e3 if one.is_bulk else 1e6 / us), {"us_per_message": us}
 
     def ucx(self, one: Other) -> Measured:
         count = (1_000_000 if one.size == SMALL else max(200, (1 << 33) // one.size // 4)) * self.seconds // 4
         port = str(free_port())
-        environment = {"UCX_TLS": f"{one.transport},self", "UCX_NET_DEVICES": "lo" if one.transport == "tcp" else "all",
-                       "UCX_LOG_LEVEL": "error"}
+        environment = {
+            "UCX_TLS": f"{one.transport},self",
+            "UCX_NET_DEVICES": "lo" if one.transport == "tcp" else "all",
+            "UCX_LOG_LEVEL": "error",
+        }
         # -f: the last line only; -v: as comma-separated values.
         common = ["ucx_perftest", "-p", port, "-f", "-v"]
         words = ["127.0.0.1", "-t", one.test, "-s", str(one.size), "-n", str(max(count, 100)), "-w", "100"]
@@ -193,12 +212,21 @@ def main() -> int:
             if rows[-1]["runs"] == 0:
                 failure = next(text for text in bench.lab.failures if text.startswith(other.name))
                 rows[-1] = absent(f"messages/{other.name}", failure.splitlines()[0])
-    for name, size, small in [*((one.name, one.size, "RPC/s") for one in OURS),
-                              *((some.name, some.size, "messages/s") for some in OUR_MESSAGES)]:
+    for name, size, small in [
+        *((one.name, one.size, "RPC/s") for one in OURS),
+        *((some.name, some.size, "messages/s") for some in OUR_MESSAGES),
+    ]:
         for other in present:
             if other.size == size and others[other.name]:
-                rows.append(row(f"messages/{name}_beside_{other.name}", ours[name], "GB/s" if other.is_bulk else small,
-                                others[other.name], other.name))
+                rows.append(
+                    row(
+                        f"messages/{name}_beside_{other.name}",
+                        ours[name],
+                        "GB/s" if other.is_bulk else small,
+                        others[other.name],
+                        other.name,
+                    )
+                )
     return finish(rows, arguments.json)
 
 

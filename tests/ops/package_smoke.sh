@@ -9,7 +9,10 @@
 set -u
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
-fail() { echo "tests/ops/package_smoke.sh: $*" >&2; exit 2; }
+fail() {
+  echo "tests/ops/package_smoke.sh: $*" >&2
+  exit 2
+}
 [ $# -ge 1 ] || fail "which packages? See the head of this file"
 here=$(dirname "$(realpath "$0")")
 packages=$(realpath "$1")
@@ -41,7 +44,10 @@ trap clean EXIT
 if [ ! -x "$tree/usr/bin/dpkg" ]; then
   echo "== debootstrap into $tree"
   debootstrap --variant=minbase bookworm "$tree" "$mirror" >"$work/debootstrap.log" 2>&1 ||
-    { tail -n 5 "$work/debootstrap.log" >&2; fail "debootstrap did not finish"; }
+    {
+      tail -n 5 "$work/debootstrap.log" >&2
+      fail "debootstrap did not finish"
+    }
 fi
 mount_proc || fail "no /proc in $tree"
 # Services are not to be started in a chroot.
@@ -91,7 +97,10 @@ check "the pages of causewayctl and its file are there" "causeway.toml.5" inside
 check "the man pages are there" "causewayd.8" inside sh -c 'dpkg -L causeway causeway-load | grep man/'
 
 inside apt-get install -y -q --no-install-recommends systemd systemd-sysv dbus librte-net-memif23 curl >"$work/said" 2>&1 ||
-  { tail -n 5 "$work/said" >&2; fail "systemd does not install"; }
+  {
+    tail -n 5 "$work/said" >&2
+    fail "systemd does not install"
+  }
 check_service
 mount_proc
 

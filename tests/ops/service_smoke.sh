@@ -43,7 +43,10 @@ first_process() { pgrep --parent "$machine" --exact systemd; }
 # booted COMMAND...: runs it in the machine.
 booted() {
   local first
-  first=$(first_process) && [ "$first" -gt 1 ] || { echo "the machine is not up"; return 1; }
+  first=$(first_process) && [ "$first" -gt 1 ] || {
+    echo "the machine is not up"
+    return 1
+  }
   timeout 120 nsenter --target "$first" --all \
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 SYSTEMD_PAGER='' "$@" </dev/null
 }
@@ -113,7 +116,10 @@ reload_refuses_a_mistake() {
   local before
   before=$(main_pid) || return 1
   booted sh -c 'echo "nonsense = 1" >>/etc/causeway/causeway.toml'
-  booted systemctl reload causewayd && { echo "the reload succeeded"; return 1; }
+  booted systemctl reload causewayd && {
+    echo "the reload succeeded"
+    return 1
+  }
   booted sed -i '/nonsense/d' /etc/causeway/causeway.toml
   serves && [ "$(main_pid)" = "$before" ] && journal
 }
@@ -122,7 +128,10 @@ restarts_a_hung_one() {
   local before
   before=$(main_pid) || return 1
   booted kill -STOP "$before" || return 1
-  until_true 90 is_another "$before" || { booted systemctl status causewayd; return 1; }
+  until_true 90 is_another "$before" || {
+    booted systemctl status causewayd
+    return 1
+  }
   [ "$(of_service NRestarts)" = 1 ] && journal
 }
 
@@ -135,7 +144,10 @@ device = "net_af_packet0,iface=gateway,framesz=8192,blocksz=65536,framecnt=512"
 mtu = 4500
 addresses = ["10.9.1.1/24"]
 CONFIGURATION
-  booted systemctl daemon-reload && { booted systemctl restart causewayd; starts; }
+  booted systemctl daemon-reload && {
+    booted systemctl restart causewayd
+    starts
+  }
 }
 
 stops_in_order() {
@@ -145,8 +157,11 @@ stops_in_order() {
 }
 
 check_service() {
-  configure_service >"$work/said" 2>&1 || { cat "$work/said"; fail "the service cannot be enabled"; }
-  umount_proc  # the machine is to have one of its own
+  configure_service >"$work/said" 2>&1 || {
+    cat "$work/said"
+    fail "the service cannot be enabled"
+  }
+  umount_proc # the machine is to have one of its own
   switch_on
   check "systemd starts the service, and it is ready to serve" "" starts
   check "its status says what it does" "serving, 0 connections" booted systemctl status causewayd

@@ -53,7 +53,9 @@ def check(header: Path, entry: dict) -> str:
     # Through standard input, so that #pragma once does not complain about a main file.
     name = header.relative_to(ROOT).as_posix()
     command = [*flags_of(entry), "-fsyntax-only", "-x", "c++", "-"]
-    result = subprocess.run(command, cwd=entry["directory"], input=f'#include "{name}"\n', capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command, cwd=entry["directory"], input=f'#include "{name}"\n', capture_output=True, text=True, check=False
+    )
     return "" if result.returncode == 0 else f"{name} does not compile alone:\n{result.stderr}"
 
 

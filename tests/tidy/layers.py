@@ -17,7 +17,8 @@ WITHIN_ROCEV2 = {"base": 0, "verbs": 1, "wire": 2, "link": 3, "gsi": 3, "rc": 3,
 PURE = ["rocev2/", "rpcrdma/", "control/cm/", "control/node/", "control/gateway/", "control/client/"]
 SYSTEM_HEADERS = re.compile(
     r"<(sys/|unistd\.h|poll\.h|netinet/|arpa/|fcntl\.h|pthread\.h|thread|mutex|atomic|chrono|condition_variable|future|"
-    r"iostream|fstream|filesystem|random|ctime|time\.h)")
+    r"iostream|fstream|filesystem|random|ctime|time\.h)"
+)
 INCLUDE = re.compile(r'^\s*#include\s+(<[^>]+>|"[^"]+")')
 COLUMNS = 130
 

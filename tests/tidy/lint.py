@@ -55,7 +55,11 @@ def language_of(path: Path) -> str | None:
 def tree() -> Iterator[Path]:
     for folder, names, files in os.walk(ROOT):
         top = Path(folder) == ROOT
-        names[:] = sorted(name for name in names if name not in (".git", "node_modules", "__pycache__") and not (top and name.startswith("build")))
+        names[:] = sorted(
+            name
+            for name in names
+            if name not in (".git", "node_modules", "__pycache__") and not (top and name.startswith("build"))
+        )
         yield from (path for name in sorted(files) if (path := Path(folder) / name).is_file() and not path.is_symlink())
 
 

@@ -72,10 +72,18 @@ class Gateway:
         if not program.exists():
             raise LabError(f"no {program}: build it, or name it in CAUSEWAYD")
         config = RUN / "causeway.toml"
-        config.write_text(CONFIG.format(
-            poll_lcore=min(1, (os.cpu_count() or 1) - 1), device=device_of(nic), mtu=nic.mtu,
-            addresses=addresses_of(nic), port=PORT, backend=backend,
-            metrics=METRICS, admin=self._admin))
+        config.write_text(
+            CONFIG.format(
+                poll_lcore=min(1, (os.cpu_count() or 1) - 1),
+                device=device_of(nic),
+                mtu=nic.mtu,
+                addresses=addresses_of(nic),
+                port=PORT,
+                backend=backend,
+                metrics=METRICS,
+                admin=self._admin,
+            )
+        )
         self._daemon = Daemon("causewayd", [str(program), "--config", str(config)], logs / "causewayd.log")
 
     def start(self, timeout: float = 30) -> None:
@@ -109,8 +117,9 @@ class Gateway:
     def ctl(self, *words: str, timeout: float = 90) -> str:
         """What causewayctl says."""
         program = default_program().parent.parent / "control/ctl/causewayctl"
-        result = subprocess.run([str(program), "--socket", str(self._admin), *words], capture_output=True, text=True,
-                                timeout=timeout, check=False)
+        result = subprocess.run(
+            [str(program), "--socket", str(self._admin), *words], capture_output=True, text=True, timeout=timeout, check=False
+        )
         if result.returncode != 0:
             raise LabError(f"causewayctl {' '.join(words)}: {result.stderr.strip()}")
         return result.stdout
