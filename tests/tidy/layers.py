@@ -6,7 +6,7 @@ Layers, left to right; a folder may include only itself and folders to its left:
     rocev2 < rpcrdma < control < telemetry < dataplane < tests
 
 Finer: rpcrdma sees of rocev2 only base/ and verbs/; within rocev2: base < verbs < wire < link, gsi, rc; requester and responder never
-include each other; <rte_*> only in dataplane/ and tests that test it; protocol folders make no system calls. Usage: layers.py ROOT
+include each other; <rte_*> only in dataplane/ and tests that test it; protocol folders make no system calls. Usage: layers.py ROOT [FILE...]
 """
 import re
 import sys
@@ -74,7 +74,8 @@ def check_file(root: Path, path: Path) -> list[str]:
 
 def main() -> int:
     root = Path(sys.argv[1]).resolve()
-    files = [f for layer in LAYERS for f in sorted((root / layer).rglob("*")) if f.suffix in (".h", ".cc")]
+    tree = (f for layer in LAYERS for f in sorted((root / layer).rglob("*")))
+    files = [f for f in ([Path(name).resolve() for name in sys.argv[2:]] or tree) if f.suffix in (".h", ".cc")]
     problems = [problem for file in files for problem in check_file(root, file)]
     print("\n".join(problems) if problems else f"{len(files)} files keep to their layers")
     return 1 if problems else 0

@@ -99,7 +99,7 @@ def py_cases(lines: list[str]) -> Iterator[Case]:
 
     for name, first in places:
         # ("name of the case", function), or with the wire in between; {what} differs from case to case.
-        named = re.findall(rf'\(f?"([^"\n]+)",(?:\s*\w+,)?\s*{name}\b', text)
+        named = re.findall(rf'\(\s*f?"([^"\n]+)",(?:\s*\w+,)?\s*{name}\b', text)
         reported = [re.compile(".+".join(re.escape(part) for part in re.split(r"\{[^}]*\}", one))) for one in named]
         yield Case(name, first, python_end(lines, first), asserts(name, frozenset({name})), reported)
 
