@@ -5,6 +5,7 @@ changed is discarded, and a ratio is made only of runs in one state. Each figure
 and greatest. A run that fails is told and left out; a figure without any run that succeeded is not good.
 """
 
+import argparse
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional, Sequence
@@ -20,36 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/interop"))
 
 from lab.daemon import Daemon, LabError  # noqa: E402
+from lab.gateway_config import BENCH_PROGRAM, gateway_config  # noqa: E402
 
 CACHE = Path(os.environ.get("CAUSEWAY_CACHE", "/var/cache/causeway-tests"))
 CPUS = sorted(os.sched_getaffinity(0))
 MESSAGE_QPS = 4
-
-CONFIG = """\
-[gateway]
-instance = "bench-{pid}"
-[dataplane]
-main_lcore = {cpu}
-poll_lcores = [{cpu}]
-idle = "{idle}"
-{dataplane}
-[[port]]
-device = "{device}"
-mtu = 4500
-addresses = ["10.9.0.1/24"]
-[[listener]]
-backend = "it"
-{listener}
-[[backend]]
-name = "it"
-{backend}
-[admin]
-socket = "{directory}/admin.sock"
-[metrics]
-listen = "off"
-{extra}
-"""
-BUILTIN = 'type = "builtin"\nprograms = ["bench"]'
 
 TESTPMD_BURST = 32  # frames that it handles at a time
 
@@ -94,20 +71,22 @@ class Lab:
         samples.append(Sample(value, before if before == self.distance() else "changed", extra))
 
     def gateway(
-        self, backend: str = BUILTIN, idle: str = "spin", listener: str = "", extra: str = "", dataplane: str = ""
+        self, backend: str = BENCH_PROGRAM, idle: str = "spin", listener: str = "", extra: str = "", dataplane: str = ""
     ) -> Daemon:
         config = self.directory / "causeway.toml"
         config.write_text(
-            CONFIG.format(
-                pid=os.getpid(),
-                cpu=self.gateway_cpu,
-                directory=self.directory,
-                idle=idle,
-                backend=backend,
-                listener=listener,
-                extra=extra,
-                dataplane=dataplane,
+            gateway_config(
+                instance=f"bench-{os.getpid()}",
+                main_lcore=self.gateway_cpu,
+                poll_lcores=self.gateway_cpu,
+                dataplane=f'idle = "{idle}"\n{dataplane}',
                 device=self.device("server"),
+                port='addresses = ["10.9.0.1/24"]',
+                listener=listener,
+                backend=backend,
+                admin=self.directory / "admin.sock",
+                metrics="off",
+                extra=extra,
             )
         )
         # Of an earlier gateway.
@@ -406,3 +385,30 @@ def finish(rows: list[dict[str, Any]], path: Optional[Path]) -> int:
     if path is not None:
         path.write_text(json.dumps(rows, indent=1))
     return 0 if all(entry.get("good", True) for entry in rows) else 1
+
+
+def run(
+    name: str,
+    description: str,
+    measure: Callable[[Lab, int, int, bool], list[dict[str, Any]]],
+    remark: Callable[[dict[str, Any]], None] = lambda entry: None,
+) -> int:
+    """The main of a bench on the link: reads the command line, calls measure(lab, seconds of a run, runs, full) for the rows, prints
+    and writes them, then what `remark` has to say of each; the exit status. With --full there are five runs of four seconds, else
+    one short one, to see that it works."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--full", action="store_true", help="long runs, five of each")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    if len(CPUS) < 2:
+        print(f"{name}: two CPUs are needed; skipped")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="cwb") as directory:  # short: UNIX sockets are in it
+        os.environ["XDG_RUNTIME_DIR"] = os.environ["RUNTIME_DIRECTORY"] = directory  # DPDK's files
+        lab = Lab(options.build.resolve(), Path(directory))
+        rows = measure(lab, 4 if options.full else 1, 5 if options.full else 1, options.full)
+    status = finish(rows, options.json)
+    for entry in rows:
+        remark(entry)
+    return status

@@ -11,19 +11,16 @@ causewayd, call and reply, checked. Theirs:
 A program that is not installed leaves its rows absent, which is no failure. Each of ours stands next to each of theirs.
 """
 
-import argparse
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from link_lab import CPUS, Daemon, Lab, LabError, Measured, Sample, absent, finish, row
+from link_lab import Daemon, Lab, LabError, Measured, Sample, absent, row, run
 
 SMALL = 64
 BULK = (65536, 1048576)
@@ -175,32 +172,22 @@ class Bench:
         return (rate * one.size / 1e9 if one.is_bulk else rate), {"messages_per_second": rate}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("build", type=Path)
-    parser.add_argument("--full", action="store_true", help="long runs, five of each")
-    parser.add_argument("--json", type=Path, help="write the figures here")
-    arguments = parser.parse_args()
-    if len(CPUS) < 2:
-        print("messages_bench: two CPUs are needed; skipped")
-        return 0
+def measure(lab: Lab, seconds: int, repeats: int, full: bool) -> list[dict[str, Any]]:
     present = [one for one in OTHERS if shutil.which(one.program) and shutil.which("taskset")]
     ours: dict[str, list[Sample]] = {one.name: [] for one in (*OURS, *OUR_MESSAGES)}
     others: dict[str, list[Sample]] = {one.name: [] for one in OTHERS}
-    with tempfile.TemporaryDirectory(prefix="cwm") as directory:
-        os.environ["XDG_RUNTIME_DIR"] = os.environ["RUNTIME_DIRECTORY"] = directory  # DPDK's files
-        bench = Bench(Lab(arguments.build.resolve(), Path(directory)), 4 if arguments.full else 1)
-        for _ in range(5 if arguments.full else 1):
-            for other in present:
-                bench.lab.sample(other.name, others[other.name], lambda other=other: bench.other(other))  # type: ignore[misc]
-            for some in OUR_MESSAGES:
-                bench.lab.sample(some.name, ours[some.name], lambda some=some: bench.our_messages(some))  # type: ignore[misc]
-            gateway = bench.lab.gateway()
-            try:
-                for one in OURS:
-                    bench.lab.sample(one.name, ours[one.name], lambda one=one: bench.ours(one))  # type: ignore[misc]
-            finally:
-                gateway.stop()
+    bench = Bench(lab, seconds)
+    for _ in range(repeats):
+        for other in present:
+            lab.sample(other.name, others[other.name], lambda other=other: bench.other(other))  # type: ignore[misc]
+        for some in OUR_MESSAGES:
+            lab.sample(some.name, ours[some.name], lambda some=some: bench.our_messages(some))  # type: ignore[misc]
+        gateway = lab.gateway()
+        try:
+            for one in OURS:
+                lab.sample(one.name, ours[one.name], lambda one=one: bench.ours(one))  # type: ignore[misc]
+        finally:
+            gateway.stop()
     rows: list[dict[str, Any]] = []
     for other in OTHERS:
         if other not in present:
@@ -210,7 +197,7 @@ def main() -> int:
             # What another project's program does not do here is no failure of ours.
             rows[-1]["good"] = True
             if rows[-1]["runs"] == 0:
-                failure = next(text for text in bench.lab.failures if text.startswith(other.name))
+                failure = next(text for text in lab.failures if text.startswith(other.name))
                 rows[-1] = absent(f"messages/{other.name}", failure.splitlines()[0])
     for name, size, small in [
         *((one.name, one.size, "RPC/s") for one in OURS),
@@ -227,8 +214,8 @@ def main() -> int:
                         other.name,
                     )
                 )
-    return finish(rows, arguments.json)
+    return rows
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("messages_bench", __doc__ or "", measure))

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/interop"))
 
 from lab.daemon import Daemon, LabError  # noqa: E402
+from lab.gateway_config import gateway_config  # noqa: E402
 from lab.metrics import Metrics, scrape  # noqa: E402
 
 READY_LIMIT_S = 30
@@ -31,35 +32,6 @@ CREDITS = 32
 CPUS = sorted(os.sched_getaffinity(0))
 GATEWAY_CPU = CPUS[min(1, len(CPUS) - 1)]
 LOAD_CPU = CPUS[0]
-
-CONFIG = """\
-[gateway]
-instance = "{instance}"
-[dataplane]
-main_lcore = {main_cpu}
-poll_lcores = [{cpus}]
-idle = "{idle}"
-{dataplane}
-[[port]]
-device = "{device}"
-mtu = 4500
-addresses = ["{address}"]
-{port_extra}
-[[listener]]
-backend = "bench"
-credits = {credits}
-{listener}
-[[backend]]
-name = "bench"
-type = "builtin"
-programs = ["bench"]
-[admin]
-socket = "{admin}"
-[metrics]
-listen = "{metrics}"
-{metrics_extra}
-{extra}
-"""
 
 
 class Skip(Exception):
@@ -218,7 +190,21 @@ class Box:
         values.setdefault("main_cpu", values["cpu"])
         values.setdefault("cpus", values["cpu"])
         path = self.directory / f"{name}.toml"
-        path.write_text(CONFIG.format(**values))
+        path.write_text(
+            gateway_config(
+                instance=values["instance"],
+                main_lcore=values["main_cpu"],
+                poll_lcores=values["cpus"],
+                dataplane=f'idle = "{values["idle"]}"\n{values["dataplane"]}',
+                device=values["device"],
+                port=f'addresses = ["{values["address"]}"]\n{values["port_extra"]}',
+                listener=f'credits = {values["credits"]}\n{values["listener"]}',
+                admin=values["admin"],
+                metrics=values["metrics"],
+                metrics_extra=values["metrics_extra"],
+                extra=values["extra"],
+            )
+        )
         return path
 
     def gateway(self, name: str = "gateway", **options: str) -> Gateway:

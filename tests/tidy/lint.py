@@ -76,7 +76,7 @@ def run(name: str, paths: list[Path], fix: bool) -> int:
     status = subprocess.run([*command, *files], cwd=ROOT, env=environment, check=False).returncode
     print(f"{name}: {len(files)} files" + (", with findings" if status else ""))
     if status and tool.fix and not fix:
-        print(f"This mends the layout: tests/tidy/lint.py {name} --fix")
+        print(f"To fix the layout: tests/tidy/lint.py {name} --fix")
     return 1 if status else 0
 
 
@@ -85,7 +85,7 @@ def main() -> int:
     parser.add_argument("tool", choices=[*TOOLS, "all"])
     parser.add_argument("--fix", action="store_true")
     parser.add_argument("files", nargs="*", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     paths = [path.resolve() for path in options.files if path.is_file()] if options.files else list(tree())
     statuses = [run(name, paths, options.fix) for name in (TOOLS if options.tool == "all" else [options.tool])]
     return max(statuses, key=[0, 77, 1].index)

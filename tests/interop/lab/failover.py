@@ -38,16 +38,15 @@ class Host:
         config = self._directory / "causeway.toml"
         nic = Nic("tap", MTU, shares="af_xdp")
         config.write_text(
-            gateway.CONFIG.format(
+            gateway.config_text(
+                instance=self.name,
                 poll_lcore=0,
                 device=gateway.device_of(nic),
                 mtu=MTU,
-                port=gateway.PORT,
-                backend=f"{BACK}:{ganesha.NFS_PORT}",
                 addresses=f'beside_kernel = true\naddresses = ["{network.GATEWAY}/24"]',
-                metrics=gateway.METRICS,
+                backend=f"{BACK}:{ganesha.NFS_PORT}",
                 admin=self._directory / "admin.sock",
-            ).replace('instance = "interop"', f'instance = "{self.name}"')
+            )
         )
         inside = ["ip", "netns", "exec", self.name]
         self.gateway = Daemon(

@@ -80,19 +80,18 @@ class GatewayGuest:
         _bundle(bundle, self._driver)
         self.guest.send(bundle, "/tmp/bundle.tar.gz")
         config = RUN / "guest.toml"
-        text = gateway.CONFIG.format(
+        text = gateway.config_text(
             poll_lcore=0,
             device=self._device,
             mtu=self._mtu,
-            port=gateway.PORT,
             addresses=self._port,
             backend=f"{network.CONTROL_HOST}:{ganesha.NFS_PORT}",
+            backend_extra="check_interval_ms = 500\ncall_timeout_s = 30",
+            memory="memory_mb = 256\nrx_buffers = 8192",
             metrics=self._metrics,
             admin="/tmp/admin.sock",
+            extra=f"[limits]\nconnections_max = 16\n{self._settings}",
         )
-        text = text.replace("memory_mb = 512", "memory_mb = 256\nrx_buffers = 8192")
-        text = text.replace("[log]", f"[limits]\nconnections_max = 16\n{self._settings}\n[log]")
-        text = text.replace('type = "tcp"', 'type = "tcp"\ncheck_interval_ms = 500\ncall_timeout_s = 30')
         config.write_text(text)
         self.guest.send(config, "/tmp/causeway.toml")
         # rxe of this guest's kernel would be a second one that hears RoCE packets.
