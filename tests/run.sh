@@ -10,7 +10,9 @@
 #
 # Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), tsan (whatever has threads, under
 # ThreadSanitizer), ops (programs as a user runs them), interop (a Linux guest mounts NFS through the gateway; root), bench
-# (figures; a smoke run unless --full). On request only: clang-tidy (half an hour on two cores).
+# (figures; a smoke run unless --full), clang-tidy. Without suites clang-tidy looks at what has changed since the merge base with main, ten
+# seconds of CPU time a file, for five minutes at most (CLANG_TIDY_SECONDS); asked for by name, at everything (half an hour on two CPUs).
+# The replay of the fuzz corpora runs in one build: under the sanitizers where asan is among the suites.
 # MAIN_BUILD_OPTIONS: of meson, for the first build when it is not there yet.
 # Ends with the seconds that each stage took, the tests that failed and that were skipped, and, as the last line, "N passed, N failed" over
 # everything; exit status 1 when something failed. A skipped test counts as failed unless tests/skips.tsv allows its reason here. Without
@@ -30,7 +32,7 @@ while [ $# -gt 0 ]; do
     shift
     ;;
   -h | --help)
-    sed -n '2,20s/^# \{0,1\}//p' "$0"
+    sed -n '2,22s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
   unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$1") ;;
@@ -42,7 +44,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 whole=''
-[ ${#suites[@]} -eq 0 ] && [ -z "$only" ] && whole=1 && suites=(unit golden sim fuzz tidy asan tsan ops interop bench)
+[ ${#suites[@]} -eq 0 ] && [ -z "$only" ] && whole=1 && suites=(unit golden sim fuzz tidy clang-tidy asan tsan ops interop bench)
 
 main_build=build
 outcomes=$PWD/$main_build/${only:+only-}outcomes.tsv
@@ -132,8 +134,11 @@ fi
 if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench; then
   # shellcheck disable=SC2086  # one argument per option
   build "$main_build" ${MAIN_BUILD_OPTIONS:-}
+  wants fuzz && ! wants asan && compile "$main_build" fuzz_replay
 fi
 for suite in unit golden sim fuzz-replay tidy; do
+  # Under sanitizers a replay tells more: once is enough.
+  [ "$suite" = fuzz-replay ] && wants asan && continue
   if wants "${suite%-replay}"; then
     meson_tests "$main_build" "$suite" --suite "$suite"
     [ "$suite" = tidy ] && python3 tests/tidy/spec_coverage.py .
@@ -185,15 +190,18 @@ if wants interop; then
 fi
 if wants clang-tidy; then
   stage clang-tidy
-  run_recorded clang-tidy nice python3 tests/tidy/clang_tidy.py "$main_build"
+  changed=()
+  [ -n "$whole" ] && changed=(--changed --seconds "${CLANG_TIDY_SECONDS:-300}")
+  run_recorded clang-tidy nice python3 tests/tidy/clang_tidy.py "$main_build" ${changed[@]+"${changed[@]}"}
 fi
 stop_building_beside
 if wants asan; then
   configure_asan
   compile build-asan
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  meson_tests build-asan fuzz-replay --suite fuzz-replay
   # All at once: the end of a suite often is one long test and an idle CPU.
-  meson_tests build-asan asan --suite unit --suite golden --suite sim --suite fuzz-replay
+  meson_tests build-asan asan --suite unit --suite golden --suite sim
 fi
 if wants tsan; then
   configure_tsan
