@@ -17,8 +17,14 @@ set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 
-fail() { echo "deploy/build-deb.sh: $*" >&2; exit 1; }
-usage() { echo "deploy/build-deb.sh: $*; see --help" >&2; exit 2; }
+fail() {
+  echo "deploy/build-deb.sh: $*" >&2
+  exit 1
+}
+usage() {
+  echo "deploy/build-deb.sh: $*; see --help" >&2
+  exit 2
+}
 
 out="$root/build-deb"
 work=''
@@ -27,14 +33,17 @@ lint=''
 programs=''
 while [ $# -gt 0 ]; do
   case "$1" in
-    --out | --work | --jobs | --programs)
-      [ $# -ge 2 ] || usage "$1 needs a value"
-      case "$1" in --out) out=$(realpath -m "$2") ;; --work) work=$(realpath -m "$2") ;; --jobs) jobs=$2 ;; --programs) programs=$(realpath -m "$2") ;; esac
-      shift
-      ;;
-    --lint) lint=1 ;;
-    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) usage "unknown option '$1'" ;;
+  --out | --work | --jobs | --programs)
+    [ $# -ge 2 ] || usage "$1 needs a value"
+    case "$1" in --out) out=$(realpath -m "$2") ;; --work) work=$(realpath -m "$2") ;; --jobs) jobs=$2 ;; --programs) programs=$(realpath -m "$2") ;; esac
+    shift
+    ;;
+  --lint) lint=1 ;;
+  -h | --help)
+    sed -n '2,15s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift
 done
@@ -98,4 +107,4 @@ if [ -n "$lint" ]; then
 fi
 echo
 echo "Packages in $out:"
-(cd "$out" && ls -l causeway*.deb | awk '{ print "  " $9 "  " $5 " bytes" }')
+(cd "$out" && stat --printf='  %n  %s bytes\n' causeway*.deb)

@@ -12,7 +12,12 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
-case "${1:-}" in '' | -h | --help) usage; [ -n "${1:-}" ]; exit ;; esac
+case "${1:-}" in '' | -h | --help)
+  usage
+  [ -n "${1:-}" ]
+  exit
+  ;;
+esac
 build=$1
 shift
 targets='dataplane/causewayd control/ctl/causewayctl tests/loadgen/causeway-load'
@@ -27,5 +32,5 @@ if [ ! -f "$build/trained" ]; then
   meson configure "$build" -Db_pgo=use
   touch "$build/trained"
 fi
-# Unquoted on purpose: one argument per target.
+# shellcheck disable=SC2086  # one argument per target
 ninja -C "$build" $targets

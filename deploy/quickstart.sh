@@ -23,7 +23,7 @@ run_dir=''
 gateway_pid=''
 load_pid=''
 keeping=''
-failed=''  # then the files stay
+failed='' # then the files stay
 
 say() { printf '%s\n' "$*"; }
 step() { printf '\n== %s\n' "$*"; }
@@ -45,23 +45,35 @@ usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
 
 while [ $# -gt 0 ]; do
   case "$1" in
-    --nfs) nfs=1 ;;
-    --keep) keep=1 ;;
-    --no-build) must_build='' ;;
-    --seconds | --build-dir)
-      [ $# -ge 2 ] || { echo "quickstart: $1 needs a value; see --help" >&2; exit 2; }
-      if [ "$1" = --seconds ]; then seconds=$2; else build=$2; fi
-      shift
-      ;;
-    -h | --help) usage; exit 0 ;;
-    *) echo "quickstart: unknown option '$1'; see --help" >&2; exit 2 ;;
+  --nfs) nfs=1 ;;
+  --keep) keep=1 ;;
+  --no-build) must_build='' ;;
+  --seconds | --build-dir)
+    [ $# -ge 2 ] || {
+      echo "quickstart: $1 needs a value; see --help" >&2
+      exit 2
+    }
+    if [ "$1" = --seconds ]; then seconds=$2; else build=$2; fi
+    shift
+    ;;
+  -h | --help)
+    usage
+    exit 0
+    ;;
+  *)
+    echo "quickstart: unknown option '$1'; see --help" >&2
+    exit 2
+    ;;
   esac
   shift
 done
-[[ "$seconds" =~ ^[1-9][0-9]{0,3}$ ]] || { echo "quickstart: --seconds $seconds: write a number from 1 to 9999" >&2; exit 2; }
+[[ "$seconds" =~ ^[1-9][0-9]{0,3}$ ]] || {
+  echo "quickstart: --seconds $seconds: write a number from 1 to 9999" >&2
+  exit 2
+}
 
 # Ends one process that this script started: TERM, a time limit, KILL.
-stop_process() {  # pid, seconds
+stop_process() { # pid, seconds
   local tries
   kill -TERM "$1" 2>/dev/null || return 0
   for ((tries = 0; tries < $2 * 10; ++tries)); do
@@ -79,7 +91,10 @@ clean_up() {
   [ -n "$gateway_pid" ] && stop_process "$gateway_pid" 15
   [ -n "$run_dir" ] && [ -z "$failed" ] && rm -rf "$run_dir"
 }
-interrupted() { [ -n "$keeping" ] && exit 0; exit 130; }
+interrupted() {
+  [ -n "$keeping" ] && exit 0
+  exit 130
+}
 trap clean_up EXIT
 trap interrupted INT TERM HUP
 
@@ -140,7 +155,8 @@ make_run_dir() {
 
 # 9464 when nobody has it, else any.
 choose_metrics_port() {
-  metrics=$(python3 - <<'PYTHON'
+  metrics=$(
+    python3 - <<'PYTHON'
 import socket
 for port in (9464, 0):
     try:
@@ -184,7 +200,7 @@ TOML
 
 start_gateway() {
   local log="$run_dir/causewayd.log" tries
-  : >"$log"  # there before it is looked into
+  : >"$log" # there before it is looked into
   "$causewayd" --config "$run_dir/causeway.toml" >"$log" 2>&1 &
   gateway_pid=$!
   for ((tries = 0; tries < 300; ++tries)); do
@@ -209,20 +225,20 @@ load_arguments() {
 look() {
   sleep 0.5
   case "$1" in
-    metrics)
-      say "   \$ curl http://$metrics/metrics"
-      python3 -c 'import sys, urllib.request
+  metrics)
+    say "   \$ curl http://$metrics/metrics"
+    python3 -c 'import sys, urllib.request
 text = urllib.request.urlopen(sys.argv[1], timeout=5).read().decode()
 shown = ("causeway_connections ", "causeway_rpcrdma_credits_granted ", "causeway_backend_calls_total", "causeway_port_packets_total")
 print("\n".join(line for line in text.splitlines() if line.startswith(shown)))
 print("... %d series in all" % sum(1 for line in text.splitlines() if not line.startswith("#")))' "http://$metrics/metrics" |
-        indent
-      ;;
-    *)
-      say "   \$ causewayctl $1"
-      # Unquoted on purpose: a command and its argument.
-      "$causewayctl" --socket "$admin" $1 2>&1 | indent
-      ;;
+      indent
+    ;;
+  *)
+    say "   \$ causewayctl $1"
+    # shellcheck disable=SC2086  # a command and its argument
+    "$causewayctl" --socket "$admin" $1 2>&1 | indent
+    ;;
   esac
 }
 
@@ -241,8 +257,8 @@ run_load() {
     kill -0 "$load_pid" 2>/dev/null || ended=1
     while IFS= read -r line <&3; do
       case "$line" in
-        *'connections up;'*) say "   $line" && [ -z "$looked" ] && looked=1 && look "$view" ;;
-        *RPC/s*p50*) say " $line" ;;
+      *'connections up;'*) say "   $line" && [ -z "$looked" ] && looked=1 && look "$view" ;;
+      *RPC/s*p50*) say " $line" ;;
       esac
     done
     [ -n "$ended" ] && break
@@ -252,7 +268,10 @@ run_load() {
   wait "$load_pid"
   status=$?
   load_pid=''
-  kill -0 "$gateway_pid" 2>/dev/null || { gateway_pid=''; fail "causewayd ended during this load" "$run_dir/causewayd.log"; }
+  kill -0 "$gateway_pid" 2>/dev/null || {
+    gateway_pid=''
+    fail "causewayd ended during this load" "$run_dir/causewayd.log"
+  }
   [ "$status" -eq 0 ] || fail "causeway-load found something wrong (exit status $status)" "$log" "the gateway's log is $run_dir/causewayd.log"
 }
 

@@ -10,7 +10,9 @@
 #
 # Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), tsan (whatever has threads, under
 # ThreadSanitizer), ops (programs as a user runs them), interop (a Linux guest mounts NFS through the gateway; root), bench
-# (figures; a smoke run unless --full). On request only: clang-tidy (half an hour on two cores).
+# (figures; a smoke run unless --full), clang-tidy. Without suites clang-tidy looks at what has changed since the merge base with main, ten
+# seconds of CPU time a file, for five minutes at most (CLANG_TIDY_SECONDS); asked for by name, at everything (half an hour on two CPUs).
+# The replay of the fuzz corpora runs in one build: under the sanitizers where asan is among the suites.
 # MAIN_BUILD_OPTIONS: of meson, for the first build when it is not there yet.
 # Ends with the seconds that each stage took, the tests that failed and that were skipped, and, as the last line, "N passed, N failed" over
 # everything; exit status 1 when something failed. A skipped test counts as failed unless tests/skips.tsv allows its reason here. Without
@@ -24,21 +26,34 @@ only=''
 suites=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    --full) full='--full' ;;
-    --only) only=${2:?'--only: the name of a test or case is missing'}; shift ;;
-    -h | --help) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$1") ;;
-    *) echo "tests/run.sh: unknown suite '$1'; see --help" >&2; exit 2 ;;
+  --full) full='--full' ;;
+  --only)
+    only=${2:?'--only: the name of a test or case is missing'}
+    shift
+    ;;
+  -h | --help)
+    sed -n '2,22s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+  unit | golden | sim | fuzz | tidy | clang-tidy | asan | tsan | ops | interop | bench) suites+=("$1") ;;
+  *)
+    echo "tests/run.sh: unknown suite '$1'; see --help" >&2
+    exit 2
+    ;;
   esac
   shift
 done
 whole=''
-[ ${#suites[@]} -eq 0 ] && [ -z "$only" ] && whole=1 && suites=(unit golden sim fuzz tidy asan tsan ops interop bench)
+[ ${#suites[@]} -eq 0 ] && [ -z "$only" ] && whole=1 && suites=(unit golden sim fuzz tidy clang-tidy asan tsan ops interop bench)
 
 main_build=build
 outcomes=$PWD/$main_build/${only:+only-}outcomes.tsv
-wants() { local suite; for suite in ${suites[@]+"${suites[@]}"}; do [ "$suite" = "$1" ] && return 0; done; return 1; }
-record() { python3 tests/tidy/outcomes.py "$outcomes" add "$@"; }  # suite, what came of it
+wants() {
+  local suite
+  for suite in ${suites[@]+"${suites[@]}"}; do [ "$suite" = "$1" ] && return 0; done
+  return 1
+}
+record() { python3 tests/tidy/outcomes.py "$outcomes" add "$@"; } # suite, what came of it
 
 # What follows is a new stage, until the next one.
 stage_title=''
@@ -63,10 +78,13 @@ finish() {
   python3 tests/tidy/outcomes.py "$outcomes" report
   exit
 }
-must() { "$@" || { record "$stage_title" --failed "$*" 'needed for everything behind it'; finish; }; }
+must() { "$@" || {
+  record "$stage_title" --failed "$*" 'needed for everything behind it'
+  finish
+}; }
 
 # A runner that ends with "N passed, N failed" and says of each test what came of it.
-run_recorded() {  # suite, command...
+run_recorded() { # suite, command...
   local suite=$1 log status
   shift
   log=$(mktemp)
@@ -77,7 +95,7 @@ run_recorded() {  # suite, command...
 }
 
 build() { configure "$@" && compile "$1"; }
-configure() {  # directory, meson options...
+configure() { # directory, meson options...
   local directory=$1
   shift
   if [ ! -f "$directory/build.ninja" ]; then
@@ -85,12 +103,12 @@ configure() {  # directory, meson options...
     CXX="${CXX:-ccache g++}" must meson setup "$directory" "$@" >/dev/null
   fi
 }
-compile() {  # directory, targets (default: all)...
+compile() { # directory, targets (default: all)...
   stage "building $1"
   must ninja -C "$1" --quiet "${@:2}"
 }
 
-meson_tests() {  # directory, suite, what meson test shall run
+meson_tests() { # directory, suite, what meson test shall run
   local directory=$1 suite=$2 status=0
   stage "$suite ($directory)"
   shift 2
@@ -107,15 +125,20 @@ must ensure_packages build
 { [ -n "$whole" ] || wants tidy || wants clang-tidy || wants ops || wants interop; } && must ensure_packages checks
 offer_npm
 if [ -n "$only" ]; then
+  # shellcheck disable=SC2086  # one argument per option
   configure "$main_build" ${MAIN_BUILD_OPTIONS:-}
   stage "what is called '$only'"
   run_recorded only python3 tests/tidy/only.py "$main_build" "$only"
   finish
 fi
 if wants unit || wants golden || wants sim || wants fuzz || wants tidy || wants clang-tidy || wants ops || wants interop || wants bench; then
+  # shellcheck disable=SC2086  # one argument per option
   build "$main_build" ${MAIN_BUILD_OPTIONS:-}
+  wants fuzz && ! wants asan && compile "$main_build" fuzz_replay
 fi
 for suite in unit golden sim fuzz-replay tidy; do
+  # Under sanitizers a replay tells more: once is enough.
+  [ "$suite" = fuzz-replay ] && wants asan && continue
   if wants "${suite%-replay}"; then
     meson_tests "$main_build" "$suite" --suite "$suite"
     [ "$suite" = tidy ] && python3 tests/tidy/spec_coverage.py .
@@ -143,7 +166,8 @@ tsan_targets=(tests/unit/{dataplane/dataplane,dataplane/eal,telemetry/telemetry,
 stop_building_beside() {
   local jobs
   jobs=$(jobs -p)
-  # Unquoted on purpose: one argument per process. ninja ends its compilers and removes what they have half written.
+  # ninja ends its compilers and removes what they have half written.
+  # shellcheck disable=SC2086  # one argument per process
   [ -n "$jobs" ] && kill $jobs 2>/dev/null && wait 2>/dev/null
 }
 if wants ops || wants interop; then
@@ -157,7 +181,7 @@ if wants ops; then
 fi
 if wants interop; then
   if [ "$(id -u)" -ne 0 ]; then
-    record interop --skipped '(interop)' 'takes root'  # network namespaces, guests
+    record interop --skipped '(interop)' 'takes root' # network namespaces, guests
   else
     must ensure_packages interop
     stage interop
@@ -166,15 +190,18 @@ if wants interop; then
 fi
 if wants clang-tidy; then
   stage clang-tidy
-  run_recorded clang-tidy nice python3 tests/tidy/clang_tidy.py "$main_build"
+  changed=()
+  [ -n "$whole" ] && changed=(--changed --seconds "${CLANG_TIDY_SECONDS:-300}")
+  run_recorded clang-tidy nice python3 tests/tidy/clang_tidy.py "$main_build" ${changed[@]+"${changed[@]}"}
 fi
 stop_building_beside
 if wants asan; then
   configure_asan
   compile build-asan
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  meson_tests build-asan fuzz-replay --suite fuzz-replay
   # All at once: the end of a suite often is one long test and an idle CPU.
-  meson_tests build-asan asan --suite unit --suite golden --suite sim --suite fuzz-replay
+  meson_tests build-asan asan --suite unit --suite golden --suite sim
 fi
 if wants tsan; then
   configure_tsan

@@ -17,7 +17,10 @@ template=${CAUSEWAY_TEMPLATE:-/etc/causeway/causeway.toml.in}
 nodes=${CAUSEWAY_NODES:-/etc/causeway/nodes}
 config=${CAUSEWAY_CONFIG:-/run/causeway/causeway.toml}
 
-fail() { echo "causeway-entrypoint: $*" >&2; exit 1; }
+fail() {
+  echo "causeway-entrypoint: $*" >&2
+  exit 1
+}
 [ -r "$template" ] || fail "cannot read $template: is the ConfigMap mounted there?"
 uses() { grep -v '^ *#' "$template" | grep -q "@$1@"; }
 

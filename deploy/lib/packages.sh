@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034  # ensure_packages takes the lists by their names
 # Sourced by deploy/quickstart.sh and tests/run.sh: makes sure that Debian packages are there.
 #
 #   ensure_packages build      what compiling needs
@@ -15,7 +16,7 @@ packages_build='g++ ninja-build meson pkg-config ccache python3 libdpdk-dev libr
 packages_interop='qemu-system-x86 nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 cpio kmod busybox-static python3
   keepalived curl krb5-kdc krb5-admin-server'
 packages_checks='prometheus faketime python3-yaml clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev tshark dpdk dpdk-dev chromium
-  chromium-driver'
+  chromium-driver black flake8 shellcheck shfmt eslint'
 packages_bench='dpdk dpdk-dev libfabric-bin ucx-utils valgrind'
 packages_npm='npm'
 
@@ -26,8 +27,8 @@ missing_packages() {
   installed=" $(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' | tr '\n' ' ') "
   for package in "$@"; do
     case "$installed" in
-      *" $package "*) ;;
-      *) missing="$missing $package" ;;
+    *" $package "*) ;;
+    *) missing="$missing $package" ;;
     esac
   done
   echo "${missing# }"
@@ -39,7 +40,7 @@ ensure_packages() {
     list="packages_${group}"
     wanted="$wanted ${!list}"
   done
-  # Unquoted on purpose: one argument per package.
+  # shellcheck disable=SC2086  # one argument per package
   missing=$(missing_packages $wanted)
   [ -z "$missing" ] && return 0
   if ! command -v apt-get >/dev/null; then
@@ -63,6 +64,7 @@ ensure_packages() {
   log=$(mktemp) || return 1
   # Services of these packages (rpcbind, prometheus, ganesha) are not wanted on this machine: only their programs are. sudo
   # clears the environment, so the settings go through env.
+  # shellcheck disable=SC2086  # one argument per package
   if $as_root apt-get update -q >"$log" 2>&1 &&
     $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends $missing >>"$log" 2>&1; then
     rm -f "$log"

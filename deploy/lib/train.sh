@@ -8,13 +8,19 @@
 # thread, over a wire in memory and by a clock of their own: no devices, no rights, and the same profile each time, to the octet, where
 # addresses may be left unshuffled (some containers forbid it).
 set -eu
-[ $# -eq 1 ] && [ -x "$1/tests/bench/rpc_pair_bench" ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 1 ] && [ -x "$1/tests/bench/rpc_pair_bench" ] || {
+  sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
 build=$1
 same_addresses=''
 setarch -R true 2>/dev/null && same_addresses='setarch -R'
 find "$build" -name '*.gcda' -delete
 while read -r case calls; do
-  $same_addresses "$build/tests/bench/rpc_pair_bench" --steady "$case" --calls "$calls" >/dev/null || { echo "train.sh: case $case failed" >&2; exit 1; }
+  $same_addresses "$build/tests/bench/rpc_pair_bench" --steady "$case" --calls "$calls" >/dev/null || {
+    echo "train.sh: case $case failed" >&2
+    exit 1
+  }
 done <<'CASES'
 null_w1 20000
 null_w32 20000
@@ -28,4 +34,7 @@ write64k_mtu1024 2000
 CASES
 # Beside the objects, or the compiler will not find them, and not say so.
 ls "$build"/rocev2/librocev2.a.p/*.gcda >/dev/null 2>&1 ||
-  { echo "train.sh: no profile came to $build; was it set up with -Db_pgo=generate?" >&2; exit 1; }
+  {
+    echo "train.sh: no profile came to $build; was it set up with -Db_pgo=generate?" >&2
+    exit 1
+  }

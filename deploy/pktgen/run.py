@@ -57,18 +57,41 @@ def scrape(address: str) -> Samples:
 
 
 def total(samples: Samples, metric: str, labels: dict[str, str]) -> float:
-    return sum(value for name, have, value in samples
-               if name == metric and all(have.get(label) == wanted for label, wanted in labels.items()))
+    return sum(
+        value
+        for name, have, value in samples
+        if name == metric and all(have.get(label) == wanted for label, wanted in labels.items())
+    )
 
 
 def pktgen_command(options: argparse.Namespace, profile: str, pcap: Path) -> list[str]:
     device = options.device or f"net_virtio_user0,path={options.vhost},queues=1,queue_size=1024"
     memory = [] if options.hugepages else ["--no-huge"]
     # The main lcore may not own a port: the second one does.
-    return [str(options.pktgen.resolve()), "-l", options.lcores, "-n", "1", "-m", str(options.memory_mb), *memory, "--no-pci", "--no-telemetry",
-            f"--file-prefix=pktgen{os.getpid()}", "--single-file-segments", f"--vdev={device}", "--",
-            "-P", "-j", "-m", f"{options.lcores.replace('-', ',').split(',')[-1]}.0", "-s", f"0:{pcap}", "-f",
-            str(HERE / f"{profile}.lua")]
+    return [
+        str(options.pktgen.resolve()),
+        "-l",
+        options.lcores,
+        "-n",
+        "1",
+        "-m",
+        str(options.memory_mb),
+        *memory,
+        "--no-pci",
+        "--no-telemetry",
+        f"--file-prefix=pktgen{os.getpid()}",
+        "--single-file-segments",
+        f"--vdev={device}",
+        "--",
+        "-P",
+        "-j",
+        "-m",
+        f"{options.lcores.replace('-', ',').split(',')[-1]}.0",
+        "-s",
+        f"0:{pcap}",
+        "-f",
+        str(HERE / f"{profile}.lua"),
+    ]
 
 
 def end(process: "subprocess.Popen[str]") -> None:
@@ -84,14 +107,20 @@ def end(process: "subprocess.Popen[str]") -> None:
 
 def play(options: argparse.Namespace, profile: str, expected: dict[str, Any]) -> None:
     settings = {"CAUSEWAY_LUA": str(HERE), "CAUSEWAY_FRAMES": str(expected["frames"])}
-    for name, value in (("CAUSEWAY_RATES", options.rates), ("CAUSEWAY_SECONDS", options.seconds), ("CAUSEWAY_PASSES", options.passes)):
+    for name, value in (
+        ("CAUSEWAY_RATES", options.rates),
+        ("CAUSEWAY_SECONDS", options.seconds),
+        ("CAUSEWAY_PASSES", options.passes),
+    ):
         if value is not None:
             settings[name] = str(value)
     command = pktgen_command(options, profile, options.pcap.resolve())
     limit = time.monotonic() + options.limit
     with open(options.log, "w", encoding="utf-8") as log:
         try:
-            process = subprocess.Popen(command, env={**os.environ, **settings}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, text=True)
+            process = subprocess.Popen(
+                command, env={**os.environ, **settings}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, text=True
+            )
         except OSError as error:
             raise Trouble(f"{options.pktgen}: {error.strerror}; deploy/pktgen/README.md tells how to get Pktgen") from None
         try:
@@ -165,11 +194,17 @@ def parse_options() -> argparse.Namespace:
     where.add_argument("--device", help="another DPDK device for Pktgen, with its arguments")
     parser.add_argument("--rates", help="steps in percent, joined by ','; default: the profile's")
     parser.add_argument("--seconds", type=int, help="length of each step; default: the profile's")
-    parser.add_argument("--passes", type=int, help="instead of steps, so many passes over the capture; then counters are compared; 0 = steps")
-    parser.add_argument("--lcores", default="0,1", help="two CPUs: the first for Pktgen's display and Lua, the second sends (default: 0,1)")
+    parser.add_argument(
+        "--passes", type=int, help="instead of steps, so many passes over the capture; then counters are compared; 0 = steps"
+    )
+    parser.add_argument(
+        "--lcores", default="0,1", help="two CPUs: the first for Pktgen's display and Lua, the second sends (default: 0,1)"
+    )
     parser.add_argument("--memory-mb", type=int, default=2000, help="memory for Pktgen; a port takes about 1300 (default: 2000)")
     parser.add_argument("--hugepages", action="store_true", help="memory from hugepages")
-    parser.add_argument("--metrics", default="127.0.0.1:9464", help="causewayd's [metrics] listen, or 'off' (default: 127.0.0.1:9464)")
+    parser.add_argument(
+        "--metrics", default="127.0.0.1:9464", help="causewayd's [metrics] listen, or 'off' (default: 127.0.0.1:9464)"
+    )
     parser.add_argument("--log", type=Path, default=Path("pktgen.log"), help="what Pktgen prints (default: pktgen.log)")
     parser.add_argument("--limit", type=int, default=600, help="seconds after which Pktgen is ended (default: 600)")
     return parser.parse_args()

@@ -91,7 +91,7 @@ struct ServerOptions {
   // Octets of RDMA Reads posted at once per connection, but always one Read. A SEND behind Reads in the queue pair leaves when
   // the last of them has been asked for, so this is what a reply may have to wait for; less than the queue pair asks for at once
   // (RcOptions::read_window_packets) would leave the line idle.
-  uint64_t read_bytes_in_flight_max = 384 * 4096;
+  uint64_t read_bytes_in_flight_max = uint64_t{384} * 4096;
   // No RDMA Read of the connection is answered for so long while some are under way: the client is taken for dead, and what its
   // calls hold goes back to the others.
   Duration read_timeout = Duration::seconds(10);

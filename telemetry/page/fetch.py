@@ -13,8 +13,16 @@ import sys
 from pathlib import Path
 
 # npm asks again for minutes by default; a build without a network should not wait for that.
-OPTIONS = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--prefer-offline", "--fetch-retries=1",
-           "--fetch-retry-mintimeout=1000", "--fetch-timeout=30000"]
+OPTIONS = [
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--no-update-notifier",
+    "--prefer-offline",
+    "--fetch-retries=1",
+    "--fetch-retry-mintimeout=1000",
+    "--fetch-timeout=30000",
+]
 
 
 def main() -> int:
@@ -31,8 +39,17 @@ def main() -> int:
     if not os.access(Path.home(), os.W_OK):
         environment["npm_config_cache"] = str(build / "npm-cache")
     try:
-        done = subprocess.run([npm, "ci", *OPTIONS], cwd=build, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=180, check=False)
+        done = subprocess.run(
+            [npm, "ci", *OPTIONS],
+            cwd=build,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=180,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         print(error)
         return 1

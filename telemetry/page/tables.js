@@ -154,7 +154,7 @@ function backendRows(view, snapshot) {
   return snapshot.backends.map((backend) => {
     const now = (name) => latest(view.gauge(`${name}.${backend.name}`));
     const [level, text] = STATES[now('backend_state') || 0];
-    const trouble = ['backend_failures', 'backend_lost', 'backend_timeouts'].map((name) =>
+    const failures = ['backend_failures', 'backend_lost', 'backend_timeouts'].map((name) =>
       count(view.grown(`${name}.${backend.name}`)),
     );
     return [
@@ -164,7 +164,7 @@ function backendRows(view, snapshot) {
       count(now('backend_links')),
       count(now('backend_in_flight')),
       rate(latest(view.rate(`backend_calls.${backend.name}`)), 'calls/s'),
-      ...trouble,
+      ...failures,
     ];
   });
 }

@@ -17,17 +17,15 @@ is measured in three placements, and nothing is claimed of a fourth:
 `cpu_us` is CPU time of a process over RPCs, from /proc: what the gateway takes, and what client and backend take with and without it.
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from link_lab import CPUS, Daemon, Lab, LabError, Measured, Sample, finish, row
+from link_lab import CPUS, Daemon, Lab, LabError, Measured, Sample, row, run
 
 
 class Case(NamedTuple):
@@ -70,7 +68,9 @@ class Watched:
         seconds = time.monotonic() - begun
         ended = os.times()
         if done.returncode != 0:
-            raise LabError(f"{Path(command[0]).name}: exit status {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
+            raise LabError(
+                f"{Path(command[0]).name}: exit status {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}"
+            )
         spent = {name: cpu_seconds(pid) - before[name] for name, pid in self.pids.items()}
         spent["client"] = (ended.children_user - children.children_user) + (ended.children_system - children.children_system)
         # Starting up is in these times, and calls of the warm-up are not counted: shares of the whole time stay right.
@@ -85,8 +85,9 @@ class Bench:
 
     def backend(self, case: Case) -> tuple[Daemon, int]:
         cpu = ["--cpu", str(CPUS[case.backend_cpu])] if case.backend_cpu is not None else []
-        daemon = Daemon("backend", [self.peer, "serve", *cpu, *(["--spin"] if case.backend_spins else [])],
-                        self.lab.directory / "backend.log")
+        daemon = Daemon(
+            "backend", [self.peer, "serve", *cpu, *(["--spin"] if case.backend_spins else [])], self.lab.directory / "backend.log"
+        )
         daemon.start()
         daemon.wait_for_line(r"^port \d+", 10)
         return daemon, int(daemon.output().split("port ")[1].split()[0])
@@ -98,13 +99,29 @@ class Bench:
     def direct(self, case: Case) -> Measured:
         backend, port = self.backend(case)
         try:
-            command = [self.peer, "load", "--port", str(port), "--cpu", str(self.lab.load_cpu), "--window", str(case.window),
-                       "--connections", str(case.connections), "--seconds", str(self.seconds),
-                       *(["--spin"] if case.client_spins else [])]
+            command = [
+                self.peer,
+                "load",
+                "--port",
+                str(port),
+                "--cpu",
+                str(self.lab.load_cpu),
+                "--window",
+                str(case.window),
+                "--connections",
+                str(case.connections),
+                "--seconds",
+                str(self.seconds),
+                *(["--spin"] if case.client_spins else []),
+            ]
             text, shares = Watched({"backend": backend.pid}).run(command, 30 + self.seconds)
             report = json.loads(text)
-            return report["calls_per_second"], {"p50_us": report["p50_us"], "p99_us": report["p99_us"], "wrong": report["wrong"],
-                                                **self.extra(shares, report["calls_per_second"])}
+            return report["calls_per_second"], {
+                "p50_us": report["p50_us"],
+                "p99_us": report["p99_us"],
+                "wrong": report["wrong"],
+                **self.extra(shares, report["calls_per_second"]),
+            }
         finally:
             backend.stop()
 
@@ -112,8 +129,11 @@ class Bench:
         backend, port = self.backend(case)
         try:
             # Its workers where its poll core is: they leave the CPU to each other (README.md), and the client's is the client's.
-            gateway = self.lab.gateway(backend=f'type = "tcp"\naddress = "127.0.0.1:{port}"', idle="sleep",
-                                       dataplane=f"worker_lcores = [{self.lab.gateway_cpu}]")
+            gateway = self.lab.gateway(
+                backend=f'type = "tcp"\naddress = "127.0.0.1:{port}"',
+                idle="sleep",
+                dataplane=f"worker_lcores = [{self.lab.gateway_cpu}]",
+            )
             try:
                 result = self.lab.directory / "load.json"
                 words = ["--op", "echo", "--bytes", "64", "--window", str(case.window), "--connections", str(case.connections)]
@@ -125,8 +145,12 @@ class Bench:
         finally:
             backend.stop()
         rate = report["calls_per_second"]
-        return rate, {"p50_us": report["latency_us"]["p50"], "p99_us": report["latency_us"]["p99"], "wrong": report["wrong"],
-                      **self.extra(shares, rate)}
+        return rate, {
+            "p50_us": report["latency_us"]["p50"],
+            "p99_us": report["latency_us"]["p99"],
+            "wrong": report["wrong"],
+            **self.extra(shares, rate),
+        }
 
 
 def rows_of(case: Case, through: list[Sample], direct: list[Sample]) -> list[dict[str, Any]]:
@@ -146,36 +170,25 @@ def rows_of(case: Case, through: list[Sample], direct: list[Sample]) -> list[dic
     return [entry]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("build", type=Path)
-    parser.add_argument("--full", action="store_true", help="long runs, five of each")
-    parser.add_argument("--json", type=Path, help="write the figures here")
-    arguments = parser.parse_args()
-    if len(CPUS) < 2:
-        print("gateway_bench: two CPUs are needed; skipped")
-        return 0
-    cases = CASES if arguments.full else [CASES[1], CASES[4]]
+def measure(lab: Lab, seconds: int, repeats: int, full: bool) -> list[dict[str, Any]]:
+    cases = CASES if full else [CASES[1], CASES[4]]
     through: dict[str, list[Sample]] = {case.name: [] for case in cases}
     direct: dict[str, list[Sample]] = {case.name: [] for case in cases}
-    with tempfile.TemporaryDirectory(prefix="cwg") as directory:
-        os.environ["XDG_RUNTIME_DIR"] = os.environ["RUNTIME_DIRECTORY"] = directory  # DPDK's files
-        bench = Bench(Lab(arguments.build.resolve(), Path(directory)), 4 if arguments.full else 1)
-        for _ in range(5 if arguments.full else 1):
-            for case in cases:
-                bench.lab.sample(f"direct {case.name}", direct[case.name], lambda case=case: bench.direct(case))  # type: ignore[misc]
-                bench.lab.sample(f"gateway {case.name}", through[case.name],
-                                 lambda case=case: bench.through(case))  # type: ignore[misc]
-    rows = [entry for case in cases for entry in rows_of(case, through[case.name], direct[case.name])]
-    status = finish(rows, arguments.json)
-    for entry in rows:
-        shares = ", ".join(f"{key.replace('cpu_us_', '')} {value:.2f}" for key, value in entry.items() if "cpu_us_" in key)
-        if shares:
-            print(f"{entry['name']}: CPU us per RPC: {shares}")
-        if "added_us" in entry:
-            print(f"{entry['name']}: the gateway adds {entry['added_us']:.1f} us, with scheduling on a shared CPU in it")
-    return status
+    bench = Bench(lab, seconds)
+    for _ in range(repeats):
+        for case in cases:
+            lab.sample(f"direct {case.name}", direct[case.name], lambda case=case: bench.direct(case))  # type: ignore[misc]
+            lab.sample(f"gateway {case.name}", through[case.name], lambda case=case: bench.through(case))  # type: ignore[misc]
+    return [entry for case in cases for entry in rows_of(case, through[case.name], direct[case.name])]
+
+
+def remark(entry: dict[str, Any]) -> None:
+    shares = ", ".join(f"{key.replace('cpu_us_', '')} {value:.2f}" for key, value in entry.items() if "cpu_us_" in key)
+    if shares:
+        print(f"{entry['name']}: CPU us per RPC: {shares}")
+    if "added_us" in entry:
+        print(f"{entry['name']}: the gateway adds {entry['added_us']:.1f} us, with scheduling on a shared CPU in it")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("gateway_bench", __doc__ or "", measure, remark))

@@ -50,16 +50,20 @@ def count(bench: Path, case: str, calls: int, function: str | None) -> Counter[s
         out = Path(folder) / "out"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
         command += [f"--toggle-collect={function}"] if function else []
-        result = subprocess.run([*command, str(bench), "--steady", case, "--calls", str(calls)], capture_output=True, text=True,
-                                check=False)
+        result = subprocess.run(
+            [*command, str(bench), "--steady", case, "--calls", str(calls)], capture_output=True, text=True, check=False
+        )
         if result.returncode != 0:
             sys.exit(f"instructions.py: {case}: {result.stderr.strip().splitlines()[-1]}")
         return self_costs(out.read_text())
 
 
 def short(name: str) -> str:
-    return re.sub(r"\(anonymous namespace\)::|'\d+$", "", name.split("(")[0] if "(anonymous" not in name else
-                  re.sub(r"\((?!anonymous).*", "", name))
+    return re.sub(
+        r"\(anonymous namespace\)::|'\d+$",
+        "",
+        name.split("(")[0] if "(anonymous" not in name else re.sub(r"\((?!anonymous).*", "", name),
+    )
 
 
 def measure(bench: Path, case: str, top: int) -> dict[str, float]:
@@ -86,8 +90,15 @@ def main() -> int:
     rows = []
     for case in chosen.case or CASES:
         figures = measure(bench, case, chosen.top)
-        rows += [{"name": f"instructions/{case}/{half}", "value": round(value), "unit": "instructions per RPC", "spread": [value, value]}
-                 for half, value in figures.items()]
+        rows += [
+            {
+                "name": f"instructions/{case}/{half}",
+                "value": round(value),
+                "unit": "instructions per RPC",
+                "spread": [value, value],
+            }
+            for half, value in figures.items()
+        ]
     if chosen.json:
         chosen.json.write_text(json.dumps(rows, indent=1) + "\n")
     return 0

@@ -9,15 +9,10 @@ SENDs of 64 octets, each acknowledged, are those of causeway-verbs-peer on both 
 and responder sets their rate. link_lab.py says how two CPUs are dealt with.
 """
 
-import argparse
-import json
-import os
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from link_lab import CPUS, Lab, Measured, Sample, Testpmd, finish, find_testpmd, row
+from link_lab import Lab, Measured, Sample, Testpmd, find_testpmd, row, run
 
 # Frames of an echo call of 64 octets, of a SEND of 64 octets, and of a full packet of RoCE's largest path MTU.
 ECHO_FRAME_BYTES = 198
@@ -103,34 +98,24 @@ def measure(bench: Bench, repeats: int) -> list[dict[str, Any]]:
         finally:
             gateway.stop()
         bench.lab.sample("sends", sends, lambda: bench.lab.messages("send_bw", 64, bench.seconds, SENDS_PER_SECOND_HOPED))
-    rows = [row(f"link/{load.name}", loads[load.name], "GB/s" if load.bulk else "RPC/s", raws[load.beside], "testpmd")
-            for load in LOADS]
+    rows = [
+        row(f"link/{load.name}", loads[load.name], "GB/s" if load.bulk else "RPC/s", raws[load.beside], "testpmd")
+        for load in LOADS
+    ]
     rows.append(round_trips("link/echo64_w1_p50", loads["echo64_w1"], raws["echo_1"]))
     rows.append(row("link/send64_acknowledged", sends, "packets/s", raws["echo_64_send"], "testpmd"))
     rows += [row(f"link/testpmd_{kind}", samples, RAW[kind].unit) for kind, samples in raws.items() if samples]
     return rows
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("build", type=Path)
-    parser.add_argument("--full", action="store_true", help="long runs, five of each")
-    parser.add_argument("--json", type=Path, help="write the figures here")
-    arguments = parser.parse_args()
-    if len(CPUS) < 2:
-        print("link_bench: two CPUs are needed; skipped")
-        return 0
-    with tempfile.TemporaryDirectory(prefix="cwb") as directory:  # short: UNIX sockets are in it
-        os.environ["XDG_RUNTIME_DIR"] = os.environ["RUNTIME_DIRECTORY"] = directory  # DPDK's files
-        lab = Lab(arguments.build.resolve(), Path(directory))
-        program = find_testpmd()
-        if program is None:
-            print("link_bench: no dpdk-testpmd (package dpdk-dev), hence nothing to compare with")
-        # A smoke run tries our programs only.
-        testpmd = Testpmd(lab, program) if program is not None and arguments.full else None
-        rows = measure(Bench(lab, 4 if arguments.full else 1, testpmd), 5 if arguments.full else 1)
-    return finish(rows, arguments.json)
+def rows(lab: Lab, seconds: int, repeats: int, full: bool) -> list[dict[str, Any]]:
+    program = find_testpmd()
+    if program is None:
+        print("link_bench: no dpdk-testpmd (package dpdk-dev), hence nothing to compare with")
+    # A smoke run tries our programs only.
+    testpmd = Testpmd(lab, program) if program is not None and full else None
+    return measure(Bench(lab, seconds, testpmd), repeats)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("link_bench", __doc__ or "", rows))

@@ -5,6 +5,7 @@ changed is discarded, and a ratio is made only of runs in one state. Each figure
 and greatest. A run that fails is told and left out; a figure without any run that succeeded is not good.
 """
 
+import argparse
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional, Sequence
@@ -20,36 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/interop"))
 
 from lab.daemon import Daemon, LabError  # noqa: E402
+from lab.gateway_config import BENCH_PROGRAM, gateway_config  # noqa: E402
 
 CACHE = Path(os.environ.get("CAUSEWAY_CACHE", "/var/cache/causeway-tests"))
 CPUS = sorted(os.sched_getaffinity(0))
 MESSAGE_QPS = 4
-
-CONFIG = """\
-[gateway]
-instance = "bench-{pid}"
-[dataplane]
-main_lcore = {cpu}
-poll_lcores = [{cpu}]
-idle = "{idle}"
-{dataplane}
-[[port]]
-device = "{device}"
-mtu = 4500
-addresses = ["10.9.0.1/24"]
-[[listener]]
-backend = "it"
-{listener}
-[[backend]]
-name = "it"
-{backend}
-[admin]
-socket = "{directory}/admin.sock"
-[metrics]
-listen = "off"
-{extra}
-"""
-BUILTIN = 'type = "builtin"\nprograms = ["bench"]'
 
 TESTPMD_BURST = 32  # frames that it handles at a time
 
@@ -77,8 +54,9 @@ class Lab:
     def distance(self) -> str:
         """State of the two CPUs: near or far."""
         program = self.build / "tests/bench/core_distance"
-        line = subprocess.run([program, str(self.load_cpu), str(self.gateway_cpu), "20"], capture_output=True, text=True,
-                              timeout=30, check=True).stdout
+        line = subprocess.run(
+            [program, str(self.load_cpu), str(self.gateway_cpu), "20"], capture_output=True, text=True, timeout=30, check=True
+        ).stdout
         return line.split()[0]
 
     def sample(self, what: str, samples: list[Sample], measure: Callable[[], Measured]) -> None:
@@ -92,31 +70,67 @@ class Lab:
             return
         samples.append(Sample(value, before if before == self.distance() else "changed", extra))
 
-    def gateway(self, backend: str = BUILTIN, idle: str = "spin", listener: str = "", extra: str = "",
-                dataplane: str = "") -> Daemon:
+    def gateway(
+        self, backend: str = BENCH_PROGRAM, idle: str = "spin", listener: str = "", extra: str = "", dataplane: str = ""
+    ) -> Daemon:
         config = self.directory / "causeway.toml"
-        config.write_text(CONFIG.format(pid=os.getpid(), cpu=self.gateway_cpu, directory=self.directory, idle=idle, backend=backend,
-                                        listener=listener, extra=extra, dataplane=dataplane, device=self.device("server")))
+        config.write_text(
+            gateway_config(
+                instance=f"bench-{os.getpid()}",
+                main_lcore=self.gateway_cpu,
+                poll_lcores=self.gateway_cpu,
+                dataplane=f'idle = "{idle}"\n{dataplane}',
+                device=self.device("server"),
+                port='addresses = ["10.9.0.1/24"]',
+                listener=listener,
+                backend=backend,
+                admin=self.directory / "admin.sock",
+                metrics="off",
+                extra=extra,
+            )
+        )
         # Of an earlier gateway.
         (self.directory / "link.sock").unlink(missing_ok=True)
-        daemon = Daemon("causewayd", [str(self.build / "dataplane/causewayd"), "--config", str(config)],
-                        self.directory / "causewayd.log")
+        daemon = Daemon(
+            "causewayd", [str(self.build / "dataplane/causewayd"), "--config", str(config)], self.directory / "causewayd.log"
+        )
         daemon.start()
         daemon.wait_for_line("causewayd: ready", 30)
         return daemon
 
     def load_command(self, seconds: int, result: Path, words: Sequence[str], spin: bool = True) -> list[str]:
         result.unlink(missing_ok=True)
-        return [str(self.build / "tests/loadgen/causeway-load"), "--device", self.device("client"), "--address", "10.9.0.2/24",
-                "--server", "10.9.0.1", "--mtu", "4500", "--lcore", str(self.load_cpu), *(["--spin"] if spin else []), "--seconds",
-                str(seconds), "--warmup", "1", "--verify-every", "64", "--json", str(result), *words]
+        return [
+            str(self.build / "tests/loadgen/causeway-load"),
+            "--device",
+            self.device("client"),
+            "--address",
+            "10.9.0.2/24",
+            "--server",
+            "10.9.0.1",
+            "--mtu",
+            "4500",
+            "--lcore",
+            str(self.load_cpu),
+            *(["--spin"] if spin else []),
+            "--seconds",
+            str(seconds),
+            "--warmup",
+            "1",
+            "--verify-every",
+            "64",
+            "--json",
+            str(result),
+            *words,
+        ]
 
     def load(self, seconds: int, words: Sequence[str], spin: bool = True) -> dict[str, Any]:
         """causeway-load to its end: its report. With `gateway_busy_ns`, the time per RPC of the poll core's turns that found work,
         over the middle of the run."""
         result = self.directory / "load.json"
-        with subprocess.Popen(self.load_command(seconds, result, words, spin), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True) as load:
+        with subprocess.Popen(
+            self.load_command(seconds, result, words, spin), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as load:
             try:
                 time.sleep(1.3)  # behind its warm-up
                 first = self.gateway_work()
@@ -140,29 +154,75 @@ class Lab:
         each = max(1, max(seconds, 1) * hoped // MESSAGE_QPS)
         program = str(self.build / "tests/peers/causeway-verbs-peer")
         common = ["--mtu", "4500", "--perftest", test, "-s", str(size), "-n", str(each), "-q", str(MESSAGE_QPS)]
-        server = Daemon("responder", [program, "-d", self.device("server", "messages.sock"), "-a", "10.9.0.1/24", "--lcore",
-                                      str(self.gateway_cpu), *common, "--server"], self.directory / "responder.log")
+        server = Daemon(
+            "responder",
+            [
+                program,
+                "-d",
+                self.device("server", "messages.sock"),
+                "-a",
+                "10.9.0.1/24",
+                "--lcore",
+                str(self.gateway_cpu),
+                *common,
+                "--server",
+            ],
+            self.directory / "responder.log",
+        )
         server.start()
         try:
             server.wait_for_line("ready", 30)
-            client = subprocess.run([program, "-d", self.device("client", "messages.sock"), "-a", "10.9.0.2/24", "--lcore",
-                                     str(self.load_cpu), *common, "--client", "10.9.0.1"], capture_output=True, text=True,
-                                    timeout=60 + 10 * seconds, check=False)
+            client = subprocess.run(
+                [
+                    program,
+                    "-d",
+                    self.device("client", "messages.sock"),
+                    "-a",
+                    "10.9.0.2/24",
+                    "--lcore",
+                    str(self.load_cpu),
+                    *common,
+                    "--client",
+                    "10.9.0.1",
+                ],
+                capture_output=True,
+                text=True,
+                timeout=60 + 10 * seconds,
+                check=False,
+            )
             if client.returncode != 0:
                 raise LabError(f"causeway-verbs-peer: exit status {client.returncode}: {client.stderr.strip()}")
             server.wait_for_end(20)
         finally:
             server.stop()
-        report = json.loads(client.stdout[client.stdout.index("result ") + len("result "):].splitlines()[0])
+        report = json.loads(client.stdout[client.stdout.index("result ") + len("result ") :].splitlines()[0])
         result = report["sessions"][0]["results"][0]
-        return result["messages"] / result["seconds"], {"retransmitted": report["counters"]["retransmitted"],
-                                                        "tail_probes": report["counters"]["tail_probes"]}
+        return result["messages"] / result["seconds"], {
+            "retransmitted": report["counters"]["retransmitted"],
+            "tail_probes": report["counters"]["tail_probes"],
+        }
 
     def gateway_work(self) -> tuple[float, int]:
         """Busy seconds of the poll core, and RPCs that connections which are there have had answered."""
-        cores, connections = (json.loads(subprocess.run(
-            [str(self.build / "control/ctl/causewayctl"), "--socket", str(self.directory / "admin.sock"), what, "show", "--json"],
-            capture_output=True, text=True, timeout=10, check=True).stdout)[what] for what in ("cores", "connections"))
+        cores, connections = (
+            json.loads(
+                subprocess.run(
+                    [
+                        str(self.build / "control/ctl/causewayctl"),
+                        "--socket",
+                        str(self.directory / "admin.sock"),
+                        what,
+                        "show",
+                        "--json",
+                    ],
+                    capture_output=True,
+                    text=True,
+                    timeout=10,
+                    check=True,
+                ).stdout
+            )[what]
+            for what in ("cores", "connections")
+        )
         return sum(core["busy_seconds"] for core in cores), sum(connection["rpcs"] for connection in connections)
 
 
@@ -176,10 +236,30 @@ class Testpmd:
 
     def _start(self, name: str, role: str, socket: str, cpu: int, arguments: list[str]) -> Daemon:
         # Two lcores on one CPU: the first only prints.
-        command = [str(self.program), "--no-huge", "-m", "512", "--no-pci", "--lcores", f"0@{cpu},1@{cpu}", "--no-telemetry",
-                   "--file-prefix", f"{name}{os.getpid()}", "--vdev", self.lab.device(role, socket), "--", "--auto-start",
-                   "--stats-period=1", "--total-num-mbufs=8192", "--mbuf-size=9216", "--port-topology=loop", "--no-mlockall",
-                   "--rxd=1024", "--txd=1024", *arguments]
+        command = [
+            str(self.program),
+            "--no-huge",
+            "-m",
+            "512",
+            "--no-pci",
+            "--lcores",
+            f"0@{cpu},1@{cpu}",
+            "--no-telemetry",
+            "--file-prefix",
+            f"{name}{os.getpid()}",
+            "--vdev",
+            self.lab.device(role, socket),
+            "--",
+            "--auto-start",
+            "--stats-period=1",
+            "--total-num-mbufs=8192",
+            "--mbuf-size=9216",
+            "--port-topology=loop",
+            "--no-mlockall",
+            "--rxd=1024",
+            "--txd=1024",
+            *arguments,
+        ]
         return Daemon(name, command, self.lab.directory / f"{name}.log")
 
     def _first(self, outstanding: int) -> list[str]:
@@ -195,10 +275,18 @@ class Testpmd:
         self.sockets += 1
         socket = f"pmd{self.sockets}.sock"
         stream = outstanding is None
-        one = self._start("pmd-server", "server", socket, self.lab.gateway_cpu,
-                          ["--forward-mode=rxonly" if stream else "--forward-mode=macswap", "--disable-link-check"])
-        sender = ["--forward-mode=txonly", f"--txpkts={size}"] if stream else [
-            "--forward-mode=macswap", f"--txpkts={size}", *self._first(outstanding or 1)]
+        one = self._start(
+            "pmd-server",
+            "server",
+            socket,
+            self.lab.gateway_cpu,
+            ["--forward-mode=rxonly" if stream else "--forward-mode=macswap", "--disable-link-check"],
+        )
+        sender = (
+            ["--forward-mode=txonly", f"--txpkts={size}"]
+            if stream
+            else ["--forward-mode=macswap", f"--txpkts={size}", *self._first(outstanding or 1)]
+        )
         two = self._start("pmd-client", "client", socket, self.lab.load_cpu, sender)
         try:
             one.start()
@@ -233,8 +321,14 @@ def find_testpmd() -> Optional[Path]:
     return unpacked if unpacked.exists() else None
 
 
-def row(name: str, samples: list[Sample], unit: str, baseline: Optional[list[Sample]] = None, beside: str = "",
-        more_is_better: bool = True) -> dict[str, Any]:
+def row(
+    name: str,
+    samples: list[Sample],
+    unit: str,
+    baseline: Optional[list[Sample]] = None,
+    beside: str = "",
+    more_is_better: bool = True,
+) -> dict[str, Any]:
     """Of the runs in the state that most of them were in and the baseline's were in too. Where there is no such state, of all of
     them: then `state` says mixed. The ratio is above 1 where the value is the better one."""
     if not samples:
@@ -244,8 +338,15 @@ def row(name: str, samples: list[Sample], unit: str, baseline: Optional[list[Sam
     state = statistics.mode(sample.state for sample in common) if common else "mixed"
     chosen = [sample for sample in common if sample.state == state] or samples
     values = [sample.value for sample in chosen]
-    result: dict[str, Any] = {"name": name, "value": statistics.median(values), "unit": unit, "state": state,
-                              "spread": [min(values), max(values)], "runs": len(values), "discarded": len(samples) - len(values)}
+    result: dict[str, Any] = {
+        "name": name,
+        "value": statistics.median(values),
+        "unit": unit,
+        "state": state,
+        "spread": [min(values), max(values)],
+        "runs": len(values),
+        "discarded": len(samples) - len(values),
+    }
     result["good"] = result["value"] > 0 and all(sample.extra.get("wrong", 0) == 0 for sample in chosen)
     for key in sorted({key for sample in chosen for key in sample.extra} - {"wrong"}):
         found = [sample.extra[key] for sample in chosen if key in sample.extra]
@@ -269,10 +370,12 @@ def print_row(entry: dict[str, Any]) -> None:
         print(f"{entry['name']:36s} absent: {entry['absent']}")
         return
     low, high = entry["spread"]
-    print(f"{entry['name']:36s} {entry['value']:14.2f} {entry['unit']:12s} [{low:.2f} {high:.2f}]  {entry.get('state', 'no run')}"
-          + (f"  {entry['ratio']:.2f} of {entry['beside']}" if "ratio" in entry else "")
-          + (f"  p50 {entry['p50_us']:.1f} us" if "p50_us" in entry else "")
-          + (f"  gateway busy {entry['gateway_busy_ns']:.0f} ns" if "gateway_busy_ns" in entry else ""))
+    print(
+        f"{entry['name']:36s} {entry['value']:14.2f} {entry['unit']:12s} [{low:.2f} {high:.2f}]  {entry.get('state', 'no run')}"
+        + (f"  {entry['ratio']:.2f} of {entry['beside']}" if "ratio" in entry else "")
+        + (f"  p50 {entry['p50_us']:.1f} us" if "p50_us" in entry else "")
+        + (f"  gateway busy {entry['gateway_busy_ns']:.0f} ns" if "gateway_busy_ns" in entry else "")
+    )
 
 
 def finish(rows: list[dict[str, Any]], path: Optional[Path]) -> int:
@@ -282,3 +385,30 @@ def finish(rows: list[dict[str, Any]], path: Optional[Path]) -> int:
     if path is not None:
         path.write_text(json.dumps(rows, indent=1))
     return 0 if all(entry.get("good", True) for entry in rows) else 1
+
+
+def run(
+    name: str,
+    description: str,
+    measure: Callable[[Lab, int, int, bool], list[dict[str, Any]]],
+    remark: Callable[[dict[str, Any]], None] = lambda entry: None,
+) -> int:
+    """The main of a bench on the link: reads the command line, calls measure(lab, seconds of a run, runs, full) for the rows, prints
+    and writes them, then what `remark` has to say of each; the exit status. With --full there are five runs of four seconds, else
+    one short one, to see that it works."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--full", action="store_true", help="long runs, five of each")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    if len(CPUS) < 2:
+        print(f"{name}: two CPUs are needed; skipped")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="cwb") as directory:  # short: UNIX sockets are in it
+        os.environ["XDG_RUNTIME_DIR"] = os.environ["RUNTIME_DIRECTORY"] = directory  # DPDK's files
+        lab = Lab(options.build.resolve(), Path(directory))
+        rows = measure(lab, 4 if options.full else 1, 5 if options.full else 1, options.full)
+    status = finish(rows, options.json)
+    for entry in rows:
+        remark(entry)
+    return status

@@ -11,19 +11,16 @@ causewayd, call and reply, checked. Theirs:
 A program that is not installed leaves its rows absent, which is no failure. Each of ours stands next to each of theirs.
 """
 
-import argparse
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
-from link_lab import CPUS, Daemon, Lab, LabError, Measured, Sample, absent, finish, row
+from link_lab import Daemon, Lab, LabError, Measured, Sample, absent, row, run
 
 SMALL = 64
 BULK = (65536, 1048576)
@@ -115,21 +112,33 @@ class Bench:
     def both(self, server: list[str], client: list[str], environment: dict[str, str], line: str) -> list[str]:
         """The last line like `line` that the client prints, in words; each end on its own CPU."""
         taskset = ["taskset", "--cpu-list"]
-        daemon = Daemon("other", [*taskset, str(self.lab.gateway_cpu), *server], self.lab.directory / "other.log",
-                        {**os.environ, **environment})
+        daemon = Daemon(
+            "other",
+            [*taskset, str(self.lab.gateway_cpu), *server],
+            self.lab.directory / "other.log",
+            {**os.environ, **environment},
+        )
         daemon.start()
         try:
             for _ in range(20):  # until the server listens; a client that found none may call that a success
                 time.sleep(0.2)
-                done = subprocess.run([*taskset, str(self.lab.load_cpu), *client], capture_output=True, text=True,
-                                      env={**os.environ, **environment}, timeout=60 + 10 * self.seconds, check=False)
+                done = subprocess.run(
+                    [*taskset, str(self.lab.load_cpu), *client],
+                    capture_output=True,
+                    text=True,
+                    env={**os.environ, **environment},
+                    timeout=60 + 10 * self.seconds,
+                    check=False,
+                )
                 found = [text for text in done.stdout.splitlines() if re.match(line, text)]
                 if found or not daemon.alive():
                     break
         finally:
             daemon.stop(3)
         if not found:
-            raise LabError(f"{client[0]}: exit status {done.returncode}, no figures: {(done.stderr + done.stdout).strip()[-300:]}")
+            raise LabError(
+                f"{client[0]}: exit status {done.returncode}, no figures: {(done.stderr + done.stdout).strip()[-300:]}"
+            )
         return re.split("[, ]+", found[-1].strip())
 
     def pingpong(self, one: Other) -> Measured:
@@ -137,16 +146,23 @@ class Bench:
         port = str(free_port())
         common = ["-p", one.transport, "-e", "rdm", "-S", str(one.size), "-I", str(count)]
         # bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec
-        fields = self.both(["fi_pingpong", *common, "-B", port], ["fi_pingpong", *common, "-P", port, "127.0.0.1"],
-                           {"FI_LOG_LEVEL": "error"}, r"\d")
+        fields = self.both(
+            ["fi_pingpong", *common, "-B", port],
+            ["fi_pingpong", *common, "-P", port, "127.0.0.1"],
+            {"FI_LOG_LEVEL": "error"},
+            r"\d",
+        )
         us = float(fields[6])
         return (one.size / us / 1e3 if one.is_bulk else 1e6 / us), {"us_per_message": us}
 
     def ucx(self, one: Other) -> Measured:
         count = (1_000_000 if one.size == SMALL else max(200, (1 << 33) // one.size // 4)) * self.seconds // 4
         port = str(free_port())
-        environment = {"UCX_TLS": f"{one.transport},self", "UCX_NET_DEVICES": "lo" if one.transport == "tcp" else "all",
-                       "UCX_LOG_LEVEL": "error"}
+        environment = {
+            "UCX_TLS": f"{one.transport},self",
+            "UCX_NET_DEVICES": "lo" if one.transport == "tcp" else "all",
+            "UCX_LOG_LEVEL": "error",
+        }
         # -f: the last line only; -v: as comma-separated values.
         common = ["ucx_perftest", "-p", port, "-f", "-v"]
         words = ["127.0.0.1", "-t", one.test, "-s", str(one.size), "-n", str(max(count, 100)), "-w", "100"]
@@ -156,32 +172,22 @@ class Bench:
         return (rate * one.size / 1e9 if one.is_bulk else rate), {"messages_per_second": rate}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("build", type=Path)
-    parser.add_argument("--full", action="store_true", help="long runs, five of each")
-    parser.add_argument("--json", type=Path, help="write the figures here")
-    arguments = parser.parse_args()
-    if len(CPUS) < 2:
-        print("messages_bench: two CPUs are needed; skipped")
-        return 0
+def measure(lab: Lab, seconds: int, repeats: int, full: bool) -> list[dict[str, Any]]:
     present = [one for one in OTHERS if shutil.which(one.program) and shutil.which("taskset")]
     ours: dict[str, list[Sample]] = {one.name: [] for one in (*OURS, *OUR_MESSAGES)}
     others: dict[str, list[Sample]] = {one.name: [] for one in OTHERS}
-    with tempfile.TemporaryDirectory(prefix="cwm") as directory:
-        os.environ["XDG_RUNTIME_DIR"] = os.environ["RUNTIME_DIRECTORY"] = directory  # DPDK's files
-        bench = Bench(Lab(arguments.build.resolve(), Path(directory)), 4 if arguments.full else 1)
-        for _ in range(5 if arguments.full else 1):
-            for other in present:
-                bench.lab.sample(other.name, others[other.name], lambda other=other: bench.other(other))  # type: ignore[misc]
-            for some in OUR_MESSAGES:
-                bench.lab.sample(some.name, ours[some.name], lambda some=some: bench.our_messages(some))  # type: ignore[misc]
-            gateway = bench.lab.gateway()
-            try:
-                for one in OURS:
-                    bench.lab.sample(one.name, ours[one.name], lambda one=one: bench.ours(one))  # type: ignore[misc]
-            finally:
-                gateway.stop()
+    bench = Bench(lab, seconds)
+    for _ in range(repeats):
+        for other in present:
+            lab.sample(other.name, others[other.name], lambda other=other: bench.other(other))  # type: ignore[misc]
+        for some in OUR_MESSAGES:
+            lab.sample(some.name, ours[some.name], lambda some=some: bench.our_messages(some))  # type: ignore[misc]
+        gateway = lab.gateway()
+        try:
+            for one in OURS:
+                lab.sample(one.name, ours[one.name], lambda one=one: bench.ours(one))  # type: ignore[misc]
+        finally:
+            gateway.stop()
     rows: list[dict[str, Any]] = []
     for other in OTHERS:
         if other not in present:
@@ -191,16 +197,25 @@ def main() -> int:
             # What another project's program does not do here is no failure of ours.
             rows[-1]["good"] = True
             if rows[-1]["runs"] == 0:
-                failure = next(text for text in bench.lab.failures if text.startswith(other.name))
+                failure = next(text for text in lab.failures if text.startswith(other.name))
                 rows[-1] = absent(f"messages/{other.name}", failure.splitlines()[0])
-    for name, size, small in [*((one.name, one.size, "RPC/s") for one in OURS),
-                              *((some.name, some.size, "messages/s") for some in OUR_MESSAGES)]:
+    for name, size, small in [
+        *((one.name, one.size, "RPC/s") for one in OURS),
+        *((some.name, some.size, "messages/s") for some in OUR_MESSAGES),
+    ]:
         for other in present:
             if other.size == size and others[other.name]:
-                rows.append(row(f"messages/{name}_beside_{other.name}", ours[name], "GB/s" if other.is_bulk else small,
-                                others[other.name], other.name))
-    return finish(rows, arguments.json)
+                rows.append(
+                    row(
+                        f"messages/{name}_beside_{other.name}",
+                        ours[name],
+                        "GB/s" if other.is_bulk else small,
+                        others[other.name],
+                        other.name,
+                    )
+                )
+    return rows
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("messages_bench", __doc__ or "", measure))

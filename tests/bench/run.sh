@@ -9,7 +9,10 @@
 # "N passed, N failed".
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -ge 1 ] && [ -d "$1" ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] && [ -d "$1" ] || {
+  sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
 build=$(cd "$1" && pwd)
 full=''
 [ "${2:-}" = --full ] && full=--full
@@ -29,14 +32,21 @@ has_dpdk=''
 if [ -n "$full" ]; then
   release=$build/release
   CXX="${CXX:-ccache g++}" "$here/../../deploy/build-release.sh" "$release" --targets "$targets" >"$out/build.log" 2>&1 ||
-    { tail -n 20 "$out/build.log"; echo '0 passed, 1 failed'; exit 1; }
+    {
+      tail -n 20 "$out/build.log"
+      echo '0 passed, 1 failed'
+      exit 1
+    }
   build=$release
 else
-  # Unquoted on purpose: one argument per target.
-  ninja -C "$build" --quiet $targets || { echo '0 passed, 1 failed'; exit 1; }
+  # shellcheck disable=SC2086  # one argument per target
+  ninja -C "$build" --quiet $targets || {
+    echo '0 passed, 1 failed'
+    exit 1
+  }
 fi
 
-bench() {  # name, command...
+bench() { # name, command...
   local name=$1
   shift
   echo "-- $name"
@@ -55,7 +65,7 @@ repeats=(--repeats 1)
 if [ -n "$full" ]; then
   google=(--benchmark_min_time=0.05 --benchmark_repetitions=9 --benchmark_report_aggregates_only=false --benchmark_enable_random_interleaving=true)
   pair=(--repeats 201 --calls 4000)
-  repeats=()  # as many as each takes by itself
+  repeats=() # as many as each takes by itself
 fi
 for name in icrc parse; do
   bench "$name" "$build/tests/bench/${name}_bench" "${google[@]}" --benchmark_out="$out/$name.json" --benchmark_out_format=json

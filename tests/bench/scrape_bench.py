@@ -10,7 +10,6 @@ of the poll core by calls answered, both from /metrics, in slices of a closed lo
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -41,13 +40,25 @@ def scrape(gateway: Gateway) -> tuple[float, int]:
 
 
 def connected(box: Box, many: int) -> tuple[Gateway, Load]:
-    limits = {"connections_max": many, "half_open_max": min(many, 4096), "half_open_max_per_prefix": min(many, 4096),
-              "cm_requests_per_second": 1_000_000, "cm_requests_per_second_per_prefix": 1_000_000}
-    gateway = box.gateway(f"gateway{many}", link=f"link{many}", credits="1", listener="reverse_credits = 0",
-                          extra="[limits]\n" + "".join(f"{key} = {value}\n" for key, value in limits.items()))
+    limits = {
+        "connections_max": many,
+        "half_open_max": min(many, 4096),
+        "half_open_max_per_prefix": min(many, 4096),
+        "cm_requests_per_second": 1_000_000,
+        "cm_requests_per_second_per_prefix": 1_000_000,
+    }
+    gateway = box.gateway(
+        f"gateway{many}",
+        link=f"link{many}",
+        credits="1",
+        listener="reverse_credits = 0",
+        extra="[limits]\n" + "".join(f"{key} = {value}\n" for key, value in limits.items()),
+    )
     config = box.directory / f"gateway{many}.toml"
     buffers = max(32768, many * BUFFERS_PER_CONNECTION)
-    config.write_text(config.read_text().replace("memory_mb = 512", f"memory_mb = {512 + buffers // 100}\nrx_buffers = {buffers}"))
+    config.write_text(
+        config.read_text().replace("memory_mb = 512", f"memory_mb = {512 + buffers // 100}\nrx_buffers = {buffers}")
+    )
     gateway.start_ready()
     # Slowly, since a client that asks for all at once waits for most of them too long.
     words = ["--memory-mb", 1024, "--reconnect", "--connections", f"16, {max(1, many // PER_SECOND)}s:{many}"]
@@ -69,8 +80,14 @@ def scrapes_of(gateway: Gateway, count: int, name: str, beside: Optional[Row]) -
     found = [scrape(gateway) for _ in range(count)]
     times = sorted(ms for ms, _ in found)
     octets = found[-1][1]
-    row: Row = {"name": f"scrape/{name}", "value": statistics.median(times), "unit": "ms", "good": True, "octets": octets,
-                "spread": [times[0], times[-1]]}
+    row: Row = {
+        "name": f"scrape/{name}",
+        "value": statistics.median(times),
+        "unit": "ms",
+        "good": True,
+        "octets": octets,
+        "spread": [times[0], times[-1]],
+    }
     if beside is not None:
         row.update(baseline=beside["value"], beside="no connections", ratio=beside["value"] / row["value"])
     return [row]
@@ -109,9 +126,16 @@ def cost_of_calls(box: Box, slices: int, seconds: float) -> Row:
     load.stop()
     gateway.terminate()
     without = statistics.median(plain)
-    return {"name": "scrape/cpu_us_per_call", "value": without * statistics.median(ratios), "unit": "us", "good": True,
-            "baseline": without, "beside": "without scrapes", "ratio": 1 / statistics.median(ratios),
-            "spread": [without * min(ratios), without * max(ratios)]}
+    return {
+        "name": "scrape/cpu_us_per_call",
+        "value": without * statistics.median(ratios),
+        "unit": "us",
+        "good": True,
+        "baseline": without,
+        "beside": "without scrapes",
+        "ratio": 1 / statistics.median(ratios),
+        "spread": [without * min(ratios), without * max(ratios)],
+    }
 
 
 def main() -> int:
@@ -146,7 +170,9 @@ def main() -> int:
     for row in rows:
         beside = f"   {row['beside']} {row['baseline']:.3f}" if "beside" in row else ""
         octets = f"   {row['octets']} octets" if "octets" in row else ""
-        print(f"{row['name']:40} {row['value']:8.3f} {row['unit']}  [{row['spread'][0]:.3f}, {row['spread'][1]:.3f}]{octets}{beside}")
+        print(
+            f"{row['name']:40} {row['value']:8.3f} {row['unit']}  [{row['spread'][0]:.3f}, {row['spread'][1]:.3f}]{octets}{beside}"
+        )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     return 0

@@ -36,8 +36,12 @@ def google(path: Path) -> dict[str, list[float]]:
 
 def row(name: str, values: list[float], unit: str, baseline: Optional[list[float]] = None, more_is_better: bool = False) -> Row:
     ordered = sorted(values)
-    result: Row = {"name": name, "value": statistics.median(values), "unit": unit,
-                   "spread": [ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4]]}
+    result: Row = {
+        "name": name,
+        "value": statistics.median(values),
+        "unit": unit,
+        "spread": [ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4]],
+    }
     if baseline:
         result["baseline"] = statistics.median(baseline)
         ratio = result["value"] / result["baseline"]
@@ -80,23 +84,30 @@ def print_figures(rows: list[Row]) -> None:
         if "absent" in entry:
             print(f"{entry['name']:46s} absent: {entry['absent']}")
             continue
-        print(f"{entry['name']:46s} {text(entry['value']):>10s} {entry['unit']:12s} {text(entry.get('baseline')):>10s} "
-              f"{text(entry.get('ratio')):>6s}  [{text(entry['spread'][0])} {text(entry['spread'][1])}] {entry.get('state', '')}")
+        print(
+            f"{entry['name']:46s} {text(entry['value']):>10s} {entry['unit']:12s} {text(entry.get('baseline')):>10s} "
+            f"{text(entry.get('ratio')):>6s}  [{text(entry['spread'][0])} {text(entry['spread'][1])}] {entry.get('state', '')}"
+        )
 
 
 def print_targets(targets: list[Row]) -> None:
     print(f"\n{'target':70s} {'have':>8s} {'floor':>7s} {'target':>7s} {'moonsh.':>7s}  verdict")
     for entry in targets:
         bounds = " ".join(f"{text(entry[key]):>7s}" for key in ("floor", "target", "moonshot"))
-        print(f"{entry['what']:70s} {text(entry.get('have')):>8s} {bounds}  {entry['verdict']}"
-              f"{' (' + entry['state'] + ')' if 'state' in entry else ''}")
+        print(
+            f"{entry['what']:70s} {text(entry.get('have')):>8s} {bounds}  {entry['verdict']}"
+            f"{' (' + entry['state'] + ')' if 'state' in entry else ''}"
+        )
 
 
 def markdown(targets: list[Row]) -> str:
     lines = ["| target | have | floor | target | moonshot | verdict |", "|---|---|---|---|---|---|"]
     for entry in targets:
-        cells = [entry["what"], *(text(entry.get(key)) for key in ("have", "floor", "target", "moonshot")),
-                 entry["verdict"] + (f" ({entry['state']})" if "state" in entry else "")]
+        cells = [
+            entry["what"],
+            *(text(entry.get(key)) for key in ("have", "floor", "target", "moonshot")),
+            entry["verdict"] + (f" ({entry['state']})" if "state" in entry else ""),
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -115,7 +126,9 @@ def main() -> int:
     else:
         print_figures(rows)
         print_targets(targets)
-    senseless = [entry["name"] for entry in rows if "absent" not in entry and (not entry["value"] > 0 or not entry.get("good", True))]
+    senseless = [
+        entry["name"] for entry in rows if "absent" not in entry and (not entry["value"] > 0 or not entry.get("good", True))
+    ]
     if senseless or not rows:
         print("no sense in:", ", ".join(senseless) or "nothing was measured")
         return 1

@@ -21,22 +21,47 @@ class Target(NamedTuple):
 
 
 TARGETS = [
-    Target("small RPC on memif, 8 connections, busy cycles of the gateway", "link/echo64_w8_c8_gateway_cycles", "value", 1000, 500, 300,
-           True),
+    Target(
+        "small RPC on memif, 8 connections, busy cycles of the gateway",
+        "link/echo64_w8_c8_gateway_cycles",
+        "value",
+        1000,
+        500,
+        300,
+        True,
+    ),
     Target("the same, cycles between two of them: the slower end", "link/echo64_w8_c8_cycles", "value", 1000, 500, 300, True),
     Target("small RPC, gateway's share, back to back", "rpc_pair/echo64_w4_c8/gateway_cycles", "value", 1000, 650, 400, True),
     Target("one call at a time on memif, p50 / bare memif echo", "link/echo64_w1_p50", "ratio", 0.2, 1 / 3, 0.5),
     Target("RPC/s / eRPC's on the same link (not packaged)", "erpc", "ratio", 0.35, 0.55, 0.8),
-    *(Target(f"payload of the gateway / copy+CRC bound, {name} of 1 MiB, MTU {mtu}", f"payload/{name}1m_mtu{mtu}/gateway", "ratio",
-             0.25, 0.45, 0.6) for mtu in (1024, 4096) for name in ("read", "write")),
+    *(
+        Target(
+            f"payload of the gateway / copy+CRC bound, {name} of 1 MiB, MTU {mtu}",
+            f"payload/{name}1m_mtu{mtu}/gateway",
+            "ratio",
+            0.25,
+            0.45,
+            0.6,
+        )
+        for mtu in (1024, 4096)
+        for name in ("read", "write")
+    ),
     *(Target(f"iCRC / bare ISA-L, {size} octets", f"icrc/one_piece/{size}", "ratio", 0.95, 1.1, None) for size in (1084, 4156)),
     Target("64-octet SENDs acknowledged / testpmd echo, packets/s", "link/send64_acknowledged", "ratio", 0.2, 0.35, 0.5),
     Target("goodput at 1 % loss, plain go-back-N peer, W=64", "goodput/standard_send_w64_1_percent", "value", 0.40, 0.55, 0.59),
     Target("goodput at 1 % loss between Causeways, W=64", "goodput/causeway_send_w64_1_percent", "value", 0.80, 0.93, 0.97),
     Target("octets per idle connection", "connections/octets_per_idle_connection", "value", 8192, 2048, 1024, True),
-    Target("rate of the gateway with 10,000 active queue pairs / with 16, calls in turn", "connections/10000_active_in_turn/gateway",
-           "ratio", 0.5, 0.75, 0.9),
-    Target("the same of both ends, which share a CPU and its caches", "connections/10000_active_in_turn", "ratio", 0.5, 0.75, 0.9),
+    Target(
+        "rate of the gateway with 10,000 active queue pairs / with 16, calls in turn",
+        "connections/10000_active_in_turn/gateway",
+        "ratio",
+        0.5,
+        0.75,
+        0.9,
+    ),
+    Target(
+        "the same of both ends, which share a CPU and its caches", "connections/10000_active_in_turn", "ratio", 0.5, 0.75, 0.9
+    ),
     Target("the gateway's, all calls in flight at once", "connections/10000_active_all/gateway", "ratio", 0.5, 0.75, 0.9),
     Target("hand-off to a worker and back, one thread", "handoff/rings_one_core", "value", 300, 120, 60, True),
     Target("the same on two CPUs", "handoff/rings_two_cores", "value", 300, 120, 60, True),
@@ -44,12 +69,27 @@ TARGETS = [
     Target("the same, eight connections", "gateway/shared_w8_c8", "ratio", 0.7, 0.9, 1.0),
     Target("the same, backend and gateway on one CPU, client on the other", "gateway/apart_w8_c8", "ratio", 0.7, 0.9, 1.0),
     Target("p50 that the gateway adds to TCP, us, on a shared CPU", "gateway/alone_w1_p50", "added_us", 10, 5, 3, True),
-    *(Target(f"64-octet {ours} / messages of {name}", f"messages/{row}_beside_{name}_64", "ratio", 1, 10, None)
-      for ours, row in (("SENDs", "send64"), ("RPCs", "echo64")) for name in ("libfabric_rxd", "ucx_tcp")),
-    *(Target(f"bulk, {way} of 64 KiB / {name}", f"messages/{way}_64k_beside_{name}_64k", "ratio", 1, 5, None)
-      for way in ("send", "write", "source", "sink") for name in ("libfabric_rxd", "ucx_tcp")),
-    *(Target(f"rate of a core beside {count - 1} more, taking turns", f"cores/worlds_{count}_taking_turns", "ratio", 0.8, 0.95, None)
-      for count in (2, 4)),
+    *(
+        Target(f"64-octet {ours} / messages of {name}", f"messages/{row}_beside_{name}_64", "ratio", 1, 10, None)
+        for ours, row in (("SENDs", "send64"), ("RPCs", "echo64"))
+        for name in ("libfabric_rxd", "ucx_tcp")
+    ),
+    *(
+        Target(f"bulk, {way} of 64 KiB / {name}", f"messages/{way}_64k_beside_{name}_64k", "ratio", 1, 5, None)
+        for way in ("send", "write", "source", "sink")
+        for name in ("libfabric_rxd", "ucx_tcp")
+    ),
+    *(
+        Target(
+            f"rate of a core beside {count - 1} more, taking turns",
+            f"cores/worlds_{count}_taking_turns",
+            "ratio",
+            0.8,
+            0.95,
+            None,
+        )
+        for count in (2, 4)
+    ),
     Target("rate of a core while another one works", "cores/worlds_2_at_once", "ratio", 0.8, 0.95, None),
     Target("scrape of /metrics with 10,000 connections, ms", "scrape/10000_connections", "value", 20, 10, 5, True),
     Target("calls while /metrics is scraped four times a second / without", "scrape/cpu_us_per_call", "ratio", 0.95, 0.99, None),
@@ -72,13 +112,23 @@ def judged(rows: list[Row]) -> list[Row]:
     for target in TARGETS:
         row = by_name.get(target.figure, {})
         have = row.get(target.field)
-        entry: Row = {"what": target.what, "figure": target.figure, "field": target.field, "floor": target.floor,
-                      "target": target.target, "moonshot": target.moonshot, "less_is_better": target.less_is_better}
+        entry: Row = {
+            "what": target.what,
+            "figure": target.figure,
+            "field": target.field,
+            "floor": target.floor,
+            "target": target.target,
+            "moonshot": target.moonshot,
+            "less_is_better": target.less_is_better,
+        }
         if have is None:
             entry["verdict"] = "not measured"
         else:
-            entry |= {"have": have, "verdict": verdict(target, have),
-                      **{key: row[key] for key in ("value", "unit", "baseline", "beside", "ratio", "spread", "state") if key in row}}
+            entry |= {
+                "have": have,
+                "verdict": verdict(target, have),
+                **{key: row[key] for key in ("value", "unit", "baseline", "beside", "ratio", "spread", "state") if key in row},
+            }
         out.append(entry)
     return out
 
@@ -90,18 +140,34 @@ def derived(rows: list[Row]) -> list[Row]:
     pair = by_name.get("rpc_pair/echo64_w4_c8/cycles_per_rpc")
     link = by_name.get("link/echo64_w8_c8")
     if pair is not None and pair["value"] > 0:
-        out.append({"name": "rpc_pair/echo64_w4_c8/gateway_cycles", "value": pair["gateway"], "unit": "cycles",
-                    "spread": pair["gateway_spread"]})
+        out.append(
+            {
+                "name": "rpc_pair/echo64_w4_c8/gateway_cycles",
+                "value": pair["gateway"],
+                "unit": "cycles",
+                "spread": pair["gateway_spread"],
+            }
+        )
         if link is not None and link["value"] > 0:
             hertz = pair["value"] / pair["ns_per_rpc"] * 1e9
-            row = {"name": "link/echo64_w8_c8_cycles", "value": hertz / link["value"], "unit": "cycles",
-                   "spread": [hertz / rate if rate > 0 else 0 for rate in reversed(link["spread"])]}
+            row = {
+                "name": "link/echo64_w8_c8_cycles",
+                "value": hertz / link["value"],
+                "unit": "cycles",
+                "spread": [hertz / rate if rate > 0 else 0 for rate in reversed(link["spread"])],
+            }
             if "state" in link:
                 row["state"] = link["state"]
             out.append(row)
             if "gateway_busy_ns" in link:
-                out.append(row | {"name": "link/echo64_w8_c8_gateway_cycles", "value": hertz * link["gateway_busy_ns"] / 1e9,
-                                  "spread": [hertz * link["gateway_busy_ns"] / 1e9] * 2})
+                out.append(
+                    row
+                    | {
+                        "name": "link/echo64_w8_c8_gateway_cycles",
+                        "value": hertz * link["gateway_busy_ns"] / 1e9,
+                        "spread": [hertz * link["gateway_busy_ns"] / 1e9] * 2,
+                    }
+                )
     return out + goodput_rows()
 
 
@@ -117,6 +183,13 @@ def goodput_rows() -> list[Row]:
         lossy, clean = rates.get((peer, "send", 64, 10)), rates.get((peer, "send", 64, 0))
         if lossy and clean:
             share = lossy / clean
-            out.append({"name": f"goodput/{peer}_send_w64_1_percent", "value": share, "unit": "of loss-free",
-                        "spread": [share, share], "simulated": True})
+            out.append(
+                {
+                    "name": f"goodput/{peer}_send_w64_1_percent",
+                    "value": share,
+                    "unit": "of loss-free",
+                    "spread": [share, share],
+                    "simulated": True,
+                }
+            )
     return out

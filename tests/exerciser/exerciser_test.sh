@@ -6,7 +6,11 @@ program=$1
 directory=$(mktemp -d /tmp/causeway-exerciser.XXXXXX)
 trap 'rm -rf "$directory"' EXIT
 
-fail() { echo "exerciser_test: $*" >&2; cat "$directory/out" >&2; exit 1; }
+fail() {
+  echo "exerciser_test: $*" >&2
+  cat "$directory/out" >&2
+  exit 1
+}
 
 "$program" --seconds 2 --bytes-max 262144 --other "$directory/clean" "$directory/clean" >"$directory/out" ||
   fail "a fault where none is"

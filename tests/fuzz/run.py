@@ -53,11 +53,26 @@ def fuzz(target: Path, name: str, work: Path, seconds: int, runs: int) -> Result
     found = work / name
     found.mkdir(parents=True, exist_ok=True)
     until = [f"-runs={runs}", "-entropic=0"] if runs else [f"-max_total_time={seconds}"]
-    command = [str(target), *until, *input_bytes_max(name), "-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2048",
-               f"-artifact_prefix={work}/{name}-", str(found), str(CORPUS / name)]
+    command = [
+        str(target),
+        *until,
+        *input_bytes_max(name),
+        "-print_final_stats=1",
+        "-timeout=20",
+        "-rss_limit_mb=2048",
+        f"-artifact_prefix={work}/{name}-",
+        str(found),
+        str(CORPUS / name),
+    ]
     try:
-        run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False,
-                             timeout=None if runs else seconds + GRACE_SECONDS)
+        run = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=None if runs else seconds + GRACE_SECONDS,
+        )
     except subprocess.TimeoutExpired:
         return Result(name, 0, 0, 0, "did not end in time")
     said = run.stderr
@@ -69,8 +84,13 @@ def fuzz(target: Path, name: str, work: Path, seconds: int, runs: int) -> Result
         problem = crash.group(1) if crash else f"exit status {run.returncode}, see {work}/{name}.log"
     elif not executions or not covered:
         problem = f"said nothing about its executions, see {work}/{name}.log"
-    return Result(name, int(executions.group(1)) if executions else 0, int(covered[-1][0]) if covered else 0,
-                  int(edges.group(1)) if edges else 0, problem)
+    return Result(
+        name,
+        int(executions.group(1)) if executions else 0,
+        int(covered[-1][0]) if covered else 0,
+        int(edges.group(1)) if edges else 0,
+        problem,
+    )
 
 
 def keep(target: Path, name: str, work: Path) -> None:

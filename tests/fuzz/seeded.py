@@ -32,8 +32,13 @@ GRACE_SECONDS = 120  # for the corpus to be read and the last input to end
 
 EXECUTIONS = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
 CRASH = re.compile(r"Test unit written to (\S+)")
-CAUSES = [re.compile(r"^\S*?([\w.]+:\d+): (.*) does not hold$", re.M), re.compile(r"internal error: (.* is false at \S+)"),
-          re.compile(r"SUMMARY: AddressSanitizer: (\S+)"), re.compile(r"([\w.]+:\d+:\d+): (runtime error: .*)"), re.compile(r"SUMMARY: (.*)")]  # the last resort
+CAUSES = [
+    re.compile(r"^\S*?([\w.]+:\d+): (.*) does not hold$", re.M),
+    re.compile(r"internal error: (.* is false at \S+)"),
+    re.compile(r"SUMMARY: AddressSanitizer: (\S+)"),
+    re.compile(r"([\w.]+:\d+:\d+): (runtime error: .*)"),
+    re.compile(r"SUMMARY: (.*)"),
+]  # the last resort
 
 
 @dataclass
@@ -75,8 +80,13 @@ def build(tree: Path, name: str, extra: list[str], jobs: int) -> None:
     if not out.exists():
         environment = os.environ | {"CXX": os.environ.get("CXX", "ccache clang++-14"), "CCACHE_NOHASHDIR": "1"}
         subprocess.run(["meson", "setup", str(out), *OPTIONS, *extra], cwd=tree, env=environment, capture_output=True, check=True)
-    done = subprocess.run(["ninja", "-C", str(out), f"-j{jobs}", f"tests/fuzz/{name}_fuzz"], capture_output=True, text=True,
-                          env=os.environ | {"CCACHE_NOHASHDIR": "1"}, check=False)
+    done = subprocess.run(
+        ["ninja", "-C", str(out), f"-j{jobs}", f"tests/fuzz/{name}_fuzz"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"CCACHE_NOHASHDIR": "1"},
+        check=False,
+    )
     if done.returncode != 0:
         raise RuntimeError(done.stdout[-4000:])
 
@@ -90,20 +100,39 @@ def why(said: str) -> str:
 
 def fuzz(tree: Path, name: str, corpus: Path | None, seconds: int, seed: int) -> Run:
     work = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=tree))
-    command = [str(tree / "build-fuzz/tests/fuzz" / f"{name}_fuzz"), f"-max_total_time={seconds}", f"-seed={seed}",
-               *input_bytes_max(name), "-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2048", f"-artifact_prefix={work}/found-", str(work)]
+    command = [
+        str(tree / "build-fuzz/tests/fuzz" / f"{name}_fuzz"),
+        f"-max_total_time={seconds}",
+        f"-seed={seed}",
+        *input_bytes_max(name),
+        "-print_final_stats=1",
+        "-timeout=20",
+        "-rss_limit_mb=2048",
+        f"-artifact_prefix={work}/found-",
+        str(work),
+    ]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
-        run = subprocess.run(command + ([str(corpus)] if corpus else []), capture_output=True, text=True, errors="replace",
-                             timeout=seconds + GRACE_SECONDS, check=False)
+        run = subprocess.run(
+            command + ([str(corpus)] if corpus else []),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds + GRACE_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:  # the others are still worth trying
         return Run(False, 0, 0, "did not end in time")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     (tree / f"{name}-{'corpus' if corpus else 'empty'}.log").write_text(run.stderr, encoding="utf-8")
     executions = EXECUTIONS.search(run.stderr)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Run(run.returncode != 0 and bool(CRASH.search(run.stderr)), int(executions.group(1)) if executions else 0, used,
-               why(run.stderr))
+    return Run(
+        run.returncode != 0 and bool(CRASH.search(run.stderr)),
+        int(executions.group(1)) if executions else 0,
+        used,
+        why(run.stderr),
+    )
 
 
 def prove(tree: Path, name: str, options: argparse.Namespace) -> bool:
@@ -112,13 +141,21 @@ def prove(tree: Path, name: str, options: argparse.Namespace) -> bool:
     subprocess.run(["git", "apply", str(patch)], cwd=tree, check=True)
     try:
         build(tree, name, shlex.split(options.build_options), options.jobs)
-        runs = [fuzz(tree, name, FUZZ / "corpus" / name, options.seconds, options.seed),
-                fuzz(tree, name, None, options.seconds, options.seed)]
+        runs = [
+            fuzz(tree, name, FUZZ / "corpus" / name, options.seconds, options.seed),
+            fuzz(tree, name, None, options.seconds, options.seed),
+        ]
     finally:
         subprocess.run(["git", "apply", "-R", str(patch)], cwd=tree, check=True)
     fault = patch.read_text(encoding="utf-8").split("\n\n")[0].replace("\n", " ").removesuffix(".")
-    cells = [str(run) if run.found else f"not found in {options.seconds} s ({run.executions:,} executions)" if run.executions
-             else run.cause for run in runs]
+    cells = [
+        str(run)
+        if run.found
+        else f"not found in {options.seconds} s ({run.executions:,} executions)"
+        if run.executions
+        else run.cause
+        for run in runs
+    ]
     said = next((run.cause for run in runs if run.found), "-").replace("|", "\\|")
     print(f"| {name} | {fault} | {cells[0]} | {cells[1]} | `{said}` |", flush=True)
     return all(run.found for run in runs)

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
+
+#include "tests/support/pcap_writer.h"
 
 namespace cw::test {
 namespace {
@@ -43,6 +47,36 @@ TEST_F(PcapReader, ReadsEitherByteOrder) {
     EXPECT_EQ(frames[0].original_bytes, 60u);
     EXPECT_EQ(frames[0].time, Instant::from_ns(1'000'002'000));
   }
+}
+
+TEST_F(PcapReader, ReadsWhatTheWriterWrites) {
+  const Instant at = Instant::from_ns(7'123'456'789);
+  for (const PcapTime unit : {PcapTime::kMicroseconds, PcapTime::kNanoseconds}) {
+    std::string file;
+    append_pcap_start(file, unit);
+    append_pcap_frame(file, unit, at, std::array<uint8_t, 3>{7, 0, 9});
+    append_pcap_frame(file, unit, at + Duration::seconds(1), std::array<uint8_t, 1>{1});
+    const auto frames = read({file.begin(), file.end()});
+    ASSERT_EQ(frames.size(), 2u);
+    EXPECT_EQ(frames[0].octets, (std::vector<uint8_t>{7, 0, 9}));
+    EXPECT_TRUE(frames[0].whole());
+    EXPECT_EQ(frames[0].time, Instant::from_ns(unit == PcapTime::kMicroseconds ? 7'123'456'000 : 7'123'456'789));
+    EXPECT_EQ(frames[1].octets, std::vector<uint8_t>{1});
+  }
+}
+
+TEST_F(PcapReader, WritesAFileAsItWritesText) {
+  std::string text;
+  append_pcap_start(text, PcapTime::kNanoseconds);
+  append_pcap_frame(text, PcapTime::kNanoseconds, Instant::from_ns(5), std::array<uint8_t, 2>{3, 4});
+  {
+    PcapFile file(path.string());
+    file.write(Instant::from_ns(5), std::array<uint8_t, 2>{3, 4});
+    EXPECT_TRUE(file.ok());
+  }
+  std::ifstream written(path, std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(written), {}), text);
+  EXPECT_FALSE(PcapFile("/nonexistent/file.pcap").ok());
 }
 
 TEST_F(PcapReader, TellsATruncatedFrameFromAWholeOne) {

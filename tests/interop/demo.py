@@ -20,9 +20,17 @@ from lab.rig import MOUNT_POINT, Rig, Wire  # noqa: E402
 LOGS = Path(os.environ.get("CAUSEWAY_LOGS", Path(__file__).resolve().parents[2] / "build/interop-logs")) / "demo"
 
 # Families worth showing; the rest is on the metrics address.
-SHOWN = ("causeway_build_info", "causeway_connections", "causeway_connections_total", "causeway_backend_up",
-         "causeway_rpcrdma_messages_total", "causeway_rpcrdma_chunk_bytes_total", "causeway_rpcrdma_errors_total",
-         "causeway_roce_packets_total", "causeway_roce_discards_total")
+SHOWN = (
+    "causeway_build_info",
+    "causeway_connections",
+    "causeway_connections_total",
+    "causeway_backend_up",
+    "causeway_rpcrdma_messages_total",
+    "causeway_rpcrdma_chunk_bytes_total",
+    "causeway_rpcrdma_errors_total",
+    "causeway_roce_packets_total",
+    "causeway_roce_discards_total",
+)
 
 STEPS = 6
 
@@ -79,13 +87,23 @@ def show(rig: Rig) -> None:
 
         step(5, "What the two ends counted")
         stats = rig.stats()
-        note("client: " + ", ".join(f"{name} {stats.xprt[name]}" for name in (
-            "rpcsends", "rpcreceives", "read_segments", "write_segments", "reply_segments", "bad_reply")))
+        note(
+            "client: "
+            + ", ".join(
+                f"{name} {stats.xprt[name]}"
+                for name in ("rpcsends", "rpcreceives", "read_segments", "write_segments", "reply_segments", "bad_reply")
+            )
+        )
         metrics = rig.scrape()
         if metrics:
             note("causewayd, from its Prometheus endpoint:")
-            note("\n".join(line for line in metrics.text.splitlines()
-                           if line.split("{")[0].split(" ")[0] in SHOWN and not line.endswith(" 0")))
+            note(
+                "\n".join(
+                    line
+                    for line in metrics.text.splitlines()
+                    if line.split("{")[0].split(" ")[0] in SHOWN and not line.endswith(" 0")
+                )
+            )
 
         step(6, "Unmount and stop")
     if rig.gateway:

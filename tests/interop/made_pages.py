@@ -60,8 +60,11 @@ def run(kept: Kept, description: str) -> int:
     names = " and ".join(path.name for path in pages)
     if options.check:
         same = all(_text(path) == text for path, text in pages.items())
-        print(f"{names} are what {kept.results.name} says" if same else
-              f"{names} were not made from {kept.results.name}: run {kept.program}")
+        print(
+            f"{names} are what {kept.results.name} says"
+            if same
+            else f"{names} were not made from {kept.results.name}: run {kept.program}"
+        )
         return 0 if same else 1
     kept.write(rows)
     for path, text in pages.items():

@@ -88,9 +88,13 @@ def table(cases: list[dict[str, Any]]) -> str:
             others.append(case)
         else:
             rows[place[0]][place[1]].append(case)
-    lines = ["# Who was tried with whom", "",
-             "Made by `matrix.py` from `matrix.json`: do not edit. A number is that of the cases which passed, all of them unless",
-             "written out; an empty field was not tried. What a case does: `README.md`; its name, time, commit and reason: `matrix.json`.", ""]
+    lines = [
+        "# Who was tried with whom",
+        "",
+        "Made by `matrix.py` from `matrix.json`: do not edit. A number is that of the cases which passed, all of them unless",
+        "written out; an empty field was not tried. What a case does: `README.md`; its name, time, commit and reason: `matrix.json`.",
+        "",
+    ]
     head = ["client", "server", "wire", "RoCE MTU", *(f"{version} {ip}" for version, ip in COLUMNS)]
     lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in sorted(rows, key=_order):
@@ -101,8 +105,11 @@ def table(cases: list[dict[str, Any]]) -> str:
         peers = [case for case in others if case["kind"] == "peers"]
         stalls = [case for case in others if OF_STALL.match(case["case"])]
         rest = [case for case in others if case not in peers and case not in stalls]
-        lines += ["", f"Besides: rping and perftest, {cell(peers) or 'none'}; wiring, metrics, connections and callbacks, "
-                      f"{cell(rest) or 'none'}; a gateway that goes while a client writes, {cell(stalls) or 'none'}."]
+        lines += [
+            "",
+            f"Besides: rping and perftest, {cell(peers) or 'none'}; wiring, metrics, connections and callbacks, "
+            f"{cell(rest) or 'none'}; a gateway that goes while a client writes, {cell(stalls) or 'none'}.",
+        ]
     failed = sorted((case for case in cases if not case["ok"]), key=lambda case: case["case"])
     if failed:
         lines += ["", "## Failed", ""] + [f"- `{case['case']}`, {case['date']}: {_one_line(case['reason'])}" for case in failed]
@@ -134,7 +141,10 @@ def short_table(cases: list[dict[str, Any]]) -> str:
         place = place_of(case)
         if place is not None:
             rows[place[0][:2]][place[1][0]].append(case)
-    lines = ["| client | server | " + " | ".join(f"NFS {version}" for version in versions) + " |", "|" + "---|" * (2 + len(versions))]
+    lines = [
+        "| client | server | " + " | ".join(f"NFS {version}" for version in versions) + " |",
+        "|" + "---|" * (2 + len(versions)),
+    ]
     for client, server in sorted(rows, key=_order):
         cells = [cell(rows[client, server].get(version, [])) for version in versions]
         lines.append("| " + " | ".join([client, server, *cells]) + " |")
@@ -146,11 +156,16 @@ def _one_line(text: str) -> str:
 
 
 KEPT = Kept(
-    program=PROGRAM, results=HERE / "matrix.json", under="cases",
+    program=PROGRAM,
+    results=HERE / "matrix.json",
+    under="cases",
     key=lambda case: (case["kind"], case["case"]),  # the kind of wire and the name: --reference has names of its own
     name=lambda case: case["case"],
-    pages={HERE / "MATRIX.md": lambda _, cases: table(cases),
-           HERE.parents[1] / "docs/supported.md": lambda page, cases: between_marks(page, PROGRAM, short_table(cases))})
+    pages={
+        HERE / "MATRIX.md": lambda _, cases: table(cases),
+        HERE.parents[1] / "docs/supported.md": lambda page, cases: between_marks(page, PROGRAM, short_table(cases)),
+    },
+)
 
 if __name__ == "__main__":
     sys.exit(run(KEPT, __doc__))

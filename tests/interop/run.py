@@ -34,14 +34,25 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Interop suite of Causeway.")
     parser.add_argument("--full", action="store_true", help="every case, not only the default subset")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
-    parser.add_argument("-k", metavar="NAME", action="append",
-                        help="the case NAME, or cases whose name contains it (implies --full); several times: any of them")
+    parser.add_argument(
+        "-k",
+        metavar="NAME",
+        action="append",
+        help="the case NAME, or cases whose name contains it (implies --full); several times: any of them",
+    )
     parser.add_argument("--transport", choices=("vhost", "tap"), help="cases of this transport only")
     parser.add_argument("--capture", action="store_true", help="keep a roce.pcap with the logs (tap only)")
-    parser.add_argument("--jobs", metavar="N", type=int, help="rigs side by side; default: 2 for the default subset, 1 for others")
+    parser.add_argument(
+        "--jobs", metavar="N", type=int, help="rigs side by side; default: 2 for the default subset, 1 for others"
+    )
     parser.add_argument("--shell", action="store_true", help="start what the first case needs and open a guest shell")
-    parser.add_argument("--results", metavar="FILE", type=Path, default=LOGS / "results.json",
-                        help="where to write what came of each case, for matrix.py; default: %(default)s")
+    parser.add_argument(
+        "--results",
+        metavar="FILE",
+        type=Path,
+        default=LOGS / "results.json",
+        help="where to write what came of each case, for matrix.py; default: %(default)s",
+    )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--direct", action="store_true", help="without causewayd: TCP to Ganesha, and the wiring")
     kind.add_argument("--peers", action="store_true", help="only rping and perftest against causeway-verbs-peer")
@@ -132,7 +143,11 @@ class Runner:
 
 
 def side_by_side(options: argparse.Namespace, chosen: list[Case], jobs: int) -> int:
-    kinds = [f"--{kind}" for kind in ("direct", "peers", "nfs-client", "reference", "capture") if getattr(options, kind.replace("-", "_"))]
+    kinds = [
+        f"--{kind}"
+        for kind in ("direct", "peers", "nfs-client", "reference", "capture")
+        if getattr(options, kind.replace("-", "_"))
+    ]
     run = lanes.Lanes(lanes.groups_of(chosen), LOGS, kinds)
     finished = run.run(jobs)
     write_results(options.results, run.results())
@@ -153,8 +168,7 @@ def shell(runner: Runner, wire: Wire) -> int:
             print("To mount:")
             for version in ("3", "4.1"):
                 print(f"  {rig.mount_command(version)}")
-        print(f"Logs: {rig.logs}. A shell beside the servers: "
-              "nsenter -n -m -t $(pidof -s qemu-system-x86_64)", flush=True)
+        print(f"Logs: {rig.logs}. A shell beside the servers: " "nsenter -n -m -t $(pidof -s qemu-system-x86_64)", flush=True)
         subprocess.call([str(image.BUSYBOX), "telnet", rig.guest.address])
         return 0
     except LabError as error:

@@ -18,21 +18,31 @@ from made_pages import Kept, between_marks, run
 HERE = Path(__file__).resolve().parent
 PROGRAM = "stalls.py"
 ORDER = ("upgrade", "restart", "kill")
-WORDS = {"upgrade": "drained, ended, next one started", "restart": "ended by SIGTERM, next one started", "kill": "killed, next one started"}
+WORDS = {
+    "upgrade": "drained, ended, next one started",
+    "restart": "ended by SIGTERM, next one started",
+    "kill": "killed, next one started",
+}
 Figures = list[dict[str, Any]]
 
 
 def page(figures: Figures) -> str:
-    lines = ["# How long a writer stands still", "",
-             "Made by `stalls.py` from `stalls.json`: do not edit. Seconds. The writer makes 64 KiB durable again and again; the pause is the longest",
-             "time between two writes, \"usual\" the median. What it is made of: the drain, the gateway's absence until the next one is ready, the",
-             "time from then until the client has connected, and from then until a WRITE of its has arrived. The client is an emulated guest.", "",
-             "| the gateway is | NFS | mount options | pause | usual | drain | away | until connected | until a WRITE | wire |",
-             "|---|---|---|---|---|---|---|---|---|---|"]
+    lines = [
+        "# How long a writer stands still",
+        "",
+        "Made by `stalls.py` from `stalls.json`: do not edit. Seconds. The writer makes 64 KiB durable again and again; the pause is the longest",
+        'time between two writes, "usual" the median. What it is made of: the drain, the gateway\'s absence until the next one is ready, the',
+        "time from then until the client has connected, and from then until a WRITE of its has arrived. The client is an emulated guest.",
+        "",
+        "| the gateway is | NFS | mount options | pause | usual | drain | away | until connected | until a WRITE | wire |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
     for each in figures:
         parts = [f"{each[name]:.1f}" for name in ("drain", "away", "connect", "resume")]
-        lines.append(f"| {WORDS[each['what']]} | {each['nfs']} | {each['options'] or '-'} | **{each['pause']:.1f}** | {each['usual']:.2f} |"
-                     f" {' | '.join(parts)} | {each['wire']} |")
+        lines.append(
+            f"| {WORDS[each['what']]} | {each['nfs']} | {each['options'] or '-'} | **{each['pause']:.1f}** | {each['usual']:.2f} |"
+            f" {' | '.join(parts)} | {each['wire']} |"
+        )
     dates = sorted(each["date"] for each in figures)
     if dates:
         lines += ["", f"{dates[0]} to {dates[-1]}; Linux {', '.join(sorted({each['linux'] for each in figures}))}."]
@@ -52,11 +62,16 @@ def short_table(figures: Figures) -> str:
 
 
 KEPT = Kept(
-    program=PROGRAM, results=HERE / "stalls.json", under=None,
+    program=PROGRAM,
+    results=HERE / "stalls.json",
+    under=None,
     key=lambda each: (ORDER.index(each["what"]), each["options"], each["nfs"], each["wire"]),
     name=lambda each: "-".join(each[part] for part in ("what", "options", "nfs", "wire")),
-    pages={HERE / "STALLS.md": lambda _, figures: page(figures),
-           HERE.parents[1] / "deploy/GUIDE.md": lambda guide, figures: between_marks(guide, PROGRAM, short_table(figures))})
+    pages={
+        HERE / "STALLS.md": lambda _, figures: page(figures),
+        HERE.parents[1] / "deploy/GUIDE.md": lambda guide, figures: between_marks(guide, PROGRAM, short_table(figures)),
+    },
+)
 
 if __name__ == "__main__":
     sys.exit(run(KEPT, __doc__))

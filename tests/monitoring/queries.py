@@ -47,13 +47,20 @@ def panels(board: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def panel_queries() -> list[Query]:
-    return [Query(f"{name}: {panel['title']!r} {target['refId']}", target["expr"])
-            for name, board in dashboards().items() for panel in panels(board) for target in panel.get("targets", [])]
+    return [
+        Query(f"{name}: {panel['title']!r} {target['refId']}", target["expr"])
+        for name, board in dashboards().items()
+        for panel in panels(board)
+        for target in panel.get("targets", [])
+    ]
 
 
 def annotation_queries() -> list[Query]:
-    return [Query(f"{name}: annotation {listed['name']!r}", listed["target"]["expr"])
-            for name, board in dashboards().items() for listed in board["annotations"]["list"]]
+    return [
+        Query(f"{name}: annotation {listed['name']!r}", listed["target"]["expr"])
+        for name, board in dashboards().items()
+        for listed in board["annotations"]["list"]
+    ]
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,28 @@ TESTS = {
     "control/config": ["tests/unit/control/control_test"],
     "control/gateway": ["tests/unit/gateway/gateway_test"],
 }
-SWAPS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" == ", " != "), (" != ", " == "), (" && ", " || "),
-         (" || ", " && "), (" + 1", ""), (" - 1", ""), (" += ", " -= "), ("(!", "("), ("return true;", "return false;"),
-         ("return false;", "return true;"), (" ? 1 : 0", " ? 0 : 1")]
+SWAPS = [
+    (" < ", " <= "),
+    (" <= ", " < "),
+    (" > ", " >= "),
+    (" >= ", " > "),
+    (" == ", " != "),
+    (" != ", " == "),
+    (" && ", " || "),
+    (" || ", " && "),
+    (" + 1", ""),
+    (" - 1", ""),
+    (" += ", " -= "),
+    ("(!", "("),
+    ("return true;", "return false;"),
+    ("return false;", "return true;"),
+    (" ? 1 : 0", " ? 0 : 1"),
+]
 # One statement on one line that is no declaration, return or assertion.
-STATEMENT = re.compile(r"^\s+(?:\+\+|--)?(?!return\b|case\b|using\b|else\b|CW_|static_assert|break|continue)[a-z_][\w.\[\]]*"
-                       r"(?:->[\w.\[\]]+)*(?:\(.*\)(?:\.\w+\(.*\))*| [-+|&]?= .*|\+\+|--)?;$")
+STATEMENT = re.compile(
+    r"^\s+(?:\+\+|--)?(?!return\b|case\b|using\b|else\b|CW_|static_assert|break|continue)[a-z_][\w.\[\]]*"
+    r"(?:->[\w.\[\]]+)*(?:\(.*\)(?:\.\w+\(.*\))*| [-+|&]?= .*|\+\+|--)?;$"
+)
 NO_CODE = re.compile(r"^\s*(//|#|template|static_assert|CW_D?ASSERT|inline constexpr|constexpr)")
 
 
@@ -64,8 +80,10 @@ def mutants_of(path: str) -> list[Mutant]:
             continue
         for old, new in SWAPS:
             for place in re.finditer(re.escape(old), code):
-                if code[:place.start()].count('"') % 2 == 0 and not (old in (" + 1", " - 1") and code[place.end():place.end() + 1].isalnum()):
-                    found.append(Mutant(path, number, line, code[:place.start()] + new + code[place.end():]))
+                if code[: place.start()].count('"') % 2 == 0 and not (
+                    old in (" + 1", " - 1") and code[place.end() : place.end() + 1].isalnum()
+                ):
+                    found.append(Mutant(path, number, line, code[: place.start()] + new + code[place.end() :]))
         if STATEMENT.match(code) and code.count("(") == code.count(")"):
             found.append(Mutant(path, number, line, ""))
     return found
@@ -74,7 +92,9 @@ def mutants_of(path: str) -> list[Mutant]:
 def copy_tree() -> Path:
     """The sources as they are here; what did not change keeps its time, so that nothing is compiled twice."""
     source = WORK / "source"
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     names = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
     for name in names:
         here, there = ROOT / name, source / name
@@ -86,14 +106,21 @@ def copy_tree() -> Path:
 
 
 def build(targets: list[str]) -> bool:
-    return subprocess.run(["ninja", "-C", str(WORK / "build"), "--quiet", *targets], stdout=subprocess.DEVNULL, check=False).returncode == 0
+    return (
+        subprocess.run(
+            ["ninja", "-C", str(WORK / "build"), "--quiet", *targets], stdout=subprocess.DEVNULL, check=False
+        ).returncode
+        == 0
+    )
 
 
 def passes(tests: list[str], seconds: float) -> bool:
     for test in tests:
         try:
             command = [str(WORK / "build" / test), "--gtest_brief=1", "--gtest_fail_fast"]
-            run = subprocess.run(command, cwd=WORK / "build", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=seconds, check=False)
+            run = subprocess.run(
+                command, cwd=WORK / "build", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=seconds, check=False
+            )
         except subprocess.TimeoutExpired:
             return False
         if run.returncode != 0:
@@ -137,8 +164,17 @@ def main() -> int:
         return 0
     source = copy_tree()
     if not (WORK / "build/build.ninja").exists():
-        command = ["meson", "setup", str(WORK / "build"), str(source), "-Dbuildtype=plain", "-Doptimization=0", "-Ddpdk=disabled",
-                   "-Dwerror=false", "-Db_ndebug=false"]
+        command = [
+            "meson",
+            "setup",
+            str(WORK / "build"),
+            str(source),
+            "-Dbuildtype=plain",
+            "-Doptimization=0",
+            "-Ddpdk=disabled",
+            "-Dwerror=false",
+            "-Db_ndebug=false",
+        ]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True, env={"CXX": "ccache g++", **os.environ})
     counts = {"killed": 0, "survived": 0, "not compiled": 0}
     usual: dict[str, float] = {}

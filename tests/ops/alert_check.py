@@ -57,7 +57,9 @@ def _input(name: str, labels: dict[str, str], values: str) -> dict[str, str]:
     return {"series": f"{name}{{{text}}}", "values": values}
 
 
-def expect_would_fire(directory: Path, alert: str, before: Metrics, after: Optional[Metrics], seconds: Optional[float] = None) -> None:
+def expect_would_fire(
+    directory: Path, alert: str, before: Metrics, after: Optional[Metrics], seconds: Optional[float] = None
+) -> None:
     """after None: the gateway does not answer. Counters stay where the trouble left them: it happened once. With `seconds`, how long
     it lasted from scrape to scrape, they go on rising as they did: it lasts."""
     if shutil.which("promtool") is None:
@@ -76,12 +78,21 @@ def expect_would_fire(directory: Path, alert: str, before: Metrics, after: Optio
     test: dict[str, Any] = {
         "rule_files": [str(queries.RULES), str(queries.ALERTS)],
         "evaluation_interval": f"{INTERVAL_S}s",
-        "tests": [{"interval": f"{INTERVAL_S}s", "input_series": inputs, "promql_expr_test": [
-            {"expr": f"{fires} or vector(0)", "eval_time": quiet, "exp_samples": [{"labels": "{}", "value": 0}]},
-            {"expr": f"({fires} or vector(0)) > bool 0", "eval_time": end, "exp_samples": [{"labels": "{}", "value": 1}]}]}],
+        "tests": [
+            {
+                "interval": f"{INTERVAL_S}s",
+                "input_series": inputs,
+                "promql_expr_test": [
+                    {"expr": f"{fires} or vector(0)", "eval_time": quiet, "exp_samples": [{"labels": "{}", "value": 0}]},
+                    {"expr": f"({fires} or vector(0)) > bool 0", "eval_time": end, "exp_samples": [{"labels": "{}", "value": 1}]},
+                ],
+            }
+        ],
     }
     path = directory / f"{alert}.test.yml"
     path.write_text(yaml.safe_dump(test, width=1000))
-    done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    done = subprocess.run(
+        ["promtool", "test", "rules", str(path)], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+    )
     if done.returncode != 0:
         raise LabError(f"{alert} would not fire, or fired before: {done.stdout}{done.stderr}")

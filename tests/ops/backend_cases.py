@@ -76,18 +76,26 @@ def server_dies_under_load(box: Box) -> None:
     expect_equal("connections made and not lost", report["connected"] - report["lost"], 4)
     expect_equal("calls sent again", report["resent"], report["interrupted"])
     metrics = gateway.metrics()
-    expect_equal("backend up, first, second",
-                 [metrics.total("causeway_backend_up", backend="served")] +
-                 [metrics.total("causeway_backend_server_up", server=server) for server in (first_address, second_address)], [1, 0, 1])
-    expect(f"server {first_address} is down" in gateway.output() and f"new connections go to {second_address}" in gateway.output(),
-           gateway.tail())
+    expect_equal(
+        "backend up, first, second",
+        [metrics.total("causeway_backend_up", backend="served")]
+        + [metrics.total("causeway_backend_server_up", server=server) for server in (first_address, second_address)],
+        [1, 0, 1],
+    )
+    expect(
+        f"server {first_address} is down" in gateway.output() and f"new connections go to {second_address}" in gateway.output(),
+        gateway.tail(),
+    )
     # It comes back, and who connects now goes there.
     serve(box, "again", int(first_address.rpartition(":")[2]))
     wait_until(lambda: states(box, gateway)[first_address] is True, 20, "the first server to be up again")
     load = box.load("--port", PORT, name="later", connections=2, seconds=2)
     load.wait_connected()
-    wait_until(lambda: gateway.metrics().total("causeway_backend_server_connections", server=first_address) == 2, 10,
-               "connections to the first server")
+    wait_until(
+        lambda: gateway.metrics().total("causeway_backend_server_connections", server=first_address) == 2,
+        10,
+        "connections to the first server",
+    )
     expect_equal("wrong answers", load.result()["wrong"], 0)
     gateway.terminate()
 
@@ -133,7 +141,9 @@ backend = "routed"
     gateway = gateway_before(box, own_address, more)
     load = box.load("--port", PORT, connections=2, seconds=3)
     load.wait_connected()
-    wait_until(lambda: gateway.metrics().total("causeway_backend_calls_total", backend="routed") > 0, 10, "calls to the routed backend")
+    wait_until(
+        lambda: gateway.metrics().total("causeway_backend_calls_total", backend="routed") > 0, 10, "calls to the routed backend"
+    )
     metrics = gateway.metrics()
     connections = [metrics.total("causeway_backend_connections", backend=name) for name in ("served", "routed")]
     expect_equal("connections to the backends", connections, [2, 2])
@@ -153,15 +163,29 @@ backend = "routed"
 def _expect_routes(box: Box, gateway: Gateway, answered: int) -> None:
     rows = {(row["listener"], row["program"]): row for row in box.ctl_json(gateway, "routes")["routes"]}
     backends = {key: row["backend"] for key, row in rows.items()}
-    expect_equal("backends by listener and program", backends, {
-        ("bench", None): "bench", ("served", BENCH_PROGRAM): "routed", ("served", None): "served", ("closed", 100005): "routed",
-        ("closed", None): ""})
+    expect_equal(
+        "backends by listener and program",
+        backends,
+        {
+            ("bench", None): "bench",
+            ("served", BENCH_PROGRAM): "routed",
+            ("served", None): "served",
+            ("closed", 100005): "routed",
+            ("closed", None): "",
+        },
+    )
     metrics = gateway.metrics()
     expect(rows["served", BENCH_PROGRAM]["calls"] >= answered, f"{rows}, and {answered} calls were answered")
-    expect_equal("calls without a route", [rows["served", None]["calls"], rows["closed", None]["calls"]],
-                 [0, metrics.total("causeway_calls_unrouted_total")])
-    expect_equal("the same in the metrics", metrics.total("causeway_route_calls_total", program=str(BENCH_PROGRAM)),
-                 rows["served", BENCH_PROGRAM]["calls"])
+    expect_equal(
+        "calls without a route",
+        [rows["served", None]["calls"], rows["closed", None]["calls"]],
+        [0, metrics.total("causeway_calls_unrouted_total")],
+    )
+    expect_equal(
+        "the same in the metrics",
+        metrics.total("causeway_route_calls_total", program=str(BENCH_PROGRAM)),
+        rows["served", BENCH_PROGRAM]["calls"],
+    )
     text = box.ctl(gateway, "routes", "listener", "closed")
     expect("mountd" in text and "none: PROG_UNAVAIL" in text and "served" not in text, text)
     expect_equal("routes to no backend of that name", box.ctl(gateway, "routes", "backend", "absent"), "no such routes\n")
@@ -177,7 +201,11 @@ def a_reload_moves_backends(box: Box) -> None:
     load = box.load("--port", PORT, connections=4, seconds=6)
     load.wait_connected()
     wait_until(lambda: states(box, gateway) == {old_address: True}, 20, "the server to be up")
-    moved = right.replace(f'address = "{old_address}"', f'address = "{new_address}"').replace("= 60000", "= 200").replace("= 9", "= 1")
+    moved = (
+        right.replace(f'address = "{old_address}"', f'address = "{new_address}"')
+        .replace("= 60000", "= 200")
+        .replace("= 9", "= 1")
+    )
     moved = moved.replace('name = "served"\nport', 'name = "served"\ncredits = 8\ninline_bytes = 2048\nport')
     config.write_text(moved + f'[[route]]\nlistener = "served"\nprogram = {BENCH_PROGRAM}\nbackend = "served"\n')
     preview = box.ctl(gateway, "reload", "--dry-run")
@@ -196,7 +224,9 @@ def a_reload_moves_backends(box: Box) -> None:
     load.wait_connected()
     row = box.ctl_json(gateway, "connections")["connections"][0]
     expect_equal("credits, inline size", (row["credits_granted"], row["inline_receive_bytes"]), (8, 2048))
-    expect_equal("connections to the new server", gateway.metrics().total("causeway_backend_server_connections", server=new_address), 2)
+    expect_equal(
+        "connections to the new server", gateway.metrics().total("causeway_backend_server_connections", server=new_address), 2
+    )
     expect_equal("credits of the listener", gateway.metrics().total("causeway_listener_credits", listener="served"), 8)
     # The program goes elsewhere for those who come later.
     config.write_text(moved + f'[[route]]\nlistener = "served"\nprogram = {BENCH_PROGRAM}\nbackend = "bench"\n')
@@ -208,12 +238,20 @@ def a_reload_moves_backends(box: Box) -> None:
     metrics = gateway.metrics()
     expect(metrics.total("causeway_backend_calls_total", backend="bench") >= report["calls"] > 0, f"the route: {report}")
     rows = {row["program"]: row for row in box.ctl_json(gateway, "routes", "listener", "served")["routes"]}
-    expect_equal("routes now", {program: row["backend"] for program, row in rows.items()}, {BENCH_PROGRAM: "bench", None: "served"})
+    expect_equal(
+        "routes now", {program: row["backend"] for program, row in rows.items()}, {BENCH_PROGRAM: "bench", None: "served"}
+    )
     for backend in ("bench", "served"):  # each way keeps its counter, that of before the reload too
-        expect_equal(f"calls to {backend}", metrics.total("causeway_route_calls_total", listener="served", backend=backend),
-                     metrics.total("causeway_backend_calls_total", backend=backend))
-    expect_equal("calls by the route that is there", rows[BENCH_PROGRAM]["calls"],
-                 metrics.total("causeway_route_calls_total", listener="served", backend="bench"))
+        expect_equal(
+            f"calls to {backend}",
+            metrics.total("causeway_route_calls_total", listener="served", backend=backend),
+            metrics.total("causeway_backend_calls_total", backend=backend),
+        )
+    expect_equal(
+        "calls by the route that is there",
+        rows[BENCH_PROGRAM]["calls"],
+        metrics.total("causeway_route_calls_total", listener="served", backend="bench"),
+    )
     # More than the buffers back: refused with the number, and nothing changes.
     config.write_text(moved.replace("credits = 8\n", "credits = 1024\n"))
     refused = box.run(box.causewayctl, "--socket", gateway.admin, "reload")
@@ -233,14 +271,21 @@ def a_reload_brings_backends(box: Box) -> None:
     load = box.load("--port", PORT, connections=4, seconds=6)
     load.wait_connected()
     wait_until(lambda: states(box, gateway) == {old_address: True}, 20, "the server to be up")
-    moved = right.replace('backend = "served"', 'backend = "fresh"').replace('[[backend]]\nname = "served"', '[[backend]]\nname = "fresh"')
+    moved = right.replace('backend = "served"', 'backend = "fresh"').replace(
+        '[[backend]]\nname = "served"', '[[backend]]\nname = "fresh"'
+    )
     moved = moved.replace(old_address, new_address)
     config.write_text(moved)
     preview = box.ctl(gateway, "reload", "--dry-run")
-    expect('backend[1]: - -> "fresh"' in preview and 'backend[1]: "served" -> -' in preview and "with a restart" not in preview, preview)
+    expect(
+        'backend[1]: - -> "fresh"' in preview and 'backend[1]: "served" -> -' in preview and "with a restart" not in preview,
+        preview,
+    )
     expect_equal("applied", box.ctl_json(gateway, "reload")["applied"], True)
     wait_until(lambda: states(box, gateway).get(new_address) is True, 20, "the new backend to be checked and up")
-    rows = {row["address"]: (row["backend"], row["role"], row["connections"]) for row in box.ctl_json(gateway, "servers")["servers"]}
+    rows = {
+        row["address"]: (row["backend"], row["role"], row["connections"]) for row in box.ctl_json(gateway, "servers")["servers"]
+    }
     expect_equal("servers", rows, {new_address: ("fresh", "primary", 0), old_address: ("served", "removed", 4)})
     expect_equal("backends", [row["name"] for row in box.ctl_json(gateway, "backends")["backends"]], ["bench", "fresh"])
     expect_equal("a ping of the new one", box.ctl_json(gateway, "ping", "fresh")["pings"][0]["alive"], True)
@@ -253,11 +298,17 @@ def a_reload_brings_backends(box: Box) -> None:
     report = box.load("--port", PORT, name="later", connections=2, seconds=2).result()
     expect_equal("wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
     metrics = gateway.metrics()
-    expect(metrics.total("causeway_backend_calls_total", backend="fresh") >= report["calls"] > 0, f"calls at the new backend: {report}")
+    expect(
+        metrics.total("causeway_backend_calls_total", backend="fresh") >= report["calls"] > 0,
+        f"calls at the new backend: {report}",
+    )
     expect(metrics.total("causeway_backend_calls_total", backend="served") > 0, "the counters of the removed backend vanished")
     expect('causeway_backend_up{backend="served"}' not in metrics.text, "a removed backend is up or down")
-    expect_equal("calls by route", metrics.total("causeway_route_calls_total", listener="served", backend="fresh"),
-                 metrics.total("causeway_backend_calls_total", backend="fresh"))
+    expect_equal(
+        "calls by route",
+        metrics.total("causeway_route_calls_total", listener="served", backend="fresh"),
+        metrics.total("causeway_backend_calls_total", backend="fresh"),
+    )
     _expect_what_a_backend_is_stays(box, gateway, config, moved)
     _expect_room_for_backends(box, gateway, config, moved)
     gateway.terminate()
@@ -279,6 +330,7 @@ def _expect_what_a_backend_is_stays(box: Box, gateway: Gateway, config: Path, ri
 
 def _expect_room_for_backends(box: Box, gateway: Gateway, config: Path, right: str) -> None:
     """Three have been: with 14 new names a reload, the numbers of 32 are out at the third."""
+
     def named(prefix: str) -> str:
         return right + "".join(f'[[backend]]\nname = "{prefix}{i}"\naddress = "127.0.0.1:9"\ncheck = "off"\n' for i in range(14))
 
@@ -306,8 +358,12 @@ def source_is_the_client(box: Box, name: str) -> None:
     gateway = gateway_before(box, address, 'source = "client"')
     load = box.load("--port", PORT, connections=3, seconds=2)
     load.wait_connected()
-    seen = subprocess.run(["ss", "-Htn", "state", "established", "dport", "=", ":" + address.split(":")[1]], check=True,
-                          capture_output=True, text=True).stdout
+    seen = subprocess.run(
+        ["ss", "-Htn", "state", "established", "dport", "=", ":" + address.split(":")[1]],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     sources = [line.split()[2].rsplit(":", 1)[0] for line in seen.splitlines()]
     expect_equal("the client's connections", sources.count("10.9.0.2"), 3)
     load.result()

@@ -15,8 +15,16 @@ from typing import Any, Callable
 from harness import Box, LabError, Program, Skip, free_tcp_address
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # WebDriver's name for a reference to an element
-KEYS = {"Tab": "\ue004", "Escape": "\ue00c", "End": "\ue010", "Home": "\ue011", "ArrowLeft": "\ue012", "ArrowRight": "\ue014",
-        "Enter": "\ue007", "Shift": "\ue008"}
+KEYS = {
+    "Tab": "\ue004",
+    "Escape": "\ue00c",
+    "End": "\ue010",
+    "Home": "\ue011",
+    "ArrowLeft": "\ue012",
+    "ArrowRight": "\ue014",
+    "Enter": "\ue007",
+    "Shift": "\ue008",
+}
 
 
 class Driver(Program):
@@ -40,16 +48,31 @@ class Browser:
                 raise Skip(f"there is no {program} (package {package})")
         address = free_tcp_address()
         port = address.split(":")[1]
-        self._driver = Driver("chromedriver", ["chromedriver", f"--port={port}", "--allowed-ips=127.0.0.1"],
-                              box.directory / "chromedriver.log", box.env)
+        self._driver = Driver(
+            "chromedriver",
+            ["chromedriver", f"--port={port}", "--allowed-ips=127.0.0.1"],
+            box.directory / "chromedriver.log",
+            box.env,
+        )
         box.programs.append(self._driver)
         self._driver.start()
         self._driver.wait_for_line("started successfully", 30)
-        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--force-device-scale-factor=1", "--no-first-run", "--disable-background-networking",
-                     f"--window-size={width},{height}", f"--user-data-dir={box.directory}/chromium"]
-        wanted = {"browserName": "chrome", "goog:chromeOptions": {"args": arguments, "binary": shutil.which("chromium")},
-                  "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        arguments = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--force-device-scale-factor=1",
+            "--no-first-run",
+            "--disable-background-networking",
+            f"--window-size={width},{height}",
+            f"--user-data-dir={box.directory}/chromium",
+        ]
+        wanted = {
+            "browserName": "chrome",
+            "goog:chromeOptions": {"args": arguments, "binary": shutil.which("chromium")},
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }
         self._base = f"http://{address}/session"
         answer = self._send("POST", "", {"capabilities": {"alwaysMatch": wanted}})
         self._base += "/" + answer["sessionId"]

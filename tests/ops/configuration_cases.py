@@ -17,15 +17,26 @@ address = "127.0.0.1:2049"
 
 # Name, the file, and of each problem its line and a word of it.
 BROKEN = (
-    ("unknown keys and sections", GOOD + "[limits]\nconections_max = 4\n[metric]\n",
-     ((10, "did you mean 'connections_max'"), (11, "did you mean 'metrics'"))),
-    ("values out of range or of the wrong type", GOOD + "[roce]\nretry_count = 8\npath_mtu_max = 1500\n[dataplane]\nhugepages = 1\n",
-     ((10, "retry_count"), (11, "path_mtu_max"), (13, "hugepages"))),
-    ("references to nothing and names used twice",
-     GOOD + '[[listener]]\nbackend = "nsf"\nport = 20050\n[[backend]]\nname = "nfs"\naddress = "127.0.0.1:2050"\n',
-     ((10, "did you mean 'nfs'"), (13, "two backends"))),
-    ("addresses that are none", GOOD.replace("192.0.2.1/24", "192.0.2.1").replace("127.0.0.1:2049", "localhost:2049"),
-     ((3, "addresses"), (8, "address"))),
+    (
+        "unknown keys and sections",
+        GOOD + "[limits]\nconections_max = 4\n[metric]\n",
+        ((10, "did you mean 'connections_max'"), (11, "did you mean 'metrics'")),
+    ),
+    (
+        "values out of range or of the wrong type",
+        GOOD + "[roce]\nretry_count = 8\npath_mtu_max = 1500\n[dataplane]\nhugepages = 1\n",
+        ((10, "retry_count"), (11, "path_mtu_max"), (13, "hugepages")),
+    ),
+    (
+        "references to nothing and names used twice",
+        GOOD + '[[listener]]\nbackend = "nsf"\nport = 20050\n[[backend]]\nname = "nfs"\naddress = "127.0.0.1:2050"\n',
+        ((10, "did you mean 'nfs'"), (13, "two backends")),
+    ),
+    (
+        "addresses that are none",
+        GOOD.replace("192.0.2.1/24", "192.0.2.1").replace("127.0.0.1:2049", "localhost:2049"),
+        ((3, "addresses"), (8, "address")),
+    ),
     ("text that is not TOML", GOOD + "[limits\nconnections_max = 4\n", ((9, ""),)),
     ("an empty file", "", ((0, "no port"), (0, "no backend"), (0, "no listener"))),
 )

@@ -134,17 +134,32 @@ def one_xdp_socket(box: Box) -> None:
         run_in_own_network(box, XDP_CASE)
         return
     queues = "numrxqueues 1 numtxqueues 1"
-    for words in ("link set lo up", f"link add gw {queues} type veth peer name cl {queues}", "link set gw mtu 2200 up",
-                  "link set cl mtu 2200 up", "address add 10.9.0.1/24 dev gw"):
+    for words in (
+        "link set lo up",
+        f"link add gw {queues} type veth peer name cl {queues}",
+        "link set gw mtu 2200 up",
+        "link set cl mtu 2200 up",
+        "address add 10.9.0.1/24 dev gw",
+    ):
         subprocess.run(["ip", *words.split()], check=True, timeout=10)
-    gateway = box.gateway(cpus=f"{CPUS[0]}, {CPUS[1]}", main_cpu=str(CPUS[0]), device="net_af_xdp0,iface=gw",
-                          port_extra="beside_kernel = true")
+    gateway = box.gateway(
+        cpus=f"{CPUS[0]}, {CPUS[1]}", main_cpu=str(CPUS[0]), device="net_af_xdp0,iface=gw", port_extra="beside_kernel = true"
+    )
     config = box.directory / "gateway.toml"
     text = config.read_text().replace("mtu = 4500", "mtu = 2200")
     config.write_text("\n".join(line for line in text.splitlines() if not line.startswith("addresses")) + "\n")
     gateway.start_ready()
-    load = box.load("--device", f"net_af_packet0,iface=cl,{RING}", "--path-mtu", 2048, operation="source", size=20_000,
-                    connections=CONNECTIONS, window=4, seconds=3)
+    load = box.load(
+        "--device",
+        f"net_af_packet0,iface=cl,{RING}",
+        "--path-mtu",
+        2048,
+        operation="source",
+        size=20_000,
+        connections=CONNECTIONS,
+        window=4,
+        seconds=3,
+    )
     load.wait_connected()
     busy = _by_core(gateway, "causeway_lcore_connections")
     report = load.result()
@@ -162,8 +177,14 @@ def run_in_own_network(box: Box, name: str) -> None:
     """The case again, by a process that has a network namespace to itself."""
     if os.geteuid() != 0:
         raise Skip("takes root")
-    done = subprocess.run(["unshare", "--net", sys.executable, str(Path(__file__).with_name("run.py")), str(box.build), "-k", name],
-                          capture_output=True, text=True, timeout=120, env=dict(os.environ, **{OWN_NETWORK: "1"}), check=False)
+    done = subprocess.run(
+        ["unshare", "--net", sys.executable, str(Path(__file__).with_name("run.py")), str(box.build), "-k", name],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=dict(os.environ, **{OWN_NETWORK: "1"}),
+        check=False,
+    )
     if done.returncode != 0:
         raise LabError(done.stdout + done.stderr)
 

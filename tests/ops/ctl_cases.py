@@ -39,7 +39,9 @@ def filters_choose_rows(box: Box) -> None:
     expect_equal("the one with this queue pair", [row["id"] for row in one], [rows[1]["id"]])
     expect_equal("of no listener", box.ctl(gateway, "connections", "listener", "none"), "no connections\n")
     expect_equal("ports", [row["path_mtu"] for row in box.ctl_json(gateway, "ports", "link", "yes")["ports"]], [4096])
-    expect_equal("backends", [row["name"] for row in box.ctl_json(gateway, "backends", "show", "type", "builtin")["backends"]], ["bench"])
+    expect_equal(
+        "backends", [row["name"] for row in box.ctl_json(gateway, "backends", "show", "type", "builtin")["backends"]], ["bench"]
+    )
     core = box.ctl_json(gateway, "cores", "show")["cores"][0]
     expect(core["busy_seconds"] > 0 and core["connections"] == 3, f"the core: {core}")
     load.result()
@@ -50,13 +52,18 @@ def queue_pairs_tell_their_state(box: Box) -> None:
     gateway, load = _under_load(box, window=8, seconds=5)
     connection = box.ctl_json(gateway, "connections")["connections"][0]
     first = box.ctl_json(gateway, "qp", "show", "lqpn", str(connection["local_qpn"]))["queue_pairs"][0]
-    expect_equal("state, peer, connection", (first["state"], first["remote_qpn"], first["connection"]),
-                 ("RTS", connection["remote_qpn"], connection["id"]))
+    expect_equal(
+        "state, peer, connection",
+        (first["state"], first["remote_qpn"], first["connection"]),
+        ("RTS", connection["remote_qpn"], connection["id"]),
+    )
     expect(first["packets_in_flight"] <= first["window_packets"] == 128, f"window: {first}")
     expect(0 < first["receives_posted"] <= CREDITS + 16, f"receives: {first['receives_posted']}")
     expect(0 < first["round_trip_seconds"] < 5, f"round trip: {first['round_trip_seconds']}")
     moved = ("packets_in", "payload_bytes_out")
-    wait_until(lambda: all(box.ctl_json(gateway, "qp")["queue_pairs"][0][name] > first[name] for name in moved), 2, "something moves")
+    wait_until(
+        lambda: all(box.ctl_json(gateway, "qp")["queue_pairs"][0][name] > first[name] for name in moved), 2, "something moves"
+    )
     text = box.ctl(gateway, "qp", "lqpn", hex(connection["local_qpn"]))
     expect(re.search(r"RTS.*listener bench", text) is not None and "expected" in text and "round trip" in text, text)
     expect_equal("another number", box.ctl(gateway, "qp", "lqpn", "0xfffffe"), "no such queue pairs\n")
@@ -92,9 +99,14 @@ def schema_explains_every_number(box: Box) -> None:
         base = re.sub(r"_(count|sum)$", "", family)
         row = schema.get(family) or schema.get(base)
         expect(row is not None and row["help"] != "", f"{name} has no schema")
-    expect_equal("a counter of octets", [schema["causeway_roce_bytes_total"][key] for key in ("kind", "unit")], ["counter", "bytes"])
-    expect_equal("a histogram of times", [schema["causeway_rpc_duration_seconds"][key] for key in ("kind", "unit")],
-                 ["histogram", "seconds"])
+    expect_equal(
+        "a counter of octets", [schema["causeway_roce_bytes_total"][key] for key in ("kind", "unit")], ["counter", "bytes"]
+    )
+    expect_equal(
+        "a histogram of times",
+        [schema["causeway_rpc_duration_seconds"][key] for key in ("kind", "unit")],
+        ["histogram", "seconds"],
+    )
     gateway.terminate()
 
 
@@ -105,7 +117,9 @@ def watching_prints_again(box: Box) -> None:
     expect_equal("answers, one a line", len(answers), 3)
     rpcs = [answer["connections"][0]["rpcs"] for answer in answers]
     expect(rpcs[0] < rpcs[1] < rpcs[2], f"calls do not grow: {rpcs}")
-    expect_equal("text without a terminal", _ctl(box, gateway, "status", "-w", "0.1", "--count", "2").stdout.count("Listeners"), 2)
+    expect_equal(
+        "text without a terminal", _ctl(box, gateway, "status", "-w", "0.1", "--count", "2").stdout.count("Listeners"), 2
+    )
     load.result()
     gateway.terminate()
 
@@ -117,7 +131,9 @@ def errors_are_json_too(box: Box) -> None:
     expect_equal("kind", said["kind"], "usage")
     expect("did you mean 'connections'" in said["error"] and "--help" in wrong.stderr, wrong.stderr)
     nobody = box.run(box.causewayctl, "--json", "--socket", box.directory / "none.sock", "status")
-    expect_equal("exit status without a gateway, kind", (nobody.returncode, json.loads(nobody.stdout)["kind"]), (1, "unreachable"))
+    expect_equal(
+        "exit status without a gateway, kind", (nobody.returncode, json.loads(nobody.stdout)["kind"]), (1, "unreachable")
+    )
     again = box.run(box.causewayctl, "--socket", box.directory / "none.sock", "status", "--watch", "1")
     expect_equal("watching nobody ends", again.returncode, 1)
 
@@ -150,8 +166,10 @@ def drains_under_load(box: Box) -> None:
 def a_drain_ends_in_time(box: Box) -> None:
     """A backend that never answers keeps its connections until the time is up; the exit status tells."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        more = (f'[[backend]]\nname = "silent"\naddress = "127.0.0.1:{silent.getsockname()[1]}"\n'
-                f'[[listener]]\nport = 20050\nbackend = "silent"\n')
+        more = (
+            f'[[backend]]\nname = "silent"\naddress = "127.0.0.1:{silent.getsockname()[1]}"\n'
+            f'[[listener]]\nport = 20050\nbackend = "silent"\n'
+        )
         gateway = box.gateway(extra=more)
         gateway.start_ready()
         # One connection: a second one may wait for the first one's call (replay guard), and ends in order then.
@@ -193,8 +211,11 @@ def administrators_capture_with_their_own_rights(box: Box) -> None:
     # By hand, without an open file: the gateway does not open what it is told.
     said = _raw(gateway, {"command": "capture_start", "file": os.fspath(of_root / "new")})
     expect("open for writing" in said["error"], str(said))
-    expect_equal("what is there", (sorted(path.name for path in of_root.iterdir()), (of_root / "passwd").read_text()),
-                 (["passwd"], "root:x:0:0"))
+    expect_equal(
+        "what is there",
+        (sorted(path.name for path in of_root.iterdir()), (of_root / "passwd").read_text()),
+        (["passwd"], "root:x:0:0"),
+    )
     done = capture(own / "mine.pcapng")
     expect_equal(f"exit status, with {done.stderr!r}", done.returncode, 0)
     box.ctl(gateway, "capture", "stop")
@@ -213,8 +234,10 @@ def readers_leave_places(box: Box) -> None:
     config = box.directory / "gateway.toml"
     config.write_text(config.read_text().replace("[admin]", '[admin]\ngroup = "65534"'))
     gateway.start_ready()
-    stay = "import socket, sys, time\nall = []\nfor _ in range(40):\n all.append(socket.socket(socket.AF_UNIX))\n" \
-           " all[-1].connect(sys.argv[1])\nprint('there', flush=True)\ntime.sleep(60)\n"
+    stay = (
+        "import socket, sys, time\nall = []\nfor _ in range(40):\n all.append(socket.socket(socket.AF_UNIX))\n"
+        " all[-1].connect(sys.argv[1])\nprint('there', flush=True)\ntime.sleep(60)\n"
+    )
     crowd = Program("crowd", [*nobody, sys.executable, "-c", stay, gateway.admin], box.directory / "crowd.log", box.env)
     box.programs.append(crowd)
     crowd.start()
@@ -273,7 +296,11 @@ def reloads_with_a_preview(box: Box) -> None:
     right = config.read_text()
     config.write_text(right.replace('level = "info"', 'level = "warning"').replace("mtu = 4500", "mtu = 1500"))
     preview = box.ctl(gateway, "reload", "--dry-run")
-    expect('at once\n  log.level: "info" -> "warning"\nwith a restart\n  port[0].mtu: 4500 -> 1500 (devices are opened at the start)\n' in preview, preview)
+    expect(
+        'at once\n  log.level: "info" -> "warning"\nwith a restart\n  port[0].mtu: 4500 -> 1500 (devices are opened at the start)\n'
+        in preview,
+        preview,
+    )
     expect_equal("a preview changes nothing", box.ctl(gateway, "log", "level"), "info\n")
     report = box.ctl_json(gateway, "reload")
     expect_equal("applied", (report["valid"], report["applied"]), (True, True))
@@ -320,7 +347,10 @@ def a_reload_moves_listeners(box: Box) -> None:
     moved = right.replace("[[listener]]\n", '[[listener]]\nname = "moved"\nport = 20055\n', 1)
     config.write_text(moved)
     preview = box.ctl(gateway, "reload", "--dry-run")
-    expect('listener[0]: - -> "moved"' in preview and 'listener[0]: "bench" -> -' in preview and "with a restart" not in preview, preview)
+    expect(
+        'listener[0]: - -> "moved"' in preview and 'listener[0]: "bench" -> -' in preview and "with a restart" not in preview,
+        preview,
+    )
     expect_equal("applied", box.ctl_json(gateway, "reload")["applied"], True)
     rows = box.ctl_json(gateway, "connections")["connections"]
     row, row_count = rows[0], len(rows)
@@ -337,8 +367,13 @@ def a_reload_moves_listeners(box: Box) -> None:
     expect("invalid_service_id" in refused.output(), refused.tail())
     later = box.load("--port", 20055, name="later", seconds=1).result()
     metrics = gateway.metrics()
-    expect(metrics.total("causeway_route_calls_total", listener="moved") >= later["calls"] > 0, f"calls by the new listener: {later}")
-    expect(metrics.total("causeway_route_calls_total", listener="bench") >= report["calls"], "the counters of the old listener vanished")
+    expect(
+        metrics.total("causeway_route_calls_total", listener="moved") >= later["calls"] > 0, f"calls by the new listener: {later}"
+    )
+    expect(
+        metrics.total("causeway_route_calls_total", listener="bench") >= report["calls"],
+        "the counters of the old listener vanished",
+    )
     # Its name stays at its port; and it comes back as what it was.
     config.write_text(right.replace("[[listener]]\n", "[[listener]]\nport = 20056\n", 1))
     wrong = _ctl(box, gateway, "reload")
@@ -358,8 +393,11 @@ def pings_backends(box: Box) -> None:
     """The built-in one answers; so does a server that does not know NFS; nobody at a port is said as such."""
     server = free_tcp_address()
     nobody = free_tcp_address()
-    more = "".join(f'[[backend]]\nname = "{name}"\naddress = "{address}"\nconnect_timeout_ms = 500\n[[listener]]\nport = {port}\n'
-                   f'backend = "{name}"\n' for name, address, port in (("server", server, 20050), ("nobody", nobody, 20051)))
+    more = "".join(
+        f'[[backend]]\nname = "{name}"\naddress = "{address}"\nconnect_timeout_ms = 500\n[[listener]]\nport = {port}\n'
+        f'backend = "{name}"\n'
+        for name, address, port in (("server", server, 20050), ("nobody", nobody, 20051))
+    )
     gateway = box.gateway(extra=more)
     gateway.start_ready()
     one = box.ctl_json(gateway, "ping", "bench")["pings"][0]
@@ -405,8 +443,10 @@ def tcp_server(address: str) -> Iterator[None]:
 def doctor_sees_what_is_missing(box: Box) -> None:
     """Without a gateway, and with one; each fault names what mends it."""
     nobody = free_tcp_address()
-    more = (f'[[backend]]\nname = "gone"\naddress = "{nobody}"\n[[listener]]\nport = 20050\nbackend = "gone"\n'
-            f'[[port]]\ndevice = "net_af_packet0,iface=cwnone0"\naddresses = ["192.0.2.1/24"]\n')
+    more = (
+        f'[[backend]]\nname = "gone"\naddress = "{nobody}"\n[[listener]]\nport = 20050\nbackend = "gone"\n'
+        f'[[port]]\ndevice = "net_af_packet0,iface=cwnone0"\naddresses = ["192.0.2.1/24"]\n'
+    )
     config = box.write_config(metrics="off", extra=more)
     sick = box.run(box.causewayctl, "doctor", "--config", config, "--json")
     expect_equal("exit status", sick.returncode, 4)
@@ -455,8 +495,11 @@ def captures_without_secrets(box: Box) -> None:
 
     opcodes = fields(redacted, "infiniband.bth.opcode")
     expect_equal("packets in the file, all RoCE", (len(opcodes), "" in opcodes), (400, False))
-    ours = {int(value, 16) for value, source in zip(fields(redacted, "infiniband.bth.destqp"), fields(redacted, "ip.src"))
-            if source == "10.9.0.2"}
+    ours = {
+        int(value, 16)
+        for value, source in zip(fields(redacted, "infiniband.bth.destqp"), fields(redacted, "ip.src"))
+        if source == "10.9.0.2"
+    }
     expect_equal("queue pairs that the client sends to", ours, {qpn})
     keys = {value for value in fields(redacted, "infiniband.reth.r_key") if value}
     expect_equal("R_Keys", {int(key, 16) for key in keys}, {0})

@@ -11,8 +11,14 @@ KUBERNETES = ROOT / "deploy/kubernetes"
 
 def _enter(box: Box, variant: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Runs the entrypoint as a pod of node-b would, up to a check of the configuration that it wrote."""
-    own = dict(box.env, CAUSEWAYD=str(box.causewayd), CAUSEWAY_TEMPLATE=str(KUBERNETES / variant / "causeway.toml.in"),
-               CAUSEWAY_NODES=str(KUBERNETES / "base/nodes"), CAUSEWAY_CONFIG=str(_config(box)), NODE_NAME="node-b")
+    own = dict(
+        box.env,
+        CAUSEWAYD=str(box.causewayd),
+        CAUSEWAY_TEMPLATE=str(KUBERNETES / variant / "causeway.toml.in"),
+        CAUSEWAY_NODES=str(KUBERNETES / "base/nodes"),
+        CAUSEWAY_CONFIG=str(_config(box)),
+        NODE_NAME="node-b",
+    )
     own.update(environment)
     return subprocess.run([str(ENTRYPOINT), "--check-config"], capture_output=True, text=True, timeout=20, env=own, check=False)
 
@@ -32,8 +38,13 @@ def _fills_in(box: Box, variant: str, words: tuple[str, ...], **environment: str
 
 
 def sr_iov(box: Box) -> None:
-    _fills_in(box, "sr-iov", ('device = "0000:3b:02.1"', "hugepages = true", '"192.0.2.12/24"'),
-              PCIDEVICE_INTEL_COM_CAUSEWAY_VF="0000:3b:02.1,0000:3b:02.2", PCIDEVICE_INTEL_COM_CAUSEWAY_VF_INFO='{"x": 1}')
+    _fills_in(
+        box,
+        "sr-iov",
+        ('device = "0000:3b:02.1"', "hugepages = true", '"192.0.2.12/24"'),
+        PCIDEVICE_INTEL_COM_CAUSEWAY_VF="0000:3b:02.1,0000:3b:02.2",
+        PCIDEVICE_INTEL_COM_CAUSEWAY_VF_INFO='{"x": 1}',
+    )
 
 
 def af_xdp(box: Box) -> None:
@@ -41,10 +52,13 @@ def af_xdp(box: Box) -> None:
 
 
 def says_what_is_missing(box: Box) -> None:
-    for variant, environment, word in (("sr-iov", {}, "PCIDEVICE_"), ("sr-iov", {"NODE_NAME": "node-z"}, "node-z"),
-                                       ("sr-iov", {"NODE_NAME": ""}, "downward API"),
-                                       ("sr-iov", {"CAUSEWAY_NODES": "/nowhere"}, "/nowhere"),
-                                       ("af-xdp", {"CAUSEWAY_TEMPLATE": "/nowhere"}, "/nowhere")):
+    for variant, environment, word in (
+        ("sr-iov", {}, "PCIDEVICE_"),
+        ("sr-iov", {"NODE_NAME": "node-z"}, "node-z"),
+        ("sr-iov", {"NODE_NAME": ""}, "downward API"),
+        ("sr-iov", {"CAUSEWAY_NODES": "/nowhere"}, "/nowhere"),
+        ("af-xdp", {"CAUSEWAY_TEMPLATE": "/nowhere"}, "/nowhere"),
+    ):
         done = _enter(box, variant, **environment)
         expect_equal("exit status", done.returncode, 1)
         expect(done.stderr.startswith("causeway-entrypoint: ") and word in done.stderr, f"{word}: {done.stderr!r}")

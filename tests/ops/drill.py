@@ -49,12 +49,18 @@ class Drill:
         self._at = time.monotonic()
         self._log_at = len(gateway.output())
 
-    def expect(self, line: str, alert: str = "", after: Optional[Metrics] = None, lasting: bool = False,
-               moved: tuple[tuple[str, dict[str, str], float], ...] = ()) -> None:
+    def expect(
+        self,
+        line: str,
+        alert: str = "",
+        after: Optional[Metrics] = None,
+        lasting: bool = False,
+        moved: tuple[tuple[str, dict[str, str], float], ...] = (),
+    ) -> None:
         """line: a pattern of the log; alert: none for what the gateway is meant to stand. moved: by at least so much. lasting: for alerts that want more than one such moment."""
         after = after or self._gateway.metrics()
         seconds = time.monotonic() - self._at
-        said = self._gateway.output()[self._log_at:]
+        said = self._gateway.output()[self._log_at :]
         expect(not line or re.search(line, said, re.MULTILINE) is not None, f"no line like {line!r} in the log:\n{said[-2000:]}")
         for name, labels, by in moved:
             difference = after.total(name, **labels) - self._before.total(name, **labels)
@@ -81,6 +87,7 @@ STOCK = 64  # buffers that a driver's ring and the next burst have at hand, now 
 @dataclass(frozen=True)
 class Resources:
     """What a gateway holds: the same before and after whatever it did, or something leaks."""
+
     descriptors: float
     connections: float
     credits: float
@@ -91,10 +98,14 @@ class Resources:
     @staticmethod
     def of(gateway: Gateway) -> "Resources":
         metrics = gateway.metrics()
-        return Resources(metrics.total("process_open_fds"), metrics.total("causeway_connections"),
-                         metrics.total("causeway_rpcrdma_credits_granted"), metrics.total("causeway_backend_connections"),
-                         metrics.by_label("causeway_mempool_available_objects", "pool"),
-                         resident_mb(gateway.pid))
+        return Resources(
+            metrics.total("process_open_fds"),
+            metrics.total("causeway_connections"),
+            metrics.total("causeway_rpcrdma_credits_granted"),
+            metrics.total("causeway_backend_connections"),
+            metrics.by_label("causeway_mempool_available_objects", "pool"),
+            resident_mb(gateway.pid),
+        )
 
     def is_no_more_than(self, other: "Resources") -> bool:
         """Memory aside. The one before may have been taken with a check of a server under way: fewer descriptors are no fault."""
@@ -109,8 +120,10 @@ def expect_back_to(baseline: Resources, gateway: Gateway, slack_mb: float, timeo
     while not (now := Resources.of(gateway)).is_no_more_than(baseline) and time.monotonic() < deadline:
         time.sleep(0.2)
     expect(now.is_no_more_than(baseline), f"held: {now}, before: {baseline}")
-    expect(now.resident_mb <= baseline.resident_mb + slack_mb,
-           f"resident memory rose from {baseline.resident_mb:.1f} to {now.resident_mb:.1f} MiB")
+    expect(
+        now.resident_mb <= baseline.resident_mb + slack_mb,
+        f"resident memory rose from {baseline.resident_mb:.1f} to {now.resident_mb:.1f} MiB",
+    )
     return now
 
 
@@ -125,8 +138,12 @@ class BackendInTrouble:
         self._namespace_of = namespace_of
         self.mode = "pass"
         self.delay_s = 0.0
-        self._server = Program("backend", [str(box.build / "tests/bench/tcp_peer"), "serve", "--cpu", str(GATEWAY_CPU)],
-                               box.directory / "backend.log", box.env)
+        self._server = Program(
+            "backend",
+            [str(box.build / "tests/bench/tcp_peer"), "serve", "--cpu", str(GATEWAY_CPU)],
+            box.directory / "backend.log",
+            box.env,
+        )
         box.programs.append(self._server)
         self._server.start()
         self._server.wait_for_line(r"^port \d+", 10)
@@ -190,7 +207,7 @@ class BackendInTrouble:
         try:
             while data := far.recv(65536):
                 if self.mode == "cut":
-                    near.sendall(data[:len(data) // 2])
+                    near.sendall(data[: len(data) // 2])
                     break
                 time.sleep(self.delay_s if self.mode == "slow" else 0)
                 near.sendall(data)
@@ -206,7 +223,10 @@ def _network_of(process: Optional[int]) -> Iterator[None]:
         yield
         return
     with open("/proc/thread-self/ns/net", "rb") as own, open(f"/proc/{process}/ns/net", "rb") as other:
-        expect(LIBC.setns(other.fileno(), 0) == 0, f"cannot enter the network of process {process}: {os.strerror(ctypes.get_errno())}")
+        expect(
+            LIBC.setns(other.fileno(), 0) == 0,
+            f"cannot enter the network of process {process}: {os.strerror(ctypes.get_errno())}",
+        )
         try:
             yield
         finally:
@@ -220,12 +240,28 @@ def _reset(each: socket.socket) -> None:
     each.close()
 
 
-def gateway_before(box: Box, address: str, connect_timeout_ms: int = 1000, call_timeout_s: int = 60, more: str = "",
-                   tcp_credits: str = "credits = 32", **options: str) -> Gateway:
+def gateway_before(
+    box: Box,
+    address: str,
+    connect_timeout_ms: int = 1000,
+    call_timeout_s: int = 60,
+    more: str = "",
+    tcp_credits: str = "credits = 32",
+    **options: str,
+) -> Gateway:
     """A gateway, ready, whose port PORT leads to a TCP backend; port 20049 leads to the program built in."""
     gateway = box.gateway(**options)
     config = box.directory / "gateway.toml"
-    config.write_text(config.read_text() + BACKEND.format(port=PORT, address=address, connect_timeout_ms=connect_timeout_ms,
-                                                          call_timeout_s=call_timeout_s, tcp_credits=tcp_credits) + more)
+    config.write_text(
+        config.read_text()
+        + BACKEND.format(
+            port=PORT,
+            address=address,
+            connect_timeout_ms=connect_timeout_ms,
+            call_timeout_s=call_timeout_s,
+            tcp_credits=tcp_credits,
+        )
+        + more
+    )
     gateway.start_ready()
     return gateway

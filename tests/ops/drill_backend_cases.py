@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from functools import partial
 
 from cores_cases import OWN_NETWORK, run_in_own_network
@@ -15,8 +14,9 @@ CLOSED = "causeway_connections_closed_total"
 
 
 def _load(box: Box, seconds: int, name: str = "load", operation: str = "echo", size: int = 512, window: int = 4) -> Load:
-    load = box.load("--reconnect", "--port", PORT, name=name, operation=operation, size=size, connections=4, window=window,
-                    seconds=seconds)
+    load = box.load(
+        "--reconnect", "--port", PORT, name=name, operation=operation, size=size, connections=4, window=window, seconds=seconds
+    )
     load.wait_connected()
     return load
 
@@ -39,8 +39,12 @@ def dead(box: Box) -> None:
     backend.come()
     _goes_on(gateway, "calls after the return")
     expect_intact(load.result())
-    drill.expect(r"warning backend tcp \(127\.0\.0\.1 port \d+\): cannot connect: Connection refused", "BackendDown", during,
-                 moved=((REFUSED, {"reason": "backend"}, 1), (CLOSED, {"reason": "failed_backend"}, 4)))
+    drill.expect(
+        r"warning backend tcp \(127\.0\.0\.1 port \d+\): cannot connect: Connection refused",
+        "BackendDown",
+        during,
+        moved=((REFUSED, {"reason": "backend"}, 1), (CLOSED, {"reason": "failed_backend"}, 4)),
+    )
     backend.close()
     gateway.terminate()
 
@@ -55,8 +59,7 @@ def slow(box: Box) -> None:
     backend.mode = "slow"
     expect_intact(load.result())
     # Late is no failure, so there is no line of the log.
-    drill.expect("", "BackendSlow", lasting=True,
-                 moved=(("causeway_rpc_stage_duration_seconds_sum", {"stage": "backend"}, 4),))
+    drill.expect("", "BackendSlow", lasting=True, moved=(("causeway_rpc_stage_duration_seconds_sum", {"stage": "backend"}, 4),))
     expect_equal("connections lost", gateway.metrics().total(CLOSED, reason="failed_backend_timeout"), 0)
     backend.close()
     gateway.terminate()
@@ -72,8 +75,11 @@ def half_open(box: Box) -> None:
     wait_until(lambda: gateway.metrics().total("causeway_backend_call_timeouts_total", backend="tcp") > 0, 10, "a call times out")
     backend.mode = "pass"
     expect_intact(load.result())
-    drill.expect(r"warning connection from 10\.9\.0\.2 to port \d+ \(backend tcp\): failed_backend_timeout", "BackendCallTimeouts",
-                 moved=(("causeway_backend_call_timeouts_total", {"backend": "tcp"}, 1),))
+    drill.expect(
+        r"warning connection from 10\.9\.0\.2 to port \d+ \(backend tcp\): failed_backend_timeout",
+        "BackendCallTimeouts",
+        moved=(("causeway_backend_call_timeouts_total", {"backend": "tcp"}, 1),),
+    )
     backend.close()
     gateway.terminate()
 
@@ -91,8 +97,11 @@ def cut(operation: str, size: int, box: Box) -> None:
     report = load.result()
     expect_intact(report)
     expect(report["interrupted"] > 0, "no call was interrupted")
-    drill.expect(r"warning backend tcp \(127\.0\.0\.1 port \d+\): connection lost: Connection reset by peer",
-                 "BackendConnectionsLost", moved=((CLOSED, {"reason": "failed_backend"}, 4),))
+    drill.expect(
+        r"warning backend tcp \(127\.0\.0\.1 port \d+\): connection lost: Connection reset by peer",
+        "BackendConnectionsLost",
+        moved=((CLOSED, {"reason": "failed_backend"}, 4),),
+    )
     backend.close()
     gateway.terminate()
 
@@ -110,23 +119,34 @@ def vanished(box: Box) -> None:
     try:
         wait_until(lambda: os.readlink(f"/proc/{far.pid}/ns/net") != os.readlink("/proc/self/ns/net"), 10, "a network namespace")
         enter = f"nsenter --target {far.pid} --net"
-        for words in ("ip link set lo up", f"ip link add near type veth peer name far netns {far.pid}", "ip link set near up",
-                      "ip address add 10.8.0.1/24 dev near", f"{enter} ip link set far up",
-                      f"{enter} ip address add 10.8.0.2/24 dev far"):
+        for words in (
+            "ip link set lo up",
+            f"ip link add near type veth peer name far netns {far.pid}",
+            "ip link set near up",
+            "ip address add 10.8.0.1/24 dev near",
+            f"{enter} ip link set far up",
+            f"{enter} ip address add 10.8.0.2/24 dev far",
+        ):
             subprocess.run(words.split(), check=True, timeout=10)
         backend = BackendInTrouble(box, "10.8.0.2", far.pid)
         gateway = gateway_before(box, backend.address, call_timeout_s=1)
         load = _load(box, 8)
         drill = Drill(box, gateway)
         subprocess.run(["ip", "link", "set", "near", "down"], check=True, timeout=10)
-        wait_until(lambda: gateway.metrics().total("causeway_backend_call_timeouts_total", backend="tcp") > 0, 10, "a call times out")
+        wait_until(
+            lambda: gateway.metrics().total("causeway_backend_call_timeouts_total", backend="tcp") > 0, 10, "a call times out"
+        )
         wait_until(lambda: gateway.metrics().total(REFUSED, reason="backend") > 0, 10, "a client is refused")
         during = gateway.metrics()
         subprocess.run(["ip", "link", "set", "near", "up"], check=True, timeout=10)
         _goes_on(gateway, "calls after the return")
         expect_intact(load.result())
-        drill.expect(r"failed_backend_timeout", "BackendCallTimeouts", during,
-                     moved=(("causeway_backend_call_timeouts_total", {"backend": "tcp"}, 1), (REFUSED, {"reason": "backend"}, 1)))
+        drill.expect(
+            r"failed_backend_timeout",
+            "BackendCallTimeouts",
+            during,
+            moved=(("causeway_backend_call_timeouts_total", {"backend": "tcp"}, 1), (REFUSED, {"reason": "backend"}, 1)),
+        )
         backend.close()
         gateway.terminate()
     finally:

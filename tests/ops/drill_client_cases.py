@@ -148,8 +148,12 @@ def churn(box: Box) -> None:
     expect_intact(report)
     expect_equal("lost, refused", (report["lost"], report["refused"]), (0, 0))
     expect(report["closed"] > 200, f"{report['closed']} connections were closed")
-    drill.expect(r"info connection from 10\.9\.0\.2 .* ended: closed_by_peer", "ConnectionChurn", lasting=True,
-                 moved=(("causeway_connections_total", {"result": "established"}, report["closed"]),))
+    drill.expect(
+        r"info connection from 10\.9\.0\.2 .* ended: closed_by_peer",
+        "ConnectionChurn",
+        lasting=True,
+        moved=(("causeway_connections_total", {"result": "established"}, report["closed"]),),
+    )
     _wait_forgotten(gateway)
     expect_back_to(baseline, gateway, slack_mb=8)
     backend.close()
@@ -166,7 +170,9 @@ def _round(box: Box, seconds: int, number: int) -> None:
     mix = "null:4,echo/512:4,echo/40k:1,source/200k:1,sink/200k:1"
     words: list[object] = ["--mix", mix, "--loss", 2, "--duplicate", 5, "--reorder", 5, "--corrupt", 2, "--churn", 20]
     for port in (20049, PORT):
-        load = box.load(*words, "--port", port, name=f"round{number}-{port}", operation=None, connections=6, window=4, seconds=seconds)
+        load = box.load(
+            *words, "--port", port, name=f"round{number}-{port}", operation=None, connections=6, window=4, seconds=seconds
+        )
         report = load.result(timeout=seconds + 60)
         expect_intact(report)
 
@@ -190,8 +196,11 @@ def soak(box: Box) -> None:
         now = expect_back_to(baseline, gateway, slack_mb=16)
         if SOAK in os.environ:
             calls = gateway.metrics().total("causeway_backend_calls_total")
-            print(f"   {time.monotonic() - start:6.0f} s: {calls:.0f} calls, {now.resident_mb:.1f} MiB of {baseline.resident_mb:.1f} at first,"
-                  f" {now.descriptors:.0f} descriptors of {baseline.descriptors:.0f}, buffers free {now.buffers}", flush=True)
+            print(
+                f"   {time.monotonic() - start:6.0f} s: {calls:.0f} calls, {now.resident_mb:.1f} MiB of {baseline.resident_mb:.1f} at first,"
+                f" {now.descriptors:.0f} descriptors of {baseline.descriptors:.0f}, buffers free {now.buffers}",
+                flush=True,
+            )
     expect(number > 0 and now is not None, "no round")
     for name in ("causeway_rpcrdma_errors_total", "causeway_rpcrdma_credit_violations_total", "causeway_snapshot_timeouts_total"):
         expect_equal(name, gateway.metrics().total(name), 0)

@@ -32,19 +32,47 @@ DEAD_PEERS = "[roce]\nkeepalive_s = 1\n"
 def _two_networks(box: Box, address: str, **options: Any) -> Gateway:
     """A gateway that both can reach, each by a link and in a network of its own."""
     port = f'[[port]]\ndevice = "{box.device("server", HOSTILE_LINK, 1)}"\nmtu = 4500\naddresses = ["10.9.1.1/24"]\n'
-    return gateway_before(box, address, extra=DEAD_PEERS + options.pop("extra", ""), more=port + options.pop("more", ""), **options)
+    return gateway_before(
+        box, address, extra=DEAD_PEERS + options.pop("extra", ""), more=port + options.pop("more", ""), **options
+    )
 
 
 def _honest(box: Box, operation: str, size: int, *words: object) -> Load:
-    load = box.load("--reconnect", "--rate", RATE, *words, name="honest", operation=operation, size=size, connections=4, window=16,
-                    seconds=SECONDS)
+    load = box.load(
+        "--reconnect",
+        "--rate",
+        RATE,
+        *words,
+        name="honest",
+        operation=operation,
+        size=size,
+        connections=4,
+        window=16,
+        seconds=SECONDS,
+    )
     load.wait_connected()
     return load
 
 
-def _hostile(box: Box, operation: str, size: Union[int, str], *words: object, connections: int, window: int, lie: str = "") -> Load:
-    return box.load("--reconnect", "--device", box.device("client", HOSTILE_LINK), "--lcore", HOSTILE_CPU, *words, name="hostile",
-                    operation=operation, size=size, connections=connections, window=window, seconds=60, network=1, lie=lie)
+def _hostile(
+    box: Box, operation: str, size: Union[int, str], *words: object, connections: int, window: int, lie: str = ""
+) -> Load:
+    return box.load(
+        "--reconnect",
+        "--device",
+        box.device("client", HOSTILE_LINK),
+        "--lcore",
+        HOSTILE_CPU,
+        *words,
+        name="hostile",
+        operation=operation,
+        size=size,
+        connections=connections,
+        window=window,
+        seconds=60,
+        network=1,
+        lie=lie,
+    )
 
 
 def _expect_served(honest: Load) -> None:
@@ -59,8 +87,13 @@ def _calls_in_flight(gateway: Gateway) -> float:
     return gateway.metrics().total("causeway_rpcrdma_credits_in_use")
 
 
-def _act(hostile: Load, gateway: Gateway, most_expected: float, what: str = "calls in flight",
-         held: Callable[[Gateway], float] = _calls_in_flight) -> None:
+def _act(
+    hostile: Load,
+    gateway: Gateway,
+    most_expected: float,
+    what: str = "calls in flight",
+    held: Callable[[Gateway], float] = _calls_in_flight,
+) -> None:
     """It holds so much at least, as long as it lives; then it dies without a word."""
     hostile.wait_connected()
     end = time.monotonic() + HOSTILE_S
@@ -75,8 +108,15 @@ def _act(hostile: Load, gateway: Gateway, most_expected: float, what: str = "cal
     expect_equal("work requests that were asked for and not there", metrics.total("causeway_rpcrdma_no_send_work_total"), 0)
 
 
-def _drill(box: Box, gateway: Gateway, honest: tuple[object, ...], hostile: tuple[object, ...], most_expected: float, *held: Any,
-           **options: Any) -> None:
+def _drill(
+    box: Box,
+    gateway: Gateway,
+    honest: tuple[object, ...],
+    hostile: tuple[object, ...],
+    most_expected: float,
+    *held: Any,
+    **options: Any,
+) -> None:
     baseline = Resources.of(gateway)
     drill = Drill(box, gateway)
     load = _honest(box, *honest)
@@ -90,8 +130,16 @@ def reply_buffers(box: Box) -> None:
     """Large replies from a TCP server are never acknowledged."""
     backend = BackendInTrouble(box)
     gateway = _two_networks(box, backend.address)
-    _drill(box, gateway, ("source", 64_000, "--port", PORT), ("source", 256_000, "--port", PORT), 64, connections=16, window=32,
-           lie="no_acks")
+    _drill(
+        box,
+        gateway,
+        ("source", 64_000, "--port", PORT),
+        ("source", 256_000, "--port", PORT),
+        64,
+        connections=16,
+        window=32,
+        lie="no_acks",
+    )
     backend.close()
     gateway.terminate()
 
@@ -113,8 +161,18 @@ def send_works(box: Box) -> None:
     """Many small replies are never acknowledged, and each of them holds a work request: there is one for every place in every send queue."""
     backend = BackendInTrouble(box)
     gateway = _two_networks(box, backend.address, extra=MANY_CONNECTIONS, dataplane="memory_mb = 768\nrx_buffers = 65536")
-    _drill(box, gateway, ("echo", 1000), ("null", 0), WORKS_EXPECTED, "work requests posted", lambda one: _works(box, one),
-           connections=WORKS_CLIENTS, window=32, lie="no_acks")
+    _drill(
+        box,
+        gateway,
+        ("echo", 1000),
+        ("null", 0),
+        WORKS_EXPECTED,
+        "work requests posted",
+        lambda one: _works(box, one),
+        connections=WORKS_CLIENTS,
+        window=32,
+        lie="no_acks",
+    )
     backend.close()
     gateway.terminate()
 
@@ -132,8 +190,18 @@ def views(box: Box) -> None:
         return gateway.metrics().total("causeway_mempool_available_objects", pool="views")
 
     before = free()
-    _drill(box, gateway, ("source", 64_000, "--port", PORT), ("source", 6000, "--port", PORT), VIEWS_EXPECTED, "views",
-           lambda _: before - free(), connections=48, window=32, lie="no_acks")
+    _drill(
+        box,
+        gateway,
+        ("source", 64_000, "--port", PORT),
+        ("source", 6000, "--port", PORT),
+        VIEWS_EXPECTED,
+        "views",
+        lambda _: before - free(),
+        connections=48,
+        window=32,
+        lie="no_acks",
+    )
     backend.close()
     gateway.terminate()
 
@@ -192,7 +260,9 @@ def places(box: Box) -> None:
     gateway = box.gateway(extra=port)
     gateway.start_ready()
     drill = Drill(box, gateway)
-    wait_until(lambda: gateway.metrics().total("causeway_cm_messages_total", direction="rx", type="req") >= REQUESTS, 10, "all REQs")
+    wait_until(
+        lambda: gateway.metrics().total("causeway_cm_messages_total", direction="rx", type="req") >= REQUESTS, 10, "all REQs"
+    )
     start = time.monotonic()
     load = _honest(box, "echo", 1000)
     took_s = time.monotonic() - start

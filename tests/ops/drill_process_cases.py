@@ -83,14 +83,21 @@ def drain_that_cannot_end(box: Box) -> None:
 
 def clock_jumps(box: Box) -> None:
     """The wall clock jumps ten days on, then twenty back, under load. libfaketime moves what clock_gettime(CLOCK_REALTIME) says in this
-    process; what the log writes shows that it does. Timers of the kernel are not moved by it: the code waits by none on that clock."""
+    process; what the log writes shows that it does. Timers of the kernel are not moved by it: the code waits by none on that clock.
+    """
     if not FAKETIME.exists():
         raise Skip("there is no libfaketime (package faketime)")
     clock = box.directory / "clock"
     clock.write_text("+0\n")
     gateway = box.gateway(extra="[roce]\nkeepalive_s = 1\n")
-    gateway.env = dict(box.env, LD_PRELOAD=str(FAKETIME), FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_NO_CACHE="1",
-                       FAKETIME_DONT_FAKE_MONOTONIC="1", DONT_FAKE_MONOTONIC="1")
+    gateway.env = dict(
+        box.env,
+        LD_PRELOAD=str(FAKETIME),
+        FAKETIME_TIMESTAMP_FILE=str(clock),
+        FAKETIME_NO_CACHE="1",
+        FAKETIME_DONT_FAKE_MONOTONIC="1",
+        DONT_FAKE_MONOTONIC="1",
+    )
     gateway.start_ready()
     load = box.load(connections=4, window=4, seconds=5)
     load.wait_connected()
@@ -129,8 +136,14 @@ def log_disk_is_full(box: Box) -> None:
     disk.mkdir()
     gateway = box.gateway()
     # A mount namespace of its own: nobody else sees the mount, and it goes with the process.
-    gateway.argv = ["unshare", "--mount", "sh", "-c",
-                    f'mount -t tmpfs -o size=64k tmpfs {disk} && exec "$0" "$@" 2>>{disk}/log', *gateway.argv]
+    gateway.argv = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o size=64k tmpfs {disk} && exec "$0" "$@" 2>>{disk}/log',
+        *gateway.argv,
+    ]
     _start_answering(box, gateway)
     inside = Path(f"/proc/{gateway.pid}/root{disk}")
     drill = Drill(box, gateway)

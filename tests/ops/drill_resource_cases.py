@@ -41,7 +41,11 @@ def descriptors_run_out(box: Box) -> None:
     expect_intact(report)
     # One that comes before the lack is known connects, and is disconnected when its backend connection cannot be made.
     expect_equal("connections made and not lost", report["connected"] - report["lost"], 8)
-    expect_equal("connections lost while they had a backend", gateway.metrics().total("causeway_connections_closed_total", reason="failed_backend"), 0)
+    expect_equal(
+        "connections lost while they had a backend",
+        gateway.metrics().total("causeway_connections_closed_total", reason="failed_backend"),
+        0,
+    )
     drill.expect(r"warning backend tcp .*: cannot connect: Too many open files", "FileDescriptorsLow", during)
     expect(gateway.metrics().total(REFUSED, reason="backend") > 0, "nobody was refused")
     backend.close()
@@ -54,14 +58,23 @@ def queue_pairs_run_out(box: Box) -> None:
     gateway.start_ready()
     drill = Drill(box, gateway)
     load = _beyond(box)
-    wait_until(lambda: gateway.metrics().total(REFUSED, reason="limit") >= 12, 15, "clients beyond the limit are refused, again and again")
+    wait_until(
+        lambda: gateway.metrics().total(REFUSED, reason="limit") >= 12,
+        15,
+        "clients beyond the limit are refused, again and again",
+    )
     expect_equal("connections", gateway.metrics().total("causeway_connections"), 4)
     after = gateway.metrics()
     report = load.result(status=None)
     expect_intact(report)
     expect_equal("connections lost", report["lost"], 0)
-    drill.expect(r"warning connection from 10\.9\.0\.2 to port \d+ \(backend bench\): refused_limit", "ConnectionsRefused", after,
-                 lasting=True, moved=((REFUSED, {"reason": "limit"}, 12),))
+    drill.expect(
+        r"warning connection from 10\.9\.0\.2 to port \d+ \(backend bench\): refused_limit",
+        "ConnectionsRefused",
+        after,
+        lasting=True,
+        moved=((REFUSED, {"reason": "limit"}, 12),),
+    )
     gateway.terminate()
 
 
@@ -87,13 +100,15 @@ NO_BUFFER = ("causeway_roce_discards_total", {"reason": "no_buffer"})
 
 def packet_buffers_are_all_reserved(box: Box) -> None:
     """A backend stalls while every credit is used, half of them for large WRITEs: calls wait for their turn to be pulled, and none of them
-    takes the buffers by which the others' data come in. Those shares once added up to more than there was, and nothing moved again."""
+    takes the buffers by which the others' data come in. Those shares once added up to more than there was, and nothing moved again.
+    """
     backend = BackendInTrouble(box)
     gateway = gateway_before(box, backend.address, dataplane=FEW_PACKETS, extra="[limits]\nconnections_max = 32\n")
     baseline = Resources.of(gateway)
     drill = Drill(box, gateway)
-    load = box.load("--reconnect", "--port", PORT, "--mix", "echo/4000:1,sink/256k:1", operation=None, connections=32,
-                    window=32, seconds=7)
+    load = box.load(
+        "--reconnect", "--port", PORT, "--mix", "echo/4000:1,sink/256k:1", operation=None, connections=32, window=32, seconds=7
+    )
     load.wait_connected()
     backend.mode = "stalled"
     wait_until(lambda: gateway.metrics().total("causeway_rpcrdma_read_stalls_total") > 0, 10, "calls that wait to be pulled")
@@ -116,21 +131,41 @@ def packet_buffers_run_out(box: Box) -> None:
     hundreds of calls wait for a slot. Senders of new messages are told to wait until there are buffers again: nothing is lost, nobody is cut
     off."""
     backend = BackendInTrouble(box)
-    gateway = gateway_before(box, backend.address, dataplane=FEW_PACKETS, credits="1\nreverse_credits = 0",
-                             tcp_credits="credits = 1\nreverse_credits = 0",
-                             extra="[limits]\nconnections_max = 184\ncalls_in_flight_max = 32\n")
+    gateway = gateway_before(
+        box,
+        backend.address,
+        dataplane=FEW_PACKETS,
+        credits="1\nreverse_credits = 0",
+        tcp_credits="credits = 1\nreverse_credits = 0",
+        extra="[limits]\nconnections_max = 184\ncalls_in_flight_max = 32\n",
+    )
     baseline = Resources.of(gateway)
     drill = Drill(box, gateway)
-    load = box.load("--reconnect", "--port", PORT, "--path-mtu", 256, "--connections", "184, 5s=4", operation="echo", size=3500,
-                    connections=None, window=1, seconds=10)
+    load = box.load(
+        "--reconnect",
+        "--port",
+        PORT,
+        "--path-mtu",
+        256,
+        "--connections",
+        "184, 5s=4",
+        operation="echo",
+        size=3500,
+        connections=None,
+        window=1,
+        seconds=10,
+    )
     load.wait_connected()
     wait_until(lambda: gateway.metrics().total(EXHAUSTED, pool="packets") > 100, 10, "buffers run out")
     backend.mode = "stalled"
     time.sleep(1)
     backend.mode = "pass"
     expect_intact(load.result())
-    drill.expect(r"warning pool packets runs out of buffers: .*; raise dataplane\.rx_buffers", "MempoolExhausted",
-                 moved=((EXHAUSTED, {"pool": "packets"}, 100), (*NO_BUFFER, 1)))
+    drill.expect(
+        r"warning pool packets runs out of buffers: .*; raise dataplane\.rx_buffers",
+        "MempoolExhausted",
+        moved=((EXHAUSTED, {"pool": "packets"}, 100), (*NO_BUFFER, 1)),
+    )
     gateway.wait_for_line(r"info pool packets has buffers again", 15)
     expect_equal("lines about it", gateway.output().count("pool packets runs out"), 1)
     expect_back_to(baseline, gateway, slack_mb=64)
@@ -182,7 +217,9 @@ def link_flaps(box: Box) -> None:
         during = gateway.metrics() if gateway.metrics().total("causeway_port_up") == 0 else during
         subprocess.run(["ip", "link", "set", end, "up"], check=True, timeout=10)
         calls = gateway.metrics().total("causeway_backend_calls_total")
-        wait_until(lambda: gateway.metrics().total("causeway_backend_calls_total") > calls + 20, 10, f"calls after {end} is up again")
+        wait_until(
+            lambda: gateway.metrics().total("causeway_backend_calls_total") > calls + 20, 10, f"calls after {end} is up again"
+        )
     expect_intact(load.result())
     expect(during is not None, "the link was never seen to be down")
     drill.expect(r"link is down", "PortDown", during)

@@ -29,7 +29,9 @@ def _commands() -> list[tuple[str, list[str]]]:
 def _here(command: str, box: Box, gateway: Gateway) -> list[str]:
     """The command with this gateway's places in it."""
     config = str(box.directory / "gateway.toml")
-    text = command.replace("http://127.0.0.1:9464", f"http://{gateway.metrics_address}").replace("/etc/causeway/causeway.toml", config)
+    text = command.replace("http://127.0.0.1:9464", f"http://{gateway.metrics_address}").replace(
+        "/etc/causeway/causeway.toml", config
+    )
     text = text.replace("/tmp/x.pcapng", str(box.directory / "x.pcapng")).replace("deploy/", f"{ROOT}/deploy/")
     words = shlex.split(text)
     programs = {"causewayctl": [str(box.causewayctl), "--socket", gateway.admin], "causewayd": [str(box.causewayd)]}
@@ -39,8 +41,10 @@ def _here(command: str, box: Box, gateway: Gateway) -> list[str]:
 def every_command_works(box: Box) -> None:
     commands = _commands()
     expect(len(commands) > 20, f"{len(commands)} commands were found")
-    gateway = box.gateway(extra='[[client]]\nname = "cluster"\nprefixes = ["10.9.0.0/24"]\nconnections_max = 16\n'
-                          'bytes_in_flight_max = 67108864\n')
+    gateway = box.gateway(
+        extra='[[client]]\nname = "cluster"\nprefixes = ["10.9.0.0/24"]\nconnections_max = 16\n'
+        "bytes_in_flight_max = 67108864\n"
+    )
     gateway.start_ready()
     box.load("--reconnect", connections=3, seconds=60).wait_connected()
     for command, shown in commands:

@@ -14,12 +14,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Optional, Union
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/interop"))
 
 from lab.daemon import Daemon, LabError  # noqa: E402
+from lab.gateway_config import gateway_config  # noqa: E402
 from lab.metrics import Metrics, scrape  # noqa: E402
 
 READY_LIMIT_S = 30
@@ -31,35 +32,6 @@ CREDITS = 32
 CPUS = sorted(os.sched_getaffinity(0))
 GATEWAY_CPU = CPUS[min(1, len(CPUS) - 1)]
 LOAD_CPU = CPUS[0]
-
-CONFIG = """\
-[gateway]
-instance = "{instance}"
-[dataplane]
-main_lcore = {main_cpu}
-poll_lcores = [{cpus}]
-idle = "{idle}"
-{dataplane}
-[[port]]
-device = "{device}"
-mtu = 4500
-addresses = ["{address}"]
-{port_extra}
-[[listener]]
-backend = "bench"
-credits = {credits}
-{listener}
-[[backend]]
-name = "bench"
-type = "builtin"
-programs = ["bench"]
-[admin]
-socket = "{admin}"
-[metrics]
-listen = "{metrics}"
-{metrics_extra}
-{extra}
-"""
 
 
 class Skip(Exception):
@@ -184,22 +156,55 @@ class Box:
 
     def run(self, *argv: object, timeout: float = 20) -> "subprocess.CompletedProcess[str]":
         """Runs a command to its end; status and output are the caller's to judge."""
-        return subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=timeout, env=self.env,
-                              stdin=subprocess.DEVNULL, check=False)
+        return subprocess.run(
+            [str(word) for word in argv],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
 
     def device(self, role: str, link: str = "link", number: int = 0) -> str:
         return f"net_memif{number},role={role},socket={self.directory}/{link}.sock,socket-abstract=no,bsize=8192"
 
     def write_config(self, name: str = "gateway", role: str = "server", link: str = "link", **changes: str) -> Path:
         """A working configuration; `changes` replace its values."""
-        values = dict(instance=f"ops-{os.getpid()}-{name}", cpu=GATEWAY_CPU, device=self.device(role, link), credits=CREDITS,
-                      listener="", idle="sleep", dataplane="memory_mb = 512", address="10.9.0.1/24", port_extra="", extra="",
-                      metrics_extra="", admin=f"{self.directory}/{name}.admin", metrics=free_tcp_address())
+        values = dict(
+            instance=f"ops-{os.getpid()}-{name}",
+            cpu=GATEWAY_CPU,
+            device=self.device(role, link),
+            credits=CREDITS,
+            listener="",
+            idle="sleep",
+            dataplane="memory_mb = 512",
+            address="10.9.0.1/24",
+            port_extra="",
+            extra="",
+            metrics_extra="",
+            admin=f"{self.directory}/{name}.admin",
+            metrics=free_tcp_address(),
+        )
         values.update(changes)
         values.setdefault("main_cpu", values["cpu"])
         values.setdefault("cpus", values["cpu"])
         path = self.directory / f"{name}.toml"
-        path.write_text(CONFIG.format(**values))
+        path.write_text(
+            gateway_config(
+                instance=values["instance"],
+                main_lcore=values["main_cpu"],
+                poll_lcores=values["cpus"],
+                dataplane=f'idle = "{values["idle"]}"\n{values["dataplane"]}',
+                device=values["device"],
+                port=f'addresses = ["{values["address"]}"]\n{values["port_extra"]}',
+                listener=f'credits = {values["credits"]}\n{values["listener"]}',
+                admin=values["admin"],
+                metrics=values["metrics"],
+                metrics_extra=values["metrics_extra"],
+                extra=values["extra"],
+            )
+        )
         return path
 
     def gateway(self, name: str = "gateway", **options: str) -> Gateway:
@@ -213,8 +218,20 @@ class Box:
         self.programs.append(gateway)
         return gateway
 
-    def load(self, *words: object, name: str = "load", role: str = "client", link: str = "link", operation: Optional[str] = "echo",
-             size: Union[int, str] = 64, connections: Optional[int] = 1, window: int = 8, seconds: int = 2, network: int = 0, lie: str = "") -> Load:
+    def load(
+        self,
+        *words: object,
+        name: str = "load",
+        role: str = "client",
+        link: str = "link",
+        operation: Optional[str] = "echo",
+        size: Union[int, str] = 64,
+        connections: Optional[int] = 1,
+        window: int = 8,
+        seconds: int = 2,
+        network: int = 0,
+        lie: str = "",
+    ) -> Load:
         """A load, started. network: which of the gateway's networks it is in. lie: the rule that it breaks (hostile-peer)."""
         json_path = self.directory / f"{name}.json"
         json_path.unlink(missing_ok=True)
@@ -224,9 +241,30 @@ class Box:
         many = [] if connections is None else ["--connections", connections]  # None: the words say them, or what to call
         # stdbuf: lines reach the log when they are printed.
         program = [self.hostile_peer, lie] if lie else [self.causeway_load]
-        argv = ["stdbuf", "-oL", *program, *device, "--address", f"10.9.{network}.2/24", "--server", f"10.9.{network}.1", "--mtu", 4500,
-                *cpu, *calls, *many, "--window", window, "--seconds", seconds,
-                "--warmup", 0, "--json", json_path, *words]
+        argv = [
+            "stdbuf",
+            "-oL",
+            *program,
+            *device,
+            "--address",
+            f"10.9.{network}.2/24",
+            "--server",
+            f"10.9.{network}.1",
+            "--mtu",
+            4500,
+            *cpu,
+            *calls,
+            *many,
+            "--window",
+            window,
+            "--seconds",
+            seconds,
+            "--warmup",
+            0,
+            "--json",
+            json_path,
+            *words,
+        ]
         load = Load(name, [str(word) for word in argv], self.directory / f"{name}.log", self.env)
         load.json_path = json_path
         self.programs.append(load)

@@ -41,8 +41,18 @@ def _start(box: Box, name: str, *words: object) -> Load:
 
 
 def _link(box: Box) -> list[object]:
-    return ["--device", box.device("client"), "--address", "10.9.0.2/24", "--server", "10.9.0.1", "--mtu", 4500, "--lcore",
-            LOAD_CPU]
+    return [
+        "--device",
+        box.device("client"),
+        "--address",
+        "10.9.0.2/24",
+        "--server",
+        "10.9.0.1",
+        "--mtu",
+        4500,
+        "--lcore",
+        LOAD_CPU,
+    ]
 
 
 def _expect_clean(name: str, report: dict[str, Any]) -> None:
@@ -84,8 +94,24 @@ def reports_agree(box: Box) -> None:
     """JSON, CSV, HTML and the text on the terminal are of one run."""
     gateway = _serving(box)
     table, page = box.directory / "out.csv", box.directory / "out.html"
-    load = _start(box, "load", "--mix", "null:3,echo/1k:1", "--connections", 2, "--seconds", 1, "--warmup", 0, "--interval-ms",
-                  200, "--csv", table, "--html", page)
+    load = _start(
+        box,
+        "load",
+        "--mix",
+        "null:3,echo/1k:1",
+        "--connections",
+        2,
+        "--seconds",
+        1,
+        "--warmup",
+        0,
+        "--interval-ms",
+        200,
+        "--csv",
+        table,
+        "--html",
+        page,
+    )
     report = load.result()
     _expect_clean("load", report)
     rows = list(csv.DictReader(table.open()))
@@ -104,8 +130,26 @@ def reports_agree(box: Box) -> None:
 def stall_shows(box: Box) -> None:
     """The gateway stands still for 300 ms: every call that was due meanwhile has waited, though only eight were sent."""
     gateway = _serving(box)
-    load = _start(box, "load", "--op", "echo", "--bytes", 64, "--connections", 1, "--window", 8, "--rate", "2k", "--arrivals",
-                  "constant", "--seconds", 2, "--warmup", 0)
+    load = _start(
+        box,
+        "load",
+        "--op",
+        "echo",
+        "--bytes",
+        64,
+        "--connections",
+        1,
+        "--window",
+        8,
+        "--rate",
+        "2k",
+        "--arrivals",
+        "constant",
+        "--seconds",
+        2,
+        "--warmup",
+        0,
+    )
     load.wait_connected()
     time.sleep(0.3)
     gateway.signal(signal.SIGSTOP)
@@ -123,12 +167,31 @@ def stall_shows(box: Box) -> None:
 def open_loop_keeps_its_rate(box: Box) -> None:
     """Calls are due by the clock, whatever the server does; those it cannot take are counted."""
     gateway = _serving(box)
-    report = _start(box, "random", "--op", "null", "--connections", 4, "--rate", "2k", "--arrivals", "poisson", "--seconds", 1,
-                    "--warmup", 0).result()
+    report = _start(
+        box, "random", "--op", "null", "--connections", 4, "--rate", "2k", "--arrivals", "poisson", "--seconds", 1, "--warmup", 0
+    ).result()
     _expect_clean("random", report)
     _expect_due(report, 2000, 0.15)
-    load = _start(box, "overload", "--op", "source", "--bytes", "1m", "--connections", 1, "--window", 1, "--rate", "50k",
-                  "--queue", 100, "--seconds", 1, "--warmup", 0)
+    load = _start(
+        box,
+        "overload",
+        "--op",
+        "source",
+        "--bytes",
+        "1m",
+        "--connections",
+        1,
+        "--window",
+        1,
+        "--rate",
+        "50k",
+        "--queue",
+        100,
+        "--seconds",
+        1,
+        "--warmup",
+        0,
+    )
     report = load.result()
     _expect_clean("overload", report)
     expect(report["overflowed"] > 0, "the queue never was full")
@@ -139,8 +202,22 @@ def open_loop_keeps_its_rate(box: Box) -> None:
 
 def profiles_are_followed(box: Box) -> None:
     gateway = _serving(box)
-    report = _start(box, "load", "--op", "null", "--connections", "2, 500ms=6, 1s=3", "--rate",
-                    "200, 500ms=2k, 1s=2k, 1500ms:400", "--arrivals", "constant", "--seconds", 2, "--interval-ms", 100).result()
+    report = _start(
+        box,
+        "load",
+        "--op",
+        "null",
+        "--connections",
+        "2, 500ms=6, 1s=3",
+        "--rate",
+        "200, 500ms=2k, 1s=2k, 1500ms:400",
+        "--arrivals",
+        "constant",
+        "--seconds",
+        2,
+        "--interval-ms",
+        100,
+    ).result()
     _expect_clean("load", report)
     connected = [interval["connected"] for interval in report["intervals"]]
     expect_equal("connections at first, at most, in the end", (connected[0], max(connected), connected[-1]), (2, 6, 3))
@@ -155,8 +232,24 @@ def profiles_are_followed(box: Box) -> None:
 
 def churn(box: Box) -> None:
     gateway = _serving(box)
-    report = _start(box, "load", "--op", "echo", "--bytes", 256, "--connections", 8, "--window", 2, "--churn", 100, "--seconds",
-                    1, "--warmup", 0).result()
+    report = _start(
+        box,
+        "load",
+        "--op",
+        "echo",
+        "--bytes",
+        256,
+        "--connections",
+        8,
+        "--window",
+        2,
+        "--churn",
+        100,
+        "--seconds",
+        1,
+        "--warmup",
+        0,
+    ).result()
     _expect_clean("load", report)
     expect(report["closed"] >= 20, f"{report['closed']} connections were closed")
     # Those closed last may not be back yet.
@@ -171,9 +264,32 @@ def churn(box: Box) -> None:
 def faults(box: Box) -> None:
     """Lost, doubled, overtaken and broken frames cost time, and nothing else."""
     gateway = _serving(box)
-    report = _start(box, "load", "--mix", "echo/512:8,source/64k:1,sink/64k:1", "--connections", 2, "--window", 4, "--loss", 5,
-                    "--duplicate", 10, "--reorder", 10, "--corrupt", 5, "--delay-us", 20, "--jitter-us", 20, "--seconds", 1,
-                    "--warmup", 0).result()
+    report = _start(
+        box,
+        "load",
+        "--mix",
+        "echo/512:8,source/64k:1,sink/64k:1",
+        "--connections",
+        2,
+        "--window",
+        4,
+        "--loss",
+        5,
+        "--duplicate",
+        10,
+        "--reorder",
+        10,
+        "--corrupt",
+        5,
+        "--delay-us",
+        20,
+        "--jitter-us",
+        20,
+        "--seconds",
+        1,
+        "--warmup",
+        0,
+    ).result()
     _expect_clean("load", report)
     metrics = gateway.metrics()
     for reason in ("icrc", "duplicate"):
@@ -214,8 +330,9 @@ def interrupted(box: Box) -> None:
     """Ctrl-C ends the measurement, not the report; and all of many connections say goodbye."""
     gateway = box.gateway(credits="4", extra=MANY_CLIENTS)
     gateway.start_ready()
-    load = _start(box, "load", "--op", "null", "--connections", MANY, "--window", 1, "--seconds", 600, "--warmup", 0,
-                  "--interval-ms", 100)
+    load = _start(
+        box, "load", "--op", "null", "--connections", MANY, "--window", 1, "--seconds", 600, "--warmup", 0, "--interval-ms", 100
+    )
     load.wait_connected()
     load.wait_for_line(r"RPC/s", 10)
     load.signal(signal.SIGINT)
@@ -238,18 +355,48 @@ addresses = ["10.9.1.1/24"]
     name = "threads"
     path = box.directory / f"{name}.json"
     device = box.device("client", "link{}").replace("net_memif0", "net_memif{}")
-    words = ["--threads", 2, "--device", device, "--address", "10.9.{}.2/24", "--server", "10.9.{}.1", "--mtu", 4500, "--lcore", LOAD_CPU]
-    done = box.run(box.causeway_load, *words, "--connections", 5, "--window", 4, "--seconds", 2, "--warmup", 0, "--bytes", 64,
-                   "--json", path, timeout=60)
+    words = [
+        "--threads",
+        2,
+        "--device",
+        device,
+        "--address",
+        "10.9.{}.2/24",
+        "--server",
+        "10.9.{}.1",
+        "--mtu",
+        4500,
+        "--lcore",
+        LOAD_CPU,
+    ]
+    done = box.run(
+        box.causeway_load,
+        *words,
+        "--connections",
+        5,
+        "--window",
+        4,
+        "--seconds",
+        2,
+        "--warmup",
+        0,
+        "--bytes",
+        64,
+        "--json",
+        path,
+        timeout=60,
+    )
     expect_equal(f"exit status of {name}: {done.stderr.strip()}", done.returncode, 0)
     report = json.loads(path.read_text())
     _expect_clean(name, report)
     expect_equal("connections", report["connections"], 5)
     ports = gateway.metrics().by_label("causeway_port_packets_total", "port")
     expect(len(ports) == 2 and min(ports.values()) > 100, f"both ports carried the load: {ports}")
-    for options, sentence in ((["--connections", 1], "2 threads need as many connections"),
-                              (["--connections", 4, "--address", "10.9.0.2/24"], "'10.9.0.2/24' would be the same for all"),
-                              (["--connections", 4, "--op", "getattr"], "calls of NFS come from one thread")):
+    for options, sentence in (
+        (["--connections", 1], "2 threads need as many connections"),
+        (["--connections", 4, "--address", "10.9.0.2/24"], "'10.9.0.2/24' would be the same for all"),
+        (["--connections", 4, "--op", "getattr"], "calls of NFS come from one thread"),
+    ):
         line = [word for word in words if "--address" not in options or word not in ("--address", "10.9.{}.2/24")]
         done = box.run(box.causeway_load, *line, *options)
         expect_equal(f"exit status with {options}", done.returncode, 2)
@@ -260,24 +407,28 @@ addresses = ["10.9.1.1/24"]
 def wrong_scenarios(box: Box) -> None:
     """File, line, key, cause and what to do."""
     path = box.directory / "wrong.toml"
-    for text, words in (("[load]\nmxi = \"null\"\n", ("wrong.toml:2", "mxi", "did you mean 'mix'")),
-                        ("[load]\nmix = \"nul:1\"\n", ("wrong.toml:2", "'nul' is no kind of call")),
-                        ("[load]\nrate = \"1k, 5s\"\n", ("wrong.toml:2", "rate")),
-                        ("[load]\nmix = \"null, getattr, echo\"\n", ("wrong.toml:2", "different backends")),
-                        ("[faults]\nloss = 1001\n", ("wrong.toml:2", "1000")),
-                        ("[load\n", ("wrong.toml:1",))):
+    for text, words in (
+        ('[load]\nmxi = "null"\n', ("wrong.toml:2", "mxi", "did you mean 'mix'")),
+        ('[load]\nmix = "nul:1"\n', ("wrong.toml:2", "'nul' is no kind of call")),
+        ('[load]\nrate = "1k, 5s"\n', ("wrong.toml:2", "rate")),
+        ('[load]\nmix = "null, getattr, echo"\n', ("wrong.toml:2", "different backends")),
+        ("[faults]\nloss = 1001\n", ("wrong.toml:2", "1000")),
+        ("[load\n", ("wrong.toml:1",)),
+    ):
         path.write_text(text)
         done = box.run(box.causeway_load, *_link(box), "--scenario", path)
         expect_equal(f"exit status with {text!r}", done.returncode, 2)
         for word in words:
             expect(word in done.stderr, f"{text!r}: no {word!r} in {done.stderr!r}")
-    for options, sentence in ((["--bytes", "5m"], "--bytes: '5m' is not a size of up to 4m"),
-                              (["--op", "null", "--mix", "null"], "leave out --op and --bytes"),
-                              (["--churn", "often"], "--churn: 'often' is not a number"),
-                              (["--connections", "20k"], "use 1 to"),
-                              (["--scenario", "mixt"], "one of the scenarios that --list shows"),
-                              (["--rate", "1k", "--closed"], "leave out --closed"),
-                              (["--html", "/nonexistent/page.html"], "cannot write /nonexistent/page.html: No such file")):
+    for options, sentence in (
+        (["--bytes", "5m"], "--bytes: '5m' is not a size of up to 4m"),
+        (["--op", "null", "--mix", "null"], "leave out --op and --bytes"),
+        (["--churn", "often"], "--churn: 'often' is not a number"),
+        (["--connections", "20k"], "use 1 to"),
+        (["--scenario", "mixt"], "one of the scenarios that --list shows"),
+        (["--rate", "1k", "--closed"], "leave out --closed"),
+        (["--html", "/nonexistent/page.html"], "cannot write /nonexistent/page.html: No such file"),
+    ):
         done = box.run(box.causeway_load, *_link(box), *options)
         expect_equal(f"exit status with {options}", done.returncode, 1 if "--html" in options else 2)
         expect(sentence in done.stderr, f"{options}: {done.stderr!r}")

@@ -17,7 +17,13 @@ from prometheus_server import Prometheus, as_grafana_sends, queries, start_prome
 RIGHTLY_EMPTY = {"annotation 'Alerts'": "marks alerts that fire"}
 # What may be told of a gateway that has done nothing wrong: on a machine that others use; and a memif link is up only while the
 # other side is there, which it is not between two loads.
-ALLOWED = {"CausewayLcoreSaturated", "CausewayAckTimeouts", "CausewayRetransmitRatioHigh", "CausewayCountersStale", "CausewayPortDown"}
+ALLOWED = {
+    "CausewayLcoreSaturated",
+    "CausewayAckTimeouts",
+    "CausewayRetransmitRatioHigh",
+    "CausewayCountersStale",
+    "CausewayPortDown",
+}
 
 # Seen in the tests of promtool only, and why. Some come by themselves beside those that are waited for.
 NOT_PROVOKED = {
@@ -40,8 +46,10 @@ NOT_PROVOKED = {
 
 def every_query_answers(box: Box) -> None:
     served = StrangeServer(closes=False)
-    gateway = box.gateway(extra=f'[[backend]]\nname = "served"\naddress = "{served.address}"\ncheck = "tcp"\n'
-                          '[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\nconnections_max = 50\nbytes_in_flight_max = 1073741824\n')
+    gateway = box.gateway(
+        extra=f'[[backend]]\nname = "served"\naddress = "{served.address}"\ncheck = "tcp"\n'
+        '[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\nconnections_max = 50\nbytes_in_flight_max = 1073741824\n'
+    )
     gateway.start_ready()
     server = start_prometheus(box, [gateway.metrics_address])
     for operation in ("sink", "source"):
@@ -128,10 +136,16 @@ BUDGET = CONNECTIONS_MAX + 4  # of the clients' section: the listener that is li
 def _troubled_gateway(box: Box, silent: StrangeServer, closing: StrangeServer) -> Gateway:
     gateway = box.gateway("troubled", listener=f"connections_max = {CONNECTIONS_MAX}")
     config = box.directory / "troubled.toml"
-    backends = (("refusing", REFUSING, free_tcp_address(), 60), ("silent", SILENT, silent.address, 5),
-                ("patient", PATIENT, silent.address, 60), ("closing", CLOSING, closing.address, 60))
-    text = "".join(BACKENDS.format(name=name, port=port, address=address, call_timeout_s=timeout)
-                   for name, port, address, timeout in backends)
+    backends = (
+        ("refusing", REFUSING, free_tcp_address(), 60),
+        ("silent", SILENT, silent.address, 5),
+        ("patient", PATIENT, silent.address, 60),
+        ("closing", CLOSING, closing.address, 60),
+    )
+    text = "".join(
+        BACKENDS.format(name=name, port=port, address=address, call_timeout_s=timeout)
+        for name, port, address, timeout in backends
+    )
     text += f'[[client]]\nname = "cluster"\nprefixes = ["10.9.0.0/24"]\nconnections_max = {BUDGET}\n'
     config.write_text(config.read_text() + text + "[roce]\nkeepalive_s = 1\n")
     gateway.start_ready()
@@ -156,7 +170,9 @@ def flood_raises_alerts(box: Box) -> None:
         gateway.terminate()
         gateway.start_ready()
         started = gateway.metrics().total("process_start_time_seconds")
-        server.wait_for(lambda: any(value == started for _, value in server.samples("process_start_time_seconds")), 15, "a scrape")
+        server.wait_for(
+            lambda: any(value == started for _, value in server.samples("process_start_time_seconds")), 15, "a scrape"
+        )
     server.wait_for_alerts(gateway.metrics_address, "Restarting")
     gateway.kill()
     server.wait_for_alerts(gateway.metrics_address, "Down")
@@ -207,9 +223,30 @@ def _client_troubles(box: Box, gateway: Gateway, server: Prometheus) -> None:
     over = box.load("--reconnect", "--port", PATIENT, name="over", connections=BUDGET + 8, window=1, seconds=60)
     server.wait_for_alerts(instance, "ClientOverBudget")
     over.stop()
-    rping = Program("rping", [str(box.build / "tests/peers/causeway-verbs-peer"), "-d", box.device("client"), "-a", "10.9.0.2/24", "--mtu",
-                              "4500", "--lcore", str(LOAD_CPU), "--rping-client", "10.9.0.1", "--port", "20049", "-n", "1", "--timeout",
-                              "3"], box.directory / "rping.log", box.env)
+    rping = Program(
+        "rping",
+        [
+            str(box.build / "tests/peers/causeway-verbs-peer"),
+            "-d",
+            box.device("client"),
+            "-a",
+            "10.9.0.2/24",
+            "--mtu",
+            "4500",
+            "--lcore",
+            str(LOAD_CPU),
+            "--rping-client",
+            "10.9.0.1",
+            "--port",
+            "20049",
+            "-n",
+            "1",
+            "--timeout",
+            "3",
+        ],
+        box.directory / "rping.log",
+        box.env,
+    )
     box.programs.append(rping)
     rping.start()
     rping.finish(30)

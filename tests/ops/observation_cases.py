@@ -44,7 +44,9 @@ def connections_agree(box: Box) -> None:
     rows = box.ctl_json(gateway, "connections")["connections"]
     expect_equal("connections", len(rows), 1)
     row = rows[0]
-    expect_equal("peer, state, listener", (row["peer_address"], row["state"], row["listener"]), ("10.9.0.2", "established", "bench"))
+    expect_equal(
+        "peer, state, listener", (row["peer_address"], row["state"], row["listener"]), ("10.9.0.2", "established", "bench")
+    )
     expect_equal("credits granted", row["credits_granted"], CREDITS)
     expect_equal("inline, path MTU", (row["inline_send_bytes"], row["inline_receive_bytes"], row["path_mtu"]), (4096, 4096, 4096))
     expect(row["calls_in_flight"] <= 8, f"{row['calls_in_flight']} calls in flight of a window of 8")
@@ -104,28 +106,47 @@ class DpdkTelemetry:
 
 def dpdk_telemetry_agrees(box: Box) -> None:
     """Flat numbers, as telegraf wants them, and the same as those of /metrics."""
-    gateway = box.gateway(metrics_extra="dpdk_telemetry = true",
-                          extra='[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\nconnections_max = 9\n')
+    gateway = box.gateway(
+        metrics_extra="dpdk_telemetry = true", extra='[[client]]\nname = "all"\nprefixes = ["0.0.0.0/0"]\nconnections_max = 9\n'
+    )
     gateway.start_ready()
     box.load(connections=2, seconds=1).result()
     metrics = gateway.metrics()
     client = DpdkTelemetry(box, gateway)
-    commands = [f"/causeway/{name}" for name in ("backends", "clients", "connections", "info", "lcores", "pools", "ports",
-                                                      "routes", "rpcs", "stats")]
+    commands = [
+        f"/causeway/{name}"
+        for name in ("backends", "clients", "connections", "info", "lcores", "pools", "ports", "routes", "rpcs", "stats")
+    ]
     expect_equal("commands", [name for name in client.ask("/") if name.startswith("/causeway")], commands)
     for command in (*commands, "/causeway/stats,roce", "/causeway/ports,0", "/causeway/backends,bench"):
         answer = client.ask(command)
         expect(len(answer) > (0 if command.endswith("routes") else 2), f"{command}: {answer}")
-        expect(all(re.fullmatch(r"\w+", name) and isinstance(value, int) for name, value in answer.items()
-                   if name not in ("version", "instance")), f"{command}: not flat numbers: {answer}")
+        expect(
+            all(
+                re.fullmatch(r"\w+", name) and isinstance(value, int)
+                for name, value in answer.items()
+                if name not in ("version", "instance")
+            ),
+            f"{command}: not flat numbers: {answer}",
+        )
     expect_equal("info", [client.ask("/causeway/info")[name] for name in ("ready", "draining")], [1, 0])
-    expect_equal("calls", client.ask("/causeway/backends,bench")["backend_calls_total"], metrics.total("causeway_backend_calls_total"))
+    expect_equal(
+        "calls", client.ask("/causeway/backends,bench")["backend_calls_total"], metrics.total("causeway_backend_calls_total")
+    )
     expect_equal("connections", client.ask("/causeway/connections")["connections_total_established"], 2)
-    expect_equal("packets", client.ask("/causeway/ports")["roce_packets_total_0_rx"],
-                 metrics.total("causeway_roce_packets_total", port="0", direction="rx"))
-    expect_equal("sums", client.ask("/causeway/stats")["rpcrdma_messages_total"], metrics.total("causeway_rpcrdma_messages_total"))
-    expect_equal("calls of the listener", client.ask("/causeway/routes,bench"),
-                 {"route_calls_total_other_bench": metrics.total("causeway_backend_calls_total")})
+    expect_equal(
+        "packets",
+        client.ask("/causeway/ports")["roce_packets_total_0_rx"],
+        metrics.total("causeway_roce_packets_total", port="0", direction="rx"),
+    )
+    expect_equal(
+        "sums", client.ask("/causeway/stats")["rpcrdma_messages_total"], metrics.total("causeway_rpcrdma_messages_total")
+    )
+    expect_equal(
+        "calls of the listener",
+        client.ask("/causeway/routes,bench"),
+        {"route_calls_total_other_bench": metrics.total("causeway_backend_calls_total")},
+    )
     expect_equal("limit of the section", client.ask("/causeway/clients,all")["client_connections_max"], 9)
     expect_equal("of a port that is not there", client.ask("/causeway/ports,7"), {})
     client.close()
@@ -155,8 +176,11 @@ def metrics_agree(box: Box) -> None:
     expect_equal("connections", during.total("causeway_connections"), 2)
     expect_equal("credits granted", during.total("causeway_rpcrdma_credits_granted"), 2 * CREDITS)
     expect(during.total("causeway_rpcrdma_credits_in_use") <= 8, "more credits in use than calls in flight")
-    expect_equal("ready, link, backend", (during.total("causeway_ready"), during.total("causeway_port_up"),
-                                          during.total("causeway_backend_up")), (1, 1, 1))
+    expect_equal(
+        "ready, link, backend",
+        (during.total("causeway_ready"), during.total("causeway_port_up"), during.total("causeway_backend_up")),
+        (1, 1, 1),
+    )
     report = load.result()
     after = gateway.metrics()
     expect_equal("connections afterwards", after.total("causeway_connections"), 0)
@@ -166,11 +190,19 @@ def metrics_agree(box: Box) -> None:
     calls = after.total("causeway_backend_calls_total")
     _expect_covers(calls, report["calls"], "calls")
     expect_equal("measured calls", after.total("causeway_rpc_duration_seconds_count", program="bench", procedure="echo"), calls)
-    expect_equal("messages", (after.total("causeway_rpcrdma_messages_total", direction="rx", procedure="rdma_msg"),
-                              after.total("causeway_rpcrdma_messages_total", direction="tx", procedure="rdma_msg")), (calls, calls))
+    expect_equal(
+        "messages",
+        (
+            after.total("causeway_rpcrdma_messages_total", direction="rx", procedure="rdma_msg"),
+            after.total("causeway_rpcrdma_messages_total", direction="tx", procedure="rdma_msg"),
+        ),
+        (calls, calls),
+    )
     expect_equal("chunks of small calls", after.total("causeway_rpcrdma_chunks_total"), 0)
     expect_equal("calls with the backend", _stage(after, "backend"), calls)
-    expect(calls // 16 - 1 <= _stage(after, "reply_ack") <= calls // 16 + 1, f"{_stage(after, 'reply_ack')} acknowledgements timed")
+    expect(
+        calls // 16 - 1 <= _stage(after, "reply_ack") <= calls // 16 + 1, f"{_stage(after, 'reply_ack')} acknowledgements timed"
+    )
     expect_equal("stages of calls with chunks", (_stage(after, "rdma_read"), _stage(after, "rdma_write")), (0, 0))
     expect(_stage(after, "rx") <= calls, f"{_stage(after, 'rx')} calls had to wait, of {calls}")
     _expect_no_errors(after)
@@ -189,13 +221,17 @@ def chunk_bytes_agree(operation: str, used: str, box: Box) -> None:
     for chunks in ("read", "write", "reply"):
         share = 1 if chunks == used else 0
         expect_equal(f"{chunks} chunks", metrics.total("causeway_rpcrdma_chunks_total", list=chunks), share * calls)
-        expect_equal(f"octets by {chunks} chunk", metrics.total("causeway_rpcrdma_chunk_bytes_total", list=chunks),
-                     share * calls * size)
+        expect_equal(
+            f"octets by {chunks} chunk", metrics.total("causeway_rpcrdma_chunk_bytes_total", list=chunks), share * calls * size
+        )
     # The calls of the measurement are all acknowledged; what the end of the load cut off may not be.
     stages = {"rdma_read": _stage(metrics, "rdma_read"), "rdma_write": _stage(metrics, "rdma_write")}
     other = stages.pop("rdma_write" if used == "read" else "rdma_read")
     expect_equal("calls of the stage without chunks", other, 0)
-    expect(report["calls"] <= stages.popitem()[1] <= calls, f"calls of a stage: {metrics.by_label('causeway_rpc_stage_duration_seconds_count', 'stage')}")
+    expect(
+        report["calls"] <= stages.popitem()[1] <= calls,
+        f"calls of a stage: {metrics.by_label('causeway_rpc_stage_duration_seconds_count', 'stage')}",
+    )
     _expect_no_errors(metrics)
     gateway.terminate()
 
@@ -207,14 +243,25 @@ def _stage(metrics: Metrics, stage: str) -> float:
 def _expect_covers(counted: float, reported: float, what: str) -> None:
     """The gateway counts from the first call on, the load what it measured: a little less."""
     expect(reported > 0, f"the load reports no {what}")
-    expect(reported <= counted <= 2 * reported + 10_000, f"{what}: the gateway counted {counted:.0f}, the load reports {reported:.0f}")
+    expect(
+        reported <= counted <= 2 * reported + 10_000,
+        f"{what}: the gateway counted {counted:.0f}, the load reports {reported:.0f}",
+    )
 
 
 def _expect_no_errors(metrics: Metrics) -> None:
-    for name in ("causeway_rpcrdma_errors_total", "causeway_rpcrdma_malformed_headers_total", "causeway_rpcrdma_credit_violations_total",
-                 "causeway_rpcrdma_no_buffer_total", "causeway_rpcrdma_call_timeouts_total", "causeway_roce_retries_exhausted_total",
-                 "causeway_connections_refused_total", "causeway_cm_rejects_total", "causeway_port_rx_errors_total",
-                 "causeway_roce_queue_pairs_failed_total"):
+    for name in (
+        "causeway_rpcrdma_errors_total",
+        "causeway_rpcrdma_malformed_headers_total",
+        "causeway_rpcrdma_credit_violations_total",
+        "causeway_rpcrdma_no_buffer_total",
+        "causeway_rpcrdma_call_timeouts_total",
+        "causeway_roce_retries_exhausted_total",
+        "causeway_connections_refused_total",
+        "causeway_cm_rejects_total",
+        "causeway_port_rx_errors_total",
+        "causeway_roce_queue_pairs_failed_total",
+    ):
         expect_equal(name, metrics.total(name), 0)
     discards = metrics.by_label("causeway_roce_discards_total", "reason")
     defects = {reason: count for reason, count in discards.items() if count and reason not in REPETITION}

@@ -9,7 +9,10 @@
 set -u
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
-fail() { echo "tests/ops/package_smoke.sh: $*" >&2; exit 2; }
+fail() {
+  echo "tests/ops/package_smoke.sh: $*" >&2
+  exit 2
+}
 [ $# -ge 1 ] || fail "which packages? See the head of this file"
 here=$(dirname "$(realpath "$0")")
 packages=$(realpath "$1")
@@ -29,6 +32,7 @@ umount_proc() {
   [ -z "$mounted" ] || umount "$tree/proc" || umount --lazy "$tree/proc"
   mounted=''
 }
+# shellcheck source=service_smoke.sh
 . "$here/service_smoke.sh"
 clean() {
   clean_service
@@ -40,7 +44,10 @@ trap clean EXIT
 if [ ! -x "$tree/usr/bin/dpkg" ]; then
   echo "== debootstrap into $tree"
   debootstrap --variant=minbase bookworm "$tree" "$mirror" >"$work/debootstrap.log" 2>&1 ||
-    { tail -n 5 "$work/debootstrap.log" >&2; fail "debootstrap did not finish"; }
+    {
+      tail -n 5 "$work/debootstrap.log" >&2
+      fail "debootstrap did not finish"
+    }
 fi
 mount_proc || fail "no /proc in $tree"
 # Services are not to be started in a chroot.
@@ -83,13 +90,17 @@ check "the configuration is the service's to read, and nobody else's" "^640 root
 check "the service's user can read it" "fine" inside setpriv --reuid causeway --regid causeway --init-groups causewayd --check-config
 check "the service is installed, and not enabled" "absent" \
   inside sh -c 'test -f /lib/systemd/system/causewayd.service && ! ls /etc/systemd/system/*.wants/causewayd.service 2>/dev/null && echo absent'
+# shellcheck disable=SC2016  # the inner shell expands it
 check "the unit refers to programs that are there" "there" \
   inside sh -c 'for p in $(sed -n "s/^Exec[A-Za-z]*=\([^ ]*\).*/\1/p" /lib/systemd/system/causewayd.service); do test -x $p || exit 1; done; echo there'
 check "the pages of causewayctl and its file are there" "causeway.toml.5" inside sh -c 'dpkg -L causeway | grep -A9 man/ && dpkg -L causeway | grep completions/causewayctl'
 check "the man pages are there" "causewayd.8" inside sh -c 'dpkg -L causeway causeway-load | grep man/'
 
 inside apt-get install -y -q --no-install-recommends systemd systemd-sysv dbus librte-net-memif23 curl >"$work/said" 2>&1 ||
-  { tail -n 5 "$work/said" >&2; fail "systemd does not install"; }
+  {
+    tail -n 5 "$work/said" >&2
+    fail "systemd does not install"
+  }
 check_service
 mount_proc
 

@@ -116,8 +116,9 @@ allow = false
 
 def _rows(browser: Browser, table: str) -> list[list[str]]:
     """The texts of its cells, with ordinary blanks."""
-    rows = browser.script(f"return [...document.querySelectorAll('#{table} tbody tr')].map(row => [...row.cells].map("
-                          "cell => cell.textContent))")
+    rows = browser.script(
+        f"return [...document.querySelectorAll('#{table} tbody tr')].map(row => [...row.cells].map(" "cell => cell.textContent))"
+    )
     return [[cell.replace("\u202f", " ") for cell in row] for row in rows]
 
 
@@ -140,11 +141,19 @@ def shows_servers_and_budgets(box: Box) -> None:
     tiles = lambda: [_text(browser, f"#tile-{name} .sub") for name in ("connections", "backends")]  # noqa: E731
     expect_equal("what the tiles warn of", tiles(), ["1 budget is full", "1 server down"])
     cluster, strangers = budgets()
-    expect_equal("clients of the sections", [cluster[:2], strangers[:2]],
-                 [["cluster", "10.9.0.0/28, 10.9.1.0/28, 10.9.2.0/28 and 1 more"], ["strangers", "0.0.0.0/0"]])
-    expect_equal("limits", [cluster[5].split(" of ")[1], cluster[6].split(" of ")[1], strangers[2:7]],
-                 ["192", "67.1 MB", ["not allowed", "0, no limit", "as listener", "0 of 0", "0 B, no limit"]])
-    browser.wait_until(lambda: _rows(browser, "servers")[1][5] == "3" and int(_rows(browser, "servers")[1][6]) > 0, 20, "calls at the server")
+    expect_equal(
+        "clients of the sections",
+        [cluster[:2], strangers[:2]],
+        [["cluster", "10.9.0.0/28, 10.9.1.0/28, 10.9.2.0/28 and 1 more"], ["strangers", "0.0.0.0/0"]],
+    )
+    expect_equal(
+        "limits",
+        [cluster[5].split(" of ")[1], cluster[6].split(" of ")[1], strangers[2:7]],
+        ["192", "67.1 MB", ["not allowed", "0, no limit", "as listener", "0 of 0", "0 B, no limit"]],
+    )
+    browser.wait_until(
+        lambda: _rows(browser, "servers")[1][5] == "3" and int(_rows(browser, "servers")[1][6]) > 0, 20, "calls at the server"
+    )
     for name in ("client-connections", "client-credits", "client-refusals"):
         browser.wait_for(f"return Number(document.getElementById('chart-{name}').dataset.nonzero) > 0", 15, f"figures in {name}")
     refused = gateway.metrics().total("causeway_client_connections_refused_total", client="cluster", reason="limit")
@@ -222,12 +231,13 @@ def _walk(browser: Browser) -> None:
         place, outline = browser.script(
             "const at = document.activeElement; const style = getComputedStyle(at);"
             "return [at.id || at.className || at.textContent || at.tagName,"
-            " style.outlineStyle !== 'none' || at.matches('.skip')]")
+            " style.outlineStyle !== 'none' || at.matches('.skip')]"
+        )
         expect(outline, f"one does not see that {place} has the focus")
         seen.append(place)
     wanted = ["skip", "pause", "theme", "help-button", "chart-rpcs", "chart-octets", "chart-chunks"]
     found = [place for place in seen if place in wanted]
-    expect_equal("order of the focus", found[:len(wanted)], wanted)
+    expect_equal("order of the focus", found[: len(wanted)], wanted)
 
 
 def _pause(browser: Browser) -> None:
@@ -292,7 +302,9 @@ prefixes = ["0.0.0.0/0"]
 
 
 def _legend(browser: Browser, chart: str) -> list[str]:
-    return list(browser.script(f"return [...document.querySelectorAll('#chart-{chart} .legend button')].map(b => b.childNodes[1].data)"))
+    return list(
+        browser.script(f"return [...document.querySelectorAll('#chart-{chart} .legend button')].map(b => b.childNodes[1].data)")
+    )
 
 
 def follows_other_sections(box: Box) -> None:
@@ -311,12 +323,16 @@ def follows_other_sections(box: Box) -> None:
     load.stop()
     gateway.terminate()
     config = box.directory / "gateway.toml"
-    text = config.read_text().replace('prefixes = ["10.9.0.0/24"]', 'prefixes = ["10.8.0.0/24"]').replace('"cluster"', '"newcomers"')
+    text = (
+        config.read_text().replace('prefixes = ["10.9.0.0/24"]', 'prefixes = ["10.8.0.0/24"]').replace('"cluster"', '"newcomers"')
+    )
     text = text.replace('"strangers"', '"cluster"').replace(f'name = "{before[0]}"', 'name = "fresh"')
     config.write_text(text.replace(f'backend = "{before[0]}"', 'backend = "fresh"'))
     gateway.start_ready()
     for chart in ("client-connections", "client-credits", "client-refusals"):
-        browser.wait_until(lambda: _legend(browser, chart) == ["newcomers", "cluster"], 20, f"the new sections in {chart}")  # noqa: B023
+        browser.wait_until(
+            lambda: _legend(browser, chart) == ["newcomers", "cluster"], 20, f"the new sections in {chart}"
+        )  # noqa: B023
     browser.wait_until(lambda: _legend(browser, "backends") == ["fresh"], 10, "the new backend")
     expect_equal("the page was not loaded again", browser.script("return window.isTheSamePage"), True)
     browser.press("p")
@@ -387,7 +403,9 @@ def switched_off(box: Box) -> None:
 
     wait_until(lambda: len(history()["time_ms"]) > 1, 20, "samples")
     one = history()
-    expect(one["time_ms"][0] - int(one["boot"]) >= 2000, f"the first sample is of the time before: {one['boot']}, {one['time_ms']}")
+    expect(
+        one["time_ms"][0] - int(one["boot"]) >= 2000, f"the first sample is of the time before: {one['boot']}, {one['time_ms']}"
+    )
     config.write_text(off)
     box.ctl(gateway, "reload")
     expect_equal("/api/history when it is off again", _get(gateway, "/api/history")[0], 404)

@@ -74,6 +74,7 @@ def _discards(metrics: Metrics) -> float:
 
 def _expect_moved(before: Metrics | None, after: Metrics, counts: Counts) -> None:
     """Each counter moved as promised, and no frame was discarded or lost under another name."""
+
     def moved(name: str, **labels: str) -> float:
         return after.total(name, **labels) - (before.total(name, **labels) if before else 0)
 
@@ -98,8 +99,9 @@ def one_pass(profile: str, words: list[object], box: Box) -> None:
 
 def tagged_ipv6(box: Box) -> None:
     pcap, expected = generate(box, "malformed", "--server", "fd09::1", "--client", "fd09::2", "--vlan", 7)
-    gateway = box.gateway(device=f"net_pcap0,rx_pcap={pcap},tx_pcap={box.directory}/answers.pcap", address="fd09::1/64",
-                          port_extra="vlan = 7")
+    gateway = box.gateway(
+        device=f"net_pcap0,rx_pcap={pcap},tx_pcap={box.directory}/answers.pcap", address="fd09::1/64", port_extra="vlan = 7"
+    )
     gateway.start_ready()
     _expect_moved(None, _wait_for_frames(gateway, expected["frames"]), expected["first_pass"])
     gateway.terminate()
@@ -133,8 +135,10 @@ def endless_noise(box: Box) -> None:
         have = metrics.total(count["metric"], **count["labels"])
         # Answers to ARP leave with the burst that asked, or with the next one.
         slack = 32 if count["labels"].get("direction") == "tx" else 0
-        expect(passes * count["add"] - slack <= have <= (passes + 1) * count["add"] + slack,
-               f"{count['metric']} {count['labels']}: {have:.0f} in {passes:.0f} passes of {count['add']}")
+        expect(
+            passes * count["add"] - slack <= have <= (passes + 1) * count["add"] + slack,
+            f"{count['metric']} {count['labels']}: {have:.0f} in {passes:.0f} passes of {count['add']}",
+        )
     gateway.terminate()
 
 
@@ -150,11 +154,32 @@ def _testpmd() -> str:
 def _carry(box: Box, pcap: Path, gateway: Gateway, frames: float) -> Metrics:
     """testpmd takes the frames from the file to causewayd's link; returns the metrics when `frames` more have arrived."""
     before = gateway.metrics().total("causeway_port_packets_total", direction="rx")
-    argv = [_testpmd(), "--no-huge", "-m", "256", "--no-pci", "--lcores", f"0@{LOAD_CPU},1@{LOAD_CPU}", "--no-telemetry",
-            "--file-prefix", f"carry{time.monotonic_ns()}", "--vdev",
-            f"net_pcap0,rx_pcap={pcap},tx_pcap={box.directory}/answers.pcap", "--vdev", box.device("client"), "--", "--auto-start",
-            "--no-flush-rx", "--stats-period=1", "--total-num-mbufs=4096", "--mbuf-size=9216", "--forward-mode=io", "--no-mlockall",
-            "--rxd=1024", "--txd=1024"]
+    argv = [
+        _testpmd(),
+        "--no-huge",
+        "-m",
+        "256",
+        "--no-pci",
+        "--lcores",
+        f"0@{LOAD_CPU},1@{LOAD_CPU}",
+        "--no-telemetry",
+        "--file-prefix",
+        f"carry{time.monotonic_ns()}",
+        "--vdev",
+        f"net_pcap0,rx_pcap={pcap},tx_pcap={box.directory}/answers.pcap",
+        "--vdev",
+        box.device("client"),
+        "--",
+        "--auto-start",
+        "--no-flush-rx",
+        "--stats-period=1",
+        "--total-num-mbufs=4096",
+        "--mbuf-size=9216",
+        "--forward-mode=io",
+        "--no-mlockall",
+        "--rxd=1024",
+        "--txd=1024",
+    ]
     carrier = Program("testpmd", argv, box.directory / "testpmd.log", box.env)
     box.programs.append(carrier)
     carrier.start()
@@ -170,8 +195,24 @@ def _provisioned(box: Box) -> tuple[Gateway, Path]:
     gateway = box.gateway(extra=PATIENT, credits="64")
     gateway.start_ready()
     numbers = box.directory / "provisioned.json"
-    done = box.run(box.causeway_load, "pktgen", "provision", "--device", box.device("client"), "--address", f"{CLIENT}/24", "--mtu",
-                   4500, "--lcore", LOAD_CPU, "--server", SERVER, "--output", numbers, timeout=60)
+    done = box.run(
+        box.causeway_load,
+        "pktgen",
+        "provision",
+        "--device",
+        box.device("client"),
+        "--address",
+        f"{CLIENT}/24",
+        "--mtu",
+        4500,
+        "--lcore",
+        LOAD_CPU,
+        "--server",
+        SERVER,
+        "--output",
+        numbers,
+        timeout=60,
+    )
     expect(done.returncode == 0, f"provision: exit status {done.returncode}: {done.stderr.strip()}")
     row = box.ctl_json(gateway, "connections")["connections"][0]
     expect_equal("the queue pair", row["local_qpn"], json.loads(numbers.read_text())["qpn"])
@@ -202,13 +243,17 @@ def read_by_tshark(box: Box) -> None:
     """An independent reader finds the headers that we mean, and nothing malformed."""
     if shutil.which("tshark") is None:
         raise Skip("there is no tshark (package tshark)")
-    at_queue_pair = ["--qpn", 0x1234, "--psn", 0xfffffe, "--payload", 1024]
-    for profile, words, fields in (("send", at_queue_pair, "infiniband.bth.opcode == 4 && infiniband.bth.destqp == 0x1234"),
-                                   ("requests", [], "infiniband.mad.attributeid == 0x10 && infiniband.deth.q_key == 0x80010000")):
+    at_queue_pair = ["--qpn", 0x1234, "--psn", 0xFFFFFE, "--payload", 1024]
+    for profile, words, fields in (
+        ("send", at_queue_pair, "infiniband.bth.opcode == 4 && infiniband.bth.destqp == 0x1234"),
+        ("requests", [], "infiniband.mad.attributeid == 0x10 && infiniband.deth.q_key == 0x80010000"),
+    ):
         for addresses in (both_addresses(), ["--server", "fd09::1", "--client", "fd09::2", "--vlan", 7]):
             pcap, expected = generate(box, profile, *addresses, "--count", 50, *words)
             # RPC-over-RDMA would need the connection's set-up to be in the file.
-            done = box.run("tshark", "-r", pcap, "--disable-protocol", "rpcordma", "-Y", f"{fields} && !_ws.malformed", timeout=120)
+            done = box.run(
+                "tshark", "-r", pcap, "--disable-protocol", "rpcordma", "-Y", f"{fields} && !_ws.malformed", timeout=120
+            )
             expect_equal(f"frames of {profile} as tshark reads them", len(done.stdout.splitlines()), expected["frames"])
 
 
@@ -223,30 +268,64 @@ def played_by_pktgen(box: Box) -> None:
     mac = box.ctl_json(gateway, "status")["ports"][0]["mac"]
     numbers = box.directory / "provisioned.json"
     device = f"net_virtio_user0,path={socket},queue_size=1024"
-    done = box.run(box.causeway_load, "pktgen", "provision", "--device", device, "--address", f"{CLIENT}/24", "--mtu", 4500, "--lcore",
-                   LOAD_CPU, "--server", SERVER, "--output", numbers, timeout=60)
+    done = box.run(
+        box.causeway_load,
+        "pktgen",
+        "provision",
+        "--device",
+        device,
+        "--address",
+        f"{CLIENT}/24",
+        "--mtu",
+        4500,
+        "--lcore",
+        LOAD_CPU,
+        "--server",
+        SERVER,
+        "--output",
+        numbers,
+        timeout=60,
+    )
     expect_equal(f"provision: {done.stderr.strip()}", done.returncode, 0)
     addresses = [*both_addresses(), "--server-mac", mac]
     sends = ["--provisioned", numbers, "--count", 4096, "--payload", 1024]
     for profile, words, passes in (("noise", addresses, 3), ("malformed", addresses, 1), ("send", sends, 2)):
         pcap, _ = generate(box, profile, *words)
-        done = box.run("python3", ROOT / "deploy/pktgen/run.py", pcap, "--pktgen", program, "--vhost", socket, "--passes", passes,
-                       "--lcores", f"{LOAD_CPU},{GATEWAY_CPU}", "--metrics", gateway.metrics_address, "--log",
-                       box.directory / f"{profile}.log", "--limit", 120, timeout=180)
+        done = box.run(
+            "python3",
+            ROOT / "deploy/pktgen/run.py",
+            pcap,
+            "--pktgen",
+            program,
+            "--vhost",
+            socket,
+            "--passes",
+            passes,
+            "--lcores",
+            f"{LOAD_CPU},{GATEWAY_CPU}",
+            "--metrics",
+            gateway.metrics_address,
+            "--log",
+            box.directory / f"{profile}.log",
+            "--limit",
+            120,
+            timeout=180,
+        )
         expect_equal(f"exit status of run.py for {profile}: {done.stdout[-1500:]}{done.stderr[-500:]}", done.returncode, 0)
     gateway.terminate()
 
 
 def wrong_use(box: Box) -> None:
     for words, status, sentence in (
-            (["send", *both_addresses(), "-o", "x.pcap"], 2, "send needs a queue pair: --provisioned FILE, or --qpn and --psn"),
-            (["noise", "--server", SERVER, "--client", "fd09::2", "-o", "x.pcap"], 2, "are not of one family"),
-            (["noise", *both_addresses(), "-o", "x.cap"], 2, "does not end in .pcap"),
-            (["noise", *both_addresses(), "--server-mac", "1:2", "-o", "x.pcap"], 2, "is not a MAC address"),
-            (["noise", *both_addresses(), "-o", "/nonexistent/x.pcap"], 1, "cannot write /nonexistent/x.pcap: No such file"),
-            (["malformed", "--provisioned", "/nonexistent.json", "-o", "x.pcap"], 1, "cannot read /nonexistent.json; write it with"),
-            (["noice"], 2, ""),
-            ([], 2, "")):
+        (["send", *both_addresses(), "-o", "x.pcap"], 2, "send needs a queue pair: --provisioned FILE, or --qpn and --psn"),
+        (["noise", "--server", SERVER, "--client", "fd09::2", "-o", "x.pcap"], 2, "are not of one family"),
+        (["noise", *both_addresses(), "-o", "x.cap"], 2, "does not end in .pcap"),
+        (["noise", *both_addresses(), "--server-mac", "1:2", "-o", "x.pcap"], 2, "is not a MAC address"),
+        (["noise", *both_addresses(), "-o", "/nonexistent/x.pcap"], 1, "cannot write /nonexistent/x.pcap: No such file"),
+        (["malformed", "--provisioned", "/nonexistent.json", "-o", "x.pcap"], 1, "cannot read /nonexistent.json; write it with"),
+        (["noice"], 2, ""),
+        ([], 2, ""),
+    ):
         done = box.run(box.causeway_load, "pktgen", *words)
         expect_equal(f"exit status of pktgen {words}", done.returncode, status)
         expect(sentence in done.stderr, f"pktgen {words}: {done.stderr.strip()!r} does not say {sentence!r}")

@@ -11,9 +11,27 @@ PROGRAMS = ("dataplane/causewayd", "control/ctl/causewayctl", "tests/loadgen/cau
 OPTIONS = {
     "causewayd": ("--config", "--check-config", "--verbose", "--version"),
     "causewayctl": ("--socket", "--instance", "--json", "--version", "status", "connections", "stats"),
-    "causeway-load": ("--device", "--address", "--server", "--op", "--bytes", "--connections", "--window", "--seconds",
-                      "--reconnect", "--json", "--version", "--mix", "--rate", "--churn", "--scenario", "--list", "--loss", "--csv",
-                      "--html"),
+    "causeway-load": (
+        "--device",
+        "--address",
+        "--server",
+        "--op",
+        "--bytes",
+        "--connections",
+        "--window",
+        "--seconds",
+        "--reconnect",
+        "--json",
+        "--version",
+        "--mix",
+        "--rate",
+        "--churn",
+        "--scenario",
+        "--list",
+        "--loss",
+        "--csv",
+        "--html",
+    ),
 }
 
 _LOAD = ("--device", "net_null0", "--address", "10.9.0.2/24", "--server", "10.9.0.1")
@@ -22,11 +40,20 @@ _LOAD = ("--device", "net_null0", "--address", "10.9.0.2/24", "--server", "10.9.
 WRONG_USAGE = {
     "causewayd": (("--config",), ("nonsense",)),
     "causewayctl": ((), ("nonsense",), ("--json",), ("--socket", "/tmp/x", "--instance", "x", "status"), ("status", "nonsense")),
-    "causeway-load": ((), _LOAD[:4], (*_LOAD, "--window", "0"), (*_LOAD, "--op", "nonsense"), (*_LOAD, "--gateway", "nonsense"),
-                      (*_LOAD, "--mix", "nonsense"), (*_LOAD, "--rate", "nonsense"), (*_LOAD, "--connections", "0"),
-                      (*_LOAD, "--scenario", "nonsense"), (*_LOAD, "--mix", "null", "--op", "echo"),
-                      ("--device", "net_null0", "--address", "10.9.0.2/33", "--server", "10.9.0.1"),
-                      ("--device", "net_null0", "--address", "10.9.0.2/24", "--server", "localhost")),
+    "causeway-load": (
+        (),
+        _LOAD[:4],
+        (*_LOAD, "--window", "0"),
+        (*_LOAD, "--op", "nonsense"),
+        (*_LOAD, "--gateway", "nonsense"),
+        (*_LOAD, "--mix", "nonsense"),
+        (*_LOAD, "--rate", "nonsense"),
+        (*_LOAD, "--connections", "0"),
+        (*_LOAD, "--scenario", "nonsense"),
+        (*_LOAD, "--mix", "null", "--op", "echo"),
+        ("--device", "net_null0", "--address", "10.9.0.2/33", "--server", "10.9.0.1"),
+        ("--device", "net_null0", "--address", "10.9.0.2/24", "--server", "localhost"),
+    ),
 }
 
 
@@ -69,8 +96,13 @@ def _bind(check, program):  # type: ignore[no-untyped-def]
     return lambda box: check(program, box)
 
 
-CASES = [(f"{Path(program).name} {name}", _bind(check, program))
-         for program in PROGRAMS
-         for name, check in (("explains itself with --help", explains_itself), ("says its version", says_its_version),
-                             ("refuses wrong usage with status 2 and points to --help", refuses_wrong_usage))]
+CASES = [
+    (f"{Path(program).name} {name}", _bind(check, program))
+    for program in PROGRAMS
+    for name, check in (
+        ("explains itself with --help", explains_itself),
+        ("says its version", says_its_version),
+        ("refuses wrong usage with status 2 and points to --help", refuses_wrong_usage),
+    )
+]
 CASES.append(("the manual pages name every option", manual_names_its_options))

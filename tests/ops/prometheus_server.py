@@ -103,9 +103,15 @@ def start_prometheus(box: Box, targets: Sequence[str]) -> Prometheus:
         job["static_configs"] = [{"targets": list(targets)}]
     (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
     address = free_tcp_address()
-    argv = ["prometheus", f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={directory}/data",
-            f"--web.listen-address={address}", f"--web.external-url=http://{address}", f"--web.user-assets={directory}/user",
-            "--log.level=warn"]
+    argv = [
+        "prometheus",
+        f"--config.file={directory}/prometheus.yml",
+        f"--storage.tsdb.path={directory}/data",
+        f"--web.listen-address={address}",
+        f"--web.external-url=http://{address}",
+        f"--web.user-assets={directory}/user",
+        "--log.level=warn",
+    ]
     server = Prometheus("prometheus", argv, box.directory / "prometheus.log", box.env)
     server.address = address
     box.programs.append(server)

@@ -45,8 +45,19 @@ def _of_other_user(box: Box) -> list[object]:
     user = pwd.getpwnam(USER)
     for path in (tree, *tree.rglob("*")):
         os.chown(path, user.pw_uid, user.pw_gid)
-    return ["setpriv", "--reuid", user.pw_uid, "--regid", user.pw_gid, "--clear-groups", "--no-new-privs", "env", "-i",
-            "PATH=/usr/bin:/bin", tree / "deploy/quickstart.sh"]
+    return [
+        "setpriv",
+        "--reuid",
+        user.pw_uid,
+        "--regid",
+        user.pw_gid,
+        "--clear-groups",
+        "--no-new-privs",
+        "env",
+        "-i",
+        "PATH=/usr/bin:/bin",
+        tree / "deploy/quickstart.sh",
+    ]
 
 
 def _started(box: Box, *options: str) -> Program:

@@ -48,9 +48,29 @@ Case = tuple[str, Callable[[Box], None]]
 
 LANES = 3 if len(CPUS) > 1 else 1
 
-MODULES = (program_cases, configuration_cases, backend_cases, start_cases, service_cases, observation_cases, ctl_cases, page_cases,
-           monitoring_cases, trouble_cases, drill_backend_cases, drill_process_cases, drill_resource_cases, drill_client_cases,
-           drill_isolation_cases, cores_cases, load_cases, guide_cases, pktgen_cases, deployment_cases, quickstart_cases)
+MODULES = (
+    program_cases,
+    configuration_cases,
+    backend_cases,
+    start_cases,
+    service_cases,
+    observation_cases,
+    ctl_cases,
+    page_cases,
+    monitoring_cases,
+    trouble_cases,
+    drill_backend_cases,
+    drill_process_cases,
+    drill_resource_cases,
+    drill_client_cases,
+    drill_isolation_cases,
+    cores_cases,
+    load_cases,
+    guide_cases,
+    pktgen_cases,
+    deployment_cases,
+    quickstart_cases,
+)
 
 
 def all_cases() -> list[Case]:
@@ -138,7 +158,9 @@ def main() -> int:
     parser.add_argument("build", type=Path, metavar="BUILD_DIR", help="where the programs are built")
     parser.add_argument("-k", metavar="NAME", default="", help="cases whose name contains NAME")
     parser.add_argument("-j", "--jobs", metavar="N", type=int, default=LANES, help="cases side by side (default: %(default)s)")
-    parser.add_argument("--soak", metavar="MINUTES", type=float, help="only the soak, for so long, with what is held after each round")
+    parser.add_argument(
+        "--soak", metavar="MINUTES", type=float, help="only the soak, for so long, with what is held after each round"
+    )
     parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
     options = parser.parse_args()
     if options.soak is not None:

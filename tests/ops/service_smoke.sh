@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154  # who sources it sets tree and work
 # The service under a real service manager: boots the tree of package_smoke.sh with systemd-nspawn and tries the unit there. To be
 # sourced, after `check`, `fail`, `inside` and `umount_proc`; needs $tree with the packages installed, and $work. clean_service
 # ends the machine, in whatever state it is. The machine's network has loopback and a pair of veth interfaces, one for the gateway
@@ -29,6 +29,7 @@ CONFIGURATION
 # DPDK wants /sys/module, which systemd-nspawn hides when it makes the network namespace itself. In one that it did not make, it
 # neither brings up loopback nor leaves the machine CAP_NET_ADMIN.
 switch_on() {
+  # shellcheck disable=SC2016  # the inner shell expands it
   unshare --net sh -c 'ip link set lo up && ip link add gateway mtu 4500 type veth peer name load mtu 4500 &&
     ip link set gateway up && ip link set load up &&
     exec systemd-nspawn --quiet --register=no --keep-unit --capability=CAP_NET_ADMIN --directory="$1" --boot' - "$tree" \
@@ -42,7 +43,10 @@ first_process() { pgrep --parent "$machine" --exact systemd; }
 # booted COMMAND...: runs it in the machine.
 booted() {
   local first
-  first=$(first_process) && [ "$first" -gt 1 ] || { echo "the machine is not up"; return 1; }
+  first=$(first_process) && [ "$first" -gt 1 ] || {
+    echo "the machine is not up"
+    return 1
+  }
   timeout 120 nsenter --target "$first" --all \
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 SYSTEMD_PAGER='' "$@" </dev/null
 }
@@ -112,7 +116,10 @@ reload_refuses_a_mistake() {
   local before
   before=$(main_pid) || return 1
   booted sh -c 'echo "nonsense = 1" >>/etc/causeway/causeway.toml'
-  booted systemctl reload causewayd && { echo "the reload succeeded"; return 1; }
+  booted systemctl reload causewayd && {
+    echo "the reload succeeded"
+    return 1
+  }
   booted sed -i '/nonsense/d' /etc/causeway/causeway.toml
   serves && [ "$(main_pid)" = "$before" ] && journal
 }
@@ -121,7 +128,10 @@ restarts_a_hung_one() {
   local before
   before=$(main_pid) || return 1
   booted kill -STOP "$before" || return 1
-  until_true 90 is_another "$before" || { booted systemctl status causewayd; return 1; }
+  until_true 90 is_another "$before" || {
+    booted systemctl status causewayd
+    return 1
+  }
   [ "$(of_service NRestarts)" = 1 ] && journal
 }
 
@@ -134,7 +144,10 @@ device = "net_af_packet0,iface=gateway,framesz=8192,blocksz=65536,framecnt=512"
 mtu = 4500
 addresses = ["10.9.1.1/24"]
 CONFIGURATION
-  booted systemctl daemon-reload && { booted systemctl restart causewayd; starts; }
+  booted systemctl daemon-reload && {
+    booted systemctl restart causewayd
+    starts
+  }
 }
 
 stops_in_order() {
@@ -144,8 +157,11 @@ stops_in_order() {
 }
 
 check_service() {
-  configure_service >"$work/said" 2>&1 || { cat "$work/said"; fail "the service cannot be enabled"; }
-  umount_proc  # the machine is to have one of its own
+  configure_service >"$work/said" 2>&1 || {
+    cat "$work/said"
+    fail "the service cannot be enabled"
+  }
+  umount_proc # the machine is to have one of its own
   switch_on
   check "systemd starts the service, and it is ready to serve" "" starts
   check "its status says what it does" "serving, 0 connections" booted systemctl status causewayd

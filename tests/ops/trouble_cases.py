@@ -19,8 +19,11 @@ def side_by_side(box: Box) -> None:
     load_two = box.load(name="load-two", link="two", connections=2)
     for load in (load_one, load_two):
         expect_equal("wrong answers", load.result()["wrong"], 0)
-    expect_equal("connections of each", [gateway.metrics().total("causeway_connections_total", result="established")
-                                         for gateway in (first, second)], [1, 2])
+    expect_equal(
+        "connections of each",
+        [gateway.metrics().total("causeway_connections_total", result="established") for gateway in (first, second)],
+        [1, 2],
+    )
     second.terminate()
     expect_equal("wrong answers of the first, alone", box.load(link="one", seconds=1).result()["wrong"], 0)
     first.terminate()
@@ -53,11 +56,14 @@ def refused_by_client_section(box: Box) -> None:
     gateway = box.gateway(extra=CLIENTS.format(what="allow = false", others="true"))
     gateway.start_ready()
     expect_equal("exit status of the load", box.load().finish(30), 1)
-    expect_equal("refused", gateway.metrics().total("causeway_client_connections_refused_total", client="one", reason="denied"), 1)
+    expect_equal(
+        "refused", gateway.metrics().total("causeway_client_connections_refused_total", client="one", reason="denied"), 1
+    )
     expect("from 10.9.0.2 to port 20049 refused: [[client]] section one has allow = false" in gateway.output(), gateway.tail())
     gateway.terminate()
-    gateway = box.gateway("limited", extra=CLIENTS.format(what="connections_max = 2\ncredits = 5\nbytes_in_flight_max = 300000",
-                                                          others="false"))
+    gateway = box.gateway(
+        "limited", extra=CLIENTS.format(what="connections_max = 2\ncredits = 5\nbytes_in_flight_max = 300000", others="false")
+    )
     gateway.start_ready()
     load = box.load(name="many", connections=3, seconds=1)
     expect_equal("exit status of the load", load.finish(30), 1)
@@ -72,7 +78,10 @@ def refused_by_client_section(box: Box) -> None:
     expect_equal("credits", metrics.total("causeway_rpcrdma_credits_granted"), 10)
     expect_equal("credits of the section", metrics.total("causeway_client_credits_granted", client="one"), 10)
     expect(metrics.total("causeway_client_credits_in_use", client="one") <= 10, "more credits in use than the section has")
-    expect(metrics.total("causeway_client_bytes_in_flight", client="one") <= 300_000, "more octets in flight than the section may have")
+    expect(
+        metrics.total("causeway_client_bytes_in_flight", client="one") <= 300_000,
+        "more octets in flight than the section may have",
+    )
     _expect_shown(box, gateway)
     report = load.result()
     expect_equal("wrong answers, failed calls", (report["wrong"], report["failed"]), (0, 0))
@@ -82,16 +91,36 @@ def refused_by_client_section(box: Box) -> None:
 def _expect_shown(box: Box, gateway: Gateway) -> None:
     """causewayctl clients, with two connections there and one refused."""
     one, others = box.ctl_json(gateway, "clients")["clients"]
-    expect_equal("the section", [one[key] for key in ("name", "prefixes", "allow", "connections", "connections_max", "credits_max",
-                                                      "bytes_in_flight_max", "refused_denied", "refused_limit")],
-                 ["one", ["10.9.0.2/32"], True, 2, 2, 5, 300_000, 0, 1])
+    expect_equal(
+        "the section",
+        [
+            one[key]
+            for key in (
+                "name",
+                "prefixes",
+                "allow",
+                "connections",
+                "connections_max",
+                "credits_max",
+                "bytes_in_flight_max",
+                "refused_denied",
+                "refused_limit",
+            )
+        ],
+        ["one", ["10.9.0.2/32"], True, 2, 2, 5, 300_000, 0, 1],
+    )
     expect(one["calls_postponed"] > 0 and one["bytes_in_flight"] <= 300_000, f"{one}")
     expect_equal("its credits", one["credits_granted"], 10)
     expect(0 <= one["credits_in_use"] <= 10, f"{one}")
-    expect_equal("the other one", [others[key] for key in ("name", "allow", "connections", "connections_max", "bytes_in_flight_max")],
-                 ["all", False, 0, None, None])
-    names = {words: [row["name"] for row in box.ctl_json(gateway, "clients", *words)["clients"]]
-             for words in (("client", "10.9.0.2"), ("client", "10.9.0.7"), ("name", "one"), ("allow", "no"))}
+    expect_equal(
+        "the other one",
+        [others[key] for key in ("name", "allow", "connections", "connections_max", "bytes_in_flight_max")],
+        ["all", False, 0, None, None],
+    )
+    names = {
+        words: [row["name"] for row in box.ctl_json(gateway, "clients", *words)["clients"]]
+        for words in (("client", "10.9.0.2"), ("client", "10.9.0.7"), ("name", "one"), ("allow", "no"))
+    }
     expect_equal("by filter", list(names.values()), [["one", "all"], ["all"], ["one"], ["all"]])
     for section, count in (("one", 2), ("all", 0)):
         rows = box.ctl_json(gateway, "connections", "section", section)["connections"]
@@ -127,7 +156,9 @@ def a_reload_moves_client_sections(box: Box) -> None:
     expect_equal("connections by section", counted(), {"one": 2, "all": 0})
     config.write_text(right.replace("10.9.0.2/32", "10.7.0.0/16") + GUESTS.format(connections=1))
     preview = box.ctl(gateway, "reload", "--dry-run")
-    expect('client[2]: - -> "guests"' in preview and "client[0].prefixes:" in preview and "with a restart" not in preview, preview)
+    expect(
+        'client[2]: - -> "guests"' in preview and "client[0].prefixes:" in preview and "with a restart" not in preview, preview
+    )
     expect_equal("applied", box.ctl_json(gateway, "reload")["applied"], True)
     expect_equal("where they began", counted(), {"one": 2, "all": 0, "guests": 0})
     # All but one go. Who counts there goes on, and the section is shown until they end.
@@ -143,13 +174,17 @@ def a_reload_moves_client_sections(box: Box) -> None:
     report = load.result()
     expect_equal("wrong, failed, lost", (report["wrong"], report["failed"], report["lost"]), (0, 0, 0))
     expect(report["calls"] > calls, f"calls after the section went: {calls} before, {report}")
-    expect(gateway.metrics().total("causeway_client_calls_postponed_total", client="one") > postponed, "its budget held no longer")
+    expect(
+        gateway.metrics().total("causeway_client_calls_postponed_total", client="one") > postponed, "its budget held no longer"
+    )
     wait_until(lambda: counted() == {"guests": 0}, 10, "the removed section to be shown no longer")
     # Those that come are the new section's.
     expect_equal("exit status of three guests", box.load(name="guests", connections=3, seconds=1).finish(30), 1)
     expect("[[client]] section guests has its 2 connections" in gateway.output(), gateway.tail())
     metrics = gateway.metrics()
-    expect_equal("refusals of guests", metrics.total("causeway_client_connections_refused_total", client="guests", reason="limit"), 1)
+    expect_equal(
+        "refusals of guests", metrics.total("causeway_client_connections_refused_total", client="guests", reason="limit"), 1
+    )
     expect('causeway_client_connections_refused_total{client="one"' in metrics.text, "the counters of a removed section vanished")
     expect('causeway_client_connections{client="one"}' not in metrics.text, "a gauge of a removed section is left")
     gateway.terminate()
@@ -346,8 +381,10 @@ CASES = [
     ("a reload under load adds, moves and removes [[client]] sections, and nobody is dropped", a_reload_moves_client_sections),
     ("a client beyond the listener's limit is refused and counted", refused_by_limit),
     ("a restart of the gateway under load costs no wrong answer", lambda box: restart_under_load("server", "client", box)),
-    ("a restart of the gateway under load, which holds the link, costs no wrong answer",
-     lambda box: restart_under_load("client", "server", box)),
+    (
+        "a restart of the gateway under load, which holds the link, costs no wrong answer",
+        lambda box: restart_under_load("client", "server", box),
+    ),
     ("a gateway in the link's client role finds a restarted server end", link_server_restarts),
     ("a killed client leaves the gateway serving the next one", load_killed),
     ("connections of a killed client end by themselves", dead_clients_end),

@@ -87,7 +87,7 @@ std::string command_of(uint64_t seed) {
 
 int run_one(const Arguments& arguments, const Scenario& scenario, const std::string& command) {
   set_current_seed(scenario.seed);
-  std::optional<PcapFile> pcap;
+  std::optional<test::PcapFile> pcap;
   FabricTaps taps;
   if (!arguments.pcap.empty()) {
     pcap.emplace(arguments.pcap);

@@ -17,17 +17,17 @@
 #include "tests/sim/fault.h"
 #include "tests/sim/hostile_peer.h"
 #include "tests/sim/ledger.h"
-#include "tests/sim/link/pcap_writer.h"
 #include "tests/sim/link/wire.h"
 #include "tests/sim/plain_peer.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/trace_hash.h"
 #include "tests/sim/watch.h"
+#include "tests/support/pcap_writer.h"
 
 namespace cw::sim {
 
 struct FabricTaps {
-  PcapFile* pcap = nullptr;
+  test::PcapFile* pcap = nullptr;
   std::FILE* trace = nullptr;  // one line per event
 };
 

@@ -45,8 +45,10 @@ def load(path: Path) -> dict[str, Any]:
 def merge(base: Any, patch: Any, key: str = "") -> Any:
     """Strategic merge: mappings by key, lists of named things by name, mounts by path, other lists replaced."""
     if isinstance(base, dict) and isinstance(patch, dict):
-        return {name: merge(base[name], patch[name], name) if name in base and name in patch else base.get(name, patch.get(name))
-                for name in [*base, *(name for name in patch if name not in base)]}
+        return {
+            name: merge(base[name], patch[name], name) if name in base and name in patch else base.get(name, patch.get(name))
+            for name in [*base, *(name for name in patch if name not in base)]
+        }
     if isinstance(base, list) and isinstance(patch, list) and (key in NAMED_LISTS or key == "volumeMounts"):
         by = "mountPath" if key == "volumeMounts" else "name"
         merged = {item[by]: item for item in base}
@@ -73,7 +75,10 @@ def put_together(folder: Path) -> tuple[list[dict[str, Any]], dict[str, set[str]
             objects.append(load(path))
     for generator in settings.get("configMapGenerator", []):
         name = generator["name"]
-        must((generator.get("behavior") == "merge") == (name in maps), f"{folder}: config map {name} is merged into nothing, or made twice")
+        must(
+            (generator.get("behavior") == "merge") == (name in maps),
+            f"{folder}: config map {name} is merged into nothing, or made twice",
+        )
         for file in generator["files"]:
             must((folder / file).is_file(), f"{folder}: there is no {file} for config map {name}")
             used.add(file)
@@ -132,7 +137,9 @@ def check_pod(name: str, daemon_set: dict[str, Any], maps: dict[str, set[str]], 
 
 def check_template(folder: Path, daemon_set: dict[str, Any]) -> None:
     text = (folder / "causeway.toml.in").read_text(encoding="utf-8")
-    known = set(re.findall(r"^#\s+@([A-Z_]+)@", (folder.parents[1] / "container/entrypoint.sh").read_text(encoding="utf-8"), re.MULTILINE))
+    known = set(
+        re.findall(r"^#\s+@([A-Z_]+)@", (folder.parents[1] / "container/entrypoint.sh").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     unknown = set(re.findall(r"@([A-Z_]+)@", text)) - known
     must(not unknown, f"{folder}: the entrypoint does not fill in {unknown}")
     port = {p["name"]: p["containerPort"] for p in daemon_set["spec"]["template"]["spec"]["containers"][0]["ports"]}["metrics"]
@@ -151,7 +158,9 @@ def check_kubernetes(root: Path) -> Iterator[str]:
         check_pod(variant, daemon_set, maps, served_paths(root))
         check_template(kubernetes / variant, daemon_set)
         labels = daemon_set["spec"]["template"]["metadata"]["labels"]
-        must(monitor["spec"]["selector"]["matchLabels"].items() <= labels.items(), f"{variant}: the PodMonitor selects other pods")
+        must(
+            monitor["spec"]["selector"]["matchLabels"].items() <= labels.items(), f"{variant}: the PodMonitor selects other pods"
+        )
         ports = {port["name"] for port in daemon_set["spec"]["template"]["spec"]["containers"][0]["ports"]}
         for endpoint in monitor["spec"]["podMetricsEndpoints"]:
             must(endpoint["port"] in ports, f"{variant}: the PodMonitor scrapes port {endpoint['port']}")
@@ -184,14 +193,18 @@ def check_systemd(root: Path) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / unit.name
         copy.write_text(unit.read_text(encoding="utf-8"), encoding="utf-8")
-        done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", str(copy)], capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run(
+            ["systemd-analyze", "security", "--offline=true", "--no-pager", str(copy)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
     must(found is not None, f"systemd-analyze said {done.stdout[-200:]} {done.stderr[-200:]}")
     exposure = float(found.group(1))  # type: ignore[union-attr]
     must(exposure <= EXPOSURE_MAX, f"{unit}: exposure {exposure}, at most {EXPOSURE_MAX}")
     readme = (root / "deploy/README.md").read_text(encoding="utf-8")
-    must(f"exposure {exposure}" in readme, f"deploy/README.md does not say \"exposure {exposure}\"")
+    must(f"exposure {exposure}" in readme, f'deploy/README.md does not say "exposure {exposure}"')
     yield f"systemd: exposure {exposure}"
 
 

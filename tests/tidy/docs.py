@@ -8,8 +8,21 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/figures.md", "docs/glossary.md", "docs/nfs.md", "docs/style.md",
-         "docs/supported.md", "deploy/README.md", "deploy/GUIDE.md", "deploy/SECURITY.md", "deploy/monitoring/README.md", "deploy/monitoring/RUNBOOK.md")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/figures.md",
+    "docs/glossary.md",
+    "docs/nfs.md",
+    "docs/style.md",
+    "docs/supported.md",
+    "deploy/README.md",
+    "deploy/GUIDE.md",
+    "deploy/SECURITY.md",
+    "deploy/monitoring/README.md",
+    "deploy/monitoring/RUNBOOK.md",
+)
 # Build directories, hidden ones, what npm fetched.
 NO_PAGES = re.compile(r"(build[^/]*|\.[^/]+)/|(.*/)?node_modules/")
 # Files and folders in backticks, as the pages in docs/ and CONTRIBUTING.md write them: from the root.
@@ -22,6 +35,7 @@ SECTIONS = ("gateway", "dataplane", "port", "listener", "backend", "route", "cli
 @dataclass(frozen=True)
 class Number:
     """What a page says, in a group of `said`, is what a source says, in a group of `is_there`, times `times`. White space is one space."""
+
     page: str
     said: str
     source: str
@@ -33,13 +47,27 @@ LIMITS = "control/config/config.h"
 ADMIN_PLACES, ADMIN_SERVER = "control/admin/admin_places.h", "control/admin/admin_server.h"
 NAMES = "control/gateway/gateway_stats.h"
 NUMBERS = (
-    Number("docs/supported.md", r"the READ request \((\d+) packets\)", "rocev2/rc/rc_options.h", r"read_request_packets = (\d+);"),
+    Number(
+        "docs/supported.md", r"the READ request \((\d+) packets\)", "rocev2/rc/rc_options.h", r"read_request_packets = (\d+);"
+    ),
     Number("docs/supported.md", r"with the last (\d+) minutes", "telemetry/history.h", r"kSamplesMax = (\d+);", 1 / 60),
     Number("deploy/README.md", r"keeps the last (\d+) minutes", "telemetry/history.h", r"kSamplesMax = (\d+);", 1 / 60),
-    Number("deploy/README.md", r"disconnected, at most (\d+) s", "dataplane/control_thread.cc", r"kShutdownTimeout = std::chrono::seconds\((\d+)\)"),
+    Number(
+        "deploy/README.md",
+        r"disconnected, at most (\d+) s",
+        "dataplane/control_thread.cc",
+        r"kShutdownTimeout = std::chrono::seconds\((\d+)\)",
+    ),
     Number("deploy/README.md", r"at most (\d+): RoCE packets of 2048", LIMITS, r"kAfXdpMtuMax = (\d+);"),
-    Number("deploy/README.md", r"outlive its client by up to (\d+) s", "control/gateway/gateway_options.h", r"orphan_max = Duration::seconds\((\d+)\)"),
-    Number("deploy/GUIDE.md", r"`nconnect=N` makes N. (\d+) by default", LIMITS, r"over all listeners.*?connections_max = (\d+);"),
+    Number(
+        "deploy/README.md",
+        r"outlive its client by up to (\d+) s",
+        "control/gateway/gateway_options.h",
+        r"orphan_max = Duration::seconds\((\d+)\)",
+    ),
+    Number(
+        "deploy/GUIDE.md", r"`nconnect=N` makes N. (\d+) by default", LIMITS, r"over all listeners.*?connections_max = (\d+);"
+    ),
     Number("deploy/GUIDE.md", r"per connection, (\d+) by default", LIMITS, r" credits = (\d+);"),
     Number("deploy/GUIDE.md", r"\(RNR NAK, (\d+) ms", "rocev2/rc/responder.cc", r"kBuffersTimer = 20; // (\d+)\.24 ms"),
     Number("deploy/GUIDE.md", r"room for (\d+) names of listeners", NAMES, r"kListenerNumbersMax = (\d+);"),
@@ -49,21 +77,51 @@ NUMBERS = (
     Number("deploy/SECURITY.md", r"A packet up to (\d+) PSNs ahead", "rocev2/wire/gap_report.h", r"kWordsMax = (\d+);", 64),
     Number("deploy/SECURITY.md", r"so (\d+) PSNs fit", "rocev2/wire/gap_report.h", r"kWordsMax = (\d+);", 64),
     Number("deploy/SECURITY.md", r"metrics address \| (\d+),", "telemetry/metrics_server.h", r"kClientsMax = (\d+);"),
-    Number("deploy/SECURITY.md", r"(\d+) KiB for a request, 5 s", "telemetry/metrics_server.h", r"kRequestBytesMax = (\d+);", 1 / 1024),
-    Number("deploy/SECURITY.md", r"for a request, (\d+) s for it", "telemetry/metrics_server.h", r"client_timeout = Duration::seconds\((\d+)\)"),
+    Number(
+        "deploy/SECURITY.md",
+        r"(\d+) KiB for a request, 5 s",
+        "telemetry/metrics_server.h",
+        r"kRequestBytesMax = (\d+);",
+        1 / 1024,
+    ),
+    Number(
+        "deploy/SECURITY.md",
+        r"for a request, (\d+) s for it",
+        "telemetry/metrics_server.h",
+        r"client_timeout = Duration::seconds\((\d+)\)",
+    ),
     Number("deploy/SECURITY.md", r"admin socket \| (\d+),", ADMIN_PLACES, r"kMax = (\d+);"),
     Number("deploy/SECURITY.md", r"of them (\d+) that are not root", ADMIN_PLACES, r"kOthersMax = (\d+);"),
     Number("deploy/SECURITY.md", r"(\d+) that may only look", ADMIN_PLACES, r"kReadersMax = (\d+);"),
     Number("deploy/SECURITY.md", r"(\d+) of one user;", ADMIN_PLACES, r"kPerUserMax = (\d+);"),
     Number("deploy/SECURITY.md", r"(\d+) KiB and 30 s for a request", ADMIN_SERVER, r"kRequestBytesMax = (\d+);", 1 / 1024),
     Number("deploy/SECURITY.md", r"KiB and (\d+) s for a request", ADMIN_SERVER, r"kIdleTimeout = Duration::seconds\((\d+)\)"),
-    Number("deploy/SECURITY.md", r"(\d+) s without reading the answer", ADMIN_SERVER, r"kStallTimeout = Duration::seconds\((\d+)\)"),
+    Number(
+        "deploy/SECURITY.md", r"(\d+) s without reading the answer", ADMIN_SERVER, r"kStallTimeout = Duration::seconds\((\d+)\)"
+    ),
     Number("deploy/SECURITY.md", r"log lines \| (\d+) at once", "telemetry/log.h", r"kLogBurst = (\d+);"),
     Number("dataplane/README.md", r"core naps up to (\d+) us", "dataplane/core_loop.cc", r"kSleepMax = Duration::us\((\d+)\)"),
-    Number("dataplane/README.md", r"after (\d+) us without work", "dataplane/core_loop.cc", r"kIdleBeforeSleep = Duration::us\((\d+)\)"),
-    Number("dataplane/README.md", r"payload under (\d+) octets", "rocev2/wire/packet_builder.h", r"kAttachThresholdBytes = (\d+);"),
-    Number("dataplane/README.md", r"given up \(`orphan_max`, (\d+) s", "control/gateway/gateway_options.h", r"orphan_max = Duration::seconds\((\d+)\)"),
-    Number("telemetry/README.md", r"scrape waits at most (\d+) ms", "telemetry/collector.h", r"kSnapshotTimeout = Duration::ms\((\d+)\)"),
+    Number(
+        "dataplane/README.md",
+        r"after (\d+) us without work",
+        "dataplane/core_loop.cc",
+        r"kIdleBeforeSleep = Duration::us\((\d+)\)",
+    ),
+    Number(
+        "dataplane/README.md", r"payload under (\d+) octets", "rocev2/wire/packet_builder.h", r"kAttachThresholdBytes = (\d+);"
+    ),
+    Number(
+        "dataplane/README.md",
+        r"given up \(`orphan_max`, (\d+) s",
+        "control/gateway/gateway_options.h",
+        r"orphan_max = Duration::seconds\((\d+)\)",
+    ),
+    Number(
+        "telemetry/README.md",
+        r"scrape waits at most (\d+) ms",
+        "telemetry/collector.h",
+        r"kSnapshotTimeout = Duration::ms\((\d+)\)",
+    ),
 )
 
 
@@ -83,7 +141,10 @@ def keys(root: Path) -> set[str]:
 
 
 def anchors(text: str) -> set[str]:
-    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+    return {
+        re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-")
+        for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
 
 
 def check_links(root: Path, page: str, text: str) -> list[str]:
@@ -120,7 +181,9 @@ def check_number(root: Path, number: Number) -> list[str]:
     page, source = (" ".join((root / name).read_text(encoding="utf-8").split()) for name in (number.page, number.source))
     said, there = re.search(number.said, page), re.search(number.is_there, source)
     if said is None or there is None:
-        return [f"{number.page if said is None else number.source}: nothing like {number.said if said is None else number.is_there}"]
+        return [
+            f"{number.page if said is None else number.source}: nothing like {number.said if said is None else number.is_there}"
+        ]
     expected = float(there[1]) * number.times
     return [] if float(said[1]) == expected else [f"{number.page}: {said[0]!r}, but {number.source} has {expected:g}"]
 
@@ -137,7 +200,11 @@ def main() -> int:
         text = (root / page).read_text(encoding="utf-8")
         problems += check_paths(root, page, text) + check_metrics(page, text, metrics) + check_keys(page, text, settings)
     problems += [problem for number in NUMBERS for problem in check_number(root, number)]
-    print("\n".join(problems) if problems else f"{len(every)} pages link to what there is, {len(PAGES)} name what there is, and {len(NUMBERS)} numbers are the code's")
+    print(
+        "\n".join(problems)
+        if problems
+        else f"{len(every)} pages link to what there is, {len(PAGES)} name what there is, and {len(NUMBERS)} numbers are the code's"
+    )
     return 1 if problems else 0
 
 

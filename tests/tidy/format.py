@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that clang-format 14 would change no source: format.py ROOT. Exit status 77 when it is not installed."""
+"""Checks that clang-format 14 would change no source: format.py ROOT [FILE...]. Exit status 77 when it is not installed."""
 import shutil
 import subprocess
 import sys
@@ -14,7 +14,10 @@ def main() -> int:
         print("clang-format is not installed")
         return 77
     root = Path(sys.argv[1]).resolve()
-    files = [str(f) for layer in LAYERS for f in sorted((root / layer).rglob("*")) if f.suffix in (".h", ".cc")]
+    tree = (f for layer in LAYERS for f in sorted((root / layer).rglob("*")))
+    files = [str(f) for f in ([Path(name).resolve() for name in sys.argv[2:]] or tree) if f.suffix in (".h", ".cc")]
+    if not files:
+        return 0
     result = subprocess.run([tool, "--dry-run", "--Werror", *files], cwd=root, check=False)
     if result.returncode == 0:
         print(f"{len(files)} files are formatted")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every header compiles alone: headers.py BUILD
+"""Checks that every header compiles alone: headers.py BUILD [FILE...]
 
 A header with a .cc of the same name is proved by that file, which includes it first. The others are compiled by themselves, with
 the flags of a source near them; headers of folders that BUILD does not compile are left out.
@@ -53,7 +53,9 @@ def check(header: Path, entry: dict) -> str:
     # Through standard input, so that #pragma once does not complain about a main file.
     name = header.relative_to(ROOT).as_posix()
     command = [*flags_of(entry), "-fsyntax-only", "-x", "c++", "-"]
-    result = subprocess.run(command, cwd=entry["directory"], input=f'#include "{name}"\n', capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command, cwd=entry["directory"], input=f'#include "{name}"\n', capture_output=True, text=True, check=False
+    )
     return "" if result.returncode == 0 else f"{name} does not compile alone:\n{result.stderr}"
 
 
@@ -61,12 +63,16 @@ def main() -> int:
     build = Path(sys.argv[1])
     entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     commands = {Path(os.path.normpath(Path(entry["directory"]) / entry["file"])): entry for entry in entries if sees_root(entry)}
-    headers = [h for layer in LAYERS for h in sorted((ROOT / layer).rglob("*.h")) if h.with_suffix(".cc") not in commands]
+    tree = (h for layer in LAYERS for h in sorted((ROOT / layer).rglob("*.h")))
+    wanted = [Path(name).resolve() for name in sys.argv[2:]]
+    headers = [
+        h for h in (wanted or tree) if h.suffix == ".h" and h.exists() and (wanted or h.with_suffix(".cc") not in commands)
+    ]
     work = [(header, entry) for header in headers if (entry := nearest(header, commands)) is not None]
     with ThreadPoolExecutor(max_workers=2) as pool:
         problems = [problem for problem in pool.map(lambda item: check(*item), work) if problem]
     print("\n".join(problems) if problems else f"{len(work)} headers compile alone")
-    return 1 if problems or not work else 0
+    return 1 if problems or not (work or wanted) else 0
 
 
 sys.exit(main())

@@ -35,7 +35,7 @@ def is_named_after(test: str, row: str) -> bool:
     """F1 is the beginning of F1_RuntsOf..., not of F10_Rnr...; CVE-2026-1 that of CVE_2026_1_..."""
     name = test.split(".")[-1]
     start = row.replace("-", "_")
-    return name.startswith(start) and not name[len(start):len(start) + 1].isdigit()
+    return name.startswith(start) and not name[len(start) : len(start) + 1].isdigit()
 
 
 def wanted() -> list[str]:

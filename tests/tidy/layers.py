@@ -6,7 +6,7 @@ Layers, left to right; a folder may include only itself and folders to its left:
     rocev2 < rpcrdma < control < telemetry < dataplane < tests
 
 Finer: rpcrdma sees of rocev2 only base/ and verbs/; within rocev2: base < verbs < wire < link, gsi, rc; requester and responder never
-include each other; <rte_*> only in dataplane/ and tests that test it; protocol folders make no system calls. Usage: layers.py ROOT
+include each other; <rte_*> only in dataplane/ and tests that test it; protocol folders make no system calls. Usage: layers.py ROOT [FILE...]
 """
 import re
 import sys
@@ -17,7 +17,8 @@ WITHIN_ROCEV2 = {"base": 0, "verbs": 1, "wire": 2, "link": 3, "gsi": 3, "rc": 3,
 PURE = ["rocev2/", "rpcrdma/", "control/cm/", "control/node/", "control/gateway/", "control/client/"]
 SYSTEM_HEADERS = re.compile(
     r"<(sys/|unistd\.h|poll\.h|netinet/|arpa/|fcntl\.h|pthread\.h|thread|mutex|atomic|chrono|condition_variable|future|"
-    r"iostream|fstream|filesystem|random|ctime|time\.h)")
+    r"iostream|fstream|filesystem|random|ctime|time\.h)"
+)
 INCLUDE = re.compile(r'^\s*#include\s+(<[^>]+>|"[^"]+")')
 COLUMNS = 130
 
@@ -73,7 +74,8 @@ def check_file(root: Path, path: Path) -> list[str]:
 
 def main() -> int:
     root = Path(sys.argv[1]).resolve()
-    files = [f for layer in LAYERS for f in sorted((root / layer).rglob("*")) if f.suffix in (".h", ".cc")]
+    tree = (f for layer in LAYERS for f in sorted((root / layer).rglob("*")))
+    files = [f for f in ([Path(name).resolve() for name in sys.argv[2:]] or tree) if f.suffix in (".h", ".cc")]
     problems = [problem for file in files for problem in check_file(root, file)]
     print("\n".join(problems) if problems else f"{len(files)} files keep to their layers")
     return 1 if problems else 0

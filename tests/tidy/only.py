@@ -24,7 +24,9 @@ INTEROP = [sys.executable, str(ROOT / "tests/interop/run.py")]
 
 @dataclass
 class Found:
-    googletest: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by program, as a path in the build directory
+    googletest: dict[str, list[str]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # by program, as a path in the build directory
     programs: list[str] = field(default_factory=list)
     ops: list[str] = field(default_factory=list)
     interop: list[str] = field(default_factory=list)
@@ -60,8 +62,11 @@ def find(build: Path, name: str) -> Found:
     ops = lines_of(*OPS, str(build), "--list")
     interop = lines_of(*INTEROP, "--full", "--list")
     for matches in (lambda one: one == name, lambda one: name.lower() in one.lower()):
-        found = Found(programs=[one for one in programs if matches(one)], ops=[one for one in ops if matches(one)],
-                      interop=[one for one in interop if matches(one)])
+        found = Found(
+            programs=[one for one in programs if matches(one)],
+            ops=[one for one in ops if matches(one)],
+            interop=[one for one in interop if matches(one)],
+        )
         for program, names in cases.items():
             if chosen := [one for one in names if matches(one)]:
                 found.googletest[program] = chosen
@@ -81,8 +86,11 @@ def run_googletest(build: Path, program: str, names: list[str]) -> list[Outcome]
     pattern = ":".join(f"{name}:*/{name}/*" for name in names)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        run = subprocess.run([str(build / program), f"--gtest_filter={pattern}", f"--gtest_output=xml:{report}", "--gtest_brief=1"],
-                             cwd=build, check=False)
+        run = subprocess.run(
+            [str(build / program), f"--gtest_filter={pattern}", f"--gtest_output=xml:{report}", "--gtest_brief=1"],
+            cwd=build,
+            check=False,
+        )
         outcomes = from_junit("only", report)
     outcomes = [one for one in outcomes if one.reason != "the test is disabled"]
     if not outcomes or (run.returncode != 0 and all(one.outcome != "failed" for one in outcomes)):
@@ -93,7 +101,9 @@ def run_googletest(build: Path, program: str, names: list[str]) -> list[Outcome]
 def run_programs(build: Path, names: list[str]) -> list[Outcome]:
     report = build / "meson-logs/testlog.junit.xml"
     report.unlink(missing_ok=True)
-    subprocess.run(["meson", "test", "-C", str(build), "--quiet", "--print-errorlogs", "--timeout-multiplier", "3", *names], check=False)
+    subprocess.run(
+        ["meson", "test", "-C", str(build), "--quiet", "--print-errorlogs", "--timeout-multiplier", "3", *names], check=False
+    )
     return from_junit("only", report) or [Outcome("only", names[0], "failed", "did not run")]
 
 
@@ -117,9 +127,15 @@ def main() -> int:
     if found.programs:
         outcomes += run_programs(build, found.programs)
     if found.ops or found.interop:
-        make(build, [str(Path(target["filename"][0]).relative_to(build)) for target in introspect(build, "targets")
-                     if target["type"] == "executable" and not any(part in ("unit", "fuzz", "golden", "bench")
-                                                                   for part in Path(target["defined_in"]).parts)])
+        make(
+            build,
+            [
+                str(Path(target["filename"][0]).relative_to(build))
+                for target in introspect(build, "targets")
+                if target["type"] == "executable"
+                and not any(part in ("unit", "fuzz", "golden", "bench") for part in Path(target["defined_in"]).parts)
+            ],
+        )
     for case in found.ops:
         outcomes += run_cases([*OPS, str(build), "-k", case])
     if found.interop and os.geteuid() != 0:

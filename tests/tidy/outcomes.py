@@ -123,7 +123,9 @@ def read_allowed(problems: list[str]) -> list[tuple[re.Pattern[str], str]]:
 
 
 def is_allowed(skipped: Outcome, allowed: list[tuple[re.Pattern[str], str]]) -> bool:
-    return any(pattern.fullmatch(skipped.reason) and (where == "always" or PLACES[where](skipped.suite)) for pattern, where in allowed)
+    return any(
+        pattern.fullmatch(skipped.reason) and (where == "always" or PLACES[where](skipped.suite)) for pattern, where in allowed
+    )
 
 
 def report(outcomes: list[Outcome]) -> int:
@@ -167,7 +169,9 @@ def main() -> int:
     if options.program:
         found.append(Outcome(options.suite, options.program, "failed" if options.status else "passed"))
     if options.status != 0 and not any(one.outcome == "failed" for one in found):
-        found.append(Outcome(options.suite, f"({options.suite})", "failed", f"exit status {options.status}, and no test says why"))
+        found.append(
+            Outcome(options.suite, f"({options.suite})", "failed", f"exit status {options.status}, and no test says why")
+        )
     append(options.file, found)
     return 0
 

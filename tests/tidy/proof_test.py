@@ -54,18 +54,33 @@ class OutcomesTest(unittest.TestCase):
 
     def test_googletest_cases_are_told_one_by_one_and_programs_whole(self) -> None:
         self.file.write_text(JUNIT, encoding="utf-8")
-        self.assertEqual(outcomes.from_junit("unit", self.file), [
-            Outcome("unit", "Suite.Runs", "passed"), Outcome("unit", "Param.Runs", "passed"), Outcome("unit", "OfType.Typed", "passed"),
-            Outcome("unit", "Suite.DISABLED_Not", "skipped", "the test is disabled"),
-            Outcome("unit", "Suite.Waits", "skipped", "takes root"), Outcome("unit", "Suite.Breaks", "failed"),
-            Outcome("unit", "sim_sweep", "passed"), Outcome("unit", "deploy", "skipped", "no reason given")])
+        self.assertEqual(
+            outcomes.from_junit("unit", self.file),
+            [
+                Outcome("unit", "Suite.Runs", "passed"),
+                Outcome("unit", "Param.Runs", "passed"),
+                Outcome("unit", "OfType.Typed", "passed"),
+                Outcome("unit", "Suite.DISABLED_Not", "skipped", "the test is disabled"),
+                Outcome("unit", "Suite.Waits", "skipped", "takes root"),
+                Outcome("unit", "Suite.Breaks", "failed"),
+                Outcome("unit", "sim_sweep", "passed"),
+                Outcome("unit", "deploy", "skipped", "no reason given"),
+            ],
+        )
 
     def test_a_log_tells_its_cases_and_its_last_line_those_that_it_does_not_name(self) -> None:
-        self.assertEqual(self.of_log(LOG), [
-            Outcome("ops", "starts", "passed"), Outcome("ops", "callback-vhost-4096", "passed"),
-            Outcome("ops", "drill: a link flaps", "failed", "no answer: it is silent"),
-            Outcome("ops", "the page draws", "skipped", "there is no chromium (package chromium)"),
-            Outcome("ops", "(ops)", "passed"), Outcome("ops", "(ops)", "passed"), Outcome("ops", "(ops)", "failed")])
+        self.assertEqual(
+            self.of_log(LOG),
+            [
+                Outcome("ops", "starts", "passed"),
+                Outcome("ops", "callback-vhost-4096", "passed"),
+                Outcome("ops", "drill: a link flaps", "failed", "no answer: it is silent"),
+                Outcome("ops", "the page draws", "skipped", "there is no chromium (package chromium)"),
+                Outcome("ops", "(ops)", "passed"),
+                Outcome("ops", "(ops)", "passed"),
+                Outcome("ops", "(ops)", "failed"),
+            ],
+        )
 
     def test_a_log_without_its_last_line_is_a_failure(self) -> None:
         self.assertEqual(self.of_log("ok starts (3.1 s)\n")[-1], Outcome("ops", "(ops)", "failed", "ended without its last line"))
@@ -89,8 +104,10 @@ class OutcomesTest(unittest.TestCase):
         refused = [Outcome("ops", name, "skipped", "there is no tshark") for name in ("x", "y")]
         allowed = [Outcome("unit", name, "skipped", "no captures here") for name in ("v", "w", "z")]
         status, said = self.report(Outcome("unit", "A.B", "passed"), Outcome("unit", "A.C", "failed"), *refused, *allowed)
-        self.assertEqual((status, said[-2:]), (1, ["5 skipped, 2 of them for a reason that tests/skips.tsv does not allow here",
-                                                   "1 passed, 3 failed"]))
+        self.assertEqual(
+            (status, said[-2:]),
+            (1, ["5 skipped, 2 of them for a reason that tests/skips.tsv does not allow here", "1 passed, 3 failed"]),
+        )
 
     def test_a_reason_is_allowed_only_where_its_row_says(self) -> None:
         allowed = [(re.compile("slow"), "sanitizers")]
@@ -99,8 +116,10 @@ class OutcomesTest(unittest.TestCase):
         self.assertFalse(outcomes.is_allowed(Outcome("asan", "x", "skipped", "slow and more"), allowed))
 
     def test_a_run_without_a_passed_test_has_failed(self) -> None:
-        self.assertEqual(self.report(), (1, ["0 skipped, 0 of them for a reason that tests/skips.tsv does not allow here",
-                                             "0 passed, 0 failed"]))
+        self.assertEqual(
+            self.report(),
+            (1, ["0 skipped, 0 of them for a reason that tests/skips.tsv does not allow here", "0 passed, 0 failed"]),
+        )
 
 
 class ProofTest(unittest.TestCase):
@@ -130,13 +149,20 @@ class ProofTest(unittest.TestCase):
     def test_a_test_without_an_assertion_proves_nothing(self) -> None:
         for body in ("  f();\n", "  // EXPECT_EQ(f(), 1);\n  f();\n", "  expect_unknown(f());\n"):
             self.problems.clear()
-            self.assertEqual(self.proofs_of("// Proves BIDI-1-1\nTEST(A, Calls) {\n" + body + "}\nTEST(A, B) {\n  EXPECT_TRUE(g());\n}\n"), {})
+            self.assertEqual(
+                self.proofs_of("// Proves BIDI-1-1\nTEST(A, Calls) {\n" + body + "}\nTEST(A, B) {\n  EXPECT_TRUE(g());\n}\n"), {}
+            )
             self.assertEqual(self.problems, ["tests/unit/a/a_test.cc:1: A.Calls asserts nothing, so it proves nothing"])
 
     def test_a_helper_that_asserts_counts(self) -> None:
-        self.write("unit/a/rig.h", "struct Rig {\n  void expect_reply(int n) {\n    EXPECT_EQ(n, 1);\n  }\n"
-                                   "  void expect_both(int n) { expect_reply(n); }\n  void expect_nothing(int n) { (void)n; }\n};\n")
-        path = self.write("unit/a/b_test.cc", "TEST_F(Rig, One) {\n  expect_both(1);\n}\nTEST_F(Rig, None) {\n  expect_nothing(1);\n}\n")
+        self.write(
+            "unit/a/rig.h",
+            "struct Rig {\n  void expect_reply(int n) {\n    EXPECT_EQ(n, 1);\n  }\n"
+            "  void expect_both(int n) { expect_reply(n); }\n  void expect_nothing(int n) { (void)n; }\n};\n",
+        )
+        path = self.write(
+            "unit/a/b_test.cc", "TEST_F(Rig, One) {\n  expect_both(1);\n}\nTEST_F(Rig, None) {\n  expect_nothing(1);\n}\n"
+        )
         self.assertEqual([case.asserts for case in cases_of(path, self.root)], [True, False])
 
     def test_a_comment_inside_a_test_is_that_tests(self) -> None:
@@ -144,20 +170,34 @@ class ProofTest(unittest.TestCase):
         self.assertEqual({row: proofs[0].case for row, proofs in found.items()}, {"BIDI-1-1": "A.B", "BIDI-1-2": "A.B"})
 
     def test_disabled_tests_and_helpers_prove_nothing(self) -> None:
-        self.assertEqual(self.proofs_of("// Proves BIDI-1-1\nTEST(A, DISABLED_B) {\n  EXPECT_TRUE(g());\n}\n"
-                                        "// Proves BIDI-1-1\nvoid f() {\n  EXPECT_TRUE(g());\n}\n"), {})
-        self.assertEqual(self.problems, ["tests/unit/a/a_test.cc:1: stands at no test that runs",
-                                         "tests/unit/a/a_test.cc:5: stands at no test that runs"])
+        self.assertEqual(
+            self.proofs_of(
+                "// Proves BIDI-1-1\nTEST(A, DISABLED_B) {\n  EXPECT_TRUE(g());\n}\n"
+                "// Proves BIDI-1-1\nvoid f() {\n  EXPECT_TRUE(g());\n}\n"
+            ),
+            {},
+        )
+        self.assertEqual(
+            self.problems,
+            ["tests/unit/a/a_test.cc:1: stands at no test that runs", "tests/unit/a/a_test.cc:5: stands at no test that runs"],
+        )
 
-    CASES = ("# Proves BIDI-1-1\ndef recall(rig):\n    _twice(rig)\n\n\ndef _twice(rig):\n    if not rig:\n        raise LabError('no')\n\n\n"
-             "# Proves BIDI-1-2\ndef looks(rig):\n    rig.mount()\n\n\n# Proves BIDI-1-3\ndef forgotten(rig):\n    expect(rig, 'a rig')\n\n\n"
-             "def cases():\n    add(Case(f'{1}')); cases.append(Case(f\"recall-{wire.name}\", wire, recall, True)); ('x', looks)\n")
+    CASES = (
+        "# Proves BIDI-1-1\ndef recall(rig):\n    _twice(rig)\n\n\ndef _twice(rig):\n    if not rig:\n        raise LabError('no')\n\n\n"
+        "# Proves BIDI-1-2\ndef looks(rig):\n    rig.mount()\n\n\n# Proves BIDI-1-3\ndef forgotten(rig):\n    expect(rig, 'a rig')\n\n\n"
+        "def cases():\n    add(Case(f'{1}')); cases.append(Case(f\"recall-{wire.name}\", wire, recall, True)); ('x', looks)\n"
+    )
 
     def test_a_case_in_python_asserts_by_raising_and_has_a_name_in_a_run(self) -> None:
         found = self.proofs_of(self.CASES, "interop/lab/cases.py")
         self.assertEqual(list(found), ["BIDI-1-1"])
-        self.assertEqual(self.problems, ["tests/interop/lab/cases.py:11: looks asserts nothing, so it proves nothing",
-                                         "tests/interop/lab/cases.py:16: forgotten is the function of no case"])
+        self.assertEqual(
+            self.problems,
+            [
+                "tests/interop/lab/cases.py:11: looks asserts nothing, so it proves nothing",
+                "tests/interop/lab/cases.py:16: forgotten is the function of no case",
+            ],
+        )
 
     def unproved(self, found: dict[str, list[spec_coverage.Proof]], *ran: Outcome) -> list[str]:
         self.problems.clear()

@@ -24,19 +24,28 @@ def names_of_architecture(root: Path) -> set[str]:
 
 
 def rows_of_hostile(root: Path) -> set[str]:
-    return set(re.findall(r"^\| ([BCFPR]\d+) \|", (root / "tests/requirements/hostile.md").read_text(encoding="utf-8"), re.MULTILINE))
+    return set(
+        re.findall(r"^\| ([BCFPR]\d+) \|", (root / "tests/requirements/hostile.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
 
 
 def check_line(line: str, pages: set[str], decisions: set[str], rows: set[str]) -> list[str]:
     problems = [f"{found[0]!r}: refer by a name that stands in docs/, or give the reason" for found in NUMBERED.finditer(line)]
     if (found := ROW.search(line)) and "hostile.md" not in line:
-        problems.append(f"{found[1]}: say of which page: \"{found[1]} of tests/requirements/hostile.md\"")
+        problems.append(f'{found[1]}: say of which page: "{found[1]} of tests/requirements/hostile.md"')
     for found in ROWS_NAMED.finditer(line):
-        problems += [f"tests/requirements/hostile.md has no {row}" for row in re.findall(r"[BCFPR]\d+", found[1]) if row not in rows]
+        problems += [
+            f"tests/requirements/hostile.md has no {row}" for row in re.findall(r"[BCFPR]\d+", found[1]) if row not in rows
+        ]
     # By its path or a part of it: sources name pages from the root, pages those beside them.
-    problems += [f"no {found[1]}" for found in PAGE.finditer(line)
-                 if not any(page.endswith("/" + found[1].replace("../", "")) for page in pages)]
-    problems += [f"docs/architecture.md has no {found[1]!r}" for found in NAME_OF_DECISION.finditer(line) if found[1] not in decisions]
+    problems += [
+        f"no {found[1]}"
+        for found in PAGE.finditer(line)
+        if not any(page.endswith("/" + found[1].replace("../", "")) for page in pages)
+    ]
+    problems += [
+        f"docs/architecture.md has no {found[1]!r}" for found in NAME_OF_DECISION.finditer(line) if found[1] not in decisions
+    ]
     return problems
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 PAGE = Path("deploy/SECURITY.md")
 COLUMN = "tests"
 UNIT = re.compile(r"^\s*TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
-OPS_CASE = re.compile(r'^    \("((?:[^"\\]|\\.)+)",', re.MULTILINE)
+OPS_CASE = re.compile(r'^    \(\s*"((?:[^"\\]|\\.)+)",', re.MULTILINE)
 FUZZ_TARGET = re.compile(r"^  '(\w+)': \[", re.MULTILINE)
 NAMED = re.compile(r'`([^`]+)`|"([^"]+)"')
 

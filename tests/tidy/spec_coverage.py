@@ -77,12 +77,12 @@ def proofs_in(root: Path, path: Path, problems: list[str]) -> list[tuple[str, Pr
     cases = cases_of(path, root)
     proofs = []
     for start, line in enumerate(lines):
-        if not is_comment(line, sign) or not line.lstrip()[len(sign):].strip().startswith("Proves "):
+        if not is_comment(line, sign) or not line.lstrip()[len(sign) :].strip().startswith("Proves "):
             continue
         end = start
         while end < len(lines) and is_comment(lines[end], sign):
             end += 1
-        text = " ".join(part.lstrip()[len(sign):].strip() for part in lines[start:end])
+        text = " ".join(part.lstrip()[len(sign) :].strip() for part in lines[start:end])
         found = ID_LIST.match(text)
         where = f"{name}:{start + 1}"
         if not found:
@@ -152,8 +152,11 @@ def print_table(tables, proofs, exceptions) -> None:
         for level in [*LEVELS, "all"]:
             states = [state_of(row, proofs, exceptions) for row in rows if level in (row["level"], "all")]
             if states:
-                print(f"{name:8} {level:10} {len(states):5} {states.count('proven'):7} {states.count('excepted'):9} "
-                      f"{states.count('open'):5}" + (f" {100 * states.count('proven') / len(states):6.1f} %" if level == "all" else ""))
+                print(
+                    f"{name:8} {level:10} {len(states):5} {states.count('proven'):7} {states.count('excepted'):9} "
+                    f"{states.count('open'):5}"
+                    + (f" {100 * states.count('proven') / len(states):6.1f} %" if level == "all" else "")
+                )
 
 
 def read_exceptions(path: Path, problems: list[str]) -> dict[str, str]:
@@ -169,7 +172,9 @@ def main() -> int:
     tables = {name: read_tsv(folder / f"{name}.tsv", COLUMNS) for name in RFCS}
     ids = [row["id"] for rows in tables.values() for row in rows]
     problems = [f"{row} stands twice" for row in sorted({row for row in ids if ids.count(row) > 1})]
-    problems += [f"{row['id']}: unknown level {row['level']}" for rows in tables.values() for row in rows if row["level"] not in LEVELS]
+    problems += [
+        f"{row['id']}: unknown level {row['level']}" for rows in tables.values() for row in rows if row["level"] not in LEVELS
+    ]
     exceptions = read_exceptions(folder / "exceptions.tsv", problems)
     closed = [line for line in (folder / "closed").read_text(encoding="utf-8").split("\n") if line and not line.startswith("#")]
     proofs = collect(root, problems)

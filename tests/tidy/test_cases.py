@@ -81,7 +81,7 @@ def cc_cases(path: Path, lines: list[str], support: Path) -> Iterator[Case]:
             found = CC_CASE.match(line + lines[first + 1].strip())
         if found:
             end = block_end(lines, first)
-            body = without_comments(lines[first + 1:end], "//") + lines[first].partition("{")[2]
+            body = without_comments(lines[first + 1 : end], "//") + lines[first].partition("{")[2]
             name = f"{found[1]}.{found[2]}"
             yield Case(name, first, end, cc_asserts(body, helpers), [re.compile(re.escape(name))])
 
@@ -89,16 +89,17 @@ def cc_cases(path: Path, lines: list[str], support: Path) -> Iterator[Case]:
 def py_cases(lines: list[str]) -> Iterator[Case]:
     text = "\n".join(lines)
     places = [(found[1], first) for first, line in enumerate(lines) if (found := PY_CASE.match(line))]
-    bodies = {name: without_comments(lines[first + 1:python_end(lines, first)], "#") for name, first in places}
+    bodies = {name: without_comments(lines[first + 1 : python_end(lines, first)], "#") for name, first in places}
 
     def asserts(name: str, seen: frozenset[str]) -> bool:
         body = bodies.get(name, "")
         return bool(PY_ASSERTION.search(body)) or any(
-            asserts(called, seen | {called}) for called in set(PY_CALL.findall(body)) & set(bodies) - seen)
+            asserts(called, seen | {called}) for called in set(PY_CALL.findall(body)) & set(bodies) - seen
+        )
 
     for name, first in places:
         # ("name of the case", function), or with the wire in between; {what} differs from case to case.
-        named = re.findall(rf'\(f?"([^"\n]+)",(?:\s*\w+,)?\s*{name}\b', text)
+        named = re.findall(rf'\(\s*f?"([^"\n]+)",(?:\s*\w+,)?\s*{name}\b', text)
         reported = [re.compile(".+".join(re.escape(part) for part in re.split(r"\{[^}]*\}", one))) for one in named]
         yield Case(name, first, python_end(lines, first), asserts(name, frozenset({name})), reported)
 

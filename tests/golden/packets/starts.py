@@ -42,8 +42,13 @@ def main():
             request, client, client_qpn = requested[message[4:8]]
             kept.update((request, index))
             for sender, qpn in ((client, message[12:15]), (source, client_qpn)):
-                kept.add(next(i for i in range(index, len(frames))
-                              if frames[i][1] == sender and frames[i][2][0] in REQUESTS and frames[i][2][5:8] == qpn))
+                kept.add(
+                    next(
+                        i
+                        for i in range(index, len(frames))
+                        if frames[i][1] == sender and frames[i][2][0] in REQUESTS and frames[i][2][5:8] == qpn
+                    )
+                )
     with open(sys.argv[1], "wb") as out:
         out.write(data[:24])
         out.writelines(frames[index][0] for index in sorted(kept))

@@ -2,31 +2,37 @@
 # Shell functions of the guest; every command of the host starts by reading this file.
 # busybox has an ip, a tc and a modprobe of its own that lack what is needed here, hence the full paths.
 
-fail() { echo "guest: $*"; exit 1; }
+fail() {
+  echo "guest: $*"
+  exit 1
+}
 
-nic_up() {  # kernel's name, our name, MTU, addresses separated by commas
+nic_up() { # kernel's name, our name, MTU, addresses separated by commas
   [ "$1" = "$2" ] || /sbin/ip link set "$1" name "$2"
   /sbin/ip link set "$2" mtu "$3" up
   for address in $(echo "$4" | tr ',' ' '); do
     case $address in
-      # nodad: without it the address is tentative for a second and rxe takes no GID from it.
-      *:*) /sbin/ip address add "$address" dev "$2" nodad ;;
-      *) /sbin/ip address add "$address" dev "$2" ;;
+    # nodad: without it the address is tentative for a second and rxe takes no GID from it.
+    *:*) /sbin/ip address add "$address" dev "$2" nodad ;;
+    *) /sbin/ip address add "$address" dev "$2" ;;
     esac
   done
 }
 
 rxe_up() { rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev roce0; }
 
-drop_caches() { sync; echo 3 >/proc/sys/vm/drop_caches; }
+drop_caches() {
+  sync
+  echo 3 >/proc/sys/vm/drop_caches
+}
 
 # --- A bad link, the same each way. Egress is a plain netem; ingress goes through an ifb, whose egress is a netem. ---
 
-loss_on() { netem_on loss "$1%"; }  # percent
+loss_on() { netem_on loss "$1%"; } # percent
 
 loss_off() { netem_off; }
 
-netem_on() {  # netem's own words, such as: loss 1%
+netem_on() { # netem's own words, such as: loss 1%
   for module in sch_netem ifb sch_ingress act_mirred cls_matchall; do
     /sbin/modprobe "$module" || return 1
   done
@@ -56,7 +62,7 @@ loss_counts() {
 
 # --- The workload: steps run one by one by the host. /tmp/src holds the files to copy, SUMS their md5 sums. ---
 
-make_sources() {  # sizes in bytes
+make_sources() { # sizes in bytes
   rm -rf /tmp/src
   mkdir -p /tmp/src
   cd /tmp/src || return 1
@@ -66,7 +72,7 @@ make_sources() {  # sizes in bytes
   md5sum f* >SUMS
 }
 
-write_files() {  # directory below the mount
+write_files() { # directory below the mount
   mkdir -p "$1" && cp /tmp/src/f* "$1/" && sync
 }
 
@@ -78,7 +84,7 @@ check_files() {
   [ "$(ls | wc -l)" = "$(wc -l </tmp/src/SUMS)" ]
 }
 
-make_entries() {  # directory, count
+make_entries() { # directory, count
   mkdir -p "$1" && cd "$1" || return 1
   for number in $(seq "$2"); do
     : >"entry-with-a-longer-name-$number" || return 1
@@ -96,13 +102,13 @@ symlink_target() {
   for _ in 1 2 3 4 5 6 7 8 9; do printf '%s/' "$component"; done
 }
 
-check_symlink() {  # path
+check_symlink() { # path
   ln -s "$(symlink_target)" "$1" || return 1
   drop_caches
   [ "$(readlink "$1")" = "$(symlink_target)" ] && [ "$(readlink "$1" | tr -d '\n' | wc -c)" = 900 ]
 }
 
-check_changes() {  # directory: rename, remove, truncate, append
+check_changes() { # directory: rename, remove, truncate, append
   mkdir -p "$1" && cd "$1" || return 1
   head -c 100001 /dev/urandom >/tmp/change
   cp /tmp/change a && mv a b || fail "rename"
@@ -124,12 +130,15 @@ check_changes() {  # directory: rename, remove, truncate, append
 }
 
 # Slow, steady I/O for the restart cases: each file is written, made durable and read back later.
-churn_write() {  # directory, files, bytes each
+churn_write() { # directory, files, bytes each
   mkdir -p "$1" && cd "$1" || return 1
   head -c "$3" /dev/urandom >/tmp/churn.base
   : >/tmp/churn.SUMS
   for number in $(seq "$2"); do
-    { echo "file $number"; cat /tmp/churn.base; } >/tmp/churn.one
+    {
+      echo "file $number"
+      cat /tmp/churn.base
+    } >/tmp/churn.one
     dd if=/tmp/churn.one of="churn$number" bs=64k conv=fsync 2>/dev/null || fail "write of churn$number"
     md5sum </tmp/churn.one | sed "s/-$/churn$number/" >>/tmp/churn.SUMS
   done
@@ -144,11 +153,14 @@ churn_check() {
 
 # --- Connections without data. ucmatose waits for the server to hang up, so it is ended when all its connections are up. ---
 
-connect_and_hang_up() {  # server, port, rounds, connections each
+connect_and_hang_up() { # server, port, rounds, connections each
   for _ in $(seq "$3"); do
     ucmatose -s "$1" -p "$2" -c "$4" -C 0 >/tmp/ucmatose 2>&1 &
     while [ "$(rdma resource show qp | grep -c 'type RC.*state RTS')" -lt "$4" ]; do
-      kill -0 $! 2>/dev/null || { tail -5 /tmp/ucmatose; return 1; }
+      kill -0 $! 2>/dev/null || {
+        tail -5 /tmp/ucmatose
+        return 1
+      }
       sleep 0.1
     done
     kill $!
@@ -168,7 +180,7 @@ gssd_up() {
 
 # Large WRITEs as many at once as the client has credits for, and small calls beside them all the while. Each file is read back from
 # the server in the end.
-mixed_load() {  # directory, writers, KiB of each, loops of small calls
+mixed_load() { # directory, writers, KiB of each, loops of small calls
   mkdir -p "$1" && cd "$1" || return 1
   head -c $(($3 * 1024)) /dev/urandom >/tmp/mixed.base
   make_entries small 20 || return 1
@@ -197,7 +209,7 @@ mixed_load() {  # directory, writers, KiB of each, loops of small calls
 
 # --- A kernel NFS server, the reference peer of `run.py --reference`. ---
 
-nfsd_up() {  # exported directory
+nfsd_up() { # exported directory
   mkdir -p "$1" /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/rpc_pipefs
   touch /var/lib/nfs/etab /var/lib/nfs/rmtab /var/lib/nfs/state
   mount -t tmpfs -o size=400m export "$1"
@@ -213,7 +225,7 @@ nfsd_up() {  # exported directory
 
 nfsd_start() {
   rpc.nfsd -G 10 -L 10 --rdma=20049 4 || return 1
-  echo Y >/proc/fs/nfsd/v4_end_grace 2>/dev/null  # else OPEN is refused for 90 s
+  echo Y >/proc/fs/nfsd/v4_end_grace 2>/dev/null # else OPEN is refused for 90 s
   grep -q 'rdma 20049' /proc/fs/nfsd/portlist
 }
 

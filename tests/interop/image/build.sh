@@ -43,13 +43,16 @@ modules="virtio_pci virtio_net virtio_rng virtio_console ifb veth dummy 8021q br
   crc32_generic crc32_pclmul crc32c_generic crc32c_intel libcrc32c"
 
 say() { echo "image: $*" >&2; }
-die() { echo "image: $*" >&2; exit 1; }
+die() {
+  echo "image: $*" >&2
+  exit 1
+}
 
 # Debian 12's own kernel is 6.1. It carries 6.12 too, in packages without a name that stays the same.
-kernel_package() {  # series
+kernel_package() { # series
   case $1 in
-    6.1) apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -n 1 ;;
-    *) apt-cache pkgnames "linux-image-$1." 2>/dev/null | grep -E '^linux-image-[0-9.]+\+deb12-amd64$' | sort -V | tail -n 1 ;;
+  6.1) apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -n 1 ;;
+  *) apt-cache pkgnames "linux-image-$1." 2>/dev/null | grep -E '^linux-image-[0-9.]+\+deb12-amd64$' | sort -V | tail -n 1 ;;
   esac
 }
 
@@ -60,13 +63,15 @@ known_packages() {
 }
 
 stamp_of() {
-  { apt-cache policy "$@" | awk '/^[^ ]/ { name = $1 } /^  Candidate:/ { print name, $2 }'
+  {
+    apt-cache policy "$@" | awk '/^[^ ]/ { name = $1 } /^  Candidate:/ { print name, $2 }'
     cat "$0" "$guest_files"/*
   } | sha256sum | cut -d' ' -f1
 }
 
-unpack() {  # directory, packages...: downloads and unpacks
-  tree=$1; shift
+unpack() { # directory, packages...: downloads and unpacks
+  tree=$1
+  shift
   rm -rf "$tree" "$tree.debs"
   mkdir -p "$tree" "$tree.debs"
   (cd "$tree.debs" && apt-get -qq -o APT::Sandbox::User=root download "$@") || die "cannot download: $*"
@@ -84,7 +89,7 @@ libraries_of() {
     $1 ~ /^\/lib64/ { print $1 }'
 }
 
-copy_program() {  # path in the tree
+copy_program() { # path in the tree
   install -D -m 755 "$tools/$1" "$root/$1"
   libraries_of "$1" | while read -r library rest; do
     [ "$library" != MISSING ] || die "$1 needs $rest; add its package to library_packages"
@@ -92,7 +97,7 @@ copy_program() {  # path in the tree
   done || exit 1
 }
 
-copy_modules() {  # unpacked kernel, its release
+copy_modules() { # unpacked kernel, its release
   kernel=$1 release=$2
   moddir=lib/modules/$release
   chroot_depmod "$kernel" "$release"
@@ -136,7 +141,7 @@ write_etc() {
   done
 }
 
-build_guests() {  # series...
+build_guests() { # series...
   work=$cache/build.$$
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' INT TERM
@@ -179,7 +184,7 @@ build_guests() {  # series...
   mv "$work/testpmd" "$cache/testpmd"
 }
 
-with_kernel() {  # series: the initramfs with the modules of this kernel
+with_kernel() { # series: the initramfs with the modules of this kernel
   image=$work/image-$1 unpacked=$work/kernel-$1
   unpack "$unpacked" "$(kernel_package "$1")"
   release=$(ls "$unpacked/lib/modules")
@@ -199,12 +204,12 @@ with_kernel() {  # series: the initramfs with the modules of this kernel
 
 mkdir -p "$cache"
 exec 9>"$cache/lock"
-flock 9  # two test runs at once build once
+flock 9 # two test runs at once build once
 
 [ $# -gt 0 ] || set -- 6.1
 # shellcheck disable=SC2086
 packages=$(known_packages $tool_packages $library_packages)
-stamp() {  # series
+stamp() { # series
   # shellcheck disable=SC2086
   stamp_of "$(kernel_package "$1")" dpdk-dev $packages
 }

@@ -19,7 +19,9 @@ WIRES = (Wire("gateway", "af_xdp", 2048), Wire("gateway", "exception", 4096))
 
 def _program_of_link() -> str:
     """The name of the XDP program on the shared interface, "" when there is none."""
-    shown = subprocess.run(["ip", "-details", "link", "show", "dev", network.SHARED], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["ip", "-details", "link", "show", "dev", network.SHARED], capture_output=True, text=True, check=True
+    ).stdout
     found = re.search(r"prog/xdp id \d+ (?:name (\S+) )?", shown)
     return (found[1] or "unnamed") if found else ""
 

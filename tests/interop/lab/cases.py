@@ -5,7 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from lab import beside, churn, clock_step, disorder, exercise, failover, image, isolation, kerberos, mount_churn, network, stall, workload
+from lab import (
+    beside,
+    churn,
+    clock_step,
+    disorder,
+    exercise,
+    failover,
+    image,
+    isolation,
+    kerberos,
+    mount_churn,
+    network,
+    stall,
+    workload,
+)
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
@@ -47,8 +61,7 @@ def nfs(version: str, sizes: tuple[int, ...], v6: bool = False) -> Callable[[Rig
     return body
 
 
-def loss(version: str, sizes: tuple[int, ...], entries: int = 1000, percent: int = 1,
-         more: str = "") -> Callable[[Rig], None]:
+def loss(version: str, sizes: tuple[int, ...], entries: int = 1000, percent: int = 1, more: str = "") -> Callable[[Rig], None]:
     """The workload with netem loss on both directions of the guest's NIC. Slow by nature: a lost request that
     nothing follows costs the client its ack timeout, 2.1 s with Linux' default."""
 
@@ -75,8 +88,9 @@ def loss(version: str, sizes: tuple[int, ...], entries: int = 1000, percent: int
     return body
 
 
-def restart(version: str, crash: Callable[[Rig], None], back: Callable[[Rig], None],
-            down_seconds: float = 2) -> Callable[[Rig], None]:
+def restart(
+    version: str, crash: Callable[[Rig], None], back: Callable[[Rig], None], down_seconds: float = 2
+) -> Callable[[Rig], None]:
     """Something in the path goes away under I/O and comes back; the client has to finish with its data intact."""
 
     def body(rig: Rig) -> None:
@@ -226,8 +240,9 @@ def _recall(rig: Rig, name: str) -> None:
     gateway, server, client = rig.gateway, rig.backend, rig.guest
     server.guest.check(f"echo first >/export/callback/{name} && chmod 666 /export/callback/{name}")
     path = f"{MOUNT_POINT}/callback/{name}"
-    held_open = client.run_aside(f"exec 3<{path}; touch /tmp/opened-{name};"
-                                 f" while [ ! -e /tmp/written-{name} ]; do sleep 0.2; done", 90)
+    held_open = client.run_aside(
+        f"exec 3<{path}; touch /tmp/opened-{name};" f" while [ ! -e /tmp/written-{name} ]; do sleep 0.2; done", 90
+    )
     client.check(f"for i in $(seq 200); do [ -e /tmp/opened-{name} ] && exit; sleep 0.1; done; exit 1")
     if not server.delegations(CLIENT):
         raise LabError("the server gave no delegation")
@@ -247,8 +262,10 @@ def _recall(rig: Rig, name: str) -> None:
     no_errors(after)
     if took > 8:  # the lease is 10 s
         raise LabError(f"the second open took {took:.1f} s")
-    crossed = [after.total(f"causeway_backend_reverse_{what}_total") - before.total(f"causeway_backend_reverse_{what}_total")
-               for what in ("calls", "replies", "calls_dropped")]
+    crossed = [
+        after.total(f"causeway_backend_reverse_{what}_total") - before.total(f"causeway_backend_reverse_{what}_total")
+        for what in ("calls", "replies", "calls_dropped")
+    ]
     if crossed[0] < 1 or crossed[1] != crossed[0] or crossed[2] != 0:
         raise LabError(f"reverse calls, replies and drops: {crossed}")
     _credits(gateway, reverse=16)  # what Linux grants
@@ -311,8 +328,7 @@ def wiring(kind: str) -> Callable[[Path], None]:
     """The guest's NIC against testpmd icmpecho: small and large pings, and again after the other end came back."""
 
     def body(logs: Path) -> None:
-        nic = Nic(kind, 4500, socket=RUN / "vhost.sock" if kind == "vhost" else None,
-                  tap="roce-guest" if kind == "tap" else "")
+        nic = Nic(kind, 4500, socket=RUN / "vhost.sock" if kind == "vhost" else None, tap="roce-guest" if kind == "tap" else "")
         if kind == "tap":
             network.add_tap(nic.tap, nic.mtu)
         peer, guest = TestPmd(nic, logs), Guest(nic, logs)
@@ -321,13 +337,19 @@ def wiring(kind: str) -> Callable[[Path], None]:
             guest.start()
             # -A: the next one when the answer is there, not a second later.
             # icmpecho answers ARP for any address. 4000 bytes fit the MTU of 4500 unfragmented, as RoCE 4096 does.
-            pings = (f"ping -A -c 3 -W 5 {network.GATEWAY} && ping -A -c 3 -W 5 -s 1400 {network.GATEWAY}"
-                     f" && ping -A -c 3 -W 5 -s 4400 {network.GATEWAY}")
+            pings = (
+                f"ping -A -c 3 -W 5 {network.GATEWAY} && ping -A -c 3 -W 5 -s 1400 {network.GATEWAY}"
+                f" && ping -A -c 3 -W 5 -s 4400 {network.GATEWAY}"
+            )
             guest.check(pings, 60)
             peer.kill()
             peer.start()
-            wait_until(lambda: guest.run(f"ping -c 1 -W 2 {network.GATEWAY}", 10)[0] == 0, 30,
-                       "ping after a restart of the other end", interval=0.5)
+            wait_until(
+                lambda: guest.run(f"ping -c 1 -W 2 {network.GATEWAY}", 10)[0] == 0,
+                30,
+                "ping after a restart of the other end",
+                interval=0.5,
+            )
             guest.check(pings, 60)
         finally:
             guest.stop()
@@ -362,10 +384,12 @@ def exercise_cases(wire: Wire) -> list[Case]:
     if wire.kind != "reference":
         cases.append(case("exerciser-damage", exercise.damage, quick))
     if wire.kind == "gateway":
-        cases += [case("exerciser-gateway-crash", run(8, 20, 0, (1 / 3, *gateway)), quick),
-                  case("long-exercise-loss", run(600, 500, 1), False),
-                  case("long-exercise-restarts", run(600, 2000, 0, (1 / 3, *gateway), (2 / 3, *ganesha)), False),
-                  case("long-exercise-loss-restarts", run(600, 200, 1, (1 / 3, *gateway), (2 / 3, *ganesha)), False)]
+        cases += [
+            case("exerciser-gateway-crash", run(8, 20, 0, (1 / 3, *gateway)), quick),
+            case("long-exercise-loss", run(600, 500, 1), False),
+            case("long-exercise-restarts", run(600, 2000, 0, (1 / 3, *gateway), (2 / 3, *ganesha)), False),
+            case("long-exercise-loss-restarts", run(600, 200, 1, (1 / 3, *gateway), (2 / 3, *ganesha)), False),
+        ]
     return cases
 
 
@@ -380,12 +404,15 @@ def wiring_cases() -> list[Case]:
 def direct_cases() -> list[Case]:
     """Without causewayd: TCP straight to Ganesha, and the wiring."""
     wire = Wire("direct", "tcp", 0)
-    cases = [Case(f"nfs{version}-tcp", wire, nfs(version, SMALL + MEDIUM + (LARGE if version == "4.1" else ())), True)
-             for version in VERSIONS]
+    cases = [
+        Case(f"nfs{version}-tcp", wire, nfs(version, SMALL + MEDIUM + (LARGE if version == "4.1" else ())), True)
+        for version in VERSIONS
+    ]
     cases.append(Case("nfs4.1v6-tcp", wire, nfs("4.1", SMALL + MEDIUM, v6=True), True))
     for version in ("4.1", "3"):
-        cases.append(Case(f"ganesha-restart-nfs{version}-tcp", wire, restart(version, _kill_ganesha, _start_ganesha),
-                          version == "4.1"))
+        cases.append(
+            Case(f"ganesha-restart-nfs{version}-tcp", wire, restart(version, _kill_ganesha, _start_ganesha), version == "4.1")
+        )
     return cases + exercise_cases(wire) + wiring_cases()
 
 
@@ -396,11 +423,11 @@ def reference_cases() -> list[Case]:
         wire = Wire("reference", "tap", mtu)
         for version in VERSIONS:
             cases.append(Case(f"nfs{version}-{wire.name}", wire, nfs(version, SMALL + MEDIUM), mtu == 4096))
-            cases.append(Case(f"nfs{version}v6-{wire.name}", wire, nfs(version, SMALL + MEDIUM, v6=True),
-                              mtu == 4096 and version == "4.1"))
+            cases.append(
+                Case(f"nfs{version}v6-{wire.name}", wire, nfs(version, SMALL + MEDIUM, v6=True), mtu == 4096 and version == "4.1")
+            )
         cases.append(Case(f"loss-nfs4.1-{wire.name}", wire, loss("4.1", SMALL + MEDIUM[:1], 50), mtu == 4096))
-        cases.append(Case(f"nfsd-restart-nfs4.1-{wire.name}", wire, restart("4.1", _stop_nfsd, _start_nfsd),
-                          mtu == 4096))
+        cases.append(Case(f"nfsd-restart-nfs4.1-{wire.name}", wire, restart("4.1", _stop_nfsd, _start_nfsd), mtu == 4096))
         if mtu == 4096:
             cases += exercise_cases(wire)
     return cases
@@ -425,8 +452,7 @@ def gateway_cases() -> list[Case]:
             add("mount-churn", mount_churn.mount_churn(25, 550), False)
             for version in VERSIONS:
                 with_large = version == "4.1" and main
-                add(f"nfs{version}", nfs(version, SMALL + MEDIUM + (LARGE if with_large else ())),
-                    main or version == "4.1")
+                add(f"nfs{version}", nfs(version, SMALL + MEDIUM + (LARGE if with_large else ())), main or version == "4.1")
                 if not with_large:
                     # Of these the one whose READs a peer answers slowest, and loses on the way.
                     add(f"large-nfs{version}", nfs(version, LARGE), (version, transport, mtu) == ("3", "tap", 1024))
@@ -435,11 +461,13 @@ def gateway_cases() -> list[Case]:
             for version in VERSIONS:
                 if main:
                     add(f"long-loss-nfs{version}", loss(version, SMALL + MEDIUM), False)
-                add(f"loss-nfs{version}", loss(version, SMALL + MEDIUM[:1], 50, more=exercise.IMPATIENT), main and version == "4.1")
-                add(f"ganesha-restart-nfs{version}", restart(version, _kill_ganesha, _start_ganesha),
-                    main and version == "4.1")
-                add(f"gateway-crash-nfs{version}", restart(version, _kill_gateway, _start_gateway),
-                    main and version == "4.1")
+                add(
+                    f"loss-nfs{version}",
+                    loss(version, SMALL + MEDIUM[:1], 50, more=exercise.IMPATIENT),
+                    main and version == "4.1",
+                )
+                add(f"ganesha-restart-nfs{version}", restart(version, _kill_ganesha, _start_ganesha), main and version == "4.1")
+                add(f"gateway-crash-nfs{version}", restart(version, _kill_gateway, _start_gateway), main and version == "4.1")
                 add(f"gateway-restart-nfs{version}", restart(version, _end_gateway, _start_gateway), False)
             if (transport, mtu) == ("tap", 4096):
                 for name, body in stall.bodies():
@@ -501,7 +529,9 @@ def with_kerberos(version: str, flavor: str, writers: int, kib: int, loops: int)
             (rig.logs / f"mountstats-{directory}.log").write_text(rig.guest.check("cat /proc/self/mountstats"))
             unanswered = stats.xprt["rpcsends"] - stats.xprt["rpcreceives"]
             if stats.xprt["connect_count"] != 1 or stats.timeouts != 0 or unanswered != 0:
-                raise LabError(f"{stats.xprt['connect_count']} connections, {stats.timeouts} time-outs, {unanswered} calls without an answer")
+                raise LabError(
+                    f"{stats.xprt['connect_count']} connections, {stats.timeouts} time-outs, {unanswered} calls without an answer"
+                )
             _no_errors_counted(rig)
         rig.backend.remove_tree(directory)
 
@@ -514,9 +544,17 @@ def kerberos_cases() -> list[Case]:
     wire = Wire("gateway", "exception", 4096, kerberos=True)
     for flavor, quick in zip(kerberos.FLAVORS, ("4.1", "3", "4.2")):
         for version in VERSIONS:
-            cases.append(Case(f"{flavor}-nfs{version}-{wire.name}", wire, with_kerberos(version, flavor, 4, 4096, 4), version == quick))
+            cases.append(
+                Case(f"{flavor}-nfs{version}-{wire.name}", wire, with_kerberos(version, flavor, 4, 4096, 4), version == quick)
+            )
         cases.append(Case(f"{flavor}-long-nfs4.1-{wire.name}", wire, with_kerberos("4.1", flavor, 16, 8192, 16)))
-        cases.append(Case(f"{flavor}-exerciser-{wire.name}", wire, exercise.exercise(10, 40, check=_no_errors_counted, more=f",sec={flavor}")))
+        cases.append(
+            Case(
+                f"{flavor}-exerciser-{wire.name}",
+                wire,
+                exercise.exercise(10, 40, check=_no_errors_counted, more=f",sec={flavor}"),
+            )
+        )
     return cases
 
 
@@ -524,14 +562,18 @@ def beside_cases() -> list[Case]:
     """The gateway and the kernel at one address."""
     cases: list[Case] = []
     for wire in beside.WIRES:
-        cases += [Case(f"one-address-nfs3-{wire.name}", wire, beside.one_address(False), True),
-                  Case(f"one-address-nfs3v6-{wire.name}", wire, beside.one_address(True)),
-                  Case(f"gateway-crash-nfs3-{wire.name}", wire, restart("3", _kill_gateway, _start_gateway))]
+        cases += [
+            Case(f"one-address-nfs3-{wire.name}", wire, beside.one_address(False), True),
+            Case(f"one-address-nfs3v6-{wire.name}", wire, beside.one_address(True)),
+            Case(f"gateway-crash-nfs3-{wire.name}", wire, restart("3", _kill_gateway, _start_gateway)),
+        ]
         if wire.transport == "af_xdp":
             cases.append(Case(f"detach-{wire.name}", wire, beside.detach, True))
-    return cases + [Case("failover", None, _no_rig, False, failover.failover),
-                    Case("failover-host", None, _no_rig, False, failover.failover_host),
-                    Case("disorder", None, _no_rig, False, disorder.disorder(image.USUAL)),
-                    Case(f"disorder-linux{image.NEWER}", None, _no_rig, False, disorder.disorder(image.NEWER)),
-                    Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step),
-                    Case("isolation-in-kernel", None, _no_rig, False, isolation.isolation)]
+    return cases + [
+        Case("failover", None, _no_rig, False, failover.failover),
+        Case("failover-host", None, _no_rig, False, failover.failover_host),
+        Case("disorder", None, _no_rig, False, disorder.disorder(image.USUAL)),
+        Case(f"disorder-linux{image.NEWER}", None, _no_rig, False, disorder.disorder(image.NEWER)),
+        Case("clock-step-in-kernel", None, _no_rig, False, clock_step.clock_step),
+        Case("isolation-in-kernel", None, _no_rig, False, isolation.isolation),
+    ]

@@ -14,8 +14,14 @@ from lab.rig import Rig
 EACH = 25  # connections of one ucmatose: well below limits.connections_max
 
 # What must be as it was.
-GAUGES = ("causeway_connections", "causeway_connections_half_open", "causeway_rpcrdma_credits_granted",
-          "causeway_rpcrdma_credits_in_use", "causeway_backend_connections", "causeway_backend_inflight_calls")
+GAUGES = (
+    "causeway_connections",
+    "causeway_connections_half_open",
+    "causeway_rpcrdma_credits_granted",
+    "causeway_rpcrdma_credits_in_use",
+    "causeway_backend_connections",
+    "causeway_backend_inflight_calls",
+)
 # Packet buffers that may be under way in a device's rings, which no scrape can hold still. Anything that a connection kept would be
 # a multiple of their number.
 BUFFERS_UNDER_WAY = 64

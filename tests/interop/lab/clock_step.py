@@ -23,9 +23,15 @@ FILES = 200
 FILE_BYTES = 300_003
 HOURS = (6, -12, 6)
 # What a timer that the step moved would show in.
-QUIET = ("causeway_connections_closed_total", "causeway_roce_retries_exhausted_total", "causeway_rpcrdma_call_timeouts_total",
-         "causeway_backend_reconnects_total", "causeway_backend_connect_failures_total", "causeway_backend_call_timeouts_total",
-         "causeway_rpcrdma_errors_total")
+QUIET = (
+    "causeway_connections_closed_total",
+    "causeway_roce_retries_exhausted_total",
+    "causeway_rpcrdma_call_timeouts_total",
+    "causeway_backend_reconnects_total",
+    "causeway_backend_connect_failures_total",
+    "causeway_backend_call_timeouts_total",
+    "causeway_rpcrdma_errors_total",
+)
 
 
 def _step(guest: Guest, hours: int) -> None:
@@ -46,8 +52,13 @@ def clock_step(logs: Path) -> None:
     network.add_tap("roce-guest", MTU, bridge="roce")
     backend, client = Ganesha(logs), Guest(Nic("tap", MTU, tap="roce-guest"), logs)
     # Timers that are due while the clock is stepped.
-    server = GatewayGuest(logs, MTU, "net_af_packet0,iface=roce0,framesz=8192,blocksz=65536,framecnt=256",
-                          f'addresses = ["{network.GATEWAY}/24"]', "[roce]\nkeepalive_s = 1")
+    server = GatewayGuest(
+        logs,
+        MTU,
+        "net_af_packet0,iface=roce0,framesz=8192,blocksz=65536,framecnt=256",
+        f'addresses = ["{network.GATEWAY}/24"]',
+        "[roce]\nkeepalive_s = 1",
+    )
     try:
         backend.start()
         server.start()

@@ -36,8 +36,9 @@ class Daemon:
             log.flush()
             self._log_start = log.tell()
             # A session of its own: Ctrl-C reaches the runner only, which then ends things in order.
-            self._process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=log,
-                                             stderr=subprocess.STDOUT, env=self.env, start_new_session=True)
+            self._process = subprocess.Popen(
+                self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=self.env, start_new_session=True
+            )
 
     @property
     def pid(self) -> int:

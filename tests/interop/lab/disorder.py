@@ -59,8 +59,10 @@ def _work(rig: Rig, netem: str) -> Outcome:
     rig.guest.check(rig.mount_command("4.1"), 40)
     before = rig.stats().xprt
     rig.guest.check(f"netem_on {netem}")
-    command = (f"{IN_GUEST} {MOUNT_POINT}/disorder{ROWS.index(netem)} --seed {SEED} --workers 1 --files 2 --shared 0 --bytes-max 262144 --entries-max 5"
-               f" --operations {OPERATIONS} --seconds {10 * LIMIT_S} --drop-caches --keep --replays")
+    command = (
+        f"{IN_GUEST} {MOUNT_POINT}/disorder{ROWS.index(netem)} --seed {SEED} --workers 1 --files 2 --shared 0 --bytes-max 262144 --entries-max 5"
+        f" --operations {OPERATIONS} --seconds {10 * LIMIT_S} --drop-caches --keep --replays"
+    )
     start = time.monotonic()
     job = rig.guest.run_aside(f"( {command} ) >/tmp/disorder.log 2>&1; echo $? >/tmp/disorder.status", LIMIT_S)
     while job.running() and time.monotonic() < start + LIMIT_S:
@@ -74,8 +76,16 @@ def _work(rig: Rig, netem: str) -> Outcome:
         raise LabError(f"{netem}: {wrong}")
     after = rig.stats().xprt
     hangs = int(rig.guest.check(f"dmesg | grep -c '{RXE_HANG}'; true").strip())
-    return Outcome(netem, "Causeway" if rig.gateway else "knfsd", status == "0", after["rpcreceives"] - before["rpcreceives"],
-                   seconds, after["connect_count"] - before["connect_count"] + 1, hangs, bool(wrong))
+    return Outcome(
+        netem,
+        "Causeway" if rig.gateway else "knfsd",
+        status == "0",
+        after["rpcreceives"] - before["rpcreceives"],
+        seconds,
+        after["connect_count"] - before["connect_count"] + 1,
+        hangs,
+        bool(wrong),
+    )
 
 
 def _row(wire: Wire, logs: Path, netem: str) -> Outcome:

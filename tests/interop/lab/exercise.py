@@ -42,8 +42,14 @@ LONG_S = 60
 Trouble = tuple[float, Callable[[Rig], None], Callable[[Rig], None]]
 
 
-def exercise(seconds: int, tree_files: int, percent: int = 0, troubles: tuple[Trouble, ...] = (),
-             check: Optional[Callable[[Rig], None]] = None, more: str = "") -> Callable[[Rig], None]:
+def exercise(
+    seconds: int,
+    tree_files: int,
+    percent: int = 0,
+    troubles: tuple[Trouble, ...] = (),
+    check: Optional[Callable[[Rig], None]] = None,
+    more: str = "",
+) -> Callable[[Rig], None]:
     """`seconds` of operations on each version's mount at once, with `percent` of packets lost each way, and `troubles`.
     `more`: mount options, each after a comma."""
 
@@ -58,9 +64,11 @@ def exercise(seconds: int, tree_files: int, percent: int = 0, troubles: tuple[Tr
                 rig.guest.check(f"loss_on {percent}")
             try:
                 # One connection to the guest for all of them: its control program takes few at a time.
-                script = "\n".join(_aside(version, _exerciser(places, directory, version, seed, seconds, replays)) +
-                                   _aside(f"tree{version}", _unpack(f"{places[version]}/{directory}/tree{version}"))
-                                   for version in VERSIONS)
+                script = "\n".join(
+                    _aside(version, _exerciser(places, directory, version, seed, seconds, replays))
+                    + _aside(f"tree{version}", _unpack(f"{places[version]}/{directory}/tree{version}"))
+                    for version in VERSIONS
+                )
                 job = rig.guest.run_aside(f"rm -f /tmp/aside-*\n{script}\nwait", patience)
                 _trouble(rig, seconds, troubles, job)
                 job.result()
@@ -91,8 +99,12 @@ def damage(rig: Rig) -> None:
         rig.guest.check("rm -f /tmp/damaged /tmp/aside-*")
         command = f"{IN_GUEST} --seconds 1 --at-least 20 --workers 1 --drop-caches --hold /tmp/damaged {at}"
         job = rig.guest.run_aside(f"{_aside('damage', command)}wait", 120)
-        wait_until(lambda: not job.running() or "holding" in rig.guest.run("cat /tmp/aside-damage.log")[1], 90,
-                   "the exerciser holds", interval=0.5)
+        wait_until(
+            lambda: not job.running() or "holding" in rig.guest.run("cat /tmp/aside-damage.log")[1],
+            90,
+            "the exerciser holds",
+            interval=0.5,
+        )
         if not job.running():
             raise LabError(f"the exerciser ended before it was done: {rig.guest.run('cat /tmp/aside-damage.log')[1][-600:]}")
         rig.guest.check("sync")
@@ -107,8 +119,11 @@ def damage(rig: Rig) -> None:
         job.result()
         status = rig.guest.check("cat /tmp/aside-damage.status").strip()
         report = rig.guest.check("cat /tmp/aside-damage.log")
-        names = [at + "/" + str(path.relative_to(export / "damage")) for path in (export / "damage").rglob("*")
-                 if _is_plain(path) and path.samefile(victim)]
+        names = [
+            at + "/" + str(path.relative_to(export / "damage"))
+            for path in (export / "damage").rglob("*")
+            if _is_plain(path) and path.samefile(victim)
+        ]
         told = re.search(r"^FAIL (.*): offset (\d+): expected 0x(..), got 0x(..); 1 bytes are wrong$", report, re.MULTILINE)
         if status != "1" or not told or told[1] not in names or int(told[2]) != offset:
             raise LabError(f"bit 2 of byte {offset} of {names} was flipped; status {status}, report: {report[-600:]}")
@@ -159,9 +174,11 @@ def _exerciser(places: dict[str, str], directory: str, version: str, seed: int, 
     number = VERSIONS.index(version)
     inside = f"{directory}/nfs{version}"
     other = places[VERSIONS[(number + 1) % len(VERSIONS)]]
-    return (f"{IN_GUEST} {places[version]}/{inside} --other {other}/{inside} --seed {seed + number} --seconds {seconds}"
-            f" --at-least {AT_LEAST} --workers {WORKERS} --bytes-max 300000 --entries-max 150"
-            f" --drop-caches --keep --manifest /tmp/manifest{version}{' --replays' if replays else ''}")
+    return (
+        f"{IN_GUEST} {places[version]}/{inside} --other {other}/{inside} --seed {seed + number} --seconds {seconds}"
+        f" --at-least {AT_LEAST} --workers {WORKERS} --bytes-max 300000 --entries-max 150"
+        f" --drop-caches --keep --manifest /tmp/manifest{version}{' --replays' if replays else ''}"
+    )
 
 
 def _unpack(target: str) -> str:
@@ -176,7 +193,7 @@ def _report(rig: Rig, version: str, seed: int) -> int:
         log.write(report)
     status = rig.guest.check(f"cat /tmp/aside-{version}.status /tmp/aside-tree{version}.status").split()
     if status[0] != "0":
-        wrong = report[max(0, report.find("FAIL")):]
+        wrong = report[max(0, report.find("FAIL")) :]
         raise LabError(f"exerciser on nfs{version}, seed {seed}: exit status {status[0]}: {wrong.strip()[:1500]}")
     if status[1] != "0":
         raise LabError(f"tree on nfs{version}: {rig.guest.check(f'cat /tmp/aside-tree{version}.log').strip()[-600:]}")

@@ -37,23 +37,46 @@ class Host:
         self._directory.mkdir()
         config = self._directory / "causeway.toml"
         nic = Nic("tap", MTU, shares="af_xdp")
-        config.write_text(gateway.CONFIG.format(
-            poll_lcore=0, device=gateway.device_of(nic), mtu=MTU, port=gateway.PORT, backend=f"{BACK}:{ganesha.NFS_PORT}",
-            addresses=f'beside_kernel = true\naddresses = ["{network.GATEWAY}/24"]', metrics=gateway.METRICS,
-            admin=self._directory / "admin.sock").replace('instance = "interop"', f'instance = "{self.name}"'))
+        config.write_text(
+            gateway.config_text(
+                instance=self.name,
+                poll_lcore=0,
+                device=gateway.device_of(nic),
+                mtu=MTU,
+                addresses=f'beside_kernel = true\naddresses = ["{network.GATEWAY}/24"]',
+                backend=f"{BACK}:{ganesha.NFS_PORT}",
+                admin=self._directory / "admin.sock",
+            )
+        )
         inside = ["ip", "netns", "exec", self.name]
-        self.gateway = Daemon(self.name, [*inside, str(gateway.default_program()), "--config", str(config)],
-                              logs / f"{self.name}.log")
-        keepalived = ["keepalived", "--dont-fork", "--log-console", "--log-detail", "--use-file", str(self._keepalived()),
-                      "--pid", str(self._directory / "keepalived.pid"), "--vrrp_pid", str(self._directory / "vrrp.pid")]
+        self.gateway = Daemon(
+            self.name, [*inside, str(gateway.default_program()), "--config", str(config)], logs / f"{self.name}.log"
+        )
+        keepalived = [
+            "keepalived",
+            "--dont-fork",
+            "--log-console",
+            "--log-detail",
+            "--use-file",
+            str(self._keepalived()),
+            "--pid",
+            str(self._directory / "keepalived.pid"),
+            "--vrrp_pid",
+            str(self._directory / "vrrp.pid"),
+        ]
         self.keepalived = Daemon(f"keepalived-{self.name}", [*inside, *keepalived], logs / f"keepalived-{self.name}.log")
 
     def _keepalived(self) -> Path:
         text = (DEPLOY / "keepalived.conf").read_text()
         own, other = f"10.9.0.1{self.number}", f"10.9.0.1{3 - self.number}"
-        for old, new in (("/etc/keepalived/check-gateway.sh", str(RUN / "check-gateway.sh")), ("eth0", network.SHARED),
-                         ("192.0.2.10/", f"{network.GATEWAY}/"), ("192.0.2.11", own), ("192.0.2.12", other),
-                         ("priority 150", f"priority {200 - 50 * self.number}")):
+        for old, new in (
+            ("/etc/keepalived/check-gateway.sh", str(RUN / "check-gateway.sh")),
+            ("eth0", network.SHARED),
+            ("192.0.2.10/", f"{network.GATEWAY}/"),
+            ("192.0.2.11", own),
+            ("192.0.2.12", other),
+            ("priority 150", f"priority {200 - 50 * self.number}"),
+        ):
             if old not in text:
                 raise LabError(f"deploy/keepalived/keepalived.conf has no {old!r} any more")
             text = text.replace(old, new)
@@ -63,10 +86,31 @@ class Host:
 
     def wire(self) -> None:
         network.ip("netns", "add", self.name)
-        for inner, bridge, address in ((network.SHARED, "roce", f"10.9.0.1{self.number}/24"), ("back0", "back", f"10.7.0.{self.number}/24")):
+        for inner, bridge, address in (
+            (network.SHARED, "roce", f"10.9.0.1{self.number}/24"),
+            ("back0", "back", f"10.7.0.{self.number}/24"),
+        ):
             outer = f"{bridge}-{self.name}"
-            network.ip("link", "add", outer, "numrxqueues", "1", "numtxqueues", "1", "type", "veth",
-                       "peer", "name", inner, "netns", self.name, "numrxqueues", "1", "numtxqueues", "1")
+            network.ip(
+                "link",
+                "add",
+                outer,
+                "numrxqueues",
+                "1",
+                "numtxqueues",
+                "1",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                inner,
+                "netns",
+                self.name,
+                "numrxqueues",
+                "1",
+                "numtxqueues",
+                "1",
+            )
             network.ip("link", "set", outer, "master", bridge, "mtu", str(MTU), "up")
             network.ip("-n", self.name, "link", "set", inner, "mtu", str(MTU), "up")
             network.ip("-n", self.name, "address", "add", address, "dev", inner)
@@ -78,8 +122,12 @@ class Host:
         self.keepalived.start()
 
     def has_address(self) -> bool:
-        shown = subprocess.run(["ip", "-n", self.name, "-brief", "address", "show", "dev", network.SHARED],
-                               capture_output=True, text=True, check=True).stdout
+        shown = subprocess.run(
+            ["ip", "-n", self.name, "-brief", "address", "show", "dev", network.SHARED],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         return f" {network.GATEWAY}/" in shown
 
     def stop(self) -> None:
@@ -146,7 +194,9 @@ class _Lab:
             wait_until(self.first.has_address, 30, "the address at the first gateway")
             if self.second.has_address():
                 raise LabError("both gateways have the address")
-            self.guest.check(f"/sbin/mount.nfs {network.GATEWAY}:/ {MOUNT_POINT} -o vers=4.1,proto=rdma,port={gateway.PORT},timeo=50", 60)
+            self.guest.check(
+                f"/sbin/mount.nfs {network.GATEWAY}:/ {MOUNT_POINT} -o vers=4.1,proto=rdma,port={gateway.PORT},timeo=50", 60
+            )
         except BaseException:
             self.__exit__()
             raise

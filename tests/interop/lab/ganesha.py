@@ -66,8 +66,13 @@ class Ganesha:
         for directory in (self.export, state):
             directory.mkdir(exist_ok=True)
         config = RUN / "ganesha.conf"
-        text = CONFIG.format(nfs_port=self.port, mount_port=MOUNT_PORT, export=self.export, state=state,
-                             security=", ".join(kerberos.FLAVORS) if realm else "sys")
+        text = CONFIG.format(
+            nfs_port=self.port,
+            mount_port=MOUNT_PORT,
+            export=self.export,
+            state=state,
+            security=", ".join(kerberos.FLAVORS) if realm else "sys",
+        )
         if realm:
             text += KERBEROS_CONFIG.format(service=kerberos.SERVICE, keytab=kerberos.KEYTAB, credentials=kerberos.CREDENTIALS)
         config.write_text(text)
@@ -75,9 +80,23 @@ class Ganesha:
         Path("/var/lib/nfs/ganesha").mkdir(exist_ok=True)
         Path("/run/ganesha").mkdir(exist_ok=True)
         self._rpcbind = Daemon("rpcbind", ["rpcbind", "-f"], logs / "rpcbind.log")
-        self._server = Daemon("ganesha", ["ganesha.nfsd", "-F", "-f", str(config), "-L", str(logs / "ganesha.log"),
-                                          "-N", "NIV_EVENT", "-p", str(RUN / "ganesha.pid")],
-                              logs / "ganesha.out", realm.environment if realm else None)
+        self._server = Daemon(
+            "ganesha",
+            [
+                "ganesha.nfsd",
+                "-F",
+                "-f",
+                str(config),
+                "-L",
+                str(logs / "ganesha.log"),
+                "-N",
+                "NIV_EVENT",
+                "-p",
+                str(RUN / "ganesha.pid"),
+            ],
+            logs / "ganesha.out",
+            realm.environment if realm else None,
+        )
 
     def start(self) -> None:
         for program in ("rpcbind", "ganesha.nfsd"):
@@ -109,8 +128,11 @@ class Ganesha:
 
     def digests(self, directory: str) -> dict[str, str]:
         """md5 by file name."""
-        return {path.name: hashlib.md5(path.read_bytes()).hexdigest()
-                for path in (self.export / directory).iterdir() if not path.is_symlink() and path.is_file()}
+        return {
+            path.name: hashlib.md5(path.read_bytes()).hexdigest()
+            for path in (self.export / directory).iterdir()
+            if not path.is_symlink() and path.is_file()
+        }
 
     def names(self, directory: str) -> list[str]:
         return sorted(os.listdir(self.export / directory))

@@ -8,38 +8,44 @@ from typing import Any
 
 from lab import metrics, network
 from lab.daemon import Daemon, LabError
+from lab.gateway_config import gateway_config
 from lab.guest import Nic
 from lab.sandbox import RUN
 
 PORT = 20049
 METRICS = "127.0.0.1:9464"
 
-CONFIG = """
-[gateway]
-instance = "interop"
-[dataplane]
-poll_lcores = [{poll_lcore}]
-main_lcore = 0
-hugepages = false
-memory_mb = 512
-[[port]]
-device = "{device}"
-mtu = {mtu}
-{addresses}
-[[listener]]
-port = {port}
-backend = "nfs"
-[[backend]]
-name = "nfs"
-type = "tcp"
-address = "{backend}"
-[metrics]
-listen = "{metrics}"
-[admin]
-socket = "{admin}"
-[log]
-level = "info"
-"""
+
+def config_text(
+    *,
+    poll_lcore: int,
+    device: str,
+    mtu: int,
+    addresses: str,
+    backend: str,
+    admin: object,
+    metrics: str = METRICS,
+    instance: str = "interop",
+    memory: str = "memory_mb = 512",
+    backend_extra: str = "",
+    extra: str = "",
+) -> str:
+    """In front of an NFS server at `backend`; `addresses`, `memory` and `backend_extra` are lines, `extra` sections."""
+    return gateway_config(
+        instance=instance,
+        main_lcore=0,
+        poll_lcores=poll_lcore,
+        dataplane=f"hugepages = false\n{memory}",
+        device=device,
+        mtu=mtu,
+        port=addresses,
+        listener=f"port = {PORT}",
+        backend_name="nfs",
+        backend=f'type = "tcp"\naddress = "{backend}"\n{backend_extra}',
+        admin=admin,
+        metrics=metrics,
+        extra=f'{extra}\n[log]\nlevel = "info"',
+    )
 
 
 def default_program() -> Path:
@@ -72,10 +78,16 @@ class Gateway:
         if not program.exists():
             raise LabError(f"no {program}: build it, or name it in CAUSEWAYD")
         config = RUN / "causeway.toml"
-        config.write_text(CONFIG.format(
-            poll_lcore=min(1, (os.cpu_count() or 1) - 1), device=device_of(nic), mtu=nic.mtu,
-            addresses=addresses_of(nic), port=PORT, backend=backend,
-            metrics=METRICS, admin=self._admin))
+        config.write_text(
+            config_text(
+                poll_lcore=min(1, (os.cpu_count() or 1) - 1),
+                device=device_of(nic),
+                mtu=nic.mtu,
+                addresses=addresses_of(nic),
+                backend=backend,
+                admin=self._admin,
+            )
+        )
         self._daemon = Daemon("causewayd", [str(program), "--config", str(config)], logs / "causewayd.log")
 
     def start(self, timeout: float = 30) -> None:
@@ -109,8 +121,9 @@ class Gateway:
     def ctl(self, *words: str, timeout: float = 90) -> str:
         """What causewayctl says."""
         program = default_program().parent.parent / "control/ctl/causewayctl"
-        result = subprocess.run([str(program), "--socket", str(self._admin), *words], capture_output=True, text=True,
-                                timeout=timeout, check=False)
+        result = subprocess.run(
+            [str(program), "--socket", str(self._admin), *words], capture_output=True, text=True, timeout=timeout, check=False
+        )
         if result.returncode != 0:
             raise LabError(f"causewayctl {' '.join(words)}: {result.stderr.strip()}")
         return result.stdout

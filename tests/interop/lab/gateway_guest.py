@@ -80,23 +80,33 @@ class GatewayGuest:
         _bundle(bundle, self._driver)
         self.guest.send(bundle, "/tmp/bundle.tar.gz")
         config = RUN / "guest.toml"
-        text = gateway.CONFIG.format(
-            poll_lcore=0, device=self._device, mtu=self._mtu, port=gateway.PORT, addresses=self._port,
-            backend=f"{network.CONTROL_HOST}:{ganesha.NFS_PORT}", metrics=self._metrics, admin="/tmp/admin.sock")
-        text = text.replace("memory_mb = 512", "memory_mb = 256\nrx_buffers = 8192")
-        text = text.replace("[log]", f"[limits]\nconnections_max = 16\n{self._settings}\n[log]")
-        text = text.replace('type = "tcp"', 'type = "tcp"\ncheck_interval_ms = 500\ncall_timeout_s = 30')
+        text = gateway.config_text(
+            poll_lcore=0,
+            device=self._device,
+            mtu=self._mtu,
+            addresses=self._port,
+            backend=f"{network.CONTROL_HOST}:{ganesha.NFS_PORT}",
+            backend_extra="check_interval_ms = 500\ncall_timeout_s = 30",
+            memory="memory_mb = 256\nrx_buffers = 8192",
+            metrics=self._metrics,
+            admin="/tmp/admin.sock",
+            extra=f"[limits]\nconnections_max = 16\n{self._settings}",
+        )
         config.write_text(text)
         self.guest.send(config, "/tmp/causeway.toml")
         # rxe of this guest's kernel would be a second one that hears RoCE packets.
-        self.guest.check("rdma link del rxe0; cd / && tar -xzf /tmp/bundle.tar.gz && rm /tmp/bundle.tar.gz && mkdir -p /tmp/run", 120)
+        self.guest.check(
+            "rdma link del rxe0; cd / && tar -xzf /tmp/bundle.tar.gz && rm /tmp/bundle.tar.gz && mkdir -p /tmp/run", 120
+        )
         self.guest.check(f"for module in {self._modules}; do /sbin/modprobe $module || exit 1; done")
         self.launch()
 
     def launch(self) -> None:
         """The program, in a guest that has it."""
-        self.guest.check(f"XDG_RUNTIME_DIR=/tmp/run setsid {self._loaded('causewayd')} --config /tmp/causeway.toml >{LOG} 2>&1 </dev/null & "
-                         f"echo $! >{PID}")
+        self.guest.check(
+            f"XDG_RUNTIME_DIR=/tmp/run setsid {self._loaded('causewayd')} --config /tmp/causeway.toml >{LOG} 2>&1 </dev/null & "
+            f"echo $! >{PID}"
+        )
         try:
             wait_until(lambda: "causewayd: ready" in self.log(), 90, "the gateway in its guest", interval=0.5)
         except LabError as error:
@@ -122,8 +132,11 @@ class GatewayGuest:
 
     def _signal(self, name: str) -> None:
         """Sends it to the gateway, and waits for its end."""
-        self.guest.check(f"pid=$(cat {PID}) && kill -{name} $pid && "
-                         "for i in $(seq 100); do [ -e /proc/$pid ] || exit 0; sleep 0.1; done; exit 1", 30)
+        self.guest.check(
+            f"pid=$(cat {PID}) && kill -{name} $pid && "
+            "for i in $(seq 100); do [ -e /proc/$pid ] || exit 0; sleep 0.1; done; exit 1",
+            30,
+        )
 
     def stop(self) -> None:
         if self.guest.alive():

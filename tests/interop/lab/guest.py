@@ -33,8 +33,9 @@ class Nic:
 
 
 class Guest:
-    def __init__(self, nic: Nic, logs: Path, number: int = 2, name: str = "guest", memory_mb: int = 768,
-                 kernel: str = image.USUAL) -> None:
+    def __init__(
+        self, nic: Nic, logs: Path, number: int = 2, name: str = "guest", memory_mb: int = 768, kernel: str = image.USUAL
+    ) -> None:
         self.nic = nic
         self.name = name
         self.number = number  # last part of its addresses
@@ -77,7 +78,7 @@ class Guest:
                     output += data
         except OSError as error:
             raise LabError(f"{self.name}: no answer to `{_short(script)}`: {error}") from error
-        return int(match[1]), output[:match.start()].decode(errors="replace")
+        return int(match[1]), output[: match.start()].decode(errors="replace")
 
     def check(self, script: str, timeout: float = 60) -> str:
         """Like run, but anything but exit status 0 is an error."""
@@ -124,30 +125,70 @@ class Guest:
     def _command(self) -> list[str]:
         n = self.number
         # vectors=0: with MSI-X, QEMU 7.2 without KVM crashes when a vhost-user NIC starts.
-        command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-                   "-accel", "tcg,thread=multi", "-cpu", "max", "-m", f"{self.memory_mb}", "-serial", "stdio",
-                   "-kernel", str(image.kernel(self.kernel)), "-initrd", str(image.initrd(self.kernel)),
-                   "-append", "console=ttyS0 quiet panic=-1 mitigations=off"
-                   f" cw.ctl={self.address}/24,{self.address_v6}/64 cw.roce=10.9.0.{n}/24,fd09::{n}/64"
-                   f" cw.mtu={self.nic.mtu}",
-                   "-device", "virtio-rng-pci,vectors=0",
-                   "-netdev", f"tap,id=ctl,ifname={self._tap},script=no,downscript=no",
-                   "-device", f"virtio-net-pci,netdev=ctl,mac=52:54:00:08:00:{n:02x},vectors=0"]
+        command = [
+            "qemu-system-x86_64",
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-accel",
+            "tcg,thread=multi",
+            "-cpu",
+            "max",
+            "-m",
+            f"{self.memory_mb}",
+            "-serial",
+            "stdio",
+            "-kernel",
+            str(image.kernel(self.kernel)),
+            "-initrd",
+            str(image.initrd(self.kernel)),
+            "-append",
+            "console=ttyS0 quiet panic=-1 mitigations=off"
+            f" cw.ctl={self.address}/24,{self.address_v6}/64 cw.roce=10.9.0.{n}/24,fd09::{n}/64"
+            f" cw.mtu={self.nic.mtu}",
+            "-device",
+            "virtio-rng-pci,vectors=0",
+            "-netdev",
+            f"tap,id=ctl,ifname={self._tap},script=no,downscript=no",
+            "-device",
+            f"virtio-net-pci,netdev=ctl,mac=52:54:00:08:00:{n:02x},vectors=0",
+        ]
         # No offloads: what leaves the guest is what a wire would carry, checksums filled in.
-        offloads = "".join(f",{name}=off" for name in (
-            "csum", "gso", "host_tso4", "host_tso6", "host_ecn", "host_ufo",
-            "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo"))
-        card = (f"virtio-net-pci,netdev=roce,mac=52:54:00:09:00:{n:02x},host_mtu={self.nic.mtu},vectors=0"
-                f"{offloads}")
+        offloads = "".join(
+            f",{name}=off"
+            for name in (
+                "csum",
+                "gso",
+                "host_tso4",
+                "host_tso6",
+                "host_ecn",
+                "host_ufo",
+                "guest_csum",
+                "guest_tso4",
+                "guest_tso6",
+                "guest_ecn",
+                "guest_ufo",
+            )
+        )
+        card = f"virtio-net-pci,netdev=roce,mac=52:54:00:09:00:{n:02x},host_mtu={self.nic.mtu},vectors=0" f"{offloads}"
         if self.nic.kind == "vhost":
             # reconnect: the NIC comes back when the gateway does.
-            command += ["-object", f"memory-backend-memfd,id=mem,size={self.memory_mb}M,share=on",
-                        "-numa", "node,memdev=mem",
-                        "-chardev", f"socket,id=vhost,path={self.nic.socket},reconnect=1",
-                        "-netdev", "vhost-user,id=roce,chardev=vhost", "-device", card]
+            command += [
+                "-object",
+                f"memory-backend-memfd,id=mem,size={self.memory_mb}M,share=on",
+                "-numa",
+                "node,memdev=mem",
+                "-chardev",
+                f"socket,id=vhost,path={self.nic.socket},reconnect=1",
+                "-netdev",
+                "vhost-user,id=roce,chardev=vhost",
+                "-device",
+                card,
+            ]
         elif self.nic.kind == "tap":
-            command += ["-netdev", f"tap,id=roce,ifname={self.nic.tap},script=no,downscript=no,vnet_hdr=off",
-                        "-device", card]
+            command += ["-netdev", f"tap,id=roce,ifname={self.nic.tap},script=no,downscript=no,vnet_hdr=off", "-device", card]
             if self.nic.capture:
                 command += ["-object", f"filter-dump,id=dump,netdev=roce,file={self.nic.capture},maxlen=9216"]
         return command

@@ -27,8 +27,8 @@ def kernel_release(series: str = USUAL) -> str:
     with kernel(series).open("rb") as file:
         start = file.read(0x10000)
     # Boot protocol: at 0x20e the offset of the version text, counted from 0x200.
-    text = int.from_bytes(start[0x20e:0x210], "little") + 0x200
-    return start[text:start.index(b"\0", text)].decode("ascii", "replace").split()[0]
+    text = int.from_bytes(start[0x20E:0x210], "little") + 0x200
+    return start[text : start.index(b"\0", text)].decode("ascii", "replace").split()[0]
 
 
 def build(series: Iterable[str] = (USUAL,)) -> None:

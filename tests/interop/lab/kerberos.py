@@ -65,8 +65,12 @@ class Realm:
         self._config.write_text(CONFIG.format(realm=REALM, kdc=network.CONTROL_HOST))
         profile = DIRECTORY / "kdc.conf"
         profile.write_text(KDC_CONFIG.format(realm=REALM, address=network.CONTROL_HOST, directory=DIRECTORY))
-        self.environment = {**os.environ, "KRB5_CONFIG": str(self._config), "KRB5_KDC_PROFILE": str(profile),
-                            "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
+        self.environment = {
+            **os.environ,
+            "KRB5_CONFIG": str(self._config),
+            "KRB5_KDC_PROFILE": str(profile),
+            "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin",
+        }
         self._log = logs / "kerberos.log"
         self._kdc = Daemon("krb5kdc", ["/usr/sbin/krb5kdc", "-n"], logs / "krb5kdc.log", self.environment)
         self._client_keytab = DIRECTORY / "client.keytab"

@@ -76,9 +76,22 @@ class Lanes:
         logs = self._logs / f"{number:02}-{f'{wire.kind}-{wire.name}' if wire else group[0].name}"
         names = [word for case in group for word in ("-k", case.name)]
         # pdeathsig: nothing outlives the run, however it ends.
-        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, sys.argv[0], *self._options, "--jobs", "1", *names,
-                   "--results", str(logs / "results.json")]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "CAUSEWAY_LOGS": str(logs)}) as process:
+        command = [
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            sys.executable,
+            sys.argv[0],
+            *self._options,
+            "--jobs",
+            "1",
+            *names,
+            "--results",
+            str(logs / "results.json"),
+        ]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "CAUSEWAY_LOGS": str(logs)}
+        ) as process:
             with self._lock:
                 self._running.add(process)
             assert process.stdout is not None

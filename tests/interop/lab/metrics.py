@@ -53,8 +53,9 @@ class Metrics:
     def lint(self) -> None:
         if shutil.which("promtool") is None:
             raise LabError("promtool not found (package prometheus)")
-        result = subprocess.run(["promtool", "check", "metrics"], input=self.text.encode(), capture_output=True,
-                                timeout=30, check=False)
+        result = subprocess.run(
+            ["promtool", "check", "metrics"], input=self.text.encode(), capture_output=True, timeout=30, check=False
+        )
         said = (result.stdout + result.stderr).decode().strip()
         if result.returncode != 0 or said:
             raise LabError(f"promtool check metrics: {said}")

@@ -51,19 +51,28 @@ class Held:
     def by(rig: Rig) -> "Held":
         assert rig.gateway
         metrics = rig.gateway.metrics()
-        return Held(metrics.total("process_open_fds"), metrics.total("causeway_connections"),
-                    metrics.total("causeway_connections_half_open"), metrics.total("causeway_connections_timewait"),
-                    metrics.total("causeway_rpcrdma_credits_granted"), metrics.total("causeway_backend_connections"),
-                    metrics.total("causeway_backend_inflight_calls"), metrics.total("causeway_mempool_available_objects"),
-                    resident_mb(rig.gateway.pid))
+        return Held(
+            metrics.total("process_open_fds"),
+            metrics.total("causeway_connections"),
+            metrics.total("causeway_connections_half_open"),
+            metrics.total("causeway_connections_timewait"),
+            metrics.total("causeway_rpcrdma_credits_granted"),
+            metrics.total("causeway_backend_connections"),
+            metrics.total("causeway_backend_inflight_calls"),
+            metrics.total("causeway_mempool_available_objects"),
+            resident_mb(rig.gateway.pid),
+        )
 
     def more_than(self, other: "Held") -> str:
         """What there is more of; empty: nothing."""
         slack = {"buffers": BUFFERS_UNDER_WAY, "memory_mb": SLACK_MB}
         mine, others = asdict(self), asdict(other)
         mine["buffers"], others["buffers"] = -mine["buffers"], -others["buffers"]
-        return "; ".join(f"{name}: {abs(mine[name]):g}, was {abs(others[name]):g}" for name in mine
-                         if mine[name] > others[name] + slack.get(name, 0))
+        return "; ".join(
+            f"{name}: {abs(mine[name]):g}, was {abs(others[name]):g}"
+            for name in mine
+            if mine[name] > others[name] + slack.get(name, 0)
+        )
 
 
 def mount_churn(turns: int, seconds_at_most: int) -> Callable[[Rig], None]:
@@ -73,7 +82,12 @@ def mount_churn(turns: int, seconds_at_most: int) -> Callable[[Rig], None]:
         assert rig.gateway
         gateway = rig.gateway
         _watch(rig, _start(rig, WARM_TURNS, 300))
-        wait_until(lambda: Held.by(rig).connections + Held.by(rig).in_time_wait == 0, 60, "the first connections are forgotten", interval=0.5)
+        wait_until(
+            lambda: Held.by(rig).connections + Held.by(rig).in_time_wait == 0,
+            60,
+            "the first connections are forgotten",
+            interval=0.5,
+        )
         before, counted = Held.by(rig), gateway.metrics()
         start = time.monotonic()
         peak = _watch(rig, _start(rig, turns, seconds_at_most))
@@ -85,8 +99,14 @@ def mount_churn(turns: int, seconds_at_most: int) -> Callable[[Rig], None]:
         after = gateway.metrics()
         after.lint()
         mounts = 2 * turns * len(VERSIONS)
-        grown = {name: after.total(name) - counted.total(name) for name in
-                 ("causeway_connections_refused_total", "causeway_rpcrdma_errors_total", "causeway_rpcrdma_credit_violations_total")}
+        grown = {
+            name: after.total(name) - counted.total(name)
+            for name in (
+                "causeway_connections_refused_total",
+                "causeway_rpcrdma_errors_total",
+                "causeway_rpcrdma_credit_violations_total",
+            )
+        }
         established = after.total("causeway_connections_total", result="established")
         established -= counted.total("causeway_connections_total", result="established")
         # A mount of NFSv4 may use a connection for the probe of the server before its own.
@@ -95,9 +115,12 @@ def mount_churn(turns: int, seconds_at_most: int) -> Callable[[Rig], None]:
         left = rig.guest.check("rdma resource show qp | grep -c 'type RC' || true").strip()
         if left != "0":
             raise LabError(f"{left} queue pairs are left in the guest")
-        print(f"   {mounts} mounts, {established:.0f} connections in {seconds:.0f} s; at most {peak.connections:.0f} connections,"
-              f" {peak.descriptors:.0f} descriptors, {peak.memory_mb:.1f} MiB; before {before.descriptors:.0f}, {before.memory_mb:.1f} MiB,"
-              f" after {Held.by(rig).memory_mb:.1f} MiB", flush=True)
+        print(
+            f"   {mounts} mounts, {established:.0f} connections in {seconds:.0f} s; at most {peak.connections:.0f} connections,"
+            f" {peak.descriptors:.0f} descriptors, {peak.memory_mb:.1f} MiB; before {before.descriptors:.0f}, {before.memory_mb:.1f} MiB,"
+            f" after {Held.by(rig).memory_mb:.1f} MiB",
+            flush=True,
+        )
 
     return body
 

@@ -6,15 +6,47 @@ from typing import Mapping
 from lab.daemon import LabError
 
 # Words after "xprt: rdma", in order; names as the nfs-utils program mountstats gives them.
-RDMA_FIELDS = ("port", "bind_count", "connect_count", "connect_time", "idle_time", "rpcsends", "rpcreceives", "badxids",
-               "inflightsends", "backlogutil", "read_segments", "write_segments", "reply_segments", "total_rdma_req",
-               "total_rdma_rep", "pullup", "fixup", "hardway", "failed_marshal", "bad_reply", "nomsg_calls",
-               "recovered_mrs", "orphaned_mrs", "allocated_mrs", "local_invalidates", "empty_sendctx_q",
-               "reply_waits_for_send")
+RDMA_FIELDS = (
+    "port",
+    "bind_count",
+    "connect_count",
+    "connect_time",
+    "idle_time",
+    "rpcsends",
+    "rpcreceives",
+    "badxids",
+    "inflightsends",
+    "backlogutil",
+    "read_segments",
+    "write_segments",
+    "reply_segments",
+    "total_rdma_req",
+    "total_rdma_rep",
+    "pullup",
+    "fixup",
+    "hardway",
+    "failed_marshal",
+    "bad_reply",
+    "nomsg_calls",
+    "recovered_mrs",
+    "orphaned_mrs",
+    "allocated_mrs",
+    "local_invalidates",
+    "empty_sendctx_q",
+    "reply_waits_for_send",
+)
 
 # Words after "bytes:": what applications asked for, then what went to and came from the server.
-BYTE_FIELDS = ("normal_read", "normal_write", "direct_read", "direct_write", "server_read", "server_write",
-               "read_pages", "write_pages")
+BYTE_FIELDS = (
+    "normal_read",
+    "normal_write",
+    "direct_read",
+    "direct_write",
+    "server_read",
+    "server_write",
+    "read_pages",
+    "write_pages",
+)
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,24 @@ def share_with_kernel(how: str, mtu: int) -> None:
         add_bridge("roce", mtu)
         add_tap("roce-guest", mtu, bridge="roce")
         # One queue each way: an AF_XDP socket hears the packets of one receive queue, and a veth spreads its flows over all.
-        ip("link", "add", SHARED, "numrxqueues", "1", "numtxqueues", "1", "type", "veth",
-           "peer", "name", "roce-port", "numrxqueues", "1", "numtxqueues", "1")
+        ip(
+            "link",
+            "add",
+            SHARED,
+            "numrxqueues",
+            "1",
+            "numtxqueues",
+            "1",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "roce-port",
+            "numrxqueues",
+            "1",
+            "numtxqueues",
+            "1",
+        )
         _no_ipv6("roce-port")
         ip("link", "set", "roce-port", "master", "roce", "mtu", str(mtu), "up")
     else:

@@ -83,11 +83,34 @@ class NfsRig:
         """Runs the program; a shape that failed is an error."""
         self._runs += 1
         log = self.logs / f"nfs-client-{self._runs}.log"
-        client = Daemon("causeway-nfs-client", [
-            str(default_program()), "--device", device_of(self.nic), "--address", CLIENT_V6 if v6 else CLIENT,
-            "--mtu", str(self.nic.mtu), "--server", network.GATEWAY_V6 if v6 else network.GATEWAY, "--port", str(gateway.PORT),
-            "--mountd", self.mountd, "--mountd-port", str(ganesha.MOUNT_PORT), "--export", self.backend.mount_path("3"),
-            "--directory", DIRECTORY, "--memory-mb", "384", *options], log)
+        client = Daemon(
+            "causeway-nfs-client",
+            [
+                str(default_program()),
+                "--device",
+                device_of(self.nic),
+                "--address",
+                CLIENT_V6 if v6 else CLIENT,
+                "--mtu",
+                str(self.nic.mtu),
+                "--server",
+                network.GATEWAY_V6 if v6 else network.GATEWAY,
+                "--port",
+                str(gateway.PORT),
+                "--mountd",
+                self.mountd,
+                "--mountd-port",
+                str(ganesha.MOUNT_PORT),
+                "--export",
+                self.backend.mount_path("3"),
+                "--directory",
+                DIRECTORY,
+                "--memory-mb",
+                "384",
+                *options,
+            ],
+            log,
+        )
         client.start()
         try:
             client.wait_for_end(timeout)
@@ -105,12 +128,36 @@ class NfsRig:
             raise LabError(f"no {load_program()}: build it, or name it in CAUSEWAY_LOAD")
         self._runs += 1
         report = self.logs / f"load-{self._runs}.json"
-        load = Daemon("causeway-load", [
-            str(load_program()), "--device", device_of(self.nic), "--address", CLIENT, "--mtu", str(self.nic.mtu), "--server",
-            network.GATEWAY, "--port", str(gateway.PORT), "--mountd", self.mountd, "--mountd-port", str(ganesha.MOUNT_PORT),
-            "--export", self.backend.mount_path("3"), "--memory-mb", "384", "--scenario", str(LOAD_SCENARIO), "--json", str(report),
-            *options],
-            self.logs / f"load-{self._runs}.log")
+        load = Daemon(
+            "causeway-load",
+            [
+                str(load_program()),
+                "--device",
+                device_of(self.nic),
+                "--address",
+                CLIENT,
+                "--mtu",
+                str(self.nic.mtu),
+                "--server",
+                network.GATEWAY,
+                "--port",
+                str(gateway.PORT),
+                "--mountd",
+                self.mountd,
+                "--mountd-port",
+                str(ganesha.MOUNT_PORT),
+                "--export",
+                self.backend.mount_path("3"),
+                "--memory-mb",
+                "384",
+                "--scenario",
+                str(LOAD_SCENARIO),
+                "--json",
+                str(report),
+                *options,
+            ],
+            self.logs / f"load-{self._runs}.log",
+        )
         load.start()
         try:
             load.wait_for_end(timeout)

@@ -147,8 +147,9 @@ def check_counters(report: dict[str, Any], impairment: str) -> None:
         raise LabError("nothing was lost, so nothing was shown")
 
 
-def rping(role: str, sizes: tuple[int, ...], count: int = 10, connections: int = 1, v6: bool = False,
-          impairment: str = "") -> Callable[[PeerRig], None]:
+def rping(
+    role: str, sizes: tuple[int, ...], count: int = 10, connections: int = 1, v6: bool = False, impairment: str = ""
+) -> Callable[[PeerRig], None]:
     def body(rig: PeerRig) -> None:
         for size in sizes:
             with rig.impaired(impairment):
@@ -156,17 +157,30 @@ def rping(role: str, sizes: tuple[int, ...], count: int = 10, connections: int =
                 if role == "server":
                     client = f"rping -c -a {network.GATEWAY_V6 if v6 else network.GATEWAY} {rounds}"
                     # Side by side, each with its exit status.
-                    command = (f"rm -f /tmp/rping.*;"
-                               f" one() {{ {client} >/tmp/rping.$1 2>&1 || {RPING_RACE} /tmp/rping.$1; }};"
-                               f" for n in $(seq {connections}); do one $n & pids=\"$pids $!\"; done;"
-                               " for pid in $pids; do wait $pid || { cat /tmp/rping.*; exit 1; }; done")
+                    command = (
+                        f"rm -f /tmp/rping.*;"
+                        f" one() {{ {client} >/tmp/rping.$1 2>&1 || {RPING_RACE} /tmp/rping.$1; }};"
+                        f' for n in $(seq {connections}); do one $n & pids="$pids $!"; done;'
+                        " for pid in $pids; do wait $pid || { cat /tmp/rping.*; exit 1; }; done"
+                    )
                     report = rig.serve(["--rping-server", "-q", str(connections)], command, 180, v6)
                 else:
-                    ours = ["--rping-client", GUEST_V6 if v6 else GUEST, "-n", str(count), "-s", str(size), "-q", str(connections)]
+                    ours = [
+                        "--rping-client",
+                        GUEST_V6 if v6 else GUEST,
+                        "-n",
+                        str(count),
+                        "-s",
+                        str(size),
+                        "-q",
+                        str(connections),
+                    ]
                     # -P serves until it is ended.
                     command = f"rping -s {'-a ::0 ' if v6 else ''}{rounds}"
                     if connections > 1:
-                        command = f"rping -s -P {rounds} & server=$!; while [ ! -e /tmp/enough ]; do sleep 0.2; done; kill $server"
+                        command = (
+                            f"rping -s -P {rounds} & server=$!; while [ ! -e /tmp/enough ]; do sleep 0.2; done; kill $server"
+                        )
                         rig.guest.check("rm -f /tmp/enough")
                         tool = rig.guest.run_aside(command, 120)
                         rig.peer.start(*ours, timeout=120, v6=v6)
@@ -187,8 +201,9 @@ def rping(role: str, sizes: tuple[int, ...], count: int = 10, connections: int =
 
 # When all is done rping closes its event channel while its own thread still waits for events there, and sometimes ends with
 # the error of that, 255, although every ping was right: what it printed says so and nothing of wrong data.
-RPING_RACE = ("awk '/mismatch|error/ { bad = 1 } /rdma_get_cm_event: Bad file descriptor/ { race = 1 }"
-              " END { exit bad || !race }'")
+RPING_RACE = (
+    "awk '/mismatch|error/ { bad = 1 } /rdma_get_cm_event: Bad file descriptor/ { race = 1 }" " END { exit bad || !race }'"
+)
 RPING_SIZES = (32, 1025, 4096, 65535)
 
 
@@ -227,9 +242,13 @@ def peer_cases() -> list[Case]:
                 perftest(test, role, (test, role) == ("write_bw", "server"), size=0, count=5)
                 perftest(test, role, (test, role) in (("send_bw", "server"), ("read_bw", "client")), size=10000, count=20, qps=16)
                 for kind in list(IMPAIRMENTS)[1:]:
-                    quick = (test, role, kind) in (("write_bw", "server", "loss1"), ("send_bw", "client", "duplicate1"),
-                                                   ("read_bw", "server", "reorder1"), ("atomic_bw", "server", "duplicate1"),
-                                                   ("atomic_bw", "client", "loss1"))
+                    quick = (test, role, kind) in (
+                        ("write_bw", "server", "loss1"),
+                        ("send_bw", "client", "duplicate1"),
+                        ("read_bw", "server", "reorder1"),
+                        ("atomic_bw", "server", "duplicate1"),
+                        ("atomic_bw", "client", "loss1"),
+                    )
                     perftest(test, role, quick, size=30000, impairment=kind)
                     perftest(test, role, size=10000, count=20, qps=16, impairment=kind)
             for test in LATENCY:

@@ -26,7 +26,9 @@ class Reference:
         return "/export" if version == "3" else "/"  # fsid=0 makes it the root of NFSv4
 
     def digests(self, directory: str) -> dict[str, str]:
-        lines = self.guest.check(f"cd /export/{directory} && for f in *; do [ -L $f ] || [ -d $f ] || md5sum $f || exit; done", 120).split("\n")
+        lines = self.guest.check(
+            f"cd /export/{directory} && for f in *; do [ -L $f ] || [ -d $f ] || md5sum $f || exit; done", 120
+        ).split("\n")
         return {name: digest for digest, name in (line.split() for line in lines if line)}
 
     def names(self, directory: str) -> list[str]:
@@ -57,5 +59,6 @@ class KnfsdTcp(Reference):
 
     def mount_itself(self, path: str) -> None:
         # The client owner is made of the host name: with that of the other guest the server would take us for it.
-        self.guest.check(f"hostname second; mkdir -p {path};"
-                         f" /sbin/mount.nfs 127.0.0.1:/ {path} -o vers=4.1,proto=tcp,port={NFS_PORT}", 40)
+        self.guest.check(
+            f"hostname second; mkdir -p {path};" f" /sbin/mount.nfs 127.0.0.1:/ {path} -o vers=4.1,proto=tcp,port={NFS_PORT}", 40
+        )

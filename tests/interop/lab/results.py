@@ -28,8 +28,13 @@ def commit() -> str:
     """Of the tree that these cases stand in, with "-dirty" behind it where files differ from it; the programs are built from it, as far as
     anyone here can know."""
     here = Path(__file__).resolve().parent
-    result = subprocess.run(["git", "-C", str(here), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty"],
-                            capture_output=True, text=True, timeout=30, check=False)
+    result = subprocess.run(
+        ["git", "-C", str(here), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
     return result.stdout.strip() or "unknown"
 
 
@@ -42,11 +47,21 @@ class Results:
     def add(self, case: Case, seconds: float, reason: str = "") -> None:
         """`reason`: why it failed; empty: it passed."""
         wire = case.wire
-        self._cases.append({
-            "case": case.name, "ok": not reason, "seconds": round(seconds, 1), "reason": reason,
-            "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "commit": self._commit, "versions": versions(wire.kernel if wire else image.USUAL),
-            "kind": wire.kind if wire else "", "transport": wire.transport if wire else "",
-            "roce_mtu": wire.roce_mtu if wire else 0, "backend": wire.backend if wire else ""})
+        self._cases.append(
+            {
+                "case": case.name,
+                "ok": not reason,
+                "seconds": round(seconds, 1),
+                "reason": reason,
+                "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+                "commit": self._commit,
+                "versions": versions(wire.kernel if wire else image.USUAL),
+                "kind": wire.kind if wire else "",
+                "transport": wire.transport if wire else "",
+                "roce_mtu": wire.roce_mtu if wire else 0,
+                "backend": wire.backend if wire else "",
+            }
+        )
         write_results(self._path, self._cases)
 
 

@@ -69,7 +69,9 @@ class Rig:
         elif wire.transport == "tap":
             nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None)
         elif wire.shares:
-            nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None, shares=wire.transport)
+            nic = Nic(
+                "tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None, shares=wire.transport
+            )
         if wire.kind == "reference":
             self.backend = Reference(Nic("tap", wire.link_mtu, tap="roce-server"), logs)
             self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
@@ -169,8 +171,12 @@ class Rig:
             self.guest.check(f"umount {at} && ! grep -q ' {at} ' /proc/mounts", 60)
         if self.gateway:
             live = self.gateway
-            wait_until(lambda: live.metrics().total("causeway_connections") == 0, 15,
-                       "causeway_connections back at 0 after unmount", interval=0.5)
+            wait_until(
+                lambda: live.metrics().total("causeway_connections") == 0,
+                15,
+                "causeway_connections back at 0 after unmount",
+                interval=0.5,
+            )
 
     def scrape(self) -> Optional[metrics.Metrics]:
         return self.gateway.metrics() if self.gateway else None

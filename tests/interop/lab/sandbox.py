@@ -33,9 +33,20 @@ def enter() -> None:
     if shutil.which("unshare") is None:
         sys.exit("the interop lab needs unshare (package util-linux)")
     # pdeathsig: should this process be killed, unshare is killed too, and with it (--kill-child) the sandbox.
-    command = ["setpriv", "--pdeathsig", "KILL",
-               "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-               sys.executable, *sys.argv]
+    command = [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "unshare",
+        "--net",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        sys.executable,
+        *sys.argv,
+    ]
     child = subprocess.Popen(command, env={**os.environ, INSIDE: "1"})
 
     def end(signum: int, _frame: object) -> NoReturn:

@@ -17,7 +17,7 @@ from lab import image
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
-from lab.rig import MOUNT_POINT, Rig
+from lab.rig import Rig
 
 WRITE_BYTES = 65536
 BEFORE = 20  # writes that are done before the trouble
@@ -109,11 +109,25 @@ def stall(what: str, version: str, options: str = "") -> Callable[[Rig], None]:
         gaps = sorted(later - earlier for earlier, later in zip(times, times[1:]))
         _compare(rig, name)
         guest.check(f"rm {at}/{name} && umount {at}", 60)
-        found = Stall(what, version, options.strip(","), rig.wire.name, round(gaps[-1], 2), round(gaps[len(gaps) // 2], 2), round(drain, 2),
-                      round(away, 2), round(connected - ready, 2), round(resumed - connected, 2), image.kernel_release(),
-                      datetime.now(timezone.utc).strftime("%Y-%m-%d"))
-        print(f"   longest pause {found.pause:.1f} s, else {found.usual:.2f} s; drain {found.drain:.1f}, away {found.away:.1f}, then"
-              f" {found.connect:.1f} until connected, {found.resume:.1f} until a write", flush=True)
+        found = Stall(
+            what,
+            version,
+            options.strip(","),
+            rig.wire.name,
+            round(gaps[-1], 2),
+            round(gaps[len(gaps) // 2], 2),
+            round(drain, 2),
+            round(away, 2),
+            round(connected - ready, 2),
+            round(resumed - connected, 2),
+            image.kernel_release(),
+            datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        )
+        print(
+            f"   longest pause {found.pause:.1f} s, else {found.usual:.2f} s; drain {found.drain:.1f}, away {found.away:.1f}, then"
+            f" {found.connect:.1f} until connected, {found.resume:.1f} until a write",
+            flush=True,
+        )
         _keep(rig.logs.parent / "stalls.json", found)
 
     return body
@@ -143,7 +157,7 @@ def _compare(rig: Rig, name: str) -> None:
     assert isinstance(rig.backend, Ganesha)
     block = rig.guest.check("md5sum </tmp/stall.block").split()[0]
     data = (rig.backend.export / name).read_bytes()
-    found = {hashlib.md5(data[at:at + WRITE_BYTES]).hexdigest() for at in range(0, len(data), WRITE_BYTES)}
+    found = {hashlib.md5(data[at : at + WRITE_BYTES]).hexdigest() for at in range(0, len(data), WRITE_BYTES)}
     if found != {block}:
         raise LabError(f"{name} is not what was written: blocks {found}, wanted {block}")
 

@@ -13,10 +13,28 @@ class TestPmd:
         self.nic = nic
         # One mbuf has to hold a whole af_packet frame, hence --mbuf-size. No --max-pkt-len: the af_packet PMD of
         # DPDK 22.11 says it takes 1518 bytes at most, refuses to be configured for more, and carries them anyway.
-        command = [str(image.TESTPMD), "--no-huge", "-m", "256", "--no-pci", "-l", "0,1", "--no-telemetry",
-                   "--file-prefix", "wiring", "--vdev", device_of(nic), "--",
-                   "--forward-mode=icmpecho", "--auto-start", "--stats-period=60", "--mbuf-size=9216",
-                   "--total-num-mbufs=4096", "--port-topology=loop", "--no-mlockall"]
+        command = [
+            str(image.TESTPMD),
+            "--no-huge",
+            "-m",
+            "256",
+            "--no-pci",
+            "-l",
+            "0,1",
+            "--no-telemetry",
+            "--file-prefix",
+            "wiring",
+            "--vdev",
+            device_of(nic),
+            "--",
+            "--forward-mode=icmpecho",
+            "--auto-start",
+            "--stats-period=60",
+            "--mbuf-size=9216",
+            "--total-num-mbufs=4096",
+            "--port-topology=loop",
+            "--no-mlockall",
+        ]
         self._daemon = Daemon("testpmd", command, logs / "testpmd.log")
 
     def start(self) -> None:

@@ -30,16 +30,32 @@ class VerbsPeer:
         if self.nic.socket is not None:
             self.nic.socket.unlink(missing_ok=True)
         address = f"{network.GATEWAY_V6}/64" if v6 else f"{network.GATEWAY}/24"
-        self._daemon = Daemon("causeway-verbs-peer", [
-            str(self._program), "--device", device_of(self.nic), "--address", address, "--mtu", str(self.nic.mtu),
-            "--lcore", str(min(1, (os.cpu_count() or 1) - 1)), "--timeout", str(timeout), "--stay", *arguments],
-            self._logs / "verbs-peer.log")
+        self._daemon = Daemon(
+            "causeway-verbs-peer",
+            [
+                str(self._program),
+                "--device",
+                device_of(self.nic),
+                "--address",
+                address,
+                "--mtu",
+                str(self.nic.mtu),
+                "--lcore",
+                str(min(1, (os.cpu_count() or 1) - 1)),
+                "--timeout",
+                str(timeout),
+                "--stay",
+                *arguments,
+            ],
+            self._logs / "verbs-peer.log",
+        )
         self._daemon.start()
         self._daemon.wait_for_line(r"^causeway-verbs-peer: ready", 30)
 
     def result(self, timeout: float = 60, tool: Optional[Aside] = None) -> dict[str, Any]:
         """Waits for the end of the test, then for that of the guest's tool, which may need us until then, and ends the
         program. What it reported; anything but success is an error."""
+
         def over() -> bool:
             return not self._daemon.alive() or "\nresult " in self._daemon.output()
 

@@ -7,26 +7,12 @@
 #include <cstring>
 #include <fstream>
 
+#include "tests/support/pcap_writer.h"
+
 namespace cw::pktgen {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr uint32_t kMagicMicroseconds = 0xa1b2c3d4;
-constexpr uint16_t kMajor = 2;
-constexpr uint16_t kMinor = 4;
-constexpr uint32_t kSnapshotBytes = 65535;
-constexpr uint32_t kLinkTypeEthernet = 1;
-constexpr uint32_t kMicrosecondsPerSecond = 1'000'000;
-
-void put16(std::string& out, uint16_t value) {
-  out.push_back(static_cast<char>(value & 0xff));
-  out.push_back(static_cast<char>(value >> 8));
-}
-void put32(std::string& out, uint32_t value) {
-  put16(out, static_cast<uint16_t>(value & 0xffff));
-  put16(out, static_cast<uint16_t>(value >> 16));
-}
 
 Json json_of(const Count& count) {
   return {{"metric", count.metric}, {"labels", count.labels}, {"add", count.add}};
@@ -86,22 +72,11 @@ std::string write_file(const std::filesystem::path& path, const std::string& con
 
 std::string to_pcap(const Profile& profile) {
   std::string out;
-  put32(out, kMagicMicroseconds);
-  put16(out, kMajor);
-  put16(out, kMinor);
-  put32(out, 0);
-  put32(out, 0);
-  put32(out, kSnapshotBytes);
-  put32(out, kLinkTypeEthernet);
-  uint32_t index = 0;
+  test::append_pcap_start(out, test::PcapTime::kMicroseconds);
+  Instant at;
   for (const Frame& frame : profile.frames) {
-    const auto bytes = static_cast<uint32_t>(frame.octets.size());
-    put32(out, index / kMicrosecondsPerSecond);
-    put32(out, index % kMicrosecondsPerSecond);
-    put32(out, bytes);
-    put32(out, bytes);
-    out.append(frame.octets.begin(), frame.octets.end());
-    ++index;
+    test::append_pcap_frame(out, test::PcapTime::kMicroseconds, at, frame.octets);
+    at = at + Duration::us(1);
   }
   return out;
 }

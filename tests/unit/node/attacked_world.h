@@ -20,6 +20,8 @@ namespace cw::node::test {
 using Octets = std::vector<uint8_t>;
 using wire::DropReason;
 
+inline constexpr size_t kIpOffset = 14;  // of the IP header in an untagged frame
+
 // Everything that a refused frame must not change, and the sum of what must go up by one.
 struct Observation {
   uint64_t discards = 0;  // of port, QP1, queue pairs and connection manager

@@ -14,8 +14,6 @@ namespace {
 
 using wire::Opcode;
 
-constexpr size_t kIp = 14;
-
 std::vector<Octets> golden_frames() {
   std::vector<Octets> out;
   for (const cw::test::CapturedFrame& frame : cw::test::read_pcap(cw::test::golden_packets_dir() / "roce-linux61.pcap")) {
@@ -99,17 +97,17 @@ TEST(BadInput, RandomFramesCountOnce) {
     if (frame.size() > 60) {
       const bool ipv6 = random.next_below(2) == 0;
       store_be16(&frame[12], ipv6 ? 0x86dd : 0x0800);
-      frame[kIp] = ipv6 ? 0x60 : 0x45;
-      frame[ipv6 ? kIp + 6 : kIp + 9] = 17;
+      frame[kIpOffset] = ipv6 ? 0x60 : 0x45;
+      frame[ipv6 ? kIpOffset + 6 : kIpOffset + 9] = 17;
       if (!ipv6) {
-        store_be16(&frame[kIp + 2], static_cast<uint16_t>(frame.size() - kIp));
-        frame[kIp + 6] = 0x40;
-        frame[kIp + 7] = 0;
-        fix_ipv4_checksum(frame, kIp);
+        store_be16(&frame[kIpOffset + 2], static_cast<uint16_t>(frame.size() - kIpOffset));
+        frame[kIpOffset + 6] = 0x40;
+        frame[kIpOffset + 7] = 0;
+        fix_ipv4_checksum(frame, kIpOffset);
       } else {
-        store_be16(&frame[kIp + 4], static_cast<uint16_t>(frame.size() - kIp - 40));
+        store_be16(&frame[kIpOffset + 4], static_cast<uint16_t>(frame.size() - kIpOffset - 40));
       }
-      const size_t udp = kIp + (ipv6 ? 40 : 20);
+      const size_t udp = kIpOffset + (ipv6 ? 40 : 20);
       store_be16(&frame[udp + 2], 4791);
       store_be16(&frame[udp + 4], static_cast<uint16_t>(frame.size() - udp));
     }
@@ -153,64 +151,64 @@ struct Bent {
 // Bends a live IPv4 frame; checksum and iCRC are put right afterwards, so that only the one thing is wrong.
 TEST(BadInput, WrongIpv4AndUdpHeadersCountUnderTheirNames) {
   const std::vector<Bent> cases = {
-      {"more fragments", DropReason::kFragment, [](Octets& f) { f[kIp + 6] = 0x20; }},
-      {"fragment offset", DropReason::kFragment, [](Octets& f) { f[kIp + 7] = 5; }},
-      {"options", DropReason::kIpHeader, [](Octets& f) { f[kIp] = 0x46; }},
-      {"header length 4", DropReason::kIpHeader, [](Octets& f) { f[kIp] = 0x44; }},
-      {"version 6", DropReason::kIpHeader, [](Octets& f) { f[kIp] = 0x65; }},
-      {"no length", DropReason::kIpHeader, [](Octets& f) { store_be16(&f[kIp + 2], 0); }},
-      {"length beyond the frame", DropReason::kRunt, [](Octets& f) { store_be16(&f[kIp + 2], 0xffff); }},
+      {"more fragments", DropReason::kFragment, [](Octets& f) { f[kIpOffset + 6] = 0x20; }},
+      {"fragment offset", DropReason::kFragment, [](Octets& f) { f[kIpOffset + 7] = 5; }},
+      {"options", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset] = 0x46; }},
+      {"header length 4", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset] = 0x44; }},
+      {"version 6", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset] = 0x65; }},
+      {"no length", DropReason::kIpHeader, [](Octets& f) { store_be16(&f[kIpOffset + 2], 0); }},
+      {"length beyond the frame", DropReason::kRunt, [](Octets& f) { store_be16(&f[kIpOffset + 2], 0xffff); }},
       {"length short by one", DropReason::kUdpLength,
-       [](Octets& f) { store_be16(&f[kIp + 2], static_cast<uint16_t>(load_be16(&f[kIp + 2]) - 1)); }},
-      {"TCP", DropReason::kNotRoce, [](Octets& f) { f[kIp + 9] = 6; }},
-      {"UDP length short", DropReason::kUdpLength, [](Octets& f) { store_be16(&f[kIp + 24], 8); }},
-      {"UDP length long", DropReason::kUdpLength, [](Octets& f) { store_be16(&f[kIp + 24], 0xffff); }},
-      {"another port", DropReason::kNotRoce, [](Octets& f) { store_be16(&f[kIp + 22], 4790); }},
+       [](Octets& f) { store_be16(&f[kIpOffset + 2], static_cast<uint16_t>(load_be16(&f[kIpOffset + 2]) - 1)); }},
+      {"TCP", DropReason::kNotRoce, [](Octets& f) { f[kIpOffset + 9] = 6; }},
+      {"UDP length short", DropReason::kUdpLength, [](Octets& f) { store_be16(&f[kIpOffset + 24], 8); }},
+      {"UDP length long", DropReason::kUdpLength, [](Octets& f) { store_be16(&f[kIpOffset + 24], 0xffff); }},
+      {"another port", DropReason::kNotRoce, [](Octets& f) { store_be16(&f[kIpOffset + 22], 4790); }},
       {"multicast MAC", DropReason::kMulticast, [](Octets& f) { f[0] |= 1; }},
-      {"multicast IP", DropReason::kMulticast, [](Octets& f) { f[kIp + 16] = 224; }},
-      {"broadcast IP", DropReason::kMulticast, [](Octets& f) { std::fill_n(&f[kIp + 16], 4, uint8_t{0xff}); }},
-      {"transport version", DropReason::kTransportVersion, [](Octets& f) { f[kIp + 29] |= 1; }},
-      {"reserved opcode", DropReason::kOpcode, [](Octets& f) { f[kIp + 28] = 0x1f; }},
-      {"another destination", DropReason::kPathMismatch, [](Octets& f) { f[kIp + 19] ^= 0x40; }},
-      {"another source", DropReason::kPathMismatch, [](Octets& f) { f[kIp + 15] ^= 0x40; }},
-      {"another P_Key", DropReason::kPkey, [](Octets& f) { f[kIp + 31] ^= 1; }},
-      {"no such queue pair", DropReason::kUnknownQp, [](Octets& f) { f[kIp + 34] ^= 1; }},
+      {"multicast IP", DropReason::kMulticast, [](Octets& f) { f[kIpOffset + 16] = 224; }},
+      {"broadcast IP", DropReason::kMulticast, [](Octets& f) { std::fill_n(&f[kIpOffset + 16], 4, uint8_t{0xff}); }},
+      {"transport version", DropReason::kTransportVersion, [](Octets& f) { f[kIpOffset + 29] |= 1; }},
+      {"reserved opcode", DropReason::kOpcode, [](Octets& f) { f[kIpOffset + 28] = 0x1f; }},
+      {"another destination", DropReason::kPathMismatch, [](Octets& f) { f[kIpOffset + 19] ^= 0x40; }},
+      {"another source", DropReason::kPathMismatch, [](Octets& f) { f[kIpOffset + 15] ^= 0x40; }},
+      {"another P_Key", DropReason::kPkey, [](Octets& f) { f[kIpOffset + 31] ^= 1; }},
+      {"no such queue pair", DropReason::kUnknownQp, [](Octets& f) { f[kIpOffset + 34] ^= 1; }},
   };
   AttackedWorld attacked;
   for (const Bent& bent : cases) {
     attacked.world.step();
     Octets frame = attacked.heard.back();
     bent.bend(frame);
-    fix_ipv4_checksum(frame, kIp);
-    fix_icrc(frame, kIp);
+    fix_ipv4_checksum(frame, kIpOffset);
+    fix_icrc(frame, kIpOffset);
     attacked.expect_refused(frame, bent.reason, bent.what);
   }
   Octets frame = attacked.heard.back();
-  frame[kIp + 8] -= 1;
+  frame[kIpOffset + 8] -= 1;
   attacked.expect_refused(frame, DropReason::kIpHeader, "IPv4 checksum");
   attacked.expect_unharmed();
 }
 
 TEST(BadInput, WrongIpv6HeadersCountUnderTheirNames) {
   const std::vector<Bent> cases = {
-      {"hop-by-hop options", DropReason::kIpHeader, [](Octets& f) { f[kIp + 6] = 0; }},
-      {"routing", DropReason::kIpHeader, [](Octets& f) { f[kIp + 6] = 43; }},
-      {"fragment", DropReason::kFragment, [](Octets& f) { f[kIp + 6] = 44; }},
-      {"authentication", DropReason::kIpHeader, [](Octets& f) { f[kIp + 6] = 51; }},
-      {"destination options", DropReason::kIpHeader, [](Octets& f) { f[kIp + 6] = 60; }},
-      {"version 4", DropReason::kIpHeader, [](Octets& f) { f[kIp] = 0x45; }},
-      {"no length", DropReason::kIpHeader, [](Octets& f) { store_be16(&f[kIp + 4], 0); }},
-      {"length beyond the frame", DropReason::kRunt, [](Octets& f) { store_be16(&f[kIp + 4], 0xffff); }},
-      {"length short", DropReason::kUdpLength, [](Octets& f) { store_be16(&f[kIp + 4], 30); }},
-      {"multicast IP", DropReason::kMulticast, [](Octets& f) { f[kIp + 24] = 0xff; }},
-      {"another source", DropReason::kPathMismatch, [](Octets& f) { f[kIp + 20] ^= 1; }},
+      {"hop-by-hop options", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset + 6] = 0; }},
+      {"routing", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset + 6] = 43; }},
+      {"fragment", DropReason::kFragment, [](Octets& f) { f[kIpOffset + 6] = 44; }},
+      {"authentication", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset + 6] = 51; }},
+      {"destination options", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset + 6] = 60; }},
+      {"version 4", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset] = 0x45; }},
+      {"no length", DropReason::kIpHeader, [](Octets& f) { store_be16(&f[kIpOffset + 4], 0); }},
+      {"length beyond the frame", DropReason::kRunt, [](Octets& f) { store_be16(&f[kIpOffset + 4], 0xffff); }},
+      {"length short", DropReason::kUdpLength, [](Octets& f) { store_be16(&f[kIpOffset + 4], 30); }},
+      {"multicast IP", DropReason::kMulticast, [](Octets& f) { f[kIpOffset + 24] = 0xff; }},
+      {"another source", DropReason::kPathMismatch, [](Octets& f) { f[kIpOffset + 20] ^= 1; }},
   };
   AttackedWorld attacked(AttackedWorld::options(true));
   for (const Bent& bent : cases) {
     attacked.world.step();
     Octets frame = attacked.heard.back();
     bent.bend(frame);
-    fix_icrc(frame, kIp);
+    fix_icrc(frame, kIpOffset);
     attacked.expect_refused(frame, bent.reason, bent.what);
   }
   attacked.expect_unharmed();

@@ -10,16 +10,15 @@ namespace {
 
 using wire::Opcode;
 
-constexpr size_t kIp = 14;
-constexpr size_t kBth = kIp + 20 + 8;
+constexpr size_t kBth = kIpOffset + 20 + 8;
 
 // Lengths, checksum and iCRC are right for whatever the frame is now.
-void repair(Octets& frame) {
-  store_be16(&frame[kIp + 2], static_cast<uint16_t>(frame.size() - kIp));
-  store_be16(&frame[kIp + 24], static_cast<uint16_t>(frame.size() - kIp - 20));
-  fix_ipv4_checksum(frame, kIp);
+void repair_ipv4(Octets& frame) {
+  store_be16(&frame[kIpOffset + 2], static_cast<uint16_t>(frame.size() - kIpOffset));
+  store_be16(&frame[kIpOffset + 24], static_cast<uint16_t>(frame.size() - kIpOffset - 20));
+  fix_ipv4_checksum(frame, kIpOffset);
   if (frame.size() >= kBth + wire::Bth::kSize + wire::kIcrcBytes) {
-    fix_icrc(frame, kIp);
+    fix_icrc(frame, kIpOffset);
   }
 }
 
@@ -42,7 +41,7 @@ TEST(CveShapes, CVE_2026_46043_PayloadSizeCannotUnderflow) {
         Octets frame = bare;
         frame.resize(kBth + bytes);
         frame[kBth + 1] = static_cast<uint8_t>(0x40 | (pads << 4));
-        repair(frame);
+        repair_ipv4(frame);
         const auto view = wire::PacketView::parse(frame);
         const size_t around = wire::Bth::kSize + traits.extension_bytes + pads + wire::kIcrcBytes;
         ASSERT_EQ(view.ok(), bytes >= around && (pads == 0 || bytes > around)) << traits.name << " " << bytes << " " << int{pads};
@@ -71,13 +70,13 @@ TEST(CveShapes, RXE_1114c87_AtomicWriteWithoutPayloadReadsNothing) {
   extensions.reth = {.address = 0x1000, .rkey = verbs::Rkey(1), .length = 8};
   Octets frame = AttackedWorld::frame(qp, Opcode::kRcWriteOnly, qp.expected_psn, 0, extensions);
   frame[kBth] = 0x1d;
-  repair(frame);
+  repair_ipv4(frame);
   attacked.expect_refused(frame, DropReason::kOpcode, "ATOMIC WRITE");  // inject() ends the memory where the frame ends
   for (const Opcode opcode : {Opcode::kRcCompareSwap, Opcode::kRcFetchAdd}) {
     Octets atomic = AttackedWorld::frame(qp, opcode, qp.expected_psn);
     for (size_t size = kBth + wire::Bth::kSize; size < atomic.size(); ++size) {
       Octets cut(atomic.begin(), atomic.begin() + static_cast<ptrdiff_t>(size));
-      repair(cut);
+      repair_ipv4(cut);
       attacked.expect_refused(cut, DropReason::kRunt, "atomic cut to " + std::to_string(size));
     }
   }

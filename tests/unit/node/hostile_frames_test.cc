@@ -12,13 +12,11 @@ namespace {
 using wire::Opcode;
 using wire::OpcodeTraits;
 
-constexpr size_t kIp = 14;
-
 bool is_ipv6(const Octets& frame) {
   return frame[12] == 0x86;
 }
 size_t udp_of(const Octets& frame) {
-  return kIp + (is_ipv6(frame) ? 40 : 20);
+  return kIpOffset + (is_ipv6(frame) ? 40 : 20);
 }
 size_t bth_of(const Octets& frame) {
   return udp_of(frame) + 8;
@@ -29,13 +27,13 @@ void repair(Octets& frame) {
   const size_t udp = udp_of(frame);
   store_be16(&frame[udp + 4], static_cast<uint16_t>(frame.size() - udp));
   if (is_ipv6(frame)) {
-    store_be16(&frame[kIp + 4], static_cast<uint16_t>(frame.size() - udp));
+    store_be16(&frame[kIpOffset + 4], static_cast<uint16_t>(frame.size() - udp));
   } else {
-    store_be16(&frame[kIp + 2], static_cast<uint16_t>(frame.size() - kIp));
-    fix_ipv4_checksum(frame, kIp);
+    store_be16(&frame[kIpOffset + 2], static_cast<uint16_t>(frame.size() - kIpOffset));
+    fix_ipv4_checksum(frame, kIpOffset);
   }
   if (frame.size() >= bth_of(frame) + wire::Bth::kSize + wire::kIcrcBytes) {
-    fix_icrc(frame, kIp);
+    fix_icrc(frame, kIpOffset);
   }
 }
 
@@ -103,7 +101,7 @@ TEST(HostileFrames, F3_AnIcrcOverTheWrongFieldsCountsAsIcrc) {
     AttackedWorld attacked(AttackedWorld::options(ipv6));
     attacked.world.step();
     const Octets good = attacked.heard.back();
-    const auto covered = [&](const Octets& frame) { return Bytes(frame).subspan(kIp, frame.size() - kIp - 4); };
+    const auto covered = [&](const Octets& frame) { return Bytes(frame).subspan(kIpOffset, frame.size() - kIpOffset - 4); };
     const auto with_crc = [&](uint32_t crc) {
       Octets frame = good;
       store_le32(&frame[frame.size() - 4], crc);
@@ -133,16 +131,16 @@ TEST(HostileFrames, F3_FramesThatSwitchesAlteredOnTheWayStillPass) {
       attacked.world.step();
       Octets frame = attacked.heard.back();
       if (ipv6) {
-        frame[kIp] = 0x6f;
-        frame[kIp + 1] = 0xf5;
-        frame[kIp + 7] -= 1;
+        frame[kIpOffset] = 0x6f;
+        frame[kIpOffset + 1] = 0xf5;
+        frame[kIpOffset + 7] -= 1;
       } else {
-        frame[tag + kIp + 1] = 0xff;
-        frame[tag + kIp + 8] -= 1;
-        fix_ipv4_checksum(frame, tag + kIp);
+        frame[tag + kIpOffset + 1] = 0xff;
+        frame[tag + kIpOffset + 8] -= 1;
+        fix_ipv4_checksum(frame, tag + kIpOffset);
         frame[14] |= 0xe0;  // priority of the VLAN tag
       }
-      frame[(ipv6 ? kIp + 48 : tag + kIp + 28) + 4] = 0xc0;  // FECN, BECN
+      frame[(ipv6 ? kIpOffset + 48 : tag + kIpOffset + 28) + 4] = 0xc0;  // FECN, BECN
       (void)attacked.inject(frame);
     }
     EXPECT_EQ(attacked.observe().by_reason[static_cast<size_t>(DropReason::kIcrc)], icrc_before);
@@ -158,29 +156,29 @@ TEST(HostileFrames, F4_FragmentsOfAFaultlessPacketAreNeverPutTogether) {
   AttackedWorld attacked;
   const rc::RcQpInfo qp = attacked.connection(0).qp;
   const Octets whole = AttackedWorld::frame(qp, Opcode::kRcSendMiddle, qp.expected_psn, 1024);  // would end the connection
-  const size_t cut = kIp + 20 + 512;
+  const size_t cut = kIpOffset + 20 + 512;
   Octets first(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(cut));
-  Octets second(whole.begin(), whole.begin() + kIp + 20);
+  Octets second(whole.begin(), whole.begin() + kIpOffset + 20);
   second.insert(second.end(), whole.begin() + static_cast<ptrdiff_t>(cut), whole.end());
-  store_be16(&first[kIp + 2], static_cast<uint16_t>(first.size() - kIp));
-  store_be16(&first[kIp + 6], 0x2000);
-  store_be16(&second[kIp + 2], static_cast<uint16_t>(second.size() - kIp));
-  store_be16(&second[kIp + 6], 512 / 8);
+  store_be16(&first[kIpOffset + 2], static_cast<uint16_t>(first.size() - kIpOffset));
+  store_be16(&first[kIpOffset + 6], 0x2000);
+  store_be16(&second[kIpOffset + 2], static_cast<uint16_t>(second.size() - kIpOffset));
+  store_be16(&second[kIpOffset + 6], 512 / 8);
   for (Octets* fragment : {&first, &second}) {
-    fix_ipv4_checksum(*fragment, kIp);
+    fix_ipv4_checksum(*fragment, kIpOffset);
     attacked.expect_refused(*fragment, DropReason::kFragment, "fragment");
   }
   Octets options = whole;
-  options.insert(options.begin() + kIp + 20, {1, 1, 1, 1});
-  options[kIp] = 0x46;
-  store_be16(&options[kIp + 2], static_cast<uint16_t>(options.size() - kIp));
-  fix_ipv4_checksum(options, kIp);
+  options.insert(options.begin() + kIpOffset + 20, {1, 1, 1, 1});
+  options[kIpOffset] = 0x46;
+  store_be16(&options[kIpOffset + 2], static_cast<uint16_t>(options.size() - kIpOffset));
+  fix_ipv4_checksum(options, kIpOffset);
   attacked.expect_refused(options, DropReason::kIpHeader, "options");
   // The UDP checksum is not looked at: zero and wrong are both fine, the iCRC covers what matters. This one is a duplicate.
   attacked.world.step();
   for (const uint16_t checksum : {uint16_t{0}, uint16_t{0x1234}}) {
     Octets heard = attacked.heard.back();
-    store_be16(&heard[kIp + 26], checksum);
+    store_be16(&heard[kIpOffset + 26], checksum);
     const uint64_t packets = attacked.world.server->node.endpoint().stats().packets_in;
     (void)attacked.inject(heard);
     EXPECT_EQ(attacked.world.server->node.endpoint().stats().packets_in, packets + 1);

@@ -10,7 +10,6 @@ namespace {
 constexpr Opcode kCompareSwap = Opcode::kRcCompareSwap;
 constexpr Opcode kFetchAdd = Opcode::kRcFetchAdd;
 constexpr Opcode kAtomicAck = Opcode::kRcAtomicAcknowledge;
-constexpr Opcode kOnly = Opcode::kRcSendOnly;
 
 Sent atomic_ack(uint32_t psn, uint32_t msn) {
   return Sent{kAtomicAck, psn, false, 0, wire::Aeth::kCreditsInvalid, msn};

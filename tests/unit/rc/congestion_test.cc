@@ -10,7 +10,6 @@
 namespace cw::rc::test {
 namespace {
 
-constexpr Opcode kOnly = Opcode::kRcSendOnly;
 constexpr DcqcnLimits kLimits{.line_rate = 1'250'000'000, .floor_rate = 12'500'000};
 constexpr Instant kStart = Instant::from_ns(1'000'000'000);
 

@@ -4,8 +4,6 @@
 namespace cw::rc::test {
 namespace {
 
-constexpr Opcode kOnly = Opcode::kRcSendOnly;
-
 // An acknowledgement that counts messages and receives.
 void receive_ack(LoneQp& lone, uint32_t psn, uint32_t msn, uint8_t credit_code) {
   Inbound inbound{.opcode = Opcode::kRcAcknowledge, .psn = psn};

@@ -7,8 +7,6 @@
 namespace cw::rc::test {
 namespace {
 
-constexpr Opcode kOnly = Opcode::kRcSendOnly;
-
 // Client role with a region of 4096 octets, each octet 0xee.
 struct Exposed : LoneQp {
   Exposed() : LoneQp(client_options()), region(4096, 0xee) {

@@ -7,11 +7,6 @@
 namespace cw::rc::test {
 namespace {
 
-constexpr Opcode kFirst = Opcode::kRcSendFirst;
-constexpr Opcode kMiddle = Opcode::kRcSendMiddle;
-constexpr Opcode kLast = Opcode::kRcSendLast;
-constexpr Opcode kOnly = Opcode::kRcSendOnly;
-
 uint64_t discards_of(const LoneQp& lone) {
   const auto& discards = lone.endpoint->stats().discards;
   return std::accumulate(discards.begin(), discards.end(), uint64_t{0});
@@ -72,10 +67,6 @@ struct Refused {
   const char* what;
   std::vector<Inbound> packets;  // the last one is refused
 };
-
-Inbound send(Opcode opcode, uint32_t psn, size_t bytes) {
-  return Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, bytes)};
-}
 
 // Order and length of the packets of a message: one NAK "invalid request", then Error, and nothing is delivered.
 TEST(HostileQueuePair, F8_MessagesOutOfOrderOrOfWrongLengthAreRefusedByOneNak) {

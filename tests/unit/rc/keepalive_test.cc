@@ -6,7 +6,6 @@
 namespace cw::rc::test {
 namespace {
 
-constexpr Opcode kOnly = Opcode::kRcSendOnly;
 constexpr Duration kIdle = Duration::seconds(30);
 
 LoneQpOptions watching() {

@@ -289,4 +289,19 @@ class LoneQp {
 
 using SentList = std::vector<Sent>;
 
+// The opcodes that most tests send or expect, by short names.
+inline constexpr wire::Opcode kFirst = wire::Opcode::kRcSendFirst;
+inline constexpr wire::Opcode kMiddle = wire::Opcode::kRcSendMiddle;
+inline constexpr wire::Opcode kLast = wire::Opcode::kRcSendLast;
+inline constexpr wire::Opcode kOnly = wire::Opcode::kRcSendOnly;
+inline constexpr wire::Opcode kReadRequest = wire::Opcode::kRcReadRequest;
+inline constexpr wire::Opcode kResponseFirst = wire::Opcode::kRcReadResponseFirst;
+inline constexpr wire::Opcode kResponseMiddle = wire::Opcode::kRcReadResponseMiddle;
+inline constexpr wire::Opcode kResponseLast = wire::Opcode::kRcReadResponseLast;
+inline constexpr wire::Opcode kResponseOnly = wire::Opcode::kRcReadResponseOnly;
+
+inline Inbound send(wire::Opcode opcode, uint32_t psn, size_t bytes) {
+  return Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, bytes)};
+}
+
 }  // namespace cw::rc::test

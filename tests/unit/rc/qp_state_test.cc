@@ -54,7 +54,7 @@ Inbound aeth(wire::Aeth aeth) {
   return inbound;
 }
 
-Inbound send(wire::Opcode opcode, uint32_t psn) {
+Inbound send_of(wire::Opcode opcode, uint32_t psn) {
   return {.opcode = opcode, .psn = psn, .payload = test::random_octets(1, 10)};
 }
 
@@ -63,18 +63,18 @@ constexpr Input kInputs[] = {
     {"drain()", 1, [](LoneQp& lone) { return lone.qp->drain(); }},
     {"to_rts()", 1, [](LoneQp& lone) { return lone.qp->to_rts(); }},
     {"close()", 1, [](LoneQp& lone) { return lone.qp->close(), Status(); }},
-    {"send", 1, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcSendOnly, 5000)); }},
-    {"send, no receive", 0, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcSendOnly, 5000)); }},
-    {"send behind a gap", 1, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcSendOnly, 5001)); }},
+    {"send", 1, [](LoneQp& lone) { return packet(lone, send_of(wire::Opcode::kRcSendOnly, 5000)); }},
+    {"send, no receive", 0, [](LoneQp& lone) { return packet(lone, send_of(wire::Opcode::kRcSendOnly, 5000)); }},
+    {"send behind a gap", 1, [](LoneQp& lone) { return packet(lone, send_of(wire::Opcode::kRcSendOnly, 5001)); }},
     {"... and it is lost", 1,
      [](LoneQp& lone) {
-       const Status status = packet(lone, send(wire::Opcode::kRcSendOnly, 5001));
+       const Status status = packet(lone, send_of(wire::Opcode::kRcSendOnly, 5001));
        lone.pass(ReorderWindow::kMost);
        return status;
      }},
-    {"send, repeated", 1, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcSendOnly, 4999)); }},
-    {"last without first", 1, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcSendLast, 5000)); }},
-    {"write", 1, [](LoneQp& lone) { return packet(lone, send(wire::Opcode::kRcWriteOnly, 5000)); }},
+    {"send, repeated", 1, [](LoneQp& lone) { return packet(lone, send_of(wire::Opcode::kRcSendOnly, 4999)); }},
+    {"last without first", 1, [](LoneQp& lone) { return packet(lone, send_of(wire::Opcode::kRcSendLast, 5000)); }},
+    {"write", 1, [](LoneQp& lone) { return packet(lone, send_of(wire::Opcode::kRcWriteOnly, 5000)); }},
     {"ack", 1, [](LoneQp& lone) { return packet(lone, aeth(wire::Aeth::ack(1))); }},
     {"nak: sequence", 1, [](LoneQp& lone) { return packet(lone, aeth(wire::Aeth::nak(wire::NakCode::kPsnSequenceError, 0))); }},
     {"nak: invalid", 1, [](LoneQp& lone) { return packet(lone, aeth(wire::Aeth::nak(wire::NakCode::kInvalidRequest, 0))); }},

@@ -9,12 +9,6 @@
 namespace cw::rc::test {
 namespace {
 
-constexpr Opcode kReadRequest = Opcode::kRcReadRequest;
-constexpr Opcode kFirst = Opcode::kRcReadResponseFirst;
-constexpr Opcode kMiddle = Opcode::kRcReadResponseMiddle;
-constexpr Opcode kLast = Opcode::kRcReadResponseLast;
-constexpr Opcode kOnly = Opcode::kRcReadResponseOnly;
-
 LoneQpOptions peer(bool causeway) {
   LoneQpOptions options;
   options.qp.read_request_packets = 64;
@@ -35,7 +29,7 @@ std::vector<uint8_t> responses(uint32_t psn, uint32_t count) {
 }
 
 // "psn+responses ..." of the READ requests sent now.
-std::string asked(LoneQp& lone) {
+std::string requests_sent(LoneQp& lone) {
   std::string text;
   const SentList list = lone.sent();
   for (size_t i = 0; i < list.size(); ++i) {
@@ -47,10 +41,11 @@ std::string asked(LoneQp& lone) {
 }
 
 // The answer to a request for `count` of the responses from `psn` on.
-void answer(LoneQp& lone, uint32_t psn, uint32_t count) {
+void answer_request(LoneQp& lone, uint32_t psn, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
     const bool last = i + 1 == count;
-    lone.receive_response(i == 0 ? (last ? kOnly : kFirst) : (last ? kLast : kMiddle), psn + i, 256);
+    lone.receive_response(i == 0 ? (last ? kResponseOnly : kResponseFirst) : (last ? kResponseLast : kResponseMiddle), psn + i,
+                          256);
   }
 }
 
@@ -59,23 +54,23 @@ TEST(EarlyResponses, OfACausewayPeerOnlyWhatIsMissingIsAskedForAgain) {
   for (uint64_t id = 1; id <= 3; ++id) {
     ASSERT_TRUE(lone.post_read(256 * 10, id).ok());
   }
-  EXPECT_EQ(asked(lone), "1000+10 1010+10 1020+10");
+  EXPECT_EQ(requests_sent(lone), "1000+10 1010+10 1020+10");
   for (uint32_t psn = 1000; psn < 1030; ++psn) {
     const uint32_t index = psn % 10;
     if (psn != 1003 && psn != 1004 && psn != 1008 && psn != 1015) {
-      EXPECT_TRUE(lone.receive_response(index == 0 ? kFirst : index == 9 ? kLast : kMiddle, psn, 256));
+      EXPECT_TRUE(lone.receive_response(index == 0 ? kResponseFirst : index == 9 ? kResponseLast : kResponseMiddle, psn, 256));
     }
   }
   EXPECT_EQ(lone.completions(), "");
-  EXPECT_EQ(asked(lone), "1003+2 1008+1 1015+1");
-  answer(lone, 1008, 1);  // 1003 and 1004, asked for before, are lost again
-  EXPECT_EQ(asked(lone), "");
+  EXPECT_EQ(requests_sent(lone), "1003+2 1008+1 1015+1");
+  answer_request(lone, 1008, 1);  // 1003 and 1004, asked for before, are lost again
+  EXPECT_EQ(requests_sent(lone), "");
   lone.pass(Duration::ms(70));  // the answer can be to the repetition
-  answer(lone, 1015, 1);
-  EXPECT_EQ(asked(lone), "");
+  answer_request(lone, 1015, 1);
+  EXPECT_EQ(requests_sent(lone), "");
   lone.wait_for_late_ones();
-  EXPECT_EQ(asked(lone), "1003+2");
-  answer(lone, 1003, 2);
+  EXPECT_EQ(requests_sent(lone), "1003+2");
+  answer_request(lone, 1003, 2);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success; RDMA read 2 success; RDMA read 3 success");
   for (uint32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(lone.payloads[i], responses(1000 + 10 * i, 10));
@@ -92,18 +87,18 @@ TEST(EarlyResponses, OfAnyOtherPeerTheRestOfTheReadIsAskedForAndNotTheReadsBehin
   for (uint32_t psn = 1000; psn < 1030; ++psn) {
     const uint32_t index = psn % 10;
     if (psn != 1003 && psn != 1008 && psn != 1015) {
-      lone.receive_response(index == 0 ? kFirst : index == 9 ? kLast : kMiddle, psn, 256);
+      lone.receive_response(index == 0 ? kResponseFirst : index == 9 ? kResponseLast : kResponseMiddle, psn, 256);
     }
   }
-  EXPECT_EQ(asked(lone), "1003+7 1015+5");
+  EXPECT_EQ(requests_sent(lone), "1003+7 1015+5");
   lone.pass(Duration::ms(70));
-  answer(lone, 1003, 7);
+  answer_request(lone, 1003, 7);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
-  answer(lone, 1015, 5);
+  answer_request(lone, 1015, 5);
   EXPECT_EQ(lone.completions(), "RDMA read 2 success; RDMA read 3 success");
   EXPECT_EQ(lone.payloads[1], responses(1020, 10));
   EXPECT_EQ(lone.discards(DropReason::kDuplicate), 5u + 4u);
-  EXPECT_EQ(asked(lone), "");
+  EXPECT_EQ(requests_sent(lone), "");
 }
 
 // rdma_rxe answers a repetition from no earlier than the one before began: it must not ask for a later part of a READ while an
@@ -126,7 +121,8 @@ TEST(EarlyResponses, OfAnyOtherPeerAReadIsRepeatedFromEverFurtherIn) {
         if (random.next_below(100) < 70) {
           const bool first = psn == requests[next].at;
           const bool last = psn + 1 == 1040;
-          lone.receive_response(first ? (last ? kOnly : kFirst) : (last ? kLast : kMiddle), psn, 256);
+          lone.receive_response(first ? (last ? kResponseOnly : kResponseFirst) : (last ? kResponseLast : kResponseMiddle), psn,
+                                256);
         }
         lone.pass(Duration::us(100));
         const SentList list = lone.sent();
@@ -158,17 +154,17 @@ TEST(EarlyResponses, ALostRepetitionShowsWhenSomethingAskedForLaterComes) {
   LoneQp lone(peer(true));
   ASSERT_TRUE(lone.post_read(256 * 4, 1).ok());
   (void)lone.sent();
-  lone.receive_response(kFirst, 1000, 256);
-  lone.receive_response(kMiddle, 1002, 256);
+  lone.receive_response(kResponseFirst, 1000, 256);
+  lone.receive_response(kResponseMiddle, 1002, 256);
   lone.wait_for_late_ones();
-  EXPECT_EQ(asked(lone), "1001+1");
+  EXPECT_EQ(requests_sent(lone), "1001+1");
   ASSERT_TRUE(lone.post_read(256, 2).ok());
-  EXPECT_EQ(asked(lone), "1004+1");
-  lone.receive_response(kLast, 1003, 256);  // of the first answer
-  EXPECT_EQ(asked(lone), "");
-  answer(lone, 1004, 1);
+  EXPECT_EQ(requests_sent(lone), "1004+1");
+  lone.receive_response(kResponseLast, 1003, 256);  // of the first answer
+  EXPECT_EQ(requests_sent(lone), "");
+  answer_request(lone, 1004, 1);
   lone.pass(kTailProbeMin);  // no repetition is repeated within a round trip
-  EXPECT_EQ(asked(lone), "1001+1");
+  EXPECT_EQ(requests_sent(lone), "1001+1");
 }
 
 TEST(EarlyResponses, AProbeOfACausewayPeerAsksForOneResponse) {
@@ -176,13 +172,13 @@ TEST(EarlyResponses, AProbeOfACausewayPeerAsksForOneResponse) {
   ASSERT_TRUE(lone.post_read(256 * 40).ok());
   (void)lone.sent();
   lone.pass(Duration::us(10));
-  lone.receive_response(kFirst, 1000, 256);
+  lone.receive_response(kResponseFirst, 1000, 256);
   lone.pass(Duration::us(250));  // the rest is lost
-  EXPECT_EQ(asked(lone), "1001+1");
+  EXPECT_EQ(requests_sent(lone), "1001+1");
   EXPECT_EQ(lone.endpoint->stats().tail_probes, 1u);
-  answer(lone, 1001, 1);
-  EXPECT_EQ(asked(lone), "1002+38");
-  answer(lone, 1002, 38);
+  answer_request(lone, 1001, 1);
+  EXPECT_EQ(requests_sent(lone), "1002+38");
+  answer_request(lone, 1002, 38);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
   EXPECT_EQ(lone.payloads[0], responses(1000, 40));
 }
@@ -191,14 +187,14 @@ TEST(EarlyResponses, AResponseFromAnotherSourcePortIsNotKept) {  // a forger has
   LoneQp lone(peer(true));
   ASSERT_TRUE(lone.post_read(256 * 4).ok());
   (void)lone.sent();
-  lone.receive_response(kFirst, 1000, 256);
-  Inbound forged{.opcode = kMiddle, .psn = 1002, .payload = random_octets(7, 256)};
+  lone.receive_response(kResponseFirst, 1000, 256);
+  Inbound forged{.opcode = kResponseMiddle, .psn = 1002, .payload = random_octets(7, 256)};
   forged.path.udp_source_port = 1;
   EXPECT_FALSE(lone.receive(forged));
-  lone.receive_response(kLast, 1003, 256);
+  lone.receive_response(kResponseLast, 1003, 256);
   EXPECT_FALSE(lone.receive(forged));
-  lone.receive_response(kMiddle, 1001, 256);
-  lone.receive_response(kMiddle, 1002, 256);
+  lone.receive_response(kResponseMiddle, 1001, 256);
+  lone.receive_response(kResponseMiddle, 1002, 256);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
   EXPECT_EQ(lone.payloads[0], responses(1000, 4));
 }
@@ -208,9 +204,9 @@ TEST(EarlyResponses, APeerThatChangesItsSourcePortBehindAGapIsHeardAtTheGap) {
     LoneQp lone(peer(causeway));
     ASSERT_TRUE(lone.post_read(256 * 4).ok());
     (void)lone.sent();
-    lone.receive_response(kFirst, 1000, 256);
-    lone.receive_response(kLast, 1003, 256);  // 1001 and 1002 are missing
-    Inbound moved{.opcode = kMiddle, .psn = 1001, .payload = random_octets(1001, 256)};
+    lone.receive_response(kResponseFirst, 1000, 256);
+    lone.receive_response(kResponseLast, 1003, 256);  // 1001 and 1002 are missing
+    Inbound moved{.opcode = kResponseMiddle, .psn = 1001, .payload = random_octets(1001, 256)};
     moved.path.udp_source_port = 50'321;
     EXPECT_TRUE(lone.receive(moved));
     moved.psn = 1002;
@@ -224,13 +220,15 @@ TEST(EarlyResponses, APeerThatChangesItsSourcePortBehindAGapIsHeardAtTheGap) {
 
 // F11 of tests/requirements/hostile.md
 TEST(EarlyResponses, WhatDoesNotFitItsReadIsABadResponseWhereverItIs) {
-  for (const auto& [opcode, psn, bytes] :
-       {std::tuple{kMiddle, 1005u, 252u}, {kLast, 1009u, 252u}, {kMiddle, 1009u, 256u}, {kMiddle, 1010u, 256u}}) {
+  for (const auto& [opcode, psn, bytes] : {std::tuple{kResponseMiddle, 1005u, 252u},
+                                           {kResponseLast, 1009u, 252u},
+                                           {kResponseMiddle, 1009u, 256u},
+                                           {kResponseMiddle, 1010u, 256u}}) {
     LoneQp lone(peer(true));
     ASSERT_TRUE(lone.post_read(256 * 10, 1).ok());
     ASSERT_TRUE(lone.post_read(256 * 10, 2).ok());
     (void)lone.sent();
-    lone.receive_response(kFirst, 1000, 256);
+    lone.receive_response(kResponseFirst, 1000, 256);
     EXPECT_FALSE(lone.receive_response(opcode, psn, bytes));
     EXPECT_EQ(lone.completions(), "RDMA read 1 bad response; RDMA read 2 work request flushed") << psn;
   }
@@ -241,16 +239,16 @@ TEST(EarlyResponses, ATimeoutGivesUpWhatCameEarly) {
   ASSERT_TRUE(lone.post_read(256 * 4, 1).ok());
   ASSERT_TRUE(lone.post_read(256, 2).ok());
   (void)lone.sent();
-  lone.receive_response(kFirst, 1000, 256);
-  lone.receive_response(kMiddle, 1002, 256);
-  answer(lone, 1004, 1);
+  lone.receive_response(kResponseFirst, 1000, 256);
+  lone.receive_response(kResponseMiddle, 1002, 256);
+  answer_request(lone, 1004, 1);
   lone.wait_for_late_ones();
-  EXPECT_EQ(asked(lone), "1001+3");
+  EXPECT_EQ(requests_sent(lone), "1001+3");
   lone.pass(Duration::seconds(1));
-  EXPECT_EQ(asked(lone), "1001+3");
-  answer(lone, 1001, 3);
-  EXPECT_EQ(asked(lone), "1004+1");
-  answer(lone, 1004, 1);
+  EXPECT_EQ(requests_sent(lone), "1001+3");
+  answer_request(lone, 1001, 3);
+  EXPECT_EQ(requests_sent(lone), "1004+1");
+  answer_request(lone, 1004, 1);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success; RDMA read 2 success");
   EXPECT_EQ(lone.payloads[0], responses(1000, 4));
 }
@@ -261,18 +259,18 @@ TEST(EarlyResponses, ASequenceNakBehindAGapRepeatsFromThereOnly) {
   ASSERT_TRUE(lone.post_send(10, 2).ok());
   ASSERT_TRUE(lone.post_read(256 * 2, 3).ok());
   (void)lone.sent();
-  lone.receive_response(kFirst, 1000, 256);
-  lone.receive_response(kMiddle, 1002, 256);
-  lone.receive_response(kLast, 1003, 256);
+  lone.receive_response(kResponseFirst, 1000, 256);
+  lone.receive_response(kResponseMiddle, 1002, 256);
+  lone.receive_response(kResponseLast, 1003, 256);
   lone.receive_nak(1004, NakCode::kPsnSequenceError);
   EXPECT_EQ(lone.sent(), (SentList{{Opcode::kRcSendOnly, 1004, true, 10}, {kReadRequest, 1005, true, 0}}));
   lone.wait_for_late_ones();
   EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
   lone.receive_nak(1001, NakCode::kPsnSequenceError);  // has been executed: an old one
   EXPECT_EQ(lone.sent().size(), 0u);
-  lone.receive_response(kMiddle, 1001, 256);
+  lone.receive_response(kResponseMiddle, 1001, 256);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
-  answer(lone, 1005, 2);
+  answer_request(lone, 1005, 2);
   EXPECT_EQ(lone.completions(), "send 2 success; RDMA read 3 success");
 }
 
@@ -283,9 +281,9 @@ TEST(EarlyResponses, MoreHolesThanItCanNoteComeAgainInTheirTime) {
   ASSERT_TRUE(lone.post_read(256 * 101).ok());
   (void)lone.sent();
   lone.pass(Duration::us(10));
-  lone.receive_response(kFirst, 1000, 256);
+  lone.receive_response(kResponseFirst, 1000, 256);
   for (uint32_t psn = 1002; psn < 1100; psn += 2) {
-    lone.receive_response(kMiddle, psn, 256);
+    lone.receive_response(kResponseMiddle, psn, 256);
   }
   std::string history;
   for (uint32_t round = 0; round < 20 && lone.qp->has_unfinished_work(); ++round) {
@@ -294,7 +292,7 @@ TEST(EarlyResponses, MoreHolesThanItCanNoteComeAgainInTheirTime) {
     for (size_t i = 0; i < list.size(); ++i) {
       const uint32_t count = wire::PacketView::parse(frames[i])->reth().length / 256;
       history += std::to_string(list[i].psn) + "+" + std::to_string(count) + " ";
-      answer(lone, list[i].psn, count);
+      answer_request(lone, list[i].psn, count);
     }
     lone.pass(Duration::ms(1));
   }
@@ -310,17 +308,17 @@ TEST(EarlyResponses, ReadsThatAreCompleteDoNotFillTheDepthOfACausewayPeer) {
     for (uint64_t id = 1; id <= 20; ++id) {
       ASSERT_TRUE(lone.post_read(256 * 2, id).ok());
     }
-    EXPECT_EQ(asked(lone), "1000+2 1002+2");
-    lone.receive_response(kLast, 1001, 256);  // the first of two is missing
+    EXPECT_EQ(requests_sent(lone), "1000+2 1002+2");
+    lone.receive_response(kResponseLast, 1001, 256);  // the first of two is missing
     lone.wait_for_late_ones();
-    EXPECT_EQ(asked(lone), causeway ? "1000+1" : "1000+2");
-    answer(lone, 1002, 2);
+    EXPECT_EQ(requests_sent(lone), causeway ? "1000+1" : "1000+2");
+    answer_request(lone, 1002, 2);
     uint32_t further = 0;
     for (bool more = true; more;) {
       more = false;
       for (const Sent& sent : lone.sent()) {
         if (sent.psn != 1000) {  // else the repetition is taken for lost once more
-          answer(lone, sent.psn, 2);
+          answer_request(lone, sent.psn, 2);
           ++further;
           more = true;
         }
@@ -328,7 +326,7 @@ TEST(EarlyResponses, ReadsThatAreCompleteDoNotFillTheDepthOfACausewayPeer) {
     }
     EXPECT_EQ(further, causeway ? 14u : 0u);  // the peer remembers sixteen
     EXPECT_EQ(lone.completions(), "");
-    lone.receive_response(causeway ? kOnly : kFirst, 1000, 256);
+    lone.receive_response(causeway ? kResponseOnly : kResponseFirst, 1000, 256);
     EXPECT_EQ(lone.sent().size(), 2u);
     (void)lone.completions();
     EXPECT_EQ(lone.payloads.size(), causeway ? 16u : 2u);
@@ -341,12 +339,12 @@ TEST(EarlyResponses, PsnsWrap) {
   LoneQp lone(options);
   ASSERT_TRUE(lone.post_read(256 * 4).ok());
   (void)lone.sent();
-  lone.receive_response(kFirst, 0xff'fffe, 256);
-  lone.receive_response(kMiddle, 0, 256);
+  lone.receive_response(kResponseFirst, 0xff'fffe, 256);
+  lone.receive_response(kResponseMiddle, 0, 256);
   lone.wait_for_late_ones();
   EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 0xff'ffff, true, 0}}));
-  lone.receive_response(kLast, 1, 256);
-  lone.receive_response(kOnly, 0xff'ffff, 256);
+  lone.receive_response(kResponseLast, 1, 256);
+  lone.receive_response(kResponseOnly, 0xff'ffff, 256);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
 }
 

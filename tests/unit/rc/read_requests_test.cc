@@ -10,10 +10,6 @@
 namespace cw::rc::test {
 namespace {
 
-constexpr Opcode kFirst = Opcode::kRcReadResponseFirst;
-constexpr Opcode kMiddle = Opcode::kRcReadResponseMiddle;
-constexpr Opcode kLast = Opcode::kRcReadResponseLast;
-constexpr Opcode kOnly = Opcode::kRcReadResponseOnly;
 constexpr uint32_t kMtu = 256;
 
 // Requests of four responses, eight responses at once.
@@ -56,7 +52,7 @@ std::string asked(LoneQp& lone) {
 
 Opcode opcode_at(uint32_t index, uint32_t count) {
   const bool last = index + 1 == count;
-  return index == 0 ? (last ? kOnly : kFirst) : (last ? kLast : kMiddle);
+  return index == 0 ? (last ? kResponseOnly : kResponseFirst) : (last ? kResponseLast : kResponseMiddle);
 }
 
 // Response `index` of the `count` that a request from `psn` on asked for.
@@ -395,7 +391,7 @@ TEST(ReadRequests, AnswersToWhatWasNotAskedForAreRefused) {
   lone.receive_nak(1008, NakCode::kPsnSequenceError);
   EXPECT_EQ(lone.discards(DropReason::kPsnStale), 3u);
   EXPECT_EQ(asked(lone), "");
-  for (const Opcode opcode : {kMiddle, kFirst, kLast, kOnly}) {
+  for (const Opcode opcode : {kResponseMiddle, kResponseFirst, kResponseLast, kResponseOnly}) {
     LoneQp other(options_for(false));
     ASSERT_TRUE(other.post_read(kMtu * 12).ok());
     (void)other.sent();
@@ -403,10 +399,10 @@ TEST(ReadRequests, AnswersToWhatWasNotAskedForAreRefused) {
       respond(other, 1000, 4, i);
     }
     other.receive_response(opcode, 1003, kMtu);  // a request ends here: Last, or Only of a repetition
-    const bool ends = opcode == kLast || opcode == kOnly;
+    const bool ends = opcode == kResponseLast || opcode == kResponseOnly;
     EXPECT_EQ(other.qp->in_error(), !ends);
     if (ends) {
-      other.receive_response(kMiddle, 1004, kMtu);  // and here one begins
+      other.receive_response(kResponseMiddle, 1004, kMtu);  // and here one begins
       EXPECT_TRUE(other.qp->in_error());
     }
   }
@@ -441,7 +437,7 @@ TEST(ReadRequests, EachIsAMessageToThePeerThatCountsReceives) {
   lone.receive(inbound);
   ASSERT_TRUE(lone.post_send(1, 5).ok());
   EXPECT_EQ(lone.sent().size(), 0u);
-  inbound = {.opcode = kFirst, .psn = 1001, .payload = random_octets(1001, kMtu)};
+  inbound = {.opcode = kResponseFirst, .psn = 1001, .payload = random_octets(1001, kMtu)};
   inbound.extensions.aeth = wire::Aeth::ack(2, wire::credit_code(4));  // up to 6
   lone.receive(inbound);
   EXPECT_EQ(lone.sent().size(), 1u);

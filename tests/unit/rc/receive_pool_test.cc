@@ -6,9 +6,6 @@
 namespace cw::rc::test {
 namespace {
 
-constexpr Opcode kOnly = Opcode::kRcSendOnly;
-constexpr Opcode kFirst = Opcode::kRcSendFirst;
-
 LoneQpOptions pooled(ReceivePool& pool) {
   LoneQpOptions options;
   options.qp.receive_pool = &pool;

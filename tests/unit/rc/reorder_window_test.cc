@@ -11,10 +11,6 @@ namespace cw::rc::test {
 namespace {
 
 constexpr Duration kRoundTrip = Duration::us(400);
-constexpr Opcode kReadRequest = Opcode::kRcReadRequest;
-constexpr Opcode kFirst = Opcode::kRcReadResponseFirst;
-constexpr Opcode kMiddle = Opcode::kRcReadResponseMiddle;
-constexpr Opcode kLast = Opcode::kRcReadResponseLast;
 
 Instant at(int64_t us) {
   return Instant::from_ns(1'000'000'000 + us * 1000);
@@ -164,7 +160,7 @@ void begin_read(LoneQp& lone) {
   ASSERT_TRUE(lone.post_read(256 * 4).ok());
   (void)lone.sent();
   lone.pass(kRoundTrip);
-  lone.receive_response(kFirst, 1000, 256);
+  lone.receive_response(kResponseFirst, 1000, 256);
   ASSERT_EQ(lone.qp->info().round_trip, kRoundTrip);
 }
 
@@ -173,11 +169,11 @@ TEST(Reordering, AResponseThatIsOnlyLateIsNotAskedForAgain) {
   for (const bool causeway : {false, true}) {
     LoneQp lone(peer(causeway));
     begin_read(lone);
-    lone.receive_response(kLast, 1003, 256);
+    lone.receive_response(kResponseLast, 1003, 256);
     lone.pass(Duration::us(99));
     EXPECT_EQ(lone.sent().size(), 0u);
-    lone.receive_response(kMiddle, 1002, 256);
-    lone.receive_response(kMiddle, 1001, 256);
+    lone.receive_response(kResponseMiddle, 1002, 256);
+    lone.receive_response(kResponseMiddle, 1001, 256);
     EXPECT_EQ(lone.completions(), "RDMA read 1 success");
     EXPECT_EQ(lone.endpoint->stats().packets_late, 2u);
     EXPECT_EQ(lone.endpoint->stats().packets_retransmitted, 0u);
@@ -187,11 +183,11 @@ TEST(Reordering, AResponseThatIsOnlyLateIsNotAskedForAgain) {
 TEST(Reordering, AResponseThatIsLateForLongerThanTheWindowIsAskedForOnceInARoundTrip) {
   LoneQp lone(peer(false));
   begin_read(lone);
-  lone.receive_response(kLast, 1003, 256);
+  lone.receive_response(kResponseLast, 1003, 256);
   lone.pass(Duration::us(100));
   EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
   for (uint32_t i = 0; i < 10; ++i) {
-    lone.receive_response(kLast, 1003, 256);  // duplicates
+    lone.receive_response(kResponseLast, 1003, 256);  // duplicates
     lone.pass(Duration::us(30));
     EXPECT_EQ(lone.sent().size(), 0u);
   }
@@ -201,19 +197,19 @@ TEST(Reordering, AfterASpuriousRepetitionTheNextLateResponseIsWaitedFor) {
   LoneQp lone(peer(true));
   begin_read(lone);
   for (uint32_t psn = 1002; psn < 1004; ++psn) {
-    lone.receive_response(psn == 1003 ? kLast : kMiddle, psn, 256);
+    lone.receive_response(psn == 1003 ? kResponseLast : kResponseMiddle, psn, 256);
   }
   lone.pass(Duration::us(150));
   EXPECT_EQ(lone.sent().size(), 1u);
   lone.pass(Duration::us(50));
-  lone.receive_response(kMiddle, 1001, 256);  // 200 us late, and no answer to the repetition yet
+  lone.receive_response(kResponseMiddle, 1001, 256);  // 200 us late, and no answer to the repetition yet
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
   EXPECT_EQ(lone.endpoint->stats().repetitions_spurious, 1u);
   ASSERT_TRUE(lone.post_read(256 * 4, 2).ok());
   (void)lone.sent();
   lone.pass(kRoundTrip);
   for (uint32_t psn = 1005; psn < 1008; ++psn) {  // three behind it: no proof any more
-    lone.receive_response(psn == 1007 ? kLast : kMiddle, psn, 256);
+    lone.receive_response(psn == 1007 ? kResponseLast : kResponseMiddle, psn, 256);
   }
   lone.pass(Duration::us(240));
   EXPECT_EQ(lone.sent().size(), 0u);
@@ -226,11 +222,11 @@ TEST(Reordering, NoSendOvertakesAReadRequestThatWasSentAgain) {
   for (const bool causeway : {false, true}) {
     LoneQp lone(peer(causeway));
     begin_read(lone);
-    lone.receive_response(kLast, 1003, 256);
+    lone.receive_response(kResponseLast, 1003, 256);
     lone.pass(Duration::us(100));
     EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
-    lone.receive_response(kMiddle, 1001, 256);  // the first answer, late
-    lone.receive_response(kMiddle, 1002, 256);
+    lone.receive_response(kResponseMiddle, 1001, 256);  // the first answer, late
+    lone.receive_response(kResponseMiddle, 1002, 256);
     EXPECT_EQ(lone.completions(), "RDMA read 1 success");
     ASSERT_TRUE(lone.post_send(10, 2).ok());
     if (!causeway) {
@@ -247,12 +243,12 @@ TEST(Reordering, NoSendOvertakesAReadRequestThatWasSentAgain) {
 TEST(Reordering, ASendGoesAtOnceWhenTheRepetitionHasBeenAnswered) {
   LoneQp lone(peer(false));
   begin_read(lone);
-  lone.receive_response(kLast, 1003, 256);
+  lone.receive_response(kResponseLast, 1003, 256);
   lone.pass(Duration::us(100));
   EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
   lone.pass(kRoundTrip);
-  lone.receive_response(kFirst, 1001, 256);
-  lone.receive_response(kMiddle, 1002, 256);
+  lone.receive_response(kResponseFirst, 1001, 256);
+  lone.receive_response(kResponseMiddle, 1002, 256);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
   ASSERT_TRUE(lone.post_send(10, 2).ok());
   EXPECT_EQ(lone.sent(), (SentList{{Opcode::kRcSendOnly, 1004, true, 10}}));
@@ -268,11 +264,11 @@ TEST(Reordering, AnIdleQueuePairKeepsNoPlaceForWhatItRepeated) {
   for (RcQp* qp : {first, second}) {
     lone.qp = qp;
     begin_read(lone);
-    lone.receive_response(kLast, 1003, 256);
+    lone.receive_response(kResponseLast, 1003, 256);
     lone.pass(Duration::us(100));
     EXPECT_EQ(lone.sent(), (SentList{{kReadRequest, 1001, true, 0}}));
-    lone.receive_response(kMiddle, 1001, 256);
-    lone.receive_response(kMiddle, 1002, 256);
+    lone.receive_response(kResponseMiddle, 1001, 256);
+    lone.receive_response(kResponseMiddle, 1002, 256);
     EXPECT_EQ(lone.completions(), "RDMA read 1 success");
     lone.pass(kRoundTrip * 2);
   }

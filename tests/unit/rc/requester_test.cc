@@ -4,16 +4,6 @@
 namespace cw::rc::test {
 namespace {
 
-constexpr Opcode kFirst = Opcode::kRcSendFirst;
-constexpr Opcode kMiddle = Opcode::kRcSendMiddle;
-constexpr Opcode kLast = Opcode::kRcSendLast;
-constexpr Opcode kOnly = Opcode::kRcSendOnly;
-constexpr Opcode kReadRequest = Opcode::kRcReadRequest;
-constexpr Opcode kResponseFirst = Opcode::kRcReadResponseFirst;
-constexpr Opcode kResponseMiddle = Opcode::kRcReadResponseMiddle;
-constexpr Opcode kResponseLast = Opcode::kRcReadResponseLast;
-constexpr Opcode kResponseOnly = Opcode::kRcReadResponseOnly;
-
 TEST(Requester, CutsAMessageAtThePathMtu) {
   LoneQp lone;
   ASSERT_TRUE(lone.post_send(600).ok());

@@ -36,17 +36,13 @@ struct Target : LoneQp {
   verbs::Rkey key;
 };
 
-Inbound send(Opcode opcode, uint32_t psn, size_t bytes) {
-  return Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, bytes)};
-}
-
 Inbound with_bad_key(Inbound inbound) {
   inbound.extensions.reth.rkey = verbs::Rkey(inbound.extensions.reth.rkey.value() + 1);
   inbound.extensions.atomic_eth.rkey = verbs::Rkey(inbound.extensions.atomic_eth.rkey.value() + 1);
   return inbound;
 }
 
-struct Case {
+struct LadderCase {
   const char* what;
   std::function<void(Target&)> before;
   std::function<Inbound(Target&)> packet;
@@ -61,7 +57,7 @@ TEST(ResponderOrder, TheEarlierCheckDecides) {
   const Sent access = nak(5000, NakCode::kRemoteAccessError, 0);
   const Sent sequence = nak(5000, NakCode::kPsnSequenceError, 0);
   const Sent not_ready = rnr_nak(5000, 12, 0);
-  const Case cases[] = {
+  const LadderCase cases[] = {
       {"PSN before opcode sequence: a gap", kNothing, [](Target&) { return send(Opcode::kRcSendLast, 5001, 10); }, {sequence}},
       {"PSN before opcode sequence: a repetition",
        kNothing,
@@ -110,7 +106,7 @@ TEST(ResponderOrder, TheEarlierCheckDecides) {
        {access},
        QpErrorCause::kMemoryAccess},
   };
-  for (const Case& one : cases) {
+  for (const LadderCase& one : cases) {
     Target target;
     one.before(target);
     (void)target.sent();

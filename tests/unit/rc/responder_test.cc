@@ -7,11 +7,6 @@
 namespace cw::rc::test {
 namespace {
 
-constexpr Opcode kFirst = Opcode::kRcSendFirst;
-constexpr Opcode kMiddle = Opcode::kRcSendMiddle;
-constexpr Opcode kLast = Opcode::kRcSendLast;
-constexpr Opcode kOnly = Opcode::kRcSendOnly;
-
 // Server role, one receive posted unless said otherwise.
 struct Server : LoneQp {
   explicit Server(uint32_t receives = 1, const LoneQpOptions& options = {}) : LoneQp(options) { qp->post_receives(receives); }
@@ -214,10 +209,6 @@ struct Refused {
   std::vector<Inbound> packets;  // the last one is refused
   QpErrorCause cause;
 };
-
-Inbound send(Opcode opcode, uint32_t psn, size_t bytes) {
-  return Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, bytes)};
-}
 
 // F7 and F8 of tests/requirements/hostile.md
 TEST(Responder, RefusesWhatBreaksTheRulesOfAMessageAndGoesToError) {

@@ -12,7 +12,6 @@ namespace {
 
 using wire::GapReport;
 
-constexpr Opcode kOnly = Opcode::kRcSendOnly;
 constexpr Opcode kReport = Opcode::kRcGapReport;
 
 LoneQpOptions selective() {

@@ -47,7 +47,7 @@ class ArgumentsTest : public ::testing::Test {
   }
 };
 
-Octets compound(std::initializer_list<uint32_t> operations, uint32_t count) {
+Octets compound_call(std::initializer_list<uint32_t> operations, uint32_t count) {
   Octets arguments = test::words({0, 1, count});
   test::add_words(arguments, operations);
   return call_of(kNfsProgram, 4, 1, arguments);
@@ -86,24 +86,24 @@ TEST_F(ArgumentsTest, EveryOtherArgumentIsNot) {
 
 // WRITE stands behind the operations that a client sends before it; CREATE's other types have no text.
 TEST_F(ArgumentsTest, CompoundsAreWalkedToTheWriteAndTheLinkText) {
-  expect_one(compound({53, 1, 1,          1, 1, 3, 0, 1, 0,                          // SEQUENCE
-                       22, 3, 0xAABBCC00,                                            // PUTFH
-                       38, 1, 2,          3, 4, 0, 0, 2, 5, 0x01020304, 0x05000000,  // WRITE
-                       9,  1, 0x18},                                                 // GETATTR
-                      4),
+  expect_one(compound_call({53, 1, 1,          1, 1, 3, 0, 1, 0,                          // SEQUENCE
+                            22, 3, 0xAABBCC00,                                            // PUTFH
+                            38, 1, 2,          3, 4, 0, 0, 2, 5, 0x01020304, 0x05000000,  // WRITE
+                            9,  1, 0x18},                                                 // GETATTR
+                           4),
              12 + 36 + 12 + 36, 5);
-  expect_one(compound({24, 6, 5, 4, 0x61616161, 1, 0x62000000, 0, 0}, 2), 12 + 4 + 12, 4);
-  EXPECT_EQ(find(compound({24, 6, 2, 1, 0x62000000, 0, 0}, 2)).count, 0u);
+  expect_one(compound_call({24, 6, 5, 4, 0x61616161, 1, 0x62000000, 0, 0}, 2), 12 + 4 + 12, 4);
+  EXPECT_EQ(find(compound_call({24, 6, 2, 1, 0x62000000, 0, 0}, 2)).count, 0u);
   expect_one(
-      compound({18, 1, 2, 3, 4, 5, 4, 0xA, 1, 3, 6, 6, 1, 2, 4, 0x777, 0, 3, 0x66696c00,  // OPEN, exclusive with attributes
-                38, 1, 2, 3, 4, 0, 0, 2,   4, 9},
-               2),
+      compound_call({18, 1, 2, 3, 4, 5, 4, 0xA, 1, 3, 6, 6, 1, 2, 4, 0x777, 0, 3, 0x66696c00,  // OPEN, exclusive with attributes
+                     38, 1, 2, 3, 4, 0, 0, 2,   4, 9},
+                    2),
       12 + 76 + 36, 4);
 }
 
 // Two reduced items in one COMPOUND: both are found, in order.
 TEST_F(ArgumentsTest, SeveralWritesOfACompoundAreAllEligible) {
-  const ReducibleItems found = find(compound({38, 1, 2, 3, 4, 0, 0, 2, 4, 9, 38, 1, 2, 3, 4, 0, 0, 2, 3, 9}, 2));
+  const ReducibleItems found = find(compound_call({38, 1, 2, 3, 4, 0, 0, 2, 4, 9, 38, 1, 2, 3, 4, 0, 0, 2, 3, 9}, 2));
   ASSERT_EQ(found.count, 2u);
   EXPECT_EQ(found.items[0].offset, kHeaderBytes + 12u + 36);
   EXPECT_EQ(found.items[1].offset, kHeaderBytes + 12u + 36 + 4 + 36);
@@ -111,7 +111,7 @@ TEST_F(ArgumentsTest, SeveralWritesOfACompoundAreAllEligible) {
 
 TEST_F(ArgumentsTest, AnUnknownOperationEndsTheWalk) {
   for (const uint32_t operation : {0u, 1u, 2u, 76u, 10044u, UINT32_MAX}) {
-    EXPECT_EQ(find(compound({operation, 38, 1, 2, 3, 4, 0, 0, 2, 4, 9}, 2)).count, 0u);
+    EXPECT_EQ(find(compound_call({operation, 38, 1, 2, 3, 4, 0, 0, 2, 4, 9}, 2)).count, 0u);
   }
 }
 
@@ -208,7 +208,7 @@ TEST_F(ArgumentsTest, OfOptionalDataTheFlagStaysAndTheContentMoves) {
 
 // The client's view: the walk over what is left knows where the moved items were.
 TEST_F(ArgumentsTest, AReducedStreamIsWalkedAroundWhatWasMoved) {
-  const Octets left = compound({38, 1, 2, 3, 4, 0, 0, 2, 5, 22, 1, 0x01000000, 38, 1, 2, 3, 4, 0, 0, 2, 4, 9, 1, 0}, 4);
+  const Octets left = compound_call({38, 1, 2, 3, 4, 0, 0, 2, 5, 22, 1, 0x01000000, 38, 1, 2, 3, 4, 0, 0, 2, 4, 9, 1, 0}, 4);
   const Chain chain = test::chain_of(pool, left, 100);
   const CallContext context = inspect_call(chain);
   const auto sound = [&](std::initializer_list<std::pair<uint64_t, uint64_t>> chunks) {

@@ -145,7 +145,7 @@ TEST_F(BindingTest, BenchResultsAreFoundAtTheirPlaces) {
 }
 
 // COMPOUND results: status, empty tag, count.
-Octets compound(std::initializer_list<uint32_t> words, uint32_t operations) {
+Octets compound_results(std::initializer_list<uint32_t> words, uint32_t operations) {
   Octets results = test::words({0, 0, operations});
   test::add_words(results, words);
   return results;
@@ -153,7 +153,7 @@ Octets compound(std::initializer_list<uint32_t> words, uint32_t operations) {
 
 // RFC 8267: chunks pair with operations, so a READ at the end of file is listed too.
 TEST_F(BindingTest, Nfs4ReadOfNothingIsListedWithLengthZero) {
-  const auto found = find(inspect(kNfsProgram, 4, 1), compound({25, 0, 1, 0, 25, 0, 0, 4, 0xDD}, 2));
+  const auto found = find(inspect(kNfsProgram, 4, 1), compound_results({25, 0, 1, 0, 25, 0, 0, 4, 0xDD}, 2));
   ASSERT_EQ(found.count, 2u);
   EXPECT_EQ(found.items[0].offset, kReplyHeader + 12 + 16);
   EXPECT_EQ(found.items[0].length, 0u);
@@ -163,12 +163,12 @@ TEST_F(BindingTest, Nfs4ReadOfNothingIsListedWithLengthZero) {
 
 // RFC 8267: one Write chunk per READ_PLUS, for its first data content
 TEST_F(BindingTest, Nfs4ReadPlusListsItsFirstDataOnly) {
-  const auto found = find(inspect(kNfsProgram, 4, 1), compound({68, 0, 1,    3,                // eof, three contents
-                                                                1,  0, 0,    0,         4096,  // hole
-                                                                0,  0, 4096, 4,         0xDD,  // data
-                                                                0,  0, 8192, 4,         0xEE,  // data
-                                                                27, 0, 4,    0x61626364},      // READLINK
-                                                               2));
+  const auto found = find(inspect(kNfsProgram, 4, 1), compound_results({68, 0, 1,    3,                // eof, three contents
+                                                                        1,  0, 0,    0,         4096,  // hole
+                                                                        0,  0, 4096, 4,         0xDD,  // data
+                                                                        0,  0, 8192, 4,         0xEE,  // data
+                                                                        27, 0, 4,    0x61626364},      // READLINK
+                                                                       2));
   ASSERT_EQ(found.count, 2u);
   EXPECT_EQ(found.items[0].offset, kReplyHeader + 12 + 16 + 20 + 16);
   EXPECT_EQ(found.items[0].length, 4u);
@@ -177,7 +177,7 @@ TEST_F(BindingTest, Nfs4ReadPlusListsItsFirstDataOnly) {
 }
 
 TEST_F(BindingTest, Nfs4ReadPlusOfHolesTakesItsChunkWithNothing) {
-  const auto found = find(inspect(kNfsProgram, 4, 1), compound({68, 0, 1, 1, 1, 0, 0, 0, 4096, 25, 0, 1, 4, 0xDD}, 2));
+  const auto found = find(inspect(kNfsProgram, 4, 1), compound_results({68, 0, 1, 1, 1, 0, 0, 0, 4096, 25, 0, 1, 4, 0xDD}, 2));
   ASSERT_EQ(found.count, 2u);
   EXPECT_EQ(found.items[0].length, 0u);
   EXPECT_EQ(found.items[1].length, 4u);
@@ -185,7 +185,7 @@ TEST_F(BindingTest, Nfs4ReadPlusOfHolesTakesItsChunkWithNothing) {
 
 TEST_F(BindingTest, Nfs4WalkStopsAtTheOperationThatFailed) {
   // LOCK denied carries data that looks like nothing; what a hostile server puts behind it is not walked.
-  const Octets results = compound({25, 0, 1, 4, 0xDD, 12, 10010, 0, 0, 0, 1, 1, 0, 7, 0, 25, 0, 1, 4, 0xEE}, 3);
+  const Octets results = compound_results({25, 0, 1, 4, 0xDD, 12, 10010, 0, 0, 0, 1, 1, 0, 7, 0, 25, 0, 1, 4, 0xEE}, 3);
   const auto found = find(inspect(kNfsProgram, 4, 1), results);
   ASSERT_EQ(found.count, 1u);
   EXPECT_EQ(found.items[0].length, 4u);
@@ -193,12 +193,12 @@ TEST_F(BindingTest, Nfs4WalkStopsAtTheOperationThatFailed) {
 
 TEST_F(BindingTest, Nfs4UnknownOperationEndsTheWalk) {
   for (const uint32_t operation : {0u, 1u, 2u, 76u, 10044u, UINT32_MAX}) {
-    EXPECT_EQ(find(inspect(kNfsProgram, 4, 1), compound({operation, 0, 25, 0, 1, 4, 0xDD}, 2)).count, 0u);
+    EXPECT_EQ(find(inspect(kNfsProgram, 4, 1), compound_results({operation, 0, 25, 0, 1, 4, 0xDD}, 2)).count, 0u);
   }
 }
 
 TEST_F(BindingTest, Nfs4OperationCountBeyondTheResultsIsHarmless) {
-  expect_one(find(inspect(kNfsProgram, 4, 1), compound({25, 0, 1, 4, 0xDD}, UINT32_MAX)), 12 + 16, 4);
+  expect_one(find(inspect(kNfsProgram, 4, 1), compound_results({25, 0, 1, 4, 0xDD}, UINT32_MAX)), 12 + 16, 4);
 }
 
 TEST_F(BindingTest, ItemsBeyondTheMostThatAreListedStayInline) {
@@ -214,7 +214,7 @@ TEST_F(BindingTest, ItemsBeyondTheMostThatAreListedStayInline) {
 TEST_F(BindingTest, HugeArrayCountsEndWithTheReply) {
   // READDIR, TEST_STATEID, SECINFO, LAYOUTGET and GETDEVICELIST with counts that no reply holds.
   for (const uint32_t operation : {26u, 55u, 33u, 50u, 48u, 74u, 61u}) {
-    Octets results = compound({operation, 0}, 2);
+    Octets results = compound_results({operation, 0}, 2);
     results.resize(results.size() + 400, 0xFF);
     EXPECT_EQ(find(inspect(kNfsProgram, 4, 1), results).count, 0u);
   }

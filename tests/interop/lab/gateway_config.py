@@ -1,0 +1,48 @@
+"""The configuration file of a gateway under test, for ops, benches and the interop lab: one text with what they vary."""
+
+TEXT = """\
+[gateway]
+instance = "{instance}"
+[dataplane]
+main_lcore = {main_lcore}
+poll_lcores = [{poll_lcores}]
+{dataplane}
+[[port]]
+device = "{device}"
+mtu = {mtu}
+{port}
+[[listener]]
+backend = "{backend_name}"
+{listener}
+[[backend]]
+name = "{backend_name}"
+{backend}
+[admin]
+socket = "{admin}"
+[metrics]
+listen = "{metrics}"
+{metrics_extra}
+{extra}
+"""
+BENCH_PROGRAM = 'type = "builtin"\nprograms = ["bench"]'
+
+
+def gateway_config(
+    *,
+    instance: str,
+    main_lcore: object,
+    poll_lcores: object,
+    device: str,
+    port: str,
+    admin: object,
+    metrics: str,
+    mtu: int = 4500,
+    backend_name: str = "bench",
+    backend: str = BENCH_PROGRAM,
+    dataplane: str = "",
+    listener: str = "",
+    metrics_extra: str = "",
+    extra: str = "",
+) -> str:
+    """`port`, `backend`, `dataplane`, `listener` and `metrics_extra` are lines of their sections; `extra` has sections of its own."""
+    return TEXT.format(**locals())
