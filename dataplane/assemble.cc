@@ -4,8 +4,8 @@
 
 #include "control/config/buffer_plan.h"
 #include "control/config/memory_plan.h"
-#include "control/gateway/listener_lanes.h"
 #include "dataplane/shared_places.h"
+#include "gateway/listener_lanes.h"
 
 namespace cw::dataplane {
 namespace {

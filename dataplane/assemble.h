@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "control/config/config.h"
-#include "control/gateway/gateway_options.h"
-#include "control/node/node.h"
 #include "dataplane/config_numbers.h"
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
 #include "dataplane/worker_pool.h"
+#include "gateway/gateway_options.h"
+#include "gateway/node/node.h"
 
 namespace cw::dataplane {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <optional>
 
-#include "control/gateway/gateway_options.h"
+#include "gateway/gateway_options.h"
 
 namespace cw::dataplane {
 

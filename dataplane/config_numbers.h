@@ -1,4 +1,4 @@
-// The numbers by which the parts of a running gateway know what its configuration names: see control/gateway/lasting_numbers.h.
+// The numbers by which the parts of a running gateway know what its configuration names: see gateway/lasting_numbers.h.
 #pragma once
 
 #include <array>
@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "control/config/config.h"
-#include "control/gateway/backend_numbers.h"
-#include "control/gateway/client_numbers.h"
-#include "control/gateway/listener_numbers.h"
-#include "control/gateway/route_numbers.h"
-#include "control/gateway/server_numbers.h"
+#include "gateway/backend_numbers.h"
+#include "gateway/client_numbers.h"
+#include "gateway/listener_numbers.h"
+#include "gateway/route_numbers.h"
+#include "gateway/server_numbers.h"
 
 namespace cw::dataplane {
 

@@ -26,8 +26,8 @@ int64_t unix_now_s() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string text(const wire::IpAddress& address) {
-  return std::string(wire::to_text(address).data());
+std::string text(const IpAddress& address) {
+  return std::string(to_text(address).data());
 }
 
 // The [[client]] section that refused it. Precondition: the notice names one.

@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "control/gateway/core_message.h"
 #include "dataplane/value_ring.h"
 #include "dataplane/wakeup.h"
+#include "gateway/core_message.h"
 
 namespace cw::dataplane {
 

@@ -9,7 +9,7 @@
 #include <ctime>
 #include <thread>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::dataplane {
 namespace {

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "control/capture/capture_ring.h"
-#include "control/node/node.h"
-#include "control/node/steering.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port_queue.h"
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
+#include "gateway/node/node.h"
+#include "gateway/node/steering.h"
 #include "rocev2/wire/tx_batch.h"
 #include "telemetry/core_snapshot.h"
 

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::dataplane {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/base/random.h"
+#include "base/random.h"
 
 namespace cw::dataplane {
 

@@ -9,12 +9,12 @@
 #include <span>
 #include <vector>
 
-#include "control/gateway/backend_ping.h"
-#include "control/gateway/gateway.h"
 #include "control/service/heartbeat.h"
 #include "dataplane/core_loop.h"
 #include "dataplane/value_ring.h"
 #include "dataplane/worker_pool.h"
+#include "gateway/backend_ping.h"
+#include "gateway/gateway.h"
 #include "telemetry/core_snapshot.h"
 #include "telemetry/snapshot.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "control/gateway/backend_link.h"
+#include "gateway/backend_link.h"
 
 namespace cw::dataplane {
 
@@ -26,7 +26,7 @@ class RequestItem {
   }
 
   // Whom kOpen is for.
-  [[nodiscard]] const wire::IpAddress& client() const { return content_.client; }
+  [[nodiscard]] const IpAddress& client() const { return content_.client; }
   // The others.
   [[nodiscard]] rpcrdma::CallId call() const { return content_.call.id; }
   [[nodiscard]] Buffer* message() const { return kind == gateway::BackendRequest::Kind::kOpen ? nullptr : content_.call.message; }
@@ -45,7 +45,7 @@ class RequestItem {
   union Content {
     Content() : call() {}
     Call call;
-    wire::IpAddress client;  // kOpen
+    IpAddress client;  // kOpen
   };
   Content content_;
 };

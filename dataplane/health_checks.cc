@@ -10,8 +10,8 @@
 #include <tuple>
 #include <utility>
 
-#include "control/gateway/backend_ping.h"
 #include "dataplane/monotonic_clock.h"
+#include "gateway/backend_ping.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/ulb/binding.h"
 #include "telemetry/log.h"
@@ -80,9 +80,9 @@ void HealthChecks::become(Instant now, const std::vector<Wanted>& list) {
       return server.row.backend == each.row.backend && server.row.server == each.row.server;
     });
     if (found == servers_.end()) {
-      Server fresh{.row = each.row, .health = gateway::ServerHealth({}, Instant::never()), .address = each.address};
+      Server fresh{.row = each.row, .health = control::ServerHealth({}, Instant::never()), .address = each.address};
       fresh.row.checked = false;
-      fresh.told.resize(cores_, gateway::ServerState::kUnknown);
+      fresh.told.resize(cores_, control::ServerState::kUnknown);
       servers_.push_back(std::move(fresh));
       found = servers_.end() - 1;
     }
@@ -110,7 +110,7 @@ void HealthChecks::become(Instant now, const Wanted& wanted, Server& server) con
   server.timeout = wanted.timeout;
   if (server.row.checked != wanted.row.checked) {
     server.stream.reset();
-    server.health = gateway::ServerHealth(wanted.health, wanted.row.checked ? now : Instant::never());
+    server.health = control::ServerHealth(wanted.health, wanted.row.checked ? now : Instant::never());
     server.row = wanted.row;
   } else if (server.row.checked) {
     server.health.reconfigure(wanted.health);
@@ -205,7 +205,7 @@ void HealthChecks::run() {
 void HealthChecks::begin(Instant now, Server& server) {
   server.health.begin(now);
   server.begun = now;
-  server.stream = std::make_unique<BackendStream>(server.address, wire::IpAddress{}, admission_, kLimits);
+  server.stream = std::make_unique<BackendStream>(server.address, IpAddress{}, admission_, kLimits);
   if (server.calls) {
     const auto octets = gateway::null_call(kXid, rpcrdma::kNfsProgram, rpcrdma::kNfs4Version);
     Chain message;
@@ -268,12 +268,12 @@ void HealthChecks::end(Instant now, Server& server, std::string error) {
 
 void HealthChecks::log_change(const Server& server) const {
   const control::ServerCheck& row = server.row;
-  if (row.state == gateway::ServerState::kUp) {
+  if (row.state == control::ServerState::kUp) {
     telemetry::log_info("backend {}: server {} is up", row.backend_name, row.address);
     return;
   }
   const auto next = std::ranges::find_if(servers_, [&](const Server& other) {
-    return other.row.backend == row.backend && !other.row.removed && other.row.state != gateway::ServerState::kDown;
+    return other.row.backend == row.backend && !other.row.removed && other.row.state != control::ServerState::kDown;
   });
   telemetry::log_warning("backend {}: server {} is down: {}; {}", row.backend_name, row.address, row.last_error,
                          next == servers_.end() ? std::string("no server of it is up: clients are refused")
@@ -282,7 +282,7 @@ void HealthChecks::log_change(const Server& server) const {
 
 void HealthChecks::tell_cores() {
   for (Server& server : servers_) {
-    const gateway::ServerState state = server.health.state();
+    const control::ServerState state = server.health.state();
     for (uint32_t core = 0; core < cores_; ++core) {
       if (server.told[core] != state && tell_(core, {.kind = gateway::CoreMessage::Kind::kServerState,
                                                      .index = server.row.backend,
@@ -308,7 +308,7 @@ void HealthChecks::wait(Instant now) {
       wait_ms = std::clamp((next - now).to_ns() / 1'000'000 + 1, int64_t{0}, wait_ms);
     }
     const bool all_told =
-        std::ranges::all_of(server.told, [&](gateway::ServerState told) { return told == server.health.state(); });
+        std::ranges::all_of(server.told, [&](control::ServerState told) { return told == server.health.state(); });
     wait_ms = all_told ? wait_ms : std::min<int64_t>(wait_ms, kUntoldWaitMs);
   }
   (void)poll(waiters.data(), waiters.size(), static_cast<int>(wait_ms));

@@ -15,12 +15,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/heap_buffer_pool.h"
 #include "control/admin/server_checks.h"
 #include "control/config/config.h"
-#include "control/gateway/core_message.h"
 #include "dataplane/config_numbers.h"
 #include "dataplane/sockets/backend_stream.h"
-#include "rocev2/base/heap_buffer_pool.h"
+#include "gateway/core_message.h"
 
 namespace cw::dataplane {
 
@@ -29,7 +29,7 @@ struct CheckPlan {
   bool checked = false;
   bool calls = false;  // else a connection is enough
   Duration timeout;
-  gateway::HealthOptions health;
+  control::HealthOptions health;
 };
 [[nodiscard]] CheckPlan check_plan(const control::BackendConfig& backend);
 
@@ -58,17 +58,17 @@ class HealthChecks final : public control::ServerChecks {
     TcpAddress address;
     bool calls = false;
     Duration timeout;
-    gateway::HealthOptions health;
+    control::HealthOptions health;
   };
   struct Server {
     control::ServerCheck row;  // under mutex_
-    gateway::ServerHealth health;
+    control::ServerHealth health;
     TcpAddress address;
     bool calls = false;
     Duration timeout;
     std::unique_ptr<BackendStream> stream;  // of the check under way
     Instant begun;
-    std::vector<gateway::ServerState> told;  // by core
+    std::vector<control::ServerState> told;  // by core
   };
   [[nodiscard]] static std::vector<Wanted> wanted(const std::vector<control::BackendConfig>& backends,
                                                   const ConfigNumbers& numbers);

@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include "rocev2/base/table_memory.h"
+#include "base/table_memory.h"
 
 namespace cw::dataplane {
 

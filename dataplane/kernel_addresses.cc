@@ -16,7 +16,7 @@
 namespace cw::dataplane {
 namespace {
 
-bool is_link_local(const wire::IpAddress& address) {
+bool is_link_local(const IpAddress& address) {
   return !address.is_v4() && address.octets[0] == 0xfe && (address.octets[1] & 0xc0) == 0x80;
 }
 
@@ -27,7 +27,7 @@ std::optional<control::IpPrefix> prefix_of(const sockaddr* address, const sockad
   if (address->sa_family == AF_INET) {
     const uint32_t host = ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr);
     const uint32_t bits = ntohl(reinterpret_cast<const sockaddr_in*>(mask)->sin_addr.s_addr);
-    return control::IpPrefix{wire::IpAddress::v4(host), static_cast<uint8_t>(std::popcount(bits))};
+    return control::IpPrefix{IpAddress::v4(host), static_cast<uint8_t>(std::popcount(bits))};
   }
   if (address->sa_family == AF_INET6) {
     control::IpPrefix prefix;

@@ -10,12 +10,12 @@
 
 #include "control/config/config.h"
 #include "control/config/problem.h"
-#include "control/gateway/connection_places.h"
 #include "dataplane/config_numbers.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/health_checks.h"
 #include "dataplane/live_view.h"
 #include "dataplane/worker_pool.h"
+#include "gateway/connection_places.h"
 #include "telemetry/collector.h"
 #include "telemetry/history_recorder.h"
 #include "telemetry/live_page.h"

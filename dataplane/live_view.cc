@@ -9,17 +9,17 @@
 #include <unordered_map>
 #include <utility>
 
-#include "control/gateway/server_choice.h"
+#include "base/ip_address.h"
 #include "dataplane/monotonic_clock.h"
-#include "rocev2/wire/ip_address.h"
+#include "gateway/server_choice.h"
 #include "rocev2/wire/mac_address.h"
 #include "rpcrdma/ulb/binding.h"
 
 namespace cw::dataplane {
 namespace {
 
-std::string address_text(const wire::IpAddress& address) {
-  return std::string(wire::to_text(address).data());
+std::string address_text(const IpAddress& address) {
+  return std::string(to_text(address).data());
 }
 
 using ValuesByName = std::unordered_map<std::string, double>;  // names with their labels
@@ -125,7 +125,7 @@ control::GatewayStatus LiveView::status() {
     const control::PortConfig& config = config_.ports[i];
     control::PortStatus& port = status.ports.emplace_back();
     port.device = config.device;
-    port.mac = std::string(wire::to_text(ports_[i]->mac()).data());
+    port.mac = std::string(to_text(ports_[i]->mac()).data());
     for (const control::IpPrefix& prefix : config.addresses) {
       port.addresses.push_back(fmt::format("{}/{}", address_text(prefix.address), prefix.length_bits));
     }
@@ -209,8 +209,8 @@ std::vector<control::ServerStatus> LiveView::servers(const telemetry::MetricSour
     row.backend = check.backend_name;
     row.address = check.address;
     row.role = check.removed ? "removed" : check.rank == 0 ? "primary" : "backup";
-    if (check.state != gateway::ServerState::kUnknown) {
-      row.up = check.state == gateway::ServerState::kUp;
+    if (check.state != control::ServerState::kUnknown) {
+      row.up = check.state == control::ServerState::kUp;
     }
     row.checked = check.checked;
     row.preferred = !check.removed && check.server == preferred_server(checks, check.backend);

@@ -73,7 +73,7 @@ telemetry::MetricSources metric_sources(const control::Config& config, const cha
   }
   for (const std::unique_ptr<Port>& port : ports) {
     sources.ports.push_back(
-        {port->device(), port->driver(), std::string(wire::to_text(port->mac()).data()), to_string(port->steering())});
+        {port->device(), port->driver(), std::string(to_text(port->mac()).data()), to_string(port->steering())});
   }
   sources.backends = backend_sources(config, numbers);
   sources.clients = client_sources(config, numbers);

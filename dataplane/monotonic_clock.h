@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 
 namespace cw::dataplane {
 

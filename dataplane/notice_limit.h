@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/time.h"
 #include "control/cm/token_bucket.h"
-#include "control/gateway/gateway_stats.h"
-#include "rocev2/base/time.h"
+#include "gateway/gateway_stats.h"
 
 namespace cw::dataplane {
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "base/core_share.h"
 #include "control/config/config.h"
-#include "control/gateway/connection_places.h"
 #include "dataplane/config_numbers.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/core_loop.h"
@@ -21,7 +21,7 @@
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
 #include "dataplane/worker_pool.h"
-#include "rocev2/base/core_share.h"
+#include "gateway/connection_places.h"
 
 namespace cw::dataplane {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "control/gateway/connection_places.h"
+#include "gateway/connection_places.h"
 
 namespace cw::dataplane {
 

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "control/gateway/gateway_options.h"
-#include "control/gateway/source_ports.h"
+#include "base/time.h"
 #include "dataplane/sockets/backend_stream.h"
-#include "rocev2/base/time.h"
+#include "gateway/gateway_options.h"
+#include "gateway/source_ports.h"
 
 namespace cw::dataplane {
 
@@ -23,15 +23,15 @@ class SharedSourcePorts final : public gateway::SourcePorts {
     const std::lock_guard lock(mutex_);
     book_.set_from_client(backend);
   }
-  [[nodiscard]] bool depends_on_xid(const wire::IpAddress& client, uint32_t backend) const override {
+  [[nodiscard]] bool depends_on_xid(const IpAddress& client, uint32_t backend) const override {
     const std::lock_guard lock(mutex_);
     return book_.depends_on_xid(client, backend);
   }
-  [[nodiscard]] uint16_t take(const wire::IpAddress& client, uint32_t backend, std::optional<uint32_t> xid = {}) override {
+  [[nodiscard]] uint16_t take(const IpAddress& client, uint32_t backend, std::optional<uint32_t> xid = {}) override {
     const std::lock_guard lock(mutex_);
     return book_.take(client, backend, xid);
   }
-  void give_back(const wire::IpAddress& client, uint32_t backend, uint16_t port, std::optional<uint32_t> xid = {}) override {
+  void give_back(const IpAddress& client, uint32_t backend, uint16_t port, std::optional<uint32_t> xid = {}) override {
     const std::lock_guard lock(mutex_);
     book_.give_back(client, backend, port, xid);
   }
@@ -47,7 +47,7 @@ class PortsHeld {
  public:
   struct Use {
     TcpAddress server;
-    wire::IpAddress source;  // unspecified: this host's
+    IpAddress source;  // unspecified: this host's
     uint16_t port = 0;
     friend bool operator==(const Use& a, const Use& b) {
       return a.port == b.port && a.server.port == b.server.port && a.server.address == b.server.address && a.source == b.source;

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "base/time.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
-#include "rocev2/base/time.h"
 
 namespace cw::dataplane {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <type_traits>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::dataplane {
 

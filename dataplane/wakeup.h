@@ -12,7 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::dataplane {
 

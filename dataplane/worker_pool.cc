@@ -21,11 +21,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/intrusive_list.h"
 #include "control/config/memory_plan.h"
-#include "control/gateway/gateway_options.h"
 #include "dataplane/dpdk/bind_thread.h"
 #include "dataplane/monotonic_clock.h"
-#include "rocev2/base/intrusive_list.h"
+#include "gateway/gateway_options.h"
 #include "telemetry/log.h"
 
 namespace cw::dataplane {
@@ -160,7 +160,7 @@ class WorkerPool::Worker {
  private:
   struct UnfinishedTag {};
   struct Link : ListNode<UnfinishedTag> {
-    Link(const TcpAddress& address, const wire::IpAddress& source, Worker& worker, const RequestItem& item)
+    Link(const TcpAddress& address, const IpAddress& source, Worker& worker, const RequestItem& item)
         : stream(address, source, worker.admission_, worker.pool_.options_.limits, item.backend, item.link.value(),
                  item.source_port),
           from{address, source, item.source_port},
@@ -234,8 +234,8 @@ class WorkerPool::Worker {
 
   void open(uint32_t core, const RequestItem& item) {
     const Backend& backend = pool_.backends_[item.backend];
-    auto link = std::make_unique<Link>(backend.servers[item.server], backend.from_client ? item.client() : wire::IpAddress{},
-                                       *this, item);
+    auto link =
+        std::make_unique<Link>(backend.servers[item.server], backend.from_client ? item.client() : IpAddress{}, *this, item);
     link->core = core;
     if (link->stream.state() == BackendStream::State::kFailed) {
       log_failure(*link);
@@ -465,7 +465,7 @@ class WorkerPool::Worker {
                         : error == ETIMEDOUT && link.announced ? "it did not go on with a reply that it began, or is not there"
                                                                : std::strerror(error);
     const TcpAddress& server = link.from.server;
-    telemetry::log_warning("backend {} ({} port {}): {}: {}", name, wire::to_text(server.address).data(), server.port,
+    telemetry::log_warning("backend {} ({} port {}): {}: {}", name, to_text(server.address).data(), server.port,
                            link.announced ? "connection lost" : "cannot connect", cause);
   }
 

@@ -21,8 +21,6 @@
 #include <string>
 #include <vector>
 
-#include "control/gateway/backend_link.h"
-#include "control/gateway/gateway_stats.h"
 #include "dataplane/handoff_items.h"
 #include "dataplane/outbox.h"
 #include "dataplane/shared_record_budget.h"
@@ -30,6 +28,8 @@
 #include "dataplane/sockets/backend_stream.h"
 #include "dataplane/value_ring.h"
 #include "dataplane/wakeup.h"
+#include "gateway/backend_link.h"
+#include "gateway/gateway_stats.h"
 #include "rpcrdma/backend/backend.h"
 #include "telemetry/core_snapshot.h"
 

@@ -57,7 +57,7 @@ needs dh debhelper
 needs help2man help2man
 [ -z "$lint" ] || needs lintian lintian
 [ -n "$programs" ] || command -v npm >/dev/null || echo "deploy/build-deb.sh: there is no npm: causewayd will have no live page" >&2
-for program in ${programs:+dataplane/causewayd control/ctl/causewayctl tests/loadgen/causeway-load}; do
+for program in ${programs:+apps/causewayd apps/causewayctl apps/load/causeway-load}; do
   [ -x "$programs/$program" ] || fail "there is no $programs/$program; ninja -C $programs $program"
 done
 [ -z "$programs" ] || export CAUSEWAY_PROGRAMS="$programs"

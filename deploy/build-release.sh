@@ -20,7 +20,7 @@ case "${1:-}" in '' | -h | --help)
 esac
 build=$1
 shift
-targets='dataplane/causewayd control/ctl/causewayctl tests/loadgen/causeway-load'
+targets='apps/causewayd apps/causewayctl apps/load/causeway-load'
 if [ "${1:-}" = --targets ]; then
   targets=$2
   shift 2

@@ -111,14 +111,14 @@ build_programs() {
       fail "meson cannot set up $build/" "$log" "is the directory writable for $(id -un), and are all packages there?"
     rm -f "$log"
   fi
-  ninja -C "$build" -j "$(nproc)" --quiet dataplane/causewayd control/ctl/causewayctl tests/loadgen/causeway-load ||
+  ninja -C "$build" -j "$(nproc)" --quiet apps/causewayd apps/causewayctl apps/load/causeway-load ||
     fail "the build failed; the compiler's words are above" '' "ninja -C $build shows them again; rm -r $build starts afresh"
 }
 
 find_programs() {
-  causewayd="$build/dataplane/causewayd"
-  causewayctl="$build/control/ctl/causewayctl"
-  causeway_load="$build/tests/loadgen/causeway-load"
+  causewayd="$build/apps/causewayd"
+  causewayctl="$build/apps/causewayctl"
+  causeway_load="$build/apps/load/causeway-load"
   local program
   for program in "$causewayd" "$causewayctl" "$causeway_load"; do
     [ -x "$program" ] || fail "there is no $program" '' "run without --no-build, or name the directory with --build-dir"

@@ -13,23 +13,23 @@
 #include <cstdint>
 #include <vector>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/core_share.h"
-#include "rocev2/base/prefetch.h"
-#include "rocev2/base/random.h"
-#include "rocev2/base/result.h"
-#include "rocev2/base/ring.h"
-#include "rocev2/base/slab.h"
-#include "rocev2/base/table_memory.h"
-#include "rocev2/base/time.h"
+#include "base/buffer.h"
+#include "base/core_share.h"
+#include "base/prefetch.h"
+#include "base/random.h"
+#include "base/result.h"
+#include "base/ring.h"
+#include "base/slab.h"
+#include "base/table_memory.h"
+#include "base/time.h"
 #include "rocev2/rc/qp.h"
 #include "rocev2/rc/qpn_codec.h"
 #include "rocev2/rc/rc_core.h"
 #include "rocev2/rc/rc_options.h"
 #include "rocev2/rc/rc_stats.h"
-#include "rocev2/verbs/memory_region.h"
 #include "rocev2/wire/packet_view.h"
 #include "rocev2/wire/tx_batch.h"
+#include "verbs/memory_region.h"
 
 namespace cw {
 

@@ -255,7 +255,7 @@ void add_servers(const MetricSources& sources, std::vector<MetricFamily>& famili
     connections.metric.push_back(sample(labels, static_cast<double>(links)));
     calls.metric.push_back(sample(labels, static_cast<double>(in_flight)));
     if (server.checks > 0) {
-      up.metric.push_back(sample(labels, server.state == gateway::ServerState::kUp ? 1 : 0));
+      up.metric.push_back(sample(labels, server.state == control::ServerState::kUp ? 1 : 0));
       checks.metric.push_back(sample(labels, static_cast<double>(server.checks)));
       failures.metric.push_back(sample(labels, static_cast<double>(server.failures)));
       durations.metric.push_back(sample(labels, server.last_duration.to_seconds()));

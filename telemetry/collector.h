@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "control/admin/gateway_view.h"
 #include "control/admin/server_checks.h"
-#include "rocev2/base/time.h"
 #include "telemetry/core_snapshot.h"
 #include "telemetry/health.h"
 #include "telemetry/snapshot.h"

@@ -11,7 +11,7 @@
 
 #include "control/cm/cm_stats.h"
 #include "control/config/config.h"
-#include "control/gateway/gateway_stats.h"
+#include "gateway/gateway_stats.h"
 #include "rocev2/gsi/gsi_qp.h"
 #include "rocev2/rc/rc_stats.h"
 #include "rocev2/wire/drop_reason.h"

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "rocev2/base/histogram.h"
-#include "rocev2/base/time.h"
+#include "base/histogram.h"
+#include "base/time.h"
 #include "telemetry/history_columns.h"
 
 namespace cw::telemetry {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 #include "telemetry/metric_table.h"
 
 namespace cw::telemetry {

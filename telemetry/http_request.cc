@@ -180,7 +180,7 @@ bool http_host_is_loopback(std::string_view host) {
   if (same_word(name, "localhost")) {
     return true;
   }
-  const std::optional<wire::IpAddress> address = control::parse_ip(name);
+  const std::optional<IpAddress> address = control::parse_ip(name);
   return address && control::is_loopback(*address);
 }
 

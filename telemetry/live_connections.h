@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/time.h"
 #include "control/admin/gateway_view.h"
-#include "rocev2/base/time.h"
 
 namespace cw::telemetry {
 

@@ -16,8 +16,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/time.h"
 #include "control/config/config.h"
-#include "rocev2/base/time.h"
 
 namespace cw::telemetry {
 

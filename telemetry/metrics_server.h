@@ -17,8 +17,8 @@
 #include <memory>
 #include <string>
 
+#include "base/time.h"
 #include "control/config/ip_text.h"
-#include "rocev2/base/time.h"
 #include "telemetry/health.h"
 #include "telemetry/live_page.h"
 

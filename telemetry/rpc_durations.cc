@@ -1,6 +1,6 @@
 #include "telemetry/rpc_durations.h"
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 #include "rpcrdma/ulb/binding.h"
 
 namespace cw::telemetry {

@@ -6,8 +6,8 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/base/histogram.h"
-#include "rocev2/base/time.h"
+#include "base/histogram.h"
+#include "base/time.h"
 #include "rpcrdma/endpoint/stage_durations.h"
 
 namespace cw::telemetry {

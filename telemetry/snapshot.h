@@ -16,7 +16,7 @@
 #include <thread>
 #include <type_traits>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::telemetry {
 

@@ -159,7 +159,7 @@ sanitized=(-Dbuildtype=debug -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Duni
 configure_asan() { configure build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Db_ndebug=false "${sanitized[@]}"; }
 configure_tsan() { configure build-tsan -Db_sanitize=thread -Db_lundef=false "${sanitized[@]}"; }
 tsan_targets=(tests/unit/{dataplane/dataplane,dataplane/eal,telemetry/telemetry,control/control,capture/capture}_test
-  control/ctl/causewayctl)
+  apps/causewayctl)
 
 # Much of ops and interop is waiting. Beside them the sanitizers' builds take the CPU time that nobody else wants (SCHED_IDLE). What they
 # leave undone, or fail at, is done where it is needed, with all CPUs.

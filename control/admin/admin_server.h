@@ -20,9 +20,9 @@
 #include <memory>
 #include <string>
 
+#include "base/time.h"
 #include "control/admin/admin_commands.h"
 #include "control/admin/admin_peer.h"
-#include "rocev2/base/time.h"
 
 namespace cw::control {
 

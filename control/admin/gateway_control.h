@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "control/capture/capture_order.h"
 #include "control/config/config.h"
 #include "control/config/config_changes.h"
-#include "rocev2/base/time.h"
 
 namespace cw::control {
 

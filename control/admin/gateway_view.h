@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 
 namespace cw::control {
 

@@ -3,8 +3,8 @@
 
 #include <sys/types.h>
 
+#include "base/bytes.h"
 #include "control/admin/unique_fd.h"
-#include "rocev2/base/bytes.h"
 
 namespace cw::control {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "control/gateway/server_health.h"
-#include "rocev2/base/time.h"
+#include "base/time.h"
+#include "control/service/server_health.h"
 
 namespace cw::control {
 
@@ -15,7 +15,7 @@ struct ServerCheck {
   uint32_t server = 0;   // its number (gateway::ServerNumbers)
   std::string backend_name;
   std::string address;
-  gateway::ServerState state = gateway::ServerState::kUnknown;
+  control::ServerState state = control::ServerState::kUnknown;
   bool checked = false;  // false: its backend's check is off
   uint64_t checks = 0;   // ended
   uint64_t failures = 0;

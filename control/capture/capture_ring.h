@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
+#include "base/bytes.h"
 #include "control/capture/roce_frame.h"
-#include "rocev2/base/bytes.h"
 
 namespace cw::control::capture {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "rocev2/base/bytes.h"
+#include "base/bytes.h"
 
 namespace cw::control::capture {
 

@@ -16,9 +16,9 @@ constexpr uint16_t kEtherTypeArp = 0x0806;
 constexpr uint8_t kIpProtocolIcmp6 = 58;
 constexpr uint32_t kTransportBytes = 8;  // ports of TCP and UDP; type, code and numbers of ICMP; a fragment header
 
-wire::IpAddress address_at(Bytes frame, uint32_t v4_at, uint32_t v6_at, const wire::IpLayout& ip) {
-  return ip.ipv6 ? wire::IpAddress::v6(std::span<const uint8_t, 16>(frame.data() + ip.offset + v6_at, 16))
-                 : wire::IpAddress::v4(load_be32(frame.data() + ip.offset + v4_at));
+IpAddress address_at(Bytes frame, uint32_t v4_at, uint32_t v6_at, const wire::IpLayout& ip) {
+  return ip.ipv6 ? IpAddress::v6(std::span<const uint8_t, 16>(frame.data() + ip.offset + v6_at, 16))
+                 : IpAddress::v4(load_be32(frame.data() + ip.offset + v4_at));
 }
 
 bool is_neighbour_discovery(Bytes frame, const wire::IpLayout& ip) {

@@ -4,15 +4,15 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/bytes.h"
+#include "base/ip_address.h"
 #include "control/config/ip_text.h"
-#include "rocev2/base/bytes.h"
-#include "rocev2/wire/ip_address.h"
 
 namespace cw::control::capture {
 
 struct RoceFrame {
-  wire::IpAddress source;
-  wire::IpAddress destination;
+  IpAddress source;
+  IpAddress destination;
   uint32_t destination_qpn = 0;
   uint8_t opcode = 0;
   uint32_t extensions_at = 0;  // end of the BTH

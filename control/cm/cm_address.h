@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/verbs/ids.h"
-#include "rocev2/wire/ip_address.h"
+#include "base/ip_address.h"
 #include "rocev2/wire/mac_address.h"
+#include "verbs/ids.h"
 
 namespace cw::cm {
 
@@ -14,8 +14,8 @@ inline constexpr size_t kMadSize = 256;
 inline constexpr verbs::Qpn kGsiQpn{1};
 
 struct CmAddress {
-  wire::IpAddress local;
-  wire::IpAddress remote;
+  IpAddress local;
+  IpAddress remote;
   wire::MacAddress remote_mac;
   uint16_t vlan = 0;                // 0 = untagged
   uint16_t port = 0;                // index of the local port

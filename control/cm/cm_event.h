@@ -13,16 +13,16 @@
 #include <optional>
 #include <variant>
 
+#include "base/strong_id.h"
+#include "base/time.h"
 #include "control/cm/cm_address.h"
 #include "control/cm/ip_cm.h"
 #include "control/cm/path_mtu.h"
 #include "control/cm/private_data.h"
 #include "control/cm/reject_reason.h"
 #include "control/cm/service_id.h"
-#include "rocev2/base/strong_id.h"
-#include "rocev2/base/time.h"
-#include "rocev2/verbs/ids.h"
 #include "rocev2/wire/psn.h"
+#include "verbs/ids.h"
 
 namespace cw::cm {
 

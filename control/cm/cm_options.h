@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "base/core_share.h"
+#include "base/time.h"
 #include "control/cm/path_mtu.h"
-#include "rocev2/base/core_share.h"
-#include "rocev2/base/time.h"
 
 namespace cw::cm {
 

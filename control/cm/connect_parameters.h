@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
+#include "base/bytes.h"
 #include "control/cm/path_mtu.h"
-#include "rocev2/base/bytes.h"
-#include "rocev2/verbs/ids.h"
 #include "rocev2/wire/psn.h"
+#include "verbs/ids.h"
 
 namespace cw::cm {
 

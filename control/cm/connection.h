@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <variant>
 
+#include "base/intrusive_list.h"
+#include "base/time.h"
+#include "base/timer_wheel.h"
 #include "control/cm/cm_address.h"
 #include "control/cm/cm_event.h"
 #include "control/cm/connection_state.h"
 #include "control/cm/wire/mad.h"
-#include "rocev2/base/intrusive_list.h"
-#include "rocev2/base/time.h"
-#include "rocev2/base/timer_wheel.h"
 
 namespace cw::cm {
 

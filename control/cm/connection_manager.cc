@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "control/cm/connection_manager_inl.h"
 #include "control/cm/timeout_code.h"
 #include "control/cm/wire/mra.h"
-#include "rocev2/base/assert.h"
 
 namespace cw::cm {
 

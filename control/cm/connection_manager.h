@@ -27,6 +27,13 @@
 #include <span>
 #include <vector>
 
+#include "base/intrusive_list.h"
+#include "base/random.h"
+#include "base/result.h"
+#include "base/ring.h"
+#include "base/slab.h"
+#include "base/time.h"
+#include "base/timer_wheel.h"
 #include "control/cm/cm_address.h"
 #include "control/cm/cm_event.h"
 #include "control/cm/cm_options.h"
@@ -42,13 +49,6 @@
 #include "control/cm/wire/rej.h"
 #include "control/cm/wire/rep.h"
 #include "control/cm/wire/req.h"
-#include "rocev2/base/intrusive_list.h"
-#include "rocev2/base/random.h"
-#include "rocev2/base/result.h"
-#include "rocev2/base/ring.h"
-#include "rocev2/base/slab.h"
-#include "rocev2/base/time.h"
-#include "rocev2/base/timer_wheel.h"
 
 namespace cw::cm {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/assert.h"
 #include "control/cm/connection_manager.h"
-#include "rocev2/base/assert.h"
 
 namespace cw::cm {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "control/cm/connection_manager_inl.h"
 #include "control/cm/timeout_code.h"
-#include "rocev2/base/assert.h"
 
 namespace cw::cm {
 

@@ -16,8 +16,8 @@ namespace cw::cm {
 
 namespace {
 
-bool is_station(const wire::IpAddress& address) {
-  return !address.is_multicast() && address != wire::IpAddress{} && address != wire::IpAddress::v4(0);
+bool is_station(const IpAddress& address) {
+  return !address.is_multicast() && address != IpAddress{} && address != IpAddress::v4(0);
 }
 
 bool is_plausible(const CmAddress& from) {

@@ -1,10 +1,10 @@
 // What the ConnectionManager sends: one queue, REJ in all its forms, and answers to repeated messages.
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "control/cm/connection_manager_inl.h"
 #include "control/cm/wire/dreq.h"
 #include "control/cm/wire/rtu.h"
-#include "rocev2/base/bytes.h"
 
 namespace cw::cm {
 

@@ -2,8 +2,8 @@
 
 #include <bit>
 
+#include "base/assert.h"
 #include "control/cm/hash.h"
-#include "rocev2/base/assert.h"
 
 namespace cw::cm {
 
@@ -145,7 +145,7 @@ uint32_t ConnectionTable::bucket_of_local(uint32_t local_comm_id) const {
   return static_cast<uint32_t>(mix(local_comm_id ^ hash_key_)) & bucket_mask_;
 }
 
-uint32_t ConnectionTable::bucket_of_remote(const wire::IpAddress& remote, uint32_t number) const {
+uint32_t ConnectionTable::bucket_of_remote(const IpAddress& remote, uint32_t number) const {
   return static_cast<uint32_t>(hash_of(hash_key_, remote, number)) & bucket_mask_;
 }
 

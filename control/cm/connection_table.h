@@ -8,11 +8,11 @@
 #include <memory>
 #include <vector>
 
+#include "base/core_share.h"
+#include "base/random.h"
+#include "base/table_memory.h"
 #include "control/cm/cm_address.h"
 #include "control/cm/connection.h"
-#include "rocev2/base/core_share.h"
-#include "rocev2/base/random.h"
-#include "rocev2/base/table_memory.h"
 
 namespace cw::cm {
 
@@ -49,7 +49,7 @@ class ConnectionTable {
  private:
   using Chain = uint32_t Connection::*;
   [[nodiscard]] uint32_t bucket_of_local(uint32_t local_comm_id) const;
-  [[nodiscard]] uint32_t bucket_of_remote(const wire::IpAddress& remote, uint32_t number) const;
+  [[nodiscard]] uint32_t bucket_of_remote(const IpAddress& remote, uint32_t number) const;
   void link(std::vector<uint32_t>& heads, Chain chain, uint32_t bucket, Connection& connection);
   void unlink(std::vector<uint32_t>& heads, Chain chain, uint32_t bucket, Connection& connection);
   // The youngest one of this peer with this QPN that `fits`.

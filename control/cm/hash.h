@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/wire/ip_address.h"
+#include "base/bytes.h"
+#include "base/ip_address.h"
 
 namespace cw::cm {
 
@@ -15,7 +15,7 @@ namespace cw::cm {
   return z ^ (z >> 32);
 }
 
-[[nodiscard]] inline uint64_t hash_of(uint64_t key, const wire::IpAddress& address, uint32_t number) {
+[[nodiscard]] inline uint64_t hash_of(uint64_t key, const IpAddress& address, uint32_t number) {
   const uint64_t high = mix(load_be64(address.octets.data()) ^ key);
   const uint64_t low = mix(load_be64(address.octets.data() + 8) ^ high);
   return mix(number ^ low);

@@ -15,10 +15,10 @@
 #include <cstdint>
 #include <span>
 
+#include "base/bytes.h"
+#include "base/ip_address.h"
+#include "base/result.h"
 #include "control/cm/private_data.h"
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/result.h"
-#include "rocev2/wire/ip_address.h"
 
 namespace cw::cm {
 
@@ -26,8 +26,8 @@ struct IpCmHeader {
   static constexpr size_t kSize = kIpCmHeaderSize;
 
   uint16_t source_port = 0;
-  wire::IpAddress source;
-  wire::IpAddress destination;
+  IpAddress source;
+  IpAddress destination;
 
   // kUnsupported: another major version. kBadValue: neither IPv4 nor IPv6.
   [[nodiscard]] static constexpr Result<IpCmHeader> parse(Bytes bytes) {
@@ -45,11 +45,11 @@ struct IpCmHeader {
     IpCmHeader header;
     header.source_port = reader->be16<2>();
     if (ip_version == 4) {
-      header.source = wire::IpAddress::v4(reader->be32<16>());
-      header.destination = wire::IpAddress::v4(reader->be32<32>());
+      header.source = IpAddress::v4(reader->be32<16>());
+      header.destination = IpAddress::v4(reader->be32<32>());
     } else {
-      header.source = wire::IpAddress::v6(reader->octets<4, 16>());
-      header.destination = wire::IpAddress::v6(reader->octets<20, 16>());
+      header.source = IpAddress::v6(reader->octets<4, 16>());
+      header.destination = IpAddress::v6(reader->octets<20, 16>());
     }
     return header;
   }

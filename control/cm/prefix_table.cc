@@ -4,8 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "base/assert.h"
 #include "control/cm/hash.h"
-#include "rocev2/base/assert.h"
 
 namespace cw::cm {
 
@@ -25,7 +25,7 @@ PrefixTable::PrefixTable(const PrefixLimits& limits, RandomSource& random)
 }
 
 PrefixTable::Index PrefixTable::find(Instant now, const CmAddress& from) {
-  const wire::IpAddress network = network_of(from.remote);
+  const IpAddress network = network_of(from.remote);
   const Index first = set_of(network, uint32_t{from.port} << 16 | from.vlan) * kWays;
   Index place = shared();
   for (Index at = first; at < first + kWays; ++at) {
@@ -104,8 +104,8 @@ uint32_t PrefixTable::half_open_count() const {
                          [](uint32_t sum, const Entry& entry) { return sum + entry.half_open; });
 }
 
-wire::IpAddress PrefixTable::network_of(const wire::IpAddress& address) const {
-  wire::IpAddress network = address;
+IpAddress PrefixTable::network_of(const IpAddress& address) const {
+  IpAddress network = address;
   const uint32_t bits = address.is_v4() ? kIpv4Offset * 8 + limits_.ipv4_bits : limits_.ipv6_bits;
   for (uint32_t octet = 0; octet < network.octets.size(); ++octet) {
     const uint32_t kept = std::clamp<uint32_t>(bits > octet * 8 ? bits - octet * 8 : 0, 0, 8);
@@ -114,7 +114,7 @@ wire::IpAddress PrefixTable::network_of(const wire::IpAddress& address) const {
   return network;
 }
 
-uint32_t PrefixTable::set_of(const wire::IpAddress& network, uint32_t port_and_vlan) const {
+uint32_t PrefixTable::set_of(const IpAddress& network, uint32_t port_and_vlan) const {
   return static_cast<uint32_t>(hash_of(hash_key_, network, port_and_vlan)) & set_mask_;
 }
 

@@ -13,10 +13,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/random.h"
 #include "control/cm/cm_address.h"
 #include "control/cm/cm_options.h"
 #include "control/cm/token_bucket.h"
-#include "rocev2/base/random.h"
 
 namespace cw::cm {
 
@@ -55,7 +55,7 @@ class PrefixTable {
   static constexpr Index kNone = UINT32_MAX;
   struct Entry {
     Entry(const PrefixLimits& limits) : requests(limits.request_rate), answers(limits.answer_rate) {}
-    wire::IpAddress network;
+    IpAddress network;
     uint16_t port = 0;
     uint16_t vlan = 0;
     bool used = false;
@@ -66,8 +66,8 @@ class PrefixTable {
     TokenBucket requests;
     TokenBucket answers;
   };
-  [[nodiscard]] wire::IpAddress network_of(const wire::IpAddress& address) const;
-  [[nodiscard]] uint32_t set_of(const wire::IpAddress& network, uint32_t port_and_vlan) const;
+  [[nodiscard]] IpAddress network_of(const IpAddress& address) const;
+  [[nodiscard]] uint32_t set_of(const IpAddress& network, uint32_t port_and_vlan) const;
   // Everybody who found no place.
   [[nodiscard]] Index shared() const { return capacity(); }
   void enter_rank(Index index);

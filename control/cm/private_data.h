@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/base/bytes.h"
+#include "base/bytes.h"
 
 namespace cw::cm {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "rocev2/base/strong_id.h"
+#include "base/strong_id.h"
 
 namespace cw::cm {
 

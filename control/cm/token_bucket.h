@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/time.h"
 #include "control/cm/cm_options.h"
-#include "rocev2/base/time.h"
 
 namespace cw::cm {
 

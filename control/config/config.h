@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ip_address.h"
 #include "control/config/ip_text.h"
-#include "rocev2/wire/ip_address.h"
 #include "rpcrdma/wire/chunk_list.h"
 
 namespace cw::control {
@@ -69,8 +69,8 @@ struct PortConfig {
   // VLAN id, 1..4094; 0 = untagged.
   uint32_t vlan = 0;
   // Next hop for clients outside `addresses`. Absent: only neighbours are reached.
-  std::optional<wire::IpAddress> gateway4;
-  std::optional<wire::IpAddress> gateway6;
+  std::optional<IpAddress> gateway4;
+  std::optional<IpAddress> gateway6;
 };
 
 // [[listener]]
@@ -239,7 +239,7 @@ struct RoceConfig {
 struct MetricsConfig {
   // Where /metrics is served, on a kernel interface (DPDK ports are not reachable from the host itself). Absent ("off"): not
   // served. Loopback, since the page needs no password.
-  std::optional<SocketAddress> listen = SocketAddress{wire::IpAddress::v4(0x7f00'0001), 9464};
+  std::optional<SocketAddress> listen = SocketAddress{IpAddress::v4(0x7f00'0001), 9464};
   // The live page and its data are served there too, at "/". They name clients by their addresses.
   bool page = true;
   // DPDK opens its telemetry socket beside its other runtime files. Whoever may write to the socket may ask anything of DPDK's

@@ -128,7 +128,7 @@ class Checker {
     }
     for (const IpPrefix& prefix : port.addresses) {
       const std::string text = to_string(prefix.address);
-      const bool unspecified = prefix.address == wire::IpAddress{} || prefix.address == wire::IpAddress::v4(0);
+      const bool unspecified = prefix.address == IpAddress{} || prefix.address == IpAddress::v4(0);
       if (unspecified || prefix.address.is_multicast() || is_loopback(prefix.address)) {
         add(path + ".addresses", fmt::format("{} cannot be a port's own address", text),
             "use a unicast address of the port's network");
@@ -181,8 +181,7 @@ class Checker {
     }
   }
 
-  void check_gateway(const PortConfig& port, const std::optional<wire::IpAddress>& gateway, const std::string& path,
-                     bool want_v4) {
+  void check_gateway(const PortConfig& port, const std::optional<IpAddress>& gateway, const std::string& path, bool want_v4) {
     if (!gateway) {
       return;
     }

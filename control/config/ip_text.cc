@@ -21,7 +21,7 @@ std::optional<uint32_t> parse_number(std::string_view text, uint32_t max) {
 
 }  // namespace
 
-bool IpPrefix::contains(const wire::IpAddress& other) const {
+bool IpPrefix::contains(const IpAddress& other) const {
   if (address.is_v4() != other.is_v4()) {
     return false;
   }
@@ -36,14 +36,14 @@ bool IpPrefix::contains(const wire::IpAddress& other) const {
   return true;
 }
 
-std::optional<wire::IpAddress> parse_ip(std::string_view text) {
-  const Result<wire::IpAddress> address = wire::parse_ip(text);
+std::optional<IpAddress> parse_ip(std::string_view text) {
+  const Result<IpAddress> address = cw::parse_ip(text);
   return address.ok() ? std::optional(address.value()) : std::nullopt;
 }
 
 std::optional<IpPrefix> parse_prefix(std::string_view text) {
   const size_t slash = text.find('/');
-  const std::optional<wire::IpAddress> address = parse_ip(text.substr(0, slash));
+  const std::optional<IpAddress> address = parse_ip(text.substr(0, slash));
   if (!address) {
     return std::nullopt;
   }
@@ -68,7 +68,7 @@ std::optional<SocketAddress> parse_socket_address(std::string_view text, bool al
   if (bracketed) {
     host = host.substr(1, host.size() - 2);
   }
-  const std::optional<wire::IpAddress> address = parse_ip(host);
+  const std::optional<IpAddress> address = parse_ip(host);
   const std::optional<uint32_t> port = parse_number(text.substr(colon + 1), 65535);
   // "::1:80" is an address, not an address and a port; "[127.0.0.1]:80" is nothing.
   if (!address || !port || address->is_v4() == bracketed || (*port == 0 && !allow_port_zero)) {
@@ -77,8 +77,8 @@ std::optional<SocketAddress> parse_socket_address(std::string_view text, bool al
   return SocketAddress{*address, static_cast<uint16_t>(*port)};
 }
 
-std::string to_string(const wire::IpAddress& address) {
-  return wire::to_text(address).data();
+std::string to_string(const IpAddress& address) {
+  return to_text(address).data();
 }
 
 std::string to_string(const IpPrefix& prefix) {
@@ -91,14 +91,14 @@ std::string to_string(const SocketAddress& address) {
 }
 
 std::string to_string(const wire::MacAddress& address) {
-  return wire::to_text(address).data();
+  return to_text(address).data();
 }
 
-bool is_loopback(const wire::IpAddress& address) {
+bool is_loopback(const IpAddress& address) {
   if (address.is_v4()) {
     return (address.to_v4() >> 24) == 127;
   }
-  wire::IpAddress one;
+  IpAddress one;
   one.octets[15] = 1;
   return address == one;
 }

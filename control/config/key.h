@@ -24,7 +24,7 @@ struct Choice {
 template <typename S>
 using Member = std::variant<bool S::*, uint16_t S::*, uint32_t S::*, uint64_t S::*, std::string S::*, std::vector<uint32_t> S::*,
                             std::vector<std::string> S::*, std::vector<IpPrefix> S::*, std::vector<SocketAddress> S::*,
-                            std::optional<wire::IpAddress> S::*, std::optional<SocketAddress> S::*, Choice<S>>;
+                            std::optional<IpAddress> S::*, std::optional<SocketAddress> S::*, Choice<S>>;
 
 // What a text value must look like.
 enum class TextRule : uint8_t {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "base/buffer.h"
 #include "control/config/buffer_plan.h"
-#include "rocev2/base/buffer.h"
 
 namespace cw::control {
 namespace {

@@ -133,7 +133,7 @@ class ValueReader {
     }
   }
 
-  void read(const toml::node& node, std::optional<wire::IpAddress>& out) {
+  void read(const toml::node& node, std::optional<IpAddress>& out) {
     const auto value = node.value_exact<std::string_view>();
     if (!value) {
       wrong_type(node, "text in quotes");

@@ -129,7 +129,7 @@ PciFacts read_pci(const std::string& address) {
   return pci;
 }
 
-bool is_link_local(const wire::IpAddress& address) {
+bool is_link_local(const IpAddress& address) {
   return !address.is_v4() && address.octets[0] == 0xfe && (address.octets[1] & 0xc0) == 0x80;
 }
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "base/time.h"
 #include "control/service/heartbeat.h"
-#include "rocev2/base/time.h"
 
 namespace cw::control {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 
 namespace cw::control {
 

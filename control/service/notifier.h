@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/time.h"
 #include "control/admin/unique_fd.h"
-#include "rocev2/base/time.h"
 
 namespace cw::control {
 

@@ -18,10 +18,10 @@
 #include <thread>
 
 #include "control/admin/unique_fd.h"
-#include "control/node/address_filter.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/value_ring.h"
 #include "dataplane/wakeup.h"
+#include "gateway/node/address_filter.h"
 #include "rocev2/wire/mac_address.h"
 
 namespace cw::dataplane {
@@ -30,7 +30,7 @@ struct ExceptionSettings {
   std::string tap;  // interface; made when it is not there, and then it ends with the process
   wire::MacAddress mac;
   uint32_t mtu = 1500;
-  std::vector<wire::IpAddress> addresses;
+  std::vector<IpAddress> addresses;
   uint16_t vlan = 0;
 };
 

@@ -8,8 +8,8 @@
 #include <array>
 #include <cstring>
 
-#include "rocev2/base/assert.h"
-#include "rocev2/base/core_share.h"
+#include "base/assert.h"
+#include "base/core_share.h"
 #include "rocev2/rc/qpn_codec.h"
 #include "rocev2/wire/udp.h"
 
@@ -169,7 +169,7 @@ const char* to_string(PortSteering steering) noexcept {
 std::vector<FlowRule> rules_by_family(const FlowPlan& plan) {
   std::vector<FlowRule> rules;
   for (const bool ipv6 : {false, true}) {
-    if (std::ranges::any_of(plan.addresses, [ipv6](const wire::IpAddress& own) { return own.is_v4() != ipv6; })) {
+    if (std::ranges::any_of(plan.addresses, [ipv6](const IpAddress& own) { return own.is_v4() != ipv6; })) {
       add_cores({.ipv6 = ipv6, .vlan = plan.vlan}, plan, rules);
     }
   }
@@ -178,7 +178,7 @@ std::vector<FlowRule> rules_by_family(const FlowPlan& plan) {
 
 std::vector<FlowRule> rules_by_address(const FlowPlan& plan) {
   std::vector<FlowRule> rules;
-  for (const wire::IpAddress& own : plan.addresses) {
+  for (const IpAddress& own : plan.addresses) {
     add_cores({.ipv6 = !own.is_v4(), .vlan = plan.vlan, .destination = own}, plan, rules);
   }
   return rules;
@@ -186,7 +186,7 @@ std::vector<FlowRule> rules_by_address(const FlowPlan& plan) {
 
 std::vector<FlowRule> rules_that_take(const FlowPlan& plan, uint32_t priority) {
   std::vector<FlowRule> rules;
-  for (const wire::IpAddress& own : plan.addresses) {
+  for (const IpAddress& own : plan.addresses) {
     rules.push_back({.ipv6 = !own.is_v4(),
                      .vlan = plan.vlan,
                      .destination = own,
@@ -200,7 +200,7 @@ std::vector<FlowRule> rules_that_take(const FlowPlan& plan, uint32_t priority) {
 std::string to_string(const FlowRule& rule) {
   return fmt::format("ETH{} / {}{} / UDP dst {}{}", rule.vlan == 0 ? "" : fmt::format(" / VLAN {}", rule.vlan),
                      rule.ipv6 ? "IPV6" : "IPV4",
-                     rule.destination ? fmt::format(" dst {}", wire::to_text(*rule.destination).data()) : "", wire::kRoceUdpPort,
+                     rule.destination ? fmt::format(" dst {}", to_text(*rule.destination).data()) : "", wire::kRoceUdpPort,
                      rule.core ? " / RAW" : "");
 }
 

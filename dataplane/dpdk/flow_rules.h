@@ -2,7 +2,7 @@
 //
 //   steering    on a port with several queues: packets of the queue pairs of core i go to queue i, so that no core has to hand
 //               them over. What no rule takes (CM messages, ARP) is dealt by RSS and handed over in software
-//               (control/node/steering.h), and so is everything where a driver refuses the rules
+//               (gateway/node/steering.h), and so is everything where a driver refuses the rules
 //   isolation   on a port that the kernel keeps: the rules take UDP 4791 to the gateway's addresses, and a packet that no rule
 //               takes is the kernel's
 //
@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "rocev2/wire/ip_address.h"
+#include "base/ip_address.h"
 
 namespace cw::dataplane {
 
@@ -44,20 +44,20 @@ struct FlowRule {
     uint32_t mask = 0;  // the bits of a QPN that say it
   };
   bool ipv6 = false;
-  uint16_t vlan = 0;                           // 802.1Q id, 0 = untagged
-  std::optional<wire::IpAddress> destination;  // nothing: any
-  std::optional<Core> core;                    // nothing: packets of all queue pairs and CM messages
-  uint32_t priority = 0;                       // 0 is looked at first
-  std::vector<uint16_t> queues;                // one, or those that RSS deals to
-  uint64_t rss_types = 0;                      // of several queues
+  uint16_t vlan = 0;                     // 802.1Q id, 0 = untagged
+  std::optional<IpAddress> destination;  // nothing: any
+  std::optional<Core> core;              // nothing: packets of all queue pairs and CM messages
+  uint32_t priority = 0;                 // 0 is looked at first
+  std::vector<uint16_t> queues;          // one, or those that RSS deals to
+  uint64_t rss_types = 0;                // of several queues
 };
 
 struct FlowPlan {
   uint32_t cores = 1;
   uint16_t queues = 1;  // 1..cores
   uint16_t vlan = 0;
-  std::vector<wire::IpAddress> addresses;  // the gateway's on this port
-  uint64_t rss_types = 0;                  // RTE_ETH_RSS_* that the device has
+  std::vector<IpAddress> addresses;  // the gateway's on this port
+  uint64_t rss_types = 0;            // RTE_ETH_RSS_* that the device has
 };
 
 // A rule for each core that has a queue: for the families that the plan has addresses of, or for each address.

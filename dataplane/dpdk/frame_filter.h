@@ -4,7 +4,7 @@
 
 #include <rte_mbuf.h>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 
 namespace cw::dataplane {
 

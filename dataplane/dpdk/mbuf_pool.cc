@@ -10,8 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.h"
 #include "control/config/buffer_plan.h"
-#include "rocev2/base/assert.h"
 
 namespace cw::dataplane {
 namespace {

@@ -13,10 +13,10 @@
 #include <memory>
 #include <string>
 
+#include "base/buffer.h"
+#include "base/buffer_stock.h"
+#include "base/result.h"
 #include "control/config/memory_plan.h"
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/buffer_stock.h"
-#include "rocev2/base/result.h"
 
 namespace cw::dataplane {
 

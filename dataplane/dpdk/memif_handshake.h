@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "rocev2/base/bytes.h"
+#include "base/bytes.h"
 
 namespace cw::dataplane {
 

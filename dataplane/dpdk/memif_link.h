@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/time.h"
 #include "dataplane/dpdk/device_lease.h"
 #include "dataplane/dpdk/memif_handshake.h"
-#include "rocev2/base/time.h"
 
 namespace cw::dataplane {
 

@@ -47,7 +47,7 @@ bool OnePort::open_port(const PortSettings& settings, std::string& error) {
   return true;
 }
 
-node::NodeOptions OnePort::node_options(const wire::IpAddress& address, uint8_t length_bits) const {
+node::NodeOptions OnePort::node_options(const IpAddress& address, uint8_t length_bits) const {
   node::NodeOptions options;
   options.endpoint.ack_delay = rc::kAckDelay;
   link::StationOptions& station = options.ports.emplace_back();

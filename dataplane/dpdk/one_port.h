@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "control/node/node.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
 #include "dataplane/dpdk/port_queue.h"
+#include "gateway/node/node.h"
 
 namespace cw::dataplane {
 
@@ -41,7 +41,7 @@ class OnePort {
   // One for the CoreLoop.
   [[nodiscard]] std::span<const std::unique_ptr<PortQueue>> queues() const { return queues_; }
   // Options of a node on this port, with one address; the rest is the program's to say.
-  [[nodiscard]] node::NodeOptions node_options(const wire::IpAddress& address, uint8_t length_bits) const;
+  [[nodiscard]] node::NodeOptions node_options(const IpAddress& address, uint8_t length_bits) const;
 
  private:
   OnePort() = default;

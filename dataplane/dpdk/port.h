@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "base/ip_address.h"
 #include "dataplane/dpdk/device_lease.h"
 #include "dataplane/dpdk/exception_path.h"
 #include "dataplane/dpdk/flow_rules.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/memif_relay.h"
 #include "dataplane/xdp/xdp_filter.h"
-#include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
 
 namespace cw::dataplane {
@@ -28,7 +28,7 @@ struct PortSettings {
   // The kernel keeps the interface, and RoCE packets to `taken` in `vlan` (0 = untagged) are all that comes here: by an XDP
   // program (net_af_xdp) or by rules of the driver (others).
   bool beside_kernel = false;
-  std::vector<wire::IpAddress> taken;
+  std::vector<IpAddress> taken;
   uint16_t vlan = 0;
   std::string exception_tap;  // the same by way of a TAP interface, for other devices; empty: none
 };

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::dataplane {
 

@@ -12,10 +12,10 @@
 #include <cstdint>
 #include <span>
 
+#include "base/time.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/dpdk/frame_filter.h"
 #include "dataplane/dpdk/port.h"
-#include "rocev2/base/time.h"
 #include "rocev2/wire/tx_batch.h"
 
 namespace cw::dataplane {

@@ -19,7 +19,7 @@ constexpr int kLocalPortRange = 51;  // IP_LOCAL_PORT_RANGE, which the C library
 // Octets read per turn, so that one backend connection does not starve the others of its worker.
 constexpr size_t kReadBudget = 512u << 10;
 
-int family_of(const wire::IpAddress& address) {
+int family_of(const IpAddress& address) {
   return address.is_v4() ? AF_INET : AF_INET6;
 }
 
@@ -40,7 +40,7 @@ socklen_t write_address(const TcpAddress& from, sockaddr_storage& out) {
 
 }  // namespace
 
-BackendStream::BackendStream(const TcpAddress& server, const wire::IpAddress& source, rpcrdma::RecordAdmission& admission,
+BackendStream::BackendStream(const TcpAddress& server, const IpAddress& source, rpcrdma::RecordAdmission& admission,
                              const rpcrdma::RecordLimits& limits, uint32_t backend, uint64_t owner, uint16_t source_port)
     : server_(server), source_{source, source_port}, reader_(admission, limits, backend, owner) {
   start_connecting();
@@ -62,8 +62,8 @@ void BackendStream::start_connecting() {
   const int one = 1;
   (void)setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   (void)setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-  const bool borrows = source_.address != wire::IpAddress{} && source_.address.is_v4() == server_.address.is_v4();
-  int error = (borrows || source_.port != 0) && !bind_to(borrows ? source_.address : wire::IpAddress{}, source_.port) ? errno : 0;
+  const bool borrows = source_.address != IpAddress{} && source_.address.is_v4() == server_.address.is_v4();
+  int error = (borrows || source_.port != 0) && !bind_to(borrows ? source_.address : IpAddress{}, source_.port) ? errno : 0;
   if (error == 0) {
     sockaddr_storage storage{};
     const socklen_t length = write_address(server_, storage);
@@ -95,13 +95,13 @@ bool BackendStream::may_borrow() {
 }
 
 // `source` unspecified: this host's, of the server's family.
-bool BackendStream::bind_to(const wire::IpAddress& source, uint16_t port) {
+bool BackendStream::bind_to(const IpAddress& source, uint16_t port) {
   const int one = 1;
   // A range of one port: connect() takes it unless this very server has a connection from it (Linux 6.3). A port that is bound to
   // is refused when anybody's connection to anywhere has it, for a minute after its end too.
   const uint32_t range = port | uint32_t{port} << 16;
   const bool ranged = port != 0 && setsockopt(fd_, SOL_IP, kLocalPortRange, &range, sizeof(range)) == 0;
-  if (ranged && source == wire::IpAddress{}) {
+  if (ranged && source == IpAddress{}) {
     return true;
   }
   if (ranged || port == 0) {
@@ -113,7 +113,7 @@ bool BackendStream::bind_to(const wire::IpAddress& source, uint16_t port) {
     (void)setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
   }
   sockaddr_storage storage{};
-  if (source == wire::IpAddress{}) {
+  if (source == IpAddress{}) {
     storage.ss_family = static_cast<sa_family_t>(family_of(server_.address));
     auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
     auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);

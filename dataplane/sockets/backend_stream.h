@@ -9,14 +9,14 @@
 #include <cstdint>
 #include <deque>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/wire/ip_address.h"
+#include "base/buffer.h"
+#include "base/ip_address.h"
 #include "rpcrdma/rpc/record_mark.h"
 
 namespace cw::dataplane {
 
 struct TcpAddress {
-  wire::IpAddress address;
+  IpAddress address;
   uint16_t port = 0;
 };
 
@@ -28,7 +28,7 @@ class BackendStream {
   // Starts connecting: from `source`, any address of the server's family, also one that this host does not have (may_borrow());
   // the unspecified address is this host's. What is read takes memory of `admission`, which knows the stream by `backend` and
   // `owner`, as RecordReader says.
-  BackendStream(const TcpAddress& server, const wire::IpAddress& source, rpcrdma::RecordAdmission& admission,
+  BackendStream(const TcpAddress& server, const IpAddress& source, rpcrdma::RecordAdmission& admission,
                 const rpcrdma::RecordLimits& limits, uint32_t backend = 0, uint64_t owner = 0, uint16_t source_port = 0);
   ~BackendStream();
   BackendStream(const BackendStream&) = delete;
@@ -72,7 +72,7 @@ class BackendStream {
     Chain message;
   };
   void fail(int error);
-  [[nodiscard]] bool bind_to(const wire::IpAddress& source, uint16_t port);
+  [[nodiscard]] bool bind_to(const IpAddress& source, uint16_t port);
   void start_connecting();
   void consume(size_t bytes);
 

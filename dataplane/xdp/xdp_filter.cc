@@ -159,7 +159,7 @@ bool XdpFilter::failed(const char* step, int result, std::string& error) const {
   return false;
 }
 
-bool XdpFilter::take_over(std::span<const wire::IpAddress> addresses, uint16_t vlan, std::string& error) {
+bool XdpFilter::take_over(std::span<const IpAddress> addresses, uint16_t vlan, std::string& error) {
   Attached attached;
   const int queried = query(index_, attached);
   const int program = queried == 0 && attached.id != 0 ? own_descriptor("prog_id", attached.id) : -1;
@@ -168,7 +168,7 @@ bool XdpFilter::take_over(std::span<const wire::IpAddress> addresses, uint16_t v
     return failed("the XDP program that DPDK was to attach is not there", queried != 0 ? queried : ENOENT, error);
   }
   const uint32_t present = 1;
-  for (const wire::IpAddress& address : addresses) {
+  for (const IpAddress& address : addresses) {
     const OwnAddress key{address.octets, vlan};
     if (const int result = bpf_map_update_elem(map, &key, &present, BPF_ANY); result != 0) {
       return failed("cannot tell the XDP program an address", result, error);

@@ -18,8 +18,8 @@
 #include <span>
 #include <string>
 
+#include "base/ip_address.h"
 #include "control/admin/unique_fd.h"
-#include "rocev2/wire/ip_address.h"
 
 namespace cw::dataplane {
 
@@ -34,7 +34,7 @@ class XdpFilter {
   // A file that lives as long as this object.
   [[nodiscard]] std::string path() const;
   // At most 8 addresses; `vlan` is their 802.1Q id, 0 = untagged.
-  [[nodiscard]] bool take_over(std::span<const wire::IpAddress> addresses, uint16_t vlan, std::string& error);
+  [[nodiscard]] bool take_over(std::span<const IpAddress> addresses, uint16_t vlan, std::string& error);
   // True when the kernel detaches the program with this process; else (kernels before 5.9) the next open() does.
   [[nodiscard]] bool ends_with_process() const { return link_.get() >= 0; }
 

@@ -19,7 +19,7 @@ std::string XdpFilter::path() const {
   return {};
 }
 
-bool XdpFilter::take_over(std::span<const wire::IpAddress>, uint16_t, std::string&) {
+bool XdpFilter::take_over(std::span<const IpAddress>, uint16_t, std::string&) {
   return false;
 }
 

@@ -2,7 +2,7 @@
 // find, or to be of another version.
 #pragma once
 
-#include "rocev2/base/bytes.h"
+#include "base/bytes.h"
 
 namespace cw::dataplane {
 

@@ -1,6 +1,6 @@
 #include "rocev2/gsi/gsi_qp.h"
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::gsi {
 namespace {

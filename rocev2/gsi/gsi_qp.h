@@ -9,13 +9,13 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/result.h"
-#include "rocev2/verbs/ids.h"
+#include "base/bytes.h"
+#include "base/result.h"
 #include "rocev2/wire/drop_reason.h"
 #include "rocev2/wire/packet_builder.h"
 #include "rocev2/wire/packet_view.h"
 #include "rocev2/wire/tx_batch.h"
+#include "verbs/ids.h"
 
 namespace cw::gsi {
 

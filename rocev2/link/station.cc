@@ -6,7 +6,6 @@
 namespace cw::link {
 namespace {
 
-using wire::IpAddress;
 using wire::MacAddress;
 
 constexpr uint16_t kEtherIpv4 = 0x0800;

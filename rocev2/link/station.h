@@ -13,16 +13,16 @@
 #include <optional>
 #include <vector>
 
-#include "rocev2/base/ring.h"
-#include "rocev2/base/time.h"
-#include "rocev2/wire/ip_address.h"
+#include "base/ip_address.h"
+#include "base/ring.h"
+#include "base/time.h"
 #include "rocev2/wire/mac_address.h"
 #include "rocev2/wire/tx_batch.h"
 
 namespace cw::link {
 
 struct StationAddress {
-  wire::IpAddress address;
+  IpAddress address;
   uint8_t prefix_bits = 0;  // 0..32 for IPv4, 0..128 for IPv6
 };
 
@@ -32,8 +32,8 @@ struct StationOptions {
   uint16_t vlan = 0;    // 802.1Q id of the network, 0 = untagged
   uint32_t mtu = 1500;  // largest IP packet
   std::vector<StationAddress> addresses;
-  std::optional<wire::IpAddress> gateway4;
-  std::optional<wire::IpAddress> gateway6;
+  std::optional<IpAddress> gateway4;
+  std::optional<IpAddress> gateway6;
   uint32_t neighbour_max = 256;
   // Somebody else answers for the addresses, the kernel for example: this station says nothing and learns nothing.
   bool is_silent = false;
@@ -62,14 +62,14 @@ class Station {
   void forget_neighbours() { neighbours_.clear(); }
   // The neighbour's MAC when known; never when silent. Otherwise starts or continues asking (at most once a second); ask again
   // later.
-  [[nodiscard]] std::optional<wire::MacAddress> resolve(Instant now, const wire::IpAddress& destination);
+  [[nodiscard]] std::optional<wire::MacAddress> resolve(Instant now, const IpAddress& destination);
   // Moves queued frames into `batch` while there is room.
   void poll_transmit(wire::TxBatch& batch);
   [[nodiscard]] bool has_output() const { return !output_.empty(); }
 
-  [[nodiscard]] bool owns(const wire::IpAddress& address) const;
+  [[nodiscard]] bool owns(const IpAddress& address) const;
   // The own address to use towards `destination`: one on its network, else any of the family.
-  [[nodiscard]] std::optional<wire::IpAddress> source_for(const wire::IpAddress& destination) const;
+  [[nodiscard]] std::optional<IpAddress> source_for(const IpAddress& destination) const;
   [[nodiscard]] const StationOptions& options() const { return options_; }
   [[nodiscard]] const StationStats& stats() const { return stats_; }
 
@@ -81,7 +81,7 @@ class Station {
     std::vector<uint8_t> octets;  // capacity reserved once
   };
   struct Neighbour {
-    wire::IpAddress address;
+    IpAddress address;
     wire::MacAddress mac;
     bool known = false;
     Instant asked;
@@ -93,15 +93,15 @@ class Station {
   void on_ipv4(Bytes frame, uint32_t l3);
   void on_ipv6(Instant now, Bytes frame, uint32_t l3);
   void on_neighbour_message(Instant now, Bytes frame, uint32_t l3, Bytes icmp);
-  void refresh(Instant now, const wire::IpAddress& address, const wire::MacAddress& mac);
-  void learn(Instant now, const wire::IpAddress& address, const wire::MacAddress& mac);
-  void ask(const wire::IpAddress& address);
-  void send_arp(uint16_t operation, const wire::MacAddress& to, const wire::IpAddress& sender, const wire::MacAddress& target_mac,
-                const wire::IpAddress& target);
-  void send_neighbour_message(uint8_t type, const wire::MacAddress& to, const wire::IpAddress& source,
-                              const wire::IpAddress& destination, const wire::IpAddress& target, uint32_t flags);
-  [[nodiscard]] Neighbour& entry(Instant now, const wire::IpAddress& address);
-  [[nodiscard]] wire::IpAddress next_hop(const wire::IpAddress& destination) const;
+  void refresh(Instant now, const IpAddress& address, const wire::MacAddress& mac);
+  void learn(Instant now, const IpAddress& address, const wire::MacAddress& mac);
+  void ask(const IpAddress& address);
+  void send_arp(uint16_t operation, const wire::MacAddress& to, const IpAddress& sender, const wire::MacAddress& target_mac,
+                const IpAddress& target);
+  void send_neighbour_message(uint8_t type, const wire::MacAddress& to, const IpAddress& source, const IpAddress& destination,
+                              const IpAddress& target, uint32_t flags);
+  [[nodiscard]] Neighbour& entry(Instant now, const IpAddress& address);
+  [[nodiscard]] IpAddress next_hop(const IpAddress& destination) const;
   // A zeroed frame with the link header written, or nullptr when the queue is full.
   [[nodiscard]] uint8_t* begin_frame(const wire::MacAddress& to, uint16_t ethertype, uint32_t l3_bytes);
 

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 
 namespace cw::rc {
 

@@ -8,7 +8,7 @@
 // the last response that came in its turn. Ownership: a frame taken belongs to its READ's payload.
 #pragma once
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 #include "rocev2/rc/qp_context.h"
 #include "rocev2/rc/send_state.h"
 #include "rocev2/wire/packet_view.h"

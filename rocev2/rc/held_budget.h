@@ -8,9 +8,9 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/base/assert.h"
-#include "rocev2/base/bytes.h"
-#include "rocev2/wire/ip_address.h"
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/ip_address.h"
 
 namespace cw::rc {
 
@@ -21,7 +21,7 @@ class HeldBudget {
   void set_key(uint64_t key) { key_ = key; }
 
   // Where the client's packets are counted.
-  [[nodiscard]] uint8_t place_of(const wire::IpAddress& client) const {
+  [[nodiscard]] uint8_t place_of(const IpAddress& client) const {
     uint64_t mixed = (load_be64(client.octets.data() + (client.is_v4() ? 8 : 0)) ^ key_) * 0xff51'afd7'ed55'8ccdULL;
     mixed = (mixed ^ (mixed >> 32)) * 0xc4ce'b9fe'1a85'ec53ULL;
     return static_cast<uint8_t>(mixed >> 56);

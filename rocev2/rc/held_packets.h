@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "rocev2/base/assert.h"
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/time.h"
+#include "base/assert.h"
+#include "base/buffer.h"
+#include "base/time.h"
 #include "rocev2/wire/gap_report.h"
 #include "rocev2/wire/psn.h"
 

@@ -12,20 +12,20 @@
 
 #include <cstdint>
 
-#include "rocev2/base/intrusive_list.h"
-#include "rocev2/base/prefetch.h"
-#include "rocev2/base/result.h"
-#include "rocev2/base/time.h"
-#include "rocev2/base/timer_wheel.h"
+#include "base/intrusive_list.h"
+#include "base/prefetch.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "base/timer_wheel.h"
 #include "rocev2/rc/qp_context.h"
 #include "rocev2/rc/qp_error.h"
 #include "rocev2/rc/qp_state.h"
 #include "rocev2/rc/rc_options.h"
 #include "rocev2/rc/receive_state.h"
 #include "rocev2/rc/send_state.h"
-#include "rocev2/verbs/queue_pair.h"
 #include "rocev2/wire/packet_view.h"
 #include "rocev2/wire/tx_batch.h"
+#include "verbs/queue_pair.h"
 
 namespace cw::rc {
 

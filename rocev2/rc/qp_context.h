@@ -8,11 +8,11 @@
 #include "rocev2/rc/rc_core.h"
 #include "rocev2/rc/rc_stats.h"
 #include "rocev2/rc/work.h"
-#include "rocev2/verbs/ids.h"
-#include "rocev2/verbs/memory_region.h"
 #include "rocev2/wire/bth.h"
 #include "rocev2/wire/drop_reason.h"
 #include "rocev2/wire/packet_builder.h"
+#include "verbs/ids.h"
+#include "verbs/memory_region.h"
 
 namespace cw::rc {
 

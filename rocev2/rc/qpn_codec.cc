@@ -1,7 +1,7 @@
 #include "rocev2/rc/qpn_codec.h"
 
-#include "rocev2/base/assert.h"
-#include "rocev2/base/random.h"
+#include "base/assert.h"
+#include "base/random.h"
 
 namespace cw::rc {
 namespace {

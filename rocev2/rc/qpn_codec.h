@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "rocev2/verbs/ids.h"
+#include "verbs/ids.h"
 
 namespace cw::rc {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/buffer_stock.h"
-#include "rocev2/base/intrusive_list.h"
-#include "rocev2/base/slab.h"
-#include "rocev2/base/timer_wheel.h"
+#include "base/buffer.h"
+#include "base/buffer_stock.h"
+#include "base/intrusive_list.h"
+#include "base/slab.h"
+#include "base/timer_wheel.h"
 #include "rocev2/rc/dcqcn.h"
 #include "rocev2/rc/held_budget.h"
 #include "rocev2/rc/held_packets.h"
@@ -20,7 +20,7 @@
 #include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/transport_log.h"
 #include "rocev2/rc/work.h"
-#include "rocev2/verbs/memory_region.h"
+#include "verbs/memory_region.h"
 
 namespace cw::rc {
 

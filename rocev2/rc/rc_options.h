@@ -4,13 +4,13 @@
 
 #include <cstdint>
 
-#include "rocev2/base/result.h"
-#include "rocev2/base/time.h"
+#include "base/result.h"
+#include "base/time.h"
 #include "rocev2/rc/dcqcn.h"
-#include "rocev2/verbs/ids.h"
-#include "rocev2/verbs/memory_region.h"
 #include "rocev2/wire/packet_builder.h"
 #include "rocev2/wire/psn.h"
+#include "verbs/ids.h"
+#include "verbs/memory_region.h"
 
 namespace cw::rc {
 

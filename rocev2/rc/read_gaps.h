@@ -21,8 +21,8 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/time.h"
+#include "base/buffer.h"
+#include "base/time.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/wire/psn.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::rc {
 

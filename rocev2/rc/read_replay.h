@@ -11,11 +11,11 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/verbs/ids.h"
 #include "rocev2/wire/atomic_eth.h"
 #include "rocev2/wire/opcode.h"
 #include "rocev2/wire/psn.h"
 #include "rocev2/wire/reth.h"
+#include "verbs/ids.h"
 
 namespace cw::rc {
 

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 
 namespace cw::rc {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::rc {
 

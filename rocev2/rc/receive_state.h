@@ -7,9 +7,9 @@
 #include "rocev2/rc/read_replay.h"
 #include "rocev2/rc/receive_pool.h"
 #include "rocev2/rc/work.h"
-#include "rocev2/verbs/ids.h"
 #include "rocev2/wire/opcode.h"
 #include "rocev2/wire/psn.h"
+#include "verbs/ids.h"
 
 namespace cw::rc {
 

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 
 namespace cw::rc {
 

@@ -21,7 +21,7 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 #include "rocev2/wire/psn.h"
 
 namespace cw::rc {

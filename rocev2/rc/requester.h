@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 #include "rocev2/rc/qp_context.h"
 #include "rocev2/rc/send_state.h"
 #include "rocev2/wire/tx_batch.h"

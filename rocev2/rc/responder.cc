@@ -6,7 +6,7 @@
 #include "rocev2/rc/ack_policy.h"
 #include "rocev2/rc/responder_checks.h"
 #include "rocev2/rc/responder_hold.h"
-#include "rocev2/verbs/work_request.h"
+#include "verbs/work_request.h"
 
 namespace cw::rc {
 namespace {

@@ -6,7 +6,7 @@
 // (PacketOutcome::failure); a missing receive is answered by an RNR NAK and changes nothing.
 #pragma once
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 #include "rocev2/rc/qp_context.h"
 #include "rocev2/rc/receive_state.h"
 #include "rocev2/wire/packet_view.h"

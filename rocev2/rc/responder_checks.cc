@@ -1,7 +1,7 @@
 #include "rocev2/rc/responder_checks.h"
 
 #include "rocev2/rc/rc_options.h"
-#include "rocev2/verbs/work_request.h"
+#include "verbs/work_request.h"
 
 namespace cw::rc {
 namespace {

@@ -17,7 +17,7 @@
 // gap counts when the answers have begun anew.
 #pragma once
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 #include "rocev2/rc/qp_context.h"
 #include "rocev2/rc/send_state.h"
 

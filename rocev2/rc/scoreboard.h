@@ -15,7 +15,7 @@
 #include <optional>
 #include <utility>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 #include "rocev2/wire/gap_report.h"
 #include "rocev2/wire/psn.h"
 

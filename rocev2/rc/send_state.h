@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 #include "rocev2/rc/read_gaps.h"
 #include "rocev2/rc/read_window.h"
 #include "rocev2/rc/reorder_window.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 #include "rocev2/rc/qp_error.h"
 #include "rocev2/wire/aeth.h"
 #include "rocev2/wire/drop_reason.h"

@@ -10,9 +10,9 @@
 #include <memory>
 #include <span>
 
-#include "rocev2/base/time.h"
-#include "rocev2/verbs/ids.h"
+#include "base/time.h"
 #include "rocev2/wire/psn.h"
+#include "verbs/ids.h"
 
 namespace cw::rc {
 

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <utility>
 
-#include "rocev2/base/assert.h"
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/time.h"
-#include "rocev2/verbs/completion.h"
-#include "rocev2/verbs/ids.h"
+#include "base/assert.h"
+#include "base/buffer.h"
+#include "base/time.h"
 #include "rocev2/wire/psn.h"
+#include "verbs/completion.h"
+#include "verbs/ids.h"
 
 namespace cw::rc {
 

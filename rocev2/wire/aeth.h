@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <span>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/result.h"
-#include "rocev2/base/time.h"
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/time.h"
 
 namespace cw::wire {
 

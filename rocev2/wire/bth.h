@@ -16,11 +16,11 @@
 #include <cstdint>
 #include <span>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/result.h"
-#include "rocev2/verbs/ids.h"
+#include "base/bytes.h"
+#include "base/result.h"
 #include "rocev2/wire/opcode.h"
 #include "rocev2/wire/psn.h"
+#include "verbs/ids.h"
 
 namespace cw::wire {
 

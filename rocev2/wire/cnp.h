@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "rocev2/verbs/ids.h"
 #include "rocev2/wire/bth.h"
 #include "rocev2/wire/opcode.h"
+#include "verbs/ids.h"
 
 namespace cw::wire {
 

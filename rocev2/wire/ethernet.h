@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/result.h"
+#include "base/bytes.h"
+#include "base/result.h"
 #include "rocev2/wire/mac_address.h"
 
 namespace cw::wire {

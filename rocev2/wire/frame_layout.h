@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "rocev2/base/bytes.h"
+#include "base/bytes.h"
 
 namespace cw::wire {
 

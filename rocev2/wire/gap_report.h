@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <span>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/result.h"
+#include "base/bytes.h"
+#include "base/result.h"
 
 namespace cw::wire {
 

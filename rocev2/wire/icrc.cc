@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "rocev2/base/assert.h"
-#include "rocev2/base/crc32.h"
+#include "base/assert.h"
+#include "base/crc32.h"
 #include "rocev2/wire/bth.h"
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/ipv6.h"

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "rocev2/base/bytes.h"
+#include "base/bytes.h"
 
 namespace cw::wire {
 

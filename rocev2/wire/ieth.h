@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/result.h"
-#include "rocev2/verbs/ids.h"
+#include "base/bytes.h"
+#include "base/result.h"
+#include "verbs/ids.h"
 
 namespace cw::wire {
 

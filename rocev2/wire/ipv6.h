@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <span>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/result.h"
+#include "base/bytes.h"
+#include "base/result.h"
 #include "rocev2/wire/ipv4.h"
 
 namespace cw::wire {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "rocev2/base/result.h"
+#include "base/result.h"
 
 namespace cw::wire {
 

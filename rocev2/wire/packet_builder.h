@@ -9,13 +9,13 @@
 #include <cstring>
 #include <optional>
 
-#include "rocev2/base/bytes.h"
+#include "base/bytes.h"
+#include "base/ip_address.h"
 #include "rocev2/wire/aeth.h"
 #include "rocev2/wire/atomic_eth.h"
 #include "rocev2/wire/bth.h"
 #include "rocev2/wire/deth.h"
 #include "rocev2/wire/icrc.h"
-#include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
 #include "rocev2/wire/packet_view.h"
 #include "rocev2/wire/reth.h"

@@ -12,8 +12,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/result.h"
+#include "base/bytes.h"
+#include "base/ip_address.h"
+#include "base/result.h"
 #include "rocev2/wire/aeth.h"
 #include "rocev2/wire/atomic_eth.h"
 #include "rocev2/wire/bth.h"
@@ -21,7 +22,6 @@
 #include "rocev2/wire/drop_reason.h"
 #include "rocev2/wire/ieth.h"
 #include "rocev2/wire/immdt.h"
-#include "rocev2/wire/ip_address.h"
 #include "rocev2/wire/mac_address.h"
 #include "rocev2/wire/opcode.h"
 #include "rocev2/wire/reth.h"

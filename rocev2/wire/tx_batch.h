@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 
 namespace cw::wire {
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/time.h"
+#include "base/buffer.h"
+#include "base/time.h"
 #include "rpcrdma/ulb/binding.h"
 
 namespace cw::rpcrdma {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 #include "rpcrdma/ulb/binding.h"
 
 namespace cw::rpcrdma {

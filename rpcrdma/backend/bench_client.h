@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "rpcrdma/rpc/rpc_message.h"
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "rocev2/base/crc32.h"
+#include "base/crc32.h"
 #include "rpcrdma/backend/bench_callback.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/xdr/xdr_reader.h"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 #include "rpcrdma/endpoint/header_view.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
 #include "rpcrdma/endpoint/rpcrdma_stats.h"

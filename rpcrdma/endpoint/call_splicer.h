@@ -1,7 +1,7 @@
 // Puts a call's XDR stream together from its inline part and what was read (RFC 8166 3.4.5, 3.5.3), by moving Buffers.
 #pragma once
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 #include "rpcrdma/endpoint/server_call.h"
 
 namespace cw::rpcrdma {

@@ -17,16 +17,16 @@
 #include <optional>
 #include <span>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/intrusive_list.h"
-#include "rocev2/verbs/memory_region.h"
-#include "rocev2/verbs/queue_pair.h"
+#include "base/buffer.h"
+#include "base/intrusive_list.h"
 #include "rpcrdma/endpoint/header_view.h"
 #include "rpcrdma/endpoint/reverse_responder.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
 #include "rpcrdma/endpoint/rpcrdma_stats.h"
 #include "rpcrdma/endpoint/send_window.h"
 #include "rpcrdma/ulb/binding.h"
+#include "verbs/memory_region.h"
+#include "verbs/queue_pair.h"
 
 namespace cw::rpcrdma {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 #include "rpcrdma/wire/chunk_list.h"
 #include "rpcrdma/wire/transport_header.h"
 

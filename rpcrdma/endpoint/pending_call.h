@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "rocev2/base/intrusive_list.h"
-#include "rocev2/verbs/memory_region.h"
+#include "base/intrusive_list.h"
 #include "rpcrdma/endpoint/client_endpoint.h"
+#include "verbs/memory_region.h"
 
 namespace cw::rpcrdma {
 

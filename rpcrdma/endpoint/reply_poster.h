@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <optional>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/verbs/queue_pair.h"
+#include "base/buffer.h"
 #include "rpcrdma/endpoint/rpcrdma_stats.h"
 #include "rpcrdma/endpoint/send_window.h"
 #include "rpcrdma/endpoint/server_call.h"
 #include "rpcrdma/endpoint/stage_durations.h"
+#include "verbs/queue_pair.h"
 
 namespace cw::rpcrdma {
 

@@ -16,15 +16,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/ring.h"
-#include "rocev2/base/time.h"
-#include "rocev2/verbs/queue_pair.h"
+#include "base/buffer.h"
+#include "base/ring.h"
+#include "base/time.h"
 #include "rpcrdma/endpoint/header_view.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
 #include "rpcrdma/endpoint/rpcrdma_stats.h"
 #include "rpcrdma/endpoint/send_window.h"
 #include "rpcrdma/wire/transport_header.h"
+#include "verbs/queue_pair.h"
 
 namespace cw::rpcrdma {
 

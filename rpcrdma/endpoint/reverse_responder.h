@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/ring.h"
-#include "rocev2/verbs/queue_pair.h"
+#include "base/buffer.h"
+#include "base/ring.h"
 #include "rpcrdma/endpoint/header_view.h"
 #include "rpcrdma/endpoint/rpcrdma_stats.h"
 #include "rpcrdma/endpoint/send_window.h"
 #include "rpcrdma/ulb/binding.h"
+#include "verbs/queue_pair.h"
 
 namespace cw::rpcrdma {
 

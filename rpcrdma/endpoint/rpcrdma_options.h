@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "rocev2/base/intrusive_list.h"
-#include "rocev2/base/time.h"
+#include "base/intrusive_list.h"
+#include "base/time.h"
 #include "rpcrdma/wire/chunk_list.h"
 #include "rpcrdma/wire/private_data.h"  // InlineThresholds: the outcome of RFC 8797
 

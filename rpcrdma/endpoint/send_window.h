@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "rocev2/verbs/queue_pair.h"
+#include "verbs/queue_pair.h"
 
 namespace cw::rpcrdma {
 

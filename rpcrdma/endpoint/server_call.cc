@@ -1,6 +1,6 @@
 #include "rpcrdma/endpoint/server_call.h"
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::rpcrdma {
 

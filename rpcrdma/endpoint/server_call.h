@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/intrusive_list.h"
-#include "rocev2/base/strong_id.h"
-#include "rocev2/base/time.h"
+#include "base/buffer.h"
+#include "base/intrusive_list.h"
+#include "base/strong_id.h"
+#include "base/time.h"
 #include "rpcrdma/endpoint/reply_plan.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
 #include "rpcrdma/ulb/binding.h"

@@ -28,11 +28,10 @@
 #include <optional>
 #include <vector>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/intrusive_list.h"
-#include "rocev2/base/ring.h"
-#include "rocev2/base/time.h"
-#include "rocev2/verbs/queue_pair.h"
+#include "base/buffer.h"
+#include "base/intrusive_list.h"
+#include "base/ring.h"
+#include "base/time.h"
 #include "rpcrdma/endpoint/header_view.h"
 #include "rpcrdma/endpoint/reply_holdings.h"
 #include "rpcrdma/endpoint/reply_poster.h"
@@ -43,6 +42,7 @@
 #include "rpcrdma/endpoint/server_call.h"
 #include "rpcrdma/endpoint/stage_durations.h"
 #include "rpcrdma/ulb/binding.h"
+#include "verbs/queue_pair.h"
 
 namespace cw::rpcrdma {
 

@@ -8,8 +8,8 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/base/histogram.h"
-#include "rocev2/base/time.h"
+#include "base/histogram.h"
+#include "base/time.h"
 
 namespace cw::rpcrdma {
 

@@ -27,8 +27,8 @@
 #include <optional>
 #include <vector>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/intrusive_list.h"
+#include "base/buffer.h"
+#include "base/intrusive_list.h"
 
 namespace cw::rpcrdma {
 

@@ -23,9 +23,9 @@
 #include <optional>
 #include <span>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/result.h"
-#include "rocev2/base/time.h"
+#include "base/buffer.h"
+#include "base/result.h"
+#include "base/time.h"
 #include "rpcrdma/rpc/record_admission.h"
 
 namespace cw::rpcrdma {

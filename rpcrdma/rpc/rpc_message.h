@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/result.h"
+#include "base/buffer.h"
+#include "base/result.h"
 #include "rpcrdma/xdr/xdr_reader.h"
 
 namespace cw::rpcrdma {

@@ -25,7 +25,7 @@
 #include <array>
 #include <cstdint>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/ulb/reduction.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "rocev2/verbs/ids.h"
+#include "verbs/ids.h"
 
 namespace cw::rpcrdma {
 

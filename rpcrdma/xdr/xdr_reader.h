@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 
 namespace cw::rpcrdma {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "rocev2/base/bytes.h"
+#include "base/bytes.h"
 #include "rpcrdma/xdr/xdr_reader.h"
 
 namespace cw::rpcrdma {

@@ -65,7 +65,7 @@ export function time(ns) {
   return parts.figure === UNKNOWN ? UNKNOWN : parts.figure + THIN + parts.unit;
 }
 
-// Of a call: what is shorter than this is not told apart (rocev2/base/histogram.h).
+// Of a call: what is shorter than this is not told apart (base/histogram.h).
 export const SHORTEST_NS = 1024;
 export function latencyParts(ns) {
   return isKnown(ns) && ns <= SHORTEST_NS ? {figure: '≤ 1', unit: 'µs'} : timeParts(ns);

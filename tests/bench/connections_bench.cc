@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "dataplane/huge_tables.h"
-#include "rocev2/base/random.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/rpc_pair.h"
 #include "tests/support/alloc_guard.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "rocev2/base/crc32.h"
+#include "base/crc32.h"
 #include "tests/bench/measure.h"
 
 namespace cw::bench {

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "control/node/steering.h"
+#include "gateway/node/steering.h"
 #include "tests/bench/core_distance.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/rpc_pair.h"

@@ -92,7 +92,7 @@ class Lab:
         # Of an earlier gateway.
         (self.directory / "link.sock").unlink(missing_ok=True)
         daemon = Daemon(
-            "causewayd", [str(self.build / "dataplane/causewayd"), "--config", str(config)], self.directory / "causewayd.log"
+            "causewayd", [str(self.build / "apps/causewayd"), "--config", str(config)], self.directory / "causewayd.log"
         )
         daemon.start()
         daemon.wait_for_line("causewayd: ready", 30)
@@ -101,7 +101,7 @@ class Lab:
     def load_command(self, seconds: int, result: Path, words: Sequence[str], spin: bool = True) -> list[str]:
         result.unlink(missing_ok=True)
         return [
-            str(self.build / "tests/loadgen/causeway-load"),
+            str(self.build / "apps/load/causeway-load"),
             "--device",
             self.device("client"),
             "--address",
@@ -208,7 +208,7 @@ class Lab:
             json.loads(
                 subprocess.run(
                     [
-                        str(self.build / "control/ctl/causewayctl"),
+                        str(self.build / "apps/causewayctl"),
                         "--socket",
                         str(self.directory / "admin.sock"),
                         what,

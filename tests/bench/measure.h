@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "rocev2/base/time.h"
+#include "base/time.h"
 
 namespace cw::bench {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rocev2/wire/packet_builder.h"
 #include "rocev2/wire/packet_view.h"
 

@@ -12,8 +12,8 @@
 #include <array>
 #include <cstring>
 
-#include "rocev2/base/ring.h"
-#include "tests/sim/world.h"
+#include "apps/sim/world.h"
+#include "base/ring.h"
 
 namespace cw::bench {
 

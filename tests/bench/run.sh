@@ -26,9 +26,9 @@ stacks='connections cores latency'
 targets='tests/bench/icrc_bench tests/bench/parse_bench tests/bench/rpc_pair_bench'
 for name in $stacks; do targets="$targets tests/bench/${name}_bench"; done
 has_dpdk=''
-[ -e "$build/dataplane/causewayd" ] && has_dpdk=1
-[ -n "$has_dpdk" ] && targets="$targets tests/bench/core_distance tests/bench/handoff_bench tests/bench/tcp_peer dataplane/causewayd
-  control/ctl/causewayctl tests/loadgen/causeway-load tests/peers/causeway-verbs-peer"
+[ -e "$build/apps/causewayd" ] && has_dpdk=1
+[ -n "$has_dpdk" ] && targets="$targets tests/bench/core_distance tests/bench/handoff_bench tests/bench/tcp_peer apps/causewayd
+  apps/causewayctl apps/load/causeway-load tests/peers/causeway-verbs-peer"
 if [ -n "$full" ]; then
   release=$build/release
   CXX="${CXX:-ccache g++}" "$here/../../deploy/build-release.sh" "$release" --targets "$targets" >"$out/build.log" 2>&1 ||

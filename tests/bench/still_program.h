@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/backend/backend.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "rpcrdma/rpc/rpc_message.h"

@@ -19,11 +19,11 @@
 #include <thread>
 #include <vector>
 
+#include "apps/load/fine_histogram.h"
+#include "base/heap_buffer_pool.h"
 #include "dataplane/sockets/backend_stream.h"
-#include "rocev2/base/heap_buffer_pool.h"
 #include "rpcrdma/backend/bench_client.h"
 #include "tests/bench/measure.h"
-#include "tests/loadgen/fine_histogram.h"
 #include "tests/support/tcp_bench_server.h"
 
 namespace cw::bench {
@@ -89,7 +89,7 @@ class Caller {
   load::FineHistogram latency;
 
  private:
-  static dataplane::TcpAddress address_of(const Settings& settings) { return {wire::IpAddress::v4(0x7f00'0001), settings.port}; }
+  static dataplane::TcpAddress address_of(const Settings& settings) { return {IpAddress::v4(0x7f00'0001), settings.port}; }
   void send(Instant now, uint32_t place) {
     Chain message;
     CW_ASSERT(rpcrdma::build_bench_echo(pool_, data_, rpcrdma::BenchData::kInStream, message));

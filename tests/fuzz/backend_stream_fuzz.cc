@@ -18,8 +18,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/heap_buffer_pool.h"
 #include "dataplane/sockets/backend_stream.h"
-#include "rocev2/base/heap_buffer_pool.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace cw::dataplane {
@@ -346,8 +346,8 @@ class Rig {
     link.since = now_;
     link.port = how % (kPorts + 1) == 0 ? uint16_t{0} : static_cast<uint16_t>(kFirstPort + how % (kPorts + 1) - 1);
     opening_ = index;
-    const wire::IpAddress source = (how & 0x10) != 0 ? wire::IpAddress::v4(0x0a090005) : wire::IpAddress();
-    link.stream = std::make_unique<BackendStream>(TcpAddress{wire::IpAddress::v4(0x0a090001), 2049}, source, admission_, kLimits,
+    const IpAddress source = (how & 0x10) != 0 ? IpAddress::v4(0x0a090005) : IpAddress();
+    link.stream = std::make_unique<BackendStream>(TcpAddress{IpAddress::v4(0x0a090001), 2049}, source, admission_, kLimits,
                                                   index % kSources, index, link.port);
     connected(link);
   }

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
-#include "rocev2/base/random.h"
+#include "base/heap_buffer_pool.h"
+#include "base/random.h"
 #include "rpcrdma/endpoint/client_endpoint.h"
 #include "rpcrdma/wire/transport_header.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -41,8 +41,8 @@ CmOptions small_options() {
 class Target {
  public:
   Target() : random_(1), manager_(small_options(), random_) {
-    peer_.local = wire::IpAddress::v4(0x0a090001);
-    peer_.remote = wire::IpAddress::v4(0x0a090002);
+    peer_.local = IpAddress::v4(0x0a090001);
+    peer_.remote = IpAddress::v4(0x0a090002);
     peer_.remote_qpn = verbs::Qpn(1);
     FUZZ_CHECK(manager_.listen(ip_service_id(20049)).ok());
   }
@@ -64,11 +64,11 @@ class Target {
   void act(uint8_t what, uint8_t who, Bytes octets) {
     CmAddress from = peer_;
     if ((who & 1) != 0) {
-      from.remote = wire::IpAddress::v4(0x0a090003);
+      from.remote = IpAddress::v4(0x0a090003);
     }
     Mad mad = message(what);
     if (what % 16 == 12) {
-      from.remote = wire::IpAddress::v4(0x0a0a0000 + (uint32_t{what} >> 4) * 0x80);  // two of each network
+      from.remote = IpAddress::v4(0x0a0a0000 + (uint32_t{what} >> 4) * 0x80);  // two of each network
       mad = mad_of(request(from, kPeerCommId + 2 + strangers_++));
     }
     if (what % 16 == 15) {

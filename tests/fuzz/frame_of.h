@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "rocev2/base/bytes.h"
+#include "base/bytes.h"
 
 namespace cw::fuzz {
 

@@ -7,8 +7,8 @@
 #include <array>
 #include <vector>
 
+#include "apps/sim/world.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/sim/world.h"
 
 namespace cw::sim {
 namespace {

@@ -7,10 +7,10 @@
 #include <array>
 #include <vector>
 
+#include "apps/sim/world.h"
 #include "rocev2/wire/icrc.h"
 #include "rocev2/wire/ipv4.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/sim/world.h"
 #include "tests/unit/wire/frames.h"
 
 namespace cw::sim {

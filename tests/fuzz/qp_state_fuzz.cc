@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "apps/sim/rc_pair.h"
+#include "base/heap_buffer_pool.h"
 #include "rocev2/endpoint.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/sim/rc_pair.h"
 
 namespace cw::rc {
 namespace {
@@ -285,7 +285,7 @@ class Target {
     const std::vector<uint8_t> payload(traits.may_carry_payload ? std::min<size_t>(size_t{words} * 4, 800) : 0, words);
     wire::Path path = sim::RcPair::path(1);
     if (variant == 0xee) {
-      path.local = wire::IpAddress::v4(0x0a0000ee);  // somebody else
+      path.local = IpAddress::v4(0x0a0000ee);  // somebody else
     }
     const bool sees_error = qp_->in_error();
     const bool asks = traits.kind == wire::OpcodeKind::kReadRequest && !sees_error && variant != 0xee;

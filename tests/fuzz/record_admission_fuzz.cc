@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/rpc/record_mark.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/rpc/record_mark.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <optional>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/endpoint/reverse_caller.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/fake_queue_pair.h"

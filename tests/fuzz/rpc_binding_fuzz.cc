@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/ulb/binding.h"
 #include "rpcrdma/xdr/xdr_reader.h"
 #include "tests/fuzz/fuzz_target.h"

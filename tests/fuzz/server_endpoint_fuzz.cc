@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/endpoint/server_endpoint.h"
 #include "rpcrdma/wire/transport_header.h"
 #include "tests/fuzz/fuzz_target.h"

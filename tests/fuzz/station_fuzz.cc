@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rocev2/link/station.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -17,10 +17,10 @@ StationOptions options() {
   StationOptions out;
   out.mac = wire::MacAddress{{2, 0, 0, 0, 0, 1}};
   out.mtu = 1500;
-  out.addresses.push_back({wire::IpAddress::v4(0x0a090001), 24});
+  out.addresses.push_back({IpAddress::v4(0x0a090001), 24});
   std::array<uint8_t, 16> ipv6{0xfd, 9};
   ipv6[15] = 1;
-  out.addresses.push_back({wire::IpAddress::v6(ipv6), 64});
+  out.addresses.push_back({IpAddress::v6(ipv6), 64});
   return out;
 }
 
@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     input = input.subspan(2);
     if (word == 0xffff) {
       now = now + cw::Duration::seconds(1);
-      (void)station.resolve(now, cw::wire::IpAddress::v4(0x0a090002));
+      (void)station.resolve(now, cw::IpAddress::v4(0x0a090002));
       (void)cw::link::drain(station, pool);
       continue;
     }

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <vector>
 
-#include "control/node/address_filter.h"
-#include "rocev2/wire/ip_address.h"
+#include "base/ip_address.h"
+#include "gateway/node/address_filter.h"
 #include "tests/fuzz/frame_of.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -26,7 +26,7 @@
 
 namespace {
 
-using cw::wire::IpAddress;
+using cw::IpAddress;
 
 constexpr size_t kInputBytesMax = 2048;
 

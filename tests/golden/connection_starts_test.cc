@@ -45,7 +45,7 @@ std::optional<Mad> mad_of(const wire::PacketView& view) {
 }
 
 // The PSN of the first request after `begin` from `source` to queue pair `qpn`.
-wire::Psn first_request(std::span<const wire::PacketView> views, const wire::IpAddress& source, verbs::Qpn qpn) {
+wire::Psn first_request(std::span<const wire::PacketView> views, const IpAddress& source, verbs::Qpn qpn) {
   for (const wire::PacketView& view : views) {
     const bool datagram = view.bth.opcode == wire::Opcode::kUdSendOnly;
     if (view.traits->is_request && !datagram && view.source() == source && view.bth.destination == qpn) {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
-#include "rocev2/base/random.h"
+#include "base/heap_buffer_pool.h"
+#include "base/random.h"
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/ipv6.h"
 #include "rocev2/wire/packet_builder.h"

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "tests/support/pcap_writer.h"
+#include "apps/sim/link/pcap_writer.h"
 
 namespace cw::test {
 namespace {

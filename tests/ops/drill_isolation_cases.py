@@ -2,7 +2,7 @@
 open loop, so that each call that had to wait shows; it keeps its rate, no call waits beyond a bound, and the pool comes back when the
 other has died without a word.
 
-tests/sim finds out what of the protocols is a peer's to take (causeway-sim --isolation); these drills are about the real pools, workers
+apps/sim finds out what of the protocols is a peer's to take (causeway-sim --isolation); these drills are about the real pools, workers
 and sockets, of a gateway whose [limits] are the defaults.
 """
 

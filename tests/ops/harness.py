@@ -140,19 +140,19 @@ class Box:
 
     @property
     def causewayd(self) -> Path:
-        return self.build / "dataplane/causewayd"
+        return self.build / "apps/causewayd"
 
     @property
     def causewayctl(self) -> Path:
-        return self.build / "control/ctl/causewayctl"
+        return self.build / "apps/causewayctl"
 
     @property
     def causeway_load(self) -> Path:
-        return self.build / "tests/loadgen/causeway-load"
+        return self.build / "apps/load/causeway-load"
 
     @property
     def hostile_peer(self) -> Path:
-        return self.build / "tests/loadgen/hostile-peer"
+        return self.build / "tests/peers/hostile-peer"
 
     def run(self, *argv: object, timeout: float = 20) -> "subprocess.CompletedProcess[str]":
         """Runs a command to its end; status and output are the caller's to judge."""

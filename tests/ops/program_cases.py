@@ -5,7 +5,7 @@ from pathlib import Path
 
 from harness import ROOT, Box, expect, expect_equal
 
-PROGRAMS = ("dataplane/causewayd", "control/ctl/causewayctl", "tests/loadgen/causeway-load")
+PROGRAMS = ("apps/causewayd", "apps/causewayctl", "apps/load/causeway-load")
 
 # Options that the documentation relies on.
 OPTIONS = {

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string>
 
-#include "rocev2/base/time.h"
-#include "rocev2/verbs/memory_region.h"
-#include "rocev2/verbs/queue_pair.h"
+#include "base/time.h"
+#include "verbs/memory_region.h"
+#include "verbs/queue_pair.h"
 
 namespace cw::peers {
 

@@ -31,7 +31,7 @@ Status PeerHost::serve(uint16_t port, uint32_t sessions_max, Factory factory) {
   return node_.cm().listen(cm::ip_service_id(port));
 }
 
-void PeerHost::open(Instant now, const wire::IpAddress& server, uint16_t port, std::unique_ptr<Peer> peer) {
+void PeerHost::open(Instant now, const IpAddress& server, uint16_t port, std::unique_ptr<Peer> peer) {
   auto session = std::make_unique<Session>();
   session->peer = std::move(peer);
   session->calls = true;

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "control/node/node.h"
+#include "gateway/node/node.h"
 #include "tests/peers/peer.h"
 
 namespace cw::peers {
@@ -39,7 +39,7 @@ class PeerHost {
   // Listens; each of the first `sessions_max` clients gets a Peer of its own. Once per host.
   [[nodiscard]] Status serve(uint16_t port, uint32_t sessions_max, Factory factory);
   // Calls. The session is there at once; what becomes of it is in its Peer.
-  void open(Instant now, const wire::IpAddress& server, uint16_t port, std::unique_ptr<Peer> peer);
+  void open(Instant now, const IpAddress& server, uint16_t port, std::unique_ptr<Peer> peer);
   // Acts on whatever the node has; call after each burst. True when something moved.
   bool run(Instant now);
   [[nodiscard]] Instant next_deadline() const;
@@ -67,7 +67,7 @@ class PeerHost {
   struct Session {
     std::unique_ptr<Peer> peer;
     bool calls = false;
-    wire::IpAddress other;
+    IpAddress other;
     uint16_t port = 0;
     Instant connect_deadline;
     Instant leave_at = Instant::never();

@@ -11,11 +11,11 @@
 #include <span>
 #include <string>
 
-#include "rocev2/base/buffer.h"
-#include "rocev2/base/time.h"
-#include "rocev2/verbs/queue_pair.h"
-#include "tests/peers/pattern.h"
+#include "apps/nfs/pattern.h"
+#include "base/buffer.h"
+#include "base/time.h"
 #include "tests/peers/perftest_plan.h"
+#include "verbs/queue_pair.h"
 
 namespace cw::peers {
 

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 #include "tests/peers/peer.h"
 #include "tests/peers/rping_message.h"
 

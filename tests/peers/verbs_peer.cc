@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "apps/load/link_options.h"
 #include "control/config/config.h"
 #include "dataplane/core_loop.h"
 #include "dataplane/entropy.h"
 #include "tests/peers/peer_host.h"
 #include "tests/peers/perftest_peer.h"
 #include "tests/peers/rping.h"
-#include "tests/support/link_options.h"
 
 namespace cw::peers {
 namespace {
@@ -213,7 +213,7 @@ node::NodeOptions node_options(const Settings& settings, const dataplane::OnePor
   return options;
 }
 
-int run(const Settings& settings, const wire::IpAddress& server) {
+int run(const Settings& settings, const IpAddress& server) {
   std::string error;
   const auto link = dataplane::OnePort::open(settings.link.port, error);
   if (link == nullptr) {
@@ -331,9 +331,9 @@ int parse_and_run(int argc, char** argv) {
   if (!problem.empty()) {
     return fail(problem);
   }
-  wire::IpAddress server;
+  IpAddress server;
   if (!settings.is_server()) {
-    const auto parsed = wire::parse_ip(settings.other());
+    const auto parsed = parse_ip(settings.other());
     if (!parsed.ok()) {
       return fail(fmt::format("'{}' is not an IP address", settings.other()));
     }

@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "rocev2/base/assert.h"
-#include "rocev2/base/buffer.h"
-#include "rocev2/verbs/memory_region.h"
-#include "rocev2/verbs/queue_pair.h"
+#include "base/assert.h"
+#include "base/buffer.h"
 #include "tests/support/alloc_guard.h"
+#include "verbs/memory_region.h"
+#include "verbs/queue_pair.h"
 
 namespace cw::test {
 

@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 
 namespace cw::test {
 

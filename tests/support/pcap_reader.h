@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/time.h"
+#include "base/bytes.h"
+#include "base/time.h"
 
 namespace cw::test {
 

@@ -7,7 +7,7 @@
 #include <list>
 #include <thread>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "rpcrdma/rpc/record_mark.h"
 

@@ -45,7 +45,7 @@ class Number:
 
 LIMITS = "control/config/config.h"
 ADMIN_PLACES, ADMIN_SERVER = "control/admin/admin_places.h", "control/admin/admin_server.h"
-NAMES = "control/gateway/gateway_stats.h"
+NAMES = "gateway/gateway_stats.h"
 NUMBERS = (
     Number(
         "docs/supported.md", r"the READ request \((\d+) packets\)", "rocev2/rc/rc_options.h", r"read_request_packets = (\d+);"
@@ -62,7 +62,7 @@ NUMBERS = (
     Number(
         "deploy/README.md",
         r"outlive its client by up to (\d+) s",
-        "control/gateway/gateway_options.h",
+        "gateway/gateway_options.h",
         r"orphan_max = Duration::seconds\((\d+)\)",
     ),
     Number(
@@ -113,7 +113,7 @@ NUMBERS = (
     Number(
         "dataplane/README.md",
         r"given up \(`orphan_max`, (\d+) s",
-        "control/gateway/gateway_options.h",
+        "gateway/gateway_options.h",
         r"orphan_max = Duration::seconds\((\d+)\)",
     ),
     Number(

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LAYERS = ["rocev2", "rpcrdma", "control", "telemetry", "dataplane", "tests"]
+LAYERS = ["base", "verbs", "rocev2", "rpcrdma", "control", "gateway", "telemetry", "dataplane", "apps", "tests"]
 
 
 def main() -> int:

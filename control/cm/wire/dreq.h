@@ -9,7 +9,7 @@
 
 #include "control/cm/wire/mad_header.h"
 #include "control/cm/wire/octet_array.h"
-#include "rocev2/verbs/ids.h"
+#include "verbs/ids.h"
 
 namespace cw::cm {
 

@@ -12,10 +12,10 @@
 #include <array>
 #include <cstdint>
 
+#include "base/ip_address.h"
 #include "control/cm/wire/mad_header.h"
 #include "control/cm/wire/octet_array.h"
-#include "rocev2/verbs/ids.h"
-#include "rocev2/wire/ip_address.h"
+#include "verbs/ids.h"
 
 namespace cw::cm {
 
@@ -30,8 +30,8 @@ struct Lap {
   uint8_t remote_response_code = 0;  // 5 bits
   uint16_t local_lid = 0;
   uint16_t remote_lid = 0;
-  wire::IpAddress local_gid;
-  wire::IpAddress remote_gid;
+  IpAddress local_gid;
+  IpAddress remote_gid;
   uint32_t flow_label = 0;  // 20 bits
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;

@@ -20,8 +20,8 @@
 #include <optional>
 #include <span>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/base/result.h"
+#include "base/bytes.h"
+#include "base/result.h"
 
 namespace cw::cm {
 

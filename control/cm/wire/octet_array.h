@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/wire/ip_address.h"
+#include "base/bytes.h"
+#include "base/ip_address.h"
 
 namespace cw::cm {
 
@@ -27,12 +27,12 @@ constexpr void put_array(FixedWriter<N>& writer, const std::array<uint8_t, Count
 
 // A GID is an address: on RoCEv2 nothing else is one.
 template <size_t At, size_t N>
-[[nodiscard]] constexpr wire::IpAddress gid_at(const FixedReader<N>& reader) {
-  return wire::IpAddress::v6(reader.template octets<At, 16>());
+[[nodiscard]] constexpr IpAddress gid_at(const FixedReader<N>& reader) {
+  return IpAddress::v6(reader.template octets<At, 16>());
 }
 
 template <size_t At, size_t N>
-constexpr void put_gid(FixedWriter<N>& writer, const wire::IpAddress& gid) {
+constexpr void put_gid(FixedWriter<N>& writer, const IpAddress& gid) {
   put_array<At>(writer, gid.octets);
 }
 

@@ -15,8 +15,8 @@
 #include "control/cm/private_data.h"
 #include "control/cm/wire/mad_header.h"
 #include "control/cm/wire/octet_array.h"
-#include "rocev2/verbs/ids.h"
 #include "rocev2/wire/psn.h"
+#include "verbs/ids.h"
 
 namespace cw::cm {
 

@@ -25,8 +25,8 @@
 #include "control/cm/service_id.h"
 #include "control/cm/wire/mad_header.h"
 #include "control/cm/wire/request_path.h"
-#include "rocev2/verbs/ids.h"
 #include "rocev2/wire/psn.h"
+#include "verbs/ids.h"
 
 namespace cw::cm {
 
@@ -63,9 +63,7 @@ struct Req {
   bool sap_supported = false;
   std::array<uint8_t, kReqPrivateDataSize> private_data{};
 
-  [[nodiscard]] constexpr bool has_alternate() const {
-    return alternate.local_lid != 0 || alternate.local_gid != wire::IpAddress{};
-  }
+  [[nodiscard]] constexpr bool has_alternate() const { return alternate.local_lid != 0 || alternate.local_gid != IpAddress{}; }
 
   [[nodiscard]] static constexpr Result<Req> parse(Bytes bytes) {
     const auto reader = FixedReader<kSize>::from(bytes);

@@ -19,9 +19,9 @@
 
 #include <cstdint>
 
+#include "base/bytes.h"
+#include "base/ip_address.h"
 #include "control/cm/wire/octet_array.h"
-#include "rocev2/base/bytes.h"
-#include "rocev2/wire/ip_address.h"
 
 namespace cw::cm {
 
@@ -31,8 +31,8 @@ struct RequestPath {
 
   uint16_t local_lid = 0;
   uint16_t remote_lid = 0;
-  wire::IpAddress local_gid;
-  wire::IpAddress remote_gid;
+  IpAddress local_gid;
+  IpAddress remote_gid;
   uint32_t flow_label = 0;  // 20 bits
   uint8_t packet_rate = 0;  // 6 bits
   uint8_t traffic_class = 0;

@@ -14,7 +14,7 @@
 #include "control/cm/service_id.h"
 #include "control/cm/wire/mad_header.h"
 #include "control/cm/wire/octet_array.h"
-#include "rocev2/verbs/ids.h"
+#include "verbs/ids.h"
 
 namespace cw::cm {
 

@@ -50,7 +50,7 @@ def config_text(
 
 def default_program() -> Path:
     root = Path(__file__).resolve().parents[3]
-    return Path(os.environ.get("CAUSEWAYD", root / "build/dataplane/causewayd"))
+    return Path(os.environ.get("CAUSEWAYD", root / "build/apps/causewayd"))
 
 
 def device_of(nic: Nic) -> str:
@@ -120,7 +120,7 @@ class Gateway:
 
     def ctl(self, *words: str, timeout: float = 90) -> str:
         """What causewayctl says."""
-        program = default_program().parent.parent / "control/ctl/causewayctl"
+        program = default_program().parent.parent / "apps/causewayctl"
         result = subprocess.run(
             [str(program), "--socket", str(self._admin), *words], capture_output=True, text=True, timeout=timeout, check=False
         )

@@ -39,7 +39,7 @@ def _bundle(target: Path, driver: str) -> None:
     """causewayd, causewayctl, and all that they load, for a machine that has nothing of it."""
     root = RUN / "bundle"
     home = root / HOME[1:]
-    programs = [gateway.default_program(), gateway.default_program().parent.parent / "control/ctl/causewayctl"]
+    programs = [gateway.default_program(), gateway.default_program().parent.parent / "apps/causewayctl"]
     libraries: set[Path] = set()
     for program in programs:
         _put(program, home / program.name)

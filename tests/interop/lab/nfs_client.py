@@ -33,7 +33,7 @@ def default_program() -> Path:
 
 
 def load_program() -> Path:
-    return Path(os.environ.get("CAUSEWAY_LOAD", ROOT / "build/tests/loadgen/causeway-load"))
+    return Path(os.environ.get("CAUSEWAY_LOAD", ROOT / "build/apps/load/causeway-load"))
 
 
 class NfsRig:
@@ -176,7 +176,7 @@ class NfsRig:
 
 
 def _pattern_digest(start: int) -> str:
-    """md5 of `start` octets of tests/peers/pattern.h from `start` on."""
+    """md5 of `start` octets of apps/nfs/pattern.h from `start` on."""
     octets = bytes(1 + (at + (at >> 6) * 37 + (at >> 12) * 101) % 251 for at in range(start, 2 * start))
     return hashlib.md5(octets).hexdigest()
 

@@ -1,11 +1,11 @@
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 
 namespace cw {
 namespace {

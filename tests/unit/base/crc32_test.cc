@@ -1,4 +1,4 @@
-#include "rocev2/base/crc32.h"
+#include "base/crc32.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "rocev2/base/random.h"
+#include "base/random.h"
 
 namespace cw {
 namespace {

@@ -1,10 +1,10 @@
-#include "rocev2/base/fixed_map.h"
+#include "base/fixed_map.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "rocev2/base/random.h"
+#include "base/random.h"
 
 namespace cw {
 namespace {

@@ -1,4 +1,4 @@
-#include "rocev2/base/histogram.h"
+#include "base/histogram.h"
 
 #include <gtest/gtest.h>
 

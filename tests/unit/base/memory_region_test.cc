@@ -1,4 +1,4 @@
-#include "rocev2/verbs/memory_region.h"
+#include "verbs/memory_region.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "rocev2/base/random.h"
+#include "base/random.h"
 
 namespace cw::verbs {
 namespace {

@@ -1,4 +1,4 @@
-#include "rocev2/base/timer_wheel.h"
+#include "base/timer_wheel.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "rocev2/base/random.h"
+#include "base/random.h"
 
 namespace cw {
 namespace {

@@ -492,7 +492,7 @@ TEST(CmActive, RefusesParametersThatDoNotFit) {
   bad.private_data = long_data;
   EXPECT_EQ(t.manager.connect(t.now, t.peer, ServiceId(77), bad).error(), Error::kLimit);
   CmAddress mixed = t.peer;
-  mixed.local = wire::IpAddress::v6(std::array<uint8_t, 16>{0xfd});
+  mixed.local = IpAddress::v6(std::array<uint8_t, 16>{0xfd});
   EXPECT_EQ(t.manager.connect(t.now, mixed, ip_service_id(1), good).error(), Error::kBadValue);
   bad = good;
   bad.path_mtu = static_cast<PathMtu>(6);

@@ -102,9 +102,9 @@ TEST(CmHostile, C1HeadersThatAreNotOursAreCountedByReason) {
   odd.remote_qpn = verbs::Qpn(2);
   t.manager.on_mad(t.now, odd, golden::kReqIpv4);
   odd = t.peer;
-  odd.remote = wire::IpAddress::v4(0xe0000001);
+  odd.remote = IpAddress::v4(0xe0000001);
   t.manager.on_mad(t.now, odd, golden::kReqIpv4);
-  odd.remote = wire::IpAddress::v4(0);
+  odd.remote = IpAddress::v4(0);
   t.manager.on_mad(t.now, odd, golden::kReqIpv4);
   EXPECT_EQ(t.manager.stats().dropped(CmDrop::kSource), 3u);
   EXPECT_TRUE(t.events().empty());
@@ -395,8 +395,8 @@ TEST(CmHostile, C4MessagesFromAnotherPathDoNotTouchTheConnection) {
       t.our_comm_id ^= 1;
     }
     CmAddress variants[4] = {t.peer, t.peer, t.peer, t.peer};
-    variants[0].remote = wire::IpAddress::v4(0x0a090063);
-    variants[1].local = wire::IpAddress::v4(0x0a090063);
+    variants[0].remote = IpAddress::v4(0x0a090063);
+    variants[1].local = IpAddress::v4(0x0a090063);
     variants[2].vlan = 5;
     variants[3].port = 3;
     for (const CmAddress& from : variants) {

@@ -1,6 +1,7 @@
 // The codecs: golden messages of real peers, round trips, truncation.
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "control/cm/ip_cm.h"
 #include "control/cm/timeout_code.h"
 #include "control/cm/wire/apr.h"
@@ -13,7 +14,6 @@
 #include "control/cm/wire/req.h"
 #include "control/cm/wire/rtu.h"
 #include "control/cm/wire/sidr.h"
-#include "rocev2/base/random.h"
 #include "tests/unit/cm/golden_mads.h"
 
 namespace cw::cm {
@@ -55,8 +55,8 @@ TEST(CmMessages, ReadsTheLinuxReq) {
   EXPECT_EQ(req.max_cm_retries, 15);
   EXPECT_FALSE(req.shared_receive_queue);
   EXPECT_EQ(req.primary.local_lid, 0xffff);
-  EXPECT_EQ(req.primary.local_gid, wire::IpAddress::v4(0x0a090002));
-  EXPECT_EQ(req.primary.remote_gid, wire::IpAddress::v4(0x0a090001));
+  EXPECT_EQ(req.primary.local_gid, IpAddress::v4(0x0a090002));
+  EXPECT_EQ(req.primary.remote_gid, IpAddress::v4(0x0a090001));
   EXPECT_EQ(req.primary.flow_label, 0x34ea7u);
   EXPECT_EQ(req.primary.packet_rate, 0);
   EXPECT_EQ(req.primary.hop_limit, 64);
@@ -69,8 +69,8 @@ TEST(CmMessages, ReadsTheIpCmHeaderOfBothFamilies) {
   const auto header = IpCmHeader::parse(four.private_data);
   ASSERT_TRUE(header.ok());
   EXPECT_EQ(header->source_port, 0x9cea);
-  EXPECT_EQ(header->source, wire::IpAddress::v4(0x0a090002));
-  EXPECT_EQ(header->destination, wire::IpAddress::v4(0x0a090001));
+  EXPECT_EQ(header->source, IpAddress::v4(0x0a090002));
+  EXPECT_EQ(header->destination, IpAddress::v4(0x0a090001));
 
   const Req six = Req::parse(message_of(golden::kReqIpv6)).value();
   const auto header6 = IpCmHeader::parse(six.private_data);

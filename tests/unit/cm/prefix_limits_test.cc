@@ -15,7 +15,7 @@ using S = ConnectionState;
 
 CmAddress client(uint32_t ipv4) {
   CmAddress address = test::address_of(1, 2);
-  address.remote = wire::IpAddress::v4(ipv4);
+  address.remote = IpAddress::v4(ipv4);
   return address;
 }
 CmAddress client6(uint64_t network, uint64_t host) {
@@ -23,9 +23,9 @@ CmAddress client6(uint64_t network, uint64_t host) {
   std::array<uint8_t, 16> octets{};
   store_be64(octets.data(), network);
   store_be64(octets.data() + 8, host);
-  address.remote = wire::IpAddress::v6(octets);
+  address.remote = IpAddress::v6(octets);
   octets[15] = 1;
-  address.local = wire::IpAddress::v6(octets);
+  address.local = IpAddress::v6(octets);
   return address;
 }
 

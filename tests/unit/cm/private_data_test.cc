@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/random.h"
 #include "control/cm/private_data.h"
-#include "rocev2/base/random.h"
 
 namespace cw::rpcrdma {
 namespace {

@@ -28,8 +28,8 @@ inline constexpr uint16_t kPort = 20049;
 
 [[nodiscard]] inline CmAddress address_of(uint8_t local, uint8_t remote) {
   CmAddress address;
-  address.local = wire::IpAddress::v4(0x0a09'0000u | local);
-  address.remote = wire::IpAddress::v4(0x0a09'0000u | remote);
+  address.local = IpAddress::v4(0x0a09'0000u | local);
+  address.remote = IpAddress::v4(0x0a09'0000u | remote);
   address.remote_mac = wire::MacAddress{{0x52, 0x54, 0, 0, 0, remote}};
   return address;
 }

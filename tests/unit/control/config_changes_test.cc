@@ -27,7 +27,7 @@ TEST(ConfigChangesTest, ValuesOfEveryTypeAreCompared) {
   after.dataplane.idle = IdleMode::kSpin;  // choice
   after.metrics.listen = std::nullopt;     // address or none
   after.ports[1].mtu = 9000;               // number, second entry
-  after.listeners[0].allow = {{wire::IpAddress::v4(0x0a000000), 8}};
+  after.listeners[0].allow = {{IpAddress::v4(0x0a000000), 8}};
   after.log.level = LogLevel::kDebug;
   EXPECT_EQ(changed_keys(two_ports(), after),
             (Names{"gateway.instance", "dataplane.poll_lcores", "dataplane.hugepages", "dataplane.idle", "port[1].mtu",
@@ -43,7 +43,7 @@ TEST(ConfigChangesTest, SectionsThatCameOrWentAreNamedWhole) {
 
 TEST(ConfigChangesTest, AReloadAppliesWhatItCan) {
   Config after = two_ports();
-  after.listeners[0].allow = {{wire::IpAddress::v4(0x0a000000), 8}};
+  after.listeners[0].allow = {{IpAddress::v4(0x0a000000), 8}};
   after.listeners[0].credits = 8;
   after.roce.congestion_control = !after.roce.congestion_control;
   after.log.level = LogLevel::kDebug;
@@ -63,7 +63,7 @@ TEST(ConfigChangesTest, AReloadAppliesWhatItCan) {
 TEST(ConfigChangesTest, WhatWaitsSaysWhy) {
   Config after = two_ports();
   after.dataplane.workers = 5;
-  after.listeners[0].allow = {{wire::IpAddress::v4(0x0a000000), 8}};
+  after.listeners[0].allow = {{IpAddress::v4(0x0a000000), 8}};
   const std::vector<SettingChange> changes = config_changes(two_ports(), after);
   ASSERT_EQ(changes.size(), 2u);
   EXPECT_EQ(changes[0].reason, "threads and memory are set up at the start");
@@ -123,7 +123,7 @@ TEST(ConfigChangesTest, BackendsAreWhoTheirNamesSay) {
   const auto backend = [](const char* name, uint16_t port) {
     BackendConfig section;
     section.name = name;
-    section.address = SocketAddress{wire::IpAddress::v4(0x7f00'0001), port};
+    section.address = SocketAddress{IpAddress::v4(0x7f00'0001), port};
     return section;
   };
   before.backends = {backend("one", 1), backend("two", 2)};
@@ -147,7 +147,7 @@ TEST(ConfigChangesTest, ListenersAreWhoTheirNamesSay) {
   before.listeners[0].name = "open";
   before.listeners[1].name = "closed";
   before.listeners[1].port = 20050;
-  before.listeners[1].allow = {{wire::IpAddress::v4(0x0a000000), 8}};
+  before.listeners[1].allow = {{IpAddress::v4(0x0a000000), 8}};
   Config after = before;
   std::swap(after.listeners[0], after.listeners[1]);
   EXPECT_EQ(changed_keys(before, after), Names()) << "the same ones, whose sections changed places";

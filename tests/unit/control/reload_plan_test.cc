@@ -15,11 +15,11 @@ Config config() {
   Config config;
   PortConfig& port = config.ports.emplace_back();
   port.device = "net_tap0,iface=cw0";
-  port.addresses = {{wire::IpAddress::v4(0xc000'0201), 24}};
+  port.addresses = {{IpAddress::v4(0xc000'0201), 24}};
   config.listeners.emplace_back().name = "nfs";
   config.listeners[0].backend = "nfs";
   config.backends.emplace_back().name = "nfs";
-  config.backends[0].address = SocketAddress{wire::IpAddress::v4(0x7f00'0001), 2049};
+  config.backends[0].address = SocketAddress{IpAddress::v4(0x7f00'0001), 2049};
   return config;
 }
 

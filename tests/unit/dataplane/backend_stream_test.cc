@@ -9,9 +9,9 @@
 #include <memory>
 #include <optional>
 
+#include "base/heap_buffer_pool.h"
+#include "base/random.h"
 #include "control/admin/unique_fd.h"
-#include "rocev2/base/heap_buffer_pool.h"
-#include "rocev2/base/random.h"
 #include "tests/unit/dataplane/loopback_listener.h"
 
 namespace cw::dataplane {
@@ -51,7 +51,7 @@ class BackendStreamTest : public ::testing::Test {
     stream.reset();
     EXPECT_EQ(pool.in_use(), 0u);
   }
-  wire::IpAddress source;  // unspecified: this host's
+  IpAddress source;  // unspecified: this host's
   void start() { stream = std::make_unique<BackendStream>(listener.address(), source, admission, rpcrdma::RecordLimits{}); }
   Peer open() {
     listener.listen();
@@ -104,7 +104,7 @@ TEST_F(BackendStreamTest, ConnectsAndSaysThatItWasRefused) {
 TEST_F(BackendStreamTest, ConnectsOverIpv6) {
   LoopbackListener v6(true);
   v6.listen();
-  stream = std::make_unique<BackendStream>(v6.address(), wire::IpAddress{}, admission, rpcrdma::RecordLimits{});
+  stream = std::make_unique<BackendStream>(v6.address(), IpAddress{}, admission, rpcrdma::RecordLimits{});
   const Peer peer = v6.accept();
   if (stream->state() == State::kConnecting) {
     stream->finish_connect();
@@ -347,7 +347,7 @@ TEST_F(BackendStreamTest, ConnectsFromAnAddressThatItIsTold) {
   if (!BackendStream::may_borrow()) {
     GTEST_SKIP() << "takes CAP_NET_RAW";
   }
-  source = wire::IpAddress::v4(0x7f00'0a09);  // 127.0.10.9: loopback has them all
+  source = IpAddress::v4(0x7f00'0a09);  // 127.0.10.9: loopback has them all
   const Peer peer = open();
   sockaddr_in seen{};
   socklen_t length = sizeof(seen);
@@ -408,7 +408,7 @@ TEST_F(BackendStreamTest, APortWithWhichSomebodyConnectsElsewhereIsFree) {
 
 TEST_F(BackendStreamTest, ASourceOfTheOtherFamilyIsLeftAside) {
   std::array<uint8_t, 16> octets{0xfd, 9};
-  source = wire::IpAddress::v6(octets);
+  source = IpAddress::v6(octets);
   const Peer peer = open();
   sockaddr_in seen{};
   socklen_t length = sizeof(seen);

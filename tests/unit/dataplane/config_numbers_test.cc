@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "control/gateway/gateway_options.h"
+#include "gateway/gateway_options.h"
 
 namespace cw::dataplane {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 control::BackendConfig backend(const std::string& name, uint16_t port) {
   control::BackendConfig section;
   section.name = name;
-  section.address = control::SocketAddress{wire::IpAddress::v4(0x7f00'0001), port};
+  section.address = control::SocketAddress{IpAddress::v4(0x7f00'0001), port};
   return section;
 }
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "rocev2/base/random.h"
+#include "base/random.h"
 #include "tests/unit/dataplane/ring_port.h"
 
 namespace cw::dataplane {

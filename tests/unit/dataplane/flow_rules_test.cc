@@ -22,8 +22,8 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-const wire::IpAddress kV4 = wire::IpAddress::v4(0xc000'0201);  // 192.0.2.1
-const wire::IpAddress kV6 = wire::IpAddress::v6(std::array<uint8_t, 16>{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+const IpAddress kV4 = IpAddress::v4(0xc000'0201);  // 192.0.2.1
+const IpAddress kV6 = IpAddress::v6(std::array<uint8_t, 16>{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
 
 class FlowRulesTest : public ::testing::Test {
  protected:

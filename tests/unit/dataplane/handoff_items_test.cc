@@ -17,7 +17,7 @@ BackendRequest request_of(BackendRequest::Kind kind) {
   request.link = gateway::link_id(7, 3, 1, 99);
   request.backend = 65'535;
   request.server = 40'000;
-  request.client = wire::IpAddress::v4(0x0a000001);
+  request.client = IpAddress::v4(0x0a000001);
   request.call = rpcrdma::CallId(uint64_t{5} << 40);
   return request;
 }

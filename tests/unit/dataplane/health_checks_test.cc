@@ -20,11 +20,11 @@ namespace {
 using control::BackendConfig;
 using control::CheckKind;
 using control::ServerCheck;
+using control::ServerState;
 using control::SocketAddress;
-using gateway::ServerState;
 
 SocketAddress loopback(uint16_t port) {
-  return {wire::IpAddress::v4(0x7f00'0001), port};
+  return {IpAddress::v4(0x7f00'0001), port};
 }
 
 BackendConfig backend_of(const std::vector<SocketAddress>& servers, CheckKind check = CheckKind::kRpc) {

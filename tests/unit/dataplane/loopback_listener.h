@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
+#include "base/random.h"
 #include "dataplane/sockets/backend_stream.h"
-#include "rocev2/base/assert.h"
-#include "rocev2/base/random.h"
 
 namespace cw::dataplane::test {
 
@@ -83,8 +83,7 @@ class LoopbackListener {
     CW_ASSERT(bind(fd_, address, length) == 0);
     CW_ASSERT(getsockname(fd_, address, &length) == 0);
     address_.port = ntohs(ipv6 ? v6.sin6_port : v4.sin_port);
-    address_.address =
-        ipv6 ? wire::IpAddress::v6(std::span<const uint8_t, 16>(v6.sin6_addr.s6_addr)) : wire::IpAddress::v4(0x7f000001);
+    address_.address = ipv6 ? IpAddress::v6(std::span<const uint8_t, 16>(v6.sin6_addr.s6_addr)) : IpAddress::v4(0x7f000001);
   }
   ~LoopbackListener() { close(fd_); }
   LoopbackListener(const LoopbackListener&) = delete;

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#include "base/bytes.h"
 #include "dataplane/dpdk/memif_handshake.h"
-#include "rocev2/base/bytes.h"
 
 namespace cw::dataplane::memif {
 

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
-#include "rocev2/base/random.h"
+#include "base/heap_buffer_pool.h"
+#include "base/random.h"
 
 namespace cw::dataplane {
 namespace {

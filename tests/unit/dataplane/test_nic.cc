@@ -13,7 +13,7 @@
 #include <list>
 #include <span>
 
-#include "rocev2/base/assert.h"
+#include "base/assert.h"
 
 namespace cw::dataplane::test {
 namespace {

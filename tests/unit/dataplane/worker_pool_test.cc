@@ -15,8 +15,8 @@
 #include <map>
 #include <thread>
 
+#include "base/random.h"
 #include "control/admin/unique_fd.h"
-#include "rocev2/base/random.h"
 #include "rpcrdma/backend/bench_client.h"
 #include "tests/support/locked_buffer_pool.h"
 #include "tests/support/tcp_bench_server.h"
@@ -124,7 +124,7 @@ class Rig {
 };
 
 TcpAddress address_of(const TcpBenchServer& server) {
-  return {wire::IpAddress::v4(0x7f000001), server.port()};
+  return {IpAddress::v4(0x7f000001), server.port()};
 }
 
 uint32_t xid_of(const Chain& message) {
@@ -371,7 +371,7 @@ TEST(WorkerPool, AConnectionWaitsForThePortOfTheOneBefore) {
   listener.listen();
   Rig rig({.workers = 2, .server = listener.address()});
   rig.workers->start();
-  const uint16_t port = rig.workers->source_ports().take(wire::IpAddress::v4(0x0a090002), 0);
+  const uint16_t port = rig.workers->source_ports().take(IpAddress::v4(0x0a090002), 0);
   const auto open = [&](uint64_t link) {
     BackendRequest request = Rig::request(BackendRequest::Kind::kOpen, link);
     request.source_port = port;
@@ -404,7 +404,7 @@ TEST(WorkerPool, AConnectionWaitsForThePortOfOursLongerThanForThatOfOthers) {
   listener.listen();
   Rig rig({.workers = 2, .server = listener.address()});
   rig.workers->start();
-  const uint16_t port = rig.workers->source_ports().take(wire::IpAddress::v4(0x0a090002), 0);
+  const uint16_t port = rig.workers->source_ports().take(IpAddress::v4(0x0a090002), 0);
   std::vector<test::Peer> peers;
   for (uint64_t link = 1; link <= 2; ++link) {
     BackendRequest request = Rig::request(BackendRequest::Kind::kOpen, link);
@@ -438,7 +438,7 @@ TEST(WorkerPool, AConnectionWhosePortSomebodyElseHasComesFromAnother) {
   listener.listen();
   Rig rig({.workers = 1, .server = listener.address()});
   rig.workers->start();
-  const uint16_t port = rig.workers->source_ports().take(wire::IpAddress::v4(0x0a090002), 0);
+  const uint16_t port = rig.workers->source_ports().take(IpAddress::v4(0x0a090002), 0);
   const control::UniqueFd other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in any{};
   any.sin_family = AF_INET;

@@ -13,7 +13,7 @@
 #include <array>
 #include <memory>
 
-#include "control/node/address_filter.h"
+#include "gateway/node/address_filter.h"
 #include "tests/unit/node/shared_frames.h"
 
 namespace cw::dataplane {
@@ -52,7 +52,7 @@ class XdpProgramTest : public ::testing::Test {
     ASSERT_GE(program_, 0);
   }
 
-  void own(const wire::IpAddress& address, uint32_t vlan) {
+  void own(const IpAddress& address, uint32_t vlan) {
     struct {
       std::array<uint8_t, 16> octets;
       uint32_t vlan;
@@ -81,7 +81,7 @@ class XdpProgramTest : public ::testing::Test {
 };
 
 TEST_F(XdpProgramTest, TakesRoceToItsAddressesAndPassesTheRest) {
-  for (const wire::IpAddress& address : node::test::shared_addresses()) {
+  for (const IpAddress& address : node::test::shared_addresses()) {
     own(address, 0);
   }
   for (const SharedFrame& frame : node::test::shared_frames(0)) {
@@ -90,7 +90,7 @@ TEST_F(XdpProgramTest, TakesRoceToItsAddressesAndPassesTheRest) {
 }
 
 TEST_F(XdpProgramTest, TakesTaggedFramesOfItsVlanOnly) {
-  for (const wire::IpAddress& address : node::test::shared_addresses()) {
+  for (const IpAddress& address : node::test::shared_addresses()) {
     own(address, 100);
   }
   for (const SharedFrame& frame : node::test::shared_frames(100)) {
@@ -107,7 +107,7 @@ TEST_F(XdpProgramTest, PassesEverythingBeforeItHasAddresses) {
 // Frames that nobody thought of: random octets over sound frames, until both deciders have seen 20,000 of them.
 TEST_F(XdpProgramTest, AgreesWithTheAddressFilterOnBrokenFrames) {
   const node::AddressFilter filter(node::test::shared_addresses(), 0);
-  for (const wire::IpAddress& address : node::test::shared_addresses()) {
+  for (const IpAddress& address : node::test::shared_addresses()) {
     own(address, 0);
   }
   uint64_t state = 0x9e37'79b9'7f4a'7c15;

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rocev2/base/random.h"
+#include "base/random.h"
 #include "rpcrdma/backend/bench_client.h"
 #include "rpcrdma/endpoint/client_endpoint.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/backend/bench_client.h"
 #include "tests/unit/endpoint/words.h"
 

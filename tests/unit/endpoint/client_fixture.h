@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
-#include "rocev2/base/random.h"
+#include "base/heap_buffer_pool.h"
+#include "base/random.h"
 #include "rpcrdma/endpoint/client_endpoint.h"
 #include "tests/support/fake_queue_pair.h"
 #include "tests/unit/endpoint/words.h"

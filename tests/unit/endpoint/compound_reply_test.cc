@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "rocev2/base/random.h"
+#include "base/random.h"
 #include "tests/unit/endpoint/server_fixture.h"
 #include "tests/unit/rpcrdma/compound_generator.h"
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
-#include "rocev2/base/random.h"
+#include "base/heap_buffer_pool.h"
+#include "base/random.h"
 #include "rpcrdma/backend/backend.h"
 #include "rpcrdma/backend/bench_client.h"
 #include "rpcrdma/backend/bench_program.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "rocev2/base/random.h"
+#include "base/random.h"
 #include "rpcrdma/wire/transport_header.h"
 #include "rpcrdma/xdr/xdr_reader.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "tests/unit/endpoint/words.h"
 
 namespace cw::rpcrdma {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
-#include "rocev2/base/random.h"
+#include "base/heap_buffer_pool.h"
+#include "base/random.h"
 #include "rpcrdma/backend/backend.h"
 #include "rpcrdma/endpoint/call_checks.h"
 #include "rpcrdma/endpoint/client_endpoint.h"

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 #include "rpcrdma/backend/bench_program.h"
 
 namespace cw::rpcrdma {

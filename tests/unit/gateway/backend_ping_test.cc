@@ -1,14 +1,14 @@
-#include "control/gateway/backend_ping.h"
+#include "gateway/backend_ping.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <optional>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "apps/sim/sim_backend.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "rpcrdma/ulb/binding.h"
-#include "tests/sim/sim_backend.h"
 
 namespace cw::gateway {
 namespace {

@@ -1,7 +1,7 @@
 // Budgets of classes of clients: who belongs where, and what happens to those who want more.
 #include <algorithm>
 
-#include "control/gateway/client_classes.h"
+#include "gateway/client_classes.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {

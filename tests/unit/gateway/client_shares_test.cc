@@ -1,4 +1,4 @@
-#include "control/gateway/client_shares.h"
+#include "gateway/client_shares.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@ namespace {
 
 struct Orphan : ListNode<OfClientTag> {};
 
-wire::IpAddress address(uint32_t last) {
-  return wire::IpAddress::v4(0x0a00'0000 + last);
+IpAddress address(uint32_t last) {
+  return IpAddress::v4(0x0a00'0000 + last);
 }
 
 class Clients : public ::testing::Test {

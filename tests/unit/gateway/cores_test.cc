@@ -7,10 +7,10 @@
 #include <numeric>
 #include <vector>
 
-#include "control/gateway/connection_places.h"
-#include "control/node/steering.h"
-#include "tests/sim/faulty_link.h"
-#include "tests/sim/hosts.h"
+#include "apps/sim/faulty_link.h"
+#include "apps/sim/hosts.h"
+#include "gateway/connection_places.h"
+#include "gateway/node/steering.h"
 
 namespace cw::sim {
 namespace {

@@ -1,14 +1,14 @@
 // A backend with several servers: which one connections go to, as checks say that servers go down and come back.
-#include "control/gateway/server_choice.h"
-#include "control/gateway/server_health.h"
+#include "control/service/server_health.h"
+#include "gateway/server_choice.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
 namespace {
 
+using control::ServerHealth;
+using control::ServerState;
 using gateway::ServerChoice;
-using gateway::ServerHealth;
-using gateway::ServerState;
 
 // A check that takes 100 ms, when the next is due.
 bool check(ServerHealth& health, bool success) {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "apps/sim/world.h"
 #include "rocev2/wire/packet_view.h"
-#include "tests/sim/world.h"
 
 namespace cw::sim {
 

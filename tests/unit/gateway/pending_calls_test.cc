@@ -1,5 +1,5 @@
 // Calls that a backend owes a reply.
-#include "control/gateway/pending_calls.h"
+#include "gateway/pending_calls.h"
 
 #include <gtest/gtest.h>
 

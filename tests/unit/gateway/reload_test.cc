@@ -3,17 +3,18 @@
 #include <utility>
 #include <vector>
 
-#include "control/gateway/backend_numbers.h"
-#include "control/gateway/client_numbers.h"
-#include "control/gateway/route_numbers.h"
-#include "control/gateway/server_choice.h"
-#include "control/gateway/server_numbers.h"
+#include "gateway/backend_numbers.h"
+#include "gateway/client_numbers.h"
+#include "gateway/route_numbers.h"
+#include "gateway/server_choice.h"
+#include "gateway/server_numbers.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
 namespace {
 
+using control::ServerState;
 using control::SocketAddress;
 using gateway::ConnectionResult;
 using gateway::GatewayOptions;
@@ -21,11 +22,10 @@ using gateway::RouteKey;
 using gateway::RouteNumbers;
 using gateway::ServerChoice;
 using gateway::ServerNumbers;
-using gateway::ServerState;
 using Numbers = std::vector<uint32_t>;
 
 SocketAddress server(uint16_t port) {
-  return {wire::IpAddress::v4(0x7f00'0001), port};
+  return {IpAddress::v4(0x7f00'0001), port};
 }
 
 TEST(ServerNumbers, NeverMeanAnotherServer) {

@@ -1,5 +1,5 @@
 // The calls of a client that comes back wait for those that it had at the backend before.
-#include "control/gateway/replay_guard.h"
+#include "gateway/replay_guard.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "apps/sim/link/wire.h"
 #include "control/cm/hash.h"
-#include "tests/sim/link/wire.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
@@ -73,7 +73,7 @@ TEST(ReplayGuard, NobodyCanChooseAnAddressThatStandsForAnothers) {
   std::array<uint8_t, 16> attacker{0x20, 0x01, 0x0d, 0xb8, 1, 2, 3, 4};
   store_be64(attacker.data() + 8,
              load_be64(victim.data() + 8) ^ cm::mix(load_be64(victim.data())) ^ cm::mix(load_be64(attacker.data())));
-  const auto address = [](const std::array<uint8_t, 16>& octets) { return wire::IpAddress::v6(octets); };
+  const auto address = [](const std::array<uint8_t, 16>& octets) { return IpAddress::v6(octets); };
   ASSERT_EQ(cm::hash_of(0, address(attacker), 3), cm::hash_of(0, address(victim), 3));
   ReplayGuard guard(7);
   ReplayGuard::Client& a = guard.join(address(attacker), 3);

@@ -1,8 +1,8 @@
 // Rules of RFC 8167 for whole connections: who opens them, how long they stay, who says that the other may call, and what a
 // message costs that nobody is prepared for.
+#include "apps/sim/rc_pair.h"
 #include "rpcrdma/backend/bench_client.h"
 #include "rpcrdma/endpoint/server_endpoint.h"
-#include "tests/sim/rc_pair.h"
 #include "tests/unit/gateway/link_listener.h"
 #include "tests/unit/gateway/world_checks.h"
 

@@ -2,9 +2,9 @@
 #include <optional>
 #include <set>
 
-#include "control/gateway/listener_lanes.h"
+#include "apps/load/bench_workload.h"
+#include "gateway/listener_lanes.h"
 #include "rpcrdma/rpc/rpc_message.h"
-#include "tests/loadgen/bench_workload.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {

@@ -1,4 +1,4 @@
-#include "control/gateway/source_ports.h"
+#include "gateway/source_ports.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 namespace cw::gateway {
 namespace {
 
-const wire::IpAddress kClient = wire::IpAddress::v4(0x0a090002);
-const wire::IpAddress kOther = wire::IpAddress::v4(0x0a090003);
+const IpAddress kClient = IpAddress::v4(0x0a090002);
+const IpAddress kOther = IpAddress::v4(0x0a090003);
 
 TEST(SourcePorts, AConnectionThatComesBackHasThePortThatItHad) {
   PortBook book(32'768, 60'999);
@@ -47,7 +47,7 @@ TEST(SourcePorts, ClientsThatShareAnAddressNeverShareAPort) {
   PortBook book(100, 139);
   std::set<uint16_t> ports;
   for (uint32_t client = 0; client < 40; ++client) {
-    const uint16_t port = book.take(wire::IpAddress::v4(client), 0);
+    const uint16_t port = book.take(IpAddress::v4(client), 0);
     EXPECT_TRUE(port >= 100 && port <= 139);
     EXPECT_TRUE(ports.insert(port).second);
   }
@@ -62,7 +62,7 @@ TEST(SourcePorts, APortWaitsForItsClientWhileOthersComeAndGo) {
   const uint16_t port = book.take(kClient, 0);
   book.give_back(kClient, 0, port);
   for (uint32_t other = 0; other < 39; ++other) {
-    EXPECT_NE(book.take(wire::IpAddress::v4(other), 0), port) << other;
+    EXPECT_NE(book.take(IpAddress::v4(other), 0), port) << other;
   }
   EXPECT_EQ(book.take(kClient, 0), port);
   EXPECT_EQ(book.kept_count(), 0u);
@@ -72,7 +72,7 @@ TEST(SourcePorts, APortThatOnlyWaitsIsBetterThanNone) {
   PortBook book(100, 139);
   book.give_back(kClient, 0, book.take(kClient, 0));
   for (uint32_t other = 0; other < 40; ++other) {
-    EXPECT_NE(book.take(wire::IpAddress::v4(other), 0), 0) << other;
+    EXPECT_NE(book.take(IpAddress::v4(other), 0), 0) << other;
   }
   EXPECT_EQ(book.take(kClient, 0), 0);
   EXPECT_EQ(book.used_count(), 40u);
@@ -83,8 +83,8 @@ TEST(SourcePorts, OfThoseThatWaitTheOldestAreForgotten) {
   PortBook book(32'768, 60'999, 0, 3);
   std::vector<uint16_t> ports;
   for (uint32_t client = 0; client < 5; ++client) {
-    ports.push_back(book.take(wire::IpAddress::v4(client), 0));
-    book.give_back(wire::IpAddress::v4(client), 0, ports.back());
+    ports.push_back(book.take(IpAddress::v4(client), 0));
+    book.give_back(IpAddress::v4(client), 0, ports.back());
   }
   EXPECT_EQ(book.kept_count(), 3u);
   PortBook own(32'768, 60'999, 0, 1);
@@ -107,7 +107,7 @@ TEST(SourcePorts, PortsThatClientsShareFollowFromAKeyAndThoseOfTheirOwnAddresses
   two.set_from_client(7);
   uint32_t same = 0;
   for (uint32_t client = 0; client < 100; ++client) {
-    const wire::IpAddress address = wire::IpAddress::v4(client);
+    const IpAddress address = IpAddress::v4(client);
     const uint16_t port = one.take(address, 0);
     same += port == two.take(address, 0) ? 1 : 0;
     EXPECT_EQ(port, again.take(address, 0)) << "a restart changes nothing";
@@ -174,7 +174,7 @@ TEST(SourcePorts, ClientsWithAddressesOfTheirOwnMayHaveTheSamePorts) {
   PortBook book(100, 103);
   book.set_from_client(0);
   for (uint32_t client = 0; client < 40; ++client) {
-    EXPECT_NE(book.take(wire::IpAddress::v4(client), 0), 0);
+    EXPECT_NE(book.take(IpAddress::v4(client), 0), 0);
   }
 }
 

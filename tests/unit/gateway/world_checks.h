@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "tests/sim/world.h"
+#include "apps/sim/world.h"
 
 namespace cw::sim {
 

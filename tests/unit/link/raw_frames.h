@@ -5,8 +5,8 @@
 #include <initializer_list>
 #include <vector>
 
-#include "rocev2/base/bytes.h"
-#include "rocev2/wire/ip_address.h"
+#include "base/bytes.h"
+#include "base/ip_address.h"
 #include "rocev2/wire/mac_address.h"
 
 namespace cw::link::test {
@@ -80,7 +80,7 @@ inline Octets ipv4(uint8_t protocol, uint32_t source, uint32_t destination, Byte
   return out;
 }
 
-inline Octets ipv6(uint8_t next_header, const wire::IpAddress& source, const wire::IpAddress& destination, Bytes content,
+inline Octets ipv6(uint8_t next_header, const IpAddress& source, const IpAddress& destination, Bytes content,
                    uint8_t hop_limit = 255) {
   Octets out{0x60, 0, 0, 0};
   append16(out, static_cast<uint32_t>(content.size()));
@@ -117,8 +117,7 @@ inline Octets icmp4_packet(uint32_t source, uint32_t destination, Octets icmp) {
   return ipv4(1, source, destination, icmp);
 }
 
-inline Octets icmp6_packet(const wire::IpAddress& source, const wire::IpAddress& destination, const Octets& icmp,
-                           uint8_t hop_limit = 255) {
+inline Octets icmp6_packet(const IpAddress& source, const IpAddress& destination, const Octets& icmp, uint8_t hop_limit = 255) {
   Octets out = ipv6(58, source, destination, icmp, hop_limit);
   store_be16(out.data() + 42, 0);
   store_be16(out.data() + 42, icmp6_checksum(out));
@@ -126,7 +125,7 @@ inline Octets icmp6_packet(const wire::IpAddress& source, const wire::IpAddress&
 }
 
 // Neighbour solicitation (135) or advertisement (136); `option` is what follows the target.
-inline Octets neighbour(uint8_t type, const wire::IpAddress& target, const Octets& option, uint8_t flags = 0) {
+inline Octets neighbour(uint8_t type, const IpAddress& target, const Octets& option, uint8_t flags = 0) {
   Octets out{type, 0, 0, 0, flags, 0, 0, 0};
   append(out, target.octets);
   append(out, option);

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "rocev2/base/heap_buffer_pool.h"
-#include "rocev2/base/random.h"
+#include "base/heap_buffer_pool.h"
+#include "base/random.h"
 #include "tests/unit/link/raw_frames.h"
 
 namespace cw::link {
@@ -12,7 +12,6 @@ namespace {
 
 using test::append;
 using test::Octets;
-using wire::IpAddress;
 using wire::MacAddress;
 
 constexpr MacAddress kOurMac{{2, 0, 0, 0, 0, 1}};

@@ -1,4 +1,4 @@
-#include "tests/loadgen/amount.h"
+#include "apps/load/amount.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tests/loadgen/arrival_schedule.h"
+#include "apps/load/arrival_schedule.h"
 
 #include <gtest/gtest.h>
 

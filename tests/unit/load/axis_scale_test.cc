@@ -1,4 +1,4 @@
-#include "tests/loadgen/report/axis_scale.h"
+#include "apps/load/report/axis_scale.h"
 
 #include <gtest/gtest.h>
 

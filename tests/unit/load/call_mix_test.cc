@@ -1,4 +1,4 @@
-#include "tests/loadgen/call_mix.h"
+#include "apps/load/call_mix.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tests/loadgen/fine_histogram.h"
+#include "apps/load/fine_histogram.h"
 
 #include <gtest/gtest.h>
 

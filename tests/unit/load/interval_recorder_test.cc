@@ -1,4 +1,4 @@
-#include "tests/loadgen/report/interval_recorder.h"
+#include "apps/load/report/interval_recorder.h"
 
 #include <gtest/gtest.h>
 

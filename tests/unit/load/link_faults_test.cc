@@ -1,4 +1,4 @@
-#include "tests/loadgen/link_faults.h"
+#include "apps/load/link_faults.h"
 
 #include <gtest/gtest.h>
 

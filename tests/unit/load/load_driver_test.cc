@@ -1,9 +1,9 @@
 // The load driver between real stacks on a simulated clock: when calls go, what their latency is, which connections there are.
-#include "tests/loadgen/load_driver.h"
+#include "apps/load/load_driver.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/sim/world.h"
+#include "apps/sim/world.h"
 
 namespace cw::load {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tests/loadgen/load_settings.h"
+#include "apps/load/load_settings.h"
 
 namespace cw::load {
 namespace {

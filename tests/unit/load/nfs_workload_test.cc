@@ -1,11 +1,11 @@
 // NFSv3 calls as the load makes them, and its judgement of replies.
-#include "tests/loadgen/nfs/nfs_workload.h"
+#include "apps/load/nfs/nfs_workload.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/ulb/arguments.h"
 #include "rpcrdma/ulb/binding.h"
 #include "rpcrdma/xdr/xdr_writer.h"

@@ -1,4 +1,4 @@
-#include "tests/loadgen/profile.h"
+#include "apps/load/profile.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tests/loadgen/report/report.h"
+#include "apps/load/report/report.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/loadgen/report/live_screen.h"
-#include "tests/loadgen/report/svg_chart.h"
+#include "apps/load/report/live_screen.h"
+#include "apps/load/report/svg_chart.h"
 
 namespace cw::load {
 namespace {

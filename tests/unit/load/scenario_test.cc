@@ -1,4 +1,4 @@
-#include "tests/loadgen/scenario.h"
+#include "apps/load/scenario.h"
 
 #include <gtest/gtest.h>
 

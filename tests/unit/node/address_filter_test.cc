@@ -1,5 +1,5 @@
 // Whose a frame is where the gateway shares its addresses with the kernel.
-#include "control/node/address_filter.h"
+#include "gateway/node/address_filter.h"
 
 #include <gtest/gtest.h>
 

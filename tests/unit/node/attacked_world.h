@@ -183,7 +183,7 @@ class AttackedWorld {
     return wire::test::build_frame(towards_us(qp), header(qp, opcode, psn), extensions, Octets(payload_bytes, 0x5a));
   }
   // A datagram to QP1 that is right in every respect.
-  Octets datagram(Bytes mad, const wire::IpAddress& source) const {
+  Octets datagram(Bytes mad, const IpAddress& source) const {
     const bool ipv6 = !source.is_v4();
     wire::Path path;
     path.local_mac = sim::sim_mac(66);

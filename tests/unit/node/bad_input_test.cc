@@ -27,7 +27,7 @@ Octets cut(const Octets& frame, size_t size) {
 }
 
 // A management datagram for the gateway itself: that one is acted upon.
-bool is_datagram_for(const wire::IpAddress& address, const Octets& frame) {
+bool is_datagram_for(const IpAddress& address, const Octets& frame) {
   const auto view = wire::PacketView::parse(frame);
   return view.ok() && view->bth.destination == verbs::Qpn(1) && view->destination() == address;
 }
@@ -268,7 +268,7 @@ TEST(BadInput, PacketsThatDoNotFitTheirQueuePairChangeNothing) {
     const rc::RcQpInfo qp = attacked.connection(round % 2).qp;
     for (const Opcode opcode : requests) {
       wire::Path elsewhere = AttackedWorld::towards_us(qp);
-      elsewhere.local = wire::IpAddress::v4(0x0a090000 + 3 + random.next_below(250));
+      elsewhere.local = IpAddress::v4(0x0a090000 + 3 + random.next_below(250));
       attacked.expect_refused(wire::test::build_frame(elsewhere, AttackedWorld::header(qp, opcode, qp.expected_psn), {}, {}),
                               DropReason::kPathMismatch, "from elsewhere");
       attacked.expect_refused(AttackedWorld::frame(qp, opcode, qp.expected_psn.plus((1u << 20) + 1 + random.next_below(1 << 22))),
@@ -348,7 +348,7 @@ TEST(BadInput, RequestsForMemoryAreRefusedByNakAndEndOnlyTheirConnection) {
 // Datagrams for QP1 that are not management datagrams.
 TEST(BadInput, DatagramsThatAreNoMadsCountUnderTheirNames) {
   AttackedWorld attacked;
-  const wire::IpAddress source = sim::sim_ip(false, 2);
+  const IpAddress source = sim::sim_ip(false, 2);
   wire::Path path;
   path.local_mac = sim::sim_mac(2);
   path.remote_mac = sim::sim_mac(1);

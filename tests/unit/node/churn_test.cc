@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "apps/sim/world.h"
 #include "control/cm/wire/mad_header.h"
-#include "tests/sim/world.h"
 
 namespace cw::node::test {
 namespace {

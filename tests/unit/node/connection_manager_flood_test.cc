@@ -95,7 +95,7 @@ TEST(ConnectionManagerFlood, GuessedCommunicationIdsEndNothing) {
 // the answer, which goes to the client. The connections live on, whoever the address is taken from.
 TEST(ConnectionManagerFlood, RequestsInAClientsNameEndNothing) {
   AttackedWorld attacked;
-  const wire::IpAddress client = sim::sim_ip(false, 2);
+  const IpAddress client = sim::sim_ip(false, 2);
   for (uint32_t i = 0; i < 200; ++i) {
     const gateway::ConnectionInfo victim = attacked.connection(i % 2);
     ASSERT_EQ(victim.peer, client);
@@ -119,7 +119,7 @@ void restarted_client_without_a_place(const sim::WorldOptions& options, gateway:
   const auto results = [&](gateway::ConnectionResult result) {
     return host.gateway.stats().connections[static_cast<size_t>(result)];
   };
-  const wire::IpAddress client = sim::sim_ip(false, 2);
+  const IpAddress client = sim::sim_ip(false, 2);
   (void)attacked.inject(attacked.datagram(mad_of(request_from(client, 0x3000'0000, verbs::Qpn(0x777))), client));
   host.gateway.run(attacked.world.now);
   EXPECT_EQ(results(full), 1u);
@@ -172,7 +172,7 @@ TEST(ConnectionManagerFlood, AForgedRequestEndsNothingWhereListenerOrClassIsFull
       options.connections_max = 2;
     }
     AttackedWorld attacked(options);
-    const wire::IpAddress client = sim::sim_ip(false, 2);
+    const IpAddress client = sim::sim_ip(false, 2);
     for (uint32_t i = 0; i < 50; ++i) {
       const gateway::ConnectionInfo victim = attacked.connection(i % 2);
       (void)attacked.inject(attacked.datagram(mad_of(request_from(client, 0x2000'0000 + i, victim.qp.remote_qpn)), client));
@@ -217,7 +217,7 @@ void come_back_under_forged_requests(uint32_t per_second, uint32_t network) {
   const Duration interval = Duration::us(1'000'000 / per_second);
   uint32_t id = 0;
   const auto forge = [&] {
-    const wire::IpAddress from = wire::IpAddress::v4(network + 3 + id % 250);
+    const IpAddress from = IpAddress::v4(network + 3 + id % 250);
     (void)attacked.inject(attacked.datagram(mad_of(request_from(from, 0x1000'0000 + id, verbs::Qpn(0x100 + id))), from));
     ++id;
     attacked.world.run_for(interval);
@@ -262,7 +262,7 @@ TEST(ConnectionManagerFlood, AFloodOfRequestsIsBoundedAndHonestClientsComeThroug
   uint32_t packets_max = 0;
   uint32_t qp_max = 0;
   for (uint32_t i = 0; i < 5'000; ++i) {
-    const wire::IpAddress from = stranger(i);
+    const IpAddress from = stranger(i);
     const Observation before = attacked.observe();
     (void)attacked.inject(attacked.datagram(mad_of(request_from(from, 0x1000'0000 + i, verbs::Qpn(0x100 + i))), from));
     ASSERT_LE(attacked.observe().discards, before.discards + 1);

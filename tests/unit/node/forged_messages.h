@@ -10,7 +10,7 @@
 
 namespace cw::node::test {
 
-inline cm::Req request_from(const wire::IpAddress& from, uint32_t comm_id, verbs::Qpn qpn) {
+inline cm::Req request_from(const IpAddress& from, uint32_t comm_id, verbs::Qpn qpn) {
   cm::Req req;
   req.local_comm_id = comm_id;
   req.service = cm::ip_service_id(20049);
@@ -37,8 +37,8 @@ Octets mad_of(const Message& message, uint64_t transaction = 77) {
   return Octets(mad.begin(), mad.end());
 }
 
-inline wire::IpAddress stranger(uint32_t number) {
-  return wire::IpAddress::v4(0x0a09'0100 + number);
+inline IpAddress stranger(uint32_t number) {
+  return IpAddress::v4(0x0a09'0100 + number);
 }
 
 }  // namespace cw::node::test

@@ -2,7 +2,7 @@
 // exactly the reason that its test names, and changes nothing: no queue pair, no connection, no buffer, no answer.
 #include <gtest/gtest.h>
 
-#include "rocev2/base/crc32.h"
+#include "base/crc32.h"
 #include "rocev2/wire/opcode.h"
 #include "tests/unit/node/attacked_world.h"
 
@@ -286,7 +286,7 @@ TEST(HostileFrames, F12_CnpsForNobodyCountAndSlowNothingDown) {
     }
     bth.destination = qp.local_qpn;
     wire::Path elsewhere = AttackedWorld::towards_us(qp);
-    elsewhere.local = wire::IpAddress::v4(0x0a090000 + 3 + random.next_below(250));
+    elsewhere.local = IpAddress::v4(0x0a090000 + 3 + random.next_below(250));
     attacked.expect_refused(wire::test::build_frame(elsewhere, bth, {}, Octets(16)), DropReason::kPathMismatch, "elsewhere");
     ASSERT_FALSE(HasFailure());
   }

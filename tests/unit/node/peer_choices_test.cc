@@ -25,7 +25,7 @@ class PeerChoices : public ::testing::Test {
   template <typename Choose>
   std::optional<rc::RcQpInfo> ask(Choose&& choose) {
     const uint32_t number = ++asked_;
-    const wire::IpAddress from = stranger(number % 250);
+    const IpAddress from = stranger(number % 250);
     cm::Req req = request_from(from, 0x1000'0000 + number, verbs::Qpn(0x100 + number));
     choose(req);
     (void)attacked_.inject(attacked_.datagram(mad_of(req), from));

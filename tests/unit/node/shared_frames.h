@@ -18,7 +18,7 @@ struct SharedFrame {
 };
 
 // The gateway's: 10.9.0.2 and fd09::2, to which wire::test's paths lead.
-inline std::vector<wire::IpAddress> shared_addresses() {
+inline std::vector<IpAddress> shared_addresses() {
   return {wire::test::v4_path().remote, wire::test::v6_path().remote};
 }
 

@@ -1,6 +1,6 @@
 // A gateway of several cores, each with a stack of its own: frames reach any of them, as the device deals them, and the owner
 // gets them. Rings and threads are the data plane's; here it is about who owns what.
-#include "control/node/steering.h"
+#include "gateway/node/steering.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tests/sim/hosts.h"
+#include "apps/sim/hosts.h"
 
 namespace cw::node::test {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "apps/nfs/operation.h"
+#include "apps/nfs/pattern.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/ulb/arguments.h"
-#include "tests/peers/nfs/operation.h"
-#include "tests/peers/pattern.h"
 
 namespace cw::nfs {
 namespace {

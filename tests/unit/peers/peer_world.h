@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "apps/sim/faulty_link.h"
+#include "base/heap_buffer_pool.h"
 #include "tests/peers/peer_host.h"
 #include "tests/peers/perftest_peer.h"
 #include "tests/peers/rping.h"
-#include "tests/sim/faulty_link.h"
 
 namespace cw::peers {
 
@@ -29,7 +29,7 @@ class PeerWorldHost {
         node(node_options(last), random, &memory),
         host(PeerHostOptions{.path_mtu_bytes = options.path_mtu}, node, random) {}
 
-  static wire::IpAddress address(uint8_t last) { return wire::IpAddress::v4(0x0a09'0000u + last); }
+  static IpAddress address(uint8_t last) { return IpAddress::v4(0x0a09'0000u + last); }
   static node::NodeOptions node_options(uint8_t last) {
     node::NodeOptions options;
     link::StationOptions& station = options.ports.emplace_back();

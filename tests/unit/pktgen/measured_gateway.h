@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "apps/load/pktgen/profile.h"
+#include "apps/sim/world.h"
 #include "rocev2/wire/tx_batch.h"
 #include "telemetry/metric_table.h"
-#include "tests/loadgen/pktgen/profile.h"
-#include "tests/sim/world.h"
 
 namespace cw::pktgen::test {
 

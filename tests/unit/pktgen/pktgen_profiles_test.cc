@@ -7,14 +7,14 @@
 #include <fstream>
 #include <set>
 
+#include "apps/load/pktgen/files.h"
+#include "apps/load/pktgen/malformed.h"
+#include "apps/load/pktgen/noise.h"
+#include "apps/load/pktgen/requests.h"
+#include "apps/load/pktgen/send.h"
 #include "control/cm/cm_stats.h"
 #include "rocev2/wire/packet_view.h"
 #include "rpcrdma/wire/transport_header.h"
-#include "tests/loadgen/pktgen/files.h"
-#include "tests/loadgen/pktgen/malformed.h"
-#include "tests/loadgen/pktgen/noise.h"
-#include "tests/loadgen/pktgen/requests.h"
-#include "tests/loadgen/pktgen/send.h"
 #include "tests/support/pcap_reader.h"
 #include "tests/unit/pktgen/measured_gateway.h"
 

@@ -131,7 +131,7 @@ TEST(Congestion, ANotificationFromElsewhereIsNotBelieved) {
   ASSERT_TRUE(lone.post_send(10).ok());
   (void)lone.sent();
   Inbound forged = cnp();
-  forged.path.local = wire::IpAddress::v4(0x0a0000ff);
+  forged.path.local = IpAddress::v4(0x0a0000ff);
   lone.receive(forged);
   EXPECT_EQ(lone.discards(DropReason::kPathMismatch), 1u);
   EXPECT_EQ(lone.qp->info().rate_bytes_per_second, 0u);

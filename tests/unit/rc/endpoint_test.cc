@@ -68,7 +68,7 @@ TEST(Endpoint, RefusesToConnectWithWhatAPeerMustNotSay) {
   bad[5].ack_timeout = 32;
   bad[6].remote_qpn = verbs::Qpn(1);
   bad[7].remote_qpn = verbs::Qpn(0xff'ffff);
-  bad[8].path.remote = wire::IpAddress{};
+  bad[8].path.remote = IpAddress{};
   for (const RcConnect& connect : bad) {
     LoneQp lone({.state = QpState::kInit});
     EXPECT_EQ(lone.endpoint->connect_qp(*lone.qp, connect).error(), Error::kBadValue);
@@ -108,8 +108,8 @@ TEST(Endpoint, ASpoofedPacketChangesNothingAndIsNotAnswered) {  // ReDMArk A1, A
     std::function<void(Inbound&)> change;
   };
   const Spoof spoofs[] = {
-      {"source address", DropReason::kPathMismatch, [](Inbound& i) { i.path.local = wire::IpAddress::v4(0x0a000009); }},
-      {"destination address", DropReason::kPathMismatch, [](Inbound& i) { i.path.remote = wire::IpAddress::v4(0x0a000009); }},
+      {"source address", DropReason::kPathMismatch, [](Inbound& i) { i.path.local = IpAddress::v4(0x0a000009); }},
+      {"destination address", DropReason::kPathMismatch, [](Inbound& i) { i.path.remote = IpAddress::v4(0x0a000009); }},
       {"VLAN", DropReason::kPathMismatch, [](Inbound& i) { i.path.vlan = 5; }},
       {"port", DropReason::kPathMismatch, [](Inbound& i) { i.port = 1; }},
       {"partition", DropReason::kPkey, [](Inbound& i) { i.pkey = 0x8001; }},

@@ -5,9 +5,9 @@
 #include <functional>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
-#include "tests/sim/faulty_link.h"
-#include "tests/sim/rc_pair.h"
+#include "apps/sim/faulty_link.h"
+#include "apps/sim/rc_pair.h"
+#include "base/heap_buffer_pool.h"
 
 namespace cw::gsi {
 namespace {

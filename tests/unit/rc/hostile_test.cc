@@ -216,7 +216,7 @@ TEST(HostileQueuePair, F11_ReadResponsesThatWereNotRequestedMoveNothing) {
       ++stale;
     }
     Inbound spoofed{.opcode = opcode, .psn = 1001, .payload = random_octets(1, bytes)};
-    spoofed.path.local = wire::IpAddress::v4(0x0a000077);
+    spoofed.path.local = IpAddress::v4(0x0a000077);
     EXPECT_FALSE(lone.receive(spoofed));
     ++elsewhere;
   }
@@ -274,7 +274,7 @@ TEST(HostileQueuePair, F12_CnpFloodsAreCountedAndStopNothing) {
   EXPECT_EQ(lone.sent(), SentList{});
   EXPECT_TRUE(is_same_place(before, lone.qp->info()));
   Inbound spoofed{.opcode = Opcode::kCnp, .psn = 0, .payload = std::vector<uint8_t>(16)};
-  spoofed.path.local = wire::IpAddress::v4(0x0a000077);
+  spoofed.path.local = IpAddress::v4(0x0a000077);
   EXPECT_FALSE(lone.receive(spoofed));
   EXPECT_EQ(lone.endpoint->stats().cnps_received, 10'000u);
   EXPECT_EQ(lone.discards(DropReason::kPathMismatch), 1u);

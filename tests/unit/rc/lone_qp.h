@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "apps/sim/faulty_link.h"
+#include "apps/sim/rc_pair.h"
+#include "base/heap_buffer_pool.h"
 #include "rocev2/endpoint.h"
-#include "tests/sim/faulty_link.h"
-#include "tests/sim/rc_pair.h"
 
 namespace cw::rc::test {
 
@@ -115,7 +115,7 @@ class LoneQp {
   }
 
   // One more queue pair of the endpoint, connected as the first one is, to `peer`. It receives when it is `qp`.
-  RcQp* connect_another(const LoneQpOptions& options, const wire::IpAddress& peer = sim::RcPair::path(0).remote) {
+  RcQp* connect_another(const LoneQpOptions& options, const IpAddress& peer = sim::RcPair::path(0).remote) {
     RcConnect connect = connect_of(options);
     connect.path.remote = peer;
     RcQp* another = *endpoint->create_qp(options.qp);
@@ -150,7 +150,7 @@ class LoneQp {
   }
   bool receive(Opcode opcode, uint32_t psn, size_t payload_bytes = 0) {
     Inbound inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, payload_bytes)};
-    if (const wire::IpAddress peer = qp->info().path.remote; peer.is_v4()) {  // it is connected
+    if (const IpAddress peer = qp->info().path.remote; peer.is_v4()) {  // it is connected
       inbound.path.local = peer;
     }
     return receive(inbound);

@@ -4,8 +4,8 @@
 
 #include <deque>
 
+#include "apps/sim/rc_pair.h"
 #include "rocev2/rc/receive_pool.h"
-#include "tests/sim/rc_pair.h"
 #include "tests/unit/rc/lone_qp.h"
 
 namespace cw::sim {

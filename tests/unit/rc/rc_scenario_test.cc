@@ -1,7 +1,7 @@
 // Two endpoints on one link: behaviour that only shows over time.
 #include <gtest/gtest.h>
 
-#include "tests/sim/rc_pair.h"
+#include "apps/sim/rc_pair.h"
 
 namespace cw::sim {
 namespace {

@@ -130,7 +130,7 @@ TEST(SelectiveResponder, HoldsNoMoreThanItsBudgetAndSaysSo) {
   EXPECT_TRUE(lone.receive(kOnly, 5004, 10));
 }
 
-constexpr wire::IpAddress kOtherClient = wire::IpAddress::v4(0x0a00'0003);
+constexpr IpAddress kOtherClient = IpAddress::v4(0x0a00'0003);
 
 // Whoever comes later finds room too: one client alone gets half of the budget.
 TEST(SelectiveResponder, OneClientLeavesRoomForOthers) {

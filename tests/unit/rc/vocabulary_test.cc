@@ -6,8 +6,8 @@
 #include <string>
 
 #include "rocev2/rc/qp_state.h"
-#include "rocev2/verbs/completion.h"
-#include "rocev2/verbs/memory_region.h"
+#include "verbs/completion.h"
+#include "verbs/memory_region.h"
 
 namespace cw::verbs {
 namespace {

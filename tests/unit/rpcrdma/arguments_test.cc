@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/ulb/nfsv4_arguments.h"
 #include "tests/unit/rpcrdma/octets.h"
 

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/ulb/arguments.h"
 #include "rpcrdma/ulb/binding.h"
 #include "rpcrdma/ulb/nfsv4.h"

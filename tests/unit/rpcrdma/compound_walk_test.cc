@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/ulb/nfsv4.h"
 #include "rpcrdma/ulb/nfsv4_results.h"
 #include "tests/unit/rpcrdma/compound_generator.h"

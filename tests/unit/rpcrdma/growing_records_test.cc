@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
-#include "rocev2/base/random.h"
+#include "base/heap_buffer_pool.h"
+#include "base/random.h"
 #include "rpcrdma/rpc/record_admission.h"
 #include "tests/unit/rpcrdma/record_sender.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 
 namespace cw::test {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "tests/unit/rpcrdma/record_sender.h"
 
 namespace cw::rpcrdma {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/rpc/record_mark.h"
 #include "tests/unit/rpcrdma/octets.h"
 

@@ -7,7 +7,7 @@
 #include <deque>
 #include <numeric>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "tests/unit/rpcrdma/octets.h"
 
 namespace cw::rpcrdma {

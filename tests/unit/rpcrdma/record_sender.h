@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "rocev2/base/buffer.h"
+#include "base/buffer.h"
 #include "rpcrdma/rpc/record_mark.h"
 #include "tests/unit/rpcrdma/octets.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/ulb/binding.h"
 #include "tests/unit/rpcrdma/octets.h"
 

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rpcrdma/xdr/xdr_reader.h"
 #include "rpcrdma/xdr/xdr_writer.h"
 #include "tests/unit/rpcrdma/octets.h"

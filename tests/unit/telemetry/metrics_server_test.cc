@@ -47,8 +47,8 @@ class MetricsServerTest : public testing::Test {
  protected:
   void start(Duration client_timeout = Duration::seconds(5), uint32_t address = INADDR_LOOPBACK) {
     std::string problem;
-    server_ = MetricsServer::start({.listen = {wire::IpAddress::v4(address), 0}, .client_timeout = client_timeout}, metrics_,
-                                   health_, problem);
+    server_ = MetricsServer::start({.listen = {IpAddress::v4(address), 0}, .client_timeout = client_timeout}, metrics_, health_,
+                                   problem);
     ASSERT_NE(server_, nullptr) << problem;
   }
   [[nodiscard]] UniqueFd connect_client() const {
@@ -249,7 +249,7 @@ TEST_F(MetricsServerTest, AddressInUseIsSaidWithWhatToDo) {
 
 TEST_F(MetricsServerTest, ServesIpv6Too) {
   std::string problem;
-  wire::IpAddress loopback;
+  IpAddress loopback;
   loopback.octets[15] = 1;
   const auto server = MetricsServer::start({.listen = {loopback, 0}}, metrics_, health_, problem);
   if (server == nullptr) {

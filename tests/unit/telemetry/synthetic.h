@@ -46,8 +46,8 @@ class SyntheticChecks final : public control::ServerChecks {
  public:
   [[nodiscard]] std::vector<control::ServerCheck> server_checks() const override {
     std::vector<control::ServerCheck> rows(2);
-    rows[0] = {0, 0, "nfs", "192.0.2.7:2049", gateway::ServerState::kUp, true, 40, 2, Duration::us(350), "", {}};
-    rows[1] = {0, 1, "nfs", "192.0.2.8:2049", gateway::ServerState::kUnknown, true, 0, 0, {}, "", {}};
+    rows[0] = {0, 0, "nfs", "192.0.2.7:2049", control::ServerState::kUp, true, 40, 2, Duration::us(350), "", {}};
+    rows[1] = {0, 1, "nfs", "192.0.2.8:2049", control::ServerState::kUnknown, true, 0, 0, {}, "", {}};
     return rows;
   }
 };

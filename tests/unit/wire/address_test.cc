@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "rocev2/wire/ip_address.h"
+#include "base/ip_address.h"
 #include "rocev2/wire/mac_address.h"
 
 namespace cw::wire {

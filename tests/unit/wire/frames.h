@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rocev2/base/heap_buffer_pool.h"
+#include "base/heap_buffer_pool.h"
 #include "rocev2/wire/packet_builder.h"
 
 namespace cw::wire::test {

@@ -1,0 +1,74 @@
+#include "apps/sim/guarded_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cw::sim {
+namespace {
+
+constexpr uint8_t kGuard = 0xc3;
+constexpr uint8_t kDead = 0xa5;
+
+bool all(const uint8_t* at, size_t count, uint8_t value) {
+  return count == 0 || (*at == value && std::memcmp(at, at + 1, count - 1) == 0);
+}
+
+}  // namespace
+
+void GuardedMemory::resize(Area area, uint32_t bytes) {
+  sizes_[static_cast<size_t>(area)] = bytes;
+}
+
+void GuardedMemory::lay_out() {
+  uint32_t at = kGuardBytes;
+  for (size_t i = 0; i < kAreas; ++i) {
+    offsets_[i] = at;
+    at += sizes_[i] + kGuardBytes;
+  }
+  octets_.assign(at, kGuard);
+}
+
+MutableBytes GuardedMemory::of(Area area) {
+  const auto i = static_cast<size_t>(area);
+  return MutableBytes(octets_).subspan(offsets_[i], sizes_[i]);
+}
+
+bool GuardedMemory::guards_hold() const {
+  if (octets_.empty()) {
+    return true;
+  }
+  bool hold = all(octets_.data(), kGuardBytes, kGuard);
+  for (size_t i = 0; i < kAreas; ++i) {
+    hold = hold && all(octets_.data() + offsets_[i] + sizes_[i], kGuardBytes, kGuard);
+  }
+  return hold;
+}
+
+void GuardedMemory::retire() {
+  std::fill(octets_.begin(), octets_.end(), kDead);
+}
+
+bool GuardedMemory::is_untouched() const {
+  return all(octets_.data(), octets_.size(), kDead);
+}
+
+void Graveyard::bury(GuardedMemory&& memory) {
+  if (memory.bytes() == 0) {
+    return;
+  }
+  memory.retire();
+  bytes_ += memory.bytes();
+  graves_.push_back(std::move(memory));
+  while (bytes_ > kBytesMax) {
+    touched_ = touched_ || !graves_.front().is_untouched();
+    bytes_ -= graves_.front().bytes();
+    graves_.pop_front();
+  }
+}
+
+bool Graveyard::is_untouched() const {
+  return !touched_ &&
+         std::all_of(graves_.begin(), graves_.end(), [](const GuardedMemory& grave) { return grave.is_untouched(); });
+}
+
+}  // namespace cw::sim

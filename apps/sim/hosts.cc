@@ -1,0 +1,298 @@
+#include "apps/sim/hosts.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "apps/sim/production.h"
+
+namespace cw::sim {
+namespace {
+
+constexpr uint32_t kViews = 65536;
+constexpr uint32_t kSmallViews = 2048;
+constexpr uint32_t kLargeBytes = 32768;
+constexpr uint32_t kSmallLargeBytes = 8192;
+constexpr uint32_t kCrowd = 500;      // connections, above which the limits of ordinary gateways would hold them up
+constexpr uint32_t kFrameRoom = 160;  // headers and iCRC around the payload
+
+uint32_t views_of(const WorldOptions& options) {
+  return options.small_tables ? kSmallViews : kViews;
+}
+
+// Room in a table that takes `usual` entries, one for each connection.
+uint32_t room_for(const WorldOptions& options, uint32_t usual) {
+  return std::max(usual, options.load.connections + options.connections_over + usual / 8);
+}
+
+client::ClientOptions client_options(const WorldOptions& options) {
+  client::ClientOptions out;
+  out.connections_max = options.small_tables ? 8 : room_for(options, 128);
+  out.inline_bytes = options.load.inline_bytes;
+  out.remote_invalidate = options.remote_invalidate;
+  out.private_data = options.client_private_data;
+  out.path_mtu_bytes = options.path_mtu;
+  out.rc.responder_resources_max = 16;
+  out.rc.selective_recovery = options.client_recovers_selectively;
+  out.rc.send_window_packets = options.send_window_packets;
+  out.rc.read_request_packets = options.read_request_packets;
+  out.rc.read_window_packets = options.read_window_packets;
+  out.rpc.credits_wanted = options.load.window;
+  out.rpc.reverse_credits = options.client_reverse_credits > 0
+                                ? options.client_reverse_credits
+                                : load::reverse_credits_for(options.load.operation, options.load.window);
+  out.rpc.call_timeout = options.client_call_timeout;
+  out.rpc.segment_bytes_max = options.segment_bytes_max;
+  out.ack_timeout = options.ack_timeout;
+  return out;
+}
+
+load::LoadOptions load_options(const WorldOptions& options) {
+  load::LoadOptions out = options.load;
+  out.server = sim_ip(options.ipv6, 1);
+  return out;
+}
+
+// So many may come at once.
+void allow_crowd(uint32_t count, cm::CmOptions& cm) {
+  const cm::RateLimit rate{.per_second = 1'000'000, .burst = count};
+  cm.half_open_max = count;
+  cm.prefix.half_open_max = count;
+  cm.transmit_queue_max = count;
+  cm.request_rate = rate;
+  cm.answer_rate = rate;
+  cm.prefix.request_rate = rate;
+  cm.prefix.answer_rate = rate;
+}
+
+}  // namespace
+
+namespace {
+
+// Of a gateway. 0: a crowd may ask at once.
+uint32_t half_open_max(const WorldOptions& options) {
+  return options.half_open_max > 0 ? options.half_open_max
+         : options.small_tables    ? 16
+                                   : std::max(cm::CmOptions().half_open_max, options.load.connections);
+}
+
+ProductionPools gateway_pools(const WorldOptions& options) {
+  if (options.production) {
+    return production_pools();
+  }
+  return {.packets = options.packet_buffers,
+          .large = options.large_buffers,
+          .large_bytes = options.small_tables ? kSmallLargeBytes : kLargeBytes,
+          .views = views_of(options),
+          .reply_bytes = rpcrdma::RecordLimits().message_bytes_max};
+}
+
+}  // namespace
+
+gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
+  gateway::GatewayOptions out;
+  gateway::BackendOptions& backend_options = out.backends.emplace_back();
+  backend_options.name = "backend";
+  backend_options.kind = options.backend;
+  backend_options.run_on_workers = options.run_on_workers;
+  backend_options.servers.resize(options.backend_servers);
+  std::iota(backend_options.servers.begin(), backend_options.servers.end(), 0u);
+  backend_options.checked = options.backend_checked;
+  backend_options.from_client = options.backend_from_client;
+  backend_options.call_timeout = options.backend_call_timeout;
+  out.backends.resize(options.backends, gateway::BackendOptions(backend_options));
+  gateway::ListenerOptions& listener = out.listeners.emplace_back();
+  listener.name = "listener";
+  listener.port = GatewayHost::kPort;
+  listener.server.credits = options.credits;
+  listener.server.call_timeout = options.server_call_timeout;
+  out.orphan_max = std::min(out.orphan_max, options.server_call_timeout / 2);
+  listener.inline_bytes = options.gateway_inline_bytes;
+  listener.remote_invalidate = options.remote_invalidate;
+  listener.server.reverse_credits = options.reverse_credits;
+  listener.private_data = options.gateway_private_data;
+  listener.allow = options.allow;
+  listener.backend = options.default_backend ? 0 : gateway::ListenerOptions::kNoBackend;
+  listener.routes = options.routes;
+  listener.connections_max = options.connections_max;
+  for (uint16_t more = 1; more < options.gateway_ports; ++more) {
+    gateway::ListenerOptions another = out.listeners.front();
+    another.port = static_cast<uint16_t>(GatewayHost::kPort + more);
+    out.listeners.push_back(std::move(another));
+  }
+  out.core = options.core;
+  out.places = options.places;
+  out.clients = options.clients;
+  out.connections_max = options.small_tables ? 24 : room_for(options, 128);
+  out.half_open_max = half_open_max(options);
+  out.calls_in_flight_max = options.small_tables ? 64 : std::max(4096u, options.load.connections * options.load.window);
+  if (options.calls_in_flight_max > 0) {
+    out.calls_in_flight_max = options.calls_in_flight_max;
+  }
+  out.pull_buffers_max = options.pull_buffers_max;
+  out.reply_bytes_max = uint64_t{gateway_pools(options).large} * gateway_pools(options).large_bytes;
+  out.reserved_path_mtu = options.reserved_path_mtu;
+  out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
+  out.rc.keepalive = Duration::ms(200);
+  out.rc.selective_recovery = options.gateway_recovers_selectively;
+  out.rc.send_window_packets = options.send_window_packets;
+  out.rc.read_request_packets = options.read_request_packets;
+  out.rc.read_window_packets = options.read_window_packets;
+  if (options.own_backends || options.production) {
+    for (uint32_t i = 0; i < out.listeners.size(); ++i) {
+      out.listeners[i].backend = i;
+    }
+  }
+  if (options.production) {
+    apply_production(out);
+    out.calls_in_flight_max = options.calls_in_flight_max > 0 ? options.calls_in_flight_max : out.calls_in_flight_max;
+  }
+  return out;
+}
+
+wire::MacAddress sim_mac(uint8_t last) {
+  return wire::MacAddress{{2, 0, 0, 0, 0, last}};
+}
+
+IpAddress sim_ip(bool ipv6, uint8_t last) {
+  if (!ipv6) {
+    return IpAddress::v4(0x0a09'0000u + last);
+  }
+  std::array<uint8_t, 16> octets{0xfd, 0x09};
+  octets[15] = last;
+  return IpAddress::v6(octets);
+}
+
+namespace {
+
+// A gateway's core: what its process shares with the others is the same for all.
+node::NodeOptions gateway_node_options(const WorldOptions& options) {
+  node::NodeOptions node = sim_node_options(options, 1, false);
+  node.endpoint.core = options.core;
+  node.cm.core = options.core;
+  if (options.core.count > 1) {
+    node.endpoint.qpn_key = options.seed + 1;
+  }
+  if (options.half_open_max > 0) {
+    node.cm.prefix.half_open_max = options.half_open_max;
+  }
+  node.cm.half_open_max = half_open_max(options);
+  const uint32_t connections = sim_gateway_options(options).connections_max + node.cm.half_open_max;
+  node.endpoint.qp_max = connections;
+  node.cm.connection_max = std::max(node.cm.connection_max, connections);
+  node.cm.handshakes_at_once_max = 2 * node.cm.half_open_max;
+  if (options.production) {
+    apply_production(node);
+  }
+  return node;
+}
+
+}  // namespace
+
+namespace {
+
+gateway::GatewayOptions gateway_host_options(const WorldOptions& options, gateway::SourcePorts& source_ports) {
+  gateway::GatewayOptions out = sim_gateway_options(options);
+  out.source_ports = &source_ports;
+  return out;
+}
+
+}  // namespace
+
+node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bool exposes_memory) {
+  node::NodeOptions node;
+  link::StationOptions& station = node.ports.emplace_back();
+  station.mac = sim_mac(last);
+  station.vlan = options.vlan;
+  station.mtu = 9000;
+  station.addresses.push_back({sim_ip(options.ipv6, last), static_cast<uint8_t>(options.ipv6 ? 64 : 24)});
+  node.endpoint.ack_delay = options.ack_delay;
+  node.endpoint.recovery = options.recovery;
+  node.endpoint.qp_max = options.small_tables ? 32 : room_for(options, 256);
+  node.endpoint.read_replay_max = exposes_memory ? node.endpoint.qp_max : 0;
+  node.cm.local_ca_guid = last;
+  node.cm.connection_max = room_for(options, node.cm.connection_max);
+  if (options.load.connections > kCrowd) {
+    allow_crowd(options.load.connections, node.cm);
+  }
+  if (options.connections_over > 0) {
+    const uint32_t all = options.load.connections + options.connections_over;
+    node.endpoint.receive_work_max = 64 * options.load.connections;
+    node.endpoint.send_work_max = 64 * options.load.connections;
+    node.cm.timewait_max = all;
+    node.cm.transmit_queue_max = all;
+  }
+  if (options.small_tables) {
+    node.endpoint.log_events = 64;
+    node.endpoint.send_work_max = 512;
+    node.endpoint.receive_work_max = 512;
+    node.cm.connection_max = 24;
+    node.cm.timewait_max = 24;
+    node.cm.half_open_max = 16;
+    node.cm.transmit_queue_max = 64;
+  }
+  return node;
+}
+
+GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
+    : random(seed),
+      packets(gateway_pools(options).packets, options.path_mtu + kFrameRoom, gateway_pools(options).views),
+      large(gateway_pools(options).large, gateway_pools(options).large_bytes, gateway_pools(options).views),
+      backend(large, options.program != nullptr ? *options.program : bench,
+              {.buffers = gateway_pools(options).large, .record_bytes = gateway_pools(options).reply_bytes}, options.backends),
+      node(gateway_node_options(options), random, nullptr),
+      gateway(gateway_host_options(options, source_ports), node, packets, large, programs, random) {
+  (void)programs.add(options.program != nullptr ? *options.program : bench);
+  CW_ASSERT(gateway.start().ok());
+}
+
+void GatewayHost::turn(Instant now) {
+  gateway::BackendEvent event;
+  while (backend.poll(now, event)) {
+    gateway.on_backend_event(now, std::move(event));
+  }
+  node.on_deadline(now);
+  gateway.run(now);
+  gateway::BackendRequest request;
+  while (!workers_stand_still && gateway.poll_backend_request(request)) {
+    backend.on_request(now, std::move(request));
+  }
+  rpcrdma::CallDone done;
+  while (gateway.poll_done(done)) {
+  }
+}
+
+Instant GatewayHost::next_deadline() const {
+  return earlier(backend.next_at(), earlier(node.next_deadline(), gateway.next_deadline()));
+}
+
+ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t last)
+    : random(options.client_qpns_repeat ? last : seed),
+      packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
+      memory(options.small_tables ? 512 : std::max(2048u, 2 * options.load.connections * options.load.window), random),
+      node(sim_node_options(options, last, true), random, &memory),
+      client(client_options(options), node, memory, packets, random) {
+  random = SeededRandom(seed);
+  (void)programs.add(bench);
+  client.serve(programs);
+}
+
+ClientHost::ClientHost(const WorldOptions& options, uint64_t seed, uint8_t last)
+    : ClientStack(options, seed, last), driver(load_options(options), client, packets, options.workload) {}
+
+bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes octets) {
+  Buffer* buffer = pool.allocate_one();
+  if (buffer == nullptr) {
+    return false;
+  }
+  if (buffer->append(octets) != octets.size()) {
+    release_buffers(buffer);
+    return false;
+  }
+  if (!node.on_frame(now, buffer, 0)) {
+    release_buffers(buffer);
+  }
+  return true;
+}
+
+}  // namespace cw::sim

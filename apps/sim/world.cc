@@ -1,0 +1,67 @@
+#include "apps/sim/world.h"
+
+#include <algorithm>
+
+namespace cw::sim {
+
+World::World(const WorldOptions& options)
+    : link(options.seed * 31 + 7),
+      server(std::make_unique<GatewayHost>(options, options.seed * 3 + 1)),
+      peer(std::make_unique<ClientHost>(options, options.seed * 3 + 2)),
+      options_(options) {}
+
+bool World::run_calls(uint64_t calls, Duration limit) {
+  const uint64_t goal = peer->driver.stats().calls + calls;
+  return run_until(limit, [&](World& world) { return world.peer->driver.stats().calls >= goal; });
+}
+
+bool World::finish(Duration limit) {
+  peer->driver.stop();
+  return run_until(limit, [](World& world) { return world.peer->driver.in_flight() == 0; });
+}
+
+void World::step() {
+  server->turn(now);
+  transmit(server->node, server->packets, 1);
+  peer->node.on_deadline(now);
+  (void)peer->driver.turn(now);
+  transmit(peer->node, peer->packets, 0);
+  Instant next = earlier(link.next_at(), earlier(server->next_deadline(), peer->next_deadline()));
+  next = earlier(next, now + Duration::ms(1));  // the load driver's own pauses
+  now = std::max(next, now + Duration::ns(100));
+  while (!link.empty() && link.next_at() <= now) {
+    const Frame frame = link.take();
+    if (frame.to == 0) {
+      deliver(server->node, server->packets, frame.octets);
+    } else {
+      deliver(peer->node, peer->packets, frame.octets);
+    }
+  }
+}
+
+void World::restart_gateway() {
+  server.reset();
+  ++generation_;
+  server = std::make_unique<GatewayHost>(options_, options_.seed * 3 + 1 + 1000 * generation_);
+}
+
+void World::deliver(node::Node& node, BufferPool& pool, const std::vector<uint8_t>& octets) {
+  if (!deliver_frame(now, node, pool, octets)) {
+    ++undeliverable;
+  }
+}
+
+void World::transmit(node::Node& node, BufferPool& pool, uint32_t to) {
+  wire::TxBatch batch(pool);
+  bool full = true;
+  while (full) {
+    node.poll_transmit(now, batch);
+    full = batch.full();
+    for (const wire::TxPacket& packet : batch.packets()) {
+      link.send(now, to, packet.octets());
+    }
+    batch.clear();
+  }
+}
+
+}  // namespace cw::sim

@@ -1,0 +1,85 @@
+// One RDMA connection of the gateway: its queue pair, its endpoint and its ways to backends. Private to Gateway.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gateway/gateway.h"
+#include "gateway/pending_calls.h"
+
+namespace cw::gateway {
+
+// A connection's way to one backend: for a TCP backend, a backend connection of its own.
+struct Gateway::Lane {
+  enum class State : uint8_t { kClosed, kOpening, kOpen };  // of the backend connection
+  State state = State::kClosed;
+  bool waits_here = false;       // the connection's calls wait for this core's guard
+  bool reverse_enabled = false;  // a call on this lane has said that the client takes calls of its backend
+  uint32_t backend = ListenerOptions::kNoBackend;
+  uint16_t source_port = 0;               // of the link, while this lane has it (SourcePorts)
+  std::optional<uint32_t> last_xid;       // of the calls that went this way
+  uint32_t server_number = 0;             // of the backend's: where the link leads
+  LinkId link;                            // each backend connection has one of its own; that of lane 0 names the connection, too
+  Instant open_deadline;                  // valid while kOpening
+  ReplayGuard::Client* client = nullptr;  // with a TCP backend
+  PendingCalls pending;
+};
+
+// Aligned, and what every call looks at in one piece, because with thousands of connections the cache lines of a connection are
+// what its call costs.
+struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
+  uint32_t slot = 0;
+  uint32_t listener_index = 0;
+  LinkId link;
+  rc::RcQp* qp = nullptr;
+  const ListenerOptions* listener = nullptr;
+  Gateway::LaneTable* lanes = nullptr;
+  uint32_t holds = 0;  // its calls wait for those of connections before it, here and on so many other cores
+  ConnectionState state = ConnectionState::kAccepting;
+  bool has_place = false;  // of connections_max and its class, from establishment on; only then it has lanes and an endpoint
+  bool has_waited = false;
+  bool takes_reverse = false;  // calls of its backends are passed on, once it has said that it takes them
+  uint16_t peer_port = 0;
+  Lane first;              // lane 0
+  std::vector<Lane> more;  // lanes 1 and up; empty without routes
+  std::optional<rpcrdma::ServerEndpoint> server;
+
+  cm::ConnectionId cm_id;
+  cm::CmAddress address;
+  verbs::Qpn remote_qpn;
+  uint32_t credits = 0;  // granted at most
+  std::optional<uint32_t> client_class;
+  rpcrdma::InlineThresholds thresholds;
+  uint32_t path_mtu_bytes = 0;
+  Instant created;
+  Instant held_until;  // valid when there are holds
+  struct ReverseCall {
+    uint32_t xid = 0;
+    uint32_t lane = 0;
+  };
+  std::vector<ReverseCall> reverse_calls;  // in flight, of lanes other than the first
+
+  [[nodiscard]] Lane& lane(uint32_t index) { return index == 0 ? first : more[index - 1]; }
+  template <typename Visit>
+  void for_each_lane(Visit&& visit) {
+    visit(first);
+    for (Lane& lane : more) {
+      visit(lane);
+    }
+  }
+};
+
+// The backend connection of an RDMA connection that is gone, while the backend still works on its calls.
+struct Gateway::Orphan : ListNode<Gateway::OrphanTag>, ListNode<OfClientTag> {
+  LinkId link;
+  uint32_t backend = 0;
+  uint32_t server_number = 0;
+  ReplayGuard::Client* client = nullptr;
+  PendingCalls pending;
+  Instant deadline;
+  IpAddress remote;
+  rpcrdma::ClientShare* share = nullptr;  // of `remote`
+};
+
+}  // namespace cw::gateway

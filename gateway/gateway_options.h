@@ -1,0 +1,99 @@
+// What one core's gateway is made of: where it listens, what stands behind, what a connection may cost.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/core_share.h"
+#include "base/ip_address.h"
+#include "base/time.h"
+#include "control/config/ip_text.h"
+#include "gateway/connection_places.h"
+#include "gateway/source_ports.h"
+#include "rocev2/rc/rc_options.h"
+#include "rpcrdma/endpoint/rpcrdma_options.h"
+
+namespace cw::gateway {
+
+enum class BackendKind : uint8_t { kTcp, kBuiltin };
+
+struct BackendOptions {
+  std::string name;
+  BackendKind kind = BackendKind::kBuiltin;
+  // kTcp: the numbers of its servers (ServerNumbers), in order of preference, at least one; the workers know their addresses.
+  std::vector<uint32_t> servers = {0};
+  bool removed = false;         // by a reload: only connections from before lead to it
+  bool checked = false;         // kTcp: checks say which servers are up; else the last attempt to connect does
+  bool from_client = false;     // kTcp: connections come from clients' addresses, and one that fails says nothing of others
+  bool run_on_workers = false;  // kBuiltin: programs that may take long; else they run on the poll core
+  Duration open_timeout = Duration::seconds(5);
+  Duration call_timeout = Duration::seconds(120);  // where a listener has routes; else ServerOptions::call_timeout counts
+};
+
+// Calls of a program go to a backend of their own.
+struct RouteOptions {
+  uint32_t program = 0;
+  uint32_t backend = 0;  // BackendNumbers
+  uint32_t number = 0;   // RouteNumbers
+};
+
+struct ListenerOptions {
+  static constexpr uint32_t kNoBackend = UINT32_MAX;
+
+  std::string name;
+  uint16_t port = 20049;  // of the RDMA IP CM service, TCP port space
+  bool removed = false;   // by a reload: nobody connects to it, and its connections go on
+  // BackendNumbers; kNoBackend: calls of programs without a route are answered with PROG_UNAVAIL.
+  uint32_t backend = 0;
+  uint32_t other_route = 0;          // number (RouteNumbers) of what happens to programs without a route
+  std::vector<RouteOptions> routes;  // each program once
+  rpcrdma::ServerOptions server;     // with routes its call_timeout is the longest of the backends'
+  uint32_t inline_bytes = 4096;      // our send and receive size in RFC 8797 private data
+  bool remote_invalidate = true;
+  bool private_data = true;              // false: say nothing (RFC 8797 is optional); both thresholds are 1024 then
+  std::vector<control::IpPrefix> allow;  // clients that may connect; empty = all
+  uint32_t connections_max = 1024;
+};
+
+// A backend connection that waits for its source port waits for orphan_max, the life of the one that has it, and no longer than
+// this on top: closing takes its time.
+inline constexpr Duration kPortSlack = Duration::seconds(4);
+
+// Clients that share a budget: those whose address is in one of the prefixes, and in no longer one of another class.
+struct ClientClassOptions {
+  std::string name;
+  std::vector<control::IpPrefix> prefixes;  // none: a reload has removed it, and connections from before count in it
+  bool allow = true;
+  uint32_t connections_max = UINT32_MAX;      // of all of them together
+  uint32_t credits_max = UINT32_MAX;          // of each connection
+  uint64_t bytes_in_flight_max = UINT64_MAX;  // of the chunks of their calls, on this core
+};
+
+struct GatewayOptions {
+  std::vector<ListenerOptions> listeners;     // by ListenerNumbers
+  std::vector<BackendOptions> backends;       // by BackendNumbers
+  std::vector<ClientClassOptions> clients;    // by ClientNumbers
+  ConnectionPlaces* client_places = nullptr;  // by class; as with `places`
+  CoreShare core;                             // links tell the core
+  uint32_t connections_max = 1024;            // up to 2^19 - 1; of this core, and of all together when they share `places`
+  ConnectionPlaces* places = nullptr;         // outlives the gateways that share it; nullptr = this gateway is alone
+  SourcePorts* source_ports = nullptr;        // as with `places`; nullptr = backend connections come from any port
+  uint32_t half_open_max = 512;               // connections without a place, as CmOptions::half_open_max of this core
+  uint32_t calls_in_flight_max = 16384;       // over all connections
+  uint64_t pull_buffers_max = UINT64_MAX;     // receive buffers that pulled call data may hold: well below the pool
+  uint64_t reply_bytes_max = UINT64_MAX;      // of buffers that replies may keep on this core: see rpcrdma::ServerShared
+  // Buffers are reserved for the messages of all credits in packets of this path MTU. A client with a smaller one is granted as
+  // many as fit into what is reserved for it. 256, the smallest there is: all.
+  uint32_t reserved_path_mtu = 256;
+  rc::RcOptions rc;                    // receive_bytes_max is set per connection
+  uint8_t retry_count = 7;             // 0..7; a client that asks for less gets less
+  uint8_t rnr_retry_count = 7;         // the same; 7 = without end
+  uint8_t target_ack_delay_code = 12;  // how long we may sit on an ACK, as the client is told: 17 ms, a busy core's worst
+  uint8_t ack_timeout_min_code = 14;   // what the client asks for counts, but not below this: 67 ms
+  // How long a backend may take for a call that nobody waits for; the next calls of its client wait for it. Well below the
+  // time-outs of calls, so that these are no victims of the wait.
+  Duration orphan_max = Duration::seconds(10);
+};
+
+}  // namespace cw::gateway

@@ -1,0 +1,164 @@
+// Calls in reverse direction (RFC 8167): from a backend on its connection to the RDMA client whose connection it belongs to.
+//
+// XIDs pass unchanged. With one backend they are unique where they go; a second backend of a listener with routes that uses one
+// which the first one's call has in flight is refused, and calls again. What cannot be delivered is counted under one reason and
+// answered with SYSTEM_ERR, since the backend would wait for its own timeout otherwise.
+#include <algorithm>
+#include <array>
+
+#include "gateway/gateway_connection.h"
+#include "rpcrdma/backend/bench_callback.h"
+#include "rpcrdma/rpc/rpc_message.h"
+#include "rpcrdma/ulb/reverse_opening.h"
+
+namespace cw::gateway {
+namespace {
+
+ReverseDrop drop_reason(Error error) {
+  switch (error) {
+    case Error::kLimit:
+      return ReverseDrop::kTooLong;
+    case Error::kBadValue:
+      return ReverseDrop::kDuplicateXid;
+    case Error::kNoResources:
+      return ReverseDrop::kQueueFull;
+    case Error::kBadState:
+    case Error::kTruncated:
+    case Error::kUnsupported:
+    case Error::kNoSpace:
+      break;
+  }
+  return ReverseDrop::kNotEnabled;
+}
+
+}  // namespace
+
+const char* to_string(ReverseDrop reason) noexcept {
+  switch (reason) {
+    case ReverseDrop::kNotEnabled:
+      return "not_enabled";
+    case ReverseDrop::kTooLong:
+      return "too_long";
+    case ReverseDrop::kDuplicateXid:
+      return "duplicate_xid";
+    case ReverseDrop::kQueueFull:
+      return "queue_full";
+    case ReverseDrop::kExpired:
+      return "expired";
+    case ReverseDrop::kRefused:
+      return "refused";
+    case ReverseDrop::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+// RFC 8167 6: nothing is sent to a client before its upper layer has said that it is ready; a call on this very connection says
+// so, and it is seen here before the backend, which may answer with a call at once.
+void Gateway::open_reverse(Connection& connection, Lane& lane, const rpcrdma::Call& call) {
+  if (connection.takes_reverse && !lane.reverse_enabled && rpcrdma::opens_reverse_direction(*call.context, call.message)) {
+    lane.reverse_enabled = true;
+    connection.server->enable_reverse();
+  }
+}
+
+// The built-in bench program calls back from here: programs compute and return, they have no connection.
+void Gateway::call_back(Instant now, Connection& connection, Lane& lane, const rpcrdma::CallContext& context,
+                        const Chain& message) {
+  if (connection.server->failed()) {
+    return;
+  }
+  Chain reverse;
+  const uint32_t xid = context.header.xid;
+  const auto callback = rpcrdma::parse_bench_callback(context, message);
+  if (callback.ok() && rpcrdma::build_bench_reverse_call(large_, xid, *callback, reverse)) {
+    on_reverse_call(now, connection, lane, xid, std::move(reverse));
+  }
+}
+
+void Gateway::on_reverse_call(Instant now, Connection& connection, Lane& lane, uint32_t xid, Chain&& call) {
+  Chain message = std::move(call);
+  if (!lane.reverse_enabled) {
+    refuse_reverse(lane, xid, ReverseDrop::kNotEnabled, true);
+    return;
+  }
+  const Status taken = connection.server->submit_reverse(now, std::move(message));
+  const uint32_t index = lane_of(lane.link);
+  if (!taken.ok()) {
+    const auto& calls = connection.reverse_calls;
+    const auto holder = std::find_if(calls.begin(), calls.end(), [&](const auto& other) { return other.xid == xid; });
+    const bool is_own = index == (holder == calls.end() ? 0 : holder->lane);
+    const ReverseDrop reason = drop_reason(taken.error());
+    // A backend's own duplicate is no call of its own: an answer would end the other one.
+    refuse_reverse(lane, xid, reason, reason != ReverseDrop::kDuplicateXid || !is_own);
+    return;
+  }
+  if (index > 0) {
+    connection.reverse_calls.push_back({xid, index});
+  }
+  ++stats_.reverse_calls;
+}
+
+// Where the reply to a call in reverse direction goes; nullptr: that backend connection is gone.
+Gateway::Lane* Gateway::take_reverse_lane(Connection& connection, uint32_t xid) {
+  auto& calls = connection.reverse_calls;
+  const auto found = std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.xid == xid; });
+  if (found == calls.end()) {
+    return &connection.first;
+  }
+  Lane* lane = found->lane == 0 ? nullptr : &connection.lane(found->lane);
+  calls.erase(found);
+  return lane;
+}
+
+void Gateway::pass_reverse_outcomes(Connection& connection) {
+  if (!connection.server->reverse_enabled()) [[likely]] {
+    return;
+  }
+  rpcrdma::ReverseOutcome outcome;
+  while (requests_room() && connection.server->poll_reverse(outcome)) {
+    const Lane* lane = take_reverse_lane(connection, outcome.xid);
+    if (lane == nullptr) {
+      outcome.message.clear();
+      continue;
+    }
+    if (outcome.status != rpcrdma::ReverseStatus::kReplied) {
+      const bool expired = outcome.status == rpcrdma::ReverseStatus::kExpired;
+      refuse_reverse(*lane, outcome.xid, expired ? ReverseDrop::kExpired : ReverseDrop::kRefused, true);
+      continue;
+    }
+    ++stats_.reverse_replies;
+    send_to_backend(*lane, std::move(outcome.message));
+  }
+}
+
+void Gateway::refuse_reverse(const Lane& lane, uint32_t xid, ReverseDrop reason, bool answers) {
+  ++stats_.reverse_calls_dropped[static_cast<size_t>(reason)];
+  if (!answers || !requests_room()) {
+    return;
+  }
+  std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> octets{};
+  rpcrdma::write_accepted_reply(octets, xid, rpcrdma::AcceptStatus::kSystemError);
+  Chain reply;
+  if (reply.append_copy(packets_, octets)) {
+    send_to_backend(lane, std::move(reply));
+  }
+}
+
+// Precondition: requests_room(). Built-in programs need no answer.
+void Gateway::send_to_backend(const Lane& lane, Chain&& message) {
+  const uint32_t backend = lane.backend;
+  if (!is_tcp(lane) || lane.state != Lane::State::kOpen) {
+    message.clear();
+    return;
+  }
+  stats_.backends[backend].bytes_out += message.bytes();
+  BackendRequest request;
+  request.kind = BackendRequest::Kind::kSend;
+  request.link = lane.link;
+  request.backend = backend;
+  request.message = std::move(message);
+  push_request(std::move(request));
+}
+
+}  // namespace cw::gateway

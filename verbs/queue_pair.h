@@ -1,0 +1,41 @@
+// The interface that rpcrdma/ sees of a transport: one reliable connection. rocev2/rc implements it; iWARP and libibverbs may
+// stand beside it. All calls are made on the owning core; none calls back. Virtual calls happen per message, never per packet.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "verbs/completion.h"
+#include "verbs/ids.h"
+#include "verbs/work_request.h"
+
+namespace cw::verbs {
+
+class QueuePair {
+ public:
+  virtual ~QueuePair() = default;
+
+  // Each post is accepted whole (and takes the payload) or refused: kBadState when the queue pair is in Error or not connected,
+  // kNoResources when the send queue is full (the payload stays with the caller). Work executes in the order posted.
+  [[nodiscard]] virtual Status post_send(SendRequest&& request) = 0;
+  [[nodiscard]] virtual Status post_write(WriteRequest&& request) = 0;
+  [[nodiscard]] virtual Status post_read(ReadRequest&& request) = 0;
+  // kUnsupported where the transport has no atomic operations or the peer takes none.
+  [[nodiscard]] virtual Status post_atomic(const AtomicRequest& request) = 0;
+  // Allows `count` more messages from the peer, each up to the receive size that the queue pair was created with. There is no
+  // buffer to hand over: a message arrives in the packet buffers that carried it.
+  virtual void post_receives(uint32_t count) = 0;
+  // Takes the oldest completion. False when there is none. Receive completions come in the order of the peer's sends.
+  [[nodiscard]] virtual bool poll_completion(Completion& out) = 0;
+  // Work requests that can be posted before kNoResources.
+  // No room does not mean that the own queue is full: a transport may share what a work request takes with its other queue pairs.
+  // Then no completion tells when there is room again.
+  [[nodiscard]] virtual uint32_t send_queue_room() const = 0;
+  // Work requests posted and not yet done, signaled or not: neither acknowledged nor answered nor flushed.
+  [[nodiscard]] virtual uint32_t works_pending() const = 0;
+  // True from the moment the queue pair fails or is closed; pending work has been or will be flushed as completions.
+  [[nodiscard]] virtual bool in_error() const = 0;
+};
+
+}  // namespace cw::verbs
