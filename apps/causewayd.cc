@@ -101,14 +101,14 @@ void say_port(const control::Config& config, const control::PortConfig& settings
   for (const control::IpPrefix& prefix : settings.addresses) {
     addresses += (addresses.empty() ? "" : ", ") + control::to_string(prefix.address);
   }
-  telemetry::log_info("port '{}': takes UDP 4791 to {}; the kernel {}. RoCE packets carry {} octets", settings.device, addresses,
+  telemetry::log_info("port '{}': takes UDP 4791 to {}; the kernel {}. RoCE packets carry {} bytes", settings.device, addresses,
                       settings.beside_kernel ? "keeps the rest" : "has the rest by " + settings.exception_tap,
                       control::path_mtu_for(settings.mtu, config.roce.path_mtu_max));
   if (const uint32_t there = control::doctor::receive_queues_of(port.interface());
       control::is_af_xdp(settings.device) && there > port.queues()) {
     telemetry::log_warning(
         "port '{}': {} has {} receive queues and the gateway reads {}: RoCE packets on the others are lost. {}", settings.device,
-        port.interface(), there, port.queues(), control::doctor::queue_mend(port.interface(), port.queues()));
+        port.interface(), there, port.queues(), control::doctor::queue_fix(port.interface(), port.queues()));
   }
 }
 
@@ -208,15 +208,15 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
   ConfigNumbers numbers;
   numbers.add(config);
-  const std::unique_ptr<gateway::ConnectionPlaces> places = connection_places(config, numbers);
-  const std::unique_ptr<gateway::ConnectionPlaces> places_of_clients = client_places(config, numbers);
+  const std::unique_ptr<gateway::ConnectionQuota> quota = connection_quota(config, numbers);
+  const std::unique_ptr<gateway::ConnectionQuota> quota_of_clients = client_quota(config, numbers);
   const PollShared shared{.config = config,
                           .ports = ports,
                           .pools = *pools,
                           .workers = workers,
                           .programs = programs,
-                          .places = *places,
-                          .client_places = *places_of_clients,
+                          .quota = *quota,
+                          .client_quota = *quota_of_clients,
                           .numbers = numbers,
                           .exchange = exchange.get(),
                           .qpn_key = Entropy().next_u64() | 1};
@@ -254,8 +254,8 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   TroubleWatch trouble(ports, *pools);
   LiveChanges changes({.apps = apps,
                        .workers = workers,
-                       .places = *places,
-                       .client_places = *places_of_clients,
+                       .quota = *quota,
+                       .client_quota = *quota_of_clients,
                        .numbers = numbers,
                        .checks = checks,
                        .view = view,

@@ -1,9 +1,9 @@
 // Buffers and chains: how bytes are owned from the wire to the backend and back, without a copy.
 //
-// A Buffer describes one contiguous run of octets inside storage that belongs to a BufferPool (under DPDK it lives in the private
+// A Buffer describes one contiguous run of bytes inside storage that belongs to a BufferPool (under DPDK it lives in the private
 // area of an mbuf; in tests and simulation on the heap). Buffers are linked into a Chain; a Chain is the only owner of its
 // Buffers and gives them back when it dies. A message that is longer than the MTU, a call rebuilt from Read chunks and a reply
-// of a megabyte are all Chains. Octets that belong to two messages at once (a payload range cut out of a reply) are shared: a
+// of a megabyte are all Chains. Bytes that belong to two messages at once (a payload range cut out of a reply) are shared: a
 // second Buffer views the same storage, and the pool frees the storage when the last view goes.
 //
 // Ownership: exactly one Chain (or one local variable on its way into one) owns a Buffer at any moment. Threads: a Chain may be
@@ -29,20 +29,20 @@ struct Buffer {
   static constexpr uint32_t kHeadroomBytes = 128;  // of one that was just allocated
 
   Buffer* next = nullptr;       // next in the chain that owns this one
-  uint8_t* data = nullptr;      // first valid octet
-  uint32_t size = 0;            // valid octets from data on
-  uint32_t capacity_bytes = 0;  // octets from data on that this Buffer may write; == size for a view (read only)
+  uint8_t* data = nullptr;      // first valid byte
+  uint32_t size = 0;            // valid bytes from data on
+  uint32_t capacity_bytes = 0;  // bytes from data on that this Buffer may write; == size for a view (read only)
   BufferPool* pool = nullptr;   // where release() gives it back; set once by the pool
-  // Octets before data that it may write. Where there are any, nobody else sees what lies before and behind the valid octets:
-  // headers are put in front, a whole frame is built around a message. 0 for a view, and once octets were cut off.
+  // Bytes before data that it may write. Where there are any, nobody else sees what lies before and behind the valid bytes:
+  // headers are put in front, a whole frame is built around a message. 0 for a view, and once bytes were cut off.
   uint32_t headroom_bytes = 0;
 
   [[nodiscard]] Bytes bytes() const { return {data, size}; }
-  // Octets after the valid ones that may still be written.
+  // Bytes after the valid ones that may still be written.
   [[nodiscard]] MutableBytes tailroom() const { return {data + size, capacity_bytes - size}; }
   // Appends what fits and says how much that was.
   uint32_t append(Bytes more);
-  // Drops octets at the front (headers that were consumed). Precondition: count <= size.
+  // Drops bytes at the front (headers that were consumed). Precondition: count <= size.
   void trim_front(uint32_t count) {
     CW_DASSERT(count <= size);
     data += count;
@@ -50,7 +50,7 @@ struct Buffer {
     capacity_bytes -= count;
     headroom_bytes = 0;
   }
-  // Makes `count` octets in front valid; they are to be written. Precondition: count <= headroom_bytes.
+  // Makes `count` bytes in front valid; they are to be written. Precondition: count <= headroom_bytes.
   void extend_front(uint32_t count) {
     CW_DASSERT(count <= headroom_bytes);
     data -= count;
@@ -70,7 +70,7 @@ class BufferPool {
   [[nodiscard]] virtual Buffer* share(const Buffer& of, uint32_t offset, uint32_t size) = 0;
   // Takes back a linked list of Buffers that all came from this pool.
   virtual void release(Buffer* list) = 0;
-  // Octets that one freshly allocated Buffer can hold.
+  // Bytes that one freshly allocated Buffer can hold.
   [[nodiscard]] virtual uint32_t buffer_bytes() const = 0;
 
   [[nodiscard]] Buffer* allocate_one() {
@@ -128,23 +128,23 @@ class Chain {
   [[nodiscard]] Buffer* detach();
   void clear();
 
-  // `count` more octets at the front, in the first Buffer's headroom, which has so many; to be written.
+  // `count` more bytes at the front, in the first Buffer's headroom, which has so many; to be written.
   [[nodiscard]] MutableBytes extend_front(uint32_t count) {
     head_->extend_front(count);
     bytes_ += count;
     return {head_->data, count};
   }
-  // Drops octets at the front, releasing Buffers that become empty. Precondition: count <= bytes().
+  // Drops bytes at the front, releasing Buffers that become empty. Precondition: count <= bytes().
   void trim_front(uint64_t count);
-  // Drops octets at the end. Precondition: count <= bytes().
+  // Drops bytes at the end. Precondition: count <= bytes().
   void trim_back(uint64_t count);
-  // Moves the first `count` octets into `front` (which must be empty). A Buffer astride the cut is shared, not copied. False,
+  // Moves the first `count` bytes into `front` (which must be empty). A Buffer astride the cut is shared, not copied. False,
   // and nothing moved, when the pool has no view left. Precondition: count <= bytes().
   [[nodiscard]] bool split_front(uint64_t count, Chain& front);
   // Views of [offset, offset + count) appended to `out`; this chain keeps everything. False, and nothing appended, when the pool
   // has no view left. Precondition: offset + count <= bytes().
   [[nodiscard]] bool share_range(uint64_t offset, uint64_t count, Chain& out) const;
-  // Copies octets out. Precondition: offset + out.size() <= bytes().
+  // Copies bytes out. Precondition: offset + out.size() <= bytes().
   void copy_to(uint64_t offset, MutableBytes out) const {
     if (head_ != nullptr && offset + out.size() <= head_->size) [[likely]] {
       std::memcpy(out.data(), head_->data + offset, out.size());

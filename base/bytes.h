@@ -1,4 +1,4 @@
-// Octets on the wire: big-endian loads and stores, and fixed-size cursors whose offsets are template arguments.
+// Bytes on the wire: big-endian loads and stores, and fixed-size cursors whose offsets are template arguments.
 //
 // A codec checks the length once by making a FixedReader<N>; afterwards an access out of bounds does not compile. Structs are
 // never cast onto bytes.
@@ -17,8 +17,8 @@ namespace cw {
 using Bytes = std::span<const uint8_t>;
 using MutableBytes = std::span<uint8_t>;
 
-// One word of memory in our own octet order. At run time the compiler is told outright that these are single loads and stores:
-// left to find that out from single octets, it often does not.
+// One word of memory in our own byte order. At run time the compiler is told outright that these are single loads and stores:
+// left to find that out from single bytes, it often does not.
 template <typename Word>
 [[nodiscard]] constexpr Word load_native(const uint8_t* p) {
   Word word = 0;
@@ -42,7 +42,7 @@ constexpr void store_native(uint8_t* p, Word word) {
     std::memcpy(p, &word, sizeof(Word));
   }
 }
-// Between our own octet order and the wire's; the same in both directions.
+// Between our own byte order and the wire's; the same in both directions.
 [[nodiscard]] constexpr uint16_t swap_be(uint16_t v) {
   return std::endian::native == std::endian::little ? __builtin_bswap16(v) : v;
 }
@@ -87,11 +87,11 @@ constexpr void store_le32(uint8_t* p, uint32_t v) {
   store_be32(p, __builtin_bswap32(v));
 }
 
-// Reads the first N octets of something whose length has been proved.
+// Reads the first N bytes of something whose length has been proved.
 template <size_t N>
 class FixedReader {
  public:
-  // The only way in: nothing if there are fewer than N octets.
+  // The only way in: nothing if there are fewer than N bytes.
   [[nodiscard]] static constexpr std::optional<FixedReader> from(Bytes bytes) {
     if (bytes.size() < N) {
       return std::nullopt;
@@ -125,7 +125,7 @@ class FixedReader {
     return load_be64(p_ + At);
   }
   template <size_t At, size_t Count>
-  [[nodiscard]] constexpr std::span<const uint8_t, Count> octets() const {
+  [[nodiscard]] constexpr std::span<const uint8_t, Count> raw() const {
     static_assert(At + Count <= N);
     return std::span<const uint8_t, Count>(p_ + At, Count);
   }
@@ -135,7 +135,7 @@ class FixedReader {
   const uint8_t* p_;
 };
 
-// Writes exactly N octets. Every octet starts as zero, so that reserved fields never leak what lay in the buffer before.
+// Writes exactly N bytes. Every byte starts as zero, so that reserved fields never leak what lay in the buffer before.
 template <size_t N>
 class FixedWriter {
  public:
@@ -171,7 +171,7 @@ class FixedWriter {
     store_be64(p_ + At, v);
   }
   template <size_t At, size_t Count>
-  constexpr void octets(std::span<const uint8_t, Count> v) {
+  constexpr void raw(std::span<const uint8_t, Count> v) {
     static_assert(At + Count <= N);
     for (size_t i = 0; i < Count; ++i) {
       p_[At + i] = v[i];

@@ -1,7 +1,7 @@
-// The CRC is linear: each 16 octets may be multiplied straight by the power of x for their distance to the end, and the products
+// The CRC is linear: each 16 bytes may be multiplied straight by the power of x for their distance to the end, and the products
 // added up. So the steps of a short run, which is what small calls and acknowledgements are, need not wait for one another, as
-// they do in ISA-L. With AVX-512 a long run is first folded into 256 octets, and then four of those steps go at a time: a tenth
-// faster than ISA-L in packets of 4 KiB, half as fast again where the octets are no multiple of 16. Other machines have ISA-L.
+// they do in ISA-L. With AVX-512 a long run is first folded into 256 bytes, and then four of those steps go at a time: a tenth
+// faster than ISA-L in packets of 4 KiB, half as fast again where the bytes are no multiple of 16. Other machines have ISA-L.
 #include "base/crc32.h"
 
 #include <isa-l/crc.h>
@@ -36,7 +36,7 @@ constexpr uint64_t power_of_x(size_t n) {
   return uint64_t{power} << 1;
 }
 
-// [d]: moves 16 octets over d times 16 octets; one multiplier per half, whose distances differ by 64 bits.
+// [d]: moves 16 bytes over d times 16 bytes; one multiplier per half, whose distances differ by 64 bits.
 struct alignas(16) Multipliers {
   uint64_t low = 0;
   uint64_t high = 0;
@@ -56,7 +56,7 @@ constexpr std::array<Multipliers, kStepsMax> kMove = [] {
 constexpr uint64_t kQuotient = 0x1'f701'1641;
 constexpr uint64_t kModulus = 0x1'db71'0641;
 
-// A window into it shifts a register by any number of octets, or keeps its last ones.
+// A window into it shifts a register by any number of bytes, or keeps its last ones.
 alignas(16) constexpr std::array<uint8_t, 48> kSlide = [] {
   std::array<uint8_t, 48> table{};
   for (size_t i = 0; i < table.size(); ++i) {
@@ -69,9 +69,9 @@ alignas(16) constexpr std::array<uint8_t, 48> kSlide = [] {
   return _mm_loadu_si128(static_cast<const __m128i*>(at));
 }
 
-[[gnu::target("avx,pclmul")]] inline __m128i moved(__m128i octets, size_t steps) {
+[[gnu::target("avx,pclmul")]] inline __m128i moved(__m128i raw, size_t steps) {
   const __m128i multipliers = load(&kMove[steps]);
-  return _mm_xor_si128(_mm_clmulepi64_si128(octets, multipliers, 0x00), _mm_clmulepi64_si128(octets, multipliers, 0x11));
+  return _mm_xor_si128(_mm_clmulepi64_si128(raw, multipliers, 0x00), _mm_clmulepi64_si128(raw, multipliers, 0x11));
 }
 
 // 128 bits to 32.
@@ -87,12 +87,12 @@ alignas(16) constexpr std::array<uint8_t, 48> kSlide = [] {
   return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(sum, quotient), 1));
 }
 
-// `sum` stands for the 16 octets at `last`, `rest` more follow.
+// `sum` stands for the 16 bytes at `last`, `rest` more follow.
 [[gnu::target("avx,pclmul")]] inline uint32_t finished(__m128i sum, const uint8_t* last, size_t rest) {
   if (rest > 0) {
     // Its first `rest` are moved over the last 16 that then remain, whose end is the rest.
     const __m128i front = _mm_shuffle_epi8(sum, load(&kSlide[rest]));
-    const __m128i keep = load(&kSlide[rest + 16]);  // 0x80 in the last `rest` octets
+    const __m128i keep = load(&kSlide[rest + 16]);  // 0x80 in the last `rest` bytes
     const __m128i back = _mm_blendv_epi8(_mm_shuffle_epi8(sum, keep), load(last + rest), keep);
     sum = _mm_xor_si128(moved(front, 1), back);
   }
@@ -100,15 +100,15 @@ alignas(16) constexpr std::array<uint8_t, 48> kSlide = [] {
 }
 
 // Precondition: kStep <= count < kStep * kStepsMax.
-[[gnu::target("avx,pclmul")]] uint32_t crc32_short(uint32_t start, const uint8_t* octets, size_t count) {
-  __m128i at = _mm_xor_si128(load(octets), _mm_cvtsi32_si128(static_cast<int>(~start)));
+[[gnu::target("avx,pclmul")]] uint32_t crc32_short(uint32_t start, const uint8_t* raw, size_t count) {
+  __m128i at = _mm_xor_si128(load(raw), _mm_cvtsi32_si128(static_cast<int>(~start)));
   __m128i sum = _mm_setzero_si128();
   for (size_t left = count / kStep - 1; left > 0; --left) {
     sum = _mm_xor_si128(sum, moved(at, left));
-    octets += kStep;
-    at = load(octets);
+    raw += kStep;
+    at = load(raw);
   }
-  return finished(_mm_xor_si128(sum, at), octets, count % kStep);
+  return finished(_mm_xor_si128(sum, at), raw, count % kStep);
 }
 
 // [2 * kStepsMax - d] moves over d steps, so that four in a row are those of four steps in a row; the last ones meet zeros only.
@@ -122,44 +122,44 @@ constexpr std::array<Multipliers, 2 * kStepsMax + 4> kMoveFour = [] {
 
 #define CW_WIDE [[gnu::target("avx512f,avx512bw,avx512vl,vpclmulqdq,pclmul")]]
 
-CW_WIDE inline __m512i products(__m512i octets, __m512i multipliers, __m512i more) {
-  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(octets, multipliers, 0x00),
-                                   _mm512_clmulepi64_epi128(octets, multipliers, 0x11), more, 0x96);
+CW_WIDE inline __m512i products(__m512i raw, __m512i multipliers, __m512i more) {
+  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(raw, multipliers, 0x00),
+                                   _mm512_clmulepi64_epi128(raw, multipliers, 0x11), more, 0x96);
 }
 
 // Precondition: kWideMin <= count.
-CW_WIDE uint32_t crc32_wide(uint32_t start, const uint8_t* octets, size_t count) {
+CW_WIDE uint32_t crc32_wide(uint32_t start, const uint8_t* raw, size_t count) {
   constexpr size_t kFour = 4 * kStep;
   const __m512i begin = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~start)));
-  __m512i first = _mm512_xor_si512(_mm512_loadu_si512(octets), begin);
-  __m512i second = _mm512_loadu_si512(octets + kFour);
-  __m512i third = _mm512_loadu_si512(octets + 2 * kFour);
-  __m512i fourth = _mm512_loadu_si512(octets + 3 * kFour);
-  octets += 4 * kFour;
+  __m512i first = _mm512_xor_si512(_mm512_loadu_si512(raw), begin);
+  __m512i second = _mm512_loadu_si512(raw + kFour);
+  __m512i third = _mm512_loadu_si512(raw + 2 * kFour);
+  __m512i fourth = _mm512_loadu_si512(raw + 3 * kFour);
+  raw += 4 * kFour;
   size_t left = count / kStep - kStepsMax - 1;  // steps that are moved: all but the last whole one
   const __m512i over_all = _mm512_broadcast_i32x4(load(&kMoveFour[kStepsMax]));
-  for (; left >= kStepsMax; octets += 4 * kFour, left -= kStepsMax) {
-    first = products(first, over_all, _mm512_loadu_si512(octets));
-    second = products(second, over_all, _mm512_loadu_si512(octets + kFour));
-    third = products(third, over_all, _mm512_loadu_si512(octets + 2 * kFour));
-    fourth = products(fourth, over_all, _mm512_loadu_si512(octets + 3 * kFour));
+  for (; left >= kStepsMax; raw += 4 * kFour, left -= kStepsMax) {
+    first = products(first, over_all, _mm512_loadu_si512(raw));
+    second = products(second, over_all, _mm512_loadu_si512(raw + kFour));
+    third = products(third, over_all, _mm512_loadu_si512(raw + 2 * kFour));
+    fourth = products(fourth, over_all, _mm512_loadu_si512(raw + 3 * kFour));
   }
   const Multipliers* move = &kMoveFour[kStepsMax - left];
   __m512i sum = products(first, _mm512_loadu_si512(move), _mm512_setzero_si512());
   __m512i other = products(second, _mm512_loadu_si512(move + 4), _mm512_setzero_si512());
   sum = products(third, _mm512_loadu_si512(move + 8), sum);
   other = products(fourth, _mm512_loadu_si512(move + 12), other);
-  for (move += 16; left >= 4; octets += kFour, left -= 4, move += 4) {
-    sum = products(_mm512_loadu_si512(octets), _mm512_loadu_si512(move), sum);
+  for (move += 16; left >= 4; raw += kFour, left -= 4, move += 4) {
+    sum = products(_mm512_loadu_si512(raw), _mm512_loadu_si512(move), sum);
   }
   // Up to three more, and the last whole one, which is not moved.
   const auto halves = static_cast<__mmask8>((1u << (2 * left)) - 1);
-  other = products(_mm512_maskz_loadu_epi64(halves, octets), _mm512_loadu_si512(move), other);
+  other = products(_mm512_maskz_loadu_epi64(halves, raw), _mm512_loadu_si512(move), other);
   sum = _mm512_xor_si512(sum, other);
   const __m256i two = _mm256_xor_si256(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
   const __m128i one = _mm_xor_si128(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
-  octets += left * kStep;
-  const uint32_t crc = finished(_mm_xor_si128(one, load(octets)), octets, count % kStep);
+  raw += left * kStep;
+  const uint32_t crc = finished(_mm_xor_si128(one, load(raw)), raw, count % kStep);
   _mm256_zeroupper();  // without optimization the compiler leaves that to us
   return crc;
 }
@@ -178,10 +178,10 @@ const bool has_clmul = has_avx && __builtin_cpu_supports("pclmul");
 
 #endif
 
-// ISA-L comes back with octets in the upper halves of the vector registers. On Intel's processors each change between SSE and
+// ISA-L comes back with bytes in the upper halves of the vector registers. On Intel's processors each change between SSE and
 // AVX instructions, whoever's they are, then costs a hundred cycles and more, for as long as the thread runs.
-uint32_t crc32_long(uint32_t start, const uint8_t* octets, size_t count) {
-  const uint32_t crc = crc32_gzip_refl(start, octets, count);
+uint32_t crc32_long(uint32_t start, const uint8_t* raw, size_t count) {
+  const uint32_t crc = crc32_gzip_refl(start, raw, count);
 #if defined(__x86_64__)
   if (has_avx) {
     clear_upper_halves();
@@ -192,16 +192,16 @@ uint32_t crc32_long(uint32_t start, const uint8_t* octets, size_t count) {
 
 }  // namespace
 
-uint32_t crc32(uint32_t start, const uint8_t* octets, size_t count) {
+uint32_t crc32(uint32_t start, const uint8_t* raw, size_t count) {
 #if defined(__x86_64__)
   if (count >= kStep && count < kStep * kStepsMax && has_clmul) {
-    return crc32_short(start, octets, count);
+    return crc32_short(start, raw, count);
   }
   if (count >= kWideMin && has_wide) {
-    return crc32_wide(start, octets, count);
+    return crc32_wide(start, raw, count);
   }
 #endif
-  return crc32_long(start, octets, count);
+  return crc32_long(start, raw, count);
 }
 
 }  // namespace cw

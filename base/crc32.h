@@ -1,4 +1,4 @@
-// CRC-32 (IEEE, reflected), the polynomial of the iCRC, over octets of any number. Leaves the upper halves of the vector
+// CRC-32 (IEEE, reflected), the polynomial of the iCRC, over bytes of any number. Leaves the upper halves of the vector
 // registers clear, which ISA-L by itself does not: on a poll core it is called through here only.
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace cw {
 
-// `start` and the result are CRCs in their finished form (complemented): a result is the start for the octets that follow; 0 is
+// `start` and the result are CRCs in their finished form (complemented): a result is the start for the bytes that follow; 0 is
 // the CRC of nothing.
-[[nodiscard]] uint32_t crc32(uint32_t start, const uint8_t* octets, size_t count);
+[[nodiscard]] uint32_t crc32(uint32_t start, const uint8_t* raw, size_t count);
 
 }  // namespace cw

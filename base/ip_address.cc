@@ -44,7 +44,7 @@ ZeroRun longest_zero_run(const std::array<uint16_t, kGroups>& groups) {
 char* write_v6(char* out, char* end, const IpAddress& address) {
   std::array<uint16_t, kGroups> groups;
   for (size_t i = 0; i < kGroups; ++i) {
-    groups[i] = load_be16(address.octets.data() + 2 * i);
+    groups[i] = load_be16(address.raw.data() + 2 * i);
   }
   const ZeroRun gap = longest_zero_run(groups);
   for (size_t i = 0; i < kGroups; ++i) {
@@ -84,11 +84,11 @@ Result<uint32_t> parse_v4(std::string_view text) {
       text.remove_prefix(1);
     }
     const bool leading_zero = text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
-    uint32_t octet = 0;
-    if (leading_zero || !take_number(text, 10, 3, 255, octet)) {
+    uint32_t byte = 0;
+    if (leading_zero || !take_number(text, 10, 3, 255, byte)) {
       return fail(Error::kBadValue);
     }
-    address = (address << 8) | octet;
+    address = (address << 8) | byte;
   }
   if (!text.empty()) {
     return fail(Error::kBadValue);
@@ -156,9 +156,9 @@ Result<IpAddress> parse_v6(std::string_view text) {
   const size_t missing = kGroups - read.count;
   for (size_t at = 0; at < kGroups; ++at) {
     if (at < read.gap) {
-      store_be16(address.octets.data() + 2 * at, read.groups[at]);  // zero behind the last that was read
+      store_be16(address.raw.data() + 2 * at, read.groups[at]);  // zero behind the last that was read
     } else if (at >= read.gap + missing) {
-      store_be16(address.octets.data() + 2 * at, read.groups[at - missing]);
+      store_be16(address.raw.data() + 2 * at, read.groups[at - missing]);
     }
   }
   return address;

@@ -10,7 +10,7 @@ inline constexpr size_t kCacheLineBytes = 64;
 
 // Fewer queue pairs or connections than this stay in the nearest caches by themselves: fetching them ahead would be work for
 // nothing.
-inline constexpr uint32_t kForeseeFrom = 64;
+inline constexpr uint32_t kPrefetchFrom = 64;
 
 // Every line of [begin, end), which is going to be written. `begin` is where a line begins. A hint: any address will do.
 inline void prefetch_range(const void* begin, const void* end) {

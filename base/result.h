@@ -15,7 +15,7 @@ namespace cw {
 
 // Reasons shared by every codec. Layers with a richer answer (DropReason, ChunkError ...) use their own enum as E.
 enum class Error : uint8_t {
-  kTruncated,    // fewer octets than the format needs
+  kTruncated,    // fewer bytes than the format needs
   kBadValue,     // a field has a value that the format does not allow
   kUnsupported,  // well-formed, but a version or option that we do not speak
   kLimit,        // one of our own named limits is exceeded

@@ -4,7 +4,7 @@
 
 #include "control/config/buffer_plan.h"
 #include "control/config/memory_plan.h"
-#include "dataplane/shared_places.h"
+#include "dataplane/shared_quota.h"
 #include "gateway/listener_lanes.h"
 
 namespace cw::dataplane {
@@ -12,7 +12,7 @@ namespace {
 
 // EUI-64 of a MAC, the name of this node in connection management (RFC 4291 appendix A).
 uint64_t guid_of(const wire::MacAddress& mac) {
-  const auto& o = mac.octets;
+  const auto& o = mac.raw;
   return (uint64_t{o[0]} ^ 2) << 56 | uint64_t{o[1]} << 48 | uint64_t{o[2]} << 40 | 0xff'fe00'0000ULL | uint64_t{o[3]} << 16 |
          uint64_t{o[4]} << 8 | o[5];
 }
@@ -152,32 +152,32 @@ node::NodeOptions node_options(const control::Config& config, std::span<const wi
   return options;
 }
 
-std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config, const ConfigNumbers& numbers) {
+std::unique_ptr<gateway::ConnectionQuota> connection_quota(const control::Config& config, const ConfigNumbers& numbers) {
   std::vector<uint32_t> per_listener(gateway::kListenerNumbersMax);
   for (const control::ListenerConfig& listener : config.listeners) {
     per_listener[numbers.of(listener)] = control::connections_max_of(listener, config.limits);
   }
-  return std::make_unique<SharedPlaces>(config.limits.connections_max, per_listener);
+  return std::make_unique<SharedQuota>(config.limits.connections_max, per_listener);
 }
 
 uint32_t client_connections_max(const control::ClientConfig& client) {
   return client.connections_max == 0 ? UINT32_MAX : client.connections_max;
 }
 
-std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config, const ConfigNumbers& numbers) {
+std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& config, const ConfigNumbers& numbers) {
   std::vector<uint32_t> per_class(gateway::kClientNumbersMax);
   for (const control::ClientConfig& client : config.clients) {
     per_class[*numbers.clients.find(client.name)] = client_connections_max(client);
   }
-  return std::make_unique<SharedPlaces>(UINT32_MAX, per_class);
+  return std::make_unique<SharedQuota>(UINT32_MAX, per_class);
 }
 
-gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionPlaces& places,
-                                        gateway::ConnectionPlaces& client_places, gateway::SourcePorts& source_ports,
+gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionQuota& quota,
+                                        gateway::ConnectionQuota& client_quota, gateway::SourcePorts& source_ports,
                                         const ConfigNumbers& numbers) {
   gateway::GatewayOptions options;
   options.core = core;
-  options.places = &places;
+  options.quota = &quota;
   options.source_ports = &source_ports;
   const control::LimitsConfig& limits = config.limits;
   for (const gateway::BackendIdentity& identity : numbers.backends.values()) {
@@ -230,7 +230,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.limits.write_chunks_max = limits.write_chunks_max;
     listener.server.limits.read_bytes_max = limits.call_bytes_max;
   }
-  options.client_places = &client_places;
+  options.client_quota = &client_quota;
   options.clients.resize(numbers.clients.values().size());
   for (const control::ClientConfig& config_client : config.clients) {
     gateway::ClientClassOptions& clients = options.clients[*numbers.clients.find(config_client.name)];

@@ -25,14 +25,13 @@ namespace cw::dataplane {
                                              const CoreShare& core, uint64_t qpn_key);
 [[nodiscard]] uint32_t client_connections_max(const control::ClientConfig& client);
 // Places by class of clients.
-[[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> client_places(const control::Config& config,
-                                                                       const ConfigNumbers& numbers);
+[[nodiscard]] std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& config, const ConfigNumbers& numbers);
 // Precondition, here and below: what `config` names has its `numbers`.
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
-                                                      gateway::ConnectionPlaces& places, gateway::ConnectionPlaces& client_places,
+                                                      gateway::ConnectionQuota& quota, gateway::ConnectionQuota& client_quota,
                                                       gateway::SourcePorts& source_ports, const ConfigNumbers& numbers);
-[[nodiscard]] std::unique_ptr<gateway::ConnectionPlaces> connection_places(const control::Config& config,
-                                                                           const ConfigNumbers& numbers);
+[[nodiscard]] std::unique_ptr<gateway::ConnectionQuota> connection_quota(const control::Config& config,
+                                                                         const ConfigNumbers& numbers);
 [[nodiscard]] WorkerPoolOptions worker_options(const control::Config& config);
 
 }  // namespace cw::dataplane

@@ -1,4 +1,4 @@
-// The numbers by which the parts of a running gateway know what its configuration names: see gateway/lasting_numbers.h.
+// The numbers by which the parts of a running gateway know what its configuration names: see gateway/stable_ids.h.
 #pragma once
 
 #include <array>

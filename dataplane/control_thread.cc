@@ -198,7 +198,7 @@ control::ReloadReport ControlThread::reload(const std::string& who) {
   }
   flags_.config_last_reload_successful.store(report.valid);
   if (!report.valid) {
-    telemetry::log_error("{} is not valid: the gateway goes on as it was; mend what is named above and reload again",
+    telemetry::log_error("{} is not valid: the gateway goes on as it was; fix what is named above and reload again",
                          config_path_);
   } else {
     report.applied = true;

@@ -22,7 +22,7 @@ constexpr Duration kSleepMax = Duration::us(50);
 }  // namespace
 
 CoreLoop::CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools, const TscClock& clock,
-                   CoreApp& app, Wakeup& wakeup, const IdleManner& idle)
+                   CoreApp& app, Wakeup& wakeup, const IdlePolicy& idle)
     : node_(node),
       queues_(queues),
       pools_(pools),
@@ -99,7 +99,7 @@ bool CoreLoop::receive(Instant now) {
       capture_received(now, {mbufs.data(), count}, *tap);
     }
     const std::span<rte_mbuf* const> burst(mbufs.data(), count);
-    foresee(burst);
+    prefetch(burst);
     // After a turn without packets the peers wait for us, not we for them: what the first half asks for leaves before the second
     // half is served, so that both sides work at once instead of by turns. Where there is always more, large bursts are cheaper.
     const size_t at_first = received_ ? count : (size_t{count} + 1) / 2;
@@ -111,10 +111,10 @@ bool CoreLoop::receive(Instant now) {
   }
   worked |= exchange_ != nullptr && receive_handed(now);
   if (!worked) {
-    node_.endpoint().hurry_acknowledgements();
+    node_.endpoint().flush_acknowledgements();
   }
   received_ = worked;
-  watch_stock(worked);
+  watch_watermark(worked);
   return worked;
 }
 
@@ -136,32 +136,32 @@ void CoreLoop::take(Instant now, uint16_t port, std::span<rte_mbuf* const> mbufs
 }
 
 // Buffers go with frames and come back with anything: while there are few, every turn looks.
-void CoreLoop::watch_stock(bool received) {
-  if (!received && stock_ == BufferStock::kPlenty) {
+void CoreLoop::watch_watermark(bool received) {
+  if (!received && watermark_ == BufferWatermark::kPlenty) {
     return;
   }
-  const BufferStock before = stock_;
-  stock_ = pools_.packet_stock();
-  if (stock_ != before) [[unlikely]] {
-    node_.endpoint().set_stock(stock_);
+  const BufferWatermark before = watermark_;
+  watermark_ = pools_.packet_watermark();
+  if (watermark_ != before) [[unlikely]] {
+    node_.endpoint().set_watermark(watermark_);
   }
-  if (received && before != BufferStock::kPlenty) [[unlikely]] {
+  if (received && before != BufferWatermark::kPlenty) [[unlikely]] {
     pools_.note_packets_short();
   }
 }
 
-void CoreLoop::foresee(std::span<rte_mbuf* const> mbufs) {
+void CoreLoop::prefetch(std::span<rte_mbuf* const> mbufs) {
   for (rte_mbuf* mbuf : mbufs.first(std::min<size_t>(mbufs.size(), 2))) {
     rte_prefetch0(rte_pktmbuf_mtod(mbuf, const void*));
   }
-  if (!node_.foresees()) {
+  if (!node_.wants_prefetch()) {
     return;
   }
   std::array<Bytes, PortQueue::kBurst> frames;
   for (size_t i = 0; i < mbufs.size(); ++i) {
     frames[i] = {rte_pktmbuf_mtod(mbufs[i], const uint8_t*), rte_pktmbuf_data_len(mbufs[i])};
   }
-  node_.foresee({frames.data(), mbufs.size()});
+  node_.prefetch({frames.data(), mbufs.size()});
 }
 
 bool CoreLoop::is_others(rte_mbuf* mbuf, uint16_t port) {

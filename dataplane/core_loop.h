@@ -40,7 +40,7 @@ class CoreApp {
 };
 
 // What a core does with a turn in which nothing happened.
-struct IdleManner {
+struct IdlePolicy {
   bool spins = false;   // never sleeps
   bool yields = false;  // workers have its CPU too, and what it waits for may wait for the CPU
 };
@@ -48,7 +48,7 @@ struct IdleManner {
 class CoreLoop {
  public:
   CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools, const TscClock& clock,
-           CoreApp& app, Wakeup& wakeup, const IdleManner& idle);
+           CoreApp& app, Wakeup& wakeup, const IdlePolicy& idle);
   // This core is one of several: `share` says which, and `exchange` leads to the others and outlives the loop.
   void share_with(const CoreShare& share, CoreExchange& exchange);
 
@@ -65,8 +65,8 @@ class CoreLoop {
   bool receive(Instant now);
   void take(Instant now, uint16_t port, std::span<rte_mbuf* const> mbufs);
   bool serve(Instant now);
-  void watch_stock(bool received);
-  void foresee(std::span<rte_mbuf* const> mbufs);
+  void watch_watermark(bool received);
+  void prefetch(std::span<rte_mbuf* const> mbufs);
   bool receive_handed(Instant now);
   [[nodiscard]] bool is_others(rte_mbuf* mbuf, uint16_t port);
   bool carry_for_others(Instant now);
@@ -84,13 +84,13 @@ class CoreLoop {
   const TscClock& clock_;
   CoreApp& app_;
   Wakeup& wakeup_;
-  IdleManner idle_;
+  IdlePolicy idle_;
   CoreExchange* exchange_ = nullptr;                          // nullptr: the only core
   std::atomic<control::capture::CaptureRing*> tap_{nullptr};  // nullptr: nothing is captured
   node::Steering steering_;
   uint32_t next_carried_ = 0;  // the core whose packets go first
   bool received_ = false;      // packets, in the last turn
-  BufferStock stock_ = BufferStock::kPlenty;
+  BufferWatermark watermark_ = BufferWatermark::kPlenty;
   wire::TxBatch batch_;
   telemetry::CoreLoopStats stats_;
 };

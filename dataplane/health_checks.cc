@@ -207,9 +207,9 @@ void HealthChecks::begin(Instant now, Server& server) {
   server.begun = now;
   server.stream = std::make_unique<BackendStream>(server.address, IpAddress{}, admission_, kLimits);
   if (server.calls) {
-    const auto octets = gateway::null_call(kXid, rpcrdma::kNfsProgram, rpcrdma::kNfs4Version);
+    const auto raw = gateway::null_call(kXid, rpcrdma::kNfsProgram, rpcrdma::kNfs4Version);
     Chain message;
-    if (!message.append_copy(pool_, octets)) {
+    if (!message.append_copy(pool_, raw)) {
       end(now, server, "no memory for the call");
       return;
     }

@@ -17,7 +17,7 @@ namespace cw::dataplane {
 namespace {
 
 bool is_link_local(const IpAddress& address) {
-  return !address.is_v4() && address.octets[0] == 0xfe && (address.octets[1] & 0xc0) == 0x80;
+  return !address.is_v4() && address.raw[0] == 0xfe && (address.raw[1] & 0xc0) == 0x80;
 }
 
 std::optional<control::IpPrefix> prefix_of(const sockaddr* address, const sockaddr* mask) {
@@ -31,9 +31,9 @@ std::optional<control::IpPrefix> prefix_of(const sockaddr* address, const sockad
   }
   if (address->sa_family == AF_INET6) {
     control::IpPrefix prefix;
-    std::memcpy(prefix.address.octets.data(), &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, 16);
-    for (const uint8_t octet : reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr.s6_addr) {
-      prefix.length_bits = static_cast<uint8_t>(prefix.length_bits + std::popcount(octet));
+    std::memcpy(prefix.address.raw.data(), &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, 16);
+    for (const uint8_t byte : reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr.s6_addr) {
+      prefix.length_bits = static_cast<uint8_t>(prefix.length_bits + std::popcount(byte));
     }
     return prefix;
   }

@@ -109,7 +109,7 @@ bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
   const uint32_t cores = static_cast<uint32_t>(parts_.apps.size());
   bool taken = true;
   for (uint32_t i = 0; i < cores; ++i) {
-    gateway::GatewayOptions options = gateway_options(config, CoreShare{i, cores}, parts_.places, parts_.client_places,
+    gateway::GatewayOptions options = gateway_options(config, CoreShare{i, cores}, parts_.quota, parts_.client_quota,
                                                       parts_.workers.source_ports(), parts_.numbers);
     options.pull_buffers_max = pulled_max / cores;
     taken = parts_.apps[i]->reconfigure(options) && taken;
@@ -149,10 +149,10 @@ void LiveChanges::share_replies(const control::Config& config) {
 
 void LiveChanges::set_places(const control::Config& config) {
   for (const control::ListenerConfig& listener : config.listeners) {
-    parts_.places.set_max(parts_.numbers.of(listener), control::connections_max_of(listener, config.limits));
+    parts_.quota.set_max(parts_.numbers.of(listener), control::connections_max_of(listener, config.limits));
   }
   for (const control::ClientConfig& client : config.clients) {
-    parts_.client_places.set_max(*parts_.numbers.clients.find(client.name), client_connections_max(client));
+    parts_.client_quota.set_max(*parts_.numbers.clients.find(client.name), client_connections_max(client));
   }
 }
 

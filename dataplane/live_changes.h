@@ -15,7 +15,7 @@
 #include "dataplane/health_checks.h"
 #include "dataplane/live_view.h"
 #include "dataplane/worker_pool.h"
-#include "gateway/connection_places.h"
+#include "gateway/connection_quota.h"
 #include "telemetry/collector.h"
 #include "telemetry/history_recorder.h"
 #include "telemetry/live_page.h"
@@ -28,8 +28,8 @@ class LiveChanges {
   struct Parts {
     std::span<GatewayApp* const> apps;  // in order of DataplaneConfig::poll_lcores
     WorkerPool& workers;
-    gateway::ConnectionPlaces& places;
-    gateway::ConnectionPlaces& client_places;
+    gateway::ConnectionQuota& quota;
+    gateway::ConnectionQuota& client_quota;
     ConfigNumbers& numbers;
     HealthChecks& checks;
     LiveView& view;

@@ -21,7 +21,7 @@
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
 #include "dataplane/worker_pool.h"
-#include "gateway/connection_places.h"
+#include "gateway/connection_quota.h"
 
 namespace cw::dataplane {
 
@@ -32,8 +32,8 @@ struct PollShared {
   MbufPools& pools;
   WorkerPool& workers;
   rpcrdma::ProgramRegistry& programs;
-  gateway::ConnectionPlaces& places;
-  gateway::ConnectionPlaces& client_places;
+  gateway::ConnectionQuota& quota;
+  gateway::ConnectionQuota& client_quota;
   const ConfigNumbers& numbers;
   CoreExchange* exchange = nullptr;  // nullptr: there is one core
   uint64_t qpn_key = 0;

@@ -1,4 +1,4 @@
-// Numbers for the backends, by what they are: see lasting_numbers.h. Connections lead to the backend that they began with, and
+// Numbers for the backends, by what they are: see stable_ids.h. Connections lead to the backend that they began with, and
 // counters are for ever.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 #include "control/config/config.h"
 #include "gateway/gateway_stats.h"
-#include "gateway/lasting_numbers.h"
+#include "gateway/stable_ids.h"
 
 namespace cw::gateway {
 
@@ -22,6 +22,6 @@ struct BackendIdentity {
   return {config.name, config.type, config.source};
 }
 
-using BackendNumbers = LastingNumbers<BackendIdentity, kBackendNumbersMax>;
+using BackendNumbers = StableIds<BackendIdentity, kBackendNumbersMax>;
 
 }  // namespace cw::gateway

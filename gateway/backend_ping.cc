@@ -40,11 +40,11 @@ const char* to_string(PingOutcome outcome) noexcept {
 std::array<uint8_t, kNullCallBytes> null_call(uint32_t xid, uint32_t program, uint32_t version) {
   // XID, CALL, RPC version, program, version, procedure, two empty AUTH_NONE.
   const std::array<uint32_t, kNullCallBytes / 4> words = {xid, 0, rpcrdma::kRpcVersion, program, version};
-  std::array<uint8_t, kNullCallBytes> octets{};
+  std::array<uint8_t, kNullCallBytes> raw{};
   for (size_t i = 0; i < words.size(); ++i) {
-    store_be32(octets.data() + 4 * i, words[i]);
+    store_be32(raw.data() + 4 * i, words[i]);
   }
-  return octets;
+  return raw;
 }
 
 void BackendPing::start(Instant now, const PingOrder& order) {
@@ -70,12 +70,12 @@ void BackendPing::start(Instant now, const PingOrder& order) {
 void BackendPing::call(Instant now) {
   state_ = State::kCalling;
   since_ = now;
-  const auto octets = null_call(kXid, order_.program, order_.version);
+  const auto raw = null_call(kXid, order_.program, order_.version);
   request_ = BackendRequest{};
   request_.kind = order_.builtin ? BackendRequest::Kind::kRun : BackendRequest::Kind::kSend;
   request_.link = link_;
   request_.backend = order_.backend;
-  if (!request_.message.append_copy(pool_, octets)) {
+  if (!request_.message.append_copy(pool_, raw)) {
     end(PingOutcome::kNoMemory);
     return;
   }

@@ -1,13 +1,13 @@
-// Numbers for the classes of clients, by their names: see lasting_numbers.h. Connections count in the class that they began in.
+// Numbers for the classes of clients, by their names: see stable_ids.h. Connections count in the class that they began in.
 #pragma once
 
 #include <string>
 
 #include "gateway/gateway_stats.h"
-#include "gateway/lasting_numbers.h"
+#include "gateway/stable_ids.h"
 
 namespace cw::gateway {
 
-using ClientNumbers = LastingNumbers<std::string, kClientNumbersMax>;
+using ClientNumbers = StableIds<std::string, kClientNumbersMax>;
 
 }  // namespace cw::gateway

@@ -89,7 +89,7 @@ class ClientShares {
   };
   static Key key_of(const IpAddress& address) {
     Key key{};
-    std::copy_n(address.octets.begin(), address.is_v4() ? key.size() : key.size() / 2, key.begin());
+    std::copy_n(address.raw.begin(), address.is_v4() ? key.size() : key.size() / 2, key.begin());
     return key;
   }
 

@@ -16,24 +16,24 @@ constexpr uint32_t kLoweredGrantDivisor = 4;
 // Connections that may wait for a worker to open their backend connection; more are refused.
 constexpr uint32_t kOpensMax = 1024;
 
-std::unique_ptr<ConnectionPlaces> make_places(const GatewayOptions& options) {
-  if (options.places != nullptr) {
+std::unique_ptr<ConnectionQuota> make_places(const GatewayOptions& options) {
+  if (options.quota != nullptr) {
     return nullptr;
   }
   std::vector<uint32_t> per_listener(kListenerNumbersMax);
   std::ranges::transform(options.listeners, per_listener.begin(), &ListenerOptions::connections_max);
-  return std::make_unique<LocalPlaces>(options.connections_max, per_listener);
+  return std::make_unique<LocalQuota>(options.connections_max, per_listener);
 }
 
-std::unique_ptr<ConnectionPlaces> make_client_places(const GatewayOptions& options) {
-  if (options.client_places != nullptr) {
+std::unique_ptr<ConnectionQuota> make_client_places(const GatewayOptions& options) {
+  if (options.client_quota != nullptr) {
     return nullptr;
   }
   std::vector<uint32_t> per_class(kClientNumbersMax);
   for (size_t i = 0; i < options.clients.size(); ++i) {
     per_class[i] = options.clients[i].connections_max;
   }
-  return std::make_unique<LocalPlaces>(UINT32_MAX, per_class);
+  return std::make_unique<LocalQuota>(UINT32_MAX, per_class);
 }
 
 }  // namespace
@@ -110,10 +110,10 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       memory_(std::make_unique<Slab<Connection>>(options.connections_max + options.half_open_max)),
       connections_(options.connections_max + options.half_open_max),
       generations_(connections_.size()),
-      own_places_(make_places(options)),
-      places_(options.places == nullptr ? *own_places_ : *options.places),
-      own_client_places_(make_client_places(options)),
-      client_places_(options.client_places == nullptr ? *own_client_places_ : *options.client_places),
+      own_quota_(make_places(options)),
+      quota_(options.quota == nullptr ? *own_quota_ : *options.quota),
+      own_client_quota_(make_client_places(options)),
+      client_quota_(options.client_quota == nullptr ? *own_client_quota_ : *options.client_quota),
       budgets_(kClientNumbersMax),
       backend_shares_(kBackendNumbersMax + 1),
       by_cm_id_(options.connections_max + options.half_open_max, random.next_u64()),
@@ -151,7 +151,7 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
 
 Gateway::~Gateway() {
   while (Orphan* orphan = orphans_by_age_.front()) {
-    bury(*orphan);
+    release_orphan(*orphan);
   }
   for (auto& connection : connections_) {
     if (connection != nullptr) {
@@ -223,8 +223,8 @@ void Gateway::reconfigure_listeners(std::vector<ListenerOptions>& fresh) {
     std::swap(listener, fresh[i]);
     if (!listener.removed) {
       set_lanes(i);
-      if (own_places_ != nullptr) {
-        own_places_->set_max(i, listener.connections_max);
+      if (own_quota_ != nullptr) {
+        own_quota_->set_max(i, listener.connections_max);
       }
     }
   }
@@ -282,8 +282,8 @@ void Gateway::reconfigure_clients(std::vector<ClientClassOptions>& fresh) {
     }
     std::swap(clients, fresh[i]);
     budgets_[i].bytes_max = clients.bytes_in_flight_max;
-    if (own_client_places_ != nullptr) {
-      own_client_places_->set_max(static_cast<uint32_t>(i), clients.connections_max);
+    if (own_client_quota_ != nullptr) {
+      own_client_quota_->set_max(static_cast<uint32_t>(i), clients.connections_max);
     }
   }
 }
@@ -305,7 +305,7 @@ void Gateway::run(Instant now) {
   if (node_.cm().has_events()) [[unlikely]] {
     take_cm_events(now);
   }
-  foresee_ready();
+  prefetch_ready();
   while (rc::RcQp* qp = node_.endpoint().poll_ready()) {
     on_queue_pair_ready(now, *qp);
   }
@@ -329,10 +329,10 @@ void Gateway::run(Instant now) {
   fold_budgets();
 }
 
-// With more connections than the caches hold: those whose turn comes are fetched together, as Node::foresee does it with their
+// With more connections than the caches hold: those whose turn comes are fetched together, as Node::prefetch does it with their
 // queue pairs.
-void Gateway::foresee_ready() const {
-  if (stats_.connections_open < kForeseeFrom) {
+void Gateway::prefetch_ready() const {
+  if (stats_.connections_open < kPrefetchFrom) {
     return;
   }
   const Endpoint& endpoint = node_.endpoint();
@@ -517,9 +517,9 @@ void Gateway::finish(Instant now, Connection& connection, ConnectionResult resul
 }
 
 void Gateway::give_place_back(const Connection& connection) {
-  places_.give_back(connection.listener_index);
+  quota_.give_back(connection.listener_index);
   if (connection.client_class) {
-    client_places_.give_back(*connection.client_class);
+    client_quota_.give_back(*connection.client_class);
     --stats_.clients[*connection.client_class].connections;
   }
 }

@@ -38,7 +38,7 @@
 #include "gateway/backend_link.h"
 #include "gateway/broken_calls.h"
 #include "gateway/client_shares.h"
-#include "gateway/connection_places.h"
+#include "gateway/connection_quota.h"
 #include "gateway/core_message.h"
 #include "gateway/gateway_options.h"
 #include "gateway/gateway_stats.h"
@@ -173,7 +173,7 @@ class Gateway {
   // Its backend connection is open, or it needs none.
   void take_calls(Connection& connection);
   [[nodiscard]] uint32_t backed_credits(const Connection& connection, uint32_t credits, uint32_t path_mtu) const;
-  void foresee_ready() const;
+  void prefetch_ready() const;
   void on_queue_pair_ready(Instant now, rc::RcQp& qp);
   void pump(Instant now, Connection& connection);
   [[nodiscard]] bool may_take_call(const Connection& connection) const;
@@ -232,7 +232,7 @@ class Gateway {
   void close_link(LinkId link, uint32_t backend);
   void on_orphan_event(BackendEvent&& event);
   // What the backend has not answered counts as answered.
-  void bury(Orphan& orphan);
+  void release_orphan(Orphan& orphan);
   void give_up(Orphan& orphan);
   void return_units(Orphan& orphan, const PendingCall& call);
   void hold_calls(Instant now, Connection& connection);
@@ -262,10 +262,10 @@ class Gateway {
   std::vector<Connection*, TableAllocator<Connection*>> connections_;  // by slot; nullptr = free
   std::vector<uint32_t> free_slots_;
   std::vector<uint32_t> generations_;
-  std::unique_ptr<ConnectionPlaces> own_places_;  // nullptr when they are shared
-  ConnectionPlaces& places_;
-  std::unique_ptr<ConnectionPlaces> own_client_places_;
-  ConnectionPlaces& client_places_;
+  std::unique_ptr<ConnectionQuota> own_quota_;  // nullptr when they are shared
+  ConnectionQuota& quota_;
+  std::unique_ptr<ConnectionQuota> own_client_quota_;
+  ConnectionQuota& client_quota_;
   std::vector<rpcrdma::SharedBudget> budgets_;  // by class of clients, of all that there may be; never resized
   ClientShares<Orphan> client_shares_;
   // By backend, of all that there may be, and one more for calls that no backend is known for; never resized.

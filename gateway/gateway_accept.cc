@@ -98,10 +98,10 @@ std::optional<ConnectionResult> Gateway::lack_of_place(const cm::ConnectRequest&
   const uint32_t* rival_slot = request.rival ? by_cm_id_.find(request.rival->value()) : nullptr;
   const Connection* rival = rival_slot == nullptr ? nullptr : connections_[*rival_slot];
   const bool frees_place = rival != nullptr && rival->has_place;
-  if (free_slots_.empty() || !requests_room() || (!frees_place && !places_.has_room(listener_index))) {
+  if (free_slots_.empty() || !requests_room() || (!frees_place && !quota_.has_room(listener_index))) {
     return ConnectionResult::kRefusedLimit;
   }
-  if (client_class && !(frees_place && rival->client_class == client_class) && !client_places_.has_room(*client_class)) {
+  if (client_class && !(frees_place && rival->client_class == client_class) && !client_quota_.has_room(*client_class)) {
     return ConnectionResult::kRefusedClientLimit;
   }
   return std::nullopt;
@@ -117,11 +117,11 @@ void Gateway::count_refusal(ConnectionResult result, std::optional<uint32_t> cli
 
 // Another connection, on another core too, may have taken the last one since the REQ.
 std::optional<ConnectionResult> Gateway::take_place(Connection& connection) {
-  if (!requests_room() || !places_.take(connection.listener_index)) {
+  if (!requests_room() || !quota_.take(connection.listener_index)) {
     return ConnectionResult::kRefusedLimit;
   }
-  if (connection.client_class && !client_places_.take(*connection.client_class)) {
-    places_.give_back(connection.listener_index);
+  if (connection.client_class && !client_quota_.take(*connection.client_class)) {
+    quota_.give_back(connection.listener_index);
     return ConnectionResult::kRefusedClientLimit;
   }
   connection.has_place = true;
@@ -206,10 +206,10 @@ void Gateway::accept(Instant now, Connection& connection, const cm::ConnectReque
   // Its data may overtake its RTU, by one message: it has one credit until we grant more (RFC 8166 3.3.3).
   connection.qp->post_receives(kReceivesBeforeRtu);
 
-  // Only to a client that has offered something itself: others see no octet more than they know.
+  // Only to a client that has offered something itself: others see no byte more than they know.
   const bool offer = rc_options.selective_recovery && connect.peer_hold_packets > 0;
   const auto private_data =
-      rpcrdma::connect_octets(ours(listener), {.hold_packets = offer ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0}});
+      rpcrdma::connect_bytes(ours(listener), {.hold_packets = offer ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0}});
   cm::AcceptParameters parameters;
   parameters.local_qpn = connection.qp->local_qpn();
   parameters.first_receive_psn = connect.remote_first_psn;

@@ -135,10 +135,10 @@ bool Gateway::has_xid(Connection& connection, uint32_t xid) {
 }
 
 void Gateway::answer(Instant now, Connection& connection, rpcrdma::CallId call, uint32_t xid, rpcrdma::AcceptStatus status) {
-  std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> octets{};
-  rpcrdma::write_accepted_reply(octets, xid, status);
+  std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> raw{};
+  rpcrdma::write_accepted_reply(raw, xid, status);
   Chain reply;
-  if (reply.append_copy(packets_, octets)) {
+  if (reply.append_copy(packets_, raw)) {
     connection.server->reply(now, call, std::move(reply));
   } else {
     connection.server->fail();  // the client comes again

@@ -9,7 +9,7 @@
 #include "base/ip_address.h"
 #include "base/time.h"
 #include "control/config/ip_text.h"
-#include "gateway/connection_places.h"
+#include "gateway/connection_quota.h"
 #include "gateway/source_ports.h"
 #include "rocev2/rc/rc_options.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
@@ -71,18 +71,18 @@ struct ClientClassOptions {
 };
 
 struct GatewayOptions {
-  std::vector<ListenerOptions> listeners;     // by ListenerNumbers
-  std::vector<BackendOptions> backends;       // by BackendNumbers
-  std::vector<ClientClassOptions> clients;    // by ClientNumbers
-  ConnectionPlaces* client_places = nullptr;  // by class; as with `places`
-  CoreShare core;                             // links tell the core
-  uint32_t connections_max = 1024;            // up to 2^19 - 1; of this core, and of all together when they share `places`
-  ConnectionPlaces* places = nullptr;         // outlives the gateways that share it; nullptr = this gateway is alone
-  SourcePorts* source_ports = nullptr;        // as with `places`; nullptr = backend connections come from any port
-  uint32_t half_open_max = 512;               // connections without a place, as CmOptions::half_open_max of this core
-  uint32_t calls_in_flight_max = 16384;       // over all connections
-  uint64_t pull_buffers_max = UINT64_MAX;     // receive buffers that pulled call data may hold: well below the pool
-  uint64_t reply_bytes_max = UINT64_MAX;      // of buffers that replies may keep on this core: see rpcrdma::ServerShared
+  std::vector<ListenerOptions> listeners;   // by ListenerNumbers
+  std::vector<BackendOptions> backends;     // by BackendNumbers
+  std::vector<ClientClassOptions> clients;  // by ClientNumbers
+  ConnectionQuota* client_quota = nullptr;  // by class; as with `quota`
+  CoreShare core;                           // links tell the core
+  uint32_t connections_max = 1024;          // up to 2^19 - 1; of this core, and of all together when they share `quota`
+  ConnectionQuota* quota = nullptr;         // outlives the gateways that share it; nullptr = this gateway is alone
+  SourcePorts* source_ports = nullptr;      // as with `quota`; nullptr = backend connections come from any port
+  uint32_t half_open_max = 512;             // connections without a place, as CmOptions::half_open_max of this core
+  uint32_t calls_in_flight_max = 16384;     // over all connections
+  uint64_t pull_buffers_max = UINT64_MAX;   // receive buffers that pulled call data may hold: well below the pool
+  uint64_t reply_bytes_max = UINT64_MAX;    // of buffers that replies may keep on this core: see rpcrdma::ServerShared
   // Buffers are reserved for the messages of all credits in packets of this path MTU. A client with a smaller one is granted as
   // many as fit into what is reserved for it. 256, the smallest there is: all.
   uint32_t reserved_path_mtu = 256;

@@ -67,7 +67,7 @@ void Gateway::on_orphan_event(BackendEvent&& event) {
   Orphan& orphan = *found->second;
   if (event.kind == BackendEvent::Kind::kClosed) {
     ++stats_.backends[orphan.backend].closes;
-    bury(orphan);
+    release_orphan(orphan);
     return;
   }
   uint8_t start[kReplyBytesMin];
@@ -95,10 +95,10 @@ void Gateway::return_units(Orphan& orphan, const PendingCall& call) {
 
 void Gateway::give_up(Orphan& orphan) {
   close_link(orphan.link, orphan.backend);
-  bury(orphan);
+  release_orphan(orphan);
 }
 
-void Gateway::bury(Orphan& orphan) {
+void Gateway::release_orphan(Orphan& orphan) {
   orphan.pending.for_each([&](uint32_t, const PendingCall& call) {
     guard_.end(*orphan.client, call.epoch);
     return_units(orphan, call);

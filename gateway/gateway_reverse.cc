@@ -137,10 +137,10 @@ void Gateway::refuse_reverse(const Lane& lane, uint32_t xid, ReverseDrop reason,
   if (!answers || !requests_room()) {
     return;
   }
-  std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> octets{};
-  rpcrdma::write_accepted_reply(octets, xid, rpcrdma::AcceptStatus::kSystemError);
+  std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> raw{};
+  rpcrdma::write_accepted_reply(raw, xid, rpcrdma::AcceptStatus::kSystemError);
   Chain reply;
-  if (reply.append_copy(packets_, octets)) {
+  if (reply.append_copy(packets_, raw)) {
     send_to_backend(lane, std::move(reply));
   }
 }

@@ -1,4 +1,4 @@
-// Numbers for the listeners: see lasting_numbers.h. Connections belong to the listener that they came in by, and counters are for
+// Numbers for the listeners: see stable_ids.h. Connections belong to the listener that they came in by, and counters are for
 // ever.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 #include "control/config/config.h"
 #include "gateway/gateway_stats.h"
-#include "gateway/lasting_numbers.h"
+#include "gateway/stable_ids.h"
 
 namespace cw::gateway {
 
@@ -22,6 +22,6 @@ struct ListenerIdentity {
   return {config.name, config.port};
 }
 
-using ListenerNumbers = LastingNumbers<ListenerIdentity, kListenerNumbersMax>;
+using ListenerNumbers = StableIds<ListenerIdentity, kListenerNumbersMax>;
 
 }  // namespace cw::gateway

@@ -1,4 +1,4 @@
-// Numbers for the ways that calls go, by listener, program and backend: see lasting_numbers.h. Connections keep the routes that
+// Numbers for the ways that calls go, by listener, program and backend: see stable_ids.h. Connections keep the routes that
 // they began with, and counters are for ever.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "gateway/gateway_stats.h"
-#include "gateway/lasting_numbers.h"
+#include "gateway/stable_ids.h"
 
 namespace cw::gateway {
 
@@ -18,6 +18,6 @@ struct RouteKey {
   friend bool operator==(const RouteKey&, const RouteKey&) = default;
 };
 
-using RouteNumbers = LastingNumbers<RouteKey, kRouteNumbersMax>;
+using RouteNumbers = StableIds<RouteKey, kRouteNumbersMax>;
 
 }  // namespace cw::gateway

@@ -22,7 +22,7 @@ PortBook::Taken& PortBook::taken_of(const Client& client) {
 }
 
 bool PortBook::depends_on_xid(const IpAddress& client, uint32_t backend) const {
-  const auto found = clients_.find({backend, client.octets});
+  const auto found = clients_.find({backend, client.raw});
   return found != clients_.end() && found->second.size() > 1 &&
          std::ranges::any_of(found->second, [](const Number& number) { return !number.used && number.xid.has_value(); });
 }
@@ -75,7 +75,7 @@ uint16_t PortBook::pick(const Client& client, const IpAddress& address, uint32_t
 }
 
 uint16_t PortBook::take(const IpAddress& client, uint32_t backend, std::optional<uint32_t> xid) {
-  const Client key{backend, client.octets};
+  const Client key{backend, client.raw};
   Numbers& numbers = clients_[key];
   Number* number = find_free(numbers, xid);
   if (number == nullptr) {
@@ -100,7 +100,7 @@ void PortBook::give_back(const IpAddress& client, uint32_t backend, uint16_t por
   if (port == 0) {
     return;
   }
-  const Client key{backend, client.octets};
+  const Client key{backend, client.raw};
   const auto found = clients_.find(key);
   CW_ASSERT(found != clients_.end());
   const auto number = std::ranges::find_if(found->second, [&](const Number& each) { return each.used && each.port == port; });

@@ -122,7 +122,7 @@ bool Endpoint::on_packet(Instant now, const wire::PacketView& view, Buffer* fram
     ++core_.stats.discards[static_cast<size_t>(reason)];
     return false;
   }
-  if (core_.stock == BufferStock::kLast && would_be_held(*view.traits)) [[unlikely]] {
+  if (core_.watermark == BufferWatermark::kLast && would_be_held(*view.traits)) [[unlikely]] {
     ++core_.stats.discards[static_cast<size_t>(wire::DropReason::kNoBuffer)];
     return false;
   }
@@ -168,16 +168,16 @@ Instant Endpoint::next_deadline() const {
   return held == nullptr ? next : earlier(held->ack_by(), next);
 }
 
-void Endpoint::hurry_acknowledgements() {
+void Endpoint::flush_acknowledgements() {
   while (RcQp* qp = core_.ack_held.front()) {
-    qp->hurry_acknowledgement();
+    qp->flush_acknowledgement();
   }
 }
 
 void Endpoint::on_deadline(Instant now) {
   core_.log.set_now(now);
   for (RcQp* qp = core_.ack_held.front(); qp != nullptr && qp->ack_by() <= now; qp = core_.ack_held.front()) {
-    qp->hurry_acknowledgement();
+    qp->flush_acknowledgement();
   }
   while (TimerNode* node = core_.timers.pop_expired(now)) {
     static_cast<RcQp*>(node)->on_deadline(now);

@@ -36,7 +36,7 @@ namespace cw {
 struct EndpointOptions {
   // Queue pairs at once, 1..2^20. Each takes under 1 KiB when idle.
   uint32_t qp_max = 1024;
-  // Works posted and not yet polled over all queue pairs. 64 per active queue pair is plenty; about 100 octets each.
+  // Works posted and not yet polled over all queue pairs. 64 per active queue pair is plenty; about 100 bytes each.
   uint32_t send_work_max = 16384;
   // Messages arriving or waiting to be polled over all queue pairs; none left = RNR NAK. Should cover the sum of posted receives.
   uint32_t receive_work_max = 16384;
@@ -53,7 +53,7 @@ struct EndpointOptions {
   CoreShare core;
   // Key of the QPN permutation, from a CSPRNG, the same on all cores of a process. 0 = drawn from the RandomSource.
   uint64_t qpn_key = 0;
-  // Entries of the log of what went wrong (rc/transport_log.h), 40 octets each, allocated at construction.
+  // Entries of the log of what went wrong (rc/transport_log.h), 40 bytes each, allocated at construction.
   uint32_t log_events = 4096;
   // How long the acknowledgement of a SEND may wait for those of the SENDs behind it; 0: it goes with the next poll_transmit. See
   // rc/ack_policy.h.
@@ -92,11 +92,11 @@ class Endpoint {
   // = took ownership of `frame`. UD packets to QP1 are the GsiQp's and are counted here as kNotDatagram.
   [[nodiscard]] bool on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port);
   // From the next packet on.
-  void set_stock(BufferStock stock) { core_.stock = stock; }
+  void set_watermark(BufferWatermark watermark) { core_.watermark = watermark; }
   // Hints for a burst that is about to come, each over the whole of it before the next: where the queue pairs lie, then the queue
-  // pairs themselves. Numbers that nobody has are no matter.
-  void foresee_entry(verbs::Qpn qpn) const { __builtin_prefetch(&table_[qpn.value() & table_mask_]); }
-  void foresee_qp(verbs::Qpn qpn) const {
+  // pairs themselves. Unknown QPNs are ignored.
+  void prefetch_entry(verbs::Qpn qpn) const { __builtin_prefetch(&table_[qpn.value() & table_mask_]); }
+  void prefetch_qp(verbs::Qpn qpn) const {
     if (const RcQp* qp = lookup(qpn.value())) {
       qp->prefetch();
     }
@@ -109,7 +109,7 @@ class Endpoint {
   [[nodiscard]] Instant next_deadline() const;
   void on_deadline(Instant now);
   // Nothing more has come: acknowledgements that wait for company (EndpointOptions::ack_delay) go with the next poll_transmit.
-  void hurry_acknowledgements();
+  void flush_acknowledgements();
   // A queue pair with completions or a state change for its owner, or nullptr. Each is given once; it comes again after the next
   // news. Poll its completions until there are none.
   [[nodiscard]] RcQp* poll_ready() { return core_.ready.pop_front(); }

@@ -87,7 +87,7 @@ struct Limits {
   std::vector<ClientLimits> clients;
 };
 
-// Something that the configuration names, by its number (gateway::LastingNumbers).
+// Something that the configuration names, by its number (gateway::StableIds).
 struct NamedSource {
   std::string name;      // label
   bool removed = false;  // by a reload: its counters stay, and its gauges while there is something to tell

@@ -2,7 +2,7 @@
 //
 // Alive: every poll core turns. What is not alive does not recover by itself and wants a restart.
 // Ready: alive, listening, not draining, and no backend is down: has no server that is up, or refused the last
-// connection. A restart would not mend that.
+// connection. A restart would not fix that.
 #pragma once
 
 #include <cstdint>

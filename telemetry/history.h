@@ -1,6 +1,6 @@
 // The last fifteen minutes, second by second, for the live page: a page that is opened now shows what was. Memory is taken with
 // the first look, and when a reload brings a backend or a [[client]] section that there has not been: 900 samples of
-// (columns + 1) x 8 octets and 211 buckets x 4 octets, 2.0 MB for one core and one backend.
+// (columns + 1) x 8 bytes and 211 buckets x 4 bytes, 2.0 MB for one core and one backend.
 //
 // record() belongs to one thread (HistoryRecorder), to_json() to any.
 #pragma once
@@ -40,7 +40,7 @@ class History {
   // A client asks next time for what "next" says. Times do not jump when somebody sets the clock.
   [[nodiscard]] std::string to_json(uint64_t since) const;
   [[nodiscard]] uint64_t started_unix_ms() const { return static_cast<uint64_t>(started_unix_ms_); }
-  // Octets that the samples take.
+  // Bytes that the samples take.
   [[nodiscard]] size_t memory_bytes() const;
 
  private:

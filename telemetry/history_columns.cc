@@ -102,7 +102,7 @@ const Row kColumnRows[] = {
      procedure},
     {"messages_rx", kCounter, [](const Core& c, uint32_t) { return sum(c.rpcrdma.messages_in); }},
     {"messages_tx", kCounter, [](const Core& c, uint32_t) { return sum(c.rpcrdma.messages_out); }},
-    // Octets and packets
+    // Bytes and packets
     {"payload_bytes_rx", kCounter, [](const Core& c, uint32_t) { return c.rc.payload_bytes_in; }},
     {"payload_bytes_tx", kCounter, [](const Core& c, uint32_t) { return c.rc.payload_bytes_out; }},
     {"roce_bytes_rx", kCounter, [](const Core& c, uint32_t) { return sum_ports(c, &PortStats::roce_rx_bytes); }},

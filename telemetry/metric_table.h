@@ -91,7 +91,7 @@ inline constexpr MetricName kListenerCredits{"causeway_listener_credits", "Credi
 inline constexpr MetricName kClientConnectionsMax{
     "causeway_client_connections_max", "Connections that a [[client]] section's clients may have together, if it says."};
 inline constexpr MetricName kClientBytesMax{"causeway_client_bytes_in_flight_max",
-                                            "Octets of chunks that a [[client]] section may have in flight, if it says."};
+                                            "Bytes of chunks that a [[client]] section may have in flight, if it says."};
 inline constexpr MetricName kRouteCalls{"causeway_route_calls_total",
                                         "Calls by the listener that they came in by, and by program where it has a [[route]] of "
                                         "its own; backend none: answered with PROG_UNAVAIL."};

@@ -56,7 +56,7 @@ KernelAddress to_kernel(const SocketAddress& address) {
     sockaddr_in6 v6{};
     v6.sin6_family = AF_INET6;
     v6.sin6_port = htons(address.port);
-    std::memcpy(v6.sin6_addr.s6_addr, address.address.octets.data(), 16);
+    std::memcpy(v6.sin6_addr.s6_addr, address.address.raw.data(), 16);
     std::memcpy(&kernel.storage, &v6, sizeof(v6));
     kernel.size = sizeof(v6);
   }

@@ -5,7 +5,7 @@
 // whatever name it has there.
 //
 // Bounds: kClientsMax connections (the oldest idle one makes room), kRequestBytesMax per request, kClientTimeout from accept to
-// the last octet sent. A client that trickles its request or does not read its answer is closed at that deadline and delays
+// the last byte sent. A client that trickles its request or does not read its answer is closed at that deadline and delays
 // nobody. Scrapes that come within kCacheTime of one another share one answer, and so do probes, so that a flood of them
 // does not trouble the cores.
 #pragma once

@@ -12,7 +12,7 @@
 namespace cw::telemetry {
 namespace {
 
-// As write(), and EAGAIN instead of waiting. A pipe that can be written to has room for PIPE_BUF octets, more than a line.
+// As write(), and EAGAIN instead of waiting. A pipe that can be written to has room for PIPE_BUF bytes, more than a line.
 ssize_t write_now(std::string_view text) {
   const ssize_t sent = send(STDERR_FILENO, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent >= 0 || errno != ENOTSOCK) {

@@ -61,7 +61,7 @@ struct Completion {
   WorkId id;  // of the posted work; meaningless for receives
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
-  uint32_t bytes = 0;                 // octets received, read or written; 8 for an atomic operation
+  uint32_t bytes = 0;                 // bytes received, read or written; 8 for an atomic operation
   Chain payload;                      // kReceive: the message; kRdmaRead: the data; else empty
   uint64_t original = 0;              // kCompareSwap, kFetchAdd: what the peer's memory held before
   std::optional<uint32_t> immediate;  // receives only

@@ -39,7 +39,7 @@ class MemoryTable {
  public:
   MemoryTable(uint32_t region_max, RandomSource& random);
 
-  // Exposes `memory`, which must outlive the registration. The remote address of its first octet is address_of(key).
+  // Exposes `memory`, which must outlive the registration. The remote address of its first byte is address_of(key).
   // kNoResources when region_max regions are registered.
   [[nodiscard]] Result<Rkey> register_region(ProtectionDomain domain, MutableBytes memory, RemoteAccess access);
   [[nodiscard]] uint64_t address_of(Rkey key) const;  // 0 when unknown
@@ -47,12 +47,12 @@ class MemoryTable {
   bool invalidate(ProtectionDomain domain, Rkey key);
   // Invalidates every key of the domain; returns how many there were.
   uint32_t invalidate_all(ProtectionDomain domain);
-  // The octets [address, address + length) if `key` of `domain` grants `access` to all of them; else an empty Result. The check
+  // The bytes [address, address + length) if `key` of `domain` grants `access` to all of them; else an empty Result. The check
   // cannot overflow for any address and length. length 0 is the caller's business (the key is not looked at, IBA 9.7.5).
   [[nodiscard]] Result<MutableBytes> resolve(ProtectionDomain domain, Rkey key, uint64_t address, uint64_t length,
                                              RemoteAccess access) const;
   [[nodiscard]] uint32_t region_count() const { return region_count_; }
-  // Whether some key opens any of these octets. Looks at every slot: for checks, not for the life of a call.
+  // Whether some key opens any of these bytes. Looks at every slot: for checks, not for the life of a call.
   [[nodiscard]] bool exposes(Bytes memory) const;
 
  private:

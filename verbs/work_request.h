@@ -39,7 +39,7 @@ struct ReadRequest {
   WorkId id;
   Rkey rkey;
   uint64_t remote_address = 0;
-  uint32_t length = 0;  // octets, up to 2^31
+  uint32_t length = 0;  // bytes, up to 2^31
   bool fence = false;
 };
 
@@ -48,7 +48,7 @@ enum class AtomicOperation : uint8_t {
   kFetchAdd,     // add `operand`, modulo 2^64
 };
 
-// An atomic operation on the eight octets at `remote_address`, a multiple of 8, under `rkey`. Either way the completion says what
+// An atomic operation on the eight bytes at `remote_address`, a multiple of 8, under `rkey`. Either way the completion says what
 // the memory held before. Counts against the same depth as RDMA Reads.
 struct AtomicRequest {
   WorkId id;

@@ -1,6 +1,6 @@
 // Which calls a load consists of: kinds with sizes and weights, drawn at random in proportion.
 //
-//   "null:50, echo/512:30, source/64k:15, sink/1m:5"      kind[/octets][:weight]; the weight is 1 when not said
+//   "null:50, echo/512:30, source/64k:15, sink/1m:5"      kind[/bytes][:weight]; the weight is 1 when not said
 //
 // Pure. What a kind means is the Workload's (workload.h).
 #pragma once
@@ -50,7 +50,7 @@ class CallMix {
   [[nodiscard]] uint32_t draw(RandomSource& random) const;
   [[nodiscard]] bool has_nfs() const;
   [[nodiscard]] bool has(CallKind kind) const;
-  // Octets of the largest data sent, and received.
+  // Bytes of the largest data sent, and received.
   [[nodiscard]] uint32_t sent_bytes_max() const;
   [[nodiscard]] uint32_t received_bytes_max() const;
 

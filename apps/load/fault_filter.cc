@@ -23,14 +23,14 @@ void FaultFilter::take(Instant now, Direction& direction, rte_mbuf* frame) {
     direction.untouched.push_back(frame);
     return;
   }
-  std::vector<uint8_t> octets(rte_pktmbuf_pkt_len(frame));
+  std::vector<uint8_t> raw(rte_pktmbuf_pkt_len(frame));
   size_t done = 0;
   for (const rte_mbuf* segment = frame; segment != nullptr; segment = segment->next) {
-    std::memcpy(octets.data() + done, rte_pktmbuf_mtod(segment, const uint8_t*), segment->data_len);
+    std::memcpy(raw.data() + done, rte_pktmbuf_mtod(segment, const uint8_t*), segment->data_len);
     done += segment->data_len;
   }
   rte_pktmbuf_free(frame);
-  direction.way.push(now, std::move(octets));
+  direction.way.push(now, std::move(raw));
 }
 
 // Without a free mbuf, or when the frame does not fit one, it is one more that was lost.
@@ -40,12 +40,12 @@ rte_mbuf* FaultFilter::give(Instant now, Direction& direction) {
     direction.untouched.pop_front();
     return frame;
   }
-  std::vector<uint8_t> octets;
-  while (direction.way.poll(now, octets)) {
+  std::vector<uint8_t> raw;
+  while (direction.way.poll(now, raw)) {
     rte_mbuf* frame = rte_pktmbuf_alloc(pools_.packet_mempool());
-    char* room = frame != nullptr ? rte_pktmbuf_append(frame, static_cast<uint16_t>(octets.size())) : nullptr;
+    char* room = frame != nullptr ? rte_pktmbuf_append(frame, static_cast<uint16_t>(raw.size())) : nullptr;
     if (room != nullptr) {
-      std::memcpy(room, octets.data(), octets.size());
+      std::memcpy(room, raw.data(), raw.size());
       return frame;
     }
     rte_pktmbuf_free(frame);

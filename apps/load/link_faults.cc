@@ -37,7 +37,7 @@ void FaultyWay::push(Instant now, std::vector<uint8_t>&& frame) {
     top_ = std::make_unique<sim::Withhold>(std::move(top_), lie, *std::exchange(to_withhold_, std::nullopt), std::nullopt);
   }
   sim::Transit transit;
-  transit.octets = std::move(frame);
+  transit.raw = std::move(frame);
   top_->push(now, std::move(transit));
 }
 
@@ -46,7 +46,7 @@ bool FaultyWay::poll(Instant now, std::vector<uint8_t>& frame) {
   if (!top_->poll(now, arrival)) {
     return false;
   }
-  frame = std::move(arrival.octets);
+  frame = std::move(arrival.raw);
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Faults of the link, made on our own side of it: frames are lost, doubled, overtaken or late, in either direction.
 //
-// The links of the simulation (apps/sim/link) between a port and its stack: octets in, octets out, in order of their time.
+// The links of the simulation (apps/sim/link) between a port and its stack: bytes in, bytes out, in order of their time.
 // Every frame is copied twice, so a load with faults says how the two ends recover, not how fast they are. Sans-I/O.
 #pragma once
 

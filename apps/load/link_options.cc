@@ -33,7 +33,7 @@ void add_link_options(CLI::App& cli, LinkOptions& link, LinkCount count) {
   cli.add_option("-a,--address", link.address, "own address with prefix length")
       ->required()
       ->check([count](const std::string& text) { return prefix_problem(count == LinkCount::kOne ? text : numbered(text)); });
-  cli.add_option("--mtu", link.port.mtu, "octets of an IP packet on the link; 4500 gives RoCE MTU 4096")
+  cli.add_option("--mtu", link.port.mtu, "bytes of an IP packet on the link; 4500 gives RoCE MTU 4096")
       ->capture_default_str()
       ->check(CLI::Range(1280, 9216));
   cli.add_option("--lcore", link.port.lcore, "CPU to run on")->capture_default_str();

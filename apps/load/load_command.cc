@@ -248,7 +248,7 @@ class Command {
         ->capture_default_str()
         ->check(CLI::Range(1, 4096))
         ->group(group);
-    cli.add_option("--file-size", nfs.file_size, "octets of each")->capture_default_str()->group(group);
+    cli.add_option("--file-size", nfs.file_size, "bytes of each")->capture_default_str()->group(group);
     cli.add_flag("--sequential", nfs.sequential, "one block after the other, else anywhere")->group(group);
     cli.add_flag("--stable", nfs.stable, "WRITE with FILE_SYNC, else UNSTABLE")->group(group);
   }

@@ -39,7 +39,7 @@ struct OpenLoopOptions {
   Profile rate;  // calls per second over all connections
   Arrivals arrivals = Arrivals::kPoisson;
   uint32_t burst = 1;            // calls due at the same instant
-  uint32_t queue_max = 1 << 20;  // due calls that may wait for a connection; 8 octets each
+  uint32_t queue_max = 1 << 20;  // due calls that may wait for a connection; 8 bytes each
 };
 
 struct LoadOptions {

@@ -141,7 +141,7 @@ class LoadCore {
     driver_.emplace(options, *client_, link_.pools().packets(), workload);
     app_.emplace(*driver_, *client_, filter_ ? &*filter_ : nullptr);
     loop_.emplace(node_, link_.queues(), link_.pools(), clock_, *app_, wakeup_,
-                  dataplane::IdleManner{.spins = settings_.terminal.load.spin});
+                  dataplane::IdlePolicy{.spins = settings_.terminal.load.spin});
   }
   // After prepare(). On the thread that is the core.
   void run(const std::atomic<bool>& stop) {
@@ -218,8 +218,8 @@ class Session {
     const NfsServerSettings& server = settings_.nfs;
     const NfsSettings& wanted = settings_.terminal.load.nfs;
     std::string trouble;
-    nfs::Octets root = nfs::mount3(server.mountd.empty() ? settings_.terminal.server : server.mountd, server.mountd_port,
-                                   server.export_path, trouble);
+    nfs::ByteVector root = nfs::mount3(server.mountd.empty() ? settings_.terminal.server : server.mountd, server.mountd_port,
+                                       server.export_path, trouble);
     if (root.empty()) {
       return fail(trouble + "; name it with --mountd, --mountd-port and --export");
     }
@@ -227,7 +227,7 @@ class Session {
     NfsFiles files;
     LoadCore& core = *cores_.front();
     trouble = core.with_caller([&](nfs::Caller& caller) {
-      fmt::print("making {} files of {} octets\n", wanted.files, settings_.terminal.plan.file_bytes);
+      fmt::print("making {} files of {} bytes\n", wanted.files, settings_.terminal.plan.file_bytes);
       std::fflush(stdout);
       return preparation.make(caller, wanted.files, settings_.terminal.plan.file_bytes, pattern_, files);
     });

@@ -80,7 +80,7 @@ class Planner {
     if (!bytes || *bytes > kFileBytesMax) {
       add("nfs.file_size", fmt::format("'{}' is not a size of up to 1g", settings_.nfs.file_size));
     } else if (*bytes < most) {
-      add("nfs.file_size", fmt::format("{} is smaller than a call's {} octets", settings_.nfs.file_size, most));
+      add("nfs.file_size", fmt::format("{} is smaller than a call's {} bytes", settings_.nfs.file_size, most));
     } else {
       plan_.file_bytes = static_cast<uint32_t>(*bytes);
     }
@@ -90,7 +90,7 @@ class Planner {
     const uint64_t per_call = uint64_t{plan_.mix.sent_bytes_max()} + plan_.mix.received_bytes_max();
     const uint64_t all = per_call * plan_.connections_max * settings_.window;
     if (all > kSlotBytesMax) {
-      add("load.window", fmt::format("{} connections x {} calls x {} octets of data take {:.1f} GiB of memory: use less of any",
+      add("load.window", fmt::format("{} connections x {} calls x {} bytes of data take {:.1f} GiB of memory: use less of any",
                                      plan_.connections_max, settings_.window, per_call, static_cast<double>(all) / (1ULL << 30)));
     }
   }

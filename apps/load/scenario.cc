@@ -27,7 +27,7 @@ const std::array<Key<LoadSettings>, 1> kScenarioKeys = {{
 const std::array<Key<LoadSettings>, 14> kLoadKeys = {{
     {.name = "mix",
      .member = &LoadSettings::mix,
-     .help = "Kinds of call: kind[/octets][:weight], ...",
+     .help = "Kinds of call: kind[/bytes][:weight], ...",
      .example = "\"null:50, echo/512:50\""},
     {.name = "connections",
      .member = &LoadSettings::connections,
@@ -94,7 +94,7 @@ const std::array<Key<LinkFaultOptions>, 8> kFaultKeys = {{
 
 const std::array<Key<NfsSettings>, 4> kNfsKeys = {{
     {.name = "files", .member = &NfsSettings::files, .help = "Files that the load works on.", .bounds = {1, 4096}},
-    {.name = "file_size", .member = &NfsSettings::file_size, .help = "Octets of each.", .example = "\"16m\""},
+    {.name = "file_size", .member = &NfsSettings::file_size, .help = "Bytes of each.", .example = "\"16m\""},
     {.name = "sequential", .member = &NfsSettings::sequential, .help = "One block after the other, else anywhere."},
     {.name = "stable", .member = &NfsSettings::stable, .help = "WRITE with FILE_SYNC, else UNSTABLE."},
 }};

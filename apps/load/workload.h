@@ -42,11 +42,11 @@ class Workload {
   // call or result fits the connection's threshold, else by Read and Write chunk. False: the pool is empty.
   [[nodiscard]] virtual bool build(const MixEntry& entry, const rpcrdma::InlineThresholds& thresholds, Slot& slot,
                                    CallDraft& draft) = 0;
-  // The reply is a success and says what it must; `in_full`: to the last octet, else by status and length.
+  // The reply is a success and says what it must; `in_full`: to the last byte, else by status and length.
   [[nodiscard]] virtual bool check(const MixEntry& entry, const rpcrdma::ClientReply& reply, const Slot& slot, bool in_full) = 0;
 };
 
-// RPC-over-RDMA header: 28 octets without chunks; one Read or Write chunk of one segment adds up to 24.
+// RPC-over-RDMA header: 28 bytes without chunks; one Read or Write chunk of one segment adds up to 24.
 inline constexpr uint32_t kHeaderRoom = 28 + 24;
 
 }  // namespace cw::load

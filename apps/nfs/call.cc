@@ -29,8 +29,8 @@ void write_call_header(rpcrdma::XdrWriter& out, uint32_t program, uint32_t versi
 }
 
 Call::Call(uint32_t program, uint32_t version, uint32_t procedure, size_t arguments_max)
-    : octets_(std::make_unique<uint8_t[]>(kCallHeaderBytes + arguments_max)),
-      writer_(MutableBytes(octets_.get(), kCallHeaderBytes + arguments_max)) {
+    : raw_(std::make_unique<uint8_t[]>(kCallHeaderBytes + arguments_max)),
+      writer_(MutableBytes(raw_.get(), kCallHeaderBytes + arguments_max)) {
   write_call_header(writer_, program, version, procedure);
 }
 
@@ -43,24 +43,24 @@ Bytes Call::stream() const {
   return writer_.written();
 }
 
-Octets Results::opaque() {
+ByteVector Results::opaque() {
   const uint32_t length = reader_.u32();
   if (!reader_.ok() || length > kOpaqueMax || length > reader_.remaining()) {
     reader_.set_failed();
     return {};
   }
-  Octets out(length);
+  ByteVector out(length);
   reader_.copy(out);
   reader_.skip(rpcrdma::xdr_pad(length));
   return out;
 }
 
 std::string Results::text() {
-  const Octets octets = opaque();
-  return {octets.begin(), octets.end()};
+  const ByteVector raw = opaque();
+  return {raw.begin(), raw.end()};
 }
 
-Octets Results::data() {
+ByteVector Results::data() {
   const size_t chunk = next_chunk_++;
   if (chunk >= reply_.placed.size() || !reply_.offered[chunk]) {
     return opaque();

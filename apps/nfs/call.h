@@ -1,4 +1,4 @@
-// An RPC call as a stream of octets, how it shall travel, and what came back: the seam between what NFS says and what RDMA moves.
+// An RPC call as a stream of bytes, how it shall travel, and what came back: the seam between what NFS says and what RDMA moves.
 //
 // A Call is always built whole. Which of its arguments may leave the stream as Read chunks is the binding's knowledge
 // (rpcrdma/ulb); whether they do is the Placement's. A Reply is what was received, results still where they were placed.
@@ -16,15 +16,15 @@
 
 namespace cw::nfs {
 
-using Octets = std::vector<uint8_t>;
+using ByteVector = std::vector<uint8_t>;
 
-// The header of a call with AUTH_SYS of root, XID 0; kCallHeaderBytes octets.
+// The header of a call with AUTH_SYS of root, XID 0; kCallHeaderBytes bytes.
 inline constexpr size_t kCallHeaderBytes = 6 * 4 + 8 + 28 + 8;
 void write_call_header(rpcrdma::XdrWriter& out, uint32_t program, uint32_t version, uint32_t procedure);
 
 class Call {
  public:
-  // The header, with AUTH_SYS of root. `arguments_max`: octets set aside for what follows.
+  // The header, with AUTH_SYS of root. `arguments_max`: bytes set aside for what follows.
   Call(uint32_t program, uint32_t version, uint32_t procedure, size_t arguments_max = 4096);
   Call(Call&&) = default;
   Call& operator=(Call&&) = default;
@@ -35,7 +35,7 @@ class Call {
   [[nodiscard]] Bytes stream() const;
 
  private:
-  std::unique_ptr<uint8_t[]> octets_;
+  std::unique_ptr<uint8_t[]> raw_;
   rpcrdma::XdrWriter writer_;
 };
 
@@ -43,8 +43,8 @@ struct Placement {
   const char* name = "inline";
   bool position_zero = false;      // the whole call, or what is left of it, as a Read chunk at Position Zero
   bool read_chunks = false;        // each eligible argument as a Read chunk
-  std::vector<uint32_t> writes{};  // octets offered per Write chunk; 0 = an empty chunk, without segments
-  uint32_t reply_bytes = 0;        // octets offered as Reply chunk; 0 = none
+  std::vector<uint32_t> writes{};  // bytes offered per Write chunk; 0 = an empty chunk, without segments
+  uint32_t reply_bytes = 0;        // bytes offered as Reply chunk; 0 = none
 };
 
 struct Request {
@@ -56,12 +56,12 @@ struct Request {
 struct Reply {
   uint32_t xid = 0;  // of the call
   rpcrdma::CallStatus status = rpcrdma::CallStatus::kConnectionLost;
-  std::string refused{};        // why our own endpoint did not send the call
-  Octets stream;                // without the results that were placed
-  bool in_reply_chunk = false;  // where it came
-  std::vector<Octets> placed;   // per Write chunk, what was returned in it
-  std::vector<bool> offered;    // per Write chunk: it has segments
-  bool overrun = false;         // octets behind a chunk were written to
+  std::string refused{};           // why our own endpoint did not send the call
+  ByteVector stream;               // without the results that were placed
+  bool in_reply_chunk = false;     // where it came
+  std::vector<ByteVector> placed;  // per Write chunk, what was returned in it
+  std::vector<bool> offered;       // per Write chunk: it has segments
+  bool overrun = false;            // bytes behind a chunk were written to
 };
 
 // What sends calls: over RDMA, or to a test's own server.
@@ -79,10 +79,10 @@ class Results {
 
   [[nodiscard]] rpcrdma::XdrReader& reader() { return reader_; }
   // opaque<> that is not eligible.
-  [[nodiscard]] Octets opaque();
+  [[nodiscard]] ByteVector opaque();
   [[nodiscard]] std::string text();
   // opaque<> that is: from its Write chunk when it has one. Fails when the lengths disagree.
-  [[nodiscard]] Octets data();
+  [[nodiscard]] ByteVector data();
   // Everything was read, nothing is left, neither in the stream nor in chunks that no result took.
   [[nodiscard]] bool done();
 

@@ -25,7 +25,7 @@ constexpr uint32_t kStepsOfRound = 9;
 constexpr uint32_t kAttemptsMax = 5;
 constexpr uint32_t kStayMaxUs = 3000;  // a call and its reply on a veth with a server behind: some hundred
 
-Call nfs3_call(uint32_t procedure, const Octets& directory, const std::string& name) {
+Call nfs3_call(uint32_t procedure, const ByteVector& directory, const std::string& name) {
   Call call(rpcrdma::kNfsProgram, rpcrdma::kNfs3Version, procedure);
   call.arguments().opaque(directory);
   call.text(name);
@@ -39,7 +39,7 @@ void write_mode(XdrWriter& out, uint32_t mode) {
   out.zeros(5 * 4);
 }
 
-Call create(const Octets& directory, const std::string& name, uint32_t how, uint32_t verifier) {
+Call create(const ByteVector& directory, const std::string& name, uint32_t how, uint32_t verifier) {
   Call call = nfs3_call(kCreate, directory, name);
   call.arguments().u32(how);
   if (how == kExclusive) {
@@ -50,14 +50,14 @@ Call create(const Octets& directory, const std::string& name, uint32_t how, uint
   return call;
 }
 
-Call make_directory(const Octets& parent, const std::string& name) {
+Call make_directory(const ByteVector& parent, const std::string& name) {
   Call call = nfs3_call(kMakeDirectory, parent, name);
   write_mode(call.arguments(), 0755);
   return call;
 }
 
 // Of an answered call; `handle`, when there is one: post_op_fh3 of CREATE and MKDIR. Empty, or what is wrong with the reply.
-std::string read_reply(const Reply& reply, Octets* handle, uint32_t& status) {
+std::string read_reply(const Reply& reply, ByteVector* handle, uint32_t& status) {
   if (reply.status != rpcrdma::CallStatus::kReplied) {
     return reply.refused.empty() ? rpcrdma::to_string(reply.status) : reply.refused;
   }
@@ -75,7 +75,7 @@ std::string read_reply(const Reply& reply, Octets* handle, uint32_t& status) {
 
 }  // namespace
 
-ExactlyOnce::ExactlyOnce(LiveCaller& caller, Octets root, Connect connect, RandomSource& random)
+ExactlyOnce::ExactlyOnce(LiveCaller& caller, ByteVector root, Connect connect, RandomSource& random)
     : caller_(caller), root_(std::move(root)), connect_(std::move(connect)), random_(random) {}
 
 std::string ExactlyOnce::run(const std::string& directory, uint32_t calls, ExactlyOnceCounts& counts) {
@@ -171,7 +171,7 @@ std::string ExactlyOnce::repeat(Step& step, bool see_reply, uint32_t& status, Ex
   }
 }
 
-std::string ExactlyOnce::once(Call&& call, Octets* handle, uint32_t& status) {
+std::string ExactlyOnce::once(Call&& call, ByteVector* handle, uint32_t& status) {
   const Request request{.call = &call, .placement = {}, .resent_xid = {}};
   const std::vector<Reply> replies = caller_.exchange({&request, 1});
   return read_reply(replies.front(), handle, status);

@@ -32,7 +32,7 @@ class ExactlyOnce {
   using Connect = std::function<std::string()>;
 
   // `root`: of the export, from mount3(). `connect` opens the caller's connection anew.
-  ExactlyOnce(LiveCaller& caller, Octets root, Connect connect, RandomSource& random);
+  ExactlyOnce(LiveCaller& caller, ByteVector root, Connect connect, RandomSource& random);
 
   // Works below `directory`, which must not be there, and removes it. Empty, or why the work could not go on.
   [[nodiscard]] std::string run(const std::string& directory, uint32_t calls, ExactlyOnceCounts& counts);
@@ -42,19 +42,19 @@ class ExactlyOnce {
   struct Step {
     const char* name;
     Call call;
-    Octets* handle;  // the new file's, when the call makes one that a later call names
+    ByteVector* handle;  // the new file's, when the call makes one that a later call names
   };
   [[nodiscard]] Step step(uint32_t number);
   // One call, cut and repeated. `status` is that of the repeated one.
   [[nodiscard]] std::string repeat(Step& step, bool see_reply, uint32_t& status, ExactlyOnceCounts& counts);
-  [[nodiscard]] std::string once(Call&& call, Octets* handle, uint32_t& status);
+  [[nodiscard]] std::string once(Call&& call, ByteVector* handle, uint32_t& status);
 
   LiveCaller& caller_;
-  Octets root_;
+  ByteVector root_;
   Connect connect_;
   RandomSource& random_;
-  Octets directory_;
-  Octets file_;  // of this round
+  ByteVector directory_;
+  ByteVector file_;  // of this round
 };
 
 }  // namespace cw::nfs

@@ -13,25 +13,24 @@ constexpr Duration kFarewellMax = Duration::seconds(1);
 constexpr uint8_t kUntouched = 0;  // peers::pattern_at() never gives it
 constexpr size_t kGuardBytes = 64;
 
-// Memory that the server may write `room` octets of, and what is behind it that it may not.
+// Memory that the server may write `room` bytes of, and what is behind it that it may not.
 struct Sink {
-  Octets octets;
+  ByteVector raw;
   size_t room = 0;
-  explicit Sink(size_t bytes) : octets(bytes > 0 ? bytes + kGuardBytes : 0, kUntouched), room(bytes) {}
-  [[nodiscard]] MutableBytes memory() { return MutableBytes(octets).first(room); }
+  explicit Sink(size_t bytes) : raw(bytes > 0 ? bytes + kGuardBytes : 0, kUntouched), room(bytes) {}
+  [[nodiscard]] MutableBytes memory() { return MutableBytes(raw).first(room); }
   // RFC 8166 4.3.2.2 lets a server write to what it offers back as unused, but not behind the chunk.
   [[nodiscard]] bool is_overrun() const {
-    return std::any_of(octets.begin() + static_cast<ptrdiff_t>(room), octets.end(),
-                       [](uint8_t octet) { return octet != kUntouched; });
+    return std::any_of(raw.begin() + static_cast<ptrdiff_t>(room), raw.end(), [](uint8_t byte) { return byte != kUntouched; });
   }
-  [[nodiscard]] Octets first(size_t used) const { return {octets.begin(), octets.begin() + static_cast<ptrdiff_t>(used)}; }
+  [[nodiscard]] ByteVector first(size_t used) const { return {raw.begin(), raw.begin() + static_cast<ptrdiff_t>(used)}; }
 };
 
 }  // namespace
 
 struct LiveCaller::Sent {
-  Octets whole;  // the call's stream: Read chunks lie in it
-  Octets kept;   // what is left of it
+  ByteVector whole;  // the call's stream: Read chunks lie in it
+  ByteVector kept;   // what is left of it
   std::vector<rpcrdma::ReadChunkSource> reads;
   std::vector<Sink> writes;
   std::vector<MutableBytes> write_memory;

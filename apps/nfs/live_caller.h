@@ -20,7 +20,7 @@ struct Profile {
   const char* name = "";
   uint32_t inline_bytes = 4096;
   bool remote_invalidate = true;
-  bool silent = false;         // no private data: 1024 octets inline, no remote invalidation
+  bool silent = false;         // no private data: 1024 bytes inline, no remote invalidation
   uint32_t segment_bytes = 0;  // longest segment of a chunk; 0 = one segment however long
   Duration call_timeout = Duration::seconds(20);
 };

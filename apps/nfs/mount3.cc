@@ -26,9 +26,9 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
   [[nodiscard]] int get() const { return descriptor_; }
 
-  [[nodiscard]] bool send_all(Bytes octets) const {
-    for (size_t done = 0; done < octets.size();) {
-      const ssize_t sent = ::send(descriptor_, octets.data() + done, octets.size() - done, MSG_NOSIGNAL);
+  [[nodiscard]] bool send_all(Bytes raw) const {
+    for (size_t done = 0; done < raw.size();) {
+      const ssize_t sent = ::send(descriptor_, raw.data() + done, raw.size() - done, MSG_NOSIGNAL);
       if (sent <= 0) {
         return false;
       }
@@ -36,9 +36,8 @@ class Socket {
     }
     return true;
   }
-  [[nodiscard]] bool receive_all(MutableBytes octets) const {
-    return octets.empty() ||
-           ::recv(descriptor_, octets.data(), octets.size(), MSG_WAITALL) == static_cast<ssize_t>(octets.size());
+  [[nodiscard]] bool receive_all(MutableBytes raw) const {
+    return raw.empty() || ::recv(descriptor_, raw.data(), raw.size(), MSG_WAITALL) == static_cast<ssize_t>(raw.size());
   }
 
  private:
@@ -67,7 +66,7 @@ int open_tcp(const std::string& address, uint16_t port) {
 
 }  // namespace
 
-Octets mount3(const std::string& address, uint16_t port, const std::string& path, std::string& error) {
+ByteVector mount3(const std::string& address, uint16_t port, const std::string& path, std::string& error) {
   Call call(kMountProgram, 3, 1);
   call.text(path);
   const Bytes stream = call.stream();

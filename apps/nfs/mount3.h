@@ -9,6 +9,6 @@
 namespace cw::nfs {
 
 // Blocks. Empty when mountd did not give a handle; `error` says why.
-[[nodiscard]] Octets mount3(const std::string& address, uint16_t port, const std::string& path, std::string& error);
+[[nodiscard]] ByteVector mount3(const std::string& address, uint16_t port, const std::string& path, std::string& error);
 
 }  // namespace cw::nfs

@@ -11,7 +11,7 @@ namespace {
 using rpcrdma::XdrReader;
 using rpcrdma::XdrWriter;
 
-// RFC 1813 2.6, in octets.
+// RFC 1813 2.6, in bytes.
 constexpr uint32_t kAttributesBytes = 84;
 constexpr uint32_t kWccBytes = 24;
 constexpr uint32_t kCookieVerifierBytes = 8;
@@ -42,7 +42,7 @@ void skip_wcc(XdrReader& in) {
 
 class Nfs3 final : public Version {
  public:
-  explicit Nfs3(Octets root) { root_.octets = std::move(root); }
+  explicit Nfs3(ByteVector root) { root_.raw = std::move(root); }
   [[nodiscard]] const char* name() const override { return "nfs3"; }
   [[nodiscard]] size_t operations_max() const override { return 1; }
   [[nodiscard]] uint32_t calls_max() const override { return 1024; }
@@ -55,7 +55,7 @@ class Nfs3 final : public Version {
     Call call(rpcrdma::kNfsProgram, rpcrdma::kNfs3Version, kProcedures[static_cast<size_t>(operation.kind)],
               operation.data.size() + 4096);
     XdrWriter& out = call.arguments();
-    out.opaque(operation.on != nullptr ? operation.on->octets : root_.octets);
+    out.opaque(operation.on != nullptr ? operation.on->raw : root_.raw);
     switch (operation.kind) {
       case Kind::kGetattr:
       case Kind::kReadlink:
@@ -115,7 +115,7 @@ class Nfs3 final : public Version {
       return {outcome};
     }
     if (!results.done()) {
-      problem = "results that end early, or octets behind them";
+      problem = "results that end early, or bytes behind them";
       return {};
     }
     return {outcome};
@@ -132,7 +132,7 @@ class Nfs3 final : public Version {
         in.skip(kAttributesBytes - 5 * 4 - 8);
         break;
       case Kind::kLookup:
-        outcome.handle.octets = results.opaque();
+        outcome.handle.raw = results.opaque();
         skip_attributes(in);
         skip_attributes(in);
         break;
@@ -155,7 +155,7 @@ class Nfs3 final : public Version {
       case Kind::kMakeDirectory:
       case Kind::kSymlink:
         if (in.boolean()) {
-          outcome.handle.octets = results.opaque();
+          outcome.handle.raw = results.opaque();
         }
         skip_attributes(in);
         skip_wcc(in);
@@ -186,7 +186,7 @@ class Nfs3 final : public Version {
 
 }  // namespace
 
-std::unique_ptr<Version> make_nfs3(Octets root) {
+std::unique_ptr<Version> make_nfs3(ByteVector root) {
   return std::make_unique<Nfs3>(std::move(root));
 }
 

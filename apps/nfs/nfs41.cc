@@ -237,7 +237,7 @@ Call Nfs41::build(std::span<const Operation> operations, uint32_t lane) {
       out.u32(kOpPutrootfh);
     } else {
       out.u32(kOpPutfh);
-      out.opaque(operation.on->octets);
+      out.opaque(operation.on->raw);
     }
     write_operation(call, operation);
     if (gives_handle(operation.kind)) {
@@ -395,11 +395,11 @@ std::vector<Outcome> Nfs41::decode(std::span<const Operation> operations, const 
       if (!read_status(in, kOpGetfh, status, problem)) {
         return {};
       }
-      outcome.handle.octets = results.opaque();
+      outcome.handle.raw = results.opaque();
     }
   }
   if (!results.done()) {
-    problem = "results that end early, or octets behind them";
+    problem = "results that end early, or bytes behind them";
     return {};
   }
   return outcomes;

@@ -13,7 +13,7 @@
 namespace cw::nfs {
 
 struct Handle {
-  Octets octets;
+  ByteVector raw;
   std::array<uint8_t, 16> stateid{};  // of NFSv4's OPEN; the anonymous one until then
 };
 
@@ -37,7 +37,7 @@ struct Operation {
   const Handle* on = nullptr;  // the file; the directory for names; nullptr: the root
   std::string name{};
   uint64_t offset = 0;  // READDIR: the cookie
-  uint32_t count = 0;   // READ: octets; READDIR: of the whole result
+  uint32_t count = 0;   // READ: bytes; READDIR: of the whole result
   Bytes data{};         // WRITE: content; SYMLINK: the link's text
 };
 
@@ -51,7 +51,7 @@ struct Outcome {
   uint32_t type = 0;    // GETATTR
   uint64_t size = 0;
   uint32_t count = 0;  // WRITE
-  Octets data{};       // READ, READLINK
+  ByteVector data{};   // READ, READLINK
   bool eof = false;    // READ, READDIR
   std::vector<std::string> names{};
   uint64_t cookie = 0;  // of the last name
@@ -77,7 +77,7 @@ class Version {
 };
 
 // The root's handle comes from `root`, see mount3.h.
-[[nodiscard]] std::unique_ptr<Version> make_nfs3(Octets root);
+[[nodiscard]] std::unique_ptr<Version> make_nfs3(ByteVector root);
 // `owner`: of the client, other for each connection.
 [[nodiscard]] std::unique_ptr<Version> make_nfs41(std::string owner);
 

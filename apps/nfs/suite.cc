@@ -12,10 +12,10 @@ constexpr uint32_t kNamesListed = 120;
 constexpr uint32_t kSegmentsMax = 60;  // of one chunk: beside another, what both sides are made for
 constexpr uint32_t kPiece = 65536;
 
-Octets pattern(uint64_t start, size_t bytes) {
-  Octets octets(bytes);
-  peers::fill_pattern(octets, start);
-  return octets;
+ByteVector pattern(uint64_t start, size_t bytes) {
+  ByteVector raw(bytes);
+  peers::fill_pattern(raw, start);
+  return raw;
 }
 
 std::string listed_name(uint32_t number) {
@@ -33,7 +33,7 @@ std::string Suite::prepare(const std::string& directory) {
   if (std::string trouble = make_file("source", source_); !trouble.empty()) {
     return trouble;
   }
-  const Octets data = pattern(0, kSourceBytes);
+  const ByteVector data = pattern(0, kSourceBytes);
   const uint32_t piece = fits_chunk(kPiece) ? kPiece : kSegmentsMax * limits_.segment_bytes / 2;
   for (uint32_t at = 0; at < kSourceBytes; at += piece) {
     const Bytes part = Bytes(data).subspan(at, std::min(piece, kSourceBytes - at));
@@ -139,7 +139,7 @@ Suite::Done Suite::judge(std::span<const Operation> operations, Reply&& reply, u
   } else if (!done.trouble.empty()) {
     done.trouble = expected("a reply that can be read", done.trouble);
   } else if (done.reply.overrun) {
-    done.trouble = expected("memory untouched behind the chunks", "other octets there");
+    done.trouble = expected("memory untouched behind the chunks", "other bytes there");
   } else if (done.outcomes.back().status != 0 || done.outcomes.size() != operations.size()) {
     done.trouble = expected("status 0", fmt::format("{} of operation {}", done.outcomes.back().status, done.outcomes.size()));
   }
@@ -153,16 +153,16 @@ std::string Suite::make_file(const std::string& name, Made& made) {
   }
   made = {name, done.outcomes.front().handle};
   made_.push_back(made);
-  return made.handle.octets.empty() ? "CREATE: " + expected("a file handle", "none") : "";
+  return made.handle.raw.empty() ? "CREATE: " + expected("a file handle", "none") : "";
 }
 
-std::string Suite::compare(const Octets& data, uint64_t pattern_start, size_t bytes) const {
+std::string Suite::compare(const ByteVector& data, uint64_t pattern_start, size_t bytes) const {
   if (data.size() != bytes) {
-    return expected(fmt::format("{} octets", bytes), fmt::format("{}", data.size()));
+    return expected(fmt::format("{} bytes", bytes), fmt::format("{}", data.size()));
   }
   for (size_t i = 0; i < bytes; ++i) {
     if (const uint8_t right = peers::pattern_at(pattern_start + i); data[i] != right) {
-      return expected(fmt::format("octet {} = {}", i, right), fmt::format("{}", data[i]));
+      return expected(fmt::format("byte {} = {}", i, right), fmt::format("{}", data[i]));
     }
   }
   return "";
@@ -210,7 +210,7 @@ void Suite::attributes() {
       const Outcome& outcome = done.outcomes.front();
       return outcome.type == kFile && outcome.size == kSourceBytes
                  ? ""
-                 : expected(fmt::format("a file of {} octets", kSourceBytes),
+                 : expected(fmt::format("a file of {} bytes", kSourceBytes),
                             fmt::format("type {} of {}", outcome.type, outcome.size));
     });
   }
@@ -221,13 +221,13 @@ std::string Suite::try_write(const std::string& name, uint32_t bytes, const Plac
   if (std::string trouble = make_file(name, file); !trouble.empty()) {
     return trouble;
   }
-  const Octets data = pattern(bytes, bytes);
+  const ByteVector data = pattern(bytes, bytes);
   const Done written = run_one({.kind = Kind::kWrite, .on = &file.handle, .data = data}, placement);
   if (!written.trouble.empty()) {
     return written.trouble;
   }
   if (written.outcomes.front().count != bytes) {
-    return expected(fmt::format("{} octets written", bytes), fmt::format("{}", written.outcomes.front().count));
+    return expected(fmt::format("{} bytes written", bytes), fmt::format("{}", written.outcomes.front().count));
   }
   const Done read =
       run_one({.kind = Kind::kRead, .on = &file.handle, .count = bytes + 1}, {.name = "write-chunk", .writes = {bytes + 1}});
@@ -305,10 +305,10 @@ void Suite::reading() {
 }
 
 std::string Suite::try_link(const std::string& name, uint32_t bytes, const Placement& make, const Placement& read) {
-  const Octets text = pattern(bytes, bytes);  // no zero in it, and what else it holds is no matter to a server
-  Octets path = text;
+  const ByteVector text = pattern(bytes, bytes);  // no zero in it; a server ignores the rest
+  ByteVector path = text;
   std::replace(path.begin(), path.end(), uint8_t{'/'}, uint8_t{'x'});
-  std::transform(path.begin(), path.end(), path.begin(), [](uint8_t octet) { return uint8_t(33 + octet % 14); });
+  std::transform(path.begin(), path.end(), path.begin(), [](uint8_t byte) { return uint8_t(33 + byte % 14); });
   const Done made = run_one({.kind = Kind::kSymlink, .on = &directory_, .name = name, .data = path}, make);
   if (!made.trouble.empty()) {
     return "SYMLINK: " + made.trouble;
@@ -322,7 +322,7 @@ std::string Suite::try_link(const std::string& name, uint32_t bytes, const Place
   if (!done.trouble.empty()) {
     return done.trouble;
   }
-  return done.outcomes.front().data == path ? "" : expected(fmt::format("the text of {} octets", bytes), "another");
+  return done.outcomes.front().data == path ? "" : expected(fmt::format("the text of {} bytes", bytes), "another");
 }
 
 void Suite::links() {
@@ -413,7 +413,7 @@ void Suite::compounds() {
     if (std::string trouble = make_file(name, file); !trouble.empty()) {
       return trouble;
     }
-    const Octets data = pattern(bytes, bytes);
+    const ByteVector data = pattern(bytes, bytes);
     const uint32_t half = bytes / 2;
     const Operation operations[] = {{.kind = Kind::kWrite, .on = &file.handle, .data = Bytes(data).first(half)},
                                     {.kind = Kind::kWrite, .on = &file.handle, .offset = half, .data = Bytes(data).subspan(half)},

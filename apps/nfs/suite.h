@@ -1,5 +1,5 @@
-// Every way a call of NFS may travel over RPC-over-RDMA (RFC 8166 3.4, 3.5), tried on a real server, its data compared octet by
-// octet. A shape is an operation with a Placement; each is one line of the Report.
+// Every way a call of NFS may travel over RPC-over-RDMA (RFC 8166 3.4, 3.5), tried on a real server, its data compared byte by
+// byte. A shape is an operation with a Placement; each is one line of the Report.
 //
 // All files are made below one directory. Data are peers::pattern_at(): the file NAME-N holds the pattern from N on, so that
 // whoever looks at the server's side of it can tell what it has to be.
@@ -22,7 +22,7 @@ struct Limits {
   // second WRITE of a COMPOUND whose data begin in the middle of a page.
   bool is_knfsd = false;
   // Its RPC-over-RDMA: an empty Write chunk is refused with RDMA_ERROR. A second Read chunk makes a call garbage if the first is
-  // at Position Zero, else it gets no answer. With Write and Reply chunk both in use the reply has octets that are not its own.
+  // at Position Zero, else it gets no answer. With Write and Reply chunk both in use the reply has bytes that are not its own.
   // Of an NFSv4 READLINK the length word goes to the Write chunk, not the text. A reply that fits neither inline nor a chunk is
   // sent all the same, longer than our receive, which ends the connection.
   bool is_svcrdma = false;
@@ -64,7 +64,7 @@ class Suite {
   [[nodiscard]] Done judge(std::span<const Operation> operations, Reply&& reply, uint32_t lane);
 
   [[nodiscard]] std::string make_file(const std::string& name, Made& made);
-  [[nodiscard]] std::string compare(const Octets& data, uint64_t pattern_start, size_t bytes) const;
+  [[nodiscard]] std::string compare(const ByteVector& data, uint64_t pattern_start, size_t bytes) const;
   // The server is made for it.
   [[nodiscard]] bool is_served(const Placement& placement) const;
   [[nodiscard]] bool fits_chunk(uint64_t bytes) const;

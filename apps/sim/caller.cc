@@ -197,7 +197,7 @@ void Caller::end_slot(Instant now, Lane& lane, Slot& slot, Outcome outcome) {
   verdict_.expect(slot.memory.guards_hold(), Oracle::kMemory, "memory around a chunk was written");
   // Keys end before the application hears of the call's end (RFC 8166 4.4), unless the process and all it had are gone.
   const bool abandoned = outcome == Outcome::kUnknown;
-  verdict_.expect(abandoned || !host_.memory.exposes(slot.memory.octets()), Oracle::kMemory, "a key outlives its call");
+  verdict_.expect(abandoned || !host_.memory.exposes(slot.memory.raw()), Oracle::kMemory, "a key outlives its call");
   graveyard_.bury(std::move(slot.memory));
   slot.memory = GuardedMemory();
   slot.busy = false;

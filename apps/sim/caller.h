@@ -1,5 +1,5 @@
-// What a client's process does in a simulation: opens its connections, makes the calls of its plan, checks each answer octet by
-// octet, begins again what was lost with a connection. It is the user that the client library was made for, and the witness for
+// What a client's process does in a simulation: opens its connections, makes the calls of its plan, checks each answer byte by
+// byte, begins again what was lost with a connection. It is the user that the client library was made for, and the witness for
 // the oracles.
 #pragma once
 

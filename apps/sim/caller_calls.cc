@@ -45,8 +45,8 @@ uint32_t reply_bytes(const CallPlan& plan) {
 
 // Header and arguments without the data, with the attempt in the credential.
 struct Head {
-  uint8_t octets[kTaggedHeaderBytes + kArgumentBytesMax] = {};
-  rpcrdma::XdrWriter writer{octets};
+  uint8_t raw[kTaggedHeaderBytes + kArgumentBytesMax] = {};
+  rpcrdma::XdrWriter writer{raw};
 
   Head(const CallPlan& plan, uint32_t attempt, uint64_t seed, Bytes data) {
     uint8_t tag[kTagBytes];
@@ -187,7 +187,7 @@ void Caller::on_answer(Slot& slot, const CallPlan& plan, const rpcrdma::ClientRe
     verdict_.fail(Oracle::kPayload, "a result was answered that has no room");
   } else if (!answer_is_right(slot, plan, reply)) {
     verdict_.fail(Oracle::kPayload, "attempt " + std::to_string(slot.attempt) + ": wrong answer to " +
-                                        load::to_string(plan.procedure) + " of " + std::to_string(plan.bytes) + " octets, " +
+                                        load::to_string(plan.procedure) + " of " + std::to_string(plan.bytes) + " bytes, " +
                                         to_string(plan.shape));
   }
   std::vector<uint8_t> sent(slot.memory.of(Area::kSource).size());

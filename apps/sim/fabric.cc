@@ -145,11 +145,11 @@ bool Fabric::step(Instant limit) {
 
 void Fabric::deliver(Arrival&& frame) {
   ++frames_;
-  hash_.add(frame.at, frame.to, frame.octets);
+  hash_.add(frame.at, frame.to, frame.raw);
   if (taps_.pcap != nullptr) {
-    taps_.pcap->write(frame.at, frame.octets);
+    taps_.pcap->write(frame.at, frame.raw);
   }
-  trace("frame", frame.to, frame.octets.size());
+  trace("frame", frame.to, frame.raw.size());
   HostClock& clock = hosts_[frame.to];
   if (is_up(frame.to)) {
     if (clock.paused_until <= now_) {
@@ -172,7 +172,7 @@ void Fabric::deliver(Arrival&& frame) {
 void Fabric::hand_over(uint32_t host, const Arrival& frame) {
   const Instant host_now = clock_of(host);
   if (host == kGateway) {
-    undelivered_ += deliver_frame(host_now, gateway_->node, gateway_->packets, frame.octets) ? 0 : 1;
+    undelivered_ += deliver_frame(host_now, gateway_->node, gateway_->packets, frame.raw) ? 0 : 1;
     return;
   }
   const bool is_client = host < host_of_hostile(0);
@@ -180,7 +180,7 @@ void Fabric::hand_over(uint32_t host, const Arrival& frame) {
     return;
   }
   ClientStack& stack = is_client ? *clients_[host - 1].stack : hostiles_[host - host_of_hostile(0)].peer->host();
-  undelivered_ += deliver_frame(host_now, stack.node, stack.packets, frame.octets) ? 0 : 1;
+  undelivered_ += deliver_frame(host_now, stack.node, stack.packets, frame.raw) ? 0 : 1;
 }
 
 // The gateway is to blame when it let the SEND that ended the key overtake its own repetition: when the request is not a copy
@@ -191,7 +191,7 @@ bool Fabric::refuses(uint32_t index, const Arrival& frame) {
   if (!scenario_.clients[index].standard) {
     return false;
   }
-  const auto view = wire::PacketView::parse(frame.octets);
+  const auto view = wire::PacketView::parse(frame.raw);
   if (!view.ok() || !wire::verify_icrc(*view)) {
     return false;
   }
@@ -206,7 +206,7 @@ bool Fabric::refuses(uint32_t index, const Arrival& frame) {
   const bool expected = under_way <= std::max(rc::kRepetitionLifeLeast, scenario_.link_delay * 2);
   verdict_.expect(frame.copied || !expected || slot.caller->gave_up_calls(), Oracle::kBlame,
                   "a SEND of the gateway overtook a repeated READ request, whose key was dead then");
-  slot.to_gateway->push(now_, Transit{.from = 1 + index, .to = kGateway, .octets = std::move(refusal)});
+  slot.to_gateway->push(now_, Transit{.from = 1 + index, .to = kGateway, .raw = std::move(refusal)});
   return true;
 }
 
@@ -241,12 +241,12 @@ void Fabric::serve(uint32_t host) {
 void Fabric::serve_gateway(Instant host_now) {
   gateway_->turn(host_now);
   watch_.look(*gateway_);
-  transmit(gateway_->node, gateway_->packets, host_now, [this, host_now](std::vector<uint8_t>&& octets) {
+  transmit(gateway_->node, gateway_->packets, host_now, [this, host_now](std::vector<uint8_t>&& raw) {
     // A switch: one station by its address, else everybody.
-    const bool to_all = (octets[0] & 1) != 0;
+    const bool to_all = (raw[0] & 1) != 0;
     for (uint32_t host = 1; host < hosts_.size(); ++host) {
-      if (to_all || octets[5] == 1 + host) {
-        cable_to(host).push(now_, Transit{.from = kGateway, .to = host, .sent_at = host_now, .octets = octets});
+      if (to_all || raw[5] == 1 + host) {
+        cable_to(host).push(now_, Transit{.from = kGateway, .to = host, .sent_at = host_now, .raw = raw});
       }
     }
   });
@@ -261,9 +261,9 @@ void Fabric::serve_client(uint32_t index, Instant host_now) {
   slot.stack->node.on_deadline(host_now);
   slot.caller->turn(host_now);
   const bool standard = scenario_.clients[index].standard;
-  transmit(slot.stack->node, slot.stack->packets, host_now, [&](std::vector<uint8_t>&& octets) {
-    if (!standard || slot.plain.sends(octets)) {
-      slot.to_gateway->push(now_, Transit{.from = 1 + index, .to = kGateway, .octets = std::move(octets)});
+  transmit(slot.stack->node, slot.stack->packets, host_now, [&](std::vector<uint8_t>&& raw) {
+    if (!standard || slot.plain.sends(raw)) {
+      slot.to_gateway->push(now_, Transit{.from = 1 + index, .to = kGateway, .raw = std::move(raw)});
     }
   });
 }
@@ -272,8 +272,8 @@ void Fabric::serve_hostile(uint32_t index) {
   HostileSlot& slot = hostiles_[index];
   const uint32_t host = host_of_hostile(index);
   slot.peer->turn(now_);
-  transmit(slot.peer->host().node, slot.peer->host().packets, now_, [&](std::vector<uint8_t>&& octets) {
-    slot.to_gateway->push(now_, Transit{.from = host, .to = kGateway, .octets = std::move(octets)});
+  transmit(slot.peer->host().node, slot.peer->host().packets, now_, [&](std::vector<uint8_t>&& raw) {
+    slot.to_gateway->push(now_, Transit{.from = host, .to = kGateway, .raw = std::move(raw)});
   });
   std::optional<rc::RcQpInfo> victim;
   clients_[0].stack->node.endpoint().for_each_qp([&](rc::RcQp& qp) {
@@ -282,7 +282,7 @@ void Fabric::serve_hostile(uint32_t index) {
     }
   });
   for (std::vector<uint8_t>& frame : slot.peer->forge(now_, victim ? &*victim : nullptr)) {
-    slot.bare->push(now_, Transit{.from = host, .to = kGateway, .octets = std::move(frame)});
+    slot.bare->push(now_, Transit{.from = host, .to = kGateway, .raw = std::move(frame)});
   }
 }
 
@@ -294,7 +294,7 @@ void Fabric::transmit(node::Node& node, BufferPool& pool, Instant host_now, Send
     node.poll_transmit(host_now, batch);
     full = batch.full();
     for (const wire::TxPacket& packet : batch.packets()) {
-      send(packet.octets());
+      send(packet.raw());
     }
     batch.clear();
   }

@@ -65,8 +65,8 @@ struct Fault {
   // With at_frame > 0, `from` is when so many frames have arrived, and `until` counts from there.
   uint64_t at_frame = 0;
   uint32_t amount =
-      0;  // 1/1000 for what happens to some frames; octets for kMtu; of the queue for kBottleneck; Buffers for kStarvePackets
-  Duration time;      // by how much: kJitter, kDelay, kReorder, kDuplicate, kClockJump*, kBackendSlow; 1500 octets: kBottleneck
+      0;  // 1/1000 for what happens to some frames; bytes for kMtu; of the queue for kBottleneck; Buffers for kStarvePackets
+  Duration time;      // by how much: kJitter, kDelay, kReorder, kDuplicate, kClockJump*, kBackendSlow; 1500 bytes: kBottleneck
   uint64_t seed = 0;  // of its own draws
 };
 

@@ -1,4 +1,4 @@
-// A link between simulated nodes: carries frames as octets, with seeded loss, duplication, reordering, corruption, delay and ECN
+// A link between simulated nodes: carries frames as bytes, with seeded loss, duplication, reordering, corruption, delay and ECN
 // marks.
 #pragma once
 
@@ -37,7 +37,7 @@ struct Frame {
   Instant at;
   uint64_t number = 0;  // ties are broken by age
   uint32_t to = 0;      // node index
-  std::vector<uint8_t> octets;
+  std::vector<uint8_t> raw;
 };
 
 // Congestion Experienced in an IPv4 frame, checksum adjusted.
@@ -60,21 +60,21 @@ class FaultyLink {
 
   LinkFaults faults;
   // Set by a test to see every frame, and to swallow it by returning false.
-  bool (*tap)(void* context, Instant now, uint32_t to, const std::vector<uint8_t>& octets) = nullptr;
+  bool (*tap)(void* context, Instant now, uint32_t to, const std::vector<uint8_t>& raw) = nullptr;
   void* tap_context = nullptr;
 
-  void send(Instant now, uint32_t to, const std::vector<uint8_t>& octets) {
+  void send(Instant now, uint32_t to, const std::vector<uint8_t>& raw) {
     ++sent_;
-    if (tap != nullptr && !tap(tap_context, now, to, octets)) {
+    if (tap != nullptr && !tap(tap_context, now, to, raw)) {
       return;
     }
     if (chance(faults.loss)) {
-      (void)take_line(now, to, octets.size());  // lost at the far end
+      (void)take_line(now, to, raw.size());  // lost at the far end
       return;
     }
     const uint32_t copies = chance(faults.duplicate) ? 2 : 1;
     for (uint32_t i = 0; i < copies; ++i) {
-      enqueue(now, to, octets);
+      enqueue(now, to, raw);
     }
   }
   [[nodiscard]] bool empty() const { return in_flight_.empty() && held_.empty(); }
@@ -110,7 +110,7 @@ class FaultyLink {
     bool fits = true;
     bool congested = false;
   };
-  // A frame of so many octets has to pass the line.
+  // A frame of so many bytes has to pass the line.
   Departure take_line(Instant now, uint32_t to, size_t frame_bytes) {
     if (faults.bytes_per_second == 0) {
       return {.at = now};
@@ -154,8 +154,8 @@ class FaultyLink {
     }
   }
 
-  void enqueue(Instant now, uint32_t to, std::vector<uint8_t> octets) {
-    const Departure departure = take_line(now, to, octets.size());
+  void enqueue(Instant now, uint32_t to, std::vector<uint8_t> raw) {
+    const Departure departure = take_line(now, to, raw.size());
     if (!departure.fits) {
       return;
     }
@@ -172,15 +172,15 @@ class FaultyLink {
       last_at_[to] = at;
     }
     if (chance(faults.corrupt)) {
-      octets[random_.next_below(static_cast<uint32_t>(octets.size()))] ^= static_cast<uint8_t>(1u << random_.next_below(8));
-    } else if ((departure.congested || chance(faults.mark)) && octets[12] == 0x08 && octets[13] == 0x00) {
-      mark_ipv4(octets);
+      raw[random_.next_below(static_cast<uint32_t>(raw.size()))] ^= static_cast<uint8_t>(1u << random_.next_below(8));
+    } else if ((departure.congested || chance(faults.mark)) && raw[12] == 0x08 && raw[13] == 0x00) {
+      mark_ipv4(raw);
     }
     if (chance(faults.behind)) {
-      held_.push_back({Frame{at + faults.behind_at_most, number_++, to, std::move(octets)}, faults.behind_frames});
+      held_.push_back({Frame{at + faults.behind_at_most, number_++, to, std::move(raw)}, faults.behind_frames});
       return;
     }
-    put_in_flight(Frame{at, number_++, to, std::move(octets)});
+    put_in_flight(Frame{at, number_++, to, std::move(raw)});
     go_past(to, at);
   }
   SeededRandom random_;

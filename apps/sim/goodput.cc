@@ -262,7 +262,7 @@ std::vector<GoodputRow> measure_reorder_table() {
 std::string to_string(const std::vector<GoodputRow>& table) {
   const bool by_loss =
       std::all_of(table.begin(), table.end(), [](const GoodputRow& row) { return row.key.disorder == Disorder::kNone; });
-  std::string out = "# Goodput of one stream in Mb/s: 10 Gb/s, 25 us each way, 1024-octet packets (apps/sim/goodput.h).\n";
+  std::string out = "# Goodput of one stream in Mb/s: 10 Gb/s, 25 us each way, 1024-byte packets (apps/sim/goodput.h).\n";
   out += by_loss ? "# peer    stream  window_packets  loss_permille  mbit_per_second\n"
                  : "# peer    stream  window_packets           disorder  mbit_per_second\n";
   for (const GoodputRow& row : table) {

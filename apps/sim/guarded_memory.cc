@@ -25,31 +25,31 @@ void GuardedMemory::lay_out() {
     offsets_[i] = at;
     at += sizes_[i] + kGuardBytes;
   }
-  octets_.assign(at, kGuard);
+  raw_.assign(at, kGuard);
 }
 
 MutableBytes GuardedMemory::of(Area area) {
   const auto i = static_cast<size_t>(area);
-  return MutableBytes(octets_).subspan(offsets_[i], sizes_[i]);
+  return MutableBytes(raw_).subspan(offsets_[i], sizes_[i]);
 }
 
 bool GuardedMemory::guards_hold() const {
-  if (octets_.empty()) {
+  if (raw_.empty()) {
     return true;
   }
-  bool hold = all(octets_.data(), kGuardBytes, kGuard);
+  bool hold = all(raw_.data(), kGuardBytes, kGuard);
   for (size_t i = 0; i < kAreas; ++i) {
-    hold = hold && all(octets_.data() + offsets_[i] + sizes_[i], kGuardBytes, kGuard);
+    hold = hold && all(raw_.data() + offsets_[i] + sizes_[i], kGuardBytes, kGuard);
   }
   return hold;
 }
 
 void GuardedMemory::retire() {
-  std::fill(octets_.begin(), octets_.end(), kDead);
+  std::fill(raw_.begin(), raw_.end(), kDead);
 }
 
 bool GuardedMemory::is_untouched() const {
-  return all(octets_.data(), octets_.size(), kDead);
+  return all(raw_.data(), raw_.size(), kDead);
 }
 
 void Graveyard::bury(GuardedMemory&& memory) {

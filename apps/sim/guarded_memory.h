@@ -20,22 +20,22 @@ class GuardedMemory {
   // After the last resize.
   void lay_out();
   [[nodiscard]] MutableBytes of(Area area);
-  [[nodiscard]] Bytes octets() const { return octets_; }
+  [[nodiscard]] Bytes raw() const { return raw_; }
   [[nodiscard]] bool guards_hold() const;
   // No key is live any more.
   void retire();
   // Nothing was written since.
   [[nodiscard]] bool is_untouched() const;
-  [[nodiscard]] size_t bytes() const { return octets_.size(); }
+  [[nodiscard]] size_t bytes() const { return raw_.size(); }
 
  private:
   static constexpr size_t kAreas = static_cast<size_t>(Area::kCount);
   std::array<uint32_t, kAreas> sizes_{};
   std::array<uint32_t, kAreas> offsets_{};
-  std::vector<uint8_t> octets_;
+  std::vector<uint8_t> raw_;
 };
 
-// What retired, until so many octets have gathered; then the oldest is looked at and goes.
+// What retired, until so many bytes have gathered; then the oldest is looked at and goes.
 class Graveyard {
  public:
   static constexpr size_t kBytesMax = 1u << 20;

@@ -91,7 +91,7 @@ std::vector<uint8_t> frame_of(const wire::Path& path, const wire::Bth& bth, cons
   wire::TxBatch batch(pool);
   wire::TxPacket& packet = *batch.add();
   build_packet(packet, wire::PathHeader(path), 1, bth, extensions, payload);
-  return packet.octets();
+  return packet.raw();
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ enum class HostileKind : uint8_t {
   kHugeCalls,      // the longest calls that are allowed, on every credit
   kHugeReplies,    // the longest results, on every credit
   kConnectLoop,    // connects and disconnects `amount` times a second
-  kGarbage,        // `amount` of 1000 SENDs have other octets in their RPC-over-RDMA header, under a right iCRC
+  kGarbage,        // `amount` of 1000 SENDs have other bytes in their RPC-over-RDMA header, under a right iCRC
   kSlowReads,      // offers data by Read chunks and answers one READ of each connection in `time`
   kCallSlots,      // the same with the smallest of such calls, on more credits than the gateway has places for calls
   kGapHolders,     // each connection leaves out one packet for good, and sends what follows it

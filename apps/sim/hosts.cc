@@ -121,7 +121,7 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
     out.listeners.push_back(std::move(another));
   }
   out.core = options.core;
-  out.places = options.places;
+  out.quota = options.quota;
   out.clients = options.clients;
   out.connections_max = options.small_tables ? 24 : room_for(options, 128);
   out.half_open_max = half_open_max(options);
@@ -158,9 +158,9 @@ IpAddress sim_ip(bool ipv6, uint8_t last) {
   if (!ipv6) {
     return IpAddress::v4(0x0a09'0000u + last);
   }
-  std::array<uint8_t, 16> octets{0xfd, 0x09};
-  octets[15] = last;
-  return IpAddress::v6(octets);
+  std::array<uint8_t, 16> raw{0xfd, 0x09};
+  raw[15] = last;
+  return IpAddress::v6(raw);
 }
 
 namespace {
@@ -280,12 +280,12 @@ ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t las
 ClientHost::ClientHost(const WorldOptions& options, uint64_t seed, uint8_t last)
     : ClientStack(options, seed, last), driver(load_options(options), client, packets, options.workload) {}
 
-bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes octets) {
+bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes raw) {
   Buffer* buffer = pool.allocate_one();
   if (buffer == nullptr) {
     return false;
   }
-  if (buffer->append(octets) != octets.size()) {
+  if (buffer->append(raw) != raw.size()) {
     release_buffers(buffer);
     return false;
   }

@@ -32,10 +32,10 @@ struct WorldOptions {
   bool client_recovers_selectively = true;
   std::optional<std::vector<uint8_t>> client_private_data;  // in place of its sizes
   bool gateway_private_data = true;
-  bool own_backends = false;                    // listener i leads to backend i
-  uint16_t gateway_ports = 1;                   // listeners at GatewayHost::kPort and above, all alike
-  CoreShare core;                               // of the gateway's process
-  gateway::ConnectionPlaces* places = nullptr;  // of that process; must outlive the hosts
+  bool own_backends = false;                  // listener i leads to backend i
+  uint16_t gateway_ports = 1;                 // listeners at GatewayHost::kPort and above, all alike
+  CoreShare core;                             // of the gateway's process
+  gateway::ConnectionQuota* quota = nullptr;  // of that process; must outlive the hosts
   gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
   bool run_on_workers = false;
   uint32_t backend_servers = 1;
@@ -129,6 +129,6 @@ class ClientHost : public ClientStack {
 };
 
 // Puts a frame into a port of `node`, in a Buffer of `pool`. False: there was none, or the frame is longer.
-[[nodiscard]] bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes octets);
+[[nodiscard]] bool deliver_frame(Instant now, node::Node& node, BufferPool& pool, Bytes raw);
 
 }  // namespace cw::sim

@@ -58,7 +58,7 @@ void Ledger::executed(const Chain& message) {
     verdict_.fail(Oracle::kExecutedOnce, of(attempt) + " was executed " + std::to_string(entry.executed) + " times");
   }
   if (rpcrdma::bench_checksum(message, kXidBytes, message.bytes() - kXidBytes) != entry.digest) {
-    verdict_.fail(Oracle::kPayload, of(attempt) + " was executed with other octets than were sent");
+    verdict_.fail(Oracle::kPayload, of(attempt) + " was executed with other bytes than were sent");
   }
 }
 

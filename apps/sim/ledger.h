@@ -19,7 +19,7 @@ namespace cw::sim {
 
 // The credential's body: magic, attempt, and a check word.
 inline constexpr uint32_t kTagBytes = 12;
-// Octets of a call header with the tag: xid, CALL, rpcvers, prog, vers, proc, credential of 8 + tag, verifier of 8.
+// Bytes of a call header with the tag: xid, CALL, rpcvers, prog, vers, proc, credential of 8 + tag, verifier of 8.
 inline constexpr uint32_t kTaggedHeaderBytes = 24 + 8 + kTagBytes + 8;
 inline constexpr uint32_t kTagOffset = 24 + 8;
 

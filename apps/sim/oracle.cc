@@ -11,7 +11,7 @@ struct Row {
 constexpr Row kRows[] = {
     {"executed_once", "an attempt at a call is executed at most once, and an answered one exactly once"},
     {"answered_once", "each attempt at a call has exactly one outcome"},
-    {"payload", "the program sees the octets that were sent, the client those that were answered"},
+    {"payload", "the program sees the bytes that were sent, the client those that were answered"},
     {"memory", "no memory is touched outside a live key"},
     {"credits", "never more calls in flight than granted, never a SEND without a posted receive"},
     {"blame", "honest peers never find fault with each other, whatever the wire does"},

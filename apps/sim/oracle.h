@@ -10,7 +10,7 @@ namespace cw::sim {
 enum class Oracle : uint8_t {
   kExecutedOnce,  // an attempt at a call is executed at most once, and an answered one exactly once
   kAnsweredOnce,  // each attempt has exactly one outcome
-  kPayload,       // the program sees the octets that were sent, the client those that were answered
+  kPayload,       // the program sees the bytes that were sent, the client those that were answered
   kMemory,        // nothing is read or written outside a live key
   kCredits,       // never more calls in flight than granted, never a SEND without a receive
   kBlame,         // honest peers over a wire that an iCRC guards never find fault with each other

@@ -56,7 +56,7 @@ class PlainPeer {
     wire::Extensions extensions;
     extensions.aeth = wire::Aeth::nak(wire::NakCode::kRemoteAccessError, info.msn);
     wire::build_packet(*packet, wire::PathHeader(info.path), 0, bth, extensions, Bytes{});
-    std::vector<uint8_t> frame = packet->octets();
+    std::vector<uint8_t> frame = packet->raw();
     qp->close();
     ++refusals_;
     return frame;

@@ -79,13 +79,13 @@ class RcPair {
   }
 
   // A frame arrives at `to`. True when the endpoint kept its buffer.
-  bool deliver(uint32_t to, const std::vector<uint8_t>& octets, uint16_t port = 0) {
+  bool deliver(uint32_t to, const std::vector<uint8_t>& raw, uint16_t port = 0) {
     RcNode& node = *nodes[to];
     Buffer* frame = node.payload_pool.allocate_one();
     if (frame == nullptr) {
       return false;
     }
-    CW_ASSERT(frame->append(octets) == octets.size());
+    CW_ASSERT(frame->append(raw) == raw.size());
     const auto view = wire::PacketView::parse(frame->bytes());
     if (!view.ok() || !wire::verify_icrc(*view)) {
       ++node.bad_frames;
@@ -116,7 +116,7 @@ class RcPair {
         batch.clear();
         nodes[i]->endpoint->poll_transmit(now, batch);
         for (const wire::TxPacket& packet : batch.packets()) {
-          const std::vector<uint8_t> frame = packet.octets();
+          const std::vector<uint8_t> frame = packet.raw();
           if (!is_plain(i) || plain.sends(frame)) {
             link.send(now, 1 - i, frame);
           }
@@ -135,7 +135,7 @@ class RcPair {
     now = next;
     while (!link.empty() && link.next_at() <= now) {
       const Frame frame = link.take();
-      deliver(frame.to, frame.octets);
+      deliver(frame.to, frame.raw);
     }
     for (const auto& node : nodes) {
       node->endpoint->on_deadline(now);
@@ -167,9 +167,9 @@ class RcPair {
 
   [[nodiscard]] bool has_work() const { return nodes[0]->endpoint->has_work() || nodes[1]->endpoint->has_work(); }
 
-  Chain payload(uint32_t node, const std::vector<uint8_t>& octets) {
+  Chain payload(uint32_t node, const std::vector<uint8_t>& raw) {
     Chain chain;
-    CW_ASSERT(chain.append_copy(nodes[node]->payload_pool, octets));
+    CW_ASSERT(chain.append_copy(nodes[node]->payload_pool, raw));
     return chain;
   }
   Endpoint& endpoint(uint32_t node) { return *nodes[node]->endpoint; }
@@ -214,23 +214,23 @@ class RcPair {
   RcPairOptions options_;
 };
 
-inline std::vector<uint8_t> random_octets(uint64_t seed, size_t count) {
+inline std::vector<uint8_t> random_bytes(uint64_t seed, size_t count) {
   SeededRandom random(seed);
-  std::vector<uint8_t> octets(count);
+  std::vector<uint8_t> raw(count);
   for (size_t i = 0; i < count; i += 8) {
     uint64_t word = random.next_u64();
     for (size_t k = i; k < std::min(count, i + 8); ++k) {
-      octets[k] = static_cast<uint8_t>(word);
+      raw[k] = static_cast<uint8_t>(word);
       word >>= 8;
     }
   }
-  return octets;
+  return raw;
 }
 
-inline std::vector<uint8_t> octets_of(const Chain& chain) {
-  std::vector<uint8_t> octets(chain.bytes());
-  chain.copy_to(0, octets);
-  return octets;
+inline std::vector<uint8_t> bytes_of(const Chain& chain) {
+  std::vector<uint8_t> raw(chain.bytes());
+  chain.copy_to(0, raw);
+  return raw;
 }
 
 }  // namespace cw::sim

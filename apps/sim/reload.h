@@ -13,7 +13,7 @@ inline constexpr uint32_t kReloadClients = 3;    // [[client]] sections
 inline constexpr uint32_t kReloadListeners = 2;  // the first is the one that clients know
 inline constexpr uint32_t kReloadBackends = 2;
 
-// Drawn from `seed`: never more credits, inline octets or calls than the gateway began with, whose memory they take.
+// Drawn from `seed`: never more credits, inline bytes or calls than the gateway began with, whose memory they take.
 [[nodiscard]] gateway::GatewayOptions reloaded_options(const WorldOptions& options, uint64_t seed);
 // What the gateway began with, and the other sections removed.
 [[nodiscard]] gateway::GatewayOptions restored_options(const WorldOptions& options);

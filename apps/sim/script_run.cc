@@ -157,7 +157,7 @@ class ScriptRun {
     kept.key = *nodes_[1]->memory.register_region(kDomain, kept.memory, verbs::RemoteAccess::kReadWrite);
   }
   [[nodiscard]] std::vector<uint8_t> payload_of(uint32_t qp, uint32_t message) const {
-    return random_octets(uint64_t{qp} * 1000 + message + 1, work_.message_bytes);
+    return random_bytes(uint64_t{qp} * 1000 + message + 1, work_.message_bytes);
   }
 
   // Until each queue pair has completed so many messages. False when that takes too long, or nothing more will ever happen.
@@ -230,7 +230,7 @@ class ScriptRun {
         violate(index, message, verbs::to_string(completion.status));
       } else if (completion.id != verbs::WorkId(message)) {
         violate(index, message, "completed out of order");
-      } else if (work_.work == StreamKind::kRead && octets_of(completion.payload) != payload_of(index, message)) {
+      } else if (work_.work == StreamKind::kRead && bytes_of(completion.payload) != payload_of(index, message)) {
         violate(index, message, "payload");
       }
       completion.payload.clear();
@@ -238,7 +238,7 @@ class ScriptRun {
     }
     while (connection.qps[1]->poll_completion(completion)) {
       const uint32_t message = connection.received++;
-      if (completion.status != verbs::WcStatus::kSuccess || octets_of(completion.payload) != payload_of(index, message)) {
+      if (completion.status != verbs::WcStatus::kSuccess || bytes_of(completion.payload) != payload_of(index, message)) {
         violate(index, message, "received otherwise than it was sent");
       }
       completion.payload.clear();
@@ -289,19 +289,19 @@ class ScriptRun {
         batch.clear();
         nodes_[i]->endpoint->poll_transmit(now_, batch);
         for (const wire::TxPacket& packet : batch.packets()) {
-          send(i, packet.octets());
+          send(i, packet.raw());
         }
       } while (!batch.empty());
     }
   }
-  void send(uint32_t from, std::vector<uint8_t>&& octets) {
-    if (from == 1 && holds_nothing(work_) && !plain_.sends(octets)) {
+  void send(uint32_t from, std::vector<uint8_t>&& raw) {
+    if (from == 1 && holds_nothing(work_) && !plain_.sends(raw)) {
       ++naks_swallowed_[from];
       return;
     }
-    links_[from]->push(now_, Transit{.from = from, .to = 1 - from, .octets = octets});
+    links_[from]->push(now_, Transit{.from = from, .to = 1 - from, .raw = raw});
     note_firings();
-    note_sent(from, octets);
+    note_sent(from, raw);
   }
   void deliver_due() {
     Arrival arrival;
@@ -312,7 +312,7 @@ class ScriptRun {
   void deliver(const Arrival& arrival) {
     RcNode& node = *nodes_[arrival.to];
     Buffer* frame = node.payload_pool.allocate_one();
-    CW_ASSERT(frame != nullptr && frame->append(arrival.octets) == arrival.octets.size());
+    CW_ASSERT(frame != nullptr && frame->append(arrival.raw) == arrival.raw.size());
     const auto view = wire::PacketView::parse(frame->bytes());
     if (!view.ok() || !wire::verify_icrc(*view)) {
       ++node.bad_frames;
@@ -345,8 +345,8 @@ class ScriptRun {
     }
   }
   // The damage that the script does lies behind this.
-  void note_sent(uint32_t from, const std::vector<uint8_t>& octets) {
-    const auto view = wire::PacketView::parse(octets);
+  void note_sent(uint32_t from, const std::vector<uint8_t>& raw) {
+    const auto view = wire::PacketView::parse(raw);
     CW_ASSERT(view.ok());
     const auto identity = identify(*view, 1 - from, known_);
     CW_ASSERT(identity.has_value());

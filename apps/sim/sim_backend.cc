@@ -376,15 +376,15 @@ void SimBackend::talk_nonsense(Instant now, const BackendRequest& request, uint3
   event.kind = BackendEvent::Kind::kMessage;
   event.link = request.link;
   event.backend = request.backend;
-  std::array<uint8_t, 24> octets{};
-  store_be32(octets.data(), ~xid);
+  std::array<uint8_t, 24> raw{};
+  store_be32(raw.data(), ~xid);
   const uint32_t choice = random_.next_below(3);
-  store_be32(octets.data() + 4, choice == 1 ? 0 : 1);
+  store_be32(raw.data() + 4, choice == 1 ? 0 : 1);
   const auto link = std::find_if(open_.begin(), open_.end(), [&](const Link& other) { return other.id == request.link; });
   if (choice == 1 && link != open_.end()) {
     ++link->nonsense_calls;
   }
-  if (event.message.append_copy(server_memory_, Bytes(octets).first(choice == 0 ? 4 : octets.size()))) {
+  if (event.message.append_copy(server_memory_, Bytes(raw).first(choice == 0 ? 4 : raw.size()))) {
     later(now + call_delay, std::move(event));
   }
 }

@@ -105,7 +105,7 @@ void GatewayWatch::check_end(GatewayHost& host, bool clients_timed_out, bool pee
   }
   for (const gateway::ClientClassStats& clients : stats.clients) {
     verdict_.expect(clients.connections == 0, Oracle::kLeak, "a section of clients counts connections without any");
-    verdict_.expect(clients.bytes_in_flight == 0, Oracle::kLeak, "a section of clients has octets left in its budget");
+    verdict_.expect(clients.bytes_in_flight == 0, Oracle::kLeak, "a section of clients has bytes left in its budget");
     verdict_.expect(clients.credits_granted == 0 && clients.credits_in_use == 0, Oracle::kLeak,
                     "a section of clients has credits left");
   }

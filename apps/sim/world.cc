@@ -32,9 +32,9 @@ void World::step() {
   while (!link.empty() && link.next_at() <= now) {
     const Frame frame = link.take();
     if (frame.to == 0) {
-      deliver(server->node, server->packets, frame.octets);
+      deliver(server->node, server->packets, frame.raw);
     } else {
-      deliver(peer->node, peer->packets, frame.octets);
+      deliver(peer->node, peer->packets, frame.raw);
     }
   }
 }
@@ -45,8 +45,8 @@ void World::restart_gateway() {
   server = std::make_unique<GatewayHost>(options_, options_.seed * 3 + 1 + 1000 * generation_);
 }
 
-void World::deliver(node::Node& node, BufferPool& pool, const std::vector<uint8_t>& octets) {
-  if (!deliver_frame(now, node, pool, octets)) {
+void World::deliver(node::Node& node, BufferPool& pool, const std::vector<uint8_t>& raw) {
+  if (!deliver_frame(now, node, pool, raw)) {
     ++undeliverable;
   }
 }
@@ -58,7 +58,7 @@ void World::transmit(node::Node& node, BufferPool& pool, uint32_t to) {
     node.poll_transmit(now, batch);
     full = batch.full();
     for (const wire::TxPacket& packet : batch.packets()) {
-      link.send(now, to, packet.octets());
+      link.send(now, to, packet.raw());
     }
     batch.clear();
   }

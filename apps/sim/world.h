@@ -48,7 +48,7 @@ class World {
     restart_gateway();
   }
 
-  void deliver(node::Node& node, BufferPool& pool, const std::vector<uint8_t>& octets);
+  void deliver(node::Node& node, BufferPool& pool, const std::vector<uint8_t>& raw);
 
   Instant now = Instant::from_ns(1'000'000'000);
   FaultyLink link;

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "control/admin/admin_places.h"
+#include "control/admin/admin_quota.h"
 #include "control/admin/received_file.h"
 #include "control/admin/unique_fd.h"
 
@@ -70,7 +70,7 @@ bool clear_path(const std::string& path, std::string& problem) {
 struct Client {
   UniqueFd fd;
   AdminCaller caller;
-  AdminPlaces::Holder holder;
+  AdminQuota::Holder holder;
   UniqueFd file;    // came with what is in `in`
   std::string in;   // requests not yet answered
   std::string out;  // answer not yet taken
@@ -123,7 +123,7 @@ class AdminServer::Impl {
       std::erase_if(clients_, [this, now](const Client& client) {
         const bool ends = client.done() || now >= client.deadline;
         if (ends) {
-          places_.give_back(client.holder);
+          quota_.give_back(client.holder);
         }
         return ends;
       });
@@ -139,9 +139,9 @@ class AdminServer::Impl {
     }
     const std::optional<AdminPeer> peer = peer_of(fd.get());
     // One that the kernel does not name is nobody's, and may look.
-    const AdminPlaces::Holder holder =
-        peer ? AdminPlaces::Holder{peer->uid, may_change(policy_, *peer)} : AdminPlaces::Holder{UINT32_MAX, false};
-    if (!places_.take(holder)) {
+    const AdminQuota::Holder holder =
+        peer ? AdminQuota::Holder{peer->uid, may_change(policy_, *peer)} : AdminQuota::Holder{UINT32_MAX, false};
+    if (!quota_.take(holder)) {
       const std::string refusal = admin_error("too many clients on the admin socket; try again", "busy") + '\n';
       [[maybe_unused]] const ssize_t sent = send(fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
       return true;
@@ -188,7 +188,7 @@ class AdminServer::Impl {
     if (length > kRequestBytesMax) {
       client.in.clear();
       client.at_end = true;
-      set_answer(client, admin_error(fmt::format("a request is at most {} octets", kRequestBytesMax), "bad_request"));
+      set_answer(client, admin_error(fmt::format("a request is at most {} bytes", kRequestBytesMax), "bad_request"));
       return true;
     }
     if (end == std::string::npos && !(client.at_end && !client.in.empty())) {
@@ -236,7 +236,7 @@ class AdminServer::Impl {
   AdminPolicy policy_;
   AdminTarget target_;
   std::chrono::nanoseconds idle_timeout_;
-  AdminPlaces places_;
+  AdminQuota quota_;
   std::list<Client> clients_;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -10,7 +10,7 @@
 // A file that a command needs comes with its line, open (SCM_RIGHTS): the gateway opens none that a caller names. Those
 // of callers that may only look are closed at once.
 //
-// Bounds: AdminPlaces says how many clients, of all and of one user; kRequestBytesMax per line, one answer buffered per client
+// Bounds: AdminQuota says how many clients, of all and of one user; kRequestBytesMax per line, one answer buffered per client
 // (requests behind it wait in the socket), kIdleTimeout for a whole line to come, kStallTimeout for a client that does not read.
 // Beyond each the client is told, where it reads, and closed. No client can stop another, or the gateway.
 #pragma once

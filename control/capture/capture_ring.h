@@ -17,7 +17,7 @@ struct CapturedFrame {
   int64_t at_ns = 0;  // of the poll core's clock
   uint32_t original_bytes = 0;
   bool received = false;
-  Bytes octets;  // valid until pop()
+  Bytes raw;  // valid until pop()
 };
 
 class CaptureRing {
@@ -28,7 +28,7 @@ class CaptureRing {
       : filter_(filter),
         snap_bytes_(snap_bytes),
         heads_(std::make_unique<Head[]>(kSlots)),
-        octets_(std::make_unique<uint8_t[]>(size_t{kSlots} * snap_bytes)) {}
+        raw_(std::make_unique<uint8_t[]>(size_t{kSlots} * snap_bytes)) {}
 
   // Poll core. The frame is the pieces one behind the other; the first holds all headers.
   void offer(int64_t at_ns, std::span<const Bytes> pieces, bool received) {
@@ -41,7 +41,7 @@ class CaptureRing {
       return;
     }
     const size_t slot = tail % kSlots;
-    uint8_t* out = octets_.get() + slot * snap_bytes_;
+    uint8_t* out = raw_.get() + slot * snap_bytes_;
     Head& head = heads_[slot];
     head = {at_ns, 0, 0, received};
     for (const Bytes piece : pieces) {
@@ -54,15 +54,15 @@ class CaptureRing {
     tail_.store(tail + 1, std::memory_order_release);
   }
 
-  // Writer. The octets may be changed in place.
-  [[nodiscard]] bool front(CapturedFrame& out, MutableBytes& octets) {
+  // Writer. The bytes may be changed in place.
+  [[nodiscard]] bool front(CapturedFrame& out, MutableBytes& raw) {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     if (head == tail_.load(std::memory_order_acquire)) {
       return false;
     }
     const size_t slot = head % kSlots;
-    octets = {octets_.get() + slot * snap_bytes_, heads_[slot].bytes};
-    out = {heads_[slot].at_ns, heads_[slot].original_bytes, heads_[slot].received, octets};
+    raw = {raw_.get() + slot * snap_bytes_, heads_[slot].bytes};
+    out = {heads_[slot].at_ns, heads_[slot].original_bytes, heads_[slot].received, raw};
     return true;
   }
   void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
@@ -78,7 +78,7 @@ class CaptureRing {
   FrameFilter filter_;
   size_t snap_bytes_;
   std::unique_ptr<Head[]> heads_;
-  std::unique_ptr<uint8_t[]> octets_;
+  std::unique_ptr<uint8_t[]> raw_;
   alignas(64) std::atomic<uint64_t> tail_{0};
   std::atomic<uint64_t> dropped_{0};
   alignas(64) std::atomic<uint64_t> head_{0};

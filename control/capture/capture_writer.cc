@@ -52,7 +52,7 @@ class CaptureWriter::Job {
 
  private:
   void drain();
-  void add(const std::string& octets);
+  void add(const std::string& raw);
   void flush();
 
   UniqueFd file_;
@@ -113,9 +113,9 @@ bool CaptureWriter::failed() const {
   return job_->failed.load(std::memory_order_relaxed);
 }
 
-void CaptureWriter::Job::add(const std::string& octets) {
-  unwritten_ += octets;
-  bytes.fetch_add(octets.size(), std::memory_order_relaxed);
+void CaptureWriter::Job::add(const std::string& raw) {
+  unwritten_ += raw;
+  bytes.fetch_add(raw.size(), std::memory_order_relaxed);
   if (unwritten_.size() >= kWriteBytes) {
     flush();
   }
@@ -159,15 +159,15 @@ void CaptureWriter::Job::run() {
 void CaptureWriter::Job::drain() {
   for (const auto& ring : rings_) {
     CapturedFrame frame;
-    MutableBytes octets;
-    for (uint32_t i = 0; i < CaptureRing::kSlots && !done.load() && ring->front(frame, octets); ++i) {
+    MutableBytes raw;
+    for (uint32_t i = 0; i < CaptureRing::kSlots && !done.load() && ring->front(frame, raw); ++i) {
       if (!has_offset_) {
         has_offset_ = true;
         clock_offset_ns_ = unix_now_ns() - frame.at_ns;
       }
-      const uint32_t shown = limits_.with_payload ? static_cast<uint32_t>(octets.size()) : redact(octets);
+      const uint32_t shown = limits_.with_payload ? static_cast<uint32_t>(raw.size()) : redact(raw);
       const auto at = static_cast<uint64_t>(frame.at_ns + clock_offset_ns_);
-      add(pcapng_packet(at, octets.first(shown), frame.original_bytes, frame.received));
+      add(pcapng_packet(at, raw.first(shown), frame.original_bytes, frame.received));
       ring->pop();
       if (packets.fetch_add(1, std::memory_order_relaxed) + 1 >= limits_.packets) {
         done.store(true, std::memory_order_release);

@@ -28,7 +28,7 @@ struct CaptureLimits {
 class CaptureWriter {
  public:
   using Rings = std::vector<std::shared_ptr<CaptureRing>>;
-  using WriteFile = ssize_t (*)(int file, const void* octets, size_t size);
+  using WriteFile = ssize_t (*)(int file, const void* raw, size_t size);
   // For what is in the rings and for what the system has not written yet: a disk that lives needs no longer.
   static constexpr auto kStopPatience = std::chrono::milliseconds(1'000);
 

@@ -24,8 +24,8 @@ struct RoceFrame {
 
 // Takes out what must not leave the gateway: R_Keys of RETH and IETH become 0, and what is behind the headers is cut, but for the
 // first words of an RPC-over-RDMA message (XID, version, credits, procedure; no chunk, so no handle) and for the datagrams of the
-// connection manager. Of other frames ARP and neighbour discovery are left whole, IP ends 8 octets behind its header (ports, ICMP
-// type), and anything else ends with the Ethernet header. Returns how many octets are left.
+// connection manager. Of other frames ARP and neighbour discovery are left whole, IP ends 8 bytes behind its header (ports, ICMP
+// type), and anything else ends with the Ethernet header. Returns how many bytes are left.
 [[nodiscard]] uint32_t redact(MutableBytes frame);
 
 // Which frames are wanted. `received`: by the gateway.

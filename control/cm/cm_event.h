@@ -55,7 +55,7 @@ struct ConnectRequest {
   std::optional<ConnectionId> rival;
   bool has_ip_cm = false;    // the service is an RDMA IP CM one: `ip_cm` holds the addresses and source port
   IpCmHeader ip_cm;          // its addresses have been found equal to those of the packet
-  PrivateData private_data;  // behind the IP CM header: 56 octets, or 92 without one
+  PrivateData private_data;  // behind the IP CM header: 56 bytes, or 92 without one
 };
 
 // Passive side: the peer's RTU, or its first packet on the queue pair, has arrived.
@@ -74,13 +74,13 @@ struct ConnectReply {
   bool end_to_end_flow_control = false;
   bool shared_receive_queue = false;
   uint64_t remote_ca_guid = 0;
-  PrivateData private_data;  // 196 octets
+  PrivateData private_data;  // 196 bytes
 };
 
 // The peer refused, before the connection was established.
 struct Rejected {
   RejectReason reason = RejectReason::kConsumerDefined;  // may be a code outside the enumeration
-  PrivateData private_data;                              // 148 octets
+  PrivateData private_data;                              // 148 bytes
 };
 
 enum class DisconnectCause : uint8_t {

@@ -25,7 +25,7 @@ struct PrefixLimits {
   // network that come back at once are through after the third of their own repetitions, 4.3 s apart with the Linux kernel.
   RateLimit request_rate{.per_second = 750, .burst = 375};
   RateLimit answer_rate{.per_second = 2500, .burst = 750};
-  // Networks remembered; about 128 octets each, allocated at construction.
+  // Networks remembered; about 128 bytes each, allocated at construction.
   uint32_t prefix_max = 1024;
 };
 
@@ -36,10 +36,10 @@ struct CmOptions {
   // The low bits of our communication ids tell the core.
   CoreShare core;
 
-  // Connections that live or are being set up or torn down, both roles together. About 300 octets each, allocated at
+  // Connections that live or are being set up or torn down, both roles together. About 300 bytes each, allocated at
   // construction.
   uint32_t connection_max = 1024;
-  // Handshakes: attempts of both roles, and rejections that may have to be repeated, which take at most half. About 650 octets
+  // Handshakes: attempts of both roles, and rejections that may have to be repeated, which take at most half. About 650 bytes
   // each, touched when they are needed. 0: two for each of connection_max. A passive side is served by twice half_open_max.
   uint32_t handshakes_at_once_max = 0;
   // Dead connections remembered on top of these, so that late duplicates are answered rightly. The oldest makes room for a new

@@ -20,7 +20,7 @@ struct AcceptParameters {
   uint8_t rnr_retry_count = 7;           // 3 bits: what the peer's requester shall use towards us; 7 = for ever
   bool end_to_end_flow_control = false;  // AETH credits
   bool shared_receive_queue = false;
-  Bytes private_data;  // at most kRepPrivateDataSize octets, copied
+  Bytes private_data;  // at most kRepPrivateDataSize bytes, copied
 };
 
 // Active side.
@@ -42,7 +42,7 @@ struct ConnectParameters {
   uint8_t hop_limit = 64;
   uint32_t flow_label = 0;   // 20 bits; RoCEv2 peers derive their UDP source port from it
   uint16_t source_port = 0;  // IP CM services only
-  Bytes private_data;        // at most 56 octets for an IP CM service, 92 for others; copied
+  Bytes private_data;        // at most 56 bytes for an IP CM service, 92 for others; copied
 };
 
 }  // namespace cw::cm

@@ -19,7 +19,7 @@ struct PendingEventTag {};
 struct TimewaitTag {};
 struct EvictionTag {};
 
-// The last message we sent and may have to send again. kMad: octet for octet, in the Handshake. RTU and DREQ say nothing that the
+// The last message we sent and may have to send again. kMad: byte for byte, in the Handshake. RTU and DREQ say nothing that the
 // Connection does not know, and are written anew.
 enum class Kept : uint8_t { kNone, kMad, kRtu, kDreq };
 
@@ -58,7 +58,7 @@ struct Connection : TimerNode, ListNode<PendingEventTag>, ListNode<TimewaitTag>,
   uint32_t next_by_remote_id = kNone;
   uint32_t next_by_remote_qpn = kNone;
 
-  // The one event that the user has not seen yet: one that is told in an octet, or else in the Handshake.
+  // The one event that the user has not seen yet: one that is told in a byte, or else in the Handshake.
   std::variant<Established, Disconnected, ConnectFailed> brief;
   bool detail_kept = false;
   bool was_announced = false;  // the user knows the id

@@ -1,4 +1,4 @@
-// The InfiniBand communication manager (IBA chapter 12) as an object without I/O: it takes 256-octet MADs and a time, and gives
+// The InfiniBand communication manager (IBA chapter 12) as an object without I/O: it takes 256-byte MADs and a time, and gives
 // back MADs, events and a deadline. Both roles; one object serves any number of ports and addresses.
 //
 // What it owns: communication ids, transaction ids, repetition, duplicates, half-open and dead connections, rate limits. What it

@@ -14,7 +14,7 @@ namespace cw::cm {
   return std::clamp(response * (int64_t{retries} + 1), options.handshake_min, options.handshake_max);
 }
 
-// The codecs cannot fail on the 232 octets behind a MAD header.
+// The codecs cannot fail on the 232 bytes behind a MAD header.
 template <typename Message>
 [[nodiscard]] Message parse_whole(Bytes message) {
   return Message::parse(message).value();

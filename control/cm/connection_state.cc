@@ -23,7 +23,7 @@ constexpr Transition kTransitions[] = {
     {S::kReqRcvd, I::kDisconnect, S::kTimewait, A::kSendRej},
     {S::kReqRcvd, I::kGiveUp, S::kTimewait, A::kSendRej},
 
-    {S::kMraReqSent, I::kReq, S::kMraReqSent, A::kRepeat},
+    {S::kMraReqSent, I::kReq, S::kMraReqSent, A::kDuplicateMessage},
     {S::kMraReqSent, I::kRej, S::kTimewait, A::kEnd},
     {S::kMraReqSent, I::kSuperseded, S::kTimewait, A::kEnd},
     {S::kMraReqSent, I::kEvicted, S::kTimewait, A::kEnd},
@@ -34,7 +34,7 @@ constexpr Transition kTransitions[] = {
     {S::kMraReqSent, I::kGiveUp, S::kTimewait, A::kSendRej},
 
     // A DREQ here means that the peer had the REP, while its RTU was lost.
-    {S::kRepSent, I::kReq, S::kRepSent, A::kRepeat},
+    {S::kRepSent, I::kReq, S::kRepSent, A::kDuplicateMessage},
     {S::kRepSent, I::kMraOfRep, S::kMraRepRcvd, A::kWait},
     {S::kRepSent, I::kRtu, S::kEstablished, A::kEstablish},
     {S::kRepSent, I::kData, S::kEstablished, A::kEstablish},
@@ -78,7 +78,7 @@ constexpr Transition kTransitions[] = {
     {S::kRepRcvd, I::kGiveUp, S::kTimewait, A::kSendRej},
 
     {S::kEstablished, I::kReq, S::kEstablished, A::kIgnore},
-    {S::kEstablished, I::kRep, S::kEstablished, A::kRepeat},
+    {S::kEstablished, I::kRep, S::kEstablished, A::kDuplicateMessage},
     {S::kEstablished, I::kMraOfRep, S::kEstablished, A::kIgnore},
     {S::kEstablished, I::kMraOfReq, S::kEstablished, A::kIgnore},
     {S::kEstablished, I::kRtu, S::kEstablished, A::kIgnore},
@@ -254,7 +254,7 @@ const char* to_string(ConnectionAction action) noexcept {
       return "send_drep";
     case A::kSendApr:
       return "send_apr";
-    case A::kRepeat:
+    case A::kDuplicateMessage:
       return "repeat";
     case A::kRepeatReject:
       return "repeat_reject";

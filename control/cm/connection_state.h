@@ -67,9 +67,9 @@ enum class ConnectionAction : uint8_t {
   kSendDreq,
   kSendDrep,  // and end, if it has not ended
   kSendApr,
-  kRepeat,        // a duplicate: the same answer as the first time
-  kRepeatReject,  // a duplicate of a dead connection's REQ: the same REJ, or "stale"
-  kIgnore,        // a duplicate that needs no answer
+  kDuplicateMessage,  // a duplicate: the same answer as the first time
+  kRepeatReject,      // a duplicate of a dead connection's REQ: the same REJ, or "stale"
+  kIgnore,            // a duplicate that needs no answer
 };
 
 struct Transition {

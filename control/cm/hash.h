@@ -16,8 +16,8 @@ namespace cw::cm {
 }
 
 [[nodiscard]] inline uint64_t hash_of(uint64_t key, const IpAddress& address, uint32_t number) {
-  const uint64_t high = mix(load_be64(address.octets.data()) ^ key);
-  const uint64_t low = mix(load_be64(address.octets.data() + 8) ^ high);
+  const uint64_t high = mix(load_be64(address.raw.data()) ^ key);
+  const uint64_t low = mix(load_be64(address.raw.data() + 8) ^ high);
   return mix(number ^ low);
 }
 

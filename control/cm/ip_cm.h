@@ -1,15 +1,15 @@
-// RDMA IP CM header (IBA annex A11.6): the first 36 octets of a REQ's private data when its service id is an RDMA IP CM one.
+// RDMA IP CM header (IBA annex A11.6): the first 36 bytes of a REQ's private data when its service id is an RDMA IP CM one.
 //
 //    0                   1                   2                   3
 //   +-------+-------+-------+-------+-------------------------------+
 //   | MajV  | MinV  | IPVer | resvd |          source port          |
 //   +-------+-------+-------+-------+-------------------------------+
-//   |                 source IP address (16 octets)                 |
+//   |                 source IP address (16 bytes)                 |
 //   +---------------------------------------------------------------+
-//   |               destination IP address (16 octets)              |
+//   |               destination IP address (16 bytes)              |
 //   +---------------------------------------------------------------+
 //
-// An IPv4 address stands in the last four octets of its field, behind zeros.
+// An IPv4 address stands in the last four bytes of its field, behind zeros.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ struct IpCmHeader {
       header.source = IpAddress::v4(reader->be32<16>());
       header.destination = IpAddress::v4(reader->be32<32>());
     } else {
-      header.source = IpAddress::v6(reader->octets<4, 16>());
-      header.destination = IpAddress::v6(reader->octets<20, 16>());
+      header.source = IpAddress::v6(reader->raw<4, 16>());
+      header.destination = IpAddress::v6(reader->raw<20, 16>());
     }
     return header;
   }
@@ -63,8 +63,8 @@ struct IpCmHeader {
       writer.be32<16>(source.to_v4());
       writer.be32<32>(destination.to_v4());
     } else {
-      writer.octets<4>(std::span<const uint8_t, 16>(source.octets));
-      writer.octets<20>(std::span<const uint8_t, 16>(destination.octets));
+      writer.raw<4>(std::span<const uint8_t, 16>(source.raw));
+      writer.raw<20>(std::span<const uint8_t, 16>(destination.raw));
     }
   }
 

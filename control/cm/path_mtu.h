@@ -1,4 +1,4 @@
-// Path MTU codes (IBA 9.6.5): payload octets of one packet.
+// Path MTU codes (IBA 9.6.5): payload bytes of one packet.
 #pragma once
 
 #include <cstdint>

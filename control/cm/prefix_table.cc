@@ -11,7 +11,7 @@ namespace cw::cm {
 
 namespace {
 
-constexpr uint32_t kIpv4Offset = 12;  // of an IPv4 address within its sixteen octets
+constexpr uint32_t kIpv4Offset = 12;  // of an IPv4 address within its sixteen bytes
 
 }  // namespace
 
@@ -107,9 +107,9 @@ uint32_t PrefixTable::half_open_count() const {
 IpAddress PrefixTable::network_of(const IpAddress& address) const {
   IpAddress network = address;
   const uint32_t bits = address.is_v4() ? kIpv4Offset * 8 + limits_.ipv4_bits : limits_.ipv6_bits;
-  for (uint32_t octet = 0; octet < network.octets.size(); ++octet) {
-    const uint32_t kept = std::clamp<uint32_t>(bits > octet * 8 ? bits - octet * 8 : 0, 0, 8);
-    network.octets[octet] = static_cast<uint8_t>(network.octets[octet] & (0xff00u >> kept));
+  for (uint32_t byte = 0; byte < network.raw.size(); ++byte) {
+    const uint32_t kept = std::clamp<uint32_t>(bits > byte * 8 ? bits - byte * 8 : 0, 0, 8);
+    network.raw[byte] = static_cast<uint8_t>(network.raw[byte] & (0xff00u >> kept));
   }
   return network;
 }

@@ -20,19 +20,19 @@ inline constexpr size_t kRejPrivateDataSize = 148;
 inline constexpr size_t kPrivateDataMax = kRepPrivateDataSize;
 
 struct PrivateData {
-  std::array<uint8_t, kPrivateDataMax> octets{};
+  std::array<uint8_t, kPrivateDataMax> raw{};
   uint16_t size = 0;
 
-  // Keeps at most kPrivateDataMax octets; whoever sends checks the limit of the message first.
+  // Keeps at most kPrivateDataMax bytes; whoever sends checks the limit of the message first.
   [[nodiscard]] static constexpr PrivateData from(Bytes bytes) {
     PrivateData data;
-    data.size = static_cast<uint16_t>(std::min(bytes.size(), data.octets.size()));
+    data.size = static_cast<uint16_t>(std::min(bytes.size(), data.raw.size()));
     for (size_t i = 0; i < data.size; ++i) {
-      data.octets[i] = bytes[i];
+      data.raw[i] = bytes[i];
     }
     return data;
   }
-  [[nodiscard]] constexpr Bytes bytes() const { return Bytes(octets.data(), size); }
+  [[nodiscard]] constexpr Bytes bytes() const { return Bytes(raw.data(), size); }
 };
 
 }  // namespace cw::cm

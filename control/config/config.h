@@ -56,7 +56,7 @@ struct DataplaneConfig {
 struct PortConfig {
   // DPDK device: a PCI address ("0000:3b:00.0") or a virtual device with its arguments ("net_tap0,iface=cw0").
   std::string device;
-  // Ethernet MTU (octets of IP packet), 1280..9000. The RoCE path MTU follows from it: path_mtu_for().
+  // Ethernet MTU (bytes of IP packet), 1280..9000. The RoCE path MTU follows from it: path_mtu_for().
   uint32_t mtu = 1500;
   // Own addresses, 1..8, each once. With beside_kernel none may be given: then those that the interface has at the start.
   std::vector<IpPrefix> addresses;
@@ -88,7 +88,7 @@ struct ListenerConfig {
   // Calls of the backend to one client that may be in flight (RFC 8167), 0..256, if the client grants as many; 0 = none are
   // passed on. Linux grants 16.
   uint32_t reverse_credits = 16;
-  // Largest message sent or received without chunks, octets, 1024..65536, multiple of 1024 (RFC 8797 2.1 counts in KiB).
+  // Largest message sent or received without chunks, bytes, 1024..65536, multiple of 1024 (RFC 8797 2.1 counts in KiB).
   uint32_t inline_bytes = 4096;
   // Offer SEND with Invalidate (RFC 8797), which saves the client one work request per call.
   bool remote_invalidate = true;
@@ -166,7 +166,7 @@ struct ClientConfig {
   uint32_t connections_max = 0;
   // Calls in flight of each connection, 0..1024; 0 = as the listener says.
   uint32_t credits = 0;
-  // Octets of the chunks of their calls in flight, over all connections, 0 or 1 MiB..1 TiB; 0 = no limit. Poll cores share it
+  // Bytes of the chunks of their calls in flight, over all connections, 0 or 1 MiB..1 TiB; 0 = no limit. Poll cores share it
   // evenly. 64 MiB are 64 reads or writes of 1 MiB: 5 ms of 100 Gbit/s.
   uint64_t bytes_in_flight_max = 0;
 };
@@ -179,9 +179,9 @@ struct LimitsConfig {
   uint32_t write_chunks_max = rpcrdma::kWriteChunksMax;
   // Segments of Write list and Reply chunk together, 1..64.
   uint32_t plain_segments_max = rpcrdma::kPlainSegmentsMax;
-  // Longest call after its Read chunks are pulled, octets, 64 KiB..64 MiB. 1 MiB of NFS WRITE data needs little more than 1 MiB.
+  // Longest call after its Read chunks are pulled, bytes, 64 KiB..64 MiB. 1 MiB of NFS WRITE data needs little more than 1 MiB.
   uint64_t call_bytes_max = 4ULL << 20;
-  // Longest reply taken from a backend, octets, 64 KiB..64 MiB.
+  // Longest reply taken from a backend, bytes, 64 KiB..64 MiB.
   uint64_t reply_bytes_max = 8ULL << 20;
   // Seconds without an answered RDMA Read, while some are under way, after which a client is given up; 1..3600. The transport
   // repeats a request within that many times. Beside it stands a rate of 1 MiB/s: a connection has the time that its data takes
@@ -212,7 +212,7 @@ struct LimitsConfig {
 
 // [roce]
 struct RoceConfig {
-  // Largest path MTU to agree to, octets: 256, 512, 1024, 2048 or 4096. Also bound by the port's mtu.
+  // Largest path MTU to agree to, bytes: 256, 512, 1024, 2048 or 4096. Also bound by the port's mtu.
   uint32_t path_mtu_max = 4096;
   // Local ACK timeout exponent: 4.096 us x 2^n, 8..20. 14 = 67 ms, what Linux rdma_cm uses on healthy paths.
   uint32_t ack_timeout = 14;
@@ -222,7 +222,7 @@ struct RoceConfig {
   uint32_t rnr_retry_count = 7;
   // Delay asked of a peer by an RNR NAK, timer code of IBA table 45, 1..31. 12 = 0.64 ms.
   uint32_t rnr_timer = 12;
-  // Packets in flight per connection, 1..4096. 128 packets of 4096 octets cover 40 us of 100 Gbit/s.
+  // Packets in flight per connection, 1..4096. 128 packets of 4096 bytes cover 40 us of 100 Gbit/s.
   uint32_t send_window_packets = 128;
   // RDMA Reads in flight per connection, 1..16; the peer's responder resources bound it further.
   uint32_t reads_in_flight_max = 16;
@@ -297,8 +297,8 @@ inline constexpr uint32_t kClientClassesMax = 16;
 // A backend's servers in order of preference; none of a built-in one.
 [[nodiscard]] std::vector<SocketAddress> servers_of(const BackendConfig& backend);
 
-// Largest MTU of all ports when one is an AF_XDP socket: a packet's buffer, with 256 octets for the kernel and 320 of ours, is
-// one page. RoCE packets of 2048 octets fit (from 2132 on), those of 4096 never do.
+// Largest MTU of all ports when one is an AF_XDP socket: a packet's buffer, with 256 bytes for the kernel and 320 of ours, is
+// one page. RoCE packets of 2048 bytes fit (from 2132 on), those of 4096 never do.
 inline constexpr uint32_t kAfXdpMtuMax = 3400;
 [[nodiscard]] inline bool is_af_xdp(const std::string& device) {
   return device.starts_with("net_af_xdp");

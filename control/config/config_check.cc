@@ -22,7 +22,7 @@ const std::vector<std::string> kBuiltinPrograms = {"bench"};
 IpPrefix network_of(IpPrefix prefix) {
   const uint32_t first_bit = prefix.address.is_v4() ? 96 : 0;
   for (uint32_t bit = first_bit + prefix.length_bits; bit < 128; ++bit) {
-    prefix.address.octets[bit / 8] &= static_cast<uint8_t>(~(0x80u >> bit % 8));
+    prefix.address.raw[bit / 8] &= static_cast<uint8_t>(~(0x80u >> bit % 8));
   }
   return prefix;
 }
@@ -143,7 +143,7 @@ class Checker {
     if (has_af_xdp && port.mtu > kAfXdpMtuMax) {
       add(path + ".mtu",
           fmt::format("{} is too long for AF_XDP, whose buffers are a page each, and all ports have the same buffers", port.mtu),
-          fmt::format("set it to {} or less; from 2132 on, RoCE packets carry 2048 octets", kAfXdpMtuMax));
+          fmt::format("set it to {} or less; from 2132 on, RoCE packets carry 2048 bytes", kAfXdpMtuMax));
     }
     if (!port.beside_kernel) {
       return;
@@ -190,7 +190,7 @@ class Checker {
       add(path, fmt::format("{} is not an IPv{} address", text, want_v4 ? 4 : 6), fmt::format("use gateway{}", want_v4 ? 6 : 4));
       return;
     }
-    const bool link_local = !want_v4 && gateway->octets[0] == 0xfe && (gateway->octets[1] & 0xc0) == 0x80;
+    const bool link_local = !want_v4 && gateway->raw[0] == 0xfe && (gateway->raw[1] & 0xc0) == 0x80;
     const auto holds = [&](const IpPrefix& prefix) { return prefix.contains(*gateway); };
     if (!link_local && std::ranges::none_of(port.addresses, holds)) {
       add(path, fmt::format("{} is in none of the port's networks", text),
@@ -446,7 +446,7 @@ class Checker {
     const PoolSizes sizes = pool_sizes(config_);
     add("dataplane.memory_mb",
         fmt::format(
-            "{} does not hold the buffers, which take {} MiB: {} of {} octets for packets, {} of {} for replies of backends",
+            "{} does not hold the buffers, which take {} MiB: {} of {} bytes for packets, {} of {} for replies of backends",
             dataplane.memory_mb, wanted, sizes.packet_buffers, sizes.a_page_each ? kPageBytes : sizes.packet_data_bytes,
             sizes.large_buffers, kLargeBufferBytes),
         fmt::format("set it to {} or more, or lower dataplane.rx_buffers", fitting.dataplane.memory_mb));

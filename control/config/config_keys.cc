@@ -82,7 +82,7 @@ const std::array<Key<PortConfig>, 8> kPortKeys = {{
      .member = &PortConfig::beside_kernel,
      .help =
          "The kernel keeps the interface and the addresses (ssh, rpcbind, mountd, ping), and only UDP 4791 to them is taken: by "
-         "an XDP program (net_af_xdp; mtu up to 3400, RoCE packets of 2048 octets), or by rules of the driver (rte_flow "
+         "an XDP program (net_af_xdp; mtu up to 3400, RoCE packets of 2048 bytes), or by rules of the driver (rte_flow "
          "isolation; NICs that keep their kernel driver, such as mlx5, and net_tap with remote=)."},
     {.name = "exception_tap",
      .member = &PortConfig::exception_tap,
@@ -299,7 +299,7 @@ const std::array<Key<ClientConfig>, 6> kClientKeys = {{
     {.name = "bytes_in_flight_max",
      .member = &ClientConfig::bytes_in_flight_max,
      .help =
-         "Octets that the chunks of all their calls may hold together: data that is read from them, and the room that they offer "
+         "Bytes that the chunks of all their calls may hold together: data that is read from them, and the room that they offer "
          "for results. A call beyond waits, without its data being read, and keeps its credit, until others are answered; one is "
          "always served. Poll cores share it evenly. 0 = no limit.",
      .bounds = {0, 1ULL << 40},
@@ -324,7 +324,7 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
      .live = true},
     {.name = "call_bytes_max",
      .member = &LimitsConfig::call_bytes_max,
-     .help = "Longest call, octets, RDMA Reads included.",
+     .help = "Longest call, bytes, RDMA Reads included.",
      .bounds = {64 * kKiB, 64 * kMiB},
      .live = true},
     {.name = "reply_bytes_max",
@@ -395,7 +395,7 @@ const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
     {.name = "path_mtu_max",
      .member = Choice<RoceConfig>{kPathMtuNames, [](const RoceConfig& c) { return path_mtu_index(c.path_mtu_max); },
                                   [](RoceConfig& c, uint32_t i) { c.path_mtu_max = 256u << i; }},
-     .help = "Largest RoCE path MTU to agree to, octets; the port's mtu bounds it too."},
+     .help = "Largest RoCE path MTU to agree to, bytes; the port's mtu bounds it too."},
     {.name = "ack_timeout",
      .member = &RoceConfig::ack_timeout,
      .help = "ACK timeout as an exponent: 4.096 us x 2^n. 14 = 67 ms.",

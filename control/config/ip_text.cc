@@ -29,7 +29,7 @@ bool IpPrefix::contains(const IpAddress& other) const {
   for (uint32_t i = 0; i < 16; ++i) {
     const uint32_t bits_here = bits >= (i + 1) * 8 ? 8 : bits > i * 8 ? bits - i * 8 : 0;
     const uint32_t mask = (0xff00u >> bits_here) & 0xffu;
-    if (((address.octets[i] ^ other.octets[i]) & mask) != 0) {
+    if (((address.raw[i] ^ other.raw[i]) & mask) != 0) {
       return false;
     }
   }
@@ -99,7 +99,7 @@ bool is_loopback(const IpAddress& address) {
     return (address.to_v4() >> 24) == 127;
   }
   IpAddress one;
-  one.octets[15] = 1;
+  one.raw[15] = 1;
   return address == one;
 }
 

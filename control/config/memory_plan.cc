@@ -43,7 +43,7 @@ uint64_t pool_of(uint64_t count, uint64_t each, uint64_t page) {
   return objects_bytes(count, each, page) + links + kCachesBytes + kPoolBytes;
 }
 
-// Octets in front of a frame that are the device's: the kernel's, of each AF_XDP frame.
+// Bytes in front of a frame that are the device's: the kernel's, of each AF_XDP frame.
 uint32_t front_bytes(const std::string& device) {
   constexpr uint32_t kXdpPacketHeadroom = 256;
   return is_af_xdp(device) ? kXdpPacketHeadroom : 0;

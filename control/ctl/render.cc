@@ -95,7 +95,7 @@ Table routes_table(const Json& answer) {
   return routes;
 }
 
-// Octets, "-" where there is no limit.
+// Bytes, "-" where there is no limit.
 std::string bytes_or_none(const Json& object, const char* key) {
   return text_of(object, key) == "-" ? "-" : bytes_text(number_of(object, key));
 }

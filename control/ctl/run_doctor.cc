@@ -22,9 +22,9 @@ int run_doctor(const Invocation& invocation) {
     faults += finding.severity == doctor::Severity::kFault ? 1 : 0;
     warnings += finding.severity == doctor::Severity::kWarning ? 1 : 0;
     rows.push_back(
-        {{"check", finding.check}, {"severity", to_string(finding.severity)}, {"what", finding.what}, {"mend", finding.mend}});
+        {{"check", finding.check}, {"severity", to_string(finding.severity)}, {"what", finding.what}, {"fix", finding.fix}});
     text += fmt::format("{:<8} {:<14} {}\n", to_string(finding.severity), finding.check, finding.what);
-    text += finding.mend.empty() ? "" : fmt::format("{:<23} -> {}\n", "", finding.mend);
+    text += finding.fix.empty() ? "" : fmt::format("{:<23} -> {}\n", "", finding.fix);
   }
   text += fmt::format("{} faults, {} warnings\n", faults, warnings);
   const int printed = invocation.global.json

@@ -1,4 +1,4 @@
-// doctor: what is missing on this host for a configuration, and how to mend it.
+// doctor: what is missing on this host for a configuration, and how to fix it.
 #pragma once
 
 #include "control/ctl/command.h"

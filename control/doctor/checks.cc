@@ -14,7 +14,7 @@ constexpr std::array<Check, 13> kChecks = {{
     {"memlock", "the gateway may lock its memory", check_memlock},
     {"capabilities", "the gateway may open its devices", check_capabilities},
     {"devices", "NICs are bound to a driver that DPDK can use; IOMMU, vfio; interfaces are there and up", check_devices},
-    {"mtu", "ports carry RoCE packets of 4096 octets", check_mtu},
+    {"mtu", "ports carry RoCE packets of 4096 bytes", check_mtu},
     {"firewall", "UDP 4791 is not filtered", check_firewall},
     {"sockets", "the admin socket and the port of /metrics are free, or a gateway answers there", check_ports_taken},
     {"backends", "backends take connections", check_backends},
@@ -139,7 +139,7 @@ void check_crc(const Facts& facts, Findings& out) {
   }
   const bool slow = facts.crc_bytes_per_second < kCrcSlow;
   out.push_back({"crc", slow ? Severity::kWarning : Severity::kFine,
-                 fmt::format("checksums of 4096-octet packets: {:.1f} GB/s{}", facts.crc_bytes_per_second / 1e9,
+                 fmt::format("checksums of 4096-byte packets: {:.1f} GB/s{}", facts.crc_bytes_per_second / 1e9,
                              slow ? ", too slow for fast links" : ""),
                  slow ? "the CPU needs PCLMULQDQ (grep pclmulqdq /proc/cpuinfo); in a guest, pass the host's CPU model" : ""});
 }

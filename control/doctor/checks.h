@@ -1,4 +1,4 @@
-// Judges facts: what is missing, and the command that mends it. Pure.
+// Judges facts: what is missing, and the command that fixes it. Pure.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ struct Finding {
   const char* check;  // "hugepages"
   Severity severity = Severity::kFine;
   std::string what;  // one sentence
-  std::string mend;  // a command, or what to do; empty when there is nothing to do
+  std::string fix;   // a command, or what to do; empty when there is nothing to do
 };
 using Findings = std::vector<Finding>;
 

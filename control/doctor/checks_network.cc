@@ -17,8 +17,8 @@ constexpr uint32_t kAfXdpPathMtu = 2048;  // its buffers are a page each
 constexpr const char* kMellanox = "0x15b3";
 
 void check_pci(const Facts& facts, const PortFacts& port, const PciFacts& pci, Findings& out) {
-  const auto fault = [&](std::string what, std::string mend) {
-    out.push_back({"devices", Severity::kFault, std::move(what), std::move(mend)});
+  const auto fault = [&](std::string what, std::string fix) {
+    out.push_back({"devices", Severity::kFault, std::move(what), std::move(fix)});
   };
   if (!pci.exists) {
     fault(fmt::format("there is no PCI device {}", port.device), "lspci -D | grep -i ethernet shows those there are");
@@ -63,7 +63,7 @@ void check_beside_kernel(const Facts& facts, const PortFacts& port, const Interf
     out.push_back({"devices", Severity::kWarning,
                    fmt::format("{} has {} receive queues and the gateway reads {}: RoCE packets on the others are lost",
                                interface.name, interface.receive_queues, port.queues),
-                   queue_mend(interface.name, port.queues)});
+                   queue_fix(interface.name, port.queues)});
   }
 }
 
@@ -149,20 +149,20 @@ void check_mtu(const Facts& facts, Findings& out) {
       out.push_back(
           {"mtu",
            Severity::kFine,
-           fmt::format("{}: MTU {} carries RoCE packets of {} octets, the most that AF_XDP can", port.device, port.mtu, path),
+           fmt::format("{}: MTU {} carries RoCE packets of {} bytes, the most that AF_XDP can", port.device, port.mtu, path),
            {}});
     } else if (port.device.starts_with("net_af_xdp")) {
       out.push_back({"mtu", Severity::kNote,
-                     fmt::format("{}: MTU {} carries RoCE packets of {} octets, AF_XDP can do {}", port.device, port.mtu, path,
+                     fmt::format("{}: MTU {} carries RoCE packets of {} bytes, AF_XDP can do {}", port.device, port.mtu, path,
                                  kAfXdpPathMtu),
                      "if all switches and clients can: port.mtu = 2200, and the interface's"});
     } else if (port.mtu < kFullMtu) {
       out.push_back({"mtu", Severity::kNote,
-                     fmt::format("{}: MTU {} carries RoCE packets of {} octets, 4096 is the best", port.device, port.mtu, path),
+                     fmt::format("{}: MTU {} carries RoCE packets of {} bytes, 4096 is the best", port.device, port.mtu, path),
                      fmt::format("if all switches and clients can: port.mtu = {}", kFullMtu)});
     } else {
       out.push_back(
-          {"mtu", Severity::kFine, fmt::format("{}: MTU {} carries RoCE packets of {} octets", port.device, port.mtu, path), {}});
+          {"mtu", Severity::kFine, fmt::format("{}: MTU {} carries RoCE packets of {} bytes", port.device, port.mtu, path), {}});
     }
   }
 }

@@ -21,7 +21,7 @@ uint32_t receive_queues_of(const std::string& interface) {
   return ioctl(any.get(), SIOCETHTOOL, &request) == 0 ? channels.rx_count + channels.combined_count : 0;
 }
 
-std::string queue_mend(const std::string& interface, uint32_t queues) {
+std::string queue_fix(const std::string& interface, uint32_t queues) {
   return fmt::format(
       "ethtool -L {0} combined {1} (or rx {1} tx {1}); or, where the NIC can steer: "
       "ethtool -N {0} flow-type udp4 dst-port 4791 action 0, and udp6",

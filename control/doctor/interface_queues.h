@@ -10,6 +10,6 @@ namespace cw::control::doctor {
 [[nodiscard]] uint32_t receive_queues_of(const std::string& interface);
 
 // The commands that have all RoCE packets come on the first `queues` ones.
-[[nodiscard]] std::string queue_mend(const std::string& interface, uint32_t queues);
+[[nodiscard]] std::string queue_fix(const std::string& interface, uint32_t queues);
 
 }  // namespace cw::control::doctor

@@ -77,7 +77,7 @@ bool output_of(const char* command, std::string& out) {
   return pclose(pipe) == 0;
 }
 
-// Free and total octets of all sizes of hugepages below a folder of the kernel.
+// Free and total bytes of all sizes of hugepages below a folder of the kernel.
 void add_hugepages(const fs::path& folder, uint64_t& total, uint64_t& free) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -130,7 +130,7 @@ PciFacts read_pci(const std::string& address) {
 }
 
 bool is_link_local(const IpAddress& address) {
-  return !address.is_v4() && address.octets[0] == 0xfe && (address.octets[1] & 0xc0) == 0x80;
+  return !address.is_v4() && address.raw[0] == 0xfe && (address.raw[1] & 0xc0) == 0x80;
 }
 
 // What the kernel's addresses say of the interface.
@@ -145,11 +145,10 @@ void read_addresses(const PortConfig& port, InterfaceFacts& interface) {
     }
     std::array<char, INET6_ADDRSTRLEN> text{};
     const int family = each->ifa_addr->sa_family;
-    const void* octets = family == AF_INET ? static_cast<const void*>(&reinterpret_cast<sockaddr_in*>(each->ifa_addr)->sin_addr)
-                         : family == AF_INET6
-                             ? static_cast<const void*>(&reinterpret_cast<sockaddr_in6*>(each->ifa_addr)->sin6_addr)
-                             : nullptr;
-    if (octets != nullptr && inet_ntop(family, octets, text.data(), text.size()) != nullptr) {
+    const void* raw = family == AF_INET    ? static_cast<const void*>(&reinterpret_cast<sockaddr_in*>(each->ifa_addr)->sin_addr)
+                      : family == AF_INET6 ? static_cast<const void*>(&reinterpret_cast<sockaddr_in6*>(each->ifa_addr)->sin6_addr)
+                                           : nullptr;
+    if (raw != nullptr && inet_ntop(family, raw, text.data(), text.size()) != nullptr) {
       const auto address = parse_ip(text.data());
       interface.has_gateway_address |=
           std::ranges::any_of(port.addresses, [&](const IpPrefix& own) { return address && own.address == *address; });

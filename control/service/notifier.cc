@@ -63,8 +63,8 @@ std::string status_field(std::string_view text) {
   }
   std::string field = "STATUS=";
   for (const char c : text) {
-    const auto octet = static_cast<unsigned char>(c);
-    field += octet < 0x20 || octet == 0x7f ? ' ' : c;
+    const auto byte = static_cast<unsigned char>(c);
+    field += byte < 0x20 || byte == 0x7f ? ' ' : c;
   }
   return field;
 }

@@ -79,17 +79,17 @@ bool ExceptionPath::set_up(std::string& error) {
     return false;
   }
   const control::UniqueFd any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const auto failed = [&](const char* what, const char* mend) {
+  const auto failed = [&](const char* what, const char* fix) {
     error = fmt::format("cannot set its {}: {}; it takes CAP_NET_ADMIN, unless it is right already: {}", what,
-                        std::strerror(errno), mend);
+                        std::strerror(errno), fix);
     return false;
   };
   // What is right stays: then a gateway without rights can use an interface that was made for it.
   request = request_for(settings_.tap);
   if (ioctl(any.get(), SIOCGIFHWADDR, &request) != 0 ||
-      std::memcmp(request.ifr_hwaddr.sa_data, settings_.mac.octets.data(), settings_.mac.octets.size()) != 0) {
+      std::memcmp(request.ifr_hwaddr.sa_data, settings_.mac.raw.data(), settings_.mac.raw.size()) != 0) {
     request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
-    std::memcpy(request.ifr_hwaddr.sa_data, settings_.mac.octets.data(), settings_.mac.octets.size());
+    std::memcpy(request.ifr_hwaddr.sa_data, settings_.mac.raw.data(), settings_.mac.raw.size());
     if (ioctl(any.get(), SIOCSIFHWADDR, &request) != 0) {
       return failed("MAC address", "ip link set NAME address MAC");
     }

@@ -69,7 +69,7 @@ class Encoded {
     if (!rule.destination) {
       add_item(type, nullptr, nullptr);
     } else if (rule.ipv6) {
-      std::memcpy(ipv6_.hdr.dst_addr, rule.destination->octets.data(), sizeof(ipv6_.hdr.dst_addr));
+      std::memcpy(ipv6_.hdr.dst_addr, rule.destination->raw.data(), sizeof(ipv6_.hdr.dst_addr));
       std::memset(ipv6_mask_.hdr.dst_addr, 0xff, sizeof(ipv6_mask_.hdr.dst_addr));
       add_item(type, &ipv6_, &ipv6_mask_);
     } else {

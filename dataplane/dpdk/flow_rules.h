@@ -6,12 +6,12 @@
 //   isolation   on a port that the kernel keeps: the rules take UDP 4791 to the gateway's addresses, and a packet that no rule
 //               takes is the kernel's
 //
-// DPDK 22.11 has no item for a BTH: RAW compares its first 8 octets, from where the UDP header ends.
+// DPDK 22.11 has no item for a BTH: RAW compares its first 8 bytes, from where the UDP header ends.
 //
-//   octet 0      OpCode: bits 6 and 5 are 0 in those of reliable connections and in CNPs, and 3 in CM messages (UD)
-//   octets 5..7  destination QP: its lowest bits are the core (rocev2/rc/qpn_codec.h)
+//   byte 0      OpCode: bits 6 and 5 are 0 in those of reliable connections and in CNPs, and 3 in CM messages (UD)
+//   bytes 5..7  destination QP: its lowest bits are the core (rocev2/rc/qpn_codec.h)
 //
-// Octets that count for nothing have an empty mask: of the drivers that know RAW some take even offsets and lengths only, or none
+// Bytes that count for nothing have an empty mask: of the drivers that know RAW some take even offsets and lengths only, or none
 // but offset 0.
 #pragma once
 

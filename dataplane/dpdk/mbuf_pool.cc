@@ -40,7 +40,7 @@ bool has_driver(const char* name) {
 
 rte_mempool* checked(rte_mempool* pool, const char* name, uint32_t count, uint32_t data_bytes, std::string& error) {
   if (pool == nullptr) {
-    error = fmt::format("buffer pool '{}' ({} buffers of {} octets, {} MiB) cannot be made: {}; raise dataplane.memory_mb", name,
+    error = fmt::format("buffer pool '{}' ({} buffers of {} bytes, {} MiB) cannot be made: {}; raise dataplane.memory_mb", name,
                         count, data_bytes, (uint64_t{count} * (data_bytes + sizeof(rte_mbuf))) >> 20, rte_strerror(rte_errno));
   }
   return pool;
@@ -89,7 +89,7 @@ std::unique_ptr<MbufPools> MbufPools::create(const MbufPoolSizes& sizes, std::st
   const uint32_t packet_data_bytes = sizes.a_page_each ? kPageDataBytes : sizes.packet_data_bytes;
   if (packet_data_bytes < sizes.packet_data_bytes) {
     error = fmt::format(
-        "a port wants packet buffers of {} octets, and an AF_XDP port beside it has them of a page, {}: give them a "
+        "a port wants packet buffers of {} bytes, and an AF_XDP port beside it has them of a page, {}: give them a "
         "gateway each",
         sizes.packet_data_bytes, kPageDataBytes);
     return nullptr;

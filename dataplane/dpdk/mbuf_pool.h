@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/buffer.h"
-#include "base/buffer_stock.h"
+#include "base/buffer_watermark.h"
 #include "base/result.h"
 #include "control/config/memory_plan.h"
 
@@ -33,7 +33,7 @@ using control::kLargeBufferBytes;
 // One process-wide set of mempools. Two BufferPool faces (packet heads and large buffers) share views and release.
 class MbufPools {
  public:
-  // EAL must be initialised. The sentence of `error` says which pool could not be made and how many octets it wanted.
+  // EAL must be initialised. The sentence of `error` says which pool could not be made and how many bytes it wanted.
   [[nodiscard]] static std::unique_ptr<MbufPools> create(const MbufPoolSizes& sizes, std::string& error);
   ~MbufPools();
   MbufPools(const MbufPools&) = delete;
@@ -44,9 +44,11 @@ class MbufPools {
   [[nodiscard]] rte_mempool* packet_mempool() { return packets_.mempool; }
 
   // Whether a core may receive as it likes; cheap, without what threads have in their caches.
-  [[nodiscard]] BufferStock packet_stock() const {
+  [[nodiscard]] BufferWatermark packet_watermark() const {
     const unsigned free = rte_mempool_get_ops(packets_.mempool->ops_index)->get_count(packets_.mempool);
-    return free >= packets_low_ ? BufferStock::kPlenty : free >= packets_low_ / 2 ? BufferStock::kLow : BufferStock::kLast;
+    return free >= packets_low_       ? BufferWatermark::kPlenty
+           : free >= packets_low_ / 2 ? BufferWatermark::kLow
+                                      : BufferWatermark::kLast;
   }
   // Frames came and were not all taken because of that.
   void note_packets_short() { packets_.refused.fetch_add(1, std::memory_order_relaxed); }

@@ -61,7 +61,7 @@ struct Descriptors {
 
 union ControlBuffer {
   cmsghdr aligned;
-  std::array<char, CMSG_SPACE(kDescriptorsMax * sizeof(int))> octets;
+  std::array<char, CMSG_SPACE(kDescriptorsMax * sizeof(int))> raw;
 };
 
 std::optional<ucred> credentials_of(const UniqueFd& fd) {
@@ -79,11 +79,11 @@ int wait_ms(Instant now, Instant until) {
 }  // namespace
 
 struct MemifRelay::Message {
-  std::array<uint8_t, MemifHandshake::kMessageBytes> octets{};
+  std::array<uint8_t, MemifHandshake::kMessageBytes> raw{};
   size_t size = 0;
   Descriptors descriptors;
 
-  [[nodiscard]] Bytes bytes() const { return Bytes(octets).first(size); }
+  [[nodiscard]] Bytes bytes() const { return Bytes(raw).first(size); }
   // Of the file that came with it, if one came. One whose size nobody knows (an eventfd) has 0 bytes.
   [[nodiscard]] std::optional<uint64_t> file_bytes() const {
     struct stat file {};
@@ -292,13 +292,13 @@ void MemifRelay::refuse(const char* reason) {
 std::optional<MemifLink::Received> MemifRelay::receive(End from) {
   message_ = std::make_unique<Message>();
   Message& message = *message_;
-  iovec vector{message.octets.data(), message.octets.size()};
+  iovec vector{message.raw.data(), message.raw.size()};
   ControlBuffer control{};
   msghdr header{};
   header.msg_iov = &vector;
   header.msg_iovlen = 1;
-  header.msg_control = control.octets.data();
-  header.msg_controllen = control.octets.size();
+  header.msg_control = control.raw.data();
+  header.msg_controllen = control.raw.size();
   const ssize_t size = recvmsg(socket_of(from).get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   for (cmsghdr* item = size < 0 ? nullptr : CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
     if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) {
@@ -318,14 +318,14 @@ std::optional<MemifLink::Received> MemifRelay::receive(End from) {
 
 bool MemifRelay::pass_on(End to) {
   Message& message = *message_;
-  iovec vector{message.octets.data(), message.size};
+  iovec vector{message.raw.data(), message.size};
   ControlBuffer control{};
   msghdr header{};
   header.msg_iov = &vector;
   header.msg_iovlen = 1;
   const size_t bytes = message.descriptors.count * sizeof(int);
   if (bytes > 0) {
-    header.msg_control = control.octets.data();
+    header.msg_control = control.raw.data();
     header.msg_controllen = CMSG_SPACE(bytes);
     cmsghdr* item = CMSG_FIRSTHDR(&header);
     item->cmsg_level = SOL_SOCKET;

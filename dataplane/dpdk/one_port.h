@@ -19,7 +19,7 @@ namespace cw::dataplane {
 struct OnePortSettings {
   std::string instance;  // file prefix of DPDK's run-time files; the process id is appended, so that several may run side by side
   std::string device;    // as in PortSettings
-  uint32_t mtu = 1500;   // octets of an IP packet on the link
+  uint32_t mtu = 1500;   // bytes of an IP packet on the link
   uint32_t lcore = 0;    // CPU of the poll core
   uint32_t memory_mb = 512;
   uint32_t packet_buffers = 32768;

@@ -253,7 +253,7 @@ std::unique_ptr<Port> Port::open(const PortSettings& settings, MbufPools& pools,
     (void)port->failed("cannot read the MAC address", result, error);
     return nullptr;
   }
-  std::memcpy(port->mac_.octets.data(), address.addr_bytes, port->mac_.octets.size());
+  std::memcpy(port->mac_.raw.data(), address.addr_bytes, port->mac_.raw.size());
   if (!settings.beside_kernel) {
     (void)rte_eth_promiscuous_enable(port->id_);  // neighbour solicitations come by multicast
   } else if (port->xdp_ != nullptr && !port->share_with_kernel(error)) {

@@ -140,10 +140,10 @@ rte_mbuf* PortQueue::refer(const wire::TxPacket& packet) {
 
 // Heads are as long as a frame of the port's MTU.
 rte_mbuf* PortQueue::copy_pieces(const wire::TxPacket& packet, rte_mbuf* head) {
-  const auto append = [head](const uint8_t* octets, uint32_t bytes) {
+  const auto append = [head](const uint8_t* raw, uint32_t bytes) {
     char* place = rte_pktmbuf_append(head, static_cast<uint16_t>(bytes));
     if (place != nullptr) {
-      std::memcpy(place, octets, bytes);
+      std::memcpy(place, raw, bytes);
     }
     return place != nullptr;
   };

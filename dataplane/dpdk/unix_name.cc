@@ -45,7 +45,7 @@ bool UnixName::fill(sockaddr_un& address, socklen_t& size) const {
     return false;
   }
   std::memcpy(address.sun_path + at, name.data(), name.size());
-  // The driver binds and connects abstract names without a closing zero: every octet of the size is part of the name.
+  // The driver binds and connects abstract names without a closing zero: every byte of the size is part of the name.
   size = abstract ? static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()) : sizeof(address);
   return true;
 }

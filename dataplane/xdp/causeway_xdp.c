@@ -24,7 +24,7 @@
 
 // As xdp_filter.cc writes it.
 struct own_address {
-  __u8 octets[16];  // IPv4 as ::ffff:a.b.c.d
+  __u8 raw[16];  // IPv4 as ::ffff:a.b.c.d
   __u32 vlan;       // 802.1Q id, 0 = untagged
 };
 
@@ -86,9 +86,9 @@ static __always_inline int is_roce_over_ipv4(void *ip_begin, void *end, struct o
       (ip->frag_off & bpf_htons(IPV4_FRAGMENT)) != 0) {
     return 0;
   }
-  to->octets[10] = 0xff;
-  to->octets[11] = 0xff;
-  __builtin_memcpy(to->octets + 12, &ip->daddr, 4);
+  to->raw[10] = 0xff;
+  to->raw[11] = 0xff;
+  __builtin_memcpy(to->raw + 12, &ip->daddr, 4);
   return is_roce_behind(ip_begin, ip->ihl, end);
 }
 
@@ -97,7 +97,7 @@ static __always_inline int is_roce_over_ipv6(void *ip_begin, void *end, struct o
   if ((void *)(ip + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_UDP) {
     return 0;
   }
-  __builtin_memcpy(to->octets, &ip->daddr, 16);
+  __builtin_memcpy(to->raw, &ip->daddr, 16);
   return is_roce((struct udphdr *)(ip + 1), end);
 }
 

@@ -8,7 +8,7 @@ LINE = 32
 
 def main() -> None:
     data = Path(sys.argv[1]).read_bytes()
-    rows = "\n".join("    " + ",".join(str(octet) for octet in data[at : at + LINE]) + "," for at in range(0, len(data), LINE))
+    rows = "\n".join("    " + ",".join(str(byte) for byte in data[at : at + LINE]) + "," for at in range(0, len(data), LINE))
     text = f"""#include "dataplane/xdp/xdp_program.h"
 
 namespace cw::dataplane {{

@@ -29,7 +29,7 @@ constexpr const char* kRights =
 
 // As in causeway_xdp.c.
 struct OwnAddress {
-  std::array<uint8_t, 16> octets;
+  std::array<uint8_t, 16> raw;
   uint32_t vlan;
 };
 static_assert(sizeof(OwnAddress) == 20);
@@ -117,9 +117,9 @@ bool clear(const std::string& interface, int index, std::string& error) {
   return false;
 }
 
-control::UniqueFd file_in_memory(Bytes octets) {
+control::UniqueFd file_in_memory(Bytes raw) {
   control::UniqueFd file(memfd_create("causeway_xdp.o", MFD_CLOEXEC));
-  if (!file.valid() || write(file.get(), octets.data(), octets.size()) != static_cast<ssize_t>(octets.size())) {
+  if (!file.valid() || write(file.get(), raw.data(), raw.size()) != static_cast<ssize_t>(raw.size())) {
     return control::UniqueFd();
   }
   return file;
@@ -169,7 +169,7 @@ bool XdpFilter::take_over(std::span<const IpAddress> addresses, uint16_t vlan, s
   }
   const uint32_t present = 1;
   for (const IpAddress& address : addresses) {
-    const OwnAddress key{address.octets, vlan};
+    const OwnAddress key{address.raw, vlan};
     if (const int result = bpf_map_update_elem(map, &key, &present, BPF_ANY); result != 0) {
       return failed("cannot tell the XDP program an address", result, error);
     }

@@ -5,7 +5,7 @@
 #
 # BUILD_DIR was set up with -Db_pgo=generate, and has tests/bench/rpc_pair_bench. To be called where the compiler's prefix map begins
 # (the top of a package's sources), if it has one: profiles go to paths relative to it. Each case is a gateway and its client in one
-# thread, over a wire in memory and by a clock of their own: no devices, no rights, and the same profile each time, to the octet, where
+# thread, over a wire in memory and by a clock of their own: no devices, no rights, and the same profile each time, to the byte, where
 # addresses may be left unshuffled (some containers forbid it).
 set -eu
 [ $# -eq 1 ] && [ -x "$1/tests/bench/rpc_pair_bench" ] || {

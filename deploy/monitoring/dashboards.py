@@ -84,7 +84,7 @@ def overview() -> Json:
             ),
             timeseries(
                 "Throughput",
-                "Octets of RoCEv2 packets per second, headers included.",
+                "Bytes of RoCEv2 packets per second, headers included.",
                 "Bps",
                 (rate("roce_bytes_total", "instance, direction"), "{{instance}} {{direction}}"),
             ),
@@ -234,7 +234,7 @@ def connections() -> Json:
                 ),
             ),
             timeseries(
-                "Octets in flight by [[client]] section",
+                "Bytes in flight by [[client]] section",
                 "Chunks of the calls of each section's clients.",
                 "bytes",
                 (metric("client_bytes_in_flight"), "{{instance}} {{client}}"),
@@ -313,7 +313,7 @@ def connections() -> Json:
             ),
             timeseries(
                 "Chunks in flight by section",
-                "Octets of the chunks of calls in flight, and what bytes_in_flight_max allows of them.",
+                "Bytes of the chunks of calls in flight, and what bytes_in_flight_max allows of them.",
                 "bytes",
                 (metric("client_bytes_in_flight"), "{{instance}} {{client}}"),
                 (metric("client_bytes_in_flight_max"), "{{instance}} {{client}} at most"),
@@ -410,7 +410,7 @@ def chunks() -> Json:
             ),
             row("How the data moves"),
             timeseries(
-                "Octets by chunk list",
+                "Bytes by chunk list",
                 "read: fetched from clients by RDMA Read (NFS WRITE). write: placed by RDMA Write (NFS READ). reply: long replies.",
                 "Bps",
                 (rate("rpcrdma_chunk_bytes_total", "list"), "{{list}}"),
@@ -427,7 +427,7 @@ def chunks() -> Json:
                 ),
             ),
             timeseries(
-                "Octets per chunk",
+                "Bytes per chunk",
                 "How much one chunk moves.",
                 "bytes",
                 (
@@ -486,8 +486,8 @@ def transport() -> Json:
                 (rate("roce_packets_total", "instance, port, direction"), "{{instance}} port {{port}} {{direction}}"),
             ),
             timeseries(
-                "Octets",
-                "Octets of RoCEv2 packets per second, Ethernet header to iCRC.",
+                "Bytes",
+                "Bytes of RoCEv2 packets per second, Ethernet header to iCRC.",
                 "Bps",
                 (rate("roce_bytes_total", "instance, port, direction"), "{{instance}} port {{port}} {{direction}}"),
             ),
@@ -670,8 +670,8 @@ def backend() -> Json:
                 (metric("backend_inflight_calls", one), "{{instance}} {{backend}}"),
             ),
             timeseries(
-                "Octets",
-                "Octets to (tx) and from (rx) the backend. Built-in programs have no connection, and count none.",
+                "Bytes",
+                "Bytes to (tx) and from (rx) the backend. Built-in programs have no connection, and count none.",
                 "Bps",
                 (rate("backend_bytes_total", "instance, backend, direction", one), "{{instance}} {{backend}} {{direction}}"),
             ),

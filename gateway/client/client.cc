@@ -110,7 +110,7 @@ void Client::start_handshake(Instant now, Connection& connection, const wire::Ma
                                      .port = station.port,
                                      .remote_qpn = cm::kGsiQpn};
   const uint16_t hold_packets = options_.rc.selective_recovery ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0};
-  const auto private_data = rpcrdma::connect_octets(ours(), {.hold_packets = hold_packets});
+  const auto private_data = rpcrdma::connect_bytes(ours(), {.hold_packets = hold_packets});
   cm::ConnectParameters parameters;
   parameters.local_qpn = connection.qp->local_qpn();
   parameters.first_receive_psn = connection.first_receive_psn;

@@ -23,24 +23,24 @@ Node::Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable*
   }
 }
 
-bool Node::foresees() const {
-  return endpoint_.qp_count() >= kForeseeFrom;
+bool Node::wants_prefetch() const {
+  return endpoint_.qp_count() >= kPrefetchFrom;
 }
 
-void Node::foresee(std::span<const Bytes> frames) const {
-  std::array<verbs::Qpn, kForeseenMax> qpns;
+void Node::prefetch(std::span<const Bytes> frames) const {
+  std::array<verbs::Qpn, kPrefetchMax> qpns;
   size_t count = 0;
-  for (const Bytes frame : frames.first(std::min(frames.size(), kForeseenMax))) {
+  for (const Bytes frame : frames.first(std::min(frames.size(), kPrefetchMax))) {
     __builtin_prefetch(frame.data());
   }
-  for (const Bytes frame : frames.first(std::min(frames.size(), kForeseenMax))) {
+  for (const Bytes frame : frames.first(std::min(frames.size(), kPrefetchMax))) {
     if (const auto qpn = wire::peek_destination(frame)) {
       qpns[count++] = *qpn;
-      endpoint_.foresee_entry(*qpn);
+      endpoint_.prefetch_entry(*qpn);
     }
   }
   for (size_t i = 0; i < count; ++i) {
-    endpoint_.foresee_qp(qpns[i]);
+    endpoint_.prefetch_qp(qpns[i]);
   }
 }
 

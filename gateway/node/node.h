@@ -53,11 +53,11 @@ class Node {
   // `random` and `memory` (nullptr on a server) must outlive the node.
   Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable* memory);
 
-  // The frames that on_frame() will get next, at most kForeseenMax of them. With more queue pairs than the caches hold, which
-  // foresees() says, what they need is fetched in three rounds, so that the misses of a burst overlap.
-  static constexpr size_t kForeseenMax = 64;
-  [[nodiscard]] bool foresees() const;
-  void foresee(std::span<const Bytes> frames) const;
+  // The frames that on_frame() will get next, at most kPrefetchMax of them. With more queue pairs than the caches hold, which
+  // wants_prefetch() says, what they need is fetched in three rounds, so that the misses of a burst overlap.
+  static constexpr size_t kPrefetchMax = 64;
+  [[nodiscard]] bool wants_prefetch() const;
+  void prefetch(std::span<const Bytes> frames) const;
   // Takes one frame, which spans the Buffer. True = the node keeps the Buffer; else it is still the caller's.
   [[nodiscard]] bool on_frame(Instant now, Buffer* frame, uint16_t port);
   // Everything that is to be sent, until the batch is full. Packets may point into payload of queue pairs: send before the

@@ -14,10 +14,10 @@ constexpr size_t kAttributeId = 16;                // in a MAD header
 constexpr size_t kOurId = cm::kMadHeaderSize + 4;  // in every CM message but REQ, SIDR_REQ and SIDR_REP
 constexpr size_t kRequestQpn = cm::kMadHeaderSize + 32;
 
-uint32_t sum_of_words(Bytes octets) {
+uint32_t sum_of_words(Bytes raw) {
   uint32_t sum = 0;
-  for (size_t i = 0; i + 4 <= octets.size(); i += 4) {
-    sum += load_be32(octets.data() + i);
+  for (size_t i = 0; i + 4 <= raw.size(); i += 4) {
+    sum += load_be32(raw.data() + i);
   }
   return sum;
 }

@@ -28,13 +28,13 @@ constexpr uint32_t kSolicited = 0x4000'0000;
 constexpr uint32_t kOverride = 0x2000'0000;
 
 // RFC 1071. `sum` carries a pseudo header's part in.
-uint16_t checksum(Bytes octets, uint32_t sum = 0) {
+uint16_t checksum(Bytes raw, uint32_t sum = 0) {
   size_t i = 0;
-  for (; i + 1 < octets.size(); i += 2) {
-    sum += load_be16(octets.data() + i);
+  for (; i + 1 < raw.size(); i += 2) {
+    sum += load_be16(raw.data() + i);
   }
-  if (i < octets.size()) {
-    sum += uint32_t{octets[i]} << 8;
+  if (i < raw.size()) {
+    sum += uint32_t{raw[i]} << 8;
   }
   while ((sum >> 16) != 0) {
     sum = (sum & 0xffff) + (sum >> 16);
@@ -53,7 +53,7 @@ uint32_t pseudo_header_sum(const uint8_t* ipv6, uint32_t length) {
 
 MacAddress mac_at(const uint8_t* p) {
   MacAddress mac;
-  std::memcpy(mac.octets.data(), p, mac.octets.size());
+  std::memcpy(mac.raw.data(), p, mac.raw.size());
   return mac;
 }
 
@@ -70,25 +70,25 @@ bool may_be_answered(Bytes frame, const IpAddress& source) {
 bool same_network(const IpAddress& a, const IpAddress& b, uint8_t prefix_bits) {
   const uint32_t bits = a.is_v4() ? prefix_bits + 96u : prefix_bits;
   const uint32_t whole = bits / 8;
-  if (std::memcmp(a.octets.data(), b.octets.data(), whole) != 0) {
+  if (std::memcmp(a.raw.data(), b.raw.data(), whole) != 0) {
     return false;
   }
   const uint32_t rest = bits % 8;
-  return rest == 0 || ((a.octets[whole] ^ b.octets[whole]) >> (8 - rest)) == 0;
+  return rest == 0 || ((a.raw[whole] ^ b.raw[whole]) >> (8 - rest)) == 0;
 }
 
 // RFC 4291 2.7.1, RFC 2464 7.
 IpAddress solicited_node(const IpAddress& target) {
   IpAddress group;
-  group.octets = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, target.octets[13], target.octets[14], target.octets[15]};
+  group.raw = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, target.raw[13], target.raw[14], target.raw[15]};
   return group;
 }
 MacAddress multicast_mac(const IpAddress& group) {
-  return MacAddress{{0x33, 0x33, group.octets[12], group.octets[13], group.octets[14], group.octets[15]}};
+  return MacAddress{{0x33, 0x33, group.raw[12], group.raw[13], group.raw[14], group.raw[15]}};
 }
 IpAddress all_nodes() {
   IpAddress group;
-  group.octets = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  group.raw = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   return group;
 }
 
@@ -394,9 +394,9 @@ void Station::send_arp(uint16_t operation, const MacAddress& to, const IpAddress
   store_be32(arp, 0x0001'0800);
   store_be16(arp + 4, 0x0604);
   store_be16(arp + 6, operation);
-  std::memcpy(arp + 8, options_.mac.octets.data(), 6);
+  std::memcpy(arp + 8, options_.mac.raw.data(), 6);
   store_be32(arp + 14, sender.to_v4());
-  std::memcpy(arp + 18, target_mac.octets.data(), 6);
+  std::memcpy(arp + 18, target_mac.raw.data(), 6);
   store_be32(arp + 24, target.to_v4());
   ++stats_.arp_out;
 }
@@ -412,15 +412,15 @@ void Station::send_neighbour_message(uint8_t type, const MacAddress& to, const I
   store_be16(ip + 4, kIcmpBytes);
   ip[6] = kProtocolIcmp6;
   ip[7] = 255;
-  std::memcpy(ip + 8, source.octets.data(), 16);
-  std::memcpy(ip + 24, destination.octets.data(), 16);
+  std::memcpy(ip + 8, source.raw.data(), 16);
+  std::memcpy(ip + 24, destination.raw.data(), 16);
   uint8_t* icmp = ip + 40;
   icmp[0] = type;
   store_be32(icmp + 4, flags);
-  std::memcpy(icmp + 8, target.octets.data(), 16);
+  std::memcpy(icmp + 8, target.raw.data(), 16);
   icmp[24] = type == kNeighbourSolicitation ? 1 : 2;
   icmp[25] = 1;
-  std::memcpy(icmp + 26, options_.mac.octets.data(), 6);
+  std::memcpy(icmp + 26, options_.mac.raw.data(), 6);
   store_be16(icmp + 2, checksum({icmp, kIcmpBytes}, pseudo_header_sum(ip, kIcmpBytes)));
   ++stats_.nd_out;
 }
@@ -434,8 +434,8 @@ uint8_t* Station::begin_frame(const MacAddress& to, uint16_t ethertype, uint32_t
   const uint32_t index = free_.pop();
   uint8_t* frame = frames_[index].data();
   std::memset(frame, 0, link_bytes + l3_bytes);
-  std::memcpy(frame, to.octets.data(), 6);
-  std::memcpy(frame + 6, options_.mac.octets.data(), 6);
+  std::memcpy(frame, to.raw.data(), 6);
+  std::memcpy(frame + 6, options_.mac.raw.data(), 6);
   if (options_.vlan != 0) {
     store_be16(frame + 12, kEtherVlan);
     store_be16(frame + 14, options_.vlan);

@@ -78,7 +78,7 @@ class Station {
   static constexpr uint32_t kOutputFrameBytes = 9216;  // an echo reply may be as large as the MTU
 
   struct Frame {
-    std::vector<uint8_t> octets;  // capacity reserved once
+    std::vector<uint8_t> raw;  // capacity reserved once
   };
   struct Neighbour {
     IpAddress address;

@@ -60,7 +60,7 @@ inline void owe_rnr_nak(ReceiveState& state, uint8_t timer_code) {
   state.nak_code = timer_code;
 }
 
-// The packet that a sequence or RNR NAK asked for has come: the NAK, if it has not been sent yet, would be a lie now.
+// The packet that a sequence or RNR NAK asked for has arrived: a NAK that has not been sent yet is out of date.
 inline void forgive_gap(ReceiveState& state) {
   state.gap = false;
   if (state.reply == ReplyKind::kNak || state.reply == ReplyKind::kRnrNak) {

@@ -15,7 +15,7 @@
 namespace cw::rc {
 
 struct DcqcnLimits {
-  // Where the rate begins and returns to, octets per second.
+  // Where the rate begins and returns to, bytes per second.
   uint64_t line_rate = 12'500'000'000;
   // No number of notifications brings it below this.
   uint64_t floor_rate = 12'500'000;
@@ -42,9 +42,9 @@ class Dcqcn {
   void on_sent(Instant now, uint64_t bytes);
   // When the next packet may leave.
   [[nodiscard]] Instant next_send_at() const { return next_send_at_; }
-  // Octets that may leave at once, now that the time has come: what the rate makes of the time between two looks at the clock.
+  // Bytes that may leave at once, now that the time has come: what the rate makes of the time between two looks at the clock.
   [[nodiscard]] uint64_t burst_bytes() const { return rate_ / kBurstsPerSecond; }
-  // Octets per second.
+  // Bytes per second.
   [[nodiscard]] uint64_t rate() const { return rate_; }
   // Back at line rate, and nothing was sent for a while. Not earlier: while packets are in flight the window alone would let more
   // go at once than the path can take, as has been seen.

@@ -22,7 +22,7 @@ class HeldBudget {
 
   // Where the client's packets are counted.
   [[nodiscard]] uint8_t place_of(const IpAddress& client) const {
-    uint64_t mixed = (load_be64(client.octets.data() + (client.is_v4() ? 8 : 0)) ^ key_) * 0xff51'afd7'ed55'8ccdULL;
+    uint64_t mixed = (load_be64(client.raw.data() + (client.is_v4() ? 8 : 0)) ^ key_) * 0xff51'afd7'ed55'8ccdULL;
     mixed = (mixed ^ (mixed >> 32)) * 0xc4ce'b9fe'1a85'ec53ULL;
     return static_cast<uint8_t>(mixed >> 56);
   }

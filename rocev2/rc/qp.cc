@@ -81,7 +81,7 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   send_.next_psn = connect.local_first_psn;
   send_.limit_psn = connect.local_first_psn;
   send_.initiator_depth = std::min(send_.initiator_depth, connect.initiator_depth);
-  // Of a peer that takes few READs at once more is asked at once, or the window would never be used.
+  // A peer with a small READ depth is sent larger READ requests, or the window would never be used.
   const uint32_t share = send_.read_window.packets_max() / std::max<uint32_t>(send_.initiator_depth, 1);
   send_.read_window =
       ReadWindow(send_.read_window.packets_max(), std::max(send_.read_window.request_packets(), std::bit_floor(share)));

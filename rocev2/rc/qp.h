@@ -127,7 +127,7 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   // The acknowledgement or NAK that is due. True when it still is, because the batch took no more.
   [[nodiscard]] bool transmit_acknowledgement(wire::TxBatch& batch);
   // The held acknowledgement goes with the next transmission. Precondition: the queue pair is in RcCore::ack_held.
-  void hurry_acknowledgement() { join_ack_due(); }
+  void flush_acknowledgement() { join_ack_due(); }
   // By when a held acknowledgement leaves at the latest.
   [[nodiscard]] Instant ack_by() const { return ack_by_; }
   // READ responses and requests, up to `packets_max` and what the batch takes. True when it wants to be asked again.

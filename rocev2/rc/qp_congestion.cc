@@ -10,7 +10,7 @@
 namespace cw::rc {
 namespace {
 
-// Octets around the payload that take their time on the line too: link, IP, UDP, BTH, iCRC.
+// Bytes around the payload that take their time on the line too: link, IP, UDP, BTH, iCRC.
 constexpr uint32_t kHeaderBytes = 14 + 20 + 8 + 12 + 4 + 24;
 
 }  // namespace

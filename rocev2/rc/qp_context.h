@@ -39,7 +39,7 @@ struct QpContext {
 
   // Something out of the ordinary, for the core's log.
   void note(TransportEventKind kind, wire::Psn psn, uint8_t detail = 0) { core.log.note(local, kind, psn, detail); }
-  // Packets that a message of `bytes` octets takes: at least one.
+  // Packets that a message of `bytes` bytes takes: at least one.
   [[nodiscard]] uint32_t packets_of(uint64_t bytes) const {
     return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu_bytes - 1) >> mtu_shift);
   }

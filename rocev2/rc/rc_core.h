@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/buffer.h"
-#include "base/buffer_stock.h"
+#include "base/buffer_watermark.h"
 #include "base/intrusive_list.h"
 #include "base/slab.h"
 #include "base/timer_wheel.h"
@@ -62,17 +62,17 @@ struct RcCore {
         memory(memory_table) {}
 
   RcStats stats;
-  BufferStock stock = BufferStock::kPlenty;  // what there is to receive into
-  Duration ack_delay;                        // how long an acknowledgement may wait for company
-  Slab<Work> sends;                          // posted SEND, WRITE, READ until polled
-  Slab<Work> receives;                       // messages arriving or waiting to be polled
-  Slab<ReadReplay> replays;                  // one per queue pair that answers READs
-  Slab<Scoreboard> boards;                   // one per queue pair whose peer reports a gap
-  Slab<HeldPackets> held;                    // one per queue pair that holds packets behind a gap
-  Slab<ReadGaps> read_gaps;                  // one per queue pair that misses responses before others
-  Slab<RepeatedReads> repeated_reads;        // one per queue pair whose repeated READ requests may be on their way
-  HeldBudget held_budget;                    // of what is in all of `held`: received buffers that are not free
-  Slab<Dcqcn> rates;                         // one per queue pair that has met congestion
+  BufferWatermark watermark = BufferWatermark::kPlenty;  // what there is to receive into
+  Duration ack_delay;                                    // how long an acknowledgement may wait for company
+  Slab<Work> sends;                                      // posted SEND, WRITE, READ until polled
+  Slab<Work> receives;                                   // messages arriving or waiting to be polled
+  Slab<ReadReplay> replays;                              // one per queue pair that answers READs
+  Slab<Scoreboard> boards;                               // one per queue pair whose peer reports a gap
+  Slab<HeldPackets> held;                                // one per queue pair that holds packets behind a gap
+  Slab<ReadGaps> read_gaps;                              // one per queue pair that misses responses before others
+  Slab<RepeatedReads> repeated_reads;                    // one per queue pair whose repeated READ requests may be on their way
+  HeldBudget held_budget;                                // of what is in all of `held`: received buffers that are not free
+  Slab<Dcqcn> rates;                                     // one per queue pair that has met congestion
   TransportLog log;
   TimerWheel timers;
   verbs::MemoryTable* memory;  // nullptr: this endpoint exposes nothing (server role)

@@ -21,12 +21,12 @@ class ReceivePool;
 constexpr Duration kAckDelay = Duration::us(20);
 
 struct RcOptions {
-  // Request packets sent and not yet acknowledged, 1..4096. 128 packets of 4096 octets cover 40 us of 100 Gb/s; more only makes
+  // Request packets sent and not yet acknowledged, 1..4096. 128 packets of 4096 bytes cover 40 us of 100 Gb/s; more only makes
   // each loss dearer, because a standard peer discards everything behind a gap.
   uint32_t send_window_packets = 128;
   // Work requests posted and not yet completed, 1..65535. An RPC uses one SEND and a READ or WRITE per segment.
   uint32_t send_queue_depth = 256;
-  // Longest SEND message accepted, octets, 0..2^31: the inline threshold. A longer one is a peer's error and ends the connection.
+  // Longest SEND message accepted, bytes, 0..2^31: the inline threshold. A longer one is a peer's error and ends the connection.
   uint32_t receive_bytes_max = 4096;
   // RNR timer code that we send when no receive is posted (IBA table 45, 1..31; 0 means 655 ms). 12 = 0.64 ms: a receive comes
   // back when a call is handed on, which takes microseconds.
@@ -39,18 +39,18 @@ struct RcOptions {
   uint8_t initiator_depth_max = 16;
   // READ responses that one READ request asks for, a power of two, 1..4096: a longer READ is asked for by several requests, each
   // of which counts as one READ in flight. It bounds what one lost response makes an ordinary peer answer again, and what a probe
-  // calls for, and is the step by which the READ window changes: 32 of 4096 octets are 10 us of 100 Gb/s. A peer that takes so
+  // calls for, and is the step by which the READ window changes: 32 of 4096 bytes are 10 us of 100 Gb/s. A peer that takes so
   // few READs at once that they would not fill read_window_packets is asked for more by each.
   uint32_t read_request_packets = 32;
   // READ responses asked for and not arrived at most, read_request_packets..32768: the longest burst that the peer can send us,
   // which the receive ring should be able to hold. As many are asked for as the way to the peer holds (read_window.h). What does
-  // not fit costs the peer a repetition, and the READ little: see the ring test in read_requests_test.cc. 256 of 4096 octets
+  // not fit costs the peer a repetition, and the READ little: see the ring test in read_requests_test.cc. 256 of 4096 bytes
   // cover 84 us of 100 Gb/s.
   uint32_t read_window_packets = 256;
   // Whose memory regions the peer may name.
   verbs::ProtectionDomain domain;
   // A PSN further than this from the expected one is neither a duplicate nor a plausible gap, and is ignored. 2^10..2^22 packets.
-  // A READ uses one PSN per response packet, so this also bounds the longest READ: 2^20 packets of 256 octets are 256 MiB.
+  // A READ uses one PSN per response packet, so this also bounds the longest READ: 2^20 packets of 256 bytes are 256 MiB.
   uint32_t psn_window_packets = 1u << 20;
   // Keep requests that arrive behind a gap. Towards a peer that offers it too, have only what is missing sent again; any other is
   // told of a gap only when what is missing has not come within a reordering window (responder_hold.h).
@@ -78,7 +78,7 @@ struct RcConnect {
   wire::Psn remote_first_psn;  // first PSN that we expect (ibv rq_psn)
   wire::Psn local_first_psn;   // first PSN that we send (ibv sq_psn); random
   uint16_t pkey = wire::kDefaultPkey;
-  uint32_t path_mtu_bytes = 1024;   // payload octets per packet: 256, 512, 1024, 2048 or 4096
+  uint32_t path_mtu_bytes = 1024;   // payload bytes per packet: 256, 512, 1024, 2048 or 4096
   uint8_t initiator_depth = 1;      // outbound READs that the peer can take
   uint8_t responder_resources = 0;  // inbound READs that the peer will send at most; 0: none
   uint8_t retry_count = 7;          // 0..7 repetitions without progress before the connection fails

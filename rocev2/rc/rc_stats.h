@@ -13,7 +13,7 @@ namespace cw::rc {
 inline constexpr uint32_t kNakCodeCount = 6;
 
 struct RcStats {
-  // Packets that reached a queue pair, and payload octets in them; packets handed to the shell.
+  // Packets that reached a queue pair, and payload bytes in them; packets handed to the shell.
   uint64_t packets_in = 0;
   uint64_t packets_out = 0;
   uint64_t payload_bytes_in = 0;

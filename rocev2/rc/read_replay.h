@@ -1,5 +1,5 @@
 // Inbound RDMA READs and atomics (the standard's responder resources): the last few that were accepted, and those whose responses
-// are still to be sent, in order. A READ whose responses were lost is answered again without having kept the octets: memory is
+// are still to be sent, in order. A READ whose responses were lost is answered again without having kept the bytes: memory is
 // read anew (IBA 9.7.5.1.2). An atomic was executed when it arrived and must not be again: its result is kept here and repeated.
 // Only where memory is exposed.
 //
@@ -35,7 +35,7 @@ struct AcceptedRead {
 // What is left to answer of one of them.
 struct ReadJob {
   wire::Psn next_psn;      // of the next response packet
-  uint32_t bytes_in = 0;   // octets of it that have been sent or were not asked for again
+  uint32_t bytes_in = 0;   // bytes of it that have been sent or were not asked for again
   uint32_t bytes_end = 0;  // where the answer ends: all of it, or the part that was asked for again
   bool started = false;    // its first response has been sent
   bool repeated = false;   // answered before: the peer may have had all it wanted, and its owner may have withdrawn the memory

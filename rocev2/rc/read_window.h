@@ -1,7 +1,7 @@
 // How many READ responses a queue pair asks for at once: as many as its way to the peer holds, not as many as may be.
 //
 // Responses come at the peer's full speed and wait where they come in, in one line with what every other connection sends: with
-// a window of 256 of 4096 octets, a small call of a neighbour stood behind 250 of them (tests/bench/latency_bench.cc). What more
+// a window of 256 of 4096 bytes, a small call of a neighbour stood behind 250 of them (tests/bench/latency_bench.cc). What more
 // than a round trip's worth is asked for early only lengthens that line. So the window follows the time that a READ request waits
 // for its first response, against the least that it ever took, as TCP Vegas does with acknowledgements: about as long, and a
 // request more may be under way; longer than twice that, a request less.

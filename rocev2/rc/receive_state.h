@@ -41,9 +41,9 @@ struct ReceiveState {
   wire::Psn last_ahead;         // valid when gap: PSN of the last packet behind the gap
   // WRITE in progress
   verbs::Rkey write_rkey;
-  uint64_t write_address = 0;  // of the next octet
-  uint32_t write_left = 0;     // octets announced and not yet come
-  uint32_t write_bytes = 0;    // octets announced
+  uint64_t write_address = 0;  // of the next byte
+  uint32_t write_left = 0;     // bytes announced and not yet come
+  uint32_t write_bytes = 0;    // bytes announced
 
   [[nodiscard]] uint32_t receives_left() const { return pool != nullptr ? pool->available() : receives; }
 };

@@ -34,7 +34,7 @@ Opcode request_opcode(const Work& work, bool first, bool last) {
   return kSend[place_index(first, last)];
 }
 
-// Octets of payload in the packet under the cursor.
+// Bytes of payload in the packet under the cursor.
 uint32_t payload_bytes_at(const QpContext& context, const SendCursor& cursor) {
   return std::min<uint32_t>(context.mtu_bytes, cursor.work->length - cursor.packet * context.mtu_bytes);
 }

@@ -157,7 +157,7 @@ PacketOutcome execute_read(QpContext& context, ReceiveState& state, const wire::
   return PacketOutcome::done();
 }
 
-// The eight octets are one number in our own octet order, as our own loads and stores see it; on the wire it is big-endian.
+// The eight bytes are one number in our own byte order, as our own loads and stores see it; on the wire it is big-endian.
 // Nothing else of this core runs between load and store, so that the operation is atomic to every other access by way of this
 // endpoint (IBV_ATOMIC_HCA), but not to other threads that use the memory themselves.
 PacketOutcome execute_atomic(QpContext& context, ReceiveState& state, const wire::PacketView& view) {
@@ -278,11 +278,11 @@ PacketOutcome serve(QpContext& context, ReceiveState& state, Instant now, const 
         state.last_ahead = view.bth.psn;
       }
       return PacketOutcome::drop(verdict.reason);
-    case Verdict::Action::kRepeat:
+    case Verdict::Action::kDuplicateRequest:
       return repeat(context, state, view);
     case Verdict::Action::kNakSequence:
       return report_gap(context, state, view.bth.psn);
-    case Verdict::Action::kNakNotReady:
+    case Verdict::Action::kRnrNak:
       if (context.awaits_late) {
         drop_held(context, state);  // the peer repeats it
       }

@@ -29,7 +29,7 @@ Verdict check_psn(const QpContext& context, const ReceiveState& state, wire::Psn
     return Verdict::ignore(DropReason::kPsnStale);
   }
   if (distance < 0) {
-    return Verdict::of(Action::kRepeat);
+    return Verdict::of(Action::kDuplicateRequest);
   }
   // One NAK per gap (IBA 9.7.5.2.8). A PSN that does not follow the last one behind the gap means that the peer has gone back and
   // that the missing packet was lost again: saying so once more spares it the timeout.
@@ -88,9 +88,10 @@ Verdict check_resources(const QpContext& context, const ReceiveState& state, con
   }
   const bool slab_empty = context.core.receives.in_use() == context.core.receives.capacity();
   if (takes_receive(traits) && (state.receives_left() == 0 || slab_empty)) {
-    return Verdict::of(Action::kNakNotReady);
+    return Verdict::of(Action::kRnrNak);
   }
-  if (context.core.stock != BufferStock::kPlenty && traits.kind == OpcodeKind::kSend && traits.starts_message()) [[unlikely]] {
+  if (context.core.watermark != BufferWatermark::kPlenty && traits.kind == OpcodeKind::kSend && traits.starts_message())
+      [[unlikely]] {
     return Verdict::short_of_buffers();
   }
   return Verdict::pass();

@@ -10,13 +10,13 @@ namespace cw::rc {
 
 struct Verdict {
   enum class Action : uint8_t {
-    kContinue,     // passes
-    kIgnore,       // count under `reason`
-    kRepeat,       // seen before: answer again
-    kNakSequence,  // something before it is missing
-    kNakNotReady,  // no receive posted, or, counted under kNoBuffer, few packet buffers
-    kNakInvalid,   // NAK Invalid Request; the queue pair fails with `cause`
-    kNakAccess,    // NAK Remote Access Error; likewise
+    kContinue,          // passes
+    kIgnore,            // count under `reason`
+    kDuplicateRequest,  // seen before: answer again
+    kNakSequence,       // something before it is missing
+    kRnrNak,            // no receive posted, or, counted under kNoBuffer, few packet buffers
+    kNakInvalid,        // NAK Invalid Request; the queue pair fails with `cause`
+    kNakAccess,         // NAK Remote Access Error; likewise
   };
   Action action = Action::kContinue;
   wire::DropReason reason = wire::DropReason::kCount;
@@ -26,9 +26,7 @@ struct Verdict {
   [[nodiscard]] static Verdict pass() { return {}; }
   [[nodiscard]] static Verdict ignore(wire::DropReason why) { return {.action = Action::kIgnore, .reason = why}; }
   [[nodiscard]] static Verdict of(Action action) { return {.action = action}; }
-  [[nodiscard]] static Verdict short_of_buffers() {
-    return {.action = Action::kNakNotReady, .reason = wire::DropReason::kNoBuffer};
-  }
+  [[nodiscard]] static Verdict short_of_buffers() { return {.action = Action::kRnrNak, .reason = wire::DropReason::kNoBuffer}; }
   [[nodiscard]] static Verdict invalid(QpErrorCause cause) { return {.action = Action::kNakInvalid, .cause = cause}; }
   [[nodiscard]] static Verdict access() { return {.action = Action::kNakAccess, .cause = QpErrorCause::kMemoryAccess}; }
 };
@@ -41,7 +39,7 @@ struct Verdict {
 [[nodiscard]] Verdict check_memory(const QpContext& context, const ReceiveState& state, const wire::PacketView& view);
 
 // All of them in order, up to the first that does not pass. Into memory of the caller: returned in a register, the Verdict
-// would be put together from its octets first, and that once per packet.
+// would be put together from its bytes first, and that once per packet.
 [[gnu::flatten]] void check_request(const QpContext& context, const ReceiveState& state, const wire::PacketView& view,
                                     Verdict& verdict);
 

@@ -20,7 +20,7 @@ bool has_room(QpContext& context, ReceiveState& state, Instant now, const wire::
   const wire::Psn psn = view.bth.psn;
   RcCore& core = context.core;
   const bool near = state.expected.distance_to(psn) < int32_t{HeldPackets::kSpan};
-  const bool has_share = core.held_budget.has_room(context.budget_place) && core.stock == BufferStock::kPlenty;
+  const bool has_share = core.held_budget.has_room(context.budget_place) && core.watermark == BufferWatermark::kPlenty;
   if (state.held == nullptr && near && has_share) {
     state.held = core.held.create();
   }

@@ -106,11 +106,11 @@ void send_aeth(QpContext& context, ReceiveState& state, wire::TxPacket& packet) 
       context.note(TransportEventKind::kRnrNakSent, psn, state.nak_code);
       break;
   }
-  std::array<uint8_t, wire::GapReport::kSizeMax> octets;
+  std::array<uint8_t, wire::GapReport::kSizeMax> raw;
   Bytes report;
   if (state.held != nullptr && context.hold_packets > 0 && state.reply == ReplyKind::kNak &&
       state.nak_code == static_cast<uint8_t>(NakCode::kPsnSequenceError)) {
-    report = Bytes(octets).first(state.held->report(state.expected).write(octets));
+    report = Bytes(raw).first(state.held->report(state.expected).write(raw));
     ++stats.gap_reports_sent;
     context.note(TransportEventKind::kGapReportSent, psn);
   }

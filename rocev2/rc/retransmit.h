@@ -1,7 +1,7 @@
 // Going back and trying again: where the oldest unacknowledged packet lies, when to lose patience, and for how long.
 //
 // Go-back-N keeps no copies: the cursor moves back to una and the same payload is cut again, so a repeated packet is the same
-// octets by construction (CVE-2023-53539 is what happens to saved requester state). A READ goes on behind the data that has
+// bytes by construction (CVE-2023-53539 is what happens to saved requester state). A READ goes on behind the data that has
 // arrived.
 //
 // Three things make the requester repeat: a sequence NAK (or a missing READ response), which costs a round trip; a tail probe,

@@ -27,7 +27,7 @@ namespace cw::rc {
 // Where in the queue the next packet comes from.
 struct SendCursor {
   Work* work = nullptr;            // nullptr: everything has been sent
-  const Buffer* buffer = nullptr;  // where the next payload octet lies; nullptr for READ, atomic or an empty message
+  const Buffer* buffer = nullptr;  // where the next payload byte lies; nullptr for READ, atomic or an empty message
   uint32_t offset = 0;             // in buffer
   uint32_t packet = 0;             // index of the next packet within work
 

@@ -58,7 +58,7 @@ struct TransportEvent {
 
 class TransportLog {
  public:
-  explicit TransportLog(uint32_t capacity);  // at least 1; 40 octets each
+  explicit TransportLog(uint32_t capacity);  // at least 1; 40 bytes each
 
   // Stamped with the time of the last set_now().
   void note(verbs::Qpn qpn, TransportEventKind kind, wire::Psn psn, uint8_t detail = 0);

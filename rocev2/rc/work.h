@@ -28,7 +28,7 @@ struct Work {
   uint64_t compare = 0;         // kCompareSwap
   uint64_t original = 0;        // atomics, once answered: what the memory held before
   Instant begun_at;             // kReceive: when its first packet arrived
-  uint32_t length = 0;          // octets of the whole message (kReceive: so far)
+  uint32_t length = 0;          // bytes of the whole message (kReceive: so far)
   uint32_t packets = 0;         // PSNs that it uses; at least 1
   wire::Psn first_psn;          // valid when begun
   wire::Psn ssn;                // sends: number of its last message, from 1; the peer's MSN when it is done

@@ -1,4 +1,4 @@
-// Base Transport Header (IBA 9.2): the first 12 octets behind UDP of every RoCEv2 packet.
+// Base Transport Header (IBA 9.2): the first 12 bytes behind UDP of every RoCEv2 packet.
 //
 //    0                   1                   2                   3
 //   +---------------+-+-+---+-------+-------------------------------+
@@ -9,7 +9,7 @@
 //   |A|  reserved   |                      PSN                      |
 //   +-+-------------+-----------------------------------------------+
 //
-// F and B are FECN and BECN, in an octet that the iCRC does not cover.
+// F and B are FECN and BECN, in a byte that the iCRC does not cover.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct Bth {
   Opcode opcode = Opcode::kRcSendOnly;  // may hold a value outside the enumeration; traits_of() calls it reserved
   bool solicited = false;
   bool migration_request = true;  // MigReq: 1 = no migration going on. RNICs send 1, rxe 0; nobody may depend on it
-  uint8_t pad_count = 0;          // 0..3 octets of padding behind the payload
+  uint8_t pad_count = 0;          // 0..3 bytes of padding behind the payload
   uint8_t transport_version = 0;  // 4 bits; only 0 exists
   uint16_t pkey = kDefaultPkey;
   bool fecn = false;
@@ -68,7 +68,7 @@ struct Bth {
   }
 
   constexpr void write(std::span<uint8_t, kSize> out) const { write(out, pad_count); }
-  // With another pad count. In whole words: octets stored one by one would hold up whoever reads them next, which is the iCRC.
+  // With another pad count. In whole words: bytes stored one by one would hold up whoever reads them next, which is the iCRC.
   constexpr void write(std::span<uint8_t, kSize> out, uint8_t pads) const {
     const uint32_t flags =
         (solicited ? 0x80u : 0u) | (migration_request ? 0x40u : 0u) | ((pads & 0x3u) << 4) | (transport_version & 0xfu);

@@ -1,6 +1,6 @@
 // Congestion Notification Packet (IBA annex A17.9.3): what the receiver of a congestion-marked packet sends back.
 //
-// A BTH with opcode 0x81, BECN set and PSN 0, then 16 reserved octets, padding-free, then the iCRC. It is unreliable, never
+// A BTH with opcode 0x81, BECN set and PSN 0, then 16 reserved bytes, padding-free, then the iCRC. It is unreliable, never
 // acknowledged and takes no part in the PSN order.
 #pragma once
 

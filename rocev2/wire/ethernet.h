@@ -30,16 +30,16 @@ struct Ethernet {
     }
     Ethernet ethernet;
     for (size_t i = 0; i < 6; ++i) {
-      ethernet.destination.octets[i] = reader->octets<0, 6>()[i];
-      ethernet.source.octets[i] = reader->octets<6, 6>()[i];
+      ethernet.destination.raw[i] = reader->raw<0, 6>()[i];
+      ethernet.source.raw[i] = reader->raw<6, 6>()[i];
     }
     ethernet.ether_type = reader->be16<12>();
     return ethernet;
   }
   constexpr void write(std::span<uint8_t, kSize> out) const {
     FixedWriter<kSize> writer(out);
-    writer.octets<0, 6>(std::span<const uint8_t, 6>(destination.octets));
-    writer.octets<6, 6>(std::span<const uint8_t, 6>(source.octets));
+    writer.raw<0, 6>(std::span<const uint8_t, 6>(destination.raw));
+    writer.raw<6, 6>(std::span<const uint8_t, 6>(source.raw));
     writer.be16<12>(ether_type);
   }
   friend constexpr bool operator==(const Ethernet&, const Ethernet&) = default;

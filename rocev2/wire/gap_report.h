@@ -40,7 +40,7 @@ struct GapReport {
     }
     return report;
   }
-  // As many words as are needed, at least one; how many octets that was.
+  // As many words as are needed, at least one; how many bytes that was.
   constexpr size_t write(std::span<uint8_t, kSizeMax> out) const {
     size_t count = kWordsMax;
     while (count > 1 && words[count - 1] == 0) {

@@ -12,11 +12,11 @@
 namespace cw::wire {
 namespace {
 
-// The masked octets are neither written nor copied. The CRC register is a linear function of its start and of the octets read:
-// changing an octet at position p does what changing the register just before it would do, and, because every step of the
+// The masked bytes are neither written nor copied. The CRC register is a linear function of its start and of the bytes read:
+// changing a byte at position p does what changing the register just before it would do, and, because every step of the
 // register can be undone, what some other change of the register at position 0 would do. So we start from another register,
-// one table look-up per masked octet, and the packet is then read in place and in one call. (A masked copy costs more
-// than it looks: octets that were just stored one by one stall the wide loads that follow.)
+// one table look-up per masked byte, and the packet is then read in place and in one call. (A masked copy costs more
+// than it looks: bytes that were just stored one by one stall the wide loads that follow.)
 constexpr uint32_t kPolynomial = 0xedb8'8320;
 
 constexpr uint32_t undo_bits(uint32_t crc, size_t bits) {
@@ -26,7 +26,7 @@ constexpr uint32_t undo_bits(uint32_t crc, size_t bits) {
   return crc;
 }
 
-// What the octet at `position` adds to the start, by its value. Linear: [a ^ b] == [a] ^ [b], [0] == 0.
+// What the byte at `position` adds to the start, by its value. Linear: [a ^ b] == [a] ^ [b], [0] == 0.
 using StartTable = std::array<uint32_t, 256>;
 constexpr StartTable start_table(size_t position) {
   StartTable table{};
@@ -40,7 +40,7 @@ constexpr StartTable start_table(size_t position) {
 }
 
 // crc32() takes and gives the CRC in its finished form (complemented), so that a result is the next call's start. The eight
-// octets of ones in front of every packet are part of the start as well.
+// bytes of ones in front of every packet are part of the start as well.
 constexpr uint32_t crc_of_eight_ones() {
   uint32_t crc = 0xffff'ffff;
   for (int bit = 0; bit < 64; ++bit) {
@@ -78,7 +78,7 @@ struct Ipv4Tables {
   StartTable checksum_high = start_table(kChecksum);
   StartTable checksum_low = start_table(kChecksum + 1);
   TransportTables transport{Ipv4::kSize};
-  // The start for a packet whose masked octets are all zero.
+  // The start for a packet whose masked bytes are all zero.
   uint32_t base = crc_of_eight_ones() ^ tos[0xff] ^ ttl[0xff] ^ checksum_high[0xff] ^ checksum_low[0xff] ^ transport.all_ones();
 
   [[nodiscard]] uint32_t start(const uint8_t* ip) const {
@@ -101,12 +101,12 @@ struct Ipv6Tables {
   }
 };
 
-// Forward: what an octet so many octets before the end of the header, itself included, adds to the sum at that end.
-constexpr StartTable end_table(size_t octets) {
+// Forward: what a byte so many bytes before the end of the header, itself included, adds to the sum at that end.
+constexpr StartTable end_table(size_t raw) {
   StartTable table{};
   for (size_t value = 1; value < 256; ++value) {
     uint32_t crc = static_cast<uint32_t>(value);
-    for (size_t bit = 0; bit < 8 * octets; ++bit) {
+    for (size_t bit = 0; bit < 8 * raw; ++bit) {
       crc = (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0);
     }
     table[value] = crc;

@@ -1,9 +1,9 @@
 // Invariant CRC of RoCEv2 (IBA annex A17): CRC-32 (IEEE, reflected) over what no router may change.
 //
-// Covered, in this order: eight octets of ones in place of the InfiniBand LRH; the IP header with TOS / traffic class, flow
-// label, TTL / hop limit and header checksum as ones; UDP with its checksum as ones; the BTH with its octet of FECN, BECN and
+// Covered, in this order: eight bytes of ones in place of the InfiniBand LRH; the IP header with TOS / traffic class, flow
+// label, TTL / hop limit and header checksum as ones; UDP with its checksum as ones; the BTH with its byte of FECN, BECN and
 // reserved bits as ones; everything else as it stands, padding included. Ethernet and VLAN are not covered. On the wire the
-// value is the packet's last four octets, little-endian.
+// value is the packet's last four bytes, little-endian.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ inline constexpr uint32_t kIcrcBytes = 4;
 class Icrc {
  public:
   // Starts with a contiguous IP header .. end of whatever follows (at least UDP and BTH). The family is read from the version
-  // field. Precondition: the octets hold at least IP without options, UDP and BTH.
+  // field. Precondition: the bytes hold at least IP without options, UDP and BTH.
   explicit Icrc(Bytes from_ip);
 
-  // Octets that follow on the wire: further payload pieces, padding.
+  // Bytes that follow on the wire: further payload pieces, padding.
   void update(Bytes more);
 
   [[nodiscard]] uint32_t value() const { return crc_; }

@@ -1,4 +1,4 @@
-// Immediate Data (IBA 9.3.6): four octets that the transport hands to the receiver's completion as they are.
+// Immediate Data (IBA 9.3.6): four bytes that the transport hands to the receiver's completion as they are.
 #pragma once
 
 #include <cstddef>

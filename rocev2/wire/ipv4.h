@@ -76,7 +76,7 @@ struct Ipv4 {
   return uint64_t{load_be32(p)} + load_be32(p + 4) + load_be32(p + 8) + load_be32(p + 12) + load_be32(p + 16);
 }
 // True when the header's checksum is right: its sum is a multiple of 2^16 - 1 (and not 0, which no header sums up to). That
-// holds in either octet order (RFC 1071 2.B), hence the plain loads.
+// holds in either byte order (RFC 1071 2.B), hence the plain loads.
 [[nodiscard]] constexpr bool ipv4_checksum_ok(std::span<const uint8_t, Ipv4::kSize> header) {
   const uint8_t* p = header.data();
   const uint64_t sum = uint64_t{load_native<uint32_t>(p)} + load_native<uint32_t>(p + 4) + load_native<uint32_t>(p + 8) +

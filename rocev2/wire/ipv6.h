@@ -42,8 +42,8 @@ struct Ipv6 {
     ip.next_header = reader->u8<6>();
     ip.hop_limit = reader->u8<7>();
     for (size_t i = 0; i < 16; ++i) {
-      ip.source[i] = reader->octets<8, 16>()[i];
-      ip.destination[i] = reader->octets<24, 16>()[i];
+      ip.source[i] = reader->raw<8, 16>()[i];
+      ip.destination[i] = reader->raw<24, 16>()[i];
     }
     return ip;
   }
@@ -53,8 +53,8 @@ struct Ipv6 {
     writer.be16<4>(payload_bytes);
     writer.u8<6>(next_header);
     writer.u8<7>(hop_limit);
-    writer.octets<8, 16>(std::span<const uint8_t, 16>(source));
-    writer.octets<24, 16>(std::span<const uint8_t, 16>(destination));
+    writer.raw<8, 16>(std::span<const uint8_t, 16>(source));
+    writer.raw<24, 16>(std::span<const uint8_t, 16>(destination));
   }
   friend constexpr bool operator==(const Ipv6&, const Ipv6&) = default;
 };

@@ -24,8 +24,8 @@ constexpr int digit_of(char c) {
 std::array<char, kMacTextBytes> to_text(const MacAddress& address) {
   std::array<char, kMacTextBytes> text{};
   for (size_t i = 0; i < 6; ++i) {
-    text[3 * i] = kDigits[address.octets[i] >> 4];
-    text[3 * i + 1] = kDigits[address.octets[i] & 0xf];
+    text[3 * i] = kDigits[address.raw[i] >> 4];
+    text[3 * i + 1] = kDigits[address.raw[i] & 0xf];
     text[3 * i + 2] = i == 5 ? '\0' : ':';
   }
   return text;
@@ -42,7 +42,7 @@ Result<MacAddress> parse_mac(std::string_view text) {
     if (high < 0 || low < 0 || (i < 5 && text[3 * i + 2] != text[2])) {
       return fail(Error::kBadValue);
     }
-    address.octets[i] = static_cast<uint8_t>(high * 16 + low);
+    address.raw[i] = static_cast<uint8_t>(high * 16 + low);
   }
   return address;
 }

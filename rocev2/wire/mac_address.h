@@ -11,8 +11,8 @@
 namespace cw::wire {
 
 struct MacAddress {
-  std::array<uint8_t, 6> octets{};
-  [[nodiscard]] constexpr bool is_multicast() const { return (octets[0] & 1) != 0; }  // broadcast included
+  std::array<uint8_t, 6> raw{};
+  [[nodiscard]] constexpr bool is_multicast() const { return (raw[0] & 1) != 0; }  // broadcast included
   friend constexpr bool operator==(const MacAddress&, const MacAddress&) = default;
 };
 

@@ -75,7 +75,7 @@ struct OpcodeTraits {
   [[nodiscard]] constexpr bool ends_message() const { return place == Place::kLast || place == Place::kOnly; }
 };
 
-// One row per value of the octet; see opcode.cc.
+// One row per value of the byte; see opcode.cc.
 extern const std::array<OpcodeTraits, 256> kOpcodeTable;
 
 [[nodiscard]] inline const OpcodeTraits& traits_of(Opcode opcode) noexcept {

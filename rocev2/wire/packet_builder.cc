@@ -88,7 +88,7 @@ void close_head(TxPacket& packet, const PathHeader& path, uint8_t pad_count) {
   packet.head->size = close_frame(packet.head->data, packet.head->size, path, pad_count);
 }
 
-// Where a payload lies: its runs of octets, empty Buffers skipped. `complete` is false when kPiecesMax did not suffice.
+// Where a payload lies: its runs of bytes, empty Buffers skipped. `complete` is false when kPiecesMax did not suffice.
 struct Runs {
   std::array<TxPiece, TxPacket::kPiecesMax> pieces;
   uint32_t count = 0;
@@ -162,7 +162,7 @@ PathHeader::PathHeader(const Path& path) : port_(path.port), vlan_(path.vlan), i
   }
   ip_offset_ = static_cast<uint16_t>(out - template_.data());
   if (ipv6_) {
-    write_at(out, Ipv6{traffic_class, 0, 0, kIpProtocolUdp, path.hop_limit, path.local.octets, path.remote.octets});
+    write_at(out, Ipv6{traffic_class, 0, 0, kIpProtocolUdp, path.hop_limit, path.local.raw, path.remote.raw});
     out += Ipv6::kSize;
   } else {
     Ipv4 ip;
@@ -265,15 +265,15 @@ void PacketRun::build(TxPacket& packet, uint16_t ip_identification, Psn psn, boo
   Buffer& head = *packet.head;
   CW_ASSERT(head.size == 0 && header_.size() <= head.capacity_bytes);
   const uint32_t psn_word = (ack_request ? 0x8000'0000u : 0u) | psn.value();
-  const Bytes octets(payload->data + offset, payload_bytes_);
+  const Bytes raw(payload->data + offset, payload_bytes_);
   Icrc icrc = icrc_.after_header(path_.has_identification() ? ip_identification : uint16_t{0}, psn_word);
-  icrc.update(octets);
+  icrc.update(raw);
   std::memcpy(head.data, header_.data(), header_.size());
   path_.identify(head.data, Bth::kSize + payload_bytes_ + kIcrcBytes, ip_identification);
   store_be32(head.data + header_bytes_ - 4, psn_word);
   head.size = header_bytes_;
   packet.port = path_.port();
-  packet.pieces[0] = TxPiece{payload, octets.data(), payload_bytes_};
+  packet.pieces[0] = TxPiece{payload, raw.data(), payload_bytes_};
   packet.piece_count = 1;
   store_le32(packet.trailer.data(), icrc.value());
   packet.trailer_bytes = kIcrcBytes;

@@ -88,7 +88,7 @@ struct Extensions {
 struct PayloadCursor {
   const Buffer* buffer = nullptr;  // where the range starts
   uint32_t offset = 0;             // in that buffer
-  uint32_t size = 0;               // octets, may run on into following Buffers
+  uint32_t size = 0;               // bytes, may run on into following Buffers
 };
 
 // Each fills `packet` (an empty head from TxBatch::add) completely, iCRC included. bth.pad_count is not looked at: it follows
@@ -98,14 +98,14 @@ void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identifi
 void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
                   const Extensions& extensions, Bytes payload);
 
-// A frame in place, around all of `payload`'s valid octets, in its headroom and tailroom. Once for each payload: what is sent
+// A frame in place, around all of `payload`'s valid bytes, in its headroom and tailroom. Once for each payload: what is sent
 // again goes by build_packet, since the shell may still refer to the first.
 [[nodiscard]] bool has_room_for_frame(const PathHeader& path, Opcode opcode, const Buffer& payload);
 // Preconditions: has_room_for_frame(); `packet` is from TxBatch::add_in_place().
 void build_in_place(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,
                     const Extensions& extensions, const Buffer& payload);
 
-// Octets of payload from which build_packet attaches instead of copying.
+// Bytes of payload from which build_packet attaches instead of copying.
 inline constexpr uint32_t kAttachThresholdBytes = 512;
 
 // Packets that follow each other on one path, the middles of a message: alike but for identification, PSN, acknowledge request

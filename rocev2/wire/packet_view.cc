@@ -81,7 +81,7 @@ Verdict read_ipv4(Bytes from_ip, Network& network) {
     return fail(DropReason::kFragment);
   }
   const uint32_t total_bytes = ip->be16<2>();
-  if (total_bytes < Ipv4::kSize + Udp::kSize || !ipv4_checksum_ok(ip->octets<0, Ipv4::kSize>())) {
+  if (total_bytes < Ipv4::kSize + Udp::kSize || !ipv4_checksum_ok(ip->raw<0, Ipv4::kSize>())) {
     return fail(DropReason::kIpHeader);
   }
   if (total_bytes > from_ip.size()) {
@@ -114,7 +114,7 @@ Verdict read_ipv6(Bytes from_ip, Network& network) {
     return fail(is_ipv6_extension(next_header) && !to_group ? DropReason::kIpHeader : DropReason::kNotRoce);
   }
   const uint32_t payload_bytes = ip->be16<4>();
-  if (payload_bytes < Udp::kSize || is_mapped(ip->octets<8, 16>().data()) || is_mapped(ip->octets<24, 16>().data())) {
+  if (payload_bytes < Udp::kSize || is_mapped(ip->raw<8, 16>().data()) || is_mapped(ip->raw<24, 16>().data())) {
     return fail(DropReason::kIpHeader);
   }
   if (Ipv6::kSize + payload_bytes > from_ip.size()) {
@@ -164,21 +164,21 @@ Verdict read_transport(Bytes from_bth, uint32_t& payload_bytes) {
 
 MacAddress mac_at(const uint8_t* p) {
   MacAddress address;
-  std::memcpy(address.octets.data(), p, 6);
+  std::memcpy(address.raw.data(), p, 6);
   return address;
 }
 
 IpAddress ipv4_at(const uint8_t* p) {
   IpAddress address;
-  address.octets[10] = 0xff;
-  address.octets[11] = 0xff;
-  std::memcpy(address.octets.data() + 12, p, 4);
+  address.raw[10] = 0xff;
+  address.raw[11] = 0xff;
+  std::memcpy(address.raw.data() + 12, p, 4);
   return address;
 }
 
 IpAddress ipv6_at(const uint8_t* p) {
   IpAddress address;
-  std::memcpy(address.octets.data(), p, 16);
+  std::memcpy(address.raw.data(), p, 16);
   return address;
 }
 

@@ -4,7 +4,7 @@
 // or IPv6 without extension headers and without IPv4-mapped addresses; IP and UDP lengths that agree with each other and fit the
 // frame (trailing Ethernet padding is allowed and cut off); UDP destination port 4791; both destinations one station;
 // transport version 0; a known opcode; room for BTH, its extension headers, padding and iCRC. It does not check the iCRC
-// (verify_icrc does), nor the UDP checksum (the iCRC covers the same octets), nor anything that needs a queue pair; whether
+// (verify_icrc does), nor the UDP checksum (the iCRC covers the same bytes), nor anything that needs a queue pair; whether
 // an opcode without payload came with one is the queue pair's to judge (traits->may_carry_payload).
 #pragma once
 
@@ -63,7 +63,7 @@ struct PacketView {
 // The queue pair that a frame seems to be for. Proves nothing: for hints to the cache. Nothing when it does not look like RoCE.
 [[nodiscard]] std::optional<verbs::Qpn> peek_destination(Bytes frame);
 
-// True when the frame's last four octets are the right invariant CRC.
+// True when the frame's last four bytes are the right invariant CRC.
 [[nodiscard]] bool verify_icrc(const PacketView& view);
 
 }  // namespace cw::wire

@@ -15,7 +15,7 @@ struct Reth {
   static constexpr size_t kSize = 16;
   uint64_t address = 0;
   verbs::Rkey rkey;
-  uint32_t length = 0;  // octets; at most 2^31 (IBA 9.3.3.1)
+  uint32_t length = 0;  // bytes; at most 2^31 (IBA 9.3.3.1)
 
   [[nodiscard]] static constexpr Result<Reth> parse(Bytes bytes) {
     const auto reader = FixedReader<kSize>::from(bytes);

@@ -19,7 +19,7 @@
 namespace cw::wire {
 
 struct TxPiece {
-  const Buffer* owner = nullptr;  // keeps the octets alive: the shell takes a reference of its own while the NIC may read
+  const Buffer* owner = nullptr;  // keeps the bytes alive: the shell takes a reference of its own while the NIC may read
   const uint8_t* data = nullptr;
   uint32_t size = 0;
 };
@@ -40,9 +40,9 @@ struct TxPacket {
     for_each_run([&total](Bytes run) { total += static_cast<uint32_t>(run.size()); });
     return total;
   }
-  // The octets that the frame begins with: its link header at least.
+  // The bytes that the frame begins with: its link header at least.
   [[nodiscard]] Bytes front() const { return is_in_place() ? Bytes(pieces[0].data, pieces[0].size) : head->bytes(); }
-  // The frame's octets in the order of the wire.
+  // The frame's bytes in the order of the wire.
   template <typename Visit>
   void for_each_run(Visit&& visit) const {
     if (head != nullptr) {
@@ -53,7 +53,7 @@ struct TxPacket {
     }
     visit(Bytes(trailer.data(), trailer_bytes));
   }
-  [[nodiscard]] std::vector<uint8_t> octets() const {
+  [[nodiscard]] std::vector<uint8_t> raw() const {
     std::vector<uint8_t> frame;
     frame.reserve(frame_bytes());
     for_each_run([&frame](Bytes run) { frame.insert(frame.end(), run.begin(), run.end()); });

@@ -13,7 +13,7 @@ namespace cw::rpcrdma {
 struct ReplyPools {
   ReplyPools(BufferPool& one) : packets(one), large(one) {}  // NOLINT(google-explicit-constructor)
   ReplyPools(BufferPool& packet_pool, BufferPool& large_pool) : packets(packet_pool), large(large_pool) {}
-  // A run of so many octets: one Buffer as short as may be, which stays with the connection until the client has it.
+  // A run of so many bytes: one Buffer as short as may be, which stays with the connection until the client has it.
   [[nodiscard]] BufferPool& of(uint64_t bytes) const { return bytes <= packets.buffer_bytes() ? packets : large; }
   BufferPool& packets;  // Buffers as long as a frame
   BufferPool& large;

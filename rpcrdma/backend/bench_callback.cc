@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kPieceBytes = 512;  // pattern made at a time
 
-// Calls `use` with the pattern's octets, piece by piece, the last one with its XDR padding. False as soon as `use` says so.
+// Calls `use` with the pattern's bytes, piece by piece, the last one with its XDR padding. False as soon as `use` says so.
 template <typename Use>
 bool each_piece(const BenchCallback& callback, Use&& use) {
   std::array<uint8_t, kPieceBytes> piece;

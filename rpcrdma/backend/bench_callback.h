@@ -21,7 +21,7 @@ struct BenchCallback {
 [[nodiscard]] Result<BenchCallback> parse_bench_callback(const CallContext& context, const Chain& call);
 // Appends the ECHO call to `message` (empty on entry). False, and `message` empty, when the pool is.
 [[nodiscard]] bool build_bench_reverse_call(BufferPool& pool, uint32_t xid, const BenchCallback& callback, Chain& message);
-// The reply is a success and holds the data to the last octet.
+// The reply is a success and holds the data to the last byte.
 [[nodiscard]] bool check_bench_reverse_reply(const Chain& reply, const BenchCallback& callback);
 
 }  // namespace cw::rpcrdma

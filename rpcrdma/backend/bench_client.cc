@@ -15,7 +15,7 @@ constexpr size_t kCompareBytes = 512;  // pattern made and compared at a time
 // A call's header, written on the stack; the arguments follow.
 class CallHead {
  public:
-  explicit CallHead(BenchProcedure procedure) : writer_(octets_) {
+  explicit CallHead(BenchProcedure procedure) : writer_(raw_) {
     writer_.u32(0);
     writer_.u32(static_cast<uint32_t>(RpcMessageType::kCall));
     writer_.u32(kRpcVersion);
@@ -31,7 +31,7 @@ class CallHead {
   }
 
  private:
-  uint8_t octets_[kBenchCallHeaderBytes + kArgumentBytesMax] = {};
+  uint8_t raw_[kBenchCallHeaderBytes + kArgumentBytesMax] = {};
   XdrWriter writer_;
 };
 
@@ -73,10 +73,10 @@ bool padding_is_zero(XdrReader& reader) {
   uint8_t pad[4] = {};
   const size_t count = static_cast<size_t>(reader.remaining());
   reader.copy(MutableBytes(pad).first(count));
-  return reader.ok() && std::all_of(std::begin(pad), std::end(pad), [](uint8_t octet) { return octet == 0; });
+  return reader.ok() && std::all_of(std::begin(pad), std::end(pad), [](uint8_t byte) { return byte == 0; });
 }
 
-// Compares `bytes` octets of the stream or of the Write chunk with what `expect(offset, out)` makes of them.
+// Compares `bytes` bytes of the stream or of the Write chunk with what `expect(offset, out)` makes of them.
 template <typename Expect>
 bool same_data(XdrReader& reader, const BenchReply& reply, uint32_t bytes, Expect&& expect) {
   bool in_stream = false;
@@ -157,7 +157,7 @@ bool check_bench_source(const BenchReply& reply, uint32_t bytes, uint64_t seed) 
   if (reader.u32() != bytes || !reader.ok()) {
     return false;
   }
-  // Against the pattern octet by octet, and the sum as a proof that both ends make the same pattern.
+  // Against the pattern byte by byte, and the sum as a proof that both ends make the same pattern.
   uint32_t crc = 0;
   const bool same = same_data(reader, reply, bytes, [&](size_t offset, MutableBytes out) {
     fill_bench_pattern(seed, offset, out);

@@ -13,12 +13,12 @@
 
 namespace cw::rpcrdma {
 
-// Octets of a call header with AUTH_NONE: xid, CALL, rpcvers, prog, vers, proc, credential and verifier of 8 each.
+// Bytes of a call header with AUTH_NONE: xid, CALL, rpcvers, prog, vers, proc, credential and verifier of 8 each.
 inline constexpr uint32_t kBenchCallHeaderBytes = 40;
 // Where the data of ECHO and SINK stand in the call stream: the Position of their Read chunk.
 inline constexpr uint32_t kBenchEchoPosition = kBenchCallHeaderBytes + 4;
 inline constexpr uint32_t kBenchSinkPosition = kBenchCallHeaderBytes + 8;
-// Octets of a reply without its data: what is still inline when the data went into a Write chunk.
+// Bytes of a reply without its data: what is still inline when the data went into a Write chunk.
 inline constexpr uint32_t kBenchEchoReplyBytes = kAcceptedReplyBytes + 4;
 inline constexpr uint32_t kBenchSourceReplyBytes = kAcceptedReplyBytes + 12;
 inline constexpr uint32_t kBenchSinkReplyBytes = kAcceptedReplyBytes + 8;
@@ -41,7 +41,7 @@ struct BenchReply {
   Bytes placed_data;               // what was written to it
 };
 
-// The reply is a success and says what it must, to the last octet and nothing behind it. Data that could have been placed
+// The reply is a success and says what it must, to the last byte and nothing behind it. Data that could have been placed
 // must be (RFC 8166 6.1): `placed` with data in the stream is false, unless the data are empty.
 [[nodiscard]] bool check_bench_null(const BenchReply& reply);  // of CALLBACK too
 [[nodiscard]] bool check_bench_echo(const BenchReply& reply, Bytes data);

@@ -84,7 +84,7 @@ bool echo(const CallContext& context, const Chain& message, XdrReader& reader, c
   return message.share_range(data.offset, xdr_padded(data.bytes), reply) || give_up(reply);
 }
 
-// Room for so many octets. All of it before any is filled: a call that finds too little is tried again and again.
+// Room for so many bytes. All of it before any is filled: a call that finds too little is tried again and again.
 bool allocate(BufferPool& pool, uint64_t bytes, Chain& out) {
   for (uint64_t done = 0; done < bytes;) {
     Buffer* buffer = pool.allocate_one();
@@ -178,20 +178,20 @@ void fill_bench_pattern(uint64_t seed, uint64_t offset, MutableBytes out) {
   uint64_t word = seed + (offset / 8 + 1) * kGolden;
   // Only the ends may lie within a word.
   if (const size_t inside = offset % 8; inside != 0 && left > 0) {
-    const uint64_t octets = little_endian(word);
+    const uint64_t raw = little_endian(word);
     const size_t take = std::min(left, 8 - inside);
-    std::memcpy(at, reinterpret_cast<const uint8_t*>(&octets) + inside, take);
+    std::memcpy(at, reinterpret_cast<const uint8_t*>(&raw) + inside, take);
     at += take;
     left -= take;
     word += kGolden;
   }
   for (; left >= 8; at += 8, left -= 8, word += kGolden) {
-    const uint64_t octets = little_endian(word);
-    std::memcpy(at, &octets, 8);
+    const uint64_t raw = little_endian(word);
+    std::memcpy(at, &raw, 8);
   }
   if (left > 0) {
-    const uint64_t octets = little_endian(word);
-    std::memcpy(at, &octets, left);
+    const uint64_t raw = little_endian(word);
+    std::memcpy(at, &raw, left);
   }
 }
 

@@ -1,4 +1,4 @@
-// The built-in program that load generator, quickstart and tests call: it moves octets and proves that they are the right ones.
+// The built-in program that load generator, quickstart and tests call: it moves bytes and proves that they are the right ones.
 // Its procedures stand in ulb/binding.h (BenchProcedure). Lengths are at most kBenchBytesMax; anything else is GARBAGE_ARGS.
 #pragma once
 
@@ -12,7 +12,7 @@ inline constexpr uint32_t kBenchBytesMax = 4u << 20;
 
 class BenchProgram final : public Program {
  public:
-  // ECHO copies up to this and shares the call's Buffers beyond: a view costs more than so few octets.
+  // ECHO copies up to this and shares the call's Buffers beyond: a view costs more than so few bytes.
   static constexpr uint32_t kEchoCopyBytesMax = 256;
 
   [[nodiscard]] uint32_t program() const override { return kBenchProgram; }
@@ -20,8 +20,8 @@ class BenchProgram final : public Program {
   [[nodiscard]] bool call(const CallContext& context, const Chain& message, const ReplyPools& pools, Chain& reply) override;
 };
 
-// The octets of SOURCE: little-endian words seed + (i + 1) * golden ratio, so that each place has a value of its own and eight
-// octets cost one addition. Writes those from `offset` on.
+// The bytes of SOURCE: little-endian words seed + (i + 1) * golden ratio, so that each place has a value of its own and eight
+// bytes cost one addition. Writes those from `offset` on.
 void fill_bench_pattern(uint64_t seed, uint64_t offset, MutableBytes out);
 
 // CRC-32 (IEEE, as zlib) over [offset, offset + bytes) of a chain. Precondition: they are there.

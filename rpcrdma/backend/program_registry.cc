@@ -10,35 +10,35 @@ constexpr uint32_t kMismatchBytes = kAcceptedReplyBytes + 8;
 constexpr uint32_t kRejectRpcMismatch = 0;  // RFC 5531 reject_stat
 constexpr uint32_t kDeniedBytes = 24;
 
-bool push_reply(BufferPool& pool, Bytes octets, Chain& reply) {
-  return reply.append_copy(pool, octets);
+bool push_reply(BufferPool& pool, Bytes raw, Chain& reply) {
+  return reply.append_copy(pool, raw);
 }
 
 bool reply_status(BufferPool& pool, uint32_t xid, AcceptStatus status, Chain& reply) {
-  uint8_t octets[kAcceptedReplyBytes];
-  write_accepted_reply(octets, xid, status);
-  return push_reply(pool, octets, reply);
+  uint8_t raw[kAcceptedReplyBytes];
+  write_accepted_reply(raw, xid, status);
+  return push_reply(pool, raw, reply);
 }
 
 // RFC 5531 9: the lowest and highest version of the program that there is.
 bool reply_mismatch(BufferPool& pool, uint32_t xid, uint32_t low, uint32_t high, Chain& reply) {
-  uint8_t octets[kMismatchBytes];
-  write_accepted_reply(std::span(octets).first<kAcceptedReplyBytes>(), xid, AcceptStatus::kProgramMismatch);
-  store_be32(octets + kAcceptedReplyBytes, low);
-  store_be32(octets + kAcceptedReplyBytes + 4, high);
-  return push_reply(pool, octets, reply);
+  uint8_t raw[kMismatchBytes];
+  write_accepted_reply(std::span(raw).first<kAcceptedReplyBytes>(), xid, AcceptStatus::kProgramMismatch);
+  store_be32(raw + kAcceptedReplyBytes, low);
+  store_be32(raw + kAcceptedReplyBytes + 4, high);
+  return push_reply(pool, raw, reply);
 }
 
 bool reply_rpc_mismatch(BufferPool& pool, uint32_t xid, Chain& reply) {
-  uint8_t octets[kDeniedBytes];
-  XdrWriter writer(octets);
+  uint8_t raw[kDeniedBytes];
+  XdrWriter writer(raw);
   writer.u32(xid);
   writer.u32(static_cast<uint32_t>(RpcMessageType::kReply));
   writer.u32(static_cast<uint32_t>(ReplyStatus::kDenied));
   writer.u32(kRejectRpcMismatch);
   writer.u32(kRpcVersion);
   writer.u32(kRpcVersion);
-  return push_reply(pool, octets, reply);
+  return push_reply(pool, raw, reply);
 }
 
 // What is said to a call whose header could not be read to its end. The XID is taken from the stream, since the header may lack

@@ -30,7 +30,7 @@ enum class Verdict : uint8_t {
 
 struct HeaderCheck {
   Verdict verdict = Verdict::kDrop;
-  uint32_t header_bytes = 0;  // octets to trim off, for kCall
+  uint32_t header_bytes = 0;  // bytes to trim off, for kCall
 };
 // Everything else. Fills the call's xid, version, proc, chunks and inline_bytes; each refused input is counted under one reason.
 // Precondition: check_fixed() said kCall.

@@ -30,7 +30,7 @@
 
 namespace cw::rpcrdma {
 
-// An argument moved by RDMA Read: `memory` belongs at XDR octet `position`; the opaque's length word is inline just before it,
+// An argument moved by RDMA Read: `memory` belongs at XDR byte `position`; the opaque's length word is inline just before it,
 // its padding is neither inline nor in the chunk.
 struct ReadChunkSource {
   uint32_t position = 0;
@@ -65,9 +65,9 @@ struct ClientReply {
   uint64_t user_data = 0;
   CallStatus status = CallStatus::kReplied;
   Chain message;                   // RPC reply, inline part (empty when it came in the Reply chunk)
-  uint32_t reply_chunk_bytes = 0;  // octets in reply_memory
+  uint32_t reply_chunk_bytes = 0;  // bytes in reply_memory
   static constexpr uint32_t kWritesMax = 16;
-  uint32_t write_bytes[kWritesMax] = {};  // octets placed per Write chunk
+  uint32_t write_bytes[kWritesMax] = {};  // bytes placed per Write chunk
   Instant sent;
   uint32_t xid = 0;
 };

@@ -12,7 +12,7 @@ void ClientEndpoint::on_message(Chain&& message, std::optional<verbs::Rkey> inva
   const Bytes head = has_fixed ? header_view_.fixed(received) : Bytes();
   const auto fixed = FixedHeader::parse(head);
   const bool is_error = fixed.ok() && fixed->proc == static_cast<uint32_t>(RdmaProc::kError);
-  // RFC 8166 4.5 drops what is under 28 octets unread, yet its own ERR_CHUNK has 20: the floor holds for everything else.
+  // RFC 8166 4.5 drops what is under 28 bytes unread, yet its own ERR_CHUNK has 20: the floor holds for everything else.
   if (!fixed.ok() || (!is_error && received.bytes() < kCallHeaderBytesMin)) {
     ++stats_.short_messages;
     return;

@@ -1,7 +1,7 @@
-// A received message's transport header as contiguous octets.
+// A received message's transport header as contiguous bytes.
 //
 // As a rule the header lies in the first Buffer and nothing is copied. With a small MTU a long header may run on into the next
-// ones; then its octets are copied to scratch memory that is larger than any header within the compile-time ceilings.
+// ones; then its bytes are copied to scratch memory that is larger than any header within the compile-time ceilings.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@ namespace cw::rpcrdma {
 
 class HeaderView {
  public:
-  // Fixed words; Read list of entries of 24 octets; Write list and Reply chunk of segments of 16; presence words and counts.
+  // Fixed words; Read list of entries of 24 bytes; Write list and Reply chunk of segments of 16; presence words and counts.
   static constexpr uint32_t kHeaderBytesMax =
       uint32_t{FixedHeader::kSize} + 24 * kReadSegmentsMax + 16 * kPlainSegmentsMax + 8 * (kWriteChunksMax + 1) + 3 * 4;
 
-  // The first octets of `message`: at least FixedHeader::kSize and enough for RDMA_ERROR, when the message has so many.
+  // The first bytes of `message`: at least FixedHeader::kSize and enough for RDMA_ERROR, when the message has so many.
   [[nodiscard]] Bytes fixed(const Chain& message) {
     if (!message.empty() && (message.buffer_count() == 1 || message.head()->size >= kVersionErrorBytes)) [[likely]] {
       return message.head()->bytes();

@@ -117,7 +117,7 @@ bool expose_all(const ClientCall& call, uint64_t long_call_bytes, Exposer& expos
   return exposer.write(call.reply_memory, pending.reply);
 }
 
-// Octets returned in one chunk, or nothing when it is not the chunk that was offered.
+// Bytes returned in one chunk, or nothing when it is not the chunk that was offered.
 std::optional<uint32_t> returned_bytes(const ChunkList& returned, const PlainChunk& chunk, const ExposedChunk& offered,
                                        uint32_t segment_bytes_max) {
   if (chunk.segment_count != segment_count(offered.bytes, segment_bytes_max)) {

@@ -14,7 +14,7 @@ namespace cw::rpcrdma {
 // Memory shown to the server for one chunk: one registration, cut into segments of at most ClientOptions::segment_bytes_max.
 struct ExposedChunk {
   verbs::Rkey key;
-  uint64_t address = 0;  // remote address of the first octet
+  uint64_t address = 0;  // remote address of the first byte
   uint32_t bytes = 0;
   bool invalidated = false;  // by the server's SEND with Invalidate
   [[nodiscard]] bool registered() const { return bytes > 0; }

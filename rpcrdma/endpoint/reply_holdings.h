@@ -1,4 +1,4 @@
-// Replies that were posted and not acknowledged: how many octets of Buffers they keep from everybody else.
+// Replies that were posted and not acknowledged: how many bytes of Buffers they keep from everybody else.
 //
 // The transport is asked how much of what was posted is done (SendWindow::done). Work ends in the order posted: what was posted
 // first is given up first.

@@ -11,7 +11,7 @@
 //    (empty result).
 //  - An item longer than its chunk: the server must use the chunk (4.3.2) and cannot, so that no reply is possible: ERR_CHUNK.
 //    That holds for a chunk whose segments are all of length 0 too (chunk without room).
-//  - The size test is header plus kept octets against the threshold; equal fits (size test). The payload is reduced first and
+//  - The size test is header plus kept bytes against the threshold; equal fits (size test). The payload is reduced first and
 //    the Reply chunk used only when the rest is still too long (3.5.3); Write chunks stay in use then.
 //  - Every chunk of the call comes back with its returned lengths, unused ones with zeroes (every chunk returns).
 #pragma once
@@ -25,8 +25,8 @@
 namespace cw::rpcrdma {
 
 enum class ReplyForm : uint8_t {
-  kInline,        // RDMA_MSG: header and kept octets in one SEND
-  kReplyChunk,    // RDMA_NOMSG: kept octets by RDMA Write, the SEND is the header alone
+  kInline,        // RDMA_MSG: header and kept bytes in one SEND
+  kReplyChunk,    // RDMA_NOMSG: kept bytes by RDMA Write, the SEND is the header alone
   kErrorChunk,    // RDMA_ERROR, ERR_CHUNK: it fits nowhere
   kErrorVersion,  // RDMA_ERROR, ERR_VERS: never planned, set by the receive checks
 };
@@ -35,7 +35,7 @@ enum class ReplyForm : uint8_t {
 // An item that leaves the stream. Its pad, to the next multiple of 4, leaves with it and is sent nowhere.
 struct PlacedItem {
   uint64_t offset = 0;  // in the reply stream
-  uint32_t bytes = 0;   // content octets, > 0
+  uint32_t bytes = 0;   // content bytes, > 0
   uint16_t chunk = 0;   // index into ChunkList::write
 };
 
@@ -44,7 +44,7 @@ struct ReplyPlan {
   ReplyForm form = ReplyForm::kErrorChunk;
   uint32_t header_bytes = 0;  // of the transport header
   uint32_t placed_count = 0;
-  uint64_t kept_bytes = 0;  // stream octets that are in no Write chunk
+  uint64_t kept_bytes = 0;  // stream bytes that are in no Write chunk
 
   // An RDMA_ERROR: no payload, no chunks.
   [[nodiscard]] static ReplyPlan error(ReplyForm form);

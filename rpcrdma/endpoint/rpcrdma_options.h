@@ -14,7 +14,7 @@ namespace cw::rpcrdma {
 
 // What several endpoints of one thread may have together, and what they have.
 struct SharedBudget {
-  uint64_t bytes_max = UINT64_MAX;  // octets of chunks in flight; one call is always admitted
+  uint64_t bytes_max = UINT64_MAX;  // bytes of chunks in flight; one call is always admitted
   uint64_t bytes_in_use = 0;
   uint64_t calls_postponed = 0;  // that had to wait for others to be over
   uint64_t credits_granted = 0;  // as RpcRdmaStats has them
@@ -87,8 +87,8 @@ struct ServerOptions {
   uint32_t reverse_credits = 0;
   Duration reverse_patience = Duration::seconds(10);  // a reverse call that has found no credit by then is given up
   uint32_t reads_in_flight_max = 16;  // RDMA Reads posted at once per connection; the QP holds back what the peer cannot take
-  uint32_t read_unit_bytes = 4096;    // octets of Read data per receive buffer: the path MTU
-  // Octets of RDMA Reads posted at once per connection, but always one Read. A SEND behind Reads in the queue pair leaves when
+  uint32_t read_unit_bytes = 4096;    // bytes of Read data per receive buffer: the path MTU
+  // Bytes of RDMA Reads posted at once per connection, but always one Read. A SEND behind Reads in the queue pair leaves when
   // the last of them has been asked for, so this is what a reply may have to wait for; less than the queue pair asks for at once
   // (RcOptions::read_window_packets) would leave the line idle.
   uint64_t read_bytes_in_flight_max = uint64_t{384} * 4096;
@@ -110,7 +110,7 @@ struct ClientOptions {
   // Calls of the server that are served at once (RFC 8167), and receives posted for them; 0 = none are accepted.
   uint32_t reverse_credits = 0;
   Duration call_timeout = Duration::seconds(60);
-  // Longest segment of a chunk, in octets; memory of a chunk is cut into as many as it takes. 0 = one segment however long.
+  // Longest segment of a chunk, in bytes; memory of a chunk is cut into as many as it takes. 0 = one segment however long.
   uint32_t segment_bytes_max = 0;
   ChunkLimits limits;
 };

@@ -56,7 +56,7 @@ struct CallWork {
   Chain message;              // the call as far as it is put together: inline part, in the end the whole stream
   Chain read_data;            // what the RDMA Reads brought, segment after segment
   Chain base;                 // while splicing: the rest of the stream that chunks go into
-  uint64_t inline_bytes = 0;  // octets behind the header when the SEND came
+  uint64_t inline_bytes = 0;  // bytes behind the header when the SEND came
   uint64_t budget_bytes = 0;  // of SharedBudget::bytes_in_use: until the call is over
   uint64_t pulled_units = 0;  // of ServerShared::pulled_units: from the first RDMA Read until the call is over
   uint64_t reply_bytes = 0;   // of ClientShare::reply_bytes: from poll_call() until the reply is posted
@@ -71,7 +71,7 @@ struct CallWork {
   uint32_t segments_posted = 0;  // segments of the item or Reply chunk in progress
   Chain reply;
   Chain kept;
-  uint64_t reply_offset = 0;  // stream octets consumed
+  uint64_t reply_offset = 0;  // stream bytes consumed
   ReplyPlan plan;
 
   // Something that return_units() has to give back.

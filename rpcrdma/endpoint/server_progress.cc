@@ -375,7 +375,7 @@ bool ServerEndpoint::reply_has_room(Instant now, ServerCall& call) {
   return true;
 }
 
-// What the call's reply keeps, or will: octets of whole Buffers, since that is what others cannot have.
+// What the call's reply keeps, or will: bytes of whole Buffers, since that is what others cannot have.
 void ServerEndpoint::set_reply_bytes(ServerCall& call, uint64_t bytes) {
   count_reply_bytes(bytes - call.reply_bytes);
   count_for_backend(call, bytes - call.reply_bytes);
@@ -578,10 +578,10 @@ bool ServerEndpoint::leaves_window(Instant now, const ServerCall& call) {
 
 // RFC 8166 6.1 and 4.5.2: the call is not processed. Its header is valid, so the answer is an RPC reply with all chunks unused.
 void ServerEndpoint::answer_garbage(ServerCall& call) {
-  uint8_t octets[kAcceptedReplyBytes];
-  write_accepted_reply(octets, call.xid, AcceptStatus::kGarbageArguments);
+  uint8_t raw[kAcceptedReplyBytes];
+  write_accepted_reply(raw, call.xid, AcceptStatus::kGarbageArguments);
   Chain answer;
-  if (!answer.append_copy(shared_.pool, octets)) {
+  if (!answer.append_copy(shared_.pool, raw)) {
     ++shared_.stats.no_buffer;
     refuse(call, ReplyForm::kErrorChunk);
     return;

@@ -15,7 +15,7 @@ namespace cw::rpcrdma {
 
 enum class Stage : uint8_t {
   // First packet of the SEND arrived until the owner took the call up, without kRdmaRead: the rest of the SEND arriving, and
-  // what the call waited for here: a slot, its share of a client's octets, buffers to pull into, room on the way to a backend.
+  // what the call waited for here: a slot, its share of a client's bytes, buffers to pull into, room on the way to a backend.
   // Only calls that took longer than the turn of the core that their first packet came in: others would be zero.
   kRx,
   kRdmaRead,   // buffers for the data of Read chunks are reserved until the data are pulled and in place

@@ -311,7 +311,7 @@ void RecordReader::assemble(Chain& views, Chain& out) {
     drop_front();
   }
   consumed_ = walk.end.offset;
-  held_bytes_ -= walk.octets;
+  held_bytes_ -= walk.raw;
   if (head_ != nullptr && consumed_ == head_->size && !(head_ == tail_ && tail_open_)) {
     drop_front();
   }
@@ -320,11 +320,11 @@ void RecordReader::assemble(Chain& views, Chain& out) {
 template <typename OnPiece>
 RecordReader::Walk RecordReader::walk_message(OnPiece&& on_piece) {
   Place place{head_, consumed_};
-  uint64_t octets = 0;
+  uint64_t raw = 0;
   bool last = false;
   while (!last) {
     const uint32_t mark = take_mark(place);
-    octets += kRecordMarkBytes;
+    raw += kRecordMarkBytes;
     last = (mark & kLastFragment) != 0;
     uint32_t left = mark & ~kLastFragment;
     while (left > 0) {
@@ -335,14 +335,14 @@ RecordReader::Walk RecordReader::walk_message(OnPiece&& on_piece) {
       // on_piece may unlink the Buffer: where to go on is settled before.
       const Place next = behind(place, count);
       if (!on_piece(place, count)) {
-        return {next, octets};
+        return {next, raw};
       }
       place = next;
-      octets += count;
+      raw += count;
       left -= count;
     }
   }
-  return {place, octets};
+  return {place, raw};
 }
 
 bool RecordReader::is_last_use(const Place& place, uint32_t count) const {

@@ -1,4 +1,4 @@
-// RFC 5531 11 record marking on a byte stream: a 4-octet mark (last-fragment bit, 31-bit length) before every fragment.
+// RFC 5531 11 record marking on a byte stream: a 4-byte mark (last-fragment bit, 31-bit length) before every fragment.
 //
 // RecordReader rebuilds messages from a TCP stream without copying: the owner asks where to read to (the tail room of a large
 // Buffer), reads, and says how much came; complete messages are polled as Chains. Several messages may share one Buffer; they
@@ -79,25 +79,25 @@ class RecordReader {
   void reset();
 
  private:
-  // What the marks said up to the last octet received.
+  // What the marks said up to the last byte received.
   struct Scan {
     uint8_t mark[kRecordMarkBytes] = {};
-    uint32_t mark_bytes = 0;     // octets of the present mark that have come
-    uint32_t fragment_left = 0;  // octets of the present fragment still to come
+    uint32_t mark_bytes = 0;     // bytes of the present mark that have come
+    uint32_t fragment_left = 0;  // bytes of the present fragment still to come
     uint64_t message_bytes = 0;  // of the present message, by its marks
     uint32_t fragments = 0;      // of the present message
     bool last_fragment = false;
     [[nodiscard]] bool between_messages() const { return mark_bytes == 0 && fragments == 0; }
   };
-  // A place in the octets held: `offset` in `buffer`; no buffer = behind everything that came.
+  // A place in the bytes held: `offset` in `buffer`; no buffer = behind everything that came.
   struct Place {
     Buffer* buffer = nullptr;
     uint32_t offset = 0;
   };
 
   struct Walk {
-    Place end;            // behind the message
-    uint64_t octets = 0;  // walked over, marks included
+    Place end;         // behind the message
+    uint64_t raw = 0;  // walked over, marks included
   };
 
   [[nodiscard]] bool tail_is_spent() const;
@@ -133,8 +133,8 @@ class RecordReader {
   Buffer* head_ = nullptr;   // oldest Buffer that still holds something to poll, or is being filled; a list through Buffer::next
   Buffer* tail_ = nullptr;   // its last
   bool tail_open_ = false;   // space() may still give tail room of tail_
-  uint32_t consumed_ = 0;    // octets of head_ that have been polled
-  uint64_t held_bytes_ = 0;  // octets in the list that have not been polled, marks included
+  uint32_t consumed_ = 0;    // bytes of head_ that have been polled
+  uint64_t held_bytes_ = 0;  // bytes in the list that have not been polled, marks included
   uint32_t messages_ready_ = 0;
   // The last bytes of the present mark that have come and lie in scan_.mark only: there was no Buffer for them.
   uint32_t unstored_ = 0;

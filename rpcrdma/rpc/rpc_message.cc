@@ -6,7 +6,7 @@ namespace cw::rpcrdma {
 namespace {
 
 // RFC 2203 5.3.1, version 1: version, procedure, sequence number, service, context handle. Reads inside a credential of `bytes`
-// octets and leaves the rest of it to the caller. A version that we do not know may protect the body: it counts as privacy.
+// bytes and leaves the rest of it to the caller. A version that we do not know may protect the body: it counts as privacy.
 constexpr uint32_t kGssVersion = 1;
 constexpr uint32_t kGssFixedBytes = 16;
 constexpr uint32_t kGssServicePrivacy = 3;

@@ -40,7 +40,7 @@ struct RpcCallHeader {
 // afterwards `reader` stands at the arguments. Errors as parse_rpc_call.
 [[nodiscard]] Status read_rpc_call(XdrReader& reader, RpcCallHeader& header);
 
-// Fails with kTruncated, kBadValue (not a CALL, credentials over 400 octets) or kUnsupported (RPC version not 2: the caller may
+// Fails with kTruncated, kBadValue (not a CALL, credentials over 400 bytes) or kUnsupported (RPC version not 2: the caller may
 // still forward it; xid is then unknown to the caller).
 [[nodiscard]] Result<RpcCallHeader> parse_rpc_call(const Chain& message);
 
@@ -51,7 +51,7 @@ struct RpcReplyHeader {
   uint32_t header_bytes = 0;  // offset of the results, when accepted with SUCCESS
   [[nodiscard]] bool success() const { return accepted && status == 0; }
 };
-// Fails with kTruncated or kBadValue (not a REPLY, neither accepted nor denied, verifier over 400 octets).
+// Fails with kTruncated or kBadValue (not a REPLY, neither accepted nor denied, verifier over 400 bytes).
 [[nodiscard]] Result<RpcReplyHeader> parse_rpc_reply(const Chain& message);
 // The same; on success `reader` stands behind the status word.
 [[nodiscard]] Result<RpcReplyHeader> read_rpc_reply(XdrReader& reader);
@@ -67,7 +67,7 @@ enum class AcceptStatus : uint32_t {
 };
 enum class ReplyStatus : uint32_t { kAccepted = 0, kDenied = 1 };
 
-// Octets of an accepted reply header with AUTH_NONE verifier: xid, REPLY, MSG_ACCEPTED, flavor, length, accept_stat.
+// Bytes of an accepted reply header with AUTH_NONE verifier: xid, REPLY, MSG_ACCEPTED, flavor, length, accept_stat.
 inline constexpr uint32_t kAcceptedReplyBytes = 24;
 void write_accepted_reply(std::span<uint8_t, kAcceptedReplyBytes> out, uint32_t xid, AcceptStatus status);
 

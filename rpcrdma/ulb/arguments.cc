@@ -6,7 +6,7 @@
 namespace cw::rpcrdma {
 namespace {
 
-// RFC 1094: file handles of 32 octets.
+// RFC 1094: file handles of 32 bytes.
 constexpr Element kWrite2[] = {words(8 + 3), reducible()};
 constexpr Element kSymlink2[] = {words(8), opaque(), reducible()};
 

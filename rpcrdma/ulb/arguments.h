@@ -17,7 +17,7 @@ inline constexpr uint32_t kNfs3Symlink = 10;
 
 // Walks over the arguments, lists the eligible ones and, when `found.reduction` is set, checks off those that were moved.
 // `reader`
-// stands at the call's first octet. What cannot be walked ends the list.
+// stands at the call's first byte. What cannot be walked ends the list.
 void find_eligible_arguments(XdrReader& reader, const RpcCallHeader& header, ReducibleItems& found);
 
 }  // namespace cw::rpcrdma

@@ -63,8 +63,8 @@ struct CallContext {
 // padding are known to lie within the reply. A length of 0 takes a Write chunk and removes nothing; its offset is a multiple of 4
 // like any.
 struct ReducibleItem {
-  uint64_t offset = 0;  // of the first content octet in the reply's XDR stream
-  uint32_t length = 0;  // content octets; padding follows in the stream and goes away with it
+  uint64_t offset = 0;  // of the first content byte in the reply's XDR stream
+  uint32_t length = 0;  // content bytes; padding follows in the stream and goes away with it
 };
 
 inline constexpr uint32_t kReducibleItemsMax = 16;

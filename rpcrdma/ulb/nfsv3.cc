@@ -5,7 +5,7 @@
 namespace cw::rpcrdma {
 namespace {
 
-// post_op_attr: a presence word and fattr3, 84 octets.
+// post_op_attr: a presence word and fattr3, 84 bytes.
 constexpr Element kFattr3[] = {words(21)};
 constexpr Arm kPostOpAttr[] = {{1, shape(kFattr3)}};
 

@@ -28,7 +28,7 @@ class Reduction {
   // A Write chunk and what was returned in it; `offered` = it had room to offer, it is no empty chunk.
   void add_write_chunk(bool offered, uint64_t bytes) { add({.position = 0, .bytes = bytes, .offered = offered}); }
 
-  // The walk stands behind the length word of an eligible item, at octet `at` of the reduced stream. True: the content is not in
+  // The walk stands behind the length word of an eligible item, at byte `at` of the reduced stream. True: the content is not in
   // it.
   [[nodiscard]] bool take(uint64_t at, uint32_t length);
   // After the walk: everything that was moved was eligible, all that had to be moved was, lengths agree.

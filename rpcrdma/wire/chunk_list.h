@@ -10,7 +10,7 @@
 
 namespace cw::rpcrdma {
 
-// RFC 8166 4.2.1.4 xdr_rdma_segment: `length` octets at `offset` under `handle`. 16 octets on the wire: handle, length, offset.
+// RFC 8166 4.2.1.4 xdr_rdma_segment: `length` bytes at `offset` under `handle`. 16 bytes on the wire: handle, length, offset.
 struct Segment {
   verbs::Rkey handle;
   uint32_t length = 0;
@@ -18,7 +18,7 @@ struct Segment {
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
-// xdr_read_chunk: a segment and the octet of the unreduced XDR stream that it belongs at. Segments with one Position form one
+// xdr_read_chunk: a segment and the byte of the unreduced XDR stream that it belongs at. Segments with one Position form one
 // chunk.
 struct ReadSegment {
   uint32_t position = 0;

@@ -13,15 +13,15 @@ InlineThresholds negotiate(const PrivateData& local, const PrivateData& peer) {
   };
 }
 
-ConnectOctets connect_octets(const PrivateData& message, const CausewayOffer& offer) {
-  ConnectOctets out;
-  const std::span<uint8_t, ConnectOctets::kSizeMax> octets(out.octets);
-  if (!message.write(octets.first<PrivateData::kSize>()).ok()) {
+ConnectBytes connect_bytes(const PrivateData& message, const CausewayOffer& offer) {
+  ConnectBytes out;
+  const std::span<uint8_t, ConnectBytes::kSizeMax> raw(out.raw);
+  if (!message.write(raw.first<PrivateData::kSize>()).ok()) {
     return out;
   }
   out.size = PrivateData::kSize;
   if (offer != CausewayOffer{}) {
-    offer.write(octets.subspan<PrivateData::kSize, CausewayOffer::kSize>());
+    offer.write(raw.subspan<PrivateData::kSize, CausewayOffer::kSize>());
     out.size += CausewayOffer::kSize;
   }
   return out;

@@ -8,7 +8,7 @@
 //   |   Version 1   |  reserved   |R|   Send Size   | Receive Size  |
 //   +---------------+-------------+-+---------------+---------------+
 //
-// Sizes are octets / 1024 - 1. The message may stand anywhere in the transport's private data, at any alignment (section 5.2);
+// Sizes are bytes / 1024 - 1. The message may stand anywhere in the transport's private data, at any alignment (section 5.2);
 // ours is sent at its beginning, because some peers look nowhere else. A peer that sends none, or one we cannot read, counts as
 // one that said 1024, 1024 and R = 0: that is never a reason to refuse it.
 #pragma once
@@ -29,7 +29,7 @@ inline constexpr uint8_t kPrivateDataVersion = 1;
 inline constexpr uint32_t kInlineSizeMin = 1024;
 inline constexpr uint32_t kInlineSizeMax = 262'144;
 
-// Octet for a buffer of `bytes`: rounded down, so that never more is advertised than there is (CMPD-4.2-5), and capped
+// Byte for a buffer of `bytes`: rounded down, so that never more is advertised than there is (CMPD-4.2-5), and capped
 // at 262144 (CMPD-4.2-7). kBadValue: below 1024, which no version-1 peer may have.
 [[nodiscard]] constexpr Result<uint8_t> encode_inline_size(uint32_t bytes) {
   if (bytes < kInlineSizeMin) {
@@ -38,8 +38,8 @@ inline constexpr uint32_t kInlineSizeMax = 262'144;
   const uint32_t capped = bytes > kInlineSizeMax ? kInlineSizeMax : bytes;
   return static_cast<uint8_t>(capped / 1024 - 1);
 }
-[[nodiscard]] constexpr uint32_t decode_inline_size(uint8_t octet) {
-  return (uint32_t{octet} + 1) * 1024;
+[[nodiscard]] constexpr uint32_t decode_inline_size(uint8_t byte) {
+  return (uint32_t{byte} + 1) * 1024;
 }
 
 struct PrivateData {
@@ -49,8 +49,8 @@ struct PrivateData {
   uint32_t receive_bytes = kInlineSizeMin;  // the largest message its sender can take in one Receive
   bool remote_invalidation = false;         // R: its sender supports Send with Invalidate (both sides have to)
 
-  // The message at the very beginning of `bytes`. Octets behind it and reserved bits are ignored (CMPD-6-2). kTruncated: fewer
-  // than 8 octets. kBadValue: not the identifier. kUnsupported: another version.
+  // The message at the very beginning of `bytes`. Bytes behind it and reserved bits are ignored (CMPD-6-2). kTruncated: fewer
+  // than 8 bytes. kBadValue: not the identifier. kUnsupported: another version.
   [[nodiscard]] static constexpr Result<PrivateData> parse(Bytes bytes) {
     const auto reader = FixedReader<kSize>::from(bytes);
     if (!reader) {
@@ -103,7 +103,7 @@ struct PrivateData {
   friend constexpr bool operator==(const PrivateData&, const PrivateData&) = default;
 };
 
-// What Causeway adds behind the RFC 8797 message: what it offers to another Causeway. Everybody else ignores octets behind the
+// What Causeway adds behind the RFC 8797 message: what it offers to another Causeway. Everybody else ignores bytes behind the
 // message (CMPD-6-2; Linux looks at nothing but the message).
 //
 //    0                   1                   2                   3
@@ -155,14 +155,14 @@ struct CausewayOffer {
 };
 
 // Both, as they are sent.
-struct ConnectOctets {
+struct ConnectBytes {
   static constexpr size_t kSizeMax = PrivateData::kSize + CausewayOffer::kSize;
-  std::array<uint8_t, kSizeMax> octets{};
+  std::array<uint8_t, kSizeMax> raw{};
   uint32_t size = 0;
-  [[nodiscard]] constexpr Bytes bytes() const { return Bytes(octets).first(size); }
+  [[nodiscard]] constexpr Bytes bytes() const { return Bytes(raw).first(size); }
 };
 // Without an offer of anything, the message alone. Nothing at all when the sizes cannot be encoded.
-[[nodiscard]] ConnectOctets connect_octets(const PrivateData& message, const CausewayOffer& offer);
+[[nodiscard]] ConnectBytes connect_bytes(const PrivateData& message, const CausewayOffer& offer);
 
 // What holds on a connection, from one side's view: the two inline thresholds and whether Send with Invalidate may be used for
 // replies. Fixed for its lifetime (CMPD-4-2).

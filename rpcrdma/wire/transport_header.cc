@@ -34,7 +34,7 @@ class ListCursor {
   const uint8_t* end_;
 };
 
-// The last octet of a region may be the last one of the address space; none may lie behind it.
+// The last byte of a region may be the last one of the address space; none may lie behind it.
 constexpr bool wraps(const Segment& segment) {
   return segment.length != 0 && segment.offset > UINT64_MAX - (segment.length - 1);
 }

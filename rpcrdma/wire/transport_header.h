@@ -67,7 +67,7 @@ enum class HeaderError : uint8_t {
 [[nodiscard]] const char* to_string(HeaderError error) noexcept;
 
 struct DecodedChunks {
-  uint32_t header_bytes = 0;  // octets from the start of the message to the first octet behind the header
+  uint32_t header_bytes = 0;  // bytes from the start of the message to the first byte behind the header
 };
 
 // Small calls and replies carry no chunk: three words of zero, which hold nothing to check.
@@ -83,7 +83,7 @@ inline constexpr uint32_t kBareHeaderBytes = FixedHeader::kSize + 12;
 [[nodiscard]] Result<DecodedChunks, HeaderError> decode_chunks(Bytes message, const ChunkLimits& limits, ChunkList& chunks);
 
 // For a Call: Positions against procedure and inline body (RFC 8166 3.4.4, 3.5.1). On success the length of the
-// rebuilt XDR stream. `inline_bytes` = octets behind the header. Lengths are summed in 64 bits. What goes where is
+// rebuilt XDR stream. `inline_bytes` = bytes behind the header. Lengths are summed in 64 bits. What goes where is
 // plan_splice()'s answer (wire/splice_plan.h); both are one walk. A stream shorter than an XID is not an error here: the caller's
 // XID check finds it.
 [[nodiscard]] Result<uint64_t, HeaderError> check_positions(RdmaProc proc, const ChunkList& chunks, uint64_t inline_bytes);

@@ -1,4 +1,4 @@
-// A bounded XDR cursor (RFC 4506) over a Chain or over contiguous octets: never reads past the end, allocates nothing. After the
+// A bounded XDR cursor (RFC 4506) over a Chain or over contiguous bytes: never reads past the end, allocates nothing. After the
 // first failure every further read fails too and gives 0, so that a decoder may check ok() once at the end of a group.
 //
 // The fast path of every read is inline and costs one comparison: the word lies in the current Buffer. Words that straddle
@@ -11,11 +11,11 @@
 
 namespace cw::rpcrdma {
 
-// Octets that XDR content of `bytes` occupies with its roundup.
+// Bytes that XDR content of `bytes` occupies with its roundup.
 [[nodiscard]] constexpr uint64_t xdr_padded(uint64_t bytes) {
   return (bytes + 3) & ~uint64_t{3};
 }
-// The roundup octets alone: 0..3.
+// The roundup bytes alone: 0..3.
 [[nodiscard]] constexpr uint32_t xdr_pad(uint64_t bytes) {
   return static_cast<uint32_t>(xdr_padded(bytes) - bytes);
 }
@@ -44,7 +44,7 @@ class XdrReader {
     return (high << 32) | u32();
   }
   bool boolean() { return u32() != 0; }
-  // Skips octets (no padding).
+  // Skips bytes (no padding).
   void skip(uint64_t count) {
     if (count <= static_cast<uint64_t>(end_ - at_)) [[likely]] {
       at_ += count;
@@ -62,11 +62,11 @@ class XdrReader {
     skip(xdr_padded(length));
     return length;
   }
-  // Skips fixed opaque of `count` octets and its padding.
+  // Skips fixed opaque of `count` bytes and its padding.
   void skip_fixed_opaque(uint64_t count);
-  // Copies octets out (no padding). Nothing is copied when fewer are left.
+  // Copies bytes out (no padding). Nothing is copied when fewer are left.
   void copy(MutableBytes out);
-  // The next octets, as many as `scratch` has, wherever they lie: where they are, or copied into `scratch`. When fewer are left
+  // The next bytes, as many as `scratch` has, wherever they lie: where they are, or copied into `scratch`. When fewer are left
   // those come first in `scratch`, and the read fails.
   [[nodiscard]] const uint8_t* view(MutableBytes scratch) {
     if (static_cast<size_t>(end_ - at_) >= scratch.size()) [[likely]] {
@@ -79,8 +79,8 @@ class XdrReader {
 
   [[nodiscard]] bool ok() const { return ok_; }
   void set_failed();
-  [[nodiscard]] uint64_t offset() const { return before_ + static_cast<uint64_t>(at_ - start_); }  // octets consumed
-  [[nodiscard]] uint64_t remaining() const { return total_ - offset(); }                           // octets left
+  [[nodiscard]] uint64_t offset() const { return before_ + static_cast<uint64_t>(at_ - start_); }  // bytes consumed
+  [[nodiscard]] uint64_t remaining() const { return total_ - offset(); }                           // bytes left
 
  private:
   void enter(const Buffer& buffer) {
@@ -89,17 +89,17 @@ class XdrReader {
     end_ = start_ + buffer.size;
     next_ = buffer.next;
   }
-  // Moves on to the next Buffer that holds something. Precondition: the present one is used up and octets remain.
+  // Moves on to the next Buffer that holds something. Precondition: the present one is used up and bytes remain.
   void advance();
   uint32_t u32_slow();
   const uint8_t* view_slow(MutableBytes scratch);
   void skip_slow(uint64_t count);
 
   const uint8_t* start_ = nullptr;  // of the current Buffer
-  const uint8_t* at_ = nullptr;     // next octet to read
+  const uint8_t* at_ = nullptr;     // next byte to read
   const uint8_t* end_ = nullptr;    // behind the current Buffer; == at_ after a failure, so that the fast path is never taken
   const Buffer* next_ = nullptr;    // Buffer after the current one
-  uint64_t before_ = 0;             // octets in the Buffers before the current one
+  uint64_t before_ = 0;             // bytes in the Buffers before the current one
   uint64_t total_;
   bool ok_ = true;
 };

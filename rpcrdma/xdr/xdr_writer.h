@@ -39,11 +39,11 @@ class XdrWriter {
     raw(content);
     zeros(xdr_pad(content.size()));
   }
-  // Octets as they are: something already encoded.
-  void raw(Bytes octets) {
-    uint8_t* at = take(octets.size());
-    if (at != nullptr && !octets.empty()) {
-      std::memcpy(at, octets.data(), octets.size());
+  // Bytes as they are: something already encoded.
+  void raw(Bytes raw) {
+    uint8_t* at = take(raw.size());
+    if (at != nullptr && !raw.empty()) {
+      std::memcpy(at, raw.data(), raw.size());
     }
   }
   void zeros(uint64_t count) {
@@ -54,7 +54,7 @@ class XdrWriter {
   }
 
   [[nodiscard]] bool ok() const { return ok_; }
-  [[nodiscard]] uint64_t offset() const { return used_; }  // octets written
+  [[nodiscard]] uint64_t offset() const { return used_; }  // bytes written
   [[nodiscard]] Bytes written() const { return out_.first(used_); }
 
  private:

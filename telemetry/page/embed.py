@@ -19,7 +19,7 @@ LINE = 32
 
 
 def rows(data: bytes) -> str:
-    return "\n".join("    " + ",".join(str(octet) for octet in data[at : at + LINE]) + "," for at in range(0, len(data), LINE))
+    return "\n".join("    " + ",".join(str(byte) for byte in data[at : at + LINE]) + "," for at in range(0, len(data), LINE))
 
 
 def main() -> None:

@@ -86,8 +86,8 @@ const DEFINITIONS = {
   traffic: [
     {id: 'rpcs', title: 'RPC rate', note: 'answered, by program', kind: 'RPC/s', max: 10, series: programs},
     {
-      id: 'octets',
-      title: 'RoCE octets',
+      id: 'bytes',
+      title: 'RoCE bytes',
       note: 'all packets, Ethernet header to iCRC',
       kind: 'bits',
       max: 1e4,

@@ -89,7 +89,7 @@ function trouble(value) {
   return value > 0 ? element('span', {class: 'trouble'}, count(value)) : count(value);
 }
 
-function octets(value) {
+function bytes(value) {
   return rate(value, 'B');
 }
 
@@ -223,7 +223,7 @@ function clientRows(view, snapshot) {
     use(client.connections, client.connections_max, count),
     client.credits_max === null ? 'as listener' : count(client.credits_max),
     `${count(client.credits_in_use)} of ${count(client.credits_granted)}`,
-    use(client.bytes_in_flight, client.bytes_in_flight_max, octets),
+    use(client.bytes_in_flight, client.bytes_in_flight_max, bytes),
     count(view.grown(`client_postponed.${client.name}`)),
     trouble(view.grown(`client_refused.${client.name}`)),
     count(view.grown(`client_denied.${client.name}`)),

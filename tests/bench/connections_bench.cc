@@ -2,7 +2,7 @@
 //
 //   connections_bench [--repeats N] [--json FILE] [--only idle|in_turn|all]
 //
-//   in turn   8 calls of 64 octets are due at a time and go to the connections in turn, so that as many calls, packets and
+//   in turn   8 calls of 64 bytes are due at a time and go to the connections in turn, so that as many calls, packets and
 //             buffers are on their way with 10,000 queue pairs as with 16: what is left is the state of the queue pairs
 //   all       every connection has one call in flight, all the time: the packets of 10,000 calls do not fit any cache either
 //   idle      what gateway and stack take from the heap for each connection more, after it has served one call; at 100,000.
@@ -106,7 +106,7 @@ struct Rate {
   [[nodiscard]] double packets_per_call() const { return static_cast<double>(packets) / static_cast<double>(calls); }
 };
 
-// Cycles to fetch one line that nobody expects, out of a set of so many octets.
+// Cycles to fetch one line that nobody expects, out of a set of so many bytes.
 double cycles_per_miss(uint64_t bytes) {
   struct alignas(kLineBytes) Line {
     uint32_t next = 0;
@@ -131,7 +131,7 @@ double cycles_per_miss(uint64_t bytes) {
   return static_cast<double>(__rdtsc() - first) / count;
 }
 
-// Octets that the gateway's side takes from the heap with this many connections, each of which has answered a call.
+// Bytes that the gateway's side takes from the heap with this many connections, each of which has answered a call.
 struct GatewayBytes {
   uint64_t tables = 0;  // made at start
   int64_t serving = 0;  // while connections came up and were served
@@ -219,7 +219,7 @@ bool measure_active(uint32_t many, bool in_turn, uint32_t repeats, double bytes_
   return good;
 }
 
-// Octets per connection, or 0 when calls were not answered.
+// Bytes per connection, or 0 when calls were not answered.
 double measure_idle(uint32_t idle, nlohmann::json& rows) {
   const std::optional<GatewayBytes> some = gateway_bytes(idle / 2, idle);
   const std::optional<GatewayBytes> all = gateway_bytes(idle, idle);
@@ -229,12 +229,12 @@ double measure_idle(uint32_t idle, nlohmann::json& rows) {
   const double tables = static_cast<double>(all->tables - some->tables) / (idle - idle / 2);
   const double serving = static_cast<double>(all->serving - some->serving) / (idle - idle / 2);
   const double bytes = tables + serving;
-  nlohmann::json figure = row("connections/octets_per_idle_connection", bytes, "octets", {bytes, bytes, bytes, bytes});
+  nlohmann::json figure = row("connections/bytes_per_idle_connection", bytes, "bytes", {bytes, bytes, bytes, bytes});
   figure["connections"] = idle;
   figure["tables"] = tables;
   figure["serving"] = serving;
   rows.push_back(std::move(figure));
-  std::printf("%-34s %6.0f octets of the gateway's heap at %u connections: %.0f of tables, %.0f while it served them\n",
+  std::printf("%-34s %6.0f bytes of the gateway's heap at %u connections: %.0f of tables, %.0f while it served them\n",
               "connections/idle", bytes, idle, tables, serving);
   std::fflush(stdout);
   return bytes;

@@ -1,5 +1,5 @@
-// What one core can do with payload at most when each octet is copied once and its CRC computed once: 1 / (1/memcpy + 1/crc),
-// both measured here and now, by packets of a path MTU, with all octets in the nearest caches: the strictest bound there is.
+// What one core can do with payload at most when each byte is copied once and its CRC computed once: 1 / (1/memcpy + 1/crc),
+// both measured here and now, by packets of a path MTU, with all bytes in the nearest caches: the strictest bound there is.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// iCRC throughput beside its two bounds: the bare CRC of ISA-L and memcpy. Sizes are octets from the IP header on: an ACK, a
-// small call, a call of 256 octets, packets of 1 KiB and 4 KiB. The working set stays in the nearest cache.
+// iCRC throughput beside its two bounds: the bare CRC of ISA-L and memcpy. Sizes are bytes from the IP header on: an ACK, a
+// small call, a call of 256 bytes, packets of 1 KiB and 4 KiB. The working set stays in the nearest cache.
 #include <benchmark/benchmark.h>
 #include <isa-l/crc.h>
 

@@ -1,4 +1,4 @@
-// How long a small call waits beside bulk: ECHO of 64 octets, while SOURCE (RDMA WRITE by the gateway) or SINK (RDMA READ by it)
+// How long a small call waits beside bulk: ECHO of 64 bytes, while SOURCE (RDMA WRITE by the gateway) or SINK (RDMA READ by it)
 // of 1 MiB keep the gateway as busy as they can.
 //
 //   latency_bench [--repeats N] [--json FILE]
@@ -114,7 +114,7 @@ class Trio {
       server.node.poll_transmit(now, server_batch_);
       full = server_batch_.full();
       for (const wire::TxPacket& packet : server_batch_.packets()) {
-        const bool small = packet.front()[5] == 3;  // the last octet of the destination's MAC
+        const bool small = packet.front()[5] == 3;  // the last byte of the destination's MAC
         (small ? to_small : to_bulk).send(packet);
       }
       server_batch_.reset();

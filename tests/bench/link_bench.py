@@ -5,7 +5,7 @@ pair of the same devices.
     tests/bench/link_bench.py BUILD_DIR [--full] [--json FILE]
 
 Both programs spin. RPCs of causeway-load stand next to frames of testpmd in the same manner of use: bouncing, one way, one at a time.
-SENDs of 64 octets, each acknowledged, are those of causeway-verbs-peer on both sides (perftest's send_bw): the slower of requester
+SENDs of 64 bytes, each acknowledged, are those of causeway-verbs-peer on both sides (perftest's send_bw): the slower of requester
 and responder sets their rate. link_lab.py says how two CPUs are dealt with.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional
 
 from link_lab import Lab, Measured, Sample, Testpmd, find_testpmd, row, run
 
-# Frames of an echo call of 64 octets, of a SEND of 64 octets, and of a full packet of RoCE's largest path MTU.
+# Frames of an echo call of 64 bytes, of a SEND of 64 bytes, and of a full packet of RoCE's largest path MTU.
 ECHO_FRAME_BYTES = 198
 SEND_FRAME_BYTES = 122
 LARGE_FRAME_BYTES = 4170

@@ -308,7 +308,7 @@ class Testpmd:
             two.kill()
             one.kill()
         if not moving:
-            raise LabError(f"testpmd, {size} octets: no frame arrived\n{one.tail()}")
+            raise LabError(f"testpmd, {size} bytes: no frame arrived\n{one.tail()}")
         return max(moving) if outstanding == 1 else statistics.median(moving)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Messages of other user-space transports between two processes, one CPU each, next to ours over memif: libfabric's udp;ofi_rxd and
-UCX over TCP and over shared memory, 64 octets and in bulk.
+UCX over TCP and over shared memory, 64 bytes and in bulk.
 
     tests/bench/messages_bench.py BUILD_DIR [--full] [--json FILE]
 

@@ -1,4 +1,4 @@
-// What one packet costs on its way in (parse, iCRC) and out (build). Argument: octets of payload; 0 is an ACK.
+// What one packet costs on its way in (parse, iCRC) and out (build). Argument: bytes of payload; 0 is an ACK.
 #include <benchmark/benchmark.h>
 
 #include <vector>

@@ -201,17 +201,17 @@ class RpcPair {
  private:
   void receive(node::Node& node, Wire& from) {
     std::array<Buffer*, kBurst> frames;
-    std::array<Bytes, kBurst> octets;
+    std::array<Bytes, kBurst> raw;
     uint32_t count = 0;
     while (count < kBurst && (frames[count] = from.receive()) != nullptr) {
-      octets[count] = frames[count]->bytes();
+      raw[count] = frames[count]->bytes();
       ++count;
     }
     if (count == 0) {
-      node.endpoint().hurry_acknowledgements();
+      node.endpoint().flush_acknowledgements();
     }
-    if (node.foresees()) {
-      node.foresee({octets.data(), count});
+    if (node.wants_prefetch()) {
+      node.prefetch({raw.data(), count});
     }
     for (uint32_t i = 0; i < count; ++i) {
       if (!node.on_frame(now, frames[i], 0)) {

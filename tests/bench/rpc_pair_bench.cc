@@ -5,7 +5,7 @@
 //   rpc_pair_bench --steady CASE --calls N      these calls and nothing else, by a clock of their own: for instructions.py
 //
 // Bulk stands next to the copy+CRC bound (copy_crc_bound.h), measured between the repeats. The wire copies what a NIC's DMA
-// would, within the sender's half; the bench program writes (SOURCE) or sums (SINK) each octet once more.
+// would, within the sender's half; the bench program writes (SOURCE) or sums (SINK) each byte once more.
 //
 // A figure is the median over many short repeats, each of which is over before the scheduler can do much to it; the best and the
 // quartiles are shown as well. Cycles are ticks of the TSC.
@@ -35,7 +35,7 @@ using load::BenchProcedure;
 
 struct Settings {
   uint32_t repeats = 101;
-  uint32_t calls = 4000;  // per repeat, small RPCs; bulk repeats move as many octets as 4000 RPCs of 4 KiB
+  uint32_t calls = 4000;  // per repeat, small RPCs; bulk repeats move as many bytes as 4000 RPCs of 4 KiB
   std::string only;
   std::string json;
   std::string steady;
@@ -201,7 +201,7 @@ std::vector<Case> cases() {
       const std::string suffix = (bytes == 65536 ? "64k_mtu" : "1m_mtu") + std::to_string(mtu);
       list.push_back({"source" + suffix, BenchProcedure::kSource, bytes, 8, 1, mtu});
       list.push_back({"sink" + suffix, BenchProcedure::kSink, bytes, 8, 1, mtu});
-      // The same octets without a program that makes them up and sums them.
+      // The same bytes without a program that makes them up and sums them.
       for (const bool source : {true, false}) {
         list.push_back({.name = (source ? "read" : "write") + suffix,
                         .operation = source ? BenchProcedure::kSource : BenchProcedure::kSink,

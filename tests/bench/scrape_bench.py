@@ -4,7 +4,7 @@
     tests/bench/scrape_bench.py BUILD_DIR [--full] [--json FILE]
 
 One poll core, connections of causeway-load over memif. Each scrape comes when the answer of the last one is no longer kept, so all are
-made anew. `ms` is from connect() to the last octet, as Prometheus waits; the machine's other work is in it. `cpu_us_per_call` is busy time
+made anew. `ms` is from connect() to the last byte, as Prometheus waits; the machine's other work is in it. `cpu_us_per_call` is busy time
 of the poll core by calls answered, both from /metrics, in slices of a closed loop with scrapes and without, taking turns.
 """
 
@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 def scrape(gateway: Gateway) -> tuple[float, int]:
-    """Milliseconds and octets."""
+    """Milliseconds and bytes."""
     time.sleep(CACHE_S)
     begun = time.perf_counter()
     with urllib.request.urlopen(f"http://{gateway.metrics_address}/metrics", timeout=30) as response:
@@ -79,13 +79,13 @@ def idle(load: Load) -> None:
 def scrapes_of(gateway: Gateway, count: int, name: str, beside: Optional[Row]) -> list[Row]:
     found = [scrape(gateway) for _ in range(count)]
     times = sorted(ms for ms, _ in found)
-    octets = found[-1][1]
+    bytes = found[-1][1]
     row: Row = {
         "name": f"scrape/{name}",
         "value": statistics.median(times),
         "unit": "ms",
         "good": True,
-        "octets": octets,
+        "bytes": bytes,
         "spread": [times[0], times[-1]],
     }
     if beside is not None:
@@ -169,9 +169,9 @@ def main() -> int:
             box.close()
     for row in rows:
         beside = f"   {row['beside']} {row['baseline']:.3f}" if "beside" in row else ""
-        octets = f"   {row['octets']} octets" if "octets" in row else ""
+        bytes = f"   {row['bytes']} bytes" if "bytes" in row else ""
         print(
-            f"{row['name']:40} {row['value']:8.3f} {row['unit']}  [{row['spread'][0]:.3f}, {row['spread'][1]:.3f}]{octets}{beside}"
+            f"{row['name']:40} {row['value']:8.3f} {row['unit']}  [{row['spread'][0]:.3f}, {row['spread'][1]:.3f}]{bytes}{beside}"
         )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))

@@ -15,7 +15,7 @@ namespace cw::bench {
 
 class StillProgram final : public rpcrdma::Program {
  public:
-  // Serves SOURCE up to so many octets.
+  // Serves SOURCE up to so many bytes.
   explicit StillProgram(uint32_t bytes_max) : memory_(bytes_max / kBufferBytes + 1, kBufferBytes, kViews) {
     for (uint32_t done = 0; done < bytes_max;) {
       Buffer* buffer = memory_.allocate_one();

@@ -50,7 +50,7 @@ def row(name: str, values: list[float], unit: str, baseline: Optional[list[float
 
 
 def icrc_rows(times: dict[str, list[float]]) -> list[Row]:
-    """Octets per nanosecond are GB/s; bare ISA-L over the same octets stands next to it."""
+    """Bytes per nanosecond are GB/s; bare ISA-L over the same bytes stands next to it."""
     rows = []
     for name, values in times.items():
         kind, size = name.split("/")

@@ -46,11 +46,11 @@ TARGETS = [
         for mtu in (1024, 4096)
         for name in ("read", "write")
     ),
-    *(Target(f"iCRC / bare ISA-L, {size} octets", f"icrc/one_piece/{size}", "ratio", 0.95, 1.1, None) for size in (1084, 4156)),
-    Target("64-octet SENDs acknowledged / testpmd echo, packets/s", "link/send64_acknowledged", "ratio", 0.2, 0.35, 0.5),
+    *(Target(f"iCRC / bare ISA-L, {size} bytes", f"icrc/one_piece/{size}", "ratio", 0.95, 1.1, None) for size in (1084, 4156)),
+    Target("64-byte SENDs acknowledged / testpmd echo, packets/s", "link/send64_acknowledged", "ratio", 0.2, 0.35, 0.5),
     Target("goodput at 1 % loss, plain go-back-N peer, W=64", "goodput/standard_send_w64_1_percent", "value", 0.40, 0.55, 0.59),
     Target("goodput at 1 % loss between Causeways, W=64", "goodput/causeway_send_w64_1_percent", "value", 0.80, 0.93, 0.97),
-    Target("octets per idle connection", "connections/octets_per_idle_connection", "value", 8192, 2048, 1024, True),
+    Target("bytes per idle connection", "connections/bytes_per_idle_connection", "value", 8192, 2048, 1024, True),
     Target(
         "rate of the gateway with 10,000 active queue pairs / with 16, calls in turn",
         "connections/10000_active_in_turn/gateway",
@@ -70,7 +70,7 @@ TARGETS = [
     Target("the same, backend and gateway on one CPU, client on the other", "gateway/apart_w8_c8", "ratio", 0.7, 0.9, 1.0),
     Target("p50 that the gateway adds to TCP, us, on a shared CPU", "gateway/alone_w1_p50", "added_us", 10, 5, 3, True),
     *(
-        Target(f"64-octet {ours} / messages of {name}", f"messages/{row}_beside_{name}_64", "ratio", 1, 10, None)
+        Target(f"64-byte {ours} / messages of {name}", f"messages/{row}_beside_{name}_64", "ratio", 1, 10, None)
         for ours, row in (("SENDs", "send64"), ("RPCs", "echo64"))
         for name in ("libfabric_rxd", "ucx_tcp")
     ),
@@ -93,7 +93,7 @@ TARGETS = [
     Target("rate of a core while another one works", "cores/worlds_2_at_once", "ratio", 0.8, 0.95, None),
     Target("scrape of /metrics with 10,000 connections, ms", "scrape/10000_connections", "value", 20, 10, 5, True),
     Target("calls while /metrics is scraped four times a second / without", "scrape/cpu_us_per_call", "ratio", 0.95, 0.99, None),
-    Target("CPU per octet / rdma_rxe in the same guest", "rxe_guest", "ratio", None, None, None),
+    Target("CPU per byte / rdma_rxe in the same guest", "rxe_guest", "ratio", None, None, None),
 ]
 
 

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   cw::control::FakeView view;
   cw::control::FakeControl control;
-  // A first octet that is odd speaks for an administrator: what changes something is reached only then.
+  // A first byte that is odd speaks for an administrator: what changes something is reached only then.
   const cw::control::AdminCaller caller{"fuzz", size > 0 && (data[0] & 1) != 0};
   const std::string answer =
       cw::control::admin_answer(std::string_view(reinterpret_cast<const char*>(data), size), caller, {view, control});

@@ -399,14 +399,14 @@ class Rig {
     if (link.out.size() - link.sent > kBytesOnTheWayMax || link.stream->state() == State::kFailed) {
       return;
     }
-    std::array<uint8_t, 4 + 1 + 255 * 3> octets;
+    std::array<uint8_t, 4 + 1 + 255 * 3> raw;
     const uint32_t bytes = 1 + how * 3u;
-    rpcrdma::write_record_mark(std::span<uint8_t, 4>(octets.data(), 4), bytes);
+    rpcrdma::write_record_mark(std::span<uint8_t, 4>(raw.data(), 4), bytes);
     for (uint32_t i = 0; i < bytes; ++i) {
-      octets[4 + i] = static_cast<uint8_t>(link.out.size() + i * 5);
+      raw[4 + i] = static_cast<uint8_t>(link.out.size() + i * 5);
     }
     Chain message;
-    Bytes rest = Bytes(octets).subspan(4, bytes);
+    Bytes rest = Bytes(raw).subspan(4, bytes);
     while (!rest.empty()) {
       Buffer* buffer = out_pool.allocate_one();
       if (buffer == nullptr) {
@@ -415,7 +415,7 @@ class Rig {
       rest = rest.subspan(buffer->append(rest.first(std::min<size_t>(rest.size(), how % 2 == 0 ? 40 : kBytes))));
       message.push_back(buffer);
     }
-    link.out.insert(link.out.end(), octets.begin(), octets.begin() + 4 + bytes);
+    link.out.insert(link.out.end(), raw.begin(), raw.begin() + 4 + bytes);
     link.stream->queue(std::move(message));
   }
 
@@ -441,10 +441,10 @@ class Rig {
   void take(Link& link, Chain&& message) {
     FUZZ_CHECK(!link.records.empty() && message.bytes() == link.records.front());
     link.records.erase(link.records.begin());
-    std::array<uint8_t, kLimits.message_bytes_max> octets;
-    message.copy_to(0, MutableBytes(octets).first(message.bytes()));
+    std::array<uint8_t, kLimits.message_bytes_max> raw;
+    message.copy_to(0, MutableBytes(raw).first(message.bytes()));
     for (size_t i = 0; i < message.bytes(); ++i) {
-      FUZZ_CHECK(octets[i] == static_cast<uint8_t>(link.came * 7 + 1));
+      FUZZ_CHECK(raw[i] == static_cast<uint8_t>(link.came * 7 + 1));
       ++link.came;
     }
     link.kept.push_back(std::move(message));

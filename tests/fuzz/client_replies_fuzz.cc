@@ -102,11 +102,11 @@ class Target {
  private:
   // A call of the bench program: with Write chunk, Reply chunk, Read chunk or none.
   void submit(uint8_t kind) {
-    std::array<uint8_t, 64> octets{};
+    std::array<uint8_t, 64> raw{};
     const uint32_t procedure = (kind & 4) != 0 ? 1 : (kind & 3) != 0 ? 2 : 0;
     const std::array<uint32_t, 10> words{0, 0, 2, kBenchProgram, kBenchVersion, procedure, 0, 0, 0, 0};
     for (size_t i = 0; i < words.size(); ++i) {
-      store_be32(octets.data() + 4 * i, words[i]);
+      store_be32(raw.data() + 4 * i, words[i]);
     }
     size_t size = 4 * words.size() + (procedure == 2 ? 12 : 0);
     ClientCall call;
@@ -120,12 +120,12 @@ class Target {
       call.reply_memory = sink.subspan(kRoom, kRoom);
     }
     if ((kind & 4) != 0) {
-      store_be32(octets.data() + size, kRoom);
+      store_be32(raw.data() + size, kRoom);
       size += 4;
       call.reads = reads;
     }
     Chain message;
-    if (!message.append_copy(pool(), Bytes(octets).first(size))) {
+    if (!message.append_copy(pool(), Bytes(raw).first(size))) {
       return;
     }
     call.message = std::move(message);
@@ -137,15 +137,15 @@ class Target {
   // The header that has just been sent, so that answers can give its chunks back.
   void note_chunks() {
     const Chain& sent = qp_.posted().back().payload;
-    std::array<uint8_t, 1024> octets{};
-    const size_t bytes = std::min<size_t>(sent.bytes(), octets.size());
-    sent.copy_to(0, MutableBytes(octets).first(bytes));
+    std::array<uint8_t, 1024> raw{};
+    const size_t bytes = std::min<size_t>(sent.bytes(), raw.size());
+    sent.copy_to(0, MutableBytes(raw).first(bytes));
     if (sent_.size() == kSentMax) {
       sent_.erase(sent_.begin());
     }
     Sent& one = sent_.emplace_back();
-    one.xid = load_be32(octets.data());
-    FUZZ_CHECK(decode_chunks(Bytes(octets).first(bytes), ChunkLimits{}, one.chunks).ok());
+    one.xid = load_be32(raw.data());
+    FUZZ_CHECK(decode_chunks(Bytes(raw).first(bytes), ChunkLimits{}, one.chunks).ok());
   }
 
   void answer(uint8_t what, uint8_t a, uint8_t b, uint8_t c) {
@@ -154,13 +154,13 @@ class Target {
     }
     const Sent& call = sent_[a % sent_.size()];
     const uint32_t xid = b == 0xff ? call.xid + 1000 : call.xid;
-    std::array<uint8_t, 1024> octets{};
+    std::array<uint8_t, 1024> raw{};
     size_t size = 0;
     const bool error = (what & 0x08) != 0 && (what & 0x10) != 0;
     const bool long_reply = (what & 0x18) == 0x08 && call.chunks.has_reply;
     if (error) {
-      size = *write_chunk_error(octets, xid, c);
-      octets[19] = b;
+      size = *write_chunk_error(raw, xid, c);
+      raw[19] = b;
     } else {
       std::array<uint32_t, kPlainSegmentsMax> lengths{};
       for (uint32_t i = 0; i < call.chunks.segment_count; ++i) {
@@ -170,22 +170,22 @@ class Target {
                               .version = c == 0xfe ? 2u : 1u,
                               .credit = c,
                               .proc = static_cast<uint32_t>(long_reply ? RdmaProc::kNomsg : RdmaProc::kMsg)};
-      size = *write_reply_header(octets, fixed, call.chunks, {lengths.data(), call.chunks.segment_count});
+      size = *write_reply_header(raw, fixed, call.chunks, {lengths.data(), call.chunks.segment_count});
       if (long_reply) {
         store_be32(sink_.data() + kRoom, b == 0xfe ? xid + 1 : xid);
         store_be32(sink_.data() + kRoom + 4, b == 0xfd ? 0 : 1);
       } else {
         for (const uint32_t word : {b == 0xfe ? xid + 1 : xid, b == 0xfd ? 0u : b == 0xfc ? 7u : 1u, 0u, 0u, 0u, 0u, 0u, 0u}) {
-          store_be32(octets.data() + size, word);
+          store_be32(raw.data() + size, word);
           size += 4;
         }
-        store_be32(octets.data() + size, (what & 0x20) != 0 ? uint32_t{c} * 3 : 0);
+        store_be32(raw.data() + size, (what & 0x20) != 0 ? uint32_t{c} * 3 : 0);
         size += 4;
       }
     }
     if ((what & 0x40) != 0) {
       size = std::min<size_t>(size, c);
-      octets[b % octets.size()] ^= a;
+      raw[b % raw.size()] ^= a;
     }
     std::optional<verbs::Rkey> invalidated;
     if ((what & 0x80) != 0) {
@@ -197,16 +197,16 @@ class Target {
         }
       }
     }
-    deliver(Bytes(octets).first(size), invalidated);
+    deliver(Bytes(raw).first(size), invalidated);
   }
 
   void reverse(uint8_t a, uint8_t b) {
-    std::array<uint8_t, 128> octets{};
+    std::array<uint8_t, 128> raw{};
     const std::array<uint32_t, 13> words{b, 1, 1, a == 1 ? 1u : 0u, a == 2 ? 1u : 0u, 0, 0, a == 3 ? b + 1u : b, 0, 2, 1, 1, 1};
     for (size_t i = 0; i < words.size(); ++i) {
-      store_be32(octets.data() + 4 * i, words[i]);
+      store_be32(raw.data() + 4 * i, words[i]);
     }
-    deliver(Bytes(octets).first(72), std::nullopt);
+    deliver(Bytes(raw).first(72), std::nullopt);
     ReverseCall call;
     while (a % 2 == 0 && client_->poll_reverse_call(call)) {
       call.message.clear();

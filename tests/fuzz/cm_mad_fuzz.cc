@@ -1,9 +1,9 @@
-// Management datagrams against a connection manager with a connection in each of its states. The first octet names the state;
-// then come messages: right ones with some octets bent, or raw, and new requests of several networks, more than may be half open.
+// Management datagrams against a connection manager with a connection in each of its states. The first byte names the state;
+// then come messages: right ones with some bytes bent, or raw, and new requests of several networks, more than may be half open.
 // After each the tables are consistent and the bounds hold, and a REQ has ended nothing but what had to make room; in the end
 // everything can be ended.
 //
-// Input: [state] and records of [what][who and then][length][length octets].
+// Input: [state] and records of [what][who and then][length][length bytes].
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -61,7 +61,7 @@ class Target {
     FUZZ_CHECK(manager_.state_of(*id_) == state);
   }
 
-  void act(uint8_t what, uint8_t who, Bytes octets) {
+  void act(uint8_t what, uint8_t who, Bytes raw) {
     CmAddress from = peer_;
     if ((who & 1) != 0) {
       from.remote = IpAddress::v4(0x0a090003);
@@ -72,10 +72,10 @@ class Target {
       mad = mad_of(request(from, kPeerCommId + 2 + strangers_++));
     }
     if (what % 16 == 15) {
-      std::copy(octets.begin(), octets.end(), mad.begin());
+      std::copy(raw.begin(), raw.end(), mad.begin());
     } else {
-      for (; octets.size() >= 2; octets = octets.subspan(2)) {
-        mad[octets[0]] = octets[1];
+      for (; raw.size() >= 2; raw = raw.subspan(2)) {
+        mad[raw[0]] = raw[1];
       }
     }
     const uint64_t ended = ended_otherwise();

@@ -1,4 +1,4 @@
-// Every codec of the connection manager: the first octet chooses one, the rest is its input. What is parsed must be written and
+// Every codec of the connection manager: the first byte chooses one, the rest is its input. What is parsed must be written and
 // parsed again the same; only too little input, or a version or family that does not exist, is refused.
 #include <array>
 

@@ -1,4 +1,4 @@
-// Every header codec: the first octet chooses one, the rest is its input. What is parsed must be written and parsed again the
+// Every header codec: the first byte chooses one, the rest is its input. What is parsed must be written and parsed again the
 // same.
 #include <array>
 

@@ -2,7 +2,7 @@
 // put into the gateway's port and when: raw frames, bent copies of what the client sends, packets forged for the queue pair,
 // management datagrams. Whatever comes, tables stay consistent, and when all have gone nobody owns a buffer.
 //
-// Input: records of [selector][length][length octets].
+// Input: records of [selector][length][length bytes].
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -16,7 +16,7 @@
 namespace cw::sim {
 namespace {
 
-using Octets = std::vector<uint8_t>;
+using ByteVector = std::vector<uint8_t>;
 constexpr size_t kInputBytesMax = 8192;
 
 WorldOptions small_world() {
@@ -37,9 +37,9 @@ WorldOptions small_world() {
 class Attack {
  public:
   Attack() : world_(small_world()) {
-    world_.link.tap = [](void* context, Instant, uint32_t to, const Octets& octets) {
+    world_.link.tap = [](void* context, Instant, uint32_t to, const ByteVector& raw) {
       if (to == 0) {
-        static_cast<Attack*>(context)->heard_ = octets;
+        static_cast<Attack*>(context)->heard_ = raw;
       }
       return true;
     };
@@ -48,31 +48,31 @@ class Attack {
     FUZZ_CHECK(world_.run_calls(3));
   }
 
-  void act(uint8_t selector, Bytes octets) {
+  void act(uint8_t selector, Bytes raw) {
     switch (selector % 8) {
       case 0:
-        put(Octets(octets.begin(), octets.end()));
+        put(ByteVector(raw.begin(), raw.end()));
         break;
       case 1:
-        put(bent(octets));
+        put(bent(raw));
         break;
       case 2:
-        put(repaired(bent(octets)));
+        put(repaired(bent(raw)));
         break;
       case 3:
-        put(Octets(heard_.begin(), heard_.begin() + static_cast<ptrdiff_t>(std::min(heard_.size(), octets.size()))));
+        put(ByteVector(heard_.begin(), heard_.begin() + static_cast<ptrdiff_t>(std::min(heard_.size(), raw.size()))));
         break;
       case 4:
-        put(forged(octets));
+        put(forged(raw));
         break;
       case 5:
-        put(datagram(octets, {}));
+        put(datagram(raw, {}));
         break;
       case 6:
-        put(datagram(octets, Octets{1, 7, 2, 3}));  // a header of the CM class; the attribute is left to the input
+        put(datagram(raw, ByteVector{1, 7, 2, 3}));  // a header of the CM class; the attribute is left to the input
         break;
       case 7:
-        for (size_t i = 0; i < octets.size(); ++i) {
+        for (size_t i = 0; i < raw.size(); ++i) {
           world_.step();
         }
         break;
@@ -98,7 +98,7 @@ class Attack {
   }
 
  private:
-  void put(const Octets& frame) { world_.deliver(world_.server->node, world_.server->packets, frame); }
+  void put(const ByteVector& frame) { world_.deliver(world_.server->node, world_.server->packets, frame); }
 
   void check() {
     FUZZ_CHECK(world_.server->node.cm().is_consistent());
@@ -106,15 +106,15 @@ class Attack {
     world_.server->node.endpoint().for_each_qp([](rc::RcQp& qp) { FUZZ_CHECK(qp.is_consistent()); });
     world_.peer->node.endpoint().for_each_qp([](rc::RcQp& qp) { FUZZ_CHECK(qp.is_consistent()); });
   }
-  // Triples of position (two octets) and what to set there.
-  [[nodiscard]] Octets bent(Bytes changes) const {
-    Octets frame = heard_;
+  // Triples of position (two bytes) and what to set there.
+  [[nodiscard]] ByteVector bent(Bytes changes) const {
+    ByteVector frame = heard_;
     for (; changes.size() >= 3; changes = changes.subspan(3)) {
       frame[load_be16(changes.data()) % frame.size()] = changes[2];
     }
     return frame;
   }
-  [[nodiscard]] static Octets repaired(Octets frame) {
+  [[nodiscard]] static ByteVector repaired(ByteVector frame) {
     constexpr size_t kIp = 14;
     if (frame.size() >= kIp + 20 + 8 + 12 + 4) {
       store_be16(&frame[kIp + 10], 0);
@@ -125,10 +125,10 @@ class Attack {
     }
     return frame;
   }
-  // From the peer's address to the queue pair: opcode, signed distance of the PSN (two octets), AETH syndrome, payload in words.
-  [[nodiscard]] Octets forged(Bytes octets) const {
+  // From the peer's address to the queue pair: opcode, signed distance of the PSN (two bytes), AETH syndrome, payload in words.
+  [[nodiscard]] ByteVector forged(Bytes raw) const {
     std::array<uint8_t, 8> input{};
-    std::copy_n(octets.begin(), std::min(octets.size(), input.size()), input.begin());
+    std::copy_n(raw.begin(), std::min(raw.size(), input.size()), input.begin());
     rc::RcQpInfo qp;
     world_.server->node.endpoint().for_each_qp([&qp](rc::RcQp& live) { qp = live.info(); });
     wire::Path path = qp.path;
@@ -149,15 +149,15 @@ class Attack {
     extensions.aeth.syndrome = input[3];
     extensions.reth.length = load_be16(&input[6]);
     const size_t payload = traits.may_carry_payload ? load_be16(&input[4]) % 1025u : 0u;
-    return wire::test::build_frame(path, bth, extensions, Octets(payload, 0x5a));
+    return wire::test::build_frame(path, bth, extensions, ByteVector(payload, 0x5a));
   }
-  [[nodiscard]] static Octets datagram(Bytes octets, const Octets& header) {
+  [[nodiscard]] static ByteVector datagram(Bytes raw, const ByteVector& header) {
     wire::Path path;
     path.local_mac = sim_mac(2);
     path.remote_mac = sim_mac(1);
     path.local = sim_ip(false, 2);
     path.remote = sim_ip(false, 1);
-    Octets mad(octets.begin(), octets.end());
+    ByteVector mad(raw.begin(), raw.end());
     mad.resize(256);
     std::copy(header.begin(), header.end(), mad.begin());
     wire::Bth bth;
@@ -169,7 +169,7 @@ class Attack {
   }
 
   World world_;
-  Octets heard_;  // last frame of the client
+  ByteVector heard_;  // last frame of the client
 };
 
 }  // namespace

@@ -252,13 +252,13 @@ class Target {
   void check_memory() {
     const auto is_untouched = [this](size_t from, size_t bytes) {
       const auto first = guarded_.begin() + static_cast<ptrdiff_t>(from);
-      return std::all_of(first, first + static_cast<ptrdiff_t>(bytes), [](uint8_t octet) { return octet == kCanary; });
+      return std::all_of(first, first + static_cast<ptrdiff_t>(bytes), [](uint8_t byte) { return byte == kCanary; });
     };
     FUZZ_CHECK(is_untouched(0, kGuard) && is_untouched(kGuard + kRegion, kGuard));
     FUZZ_CHECK(exposes_ || is_untouched(kGuard, kRegion));
   }
 
-  // A packet of the peer: how far from where it should be, AETH syndrome or what else varies, payload in words of four octets.
+  // A packet of the peer: how far from where it should be, AETH syndrome or what else varies, payload in words of four bytes.
   void packet(uint8_t code, uint8_t distance, uint8_t variant, uint8_t words) {
     const auto opcode = static_cast<wire::Opcode>(code);
     const wire::OpcodeTraits& traits = wire::traits_of(opcode);
@@ -320,8 +320,8 @@ class Target {
   }
   Chain chain(uint32_t bytes) {
     Chain out;
-    const std::vector<uint8_t> octets(bytes, 0x3c);
-    if (!out.append_copy(pool_, octets)) {
+    const std::vector<uint8_t> raw(bytes, 0x3c);
+    if (!out.append_copy(pool_, raw)) {
       out.clear();
     }
     return out;
@@ -343,8 +343,8 @@ class Target {
     wire::TxBatch batch(head_pool());
     endpoint_->poll_transmit(now_, batch);
     for (const wire::TxPacket& packet : batch.packets()) {
-      const std::vector<uint8_t> octets = packet.octets();
-      const auto view = wire::PacketView::parse(octets);
+      const std::vector<uint8_t> raw = packet.raw();
+      const auto view = wire::PacketView::parse(raw);
       FUZZ_CHECK(view.ok() && wire::verify_icrc(*view));
       FUZZ_CHECK(view->bth.destination.value() == 0x1234 && view->payload.size() <= kMtu);
       farewell_.on_packet_sent(in_error, *view);

@@ -1,4 +1,4 @@
-// RecordReader on arbitrary streams, against a reader that has the whole stream at hand. The first octet says how much is read at
+// RecordReader on arbitrary streams, against a reader that has the whole stream at hand. The first byte says how much is read at
 // a time, the second how often messages are polled in between.
 #include <algorithm>
 #include <cstring>
@@ -52,9 +52,9 @@ void poll_all(RecordReader& reader, const Expected& expected, size_t& polled) {
   Chain out;
   while (reader.poll_message(out)) {
     FUZZ_CHECK(polled < expected.messages.size());
-    std::vector<uint8_t> octets(out.bytes());
-    out.copy_to(0, octets);
-    FUZZ_CHECK(octets == expected.messages[polled]);
+    std::vector<uint8_t> raw(out.bytes());
+    out.copy_to(0, raw);
+    FUZZ_CHECK(raw == expected.messages[polled]);
     ++polled;
   }
   FUZZ_CHECK(!reader.has_message());

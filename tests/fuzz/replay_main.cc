@@ -35,9 +35,9 @@ int main(int count, char** arguments) {
       std::fprintf(stderr, "%s: cannot be opened\n", input.c_str());
       return 1;
     }
-    std::vector<uint8_t> octets{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    octets.shrink_to_fit();
-    LLVMFuzzerTestOneInput(octets.data(), octets.size());
+    std::vector<uint8_t> raw{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    raw.shrink_to_fit();
+    LLVMFuzzerTestOneInput(raw.data(), raw.size());
   }
   std::printf("%zu inputs\n", inputs.size());
   return inputs.empty() ? 1 : 0;  // an empty corpus proves nothing

@@ -87,14 +87,14 @@ class Target {
 
  private:
   Chain words(std::initializer_list<uint32_t> list, size_t zeros, size_t cut) {
-    std::array<uint8_t, 2048> octets{};
+    std::array<uint8_t, 2048> raw{};
     size_t size = 0;
     for (const uint32_t word : list) {
-      store_be32(octets.data() + size, word);
+      store_be32(raw.data() + size, word);
       size += 4;
     }
     Chain chain;
-    if (!chain.append_copy(pool(), Bytes(octets).first(std::min(size + zeros, cut)))) {
+    if (!chain.append_copy(pool(), Bytes(raw).first(std::min(size + zeros, cut)))) {
       chain.clear();
     }
     return chain;

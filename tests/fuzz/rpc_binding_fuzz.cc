@@ -1,4 +1,4 @@
-// RPC calls and replies and what the upper-layer bindings find in them. The first octet says how the message is cut into Buffers;
+// RPC calls and replies and what the upper-layer bindings find in them. The first byte says how the message is cut into Buffers;
 // the rest is taken as a call and as a reply to each kind of call. Items lie within the message, in order and apart, wherever it
 // is cut.
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The server endpoint over its whole life: messages of a client, replies of the backend, completions in order, errors, pools that
 // run dry, slots that are used again and again, the clock. Two connections share everything, so that what one leaves behind shows
-// at the other. After each step both are consistent; in the end nothing is in use, and no unit, credit or octet is counted.
+// at the other. After each step both are consistent; in the end nothing is in use, and no unit, credit or byte is counted.
 //
 // Input: [start] and records of [what][a][b][c]. Of `start` bit 0: credentials of RPCSEC_GSS; bit 1: remote invalidation; bit 2:
 // the reverse direction; bit 3: few buffers; bit 4: few units to pull into; bit 5: one client has both connections.
@@ -40,7 +40,7 @@ Core& core_for(bool tight) {
 class Writer {
  public:
   Writer& word(uint32_t value) {
-    store_be32(octets_.data() + size_, value);
+    store_be32(raw_.data() + size_, value);
     size_ += 4;
     return *this;
   }
@@ -48,15 +48,15 @@ class Writer {
     return word(handle).word(length).word(static_cast<uint32_t>(offset >> 32)).word(static_cast<uint32_t>(offset));
   }
   Writer& zeros(size_t count) {
-    std::memset(octets_.data() + size_, 0, count);
+    std::memset(raw_.data() + size_, 0, count);
     size_ += count;
     return *this;
   }
   [[nodiscard]] size_t size() const { return size_; }
-  [[nodiscard]] Bytes bytes() const { return Bytes(octets_).first(size_); }
+  [[nodiscard]] Bytes bytes() const { return Bytes(raw_).first(size_); }
 
  private:
-  std::array<uint8_t, 8192> octets_;
+  std::array<uint8_t, 8192> raw_;
   size_t size_ = 0;
 };
 
@@ -295,10 +295,10 @@ class Target {
       }
       Chain data;
       if (work.kind == test::WorkKind::kRead) {
-        std::array<uint8_t, 4096> octets{};
-        store_be32(octets.data(), how % 64);
+        std::array<uint8_t, 4096> raw{};
+        store_be32(raw.data(), how % 64);
         const uint32_t bytes = how == 0xfb && work.length > 0 ? work.length - 1 : work.length;
-        if (!fill(pool_, Bytes(octets).first(std::min<size_t>(bytes, octets.size())), kBufferBytes, data)) {
+        if (!fill(pool_, Bytes(raw).first(std::min<size_t>(bytes, raw.size())), kBufferBytes, data)) {
           break;
         }
       } else {

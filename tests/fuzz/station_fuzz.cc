@@ -1,7 +1,7 @@
 // Frames that are not RoCE: ARP, neighbour discovery, echo. However many come, the station answers at most one frame for each, no
 // answer is longer than the MTU or sent to a group or to itself, and its tables stay as large as they were made.
 //
-// Input: records of [length (two octets)][length octets]; a length of 0xffff lets a second pass and asks for a neighbour.
+// Input: records of [length (two bytes)][length bytes]; a length of 0xffff lets a second pass and asks for a neighbour.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -31,7 +31,7 @@ uint32_t drain(Station& station, HeapBufferPool& pool) {
     const Bytes head = packet.head->bytes();
     FUZZ_CHECK(head.size() >= 14 && packet.frame_bytes() <= 1500 + 18);
     const wire::MacAddress own = options().mac;
-    FUZZ_CHECK(std::equal(own.octets.begin(), own.octets.end(), head.begin() + 6));
+    FUZZ_CHECK(std::equal(own.raw.begin(), own.raw.end(), head.begin() + 6));
   }
   return batch.size();
 }

@@ -65,9 +65,8 @@ void* bpf_map_lookup_elem(void* map, const void* key) {
   FUZZ_CHECK(map == &own_addresses);
   own_address to;
   std::memcpy(&to, key, sizeof(to));
-  const bool is_own = std::ranges::any_of(addresses(), [&](const IpAddress& address) {
-    return std::ranges::equal(address.octets, to.octets) && to.vlan == own_vlan;
-  });
+  const bool is_own = std::ranges::any_of(
+      addresses(), [&](const IpAddress& address) { return std::ranges::equal(address.raw, to.raw) && to.vlan == own_vlan; });
   return is_own ? &present : nullptr;
 }
 

@@ -1,4 +1,4 @@
-// Golden packets: what real peers sent must parse, pass its iCRC, and come out again octet for octet when it is rebuilt from what
+// Golden packets: what real peers sent must parse, pass its iCRC, and come out again byte for byte when it is rebuilt from what
 // was parsed. Runs over the committed set and, where they are at hand, over the full captures.
 // A capture may have truncated frames (snap length): of those the headers are checked, and neither iCRC nor payload.
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class GoldenPackets : public ::testing::TestWithParam<std::filesystem::path> {
 
 // A truncated frame as long as it was on the wire, with zeros for what the capture did not keep.
 std::vector<uint8_t> filled_up(const CapturedFrame& frame) {
-  std::vector<uint8_t> bytes = frame.octets;
+  std::vector<uint8_t> bytes = frame.raw;
   bytes.resize(frame.original_bytes);
   return bytes;
 }
@@ -144,7 +144,7 @@ TEST_P(GoldenPackets, EveryTruncatedFrameIsARuntWithWholeHeaders) {
     const Result<PacketView, DropReason> view = PacketView::parse(bytes);
     ASSERT_TRUE(view.ok()) << "frame " << i << ": " << to_string(view.error());
     const size_t headers_end = static_cast<size_t>(view->payload.data() - bytes.data());
-    ASSERT_LE(headers_end, truncated[i].octets.size()) << "frame " << i << ": the capture has not even its headers";
+    ASSERT_LE(headers_end, truncated[i].raw.size()) << "frame " << i << ": the capture has not even its headers";
     EXPECT_TRUE(view->traits->may_carry_payload || view->payload.empty()) << "frame " << i;
     EXPECT_EQ((view->payload.size() + view->bth.pad_count) % 4, 0u) << "frame " << i;
   }
@@ -196,8 +196,8 @@ TEST(GoldenSet, HoldsEveryOpcodeAndBothFamilies) {
 
 enum class Outcome { kDropped, kIcrc, kAccepted };
 
-Outcome outcome_of(const std::vector<uint8_t>& octets) {
-  const Result<PacketView, DropReason> view = PacketView::parse(octets);
+Outcome outcome_of(const std::vector<uint8_t>& raw) {
+  const Result<PacketView, DropReason> view = PacketView::parse(raw);
   if (!view) {
     EXPECT_LE(static_cast<uint32_t>(view.error()), static_cast<uint32_t>(DropReason::kMulticast));
     return Outcome::kDropped;
@@ -212,7 +212,7 @@ std::vector<CapturedFrame> one_of_each_kind() {
     const auto view = PacketView::parse(frame.bytes());
     const auto key = std::make_pair(view->bth.opcode, view->source().is_v4());
     const auto found = kinds.find(key);
-    if (found == kinds.end() || frame.octets.size() < found->second.octets.size()) {
+    if (found == kinds.end() || frame.raw.size() < found->second.raw.size()) {
       kinds[key] = frame;
     }
   }
@@ -229,7 +229,7 @@ TEST(DamagedPackets, EveryTruncationOfEveryGoldenFrameIsARunt) {
     const auto view = PacketView::parse(frame.bytes());
     ASSERT_TRUE(view.ok());
     for (size_t size = 0; size < view->frame.size(); ++size) {
-      const std::vector<uint8_t> cut(frame.octets.begin(), frame.octets.begin() + static_cast<ptrdiff_t>(size));
+      const std::vector<uint8_t> cut(frame.raw.begin(), frame.raw.begin() + static_cast<ptrdiff_t>(size));
       const auto verdict = PacketView::parse(cut);
       ASSERT_FALSE(verdict.ok());
       ASSERT_EQ(verdict.error(), DropReason::kRunt) << size;
@@ -237,7 +237,7 @@ TEST(DamagedPackets, EveryTruncationOfEveryGoldenFrameIsARunt) {
   }
 }
 
-// Octets that neither the iCRC nor any check of parse() covers, whatever they say: Ethernet addresses, and what routers may
+// Bytes that neither the iCRC nor any check of parse() covers, whatever they say: Ethernet addresses, and what routers may
 // change.
 bool may_change_unseen(const PacketView& view, size_t at) {
   if (at < 12) {
@@ -255,12 +255,12 @@ TEST(DamagedPackets, EverySingleBitFlipIsNoticed) {
   for (const CapturedFrame& frame : committed_frames()) {
     const auto view = PacketView::parse(frame.bytes());
     ASSERT_TRUE(view.ok());
-    std::vector<uint8_t> bent = frame.octets;
+    std::vector<uint8_t> bent = frame.raw;
     for (size_t at = 0; at < view->frame.size(); ++at) {
       for (int bit = 0; bit < 8; ++bit) {
         bent[at] ^= static_cast<uint8_t>(1 << bit);
         if (outcome_of(bent) == Outcome::kAccepted) {
-          EXPECT_TRUE(may_change_unseen(*view, at)) << view->traits->name << ", octet " << at << ", bit " << bit;
+          EXPECT_TRUE(may_change_unseen(*view, at)) << view->traits->name << ", byte " << at << ", bit " << bit;
         }
         bent[at] ^= static_cast<uint8_t>(1 << bit);
       }
@@ -274,7 +274,7 @@ TEST(DamagedPackets, RandomDamageIsDroppedOrFailsTheIcrc) {
   int accepted = 0;
   for (int round = 0; round < 40'000; ++round) {
     const CapturedFrame& frame = frames[random.next_below(static_cast<uint32_t>(frames.size()))];
-    std::vector<uint8_t> bent = frame.octets;
+    std::vector<uint8_t> bent = frame.raw;
     const uint32_t changes = 1 + random.next_below(8);
     for (uint32_t i = 0; i < changes; ++i) {
       bent[14 + random.next_below(static_cast<uint32_t>(bent.size() - 14))] = static_cast<uint8_t>(random.next_u32());
@@ -284,33 +284,33 @@ TEST(DamagedPackets, RandomDamageIsDroppedOrFailsTheIcrc) {
       continue;
     }
     ++accepted;
-    ASSERT_EQ(bent.size(), frame.octets.size());
+    ASSERT_EQ(bent.size(), frame.raw.size());
     const auto view = PacketView::parse(frame.bytes());
     for (size_t at = 0; at < bent.size(); ++at) {
-      if (bent[at] != frame.octets[at]) {
-        EXPECT_TRUE(may_change_unseen(*view, at)) << view->traits->name << ", octet " << at;
+      if (bent[at] != frame.raw[at]) {
+        EXPECT_TRUE(may_change_unseen(*view, at)) << view->traits->name << ", byte " << at;
       }
     }
   }
   EXPECT_LT(accepted, 1000);
 }
 
-TEST(DamagedPackets, RandomOctetsAreDroppedOrFailTheIcrc) {
+TEST(DamagedPackets, RandomBytesAreDroppedOrFailTheIcrc) {
   SeededRandom random(1);
   for (int round = 0; round < 40'000; ++round) {
-    std::vector<uint8_t> octets(random.next_below(200));
-    for (uint8_t& octet : octets) {
-      octet = static_cast<uint8_t>(random.next_u32());
+    std::vector<uint8_t> raw(random.next_below(200));
+    for (uint8_t& byte : raw) {
+      byte = static_cast<uint8_t>(random.next_u32());
     }
-    if (octets.size() > 40 && (round & 1) == 0) {
+    if (raw.size() > 40 && (round & 1) == 0) {
       // Past the first gates, so that the inner layers see noise too.
-      octets[0] &= 0xfe;
+      raw[0] &= 0xfe;
       const bool ipv6 = (round & 2) == 0;
-      store_be16(&octets[12], ipv6 ? 0x86dd : 0x0800);
-      octets[14] = ipv6 ? 0x60 : 0x45;
-      octets[ipv6 ? 20 : 23] = 17;
+      store_be16(&raw[12], ipv6 ? 0x86dd : 0x0800);
+      raw[14] = ipv6 ? 0x60 : 0x45;
+      raw[ipv6 ? 20 : 23] = 17;
     }
-    EXPECT_NE(outcome_of(octets), Outcome::kAccepted);
+    EXPECT_NE(outcome_of(raw), Outcome::kAccepted);
   }
 }
 

@@ -12,7 +12,7 @@
 namespace cw::test {
 namespace {
 
-// Header (microseconds, Ethernet) and one frame of three octets at 1.000002 s, in either byte order.
+// Header (microseconds, Ethernet) and one frame of three bytes at 1.000002 s, in either byte order.
 std::vector<uint8_t> capture(bool little) {
   std::vector<uint8_t> file(24 + 16 + 3);
   const auto store = [&](size_t at, uint32_t value) { little ? store_le32(&file[at], value) : store_be32(&file[at], value); };
@@ -43,7 +43,7 @@ TEST_F(PcapReader, ReadsEitherByteOrder) {
   for (const bool little : {true, false}) {
     const auto frames = read(capture(little));
     ASSERT_EQ(frames.size(), 1u);
-    EXPECT_EQ(frames[0].octets, (std::vector<uint8_t>{7, 0, 9}));
+    EXPECT_EQ(frames[0].raw, (std::vector<uint8_t>{7, 0, 9}));
     EXPECT_EQ(frames[0].original_bytes, 60u);
     EXPECT_EQ(frames[0].time, Instant::from_ns(1'000'002'000));
   }
@@ -58,10 +58,10 @@ TEST_F(PcapReader, ReadsWhatTheWriterWrites) {
     append_pcap_frame(file, unit, at + Duration::seconds(1), std::array<uint8_t, 1>{1});
     const auto frames = read({file.begin(), file.end()});
     ASSERT_EQ(frames.size(), 2u);
-    EXPECT_EQ(frames[0].octets, (std::vector<uint8_t>{7, 0, 9}));
+    EXPECT_EQ(frames[0].raw, (std::vector<uint8_t>{7, 0, 9}));
     EXPECT_TRUE(frames[0].whole());
     EXPECT_EQ(frames[0].time, Instant::from_ns(unit == PcapTime::kMicroseconds ? 7'123'456'000 : 7'123'456'789));
-    EXPECT_EQ(frames[1].octets, std::vector<uint8_t>{1});
+    EXPECT_EQ(frames[1].raw, std::vector<uint8_t>{1});
   }
 }
 

@@ -100,7 +100,7 @@ def schema_explains_every_number(box: Box) -> None:
         row = schema.get(family) or schema.get(base)
         expect(row is not None and row["help"] != "", f"{name} has no schema")
     expect_equal(
-        "a counter of octets", [schema["causeway_roce_bytes_total"][key] for key in ("kind", "unit")], ["counter", "bytes"]
+        "a counter of bytes", [schema["causeway_roce_bytes_total"][key] for key in ("kind", "unit")], ["counter", "bytes"]
     )
     expect_equal(
         "a histogram of times",
@@ -441,7 +441,7 @@ def tcp_server(address: str) -> Iterator[None]:
 
 
 def doctor_sees_what_is_missing(box: Box) -> None:
-    """Without a gateway, and with one; each fault names what mends it."""
+    """Without a gateway, and with one; each fault names what fixes it."""
     nobody = free_tcp_address()
     more = (
         f'[[backend]]\nname = "gone"\naddress = "{nobody}"\n[[listener]]\nport = 20050\nbackend = "gone"\n'
@@ -451,7 +451,7 @@ def doctor_sees_what_is_missing(box: Box) -> None:
     sick = box.run(box.causewayctl, "doctor", "--config", config, "--json")
     expect_equal("exit status", sick.returncode, 4)
     found = {(row["check"], row["severity"]): row for row in json.loads(sick.stdout)["findings"]}
-    expect("gone" in found["backends", "fault"]["what"] and "start the server" in found["backends", "fault"]["mend"], sick.stdout)
+    expect("gone" in found["backends", "fault"]["what"] and "start the server" in found["backends", "fault"]["fix"], sick.stdout)
     expect("cwnone0" in found["devices", "fault"]["what"], sick.stdout)
     expect(("crc", "fine") in found or ("crc", "warning") in found, "nothing was timed")
     gateway = box.gateway()
@@ -504,7 +504,7 @@ def captures_without_secrets(box: Box) -> None:
     keys = {value for value in fields(redacted, "infiniband.reth.r_key") if value}
     expect_equal("R_Keys", {int(key, 16) for key in keys}, {0})
     longest = max(int(value) for value in fields(redacted, "frame.cap_len"))
-    expect(longest < 100, f"{longest} octets of a frame are shown")
+    expect(longest < 100, f"{longest} bytes of a frame are shown")
     expect(max(int(value) for value in fields(redacted, "frame.len")) > 4000, "frames lost their length")
     expect(any(int(key, 16) for key in fields(whole, "infiniband.reth.r_key") if key), "no R_Key with payload")
     expect(max(int(value) for value in fields(whole, "frame.cap_len")) > 4000, "no payload with payload")

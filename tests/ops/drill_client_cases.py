@@ -34,17 +34,17 @@ def _admin(gateway: Gateway, timeout: float = 10) -> socket.socket:
 
 
 def _scrape_all(gateway: Gateway, count: int) -> int:
-    """Octets of `count` scrapes, all of them whole."""
-    octets = 0
+    """Bytes of `count` scrapes, all of them whole."""
+    bytes = 0
     for _ in range(count):
         with _tcp(gateway) as asker:
             asker.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answer = b"".join(iter(lambda: asker.recv(1 << 20), b""))
         head, _, body = answer.partition(b"\r\n\r\n")
         length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
-        expect(head.startswith(b"HTTP/1.1 200") and len(body) == length, f"{head!r}, {len(body)} octets")
-        octets += len(answer)
-    return octets
+        expect(head.startswith(b"HTTP/1.1 200") and len(body) == length, f"{head!r}, {len(body)} bytes")
+        bytes += len(answer)
+    return bytes
 
 
 def ten_thousand_scrapes(box: Box) -> None:
@@ -55,8 +55,8 @@ def ten_thousand_scrapes(box: Box) -> None:
     load = box.load("--reconnect", connections=4, window=4, seconds=3)
     load.wait_connected()
     with concurrent.futures.ThreadPoolExecutor(SCRAPERS) as scrapers:
-        octets = sum(scrapers.map(lambda _: _scrape_all(gateway, SCRAPES // SCRAPERS), range(SCRAPERS)))
-    expect(octets > SCRAPES * 10_000, f"{octets} octets")
+        bytes = sum(scrapers.map(lambda _: _scrape_all(gateway, SCRAPES // SCRAPERS), range(SCRAPERS)))
+    expect(bytes > SCRAPES * 10_000, f"{bytes} bytes")
     report = load.result()
     expect_intact(report)
     expect_equal("connections lost", report["lost"], 0)
@@ -106,7 +106,7 @@ def slow_readers(box: Box) -> None:
 
 
 def garbage_everywhere(box: Box) -> None:
-    """Random octets at the metrics address and the admin socket, and at UDP 4791 bad frames of every kind without end, by a second port;
+    """Random bytes at the metrics address and the admin socket, and at UDP 4791 bad frames of every kind without end, by a second port;
     meanwhile the clients of the first are served."""
     frames, _ = pktgen_cases.generate(box, "malformed", *pktgen_cases.both_addresses())
     second = f'[[port]]\ndevice = "net_pcap0,rx_pcap={frames},infinite_rx=1"\nmtu = 4500\naddresses = ["10.9.1.1/24"]\n'

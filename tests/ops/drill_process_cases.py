@@ -153,7 +153,7 @@ def log_disk_is_full(box: Box) -> None:
         (inside / "filler").write_bytes(bytes(1 << 20))
     except OSError as error:
         expect("No space" in str(error), str(error))
-    # The last page of the log still has room; ours are the octets that take it.
+    # The last page of the log still has room; ours are the bytes that take it.
     with (inside / "log").open("ab") as log:
         log.write(b"-" * (4095 - log.tell() % 4096) + b"\n")
     for level in ("debug", "info"):

@@ -119,7 +119,7 @@ def reports_agree(box: Box) -> None:
     expect(len(rows) >= 5, f"{len(rows)} intervals of 200 ms in one second")
     expect_equal("calls of all intervals", sum(int(row["calls"]) for row in rows), report["calls"])
     expect_equal("calls of all kinds", sum(kind["calls"] for kind in report["mix"]), report["calls"])
-    expect_equal("octets, both ways", report["data_bytes"], 2048 * report["mix"][1]["calls"])
+    expect_equal("bytes, both ways", report["data_bytes"], 2048 * report["mix"][1]["calls"])
     expect(f"calls              {report['calls']} " in load.output(), load.tail())
     html = page.read_text()
     expect(f"<b>{report['calls']}</b>" in html, "the page has another number of calls")
@@ -309,8 +309,8 @@ def live_view(box: Box) -> None:
         os.execve(argv[0], argv, box.env)
     shown = b""
     try:
-        while octets := os.read(terminal, 65536):
-            shown += octets
+        while bytes := os.read(terminal, 65536):
+            shown += bytes
     except OSError:
         pass  # how a terminal says that its last user has gone
     finally:

@@ -217,12 +217,12 @@ def chunk_bytes_agree(operation: str, used: str, box: Box) -> None:
     metrics = gateway.metrics()
     calls = metrics.total("causeway_backend_calls_total")
     _expect_covers(calls, report["calls"], "calls")
-    expect_equal("octets that the load reports", report["data_bytes"], report["calls"] * size)
+    expect_equal("bytes that the load reports", report["data_bytes"], report["calls"] * size)
     for chunks in ("read", "write", "reply"):
         share = 1 if chunks == used else 0
         expect_equal(f"{chunks} chunks", metrics.total("causeway_rpcrdma_chunks_total", list=chunks), share * calls)
         expect_equal(
-            f"octets by {chunks} chunk", metrics.total("causeway_rpcrdma_chunk_bytes_total", list=chunks), share * calls * size
+            f"bytes by {chunks} chunk", metrics.total("causeway_rpcrdma_chunk_bytes_total", list=chunks), share * calls * size
         )
     # The calls of the measurement are all acknowledged; what the end of the load cut off may not be.
     stages = {"rdma_read": _stage(metrics, "rdma_read"), "rdma_write": _stage(metrics, "rdma_write")}
@@ -276,6 +276,6 @@ CASES = [
     ("causewayctl without a gateway says so", nobody_there),
     ("promtool finds nothing wrong with /metrics", metrics_are_clean),
     ("metrics agree with the load", metrics_agree),
-    ("source: octets by Write chunk are those the load reports", lambda box: chunk_bytes_agree("source", "write", box)),
-    ("sink: octets by Read chunk are those the load reports", lambda box: chunk_bytes_agree("sink", "read", box)),
+    ("source: bytes by Write chunk are those the load reports", lambda box: chunk_bytes_agree("source", "write", box)),
+    ("sink: bytes by Read chunk are those the load reports", lambda box: chunk_bytes_agree("sink", "read", box)),
 ]

@@ -13,7 +13,7 @@ from harness import CREDITS, Box, Gateway, Skip, expect, expect_equal, free_tcp_
 from lab.daemon import wait_until
 from monitoring_cases import StrangeServer
 
-SHOWN = {"rpcs", "octets", "chunks", "credits", "heat", "percentiles", "stages", "busy"}  # charts that a load has to fill
+SHOWN = {"rpcs", "bytes", "chunks", "credits", "heat", "percentiles", "stages", "busy"}  # charts that a load has to fill
 
 
 def _get(gateway: Gateway, path: str, **fields: str) -> tuple[int, str]:
@@ -89,7 +89,7 @@ def _expect_true_figures(browser: Browser, gateway: Gateway) -> None:
     after = gateway.metrics().total("causeway_rpcrdma_chunk_bytes_total", list="write")
     kept = sum(history["values"]["chunk_bytes.write"])
     # The last sample is up to a second old, and a second of the load is less than all of it.
-    expect(before / 3 < kept <= after, f"{kept} octets by Write chunk in the history, {before} to {after} in the metrics")
+    expect(before / 3 < kept <= after, f"{kept} bytes by Write chunk in the history, {before} to {after} in the metrics")
     calls = sum(history["values"]["calls.bench/source"])
     expect_equal("calls of the heat map", sum(sum(second[1::2]) for second in history["durations"]), calls)
 
@@ -235,7 +235,7 @@ def _walk(browser: Browser) -> None:
         )
         expect(outline, f"one does not see that {place} has the focus")
         seen.append(place)
-    wanted = ["skip", "pause", "theme", "help-button", "chart-rpcs", "chart-octets", "chart-chunks"]
+    wanted = ["skip", "pause", "theme", "help-button", "chart-rpcs", "chart-bytes", "chart-chunks"]
     found = [place for place in seen if place in wanted]
     expect_equal("order of the focus", found[: len(wanted)], wanted)
 

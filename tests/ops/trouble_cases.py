@@ -80,7 +80,7 @@ def refused_by_client_section(box: Box) -> None:
     expect(metrics.total("causeway_client_credits_in_use", client="one") <= 10, "more credits in use than the section has")
     expect(
         metrics.total("causeway_client_bytes_in_flight", client="one") <= 300_000,
-        "more octets in flight than the section may have",
+        "more bytes in flight than the section may have",
     )
     _expect_shown(box, gateway)
     report = load.result()
@@ -377,7 +377,7 @@ CASES = [
     ("two instances serve side by side", side_by_side),
     ("a client that the ACL does not allow is refused and counted", refused_by_address),
     ("a client of a port without listener is told so", refused_without_listener),
-    ("a [[client]] section denies, and limits connections, credits and octets in flight", refused_by_client_section),
+    ("a [[client]] section denies, and limits connections, credits and bytes in flight", refused_by_client_section),
     ("a reload under load adds, moves and removes [[client]] sections, and nobody is dropped", a_reload_moves_client_sections),
     ("a client beyond the listener's limit is refused and counted", refused_by_limit),
     ("a restart of the gateway under load costs no wrong answer", lambda box: restart_under_load("server", "client", box)),

@@ -106,7 +106,7 @@ void work(const Settings& settings, const Profile& profile, Version& version, Li
   caller.disconnect();
 }
 
-int cut(const Settings& settings, const Octets& root, LiveCaller& caller, RandomSource& random) {
+int cut(const Settings& settings, const ByteVector& root, LiveCaller& caller, RandomSource& random) {
   // A server may drop a call that it is not quite done with (Ganesha: repeated within some 100 us of the reply). Linux waits
   // 60 s then; it has to be longer than the gateway waits for that call, 10 s.
   const Profile profile{.name = "cut", .call_timeout = Duration::seconds(13)};
@@ -129,7 +129,7 @@ bool wanted(const std::vector<std::string>& names, const std::string& name) {
 
 int run(const Settings& settings) {
   std::string error;
-  Octets root;
+  ByteVector root;
   if (wanted(settings.versions, "3")) {
     root = mount3(settings.mountd.empty() ? settings.server : settings.mountd, settings.mountd_port, settings.export_path, error);
     if (root.empty()) {
@@ -189,13 +189,13 @@ int parse_and_run(int argc, char** argv) {
   cli.add_option("--nfs", settings.versions, "versions of NFS")->capture_default_str()->check(CLI::IsMember({"3", "4.1"}));
   cli.add_option(
          "--connection", settings.profiles,
-         "kinds of connection; default all. whole: 4096 octets inline, a segment per chunk. segments: of 4001 octets, without "
-         "remote invalidation. pieces: segments of 333 octets. small: 1024 octets inline. silent: no private data")
+         "kinds of connection; default all. whole: 4096 bytes inline, a segment per chunk. segments: of 4001 bytes, without "
+         "remote invalidation. pieces: segments of 333 bytes. small: 1024 bytes inline. silent: no private data")
       ->check(CLI::IsMember({"whole", "segments", "pieces", "small", "silent"}));
   cli.add_option("-k", settings.filter, "only shapes whose name contains this");
   cli.add_option("--directory", settings.directory, "name of the directory, the connection's name appended")
       ->capture_default_str();
-  cli.add_flag("--keep", settings.keep, "leave the files there: NAME-N holds N octets of the pattern that starts at N");
+  cli.add_flag("--keep", settings.keep, "leave the files there: NAME-N holds N bytes of the pattern that starts at N");
   cli.add_option(
       "--cut", settings.cut,
       "in place of the shapes: so many NFSv3 calls that must not be done twice, each with the connection cut before the "

@@ -185,7 +185,7 @@ bool PerftestPeer::run_traffic(Instant now) {
   }
   const bool through = traffic_->advance();
   if (!traffic_->failure().empty()) {
-    fail(traffic_->failure() + ", " + std::to_string(size) + " octets each");
+    fail(traffic_->failure() + ", " + std::to_string(size) + " bytes each");
     return false;
   }
   if (!through) {
@@ -241,7 +241,7 @@ void PerftestPeer::collect_control() {
       }
       Message& message = inbox_.emplace_back();
       message.bytes = static_cast<uint32_t>(done.payload.bytes());  // at most the queue pair's receive_bytes_max
-      done.payload.copy_to(0, MutableBytes(message.octets).first(message.bytes));
+      done.payload.copy_to(0, MutableBytes(message.raw).first(message.bytes));
       control_->post_receives(1);
     }
   }
@@ -251,26 +251,26 @@ PerftestPeer::Message PerftestPeer::ours() const {
   const PerftestStep& step = plan_[position_];
   Message message;
   message.bytes = static_cast<uint32_t>(bytes_of(step.kind));
-  uint8_t* octets = message.octets.data();
+  uint8_t* raw = message.raw.data();
   switch (step.kind) {
     case Kind::kVersion:
-      PerftestVersion::ours().write(std::span(message.octets).first<PerftestVersion::kSize>());
+      PerftestVersion::ours().write(std::span(message.raw).first<PerftestVersion::kSize>());
       break;
     case Kind::kCycleBuffer:
-      store_be32(octets, kPerftestCycleBytes);
+      store_be32(raw, kPerftestCycleBytes);
       break;
     case Kind::kCacheLine:
-      store_be32(octets, kPerftestCacheLineBytes);
+      store_be32(raw, kPerftestCacheLineBytes);
       break;
     case Kind::kMtu:
-      octets[0] = static_cast<uint8_t>('0' + static_cast<uint8_t>(cm::path_mtu_for(path_mtu_bytes_)));
+      raw[0] = static_cast<uint8_t>('0' + static_cast<uint8_t>(cm::path_mtu_for(path_mtu_bytes_)));
       break;
     case Kind::kKey: {
       PerftestKey key;
       key.reads_outstanding = kReadsMax;
       key.rkey = keys_[step.value];
       key.address = memory_.address_of(key.rkey);
-      key.write(std::span(message.octets).first<PerftestKey::kSize>());
+      key.write(std::span(message.raw).first<PerftestKey::kSize>());
       break;
     }
     case Kind::kReportField:
@@ -296,14 +296,14 @@ PerftestPeer::Message PerftestPeer::report_field(uint64_t field) const {
       std::bit_cast<uint64_t>(messages)};
   Message message;
   message.bytes = 8;
-  store_be64(message.octets.data(), fields[field]);
+  store_be64(message.raw.data(), fields[field]);
   return message;
 }
 
 bool PerftestPeer::take(const Message& message) {
   const PerftestStep& step = plan_[position_];
   if (message.bytes != bytes_of(step.kind)) {
-    fail(std::string("a message of ") + std::to_string(message.bytes) + " octets during the " + to_string(step.kind));
+    fail(std::string("a message of ") + std::to_string(message.bytes) + " bytes during the " + to_string(step.kind));
     return false;
   }
   if (step.kind == Kind::kVersion) {
@@ -328,7 +328,7 @@ void PerftestPeer::check_memory() {
   }
   for (const std::vector<uint8_t>& region : regions_) {
     if (!is_pattern(Bytes(region).first(options_.bytes_max()), 0)) {
-      fail("a WRITE left other octets than it carried");
+      fail("a WRITE left other bytes than it carried");
     }
   }
 }

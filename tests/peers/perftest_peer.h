@@ -47,9 +47,9 @@ class PerftestPeer final : public Peer {
 
  private:
   struct Message {
-    std::array<uint8_t, kPerftestMessageMax> octets{};
+    std::array<uint8_t, kPerftestMessageMax> raw{};
     uint32_t bytes = 0;
-    [[nodiscard]] Bytes view() const { return Bytes(octets).first(bytes); }
+    [[nodiscard]] Bytes view() const { return Bytes(raw).first(bytes); }
   };
   [[nodiscard]] bool advance(Instant now);
   [[nodiscard]] bool exchange();

@@ -43,8 +43,8 @@ struct PerftestStep {
     kMtu,
     kConnect,      // the data connections are made
     kKey,          // of queue pair `value`
-    kPrepare,      // receives for messages of `value` octets
-    kTraffic,      // the test itself, with messages of `value` octets
+    kPrepare,      // receives for messages of `value` bytes
+    kTraffic,      // the test itself, with messages of `value` bytes
     kReportField,  // number `value`
   };
   Kind kind;

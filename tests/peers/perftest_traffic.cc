@@ -50,9 +50,9 @@ class Requester final : public PerftestTraffic {
 
   void check_read(const verbs::Completion& done) {
     if (done.payload.bytes() != bytes_) {
-      fail("a READ of " + std::to_string(bytes_) + " octets brought " + std::to_string(done.payload.bytes()));
+      fail("a READ of " + std::to_string(bytes_) + " bytes brought " + std::to_string(done.payload.bytes()));
     } else if (options_.verify && !is_pattern(done.payload)) {
-      fail("a READ brought other octets than the server's memory has");
+      fail("a READ brought other bytes than the server's memory has");
     }
   }
 
@@ -123,7 +123,7 @@ class Receiver {
     ++lane.received;
     post(lane);
     if (done.payload.bytes() != bytes_) {
-      return "a message of " + std::to_string(done.payload.bytes()) + " octets instead of " + std::to_string(bytes_);
+      return "a message of " + std::to_string(done.payload.bytes()) + " bytes instead of " + std::to_string(bytes_);
     }
     return options_.verify && !is_pattern(done.payload) ? "a message arrived changed" : "";
   }
@@ -230,7 +230,7 @@ class WritePingPong final : public PingPong {
         lane_.memory[bytes_ - 1] == static_cast<uint8_t>(lane_.received + 1)) {
       ++lane_.received;
       if (options_.verify && !is_pattern(lane_.memory.first(bytes_ - 1), 0)) {
-        fail("a WRITE whose last octet is there has other octets in front of it");
+        fail("a WRITE whose last byte is there has other bytes in front of it");
       }
     }
     if (failure().empty() && is_our_turn() && post()) {
@@ -240,7 +240,7 @@ class WritePingPong final : public PingPong {
   }
 
  private:
-  // The octet of the other side's next message cannot be there before ours has gone out.
+  // The byte of the other side's next message cannot be there before ours has gone out.
   [[nodiscard]] bool may_look() const { return begins_ ? lane_.received < lane_.posted : lane_.received == lane_.posted; }
   [[nodiscard]] bool post() {
     verbs::WriteRequest request;

@@ -3,7 +3,7 @@
 //   send_bw     client: SENDs, `depth` in flight per queue pair          server: counts them
 //   write_bw, read_bw, atomic_bw, read_lat, atomic_lat   client: as above, latency tests with one in flight   server: only waits
 //   send_lat    SENDs back and forth; the client begins
-//   write_lat   WRITEs back and forth, noticed by the last octet, which counts; the server begins
+//   write_lat   WRITEs back and forth, noticed by the last byte, which counts; the server begins
 #pragma once
 
 #include <cstdint>

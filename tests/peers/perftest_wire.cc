@@ -24,7 +24,7 @@ Result<PerftestKey> PerftestKey::parse(Bytes bytes) {
   key.psn = reader->be32<12>();
   key.rkey = verbs::Rkey(reader->be32<16>());
   key.address = reader->be64<24>();
-  std::ranges::copy(reader->octets<32, 16>(), key.gid.begin());
+  std::ranges::copy(reader->raw<32, 16>(), key.gid.begin());
   key.srqn = reader->be32<48>();
   key.gid_index = reader->be32<52>();
   return key;
@@ -38,7 +38,7 @@ void PerftestKey::write(std::span<uint8_t, kSize> out) const {
   writer.be32<12>(psn);
   writer.be32<16>(rkey.value());
   writer.be64<24>(address);
-  writer.octets<32>(std::span<const uint8_t, 16>(gid));
+  writer.raw<32>(std::span<const uint8_t, 16>(gid));
   writer.be32<48>(srqn);
   writer.be32<52>(gid_index);
 }
@@ -54,7 +54,7 @@ Result<PerftestVersion> PerftestVersion::parse(Bytes bytes) {
   if (bytes.size() != kSize || std::ranges::find(bytes, uint8_t{0}) == bytes.end()) {
     return cw::fail(Error::kBadValue);
   }
-  std::ranges::transform(bytes, version.text.begin(), [](uint8_t octet) { return static_cast<char>(octet); });
+  std::ranges::transform(bytes, version.text.begin(), [](uint8_t byte) { return static_cast<char>(byte); });
   if (std::strtod(version.text.data(), nullptr) < kOldestVersion) {
     return cw::fail(Error::kUnsupported);
   }

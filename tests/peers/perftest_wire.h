@@ -1,11 +1,11 @@
 // What perftest's two sides say to each other over the control connection when it was asked for RDMA CM (-R), as of version 4.5,
 // protocol version "6.06". Every message is one SEND; the client speaks first, the server answers with its own of the same kind.
 //
-//   version   16 octets of text, zero-padded
-//   number    4 octets: the cycle buffer, later the cache line
-//   MTU       2 octets of text: the digit of IBA's path MTU code, a zero
-//   key       56 octets, PerftestKey: a queue pair and its memory; the same message serves as mere synchronisation
-//   report    five messages of 8 octets: size, iterations, then three IEEE 754 doubles
+//   version   16 bytes of text, zero-padded
+//   number    4 bytes: the cycle buffer, later the cache line
+//   MTU       2 bytes of text: the digit of IBA's path MTU code, a zero
+//   key       56 bytes, PerftestKey: a queue pair and its memory; the same message serves as mere synchronisation
+//   report    five messages of 8 bytes: size, iterations, then three IEEE 754 doubles
 //
 // Numbers are big-endian, as on any host that perftest was built on with <endian.h>.
 #pragma once
@@ -49,7 +49,7 @@ struct PerftestVersion {
   std::array<char, kSize> text{};  // ends with a zero
 
   [[nodiscard]] static PerftestVersion ours();
-  // kBadValue: not 16 octets with a zero among them. kUnsupported: before 5.70, which has other messages.
+  // kBadValue: not 16 bytes with a zero among them. kUnsupported: before 5.70, which has other messages.
   [[nodiscard]] static Result<PerftestVersion> parse(Bytes bytes);
   void write(std::span<uint8_t, kSize> out) const;
 };

@@ -7,7 +7,7 @@
 namespace cw::peers {
 namespace {
 
-// Printable, so that `rping -v` shows it; the last octet is the text's zero.
+// Printable, so that `rping -v` shows it; the last byte is the text's zero.
 void write_text(uint64_t round, std::vector<uint8_t>& text) {
   for (size_t i = 0; i + 1 < text.size(); ++i) {
     text[i] = static_cast<uint8_t>('!' + (round * 7 + i + i / 90) % 90);
@@ -15,14 +15,14 @@ void write_text(uint64_t round, std::vector<uint8_t>& text) {
   text.back() = 0;
 }
 
-// Octets up to and with the first zero; all of them when there is none.
+// Bytes up to and with the first zero; all of them when there is none.
 uint64_t text_bytes(const Chain& chain) {
   uint64_t bytes = 0;
   for (const Buffer* buffer = chain.head(); buffer != nullptr; buffer = buffer->next) {
-    const Bytes octets = buffer->bytes();
-    const auto zero = std::find(octets.begin(), octets.end(), uint8_t{0});
-    bytes += static_cast<uint64_t>(zero - octets.begin());
-    if (zero != octets.end()) {
+    const Bytes raw = buffer->bytes();
+    const auto zero = std::find(raw.begin(), raw.end(), uint8_t{0});
+    bytes += static_cast<uint64_t>(zero - raw.begin());
+    if (zero != raw.end()) {
       return bytes + 1;
     }
   }
@@ -47,10 +47,10 @@ void RpingPeer::send(const RpingMessage& message) {
 }
 
 void RpingPeer::post_waiting() {
-  std::array<uint8_t, RpingMessage::kSize> octets{};
-  waiting_.write(octets);
+  std::array<uint8_t, RpingMessage::kSize> raw{};
+  waiting_.write(raw);
   verbs::SendRequest request;
-  if (!request.payload.append_copy(pool_, octets)) {
+  if (!request.payload.append_copy(pool_, raw)) {
     return;
   }
   const Status posted = qp_->post_send(std::move(request));
@@ -80,12 +80,12 @@ void RpingPeer::on_completion(verbs::Completion& done) {
     on_work_done(done);
     return;
   }
-  std::array<uint8_t, RpingMessage::kSize + 1> octets{};
-  const size_t bytes = std::min<uint64_t>(done.payload.bytes(), octets.size());
-  done.payload.copy_to(0, MutableBytes(octets).first(bytes));
-  const auto message = RpingMessage::parse(Bytes(octets).first(bytes));
+  std::array<uint8_t, RpingMessage::kSize + 1> raw{};
+  const size_t bytes = std::min<uint64_t>(done.payload.bytes(), raw.size());
+  done.payload.copy_to(0, MutableBytes(raw).first(bytes));
+  const auto message = RpingMessage::parse(Bytes(raw).first(bytes));
   if (!message.ok()) {
-    fail("a message of " + std::to_string(done.payload.bytes()) + " octets instead of 16");
+    fail("a message of " + std::to_string(done.payload.bytes()) + " bytes instead of 16");
     return;
   }
   qp_->post_receives(1);
@@ -98,7 +98,7 @@ QpProfile RpingServer::profile(uint32_t /*index*/) const {
 
 void RpingServer::on_message(const RpingMessage& message) {
   if (message.size == 0 || message.size > kRpingBytesMax) {
-    fail("the client offers " + std::to_string(message.size) + " octets of memory");
+    fail("the client offers " + std::to_string(message.size) + " bytes of memory");
     return;
   }
   if (state_ == State::kWaitSource) {
@@ -193,7 +193,7 @@ void RpingClient::on_message(const RpingMessage& /*signal*/) {
   }
   if (source_ != sink_) {
     const auto place = std::mismatch(source_.begin(), source_.end(), sink_.begin()).first - source_.begin();
-    fail("ping " + std::to_string(pings_) + " came back changed from octet " + std::to_string(place) + " on");
+    fail("ping " + std::to_string(pings_) + " came back changed from byte " + std::to_string(place) + " on");
     return;
   }
   if (++pings_ == options_.count) {

@@ -1,9 +1,9 @@
-// rping's one message, a SEND of 16 octets. The client names memory with it; the server's are signals whose content nobody reads.
+// rping's one message, a SEND of 16 bytes. The client names memory with it; the server's are signals whose content nobody reads.
 //
 //   +---------------------------------------------------------------+
 //   |                      remote address (8)                       |
 //   +-------------------------------+-------------------------------+
-//   |           rkey (4)            |        size, octets (4)       |
+//   |           rkey (4)            |        size, bytes (4)       |
 //   +-------------------------------+-------------------------------+
 #pragma once
 
@@ -25,7 +25,7 @@ struct RpingMessage {
   verbs::Rkey rkey;
   uint32_t size = 0;
 
-  // kBadValue: not exactly kSize octets, which rping refuses too.
+  // kBadValue: not exactly kSize bytes, which rping refuses too.
   [[nodiscard]] static constexpr Result<RpingMessage> parse(Bytes bytes) {
     const auto reader = FixedReader<kSize>::from(bytes);
     if (!reader || bytes.size() != kSize) {

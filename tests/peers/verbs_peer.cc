@@ -263,8 +263,8 @@ void add_options(CLI::App& cli, Settings& settings) {
   cli.add_flag("--server", settings.server, "perftest: wait for ib_...'s client");
   cli.add_option("--client", settings.client, "perftest: test with the ib_... server at this address");
   cli.add_option("--port", settings.port, "RDMA port; default rping's 7174 or perftest's 18515");
-  cli.add_option("-s,--size", settings.size, "octets of a message; default 64 for rping, 65536 for bandwidth, 2 for latency");
-  cli.add_flag("--all", settings.all_sizes, "perftest's -a: 2 octets to 8 MiB");
+  cli.add_option("-s,--size", settings.size, "bytes of a message; default 64 for rping, 65536 for bandwidth, 2 for latency");
+  cli.add_flag("--all", settings.all_sizes, "perftest's -a: 2 bytes to 8 MiB");
   cli.add_option("-n,--iterations", settings.iterations,
                  "pings, or messages per queue pair and size; perftest: as the other side")
       ->capture_default_str()
@@ -278,7 +278,7 @@ void add_options(CLI::App& cli, Settings& settings) {
   cli.add_option("-m,--path-mtu", settings.path_mtu, "of connections that we open")
       ->capture_default_str()
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
-  cli.add_flag("--verify", settings.verify, "both sides are causeway-verbs-peer: compare every octet");
+  cli.add_flag("--verify", settings.verify, "both sides are causeway-verbs-peer: compare every byte");
   cli.add_flag("--stay", settings.stay,
                "after the result stay on the link until SIGTERM: a DREQ that comes again finds its answer");
   cli.add_option("--timeout", settings.timeout_seconds, "seconds until a test counts as failed")->capture_default_str();

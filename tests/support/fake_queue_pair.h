@@ -193,7 +193,7 @@ struct FakeEnd {
   verbs::MemoryTable* memory = nullptr;  // null: shows nothing
   verbs::ProtectionDomain domain;
   BufferPool* pool = nullptr;     // packet buffers
-  uint32_t mtu = 1024;            // octets per packet buffer
+  uint32_t mtu = 1024;            // bytes per packet buffer
   uint32_t receive_bytes = 1024;  // longest message
 };
 
@@ -354,9 +354,9 @@ class FakeLink {
     return true;
   }
   static bool packets(const Chain& chain, BufferPool& pool, uint32_t mtu, Chain& out) {
-    std::vector<uint8_t> octets(chain.bytes());
-    chain.copy_to(0, octets);
-    return packets(Bytes(octets), pool, mtu, out);
+    std::vector<uint8_t> raw(chain.bytes());
+    chain.copy_to(0, raw);
+    return packets(Bytes(raw), pool, mtu, out);
   }
 
   FakeEnd ends_[2];

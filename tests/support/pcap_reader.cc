@@ -60,7 +60,7 @@ std::vector<CapturedFrame> read_pcap(const std::filesystem::path& path) {
     if (captured_bytes > kFrameBytesMax || captured_bytes > file.size() - at) {
       refuse(path, "ends within a frame");
     }
-    frame.octets.assign(file.data() + at, file.data() + at + captured_bytes);
+    frame.raw.assign(file.data() + at, file.data() + at + captured_bytes);
     frames.push_back(std::move(frame));
     at += captured_bytes;
   }
@@ -68,19 +68,19 @@ std::vector<CapturedFrame> read_pcap(const std::filesystem::path& path) {
 }
 
 bool is_roce_frame(const CapturedFrame& frame) {
-  const std::vector<uint8_t>& octets = frame.octets;
-  if (octets.size() < 18) {
+  const std::vector<uint8_t>& raw = frame.raw;
+  if (raw.size() < 18) {
     return false;
   }
-  const size_t ether_type = load_be16(&octets[12]) == 0x8100 ? 16 : 12;
+  const size_t ether_type = load_be16(&raw[12]) == 0x8100 ? 16 : 12;
   const size_t ip = ether_type + 2;
-  const bool ipv6 = load_be16(&octets[ether_type]) == 0x86dd;
-  if (!ipv6 && load_be16(&octets[ether_type]) != 0x0800) {
+  const bool ipv6 = load_be16(&raw[ether_type]) == 0x86dd;
+  if (!ipv6 && load_be16(&raw[ether_type]) != 0x0800) {
     return false;
   }
   const size_t udp = ip + (ipv6 ? 40 : 20);
   const size_t protocol = ip + (ipv6 ? 6 : 9);
-  return octets.size() >= udp + 8 && octets[protocol] == 17 && load_be16(&octets[udp + 2]) == 4791;
+  return raw.size() >= udp + 8 && raw[protocol] == 17 && load_be16(&raw[udp + 2]) == 4791;
 }
 
 std::filesystem::path golden_packets_dir() {

@@ -13,11 +13,11 @@ namespace cw::test {
 
 struct CapturedFrame {
   Instant time;                 // since the epoch
-  uint32_t original_bytes = 0;  // on the wire; more than octets.size() when the capture truncated the frame (its snap length)
-  std::vector<uint8_t> octets;  // from the Ethernet header on, as far as they were captured
+  uint32_t original_bytes = 0;  // on the wire; more than bytes.size() when the capture truncated the frame (its snap length)
+  std::vector<uint8_t> raw;     // from the Ethernet header on, as far as they were captured
 
-  [[nodiscard]] Bytes bytes() const { return octets; }
-  [[nodiscard]] bool whole() const { return octets.size() >= original_bytes; }
+  [[nodiscard]] Bytes bytes() const { return raw; }
+  [[nodiscard]] bool whole() const { return raw.size() >= original_bytes; }
 };
 
 // All frames in file order. Throws std::runtime_error when the file cannot be read, is of another kind or ends within a frame.

@@ -118,7 +118,7 @@ def check_pod(name: str, daemon_set: dict[str, Any], maps: dict[str, set[str]], 
         get = container[probe]["httpGet"]
         must(get["port"] in ports, f"{name}: {probe} asks port {get['port']}, which is none")
         must(get["path"] in paths, f"{name}: {probe} asks {get['path']}, which causewayd does not serve")
-    must(container["livenessProbe"]["httpGet"]["path"] == "/healthz", f"{name}: liveness is what a restart mends: /healthz")
+    must(container["livenessProbe"]["httpGet"]["path"] == "/healthz", f"{name}: liveness is what a restart fixes: /healthz")
     must(container["readinessProbe"]["httpGet"]["path"] == "/readyz", f"{name}: readiness is /readyz")
     resources = container["resources"]
     must(resources["requests"] == resources["limits"], f"{name}: requests differ from limits, so there are no CPUs of its own")

@@ -26,7 +26,7 @@ PAGES = (
 # Build directories, hidden ones, what npm fetched.
 NO_PAGES = re.compile(r"(build[^/]*|\.[^/]+)/|(.*/)?node_modules/")
 # Files and folders in backticks, as the pages in docs/ and CONTRIBUTING.md write them: from the root.
-TREE_PATH = re.compile(r"`((?:control|dataplane|deploy|docs|rocev2|rpcrdma|telemetry|tests)/[\w./-]*)`")
+TREE_PATH = re.compile(r"`((?:apps|control|dataplane|deploy|docs|gateway|rocev2|rpcrdma|telemetry|tests|verbs)/[\w./-]*)`")
 SUFFIXES = ("", "_bucket", "_count", "_sum")
 # Keys as the pages write them: `section.key`.
 SECTIONS = ("gateway", "dataplane", "port", "listener", "backend", "route", "client", "limits", "roce", "metrics", "admin", "log")
@@ -44,7 +44,7 @@ class Number:
 
 
 LIMITS = "control/config/config.h"
-ADMIN_PLACES, ADMIN_SERVER = "control/admin/admin_places.h", "control/admin/admin_server.h"
+ADMIN_PLACES, ADMIN_SERVER = "control/admin/admin_quota.h", "control/admin/admin_server.h"
 NAMES = "gateway/gateway_stats.h"
 NUMBERS = (
     Number(
@@ -108,7 +108,7 @@ NUMBERS = (
         r"kIdleBeforeSleep = Duration::us\((\d+)\)",
     ),
     Number(
-        "dataplane/README.md", r"payload under (\d+) octets", "rocev2/wire/packet_builder.h", r"kAttachThresholdBytes = (\d+);"
+        "dataplane/README.md", r"payload under (\d+) bytes", "rocev2/wire/packet_builder.h", r"kAttachThresholdBytes = (\d+);"
     ),
     Number(
         "dataplane/README.md",

@@ -56,7 +56,7 @@ def prose_of(line: Line) -> str:
     code = LITERAL.sub(lambda found: " " * len(found[0]), line.text)
     comment = line.text[code.index(sign) :] if sign in code else ""
     plain = line.text if suffix == ".py" and re.match(r"\s*(\"\"\")?[A-Z][a-z]* [a-z]+ [a-z]", line.text) else ""
-    # "frame.octets" in a format string is a name, too; a word of prose has no dot before it.
+    # "frame.bytes" in a format string is a name, too; a word of prose has no dot before it.
     return re.sub(r"(?<=\w)[.:>]+\w+", " ", " ".join([comment, plain, *literals]))
 
 

@@ -16,18 +16,18 @@ class FilePattern {
   static constexpr uint32_t kPeriodBytes = (1u << 20) - 1;
 
   // `bytes_max`: the longest piece asked for.
-  explicit FilePattern(uint32_t bytes_max) : octets_(size_t{kPeriodBytes} + bytes_max) {
-    const MutableBytes all(octets_);
-    for (size_t done = 0; done < octets_.size(); done += kPeriodBytes) {
-      rpcrdma::fill_bench_pattern(7, 0, all.subspan(done, std::min<size_t>(kPeriodBytes, octets_.size() - done)));
+  explicit FilePattern(uint32_t bytes_max) : raw_(size_t{kPeriodBytes} + bytes_max) {
+    const MutableBytes all(raw_);
+    for (size_t done = 0; done < raw_.size(); done += kPeriodBytes) {
+      rpcrdma::fill_bench_pattern(7, 0, all.subspan(done, std::min<size_t>(kPeriodBytes, raw_.size() - done)));
     }
   }
   [[nodiscard]] MutableBytes at(uint64_t offset, uint32_t bytes) {
-    return MutableBytes(octets_).subspan(static_cast<size_t>(offset % kPeriodBytes), bytes);
+    return MutableBytes(raw_).subspan(static_cast<size_t>(offset % kPeriodBytes), bytes);
   }
 
  private:
-  std::vector<uint8_t> octets_;
+  std::vector<uint8_t> raw_;
 };
 
 }  // namespace cw::load

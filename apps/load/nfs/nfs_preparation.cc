@@ -51,7 +51,7 @@ std::string NfsPreparation::make(nfs::Caller& caller, uint32_t count, uint32_t f
   for (uint32_t i = 0; i < count; ++i) {
     const std::string name = fmt::format("file-{}", i);
     trouble = run(caller, {.kind = nfs::Kind::kCreate, .on = &directory_handle_, .name = name}, outcome);
-    if (trouble.empty() && (outcome.handle.octets.empty() || outcome.handle.octets.size() > NfsWorkload::kHandleBytesMax)) {
+    if (trouble.empty() && (outcome.handle.raw.empty() || outcome.handle.raw.size() > NfsWorkload::kHandleBytesMax)) {
       trouble = "no file handle that fits";
     }
     if (trouble.empty()) {
@@ -61,7 +61,7 @@ std::string NfsPreparation::make(nfs::Caller& caller, uint32_t count, uint32_t f
     if (!trouble.empty()) {
       return fmt::format("cannot make the file '{}/{}': {}", directory_, name, trouble);
     }
-    files.handles.push_back(outcome.handle.octets);
+    files.handles.push_back(outcome.handle.raw);
   }
   return {};
 }
@@ -87,7 +87,7 @@ std::string NfsPreparation::fill(nfs::Caller& caller, const nfs::Handle& file, u
       if (outcomes.empty() || outcomes.front().status != 0 || outcomes.front().count != operations[i].data.size()) {
         return fmt::format(
             "WRITE at {}: {}", operations[i].offset,
-            outcomes.empty() ? problem : fmt::format("nfsstat {}, {} octets", outcomes.front().status, outcomes.front().count));
+            outcomes.empty() ? problem : fmt::format("nfsstat {}, {} bytes", outcomes.front().status, outcomes.front().count));
       }
     }
   }

@@ -14,7 +14,7 @@ namespace cw::load {
 class NfsPreparation {
  public:
   // `directory`: made in the root of the export, whose handle `root` is.
-  NfsPreparation(nfs::Octets root, std::string directory)
+  NfsPreparation(nfs::ByteVector root, std::string directory)
       : version_(nfs::make_nfs3(std::move(root))), directory_(std::move(directory)) {}
 
   // Blocks. Empty, or why there are no files.

@@ -74,8 +74,8 @@ NfsWorkload::Place NfsWorkload::place_of(const MixEntry& entry, uint64_t sequenc
 bool NfsWorkload::build(const MixEntry& entry, const rpcrdma::InlineThresholds& thresholds, Slot& slot, CallDraft& draft) {
   rpcrdma::ClientCall& call = draft.call;
   const Place place = place_of(entry, slot.sequence);
-  uint8_t octets[kCallBytesMax];
-  XdrWriter out(octets);
+  uint8_t raw[kCallBytesMax];
+  XdrWriter out(raw);
   nfs::write_call_header(out, rpcrdma::kNfsProgram, rpcrdma::kNfs3Version, procedure_of(entry.kind));
   const bool writes = entry.kind == CallKind::kWrite;
   if (entry.kind != CallKind::kNull) {

@@ -1,7 +1,7 @@
 // NFSv3 NULL, GETATTR, READ and WRITE (RFC 1813) on files that are there: built without allocation, replies checked.
 //
 // A call's file and offset follow from its sequence number: anywhere, or one block after the other through all files. Offsets are
-// multiples of the call's octets.
+// multiples of the call's bytes.
 #pragma once
 
 #include <vector>

@@ -158,13 +158,13 @@ void add_common_options(CLI::App& command, Words& words, bool aims_at_qp) {
   command.add_option("--udp-source-port", words.udp_source_port, "UDP source port of the path")
       ->capture_default_str()
       ->check(CLI::Range(1, 65535));
-  command.add_option("--path-mtu", words.path_mtu, "RoCE path MTU, octets")
+  command.add_option("--path-mtu", words.path_mtu, "RoCE path MTU, bytes")
       ->capture_default_str()
       ->check(CLI::IsMember(std::set<uint32_t>{256, 512, 1024, 2048, 4096}));
   command.add_option("--service-port", words.service_port, "RDMA port of the listener")
       ->capture_default_str()
       ->check(CLI::Range(1, 65535));
-  command.add_option("--seed", words.seed, "same seed and options, same octets")->capture_default_str();
+  command.add_option("--seed", words.seed, "same seed and options, same bytes")->capture_default_str();
   if (!aims_at_qp) {
     return;
   }
@@ -245,7 +245,7 @@ void add_send(CLI::App& cli, Settings& settings) {
   command->add_option("-n,--count", settings.send.count, "SENDs, one packet each")
       ->capture_default_str()
       ->check(CLI::Range(1u, kFramesMax));
-  command->add_option("--payload", settings.send.payload_bytes, "octets of payload, up to the path MTU")
+  command->add_option("--payload", settings.send.payload_bytes, "bytes of payload, up to the path MTU")
       ->capture_default_str()
       ->check(CLI::Range(kSendPayloadMin, 4096u));
   command->footer(

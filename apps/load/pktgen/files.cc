@@ -75,22 +75,22 @@ std::string to_pcap(const Profile& profile) {
   test::append_pcap_start(out, test::PcapTime::kMicroseconds);
   Instant at;
   for (const Frame& frame : profile.frames) {
-    test::append_pcap_frame(out, test::PcapTime::kMicroseconds, at, frame.octets);
+    test::append_pcap_frame(out, test::PcapTime::kMicroseconds, at, frame.raw);
     at = at + Duration::us(1);
   }
   return out;
 }
 
 std::string to_json(const Profile& profile, const Target& target, const std::optional<QueuePairTarget>& qp) {
-  size_t octets = 0;
+  size_t raw = 0;
   for (const Frame& frame : profile.frames) {
-    octets += frame.octets.size();
+    raw += frame.raw.size();
   }
   const Json json = {
       {"profile", profile.name},
       {"seed", target.seed},
       {"frames", profile.frames.size()},
-      {"octets", octets},
+      {"bytes", raw},
       {"target", json_of(target, qp)},
       {"remarks", profile.remarks},
       {"first_pass", json_of(first_pass(profile))},

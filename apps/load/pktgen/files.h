@@ -10,10 +10,10 @@
 namespace cw::pktgen {
 
 // Classic pcap, little-endian, microseconds, Ethernet; one frame per microsecond from time 0. The same profile gives the same
-// octets.
+// bytes.
 [[nodiscard]] std::string to_pcap(const Profile& profile);
 
-//   profile, seed, frames, octets
+//   profile, seed, frames, bytes
 //   target        addresses, VLAN, ports, path MTU; QPN and first PSN for profiles that need a queue pair
 //   remarks       how to read the figures
 //   first_pass    [{metric, labels, add}]: the sum over the file, when causewayd meets it for the first time

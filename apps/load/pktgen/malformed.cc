@@ -30,7 +30,7 @@ class GoodFrame {
  public:
   explicit GoodFrame(const Target& target) : path_(target.path), at_(offsets_of(target.path)) {
     PacketMaker maker;
-    octets_ = maker.packet(path_, bth(), {}, Octets(64, 0x5a));
+    raw_ = maker.packet(path_, bth(), {}, ByteVector(64, 0x5a));
     short_ = maker.packet(path_, bth(), {}, {});
   }
   [[nodiscard]] static wire::Bth bth() {
@@ -39,22 +39,22 @@ class GoodFrame {
     bth.destination = verbs::Qpn(kReservedQpn);
     return bth;
   }
-  [[nodiscard]] const Octets& octets() const { return octets_; }
+  [[nodiscard]] const ByteVector& raw() const { return raw_; }
 
-  [[nodiscard]] Octets runt() const {
-    Octets frame = octets_;
+  [[nodiscard]] ByteVector runt() const {
+    ByteVector frame = raw_;
     frame.resize(at_.bth + wire::Bth::kSize - 1);
     repair(frame, path_);
     return frame;
   }
-  [[nodiscard]] Octets other_port() const {
-    Octets frame = octets_;
+  [[nodiscard]] ByteVector other_port() const {
+    ByteVector frame = raw_;
     store_be16(&frame[at_.udp + 2], kOtherUdpPort);
     return frame;
   }
   // IPv4: a wrong checksum. IPv6: hop-by-hop options, which nobody sends in front of RoCE.
-  [[nodiscard]] Octets bad_ip_header() const {
-    Octets frame = octets_;
+  [[nodiscard]] ByteVector bad_ip_header() const {
+    ByteVector frame = raw_;
     if (path_.remote.is_v4()) {
       frame[at_.ip + 10] ^= 0xff;
     } else {
@@ -62,8 +62,8 @@ class GoodFrame {
     }
     return frame;
   }
-  [[nodiscard]] Octets fragment() const {
-    Octets frame = octets_;
+  [[nodiscard]] ByteVector fragment() const {
+    ByteVector frame = raw_;
     if (path_.remote.is_v4()) {
       store_be16(&frame[at_.ip + 6], wire::Ipv4::kMoreFragments);
       repair_ipv4_checksum(frame, at_.ip);
@@ -72,43 +72,43 @@ class GoodFrame {
     }
     return frame;
   }
-  [[nodiscard]] Octets bad_udp_length() const {
-    Octets frame = octets_;
+  [[nodiscard]] ByteVector bad_udp_length() const {
+    ByteVector frame = raw_;
     store_be16(&frame[at_.udp + 4], static_cast<uint16_t>(frame.size() - at_.udp - 4));
     return frame;
   }
-  [[nodiscard]] Octets other_transport_version() const {
-    Octets frame = octets_;
+  [[nodiscard]] ByteVector other_transport_version() const {
+    ByteVector frame = raw_;
     frame[at_.bth + 1] |= 1;
     repair_icrc(frame, at_.ip);
     return frame;
   }
-  [[nodiscard]] Octets reserved_opcode() const {
+  [[nodiscard]] ByteVector reserved_opcode() const {
     CW_ASSERT(wire::traits_of(static_cast<Opcode>(kReservedOpcode)).kind == wire::OpcodeKind::kReserved);
-    Octets frame = octets_;
+    ByteVector frame = raw_;
     frame[at_.bth] = kReservedOpcode;
     repair_icrc(frame, at_.ip);
     return frame;
   }
-  [[nodiscard]] Octets padding_of_nothing() const {
-    Octets frame = short_;
+  [[nodiscard]] ByteVector padding_of_nothing() const {
+    ByteVector frame = short_;
     frame[at_.bth + 1] |= 0x30;
     repair_icrc(frame, at_.ip);
     return frame;
   }
-  [[nodiscard]] Octets to_group() const {
+  [[nodiscard]] ByteVector to_group() const {
     wire::Path path = path_;
     if (path.remote.is_v4()) {
       path.remote = IpAddress::v4(0xe000'0001);
       path.remote_mac = {{0x01, 0x00, 0x5e, 0x00, 0x00, 0x01}};
     } else {
-      path.remote.octets = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01};
+      path.remote.raw = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01};
       path.remote_mac = {{0x33, 0x33, 0x00, 0x00, 0x00, 0x01}};
     }
-    return PacketMaker().packet(path, bth(), {}, Octets(64, 0x5a));
+    return PacketMaker().packet(path, bth(), {}, ByteVector(64, 0x5a));
   }
-  [[nodiscard]] Octets bad_icrc() const {
-    Octets frame = octets_;
+  [[nodiscard]] ByteVector bad_icrc() const {
+    ByteVector frame = raw_;
     frame.back() ^= 1;
     return frame;
   }
@@ -116,8 +116,8 @@ class GoodFrame {
  private:
   wire::Path path_;
   Offsets at_;
-  Octets octets_;
-  Octets short_;
+  ByteVector raw_;
+  ByteVector short_;
 };
 
 }  // namespace
@@ -134,13 +134,13 @@ void add_malformed_frames(Profile& profile, const Target& target) {
   add_frame(profile, "pad_count", good.padding_of_nothing(), {discard(DropReason::kPadCount)});
   add_frame(profile, "multicast", good.to_group(), of_no_protocol(DropReason::kMulticast));
   add_frame(profile, "icrc", good.bad_icrc(), {discard(DropReason::kIcrc)});
-  add_frame(profile, "unknown_qp", good.octets(), {discard(DropReason::kUnknownQp)});
+  add_frame(profile, "unknown_qp", good.raw(), {discard(DropReason::kUnknownQp)});
 }
 
 void add_malformed_at_qp(Profile& profile, const Target& target, const QueuePairTarget& qp) {
   PacketMaker maker;
   constexpr uint32_t kFarthest = (1u << 23) - 1;  // half of the PSN space, less one
-  const Octets payload(64, 0x5a);
+  const ByteVector payload(64, 0x5a);
   const Count received{"causeway_roce_payload_bytes_total", {{"direction", "rx"}}, payload.size()};
   const auto bth = [&](Opcode opcode, wire::Psn psn) {
     wire::Bth out;
@@ -153,7 +153,7 @@ void add_malformed_at_qp(Profile& profile, const Target& target, const QueuePair
   const wire::Bth next = bth(Opcode::kRcSendOnly, qp.first_psn);
 
   wire::Path elsewhere = target.path;
-  elsewhere.local.octets[15] ^= 0x40;
+  elsewhere.local.raw[15] ^= 0x40;
   add_frame(profile, "qp_path_mismatch", maker.packet(elsewhere, next, {}, payload), {discard(DropReason::kPathMismatch)});
   wire::Bth other_partition = next;
   other_partition.pkey = 0x8123;

@@ -58,7 +58,7 @@ void add_malformed_management(Profile& profile, const Target& target) {
   add_frame(profile, "qp1_malformed_mad", maker.datagram(path, Bytes(good).first(good.size() - 4)),
             {roce_discard(DropReason::kMalformedMad)});
   wire::Path elsewhere = path;
-  elsewhere.remote.octets[15] ^= 0x40;
+  elsewhere.remote.raw[15] ^= 0x40;
   add_frame(profile, "qp1_path_mismatch", maker.datagram(elsewhere, good), {roce_discard(DropReason::kPathMismatch)});
 
   const auto with_header = [&](const char* kind, CmDrop drop, auto&& change) {
@@ -101,7 +101,7 @@ void add_malformed_requests(Profile& profile, const Target& target) {
   refused("req_service", RejectReason::kInvalidServiceId, [](cm::Req& req) { req.service = cm::ServiceId(~uint64_t{0}); });
   refused("req_transport", RejectReason::kInvalidTransportType,
           [](cm::Req& req) { req.transport = cm::TransportService::kUnreliableConnected; });
-  refused("req_gid", RejectReason::kInvalidGid, [](cm::Req& req) { req.primary.local_gid.octets[15] ^= 0x40; });
+  refused("req_gid", RejectReason::kInvalidGid, [](cm::Req& req) { req.primary.local_gid.raw[15] ^= 0x40; });
   refused("req_path_mtu", RejectReason::kInvalidMtu, [](cm::Req& req) { req.path_mtu = static_cast<cm::PathMtu>(0); });
   refused("req_pkey", RejectReason::kUnsupported, [](cm::Req& req) { req.pkey = 0x8123; });
   refused("req_ip_cm", RejectReason::kConsumerDefined, [](cm::Req& req) { req.private_data[0] = 0xf0; });

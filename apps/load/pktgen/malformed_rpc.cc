@@ -20,8 +20,8 @@ constexpr uint32_t kHandle = 0x1234;
 constexpr uint64_t kOffset = 0x1000;
 
 // What goes wrong stands behind the four fixed words; `lists` writes them.
-Octets message(uint32_t version, uint32_t proc, const std::function<void(XdrWriter&)>& lists) {
-  Octets out(8192);
+ByteVector message(uint32_t version, uint32_t proc, const std::function<void(XdrWriter&)>& lists) {
+  ByteVector out(8192);
   XdrWriter writer(out);
   writer.u32(kXid);
   writer.u32(version);
@@ -33,7 +33,7 @@ Octets message(uint32_t version, uint32_t proc, const std::function<void(XdrWrit
   return out;
 }
 
-Octets rdma_msg(const std::function<void(XdrWriter&)>& lists) {
+ByteVector rdma_msg(const std::function<void(XdrWriter&)>& lists) {
   return message(rpcrdma::kRpcRdmaVersion, static_cast<uint32_t>(RdmaProc::kMsg), lists);
 }
 
@@ -75,11 +75,11 @@ class HeaderList {
       : profile_(profile), target_(target), qpn_(qp.qpn), psn_(qp.first_psn) {}
 
   // The counts stand with the packet that ends the message.
-  void add(const std::string& kind, const Octets& octets, std::vector<Count> counts) {
-    const std::vector<Octets> packets = maker_.send(target_, qpn_, psn_, octets);
+  void add(const std::string& kind, const ByteVector& raw, std::vector<Count> counts) {
+    const std::vector<ByteVector> packets = maker_.send(target_, qpn_, psn_, raw);
     size_t sent = 0;
     for (size_t i = 0; i < packets.size(); ++i) {
-      const size_t bytes = std::min<size_t>(octets.size() - sent, target_.path_mtu_bytes);
+      const size_t bytes = std::min<size_t>(raw.size() - sent, target_.path_mtu_bytes);
       const Count received{"causeway_roce_payload_bytes_total", {{"direction", "rx"}}, bytes};
       const bool last = i + 1 == packets.size();
       if (last) {
@@ -107,7 +107,7 @@ class HeaderList {
 };
 
 void add_bad_chunks(HeaderList& list) {
-  // 28 octets at least, or the message is short instead of malformed.
+  // 28 bytes at least, or the message is short instead of malformed.
   list.add_malformed("rpc_truncated", HeaderError::kTruncated, [](XdrWriter& writer) {
     writer.boolean(true);
     writer.zeros(8);
@@ -170,7 +170,7 @@ void add_bad_chunks(HeaderList& list) {
 
 void add_malformed_headers(Profile& profile, const Target& target, const QueuePairTarget& qp) {
   HeaderList list(profile, target, qp);
-  list.add("rpc_short", Octets(8, 0), {{"causeway_rpcrdma_short_messages_total", {}}});
+  list.add("rpc_short", ByteVector(8, 0), {{"causeway_rpcrdma_short_messages_total", {}}});
   list.add("rpc_version", message(2, 0, no_chunks),
            {messages("rx", "other"), messages("tx", "rdma_error"), answered_with("vers")});
   list.add("rpc_procedure", message(1, static_cast<uint32_t>(RdmaProc::kMsgp), no_chunks),

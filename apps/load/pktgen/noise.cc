@@ -35,15 +35,15 @@ constexpr uint32_t kIgmpGroup4 = 0xe000'0016;
 constexpr uint32_t kElsewhere4 = 0xa9fe'0a63;
 
 template <typename Header>
-void append(Octets& frame, const Header& header) {
+void append(ByteVector& frame, const Header& header) {
   const size_t at = frame.size();
   frame.resize(at + Header::kSize);
   header.write(std::span<uint8_t, Header::kSize>(&frame[at], Header::kSize));
 }
 
-uint16_t ones_complement(Bytes octets, uint32_t sum) {
-  for (size_t i = 0; i + 1 < octets.size(); i += 2) {
-    sum += load_be16(&octets[i]);
+uint16_t ones_complement(Bytes raw, uint32_t sum) {
+  for (size_t i = 0; i + 1 < raw.size(); i += 2) {
+    sum += load_be16(&raw[i]);
   }
   while (sum >> 16 != 0) {
     sum = (sum & 0xffff) + (sum >> 16);
@@ -92,26 +92,26 @@ class Noise {
   }
 
  private:
-  [[nodiscard]] Octets link(const MacAddress& to, uint16_t ether_type) const {
-    Octets frame;
+  [[nodiscard]] ByteVector link(const MacAddress& to, uint16_t ether_type) const {
+    ByteVector frame;
     append(frame, wire::Ethernet{to, path_.local_mac, path_.vlan != 0 ? wire::kEtherTypeVlan : ether_type});
     if (path_.vlan != 0) {
       append(frame, wire::VlanTag{0, false, path_.vlan, ether_type});
     }
     return frame;
   }
-  [[nodiscard]] Octets content(size_t bytes) {
-    Octets out(bytes);
+  [[nodiscard]] ByteVector content(size_t bytes) {
+    ByteVector out(bytes);
     std::generate(out.begin(), out.end(), [this] { return static_cast<uint8_t>(random_.next_u32()); });
     return out;
   }
-  static Octets finished(Octets frame) {
+  static ByteVector finished(ByteVector frame) {
     frame.resize(std::max(frame.size(), kEthernetBytesMin));
     return frame;
   }
 
-  Octets ipv4(const MacAddress& to, uint32_t destination, uint8_t protocol, const Octets& behind) {
-    Octets frame = link(to, wire::kEtherTypeIpv4);
+  ByteVector ipv4(const MacAddress& to, uint32_t destination, uint8_t protocol, const ByteVector& behind) {
+    ByteVector frame = link(to, wire::kEtherTypeIpv4);
     const size_t ip = frame.size();
     wire::Ipv4 header;
     header.total_bytes = static_cast<uint16_t>(wire::Ipv4::kSize + behind.size());
@@ -124,57 +124,57 @@ class Noise {
     frame.insert(frame.end(), behind.begin(), behind.end());
     return finished(std::move(frame));
   }
-  Octets ipv6(uint8_t next_header, uint8_t hop_limit, const Octets& behind) {
-    Octets frame = link(path_.remote_mac, wire::kEtherTypeIpv6);
-    append(frame, wire::Ipv6{0, 0, static_cast<uint16_t>(behind.size()), next_header, hop_limit, path_.local.octets,
-                             path_.remote.octets});
+  ByteVector ipv6(uint8_t next_header, uint8_t hop_limit, const ByteVector& behind) {
+    ByteVector frame = link(path_.remote_mac, wire::kEtherTypeIpv6);
+    append(frame,
+           wire::Ipv6{0, 0, static_cast<uint16_t>(behind.size()), next_header, hop_limit, path_.local.raw, path_.remote.raw});
     frame.insert(frame.end(), behind.begin(), behind.end());
     return finished(std::move(frame));
   }
-  Octets to_us(uint8_t protocol, const Octets& behind) {
+  ByteVector to_us(uint8_t protocol, const ByteVector& behind) {
     return path_.remote.is_v4() ? ipv4(path_.remote_mac, path_.remote.to_v4(), protocol, behind) : ipv6(protocol, 64, behind);
   }
   // No checksum: nobody reads that far.
-  Octets udp(uint16_t port) {
-    const Octets payload = content(8 + random_.next_below(400));
-    Octets out;
+  ByteVector udp(uint16_t port) {
+    const ByteVector payload = content(8 + random_.next_below(400));
+    ByteVector out;
     append(out, wire::Udp{static_cast<uint16_t>(1024 + random_.next_below(60000)), port,
                           static_cast<uint16_t>(wire::Udp::kSize + payload.size()), 0});
     out.insert(out.end(), payload.begin(), payload.end());
     return out;
   }
-  Octets ipv4_udp(const MacAddress& to, uint32_t destination, uint16_t port) {
+  ByteVector ipv4_udp(const MacAddress& to, uint32_t destination, uint16_t port) {
     return ipv4(to, destination, wire::kIpProtocolUdp, udp(port));
   }
-  Octets udp_to_us() {
+  ByteVector udp_to_us() {
     constexpr std::array<uint16_t, 5> kPorts = {53, 111, 123, 2049, 4790};
     return to_us(wire::kIpProtocolUdp, udp(kPorts[random_.next_below(kPorts.size())]));
   }
-  Octets tcp_to_us() {
-    Octets header = content(20);
+  ByteVector tcp_to_us() {
+    ByteVector header = content(20);
     store_be16(&header[2], 2049);
     header[12] = 0x50;
     header[13] = 0x02;  // SYN
     return to_us(kTcp, header);
   }
   // A membership report for one group (RFC 2236).
-  Octets igmp() {
-    Octets report = {0x16, 0, 0, 0, 0xe0, 0, 0, 0xfb};
+  ByteVector igmp() {
+    ByteVector report = {0x16, 0, 0, 0, 0xe0, 0, 0, 0xfb};
     store_be16(&report[2], ones_complement(report, 0));
     return ipv4({{0x01, 0x00, 0x5e, 0x00, 0x00, 0x16}}, kIgmpGroup4, kIgmp, report);
   }
-  Octets lldp() {
-    Octets frame = link(kLldpGroup, kEtherTypeLldp);
-    const Octets payload = content(46);
+  ByteVector lldp() {
+    ByteVector frame = link(kLldpGroup, kEtherTypeLldp);
+    const ByteVector payload = content(46);
     frame.insert(frame.end(), payload.begin(), payload.end());
     return finished(std::move(frame));
   }
-  Octets arp(uint32_t target) {
-    Octets frame = link(kBroadcast, kEtherTypeArp);
-    Octets request(28);
+  ByteVector arp(uint32_t target) {
+    ByteVector frame = link(kBroadcast, kEtherTypeArp);
+    ByteVector request(28);
     store_be32(request.data(), 0x0001'0800);
     store_be32(&request[4], 0x0604'0001);
-    std::copy(path_.local_mac.octets.begin(), path_.local_mac.octets.end(), request.begin() + 8);
+    std::copy(path_.local_mac.raw.begin(), path_.local_mac.raw.end(), request.begin() + 8);
     store_be32(&request[14], source4_);
     store_be32(&request[24], target);
     frame.insert(frame.end(), request.begin(), request.end());
@@ -193,22 +193,22 @@ class Noise {
     }
   }
   // RFC 4861 4.3, sent to the address itself as a probe for unreachability is.
-  Octets neighbour_solicitation() {
-    Octets message(32);
+  ByteVector neighbour_solicitation() {
+    ByteVector message(32);
     message[0] = 135;
-    std::copy(path_.remote.octets.begin(), path_.remote.octets.end(), message.begin() + 8);
+    std::copy(path_.remote.raw.begin(), path_.remote.raw.end(), message.begin() + 8);
     message[24] = 1;
     message[25] = 1;
-    std::copy(path_.local_mac.octets.begin(), path_.local_mac.octets.end(), message.begin() + 26);
-    Octets pseudo_header;
-    pseudo_header.insert(pseudo_header.end(), path_.local.octets.begin(), path_.local.octets.end());
-    pseudo_header.insert(pseudo_header.end(), path_.remote.octets.begin(), path_.remote.octets.end());
+    std::copy(path_.local_mac.raw.begin(), path_.local_mac.raw.end(), message.begin() + 26);
+    ByteVector pseudo_header;
+    pseudo_header.insert(pseudo_header.end(), path_.local.raw.begin(), path_.local.raw.end());
+    pseudo_header.insert(pseudo_header.end(), path_.remote.raw.begin(), path_.remote.raw.end());
     pseudo_header.insert(pseudo_header.end(), message.begin(), message.end());
     store_be16(&message[2], ones_complement(pseudo_header, static_cast<uint32_t>(message.size()) + kIcmp6));
     return ipv6(kIcmp6, 255, message);
   }
   // Right in every respect but for whom it is sent to.
-  Octets roce(const MacAddress& to) {
+  ByteVector roce(const MacAddress& to) {
     wire::Path path = path_;
     path.remote_mac = to;
     return maker_.datagram(path, content(256));

@@ -19,12 +19,12 @@ wire::Opcode send_opcode(bool first, bool last) {
 
 }  // namespace
 
-Octets PacketMaker::packet(const wire::Path& path, const wire::Bth& bth, const wire::Extensions& extensions, Bytes payload) {
+ByteVector PacketMaker::packet(const wire::Path& path, const wire::Bth& bth, const wire::Extensions& extensions, Bytes payload) {
   wire::TxBatch batch(pool_);
   wire::TxPacket* packet = batch.add();
   CW_ASSERT(packet != nullptr);
   wire::build_packet(*packet, wire::PathHeader(path), ip_identification_++, bth, extensions, payload);
-  return packet->octets();
+  return packet->raw();
 }
 
 wire::Bth PacketMaker::datagram_bth() {
@@ -40,12 +40,12 @@ wire::Extensions PacketMaker::datagram_extensions() {
   return extensions;
 }
 
-Octets PacketMaker::datagram(const wire::Path& path, Bytes mad) {
+ByteVector PacketMaker::datagram(const wire::Path& path, Bytes mad) {
   return packet(path, datagram_bth(), datagram_extensions(), mad);
 }
 
-std::vector<Octets> PacketMaker::send(const Target& target, verbs::Qpn qpn, wire::Psn& psn, Bytes message) {
-  std::vector<Octets> packets;
+std::vector<ByteVector> PacketMaker::send(const Target& target, verbs::Qpn qpn, wire::Psn& psn, Bytes message) {
+  std::vector<ByteVector> packets;
   size_t sent = 0;
   do {
     const size_t bytes = std::min<size_t>(message.size() - sent, target.path_mtu_bytes);
@@ -70,18 +70,18 @@ Offsets offsets_of(const wire::Path& path) {
   return at;
 }
 
-void repair_ipv4_checksum(Octets& frame, size_t ip) {
+void repair_ipv4_checksum(ByteVector& frame, size_t ip) {
   store_be16(&frame[ip + 10], 0);
   const uint64_t sum = wire::ipv4_sum(std::span<const uint8_t, wire::Ipv4::kSize>(&frame[ip], wire::Ipv4::kSize));
   store_be16(&frame[ip + 10], static_cast<uint16_t>(~wire::fold_ones_complement(sum)));
 }
 
-void repair_icrc(Octets& frame, size_t ip) {
+void repair_icrc(ByteVector& frame, size_t ip) {
   const size_t end = frame.size() - wire::kIcrcBytes;
   store_le32(&frame[end], wire::Icrc(Bytes(frame).subspan(ip, end - ip)).value());
 }
 
-void repair(Octets& frame, const wire::Path& path) {
+void repair(ByteVector& frame, const wire::Path& path) {
   const Offsets at = offsets_of(path);
   const auto udp_bytes = static_cast<uint16_t>(frame.size() - at.udp);
   store_be16(&frame[at.udp + 4], udp_bytes);

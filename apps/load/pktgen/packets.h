@@ -10,11 +10,12 @@ namespace cw::pktgen {
 class PacketMaker {
  public:
   // One packet with valid headers, padding and iCRC. Precondition: the payload fits a path MTU of 4096.
-  [[nodiscard]] Octets packet(const wire::Path& path, const wire::Bth& bth, const wire::Extensions& extensions, Bytes payload);
+  [[nodiscard]] ByteVector packet(const wire::Path& path, const wire::Bth& bth, const wire::Extensions& extensions,
+                                  Bytes payload);
   // A datagram to QP1 from QP1 with the Q_Key of connection management.
-  [[nodiscard]] Octets datagram(const wire::Path& path, Bytes mad);
+  [[nodiscard]] ByteVector datagram(const wire::Path& path, Bytes mad);
   // A message to a queue pair as SEND packets of at most the path MTU; `psn` moves on to the packet behind them.
-  [[nodiscard]] std::vector<Octets> send(const Target& target, verbs::Qpn qpn, wire::Psn& psn, Bytes message);
+  [[nodiscard]] std::vector<ByteVector> send(const Target& target, verbs::Qpn qpn, wire::Psn& psn, Bytes message);
 
   [[nodiscard]] static wire::Bth datagram_bth();
   [[nodiscard]] static wire::Extensions datagram_extensions();
@@ -40,8 +41,8 @@ struct Offsets {
 };
 [[nodiscard]] Offsets offsets_of(const wire::Path& path);
 // The lengths in IP and UDP say what the frame holds; IPv4 checksum and iCRC are right again.
-void repair(Octets& frame, const wire::Path& path);
-void repair_ipv4_checksum(Octets& frame, size_t ip);
-void repair_icrc(Octets& frame, size_t ip);
+void repair(ByteVector& frame, const wire::Path& path);
+void repair_ipv4_checksum(ByteVector& frame, size_t ip);
+void repair_icrc(ByteVector& frame, size_t ip);
 
 }  // namespace cw::pktgen

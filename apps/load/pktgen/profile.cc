@@ -10,9 +10,9 @@ namespace {
 
 using Key = std::pair<std::string, std::map<std::string, std::string>>;
 
-std::vector<Count> with_packet_counters(const Octets& octets, std::vector<Count> counts) {
+std::vector<Count> with_packet_counters(const ByteVector& raw, std::vector<Count> counts) {
   counts.push_back({"causeway_port_packets_total", {{"direction", "rx"}}});
-  if (wire::PacketView::parse(octets).ok()) {
+  if (wire::PacketView::parse(raw).ok()) {
     counts.push_back({"causeway_roce_packets_total", {{"direction", "rx"}}});
   }
   return counts;
@@ -20,16 +20,16 @@ std::vector<Count> with_packet_counters(const Octets& octets, std::vector<Count>
 
 }  // namespace
 
-void add_frame(Profile& profile, const std::string& kind, Octets octets, const std::vector<Count>& counts) {
+void add_frame(Profile& profile, const std::string& kind, ByteVector raw, const std::vector<Count>& counts) {
   const auto same = [&](const Kind& known) { return known.name == kind; };
   // Generators append runs of one kind: the last is looked at first.
   auto found = std::find_if(profile.kinds.rbegin(), profile.kinds.rend(), same);
   if (found == profile.kinds.rend()) {
-    profile.kinds.push_back({kind, with_packet_counters(octets, counts)});
+    profile.kinds.push_back({kind, with_packet_counters(raw, counts)});
     found = profile.kinds.rbegin();
   }
   const auto index = static_cast<size_t>(profile.kinds.rend() - found) - 1;
-  profile.frames.push_back({index, std::move(octets)});
+  profile.frames.push_back({index, std::move(raw)});
 }
 
 std::vector<Count> first_pass(const Profile& profile) {

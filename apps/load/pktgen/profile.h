@@ -13,7 +13,7 @@
 
 namespace cw::pktgen {
 
-using Octets = std::vector<uint8_t>;
+using ByteVector = std::vector<uint8_t>;
 
 // A counter of causewayd and how much it rises. Samples of `metric` whose labels include `labels` are added up.
 struct Count {
@@ -29,7 +29,7 @@ struct Kind {
 
 struct Frame {
   size_t kind = 0;  // index into Profile::kinds
-  Octets octets;
+  ByteVector raw;
 };
 
 struct Profile {
@@ -41,8 +41,8 @@ struct Profile {
 };
 
 // Appends a frame under a kind of its name, which is made when it is new. The counters of the port and of RoCE packets, which
-// follow from the octets, are added to `counts` here.
-void add_frame(Profile& profile, const std::string& kind, Octets octets, const std::vector<Count>& counts);
+// follow from the bytes, are added to `counts` here.
+void add_frame(Profile& profile, const std::string& kind, ByteVector raw, const std::vector<Count>& counts);
 
 // The sum over all frames of the file, one entry per counter, sorted.
 [[nodiscard]] std::vector<Count> first_pass(const Profile& profile);

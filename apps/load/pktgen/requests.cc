@@ -15,7 +15,7 @@ constexpr uint16_t kFirstServicePort = 1024;
 // The address `step` behind this one, within its last 32 bits.
 IpAddress address_after(const IpAddress& base, uint32_t step) {
   IpAddress address = base;
-  store_be32(address.octets.data() + 12, load_be32(base.octets.data() + 12) + step);
+  store_be32(address.raw.data() + 12, load_be32(base.raw.data() + 12) + step);
   return address;
 }
 

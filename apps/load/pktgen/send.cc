@@ -25,7 +25,7 @@ Profile make_sends(const Target& target, const QueuePairTarget& qp, const SendOp
   PacketMaker maker;
   wire::Psn psn = qp.first_psn;
   for (uint32_t i = 0; i < options.count; ++i) {
-    Octets message(options.payload_bytes);
+    ByteVector message(options.payload_bytes);
     const uint32_t xid = random.next_u32();
     const auto written = rpcrdma::write_call_header(message, {.xid = xid, .credit = 1}, rpcrdma::ChunkList{});
     CW_ASSERT(written.ok() && *written == kBareHeaderBytes);

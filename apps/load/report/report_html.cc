@@ -121,7 +121,7 @@ std::string rates(const Report& report) {
   }
   std::string out = heading("Calls per second", "Mean of each interval.") + line_chart(series, over_seconds(), of_count());
   if (report.total.bytes > 0) {
-    out += heading("Data per second", "Octets of calls and answers without headers, both ways.");
+    out += heading("Data per second", "Bytes of calls and answers without headers, both ways.");
     out += line_chart({over_time(report, "data", [](const Interval& i) { return i.per_second(i.counts.bytes); })}, over_seconds(),
                       {.tick = rate_tick, .value = rate_text, .round = true});
   }

@@ -26,7 +26,7 @@ bool mark_ipv4(uint8_t* ip) {
   return true;
 }
 
-// The traffic class lies across the first two octets; ECN is its low end.
+// The traffic class lies across the first two bytes; ECN is its low end.
 bool mark_ipv6(uint8_t* ip) {
   if ((ip[1] & 0x30) == 0) {
     return false;
@@ -71,25 +71,25 @@ void Corrupt::act(Instant now, Transit&& frame) {
     return;
   }
   hit();
-  const Place place = place_of(frame.octets);
-  if (!is_udp(frame.octets, place)) {
+  const Place place = place_of(frame.raw);
+  if (!is_udp(frame.raw, place)) {
     return;
   }
-  const auto room = static_cast<uint32_t>(frame.octets.size() - place.ip);
-  frame.octets[place.ip + random().next_below(room)] ^= static_cast<uint8_t>(1u << random().next_below(8));
+  const auto room = static_cast<uint32_t>(frame.raw.size() - place.ip);
+  frame.raw[place.ip + random().next_below(room)] ^= static_cast<uint8_t>(1u << random().next_below(8));
   pass(now, std::move(frame));
 }
 
 void Truncate::act(Instant now, Transit&& frame) {
-  if (chance(permille_) && !frame.octets.empty()) {
+  if (chance(permille_) && !frame.raw.empty()) {
     hit();
-    frame.octets.resize(random().next_below(static_cast<uint32_t>(frame.octets.size())));
+    frame.raw.resize(random().next_below(static_cast<uint32_t>(frame.raw.size())));
   }
   pass(now, std::move(frame));
 }
 
 void EcnMark::act(Instant now, Transit&& frame) {
-  if (chance(permille_) && mark_congestion(frame.octets)) {
+  if (chance(permille_) && mark_congestion(frame.raw)) {
     hit();
   }
   pass(now, std::move(frame));

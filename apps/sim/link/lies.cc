@@ -24,7 +24,7 @@ constexpr std::array<uint32_t, 4> kWords = {0, 1, 2, UINT32_MAX};
 }  // namespace
 
 void Withhold::act(Instant now, Transit&& frame) {
-  const auto view = wire::PacketView::parse(frame.octets);
+  const auto view = wire::PacketView::parse(frame.raw);
   if (!view.ok() || view->traits->kind != kind_) {
     pass(now, std::move(frame));
     return;
@@ -38,7 +38,7 @@ void Withhold::act(Instant now, Transit&& frame) {
 }
 
 void Drip::act(Instant now, Transit&& frame) {
-  const auto view = wire::PacketView::parse(frame.octets);
+  const auto view = wire::PacketView::parse(frame.raw);
   if (!view.ok() || view->traits->kind != wire::OpcodeKind::kReadResponse) {
     pass(now, std::move(frame));
     return;
@@ -62,7 +62,7 @@ void Drip::act(Instant now, Transit&& frame) {
 }
 
 void LeaveOut::act(Instant now, Transit&& frame) {
-  const auto view = wire::PacketView::parse(frame.octets);
+  const auto view = wire::PacketView::parse(frame.raw);
   if (view.ok() && view->traits->kind == wire::OpcodeKind::kSend) {
     const auto [left_out, is_first] = left_out_.try_emplace(view->bth.destination.value(), view->bth.psn);
     const int32_t distance = left_out->second.distance_to(view->bth.psn);
@@ -78,7 +78,7 @@ void LeaveOut::act(Instant now, Transit&& frame) {
 }
 
 void NoGoodbye::act(Instant now, Transit&& frame) {
-  const auto view = wire::PacketView::parse(frame.octets);
+  const auto view = wire::PacketView::parse(frame.raw);
   if (view.ok() && view->bth.opcode == wire::Opcode::kUdSendOnly && view->payload.size() == kMadBytes) {
     const uint16_t attribute = load_be16(view->payload.data() + kMadAttributeAt);
     if (attribute == kMadDreq || attribute == kMadDrep) {
@@ -90,7 +90,7 @@ void NoGoodbye::act(Instant now, Transit&& frame) {
 }
 
 void Garble::act(Instant now, Transit&& frame) {
-  const auto view = wire::PacketView::parse(frame.octets);
+  const auto view = wire::PacketView::parse(frame.raw);
   const bool begins_message = view.ok() && view->traits->kind == wire::OpcodeKind::kSend && view->traits->starts_message();
   if (!begins_message || view->payload.size() < 2 * kWordBytes || !chance(permille_)) {
     pass(now, std::move(frame));
@@ -101,10 +101,10 @@ void Garble::act(Instant now, Transit&& frame) {
   const auto payload_at = static_cast<size_t>(view->payload.data() - view->frame.data());
   const size_t at = payload_at + size_t{kWordBytes} * (kFirstWord + random().next_below(words - kFirstWord));
   const uint32_t choice = random().next_below(kWords.size() + 1);
-  store_be32(frame.octets.data() + at, choice < kWords.size() ? kWords[choice] : static_cast<uint32_t>(random().next_u64()));
+  store_be32(frame.raw.data() + at, choice < kWords.size() ? kWords[choice] : static_cast<uint32_t>(random().next_u64()));
   const size_t icrc_at = view->frame.size() - wire::kIcrcBytes;
-  const wire::Icrc icrc(Bytes(frame.octets).subspan(view->ip_offset, icrc_at - view->ip_offset));
-  store_le32(frame.octets.data() + icrc_at, icrc.value());
+  const wire::Icrc icrc(Bytes(frame.raw).subspan(view->ip_offset, icrc_at - view->ip_offset));
+  store_le32(frame.raw.data() + icrc_at, icrc.value());
   pass(now, std::move(frame));
 }
 

@@ -25,7 +25,7 @@ struct Transit {
   bool overtakes = false;
   bool copied = false;  // the network made it of another one
   Instant sent_at;      // by the sender's clock
-  std::vector<uint8_t> octets;
+  std::vector<uint8_t> raw;
 };
 
 struct Arrival {
@@ -35,7 +35,7 @@ struct Arrival {
   uint32_t to = 0;
   bool copied = false;  // as in Transit
   Instant sent_at;
-  std::vector<uint8_t> octets;
+  std::vector<uint8_t> raw;
 };
 
 class Link {

@@ -24,7 +24,7 @@ void Partition::act(Instant, Transit&&) {
 }
 
 void MtuLimit::act(Instant now, Transit&& frame) {
-  if (frame.octets.size() > bytes_max_) {
+  if (frame.raw.size() > bytes_max_) {
     hit();
     return;
   }

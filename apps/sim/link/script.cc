@@ -95,11 +95,11 @@ class EventParser {
   std::string error_;
 };
 
-void corrupt(std::vector<uint8_t>& octets) {
-  const auto view = wire::PacketView::parse(octets);
-  const size_t in_icrc = octets.size() - 1;
+void corrupt(std::vector<uint8_t>& raw) {
+  const auto view = wire::PacketView::parse(raw);
+  const size_t in_icrc = raw.size() - 1;
   const bool has_payload = view.ok() && !view->payload.empty();
-  octets[has_payload ? static_cast<size_t>(view->payload.data() - octets.data()) + view->payload.size() / 2 : in_icrc] ^= 0x10;
+  raw[has_payload ? static_cast<size_t>(view->payload.data() - raw.data()) + view->payload.size() / 2 : in_icrc] ^= 0x10;
 }
 
 bool fits(const ScriptEvent& event, const PacketIdentity& packet) {
@@ -230,7 +230,7 @@ bool ScriptedFaults::poll(Instant now, Arrival& out) {
 
 ScriptedFaults::Fate ScriptedFaults::fate_of(Instant now, Transit& frame) {
   Fate fate;
-  const auto view = wire::PacketView::parse(frame.octets);
+  const auto view = wire::PacketView::parse(frame.raw);
   const auto identity = view.ok() ? identify(*view, frame.to, connections_) : std::nullopt;
   if (!identity) {
     return fate;
@@ -251,10 +251,10 @@ ScriptedFaults::Fate ScriptedFaults::fate_of(Instant now, Transit& frame) {
         fate.copies *= 2;
         break;
       case ScriptAction::kCorrupt:
-        corrupt(frame.octets);
+        corrupt(frame.raw);
         break;
       case ScriptAction::kMark:
-        (void)mark_congestion(frame.octets);
+        (void)mark_congestion(frame.raw);
         break;
       case ScriptAction::kBehind:
       case ScriptAction::kCount:

@@ -51,14 +51,14 @@ void Bottleneck::act(Instant now, Transit&& frame) {
   const Instant start = std::max(free_at_, now);
   const int64_t waiting_ns = (start - now).to_ns();
   const uint64_t queued = static_cast<uint64_t>(waiting_ns) * (options_.bits_per_second / 1'000'000) / 8'000;
-  if (queued + frame.octets.size() > options_.queue_bytes) {
+  if (queued + frame.raw.size() > options_.queue_bytes) {
     hit();
     return;
   }
-  if (queued > options_.mark_bytes && mark_congestion(frame.octets)) {
+  if (queued > options_.mark_bytes && mark_congestion(frame.raw)) {
     hit();
   }
-  free_at_ = start + time_of(frame.octets.size());
+  free_at_ = start + time_of(frame.raw.size());
   frame.hold = frame.hold + (free_at_ - now);
   pass(now, std::move(frame));
 }

@@ -88,7 +88,7 @@ class Bottleneck final : public Decorator {
     return Duration::ns(static_cast<int64_t>(bytes * 8 * 1'000'000'000 / options_.bits_per_second));
   }
   Options options_;
-  Instant free_at_;  // when the last queued octet has left
+  Instant free_at_;  // when the last queued byte has left
 };
 
 }  // namespace cw::sim

@@ -39,7 +39,7 @@ void Wire::push(Instant now, Transit&& frame) {
   arrival.to = frame.to;
   arrival.copied = frame.copied;
   arrival.sent_at = frame.sent_at;
-  arrival.octets = std::move(frame.octets);
+  arrival.raw = std::move(frame.raw);
   flight_.add(std::move(arrival));
 }
 

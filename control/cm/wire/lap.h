@@ -13,8 +13,8 @@
 #include <cstdint>
 
 #include "base/ip_address.h"
+#include "control/cm/wire/byte_array.h"
 #include "control/cm/wire/mad_header.h"
-#include "control/cm/wire/octet_array.h"
 #include "verbs/ids.h"
 
 namespace cw::cm {

@@ -1,4 +1,4 @@
-// A whole MAD of 256 octets: header and one message.
+// A whole MAD of 256 bytes: header and one message.
 #pragma once
 
 #include <array>

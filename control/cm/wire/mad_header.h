@@ -6,13 +6,13 @@
 //   +---------------+---------------+---------------+---------------+
 //   |            Status             |         ClassSpecific         |
 //   +-------------------------------+-------------------------------+
-//   |                    TransactionID (8 octets)                   |
+//   |                    TransactionID (8 bytes)                   |
 //   +-------------------------------+-------------------------------+
 //   |          AttributeID          |           reserved            |
 //   +-------------------------------+-------------------------------+
 //   |                       AttributeModifier                       |
 //   +---------------------------------------------------------------+
-//   |                232 octets of the message                      |
+//   |                232 bytes of the message                      |
 #pragma once
 
 #include <cstddef>
@@ -63,7 +63,7 @@ inline constexpr uint16_t kFirstAttributeId = 0x10;
 // Lower case: the value of a metric label.
 [[nodiscard]] const char* to_string(MessageType type) noexcept;
 
-// Which message an MRA delays or a REJ refuses: the two top bits of the octet at 8 of both.
+// Which message an MRA delays or a REJ refuses: the two top bits of the byte at 8 of both.
 enum class AboutMessage : uint8_t { kReq = 0, kRep = 1, kOther = 2 };
 
 struct MadHeader {

@@ -9,8 +9,8 @@
 #include <array>
 #include <cstdint>
 
+#include "control/cm/wire/byte_array.h"
 #include "control/cm/wire/mad_header.h"
-#include "control/cm/wire/octet_array.h"
 
 namespace cw::cm {
 

@@ -12,8 +12,8 @@
 
 #include "control/cm/private_data.h"
 #include "control/cm/reject_reason.h"
+#include "control/cm/wire/byte_array.h"
 #include "control/cm/wire/mad_header.h"
-#include "control/cm/wire/octet_array.h"
 
 namespace cw::cm {
 
@@ -25,7 +25,7 @@ struct Rej {
   uint32_t local_comm_id = 0;
   uint32_t remote_comm_id = 0;
   AboutMessage rejected = AboutMessage::kReq;  // may hold 3
-  uint8_t information_bytes = 0;               // 7 bits; not to be trusted: the field has 72 octets
+  uint8_t information_bytes = 0;               // 7 bits; not to be trusted: the field has 72 bytes
   RejectReason reason = RejectReason::kConsumerDefined;
   std::array<uint8_t, kInformationSize> information{};
   std::array<uint8_t, kRejPrivateDataSize> private_data{};

@@ -13,8 +13,8 @@
 #include <cstdint>
 
 #include "control/cm/private_data.h"
+#include "control/cm/wire/byte_array.h"
 #include "control/cm/wire/mad_header.h"
-#include "control/cm/wire/octet_array.h"
 #include "rocev2/wire/psn.h"
 #include "verbs/ids.h"
 

@@ -1,4 +1,4 @@
-// REQ, ConnectRequest (IBA 12.6.5). Offsets within the 232 octets behind the MAD header.
+// REQ, ConnectRequest (IBA 12.6.5). Offsets within the 232 bytes behind the MAD header.
 //
 //    0  local communication id (4)        | 4  reserved (4)
 //    8  service id (8)                    | 16 local CA GUID (8)
@@ -10,7 +10,7 @@
 //   44  starting PSN (3)                  | 47 local CM response time-out (5), retry count (3)
 //   48  P_Key (2)                         | 50 path MTU (4), RDC exists (1), RNR retry count (3)
 //                                         | 51 max CM retries (4), SRQ (1), extended transport (3)
-//   52  primary path (44)                 | 96 alternate path (44); bit 2 of its last octet: SAP supported
+//   52  primary path (44)                 | 96 alternate path (44); bit 2 of its last byte: SAP supported
 //  140  private data (92)
 //
 // "Local" is the sender. Responder resources: READs it takes; initiator depth: READs it will send. The starting PSN goes against
@@ -93,8 +93,8 @@ struct Req {
     req.max_cm_retries = reader->u8<51>() >> 4;
     req.shared_receive_queue = (reader->u8<51>() & 0x08) != 0;
     req.extended_transport = reader->u8<51>() & 0x7;
-    req.primary = RequestPath::read(*FixedReader<RequestPath::kSize>::from(reader->octets<52, RequestPath::kSize>()));
-    req.alternate = RequestPath::read(*FixedReader<RequestPath::kSize>::from(reader->octets<96, RequestPath::kSize>()));
+    req.primary = RequestPath::read(*FixedReader<RequestPath::kSize>::from(reader->raw<52, RequestPath::kSize>()));
+    req.alternate = RequestPath::read(*FixedReader<RequestPath::kSize>::from(reader->raw<96, RequestPath::kSize>()));
     req.sap_supported = (reader->u8<139>() & 0x04) != 0;
     req.private_data = array_at<140, kReqPrivateDataSize>(*reader);
     return req;

@@ -1,4 +1,4 @@
-// Path description inside REQ (IBA 12.6.5, table 106): the primary path at octet 52, the alternate one, all zeros if there is
+// Path description inside REQ (IBA 12.6.5, table 106): the primary path at byte 52, the alternate one, all zeros if there is
 // none, at 96.
 //
 //    0                   1                   2                   3
@@ -21,7 +21,7 @@
 
 #include "base/bytes.h"
 #include "base/ip_address.h"
-#include "control/cm/wire/octet_array.h"
+#include "control/cm/wire/byte_array.h"
 
 namespace cw::cm {
 

@@ -12,8 +12,8 @@
 #include <cstdint>
 
 #include "control/cm/service_id.h"
+#include "control/cm/wire/byte_array.h"
 #include "control/cm/wire/mad_header.h"
-#include "control/cm/wire/octet_array.h"
 #include "verbs/ids.h"
 
 namespace cw::cm {

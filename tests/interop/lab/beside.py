@@ -27,7 +27,7 @@ def _program_of_link() -> str:
 
 
 def _ping(rig: Rig) -> None:
-    # -A: the next one when the answer is there, not a second later. 1900 octets fit the MTU of both wires; 5000 do not: fragments are
+    # -A: the next one when the answer is there, not a second later. 1900 bytes fit the MTU of both wires; 5000 do not: fragments are
     # the kernel's too.
     for size in (56, 1900, 5000):
         rig.guest.check(f"ping -A -c 3 -W 5 -s {size} {network.GATEWAY} && ping -A -c 3 -W 5 -s {size} {network.GATEWAY_V6}", 60)

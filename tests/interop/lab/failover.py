@@ -153,7 +153,7 @@ class Host:
         self.start()
 
 
-def _octets(directory: Path) -> int:
+def _bytes(directory: Path) -> int:
     try:
         return sum(path.stat().st_size for path in directory.iterdir())
     except FileNotFoundError:
@@ -162,12 +162,12 @@ def _octets(directory: Path) -> int:
 
 def _longest_pause(directory: Path, until: float, done: Callable[[], bool]) -> float:
     """Seconds without a change of what the backend has, from now on."""
-    longest, last, seen = 0.0, time.monotonic(), _octets(directory)
+    longest, last, seen = 0.0, time.monotonic(), _bytes(directory)
     while not done() and time.monotonic() < until:
         time.sleep(0.02)
-        now, octets = time.monotonic(), _octets(directory)
-        if octets != seen:
-            longest, last, seen = max(longest, now - last), now, octets
+        now, bytes = time.monotonic(), _bytes(directory)
+        if bytes != seen:
+            longest, last, seen = max(longest, now - last), now, bytes
     return longest
 
 
@@ -216,7 +216,7 @@ class _Lab:
         written. Seconds of the longest pause."""
         job = self.guest.run_aside(f"churn_write {MOUNT_POINT}/{name} {FILES} 500003", 300)
         directory = self.backend.export / name
-        wait_until(lambda: _octets(directory) > 4 * 500_003, 60, "writes under way")
+        wait_until(lambda: _bytes(directory) > 4 * 500_003, 60, "writes under way")
         began = time.monotonic()
         what()
         stall = _longest_pause(directory, began + 280, lambda: not job.running())

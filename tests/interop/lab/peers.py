@@ -106,7 +106,7 @@ class PeerRig:
 class Perftest:
     test: str
     role: str  # ours
-    size: int = 65536  # 0: all sizes from 2 octets to 8 MiB
+    size: int = 65536  # 0: all sizes from 2 bytes to 8 MiB
     count: int = 50  # messages of each size and queue pair
     qps: int = 1
     impairment: str = ""

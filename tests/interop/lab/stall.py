@@ -148,7 +148,7 @@ def _connections(gateway: Gateway) -> float:
 
 
 def _written(gateway: Gateway) -> float:
-    """Octets that came by Read chunks: the data of WRITEs."""
+    """Bytes that came by Read chunks: the data of WRITEs."""
     return gateway.metrics().total("causeway_rpcrdma_chunk_bytes_total", list="read")
 
 

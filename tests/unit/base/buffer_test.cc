@@ -11,15 +11,15 @@ namespace cw {
 namespace {
 
 std::vector<uint8_t> counting(size_t count) {
-  std::vector<uint8_t> octets(count);
-  std::iota(octets.begin(), octets.end(), uint8_t{0});
-  return octets;
+  std::vector<uint8_t> raw(count);
+  std::iota(raw.begin(), raw.end(), uint8_t{0});
+  return raw;
 }
 
 std::vector<uint8_t> contents(const Chain& chain) {
-  std::vector<uint8_t> octets(chain.bytes());
-  chain.copy_to(0, octets);
-  return octets;
+  std::vector<uint8_t> raw(chain.bytes());
+  chain.copy_to(0, raw);
+  return raw;
 }
 
 class ChainTest : public ::testing::Test {
@@ -85,17 +85,17 @@ TEST_F(ChainTest, SplitOfEverythingAndOfNothing) {
 
 TEST_F(ChainTest, InsertsBehindABufferAndAtTheFront) {
   Chain chain;
-  const std::vector<uint8_t> octets = counting(4);
+  const std::vector<uint8_t> raw = counting(4);
   std::vector<Buffer*> buffers(4);
   for (size_t i = 0; i < 4; ++i) {
     buffers[i] = pool.allocate_one();
-    buffers[i]->append(Bytes(octets).subspan(i, 1));
+    buffers[i]->append(Bytes(raw).subspan(i, 1));
   }
   chain.insert_after(nullptr, buffers[1]);
   chain.insert_after(buffers[1], buffers[3]);
   chain.insert_after(buffers[1], buffers[2]);
   chain.insert_after(nullptr, buffers[0]);
-  EXPECT_EQ(contents(chain), octets);
+  EXPECT_EQ(contents(chain), raw);
   EXPECT_EQ(chain.tail(), buffers[3]);
   EXPECT_EQ(chain.buffer_count(), 4u);
 }
@@ -137,7 +137,7 @@ TEST_F(ChainTest, TrimBackKeepsTheFront) {
   EXPECT_TRUE(chain.empty());
 }
 
-TEST_F(ChainTest, OctetsGoInFrontWhereNobodyElseHasAny) {
+TEST_F(ChainTest, BytesGoInFrontWhereNobodyElseHasAny) {
   Chain chain;
   ASSERT_TRUE(chain.append_copy(pool, counting(5)));
   EXPECT_EQ(chain.head()->headroom_bytes, Buffer::kHeadroomBytes);

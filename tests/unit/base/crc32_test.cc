@@ -14,10 +14,10 @@ namespace cw {
 namespace {
 
 // The definition, bit by bit.
-uint32_t slow_crc32(uint32_t start, const uint8_t* octets, size_t count) {
+uint32_t slow_crc32(uint32_t start, const uint8_t* raw, size_t count) {
   uint32_t crc = ~start;
   for (size_t i = 0; i < count; ++i) {
-    crc ^= octets[i];
+    crc ^= raw[i];
     for (int bit = 0; bit < 8; ++bit) {
       crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xedb8'8320u : 0u);
     }
@@ -25,12 +25,12 @@ uint32_t slow_crc32(uint32_t start, const uint8_t* octets, size_t count) {
   return ~crc;
 }
 
-std::vector<uint8_t> random_octets(SeededRandom& random, size_t count) {
-  std::vector<uint8_t> octets(count);
-  for (uint8_t& octet : octets) {
-    octet = static_cast<uint8_t>(random.next_u64());
+std::vector<uint8_t> random_bytes(SeededRandom& random, size_t count) {
+  std::vector<uint8_t> raw(count);
+  for (uint8_t& byte : raw) {
+    byte = static_cast<uint8_t>(random.next_u64());
   }
-  return octets;
+  return raw;
 }
 
 TEST(Crc32, OfTheCheckStringIsTheCheckValue) {
@@ -39,20 +39,19 @@ TEST(Crc32, OfTheCheckStringIsTheCheckValue) {
 }
 
 TEST(Crc32, OfNothingIsItsStart) {
-  const uint8_t octet = 0;
-  EXPECT_EQ(crc32(0, &octet, 0), 0u);
-  EXPECT_EQ(crc32(0x1234'5678, &octet, 0), 0x1234'5678u);
+  const uint8_t byte = 0;
+  EXPECT_EQ(crc32(0, &byte, 0), 0u);
+  EXPECT_EQ(crc32(0x1234'5678, &byte, 0), 0x1234'5678u);
 }
 
 // Each length goes another way through the kernels for short and long runs; those around 256 change over from one to the other.
 TEST(Crc32, EqualsTheDefinitionAtEveryLengthAndAlignment) {
   SeededRandom random(7);
-  const std::vector<uint8_t> octets = random_octets(random, 4300);
+  const std::vector<uint8_t> raw = random_bytes(random, 4300);
   for (size_t count = 0; count <= 4200; count += count < 600 ? 1 : 13) {
     for (const size_t offset : {count % 17, size_t{64}}) {
       const uint32_t start = random.next_u32();
-      ASSERT_EQ(crc32(start, octets.data() + offset, count), slow_crc32(start, octets.data() + offset, count))
-          << count << " octets";
+      ASSERT_EQ(crc32(start, raw.data() + offset, count), slow_crc32(start, raw.data() + offset, count)) << count << " bytes";
     }
   }
 }
@@ -60,17 +59,17 @@ TEST(Crc32, EqualsTheDefinitionAtEveryLengthAndAlignment) {
 TEST(Crc32, ReadsNothingBehindTheEnd) {
   SeededRandom random(8);
   for (size_t count = 1; count < 600; ++count) {
-    const std::vector<uint8_t> octets = random_octets(random, count);  // the sanitizers watch its ends
-    ASSERT_EQ(crc32(0, octets.data(), count), slow_crc32(0, octets.data(), count)) << count << " octets";
+    const std::vector<uint8_t> raw = random_bytes(random, count);  // the sanitizers watch its ends
+    ASSERT_EQ(crc32(0, raw.data(), count), slow_crc32(0, raw.data(), count)) << count << " bytes";
   }
 }
 
 TEST(Crc32, OfTwoRunsIsThatOfBothInARow) {
   SeededRandom random(9);
-  const std::vector<uint8_t> octets = random_octets(random, 400);
-  const uint32_t whole = crc32(0, octets.data(), octets.size());
-  for (size_t cut = 0; cut <= octets.size(); ++cut) {
-    ASSERT_EQ(crc32(crc32(0, octets.data(), cut), octets.data() + cut, octets.size() - cut), whole) << "cut at " << cut;
+  const std::vector<uint8_t> raw = random_bytes(random, 400);
+  const uint32_t whole = crc32(0, raw.data(), raw.size());
+  for (size_t cut = 0; cut <= raw.size(); ++cut) {
+    ASSERT_EQ(crc32(crc32(0, raw.data(), cut), raw.data() + cut, raw.size() - cut), whole) << "cut at " << cut;
   }
 }
 
@@ -101,10 +100,10 @@ TEST(Crc32, LeavesTheUpperHalvesOfTheVectorRegistersClear) {
   if ((parts_in_use() & kUpperHalves) != 0) {
     GTEST_SKIP() << "this processor does not say when they are clear";
   }
-  const std::vector<uint8_t> octets(4096, 0x5a);
+  const std::vector<uint8_t> raw(4096, 0x5a);
   for (const size_t count : {4u, 64u, 300u, 4096u}) {
-    (void)crc32(0, octets.data(), count);
-    EXPECT_EQ(parts_in_use() & kUpperHalves, 0u) << count << " octets";
+    (void)crc32(0, raw.data(), count);
+    EXPECT_EQ(parts_in_use() & kUpperHalves, 0u) << count << " bytes";
   }
 }
 #endif

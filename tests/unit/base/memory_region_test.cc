@@ -102,8 +102,8 @@ TEST_F(MemoryTableTest, AFullTableRefusesUntilSomethingGoes) {
 TEST(MemoryTable, ATableOfNothingRefusesEverything) {
   SeededRandom random(1);
   MemoryTable table(0, random);
-  uint8_t octet = 0;
-  EXPECT_FALSE(table.register_region(kMine, MutableBytes(&octet, 1), RemoteAccess::kRead).ok());
+  uint8_t byte = 0;
+  EXPECT_FALSE(table.register_region(kMine, MutableBytes(&byte, 1), RemoteAccess::kRead).ok());
   EXPECT_FALSE(table.resolve(kMine, Rkey(5), 0, 1, RemoteAccess::kRead).ok());
   EXPECT_EQ(table.invalidate_all(kMine), 0u);
 }
@@ -114,8 +114,8 @@ TEST(MemoryTable, KeysThatShareASlotAreKeptApart) {
   MemoryTable table(4, random);
   std::vector<std::vector<uint8_t>> memory(4, std::vector<uint8_t>(10));
   std::vector<Rkey> keys;
-  for (auto& octets : memory) {
-    keys.push_back(*table.register_region(kMine, octets, RemoteAccess::kRead));
+  for (auto& raw : memory) {
+    keys.push_back(*table.register_region(kMine, raw, RemoteAccess::kRead));
   }
   EXPECT_TRUE(table.invalidate(kMine, keys[1]));
   for (const size_t i : {0u, 2u, 3u}) {
@@ -130,9 +130,9 @@ TEST(MemoryTable, KeysThatShareASlotAreKeptApart) {
 TEST(MemoryTable, ZeroAndTakenKeysAreDrawnAgain) {
   ChosenDraws random({kAddress, key_draw(0x11), kAddress, key_draw(0), key_draw(0x11), key_draw(0x12)});
   MemoryTable table(4, random);
-  uint8_t octet = 0;
-  EXPECT_EQ(*table.register_region(kMine, MutableBytes(&octet, 1), RemoteAccess::kRead), Rkey(0x11));
-  EXPECT_EQ(*table.register_region(kMine, MutableBytes(&octet, 1), RemoteAccess::kRead), Rkey(0x12));
+  uint8_t byte = 0;
+  EXPECT_EQ(*table.register_region(kMine, MutableBytes(&byte, 1), RemoteAccess::kRead), Rkey(0x11));
+  EXPECT_EQ(*table.register_region(kMine, MutableBytes(&byte, 1), RemoteAccess::kRead), Rkey(0x12));
 }
 
 // Against a map, with few bits in the keys so that probes are long.

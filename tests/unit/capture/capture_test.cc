@@ -25,7 +25,7 @@ constexpr uint8_t kReadRequest = 0x0c;
 constexpr uint8_t kDatagram = 0x64;
 constexpr uint32_t kIpv4Headers = 14 + 20 + 8 + 12;
 
-// From 10.0.0.9 to 10.0.0.1 (or the same of IPv6), to queue pair 0x1a2b; every octet behind the BTH is 0xee.
+// From 10.0.0.9 to 10.0.0.1 (or the same of IPv6), to queue pair 0x1a2b; every byte behind the BTH is 0xee.
 std::vector<uint8_t> frame(uint8_t opcode, uint32_t more, bool ipv6 = false, bool vlan = false) {
   std::vector<uint8_t> out(12, 2);
   if (vlan) {
@@ -48,24 +48,24 @@ std::vector<uint8_t> frame(uint8_t opcode, uint32_t more, bool ipv6 = false, boo
 TEST(RoceFrame, IsFoundBehindEveryLinkHeader) {
   for (const bool ipv6 : {false, true}) {
     for (const bool vlan : {false, true}) {
-      const auto octets = frame(kSendOnly, 64, ipv6, vlan);
-      const auto roce = locate_roce(octets);
+      const auto raw = frame(kSendOnly, 64, ipv6, vlan);
+      const auto roce = locate_roce(raw);
       ASSERT_TRUE(roce) << ipv6 << vlan;
       EXPECT_EQ(roce->destination_qpn, 0x1a2bu);
       EXPECT_EQ(roce->opcode, kSendOnly);
-      EXPECT_EQ(roce->payload_at, octets.size() - 64);
+      EXPECT_EQ(roce->payload_at, raw.size() - 64);
       EXPECT_EQ(to_string(roce->source), ipv6 ? "fd09::9" : "10.0.0.9");
     }
   }
 }
 
 TEST(RoceFrame, CutAnywhereItIsNoneOrWhole) {
-  const auto octets = frame(kSendOnly, 4);
+  const auto raw = frame(kSendOnly, 4);
   for (size_t size = 0; size < kIpv4Headers; ++size) {
-    EXPECT_FALSE(locate_roce(Bytes(octets).first(size))) << size;
+    EXPECT_FALSE(locate_roce(Bytes(raw).first(size))) << size;
   }
-  EXPECT_TRUE(locate_roce(octets));
-  auto other = octets;
+  EXPECT_TRUE(locate_roce(raw));
+  auto other = raw;
   other[37] = 0;  // another UDP port
   EXPECT_FALSE(locate_roce(other));
 }
@@ -120,22 +120,22 @@ TEST(Redact, OfWhatIsNotRoceOnlyHeadersStay) {
 TEST(Redact, NoCutOpcodeOrTruncationWritesBeyondTheFrame) {
   for (uint32_t opcode = 0; opcode < 256; ++opcode) {
     for (uint32_t more = 0; more < 40; ++more) {
-      auto octets = frame(static_cast<uint8_t>(opcode), more);
-      EXPECT_LE(redact(octets), octets.size());
+      auto raw = frame(static_cast<uint8_t>(opcode), more);
+      EXPECT_LE(redact(raw), raw.size());
     }
   }
 }
 
 TEST(FrameFilter, KnowsBothDirections) {
-  const auto octets = frame(kSendOnly, 10);
-  EXPECT_TRUE(FrameFilter{}.wants(octets, true));
+  const auto raw = frame(kSendOnly, 10);
+  EXPECT_TRUE(FrameFilter{}.wants(raw, true));
   const FrameFilter client{.client = parse_prefix("10.0.0.9"), .local_qpn = std::nullopt, .remote_qpn = 0};
-  EXPECT_TRUE(client.wants(octets, true));
-  EXPECT_FALSE(client.wants(octets, false)) << "sent, it goes to another";
+  EXPECT_TRUE(client.wants(raw, true));
+  EXPECT_FALSE(client.wants(raw, false)) << "sent, it goes to another";
   const FrameFilter qp{.client = std::nullopt, .local_qpn = 0x1a2b, .remote_qpn = 0x77};
-  EXPECT_TRUE(qp.wants(octets, true));
-  EXPECT_FALSE(qp.wants(octets, false));
-  EXPECT_TRUE((FrameFilter{.client = std::nullopt, .local_qpn = 5, .remote_qpn = 0x1a2b}.wants(octets, false)));
+  EXPECT_TRUE(qp.wants(raw, true));
+  EXPECT_FALSE(qp.wants(raw, false));
+  EXPECT_TRUE((FrameFilter{.client = std::nullopt, .local_qpn = 5, .remote_qpn = 0x1a2b}.wants(raw, false)));
   EXPECT_FALSE(qp.wants(std::vector<uint8_t>(60, 1), true)) << "no RoCE frame";
 }
 
@@ -149,17 +149,17 @@ TEST(CaptureRing, KeepsOrderCutsAndCountsWhatFindsNoRoom) {
   }
   EXPECT_EQ(ring.dropped(), 5u);
   CapturedFrame frame;
-  MutableBytes octets;
+  MutableBytes raw;
   for (uint32_t i = 0; i < CaptureRing::kSlots; ++i) {
-    ASSERT_TRUE(ring.front(frame, octets));
+    ASSERT_TRUE(ring.front(frame, raw));
     ASSERT_EQ(frame.at_ns, i);
-    EXPECT_EQ(octets.size(), 64u);
+    EXPECT_EQ(raw.size(), 64u);
     EXPECT_EQ(frame.original_bytes, 80u);
-    EXPECT_EQ(octets[39], 1);
-    EXPECT_EQ(octets[40], 2);
+    EXPECT_EQ(raw[39], 1);
+    EXPECT_EQ(raw[40], 2);
     ring.pop();
   }
-  EXPECT_FALSE(ring.front(frame, octets));
+  EXPECT_FALSE(ring.front(frame, raw));
 }
 
 class CaptureWriterTest : public testing::Test {
@@ -179,8 +179,8 @@ TEST_F(CaptureWriterTest, WritesBlocksWithoutSecrets) {
   const auto ring = std::make_shared<CaptureRing>(FrameFilter{}, 256);
   auto writer = CaptureWriter::start(output().get(), {}, {ring}, problem_);
   ASSERT_NE(writer, nullptr) << problem_;
-  const auto octets = frame(kWriteOnly, 16 + 100);
-  const Bytes piece(octets);
+  const auto raw = frame(kWriteOnly, 16 + 100);
+  const Bytes piece(raw);
   ring->offer(1, {&piece, 1}, true);
   writer.reset();
   const std::string start = pcapng_start("causewayd", 256);
@@ -211,8 +211,8 @@ TEST_F(CaptureWriterTest, WantsARegularFileOpenForWriting) {
 
 TEST_F(CaptureWriterTest, EndsAtItsNumberOfPackets) {
   const auto ring = std::make_shared<CaptureRing>(FrameFilter{}, 256);
-  const auto octets = frame(kSendOnly, 30);
-  const Bytes piece(octets);
+  const auto raw = frame(kSendOnly, 30);
+  const Bytes piece(raw);
   for (int i = 0; i < 10; ++i) {
     ring->offer(i, {&piece, 1}, true);
   }
@@ -229,9 +229,9 @@ TEST_F(CaptureWriterTest, EndsAtItsNumberOfPackets) {
 
 // A file server that is gone, until it answers again.
 std::atomic<bool> server_is_back{false};
-ssize_t write_to_server(int file, const void* octets, size_t size) {
+ssize_t write_to_server(int file, const void* raw, size_t size) {
   server_is_back.wait(false);
-  return write(file, octets, size);
+  return write(file, raw, size);
 }
 
 TEST_F(CaptureWriterTest, NobodyWaitsWithoutLimitForAFileThatDoesNotAnswer) {

@@ -20,14 +20,14 @@ namespace {
 
 // The MAD of a UD SEND to QP 1 in an untagged frame, by fixed offsets, so that nothing of ours is needed to find it.
 std::optional<Mad> mad_of(const cw::test::CapturedFrame& frame) {
-  const Bytes octets = frame.bytes();
-  const size_t ip_bytes = octets.size() > 14 && octets[12] == 0x86 ? 40 : 20;
+  const Bytes raw = frame.bytes();
+  const size_t ip_bytes = raw.size() > 14 && raw[12] == 0x86 ? 40 : 20;
   const size_t bth = 14 + ip_bytes + 8;
-  if (!cw::test::is_roce_frame(frame) || octets.size() != bth + 12 + 8 + kMadSize + 4 || octets[bth] != 0x64) {
+  if (!cw::test::is_roce_frame(frame) || raw.size() != bth + 12 + 8 + kMadSize + 4 || raw[bth] != 0x64) {
     return std::nullopt;
   }
   Mad mad;
-  std::copy_n(octets.begin() + static_cast<ptrdiff_t>(bth + 20), kMadSize, mad.begin());
+  std::copy_n(raw.begin() + static_cast<ptrdiff_t>(bth + 20), kMadSize, mad.begin());
   return mad;
 }
 

@@ -39,7 +39,7 @@ TEST(CmPassive, TellsTheUserAllThatTheReqSays) {
   EXPECT_EQ(request.ip_cm.source_port, 0x9cea);
   EXPECT_EQ(request.ip_cm.source, t.peer.remote);
   ASSERT_EQ(request.private_data.size, 56);
-  EXPECT_EQ(load_be32(request.private_data.octets.data()), 0xf6ab0e18u);
+  EXPECT_EQ(load_be32(request.private_data.raw.data()), 0xf6ab0e18u);
   EXPECT_EQ(t.state(), S::kReqRcvd);
   EXPECT_EQ(t.manager.half_open_count(), 1u);
   EXPECT_TRUE(t.sent().empty());
@@ -373,7 +373,7 @@ TEST(CmPassive, ServesServicesThatAreNotOfIpWithAllOfThePrivateData) {
   const auto request = t.only_event<ConnectRequest>();
   EXPECT_FALSE(request.has_ip_cm);
   EXPECT_EQ(request.private_data.size, 92);
-  EXPECT_EQ(request.private_data.octets[91], 0x5a);
+  EXPECT_EQ(request.private_data.raw[91], 0x5a);
 }
 
 // Proves RPCRDMA-5-5, CMPD-5.2-10.
@@ -458,7 +458,7 @@ TEST(CmActive, ReportsARejectionWithReasonAndPrivateData) {
   t.deliver(rej);
   const auto rejected = t.only_event<Rejected>();
   EXPECT_EQ(rejected.reason, RejectReason::kInvalidServiceId);
-  EXPECT_EQ(rejected.private_data.octets[0], 9);
+  EXPECT_EQ(rejected.private_data.raw[0], 9);
   EXPECT_EQ(t.manager.stats().rejects_received[8], 1u);
 }
 

@@ -1,4 +1,4 @@
-// MADs of a Linux 6.1 NFS/RDMA client and of knfsd over rdma_rxe, octet for octet; what is not shown is zero to the 256th octet.
+// MADs of a Linux 6.1 NFS/RDMA client and of knfsd over rdma_rxe, byte for byte; what is not shown is zero to the 256th byte.
 // From a capture of a mount over IPv4, one over IPv6, and a connection to a port where nobody listens.
 #pragma once
 

@@ -19,8 +19,8 @@ using S = ConnectionState;
 constexpr const Mad* kGoldens[] = {&golden::kReqIpv4, &golden::kReqIpv6, &golden::kRepKnfsd,     &golden::kRtu,
                                    &golden::kDreq,    &golden::kDrep,    &golden::kRejNoListener};
 
-// A MAD has always 256 octets; what is cut off a message arrives as zeros, or as what another message left there.
-TEST(CmHostile, C1EveryMadCutAtEveryOctetIsHandled) {
+// A MAD has always 256 bytes; what is cut off a message arrives as zeros, or as what another message left there.
+TEST(CmHostile, C1EveryMadCutAtEveryByteIsHandled) {
   for (const Mad* whole : kGoldens) {
     for (size_t size = 0; size < kMadSize; ++size) {
       for (const uint8_t filler : {uint8_t{0}, uint8_t{0xff}}) {
@@ -202,8 +202,8 @@ TEST(CmHostile, C3RequestsThatCannotBeServedAreRejectedWithTheRightReason) {
       {"MTU 6", [](Req& req) { req.path_mtu = static_cast<PathMtu>(6); }, RejectReason::kInvalidMtu},
       {"MTU 7", [](Req& req) { req.path_mtu = static_cast<PathMtu>(7); }, RejectReason::kInvalidMtu},
       {"MTU 15", [](Req& req) { req.path_mtu = static_cast<PathMtu>(15); }, RejectReason::kInvalidMtu},
-      {"somebody else's GID", [](Req& req) { req.primary.local_gid.octets[15] = 77; }, RejectReason::kInvalidGid},
-      {"not our GID", [](Req& req) { req.primary.remote_gid.octets[15] = 77; }, RejectReason::kInvalidGid},
+      {"somebody else's GID", [](Req& req) { req.primary.local_gid.raw[15] = 77; }, RejectReason::kInvalidGid},
+      {"not our GID", [](Req& req) { req.primary.remote_gid.raw[15] = 77; }, RejectReason::kInvalidGid},
       {"no GIDs", [](Req& req) { req.primary = {}; }, RejectReason::kInvalidGid},
       {"P_Key", [](Req& req) { req.pkey = 0x8001; }, RejectReason::kUnsupported},
       {"QPN 0", [](Req& req) { req.local_qpn = verbs::Qpn(0); }, RejectReason::kUnsupported},
@@ -530,12 +530,12 @@ TEST(CmHostile, C5RequestsThatLostTheirRoomKeepNothing) {
 TEST(CmHostile, C5PrivateDataThatIsTooLongLeavesTheRequestUndecided) {
   ScriptedPeer t;
   t.receive_req();
-  const std::vector<uint8_t> octets(197);
+  const std::vector<uint8_t> raw(197);
   AcceptParameters parameters = t.accept_parameters();
-  parameters.private_data = octets;
+  parameters.private_data = raw;
   EXPECT_EQ(t.manager.accept(t.now, t.id, parameters).error(), Error::kLimit);
-  EXPECT_EQ(t.manager.reject(t.now, t.id, RejectReason::kConsumerDefined, Bytes(octets).first(149)).error(), Error::kLimit);
-  parameters.private_data = Bytes(octets).first(196);
+  EXPECT_EQ(t.manager.reject(t.now, t.id, RejectReason::kConsumerDefined, Bytes(raw).first(149)).error(), Error::kLimit);
+  parameters.private_data = Bytes(raw).first(196);
   EXPECT_TRUE(t.manager.accept(t.now, t.id, parameters).ok());
 }
 

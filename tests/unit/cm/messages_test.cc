@@ -88,17 +88,17 @@ TEST(CmMessages, ReadsTheIpCmHeaderOfBothFamilies) {
 }
 
 TEST(CmMessages, RefusesIpCmHeadersOfOtherVersionsAndFamilies) {
-  std::array<uint8_t, IpCmHeader::kSize> octets{};
+  std::array<uint8_t, IpCmHeader::kSize> raw{};
   for (int version = 0; version < 16; ++version) {
-    octets[1] = static_cast<uint8_t>(version << 4);
-    EXPECT_EQ(IpCmHeader::parse(octets).ok(), version == 4 || version == 6);
+    raw[1] = static_cast<uint8_t>(version << 4);
+    EXPECT_EQ(IpCmHeader::parse(raw).ok(), version == 4 || version == 6);
   }
-  octets = {0x10, 0x40};
-  EXPECT_EQ(IpCmHeader::parse(octets).error(), Error::kUnsupported);
-  octets = {0x0f, 0x4f};  // minor version and reserved bits do not matter
-  EXPECT_TRUE(IpCmHeader::parse(octets).ok());
+  raw = {0x10, 0x40};
+  EXPECT_EQ(IpCmHeader::parse(raw).error(), Error::kUnsupported);
+  raw = {0x0f, 0x4f};  // minor version and reserved bits do not matter
+  EXPECT_TRUE(IpCmHeader::parse(raw).ok());
   for (size_t size = 0; size < IpCmHeader::kSize; ++size) {
-    EXPECT_EQ(IpCmHeader::parse(Bytes(octets).first(size)).error(), Error::kTruncated);
+    EXPECT_EQ(IpCmHeader::parse(Bytes(raw).first(size)).error(), Error::kTruncated);
   }
 }
 
@@ -128,21 +128,21 @@ template <typename Message>
 void expect_codec_holds() {
   SeededRandom random(7);
   for (int round = 0; round < 500; ++round) {
-    std::array<uint8_t, kMessageSize> octets{};
-    for (uint8_t& octet : octets) {
-      octet = static_cast<uint8_t>(random.next_u32());
+    std::array<uint8_t, kMessageSize> raw{};
+    for (uint8_t& byte : raw) {
+      byte = static_cast<uint8_t>(random.next_u32());
     }
-    for (size_t size = 0; round == 0 && size < octets.size(); ++size) {
-      EXPECT_EQ(Message::parse(Bytes(octets).first(size)).error(), Error::kTruncated);
+    for (size_t size = 0; round == 0 && size < raw.size(); ++size) {
+      EXPECT_EQ(Message::parse(Bytes(raw).first(size)).error(), Error::kTruncated);
     }
     // What is read is written; what was not read (reserved bits) is zero.
-    const Message message = Message::parse(octets).value();
+    const Message message = Message::parse(raw).value();
     std::array<uint8_t, kMessageSize> written{};
     written.fill(0xee);
     message.write(written);
     EXPECT_EQ(Message::parse(written).value(), message);
-    for (size_t i = 0; i < octets.size(); ++i) {
-      EXPECT_EQ(written[i] & ~octets[i], 0) << "octet " << i << " of " << to_string(Message::kType);
+    for (size_t i = 0; i < raw.size(); ++i) {
+      EXPECT_EQ(written[i] & ~raw[i], 0) << "byte " << i << " of " << to_string(Message::kType);
     }
   }
 }
@@ -169,8 +169,8 @@ uint32_t reserved_bits() {
   std::array<uint8_t, kMessageSize> written{};
   Message::parse(ones)->write(written);
   uint32_t zeros = 0;
-  for (const uint8_t octet : written) {
-    zeros += static_cast<uint32_t>(8 - std::popcount(octet));
+  for (const uint8_t byte : written) {
+    zeros += static_cast<uint32_t>(8 - std::popcount(byte));
   }
   return zeros;
 }

@@ -20,12 +20,12 @@ CmAddress client(uint32_t ipv4) {
 }
 CmAddress client6(uint64_t network, uint64_t host) {
   CmAddress address = test::address_of(1, 2);
-  std::array<uint8_t, 16> octets{};
-  store_be64(octets.data(), network);
-  store_be64(octets.data() + 8, host);
-  address.remote = IpAddress::v6(octets);
-  octets[15] = 1;
-  address.local = IpAddress::v6(octets);
+  std::array<uint8_t, 16> raw{};
+  store_be64(raw.data(), network);
+  store_be64(raw.data() + 8, host);
+  address.remote = IpAddress::v6(raw);
+  raw[15] = 1;
+  address.local = IpAddress::v6(raw);
   return address;
 }
 

@@ -16,12 +16,12 @@ namespace {
 
 constexpr PrivateData kDefaults{1024, 1024, false};
 
-std::vector<uint8_t> with(std::vector<uint8_t> octets) {
-  return octets;
+std::vector<uint8_t> with(std::vector<uint8_t> raw) {
+  return raw;
 }
 
 // Proves CMPD-4-6, CMPD-4-7, CMPD-4-8, CMPD-8-1.
-TEST(PrivateData, WritesTheEightOctetsOfTheFormat) {
+TEST(PrivateData, WritesTheEightBytesOfTheFormat) {
   std::array<uint8_t, 8> out{};
   out.fill(0xee);
   ASSERT_TRUE((PrivateData{.send_bytes = 4096, .receive_bytes = 65536, .remote_invalidation = true}.write(out).ok()));
@@ -30,7 +30,7 @@ TEST(PrivateData, WritesTheEightOctetsOfTheFormat) {
 }
 
 // Proves CMPD-4-9, CMPD-4-12, CMPD-4-13, CMPD-7-5, CMPD-3.2-6.
-TEST(PrivateData, EachFieldMovesItsOwnOctetAndNoOther) {
+TEST(PrivateData, EachFieldMovesItsOwnByteAndNoOther) {
   std::array<uint8_t, 8> base{};
   std::array<uint8_t, 8> changed{};
   ASSERT_TRUE(PrivateData{}.write(base).ok());
@@ -48,10 +48,10 @@ TEST(PrivateData, EncodesSizesRoundedDownWithinTheirBounds) {
   const std::pair<uint32_t, uint8_t> vectors[] = {
       {1024, 0x00},  {1535, 0x00},  {2047, 0x00},   {2048, 0x01},   {4095, 0x02},   {4096, 0x03},    {4097, 0x03},
       {16384, 0x0f}, {65536, 0x3f}, {262143, 0xfe}, {262144, 0xff}, {262145, 0xff}, {1048576, 0xff}, {UINT32_MAX, 0xff}};
-  for (const auto& [bytes, octet] : vectors) {
+  for (const auto& [bytes, byte] : vectors) {
     ASSERT_TRUE(encode_inline_size(bytes).ok());
-    EXPECT_EQ(*encode_inline_size(bytes), octet) << bytes;
-    EXPECT_LE(decode_inline_size(octet), bytes);
+    EXPECT_EQ(*encode_inline_size(bytes), byte) << bytes;
+    EXPECT_LE(decode_inline_size(byte), bytes);
   }
   EXPECT_EQ(encode_inline_size(1023).error(), Error::kBadValue);
   EXPECT_EQ(encode_inline_size(0).error(), Error::kBadValue);
@@ -62,11 +62,11 @@ TEST(PrivateData, EncodesSizesRoundedDownWithinTheirBounds) {
 }
 
 // Proves CMPD-4.2-1, CMPD-4.2-3, CMPD-4.2-4.
-TEST(PrivateData, DecodesEveryOctetUnsignedAndBackToItself) {
-  for (uint32_t octet = 0; octet < 256; ++octet) {
-    const uint32_t bytes = decode_inline_size(static_cast<uint8_t>(octet));
-    EXPECT_EQ(bytes, (octet + 1) * 1024);
-    EXPECT_EQ(*encode_inline_size(bytes), octet);
+TEST(PrivateData, DecodesEveryByteUnsignedAndBackToItself) {
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    const uint32_t bytes = decode_inline_size(static_cast<uint8_t>(byte));
+    EXPECT_EQ(bytes, (byte + 1) * 1024);
+    EXPECT_EQ(*encode_inline_size(bytes), byte);
   }
   EXPECT_EQ(decode_inline_size(0x80), 132096u);
   EXPECT_EQ(decode_inline_size(0xff), 262144u);
@@ -75,13 +75,13 @@ TEST(PrivateData, DecodesEveryOctetUnsignedAndBackToItself) {
 // Proves CMPD-4-4, CMPD-4-10, CMPD-4-11, CMPD-6-2.
 TEST(PrivateData, IgnoresReservedBitsAndWhatFollows) {
   for (uint32_t flags = 0; flags < 256; ++flags) {
-    const auto octets = with({0xf6, 0xab, 0x0e, 0x18, 1, static_cast<uint8_t>(flags), 2, 5});
-    EXPECT_EQ(PrivateData::of_peer(octets), (PrivateData{3072, 6144, (flags & 1) != 0}));
+    const auto raw = with({0xf6, 0xab, 0x0e, 0x18, 1, static_cast<uint8_t>(flags), 2, 5});
+    EXPECT_EQ(PrivateData::of_peer(raw), (PrivateData{3072, 6144, (flags & 1) != 0}));
   }
   for (const size_t more : {4u, 8u, 24u, 188u}) {
-    auto octets = with({0xf6, 0xab, 0x0e, 0x18, 1, 0x7f, 3, 3});
-    octets.resize(8 + more, 0xcc);
-    EXPECT_EQ(PrivateData::of_peer(octets), (PrivateData{4096, 4096, true}));
+    auto raw = with({0xf6, 0xab, 0x0e, 0x18, 1, 0x7f, 3, 3});
+    raw.resize(8 + more, 0xcc);
+    EXPECT_EQ(PrivateData::of_peer(raw), (PrivateData{4096, 4096, true}));
   }
 }
 
@@ -91,16 +91,16 @@ TEST(PrivateData, TakesAnythingElseForNoMessageAndItsDefaults) {
       {},
       {0xf6, 0xab, 0x0e},
       {0xf6, 0xab, 0x0e, 0x18},
-      {0xf6, 0xab, 0x0e, 0x18, 1, 1, 3},     // one octet short, with R set
+      {0xf6, 0xab, 0x0e, 0x18, 1, 1, 3},     // one byte short, with R set
       {0x18, 0x0e, 0xab, 0xf6, 1, 1, 3, 3},  // little-endian
       {0xf6, 0xab, 0x0e, 0x19, 1, 1, 3, 3},  // another format
       {0xf6, 0xab, 0x0e, 0x18, 0, 1, 0xff, 0xff},
       {0xf6, 0xab, 0x0e, 0x18, 2, 1, 0xff, 0xff},
       {0xf6, 0xab, 0x0e, 0x18, 255, 1, 0xff, 0xff},
   };
-  for (const auto& octets : cases) {
-    EXPECT_FALSE(PrivateData::find(octets).has_value());
-    EXPECT_EQ(PrivateData::of_peer(octets), kDefaults);
+  for (const auto& raw : cases) {
+    EXPECT_FALSE(PrivateData::find(raw).has_value());
+    EXPECT_EQ(PrivateData::of_peer(raw), kDefaults);
   }
   for (const size_t size : {0u, 3u, 4u, 56u, 196u}) {
     EXPECT_FALSE(PrivateData::find(std::vector<uint8_t>(size)).has_value());
@@ -112,9 +112,9 @@ TEST(PrivateData, IsFoundAtEveryOffsetAndAlignment) {
   const std::array<uint8_t, 8> message = {0xf6, 0xab, 0x0e, 0x18, 0x01, 0x00, 0x02, 0x05};
   for (const size_t capacity : {8u, 56u, 92u, 196u, 512u}) {
     for (size_t at = 0; at + 8 <= capacity; ++at) {
-      std::vector<uint8_t> octets(capacity);
-      std::copy(message.begin(), message.end(), octets.begin() + static_cast<ptrdiff_t>(at));
-      EXPECT_EQ(PrivateData::find(octets), (PrivateData{3072, 6144, false})) << at;
+      std::vector<uint8_t> raw(capacity);
+      std::copy(message.begin(), message.end(), raw.begin() + static_cast<ptrdiff_t>(at));
+      EXPECT_EQ(PrivateData::find(raw), (PrivateData{3072, 6144, false})) << at;
     }
   }
 }
@@ -124,25 +124,25 @@ TEST(PrivateData, IsNotReadBeyondTheEndOfTheBuffer) {
   const std::array<uint8_t, 8> message = {0xf6, 0xab, 0x0e, 0x18, 0x01, 0x01, 0x03, 0x03};
   for (size_t present = 0; present < 8; ++present) {
     // A heap block of exactly this size, so that the sanitizer sees a read beyond it.
-    std::vector<uint8_t> octets(20 + present);
-    std::copy_n(message.begin(), present, octets.begin() + 20);
-    octets.shrink_to_fit();
-    EXPECT_FALSE(PrivateData::find(octets).has_value());
+    std::vector<uint8_t> raw(20 + present);
+    std::copy_n(message.begin(), present, raw.begin() + 20);
+    raw.shrink_to_fit();
+    EXPECT_FALSE(PrivateData::find(raw).has_value());
   }
 }
 
 // Proves CMPD-5.2-7.
 TEST(PrivateData, IsFoundBehindTheFirstWordsOfAnotherLayer) {
-  const auto octets = with({0x40, 0x10, 0x00, 0x10, 0xf6, 0xab, 0x0e, 0x18, 0x01, 0x01, 0x03, 0x03});
-  EXPECT_EQ(PrivateData::of_peer(octets), (PrivateData{4096, 4096, true}));
+  const auto raw = with({0x40, 0x10, 0x00, 0x10, 0xf6, 0xab, 0x0e, 0x18, 0x01, 0x01, 0x03, 0x03});
+  EXPECT_EQ(PrivateData::of_peer(raw), (PrivateData{4096, 4096, true}));
 }
 
 // Proves CMPD-5.2-9.
 TEST(PrivateData, AFalseMatchDoesNotHideAValidMessage) {
-  auto octets = with({0xf6, 0xab, 0x0e, 0x18, 0x77, 0, 0, 0, 0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3});
-  EXPECT_EQ(PrivateData::of_peer(octets), (PrivateData{4096, 4096, false}));
-  octets.resize(8);
-  EXPECT_EQ(PrivateData::of_peer(octets), kDefaults);
+  auto raw = with({0xf6, 0xab, 0x0e, 0x18, 0x77, 0, 0, 0, 0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3});
+  EXPECT_EQ(PrivateData::of_peer(raw), (PrivateData{4096, 4096, false}));
+  raw.resize(8);
+  EXPECT_EQ(PrivateData::of_peer(raw), kDefaults);
   // Overlapping: the identifier begins inside the false match.
   EXPECT_EQ(PrivateData::of_peer(with({0xf6, 0xab, 0x0e, 0x18, 0xf6, 0xab, 0x0e, 0x18, 1, 1, 1, 2})),
             (PrivateData{2048, 3072, true}));
@@ -152,14 +152,14 @@ TEST(PrivateData, AFalseMatchDoesNotHideAValidMessage) {
 TEST(PrivateData, OnlyValidMessagesInNoiseChangeAnything) {
   SeededRandom random(11);
   for (int round = 0; round < 200'000; ++round) {
-    std::array<uint8_t, 32> octets{};
-    for (size_t i = 0; i < octets.size(); i += 8) {
-      store_be64(octets.data() + i, random.next_u64());
+    std::array<uint8_t, 32> raw{};
+    for (size_t i = 0; i < raw.size(); i += 8) {
+      store_be64(raw.data() + i, random.next_u64());
     }
     const uint32_t at = random.next_below(29);
-    store_be32(octets.data() + at, kPrivateDataFormat);
-    const bool valid = at + 8 <= octets.size() && octets[at + 4] == 1;
-    EXPECT_EQ(PrivateData::find(octets).has_value(), valid);
+    store_be32(raw.data() + at, kPrivateDataFormat);
+    const bool valid = at + 8 <= raw.size() && raw[at + 4] == 1;
+    EXPECT_EQ(PrivateData::find(raw).has_value(), valid);
   }
 }
 
@@ -190,14 +190,14 @@ TEST(PrivateData, AThresholdNeverExceedsTheRealBuffer) {
   for (int round = 0; round < 10'000; ++round) {
     const PrivateData local{1024 + random.next_below(300'000), 1024 + random.next_below(300'000), false};
     const PrivateData peer{1024 + random.next_below(300'000), 1024 + random.next_below(300'000), false};
-    std::array<uint8_t, 8> local_octets{};
-    std::array<uint8_t, 8> peer_octets{};
-    ASSERT_TRUE(local.write(local_octets).ok());
-    ASSERT_TRUE(peer.write(peer_octets).ok());
-    EXPECT_LE(negotiate(local, PrivateData::of_peer(peer_octets)).send_bytes, peer.receive_bytes);
-    EXPECT_LE(negotiate(peer, PrivateData::of_peer(local_octets)).send_bytes, local.receive_bytes);
+    std::array<uint8_t, 8> local_bytes{};
+    std::array<uint8_t, 8> peer_bytes{};
+    ASSERT_TRUE(local.write(local_bytes).ok());
+    ASSERT_TRUE(peer.write(peer_bytes).ok());
+    EXPECT_LE(negotiate(local, PrivateData::of_peer(peer_bytes)).send_bytes, peer.receive_bytes);
+    EXPECT_LE(negotiate(peer, PrivateData::of_peer(local_bytes)).send_bytes, local.receive_bytes);
     // The sender and the receiver of one direction never disagree by more than what the sender's own rounding hides.
-    EXPECT_LE(negotiate(local, PrivateData::of_peer(peer_octets)).send_bytes, local.send_bytes);
+    EXPECT_LE(negotiate(local, PrivateData::of_peer(peer_bytes)).send_bytes, local.send_bytes);
   }
 }
 
@@ -211,15 +211,15 @@ TEST(PrivateData, EachConnectionStandsForItself) {
 }
 
 TEST(CausewayOffer, StandsBehindTheMessageAndIsReadBack) {
-  const ConnectOctets sent = connect_octets({4096, 4096, true}, {.hold_packets = 512});
+  const ConnectBytes sent = connect_bytes({4096, 4096, true}, {.hold_packets = 512});
   EXPECT_EQ(with({sent.bytes().begin(), sent.bytes().end()}),
             (std::vector<uint8_t>{0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3, 0x43, 0x57, 0x79, 0x31, 1, 1, 2, 0}));
   EXPECT_EQ(CausewayOffer::of_peer(sent.bytes()).hold_packets, 512);
 }
 
-// CMPD-6-2: octets behind the message are none of the other peer's business.
+// CMPD-6-2: bytes behind the message are none of the other peer's business.
 TEST(CausewayOffer, ChangesNothingOfTheMessage) {
-  const ConnectOctets sent = connect_octets({4096, 8192, true}, {.hold_packets = 512});
+  const ConnectBytes sent = connect_bytes({4096, 8192, true}, {.hold_packets = 512});
   const PrivateData expected{4096, 8192, true};
   EXPECT_EQ(PrivateData::of_peer(sent.bytes()), expected);
   EXPECT_EQ(*PrivateData::parse(sent.bytes()), expected);
@@ -229,9 +229,9 @@ TEST(CausewayOffer, ChangesNothingOfTheMessage) {
 // in no message under that one; and a peer that looks for RFC 8797's message anywhere finds no second one in our offer.
 TEST(CausewayOffer, NeitherIdentifierOccursInTheFormatOfTheOther) {
   static_assert(CausewayOffer::kIdentifier != kPrivateDataFormat);
-  const auto identifier_at = [](Bytes octets, uint32_t identifier) {
+  const auto identifier_at = [](Bytes raw, uint32_t identifier) {
     size_t at = 0;
-    while (at + 4 <= octets.size() && load_be32(octets.data() + at) != identifier) {
+    while (at + 4 <= raw.size() && load_be32(raw.data() + at) != identifier) {
       ++at;
     }
     return at;
@@ -239,33 +239,33 @@ TEST(CausewayOffer, NeitherIdentifierOccursInTheFormatOfTheOther) {
   for (uint32_t fields = 0; fields < 1u << 17; ++fields) {
     const PrivateData message{decode_inline_size(static_cast<uint8_t>(fields)),
                               decode_inline_size(static_cast<uint8_t>(fields >> 8)), fields >> 16 != 0};
-    std::array<uint8_t, PrivateData::kSize> octets{};
-    ASSERT_TRUE(message.write(octets).ok());
-    ASSERT_EQ(identifier_at(octets, CausewayOffer::kIdentifier), PrivateData::kSize - 3) << fields;
+    std::array<uint8_t, PrivateData::kSize> raw{};
+    ASSERT_TRUE(message.write(raw).ok());
+    ASSERT_EQ(identifier_at(raw, CausewayOffer::kIdentifier), PrivateData::kSize - 3) << fields;
   }
   for (uint32_t hold_packets = 1; hold_packets <= UINT16_MAX; ++hold_packets) {
-    std::array<uint8_t, cm::kReqConsumerDataSize> octets{};  // zeros follow, as in the private data of a REQ
-    const ConnectOctets sent = connect_octets({4096, 4096, true}, {.hold_packets = static_cast<uint16_t>(hold_packets)});
-    std::copy(sent.bytes().begin(), sent.bytes().end(), octets.begin());
-    ASSERT_EQ(PrivateData::find(Bytes(octets).subspan(1)), std::nullopt) << hold_packets;
-    ASSERT_EQ(identifier_at(Bytes(octets).subspan(1), kPrivateDataFormat), octets.size() - 4) << hold_packets;
+    std::array<uint8_t, cm::kReqConsumerDataSize> raw{};  // zeros follow, as in the private data of a REQ
+    const ConnectBytes sent = connect_bytes({4096, 4096, true}, {.hold_packets = static_cast<uint16_t>(hold_packets)});
+    std::copy(sent.bytes().begin(), sent.bytes().end(), raw.begin());
+    ASSERT_EQ(PrivateData::find(Bytes(raw).subspan(1)), std::nullopt) << hold_packets;
+    ASSERT_EQ(identifier_at(Bytes(raw).subspan(1), kPrivateDataFormat), raw.size() - 4) << hold_packets;
   }
 }
 
 TEST(CausewayOffer, WhoOffersNothingSendsTheMessageAlone) {
-  EXPECT_EQ(connect_octets({4096, 4096, true}, {}).size, PrivateData::kSize);
-  EXPECT_EQ(connect_octets({100, 4096, true}, {.hold_packets = 512}).size, 0u);
+  EXPECT_EQ(connect_bytes({4096, 4096, true}, {}).size, PrivateData::kSize);
+  EXPECT_EQ(connect_bytes({100, 4096, true}, {.hold_packets = 512}).size, 0u);
 }
 
 TEST(CausewayOffer, AnythingElseIsAnOfferOfNothing) {
-  const ConnectOctets sent = connect_octets({4096, 4096, true}, {.hold_packets = 512});
+  const ConnectBytes sent = connect_bytes({4096, 4096, true}, {.hold_packets = 512});
   for (size_t size = 0; size < sent.size; ++size) {
     EXPECT_EQ(CausewayOffer::of_peer(sent.bytes().first(size)), CausewayOffer{}) << size;
   }
   for (const size_t at : {0u, 3u, 4u, 8u, 11u, 12u, 13u}) {  // identifiers, versions, flag
-    std::vector<uint8_t> octets(sent.bytes().begin(), sent.bytes().end());
-    octets[at] ^= 0xff;
-    EXPECT_EQ(CausewayOffer::of_peer(octets), CausewayOffer{}) << at;
+    std::vector<uint8_t> raw(sent.bytes().begin(), sent.bytes().end());
+    raw[at] ^= 0xff;
+    EXPECT_EQ(CausewayOffer::of_peer(raw), CausewayOffer{}) << at;
   }
   EXPECT_EQ(CausewayOffer::of_peer(std::vector<uint8_t>(196, 0)), CausewayOffer{});
 }

@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "control/admin/admin_places.h"
+#include "control/admin/admin_quota.h"
 #include "control/admin/received_file.h"
 #include "control/admin/unique_fd.h"
 #include "tests/unit/control/fake_view.h"
@@ -130,7 +130,7 @@ TEST_F(AdminServerTest, LongLineIsRefusedAndClosed) {
   start();
   const UniqueFd client = connect_client();
   put(client, std::string(AdminServer::kRequestBytesMax + 1, 'x'));
-  EXPECT_EQ(Json::parse(line(client))["error"], "a request is at most 4096 octets");
+  EXPECT_EQ(Json::parse(line(client))["error"], "a request is at most 4096 bytes");
   EXPECT_TRUE(is_closed(client));
 }
 
@@ -164,7 +164,7 @@ TEST_F(AdminServerTest, P6_SlowReaderStopsItselfAndNobodyElse) {
 
 TEST_F(AdminServerTest, ClientsBeyondTheBoundAreTold) {
   start();
-  const uint32_t places = geteuid() == 0 ? AdminPlaces::kMax : AdminPlaces::kPerUserMax;
+  const uint32_t places = geteuid() == 0 ? AdminQuota::kMax : AdminQuota::kPerUserMax;
   std::vector<UniqueFd> clients;
   for (uint32_t i = 0; i < places; ++i) {
     clients.push_back(connect_client());
@@ -208,7 +208,7 @@ TEST_F(AdminServerTest, ReadersWhoStayLeaveAPlaceToRoot) {
     pollfd polled{reader.get(), POLLIN, 0};
     refused += poll(&polled, 1, 0) == 1 ? 1 : 0;
   }
-  EXPECT_EQ(readers.size() - refused, AdminPlaces::kReadersMax);
+  EXPECT_EQ(readers.size() - refused, AdminQuota::kReadersMax);
 }
 
 TEST_F(AdminServerTest, OneWhoStaysSilentOrTricklesALineGivesItsPlaceBack) {

@@ -248,7 +248,7 @@ const std::vector<Case> kCheckCases = {
      "[[port]]\ndevice = \"net_af_xdp0,iface=eth0\"\nmtu = 4200\naddresses = [\"198.51.100.1/24\"]\n",
      {"c.toml:16:7: port.mtu: 4200 is too long for AF_XDP, whose buffers are a page each, and all ports have the same buffers; "
       "set it "
-      "to 3400 or less; from 2132 on, RoCE packets carry 2048 octets"}},
+      "to 3400 or less; from 2132 on, RoCE packets carry 2048 bytes"}},
     {"ExceptionTapName",
      "[[port]]\ndevice = \"net_tap1\"\naddresses = [\"198.51.100.1/24\"]\nexception_tap = \"sixteen-letters-\"\n",
      {"c.toml:17:17: port.exception_tap: 'sixteen-letters-' is too long for the name of an interface; use at most 15 "
@@ -304,11 +304,11 @@ const std::vector<Case> kCheckCases = {
       "remove the entry"}},
     {"MemoryTooSmall",
      "[dataplane]\nmemory_mb = 64\nrx_buffers = 65536\n",
-     {"c.toml:15:13: dataplane.memory_mb: 64 does not hold the buffers, which take 330 MiB: 67200 of 2176 octets for packets, "
+     {"c.toml:15:13: dataplane.memory_mb: 64 does not hold the buffers, which take 330 MiB: 67200 of 2176 bytes for packets, "
       "314 of 32768 for replies of backends; set it to 370 or more, or lower dataplane.rx_buffers"}},
     {"MemoryTooSmallForSlotsOfTheDevice",
      "[dataplane]\nmemory_mb = 180\n[[port]]\ndevice = \"net_af_packet1,iface=x,framesz=9216\"\naddresses = [\"192.0.2.2/24\"]\n",
-     {"c.toml:15:13: dataplane.memory_mb: 180 does not hold the buffers, which take 463 MiB: 34432 of 9344 octets for packets, "
+     {"c.toml:15:13: dataplane.memory_mb: 180 does not hold the buffers, which take 463 MiB: 34432 of 9344 bytes for packets, "
       "708 of 32768 for replies of backends; set it to 508 or more, or lower dataplane.rx_buffers"}},
 };
 

@@ -17,21 +17,21 @@
 namespace cw::dataplane {
 namespace {
 
+using test::ByteVector;
 using test::LoopbackListener;
-using test::Octets;
 using test::Peer;
-using test::random_octets;
+using test::random_bytes;
 using test::wait_for;
 using State = BackendStream::State;
 
-Octets content(const Chain& chain) {
-  Octets out(chain.bytes());
+ByteVector content(const Chain& chain) {
+  ByteVector out(chain.bytes());
   chain.copy_to(0, out);
   return out;
 }
 // The message in fragments of these sizes; the last one takes the rest.
-Octets marked(const Octets& message, const std::vector<size_t>& fragments = {}) {
-  Octets out;
+ByteVector marked(const ByteVector& message, const std::vector<size_t>& fragments = {}) {
+  ByteVector out;
   size_t at = 0;
   for (size_t i = 0; i <= fragments.size(); ++i) {
     const bool last = i == fragments.size();
@@ -64,13 +64,13 @@ class BackendStreamTest : public ::testing::Test {
     EXPECT_EQ(stream->state(), State::kOpen);
     return peer;
   }
-  void queue(const Octets& message) {
+  void queue(const ByteVector& message) {
     Chain chain;
     ASSERT_TRUE(chain.append_copy(pool, message));
     stream->queue(std::move(chain));
   }
   // Reads until a message is complete or the stream has failed.
-  bool next_message(Octets& out) {
+  bool next_message(ByteVector& out) {
     Chain chain;
     while (!stream->poll_message(chain)) {
       if (stream->state() != State::kOpen || !wait_for(stream->fd(), POLLIN)) {
@@ -115,7 +115,7 @@ TEST_F(BackendStreamTest, ConnectsOverIpv6) {
 TEST_F(BackendStreamTest, SendsWhatWasQueuedBeforeItWasOpen) {
   listener.listen();
   start();
-  queue(random_octets(100, 1));
+  queue(random_bytes(100, 1));
   EXPECT_TRUE(stream->wants_write());
   const Peer peer = listener.accept();
   if (stream->state() == State::kConnecting) {
@@ -125,21 +125,21 @@ TEST_F(BackendStreamTest, SendsWhatWasQueuedBeforeItWasOpen) {
   stream->flush();
   EXPECT_FALSE(stream->wants_write());
   EXPECT_TRUE(wait_for(peer.fd(), POLLIN));
-  Octets got;
+  ByteVector got;
   peer.receive(got);
-  EXPECT_EQ(got, marked(random_octets(100, 1)));
+  EXPECT_EQ(got, marked(random_bytes(100, 1)));
 }
 
 TEST_F(BackendStreamTest, SendsManyMessagesInOrder) {
   const Peer peer = open();
-  Octets expected;
+  ByteVector expected;
   for (uint32_t i = 0; i < 500; ++i) {
-    const Octets message = random_octets(1 + i * 7 % 3000, i);
+    const ByteVector message = random_bytes(1 + i * 7 % 3000, i);
     queue(message);
-    const Octets octets = marked(message);
-    expected.insert(expected.end(), octets.begin(), octets.end());
+    const ByteVector raw = marked(message);
+    expected.insert(expected.end(), raw.begin(), raw.end());
   }
-  Octets got;
+  ByteVector got;
   while (got.size() < expected.size()) {
     stream->flush();
     ASSERT_TRUE(wait_for(peer.fd(), POLLIN));
@@ -155,13 +155,13 @@ TEST_F(BackendStreamTest, SendsALongMessageInParts) {
   const Peer peer = open();
   const int small = 16384;
   (void)setsockopt(peer.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-  const Octets message = random_octets(8u << 20, 3);
+  const ByteVector message = random_bytes(8u << 20, 3);
   queue(message);
-  queue(random_octets(5, 4));
-  Octets expected = marked(message);
-  const Octets second = marked(random_octets(5, 4));
+  queue(random_bytes(5, 4));
+  ByteVector expected = marked(message);
+  const ByteVector second = marked(random_bytes(5, 4));
   expected.insert(expected.end(), second.begin(), second.end());
-  Octets got;
+  ByteVector got;
   uint32_t partial = 0;
   while (got.size() < expected.size()) {
     stream->flush();
@@ -175,12 +175,12 @@ TEST_F(BackendStreamTest, SendsALongMessageInParts) {
 
 TEST_F(BackendStreamTest, ReceivesALongMessageAndAShortOne) {
   const Peer peer = open();
-  const Octets message = random_octets(8u << 20, 5);
-  Octets wire = marked(message, {1, 1000, 0, 3'000'000});
-  const Octets second = marked(random_octets(9, 6));
+  const ByteVector message = random_bytes(8u << 20, 5);
+  ByteVector wire = marked(message, {1, 1000, 0, 3'000'000});
+  const ByteVector second = marked(random_bytes(9, 6));
   wire.insert(wire.end(), second.begin(), second.end());
   size_t sent = 0;
-  Octets got;
+  ByteVector got;
   Chain chain;
   while (!stream->poll_message(chain)) {
     sent += peer.send(Bytes(wire).subspan(sent));
@@ -191,19 +191,19 @@ TEST_F(BackendStreamTest, ReceivesALongMessageAndAShortOne) {
   chain.clear();
   sent += peer.send(Bytes(wire).subspan(sent));
   ASSERT_TRUE(next_message(got));
-  EXPECT_EQ(got, random_octets(9, 6));
+  EXPECT_EQ(got, random_bytes(9, 6));
 }
 
-TEST_F(BackendStreamTest, B5_ReceivesOneOctetAtATime) {
+TEST_F(BackendStreamTest, B5_ReceivesOneByteAtATime) {
   const Peer peer = open();
-  const Octets message = random_octets(60, 7);
-  Octets wire = marked(message, {1, 20});
-  const Octets second = marked(message);
+  const ByteVector message = random_bytes(60, 7);
+  ByteVector wire = marked(message, {1, 20});
+  const ByteVector second = marked(message);
   wire.insert(wire.end(), second.begin(), second.end());
   uint32_t messages = 0;
   Chain chain;
-  for (const uint8_t octet : wire) {
-    ASSERT_EQ(peer.send(Bytes(&octet, 1)), 1u);
+  for (const uint8_t byte : wire) {
+    ASSERT_EQ(peer.send(Bytes(&byte, 1)), 1u);
     ASSERT_TRUE(wait_for(stream->fd(), POLLIN));
     EXPECT_FALSE(stream->read());
     while (stream->poll_message(chain)) {
@@ -216,11 +216,11 @@ TEST_F(BackendStreamTest, B5_ReceivesOneOctetAtATime) {
 
 TEST_F(BackendStreamTest, DeliversWhatCameBeforeTheEnd) {
   Peer peer = open();
-  const Octets message = random_octets(70'000, 8);
-  const Octets wire = marked(message);
+  const ByteVector message = random_bytes(70'000, 8);
+  const ByteVector wire = marked(message);
   ASSERT_EQ(peer.send(wire), wire.size());
   peer.close_now();
-  Octets got;
+  ByteVector got;
   ASSERT_TRUE(next_message(got));
   EXPECT_EQ(got, message);
   EXPECT_FALSE(next_message(got));
@@ -230,10 +230,10 @@ TEST_F(BackendStreamTest, DeliversWhatCameBeforeTheEnd) {
 
 TEST_F(BackendStreamTest, FailsWhenThePeerClosesWithinAMessage) {
   Peer peer = open();
-  const Octets wire = marked(random_octets(1'000, 9));
+  const ByteVector wire = marked(random_bytes(1'000, 9));
   ASSERT_EQ(peer.send(Bytes(wire).first(500)), 500u);
   peer.close_now();
-  Octets got;
+  ByteVector got;
   EXPECT_FALSE(next_message(got));
   EXPECT_EQ(stream->state(), State::kFailed);
   EXPECT_EQ(stream->failure(), 0);
@@ -242,7 +242,7 @@ TEST_F(BackendStreamTest, FailsWhenThePeerClosesWithinAMessage) {
 TEST_F(BackendStreamTest, FailsWhenThePeerResetsWhileItSends) {
   Peer peer = open();
   for (int i = 0; i < 8; ++i) {
-    queue(random_octets(1u << 20, 10));
+    queue(random_bytes(1u << 20, 10));
   }
   stream->flush();
   EXPECT_TRUE(stream->wants_write());
@@ -257,9 +257,9 @@ TEST_F(BackendStreamTest, FailsWhenThePeerResetsWhileItSends) {
 
 TEST_F(BackendStreamTest, FailsOnAMarkThatNoMessageMayHave) {
   const Peer peer = open();
-  const Octets huge = {0xff, 0xff, 0xff, 0xff};
+  const ByteVector huge = {0xff, 0xff, 0xff, 0xff};
   ASSERT_EQ(peer.send(huge), 4u);
-  Octets got;
+  ByteVector got;
   EXPECT_FALSE(next_message(got));
   EXPECT_EQ(stream->failure(), EPROTO);
 }
@@ -268,8 +268,8 @@ TEST_F(BackendStreamTest, WaitsWhileThePoolIsEmptyAndLosesNothing) {
   const Peer peer = open();
   std::vector<Buffer*> all(1024);
   ASSERT_TRUE(pool.allocate(all));
-  const Octets message = random_octets(100'000, 11);
-  const Octets wire = marked(message);
+  const ByteVector message = random_bytes(100'000, 11);
+  const ByteVector wire = marked(message);
   ASSERT_EQ(peer.send(wire), wire.size());
   ASSERT_TRUE(wait_for(stream->fd(), POLLIN));
   EXPECT_TRUE(stream->read());  // more is there, and no place for it
@@ -280,7 +280,7 @@ TEST_F(BackendStreamTest, WaitsWhileThePoolIsEmptyAndLosesNothing) {
     release_buffers(buffer);
   }
   ASSERT_NE(admission.poll(), nullptr);
-  Octets got;
+  ByteVector got;
   ASSERT_TRUE(next_message(got));
   EXPECT_EQ(got, message);
 }
@@ -295,7 +295,7 @@ TEST_F(BackendStreamTest, RepliesThatFillThePoolTogetherComeOneAfterTheOther) {
   struct End {
     std::unique_ptr<BackendStream> stream;
     std::optional<Peer> peer;
-    Octets wire;
+    ByteVector wire;
     size_t sent = 0;
   };
   std::vector<End> ends(kStreams);
@@ -303,7 +303,7 @@ TEST_F(BackendStreamTest, RepliesThatFillThePoolTogetherComeOneAfterTheOther) {
     ends[i].stream =
         std::make_unique<BackendStream>(listener.address(), source, line, rpcrdma::RecordLimits{}, 0, static_cast<uint64_t>(i));
     ends[i].peer.emplace(listener.accept());
-    ends[i].wire = marked(random_octets(1u << 20, i));
+    ends[i].wire = marked(random_bytes(1u << 20, i));
   }
   size_t complete = 0;
   for (uint32_t turn = 0; complete < kStreams && turn < 10'000; ++turn) {
@@ -333,10 +333,10 @@ TEST_F(BackendStreamTest, RepliesThatFillThePoolTogetherComeOneAfterTheOther) {
 TEST_F(BackendStreamTest, GivesEverythingBackWhenDestroyedInTheMiddle) {
   const Peer peer = open();
   for (int i = 0; i < 8; ++i) {
-    queue(random_octets(1u << 20, 12));
+    queue(random_bytes(1u << 20, 12));
   }
   stream->flush();
-  const Octets wire = marked(random_octets(50'000, 13));
+  const ByteVector wire = marked(random_bytes(50'000, 13));
   ASSERT_GT(peer.send(Bytes(wire).first(40'000)), 0u);
   ASSERT_TRUE(wait_for(stream->fd(), POLLIN));
   (void)stream->read();
@@ -407,8 +407,8 @@ TEST_F(BackendStreamTest, APortWithWhichSomebodyConnectsElsewhereIsFree) {
 }
 
 TEST_F(BackendStreamTest, ASourceOfTheOtherFamilyIsLeftAside) {
-  std::array<uint8_t, 16> octets{0xfd, 9};
-  source = IpAddress::v6(octets);
+  std::array<uint8_t, 16> raw{0xfd, 9};
+  source = IpAddress::v6(raw);
   const Peer peer = open();
   sockaddr_in seen{};
   socklen_t length = sizeof(seen);

@@ -75,9 +75,9 @@ struct Made {
     const std::vector<wire::MacAddress> macs(from.ports.size());
     numbers.add(from);
     node = node_options(from, macs, {}, 1);
-    places = connection_places(from, numbers);
-    places_of_clients = client_places(from, numbers);
-    gateway = gateway_options(from, {}, *places, *places_of_clients, source_ports, numbers);
+    quota = connection_quota(from, numbers);
+    quota_of_clients = client_quota(from, numbers);
+    gateway = gateway_options(from, {}, *quota, *quota_of_clients, source_ports, numbers);
     port = port_settings(from, from.ports.front());
     pools = control::pool_sizes(from);
     check = check_plan(from.backends.front());
@@ -103,8 +103,8 @@ struct Made {
   EalSettings eal;
   WorkerPoolOptions workers;
   node::NodeOptions node;
-  std::unique_ptr<gateway::ConnectionPlaces> places;
-  std::unique_ptr<gateway::ConnectionPlaces> places_of_clients;
+  std::unique_ptr<gateway::ConnectionQuota> quota;
+  std::unique_ptr<gateway::ConnectionQuota> quota_of_clients;
   gateway::PortBook source_ports{1, 1};
   gateway::GatewayOptions gateway;
   PortSettings port;
@@ -286,7 +286,7 @@ const std::map<std::string, const char*>& seen_by() {
       {"limits.write_chunks_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},
       {"limits.plain_segments_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},
       {"limits.call_bytes_max", "ServerReceive.ReadsOverTheBudgetAreRefusedBeforeAnythingIsRead"},
-      {"limits.reply_bytes_max", "RecordMarkTest.MessageAtTheLimitPassesAndOneOctetMoreFails"},
+      {"limits.reply_bytes_max", "RecordMarkTest.MessageAtTheLimitPassesAndOneByteMoreFails"},
       {"limits.read_timeout_s", "ServerWaits.AClientThatAnswersNoRdmaReadLosesItsConnectionAfterTheReadTimeout"},
       {"limits.reply_timeout_s", "RepliesNotTaken.AReplyThatIsNotAcknowledgedEndsTheConnection"},
       {"limits.calls_in_flight_max", "BackendShares.AloneItGetsMost"},

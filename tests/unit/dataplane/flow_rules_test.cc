@@ -108,17 +108,17 @@ int queue_of(const std::array<uint8_t, wire::Bth::kSize>& bth, uint32_t core_mas
 
 TEST_F(FlowRulesTest, WhatTheRulesCompareIsWhereTheCoreStandsAndNoCmMessageMatches) {
   const rc::QpnCodec codec(77, 2, 10);
-  std::array<uint8_t, wire::Bth::kSize> octets{};
+  std::array<uint8_t, wire::Bth::kSize> raw{};
   for (const wire::Opcode opcode : {wire::Opcode::kRcSendOnly, wire::Opcode::kRcReadResponseLast, wire::Opcode::kCnp}) {
     for (uint32_t core = 0; core < 4; ++core) {
       wire::Bth bth{.opcode = opcode, .destination = *codec.encode({core, 5, 1})};
-      bth.write(octets);
-      EXPECT_EQ(queue_of(octets, rc::QpnCodec::core_mask(2)), static_cast<int>(core));
+      bth.write(raw);
+      EXPECT_EQ(queue_of(raw, rc::QpnCodec::core_mask(2)), static_cast<int>(core));
     }
   }
   wire::Bth mad{.opcode = wire::Opcode::kUdSendOnly, .destination = verbs::Qpn(1)};
-  mad.write(octets);
-  EXPECT_EQ(queue_of(octets, rc::QpnCodec::core_mask(2)), -1);
+  mad.write(raw);
+  EXPECT_EQ(queue_of(raw, rc::QpnCodec::core_mask(2)), -1);
 }
 
 TEST_F(FlowRulesTest, ADriverThatRefusesOneRuleGetsNoneAndRssStays) {

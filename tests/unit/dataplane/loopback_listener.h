@@ -16,13 +16,13 @@
 
 namespace cw::dataplane::test {
 
-using Octets = std::vector<uint8_t>;
+using ByteVector = std::vector<uint8_t>;
 
-inline Octets random_octets(size_t bytes, uint64_t seed) {
+inline ByteVector random_bytes(size_t bytes, uint64_t seed) {
   SeededRandom random(seed);
-  Octets out(bytes);
-  for (uint8_t& octet : out) {
-    octet = static_cast<uint8_t>(random.next_u32());
+  ByteVector out(bytes);
+  for (uint8_t& byte : out) {
+    byte = static_cast<uint8_t>(random.next_u32());
   }
   return out;
 }
@@ -44,15 +44,15 @@ class Peer {
   [[nodiscard]] int fd() const { return fd_; }
 
   // As many as the socket takes.
-  size_t send(Bytes octets) const {
-    const ssize_t sent = ::send(fd_, octets.data(), octets.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  size_t send(Bytes raw) const {
+    const ssize_t sent = ::send(fd_, raw.data(), raw.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     return sent > 0 ? static_cast<size_t>(sent) : 0;
   }
   // Appends what is there.
-  void receive(Octets& out) const {
-    uint8_t octets[65536];
-    for (ssize_t got = 0; (got = recv(fd_, octets, sizeof(octets), MSG_DONTWAIT)) > 0;) {
-      out.insert(out.end(), octets, octets + got);
+  void receive(ByteVector& out) const {
+    uint8_t raw[65536];
+    for (ssize_t got = 0; (got = recv(fd_, raw, sizeof(raw), MSG_DONTWAIT)) > 0;) {
+      out.insert(out.end(), raw, raw + got);
     }
   }
   // Orderly, with a FIN; or at once, with a reset.

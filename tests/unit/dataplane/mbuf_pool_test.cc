@@ -16,15 +16,15 @@
 namespace cw::dataplane {
 namespace {
 
-using Octets = std::vector<uint8_t>;
+using ByteVector = std::vector<uint8_t>;
 
-Octets pattern(size_t bytes) {
-  Octets out(bytes);
+ByteVector pattern(size_t bytes) {
+  ByteVector out(bytes);
   std::iota(out.begin(), out.end(), uint8_t{1});
   return out;
 }
-Octets content(const Chain& chain) {
-  Octets out(chain.bytes());
+ByteVector content(const Chain& chain) {
+  ByteVector out(chain.bytes());
   chain.copy_to(0, out);
   return out;
 }
@@ -42,9 +42,9 @@ class MbufPoolTest : public ::testing::Test {
       EXPECT_EQ(usage.available, usage.size);
     }
   }
-  Chain chain_of(BufferPool& pool, const Octets& octets) {
+  Chain chain_of(BufferPool& pool, const ByteVector& raw) {
     Chain chain;
-    EXPECT_TRUE(chain.append_copy(pool, octets));
+    EXPECT_TRUE(chain.append_copy(pool, raw));
     return chain;
   }
   std::unique_ptr<MbufPools> pools;
@@ -74,7 +74,7 @@ TEST(MbufPoolMemory, IsWhatTheConfigurationIsCheckedAgainst) {
   }
 }
 
-// What DPDK's AF_XDP driver takes for granted: buffers back to back, as many octets as count times their size.
+// What DPDK's AF_XDP driver takes for granted: buffers back to back, as many bytes as count times their size.
 TEST(MbufPoolOfPages, HasEachBufferInAPageOfItsOwnWithoutGaps) {
   constexpr uint32_t kCount = 1023;
   constexpr uintptr_t kPage = 4096;
@@ -145,29 +145,29 @@ TEST_F(MbufPoolTest, AllocatesAllOrNothing) {
 }
 
 TEST_F(MbufPoolTest, SplitsSharesAndTrimsLikeAnyChain) {
-  const Octets octets = pattern(10'000);
-  Chain chain = chain_of(pools->packets(), octets);
+  const ByteVector raw = pattern(10'000);
+  Chain chain = chain_of(pools->packets(), raw);
   EXPECT_EQ(chain.buffer_count(), 5u);
   Chain front;
   ASSERT_TRUE(chain.split_front(3'000, front));  // in the middle of a buffer
-  EXPECT_EQ(content(front), Octets(octets.begin(), octets.begin() + 3'000));
-  EXPECT_EQ(content(chain), Octets(octets.begin() + 3'000, octets.end()));
+  EXPECT_EQ(content(front), ByteVector(raw.begin(), raw.begin() + 3'000));
+  EXPECT_EQ(content(chain), ByteVector(raw.begin() + 3'000, raw.end()));
   Chain views;
   ASSERT_TRUE(chain.share_range(1'000, 4'000, views));
   chain.clear();  // the views keep the storage
-  EXPECT_EQ(content(views), Octets(octets.begin() + 4'000, octets.begin() + 8'000));
+  EXPECT_EQ(content(views), ByteVector(raw.begin() + 4'000, raw.begin() + 8'000));
   EXPECT_LT(pools->packet_usage().available, 511u);
   Chain nested;
   ASSERT_TRUE(views.share_range(500, 3'000, nested));  // views of views
   views.clear();
-  EXPECT_EQ(content(nested), Octets(octets.begin() + 4'500, octets.begin() + 7'500));
+  EXPECT_EQ(content(nested), ByteVector(raw.begin() + 4'500, raw.begin() + 7'500));
   nested.trim_front(700);
   nested.trim_back(700);
-  EXPECT_EQ(content(nested), Octets(octets.begin() + 5'200, octets.begin() + 6'800));
+  EXPECT_EQ(content(nested), ByteVector(raw.begin() + 5'200, raw.begin() + 6'800));
   nested.append(std::move(front));
 }
 
-TEST_F(MbufPoolTest, AViewAcceptsNoMoreOctets) {
+TEST_F(MbufPoolTest, AViewAcceptsNoMoreBytes) {
   Chain chain = chain_of(pools->large(), pattern(100));
   Chain view;
   ASSERT_TRUE(chain.share_range(10, 50, view));
@@ -193,10 +193,10 @@ TEST_F(MbufPoolTest, SaysWhenViewsRunOut) {
   EXPECT_EQ(pools->view_usage().refused, 3u);
 }
 
-// What transmission does: the device's mbuf keeps the octets after their owner has let go.
+// What transmission does: the device's mbuf keeps the bytes after their owner has let go.
 TEST_F(MbufPoolTest, AnAttachedMbufOutlivesItsOwner) {
-  const Octets octets = pattern(30'000);
-  Chain chain = chain_of(pools->large(), octets);
+  const ByteVector raw = pattern(30'000);
+  Chain chain = chain_of(pools->large(), raw);
   rte_mbuf* attached = pools->attach(*chain.head(), chain.head()->data + 20'000, 4'096);
   ASSERT_NE(attached, nullptr);
   chain.clear();
@@ -204,7 +204,7 @@ TEST_F(MbufPoolTest, AnAttachedMbufOutlivesItsOwner) {
   EXPECT_EQ(rte_pktmbuf_data_len(attached), 4'096);
   EXPECT_EQ(attached->pkt_len, 4'096u);
   EXPECT_EQ(attached->nb_segs, 1);
-  EXPECT_EQ(std::memcmp(rte_pktmbuf_mtod(attached, const uint8_t*), octets.data() + 20'000, 4'096), 0);
+  EXPECT_EQ(std::memcmp(rte_pktmbuf_mtod(attached, const uint8_t*), raw.data() + 20'000, 4'096), 0);
   rte_pktmbuf_free(attached);
   EXPECT_EQ(pools->large_usage().available, 127u);
   rte_mbuf* trailer = pools->allocate_small();
@@ -216,15 +216,15 @@ TEST_F(MbufPoolTest, AnAttachedMbufOutlivesItsOwner) {
 TEST_F(MbufPoolTest, AdoptsAReceivedFrame) {
   rte_mbuf* mbuf = rte_pktmbuf_alloc(pools->packet_mempool());
   ASSERT_NE(mbuf, nullptr);
-  const Octets octets = pattern(1'500);
-  std::memcpy(rte_pktmbuf_append(mbuf, 1'500), octets.data(), 1'500);
+  const ByteVector raw = pattern(1'500);
+  std::memcpy(rte_pktmbuf_append(mbuf, 1'500), raw.data(), 1'500);
   Chain chain(MbufPools::adopt(mbuf));
-  EXPECT_EQ(content(chain), octets);
+  EXPECT_EQ(content(chain), raw);
   chain.trim_front(58);
   Chain view;
   ASSERT_TRUE(chain.share_range(0, 1'000, view));
   chain.clear();
-  EXPECT_EQ(content(view), Octets(octets.begin() + 58, octets.begin() + 1'058));
+  EXPECT_EQ(content(view), ByteVector(raw.begin() + 58, raw.begin() + 1'058));
 }
 
 TEST_F(MbufPoolTest, ReleasesListsOfSeveralPools) {

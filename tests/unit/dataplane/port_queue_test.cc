@@ -33,11 +33,11 @@ class PortQueueTest : public test::RingPortTest {
   }
 };
 
-// Octets of a packet in the message's own Buffer, and what they lie among.
+// Bytes of a packet in the message's own Buffer, and what they lie among.
 struct InPlace {
   explicit InPlace(MbufPools& pools) : message(pools.packets().allocate_one()) {
-    const std::vector<uint8_t> octets(100, 7);
-    EXPECT_EQ(message->append(octets), octets.size());
+    const std::vector<uint8_t> raw(100, 7);
+    EXPECT_EQ(message->append(raw), raw.size());
     packet.piece_count = 1;
     packet.pieces[0] = {message, message->data - 4, 112};
   }

@@ -1,4 +1,4 @@
-#include "dataplane/shared_places.h"
+#include "dataplane/shared_quota.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 namespace cw::dataplane {
 namespace {
 
-TEST(SharedPlaces, AreBoundedInAllAndPerListener) {
-  SharedPlaces places(3, std::array<uint32_t, 2>{2, 2});
+TEST(SharedQuota, AreBoundedInAllAndPerListener) {
+  SharedQuota places(3, std::array<uint32_t, 2>{2, 2});
   EXPECT_TRUE(places.take(0));
   EXPECT_TRUE(places.take(0));
   EXPECT_FALSE(places.take(0)) << "the listener has two";
@@ -24,8 +24,8 @@ TEST(SharedPlaces, AreBoundedInAllAndPerListener) {
   EXPECT_TRUE(places.take(0) && places.take(0) && places.take(1));
 }
 
-TEST(SharedPlaces, MayBecomeFewerThanAreTaken) {
-  SharedPlaces places(8, std::array<uint32_t, 2>{3, UINT32_MAX});
+TEST(SharedQuota, MayBecomeFewerThanAreTaken) {
+  SharedQuota places(8, std::array<uint32_t, 2>{3, UINT32_MAX});
   EXPECT_TRUE(places.take(0) && places.take(0) && places.take(1));
   places.set_max(0, 1);
   places.set_max(1, 2);
@@ -38,10 +38,10 @@ TEST(SharedPlaces, MayBecomeFewerThanAreTaken) {
   EXPECT_TRUE(places.take(0));
 }
 
-TEST(SharedPlaces, NeverGiveOneTwice) {
+TEST(SharedQuota, NeverGiveOneTwice) {
   constexpr uint32_t kPlaces = 5;
   constexpr int kRounds = 20'000;
-  SharedPlaces places(kPlaces, std::array<uint32_t, 1>{kPlaces});
+  SharedQuota places(kPlaces, std::array<uint32_t, 1>{kPlaces});
   std::atomic<uint32_t> out{0};
   std::atomic<bool> too_many{false};
   const auto core = [&] {

@@ -32,8 +32,8 @@ State& state() {
   return state;
 }
 
-std::string hex(const void* octets, size_t count) {
-  const std::span view(static_cast<const uint8_t*>(octets), count);
+std::string hex(const void* raw, size_t count) {
+  const std::span view(static_cast<const uint8_t*>(raw), count);
   return fmt::format("{:02x}", fmt::join(view, ""));
 }
 

@@ -30,8 +30,8 @@ using cw::test::TcpBenchServer;
 using gateway::BackendEvent;
 using gateway::BackendRequest;
 using gateway::LinkId;
-using test::Octets;
-using test::random_octets;
+using test::ByteVector;
+using test::random_bytes;
 
 class Rig {
  public:
@@ -74,7 +74,7 @@ class Rig {
     return out;
   }
   // An ECHO call with this XID.
-  [[nodiscard]] BackendRequest echo(BackendRequest::Kind kind, uint64_t link, uint32_t xid, const Octets& data) {
+  [[nodiscard]] BackendRequest echo(BackendRequest::Kind kind, uint64_t link, uint32_t xid, const ByteVector& data) {
     BackendRequest out = request(kind, link);
     CW_ASSERT(rpcrdma::build_bench_echo(pool, data, rpcrdma::BenchData::kInStream, out.message));
     store_be32(out.message.head()->data, xid);
@@ -128,18 +128,18 @@ TcpAddress address_of(const TcpBenchServer& server) {
 }
 
 uint32_t xid_of(const Chain& message) {
-  std::array<uint8_t, 4> octets{};
-  message.copy_to(0, octets);
-  return load_be32(octets.data());
+  std::array<uint8_t, 4> raw{};
+  message.copy_to(0, raw);
+  return load_be32(raw.data());
 }
-bool is_echo_of(const Chain& reply, const Octets& data) {
+bool is_echo_of(const Chain& reply, const ByteVector& data) {
   return rpcrdma::check_bench_echo({.message = &reply, .long_reply = {}, .placed_data = {}}, data);
 }
 
 // Calls of random sizes on several links of one core, a window open on each; every reply is compared.
 void run_core(Rig& rig, uint32_t core, uint32_t links, uint32_t calls, uint32_t bytes_max) {
   SeededRandom random(core + 1);
-  std::map<uint32_t, std::pair<uint64_t, Octets>> waiting;  // by XID
+  std::map<uint32_t, std::pair<uint64_t, ByteVector>> waiting;  // by XID
   uint32_t sent = 0;
   uint32_t answered = 0;
   const uint64_t first = uint64_t{core} * 100 + 1;
@@ -150,7 +150,7 @@ void run_core(Rig& rig, uint32_t core, uint32_t links, uint32_t calls, uint32_t 
     while (sent < calls && waiting.size() < size_t{4} * links) {
       const uint64_t link = first + random.next_below(links);
       const uint32_t xid = core << 24 | sent;
-      Octets data = random_octets(random.next_below(10) == 0 ? bytes_max : random.next_below(2000), xid);
+      ByteVector data = random_bytes(random.next_below(10) == 0 ? bytes_max : random.next_below(2000), xid);
       rig.submit(core, rig.echo(BackendRequest::Kind::kSend, link, xid, data));
       waiting[xid] = {link, std::move(data)};
       ++sent;
@@ -186,7 +186,7 @@ TEST(WorkerPool, ConnectsToABackendThatItHasBeenToldOf) {
   Rig rig({.server = address_of(first)});
   rig.workers->start();
   rig.open(0, 1);
-  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 1, random_octets(10, 1)));  // answered: the server has taken it
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 1, random_bytes(10, 1)));  // answered: the server has taken it
   BackendEvent answered;
   ASSERT_TRUE(rig.next(0, answered));
   const uint32_t backend = gateway::kBackendNumbersMax - 1;
@@ -197,7 +197,7 @@ TEST(WorkerPool, ConnectsToABackendThatItHasBeenToldOf) {
   open.server = 3;
   rig.submit(0, std::move(open));
   rig.expect(0, BackendEvent::Kind::kOpened, 2);
-  const Octets data = random_octets(500, 1);
+  const ByteVector data = random_bytes(500, 1);
   rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 2, 7, data));
   BackendEvent event;
   ASSERT_TRUE(rig.next(0, event));
@@ -222,7 +222,7 @@ TEST(WorkerPool, MovesAMessageOfMegabytesWhileTheServerTrickles) {
   Rig rig({.server = address_of(server)});
   rig.workers->start();
   rig.open(0, 1);
-  const Octets data = random_octets(4u << 20, 1);
+  const ByteVector data = random_bytes(4u << 20, 1);
   rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 1, data));
   BackendEvent event;
   ASSERT_TRUE(rig.next(0, event));
@@ -272,7 +272,7 @@ TEST(WorkerPool, B7_WithoutDescriptorsConnectionsFailAndNothingSpins) {
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
   const int64_t busy_ns = (end.tv_sec - begin.tv_sec) * 1'000'000'000 + end.tv_nsec - begin.tv_nsec;
   EXPECT_LT(busy_ns, 200'000'000) << "something spins";
-  const Octets data = random_octets(5'000, 1);
+  const ByteVector data = random_bytes(5'000, 1);
   rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 77, data));
   BackendEvent event;
   ASSERT_TRUE(rig.next(0, event));
@@ -293,11 +293,11 @@ TEST(WorkerPool, DeliversAReplyThatWaitedForAView) {
   rig.open(0, 1);
   Chain all;
   all.push_back(rig.pool.allocate_one());
-  (void)all.head()->append(Octets(8, 1));
+  (void)all.head()->append(ByteVector(8, 1));
   while (Buffer* view = rig.pool.share(*all.head(), 0, 8)) {
     all.push_back(view);
   }
-  const Octets data = random_octets(500, 1);
+  const ByteVector data = random_bytes(500, 1);
   rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 7, data));
   while (server.calls() == 0) {
     std::this_thread::yield();
@@ -335,7 +335,7 @@ TEST(WorkerPool, ABackendThatHangsWithinRepliesHoldsNobodyUp) {
   open.backend = 1;
   rig.submit(0, std::move(open));
   rig.expect(0, BackendEvent::Kind::kOpened, 100);
-  Octets begun(kHung + 1'000);
+  ByteVector begun(kHung + 1'000);
   rpcrdma::write_record_mark(std::span<uint8_t, 4>(begun.data(), 4), 400'000);
   for (const test::Peer& peer : peers) {
     ASSERT_EQ(peer.send(begun), begun.size());
@@ -343,7 +343,7 @@ TEST(WorkerPool, ABackendThatHangsWithinRepliesHoldsNobodyUp) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_LE(rig.pool.in_use(), 45u);
   for (uint32_t call = 0; call < 20; ++call) {
-    const Octets data = random_octets(call % 2 == 0 ? 300'000 : 100, call);
+    const ByteVector data = random_bytes(call % 2 == 0 ? 300'000 : 100, call);
     rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 100, call, data));
     BackendEvent event;
     ASSERT_TRUE(rig.next(0, event)) << call;
@@ -382,7 +382,7 @@ TEST(WorkerPool, AConnectionWaitsForThePortOfTheOneBefore) {
   const test::Peer before = listener.accept();
   EXPECT_EQ(port_of(before), port);
   open(2);
-  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 2, 1, random_octets(100, 1)));
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 2, 1, random_bytes(100, 1)));
   rig.expect(0, BackendEvent::Kind::kPortBusy, 2);
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   BackendEvent event;
@@ -392,7 +392,7 @@ TEST(WorkerPool, AConnectionWaitsForThePortOfTheOneBefore) {
   const test::Peer after = listener.accept();
   EXPECT_EQ(port_of(after), port);
   ASSERT_TRUE(test::wait_for(after.fd(), POLLIN));
-  Octets got;
+  ByteVector got;
   after.receive(got);
   EXPECT_GT(got.size(), 100u);
   EXPECT_EQ(rig.workers->stats().other_ports, 0u);
@@ -460,7 +460,7 @@ TEST(WorkerPool, SaysOnceThatTheBackendDied) {
   for (uint64_t link = 1; link <= 3; ++link) {
     rig.open(0, link);
     for (uint32_t i = 0; i < 20; ++i) {
-      rig.submit(0, rig.echo(BackendRequest::Kind::kSend, link, i, random_octets(3'000, i)));
+      rig.submit(0, rig.echo(BackendRequest::Kind::kSend, link, i, random_bytes(3'000, i)));
     }
   }
   while (server.connections() < 3) {
@@ -476,7 +476,7 @@ TEST(WorkerPool, SaysOnceThatTheBackendDied) {
   }
   std::sort(closed.begin(), closed.end());
   EXPECT_EQ(closed, (std::vector<uint64_t>{1, 2, 3}));
-  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 99, random_octets(3'000, 1)));
+  rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 99, random_bytes(3'000, 1)));
   rig.submit(0, Rig::request(BackendRequest::Kind::kClose, 2));
   rig.open(0, 4);
   EXPECT_FALSE(rig.workers->poll(0, event));
@@ -488,7 +488,7 @@ TEST(WorkerPool, DeliversRepliesThatCameBeforeTheEnd) {
   rig.workers->start();
   rig.open(0, 1);
   for (uint32_t i = 0; i < 10; ++i) {
-    const Octets data = random_octets(100 + i, i);
+    const ByteVector data = random_bytes(100 + i, i);
     rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, i, data));
     BackendEvent event;
     ASSERT_TRUE(rig.next(0, event));
@@ -503,10 +503,10 @@ TEST(WorkerPool, RunsProgramsAndAnswersTheCoreThatAsked) {
   Rig rig({.cores = 2});
   rig.workers->start();
   const auto run = [&rig](uint32_t core) {
-    std::map<uint32_t, Octets> waiting;
+    std::map<uint32_t, ByteVector> waiting;
     for (uint32_t i = 0; i < 200; ++i) {
       const uint32_t xid = core << 24 | i;
-      waiting[xid] = random_octets(i * 37 % 5000, xid);
+      waiting[xid] = random_bytes(i * 37 % 5000, xid);
       rig.submit(core, rig.echo(BackendRequest::Kind::kRun, 1, xid, waiting[xid]));
     }
     while (!waiting.empty()) {
@@ -528,10 +528,10 @@ TEST(WorkerPool, RunsProgramsAndAnswersTheCoreThatAsked) {
 TEST(WorkerPool, LeavesARequestAloneThatItsRingCannotTake) {
   Rig rig({.workers = 1, .ring_entries = 7});  // not started: nobody empties the ring
   uint32_t taken = 0;
-  BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1, 0, random_octets(500, 1));
+  BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1, 0, random_bytes(500, 1));
   while (rig.workers->submit(0, request)) {
     ++taken;
-    request = rig.echo(BackendRequest::Kind::kSend, 1, taken, random_octets(500, 1));
+    request = rig.echo(BackendRequest::Kind::kSend, 1, taken, random_bytes(500, 1));
   }
   EXPECT_EQ(taken, 7u);
   EXPECT_EQ(xid_of(request.message), 7u);
@@ -548,7 +548,7 @@ TEST(WorkerPool, HoldsBackWhenACoreTakesNoEvents) {
   constexpr uint32_t kBytes = 10'000;
   uint32_t sent = 0;
   for (uint32_t patience = 0; sent < kCalls && patience < 100;) {
-    BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1, sent, random_octets(kBytes, sent));
+    BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1, sent, random_bytes(kBytes, sent));
     if (rig.workers->submit(0, request)) {
       ++sent;
     } else {
@@ -564,7 +564,7 @@ TEST(WorkerPool, HoldsBackWhenACoreTakesNoEvents) {
     ASSERT_TRUE(rig.next(0, event)) << answered << " of " << sent;
     ASSERT_EQ(event.kind, BackendEvent::Kind::kMessage);
     EXPECT_EQ(xid_of(event.message), answered);
-    EXPECT_TRUE(is_echo_of(event.message, random_octets(kBytes, answered)));
+    EXPECT_TRUE(is_echo_of(event.message, random_bytes(kBytes, answered)));
   }
 }
 
@@ -577,7 +577,7 @@ TEST(WorkerPool, GivesBackWhatWasNeverKicked) {
       rig.workers->start();
     }
     for (uint32_t i = 0; i < 75; ++i) {
-      BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1 + i % 2, i, random_octets(500, i));
+      BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1 + i % 2, i, random_bytes(500, i));
       ASSERT_TRUE(rig.workers->submit(0, request));
     }
   }
@@ -594,7 +594,7 @@ TEST(WorkerPool, SendsInOrderWhatBurstsOfAnySizeHold) {
     BackendRequest open = Rig::request(BackendRequest::Kind::kOpen, link);  // in one burst with what is sent on it
     ASSERT_TRUE(rig.workers->submit(0, open));
     for (uint32_t i = 0; i < burst; ++i) {
-      BackendRequest request = rig.echo(BackendRequest::Kind::kSend, link, sent, random_octets(50, sent));
+      BackendRequest request = rig.echo(BackendRequest::Kind::kSend, link, sent, random_bytes(50, sent));
       ASSERT_TRUE(rig.workers->submit(0, request));
       ++sent;
     }
@@ -617,7 +617,7 @@ TEST(WorkerPool, StopsWhileEventsWaitForRoom) {
   rig.open(0, 1);
   bool full = false;  // also the ring of requests, since the worker takes no more
   for (uint32_t i = 0; i < 1'000 && !full; ++i) {
-    BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1, i, random_octets(100, i));
+    BackendRequest request = rig.echo(BackendRequest::Kind::kSend, 1, i, random_bytes(100, i));
     full = !rig.workers->submit(0, request);
     rig.workers->kick(0);
     (void)poll(nullptr, 0, 2);
@@ -635,7 +635,7 @@ TEST(WorkerPool, StopsWithWorkPendingAndLeaksNothing) {
       const uint64_t link = 1 + i % 4;
       BackendRequest request = i < 4 ? Rig::request(BackendRequest::Kind::kOpen, link)
                                      : rig.echo(i % 3 == 0 ? BackendRequest::Kind::kRun : BackendRequest::Kind::kSend, link, i,
-                                                random_octets(9'000, i));
+                                                random_bytes(9'000, i));
       (void)rig.workers->submit(0, request);
       rig.workers->kick(0);
     }

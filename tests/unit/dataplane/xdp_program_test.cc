@@ -19,7 +19,7 @@
 namespace cw::dataplane {
 namespace {
 
-using node::test::Octets;
+using node::test::ByteVector;
 using node::test::SharedFrame;
 
 // The verifier is stricter with who has no CAP_PERFMON, as a gateway has none: no test is to pass because root runs it.
@@ -39,9 +39,9 @@ class XdpProgramTest : public ::testing::Test {
   void SetUp() override {
     drop_rights();
     libbpf_set_print([](libbpf_print_level, const char*, va_list) { return 0; });
-    const Bytes octets = xdp_program();
-    ASSERT_FALSE(octets.empty());
-    object_.reset(bpf_object__open_mem(octets.data(), octets.size(), nullptr));
+    const Bytes raw = xdp_program();
+    ASSERT_FALSE(raw.empty());
+    object_.reset(bpf_object__open_mem(raw.data(), raw.size(), nullptr));
     ASSERT_NE(object_, nullptr);
     if (const int result = bpf_object__load(object_.get()); result == -EPERM || result == -EACCES) {
       GTEST_SKIP() << "this user may not load BPF programs";
@@ -54,22 +54,22 @@ class XdpProgramTest : public ::testing::Test {
 
   void own(const IpAddress& address, uint32_t vlan) {
     struct {
-      std::array<uint8_t, 16> octets;
+      std::array<uint8_t, 16> raw;
       uint32_t vlan;
-    } const key{address.octets, vlan};
+    } const key{address.raw, vlan};
     const uint32_t present = 1;
     const int map = bpf_map__fd(bpf_object__find_map_by_name(object_.get(), "own_addresses"));
     ASSERT_EQ(bpf_map_update_elem(map, &key, &present, BPF_ANY), 0);
   }
 
   // XDP_PASS: the kernel's. Frames of ours are dropped here, since there is no socket.
-  uint32_t verdict(const Octets& frame) {
+  uint32_t verdict(const ByteVector& frame) {
     bpf_test_run_opts options{};
     options.sz = sizeof(options);
     options.data_in = frame.data();
     options.data_size_in = static_cast<uint32_t>(frame.size());
     options.repeat = 1;
-    EXPECT_EQ(bpf_prog_test_run_opts(program_, &options), 0) << frame.size() << " octets";
+    EXPECT_EQ(bpf_prog_test_run_opts(program_, &options), 0) << frame.size() << " bytes";
     return options.retval;
   }
 
@@ -104,7 +104,7 @@ TEST_F(XdpProgramTest, PassesEverythingBeforeItHasAddresses) {
   }
 }
 
-// Frames that nobody thought of: random octets over sound frames, until both deciders have seen 20,000 of them.
+// Frames that nobody thought of: random bytes over sound frames, until both deciders have seen 20,000 of them.
 TEST_F(XdpProgramTest, AgreesWithTheAddressFilterOnBrokenFrames) {
   const node::AddressFilter filter(node::test::shared_addresses(), 0);
   for (const IpAddress& address : node::test::shared_addresses()) {
@@ -118,7 +118,7 @@ TEST_F(XdpProgramTest, AgreesWithTheAddressFilterOnBrokenFrames) {
   const std::vector<SharedFrame> frames = node::test::shared_frames(0);
   uint32_t taken = 0;
   for (int i = 0; i < 20'000; ++i) {
-    Octets frame = frames[dice(frames.size())].frame;
+    ByteVector frame = frames[dice(frames.size())].frame;
     for (uint64_t changes = dice(3); changes > 0; --changes) {
       frame[12 + dice(std::min<size_t>(frame.size() - 12, 50))] = static_cast<uint8_t>(dice(256));
     }

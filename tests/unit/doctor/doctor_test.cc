@@ -47,15 +47,15 @@ Facts on_interface() {
   return facts;
 }
 
-void expect_finding(const Facts& facts, const char* check, Severity severity, const char* what, const char* mend) {
+void expect_finding(const Facts& facts, const char* check, Severity severity, const char* what, const char* fix) {
   const Findings findings = judge(facts);
   const bool found = std::ranges::any_of(findings, [&](const Finding& finding) {
     return std::string(finding.check) == check && finding.severity == severity && finding.what.find(what) != std::string::npos &&
-           finding.mend.find(mend) != std::string::npos;
+           finding.fix.find(fix) != std::string::npos;
   });
   std::string all;
   for (const Finding& finding : findings) {
-    all += std::string(to_string(finding.severity)) + " " + finding.check + ": " + finding.what + " -> " + finding.mend + "\n";
+    all += std::string(to_string(finding.severity)) + " " + finding.check + ": " + finding.what + " -> " + finding.fix + "\n";
   }
   EXPECT_TRUE(found) << check << ": " << what << "\n" << all;
 }
@@ -155,7 +155,7 @@ TEST(Doctor, KnowsWhatAPortBesideTheKernelTakes) {
   for (const Finding& finding : judge(facts)) {
     EXPECT_LE(finding.severity, Severity::kNote) << finding.what;
   }
-  expect_finding(facts, "mtu", Severity::kFine, "2048 octets, the most", "");
+  expect_finding(facts, "mtu", Severity::kFine, "2048 bytes, the most", "");
   facts.capabilities.bpf = false;
   expect_finding(facts, "capabilities", Severity::kWarning, "no CAP_BPF", "af-xdp.conf");
   facts.has_xdp_program = false;
@@ -169,7 +169,7 @@ TEST(Doctor, KnowsWhatAPortBesideTheKernelTakes) {
   facts.ports[0].interface->has_address = false;
   expect_finding(facts, "devices", Severity::kFault, "the kernel has no address on roce0", "ip address add");
   facts.ports[0].mtu = 1500;
-  expect_finding(facts, "mtu", Severity::kNote, "1024 octets, AF_XDP can do 2048", "port.mtu = 2200");
+  expect_finding(facts, "mtu", Severity::kNote, "1024 bytes, AF_XDP can do 2048", "port.mtu = 2200");
 }
 
 TEST(Doctor, KnowsWhatAPortBesideTheKernelByRulesTakes) {
@@ -210,7 +210,7 @@ TEST(Doctor, Mtu) {
   expect_finding(facts, "mtu", Severity::kFault, "has MTU 1500, port.mtu is 4500", "ip link set roce0 mtu 4500");
   facts = healthy();
   facts.ports[0].mtu = 1500;
-  expect_finding(facts, "mtu", Severity::kNote, "RoCE packets of 1024 octets", "4200");
+  expect_finding(facts, "mtu", Severity::kNote, "RoCE packets of 1024 bytes", "4200");
 }
 
 TEST(Doctor, Firewall) {

@@ -14,9 +14,9 @@
 namespace cw::rpcrdma {
 
 inline std::vector<uint8_t> bench_pattern(size_t bytes, uint64_t seed) {
-  std::vector<uint8_t> octets(bytes);
-  fill_bench_pattern(seed, 0, octets);
-  return octets;
+  std::vector<uint8_t> raw(bytes);
+  fill_bench_pattern(seed, 0, raw);
+  return raw;
 }
 
 // One call of the bench program with all memory it needs, and the verdict on its reply.
@@ -82,7 +82,7 @@ struct BenchCall {
                            .placed_data = Bytes(write_memory).first(reply.write_bytes[0])};
     // Nothing beyond what was returned has been touched (RPCRDMA-3.4.6.2-2: no roundup is written).
     const auto untouched = [](const std::vector<uint8_t>& memory, uint32_t used) {
-      return std::all_of(memory.begin() + used, memory.end(), [](uint8_t octet) { return octet == 0xee; });
+      return std::all_of(memory.begin() + used, memory.end(), [](uint8_t byte) { return byte == 0xee; });
     };
     if (!untouched(write_memory, reply.write_bytes[0]) || !untouched(reply_memory, reply.reply_chunk_bytes)) {
       return false;

@@ -14,9 +14,9 @@ namespace {
 class BenchProgramTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(programs.add(bench)); }
-  // Runs a call given as octets; the reply stays in `reply`.
-  bool dispatch(Bytes octets) {
-    message = chain_of(pool, octets, 64);
+  // Runs a call given as bytes; the reply stays in `reply`.
+  bool dispatch(Bytes raw) {
+    message = chain_of(pool, raw, 64);
     reply.clear();
     return programs.dispatch(inspect_call(message), message, pool, reply);
   }
@@ -119,7 +119,7 @@ TEST_F(BenchProgramTest, MalformedArgumentsAreGarbage) {
     EXPECT_EQ(status_of(rpc_call(kXid, procedure).add({0xffff'ffff})), AcceptStatus::kGarbageArguments);
     EXPECT_EQ(status_of(rpc_call(kXid, procedure).add({0xffff'ffff, 0xffff'ffff, 0xffff'ffff})), AcceptStatus::kGarbageArguments);
     EXPECT_EQ(status_of(rpc_call(kXid, procedure).add({kBenchBytesMax + 1, 0, 0})), AcceptStatus::kGarbageArguments);
-    EXPECT_EQ(status_of(rpc_call(kXid, procedure).add({0, 0, 0, 0, 0})), AcceptStatus::kGarbageArguments) << "too many octets";
+    EXPECT_EQ(status_of(rpc_call(kXid, procedure).add({0, 0, 0, 0, 0})), AcceptStatus::kGarbageArguments) << "too many bytes";
   }
   EXPECT_EQ(status_of(rpc_call(kXid, 1).add({3, 0x0102'0300}).cut(47)), AcceptStatus::kGarbageArguments) << "no roundup";
 }
@@ -177,11 +177,11 @@ TEST_F(BenchProgramTest, SourceFillsNothingWhenThereIsTooLittleRoom) {
     }
   };
   static constexpr uint8_t kUntouched = 0xa5;
-  each_buffer([](MutableBytes octets) { std::ranges::fill(octets, kUntouched); });
+  each_buffer([](MutableBytes raw) { std::ranges::fill(raw, kUntouched); });
   ASSERT_TRUE(build_bench_source(pool, 3000, 1, message));
   EXPECT_FALSE(programs.dispatch(inspect_call(message), message, small, reply));
   size_t touched = 0;
-  each_buffer([&](MutableBytes octets) { touched += std::ranges::count(octets, kUntouched) < 200 ? 1 : 0; });
+  each_buffer([&](MutableBytes raw) { touched += std::ranges::count(raw, kUntouched) < 200 ? 1 : 0; });
   EXPECT_EQ(touched, 0u) << "but for the head of the reply";
 }
 

@@ -177,7 +177,7 @@ TEST_F(BothDirections, AChunkIsTheEligiblePartAndGoesStraightIntoMemory) {
   ClientCall call;
   bench.prepare(loop->client_pool, call);
   const uint64_t inline_bytes = call.message.bytes();
-  EXPECT_EQ(inline_bytes, 44u) << "the header and the length: no octet of the item";
+  EXPECT_EQ(inline_bytes, 44u) << "the header and the length: no byte of the item";
   ASSERT_TRUE(loop->client->submit(loop->now, std::move(call)).ok());
   const std::vector<uint32_t> words = words_of(loop->client_qp.posted().front().payload);
   uint64_t listed = 0;
@@ -200,7 +200,7 @@ Words callback_call(uint32_t program, uint32_t opaque_bytes) {
 }
 
 // Proves BIDI-7-1, BIDI-1-4: what this mechanism carries it carries whole, until a binding names what may be moved. The same
-// octets are eligible in the program that has a binding and in no other, in Calls and in Replies.
+// bytes are eligible in the program that has a binding and in no other, in Calls and in Replies.
 TEST_F(BothDirections, AReverseProgramNeedsABindingOfItsOwn) {
   make();
   const auto context_of = [&](uint32_t program) {
@@ -258,8 +258,8 @@ TEST_F(BothDirections, SecurityServicesWorkAndTheLastTwoGiveUpPlacement) {
     (void)carry(0);
     Call call;
     ASSERT_TRUE(loop->server->poll_call(loop->now, call));
-    // Status, no attributes, count, end of file, 2000 octets; then enough to need the Reply chunk where nothing is taken out.
-    const Words results = rpc_reply(xid).add({0, 0, 2000, 1, 2000}).octets(std::vector<uint8_t>(2000, 0x5a));
+    // Status, no attributes, count, end of file, 2000 bytes; then enough to need the Reply chunk where nothing is taken out.
+    const Words results = rpc_reply(xid).add({0, 0, 2000, 1, 2000}).raw(std::vector<uint8_t>(2000, 0x5a));
     const Words answer = service == 1 ? results : Words(results).zeros(4000);
     call.message.clear();
     loop->server->reply(loop->now, call.id, chain_of(loop->server_pool, answer.bytes(), 2048));
@@ -282,8 +282,8 @@ TEST_F(BothDirections, SecurityServicesWorkAndTheLastTwoGiveUpPlacement) {
   make();
 }
 
-// Proves RPCRDMA-8.2.2.3-1: the protected body is one run of octets, from the intermediate buffer that was sealed to the one that
-// is verified: of a Reply that is forged in the chunk, no octet has gone where the consumer reads its data.
+// Proves RPCRDMA-8.2.2.3-1: the protected body is one run of bytes, from the intermediate buffer that was sealed to the one that
+// is verified: of a Reply that is forged in the chunk, no byte has gone where the consumer reads its data.
 TEST_F(BothDirections, AProtectedBodyReachesTheConsumerOnlyThroughTheBufferThatIsVerified) {
   make();
   std::vector<uint8_t> consumer(600, 0xee);
@@ -299,9 +299,9 @@ TEST_F(BothDirections, AProtectedBodyReachesTheConsumerOnlyThroughTheBufferThatI
   (void)carry(0);
   Call call;
   ASSERT_TRUE(loop->server->poll_call(loop->now, call));
-  EXPECT_EQ(octets_of(call.message).size(), read3.size()) << "the request came whole";
+  EXPECT_EQ(bytes_of(call.message).size(), read3.size()) << "the request came whole";
   call.message.clear();
-  const Words body = rpc_reply(xid).add({1400}).octets(std::vector<uint8_t>(1400, 0x5a)).add({4, 0x0bad'0bad});
+  const Words body = rpc_reply(xid).add({1400}).raw(std::vector<uint8_t>(1400, 0x5a)).add({4, 0x0bad'0bad});
   loop->server->reply(loop->now, call.id, chain_of(loop->server_pool, body.bytes(), 2048));
   loop->run();
   const ClientReply reply = loop->take_reply();

@@ -10,7 +10,7 @@ using ClientTest = ClientFixture;
 // RPCRDMA-4.3.3-4, RPCRDMA-4-1.
 TEST_F(ClientTest, AnInlineCallCarriesItsXidTwiceAndTheCreditsWanted) {
   const std::vector<uint32_t> words = submit({.user_data = 9, .message = {}});
-  EXPECT_EQ(words, Words({words[0], 1, 8, 0, 0, 0, 0}).octets(rpc_call(words[0]).bytes()).words());
+  EXPECT_EQ(words, Words({words[0], 1, 8, 0, 0, 0, 0}).raw(rpc_call(words[0]).bytes()).words());
   EXPECT_EQ(client->calls_in_flight(), 1u);
   EXPECT_EQ(client->next_deadline(), now + options.call_timeout);
   receive(inline_reply(words[0]));
@@ -112,7 +112,7 @@ TEST_F(ClientTest, MemoryIsExposedForItsPurposeAndUntilTheReply) {
                        .segment(sink_key.value(), 200, sink_at)
                        .add({1, 0, 0, 1, 1})
                        .segment(reply_key.value(), 300, reply_at)
-                       .octets(rpc_call(words[0], 1).add({100}).bytes())
+                       .raw(rpc_call(words[0], 1).add({100}).bytes())
                        .words());
   EXPECT_EQ(memory->resolve(kDomain, source_key, source_at, 100, verbs::RemoteAccess::kRead)->data(), source.data());
   EXPECT_FALSE(memory->resolve(kDomain, source_key, source_at, 1, verbs::RemoteAccess::kWrite).ok());
@@ -124,7 +124,7 @@ TEST_F(ClientTest, MemoryIsExposedForItsPurposeAndUntilTheReply) {
               .segment(sink_key.value(), 150, sink_at)
               .add({1, 0, 0, 1, 1})
               .segment(reply_key.value(), 0, reply_at)
-              .octets(rpc_reply(words[0]).add({150}).bytes()));
+              .raw(rpc_reply(words[0]).add({150}).bytes()));
   EXPECT_EQ(memory->region_count(), 0u) << "shut off before the outcome is out (RPCRDMA-4.4.1-1)";
   EXPECT_EQ(outcome(), CallStatus::kReplied);
   EXPECT_EQ(reply.write_bytes[0], 150u);
@@ -142,7 +142,7 @@ TEST_F(ClientTest, ChunksAreCutIntoSegments) {
   const uint64_t at = (uint64_t{words[9]} << 32) | words[10];
   Words expected{words[0], 1, 8, 0, 0, 1, 3};
   expected.segment(words[7], 100, at).segment(words[7], 100, at + 100).segment(words[7], 50, at + 200);
-  EXPECT_EQ(words, expected.add({0, 0}).octets(rpc_call(words[0], 1).add({0}).bytes()).words());
+  EXPECT_EQ(words, expected.add({0, 0}).raw(rpc_call(words[0], 1).add({0}).bytes()).words());
   EXPECT_EQ(memory->region_count(), 1u);
   // Gaps cannot be: a segment behind one that is not full holds nothing (RPCRDMA-3.4.6-5).
   const auto reply_with = [&](uint32_t first, uint32_t second, uint32_t third) {
@@ -151,7 +151,7 @@ TEST_F(ClientTest, ChunksAreCutIntoSegments) {
         .segment(words[7], second, at + 100)
         .segment(words[7], third, at + 200)
         .add({0, 0})
-        .octets(rpc_reply(words[0]).add({120}).bytes());
+        .raw(rpc_reply(words[0]).add({120}).bytes());
   };
   receive(reply_with(100, 20, 0));
   EXPECT_EQ(outcome(), CallStatus::kReplied);
@@ -263,7 +263,7 @@ TEST_F(ClientTest, WithoutRoomNothingStaysRegistered) {
   EXPECT_EQ(stats.no_buffer, 1u);
 }
 
-// Proves RPCRDMA-4.5-3, RPCRDMA-4.5-10, RPCRDMA-4.5.1-4: 20 octets are enough for an ERR_CHUNK.
+// Proves RPCRDMA-4.5-3, RPCRDMA-4.5-10, RPCRDMA-4.5.1-4: 20 bytes are enough for an ERR_CHUNK.
 TEST_F(ClientTest, ErrorsEndTheirCalls) {
   receive(Words{submit()[0], 1, 16, 4, 2});
   EXPECT_EQ(outcome(), CallStatus::kErrorChunk);
@@ -288,19 +288,19 @@ TEST_F(ClientTest, FaultyRepliesAreDroppedSilently) {
   }
   EXPECT_EQ(stats.short_messages, 28u);
   const std::vector<uint8_t> payload = rpc_reply(xid).bytes();
-  expect_dropped(Words{xid, 1, 8, 4, 3});                                               // no such error
-  expect_dropped(Words{xid, 1, 8, 4, 1, 1});                                            // ERR_VERS without its range
-  expect_dropped(Words{xid, 2, 8, 0, 0, 0, 0}.octets(payload));                         // version
-  expect_dropped(Words{xid, 1, 8, 2, 0, 0, 0, 0, 0}.octets(payload));                   // MSGP
-  expect_dropped(Words{xid, 1, 8, 3, 0, 0, 0});                                         // DONE
-  expect_dropped(Words{xid, 1, 8, 0, 3, 0, 0}.octets(payload));                         // discriminant
-  expect_dropped(Words{xid, 1, 8, 0, 0, 1, 0xffff'ffff}.octets(payload));               // count
-  expect_dropped(Words{xid, 1, 8, 0}.read(4, 1, 1, 0).add({0, 0, 0}).octets(payload));  // a Read list
-  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 1, 1}.segment(1, 5, 0).octets(payload));     // inline and in the Reply chunk
-  expect_dropped(Words{xid, 1, 8, 1, 0, 0, 0});                                         // no payload at all
-  expect_dropped(Words{xid, 1, 8, 1, 0, 0, 1, 1}.segment(1, 0, 0));                     // the same
-  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 0}.octets(rpc_reply(xid + 1).bytes()));      // XIDs differ
-  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 0, xid});                                    // payload cut
+  expect_dropped(Words{xid, 1, 8, 4, 3});                                            // no such error
+  expect_dropped(Words{xid, 1, 8, 4, 1, 1});                                         // ERR_VERS without its range
+  expect_dropped(Words{xid, 2, 8, 0, 0, 0, 0}.raw(payload));                         // version
+  expect_dropped(Words{xid, 1, 8, 2, 0, 0, 0, 0, 0}.raw(payload));                   // MSGP
+  expect_dropped(Words{xid, 1, 8, 3, 0, 0, 0});                                      // DONE
+  expect_dropped(Words{xid, 1, 8, 0, 3, 0, 0}.raw(payload));                         // discriminant
+  expect_dropped(Words{xid, 1, 8, 0, 0, 1, 0xffff'ffff}.raw(payload));               // count
+  expect_dropped(Words{xid, 1, 8, 0}.read(4, 1, 1, 0).add({0, 0, 0}).raw(payload));  // a Read list
+  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 1, 1}.segment(1, 5, 0).raw(payload));     // inline and in the Reply chunk
+  expect_dropped(Words{xid, 1, 8, 1, 0, 0, 0});                                      // no payload at all
+  expect_dropped(Words{xid, 1, 8, 1, 0, 0, 1, 1}.segment(1, 0, 0));                  // the same
+  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 0}.raw(rpc_reply(xid + 1).bytes()));      // XIDs differ
+  expect_dropped(Words{xid, 1, 8, 0, 0, 0, 0, xid});                                 // payload cut
   EXPECT_EQ(stats.bad_replies, 13u);
   receive(inline_reply(xid));
   EXPECT_EQ(outcome(), CallStatus::kReplied);
@@ -324,7 +324,7 @@ TEST_F(ClientTest, RepliesThatNobodyWaitsForAreDropped) {
 // no grant.
 TEST_F(ClientTest, ReverseCallsAreNotTakenForReplies) {
   const uint32_t xid = submit()[0];
-  expect_dropped(Words{xid, 1, 200, 0, 0, 0, 0}.octets(rpc_call(xid).bytes()));
+  expect_dropped(Words{xid, 1, 200, 0, 0, 0, 0}.raw(rpc_call(xid).bytes()));
   EXPECT_EQ(stats.reverse_dropped, 1u);
   EXPECT_EQ(client->credits(), 1u);
 }
@@ -358,7 +358,7 @@ TEST_F(ClientTest, ReturnedChunksMustBeTheOnesOffered) {
     } else {
       message.add({1, 1}).segment(words[14], fault == Fault::kReplyLength ? 101 : 0, reply_at);
     }
-    receive(message.octets(rpc_reply(words[0]).add({100}).bytes()));
+    receive(message.raw(rpc_reply(words[0]).add({100}).bytes()));
     EXPECT_EQ(memory->region_count(), 0u);
     EXPECT_EQ(outcome(), fault == Fault::kNone ? CallStatus::kReplied : CallStatus::kBadReply);
     EXPECT_EQ(reply.write_bytes[0], fault == Fault::kNone ? 100u : 0u);
@@ -379,7 +379,7 @@ TEST_F(ClientTest, KeysThatTheServerInvalidatedAreNotInvalidatedAgain) {
   Words message{words[0], 1, 8, 0, 0, 1, 1};
   message.segment(words[7], 0, (uint64_t{words[9]} << 32) | words[10]).add({1, 1});
   message.segment(words[13], 0, (uint64_t{words[15]} << 32) | words[16]).add({0, 0});
-  receive(message.octets(rpc_reply(words[0]).bytes()), first);
+  receive(message.raw(rpc_reply(words[0]).bytes()), first);
   EXPECT_EQ(outcome(), CallStatus::kReplied);
   EXPECT_EQ(memory->region_count(), 0u);
   EXPECT_EQ(stats.remote_invalidations, 1u);
@@ -425,7 +425,7 @@ TEST_F(ClientTest, AReplyChunkThatHoldsNoRpcReplyIsABadReply) {
     EXPECT_EQ(reply_with(type, 24), CallStatus::kBadReply) << type;
     EXPECT_EQ(stats.bad_replies, before + 1);
   }
-  // What the memory holds behind the octets that were returned is nobody's reply.
+  // What the memory holds behind the bytes that were returned is nobody's reply.
   EXPECT_EQ(reply_with(1, 4), CallStatus::kBadReply);
   EXPECT_EQ(reply_with(1, 24), CallStatus::kReplied);
   EXPECT_EQ(stats.xid_mismatch, 0u);
@@ -463,7 +463,7 @@ TEST_F(ClientTest, ATimedOutCallKeepsItsCreditUntilItsReplyComes) {
   receive(Words({words[0], 1, 8, 0, 0, 1, 1})
               .segment(words[7], 0, (uint64_t{words[9]} << 32) | words[10])
               .add({0, 0})
-              .octets(rpc_reply(words[0]).bytes()));
+              .raw(rpc_reply(words[0]).bytes()));
   EXPECT_EQ(outcome(), std::nullopt) << "one outcome per call";
   EXPECT_EQ(client->calls_in_flight(), 0u);
   EXPECT_EQ(client->calls_allowed(), 8u);

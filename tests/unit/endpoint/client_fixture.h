@@ -64,7 +64,7 @@ class ClientFixture : public ::testing::Test {
   // An ECHO of nothing: a call with an eligible result.
   Chain echo_call() { return chain_of(pool, rpc_call(0, 1).add({0}).bytes()); }
   static Words inline_reply(uint32_t xid, uint32_t credit = 8) {
-    return Words{xid, 1, credit, 0, 0, 0, 0}.octets(rpc_reply(xid).bytes());
+    return Words{xid, 1, credit, 0, 0, 0, 0}.raw(rpc_reply(xid).bytes());
   }
   // The next outcome's status, or nothing.
   std::optional<CallStatus> outcome() {

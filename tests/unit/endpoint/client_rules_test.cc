@@ -79,7 +79,7 @@ TEST_F(ClientRules, PositionsDoNotDependOnTheHeader) {
     bare_words = count == 0 ? words.size() : bare_words;
     EXPECT_EQ(words.size(), bare_words + 6 * count);
   }
-  const Words whole = rpc_call(0, 1).add({400}).octets(source);
+  const Words whole = rpc_call(0, 1).add({400}).raw(source);
   ASSERT_TRUE(try_submit({.message = chain_of(pool, whole.bytes())}).ok());
   EXPECT_EQ(last_sent().size(), bare_words + 100 - 6);
 }
@@ -138,7 +138,7 @@ TEST_F(ClientRules, CallsThatWouldReduceSomethingElseAreRefused) {
 // requester sends neither a second one nor one in another procedure. The server's side: ServerRules.OneWriteHasOneChunk.
 TEST_F(ClientRules, ABindingSaysWhichProceduresHaveChunksAndHowMany) {
   std::vector<uint8_t> data(8);
-  // File handle of 4, offset, count, stability, 8 octets of data: they stand at 68.
+  // File handle of 4, offset, count, stability, 8 bytes of data: they stand at 68.
   const Words write3 = rpc_call(0, 7, 100'003, 3).add({4, 9, 0, 0, 8, 2, 8});
   const ReadChunkSource one[] = {{.position = 68, .memory = data}};
   const ReadChunkSource two[] = {{.position = 48, .memory = data}, {.position = 76, .memory = data}};
@@ -205,8 +205,8 @@ TEST_F(ClientRules, RepliesThatReduceTheWrongThingEndTheirCall) {
     receive(Words({words[0], 1, 8, 0, 0, 1, 1})
                 .segment(words[7], returned, (uint64_t{words[9]} << 32) | words[10])
                 .add({0, 0})
-                .octets(rpc_reply(words[0]).bytes())
-                .octets(results.bytes()));
+                .raw(rpc_reply(words[0]).bytes())
+                .raw(results.bytes()));
     EXPECT_TRUE(qp->posted().empty());
     return outcome();
   };
@@ -260,9 +260,9 @@ TEST_F(ClientRules, AnUnusedChunkIsNoData) {
   receive(Words({words[0], 1, 8, 0, 0, 1, 1})
               .segment(words[7], 0, at)
               .add({0, 0})
-              .octets(Words{words[0], 1, 0, 0, 0, 5}.bytes()));  // SYSTEM_ERR
+              .raw(Words{words[0], 1, 0, 0, 0, 5}.bytes()));  // SYSTEM_ERR
   EXPECT_EQ(outcome(), CallStatus::kReplied);
-  EXPECT_EQ(reply.write_bytes[0], 0u) << "no octet of it counts as a result";
+  EXPECT_EQ(reply.write_bytes[0], 0u) << "no byte of it counts as a result";
   EXPECT_EQ(reply.message.bytes(), 24u);
   EXPECT_EQ(stats.chunks[static_cast<size_t>(ChunkKind::kWrite)].bytes, 0u);
 }
@@ -290,7 +290,7 @@ TEST_F(ClientRules, MemoryThatCannotBeShutOffEndsTheConnectionFirst) {
   ASSERT_TRUE(qp->deliver(chain_of(pool, Words({words[0], 1, 8, 0, 0, 1, 1})
                                              .segment(words[7], 4, (uint64_t{words[9]} << 32) | words[10])
                                              .add({0, 0})
-                                             .octets(rpc_reply(words[0]).add({4}).bytes())
+                                             .raw(rpc_reply(words[0]).add({4}).bytes())
                                              .bytes())));
   client->on_completions(now);
   EXPECT_TRUE(client->failed());
@@ -336,7 +336,7 @@ TEST_F(ClientRules, KeysAreDrawnAnewForEachCall) {
     receive(Words({words[0], 1, 8, 0, 0, 1, 1})
                 .segment(words[7], 4, (uint64_t{words[9]} << 32) | words[10])
                 .add({0, 0})
-                .octets(rpc_reply(words[0]).add({4}).bytes()));
+                .raw(rpc_reply(words[0]).add({4}).bytes()));
     ASSERT_EQ(outcome(), CallStatus::kReplied);
   }
   std::vector<uint32_t> strides;
@@ -375,7 +375,7 @@ ClientReply run(Loopback& loop, BenchCall& bench) {
 }
 
 // Proves RPCRDMA-3.3.3-1, RPCRDMA-3.3.3-7, CMPD-3.1-2, CMPD-3.1-4, RPCRDMA-3.5.3-1: a message of exactly the
-// threshold goes inline, header and payload together; one octet more goes by chunks, and no SEND is ever longer.
+// threshold goes inline, header and payload together; one byte more goes by chunks, and no SEND is ever longer.
 TEST(Thresholds, MessagesOfExactlyTheThresholdAreInline) {
   for (const uint32_t threshold : {1024u, 4096u}) {
     LoopbackOptions options;
@@ -389,7 +389,7 @@ TEST(Thresholds, MessagesOfExactlyTheThresholdAreInline) {
     EXPECT_TRUE(source.check(run(loop, source)));
     EXPECT_EQ(loop.link.stats().longest_send, threshold);
     EXPECT_EQ(loop.shared->stats.messages_in[static_cast<size_t>(MessageKind::kNomsg)], 0u);
-    // One octet more does not fit: refused inline, moved by a Read chunk, as RDMA_MSG still.
+    // One byte more does not fit: refused inline, moved by a Read chunk, as RDMA_MSG still.
     BenchCall longer{.procedure = BenchProcedure::kSink, .seed = 1, .bytes = threshold - 28 - kBenchSinkPosition + 1};
     ClientCall call;
     longer.prepare(loop.client_pool, call);

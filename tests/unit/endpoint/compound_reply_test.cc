@@ -1,6 +1,6 @@
 // NFSv4 COMPOUND replies of any kind against Write lists and Reply chunks of any kind: several READs, errors half-way, READ_PLUS,
 // operations that nobody knows, counts that lie. Whatever is moved and wherever, the client can put the reply together again to
-// the last octet; or it gets an error, and not one octet was written for it.
+// the last byte; or it gets an error, and not one byte was written for it.
 #include <algorithm>
 #include <vector>
 
@@ -11,8 +11,8 @@
 namespace cw::rpcrdma {
 namespace {
 
+using test::ByteVector;
 using test::CompoundGenerator;
-using test::Octets;
 using test::WorkKind;
 
 constexpr uint32_t kWriteKey = 0x100;  // and the chunk's number
@@ -28,7 +28,7 @@ struct Offer {
 
 class CompoundReplies : public ServerFixture {
  protected:
-  // Segments that add up to `bytes`, the n-th octet of the chunk at remote address n.
+  // Segments that add up to `bytes`, the n-th byte of the chunk at remote address n.
   void add_chunk(Offer& offer, uint32_t key, uint32_t bytes, uint32_t segments) {
     offer.lists.add({1, segments});
     for (uint32_t i = 0; i < segments; ++i) {
@@ -59,31 +59,32 @@ class CompoundReplies : public ServerFixture {
     return offer;
   }
   // What the server wrote under `key`, in one piece without gaps.
-  Octets written(uint32_t key) {
-    Octets out;
+  ByteVector written(uint32_t key) {
+    ByteVector out;
     for (const test::PostedWork& work : qp->posted()) {
       if (work.kind == WorkKind::kWrite && work.rkey == verbs::Rkey(key)) {
         EXPECT_EQ(work.remote_address, out.size());
-        const Octets octets = octets_of(work.payload);
-        out.insert(out.end(), octets.begin(), octets.end());
+        const ByteVector raw = bytes_of(work.payload);
+        out.insert(out.end(), raw.begin(), raw.end());
       }
     }
     return out;
   }
   // Sends `reply` back over `offer` and judges what happened. True when it arrived, false when it was an error.
-  bool reply_over(const Offer& offer, const Octets& reply, const std::vector<ReducibleItem>& items, bool exact);
+  bool reply_over(const Offer& offer, const ByteVector& reply, const std::vector<ReducibleItem>& items, bool exact);
 
   SeededRandom random{17};
 };
 
-bool CompoundReplies::reply_over(const Offer& offer, const Octets& reply, const std::vector<ReducibleItem>& items, bool exact) {
-  send(Words{kXid, 1, 16, 0}.octets(offer.lists.bytes()).octets(rpc_call(kXid, 1, 100'003, 4).add({0, 1, 0}).bytes()));
+bool CompoundReplies::reply_over(const Offer& offer, const ByteVector& reply, const std::vector<ReducibleItem>& items,
+                                 bool exact) {
+  send(Words{kXid, 1, 16, 0}.raw(offer.lists.bytes()).raw(rpc_call(kXid, 1, 100'003, 4).add({0, 1, 0}).bytes()));
   const auto id = take();
   EXPECT_TRUE(id.has_value());
   held.clear();
   server->reply(now, id.value_or(CallId()), chain_of(*pool, reply, 700));
   EXPECT_EQ(qp->posted().back().kind, WorkKind::kSend);
-  const std::vector<uint8_t> message = octets_of(qp->posted().back().payload);
+  const std::vector<uint8_t> message = bytes_of(qp->posted().back().payload);
   const uint32_t proc = load_be32(message.data() + 12);
 
   // Which items have been taken out, as the pairing rule says, if all that are eligible are found.
@@ -107,17 +108,17 @@ bool CompoundReplies::reply_over(const Offer& offer, const Octets& reply, const 
   ChunkList lists;
   const auto decoded = decode_chunks(message, ChunkLimits{}, lists);
   EXPECT_TRUE(decoded.ok());
-  Octets stream = proc == 0 ? Octets(message.begin() + decoded->header_bytes, message.end()) : written(kReplyKey);
+  ByteVector stream = proc == 0 ? ByteVector(message.begin() + decoded->header_bytes, message.end()) : written(kReplyKey);
   // The client's work: each chunk that was used goes back where its item was.
   for (uint32_t i = 0; i < lists.write_count && i < items.size(); ++i) {
-    const Octets octets = written(kWriteKey + i);
-    EXPECT_EQ(octets.size(), lists.write[i].capacity_bytes) << "what the header says";
-    if (octets.empty()) {
+    const ByteVector raw = written(kWriteKey + i);
+    EXPECT_EQ(raw.size(), lists.write[i].capacity_bytes) << "what the header says";
+    if (raw.empty()) {
       continue;
     }
-    EXPECT_EQ(octets.size(), items[i].length);
+    EXPECT_EQ(raw.size(), items[i].length);
     EXPECT_LE(items[i].offset, stream.size());
-    Octets padded = octets;
+    ByteVector padded = raw;
     padded.resize(xdr_padded(padded.size()));
     stream.insert(stream.begin() + static_cast<ptrdiff_t>(items[i].offset), padded.begin(), padded.end());
   }

@@ -136,28 +136,28 @@ TEST(Fault, MutatedMessagesLeaveNothingBehind) {
   server->start();
   const Instant now = Instant::from_ns(1);
   const std::vector<Words> valid = {
-      Words{kXid, 1, 8, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()),
-      Words{kXid, 1, 8, 0}.read(44, 1, 5, 0).read(44, 2, 6, 9).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({11}).bytes()),
+      Words{kXid, 1, 8, 0, 0, 0, 0}.raw(rpc_call(kXid).bytes()),
+      Words{kXid, 1, 8, 0}.read(44, 1, 5, 0).read(44, 2, 6, 9).add({0, 0, 0}).raw(rpc_call(kXid, 1).add({11}).bytes()),
       Words{kXid, 1, 8, 1}.read(0, 1, 44, 0).read(44, 2, 6, 9).add({0, 1, 1}).segment(3, 9, 9).add({0, 1, 1}).segment(4, 99, 0),
       Words{kXid, 1, 8, 0, 0, 1, 2}
           .segment(3, 9, 9)
           .segment(4, 9, 9)
           .add({1, 0, 0, 0})
-          .octets(rpc_call(kXid, 2).add({4, 0, 0}).bytes()),
+          .raw(rpc_call(kXid, 2).add({4, 0, 0}).bytes()),
   };
   uint64_t calls = 0;
   uint64_t errors = 0;
   for (int i = 0; i < 20'000; ++i) {
-    std::vector<uint8_t> octets = valid[random.next_below(4)].bytes();
+    std::vector<uint8_t> raw = valid[random.next_below(4)].bytes();
     for (uint32_t changes = random.next_below(4); changes > 0; --changes) {
       constexpr uint32_t kNasty[] = {0, 1, 2, 3, 4, 0x7fff'ffff, 0x8000'0000, 0xffff'fffc, 0xffff'ffff, 65};
-      const size_t word = random.next_below(static_cast<uint32_t>(octets.size() / 4)) * size_t{4};
-      store_be32(octets.data() + word, kNasty[random.next_below(10)]);
+      const size_t word = random.next_below(static_cast<uint32_t>(raw.size() / 4)) * size_t{4};
+      store_be32(raw.data() + word, kNasty[random.next_below(10)]);
     }
     if (random.next_below(4) == 0) {
-      octets.resize(random.next_below(static_cast<uint32_t>(octets.size()) + 1));
+      raw.resize(random.next_below(static_cast<uint32_t>(raw.size()) + 1));
     }
-    ASSERT_TRUE(qp.deliver(chain_of(pool, octets, 1 + random.next_below(200))));
+    ASSERT_TRUE(qp.deliver(chain_of(pool, raw, 1 + random.next_below(200))));
     server->on_completions(now);
     while (!qp.posted().empty()) {
       test::PostedWork& work = qp.posted().front();
@@ -176,13 +176,13 @@ TEST(Fault, MutatedMessagesLeaveNothingBehind) {
       Call call;
       if (server->poll_call(now, call)) {
         ++calls;
-        server->reply(now, call.id, chain_of(pool, rpc_reply(load_be32(octets.data())).bytes()));
+        server->reply(now, call.id, chain_of(pool, rpc_reply(load_be32(raw.data())).bytes()));
       }
     }
     Call call;
     if (server->poll_call(now, call)) {
       ++calls;
-      server->reply(now, call.id, chain_of(pool, rpc_reply(load_be32(octets.data())).bytes()));
+      server->reply(now, call.id, chain_of(pool, rpc_reply(load_be32(raw.data())).bytes()));
       call.message.clear();
       qp.finish_all_sends();
       server->on_completions(now);
@@ -214,10 +214,10 @@ TEST(Fault, AFailedConnectionLeavesItsNeighboursAlone) {
   good.start();
   const Instant now = Instant::from_ns(1);
   for (uint32_t i = 0; i < 4; ++i) {
-    ASSERT_TRUE(bad_qp.deliver(chain_of(pool, Words{i, 1, 1, 0, 0, 0, 0}.octets(rpc_call(i).bytes()).bytes())));
+    ASSERT_TRUE(bad_qp.deliver(chain_of(pool, Words{i, 1, 1, 0, 0, 0, 0}.raw(rpc_call(i).bytes()).bytes())));
   }
   bad.on_completions(now);
-  ASSERT_TRUE(good_qp.deliver(chain_of(pool, Words{9, 1, 1, 0, 0, 0, 0}.octets(rpc_call(9).bytes()).bytes())));
+  ASSERT_TRUE(good_qp.deliver(chain_of(pool, Words{9, 1, 1, 0, 0, 0, 0}.raw(rpc_call(9).bytes()).bytes())));
   good.on_completions(now);
   EXPECT_EQ(good.calls_in_flight(), 1u);
   bad_qp.break_with(verbs::WcStatus::kRetryExceeded);

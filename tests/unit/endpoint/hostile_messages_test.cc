@@ -18,7 +18,7 @@ class HostileMessages : public ServerFixture {
  protected:
   // A call with these lists and this payload behind them.
   static Words with_lists(const Words& lists, const Words& payload, uint32_t proc = 0) {
-    return Words{kXid, 1, 1, proc}.octets(lists.bytes()).octets(payload.bytes());
+    return Words{kXid, 1, 1, proc}.raw(lists.bytes()).raw(payload.bytes());
   }
   static Words echo() { return rpc_call(kXid, 1).add({0}); }
   // A good call is answered: nothing that came before has left anything behind.
@@ -28,7 +28,7 @@ class HostileMessages : public ServerFixture {
     ASSERT_TRUE(id.has_value());
     held.clear();
     answer(*id, rpc_reply(kXid));
-    EXPECT_EQ(sent(), Words({kXid, 1, options.credits, 0, 0, 0, 0}).octets(rpc_reply(kXid).bytes()).words());
+    EXPECT_EQ(sent(), Words({kXid, 1, options.credits, 0, 0, 0, 0}).raw(rpc_reply(kXid).bytes()).words());
     expect_idle();
   }
   [[nodiscard]] uint64_t reads_and_writes() const {
@@ -58,7 +58,7 @@ class UsedSlot : public HostileMessages {
     make(128, 1);  // one slot: the next message gets the same
     Words lists{0, 1, 1};
     lists.segment(0x11, 4096, 0x1000).add({0, 0});
-    send(Words{kXid, 1, 16, 0}.octets(lists.bytes()).octets(rpc_call(kXid, 2).add({0, 0, 0}).bytes()));
+    send(Words{kXid, 1, 16, 0}.raw(lists.bytes()).raw(rpc_call(kXid, 2).add({0, 0, 0}).bytes()));
     const auto id = take();
     ASSERT_TRUE(id.has_value());
     held.clear();
@@ -71,19 +71,19 @@ class UsedSlot : public HostileMessages {
 };
 
 TEST_F(UsedSlot, AMessageOfAnotherVersionIsRefusedAsInAFreshOne) {
-  send(Words{kXid + 1, 2, 1, 0, 0, 0, 0}.octets(rpc_call(kXid + 1).bytes()));
+  send(Words{kXid + 1, 2, 1, 0, 0, 0, 0}.raw(rpc_call(kXid + 1).bytes()));
   EXPECT_EQ(sent(), (std::vector<uint32_t>{kXid + 1, 2, options.credits, 4, 1, 1, 1}));
   expect_idle();
   expect_healthy();
 }
 
 TEST_F(UsedSlot, AHeaderThatCannotBeReadIsRefusedAsInAFreshOne) {
-  expect_chunk_error(Words{kXid + 1, 1, 1, 0, 2, 0, 0}.octets(rpc_call(kXid + 1).bytes()));
+  expect_chunk_error(Words{kXid + 1, 1, 1, 0, 2, 0, 0}.raw(rpc_call(kXid + 1).bytes()));
   expect_healthy();
 }
 
 TEST_F(UsedSlot, AMessageOfAnUnknownProcedureIsRefusedAsInAFreshOne) {
-  expect_chunk_error(Words{kXid + 1, 1, 1, 9, 0, 0, 0}.octets(rpc_call(kXid + 1).bytes()));
+  expect_chunk_error(Words{kXid + 1, 1, 1, 9, 0, 0, 0}.raw(rpc_call(kXid + 1).bytes()));
   expect_healthy();
 }
 
@@ -101,7 +101,7 @@ TEST_F(UsedSlot, ABackendReplyThatIsNoneIsRefusedAsInAFreshOne) {
 TEST_F(HostileMessages, R2_OtherVersionsAreAnsweredWithTheRangeOfOurs) {
   for (const uint32_t version : kExtremes) {
     if (version != 1) {
-      send(Words{kXid, version, 1, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
+      send(Words{kXid, version, 1, 0, 0, 0, 0}.raw(rpc_call(kXid).bytes()));
       EXPECT_EQ(sent(), (std::vector<uint32_t>{kXid, version, options.credits, 4, 1, 1, 1}));
       expect_idle();
     }
@@ -111,7 +111,7 @@ TEST_F(HostileMessages, R2_OtherVersionsAreAnsweredWithTheRangeOfOurs) {
 
 TEST_F(HostileMessages, R3_WhateverCreditIsAskedForTheGrantIsOurs) {
   for (const uint32_t credit : kExtremes) {
-    send(Words{kXid, 1, credit, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
+    send(Words{kXid, 1, credit, 0, 0, 0, 0}.raw(rpc_call(kXid).bytes()));
     const auto id = take();
     ASSERT_TRUE(id.has_value());
     held.clear();
@@ -123,10 +123,10 @@ TEST_F(HostileMessages, R3_WhateverCreditIsAskedForTheGrantIsOurs) {
 
 TEST_F(HostileMessages, R4_MsgpDoneAndUnknownProceduresGetTheirDue) {
   for (const uint32_t proc : {2u, 5u, 6u, 0x7fff'ffffu, 0xffff'ffffu}) {
-    expect_chunk_error(Words{kXid, 1, 1, proc, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
+    expect_chunk_error(Words{kXid, 1, 1, proc, 0, 0, 0}.raw(rpc_call(kXid).bytes()));
   }
   for (const uint32_t proc : {3u, 4u}) {
-    expect_dropped(Words{kXid, 1, 1, proc, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
+    expect_dropped(Words{kXid, 1, 1, proc, 0, 0, 0}.raw(rpc_call(kXid).bytes()));
   }
   expect_healthy();
 }
@@ -193,10 +193,10 @@ TEST_F(HostileMessages, R6_WriteListsThatLieAreRefusedAndOddOnesAreReturnedUnuse
   answer(*id, rpc_reply(kXid));
   EXPECT_EQ(sent(),
             Words({kXid, 1, 8, 0})
-                .octets(Words{0, 1, 0, 1, 1}.segment(5, 0, 0).add({1, 2}).segment(6, 0, 0).segment(7, 0, 64).add({0, 0}).bytes())
-                .octets(rpc_reply(kXid).bytes())
+                .raw(Words{0, 1, 0, 1, 1}.segment(5, 0, 0).add({1, 2}).segment(6, 0, 0).segment(7, 0, 64).add({0, 0}).bytes())
+                .raw(rpc_reply(kXid).bytes())
                 .words());
-  // Shorter than the result by an octet: an error, and not one octet of it is written.
+  // Shorter than the result by a byte: an error, and not one byte of it is written.
   send(with_lists(Words{0, 1, 2}.segment(6, 8, 0).segment(7, 7, 64).add({0, 0}), echo()));
   const auto second = take();
   ASSERT_TRUE(second.has_value());
@@ -212,8 +212,8 @@ TEST_F(HostileMessages, R7_AReplyThatFindsNoRoomIsAnErrorAndNothingIsWritten) {
       Words{0, 0, 0},                                                   // no Reply chunk
       Words{0, 0, 1, 0},                                                // of no segments
       Words{0, 0, 1, 1}.segment(7, 0, 0),                               // of nothing
-      Words{0, 0, 1, 1}.segment(7, 2023, 0),                            // an octet short
-      Words{0, 0, 1, 2}.segment(7, 1023, 0).segment(8, 1000, 0x10000),  // in two, an octet short
+      Words{0, 0, 1, 1}.segment(7, 2023, 0),                            // a byte short
+      Words{0, 0, 1, 2}.segment(7, 1023, 0).segment(8, 1000, 0x10000),  // in two, a byte short
   };
   for (const Words& lists : no_room) {
     send(with_lists(lists, rpc_call(kXid)));
@@ -242,8 +242,8 @@ TEST_F(HostileMessages, R8_PositionZeroAndInlineBodiesDoNotMix) {
   expect_chunk_error(with_lists(Words{0, 0, 0}, Words(), 1));
   expect_chunk_error(with_lists(Words().read(44, 7, 64, 0).add({0, 0, 0}), Words(), 1));
   EXPECT_EQ(reads_and_writes(), 0u);
-  // A chunk that belongs exactly between two segments of the Position-Zero chunk: 44 octets, 8 of data, and a rest of nothing;
-  // then with four octets behind it.
+  // A chunk that belongs exactly between two segments of the Position-Zero chunk: 44 bytes, 8 of data, and a rest of nothing;
+  // then with four bytes behind it.
   for (const uint32_t rest : {0u, 4u}) {
     Words lists = Words().read(0, 1, 44, 0).read(0, 2, rest, 0).read(44, 3, 8, 0).add({0, 0, 0});
     send(with_lists(lists, Words(), 1));
@@ -275,8 +275,8 @@ TEST(HostileLoopback, R9_AKeyOfAnotherConnectionOpensNothing) {
     const Words lists = write ? Words{0, 1, 1}.segment(region->value(), 64, address).add({0, 0})
                               : Words().read(44, region->value(), 64, address).add({0, 0, 0});
     const Words call = Words{1, 1, 1, 0}
-                           .octets(lists.bytes())
-                           .octets(write ? rpc_call(1, 2).add({64, 0, 0}).bytes() : rpc_call(1, 1).add({64}).bytes());
+                           .raw(lists.bytes())
+                           .raw(write ? rpc_call(1, 2).add({64, 0, 0}).bytes() : rpc_call(1, 1).add({64}).bytes());
     ASSERT_TRUE(loop.client_qp.post_send({.payload = chain_of(loop.client_pool, call.bytes())}).ok());
     for (int i = 0; i < 8; ++i) {
       (void)loop.link.step(0);
@@ -342,20 +342,20 @@ TEST_F(HostileMessages, R11_AChunkWithoutSegmentsHasNoKeyToInvalidate) {
 TEST_F(HostileMessages, R12_AReplyThatNobodyAskedForIsDropped) {
   options.reverse_credits = 4;
   make();
-  expect_dropped(Words{kXid, 1, 99, 0, 0, 0, 0}.octets(rpc_reply(kXid).bytes()));
+  expect_dropped(Words{kXid, 1, 99, 0, 0, 0, 0}.raw(rpc_reply(kXid).bytes()));
   EXPECT_EQ(stats().reverse_dropped, 1u);
   server->enable_reverse();
   ASSERT_TRUE(server->submit_reverse(now, chain_of(*pool, rpc_call(kXid).bytes())).ok());
   (void)sent();
   // Under another XID; a Call under ours; then the Reply, and the Reply again.
-  send(Words{kXid + 1, 1, 4, 0, 0, 0, 0}.octets(rpc_reply(kXid + 1).bytes()));
+  send(Words{kXid + 1, 1, 4, 0, 0, 0, 0}.raw(rpc_reply(kXid + 1).bytes()));
   EXPECT_EQ(server->reverse_in_flight(), 1u);
   send(inline_call(kXid, rpc_call(kXid)));
   const auto id = take();
   ASSERT_TRUE(id.has_value());
   EXPECT_EQ(server->reverse_in_flight(), 1u);
-  send(Words{kXid, 1, 4, 0, 0, 0, 0}.octets(rpc_reply(kXid).bytes()));
-  send(Words{kXid, 1, 4, 0, 0, 0, 0}.octets(rpc_reply(kXid).bytes()));
+  send(Words{kXid, 1, 4, 0, 0, 0, 0}.raw(rpc_reply(kXid).bytes()));
+  send(Words{kXid, 1, 4, 0, 0, 0, 0}.raw(rpc_reply(kXid).bytes()));
   EXPECT_EQ(stats().reverse_dropped, 3u);
   ReverseOutcome outcome;
   EXPECT_TRUE(server->poll_reverse(outcome));
@@ -439,7 +439,7 @@ TEST_F(HostileMessages, B3_RepliesLongerThanTheirChunksEndAsErrorsOfTheirCall) {
 TEST_F(HostileMessages, CVE_2026_89530_ALongReplyWithoutAnyChunkIsNeverPulledUp) {
   for (const size_t piece : {1u, 7u, 60u, 2048u}) {
     make(128, 32, 4096);
-    for (const uint32_t more : {996u, 1000u, 1500u, 3000u}) {  // behind 24 octets of reply header; 972 would just fit
+    for (const uint32_t more : {996u, 1000u, 1500u, 3000u}) {  // behind 24 bytes of reply header; 972 would just fit
       send(inline_call(kXid, rpc_call(kXid)));
       const auto id = take();
       ASSERT_TRUE(id.has_value());
@@ -468,7 +468,7 @@ TEST_F(HostileReplies, CVE_2026_72466_ShortRepliesAreNotLookedBehindAndTakeNoRec
   const Words good = Words({words[0], 1, 8, 0, 0, 1, 1})
                          .segment(words[7], 4, (uint64_t{words[9]} << 32) | words[10])
                          .add({0, 0})
-                         .octets(rpc_reply(words[0]).add({4}).bytes());
+                         .raw(rpc_reply(words[0]).add({4}).bytes());
   for (uint32_t round = 0; round < 3; ++round) {
     for (size_t bytes = 1; bytes < 64; ++bytes) {  // header and the first two words of the RPC message: 60
       if (bytes >= 60) {
@@ -493,7 +493,7 @@ TEST_F(HostileReplies, CVE_2026_72466_ShortRepliesAreNotLookedBehindAndTakeNoRec
 TEST_F(HostileReplies, CVE_2026_72473_ARequestStaysUntilItsSendHasCompleted) {
   ASSERT_TRUE(try_submit({.user_data = 1, .message = chain_of(pool, rpc_call(0).zeros(600).bytes(), 200)}).ok());
   const uint32_t xid = client->last_xid();
-  const std::vector<uint8_t> before = octets_of(qp->posted().front().payload);
+  const std::vector<uint8_t> before = bytes_of(qp->posted().front().payload);
   receive(inline_reply(xid));  // overtakes the acknowledgement
   EXPECT_EQ(outcome(), CallStatus::kReplied);
   reply.message.clear();
@@ -502,7 +502,7 @@ TEST_F(HostileReplies, CVE_2026_72473_ARequestStaysUntilItsSendHasCompleted) {
   EXPECT_GT(held, 0u);
   for (uint32_t i = 0; i < 4; ++i) {  // the slot and the pool are used again
     ASSERT_TRUE(try_submit({.message = chain_of(pool, rpc_call(0).add({~i}).bytes())}).ok());
-    EXPECT_EQ(octets_of(qp->posted().front().payload), before);
+    EXPECT_EQ(bytes_of(qp->posted().front().payload), before);
   }
   qp->finish_all_sends();
   client->on_completions(now);

@@ -13,23 +13,23 @@ constexpr uint32_t kReaddir3 = 16;
 class IneligibleItems : public ServerFixture {
  protected:
   static std::vector<uint8_t> item() {
-    std::vector<uint8_t> octets(kItemBytes);
-    for (size_t i = 0; i < octets.size(); ++i) {
-      octets[i] = static_cast<uint8_t>(i * 7);
+    std::vector<uint8_t> raw(kItemBytes);
+    for (size_t i = 0; i < raw.size(); ++i) {
+      raw[i] = static_cast<uint8_t>(i * 7);
     }
-    return octets;
+    return raw;
   }
 };
 
 // Proves RPCRDMA-3.5.3-11, RPCRDMA-6.1-6: 8 KiB that are no eligible argument, in the call's Position Zero chunk.
 TEST_F(IneligibleItems, ALongCallMayCarryThemInItsPositionZeroChunk) {
-  const std::vector<uint8_t> stream = rpc_call(kXid, 1, kMountProgram, 3).add({kItemBytes}).octets(item()).bytes();
+  const std::vector<uint8_t> stream = rpc_call(kXid, 1, kMountProgram, 3).add({kItemBytes}).raw(item()).bytes();
   const uint32_t bytes = static_cast<uint32_t>(stream.size());
   send(Words{kXid, 1, 1, 1}.read(0, 0x71, bytes, 0x4000).add({0, 0, 0}));
   finish_read(stream);
   const auto id = take();
   ASSERT_TRUE(id.has_value());
-  EXPECT_EQ(octets_of(held), stream);
+  EXPECT_EQ(bytes_of(held), stream);
   EXPECT_EQ(stats().ddp_violations, 0u);
   answer(*id, rpc_reply(kXid));
   EXPECT_EQ(sent()[3], 0u) << "a reply, and no RDMA_ERROR";
@@ -38,7 +38,7 @@ TEST_F(IneligibleItems, ALongCallMayCarryThemInItsPositionZeroChunk) {
   send(Words{kXid, 1, 1, 0}
            .read(44, 0x72, kItemBytes, 0x4000)
            .add({0, 0, 0})
-           .octets(rpc_call(kXid, 1, kMountProgram, 3).add({kItemBytes}).bytes()));
+           .raw(rpc_call(kXid, 1, kMountProgram, 3).add({kItemBytes}).bytes()));
   finish_read(item());
   EXPECT_FALSE(take().has_value());
   EXPECT_EQ(stats().ddp_violations, 1u);
@@ -54,7 +54,7 @@ TEST_F(IneligibleItems, ALongReplyMayCarryThemInItsReplyChunk) {
            .segment(0x11, 30'000, 0x1000)
            .add({0, 1, 1})
            .segment(0x22, 30'000, 0x9000)
-           .octets(rpc_call(kXid, kReaddir3, kNfs, 3).add({4, 7, 0, 0, 0, 0, 20'480}).bytes()));
+           .raw(rpc_call(kXid, kReaddir3, kNfs, 3).add({4, 7, 0, 0, 0, 0, 20'480}).bytes()));
   const auto id = take();
   ASSERT_TRUE(id.has_value());
   answer(*id, results);
@@ -63,7 +63,7 @@ TEST_F(IneligibleItems, ALongReplyMayCarryThemInItsReplyChunk) {
   EXPECT_EQ(write.kind, test::WorkKind::kWrite);
   EXPECT_EQ(write.rkey, verbs::Rkey(0x22));
   EXPECT_EQ(write.remote_address, 0x9000u);
-  EXPECT_EQ(octets_of(write.payload), results.bytes());
+  EXPECT_EQ(bytes_of(write.payload), results.bytes());
   qp->finish();
   EXPECT_EQ(sent(), Words({kXid, 1, 8, 1, 0, 1, 1}).segment(0x11, 0, 0x1000).add({0, 1, 1}).segment(0x22, bytes, 0x9000).words());
   EXPECT_EQ(stats().ddp_violations, 0u);

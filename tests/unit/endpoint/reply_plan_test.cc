@@ -205,8 +205,8 @@ TEST_F(ReplyPlanTest, ItemsThatContradictTheStreamEndTheReduction) {
   EXPECT_EQ(plan.form, ReplyForm::kInline);
 }
 
-// Proves RPCRDMA-8.1.4-3: whatever comes in: octets are conserved, no segment is overfilled, and the SEND fits.
-TEST_F(ReplyPlanTest, RandomPlansConserveOctets) {
+// Proves RPCRDMA-8.1.4-3: whatever comes in: bytes are conserved, no segment is overfilled, and the SEND fits.
+TEST_F(ReplyPlanTest, RandomPlansConserveBytes) {
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     SCOPED_TRACE(seed);
     SeededRandom random(seed);

@@ -57,7 +57,7 @@ class Retransmission : public ClientFixture {
 };
 
 // Proves BIDI-5.4-1, BIDI-4.3.1-5: five calls are lost; on the next connection the receives for their replies and for the
-// server's calls are there before the first of them leaves, and each goes out octet for octet as before.
+// server's calls are there before the first of them leaves, and each goes out byte for byte as before.
 TEST_F(Retransmission, LostCallsGoOutAgainUnderTheirXids) {
   open();
   std::vector<std::vector<uint32_t>> lost;
@@ -106,7 +106,7 @@ TEST_F(Retransmission, MemoryIsRegisteredAnewForARepetition) {
   arrive(Words({again[0], 1, 8, 0, 0, 1, 1})
              .segment(again[7], 0, (uint64_t{again[9]} << 32) | again[10])
              .add({0, 0})
-             .octets(rpc_reply(again[0]).add({0}).bytes()));
+             .raw(rpc_reply(again[0]).add({0}).bytes()));
   EXPECT_EQ(outcome(), CallStatus::kReplied);
 }
 
@@ -224,11 +224,11 @@ class ReverseRetransmission : public ServerFixture {
 };
 
 // Proves BIDI-4.3.2-4, BIDI-5.4-1: after the client's return the receives for its calls are there first, and one more before
-// each repeated reverse call leaves, octet for octet as before.
+// each repeated reverse call leaves, byte for byte as before.
 TEST_F(ReverseRetransmission, AfterTheClientsReturnTheSameCallsGoOutAgain) {
   std::vector<std::vector<uint32_t>> first;
   first.push_back(call(0x77));
-  send(Words{0x77, 1, 4, 0, 0, 0, 0}.octets(rpc_reply(0x77).bytes()));
+  send(Words{0x77, 1, 4, 0, 0, 0, 0}.raw(rpc_reply(0x77).bytes()));
   first.clear();
   for (uint32_t xid = 1; xid <= 4; ++xid) {
     first.push_back(call(xid));
@@ -242,7 +242,7 @@ TEST_F(ReverseRetransmission, AfterTheClientsReturnTheSameCallsGoOutAgain) {
   server->enable_reverse();
   EXPECT_EQ(call(1), first[0]);
   EXPECT_TRUE(call(2).empty()) << "one until the first reply";
-  send(Words{1, 1, 4, 0, 0, 0, 0}.octets(rpc_reply(1).bytes()));
+  send(Words{1, 1, 4, 0, 0, 0, 0}.raw(rpc_reply(1).bytes()));
   EXPECT_EQ(sent(), first[1]);
   for (uint32_t xid = 3; xid <= 4; ++xid) {
     EXPECT_EQ(call(xid), first[xid - 1]);

@@ -29,7 +29,7 @@ class ReverseCalls : public ServerFixture {
     EXPECT_TRUE(submit(xid).ok());
     return sent();
   }
-  static Words reply(uint32_t xid, uint32_t credit) { return Words{xid, 1, credit, 0, 0, 0, 0}.octets(rpc_reply(xid).bytes()); }
+  static Words reply(uint32_t xid, uint32_t credit) { return Words{xid, 1, credit, 0, 0, 0, 0}.raw(rpc_reply(xid).bytes()); }
   // The next outcome; its message stays in `outcome`.
   std::optional<ReverseStatus> ended() {
     if (!server->poll_reverse(outcome)) {
@@ -57,18 +57,18 @@ class ReverseCalls : public ServerFixture {
 TEST_F(ReverseCalls, ACallIsAnOrdinaryInlineMessageWithTheCreditsWanted) {
   // The decoder that reads forward calls reads it: the same XDR, version 1, and all of it behind the header is the call.
   ASSERT_TRUE(submit(kReverseXid + 1).ok());
-  const std::vector<uint8_t> octets = octets_of(qp->posted().front().payload);
-  const auto fixed = FixedHeader::parse(octets);
+  const std::vector<uint8_t> raw = bytes_of(qp->posted().front().payload);
+  const auto fixed = FixedHeader::parse(raw);
   ASSERT_TRUE(fixed.ok());
   EXPECT_EQ(fixed->version, kRpcRdmaVersion);
   ChunkList chunks;
-  const auto decoded = decode_chunks(octets, ChunkLimits{}, chunks);
+  const auto decoded = decode_chunks(raw, ChunkLimits{}, chunks);
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(chunks.read_count + chunks.write_count + (chunks.has_reply ? 1 : 0), 0u);
-  EXPECT_EQ(Words().octets(Bytes(octets).subspan(decoded->header_bytes)).words(), rpc_call(kReverseXid + 1).words());
+  EXPECT_EQ(Words().raw(Bytes(raw).subspan(decoded->header_bytes)).words(), rpc_call(kReverseXid + 1).words());
   make();
   server->enable_reverse();
-  EXPECT_EQ(call(kReverseXid), Words({kReverseXid, 1, kWanted, 0, 0, 0, 0}).octets(rpc_call(kReverseXid).bytes()).words());
+  EXPECT_EQ(call(kReverseXid), Words({kReverseXid, 1, kWanted, 0, 0, 0, 0}).raw(rpc_call(kReverseXid).bytes()).words());
   EXPECT_EQ(stats().reverse_calls, 1u);
 }
 
@@ -146,7 +146,7 @@ TEST_F(ReverseCalls, GrantsOfNoneOrOfMoreThanAskedForAreClamped) {
 TEST_F(ReverseCalls, TheTwoLedgersKnowNothingOfEachOther) {
   grant(3);
   // A forward Call that asks for 1000 credits: no grant for us, and the answer grants what it always does.
-  send(Words{kXid, 1, 1000, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
+  send(Words{kXid, 1, 1000, 0, 0, 0, 0}.raw(rpc_call(kXid).bytes()));
   EXPECT_EQ(granted(), 3u);
   answer(*take(), rpc_reply(kXid));
   EXPECT_EQ(sent()[2], options.credits);
@@ -165,7 +165,7 @@ TEST_F(ReverseCalls, TheSameXidMayBeInUseInBothDirections) {
   send(reply(kXid, 2));
   EXPECT_EQ(ended(), ReverseStatus::kReplied);
   answer(*forward, rpc_reply(kXid));
-  EXPECT_EQ(sent(), Words({kXid, 1, options.credits, 0, 0, 0, 0}).octets(rpc_reply(kXid).bytes()).words());
+  EXPECT_EQ(sent(), Words({kXid, 1, options.credits, 0, 0, 0, 0}).raw(rpc_reply(kXid).bytes()).words());
 }
 
 // Proves BIDI-4.1-3, BIDI-2.3-2, BIDI-2.3-3, BIDI-1-2
@@ -215,15 +215,15 @@ TEST_F(ReverseCalls, ACallLongerThanTheThresholdIsRefusedWithoutASend) {
 
 // Proves BIDI-8-1, BIDI-8-2
 TEST_F(ReverseCalls, CredentialsAreNobodysBusinessHere) {
-  // Forward calls with AUTH_NONE, reverse ones with AUTH_SYS and RPCSEC_GSS: their octets pass.
+  // Forward calls with AUTH_NONE, reverse ones with AUTH_SYS and RPCSEC_GSS: their bytes pass.
   send(inline_call(kXid, rpc_call(kXid)));
   EXPECT_TRUE(take().has_value());
   for (const uint32_t flavor : {1u, 6u}) {
     const Words call{flavor, 0, 2, 0x4000'0000, 1, 1, flavor, 8, 0xdead, 0xbeef, flavor, 4, 0xcafe, 1, 2, 3};
     ASSERT_TRUE(submit(call).ok());
-    EXPECT_EQ(sent(), Words({flavor, 1, kWanted, 0, 0, 0, 0}).octets(call.bytes()).words());
+    EXPECT_EQ(sent(), Words({flavor, 1, kWanted, 0, 0, 0, 0}).raw(call.bytes()).words());
     const Words answer{flavor, 1, 0, flavor, 4, 0xfeed, 0};
-    send(Words{flavor, 1, 1, 0, 0, 0, 0}.octets(answer.bytes()));
+    send(Words{flavor, 1, 1, 0, 0, 0, 0}.raw(answer.bytes()));
     EXPECT_EQ(ended(), ReverseStatus::kReplied);
     EXPECT_EQ(words_of(outcome.message), answer.words());
   }
@@ -236,7 +236,7 @@ TEST_F(ReverseCalls, ALongCallThatDoesNotFitTheHeadersBufferTravelsInItsOwn) {
   const Words long_call = rpc_call(kReverseXid).zeros(5000);
   ASSERT_TRUE(submit(long_call).ok());
   EXPECT_EQ(qp->posted().front().payload.buffer_count(), 4u);
-  EXPECT_EQ(sent(), Words({kReverseXid, 1, kWanted, 0, 0, 0, 0}).octets(long_call.bytes()).words());
+  EXPECT_EQ(sent(), Words({kReverseXid, 1, kWanted, 0, 0, 0, 0}).raw(long_call.bytes()).words());
 }
 
 // Proves BIDI-5.1-1
@@ -277,9 +277,9 @@ TEST_F(ReverseCalls, AReplyThatFitsNoCallChangesNothing) {
     EXPECT_EQ(qp->receives(), options.credits + 1);
     EXPECT_FALSE(server->failed());
   };
-  expect_ignored(reply(77, 4));                                                                     // nobody's XID
-  expect_ignored(Words{kReverseXid, 1, 4, 0, 0, 0, 0}.octets(rpc_reply(kReverseXid + 1).bytes()));  // two XIDs
-  expect_ignored(Words{kReverseXid + 1, 1, 4, 0, 0, 0, 0}.octets(rpc_reply(kReverseXid).bytes()));
+  expect_ignored(reply(77, 4));                                                                  // nobody's XID
+  expect_ignored(Words{kReverseXid, 1, 4, 0, 0, 0, 0}.raw(rpc_reply(kReverseXid + 1).bytes()));  // two XIDs
+  expect_ignored(Words{kReverseXid + 1, 1, 4, 0, 0, 0, 0}.raw(rpc_reply(kReverseXid).bytes()));
   send(reply(kReverseXid, 2));
   EXPECT_EQ(ended(), ReverseStatus::kReplied);
 }
@@ -289,7 +289,7 @@ TEST_F(ReverseCalls, CreditsOfUnknownDirectionAreNotUsed) {
   grant(2);
   (void)call(kReverseXid);
   for (const uint32_t credit : {0u, 9999u}) {
-    send(Words{kReverseXid, 1, credit, 0, 0, 0, 0, kReverseXid}.octets(Words{1}.cut(3).bytes()));  // cut off in msg_type
+    send(Words{kReverseXid, 1, credit, 0, 0, 0, 0, kReverseXid}.raw(Words{1}.cut(3).bytes()));  // cut off in msg_type
     answer(*take(), rpc_reply(kReverseXid));  // for all this end can tell it is a call; its program refuses it
     EXPECT_EQ(sent()[2], options.credits);
     send(Words{kReverseXid, 1, credit, 1, 0, 0, 0});  // RDMA_NOMSG without a chunk
@@ -302,7 +302,7 @@ TEST_F(ReverseCalls, CreditsOfUnknownDirectionAreNotUsed) {
 // No chunk was offered: a Reply cannot have used one.
 TEST_F(ReverseCalls, AReplyWithChunksIsDropped) {
   (void)call(kReverseXid);
-  send(Words{kReverseXid, 1, 4, 0, 0, 1, 1}.segment(7, 100, 0).add({0, 0}).octets(rpc_reply(kReverseXid).bytes()));
+  send(Words{kReverseXid, 1, 4, 0, 0, 1, 1}.segment(7, 100, 0).add({0, 0}).raw(rpc_reply(kReverseXid).bytes()));
   EXPECT_EQ(ended(), std::nullopt);
   EXPECT_EQ(stats().reverse_dropped, 1u);
   EXPECT_EQ(granted(), 1u);

@@ -18,7 +18,7 @@ class ReverseOpening : public ::testing::Test {
     const Chain chain = chain_of(pool, call.bytes(), 64);
     return opens_reverse_direction(inspect_call(chain), chain);
   }
-  // COMPOUND with a tag of three octets.
+  // COMPOUND with a tag of three bytes.
   static Words compound(uint32_t minor_version, uint32_t operations, uint32_t version = 4) {
     return rpc_call(9, 1, kNfsProgram, version).add({3, 0x61626300, minor_version, operations});
   }

@@ -49,7 +49,7 @@ class ReverseService : public ::testing::Test {
     }
   }
   static Words message(uint32_t xid, const Words& payload, uint32_t credit = 16) {
-    return Words{xid, 1, credit, 0, 0, 0, 0}.octets(payload.bytes());
+    return Words{xid, 1, credit, 0, 0, 0, 0}.raw(payload.bytes());
   }
   std::optional<uint32_t> poll() {
     if (!client->poll_reverse_call(call)) {
@@ -182,11 +182,11 @@ TEST_F(ReverseService, MoreCallsThanGrantedFailTheConnection) {
 TEST_F(ReverseService, ACallWithChunksIsAnsweredWithErrChunk) {
   const std::vector<uint8_t> rpc = rpc_call(7).bytes();
   for (const Words& chunked : {
-           Words{7, 1, 1, 0}.read(40, 9, 100, 0).add({0, 0, 0}).octets(rpc),                               // Read list
-           Words{7, 1, 1, 0, 0, 1, 1}.segment(9, 100, 0).add({0, 0}).octets(rpc),                          // Write list
-           Words{7, 1, 1, 0, 0, 0, 1, 1}.segment(9, 100, 0).octets(rpc),                                   // Reply chunk
-           Words{7, 1, 1, 0}.read(40, 9, 100, 0).add({0, 1, 1}).segment(9, 4, 0).add({0, 0}).octets(rpc),  // two
-           Words{7, 1, 1, 1}.read(0, 9, 100, 0).add({0, 0, 0}),                                            // all in a chunk
+           Words{7, 1, 1, 0}.read(40, 9, 100, 0).add({0, 0, 0}).raw(rpc),                               // Read list
+           Words{7, 1, 1, 0, 0, 1, 1}.segment(9, 100, 0).add({0, 0}).raw(rpc),                          // Write list
+           Words{7, 1, 1, 0, 0, 0, 1, 1}.segment(9, 100, 0).raw(rpc),                                   // Reply chunk
+           Words{7, 1, 1, 0}.read(40, 9, 100, 0).add({0, 1, 1}).segment(9, 4, 0).add({0, 0}).raw(rpc),  // two
+           Words{7, 1, 1, 1}.read(0, 9, 100, 0).add({0, 0, 0}),                                         // all in a chunk
        }) {
     receive(chunked);
     EXPECT_EQ(sent(), chunk_error(7));
@@ -210,7 +210,7 @@ TEST_F(ReverseService, RepliesWithChunksAreNotTakenForCalls) {
   ASSERT_TRUE(client->submit(now, {.message = chain_of(pool, rpc_call(0).bytes()), .writes = {&write, 1}}).ok());
   const std::vector<uint32_t> words = sent();
   const uint32_t xid = words[0];
-  receive(Words{xid, 1, 4, 0, 0, 1, 1, words[7], 0, words[9], words[10], 0, 0}.octets(rpc_reply(xid).bytes()));
+  receive(Words{xid, 1, 4, 0, 0, 1, 1, words[7], 0, words[9], words[10], 0, 0}.raw(rpc_reply(xid).bytes()));
   ClientReply reply;
   ASSERT_TRUE(client->poll_reply(reply));
   EXPECT_EQ(reply.status, CallStatus::kReplied);
@@ -220,11 +220,11 @@ TEST_F(ReverseService, RepliesWithChunksAreNotTakenForCalls) {
 
 // Proves BIDI-5.1-2
 TEST_F(ReverseService, ACallOfAnotherVersionIsAnsweredWithErrVers) {
-  receive(Words{7, 2, 1, 0, 0, 0, 0}.octets(rpc_call(7).bytes()));
+  receive(Words{7, 2, 1, 0, 0, 0, 0}.raw(rpc_call(7).bytes()));
   EXPECT_EQ(sent(), (std::vector<uint32_t>{7, 2, kReverseCredits, 4, 1, 1, 1}));
   // Under the XID of a call of ours it may be the answer to that: dropped, as ever.
   const uint32_t xid = submit();
-  receive(Words{xid, 2, 1, 0, 0, 0, 0}.octets(rpc_call(xid).bytes()));
+  receive(Words{xid, 2, 1, 0, 0, 0, 0}.raw(rpc_call(xid).bytes()));
   EXPECT_TRUE(qp->posted().empty());
   EXPECT_EQ(stats.bad_replies, 1u);
 }

@@ -49,14 +49,14 @@ class ServerFixture : public ::testing::Test {
   uint64_t malformed(HeaderError error) { return stats().malformed[static_cast<size_t>(error)]; }
   uint64_t messages_in(MessageKind kind) { return stats().messages_in[static_cast<size_t>(kind)]; }
 
-  // The client sends; `piece` octets per packet.
+  // The client sends; `piece` bytes per packet.
   void send(const Words& words, size_t piece = 1024) {
     ASSERT_TRUE(qp->deliver(chain_of(*pool, words.bytes(), piece)));
     server->on_completions(now);
     EXPECT_TRUE(server->is_consistent());
   }
   // An inline call without chunks.
-  static Words inline_call(uint32_t xid, const Words& payload) { return Words{xid, 1, 16, 0, 0, 0, 0}.octets(payload.bytes()); }
+  static Words inline_call(uint32_t xid, const Words& payload) { return Words{xid, 1, 16, 0, 0, 0, 0}.raw(payload.bytes()); }
   // Takes the next call; its message stays in `held`.
   std::optional<CallId> take() {
     Call call;

@@ -111,7 +111,7 @@ TEST_F(ServerGrant, HoweverItMovesAnHonestClientIsServed) {
           break;
         case 6:
           if (const auto id = take()) {
-            answer(*id, rpc_reply(load_be32(octets_of(held).data())));
+            answer(*id, rpc_reply(load_be32(bytes_of(held).data())));
             replies.push_back(sent()[2]);
           }
           break;
@@ -135,7 +135,7 @@ TEST_F(ServerGrant, HoweverItMovesAnHonestClientIsServed) {
 class BrokenConnection : public ServerFixture {
  protected:
   Words call_with_read(uint32_t xid) {
-    return Words{xid, 1, 1, 0}.read(44, 7, 4, 0).add({0, 0, 0}).octets(rpc_call(xid, 1).add({4}).bytes());
+    return Words{xid, 1, 1, 0}.read(44, 7, 4, 0).add({0, 0, 0}).raw(rpc_call(xid, 1).add({4}).bytes());
   }
 };
 
@@ -150,7 +150,7 @@ TEST_F(BrokenConnection, TheCallThatItBrokeAtIsKnown) {
   EXPECT_EQ(server->broken_xid(), 0x52u);
 
   make();
-  send(Words{0x61, 1, 1, 0, 0, 1, 1}.segment(7, 100, 0).add({0, 0}).octets(rpc_call(0x61, 1).add({0}).bytes()));
+  send(Words{0x61, 1, 1, 0, 0, 1, 1}.segment(7, 100, 0).add({0, 0}).raw(rpc_call(0x61, 1).add({0}).bytes()));
   const auto id = take();
   ASSERT_TRUE(id.has_value());
   answer(*id, rpc_reply(0x61).add({4, 0xdddd'dddd}));

@@ -10,21 +10,21 @@ namespace {
 using ServerReceive = ServerFixture;
 
 std::vector<uint8_t> counting(size_t count, uint8_t first = 1) {
-  std::vector<uint8_t> octets(count);
-  std::iota(octets.begin(), octets.end(), first);
-  return octets;
+  std::vector<uint8_t> raw(count);
+  std::iota(raw.begin(), raw.end(), first);
+  return raw;
 }
 
 // Proves RPCRDMA-3.2-2.
 TEST_F(ServerReceive, AnInlineCallIsHandedOverWithoutACopy) {
   const Words message = inline_call(kXid, rpc_call(kXid, 1).add({4, 0x0102'0304}));
   Chain chain = chain_of(*pool, message.bytes());
-  const uint8_t* octets = chain.head()->data;
+  const uint8_t* raw = chain.head()->data;
   ASSERT_TRUE(qp->deliver(std::move(chain)));
   server->on_completions(now);
   Call call;
   ASSERT_TRUE(server->poll_call(now, call));
-  EXPECT_EQ(call.message.head()->data, octets + 28);
+  EXPECT_EQ(call.message.head()->data, raw + 28);
   EXPECT_EQ(words_of(call.message), rpc_call(kXid, 1).add({4, 0x0102'0304}).words());
   EXPECT_EQ(call.context->header.xid, kXid);
   EXPECT_EQ(call.context->header.procedure, 1u);
@@ -47,7 +47,7 @@ TEST_F(ServerReceive, MessagesUnderTheSmallestHeaderAreDropped) {
 // R1 of tests/requirements/hostile.md at any packet size: the header may lie in pieces.
 TEST_F(ServerReceive, AHeaderInPiecesIsReadAllTheSame) {
   Words message = Words{kXid, 1, 8, 0, 0, 1, 3};
-  message.segment(1, 10, 100).segment(2, 20, 200).segment(3, 30, 300).add({0, 0}).octets(rpc_call(kXid).bytes());
+  message.segment(1, 10, 100).segment(2, 20, 200).segment(3, 30, 300).add({0, 0}).raw(rpc_call(kXid).bytes());
   for (const size_t piece : {4u, 12u, 16u, 20u, 28u, 30u, 64u, 256u}) {
     SCOPED_TRACE(piece);
     send(message, piece);
@@ -65,7 +65,7 @@ TEST_F(ServerReceive, AHeaderInPiecesIsReadAllTheSame) {
 // range is 1..1.
 TEST_F(ServerReceive, OtherVersionsAreAnsweredWithTheRange) {
   for (const uint32_t version : {0u, 2u, 0xffff'ffffu}) {
-    send(Words{kXid, version, 1, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
+    send(Words{kXid, version, 1, 0, 0, 0, 0}.raw(rpc_call(kXid).bytes()));
     EXPECT_EQ(sent(), (std::vector<uint32_t>{kXid, version, options.credits, 4, 1, 1, 1}));
     expect_idle();
   }
@@ -78,7 +78,7 @@ TEST_F(ServerReceive, OtherVersionsAreAnsweredWithTheRange) {
 // Proves RPCRDMA-3.3.1-8, RPCRDMA-3.3.1-12: rPCRDMA-3.3.1-8, R3, thread 2: the grant is ours whatever is asked for.
 TEST_F(ServerReceive, TheGrantIsTheReceivesPostedWhateverIsAskedFor) {
   for (const uint32_t asked : {0u, 1u, 1000u, 0xffff'ffffu}) {
-    send(Words{kXid, 1, asked, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
+    send(Words{kXid, 1, asked, 0, 0, 0, 0}.raw(rpc_call(kXid).bytes()));
     answer(*take(), rpc_reply(kXid));
     EXPECT_EQ(sent()[2], 8u);
   }
@@ -131,23 +131,23 @@ TEST_F(ServerReceive, NomsgNeedsAPositionZeroChunk) {
 
 // Position Zero beside an inline body (docs/architecture.md); R8 of tests/requirements/hostile.md
 TEST_F(ServerReceive, MsgWithAPositionZeroChunkIsAnError) {
-  expect_chunk_error(Words{kXid, 1, 1, 0}.read(0, 1, 100, 0).add({0, 0, 0}).octets(rpc_call(kXid).bytes()));
+  expect_chunk_error(Words{kXid, 1, 1, 0}.read(0, 1, 100, 0).add({0, 0, 0}).raw(rpc_call(kXid).bytes()));
   EXPECT_EQ(malformed(HeaderError::kPositionMixed), 1u);
 }
 
 // Proves RPCRDMA-4.3-1, RPCRDMA-4.5-4: presence words
 TEST_F(ServerReceive, PresenceWordsAreZeroOrOne) {
-  expect_chunk_error(Words{kXid, 1, 1, 0, 2, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
-  expect_chunk_error(Words{kXid, 1, 1, 0, 0, 5, 0, 0}.octets(rpc_call(kXid).bytes()));
-  expect_chunk_error(Words{kXid, 1, 1, 0, 0, 0, 0xffff'ffff}.octets(rpc_call(kXid).bytes()));
+  expect_chunk_error(Words{kXid, 1, 1, 0, 2, 0, 0, 0}.raw(rpc_call(kXid).bytes()));
+  expect_chunk_error(Words{kXid, 1, 1, 0, 0, 5, 0, 0}.raw(rpc_call(kXid).bytes()));
+  expect_chunk_error(Words{kXid, 1, 1, 0, 0, 0, 0xffff'ffff}.raw(rpc_call(kXid).bytes()));
   EXPECT_EQ(malformed(HeaderError::kBadDiscriminant), 3u);
 }
 
 // Proves RPCRDMA-3.4.5-10, RPCRDMA-4.5-4: R5 and CVE-2026-89526: a Position is compared with what is there, overlaps are
 // refused.
 TEST_F(ServerReceive, ReadListsThatDoNotFitTheStreamAreRefused) {
-  const Words payload = rpc_call(kXid, 1).add({8});  // 44 octets inline
-  const auto with = [&](Words lists) { return lists.add({0, 0, 0}).octets(payload.bytes()); };
+  const Words payload = rpc_call(kXid, 1).add({8});  // 44 bytes inline
+  const auto with = [&](Words lists) { return lists.add({0, 0, 0}).raw(payload.bytes()); };
   expect_chunk_error(with(Words{kXid, 1, 1, 0}.read(42, 1, 8, 0)));
   EXPECT_EQ(malformed(HeaderError::kPositionAlignment), 1u);
   expect_chunk_error(with(Words{kXid, 1, 1, 0}.read(48, 1, 8, 0)));
@@ -165,10 +165,10 @@ TEST_F(ServerReceive, ReadsOverTheBudgetAreRefusedBeforeAnythingIsRead) {
   options.call_bytes_max = 1 << 20;
   make();
   const Words payload = rpc_call(kXid, 1).add({8});
-  expect_chunk_error(Words{kXid, 1, 1, 0}.read(44, 1, 0xffff'ffff, 0).add({0, 0, 0}).octets(payload.bytes()));
-  expect_chunk_error(Words{kXid, 1, 1, 0}.read(44, 1, 1 << 20, 0).read(44, 1, 1, 0).add({0, 0, 0}).octets(payload.bytes()));
+  expect_chunk_error(Words{kXid, 1, 1, 0}.read(44, 1, 0xffff'ffff, 0).add({0, 0, 0}).raw(payload.bytes()));
+  expect_chunk_error(Words{kXid, 1, 1, 0}.read(44, 1, 1 << 20, 0).read(44, 1, 1, 0).add({0, 0, 0}).raw(payload.bytes()));
   // The data alone are allowed, with the call around them they are too long.
-  expect_chunk_error(Words{kXid, 1, 1, 0}.read(44, 1, 1 << 20, 0).add({0, 0, 0}).octets(payload.bytes()));
+  expect_chunk_error(Words{kXid, 1, 1, 0}.read(44, 1, 1 << 20, 0).add({0, 0, 0}).raw(payload.bytes()));
   EXPECT_EQ(malformed(HeaderError::kReadTooLong), 3u);
 }
 
@@ -178,7 +178,7 @@ TEST_F(ServerReceive, TooManySegmentsAreRefused) {
   for (uint32_t i = 0; i <= kReadSegmentsMax; ++i) {
     message.read(40, i, 4, 0);
   }
-  Chain chain = chain_of(*pool, message.add({0, 0, 0}).octets(rpc_call(kXid).bytes()).bytes(), 256);
+  Chain chain = chain_of(*pool, message.add({0, 0, 0}).raw(rpc_call(kXid).bytes()).bytes(), 256);
   ASSERT_TRUE(qp->deliver(std::move(chain)));
   server->on_completions(now);
   EXPECT_EQ(sent()[4], 2u);
@@ -187,7 +187,7 @@ TEST_F(ServerReceive, TooManySegmentsAreRefused) {
   for (uint32_t i = 0; i <= kWriteChunksMax; ++i) {
     writes.add({1, 0});
   }
-  expect_chunk_error(writes.add({0, 0}).octets(rpc_call(kXid).bytes()));
+  expect_chunk_error(writes.add({0, 0}).raw(rpc_call(kXid).bytes()));
   EXPECT_EQ(malformed(HeaderError::kTooManyWriteChunks), 1u);
 }
 
@@ -203,17 +203,17 @@ TEST_F(ServerReceive, TheCapsAreThoseOfTheOptions) {
     for (uint32_t i = 0; i < count; ++i) {
       message.read(44, i, 4, 0);
     }
-    return message.add({0, 0, 0}).octets(payload);
+    return message.add({0, 0, 0}).raw(payload);
   };
   expect_chunk_error(reads(3));
   EXPECT_EQ(malformed(HeaderError::kTooManyReadSegments), 1u);
-  expect_chunk_error(Words{kXid, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0}.octets(payload));
+  expect_chunk_error(Words{kXid, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0}.raw(payload));
   EXPECT_EQ(malformed(HeaderError::kTooManyWriteChunks), 1u);
   Words reply_chunk{kXid, 1, 1, 0, 0, 0, 1, 4};
   for (uint32_t i = 0; i < 4; ++i) {
     reply_chunk.segment(i, 4, 0);
   }
-  expect_chunk_error(reply_chunk.octets(payload));
+  expect_chunk_error(reply_chunk.raw(payload));
   EXPECT_EQ(malformed(HeaderError::kTooManySegments), 1u);
   send(reads(2));
   EXPECT_EQ(qp->posted().size(), 2u);
@@ -223,7 +223,7 @@ TEST_F(ServerReceive, TheCapsAreThoseOfTheOptions) {
 // when multiplied, or an array cut short.
 TEST_F(ServerReceive, SegmentCountsThatLieAreRefused) {
   for (const uint32_t count : {65u, 0x1000'0000u, 0x1000'0001u, 0xffff'ffffu}) {
-    expect_chunk_error(Words{kXid, 1, 1, 0, 0, 1, count}.segment(1, 1, 1).add({0, 0}).octets(rpc_call(kXid).bytes()));
+    expect_chunk_error(Words{kXid, 1, 1, 0, 0, 1, count}.segment(1, 1, 1).add({0, 0}).raw(rpc_call(kXid).bytes()));
   }
   EXPECT_EQ(malformed(HeaderError::kTooManySegments), 4u);
   expect_chunk_error(Words{kXid, 1, 1, 0, 0, 1, 4}.segment(1, 1, 1).segment(1, 1, 1));
@@ -232,7 +232,7 @@ TEST_F(ServerReceive, SegmentCountsThatLieAreRefused) {
 }
 
 // Proves RPCRDMA-4.5.2-1, RPCRDMA-4.5-4, RPCRDMA-4.5-6, RPCRDMA-4.5-7, RPCRDMA-4.5-8, RPCRDMA-4.5-9, RPCRDMA-4.2.4-4,
-// RPCRDMA-4.1.2-3: the whole header cut at every octet: one answer each, and none of them a call.
+// RPCRDMA-4.1.2-3: the whole header cut at every byte: one answer each, and none of them a call.
 TEST_F(ServerReceive, AHeaderCutAnywhereIsAnError) {
   Words whole = Words{kXid, 1, 8, 0}.read(40, 1, 4, 0).add({0, 1, 1}).segment(2, 10, 0).add({0, 1, 1}).segment(3, 10, 0);
   for (size_t bytes = 28; bytes < whole.size(); ++bytes) {
@@ -247,7 +247,7 @@ TEST_F(ServerReceive, AHeaderCutAnywhereIsAnError) {
 TEST_F(ServerReceive, ChunksWithoutSegmentsHaveNoHandleToInvalidate) {
   thresholds.remote_invalidation = true;
   make();
-  send(Words{kXid, 1, 1, 0, 0, 1, 0, 0, 1, 0}.octets(rpc_call(kXid).bytes()));
+  send(Words{kXid, 1, 1, 0, 0, 1, 0, 0, 1, 0}.raw(rpc_call(kXid).bytes()));
   answer(*take(), rpc_reply(kXid));
   ASSERT_EQ(qp->posted().size(), 1u);
   EXPECT_FALSE(qp->posted().front().invalidate.has_value());
@@ -264,7 +264,7 @@ TEST_F(ServerReceive, ReadSegmentsAreFetchedAndSplicedIn) {
            .read(44, 0x11, 5, 0x1000)
            .read(44, 0x22, 6, 0x2000)
            .add({0, 0, 0})
-           .octets(rpc_call(kXid, 1).add({11, 0xfeed'beef}).bytes()));
+           .raw(rpc_call(kXid, 1).add({11, 0xfeed'beef}).bytes()));
   EXPECT_FALSE(take().has_value());
   ASSERT_EQ(qp->posted().size(), 2u);
   EXPECT_EQ(qp->posted()[0].rkey, verbs::Rkey(0x11));
@@ -276,7 +276,7 @@ TEST_F(ServerReceive, ReadSegmentsAreFetchedAndSplicedIn) {
   finish_read(counting(6, 6));
   ASSERT_TRUE(take().has_value());
   const std::vector<uint8_t> data = counting(11);
-  EXPECT_EQ(octets_of(held), rpc_call(kXid, 1).add({11}).octets(data).zeros(1).add({0xfeed'beef}).bytes());
+  EXPECT_EQ(bytes_of(held), rpc_call(kXid, 1).add({11}).raw(data).zeros(1).add({0xfeed'beef}).bytes());
   const ChunkStats& reads = stats().chunks[static_cast<size_t>(ChunkKind::kRead)];
   EXPECT_EQ(reads.chunks, 1u);
   EXPECT_EQ(reads.segments, 2u);
@@ -288,20 +288,20 @@ TEST_F(ServerReceive, ReadSegmentsAreFetchedAndSplicedIn) {
 TEST_F(ServerReceive, RoundupMayBeInTheChunkOrNot) {
   for (const uint32_t with_pad : {0u, 1u}) {
     const uint32_t length = with_pad != 0 ? 8 : 6;
-    send(Words{kXid, 1, 1, 0}.read(44, 1, length, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({6, 7}).bytes()));
+    send(Words{kXid, 1, 1, 0}.read(44, 1, length, 0).add({0, 0, 0}).raw(rpc_call(kXid, 1).add({6, 7}).bytes()));
     std::vector<uint8_t> data = counting(6);
     data.resize(length);
     finish_read(data);
     const auto id = take();
     ASSERT_TRUE(id.has_value());
-    EXPECT_EQ(octets_of(held), rpc_call(kXid, 1).add({6}).octets(counting(6)).zeros(2).add({7}).bytes());
+    EXPECT_EQ(bytes_of(held), rpc_call(kXid, 1).add({6}).raw(counting(6)).zeros(2).add({7}).bytes());
     answer(*id, rpc_reply(kXid));
     EXPECT_EQ(sent().size(), 13u);
   }
 }
 
 // Proves RPCRDMA-3.5.3-4, RPCRDMA-3.5.3-14, RPCRDMA-4.2.4-2, RPCRDMA-4.3.1-3: rPCRDMA-3.5.3-14, CVE-2026-89533: Position Zero in
-// segments, an argument spliced in on a segment's very boundary, and stray octets behind the header ignored.
+// segments, an argument spliced in on a segment's very boundary, and stray bytes behind the header ignored.
 TEST_F(ServerReceive, LongCallsAreRebuiltFromPositionZeroAndOtherChunks) {
   const Words stream = rpc_call(kXid, 3).add({0x1234'5678, 10});
   send(Words{kXid, 1, 1, 1}.read(0, 1, 48, 0).read(0, 2, 4, 0).read(48, 3, 10, 0).add({0, 0, 0, 0xdead, 0xdead}));
@@ -310,7 +310,7 @@ TEST_F(ServerReceive, LongCallsAreRebuiltFromPositionZeroAndOtherChunks) {
   finish_read(Words{0x4242'4242}.bytes());
   finish_read(counting(10));
   ASSERT_TRUE(take().has_value());
-  EXPECT_EQ(octets_of(held), Words(stream).octets(counting(10)).zeros(2).add({0x4242'4242}).bytes());
+  EXPECT_EQ(bytes_of(held), Words(stream).raw(counting(10)).zeros(2).add({0x4242'4242}).bytes());
 }
 
 // Proves RPCRDMA-4.5.2-4, RPCRDMA-3.2-2.
@@ -330,7 +330,7 @@ TEST_F(ServerReceive, EmptySegmentsAreNotRead) {
            .read(44, 2, 4, 0)
            .read(44, 3, 0, 0)
            .add({0, 0, 0})
-           .octets(rpc_call(kXid, 1).add({4}).bytes()));
+           .raw(rpc_call(kXid, 1).add({4}).bytes()));
   ASSERT_EQ(qp->posted().size(), 1u);
   finish_read(counting(4));
   const auto id = take();
@@ -339,7 +339,7 @@ TEST_F(ServerReceive, EmptySegmentsAreNotRead) {
   answer(*id, rpc_reply(kXid));
   EXPECT_EQ(sent().size(), 13u);
   // Nothing but empty ones: a call at once; as Position Zero a stream without an XID.
-  send(Words{kXid, 1, 1, 0}.read(40, 1, 0, 0).add({0, 0, 0}).octets(rpc_call(kXid).bytes()));
+  send(Words{kXid, 1, 1, 0}.read(40, 1, 0, 0).add({0, 0, 0}).raw(rpc_call(kXid).bytes()));
   answer(*take(), rpc_reply(kXid));
   EXPECT_EQ(sent().size(), 13u);
   held.clear();
@@ -357,12 +357,12 @@ TEST_F(ServerReceive, EmptySegmentsAmongReadsThatWait) {
            .read(44, 4, 4, 0)
            .read(44, 5, 0, 0)
            .add({0, 0, 0})
-           .octets(rpc_call(kXid, 1).add({8}).bytes()));
+           .raw(rpc_call(kXid, 1).add({8}).bytes()));
   finish_read(counting(4));
   EXPECT_FALSE(server->failed());
   finish_read(counting(4, 5));
   ASSERT_TRUE(take().has_value());
-  EXPECT_EQ(octets_of(held), rpc_call(kXid, 1).add({8}).octets(counting(8)).bytes());
+  EXPECT_EQ(bytes_of(held), rpc_call(kXid, 1).add({8}).raw(counting(8)).bytes());
 }
 
 // Proves RPCRDMA-3.3.1-19: reads of one connection are bounded and posted in order; calls share the window.
@@ -373,7 +373,7 @@ TEST_F(ServerReceive, ReadsInFlightAreBounded) {
   for (uint32_t i = 0; i < 5; ++i) {
     message.read(44, i, 4, 0);
   }
-  send(message.add({0, 0, 0}).octets(rpc_call(kXid, 1).add({20}).bytes()));
+  send(message.add({0, 0, 0}).raw(rpc_call(kXid, 1).add({20}).bytes()));
   EXPECT_EQ(qp->posted().size(), 3u);
   finish_read(counting(4));
   EXPECT_EQ(qp->posted().size(), 3u);
@@ -386,14 +386,14 @@ TEST_F(ServerReceive, ReadsInFlightAreBounded) {
 }
 
 // A SEND leaves the queue pair behind the Reads that were posted before it: replies do not wait for megabytes of them.
-TEST_F(ServerReceive, OctetsOfReadsInFlightAreBounded) {
+TEST_F(ServerReceive, BytesOfReadsInFlightAreBounded) {
   options.read_bytes_in_flight_max = 10;
   make();
   Words message{kXid, 1, 1, 0};
   for (uint32_t i = 0; i < 4; ++i) {
     message.read(44, i, i == 2 ? 12 : 4, 0);
   }
-  send(message.add({0, 0, 0}).octets(rpc_call(kXid, 1).add({24}).bytes()));
+  send(message.add({0, 0, 0}).raw(rpc_call(kXid, 1).add({24}).bytes()));
   EXPECT_EQ(qp->posted().size(), 2u) << "the third would make it 20";
   finish_read(counting(4));
   EXPECT_EQ(qp->posted().size(), 1u);
@@ -408,7 +408,7 @@ TEST_F(ServerReceive, OctetsOfReadsInFlightAreBounded) {
 
 // A call without chunks does not wait for one with.
 TEST_F(ServerReceive, CallsWithoutChunksOvertakeThoseThatAreRead) {
-  send(Words{kXid, 1, 1, 0}.read(44, 1, 4, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({4}).bytes()));
+  send(Words{kXid, 1, 1, 0}.read(44, 1, 4, 0).add({0, 0, 0}).raw(rpc_call(kXid, 1).add({4}).bytes()));
   send(inline_call(kXid + 1, rpc_call(kXid + 1)));
   const auto id = take();
   ASSERT_TRUE(id.has_value());
@@ -426,7 +426,7 @@ TEST_F(ServerReceive, OneHandleMayServeTwoChunks) {
            .add({0, 1, 1})
            .segment(9, 100, 4096)
            .add({0, 0})
-           .octets(rpc_call(kXid, 1).add({4}).bytes()));
+           .raw(rpc_call(kXid, 1).add({4}).bytes()));
   finish_read(counting(4));
   const auto id = take();
   ASSERT_TRUE(id.has_value());
@@ -438,7 +438,7 @@ TEST_F(ServerReceive, OneHandleMayServeTwoChunks) {
 // answer.
 TEST_F(ServerReceive, TheSameXidTwiceIsTwoCalls) {
   send(inline_call(kXid, rpc_call(kXid)));
-  send(Words{kXid, 1, 1, 0, 0, 0, 1, 1}.segment(5, 4096, 0).octets(rpc_call(kXid).bytes()));
+  send(Words{kXid, 1, 1, 0, 0, 0, 1, 1}.segment(5, 4096, 0).raw(rpc_call(kXid).bytes()));
   const auto first = take();
   const auto second = take();
   ASSERT_TRUE(first && second);
@@ -511,7 +511,7 @@ TEST_F(ServerReceive, ASlotFreedByAnotherConnectionIsFoundOnTheDeadline) {
 
 // Proves RPCRDMA-4.5.3-5: anything that fails takes the connection, and with it every call.
 TEST_F(ServerReceive, AFailedReadFailsTheConnection) {
-  send(Words{kXid, 1, 1, 0}.read(44, 1, 4, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({4}).bytes()));
+  send(Words{kXid, 1, 1, 0}.read(44, 1, 4, 0).add({0, 0, 0}).raw(rpc_call(kXid, 1).add({4}).bytes()));
   send(inline_call(kXid + 1, rpc_call(kXid + 1)));
   const auto id = take();
   ASSERT_TRUE(id.has_value());
@@ -527,7 +527,7 @@ TEST_F(ServerReceive, AFailedReadFailsTheConnection) {
 }
 
 TEST_F(ServerReceive, AReadOfTheWrongLengthFailsTheConnection) {
-  send(Words{kXid, 1, 1, 0}.read(44, 1, 4, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({4}).bytes()));
+  send(Words{kXid, 1, 1, 0}.read(44, 1, 4, 0).add({0, 0, 0}).raw(rpc_call(kXid, 1).add({4}).bytes()));
   qp->finish(chain_of(*pool, counting(3)));
   server->on_completions(now);
   EXPECT_TRUE(server->failed());
@@ -549,7 +549,7 @@ TEST_F(ServerReceive, AnImmediateIsIgnoredAndItsReceiveGivenBack) {
 // A pad needs a Buffer when what is before it may not be written; without one the call waits.
 TEST_F(ServerReceive, ACallWaitsForTheBuffersThatItsStreamNeeds) {
   make(128, 32, 4, 0);
-  send(Words{kXid, 1, 1, 0}.read(44, 1, 5, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({5, 6}).bytes()));
+  send(Words{kXid, 1, 1, 0}.read(44, 1, 5, 0).add({0, 0, 0}).raw(rpc_call(kXid, 1).add({5, 6}).bytes()));
   // The inline part lies in one Buffer and has to be cut, but there is no view.
   finish_read(counting(5));
   EXPECT_FALSE(take().has_value());

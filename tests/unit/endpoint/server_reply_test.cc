@@ -14,32 +14,32 @@ class ServerReply : public ServerFixture {
   // A SOURCE call (its binding knows the reply) with the given lists.
   CallId call(const Words& lists, uint32_t xid = kXid) {
     Words message{xid, 1, 16, 0};
-    send(message.octets(lists.bytes()).octets(rpc_call(xid, 2).add({0, 0, 0}).bytes()));
+    send(message.raw(lists.bytes()).raw(rpc_call(xid, 2).add({0, 0, 0}).bytes()));
     const auto id = take();
     EXPECT_TRUE(id.has_value());
     held.clear();
     return id.value_or(CallId());
   }
-  // SOURCE's reply with `bytes` octets of data.
+  // SOURCE's reply with `bytes` bytes of data.
   static Words source_reply(uint32_t bytes, uint32_t xid = kXid) {
     Words reply = rpc_reply(xid).add({0, 0x5555'5555, bytes});
     for (uint32_t i = 0; i < bytes; ++i) {
-      const uint8_t octet = static_cast<uint8_t>(i * 7 + i / 256);
-      reply.octets(Bytes(&octet, 1));
+      const uint8_t byte = static_cast<uint8_t>(i * 7 + i / 256);
+      reply.raw(Bytes(&byte, 1));
     }
     return reply.zeros((4 - bytes % 4) % 4);
   }
   static std::vector<uint8_t> data_of(uint32_t bytes, size_t from, size_t count) {
-    const std::vector<uint8_t> octets = source_reply(bytes).bytes();
-    return {octets.begin() + static_cast<ptrdiff_t>(36 + from), octets.begin() + static_cast<ptrdiff_t>(36 + from + count)};
+    const std::vector<uint8_t> raw = source_reply(bytes).bytes();
+    return {raw.begin() + static_cast<ptrdiff_t>(36 + from), raw.begin() + static_cast<ptrdiff_t>(36 + from + count)};
   }
-  void expect_write(uint32_t handle, uint64_t address, const std::vector<uint8_t>& octets) {
+  void expect_write(uint32_t handle, uint64_t address, const std::vector<uint8_t>& raw) {
     ASSERT_FALSE(qp->posted().empty());
     const test::PostedWork& work = qp->posted().front();
     ASSERT_EQ(work.kind, WorkKind::kWrite);
     EXPECT_EQ(work.rkey, verbs::Rkey(handle));
     EXPECT_EQ(work.remote_address, address);
-    EXPECT_EQ(octets_of(work.payload), octets);
+    EXPECT_EQ(bytes_of(work.payload), raw);
     qp->finish();
   }
 };
@@ -50,7 +50,7 @@ TEST_F(ServerReply, AnInlineReplyIsOneSend) {
   ASSERT_EQ(qp->posted().size(), 1u);
   EXPECT_EQ(qp->posted().front().payload.buffer_count(), 1u);
   EXPECT_EQ(stats().pullups, 0u);
-  EXPECT_EQ(words_of(qp->posted().front().payload), Words({kXid, 1, 8, 0, 0, 0, 0}).octets(source_reply(6).bytes()).words());
+  EXPECT_EQ(words_of(qp->posted().front().payload), Words({kXid, 1, 8, 0, 0, 0, 0}).raw(source_reply(6).bytes()).words());
   ASSERT_EQ(shared->done.size(), 1u);
   const CallDone done = shared->done.pop();
   EXPECT_EQ(done.procedure, 2u);
@@ -84,7 +84,7 @@ TEST_F(ServerReply, WritesGoBeforeTheSend) {
                         .segment(0x22, 23, 0x2000)
                         .segment(0x33, 0, 0x3000)
                         .add({0, 0})
-                        .octets(rpc_reply(kXid).add({0, 0x5555'5555, 123}).bytes())
+                        .raw(rpc_reply(kXid).add({0, 0x5555'5555, 123}).bytes())
                         .words());
   const ChunkStats& writes = stats().chunks[static_cast<size_t>(ChunkKind::kWrite)];
   EXPECT_EQ(writes.chunks, 1u);
@@ -163,7 +163,7 @@ TEST_F(ServerReply, TheSendInvalidatesOneHandleOfItsCall) {
   // An RDMA_ERROR is no Reply: plain.
   EXPECT_EQ(invalidated(Words{0, 1, 1}.segment(0x22, 1, 0).add({0, 0}), source_reply(5)), std::nullopt);
   // The handle of a Read chunk when there is no other.
-  send(Words{kXid, 1, 1, 0}.read(44, 0x44, 4, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({4}).bytes()));
+  send(Words{kXid, 1, 1, 0}.read(44, 0x44, 4, 0).add({0, 0, 0}).raw(rpc_call(kXid, 1).add({4}).bytes()));
   finish_read(Words{0}.bytes());
   const auto id = take();
   ASSERT_TRUE(id.has_value());
@@ -197,8 +197,8 @@ TEST_F(ServerReply, ALongReplyGoesOnAsRoomComes) {
     test::PostedWork& work = qp->posted().front();
     if (work.kind == WorkKind::kWrite) {
       EXPECT_TRUE(sends.empty()) << "a Write after the SEND";
-      const std::vector<uint8_t> octets = octets_of(work.payload);
-      written.insert(written.end(), octets.begin(), octets.end());
+      const std::vector<uint8_t> raw = bytes_of(work.payload);
+      written.insert(written.end(), raw.begin(), raw.end());
     } else {
       sends.push_back(words_of(work.payload)[0]);
     }
@@ -319,7 +319,7 @@ TEST_F(ServerReply, ARepliesLengthIsOurLimitToo) {
 }
 
 TEST_F(ServerReply, TheHeaderGoesInFrontWhereThereIsRoom) {
-  const Words message = Words({kXid, 1, 8, 0, 0, 0, 0}).octets(source_reply(6).bytes());
+  const Words message = Words({kXid, 1, 8, 0, 0, 0, 0}).raw(source_reply(6).bytes());
   const auto send = [&](BufferPool& from, uint32_t headroom_bytes) {
     const CallId id = call({0, 0, 0});
     Chain reply = chain_of(from, source_reply(6).bytes(), 1000);
@@ -418,7 +418,7 @@ TEST_F(ServerReply, AFailedSendFailsTheEndpoint) {
 // B4 of tests/requirements/hostile.md: the backend goes away in any state; all calls are void at once.
 TEST_F(ServerReply, FailingInEveryStateLeavesNothing) {
   make(1, 4);
-  send(Words{1, 1, 1, 0}.read(40, 1, 4, 0).add({0, 0, 0}).octets(rpc_call(1).bytes()));  // reading
+  send(Words{1, 1, 1, 0}.read(40, 1, 4, 0).add({0, 0, 0}).raw(rpc_call(1).bytes()));  // reading
   const CallId replying = call({0, 0, 0}, 2);
   answer(replying, source_reply(1, 2));  // no room: the Read holds it
   call({0, 0, 0}, 3);                    // with the owner
@@ -462,7 +462,7 @@ TEST_F(SharedWorkRequests, AReplyThatFindsNoneIsTriedAgain) {
 
 TEST_F(SharedWorkRequests, ARefusalThatFindsNoneIsTriedAgain) {
   qp->set_shared_room(0);
-  send(Words{kXid, 2, 1, 0, 0, 0, 0}.octets(rpc_call(kXid).bytes()));
+  send(Words{kXid, 2, 1, 0, 0, 0, 0}.raw(rpc_call(kXid).bytes()));
   expect_posted_by_timer(WorkKind::kSend);
   qp->finish_all_sends();
   server->on_completions(now);
@@ -472,7 +472,7 @@ TEST_F(SharedWorkRequests, ARefusalThatFindsNoneIsTriedAgain) {
 TEST_F(SharedWorkRequests, AnRdmaReadThatFindsNoneIsTriedAgain) {
   qp->set_shared_room(0);
   Words message{kXid, 1, 16, 0};
-  send(message.octets(Words{}.read(44, 0x11, 100, 0x1000).add({0, 0, 0}).bytes()).octets(rpc_call(kXid, 1).add({100}).bytes()));
+  send(message.raw(Words{}.read(44, 0x11, 100, 0x1000).add({0, 0, 0}).bytes()).raw(rpc_call(kXid, 1).add({100}).bytes()));
   expect_posted_by_timer(WorkKind::kRead);
 }
 

@@ -11,7 +11,7 @@ class ServerRules : public ServerFixture {
   // An NFSv4 COMPOUND call with the given lists; what it asks for does not matter to the transport.
   CallId compound(const Words& lists) {
     Words message{kXid, 1, 16, 0};
-    send(message.octets(lists.bytes()).octets(rpc_call(kXid, 1, 100'003, 4).add({0, 1, 0}).bytes()));
+    send(message.raw(lists.bytes()).raw(rpc_call(kXid, 1, 100'003, 4).add({0, 1, 0}).bytes()));
     const auto id = take();
     EXPECT_TRUE(id.has_value());
     held.clear();
@@ -19,7 +19,7 @@ class ServerRules : public ServerFixture {
   }
   void expect_garbage(const Words& lists = {0, 0, 0}) {
     EXPECT_FALSE(take().has_value()) << "never processed";
-    EXPECT_EQ(sent(), Words({kXid, 1, 8, 0}).octets(lists.bytes()).add({kXid, 1, 0, 0, 0, 4}).words());
+    EXPECT_EQ(sent(), Words({kXid, 1, 8, 0}).raw(lists.bytes()).add({kXid, 1, 0, 0, 0, 4}).words());
     held.clear();
     expect_idle();
   }
@@ -77,7 +77,7 @@ TEST_F(ServerRules, NothingUnsolicitedIsSent) {
 
 // Proves RPCRDMA-3.2-1: what follows the first RPC message in the stream is no second one.
 TEST_F(ServerRules, OneMessageCarriesOneCall) {
-  send(inline_call(kXid, Words(rpc_call(kXid)).octets(rpc_call(kXid + 1).bytes())));
+  send(inline_call(kXid, Words(rpc_call(kXid)).raw(rpc_call(kXid + 1).bytes())));
   ASSERT_TRUE(take().has_value());
   EXPECT_EQ(held.bytes(), 80u);
   EXPECT_FALSE(take().has_value());
@@ -86,7 +86,7 @@ TEST_F(ServerRules, OneMessageCarriesOneCall) {
 
 // Proves RPCRDMA-3.2-4: a record mark is a wrong header, and none is ever sent.
 TEST_F(ServerRules, ARecordMarkIsNoHeader) {
-  send(Words{0x8000'0044}.octets(inline_call(kXid, rpc_call(kXid)).bytes()));
+  send(Words{0x8000'0044}.raw(inline_call(kXid, rpc_call(kXid)).bytes()));
   EXPECT_FALSE(take().has_value());
   EXPECT_EQ(sent(), (std::vector<uint32_t>{0x8000'0044, kXid, 8, 4, 1, 1, 1}));
 }
@@ -117,7 +117,7 @@ TEST_F(ServerRules, DoneIsDroppedWhateverFollowsIt) {
 // Proves RPCRDMA-6.1-9, RPCRDMA-6.1-10: the argument of NULL, of another program, or another place than an eligible argument's.
 TEST_F(ServerRules, CallsThatReduceWhatIsNotEligibleAreNotProcessed) {
   const auto with_chunk = [&](uint32_t position, const Words& payload) {
-    send(Words{kXid, 1, 1, 0}.read(position, 1, 4, 0).add({0, 0, 0}).octets(payload.bytes()));
+    send(Words{kXid, 1, 1, 0}.read(position, 1, 4, 0).add({0, 0, 0}).raw(payload.bytes()));
     finish_read(Words{9}.bytes());
   };
   with_chunk(40, rpc_call(kXid));
@@ -132,7 +132,7 @@ TEST_F(ServerRules, CallsThatReduceWhatIsNotEligibleAreNotProcessed) {
   EXPECT_TRUE(take().has_value());
 }
 
-// Proves RPCRDMA-6.1-4: a WRITE of NFSv3 with a second chunk, and an octet-for-octet equal call of a procedure that has none, are
+// Proves RPCRDMA-6.1-4: a WRITE of NFSv3 with a second chunk, and a byte-for-byte equal call of a procedure that has none, are
 // refused and counted; with the one that the binding allows it is taken.
 TEST_F(ServerRules, OneWriteHasOneChunk) {
   const auto call = [&](uint32_t procedure, bool second) {
@@ -141,8 +141,8 @@ TEST_F(ServerRules, OneWriteHasOneChunk) {
       lists.read(48, 1, 8, 0);
     }
     send(Words{kXid, 1, 1, 0}
-             .octets(lists.read(second ? 76 : 68, 2, 8, 0).add({0, 0, 0}).bytes())
-             .octets(rpc_call(kXid, procedure, 100'003, 3).add({4, 9, 0, 0, 8, 2, 8}).bytes()));
+             .raw(lists.read(second ? 76 : 68, 2, 8, 0).add({0, 0, 0}).bytes())
+             .raw(rpc_call(kXid, procedure, 100'003, 3).add({4, 9, 0, 0, 8, 2, 8}).bytes()));
     for (int i = second ? 2 : 1; i > 0; --i) {
       finish_read(std::vector<uint8_t>(8, 0x5a));
     }
@@ -162,10 +162,10 @@ TEST_F(ServerRules, OneWriteHasOneChunk) {
 // answer is an RPC reply, with the Write chunks unused.
 TEST_F(ServerRules, ArgumentsThatDoNotFitTheirChunksAreGarbage) {
   Words lists = Words{1, 44}.segment(1, 4096, 0).add({0, 1, 1}).segment(7, 100, 0).add({0, 0});
-  send(Words{kXid, 1, 1, 0}.octets(lists.bytes()).octets(rpc_call(kXid, 1).add({5000}).bytes()));
+  send(Words{kXid, 1, 1, 0}.raw(lists.bytes()).raw(rpc_call(kXid, 1).add({5000}).bytes()));
   finish_read(std::vector<uint8_t>(4096, 0xff));
   expect_garbage(Words{0, 1, 1}.segment(7, 0, 0).add({0, 0}));
-  send(Words{kXid, 1, 1, 0}.read(40, 1, 8, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({8}).bytes()));
+  send(Words{kXid, 1, 1, 0}.read(40, 1, 8, 0).add({0, 0, 0}).raw(rpc_call(kXid, 1).add({8}).bytes()));
   finish_read(std::vector<uint8_t>(8, 0xff));
   expect_garbage();
 }
@@ -175,18 +175,18 @@ TEST_F(ServerRules, ProtectedBodiesAreNeverReduced) {
   const auto protected_call = [](uint32_t service) {
     return Words{kXid, 0, 2, 100'003, 3, 7, 6, 20, 1, 0, 9, service, 0, 0, 0, 8, 1, 2, 0, 0, 4, 2, 4};
   };
-  send(Words{kXid, 1, 1, 0}.read(92, 1, 4, 0).add({0, 0, 0}).octets(protected_call(2).bytes()));
+  send(Words{kXid, 1, 1, 0}.read(92, 1, 4, 0).add({0, 0, 0}).raw(protected_call(2).bytes()));
   finish_read(Words{9}.bytes());
   expect_garbage();
   EXPECT_EQ(stats().ddp_violations, 1u);
   // READ with integrity and a Write chunk: the data stay where they are.
-  send(Words{kXid, 1, 1, 0, 0, 1, 1}.segment(7, 100, 0).add({0, 0}).octets(
+  send(Words{kXid, 1, 1, 0, 0, 1, 1}.segment(7, 100, 0).add({0, 0}).raw(
       Words{kXid, 0, 2, 100'003, 3, 6, 6, 20, 1, 0, 9, 2, 0, 0, 0, 1, 2}.bytes()));
   const auto id = take();
   ASSERT_TRUE(id.has_value());
   const Words reply = rpc_reply(kXid).add({0, 0, 4, 1, 4, 0xdddd'dddd});
   answer(*id, reply);
-  EXPECT_EQ(sent(), Words({kXid, 1, 8, 0, 0, 1, 1}).segment(7, 0, 0).add({0, 0}).octets(reply.bytes()).words());
+  EXPECT_EQ(sent(), Words({kXid, 1, 8, 0, 0, 1, 1}).segment(7, 0, 0).add({0, 0}).raw(reply.bytes()).words());
 }
 
 // Proves RPCRDMA-4.3.2.2-1, RPCRDMA-4.3.2.1-2: the first READ is not there (its operation is another one), so that the second
@@ -205,7 +205,7 @@ TEST_F(ServerRules, ALaterResultTakesTheChunkThatAnEarlierLeft) {
                         .add({1, 1})
                         .segment(0x22, 0, 0)
                         .add({0, 0})
-                        .octets(rpc_reply(kXid).add({0, 0, 3, 22, 0, 3, 0, 1, 1, 25, 0, 1, 8}).bytes())
+                        .raw(rpc_reply(kXid).add({0, 0, 3, 22, 0, 3, 0, 1, 1, 25, 0, 1, 8}).bytes())
                         .words());
 }
 
@@ -219,12 +219,11 @@ TEST_F(ServerRules, RoundupLeavesTheStreamWithItsItem) {
     const std::vector<uint8_t> data(bytes, 0x5a);
     const Words head = rpc_reply(kXid).add({0, 0, 2, 25, 0, 1, bytes});
     const Words tail{10, 0, 4, 0xcafe'f00d};  // GETFH
-    answer(id, Words(head).octets(data).zeros((4 - bytes % 4) % 4).octets(tail.bytes()));
-    EXPECT_EQ(octets_of(qp->posted().front().payload), data);
+    answer(id, Words(head).raw(data).zeros((4 - bytes % 4) % 4).raw(tail.bytes()));
+    EXPECT_EQ(bytes_of(qp->posted().front().payload), data);
     qp->finish();
-    EXPECT_EQ(
-        sent(),
-        Words({kXid, 1, 8, 0, 0, 1, 1}).segment(0x11, bytes, 0).add({0, 0}).octets(head.bytes()).octets(tail.bytes()).words());
+    EXPECT_EQ(sent(),
+              Words({kXid, 1, 8, 0, 0, 1, 1}).segment(0x11, bytes, 0).add({0, 0}).raw(head.bytes()).raw(tail.bytes()).words());
   }
 }
 
@@ -240,7 +239,7 @@ TEST_F(ServerRules, AnEmptyChunkAsksForAnInlineResult) {
                         .add({1, 0, 1, 1})
                         .segment(0x33, 4, 0)
                         .add({0, 0})
-                        .octets(rpc_reply(kXid).add({0, 0, 3, 25, 0, 0, 4, 25, 0, 0, 3, 0x0203'0400, 25, 0, 1, 4}).bytes())
+                        .raw(rpc_reply(kXid).add({0, 0, 3, 25, 0, 0, 4, 25, 0, 0, 3, 0x0203'0400, 25, 0, 1, 4}).bytes())
                         .words());
 }
 
@@ -249,14 +248,14 @@ TEST_F(ServerRules, AnInlineResultThatIsTooLongTakesTheReplyChunk) {
   const CallId id = compound(Words{0, 0, 1, 1}.segment(0x77, 4096, 0));
   const Words reply = rpc_reply(kXid).add({0, 0, 1, 25, 0, 1, 2001}).zeros(2004);
   answer(id, reply);
-  EXPECT_EQ(octets_of(qp->posted().front().payload), reply.bytes()) << "with its roundup";
+  EXPECT_EQ(bytes_of(qp->posted().front().payload), reply.bytes()) << "with its roundup";
   qp->finish();
   EXPECT_EQ(sent(), Words({kXid, 1, 8, 1, 0, 0, 1, 1}).segment(0x77, static_cast<uint32_t>(reply.size()), 0).words());
 }
 
 // Proves RPCRDMA-3.4.5.1-2: no answer leaves while a Read of its call is under way.
 TEST_F(ServerRules, TheReplyComesAfterAllReads) {
-  send(Words{kXid, 1, 1, 0}.read(44, 1, 4, 0).read(44, 2, 4, 0).add({0, 0, 0}).octets(rpc_call(kXid, 1).add({8}).bytes()));
+  send(Words{kXid, 1, 1, 0}.read(44, 1, 4, 0).read(44, 2, 4, 0).add({0, 0, 0}).raw(rpc_call(kXid, 1).add({8}).bytes()));
   finish_read(Words{1}.bytes());
   EXPECT_FALSE(take().has_value());
   EXPECT_EQ(qp->history(), (std::vector<WorkKind>{WorkKind::kRead, WorkKind::kRead}));
@@ -285,15 +284,15 @@ TEST_F(ServerRules, ProgramsShareAConnection) {
 
 // Proves RPCRDMA-8.2.2.3-3, RPCRDMA-8.2.2.3-2: a protected reply goes through the Reply chunk as it is, roundup that is not zero
 // too.
-TEST_F(ServerRules, ProtectedRepliesAreCarriedOctetForOctet) {
+TEST_F(ServerRules, ProtectedRepliesAreCarriedByteForByte) {
   send(Words{kXid, 1, 1, 0, 0, 0, 1, 1}
            .segment(7, 4096, 0)
-           .octets(Words{kXid, 0, 2, 100'003, 3, 6, 6, 20, 1, 0, 9, 2, 0, 0, 0, 1, 2}.bytes()));
+           .raw(Words{kXid, 0, 2, 100'003, 3, 6, 6, 20, 1, 0, 9, 2, 0, 0, 0, 1, 2}.bytes()));
   const auto id = take();
   ASSERT_TRUE(id.has_value());
-  const Words reply = rpc_reply(kXid).add({1501}).octets(std::vector<uint8_t>(1501, 0x5a)).octets(std::vector<uint8_t>{7, 8, 9});
+  const Words reply = rpc_reply(kXid).add({1501}).raw(std::vector<uint8_t>(1501, 0x5a)).raw(std::vector<uint8_t>{7, 8, 9});
   answer(*id, reply);
-  EXPECT_EQ(octets_of(qp->posted().front().payload), reply.bytes());
+  EXPECT_EQ(bytes_of(qp->posted().front().payload), reply.bytes());
   qp->finish_all_sends();
 }
 
@@ -314,7 +313,7 @@ TEST_F(ServerRules, CreditsAndThresholdsAreThoseOfTheConnection) {
   other->reply(now, call.id, chain_of(*pool, rpc_reply(5).zeros(2000).bytes()));
   const std::vector<uint32_t> theirs = words_of(other_qp.posted().front().payload);
   EXPECT_EQ(theirs[2], 3u);
-  EXPECT_EQ(theirs[3], 0u) << "2000 octets fit there";
+  EXPECT_EQ(theirs[3], 0u) << "2000 bytes fit there";
   call.message.clear();
   other_qp.finish_all_sends();
   send(inline_call(kXid, rpc_call(kXid)));

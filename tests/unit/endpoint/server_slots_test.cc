@@ -29,7 +29,7 @@ class ServerSlots : public ServerFixture {
     for (uint32_t i = 0; i < count; ++i) {
       const uint32_t xid = next_xid++;
       const Words lists = Words{}.read(44, 0x11, 64, 0x1000).add({0, 0, 0});
-      const Words message = Words{xid, 1, 16, 0}.octets(lists.bytes()).octets(rpc_call(xid, 1).add({64}).bytes());
+      const Words message = Words{xid, 1, 16, 0}.raw(lists.bytes()).raw(rpc_call(xid, 1).add({64}).bytes());
       ASSERT_TRUE(peer.qp.deliver(chain_of(*pool, message.bytes())));
       peer.server->on_completions(now);
     }

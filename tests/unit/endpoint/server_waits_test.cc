@@ -12,7 +12,7 @@ using test::WorkKind;
 // Two connections of one core: `server` of the fixture, and `other`.
 class ServerWaits : public ServerFixture {
  protected:
-  static constexpr uint32_t kData = 8192;  // octets of a call's Read chunk: two units and one for the rest
+  static constexpr uint32_t kData = 8192;  // bytes of a call's Read chunk: two units and one for the rest
 
   // `pull_units_max` units for both; with `shares` both belong to one client.
   void make_two(uint64_t pull_units_max, bool same_client = false) {
@@ -35,7 +35,7 @@ class ServerWaits : public ServerFixture {
   // An ECHO call whose argument is in a Read chunk.
   void write(test::FakeQueuePair& to, ServerEndpoint& endpoint, uint32_t xid, uint32_t bytes = kData) {
     const Words lists = Words{}.read(44, 0x11, bytes, 0x1000).add({0, 0, 0});
-    const Words message = Words{xid, 1, 16, 0}.octets(lists.bytes()).octets(rpc_call(xid, 1).add({bytes}).bytes());
+    const Words message = Words{xid, 1, 16, 0}.raw(lists.bytes()).raw(rpc_call(xid, 1).add({bytes}).bytes());
     ASSERT_TRUE(to.deliver(chain_of(*pool, message.bytes())));
     endpoint.on_completions(now);
   }
@@ -260,7 +260,7 @@ TEST_F(ServerWaits, ACallTakesASlotOfItsBackend) {
   write(*qp, *server, kXid + 2);  // behind a Read list
   EXPECT_EQ(bench.slots, 2u);
   const Words lists = Words{}.read(0, 0x11, 40, 0x1000).add({0, 0, 0});
-  send(Words{kXid + 3, 1, 16, 1}.octets(lists.bytes()));
+  send(Words{kXid + 3, 1, 16, 1}.raw(lists.bytes()));
   EXPECT_EQ(unread.slots, 1u);
   EXPECT_EQ(bench.slots + others.slots, 3u);
   server.reset();
@@ -760,12 +760,12 @@ TEST_F(SlowReads, ASlowClientIsOneWithItsNextConnectionTooAndThenNoLonger) {
 // A client without receives, or one that acknowledges nothing.
 class RepliesNotTaken : public ServerWaits {
  protected:
-  // A SOURCE call that offers a Write chunk of `room` octets.
+  // A SOURCE call that offers a Write chunk of `room` bytes.
   void request(uint32_t xid, uint32_t room) {
     const Words lists = Words{0, 1, 1}.segment(0x11, room, 0x1000).add({0, 0});
-    send(Words{xid, 1, 16, 0}.octets(lists.bytes()).octets(rpc_call(xid, 2).add({0, 0, 0}).bytes()));
+    send(Words{xid, 1, 16, 0}.raw(lists.bytes()).raw(rpc_call(xid, 2).add({0, 0, 0}).bytes()));
   }
-  // The owner takes the next call and answers it with `bytes` octets of data.
+  // The owner takes the next call and answers it with `bytes` bytes of data.
   void serve(uint32_t xid, uint32_t bytes) {
     const auto id = take();
     ASSERT_TRUE(id.has_value());
@@ -823,7 +823,7 @@ TEST_F(RepliesNotTaken, AReverseCallThatIsNotAcknowledgedEndsTheConnection) {
   EXPECT_EQ(server->failure(), EndpointFailure::kReplyTimeout);
 }
 
-// Of 10000 octets: what a call offers counts until it is answered, then the Buffers of its reply until that is acknowledged.
+// Of 10000 bytes: what a call offers counts until it is answered, then the Buffers of its reply until that is acknowledged.
 TEST_F(RepliesNotTaken, CallsWaitUntilTheClientHasTakenWhatItAskedForBefore) {
   options.share = &share;
   make();
@@ -851,7 +851,7 @@ TEST_F(RepliesNotTaken, CallsWaitUntilTheClientHasTakenWhatItAskedForBefore) {
   expect_idle();
 }
 
-// Of 10000 octets; the calls to one backend may offer room for four times as many as are free.
+// Of 10000 bytes; the calls to one backend may offer room for four times as many as are free.
 TEST_F(RepliesNotTaken, ABackendThatDoesNotAnswerLeavesBytesToTheOthers) {
   options.share = &share;
   options.backends = &to_hung;
@@ -926,7 +926,7 @@ class GssOrder : public ServerWaits {
       return;
     }
     const Words lists = Words{}.read(static_cast<uint32_t>(stream.size()), 0x11, kData, 0x1000).add({0, 0, 0});
-    send(Words{xid, 1, 16, 0}.octets(lists.bytes()).octets(stream.bytes()));
+    send(Words{xid, 1, 16, 0}.raw(lists.bytes()).raw(stream.bytes()));
   }
   std::vector<uint32_t> polled() {
     std::vector<uint32_t> xids;

@@ -15,7 +15,7 @@ class Stages : public ServerFixture {
   void pass(Duration time) { now = now + time; }
   // SOURCE with these chunk lists.
   CallId call(const Words& lists, uint32_t xid = kXid) {
-    send(Words{xid, 1, 16, 0}.octets(lists.bytes()).octets(rpc_call(xid, 2).add({0, 0, 0}).bytes()));
+    send(Words{xid, 1, 16, 0}.raw(lists.bytes()).raw(rpc_call(xid, 2).add({0, 0, 0}).bytes()));
     const std::optional<CallId> id = take();
     EXPECT_TRUE(id.has_value());
     held.clear();

@@ -19,8 +19,8 @@ class Words {
   Words(std::initializer_list<uint32_t> words) { add(words); }
   Words& add(std::initializer_list<uint32_t> words) {
     for (const uint32_t word : words) {
-      octets_.resize(octets_.size() + 4);
-      store_be32(octets_.data() + octets_.size() - 4, word);
+      raw_.resize(raw_.size() + 4);
+      store_be32(raw_.data() + raw_.size() - 4, word);
     }
     return *this;
   }
@@ -31,53 +31,53 @@ class Words {
   Words& segment(uint32_t handle, uint32_t length, uint64_t offset) {
     return add({handle, length, static_cast<uint32_t>(offset >> 32), static_cast<uint32_t>(offset)});
   }
-  Words& octets(Bytes more) {
-    octets_.insert(octets_.end(), more.begin(), more.end());
+  Words& raw(Bytes more) {
+    raw_.insert(raw_.end(), more.begin(), more.end());
     return *this;
   }
   Words& zeros(size_t count) {
-    octets_.resize(octets_.size() + count);
+    raw_.resize(raw_.size() + count);
     return *this;
   }
   Words& cut(size_t bytes) {
-    octets_.resize(bytes);
+    raw_.resize(bytes);
     return *this;
   }
-  [[nodiscard]] size_t size() const { return octets_.size(); }
-  [[nodiscard]] const std::vector<uint8_t>& bytes() const { return octets_; }
-  [[nodiscard]] std::vector<uint32_t> words() const { return words_of(octets_); }
+  [[nodiscard]] size_t size() const { return raw_.size(); }
+  [[nodiscard]] const std::vector<uint8_t>& bytes() const { return raw_; }
+  [[nodiscard]] std::vector<uint32_t> words() const { return words_of(raw_); }
 
-  static std::vector<uint32_t> words_of(const std::vector<uint8_t>& octets) {
+  static std::vector<uint32_t> words_of(const std::vector<uint8_t>& raw) {
     std::vector<uint32_t> words;
-    for (size_t at = 0; at + 4 <= octets.size(); at += 4) {
-      words.push_back(load_be32(octets.data() + at));
+    for (size_t at = 0; at + 4 <= raw.size(); at += 4) {
+      words.push_back(load_be32(raw.data() + at));
     }
     return words;
   }
 
  private:
-  std::vector<uint8_t> octets_;
+  std::vector<uint8_t> raw_;
 };
 
-// An RPC call header with AUTH_NONE; 40 octets.
+// An RPC call header with AUTH_NONE; 40 bytes.
 inline Words rpc_call(uint32_t xid, uint32_t procedure = 0, uint32_t program = kBenchProgram, uint32_t version = kBenchVersion) {
   return Words{xid, 0, 2, program, version, procedure, 0, 0, 0, 0};
 }
-// An accepted, successful RPC reply header; 24 octets.
+// An accepted, successful RPC reply header; 24 bytes.
 inline Words rpc_reply(uint32_t xid) {
   return Words{xid, 1, 0, 0, 0, 0};
 }
 
-inline std::vector<uint8_t> octets_of(const Chain& chain) {
-  std::vector<uint8_t> octets(chain.bytes());
-  chain.copy_to(0, octets);
-  return octets;
+inline std::vector<uint8_t> bytes_of(const Chain& chain) {
+  std::vector<uint8_t> raw(chain.bytes());
+  chain.copy_to(0, raw);
+  return raw;
 }
 inline std::vector<uint32_t> words_of(const Chain& chain) {
-  return Words::words_of(octets_of(chain));
+  return Words::words_of(bytes_of(chain));
 }
 
-// The octets in Buffers of at most `piece` each.
+// The bytes in Buffers of at most `piece` each.
 inline Chain chain_of(BufferPool& pool, Bytes bytes, size_t piece = 1024) {
   Chain chain;
   while (!bytes.empty()) {

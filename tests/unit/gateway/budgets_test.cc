@@ -107,7 +107,7 @@ TEST(Budgets, AClientWithASmallerPathMtuGetsTheCreditsThatItsReserveBacks) {
   }
 }
 
-// ECHO of 40,000 octets: as many to read, and as many to write.
+// ECHO of 40,000 bytes: as many to read, and as many to write.
 TEST(Budgets, CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered) {
   constexpr uint64_t kMax = 200'000;
   WorldOptions options = with_class({.name = "thin", .bytes_in_flight_max = kMax});

@@ -9,7 +9,7 @@
 
 #include "apps/sim/faulty_link.h"
 #include "apps/sim/hosts.h"
-#include "gateway/connection_places.h"
+#include "gateway/connection_quota.h"
 #include "gateway/node/steering.h"
 
 namespace cw::sim {
@@ -18,8 +18,8 @@ namespace {
 class CoresWorld {
  public:
   CoresWorld(WorldOptions options, uint32_t count)
-      : places(options.connections_max, std::vector<uint32_t>{options.connections_max}), link(7) {
-    options.places = &places;
+      : quota(options.connections_max, std::vector<uint32_t>{options.connections_max}), link(7) {
+    options.quota = &quota;
     for (uint32_t i = 0; i < count; ++i) {
       options.core = {i, count};
       cores.push_back(std::make_unique<GatewayHost>(options, 100 + i));
@@ -72,18 +72,18 @@ class CoresWorld {
     while (!link.empty() && link.next_at() <= now) {
       const Frame frame = link.take();
       if (frame.to == 1) {
-        (void)deliver_frame(now, peer->node, peer->packets, frame.octets);
+        (void)deliver_frame(now, peer->node, peer->packets, frame.raw);
         continue;
       }
       // Whichever core received it.
       const node::Steering steering({0, static_cast<uint32_t>(cores.size())}, cores.front()->node.endpoint().qpn_codec());
-      GatewayHost& owner = *cores[steering.owner_of(frame.octets)];
-      (void)deliver_frame(now, owner.node, owner.packets, frame.octets);
+      GatewayHost& owner = *cores[steering.owner_of(frame.raw)];
+      (void)deliver_frame(now, owner.node, owner.packets, frame.raw);
     }
   }
 
   Instant now = Instant::from_ns(1'000'000'000);
-  gateway::LocalPlaces places;
+  gateway::LocalQuota quota;
   FaultyLink link;
   std::vector<std::unique_ptr<GatewayHost>> cores;
   std::unique_ptr<ClientHost> peer;
@@ -97,7 +97,7 @@ class CoresWorld {
       node.poll_transmit(now, batch);
       full = batch.full();
       for (const wire::TxPacket& packet : batch.packets()) {
-        link.send(now, to, packet.octets());
+        link.send(now, to, packet.raw());
       }
       batch.clear();
     }

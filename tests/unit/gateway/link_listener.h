@@ -24,7 +24,7 @@ struct HeardRequest {
   Instant at;
   uint32_t to = 0;
   size_t messages_before = 0;  // HeardMessages
-  std::vector<uint8_t> octets;
+  std::vector<uint8_t> raw;
 };
 
 class LinkListener {
@@ -45,20 +45,20 @@ class LinkListener {
   std::vector<size_t> requests_before_other;  // of each of those
 
  private:
-  static bool hear(void* context, Instant now, uint32_t to, const std::vector<uint8_t>& octets) {
+  static bool hear(void* context, Instant now, uint32_t to, const std::vector<uint8_t>& raw) {
     constexpr size_t kAttributeAt = 16;  // in a MAD header
     constexpr uint16_t kReqAttribute = 0x0010;
     auto& self = *static_cast<LinkListener*>(context);
-    const auto view = wire::PacketView::parse(octets);
+    const auto view = wire::PacketView::parse(raw);
     if (!view.ok()) {
-      self.others.push_back(octets);
+      self.others.push_back(raw);
       self.requests_before_other.push_back(self.requests.size());
       return true;
     }
     const Bytes payload = view->payload;
     if (view->bth.opcode == wire::Opcode::kUdSendOnly && payload.size() > kAttributeAt + 2) {
       if (load_be16(payload.data() + kAttributeAt) == kReqAttribute) {
-        self.requests.push_back({now, to, self.messages.size(), octets});
+        self.requests.push_back({now, to, self.messages.size(), raw});
         if (to == 0 && self.swallowed_requests > 0) {
           --self.swallowed_requests;
           return false;

@@ -33,14 +33,14 @@ struct Watch {
   uint32_t frames[2] = {};
   uint32_t marked_at_qp1 = 0;
 
-  static bool tap(void* context, Instant, uint32_t to, const std::vector<uint8_t>& octets) {
+  static bool tap(void* context, Instant, uint32_t to, const std::vector<uint8_t>& raw) {
     Watch& watch = *static_cast<Watch*>(context);
     constexpr uint8_t kIdentifier[] = {0xf6, 0xab, 0x0e, 0x18};
-    const bool found = std::search(octets.begin(), octets.end(), std::begin(kIdentifier), std::end(kIdentifier)) != octets.end();
+    const bool found = std::search(raw.begin(), raw.end(), std::begin(kIdentifier), std::end(kIdentifier)) != raw.end();
     ++watch.frames[to];
     watch.marked[to] += found ? 1 : 0;
     // BTH at 42: opcode UD SEND only, destination QP 1.
-    watch.marked_at_qp1 += found && octets[42] == 0x64 && octets[49] == 1 ? 1 : 0;
+    watch.marked_at_qp1 += found && raw[42] == 0x64 && raw[49] == 1 ? 1 : 0;
     return true;
   }
 };
@@ -117,9 +117,9 @@ TEST(PrivateDataExchange, ForeignPrivateDataIsNoReasonToRefuse) {
       {0x18, 0x0e, 0xab, 0xf6, 1, 1, 3, 3},
       {0xf6},
   };
-  for (const auto& octets : cases) {
+  for (const auto& raw : cases) {
     WorldOptions options = echo_of(2000);
-    options.client_private_data = octets;
+    options.client_private_data = raw;
     World world(options);
     world.start();
     ASSERT_TRUE(world.run_calls(20));
@@ -138,8 +138,8 @@ std::vector<uint8_t> answer_to(const std::optional<std::vector<uint8_t>>& privat
   options.gateway_recovers_selectively = recovers_selectively;
   World world(options);
   std::vector<uint8_t> said;
-  world.link.tap = [](void* context, Instant, uint32_t to, const std::vector<uint8_t>& octets) {
-    const auto view = wire::PacketView::parse(octets);
+  world.link.tap = [](void* context, Instant, uint32_t to, const std::vector<uint8_t>& raw) {
+    const auto view = wire::PacketView::parse(raw);
     if (to == 1 && view.ok() && view->bth.opcode == wire::Opcode::kUdSendOnly &&
         load_be16(view->payload.data() + kAttributeAt) == kRepAttribute) {
       const Bytes answer = view->payload.subspan(kPrivateDataAt);
@@ -162,9 +162,9 @@ TEST(PrivateDataExchange, OnlyAClientThatOffersSelectiveRecoveryIsOfferedIt) {
 
   const std::vector<uint8_t> standard = {0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3};
   const auto behind_it = [&](std::vector<uint8_t> more) {
-    std::vector<uint8_t> octets = standard;
-    octets.insert(octets.end(), more.begin(), more.end());
-    return octets;
+    std::vector<uint8_t> raw = standard;
+    raw.insert(raw.end(), more.begin(), more.end());
+    return raw;
   };
   std::vector<uint8_t> plain_answer(cm::kRepPrivateDataSize);
   std::copy(standard.begin(), standard.end(), plain_answer.begin());
@@ -178,9 +178,9 @@ TEST(PrivateDataExchange, OnlyAClientThatOffersSelectiveRecoveryIsOfferedIt) {
       behind_it({0x43, 0x57, 0x79, 0x30, 1, 1, 2, 0}),  // somebody else's
       {0x43, 0x57, 0x79, 0x31, 1, 1, 2, 0},             // nothing in front of it
   };
-  for (const std::vector<uint8_t>& octets : others) {
-    SCOPED_TRACE(testing::PrintToString(octets));
-    EXPECT_EQ(answer_to(octets, true), plain_answer);
+  for (const std::vector<uint8_t>& raw : others) {
+    SCOPED_TRACE(testing::PrintToString(raw));
+    EXPECT_EQ(answer_to(raw, true), plain_answer);
   }
 }
 
@@ -206,7 +206,7 @@ TEST(PrivateDataExchange, ReceivesAreAsLongAsWeSaid) {
     ASSERT_TRUE(world.finish());
     rc::RcQp* qp = world.peer->client.queue_pair(client::ClientId(0));
     ASSERT_NE(qp, nullptr);
-    // A header of another version and 4000 octets: answered, not refused for its length.
+    // A header of another version and 4000 bytes: answered, not refused for its length.
     Buffer* buffer = world.peer->packets.allocate_one();
     ASSERT_NE(buffer, nullptr);
     std::vector<uint8_t> message(4000);
@@ -258,7 +258,7 @@ TEST(PrivateDataExchange, OnlyTheCrcAndAClosedFabricProtectTheMessage) {
   world.link.faults.loss = 1000;
   ASSERT_TRUE(world.run_until(Duration::seconds(5), [&](World&) { return !heard.requests.empty(); }));
   EXPECT_EQ(heard.messages.size(), 0u) << "the request is the first that is said";
-  const std::vector<uint8_t> request = heard.requests.front().octets;
+  const std::vector<uint8_t> request = heard.requests.front().raw;
   constexpr uint8_t kIdentifier[] = {0xf6, 0xab, 0x0e, 0x18};
   const auto message = std::search(request.begin(), request.end(), std::begin(kIdentifier), std::end(kIdentifier));
   ASSERT_NE(message, request.end()) << "in clear";

@@ -131,12 +131,12 @@ TEST(Recovery, ConnectionsThatBreakTogetherEachComeBackToTheirPort) {
 Chain call_with_bad_handle(BufferPool& pool, uint32_t xid) {
   const uint32_t words[] = {xid, 1, 8, 0, 1, 44, 0x0bad'0bad, 64, 0, 0, 0, 0, 0, xid, 0, 2, rpcrdma::kBenchProgram,
                             1,   1, 0, 0, 0, 0,  64};
-  std::vector<uint8_t> octets(sizeof(words));
+  std::vector<uint8_t> raw(sizeof(words));
   for (size_t i = 0; i < std::size(words); ++i) {
-    store_be32(octets.data() + 4 * i, words[i]);
+    store_be32(raw.data() + 4 * i, words[i]);
   }
   Chain message;
-  CW_ASSERT(message.append_copy(pool, octets));
+  CW_ASSERT(message.append_copy(pool, raw));
   return message;
 }
 
@@ -173,7 +173,7 @@ TEST(Recovery, ACallThatBreaksItsConnectionDoesSoOnce) {
   }
   const auto answer =
       std::find_if(heard.messages.begin(), heard.messages.end(), [](const auto& m) { return m.xid == kXid && m.to == 1; });
-  EXPECT_EQ(answer, heard.messages.end()) << "20 octets: too short to be anything but an error";
+  EXPECT_EQ(answer, heard.messages.end()) << "20 bytes: too short to be anything but an error";
   ASSERT_TRUE(world.run_calls(50));
   ASSERT_TRUE(world.finish());
   EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
@@ -265,10 +265,10 @@ TEST(Recovery, TheServersAddressIsLearntFirst) {
     world.link.faults = {};
     ASSERT_TRUE(world.run_calls(1));
     ASSERT_EQ(heard.requests_to(0), 1u);
-    const std::vector<uint8_t>& request = heard.requests.front().octets;
-    EXPECT_TRUE(std::equal(request.begin(), request.begin() + 6, sim_mac(1).octets.begin()));
+    const std::vector<uint8_t>& request = heard.requests.front().raw;
+    EXPECT_TRUE(std::equal(request.begin(), request.begin() + 6, sim_mac(1).raw.begin()));
     const size_t ip_end = ipv6 ? 14 + 40 : 14 + 20;
-    EXPECT_EQ(request[ip_end - 1], 1u) << "the last octet of the server's address";
+    EXPECT_EQ(request[ip_end - 1], 1u) << "the last byte of the server's address";
     const size_t mad = ip_end + 8 + 12 + 8;
     // RDMA IP CM service of TCP's port space (6), and the port.
     EXPECT_EQ(load_be64(request.data() + mad + 24 + 8), 0x0000'0000'0106'0000u + GatewayHost::kPort);
@@ -284,15 +284,15 @@ class NfsServer : public rpcrdma::Program {
                           Chain& reply) override {
     asked.resize(message.bytes());
     message.copy_to(0, asked);
-    uint8_t octets[rpcrdma::kAcceptedReplyBytes];
-    rpcrdma::write_accepted_reply(octets, context.header.xid, rpcrdma::AcceptStatus::kSuccess);
-    return reply.append_copy(pools.packets, octets);
+    uint8_t raw[rpcrdma::kAcceptedReplyBytes];
+    rpcrdma::write_accepted_reply(raw, context.header.xid, rpcrdma::AcceptStatus::kSuccess);
+    return reply.append_copy(pools.packets, raw);
   }
   std::vector<uint8_t> asked;
 };
 
 // Proves RPCRDMA-9-3: over RDMA at its own port NFS has the program number that it has over TCP, where the same call goes on,
-// octet for octet, to the port that is TCP's.
+// byte for byte, to the port that is TCP's.
 TEST(Recovery, ProgramNumbersAreTheSameOverRdmaAndTcp) {
   NfsServer nfs;
   WorldOptions options = echo_of(10, 1);
@@ -303,15 +303,15 @@ TEST(Recovery, ProgramNumbersAreTheSameOverRdmaAndTcp) {
   ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.stats().connected == 1; }));
   world.peer->driver.stop();
   const uint32_t words[] = {0x77, 1, 8, 0, 0, 0, 0, 0x77, 0, 2, 100'003, 3, 0, 0, 0, 0, 0};
-  std::vector<uint8_t> octets(sizeof(words));
+  std::vector<uint8_t> raw(sizeof(words));
   for (size_t i = 0; i < std::size(words); ++i) {
-    store_be32(octets.data() + 4 * i, words[i]);
+    store_be32(raw.data() + 4 * i, words[i]);
   }
   Chain message;
-  ASSERT_TRUE(message.append_copy(world.peer->packets, octets));
+  ASSERT_TRUE(message.append_copy(world.peer->packets, raw));
   ASSERT_TRUE(live_queue_pair(world)->post_send({.payload = std::move(message)}).ok());
   world.run_for(Duration::ms(10));
-  EXPECT_EQ(nfs.asked, std::vector<uint8_t>(octets.begin() + 28, octets.end()));
+  EXPECT_EQ(nfs.asked, std::vector<uint8_t>(raw.begin() + 28, raw.end()));
   EXPECT_EQ(world.server->gateway.rpcrdma_stats().errors_out_chunk, 0u);
 
   const control::ParsedConfig usual = control::config_parse(

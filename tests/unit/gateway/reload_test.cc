@@ -385,7 +385,7 @@ TEST(Reload, WhileTheBackendConnectionIsMadeBothSidesAgree) {
 }
 
 TEST(Reload, PlacesOfAListenerMayBecomeFewerThanAreTaken) {
-  gateway::LocalPlaces places(8, Numbers{3, 3});
+  gateway::LocalQuota places(8, Numbers{3, 3});
   EXPECT_TRUE(places.take(0) && places.take(0));
   places.set_max(0, 1);
   EXPECT_FALSE(places.take(0));

@@ -73,7 +73,7 @@ TEST(ReplayGuard, NobodyCanChooseAnAddressThatStandsForAnothers) {
   std::array<uint8_t, 16> attacker{0x20, 0x01, 0x0d, 0xb8, 1, 2, 3, 4};
   store_be64(attacker.data() + 8,
              load_be64(victim.data() + 8) ^ cm::mix(load_be64(victim.data())) ^ cm::mix(load_be64(attacker.data())));
-  const auto address = [](const std::array<uint8_t, 16>& octets) { return IpAddress::v6(octets); };
+  const auto address = [](const std::array<uint8_t, 16>& raw) { return IpAddress::v6(raw); };
   ASSERT_EQ(cm::hash_of(0, address(attacker), 3), cm::hash_of(0, address(victim), 3));
   ReplayGuard guard(7);
   ReplayGuard::Client& a = guard.join(address(attacker), 3);
@@ -148,10 +148,10 @@ class Clients {
  private:
   void step() {
     server.turn(now);
-    transmit(server.node, server.packets, [this](const std::vector<uint8_t>& octets) {
+    transmit(server.node, server.packets, [this](const std::vector<uint8_t>& raw) {
       for (uint32_t i = 0; i < clients.size(); ++i) {
-        if ((octets[0] & 1) != 0 || octets[5] == 2 + i) {
-          wire_.push(now, Transit{.to = 1 + i, .octets = octets});
+        if ((raw[0] & 1) != 0 || raw[5] == 2 + i) {
+          wire_.push(now, Transit{.to = 1 + i, .raw = raw});
         }
       }
     });
@@ -160,13 +160,13 @@ class Clients {
       client->node.on_deadline(now);
       (void)client->driver.turn(now);
       transmit(client->node, client->packets,
-               [this](const std::vector<uint8_t>& octets) { wire_.push(now, Transit{.to = 0, .octets = octets}); });
+               [this](const std::vector<uint8_t>& raw) { wire_.push(now, Transit{.to = 0, .raw = raw}); });
       next = earlier(next, client->next_deadline());
     }
     now = std::max(earlier(next, flight_.next_at()), now + Duration::ns(100));
     for (Arrival frame; flight_.take(now, frame);) {
       node::Node& node = frame.to == 0 ? server.node : clients[frame.to - 1]->node;
-      (void)deliver_frame(now, node, frame.to == 0 ? server.packets : clients[frame.to - 1]->packets, frame.octets);
+      (void)deliver_frame(now, node, frame.to == 0 ? server.packets : clients[frame.to - 1]->packets, frame.raw);
     }
   }
   template <typename Send>
@@ -176,7 +176,7 @@ class Clients {
       node.poll_transmit(now, batch);
       full = batch.full();
       for (const wire::TxPacket& packet : batch.packets()) {
-        send(packet.octets());
+        send(packet.raw());
       }
     }
   }

@@ -75,10 +75,10 @@ TEST(ReverseRules, AnIdleConnectionStaysForTheServersCalls) {
 TEST(ReverseRules, OnlyTheUpperLayerOpensTheReverseDirection) {
   for (uint32_t bit = 0; bit < 32; ++bit) {
     SCOPED_TRACE(bit);
-    std::vector<uint8_t> octets = {0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3};
-    octets[4 + bit / 8] = static_cast<uint8_t>(octets[4 + bit / 8] ^ (1u << bit % 8));
+    std::vector<uint8_t> raw = {0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3};
+    raw[4 + bit / 8] = static_cast<uint8_t>(raw[4 + bit / 8] ^ (1u << bit % 8));
     WorldOptions options = callbacks(100, 2);
-    options.client_private_data = octets;
+    options.client_private_data = raw;
     options.client_reverse_credits = 8;
     options.small_tables = true;
     options.packet_buffers = 1024;
@@ -140,11 +140,11 @@ TEST(ReverseRules, AMessageThatMeetsNoReceiveCostsTheConnection) {
   server.enable_reverse();  // as if the client had asked for it
   const auto call = [&](uint32_t xid) {
     const uint32_t words[] = {xid, 0, 2, rpcrdma::kBenchProgram, 1, 0, 0, 0, 0, 0};
-    std::vector<uint8_t> octets(sizeof(words));
+    std::vector<uint8_t> raw(sizeof(words));
     for (size_t i = 0; i < std::size(words); ++i) {
-      store_be32(octets.data() + 4 * i, words[i]);
+      store_be32(raw.data() + 4 * i, words[i]);
     }
-    return pair.payload(0, octets);
+    return pair.payload(0, raw);
   };
   // Unprepared: one receive, for the reply of a forward call, which is not posted again in time.
   pair.qps[1]->post_receives(1);
@@ -157,11 +157,11 @@ TEST(ReverseRules, AMessageThatMeetsNoReceiveCostsTheConnection) {
   // A Reply to the first, so that the second may go.
   const std::vector<uint8_t> reply = [] {
     const uint32_t words[] = {1, 1, 4, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0};
-    std::vector<uint8_t> octets(sizeof(words));
+    std::vector<uint8_t> raw(sizeof(words));
     for (size_t i = 0; i < std::size(words); ++i) {
-      store_be32(octets.data() + 4 * i, words[i]);
+      store_be32(raw.data() + 4 * i, words[i]);
     }
-    return octets;
+    return raw;
   }();
   ASSERT_TRUE(pair.qps[1]->post_send({.payload = pair.payload(1, reply)}).ok());
   pair.run_for(Duration::ms(20));

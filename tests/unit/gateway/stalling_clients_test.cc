@@ -93,8 +93,8 @@ TEST(StallingClient, WithoutReceivesLosesItsConnectionWithinTwoReplyTimeouts) {
   expect_only_one_lost(world, ConnectionResult::kFailedReplyTimeout);
 }
 
-bool drop_read_responses(void* context, Instant, uint32_t to, const std::vector<uint8_t>& octets) {
-  const auto view = wire::PacketView::parse(octets);
+bool drop_read_responses(void* context, Instant, uint32_t to, const std::vector<uint8_t>& raw) {
+  const auto view = wire::PacketView::parse(raw);
   return to != 0 || !view.ok() || view->traits->kind != wire::OpcodeKind::kReadResponse ||
          view->bth.destination != *static_cast<const verbs::Qpn*>(context);
 }

@@ -14,27 +14,26 @@ using load::BenchProcedure;
 // Storage seen so far. Buffers come back to their pools and are used again: the latest users of an address are enough.
 class Storage {
  public:
-  void add(Bytes octets) { runs_.push_back(octets); }
+  void add(Bytes raw) { runs_.push_back(raw); }
   void add(const Chain& chain) {
     for (const Buffer* at = chain.head(); at != nullptr; at = at->next) {
       add(at->bytes());
     }
   }
-  [[nodiscard]] bool contains(Bytes octets) const {
-    return std::any_of(runs_.rbegin(), runs_.rend(), [&](Bytes run) {
-      return octets.data() >= run.data() && octets.data() + octets.size() <= run.data() + run.size();
-    });
+  [[nodiscard]] bool contains(Bytes raw) const {
+    return std::any_of(runs_.rbegin(), runs_.rend(),
+                       [&](Bytes run) { return raw.data() >= run.data() && raw.data() + raw.size() <= run.data() + run.size(); });
   }
 
  private:
   std::vector<Bytes> runs_;
 };
 
-// Octets of payload that were found where they belong, and elsewhere.
+// Bytes of payload that were found where they belong, and elsewhere.
 struct Found {
   uint64_t in_place = 0;
   uint64_t elsewhere = 0;
-  void count(const Storage& storage, Bytes octets) { (storage.contains(octets) ? in_place : elsewhere) += octets.size(); }
+  void count(const Storage& storage, Bytes raw) { (storage.contains(raw) ? in_place : elsewhere) += raw.size(); }
 };
 
 struct Watch {

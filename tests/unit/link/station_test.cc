@@ -11,7 +11,7 @@ namespace cw::link {
 namespace {
 
 using test::append;
-using test::Octets;
+using test::ByteVector;
 using wire::MacAddress;
 
 constexpr MacAddress kOurMac{{2, 0, 0, 0, 0, 1}};
@@ -23,20 +23,20 @@ constexpr uint32_t kPeer4 = 0x0a090002;
 constexpr uint32_t kGateway4 = 0x0a0900fe;
 
 IpAddress v6(uint16_t last, uint8_t network = 9) {
-  std::array<uint8_t, 16> octets{0xfd, network};
-  store_be16(octets.data() + 14, last);
-  return IpAddress::v6(octets);
+  std::array<uint8_t, 16> raw{0xfd, network};
+  store_be16(raw.data() + 14, last);
+  return IpAddress::v6(raw);
 }
 IpAddress solicited(uint16_t last) {
-  std::array<uint8_t, 16> octets{0xff, 2};
-  octets[11] = 1;
-  octets[12] = 0xff;
-  store_be16(octets.data() + 14, last);
-  return IpAddress::v6(octets);
+  std::array<uint8_t, 16> raw{0xff, 2};
+  raw[11] = 1;
+  raw[12] = 0xff;
+  store_be16(raw.data() + 14, last);
+  return IpAddress::v6(raw);
 }
 const IpAddress kOur6 = v6(1);
 const IpAddress kPeer6 = v6(2);
-const Octets kPeerOption = test::link_address(1, kPeerMac);
+const ByteVector kPeerOption = test::link_address(1, kPeerMac);
 
 StationOptions options_with(uint16_t vlan = 0) {
   StationOptions options;
@@ -58,9 +58,9 @@ class StationTest : public ::testing::Test {
  protected:
   explicit StationTest(const StationOptions& options = options_with()) : station(options) {}
 
-  bool give(const Octets& frame) { return station.on_frame(now, frame); }
-  std::vector<Octets> sent() {
-    std::vector<Octets> out;
+  bool give(const ByteVector& frame) { return station.on_frame(now, frame); }
+  std::vector<ByteVector> sent() {
+    std::vector<ByteVector> out;
     wire::TxBatch batch(pool);
     station.poll_transmit(batch);
     for (const wire::TxPacket& packet : batch.packets()) {
@@ -69,13 +69,13 @@ class StationTest : public ::testing::Test {
     }
     return out;
   }
-  Octets only_sent() {
-    std::vector<Octets> out = sent();
+  ByteVector only_sent() {
+    std::vector<ByteVector> out = sent();
     EXPECT_EQ(out.size(), 1u);
-    return out.empty() ? Octets(64) : out.front();
+    return out.empty() ? ByteVector(64) : out.front();
   }
   // Neither answered nor learnt nor counted as anything but other.
-  void expect_ignored(const Octets& frame) {
+  void expect_ignored(const ByteVector& frame) {
     const uint64_t other = station.stats().other_in;
     const uint64_t all = sum(station.stats());
     EXPECT_FALSE(give(frame));
@@ -83,21 +83,21 @@ class StationTest : public ::testing::Test {
     EXPECT_EQ(sum(station.stats()), all + 1);
     EXPECT_FALSE(station.has_output());
   }
-  Octets arp_request(uint32_t target = kOur4, const MacAddress& from = kPeerMac, uint32_t sender = kPeer4) {
+  ByteVector arp_request(uint32_t target = kOur4, const MacAddress& from = kPeerMac, uint32_t sender = kPeer4) {
     return test::ethernet(test::kBroadcastMac, from, 0x0806, test::arp(1, from, sender, MacAddress{}, target));
   }
-  Octets solicitation(const Octets& option = kPeerOption, const IpAddress& source = kPeer6, uint8_t hop_limit = 255) {
+  ByteVector solicitation(const ByteVector& option = kPeerOption, const IpAddress& source = kPeer6, uint8_t hop_limit = 255) {
     return test::ethernet(kOurMac, kPeerMac, 0x86dd,
                           test::icmp6_packet(source, solicited(1), test::neighbour(135, kOur6, option), hop_limit));
   }
-  Octets advertisement(const IpAddress& target, const MacAddress& mac) {
+  ByteVector advertisement(const IpAddress& target, const MacAddress& mac) {
     return test::ethernet(kOurMac, mac, 0x86dd,
                           test::icmp6_packet(target, kOur6, test::neighbour(136, target, test::link_address(2, mac), 0x60)));
   }
-  Octets ping4(size_t bytes, uint8_t type = 8) {
+  ByteVector ping4(size_t bytes, uint8_t type = 8) {
     return test::ethernet(kOurMac, kPeerMac, 0x0800, test::icmp4_packet(kPeer4, kOur4, test::echo(type, bytes)));
   }
-  Octets ping6(size_t bytes) {
+  ByteVector ping6(size_t bytes) {
     return test::ethernet(kOurMac, kPeerMac, 0x86dd, test::icmp6_packet(kPeer6, kOur6, test::echo(128, bytes), 64));
   }
 
@@ -121,7 +121,7 @@ class SilentStationTest : public StationTest {
 TEST_F(SilentStationTest, AnswersNobodyAnnouncesNothingAndAsksNobody) {
   station.announce();
   EXPECT_FALSE(station.has_output());
-  for (const Octets& frame : {arp_request(), solicitation(), advertisement(kPeer6, kPeerMac), ping4(8), ping6(8)}) {
+  for (const ByteVector& frame : {arp_request(), solicitation(), advertisement(kPeer6, kPeerMac), ping4(8), ping6(8)}) {
     expect_ignored(frame);
   }
   EXPECT_EQ(station.resolve(now, IpAddress::v4(kPeer4)), std::nullopt);
@@ -176,7 +176,7 @@ TEST_F(StationTest, NeverLearnsAGroupAddress) {
 
 TEST_F(StationTest, IgnoresArpOfAnotherKind) {
   for (const size_t at : {0u, 1u, 2u, 3u, 4u, 5u}) {  // hardware type, protocol type, lengths
-    Octets frame = arp_request();
+    ByteVector frame = arp_request();
     frame[14 + at] ^= 0x40;
     expect_ignored(frame);
   }
@@ -184,8 +184,8 @@ TEST_F(StationTest, IgnoresArpOfAnotherKind) {
 
 TEST_F(StationTest, AnswersASolicitationForItsAddressOnly) {
   EXPECT_TRUE(give(solicitation()));
-  const Octets answer = only_sent();
-  Octets expected = test::icmp6_packet(kOur6, kPeer6, test::neighbour(136, kOur6, test::link_address(2, kOurMac), 0x60));
+  const ByteVector answer = only_sent();
+  ByteVector expected = test::icmp6_packet(kOur6, kPeer6, test::neighbour(136, kOur6, test::link_address(2, kOurMac), 0x60));
   EXPECT_EQ(answer, test::ethernet(kPeerMac, kOurMac, 0x86dd, expected));
   EXPECT_EQ(test::icmp6_checksum(Bytes(answer).subspan(14)), 0);
   EXPECT_EQ(station.resolve(now, kPeer6), kPeerMac);
@@ -198,10 +198,10 @@ TEST_F(StationTest, AnswersASolicitationForItsAddressOnly) {
 
 TEST_F(StationTest, DefendsItsAddressAgainstDuplicateDetection) {
   EXPECT_TRUE(give(solicitation({}, IpAddress{})));
-  const Octets answer = only_sent();
+  const ByteVector answer = only_sent();
   std::array<uint8_t, 16> all{0xff, 2};
   all[15] = 1;
-  const Octets expected =
+  const ByteVector expected =
       test::icmp6_packet(kOur6, IpAddress::v6(all), test::neighbour(136, kOur6, test::link_address(2, kOurMac), 0x20));
   EXPECT_EQ(answer, test::ethernet(MacAddress{{0x33, 0x33, 0, 0, 0, 1}}, kOurMac, 0x86dd, expected));
 }
@@ -209,7 +209,7 @@ TEST_F(StationTest, DefendsItsAddressAgainstDuplicateDetection) {
 TEST_F(StationTest, BelievesAnAdvertisementOnlyWhenItAsked) {
   EXPECT_TRUE(give(advertisement(kPeer6, kPeerMac)));
   EXPECT_EQ(station.resolve(now, kPeer6), std::nullopt);  // asks
-  const Octets question = only_sent();
+  const ByteVector question = only_sent();
   EXPECT_EQ(question, test::ethernet(
                           MacAddress{{0x33, 0x33, 0xff, 0, 0, 2}}, kOurMac, 0x86dd,
                           test::icmp6_packet(kOur6, solicited(2), test::neighbour(135, kPeer6, test::link_address(1, kOurMac)))));
@@ -222,17 +222,17 @@ TEST_F(StationTest, IgnoresNeighbourMessagesThatARouterForwarded) {
   expect_ignored(solicitation(kPeerOption, kPeer6, 0));
   expect_ignored(test::ethernet(kOurMac, kPeerMac, 0x86dd,
                                 test::icmp6_packet(kPeer6, kOur6, test::neighbour(136, kPeer6, kPeerOption), 64)));
-  Octets with_code = test::neighbour(135, kOur6, kPeerOption);
+  ByteVector with_code = test::neighbour(135, kOur6, kPeerOption);
   with_code[1] = 1;
   expect_ignored(test::ethernet(kOurMac, kPeerMac, 0x86dd, test::icmp6_packet(kPeer6, solicited(1), with_code)));
 }
 
 TEST_F(StationTest, DiscardsNeighbourMessagesWithAnEmptyOption) {
-  Octets first_empty(8);
+  ByteVector first_empty(8);
   append(first_empty, kPeerOption);
-  Octets second_empty = kPeerOption;
-  append(second_empty, Octets(8));
-  for (const Octets& option : {first_empty, second_empty}) {
+  ByteVector second_empty = kPeerOption;
+  append(second_empty, ByteVector(8));
+  for (const ByteVector& option : {first_empty, second_empty}) {
     EXPECT_TRUE(give(solicitation(option)));
     EXPECT_FALSE(station.has_output());
     EXPECT_EQ(station.resolve(now, kPeer6), std::nullopt);
@@ -243,24 +243,24 @@ TEST_F(StationTest, DiscardsNeighbourMessagesWithAnEmptyOption) {
 }
 
 TEST_F(StationTest, SkipsUnknownOptionsAndOnesThatEndBeyondTheMessage) {
-  Octets nonce_first{14, 1, 1, 2, 3, 4, 5, 6};
+  ByteVector nonce_first{14, 1, 1, 2, 3, 4, 5, 6};
   append(nonce_first, kPeerOption);
   EXPECT_TRUE(give(solicitation(nonce_first)));
   EXPECT_EQ(station.resolve(now, kPeer6), kPeerMac);
   (void)sent();
-  Octets too_long{1, 200, 9, 9, 9, 9, 9, 9};
+  ByteVector too_long{1, 200, 9, 9, 9, 9, 9, 9};
   EXPECT_TRUE(give(solicitation(too_long)));
   EXPECT_EQ(station.resolve(now, kPeer6), kPeerMac);  // by the frame's source
 }
 
 TEST_F(StationTest, IgnoresWrongChecksums) {
-  for (const Octets& frame : {ping4(10), ping6(10), solicitation(), advertisement(kPeer6, kPeerMac)}) {
+  for (const ByteVector& frame : {ping4(10), ping6(10), solicitation(), advertisement(kPeer6, kPeerMac)}) {
     const bool v4 = frame[12] == 0x08;
     for (size_t at = v4 ? 14 : 22; at < frame.size(); ++at) {
       if (!v4 && at == 14 + 7) {
         continue;  // the hop limit is not covered
       }
-      Octets bad = frame;
+      ByteVector bad = frame;
       bad[at] ^= 0x10;
       expect_ignored(bad);
     }
@@ -270,8 +270,8 @@ TEST_F(StationTest, IgnoresWrongChecksums) {
 TEST_F(StationTest, EchoesEverySizeThatFitsTheMtu) {
   for (const size_t bytes : {0u, 1u, 2u, 7u, 56u, 57u, 1399u, 1452u}) {
     EXPECT_TRUE(give(ping4(bytes)));
-    Octets answer = only_sent();
-    Octets expected = test::icmp4_packet(kOur4, kPeer4, test::echo(0, bytes));
+    ByteVector answer = only_sent();
+    ByteVector expected = test::icmp4_packet(kOur4, kPeer4, test::echo(0, bytes));
     expected[8] = 64;
     store_be16(expected.data() + 10, 0);
     store_be16(expected.data() + 10, test::internet_checksum(Bytes(expected).first(20)));
@@ -289,7 +289,7 @@ TEST_F(StationTest, EchoesEverySizeThatFitsTheMtu) {
 }
 
 TEST_F(StationTest, EchoIgnoresEthernetPadding) {
-  Octets frame = ping4(1);
+  ByteVector frame = ping4(1);
   frame.resize(60, 0xee);
   EXPECT_TRUE(give(frame));
   EXPECT_EQ(only_sent().size(), 14u + 20 + 8 + 1);
@@ -300,7 +300,7 @@ TEST_F(StationTest, EchoIgnoresEthernetPadding) {
 }
 
 TEST_F(StationTest, NeverEchoesToAGroupOrToNobody) {
-  const Octets request = test::echo(8, 8);
+  const ByteVector request = test::echo(8, 8);
   for (const uint32_t source : {0u, 0xffff'ffffu, 0xe000'0001u}) {
     expect_ignored(test::ethernet(kOurMac, kPeerMac, 0x0800, test::icmp4_packet(source, kOur4, request)));
   }
@@ -316,30 +316,30 @@ TEST_F(StationTest, IgnoresEchoThatIsNotForIt) {
   expect_ignored(test::ethernet(kOurMac, kPeerMac, 0x86dd, test::icmp6_packet(kPeer6, v6(9), test::echo(128, 8))));
   expect_ignored(ping4(8, 0));  // replies, ours or not
   expect_ignored(ping4(8, 13));
-  Octets fragment = ping4(8);
+  ByteVector fragment = ping4(8);
   fragment[14 + 6] = 0x20;
   expect_ignored(fragment);
-  Octets with_options = ping4(8);
+  ByteVector with_options = ping4(8);
   with_options[14] = 0x46;
   expect_ignored(with_options);
 }
 
 TEST_F(TaggedStationTest, AnswersOnItsVlanOnly) {
-  const Octets request = test::arp(1, kPeerMac, kPeer4, MacAddress{}, kOur4);
+  const ByteVector request = test::arp(1, kPeerMac, kPeer4, MacAddress{}, kOur4);
   expect_ignored(test::ethernet(test::kBroadcastMac, kPeerMac, 0x0806, request));
   expect_ignored(test::ethernet(test::kBroadcastMac, kPeerMac, 0x0806, request, 43));
-  Octets double_tagged = test::ethernet(test::kBroadcastMac, kPeerMac, 0x8100, request, 42);
+  ByteVector double_tagged = test::ethernet(test::kBroadcastMac, kPeerMac, 0x8100, request, 42);
   expect_ignored(double_tagged);
-  const Octets tagged = test::ethernet(test::kBroadcastMac, kPeerMac, 0x0806, request, 0x6000 | 42);  // priority 3
+  const ByteVector tagged = test::ethernet(test::kBroadcastMac, kPeerMac, 0x0806, request, 0x6000 | 42);  // priority 3
   EXPECT_TRUE(give(tagged));
   EXPECT_EQ(only_sent(), test::ethernet(kPeerMac, kOurMac, 0x0806, test::arp(2, kOurMac, kOur4, kPeerMac, kPeer4), 42));
-  const Octets ping = test::ethernet(kOurMac, kPeerMac, 0x0800, test::icmp4_packet(kPeer4, kOur4, test::echo(8, 8)), 42);
+  const ByteVector ping = test::ethernet(kOurMac, kPeerMac, 0x0800, test::icmp4_packet(kPeer4, kOur4, test::echo(8, 8)), 42);
   EXPECT_TRUE(give(ping));
   EXPECT_EQ(load_be16(only_sent().data() + 14), 42);
 }
 
 TEST_F(StationTest, TakesPriorityTagsOfVlanZeroAndNoOther) {
-  const Octets request = test::arp(1, kPeerMac, kPeer4, MacAddress{}, kOur4);
+  const ByteVector request = test::arp(1, kPeerMac, kPeer4, MacAddress{}, kOur4);
   EXPECT_TRUE(give(test::ethernet(test::kBroadcastMac, kPeerMac, 0x0806, request, 0x6000)));
   EXPECT_EQ(sent().size(), 1u);
   expect_ignored(test::ethernet(test::kBroadcastMac, kPeerMac, 0x0806, request, 42));
@@ -347,7 +347,7 @@ TEST_F(StationTest, TakesPriorityTagsOfVlanZeroAndNoOther) {
 
 TEST_F(StationTest, AnnouncesEachOfItsAddresses) {
   station.announce();
-  const std::vector<Octets> out = sent();
+  const std::vector<ByteVector> out = sent();
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[0], test::ethernet(test::kBroadcastMac, kOurMac, 0x0806, test::arp(1, kOurMac, kOur4, MacAddress{}, kOur4)));
   EXPECT_EQ(out[1][14 + 40], 136);
@@ -358,7 +358,7 @@ TEST_F(StationTest, AsksTheGatewayForWhatIsNotOnItsNetwork) {
   EXPECT_EQ(station.resolve(now, IpAddress::v4(0xc0a80101)), std::nullopt);
   EXPECT_EQ(load_be32(only_sent().data() + 14 + 24), kGateway4);
   EXPECT_EQ(station.resolve(now, v6(7, 8)), std::nullopt);
-  const Octets question = only_sent();
+  const ByteVector question = only_sent();
   EXPECT_EQ(IpAddress::v6(std::span(question).subspan(14 + 40 + 8).first<16>()), v6(0xfe));
   EXPECT_TRUE(give(test::ethernet(kOurMac, kOtherMac, 0x0806, test::arp(2, kOtherMac, kGateway4, kOurMac, kOur4))));
   EXPECT_EQ(station.resolve(now, IpAddress::v4(0xc0a80101)), kOtherMac);
@@ -445,10 +445,10 @@ TEST_F(StationTest, DropsAFrameThatNoHeadCanHold) {
 
 // Cut anywhere, a message is ignored and counted once; on the heap, so that a read behind its end is seen.
 TEST_F(StationTest, IgnoresEveryTruncationOfEveryMessage) {
-  const std::vector<Octets> frames = {arp_request(), solicitation(), advertisement(kPeer6, kPeerMac), ping4(33), ping6(33)};
-  for (const Octets& frame : frames) {
+  const std::vector<ByteVector> frames = {arp_request(), solicitation(), advertisement(kPeer6, kPeerMac), ping4(33), ping6(33)};
+  for (const ByteVector& frame : frames) {
     for (size_t size = 0; size < frame.size(); ++size) {
-      Octets cut(frame.begin(), frame.begin() + static_cast<ptrdiff_t>(size));
+      ByteVector cut(frame.begin(), frame.begin() + static_cast<ptrdiff_t>(size));
       cut.shrink_to_fit();
       expect_ignored(cut);
     }
@@ -457,16 +457,16 @@ TEST_F(StationTest, IgnoresEveryTruncationOfEveryMessage) {
   }
 }
 
-// Whole garbage, and real messages with some octets bent and the checksum put right.
+// Whole garbage, and real messages with some bytes bent and the checksum put right.
 TEST_F(StationTest, SurvivesRandomFramesAndCountsEachOnce) {
   SeededRandom random(7);
-  const std::vector<Octets> frames = {arp_request(), solicitation(), advertisement(kPeer6, kPeerMac), ping4(33), ping6(33)};
+  const std::vector<ByteVector> frames = {arp_request(), solicitation(), advertisement(kPeer6, kPeerMac), ping4(33), ping6(33)};
   for (uint32_t i = 0; i < 200'000; ++i) {
-    Octets frame;
+    ByteVector frame;
     if (random.next_below(4) == 0) {
       frame.resize(random.next_below(200));
-      for (uint8_t& octet : frame) {
-        octet = static_cast<uint8_t>(random.next_u32());
+      for (uint8_t& byte : frame) {
+        byte = static_cast<uint8_t>(random.next_u32());
       }
     } else {
       frame = frames[random.next_below(static_cast<uint32_t>(frames.size()))];

@@ -32,7 +32,7 @@ TEST(Amount, DurationsHaveUnits) {
   EXPECT_FALSE(parse_duration("-5s").has_value());
 }
 
-TEST(Amount, OctetsAreShortWhenTheyAreRound) {
+TEST(Amount, BytesAreShortWhenTheyAreRound) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(512), "512 B");
   EXPECT_EQ(bytes_text(1000), "1000 B");

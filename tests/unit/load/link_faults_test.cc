@@ -72,10 +72,10 @@ TEST(LinkFaults, WithholdWhatLeavesOfOneKindOfPacketAWhileAfterTheFirstFrame) {
   EXPECT_TRUE(options.any());
   for (const FaultDirection direction : {FaultDirection::kOut, FaultDirection::kIn}) {
     FaultyWay way(options, direction, 1);
-    const auto passes = [&](int64_t ms, const std::vector<uint8_t>& octets) {
+    const auto passes = [&](int64_t ms, const std::vector<uint8_t>& raw) {
       std::vector<uint8_t> frame;
-      way.push(Instant::from_ns(ms * 1'000'000), std::vector<uint8_t>(octets));
-      return way.poll(Instant::from_ns(ms * 1'000'000), frame) && frame == octets;
+      way.push(Instant::from_ns(ms * 1'000'000), std::vector<uint8_t>(raw));
+      return way.poll(Instant::from_ns(ms * 1'000'000), frame) && frame == raw;
     };
     EXPECT_TRUE(passes(100, acknowledgement));
     EXPECT_TRUE(passes(101, acknowledgement));

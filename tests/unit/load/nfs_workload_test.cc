@@ -66,7 +66,7 @@ class NfsLoad : public testing::Test {
   CallDraft draft_;
 };
 
-TEST_F(NfsLoad, AnswersOfReadsAreComparedOctetByOctet) {
+TEST_F(NfsLoad, AnswersOfReadsAreComparedByteByByte) {
   for (const uint32_t bytes : {512u, 65'536u}) {
     const MixEntry entry{CallKind::kRead, bytes, 1};
     for (slot_.sequence = 0; slot_.sequence < 20; ++slot_.sequence) {

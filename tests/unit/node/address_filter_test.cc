@@ -21,7 +21,7 @@ TEST(AddressFilter, ReadsNothingBehindTheEndOfAFrame) {
   const AddressFilter filter(test::shared_addresses(), 0);
   for (const test::SharedFrame& frame : test::shared_frames(0)) {
     for (size_t bytes = 0; bytes <= frame.frame.size(); ++bytes) {
-      const test::Octets exact(frame.frame.begin(), frame.frame.begin() + static_cast<ptrdiff_t>(bytes));
+      const test::ByteVector exact(frame.frame.begin(), frame.frame.begin() + static_cast<ptrdiff_t>(bytes));
       (void)filter.takes(exact);  // the sanitizers say when it does
     }
   }

@@ -17,7 +17,7 @@
 
 namespace cw::node::test {
 
-using Octets = std::vector<uint8_t>;
+using ByteVector = std::vector<uint8_t>;
 using wire::DropReason;
 
 inline constexpr size_t kIpOffset = 14;  // of the IP header in an untagged frame
@@ -97,7 +97,7 @@ class AttackedWorld {
 
   // One frame from nowhere into the gateway's port. Its memory ends where it ends, so that ASan sees what reads beyond. True when
   // the gateway kept it.
-  bool inject(const Octets& frame) {
+  bool inject(const ByteVector& frame) {
     const auto bytes = static_cast<uint32_t>(frame.size());
     auto pool = std::make_unique<HeapBufferPool>(1, bytes, 64);
     Buffer* buffer = pool->allocate_one();
@@ -111,7 +111,7 @@ class AttackedWorld {
   }
 
   // The frame is refused: one reason goes up by one, nothing else changes.
-  void expect_refused(const Octets& frame, const std::string& what) {
+  void expect_refused(const ByteVector& frame, const std::string& what) {
     const Observation before = observe();
     EXPECT_FALSE(inject(frame)) << what;
     const Observation after = observe();
@@ -121,7 +121,7 @@ class AttackedWorld {
     EXPECT_LE(after.station_other, before.station_other + 1) << what;
     expect_same(before, after, what);
   }
-  void expect_refused(const Octets& frame, DropReason reason, const std::string& what) {
+  void expect_refused(const ByteVector& frame, DropReason reason, const std::string& what) {
     const auto index = static_cast<size_t>(reason);
     const uint64_t before = observe().by_reason[index];
     expect_refused(frame, what);
@@ -178,12 +178,12 @@ class AttackedWorld {
     bth.ack_request = true;
     return bth;
   }
-  static Octets frame(const rc::RcQpInfo& qp, wire::Opcode opcode, wire::Psn psn, size_t payload_bytes = 0,
-                      const wire::Extensions& extensions = {}) {
-    return wire::test::build_frame(towards_us(qp), header(qp, opcode, psn), extensions, Octets(payload_bytes, 0x5a));
+  static ByteVector frame(const rc::RcQpInfo& qp, wire::Opcode opcode, wire::Psn psn, size_t payload_bytes = 0,
+                          const wire::Extensions& extensions = {}) {
+    return wire::test::build_frame(towards_us(qp), header(qp, opcode, psn), extensions, ByteVector(payload_bytes, 0x5a));
   }
   // A datagram to QP1 that is right in every respect.
-  Octets datagram(Bytes mad, const IpAddress& source) const {
+  ByteVector datagram(Bytes mad, const IpAddress& source) const {
     const bool ipv6 = !source.is_v4();
     wire::Path path;
     path.local_mac = sim::sim_mac(66);
@@ -211,21 +211,21 @@ class AttackedWorld {
 
  public:
   sim::World world;
-  std::vector<Octets> heard;  // the last frames of the client towards the gateway
+  std::vector<ByteVector> heard;  // the last frames of the client towards the gateway
   uint64_t naks_to_client = 0;
 
  private:
   static constexpr size_t kHeardMax = 64;
-  static bool on_link(void* context, Instant, uint32_t to, const Octets& octets) {
+  static bool on_link(void* context, Instant, uint32_t to, const ByteVector& raw) {
     auto& self = *static_cast<AttackedWorld*>(context);
     if (to == 0) {
       if (self.heard.size() == kHeardMax) {
         self.heard.erase(self.heard.begin());
       }
-      self.heard.push_back(octets);
+      self.heard.push_back(raw);
       return true;
     }
-    const auto view = wire::PacketView::parse(octets);
+    const auto view = wire::PacketView::parse(raw);
     if (view.ok() && view->traits->kind == wire::OpcodeKind::kAcknowledge && view->aeth().kind() == wire::AethKind::kNak) {
       ++self.naks_to_client;
     }
@@ -233,12 +233,12 @@ class AttackedWorld {
   }
 };
 
-inline void fix_ipv4_checksum(Octets& frame, size_t ip) {
+inline void fix_ipv4_checksum(ByteVector& frame, size_t ip) {
   store_be16(&frame[ip + 10], 0);
   const uint64_t sum = wire::ipv4_sum(std::span<const uint8_t, 20>(&frame[ip], 20));
   store_be16(&frame[ip + 10], static_cast<uint16_t>(~wire::fold_ones_complement(sum)));
 }
-inline void fix_icrc(Octets& frame, size_t ip) {
+inline void fix_icrc(ByteVector& frame, size_t ip) {
   const size_t end = frame.size() - 4;
   store_le32(&frame[end], wire::Icrc(Bytes(frame).subspan(ip, end - ip)).value());
 }

@@ -14,32 +14,32 @@ namespace {
 
 using wire::Opcode;
 
-std::vector<Octets> golden_frames() {
-  std::vector<Octets> out;
+std::vector<ByteVector> golden_frames() {
+  std::vector<ByteVector> out;
   for (const cw::test::CapturedFrame& frame : cw::test::read_pcap(cw::test::golden_packets_dir() / "roce-linux61.pcap")) {
-    out.push_back(frame.octets);
+    out.push_back(frame.raw);
   }
   return out;
 }
 
-Octets cut(const Octets& frame, size_t size) {
-  return Octets(frame.begin(), frame.begin() + static_cast<ptrdiff_t>(size));
+ByteVector cut(const ByteVector& frame, size_t size) {
+  return ByteVector(frame.begin(), frame.begin() + static_cast<ptrdiff_t>(size));
 }
 
 // A management datagram for the gateway itself: that one is acted upon.
-bool is_datagram_for(const IpAddress& address, const Octets& frame) {
+bool is_datagram_for(const IpAddress& address, const ByteVector& frame) {
   const auto view = wire::PacketView::parse(frame);
   return view.ok() && view->bth.destination == verbs::Qpn(1) && view->destination() == address;
 }
 
 TEST(BadInput, EveryTruncationOfEveryCapturedFrameCountsOnce) {
   AttackedWorld attacked;
-  for (const Octets& frame : golden_frames()) {
+  for (const ByteVector& frame : golden_frames()) {
     // All of the headers, then in steps that hit every residue.
     for (size_t size = 0; size < frame.size(); size += size < 160 ? 1 : 37) {
       attacked.expect_refused(cut(frame, size), "truncated to " + std::to_string(size));
     }
-    attacked.expect_refused(cut(frame, frame.size() - 1), "without its last octet");
+    attacked.expect_refused(cut(frame, frame.size() - 1), "without its last byte");
     attacked.world.step();
     ASSERT_FALSE(::testing::Test::HasFailure());
   }
@@ -50,7 +50,7 @@ TEST(BadInput, EveryCapturedFrameOfOtherConnectionsCountsOnce) {
   for (const bool ipv6 : {false, true}) {
     AttackedWorld attacked(AttackedWorld::options(ipv6));
     uint32_t refused = 0;
-    for (const Octets& frame : golden_frames()) {
+    for (const ByteVector& frame : golden_frames()) {
       if (is_datagram_for(sim::sim_ip(ipv6, 1), frame)) {
         const Observation before = attacked.observe();
         (void)attacked.inject(frame);
@@ -75,7 +75,7 @@ TEST(BadInput, EveryTruncationOfALiveFrameCountsOnce) {
     AttackedWorld attacked(AttackedWorld::options(ipv6, ipv6 ? 7 : 0));
     for (uint32_t round = 0; round < 20; ++round) {
       attacked.world.step();
-      const Octets frame = attacked.heard.back();
+      const ByteVector frame = attacked.heard.back();
       for (size_t size = 0; size < frame.size(); ++size) {
         attacked.expect_refused(cut(frame, size), "live frame truncated to " + std::to_string(size));
       }
@@ -89,9 +89,9 @@ TEST(BadInput, RandomFramesCountOnce) {
   AttackedWorld attacked;
   SeededRandom random(3);
   for (uint32_t i = 0; i < 20'000; ++i) {
-    Octets frame(random.next_below(1000));
-    for (uint8_t& octet : frame) {
-      octet = static_cast<uint8_t>(random.next_u32());
+    ByteVector frame(random.next_below(1000));
+    for (uint8_t& byte : frame) {
+      byte = static_cast<uint8_t>(random.next_u32());
     }
     // Most of them get some way into the parser.
     if (frame.size() > 60) {
@@ -123,7 +123,7 @@ TEST(BadInput, RandomFramesCountOnce) {
 TEST(BadInput, EveryBitThatTheIcrcCoversCountsOnce) {
   AttackedWorld attacked;
   attacked.world.step();
-  const Octets frame = attacked.heard.back();
+  const ByteVector frame = attacked.heard.back();
   const auto view = wire::PacketView::parse(frame);
   ASSERT_TRUE(view.ok());
   for (size_t at = view->bth_offset; at < frame.size(); ++at) {
@@ -131,12 +131,12 @@ TEST(BadInput, EveryBitThatTheIcrcCoversCountsOnce) {
       continue;  // FECN, BECN and reserved: switches may write there
     }
     for (uint32_t bit = 0; bit < 8; ++bit) {
-      Octets bent = frame;
+      ByteVector bent = frame;
       bent[at] ^= static_cast<uint8_t>(1u << bit);
-      attacked.expect_refused(bent, "bit " + std::to_string(bit) + " of octet " + std::to_string(at));
+      attacked.expect_refused(bent, "bit " + std::to_string(bit) + " of byte " + std::to_string(at));
     }
   }
-  Octets wrong = frame;
+  ByteVector wrong = frame;
   wrong.back() ^= 0x80;
   attacked.expect_refused(wrong, DropReason::kIcrc, "wrong iCRC");
   attacked.expect_unharmed();
@@ -145,45 +145,45 @@ TEST(BadInput, EveryBitThatTheIcrcCoversCountsOnce) {
 struct Bent {
   const char* what;
   DropReason reason;
-  void (*bend)(Octets& frame);
+  void (*bend)(ByteVector& frame);
 };
 
 // Bends a live IPv4 frame; checksum and iCRC are put right afterwards, so that only the one thing is wrong.
 TEST(BadInput, WrongIpv4AndUdpHeadersCountUnderTheirNames) {
   const std::vector<Bent> cases = {
-      {"more fragments", DropReason::kFragment, [](Octets& f) { f[kIpOffset + 6] = 0x20; }},
-      {"fragment offset", DropReason::kFragment, [](Octets& f) { f[kIpOffset + 7] = 5; }},
-      {"options", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset] = 0x46; }},
-      {"header length 4", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset] = 0x44; }},
-      {"version 6", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset] = 0x65; }},
-      {"no length", DropReason::kIpHeader, [](Octets& f) { store_be16(&f[kIpOffset + 2], 0); }},
-      {"length beyond the frame", DropReason::kRunt, [](Octets& f) { store_be16(&f[kIpOffset + 2], 0xffff); }},
+      {"more fragments", DropReason::kFragment, [](ByteVector& f) { f[kIpOffset + 6] = 0x20; }},
+      {"fragment offset", DropReason::kFragment, [](ByteVector& f) { f[kIpOffset + 7] = 5; }},
+      {"options", DropReason::kIpHeader, [](ByteVector& f) { f[kIpOffset] = 0x46; }},
+      {"header length 4", DropReason::kIpHeader, [](ByteVector& f) { f[kIpOffset] = 0x44; }},
+      {"version 6", DropReason::kIpHeader, [](ByteVector& f) { f[kIpOffset] = 0x65; }},
+      {"no length", DropReason::kIpHeader, [](ByteVector& f) { store_be16(&f[kIpOffset + 2], 0); }},
+      {"length beyond the frame", DropReason::kRunt, [](ByteVector& f) { store_be16(&f[kIpOffset + 2], 0xffff); }},
       {"length short by one", DropReason::kUdpLength,
-       [](Octets& f) { store_be16(&f[kIpOffset + 2], static_cast<uint16_t>(load_be16(&f[kIpOffset + 2]) - 1)); }},
-      {"TCP", DropReason::kNotRoce, [](Octets& f) { f[kIpOffset + 9] = 6; }},
-      {"UDP length short", DropReason::kUdpLength, [](Octets& f) { store_be16(&f[kIpOffset + 24], 8); }},
-      {"UDP length long", DropReason::kUdpLength, [](Octets& f) { store_be16(&f[kIpOffset + 24], 0xffff); }},
-      {"another port", DropReason::kNotRoce, [](Octets& f) { store_be16(&f[kIpOffset + 22], 4790); }},
-      {"multicast MAC", DropReason::kMulticast, [](Octets& f) { f[0] |= 1; }},
-      {"multicast IP", DropReason::kMulticast, [](Octets& f) { f[kIpOffset + 16] = 224; }},
-      {"broadcast IP", DropReason::kMulticast, [](Octets& f) { std::fill_n(&f[kIpOffset + 16], 4, uint8_t{0xff}); }},
-      {"transport version", DropReason::kTransportVersion, [](Octets& f) { f[kIpOffset + 29] |= 1; }},
-      {"reserved opcode", DropReason::kOpcode, [](Octets& f) { f[kIpOffset + 28] = 0x1f; }},
-      {"another destination", DropReason::kPathMismatch, [](Octets& f) { f[kIpOffset + 19] ^= 0x40; }},
-      {"another source", DropReason::kPathMismatch, [](Octets& f) { f[kIpOffset + 15] ^= 0x40; }},
-      {"another P_Key", DropReason::kPkey, [](Octets& f) { f[kIpOffset + 31] ^= 1; }},
-      {"no such queue pair", DropReason::kUnknownQp, [](Octets& f) { f[kIpOffset + 34] ^= 1; }},
+       [](ByteVector& f) { store_be16(&f[kIpOffset + 2], static_cast<uint16_t>(load_be16(&f[kIpOffset + 2]) - 1)); }},
+      {"TCP", DropReason::kNotRoce, [](ByteVector& f) { f[kIpOffset + 9] = 6; }},
+      {"UDP length short", DropReason::kUdpLength, [](ByteVector& f) { store_be16(&f[kIpOffset + 24], 8); }},
+      {"UDP length long", DropReason::kUdpLength, [](ByteVector& f) { store_be16(&f[kIpOffset + 24], 0xffff); }},
+      {"another port", DropReason::kNotRoce, [](ByteVector& f) { store_be16(&f[kIpOffset + 22], 4790); }},
+      {"multicast MAC", DropReason::kMulticast, [](ByteVector& f) { f[0] |= 1; }},
+      {"multicast IP", DropReason::kMulticast, [](ByteVector& f) { f[kIpOffset + 16] = 224; }},
+      {"broadcast IP", DropReason::kMulticast, [](ByteVector& f) { std::fill_n(&f[kIpOffset + 16], 4, uint8_t{0xff}); }},
+      {"transport version", DropReason::kTransportVersion, [](ByteVector& f) { f[kIpOffset + 29] |= 1; }},
+      {"reserved opcode", DropReason::kOpcode, [](ByteVector& f) { f[kIpOffset + 28] = 0x1f; }},
+      {"another destination", DropReason::kPathMismatch, [](ByteVector& f) { f[kIpOffset + 19] ^= 0x40; }},
+      {"another source", DropReason::kPathMismatch, [](ByteVector& f) { f[kIpOffset + 15] ^= 0x40; }},
+      {"another P_Key", DropReason::kPkey, [](ByteVector& f) { f[kIpOffset + 31] ^= 1; }},
+      {"no such queue pair", DropReason::kUnknownQp, [](ByteVector& f) { f[kIpOffset + 34] ^= 1; }},
   };
   AttackedWorld attacked;
   for (const Bent& bent : cases) {
     attacked.world.step();
-    Octets frame = attacked.heard.back();
+    ByteVector frame = attacked.heard.back();
     bent.bend(frame);
     fix_ipv4_checksum(frame, kIpOffset);
     fix_icrc(frame, kIpOffset);
     attacked.expect_refused(frame, bent.reason, bent.what);
   }
-  Octets frame = attacked.heard.back();
+  ByteVector frame = attacked.heard.back();
   frame[kIpOffset + 8] -= 1;
   attacked.expect_refused(frame, DropReason::kIpHeader, "IPv4 checksum");
   attacked.expect_unharmed();
@@ -191,22 +191,22 @@ TEST(BadInput, WrongIpv4AndUdpHeadersCountUnderTheirNames) {
 
 TEST(BadInput, WrongIpv6HeadersCountUnderTheirNames) {
   const std::vector<Bent> cases = {
-      {"hop-by-hop options", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset + 6] = 0; }},
-      {"routing", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset + 6] = 43; }},
-      {"fragment", DropReason::kFragment, [](Octets& f) { f[kIpOffset + 6] = 44; }},
-      {"authentication", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset + 6] = 51; }},
-      {"destination options", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset + 6] = 60; }},
-      {"version 4", DropReason::kIpHeader, [](Octets& f) { f[kIpOffset] = 0x45; }},
-      {"no length", DropReason::kIpHeader, [](Octets& f) { store_be16(&f[kIpOffset + 4], 0); }},
-      {"length beyond the frame", DropReason::kRunt, [](Octets& f) { store_be16(&f[kIpOffset + 4], 0xffff); }},
-      {"length short", DropReason::kUdpLength, [](Octets& f) { store_be16(&f[kIpOffset + 4], 30); }},
-      {"multicast IP", DropReason::kMulticast, [](Octets& f) { f[kIpOffset + 24] = 0xff; }},
-      {"another source", DropReason::kPathMismatch, [](Octets& f) { f[kIpOffset + 20] ^= 1; }},
+      {"hop-by-hop options", DropReason::kIpHeader, [](ByteVector& f) { f[kIpOffset + 6] = 0; }},
+      {"routing", DropReason::kIpHeader, [](ByteVector& f) { f[kIpOffset + 6] = 43; }},
+      {"fragment", DropReason::kFragment, [](ByteVector& f) { f[kIpOffset + 6] = 44; }},
+      {"authentication", DropReason::kIpHeader, [](ByteVector& f) { f[kIpOffset + 6] = 51; }},
+      {"destination options", DropReason::kIpHeader, [](ByteVector& f) { f[kIpOffset + 6] = 60; }},
+      {"version 4", DropReason::kIpHeader, [](ByteVector& f) { f[kIpOffset] = 0x45; }},
+      {"no length", DropReason::kIpHeader, [](ByteVector& f) { store_be16(&f[kIpOffset + 4], 0); }},
+      {"length beyond the frame", DropReason::kRunt, [](ByteVector& f) { store_be16(&f[kIpOffset + 4], 0xffff); }},
+      {"length short", DropReason::kUdpLength, [](ByteVector& f) { store_be16(&f[kIpOffset + 4], 30); }},
+      {"multicast IP", DropReason::kMulticast, [](ByteVector& f) { f[kIpOffset + 24] = 0xff; }},
+      {"another source", DropReason::kPathMismatch, [](ByteVector& f) { f[kIpOffset + 20] ^= 1; }},
   };
   AttackedWorld attacked(AttackedWorld::options(true));
   for (const Bent& bent : cases) {
     attacked.world.step();
-    Octets frame = attacked.heard.back();
+    ByteVector frame = attacked.heard.back();
     bent.bend(frame);
     fix_icrc(frame, kIpOffset);
     attacked.expect_refused(frame, bent.reason, bent.what);
@@ -220,11 +220,11 @@ TEST(BadInput, FramesOfAnotherVlanCountAsPathMismatch) {
   for (const uint16_t vlan : std::initializer_list<uint16_t>{0, 41, 4095}) {
     wire::Path path = AttackedWorld::towards_us(qp);
     path.vlan = vlan;
-    const Octets send =
-        wire::test::build_frame(path, AttackedWorld::header(qp, Opcode::kRcSendOnly, qp.expected_psn), {}, Octets(64));
+    const ByteVector send =
+        wire::test::build_frame(path, AttackedWorld::header(qp, Opcode::kRcSendOnly, qp.expected_psn), {}, ByteVector(64));
     attacked.expect_refused(send, DropReason::kPathMismatch, "queue pair, VLAN " + std::to_string(vlan));
-    const Octets mad = wire::test::build_frame(path, AttackedWorld::datagram_header(), AttackedWorld::datagram_extensions(),
-                                               Octets(gsi::kMadBytes));
+    const ByteVector mad = wire::test::build_frame(path, AttackedWorld::datagram_header(), AttackedWorld::datagram_extensions(),
+                                                   ByteVector(gsi::kMadBytes));
     attacked.expect_refused(mad, DropReason::kPathMismatch, "QP1, VLAN " + std::to_string(vlan));
   }
   attacked.expect_unharmed();
@@ -233,7 +233,7 @@ TEST(BadInput, FramesOfAnotherVlanCountAsPathMismatch) {
 // The chatter of any LAN is not an attack: it counts as what it is, not RoCE.
 TEST(BadInput, MulticastListenersAreNotAnAttack) {
   AttackedWorld attacked;
-  Octets mld = {0x33, 0x33, 0, 0, 0, 0x16, 2, 0, 0, 0, 0, 9, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 36, 0, 1};
+  ByteVector mld = {0x33, 0x33, 0, 0, 0, 0x16, 2, 0, 0, 0, 0, 9, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 36, 0, 1};
   mld.resize(14 + 40 + 36);
   mld[14 + 8] = 0xfe;
   mld[14 + 9] = 0x80;
@@ -244,7 +244,7 @@ TEST(BadInput, MulticastListenersAreNotAnAttack) {
   mld[14 + 42] = 5;
   mld[14 + 43] = 2;
   attacked.expect_refused(mld, DropReason::kNotRoce, "MLD report");
-  Octets igmp = {0x01, 0, 0x5e, 0, 0, 0x16, 2, 0, 0, 0, 0, 9, 0x08, 0, 0x46, 0xc0, 0, 40, 0, 0, 0x40, 0, 1, 2, 0, 0};
+  ByteVector igmp = {0x01, 0, 0x5e, 0, 0, 0x16, 2, 0, 0, 0, 0, 9, 0x08, 0, 0x46, 0xc0, 0, 40, 0, 0, 0x40, 0, 1, 2, 0, 0};
   igmp.resize(14 + 40);
   store_be32(&igmp[14 + 12], 0x0a090009);
   store_be32(&igmp[14 + 16], 0xe0000016);
@@ -355,7 +355,7 @@ TEST(BadInput, DatagramsThatAreNoMadsCountUnderTheirNames) {
   path.local = source;
   path.remote = sim::sim_ip(false, 1);
   const auto build = [&](const wire::Bth& bth, const wire::Extensions& extensions, size_t bytes) {
-    return wire::test::build_frame(path, bth, extensions, Octets(bytes, 1));
+    return wire::test::build_frame(path, bth, extensions, ByteVector(bytes, 1));
   };
   const wire::Bth bth = AttackedWorld::datagram_header();
   const wire::Extensions extensions = AttackedWorld::datagram_extensions();

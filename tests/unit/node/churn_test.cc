@@ -12,7 +12,7 @@
 namespace cw::node::test {
 namespace {
 
-using Octets = std::vector<uint8_t>;
+using ByteVector = std::vector<uint8_t>;
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr uint32_t kCycles = 4'000;
@@ -255,7 +255,7 @@ class Churn {
     ++connections_seen;
   }
   // Is it a message of the connection manager that this cycle loses?
-  [[nodiscard]] bool is_lost(const Octets& frame) const {
+  [[nodiscard]] bool is_lost(const ByteVector& frame) const {
     if (cut_) {
       return true;
     }
@@ -270,7 +270,7 @@ class Churn {
       from.poll_transmit(now_, batch);
       full = batch.full();
       for (const wire::TxPacket& packet : batch.packets()) {
-        const Octets frame = packet.octets();
+        const ByteVector frame = packet.raw();
         if (is_lost(frame)) {
           continue;
         }

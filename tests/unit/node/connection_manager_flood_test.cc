@@ -17,20 +17,20 @@
 namespace cw::node::test {
 namespace {
 
-// Every message of every type with any of its octets bent, or all of them random: one drop or one answer, never two drops.
+// Every message of every type with any of its bytes bent, or all of them random: one drop or one answer, never two drops.
 TEST(ConnectionManagerFlood, GarbledMessagesCountOnceOrAreAnswered) {
   AttackedWorld attacked;
   cm::ConnectionManager& manager = attacked.world.server->node.cm();
   SeededRandom random(5);
-  const std::vector<Octets> messages = {mad_of(request_from(stranger(1), 9, verbs::Qpn(0x99))),
-                                        mad_of(cm::Rep{}),
-                                        mad_of(cm::Rtu{}),
-                                        mad_of(cm::Mra{}),
-                                        mad_of(cm::Rej{}),
-                                        mad_of(cm::Dreq{}),
-                                        mad_of(cm::Lap{})};
+  const std::vector<ByteVector> messages = {mad_of(request_from(stranger(1), 9, verbs::Qpn(0x99))),
+                                            mad_of(cm::Rep{}),
+                                            mad_of(cm::Rtu{}),
+                                            mad_of(cm::Mra{}),
+                                            mad_of(cm::Rej{}),
+                                            mad_of(cm::Dreq{}),
+                                            mad_of(cm::Lap{})};
   for (uint32_t i = 0; i < 3'000; ++i) {
-    Octets mad = messages[random.next_below(static_cast<uint32_t>(messages.size()))];
+    ByteVector mad = messages[random.next_below(static_cast<uint32_t>(messages.size()))];
     const bool all = random.next_below(4) == 0;
     const uint32_t bends = all ? 232 : random.next_below(6);
     for (uint32_t bend = 0; bend < bends; ++bend) {
@@ -60,8 +60,8 @@ TEST(ConnectionManagerFlood, MessagesThatNameNobodyCountOnceHoweverMany) {
   AttackedWorld attacked;
   for (uint32_t i = 0; i < 3'000; ++i) {
     const Observation before = attacked.observe();
-    const Octets mad = i % 2 == 0 ? mad_of(cm::Rep{.local_comm_id = i + 1, .remote_comm_id = i + 7})
-                                  : mad_of(cm::Dreq{.local_comm_id = i + 1, .remote_comm_id = i + 7});
+    const ByteVector mad = i % 2 == 0 ? mad_of(cm::Rep{.local_comm_id = i + 1, .remote_comm_id = i + 7})
+                                      : mad_of(cm::Dreq{.local_comm_id = i + 1, .remote_comm_id = i + 7});
     (void)attacked.inject(attacked.datagram(mad, stranger(i % 250)));
     const Observation after = attacked.observe();
     ASSERT_EQ(after.discards, before.discards + 1) << i;
@@ -78,7 +78,7 @@ TEST(ConnectionManagerFlood, GuessedCommunicationIdsEndNothing) {
     const gateway::ConnectionInfo victim = attacked.connection(i % 2);
     const uint32_t ours = random.next_u32();
     const uint32_t theirs = random.next_u32();
-    const std::array<Octets, 4> guesses = {
+    const std::array<ByteVector, 4> guesses = {
         mad_of(cm::Dreq{.local_comm_id = theirs, .remote_comm_id = ours, .remote_qpn = victim.qp.local_qpn}),
         mad_of(cm::Rej{.local_comm_id = theirs, .remote_comm_id = ours}), mad_of(cm::Rej{.local_comm_id = theirs}),
         mad_of(cm::Rtu{.local_comm_id = theirs, .remote_comm_id = ours})};

@@ -13,7 +13,7 @@ using wire::Opcode;
 constexpr size_t kBth = kIpOffset + 20 + 8;
 
 // Lengths, checksum and iCRC are right for whatever the frame is now.
-void repair_ipv4(Octets& frame) {
+void repair_ipv4(ByteVector& frame) {
   store_be16(&frame[kIpOffset + 2], static_cast<uint16_t>(frame.size() - kIpOffset));
   store_be16(&frame[kIpOffset + 24], static_cast<uint16_t>(frame.size() - kIpOffset - 20));
   fix_ipv4_checksum(frame, kIpOffset);
@@ -34,11 +34,11 @@ TEST(CveShapes, CVE_2026_46043_PayloadSizeCannotUnderflow) {
       continue;
     }
     // Far outside of the PSN window, so that what is well formed changes nothing either.
-    const Octets bare =
+    const ByteVector bare =
         AttackedWorld::frame(qp, static_cast<Opcode>(code), (traits.is_request ? qp.expected_psn : qp.next_psn).plus(1u << 22));
     for (size_t bytes = wire::Bth::kSize; bytes <= wire::Bth::kSize + traits.extension_bytes + 4u + 4u; ++bytes) {
       for (uint8_t pads = 0; pads <= 3; ++pads) {
-        Octets frame = bare;
+        ByteVector frame = bare;
         frame.resize(kBth + bytes);
         frame[kBth + 1] = static_cast<uint8_t>(0x40 | (pads << 4));
         repair_ipv4(frame);
@@ -61,21 +61,21 @@ TEST(CveShapes, CVE_2026_46043_PayloadSizeCannotUnderflow) {
   attacked.expect_unharmed();
 }
 
-// rxe (commit 1114c87) executed an ATOMIC WRITE without payload by reading eight octets behind the packet and leaked them: the
+// rxe (commit 1114c87) executed an ATOMIC WRITE without payload by reading eight bytes behind the packet and leaked them: the
 // opcode does not exist here, and an atomic that does is refused before its operands are looked at.
 TEST(CveShapes, RXE_1114c87_AtomicWriteWithoutPayloadReadsNothing) {
   AttackedWorld attacked;
   const rc::RcQpInfo qp = attacked.connection(0).qp;
   wire::Extensions extensions;
   extensions.reth = {.address = 0x1000, .rkey = verbs::Rkey(1), .length = 8};
-  Octets frame = AttackedWorld::frame(qp, Opcode::kRcWriteOnly, qp.expected_psn, 0, extensions);
+  ByteVector frame = AttackedWorld::frame(qp, Opcode::kRcWriteOnly, qp.expected_psn, 0, extensions);
   frame[kBth] = 0x1d;
   repair_ipv4(frame);
   attacked.expect_refused(frame, DropReason::kOpcode, "ATOMIC WRITE");  // inject() ends the memory where the frame ends
   for (const Opcode opcode : {Opcode::kRcCompareSwap, Opcode::kRcFetchAdd}) {
-    Octets atomic = AttackedWorld::frame(qp, opcode, qp.expected_psn);
+    ByteVector atomic = AttackedWorld::frame(qp, opcode, qp.expected_psn);
     for (size_t size = kBth + wire::Bth::kSize; size < atomic.size(); ++size) {
-      Octets cut(atomic.begin(), atomic.begin() + static_cast<ptrdiff_t>(size));
+      ByteVector cut(atomic.begin(), atomic.begin() + static_cast<ptrdiff_t>(size));
       repair_ipv4(cut);
       attacked.expect_refused(cut, DropReason::kRunt, "atomic cut to " + std::to_string(size));
     }
@@ -92,7 +92,7 @@ TEST(CveShapes, CVE_2024_40992_OversizeDatagramsAreDroppedSilently) {
     attacked.world.step();
     attacked.expect_refused(AttackedWorld::frame(qp, Opcode::kUdSendOnly, qp.expected_psn, bytes), DropReason::kNotDatagram,
                             "datagram of " + std::to_string(bytes) + " to a connected queue pair");
-    attacked.expect_refused(attacked.datagram(Octets(bytes, 1), sim::sim_ip(false, 2)), DropReason::kMalformedMad,
+    attacked.expect_refused(attacked.datagram(ByteVector(bytes, 1), sim::sim_ip(false, 2)), DropReason::kMalformedMad,
                             "datagram of " + std::to_string(bytes) + " to QP1");
   }
   attacked.expect_unharmed();
@@ -140,7 +140,7 @@ TEST(CveShapes, CVE_2021_47378_TheQueuePairGoesBeforeItsConnection) {
     AttackedWorld attacked;
     sim::GatewayHost& host = *attacked.world.server;
     attacked.world.peer->driver.stop();
-    const Octets heard = attacked.heard.back();
+    const ByteVector heard = attacked.heard.back();
     const rc::RcQpInfo qp = attacked.connection(0).qp;
     host.gateway.shut_down(attacked.world.now);
     EXPECT_EQ(host.node.endpoint().qp_count(), 0u);

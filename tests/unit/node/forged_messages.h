@@ -31,10 +31,10 @@ inline cm::Req request_from(const IpAddress& from, uint32_t comm_id, verbs::Qpn 
 }
 
 template <typename Message>
-Octets mad_of(const Message& message, uint64_t transaction = 77) {
+ByteVector mad_of(const Message& message, uint64_t transaction = 77) {
   cm::Mad mad;
   cm::write_mad(mad, transaction, message);
-  return Octets(mad.begin(), mad.end());
+  return ByteVector(mad.begin(), mad.end());
 }
 
 inline IpAddress stranger(uint32_t number) {

@@ -12,18 +12,18 @@ namespace {
 using wire::Opcode;
 using wire::OpcodeTraits;
 
-bool is_ipv6(const Octets& frame) {
+bool is_ipv6(const ByteVector& frame) {
   return frame[12] == 0x86;
 }
-size_t udp_of(const Octets& frame) {
+size_t udp_of(const ByteVector& frame) {
   return kIpOffset + (is_ipv6(frame) ? 40 : 20);
 }
-size_t bth_of(const Octets& frame) {
+size_t bth_of(const ByteVector& frame) {
   return udp_of(frame) + 8;
 }
 
 // IP and UDP say what the frame holds; checksum and iCRC are right. What is wrong is only what the test made wrong.
-void repair(Octets& frame) {
+void repair(ByteVector& frame) {
   const size_t udp = udp_of(frame);
   store_be16(&frame[udp + 4], static_cast<uint16_t>(frame.size() - udp));
   if (is_ipv6(frame)) {
@@ -37,8 +37,8 @@ void repair(Octets& frame) {
   }
 }
 
-uint32_t plain_crc(Bytes octets) {
-  return crc32(0, octets.data(), octets.size());
+uint32_t plain_crc(Bytes raw) {
+  return crc32(0, raw.data(), raw.size());
 }
 
 // What IP and UDP agree upon is shorter than the headers that the opcode promises, by every length there is.
@@ -52,10 +52,10 @@ TEST(HostileFrames, F1_RuntsOfEveryLengthCountAsRunt) {
       if (traits.kind == wire::OpcodeKind::kReserved) {
         continue;
       }
-      const Octets whole = AttackedWorld::frame(qp, opcode, qp.expected_psn);
+      const ByteVector whole = AttackedWorld::frame(qp, opcode, qp.expected_psn);
       const size_t needed = bth_of(whole) + wire::Bth::kSize + traits.extension_bytes + wire::kIcrcBytes;
       for (size_t size = bth_of(whole); size < needed; ++size) {
-        Octets runt = whole;
+        ByteVector runt = whole;
         runt.resize(size);
         repair(runt);
         attacked.expect_refused(runt, DropReason::kRunt, std::string(traits.name) + " of " + std::to_string(size));
@@ -63,9 +63,9 @@ TEST(HostileFrames, F1_RuntsOfEveryLengthCountAsRunt) {
       ASSERT_FALSE(HasFailure());
     }
     // Without even the headers in front of it, the reason depends on how far the parser came.
-    const Octets whole = AttackedWorld::frame(qp, Opcode::kRcSendOnly, qp.expected_psn);
+    const ByteVector whole = AttackedWorld::frame(qp, Opcode::kRcSendOnly, qp.expected_psn);
     for (size_t size = 0; size < bth_of(whole); ++size) {
-      attacked.expect_refused(Octets(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size)), std::to_string(size));
+      attacked.expect_refused(ByteVector(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size)), std::to_string(size));
     }
     attacked.expect_unharmed();
   }
@@ -80,7 +80,7 @@ TEST(HostileFrames, F2_PaddingThatIsNotThereCountsAsPadCount) {
                                 Opcode::kRcReadRequest, Opcode::kRcWriteOnly, Opcode::kUdSendOnly}) {
       for (uint8_t pads = 1; pads <= 3; ++pads) {
         for (size_t padded = 0; padded <= pads; ++padded) {
-          Octets frame = AttackedWorld::frame(qp, opcode, qp.expected_psn);
+          ByteVector frame = AttackedWorld::frame(qp, opcode, qp.expected_psn);
           frame.resize(frame.size() + padded);
           frame[bth_of(frame) + 1] = static_cast<uint8_t>(0x40 | (pads << 4));
           repair(frame);
@@ -94,24 +94,24 @@ TEST(HostileFrames, F2_PaddingThatIsNotThereCountsAsPadCount) {
   }
 }
 
-// The CRC over other octets than the standard's: without the stand-in for the LRH, with fields that switches may change left
-// unmasked, in the other octet order.
+// The CRC over other bytes than the standard's: without the stand-in for the LRH, with fields that switches may change left
+// unmasked, in the other byte order.
 TEST(HostileFrames, F3_AnIcrcOverTheWrongFieldsCountsAsIcrc) {
   for (const bool ipv6 : {false, true}) {
     AttackedWorld attacked(AttackedWorld::options(ipv6));
     attacked.world.step();
-    const Octets good = attacked.heard.back();
-    const auto covered = [&](const Octets& frame) { return Bytes(frame).subspan(kIpOffset, frame.size() - kIpOffset - 4); };
+    const ByteVector good = attacked.heard.back();
+    const auto covered = [&](const ByteVector& frame) { return Bytes(frame).subspan(kIpOffset, frame.size() - kIpOffset - 4); };
     const auto with_crc = [&](uint32_t crc) {
-      Octets frame = good;
+      ByteVector frame = good;
       store_le32(&frame[frame.size() - 4], crc);
       return frame;
     };
-    Octets unmasked(8, 0xff);
+    ByteVector unmasked(8, 0xff);
     unmasked.insert(unmasked.end(), covered(good).begin(), covered(good).end());
     const uint32_t right = load_le32(&good[good.size() - 4]);
     attacked.expect_refused(with_crc(plain_crc(unmasked)), DropReason::kIcrc, "nothing masked");
-    attacked.expect_refused(with_crc(plain_crc(covered(good))), DropReason::kIcrc, "without the first eight octets");
+    attacked.expect_refused(with_crc(plain_crc(covered(good))), DropReason::kIcrc, "without the first eight bytes");
     attacked.expect_refused(with_crc(__builtin_bswap32(right)), DropReason::kIcrc, "big endian");
     attacked.expect_refused(with_crc(~right), DropReason::kIcrc, "not inverted");
     attacked.expect_refused(with_crc(0), DropReason::kIcrc, "zero");
@@ -119,7 +119,7 @@ TEST(HostileFrames, F3_AnIcrcOverTheWrongFieldsCountsAsIcrc) {
   }
 }
 
-// A router may lower the TTL, set the traffic class and mark congestion; a switch may set the BTH's reserved octet. None of it is
+// A router may lower the TTL, set the traffic class and mark congestion; a switch may set the BTH's reserved byte. None of it is
 // covered, and such frames are as good as they were.
 TEST(HostileFrames, F3_FramesThatSwitchesAlteredOnTheWayStillPass) {
   for (const bool ipv6 : {false, true}) {
@@ -129,7 +129,7 @@ TEST(HostileFrames, F3_FramesThatSwitchesAlteredOnTheWayStillPass) {
     const size_t tag = ipv6 ? 0 : 4;
     for (uint32_t round = 0; round < 50; ++round) {
       attacked.world.step();
-      Octets frame = attacked.heard.back();
+      ByteVector frame = attacked.heard.back();
       if (ipv6) {
         frame[kIpOffset] = 0x6f;
         frame[kIpOffset + 1] = 0xf5;
@@ -155,20 +155,20 @@ TEST(HostileFrames, F3_FramesThatSwitchesAlteredOnTheWayStillPass) {
 TEST(HostileFrames, F4_FragmentsOfAFaultlessPacketAreNeverPutTogether) {
   AttackedWorld attacked;
   const rc::RcQpInfo qp = attacked.connection(0).qp;
-  const Octets whole = AttackedWorld::frame(qp, Opcode::kRcSendMiddle, qp.expected_psn, 1024);  // would end the connection
+  const ByteVector whole = AttackedWorld::frame(qp, Opcode::kRcSendMiddle, qp.expected_psn, 1024);  // would end the connection
   const size_t cut = kIpOffset + 20 + 512;
-  Octets first(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(cut));
-  Octets second(whole.begin(), whole.begin() + kIpOffset + 20);
+  ByteVector first(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(cut));
+  ByteVector second(whole.begin(), whole.begin() + kIpOffset + 20);
   second.insert(second.end(), whole.begin() + static_cast<ptrdiff_t>(cut), whole.end());
   store_be16(&first[kIpOffset + 2], static_cast<uint16_t>(first.size() - kIpOffset));
   store_be16(&first[kIpOffset + 6], 0x2000);
   store_be16(&second[kIpOffset + 2], static_cast<uint16_t>(second.size() - kIpOffset));
   store_be16(&second[kIpOffset + 6], 512 / 8);
-  for (Octets* fragment : {&first, &second}) {
+  for (ByteVector* fragment : {&first, &second}) {
     fix_ipv4_checksum(*fragment, kIpOffset);
     attacked.expect_refused(*fragment, DropReason::kFragment, "fragment");
   }
-  Octets options = whole;
+  ByteVector options = whole;
   options.insert(options.begin() + kIpOffset + 20, {1, 1, 1, 1});
   options[kIpOffset] = 0x46;
   store_be16(&options[kIpOffset + 2], static_cast<uint16_t>(options.size() - kIpOffset));
@@ -177,7 +177,7 @@ TEST(HostileFrames, F4_FragmentsOfAFaultlessPacketAreNeverPutTogether) {
   // The UDP checksum is not looked at: zero and wrong are both fine, the iCRC covers what matters. This one is a duplicate.
   attacked.world.step();
   for (const uint16_t checksum : {uint16_t{0}, uint16_t{0x1234}}) {
-    Octets heard = attacked.heard.back();
+    ByteVector heard = attacked.heard.back();
     store_be16(&heard[kIpOffset + 26], checksum);
     const uint64_t packets = attacked.world.server->node.endpoint().stats().packets_in;
     (void)attacked.inject(heard);
@@ -189,11 +189,11 @@ TEST(HostileFrames, F4_FragmentsOfAFaultlessPacketAreNeverPutTogether) {
 TEST(HostileFrames, F6_ReservedOpcodesVersionsAndPartitionsCountUnderTheirNames) {
   AttackedWorld attacked;
   const rc::RcQpInfo qp = attacked.connection(0).qp;
-  const Octets good = AttackedWorld::frame(qp, Opcode::kRcSendMiddle, qp.expected_psn, 64);  // would end the connection
+  const ByteVector good = AttackedWorld::frame(qp, Opcode::kRcSendMiddle, qp.expected_psn, 64);  // would end the connection
   uint32_t reserved = 0;
   for (uint32_t code = 0; code <= 0xff; ++code) {
     if (wire::traits_of(static_cast<Opcode>(code)).kind == wire::OpcodeKind::kReserved) {
-      Octets frame = good;
+      ByteVector frame = good;
       frame[bth_of(frame)] = static_cast<uint8_t>(code);
       repair(frame);
       attacked.expect_refused(frame, DropReason::kOpcode, "opcode " + std::to_string(code));
@@ -202,13 +202,13 @@ TEST(HostileFrames, F6_ReservedOpcodesVersionsAndPartitionsCountUnderTheirNames)
   }
   EXPECT_GT(reserved, 200u);
   for (uint8_t version = 1; version < 16; ++version) {
-    Octets frame = good;
+    ByteVector frame = good;
     frame[bth_of(frame) + 1] = static_cast<uint8_t>(0x40 | version);
     repair(frame);
     attacked.expect_refused(frame, DropReason::kTransportVersion, "TVer " + std::to_string(version));
   }
   for (const uint16_t pkey : std::initializer_list<uint16_t>{0x0000, 0x0001, 0x7ffe, 0x8000, 0x8001, 0xfffe}) {
-    Octets frame = good;
+    ByteVector frame = good;
     store_be16(&frame[bth_of(frame) + 2], pkey);
     repair(frame);
     attacked.expect_refused(frame, DropReason::kPkey, "P_Key " + std::to_string(pkey));
@@ -221,7 +221,7 @@ TEST(HostileFrames, F6_TheMigrationBitMeansNothing) {
   AttackedWorld attacked;
   for (uint32_t round = 0; round < 20; ++round) {
     attacked.world.step();
-    Octets frame = attacked.heard.back();
+    ByteVector frame = attacked.heard.back();
     frame[bth_of(frame) + 1] ^= 0x40;
     repair(frame);
     const Observation before = attacked.observe();
@@ -244,7 +244,7 @@ TEST(HostileFrames, F7_FlushAndAtomicWriteAreOpcodesThatDoNotExist) {
   extensions.reth = {.address = 0x1000, .rkey = verbs::Rkey(1), .length = 8};
   for (const uint8_t code : {uint8_t{0x1c}, uint8_t{0x1d}}) {
     for (const size_t bytes : {0u, 8u, 64u}) {
-      Octets frame = AttackedWorld::frame(qp, Opcode::kRcWriteOnly, qp.expected_psn, bytes, extensions);
+      ByteVector frame = AttackedWorld::frame(qp, Opcode::kRcWriteOnly, qp.expected_psn, bytes, extensions);
       frame[bth_of(frame)] = code;
       repair(frame);
       attacked.expect_refused(frame, DropReason::kOpcode, "opcode " + std::to_string(code));
@@ -262,7 +262,7 @@ TEST(HostileFrames, F7_RequestsForMemoryFromElsewhereAreNotAnswered) {
     const rc::RcQpInfo qp = attacked.connection(1).qp;
     wire::Path elsewhere = AttackedWorld::towards_us(qp);
     elsewhere.local = sim::sim_ip(false, 77);
-    const Octets payload(wire::traits_of(opcode).may_carry_payload ? 16 : 0);
+    const ByteVector payload(wire::traits_of(opcode).may_carry_payload ? 16 : 0);
     attacked.expect_refused(wire::test::build_frame(elsewhere, AttackedWorld::header(qp, opcode, qp.expected_psn), {}, payload),
                             DropReason::kPathMismatch, "from elsewhere");
   }
@@ -281,13 +281,13 @@ TEST(HostileFrames, F12_CnpsForNobodyCountAndSlowNothingDown) {
     bth.destination = verbs::Qpn(qp.local_qpn.value() ^ (1 + random.next_below(0xffff)));
     const bool known = bth.destination == attacked.connection(1).qp.local_qpn;
     if (!known && bth.destination.value() > 1) {
-      attacked.expect_refused(wire::test::build_frame(AttackedWorld::towards_us(qp), bth, {}, Octets(16)), DropReason::kUnknownQp,
-                              "unknown");
+      attacked.expect_refused(wire::test::build_frame(AttackedWorld::towards_us(qp), bth, {}, ByteVector(16)),
+                              DropReason::kUnknownQp, "unknown");
     }
     bth.destination = qp.local_qpn;
     wire::Path elsewhere = AttackedWorld::towards_us(qp);
     elsewhere.local = IpAddress::v4(0x0a090000 + 3 + random.next_below(250));
-    attacked.expect_refused(wire::test::build_frame(elsewhere, bth, {}, Octets(16)), DropReason::kPathMismatch, "elsewhere");
+    attacked.expect_refused(wire::test::build_frame(elsewhere, bth, {}, ByteVector(16)), DropReason::kPathMismatch, "elsewhere");
     ASSERT_FALSE(HasFailure());
   }
   EXPECT_EQ(attacked.world.server->node.endpoint().stats().cnps_received, 0u);

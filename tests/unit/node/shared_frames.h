@@ -9,11 +9,11 @@
 
 namespace cw::node::test {
 
-using Octets = std::vector<uint8_t>;
+using ByteVector = std::vector<uint8_t>;
 
 struct SharedFrame {
   std::string what;
-  Octets frame;
+  ByteVector frame;
   bool is_ours = false;
 };
 
@@ -22,34 +22,34 @@ inline std::vector<IpAddress> shared_addresses() {
   return {wire::test::v4_path().remote, wire::test::v6_path().remote};
 }
 
-inline Octets roce(const wire::Path& path) {
+inline ByteVector roce(const wire::Path& path) {
   return wire::test::build_frame(path, wire::Opcode::kRcSendOnly, 64);
 }
 
-inline Octets with(Octets frame, size_t at, uint8_t value) {
+inline ByteVector with(ByteVector frame, size_t at, uint8_t value) {
   frame[at] = value;
   return frame;
 }
 
 // IPv4 options (no operations) behind the header.
-inline Octets with_options(Octets frame, uint8_t words) {
+inline ByteVector with_options(ByteVector frame, uint8_t words) {
   constexpr size_t kIp = 14;
   frame[kIp] = static_cast<uint8_t>(0x45 + words);
   frame.insert(frame.begin() + kIp + 20, size_t{words} * 4, uint8_t{1});
   return frame;
 }
 
-inline Octets cut(Octets frame, size_t bytes) {
+inline ByteVector cut(ByteVector frame, size_t bytes) {
   frame.resize(bytes);
   return frame;
 }
 
 // `vlan`: that of the gateway's addresses.
 inline std::vector<SharedFrame> shared_frames(uint16_t vlan) {
-  const Octets v4 = roce(wire::test::v4_path());
-  const Octets v6 = roce(wire::test::v6_path());
-  const Octets v4_tagged = roce(wire::test::v4_path(100));
-  const Octets v6_tagged = roce(wire::test::v6_path(100));
+  const ByteVector v4 = roce(wire::test::v4_path());
+  const ByteVector v6 = roce(wire::test::v6_path());
+  const ByteVector v4_tagged = roce(wire::test::v4_path(100));
+  const ByteVector v6_tagged = roce(wire::test::v6_path(100));
   const bool untagged = vlan == 0;
   constexpr size_t kIp = 14;
   constexpr size_t kUdp4 = kIp + 20;

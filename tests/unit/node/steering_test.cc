@@ -71,7 +71,7 @@ class CoresWorld {
       node.poll_transmit(now, batch);
       full = batch.full();
       for (const wire::TxPacket& packet : batch.packets()) {
-        sent.push_back(packet.octets());
+        sent.push_back(packet.raw());
         release_buffers(packet.head);
       }
       batch.reset();

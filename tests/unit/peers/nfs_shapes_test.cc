@@ -11,7 +11,7 @@
 namespace cw::nfs {
 namespace {
 
-std::vector<Octets> eligible_arguments(const Call& call) {
+std::vector<ByteVector> eligible_arguments(const Call& call) {
   rpcrdma::CallContext context;
   rpcrdma::inspect_call(rpcrdma::XdrReader(call.stream()), context);
   rpcrdma::XdrReader reader(call.stream());
@@ -19,7 +19,7 @@ std::vector<Octets> eligible_arguments(const Call& call) {
   rpcrdma::find_eligible_arguments(reader, context.header, items);
   EXPECT_TRUE(reader.ok());
   EXPECT_TRUE(items.count == 0 || reader.remaining() == 0);  // a call that cannot have any is not walked over
-  std::vector<Octets> found;
+  std::vector<ByteVector> found;
   for (uint32_t i = 0; i < items.count; ++i) {
     const Bytes data = call.stream().subspan(static_cast<size_t>(items.items[i].offset), items.items[i].length);
     found.emplace_back(data.begin(), data.end());
@@ -27,24 +27,24 @@ std::vector<Octets> eligible_arguments(const Call& call) {
   return found;
 }
 
-Octets pattern(size_t bytes) {
-  Octets octets(bytes);
-  peers::fill_pattern(octets, bytes);
-  return octets;
+ByteVector pattern(size_t bytes) {
+  ByteVector raw(bytes);
+  peers::fill_pattern(raw, bytes);
+  return raw;
 }
 
 Handle some_file() {
-  return {.octets = pattern(28), .stateid = {}};
+  return {.raw = pattern(28), .stateid = {}};
 }
 
 TEST(NfsShapes, TheBindingFindsTheDataOfEachCall) {
   const Handle file = some_file();
   for (const auto& version : {make_nfs3(pattern(20)), make_nfs41("owner")}) {
     for (const size_t bytes : {1u, 2u, 3u, 4u, 5001u}) {
-      const Octets data = pattern(bytes);
+      const ByteVector data = pattern(bytes);
       for (const Kind kind : {Kind::kWrite, Kind::kSymlink}) {
         const Operation operation{.kind = kind, .on = &file, .name = "name", .data = data};
-        EXPECT_EQ(eligible_arguments(version->build({&operation, 1})), std::vector<Octets>{data}) << version->name() << bytes;
+        EXPECT_EQ(eligible_arguments(version->build({&operation, 1})), std::vector<ByteVector>{data}) << version->name() << bytes;
       }
     }
   }
@@ -67,16 +67,16 @@ TEST(NfsShapes, OtherCallsHaveNoEligibleArguments) {
 
 TEST(NfsShapes, ACompoundCarriesTheDataOfEachOfItsOperations) {
   const Handle file = some_file();
-  const Octets one = pattern(5);
-  const Octets two = pattern(4099);
+  const ByteVector one = pattern(5);
+  const ByteVector two = pattern(4099);
   const Operation operations[] = {{.kind = Kind::kWrite, .on = &file, .data = one},
                                   {.kind = Kind::kRead, .on = &file, .count = 9},
                                   {.kind = Kind::kWrite, .on = &file, .data = two}};
-  EXPECT_EQ(eligible_arguments(make_nfs41("owner")->build(operations)), (std::vector<Octets>{one, two}));
+  EXPECT_EQ(eligible_arguments(make_nfs41("owner")->build(operations)), (std::vector<ByteVector>{one, two}));
 }
 
 // A reply to READ (RFC 1813 3.3.6), its data in the stream or not.
-Reply read_reply(const Octets& data, bool in_stream) {
+Reply read_reply(const ByteVector& data, bool in_stream) {
   Reply reply;
   reply.status = rpcrdma::CallStatus::kReplied;
   reply.stream.resize(8192);
@@ -104,7 +104,7 @@ std::vector<Outcome> decode_read(const Reply& reply, std::string& problem) {
 
 TEST(NfsShapes, ReadsResultsWhereverTheyAre) {
   for (const size_t bytes : {0u, 1u, 2u, 3u, 4u, 4001u}) {
-    const Octets data = pattern(bytes);
+    const ByteVector data = pattern(bytes);
     std::string problem;
     EXPECT_EQ(decode_read(read_reply(data, true), problem).at(0).data, data);
     Reply placed = read_reply(data, false);
@@ -120,7 +120,7 @@ TEST(NfsShapes, ReadsResultsWhereverTheyAre) {
 }
 
 TEST(NfsShapes, SeesWhatDoesNotBelongThere) {
-  const Octets data = pattern(9);
+  const ByteVector data = pattern(9);
   std::string problem;
   Reply shorter = read_reply(data, false);
   shorter.placed = {pattern(8)};

@@ -85,7 +85,7 @@ class PeerWorld {
     now = earlier(std::max(link.next_at(), now), std::max(deadline, now + Duration::us(20)));
     while (!link.empty() && link.next_at() <= now) {
       const sim::Frame frame = link.take();
-      deliver(*hosts[frame.to], frame.octets);
+      deliver(*hosts[frame.to], frame.raw);
     }
   }
 
@@ -98,12 +98,12 @@ class PeerWorld {
   std::unique_ptr<PeerWorldHost> hosts[2];
 
  private:
-  void deliver(PeerWorldHost& host, const std::vector<uint8_t>& octets) {
+  void deliver(PeerWorldHost& host, const std::vector<uint8_t>& raw) {
     Buffer* buffer = host.packets.allocate_one();
     if (buffer == nullptr) {
       return;
     }
-    const bool kept = buffer->append(octets) == octets.size() && host.node.on_frame(now, buffer, 0);
+    const bool kept = buffer->append(raw) == raw.size() && host.node.on_frame(now, buffer, 0);
     if (!kept) {
       release_buffers(buffer);
     }
@@ -115,7 +115,7 @@ class PeerWorld {
       host.node.poll_transmit(now, batch);
       full = batch.full();
       for (const wire::TxPacket& packet : batch.packets()) {
-        link.send(now, to, packet.octets());
+        link.send(now, to, packet.raw());
       }
       batch.clear();
     }

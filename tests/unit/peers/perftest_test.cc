@@ -42,7 +42,7 @@ void open(PeerWorld& world, const PerftestOptions& options) {
 
 void run_perftest(const PerftestRun& run) {
   SCOPED_TRACE(std::string(to_string(run.options.operation)) + ", up to " + std::to_string(run.options.bytes_max()) +
-               " octets, MTU " + std::to_string(run.world.path_mtu) + ", seed " + std::to_string(run.world.seed));
+               " bytes, MTU " + std::to_string(run.world.path_mtu) + ", seed " + std::to_string(run.world.seed));
   PeerWorld world(run.world);
   world.link.faults = run.faults;
   serve(world, run.options);

@@ -19,18 +19,18 @@ TEST(PerftestKey, StandsInTheOrderOfPerftestsStructure) {
   key.gid.fill(0xaa);
   key.srqn = 5;
   key.gid_index = 6;
-  std::array<uint8_t, PerftestKey::kSize> octets{};
-  key.write(octets);
-  EXPECT_EQ(load_be32(&octets[0]), 1u);
-  EXPECT_EQ(load_be32(&octets[4]), 2u);
-  EXPECT_EQ(load_be32(&octets[8]), 0x030405u);
-  EXPECT_EQ(load_be32(&octets[12]), 0x060708u);
-  EXPECT_EQ(load_be32(&octets[16]), 0x090a0b0cu);
-  EXPECT_EQ(load_be32(&octets[20]), 0u);
-  EXPECT_EQ(load_be64(&octets[24]), 0x1011121314151617u);
-  EXPECT_EQ(load_be32(&octets[48]), 5u);
-  EXPECT_EQ(load_be32(&octets[52]), 6u);
-  const auto back = PerftestKey::parse(octets);
+  std::array<uint8_t, PerftestKey::kSize> raw{};
+  key.write(raw);
+  EXPECT_EQ(load_be32(&raw[0]), 1u);
+  EXPECT_EQ(load_be32(&raw[4]), 2u);
+  EXPECT_EQ(load_be32(&raw[8]), 0x030405u);
+  EXPECT_EQ(load_be32(&raw[12]), 0x060708u);
+  EXPECT_EQ(load_be32(&raw[16]), 0x090a0b0cu);
+  EXPECT_EQ(load_be32(&raw[20]), 0u);
+  EXPECT_EQ(load_be64(&raw[24]), 0x1011121314151617u);
+  EXPECT_EQ(load_be32(&raw[48]), 5u);
+  EXPECT_EQ(load_be32(&raw[52]), 6u);
+  const auto back = PerftestKey::parse(raw);
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->rkey, key.rkey);
   EXPECT_EQ(back->address, key.address);
@@ -38,18 +38,18 @@ TEST(PerftestKey, StandsInTheOrderOfPerftestsStructure) {
 }
 
 TEST(PerftestKey, RefusesEveryOtherLength) {
-  const std::array<uint8_t, 64> octets{};
-  for (size_t size = 0; size <= octets.size(); ++size) {
-    EXPECT_EQ(PerftestKey::parse(Bytes(octets).first(size)).ok(), size == PerftestKey::kSize);
+  const std::array<uint8_t, 64> raw{};
+  for (size_t size = 0; size <= raw.size(); ++size) {
+    EXPECT_EQ(PerftestKey::parse(Bytes(raw).first(size)).ok(), size == PerftestKey::kSize);
   }
 }
 
 std::vector<uint8_t> version(const char* text) {
-  std::vector<uint8_t> octets(PerftestVersion::kSize);
-  for (size_t i = 0; text[i] != 0 && i < octets.size(); ++i) {
-    octets[i] = static_cast<uint8_t>(text[i]);
+  std::vector<uint8_t> raw(PerftestVersion::kSize);
+  for (size_t i = 0; text[i] != 0 && i < raw.size(); ++i) {
+    raw[i] = static_cast<uint8_t>(text[i]);
   }
-  return octets;
+  return raw;
 }
 
 TEST(PerftestVersion, TakesItsOwnAndLaterOnes) {

@@ -105,13 +105,13 @@ TEST(Rping, LeavesNoQueuePairAndNoMemoryBehind) {
   EXPECT_EQ(world.client().packets.in_use(), 0u);
 }
 
-TEST(RpingMessage, GoesThroughItsOctets) {
-  std::array<uint8_t, RpingMessage::kSize> octets{};
-  RpingMessage{0x0102030405060708, verbs::Rkey(0x090a0b0c), 0x0d0e0f10}.write(octets);
-  for (uint8_t i = 0; i < octets.size(); ++i) {
-    EXPECT_EQ(octets[i], i + 1);
+TEST(RpingMessage, GoesThroughItsBytes) {
+  std::array<uint8_t, RpingMessage::kSize> raw{};
+  RpingMessage{0x0102030405060708, verbs::Rkey(0x090a0b0c), 0x0d0e0f10}.write(raw);
+  for (uint8_t i = 0; i < raw.size(); ++i) {
+    EXPECT_EQ(raw[i], i + 1);
   }
-  const auto message = RpingMessage::parse(octets);
+  const auto message = RpingMessage::parse(raw);
   ASSERT_TRUE(message.ok());
   EXPECT_EQ(message->address, 0x0102030405060708u);
   EXPECT_EQ(message->rkey.value(), 0x090a0b0cu);
@@ -119,9 +119,9 @@ TEST(RpingMessage, GoesThroughItsOctets) {
 }
 
 TEST(RpingMessage, RefusesEveryOtherLength) {
-  const std::array<uint8_t, 32> octets{};
-  for (size_t size = 0; size <= octets.size(); ++size) {
-    EXPECT_EQ(RpingMessage::parse(Bytes(octets).first(size)).ok(), size == RpingMessage::kSize);
+  const std::array<uint8_t, 32> raw{};
+  for (size_t size = 0; size <= raw.size(); ++size) {
+    EXPECT_EQ(RpingMessage::parse(Bytes(raw).first(size)).ok(), size == RpingMessage::kSize);
   }
 }
 

@@ -56,13 +56,13 @@ class MeasuredGateway {
   // As a port would hand them over: bursts of 32, a turn of the core behind each.
   void play(const Profile& profile) {
     for (size_t i = 0; i < profile.frames.size(); ++i) {
-      play(profile.frames[i].octets);
+      play(profile.frames[i].raw);
       if (i % 32 == 31 || i + 1 == profile.frames.size()) {
         turn();
       }
     }
   }
-  void play(const Octets& frame) {
+  void play(const ByteVector& frame) {
     ++frames_;
     world.deliver(world.server->node, world.server->packets, frame);
   }
@@ -113,7 +113,7 @@ class MeasuredGateway {
     return out;
   }
   // From the cut on the client hears nothing, so that it stays silent too.
-  static bool on_link(void* context, Instant, uint32_t to, const Octets&) {
+  static bool on_link(void* context, Instant, uint32_t to, const ByteVector&) {
     return !static_cast<MeasuredGateway*>(context)->cut_ || to == 0;
   }
   [[nodiscard]] rc::RcQpInfo connection() {

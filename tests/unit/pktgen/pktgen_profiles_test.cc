@@ -95,7 +95,7 @@ double total(const std::vector<Sample>& samples, const std::string& metric,
 void expect_each_frame_counts(MeasuredGateway& gateway, const Profile& profile) {
   for (const Frame& frame : profile.frames) {
     const std::vector<Sample> before = gateway.samples();
-    gateway.play(frame.octets);
+    gateway.play(frame.raw);
     gateway.turn();
     const Kind& kind = profile.kinds[frame.kind];
     expect_moved(before, gateway.samples(), kind.counts, kind.name);
@@ -104,7 +104,7 @@ void expect_each_frame_counts(MeasuredGateway& gateway, const Profile& profile) 
 
 void expect_valid_roce(const Profile& profile) {
   for (const Frame& frame : profile.frames) {
-    const auto view = wire::PacketView::parse(frame.octets);
+    const auto view = wire::PacketView::parse(frame.raw);
     ASSERT_TRUE(view.ok());
     EXPECT_TRUE(wire::verify_icrc(*view));
   }
@@ -199,7 +199,7 @@ TEST(PktgenProfiles, NoiseTouchesNoConnection) {
   }
 }
 
-TEST(PktgenFiles, TheSameSeedGivesTheSameOctets) {
+TEST(PktgenFiles, TheSameSeedGivesTheSameBytes) {
   MeasuredGateway gateway;
   Target target = gateway.target();
   const auto pcaps = [&] {
@@ -224,7 +224,7 @@ TEST(PktgenFiles, WhatIsWrittenIsReadBack) {
   const auto frames = cw::test::read_pcap(path);
   ASSERT_EQ(frames.size(), profile.frames.size());
   for (size_t i = 0; i < frames.size(); ++i) {
-    EXPECT_EQ(frames[i].octets, profile.frames[i].octets);
+    EXPECT_EQ(frames[i].raw, profile.frames[i].raw);
     EXPECT_EQ(frames[i].time, Instant::from_ns(static_cast<int64_t>(i) * 1000));
   }
   std::ifstream json(json_path_of(path));

@@ -28,7 +28,7 @@ struct Busy : LoneQp {
 };
 
 // A READ or WRITE that names no memory.
-Inbound of_no_octets(Opcode opcode, uint32_t psn) {
+Inbound of_no_bytes(Opcode opcode, uint32_t psn) {
   Inbound inbound{.opcode = opcode, .psn = psn};
   inbound.extensions.reth = wire::Reth{0, verbs::Rkey(1), 0};
   return inbound;
@@ -73,7 +73,7 @@ TEST(AckDelay, NobodyWaitsForMoreThanSoMany) {
   EXPECT_EQ(lone.sent(), (SentList{ack(5000 + kAcksLaterMax - 1, kAcksLaterMax + 1)}));
   lone.receive(Opcode::kRcSendOnly, 5000 + kAcksLaterMax, 10);
   EXPECT_EQ(lone.sent(), SentList{});
-  lone.endpoint->hurry_acknowledgements();
+  lone.endpoint->flush_acknowledgements();
   EXPECT_EQ(lone.sent(), (SentList{ack(5000 + kAcksLaterMax, kAcksLaterMax + 1 + 1)}));
   (void)lone.completions();
 }
@@ -93,7 +93,7 @@ TEST(AckDelay, AWriteAPacketWithinAMessageAndARepetitionAreAcknowledgedAtOnce) {
   Busy lone;
   lone.qp->post_receives(8);
   lone.receive(Opcode::kRcSendOnly, 5000, 10);
-  lone.receive(of_no_octets(Opcode::kRcWriteOnly, 5001));
+  lone.receive(of_no_bytes(Opcode::kRcWriteOnly, 5001));
   EXPECT_EQ(lone.sent(), (SentList{ack(5001, 3)})) << "of the SEND as well";
   lone.receive(Opcode::kRcSendFirst, 5002, 256);
   EXPECT_EQ(lone.sent(), (SentList{ack(5002, 3)})) << "within a message its sender may have come to the end of its window";
@@ -122,7 +122,7 @@ TEST(AckDelay, AReadAnswersForIt) {
   Busy lone;
   lone.qp->post_receives(8);
   lone.receive(Opcode::kRcSendOnly, 5000, 10);
-  lone.receive(of_no_octets(Opcode::kRcReadRequest, 5001));
+  lone.receive(of_no_bytes(Opcode::kRcReadRequest, 5001));
   lone.receive(Opcode::kRcSendOnly, 5002, 10);
   const SentList responses = lone.sent();
   ASSERT_EQ(responses.size(), 1u);
@@ -138,7 +138,7 @@ TEST(AckDelay, BehindAReadThatTookAnEarlierAcknowledgementItIsNotForgotten) {
   lone.qp->post_receives(8);
   lone.receive(Opcode::kRcSendFirst, 5000, 256);
   lone.receive(Opcode::kRcSendLast, 5001, 10);
-  lone.receive(of_no_octets(Opcode::kRcReadRequest, 5002));
+  lone.receive(of_no_bytes(Opcode::kRcReadRequest, 5002));
   lone.receive(Opcode::kRcSendOnly, 5003, 10);
   const SentList all = lone.sent();
   ASSERT_EQ(all.size(), 2u);
@@ -169,7 +169,7 @@ TEST(AckDelay, AClosedOrDestroyedQueuePairLeavesNothingBehind) {
       lone.qp->close();
     }
     EXPECT_TRUE(lone.endpoint->next_deadline().is_never());
-    lone.endpoint->hurry_acknowledgements();
+    lone.endpoint->flush_acknowledgements();
     EXPECT_FALSE(lone.endpoint->has_work());
     if (!destroyed) {
       (void)lone.completions();

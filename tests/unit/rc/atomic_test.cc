@@ -24,9 +24,9 @@ LoneQpOptions atomic_options(verbs::RemoteAccess allowed = verbs::RemoteAccess::
 // Four numbers that the peer may work on.
 struct Counters : LoneQp {
   explicit Counters(const LoneQpOptions& options = atomic_options(), verbs::RemoteAccess access = verbs::RemoteAccess::kAll)
-      : LoneQp(options), key(*memory.register_region(verbs::ProtectionDomain(7), octets(), access)) {}
+      : LoneQp(options), key(*memory.register_region(verbs::ProtectionDomain(7), raw(), access)) {}
 
-  MutableBytes octets() { return {reinterpret_cast<uint8_t*>(numbers.data()), sizeof(numbers)}; }
+  MutableBytes raw() { return {reinterpret_cast<uint8_t*>(numbers.data()), sizeof(numbers)}; }
   Inbound request(Opcode opcode, uint32_t psn, uint64_t operand, uint64_t compare = 0, uint64_t offset = 0) {
     Inbound inbound{.opcode = opcode, .psn = psn};
     inbound.extensions.atomic_eth = wire::AtomicEth{memory.address_of(key) + offset, key, operand, compare};
@@ -386,7 +386,7 @@ TEST(Atomic, EachIsExecutedOnceOverABadLink) {
           const uint64_t address = pair.nodes[1 - i]->memory.address_of(keys[1 - i]);
           EXPECT_TRUE(pair.qps[i]->post_atomic({.rkey = keys[1 - i], .remote_address = address, .operand = 1}).ok());
           if (posted[i] % 4 == 0) {
-            EXPECT_TRUE(pair.qps[i]->post_send({.payload = pair.payload(i, random_octets(seed, 3000)), .signaled = false}).ok());
+            EXPECT_TRUE(pair.qps[i]->post_send({.payload = pair.payload(i, random_bytes(seed, 3000)), .signaled = false}).ok());
           }
         }
         verbs::Completion completion;

@@ -20,7 +20,7 @@ Inbound cnp() {
 // Delivers a frame of the peer with the mark Congestion Experienced, which the iCRC does not cover.
 void receive_marked(LoneQp& lone, uint32_t psn) {
   wire::Path path = sim::RcPair::path(1);
-  lone.receive(Inbound{.opcode = kOnly, .psn = psn, .payload = random_octets(psn, 16), .path = path, .marked = true});
+  lone.receive(Inbound{.opcode = kOnly, .psn = psn, .payload = random_bytes(psn, 16), .path = path, .marked = true});
 }
 
 TEST(Dcqcn, TheFirstNotificationHalvesTheRateAndFastRecoveryBringsItBack) {
@@ -202,7 +202,7 @@ class Bottleneck {
     EXPECT_EQ(pair_.buffers_in_use(), 0u);
   }
 
-  // Runs the flows that are switched on for a while; octets per second that each moved.
+  // Runs the flows that are switched on for a while; bytes per second that each moved.
   std::array<double, 2> run(Duration time) {
     std::array<uint64_t, 2> received{};
     const Instant end = pair_.now + time;
@@ -256,7 +256,7 @@ class Bottleneck {
       completion.payload.clear();
     }
     while (runs[i] && queued_[i] < 64) {
-      EXPECT_TRUE(flow.sender->post_send({.payload = pair_.payload(0, octets_)}).ok());
+      EXPECT_TRUE(flow.sender->post_send({.payload = pair_.payload(0, raw_)}).ok());
       ++queued_[i];
     }
     if (forges && i == 0) {
@@ -268,14 +268,14 @@ class Bottleneck {
     packet.head = pair_.nodes[0]->head_pool.allocate_one();
     wire::build_packet(packet, wire::PathHeader(sim::RcPair::path(1)), 1, wire::cnp_bth(flows_[0].sender->local_qpn()), {},
                        Bytes(wire::kCnpReserved));
-    pair_.deliver(0, packet.octets());
+    pair_.deliver(0, packet.raw());
     release_buffers(packet.head);
   }
 
   sim::RcPair pair_;
   std::array<Flow, 2> flows_;
   std::array<uint32_t, 2> queued_{};
-  const std::vector<uint8_t> octets_ = std::vector<uint8_t>(kMessageBytes, 0x5a);
+  const std::vector<uint8_t> raw_ = std::vector<uint8_t>(kMessageBytes, 0x5a);
 };
 
 constexpr double kPayloadRate = 1'250'000'000.0 * 1024 / 1106;  // of 10 Gb/s

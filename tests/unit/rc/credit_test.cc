@@ -13,7 +13,7 @@ void receive_ack(LoneQp& lone, uint32_t psn, uint32_t msn, uint8_t credit_code) 
 
 void post(LoneQp& lone, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
-    ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_octets(1, 10)), .signaled = false}).ok());
+    ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_bytes(1, 10)), .signaled = false}).ok());
   }
 }
 
@@ -81,10 +81,10 @@ TEST(Credits, WhatTakesNoReceiveIsNotHeldUp) {
   receive_ack(lone, 1000, 1, 0);
   post(lone, 1);
   EXPECT_EQ(lone.sent().size(), 1u);
-  ASSERT_TRUE(lone.qp->post_write({.payload = lone.chain(random_octets(1, 10)), .rkey = verbs::Rkey(3)}).ok());
+  ASSERT_TRUE(lone.qp->post_write({.payload = lone.chain(random_bytes(1, 10)), .rkey = verbs::Rkey(3)}).ok());
   ASSERT_TRUE(lone.post_read(10).ok());
   ASSERT_TRUE(lone.post_fetch_add(1).ok());
-  ASSERT_TRUE(lone.qp->post_write({.payload = lone.chain(random_octets(1, 10)), .rkey = verbs::Rkey(3), .immediate = 8}).ok());
+  ASSERT_TRUE(lone.qp->post_write({.payload = lone.chain(random_bytes(1, 10)), .rkey = verbs::Rkey(3), .immediate = 8}).ok());
   EXPECT_EQ(lone.sent().size(), 3u);
 }
 
@@ -136,7 +136,7 @@ TEST(Credits, SpareThePeerRnrNaks) {
   const bool done = pair.run([&] {
     // The first message goes alone: its acknowledgement brings the first count.
     while (posted < (received == 0 ? 1u : 100u)) {
-      EXPECT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_octets(1, 3000)), .signaled = false}).ok());
+      EXPECT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_bytes(1, 3000)), .signaled = false}).ok());
       ++posted;
     }
     verbs::Completion completion;

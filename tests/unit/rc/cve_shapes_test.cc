@@ -7,19 +7,19 @@
 namespace cw::rc::test {
 namespace {
 
-// Client role with a region of 4096 octets, each octet 0xee.
+// Client role with a region of 4096 bytes, each byte 0xee.
 struct Exposed : LoneQp {
   Exposed() : LoneQp(client_options()), region(4096, 0xee) {
     key = *memory.register_region(verbs::ProtectionDomain(7), region, verbs::RemoteAccess::kReadWrite);
     base = memory.address_of(key);
   }
   Inbound access(Opcode opcode, const wire::Reth& reth, size_t payload_bytes, uint32_t psn = 5000) {
-    Inbound inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, payload_bytes)};
+    Inbound inbound{.opcode = opcode, .psn = psn, .payload = random_bytes(psn, payload_bytes)};
     inbound.extensions.reth = reth;
     return inbound;
   }
   bool untouched() const {
-    return std::ranges::all_of(region, [](uint8_t octet) { return octet == 0xee; });
+    return std::ranges::all_of(region, [](uint8_t byte) { return byte == 0xee; });
   }
   std::vector<uint8_t> region;
   verbs::Rkey key;
@@ -130,17 +130,17 @@ TEST(CveShapes, CVE_2026_45910_ATimerThatIsDueDoesNotOutliveItsQueuePair) {
 
 // rxe did not save all of the requester's state when a packet could not be sent, and the packets that it sent later were corrupt:
 // a message that is interrupted after any of its packets for want of a buffer, and then repeated from any of them, has the same
-// octets each time.
-TEST(CveShapes, CVE_2023_53539_PacketsSentAfterALocalDropAreTheSameOctets) {
-  const std::vector<uint8_t> message = random_octets(1, 1000);  // 1000, 1001, 1002, 1003
+// bytes each time.
+TEST(CveShapes, CVE_2023_53539_PacketsSentAfterALocalDropAreTheSameBytes) {
+  const std::vector<uint8_t> message = random_bytes(1, 1000);  // 1000, 1001, 1002, 1003
   for (uint32_t interrupted_after = 0; interrupted_after < 4; ++interrupted_after) {
     for (uint32_t back_to = 0; back_to < 4; ++back_to) {
       LoneQp lone;
       ASSERT_TRUE(lone.post_send(1000).ok());
-      std::vector<uint8_t> octets;
+      std::vector<uint8_t> raw;
       const auto take = [&] {
         for (const auto& payload : payloads_of(lone)) {
-          octets.insert(octets.end(), payload.begin(), payload.end());
+          raw.insert(raw.end(), payload.begin(), payload.end());
         }
       };
       {
@@ -149,19 +149,19 @@ TEST(CveShapes, CVE_2023_53539_PacketsSentAfterALocalDropAreTheSameOctets) {
         lone.frames.clear();
         lone.endpoint->poll_transmit(lone.now, batch);
         for (const wire::TxPacket& packet : batch.packets()) {
-          lone.frames.push_back(packet.octets());
+          lone.frames.push_back(packet.raw());
         }
         EXPECT_EQ(batch.size(), interrupted_after);
         take();
       }
       (void)lone.sent();
       take();
-      EXPECT_EQ(octets, message) << interrupted_after;
-      octets.assign(message.begin(), message.begin() + back_to * 256);
+      EXPECT_EQ(raw, message) << interrupted_after;
+      raw.assign(message.begin(), message.begin() + back_to * 256);
       lone.receive_nak(1000 + back_to, NakCode::kPsnSequenceError);
       EXPECT_EQ(lone.sent().size(), 4 - back_to);
       take();
-      EXPECT_EQ(octets, message) << interrupted_after << " " << back_to;
+      EXPECT_EQ(raw, message) << interrupted_after << " " << back_to;
     }
   }
 }
@@ -196,7 +196,7 @@ TEST(CveShapes, CVE_2022_49929_AnswersOfNotReadyKeepNothing) {
   const uint32_t regions = target.memory.region_count();
   Inbound write = target.access(Opcode::kRcWriteOnlyImmediate, {target.base, target.key, 16}, 16);
   for (uint32_t i = 0; i < 1000; ++i) {
-    EXPECT_FALSE(target.receive(i % 2 == 0 ? write : Inbound{.opcode = kOnly, .psn = 5000, .payload = random_octets(1, 10)}));
+    EXPECT_FALSE(target.receive(i % 2 == 0 ? write : Inbound{.opcode = kOnly, .psn = 5000, .payload = random_bytes(1, 10)}));
     EXPECT_EQ(target.sent(), (SentList{rnr_nak(5000, 12, 0)}));
   }
   EXPECT_EQ(target.pool.in_use(), 0u);
@@ -228,7 +228,7 @@ TEST(CveShapes, CVE_2021_47076_EveryPostedWorkEndsInExactlyOneCompletion) {
     EXPECT_EQ(got.find(word, at + 1), std::string::npos) << "completed twice: " << got;
   }
   EXPECT_EQ(lone.completions(), "");
-  verbs::SendRequest late{.id = verbs::WorkId(10), .payload = lone.chain(random_octets(1, 50))};
+  verbs::SendRequest late{.id = verbs::WorkId(10), .payload = lone.chain(random_bytes(1, 50))};
   EXPECT_FALSE(lone.qp->post_send(std::move(late)).ok());
   EXPECT_EQ(late.payload.bytes(), 50u);
 }
@@ -279,8 +279,8 @@ TEST(CveShapes, CVE_2026_74394_LengthsOfTheWireAreHeldAgainstWhatIsThere) {
   EXPECT_EQ(reader.completions(), "RDMA read 1 bad response");
 }
 
-// irdma let a zero-length registration open memory to the network: a region without octets opens none, and an access without
-// octets touches none, whatever key it names.
+// irdma let a zero-length registration open memory to the network: a region without bytes opens none, and an access without
+// bytes touches none, whatever key it names.
 TEST(CveShapes, CVE_2023_25775_ZeroLengthsOpenNothing) {
   Exposed target;
   std::vector<uint8_t> nothing;

@@ -116,7 +116,7 @@ TEST(Endpoint, ASpoofedPacketChangesNothingAndIsNotAnswered) {  // ReDMArk A1, A
       {"far PSN", DropReason::kPsnStale, [](Inbound& i) { i.psn += 1u << 22; }},
   };
   // An opcode that would end the connection at once, if it were believed; and a NAK that would.
-  Inbound request{.opcode = Opcode::kRcSendMiddle, .psn = 5000, .payload = random_octets(1, 16)};
+  Inbound request{.opcode = Opcode::kRcSendMiddle, .psn = 5000, .payload = random_bytes(1, 16)};
   Inbound response{.opcode = Opcode::kRcAcknowledge, .psn = 1000};
   response.extensions.aeth = wire::Aeth::nak(NakCode::kInvalidRequest, 0);
   for (const Inbound& fatal : {request, response}) {
@@ -142,14 +142,14 @@ TEST(Endpoint, ASpoofedPacketChangesNothingAndIsNotAnswered) {  // ReDMArk A1, A
 TEST(Endpoint, LimitedMembersOfThePartitionAreHeardByFullOnes) {
   LoneQp lone;
   lone.qp->post_receives(1);
-  EXPECT_TRUE(lone.receive({.opcode = Opcode::kRcSendOnly, .psn = 5000, .payload = random_octets(1, 16), .pkey = 0x7fff}));
+  EXPECT_TRUE(lone.receive({.opcode = Opcode::kRcSendOnly, .psn = 5000, .payload = random_bytes(1, 16), .pkey = 0x7fff}));
   (void)lone.completions();
 }
 
 TEST(Endpoint, TheUdpSourcePortAndMacOfThePeerMayChange) {
   LoneQp lone;
   lone.qp->post_receives(1);
-  Inbound inbound{.opcode = Opcode::kRcSendOnly, .psn = 5000, .payload = random_octets(1, 16)};
+  Inbound inbound{.opcode = Opcode::kRcSendOnly, .psn = 5000, .payload = random_bytes(1, 16)};
   inbound.path.udp_source_port = 12345;
   inbound.path.local_mac = wire::MacAddress{{2, 9, 9, 9, 9, 9}};
   EXPECT_TRUE(lone.receive(inbound));
@@ -176,7 +176,7 @@ TEST(Endpoint, QpsTakeTurns) {
                                         .path_mtu_bytes = 256})
                   .ok());
   ASSERT_TRUE(lone.post_send(256 * 10).ok());
-  ASSERT_TRUE(other->post_send({.payload = lone.chain(random_octets(1, 256 * 10))}).ok());
+  ASSERT_TRUE(other->post_send({.payload = lone.chain(random_bytes(1, 256 * 10))}).ok());
   std::vector<bool> is_other;
   for (const Sent& sent : lone.sent()) {
     is_other.push_back(sent.psn >= 9000);
@@ -220,20 +220,20 @@ TEST(Endpoint, WithoutHeaderBuffersEverythingWaits) {
 TEST(Endpoint, WithFewBuffersSendersOfNewMessagesAreToldToWaitAndThoseUnderWayAreTaken) {
   LoneQp lone;
   lone.qp->post_receives(2);
-  EXPECT_TRUE(lone.receive({.opcode = Opcode::kRcSendFirst, .psn = 5000, .payload = random_octets(1, 256)}));
-  lone.endpoint->set_stock(BufferStock::kLow);
-  EXPECT_TRUE(lone.receive({.opcode = Opcode::kRcSendLast, .psn = 5001, .payload = random_octets(2, 16)}));
+  EXPECT_TRUE(lone.receive({.opcode = Opcode::kRcSendFirst, .psn = 5000, .payload = random_bytes(1, 256)}));
+  lone.endpoint->set_watermark(BufferWatermark::kLow);
+  EXPECT_TRUE(lone.receive({.opcode = Opcode::kRcSendLast, .psn = 5001, .payload = random_bytes(2, 16)}));
   EXPECT_EQ(lone.sent(), (SentList{ack(5001, 1)}));
-  const Inbound first{.opcode = Opcode::kRcSendFirst, .psn = 5002, .payload = random_octets(3, 256)};
-  const Inbound last{.opcode = Opcode::kRcSendLast, .psn = 5003, .payload = random_octets(4, 16)};
+  const Inbound first{.opcode = Opcode::kRcSendFirst, .psn = 5002, .payload = random_bytes(3, 256)};
+  const Inbound last{.opcode = Opcode::kRcSendLast, .psn = 5003, .payload = random_bytes(4, 16)};
   for (int i = 0; i < 9; ++i) {
-    lone.endpoint->set_stock(i % 2 == 0 ? BufferStock::kLow : BufferStock::kLast);
+    lone.endpoint->set_watermark(i % 2 == 0 ? BufferWatermark::kLow : BufferWatermark::kLast);
     EXPECT_FALSE(lone.receive(first));
     EXPECT_FALSE(lone.receive(last));
     EXPECT_EQ(lone.sent(), (SentList{rnr_nak(5002, 20, 1)}));
   }
   EXPECT_EQ(lone.discards(DropReason::kNoBuffer), 13u) << "first packets, and whatever came when the last buffers were left";
-  lone.endpoint->set_stock(BufferStock::kPlenty);
+  lone.endpoint->set_watermark(BufferWatermark::kPlenty);
   EXPECT_TRUE(lone.receive(first));
   EXPECT_TRUE(lone.receive(last));
   EXPECT_EQ(lone.sent(), (SentList{ack(5003, 2)}));
@@ -243,13 +243,12 @@ TEST(Endpoint, WithFewBuffersSendersOfNewMessagesAreToldToWaitAndThoseUnderWayAr
 TEST(Endpoint, WithTheLastBuffersOnlyWhatIsNotKeptIsTaken) {
   LoneQp lone;
   lone.qp->post_receives(1);
-  EXPECT_TRUE(
-      lone.receive({.opcode = Opcode::kRcSendFirst, .psn = 5000, .payload = random_octets(1, 256), .ack_request = false}));
+  EXPECT_TRUE(lone.receive({.opcode = Opcode::kRcSendFirst, .psn = 5000, .payload = random_bytes(1, 256), .ack_request = false}));
   ASSERT_TRUE(lone.post_send(10).ok());
   EXPECT_EQ(lone.sent().size(), 1u);
-  lone.endpoint->set_stock(BufferStock::kLast);
-  EXPECT_FALSE(lone.receive({.opcode = Opcode::kRcSendLast, .psn = 5001, .payload = random_octets(2, 16)}));
-  EXPECT_FALSE(lone.receive({.opcode = Opcode::kRcReadResponseOnly, .psn = 1000, .payload = random_octets(2, 16)}));
+  lone.endpoint->set_watermark(BufferWatermark::kLast);
+  EXPECT_FALSE(lone.receive({.opcode = Opcode::kRcSendLast, .psn = 5001, .payload = random_bytes(2, 16)}));
+  EXPECT_FALSE(lone.receive({.opcode = Opcode::kRcReadResponseOnly, .psn = 1000, .payload = random_bytes(2, 16)}));
   EXPECT_EQ(lone.discards(DropReason::kNoBuffer), 2u);
   lone.receive_ack(1000);
   EXPECT_EQ(lone.qp->info().una, Psn(1001));

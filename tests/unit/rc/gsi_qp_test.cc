@@ -36,9 +36,9 @@ class GsiQpTest : public ::testing::Test {
     extensions.deth.qkey = datagram.qkey;
     extensions.deth.source = verbs::Qpn(datagram.source);
     const bool carries = wire::traits_of(datagram.opcode).may_carry_payload;
-    const auto octets = sim::random_octets(7, carries ? datagram.bytes : 0);
-    wire::build_packet(*packet, wire::PathHeader(sim::RcPair::path(1)), 1, bth, extensions, Bytes(octets));
-    return packet->octets();
+    const auto raw = sim::random_bytes(7, carries ? datagram.bytes : 0);
+    wire::build_packet(*packet, wire::PathHeader(sim::RcPair::path(1)), 1, bth, extensions, Bytes(raw));
+    return packet->raw();
   }
 
   HeapBufferPool pool{32, 4096, 0};
@@ -50,7 +50,7 @@ TEST_F(GsiQpTest, GivesTheMadAndTheWayBack) {
   const auto view = wire::PacketView::parse(frame);
   const auto datagram = gsi.on_packet(*view, 3);
   ASSERT_TRUE(datagram.ok());
-  EXPECT_EQ(std::vector<uint8_t>(datagram->mad.begin(), datagram->mad.end()), sim::random_octets(7, kMadBytes));
+  EXPECT_EQ(std::vector<uint8_t>(datagram->mad.begin(), datagram->mad.end()), sim::random_bytes(7, kMadBytes));
   wire::Path expected = sim::RcPair::path(0);
   expected.udp_source_port = 0;
   expected.port = 3;
@@ -98,12 +98,12 @@ TEST_F(GsiQpTest, HearsLimitedMembersOfItsPartition) {
 }
 
 TEST_F(GsiQpTest, BuildsWhatAnotherGsiQpAccepts) {
-  const auto mad = sim::random_octets(9, kMadBytes);
+  const auto mad = sim::random_bytes(9, kMadBytes);
   for (uint32_t psn = 0; psn < 3; ++psn) {
     wire::TxBatch batch(pool);
     wire::TxPacket* packet = batch.add();
     gsi.build(*packet, sim::RcPair::path(0), verbs::Qpn(kGsiQpn), mad);
-    const auto frame = packet->octets();
+    const auto frame = packet->raw();
     const auto view = wire::PacketView::parse(frame);
     ASSERT_TRUE(view.ok() && wire::verify_icrc(*view));
     EXPECT_EQ(view->bth.psn, wire::Psn(psn));

@@ -80,7 +80,7 @@ TEST(HostileQueuePair, F8_MessagesOutOfOrderOrOfWrongLengthAreRefusedByOneNak) {
       {"empty first", {send(kFirst, 5000, 0)}},
       {"empty last", {send(kFirst, 5000, 256), send(kLast, 5001, 0)}},
       {"only beyond the MTU", {send(kOnly, 5000, 260)}},
-      {"one octet beyond the receive",
+      {"one byte beyond the receive",
        {send(kFirst, 5000, 256), send(kMiddle, 5001, 256), send(kMiddle, 5002, 256), send(kLast, 5003, 233)}},
   };
   for (const Refused& refused : cases) {
@@ -215,7 +215,7 @@ TEST(HostileQueuePair, F11_ReadResponsesThatWereNotRequestedMoveNothing) {
       EXPECT_FALSE(lone.receive_response(opcode, psn, bytes));
       ++stale;
     }
-    Inbound spoofed{.opcode = opcode, .psn = 1001, .payload = random_octets(1, bytes)};
+    Inbound spoofed{.opcode = opcode, .psn = 1001, .payload = random_bytes(1, bytes)};
     spoofed.path.local = IpAddress::v4(0x0a000077);
     EXPECT_FALSE(lone.receive(spoofed));
     ++elsewhere;
@@ -229,8 +229,8 @@ TEST(HostileQueuePair, F11_ReadResponsesThatWereNotRequestedMoveNothing) {
     const size_t bytes = psn == 1003 ? 88 : 256;
     const Opcode opcode = psn == 1001 ? kResponses[0] : psn == 1002 ? kResponses[1] : kResponses[2];
     EXPECT_TRUE(lone.receive_response(opcode, psn, bytes));
-    const auto octets = random_octets(psn, bytes);
-    wanted.insert(wanted.end(), octets.begin(), octets.end());
+    const auto raw = random_bytes(psn, bytes);
+    wanted.insert(wanted.end(), raw.begin(), raw.end());
   }
   EXPECT_EQ(lone.completions(), "RDMA read 2 success");
   EXPECT_EQ(lone.payloads[0], wanted);
@@ -280,12 +280,12 @@ TEST(HostileQueuePair, F12_CnpFloodsAreCountedAndStopNothing) {
   EXPECT_EQ(lone.discards(DropReason::kPathMismatch), 1u);
 }
 
-// The same PSN again with other octets, before and after the message is whole: the first to come is what was sent.
+// The same PSN again with other bytes, before and after the message is whole: the first to come is what was sent.
 TEST(HostileQueuePair, F13_ARepetitionWithOtherPayloadDoesNotReplaceTheFirst) {
   LoneQp lone;
   lone.qp->post_receives(2);
   const auto packet = [](Opcode opcode, uint32_t psn, uint64_t seed, size_t bytes) {
-    return Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(seed, bytes)};
+    return Inbound{.opcode = opcode, .psn = psn, .payload = random_bytes(seed, bytes)};
   };
   EXPECT_TRUE(lone.receive(packet(kFirst, 5000, 1, 256)));
   EXPECT_FALSE(lone.receive(packet(kFirst, 5000, 99, 256)));
@@ -293,8 +293,8 @@ TEST(HostileQueuePair, F13_ARepetitionWithOtherPayloadDoesNotReplaceTheFirst) {
   EXPECT_TRUE(lone.receive(packet(kLast, 5001, 2, 100)));
   EXPECT_FALSE(lone.receive(packet(kLast, 5001, 99, 50)));
   EXPECT_EQ(lone.completions(), "receive 0 success");
-  std::vector<uint8_t> wanted = random_octets(1, 256);
-  const std::vector<uint8_t> rest = random_octets(2, 100);
+  std::vector<uint8_t> wanted = random_bytes(1, 256);
+  const std::vector<uint8_t> rest = random_bytes(2, 100);
   wanted.insert(wanted.end(), rest.begin(), rest.end());
   EXPECT_EQ(lone.payloads[0], wanted);
   EXPECT_EQ(lone.endpoint->stats().duplicate_requests, 3u);

@@ -59,7 +59,7 @@ TEST(IdleQp, TakesAtMostOneKibibyteOfEverythingTogether) {
   }
   const uint64_t server = bytes_per_qp(false);
   const uint64_t client = bytes_per_qp(true);
-  std::printf("octets per idle queue pair of %u: %lu; answering READs and atomics: %lu\n", kQps, server, client);
+  std::printf("bytes per idle queue pair of %u: %lu; answering READs and atomics: %lu\n", kQps, server, client);
   EXPECT_GT(server, sizeof(RcQp));
   EXPECT_LE(server, 1024u);
   EXPECT_LE(client, 2048u);

@@ -17,8 +17,8 @@
 
 namespace cw::rc::test {
 
-using sim::octets_of;
-using sim::random_octets;
+using sim::bytes_of;
+using sim::random_bytes;
 using wire::DropReason;
 using wire::NakCode;
 using wire::Opcode;
@@ -35,7 +35,7 @@ struct Sent {
   friend bool operator==(const Sent&, const Sent&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Sent& sent) {
     return out << wire::traits_of(sent.opcode).name << " psn " << sent.psn << (sent.ack_request ? " A" : "") << " "
-               << sent.payload_bytes << " octets, syndrome " << int{sent.syndrome} << " msn " << sent.msn;
+               << sent.payload_bytes << " bytes, syndrome " << int{sent.syndrome} << " msn " << sent.msn;
   }
 };
 
@@ -149,7 +149,7 @@ class LoneQp {
     return took;
   }
   bool receive(Opcode opcode, uint32_t psn, size_t payload_bytes = 0) {
-    Inbound inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, payload_bytes)};
+    Inbound inbound{.opcode = opcode, .psn = psn, .payload = random_bytes(psn, payload_bytes)};
     if (const IpAddress peer = qp->info().path.remote; peer.is_v4()) {  // it is connected
       inbound.path.local = peer;
     }
@@ -164,7 +164,7 @@ class LoneQp {
   void receive_nak(uint32_t psn, NakCode code) { receive_aeth(psn, static_cast<uint8_t>(0x60 | static_cast<uint8_t>(code))); }
   void receive_rnr(uint32_t psn, uint8_t timer) { receive_aeth(psn, static_cast<uint8_t>(0x20 | timer)); }
   bool receive_response(Opcode opcode, uint32_t psn, size_t payload_bytes) {
-    return receive(Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, payload_bytes)});
+    return receive(Inbound{.opcode = opcode, .psn = psn, .payload = random_bytes(psn, payload_bytes)});
   }
 
   // Everything that the queue pair has wanted to send since the last call.
@@ -190,7 +190,7 @@ class LoneQp {
   void wait_for_late_ones() { pass(ReorderWindow::kUnknown); }
 
   Status post_send(size_t bytes, uint64_t id = 1) {
-    return qp->post_send(verbs::SendRequest{.id = verbs::WorkId(id), .payload = chain(random_octets(id, bytes))});
+    return qp->post_send(verbs::SendRequest{.id = verbs::WorkId(id), .payload = chain(random_bytes(id, bytes))});
   }
   Status post_read(uint32_t bytes, uint64_t id = 1) {
     return qp->post_read(
@@ -213,9 +213,9 @@ class LoneQp {
     inbound.extensions.atomic_ack_eth = wire::AtomicAckEth{original};
     receive(inbound);
   }
-  Chain chain(const std::vector<uint8_t>& octets) {
+  Chain chain(const std::vector<uint8_t>& raw) {
     Chain chain;
-    EXPECT_TRUE(chain.append_copy(pool, octets));
+    EXPECT_TRUE(chain.append_copy(pool, raw));
     return chain;
   }
 
@@ -228,7 +228,7 @@ class LoneQp {
       text += text.empty() ? "" : "; ";
       text += std::string(to_string(completion.opcode)) + " " + std::to_string(completion.id.value()) + " " +
               to_string(completion.status);
-      payloads.push_back(octets_of(completion.payload));
+      payloads.push_back(bytes_of(completion.payload));
       last_immediate = completion.immediate;
       last_invalidated = completion.invalidated;
       last_original = completion.original;
@@ -266,14 +266,14 @@ class LoneQp {
       batch.clear();
       endpoint->poll_transmit(now, batch);
       for (const wire::TxPacket& packet : batch.packets()) {
-        sent_.push_back(packet.octets());
+        sent_.push_back(packet.raw());
       }
     } while (!batch.empty());
     EXPECT_TRUE(qp->is_consistent());
   }
 
-  static Sent parse(const std::vector<uint8_t>& octets) {
-    const auto view = wire::PacketView::parse(octets);
+  static Sent parse(const std::vector<uint8_t>& raw) {
+    const auto view = wire::PacketView::parse(raw);
     EXPECT_TRUE(view.ok() && wire::verify_icrc(*view));
     EXPECT_EQ(view->bth.destination.value(), 0x1234u);
     Sent sent{view->bth.opcode, view->bth.psn.value(), view->bth.ack_request, view->payload.size()};
@@ -301,7 +301,7 @@ inline constexpr wire::Opcode kResponseLast = wire::Opcode::kRcReadResponseLast;
 inline constexpr wire::Opcode kResponseOnly = wire::Opcode::kRcReadResponseOnly;
 
 inline Inbound send(wire::Opcode opcode, uint32_t psn, size_t bytes) {
-  return Inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, bytes)};
+  return Inbound{.opcode = opcode, .psn = psn, .payload = random_bytes(psn, bytes)};
 }
 
 }  // namespace cw::rc::test

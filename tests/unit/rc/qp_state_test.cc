@@ -55,7 +55,7 @@ Inbound aeth(wire::Aeth aeth) {
 }
 
 Inbound send_of(wire::Opcode opcode, uint32_t psn) {
-  return {.opcode = opcode, .psn = psn, .payload = test::random_octets(1, 10)};
+  return {.opcode = opcode, .psn = psn, .payload = test::random_bytes(1, 10)};
 }
 
 constexpr Input kInputs[] = {

@@ -1,5 +1,5 @@
-// Random traffic over a bad link: whatever is lost, doubled, reordered or damaged, each message arrives once, in order and octet
-// for octet; and when the faults end, everything finishes and nothing leaks. A failure prints its seed.
+// Random traffic over a bad link: whatever is lost, doubled, reordered or damaged, each message arrives once, in order and byte
+// for byte; and when the faults end, everything finishes and nothing leaks. A failure prints its seed.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -42,7 +42,7 @@ class Workload {
       Direction& direction = directions_[i];
       direction.writable.assign(kRegionBytes, 0);
       direction.model.assign(kRegionBytes, 0);
-      direction.readable = random_octets(seed * 3 + i, kRegionBytes);
+      direction.readable = random_bytes(seed * 3 + i, kRegionBytes);
       verbs::MemoryTable& memory = pair_.nodes[1 - i]->memory;
       direction.write_key = *memory.register_region(verbs::ProtectionDomain(1), direction.writable, verbs::RemoteAccess::kWrite);
       direction.read_key = *memory.register_region(verbs::ProtectionDomain(1), direction.readable, verbs::RemoteAccess::kRead);
@@ -145,11 +145,11 @@ class Workload {
       case 2: {
         const uint32_t length = random_.next_below(8) == 0 ? 0 : random_.next_below(max_operation_bytes_);
         const uint32_t offset = random_.next_below(kRegionBytes - length);
-        const std::vector<uint8_t> octets = random_octets(random_.next_u64(), length);
-        verbs::WriteRequest request{.id = id, .payload = pair_.payload(i, octets), .rkey = direction.write_key};
+        const std::vector<uint8_t> raw = random_bytes(random_.next_u64(), length);
+        verbs::WriteRequest request{.id = id, .payload = pair_.payload(i, raw), .rkey = direction.write_key};
         request.remote_address = pair_.nodes[1 - i]->memory.address_of(direction.write_key) + offset;
         ASSERT_TRUE(qp.post_write(std::move(request)).ok());
-        std::copy(octets.begin(), octets.end(), direction.model.begin() + offset);
+        std::copy(raw.begin(), raw.end(), direction.model.begin() + offset);
         break;
       }
       default: {
@@ -171,7 +171,7 @@ class Workload {
     Direction& direction = directions_[i];
     const uint32_t size = random_.next_below(6) == 0 ? 0 : random_.next_below(8193);
     verbs::SendRequest request{.id = id,
-                               .payload = pair_.payload(i, random_octets(payload_seed(i, direction.posted_sends), size))};
+                               .payload = pair_.payload(i, random_bytes(payload_seed(i, direction.posted_sends), size))};
     if (direction.posted_sends % 3 == 0) {
       request.immediate = direction.posted_sends;
     }
@@ -200,7 +200,7 @@ class Workload {
   void check_receive(Direction& direction, uint32_t from, const verbs::Completion& completion) {
     ASSERT_FALSE(direction.send_sizes.empty()) << "seed " << seed_;
     const uint32_t index = direction.received_sends++;
-    ASSERT_EQ(octets_of(completion.payload), random_octets(payload_seed(from, index), direction.send_sizes.front()))
+    ASSERT_EQ(bytes_of(completion.payload), random_bytes(payload_seed(from, index), direction.send_sizes.front()))
         << "seed " << seed_ << " send " << index;
     ASSERT_EQ(completion.immediate.has_value(), index % 3 == 0);
     ASSERT_EQ(completion.immediate.value_or(index), index);
@@ -217,7 +217,7 @@ class Workload {
       direction.reads.pop_front();
       const std::vector<uint8_t> wanted(direction.readable.begin() + read.offset,
                                         direction.readable.begin() + read.offset + read.length);
-      ASSERT_EQ(octets_of(completion.payload), wanted) << "seed " << seed_;
+      ASSERT_EQ(bytes_of(completion.payload), wanted) << "seed " << seed_;
     }
   }
 
@@ -307,7 +307,7 @@ TEST(RcRandom, NonsenseFromThePeerCostsAtMostItsOwnConnection) {
       if (traits.may_carry_payload) {
         inbound.payload.resize(random.next_below(2) == 0 ? 256 : random.next_below(300));
         if (traits.kind == wire::OpcodeKind::kGapReport) {
-          inbound.payload = random_octets(random.next_u64(), random.next_below(8) == 0 ? 7 : 8 * (1 + random.next_below(9)));
+          inbound.payload = random_bytes(random.next_u64(), random.next_below(8) == 0 ? 7 : 8 * (1 + random.next_below(9)));
           inbound.extensions.aeth.syndrome = 0x60;
         }
       }
@@ -329,8 +329,8 @@ TEST(RcRandom, NonsenseFromThePeerCostsAtMostItsOwnConnection) {
         (void)lone.completions();
       }
     }
-    EXPECT_TRUE(std::all_of(memory.begin(), memory.begin() + 1000, [](uint8_t octet) { return octet == 0xee; }));
-    EXPECT_TRUE(std::all_of(memory.begin() + 2000, memory.end(), [](uint8_t octet) { return octet == 0xee; }));
+    EXPECT_TRUE(std::all_of(memory.begin(), memory.begin() + 1000, [](uint8_t byte) { return byte == 0xee; }));
+    EXPECT_TRUE(std::all_of(memory.begin() + 2000, memory.end(), [](uint8_t byte) { return byte == 0xee; }));
     (void)lone.sent();
     (void)lone.completions();
     ASSERT_FALSE(HasFailure()) << "round " << round;

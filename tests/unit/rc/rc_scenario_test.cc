@@ -33,7 +33,7 @@ Drained drain(rc::RcQp& qp) {
 
 // Sends `count` messages of `bytes`, a few at a time; how long it took.
 Duration send_many(RcPair& pair, uint32_t count, uint32_t bytes) {
-  const std::vector<uint8_t> octets = random_octets(1, bytes);
+  const std::vector<uint8_t> raw = random_bytes(1, bytes);
   const Instant begin = pair.now;
   uint32_t posted = 0;
   uint32_t completed = 0;
@@ -41,7 +41,7 @@ Duration send_many(RcPair& pair, uint32_t count, uint32_t bytes) {
   pair.qps[1]->post_receives(count);
   const bool finished = pair.run([&] {
     while (posted < count && posted - completed < 16) {
-      EXPECT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, octets)}).ok());
+      EXPECT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, raw)}).ok());
       ++posted;
     }
     completed += drain(*pair.qps[0]).succeeded;
@@ -83,7 +83,7 @@ TEST(RcScenario, ACleanLinkCausesNoRepetitionsAtAll) {
 TEST(RcScenario, ABlackHoleEndsInRetryExceededOnTheSideThatWaits) {
   RcPair pair(options());
   pair.link.faults.loss = 1000;
-  ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_octets(1, 100))}).ok());
+  ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_bytes(1, 100))}).ok());
   ASSERT_TRUE(pair.run([&] { return pair.qps[0]->in_error(); }, Duration::seconds(60)));
   EXPECT_EQ(pair.qps[0]->error().cause, rc::QpErrorCause::kRetryExceeded);
   EXPECT_EQ(pair.qps[0]->error().psn, wire::Psn(100));
@@ -100,7 +100,7 @@ TEST(RcScenario, ARepetitionBudgetOfZeroFailsAtTheFirstTimeout) {
   few.connect.retry_count = 0;
   RcPair pair(few);
   pair.link.faults.loss = 1000;
-  ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_octets(1, 100))}).ok());
+  ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_bytes(1, 100))}).ok());
   ASSERT_TRUE(pair.run([&] { return pair.qps[0]->in_error(); }));
   EXPECT_EQ(pair.stats(0).ack_timeouts, 1u);
   pair.destroy();
@@ -109,7 +109,7 @@ TEST(RcScenario, ARepetitionBudgetOfZeroFailsAtTheFirstTimeout) {
 TEST(RcScenario, ASlowReceiverIsWaitedForAndNothingIsLost) {
   RcPair pair(options());
   for (uint32_t i = 0; i < 20; ++i) {
-    ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_octets(i, 3000))}).ok());
+    ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_bytes(i, 3000))}).ok());
   }
   uint32_t received = 0;
   Instant next_receive = pair.now;
@@ -120,7 +120,7 @@ TEST(RcScenario, ASlowReceiverIsWaitedForAndNothingIsLost) {
     }
     verbs::Completion completion;
     while (pair.qps[1]->poll_completion(completion)) {
-      EXPECT_EQ(octets_of(completion.payload), random_octets(received, 3000));
+      EXPECT_EQ(bytes_of(completion.payload), random_bytes(received, 3000));
       ++received;
       completion.payload.clear();
     }
@@ -136,7 +136,7 @@ TEST(RcScenario, ARefusedRequestEndsBothSidesAndSaysWhy) {
   server.exposes_memory = false;  // the server role: no READ, no WRITE
   RcPair pair(server);
   ASSERT_TRUE(pair.qps[0]->post_read({.id = verbs::WorkId(5), .length = 100}).ok());
-  ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_octets(1, 100))}).ok());
+  ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_bytes(1, 100))}).ok());
   ASSERT_TRUE(pair.run([&] { return pair.qps[0]->in_error(); }));
   EXPECT_EQ(pair.qps[0]->error().cause, rc::QpErrorCause::kNakInvalidRequest);
   EXPECT_EQ(pair.qps[1]->error().cause, rc::QpErrorCause::kOperationNotAllowed);
@@ -164,7 +164,7 @@ TEST(RcScenario, ALostTailIsRepairedByAProbeNotByATimeout) {
   const Instant begin = pair.now;
   pair.link.faults.loss = 1000;
   pair.qps[1]->post_receives(1);
-  ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_octets(1, 100))}).ok());
+  ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, random_bytes(1, 100))}).ok());
   pair.transmit();
   pair.link.faults.loss = 0;
   ASSERT_TRUE(pair.run([&] { return !pair.qps[0]->has_unfinished_work(); }));
@@ -189,7 +189,7 @@ TEST(RcScenario, AThousandConnectionsComeAndGoAndNothingIsLeft) {
     connect.remote_qpn = a->local_qpn();
     ASSERT_TRUE(server.connect_qp(*b, connect).ok());
     b->post_receives(1);
-    ASSERT_TRUE(a->post_send({.payload = pair.payload(0, random_octets(i, 500))}).ok());
+    ASSERT_TRUE(a->post_send({.payload = pair.payload(0, random_bytes(i, 500))}).ok());
     for (uint32_t steps = i % 4; steps > 0; --steps) {
       pair.step();
     }

@@ -20,12 +20,12 @@ LoneQpOptions peer(bool causeway) {
 }
 
 std::vector<uint8_t> responses(uint32_t psn, uint32_t count) {
-  std::vector<uint8_t> octets;
+  std::vector<uint8_t> raw;
   for (uint32_t i = 0; i < count; ++i) {
-    const auto part = random_octets(psn + i, 256);
-    octets.insert(octets.end(), part.begin(), part.end());
+    const auto part = random_bytes(psn + i, 256);
+    raw.insert(raw.end(), part.begin(), part.end());
   }
-  return octets;
+  return raw;
 }
 
 // "psn+responses ..." of the READ requests sent now.
@@ -188,7 +188,7 @@ TEST(EarlyResponses, AResponseFromAnotherSourcePortIsNotKept) {  // a forger has
   ASSERT_TRUE(lone.post_read(256 * 4).ok());
   (void)lone.sent();
   lone.receive_response(kResponseFirst, 1000, 256);
-  Inbound forged{.opcode = kResponseMiddle, .psn = 1002, .payload = random_octets(7, 256)};
+  Inbound forged{.opcode = kResponseMiddle, .psn = 1002, .payload = random_bytes(7, 256)};
   forged.path.udp_source_port = 1;
   EXPECT_FALSE(lone.receive(forged));
   lone.receive_response(kResponseLast, 1003, 256);
@@ -206,11 +206,11 @@ TEST(EarlyResponses, APeerThatChangesItsSourcePortBehindAGapIsHeardAtTheGap) {
     (void)lone.sent();
     lone.receive_response(kResponseFirst, 1000, 256);
     lone.receive_response(kResponseLast, 1003, 256);  // 1001 and 1002 are missing
-    Inbound moved{.opcode = kResponseMiddle, .psn = 1001, .payload = random_octets(1001, 256)};
+    Inbound moved{.opcode = kResponseMiddle, .psn = 1001, .payload = random_bytes(1001, 256)};
     moved.path.udp_source_port = 50'321;
     EXPECT_TRUE(lone.receive(moved));
     moved.psn = 1002;
-    moved.payload = random_octets(1002, 256);
+    moved.payload = random_bytes(1002, 256);
     EXPECT_TRUE(lone.receive(moved));
     EXPECT_EQ(lone.completions(), "RDMA read 1 success");
     EXPECT_EQ(lone.payloads[0], responses(1000, 4));
@@ -370,7 +370,7 @@ TEST(PartialReplay, AnswersAnyPartOfAReadAndNothingElse) {
   EXPECT_FALSE(repeats(12, 0x1200, 100));      // part of a response
   EXPECT_FALSE(repeats(12, 0x1200, 0));        // nothing
   EXPECT_FALSE(repeats(12, 0x1200, 256 * 8));  // beyond the end
-  EXPECT_FALSE(repeats(12, 0x1300, 256));      // other octets than that PSN stands for
+  EXPECT_FALSE(repeats(12, 0x1300, 256));      // other bytes than that PSN stands for
   EXPECT_FALSE(repeats(20, 0x1a00, 100));
 }
 

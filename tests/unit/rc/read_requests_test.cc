@@ -65,13 +65,13 @@ void answer(LoneQp& lone, uint32_t psn, uint32_t count) {
   }
 }
 
-std::vector<uint8_t> octets_from(uint32_t psn, uint32_t bytes) {
-  std::vector<uint8_t> octets;
-  for (; octets.size() < bytes; psn = (psn + 1) & 0xff'ffff) {
-    const auto part = random_octets(psn, std::min<size_t>(kMtu, bytes - octets.size()));
-    octets.insert(octets.end(), part.begin(), part.end());
+std::vector<uint8_t> bytes_from(uint32_t psn, uint32_t bytes) {
+  std::vector<uint8_t> raw;
+  for (; raw.size() < bytes; psn = (psn + 1) & 0xff'ffff) {
+    const auto part = random_bytes(psn, std::min<size_t>(kMtu, bytes - raw.size()));
+    raw.insert(raw.end(), part.begin(), part.end());
   }
-  return octets;
+  return raw;
 }
 
 TEST(ReadRequests, EndAtMultiplesOfTheirLengthOrWithTheRead) {
@@ -95,7 +95,7 @@ TEST(ReadRequests, EndAtMultiplesOfTheirLengthOrWithTheRead) {
         }
       }
       EXPECT_EQ(lone.completions(), "RDMA read 1 success") << bytes;
-      EXPECT_EQ(lone.payloads[0], octets_from(first_psn, bytes));
+      EXPECT_EQ(lone.payloads[0], bytes_from(first_psn, bytes));
       EXPECT_EQ(lone.qp->info().reads_outstanding, 0u);
     }
   }
@@ -188,7 +188,7 @@ TEST(ReadRequests, OfAnyPeerNoMoreThanTheRestOfOneIsAskedForAgain) {
         respond(lone, 1008, 4, i);
       }
       EXPECT_EQ(lone.completions(), "RDMA read 1 success") << causeway << " " << lost;
-      EXPECT_EQ(lone.payloads[0], octets_from(1000, kMtu * 12));
+      EXPECT_EQ(lone.payloads[0], bytes_from(1000, kMtu * 12));
     }
   }
 }
@@ -213,7 +213,7 @@ TEST(ReadRequests, ALostOneComesAgainFromTheNakOn) {
   answer(lone, 1012, 4);
   answer(lone, 1016, 4);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
-  EXPECT_EQ(lone.payloads[0], octets_from(1000, kMtu * 20));
+  EXPECT_EQ(lone.payloads[0], bytes_from(1000, kMtu * 20));
 }
 
 TEST(ReadRequests, ALostOneAloneComesAgainToACausewayPeer) {
@@ -236,7 +236,7 @@ TEST(ReadRequests, ALostOneAloneComesAgainToACausewayPeer) {
   answer(lone, 1008, 4);
   answer(lone, 1012, 4);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
-  EXPECT_EQ(lone.payloads[0], octets_from(1000, kMtu * 16));
+  EXPECT_EQ(lone.payloads[0], bytes_from(1000, kMtu * 16));
 }
 
 // Holes of neighbouring requests have nothing between them: where responses belong must not depend on which comes first.
@@ -264,7 +264,7 @@ TEST(ReadRequests, ResponsesFindTheirPlaceInAnyOrder) {
       respond(lone, 1000 + (i & ~3u), 4, i & 3);
     }
     ASSERT_EQ(lone.completions(), "RDMA read 1 success") << seed;
-    ASSERT_EQ(lone.payloads[0], octets_from(1000, kMtu * 12)) << seed;
+    ASSERT_EQ(lone.payloads[0], bytes_from(1000, kMtu * 12)) << seed;
   }
 }
 
@@ -303,7 +303,7 @@ TEST(ReadRequests, EndUnderAnyLoss) {
       }
     }
     ASSERT_EQ(lone.completions(), "RDMA read 1 success") << seed;
-    ASSERT_EQ(lone.payloads[0], octets_from(options.local_psn, kMtu * packets)) << seed;
+    ASSERT_EQ(lone.payloads[0], bytes_from(options.local_psn, kMtu * packets)) << seed;
   }
 }
 
@@ -377,8 +377,8 @@ TEST(ReadRequests, LateAnswersAreTakenOnce) {
   answer(lone, 1012, 3);
   answer(lone, 1008, 4);
   EXPECT_EQ(lone.completions(), "RDMA read 1 success; RDMA read 2 success");
-  EXPECT_EQ(lone.payloads[0], octets_from(1000, kMtu * 12));
-  EXPECT_EQ(lone.payloads[1], octets_from(1012, kMtu * 3));
+  EXPECT_EQ(lone.payloads[0], bytes_from(1000, kMtu * 12));
+  EXPECT_EQ(lone.payloads[1], bytes_from(1012, kMtu * 3));
   EXPECT_EQ(lone.discards(DropReason::kDuplicate), 12u);
 }
 
@@ -437,7 +437,7 @@ TEST(ReadRequests, EachIsAMessageToThePeerThatCountsReceives) {
   lone.receive(inbound);
   ASSERT_TRUE(lone.post_send(1, 5).ok());
   EXPECT_EQ(lone.sent().size(), 0u);
-  inbound = {.opcode = kResponseFirst, .psn = 1001, .payload = random_octets(1001, kMtu)};
+  inbound = {.opcode = kResponseFirst, .psn = 1001, .payload = random_bytes(1001, kMtu)};
   inbound.extensions.aeth = wire::Aeth::ack(2, wire::credit_code(4));  // up to 6
   lone.receive(inbound);
   EXPECT_EQ(lone.sent().size(), 1u);
@@ -489,7 +489,7 @@ void read_into_ring(const RingCase& one) {
                std::to_string(one.depth) + " loss " + std::to_string(one.loss_permille));
   constexpr uint32_t kPackets = 2048;
   constexpr uint32_t kReads = 5;
-  constexpr uint32_t kOctets = kPackets * 1024;
+  constexpr uint32_t kBytes = kPackets * 1024;
   sim::RcPairOptions options;
   options.connect.path_mtu_bytes = 1024;
   options.connect.peer_hold_packets = one.causeway ? 512 : 0;
@@ -503,19 +503,19 @@ void read_into_ring(const RingCase& one) {
   pair.link.faults.loss = one.loss_permille;
   pair.link.faults.bytes_per_second = 500'000'000;
   pair.link.faults.queue_bytes_max = uint64_t{one.ring_packets} * 1126;
-  std::vector<uint8_t> memory = random_octets(1, kOctets);
+  std::vector<uint8_t> memory = random_bytes(1, kBytes);
   const auto key = *pair.nodes[1]->memory.register_region(options.qp.domain, memory, verbs::RemoteAccess::kRead);
   const uint64_t address = pair.nodes[1]->memory.address_of(key);
   uint32_t posted = 0;
   uint32_t done = 0;
   const bool finished = pair.run([&] {
     for (; posted < kReads && posted - done < 5; ++posted) {
-      EXPECT_TRUE(pair.qps[0]->post_read({.rkey = key, .remote_address = address, .length = kOctets}).ok());
+      EXPECT_TRUE(pair.qps[0]->post_read({.rkey = key, .remote_address = address, .length = kBytes}).ok());
     }
     verbs::Completion completion;
     while (pair.qps[0]->poll_completion(completion)) {
       EXPECT_EQ(completion.status, verbs::WcStatus::kSuccess);
-      EXPECT_TRUE(octets_of(completion.payload) == memory);
+      EXPECT_TRUE(bytes_of(completion.payload) == memory);
       completion.payload.clear();
       ++done;
     }

@@ -111,8 +111,8 @@ TEST(ReceivePool, WhatAReceiveHasTakenIsNobodyElsesUntilItIsGivenBack) {
       }
     }
   };
-  const std::vector<uint8_t> first = sim::random_octets(1, 5 * 1024);
-  const std::vector<uint8_t> second = sim::random_octets(2, 3000);
+  const std::vector<uint8_t> first = sim::random_bytes(1, 5 * 1024);
+  const std::vector<uint8_t> second = sim::random_bytes(2, 3000);
   uint32_t to_client = 0;
   pair.link.tap_context = &to_client;
   pair.link.tap = [](void* context, Instant, uint32_t to, const std::vector<uint8_t>&) {
@@ -128,13 +128,13 @@ TEST(ReceivePool, WhatAReceiveHasTakenIsNobodyElsesUntilItIsGivenBack) {
   pair.link.tap = nullptr;
   ASSERT_TRUE(pair.run([&] { return pair.qps[1]->poll_completion(completion); }));
   EXPECT_EQ(completion.status, verbs::WcStatus::kSuccess);
-  EXPECT_EQ(sim::octets_of(completion.payload), first);
+  EXPECT_EQ(sim::bytes_of(completion.payload), first);
   ASSERT_TRUE(pair.qps[0]->post_send({.payload = pair.payload(0, second)}).ok());
   verbs::Completion next;
   ASSERT_TRUE(pair.run([&] { return pair.qps[1]->poll_completion(next); }));
   scribble();
-  EXPECT_EQ(sim::octets_of(completion.payload), first);
-  EXPECT_EQ(sim::octets_of(next.payload), second);
+  EXPECT_EQ(sim::bytes_of(completion.payload), first);
+  EXPECT_EQ(sim::bytes_of(next.payload), second);
   completion.payload.clear();
   next.payload.clear();
   pair.run_for(Duration::ms(1));
@@ -164,7 +164,7 @@ TEST(ReceivePool, ASmallPoolDelaysAndNeverDeadlocks) {
   constexpr uint32_t kEach = 20;
   for (const auto& both : connections) {
     for (uint32_t i = 0; i < kEach; ++i) {
-      ASSERT_TRUE(both[0]->post_send({.payload = pair.payload(0, random_octets(i, 3000)), .signaled = false}).ok());
+      ASSERT_TRUE(both[0]->post_send({.payload = pair.payload(0, random_bytes(i, 3000)), .signaled = false}).ok());
     }
   }
   uint32_t received = 0;

@@ -53,10 +53,10 @@ TEST(Requester, SendsAndCompletesAnEmptyMessage) {
 TEST(Requester, CutsAcrossTheBuffersOfAChain) {
   LoneQp lone;
   verbs::SendRequest request{.id = verbs::WorkId(1)};
-  const auto octets = random_octets(9, 700);
+  const auto raw = random_bytes(9, 700);
   for (size_t at = 0; at < 700; at += 100) {
     Buffer* buffer = lone.pool.allocate_one();
-    buffer->append(Bytes(octets).subspan(at, 100));
+    buffer->append(Bytes(raw).subspan(at, 100));
     request.payload.push_back(buffer);
   }
   ASSERT_TRUE(lone.qp->post_send(std::move(request)).ok());
@@ -66,14 +66,14 @@ TEST(Requester, CutsAcrossTheBuffersOfAChain) {
     const auto view = wire::PacketView::parse(frame);
     joined.insert(joined.end(), view->payload.begin(), view->payload.end());
   }
-  EXPECT_EQ(joined, octets);
+  EXPECT_EQ(joined, raw);
 }
 
 TEST(Requester, ChoosesTheOpcodesOfImmediateAndInvalidate) {
   LoneQp lone;
-  ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_octets(1, 10)), .invalidate = verbs::Rkey(9)}).ok());
-  ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_octets(1, 300)), .immediate = 7}).ok());
-  ASSERT_TRUE(lone.qp->post_write({.payload = lone.chain(random_octets(1, 300)), .rkey = verbs::Rkey(3), .immediate = 8}).ok());
+  ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_bytes(1, 10)), .invalidate = verbs::Rkey(9)}).ok());
+  ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_bytes(1, 300)), .immediate = 7}).ok());
+  ASSERT_TRUE(lone.qp->post_write({.payload = lone.chain(random_bytes(1, 300)), .rkey = verbs::Rkey(3), .immediate = 8}).ok());
   EXPECT_EQ(lone.sent(), (SentList{{Opcode::kRcSendOnlyInvalidate, 1000, true, 10},
                                    {kFirst, 1001, false, 256},
                                    {Opcode::kRcSendLastImmediate, 1002, true, 44},
@@ -93,7 +93,7 @@ TEST(Requester, RefusesASendWithBothImmediateAndInvalidate) {
 TEST(Requester, RefusesPostsUntilReadyToSendAndLeavesThePayload) {
   for (const QpState state : {QpState::kInit, QpState::kRtr}) {
     LoneQp lone({.state = state});
-    verbs::SendRequest request{.payload = lone.chain(random_octets(1, 10))};
+    verbs::SendRequest request{.payload = lone.chain(random_bytes(1, 10))};
     EXPECT_EQ(lone.qp->post_send(std::move(request)).error(), Error::kBadState);
     EXPECT_EQ(request.payload.bytes(), 10u);
   }
@@ -137,14 +137,14 @@ TEST(Requester, OneAcknowledgementCompletesSeveralWorks) {
 
 TEST(Requester, AnUnsignaledSendCompletesSilently) {
   LoneQp lone;
-  ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_octets(1, 10)), .signaled = false}).ok());
+  ASSERT_TRUE(lone.qp->post_send({.payload = lone.chain(random_bytes(1, 10)), .signaled = false}).ok());
   (void)lone.sent();
   lone.receive_ack(1000);
   EXPECT_EQ(lone.completions(), "");
   EXPECT_FALSE(lone.qp->has_unfinished_work());
 }
 
-TEST(Requester, GoesBackToTheNakedPacketAndSendsTheSameOctetsAgain) {  // CVE-2023-53539
+TEST(Requester, GoesBackToTheNakedPacketAndSendsTheSameBytesAgain) {  // CVE-2023-53539
   LoneQp lone;
   ASSERT_TRUE(lone.post_send(1000).ok());
   EXPECT_EQ(lone.sent().size(), 4u);
@@ -467,14 +467,14 @@ TEST(Requester, AnAcknowledgementTooEarlyForTheProbeCausesNoRepetition) {
   EXPECT_EQ(lone.sent().size(), 0u);
 }
 
-// The octets of responses from `psn` on, as receive_response makes them.
+// The bytes of responses from `psn` on, as receive_response makes them.
 std::vector<uint8_t> responses(uint32_t psn, std::initializer_list<size_t> sizes) {
-  std::vector<uint8_t> octets;
+  std::vector<uint8_t> raw;
   for (const size_t size : sizes) {
-    const auto part = random_octets(psn++, size);
-    octets.insert(octets.end(), part.begin(), part.end());
+    const auto part = random_bytes(psn++, size);
+    raw.insert(raw.end(), part.begin(), part.end());
   }
-  return octets;
+  return raw;
 }
 
 TEST(Requester, ReadsIntoTheReceivedBuffers) {
@@ -488,7 +488,7 @@ TEST(Requester, ReadsIntoTheReceivedBuffers) {
   EXPECT_EQ(lone.completions(), "RDMA read 1 success");
   std::vector<uint8_t> wanted;
   for (const auto& [psn, size] : {std::pair{1000u, 256u}, {1001u, 256u}, {1002u, 88u}}) {
-    const auto part = random_octets(psn, size);
+    const auto part = random_bytes(psn, size);
     wanted.insert(wanted.end(), part.begin(), part.end());
   }
   EXPECT_EQ(lone.payloads[0], wanted);
@@ -522,7 +522,7 @@ TEST(Requester, RefusesReadsThatThePeerCannotAnswer) {
 TEST(Requester, AFencedSendWaitsForEarlierReads) {
   LoneQp lone;
   ASSERT_TRUE(lone.post_read(10, 1).ok());
-  ASSERT_TRUE(lone.qp->post_send({.id = verbs::WorkId(2), .payload = lone.chain(random_octets(1, 10)), .fence = true}).ok());
+  ASSERT_TRUE(lone.qp->post_send({.id = verbs::WorkId(2), .payload = lone.chain(random_bytes(1, 10)), .fence = true}).ok());
   EXPECT_EQ(lone.sent().size(), 1u);
   lone.receive_response(kResponseOnly, 1000, 10);
   EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1001, true, 10}}));

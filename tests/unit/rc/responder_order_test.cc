@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kRegionBytes = 64;
 
-// READ, WRITE and atomics of domain 7 are allowed; one region of 64 octets.
+// READ, WRITE and atomics of domain 7 are allowed; one region of 64 bytes.
 struct Target : LoneQp {
   static LoneQpOptions options() {
     LoneQpOptions options = client_options();
@@ -22,7 +22,7 @@ struct Target : LoneQp {
       : LoneQp(options), key(*memory.register_region(verbs::ProtectionDomain(7), region, verbs::RemoteAccess::kAll)) {}
 
   Inbound write(Opcode opcode, uint32_t psn, size_t bytes, uint32_t announced) {
-    Inbound inbound{.opcode = opcode, .psn = psn, .payload = random_octets(1, bytes)};
+    Inbound inbound{.opcode = opcode, .psn = psn, .payload = random_bytes(1, bytes)};
     inbound.extensions.reth = wire::Reth{memory.address_of(key), key, announced};
     return inbound;
   }
@@ -176,8 +176,8 @@ TEST(ResponderOrder, AQueuePairDestroyedWithAnswersToSendSendsItsNak) {
   wire::TxBatch batch(target.pool);
   target.endpoint->poll_transmit(target.now, batch);
   ASSERT_EQ(batch.packets().size(), 1u);
-  const std::vector<uint8_t> octets = batch.packets()[0].octets();
-  const auto view = wire::PacketView::parse(octets);
+  const std::vector<uint8_t> raw = batch.packets()[0].raw();
+  const auto view = wire::PacketView::parse(raw);
   EXPECT_EQ(view->bth.opcode, Opcode::kRcAcknowledge);
   EXPECT_EQ(view->aeth().kind(), wire::AethKind::kNak);
   EXPECT_EQ(target.endpoint->qp_count(), 0u);

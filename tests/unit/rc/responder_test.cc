@@ -13,19 +13,19 @@ struct Server : LoneQp {
   uint32_t expected() const { return qp->info().expected_psn.value(); }
 };
 
-// Client role with a region of 4096 octets, each octet 0xee.
+// Client role with a region of 4096 bytes, each byte 0xee.
 struct Client : LoneQp {
   explicit Client(verbs::RemoteAccess access = verbs::RemoteAccess::kReadWrite,
                   verbs::ProtectionDomain domain = verbs::ProtectionDomain(7))
       : LoneQp(client_options()), region(4096, 0xee), key(*memory.register_region(domain, region, access)) {}
 
   Inbound with_reth(Opcode opcode, uint32_t psn, uint64_t offset, uint32_t length, size_t payload_bytes = 0) {
-    Inbound inbound{.opcode = opcode, .psn = psn, .payload = random_octets(psn, payload_bytes)};
+    Inbound inbound{.opcode = opcode, .psn = psn, .payload = random_bytes(psn, payload_bytes)};
     inbound.extensions.reth = wire::Reth{memory.address_of(key) + offset, key, length};
     return inbound;
   }
   bool untouched() const {
-    return std::ranges::all_of(region, [](uint8_t octet) { return octet == 0xee; });
+    return std::ranges::all_of(region, [](uint8_t byte) { return byte == 0xee; });
   }
   std::vector<uint8_t> part(size_t offset, size_t bytes) const {
     return {region.begin() + static_cast<long>(offset), region.begin() + static_cast<long>(offset + bytes)};
@@ -39,14 +39,14 @@ TEST(Responder, DeliversASendInTheBufferItCameInAndAcknowledges) {
   Server server;
   EXPECT_TRUE(server.receive(kOnly, 5000, 100));
   EXPECT_EQ(server.completions(), "receive 0 success");
-  EXPECT_EQ(server.payloads[0], random_octets(5000, 100));
+  EXPECT_EQ(server.payloads[0], random_bytes(5000, 100));
   EXPECT_EQ(server.sent(), (SentList{ack(5000, 1)}));
 }
 
 TEST(Responder, PutsAMessageTogetherFromItsPackets) {
   Server server;
-  EXPECT_TRUE(server.receive({.opcode = kFirst, .psn = 5000, .payload = random_octets(1, 256), .ack_request = false}));
-  EXPECT_TRUE(server.receive({.opcode = kMiddle, .psn = 5001, .payload = random_octets(2, 256), .ack_request = false}));
+  EXPECT_TRUE(server.receive({.opcode = kFirst, .psn = 5000, .payload = random_bytes(1, 256), .ack_request = false}));
+  EXPECT_TRUE(server.receive({.opcode = kMiddle, .psn = 5001, .payload = random_bytes(2, 256), .ack_request = false}));
   EXPECT_EQ(server.sent(), SentList{});
   EXPECT_EQ(server.completions(), "");
   EXPECT_TRUE(server.receive(kLast, 5002, 1));
@@ -99,10 +99,10 @@ TEST(Responder, DropsDuplicateSendButAcksIt) {
 // F13 of tests/requirements/hostile.md
 TEST(Responder, ARepetitionWithOtherContentsIsStillADuplicate) {
   Server server;
-  server.receive({.opcode = kOnly, .psn = 5000, .payload = random_octets(1, 10)});
-  EXPECT_FALSE(server.receive({.opcode = kOnly, .psn = 5000, .payload = random_octets(2, 10)}));
+  server.receive({.opcode = kOnly, .psn = 5000, .payload = random_bytes(1, 10)});
+  EXPECT_FALSE(server.receive({.opcode = kOnly, .psn = 5000, .payload = random_bytes(2, 10)}));
   EXPECT_EQ(server.completions(), "receive 0 success");
-  EXPECT_EQ(server.payloads[0], random_octets(1, 10));
+  EXPECT_EQ(server.payloads[0], random_bytes(1, 10));
 }
 
 // F9 of tests/requirements/hostile.md
@@ -340,7 +340,7 @@ TEST(Responder, TheMessageSequenceNumberWrapsAt24Bits) {
 
 TEST(Responder, DeliversImmediateData) {
   Server server;
-  Inbound inbound{.opcode = Opcode::kRcSendOnlyImmediate, .psn = 5000, .payload = random_octets(1, 10)};
+  Inbound inbound{.opcode = Opcode::kRcSendOnlyImmediate, .psn = 5000, .payload = random_bytes(1, 10)};
   inbound.extensions.immediate = 0xabcd;
   server.receive(inbound);
   EXPECT_EQ(server.completions(), "receive 0 success");
@@ -349,12 +349,12 @@ TEST(Responder, DeliversImmediateData) {
 
 TEST(Responder, SaysThatTheSenderWantsTheOwnerWoken) {
   Server server(3);
-  server.receive({.opcode = kOnly, .psn = 5000, .payload = random_octets(1, 10), .solicited = true});
+  server.receive({.opcode = kOnly, .psn = 5000, .payload = random_bytes(1, 10), .solicited = true});
   EXPECT_EQ(server.completions(), "receive 0 success");
   EXPECT_TRUE(server.last_solicited);
   // Of a longer message the last packet says it.
-  server.receive({.opcode = kFirst, .psn = 5001, .payload = random_octets(1, 256), .solicited = true});
-  server.receive({.opcode = kLast, .psn = 5002, .payload = random_octets(1, 10)});
+  server.receive({.opcode = kFirst, .psn = 5001, .payload = random_bytes(1, 256), .solicited = true});
+  server.receive({.opcode = kLast, .psn = 5002, .payload = random_bytes(1, 10)});
   EXPECT_EQ(server.completions(), "receive 0 success");
   EXPECT_FALSE(server.last_solicited);
   Client client;
@@ -369,14 +369,14 @@ TEST(Responder, SaysThatTheSenderWantsTheOwnerWoken) {
 // No alternate path is ever armed, so that the bit means nothing to us: RNICs set it, rxe does not.
 TEST(Responder, TheMigrationBitChangesNothing) {
   Server server(2);
-  EXPECT_TRUE(server.receive({.opcode = kOnly, .psn = 5000, .payload = random_octets(1, 10), .migration_request = false}));
-  EXPECT_TRUE(server.receive({.opcode = kOnly, .psn = 5001, .payload = random_octets(1, 10), .migration_request = true}));
+  EXPECT_TRUE(server.receive({.opcode = kOnly, .psn = 5000, .payload = random_bytes(1, 10), .migration_request = false}));
+  EXPECT_TRUE(server.receive({.opcode = kOnly, .psn = 5001, .payload = random_bytes(1, 10), .migration_request = true}));
   EXPECT_EQ(server.completions(), "receive 0 success; receive 0 success");
 }
 
 TEST(Responder, RefusesSendWithInvalidateWhereNoMemoryIsExposed) {
   Server server;
-  Inbound inbound{.opcode = Opcode::kRcSendOnlyInvalidate, .psn = 5000, .payload = random_octets(1, 10)};
+  Inbound inbound{.opcode = Opcode::kRcSendOnlyInvalidate, .psn = 5000, .payload = random_bytes(1, 10)};
   inbound.extensions.invalidate = verbs::Rkey(1);
   server.receive(inbound);
   EXPECT_EQ(server.sent(), (SentList{nak(5000, NakCode::kRemoteAccessError, 0)}));
@@ -388,7 +388,7 @@ TEST(Responder, RefusesSendWithInvalidateWhereNoMemoryIsExposed) {
 TEST(Responder, InvalidatesTheKeyBeforeItDelivers) {
   Client client;
   client.qp->post_receives(1);
-  Inbound inbound{.opcode = Opcode::kRcSendOnlyInvalidate, .psn = 5000, .payload = random_octets(1, 10)};
+  Inbound inbound{.opcode = Opcode::kRcSendOnlyInvalidate, .psn = 5000, .payload = random_bytes(1, 10)};
   inbound.extensions.invalidate = client.key;
   client.receive(inbound);
   EXPECT_EQ(client.memory.region_count(), 0u);
@@ -400,7 +400,7 @@ TEST(Responder, InvalidatesTheKeyBeforeItDelivers) {
 TEST(Responder, CannotInvalidateAKeyOfAnotherDomain) {
   Client client(verbs::RemoteAccess::kReadWrite, verbs::ProtectionDomain(8));
   client.qp->post_receives(1);
-  Inbound inbound{.opcode = Opcode::kRcSendOnlyInvalidate, .psn = 5000, .payload = random_octets(1, 10)};
+  Inbound inbound{.opcode = Opcode::kRcSendOnlyInvalidate, .psn = 5000, .payload = random_bytes(1, 10)};
   inbound.extensions.invalidate = client.key;
   client.receive(inbound);
   EXPECT_EQ(client.memory.region_count(), 1u);
@@ -412,8 +412,8 @@ TEST(Responder, WritesIntoTheNamedMemory) {
   Client client;
   client.receive(client.with_reth(Opcode::kRcWriteFirst, 5000, 100, 300, 256));
   EXPECT_FALSE(client.receive(Opcode::kRcWriteLast, 5001, 44));
-  EXPECT_EQ(client.part(100, 256), random_octets(5000, 256));
-  EXPECT_EQ(client.part(356, 44), random_octets(5001, 44));
+  EXPECT_EQ(client.part(100, 256), random_bytes(5000, 256));
+  EXPECT_EQ(client.part(356, 44), random_bytes(5001, 44));
   EXPECT_EQ(client.region[99], 0xee);
   EXPECT_EQ(client.region[400], 0xee);
   EXPECT_EQ(client.completions(), "");
@@ -431,7 +431,7 @@ TEST(Responder, AWriteWithImmediateTakesAReceiveAtItsEnd) {
   client.receive(inbound);
   EXPECT_EQ(client.completions(), "receive RDMA with immediate 0 success");
   EXPECT_EQ(client.last_immediate, 5u);
-  EXPECT_EQ(client.part(0, 16), random_octets(5000, 16));
+  EXPECT_EQ(client.part(0, 16), random_bytes(5000, 16));
 }
 
 TEST(Responder, AnEmptyWriteDoesNotLookAtItsKey) {
@@ -479,7 +479,7 @@ TEST(Responder, RefusesMemoryThatThePeerHasNoRightTo) {  // CVE-2026-98365
   };
   for (const Case& one : cases) {
     Client client(one.access, verbs::ProtectionDomain(one.domain));
-    Inbound inbound{.opcode = Opcode::kRcWriteOnly, .psn = 5000, .payload = random_octets(1, 16)};
+    Inbound inbound{.opcode = Opcode::kRcWriteOnly, .psn = 5000, .payload = random_bytes(1, 16)};
     inbound.extensions.reth = one.reth(client);
     client.receive(inbound);
     EXPECT_EQ(client.sent(), (SentList{nak(5000, NakCode::kRemoteAccessError, 0)})) << one.what;
@@ -524,7 +524,7 @@ TEST(Responder, AWriteStopsWhenItsRegionIsWithdrawn) {
 // Proves RPCRDMA-2.3.2-10.
 TEST(Responder, AnswersAReadFromTheNamedMemory) {
   Client client;
-  client.region = random_octets(3, 4096);
+  client.region = random_bytes(3, 4096);
   client.memory.invalidate(verbs::ProtectionDomain(7), client.key);
   client.key = *client.memory.register_region(verbs::ProtectionDomain(7), client.region, verbs::RemoteAccess::kRead);
   client.receive(client.with_reth(Opcode::kRcReadRequest, 5000, 10, 600));

@@ -55,24 +55,24 @@ TEST(GapReport, WritesNoMoreWordsThanItNeedsAndReadsThemBack) {
     GapReport report;
     report.set(0);
     report.set(bit);
-    std::array<uint8_t, GapReport::kSizeMax> octets;
-    const size_t size = report.write(octets);
+    std::array<uint8_t, GapReport::kSizeMax> raw;
+    const size_t size = report.write(raw);
     EXPECT_EQ(size, 8u * (bit / 64 + 1));
-    EXPECT_EQ(*GapReport::parse(Bytes(octets).first(size)), report);
+    EXPECT_EQ(*GapReport::parse(Bytes(raw).first(size)), report);
   }
 }
 
 TEST(GapReport, RefusesWhatIsNoWholeNumberOfWords) {
-  const std::array<uint8_t, 80> octets{};
-  for (size_t size = 0; size <= octets.size(); ++size) {
-    EXPECT_EQ(GapReport::parse(Bytes(octets).first(size)).ok(), size > 0 && size % 8 == 0 && size <= 64) << size;
+  const std::array<uint8_t, 80> raw{};
+  for (size_t size = 0; size <= raw.size(); ++size) {
+    EXPECT_EQ(GapReport::parse(Bytes(raw).first(size)).ok(), size > 0 && size % 8 == 0 && size <= 64) << size;
   }
 }
 
 TEST(GapReport, TheFirstBitIsThePacketBehindTheMissingOne) {
-  constexpr std::array<uint8_t, 8> kOctets = {0x80, 0, 0, 0, 0, 0, 0, 1};
-  static_assert(GapReport::parse(kOctets)->holds(0) && GapReport::parse(kOctets)->holds(63));
-  static_assert(!GapReport::parse(kOctets)->holds(1));
+  constexpr std::array<uint8_t, 8> kBytes = {0x80, 0, 0, 0, 0, 0, 0, 1};
+  static_assert(GapReport::parse(kBytes)->holds(0) && GapReport::parse(kBytes)->holds(63));
+  static_assert(!GapReport::parse(kBytes)->holds(1));
 }
 
 TEST(SelectiveResponder, HoldsWhatComesBehindAGapAndServesItInOrder) {
@@ -86,7 +86,7 @@ TEST(SelectiveResponder, HoldsWhatComesBehindAGapAndServesItInOrder) {
   EXPECT_TRUE(lone.receive(kOnly, 5000, 10));
   EXPECT_EQ(lone.completions(), "receive 0 success; receive 0 success; receive 0 success");
   for (uint32_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(lone.payloads[i], random_octets(5000 + i, 10));
+    EXPECT_EQ(lone.payloads[i], random_bytes(5000 + i, 10));
   }
   EXPECT_EQ(lone.sent(), (SentList{ack(5002, 3)}));
   EXPECT_EQ(lone.qp->info().expected_psn, Psn(5003));
@@ -199,7 +199,7 @@ TEST(SelectiveResponder, WithFewBuffersNothingMoreIsHeld) {
   LoneQp lone(selective());
   lone.qp->post_receives(8);
   EXPECT_TRUE(lone.receive(kOnly, 5001, 10));
-  lone.endpoint->set_stock(BufferStock::kLow);
+  lone.endpoint->set_watermark(BufferWatermark::kLow);
   EXPECT_FALSE(lone.receive(kOnly, 5002, 10));
   EXPECT_FALSE(lone.receive(kOnly, 5000, 10));
   EXPECT_EQ(lone.sent(), (SentList{rnr_nak(5000, 20, 0)}));
@@ -244,14 +244,14 @@ TEST(SelectiveResponder, HoldsNothingThatComesFromAnotherSourcePort) {  // a for
   lone.qp->post_receives(8);
   lone.receive(kOnly, 5000, 10);
   (void)lone.sent();
-  Inbound forged{.opcode = kOnly, .psn = 5002, .payload = random_octets(1, 10)};
+  Inbound forged{.opcode = kOnly, .psn = 5002, .payload = random_bytes(1, 10)};
   forged.path.udp_source_port = 1;
   EXPECT_FALSE(lone.receive(forged));
   EXPECT_EQ(lone.sent(), (SentList{nak(5001, NakCode::kPsnSequenceError, 1)}));
   EXPECT_TRUE(lone.receive(kOnly, 5002, 10));
   lone.receive(kOnly, 5001, 10);
   (void)lone.completions();
-  EXPECT_EQ(lone.payloads[2], random_octets(5002, 10));
+  EXPECT_EQ(lone.payloads[2], random_bytes(5002, 10));
 }
 
 // A peer that goes back to a NAK: it is told of a gap only when what is missing has not come in time.
@@ -282,7 +282,7 @@ TEST(OrdinaryPeer, ASendThatIsOnlyLateIsNotAskedForAgain) {
   EXPECT_TRUE(lone.receive(kOnly, 5001, 10));
   EXPECT_EQ(lone.sent(), (SentList{ack(5003, 4)}));
   EXPECT_EQ(lone.completions(), "receive 0 success; receive 0 success; receive 0 success");
-  EXPECT_EQ(lone.payloads[1], random_octets(5002, 10));
+  EXPECT_EQ(lone.payloads[1], random_bytes(5002, 10));
   lone.pass(Duration::ms(10));
   EXPECT_EQ(lone.sent(), SentList{});
 }

@@ -6,17 +6,17 @@
 
 #include "base/heap_buffer_pool.h"
 #include "rpcrdma/ulb/nfsv4_arguments.h"
-#include "tests/unit/rpcrdma/octets.h"
+#include "tests/unit/rpcrdma/bytes.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-using test::Octets;
+using test::ByteVector;
 
 constexpr uint32_t kHeaderBytes = 40;  // an RPC call header with AUTH_NONE
 
-Octets call_of(uint32_t program, uint32_t version, uint32_t procedure, const Octets& arguments) {
-  Octets call = test::words({7, 0, 2, program, version, procedure, 0, 0, 0, 0});
+ByteVector call_of(uint32_t program, uint32_t version, uint32_t procedure, const ByteVector& arguments) {
+  ByteVector call = test::words({7, 0, 2, program, version, procedure, 0, 0, 0, 0});
   test::add(call, arguments);
   return call;
 }
@@ -25,21 +25,21 @@ class ArgumentsTest : public ::testing::Test {
  protected:
   HeapBufferPool pool{256, 4096, 8};
 
-  ReducibleItems find(const Octets& call) {
+  ReducibleItems find(const ByteVector& call) {
     const Chain chain = test::chain_of(pool, call, 41);
     ReducibleItems found;
     XdrReader reader(chain);
     find_eligible_arguments(reader, inspect_call(chain).header, found);
     return found;
   }
-  void expect_one(const Octets& call, uint64_t offset, uint32_t length) {
+  void expect_one(const ByteVector& call, uint64_t offset, uint32_t length) {
     const ReducibleItems found = find(call);
     ASSERT_EQ(found.count, 1u);
     EXPECT_EQ(found.items[0].offset, kHeaderBytes + offset);
     EXPECT_EQ(found.items[0].length, length);
   }
   // The server's question, for one Read chunk.
-  bool may_move(const Octets& call, uint32_t position, uint32_t length) {
+  bool may_move(const ByteVector& call, uint32_t position, uint32_t length) {
     ChunkList chunks;
     chunks.read[chunks.read_count++] = {.position = position, .segment = {.length = length}};
     const Chain chain = test::chain_of(pool, call, 100);
@@ -47,26 +47,26 @@ class ArgumentsTest : public ::testing::Test {
   }
 };
 
-Octets compound_call(std::initializer_list<uint32_t> operations, uint32_t count) {
-  Octets arguments = test::words({0, 1, count});
+ByteVector compound_call(std::initializer_list<uint32_t> operations, uint32_t count) {
+  ByteVector arguments = test::words({0, 1, count});
   test::add_words(arguments, operations);
   return call_of(kNfsProgram, 4, 1, arguments);
 }
 
 // Proves RPCRDMA-3.4.2-1, RPCRDMA-6.1-8: eligibility is what the tables say, by procedure and place.
 TEST_F(ArgumentsTest, WriteDataAndLinkTextsAreEligible) {
-  Octets write3 = test::words({8, 1, 2, 0, 0, 5, 2});
-  test::add_opaque(write3, Octets(5, 'w'));
+  ByteVector write3 = test::words({8, 1, 2, 0, 0, 5, 2});
+  test::add_opaque(write3, ByteVector(5, 'w'));
   expect_one(call_of(kNfsProgram, 3, 7, write3), 32, 5);
-  Octets symlink3 = test::words({4, 0xF, 3, 0x61626300, 1, 0777, 0, 1, 5, 1, 0, 9, 2, 1, 1, 1});
-  test::add_opaque(symlink3, Octets(6, 'p'));
+  ByteVector symlink3 = test::words({4, 0xF, 3, 0x61626300, 1, 0777, 0, 1, 5, 1, 0, 9, 2, 1, 1, 1});
+  test::add_opaque(symlink3, ByteVector(6, 'p'));
   expect_one(call_of(kNfsProgram, 3, 10, symlink3), 68, 6);
-  Octets write2(32 + 12, 1);
-  test::add_opaque(write2, Octets(9, 'w'));
+  ByteVector write2(32 + 12, 1);
+  test::add_opaque(write2, ByteVector(9, 'w'));
   expect_one(call_of(kNfsProgram, 2, 8, write2), 48, 9);
-  Octets symlink2(32, 1);
-  test::add_opaque(symlink2, Octets(2, 'n'));
-  test::add_opaque(symlink2, Octets(3, 'p'));
+  ByteVector symlink2(32, 1);
+  test::add_opaque(symlink2, ByteVector(2, 'n'));
+  test::add_opaque(symlink2, ByteVector(3, 'p'));
   expect_one(call_of(kNfsProgram, 2, 13, symlink2), 44, 3);
   expect_one(call_of(kBenchProgram, 1, 1, test::words({4, 9})), 4, 4);
   expect_one(call_of(kBenchProgram, 1, 3, test::words({1, 4, 9})), 8, 4);
@@ -74,7 +74,7 @@ TEST_F(ArgumentsTest, WriteDataAndLinkTextsAreEligible) {
 
 // Proves RPCRDMA-3.4.2-1: and nothing else, in any procedure of any program.
 TEST_F(ArgumentsTest, EveryOtherArgumentIsNot) {
-  Octets arguments = test::words({4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4});
+  ByteVector arguments = test::words({4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4});
   for (uint32_t procedure = 0; procedure < 30; ++procedure) {
     EXPECT_EQ(find(call_of(kNfsProgram, 3, procedure, arguments)).count, procedure == 7 || procedure == 10 ? 1u : 0u)
         << procedure;
@@ -120,7 +120,7 @@ TEST_F(ArgumentsTest, AnUnknownOperationEndsTheWalk) {
 // of RPCSEC_GSS itself anything; authentication alone changes nothing.
 TEST_F(ArgumentsTest, ProtectedCallsHaveNoEligibleArgument) {
   const auto gss = [](uint32_t gss_procedure, uint32_t service) {
-    Octets call = test::words({7, 0, 2, kNfsProgram, 3, 7, 6, 20, 1, gss_procedure, 9, service, 0, 0, 0});
+    ByteVector call = test::words({7, 0, 2, kNfsProgram, 3, 7, 6, 20, 1, gss_procedure, 9, service, 0, 0, 0});
     test::add(call, test::words({8, 1, 2, 0, 0, 4, 2, 4, 0x77777777}));
     return call;
   };
@@ -138,9 +138,9 @@ TEST_F(ArgumentsTest, ProtectedCallsHaveNoEligibleArgument) {
 
 // Proves RPCRDMA-3.4.5.2-2, RPCRDMA-3.4.5.2-5: a chunk is as long as its item, with or without the roundup, and no other length.
 TEST_F(ArgumentsTest, AChunkIsAsLongAsItsItem) {
-  Octets echo = test::words({5});
-  test::add(echo, Octets(8, 1));
-  const Octets call = call_of(kBenchProgram, 1, 1, echo);
+  ByteVector echo = test::words({5});
+  test::add(echo, ByteVector(8, 1));
+  const ByteVector call = call_of(kBenchProgram, 1, 1, echo);
   for (uint32_t length = 1; length < 12; ++length) {
     EXPECT_EQ(may_move(call, 44, length), length == 5 || length == 8) << length;
   }
@@ -191,7 +191,7 @@ constexpr Element kOptional[] = {union_of(kArms), words(1)};
 // presence flag and count stay, and with another arm there is nothing to move.
 TEST_F(ArgumentsTest, OfOptionalDataTheFlagStaysAndTheContentMoves) {
   ReducibleItems found;
-  const Octets present = test::words({1, 4, 0xDDDDDDDD, 9});
+  const ByteVector present = test::words({1, 4, 0xDDDDDDDD, 9});
   XdrReader reader{Bytes(present)};
   walk(reader, shape(kOptional), found);
   ASSERT_EQ(found.count, 1u);
@@ -199,7 +199,7 @@ TEST_F(ArgumentsTest, OfOptionalDataTheFlagStaysAndTheContentMoves) {
   EXPECT_EQ(found.items[0].length, 4u);
   for (const uint32_t flag : {0u, 2u}) {
     ReducibleItems none;
-    const Octets absent = test::words({flag, 9, 9});
+    const ByteVector absent = test::words({flag, 9, 9});
     XdrReader other{Bytes(absent)};
     walk(other, shape(kOptional), none);
     EXPECT_EQ(none.count, 0u);
@@ -208,7 +208,7 @@ TEST_F(ArgumentsTest, OfOptionalDataTheFlagStaysAndTheContentMoves) {
 
 // The client's view: the walk over what is left knows where the moved items were.
 TEST_F(ArgumentsTest, AReducedStreamIsWalkedAroundWhatWasMoved) {
-  const Octets left = compound_call({38, 1, 2, 3, 4, 0, 0, 2, 5, 22, 1, 0x01000000, 38, 1, 2, 3, 4, 0, 0, 2, 4, 9, 1, 0}, 4);
+  const ByteVector left = compound_call({38, 1, 2, 3, 4, 0, 0, 2, 5, 22, 1, 0x01000000, 38, 1, 2, 3, 4, 0, 0, 2, 4, 9, 1, 0}, 4);
   const Chain chain = test::chain_of(pool, left, 100);
   const CallContext context = inspect_call(chain);
   const auto sound = [&](std::initializer_list<std::pair<uint64_t, uint64_t>> chunks) {
@@ -228,16 +228,16 @@ TEST_F(ArgumentsTest, AReducedStreamIsWalkedAroundWhatWasMoved) {
   EXPECT_FALSE(sound({{first, 5}, {second, 4}, {second + 8, 4}})) << "nothing eligible is there";
 }
 
-// Results: `returned` octets per Write chunk against a reply whose data are moved or not.
+// Results: `returned` bytes per Write chunk against a reply whose data are moved or not.
 class ResultsTest : public ArgumentsTest {
  protected:
   struct Chunk {
     bool offered;
     uint32_t bytes;
   };
-  bool sound(uint32_t program, uint32_t version, uint32_t procedure, const Octets& results, std::vector<Chunk> chunks) {
+  bool sound(uint32_t program, uint32_t version, uint32_t procedure, const ByteVector& results, std::vector<Chunk> chunks) {
     CallContext context = inspect_call(test::chain_of(pool, call_of(program, version, procedure, {}), 100));
-    Octets reply = test::words({7, 1, 0, 0, 0, 0});
+    ByteVector reply = test::words({7, 1, 0, 0, 0, 0});
     test::add(reply, results);
     Reduction moved(Reduction::Kind::kResults);
     for (const Chunk& chunk : chunks) {
@@ -249,19 +249,19 @@ class ResultsTest : public ArgumentsTest {
 
 // Proves RPCRDMA-4.3.2.1-4, RPCRDMA-4.3.2.3-2: which chunk holds which result follows from the decoded reply.
 TEST_F(ResultsTest, ChunksPairWithTheResultsOfTheReply) {
-  const Octets echo = test::words({4});
+  const ByteVector echo = test::words({4});
   EXPECT_TRUE(sound(kBenchProgram, 1, 1, echo, {{true, 4}}));
   EXPECT_FALSE(sound(kBenchProgram, 1, 1, echo, {{true, 3}}));
   // READ fails nothing here: two READs, the second chunk empty, so that its data are in the stream.
-  const Octets reads = test::words({0, 0, 3, 25, 0, 1, 8, 25, 0, 1, 4, 0xDD, 25, 0, 1, 2});
+  const ByteVector reads = test::words({0, 0, 3, 25, 0, 1, 8, 25, 0, 1, 4, 0xDD, 25, 0, 1, 2});
   EXPECT_TRUE(sound(kNfsProgram, 4, 1, reads, {{true, 8}, {false, 0}, {true, 2}}));
   EXPECT_FALSE(sound(kNfsProgram, 4, 1, reads, {{true, 8}, {true, 4}, {true, 2}}));
   // The end of the file takes its chunk with some servers and not with others; both are understood.
-  const Octets empty_first = test::words({0, 0, 2, 25, 0, 1, 0, 25, 0, 1, 8});
+  const ByteVector empty_first = test::words({0, 0, 2, 25, 0, 1, 0, 25, 0, 1, 8});
   EXPECT_TRUE(sound(kNfsProgram, 4, 1, empty_first, {{true, 0}, {true, 8}}));
   EXPECT_TRUE(sound(kNfsProgram, 4, 1, empty_first, {{true, 8}, {true, 0}}));
   // Only the first content of a READ_PLUS may have been moved.
-  const Octets read_plus = test::words({0, 0, 1, 68, 0, 1, 2, 0, 0, 0, 4, 0, 0, 8192, 4, 0xEE});
+  const ByteVector read_plus = test::words({0, 0, 1, 68, 0, 1, 2, 0, 0, 0, 4, 0, 0, 8192, 4, 0xEE});
   EXPECT_TRUE(sound(kNfsProgram, 4, 1, read_plus, {{true, 4}}));
 }
 
@@ -281,13 +281,13 @@ TEST_F(ResultsTest, AnEligibleResultHasToBeMovedWhenItCan) {
   EXPECT_TRUE(sound(kBenchProgram, 1, 1, test::words({4, 0xDD}), {}));
 }
 
-// Whatever octets follow, the walk ends and nothing outside is read.
+// Whatever bytes follow, the walk ends and nothing outside is read.
 TEST_F(ArgumentsTest, RandomArgumentsAreHarmless) {
   EXPECT_TRUE(rc::check([this] {
-    const auto arguments = *rc::gen::container<Octets>(rc::gen::arbitrary<uint8_t>());
+    const auto arguments = *rc::gen::container<ByteVector>(rc::gen::arbitrary<uint8_t>());
     for (const uint32_t version : {2u, 3u, 4u}) {
       for (const uint32_t procedure : {1u, 7u, 8u, 10u, 13u}) {
-        const Octets call = call_of(kNfsProgram, version, procedure, arguments);
+        const ByteVector call = call_of(kNfsProgram, version, procedure, arguments);
         const ReducibleItems found = find(call);
         for (uint32_t i = 0; i < found.count; ++i) {
           RC_ASSERT(found.items[i].offset + xdr_padded(found.items[i].length) <= call.size());

@@ -4,18 +4,18 @@
 
 #include "base/heap_buffer_pool.h"
 #include "rpcrdma/xdr/xdr_reader.h"
-#include "tests/unit/rpcrdma/octets.h"
+#include "tests/unit/rpcrdma/bytes.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-using test::Octets;
+using test::ByteVector;
 
 class BindingTest : public ::testing::Test {
  protected:
   HeapBufferPool pool{256, 4096, 8};
 
-  Chain chain(const Octets& octets, size_t piece = 4096) { return test::chain_of(pool, octets, piece); }
+  Chain chain(const ByteVector& raw, size_t piece = 4096) { return test::chain_of(pool, raw, piece); }
 
   CallContext inspect(uint32_t program, uint32_t version, uint32_t procedure) {
     return inspect_call(chain(test::words({7, 0, 2, program, version, procedure, 1, 0, 0, 0})));
@@ -23,8 +23,8 @@ class BindingTest : public ::testing::Test {
   CallContext inspect_gss(uint32_t gss_procedure, uint32_t service) {
     return inspect_call(chain(test::words({7, 0, 2, kNfsProgram, 4, 1, 6, 20, 1, gss_procedure, 9, service, 0, 0, 0})));
   }
-  ReducibleItems find(const CallContext& context, const Octets& results, uint32_t accept_status = 0) {
-    Octets reply = test::words({7, 1, 0, 0, 0, accept_status});
+  ReducibleItems find(const CallContext& context, const ByteVector& results, uint32_t accept_status = 0) {
+    ByteVector reply = test::words({7, 1, 0, 0, 0, accept_status});
     test::add(reply, results);
     return find_reducible(context, chain(reply, 41));
   }
@@ -75,17 +75,17 @@ TEST_F(BindingTest, GssContextCallsAreNotBound) {
 }
 
 TEST_F(BindingTest, BrokenCallGetsAContextAsFarAsItCouldBeRead) {
-  const Octets call = test::words({0x55, 0, 2, kNfsProgram, 3, 6, 1, 0, 0, 0});
+  const ByteVector call = test::words({0x55, 0, 2, kNfsProgram, 3, 6, 1, 0, 0, 0});
   for (size_t length = 0; length < call.size(); ++length) {
-    const CallContext context = inspect_call(chain(Octets(call.begin(), call.begin() + static_cast<ptrdiff_t>(length))));
+    const CallContext context = inspect_call(chain(ByteVector(call.begin(), call.begin() + static_cast<ptrdiff_t>(length))));
     EXPECT_EQ(context.binding, Binding::kNone);
     EXPECT_EQ(context.header.xid, length >= 4 ? 0x55u : 0u);
   }
   EXPECT_EQ(inspect_call(chain(test::words({0x55, 1, 2, kNfsProgram, 3, 6, 1, 0, 0, 0}))).binding, Binding::kNone);
 }
 
-Octets nfs3_attributes(bool present) {
-  Octets results = test::words({present ? 1u : 0u});
+ByteVector nfs3_attributes(bool present) {
+  ByteVector results = test::words({present ? 1u : 0u});
   results.resize(results.size() + (present ? 84 : 0), 0xAA);
   return results;
 }
@@ -94,32 +94,32 @@ TEST_F(BindingTest, Nfs3ReadDataIsFound) {
   const CallContext read = inspect(kNfsProgram, 3, 6);
   for (const bool attributes : {false, true}) {
     for (const uint32_t length : {0u, 1u, 4u, 9009u}) {
-      Octets results = test::words({0});
+      ByteVector results = test::words({0});
       test::add(results, nfs3_attributes(attributes));
       test::add_words(results, {length, 1});
       const uint64_t offset = results.size() + 4;
-      test::add_opaque(results, Octets(length, 0x77));
+      test::add_opaque(results, ByteVector(length, 0x77));
       expect_one(find(read, results), offset, length);
     }
   }
 }
 
 TEST_F(BindingTest, Nfs3ReadlinkPathIsFound) {
-  Octets results = test::words({0});
+  ByteVector results = test::words({0});
   test::add(results, nfs3_attributes(true));
   const uint64_t offset = results.size() + 4;
-  test::add_opaque(results, Octets(900, 'x'));
+  test::add_opaque(results, ByteVector(900, 'x'));
   expect_one(find(inspect(kNfsProgram, 3, 5), results), offset, 900);
 }
 
 TEST_F(BindingTest, Nfs3ErrorHasNothingToReduce) {
-  Octets results = test::words({5});
+  ByteVector results = test::words({5});
   test::add(results, nfs3_attributes(true));
   EXPECT_EQ(find(inspect(kNfsProgram, 3, 6), results).count, 0u);
 }
 
 TEST_F(BindingTest, Nfs3DataCutShortIsNotListed) {
-  Octets results = test::words({0, 0, 8, 1, 8, 1, 2});
+  ByteVector results = test::words({0, 0, 8, 1, 8, 1, 2});
   expect_one(find(inspect(kNfsProgram, 3, 6), results), 20, 8);
   results.resize(results.size() - 4);
   EXPECT_EQ(find(inspect(kNfsProgram, 3, 6), results).count, 0u);
@@ -129,11 +129,11 @@ TEST_F(BindingTest, Nfs3DataCutShortIsNotListed) {
 
 // Proves RPCRDMA-4.3.2.2-5: rPC-level failures have no eligible result
 TEST_F(BindingTest, RpcErrorsHaveNothingToReduce) {
-  const Octets results = test::words({0, 0, 8, 1, 8, 1, 2});
+  const ByteVector results = test::words({0, 0, 8, 1, 8, 1, 2});
   for (const uint32_t status : {1u, 2u, 3u, 4u, 5u}) {
     EXPECT_EQ(find(inspect(kNfsProgram, 3, 6), results, status).count, 0u);
   }
-  Octets denied = test::words({7, 1, 1, 0, 2, 2});
+  ByteVector denied = test::words({7, 1, 1, 0, 2, 2});
   test::add(denied, results);
   EXPECT_EQ(find_reducible(inspect(kNfsProgram, 3, 6), chain(denied)).count, 0u);
 }
@@ -145,8 +145,8 @@ TEST_F(BindingTest, BenchResultsAreFoundAtTheirPlaces) {
 }
 
 // COMPOUND results: status, empty tag, count.
-Octets compound_results(std::initializer_list<uint32_t> words, uint32_t operations) {
-  Octets results = test::words({0, 0, operations});
+ByteVector compound_results(std::initializer_list<uint32_t> words, uint32_t operations) {
+  ByteVector results = test::words({0, 0, operations});
   test::add_words(results, words);
   return results;
 }
@@ -185,7 +185,7 @@ TEST_F(BindingTest, Nfs4ReadPlusOfHolesTakesItsChunkWithNothing) {
 
 TEST_F(BindingTest, Nfs4WalkStopsAtTheOperationThatFailed) {
   // LOCK denied carries data that looks like nothing; what a hostile server puts behind it is not walked.
-  const Octets results = compound_results({25, 0, 1, 4, 0xDD, 12, 10010, 0, 0, 0, 1, 1, 0, 7, 0, 25, 0, 1, 4, 0xEE}, 3);
+  const ByteVector results = compound_results({25, 0, 1, 4, 0xDD, 12, 10010, 0, 0, 0, 1, 1, 0, 7, 0, 25, 0, 1, 4, 0xEE}, 3);
   const auto found = find(inspect(kNfsProgram, 4, 1), results);
   ASSERT_EQ(found.count, 1u);
   EXPECT_EQ(found.items[0].length, 4u);
@@ -203,7 +203,7 @@ TEST_F(BindingTest, Nfs4OperationCountBeyondTheResultsIsHarmless) {
 
 TEST_F(BindingTest, ItemsBeyondTheMostThatAreListedStayInline) {
   for (const uint32_t reads : {kReducibleItemsMax - 1, kReducibleItemsMax, kReducibleItemsMax + 5}) {
-    Octets results = test::words({0, 0, reads});
+    ByteVector results = test::words({0, 0, reads});
     for (uint32_t i = 0; i < reads; ++i) {
       test::add_words(results, {25, 0, 1, 4, i});
     }
@@ -214,7 +214,7 @@ TEST_F(BindingTest, ItemsBeyondTheMostThatAreListedStayInline) {
 TEST_F(BindingTest, HugeArrayCountsEndWithTheReply) {
   // READDIR, TEST_STATEID, SECINFO, LAYOUTGET and GETDEVICELIST with counts that no reply holds.
   for (const uint32_t operation : {26u, 55u, 33u, 50u, 48u, 74u, 61u}) {
-    Octets results = compound_results({operation, 0}, 2);
+    ByteVector results = compound_results({operation, 0}, 2);
     results.resize(results.size() + 400, 0xFF);
     EXPECT_EQ(find(inspect(kNfsProgram, 4, 1), results).count, 0u);
   }

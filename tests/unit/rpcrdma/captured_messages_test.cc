@@ -1,4 +1,4 @@
-// What Linux 6.1 really sends: every header decodes and comes out again octet for octet, every call's Positions check, and the
+// What Linux 6.1 really sends: every header decodes and comes out again byte for byte, every call's Positions check, and the
 // reducible items found in a reply are those that knfsd moved. A few messages are committed here; with the full captures at hand,
 // all of them.
 #include <gtest/gtest.h>
@@ -17,11 +17,11 @@
 namespace cw::rpcrdma {
 namespace {
 
+using test::ByteVector;
 using test::CapturedTraffic;
-using test::Octets;
 
 // Frames of nfs-rdma-linux61.pcap, RC SEND payloads.
-// 193: NFSv4.1 WRITE of 9009 octets, data in a Read chunk, GETATTR behind it.
+// 193: NFSv4.1 WRITE of 9009 bytes, data in a Read chunk, GETATTR behind it.
 constexpr std::string_view kWriteCall =
     "ae7a85ab00000001000000800000000000000001000000b400000b2d00002331ae7a85ab84da2000000000000000000000000000ae7a85ab000000000000"
     "0002"
@@ -52,13 +52,13 @@ constexpr std::string_view kRead3Reply =
     "0000"
     "000000000000000000000000000000000000000100000001000001a4000000010000000000000000000000000004000000000000000400000000000000"
     "000000000000000000000000000000000000026b000cf42d0a61706b000cf428fcc8726b000cf428fcc872000040000000000000004000";
-// 376, 380: READDIR with a Reply chunk of three segments, 104 + 776 octets used, answered by RDMA_NOMSG.
+// 376, 380: READDIR with a Reply chunk of three segments, 104 + 776 bytes used, answered by RDMA_NOMSG.
 constexpr std::string_view kReaddirReply =
     "c47a85ab0000000100000040000000010000000000000000000000010000000300000b3600000068c47a85ab858a600000000a2e00000308c47a85abafd7"
     "2058"
     "000009d100000000c47a85ab858a6068";
 
-ChunkList decode(const Octets& message, uint32_t& header) {
+ChunkList decode(const ByteVector& message, uint32_t& header) {
   ChunkList chunks;
   const auto decoded = decode_chunks(message, ChunkLimits{}, chunks);
   EXPECT_TRUE(decoded.ok());
@@ -66,20 +66,20 @@ ChunkList decode(const Octets& message, uint32_t& header) {
   return chunks;
 }
 
-Octets behind(const Octets& message, uint32_t header) {
+ByteVector behind(const ByteVector& message, uint32_t header) {
   return {message.begin() + header, message.end()};
 }
 
-void expect_reencodes(const Octets& message) {
+void expect_reencodes(const ByteVector& message) {
   uint32_t header = 0;
   const ChunkList chunks = decode(message, header);
-  Octets again(header);
+  ByteVector again(header);
   const FixedHeader fixed = FixedHeader::parse(message).value();
   EXPECT_EQ(write_call_header(again, fixed, chunks).value(), header);
   EXPECT_TRUE(std::equal(again.begin(), again.end(), message.begin()));
   EXPECT_EQ(header_bytes(chunks), header);
   if (chunks.read_count == 0) {
-    Octets reply(header);
+    ByteVector reply(header);
     std::vector<uint32_t> lengths;
     for (uint32_t i = 0; i < chunks.segment_count; ++i) {
       lengths.push_back(chunks.segments[i].length);
@@ -89,31 +89,32 @@ void expect_reencodes(const Octets& message) {
   }
 }
 
-CallContext context_of(const Octets& call) {
+CallContext context_of(const ByteVector& call) {
   uint32_t header = 0;
   (void)decode(call, header);
   HeapBufferPool pool(64, 4096, 1);
   return inspect_call(test::chain_of(pool, behind(call, header), 4096));
 }
 
-ReducibleItems find(const CallContext& context, const Octets& stream) {
+ReducibleItems find(const CallContext& context, const ByteVector& stream) {
   HeapBufferPool pool(512, 4096, 1);
   return find_reducible(context, test::chain_of(pool, stream, 4096));
 }
 
-// The reply's XDR stream before knfsd reduced it. Where its walk finds the items is where the Write chunks' octets belong; until
+// The reply's XDR stream before knfsd reduced it. Where its walk finds the items is where the Write chunks' bytes belong; until
 // they are back in, zeros at the end stand for them. `placed` = contents per Write chunk.
-Octets restore(const CallContext& context, const Octets& reduced, const std::vector<Octets>& placed, ReducibleItems& items) {
-  Octets stream = reduced;
+ByteVector restore(const CallContext& context, const ByteVector& reduced, const std::vector<ByteVector>& placed,
+                   ReducibleItems& items) {
+  ByteVector stream = reduced;
   uint64_t missing = 0;
-  for (const Octets& content : placed) {
+  for (const ByteVector& content : placed) {
     missing += xdr_padded(content.size());
   }
   for (uint32_t i = 0; i < placed.size(); ++i) {
     if (placed[i].empty()) {
       continue;
     }
-    Octets padded = stream;
+    ByteVector padded = stream;
     padded.resize(stream.size() + missing);
     items = find(context, padded);
     EXPECT_GT(items.count, i);
@@ -121,7 +122,7 @@ Octets restore(const CallContext& context, const Octets& reduced, const std::vec
       return stream;
     }
     EXPECT_EQ(items.items[i].length, placed[i].size());
-    Octets content = placed[i];
+    ByteVector content = placed[i];
     content.resize(xdr_padded(content.size()));
     stream.insert(stream.begin() + static_cast<ptrdiff_t>(items.items[i].offset), content.begin(), content.end());
     missing -= content.size();
@@ -131,7 +132,7 @@ Octets restore(const CallContext& context, const Octets& reduced, const std::vec
 }
 
 // Proves RPCRDMA-4-2, RPCRDMA-7-1.
-TEST(CapturedMessages, CommittedOnesReencodeToTheSameOctets) {
+TEST(CapturedMessages, CommittedOnesReencodeToTheSameBytes) {
   for (const std::string_view message : {kWriteCall, kReadCall, kReadReply, kRead3Call, kRead3Reply, kReaddirReply}) {
     expect_reencodes(test::hex(message));
   }
@@ -140,10 +141,10 @@ TEST(CapturedMessages, CommittedOnesReencodeToTheSameOctets) {
 // Proves RPCRDMA-3.4.5-4, RPCRDMA-3.4.5.2-3, RPCRDMA-3.4.4.4-2, RPCRDMA-4.4.2-1: the kernel's client leaves the roundup out of
 // the chunk and of the inline stream; the length word before the Position says 9009
 TEST(CapturedMessages, WriteOfOddLengthIsRebuiltWithItsRoundup) {
-  const Octets message = test::hex(kWriteCall);
+  const ByteVector message = test::hex(kWriteCall);
   uint32_t header = 0;
   const ChunkList chunks = decode(message, header);
-  const Octets body = behind(message, header);
+  const ByteVector body = behind(message, header);
   ASSERT_EQ(chunks.read_count, 1u);
   EXPECT_EQ(chunks.read[0].position, 180u);
   EXPECT_EQ(chunks.read_bytes, 9009u);
@@ -164,13 +165,13 @@ TEST(CapturedMessages, WriteOfOddLengthIsRebuiltWithItsRoundup) {
 void expect_one_item(std::string_view call, std::string_view reply, Binding binding) {
   const CallContext context = context_of(test::hex(call));
   EXPECT_EQ(context.binding, binding);
-  const Octets message = test::hex(reply);
+  const ByteVector message = test::hex(reply);
   uint32_t header = 0;
   const ChunkList chunks = decode(message, header);
   ASSERT_EQ(chunks.write_count, 1u);
-  const Octets body = behind(message, header);
+  const ByteVector body = behind(message, header);
   ReducibleItems items;
-  const Octets stream = restore(context, body, {Octets(chunks.write[0].capacity_bytes, 0x77)}, items);
+  const ByteVector stream = restore(context, body, {ByteVector(chunks.write[0].capacity_bytes, 0x77)}, items);
   ASSERT_EQ(items.count, 1u);
   EXPECT_EQ(items.items[0].length, chunks.write[0].capacity_bytes);
   // The data are the last thing in both replies.
@@ -210,11 +211,11 @@ class FullCapture : public ::testing::Test {
   struct Parsed {
     FixedHeader fixed;
     ChunkList chunks;
-    Octets body;
+    ByteVector body;
     bool is_call = false;
   };
   // NOMSG in these captures is always a reply.
-  static Parsed parse(const Octets& message) {
+  static Parsed parse(const ByteVector& message) {
     Parsed parsed;
     uint32_t header = 0;
     parsed.fixed = FixedHeader::parse(message).value();
@@ -223,8 +224,8 @@ class FullCapture : public ::testing::Test {
     parsed.is_call = parsed.fixed.proc == 0 && load_be32(parsed.body.data() + 4) == 0;
     return parsed;
   }
-  std::optional<Octets> placed_in(const ChunkList& chunks, const PlainChunk& chunk) const {
-    Octets content;
+  std::optional<ByteVector> placed_in(const ChunkList& chunks, const PlainChunk& chunk) const {
+    ByteVector content;
     for (const Segment& segment : chunks.segments_of(chunk)) {
       const auto written = traffic.written_to(segment, segment.length);
       if (!written) {
@@ -238,9 +239,9 @@ class FullCapture : public ::testing::Test {
   CapturedTraffic traffic;
 };
 
-TEST_F(FullCapture, EveryHeaderReencodesToTheSameOctets) {
+TEST_F(FullCapture, EveryHeaderReencodesToTheSameBytes) {
   EXPECT_GT(traffic.messages.size(), 700u);
-  for (const Octets& message : traffic.messages) {
+  for (const ByteVector& message : traffic.messages) {
     expect_reencodes(message);
     EXPECT_EQ(FixedHeader::parse(message)->version, 1u);
   }
@@ -249,7 +250,7 @@ TEST_F(FullCapture, EveryHeaderReencodesToTheSameOctets) {
 TEST_F(FullCapture, EveryCallsPositionsCheckAndChunksHoldTheItemWithoutRoundup) {
   uint32_t with_reads = 0;
   uint32_t compounds = 0;
-  for (const Octets& message : traffic.messages) {
+  for (const ByteVector& message : traffic.messages) {
     const Parsed call = parse(message);
     if (!call.is_call) {
       continue;
@@ -287,14 +288,14 @@ TEST_F(FullCapture, EveryCallsPositionsCheckAndChunksHoldTheItemWithoutRoundup) 
   EXPECT_GT(compounds, 100u);
 }
 
-// The whole reply stream, put together from the SEND and the RDMA Writes, is walked to its last octet, and the items found are
-// the octets that went to the Write chunks.
+// The whole reply stream, put together from the SEND and the RDMA Writes, is walked to its last byte, and the items found are
+// the bytes that went to the Write chunks.
 TEST_F(FullCapture, EveryReplyIsWalkedWholeAndItsItemsAreThoseThatWereMoved) {
   std::map<uint32_t, CallContext> calls;
   uint32_t walked = 0;
   uint32_t reduced = 0;
   uint32_t inline_items = 0;
-  for (const Octets& message : traffic.messages) {
+  for (const ByteVector& message : traffic.messages) {
     const Parsed parsed = parse(message);
     if (parsed.is_call) {
       calls[parsed.fixed.xid] = context_of(message);
@@ -304,21 +305,21 @@ TEST_F(FullCapture, EveryReplyIsWalkedWholeAndItsItemsAreThoseThatWereMoved) {
     if (call == calls.end()) {
       continue;
     }
-    Octets base = parsed.body;
+    ByteVector base = parsed.body;
     if (parsed.fixed.proc == static_cast<uint32_t>(RdmaProc::kNomsg)) {
       const auto long_reply = placed_in(parsed.chunks, parsed.chunks.reply);
       ASSERT_TRUE(long_reply.has_value());
       base = *long_reply;
     }
     ASSERT_EQ(load_be32(base.data()), parsed.fixed.xid);
-    std::vector<Octets> placed;
+    std::vector<ByteVector> placed;
     for (const PlainChunk& chunk : parsed.chunks.writes()) {
       const auto content = placed_in(parsed.chunks, chunk);
       ASSERT_TRUE(content.has_value());
       placed.push_back(*content);
     }
     ReducibleItems items;
-    const Octets stream = restore(call->second, base, placed, items);
+    const ByteVector stream = restore(call->second, base, placed, items);
     for (uint32_t i = 0; i < placed.size(); ++i) {
       ASSERT_LT(i, items.count);
       const Bytes found = Bytes(stream).subspan(items.items[i].offset, items.items[i].length);

@@ -15,7 +15,7 @@ using wire::PacketView;
 using FlowKey = std::pair<std::array<uint8_t, 16>, uint32_t>;
 
 struct Flow {
-  Octets message;
+  ByteVector message;
   CapturedTraffic::Written* writing = nullptr;
 };
 
@@ -32,10 +32,10 @@ void take_send(const PacketView& view, Flow& flow, CapturedTraffic& traffic) {
 void take_write(const PacketView& view, Flow& flow, CapturedTraffic& traffic) {
   if (view.traits->starts_message()) {
     auto& list = traffic.writes[view.reth().rkey.value()];
-    list.push_back({.address = view.reth().address, .octets = {}});
+    list.push_back({.address = view.reth().address, .raw = {}});
     flow.writing = &list.back();
   }
-  add(flow.writing->octets, view.payload);
+  add(flow.writing->raw, view.payload);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ CapturedTraffic read_traffic(const std::filesystem::path& pcap) {
     if (!view.ok()) {
       continue;
     }
-    Flow& flow = flows[{view->destination().octets, view->bth.destination.value()}];
+    Flow& flow = flows[{view->destination().raw, view->bth.destination.value()}];
     if (view->traits->kind == OpcodeKind::kSend) {
       take_send(*view, flow, traffic);
     } else if (view->traits->kind == OpcodeKind::kWrite) {
@@ -58,21 +58,21 @@ CapturedTraffic read_traffic(const std::filesystem::path& pcap) {
   return traffic;
 }
 
-std::optional<Octets> CapturedTraffic::written_to(const rpcrdma::Segment& segment, uint32_t length) const {
-  Octets octets(length);
+std::optional<ByteVector> CapturedTraffic::written_to(const rpcrdma::Segment& segment, uint32_t length) const {
+  ByteVector raw(length);
   uint64_t covered = 0;
   const auto found = writes.find(segment.handle.value());
   if (found == writes.end()) {
-    return length == 0 ? std::optional<Octets>(octets) : std::nullopt;
+    return length == 0 ? std::optional<ByteVector>(raw) : std::nullopt;
   }
   for (const Written& written : found->second) {
     const uint64_t at = written.address - segment.offset;
-    if (at <= length && written.octets.size() <= length - at) {
-      std::copy(written.octets.begin(), written.octets.end(), octets.begin() + static_cast<ptrdiff_t>(at));
-      covered += written.octets.size();
+    if (at <= length && written.raw.size() <= length - at) {
+      std::copy(written.raw.begin(), written.raw.end(), raw.begin() + static_cast<ptrdiff_t>(at));
+      covered += written.raw.size();
     }
   }
-  return covered == length ? std::optional<Octets>(octets) : std::nullopt;
+  return covered == length ? std::optional<ByteVector>(raw) : std::nullopt;
 }
 
 }  // namespace cw::test

@@ -15,9 +15,9 @@ uint32_t CompoundGenerator::count(uint32_t max) {
 }
 
 void CompoundGenerator::string(uint32_t max) {
-  Octets content(below(max + 1));
-  for (uint8_t& octet : content) {
-    octet = static_cast<uint8_t>(random_());
+  ByteVector content(below(max + 1));
+  for (uint8_t& byte : content) {
+    byte = static_cast<uint8_t>(random_());
   }
   add_opaque(reply_, content);
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "rpcrdma/ulb/binding.h"
-#include "tests/unit/rpcrdma/octets.h"
+#include "tests/unit/rpcrdma/bytes.h"
 
 namespace cw::test {
 
@@ -23,7 +23,7 @@ class CompoundGenerator {
   // A reply of just these successful operations.
   void make_of(const std::vector<uint32_t>& operations);
 
-  [[nodiscard]] const Octets& reply() const { return reply_; }
+  [[nodiscard]] const ByteVector& reply() const { return reply_; }
   void set_xid(uint32_t xid) { store_be32(reply_.data(), xid); }
   [[nodiscard]] const std::vector<rpcrdma::ReducibleItem>& items() const { return items_; }
   [[nodiscard]] const std::vector<uint32_t>& operations() const { return operations_; }
@@ -64,7 +64,7 @@ class CompoundGenerator {
   bool success_v42(uint32_t operation);
 
   std::mt19937_64 random_;
-  Octets reply_;
+  ByteVector reply_;
   std::vector<rpcrdma::ReducibleItem> items_;
   std::vector<uint32_t> operations_;
 };

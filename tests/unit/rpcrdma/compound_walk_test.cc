@@ -9,8 +9,8 @@
 namespace cw::rpcrdma {
 namespace {
 
+using test::ByteVector;
 using test::CompoundGenerator;
-using test::Octets;
 
 const CallContext kCompound{.header = {.program = kNfsProgram, .version = 4, .procedure = 1}, .binding = Binding::kNfs4};
 
@@ -22,8 +22,8 @@ void expect_items(const ReducibleItems& found, const std::vector<ReducibleItem>&
   }
 }
 
-// Walks the results to their end: every octet must be accounted for.
-void expect_walked_whole(const Octets& reply) {
+// Walks the results to their end: every byte must be accounted for.
+void expect_walked_whole(const ByteVector& reply) {
   XdrReader reader{Bytes(reply)};
   ASSERT_TRUE(read_rpc_reply(reader).ok());
   ReducibleItems items;
@@ -33,7 +33,7 @@ void expect_walked_whole(const Octets& reply) {
 }
 
 // Proves RPCRDMA-6.4-1.
-TEST(CompoundWalk, EveryOperationIsWalkedOverToItsLastOctet) {
+TEST(CompoundWalk, EveryOperationIsWalkedOverToItsLastByte) {
   for (uint32_t operation = nfsv4::kOperationFirst; operation <= nfsv4::kOperationLast; ++operation) {
     SCOPED_TRACE(nfsv4::find_operation(operation)->name);
     for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -91,11 +91,11 @@ TEST(CompoundWalk, TruncatedAtEveryLengthFindsOnlyWhatIsWhole) {
   }
 }
 
-TEST(CompoundWalk, FlippedOctetsNeverLeadOutOfTheReply) {
+TEST(CompoundWalk, FlippedBytesNeverLeadOutOfTheReply) {
   EXPECT_TRUE(rc::check([] {
     CompoundGenerator generator(*rc::gen::arbitrary<uint64_t>());
     generator.make(*rc::gen::inRange<uint32_t>(1, 12));
-    Octets reply = generator.reply();
+    ByteVector reply = generator.reply();
     for (int flips = *rc::gen::inRange(1, 6); flips > 0; --flips) {
       reply[*rc::gen::inRange<size_t>(0, reply.size())] = *rc::gen::arbitrary<uint8_t>();
     }
@@ -128,10 +128,10 @@ TEST(CompoundWalk, FindsWhatIsBeforeAnUnknownOrFailedOperationAndNothingBehindIt
   }
 }
 
-TEST(CompoundWalk, RandomOctetsAreHarmlessForEveryBinding) {
+TEST(CompoundWalk, RandomBytesAreHarmlessForEveryBinding) {
   EXPECT_TRUE(rc::check([] {
-    Octets reply = test::words({1, 1, 0, 0, 0, 0});
-    test::add(reply, *rc::gen::container<Octets>(rc::gen::arbitrary<uint8_t>()));
+    ByteVector reply = test::words({1, 1, 0, 0, 0, 0});
+    test::add(reply, *rc::gen::container<ByteVector>(rc::gen::arbitrary<uint8_t>()));
     HeapBufferPool pool(256, 64, 1);
     for (const Binding binding : {Binding::kNone, Binding::kNfs3, Binding::kNfs4, Binding::kBench}) {
       for (const uint32_t procedure : {1u, 2u, 5u, 6u}) {

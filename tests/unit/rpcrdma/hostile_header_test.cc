@@ -6,15 +6,15 @@
 
 #include "rpcrdma/wire/splice_plan.h"
 #include "rpcrdma/wire/transport_header.h"
-#include "tests/unit/rpcrdma/header_octets.h"
+#include "tests/unit/rpcrdma/header_bytes.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-using test::HeaderOctets;
+using test::ByteVector;
+using test::HeaderBytes;
 using test::kMsg;
 using test::kNomsg;
-using test::Octets;
 
 // Decodes from memory that ends exactly with the message, so that a sanitizer sees a read past it.
 Result<DecodedChunks, HeaderError> decode_tight(Bytes message, ChunkList& chunks, const ChunkLimits& limits = {}) {
@@ -32,15 +32,15 @@ HeaderError refuse(Bytes message) {
 }
 
 // Header and Positions; the header must decode.
-Result<uint64_t, HeaderError> check(RdmaProc proc, const HeaderOctets& message, uint64_t inline_bytes) {
+Result<uint64_t, HeaderError> check(RdmaProc proc, const HeaderBytes& message, uint64_t inline_bytes) {
   ChunkList chunks;
   EXPECT_TRUE(decode_tight(message, chunks).ok());
   return check_positions(proc, chunks, inline_bytes);
 }
 
 // A Write chunk that says `count` segments and brings `brought`.
-HeaderOctets write_chunk_of(uint32_t count, uint32_t brought) {
-  HeaderOctets message(1, kMsg);
+HeaderBytes write_chunk_of(uint32_t count, uint32_t brought) {
+  HeaderBytes message(1, kMsg);
   message.end().word(1).word(count);
   for (uint32_t i = 0; i < brought; ++i) {
     message.segment(4096);
@@ -57,31 +57,31 @@ TEST(HostileHeader, CVE_2022_49356_WriteChunkSegmentsEndWithTheMessage) {
 TEST(HostileHeader, CVE_2024_53151_SegmentCountOverflow) {
   for (const uint32_t count : {0x10000000u, 0x10000001u, 0x20000000u, 0x80000000u, 0xFFFFFFFFu}) {
     EXPECT_EQ(refuse(write_chunk_of(count, 2)), HeaderError::kTooManySegments);
-    EXPECT_EQ(refuse(HeaderOctets(1, kMsg).end().end().word(1).word(count).segment(8)), HeaderError::kTooManySegments);
+    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).end().end().word(1).word(count).segment(8)), HeaderError::kTooManySegments);
     // Behind a chunk that has used up part of the limit already.
-    EXPECT_EQ(refuse(HeaderOctets(1, kMsg).end().chunk({1, 2}).word(1).word(count).segment(8)), HeaderError::kTooManySegments);
+    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).end().chunk({1, 2}).word(1).word(count).segment(8)), HeaderError::kTooManySegments);
   }
 }
 
-TEST(HostileHeader, CVE_2025_68811_And_71068_PositionsCountOctetsAndAreBounded) {
-  // A Position is compared with the octets that are there: page-sized ones past the body are refused.
+TEST(HostileHeader, CVE_2025_68811_And_71068_PositionsCountBytesAndAreBounded) {
+  // A Position is compared with the bytes that are there: page-sized ones past the body are refused.
   for (const uint32_t position : {4096u, 8192u, 1u << 20}) {
-    EXPECT_EQ(check(RdmaProc::kMsg, HeaderOctets(1, kMsg).read(position, 64).end().end().end(), 200).error(),
+    EXPECT_EQ(check(RdmaProc::kMsg, HeaderBytes(1, kMsg).read(position, 64).end().end().end(), 200).error(),
               HeaderError::kPositionBeyond);
   }
 }
 
 TEST(HostileHeader, CVE_2026_89526_PositionAgainstInlineLengthAndOverlap) {
-  EXPECT_EQ(check(RdmaProc::kMsg, HeaderOctets(1, kMsg).read(204, 64).end().end().end(), 200).error(),
+  EXPECT_EQ(check(RdmaProc::kMsg, HeaderBytes(1, kMsg).read(204, 64).end().end().end(), 200).error(),
             HeaderError::kPositionBeyond);
-  EXPECT_EQ(check(RdmaProc::kMsg, HeaderOctets(1, kMsg).read(100, 64).read(104, 64).end().end().end(), 200).error(),
+  EXPECT_EQ(check(RdmaProc::kMsg, HeaderBytes(1, kMsg).read(100, 64).read(104, 64).end().end().end(), 200).error(),
             HeaderError::kPositionBeyond);
-  EXPECT_EQ(check(RdmaProc::kMsg, HeaderOctets(1, kMsg).read(104, 64).read(100, 64).end().end().end(), 200).error(),
+  EXPECT_EQ(check(RdmaProc::kMsg, HeaderBytes(1, kMsg).read(104, 64).read(100, 64).end().end().end(), 200).error(),
             HeaderError::kPositionBeyond);
 }
 
 TEST(HostileHeader, CVE_2026_89528_SumOfLegalSegmentsIsBounded) {
-  HeaderOctets message(1, kMsg);
+  HeaderBytes message(1, kMsg);
   for (int i = 0; i < 5; ++i) {
     message.read(100, 1 << 20);
   }
@@ -90,26 +90,26 @@ TEST(HostileHeader, CVE_2026_89528_SumOfLegalSegmentsIsBounded) {
 
 TEST(HostileHeader, CVE_2026_89529_OneOversizedReadSegmentIsRefused) {
   for (const uint32_t length : {(4u << 20) + 1, 0x80000000u, UINT32_MAX}) {
-    EXPECT_EQ(refuse(HeaderOctets(1, kMsg).read(100, length).end().end().end()), HeaderError::kReadTooLong);
+    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).read(100, length).end().end().end()), HeaderError::kReadTooLong);
   }
 }
 
 TEST(HostileHeader, CVE_2026_89532_And_93228_SegmentCountZeroWrapsNoLoop) {
   ChunkList chunks;
-  const HeaderOctets message = HeaderOctets(1, kMsg).end().chunk({}).chunk({}).end().chunk({});
+  const HeaderBytes message = HeaderBytes(1, kMsg).end().chunk({}).chunk({}).end().chunk({});
   ASSERT_TRUE(decode_tight(message, chunks).ok());
   EXPECT_EQ(chunks.write_count, 2u);
   EXPECT_EQ(chunks.segment_count, 0u);
   EXPECT_TRUE(chunks.has_reply);
   EXPECT_TRUE(chunks.segments_of(chunks.reply).empty());
-  Octets out(reply_header_bytes(chunks));
+  ByteVector out(reply_header_bytes(chunks));
   EXPECT_EQ(write_reply_header(out, {.xid = 1, .proc = kMsg}, chunks, {}).value(), out.size());
 }
 
 TEST(HostileHeader, CVE_2026_89533_ChunkOnAnExactSegmentBoundaryOfTheLongCall) {
   SplicePlan plan;
   ChunkList chunks;
-  const HeaderOctets message = HeaderOctets(1, kNomsg).read(0, 100).read(0, 100).read(100, 64).end().end().end();
+  const HeaderBytes message = HeaderBytes(1, kNomsg).read(0, 100).read(0, 100).read(100, 64).end().end().end();
   ASSERT_TRUE(decode_tight(message, chunks).ok());
   ASSERT_EQ(plan_splice(RdmaProc::kNomsg, chunks, 0, plan).value(), 264u);
   ASSERT_EQ(plan.count, 3u);
@@ -119,9 +119,9 @@ TEST(HostileHeader, CVE_2026_89533_ChunkOnAnExactSegmentBoundaryOfTheLongCall) {
   EXPECT_EQ(plan.list[2].bytes, 100u);
 }
 
-// RPCRDMA-4.5-2: below 28 octets no body decodes; the endpoint drops them without an answer
+// RPCRDMA-4.5-2: below 28 bytes no body decodes; the endpoint drops them without an answer
 TEST(HostileHeader, R1_EveryLengthBelowTheSmallestHeader) {
-  const HeaderOctets message = HeaderOctets(1, kMsg).end().end().end();
+  const HeaderBytes message = HeaderBytes(1, kMsg).end().end().end();
   for (size_t length = 0; length < 28; ++length) {
     EXPECT_EQ(refuse(Bytes(message).first(length)), HeaderError::kTruncated);
   }
@@ -130,7 +130,7 @@ TEST(HostileHeader, R1_EveryLengthBelowTheSmallestHeader) {
 // RPCRDMA-4.5.1-2: version, credit and procedure are read whatever they are; the body is not looked at
 TEST(HostileHeader, R2_R3_R4_FixedWordsOfAnyValueAreReported) {
   for (const uint32_t word : {0u, 2u, 3u, 5u, UINT32_MAX}) {
-    const auto header = FixedHeader::parse(HeaderOctets(word, word, word, word));
+    const auto header = FixedHeader::parse(HeaderBytes(word, word, word, word));
     ASSERT_TRUE(header.ok());
     EXPECT_EQ(header->version, word);
     EXPECT_EQ(header->credit, word);
@@ -139,7 +139,7 @@ TEST(HostileHeader, R2_R3_R4_FixedWordsOfAnyValueAreReported) {
 }
 
 TEST(HostileHeader, R5_ReadListOf1025Entries) {
-  HeaderOctets message(1, kMsg);
+  HeaderBytes message(1, kMsg);
   for (uint32_t i = 0; i < 1025; ++i) {
     message.read(4, 1);
   }
@@ -147,44 +147,44 @@ TEST(HostileHeader, R5_ReadListOf1025Entries) {
 }
 
 TEST(HostileHeader, R5_DescendingAndDuplicatePositionsAreLegal) {
-  EXPECT_EQ(check(RdmaProc::kMsg, HeaderOctets(1, kMsg).read(200, 8).read(100, 8).read(200, 8).end().end().end(), 208).value(),
+  EXPECT_EQ(check(RdmaProc::kMsg, HeaderBytes(1, kMsg).read(200, 8).read(100, 8).read(200, 8).end().end().end(), 208).value(),
             232u);
 }
 
 TEST(HostileHeader, R5_ZeroLengthSegmentsAndSumJustAtTheBudget) {
   ChunkList chunks;
-  EXPECT_TRUE(decode_tight(HeaderOctets(1, kMsg).read(4, 0).read(4, 4 << 20).read(4, 0).end().end().end(), chunks).ok());
-  EXPECT_EQ(refuse(HeaderOctets(1, kMsg).read(4, 4 << 20).read(4, 1).end().end().end()), HeaderError::kReadTooLong);
+  EXPECT_TRUE(decode_tight(HeaderBytes(1, kMsg).read(4, 0).read(4, 4 << 20).read(4, 0).end().end().end(), chunks).ok());
+  EXPECT_EQ(refuse(HeaderBytes(1, kMsg).read(4, 4 << 20).read(4, 1).end().end().end()), HeaderError::kReadTooLong);
 }
 
-TEST(HostileHeader, R6_WriteListCutShortAtEveryOctet) {
-  const HeaderOctets message = HeaderOctets(1, kMsg).end().chunk({1, 2, 3}).chunk({4}).end().end();
-  for (size_t length = 16; length < message.octets().size(); ++length) {
+TEST(HostileHeader, R6_WriteListCutShortAtEveryByte) {
+  const HeaderBytes message = HeaderBytes(1, kMsg).end().chunk({1, 2, 3}).chunk({4}).end().end();
+  for (size_t length = 16; length < message.raw().size(); ++length) {
     EXPECT_EQ(refuse(Bytes(message).first(length)), HeaderError::kTruncated);
   }
 }
 
 TEST(HostileHeader, R7_ReplyChunkOfNoSegmentsIsPresentAndHoldsNothing) {
   ChunkList chunks;
-  ASSERT_TRUE(decode_tight(HeaderOctets(1, kMsg).end().end().chunk({}), chunks).ok());
+  ASSERT_TRUE(decode_tight(HeaderBytes(1, kMsg).end().end().chunk({}), chunks).ok());
   EXPECT_TRUE(chunks.has_reply);
   EXPECT_EQ(chunks.reply.capacity_bytes, 0u);
 }
 
 TEST(HostileHeader, R8_PositionZeroTogetherWithAnInlineBody) {
-  EXPECT_EQ(check(RdmaProc::kMsg, HeaderOctets(1, kMsg).read(0, 64).end().end().end(), 100).error(), HeaderError::kPositionMixed);
+  EXPECT_EQ(check(RdmaProc::kMsg, HeaderBytes(1, kMsg).read(0, 64).end().end().end(), 100).error(), HeaderError::kPositionMixed);
 }
 
 // RPCRDMA-4.5.2-3
 TEST(HostileHeader, R8_NomsgWithoutPositionZero) {
-  EXPECT_EQ(check(RdmaProc::kNomsg, HeaderOctets(1, kNomsg).end().end().end(), 0).error(), HeaderError::kPositionMixed);
-  EXPECT_EQ(check(RdmaProc::kNomsg, HeaderOctets(1, kNomsg).end().chunk({8}).end().chunk({8}), 0).error(),
+  EXPECT_EQ(check(RdmaProc::kNomsg, HeaderBytes(1, kNomsg).end().end().end(), 0).error(), HeaderError::kPositionMixed);
+  EXPECT_EQ(check(RdmaProc::kNomsg, HeaderBytes(1, kNomsg).end().chunk({8}).end().chunk({8}), 0).error(),
             HeaderError::kPositionMixed);
 }
 
 TEST(HostileHeader, R9_SameHandleInSeveralChunksIsKeptAsItCame) {
   ChunkList chunks;
-  HeaderOctets message(1, kMsg);
+  HeaderBytes message(1, kMsg);
   message.read(4, 8, 0x1000, 0x77).end().word(1).word(1).segment(8, 0x1000, 0x77).end().word(1).word(1).segment(8, 0x1000, 0x77);
   ASSERT_TRUE(decode_tight(message, chunks).ok());
   EXPECT_EQ(chunks.read[0].segment, chunks.segments[0]);
@@ -201,22 +201,22 @@ void expect_sound(const ChunkList& chunks, const DecodedChunks& decoded, size_t 
   for (uint32_t i = 1; i < chunks.read_count; ++i) {
     RC_ASSERT(chunks.read[i - 1].position <= chunks.read[i].position);
   }
-  Octets again(decoded.header_bytes);
+  ByteVector again(decoded.header_bytes);
   RC_ASSERT(write_call_header(again, {.xid = 1}, chunks).ok());
   ChunkList twice;
   RC_ASSERT(decode_chunks(again, ChunkLimits{}, twice).ok());
-  Octets third(decoded.header_bytes);
+  ByteVector third(decoded.header_bytes);
   RC_ASSERT(write_call_header(third, {.xid = 1}, twice).ok());
   RC_ASSERT(again == third);
 }
 
 // RPCRDMA-4.5-1
-TEST(HostileHeader, RandomOctetsDecodeSoundlyOrNotAtAll) {
+TEST(HostileHeader, RandomBytesDecodeSoundlyOrNotAtAll) {
   EXPECT_TRUE(rc::check([] {
-    const auto octets = *rc::gen::container<Octets>(rc::gen::arbitrary<uint8_t>());
+    const auto raw = *rc::gen::container<ByteVector>(rc::gen::arbitrary<uint8_t>());
     ChunkList chunks;
-    if (const auto decoded = decode_tight(octets, chunks); decoded.ok()) {
-      expect_sound(chunks, *decoded, octets.size());
+    if (const auto decoded = decode_tight(raw, chunks); decoded.ok()) {
+      expect_sound(chunks, *decoded, raw.size());
     }
   }));
 }
@@ -224,21 +224,21 @@ TEST(HostileHeader, RandomOctetsDecodeSoundlyOrNotAtAll) {
 // Words that lists are made of, in any order: far more of these decode, or nearly.
 TEST(HostileHeader, RandomListWordsDecodeSoundlyOrNotAtAll) {
   EXPECT_TRUE(rc::check([] {
-    Octets octets = test::words({1, 1, 32, 0});
+    ByteVector raw = test::words({1, 1, 32, 0});
     const auto list = *rc::gen::container<std::vector<uint32_t>>(
         rc::gen::weightedElement<uint32_t>({{8, 0}, {8, 1}, {3, 2}, {2, 4}, {2, 64}, {1, 5}, {1, UINT32_MAX}, {1, 0x10000000}}));
     for (const uint32_t word : list) {
-      test::add_word(octets, word);
+      test::add_word(raw, word);
     }
-    octets.resize(octets.size() + *rc::gen::inRange<size_t>(0, 40));
+    raw.resize(raw.size() + *rc::gen::inRange<size_t>(0, 40));
     ChunkList chunks;
-    if (const auto decoded = decode_tight(octets, chunks); decoded.ok()) {
-      expect_sound(chunks, *decoded, octets.size());
+    if (const auto decoded = decode_tight(raw, chunks); decoded.ok()) {
+      expect_sound(chunks, *decoded, raw.size());
       for (const RdmaProc proc : {RdmaProc::kMsg, RdmaProc::kNomsg}) {
         SplicePlan plan;
-        const auto length = plan_splice(proc, chunks, octets.size() - decoded->header_bytes, plan);
+        const auto length = plan_splice(proc, chunks, raw.size() - decoded->header_bytes, plan);
         if (length.ok()) {
-          RC_ASSERT(*length <= octets.size() + chunks.read_bytes + 3 * kReadSegmentsMax);
+          RC_ASSERT(*length <= raw.size() + chunks.read_bytes + 3 * kReadSegmentsMax);
         }
       }
     }
@@ -286,7 +286,7 @@ void expect_same_chunk(const PlainChunk& a, const PlainChunk& b) {
 TEST(HostileHeader, AnyChunkListRoundTrips) {
   EXPECT_TRUE(rc::check([] {
     const ChunkList chunks = chunks_at_random();
-    Octets out(header_bytes(chunks));
+    ByteVector out(header_bytes(chunks));
     RC_ASSERT(out.size() % 4 == 0);
     RC_ASSERT(write_call_header(out, {.xid = 5}, chunks).value() == out.size());
     ChunkList back;

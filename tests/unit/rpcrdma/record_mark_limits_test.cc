@@ -7,25 +7,25 @@
 
 #include "base/heap_buffer_pool.h"
 #include "rpcrdma/rpc/record_mark.h"
-#include "tests/unit/rpcrdma/octets.h"
+#include "tests/unit/rpcrdma/bytes.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-using test::Octets;
+using test::ByteVector;
 
 constexpr uint32_t kBufferBytes = 64;
 
 class RecordLimitsTest : public ::testing::Test {
  protected:
-  static void add_fragment(Octets& stream, size_t bytes, bool last) {
+  static void add_fragment(ByteVector& stream, size_t bytes, bool last) {
     uint8_t mark[kRecordMarkBytes];
     write_record_mark(mark, static_cast<uint32_t>(bytes), last);
     test::add(stream, mark);
-    test::add(stream, Octets(bytes, 0x5a));
+    test::add(stream, ByteVector(bytes, 0x5a));
   }
-  static Octets message(size_t bytes) {
-    Octets stream;
+  static ByteVector message(size_t bytes) {
+    ByteVector stream;
     add_fragment(stream, bytes, true);
     return stream;
   }
@@ -56,7 +56,7 @@ class RecordLimitsTest : public ::testing::Test {
 // Its marks are held besides: together they are more than message_bytes_max before the message is complete.
 TEST_F(RecordLimitsTest, TheLongestMessageComesWholeInManyFragments) {
   RecordReader reader(admission, {.message_bytes_max = 1000, .fragments_max = 8});
-  Octets stream;
+  ByteVector stream;
   for (int i = 0; i < 8; ++i) {
     add_fragment(stream, 125, i == 7);
   }
@@ -69,14 +69,14 @@ TEST_F(RecordLimitsTest, WhoHoldsAsMuchAsTheLimitStillReads) {
   ASSERT_TRUE(feed(reader, message(46)));
   ASSERT_TRUE(feed(reader, message(46)));  // 100 held
   EXPECT_FALSE(reader.space().empty());
-  ASSERT_TRUE(feed(reader, Octets(1)));  // 101
+  ASSERT_TRUE(feed(reader, ByteVector(1)));  // 101
   EXPECT_TRUE(reader.space().empty());
 }
 
 TEST_F(RecordLimitsTest, PolledMessagesTakeTheirMarksAlong) {
   RecordReader reader(admission, {.message_bytes_max = 100});
   for (int i = 0; i < 1000; ++i) {
-    Octets stream;
+    ByteVector stream;
     add_fragment(stream, 3, false);
     add_fragment(stream, 5, true);
     ASSERT_TRUE(feed(reader, stream)) << i;
@@ -85,14 +85,14 @@ TEST_F(RecordLimitsTest, PolledMessagesTakeTheirMarksAlong) {
   ASSERT_TRUE(feed(reader, message(46)));
   ASSERT_TRUE(feed(reader, message(46)));
   EXPECT_FALSE(reader.space().empty()) << "100 held, and nothing of what was polled";
-  ASSERT_TRUE(feed(reader, Octets(1)));
+  ASSERT_TRUE(feed(reader, ByteVector(1)));
   EXPECT_TRUE(reader.space().empty());
 }
 
 // A last fragment without a byte ends the message by its mark, and the mark ends the Buffer: nobody reads that Buffer again.
 TEST_F(RecordLimitsTest, ABufferWhoseLastBytesAreAMarkIsGivenBackWithItsMessage) {
   RecordReader reader(admission, {});
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, kBufferBytes - 2 * kRecordMarkBytes, false);
   add_fragment(stream, 0, true);
   ASSERT_EQ(stream.size(), kBufferBytes);
@@ -117,7 +117,7 @@ TEST_F(RecordLimitsTest, AfterAResetAReaderIsAsANewOne) {
     ASSERT_TRUE(feed(reader, message(46)));
     ASSERT_TRUE(feed(reader, message(46)));
     EXPECT_FALSE(reader.space().empty()) << "100 held";
-    ASSERT_TRUE(feed(reader, Octets(1)));
+    ASSERT_TRUE(feed(reader, ByteVector(1)));
     EXPECT_TRUE(reader.space().empty());
   };
   ASSERT_TRUE(feed(reader, message(10)));

@@ -8,27 +8,27 @@
 #include <numeric>
 
 #include "base/heap_buffer_pool.h"
-#include "tests/unit/rpcrdma/octets.h"
+#include "tests/unit/rpcrdma/bytes.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-using test::Octets;
+using test::ByteVector;
 
-Octets counting(size_t count, uint8_t first = 0) {
-  Octets octets(count);
-  std::iota(octets.begin(), octets.end(), first);
-  return octets;
+ByteVector counting(size_t count, uint8_t first = 0) {
+  ByteVector raw(count);
+  std::iota(raw.begin(), raw.end(), first);
+  return raw;
 }
 
-void add_fragment(Octets& stream, Bytes content, bool last) {
+void add_fragment(ByteVector& stream, Bytes content, bool last) {
   uint8_t mark[kRecordMarkBytes];
   write_record_mark(mark, static_cast<uint32_t>(content.size()), last);
   test::add(stream, mark);
   test::add(stream, content);
 }
 
-// Feeds octets as a socket would, `step` at a time. False when there was no space or the stream failed.
+// Feeds bytes as a socket would, `step` at a time. False when there was no space or the stream failed.
 bool feed(RecordReader& reader, Bytes stream, size_t step = SIZE_MAX) {
   while (!stream.empty()) {
     const MutableBytes space = reader.space();
@@ -54,15 +54,15 @@ class RecordMarkTest : public ::testing::Test {
 TEST(RecordMark, MarkIsLengthWithTheLastFragmentBit) {
   uint8_t mark[kRecordMarkBytes];
   write_record_mark(mark, 0x01020304);
-  EXPECT_EQ(Octets(std::begin(mark), std::end(mark)), test::hex("81020304"));
+  EXPECT_EQ(ByteVector(std::begin(mark), std::end(mark)), test::hex("81020304"));
   write_record_mark(mark, 5, false);
-  EXPECT_EQ(Octets(std::begin(mark), std::end(mark)), test::hex("00000005"));
+  EXPECT_EQ(ByteVector(std::begin(mark), std::end(mark)), test::hex("00000005"));
 }
 
 TEST_F(RecordMarkTest, SeveralMessagesInOneBufferBecomeViews) {
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(8), true);
   add_fragment(stream, counting(4, 100), true);
   add_fragment(stream, counting(12, 200), true);
@@ -82,7 +82,7 @@ TEST_F(RecordMarkTest, SeveralMessagesInOneBufferBecomeViews) {
 }
 
 TEST_F(RecordMarkTest, AnyCutOfTheStreamGivesTheSameMessages) {
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(100), true);
   add_fragment(stream, counting(1, 7), false);
   add_fragment(stream, {}, false);
@@ -108,7 +108,7 @@ TEST_F(RecordMarkTest, AnyCutOfTheStreamGivesTheSameMessages) {
 TEST_F(RecordMarkTest, FullBuffersAreHandedOverNotShared) {
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(4 * 64 - 4), true);
   ASSERT_TRUE(feed(reader, stream));
   Chain message;
@@ -122,7 +122,7 @@ TEST_F(RecordMarkTest, FullBuffersAreHandedOverNotShared) {
 TEST_F(RecordMarkTest, NewBufferAtAMessageBoundaryWhenUnderAQuarterIsLeft) {
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(44), true);  // 48 of 64: exactly a quarter is left
   ASSERT_TRUE(feed(reader, stream));
   EXPECT_EQ(reader.space().size(), 16u);
@@ -141,7 +141,7 @@ TEST_F(RecordMarkTest, DrainedBufferIsGivenBackBeforeANewOneIsTaken) {
   HeapBufferPool one(1, 64, 4);
   RecordAdmission admission(one);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(50), true);
   for (int round = 0; round < 5; ++round) {
     ASSERT_TRUE(feed(reader, stream));
@@ -155,7 +155,7 @@ TEST_F(RecordMarkTest, WithoutMemoryOnlyTheMarkIsRead) {
   HeapBufferPool one(1, 64, 4);
   RecordAdmission admission(one);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(60), true);
   ASSERT_TRUE(feed(reader, stream));
   Chain kept;
@@ -178,7 +178,7 @@ TEST_F(RecordMarkTest, WithoutAViewTheMessageWaits) {
   HeapBufferPool few(4, 64, 1);
   RecordAdmission admission(few);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(4), false);
   add_fragment(stream, counting(8, 4), true);
   ASSERT_TRUE(feed(reader, stream));
@@ -194,7 +194,7 @@ TEST_F(RecordMarkTest, MessageWaitsForAViewAndThenComesWhole) {
   HeapBufferPool few(4, 64, 1);
   RecordAdmission admission(few);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(4), true);
   add_fragment(stream, counting(8, 4), true);
   ASSERT_TRUE(feed(reader, stream));
@@ -209,10 +209,10 @@ TEST_F(RecordMarkTest, MessageWaitsForAViewAndThenComesWhole) {
 }
 
 // B1 of tests/requirements/hostile.md
-TEST_F(RecordMarkTest, MessageAtTheLimitPassesAndOneOctetMoreFails) {
+TEST_F(RecordMarkTest, MessageAtTheLimitPassesAndOneByteMoreFails) {
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(500), false);
   add_fragment(stream, counting(500), true);
   ASSERT_TRUE(feed(reader, stream));
@@ -220,17 +220,17 @@ TEST_F(RecordMarkTest, MessageAtTheLimitPassesAndOneOctetMoreFails) {
   ASSERT_TRUE(reader.poll_message(message));
   EXPECT_EQ(message.bytes(), 1000u);
   message.clear();
-  Octets longer;
+  ByteVector longer;
   add_fragment(longer, counting(500), false);
   add_fragment(longer, counting(501), true);
   EXPECT_FALSE(feed(reader, longer));
   EXPECT_TRUE(reader.failed());
 }
 
-TEST_F(RecordMarkTest, HugeFragmentFailsAtItsMarkBeforeAnyOctetIsHeld) {
+TEST_F(RecordMarkTest, HugeFragmentFailsAtItsMarkBeforeAnyByteIsHeld) {
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);
-  const Octets mark = test::hex("ffffffff");
+  const ByteVector mark = test::hex("ffffffff");
   const MutableBytes space = reader.space();
   std::memcpy(space.data(), mark.data(), mark.size());
   EXPECT_EQ(reader.on_bytes(4).error(), Error::kLimit);
@@ -242,7 +242,7 @@ TEST_F(RecordMarkTest, FragmentLimit) {
   for (const uint32_t fragments : {7u, 8u, 9u}) {
     RecordAdmission admission(pool);
     RecordReader reader(admission, limits);
-    Octets stream;
+    ByteVector stream;
     for (uint32_t i = 1; i <= fragments; ++i) {
       add_fragment(stream, counting(1), i == fragments);
     }
@@ -251,15 +251,15 @@ TEST_F(RecordMarkTest, FragmentLimit) {
   }
 }
 
-// Fragments of nothing, of one octet each, of the most that a mark can say, and without an end: what is too much is refused at
+// Fragments of nothing, of one byte each, of the most that a mark can say, and without an end: what is too much is refused at
 // its mark, and what is held until then is bounded by the limits and not by what the marks say.
 TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
   {
     RecordAdmission admission(pool);
     RecordReader reader(admission, limits);
-    Octets one_each;
+    ByteVector one_each;
     for (uint8_t i = 0; i < 8; ++i) {
-      add_fragment(one_each, Octets{i}, i == 7);
+      add_fragment(one_each, ByteVector{i}, i == 7);
     }
     ASSERT_TRUE(feed(reader, one_each, 1));
     Chain message;
@@ -269,9 +269,9 @@ TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
   {
     RecordAdmission admission(pool);
     RecordReader reader(admission, limits);
-    Octets never_last;
+    ByteVector never_last;
     for (uint8_t i = 0; i < 200; ++i) {
-      add_fragment(never_last, Octets{i}, false);
+      add_fragment(never_last, ByteVector{i}, false);
     }
     EXPECT_FALSE(feed(reader, never_last, 3));
     EXPECT_TRUE(reader.failed());
@@ -280,7 +280,7 @@ TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
   for (const char* mark : {"7fffffff", "ffffffff", "00000000", "80000000", "800003e9"}) {
     RecordAdmission admission(pool);
     RecordReader reader(admission, limits);
-    Octets stream;
+    ByteVector stream;
     for (uint32_t i = 0; i < 100; ++i) {
       test::add(stream, test::hex(mark));
     }
@@ -291,7 +291,7 @@ TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
   {
     RecordAdmission admission(pool);
     RecordReader reader(admission, limits);
-    Octets lengths;  // each legal, their sum not
+    ByteVector lengths;  // each legal, their sum not
     add_fragment(lengths, counting(600), false);
     test::add(lengths, test::hex("80000258"));
     EXPECT_FALSE(feed(reader, lengths));
@@ -303,14 +303,14 @@ TEST_F(RecordMarkTest, B1_FragmentsOfAnyLengthAreBoundedByTheLimits) {
 TEST_F(RecordMarkTest, EndlessEmptyFragmentsFail) {
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);
-  EXPECT_FALSE(feed(reader, Octets(400, 0)));
+  EXPECT_FALSE(feed(reader, ByteVector(400, 0)));
   EXPECT_TRUE(reader.failed());
 }
 
-TEST_F(RecordMarkTest, MessageWithoutAnOctetFails) {
+TEST_F(RecordMarkTest, MessageWithoutAnByteFails) {
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, {}, false);
   add_fragment(stream, {}, true);
   EXPECT_FALSE(feed(reader, stream));
@@ -320,7 +320,7 @@ TEST_F(RecordMarkTest, MessageWithoutAnOctetFails) {
 TEST_F(RecordMarkTest, MessagesBeforeAFaultCanStillBePolled) {
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(8), true);
   test::add(stream, test::hex("80000000"));
   EXPECT_FALSE(feed(reader, stream));
@@ -334,12 +334,12 @@ TEST_F(RecordMarkTest, WhoDoesNotPollDoesNotRead) {
   limits.message_bytes_max = 100;
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);
-  Octets two;
+  ByteVector two;
   add_fragment(two, counting(40), true);
   add_fragment(two, counting(40), true);
   EXPECT_TRUE(feed(reader, two));
   EXPECT_FALSE(reader.space().empty());
-  EXPECT_FALSE(feed(reader, two));  // stops somewhere over 100 octets held
+  EXPECT_FALSE(feed(reader, two));  // stops somewhere over 100 bytes held
   EXPECT_TRUE(reader.space().empty());
   EXPECT_FALSE(reader.failed());
   Chain message;
@@ -350,14 +350,14 @@ TEST_F(RecordMarkTest, WhoDoesNotPollDoesNotRead) {
 TEST_F(RecordMarkTest, ResetForgetsEverything) {
   RecordAdmission admission(pool);
   RecordReader reader(admission, limits);
-  Octets stream;
+  ByteVector stream;
   add_fragment(stream, counting(100), true);
   stream.resize(stream.size() + 3, 0xFF);
   ASSERT_TRUE(feed(reader, stream));
   reader.reset();
   EXPECT_EQ(pool.in_use(), 0u);
   EXPECT_FALSE(reader.has_message());
-  Octets again;
+  ByteVector again;
   add_fragment(again, counting(8), true);
   ASSERT_TRUE(feed(reader, again));
   Chain message;
@@ -373,14 +373,15 @@ TEST(RecordMarkProperty, StreamsOfAnyMessagesComeOutAsTheyWentIn) {
       RecordAdmission admission(pool);
       RecordReader reader(admission, {.message_bytes_max = 8000, .fragments_max = 4});
       const auto count = *rc::gen::inRange<int>(1, 12);
-      std::deque<Octets> expected;
+      std::deque<ByteVector> expected;
       std::deque<Chain> kept;  // some messages live on while others are polled
       for (int i = 0; i < count; ++i) {
-        Octets stream;
-        Octets message;
+        ByteVector stream;
+        ByteVector message;
         const auto fragments = *rc::gen::inRange<int>(1, 4);
         for (int fragment = 1; fragment <= fragments; ++fragment) {
-          const Octets content = counting(*rc::gen::inRange<size_t>(fragment == 1 ? 1 : 0, 120), static_cast<uint8_t>(i * 20));
+          const ByteVector content =
+              counting(*rc::gen::inRange<size_t>(fragment == 1 ? 1 : 0, 120), static_cast<uint8_t>(i * 20));
           add_fragment(stream, content, fragment == fragments);
           test::add(message, content);
         }

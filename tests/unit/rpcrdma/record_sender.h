@@ -7,7 +7,7 @@
 
 #include "base/buffer.h"
 #include "rpcrdma/rpc/record_mark.h"
-#include "tests/unit/rpcrdma/octets.h"
+#include "tests/unit/rpcrdma/bytes.h"
 
 namespace cw::test {
 
@@ -52,7 +52,7 @@ class Sender {
   Chain message;
 
  private:
-  Octets stream_;
+  ByteVector stream_;
   size_t sent_ = 0;
 };
 

@@ -4,36 +4,36 @@
 
 #include "base/heap_buffer_pool.h"
 #include "rpcrdma/ulb/binding.h"
-#include "tests/unit/rpcrdma/octets.h"
+#include "tests/unit/rpcrdma/bytes.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-using test::Octets;
+using test::ByteVector;
 
 class RpcMessageTest : public ::testing::Test {
  protected:
   HeapBufferPool pool{2048, 1024, 8};
-  Chain chain(const Octets& octets, size_t piece = 1024) { return test::chain_of(pool, octets, piece); }
+  Chain chain(const ByteVector& raw, size_t piece = 1024) { return test::chain_of(pool, raw, piece); }
 };
 
-Octets call_with(uint32_t flavor, const Octets& credential, const Octets& verifier = {}) {
-  Octets call = test::words({0xDEADBEEF, 0, 2, 100003, 4, 1, flavor});
+ByteVector call_with(uint32_t flavor, const ByteVector& credential, const ByteVector& verifier = {}) {
+  ByteVector call = test::words({0xDEADBEEF, 0, 2, 100003, 4, 1, flavor});
   test::add_opaque(call, credential);
   test::add_word(call, 0);
   test::add_opaque(call, verifier);
   return call;
 }
 
-Octets gss_credential(uint32_t procedure, uint32_t service) {
-  Octets credential = test::words({1, procedure, 77, service});
+ByteVector gss_credential(uint32_t procedure, uint32_t service) {
+  ByteVector credential = test::words({1, procedure, 77, service});
   test::add_opaque(credential, test::hex("0102030405"));
   return credential;
 }
 
 TEST_F(RpcMessageTest, CallHeaderEndsWhereTheArgumentsBegin) {
   for (size_t credential = 0; credential <= 9; ++credential) {
-    Octets call = call_with(1, Octets(credential, 0x11), Octets(3, 0x22));
+    ByteVector call = call_with(1, ByteVector(credential, 0x11), ByteVector(3, 0x22));
     const size_t header = call.size();
     test::add_word(call, 0xA0A0A0A0);
     for (const size_t piece : {1, 3, 4, 7, 1024}) {
@@ -52,7 +52,7 @@ TEST_F(RpcMessageTest, CallHeaderEndsWhereTheArgumentsBegin) {
 
 TEST_F(RpcMessageTest, GssServiceIsRead) {
   for (const uint32_t service : {1u, 2u, 3u}) {
-    const Octets call = call_with(6, gss_credential(0, service), Octets(28, 0x33));
+    const ByteVector call = call_with(6, gss_credential(0, service), ByteVector(28, 0x33));
     const auto parsed = parse_rpc_call(chain(call, 5));
     ASSERT_TRUE(parsed.ok());
     EXPECT_EQ(parsed->gss_service, service);
@@ -63,9 +63,9 @@ TEST_F(RpcMessageTest, GssServiceIsRead) {
 
 TEST_F(RpcMessageTest, GssSequenceNumberAndContextAreRead) {
   const auto context_of = [&](const std::string& handle) {
-    Octets credential = test::words({1, 0, 77, 2});
+    ByteVector credential = test::words({1, 0, 77, 2});
     test::add_opaque(credential, test::hex(handle));
-    const Octets call = call_with(6, credential);
+    const ByteVector call = call_with(6, credential);
     const auto parsed = parse_rpc_call(chain(call, 7));
     EXPECT_EQ(parsed->gss_sequence, 77u);
     EXPECT_EQ(parsed->header_bytes, call.size());
@@ -80,7 +80,7 @@ TEST_F(RpcMessageTest, GssSequenceNumberAndContextAreRead) {
 // A handle that claims to be longer than its credential is read as far as the credential goes.
 TEST_F(RpcMessageTest, GssHandleLongerThanItsCredentialIsNotFollowed) {
   for (const uint32_t length : {1u, 9u, 400u, UINT32_MAX}) {
-    const Octets call = call_with(6, test::words({1, 0, 77, 1, length, 5}), Octets(8, 0x22));
+    const ByteVector call = call_with(6, test::words({1, 0, 77, 1, length, 5}), ByteVector(8, 0x22));
     const auto parsed = parse_rpc_call(chain(call));
     ASSERT_TRUE(parsed.ok()) << length;
     EXPECT_EQ(parsed->header_bytes, call.size());
@@ -94,13 +94,13 @@ TEST_F(RpcMessageTest, GssContextCallIsToldFromData) {
 }
 
 TEST_F(RpcMessageTest, UnknownOrShortGssCredentialCountsAsPrivacy) {
-  Octets credential = gss_credential(0, 1);
+  ByteVector credential = gss_credential(0, 1);
   credential[3] = 2;
-  const Octets unknown = call_with(6, credential);
+  const ByteVector unknown = call_with(6, credential);
   EXPECT_EQ(parse_rpc_call(chain(unknown))->gss_service, 3u);
   EXPECT_EQ(parse_rpc_call(chain(unknown))->header_bytes, unknown.size());
   for (size_t length = 0; length < 16; ++length) {
-    const Octets call = call_with(6, Octets(length, 0));
+    const ByteVector call = call_with(6, ByteVector(length, 0));
     const auto parsed = parse_rpc_call(chain(call));
     ASSERT_TRUE(parsed.ok());
     EXPECT_EQ(parsed->gss_service, 3u);
@@ -108,25 +108,25 @@ TEST_F(RpcMessageTest, UnknownOrShortGssCredentialCountsAsPrivacy) {
   }
 }
 
-TEST_F(RpcMessageTest, CredentialAndVerifierMayHave400Octets) {
-  EXPECT_TRUE(parse_rpc_call(chain(call_with(1, Octets(399, 1)))).ok());
-  EXPECT_TRUE(parse_rpc_call(chain(call_with(1, Octets(400, 1), Octets(400, 1)))).ok());
-  EXPECT_EQ(parse_rpc_call(chain(call_with(1, Octets(401, 1)))).error(), Error::kBadValue);
-  EXPECT_EQ(parse_rpc_call(chain(call_with(1, {}, Octets(401, 1)))).error(), Error::kBadValue);
+TEST_F(RpcMessageTest, CredentialAndVerifierMayHave400Bytes) {
+  EXPECT_TRUE(parse_rpc_call(chain(call_with(1, ByteVector(399, 1)))).ok());
+  EXPECT_TRUE(parse_rpc_call(chain(call_with(1, ByteVector(400, 1), ByteVector(400, 1)))).ok());
+  EXPECT_EQ(parse_rpc_call(chain(call_with(1, ByteVector(401, 1)))).error(), Error::kBadValue);
+  EXPECT_EQ(parse_rpc_call(chain(call_with(1, {}, ByteVector(401, 1)))).error(), Error::kBadValue);
 }
 
 TEST_F(RpcMessageTest, HugeCredentialLengthIsRefusedNotFollowed) {
-  Octets call = test::words({1, 0, 2, 100003, 3, 6, 1, UINT32_MAX});
+  ByteVector call = test::words({1, 0, 2, 100003, 3, 6, 1, UINT32_MAX});
   EXPECT_EQ(parse_rpc_call(chain(call)).error(), Error::kBadValue);
 }
 
-// Linux' sunrpc followed a null pointer for a checksum of no octets (CVE-2025-40129): credentials and verifiers of RPCSEC_GSS, in
-// calls and replies, of no octets, of all that a length can say, and of what does not fit.
+// Linux' sunrpc followed a null pointer for a checksum of no bytes (CVE-2025-40129): credentials and verifiers of RPCSEC_GSS, in
+// calls and replies, of no bytes, of all that a length can say, and of what does not fit.
 TEST_F(RpcMessageTest, B6_GssCredentialsAndVerifiersOfAnyLength) {
   const auto call = [](uint32_t credential_bytes, uint32_t verifier_bytes) {
     return test::words({1, 0, 2, 100003, 3, 6, 6, credential_bytes, 6, verifier_bytes});
   };
-  // No octets: the call is whole, and nobody looks for a service in a credential that has none.
+  // No bytes: the call is whole, and nobody looks for a service in a credential that has none.
   const auto empty = parse_rpc_call(chain(call(0, 0)));
   ASSERT_TRUE(empty.ok());
   EXPECT_EQ(empty->header_bytes, 40u);
@@ -146,9 +146,9 @@ TEST_F(RpcMessageTest, B6_GssCredentialsAndVerifiersOfAnyLength) {
 }
 
 TEST_F(RpcMessageTest, CallTruncatedAtEveryLength) {
-  const Octets call = call_with(6, gss_credential(0, 1), Octets(7, 0x22));
+  const ByteVector call = call_with(6, gss_credential(0, 1), ByteVector(7, 0x22));
   for (size_t length = 0; length < call.size(); ++length) {
-    const auto parsed = parse_rpc_call(chain(Octets(call.begin(), call.begin() + static_cast<ptrdiff_t>(length)), 9));
+    const auto parsed = parse_rpc_call(chain(ByteVector(call.begin(), call.begin() + static_cast<ptrdiff_t>(length)), 9));
     ASSERT_FALSE(parsed.ok()) << length;
     EXPECT_EQ(parsed.error(), Error::kTruncated) << length;
   }
@@ -175,8 +175,8 @@ TEST_F(RpcMessageTest, ReadCallLeavesWhatItSawBeforeTheFault) {
   EXPECT_EQ(header.header_bytes, 0u);
 }
 
-Octets accepted_reply(uint32_t status, const Octets& verifier) {
-  Octets reply = test::words({0xDEADBEEF, 1, 0, 6});
+ByteVector accepted_reply(uint32_t status, const ByteVector& verifier) {
+  ByteVector reply = test::words({0xDEADBEEF, 1, 0, 6});
   test::add_opaque(reply, verifier);
   test::add_word(reply, status);
   return reply;
@@ -184,7 +184,7 @@ Octets accepted_reply(uint32_t status, const Octets& verifier) {
 
 TEST_F(RpcMessageTest, AcceptedReplyHeaderEndsWhereTheResultsBegin) {
   for (size_t verifier = 0; verifier <= 9; ++verifier) {
-    const Octets reply = accepted_reply(0, Octets(verifier, 0x11));
+    const ByteVector reply = accepted_reply(0, ByteVector(verifier, 0x11));
     const auto parsed = parse_rpc_reply(chain(reply, 3));
     ASSERT_TRUE(parsed.ok());
     EXPECT_TRUE(parsed->success());
@@ -208,9 +208,9 @@ TEST_F(RpcMessageTest, EveryOtherStatusIsNoSuccess) {
 }
 
 TEST_F(RpcMessageTest, ReplyTruncatedAtEveryLength) {
-  const Octets reply = accepted_reply(0, Octets(5, 0x11));
+  const ByteVector reply = accepted_reply(0, ByteVector(5, 0x11));
   for (size_t length = 0; length < reply.size(); ++length) {
-    const auto parsed = parse_rpc_reply(chain(Octets(reply.begin(), reply.begin() + static_cast<ptrdiff_t>(length))));
+    const auto parsed = parse_rpc_reply(chain(ByteVector(reply.begin(), reply.begin() + static_cast<ptrdiff_t>(length))));
     ASSERT_FALSE(parsed.ok()) << length;
     EXPECT_EQ(parsed.error(), Error::kTruncated) << length;
   }
@@ -219,14 +219,14 @@ TEST_F(RpcMessageTest, ReplyTruncatedAtEveryLength) {
 TEST_F(RpcMessageTest, BadReplyIsRefused) {
   EXPECT_EQ(parse_rpc_reply(chain(test::words({1, 0, 0, 0, 0, 0}))).error(), Error::kBadValue);
   EXPECT_EQ(parse_rpc_reply(chain(test::words({1, 1, 2, 0, 0, 0}))).error(), Error::kBadValue);
-  EXPECT_EQ(parse_rpc_reply(chain(accepted_reply(0, Octets(404, 1)))).error(), Error::kBadValue);
+  EXPECT_EQ(parse_rpc_reply(chain(accepted_reply(0, ByteVector(404, 1)))).error(), Error::kBadValue);
 }
 
 TEST_F(RpcMessageTest, WrittenReplyIsWhatRfc5531Says) {
   uint8_t out[kAcceptedReplyBytes];
   std::fill(std::begin(out), std::end(out), uint8_t{0xEE});
   write_accepted_reply(out, 0x01020304, AcceptStatus::kGarbageArguments);
-  EXPECT_EQ(Octets(std::begin(out), std::end(out)), test::words({0x01020304, 1, 0, 0, 0, 4}));
+  EXPECT_EQ(ByteVector(std::begin(out), std::end(out)), test::words({0x01020304, 1, 0, 0, 0, 4}));
 }
 
 }  // namespace

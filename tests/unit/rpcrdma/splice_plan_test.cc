@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "rpcrdma/xdr/xdr_reader.h"
-#include "tests/unit/rpcrdma/header_octets.h"
+#include "tests/unit/rpcrdma/header_bytes.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-using test::HeaderOctets;
-using test::Octets;
+using test::ByteVector;
+using test::HeaderBytes;
 using Kind = SplicePiece::Kind;
 
 struct Read {
@@ -23,7 +23,7 @@ struct Read {
 };
 
 ChunkList chunks_of(std::initializer_list<Read> reads) {
-  HeaderOctets message(1, test::kMsg);
+  HeaderBytes message(1, test::kMsg);
   for (const Read& read : reads) {
     message.read(read.position, read.length);
   }
@@ -70,16 +70,16 @@ void expect_piece(const SplicePiece& piece, Kind kind, uint64_t first, uint64_t 
   EXPECT_EQ(kind == Kind::kRead ? piece.first_segment : piece.offset, first);
 }
 
-// What an endpoint does with a plan, on plain octets. `pulled` = contents of each read segment, in the order of ChunkList::read.
-Octets splice(const SplicePlan& plan, const Octets& inline_octets, const std::vector<Octets>& pulled) {
-  Octets base = inline_octets;
+// What an endpoint does with a plan, on plain bytes. `pulled` = contents of each read segment, in the order of ChunkList::read.
+ByteVector splice(const SplicePlan& plan, const ByteVector& inline_bytes, const std::vector<ByteVector>& pulled) {
+  ByteVector base = inline_bytes;
   if (plan.base_segments > 0) {
     base.clear();
     for (uint32_t i = 0; i < plan.base_segments; ++i) {
       test::add(base, pulled[i]);
     }
   }
-  Octets stream;
+  ByteVector stream;
   for (const SplicePiece& piece : plan.pieces()) {
     switch (piece.kind) {
       case Kind::kBase:
@@ -105,7 +105,7 @@ TEST(SplicePlan, WithoutChunksTheInlineBodyIsTheStream) {
   EXPECT_EQ(check(RdmaProc::kMsg, chunks_of({}), 0).value(), 0u);
 }
 
-// Proves RPCRDMA-3.4.5-3, RPCRDMA-3.4.5-9: the kernel's 9009-octet WRITE: Position 180, GETATTR follows inline
+// Proves RPCRDMA-3.4.5-3, RPCRDMA-3.4.5-9: the kernel's 9009-byte WRITE: Position 180, GETATTR follows inline
 TEST(SplicePlan, ChunkWithoutItsRoundupGetsZeros) {
   const auto pieces = plan(RdmaProc::kMsg, chunks_of({{180, 9009}}), 196);
   ASSERT_EQ(pieces.size(), 4u);
@@ -151,7 +151,7 @@ TEST(SplicePlan, ChunkAtTheVeryEndAndChunkOfNothing) {
   EXPECT_EQ(plan(RdmaProc::kMsg, chunks_of({{100, 0}}), 100).size(), 1u);
 }
 
-// RPCRDMA-3.5.3-4, RPCRDMA-4.2.4-2: octets behind the lists of RDMA_NOMSG are ignored
+// RPCRDMA-3.5.3-4, RPCRDMA-4.2.4-2: bytes behind the lists of RDMA_NOMSG are ignored
 TEST(SplicePlan, LongCallIsItsPositionZeroChunk) {
   SplicePlan result;
   const ChunkList chunks = chunks_of({{0, 1000}, {0, 24}, {0, 3072}});
@@ -201,7 +201,7 @@ TEST(SplicePlan, LengthsNearTheTopOf32BitsDoNotWrap) {
 }
 
 TEST(SplicePlan, MostChunksThatAListCanHoldFitThePlan) {
-  HeaderOctets message(1, test::kMsg);
+  HeaderBytes message(1, test::kMsg);
   for (uint32_t i = 0; i < kReadSegmentsMax; ++i) {
     message.read(4 + 8 * i, 1);
   }
@@ -214,11 +214,11 @@ TEST(SplicePlan, MostChunksThatAListCanHoldFitThePlan) {
 
 // A stream, reduced at random places, cut into segments at random, listed in random chunk order.
 struct Reduced {
-  Octets stream;
-  Octets base;
+  ByteVector stream;
+  ByteVector base;
   struct Cut {
     uint32_t position;
-    Octets octets;
+    ByteVector raw;
   };
   std::vector<Cut> cuts;
 };
@@ -236,7 +236,7 @@ Reduced reduce_at_random() {
     add_inline(*rc::gen::inRange<uint32_t>(1, 8));
     const auto length = *rc::gen::inRange<uint32_t>(0, 40);
     const uint32_t position = static_cast<uint32_t>(made.stream.size());
-    Octets content(length);
+    ByteVector content(length);
     std::iota(content.begin(), content.end(), static_cast<uint8_t>(item * 50 + 1));
     test::add(made.stream, content);
     made.stream.resize(xdr_padded(made.stream.size()));
@@ -245,7 +245,7 @@ Reduced reduce_at_random() {
     }
     while (!content.empty()) {
       const auto step = *rc::gen::inRange<size_t>(0, content.size() + 1);
-      made.cuts.push_back({position, Octets(content.begin(), content.begin() + static_cast<ptrdiff_t>(step))});
+      made.cuts.push_back({position, ByteVector(content.begin(), content.begin() + static_cast<ptrdiff_t>(step))});
       content.erase(content.begin(), content.begin() + static_cast<ptrdiff_t>(step));
       RC_PRE(made.cuts.size() < 40);
     }
@@ -254,16 +254,16 @@ Reduced reduce_at_random() {
   return made;
 }
 
-// Proves RPCRDMA-3.4.4.1-3: opaque<>[] of two items of 3 and 4 octets. The count of the outer array stays behind; the inner ones
+// Proves RPCRDMA-3.4.4.1-3: opaque<>[] of two items of 3 and 4 bytes. The count of the outer array stays behind; the inner ones
 // move whole, their own counts and roundup among them, and the stream is what it was.
 TEST(SplicePlan, OfNestedArraysOnlyTheOuterCountStaysBehind) {
-  const Octets header(40, 0x11);
-  const Octets moved = test::hex("00000003aabbcc0000000004ddeeff11");
-  const Octets behind = test::hex("0000beef");
-  Octets base = header;
+  const ByteVector header(40, 0x11);
+  const ByteVector moved = test::hex("00000003aabbcc0000000004ddeeff11");
+  const ByteVector behind = test::hex("0000beef");
+  ByteVector base = header;
   test::add(base, test::words({2}));
   test::add(base, behind);
-  Octets stream = header;
+  ByteVector stream = header;
   test::add(stream, test::words({2}));
   test::add(stream, moved);
   test::add(stream, behind);
@@ -272,7 +272,7 @@ TEST(SplicePlan, OfNestedArraysOnlyTheOuterCountStaysBehind) {
     SplicePlan plan;
     ASSERT_EQ(plan_splice(RdmaProc::kMsg, chunks, base.size(), plan).value(), stream.size());
     const auto at = moved.begin() + static_cast<ptrdiff_t>(cut);
-    EXPECT_EQ(splice(plan, base, {Octets(moved.begin(), at), Octets(at, moved.end())}), stream) << cut;
+    EXPECT_EQ(splice(plan, base, {ByteVector(moved.begin(), at), ByteVector(at, moved.end())}), stream) << cut;
   }
 }
 
@@ -284,22 +284,22 @@ TEST(SplicePlan, RebuildsWhateverWasReducedHoweverItWasCut) {
     if (long_call) {
       const auto cut = *rc::gen::inRange<size_t>(0, made.base.size() + 1);
       const auto middle = made.base.begin() + static_cast<ptrdiff_t>(cut);
-      made.cuts.push_back({0, Octets(made.base.begin(), middle)});
-      made.cuts.push_back({0, Octets(middle, made.base.end())});
+      made.cuts.push_back({0, ByteVector(made.base.begin(), middle)});
+      made.cuts.push_back({0, ByteVector(middle, made.base.end())});
     }
     // Any order of chunks; within one the order of its segments stays.
     if (*rc::gen::arbitrary<bool>()) {
       std::stable_sort(made.cuts.begin(), made.cuts.end(), [](const auto& a, const auto& b) { return a.position > b.position; });
     }
-    HeaderOctets message(1, long_call ? test::kNomsg : test::kMsg);
+    HeaderBytes message(1, long_call ? test::kNomsg : test::kMsg);
     for (uint32_t i = 0; i < made.cuts.size(); ++i) {
-      message.read(made.cuts[i].position, static_cast<uint32_t>(made.cuts[i].octets.size()), 0x1000, i);
+      message.read(made.cuts[i].position, static_cast<uint32_t>(made.cuts[i].raw.size()), 0x1000, i);
     }
     ChunkList chunks;
     RC_ASSERT(decode_chunks(message.end().end().end(), ChunkLimits{}, chunks).ok());
-    std::vector<Octets> pulled;
+    std::vector<ByteVector> pulled;
     for (const ReadSegment& read : chunks.reads()) {
-      pulled.push_back(made.cuts[read.segment.handle.value()].octets);
+      pulled.push_back(made.cuts[read.segment.handle.value()].raw);
     }
     SplicePlan result;
     const auto planned = plan_splice(long_call ? RdmaProc::kNomsg : RdmaProc::kMsg, chunks, made.base.size(), result);

@@ -5,15 +5,15 @@
 #include <set>
 #include <string>
 
-#include "tests/unit/rpcrdma/header_octets.h"
+#include "tests/unit/rpcrdma/header_bytes.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-using test::HeaderOctets;
+using test::ByteVector;
+using test::HeaderBytes;
 using test::kMsg;
 using test::kNomsg;
-using test::Octets;
 
 constexpr uint8_t kGoldenFixed[] = {0x0A, 0x0B, 0x0C, 0x0D, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 1};
 // RPCRDMA-4.1.2-14, RPCRDMA-4.2-1, RPCRDMA-4.1.2-15
@@ -61,15 +61,15 @@ TEST(FixedHeader, TruncatedAtEveryLength) {
 // Proves RPCRDMA-4.1.2-14, RPCRDMA-4.2-1.
 TEST(FixedHeader, RoundTripsAnyWords) {
   const FixedHeader header{.xid = 0xDEADBEEF, .version = 0xFFFFFFFF, .credit = 0, .proc = 0x80000001};
-  uint8_t octets[FixedHeader::kSize];
-  header.write(octets);
-  EXPECT_EQ(FixedHeader::parse(octets).value(), header);
+  uint8_t raw[FixedHeader::kSize];
+  header.write(raw);
+  EXPECT_EQ(FixedHeader::parse(raw).value(), header);
 }
 
 // Proves RPCRDMA-4.3-2, RPCRDMA-4.7-2, RPCRDMA-4.1.2-7.
 TEST(DecodeChunks, NoChunksIsThreeZeroWords) {
   for (const uint32_t proc : {kMsg, kNomsg}) {
-    const ChunkList chunks = decode(HeaderOctets(1, proc).end().end().end(), 28);
+    const ChunkList chunks = decode(HeaderBytes(1, proc).end().end().end(), 28);
     EXPECT_EQ(chunks.read_count, 0u);
     EXPECT_EQ(chunks.write_count, 0u);
     EXPECT_EQ(chunks.segment_count, 0u);
@@ -79,7 +79,7 @@ TEST(DecodeChunks, NoChunksIsThreeZeroWords) {
 
 // Proves RPCRDMA-3.4.3-4, RPCRDMA-4.1.2-1, RPCRDMA-4.1.2-2, RPCRDMA-3.4.5-2, RPCRDMA-3.4.6-4.
 TEST(DecodeChunks, SegmentIsHandleLengthOffset) {
-  const Octets message = test::hex(
+  const ByteVector message = test::hex(
       "00000001 00000001 00000020 00000000"
       "00000001 00000080 aabbccdd 00000400 00000000 10000000 00000000"
       "00000001 00000001 12345678 00001000 00000001 00000020 00000000"
@@ -92,8 +92,8 @@ TEST(DecodeChunks, SegmentIsHandleLengthOffset) {
 }
 
 // Proves RPCRDMA-4.7-1, RPCRDMA-4.1.2-3.
-TEST(DecodeChunks, ReadListOfThreeEntriesIs76Octets) {
-  const HeaderOctets message = HeaderOctets(1, kMsg).read(8, 100).read(8, 200).read(64, 300).end().end().end();
+TEST(DecodeChunks, ReadListOfThreeEntriesIs76Bytes) {
+  const HeaderBytes message = HeaderBytes(1, kMsg).read(8, 100).read(8, 200).read(64, 300).end().end().end();
   const ChunkList chunks = decode(message, 16 + 76 + 8);
   ASSERT_EQ(chunks.read_count, 3u);
   EXPECT_EQ(chunks.read[0].segment.length, 100u);
@@ -104,7 +104,7 @@ TEST(DecodeChunks, ReadListOfThreeEntriesIs76Octets) {
 
 // Proves RPCRDMA-4.7-3, RPCRDMA-3.4.6-2, RPCRDMA-4.3.2.3-2, RPCRDMA-4.1.2-5, RPCRDMA-4.3.2-1.
 TEST(DecodeChunks, WriteListKeepsAnEmptyChunkInItsPlace) {
-  const HeaderOctets message = HeaderOctets(1, kMsg).end().chunk({1}).chunk({}).chunk({2, 3}).end().end();
+  const HeaderBytes message = HeaderBytes(1, kMsg).end().chunk({1}).chunk({}).chunk({2, 3}).end().end();
   const ChunkList chunks = decode(message, 16 + 4 + 76 + 4);
   ASSERT_EQ(chunks.write_count, 3u);
   EXPECT_EQ(chunks.write[0].segment_count, 1u);
@@ -118,14 +118,14 @@ TEST(DecodeChunks, WriteListKeepsAnEmptyChunkInItsPlace) {
 
 // Proves RPCRDMA-3.4.6-9, RPCRDMA-3.4.6-2.
 TEST(DecodeChunks, ChunkOfNoSegmentsIsEmpty) {
-  const ChunkList chunks = decode(HeaderOctets(1, kMsg).end().word(1).word(0).word(0).word(0), 16 + 4 + 12 + 4);
+  const ChunkList chunks = decode(HeaderBytes(1, kMsg).end().word(1).word(0).word(0).word(0), 16 + 4 + 12 + 4);
   ASSERT_EQ(chunks.write_count, 1u);
   EXPECT_EQ(chunks.write[0].segment_count, 0u);
 }
 
 // Proves RPCRDMA-3.4.6-10: a chunk without room
 TEST(DecodeChunks, SegmentsOfLengthZeroMakeAnUnusedChunkNotAnEmptyOne) {
-  const ChunkList chunks = decode(HeaderOctets(1, kMsg).end().chunk({0, 0}).end().end(), 16 + 4 + 40 + 4 + 4);
+  const ChunkList chunks = decode(HeaderBytes(1, kMsg).end().chunk({0, 0}).end().end(), 16 + 4 + 40 + 4 + 4);
   ASSERT_EQ(chunks.write_count, 1u);
   EXPECT_EQ(chunks.write[0].segment_count, 2u);
   EXPECT_EQ(chunks.write[0].capacity_bytes, 0u);
@@ -133,8 +133,8 @@ TEST(DecodeChunks, SegmentsOfLengthZeroMakeAnUnusedChunkNotAnEmptyOne) {
 
 // Proves RPCRDMA-4.7-4, RPCRDMA-4.3.3-1, RPCRDMA-4.2.4-1: no word follows the Reply chunk
 TEST(DecodeChunks, PayloadFollowsTheReplyChunkAtOnce) {
-  HeaderOctets message = HeaderOctets(1, kMsg).end().end().chunk({10, 20});
-  const uint32_t header = static_cast<uint32_t>(message.octets().size());
+  HeaderBytes message = HeaderBytes(1, kMsg).end().end().chunk({10, 20});
+  const uint32_t header = static_cast<uint32_t>(message.raw().size());
   EXPECT_EQ(header, 16u + 8 + 40);
   message.word(0xCAFEF00D);
   const ChunkList chunks = decode(message, header);
@@ -146,7 +146,7 @@ TEST(DecodeChunks, PayloadFollowsTheReplyChunkAtOnce) {
 // Proves RPCRDMA-4.2.4-5, RPCRDMA-4.1.2-6, RPCRDMA-4.2.4-7.
 TEST(DecodeChunks, AllEightPresenceCombinations) {
   for (uint32_t mask = 0; mask < 8; ++mask) {
-    HeaderOctets message(1, kMsg);
+    HeaderBytes message(1, kMsg);
     if (mask & 1) {
       message.read(40, 8);
     }
@@ -160,20 +160,19 @@ TEST(DecodeChunks, AllEightPresenceCombinations) {
     } else {
       message.end();
     }
-    const ChunkList chunks = decode(message, static_cast<uint32_t>(message.octets().size()));
+    const ChunkList chunks = decode(message, static_cast<uint32_t>(message.raw().size()));
     EXPECT_EQ(chunks.read_count, mask & 1 ? 1u : 0u);
     EXPECT_EQ(chunks.write_count, mask & 2 ? 1u : 0u);
     EXPECT_EQ(chunks.has_reply, (mask & 4) != 0);
-    EXPECT_EQ(header_bytes(chunks), message.octets().size());
+    EXPECT_EQ(header_bytes(chunks), message.raw().size());
   }
 }
 
 // Proves RPCRDMA-4.3.1-6, RPCRDMA-3.4.5-6: any order comes in, ascending order goes on, equal Positions keep their
 // order
 TEST(DecodeChunks, ReadSegmentsAreSortedByPositionAndKeepListOrderWithin) {
-  const HeaderOctets message =
-      HeaderOctets(1, kMsg).read(200, 1).read(40, 2).read(200, 3).read(0, 4).read(40, 5).end().end().end();
-  const ChunkList chunks = decode(message, static_cast<uint32_t>(message.octets().size()));
+  const HeaderBytes message = HeaderBytes(1, kMsg).read(200, 1).read(40, 2).read(200, 3).read(0, 4).read(40, 5).end().end().end();
+  const ChunkList chunks = decode(message, static_cast<uint32_t>(message.raw().size()));
   const uint32_t expected[][2] = {{0, 4}, {40, 2}, {40, 5}, {200, 1}, {200, 3}};
   ASSERT_EQ(chunks.read_count, 5u);
   for (size_t i = 0; i < 5; ++i) {
@@ -184,8 +183,8 @@ TEST(DecodeChunks, ReadSegmentsAreSortedByPositionAndKeepListOrderWithin) {
 }
 
 TEST(DecodeChunks, ReplacesWhatTheListHeldBefore) {
-  ChunkList chunks = decode(HeaderOctets(1, kMsg).read(8, 100).end().chunk({1}).end().chunk({7}), 16 + 28 + 28 + 24);
-  const HeaderOctets none = HeaderOctets(2, kMsg).end().end().end();
+  ChunkList chunks = decode(HeaderBytes(1, kMsg).read(8, 100).end().chunk({1}).end().chunk({7}), 16 + 28 + 28 + 24);
+  const HeaderBytes none = HeaderBytes(2, kMsg).end().end().end();
   ASSERT_TRUE(decode_chunks(none, ChunkLimits{}, chunks).ok());
   EXPECT_EQ(chunks.read_count + chunks.write_count + chunks.segment_count, 0u);
   EXPECT_FALSE(chunks.has_reply);
@@ -195,8 +194,8 @@ TEST(DecodeChunks, ReplacesWhatTheListHeldBefore) {
 
 // RPCRDMA-4.5.2-1, RPCRDMA-4.1.2-3
 TEST(DecodeChunks, TruncatedAtEveryLength) {
-  const HeaderOctets message = HeaderOctets(1, kMsg).read(8, 100).read(16, 8).end().chunk({1, 2}).chunk({}).end().chunk({7});
-  for (size_t length = 0; length < message.octets().size(); ++length) {
+  const HeaderBytes message = HeaderBytes(1, kMsg).read(8, 100).read(16, 8).end().chunk({1, 2}).chunk({}).end().chunk({7});
+  for (size_t length = 0; length < message.raw().size(); ++length) {
     EXPECT_EQ(refuse(Bytes(message).first(length)), HeaderError::kTruncated) << length;
   }
 }
@@ -204,24 +203,24 @@ TEST(DecodeChunks, TruncatedAtEveryLength) {
 // Presence words (docs/architecture.md)
 TEST(DecodeChunks, PresenceWordOtherThanZeroOrOneIsRefused) {
   for (const uint32_t word : {2u, 0x100u, 0xFFFFFFFFu}) {
-    EXPECT_EQ(refuse(HeaderOctets(1, kMsg).word(word).end().end()), HeaderError::kBadDiscriminant);
-    EXPECT_EQ(refuse(HeaderOctets(1, kMsg).end().word(word).end()), HeaderError::kBadDiscriminant);
-    EXPECT_EQ(refuse(HeaderOctets(1, kMsg).end().end().word(word)), HeaderError::kBadDiscriminant);
-    EXPECT_EQ(refuse(HeaderOctets(1, kMsg).read(8, 4).word(word).end().end()), HeaderError::kBadDiscriminant);
-    EXPECT_EQ(refuse(HeaderOctets(1, kMsg).end().chunk({4}).word(word).end()), HeaderError::kBadDiscriminant);
+    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).word(word).end().end()), HeaderError::kBadDiscriminant);
+    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).end().word(word).end()), HeaderError::kBadDiscriminant);
+    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).end().end().word(word)), HeaderError::kBadDiscriminant);
+    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).read(8, 4).word(word).end().end()), HeaderError::kBadDiscriminant);
+    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).end().chunk({4}).word(word).end()), HeaderError::kBadDiscriminant);
   }
 }
 
-HeaderOctets with_reads(uint32_t count) {
-  HeaderOctets message(1, kMsg);
+HeaderBytes with_reads(uint32_t count) {
+  HeaderBytes message(1, kMsg);
   for (uint32_t i = 0; i < count; ++i) {
     message.read(4 * (i + 1), 4);
   }
   return message.end().end().end();
 }
 
-HeaderOctets with_write_chunks(uint32_t count) {
-  HeaderOctets message(1, kMsg);
+HeaderBytes with_write_chunks(uint32_t count) {
+  HeaderBytes message(1, kMsg);
   message.end();
   for (uint32_t i = 0; i < count; ++i) {
     message.chunk({4});
@@ -230,8 +229,8 @@ HeaderOctets with_write_chunks(uint32_t count) {
 }
 
 // `in_write` segments in one Write chunk, `in_reply` in the Reply chunk.
-HeaderOctets with_segments(uint32_t in_write, uint32_t in_reply) {
-  HeaderOctets message(1, kMsg);
+HeaderBytes with_segments(uint32_t in_write, uint32_t in_reply) {
+  HeaderBytes message(1, kMsg);
   message.end().word(1).word(in_write);
   for (uint32_t i = 0; i < in_write; ++i) {
     message.segment(4);
@@ -288,7 +287,7 @@ TEST(DecodeChunks, ConfiguredLimitsNeverExceedTheCeilings) {
 TEST(DecodeChunks, ReadBytesLimit) {
   ChunkLimits limits;
   limits.read_bytes_max = 1000;
-  const auto message = [](uint32_t second) { return HeaderOctets(1, kMsg).read(8, 500).read(8, second).end().end().end(); };
+  const auto message = [](uint32_t second) { return HeaderBytes(1, kMsg).read(8, 500).read(8, second).end().end().end(); };
   ChunkList chunks;
   EXPECT_TRUE(decode_chunks(message(499), limits, chunks).ok());
   EXPECT_TRUE(decode_chunks(message(500), limits, chunks).ok());
@@ -300,7 +299,7 @@ TEST(DecodeChunks, PlainBytesLimitIsPerChunk) {
   ChunkLimits limits;
   limits.plain_bytes_max = 1000;
   const auto message = [](uint32_t write, uint32_t reply) {
-    return HeaderOctets(1, kMsg).end().chunk({500, write}).chunk({1000}).end().chunk({500, reply});
+    return HeaderBytes(1, kMsg).end().chunk({500, write}).chunk({1000}).end().chunk({500, reply});
   };
   ChunkList chunks;
   EXPECT_TRUE(decode_chunks(message(499, 499), limits, chunks).ok());
@@ -315,8 +314,8 @@ TEST(DecodeChunks, LengthsAreSummedIn64Bits) {
   limits.read_bytes_max = UINT64_MAX;
   limits.plain_bytes_max = UINT64_MAX;
   ChunkList chunks;
-  const HeaderOctets message =
-      HeaderOctets(1, kMsg).read(8, UINT32_MAX).read(8, UINT32_MAX).end().chunk({UINT32_MAX, UINT32_MAX}).end().end();
+  const HeaderBytes message =
+      HeaderBytes(1, kMsg).read(8, UINT32_MAX).read(8, UINT32_MAX).end().chunk({UINT32_MAX, UINT32_MAX}).end().end();
   ASSERT_TRUE(decode_chunks(message, limits, chunks).ok());
   EXPECT_EQ(chunks.read_bytes, 2 * uint64_t{UINT32_MAX});
   EXPECT_EQ(chunks.write[0].capacity_bytes, 2 * uint64_t{UINT32_MAX});
@@ -326,30 +325,29 @@ TEST(DecodeChunks, LengthsAreSummedIn64Bits) {
 // Each segment is looked at, not only the first of its chunk.
 TEST(DecodeChunks, ALaterSegmentMayNotWrapEither) {
   constexpr uint64_t kWraps = UINT64_MAX - 0xFFE;
-  EXPECT_EQ(refuse(HeaderOctets(1, kMsg).read(8, 0x1000, 0).read(8, 0x1000, kWraps).end().end().end()),
+  EXPECT_EQ(refuse(HeaderBytes(1, kMsg).read(8, 0x1000, 0).read(8, 0x1000, kWraps).end().end().end()), HeaderError::kOffsetWraps);
+  EXPECT_EQ(refuse(HeaderBytes(1, kMsg).end().word(1).word(2).segment(0x1000, 0).segment(0x1000, kWraps).end().end()),
             HeaderError::kOffsetWraps);
-  EXPECT_EQ(refuse(HeaderOctets(1, kMsg).end().word(1).word(2).segment(0x1000, 0).segment(0x1000, kWraps).end().end()),
-            HeaderError::kOffsetWraps);
-  EXPECT_EQ(refuse(HeaderOctets(1, kMsg).end().end().word(1).word(3).segment(4, 0).segment(4, 0).segment(0x1000, kWraps)),
+  EXPECT_EQ(refuse(HeaderBytes(1, kMsg).end().end().word(1).word(3).segment(4, 0).segment(4, 0).segment(0x1000, kWraps)),
             HeaderError::kOffsetWraps);
 }
 
 TEST(DecodeChunks, RegionMayEndAtTheTopOfTheAddressSpaceButNotWrap) {
   const auto with_offset = [](uint64_t read_offset, uint64_t write_offset) {
-    return HeaderOctets(1, kMsg).read(8, 0x1000, read_offset).end().word(1).word(1).segment(0x1000, write_offset).end().end();
+    return HeaderBytes(1, kMsg).read(8, 0x1000, read_offset).end().word(1).word(1).segment(0x1000, write_offset).end().end();
   };
   ChunkList chunks;
   EXPECT_TRUE(decode_chunks(with_offset(UINT64_MAX - 0x1000, 0), ChunkLimits{}, chunks).ok());
   EXPECT_TRUE(decode_chunks(with_offset(UINT64_MAX - 0xFFF, UINT64_MAX - 0xFFF), ChunkLimits{}, chunks).ok());
   EXPECT_EQ(refuse(with_offset(UINT64_MAX - 0xFFE, 0)), HeaderError::kOffsetWraps);
   EXPECT_EQ(refuse(with_offset(0, UINT64_MAX - 0xFFE)), HeaderError::kOffsetWraps);
-  EXPECT_TRUE(decode_chunks(HeaderOctets(1, kMsg).read(8, 0, UINT64_MAX).end().end().end(), ChunkLimits{}, chunks).ok());
+  EXPECT_TRUE(decode_chunks(HeaderBytes(1, kMsg).read(8, 0, UINT64_MAX).end().end().end(), ChunkLimits{}, chunks).ok());
 }
 
 // Proves RPCRDMA-3.4.5-10.
 TEST(DecodeChunks, PositionIsAMultipleOfFour) {
   for (const uint32_t position : {41u, 42u, 43u, 1u, UINT32_MAX}) {
-    EXPECT_EQ(refuse(HeaderOctets(1, kMsg).read(position, 8).end().end().end()), HeaderError::kPositionAlignment);
+    EXPECT_EQ(refuse(HeaderBytes(1, kMsg).read(position, 8).end().end().end()), HeaderError::kPositionAlignment);
   }
 }
 
@@ -363,25 +361,25 @@ TEST(HeaderErrors, HaveDistinctNames) {
 }
 
 ChunkList some_chunks() {
-  const HeaderOctets message =
-      HeaderOctets(1, kMsg).read(8, 100).read(16, 8).end().chunk({1000, 1000, 1000}).chunk({}).end().chunk({4096, 4096});
+  const HeaderBytes message =
+      HeaderBytes(1, kMsg).read(8, 100).read(16, 8).end().chunk({1000, 1000, 1000}).chunk({}).end().chunk({4096, 4096});
   ChunkList chunks;
   EXPECT_TRUE(decode_chunks(message, ChunkLimits{}, chunks).ok());
   return chunks;
 }
 
 // Proves RPCRDMA-4-1.
-TEST(EncodeHeader, CallRoundTripsToTheSameOctets) {
-  const HeaderOctets message =
-      HeaderOctets(0xDEADBEEF, kMsg).read(8, 100).read(16, 8).end().chunk({1000, 1000, 1000}).chunk({}).end().chunk({4096, 4096});
+TEST(EncodeHeader, CallRoundTripsToTheSameBytes) {
+  const HeaderBytes message =
+      HeaderBytes(0xDEADBEEF, kMsg).read(8, 100).read(16, 8).end().chunk({1000, 1000, 1000}).chunk({}).end().chunk({4096, 4096});
   ChunkList chunks;
   ASSERT_TRUE(decode_chunks(message, ChunkLimits{}, chunks).ok());
-  Octets out(512, 0xEE);
+  ByteVector out(512, 0xEE);
   const auto written = write_call_header(out, FixedHeader::parse(message).value(), chunks);
   ASSERT_TRUE(written.ok());
   EXPECT_EQ(*written, header_bytes(chunks));
   out.resize(*written);
-  EXPECT_EQ(out, message.octets());
+  EXPECT_EQ(out, message.raw());
 }
 
 // Proves RPCRDMA-3.4.6-6, RPCRDMA-3.4.6-7, RPCRDMA-4.3.1-4, RPCRDMA-4.3.2.3-4, RPCRDMA-4.3.3-6, RPCRDMA-4.3.3-7: every chunk
@@ -389,18 +387,18 @@ TEST(EncodeHeader, CallRoundTripsToTheSameOctets) {
 TEST(EncodeHeader, ReplyReturnsEveryChunkWithTheLengthsUsedAndNoReadList) {
   const ChunkList chunks = some_chunks();
   const uint32_t lengths[] = {1000, 500, 0, 4096, 904};
-  Octets out(512, 0xEE);
+  ByteVector out(512, 0xEE);
   const auto written = write_reply_header(out, {.xid = 9, .credit = 64, .proc = kNomsg}, chunks, lengths);
   ASSERT_TRUE(written.ok());
   EXPECT_EQ(*written, reply_header_bytes(chunks));
   out.resize(*written);
-  EXPECT_EQ(out, HeaderOctets(9, kNomsg, 1, 64).end().chunk({1000, 500, 0}).chunk({}).end().chunk({4096, 904}).octets());
+  EXPECT_EQ(out, HeaderBytes(9, kNomsg, 1, 64).end().chunk({1000, 500, 0}).chunk({}).end().chunk({4096, 904}).raw());
 }
 
 TEST(EncodeHeader, RefusesTheWrongNumberOfLengthsAndTooLittleRoom) {
   const ChunkList chunks = some_chunks();
   const uint32_t lengths[] = {1, 2, 3, 4};
-  Octets out(512);
+  ByteVector out(512);
   EXPECT_EQ(write_reply_header(out, {}, chunks, lengths).error(), Error::kBadValue);
   for (size_t room = 0; room < reply_header_bytes(chunks); ++room) {
     EXPECT_EQ(write_reply_header(MutableBytes(out).first(room), {}, chunks, {}).error(), Error::kNoSpace);
@@ -411,8 +409,8 @@ TEST(EncodeHeader, RefusesTheWrongNumberOfLengthsAndTooLittleRoom) {
 }
 
 // Proves RPCRDMA-4.5-6, RPCRDMA-4.5-8, RPCRDMA-4.1.2-11, RPCRDMA-4.2.4-11, RPCRDMA-4.1.2-9.
-TEST(EncodeError, ChunkErrorIs20Octets) {
-  Octets out(64, 0xEE);
+TEST(EncodeError, ChunkErrorIs20Bytes) {
+  ByteVector out(64, 0xEE);
   ASSERT_EQ(write_chunk_error(out, 0xDEADBEEF, 32).value(), kChunkErrorBytes);
   out.resize(kChunkErrorBytes);
   EXPECT_EQ(out, test::hex("deadbeef 00000001 00000020 00000004 00000002"));
@@ -424,7 +422,7 @@ TEST(EncodeError, ChunkErrorIs20Octets) {
 // Proves RPCRDMA-4.5.1-1, RPCRDMA-4.5.1-3, RPCRDMA-4.5-7, RPCRDMA-4.1.2-10, RPCRDMA-4.2.4-11, RPCRDMA-4.1.2-9: ERR_VERS echoes
 // the version
 TEST(EncodeError, VersionErrorEchoesTheForeignVersion) {
-  Octets out(64, 0xEE);
+  ByteVector out(64, 0xEE);
   ASSERT_EQ(write_version_error(out, 0x11223344, 2, 32).value(), kVersionErrorBytes);
   out.resize(kVersionErrorBytes);
   EXPECT_EQ(out, test::hex("11223344 00000002 00000020 00000004 00000001 00000001 00000001"));
@@ -436,7 +434,7 @@ TEST(EncodeError, VersionErrorEchoesTheForeignVersion) {
 }
 
 TEST(EncodeError, NeedsRoom) {
-  Octets out(kVersionErrorBytes - 1);
+  ByteVector out(kVersionErrorBytes - 1);
   EXPECT_EQ(write_version_error(out, 1, 2, 3).error(), Error::kNoSpace);
   EXPECT_EQ(write_chunk_error(MutableBytes(out).first(kChunkErrorBytes - 1), 1, 3).error(), Error::kNoSpace);
 }
@@ -444,13 +442,13 @@ TEST(EncodeError, NeedsRoom) {
 // Proves RPCRDMA-4.5-11, RPCRDMA-4.1.2-9.
 TEST(ParseError, RefusesUnknownCodesAndShortMessages) {
   for (const uint32_t code : {0u, 3u, UINT32_MAX}) {
-    EXPECT_EQ(parse_error(HeaderOctets(1, 4).word(code).word(1).word(1)).error(), Error::kBadValue);
+    EXPECT_EQ(parse_error(HeaderBytes(1, 4).word(code).word(1).word(1)).error(), Error::kBadValue);
   }
-  const HeaderOctets version = HeaderOctets(1, 4).word(1).word(1).word(1);
+  const HeaderBytes version = HeaderBytes(1, 4).word(1).word(1).word(1);
   for (size_t length = 0; length < kVersionErrorBytes; ++length) {
     EXPECT_EQ(parse_error(Bytes(version).first(length)).error(), Error::kTruncated);
   }
-  const HeaderOctets chunk = HeaderOctets(1, 4).word(2);
+  const HeaderBytes chunk = HeaderBytes(1, 4).word(2);
   EXPECT_TRUE(parse_error(chunk).ok());
 }
 

@@ -5,23 +5,23 @@
 #include "base/heap_buffer_pool.h"
 #include "rpcrdma/xdr/xdr_reader.h"
 #include "rpcrdma/xdr/xdr_writer.h"
-#include "tests/unit/rpcrdma/octets.h"
+#include "tests/unit/rpcrdma/bytes.h"
 
 namespace cw::rpcrdma {
 namespace {
 
-using test::Octets;
+using test::ByteVector;
 
 class XdrReaderTest : public ::testing::Test {
  protected:
   HeapBufferPool pool{256, 64, 8};
 };
 
-Octets mixed_items() {
-  Octets octets = test::words({0x01020304, 0xAABBCCDD, 0x11223344, 1});
-  test::add_opaque(octets, test::hex("a1a2a3a4a5"));
-  test::add_word(octets, 0xCAFEF00D);
-  return octets;
+ByteVector mixed_items() {
+  ByteVector raw = test::words({0x01020304, 0xAABBCCDD, 0x11223344, 1});
+  test::add_opaque(raw, test::hex("a1a2a3a4a5"));
+  test::add_word(raw, 0xCAFEF00D);
+  return raw;
 }
 
 void read_mixed_items(XdrReader& reader) {
@@ -35,22 +35,22 @@ void read_mixed_items(XdrReader& reader) {
 }
 
 TEST_F(XdrReaderTest, ReadsTheSameWhereverTheChainIsCut) {
-  const Octets octets = mixed_items();
-  for (size_t piece = 1; piece <= octets.size(); ++piece) {
-    const Chain chain = test::chain_of(pool, octets, piece);
+  const ByteVector raw = mixed_items();
+  for (size_t piece = 1; piece <= raw.size(); ++piece) {
+    const Chain chain = test::chain_of(pool, raw, piece);
     XdrReader reader(chain);
     read_mixed_items(reader);
-    EXPECT_EQ(reader.offset(), octets.size());
+    EXPECT_EQ(reader.offset(), raw.size());
   }
-  XdrReader contiguous{Bytes(octets)};
+  XdrReader contiguous{Bytes(raw)};
   read_mixed_items(contiguous);
 }
 
 TEST_F(XdrReaderTest, EmptyBuffersInTheChainAreStepsOver) {
   Chain chain;
-  for (const uint8_t octet : test::hex("00000102")) {
+  for (const uint8_t byte : test::hex("00000102")) {
     chain.push_back(pool.allocate_one());
-    Chain one = test::chain_of(pool, Bytes(&octet, 1), 1);
+    Chain one = test::chain_of(pool, Bytes(&byte, 1), 1);
     chain.append(std::move(one));
   }
   XdrReader reader(chain);
@@ -59,9 +59,9 @@ TEST_F(XdrReaderTest, EmptyBuffersInTheChainAreStepsOver) {
 }
 
 TEST_F(XdrReaderTest, TruncatedAtEveryLengthFailsAndStaysFailed) {
-  const Octets octets = mixed_items();
-  for (size_t length = 0; length < octets.size(); ++length) {
-    const Chain chain = test::chain_of(pool, Bytes(octets).first(length), 3);
+  const ByteVector raw = mixed_items();
+  for (size_t length = 0; length < raw.size(); ++length) {
+    const Chain chain = test::chain_of(pool, Bytes(raw).first(length), 3);
     XdrReader reader(chain);
     (void)reader.u32();
     (void)reader.u64();
@@ -87,39 +87,39 @@ TEST_F(XdrReaderTest, OpaqueLongerThanItsMaximumFails) {
 }
 
 TEST_F(XdrReaderTest, HugeOpaqueLengthDoesNotWrap) {
-  Octets octets = test::words({UINT32_MAX, 0, 0});
-  XdrReader reader{Bytes(octets)};
+  ByteVector raw = test::words({UINT32_MAX, 0, 0});
+  XdrReader reader{Bytes(raw)};
   (void)reader.skip_opaque(UINT32_MAX);
   EXPECT_FALSE(reader.ok());
-  XdrReader fixed{Bytes(octets)};
+  XdrReader fixed{Bytes(raw)};
   fixed.skip_fixed_opaque(UINT64_MAX);
   EXPECT_FALSE(fixed.ok());
 }
 
-TEST_F(XdrReaderTest, CopyTakesOctetsAcrossBuffersAndNothingWhenShort) {
-  const Octets octets = test::hex("000102030405060708090a0b");
-  const Chain chain = test::chain_of(pool, octets, 5);
+TEST_F(XdrReaderTest, CopyTakesBytesAcrossBuffersAndNothingWhenShort) {
+  const ByteVector raw = test::hex("000102030405060708090a0b");
+  const Chain chain = test::chain_of(pool, raw, 5);
   XdrReader reader(chain);
   reader.skip(1);
-  Octets out(9);
+  ByteVector out(9);
   reader.copy(out);
   EXPECT_EQ(out, test::hex("010203040506070809"));
-  Octets more(3, 0xEE);
+  ByteVector more(3, 0xEE);
   reader.copy(more);
   EXPECT_FALSE(reader.ok());
-  EXPECT_EQ(more, Octets(3, 0xEE));
+  EXPECT_EQ(more, ByteVector(3, 0xEE));
 }
 
 TEST_F(XdrReaderTest, FixedOpaqueTakesItsPadding) {
-  const Octets octets = test::hex("aabbccddee000000 00000007");
-  XdrReader reader{Bytes(octets)};
+  const ByteVector raw = test::hex("aabbccddee000000 00000007");
+  XdrReader reader{Bytes(raw)};
   reader.skip_fixed_opaque(5);
   EXPECT_EQ(reader.u32(), 7u);
   EXPECT_TRUE(reader.ok());
 }
 
 TEST(XdrWriter, WritesWhatTheReaderReads) {
-  Octets out(64, 0xEE);
+  ByteVector out(64, 0xEE);
   XdrWriter writer(out);
   writer.u32(0x01020304);
   writer.u64(0xAABBCCDD11223344);
@@ -127,12 +127,12 @@ TEST(XdrWriter, WritesWhatTheReaderReads) {
   writer.opaque(test::hex("a1a2a3a4a5"));
   writer.u32(0xCAFEF00D);
   ASSERT_TRUE(writer.ok());
-  const Octets expected = mixed_items();
-  EXPECT_EQ(Octets(writer.written().begin(), writer.written().end()), expected);
+  const ByteVector expected = mixed_items();
+  EXPECT_EQ(ByteVector(writer.written().begin(), writer.written().end()), expected);
 }
 
 TEST(XdrWriter, FailsForGoodAtTheFirstItemThatDoesNotFit) {
-  Octets out(10, 0xEE);
+  ByteVector out(10, 0xEE);
   XdrWriter writer(out);
   writer.u64(1);
   writer.u32(2);
@@ -145,9 +145,9 @@ TEST(XdrWriter, FailsForGoodAtTheFirstItemThatDoesNotFit) {
 
 TEST(XdrWriter, PaddingIsZeroForEveryContentLength) {
   for (size_t length = 0; length <= 9; ++length) {
-    Octets out(16, 0xEE);
+    ByteVector out(16, 0xEE);
     XdrWriter writer(out);
-    writer.fixed_opaque(Octets(length, 0x55));
+    writer.fixed_opaque(ByteVector(length, 0x55));
     ASSERT_TRUE(writer.ok());
     EXPECT_EQ(writer.offset(), xdr_padded(length));
     for (size_t i = length; i < writer.offset(); ++i) {

@@ -8,7 +8,7 @@ namespace cw::sim {
 namespace {
 
 // Relative to the same without loss, which repeats nothing; recovery never waits for a timeout, and no more than
-// `repeated_max` of the octets go over the link again.
+// `repeated_max` of the bytes go over the link again.
 double relative(GoodputCase one, double repeated_max = 100) {
   const GoodputRow lossy = measure_goodput(one);
   one.loss_permille = 0;

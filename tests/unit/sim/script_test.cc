@@ -243,18 +243,18 @@ TEST(Script, APacketThatIsHeldComesBehindAsManyAsTheScriptSays) {
     wire::TxBatch batch(pool);
     wire::TxPacket& packet = *batch.add();
     wire::build_packet(packet, wire::PathHeader(RcPair::path(0)), 1, bth, wire::Extensions{}, Bytes{});
-    return packet.octets();
+    return packet.raw();
   };
   ScriptedFaults link(std::make_unique<Wire>(flight, Duration::us(5)),
                       {{.psn = 3, .action = ScriptAction::kBehind, .behind = 2}, {.psn = 4, .action = ScriptAction::kDrop}},
                       {{.qpn = {verbs::Qpn(0x10), verbs::Qpn(0x11)}, .first_psn = {wire::Psn(0xff'fffe), wire::Psn(0)}}});
   for (uint32_t psn = 2; psn < 8; ++psn) {
-    link.push(Instant(), Transit{.from = 0, .to = 1, .octets = frame_of(psn)});
+    link.push(Instant(), Transit{.from = 0, .to = 1, .raw = frame_of(psn)});
   }
   std::vector<uint32_t> order;
   Arrival arrival;
   while (link.poll(Instant::from_ns(5'000), arrival)) {
-    order.push_back(wire::PacketView::parse(arrival.octets)->bth.psn.minus(0xff'fffe).value());
+    order.push_back(wire::PacketView::parse(arrival.raw)->bth.psn.minus(0xff'fffe).value());
   }
   EXPECT_EQ(order, (std::vector<uint32_t>{2, 5, 6, 3, 7}));  // what is lost goes past nothing
   EXPECT_EQ(link.firings().size(), 2u);

@@ -1,4 +1,4 @@
-// The simulation's own parts: links do what their names say, oracles speak when they should, runs repeat to the octet.
+// The simulation's own parts: links do what their names say, oracles speak when they should, runs repeat to the byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,25 +47,25 @@ std::vector<Arrival> arrivals(Flight& flight) {
 TEST(SimLink, WireKeepsTheOrderAndTheDelay) {
   Flight flight;
   const auto link = wire(flight);
-  link->push(kStart, Transit{.to = 1, .hold = Duration::us(10), .octets = frame_of(60, 1)});
-  link->push(kStart, Transit{.to = 1, .octets = frame_of(60, 2)});
-  link->push(kStart, Transit{.to = 1, .overtakes = true, .octets = frame_of(60, 3)});
+  link->push(kStart, Transit{.to = 1, .hold = Duration::us(10), .raw = frame_of(60, 1)});
+  link->push(kStart, Transit{.to = 1, .raw = frame_of(60, 2)});
+  link->push(kStart, Transit{.to = 1, .overtakes = true, .raw = frame_of(60, 3)});
   const auto frames = arrivals(flight);
   ASSERT_EQ(frames.size(), 3u);
-  EXPECT_EQ(frames[0].octets[0], 3);
+  EXPECT_EQ(frames[0].raw[0], 3);
   EXPECT_EQ(frames[0].at, kStart + kWireDelay);
-  EXPECT_EQ(frames[1].octets[0], 1);
-  EXPECT_EQ(frames[2].octets[0], 2);
+  EXPECT_EQ(frames[1].raw[0], 1);
+  EXPECT_EQ(frames[2].raw[0], 2);
   EXPECT_EQ(frames[2].at, frames[1].at);
 }
 
 TEST(SimLink, ActsOnlyInsideItsWindow) {
   Flight flight;
   Partition link(wire(flight), Window{kStart, kStart + Duration::us(10)}, 1);
-  link.push(kStart + Duration::ns(-1), Transit{.octets = frame_of(60)});
-  link.push(kStart, Transit{.octets = frame_of(60)});
-  link.push(kStart + Duration::us(9), Transit{.octets = frame_of(60)});
-  link.push(kStart + Duration::us(10), Transit{.octets = frame_of(60)});
+  link.push(kStart + Duration::ns(-1), Transit{.raw = frame_of(60)});
+  link.push(kStart, Transit{.raw = frame_of(60)});
+  link.push(kStart + Duration::us(9), Transit{.raw = frame_of(60)});
+  link.push(kStart + Duration::us(10), Transit{.raw = frame_of(60)});
   EXPECT_EQ(arrivals(flight).size(), 2u);
   EXPECT_EQ(link.hits(), 2u);
 }
@@ -74,7 +74,7 @@ TEST(SimLink, LosesAboutAsManyAsItSays) {
   Flight flight;
   Loss link(wire(flight), Window{}, 42, 100);
   for (uint32_t i = 0; i < 10'000; ++i) {
-    link.push(kStart, Transit{.octets = frame_of(1)});
+    link.push(kStart, Transit{.raw = frame_of(1)});
   }
   EXPECT_NEAR(static_cast<double>(arrivals(flight).size()), 9'000.0, 150.0);
 }
@@ -83,7 +83,7 @@ TEST(SimLink, LosesInBursts) {
   Flight flight;
   BurstLoss link(wire(flight), Window{}, 42, 10, 8);
   for (uint32_t i = 0; i < 10'000; ++i) {
-    link.push(kStart, Transit{.octets = frame_of(1)});
+    link.push(kStart, Transit{.raw = frame_of(1)});
   }
   EXPECT_NEAR(static_cast<double>(link.hits()), 10'000.0 * 8 / 108, 250.0);
 }
@@ -91,8 +91,8 @@ TEST(SimLink, LosesInBursts) {
 TEST(SimLink, LimitsTheMtu) {
   Flight flight;
   MtuLimit link(wire(flight), Window{}, 1, 1000);
-  link.push(kStart, Transit{.octets = frame_of(1000)});
-  link.push(kStart, Transit{.octets = frame_of(1001)});
+  link.push(kStart, Transit{.raw = frame_of(1000)});
+  link.push(kStart, Transit{.raw = frame_of(1001)});
   EXPECT_EQ(arrivals(flight).size(), 1u);
 }
 
@@ -101,32 +101,31 @@ TEST(SimLink, DuplicatesAndReorders) {
   auto doubled = std::make_unique<Duplicate>(wire(flight), Window{}, 1, 1000, Duration::us(100));
   Reorder link(std::move(doubled), Window{}, 2, 500, Duration::us(100));
   for (uint8_t i = 0; i < 100; ++i) {
-    link.push(kStart + Duration::us(i), Transit{.octets = frame_of(1, i)});
+    link.push(kStart + Duration::us(i), Transit{.raw = frame_of(1, i)});
   }
   const auto frames = arrivals(flight);
   ASSERT_EQ(frames.size(), 200u);
-  EXPECT_FALSE(
-      std::is_sorted(frames.begin(), frames.end(), [](const Arrival& a, const Arrival& b) { return a.octets < b.octets; }));
+  EXPECT_FALSE(std::is_sorted(frames.begin(), frames.end(), [](const Arrival& a, const Arrival& b) { return a.raw < b.raw; }));
 }
 
 TEST(SimLink, ClogLetsEverythingGoAtOnce) {
   Flight flight;
   const Instant end = kStart + Duration::ms(1);
   Clog link(wire(flight), Window{kStart, end}, 1);
-  link.push(kStart, Transit{.octets = frame_of(1, 1)});
-  link.push(kStart + Duration::us(700), Transit{.octets = frame_of(1, 2)});
+  link.push(kStart, Transit{.raw = frame_of(1, 1)});
+  link.push(kStart + Duration::us(700), Transit{.raw = frame_of(1, 2)});
   const auto frames = arrivals(flight);
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_EQ(frames[0].at, end + kWireDelay);
   EXPECT_EQ(frames[1].at, end + kWireDelay);
-  EXPECT_EQ(frames[0].octets[0], 1);
+  EXPECT_EQ(frames[0].raw[0], 1);
 }
 
 TEST(SimLink, BottleneckTakesItsTimeAndHasABoundedQueue) {
   Flight flight;
   Bottleneck link(wire(flight), Window{}, 1, {.bits_per_second = 1'000'000'000, .queue_bytes = 2500});
   for (uint8_t i = 0; i < 4; ++i) {
-    link.push(kStart, Transit{.octets = frame_of(1000, i)});
+    link.push(kStart, Transit{.raw = frame_of(1000, i)});
   }
   const auto frames = arrivals(flight);
   ASSERT_EQ(frames.size(), 2u);  // 8 us each; the queue holds two and a half
@@ -151,17 +150,17 @@ TEST(SimLink, CorruptionOfWhatNoIcrcGuardsIsALoss) {
   auto arp = frame_of(80, 0);
   arp[12] = 0x08;
   arp[13] = 0x06;
-  link.push(kStart, Transit{.octets = arp});
+  link.push(kStart, Transit{.raw = arp});
   EXPECT_TRUE(flight.empty());
   auto udp = frame_of(80, 0);
   udp[12] = 0x08;
   udp[14 + 9] = 17;
-  link.push(kStart, Transit{.octets = udp});
+  link.push(kStart, Transit{.raw = udp});
   const auto frames = arrivals(flight);
   ASSERT_EQ(frames.size(), 1u);
   uint32_t flipped = 0;
   for (size_t i = 0; i < udp.size(); ++i) {
-    flipped += static_cast<uint32_t>(std::popcount(static_cast<uint8_t>(udp[i] ^ frames[0].octets[i])));
+    flipped += static_cast<uint32_t>(std::popcount(static_cast<uint8_t>(udp[i] ^ frames[0].raw[i])));
   }
   EXPECT_EQ(flipped, 1u);
 }
@@ -174,8 +173,8 @@ TEST(SimLink, WithholdsPacketsOfOneKindForAWhileOrForGood) {
   for (const std::optional<Duration> by : {std::optional<Duration>(), std::optional(Duration::ms(1))}) {
     Flight flight;
     Withhold link(wire(flight), Window{}, wire::OpcodeKind::kAcknowledge, by);
-    link.push(kStart, Transit{.octets = packet_of(wire::Opcode::kRcAcknowledge, 0)});
-    link.push(kStart, Transit{.octets = packet_of(wire::Opcode::kRcSendOnly, 100)});
+    link.push(kStart, Transit{.raw = packet_of(wire::Opcode::kRcAcknowledge, 0)});
+    link.push(kStart, Transit{.raw = packet_of(wire::Opcode::kRcSendOnly, 100)});
     const auto frames = arrivals(flight);
     ASSERT_EQ(frames.size(), by ? 2u : 1u);
     EXPECT_EQ(frames.front().at, kStart + kWireDelay);
@@ -188,18 +187,18 @@ TEST(SimLink, GarblesTheHeaderOfAMessageUnderARightIcrc) {
   Garble link(wire(flight), Window{}, 1, 1000);
   const auto whole = packet_of(wire::Opcode::kRcSendOnly, 200);
   const auto write = packet_of(wire::Opcode::kRcWriteOnly, 200);
-  link.push(kStart, Transit{.octets = whole});
-  link.push(kStart, Transit{.octets = write});
+  link.push(kStart, Transit{.raw = whole});
+  link.push(kStart, Transit{.raw = write});
   const auto frames = arrivals(flight);
   ASSERT_EQ(frames.size(), 2u);
   const auto before = wire::PacketView::parse(whole);
-  const auto after = wire::PacketView::parse(frames[0].octets);
+  const auto after = wire::PacketView::parse(frames[0].raw);
   ASSERT_TRUE(before.ok() && after.ok());
   EXPECT_TRUE(wire::verify_icrc(*after));
   EXPECT_TRUE(std::ranges::equal(before->payload.first(4), after->payload.first(4)));  // the XID
   EXPECT_FALSE(std::ranges::equal(before->payload, after->payload));
   EXPECT_TRUE(std::ranges::equal(before->payload.subspan(52), after->payload.subspan(52)));  // behind the header
-  EXPECT_EQ(frames[1].octets, write);
+  EXPECT_EQ(frames[1].raw, write);
 }
 
 std::vector<uint8_t> packet_with(wire::Opcode opcode, uint32_t psn) {
@@ -214,11 +213,11 @@ std::vector<uint8_t> packet_with(wire::Opcode opcode, uint32_t psn) {
 TEST(SimLink, AnswersOneReadAtATimeAndARepetitionNoLater) {
   Flight flight;
   Drip link(wire(flight), Window{}, Duration::ms(1));
-  link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcReadResponseFirst, 5)});
-  link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcReadResponseLast, 6)});
-  link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcReadResponseOnly, 7)});
-  link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcReadResponseOnly, 5)});
-  link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcAcknowledge, 8)});
+  link.push(kStart, Transit{.raw = packet_with(wire::Opcode::kRcReadResponseFirst, 5)});
+  link.push(kStart, Transit{.raw = packet_with(wire::Opcode::kRcReadResponseLast, 6)});
+  link.push(kStart, Transit{.raw = packet_with(wire::Opcode::kRcReadResponseOnly, 7)});
+  link.push(kStart, Transit{.raw = packet_with(wire::Opcode::kRcReadResponseOnly, 5)});
+  link.push(kStart, Transit{.raw = packet_with(wire::Opcode::kRcAcknowledge, 8)});
   const auto frames = arrivals(flight);
   ASSERT_EQ(frames.size(), 5u);
   EXPECT_EQ(frames[0].at, kStart + kWireDelay);
@@ -232,7 +231,7 @@ TEST(SimLink, LeavesOneSendOutForGood) {
   Flight flight;
   LeaveOut link(wire(flight), Window{});
   for (const uint32_t psn : {5u, 6u, 5u, 7u, 0x40'0000u, 0x40'0001u}) {
-    link.push(kStart, Transit{.octets = packet_with(wire::Opcode::kRcSendOnly, psn)});
+    link.push(kStart, Transit{.raw = packet_with(wire::Opcode::kRcSendOnly, psn)});
   }
   EXPECT_EQ(link.hits(), 3u);  // twice the first, and the first of the next connection
   EXPECT_EQ(arrivals(flight).size(), 3u);
@@ -247,7 +246,7 @@ TEST(SimLink, KeepsTheEndOfAConnectionFromTheGateway) {
   for (const cm::MessageType type : {cm::MessageType::kReq, cm::MessageType::kDreq, cm::MessageType::kDrep}) {
     cm::Mad mad{};
     store_be16(mad.data() + 16, cm::attribute_id_of(type));
-    link.push(kStart, Transit{.octets = wire::test::build_frame(wire::test::v4_path(), bth, {}, mad)});
+    link.push(kStart, Transit{.raw = wire::test::build_frame(wire::test::v4_path(), bth, {}, mad)});
   }
   EXPECT_EQ(link.hits(), 2u);
   EXPECT_EQ(arrivals(flight).size(), 1u);
@@ -256,7 +255,7 @@ TEST(SimLink, KeepsTheEndOfAConnectionFromTheGateway) {
 TEST(SimLink, SaysWhatTheNetworkCopied) {
   Flight flight;
   Duplicate link(wire(flight), Window{}, 1, 1000, Duration::us(100));
-  link.push(kStart, Transit{.sent_at = kStart, .octets = frame_of(60)});
+  link.push(kStart, Transit{.sent_at = kStart, .raw = frame_of(60)});
   const auto frames = arrivals(flight);
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_NE(frames[0].copied, frames[1].copied);
@@ -264,12 +263,12 @@ TEST(SimLink, SaysWhatTheNetworkCopied) {
 }
 
 // A call of the simulation as the program sees it.
-Chain tagged_call(BufferPool& pool, uint32_t attempt, uint8_t last_octet) {
-  uint8_t octets[kTaggedHeaderBytes + 4] = {};
-  Ledger::write_tag(std::span<uint8_t, kTagBytes>(octets + kTagOffset, kTagBytes), attempt);
-  octets[kTaggedHeaderBytes + 3] = last_octet;
+Chain tagged_call(BufferPool& pool, uint32_t attempt, uint8_t last_byte) {
+  uint8_t raw[kTaggedHeaderBytes + 4] = {};
+  Ledger::write_tag(std::span<uint8_t, kTagBytes>(raw + kTagOffset, kTagBytes), attempt);
+  raw[kTaggedHeaderBytes + 3] = last_byte;
   Chain chain;
-  CW_ASSERT(chain.append_copy(pool, octets));
+  CW_ASSERT(chain.append_copy(pool, raw));
   return chain;
 }
 
@@ -281,7 +280,7 @@ class SimLedger : public ::testing::Test {
     ledger.sent(attempt, rpcrdma::bench_checksum(call, 4, call.bytes() - 4));
     return attempt;
   }
-  void execute(uint32_t attempt, uint8_t last_octet = 1) { ledger.executed(tagged_call(pool, attempt, last_octet)); }
+  void execute(uint32_t attempt, uint8_t last_byte = 1) { ledger.executed(tagged_call(pool, attempt, last_byte)); }
   void expect_failure(Oracle oracle) {
     ASSERT_EQ(verdict.failures().size(), 1u);
     EXPECT_EQ(verdict.failures()[0].oracle, oracle);
@@ -319,7 +318,7 @@ TEST_F(SimLedger, SeesAMissingOutcome) {
   ledger.check_end();
   expect_failure(Oracle::kAnsweredOnce);
 }
-TEST_F(SimLedger, SeesOtherOctetsThanWereSent) {
+TEST_F(SimLedger, SeesOtherBytesThanWereSent) {
   execute(send(), 2);
   expect_failure(Oracle::kPayload);
 }
@@ -341,7 +340,7 @@ TEST(SimMemory, SeesWritesAroundAndAfter) {
   Graveyard graveyard;
   graveyard.bury(std::move(memory));
   EXPECT_TRUE(graveyard.is_untouched());
-  area.data()[3] = 0;  // the octets did not move
+  area.data()[3] = 0;  // the bytes did not move
   EXPECT_FALSE(graveyard.is_untouched());
 }
 
@@ -407,7 +406,7 @@ TEST(SimRun, TheHashSeesWhatIsInAPacketWithItsOwnCrc) {
   EXPECT_NE(hashes[0].value(), hashes[1].value());
 }
 
-TEST(SimRun, RepeatsToTheOctet) {
+TEST(SimRun, RepeatsToTheByte) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     const Scenario scenario = draw_scenario(seed);
     const RunResult first = run(scenario);
@@ -506,13 +505,13 @@ TEST(SimOracle, BlameSpeaksWhenAPeerFindsFault) {
     ASSERT_TRUE(world.run_calls(10));
     const uint32_t words[] = {7, 1, 8, 0, 1, 44, 0x0bad'0bad, 64, 0, 0, 0, 0, 0, 7, 0, 2, rpcrdma::kBenchProgram,
                               1, 1, 0, 0, 0, 0,  64};
-    std::vector<uint8_t> octets(sizeof(words));
+    std::vector<uint8_t> raw(sizeof(words));
     for (size_t i = 0; i < std::size(words); ++i) {
-      store_be32(octets.data() + 4 * i, words[i]);
+      store_be32(raw.data() + 4 * i, words[i]);
     }
-    octets.resize(malformed ? 24 : octets.size());
+    raw.resize(malformed ? 24 : raw.size());
     Chain message;
-    ASSERT_TRUE(message.append_copy(world.peer->packets, octets));
+    ASSERT_TRUE(message.append_copy(world.peer->packets, raw));
     ASSERT_TRUE(world.peer->client.queue_pair(client::ClientId(0))->post_send({.payload = std::move(message)}).ok());
     world.run_for(Duration::ms(10));
     Verdict client;

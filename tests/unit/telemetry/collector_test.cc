@@ -149,7 +149,7 @@ TEST(Collector, AddsUpCoresAndKeepsPortsAndLcoresApart) {
   EXPECT_EQ(values.at("causeway_cm_rejects_total{direction=\"rx\",reason=\"unknown\"}"), 10);
 }
 
-// "Down" would be a lie: nobody has asked for it.
+// "Down" would be wrong: nobody has asked for it.
 TEST(Collector, ABackendIsNeitherUpNorDownBeforeTheFirstAttempt) {
   SyntheticCores cores(2);
   const Collector collector(cores.sources());
@@ -197,7 +197,7 @@ TEST(Collector, PortsAndLimitsAreThoseOfTheConfiguration) {
   EXPECT_EQ(values.at("causeway_listener_credits{listener=\"bench\"}"), 32);
 }
 
-// A counter that moved to another label, or vanished while connections still add to it, would be a lie.
+// A counter that moved to another label, or vanished while connections still add to it, would be wrong.
 TEST(Collector, AReloadOfRoutesLeavesEachCounterItsLabels) {
   SyntheticCores cores(1);
   cores.publish([](CoreSnapshot& out) { out.gateway.route_calls[5] = 40; });

@@ -250,7 +250,7 @@ TEST_F(MetricsServerTest, AddressInUseIsSaidWithWhatToDo) {
 TEST_F(MetricsServerTest, ServesIpv6Too) {
   std::string problem;
   IpAddress loopback;
-  loopback.octets[15] = 1;
+  loopback.raw[15] = 1;
   const auto server = MetricsServer::start({.listen = {loopback, 0}}, metrics_, health_, problem);
   if (server == nullptr) {
     GTEST_SKIP() << problem;

@@ -81,17 +81,17 @@ TEST(IpAddress, RefusesWhatIsNoAddress) {
 TEST(IpAddress, TextAgreesWithTheSystemLibrary) {
   EXPECT_TRUE(rc::check([] {
     IpAddress address;
-    for (uint8_t& octet : address.octets) {
-      octet = *rc::gen::weightedOneOf<uint8_t>({{3, rc::gen::just(uint8_t{0})}, {1, rc::gen::arbitrary<uint8_t>()}});
+    for (uint8_t& byte : address.raw) {
+      byte = *rc::gen::weightedOneOf<uint8_t>({{3, rc::gen::just(uint8_t{0})}, {1, rc::gen::arbitrary<uint8_t>()}});
     }
     // Mapped addresses are ours to print as IPv4; compatible ones (::a.b.c.d) the library prints in a way of its own.
     bool low = true;
     for (size_t i = 0; i < 12; ++i) {
-      low = low && address.octets[i] == 0;
+      low = low && address.raw[i] == 0;
     }
     RC_PRE(!low && !address.is_v4());
     char expected[INET6_ADDRSTRLEN];
-    inet_ntop(AF_INET6, address.octets.data(), expected, sizeof(expected));
+    inet_ntop(AF_INET6, address.raw.data(), expected, sizeof(expected));
     RC_ASSERT(text_of(address) == expected);
     RC_ASSERT(*parse_ip(expected) == address);
   }));

@@ -22,8 +22,8 @@ inline Path v4_path(uint16_t vlan = 0) {
 
 inline Path v6_path(uint16_t vlan = 0) {
   Path path = v4_path(vlan);
-  path.local.octets = {0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
-  path.remote.octets = {0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
+  path.local.raw = {0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  path.remote.raw = {0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
   return path;
 }
 
@@ -33,7 +33,7 @@ inline std::vector<uint8_t> build_frame(const Path& path, const Bth& bth, const 
   TxBatch batch(pool);
   TxPacket& packet = *batch.add();
   build_packet(packet, PathHeader(path), ip_identification, bth, extensions, payload);
-  return packet.octets();
+  return packet.raw();
 }
 
 inline std::vector<uint8_t> build_frame(const Path& path, Opcode opcode, size_t payload_bytes) {

@@ -1,4 +1,4 @@
-// Every header codec: golden octets at compile time, round trip, and refusal at every shorter length.
+// Every header codec: golden bytes at compile time, round trip, and refusal at every shorter length.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -30,9 +30,9 @@ constexpr std::array<uint8_t, Header::kSize> written(const Header& header) {
 }
 
 template <typename Header, size_t N>
-constexpr bool is_golden(const Header& header, const std::array<uint8_t, N>& octets) {
+constexpr bool is_golden(const Header& header, const std::array<uint8_t, N>& raw) {
   static_assert(N == Header::kSize);
-  return written(header) == octets && Header::parse(octets).ok() && *Header::parse(octets) == header;
+  return written(header) == raw && Header::parse(raw).ok() && *Header::parse(raw) == header;
 }
 
 constexpr Bth kBth{.opcode = Opcode::kRcSendOnlyInvalidate,
@@ -94,19 +94,19 @@ TYPED_TEST_SUITE(HeaderTest, Headers, HeaderNames);
 
 // The fixed part of the version field, without which the IP codecs refuse.
 template <typename Header>
-void make_acceptable(std::vector<uint8_t>& octets) {
+void make_acceptable(std::vector<uint8_t>& raw) {
   if constexpr (std::is_same_v<Header, Ipv4>) {
-    octets[0] = 0x45;
+    raw[0] = 0x45;
   } else if constexpr (std::is_same_v<Header, Ipv6>) {
-    octets[0] = static_cast<uint8_t>(0x60 | (octets[0] & 0xf));
+    raw[0] = static_cast<uint8_t>(0x60 | (raw[0] & 0xf));
   }
 }
 
 TYPED_TEST(HeaderTest, RefusesEveryShorterLength) {
-  const std::vector<uint8_t> octets(TypeParam::kSize, 0x45);
-  for (size_t size = 0; size < octets.size(); ++size) {
+  const std::vector<uint8_t> raw(TypeParam::kSize, 0x45);
+  for (size_t size = 0; size < raw.size(); ++size) {
     // In a block of exactly that size, so that a read behind its end is seen by the sanitizer.
-    const std::vector<uint8_t> cut(octets.begin(), octets.begin() + static_cast<ptrdiff_t>(size));
+    const std::vector<uint8_t> cut(raw.begin(), raw.begin() + static_cast<ptrdiff_t>(size));
     const Result<TypeParam> header = TypeParam::parse(cut);
     ASSERT_FALSE(header.ok()) << size;
     EXPECT_EQ(header.error(), Error::kTruncated) << size;
@@ -115,9 +115,9 @@ TYPED_TEST(HeaderTest, RefusesEveryShorterLength) {
 
 TYPED_TEST(HeaderTest, WhatIsParsedIsWrittenAndParsedAgainTheSame) {
   EXPECT_TRUE(rc::check([] {
-    auto octets = *rc::gen::container<std::vector<uint8_t>>(TypeParam::kSize, rc::gen::arbitrary<uint8_t>());
-    make_acceptable<TypeParam>(octets);
-    const Result<TypeParam> header = TypeParam::parse(octets);
+    auto raw = *rc::gen::container<std::vector<uint8_t>>(TypeParam::kSize, rc::gen::arbitrary<uint8_t>());
+    make_acceptable<TypeParam>(raw);
+    const Result<TypeParam> header = TypeParam::parse(raw);
     RC_ASSERT(header.ok());
     const auto again = written(*header);
     RC_ASSERT(TypeParam::parse(again).ok());
@@ -130,22 +130,22 @@ TYPED_TEST(HeaderTest, WhatIsParsedIsWrittenAndParsedAgainTheSame) {
 TEST(Bth, WritesReservedBitsAsZero) {
   std::array<uint8_t, Bth::kSize> ones;
   ones.fill(0xff);
-  const auto octets = written(*Bth::parse(ones));
-  EXPECT_EQ(octets[4], 0xc0);  // FECN, BECN
-  EXPECT_EQ(octets[8], 0x80);  // AckReq
+  const auto raw = written(*Bth::parse(ones));
+  EXPECT_EQ(raw[4], 0xc0);  // FECN, BECN
+  EXPECT_EQ(raw[8], 0x80);  // AckReq
 }
 
-TEST(Deth, IgnoresTheReservedOctet) {
-  const std::array<uint8_t, 8> octets = {0, 0, 0, 9, 0xff, 0, 0, 1};
-  EXPECT_EQ(*Deth::parse(octets), (Deth{9, verbs::Qpn(1)}));
+TEST(Deth, IgnoresTheReservedByte) {
+  const std::array<uint8_t, 8> raw = {0, 0, 0, 9, 0xff, 0, 0, 1};
+  EXPECT_EQ(*Deth::parse(raw), (Deth{9, verbs::Qpn(1)}));
 }
 
 TEST(Ipv4, RefusesOtherVersionsAndOptions) {
   for (const int first : {0x00, 0x44, 0x46, 0x4f, 0x55, 0x65, 0xf5}) {
-    std::array<uint8_t, Ipv4::kSize> octets{};
-    octets[0] = static_cast<uint8_t>(first);
-    ASSERT_FALSE(Ipv4::parse(octets).ok());
-    EXPECT_EQ(Ipv4::parse(octets).error(), Error::kUnsupported);
+    std::array<uint8_t, Ipv4::kSize> raw{};
+    raw[0] = static_cast<uint8_t>(first);
+    ASSERT_FALSE(Ipv4::parse(raw).ok());
+    EXPECT_EQ(Ipv4::parse(raw).error(), Error::kUnsupported);
   }
 }
 

@@ -13,10 +13,10 @@ namespace cw::wire {
 namespace {
 
 // The definition, bit by bit and without a library: what the fast one must equal.
-uint32_t slow_crc(const std::vector<uint8_t>& octets) {
+uint32_t slow_crc(const std::vector<uint8_t>& raw) {
   uint32_t crc = 0xffff'ffff;
-  for (const uint8_t octet : octets) {
-    crc ^= octet;
+  for (const uint8_t byte : raw) {
+    crc ^= byte;
     for (int bit = 0; bit < 8; ++bit) {
       crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xedb8'8320u : 0u);
     }
@@ -49,9 +49,9 @@ std::vector<uint8_t> arbitrary_packet() {
   const size_t header_bytes = (ipv6 ? 40u : 20u) + 8 + 12;
   const size_t size = header_bytes + *rc::gen::weightedOneOf<size_t>(
                                          {{4, rc::gen::inRange<size_t>(0, 200)}, {1, rc::gen::inRange<size_t>(0, 5000)}});
-  auto octets = *rc::gen::container<std::vector<uint8_t>>(size, rc::gen::arbitrary<uint8_t>());
-  octets[0] = static_cast<uint8_t>(ipv6 ? 0x60 | (octets[0] & 0xf) : 0x45);
-  return octets;
+  auto raw = *rc::gen::container<std::vector<uint8_t>>(size, rc::gen::arbitrary<uint8_t>());
+  raw[0] = static_cast<uint8_t>(ipv6 ? 0x60 | (raw[0] & 0xf) : 0x45);
+  return raw;
 }
 
 TEST(Icrc, EqualsTheDefinition) {
@@ -115,7 +115,7 @@ TEST(Icrc, IgnoresWhatRoutersMayChange) {
   }
 }
 
-TEST(Icrc, NoticesEveryOtherOctet) {
+TEST(Icrc, NoticesEveryOtherByte) {
   for (const bool ipv6 : {false, true}) {
     const std::vector<uint8_t> frame = test::build_frame(ipv6 ? test::v6_path() : test::v4_path(), Opcode::kRcSendOnly, 100);
     const uint32_t icrc = load_le32(frame.data() + frame.size() - 4);

@@ -24,9 +24,9 @@ Bth send_only() {
 }
 
 std::vector<uint8_t> counting(size_t count) {
-  std::vector<uint8_t> octets(count);
-  std::iota(octets.begin(), octets.end(), uint8_t{1});
-  return octets;
+  std::vector<uint8_t> raw(count);
+  std::iota(raw.begin(), raw.end(), uint8_t{1});
+  return raw;
 }
 
 // The packet that a peer at the other end of `path` sends.
@@ -49,10 +49,10 @@ TEST(PathHeader, IsAnsweredByItsMirrorOnly) {
     EXPECT_FALSE(is_answered(path, static_cast<uint16_t>(path.port + 1)));
     for (IpAddress Path::*address : {&Path::local, &Path::remote}) {
       Path other = path;
-      (other.*address).octets[15] ^= 1;
+      (other.*address).raw[15] ^= 1;
       EXPECT_FALSE(is_answered(other, path.port));
       other = path;
-      (other.*address).octets[12] ^= 0x80;
+      (other.*address).raw[12] ^= 0x80;
       EXPECT_FALSE(is_answered(other, path.port));
     }
     Path other = path;
@@ -85,11 +85,11 @@ class PacketBuilderTest : public ::testing::Test {
     return packet;
   }
   std::vector<uint8_t> payload_bytes(uint32_t offset, uint32_t size) {
-    std::vector<uint8_t> octets(size);
+    std::vector<uint8_t> raw(size);
     if (size > 0) {
-      chain.copy_to(offset, octets);
+      chain.copy_to(offset, raw);
     }
-    return octets;
+    return raw;
   }
   std::vector<uint8_t> from_memory(const std::vector<uint8_t>& payload, const Path& path = v4_path()) {
     return test::build_frame(path, send_only(), Extensions{}, payload, 77);
@@ -104,7 +104,7 @@ TEST_F(PacketBuilderTest, CopiesSmallPayload) {
   TxPacket& packet = build({600}, 3, kAttachThresholdBytes - 1);
   EXPECT_EQ(packet.piece_count, 0u);
   EXPECT_EQ(packet.trailer_bytes, 0u);
-  EXPECT_EQ(packet.octets(), from_memory(payload_bytes(3, kAttachThresholdBytes - 1)));
+  EXPECT_EQ(packet.raw(), from_memory(payload_bytes(3, kAttachThresholdBytes - 1)));
 }
 
 TEST_F(PacketBuilderTest, AttachesLargePayload) {
@@ -116,7 +116,7 @@ TEST_F(PacketBuilderTest, AttachesLargePayload) {
   EXPECT_EQ(packet.trailer_bytes, 3u + 4);
   EXPECT_EQ(packet.head->size, 14u + 20 + 8 + 12);
   EXPECT_EQ(packet.frame_bytes(), 54u + 1021 + 7);
-  EXPECT_EQ(packet.octets(), from_memory(payload_bytes(5, 1021)));
+  EXPECT_EQ(packet.raw(), from_memory(payload_bytes(5, 1021)));
 }
 
 TEST_F(PacketBuilderTest, AttachesUpToFourRunsAndSkipsEmptyBuffers) {
@@ -124,19 +124,19 @@ TEST_F(PacketBuilderTest, AttachesUpToFourRunsAndSkipsEmptyBuffers) {
   ASSERT_EQ(packet.piece_count, 4u);
   EXPECT_EQ(packet.pieces[0].size, 10u);
   EXPECT_EQ(packet.pieces[3].size, 190u);
-  EXPECT_EQ(packet.octets(), from_memory(payload_bytes(90, 800)));
+  EXPECT_EQ(packet.raw(), from_memory(payload_bytes(90, 800)));
 }
 
 TEST_F(PacketBuilderTest, CopiesWhenThereAreTooManyRuns) {
   TxPacket& packet = build({200, 200, 200, 200, 200}, 0, 1000);
   EXPECT_EQ(packet.piece_count, 0u);
-  EXPECT_EQ(packet.octets(), from_memory(payload_bytes(0, 1000)));
+  EXPECT_EQ(packet.raw(), from_memory(payload_bytes(0, 1000)));
 }
 
 TEST_F(PacketBuilderTest, OffsetMayLieBeyondTheFirstBuffer) {
   TxPacket& packet = build({100, 1000}, 150, 700);
   ASSERT_EQ(packet.piece_count, 1u);
-  EXPECT_EQ(packet.octets(), from_memory(payload_bytes(150, 700)));
+  EXPECT_EQ(packet.raw(), from_memory(payload_bytes(150, 700)));
 }
 
 // All lengths of padding, over both families, and with a header more.
@@ -158,7 +158,7 @@ TEST_F(PacketBuilderTest, BuildsInPlaceWhatItBuildsElsewhere) {
         EXPECT_TRUE(packet.is_in_place());
         EXPECT_EQ(packet.pieces[0].owner, chain.head());
         EXPECT_EQ(packet.port, path.port);
-        EXPECT_EQ(packet.octets(), test::build_frame(path, bth, extensions, payload, 77));
+        EXPECT_EQ(packet.raw(), test::build_frame(path, bth, extensions, payload, 77));
         EXPECT_EQ(payload_bytes(0, bytes), payload) << "the message is what it was";
         EXPECT_EQ(chain.head()->size, bytes);
       }
@@ -171,7 +171,7 @@ TEST_F(PacketBuilderTest, AFrameInPlaceWantsRoomOnBothSides) {
   const auto has_room = [&](const Path& path) {
     return has_room_for_frame(PathHeader(path), Opcode::kRcSendOnly, *chain.head());
   };
-  EXPECT_FALSE(has_room(v4_path())) << "three octets of padding, four of iCRC";
+  EXPECT_FALSE(has_room(v4_path())) << "three bytes of padding, four of iCRC";
   (void)build({4992}, 0, 0);
   EXPECT_TRUE(has_room(v4_path()));
   (void)chain.extend_front(Buffer::kHeadroomBytes - 54);
@@ -185,7 +185,7 @@ TEST_F(PacketBuilderTest, AFrameInPlaceWantsRoomOnBothSides) {
 TEST_F(PacketBuilderTest, EmptyPayloadNeedsNoBuffer) {
   TxPacket& packet = build({}, 0, 0);
   EXPECT_EQ(packet.head->size, 54u + 4);
-  EXPECT_EQ(packet.octets(), from_memory({}));
+  EXPECT_EQ(packet.raw(), from_memory({}));
 }
 
 TEST_F(PacketBuilderTest, FullMtuFromMemoryIsCopied) {
@@ -193,7 +193,7 @@ TEST_F(PacketBuilderTest, FullMtuFromMemoryIsCopied) {
   const std::vector<uint8_t> payload = counting(4096);
   build_packet(packet, PathHeader(v6_path(3)), 0, send_only(), Extensions{}, Bytes(payload));
   EXPECT_EQ(packet.piece_count, 0u);
-  const auto frame = packet.octets();
+  const auto frame = packet.raw();
   const auto view = PacketView::parse(frame);
   ASSERT_TRUE(view.ok());
   EXPECT_TRUE(verify_icrc(*view));
@@ -213,7 +213,7 @@ TEST_F(PacketBuilderTest, HeadersAreAsPeersWriteThem) {
                                          10,   9,    0,    1,    10,   9,    0,    2,                                       //
                                          0xc1, 0x23, 0x12, 0xb7, 0,    24,   0,    0,                                       //
                                          0x04, 0x40, 0xff, 0xff, 0,    0,    0,    0x17, 0,  0xab, 0xcd, 0xef};
-  auto frame = packet.octets();
+  auto frame = packet.raw();
   frame.resize(frame.size() - 4);
   EXPECT_EQ(frame, expected);
 }
@@ -224,7 +224,7 @@ TEST_F(PacketBuilderTest, OverwritesWhatLayInTheHeadBefore) {
   std::fill(packet.head->data, packet.head->data + 200, uint8_t{0xff});
   const auto payload = counting(5);
   build_packet(packet, PathHeader(v4_path()), 77, send_only(), Extensions{}, Bytes(payload));
-  EXPECT_EQ(packet.octets(), clean);
+  EXPECT_EQ(packet.raw(), clean);
 }
 
 TEST_F(PacketBuilderTest, Ipv4ChecksumIsRightForEveryIdentificationAndLength) {
@@ -238,7 +238,7 @@ TEST_F(PacketBuilderTest, Ipv4ChecksumIsRightForEveryIdentificationAndLength) {
     TxPacket& packet = *batch.add();
     const auto payload = counting(*rc::gen::inRange<size_t>(0, 4097));
     build_packet(packet, PathHeader(path), identification, send_only(), Extensions{}, Bytes(payload));
-    const auto frame = packet.octets();
+    const auto frame = packet.raw();
     const auto view = PacketView::parse(frame);
     RC_ASSERT(view.ok());
     RC_ASSERT(verify_icrc(*view));
@@ -271,7 +271,7 @@ TEST_F(PacketBuilderTest, WhatIsBuiltIsParsedTheSameForEveryPathOpcodeAndPayload
     batch.clear();
     TxPacket& packet = *batch.add();
     build_packet(packet, PathHeader(path), 9, bth, Extensions{}, PayloadCursor{chain.head(), 0, static_cast<uint32_t>(size)});
-    const auto frame = packet.octets();
+    const auto frame = packet.raw();
     RC_ASSERT(frame.size() == packet.frame_bytes());
     const auto view = PacketView::parse(frame);
     RC_ASSERT(view.ok());
@@ -294,7 +294,7 @@ TEST_F(PacketBuilderTest, AHeadThatIsTooSmallIsOurOwnMistake) {
   small.release(head);
 }
 
-// A run of packets must be, octet for octet, what building them one by one gives.
+// A run of packets must be, byte for byte, what building them one by one gives.
 TEST_F(PacketBuilderTest, RunIsWhatSinglePacketsAre) {
   Path tagged = v6_path();
   tagged.vlan = 12;
@@ -317,7 +317,7 @@ TEST_F(PacketBuilderTest, RunIsWhatSinglePacketsAre) {
           build_packet(single, header, identification, bth, Extensions{}, PayloadCursor{chain.head(), offset, bytes});
           TxPacket& of_run = *batch.add();
           run.build(of_run, identification, bth.psn, bth.ack_request, chain.head(), offset);
-          ASSERT_EQ(of_run.octets(), single.octets()) << bytes << " octets from " << offset;
+          ASSERT_EQ(of_run.raw(), single.raw()) << bytes << " bytes from " << offset;
           EXPECT_EQ(of_run.piece_count, single.piece_count);
           EXPECT_EQ(of_run.port, single.port);
         }

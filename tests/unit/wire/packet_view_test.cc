@@ -136,7 +136,7 @@ TEST(PeekDestination, ReadsNothingBehindTheEndOfAFrame) {
   for (size_t size = 0; size < whole.size(); ++size) {
     const Frame cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));  // the sanitizers watch its end
     const bool has_bth = size >= kBth6 + 4 + Bth::kSize;
-    EXPECT_EQ(peek_destination(cut).has_value(), has_bth) << size << " octets";
+    EXPECT_EQ(peek_destination(cut).has_value(), has_bth) << size << " bytes";
   }
 }
 
@@ -245,7 +245,7 @@ TEST(PacketView, RefusesEveryTruncationThatIpAndUdpAgreeWith) {
       } else if (size < needed) {
         EXPECT_EQ(verdict, "runt") << size;
       } else if (size <= needed + 3) {
-        EXPECT_EQ(verdict, "pad_count") << size;  // 21 octets of payload had three of padding
+        EXPECT_EQ(verdict, "pad_count") << size;  // 21 bytes of payload had three of padding
       } else {
         EXPECT_EQ(verdict, "icrc") << size;
       }
@@ -320,9 +320,8 @@ TEST(PacketView, RefusesBadIpv6Headers) {
 TEST(PacketView, RefusesMappedAddressesInIpv6) {
   const IpAddress mapped = IpAddress::v4(0x0a090001);
   for (const size_t at : {kIp + 8, kIp + 24}) {
-    EXPECT_EQ(verdict_of(bent_v6([&](Frame& f) {
-                std::copy(mapped.octets.begin(), mapped.octets.end(), f.begin() + static_cast<ptrdiff_t>(at));
-              })),
+    EXPECT_EQ(verdict_of(bent_v6(
+                  [&](Frame& f) { std::copy(mapped.raw.begin(), mapped.raw.end(), f.begin() + static_cast<ptrdiff_t>(at)); })),
               "ip_header");
   }
 }
@@ -393,7 +392,7 @@ TEST(PacketView, RefusesPaddingWithoutPayload) {
 
 TEST(PacketView, RefusesPaddingThatIsAllOfThePayload) {
   Frame frame = build_frame(v4_path(), Opcode::kRcSendOnly, 4);
-  frame.erase(frame.begin() + kBth4 + 12);  // three octets, all padding
+  frame.erase(frame.begin() + kBth4 + 12);  // three bytes, all padding
   store_be16(&frame[kIp + 2], static_cast<uint16_t>(frame.size() - kIp));
   store_be16(&frame[kUdp4 + 4], static_cast<uint16_t>(frame.size() - kUdp4));
   frame[kBth4 + 1] |= 0x30;
@@ -425,7 +424,7 @@ TEST(PacketView, FindsWrongIcrc) {
   EXPECT_EQ(verdict_of(frame), "icrc");
 }
 
-TEST(PacketView, ArbitraryOctetsNeverReadOutOfBounds) {
+TEST(PacketView, ArbitraryBytesNeverReadOutOfBounds) {
   EXPECT_TRUE(rc::check([] {
     // A frame whose first layers are right as often as not, so that the later ones are reached.
     Frame frame = *rc::gen::arbitrary<bool>() ? v4_send(40) : v6_send(40);

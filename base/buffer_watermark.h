@@ -6,7 +6,7 @@
 namespace cw {
 
 // The last buffers are those by which others come back: acknowledgements come in and answers leave.
-enum class BufferStock : uint8_t {
+enum class BufferWatermark : uint8_t {
   kPlenty,
   kLow,   // no new message is taken: its sender is told to wait (RNR NAK). Those under way, and Read responses, are
   kLast,  // nothing is taken that would be held: as if it had been lost

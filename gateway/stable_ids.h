@@ -15,7 +15,7 @@
 namespace cw::gateway {
 
 template <typename T, uint32_t max>
-class LastingNumbers {
+class StableIds {
  public:
   // One that has no number gets one. Precondition: has_room_for() it.
   uint32_t number(const T& value) {

@@ -7,9 +7,9 @@
 
 namespace cw::gateway {
 
-class ConnectionPlaces {
+class ConnectionQuota {
  public:
-  virtual ~ConnectionPlaces() = default;
+  virtual ~ConnectionQuota() = default;
   // A place, or false when there is none. Never more are out than there are.
   [[nodiscard]] virtual bool take(uint32_t listener) = 0;
   // There is one at the moment: whoever takes it later may find it gone.
@@ -20,9 +20,9 @@ class ConnectionPlaces {
 };
 
 // Of a gateway, or several on one thread.
-class LocalPlaces final : public ConnectionPlaces {
+class LocalQuota final : public ConnectionQuota {
  public:
-  LocalPlaces(uint32_t total, std::span<const uint32_t> per_listener)
+  LocalQuota(uint32_t total, std::span<const uint32_t> per_listener)
       : total_(total), maxima_(per_listener.begin(), per_listener.end()), listeners_(per_listener.begin(), per_listener.end()) {}
 
   [[nodiscard]] bool has_room(uint32_t listener) const override { return total_ > 0 && listeners_[listener] > 0; }

@@ -8,7 +8,7 @@
 
 namespace cw::control {
 
-class AdminPlaces {
+class AdminQuota {
  public:
   static constexpr uint32_t kMax = 16;        // in all
   static constexpr uint32_t kOthersMax = 12;  // of those who are not root

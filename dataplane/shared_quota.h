@@ -1,4 +1,4 @@
-// ConnectionPlaces of poll cores on threads of their own. Touched when connections come and go.
+// ConnectionQuota of poll cores on threads of their own. Touched when connections come and go.
 #pragma once
 
 #include <atomic>
@@ -7,13 +7,13 @@
 #include <span>
 #include <vector>
 
-#include "gateway/connection_places.h"
+#include "gateway/connection_quota.h"
 
 namespace cw::dataplane {
 
-class SharedPlaces final : public gateway::ConnectionPlaces {
+class SharedQuota final : public gateway::ConnectionQuota {
  public:
-  SharedPlaces(uint32_t total, std::span<const uint32_t> per_listener)
+  SharedQuota(uint32_t total, std::span<const uint32_t> per_listener)
       : maxima_(per_listener.begin(), per_listener.end()), listeners_(std::make_unique<Free[]>(per_listener.size())) {
     total_.store(total, std::memory_order_relaxed);
     for (size_t i = 0; i < per_listener.size(); ++i) {
