@@ -206,7 +206,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   pool_options.yields = std::ranges::any_of(config.dataplane.poll_lcores, is_worker_cpu);
   WorkerPool workers(pool_options, {pools->packets(), pools->large()}, programs, wakeup_list);
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
-  ConfigNumbers numbers;
+  gateway::ConfigIds numbers;
   numbers.add(config);
   const std::unique_ptr<gateway::ConnectionQuota> quota = connection_quota(config, numbers);
   const std::unique_ptr<gateway::ConnectionQuota> quota_of_clients = client_quota(config, numbers);

@@ -28,7 +28,7 @@ cm::RateLimit rate_of(uint32_t per_second) {
 }
 
 // Precondition: they have numbers.
-void add_routes(std::span<const gateway::RouteKey> keys, uint32_t listener_number, const gateway::RouteNumbers& numbers,
+void add_routes(std::span<const gateway::RouteKey> keys, uint32_t listener_number, const gateway::RouteIds& numbers,
                 gateway::ListenerOptions& listener) {
   for (const gateway::RouteKey& key : keys) {
     if (key.listener != listener_number) {
@@ -152,8 +152,8 @@ node::NodeOptions node_options(const control::Config& config, std::span<const wi
   return options;
 }
 
-std::unique_ptr<gateway::ConnectionQuota> connection_quota(const control::Config& config, const ConfigNumbers& numbers) {
-  std::vector<uint32_t> per_listener(gateway::kListenerNumbersMax);
+std::unique_ptr<gateway::ConnectionQuota> connection_quota(const control::Config& config, const gateway::ConfigIds& numbers) {
+  std::vector<uint32_t> per_listener(gateway::kListenerIdsMax);
   for (const control::ListenerConfig& listener : config.listeners) {
     per_listener[numbers.of(listener)] = control::connections_max_of(listener, config.limits);
   }
@@ -164,8 +164,8 @@ uint32_t client_connections_max(const control::ClientConfig& client) {
   return client.connections_max == 0 ? UINT32_MAX : client.connections_max;
 }
 
-std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& config, const ConfigNumbers& numbers) {
-  std::vector<uint32_t> per_class(gateway::kClientNumbersMax);
+std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& config, const gateway::ConfigIds& numbers) {
+  std::vector<uint32_t> per_class(gateway::kClientIdsMax);
   for (const control::ClientConfig& client : config.clients) {
     per_class[*numbers.clients.find(client.name)] = client_connections_max(client);
   }
@@ -174,7 +174,7 @@ std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& co
 
 gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core, gateway::ConnectionQuota& quota,
                                         gateway::ConnectionQuota& client_quota, gateway::SourcePorts& source_ports,
-                                        const ConfigNumbers& numbers) {
+                                        const gateway::ConfigIds& numbers) {
   gateway::GatewayOptions options;
   options.core = core;
   options.quota = &quota;
@@ -199,7 +199,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     backend.open_timeout = Duration::ms(config_backend.connect_timeout_ms);
     backend.call_timeout = Duration::seconds(config_backend.call_timeout_s);
   }
-  const std::vector<gateway::RouteKey> keys = route_keys(config, numbers);
+  const std::vector<gateway::RouteKey> keys = gateway::route_keys(config, numbers);
   for (const gateway::ListenerIdentity& identity : numbers.listeners.values()) {
     gateway::ListenerOptions& listener = options.listeners.emplace_back();
     listener.name = identity.name;

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "control/config/config.h"
-#include "dataplane/config_numbers.h"
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
 #include "dataplane/worker_pool.h"
+#include "gateway/config_ids.h"
 #include "gateway/gateway_options.h"
 #include "gateway/node/node.h"
 
@@ -25,13 +25,14 @@ namespace cw::dataplane {
                                              const CoreShare& core, uint64_t qpn_key);
 [[nodiscard]] uint32_t client_connections_max(const control::ClientConfig& client);
 // Places by class of clients.
-[[nodiscard]] std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& config, const ConfigNumbers& numbers);
+[[nodiscard]] std::unique_ptr<gateway::ConnectionQuota> client_quota(const control::Config& config,
+                                                                     const gateway::ConfigIds& numbers);
 // Precondition, here and below: what `config` names has its `numbers`.
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
                                                       gateway::ConnectionQuota& quota, gateway::ConnectionQuota& client_quota,
-                                                      gateway::SourcePorts& source_ports, const ConfigNumbers& numbers);
+                                                      gateway::SourcePorts& source_ports, const gateway::ConfigIds& numbers);
 [[nodiscard]] std::unique_ptr<gateway::ConnectionQuota> connection_quota(const control::Config& config,
-                                                                         const ConfigNumbers& numbers);
+                                                                         const gateway::ConfigIds& numbers);
 [[nodiscard]] WorkerPoolOptions worker_options(const control::Config& config);
 
 }  // namespace cw::dataplane

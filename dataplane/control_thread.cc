@@ -31,11 +31,11 @@ std::string text(const IpAddress& address) {
 }
 
 // The [[client]] section that refused it. Precondition: the notice names one.
-const std::string& section_of(const gateway::Notice& notice, const ConfigNumbers& numbers) {
+const std::string& section_of(const gateway::Notice& notice, const gateway::ConfigIds& numbers) {
   return numbers.clients.values()[*notice.client_class];
 }
 
-void log_notice(const gateway::Notice& notice, const control::Config& config, const ConfigNumbers& numbers) {
+void log_notice(const gateway::Notice& notice, const control::Config& config, const gateway::ConfigIds& numbers) {
   const std::span<const gateway::BackendIdentity> backends = numbers.backends.values();
   const std::string backend = notice.backend < backends.size() ? backends[notice.backend].name : "none";
   switch (notice.result) {

@@ -40,14 +40,14 @@ CheckPlan check_plan(const control::BackendConfig& backend) {
       .health = {.interval = Duration::ms(backend.check_interval_ms), .fall = backend.check_fall, .rise = backend.check_rise}};
 }
 
-HealthChecks::HealthChecks(const std::vector<control::BackendConfig>& backends, const ConfigNumbers& numbers, uint32_t cores,
+HealthChecks::HealthChecks(const std::vector<control::BackendConfig>& backends, const gateway::ConfigIds& numbers, uint32_t cores,
                            Tell tell)
     : cores_(cores), tell_(std::move(tell)), pool_(kBuffers, kBufferBytes, kBuffers) {
   become(monotonic_now(), wanted(backends, numbers));
 }
 
 std::vector<HealthChecks::Wanted> HealthChecks::wanted(const std::vector<control::BackendConfig>& backends,
-                                                       const ConfigNumbers& numbers) {
+                                                       const gateway::ConfigIds& numbers) {
   std::vector<Wanted> list;
   for (const control::BackendConfig& config : backends) {
     const uint32_t backend = numbers.of(config);
@@ -133,7 +133,7 @@ void HealthChecks::take_wanted(Instant now) {
   }
 }
 
-void HealthChecks::reconfigure(const std::vector<control::BackendConfig>& backends, const ConfigNumbers& numbers) {
+void HealthChecks::reconfigure(const std::vector<control::BackendConfig>& backends, const gateway::ConfigIds& numbers) {
   const std::lock_guard starting(starting_);
   {
     const std::lock_guard lock(mutex_);

@@ -18,8 +18,8 @@
 #include "base/heap_buffer_pool.h"
 #include "control/admin/server_checks.h"
 #include "control/config/config.h"
-#include "dataplane/config_numbers.h"
 #include "dataplane/sockets/backend_stream.h"
+#include "gateway/config_ids.h"
 #include "gateway/core_message.h"
 
 namespace cw::dataplane {
@@ -38,7 +38,7 @@ class HealthChecks final : public control::ServerChecks {
   // Gives `message` to core `core`; false: it takes none now. Called by the checking thread.
   using Tell = std::function<bool(uint32_t core, const gateway::CoreMessage& message)>;
   // `numbers` has those of `backends` and their servers, here and below.
-  HealthChecks(const std::vector<control::BackendConfig>& backends, const ConfigNumbers& numbers, uint32_t cores, Tell tell);
+  HealthChecks(const std::vector<control::BackendConfig>& backends, const gateway::ConfigIds& numbers, uint32_t cores, Tell tell);
   ~HealthChecks() override;
   HealthChecks(const HealthChecks&) = delete;
   HealthChecks& operator=(const HealthChecks&) = delete;
@@ -48,7 +48,7 @@ class HealthChecks final : public control::ServerChecks {
   void stop();
   // Other servers, or other ways to check them. What is known of a server that stays is kept. Any thread; may be what starts the
   // checks.
-  void reconfigure(const std::vector<control::BackendConfig>& backends, const ConfigNumbers& numbers);
+  void reconfigure(const std::vector<control::BackendConfig>& backends, const gateway::ConfigIds& numbers);
   [[nodiscard]] std::vector<control::ServerCheck> server_checks() const override;
 
  private:
@@ -71,7 +71,7 @@ class HealthChecks final : public control::ServerChecks {
     std::vector<control::ServerState> told;  // by core
   };
   [[nodiscard]] static std::vector<Wanted> wanted(const std::vector<control::BackendConfig>& backends,
-                                                  const ConfigNumbers& numbers);
+                                                  const gateway::ConfigIds& numbers);
   // The checking thread, or nobody else while it does not run.
   void become(Instant now, const std::vector<Wanted>& list);
   void become(Instant now, const Wanted& wanted, Server& server) const;

@@ -19,43 +19,43 @@ std::vector<control::Problem> LiveChanges::problems(const control::Config& confi
   for (const control::BackendConfig& backend : config.backends) {
     add_backend_problems(backend, file, problems);
   }
-  const std::vector<gateway::BackendIdentity> backends = backend_identities(config);
+  const std::vector<gateway::BackendIdentity> backends = gateway::backend_identities(config);
   if (!parts_.numbers.backends.has_room_for(backends)) {
     problems.push_back(
         {file, 0, 0, "backend.name",
          fmt::format("there have been {} backends since the start, each with counters of its own, and there can be "
                      "{} of them",
-                     parts_.numbers.backends.values().size(), gateway::kBackendNumbersMax),
+                     parts_.numbers.backends.values().size(), gateway::kBackendIdsMax),
          "go back to names that there were, or restart"});
     return problems;  // what names them has no numbers
   }
-  const std::vector<gateway::ListenerIdentity> listeners = listener_identities(config);
+  const std::vector<gateway::ListenerIdentity> listeners = gateway::listener_identities(config);
   if (!parts_.numbers.listeners.has_room_for(listeners)) {
     problems.push_back(
         {file, 0, 0, "listener.name",
          fmt::format("there have been {} listeners since the start, each with counters of its own, and there can be "
                      "{} of them",
-                     parts_.numbers.listeners.values().size(), gateway::kListenerNumbersMax),
+                     parts_.numbers.listeners.values().size(), gateway::kListenerIdsMax),
          "go back to names that there were, or restart"});
     return problems;
   }
-  ConfigNumbers numbers = parts_.numbers;
+  gateway::ConfigIds numbers = parts_.numbers;
   (void)numbers.backends.number(backends);
   (void)numbers.listeners.number(listeners);
-  if (!numbers.routes.has_room_for(route_keys(config, numbers))) {
+  if (!numbers.routes.has_room_for(gateway::route_keys(config, numbers))) {
     problems.push_back(
         {file, 0, 0, "route",
          fmt::format("calls have gone {} ways from a listener to a backend since the start, each with a counter of "
                      "its own, and there can be {} of them",
-                     numbers.routes.values().size(), gateway::kRouteNumbersMax),
+                     numbers.routes.values().size(), gateway::kRouteIdsMax),
          "go back to routes that there were, or restart"});
   }
-  if (!numbers.clients.has_room_for(client_names(config))) {
+  if (!numbers.clients.has_room_for(gateway::client_names(config))) {
     problems.push_back(
         {file, 0, 0, "client.name",
          fmt::format("there have been {} client sections since the start, each with counters of its own, and there "
                      "can be {} of them",
-                     numbers.clients.values().size(), gateway::kClientNumbersMax),
+                     numbers.clients.values().size(), gateway::kClientIdsMax),
          "go back to names that there were, or restart"});
   }
   return problems;
@@ -77,7 +77,7 @@ void LiveChanges::add_backend_problems(const control::BackendConfig& backend, co
                                        std::vector<control::Problem>& problems) const {
   const std::span<const gateway::BackendIdentity> known = parts_.numbers.backends.values();
   if (const std::optional<uint32_t> number = parts_.numbers.backends.find(gateway::identity_of(backend))) {
-    const gateway::ServerNumbers& servers = parts_.numbers.servers[*number];
+    const gateway::ServerIds& servers = parts_.numbers.servers[*number];
     if (!servers.has_room_for(control::servers_of(backend))) {
       problems.push_back({file, 0, 0, "backend.address",
                           fmt::format("backend '{}' has had {} servers since the start, and can have {}", backend.name,
@@ -128,7 +128,7 @@ bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
 }
 
 void LiveChanges::number(const control::Config& config) {
-  const ConfigNumbers known = parts_.numbers;  // what the workers have
+  const gateway::ConfigIds known = parts_.numbers;  // what the workers have
   parts_.numbers.add(config);
   const std::span<const gateway::BackendIdentity> backends = parts_.numbers.backends.values();
   for (uint32_t backend = 0; backend < backends.size(); ++backend) {

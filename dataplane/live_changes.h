@@ -10,11 +10,11 @@
 
 #include "control/config/config.h"
 #include "control/config/problem.h"
-#include "dataplane/config_numbers.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/health_checks.h"
 #include "dataplane/live_view.h"
 #include "dataplane/worker_pool.h"
+#include "gateway/config_ids.h"
 #include "gateway/connection_quota.h"
 #include "telemetry/collector.h"
 #include "telemetry/history_recorder.h"
@@ -30,7 +30,7 @@ class LiveChanges {
     WorkerPool& workers;
     gateway::ConnectionQuota& quota;
     gateway::ConnectionQuota& client_quota;
-    ConfigNumbers& numbers;
+    gateway::ConfigIds& numbers;
     HealthChecks& checks;
     LiveView& view;
     telemetry::Collector& collector;
@@ -44,7 +44,7 @@ class LiveChanges {
   // Precondition: no problems(). False: a core did not take its part in time. `pulled_max`: ReloadPlan.
   [[nodiscard]] bool apply(const control::Config& config, uint32_t pulled_max);
   // Callers take turns.
-  [[nodiscard]] const ConfigNumbers& numbers() const { return parts_.numbers; }
+  [[nodiscard]] const gateway::ConfigIds& numbers() const { return parts_.numbers; }
 
  private:
   // Of one that is to be.

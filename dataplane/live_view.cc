@@ -78,7 +78,7 @@ std::string error_text(const rc::QpError& error) {
 
 LiveView::LiveView(const control::Config& config, const std::string& version, std::vector<GatewayApp*> apps,
                    const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
-                   const telemetry::GatewayFlags& flags, const control::ServerChecks& checks, const ConfigNumbers& numbers)
+                   const telemetry::GatewayFlags& flags, const control::ServerChecks& checks, const gateway::ConfigIds& numbers)
     : config_(config),
       current_{config, numbers},
       version_(version),
@@ -89,7 +89,7 @@ LiveView::LiveView(const control::Config& config, const std::string& version, st
       checks_(checks),
       started_(std::chrono::steady_clock::now()) {}
 
-void LiveView::reconfigure(const control::Config& changed, const ConfigNumbers& numbers) {
+void LiveView::reconfigure(const control::Config& changed, const gateway::ConfigIds& numbers) {
   const std::lock_guard lock(mutex_);
   current_ = {changed, numbers};
 }
@@ -138,7 +138,7 @@ control::GatewayStatus LiveView::status() {
     port.steering = to_string(ports_[i]->steering());
   }
   const auto [current, numbers] = this->current();
-  std::array<uint32_t, gateway::kListenerNumbersMax> connections_of{};  // of those that are not listed yet
+  std::array<uint32_t, gateway::kListenerIdsMax> connections_of{};  // of those that are not listed yet
   for (const CoreConnection& connection : connections) {
     ++connections_of[connection.info.listener];
   }
@@ -268,7 +268,7 @@ std::vector<control::ClientStatus> LiveView::clients(const telemetry::MetricSour
 std::vector<control::ConnectionStatus> LiveView::connections() {
   std::vector<control::ConnectionStatus> rows;
   const std::vector<CoreConnection> connections = describe();
-  const ConfigNumbers numbers = current().numbers;  // behind it: no connection has a number that these have not
+  const gateway::ConfigIds numbers = current().numbers;  // behind it: no connection has a number that these have not
   for (const auto& [lcore, info] : connections) {
     control::ConnectionStatus& row = rows.emplace_back();
     row.id = info.id;
@@ -305,7 +305,7 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
 std::vector<control::QueuePairStatus> LiveView::queue_pairs() {
   std::vector<control::QueuePairStatus> rows;
   const std::vector<CoreConnection> connections = describe();
-  const ConfigNumbers numbers = current().numbers;
+  const gateway::ConfigIds numbers = current().numbers;
   for (const auto& [lcore, info] : connections) {
     const rc::RcQpInfo& qp = info.qp;
     if (qp.local_qpn == verbs::Qpn()) {

@@ -10,8 +10,8 @@
 
 #include "control/admin/gateway_view.h"
 #include "control/config/config.h"
-#include "dataplane/config_numbers.h"
 #include "dataplane/gateway_app.h"
+#include "gateway/config_ids.h"
 #include "telemetry/collector.h"
 
 namespace cw::dataplane {
@@ -21,9 +21,9 @@ class LiveView final : public control::GatewayView {
   // `apps` in order of DataplaneConfig::poll_lcores.
   LiveView(const control::Config& config, const std::string& version, std::vector<GatewayApp*> apps,
            const telemetry::Collector& collector, std::span<const std::unique_ptr<Port>> ports,
-           const telemetry::GatewayFlags& flags, const control::ServerChecks& checks, const ConfigNumbers& numbers);
+           const telemetry::GatewayFlags& flags, const control::ServerChecks& checks, const gateway::ConfigIds& numbers);
   // After a reload: what of the configuration can change while the gateway runs. Any thread.
-  void reconfigure(const control::Config& changed, const ConfigNumbers& numbers);
+  void reconfigure(const control::Config& changed, const gateway::ConfigIds& numbers);
 
   [[nodiscard]] control::GatewayStatus status() override;
   [[nodiscard]] control::PolicyStatus policy() override;
@@ -47,7 +47,7 @@ class LiveView final : public control::GatewayView {
   [[nodiscard]] std::vector<control::ClientStatus> clients(const telemetry::MetricSources& sources) const;
   struct Current {
     control::Config config;
-    ConfigNumbers numbers;
+    gateway::ConfigIds numbers;
   };
   [[nodiscard]] Current current() const;
 

@@ -10,8 +10,8 @@
 
 namespace cw::dataplane {
 
-std::vector<telemetry::RouteSource> route_sources(const control::Config& config, const ConfigNumbers& numbers) {
-  const std::vector<gateway::RouteKey> current = route_keys(config, numbers);
+std::vector<telemetry::RouteSource> route_sources(const control::Config& config, const gateway::ConfigIds& numbers) {
+  const std::vector<gateway::RouteKey> current = gateway::route_keys(config, numbers);
   std::vector<telemetry::RouteSource> routes;
   const auto add = [&](const gateway::RouteKey& key, bool removed) {
     const bool is_answered = key.backend != gateway::ListenerOptions::kNoBackend;
@@ -30,16 +30,16 @@ std::vector<telemetry::RouteSource> route_sources(const control::Config& config,
   return routes;
 }
 
-std::vector<telemetry::NamedSource> backend_sources(const control::Config& config, const ConfigNumbers& numbers) {
+std::vector<telemetry::NamedSource> backend_sources(const control::Config& config, const gateway::ConfigIds& numbers) {
   std::vector<telemetry::NamedSource> sources;
-  const std::vector<gateway::BackendIdentity> current = backend_identities(config);
+  const std::vector<gateway::BackendIdentity> current = gateway::backend_identities(config);
   for (const gateway::BackendIdentity& identity : numbers.backends.values()) {
     sources.push_back({identity.name, std::ranges::find(current, identity) == current.end()});
   }
   return sources;
 }
 
-std::vector<telemetry::NamedSource> client_sources(const control::Config& config, const ConfigNumbers& numbers) {
+std::vector<telemetry::NamedSource> client_sources(const control::Config& config, const gateway::ConfigIds& numbers) {
   std::vector<telemetry::NamedSource> sources;
   for (const std::string& name : numbers.clients.values()) {
     const bool removed = std::ranges::find(config.clients, name, &control::ClientConfig::name) == config.clients.end();
@@ -64,7 +64,7 @@ telemetry::Limits metric_limits(const control::Config& config) {
 
 telemetry::MetricSources metric_sources(const control::Config& config, const char* version, std::span<GatewayApp* const> apps,
                                         std::span<const std::unique_ptr<Port>> ports, const telemetry::GatewayFlags& flags,
-                                        const control::ServerChecks& checks, const ConfigNumbers& numbers) {
+                                        const control::ServerChecks& checks, const gateway::ConfigIds& numbers) {
   telemetry::MetricSources sources;
   sources.build = {version, "", rte_version(), __VERSION__};
   sources.instance = config.gateway.instance;

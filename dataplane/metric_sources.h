@@ -6,25 +6,27 @@
 #include <vector>
 
 #include "control/config/config.h"
-#include "dataplane/config_numbers.h"
 #include "dataplane/dpdk/port.h"
 #include "dataplane/gateway_app.h"
+#include "gateway/config_ids.h"
 #include "telemetry/collector.h"
 
 namespace cw::dataplane {
 
 [[nodiscard]] telemetry::Limits metric_limits(const control::Config& config);
 // Each listener's [[route]]s, then what it does with the programs that have none; behind all of them those of before a reload.
-[[nodiscard]] std::vector<telemetry::RouteSource> route_sources(const control::Config& config, const ConfigNumbers& numbers);
+[[nodiscard]] std::vector<telemetry::RouteSource> route_sources(const control::Config& config, const gateway::ConfigIds& numbers);
 // By number, those of before a reload too.
-[[nodiscard]] std::vector<telemetry::NamedSource> backend_sources(const control::Config& config, const ConfigNumbers& numbers);
-[[nodiscard]] std::vector<telemetry::NamedSource> client_sources(const control::Config& config, const ConfigNumbers& numbers);
+[[nodiscard]] std::vector<telemetry::NamedSource> backend_sources(const control::Config& config,
+                                                                  const gateway::ConfigIds& numbers);
+[[nodiscard]] std::vector<telemetry::NamedSource> client_sources(const control::Config& config,
+                                                                 const gateway::ConfigIds& numbers);
 // Keeps references to `apps`, which are in order of DataplaneConfig::poll_lcores, `flags` and `checks`. The revision of the
 // build is not known here and stays empty.
 [[nodiscard]] telemetry::MetricSources metric_sources(const control::Config& config, const char* version,
                                                       std::span<GatewayApp* const> apps,
                                                       std::span<const std::unique_ptr<Port>> ports,
                                                       const telemetry::GatewayFlags& flags, const control::ServerChecks& checks,
-                                                      const ConfigNumbers& numbers);
+                                                      const gateway::ConfigIds& numbers);
 
 }  // namespace cw::dataplane

@@ -10,7 +10,6 @@
 
 #include "base/core_share.h"
 #include "control/config/config.h"
-#include "dataplane/config_numbers.h"
 #include "dataplane/core_exchange.h"
 #include "dataplane/core_loop.h"
 #include "dataplane/dpdk/mbuf_pool.h"
@@ -21,6 +20,7 @@
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
 #include "dataplane/worker_pool.h"
+#include "gateway/config_ids.h"
 #include "gateway/connection_quota.h"
 
 namespace cw::dataplane {
@@ -34,7 +34,7 @@ struct PollShared {
   rpcrdma::ProgramRegistry& programs;
   gateway::ConnectionQuota& quota;
   gateway::ConnectionQuota& client_quota;
-  const ConfigNumbers& numbers;
+  const gateway::ConfigIds& numbers;
   CoreExchange* exchange = nullptr;  // nullptr: there is one core
   uint64_t qpn_key = 0;
 };

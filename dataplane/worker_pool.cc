@@ -549,17 +549,16 @@ class WorkerPool::Worker {
 WorkerPool::WorkerPool(const WorkerPoolOptions& options, rpcrdma::ReplyPools pools, rpcrdma::ProgramRegistry& programs,
                        std::vector<Wakeup*> core_wakeups)
     : options_(options),
-      backends_(gateway::kBackendNumbersMax),
+      backends_(gateway::kBackendIdsMax),
       pools_(pools),
-      replies_(pools.large, options.reply_buffers, options.reply_buffers_min, gateway::kBackendNumbersMax),
+      replies_(pools.large, options.reply_buffers, options.reply_buffers_min, gateway::kBackendIdsMax),
       source_ports_(local_ports().first, local_ports().second, options.port_key),
       programs_(programs),
       cores_(options.cores) {
   set_backend_count(static_cast<uint32_t>(
       std::ranges::count_if(options.backends, [](const std::vector<TcpAddress>& servers) { return !servers.empty(); })));
   CW_ASSERT(core_wakeups.size() == options.cores);
-  static_assert(gateway::kBackendServersMax <= 65'536 &&
-                gateway::kBackendNumbersMax <= 65'536);  // RequestItem has 16 bits for each
+  static_assert(gateway::kBackendServersMax <= 65'536 && gateway::kBackendIdsMax <= 65'536);  // RequestItem has 16 bits for each
   for (size_t i = 0; i < options.backends.size(); ++i) {
     std::ranges::copy(options.backends[i], backends_[i].servers.begin());
     backends_[i].name = i < options.names.size() ? options.names[i] : "";

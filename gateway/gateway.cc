@@ -20,7 +20,7 @@ std::unique_ptr<ConnectionQuota> make_places(const GatewayOptions& options) {
   if (options.quota != nullptr) {
     return nullptr;
   }
-  std::vector<uint32_t> per_listener(kListenerNumbersMax);
+  std::vector<uint32_t> per_listener(kListenerIdsMax);
   std::ranges::transform(options.listeners, per_listener.begin(), &ListenerOptions::connections_max);
   return std::make_unique<LocalQuota>(options.connections_max, per_listener);
 }
@@ -29,7 +29,7 @@ std::unique_ptr<ConnectionQuota> make_client_places(const GatewayOptions& option
   if (options.client_quota != nullptr) {
     return nullptr;
   }
-  std::vector<uint32_t> per_class(kClientNumbersMax);
+  std::vector<uint32_t> per_class(kClientIdsMax);
   for (size_t i = 0; i < options.clients.size(); ++i) {
     per_class[i] = options.clients[i].connections_max;
   }
@@ -114,8 +114,8 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       quota_(options.quota == nullptr ? *own_quota_ : *options.quota),
       own_client_quota_(make_client_places(options)),
       client_quota_(options.client_quota == nullptr ? *own_client_quota_ : *options.client_quota),
-      budgets_(kClientNumbersMax),
-      backend_shares_(kBackendNumbersMax + 1),
+      budgets_(kClientIdsMax),
+      backend_shares_(kBackendIdsMax + 1),
       by_cm_id_(options.connections_max + options.half_open_max, random.next_u64()),
       timers_(options.connections_max + options.half_open_max),
       lanes_(options.listeners.size()),
@@ -123,25 +123,25 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       guard_(random.next_u64()),
       notices_(kNoticesMax),
       waiting_(options.calls_in_flight_max),
-      down_until_(kBackendNumbersMax) {
+      down_until_(kBackendIdsMax) {
   shared_.reply_bytes_max = options.reply_bytes_max;
   free_slots_.reserve(connections_.size());
   for (auto slot = static_cast<uint32_t>(connections_.size()); slot > 0; --slot) {
     free_slots_.push_back(slot - 1);
   }
-  CW_ASSERT(options_.clients.size() <= kClientNumbersMax && options_.listeners.size() <= kListenerNumbersMax);
-  options_.listeners.reserve(kListenerNumbersMax);  // connections point to them
-  lanes_.reserve(kListenerNumbersMax);
-  options_.clients.reserve(kClientNumbersMax);
-  options_.backends.reserve(kBackendNumbersMax);
-  servers_.reserve(kBackendNumbersMax);
+  CW_ASSERT(options_.clients.size() <= kClientIdsMax && options_.listeners.size() <= kListenerIdsMax);
+  options_.listeners.reserve(kListenerIdsMax);  // connections point to them
+  lanes_.reserve(kListenerIdsMax);
+  options_.clients.reserve(kClientIdsMax);
+  options_.backends.reserve(kBackendIdsMax);
+  servers_.reserve(kBackendIdsMax);
   for (size_t i = 0; i < lanes_.size(); ++i) {
     set_lanes(i);
   }
   for (size_t i = 0; i < options_.clients.size(); ++i) {
     budgets_[i].bytes_max = options_.clients[i].bytes_in_flight_max;
   }
-  CW_ASSERT(options_.backends.size() <= kBackendNumbersMax);
+  CW_ASSERT(options_.backends.size() <= kBackendIdsMax);
   shared_.backends = static_cast<uint32_t>(options_.backends.size());
   for (size_t i = 0; i < options_.backends.size(); ++i) {
     stats_.backends[i].up = options_.backends[i].kind == BackendKind::kBuiltin ? 1 : 0;
@@ -205,7 +205,7 @@ void Gateway::reconfigure(GatewayOptions& fresh) {
 }
 
 void Gateway::reconfigure_listeners(std::vector<ListenerOptions>& fresh) {
-  CW_ASSERT(fresh.size() >= options_.listeners.size() && fresh.size() <= kListenerNumbersMax);
+  CW_ASSERT(fresh.size() >= options_.listeners.size() && fresh.size() <= kListenerIdsMax);
   for (uint32_t i = 0; i < fresh.size(); ++i) {
     const bool is_new = i == options_.listeners.size();
     if (is_new) {  // there is room, since the start
@@ -238,7 +238,7 @@ void Gateway::reconfigure_listeners(std::vector<ListenerOptions>& fresh) {
 }
 
 void Gateway::reconfigure_backends(std::vector<BackendOptions>& fresh) {
-  CW_ASSERT(fresh.size() >= options_.backends.size() && fresh.size() <= kBackendNumbersMax);
+  CW_ASSERT(fresh.size() >= options_.backends.size() && fresh.size() <= kBackendIdsMax);
   for (uint32_t i = 0; i < fresh.size(); ++i) {
     const bool is_new = i == options_.backends.size();
     if (is_new) {  // there is room, since the start
@@ -272,7 +272,7 @@ void Gateway::reconfigure_backends(std::vector<BackendOptions>& fresh) {
 }
 
 void Gateway::reconfigure_clients(std::vector<ClientClassOptions>& fresh) {
-  CW_ASSERT(fresh.size() >= options_.clients.size() && fresh.size() <= kClientNumbersMax);
+  CW_ASSERT(fresh.size() >= options_.clients.size() && fresh.size() <= kClientIdsMax);
   options_.clients.resize(fresh.size());  // reserved at the start
   for (size_t i = 0; i < fresh.size(); ++i) {
     ClientClassOptions& clients = options_.clients[i];

@@ -21,7 +21,7 @@ enum class BackendKind : uint8_t { kTcp, kBuiltin };
 struct BackendOptions {
   std::string name;
   BackendKind kind = BackendKind::kBuiltin;
-  // kTcp: the numbers of its servers (ServerNumbers), in order of preference, at least one; the workers know their addresses.
+  // kTcp: the numbers of its servers (ServerIds), in order of preference, at least one; the workers know their addresses.
   std::vector<uint32_t> servers = {0};
   bool removed = false;         // by a reload: only connections from before lead to it
   bool checked = false;         // kTcp: checks say which servers are up; else the last attempt to connect does
@@ -34,8 +34,8 @@ struct BackendOptions {
 // Calls of a program go to a backend of their own.
 struct RouteOptions {
   uint32_t program = 0;
-  uint32_t backend = 0;  // BackendNumbers
-  uint32_t number = 0;   // RouteNumbers
+  uint32_t backend = 0;  // BackendIds
+  uint32_t number = 0;   // RouteIds
 };
 
 struct ListenerOptions {
@@ -44,9 +44,9 @@ struct ListenerOptions {
   std::string name;
   uint16_t port = 20049;  // of the RDMA IP CM service, TCP port space
   bool removed = false;   // by a reload: nobody connects to it, and its connections go on
-  // BackendNumbers; kNoBackend: calls of programs without a route are answered with PROG_UNAVAIL.
+  // BackendIds; kNoBackend: calls of programs without a route are answered with PROG_UNAVAIL.
   uint32_t backend = 0;
-  uint32_t other_route = 0;          // number (RouteNumbers) of what happens to programs without a route
+  uint32_t other_route = 0;          // number (RouteIds) of what happens to programs without a route
   std::vector<RouteOptions> routes;  // each program once
   rpcrdma::ServerOptions server;     // with routes its call_timeout is the longest of the backends'
   uint32_t inline_bytes = 4096;      // our send and receive size in RFC 8797 private data
@@ -71,9 +71,9 @@ struct ClientClassOptions {
 };
 
 struct GatewayOptions {
-  std::vector<ListenerOptions> listeners;   // by ListenerNumbers
-  std::vector<BackendOptions> backends;     // by BackendNumbers
-  std::vector<ClientClassOptions> clients;  // by ClientNumbers
+  std::vector<ListenerOptions> listeners;   // by ListenerIds
+  std::vector<BackendOptions> backends;     // by BackendIds
+  std::vector<ClientClassOptions> clients;  // by ClientIds
   ConnectionQuota* client_quota = nullptr;  // by class; as with `quota`
   CoreShare core;                           // links tell the core
   uint32_t connections_max = 1024;          // up to 2^19 - 1; of this core, and of all together when they share `quota`

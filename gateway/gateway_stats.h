@@ -13,17 +13,17 @@
 
 namespace cw::gateway {
 
-// Backends and listeners that there may have been since the start of the process: each keeps its number (BackendNumbers,
-// ListenerNumbers).
-inline constexpr uint32_t kBackendNumbersMax = 32;
-inline constexpr uint32_t kListenerNumbersMax = 32;
-// Servers that a backend may have had since the start of the process: each keeps its number (ServerNumbers).
+// Backends and listeners that there may have been since the start of the process: each keeps its number (BackendIds,
+// ListenerIds).
+inline constexpr uint32_t kBackendIdsMax = 32;
+inline constexpr uint32_t kListenerIdsMax = 32;
+// Servers that a backend may have had since the start of the process: each keeps its number (ServerIds).
 inline constexpr uint32_t kBackendServersMax = 32;
-// Classes of clients that there may have been since the start of the process: each keeps its number (ClientNumbers).
-inline constexpr uint32_t kClientNumbersMax = 64;
-// Ways that calls may have gone since the start of the process: each keeps its number (RouteNumbers). A start needs one for each
+// Classes of clients that there may have been since the start of the process: each keeps its number (ClientIds).
+inline constexpr uint32_t kClientIdsMax = 64;
+// Ways that calls may have gone since the start of the process: each keeps its number (RouteIds). A start needs one for each
 // route, and one for each listener.
-inline constexpr uint32_t kRouteNumbersMax = 256;
+inline constexpr uint32_t kRouteIdsMax = 256;
 
 struct BackendStats {
   uint64_t up = 0;  // gauge: by its checks a server of it is up; unchecked: the last attempt to reach it succeeded; built-in: 1
@@ -102,13 +102,13 @@ enum class ReverseDrop : uint8_t {
 
 struct GatewayStats {
   std::array<uint64_t, static_cast<size_t>(ConnectionResult::kCount)> connections{};
-  std::array<BackendStats, kBackendNumbersMax> backends{};    // by BackendNumbers
-  std::array<ClientClassStats, kClientNumbersMax> clients{};  // by ClientNumbers
-  std::array<uint64_t, kRouteNumbersMax> route_calls{};       // by RouteNumbers, unrouted ones included
-  uint64_t connections_open = 0;                              // gauge
-  uint64_t replies_unmatched = 0;                             // from a backend, with an XID that nobody waits for
-  uint64_t reverse_calls = 0;                                 // of backends, taken to be sent to clients
-  uint64_t reverse_replies = 0;                               // of clients, handed to backends
+  std::array<BackendStats, kBackendIdsMax> backends{};    // by BackendIds
+  std::array<ClientClassStats, kClientIdsMax> clients{};  // by ClientIds
+  std::array<uint64_t, kRouteIdsMax> route_calls{};       // by RouteIds, unrouted ones included
+  uint64_t connections_open = 0;                          // gauge
+  uint64_t replies_unmatched = 0;                         // from a backend, with an XID that nobody waits for
+  uint64_t reverse_calls = 0;                             // of backends, taken to be sent to clients
+  uint64_t reverse_replies = 0;                           // of clients, handed to backends
   std::array<uint64_t, static_cast<size_t>(ReverseDrop::kCount)> reverse_calls_dropped{};
   uint64_t messages_malformed = 0;  // from a backend, too short to be RPC
   uint64_t duplicate_xids = 0;      // from a client, in flight twice at once

@@ -18,16 +18,16 @@ class ListenerLanes {
   // Where calls of a program go, and the number of what says so.
   struct Way {
     uint32_t lane = 0;
-    uint32_t route = 0;  // RouteNumbers
+    uint32_t route = 0;  // RouteIds
 
     friend bool operator==(const Way&, const Way&) = default;
   };
 
   explicit ListenerLanes(const ListenerOptions& listener) : backends_{listener.backend}, other_{0, listener.other_route} {
-    CW_ASSERT(listener.other_route < kRouteNumbersMax);
+    CW_ASSERT(listener.other_route < kRouteIdsMax);
     for (const RouteOptions& route : listener.routes) {
       const auto found = std::find(backends_.begin(), backends_.end(), route.backend);
-      CW_ASSERT(route.number < kRouteNumbersMax);
+      CW_ASSERT(route.number < kRouteIdsMax);
       programs_.push_back({route.program, {static_cast<uint32_t>(found - backends_.begin()), route.number}});
       if (found == backends_.end()) {
         backends_.push_back(route.backend);

@@ -55,9 +55,9 @@ class RowFolder {
       case Scope::kPort:
         return add_ports();
       case Scope::kBackend:
-        return add_scoped("backend", sources_.backends, gateway::kBackendNumbersMax);
+        return add_scoped("backend", sources_.backends, gateway::kBackendIdsMax);
       case Scope::kClient:
-        return add_scoped("client", sources_.clients, gateway::kClientNumbersMax);
+        return add_scoped("client", sources_.clients, gateway::kClientIdsMax);
       case Scope::kPool:
         for (uint32_t i = 0; i < sources_.pools.size() && i < kPoolsMax; ++i) {
           add_values({{"pool", sources_.pools[i]}}, i, all_cores());
@@ -358,7 +358,7 @@ Health Collector::health() const {
     facts.started = sources_.flags->ready.load();
     facts.draining = sources_.flags->draining.load();
   }
-  for (size_t i = 0; i < sources_.backends.size() && i < gateway::kBackendNumbersMax; ++i) {
+  for (size_t i = 0; i < sources_.backends.size() && i < gateway::kBackendIdsMax; ++i) {
     uint64_t up = 0;
     bool judged = false;
     for (const CoreSource& core : sources_.cores) {

@@ -72,7 +72,7 @@ struct RouteSource {
   std::string listener;                // label
   std::optional<uint32_t> program;     // label, "other" when absent: all programs without a route of their own
   std::optional<std::string> backend;  // label, "none" when absent: calls are answered with PROG_UNAVAIL
-  uint32_t number = 0;                 // gateway::RouteNumbers
+  uint32_t number = 0;                 // gateway::RouteIds
   bool removed = false;                // by a reload: only connections from before go this way
 };
 // Of all cores, by their newest copies.

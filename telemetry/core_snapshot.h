@@ -98,8 +98,8 @@ struct CoreSnapshot {
   RpcDurations durations;
 };
 static_assert(std::is_trivially_copyable_v<CoreSnapshot>);
-static_assert(gateway::kBackendNumbersMax >= control::kBackendsMax && gateway::kListenerNumbersMax >= control::kListenersMax);
-static_assert(gateway::kRouteNumbersMax >= control::kRoutesMax + control::kListenersMax);
-static_assert(gateway::kClientNumbersMax >= control::kClientClassesMax);
+static_assert(gateway::kBackendIdsMax >= control::kBackendsMax && gateway::kListenerIdsMax >= control::kListenersMax);
+static_assert(gateway::kRouteIdsMax >= control::kRoutesMax + control::kListenersMax);
+static_assert(gateway::kClientIdsMax >= control::kClientClassesMax);
 
 }  // namespace cw::telemetry

@@ -176,9 +176,9 @@ uint32_t count_of(const Row& row, const MetricSources& sources) {
     case Over::kLabel:
       return row.label_count;
     case Over::kBackend:
-      return static_cast<uint32_t>(std::min<size_t>(sources.backends.size(), gateway::kBackendNumbersMax));
+      return static_cast<uint32_t>(std::min<size_t>(sources.backends.size(), gateway::kBackendIdsMax));
     case Over::kClient:
-      return static_cast<uint32_t>(std::min<size_t>(sources.clients.size(), gateway::kClientNumbersMax));
+      return static_cast<uint32_t>(std::min<size_t>(sources.clients.size(), gateway::kClientIdsMax));
     case Over::kLcore:
       return static_cast<uint32_t>(sources.cores.size());
   }

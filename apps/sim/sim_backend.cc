@@ -52,7 +52,7 @@ uint32_t one_record(const BufferPool& pool, const SimBackend::Memory& memory, ui
 SimBackend::SimBackend(BufferPool& pool, rpcrdma::Program& program, const Memory& memory, uint32_t backends)
     : pool_(pool),
       server_memory_(memory.buffers, pool.buffer_bytes(), 4 * memory.buffers),
-      budget_(pool, memory.buffers, backends, gateway::kBackendNumbersMax, one_record(pool, memory, backends)),
+      budget_(pool, memory.buffers, backends, gateway::kBackendIdsMax, one_record(pool, memory, backends)),
       limits_{.message_bytes_max = record_bytes_max(pool, memory, backends), .fragments_max = 16},
       reserve_(reserve_of(memory.buffers)) {
   (void)programs_.add(program);

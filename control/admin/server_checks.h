@@ -11,8 +11,8 @@
 namespace cw::control {
 
 struct ServerCheck {
-  uint32_t backend = 0;  // its number (gateway::BackendNumbers)
-  uint32_t server = 0;   // its number (gateway::ServerNumbers)
+  uint32_t backend = 0;  // its number (gateway::BackendIds)
+  uint32_t server = 0;   // its number (gateway::ServerIds)
   std::string backend_name;
   std::string address;
   control::ServerState state = control::ServerState::kUnknown;

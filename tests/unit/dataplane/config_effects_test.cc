@@ -99,7 +99,7 @@ struct Made {
   }
 
   control::Config config;
-  ConfigNumbers numbers;
+  gateway::ConfigIds numbers;
   EalSettings eal;
   WorkerPoolOptions workers;
   node::NodeOptions node;

@@ -86,14 +86,14 @@ struct Rig {
       : cores(count), checks(backends, number(backends), count, [this](uint32_t core, const auto& message) {
           return cores.tell(core, message);
         }) {}
-  const ConfigNumbers& number(const std::vector<BackendConfig>& backends) {
+  const gateway::ConfigIds& number(const std::vector<BackendConfig>& backends) {
     control::Config config;
     config.backends = backends;
     numbers.add(config);
     return numbers;
   }
   void reload(const std::vector<BackendConfig>& backends) { checks.reconfigure(backends, number(backends)); }
-  ConfigNumbers numbers;
+  gateway::ConfigIds numbers;
   Cores cores;
   HealthChecks checks;
 };

@@ -189,7 +189,7 @@ TEST(WorkerPool, ConnectsToABackendThatItHasBeenToldOf) {
   rig.submit(0, rig.echo(BackendRequest::Kind::kSend, 1, 1, random_bytes(10, 1)));  // answered: the server has taken it
   BackendEvent answered;
   ASSERT_TRUE(rig.next(0, answered));
-  const uint32_t backend = gateway::kBackendNumbersMax - 1;
+  const uint32_t backend = gateway::kBackendIdsMax - 1;
   rig.workers->set_backend(backend, "second", false);
   rig.workers->set_server(backend, 3, address_of(second));
   BackendRequest open = Rig::request(BackendRequest::Kind::kOpen, 2);

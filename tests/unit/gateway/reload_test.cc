@@ -3,11 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/backend_numbers.h"
-#include "gateway/client_numbers.h"
-#include "gateway/route_numbers.h"
+#include "gateway/config_ids.h"
 #include "gateway/server_choice.h"
-#include "gateway/server_numbers.h"
 #include "rpcrdma/backend/bench_program.h"
 #include "tests/unit/gateway/world_checks.h"
 
@@ -18,18 +15,18 @@ using control::ServerState;
 using control::SocketAddress;
 using gateway::ConnectionResult;
 using gateway::GatewayOptions;
+using gateway::RouteIds;
 using gateway::RouteKey;
-using gateway::RouteNumbers;
 using gateway::ServerChoice;
-using gateway::ServerNumbers;
+using gateway::ServerIds;
 using Numbers = std::vector<uint32_t>;
 
 SocketAddress server(uint16_t port) {
   return {IpAddress::v4(0x7f00'0001), port};
 }
 
-TEST(ServerNumbers, NeverMeanAnotherServer) {
-  ServerNumbers numbers;
+TEST(ServerIds, NeverMeanAnotherServer) {
+  ServerIds numbers;
   EXPECT_EQ(numbers.number(std::vector{server(1), server(2)}), (Numbers{0, 1}));
   EXPECT_EQ(numbers.number(std::vector{server(3), server(2)}), (Numbers{2, 1}));
   EXPECT_EQ(numbers.number(std::vector{server(1)}), Numbers{0}) << "it is back";
@@ -37,8 +34,8 @@ TEST(ServerNumbers, NeverMeanAnotherServer) {
   EXPECT_EQ(numbers.values()[2], server(3));
 }
 
-TEST(ServerNumbers, AreBounded) {
-  ServerNumbers numbers;
+TEST(ServerIds, AreBounded) {
+  ServerIds numbers;
   for (uint16_t port = 1; port < gateway::kBackendServersMax; ++port) {
     (void)numbers.number(std::vector{server(port)});
   }
@@ -46,8 +43,8 @@ TEST(ServerNumbers, AreBounded) {
   EXPECT_FALSE(numbers.has_room_for(std::vector{server(98), server(99)}));
 }
 
-TEST(RouteNumbers, NeverMeanAnotherWay) {
-  RouteNumbers numbers;
+TEST(RouteIds, NeverMeanAnotherWay) {
+  RouteIds numbers;
   EXPECT_EQ(numbers.number({0, 7, 1}), 0u);
   EXPECT_EQ(numbers.number({0, std::nullopt, 1}), 1u);
   EXPECT_EQ(numbers.number({0, 7, 2}), 2u) << "the program goes elsewhere";
@@ -57,9 +54,9 @@ TEST(RouteNumbers, NeverMeanAnotherWay) {
   EXPECT_EQ(numbers.values()[2], (RouteKey{0, 7, 2}));
 }
 
-TEST(RouteNumbers, AreBounded) {
-  RouteNumbers numbers;
-  for (uint32_t program = 1; program < gateway::kRouteNumbersMax; ++program) {
+TEST(RouteIds, AreBounded) {
+  RouteIds numbers;
+  for (uint32_t program = 1; program < gateway::kRouteIdsMax; ++program) {
     (void)numbers.number({0, program, 0});
   }
   EXPECT_TRUE(numbers.has_room_for(std::vector<RouteKey>{{0, 1, 0}, {0, 0, 0}}));
@@ -221,8 +218,8 @@ TEST(Reload, ConnectionsKeepTheirRoutesAndNewOnesHaveTheNew) {
   }
 }
 
-TEST(BackendNumbers, NeverMeanAnotherBackend) {
-  gateway::BackendNumbers numbers;
+TEST(BackendIds, NeverMeanAnotherBackend) {
+  gateway::BackendIds numbers;
   EXPECT_EQ(numbers.number({"one", control::BackendType::kTcp}), 0u);
   EXPECT_EQ(numbers.number({"two", control::BackendType::kTcp}), 1u);
   EXPECT_EQ(numbers.find({"one", control::BackendType::kBuiltin}), std::nullopt) << "of that name, but another one";
@@ -341,7 +338,7 @@ TEST(Reload, AChecksWordOnABackendThatACoreDoesNotHaveYetIsDropped) {
   World world(echo());
   world.start();
   world.server->gateway.on_core_message(world.now, {.kind = gateway::CoreMessage::Kind::kServerState,
-                                                    .index = gateway::kBackendNumbersMax - 1,
+                                                    .index = gateway::kBackendIdsMax - 1,
                                                     .value = static_cast<uint32_t>(ServerState::kUp)});
   ASSERT_TRUE(world.run_calls(10));
 }
@@ -417,8 +414,8 @@ TEST(Reload, ALowerBudgetHoldsForConnectionsThatThereAre) {
   expect_nothing_left(world);
 }
 
-TEST(ClientNumbers, NeverMeanAnotherClass) {
-  gateway::ClientNumbers numbers;
+TEST(ClientIds, NeverMeanAnotherClass) {
+  gateway::ClientIds numbers;
   EXPECT_EQ(numbers.number(std::vector<std::string>{"one", "two"}), (Numbers{0, 1}));
   EXPECT_EQ(numbers.number("three"), 2u);
   EXPECT_EQ(numbers.number("two"), 1u) << "it is back";

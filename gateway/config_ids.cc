@@ -1,4 +1,4 @@
-#include "dataplane/config_numbers.h"
+#include "gateway/config_ids.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,42 +6,42 @@
 
 #include "gateway/gateway_options.h"
 
-namespace cw::dataplane {
+namespace cw::gateway {
 
-void ConfigNumbers::add(const control::Config& config) {
+void ConfigIds::add(const control::Config& config) {
   (void)listeners.number(listener_identities(config));
   for (const control::BackendConfig& backend : config.backends) {
-    (void)servers[backends.number(gateway::identity_of(backend))].number(control::servers_of(backend));
+    (void)servers[backends.number(identity_of(backend))].number(control::servers_of(backend));
   }
   (void)routes.number(route_keys(config, *this));
   (void)clients.number(client_names(config));
 }
 
-uint32_t ConfigNumbers::of_backend(const control::Config& config, const std::string& name) const {
+uint32_t ConfigIds::of_backend(const control::Config& config, const std::string& name) const {
   if (name.empty()) {
-    return gateway::ListenerOptions::kNoBackend;
+    return ListenerOptions::kNoBackend;
   }
   return of(*std::ranges::find(config.backends, name, &control::BackendConfig::name));
 }
 
-std::vector<gateway::ListenerIdentity> listener_identities(const control::Config& config) {
-  std::vector<gateway::ListenerIdentity> identities;
+std::vector<ListenerIdentity> listener_identities(const control::Config& config) {
+  std::vector<ListenerIdentity> identities;
   for (const control::ListenerConfig& listener : config.listeners) {
-    identities.push_back(gateway::identity_of(listener));
+    identities.push_back(identity_of(listener));
   }
   return identities;
 }
 
-std::vector<gateway::BackendIdentity> backend_identities(const control::Config& config) {
-  std::vector<gateway::BackendIdentity> identities;
+std::vector<BackendIdentity> backend_identities(const control::Config& config) {
+  std::vector<BackendIdentity> identities;
   for (const control::BackendConfig& backend : config.backends) {
-    identities.push_back(gateway::identity_of(backend));
+    identities.push_back(identity_of(backend));
   }
   return identities;
 }
 
-std::vector<gateway::RouteKey> route_keys(const control::Config& config, const ConfigNumbers& numbers) {
-  std::vector<gateway::RouteKey> keys;
+std::vector<RouteKey> route_keys(const control::Config& config, const ConfigIds& numbers) {
+  std::vector<RouteKey> keys;
   for (const control::ListenerConfig& listener : config.listeners) {
     const uint32_t number = numbers.of(listener);
     for (const control::RouteConfig& route : config.routes) {
@@ -60,4 +60,4 @@ std::vector<std::string> client_names(const control::Config& config) {
   return names;
 }
 
-}  // namespace cw::dataplane
+}  // namespace cw::gateway

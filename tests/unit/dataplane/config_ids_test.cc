@@ -1,5 +1,5 @@
 // What a configuration names keeps its numbers over reloads, wherever in the file it stands.
-#include "dataplane/config_numbers.h"
+#include "gateway/config_ids.h"
 
 #include <gtest/gtest.h>
 
@@ -34,12 +34,12 @@ control::Config config(const std::vector<control::BackendConfig>& backends,
   return config;
 }
 
-TEST(ConfigNumbers, StayWithTheirNames) {
+TEST(gateway::ConfigIds, StayWithTheirNames) {
   const auto one = backend("one", 1);
   const auto two = backend("two", 2);
   const auto nfs = listener("nfs", 20049, "one");
   const auto more = listener("more", 20050, "two");
-  ConfigNumbers numbers;
+  gateway::ConfigIds numbers;
   numbers.add(config({one}, {nfs}));
   const control::Config after = config({two, one}, {more, nfs});
   numbers.add(after);
@@ -51,15 +51,15 @@ TEST(ConfigNumbers, StayWithTheirNames) {
   EXPECT_EQ(numbers.of_backend(after, ""), gateway::ListenerOptions::kNoBackend);
   EXPECT_EQ(numbers.of_server(1, *two.address), 0u);
   using Key = gateway::RouteKey;
-  EXPECT_EQ(route_keys(after, numbers), (std::vector<Key>{{1, std::nullopt, 1}, {0, std::nullopt, 0}}));
+  EXPECT_EQ(gateway::route_keys(after, numbers), (std::vector<Key>{{1, std::nullopt, 1}, {0, std::nullopt, 0}}));
   numbers.add(config({two}, {more}));
   EXPECT_EQ(numbers.of(one), 0u) << "those that are gone are remembered";
   EXPECT_EQ(numbers.routes.values().size(), 2u);
 }
 
-TEST(ConfigNumbers, ABackendOfAnotherKindIsAnotherOne) {
+TEST(gateway::ConfigIds, ABackendOfAnotherKindIsAnotherOne) {
   auto one = backend("one", 1);
-  ConfigNumbers numbers;
+  gateway::ConfigIds numbers;
   numbers.add(config({one}, {}));
   one.address->port = 7;
   EXPECT_EQ(numbers.backends.find(gateway::identity_of(one)), 0u) << "elsewhere, but the same";
