@@ -14,6 +14,7 @@ namespace cw::sim {
 namespace {
 
 constexpr size_t kInputBytesMax = 512;
+constexpr uint32_t kTimeUs = 3'000;  // of all steps together: time costs more than anything else
 
 WorldOptions small_world() {
   WorldOptions options;
@@ -36,7 +37,9 @@ class Attack {
  public:
   Attack() : world_(small_world()) {
     world_.start();
-    world_.run_for(Duration::us(400));
+    // Before there is a connection nothing that a worker says matters; how connections begin is seen when the client comes back.
+    FUZZ_CHECK(world_.run_until(Duration::seconds(1),
+                                [](World& world) { return world.server->gateway.stats().backends[0].calls_in_flight > 0; }));
   }
   void act(uint8_t what, uint8_t how, Bytes bytes) {
     SimBackend& backend = world_.server->backend;
@@ -71,7 +74,7 @@ class Attack {
         backend.refuses = how % 4 == 0;
         break;
       case 7:
-        world_.run_for(Duration::us(1 + how));
+        run_for(how < 0x80 ? 1u + how : (how - 0x7fu) * 16);  // up to 2 ms
         break;
     }
   }
@@ -96,6 +99,11 @@ class Attack {
     std::ranges::copy(bytes, message.begin() + 8);
     put(gateway::BackendEvent::Kind::kMessage, static_cast<uint8_t>(how >> 2), message);
   }
+  void run_for(uint32_t us) {
+    const uint32_t bounded = std::min(us, time_left_us_);
+    time_left_us_ -= bounded;
+    world_.run_for(Duration::us(bounded));
+  }
   // To a link that there is or was: 0 is the last one.
   void put(gateway::BackendEvent::Kind kind, uint8_t which, Bytes bytes) {
     if (links_.empty()) {
@@ -110,6 +118,7 @@ class Attack {
   }
 
   World world_;
+  uint32_t time_left_us_ = kTimeUs;
   std::vector<gateway::LinkId> links_;
 };
 
