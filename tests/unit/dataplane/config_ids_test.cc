@@ -34,7 +34,7 @@ control::Config config(const std::vector<control::BackendConfig>& backends,
   return config;
 }
 
-TEST(gateway::ConfigIds, StayWithTheirNames) {
+TEST(ConfigIds, StayWithTheirNames) {
   const auto one = backend("one", 1);
   const auto two = backend("two", 2);
   const auto nfs = listener("nfs", 20049, "one");
@@ -57,7 +57,7 @@ TEST(gateway::ConfigIds, StayWithTheirNames) {
   EXPECT_EQ(numbers.routes.values().size(), 2u);
 }
 
-TEST(gateway::ConfigIds, ABackendOfAnotherKindIsAnotherOne) {
+TEST(ConfigIds, ABackendOfAnotherKindIsAnotherOne) {
   auto one = backend("one", 1);
   gateway::ConfigIds numbers;
   numbers.add(config({one}, {}));
