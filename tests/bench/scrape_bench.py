@@ -79,13 +79,13 @@ def idle(load: Load) -> None:
 def scrapes_of(gateway: Gateway, count: int, name: str, beside: Optional[Row]) -> list[Row]:
     found = [scrape(gateway) for _ in range(count)]
     times = sorted(ms for ms, _ in found)
-    bytes = found[-1][1]
+    size = found[-1][1]
     row: Row = {
         "name": f"scrape/{name}",
         "value": statistics.median(times),
         "unit": "ms",
         "good": True,
-        "bytes": bytes,
+        "bytes": size,
         "spread": [times[0], times[-1]],
     }
     if beside is not None:
@@ -169,9 +169,9 @@ def main() -> int:
             box.close()
     for row in rows:
         beside = f"   {row['beside']} {row['baseline']:.3f}" if "beside" in row else ""
-        bytes = f"   {row['bytes']} bytes" if "bytes" in row else ""
+        size = f"   {row['bytes']} bytes" if "bytes" in row else ""
         print(
-            f"{row['name']:40} {row['value']:8.3f} {row['unit']}  [{row['spread'][0]:.3f}, {row['spread'][1]:.3f}]{bytes}{beside}"
+            f"{row['name']:40} {row['value']:8.3f} {row['unit']}  [{row['spread'][0]:.3f}, {row['spread'][1]:.3f}]{size}{beside}"
         )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))

@@ -35,7 +35,7 @@ def _admin(gateway: Gateway, timeout: float = 10) -> socket.socket:
 
 def _scrape_all(gateway: Gateway, count: int) -> int:
     """Bytes of `count` scrapes, all of them whole."""
-    bytes = 0
+    total = 0
     for _ in range(count):
         with _tcp(gateway) as asker:
             asker.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -43,8 +43,8 @@ def _scrape_all(gateway: Gateway, count: int) -> int:
         head, _, body = answer.partition(b"\r\n\r\n")
         length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
         expect(head.startswith(b"HTTP/1.1 200") and len(body) == length, f"{head!r}, {len(body)} bytes")
-        bytes += len(answer)
-    return bytes
+        total += len(answer)
+    return total
 
 
 def ten_thousand_scrapes(box: Box) -> None:
@@ -55,8 +55,8 @@ def ten_thousand_scrapes(box: Box) -> None:
     load = box.load("--reconnect", connections=4, window=4, seconds=3)
     load.wait_connected()
     with concurrent.futures.ThreadPoolExecutor(SCRAPERS) as scrapers:
-        bytes = sum(scrapers.map(lambda _: _scrape_all(gateway, SCRAPES // SCRAPERS), range(SCRAPERS)))
-    expect(bytes > SCRAPES * 10_000, f"{bytes} bytes")
+        received = sum(scrapers.map(lambda _: _scrape_all(gateway, SCRAPES // SCRAPERS), range(SCRAPERS)))
+    expect(received > SCRAPES * 10_000, f"{received} bytes")
     report = load.result()
     expect_intact(report)
     expect_equal("connections lost", report["lost"], 0)

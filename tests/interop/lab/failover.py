@@ -165,9 +165,9 @@ def _longest_pause(directory: Path, until: float, done: Callable[[], bool]) -> f
     longest, last, seen = 0.0, time.monotonic(), _bytes(directory)
     while not done() and time.monotonic() < until:
         time.sleep(0.02)
-        now, bytes = time.monotonic(), _bytes(directory)
-        if bytes != seen:
-            longest, last, seen = max(longest, now - last), now, bytes
+        now, written = time.monotonic(), _bytes(directory)
+        if written != seen:
+            longest, last, seen = max(longest, now - last), now, written
     return longest
 
 

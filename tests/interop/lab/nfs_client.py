@@ -177,8 +177,8 @@ class NfsRig:
 
 def _pattern_digest(start: int) -> str:
     """md5 of `start` bytes of apps/nfs/pattern.h from `start` on."""
-    bytes = bytes(1 + (at + (at >> 6) * 37 + (at >> 12) * 101) % 251 for at in range(start, 2 * start))
-    return hashlib.md5(bytes).hexdigest()
+    content = bytes(1 + (at + (at >> 6) * 37 + (at >> 12) * 101) % 251 for at in range(start, 2 * start))
+    return hashlib.md5(content).hexdigest()
 
 
 @dataclass(frozen=True)
