@@ -40,7 +40,7 @@ def _of_other_user(box: Box) -> list[object]:
     shutil.copytree(ROOT / "deploy", tree / "deploy")
     for program in (box.causewayd, box.causewayctl, box.causeway_load):
         place = tree / "build" / program.relative_to(box.build)
-        place.parent.mkdir(parents=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(program, place)
     user = pwd.getpwnam(USER)
     for path in (tree, *tree.rglob("*")):
