@@ -264,6 +264,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
                        .recorder = recorder ? &*recorder : nullptr});
   ControlThread control_thread(file_config, config_path, apps, flags, notifier, drain, trouble, changes);
   std::vector<PollCore*> tapped;
+  tapped.reserve(cores.size());
   for (const auto& core : cores) {
     tapped.push_back(core.get());
   }

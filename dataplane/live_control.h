@@ -39,7 +39,7 @@ class LiveControl final : public control::GatewayControl {
   }
   [[nodiscard]] control::capture::CaptureStatus stop_capture(const std::string& who) override {
     capture_.stop();
-    const control::capture::CaptureStatus status = capture_.status();
+    control::capture::CaptureStatus status = capture_.status();
     if (status.state == "stuck") {
       telemetry::log_warning("capture ended by {}: {} does not answer, and its writer waits for it", who, status.file);
     } else {

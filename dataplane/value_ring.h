@@ -21,10 +21,12 @@ class alignas(RTE_CACHE_LINE_SIZE) ValueRing {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0);
 
  public:
+  static constexpr unsigned kValueBytes = sizeof(T);  // NOLINT(bugprone-sizeof-expression): a value may be a pointer
+
   // Capacity is rounded up to a power of two less one. One consumer. Needs no EAL.
   ValueRing(const char* name, uint32_t capacity, RingProducers producers) {
     const uint32_t slots = rte_align32pow2(capacity + 1);
-    const ssize_t bytes = rte_ring_get_memsize_elem(sizeof(T), slots);
+    const ssize_t bytes = rte_ring_get_memsize_elem(kValueBytes, slots);
     CW_ASSERT(bytes > 0);
     memory_.reset(static_cast<rte_ring*>(
         std::aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(static_cast<size_t>(bytes), RTE_CACHE_LINE_SIZE))));
@@ -33,14 +35,16 @@ class alignas(RTE_CACHE_LINE_SIZE) ValueRing {
     CW_ASSERT(rte_ring_init(memory_.get(), name, slots, flags) == 0);
   }
 
-  [[nodiscard]] bool push(const T& value) { return rte_ring_enqueue_elem(memory_.get(), const_cast<T*>(&value), sizeof(T)) == 0; }
+  [[nodiscard]] bool push(const T& value) {
+    return rte_ring_enqueue_elem(memory_.get(), const_cast<T*>(&value), kValueBytes) == 0;
+  }
   // Pushes as many of the values as fit, from the first one, and says how many. `room`: values that could still be pushed then.
   [[nodiscard]] uint32_t push(std::span<const T> values, uint32_t& room) {
-    return rte_ring_enqueue_burst_elem(memory_.get(), values.data(), sizeof(T), static_cast<unsigned>(values.size()), &room);
+    return rte_ring_enqueue_burst_elem(memory_.get(), values.data(), kValueBytes, static_cast<unsigned>(values.size()), &room);
   }
   // Takes up to out.size() values.
   [[nodiscard]] uint32_t pop(std::span<T> out) {
-    return rte_ring_dequeue_burst_elem(memory_.get(), out.data(), sizeof(T), static_cast<unsigned>(out.size()), nullptr);
+    return rte_ring_dequeue_burst_elem(memory_.get(), out.data(), kValueBytes, static_cast<unsigned>(out.size()), nullptr);
   }
   [[nodiscard]] bool empty() const { return rte_ring_empty(memory_.get()) != 0; }
   // Of the one producer: values that can be pushed now.

@@ -11,7 +11,8 @@
 # Suites: unit golden sim fuzz tidy (one build), asan (the same under sanitizers, without DPDK), tsan (whatever has threads, under
 # ThreadSanitizer), ops (programs as a user runs them), interop (a Linux guest mounts NFS through the gateway; root), bench
 # (figures; a smoke run unless --full), clang-tidy. Without suites clang-tidy looks at what has changed since the merge base with main, ten
-# seconds of CPU time a file, for five minutes at most (CLANG_TIDY_SECONDS); asked for by name, at everything (half an hour on two CPUs).
+# seconds of CPU time a file, for five minutes at most (CLANG_TIDY_SECONDS), and at nothing when more than 100 have changed; asked for by
+# name, at everything (half an hour on two CPUs).
 # The replay of the fuzz corpora runs in one build: under the sanitizers where asan is among the suites.
 # MAIN_BUILD_OPTIONS: of meson, for the first build when it is not there yet.
 # Ends with the seconds that each stage took, the tests that failed and that were skipped, and, as the last line, "N passed, N failed" over
@@ -191,7 +192,7 @@ fi
 if wants clang-tidy; then
   stage clang-tidy
   changed=()
-  [ -n "$whole" ] && changed=(--changed --seconds "${CLANG_TIDY_SECONDS:-300}")
+  [ -n "$whole" ] && changed=(--changed --most 100 --seconds "${CLANG_TIDY_SECONDS:-300}")
   run_recorded clang-tidy nice python3 tests/tidy/clang_tidy.py "$main_build" ${changed[@]+"${changed[@]}"}
 fi
 stop_building_beside
