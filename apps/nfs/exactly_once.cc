@@ -36,7 +36,7 @@ Call nfs3_call(uint32_t procedure, const ByteVector& directory, const std::strin
 void write_mode(XdrWriter& out, uint32_t mode) {
   out.u32(1);
   out.u32(mode);
-  out.zeros(5 * 4);
+  out.zeros(uint64_t{5} * 4);
 }
 
 Call create(const ByteVector& directory, const std::string& name, uint32_t how, uint32_t verifier) {

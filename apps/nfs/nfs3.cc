@@ -24,7 +24,7 @@ constexpr uint32_t kProcedures[] = {
 void write_sattr3(XdrWriter& out, uint32_t mode) {
   out.u32(1);
   out.u32(mode);
-  out.zeros(5 * 4);
+  out.zeros(uint64_t{5} * 4);
 }
 
 void skip_attributes(XdrReader& in) {
@@ -127,7 +127,7 @@ class Nfs3 final : public Version {
     switch (operation.kind) {
       case Kind::kGetattr:
         outcome.type = in.u32();
-        in.skip(4 * 4);
+        in.skip(uint64_t{4} * 4);
         outcome.size = in.u64();
         in.skip(kAttributesBytes - 5 * 4 - 8);
         break;

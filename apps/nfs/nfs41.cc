@@ -156,7 +156,7 @@ std::string Nfs41::begin(Caller& caller) {
   exchange.arguments().u32(kOpExchangeId);
   exchange.arguments().u64(std::hash<std::string>{}(owner_));
   exchange.text(owner_);
-  exchange.arguments().zeros(3 * 4);  // flags, SP4_NONE, no implementation id
+  exchange.arguments().zeros(uint64_t{3} * 4);  // flags, SP4_NONE, no implementation id
   if (!ask(caller, exchange, reply)) {
     return fmt::format("EXCHANGE_ID: {}", rpcrdma::to_string(reply.status));
   }
