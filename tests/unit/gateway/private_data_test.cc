@@ -19,7 +19,7 @@ namespace {
 using load::BenchProcedure;
 using rpcrdma::InlineThresholds;
 
-WorldOptions echo_of(uint32_t bytes) {
+WorldOptions one_echo_of(uint32_t bytes) {
   WorldOptions options;
   options.load.operation = BenchProcedure::kEcho;
   options.load.bytes = bytes;
@@ -64,7 +64,7 @@ InlineThresholds server_thresholds(World& world) {
 // the
 // thresholds stay what they are however many calls follow.
 TEST(PrivateDataExchange, EachSideSaysItOnceWhileConnecting) {
-  World world(echo_of(100));
+  World world(one_echo_of(100));
   Watch watch;
   world.link.tap = Watch::tap;
   world.link.tap_context = &watch;
@@ -87,7 +87,7 @@ TEST(PrivateDataExchange, IsOptionalForBothSides) {
     for (const bool server_speaks : {true, false}) {
       for (const uint32_t bytes : {100u, 900u, 1500u, 3000u, 20'000u}) {
         SCOPED_TRACE(bytes);
-        WorldOptions options = echo_of(bytes);
+        WorldOptions options = one_echo_of(bytes);
         options.gateway_private_data = server_speaks;
         if (!client_speaks) {
           options.client_private_data.emplace();
@@ -118,7 +118,7 @@ TEST(PrivateDataExchange, ForeignPrivateDataIsNoReasonToRefuse) {
       {0xf6},
   };
   for (const auto& raw : cases) {
-    WorldOptions options = echo_of(2000);
+    WorldOptions options = one_echo_of(2000);
     options.client_private_data = raw;
     World world(options);
     world.start();
@@ -133,7 +133,7 @@ std::vector<uint8_t> answer_to(const std::optional<std::vector<uint8_t>>& privat
   constexpr size_t kAttributeAt = 16;  // in a MAD header
   constexpr uint16_t kRepAttribute = 0x0013;
   constexpr size_t kPrivateDataAt = 24 + 36;  // behind the MAD header and the REP's fields
-  WorldOptions options = echo_of(100);
+  WorldOptions options = one_echo_of(100);
   options.client_private_data = private_data;
   options.gateway_recovers_selectively = recovers_selectively;
   World world(options);
@@ -186,7 +186,7 @@ TEST(PrivateDataExchange, OnlyAClientThatOffersSelectiveRecoveryIsOfferedIt) {
 
 // Proves RPCRDMA-3.3.3-8, CMPD-4-14: the first Call may have all of the threshold that was agreed before it.
 TEST(PrivateDataExchange, TheFirstCallMayUseTheWholeThreshold) {
-  WorldOptions options = echo_of(3900);
+  WorldOptions options = one_echo_of(3900);
   options.load.window = 1;
   World world(options);
   world.start();
@@ -198,7 +198,7 @@ TEST(PrivateDataExchange, TheFirstCallMayUseTheWholeThreshold) {
 // Proves CMPD-7-3, CMPD-4-14: a client that says it will send 1024 and sends 4000 meets the Receive that our message promises.
 TEST(PrivateDataExchange, ReceivesAreAsLongAsWeSaid) {
   for (const uint32_t client_inline : {1024u, 2048u, 4096u}) {
-    WorldOptions options = echo_of(10);
+    WorldOptions options = one_echo_of(10);
     options.load.inline_bytes = client_inline;
     World world(options);
     world.start();
@@ -221,7 +221,7 @@ TEST(PrivateDataExchange, ReceivesAreAsLongAsWeSaid) {
 
 // Proves CMPD-4-3: after each reconnection the calls are shaped by what the server says then.
 TEST(PrivateDataExchange, AnotherThresholdAfterAReconnection) {
-  WorldOptions options = echo_of(3000);
+  WorldOptions options = one_echo_of(3000);
   options.load.reconnect = true;
   World world(options);
   world.start();
@@ -236,7 +236,7 @@ TEST(PrivateDataExchange, AnotherThresholdAfterAReconnection) {
 
 // Proves RPCRDMA-2.2.3-1: a server without clients says nothing but what announces its addresses.
 TEST(PrivateDataExchange, TheServerNeverConnects) {
-  World world(echo_of(10));
+  World world(one_echo_of(10));
   Watch watch;
   world.link.tap = Watch::tap;
   world.link.tap_context = &watch;
@@ -251,7 +251,7 @@ TEST(PrivateDataExchange, TheServerNeverConnects) {
 // Proves CMPD-7-2: of the request no bit of the message can be damaged on its way unnoticed, thanks to the CRC, which is all
 // there is: nothing is negotiated before it that could protect it. The operator is told to keep the fabric to himself.
 TEST(PrivateDataExchange, OnlyTheCrcAndAClosedFabricProtectTheMessage) {
-  World world(echo_of(10));
+  World world(one_echo_of(10));
   LinkListener heard(world);
   world.start();
   world.run_for(Duration::us(20));
@@ -286,7 +286,7 @@ TEST(PrivateDataExchange, OnlyTheCrcAndAClosedFabricProtectTheMessage) {
 TEST(PrivateDataExchange, TheDefaultPortIsThatOfNfsOverRdma) {
   EXPECT_EQ(load::LoadOptions{}.service_port, 20049);
   EXPECT_EQ(gateway::ListenerOptions{}.port, 20049);
-  World world(echo_of(10));
+  World world(one_echo_of(10));
   world.start();
   EXPECT_TRUE(world.run_calls(1));
 }
