@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "tests/exerciser/pattern.h"
 
@@ -122,6 +123,7 @@ void FileWork::direct_write(File& file, const std::string& path, int, Turn turn)
   if (!direct.valid() || offset + bytes > run_.options().bytes_max) {
     return;
   }
+  flush_mapped(file, path, direct.get());
   run_.count("direct write");
   const Aligned memory = aligned(bytes);
   fill_pattern(turn.key, offset, std::span(memory.get(), bytes));
@@ -135,6 +137,7 @@ void FileWork::direct_read(File& file, const std::string& path, int, Turn turn) 
   if (!direct.valid()) {
     return;
   }
+  flush_mapped(file, path, direct.get());
   run_.count("direct read");
   const uint64_t unit = direct_unit();
   const uint64_t offset = dice_.below(file.model.size() + 2) / unit * unit;
@@ -152,15 +155,26 @@ void FileWork::direct_read(File& file, const std::string& path, int, Turn turn) 
 }
 
 template <typename Use>
-void FileWork::with_map(const std::string& path, int descriptor, uint64_t offset, uint64_t bytes, int protection, Use&& use) {
+bool FileWork::with_map(const std::string& path, int descriptor, uint64_t offset, uint64_t bytes, int protection, Use&& use) {
   const uint64_t before = offset % kPage;
   void* memory = mmap(nullptr, before + bytes, protection, MAP_SHARED, descriptor, static_cast<off_t>(offset - before));
   files_.must(memory != MAP_FAILED, path, "mmap");
   use(std::span(static_cast<uint8_t*>(memory) + before, bytes));
-  if ((protection & PROT_WRITE) != 0 && dice_.chance(60)) {  // else the pages stay dirty until something flushes them
+  const bool writes = (protection & PROT_WRITE) != 0;
+  const bool flushes = writes && dice_.chance(60);  // else the pages stay dirty until something flushes them
+  if (flushes) {
     files_.must(msync(memory, before + bytes, MS_SYNC) == 0, path, "msync");
   }
   files_.must(munmap(memory, before + bytes) == 0, path, "munmap");
+  return writes && !flushes;
+}
+
+// When the file was last used with O_DIRECT, Linux's NFS client does not flush pages that a mapping has dirtied since. An O_DIRECT
+// write passes them, and they are written over it afterwards. Programs have to flush them (open(2), "O_DIRECT").
+void FileWork::flush_mapped(File& file, const std::string& path, int descriptor) {
+  if (std::exchange(file.has_dirty_map, false)) {
+    files_.must(fdatasync(descriptor) == 0, path, "fdatasync before O_DIRECT");
+  }
 }
 
 void FileWork::map_write(File& file, const std::string& path, int descriptor, Turn turn) {
@@ -171,8 +185,9 @@ void FileWork::map_write(File& file, const std::string& path, int descriptor, Tu
   const uint64_t offset = dice_.below(file.model.size());
   const uint64_t bytes = dice_.length(file.model.size() - offset);
   file.model.write({turn.number, "mmap write", offset, bytes, turn.key});
-  with_map(path, descriptor, offset, bytes, PROT_READ | PROT_WRITE,
-           [&](std::span<uint8_t> memory) { fill_pattern(turn.key, offset, memory); });
+  const bool dirty = with_map(path, descriptor, offset, bytes, PROT_READ | PROT_WRITE,
+                              [&](std::span<uint8_t> memory) { fill_pattern(turn.key, offset, memory); });
+  file.has_dirty_map = file.has_dirty_map || dirty;
   run_.count_written(bytes);
 }
 
@@ -184,7 +199,7 @@ void FileWork::map_read(File& file, const std::string& path, int descriptor, Tur
   const uint64_t offset = dice_.below(file.model.size());
   const uint64_t bytes = dice_.length(file.model.size() - offset);
   file.model.note({turn.number, "mmap read", offset, bytes});
-  with_map(path, descriptor, offset, bytes, PROT_READ, [&](std::span<const uint8_t> memory) {
+  (void)with_map(path, descriptor, offset, bytes, PROT_READ, [&](std::span<const uint8_t> memory) {
     if (const auto mismatch = file.model.compare(offset, bytes, memory)) {
       files_.fail(path, file.model.explain(*mismatch));
     }

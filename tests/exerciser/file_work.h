@@ -19,7 +19,8 @@ struct File {
   FileModel model;
   Descriptor kept;  // stays open from one operation to another; may be closed
   mode_t mode = 0644;
-  timespec modified{};  // the latest mtime seen
+  timespec modified{};         // the latest mtime seen
+  bool has_dirty_map = false;  // pages were written through a mapping and perhaps not flushed
 };
 
 // One operation's number, and the key of what it writes.
@@ -69,15 +70,17 @@ class FileWork {
   void seek(File& file, const std::string& path, int descriptor, Turn turn);
   void change_mode(File& file, const std::string& path, int descriptor, Turn turn);
 
+  void flush_mapped(File& file, const std::string& path, int descriptor);
   [[nodiscard]] Descriptor open_direct(const std::string& path);
   // What O_DIRECT wants multiples of here.
   [[nodiscard]] uint64_t direct_unit() const { return files_.is_nfs() ? 1 : 4096; }
   // Where a write may start so that the file stays within its largest size.
   [[nodiscard]] uint64_t place_to_write(const File& file);
   [[nodiscard]] uint64_t length_from(uint64_t offset) { return dice_.length(run_.options().bytes_max - offset); }
-  // The whole pages in which the range lies, mapped. `use` gets the range itself.
+  // The whole pages in which the range lies, mapped. `use` gets the range itself. Returns whether pages are left dirty.
   template <typename Use>
-  void with_map(const std::string& path, int descriptor, uint64_t offset, uint64_t bytes, int protection, Use&& use);
+  [[nodiscard]] bool with_map(const std::string& path, int descriptor, uint64_t offset, uint64_t bytes, int protection,
+                              Use&& use);
 
   Run& run_;
   Files& files_;
