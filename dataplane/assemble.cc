@@ -248,7 +248,13 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
   options.calls_in_flight_max = share_of(limits.calls_in_flight_max, core);
   options.pull_buffers_max = share_of(control::plan_buffers(config).pulled_max, core);
   options.reply_bytes_max = uint64_t{control::pool_sizes(config).large_buffers} * control::kLargeBufferBytes / core.count;
-  options.reserved_path_mtu = control::smallest_path_mtu(config);
+  options.reserved_packet_bytes = control::smallest_path_mtu(config);
+  return options;
+}
+
+node::RoceOptions roce_options(const control::Config& config, const CoreShare& core) {
+  node::RoceOptions options;
+  options.connections_max = config.limits.connections_max + share_of(config.limits.half_open_max, core);
   options.rc.send_window_packets = config.roce.send_window_packets;
   options.rc.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);
   options.rc.initiator_depth_max = static_cast<uint8_t>(config.roce.reads_in_flight_max);

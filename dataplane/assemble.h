@@ -14,6 +14,7 @@
 #include "gateway/config_ids.h"
 #include "gateway/gateway_options.h"
 #include "gateway/node/node.h"
+#include "gateway/node/roce_transport.h"
 
 namespace cw::dataplane {
 
@@ -31,6 +32,7 @@ namespace cw::dataplane {
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
                                                       gateway::ConnectionQuota& quota, gateway::ConnectionQuota& client_quota,
                                                       gateway::SourcePorts& source_ports, const gateway::ConfigIds& numbers);
+[[nodiscard]] node::RoceOptions roce_options(const control::Config& config, const CoreShare& core);
 [[nodiscard]] std::unique_ptr<gateway::ConnectionQuota> connection_quota(const control::Config& config,
                                                                          const gateway::ConfigIds& numbers);
 [[nodiscard]] WorkerPoolOptions worker_options(const control::Config& config);

@@ -43,7 +43,7 @@ void log_notice(const gateway::Notice& notice, const control::Config& config, co
       telemetry::log_info(
           "connection from {} to port {} accepted: QPN {:#08x} <-> {:#08x}, path MTU {}, inline {}/{}, remote "
           "invalidation {}, backend {}",
-          text(notice.peer), notice.listener_port, notice.local_qpn.value(), notice.remote_qpn.value(), notice.path_mtu_bytes,
+          text(notice.peer), notice.listener_port, notice.local_qpn.value(), notice.remote_qpn.value(), notice.packet_bytes,
           notice.inline_send_bytes, notice.inline_receive_bytes, notice.remote_invalidation ? "on" : "off", backend);
       return;
     case gateway::ConnectionResult::kClosedByPeer:
@@ -55,8 +55,8 @@ void log_notice(const gateway::Notice& notice, const control::Config& config, co
     case gateway::ConnectionResult::kFailedTransport:
       telemetry::log_warning("connection from {} (QPN {:#08x} <-> {:#08x}) failed: {} ({}, PSN {}), {} calls answered",
                              text(notice.peer), notice.local_qpn.value(), notice.remote_qpn.value(),
-                             rc::to_string(notice.qp_error.cause), rc::to_string(notice.qp_error.origin),
-                             notice.qp_error.psn.value(), notice.calls);
+                             notice.qp_error.any() ? notice.qp_error.cause : "none",
+                             notice.qp_error.any() ? notice.qp_error.origin : "none", notice.qp_error.sequence, notice.calls);
       return;
     case gateway::ConnectionResult::kRefusedClientDenied:
       telemetry::log_warning("connection from {} to port {} refused: [[client]] section {} has allow = false", text(notice.peer),

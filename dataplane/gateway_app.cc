@@ -14,10 +14,12 @@ constexpr auto kDescribeTimeout = std::chrono::seconds(1);
 
 }  // namespace
 
-GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
-                       std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools)
+GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, node::Node& node,
+                       WorkerPool& workers, CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues,
+                       MbufPools& pools)
     : core_(core),
       gateway_(gateway),
+      transport_(transport),
       node_(node),
       workers_(workers),
       exchange_(exchange),
@@ -200,6 +202,7 @@ void GatewayApp::answer_some(Instant now) {
   }
   if (question->options != nullptr) {
     gateway_.reconfigure(*question->options);
+    transport_.reconfigure(*question->roce);
     question->answered.store(true, std::memory_order_release);
     return;
   }
@@ -239,9 +242,10 @@ bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t co
   return answered;
 }
 
-bool GatewayApp::reconfigure(gateway::GatewayOptions& options) {
+bool GatewayApp::reconfigure(gateway::GatewayOptions& options, const node::RoceOptions& roce) {
   Question question;
   question.options = &options;
+  question.roce = &roce;
   return ask(question);
 }
 

@@ -15,6 +15,7 @@
 #include "dataplane/worker_pool.h"
 #include "gateway/backend_ping.h"
 #include "gateway/gateway.h"
+#include "gateway/node/roce_transport.h"
 #include "telemetry/core_snapshot.h"
 #include "telemetry/snapshot.h"
 
@@ -37,8 +38,8 @@ struct DrainProgress {
 class GatewayApp final : public CoreApp {
  public:
   // `exchange` leads to the gateways of other cores; nullptr: there are none.
-  GatewayApp(uint32_t core, gateway::Gateway& gateway, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
-             std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools);
+  GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, node::Node& node, WorkerPool& workers,
+             CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools);
 
   // Poll core.
   bool turn(Instant now) override;
@@ -65,7 +66,7 @@ class GatewayApp final : public CoreApp {
   [[nodiscard]] bool describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max);
   // The same for new options: the core exchanges them (Gateway::reconfigure), and `options` holds what was. False: it did not,
   // and `options` must not be given to it again.
-  [[nodiscard]] bool reconfigure(gateway::GatewayOptions& options);
+  [[nodiscard]] bool reconfigure(gateway::GatewayOptions& options, const node::RoceOptions& roce);
   // The same for the log of the transport, oldest first, and what time it is for the core.
   [[nodiscard]] bool copy_log(std::vector<rc::TransportEvent>& out, Instant& now);
 
@@ -76,7 +77,8 @@ class GatewayApp final : public CoreApp {
     std::span<gateway::ConnectionInfo> out;
     std::span<rc::TransportEvent> log;
     gateway::GatewayOptions* options = nullptr;
-    Instant now;  // when it was answered
+    const node::RoceOptions* roce = nullptr;  // beside `options`
+    Instant now;                              // when it was answered
     uint32_t count = 0;
     uint32_t place = 0;  // that the core goes on from
     std::atomic<bool> answered{false};
@@ -93,6 +95,7 @@ class GatewayApp final : public CoreApp {
 
   uint32_t core_;
   gateway::Gateway& gateway_;
+  node::RoceTransport& transport_;
   node::Node& node_;
   WorkerPool& workers_;
   CoreExchange* exchange_;

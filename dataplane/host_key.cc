@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "control/cm/hash.h"
+#include "base/keyed_hash.h"
 #include "dataplane/entropy.h"
 
 namespace cw::dataplane {
@@ -22,7 +22,7 @@ uint64_t host_key(const std::string& machine_id) {
   }
   uint64_t key = kPurpose;
   for (size_t at = 0; at < kIdDigits; at += sizeof(key)) {
-    key = cm::mix(key ^ load_be64(reinterpret_cast<const uint8_t*>(id.data()) + at));
+    key = mix(key ^ load_be64(reinterpret_cast<const uint8_t*>(id.data()) + at));
   }
   return key;
 }

@@ -69,9 +69,8 @@ std::vector<control::RouteStatus> routes(const telemetry::MetricSources& sources
 }
 
 // Empty: none.
-std::string error_text(const rc::QpError& error) {
-  return error.cause == rc::QpErrorCause::kNone ? std::string()
-                                                : fmt::format("{} at PSN {}", rc::to_string(error.cause), error.psn.value());
+std::string error_text(const verbs::QueuePairError& error) {
+  return error.any() ? fmt::format("{} at PSN {}", error.cause, error.sequence) : std::string();
 }
 
 }  // namespace
@@ -276,11 +275,12 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
     row.peer_address = address_text(info.peer);
     row.peer_port = info.peer_port;
     row.section = info.client_class ? numbers.clients.values()[*info.client_class] : "";
+    const auto qp = info.qp.detail<rc::RcQpInfo>();
     row.local_qpn = info.qp.local_qpn.value();
     row.remote_qpn = info.qp.remote_qpn.value();
     row.state = gateway::to_string(info.state);
     row.lcore = lcore;
-    row.path_mtu = info.qp.path_mtu_bytes;
+    row.path_mtu = qp.path_mtu_bytes;
     row.inline_send_bytes = info.thresholds.send_bytes;
     row.inline_receive_bytes = info.thresholds.receive_bytes;
     row.remote_invalidate = info.thresholds.remote_invalidation;
@@ -288,14 +288,14 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
     row.calls_in_flight = info.calls_in_flight;
     row.reverse_credits_granted = info.reverse_credits_granted;
     row.reverse_calls_in_flight = info.reverse_calls_in_flight;
-    row.bytes_in = info.qp.counters.payload_bytes_in;
-    row.bytes_out = info.qp.counters.payload_bytes_out;
+    row.bytes_in = qp.counters.payload_bytes_in;
+    row.bytes_out = qp.counters.payload_bytes_out;
     row.rpcs = info.calls;
-    row.retransmits = info.qp.counters.packets_retransmitted;
-    row.round_trip = info.qp.round_trip;
-    row.selective_recovery = info.qp.selective_recovery;
-    row.cnps_received = info.qp.counters.cnps_received;
-    row.rate_bytes_per_second = info.qp.rate_bytes_per_second;
+    row.retransmits = qp.counters.packets_retransmitted;
+    row.round_trip = qp.round_trip;
+    row.selective_recovery = qp.selective_recovery;
+    row.cnps_received = qp.counters.cnps_received;
+    row.rate_bytes_per_second = qp.rate_bytes_per_second;
     row.age = info.age;
     row.last_error = error_text(info.qp.error);
   }
@@ -307,10 +307,10 @@ std::vector<control::QueuePairStatus> LiveView::queue_pairs() {
   const std::vector<CoreConnection> connections = describe();
   const gateway::ConfigIds numbers = current().numbers;
   for (const auto& [lcore, info] : connections) {
-    const rc::RcQpInfo& qp = info.qp;
-    if (qp.local_qpn == verbs::Qpn()) {
-      continue;  // its backend is still being opened
+    if (!info.qp.has<rc::RcQpInfo>()) {
+      continue;
     }
+    const auto qp = info.qp.detail<rc::RcQpInfo>();
     control::QueuePairStatus& row = rows.emplace_back();
     row.local_qpn = qp.local_qpn.value();
     row.remote_qpn = qp.remote_qpn.value();
@@ -319,7 +319,7 @@ std::vector<control::QueuePairStatus> LiveView::queue_pairs() {
     row.peer_address = address_text(info.peer);
     row.lcore = lcore;
     row.state = rc::to_string(qp.state);
-    row.error = error_text(qp.error);
+    row.error = error_text(info.qp.error);
     row.path_mtu = qp.path_mtu_bytes;
     row.una_psn = qp.una.value();
     row.next_psn = qp.next_psn.value();

@@ -29,10 +29,11 @@ PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wak
     : lcore_(shared.config.dataplane.poll_lcores[share.index]),
       queues_(open_queues(shared, share)),
       node_(node_options(shared.config, macs_of(shared.ports), share, shared.qpn_key), entropy_, nullptr),
+      transport_(roce_options(shared.config, share), node_, entropy_),
       gateway_(
           gateway_options(shared.config, share, shared.quota, shared.client_quota, shared.workers.source_ports(), shared.numbers),
-          node_, shared.pools.packets(), shared.pools.large(), shared.programs, entropy_),
-      app_(share.index, gateway_, node_, shared.workers, shared.exchange, queues_, shared.pools),
+          transport_, shared.pools.packets(), shared.pools.large(), shared.programs, entropy_),
+      app_(share.index, gateway_, transport_, node_, shared.workers, shared.exchange, queues_, shared.pools),
       loop_(node_, queues_, shared.pools, clock_, app_, wakeup,
             {.spins = shared.config.dataplane.idle == control::IdleMode::kSpin, .yields = is_worker_cpu(lcore_)}) {
   app_.set_loop(&loop_);

@@ -63,6 +63,7 @@ class PollCore {
   Entropy entropy_;
   std::vector<std::unique_ptr<PortQueue>> queues_;
   node::Node node_;
+  node::RoceTransport transport_;
   gateway::Gateway gateway_;
   GatewayApp app_;
   CoreLoop loop_;

@@ -1,6 +1,7 @@
 #include "gateway/gateway.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/prefetch.h"
 #include "gateway/gateway_connection.h"
@@ -15,6 +16,8 @@ constexpr uint64_t kEnoughAtEighths = 4;
 constexpr uint32_t kLoweredGrantDivisor = 4;
 // Connections that may wait for a worker to open their backend connection; more are refused.
 constexpr uint32_t kOpensMax = 1024;
+// Connections that are fetched together, before their turn.
+constexpr size_t kPrefetchMax = 256;
 
 std::unique_ptr<ConnectionQuota> make_places(const GatewayOptions& options) {
   if (options.quota != nullptr) {
@@ -98,10 +101,10 @@ const char* to_string(ConnectionResult result) noexcept {
   return "unknown";
 }
 
-Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& packets, BufferPool& large,
+Gateway::Gateway(const GatewayOptions& options, verbs::Transport& transport, BufferPool& packets, BufferPool& large,
                  rpcrdma::ProgramRegistry& programs, RandomSource& random)
     : options_(options),
-      node_(node),
+      transport_(transport),
       packets_(packets),
       large_(large),
       programs_(programs),
@@ -116,7 +119,6 @@ Gateway::Gateway(const GatewayOptions& options, node::Node& node, BufferPool& pa
       client_quota_(options.client_quota == nullptr ? *own_client_quota_ : *options.client_quota),
       budgets_(kClientIdsMax),
       backend_shares_(kBackendIdsMax + 1),
-      by_cm_id_(options.connections_max + options.half_open_max, random.next_u64()),
       timers_(options.connections_max + options.half_open_max),
       lanes_(options.listeners.size()),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
@@ -161,9 +163,7 @@ Gateway::~Gateway() {
         give_place_back(*connection);
       }
       connection->server.reset();
-      if (connection->qp != nullptr) {
-        node_.endpoint().destroy_qp(*connection->qp);
-      }
+      transport_.destroy(connection->id);
       memory_->destroy(connection);
     }
   }
@@ -171,11 +171,11 @@ Gateway::~Gateway() {
 
 Status Gateway::start() {
   for (size_t i = 0; i < options_.listeners.size(); ++i) {
-    const Status status = node_.cm().listen(cm::ip_service_id(options_.listeners[i].port));
+    const Status status = transport_.listen(options_.listeners[i].port);
     if (!status.ok()) {
       // Only what this gateway has set up: the port that could not be had is somebody else's.
       while (i > 0) {
-        node_.cm().unlisten(cm::ip_service_id(options_.listeners[--i].port));
+        transport_.unlisten(options_.listeners[--i].port);
       }
       return status;
     }
@@ -197,10 +197,6 @@ void Gateway::reconfigure(GatewayOptions& fresh) {
   reconfigure_listeners(fresh.listeners);
   reconfigure_clients(fresh.clients);
   shared_.pull_units_max = fresh.pull_buffers_max;
-  options_.rc = fresh.rc;
-  options_.retry_count = fresh.retry_count;
-  options_.rnr_retry_count = fresh.rnr_retry_count;
-  options_.ack_timeout_min_code = fresh.ack_timeout_min_code;
   options_.orphan_max = fresh.orphan_max;
 }
 
@@ -215,7 +211,7 @@ void Gateway::reconfigure_listeners(std::vector<ListenerOptions>& fresh) {
     ListenerOptions& listener = options_.listeners[i];
     if (fresh[i].removed && !is_new) {
       if (!listener.removed) {
-        node_.cm().unlisten(cm::ip_service_id(listener.port));
+        transport_.unlisten(listener.port);
       }
       listener.removed = true;  // its connections go on with what they have
       continue;
@@ -231,7 +227,7 @@ void Gateway::reconfigure_listeners(std::vector<ListenerOptions>& fresh) {
   // Behind all that went: one may have the port of another.
   for (const ListenerOptions& listener : options_.listeners) {
     if (!listener.removed && !shutting_down_) {
-      const Status status = node_.cm().listen(cm::ip_service_id(listener.port));
+      const Status status = transport_.listen(listener.port);
       CW_ASSERT(status.ok());
     }
   }
@@ -302,12 +298,13 @@ Gateway::Connection* Gateway::find(LinkId link) {
 }
 
 void Gateway::run(Instant now) {
-  if (node_.cm().has_events()) [[unlikely]] {
-    take_cm_events(now);
+  if (transport_.has_events()) [[unlikely]] {
+    take_events(now);
   }
   prefetch_ready();
-  while (rc::RcQp* qp = node_.endpoint().poll_ready()) {
-    on_queue_pair_ready(now, *qp);
+  verbs::ReadyQueuePair ready;
+  while (transport_.poll_ready(ready)) {
+    on_queue_pair_ready(now, ready);
   }
   // Programs that found no memory: the queue is gone through once, what still finds none goes to its end.
   for (uint32_t count = waiting_.size(); count > 0; --count) {
@@ -335,13 +332,16 @@ void Gateway::prefetch_ready() const {
   if (stats_.connections_open < kPrefetchFrom) {
     return;
   }
-  const Endpoint& endpoint = node_.endpoint();
-  endpoint.for_each_ready([&](const rc::RcQp& qp) { __builtin_prefetch(&connections_[slot_of(LinkId(qp.user_data()))]); });
-  endpoint.for_each_ready([&](const rc::RcQp& qp) {
-    if (const Connection* connection = connections_[slot_of(LinkId(qp.user_data()))]) {
-      prefetch_range(connection, &connection->cm_id);  // what comes behind serves handshakes
+  std::array<uint64_t, kPrefetchMax> links;
+  const auto ready = std::span(links).first(transport_.peek_ready(links));
+  for (const uint64_t link : ready) {
+    __builtin_prefetch(&connections_[slot_of(LinkId(link))]);
+  }
+  for (const uint64_t link : ready) {
+    if (const Connection* connection = connections_[slot_of(LinkId(link))]) {
+      prefetch_range(connection, &connection->id);  // what comes behind serves handshakes
     }
-  });
+  }
 }
 
 uint32_t Gateway::grant_of(const Connection& connection) const {
@@ -365,32 +365,40 @@ void Gateway::adapt_grants() {
   }
 }
 
-void Gateway::take_cm_events(Instant now) {
-  cm::CmEvent event;
-  while (node_.cm().poll_event(event)) {
-    on_cm_event(now, event);
+void Gateway::take_events(Instant now) {
+  verbs::ConnectionEvent event;
+  while (transport_.poll_event(now, event)) {
+    on_event(now, event);
   }
 }
 
-void Gateway::on_cm_event(Instant now, const cm::CmEvent& event) {
-  if (const auto* request = event.as<cm::ConnectRequest>()) {
-    on_connect_request(now, event, *request);
+void Gateway::on_event(Instant now, const verbs::ConnectionEvent& event) {
+  using Kind = verbs::ConnectionEvent::Kind;
+  if (event.kind == Kind::kConnectRequest) {
+    on_connect_request(now, event);
     return;
   }
-  const uint32_t* slot = by_cm_id_.find(event.connection.value());
-  if (slot == nullptr) {
+  Connection* connection = find(LinkId(event.context));
+  if (connection == nullptr) {
     return;  // ended here before
   }
-  Connection& connection = *connections_[*slot];
-  if (event.as<cm::Established>() != nullptr) {
-    establish(now, connection);
-  } else if (event.as<cm::Disconnected>() != nullptr) {
-    end(now, connection, connection.has_place ? ConnectionResult::kClosedByPeer : ConnectionResult::kFailedHandshake, true);
-  } else if (event.as<cm::Rejected>() != nullptr) {
-    end(now, connection, ConnectionResult::kFailedHandshake, true);
-  } else if (event.as<cm::ConnectFailed>() != nullptr) {
-    // Nobody has answered, and perhaps nobody asked: a flood of forged requests fills no log.
-    finish(now, connection, ConnectionResult::kFailedHandshake, true);
+  switch (event.kind) {
+    case Kind::kEstablished:
+      establish(now, *connection);
+      return;
+    case Kind::kDisconnected:
+      end(now, *connection, connection->has_place ? ConnectionResult::kClosedByPeer : ConnectionResult::kFailedHandshake, true);
+      return;
+    case Kind::kRejected:
+      end(now, *connection, ConnectionResult::kFailedHandshake, true);
+      return;
+    case Kind::kUnreachable:
+      // Nobody has answered, and perhaps nobody asked: a flood of forged requests fills no log.
+      finish(now, *connection, ConnectionResult::kFailedHandshake, true);
+      return;
+    case Kind::kConnectRequest:
+    case Kind::kConnectResponse:
+      return;
   }
 }
 
@@ -445,18 +453,17 @@ void Gateway::on_timer(Instant now, Connection& connection) {
 void Gateway::end(Instant now, Connection& connection, ConnectionResult result, bool peer_ended) {
   Notice notice;
   notice.result = result;
-  notice.peer = connection.address.remote;
+  notice.peer = connection.peer;
   notice.listener_port = connection.listener->port;
   notice.backend = connection.has_place ? connection.first.backend : connection.listener->backend;
-  notice.remote_qpn = connection.remote_qpn;
   notice.calls = connection.server ? connection.server->calls_answered() : 0;
   if (result == ConnectionResult::kRefusedClientLimit) {
     notice.client_class = connection.client_class;
   }
-  if (connection.qp != nullptr) {
-    notice.local_qpn = connection.qp->local_qpn();
-    notice.qp_error = connection.qp->error();
-  }
+  const verbs::QueuePairInfo qp = transport_.describe(connection.id);
+  notice.local_qpn = qp.local_qpn;
+  notice.remote_qpn = qp.remote_qpn;
+  notice.qp_error = qp.error;
   note(notice);
   finish(now, connection, result, peer_ended);
 }
@@ -472,9 +479,9 @@ void Gateway::finish(Instant now, Connection& connection, ConnectionResult resul
 
   if (!peer_ended) {
     if (result == ConnectionResult::kRefusedResources) {
-      (void)node_.cm().reject(now, connection.cm_id, cm::RejectReason::kNoResources);
+      transport_.reject(now, connection.id, verbs::RejectReason::kNoResources);
     } else {
-      node_.cm().disconnect(now, connection.cm_id);
+      transport_.disconnect(now, connection.id);
     }
   }
   if (connection.server) {
@@ -500,12 +507,9 @@ void Gateway::finish(Instant now, Connection& connection, ConnectionResult resul
   static_cast<ListNode<StalledTag>&>(connection).unlink_if_linked();
   if (connection.server) {
     connection.server.reset();
-    leave_client(connection.address.remote);
+    leave_client(connection.peer);
   }
-  if (connection.qp != nullptr) {
-    node_.endpoint().destroy_qp(*connection.qp);
-  }
-  by_cm_id_.erase(connection.cm_id.value());
+  transport_.destroy(connection.id);
   if (connection.has_place) {
     give_place_back(connection);
     drop_lanes(connection);
@@ -542,7 +546,7 @@ void Gateway::note(const Notice& notice) {
 void Gateway::shut_down(Instant now) {
   shutting_down_ = true;
   for (const ListenerOptions& listener : options_.listeners) {
-    node_.cm().unlisten(cm::ip_service_id(listener.port));
+    transport_.unlisten(listener.port);
   }
   close_all(now);
   while (Orphan* orphan = orphans_by_age_.front()) {
@@ -551,7 +555,7 @@ void Gateway::shut_down(Instant now) {
 }
 
 bool Gateway::is_quiet() const {
-  return shutting_down_ && stats_.connections_open == 0 && node_.cm().live_count() == 0;
+  return shutting_down_ && stats_.connections_open == 0 && transport_.live_count() == 0;
 }
 
 uint32_t Gateway::describe(Instant now, std::span<ConnectionInfo> out) const {
@@ -575,7 +579,7 @@ uint32_t Gateway::describe_some(Instant now, uint32_t place, uint32_t slots, std
   return end == connections_.size() ? 0 : static_cast<uint32_t>(end);
 }
 
-ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
+ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) const {
   ConnectionInfo info;
   info.id = connection.link.value();
   info.state = connection.state;
@@ -583,14 +587,12 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   info.listener = connection.listener_index;
   info.backend = connection.has_place ? connection.first.backend : connection.listener->backend;
   info.server = connection.first.server_number;
-  info.peer = connection.address.remote;
+  info.peer = connection.peer;
   info.peer_port = connection.peer_port;
   info.client_class = connection.client_class;
   info.thresholds = connection.thresholds;
   info.age = now - connection.created;
-  if (connection.qp != nullptr) {
-    info.qp = connection.qp->info();
-  }
+  info.qp = transport_.describe(connection.id);
   if (connection.server) {
     info.credits_granted = connection.server->credits_granted();
     info.calls = connection.server->calls_answered();

@@ -1,13 +1,13 @@
-// The gateway of one core, without I/O: accepts RDMA connections on a Node, gives each an RPC-over-RDMA server endpoint and a
-// backend, and carries calls and replies between them.
+// The gateway of one core, without I/O: accepts RDMA connections of a verbs::Transport, gives each an RPC-over-RDMA server
+// endpoint and a backend, and carries calls and replies between them.
 //
-//   CM ConnectRequest -> listener, ACL, limits, is the backend down? -> queue pair with one receive, REP
-//   CM Established -> a place, endpoint with its receives, kOpen to a worker -> kOpened -> calls are taken
+//   kConnectRequest -> listener, ACL, limits, is the backend down? -> queue pair with one receive
+//   kEstablished -> a place, endpoint with its receives, kOpen to a worker -> kOpened -> calls are taken
 //   receive -> ServerEndpoint -> Call -> lane, by its program -> built-in program here, or kSend / kRun to a worker
 //   kMessage / kRan -> matched by XID -> ServerEndpoint::reply -> RDMA Writes and SEND
 //   kMessage that is a call -> ServerEndpoint::submit_reverse -> the client's reply -> kSend (RFC 8167; gateway_reverse.cc)
-//   any failure, either side -> DREQ, kClose, everything of the connection is given back; while the backend still works on its
-//   calls kClose waits, and so do the calls of the client's next connection (ReplayGuard; gateway_orphans.cc)
+//   any failure, either side -> the peer is told, kClose, everything of the connection is given back; while the backend still
+//   works on its calls kClose waits, and so do the calls of the client's next connection (ReplayGuard; gateway_orphans.cc)
 //   a client's connections may lie on several cores -> CoreMessages between their gateways (gateway_cores.cc)
 //
 // Ownership: a Connection owns its queue pair (created and destroyed here) and its endpoint. A LinkId carries a generation, so
@@ -15,7 +15,7 @@
 // Bounds: connections_max, half_open_max, calls_in_flight_max. When the workers fall behind, calls wait in their endpoints (and
 // so cost the client its credits), new connections are refused, and closing goes on. A backend that does not answer leaves calls
 // to the others (rpcrdma::BackendShares); where routes lead to several, those behind its calls on the same connection wait, too.
-// Anybody can send a REQ in anybody's name, and only a client that has our answer can finish the handshake (control/cm): before
+// Anybody can ask for a connection in anybody's name, and only a client that has our answer can finish the handshake: before
 // that a connection is half open and has a queue pair with one receive. It has no place, no credits, no backend connection, and
 // ends nobody else's.
 #pragma once
@@ -29,7 +29,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/fixed_map.h"
 #include "base/intrusive_list.h"
 #include "base/ring.h"
 #include "base/slab.h"
@@ -43,12 +42,12 @@
 #include "gateway/gateway_options.h"
 #include "gateway/gateway_stats.h"
 #include "gateway/listener_lanes.h"
-#include "gateway/node/node.h"
 #include "gateway/replay_guard.h"
 #include "gateway/server_choice.h"
 #include "rpcrdma/backend/backend.h"
 #include "rpcrdma/endpoint/server_endpoint.h"
 #include "rpcrdma/rpc/rpc_message.h"
+#include "verbs/transport.h"
 
 namespace cw::gateway {
 
@@ -68,7 +67,7 @@ struct ConnectionInfo {
   IpAddress peer;
   uint16_t peer_port = 0;
   std::optional<uint32_t> client_class;  // whose budget it counts in
-  rc::RcQpInfo qp;
+  verbs::QueuePairInfo qp;
   rpcrdma::InlineThresholds thresholds;
   uint32_t credits_granted = 0;
   uint32_t calls_in_flight = 0;
@@ -81,7 +80,7 @@ struct ConnectionInfo {
 class Gateway {
  public:
   // All references must outlive the gateway. `packets` serves headers, `large` the replies of built-in programs.
-  Gateway(const GatewayOptions& options, node::Node& node, BufferPool& packets, BufferPool& large,
+  Gateway(const GatewayOptions& options, verbs::Transport& transport, BufferPool& packets, BufferPool& large,
           rpcrdma::ProgramRegistry& programs, RandomSource& random);
   ~Gateway();
   Gateway(const Gateway&) = delete;
@@ -89,7 +88,7 @@ class Gateway {
 
   // Starts listening.
   [[nodiscard]] Status start();
-  // Acts on whatever the node has for it. Call after each burst.
+  // Acts on whatever the transport has for it. Call after each burst.
   void run(Instant now);
   // Towards the workers; false when there is nothing.
   [[nodiscard]] bool poll_backend_request(BackendRequest& out);
@@ -119,7 +118,7 @@ class Gateway {
   // been.
   void reconfigure(GatewayOptions& fresh);
 
-  // Orderly end: refuses new connections, sends DREQ to all. is_quiet() when the last is gone; poll run() until then.
+  // Orderly end: refuses new connections, disconnects all. is_quiet() when the last is gone; poll run() until then.
   void shut_down(Instant now);
   [[nodiscard]] bool is_quiet() const;
 
@@ -128,7 +127,7 @@ class Gateway {
   void drain(Instant now);
   // Takes connections and calls again.
   void end_drain(Instant now);
-  // DREQ to all, whatever they are doing: for a drain that has to come to an end.
+  // Disconnects all, whatever they are doing: for a drain that has to come to an end.
   void close_all(Instant now);
   [[nodiscard]] bool is_draining() const { return draining_; }
 
@@ -152,29 +151,29 @@ class Gateway {
   struct Orphan;
   struct OrphanTag {};
 
-  void take_cm_events(Instant now);
-  void on_cm_event(Instant now, const cm::CmEvent& event);
-  void on_connect_request(Instant now, const cm::CmEvent& event, const cm::ConnectRequest& request);
-  void refuse(Instant now, const cm::CmEvent& event, cm::RejectReason reason, ConnectionResult result, uint16_t listener_port,
+  void take_events(Instant now);
+  void on_event(Instant now, const verbs::ConnectionEvent& event);
+  void on_connect_request(Instant now, const verbs::ConnectionEvent& request);
+  void refuse(Instant now, const verbs::ConnectionEvent& request, verbs::RejectReason reason, ConnectionResult result,
               uint32_t backend);
   // Why a request cannot have a place, or nothing.
-  [[nodiscard]] std::optional<ConnectionResult> lack_of_place(const cm::ConnectRequest& request, uint32_t listener_index,
+  [[nodiscard]] std::optional<ConnectionResult> lack_of_place(const verbs::ConnectionEvent& request, uint32_t listener_index,
                                                               std::optional<uint32_t> client_class);
   [[nodiscard]] bool is_known_down(Instant now, uint32_t backend) const;
   void count_refusal(ConnectionResult result, std::optional<uint32_t> client_class);
-  // Sends the REP, or ends the connection when there is no queue pair for it.
-  void accept(Instant now, Connection& connection, const cm::ConnectRequest& request);
+  // Answers, or ends the connection when there is no queue pair for it.
+  void accept(Instant now, Connection& connection, const verbs::ConnectionEvent& request);
   // The client has proved its address: gives it what is scarce, or ends it.
   void establish(Instant now, Connection& connection);
   [[nodiscard]] std::optional<ConnectionResult> take_place(Connection& connection);
-  // Its queue pair has something to say before the RTU: the connection when it is established with that, else nullptr.
+  // Its queue pair has something to say before kEstablished: the connection when it is established with that, else nullptr.
   [[nodiscard]] Connection* establish_by_data(Instant now, Connection& connection);
   void start_endpoint(Instant now, Connection& connection);
   // Its backend connection is open, or it needs none.
   void take_calls(Connection& connection);
-  [[nodiscard]] uint32_t backed_credits(const Connection& connection, uint32_t credits, uint32_t path_mtu) const;
+  [[nodiscard]] uint32_t backed_credits(const Connection& connection, uint32_t credits) const;
   void prefetch_ready() const;
-  void on_queue_pair_ready(Instant now, rc::RcQp& qp);
+  void on_queue_pair_ready(Instant now, const verbs::ReadyQueuePair& ready);
   void pump(Instant now, Connection& connection);
   [[nodiscard]] bool may_take_call(const Connection& connection) const;
   void route(Instant now, Connection& connection, rpcrdma::Call&& call);
@@ -189,7 +188,7 @@ class Gateway {
   [[nodiscard]] static Lane* take_reverse_lane(Connection& connection, uint32_t xid);
   void on_timer(Instant now, Connection& connection);
   void arm(Connection& connection, Instant deadline);
-  // Ends a connection whatever its state: the CM is told (unless `peer_ended`), the link closed, everything given back.
+  // Ends a connection whatever its state: the peer is told (unless `peer_ended`), the link closed, everything given back.
   void end(Instant now, Connection& connection, ConnectionResult result, bool peer_ended);
   // The same without a line in the log.
   void finish(Instant now, Connection& connection, ConnectionResult result, bool peer_ended);
@@ -205,7 +204,7 @@ class Gateway {
   void reconfigure_clients(std::vector<ClientClassOptions>& fresh);
   void give_place_back(const Connection& connection);
   void fold_budgets();
-  [[nodiscard]] static ConnectionInfo info_of(Instant now, const Connection& connection);
+  [[nodiscard]] ConnectionInfo info_of(Instant now, const Connection& connection) const;
   [[nodiscard]] bool requests_room(uint32_t count = 1) const { return requests_.capacity() - requests_.size() >= count; }
   // Closes the backend connection, now or when the backend has answered what it was sent.
   void part_from_backend(Instant now, Connection& connection, Lane& lane, bool may_keep);
@@ -252,7 +251,7 @@ class Gateway {
   [[nodiscard]] const ListenerOptions* listener_for(uint16_t port) const;
 
   GatewayOptions options_;
-  node::Node& node_;
+  verbs::Transport& transport_;
   BufferPool& packets_;
   BufferPool& large_;
   rpcrdma::ProgramRegistry& programs_;
@@ -270,7 +269,6 @@ class Gateway {
   ClientShares<Orphan> client_shares_;
   // By backend, of all that there may be, and one more for calls that no backend is known for; never resized.
   std::vector<rpcrdma::BackendShare> backend_shares_;
-  FixedMap<uint32_t> by_cm_id_;  // CM connection id -> slot
   TimerWheel timers_;
   // Connections keep the lanes that they began with: those of a listener before a reload are there until the last has ended.
   struct LaneTable {

@@ -8,9 +8,9 @@
 
 namespace cw::gateway {
 
-void Gateway::on_queue_pair_ready(Instant now, rc::RcQp& qp) {
-  Connection* connection = find(LinkId(qp.user_data()));
-  if (connection == nullptr || connection->qp != &qp) {
+void Gateway::on_queue_pair_ready(Instant now, const verbs::ReadyQueuePair& ready) {
+  Connection* connection = find(LinkId(ready.context));
+  if (connection == nullptr || connection->qp != ready.queue_pair) {
     return;
   }
   if (!connection->server) [[unlikely]] {

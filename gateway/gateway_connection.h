@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/prefetch.h"
 #include "gateway/gateway.h"
 #include "gateway/pending_calls.h"
 
@@ -32,7 +33,7 @@ struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gatewa
   uint32_t slot = 0;
   uint32_t listener_index = 0;
   LinkId link;
-  rc::RcQp* qp = nullptr;
+  verbs::QueuePair* qp = nullptr;
   const ListenerOptions* listener = nullptr;
   Gateway::LaneTable* lanes = nullptr;
   uint32_t holds = 0;  // its calls wait for those of connections before it, here and on so many other cores
@@ -45,13 +46,12 @@ struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gatewa
   std::vector<Lane> more;  // lanes 1 and up; empty without routes
   std::optional<rpcrdma::ServerEndpoint> server;
 
-  cm::ConnectionId cm_id;
-  cm::CmAddress address;
-  verbs::Qpn remote_qpn;
+  verbs::ConnectionId id;
+  IpAddress peer;
   uint32_t credits = 0;  // granted at most
   std::optional<uint32_t> client_class;
   rpcrdma::InlineThresholds thresholds;
-  uint32_t path_mtu_bytes = 0;
+  verbs::ConnectionLimits limits;
   Instant created;
   Instant held_until;  // valid when there are holds
   struct ReverseCall {

@@ -33,11 +33,9 @@ void Gateway::answer_fence(const CoreMessage& fence) {
 }
 
 void Gateway::remember_broken_call(Instant now, const Connection& connection, uint32_t xid) {
-  broken_calls_.remember(now, connection.address.remote, connection.listener_index, xid);
-  tell_other_cores({.kind = CoreMessage::Kind::kBrokenCall,
-                    .index = connection.listener_index,
-                    .client = connection.address.remote,
-                    .xid = xid});
+  broken_calls_.remember(now, connection.peer, connection.listener_index, xid);
+  tell_other_cores(
+      {.kind = CoreMessage::Kind::kBrokenCall, .index = connection.listener_index, .client = connection.peer, .xid = xid});
 }
 
 // A client's connection could not be made. Its own address may be why (a firewall, no way back to it), and then it comes again

@@ -1,7 +1,7 @@
 // Drain: the gateway empties itself without failing a call.
 //
 // New connections are refused. A connection that is there takes no more calls, however many its client sends: waiting for a
-// client to fall silent would take for ever with one that is busy. It ends (DREQ) when the calls that it has taken are answered
+// client to fall silent would take for ever with one that is busy. It ends when the calls that it has taken are answered
 // and the client has acknowledged the answers, since an answer that is lost would have the client repeat a call that was
 // executed. The calls that were not taken have reached no backend; the client makes them again on its next connection.
 #include <algorithm>
@@ -54,7 +54,7 @@ void Gateway::go_on_draining(Instant now, Connection& connection) {
   const bool owes = connection.server->calls_taken() > 0 || connection.server->reverse_in_flight() > 0;
   if (owes) {
     arm(connection, now + kLookAgain);
-  } else if (connection.qp->has_unfinished_work()) {
+  } else if (connection.qp->works_pending() > 0) {
     arm(connection,
         now + std::clamp(kBetweenLooks * static_cast<int64_t>(stats_.connections_open), kAcknowledgementSoon, kLookAgain));
   } else {

@@ -36,7 +36,7 @@ void Gateway::add_lanes(Connection& connection) {
     lane.link = i == 0 ? connection.link : new_link(connection.slot, i);
     lane.backend = lanes.backend(i);
     if (is_tcp(lane)) {
-      lane.client = &guard_.join(connection.address.remote, lane.backend);
+      lane.client = &guard_.join(connection.peer, lane.backend);
     }
   }
 }
@@ -82,7 +82,7 @@ void Gateway::open_lane(Instant now, Connection& connection, Lane& lane, std::op
   open.link = lane.link;
   open.backend = lane.backend;
   open.server = lane.server_number;
-  open.client = connection.address.remote;
+  open.client = connection.peer;
   if (options_.source_ports != nullptr) {
     lane.source_port = options_.source_ports->take(open.client, lane.backend, xid);
   }
@@ -107,14 +107,13 @@ void Gateway::forget_link(Lane& lane) {
 // The client's next connection has it. Its backend connection can be made when this one is closed.
 void Gateway::give_port_back(Lane& lane) {
   if (const uint16_t port = std::exchange(lane.source_port, uint16_t{0}); port != 0) {
-    options_.source_ports->give_back(connections_[slot_of(lane.link)]->address.remote, lane.backend, port, lane.last_xid);
+    options_.source_ports->give_back(connections_[slot_of(lane.link)]->peer, lane.backend, port, lane.last_xid);
   }
 }
 
 // The XID of its first call says which port the backend connection has to come from.
 bool Gateway::waits_for_first_call(const Connection& connection) const {
-  return options_.source_ports != nullptr &&
-         options_.source_ports->depends_on_xid(connection.address.remote, connection.first.backend);
+  return options_.source_ports != nullptr && options_.source_ports->depends_on_xid(connection.peer, connection.first.backend);
 }
 
 // Precondition: kOpeningBackend.

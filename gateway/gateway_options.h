@@ -11,7 +11,6 @@
 #include "control/config/ip_text.h"
 #include "gateway/connection_quota.h"
 #include "gateway/source_ports.h"
-#include "rocev2/rc/rc_options.h"
 #include "rpcrdma/endpoint/rpcrdma_options.h"
 
 namespace cw::gateway {
@@ -83,14 +82,9 @@ struct GatewayOptions {
   uint32_t calls_in_flight_max = 16384;     // over all connections
   uint64_t pull_buffers_max = UINT64_MAX;   // receive buffers that pulled call data may hold: well below the pool
   uint64_t reply_bytes_max = UINT64_MAX;    // of buffers that replies may keep on this core: see rpcrdma::ServerShared
-  // Buffers are reserved for the messages of all credits in packets of this path MTU. A client with a smaller one is granted as
-  // many as fit into what is reserved for it. 256, the smallest there is: all.
-  uint32_t reserved_path_mtu = 256;
-  rc::RcOptions rc;                    // receive_bytes_max is set per connection
-  uint8_t retry_count = 7;             // 0..7; a client that asks for less gets less
-  uint8_t rnr_retry_count = 7;         // the same; 7 = without end
-  uint8_t target_ack_delay_code = 12;  // how long we may sit on an ACK, as the client is told: 17 ms, a busy core's worst
-  uint8_t ack_timeout_min_code = 14;   // what the client asks for counts, but not below this: 67 ms
+  // Buffers are reserved for the messages of all credits in packets of this size (verbs::ConnectionLimits). A client whose
+  // packets are smaller is granted as many as fit into what is reserved for it. 256, the smallest there is: all.
+  uint32_t reserved_packet_bytes = 256;
   // How long a backend may take for a call that nobody waits for; the next calls of its client wait for it. Well below the
   // time-outs of calls, so that these are no victims of the wait.
   Duration orphan_max = Duration::seconds(10);

@@ -42,7 +42,7 @@ void Gateway::part_from_backend(Instant now, Connection& connection, Lane& lane,
       call.units = connection.server->take_units(call.call, backend_shares_[lane.backend]);
     });
     orphan->deadline = now + options_.orphan_max;
-    orphan->remote = connection.address.remote;
+    orphan->remote = connection.peer;
     orphan->share = &join_client(orphan->remote);
     client_shares_.add_orphan(orphan->remote, *orphan);
     stats_.orphaned_calls += orphan->pending.size();
@@ -127,8 +127,7 @@ void Gateway::hold_calls(Instant now, Connection& connection) {
   }
   connection.for_each_lane([&](Lane& lane) {
     if (lane.client != nullptr) {
-      tell_other_cores(
-          {.kind = CoreMessage::Kind::kFence, .index = lane.backend, .link = lane.link, .client = connection.address.remote});
+      tell_other_cores({.kind = CoreMessage::Kind::kFence, .index = lane.backend, .link = lane.link, .client = connection.peer});
     }
   });
   stats_.connections_held += connection.has_waited ? 1 : 0;

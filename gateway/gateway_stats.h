@@ -6,10 +6,8 @@
 #include <optional>
 
 #include "base/ip_address.h"
-#include "control/cm/reject_reason.h"
-#include "rocev2/rc/qp_error.h"
-#include "rocev2/wire/psn.h"
 #include "verbs/ids.h"
+#include "verbs/queue_pair_info.h"
 
 namespace cw::gateway {
 
@@ -131,11 +129,11 @@ struct Notice {
   std::optional<uint32_t> client_class;  // that refused it: kRefusedClientDenied and kRefusedClientLimit
   verbs::Qpn local_qpn;
   verbs::Qpn remote_qpn;
-  rc::QpError qp_error;
+  verbs::QueuePairError qp_error;
   uint64_t calls = 0;  // answered over the connection's life
   uint32_t inline_send_bytes = 0;
   uint32_t inline_receive_bytes = 0;
-  uint32_t path_mtu_bytes = 0;
+  uint32_t packet_bytes = 0;  // of a message, in one packet
   bool remote_invalidation = false;
 };
 

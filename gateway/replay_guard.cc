@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "control/cm/hash.h"
+#include "base/keyed_hash.h"
 
 namespace cw::gateway {
 
@@ -72,7 +72,7 @@ ReplayGuard::ReplayGuard(uint64_t key) : key_(key) {}
 ReplayGuard::~ReplayGuard() = default;
 
 ReplayGuard::Client& ReplayGuard::join(const IpAddress& address, uint32_t backend) {
-  const uint64_t key = cm::hash_of(key_, address, backend);
+  const uint64_t key = hash_of(key_, address, backend);
   std::unique_ptr<Client>& client = clients_[key];
   if (client == nullptr) {
     client = std::make_unique<Client>(key);
@@ -82,7 +82,7 @@ ReplayGuard::Client& ReplayGuard::join(const IpAddress& address, uint32_t backen
 }
 
 ReplayGuard::Client* ReplayGuard::find(const IpAddress& address, uint32_t backend) const {
-  const auto found = clients_.find(cm::hash_of(key_, address, backend));
+  const auto found = clients_.find(hash_of(key_, address, backend));
   return found == clients_.end() ? nullptr : found->second.get();
 }
 

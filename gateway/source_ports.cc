@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "control/cm/hash.h"
+#include "base/keyed_hash.h"
 
 namespace cw::gateway {
 namespace {
@@ -57,7 +57,7 @@ PortBook::Number* PortBook::find_free(Numbers& numbers, std::optional<uint32_t> 
 // The first free one from the hash on; where there is none, the first that only waits for another client.
 uint16_t PortBook::pick(const Client& client, const IpAddress& address, uint32_t number) {
   Taken& taken = taken_of(client);
-  const uint64_t hash = cm::hash_of(from_client_.contains(client.first) ? 0 : key_, address, number);
+  const uint64_t hash = hash_of(from_client_.contains(client.first) ? 0 : key_, address, number);
   const uint32_t probes = std::min(kProbesMax, count_);
   const auto port_at = [&](uint32_t probe) { return static_cast<uint16_t>(first_ + (hash + probe) % count_); };
   for (uint32_t probe = 0; probe < probes; ++probe) {

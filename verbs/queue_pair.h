@@ -36,6 +36,8 @@ class QueuePair {
   [[nodiscard]] virtual uint32_t works_pending() const = 0;
   // True from the moment the queue pair fails or is closed; pending work has been or will be flushed as completions.
   [[nodiscard]] virtual bool in_error() const = 0;
+  // Moves to Error by our own wish: flushes, takes nothing more from the peer. Nothing happens when it is in Error already.
+  virtual void close() = 0;
 };
 
 }  // namespace cw::verbs

@@ -62,7 +62,7 @@ void LoadApp::report(Progress& out) const {
   out.wanted = driver_.wanted();
   out.given_up = driver_.given_up();
   out.waiting_to_resend = driver_.waiting_to_resend();
-  out.last_reject = driver_.last_reject();
+  out.last_rejection = driver_.last_rejection();
   out.last_qp_error = driver_.last_qp_error();
 }
 

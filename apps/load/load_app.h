@@ -18,8 +18,8 @@ struct Progress {
   uint32_t wanted = 0;  // connections
   uint32_t given_up = 0;
   uint32_t waiting_to_resend = 0;
-  cm::RejectReason last_reject{};
-  rc::QpError last_qp_error;
+  verbs::Rejection last_rejection;
+  verbs::QueuePairError last_qp_error;
 };
 
 class LoadApp final : public dataplane::CoreApp {

@@ -83,7 +83,7 @@ void LoadDriver::open(Instant now, uint32_t index) {
   const auto id = client_.connect(now, options_.server, port);
   if (!id.ok()) {
     ++stats_.refused;
-    last_reject_ = cm::RejectReason::kNoResources;
+    last_rejection_ = {verbs::RejectReason::kNoResources, "no_resources"};
     give_up(lane);
     return;
   }
@@ -247,7 +247,7 @@ void LoadDriver::on_event(Instant now, const client::ClientEvent& event) {
       return;
     case client::ClientEvent::Kind::kRefused:
       ++stats_.refused;
-      last_reject_ = event.reason;
+      last_rejection_ = event.rejection;
       break;
     case client::ClientEvent::Kind::kLost:
       ++stats_.lost;

@@ -99,8 +99,8 @@ class LoadDriver {
   [[nodiscard]] uint32_t given_up() const { return given_up_; }
   [[nodiscard]] bool is_dead() const { return given_up_ == options_.connections; }
   // For the line that explains a failure; empty when nothing failed.
-  [[nodiscard]] cm::RejectReason last_reject() const { return last_reject_; }
-  [[nodiscard]] const rc::QpError& last_qp_error() const { return last_qp_error_; }
+  [[nodiscard]] const verbs::Rejection& last_rejection() const { return last_rejection_; }
+  [[nodiscard]] const verbs::QueuePairError& last_qp_error() const { return last_qp_error_; }
 
  private:
   // One connection's place; it may be served by several connections over time.
@@ -166,8 +166,8 @@ class LoadDriver {
   Instant next_churn_ = Instant::never();
   Instant next_profile_ = Instant::never();
   bool stopping_ = false;
-  cm::RejectReason last_reject_ = cm::RejectReason::kTimeout;
-  rc::QpError last_qp_error_;
+  verbs::Rejection last_rejection_;
+  verbs::QueuePairError last_qp_error_;
 };
 
 }  // namespace cw::load

@@ -14,7 +14,7 @@ const Progress& LoadGroup::progress() {
     sum_->waiting_to_resend += other.waiting_to_resend;
     if (other.given_up > 0) {
       sum_->given_up += other.given_up;
-      sum_->last_reject = other.last_reject;
+      sum_->last_rejection = other.last_rejection;
       sum_->last_qp_error = other.last_qp_error;
     }
   }

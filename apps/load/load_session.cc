@@ -94,7 +94,13 @@ client::ClientOptions client_options_of(const SessionSettings& settings) {
     out.rpc.reverse_credits = reverse_credits_for(BenchProcedure::kCallback, load.window);
   }
   out.inline_bytes = load.inline_bytes;
-  out.path_mtu_bytes = control::path_mtu_for(settings.link.port.mtu, load.path_mtu_max);
+  return out;
+}
+
+node::RoceOptions roce_options_of(const SessionSettings& settings) {
+  node::RoceOptions out;
+  out.connections_max = settings.terminal.plan.connections_max;
+  out.path_mtu_bytes = control::path_mtu_for(settings.link.port.mtu, settings.terminal.load.path_mtu_max);
   out.rc.responder_resources_max = 16;
   return out;
 }
@@ -135,7 +141,8 @@ class LoadCore {
 
   // The load; nullptr: the bench program's calls.
   void prepare(Workload* workload, uint64_t seed) {
-    client_.emplace(client_options_of(settings_), node_, memory_, link_.pools().packets(), entropy_);
+    transport_.emplace(roce_options_of(settings_), node_, entropy_);
+    client_.emplace(client_options_of(settings_), *transport_, memory_, link_.pools().packets(), entropy_);
     LoadOptions options = load_options_of(settings_);
     options.seed = seed;
     driver_.emplace(options, *client_, link_.pools().packets(), workload);
@@ -188,6 +195,7 @@ class LoadCore {
   verbs::MemoryTable memory_;
   node::Node node_;
   std::optional<FaultFilter> filter_;
+  std::optional<node::RoceTransport> transport_;
   std::optional<client::Client> client_;
   std::optional<LoadDriver> driver_;
   std::optional<LoadApp> app_;

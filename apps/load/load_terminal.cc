@@ -87,7 +87,7 @@ class Terminal {
       const bool decided = progress.given_up > 0 && connected + progress.given_up >= progress.wanted;
       if (decided || interrupted_ || Clock::now() > deadline) {
         const std::string reason =
-            progress.stats.refused > 0 ? fmt::format(" (last reason: {})", cm::to_string(progress.last_reject)) : "";
+            progress.stats.refused > 0 ? fmt::format(" (last reason: {})", progress.last_rejection.name) : "";
         fmt::print(stderr,
                    "causeway-load: only {} of {} connections to {} port {} came up; {} refused{}, {} ended by the server\n",
                    connected, progress.wanted, settings_.server, settings_.service_port, progress.stats.refused, reason,
@@ -130,7 +130,7 @@ class Terminal {
       show(interval, failed);
       if (progress.wanted > 0 && progress.given_up >= progress.wanted) {
         fmt::print(stderr, "causeway-load: all connections are lost (last cause: {}, PSN {})\n",
-                   rc::to_string(progress.last_qp_error.cause), progress.last_qp_error.psn.value());
+                   progress.last_qp_error.any() ? progress.last_qp_error.cause : "none", progress.last_qp_error.sequence);
         break;
       }
     }

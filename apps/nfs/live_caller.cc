@@ -102,9 +102,13 @@ std::string LiveCaller::connect(const IpAddress& server, uint16_t port, const Pr
   if (profile.silent) {
     options.private_data.emplace();
   }
-  options.path_mtu_bytes = path_mtu_bytes_;
-  options.rc.responder_resources_max = 16;
-  client_.emplace(options, node_, memory_, link_.pools().packets(), random_);
+  node::RoceOptions roce;
+  roce.connections_max = 1;
+  roce.path_mtu_bytes = path_mtu_bytes_;
+  roce.rc.responder_resources_max = 16;
+  client_.reset();
+  transport_.emplace(roce, node_, random_);
+  client_.emplace(options, *transport_, memory_, link_.pools().packets(), random_);
   const auto id = client_->connect(clock_.now(), server, port);
   if (!id.ok()) {
     return "no own address of the server's family";
@@ -185,8 +189,8 @@ bool LiveCaller::turn(Instant now) {
       stop_.store(true);
       continue;
     }
-    problem_ = event.kind == client::ClientEvent::Kind::kRefused ? fmt::format("refused: {}", cm::to_string(event.reason))
-                                                                 : fmt::format("lost: {}", rc::to_string(event.qp_error.cause));
+    problem_ = event.kind == client::ClientEvent::Kind::kRefused ? fmt::format("refused: {}", event.rejection.name)
+                                                                 : fmt::format("lost: {}", event.qp_error.cause);
     lose();
   }
   if (interrupted_.load(std::memory_order_relaxed)) {

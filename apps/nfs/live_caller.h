@@ -12,6 +12,7 @@
 #include "dataplane/dpdk/one_port.h"
 #include "dataplane/entropy.h"
 #include "gateway/client/client.h"
+#include "gateway/node/roce_transport.h"
 
 namespace cw::nfs {
 
@@ -68,6 +69,7 @@ class LiveCaller final : public Caller, private dataplane::CoreApp {
   dataplane::TscClock clock_;
   dataplane::Wakeup wakeup_;
   dataplane::CoreLoop loop_;
+  std::optional<node::RoceTransport> transport_;
   std::optional<client::Client> client_;
   client::ClientId id_;
   rpcrdma::InlineThresholds thresholds_;

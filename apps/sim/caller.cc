@@ -119,13 +119,21 @@ void Caller::on_event(Instant now, const client::ClientEvent& event) {
     case client::ClientEvent::Kind::kLost:
       verdict_.expect(lane->connected, Oracle::kEndState, "a connection was lost before it was established");
       ++stats_.lost;
-      ++stats_.lost_causes[static_cast<size_t>(event.qp_error.cause)];
+      count_cause(event.qp_error);
       break;
   }
   end_lane(now, *lane, Outcome::kLost);
   lane->id.reset();
   lane->connected = false;
   lane->retry = now + kReconnectPause;
+}
+
+void Caller::count_cause(const verbs::QueuePairError& error) {
+  size_t index = static_cast<size_t>(rc::QpErrorCause::kNone);
+  for (size_t cause = 0; error.any() && cause < stats_.lost_causes.size(); ++cause) {
+    index = error.cause == rc::to_string(static_cast<rc::QpErrorCause>(cause)) ? cause : index;
+  }
+  ++stats_.lost_causes[index];
 }
 
 void Caller::fill(Instant now, uint32_t lane_index) {

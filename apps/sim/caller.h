@@ -87,6 +87,7 @@ class Caller {
 
   void open(Instant now, Lane& lane);
   void on_event(Instant now, const client::ClientEvent& event);
+  void count_cause(const verbs::QueuePairError& error);
   void fill(Instant now, uint32_t lane_index);
   [[nodiscard]] bool submit(Instant now, Lane& lane, uint32_t slot_index, rpcrdma::ClientEndpoint& endpoint);
   // Memory and chunks of a call in its shape.

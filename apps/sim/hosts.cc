@@ -31,19 +31,32 @@ client::ClientOptions client_options(const WorldOptions& options) {
   out.inline_bytes = options.load.inline_bytes;
   out.remote_invalidate = options.remote_invalidate;
   out.private_data = options.client_private_data;
-  out.path_mtu_bytes = options.path_mtu;
-  out.rc.responder_resources_max = 16;
-  out.rc.selective_recovery = options.client_recovers_selectively;
-  out.rc.send_window_packets = options.send_window_packets;
-  out.rc.read_request_packets = options.read_request_packets;
-  out.rc.read_window_packets = options.read_window_packets;
   out.rpc.credits_wanted = options.load.window;
   out.rpc.reverse_credits = options.client_reverse_credits > 0
                                 ? options.client_reverse_credits
                                 : load::reverse_credits_for(options.load.operation, options.load.window);
   out.rpc.call_timeout = options.client_call_timeout;
   out.rpc.segment_bytes_max = options.segment_bytes_max;
+  return out;
+}
+
+// Of both ends.
+rc::RcOptions rc_options(const WorldOptions& options) {
+  rc::RcOptions out;
+  out.send_window_packets = options.send_window_packets;
+  out.read_request_packets = options.read_request_packets;
+  out.read_window_packets = options.read_window_packets;
+  return out;
+}
+
+node::RoceOptions client_roce_options(const WorldOptions& options) {
+  node::RoceOptions out;
+  out.connections_max = client_options(options).connections_max;
+  out.path_mtu_bytes = options.path_mtu;
   out.ack_timeout = options.ack_timeout;
+  out.rc = rc_options(options);
+  out.rc.responder_resources_max = 16;
+  out.rc.selective_recovery = options.client_recovers_selectively;
   return out;
 }
 
@@ -131,13 +144,7 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   }
   out.pull_buffers_max = options.pull_buffers_max;
   out.reply_bytes_max = uint64_t{gateway_pools(options).large} * gateway_pools(options).large_bytes;
-  out.reserved_path_mtu = options.reserved_path_mtu;
-  out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
-  out.rc.keepalive = Duration::ms(200);
-  out.rc.selective_recovery = options.gateway_recovers_selectively;
-  out.rc.send_window_packets = options.send_window_packets;
-  out.rc.read_request_packets = options.read_request_packets;
-  out.rc.read_window_packets = options.read_window_packets;
+  out.reserved_packet_bytes = options.reserved_packet_bytes;
   if (options.own_backends || options.production) {
     for (uint32_t i = 0; i < out.listeners.size(); ++i) {
       out.listeners[i].backend = i;
@@ -146,6 +153,20 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   if (options.production) {
     apply_production(out);
     out.calls_in_flight_max = options.calls_in_flight_max > 0 ? options.calls_in_flight_max : out.calls_in_flight_max;
+  }
+  return out;
+}
+
+node::RoceOptions sim_roce_options(const WorldOptions& options) {
+  node::RoceOptions out;
+  const gateway::GatewayOptions gateway = sim_gateway_options(options);
+  out.connections_max = gateway.connections_max + gateway.half_open_max;
+  out.target_ack_delay_code = 5;  // 131 us: the simulation's cores are never busy
+  out.rc = rc_options(options);
+  out.rc.keepalive = Duration::ms(200);
+  out.rc.selective_recovery = options.gateway_recovers_selectively;
+  if (options.production) {
+    apply_production(out);
   }
   return out;
 }
@@ -241,7 +262,8 @@ GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
       backend(large, options.program != nullptr ? *options.program : bench,
               {.buffers = gateway_pools(options).large, .record_bytes = gateway_pools(options).reply_bytes}, options.backends),
       node(gateway_node_options(options), random, nullptr),
-      gateway(gateway_host_options(options, source_ports), node, packets, large, programs, random) {
+      transport(sim_roce_options(options), node, random),
+      gateway(gateway_host_options(options, source_ports), transport, packets, large, programs, random) {
   (void)programs.add(options.program != nullptr ? *options.program : bench);
   CW_ASSERT(gateway.start().ok());
 }
@@ -271,7 +293,8 @@ ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t las
       packets(options.packet_buffers, options.path_mtu + kFrameRoom, views_of(options)),
       memory(options.small_tables ? 512 : std::max(2048u, 2 * options.load.connections * options.load.window), random),
       node(sim_node_options(options, last, true), random, &memory),
-      client(client_options(options), node, memory, packets, random) {
+      transport(client_roce_options(options), node, random),
+      client(client_options(options), transport, memory, packets, random) {
   random = SeededRandom(seed);
   (void)programs.add(bench);
   client.serve(programs);

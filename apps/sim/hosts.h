@@ -12,6 +12,7 @@
 #include "gateway/client/client.h"
 #include "gateway/gateway.h"
 #include "gateway/node/node.h"
+#include "gateway/node/roce_transport.h"
 #include "rpcrdma/backend/bench_program.h"
 
 namespace cw::sim {
@@ -22,7 +23,7 @@ struct WorldOptions {
   bool ipv6 = false;
   uint16_t vlan = 0;
   uint32_t path_mtu = 4096;
-  uint32_t reserved_path_mtu = 256;  // GatewayOptions
+  uint32_t reserved_packet_bytes = 256;  // GatewayOptions
   uint32_t credits = 64;
   uint32_t reverse_credits = 16;        // asked for by the gateway
   uint32_t client_reverse_credits = 0;  // of clients without the load driver, which sets its own
@@ -82,6 +83,7 @@ struct WorldOptions {
 
 // What the gateway of a world is made of.
 [[nodiscard]] gateway::GatewayOptions sim_gateway_options(const WorldOptions& options);
+[[nodiscard]] node::RoceOptions sim_roce_options(const WorldOptions& options);
 
 class GatewayHost {
  public:
@@ -101,6 +103,7 @@ class GatewayHost {
   gateway::PortBook source_ports{32'768, 60'999};
   bool workers_stand_still = false;  // nobody takes what is for them
   node::Node node;
+  node::RoceTransport transport;
   gateway::Gateway gateway;
 };
 
@@ -117,6 +120,7 @@ class ClientStack {
   node::Node node;
   rpcrdma::BenchProgram bench;  // what servers may call back
   rpcrdma::ProgramRegistry programs;
+  node::RoceTransport transport;
   client::Client client;
 };
 

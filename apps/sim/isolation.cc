@@ -69,7 +69,7 @@ Scenario production_scenario() {
   hosts.backends = 2;
   hosts.gateway_ports = 2;
   hosts.path_mtu = kProductionPathMtu;
-  hosts.reserved_path_mtu = kProductionPathMtu;
+  hosts.reserved_packet_bytes = kProductionPathMtu;
   hosts.credits = production_credits();
   hosts.load.window = 6;
   hosts.load.inline_bytes = kProductionInlineBytes;

@@ -46,13 +46,7 @@ void apply_production(gateway::GatewayOptions& options) {
   options.connections_max = limits.connections_max;
   options.calls_in_flight_max = limits.calls_in_flight_max;
   options.pull_buffers_max = control::plan_buffers(config()).pulled_max;
-  options.reserved_path_mtu = kProductionPathMtu;
-  options.retry_count = static_cast<uint8_t>(roce.retry_count);
-  options.ack_timeout_min_code = static_cast<uint8_t>(roce.ack_timeout);
-  options.rc.send_window_packets = roce.send_window_packets;
-  options.rc.min_rnr_timer = static_cast<uint8_t>(roce.rnr_timer);
-  options.rc.initiator_depth_max = static_cast<uint8_t>(roce.reads_in_flight_max);
-  options.rc.keepalive = Duration::seconds(roce.keepalive_s);
+  options.reserved_packet_bytes = kProductionPathMtu;
   for (gateway::BackendOptions& backend : options.backends) {
     backend.open_timeout = Duration::ms(control::BackendConfig().connect_timeout_ms);
     backend.call_timeout = Duration::seconds(control::BackendConfig().call_timeout_s);
@@ -70,6 +64,16 @@ void apply_production(gateway::GatewayOptions& options) {
     options.orphan_max = std::min(options.orphan_max, listener.server.call_timeout / 2);
     listener.server.limits.read_bytes_max = listener.server.call_bytes_max;
   }
+}
+
+void apply_production(node::RoceOptions& options) {
+  const control::RoceConfig& roce = config().roce;
+  options.retry_count = static_cast<uint8_t>(roce.retry_count);
+  options.ack_timeout_min_code = static_cast<uint8_t>(roce.ack_timeout);
+  options.rc.send_window_packets = roce.send_window_packets;
+  options.rc.min_rnr_timer = static_cast<uint8_t>(roce.rnr_timer);
+  options.rc.initiator_depth_max = static_cast<uint8_t>(roce.reads_in_flight_max);
+  options.rc.keepalive = Duration::seconds(roce.keepalive_s);
 }
 
 void apply_production(node::NodeOptions& options) {

@@ -7,6 +7,7 @@
 
 #include "gateway/gateway_options.h"
 #include "gateway/node/node.h"
+#include "gateway/node/roce_transport.h"
 
 namespace cw::sim {
 
@@ -25,6 +26,7 @@ inline constexpr uint32_t kProductionInlineBytes = 4096 / kProductionByteScale;
 [[nodiscard]] ProductionPools production_pools();
 // Listeners and backends stay; what they and the gateway allow becomes what the file's defaults say.
 void apply_production(gateway::GatewayOptions& options);
+void apply_production(node::RoceOptions& options);
 void apply_production(node::NodeOptions& options);
 [[nodiscard]] uint32_t production_connections();
 [[nodiscard]] uint32_t production_credits();

@@ -61,7 +61,7 @@ void GatewayWatch::on_notice(const gateway::Notice& notice) {
     return;
   }
   if (notice.result == ConnectionResult::kFailedTransport) {
-    verdict_.expect(notice.qp_error.cause != rc::QpErrorCause::kNone, Oracle::kEndState, "a transport failure without a cause");
+    verdict_.expect(notice.qp_error.any(), Oracle::kEndState, "a transport failure without a cause");
   }
   if (open != open_.end()) {
     open_.erase(open);

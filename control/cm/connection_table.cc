@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "base/assert.h"
-#include "control/cm/hash.h"
+#include "base/keyed_hash.h"
 
 namespace cw::cm {
 

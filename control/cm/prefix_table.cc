@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/assert.h"
-#include "control/cm/hash.h"
+#include "base/keyed_hash.h"
 
 namespace cw::cm {
 

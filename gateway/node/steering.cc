@@ -1,6 +1,6 @@
 #include "gateway/node/steering.h"
 
-#include "control/cm/hash.h"
+#include "base/keyed_hash.h"
 #include "control/cm/wire/mad_header.h"
 #include "rocev2/gsi/gsi_qp.h"
 #include "rocev2/wire/bth.h"
@@ -50,7 +50,7 @@ uint32_t Steering::owner_of_mad(Bytes mad, Bytes source) const {
   }
   if (*type == cm::MessageType::kReq) {
     const uint32_t qpn = load_be32(mad.data() + kRequestQpn) >> 8;
-    return static_cast<uint32_t>((cm::mix(sum_of_words(source)) + qpn) % core_.count);
+    return static_cast<uint32_t>((mix(sum_of_words(source)) + qpn) % core_.count);
   }
   const uint32_t core = load_be32(mad.data() + kOurId) & ((1u << core_.bits()) - 1);
   return core < core_.count ? core : 0;

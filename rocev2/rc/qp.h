@@ -109,7 +109,7 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
 
   // Moves to Error by our own wish (disconnect, administrator): flushes, sends nothing more. Nothing happens when in Error
   // already.
-  void close();
+  void close() override;
 
   // What must hold between calls; for tests, simulation and fuzzers.
   [[nodiscard]] bool is_consistent() const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/assert.h"
+
 namespace cw::rpcrdma {
 
 InlineThresholds negotiate(const PrivateData& local, const PrivateData& peer) {
@@ -13,15 +15,21 @@ InlineThresholds negotiate(const PrivateData& local, const PrivateData& peer) {
   };
 }
 
-ConnectBytes connect_bytes(const PrivateData& message, const CausewayOffer& offer) {
+ConnectBytes connect_bytes(const PrivateData& message) {
   ConnectBytes out;
-  const std::span<uint8_t, ConnectBytes::kSizeMax> raw(out.raw);
-  if (!message.write(raw.first<PrivateData::kSize>()).ok()) {
-    return out;
+  if (message.write(std::span<uint8_t>(out.raw).first<PrivateData::kSize>()).ok()) {
+    out.size = PrivateData::kSize;
   }
-  out.size = PrivateData::kSize;
-  if (offer != CausewayOffer{}) {
-    offer.write(raw.subspan<PrivateData::kSize, CausewayOffer::kSize>());
+  return out;
+}
+
+ConnectBytes with_offer(Bytes message, const CausewayOffer& offer) {
+  ConnectBytes out;
+  CW_ASSERT(message.size() <= PrivateData::kSize);
+  std::ranges::copy(message, out.raw.begin());
+  out.size = static_cast<uint32_t>(message.size());
+  if (out.size == PrivateData::kSize && offer != CausewayOffer{}) {
+    offer.write(std::span<uint8_t>(out.raw).subspan<PrivateData::kSize, CausewayOffer::kSize>());
     out.size += CausewayOffer::kSize;
   }
   return out;

@@ -154,15 +154,17 @@ struct CausewayOffer {
   friend constexpr bool operator==(const CausewayOffer&, const CausewayOffer&) = default;
 };
 
-// Both, as they are sent.
+// As it is sent.
 struct ConnectBytes {
   static constexpr size_t kSizeMax = PrivateData::kSize + CausewayOffer::kSize;
   std::array<uint8_t, kSizeMax> raw{};
   uint32_t size = 0;
   [[nodiscard]] constexpr Bytes bytes() const { return Bytes(raw).first(size); }
 };
-// Without an offer of anything, the message alone. Nothing at all when the sizes cannot be encoded.
-[[nodiscard]] ConnectBytes connect_bytes(const PrivateData& message, const CausewayOffer& offer);
+// The message; nothing at all when the sizes cannot be encoded.
+[[nodiscard]] ConnectBytes connect_bytes(const PrivateData& message);
+// With the offer behind it, if it is one of anything. Precondition: `message` is one of connect_bytes().
+[[nodiscard]] ConnectBytes with_offer(Bytes message, const CausewayOffer& offer);
 
 // What holds on a connection, from one side's view: the two inline thresholds and whether Send with Invalidate may be used for
 // replies. Fixed for its lifetime (CMPD-4-2).

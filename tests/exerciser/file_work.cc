@@ -169,7 +169,7 @@ bool FileWork::with_map(const std::string& path, int descriptor, uint64_t offset
   return writes && !flushes;
 }
 
-// When the file was last used with O_DIRECT, Linux's NFS client does not flush pages that a mapping has dirtied since. An O_DIRECT
+// When a file was last used with O_DIRECT, Linux's NFS client does not flush pages that a mapping has dirtied since. An O_DIRECT
 // write passes them, and they are written over it afterwards. Programs have to flush them (open(2), "O_DIRECT").
 void FileWork::flush_mapped(File& file, const std::string& path, int descriptor) {
   if (std::exchange(file.has_dirty_map, false)) {

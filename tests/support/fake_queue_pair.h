@@ -97,6 +97,7 @@ class FakeQueuePair final : public verbs::QueuePair {
   }
   [[nodiscard]] uint32_t works_pending() const override { return static_cast<uint32_t>(posted_.size()); }
   [[nodiscard]] bool in_error() const override { return in_error_; }
+  void close() override { break_with(verbs::WcStatus::kWorkRequestFlushed); }
 
   // What is posted and has not ended, oldest first.
   [[nodiscard]] std::deque<PostedWork>& posted() { return posted_; }

@@ -6,6 +6,7 @@
 #include "dataplane/core_loop.h"
 #include "dataplane/entropy.h"
 #include "gateway/client/client.h"
+#include "gateway/node/roce_transport.h"
 
 namespace cw::pktgen {
 namespace {
@@ -46,7 +47,7 @@ void follow(client::Client& client, Attempt& attempt) {
     if (!attempt.connected) {
       attempt.id.reset();
       attempt.refusal =
-          event.kind == client::ClientEvent::Kind::kRefused ? cm::to_string(event.reason) : rc::to_string(event.qp_error.cause);
+          std::string(event.kind == client::ClientEvent::Kind::kRefused ? event.rejection.name : event.qp_error.cause);
     }
   }
 }
@@ -64,6 +65,12 @@ client::ClientOptions client_options(const ProvisionOptions& options) {
   client::ClientOptions out;
   out.connections_max = 1;
   out.inline_bytes = options.inline_bytes;
+  return out;
+}
+
+node::RoceOptions roce_options(const ProvisionOptions& options) {
+  node::RoceOptions out;
+  out.connections_max = 1;
   out.path_mtu_bytes = control::path_mtu_for(options.link.port.mtu, 4096);
   // As a standard peer: what comes behind a gap is dropped and counted, not kept.
   out.rc.selective_recovery = false;
@@ -84,7 +91,8 @@ std::optional<Provisioned> provision(const ProvisionOptions& options, std::strin
   node::NodeOptions node_options = link->node_options(own.address, own.length_bits);
   node_options.endpoint.read_replay_max = 1;
   node::Node node(node_options, entropy, &memory);
-  client::Client client(client_options(options), node, memory, link->pools().packets(), entropy);
+  node::RoceTransport transport(roce_options(options), node, entropy);
+  client::Client client(client_options(options), transport, memory, link->pools().packets(), entropy);
   ClientApp app(client);
   dataplane::Wakeup wakeup;
   dataplane::CoreLoop loop(node, link->queues(), link->pools(), clock, app, wakeup, {.spins = true});
@@ -110,7 +118,7 @@ std::optional<Provisioned> provision(const ProvisionOptions& options, std::strin
     (void)loop.turn(now);
     follow(client, attempt);
   }
-  const Provisioned out = describe(options, client.queue_pair(*attempt.id)->info());
+  const Provisioned out = describe(options, client.describe(*attempt.id).detail<rc::RcQpInfo>());
   const Instant settled = clock.now() + kSettleTime;
   while (clock.now() < settled) {
     (void)loop.turn(clock.now());

@@ -211,7 +211,7 @@ TEST(PrivateData, EachConnectionStandsForItself) {
 }
 
 TEST(CausewayOffer, StandsBehindTheMessageAndIsReadBack) {
-  const ConnectBytes sent = connect_bytes({4096, 4096, true}, {.hold_packets = 512});
+  const ConnectBytes sent = with_offer(connect_bytes({4096, 4096, true}).bytes(), {.hold_packets = 512});
   EXPECT_EQ(with({sent.bytes().begin(), sent.bytes().end()}),
             (std::vector<uint8_t>{0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3, 0x43, 0x57, 0x79, 0x31, 1, 1, 2, 0}));
   EXPECT_EQ(CausewayOffer::of_peer(sent.bytes()).hold_packets, 512);
@@ -219,7 +219,7 @@ TEST(CausewayOffer, StandsBehindTheMessageAndIsReadBack) {
 
 // CMPD-6-2: bytes behind the message are none of the other peer's business.
 TEST(CausewayOffer, ChangesNothingOfTheMessage) {
-  const ConnectBytes sent = connect_bytes({4096, 8192, true}, {.hold_packets = 512});
+  const ConnectBytes sent = with_offer(connect_bytes({4096, 8192, true}).bytes(), {.hold_packets = 512});
   const PrivateData expected{4096, 8192, true};
   EXPECT_EQ(PrivateData::of_peer(sent.bytes()), expected);
   EXPECT_EQ(*PrivateData::parse(sent.bytes()), expected);
@@ -245,7 +245,8 @@ TEST(CausewayOffer, NeitherIdentifierOccursInTheFormatOfTheOther) {
   }
   for (uint32_t hold_packets = 1; hold_packets <= UINT16_MAX; ++hold_packets) {
     std::array<uint8_t, cm::kReqConsumerDataSize> raw{};  // zeros follow, as in the private data of a REQ
-    const ConnectBytes sent = connect_bytes({4096, 4096, true}, {.hold_packets = static_cast<uint16_t>(hold_packets)});
+    const ConnectBytes sent =
+        with_offer(connect_bytes({4096, 4096, true}).bytes(), {.hold_packets = static_cast<uint16_t>(hold_packets)});
     std::copy(sent.bytes().begin(), sent.bytes().end(), raw.begin());
     ASSERT_EQ(PrivateData::find(Bytes(raw).subspan(1)), std::nullopt) << hold_packets;
     ASSERT_EQ(identifier_at(Bytes(raw).subspan(1), kPrivateDataFormat), raw.size() - 4) << hold_packets;
@@ -253,12 +254,12 @@ TEST(CausewayOffer, NeitherIdentifierOccursInTheFormatOfTheOther) {
 }
 
 TEST(CausewayOffer, WhoOffersNothingSendsTheMessageAlone) {
-  EXPECT_EQ(connect_bytes({4096, 4096, true}, {}).size, PrivateData::kSize);
-  EXPECT_EQ(connect_bytes({100, 4096, true}, {.hold_packets = 512}).size, 0u);
+  EXPECT_EQ(connect_bytes({4096, 4096, true}).size, PrivateData::kSize);
+  EXPECT_EQ(with_offer(connect_bytes({100, 4096, true}).bytes(), {.hold_packets = 512}).size, 0u);
 }
 
 TEST(CausewayOffer, AnythingElseIsAnOfferOfNothing) {
-  const ConnectBytes sent = connect_bytes({4096, 4096, true}, {.hold_packets = 512});
+  const ConnectBytes sent = with_offer(connect_bytes({4096, 4096, true}).bytes(), {.hold_packets = 512});
   for (size_t size = 0; size < sent.size; ++size) {
     EXPECT_EQ(CausewayOffer::of_peer(sent.bytes().first(size)), CausewayOffer{}) << size;
   }

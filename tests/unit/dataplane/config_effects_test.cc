@@ -78,6 +78,7 @@ struct Made {
     quota = connection_quota(from, numbers);
     quota_of_clients = client_quota(from, numbers);
     gateway = gateway_options(from, {}, *quota, *quota_of_clients, source_ports, numbers);
+    roce = roce_options(from, {});
     port = port_settings(from, from.ports.front());
     pools = control::pool_sizes(from);
     check = check_plan(from.backends.front());
@@ -107,6 +108,7 @@ struct Made {
   std::unique_ptr<gateway::ConnectionQuota> quota_of_clients;
   gateway::PortBook source_ports{1, 1};
   gateway::GatewayOptions gateway;
+  node::RoceOptions roce;
   PortSettings port;
   control::PoolSizes pools;
   CheckPlan check;
@@ -194,15 +196,15 @@ const std::map<std::string, Effect>& effects() {
       {"limits.prefix_bits_ipv4", to("16", [](const Made& m) { return m.node.cm.prefix.ipv4_bits; })},
       {"limits.prefix_bits_ipv6", to("48", [](const Made& m) { return m.node.cm.prefix.ipv6_bits; })},
       {"roce.path_mtu_max", to("512", [](const Made& m) { return static_cast<int>(m.node.cm.path_mtu_max); })},
-      {"roce.ack_timeout", to("16", [](const Made& m) { return m.gateway.ack_timeout_min_code; })},
-      {"roce.retry_count", to("3", [](const Made& m) { return m.gateway.retry_count; })},
-      {"roce.rnr_retry_count", to("3", [](const Made& m) { return m.gateway.rnr_retry_count; })},
-      {"roce.rnr_timer", to("20", [](const Made& m) { return m.gateway.rc.min_rnr_timer; })},
-      {"roce.send_window_packets", to("64", [](const Made& m) { return m.gateway.rc.send_window_packets; })},
-      {"roce.reads_in_flight_max", to("4", [](const Made& m) { return m.gateway.rc.initiator_depth_max; })},
-      {"roce.keepalive_s", to("7", [](const Made& m) { return m.gateway.rc.keepalive.to_ns(); })},
-      {"roce.selective_recovery", to("false", [](const Made& m) { return m.gateway.rc.selective_recovery; })},
-      {"roce.congestion_control", to("false", [](const Made& m) { return m.gateway.rc.congestion_control; })},
+      {"roce.ack_timeout", to("16", [](const Made& m) { return m.roce.ack_timeout_min_code; })},
+      {"roce.retry_count", to("3", [](const Made& m) { return m.roce.retry_count; })},
+      {"roce.rnr_retry_count", to("3", [](const Made& m) { return m.roce.rnr_retry_count; })},
+      {"roce.rnr_timer", to("20", [](const Made& m) { return m.roce.rc.min_rnr_timer; })},
+      {"roce.send_window_packets", to("64", [](const Made& m) { return m.roce.rc.send_window_packets; })},
+      {"roce.reads_in_flight_max", to("4", [](const Made& m) { return m.roce.rc.initiator_depth_max; })},
+      {"roce.keepalive_s", to("7", [](const Made& m) { return m.roce.rc.keepalive.to_ns(); })},
+      {"roce.selective_recovery", to("false", [](const Made& m) { return m.roce.rc.selective_recovery; })},
+      {"roce.congestion_control", to("false", [](const Made& m) { return m.roce.rc.congestion_control; })},
       {"metrics.listen",
        {.value = "\"off\"", .ops_case = "metrics switched off are served nowhere, and causewayctl still has them"}},
       {"metrics.page", {.value = "false", .ops_case = "live page switched off says so, and a reload switches it on"}},

@@ -49,7 +49,7 @@ TEST(Budgets, WhoIsDeniedIsRefusedAndCounted) {
   World world(with_class({.name = "bad", .allow = false}));
   world.start();
   ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.is_dead(); }));
-  EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kConsumerDefined);
+  EXPECT_EQ(world.peer->driver.last_rejection().reason, verbs::RejectReason::kRefused);
   EXPECT_EQ(ended(world, ConnectionResult::kRefusedClientDenied), 1u);
   EXPECT_EQ(stats_of(world).refused_denied, 1u);
   EXPECT_EQ(stats_of(world).connections, 0u);
@@ -95,7 +95,7 @@ TEST(Budgets, AClientWithASmallerPathMtuGetsTheCreditsThatItsReserveBacks) {
     WorldOptions options = with_class({.name = "slow", .credits_max = 12});
     options.credits = 32;
     options.path_mtu = path_mtu;
-    options.reserved_path_mtu = 4096;
+    options.reserved_packet_bytes = 4096;
     options.load.bytes = 2000;
     World world(options);
     world.start();

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "tests/support/rc_info.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
@@ -122,7 +123,7 @@ TEST(Gateway, RejectsConnectionsWhenTheBackendIsKnownToBeDown) {
   world.start();
   ASSERT_TRUE(world.run_until(Duration::ms(500), [](World& w) { return w.peer->driver.stats().refused > 0; }));
   EXPECT_EQ(world.peer->driver.stats().lost, 1u);
-  EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kConsumerDefined);
+  EXPECT_EQ(world.peer->driver.last_rejection().reason, verbs::RejectReason::kRefused);
   EXPECT_EQ(stats.backends[0].open_failures, 1u);
   EXPECT_EQ(stats.backends[0].up, 0u);
   world.run_for(Duration::ms(3200));
@@ -245,7 +246,7 @@ TEST(Gateway, RejectsAnUnknownPort) {
   World world(options);
   world.start();
   ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.is_dead(); }));
-  EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kInvalidServiceId);
+  EXPECT_EQ(world.peer->driver.last_rejection().reason, verbs::RejectReason::kNoListener);
   expect_nothing_left(world);
 }
 
@@ -271,7 +272,7 @@ TEST(Gateway, AReplyThatFoundNoSendWorkGoesOutWhenThereAreSomeAgain) {
   ASSERT_TRUE(world.run_calls(20));
   gateway::ConnectionInfo info;
   ASSERT_TRUE(world.run_until(Duration::seconds(1), [&](World& w) {  // else its own work would come back to it
-    return w.server->gateway.describe(w.now, {&info, 1}) == 1 && info.qp.works_queued == 0;
+    return w.server->gateway.describe(w.now, {&info, 1}) == 1 && test::rc_info(info).works_queued == 0;
   }));
   Endpoint& endpoint = world.server->node.endpoint();
   std::vector<rc::RcQp*> others;
@@ -280,7 +281,7 @@ TEST(Gateway, AReplyThatFoundNoSendWorkGoesOutWhenThereAreSomeAgain) {
     ASSERT_TRUE(qp.ok());
     const auto number = static_cast<uint32_t>(others.size());
     const rc::RcConnect connect{
-        .path = info.qp.path, .remote_qpn = verbs::Qpn(0x777 + number), .ack_timeout = rc::kAckTimeoutMax};
+        .path = test::rc_info(info).path, .remote_qpn = verbs::Qpn(0x777 + number), .ack_timeout = rc::kAckTimeoutMax};
     ASSERT_TRUE(endpoint.connect_qp(**qp, connect).ok());
     posted = false;
     while ((*qp)->post_send({}).ok()) {
@@ -312,7 +313,7 @@ TEST(Gateway, RejectsMoreConnectionsThanTheListenerAllows) {
   world.start();
   ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.stats().refused > 0; }));
   EXPECT_EQ(world.peer->driver.stats().lost, 1u);
-  EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kNoResources);
+  EXPECT_EQ(world.peer->driver.last_rejection().reason, verbs::RejectReason::kNoResources);
   EXPECT_EQ(world.peer->driver.connected(), 2u);
   EXPECT_EQ(world.server->gateway.stats().connections[static_cast<size_t>(gateway::ConnectionResult::kRefusedLimit)],
             1u + world.peer->driver.stats().refused);

@@ -119,7 +119,7 @@ TEST(HostileWorld, P2_ConnectionsBeyondTheQueuePairsAreRefused) {
   world.start();
   ASSERT_TRUE(world.run_calls(200));
   EXPECT_EQ(world.peer->driver.stats().refused, 5u);
-  EXPECT_EQ(world.peer->driver.last_reject(), cm::RejectReason::kNoResources);
+  EXPECT_EQ(world.peer->driver.last_rejection().reason, verbs::RejectReason::kNoResources);
   EXPECT_EQ(ended(world, gateway::ConnectionResult::kRefusedResources), 5u);
   EXPECT_EQ(world.server->gateway.stats().connections_open, 3u);
   EXPECT_EQ(world.server->backend.open_count(), 3u) << "and no backend connection is left over";
@@ -192,7 +192,8 @@ TEST(CveShapes, CVE_2026_89527_AListenerThatCannotBeSetUpTakesDownNothingElse) {
   options.connections_max = 4;
   options.calls_in_flight_max = 16;
   for (int i = 0; i < 3; ++i) {
-    gateway::Gateway second(options, world.server->node, world.server->packets, world.server->large, world.server->programs,
+    node::RoceTransport transport({}, world.server->node, world.server->random);
+    gateway::Gateway second(options, transport, world.server->packets, world.server->large, world.server->programs,
                             world.server->random);
     EXPECT_FALSE(second.start().ok()) << i;
   }
@@ -201,7 +202,8 @@ TEST(CveShapes, CVE_2026_89527_AListenerThatCannotBeSetUpTakesDownNothingElse) {
   EXPECT_EQ(world.server->gateway.stats().connections_open, 1u);
   // All places but the one that was taken can be had.
   options.listeners.pop_back();
-  gateway::Gateway third(options, world.server->node, world.server->packets, world.server->large, world.server->programs,
+  node::RoceTransport transport({}, world.server->node, world.server->random);
+  gateway::Gateway third(options, transport, world.server->packets, world.server->large, world.server->programs,
                          world.server->random);
   EXPECT_TRUE(third.start().ok());
   ASSERT_TRUE(world.finish());

@@ -10,6 +10,7 @@
 
 #include "control/cm/private_data.h"
 #include "rpcrdma/wire/private_data.h"
+#include "tests/support/rc_info.h"
 #include "tests/unit/gateway/link_listener.h"
 #include "tests/unit/gateway/world_checks.h"
 
@@ -204,7 +205,7 @@ TEST(PrivateDataExchange, ReceivesAreAsLongAsWeSaid) {
     world.start();
     ASSERT_TRUE(world.run_calls(1));
     ASSERT_TRUE(world.finish());
-    rc::RcQp* qp = world.peer->client.queue_pair(client::ClientId(0));
+    rc::RcQp* qp = test::rc_queue_pair(world.peer->client, client::ClientId(0));
     ASSERT_NE(qp, nullptr);
     // A header of another version and 4000 bytes: answered, not refused for its length.
     Buffer* buffer = world.peer->packets.allocate_one();

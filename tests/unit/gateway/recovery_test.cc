@@ -7,6 +7,7 @@
 
 #include "control/config/config_parse.h"
 #include "rpcrdma/rpc/rpc_message.h"
+#include "tests/support/rc_info.h"
 #include "tests/unit/gateway/link_listener.h"
 #include "tests/unit/gateway/world_checks.h"
 
@@ -144,7 +145,7 @@ rc::RcQp* live_queue_pair(World& world) {
   for (uint32_t id = 0; id < 4; ++id) {
     rpcrdma::ClientEndpoint* endpoint = world.peer->client.endpoint(client::ClientId(id));
     if (endpoint != nullptr && !endpoint->failed()) {
-      return world.peer->client.queue_pair(client::ClientId(id));
+      return test::rc_queue_pair(world.peer->client, client::ClientId(id));
     }
   }
   return nullptr;
@@ -239,7 +240,7 @@ TEST(Recovery, AGatewayShortOfSlotsGrantsLess) {
   gateway::ConnectionInfo info[8];
   ASSERT_EQ(world.server->gateway.describe(world.now, info), 8u);
   for (const gateway::ConnectionInfo& connection : info) {
-    EXPECT_EQ(connection.qp.receives_posted, connection.credits_granted);
+    EXPECT_EQ(test::rc_info(connection).receives_posted, connection.credits_granted);
   }
   expect_nothing_left(world);
 }

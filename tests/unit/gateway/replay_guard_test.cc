@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "apps/sim/link/wire.h"
-#include "control/cm/hash.h"
+#include "base/keyed_hash.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
@@ -71,10 +71,9 @@ TEST(ReplayGuard, NobodyCanChooseAnAddressThatStandsForAnothers) {
   std::array<uint8_t, 16> victim{0xfd, 0x09};
   victim[15] = 2;
   std::array<uint8_t, 16> attacker{0x20, 0x01, 0x0d, 0xb8, 1, 2, 3, 4};
-  store_be64(attacker.data() + 8,
-             load_be64(victim.data() + 8) ^ cm::mix(load_be64(victim.data())) ^ cm::mix(load_be64(attacker.data())));
+  store_be64(attacker.data() + 8, load_be64(victim.data() + 8) ^ mix(load_be64(victim.data())) ^ mix(load_be64(attacker.data())));
   const auto address = [](const std::array<uint8_t, 16>& raw) { return IpAddress::v6(raw); };
-  ASSERT_EQ(cm::hash_of(0, address(attacker), 3), cm::hash_of(0, address(victim), 3));
+  ASSERT_EQ(hash_of(0, address(attacker), 3), hash_of(0, address(victim), 3));
   ReplayGuard guard(7);
   ReplayGuard::Client& a = guard.join(address(attacker), 3);
   const uint32_t call = guard.begin(a);

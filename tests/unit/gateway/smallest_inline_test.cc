@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "tests/support/rc_info.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
@@ -22,7 +23,7 @@ class SmallestInline : public ::testing::Test {
     world.start();
     ASSERT_TRUE(world.run_calls(1));
     ASSERT_TRUE(world.finish());
-    client = world.peer->client.queue_pair(client::ClientId(0));
+    client = test::rc_queue_pair(world.peer->client, client::ClientId(0));
     ASSERT_NE(client, nullptr);
     gateway = world.server->node.endpoint().find(client->info().remote_qpn);
     ASSERT_NE(gateway, nullptr);

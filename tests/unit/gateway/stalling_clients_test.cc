@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "rocev2/wire/packet_view.h"
+#include "tests/support/rc_info.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
@@ -77,7 +78,7 @@ TEST(StallingClient, WithoutReceivesLosesItsConnectionWithinTwoReplyTimeouts) {
   World world(options);
   start(world);
   const gateway::ConnectionInfo stalled = connections_of(world).front();
-  EXPECT_EQ(stalled.qp.rnr_retry, 7u);
+  EXPECT_EQ(test::rc_info(stalled).rnr_retry, 7u);
   world.peer->node.endpoint().for_each_qp([&](rc::RcQp& qp) {
     if (qp.local_qpn() == stalled.qp.remote_qpn) {
       qp.post_receives(0u - qp.info().receives_posted);

@@ -7,6 +7,7 @@
 #include "rocev2/wire/ipv4.h"
 #include "rocev2/wire/packet_view.h"
 #include "tests/support/pcap_reader.h"
+#include "tests/support/rc_info.h"
 #include "tests/unit/node/attacked_world.h"
 
 namespace cw::node::test {
@@ -216,7 +217,7 @@ TEST(BadInput, WrongIpv6HeadersCountUnderTheirNames) {
 
 TEST(BadInput, FramesOfAnotherVlanCountAsPathMismatch) {
   AttackedWorld attacked(AttackedWorld::options(false, 42));
-  const rc::RcQpInfo qp = attacked.connection(0).qp;
+  const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
   for (const uint16_t vlan : std::initializer_list<uint16_t>{0, 41, 4095}) {
     wire::Path path = AttackedWorld::towards_us(qp);
     path.vlan = vlan;
@@ -265,7 +266,7 @@ TEST(BadInput, PacketsThatDoNotFitTheirQueuePairChangeNothing) {
                                          Opcode::kRcReadResponseLast, Opcode::kRcReadResponseOnly};
   for (uint32_t round = 0; round < 300; ++round) {
     attacked.world.step();
-    const rc::RcQpInfo qp = attacked.connection(round % 2).qp;
+    const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(round % 2));
     for (const Opcode opcode : requests) {
       wire::Path elsewhere = AttackedWorld::towards_us(qp);
       elsewhere.local = IpAddress::v4(0x0a090000 + 3 + random.next_below(250));
@@ -299,7 +300,7 @@ TEST(BadInput, GapsAndRepetitionsByAForgerCostNoCall) {
   SeededRandom random(12);
   for (uint32_t round = 0; round < 300; ++round) {
     attacked.world.step();
-    const rc::RcQpInfo qp = attacked.connection(round % 2).qp;
+    const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(round % 2));
     (void)attacked.inject(AttackedWorld::frame(qp, Opcode::kRcSendOnly, qp.expected_psn.plus(1 + random.next_below(1000)), 64));
     (void)attacked.inject(AttackedWorld::frame(qp, Opcode::kRcSendOnly, qp.expected_psn.minus(1 + random.next_below(1000)), 64));
     (void)attacked.inject(attacked.heard[random.next_below(static_cast<uint32_t>(attacked.heard.size()))]);
@@ -326,7 +327,8 @@ TEST(BadInput, RequestsForMemoryAreRefusedByNakAndEndOnlyTheirConnection) {
     const bool carries = wire::traits_of(opcode).may_carry_payload;
     const size_t bytes = opcode == Opcode::kRcWriteFirst ? 1024 : carries ? 64 : 0;
     const uint64_t naks = sum_of(host.node.endpoint().stats().naks_sent);
-    (void)attacked.inject(AttackedWorld::frame(victim.qp, opcode, victim.qp.expected_psn, bytes, extensions));
+    (void)attacked.inject(
+        AttackedWorld::frame(cw::test::rc_info(victim), opcode, cw::test::rc_info(victim).expected_psn, bytes, extensions));
     EXPECT_TRUE(attacked.world.run_until(Duration::seconds(5), [](sim::World& w) { return w.peer->driver.stats().lost == 1; }));
     EXPECT_EQ(sum_of(host.node.endpoint().stats().naks_sent), naks + 1);
     EXPECT_EQ(attacked.naks_to_client, 1u);
@@ -337,7 +339,7 @@ TEST(BadInput, RequestsForMemoryAreRefusedByNakAndEndOnlyTheirConnection) {
     bool lives_on = false;
     for (uint32_t i = 0; i < 2; ++i) {
       const gateway::ConnectionInfo info = attacked.connection(i);
-      lives_on |= info.id == witness.id && info.calls > witness.calls && info.qp.state == rc::QpState::kRts;
+      lives_on |= info.id == witness.id && info.calls > witness.calls && cw::test::rc_info(info).state == rc::QpState::kRts;
     }
     EXPECT_TRUE(lives_on);
     EXPECT_EQ(attacked.world.peer->driver.stats().lost, 1u);

@@ -8,6 +8,7 @@
 
 #include "apps/sim/world.h"
 #include "control/cm/wire/mad_header.h"
+#include "tests/support/rc_info.h"
 
 namespace cw::node::test {
 namespace {
@@ -234,7 +235,7 @@ class Churn {
     constexpr std::array<uint8_t, 40> kNull = {0x12, 0x34, 0x56, 0x78, 0, 0, 0, 0, 0, 0, 0, 2, 0x20, 0, 0, 0, 0, 0, 0, 1};
     Chain message;
     ASSERT_TRUE(message.append_copy(peer_.packets, kNull));
-    rc::RcQp* qp = peer_.client.queue_pair(id);
+    rc::RcQp* qp = cw::test::rc_queue_pair(peer_.client, id);
     ASSERT_NE(qp, nullptr);
     EXPECT_TRUE(qp->post_send({.payload = std::move(message), .signaled = false}).ok());  // no RPC-over-RDMA: also refused well
   }

@@ -11,6 +11,7 @@
 #include "control/cm/wire/rej.h"
 #include "control/cm/wire/rep.h"
 #include "control/cm/wire/rtu.h"
+#include "tests/support/rc_info.h"
 #include "tests/unit/node/attacked_world.h"
 #include "tests/unit/node/forged_messages.h"
 
@@ -138,8 +139,9 @@ void restarted_client_without_a_place(const sim::WorldOptions& options, gateway:
   ASSERT_EQ(host.gateway.describe(attacked.world.now, all), 3u);
   const auto fresh = std::ranges::find(all, gateway::ConnectionState::kAccepting, &gateway::ConnectionInfo::state);
   ASSERT_NE(fresh, all.end());
-  EXPECT_EQ(fresh->qp.receives_posted, 1u);
-  (void)attacked.inject(AttackedWorld::frame(fresh->qp, wire::Opcode::kRcSendFirst, fresh->qp.expected_psn, 1024));
+  const rc::RcQpInfo fresh_qp = cw::test::rc_info(*fresh);
+  EXPECT_EQ(fresh_qp.receives_posted, 1u);
+  (void)attacked.inject(AttackedWorld::frame(fresh_qp, wire::Opcode::kRcSendFirst, fresh_qp.expected_psn, 1024));
   host.gateway.run(attacked.world.now);
   EXPECT_EQ(results(full), 1u);
   EXPECT_EQ(results(gateway::ConnectionResult::kAccepted), accepted + 1);
@@ -194,13 +196,14 @@ TEST(ConnectionManagerFlood, OnlyTheNextPacketOfAQueuePairProvesItsClient) {
   ASSERT_EQ(host.gateway.describe(attacked.world.now, all), 3u);
   const auto fresh = std::ranges::find(all, gateway::ConnectionState::kAccepting, &gateway::ConnectionInfo::state);
   ASSERT_NE(fresh, all.end());
+  const rc::RcQpInfo fresh_qp = cw::test::rc_info(*fresh);
   for (const int32_t off : {-100'000, -2, -1, 1, 2, 1000, 100'000}) {
-    const wire::Psn psn(fresh->qp.expected_psn.value() + static_cast<uint32_t>(off));
-    (void)attacked.inject(AttackedWorld::frame(fresh->qp, wire::Opcode::kRcSendOnly, psn, 64));
+    const wire::Psn psn(fresh_qp.expected_psn.value() + static_cast<uint32_t>(off));
+    (void)attacked.inject(AttackedWorld::frame(fresh_qp, wire::Opcode::kRcSendOnly, psn, 64));
     host.gateway.run(attacked.world.now);
     EXPECT_EQ(host.gateway.stats().connections_open, 2u) << off;
   }
-  (void)attacked.inject(AttackedWorld::frame(fresh->qp, wire::Opcode::kRcSendFirst, fresh->qp.expected_psn, 1024));
+  (void)attacked.inject(AttackedWorld::frame(fresh_qp, wire::Opcode::kRcSendFirst, fresh_qp.expected_psn, 1024));
   host.gateway.run(attacked.world.now);
   EXPECT_EQ(host.gateway.stats().connections_open, 3u);
 }
@@ -228,7 +231,7 @@ void come_back_under_forged_requests(uint32_t per_second, uint32_t network) {
   EXPECT_EQ(host.gateway.stats().connections_open, 1u);
   EXPECT_EQ(host.backend.open_count(), 1u);
   attacked.world.peer->driver.resume(attacked.world.now);  // else it does not come back
-  const rc::RcQpInfo victim = attacked.connection(0).qp;
+  const rc::RcQpInfo victim = cw::test::rc_info(attacked.connection(0));
   (void)attacked.inject(AttackedWorld::frame(victim, wire::Opcode::kRcFetchAdd, victim.expected_psn));
   ASSERT_TRUE(
       attacked.world.run_until(Duration::seconds(1), [](sim::World& world) { return world.peer->driver.stats().lost == 1; }));
@@ -283,7 +286,7 @@ TEST(ConnectionManagerFlood, AFloodOfRequestsIsBoundedAndHonestClientsComeThroug
 
   // A client that loses its connection now comes back as soon as the first half-open connections have been given up.
   host.backend.call_delay = Duration::ms(200);
-  const rc::RcQpInfo victim = attacked.connection(0).qp;
+  const rc::RcQpInfo victim = cw::test::rc_info(attacked.connection(0));
   (void)attacked.inject(AttackedWorld::frame(victim, wire::Opcode::kRcFetchAdd, victim.expected_psn));
   EXPECT_TRUE(
       attacked.world.run_until(Duration::seconds(1), [](sim::World& world) { return world.peer->driver.stats().lost == 1; }));

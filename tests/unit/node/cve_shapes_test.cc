@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "rocev2/wire/opcode.h"
+#include "tests/support/rc_info.h"
 #include "tests/unit/node/attacked_world.h"
 
 namespace cw::node::test {
@@ -26,7 +27,7 @@ void repair_ipv4(ByteVector& frame) {
 // became enormous: no length and pad count of any opcode yields a payload that lies outside of the packet.
 TEST(CveShapes, CVE_2026_46043_PayloadSizeCannotUnderflow) {
   AttackedWorld attacked;
-  const rc::RcQpInfo qp = attacked.connection(0).qp;
+  const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
   uint32_t refused = 0;
   for (uint32_t code = 0; code <= 0xff; ++code) {
     const wire::OpcodeTraits& traits = wire::traits_of(static_cast<Opcode>(code));
@@ -65,7 +66,7 @@ TEST(CveShapes, CVE_2026_46043_PayloadSizeCannotUnderflow) {
 // opcode does not exist here, and an atomic that does is refused before its operands are looked at.
 TEST(CveShapes, RXE_1114c87_AtomicWriteWithoutPayloadReadsNothing) {
   AttackedWorld attacked;
-  const rc::RcQpInfo qp = attacked.connection(0).qp;
+  const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
   wire::Extensions extensions;
   extensions.reth = {.address = 0x1000, .rkey = verbs::Rkey(1), .length = 8};
   ByteVector frame = AttackedWorld::frame(qp, Opcode::kRcWriteOnly, qp.expected_psn, 0, extensions);
@@ -87,7 +88,7 @@ TEST(CveShapes, RXE_1114c87_AtomicWriteWithoutPayloadReadsNothing) {
 // length and for anybody, QP1 included, are dropped under one reason, and no queue pair notices.
 TEST(CveShapes, CVE_2024_40992_OversizeDatagramsAreDroppedSilently) {
   AttackedWorld attacked;
-  const rc::RcQpInfo qp = attacked.connection(0).qp;
+  const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
   for (const size_t bytes : {257u, 512u, 1024u, 1028u, 2048u, 4096u, 4100u, 8192u}) {
     attacked.world.step();
     attacked.expect_refused(AttackedWorld::frame(qp, Opcode::kUdSendOnly, qp.expected_psn, bytes), DropReason::kNotDatagram,
@@ -141,7 +142,7 @@ TEST(CveShapes, CVE_2021_47378_TheQueuePairGoesBeforeItsConnection) {
     sim::GatewayHost& host = *attacked.world.server;
     attacked.world.peer->driver.stop();
     const ByteVector heard = attacked.heard.back();
-    const rc::RcQpInfo qp = attacked.connection(0).qp;
+    const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
     host.gateway.shut_down(attacked.world.now);
     EXPECT_EQ(host.node.endpoint().qp_count(), 0u);
     EXPECT_EQ(host.node.cm().live_count(), 2u);  // DREQ is out, or about to be
@@ -177,7 +178,7 @@ TEST(CveShapes, CVE_2026_31538_EveryCreditHasAReceiveBehindIt) {
         const gateway::ConnectionInfo info = attacked.connection(i);
         ASSERT_EQ(info.credits_granted, credits);
         ASSERT_LE(info.calls_in_flight, credits);
-        ASSERT_GE(info.qp.receives_posted + info.calls_in_flight, credits) << step;
+        ASSERT_GE(cw::test::rc_info(info).receives_posted + info.calls_in_flight, credits) << step;
         busiest = std::max(busiest, info.calls_in_flight);
       }
     }

@@ -4,6 +4,7 @@
 
 #include "base/crc32.h"
 #include "rocev2/wire/opcode.h"
+#include "tests/support/rc_info.h"
 #include "tests/unit/node/attacked_world.h"
 
 namespace cw::node::test {
@@ -45,7 +46,7 @@ uint32_t plain_crc(Bytes raw) {
 TEST(HostileFrames, F1_RuntsOfEveryLengthCountAsRunt) {
   for (const bool ipv6 : {false, true}) {
     AttackedWorld attacked(AttackedWorld::options(ipv6));
-    const rc::RcQpInfo qp = attacked.connection(0).qp;
+    const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
     for (uint32_t code = 0; code <= 0xff; ++code) {
       const auto opcode = static_cast<Opcode>(code);
       const OpcodeTraits& traits = wire::traits_of(opcode);
@@ -75,7 +76,7 @@ TEST(HostileFrames, F1_RuntsOfEveryLengthCountAsRunt) {
 TEST(HostileFrames, F2_PaddingThatIsNotThereCountsAsPadCount) {
   for (const bool ipv6 : {false, true}) {
     AttackedWorld attacked(AttackedWorld::options(ipv6));
-    const rc::RcQpInfo qp = attacked.connection(0).qp;
+    const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
     for (const Opcode opcode : {Opcode::kRcSendOnly, Opcode::kRcSendMiddle, Opcode::kRcReadResponseOnly, Opcode::kRcAcknowledge,
                                 Opcode::kRcReadRequest, Opcode::kRcWriteOnly, Opcode::kUdSendOnly}) {
       for (uint8_t pads = 1; pads <= 3; ++pads) {
@@ -154,7 +155,7 @@ TEST(HostileFrames, F3_FramesThatSwitchesAlteredOnTheWayStillPass) {
 // ones that hide a faultless RoCE packet, the attack that reassembly would invite.
 TEST(HostileFrames, F4_FragmentsOfAFaultlessPacketAreNeverPutTogether) {
   AttackedWorld attacked;
-  const rc::RcQpInfo qp = attacked.connection(0).qp;
+  const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
   const ByteVector whole = AttackedWorld::frame(qp, Opcode::kRcSendMiddle, qp.expected_psn, 1024);  // would end the connection
   const size_t cut = kIpOffset + 20 + 512;
   ByteVector first(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(cut));
@@ -188,7 +189,7 @@ TEST(HostileFrames, F4_FragmentsOfAFaultlessPacketAreNeverPutTogether) {
 
 TEST(HostileFrames, F6_ReservedOpcodesVersionsAndPartitionsCountUnderTheirNames) {
   AttackedWorld attacked;
-  const rc::RcQpInfo qp = attacked.connection(0).qp;
+  const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
   const ByteVector good = AttackedWorld::frame(qp, Opcode::kRcSendMiddle, qp.expected_psn, 64);  // would end the connection
   uint32_t reserved = 0;
   for (uint32_t code = 0; code <= 0xff; ++code) {
@@ -239,7 +240,7 @@ TEST(HostileFrames, F6_TheMigrationBitMeansNothing) {
 // them.
 TEST(HostileFrames, F7_FlushAndAtomicWriteAreOpcodesThatDoNotExist) {
   AttackedWorld attacked;
-  const rc::RcQpInfo qp = attacked.connection(0).qp;
+  const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
   wire::Extensions extensions;
   extensions.reth = {.address = 0x1000, .rkey = verbs::Rkey(1), .length = 8};
   for (const uint8_t code : {uint8_t{0x1c}, uint8_t{0x1d}}) {
@@ -259,7 +260,7 @@ TEST(HostileFrames, F7_RequestsForMemoryFromElsewhereAreNotAnswered) {
   for (const Opcode opcode : {Opcode::kRcWriteOnly, Opcode::kRcWriteFirst, Opcode::kRcReadRequest, Opcode::kRcFetchAdd,
                               Opcode::kRcCompareSwap, Opcode::kRcSendOnlyInvalidate}) {
     attacked.world.step();
-    const rc::RcQpInfo qp = attacked.connection(1).qp;
+    const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(1));
     wire::Path elsewhere = AttackedWorld::towards_us(qp);
     elsewhere.local = sim::sim_ip(false, 77);
     const ByteVector payload(wire::traits_of(opcode).may_carry_payload ? 16 : 0);
@@ -274,7 +275,7 @@ TEST(HostileFrames, F7_RequestsForMemoryFromElsewhereAreNotAnswered) {
 TEST(HostileFrames, F12_CnpsForNobodyCountAndSlowNothingDown) {
   AttackedWorld attacked;
   SeededRandom random(12);
-  const rc::RcQpInfo qp = attacked.connection(0).qp;
+  const rc::RcQpInfo qp = cw::test::rc_info(attacked.connection(0));
   for (uint32_t i = 0; i < 5'000; ++i) {
     wire::Bth bth = AttackedWorld::header(qp, Opcode::kCnp, wire::Psn(0));
     bth.becn = true;

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <optional>
 
+#include "tests/support/rc_info.h"
 #include "tests/unit/node/attacked_world.h"
 #include "tests/unit/node/forged_messages.h"
 
@@ -33,15 +34,15 @@ class PeerChoices : public ::testing::Test {
     std::vector<gateway::ConnectionInfo> all(64);
     all.resize(attacked_.world.server->gateway.describe(attacked_.world.now, all));
     const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.qp.remote_qpn == req.local_qpn; });
-    return found == all.end() ? std::nullopt : std::optional(found->qp);
+    return found == all.end() ? std::nullopt : std::optional(cw::test::rc_info(*found));
   }
   void set(const Ours& ours) {
-    gateway::GatewayOptions options = sim::sim_gateway_options(AttackedWorld::options());
+    RoceOptions options = sim::sim_roce_options(AttackedWorld::options());
     options.retry_count = ours.retry_count;
     options.rnr_retry_count = ours.rnr_retry_count;
     options.ack_timeout_min_code = ours.ack_timeout_min_code;
     options.rc.initiator_depth_max = ours.reads_in_flight;
-    attacked_.world.server->gateway.reconfigure(options);
+    attacked_.world.server->transport.reconfigure(options);
   }
   uint64_t rejects(cm::RejectReason reason) {
     return attacked_.world.server->node.cm().stats().rejects_sent[static_cast<size_t>(reason)];
@@ -130,8 +131,8 @@ TEST_F(PeerChoices, ATargetAckDelayOnlyLengthensTheAckTimeoutAndNotBeyondTheLong
     for (const uint8_t delay : std::initializer_list<uint8_t>{0, 5, 15, 20, 31}) {
       const auto qp = node.endpoint().create_qp({});
       ASSERT_TRUE(qp.ok());
-      const gateway::ConnectionInfo any = attacked_.connection(0);
-      const cm::CmAddress server{.local = any.qp.path.remote, .remote = any.qp.path.local, .remote_mac = any.qp.path.local_mac};
+      const wire::Path path = cw::test::rc_info(attacked_.connection(0)).path;
+      const cm::CmAddress server{.local = path.remote, .remote = path.local, .remote_mac = path.local_mac};
       const cm::ConnectReply reply{.remote_qpn = verbs::Qpn(77), .peer_responder_resources = 255, .target_ack_delay_code = delay};
       const rc::RcConnect connect =
           node.connect_values(server, **qp, wire::Psn(1), reply, {.initiator = 4, .responder = 0}, ours);

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/ip_address.h"
 
-namespace cw::cm {
+namespace cw {
 
 // Mixes a word so that every bit of the input reaches every bit of the output.
 [[nodiscard]] inline uint64_t mix(uint64_t z) {
@@ -21,4 +21,4 @@ namespace cw::cm {
   return mix(number ^ low);
 }
 
-}  // namespace cw::cm
+}  // namespace cw

@@ -1,0 +1,93 @@
+// The words in which a transport and its user speak of connections: those of librdmacm, without what only one wire has.
+//
+//   passive: kConnectRequest -> accept() -> kEstablished -> kDisconnected
+//   active:  connect() -> kConnectResponse -> establish() -> kDisconnected
+//
+// kRejected or kUnreachable come instead of kEstablished and kConnectResponse.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/ip_address.h"
+#include "base/strong_id.h"
+#include "verbs/memory_region.h"
+#include "verbs/queue_pair.h"
+
+namespace cw::verbs {
+
+// A connection from its request, or connect(), to destroy(). Never used again while the process lives.
+struct ConnectionIdTag {};
+using ConnectionId = StrongId<ConnectionIdTag, uint64_t>;
+
+enum class RejectReason : uint8_t {
+  kNoListener,   // nobody listens at the port: a TCP reset
+  kNoResources,  // try again later
+  kRefused,      // the listener does not want this peer
+  kNoAnswer,     // nobody has answered; only in events
+  kOther,        // only in events: Rejection::name tells
+};
+
+// Why a connection was not made. `name` is the wire's own word, alive as long as the process.
+struct Rejection {
+  RejectReason reason = RejectReason::kNoAnswer;
+  std::string_view name = "timeout";
+};
+
+// What the transport does for a connection; fixed before its user hears of it.
+struct ConnectionLimits {
+  // Bytes of a message that one packet carries at most. A message takes a receive buffer for each packet. RoCE: the path MTU.
+  uint32_t packet_bytes = 1024;
+  // Bytes of READs that are worth being asked for at a time: what the transport lets be on its way, and half as much to follow.
+  uint64_t read_bytes_wanted = 0;
+};
+
+struct ConnectionEvent {
+  enum class Kind : uint8_t {
+    kConnectRequest,   // a peer wants in: accept() or reject() before the next poll_event(). What it claims may be forged
+    kConnectResponse,  // the peer accepts: establish() makes it final. Its queue pair can be used from here on
+    kEstablished,      // the peer has proved that it has our answer
+    kDisconnected,     // was established, and is over
+    kRejected,         // the peer refused
+    kUnreachable,      // nobody answered, or not in time
+  };
+  Kind kind = Kind::kUnreachable;
+  ConnectionId connection;
+  uint64_t context = 0;  // of accept() or connect()
+
+  // kConnectRequest
+  IpAddress peer;
+  uint16_t peer_port = 0;
+  uint16_t listener_port = 0;
+  // The context of an established connection that ends when this one is established: the peer has restarted, or somebody
+  // pretends to be the peer, and then cannot finish the handshake.
+  std::optional<uint64_t> rival;
+  // kConnectRequest and kConnectResponse: what the peer's user says, valid until the next poll_event().
+  Bytes private_data;
+  // kConnectResponse
+  QueuePair* queue_pair = nullptr;
+  ConnectionLimits limits;
+  // kRejected
+  Rejection rejection;
+};
+
+// What both sides decide about a connection of theirs.
+struct ConnectionOptions {
+  uint64_t context = 0;  // the user's own word, given back with events and by poll_ready()
+  // Longest message that is taken, bytes. A longer one is the peer's error and ends the connection.
+  uint32_t receive_bytes_max = 4096;
+  Bytes private_data;  // RFC 8797: 8 bytes; a transport takes 32 at least
+  // The transport may add to the private data what it offers to a peer of its kind.
+  bool may_extend_private_data = true;
+  // Active side: memory of this domain may be read and written by the peer. The passive side exposes none.
+  ProtectionDomain domain;
+};
+
+struct AcceptedConnection {
+  QueuePair* queue_pair = nullptr;
+  ConnectionLimits limits;
+};
+
+}  // namespace cw::verbs

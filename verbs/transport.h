@@ -1,0 +1,74 @@
+// What the gateway and the client role know of a wire: connections come and go as events, and each has a QueuePair. One object
+// serves one core, which makes all calls; none calls back. RoCEv2 (gateway/node) is one implementation; a test's is
+// tests/support/fake_transport.h.
+//
+// A turn of the user: poll_event() until there is none, poll_ready() until there is none, on_deadline(); what the wire brings and
+// takes is between the transport and the shell that runs it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "verbs/connection.h"
+#include "verbs/queue_pair_info.h"
+
+namespace cw::verbs {
+
+struct ReadyQueuePair {
+  QueuePair* queue_pair = nullptr;
+  uint64_t context = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Requests for `port` become kConnectRequest events; others are refused with kNoListener. Listening twice is fine. kLimit: too
+  // many ports.
+  [[nodiscard]] virtual Status listen(uint16_t port) = 0;
+  // Stops new requests; connections stay as they are.
+  virtual void unlisten(uint16_t port) = 0;
+
+  [[nodiscard]] virtual bool has_events() const = 0;
+  // Takes out one event; false when there is none. A later event of a connection replaces an earlier one that was not polled.
+  [[nodiscard]] virtual bool poll_event(Instant now, ConnectionEvent& out) = 0;
+
+  // Passive. The queue pair takes receives and messages from here on; work that is posted before kEstablished is refused or
+  // waits. kNoResources: no queue pair for it, and reject() is to be called. kBadState: the peer gave up meanwhile.
+  [[nodiscard]] virtual Result<AcceptedConnection> accept(Instant now, ConnectionId connection,
+                                                          const ConnectionOptions& options) = 0;
+  // Instead of accept(), or when it failed. The id is dead afterwards.
+  virtual void reject(Instant now, ConnectionId connection, RejectReason reason) = 0;
+  // The first message of the peer may come before what makes the connection established (rdma_notify). When the queue pair has
+  // been given by poll_ready() before kEstablished: looks whether that is so, and makes the event.
+  virtual void notify(Instant now, ConnectionId connection) = 0;
+
+  // Active. kBadValue: no own address of that family. kNoResources: too many connections.
+  [[nodiscard]] virtual Result<ConnectionId> connect(Instant now, const IpAddress& server, uint16_t port,
+                                                     const ConnectionOptions& options) = 0;
+  // Answers kConnectResponse: the peer may send from here on.
+  virtual void establish(Instant now, ConnectionId connection) = 0;
+
+  // Tells the peer that the connection is over, whatever its state. No event follows that is not there yet.
+  virtual void disconnect(Instant now, ConnectionId connection) = 0;
+  // Ends the queue pair, without completions for what is pending, and the id. Says nothing to the peer: disconnect() does.
+  virtual void destroy(ConnectionId connection) = 0;
+
+  // A queue pair with completions or a change of state; each once until the next news. False when there is none.
+  [[nodiscard]] virtual bool poll_ready(ReadyQueuePair& out) = 0;
+  // The contexts of those that poll_ready() is going to give, as far as `out` reaches; returns how many.
+  [[nodiscard]] virtual uint32_t peek_ready(std::span<uint64_t> out) const = 0;
+
+  // Of connections that have a queue pair; else what is known.
+  [[nodiscard]] virtual QueuePairInfo describe(ConnectionId connection) const = 0;
+  // Connections of both sides that the peer may not know to be over, half-open ones included.
+  [[nodiscard]] virtual uint32_t live_count() const = 0;
+
+  // Of the user's side alone; what is on the wire has the shell's.
+  [[nodiscard]] virtual Instant next_deadline() const = 0;
+  virtual void on_deadline(Instant now) = 0;
+};
+
+}  // namespace cw::verbs
