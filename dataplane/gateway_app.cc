@@ -85,7 +85,7 @@ bool GatewayApp::exchange_messages(Instant now) {
     }
   }
   // What finds no room now goes with a later turn.
-  while (const gateway::Gateway::CoreMail* mail = gateway_.next_core_message()) {
+  while (const gateway::CoreMails::Mail* mail = gateway_.next_core_message()) {
     if (!exchange_->give_message(core_, mail->to, mail->message)) {
       break;
     }

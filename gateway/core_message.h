@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 
+#include "base/core_share.h"
 #include "base/ip_address.h"
 #include "gateway/backend_link.h"
 
@@ -25,6 +27,34 @@ struct CoreMessage {
   uint32_t value = 0;  // kFenceDone: 1 = there were calls
   uint32_t server = 0;
   uint32_t reserved = 0;
+};
+
+// What waits to be sent to gateways of other cores. Grows with connections, never with calls.
+class CoreMails {
+ public:
+  struct Mail {
+    uint32_t to = 0;  // the core
+    CoreMessage message;
+  };
+
+  explicit CoreMails(const CoreShare& core) : core_(core) {}
+
+  [[nodiscard]] const CoreShare& core() const { return core_; }
+  void tell(uint32_t core, const CoreMessage& message) { mails_.push_back({core, message}); }
+  void tell_others(const CoreMessage& message) {
+    for (uint32_t core = 0; core < core_.count; ++core) {
+      if (core != core_.index) {
+        mails_.push_back({core, message});
+      }
+    }
+  }
+  // The next one, nullptr when there is none.
+  [[nodiscard]] const Mail* next() const { return mails_.empty() ? nullptr : &mails_.front(); }
+  void pop() { mails_.pop_front(); }
+
+ private:
+  CoreShare core_;
+  std::deque<Mail> mails_;
 };
 
 }  // namespace cw::gateway

@@ -4,40 +4,14 @@
 #include <array>
 
 #include "base/prefetch.h"
-#include "gateway/gateway_connection.h"
 
 namespace cw::gateway {
 namespace {
 
-constexpr uint32_t kNoticesMax = 256;
-// Grants are lowered when so many eighths of the table of calls are taken, and raised again at so many.
-constexpr uint64_t kShortAtEighths = 7;
-constexpr uint64_t kEnoughAtEighths = 4;
-constexpr uint32_t kLoweredGrantDivisor = 4;
 // Connections that may wait for a worker to open their backend connection; more are refused.
 constexpr uint32_t kOpensMax = 1024;
 // Connections that are fetched together, before their turn.
 constexpr size_t kPrefetchMax = 256;
-
-std::unique_ptr<ConnectionQuota> make_places(const GatewayOptions& options) {
-  if (options.quota != nullptr) {
-    return nullptr;
-  }
-  std::vector<uint32_t> per_listener(kListenerIdsMax);
-  std::ranges::transform(options.listeners, per_listener.begin(), &ListenerOptions::connections_max);
-  return std::make_unique<LocalQuota>(options.connections_max, per_listener);
-}
-
-std::unique_ptr<ConnectionQuota> make_client_places(const GatewayOptions& options) {
-  if (options.client_quota != nullptr) {
-    return nullptr;
-  }
-  std::vector<uint32_t> per_class(kClientIdsMax);
-  for (size_t i = 0; i < options.clients.size(); ++i) {
-    per_class[i] = options.clients[i].connections_max;
-  }
-  return std::make_unique<LocalQuota>(UINT32_MAX, per_class);
-}
 
 }  // namespace
 
@@ -103,298 +77,130 @@ const char* to_string(ConnectionResult result) noexcept {
 
 Gateway::Gateway(const GatewayOptions& options, verbs::Transport& transport, BufferPool& packets, BufferPool& large,
                  rpcrdma::ProgramRegistry& programs, RandomSource& random)
-    : options_(options),
-      transport_(transport),
-      packets_(packets),
-      large_(large),
-      programs_(programs),
-      random_(random),
+    : Gateway(options, std::vector<verbs::Transport*>{&transport}, packets, large, programs, random) {}
+
+Gateway::Gateway(const GatewayOptions& options, const std::vector<verbs::Transport*>& transports, BufferPool& packets,
+                 BufferPool& large, rpcrdma::ProgramRegistry& programs, RandomSource& random)
+    : transports_(transports),
+      orphan_max_(options.orphan_max),
       shared_(options.calls_in_flight_max, packets, options.pull_buffers_max),
-      memory_(std::make_unique<Slab<Connection>>(options.connections_max + options.half_open_max)),
-      connections_(options.connections_max + options.half_open_max),
-      generations_(connections_.size()),
-      own_quota_(make_places(options)),
-      quota_(options.quota == nullptr ? *own_quota_ : *options.quota),
-      own_client_quota_(make_client_places(options)),
-      client_quota_(options.client_quota == nullptr ? *own_client_quota_ : *options.client_quota),
-      budgets_(kClientIdsMax),
-      backend_shares_(kBackendIdsMax + 1),
-      timers_(options.connections_max + options.half_open_max),
-      lanes_(options.listeners.size()),
+      log_(stats_),
+      mails_(options.core),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
+      connections_(options.connections_max + options.half_open_max, options.core.index),
       guard_(random.next_u64()),
-      notices_(kNoticesMax),
-      waiting_(options.calls_in_flight_max),
-      down_until_(kBackendIdsMax) {
+      backends_(options.backends, stats_, mails_),
+      listeners_(options.listeners, transports_, backends_),
+      admission_(options, stats_),
+      orphans_(options.connections_max, shared_, backends_, guard_, requests_, stats_),
+      holds_(guard_, connections_, mails_, stats_),
+      drain_(connections_, stats_),
+      links_({connections_, listeners_, backends_, guard_, holds_, orphans_, requests_, stats_, packets, options.source_ports}),
+      reverse_(backends_, requests_, packets, large, stats_),
+      path_({connections_, backends_, links_, guard_, reverse_, drain_, requests_, programs, packets, large, stats_},
+            options.calls_in_flight_max),
+      acceptor_({transports_, connections_, listeners_, admission_, backends_, links_, holds_, orphans_, broken_calls_, grants_,
+                 drain_, requests_, shared_, log_, stats_},
+                options.reserved_packet_bytes) {
   shared_.reply_bytes_max = options.reply_bytes_max;
-  free_slots_.reserve(connections_.size());
-  for (auto slot = static_cast<uint32_t>(connections_.size()); slot > 0; --slot) {
-    free_slots_.push_back(slot - 1);
-  }
-  CW_ASSERT(options_.clients.size() <= kClientIdsMax && options_.listeners.size() <= kListenerIdsMax);
-  options_.listeners.reserve(kListenerIdsMax);  // connections point to them
-  lanes_.reserve(kListenerIdsMax);
-  options_.clients.reserve(kClientIdsMax);
-  options_.backends.reserve(kBackendIdsMax);
-  servers_.reserve(kBackendIdsMax);
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    set_lanes(i);
-  }
-  for (size_t i = 0; i < options_.clients.size(); ++i) {
-    budgets_[i].bytes_max = options_.clients[i].bytes_in_flight_max;
-  }
-  CW_ASSERT(options_.backends.size() <= kBackendIdsMax);
-  shared_.backends = static_cast<uint32_t>(options_.backends.size());
-  for (size_t i = 0; i < options_.backends.size(); ++i) {
-    stats_.backends[i].up = options_.backends[i].kind == BackendKind::kBuiltin ? 1 : 0;
-    servers_.emplace_back(options_.backends[i].servers);
-  }
+  shared_.backends = backends_.count();
 }
 
+// Without a word to anybody: shut_down() says it.
 Gateway::~Gateway() {
-  while (Orphan* orphan = orphans_by_age_.front()) {
-    release_orphan(*orphan);
-  }
-  for (auto& connection : connections_) {
-    if (connection != nullptr) {
-      timers_.cancel(*connection);
-      static_cast<ListNode<StalledTag>&>(*connection).unlink_if_linked();
-      if (connection->has_place) {
-        give_place_back(*connection);
+  for (uint32_t slot = 0; slot < connections_.slots(); ++slot) {
+    if (const Connection* there = connections_.at(slot)) {
+      Connection& connection = const_cast<Connection&>(*there);
+      if (connection.has_place) {
+        admission_.give_place_back(connection);
       }
-      connection->server.reset();
-      transport_.destroy(connection->id);
-      memory_->destroy(connection);
+      connection.server.reset();
+      connection.transport->destroy(connection.id);
+      connections_.free(connection);
     }
   }
-}
-
-Status Gateway::start() {
-  for (size_t i = 0; i < options_.listeners.size(); ++i) {
-    const Status status = transport_.listen(options_.listeners[i].port);
-    if (!status.ok()) {
-      // Only what this gateway has set up: the port that could not be had is somebody else's.
-      while (i > 0) {
-        transport_.unlisten(options_.listeners[--i].port);
-      }
-      return status;
-    }
-  }
-  return {};
-}
-
-const ListenerOptions* Gateway::listener_for(uint16_t port) const {
-  for (const ListenerOptions& listener : options_.listeners) {
-    if (listener.port == port && !listener.removed) {
-      return &listener;
-    }
-  }
-  return nullptr;
 }
 
 void Gateway::reconfigure(GatewayOptions& fresh) {
-  reconfigure_backends(fresh.backends);
-  reconfigure_listeners(fresh.listeners);
-  reconfigure_clients(fresh.clients);
+  backends_.reconfigure(fresh.backends);
+  shared_.backends = backends_.count();  // one that is removed may hold calls still
+  listeners_.reconfigure(fresh.listeners);
+  admission_.reconfigure(fresh.clients, listeners_.options());
   shared_.pull_units_max = fresh.pull_buffers_max;
-  options_.orphan_max = fresh.orphan_max;
-}
-
-void Gateway::reconfigure_listeners(std::vector<ListenerOptions>& fresh) {
-  CW_ASSERT(fresh.size() >= options_.listeners.size() && fresh.size() <= kListenerIdsMax);
-  for (uint32_t i = 0; i < fresh.size(); ++i) {
-    const bool is_new = i == options_.listeners.size();
-    if (is_new) {  // there is room, since the start
-      options_.listeners.emplace_back();
-      lanes_.push_back(nullptr);
-    }
-    ListenerOptions& listener = options_.listeners[i];
-    if (fresh[i].removed && !is_new) {
-      if (!listener.removed) {
-        transport_.unlisten(listener.port);
-      }
-      listener.removed = true;  // its connections go on with what they have
-      continue;
-    }
-    std::swap(listener, fresh[i]);
-    if (!listener.removed) {
-      set_lanes(i);
-      if (own_quota_ != nullptr) {
-        own_quota_->set_max(i, listener.connections_max);
-      }
-    }
-  }
-  // Behind all that went: one may have the port of another.
-  for (const ListenerOptions& listener : options_.listeners) {
-    if (!listener.removed && !shutting_down_) {
-      const Status status = transport_.listen(listener.port);
-      CW_ASSERT(status.ok());
-    }
-  }
-}
-
-void Gateway::reconfigure_backends(std::vector<BackendOptions>& fresh) {
-  CW_ASSERT(fresh.size() >= options_.backends.size() && fresh.size() <= kBackendIdsMax);
-  for (uint32_t i = 0; i < fresh.size(); ++i) {
-    const bool is_new = i == options_.backends.size();
-    if (is_new) {  // there is room, since the start
-      options_.backends.emplace_back();
-      servers_.emplace_back(std::vector<uint32_t>());
-    }
-    BackendOptions& backend = options_.backends[i];
-    BackendStats& stats = stats_.backends[i];
-    down_until_[i] = Instant();  // its servers may be others
-    if (is_new || backend.removed != fresh[i].removed) {
-      stats.up = 0;
-      stats.checked = 0;
-      stats.forgotten_failures = stats.open_failures;
-    }
-    if (fresh[i].removed && !is_new) {
-      backend.removed = true;  // connections from before go on with what they have
-      backend.checked = false;
-      continue;
-    }
-    servers_[i].exchange(fresh[i].servers);
-    std::swap(backend, fresh[i]);
-    if (backend.kind == BackendKind::kBuiltin) {
-      stats.up = backend.removed ? 0 : 1;
-    } else if (!backend.checked) {
-      stats.checked = 0;
-    } else if (servers_[i].is_checked()) {
-      judge_by_checks(i);
-    }
-  }
-  shared_.backends = static_cast<uint32_t>(options_.backends.size());  // one that is removed may hold calls still
-}
-
-void Gateway::reconfigure_clients(std::vector<ClientClassOptions>& fresh) {
-  CW_ASSERT(fresh.size() >= options_.clients.size() && fresh.size() <= kClientIdsMax);
-  options_.clients.resize(fresh.size());  // reserved at the start
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    ClientClassOptions& clients = options_.clients[i];
-    if (fresh[i].prefixes.empty()) {
-      std::swap(clients.prefixes, fresh[i].prefixes);  // connections that count in it keep its budget
-      continue;
-    }
-    std::swap(clients, fresh[i]);
-    budgets_[i].bytes_max = clients.bytes_in_flight_max;
-    if (own_client_quota_ != nullptr) {
-      own_client_quota_->set_max(static_cast<uint32_t>(i), clients.connections_max);
-    }
-  }
-}
-
-Gateway::Connection* Gateway::find(LinkId link) {
-  const uint32_t slot = slot_of(link);
-  if (slot >= connections_.size() || connections_[slot] == nullptr) {
-    return nullptr;
-  }
-  Connection* connection = connections_[slot];
-  if (connection->link == link) {
-    return connection;
-  }
-  const uint32_t lane = lane_of(link);
-  return lane > 0 && lane <= connection->more.size() && connection->lane(lane).link == link ? connection : nullptr;
+  orphan_max_ = fresh.orphan_max;
 }
 
 void Gateway::run(Instant now) {
-  if (transport_.has_events()) [[unlikely]] {
-    take_events(now);
-  }
-  prefetch_ready();
-  verbs::ReadyQueuePair ready;
-  while (transport_.poll_ready(ready)) {
-    on_queue_pair_ready(now, ready);
-  }
-  // Programs that found no memory: the queue is gone through once, what still finds none goes to its end.
-  for (uint32_t count = waiting_.size(); count > 0; --count) {
-    Waiting waiting = waiting_.pop();
-    if (Connection* connection = find(waiting.link)) {
-      run_program(now, *connection, connection->lane(waiting.lane), std::move(waiting.call));
-      pump(now, *connection);
+  take_events(now);
+  for (verbs::Transport* transport : transports_) {
+    if (stats_.connections_open >= kPrefetchFrom) {
+      // With more connections than the caches hold those whose turn comes are fetched together, as a transport does it with their
+      // queue pairs.
+      std::array<uint64_t, kPrefetchMax> links;
+      connections_.prefetch(std::span(links).first(transport->peek_ready(links)));
+    }
+    verbs::ReadyQueuePair ready;
+    while (transport->poll_ready(ready)) {
+      on_ready(now, ready);
+      reap(now);
     }
   }
-  // In order: one that needs more room than there is keeps its turn.
-  while (!stalled_.empty() && may_take_call(*stalled_.front())) {
-    pump(now, *stalled_.pop_front());
+  for (uint32_t count = path_.waiting_count(); count > 0; --count) {
+    path_.retry_oldest(now);
+    reap(now);
   }
-  while (TimerNode* node = timers_.pop_expired(now)) {
-    on_timer(now, static_cast<Connection&>(*node));
+  while (path_.resume_oldest(now)) {
+    reap(now);
   }
-  release_calls(now);
-  adapt_grants();
-  fold_budgets();
-}
-
-// With more connections than the caches hold: those whose turn comes are fetched together, as Node::prefetch does it with their
-// queue pairs.
-void Gateway::prefetch_ready() const {
-  if (stats_.connections_open < kPrefetchFrom) {
-    return;
+  while (Connection* connection = connections_.pop_expired(now)) {
+    on_timer(now, *connection);
+    reap(now);
   }
-  std::array<uint64_t, kPrefetchMax> links;
-  const auto ready = std::span(links).first(transport_.peek_ready(links));
-  for (const uint64_t link : ready) {
-    __builtin_prefetch(&connections_[slot_of(LinkId(link))]);
+  orphans_.expire(now);
+  while (Connection* connection = holds_.next_released()) {
+    path_.pump(now, *connection);
+    reap(now);
   }
-  for (const uint64_t link : ready) {
-    if (const Connection* connection = connections_[slot_of(LinkId(link))]) {
-      prefetch_range(connection, &connection->id);  // what comes behind serves handshakes
-    }
-  }
-}
-
-uint32_t Gateway::grant_of(const Connection& connection) const {
-  const uint32_t credits = connection.credits;
-  return short_of_slots_ ? std::max(credits / kLoweredGrantDivisor, 1u) : credits;
-}
-
-void Gateway::adapt_grants() {
-  const uint64_t in_use = uint64_t{8} * shared_.calls->in_use();
-  const uint64_t capacity = shared_.calls->capacity();
-  const bool changes = short_of_slots_ ? in_use < (kEnoughAtEighths + 1) * capacity : in_use >= kShortAtEighths * capacity;
-  if (!changes) {
-    return;
-  }
-  short_of_slots_ = !short_of_slots_;
-  stats_.grants_lowered += short_of_slots_ ? 1 : 0;
-  for (auto& connection : connections_) {
-    if (connection != nullptr && connection->server) {
-      connection->server->set_grant(grant_of(*connection));
-    }
-  }
+  grants_.adapt(shared_, connections_, stats_);
+  admission_.fold_budgets();
 }
 
 void Gateway::take_events(Instant now) {
-  verbs::ConnectionEvent event;
-  while (transport_.poll_event(now, event)) {
-    on_event(now, event);
+  for (uint32_t place = 0; place < transports_.size(); ++place) {
+    if (transports_[place]->has_events()) [[unlikely]] {
+      verbs::ConnectionEvent event;
+      while (transports_[place]->poll_event(now, event)) {
+        on_event(now, place, event);
+        reap(now);
+      }
+    }
   }
 }
 
-void Gateway::on_event(Instant now, const verbs::ConnectionEvent& event) {
+void Gateway::on_event(Instant now, uint32_t transport, const verbs::ConnectionEvent& event) {
   using Kind = verbs::ConnectionEvent::Kind;
   if (event.kind == Kind::kConnectRequest) {
-    on_connect_request(now, event);
+    acceptor_.on_request(now, transport, event);
     return;
   }
-  Connection* connection = find(LinkId(event.context));
+  Connection* connection = connections_.find(LinkId(event.context));
   if (connection == nullptr) {
     return;  // ended here before
   }
   switch (event.kind) {
     case Kind::kEstablished:
-      establish(now, *connection);
+      acceptor_.establish(now, *connection, now + orphan_max_);
       return;
     case Kind::kDisconnected:
-      end(now, *connection, connection->has_place ? ConnectionResult::kClosedByPeer : ConnectionResult::kFailedHandshake, true);
+      connections_.end(*connection, connection->has_place ? ConnectionResult::kClosedByPeer : ConnectionResult::kFailedHandshake,
+                       true);
       return;
     case Kind::kRejected:
-      end(now, *connection, ConnectionResult::kFailedHandshake, true);
+      connections_.end(*connection, ConnectionResult::kFailedHandshake, true);
       return;
     case Kind::kUnreachable:
       // Nobody has answered, and perhaps nobody asked: a flood of forged requests fills no log.
-      finish(now, *connection, ConnectionResult::kFailedHandshake, true);
+      connections_.end_silently(*connection, ConnectionResult::kFailedHandshake);
       return;
     case Kind::kConnectRequest:
     case Kind::kConnectResponse:
@@ -402,35 +208,117 @@ void Gateway::on_event(Instant now, const verbs::ConnectionEvent& event) {
   }
 }
 
-Instant Gateway::next_deadline() const {
-  const Orphan* oldest = orphans_by_age_.front();
-  return oldest == nullptr ? timers_.next_deadline() : earlier(timers_.next_deadline(), oldest->deadline);
+void Gateway::on_ready(Instant now, const verbs::ReadyQueuePair& ready) {
+  const LinkId link(ready.context);
+  Connection* connection = connections_.find(link);
+  if (connection == nullptr || connection->qp != ready.queue_pair) {
+    return;
+  }
+  if (connection->server || is_established(now, link)) [[likely]] {
+    path_.serve(now, *connection);
+  }
 }
 
-void Gateway::arm(Connection& connection, Instant deadline) {
-  // Moving a timer with each call would cost more than an early wake-up now and then.
-  if (!connection.is_armed() || deadline < connection.deadline()) {
-    timers_.arm(connection, deadline);
+bool Gateway::is_established(Instant now, LinkId link) {
+  Connection& connection = *connections_.find(link);
+  if (connection.qp->in_error()) {
+    connections_.end(connection, ConnectionResult::kFailedHandshake, false);
+    return false;
   }
+  connection.transport->notify(now, connection.id);
+  take_events(now);
+  const Connection* established = connections_.find(link);
+  return established != nullptr && established->server;
+}
+
+void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
+  if (event.kind == BackendEvent::Kind::kRan) {
+    --stats_.backends[event.backend].calls_in_flight;
+  }
+  if (Connection* connection = connections_.find(event.link)) {
+    on_link_event(now, *connection, std::move(event));
+    reap(now);
+  } else if (event.kind != BackendEvent::Kind::kRan) {
+    orphans_.on_event(std::move(event));
+  }  // else gone meanwhile; the message is given back by its Chain
+}
+
+void Gateway::on_link_event(Instant now, Connection& connection, BackendEvent&& event) {
+  Lane& lane = connection.lane(lane_of(event.link));
+  switch (event.kind) {
+    case BackendEvent::Kind::kOpened:
+      links_.on_opened(now, lane);
+      if (&lane == &connection.first) {
+        acceptor_.take_calls(connection);
+        path_.pump(now, connection);
+      }
+      return;
+    case BackendEvent::Kind::kPortBusy:
+      links_.on_port_busy(now, lane, orphan_max_ + kPortSlack);
+      return;
+    case BackendEvent::Kind::kFailed:
+      links_.on_failed(now, connection, lane);
+      if (!connection.is_ending) {
+        path_.pump(now, connection);
+      }
+      return;
+    case BackendEvent::Kind::kMessage:
+      path_.on_message(now, connection, lane, std::move(event.message));
+      return;
+    case BackendEvent::Kind::kClosed:
+      links_.on_closed(connection, lane);
+      return;
+    case BackendEvent::Kind::kRan:
+      path_.on_ran(now, connection, lane, event.call, std::move(event.message));
+      return;
+  }
+}
+
+void Gateway::on_core_message(Instant now, const CoreMessage& message) {
+  switch (message.kind) {
+    case CoreMessage::Kind::kFence:
+      holds_.answer_fence(message);
+      return;
+    case CoreMessage::Kind::kFenceDone:
+      if (Connection* connection = holds_.on_fence_done(message)) {
+        path_.pump(now, *connection);
+        reap(now);
+      }
+      return;
+    case CoreMessage::Kind::kBrokenCall:
+      broken_calls_.remember(now, message.client, message.index, message.xid);
+      return;
+    case CoreMessage::Kind::kBackendUp:
+      backends_.on_told(now, message.index, message.value != 0);
+      return;
+    case CoreMessage::Kind::kServerState:
+      backends_.on_server_state(now, message.index, message.server, static_cast<control::ServerState>(message.value));
+      return;
+  }
+}
+
+bool Gateway::poll_done(rpcrdma::CallDone& out) {
+  if (shared_.done.empty()) {
+    return false;
+  }
+  out = shared_.done.pop();
+  return true;
+}
+
+Instant Gateway::next_deadline() const {
+  return earlier(connections_.next_deadline(), orphans_.next_deadline());
 }
 
 void Gateway::on_timer(Instant now, Connection& connection) {
-  if (connection.state == ConnectionState::kOpeningBackend) {
-    const Lane& lane = connection.first;
-    if (lane.state == Lane::State::kOpening && now >= lane.open_deadline) {
-      note_backend(now, lane.backend, false);
-      ++stats_.backends[lane.backend].open_failures;
-      end(now, connection, ConnectionResult::kRefusedBackend, false);
-      return;
-    }
+  if (connection.is_ending) {
+    return;
+  }
+  links_.check_first(now, connection);
+  if (connection.is_ending) {
+    return;
   }
   if (connection.holds > 0 && connection.held_until <= now) {
-    connection.holds = 0;
-    connection.for_each_lane([&](Lane& lane) {
-      if (std::exchange(lane.waits_here, false)) {
-        guard_.forget(*lane.client, lane.link);
-      }
-    });
+    holds_.give_up(connection);
   }
   if (connection.server->next_deadline() <= now) {
     const bool went_on = !connection.server->failed();
@@ -440,146 +328,143 @@ void Gateway::on_timer(Instant now, Connection& connection) {
       ++stats_.backends[connection.first.backend].call_timeouts;
     }
   }
-  if (!connection.more.empty()) {
-    const LinkId link = connection.link;
-    check_lanes(now, connection);
-    if (find(link) == nullptr) {
-      return;
-    }
-  }
-  pump(now, connection);
+  links_.check_routes(now, connection);
+  path_.pump(now, connection);
 }
 
-void Gateway::end(Instant now, Connection& connection, ConnectionResult result, bool peer_ended) {
+void Gateway::reap(Instant now) {
+  while (connections_.has_endings())
+    [[unlikely]] {
+      end(now, connections_.take_ending());
+    }
+}
+
+void Gateway::note_end(const Ending& ending) {
+  const Connection& connection = *ending.connection;
   Notice notice;
-  notice.result = result;
+  notice.result = ending.result;
   notice.peer = connection.peer;
   notice.listener_port = connection.listener->port;
   notice.backend = connection.has_place ? connection.first.backend : connection.listener->backend;
   notice.calls = connection.server ? connection.server->calls_answered() : 0;
-  if (result == ConnectionResult::kRefusedClientLimit) {
+  if (ending.result == ConnectionResult::kRefusedClientLimit) {
     notice.client_class = connection.client_class;
   }
-  const verbs::QueuePairInfo qp = transport_.describe(connection.id);
+  const verbs::QueuePairInfo qp = connection.transport->describe(connection.id);
   notice.local_qpn = qp.local_qpn;
   notice.remote_qpn = qp.remote_qpn;
   notice.qp_error = qp.error;
-  note(notice);
-  finish(now, connection, result, peer_ended);
+  log_.note(notice);
 }
 
-void Gateway::finish(Instant now, Connection& connection, ConnectionResult result, bool peer_ended) {
-  ++stats_.connections[static_cast<size_t>(result)];
-  if (connection.server && connection.qp->in_error()) {
-    connection.server->on_completions(now);  // the peer's DREQ may have been looked at before the end of its queue pair
+// Whatever its state: the peer is told, links are closed, everything is given back.
+void Gateway::end(Instant now, const Ending& ending) {
+  Connection& connection = *ending.connection;
+  if (!ending.silent) {
+    note_end(ending);
   }
-  if (connection.server && connection.server->broken_xid()) {
-    remember_broken_call(now, connection, *connection.server->broken_xid());
+  ++stats_.connections[static_cast<size_t>(ending.result)];
+  if (connection.server) {
+    if (connection.qp->in_error()) {
+      // The peer's goodbye may have been looked at before the end of its queue pair.
+      connection.server->on_completions(now);
+    }
+    if (const auto xid = connection.server->broken_xid()) {
+      broken_calls_.remember(now, connection.peer, connection.listener_index, *xid);
+      mails_.tell_others(
+          {.kind = CoreMessage::Kind::kBrokenCall, .index = connection.listener_index, .client = connection.peer, .xid = *xid});
+    }
   }
-
-  if (!peer_ended) {
-    if (result == ConnectionResult::kRefusedResources) {
-      transport_.reject(now, connection.id, verbs::RejectReason::kNoResources);
+  if (!ending.peer_ended) {
+    if (ending.result == ConnectionResult::kRefusedResources) {
+      connection.transport->reject(now, connection.id, verbs::RejectReason::kNoResources);
     } else {
-      transport_.disconnect(now, connection.id);
+      connection.transport->disconnect(now, connection.id);
     }
   }
   if (connection.server) {
     connection.server->fail();  // what calls have left is told apart from what they held
   }
-  connection.for_each_lane([&](Lane& lane) {
-    if (is_tcp(lane)) {
-      part_from_backend(now, connection, lane, !shutting_down_);
-    }
-  });
-  if (connection.server != std::nullopt) {
-    // Calls of built-in programs that wait or run are dropped when they come back.
-    for (uint32_t count = waiting_.size(); count > 0; --count) {
-      Waiting waiting = waiting_.pop();
-      if (waiting.link == connection.link) {
-        --stats_.backends[connection.lane(waiting.lane).backend].calls_in_flight;
-      } else {
-        (void)waiting_.push(std::move(waiting));
-      }
-    }
-  }
-  timers_.cancel(connection);
-  static_cast<ListNode<StalledTag>&>(connection).unlink_if_linked();
+  links_.drop_lanes(connection, shutting_down_ ? std::nullopt : std::optional(now + orphan_max_));
   if (connection.server) {
+    path_.drop_waiting(connection);
     connection.server.reset();
-    leave_client(connection.peer);
+    orphans_.leave_client(connection.peer);
   }
-  transport_.destroy(connection.id);
+  connection.transport->destroy(connection.id);
   if (connection.has_place) {
-    give_place_back(connection);
-    drop_lanes(connection);
-    --stats_.connections_open;
+    admission_.give_place_back(connection);
+    listeners_.leave(*connection.lanes);
   }
-  const uint32_t slot = connection.slot;
-  memory_->destroy(std::exchange(connections_[slot], nullptr));
-  free_slots_.push_back(slot);
-}
-
-void Gateway::give_place_back(const Connection& connection) {
-  quota_.give_back(connection.listener_index);
-  if (connection.client_class) {
-    client_quota_.give_back(*connection.client_class);
-    --stats_.clients[*connection.client_class].connections;
-  }
-}
-
-void Gateway::fold_budgets() {
-  for (size_t i = 0; i < options_.clients.size(); ++i) {
-    stats_.clients[i].bytes_in_flight = budgets_[i].bytes_in_use;
-    stats_.clients[i].calls_postponed = budgets_[i].calls_postponed;
-    stats_.clients[i].credits_granted = budgets_[i].credits_granted;
-    stats_.clients[i].credits_in_use = budgets_[i].credits_in_use;
-  }
-}
-
-void Gateway::note(const Notice& notice) {
-  if (!notices_.push(Notice(notice))) {
-    ++stats_.notices_dropped;
-  }
+  connections_.free(connection);
 }
 
 void Gateway::shut_down(Instant now) {
   shutting_down_ = true;
-  for (const ListenerOptions& listener : options_.listeners) {
-    transport_.unlisten(listener.port);
-  }
+  acceptor_.shut_down();
+  listeners_.stop();
   close_all(now);
-  while (Orphan* orphan = orphans_by_age_.front()) {
-    give_up(*orphan);
-  }
+  orphans_.close_all();
 }
 
 bool Gateway::is_quiet() const {
-  return shutting_down_ && stats_.connections_open == 0 && transport_.live_count() == 0;
+  return shutting_down_ && stats_.connections_open == 0 &&
+         std::ranges::all_of(transports_, [](const verbs::Transport* transport) { return transport->live_count() == 0; });
+}
+
+void Gateway::drain(Instant now) {
+  drain_.begin();
+  connections_.for_each([&](Connection& connection) {
+    if (connection.server) {
+      path_.pump(now, connection);
+    } else {
+      connections_.end(connection, ConnectionResult::kRefusedDraining, false);  // half open
+    }
+  });
+  reap(now);
+}
+
+void Gateway::end_drain(Instant now) {
+  drain_.end();
+  connections_.for_each([&](Connection& connection) {
+    if (connection.server) {
+      path_.pump(now, connection);  // it may have calls that were not taken
+    }
+  });
+  reap(now);
+}
+
+void Gateway::close_all(Instant now) {
+  connections_.for_each([&](Connection& connection) {
+    connections_.end(connection, connection.has_place ? ConnectionResult::kClosedByUs : ConnectionResult::kRefusedDraining,
+                     false);
+  });
+  reap(now);
 }
 
 uint32_t Gateway::describe(Instant now, std::span<ConnectionInfo> out) const {
   uint32_t count = 0;
-  (void)describe_some(now, 0, static_cast<uint32_t>(connections_.size()), out, count);
+  (void)describe_some(now, 0, connections_.slots(), out, count);
   return count;
 }
 
 uint32_t Gateway::describe_some(Instant now, uint32_t place, uint32_t slots, std::span<ConnectionInfo> out,
                                 uint32_t& count) const {
-  const size_t end = std::min(connections_.size(), size_t{place} + slots);
-  for (size_t i = place; i < end; ++i) {
-    if (connections_[i] == nullptr) {
+  const uint32_t end = std::min(connections_.slots(), place + slots);
+  for (uint32_t slot = place; slot < end; ++slot) {
+    const Connection* connection = connections_.at(slot);
+    if (connection == nullptr) {
       continue;
     }
     if (count < out.size()) {
-      out[count] = info_of(now, *connections_[i]);
+      out[count] = info_of(now, *connection);
     }
     ++count;
   }
-  return end == connections_.size() ? 0 : static_cast<uint32_t>(end);
+  return end == connections_.slots() ? 0 : end;
 }
 
-ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) const {
+ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) {
   ConnectionInfo info;
   info.id = connection.link.value();
   info.state = connection.state;
@@ -592,7 +477,7 @@ ConnectionInfo Gateway::info_of(Instant now, const Connection& connection) const
   info.client_class = connection.client_class;
   info.thresholds = connection.thresholds;
   info.age = now - connection.created;
-  info.qp = transport_.describe(connection.id);
+  info.qp = connection.transport->describe(connection.id);
   if (connection.server) {
     info.credits_granted = connection.server->credits_granted();
     info.calls = connection.server->calls_answered();

@@ -41,8 +41,9 @@ struct ListenerOptions {
   static constexpr uint32_t kNoBackend = UINT32_MAX;
 
   std::string name;
-  uint16_t port = 20049;  // of the RDMA IP CM service, TCP port space
-  bool removed = false;   // by a reload: nobody connects to it, and its connections go on
+  uint32_t transport = 0;  // a place in the gateway's list
+  uint16_t port = 20049;   // of the RDMA IP CM service, TCP port space
+  bool removed = false;    // by a reload: nobody connects to it, and its connections go on
   // BackendIds; kNoBackend: calls of programs without a route are answered with PROG_UNAVAIL.
   uint32_t backend = 0;
   uint32_t other_route = 0;          // number (RouteIds) of what happens to programs without a route

@@ -10,6 +10,7 @@
 #include "gateway/backend_link.h"
 #include "gateway/gateway_options.h"
 #include "gateway/gateway_stats.h"
+#include "rpcrdma/endpoint/rpcrdma_options.h"
 
 namespace cw::gateway {
 
@@ -61,6 +62,13 @@ class ListenerLanes {
   std::vector<uint32_t> backends_;  // by lane
   std::vector<Routed> programs_;    // sorted
   Way other_;                       // of programs without a route
+};
+
+// Connections keep the lanes that they began with: those of a listener before a reload are there until the last has ended.
+struct LaneTable {
+  ListenerLanes lanes;
+  rpcrdma::BackendShares shares;
+  uint64_t connections = 0;
 };
 
 }  // namespace cw::gateway

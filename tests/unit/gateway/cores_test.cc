@@ -52,7 +52,7 @@ class CoresWorld {
   }
   void step() {
     for (auto& core : cores) {
-      while (const gateway::Gateway::CoreMail* mail = core->gateway.next_core_message()) {
+      while (const gateway::CoreMails::Mail* mail = core->gateway.next_core_message()) {
         if (!loses_messages) {
           cores[mail->to]->gateway.on_core_message(now, mail->message);
         }

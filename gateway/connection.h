@@ -1,18 +1,34 @@
-// One RDMA connection of the gateway: its queue pair, its endpoint and its ways to backends. Private to Gateway.
+// One RDMA connection of the gateway: its queue pair, its endpoint and its ways to backends. The parts of the gateway share it;
+// ConnectionTable makes and frees it.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "base/intrusive_list.h"
+#include "base/ip_address.h"
 #include "base/prefetch.h"
-#include "gateway/gateway.h"
+#include "base/timer_wheel.h"
+#include "gateway/backend_link.h"
+#include "gateway/gateway_options.h"
+#include "gateway/gateway_stats.h"
+#include "gateway/listener_lanes.h"
 #include "gateway/pending_calls.h"
+#include "gateway/replay_guard.h"
+#include "rpcrdma/endpoint/server_endpoint.h"
+#include "rpcrdma/wire/private_data.h"
+#include "verbs/transport.h"
 
 namespace cw::gateway {
 
+enum class ConnectionState : uint8_t { kAccepting, kOpeningBackend, kEstablished };
+[[nodiscard]] const char* to_string(ConnectionState state) noexcept;
+
 // A connection's way to one backend: for a TCP backend, a backend connection of its own.
-struct Gateway::Lane {
+struct Lane {
   enum class State : uint8_t { kClosed, kOpening, kOpen };  // of the backend connection
   State state = State::kClosed;
   bool waits_here = false;       // the connection's calls wait for this core's guard
@@ -27,26 +43,30 @@ struct Gateway::Lane {
   PendingCalls pending;
 };
 
+struct StalledTag {};
+
 // Aligned, and what every call looks at in one piece, because with thousands of connections the cache lines of a connection are
 // what its call costs.
-struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gateway::StalledTag> {
+struct alignas(kCacheLineBytes) Connection : TimerNode, ListNode<StalledTag> {
   uint32_t slot = 0;
   uint32_t listener_index = 0;
   LinkId link;
   verbs::QueuePair* qp = nullptr;
   const ListenerOptions* listener = nullptr;
-  Gateway::LaneTable* lanes = nullptr;
+  LaneTable* lanes = nullptr;
   uint32_t holds = 0;  // its calls wait for those of connections before it, here and on so many other cores
   ConnectionState state = ConnectionState::kAccepting;
   bool has_place = false;  // of connections_max and its class, from establishment on; only then it has lanes and an endpoint
   bool has_waited = false;
   bool takes_reverse = false;  // calls of its backends are passed on, once it has said that it takes them
+  bool is_ending = false;      // ConnectionTable::end()
   uint16_t peer_port = 0;
   Lane first;              // lane 0
   std::vector<Lane> more;  // lanes 1 and up; empty without routes
   std::optional<rpcrdma::ServerEndpoint> server;
 
   verbs::ConnectionId id;
+  verbs::Transport* transport = nullptr;
   IpAddress peer;
   uint32_t credits = 0;  // granted at most
   std::optional<uint32_t> client_class;
@@ -68,18 +88,10 @@ struct alignas(kCacheLineBytes) Gateway::Connection : TimerNode, ListNode<Gatewa
       visit(lane);
     }
   }
-};
-
-// The backend connection of an RDMA connection that is gone, while the backend still works on its calls.
-struct Gateway::Orphan : ListNode<Gateway::OrphanTag>, ListNode<OfClientTag> {
-  LinkId link;
-  uint32_t backend = 0;
-  uint32_t server_number = 0;
-  ReplayGuard::Client* client = nullptr;
-  PendingCalls pending;
-  Instant deadline;
-  IpAddress remote;
-  rpcrdma::ClientShare* share = nullptr;  // of `remote`
+  [[nodiscard]] bool has_xid(uint32_t xid) const {
+    const auto has = [&](const Lane& lane) { return lane.pending.has(xid); };
+    return has(first) || std::any_of(more.begin(), more.end(), has);
+  }
 };
 
 }  // namespace cw::gateway

@@ -1,12 +1,8 @@
-// Calls in reverse direction (RFC 8167): from a backend on its connection to the RDMA client whose connection it belongs to.
-//
-// XIDs pass unchanged. With one backend they are unique where they go; a second backend of a listener with routes that uses one
-// which the first one's call has in flight is refused, and calls again. What cannot be delivered is counted under one reason and
-// answered with SYSTEM_ERR, since the backend would wait for its own timeout otherwise.
+#include "gateway/reverse_calls.h"
+
 #include <algorithm>
 #include <array>
 
-#include "gateway/gateway_connection.h"
 #include "rpcrdma/backend/bench_callback.h"
 #include "rpcrdma/rpc/rpc_message.h"
 #include "rpcrdma/ulb/reverse_opening.h"
@@ -29,6 +25,18 @@ ReverseDrop drop_reason(Error error) {
       break;
   }
   return ReverseDrop::kNotEnabled;
+}
+
+// Where the reply to a call in reverse direction goes; nullptr: that backend connection is gone.
+Lane* take_reverse_lane(Connection& connection, uint32_t xid) {
+  auto& calls = connection.reverse_calls;
+  const auto found = std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.xid == xid; });
+  if (found == calls.end()) {
+    return &connection.first;
+  }
+  Lane* lane = found->lane == 0 ? nullptr : &connection.lane(found->lane);
+  calls.erase(found);
+  return lane;
 }
 
 }  // namespace
@@ -55,7 +63,7 @@ const char* to_string(ReverseDrop reason) noexcept {
 
 // RFC 8167 6: nothing is sent to a client before its upper layer has said that it is ready; a call on this very connection says
 // so, and it is seen here before the backend, which may answer with a call at once.
-void Gateway::open_reverse(Connection& connection, Lane& lane, const rpcrdma::Call& call) {
+void ReverseCalls::look_at(Connection& connection, Lane& lane, const rpcrdma::Call& call) {
   if (connection.takes_reverse && !lane.reverse_enabled && rpcrdma::opens_reverse_direction(*call.context, call.message)) {
     lane.reverse_enabled = true;
     connection.server->enable_reverse();
@@ -63,8 +71,8 @@ void Gateway::open_reverse(Connection& connection, Lane& lane, const rpcrdma::Ca
 }
 
 // The built-in bench program calls back from here: programs compute and return, they have no connection.
-void Gateway::call_back(Instant now, Connection& connection, Lane& lane, const rpcrdma::CallContext& context,
-                        const Chain& message) {
+void ReverseCalls::call_back(Instant now, Connection& connection, Lane& lane, const rpcrdma::CallContext& context,
+                             const Chain& message) {
   if (connection.server->failed()) {
     return;
   }
@@ -72,14 +80,14 @@ void Gateway::call_back(Instant now, Connection& connection, Lane& lane, const r
   const uint32_t xid = context.header.xid;
   const auto callback = rpcrdma::parse_bench_callback(context, message);
   if (callback.ok() && rpcrdma::build_bench_reverse_call(large_, xid, *callback, reverse)) {
-    on_reverse_call(now, connection, lane, xid, std::move(reverse));
+    on_call(now, connection, lane, xid, std::move(reverse));
   }
 }
 
-void Gateway::on_reverse_call(Instant now, Connection& connection, Lane& lane, uint32_t xid, Chain&& call) {
+void ReverseCalls::on_call(Instant now, Connection& connection, Lane& lane, uint32_t xid, Chain&& call) {
   Chain message = std::move(call);
   if (!lane.reverse_enabled) {
-    refuse_reverse(lane, xid, ReverseDrop::kNotEnabled, true);
+    refuse(lane, xid, ReverseDrop::kNotEnabled, true);
     return;
   }
   const Status taken = connection.server->submit_reverse(now, std::move(message));
@@ -90,7 +98,7 @@ void Gateway::on_reverse_call(Instant now, Connection& connection, Lane& lane, u
     const bool is_own = index == (holder == calls.end() ? 0 : holder->lane);
     const ReverseDrop reason = drop_reason(taken.error());
     // A backend's own duplicate is no call of its own: an answer would end the other one.
-    refuse_reverse(lane, xid, reason, reason != ReverseDrop::kDuplicateXid || !is_own);
+    refuse(lane, xid, reason, reason != ReverseDrop::kDuplicateXid || !is_own);
     return;
   }
   if (index > 0) {
@@ -99,24 +107,12 @@ void Gateway::on_reverse_call(Instant now, Connection& connection, Lane& lane, u
   ++stats_.reverse_calls;
 }
 
-// Where the reply to a call in reverse direction goes; nullptr: that backend connection is gone.
-Gateway::Lane* Gateway::take_reverse_lane(Connection& connection, uint32_t xid) {
-  auto& calls = connection.reverse_calls;
-  const auto found = std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.xid == xid; });
-  if (found == calls.end()) {
-    return &connection.first;
-  }
-  Lane* lane = found->lane == 0 ? nullptr : &connection.lane(found->lane);
-  calls.erase(found);
-  return lane;
-}
-
-void Gateway::pass_reverse_outcomes(Connection& connection) {
+void ReverseCalls::pass_outcomes(Connection& connection) {
   if (!connection.server->reverse_enabled()) [[likely]] {
     return;
   }
   rpcrdma::ReverseOutcome outcome;
-  while (requests_room() && connection.server->poll_reverse(outcome)) {
+  while (requests_.has_room() && connection.server->poll_reverse(outcome)) {
     const Lane* lane = take_reverse_lane(connection, outcome.xid);
     if (lane == nullptr) {
       outcome.message.clear();
@@ -124,7 +120,7 @@ void Gateway::pass_reverse_outcomes(Connection& connection) {
     }
     if (outcome.status != rpcrdma::ReverseStatus::kReplied) {
       const bool expired = outcome.status == rpcrdma::ReverseStatus::kExpired;
-      refuse_reverse(*lane, outcome.xid, expired ? ReverseDrop::kExpired : ReverseDrop::kRefused, true);
+      refuse(*lane, outcome.xid, expired ? ReverseDrop::kExpired : ReverseDrop::kRefused, true);
       continue;
     }
     ++stats_.reverse_replies;
@@ -132,9 +128,9 @@ void Gateway::pass_reverse_outcomes(Connection& connection) {
   }
 }
 
-void Gateway::refuse_reverse(const Lane& lane, uint32_t xid, ReverseDrop reason, bool answers) {
+void ReverseCalls::refuse(const Lane& lane, uint32_t xid, ReverseDrop reason, bool answers) {
   ++stats_.reverse_calls_dropped[static_cast<size_t>(reason)];
-  if (!answers || !requests_room()) {
+  if (!answers || !requests_.has_room()) {
     return;
   }
   std::array<uint8_t, rpcrdma::kAcceptedReplyBytes> raw{};
@@ -145,10 +141,10 @@ void Gateway::refuse_reverse(const Lane& lane, uint32_t xid, ReverseDrop reason,
   }
 }
 
-// Precondition: requests_room(). Built-in programs need no answer.
-void Gateway::send_to_backend(const Lane& lane, Chain&& message) {
+// Precondition: requests_.has_room(). Built-in programs need no answer.
+void ReverseCalls::send_to_backend(const Lane& lane, Chain&& message) {
   const uint32_t backend = lane.backend;
-  if (!is_tcp(lane) || lane.state != Lane::State::kOpen) {
+  if (!backends_.is_tcp(lane.backend) || lane.state != Lane::State::kOpen) {
     message.clear();
     return;
   }
@@ -158,7 +154,7 @@ void Gateway::send_to_backend(const Lane& lane, Chain&& message) {
   request.link = lane.link;
   request.backend = backend;
   request.message = std::move(message);
-  push_request(std::move(request));
+  requests_.push(std::move(request));
 }
 
 }  // namespace cw::gateway

@@ -1,0 +1,236 @@
+#include "gateway/call_path.h"
+
+#include <array>
+#include <utility>
+
+#include "rpcrdma/backend/bench_callback.h"
+#include "rpcrdma/rpc/rpc_message.h"
+
+namespace cw::gateway {
+namespace {
+
+ConnectionResult result_of(rpcrdma::EndpointFailure failure) {
+  switch (failure) {
+    case rpcrdma::EndpointFailure::kCallTimeout:
+      return ConnectionResult::kFailedBackendTimeout;
+    case rpcrdma::EndpointFailure::kReadTimeout:
+      return ConnectionResult::kFailedReadTimeout;
+    case rpcrdma::EndpointFailure::kSlowReads:
+      return ConnectionResult::kFailedSlowReads;
+    case rpcrdma::EndpointFailure::kReplyTimeout:
+      return ConnectionResult::kFailedReplyTimeout;
+    case rpcrdma::EndpointFailure::kStarved:
+      return ConnectionResult::kFailedStarved;
+    case rpcrdma::EndpointFailure::kNone:
+    case rpcrdma::EndpointFailure::kProtocol:
+      break;
+  }
+  return ConnectionResult::kFailedProtocol;
+}
+
+}  // namespace
+
+// 1. What came in, and what was sent, is the endpoint's.
+void CallPath::serve(Instant now, Connection& connection) {
+  connection.server->on_completions(now);
+  pump(now, connection);
+}
+
+// 2. Calls that are complete are taken, while they may be and there is room for what they lead to.
+void CallPath::pump(Instant now, Connection& connection) {
+  rpcrdma::Call call;
+  ListNode<StalledTag>& stalled = connection;
+  parts_.reverse.pass_outcomes(connection);
+  const bool takes_calls = connection.holds == 0 && !parts_.drain.is_on() && connection.state == ConnectionState::kEstablished;
+  while (takes_calls && !stalled.is_linked()) {
+    if (!may_take_call(connection)) {
+      stalled_.push_back(connection);
+      break;
+    }
+    if (!connection.server->poll_call(now, call)) {
+      break;
+    }
+    route(now, connection, std::move(call));
+    if (connection.is_ending) {
+      return;  // the call ended its connection
+    }
+  }
+  look_after(now, connection);
+}
+
+// Room for whatever a call may ask of the workers: where there are routes, to open its lane first.
+bool CallPath::may_take_call(const Connection& connection) const {
+  return parts_.requests.has_room(connection.more.empty() ? 1 : 2);
+}
+
+// 3. A call goes to the backend of its program.
+void CallPath::route(Instant now, Connection& connection, rpcrdma::Call&& call) {
+  const ListenerLanes::Way way = connection.lanes->lanes.way_for(call.context->header.program);
+  ++parts_.stats.route_calls[way.route];
+  Lane& lane = connection.lane(way.lane);
+  if (lane.backend == ListenerOptions::kNoBackend) [[unlikely]] {
+    ++parts_.stats.calls_unrouted;
+    parts_.links.answer(now, connection, call.id, call.context->header.xid, rpcrdma::AcceptStatus::kProgramUnavailable);
+    return;
+  }
+  const BackendOptions& backend = parts_.backends[lane.backend];
+  BackendStats& stats = parts_.stats.backends[lane.backend];
+  ++stats.calls;
+  stats.bytes_out += call.message.bytes();
+  parts_.reverse.look_at(connection, lane, call);
+  if (backend.kind == BackendKind::kTcp) {
+    send(now, connection, lane, std::move(call));
+    return;
+  }
+  ++stats.calls_in_flight;
+  if (!backend.run_on_workers) {
+    run_program(now, connection, lane, std::move(call));
+    return;
+  }
+  parts_.requests.push({.kind = BackendRequest::Kind::kRun,
+                        .link = connection.link,
+                        .backend = lane.backend,
+                        .call = call.id,
+                        .message = std::move(call.message)});
+}
+
+// 4a. A built-in program runs here, or
+void CallPath::run_program(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call) {
+  Chain reply;
+  BackendStats& stats = parts_.stats.backends[lane.backend];
+  if (!parts_.programs.dispatch(*call.context, call.message, {parts_.packets, parts_.large}, reply)) {
+    (void)waiting_.push(Waiting{connection.link, lane_of(lane.link), std::move(call)});
+    return;
+  }
+  --stats.calls_in_flight;
+  ++stats.replies;
+  stats.bytes_in += reply.bytes();
+  if (!rpcrdma::is_bench_callback(*call.context)) [[likely]] {
+    connection.server->reply(now, call.id, std::move(reply));
+    return;
+  }
+  const rpcrdma::CallContext context = *call.context;  // the reply is the end of the endpoint's
+  connection.server->reply(now, call.id, std::move(reply));
+  parts_.reverse.call_back(now, connection, lane, context, call.message);
+}
+
+// 4b. the call waits for its reply under its XID, and a worker sends it.
+void CallPath::send(Instant now, Connection& connection, Lane& lane, rpcrdma::Call&& call) {
+  const uint32_t xid = call.context->header.xid;
+  if (connection.has_xid(xid)) {
+    // RFC 8166 4.2.1: an XID is in use once at a time. The reply could go to either call: neither may be trusted.
+    ++parts_.stats.duplicate_xids;
+    parts_.connections.end(connection, ConnectionResult::kFailedProtocol, false);
+    return;
+  }
+  if (lane.state == Lane::State::kClosed) [[unlikely]] {
+    parts_.links.open(now, connection, lane, xid);  // the worker keeps what is sent until the connection is there
+  }
+  lane.last_xid = xid;
+  BackendStats& stats = parts_.stats.backends[lane.backend];
+  ++stats.calls_in_flight;
+  ++stats.server_calls[lane.server_number];
+  lane.pending.add(xid, {.call = call.id, .since = now, .epoch = parts_.guard.begin(*lane.client)});
+  if (!connection.more.empty()) {
+    parts_.connections.arm(connection, now + parts_.backends[lane.backend].call_timeout);
+  }
+  parts_.requests.push({.kind = BackendRequest::Kind::kSend,
+                        .link = lane.link,
+                        .backend = lane.backend,
+                        .call = call.id,
+                        .message = std::move(call.message)});
+}
+
+// 5a. A worker has run a built-in program, or
+void CallPath::on_ran(Instant now, Connection& connection, Lane& lane, rpcrdma::CallId call, Chain&& reply) {
+  if (reply.empty()) {
+    connection.server->fail();
+  } else {
+    BackendStats& stats = parts_.stats.backends[lane.backend];
+    ++stats.replies;
+    stats.bytes_in += reply.bytes();
+    connection.server->reply(now, call, std::move(reply));
+  }
+  pump(now, connection);
+}
+
+// 5b. a backend has answered: the reply goes to the call with its XID, in RDMA Writes and a SEND of the endpoint's.
+void CallPath::on_message(Instant now, Connection& connection, Lane& lane, Chain&& message) {
+  parts_.stats.backends[lane.backend].bytes_in += message.bytes();
+  std::array<uint8_t, 8> start{};
+  if (connection.server == std::nullopt || message.bytes() < start.size()) {
+    ++parts_.stats.messages_malformed;
+    return;
+  }
+  message.copy_to(0, start);
+  const uint32_t xid = load_be32(start.data());
+  if (load_be32(start.data() + 4) == static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall)) {
+    parts_.reverse.on_call(now, connection, lane, xid, std::move(message));
+    pump(now, connection);
+    return;
+  }
+  const std::optional<PendingCall> pending = lane.pending.take(xid);
+  if (!pending) {
+    ++parts_.stats.replies_unmatched;
+    return;
+  }
+  parts_.guard.end(*lane.client, pending->epoch);
+  BackendStats& stats = parts_.stats.backends[lane.backend];
+  --stats.calls_in_flight;
+  --stats.server_calls[lane.server_number];
+  ++stats.replies;
+  connection.server->reply(now, pending->call, std::move(message));
+  pump(now, connection);
+}
+
+// 6. Is it over, and if not, when is it to be looked at again?
+void CallPath::look_after(Instant now, Connection& connection) {
+  if (connection.qp->in_error()) {
+    parts_.connections.end(connection, ConnectionResult::kFailedTransport, false);
+    return;
+  }
+  if (connection.server->failed()) {
+    parts_.connections.end(connection, result_of(connection.server->failure()), false);
+    return;
+  }
+  const Instant next = connection.server->next_deadline();
+  parts_.connections.arm(connection, connection.holds > 0 ? earlier(next, connection.held_until) : next);
+  if (connection.state == ConnectionState::kOpeningBackend) [[unlikely]] {
+    parts_.links.open_first(now, connection);
+  }
+  if (parts_.drain.is_on()) {
+    parts_.drain.go_on(now, connection);
+  }
+}
+
+void CallPath::retry_oldest(Instant now) {
+  if (waiting_.empty()) {
+    return;  // their connections have ended meanwhile
+  }
+  Waiting waiting = waiting_.pop();
+  if (Connection* connection = parts_.connections.find(waiting.link)) {
+    run_program(now, *connection, connection->lane(waiting.lane), std::move(waiting.call));
+    pump(now, *connection);
+  }
+}
+
+bool CallPath::resume_oldest(Instant now) {
+  if (stalled_.empty() || !may_take_call(*stalled_.front())) {
+    return false;
+  }
+  pump(now, *stalled_.pop_front());
+  return true;
+}
+
+void CallPath::drop_waiting(Connection& connection) {
+  for (uint32_t count = waiting_.size(); count > 0; --count) {
+    Waiting waiting = waiting_.pop();
+    if (waiting.link == connection.link) {
+      --parts_.stats.backends[connection.lane(waiting.lane).backend].calls_in_flight;
+    } else {
+      (void)waiting_.push(std::move(waiting));
+    }
+  }
+}
+
+}  // namespace cw::gateway

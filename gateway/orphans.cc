@@ -1,0 +1,132 @@
+#include "gateway/orphans.h"
+
+#include <utility>
+
+#include "rpcrdma/rpc/rpc_message.h"
+
+namespace cw::gateway {
+namespace {
+
+constexpr uint64_t kReplyBytesMin = 8;
+
+}  // namespace
+
+Orphans::Orphans(uint32_t count_max, rpcrdma::ServerShared& shared, Backends& backends, ReplayGuard& guard,
+                 WorkerRequests& requests, GatewayStats& stats)
+    : count_max_(count_max), shared_(shared), backends_(backends), guard_(guard), requests_(requests), stats_(stats) {}
+
+Orphans::~Orphans() {
+  while (Orphan* orphan = by_age_.front()) {
+    release(*orphan);
+  }
+}
+
+rpcrdma::ClientShare& Orphans::join_client(const IpAddress& address) {
+  rpcrdma::ClientShare& share = client_shares_.join(address);
+  shared_.clients = static_cast<uint32_t>(client_shares_.client_count());
+  return share;
+}
+
+void Orphans::leave_client(const IpAddress& address) {
+  client_shares_.leave(address);
+  shared_.clients = static_cast<uint32_t>(client_shares_.client_count());
+}
+
+void Orphans::adopt(const Connection& connection, Lane& lane, rpcrdma::ServerEndpoint& server, Instant deadline) {
+  // Whoever has left most backend connections makes room: many of one client are no reason to break the promise to another.
+  if (orphans_.size() >= count_max_) {
+    Orphan& oldest = *client_shares_.greediest_orphan();
+    stats_.orphaned_expired += oldest.pending.size();
+    close(oldest);
+  }
+  auto orphan = std::make_unique<Orphan>();
+  orphan->link = lane.link;
+  orphan->backend = lane.backend;
+  orphan->server_number = lane.server_number;
+  orphan->client = lane.client;
+  orphan->pending = std::move(lane.pending);
+  orphan->pending.for_each(
+      [&](uint32_t, PendingCall& call) { call.units = server.take_units(call.call, backends_.share(lane.backend)); });
+  orphan->deadline = deadline;
+  orphan->remote = connection.peer;
+  orphan->share = &join_client(orphan->remote);
+  client_shares_.add_orphan(orphan->remote, *orphan);
+  stats_.orphaned_calls += orphan->pending.size();
+  ++stats_.orphans;
+  by_age_.push_back(*orphan);
+  orphans_.emplace(orphan->link.value(), std::move(orphan));
+}
+
+void Orphans::on_event(BackendEvent&& event) {
+  const auto found = orphans_.find(event.link.value());
+  if (found == orphans_.end()) {
+    return;
+  }
+  Orphan& orphan = *found->second;
+  if (event.kind == BackendEvent::Kind::kClosed) {
+    ++stats_.backends[orphan.backend].closes;
+    release(orphan);
+    return;
+  }
+  uint8_t start[kReplyBytesMin];
+  if (event.kind != BackendEvent::Kind::kMessage || event.message.bytes() < sizeof(start)) {
+    return;
+  }
+  event.message.copy_to(0, start);
+  if (load_be32(start + 4) == static_cast<uint32_t>(rpcrdma::RpcMessageType::kCall)) {
+    return;  // for the client that is gone
+  }
+  const std::optional<PendingCall> call = orphan.pending.take(load_be32(start));
+  if (!call) {
+    return;
+  }
+  guard_.end(*orphan.client, call->epoch);
+  return_units(orphan, *call);
+  if (orphan.pending.empty()) {
+    close(orphan);
+  }
+}
+
+void Orphans::expire(Instant now) {
+  for (Orphan* orphan = by_age_.front(); orphan != nullptr && orphan->deadline <= now; orphan = by_age_.front()) {
+    stats_.orphaned_expired += orphan->pending.size();
+    close(*orphan);
+  }
+}
+
+void Orphans::close_all() {
+  while (Orphan* orphan = by_age_.front()) {
+    close(*orphan);
+  }
+}
+
+Instant Orphans::next_deadline() const {
+  const Orphan* oldest = by_age_.front();
+  return oldest == nullptr ? Instant::never() : oldest->deadline;
+}
+
+void Orphans::return_units(Orphan& orphan, const PendingCall& call) {
+  shared_.return_units(*orphan.share, &backends_.share(orphan.backend), call.units);
+}
+
+void Orphans::close(Orphan& orphan) {
+  requests_.close(orphan.link, orphan.backend);
+  release(orphan);
+}
+
+void Orphans::release(Orphan& orphan) {
+  orphan.pending.for_each([&](uint32_t, const PendingCall& call) {
+    guard_.end(*orphan.client, call.epoch);
+    return_units(orphan, call);
+  });
+  guard_.leave(*orphan.client);
+  client_shares_.remove_orphan(orphan.remote, orphan);
+  leave_client(orphan.remote);
+  --stats_.backends[orphan.backend].links;
+  --stats_.backends[orphan.backend].server_links[orphan.server_number];
+  --stats_.orphans;
+  static_cast<ListNode<OrphanTag>&>(orphan).unlink_if_linked();
+  orphans_.erase(orphan.link.value());
+}
+
+}  // namespace cw::gateway

@@ -1,0 +1,72 @@
+// The backend connections of clients' connections that are gone, while the backend still works on their calls. Each is closed
+// when the last call has been answered, or at its deadline. Until then the calls of the client's next connection wait
+// (ReplayGuard), and what the calls hold of what all share stays the client's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+#include "base/intrusive_list.h"
+#include "gateway/backends.h"
+#include "gateway/client_shares.h"
+#include "gateway/connection.h"
+#include "gateway/gateway_stats.h"
+#include "gateway/replay_guard.h"
+#include "gateway/worker_requests.h"
+
+namespace cw::gateway {
+
+struct OrphanTag {};
+
+struct Orphan : ListNode<OrphanTag>, ListNode<OfClientTag> {
+  LinkId link;
+  uint32_t backend = 0;
+  uint32_t server_number = 0;
+  ReplayGuard::Client* client = nullptr;
+  PendingCalls pending;
+  Instant deadline;
+  IpAddress remote;
+  rpcrdma::ClientShare* share = nullptr;  // of `remote`
+};
+
+class Orphans {
+ public:
+  // At most `count_max`. The references must outlive it; what is left is released at the end.
+  Orphans(uint32_t count_max, rpcrdma::ServerShared& shared, Backends& backends, ReplayGuard& guard, WorkerRequests& requests,
+          GatewayStats& stats);
+  ~Orphans();
+  Orphans(const Orphans&) = delete;
+  Orphans& operator=(const Orphans&) = delete;
+
+  // What the connections of a client's address hold together of what all share, while one is there.
+  [[nodiscard]] rpcrdma::ClientShare& join_client(const IpAddress& address);
+  void leave_client(const IpAddress& address);
+
+  // Takes over a lane's link and calls. Precondition: the link is open, and calls are pending.
+  void adopt(const Connection& connection, Lane& lane, rpcrdma::ServerEndpoint& server, Instant deadline);
+  // An event of a link that no connection has.
+  void on_event(BackendEvent&& event);
+  // Closes those whose deadline has come.
+  void expire(Instant now);
+  void close_all();
+  [[nodiscard]] Instant next_deadline() const;
+
+ private:
+  // What the backend has not answered counts as answered.
+  void release(Orphan& orphan);
+  void close(Orphan& orphan);
+  void return_units(Orphan& orphan, const PendingCall& call);
+
+  uint32_t count_max_;
+  rpcrdma::ServerShared& shared_;
+  Backends& backends_;
+  ReplayGuard& guard_;
+  WorkerRequests& requests_;
+  GatewayStats& stats_;
+  ClientShares<Orphan> client_shares_;
+  std::unordered_map<uint64_t, std::unique_ptr<Orphan>> orphans_;  // by link
+  IntrusiveList<Orphan, OrphanTag> by_age_;
+};
+
+}  // namespace cw::gateway
