@@ -1,9 +1,7 @@
 // One poll core: receive a burst, let the protocol stack and what sits on it act, transmit. Run to completion, nothing shared.
 //
-//   rx burst -> Node::on_frame ...   CoreApp::turn   deadlines   Node::poll_transmit -> tx burst
-//
-// Where there are several cores, a frame that Steering gives to another one goes there before anything else is done with it, and
-// the frames of others come in behind the own burst.
+//   rx burst -> CaptureTap -> CoreHandover -> Node::on_frame ... WatermarkWatch
+//   CoreApp::turn   deadlines   Node::poll_transmit -> CaptureTap -> tx burst
 //
 // The clock is read once per turn. When nothing happens for a while the core sleeps for some microseconds at a time (idle mode
 // "sleep"), woken early by its Wakeup; in idle mode "spin" it never does.
@@ -15,14 +13,14 @@
 #include <span>
 #include <vector>
 
-#include "control/capture/capture_ring.h"
-#include "dataplane/core_exchange.h"
+#include "dataplane/capture_tap.h"
+#include "dataplane/core_handover.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port_queue.h"
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
+#include "dataplane/watermark_watch.h"
 #include "gateway/node/node.h"
-#include "gateway/node/steering.h"
 #include "rocev2/wire/tx_batch.h"
 #include "telemetry/core_snapshot.h"
 
@@ -50,10 +48,10 @@ class CoreLoop {
   CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools, const TscClock& clock,
            CoreApp& app, Wakeup& wakeup, const IdlePolicy& idle);
   // This core is one of several: `share` says which, and `exchange` leads to the others and outlives the loop.
-  void share_with(const CoreShare& share, CoreExchange& exchange);
+  void share_with(const CoreShare& share, CoreExchange& exchange) { handover_.share_with(share, exchange); }
 
   // Any thread: see PollCore.
-  void set_tap(control::capture::CaptureRing* tap) { tap_.store(tap, std::memory_order_release); }
+  void set_tap(control::capture::CaptureRing* tap) { tap_.set(tap); }
 
   // Until `stop`.
   void run(const std::atomic<bool>& stop);
@@ -62,37 +60,34 @@ class CoreLoop {
   [[nodiscard]] const telemetry::CoreLoopStats& stats() const { return stats_; }
 
  private:
+  // The stages of a turn; each is true when there was something to do.
   bool receive(Instant now);
-  void take(Instant now, uint16_t port, std::span<rte_mbuf* const> mbufs);
   bool serve(Instant now);
-  void watch_watermark(bool received);
+  bool transmit(Instant now);
+
+  bool receive_port(Instant now, uint16_t port);
+  // Of a burst, so many frames are served before the others.
+  [[nodiscard]] size_t served_first(size_t burst) const { return was_busy_ ? burst : (burst + 1) / 2; }
+  void take(Instant now, uint16_t port, std::span<rte_mbuf* const> mbufs);
   void prefetch(std::span<rte_mbuf* const> mbufs);
-  bool receive_handed(Instant now);
-  [[nodiscard]] bool is_others(rte_mbuf* mbuf, uint16_t port);
-  bool carry_for_others(Instant now);
+  void on_link_event(uint16_t port, LinkEvent event);
   // Offers the devices what waits for them; false when one of them does not take it all.
   bool flush(Instant now);
-  static void capture_received(Instant now, std::span<rte_mbuf* const> mbufs, control::capture::CaptureRing& tap);
-  static void capture_sent(Instant now, std::span<const wire::TxPacket> packets, control::capture::CaptureRing& tap);
-  void on_link_event(uint16_t port, LinkEvent event);
-  bool transmit(Instant now);
+  void send(Instant now, std::span<wire::TxPacket> packets);
   void sleep(Instant now);
 
   node::Node& node_;
   std::span<const std::unique_ptr<PortQueue>> queues_;
-  MbufPools& pools_;
   const TscClock& clock_;
   CoreApp& app_;
   Wakeup& wakeup_;
   IdlePolicy idle_;
-  CoreExchange* exchange_ = nullptr;                          // nullptr: the only core
-  std::atomic<control::capture::CaptureRing*> tap_{nullptr};  // nullptr: nothing is captured
-  node::Steering steering_;
-  uint32_t next_carried_ = 0;  // the core whose packets go first
-  bool received_ = false;      // packets, in the last turn
-  BufferWatermark watermark_ = BufferWatermark::kPlenty;
-  wire::TxBatch batch_;
+  bool was_busy_ = false;  // packets came in the last turn
   telemetry::CoreLoopStats stats_;
+  CaptureTap tap_;
+  CoreHandover handover_;
+  WatermarkWatch watermark_;
+  wire::TxBatch batch_;
 };
 
 }  // namespace cw::dataplane
