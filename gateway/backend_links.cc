@@ -30,23 +30,25 @@ void BackendLinks::add_lanes(Connection& connection) {
   }
 }
 
-void BackendLinks::drop_lanes(Connection& connection, std::optional<Instant> keep_until) {
+void BackendLinks::drop_lanes(Instant now, Connection& connection, std::optional<Instant> keep_until) {
   connection.for_each_lane([&](Lane& lane) {
     if (parts_.backends.is_tcp(lane.backend)) {
-      part(connection, lane, keep_until);
+      part(now, connection, lane, keep_until);
     }
   });
 }
 
 // Not when the backend has closed it: then the lane is kClosed.
-void BackendLinks::part(Connection& connection, Lane& lane, std::optional<Instant> keep_until) {
+void BackendLinks::part(Instant now, Connection& connection, Lane& lane, std::optional<Instant> keep_until) {
   BackendStats& stats = parts_.stats.backends[lane.backend];
   parts_.holds.forget(lane);
   stats.calls_in_flight -= lane.pending.size();
   stats.server_calls[lane.server_number] -= lane.pending.size();
-  if (keep_until && !lane.pending.empty() && lane.state == Lane::State::kOpen) {
+  // The client may repeat a call that has just been answered, too: it has perhaps not seen the reply.
+  const bool has_answered = lane.answered_at != Instant() && now - lane.answered_at < Orphans::kAnswerSettles;
+  if (keep_until && lane.state == Lane::State::kOpen && (!lane.pending.empty() || has_answered)) {
     give_port_back(connection, lane);
-    parts_.orphans.adopt(connection, lane, *connection.server, *keep_until);
+    parts_.orphans.adopt(now, connection, lane, *connection.server, *keep_until);
     return;
   }
   lane.pending.for_each([&](uint32_t, const PendingCall& call) { parts_.guard.end(*lane.client, call.epoch); });

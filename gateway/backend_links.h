@@ -43,7 +43,7 @@ class BackendLinks {
   void add_lanes(Connection& connection);
   // Of one that is over. `keep_until`: a link whose backend still works on calls is kept so long (Orphans); nullopt: it is
   // closed.
-  void drop_lanes(Connection& connection, std::optional<Instant> keep_until);
+  void drop_lanes(Instant now, Connection& connection, std::optional<Instant> keep_until);
 
   // The connection opens its first lane as soon as it is known from where.
   void begin_first(Instant now, Connection& connection);
@@ -66,7 +66,7 @@ class BackendLinks {
   void answer(Instant now, Connection& connection, rpcrdma::CallId call, uint32_t xid, rpcrdma::AcceptStatus status);
 
  private:
-  void part(Connection& connection, Lane& lane, std::optional<Instant> keep_until);
+  void part(Instant now, Connection& connection, Lane& lane, std::optional<Instant> keep_until);
   // It is over, or is closed next.
   void forget(const Connection& connection, Lane& lane);
   void give_port_back(const Connection& connection, Lane& lane);

@@ -175,6 +175,7 @@ void CallPath::on_message(Instant now, Connection& connection, Lane& lane, Chain
     return;
   }
   parts_.guard.end(*lane.client, pending->epoch);
+  lane.answered_at = now;
   BackendStats& stats = parts_.stats.backends[lane.backend];
   --stats.calls_in_flight;
   --stats.server_calls[lane.server_number];

@@ -40,6 +40,7 @@ struct Lane {
   LinkId link;                            // each backend connection has one of its own; that of lane 0 names the connection, too
   Instant open_deadline;                  // valid while kOpening
   ReplayGuard::Client* client = nullptr;  // with a TCP backend
+  Instant answered_at;                    // when its backend last answered a call; the clock's zero: never
   PendingCalls pending;
 };
 

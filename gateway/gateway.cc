@@ -239,7 +239,7 @@ void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
     on_link_event(now, *connection, std::move(event));
     reap(now);
   } else if (event.kind != BackendEvent::Kind::kRan) {
-    orphans_.on_event(std::move(event));
+    orphans_.on_event(now, std::move(event));
   }  // else gone meanwhile; the message is given back by its Chain
 }
 
@@ -385,7 +385,7 @@ void Gateway::end(Instant now, const Ending& ending) {
   if (connection.server) {
     connection.server->fail();  // what calls have left is told apart from what they held
   }
-  links_.drop_lanes(connection, shutting_down_ ? std::nullopt : std::optional(now + orphan_max_));
+  links_.drop_lanes(now, connection, shutting_down_ ? std::nullopt : std::optional(now + orphan_max_));
   if (connection.server) {
     path_.drop_waiting(connection);
     connection.server.reset();

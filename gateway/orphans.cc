@@ -16,8 +16,10 @@ Orphans::Orphans(uint32_t count_max, rpcrdma::ServerShared& shared, Backends& ba
     : count_max_(count_max), shared_(shared), backends_(backends), guard_(guard), requests_(requests), stats_(stats) {}
 
 Orphans::~Orphans() {
-  while (Orphan* orphan = by_age_.front()) {
-    release(*orphan);
+  for (auto* list : {&by_age_, &answered_}) {
+    while (Orphan* orphan = list->front()) {
+      release(*orphan);
+    }
   }
 }
 
@@ -32,7 +34,7 @@ void Orphans::leave_client(const IpAddress& address) {
   shared_.clients = static_cast<uint32_t>(client_shares_.client_count());
 }
 
-void Orphans::adopt(const Connection& connection, Lane& lane, rpcrdma::ServerEndpoint& server, Instant deadline) {
+void Orphans::adopt(Instant now, const Connection& connection, Lane& lane, rpcrdma::ServerEndpoint& server, Instant deadline) {
   // Whoever has left most backend connections makes room: many of one client are no reason to break the promise to another.
   if (orphans_.size() >= count_max_) {
     Orphan& oldest = *client_shares_.greediest_orphan();
@@ -53,11 +55,22 @@ void Orphans::adopt(const Connection& connection, Lane& lane, rpcrdma::ServerEnd
   client_shares_.add_orphan(orphan->remote, *orphan);
   stats_.orphaned_calls += orphan->pending.size();
   ++stats_.orphans;
-  by_age_.push_back(*orphan);
-  orphans_.emplace(orphan->link.value(), std::move(orphan));
+  Orphan& adopted = *orphan;
+  by_age_.push_back(adopted);
+  orphans_.emplace(adopted.link.value(), std::move(orphan));
+  if (adopted.pending.empty()) {
+    settle(now, adopted, guard_.begin(*adopted.client));
+  }
 }
 
-void Orphans::on_event(BackendEvent&& event) {
+void Orphans::settle(Instant now, Orphan& orphan, uint32_t epoch) {
+  orphan.last_epoch = epoch;
+  orphan.deadline = now + kAnswerSettles;
+  static_cast<ListNode<OrphanTag>&>(orphan).unlink();
+  answered_.push_back(orphan);
+}
+
+void Orphans::on_event(Instant now, BackendEvent&& event) {
   const auto found = orphans_.find(event.link.value());
   if (found == orphans_.end()) {
     return;
@@ -80,29 +93,34 @@ void Orphans::on_event(BackendEvent&& event) {
   if (!call) {
     return;
   }
-  guard_.end(*orphan.client, call->epoch);
   return_units(orphan, *call);
-  if (orphan.pending.empty()) {
-    close(orphan);
+  if (!orphan.pending.empty()) {
+    guard_.end(*orphan.client, call->epoch);
+    return;
   }
+  settle(now, orphan, call->epoch);
 }
 
 void Orphans::expire(Instant now) {
-  for (Orphan* orphan = by_age_.front(); orphan != nullptr && orphan->deadline <= now; orphan = by_age_.front()) {
-    stats_.orphaned_expired += orphan->pending.size();
-    close(*orphan);
+  for (auto* list : {&by_age_, &answered_}) {
+    for (Orphan* orphan = list->front(); orphan != nullptr && orphan->deadline <= now; orphan = list->front()) {
+      stats_.orphaned_expired += orphan->pending.size();
+      close(*orphan);
+    }
   }
 }
 
 void Orphans::close_all() {
-  while (Orphan* orphan = by_age_.front()) {
-    close(*orphan);
+  for (auto* list : {&by_age_, &answered_}) {
+    while (Orphan* orphan = list->front()) {
+      close(*orphan);
+    }
   }
 }
 
 Instant Orphans::next_deadline() const {
-  const Orphan* oldest = by_age_.front();
-  return oldest == nullptr ? Instant::never() : oldest->deadline;
+  const auto of = [](const Orphan* oldest) { return oldest == nullptr ? Instant::never() : oldest->deadline; };
+  return earlier(of(by_age_.front()), of(answered_.front()));
 }
 
 void Orphans::return_units(Orphan& orphan, const PendingCall& call) {
@@ -119,6 +137,9 @@ void Orphans::release(Orphan& orphan) {
     guard_.end(*orphan.client, call.epoch);
     return_units(orphan, call);
   });
+  if (orphan.last_epoch) {
+    guard_.end(*orphan.client, *orphan.last_epoch);
+  }
   guard_.leave(*orphan.client);
   client_shares_.remove_orphan(orphan.remote, orphan);
   leave_client(orphan.remote);

@@ -1,10 +1,14 @@
 // The backend connections of clients' connections that are gone, while the backend still works on their calls. Each is closed
-// when the last call has been answered, or at its deadline. Until then the calls of the client's next connection wait
+// soon after the last call has been answered, or at its deadline. Until then the calls of the client's next connection wait
 // (ReplayGuard), and what the calls hold of what all share stays the client's.
+//
+// Soon after, and not at once: NFS-Ganesha (4.3) sends a reply and then notes in its duplicate request cache that the call is
+// done. A repetition that comes in between is dropped without a word, and its client waits for a time-out of its own.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "base/intrusive_list.h"
@@ -26,12 +30,16 @@ struct Orphan : ListNode<OrphanTag>, ListNode<OfClientTag> {
   ReplayGuard::Client* client = nullptr;
   PendingCalls pending;
   Instant deadline;
+  std::optional<uint32_t> last_epoch;  // of the call that was answered last, when that were all
   IpAddress remote;
   rpcrdma::ClientShare* share = nullptr;  // of `remote`
 };
 
 class Orphans {
  public:
+  // What a server may take to note that it has answered.
+  static constexpr Duration kAnswerSettles = Duration::ms(50);
+
   // At most `count_max`. The references must outlive it; what is left is released at the end.
   Orphans(uint32_t count_max, rpcrdma::ServerShared& shared, Backends& backends, ReplayGuard& guard, WorkerRequests& requests,
           GatewayStats& stats);
@@ -43,16 +51,18 @@ class Orphans {
   [[nodiscard]] rpcrdma::ClientShare& join_client(const IpAddress& address);
   void leave_client(const IpAddress& address);
 
-  // Takes over a lane's link and calls. Precondition: the link is open, and calls are pending.
-  void adopt(const Connection& connection, Lane& lane, rpcrdma::ServerEndpoint& server, Instant deadline);
+  // Takes over a lane's link and calls. Without calls it is as if the last had been answered now. Precondition: the link is open.
+  void adopt(Instant now, const Connection& connection, Lane& lane, rpcrdma::ServerEndpoint& server, Instant deadline);
   // An event of a link that no connection has.
-  void on_event(BackendEvent&& event);
+  void on_event(Instant now, BackendEvent&& event);
   // Closes those whose deadline has come.
   void expire(Instant now);
   void close_all();
   [[nodiscard]] Instant next_deadline() const;
 
  private:
+  // Its last call has been answered.
+  void settle(Instant now, Orphan& orphan, uint32_t epoch);
   // What the backend has not answered counts as answered.
   void release(Orphan& orphan);
   void close(Orphan& orphan);
@@ -66,7 +76,8 @@ class Orphans {
   GatewayStats& stats_;
   ClientShares<Orphan> client_shares_;
   std::unordered_map<uint64_t, std::unique_ptr<Orphan>> orphans_;  // by link
-  IntrusiveList<Orphan, OrphanTag> by_age_;
+  IntrusiveList<Orphan, OrphanTag> by_age_;                        // with calls at the backend, by deadline
+  IntrusiveList<Orphan, OrphanTag> answered_;                      // without, by deadline
 };
 
 }  // namespace cw::gateway

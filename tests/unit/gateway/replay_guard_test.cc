@@ -263,6 +263,33 @@ TEST(Orphans, CallsOfTheNextConnectionWaitForThoseAtTheBackend) {
   expect_nothing_left(world);
 }
 
+// NFS-Ganesha sends a reply first and notes in its duplicate request cache that the call is done then. A repetition in between was
+// dropped, and its client waited for a time-out, once in every hundred connections that were cut under calls.
+TEST(Orphans, ARepetitionComesWhenTheServerHasNotedThatItAnswered) {
+  World world(tcp_echo());
+  world.server->backend.call_delay = Duration::us(100);
+  world.start();
+  ASSERT_TRUE(world.run_calls(20));
+  world.server->backend.call_delay = Duration::seconds(1);
+  const Instant asked = world.now;  // or within a millisecond
+  world.run_for(Duration::ms(20));
+  const auto& stats = world.server->gateway.stats();
+  const uint64_t calls = stats.backends[0].calls;
+  break_connection(world);
+  ASSERT_TRUE(world.run_until(Duration::ms(500), [&](World&) { return stats.orphans == 1; }));
+  while (stats.orphans == 1) {
+    ASSERT_EQ(stats.backends[0].calls, calls) << "a repetition was early";
+    world.step();
+  }
+  const Duration settles = gateway::Orphans::kAnswerSettles;
+  EXPECT_GE(world.now - asked, world.server->backend.call_delay + settles);
+  EXPECT_LT(world.now - asked, world.server->backend.call_delay + settles * 2);
+  ASSERT_TRUE(world.run_calls(30));
+  ASSERT_TRUE(world.finish());
+  EXPECT_EQ(stats.orphaned_expired, 0u);
+  expect_nothing_left(world);
+}
+
 TEST(Orphans, ABackendThatSaysNothingIsWaitedForAWhile) {
   World world(tcp_echo());
   world.server->backend.call_delay = Duration::ms(1);
