@@ -55,8 +55,6 @@ class ServerFixture : public ::testing::Test {
     server->on_completions(now);
     EXPECT_TRUE(server->is_consistent());
   }
-  // An inline call without chunks.
-  static Words inline_call(uint32_t xid, const Words& payload) { return Words{xid, 1, 16, 0, 0, 0, 0}.raw(payload.bytes()); }
   // Takes the next call; its message stays in `held`.
   std::optional<CallId> take() {
     Call call;

@@ -67,6 +67,10 @@ inline Words rpc_call(uint32_t xid, uint32_t procedure = 0, uint32_t program = k
 inline Words rpc_reply(uint32_t xid) {
   return Words{xid, 1, 0, 0, 0, 0};
 }
+// RDMA_MSG without chunks, of a client that asks for 16 credits; 28 bytes and the call.
+inline Words inline_call(uint32_t xid, const Words& call) {
+  return Words{xid, 1, 16, 0, 0, 0, 0}.raw(call.bytes());
+}
 
 inline std::vector<uint8_t> bytes_of(const Chain& chain) {
   std::vector<uint8_t> raw(chain.bytes());
