@@ -178,6 +178,17 @@ gssd_up() {
   rpc.gssd -f -vv -p /var/lib/nfs/rpc_pipefs >/tmp/gssd.log 2>&1 &
 }
 
+# A client does not send a call that would come too late for the server's window of sequence numbers: it encodes it anew, under a
+# new number, and may do so for ever. Nothing but its trace tells.
+count_encodings_anew() {
+  grep -q ' /sys/kernel/tracing ' /proc/mounts || mount -t tracefs tracefs /sys/kernel/tracing || return 1
+  echo 'ret == 1' >/sys/kernel/tracing/events/rpcgss/rpcgss_need_reencode/filter || return 1
+  echo 1 >/sys/kernel/tracing/events/rpcgss/rpcgss_need_reencode/enable || return 1
+  : >/sys/kernel/tracing/trace
+}
+
+encodings_anew() { grep -c 'reencode needed' /sys/kernel/tracing/trace || true; }
+
 # Large WRITEs as many at once as the client has credits for, and small calls beside them all the while. Each file is read back from
 # the server in the end.
 mixed_load() { # directory, writers, KiB of each, loops of small calls
