@@ -135,6 +135,7 @@ void BackendLinks::on_port_busy(Instant now, Lane& lane, Duration patience) {
 void BackendLinks::on_failed(Instant now, Connection& connection, Lane& lane) {
   parts_.backends.note(now, lane.backend, false);
   ++parts_.stats.backends[lane.backend].open_failures;
+  forget(connection, lane);
   if (&lane == &connection.first) {
     parts_.connections.end(connection, ConnectionResult::kRefusedBackend, false);
   } else {
@@ -144,7 +145,6 @@ void BackendLinks::on_failed(Instant now, Connection& connection, Lane& lane) {
 
 void BackendLinks::fail(Instant now, Connection& connection, Lane& lane) {
   ++parts_.stats.lane_failures;
-  forget(connection, lane);
   lane.link = parts_.connections.new_link(connection.slot, lane_of(lane.link));
   const PendingCalls lost = std::exchange(lane.pending, {});
   parts_.stats.backends[lane.backend].calls_in_flight -= lost.size();
@@ -173,6 +173,7 @@ void BackendLinks::on_closed(Connection& connection, Lane& lane) {
 void BackendLinks::check_first(Instant now, Connection& connection) {
   const Lane& lane = connection.first;
   if (connection.state == ConnectionState::kOpeningBackend && lane.state == Lane::State::kOpening && now >= lane.open_deadline) {
+    parts_.requests.close(lane.link, lane.backend);
     on_failed(now, connection, connection.first);
   }
 }

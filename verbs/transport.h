@@ -39,7 +39,7 @@ class Transport {
   // waits. kNoResources: no queue pair for it, and reject() is to be called. kBadState: the peer gave up meanwhile.
   [[nodiscard]] virtual Result<AcceptedConnection> accept(Instant now, ConnectionId connection,
                                                           const ConnectionOptions& options) = 0;
-  // Instead of accept(), or when it failed. The id is dead afterwards.
+  // Instead of accept(), or when it failed. The id is dead afterwards; destroy() does nothing then.
   virtual void reject(Instant now, ConnectionId connection, RejectReason reason) = 0;
   // The first message of the peer may come before what makes the connection established (rdma_notify). When the queue pair has
   // been given by poll_ready() before kEstablished: looks whether that is so, and makes the event.

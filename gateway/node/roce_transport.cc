@@ -149,10 +149,12 @@ void RoceTransport::destroy(verbs::ConnectionId connection) {
 }
 
 bool RoceTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
-  if (!own_events_.empty()) {
+  while (!own_events_.empty()) {
     out = own_events_.front();
     own_events_.pop_front();
-    return true;
+    if (find(out.connection) != nullptr) {
+      return true;
+    }
   }
   while (node_.cm().poll_event(event_)) {
     out = verbs::ConnectionEvent();

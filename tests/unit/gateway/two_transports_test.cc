@@ -1,0 +1,129 @@
+// One gateway on two wires at once: RoCEv2 with a client of our own behind it, and a transport whose peer is the test. Both have a
+// listener at the same port, and lead to the same backend.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "apps/sim/hosts.h"
+#include "tests/support/fake_transport.h"
+#include "tests/unit/endpoint/words.h"
+
+namespace cw::gateway {
+namespace {
+
+sim::WorldOptions two_wires() {
+  sim::WorldOptions options;
+  options.small_tables = true;
+  options.load.connections = 1;
+  options.load.window = 1;
+  return options;
+}
+
+GatewayOptions on_two_wires() {
+  GatewayOptions options = sim::sim_gateway_options(two_wires());
+  options.listeners.push_back(options.listeners.front());
+  options.listeners.back().transport = 1;
+  return options;
+}
+
+class TwoTransports : public ::testing::Test {
+ protected:
+  TwoTransports() {
+    (void)programs.add(bench);
+    EXPECT_TRUE(gateway.start().ok());
+  }
+  void TearDown() override { EXPECT_EQ(other.violations(), std::vector<std::string>()); }
+
+  void step() {
+    now = now + Duration::us(10);
+    node.on_deadline(now);
+    gateway.run(now);
+    carry(node, packets, client.node, client.packets);
+    client.node.on_deadline(now);
+    (void)client.driver.turn(now);
+    carry(client.node, client.packets, node, packets);
+  }
+  template <typename Done>
+  bool run_until(Done&& done) {
+    for (int i = 0; i < 10'000 && !done(); ++i) {
+      step();
+    }
+    return done();
+  }
+  void carry(node::Node& from, BufferPool& pool, node::Node& to, BufferPool& to_pool) {
+    std::vector<std::vector<uint8_t>> frames;
+    wire::TxBatch batch(pool);
+    for (bool full = true; full; batch.clear()) {
+      from.poll_transmit(now, batch);
+      full = batch.full();
+      for (const wire::TxPacket& packet : batch.packets()) {
+        frames.push_back(packet.raw());
+      }
+    }
+    for (const std::vector<uint8_t>& frame : frames) {
+      EXPECT_TRUE(sim::deliver_frame(now, to, to_pool, frame));
+    }
+  }
+  // A call of the fake wire's peer; the number of messages that it has been sent then.
+  size_t call(verbs::ConnectionId id, uint32_t xid) {
+    EXPECT_TRUE(other.peer_sends(id, rpcrdma::chain_of(packets, rpcrdma::inline_call(xid, rpcrdma::rpc_call(xid)).bytes())));
+    step();
+    return other.qp(id).posted().size();
+  }
+
+  Instant now = Instant::from_ns(1'000'000'000);
+  SeededRandom random{7};
+  HeapBufferPool packets{2048, 4256, 2048};
+  HeapBufferPool large{16, 8192, 64};
+  rpcrdma::BenchProgram bench;
+  rpcrdma::ProgramRegistry programs;
+  node::Node node{sim::sim_node_options(two_wires(), 1, false), random, nullptr};
+  node::RoceTransport roce{sim::sim_roce_options(two_wires()), node, random};
+  test::FakeTransport other;
+  Gateway gateway{on_two_wires(), {&roce, &other}, packets, large, programs, random};
+  sim::ClientHost client{two_wires(), 2};
+};
+
+TEST_F(TwoTransports, ServeAtOnceAndAreDrainedTogether) {
+  EXPECT_EQ(other.ports(), std::vector<uint16_t>{sim::GatewayHost::kPort});
+  client.driver.start(now);
+  const verbs::ConnectionId id = other.peer_asks(IpAddress::v4(0x0a00'0001), sim::GatewayHost::kPort);
+  step();
+  other.peer_confirms(id);
+  ASSERT_TRUE(run_until([&] { return client.driver.stats().calls >= 10; }));
+  EXPECT_EQ(gateway.stats().connections_open, 2u);
+  EXPECT_EQ(call(id, 1), 1u);
+  other.peer_acknowledges(id);
+
+  // What ends on one wire leaves the other alone.
+  other.peer_leaves(id);
+  const uint64_t calls = client.driver.stats().calls;
+  ASSERT_TRUE(run_until([&] { return client.driver.stats().calls >= calls + 10; }));
+  EXPECT_EQ(gateway.stats().connections_open, 1u);
+  const verbs::ConnectionId again = other.peer_asks(IpAddress::v4(0x0a00'0001), sim::GatewayHost::kPort);
+  step();
+  other.peer_confirms(again);
+  step();
+  EXPECT_EQ(gateway.stats().connections_open, 2u);
+
+  gateway.drain(now);
+  const verbs::ConnectionId late = other.peer_asks(IpAddress::v4(0x0a00'0002), sim::GatewayHost::kPort);
+  ASSERT_TRUE(run_until([&] { return gateway.stats().connections_open == 0; }));
+  EXPECT_EQ(other.at(late).rejected, verbs::RejectReason::kNoResources);
+  EXPECT_EQ(other.at(again).disconnects, 1u);
+  EXPECT_EQ(client.driver.stats().wrong, 0u);
+}
+
+// A gateway that cannot have all its listeners has none.
+TEST_F(TwoTransports, StartOnBothOrOnNone) {
+  node::Node second_node{sim::sim_node_options(two_wires(), 3, false), random, nullptr};
+  node::RoceTransport second_roce{sim::sim_roce_options(two_wires()), second_node, random};
+  test::FakeTransport full;
+  full.ports_max = 0;
+  Gateway second{on_two_wires(), {&second_roce, &full}, packets, large, programs, random};
+  EXPECT_FALSE(second.start().ok());
+  EXPECT_TRUE(full.ports().empty());
+}
+
+}  // namespace
+}  // namespace cw::gateway
