@@ -1,5 +1,5 @@
-// One gateway on two wires at once: RoCEv2 with a client of our own behind it, and a transport whose peer is the test. Both have a
-// listener at the same port, and lead to the same backend.
+// One gateway on two wires at once: RoCEv2 with a client of our own behind it, and a transport whose peer is the test. Both have
+// a listener at the same port, and lead to the same backend.
 #include <gtest/gtest.h>
 
 #include <vector>
