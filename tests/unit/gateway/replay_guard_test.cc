@@ -263,8 +263,8 @@ TEST(Orphans, CallsOfTheNextConnectionWaitForThoseAtTheBackend) {
   expect_nothing_left(world);
 }
 
-// NFS-Ganesha sends a reply first and notes in its duplicate request cache that the call is done then. A repetition in between was
-// dropped, and its client waited for a time-out, once in every hundred connections that were cut under calls.
+// NFS-Ganesha sends a reply first, and then notes in its duplicate request cache that the call is done. A repetition in between
+// was dropped, and its client waited for a time-out, once in every hundred connections that were cut under calls.
 TEST(Orphans, ARepetitionComesWhenTheServerHasNotedThatItAnswered) {
   World world(tcp_echo());
   world.server->backend.call_delay = Duration::us(100);
