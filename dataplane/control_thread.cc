@@ -54,9 +54,8 @@ void log_notice(const gateway::Notice& notice, const control::Config& config, co
       return;
     case gateway::ConnectionResult::kFailedTransport:
       telemetry::log_warning("connection from {} (QPN {:#08x} <-> {:#08x}) failed: {} ({}, PSN {}), {} calls answered",
-                             text(notice.peer), notice.local_qpn.value(), notice.remote_qpn.value(),
-                             notice.qp_error.any() ? notice.qp_error.cause : "none",
-                             notice.qp_error.any() ? notice.qp_error.origin : "none", notice.qp_error.sequence, notice.calls);
+                             text(notice.peer), notice.local_qpn.value(), notice.remote_qpn.value(), notice.qp_error.cause,
+                             notice.qp_error.origin, notice.qp_error.sequence, notice.calls);
       return;
     case gateway::ConnectionResult::kRefusedClientDenied:
       telemetry::log_warning("connection from {} to port {} refused: [[client]] section {} has allow = false", text(notice.peer),

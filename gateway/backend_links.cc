@@ -179,7 +179,10 @@ void BackendLinks::check_first(Instant now, Connection& connection) {
 }
 
 void BackendLinks::check_routes(Instant now, Connection& connection) {
-  for (uint32_t i = 0; !connection.more.empty() && i <= connection.more.size(); ++i) {
+  if (connection.more.empty()) {
+    return;
+  }
+  for (uint32_t i = 0; i <= connection.more.size(); ++i) {
     Lane& lane = connection.lane(i);
     if (lane.state == Lane::State::kOpening && lane.open_deadline <= now && i > 0) {
       parts_.requests.close(lane.link, lane.backend);

@@ -44,7 +44,7 @@ class ConnectionTable {
   // By slot, those that are over too; nullptr: nobody.
   [[nodiscard]] const Connection* at(uint32_t slot) const { return connections_[slot]; }
   [[nodiscard]] uint32_t slots() const { return static_cast<uint32_t>(connections_.size()); }
-  // visit(Connection&): those that are not over.
+  // visit(Connection&): those that are not over. It may end or free the one that it is given.
   template <typename Visit>
   void for_each(Visit&& visit) {
     for (Connection* connection : connections_) {

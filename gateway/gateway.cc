@@ -108,17 +108,14 @@ Gateway::Gateway(const GatewayOptions& options, const std::vector<verbs::Transpo
 
 // Without a word to anybody: shut_down() says it.
 Gateway::~Gateway() {
-  for (uint32_t slot = 0; slot < connections_.slots(); ++slot) {
-    if (const Connection* there = connections_.at(slot)) {
-      Connection& connection = const_cast<Connection&>(*there);
-      if (connection.has_place) {
-        admission_.give_place_back(connection);
-      }
-      connection.server.reset();
-      connection.transport->destroy(connection.id);
-      connections_.free(connection);
+  connections_.for_each([&](Connection& connection) {
+    if (connection.has_place) {
+      admission_.give_place_back(connection);
     }
-  }
+    connection.server.reset();
+    connection.transport->destroy(connection.id);
+    connections_.free(connection);
+  });
 }
 
 void Gateway::reconfigure(GatewayOptions& fresh) {
@@ -134,8 +131,8 @@ void Gateway::run(Instant now) {
   take_events(now);
   for (verbs::Transport* transport : transports_) {
     if (stats_.connections_open >= kPrefetchFrom) {
-      // With more connections than the caches hold those whose turn comes are fetched together, as a transport does it with their
-      // queue pairs.
+      // There are more connections than the caches hold: those whose turn comes are fetched together, as the transport does with
+      // their queue pairs.
       std::array<uint64_t, kPrefetchMax> links;
       connections_.prefetch(std::span(links).first(transport->peek_ready(links)));
     }
@@ -310,9 +307,6 @@ Instant Gateway::next_deadline() const {
 }
 
 void Gateway::on_timer(Instant now, Connection& connection) {
-  if (connection.is_ending) {
-    return;
-  }
   links_.check_first(now, connection);
   if (connection.is_ending) {
     return;
@@ -333,10 +327,9 @@ void Gateway::on_timer(Instant now, Connection& connection) {
 }
 
 void Gateway::reap(Instant now) {
-  while (connections_.has_endings())
-    [[unlikely]] {
-      end(now, connections_.take_ending());
-    }
+  while (connections_.has_endings()) {
+    end(now, connections_.take_ending());
+  }
 }
 
 void Gateway::note_end(const Ending& ending) {

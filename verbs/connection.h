@@ -40,7 +40,7 @@ struct Rejection {
 struct ConnectionLimits {
   // Bytes of a message that one packet carries at most. A message takes a receive buffer for each packet. RoCE: the path MTU.
   uint32_t packet_bytes = 1024;
-  // Bytes of READs that are worth being asked for at a time: what the transport lets be on its way, and half as much to follow.
+  // Bytes of READs to post at a time: as many as the transport keeps in flight, and half as many again to follow them.
   uint64_t read_bytes_wanted = 0;
 };
 
@@ -78,8 +78,8 @@ struct ConnectionOptions {
   uint64_t context = 0;  // the user's own word, given back with events and by poll_ready()
   // Longest message that is taken, bytes. A longer one is the peer's error and ends the connection.
   uint32_t receive_bytes_max = 4096;
-  Bytes private_data;  // RFC 8797: 8 bytes; a transport takes 32 at least
-  // The transport may add to the private data what it offers to a peer of its kind.
+  Bytes private_data;  // at most 32 bytes
+  // The private data are an RFC 8797 message, or none; the transport may put its own offer to a peer of its kind behind it.
   bool may_extend_private_data = true;
   // Active side: memory of this domain may be read and written by the peer. The passive side exposes none.
   ProtectionDomain domain;

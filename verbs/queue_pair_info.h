@@ -14,11 +14,13 @@ namespace cw::verbs {
 
 // Why a queue pair is in Error, in the words of its transport. The texts live as long as the process.
 struct QueuePairError {
-  std::string_view cause;   // a metric label's word; empty: not in Error
-  std::string_view origin;  // whose work decided it: owner, requester, responder
-  uint32_t sequence = 0;    // of the packet or message that decided it, or the oldest that is not acknowledged
+  static constexpr std::string_view kNone = "none";
 
-  [[nodiscard]] bool any() const { return !cause.empty(); }
+  std::string_view cause = kNone;   // a metric label's word; kNone: not in Error
+  std::string_view origin = kNone;  // whose work decided it: owner, requester, responder
+  uint32_t sequence = 0;            // of the packet or message that decided it, or the oldest that is not acknowledged
+
+  [[nodiscard]] bool any() const { return cause != kNone; }
   friend bool operator==(const QueuePairError&, const QueuePairError&) = default;
 };
 

@@ -2,8 +2,8 @@
 // serves one core, which makes all calls; none calls back. RoCEv2 (gateway/node) is one implementation; a test's is
 // tests/support/fake_transport.h.
 //
-// A turn of the user: poll_event() until there is none, poll_ready() until there is none, on_deadline(); what the wire brings and
-// takes is between the transport and the shell that runs it.
+// A turn of the user: poll_event() until there is none, poll_ready() until there is none, on_deadline(). The user sees no
+// packets: the shell that runs the transport hands them in and takes them out.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class Transport {
   // Takes out one event; false when there is none. A later event of a connection replaces an earlier one that was not polled.
   [[nodiscard]] virtual bool poll_event(Instant now, ConnectionEvent& out) = 0;
 
-  // Passive. The queue pair takes receives and messages from here on; work that is posted before kEstablished is refused or
-  // waits. kNoResources: no queue pair for it, and reject() is to be called. kBadState: the peer gave up meanwhile.
+  // Passive. From here on the queue pair takes receives and the peer's messages; other work is not posted before kEstablished.
+  // kNoResources: no queue pair for it, and reject() is to be called. kBadState: the peer gave up meanwhile.
   [[nodiscard]] virtual Result<AcceptedConnection> accept(Instant now, ConnectionId connection,
                                                           const ConnectionOptions& options) = 0;
   // Instead of accept(), or when it failed. The id is dead afterwards; destroy() does nothing then.
@@ -51,7 +51,7 @@ class Transport {
   // Answers kConnectResponse: the peer may send from here on.
   virtual void establish(Instant now, ConnectionId connection) = 0;
 
-  // Tells the peer that the connection is over, whatever its state. No event follows that is not there yet.
+  // Tells the peer that the connection is over, whatever its state. destroy() follows.
   virtual void disconnect(Instant now, ConnectionId connection) = 0;
   // Ends the queue pair, without completions for what is pending, and the id. Says nothing to the peer: disconnect() does.
   virtual void destroy(ConnectionId connection) = 0;
@@ -66,7 +66,7 @@ class Transport {
   // Connections of both sides that the peer may not know to be over, half-open ones included.
   [[nodiscard]] virtual uint32_t live_count() const = 0;
 
-  // Of the user's side alone; what is on the wire has the shell's.
+  // Of what on_deadline() does, as looking for a server's hardware address. The shell keeps the deadlines of the wire itself.
   [[nodiscard]] virtual Instant next_deadline() const = 0;
   virtual void on_deadline(Instant now) = 0;
 };

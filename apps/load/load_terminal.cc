@@ -129,8 +129,8 @@ class Terminal {
       failed += interval.counts.all_failed() + interval.counts.wrong;
       show(interval, failed);
       if (progress.wanted > 0 && progress.given_up >= progress.wanted) {
-        fmt::print(stderr, "causeway-load: all connections are lost (last cause: {}, PSN {})\n",
-                   progress.last_qp_error.any() ? progress.last_qp_error.cause : "none", progress.last_qp_error.sequence);
+        fmt::print(stderr, "causeway-load: all connections are lost (last cause: {}, PSN {})\n", progress.last_qp_error.cause,
+                   progress.last_qp_error.sequence);
         break;
       }
     }

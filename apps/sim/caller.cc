@@ -129,11 +129,9 @@ void Caller::on_event(Instant now, const client::ClientEvent& event) {
 }
 
 void Caller::count_cause(const verbs::QueuePairError& error) {
-  size_t index = static_cast<size_t>(rc::QpErrorCause::kNone);
-  for (size_t cause = 0; error.any() && cause < stats_.lost_causes.size(); ++cause) {
-    index = error.cause == rc::to_string(static_cast<rc::QpErrorCause>(cause)) ? cause : index;
+  for (size_t cause = 0; cause < stats_.lost_causes.size(); ++cause) {
+    stats_.lost_causes[cause] += error.cause == rc::to_string(static_cast<rc::QpErrorCause>(cause)) ? 1 : 0;
   }
-  ++stats_.lost_causes[index];
 }
 
 void Caller::fill(Instant now, uint32_t lane_index) {

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "rocev2/rc/held_packets.h"
-#include "rpcrdma/wire/private_data.h"
 
 namespace cw::node {
 namespace {
@@ -40,11 +39,26 @@ verbs::Rejection from_cm(cm::RejectReason reason) {
   }
 }
 
-// Towards a peer of our kind the port is a secret between the two, for what that is worth: packets ahead of a gap are held from
-// this port only.
-uint16_t secret_port(RandomSource& random) {
-  return static_cast<uint16_t>(kFirstSourcePort | random.next_below(kSourcePorts));
+verbs::QueuePairError error_of(const rc::QpError& error) {
+  return {.cause = to_string(error.cause), .origin = to_string(error.origin), .sequence = error.psn.value()};
 }
+
+// What the user says, with the offer behind it where it may be.
+class ExtendedPrivateData {
+ public:
+  ExtendedPrivateData(const verbs::ConnectionOptions& options, const rpcrdma::CausewayOffer& offer)
+      : plain_(options.private_data), extends_(options.may_extend_private_data) {
+    if (extends_) {
+      extended_ = rpcrdma::with_offer(plain_, offer);
+    }
+  }
+  [[nodiscard]] Bytes bytes() const { return extends_ ? extended_.bytes() : plain_; }
+
+ private:
+  Bytes plain_;
+  bool extends_;
+  rpcrdma::ConnectBytes extended_;
+};
 
 }  // namespace
 
@@ -57,7 +71,7 @@ struct RoceTransport::Attempt : TimerNode {
   uint16_t service_port = 0;
   Instant resolve_deadline;
   wire::Psn first_receive_psn;
-  verbs::ConnectionOptions options;
+  verbs::ConnectionOptions options;  // their private data are `private_data`
   std::vector<uint8_t> private_data;
 };
 
@@ -97,7 +111,7 @@ void RoceTransport::unlisten(uint16_t port) {
 }
 
 verbs::ConnectionId RoceTransport::id_of(const Record& record) const {
-  return verbs::ConnectionId((uint64_t{record.generation} << 32) | static_cast<uint64_t>(&record - records_.data()));
+  return verbs::ConnectionId((uint64_t{record.generation} << 32) | slot_of(record));
 }
 
 const RoceTransport::Record* RoceTransport::find(verbs::ConnectionId connection) const {
@@ -139,7 +153,7 @@ void RoceTransport::release(Record& record) {
   }
   by_cm_id_.erase(record.cm_id.value());
   record.in_use = false;
-  free_records_.push_back(static_cast<uint32_t>(&record - records_.data()));
+  free_records_.push_back(slot_of(record));
 }
 
 void RoceTransport::destroy(verbs::ConnectionId connection) {
@@ -191,11 +205,12 @@ bool RoceTransport::translate(Instant now, verbs::ConnectionEvent& out) {
 
 bool RoceTransport::take_request(Instant now, const cm::ConnectRequest& request, verbs::ConnectionEvent& out) {
   Record* record = take_record();
-  if (record == nullptr || !by_cm_id_.insert(event_.connection.value(), static_cast<uint32_t>(record - records_.data()))) {
-    CW_ASSERT(record == nullptr);
+  if (record == nullptr) {
     (void)node_.cm().reject(now, event_.connection, cm::RejectReason::kNoResources);
     return false;
   }
+  const bool inserted = by_cm_id_.insert(event_.connection.value(), slot_of(*record));
+  CW_ASSERT(inserted);  // as much room as there are records, and a CM id comes once
   record->cm_id = event_.connection;
   record->address = event_.address;
   record->remote_qpn = request.remote_qpn;
@@ -231,17 +246,13 @@ Result<verbs::AcceptedConnection> RoceTransport::accept(Instant now, verbs::Conn
                                                {.initiator = rc_options.initiator_depth_max, .responder = 0});
   connect.retry_count = std::min(request->retry_count, options_.retry_count);
   connect.rnr_retry = std::min(request->rnr_retry_count, options_.rnr_retry_count);
-  connect.peer_hold_packets = rpcrdma::CausewayOffer::of_peer(request->private_data.bytes()).hold_packets;
-  if (connect.peer_hold_packets > 0) {
-    connect.path.udp_source_port = secret_port(random_);
-  }
+  take_offer(connect, request->private_data.bytes());
   connect.ack_timeout = std::max(request->ack_timeout_code, options_.ack_timeout_min_code);
   if (!node_.endpoint().connect_qp(**qp, connect).ok()) {
     return fail(Error::kNoResources);
   }
   // Only to a client that has offered something itself: others see no byte more than they know.
-  const uint16_t hold_packets = connect.peer_hold_packets > 0 ? offered_hold_packets() : uint16_t{0};
-  const rpcrdma::ConnectBytes private_data = rpcrdma::with_offer(options.private_data, {.hold_packets = hold_packets});
+  const ExtendedPrivateData private_data(options, connect.peer_hold_packets > 0 ? offer() : rpcrdma::CausewayOffer());
   cm::AcceptParameters parameters;
   parameters.local_qpn = (*qp)->local_qpn();
   parameters.first_receive_psn = connect.remote_first_psn;
@@ -282,13 +293,14 @@ Result<verbs::ConnectionId> RoceTransport::connect(Instant now, const IpAddress&
   record->context = options.context;
   record->attempt = std::make_unique<Attempt>();
   Attempt& attempt = *record->attempt;
-  attempt.slot = static_cast<uint32_t>(record - records_.data());
+  attempt.slot = slot_of(*record);
   attempt.server = server;
   attempt.local = *local;
   attempt.service_port = port;
   attempt.resolve_deadline = now + options_.resolve_timeout;
-  attempt.options = options;
   attempt.private_data.assign(options.private_data.begin(), options.private_data.end());
+  attempt.options = options;
+  attempt.options.private_data = attempt.private_data;
   timers_.arm(attempt, now);
   return id_of(*record);
 }
@@ -338,12 +350,8 @@ void RoceTransport::start_handshake(Instant now, Record& record, const wire::Mac
   parameters.our_initiator_depth = 0;
   parameters.ack_timeout_code = options_.ack_timeout;
   parameters.source_port = static_cast<uint16_t>(0x8000 | random_.next_below(0x7000));
-  rpcrdma::ConnectBytes extended;
-  parameters.private_data = attempt.private_data;
-  if (attempt.options.may_extend_private_data) {
-    extended = rpcrdma::with_offer(attempt.private_data, {.hold_packets = offered_hold_packets()});
-    parameters.private_data = extended.bytes();
-  }
+  const ExtendedPrivateData private_data(attempt.options, offer());
+  parameters.private_data = private_data.bytes();
   const auto id = node_.cm().connect(now, record.address, cm::ip_service_id(attempt.service_port), parameters);
   if (!id.ok() || !by_cm_id_.insert(id->value(), attempt.slot)) {
     give_up(record, cm::RejectReason::kNoResources);
@@ -359,10 +367,7 @@ void RoceTransport::take_response(Instant now, Record& record, const cm::Connect
   connect.path_mtu_bytes = options_.path_mtu_bytes;
   // A server that reads more at a time than it announced is served all the same.
   connect.responder_resources = std::max<uint8_t>(options_.rc.responder_resources_max, 1);
-  connect.peer_hold_packets = rpcrdma::CausewayOffer::of_peer(reply.private_data.bytes()).hold_packets;
-  if (connect.peer_hold_packets > 0) {
-    connect.path.udp_source_port = secret_port(random_);
-  }
+  take_offer(connect, reply.private_data.bytes());
   record.remote_qpn = reply.remote_qpn;
   if (!node_.endpoint().connect_qp(*record.qp, connect).ok()) {
     node_.cm().disconnect(now, record.cm_id);
@@ -439,15 +444,16 @@ verbs::ConnectionLimits RoceTransport::limits_of(uint32_t path_mtu_bytes) const 
           .read_bytes_wanted = uint64_t{options_.rc.read_window_packets} * 3 / 2 * path_mtu_bytes};
 }
 
-uint16_t RoceTransport::offered_hold_packets() const {
-  return options_.rc.selective_recovery ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0};
+rpcrdma::CausewayOffer RoceTransport::offer() const {
+  return {.hold_packets = options_.rc.selective_recovery ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0}};
 }
 
-verbs::QueuePairError error_of(const rc::QpError& error) {
-  if (error.cause == rc::QpErrorCause::kNone) {
-    return {};
+void RoceTransport::take_offer(rc::RcConnect& connect, Bytes peer_private_data) {
+  connect.peer_hold_packets = rpcrdma::CausewayOffer::of_peer(peer_private_data).hold_packets;
+  if (connect.peer_hold_packets > 0) {
+    // A secret between the two, for what that is worth: packets ahead of a gap are held from this port only.
+    connect.path.udp_source_port = static_cast<uint16_t>(kFirstSourcePort | random_.next_below(kSourcePorts));
   }
-  return {.cause = to_string(error.cause), .origin = to_string(error.origin), .sequence = error.psn.value()};
 }
 
 }  // namespace cw::node

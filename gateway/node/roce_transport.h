@@ -13,6 +13,7 @@
 #include "base/timer_wheel.h"
 #include "gateway/node/node.h"
 #include "rocev2/rc/rc_options.h"
+#include "rpcrdma/wire/private_data.h"
 #include "verbs/transport.h"
 
 namespace cw::node {
@@ -82,6 +83,7 @@ class RoceTransport final : public verbs::Transport {
   [[nodiscard]] Record* find(verbs::ConnectionId connection);
   [[nodiscard]] const Record* find(verbs::ConnectionId connection) const;
   [[nodiscard]] Record* find(cm::ConnectionId connection);
+  [[nodiscard]] uint32_t slot_of(const Record& record) const { return static_cast<uint32_t>(&record - records_.data()); }
   [[nodiscard]] verbs::ConnectionId id_of(const Record& record) const;
   // Of event_. False: it is nobody's.
   [[nodiscard]] bool translate(Instant now, verbs::ConnectionEvent& out);
@@ -90,8 +92,9 @@ class RoceTransport final : public verbs::Transport {
   void start_handshake(Instant now, Record& record, const wire::MacAddress& mac);
   void give_up(const Record& record, cm::RejectReason reason);
   [[nodiscard]] verbs::ConnectionLimits limits_of(uint32_t path_mtu_bytes) const;
-  // Packets behind a gap that we keep for a peer of our kind; 0: we do not.
-  [[nodiscard]] uint16_t offered_hold_packets() const;
+  // Whether two of our kind recover lost packets selectively: what we offer, behind what the user says, and what the peer has.
+  [[nodiscard]] rpcrdma::CausewayOffer offer() const;
+  void take_offer(rc::RcConnect& connect, Bytes peer_private_data);
 
   RoceOptions options_;
   Node& node_;
@@ -103,7 +106,5 @@ class RoceTransport final : public verbs::Transport {
   cm::CmEvent event_;                              // polled last
   std::deque<verbs::ConnectionEvent> own_events_;  // at most one for each attempt
 };
-
-[[nodiscard]] verbs::QueuePairError error_of(const rc::QpError& error);
 
 }  // namespace cw::node

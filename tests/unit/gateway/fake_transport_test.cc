@@ -475,6 +475,37 @@ TEST_F(GatewayOnAFakeTransport, CallsOfTheNextConnectionWaitForThoseThatThePeerL
   EXPECT_EQ(links, (std::vector{before.link, next.link}));
 }
 
+// Its peer has perhaps not seen the reply, and repeats the call.
+TEST_F(GatewayOnAFakeTransport, CallsOfTheNextConnectionWaitBehindAnAnswerThatHasJustCome) {
+  start();
+  const Opened before = open(kAlice);
+  call(before.id, 1);
+  expect_forwarded(before.link, 1);
+  worker_replies(before.link, 1);
+  expect_replied(before.id, 1);
+  transport.peer_leaves(before.id);
+  turn();
+  expect_no_request();
+
+  const Opened next = open(kAlice);
+  call(next.id, 1);
+  turn(Orphans::kAnswerSettles - Duration::us(10));
+  expect_no_request();
+  turn(Duration::us(10));
+  EXPECT_EQ(expect_request(BackendRequest::Kind::kClose), before.link);
+  expect_forwarded(next.link, 1);
+  EXPECT_EQ(gateway->stats().orphaned_calls, 0u);
+  EXPECT_EQ(gateway->stats().orphaned_expired, 0u);
+
+  // An answer that is older holds nobody.
+  worker_replies(next.link, 1);
+  turn(Orphans::kAnswerSettles);
+  transport.peer_leaves(next.id);
+  turn();
+  EXPECT_EQ(expect_request(BackendRequest::Kind::kClose), next.link);
+  EXPECT_EQ(gateway->stats().orphans, 0u);
+}
+
 TEST_F(GatewayOnAFakeTransport, ABackendThatCannotBeReachedEndsTheConnection) {
   start();
   const ConnectionId id = ask(kAlice);
