@@ -19,11 +19,13 @@ void free_table(void* memory, size_t bytes, size_t alignment);
 template <typename T>
 struct TableAllocator {
   using value_type = T;
+  static constexpr size_t kValueBytes = sizeof(T);  // NOLINT(bugprone-sizeof-expression): a value may be a pointer
+
   TableAllocator() = default;
   template <typename U>
   TableAllocator(const TableAllocator<U>&) {}  // NOLINT: implicit as allocators are
-  [[nodiscard]] T* allocate(size_t count) { return static_cast<T*>(allocate_table(count * sizeof(T), alignof(T))); }
-  void deallocate(T* memory, size_t count) { free_table(memory, count * sizeof(T), alignof(T)); }
+  [[nodiscard]] T* allocate(size_t count) { return static_cast<T*>(allocate_table(count * kValueBytes, alignof(T))); }
+  void deallocate(T* memory, size_t count) { free_table(memory, count * kValueBytes, alignof(T)); }
   friend bool operator==(TableAllocator, TableAllocator) { return true; }
 };
 

@@ -78,6 +78,7 @@ void log_notice(const gateway::Notice& notice, const control::Config& config, co
 
 control::CoreWatch make_watch(const std::vector<GatewayApp*>& apps, const control::Notifier& notifier) {
   std::vector<control::Heartbeat*> cores;
+  cores.reserve(apps.size());
   for (GatewayApp* app : apps) {
     cores.push_back(&app->heartbeat());
   }

@@ -18,10 +18,9 @@ enum class RingProducers : uint8_t { kOne, kMany };
 // On a line of its own: both threads read where the ring is, and whatever is written beside it would take that from them.
 template <typename T>
 class alignas(RTE_CACHE_LINE_SIZE) ValueRing {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0);
-
  public:
   static constexpr unsigned kValueBytes = sizeof(T);  // NOLINT(bugprone-sizeof-expression): a value may be a pointer
+  static_assert(std::is_trivially_copyable_v<T> && kValueBytes % 4 == 0);
 
   // Capacity is rounded up to a power of two less one. One consumer. Needs no EAL.
   ValueRing(const char* name, uint32_t capacity, RingProducers producers) {
