@@ -41,8 +41,7 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   state.rnr_retries = 0;
   state.probes = 0;
   state.probe_due = false;
-  const bool measured = state.srtt != Duration() && !state.srtt_is_tainted;
-  if (state.recovering && !state.timed_out && measured && now - state.went_back_at < least_answer_time(state)) {
+  if (state.recovering && !state.timed_out && state.rtt.is_trusted() && now - state.went_back_at < least_answer_time(state)) {
     note_late(context, state, now - state.went_back_at, true);  // no repetition has been answered so soon
   }
   state.nak_put_off = false;
@@ -50,7 +49,7 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   state.recovering = false;
   state.ahead_seen = false;
   state.waiting_rnr = false;
-  if (state.sampling && state.sample_psn.distance_to(state.una) > 0) {
+  if (const auto sampled = state.rtt.sampled_psn(); sampled.has_value() && sampled->distance_to(state.una) > 0) {
     take_sample(state, now);
   }
   settle_board(context, state, now, reported);
@@ -362,7 +361,7 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
 PacketOutcome on_read_response(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, Buffer* frame) {
   if (state.repeats != nullptr && view.traits->starts_message()) [[unlikely]] {
     // While no round trip has been measured, no answer is too early.
-    const Duration least = state.srtt == Duration() ? Duration() : least_answer_time(state);
+    const Duration least = state.rtt.is_measured() ? least_answer_time(state) : Duration();
     state.repeats->note_answer(view.bth.psn, now, least);
   }
   PacketOutcome outcome;
@@ -448,7 +447,7 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
   state.keepalive_due = false;
   state.timed_out = false;
   state.probing = false;
-  state.sampling = false;
+  state.rtt.cancel_sample();
 }
 
 verbs::WcStatus status_of(QpErrorCause cause) {

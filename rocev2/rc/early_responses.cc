@@ -35,11 +35,14 @@ bool tells_of_repetition(const SendState& state, Instant now) {
 
 // The round trip of a packet that is passed counts only when its own answer has come.
 void sample_early(SendState& state, Instant now, Psn psn) {
-  if (state.sampling && state.sample_psn.distance_to(psn) >= 0) {
-    if (state.sample_psn == psn) {
-      take_sample(state, now);
-    }
-    state.sampling = false;
+  const auto sampled = state.rtt.sampled_psn();
+  if (!sampled.has_value() || sampled->distance_to(psn) < 0) {
+    return;
+  }
+  if (*sampled == psn) {
+    take_sample(state, now);
+  } else {
+    state.rtt.cancel_sample();
   }
 }
 
@@ -86,7 +89,7 @@ PacketOutcome take_at_frontier(QpContext& context, SendState& state, Instant now
 bool learn_from(QpContext& context, SendState& state, Instant now, const ReadGaps::Hole& hole) {
   const bool repeated = hole.asked.again() && now - hole.asked.at >= least_answer_time(state);
   if (repeated) {
-    state.reorder.on_lost(now, state.srtt);
+    state.reorder.on_lost(now, state.rtt.srtt());
   } else if (!state.recovering) {
     note_late(context, state, now - hole.noted_at, hole.asked.again());
   }

@@ -132,7 +132,7 @@ RcQpInfo RcQp::info() const {
                   .reads_outstanding = send_.reads_outstanding,
                   .receives_posted = receive_.receives_left(),
                   .retries = send_.retries,
-                  .round_trip = send_.srtt,
+                  .round_trip = send_.rtt.srtt(),
                   .selective_recovery = context_.hold_packets > 0,
                   .rate_bytes_per_second = context_.rate != nullptr ? context_.rate->rate() : 0,
                   .limit_psn = send_.limit_psn,
@@ -442,7 +442,7 @@ void RcQp::note_reply_due() {
 // A peer that goes back to every NAK is told of a gap when what is missing has not come in time. What has been held for too long
 // is given up.
 void RcQp::watch_gap(Instant now) {
-  const GapTiming timing{.srtt = send_.srtt, .ack_timeout = ack_timeout(send_.ack_timeout)};
+  const GapTiming timing{.srtt = send_.rtt.srtt(), .ack_timeout = ack_timeout(send_.ack_timeout)};
   if (gap_report_due(receive_, timing) <= now) {
     report_gap_now(receive_, now, timing);
   }
@@ -453,7 +453,7 @@ void RcQp::watch_gap(Instant now) {
 }
 
 Instant RcQp::gap_deadline() const {
-  const GapTiming timing{.srtt = send_.srtt, .ack_timeout = ack_timeout(send_.ack_timeout)};
+  const GapTiming timing{.srtt = send_.rtt.srtt(), .ack_timeout = ack_timeout(send_.ack_timeout)};
   return earlier(gap_report_due(receive_, timing), give_up_at(receive_, timing));
 }
 

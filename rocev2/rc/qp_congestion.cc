@@ -50,15 +50,15 @@ void RcQp::on_cnp(Instant now) {
   if (context_.rate == nullptr && congestion_control_ && sends) {
     // No faster than the window makes it already: else the first cuts would cut nothing.
     DcqcnLimits limits = rate_limits_;
-    if (send_.srtt > Duration()) {
+    if (send_.rtt.srtt() > Duration()) {
       const uint64_t window_bytes = uint64_t{send_.window_packets} * (context_.mtu_bytes + kHeaderBytes);
-      const uint64_t window_rate = window_bytes * 1'000'000'000 / static_cast<uint64_t>(send_.srtt.to_ns());
+      const uint64_t window_rate = window_bytes * 1'000'000'000 / static_cast<uint64_t>(send_.rtt.srtt().to_ns());
       limits.line_rate = std::clamp(window_rate, limits.floor_rate, limits.line_rate);
     }
     context_.rate = context_.core.rates.create(now, limits);
     stats.rates_limited = context_.core.rates.in_use();
   }
-  const bool cut = context_.rate != nullptr && context_.rate->on_cnp(now, send_.srtt);
+  const bool cut = context_.rate != nullptr && context_.rate->on_cnp(now, send_.rtt.srtt());
   ++(cut ? stats.rate_cuts : stats.cnps_ignored);
   context_.note(TransportEventKind::kCnpReceived, send_.una, cut ? 1 : 0);
 }

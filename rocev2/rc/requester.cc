@@ -168,13 +168,8 @@ bool wants_acknowledgement(const QpContext& context, const SendState& state) {
 
 void note_sent(SendState& state, Instant now, wire::Psn psn, bool ack_request, bool again) {
   state.since_ack_request = ack_request ? uint16_t{0} : static_cast<uint16_t>(state.since_ack_request + 1);
-  if (ack_request && !again && !state.sampling) {
-    state.sampling = true;
-    state.sample_is_tainted = false;
-    state.sample_psn = psn;
-    state.sample_sent_at = now;
-    state.sample_is_read = state.cursor.work->kind == WorkKind::kRead;
-    state.sample_is_alone = state.read_psns == 0;
+  if (ack_request && !again && !state.rtt.is_sampling()) {
+    state.rtt.start_sample(psn, now, state.cursor.work->kind == WorkKind::kRead, state.read_psns == 0);
   }
 }
 
@@ -284,7 +279,7 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
   state.probing = true;
   state.probe_psn = state.una;
   state.probe_sent_at = now;
-  state.sampling = false;
+  state.rtt.cancel_sample();
   return true;
 }
 
@@ -328,7 +323,9 @@ bool ask_for_missing(QpContext& context, SendState& state, Instant now, wire::Tx
     count_packet(context, true);
     ++context.core.stats.implied_naks;
     context.note(TransportEventKind::kResponseMissing, hole->first);
-    state.sampling = state.sampling && state.gaps->find(state.sample_psn) != hole;  // Karn
+    if (const auto sampled = state.rtt.sampled_psn(); sampled.has_value() && state.gaps->find(*sampled) == hole) {
+      state.rtt.cancel_sample();
+    }
     state.gaps->on_asked(*hole, state.limit_psn, now);
     ++sent;
   }
@@ -347,7 +344,9 @@ bool send_repetitions(QpContext& context, SendState& state, Instant now, wire::T
     build_request(context, state, cursor_at(state, psn, context.mtu_bytes), psn, true, *packet);
     count_packet(context, true);
     state.board->on_repeated(psn, now);
-    state.sampling = state.sampling && psn != state.sample_psn;  // Karn: an answer could be to either transmission
+    if (state.rtt.sampled_psn() == psn) {
+      state.rtt.cancel_sample();
+    }
     ++sent;
   }
   return true;

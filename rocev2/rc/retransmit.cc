@@ -41,10 +41,10 @@ Duration probe_wait(const SendState& state) {
 }
 
 Instant probe_at(const SendState& state) {
-  if (state.srtt == Duration() || state.probes >= kTailProbesMax) {
+  if (!state.rtt.is_measured() || state.probes >= kTailProbesMax) {
     return Instant::never();
   }
-  return silent_since(state) + std::max(state.srtt * 4, probe_wait(state)) * (int64_t{1} << state.probes);
+  return silent_since(state) + std::max(state.rtt.srtt() * 4, probe_wait(state)) * (int64_t{1} << state.probes);
 }
 
 // When to ask an idle peer whether it is there: after a time without a packet of it, then as often and as patiently as any packet
@@ -114,7 +114,7 @@ void learn_from_board(QpContext& context, SendState& state, Instant now) {
     note_late(context, state, lessons.late, lessons.spurious > 0);
   }
   if (lessons.lost > 0) {
-    state.reorder.on_lost(now, state.srtt);
+    state.reorder.on_lost(now, state.rtt.srtt());
   }
 }
 
@@ -129,7 +129,7 @@ void learn_from_board(QpContext& context, SendState& state, Instant now) {
     at = earlier(at, state.gaps->next_overdue(read_patience(state)));
   }
   if (state.board != nullptr) {
-    at = earlier(at, state.board->next_overdue(state.reorder.wait(state.srtt)));
+    at = earlier(at, state.board->next_overdue(state.reorder.wait(state.rtt.srtt())));
   }
   return at;
 }
@@ -147,11 +147,11 @@ void note_pause(SendState& state, Instant now, wire::Psn psn) {
 }
 
 Duration least_answer_time(const SendState& state) {
-  return state.srtt == Duration() ? kTailProbeMin : state.least_rtt * 7 / 8;
+  return state.rtt.is_measured() ? state.rtt.min_rtt() * 7 / 8 : kTailProbeMin;
 }
 
 Duration echo_time(const SendState& state) {
-  return state.srtt == Duration() ? ack_timeout(state.ack_timeout) / 4 : state.srtt / 2;
+  return state.rtt.is_measured() ? state.rtt.srtt() / 2 : ack_timeout(state.ack_timeout) / 4;
 }
 
 SendCursor cursor_at_una(const SendState& state, uint32_t mtu_bytes) {
@@ -175,14 +175,14 @@ SendCursor cursor_at(const SendState& state, wire::Psn psn, uint32_t mtu_bytes) 
 }
 
 ReadGaps::Patience read_patience(const SendState& state) {
-  return {.wait = state.reorder.wait(state.srtt),
+  return {.wait = state.reorder.wait(state.rtt.srtt()),
           .overtaken_max = state.reorder.reorders() ? 0 : ReorderWindow::kDupThresh,
           .again_min = least_answer_time(state)};
 }
 
 Scoreboard::Clock board_clock(const SendState& state, Instant now) {
   return {.now = now,
-          .wait = state.reorder.wait(state.srtt),
+          .wait = state.reorder.wait(state.rtt.srtt()),
           .overtaken_max = state.reorder.reorders() ? 0 : ReorderWindow::kDupThresh,
           .echo_time = least_answer_time(state)};
 }
@@ -204,7 +204,10 @@ void note_late(QpContext& context, SendState& state, Duration late, bool spuriou
 
 Duration repetition_life(const SendState& state) {
   const Duration most = ack_timeout(state.ack_timeout) / 4;
-  return state.srtt == Duration() ? most : std::clamp(state.srtt + state.reorder.wait(state.srtt), kRepetitionLifeLeast, most);
+  if (!state.rtt.is_measured()) {
+    return most;
+  }
+  return std::clamp(state.rtt.srtt() + state.reorder.wait(state.rtt.srtt()), kRepetitionLifeLeast, most);
 }
 
 void note_read_repeated(QpContext& context, SendState& state, Instant now, wire::Psn first, bool within) {
@@ -285,7 +288,7 @@ bool note_gap(QpContext& context, SendState& state, Instant now, wire::Psn missi
     state.progress_at = now;
     state.probes = 0;
   }
-  if (state.sampling && state.board->has_arrived(state.sample_psn)) {
+  if (const auto sampled = state.rtt.sampled_psn(); sampled.has_value() && state.board->has_arrived(*sampled)) {
     take_sample(state, now);
   }
   return true;
@@ -310,9 +313,12 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
   state.next_psn = psn;
   count_reads_before(state, psn);
   state.since_ack_request = 0;
-  // An answer could be to either transmission. Too long a round trip is better than none, where every packet goes twice.
-  state.sampling = state.sampling && state.srtt == Duration();
-  state.sample_is_tainted = state.sampling;
+  // Too long a round trip is better than none, where every packet goes twice.
+  if (state.rtt.is_measured()) {
+    state.rtt.cancel_sample();
+  } else {
+    state.rtt.taint_sample();
+  }
   state.probe_due = false;
   state.probing = false;
   state.timed_out = false;
@@ -344,17 +350,10 @@ QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire
 }
 
 void take_sample(SendState& state, Instant now) {
-  state.sampling = false;
-  const Duration sample = now - state.sample_sent_at;
-  // With a wait for the repetition in it a sample can be thousands of round trips: it counts until there is a better one.
-  const bool first = state.srtt == Duration() || (state.srtt_is_tainted && !state.sample_is_tainted);
-  // What was short once need not be for ever: a way can change.
-  state.least_rtt = first ? sample : std::min(sample, state.least_rtt + state.least_rtt / 256);
-  state.srtt = first ? sample : state.srtt + (sample - state.srtt) / 8;
-  state.srtt_is_tainted = state.sample_is_tainted;
-  if (state.sample_is_read && !state.sample_is_tainted) {
-    const Duration late = state.reorder.reorders() ? state.reorder.wait(state.srtt) : Duration();
-    state.read_window.on_response(now, sample, state.sample_is_alone, late);
+  const RoundTrip::Sample sample = state.rtt.finish_sample(now);
+  if (sample.is_read && !sample.is_tainted) {
+    const Duration late = state.reorder.reorders() ? state.reorder.wait(state.rtt.srtt()) : Duration();
+    state.read_window.on_response(now, sample.time, sample.is_alone, late);
   }
 }
 

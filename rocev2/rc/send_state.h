@@ -18,6 +18,7 @@
 #include "rocev2/rc/read_window.h"
 #include "rocev2/rc/reorder_window.h"
 #include "rocev2/rc/repeated_reads.h"
+#include "rocev2/rc/round_trip.h"
 #include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/wire/psn.h"
@@ -76,22 +77,14 @@ struct SendState {
   wire::Psn last_ssn;        // of the newest message posted
   uint16_t queue_count = 0;  // works posted and not completed
   uint16_t queue_depth = 0;
-  Instant progress_at;     // last news, or when sending began
-  Instant heard_at;        // last response to a READ or atomic that was of no use
-  Instant alive_at;        // last packet of the peer that was of use, or our first turn; 0: neither yet
-  Duration keepalive;      // idle time after which the peer is asked whether it is there; 0: never
-  Duration srtt;           // smoothed round trip; 0 before the first sample
-  Duration least_rtt;      // the shortest of late; 0 before the first sample
-  Instant sample_sent_at;  // when sample_psn left; valid when sampling
-  wire::Psn sample_psn;
-  uint8_t retry_count = 0;  // as connected
-  uint8_t retries = 0;      // repetitions since the last progress
-  uint8_t ack_timeout = 0;  // exponent
-  bool sampling = false;
-  bool sample_is_read = false;       // valid when sampling: sample_psn is of a READ request
-  bool sample_is_alone = false;      // valid when sample_is_read: no response was awaited when it left
-  bool sample_is_tainted = false;    // valid when sampling: sample_psn may have been sent again
-  bool srtt_is_tainted = false;      // valid when srtt has been measured: by a tainted sample
+  Instant progress_at;  // last news, or when sending began
+  Instant heard_at;     // last response to a READ or atomic that was of no use
+  Instant alive_at;     // last packet of the peer that was of use, or our first turn; 0: neither yet
+  Duration keepalive;   // idle time after which the peer is asked whether it is there; 0: never
+  RoundTrip rtt;
+  uint8_t retry_count = 0;           // as connected
+  uint8_t retries = 0;               // repetitions since the last progress
+  uint8_t ack_timeout = 0;           // exponent
   uint8_t keepalives = 0;            // sent since alive_at
   uint8_t probes = 0;                // tail probes since the last progress
   uint16_t peer_port = 0;            // UDP source port of the last answer that came in its turn; 0: none yet
