@@ -39,8 +39,7 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   state.progress_at = now;
   state.retries = 0;
   state.rnr_retries = 0;
-  state.probes = 0;
-  state.probe_due = false;
+  state.probe.on_progress();
   if (state.recovering && !state.timed_out && state.rtt.is_trusted() && now - state.went_back_at < least_answer_time(state)) {
     note_late(context, state, now - state.went_back_at, true);  // no repetition has been answered so soon
   }
@@ -443,10 +442,9 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
   state.read_psns = 0;
   state.reads_outstanding = 0;
   state.waiting_rnr = false;
-  state.probe_due = false;
   state.keepalive_due = false;
   state.timed_out = false;
-  state.probing = false;
+  state.probe.cancel();
   state.rtt.cancel_sample();
 }
 

@@ -195,17 +195,18 @@ PacketOutcome take_early(QpContext& context, SendState& state, Instant now, cons
   } else {
     state.peer_port = view.source_port;
     state.progress_at = now;
-    state.probes = 0;
+    state.probe.restart_count();
     state.timed_out = false;
   }
   return outcome;
 }
 
 bool is_lone_probe_answer(SendState& state, const Work& read, const wire::PacketView& view) {
-  if (!state.probing || state.probe_psn != view.bth.psn) {
+  const auto probe = state.probe.outstanding();
+  if (!probe.has_value() || probe->psn != view.bth.psn) {
     return false;
   }
-  state.probing = false;
+  state.probe.settle();
   // Only the answer to a request for one response is an Only within a longer request.
   const uint32_t index = index_in(read, view.bth.psn);
   const uint32_t begin = Work::request_begin(index, state.read_window.request_packets());

@@ -485,7 +485,7 @@ void RcQp::note_sendable() {
   if (ListNode<ActiveTag>::is_linked()) {
     return;
   }
-  const bool requests = can_send(state_) && (send_.probe_due || send_.keepalive_due || owes_repetition(send_) ||
+  const bool requests = can_send(state_) && (send_.probe.is_due() || send_.keepalive_due || owes_repetition(send_) ||
                                              send_stall(context_, send_) == SendStall::kNone);
   if (requests) {
     context_.core.active.push_back(*this);

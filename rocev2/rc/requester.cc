@@ -251,7 +251,7 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
   if (state.gaps != nullptr) {
     const ReadGaps::Hole& hole = *state.gaps->find(state.una);
     if (hole.lost || hole.overtaken_by > 0) {
-      state.probe_due = false;  // is asked for as a whole, at once or when it is overdue
+      state.probe.unschedule();  // is asked for as a whole, at once or when it is overdue
       return true;
     }
   }
@@ -275,10 +275,7 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
   ++context.core.stats.tail_probes;
   context.note(TransportEventKind::kTailProbe, state.una);
   // The scoreboard is not told: what is acknowledged next may be the first transmission.
-  state.probe_due = false;
-  state.probing = true;
-  state.probe_psn = state.una;
-  state.probe_sent_at = now;
+  state.probe.on_sent(state.una, now);
   state.rtt.cancel_sample();
   return true;
 }
@@ -438,7 +435,7 @@ void enqueue_work(SendState& state, Work* work) {
 }
 
 bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t packets_max) {
-  if (state.probe_due && state.awaiting() && !state.waiting_rnr && !send_probe(context, state, now, batch)) {
+  if (state.probe.is_due() && state.awaiting() && !state.waiting_rnr && !send_probe(context, state, now, batch)) {
     return true;
   }
   state.keepalive_due = state.keepalive_due && !state.awaiting();

@@ -41,10 +41,10 @@ Duration probe_wait(const SendState& state) {
 }
 
 Instant probe_at(const SendState& state) {
-  if (!state.rtt.is_measured() || state.probes >= kTailProbesMax) {
+  if (!state.rtt.is_measured() || state.probe.count() >= kTailProbesMax) {
     return Instant::never();
   }
-  return silent_since(state) + std::max(state.rtt.srtt() * 4, probe_wait(state)) * (int64_t{1} << state.probes);
+  return silent_since(state) + std::max(state.rtt.srtt() * 4, probe_wait(state)) * (int64_t{1} << state.probe.count());
 }
 
 // When to ask an idle peer whether it is there: after a time without a packet of it, then as often and as patiently as any packet
@@ -138,7 +138,7 @@ void learn_from_board(QpContext& context, SendState& state, Instant now) {
 
 void note_pause(SendState& state, Instant now, wire::Psn psn) {
   const bool asked_once = !state.recovering && (state.gaps == nullptr || state.gaps->frontier().distance_to(psn) >= 0);
-  const bool answers_probe = state.probes > 0 && psn == state.una;
+  const bool answers_probe = state.probe.count() > 0 && psn == state.una;
   if (!asked_once || answers_probe) {
     return;  // the silence was that of a loss
   }
@@ -286,7 +286,7 @@ bool note_gap(QpContext& context, SendState& state, Instant now, wire::Psn missi
   if (news) {
     // The peer lives and hears us; whatever is lost shows in what it reports, so that there is no need to probe for it.
     state.progress_at = now;
-    state.probes = 0;
+    state.probe.restart_count();
   }
   if (const auto sampled = state.rtt.sampled_psn(); sampled.has_value() && state.board->has_arrived(*sampled)) {
     take_sample(state, now);
@@ -319,8 +319,7 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
   } else {
     state.rtt.taint_sample();
   }
-  state.probe_due = false;
-  state.probing = false;
+  state.probe.cancel();
   state.timed_out = false;
   state.nak_put_off = false;
   state.recovering = true;
@@ -365,8 +364,9 @@ bool is_news_of_gap(SendState& state, wire::Psn psn) {
 }
 
 bool is_probe_answered_alone(SendState& state, Instant now, wire::Psn psn) {
-  const bool answers_probe = state.probing && state.probe_psn == psn && now - state.probe_sent_at >= echo_time(state);
-  state.probing = false;
+  const auto probe = state.probe.outstanding();
+  const bool answers_probe = probe.has_value() && probe->psn == psn && now - probe->at >= echo_time(state);
+  state.probe.settle();
   return answers_probe && state.awaiting() && state.board == nullptr;
 }
 
@@ -409,8 +409,7 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
   } else if (state.nak_put_off && now >= may_go_back_at(state)) {
     return repeat_from(context, state, now, state.una, false);
   } else if (now >= probe_at(state)) {
-    ++state.probes;
-    state.probe_due = true;
+    state.probe.schedule();
   }
   return QpErrorCause::kNone;
 }

@@ -20,6 +20,7 @@
 #include "rocev2/rc/repeated_reads.h"
 #include "rocev2/rc/round_trip.h"
 #include "rocev2/rc/scoreboard.h"
+#include "rocev2/rc/tail_probe.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/wire/psn.h"
 
@@ -58,8 +59,6 @@ struct SendState {
   uint16_t since_ack_request = 0;  // packets sent since one asked for an acknowledgement
   uint8_t initiator_depth = 0;
   uint8_t reads_outstanding = 0;  // READ requests and atomics that the cursor has passed and that are not complete
-  bool probe_due = false;         // send the oldest packet again, once, whatever the cursor says
-  bool probing = false;           // probe_psn has been sent again, alone, and not been acknowledged
   bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come
   bool nak_put_off = false;       // a sequence NAK for una came too early to tell (repeat_from)
   bool nak_progressed = false;    // valid when nak_put_off: it acknowledged something
@@ -82,11 +81,11 @@ struct SendState {
   Instant alive_at;     // last packet of the peer that was of use, or our first turn; 0: neither yet
   Duration keepalive;   // idle time after which the peer is asked whether it is there; 0: never
   RoundTrip rtt;
+  TailProbe probe;
   uint8_t retry_count = 0;           // as connected
   uint8_t retries = 0;               // repetitions since the last progress
   uint8_t ack_timeout = 0;           // exponent
   uint8_t keepalives = 0;            // sent since alive_at
-  uint8_t probes = 0;                // tail probes since the last progress
   uint16_t peer_port = 0;            // UDP source port of the last answer that came in its turn; 0: none yet
   Scoreboard* board = nullptr;       // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
   ReadGaps* gaps = nullptr;          // responses that are missing before others that have come; nullptr: none
@@ -98,8 +97,6 @@ struct SendState {
   Instant keepalive_at;        // valid when keepalives > 0: when the last was sent
   Instant rnr_until;           // valid when waiting_rnr
   Instant went_back_at;        // when it last went back; 0: never
-  Instant probe_sent_at;       // valid when probing
-  wire::Psn probe_psn;         // valid when probing
   wire::Psn last_ahead;        // valid when ahead_seen: PSN of the last answer behind the gap
   ReorderWindow reorder;       // how long what is overtaken may still be on its way
   uint8_t rnr_retry = 0;       // as connected; 7 = for ever
