@@ -37,8 +37,8 @@ void complete_oldest(QpContext& context, SendState& state, verbs::WcStatus statu
 // holds, if anything, as acknowledgements and gap reports do.
 void note_progress(QpContext& context, SendState& state, Instant now, bool reported) {
   state.progress_at = now;
-  state.retries = 0;
-  state.rnr_retries = 0;
+  state.retries.on_progress();
+  state.rnr_retries.on_progress();
   state.probe.on_progress();
   if (state.recovering && !state.timed_out && state.rtt.is_trusted() && now - state.went_back_at < least_answer_time(state)) {
     note_late(context, state, now - state.went_back_at, true);  // no repetition has been answered so soon
@@ -47,7 +47,7 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   state.timed_out = false;
   state.recovering = false;
   state.ahead_seen = false;
-  state.waiting_rnr = false;
+  state.rnr.end();
   if (const auto sampled = state.rtt.sampled_psn(); sampled.has_value() && sampled->distance_to(state.una) > 0) {
     take_sample(state, now);
   }
@@ -143,20 +143,19 @@ PacketOutcome on_rnr_nak(QpContext& context, SendState& state, Instant now, Psn 
   ++context.core.stats.rnr_naks_received;
   ++context.counters.naks_received;
   context.note(TransportEventKind::kRnrNakReceived, psn, timer_code);
-  if (state.waiting_rnr) {
+  if (state.rnr.is_under_way()) {
     return PacketOutcome::drop(DropReason::kDuplicate);  // else a copy of the packet could stretch the wait
   }
   constexpr uint8_t kForEver = 7;
-  if (state.rnr_retry != kForEver && state.rnr_retries >= state.rnr_retry) {
+  if (state.rnr_retries.max() != kForEver && state.rnr_retries.exhausted()) {
     ++context.core.stats.rnr_retries_exhausted;
     return PacketOutcome::fail(QpErrorCause::kRnrRetryExceeded);
   }
-  if (state.rnr_retries < kForEver) {
-    ++state.rnr_retries;
+  if (state.rnr_retries.used() < kForEver) {
+    state.rnr_retries.use();
   }
   go_back_to(context, state, now, psn);
-  state.waiting_rnr = true;
-  state.rnr_until = now + wire::rnr_timer(timer_code);
+  state.rnr.start(now + wire::rnr_timer(timer_code));
   return PacketOutcome::done();
 }
 
@@ -349,7 +348,7 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
   if (state.una != psn && !note_executed_before(context, state, now, psn, view.source_port)) {
     return on_implied_nak(context, state, now, psn, progressed);
   }
-  if (state.waiting_rnr || note_gap(context, state, now, psn, *report)) {
+  if (state.rnr.is_under_way() || note_gap(context, state, now, psn, *report)) {
     ++context.core.stats.naks_received[static_cast<size_t>(wire::NakCode::kPsnSequenceError)];
     ++context.counters.naks_received;
     return PacketOutcome::done();
@@ -441,7 +440,7 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
   state.next_psn = state.limit_psn;
   state.read_psns = 0;
   state.reads_outstanding = 0;
-  state.waiting_rnr = false;
+  state.rnr.end();
   state.keepalive_due = false;
   state.timed_out = false;
   state.probe.cancel();

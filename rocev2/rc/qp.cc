@@ -85,8 +85,8 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   const uint32_t share = send_.read_window.packets_max() / std::max<uint32_t>(send_.initiator_depth, 1);
   send_.read_window =
       ReadWindow(send_.read_window.packets_max(), std::max(send_.read_window.request_packets(), std::bit_floor(share)));
-  send_.retry_count = connect.retry_count;
-  send_.rnr_retry = connect.rnr_retry;
+  send_.retries = Retries(connect.retry_count);
+  send_.rnr_retries = Retries(connect.rnr_retry);
   const uint8_t exponent = connect.ack_timeout == 0 ? kAckTimeoutMax : connect.ack_timeout;
   send_.ack_timeout = std::clamp(exponent, kAckTimeoutMin, kAckTimeoutMax);
   context_.note(TransportEventKind::kConnected, connect.local_first_psn);
@@ -131,7 +131,7 @@ RcQpInfo RcQp::info() const {
                   .works_queued = send_.queue_count,
                   .reads_outstanding = send_.reads_outstanding,
                   .receives_posted = receive_.receives_left(),
-                  .retries = send_.retries,
+                  .retries = send_.retries.used(),
                   .round_trip = send_.rtt.srtt(),
                   .selective_recovery = context_.hold_packets > 0,
                   .rate_bytes_per_second = context_.rate != nullptr ? context_.rate->rate() : 0,
@@ -139,11 +139,11 @@ RcQpInfo RcQp::info() const {
                   .msn = receive_.msn & 0xff'ffff,
                   .window_packets = send_.window_packets,
                   .reads_max = send_.initiator_depth,
-                  .retry_count = send_.retry_count,
-                  .rnr_retry = send_.rnr_retry,
-                  .rnr_retries = send_.rnr_retries,
+                  .retry_count = send_.retries.max(),
+                  .rnr_retry = send_.rnr_retries.max(),
+                  .rnr_retries = send_.rnr_retries.used(),
                   .ack_timeout = send_.ack_timeout,
-                  .waiting_rnr = send_.waiting_rnr,
+                  .waiting_rnr = send_.rnr.is_under_way(),
                   .recovering = send_.recovering,
                   .gap = receive_.gap,
                   .credit_limited = send_.credit_limited,

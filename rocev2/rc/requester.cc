@@ -382,7 +382,7 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   if (work == nullptr) {
     return SendStall::kIdle;
   }
-  if (state.waiting_rnr) {
+  if (state.rnr.is_under_way()) {
     return SendStall::kRnr;
   }
   if (state.timed_out && state.awaiting()) {
@@ -435,7 +435,7 @@ void enqueue_work(SendState& state, Work* work) {
 }
 
 bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t packets_max) {
-  if (state.probe.is_due() && state.awaiting() && !state.waiting_rnr && !send_probe(context, state, now, batch)) {
+  if (state.probe.is_due() && state.awaiting() && !state.rnr.is_under_way() && !send_probe(context, state, now, batch)) {
     return true;
   }
   state.keepalive_due = state.keepalive_due && !state.awaiting();

@@ -39,7 +39,7 @@ enum class SendStall : uint8_t {
 
 // Something that was sent is known to be lost, and alone has to be sent again.
 [[nodiscard]] inline bool owes_repetition(const SendState& state) {
-  return (state.board != nullptr && !state.waiting_rnr && state.board->next_lost().has_value()) ||
+  return (state.board != nullptr && !state.rnr.is_under_way() && state.board->next_lost().has_value()) ||
          (state.gaps != nullptr && state.gaps->next_lost() != nullptr);
 }
 

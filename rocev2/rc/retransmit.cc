@@ -12,7 +12,7 @@ namespace {
 constexpr uint8_t kBackOffMax = 3;  // doublings of the timeout
 
 Duration timeout_of(const SendState& state) {
-  return ack_timeout(state.ack_timeout) * (int64_t{1} << std::min(state.retries, kBackOffMax));
+  return ack_timeout(state.ack_timeout) * (int64_t{1} << std::min(state.retries.used(), kBackOffMax));
 }
 
 Instant timeout_at(const SendState& state) {
@@ -61,7 +61,7 @@ Instant keepalive_at(const SendState& state) {
 }
 
 QpErrorCause on_idle(QpContext& context, SendState& state, Instant now) {
-  if (state.keepalives > state.retry_count) {
+  if (state.keepalives > state.retries.max()) {
     ++context.core.stats.keepalives_exhausted;
     return QpErrorCause::kPeerSilent;
   }
@@ -328,7 +328,7 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
 }
 
 QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire::Psn psn, bool progressed) {
-  if (state.waiting_rnr) {
+  if (state.rnr.is_under_way()) {
     return QpErrorCause::kNone;  // goes back anyway when the wait is over
   }
   progressed = progressed || (state.nak_put_off && state.nak_progressed);
@@ -338,11 +338,11 @@ QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire
     return QpErrorCause::kNone;
   }
   if (!progressed) {
-    if (state.retries >= state.retry_count) {
+    if (state.retries.exhausted()) {
       ++context.core.stats.retries_exhausted;
       return QpErrorCause::kRetryExceeded;
     }
-    ++state.retries;
+    state.retries.use();
   }
   go_back_to(context, state, now, psn);
   return QpErrorCause::kNone;
@@ -371,8 +371,8 @@ bool is_probe_answered_alone(SendState& state, Instant now, wire::Psn psn) {
 }
 
 Instant send_deadline(const SendState& state) {
-  if (state.waiting_rnr) {
-    return state.rnr_until;
+  if (state.rnr.is_under_way()) {
+    return state.rnr.until();
   }
   const Instant at = state.awaiting() ? earlier(timeout_at(state), probe_at(state)) : keepalive_at(state);
   if (state.nak_put_off || state.is_disordered()) [[unlikely]] {
@@ -382,9 +382,9 @@ Instant send_deadline(const SendState& state) {
 }
 
 QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
-  if (state.waiting_rnr) {
-    if (now >= state.rnr_until) {
-      state.waiting_rnr = false;  // the cursor has gone back already
+  if (state.rnr.is_under_way()) {
+    if (now >= state.rnr.until()) {
+      state.rnr.end();  // the cursor has gone back already
       state.went_back_at = now;
       state.progress_at = now;
     }
@@ -398,12 +398,12 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
   if (now >= timeout_at(state)) {
     ++context.core.stats.ack_timeouts;
     ++context.counters.ack_timeouts;
-    if (state.retries >= state.retry_count) {
+    if (state.retries.exhausted()) {
       ++context.core.stats.retries_exhausted;
       return QpErrorCause::kRetryExceeded;
     }
-    ++state.retries;
-    context.note(TransportEventKind::kAckTimeout, state.una, state.retries);
+    state.retries.use();
+    context.note(TransportEventKind::kAckTimeout, state.una, state.retries.used());
     go_back(context, state, now);
     state.timed_out = true;
   } else if (state.nak_put_off && now >= may_go_back_at(state)) {

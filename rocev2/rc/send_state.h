@@ -18,6 +18,8 @@
 #include "rocev2/rc/read_window.h"
 #include "rocev2/rc/reorder_window.h"
 #include "rocev2/rc/repeated_reads.h"
+#include "rocev2/rc/retries.h"
+#include "rocev2/rc/rnr_wait.h"
 #include "rocev2/rc/round_trip.h"
 #include "rocev2/rc/scoreboard.h"
 #include "rocev2/rc/tail_probe.h"
@@ -62,7 +64,6 @@ struct SendState {
   bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come
   bool nak_put_off = false;       // a sequence NAK for una came too early to tell (repeat_from)
   bool nak_progressed = false;    // valid when nak_put_off: it acknowledged something
-  bool waiting_rnr = false;       // silent until rnr_until
   bool draining = false;          // SQD: begin no work
   bool credit_limited = false;    // the peer counts its receives: credit_limit is valid
   wire::Psn credit_limit;         // last message for which the peer has a receive (the standard's LSN)
@@ -71,6 +72,7 @@ struct SendState {
   bool recovering = false;        // went back to una and nothing new has been acknowledged since
 
   // Acknowledgements and timeouts.
+  RnrWait rnr;
   Work* oldest = nullptr;  // first not completed; the queue runs from here by next
   Work* newest = nullptr;
   wire::Psn last_ssn;        // of the newest message posted
@@ -82,8 +84,8 @@ struct SendState {
   Duration keepalive;   // idle time after which the peer is asked whether it is there; 0: never
   RoundTrip rtt;
   TailProbe probe;
-  uint8_t retry_count = 0;           // as connected
-  uint8_t retries = 0;               // repetitions since the last progress
+  Retries retries;                   // repetitions
+  Retries rnr_retries;               // RNR waits
   uint8_t ack_timeout = 0;           // exponent
   uint8_t keepalives = 0;            // sent since alive_at
   uint16_t peer_port = 0;            // UDP source port of the last answer that came in its turn; 0: none yet
@@ -95,12 +97,9 @@ struct SendState {
   ReadWindow read_window;      // responses asked for at once, and by each request
   Duration longest_pause;      // before a response that nothing was lost before; slowly forgotten
   Instant keepalive_at;        // valid when keepalives > 0: when the last was sent
-  Instant rnr_until;           // valid when waiting_rnr
   Instant went_back_at;        // when it last went back; 0: never
   wire::Psn last_ahead;        // valid when ahead_seen: PSN of the last answer behind the gap
   ReorderWindow reorder;       // how long what is overtaken may still be on its way
-  uint8_t rnr_retry = 0;       // as connected; 7 = for ever
-  uint8_t rnr_retries = 0;     // since the last progress
   bool partial_reads = false;  // the peer answers any part of a READ request again, not only the rest from some response on
 
   [[nodiscard]] uint32_t packets_in_flight() const { return static_cast<uint32_t>(una.distance_to(next_psn)) - read_psns; }
