@@ -43,7 +43,7 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   if (state.recovering && !state.timed_out && state.rtt.is_trusted() && now - state.went_back_at < least_answer_time(state)) {
     note_late(context, state, now - state.went_back_at, true);  // no repetition has been answered so soon
   }
-  state.nak_put_off = false;
+  state.nak.drop();
   state.timed_out = false;
   state.recovering = false;
   state.ahead_seen = false;

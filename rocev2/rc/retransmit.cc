@@ -121,7 +121,7 @@ void learn_from_board(QpContext& context, SendState& state, Instant now) {
 // When a NAK that was put off counts, what is overtaken is lost, a SEND need not wait any longer, or no repeated READ request is
 // in the network any more. Rare, hence not inlined.
 [[gnu::noinline]] Instant overdue_at(const SendState& state) {
-  Instant at = state.nak_put_off ? may_go_back_at(state) : Instant::never();
+  Instant at = state.nak.exists() ? may_go_back_at(state) : Instant::never();
   if (state.repeats != nullptr) {
     at = earlier(at, earlier(state.repeats->release_at(state.una), state.repeats->over_at()));
   }
@@ -321,7 +321,7 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
   }
   state.probe.cancel();
   state.timed_out = false;
-  state.nak_put_off = false;
+  state.nak.drop();
   state.recovering = true;
   state.went_back_at = now;
   state.progress_at = now;
@@ -331,10 +331,13 @@ QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire
   if (state.rnr.is_under_way()) {
     return QpErrorCause::kNone;  // goes back anyway when the wait is over
   }
-  progressed = progressed || (state.nak_put_off && state.nak_progressed);
+  progressed = progressed || state.nak.progressed();
   if (now < may_go_back_at(state)) {
-    state.nak_put_off = psn == state.una && state.awaiting();
-    state.nak_progressed = progressed;
+    if (psn == state.una && state.awaiting()) {
+      state.nak.put_off(progressed);
+    } else {
+      state.nak.drop();
+    }
     return QpErrorCause::kNone;
   }
   if (!progressed) {
@@ -375,7 +378,7 @@ Instant send_deadline(const SendState& state) {
     return state.rnr.until();
   }
   const Instant at = state.awaiting() ? earlier(timeout_at(state), probe_at(state)) : keepalive_at(state);
-  if (state.nak_put_off || state.is_disordered()) [[unlikely]] {
+  if (state.nak.exists() || state.is_disordered()) [[unlikely]] {
     return earlier(at, overdue_at(state));
   }
   return at;
@@ -406,7 +409,7 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
     context.note(TransportEventKind::kAckTimeout, state.una, state.retries.used());
     go_back(context, state, now);
     state.timed_out = true;
-  } else if (state.nak_put_off && now >= may_go_back_at(state)) {
+  } else if (state.nak.exists() && now >= may_go_back_at(state)) {
     return repeat_from(context, state, now, state.una, false);
   } else if (now >= probe_at(state)) {
     state.probe.schedule();

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "rocev2/rc/put_off_nak.h"
 #include "rocev2/rc/read_gaps.h"
 #include "rocev2/rc/read_window.h"
 #include "rocev2/rc/reorder_window.h"
@@ -62,14 +63,13 @@ struct SendState {
   uint8_t initiator_depth = 0;
   uint8_t reads_outstanding = 0;  // READ requests and atomics that the cursor has passed and that are not complete
   bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come
-  bool nak_put_off = false;       // a sequence NAK for una came too early to tell (repeat_from)
-  bool nak_progressed = false;    // valid when nak_put_off: it acknowledged something
-  bool draining = false;          // SQD: begin no work
-  bool credit_limited = false;    // the peer counts its receives: credit_limit is valid
-  wire::Psn credit_limit;         // last message for which the peer has a receive (the standard's LSN)
-  bool timed_out = false;         // after a timeout: the oldest packet goes first, the others when it has been answered
-  bool keepalive_due = false;     // ask an idle peer whether it is there
-  bool recovering = false;        // went back to una and nothing new has been acknowledged since
+  PutOffNak nak;
+  bool draining = false;        // SQD: begin no work
+  bool credit_limited = false;  // the peer counts its receives: credit_limit is valid
+  wire::Psn credit_limit;       // last message for which the peer has a receive (the standard's LSN)
+  bool timed_out = false;       // after a timeout: the oldest packet goes first, the others when it has been answered
+  bool keepalive_due = false;   // ask an idle peer whether it is there
+  bool recovering = false;      // went back to una and nothing new has been acknowledged since
 
   // Acknowledgements and timeouts.
   RnrWait rnr;
