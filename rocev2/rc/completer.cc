@@ -40,13 +40,12 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   state.retries.on_progress();
   state.rnr_retries.on_progress();
   state.probe.on_progress();
-  if (state.recovering && !state.timed_out && state.rtt.is_trusted() && now - state.went_back_at < least_answer_time(state)) {
-    note_late(context, state, now - state.went_back_at, true);  // no repetition has been answered so soon
+  if (state.recovery.is_under_way() && !state.recovery.timed_out() && state.rtt.is_trusted() &&
+      now - state.recovery.went_back_at() < least_answer_time(state)) {
+    note_late(context, state, now - state.recovery.went_back_at(), true);  // no repetition has been answered so soon
   }
   state.nak.drop();
-  state.timed_out = false;
-  state.recovering = false;
-  state.ahead_seen = false;
+  state.recovery.end();
   state.rnr.end();
   if (const auto sampled = state.rtt.sampled_psn(); sampled.has_value() && sampled->distance_to(state.una) > 0) {
     take_sample(state, now);
@@ -442,7 +441,7 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
   state.reads_outstanding = 0;
   state.rnr.end();
   state.keepalive_due = false;
-  state.timed_out = false;
+  state.recovery.clear_timeout();
   state.probe.cancel();
   state.rtt.cancel_sample();
 }

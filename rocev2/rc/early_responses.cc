@@ -25,12 +25,12 @@ bool answers(const wire::PacketView& view, const Work& work) {
 
 // How what is missing was asked for so far: when everything from una on has been repeated, a second time.
 ReadGaps::Asking asked_so_far(SendState& state) {
-  return state.recovering ? state.gaps->ask(state.limit_psn, state.went_back_at) : ReadGaps::Asking{};
+  return state.recovery.is_under_way() ? state.gaps->ask(state.limit_psn, state.recovery.went_back_at()) : ReadGaps::Asking{};
 }
 
 // Answers that were under way when una was repeated say nothing about the repetition.
 bool tells_of_repetition(const SendState& state, Instant now) {
-  return !state.recovering || now - state.went_back_at >= echo_time(state);
+  return !state.recovery.is_under_way() || now - state.recovery.went_back_at() >= echo_time(state);
 }
 
 // The round trip of a packet that is passed counts only when its own answer has come.
@@ -90,7 +90,7 @@ bool learn_from(QpContext& context, SendState& state, Instant now, const ReadGap
   const bool repeated = hole.asked.again() && now - hole.asked.at >= least_answer_time(state);
   if (repeated) {
     state.reorder.on_lost(now, state.rtt.srtt());
-  } else if (!state.recovering) {
+  } else if (!state.recovery.is_under_way()) {
     note_late(context, state, now - hole.noted_at, hole.asked.again());
   }
   return repeated;
@@ -196,7 +196,7 @@ PacketOutcome take_early(QpContext& context, SendState& state, Instant now, cons
     state.peer_port = view.source_port;
     state.progress_at = now;
     state.probe.restart_count();
-    state.timed_out = false;
+    state.recovery.clear_timeout();
   }
   return outcome;
 }

@@ -144,7 +144,7 @@ RcQpInfo RcQp::info() const {
                   .rnr_retries = send_.rnr_retries.used(),
                   .ack_timeout = send_.ack_timeout,
                   .waiting_rnr = send_.rnr.is_under_way(),
-                  .recovering = send_.recovering,
+                  .recovering = send_.recovery.is_under_way(),
                   .gap = receive_.gap,
                   .credit_limited = send_.credit_limited,
                   .credits_left = send_.credit_limited ? send_.last_ssn.distance_to(send_.credit_limit) : 0};

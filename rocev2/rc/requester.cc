@@ -162,7 +162,7 @@ bool wants_acknowledgement(const QpContext& context, const SendState& state) {
   // With a limited rate a quarter of the window may take longer than the patience with which an acknowledgement is awaited.
   constexpr uint32_t kSlowPackets = 4;
   const uint32_t packets_max = context.rate == nullptr ? std::max(1u, state.window_packets / 4u) : kSlowPackets;
-  return work.awaits_response() || state.timed_out || state.cursor.packet + 1 == work.packets ||
+  return work.awaits_response() || state.recovery.timed_out() || state.cursor.packet + 1 == work.packets ||
          state.since_ack_request + 1u >= packets_max || state.packets_missing() + 1 >= state.window_packets;
 }
 
@@ -200,8 +200,8 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
 // something about them may differ from one to the next: the general way is for them.
 uint32_t middles_to_send(const QpContext& context, const SendState& state, uint32_t wanted) {
   const Work& work = *state.cursor.work;
-  const bool plain = !work.awaits_response() && state.cursor.packet > 0 && state.board == nullptr && !state.timed_out &&
-                     context.mtu_bytes >= wire::kAttachThresholdBytes;
+  const bool plain = !work.awaits_response() && state.cursor.packet > 0 && state.board == nullptr &&
+                     !state.recovery.timed_out() && context.mtu_bytes >= wire::kAttachThresholdBytes;
   if (!plain) {
     return 0;
   }
@@ -385,7 +385,7 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   if (state.rnr.is_under_way()) {
     return SendStall::kRnr;
   }
-  if (state.timed_out && state.awaiting()) {
+  if (state.recovery.timed_out() && state.awaiting()) {
     return SendStall::kSilence;
   }
   if (work->fence && state.cursor.packet == 0 && state.reads_outstanding > 0) {

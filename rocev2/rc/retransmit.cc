@@ -105,7 +105,7 @@ void note_sent_packets(SendState& state) {
 
 // Going back once more is not worth it before.
 Instant may_go_back_at(const SendState& state) {
-  return state.went_back_at + least_answer_time(state);
+  return state.recovery.went_back_at() + least_answer_time(state);
 }
 
 void learn_from_board(QpContext& context, SendState& state, Instant now) {
@@ -137,7 +137,8 @@ void learn_from_board(QpContext& context, SendState& state, Instant now) {
 }  // namespace
 
 void note_pause(SendState& state, Instant now, wire::Psn psn) {
-  const bool asked_once = !state.recovering && (state.gaps == nullptr || state.gaps->frontier().distance_to(psn) >= 0);
+  const bool asked_once =
+      !state.recovery.is_under_way() && (state.gaps == nullptr || state.gaps->frontier().distance_to(psn) >= 0);
   const bool answers_probe = state.probe.count() > 0 && psn == state.una;
   if (!asked_once || answers_probe) {
     return;  // the silence was that of a loss
@@ -320,10 +321,8 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
     state.rtt.taint_sample();
   }
   state.probe.cancel();
-  state.timed_out = false;
   state.nak.drop();
-  state.recovering = true;
-  state.went_back_at = now;
+  state.recovery.start(now);
   state.progress_at = now;
 }
 
@@ -360,9 +359,9 @@ void take_sample(SendState& state, Instant now) {
 }
 
 bool is_news_of_gap(SendState& state, wire::Psn psn) {
-  const bool runs_on = state.recovering && state.ahead_seen && state.last_ahead.distance_to(psn) > 0;
-  state.ahead_seen = true;
-  state.last_ahead = psn;
+  const auto last_ahead = state.recovery.last_ahead();
+  const bool runs_on = state.recovery.is_under_way() && last_ahead.has_value() && last_ahead->distance_to(psn) > 0;
+  state.recovery.note_ahead(psn);
   return !runs_on;
 }
 
@@ -388,7 +387,7 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
   if (state.rnr.is_under_way()) {
     if (now >= state.rnr.until()) {
       state.rnr.end();  // the cursor has gone back already
-      state.went_back_at = now;
+      state.recovery.postpone(now);
       state.progress_at = now;
     }
     return QpErrorCause::kNone;
@@ -408,7 +407,7 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
     state.retries.use();
     context.note(TransportEventKind::kAckTimeout, state.una, state.retries.used());
     go_back(context, state, now);
-    state.timed_out = true;
+    state.recovery.note_timeout();
   } else if (state.nak.exists() && now >= may_go_back_at(state)) {
     return repeat_from(context, state, now, state.una, false);
   } else if (now >= probe_at(state)) {

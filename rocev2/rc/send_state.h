@@ -17,6 +17,7 @@
 #include "rocev2/rc/put_off_nak.h"
 #include "rocev2/rc/read_gaps.h"
 #include "rocev2/rc/read_window.h"
+#include "rocev2/rc/recovery.h"
 #include "rocev2/rc/reorder_window.h"
 #include "rocev2/rc/repeated_reads.h"
 #include "rocev2/rc/retries.h"
@@ -62,14 +63,12 @@ struct SendState {
   uint16_t since_ack_request = 0;  // packets sent since one asked for an acknowledgement
   uint8_t initiator_depth = 0;
   uint8_t reads_outstanding = 0;  // READ requests and atomics that the cursor has passed and that are not complete
-  bool ahead_seen = false;        // valid when recovering: something behind the missing READ response has come
   PutOffNak nak;
   bool draining = false;        // SQD: begin no work
+  bool partial_reads = false;   // the peer answers any part of a READ request again, not only the rest from some response on
   bool credit_limited = false;  // the peer counts its receives: credit_limit is valid
   wire::Psn credit_limit;       // last message for which the peer has a receive (the standard's LSN)
-  bool timed_out = false;       // after a timeout: the oldest packet goes first, the others when it has been answered
   bool keepalive_due = false;   // ask an idle peer whether it is there
-  bool recovering = false;      // went back to una and nothing new has been acknowledged since
 
   // Acknowledgements and timeouts.
   RnrWait rnr;
@@ -84,23 +83,21 @@ struct SendState {
   Duration keepalive;   // idle time after which the peer is asked whether it is there; 0: never
   RoundTrip rtt;
   TailProbe probe;
-  Retries retries;                   // repetitions
-  Retries rnr_retries;               // RNR waits
-  uint8_t ack_timeout = 0;           // exponent
-  uint8_t keepalives = 0;            // sent since alive_at
-  uint16_t peer_port = 0;            // UDP source port of the last answer that came in its turn; 0: none yet
+  Retries retries;          // repetitions
+  Retries rnr_retries;      // RNR waits
+  uint8_t ack_timeout = 0;  // exponent
+  uint8_t keepalives = 0;   // sent since alive_at
+  uint16_t peer_port = 0;   // UDP source port of the last answer that came in its turn; 0: none yet
+  Recovery recovery;
   Scoreboard* board = nullptr;       // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
   ReadGaps* gaps = nullptr;          // responses that are missing before others that have come; nullptr: none
   RepeatedReads* repeats = nullptr;  // READ requests sent again that a SEND must not overtake; nullptr: none
 
   // READs, and what went wrong.
-  ReadWindow read_window;      // responses asked for at once, and by each request
-  Duration longest_pause;      // before a response that nothing was lost before; slowly forgotten
-  Instant keepalive_at;        // valid when keepalives > 0: when the last was sent
-  Instant went_back_at;        // when it last went back; 0: never
-  wire::Psn last_ahead;        // valid when ahead_seen: PSN of the last answer behind the gap
-  ReorderWindow reorder;       // how long what is overtaken may still be on its way
-  bool partial_reads = false;  // the peer answers any part of a READ request again, not only the rest from some response on
+  ReadWindow read_window;  // responses asked for at once, and by each request
+  Duration longest_pause;  // before a response that nothing was lost before; slowly forgotten
+  Instant keepalive_at;    // valid when keepalives > 0: when the last was sent
+  ReorderWindow reorder;   // how long what is overtaken may still be on its way
 
   [[nodiscard]] uint32_t packets_in_flight() const { return static_cast<uint32_t>(una.distance_to(next_psn)) - read_psns; }
   // Without what has arrived behind a gap.
