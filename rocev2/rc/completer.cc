@@ -298,7 +298,7 @@ PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, 
     if (psn.next() == state.una) {
       take_credits(state, aeth);  // an acknowledgement repeated to say that there are receives again
     }
-    if (state.keepalives > 0 && aeth.kind() == wire::AethKind::kAck && state.una.distance_to(psn) < 0) {
+    if (state.keepalive.count() > 0 && aeth.kind() == wire::AethKind::kAck && state.una.distance_to(psn) < 0) {
       return PacketOutcome::done();  // names the last SEND or WRITE, however long ago that was
     }
     return drop_as_stale(context, state, psn);
@@ -440,7 +440,7 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
   state.read_psns = 0;
   state.reads_outstanding = 0;
   state.rnr.end();
-  state.keepalive_due = false;
+  state.keepalive.clear_due();
   state.recovery.clear_timeout();
   state.probe.cancel();
   state.rtt.cancel_sample();

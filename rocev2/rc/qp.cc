@@ -40,7 +40,7 @@ RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* r
   send_.queue_depth = static_cast<uint16_t>(options.send_queue_depth);
   send_.read_window = ReadWindow(options.read_window_packets, options.read_request_packets);
   send_.initiator_depth = options.initiator_depth_max;
-  send_.keepalive = options.keepalive;
+  send_.keepalive = Keepalive(options.keepalive);
   receive_.responder_resources = options.responder_resources_max;
   receive_.receive_bytes_max = options.receive_bytes_max;
   receive_.min_rnr_timer = options.min_rnr_timer;
@@ -99,7 +99,7 @@ Status RcQp::to_rts() {
   }
   send_.draining = false;
   note_sendable();
-  if (send_.keepalive != Duration() && !ListNode<ActiveTag>::is_linked()) {
+  if (send_.keepalive.is_enabled() && !ListNode<ActiveTag>::is_linked()) {
     context_.core.active.push_back(*this);  // its first turn tells the time from which the peer is watched
   }
   return {};
@@ -180,8 +180,7 @@ bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, u
   if (outcome.dropped) {
     discard(outcome.reason, view.bth.psn);
   } else if (view.traits->kind != wire::OpcodeKind::kCongestion) {  // which names no PSN that a forger would have to guess
-    send_.alive_at = now;
-    send_.keepalives = 0;
+    send_.keepalive.on_heard(now);
   }
   if (outcome.failure != QpErrorCause::kNone) {
     const QpErrorOrigin origin = view.traits->is_request ? QpErrorOrigin::kResponder : QpErrorOrigin::kRequester;
@@ -217,7 +216,7 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
       if (held || receive_.held != nullptr) [[unlikely]] {
         watch_gap(now);
       }
-      if (receive_.reply == ReplyKind::kAckLater && now - send_.alive_at <= context_.core.ack_delay) {
+      if (receive_.reply == ReplyKind::kAckLater && now - send_.keepalive.alive_at() <= context_.core.ack_delay) {
         hold_acknowledgement(now);
         // With a gap filled, a READ and a SEND behind it are served at once: the READ's responses do not wait.
         if (owes_read_responses(receive_)) [[unlikely]] {
@@ -313,7 +312,7 @@ bool RcQp::transmit_allowed(Instant now, wire::TxBatch& batch, uint32_t packets_
   if (!can_send(state_)) {
     return false;
   }
-  send_.alive_at = send_.alive_at == Instant() ? now : send_.alive_at;
+  send_.keepalive.watch_from(now);
   const bool more = replies < packets_max ? send_requests(context_, send_, now, batch, packets_max - replies) : true;
   arm_timer();
   return more;
@@ -485,7 +484,7 @@ void RcQp::note_sendable() {
   if (ListNode<ActiveTag>::is_linked()) {
     return;
   }
-  const bool requests = can_send(state_) && (send_.probe.is_due() || send_.keepalive_due || owes_repetition(send_) ||
+  const bool requests = can_send(state_) && (send_.probe.is_due() || send_.keepalive.is_due() || owes_repetition(send_) ||
                                              send_stall(context_, send_) == SendStall::kNone);
   if (requests) {
     context_.core.active.push_back(*this);

@@ -297,7 +297,7 @@ bool send_keepalive(QpContext& context, SendState& state, wire::TxBatch& batch) 
   count_packet(context, false);
   ++context.core.stats.keepalives_sent;
   context.note(TransportEventKind::kKeepaliveSent, bth.psn);
-  state.keepalive_due = false;
+  state.keepalive.clear_due();
   return true;
 }
 
@@ -438,8 +438,10 @@ bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBa
   if (state.probe.is_due() && state.awaiting() && !state.rnr.is_under_way() && !send_probe(context, state, now, batch)) {
     return true;
   }
-  state.keepalive_due = state.keepalive_due && !state.awaiting();
-  if (state.keepalive_due && !send_keepalive(context, state, batch)) {
+  if (state.keepalive.is_due() && state.awaiting()) {
+    state.keepalive.clear_due();  // what is awaited tells
+  }
+  if (state.keepalive.is_due() && !send_keepalive(context, state, batch)) {
     return true;
   }
   uint32_t sent = 0;

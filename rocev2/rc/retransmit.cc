@@ -50,24 +50,23 @@ Instant probe_at(const SendState& state) {
 // When to ask an idle peer whether it is there: after a time without a packet of it, then as often and as patiently as any packet
 // is repeated.
 Instant keepalive_at(const SendState& state) {
-  if (state.keepalive == Duration() || state.alive_at == Instant()) {
+  const Keepalive& keepalive = state.keepalive;
+  if (!keepalive.is_enabled() || keepalive.alive_at() == Instant()) {
     return Instant::never();
   }
-  if (state.keepalives == 0) {
-    return state.alive_at + state.keepalive;
+  if (keepalive.count() == 0) {
+    return keepalive.alive_at() + keepalive.interval();
   }
-  const int doublings = std::min<int>(state.keepalives - 1, kBackOffMax);
-  return state.keepalive_at + ack_timeout(state.ack_timeout) * (int64_t{1} << doublings);
+  const int doublings = std::min<int>(keepalive.count() - 1, kBackOffMax);
+  return keepalive.asked_at() + ack_timeout(state.ack_timeout) * (int64_t{1} << doublings);
 }
 
 QpErrorCause on_idle(QpContext& context, SendState& state, Instant now) {
-  if (state.keepalives > state.retries.max()) {
+  if (state.keepalive.count() > state.retries.max()) {
     ++context.core.stats.keepalives_exhausted;
     return QpErrorCause::kPeerSilent;
   }
-  ++state.keepalives;
-  state.keepalive_at = now;
-  state.keepalive_due = true;
+  state.keepalive.ask(now);
   return QpErrorCause::kNone;
 }
 

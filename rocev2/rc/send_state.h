@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "rocev2/rc/keepalive.h"
 #include "rocev2/rc/put_off_nak.h"
 #include "rocev2/rc/read_gaps.h"
 #include "rocev2/rc/read_window.h"
@@ -68,7 +69,6 @@ struct SendState {
   bool partial_reads = false;   // the peer answers any part of a READ request again, not only the rest from some response on
   bool credit_limited = false;  // the peer counts its receives: credit_limit is valid
   wire::Psn credit_limit;       // last message for which the peer has a receive (the standard's LSN)
-  bool keepalive_due = false;   // ask an idle peer whether it is there
 
   // Acknowledgements and timeouts.
   RnrWait rnr;
@@ -79,16 +79,14 @@ struct SendState {
   uint16_t queue_depth = 0;
   Instant progress_at;  // last news, or when sending began
   Instant heard_at;     // last response to a READ or atomic that was of no use
-  Instant alive_at;     // last packet of the peer that was of use, or our first turn; 0: neither yet
-  Duration keepalive;   // idle time after which the peer is asked whether it is there; 0: never
   RoundTrip rtt;
   TailProbe probe;
   Retries retries;          // repetitions
   Retries rnr_retries;      // RNR waits
   uint8_t ack_timeout = 0;  // exponent
-  uint8_t keepalives = 0;   // sent since alive_at
   uint16_t peer_port = 0;   // UDP source port of the last answer that came in its turn; 0: none yet
   Recovery recovery;
+  Keepalive keepalive;
   Scoreboard* board = nullptr;       // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
   ReadGaps* gaps = nullptr;          // responses that are missing before others that have come; nullptr: none
   RepeatedReads* repeats = nullptr;  // READ requests sent again that a SEND must not overtake; nullptr: none
@@ -96,7 +94,6 @@ struct SendState {
   // READs, and what went wrong.
   ReadWindow read_window;  // responses asked for at once, and by each request
   Duration longest_pause;  // before a response that nothing was lost before; slowly forgotten
-  Instant keepalive_at;    // valid when keepalives > 0: when the last was sent
   ReorderWindow reorder;   // how long what is overtaken may still be on its way
 
   [[nodiscard]] uint32_t packets_in_flight() const { return static_cast<uint32_t>(una.distance_to(next_psn)) - read_psns; }
