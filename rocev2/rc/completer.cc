@@ -63,16 +63,15 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
 // than what we know changes nothing.
 void take_credits(SendState& state, const wire::Aeth& aeth) {
   if (aeth.syndrome == wire::Aeth::kCreditsInvalid) {
-    state.credit_limited = false;
+    state.credit_limit.reset();
     return;
   }
   if (aeth.kind() != wire::AethKind::kAck) {
     return;
   }
   const Psn limit = Psn(aeth.msn).plus(wire::credit_count(aeth.code()));
-  if (!state.credit_limited || state.credit_limit.distance_to(limit) > 0) {
+  if (!state.credit_limit.has_value() || state.credit_limit->distance_to(limit) > 0) {
     state.credit_limit = limit;
-    state.credit_limited = true;
   }
 }
 

@@ -146,8 +146,8 @@ RcQpInfo RcQp::info() const {
                   .waiting_rnr = send_.rnr.is_under_way(),
                   .recovering = send_.recovery.is_under_way(),
                   .gap = receive_.gap,
-                  .credit_limited = send_.credit_limited,
-                  .credits_left = send_.credit_limited ? send_.last_ssn.distance_to(send_.credit_limit) : 0};
+                  .credit_limited = send_.credit_limit.has_value(),
+                  .credits_left = send_.credit_limit.has_value() ? send_.last_ssn.distance_to(*send_.credit_limit) : 0};
 }
 
 void RcQp::close() {

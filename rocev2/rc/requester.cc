@@ -356,7 +356,7 @@ SendStall stall_of_message(const SendState& state, const Work& work) {
     return SendStall::kDraining;
   }
   const bool takes_receive = work.kind == WorkKind::kSend || (work.kind == WorkKind::kWrite && work.has_immediate);
-  const bool beyond_credits = state.credit_limited && state.credit_limit.distance_to(work.ssn) > 0;
+  const bool beyond_credits = state.credit_limit.has_value() && state.credit_limit->distance_to(work.ssn) > 0;
   if (takes_receive && beyond_credits && state.awaiting()) {
     return SendStall::kCredits;
   }
@@ -391,7 +391,7 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   if (work->fence && state.cursor.packet == 0 && state.reads_outstanding > 0) {
     return SendStall::kFence;
   }
-  if ((state.draining || state.credit_limited || state.repeats != nullptr) && !work->begun) {
+  if ((state.draining || state.credit_limit.has_value() || state.repeats != nullptr) && !work->begun) {
     const SendStall stall = stall_of_message(state, *work);
     if (stall != SendStall::kNone) {
       return stall;

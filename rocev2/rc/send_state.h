@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/time.h"
 #include "rocev2/rc/keepalive.h"
@@ -65,15 +66,14 @@ struct SendState {
   uint8_t initiator_depth = 0;
   uint8_t reads_outstanding = 0;  // READ requests and atomics that the cursor has passed and that are not complete
   PutOffNak nak;
-  bool draining = false;        // SQD: begin no work
-  bool partial_reads = false;   // the peer answers any part of a READ request again, not only the rest from some response on
-  bool credit_limited = false;  // the peer counts its receives: credit_limit is valid
-  wire::Psn credit_limit;       // last message for which the peer has a receive (the standard's LSN)
+  bool draining = false;  // SQD: begin no work
 
   // Acknowledgements and timeouts.
   RnrWait rnr;
   Work* oldest = nullptr;  // first not completed; the queue runs from here by next
   Work* newest = nullptr;
+  std::optional<wire::Psn>
+      credit_limit;          // last message for which the peer has a receive (the standard's LSN); none: it does not count
   wire::Psn last_ssn;        // of the newest message posted
   uint16_t queue_count = 0;  // works posted and not completed
   uint16_t queue_depth = 0;
@@ -81,10 +81,11 @@ struct SendState {
   Instant heard_at;     // last response to a READ or atomic that was of no use
   RoundTrip rtt;
   TailProbe probe;
-  Retries retries;          // repetitions
-  Retries rnr_retries;      // RNR waits
-  uint8_t ack_timeout = 0;  // exponent
-  uint16_t peer_port = 0;   // UDP source port of the last answer that came in its turn; 0: none yet
+  Retries retries;             // repetitions
+  Retries rnr_retries;         // RNR waits
+  uint8_t ack_timeout = 0;     // exponent
+  bool partial_reads = false;  // the peer answers any part of a READ request again, not only the rest from some response on
+  uint16_t peer_port = 0;      // UDP source port of the last answer that came in its turn; 0: none yet
   Recovery recovery;
   Keepalive keepalive;
   Scoreboard* board = nullptr;       // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
