@@ -47,14 +47,11 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   state.nak.drop();
   state.recovery.end();
   state.rnr.end();
-  if (const auto sampled = state.rtt.sampled_psn(); sampled.has_value() && sampled->distance_to(state.una) > 0) {
+  if (const auto sampled = state.rtt.sampled_psn(); sampled.has_value() && sampled->distance_to(state.window.una()) > 0) {
     take_sample(state, now);
   }
   settle_board(context, state, now, reported);
-  if (state.next_psn.distance_to(state.una) > 0) {
-    state.next_psn = state.una;
-    state.read_psns = 0;
-    state.reads_outstanding = 0;
+  if (state.window.catch_up()) {
     state.cursor = cursor_at_una(state, context.mtu_bytes);
   }
 }
@@ -79,33 +76,29 @@ void take_credits(SendState& state, const wire::Aeth& aeth) {
 // came. True when una moved.
 // Precondition: upto in [una, limit_psn].
 bool acknowledge_before(QpContext& context, SendState& state, Instant now, Psn upto, bool reported) {
-  const Psn before = state.una;
-  while (state.una != upto) {
+  const Psn before = state.window.una();
+  while (state.window.una() != upto) {
     const Work& work = *state.oldest;
     if (work.awaits_response()) {
       break;
     }
     const Psn end = work.first_psn.plus(work.packets);
     if (end.distance_to(upto) < 0) {
-      state.una = upto;
+      state.window.acknowledge(upto);
       break;
     }
-    state.una = end;
+    state.window.acknowledge(end);
     complete_oldest(context, state, verbs::WcStatus::kSuccess);
   }
-  if (state.una == before) {
+  if (state.window.una() == before) {
     return false;
   }
   note_progress(context, state, now, reported);
   return true;
 }
 
-bool is_outstanding(const SendState& state, Psn psn) {
-  return state.una.distance_to(psn) >= 0 && psn.distance_to(state.limit_psn) > 0;
-}
-
 PacketOutcome drop_as_stale(const QpContext& context, const SendState& state, Psn psn) {
-  const int32_t distance = state.una.distance_to(psn);
+  const int32_t distance = state.window.una().distance_to(psn);
   const bool settled_before = distance < 0 && context.inside_window(distance);
   return PacketOutcome::drop(settled_before ? DropReason::kDuplicate : DropReason::kPsnStale);
 }
@@ -117,13 +110,13 @@ PacketOutcome on_implied_nak(QpContext& context, SendState& state, Instant now, 
   }
   ++context.core.stats.implied_naks;
   context.note(TransportEventKind::kResponseMissing, psn);
-  const QpErrorCause failure = repeat_from(context, state, now, state.una, progressed);
+  const QpErrorCause failure = repeat_from(context, state, now, state.window.una(), progressed);
   return failure == QpErrorCause::kNone ? PacketOutcome::done() : PacketOutcome::fail(failure);
 }
 
 PacketOutcome on_ack(QpContext& context, SendState& state, Instant now, Psn psn, uint16_t source_port) {
   const bool progressed = acknowledge_before(context, state, now, psn.next(), true);
-  if (state.una != psn.next()) {
+  if (state.window.una() != psn.next()) {
     if (note_executed_before(context, state, now, psn.next(), source_port)) {
       return PacketOutcome::done();
     }
@@ -189,11 +182,7 @@ PacketOutcome on_refusal(QpContext& context, Psn psn, uint8_t code) {
 void settle_responses(QpContext& context, SendState& state, uint32_t end) {
   const uint32_t begin = state.index_of_una();
   const bool whole = end == state.oldest->request_end(begin, state.read_window.request_packets());
-  if (state.una.distance_to(state.next_psn) > 0) {
-    state.read_psns -= end - begin;
-    state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding - (whole ? 1 : 0));
-  }
-  state.una = state.una.plus(end - begin);
+  state.window.on_responses(end - begin, whole);
   if (end == state.oldest->packets) {
     complete_oldest(context, state, verbs::WcStatus::kSuccess);
   }
@@ -208,7 +197,7 @@ void take_response(QpContext& context, SendState& state, Instant now) {
 // Everything before `upto`, responses included, has been answered and has arrived. Precondition: upto is behind una, and gaps
 // were watched.
 void settle_before(QpContext& context, SendState& state, Instant now, Psn upto) {
-  while (state.una != upto) {
+  while (state.window.una() != upto) {
     const Work& work = *state.oldest;
     const auto ahead = static_cast<uint32_t>(work.first_psn.distance_to(upto));
     if (work.awaits_response()) {
@@ -219,9 +208,9 @@ void settle_before(QpContext& context, SendState& state, Instant now, Psn upto) 
       }
       settle_responses(context, state, end);
     } else if (ahead < work.packets) {
-      state.una = upto;
+      state.window.acknowledge(upto);
     } else {
-      state.una = work.first_psn.plus(work.packets);
+      state.window.acknowledge(work.first_psn.plus(work.packets));
       complete_oldest(context, state, verbs::WcStatus::kSuccess);
     }
   }
@@ -237,7 +226,7 @@ void settle_gaps(QpContext& context, SendState& state, Instant now) {
   if (state.gaps->empty()) {
     context.core.read_gaps.destroy(std::exchange(state.gaps, nullptr));
   }
-  if (upto != state.una) {
+  if (upto != state.window.una()) {
     settle_before(context, state, now, upto);
   }
 }
@@ -252,7 +241,7 @@ enum class Turn : uint8_t {
 // of the packet. A useless response is a sign of life nevertheless, unless it lies outside the PSN window.
 Turn turn_of(QpContext& context, SendState& state, Instant now, const wire::PacketView& view, PacketOutcome& outcome) {
   const Psn psn = view.bth.psn;
-  if (!is_outstanding(state, psn)) {
+  if (!state.window.is_outstanding(psn)) {
     outcome = drop_as_stale(context, state, psn);
     state.heard_at = outcome.reason == DropReason::kDuplicate ? now : state.heard_at;
     return Turn::kNone;
@@ -262,7 +251,7 @@ Turn turn_of(QpContext& context, SendState& state, Instant now, const wire::Pack
     return Turn::kEarly;
   }
   const bool progressed = acknowledge_before(context, state, now, psn, false);
-  if (state.una == psn) {
+  if (state.window.una() == psn) {
     return Turn::kNow;
   }
   if (open_gaps(context, state, view.source_port)) {
@@ -293,11 +282,11 @@ bool is_executed(const SendState& state, Psn psn) {
 PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, const wire::PacketView& view) {
   const Psn psn = view.bth.psn;
   const wire::Aeth aeth = view.aeth();
-  if (!is_outstanding(state, psn)) {
-    if (psn.next() == state.una) {
+  if (!state.window.is_outstanding(psn)) {
+    if (psn.next() == state.window.una()) {
       take_credits(state, aeth);  // an acknowledgement repeated to say that there are receives again
     }
-    if (state.keepalive.count() > 0 && aeth.kind() == wire::AethKind::kAck && state.una.distance_to(psn) < 0) {
+    if (state.keepalive.count() > 0 && aeth.kind() == wire::AethKind::kAck && state.window.una().distance_to(psn) < 0) {
       return PacketOutcome::done();  // names the last SEND or WRITE, however long ago that was
     }
     return drop_as_stale(context, state, psn);
@@ -318,7 +307,7 @@ PacketOutcome on_acknowledge(QpContext& context, SendState& state, Instant now, 
   if (is_executed(state, psn)) {
     return PacketOutcome::drop(DropReason::kDuplicate);
   }
-  if (state.una != psn && !note_executed_before(context, state, now, psn, view.source_port)) {
+  if (state.window.una() != psn && !note_executed_before(context, state, now, psn, view.source_port)) {
     return on_implied_nak(context, state, now, psn, progressed);
   }
   if (aeth.kind() == wire::AethKind::kRnrNak) {
@@ -334,7 +323,7 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
       view.aeth() != wire::Aeth::nak(wire::NakCode::kPsnSequenceError, view.aeth().msn)) {
     return PacketOutcome::drop(DropReason::kUnexpected);
   }
-  if (!is_outstanding(state, psn)) {
+  if (!state.window.is_outstanding(psn)) {
     return drop_as_stale(context, state, psn);
   }
   ++context.core.stats.gap_reports_received;
@@ -343,7 +332,7 @@ PacketOutcome on_gap_report(QpContext& context, SendState& state, Instant now, c
   if (is_executed(state, psn)) {
     return PacketOutcome::drop(DropReason::kDuplicate);
   }
-  if (state.una != psn && !note_executed_before(context, state, now, psn, view.source_port)) {
+  if (state.window.una() != psn && !note_executed_before(context, state, now, psn, view.source_port)) {
     return on_implied_nak(context, state, now, psn, progressed);
   }
   if (state.rnr.is_under_way() || note_gap(context, state, now, psn, *report)) {
@@ -434,10 +423,7 @@ void flush_works(QpContext& context, SendState& state, verbs::WcStatus first) {
   drop_board(context, state);
   drop_repeats(context, state);
   state.cursor = SendCursor{};
-  state.una = state.limit_psn;
-  state.next_psn = state.limit_psn;
-  state.read_psns = 0;
-  state.reads_outstanding = 0;
+  state.window.abandon();
   state.rnr.end();
   state.keepalive.clear_due();
   state.recovery.clear_timeout();

@@ -25,7 +25,8 @@ bool answers(const wire::PacketView& view, const Work& work) {
 
 // How what is missing was asked for so far: when everything from una on has been repeated, a second time.
 ReadGaps::Asking asked_so_far(SendState& state) {
-  return state.recovery.is_under_way() ? state.gaps->ask(state.limit_psn, state.recovery.went_back_at()) : ReadGaps::Asking{};
+  return state.recovery.is_under_way() ? state.gaps->ask(state.window.limit_psn(), state.recovery.went_back_at())
+                                       : ReadGaps::Asking{};
 }
 
 // Answers that were under way when una was repeated say nothing about the repetition.
@@ -114,7 +115,7 @@ PacketOutcome take_in_hole(QpContext& context, SendState& state, Instant now, co
   const bool repeated = learn_from(context, state, now, hole);
   const bool lone_probe = is_lone_probe_answer(state, work, view);
   Buffer* kept = take_content(work, view, frame);
-  context.core.stats.responses_early += psn != state.una ? 1 : 0;
+  context.core.stats.responses_early += psn != state.window.una() ? 1 : 0;
   gaps.fill(hole, psn, kept);
   if (lone_probe) {
     note_rest_lost(context, state, now, view.source_port);
@@ -154,8 +155,8 @@ Buffer* trim_to_payload(const wire::PacketView& view, Buffer* frame) {
 
 bool open_gaps(QpContext& context, SendState& state, uint16_t source_port) {
   if (state.gaps == nullptr && (state.peer_port == 0 || state.peer_port == source_port)) {
-    state.gaps =
-        context.core.read_gaps.create(state.una, state.oldest, state.read_window.request_packets(), !state.partial_reads);
+    state.gaps = context.core.read_gaps.create(state.window.una(), state.oldest, state.read_window.request_packets(),
+                                               !state.partial_reads);
   }
   return state.gaps != nullptr;
 }
@@ -177,7 +178,7 @@ PacketOutcome take_early(QpContext& context, SendState& state, Instant now, cons
   ReadGaps& gaps = *state.gaps;
   const Psn psn = view.bth.psn;
   // What is due is taken from any port, as it is without gaps: the peer's may have changed, and nothing else would tell.
-  if (psn != state.una && state.peer_port != 0 && view.source_port != state.peer_port) {
+  if (psn != state.window.una() && state.peer_port != 0 && view.source_port != state.peer_port) {
     return PacketOutcome::drop(DropReason::kOutOfSequence);
   }
   PacketOutcome outcome;

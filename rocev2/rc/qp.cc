@@ -36,10 +36,9 @@ RcQp::RcQp(RcCore& core, verbs::Qpn qpn, const RcOptions& options, ReadReplay* r
   context_.access = options.remote_access;
   context_.domain = options.domain;
   context_.psn_window_packets = options.psn_window_packets;
-  send_.window_packets = static_cast<uint16_t>(options.send_window_packets);
+  send_.window = SendWindow(static_cast<uint16_t>(options.send_window_packets), options.initiator_depth_max);
   send_.queue_depth = static_cast<uint16_t>(options.send_queue_depth);
   send_.read_window = ReadWindow(options.read_window_packets, options.read_request_packets);
-  send_.initiator_depth = options.initiator_depth_max;
   send_.keepalive = Keepalive(options.keepalive);
   receive_.responder_resources = options.responder_resources_max;
   receive_.receive_bytes_max = options.receive_bytes_max;
@@ -77,12 +76,9 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   receive_.expected = connect.remote_first_psn;
   receive_.responder_resources = std::min(receive_.responder_resources, connect.responder_resources);
   receive_.ack_psn = connect.remote_first_psn.minus(1);
-  send_.una = connect.local_first_psn;
-  send_.next_psn = connect.local_first_psn;
-  send_.limit_psn = connect.local_first_psn;
-  send_.initiator_depth = std::min(send_.initiator_depth, connect.initiator_depth);
+  send_.window.begin_at(connect.local_first_psn, connect.initiator_depth);
   // A peer with a small READ depth is sent larger READ requests, or the window would never be used.
-  const uint32_t share = send_.read_window.packets_max() / std::max<uint32_t>(send_.initiator_depth, 1);
+  const uint32_t share = send_.read_window.packets_max() / std::max<uint32_t>(send_.window.initiator_depth(), 1);
   send_.read_window =
       ReadWindow(send_.read_window.packets_max(), std::max(send_.read_window.request_packets(), std::bit_floor(share)));
   send_.retries = Retries(connect.retry_count);
@@ -124,21 +120,21 @@ RcQpInfo RcQp::info() const {
                   .remote_qpn = context_.remote,
                   .path_mtu_bytes = context_.mtu_bytes,
                   .counters = context_.counters,
-                  .una = send_.una,
-                  .next_psn = send_.next_psn,
+                  .una = send_.window.una(),
+                  .next_psn = send_.window.next_psn(),
                   .expected_psn = receive_.expected,
-                  .packets_in_flight = send_.packets_in_flight(),
+                  .packets_in_flight = send_.window.packets_in_flight(),
                   .works_queued = send_.queue_count,
-                  .reads_outstanding = send_.reads_outstanding,
+                  .reads_outstanding = send_.window.reads_outstanding(),
                   .receives_posted = receive_.receives_left(),
                   .retries = send_.retries.used(),
                   .round_trip = send_.rtt.srtt(),
                   .selective_recovery = context_.hold_packets > 0,
                   .rate_bytes_per_second = context_.rate != nullptr ? context_.rate->rate() : 0,
-                  .limit_psn = send_.limit_psn,
+                  .limit_psn = send_.window.limit_psn(),
                   .msn = receive_.msn & 0xff'ffff,
-                  .window_packets = send_.window_packets,
-                  .reads_max = send_.initiator_depth,
+                  .window_packets = send_.window.packets_max(),
+                  .reads_max = send_.window.initiator_depth(),
                   .retry_count = send_.retries.max(),
                   .rnr_retry = send_.rnr_retries.max(),
                   .rnr_retries = send_.rnr_retries.used(),
@@ -151,7 +147,7 @@ RcQpInfo RcQp::info() const {
 }
 
 void RcQp::close() {
-  fail(QpErrorCause::kClosed, QpErrorOrigin::kOwner, send_.una, wire::Opcode::kRcAcknowledge);
+  fail(QpErrorCause::kClosed, QpErrorOrigin::kOwner, send_.window.una(), wire::Opcode::kRcAcknowledge);
 }
 
 bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port) {
@@ -323,7 +319,7 @@ void RcQp::on_deadline(Instant now) {
   if (receive_.held != nullptr) {
     watch_gap(now);
   }
-  const wire::Psn oldest = send_.una;
+  const wire::Psn oldest = send_.window.una();
   const QpErrorCause failure = on_send_timer(context_, send_, now);
   if (failure != QpErrorCause::kNone) {
     fail(failure, QpErrorOrigin::kRequester, oldest, wire::Opcode::kRcAcknowledge);
@@ -354,15 +350,17 @@ void RcQp::release_everything() {
 }
 
 bool RcQp::is_consistent() const {
-  const bool psns_in_order = send_.una.distance_to(send_.next_psn) >= 0 && send_.next_psn.distance_to(send_.limit_psn) >= 0;
   const bool queue_agrees = (send_.oldest == nullptr) == (send_.queue_count == 0) && (send_.queue_count <= send_.queue_depth);
-  const bool reads_agree = (send_.reads_outstanding == 0) == (send_.read_psns == 0) &&
-                           send_.reads_outstanding <= (send_.partial_reads ? ReadReplay::kHistory : send_.initiator_depth);
-  const bool responses_agree = send_.next_psn != send_.limit_psn || send_.responses_awaited() <= send_.read_window.packets_max();
-  const bool window_holds = send_.packets_missing() <= send_.window_packets || send_.board != nullptr || send_.gaps != nullptr;
-  const bool arrived_was_sent = send_.board == nullptr || send_.board->arrived_in_window() <= send_.packets_in_flight();
-  const bool gaps_agree = send_.gaps == nullptr || (send_.gaps->is_consistent() && !send_.gaps->empty() &&
-                                                    send_.gaps->first_missing() == send_.una && send_.oldest->awaits_response());
+  const bool reads_agree =
+      send_.window.reads_outstanding() <= (send_.partial_reads ? ReadReplay::kHistory : send_.window.initiator_depth());
+  const bool responses_agree =
+      send_.window.next_psn() != send_.window.limit_psn() || send_.responses_awaited() <= send_.read_window.packets_max();
+  const bool window_holds =
+      send_.packets_missing() <= send_.window.packets_max() || send_.board != nullptr || send_.gaps != nullptr;
+  const bool arrived_was_sent = send_.board == nullptr || send_.board->arrived_in_window() <= send_.window.packets_in_flight();
+  const bool gaps_agree =
+      send_.gaps == nullptr || (send_.gaps->is_consistent() && !send_.gaps->empty() &&
+                                send_.gaps->first_missing() == send_.window.una() && send_.oldest->awaits_response());
   const bool idle_in_error = state_ != QpState::kError || (send_.oldest == nullptr && receive_.message == nullptr);
   const bool error_is_said = (state_ == QpState::kError) == (error_.cause != QpErrorCause::kNone);
   const bool timer_watches =
@@ -372,8 +370,8 @@ bool RcQp::is_consistent() const {
   const bool reply_is_seen = (receive_.reply == ReplyKind::kNone && !owes_reply(receive_)) || ListNode<AckTag>::is_linked() ||
                              ListNode<ActiveTag>::is_linked() || (rate_waits_ && TimerNode::is_armed());
   const bool gap_is_watched = gap_deadline().is_never() || TimerNode::is_armed();
-  return gap_is_watched && psns_in_order && queue_agrees && reads_agree && responses_agree && gaps_agree && window_holds &&
-         arrived_was_sent && idle_in_error && error_is_said && timer_watches && work_is_seen && reply_is_seen;
+  return gap_is_watched && send_.window.is_consistent() && queue_agrees && reads_agree && responses_agree && gaps_agree &&
+         window_holds && arrived_was_sent && idle_in_error && error_is_said && timer_watches && work_is_seen && reply_is_seen;
 }
 
 bool RcQp::set_state(QpEvent event, const QpError& reason) {

@@ -46,12 +46,12 @@ void RcQp::on_cnp(Instant now) {
   RcStats& stats = context_.core.stats;
   ++stats.cnps_received;
   ++context_.counters.cnps_received;
-  const bool sends = send_.awaiting() || send_.queue_count > 0 || owes_read_responses(receive_);
+  const bool sends = send_.window.awaiting() || send_.queue_count > 0 || owes_read_responses(receive_);
   if (context_.rate == nullptr && congestion_control_ && sends) {
     // No faster than the window makes it already: else the first cuts would cut nothing.
     DcqcnLimits limits = rate_limits_;
     if (send_.rtt.srtt() > Duration()) {
-      const uint64_t window_bytes = uint64_t{send_.window_packets} * (context_.mtu_bytes + kHeaderBytes);
+      const uint64_t window_bytes = uint64_t{send_.window.packets_max()} * (context_.mtu_bytes + kHeaderBytes);
       const uint64_t window_rate = window_bytes * 1'000'000'000 / static_cast<uint64_t>(send_.rtt.srtt().to_ns());
       limits.line_rate = std::clamp(window_rate, limits.floor_rate, limits.line_rate);
     }
@@ -60,7 +60,7 @@ void RcQp::on_cnp(Instant now) {
   }
   const bool cut = context_.rate != nullptr && context_.rate->on_cnp(now, send_.rtt.srtt());
   ++(cut ? stats.rate_cuts : stats.cnps_ignored);
-  context_.note(TransportEventKind::kCnpReceived, send_.una, cut ? 1 : 0);
+  context_.note(TransportEventKind::kCnpReceived, send_.window.una(), cut ? 1 : 0);
 }
 
 uint32_t RcQp::allowed_packets(Instant now, uint32_t packets_max) {

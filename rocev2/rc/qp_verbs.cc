@@ -117,7 +117,7 @@ Status RcQp::post_read(verbs::ReadRequest&& request) {
   if (!admitted.ok()) {
     return admitted;
   }
-  if (send_.initiator_depth == 0) {
+  if (send_.window.initiator_depth() == 0) {
     return cw::fail(Error::kUnsupported);
   }
   Work* work = context_.core.sends.create();
@@ -136,7 +136,7 @@ Status RcQp::post_atomic(const verbs::AtomicRequest& request) {
   if (!admitted.ok()) {
     return admitted;
   }
-  if (send_.initiator_depth == 0) {
+  if (send_.window.initiator_depth() == 0) {
     return cw::fail(Error::kUnsupported);
   }
   Work* work = context_.core.sends.create();

@@ -135,25 +135,19 @@ void count_packet(QpContext& context, bool again) {
 void step_over(const QpContext& context, SendState& state) {
   const Work& work = *state.cursor.work;
   const uint32_t psns = psns_at(state, state.cursor);
-  state.next_psn = state.next_psn.plus(psns);
-  if (work.awaits_response()) {
-    state.read_psns += psns;
-    ++state.reads_outstanding;
-  }
+  state.window.on_sent(psns, work.awaits_response());
   if (state.cursor.packet + psns == work.packets) {
     state.cursor = SendCursor::start_of(work.next);
   } else {
     state.cursor.step(psns, context.mtu_bytes);
-  }
-  if (state.limit_psn.distance_to(state.next_psn) > 0) {
-    state.limit_psn = state.next_psn;
   }
 }
 
 // The next packet is a message of its own, leaves for the first time, and its frame has room around it.
 bool goes_in_place(const QpContext& context, const SendState& state) {
   const Work& work = *state.cursor.work;
-  return work.packets == 1 && !work.awaits_response() && work.payload.buffer_count() == 1 && state.next_psn == state.limit_psn &&
+  return work.packets == 1 && !work.awaits_response() && work.payload.buffer_count() == 1 &&
+         state.window.next_psn() == state.window.limit_psn() &&
          wire::has_room_for_frame(context.header, request_opcode(work, true, true), *work.payload.head());
 }
 
@@ -161,26 +155,26 @@ bool wants_acknowledgement(const QpContext& context, const SendState& state) {
   const Work& work = *state.cursor.work;
   // With a limited rate a quarter of the window may take longer than the patience with which an acknowledgement is awaited.
   constexpr uint32_t kSlowPackets = 4;
-  const uint32_t packets_max = context.rate == nullptr ? std::max(1u, state.window_packets / 4u) : kSlowPackets;
+  const uint32_t packets_max = context.rate == nullptr ? std::max(1u, state.window.packets_max() / 4u) : kSlowPackets;
   return work.awaits_response() || state.recovery.timed_out() || state.cursor.packet + 1 == work.packets ||
-         state.since_ack_request + 1u >= packets_max || state.packets_missing() + 1 >= state.window_packets;
+         state.since_ack_request + 1u >= packets_max || state.packets_missing() + 1 >= state.window.packets_max();
 }
 
 void note_sent(SendState& state, Instant now, wire::Psn psn, bool ack_request, bool again) {
   state.since_ack_request = ack_request ? uint16_t{0} : static_cast<uint16_t>(state.since_ack_request + 1);
   if (ack_request && !again && !state.rtt.is_sampling()) {
-    state.rtt.start_sample(psn, now, state.cursor.work->kind == WorkKind::kRead, state.read_psns == 0);
+    state.rtt.start_sample(psn, now, state.cursor.work->kind == WorkKind::kRead, state.window.read_psns() == 0);
   }
 }
 
 void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket& packet) {
-  const wire::Psn psn = state.next_psn;
-  const bool again = psn != state.limit_psn;
+  const wire::Psn psn = state.window.next_psn();
+  const bool again = psn != state.window.limit_psn();
   if (!state.cursor.work->begun) {
     state.cursor.work->begun = true;
     state.cursor.work->first_psn = psn;
   }
-  if (!state.awaiting()) {
+  if (!state.window.awaiting()) {
     state.progress_at = now;
   }
   const bool ack_request = wants_acknowledgement(context, state);
@@ -206,8 +200,9 @@ uint32_t middles_to_send(const QpContext& context, const SendState& state, uint3
     return 0;
   }
   const uint32_t of_work = work.packets - 1 - state.cursor.packet;
-  const uint32_t span = static_cast<uint32_t>(state.una.distance_to(state.next_psn));
-  const uint32_t in_window = state.window_packets - std::min<uint32_t>(state.window_packets, state.packets_in_flight());
+  const uint32_t span = state.window.psns_in_flight();
+  const uint32_t packets_max = state.window.packets_max();
+  const uint32_t in_window = packets_max - std::min(packets_max, state.window.packets_in_flight());
   return std::min({wanted, of_work, in_window, context.psn_window_packets - std::min(context.psn_window_packets, span)});
 }
 
@@ -230,9 +225,9 @@ uint32_t send_middles(QpContext& context, SendState& state, Instant now, wire::T
     if (packet == nullptr) {
       break;
     }
-    const wire::Psn psn = state.next_psn;
-    const bool again = psn != state.limit_psn;
-    if (!state.awaiting()) {
+    const wire::Psn psn = state.window.next_psn();
+    const bool again = psn != state.window.limit_psn();
+    if (!state.window.awaiting()) {
       state.progress_at = now;
     }
     const bool ack_request = wants_acknowledgement(context, state);
@@ -249,7 +244,7 @@ uint32_t send_middles(QpContext& context, SendState& state, Instant now, wire::T
 
 bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch) {
   if (state.gaps != nullptr) {
-    const ReadGaps::Hole& hole = *state.gaps->find(state.una);
+    const ReadGaps::Hole& hole = *state.gaps->find(state.window.una());
     if (hole.lost || hole.overtaken_by > 0) {
       state.probe.unschedule();  // is asked for as a whole, at once or when it is overdue
       return true;
@@ -261,21 +256,21 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
   }
   const SendCursor cursor = cursor_at_una(state, context.mtu_bytes);
   if (state.partial_reads && state.oldest_read_is_executed()) {
-    build_read_request(context, *cursor.work, cursor.packet, 1, state.una, *packet);
+    build_read_request(context, *cursor.work, cursor.packet, 1, state.window.una(), *packet);
   } else {
-    build_request(context, state, cursor, state.una, true, *packet);
+    build_request(context, state, cursor, state.window.una(), true, *packet);
   }
   if (cursor.work->kind == WorkKind::kRead) {
-    note_read_repeated(context, state, now, state.una, is_within_request(state, cursor.packet));
+    note_read_repeated(context, state, now, state.window.una(), is_within_request(state, cursor.packet));
   }
   if (state.gaps != nullptr) {
-    state.gaps->on_asked(*state.gaps->find(state.una), state.limit_psn, now);
+    state.gaps->on_asked(*state.gaps->find(state.window.una()), state.window.limit_psn(), now);
   }
   count_packet(context, true);
   ++context.core.stats.tail_probes;
-  context.note(TransportEventKind::kTailProbe, state.una);
+  context.note(TransportEventKind::kTailProbe, state.window.una());
   // The scoreboard is not told: what is acknowledged next may be the first transmission.
-  state.probe.on_sent(state.una, now);
+  state.probe.on_sent(state.window.una(), now);
   state.rtt.cancel_sample();
   return true;
 }
@@ -292,7 +287,7 @@ bool send_keepalive(QpContext& context, SendState& state, wire::TxBatch& batch) 
   bth.pkey = context.pkey;
   bth.destination = context.remote;
   bth.ack_request = true;
-  bth.psn = state.una.minus(1);
+  bth.psn = state.window.una().minus(1);
   wire::build_packet(*packet, context.header, context.ip_identification++, bth, wire::Extensions{}, Bytes{});
   count_packet(context, false);
   ++context.core.stats.keepalives_sent;
@@ -323,7 +318,7 @@ bool ask_for_missing(QpContext& context, SendState& state, Instant now, wire::Tx
     if (const auto sampled = state.rtt.sampled_psn(); sampled.has_value() && state.gaps->find(*sampled) == hole) {
       state.rtt.cancel_sample();
     }
-    state.gaps->on_asked(*hole, state.limit_psn, now);
+    state.gaps->on_asked(*hole, state.window.limit_psn(), now);
     ++sent;
   }
   return true;
@@ -357,7 +352,7 @@ SendStall stall_of_message(const SendState& state, const Work& work) {
   }
   const bool takes_receive = work.kind == WorkKind::kSend || (work.kind == WorkKind::kWrite && work.has_immediate);
   const bool beyond_credits = state.credit_limit.has_value() && state.credit_limit->distance_to(work.ssn) > 0;
-  if (takes_receive && beyond_credits && state.awaiting()) {
+  if (takes_receive && beyond_credits && state.window.awaiting()) {
     return SendStall::kCredits;
   }
   const bool is_behind_read = state.repeats != nullptr && work.kind == WorkKind::kSend && state.repeats->holds(work.ssn);
@@ -368,11 +363,11 @@ SendStall stall_of_message(const SendState& state, const Work& work) {
 // with a Causeway peer, or a lost response would stop the READs behind it for a round trip: it remembers kHistory of them
 // whatever the two agreed upon, so that all that may have to be repeated can be.
 bool reads_fill_depth(const SendState& state) {
-  if (state.reads_outstanding < state.initiator_depth) [[likely]] {
+  if (state.window.reads_outstanding() < state.window.initiator_depth()) [[likely]] {
     return false;
   }
-  return state.gaps == nullptr || !state.partial_reads || state.reads_outstanding >= ReadReplay::kHistory ||
-         state.reads_outstanding - state.gaps->complete_count(state.oldest) >= state.initiator_depth;
+  return state.gaps == nullptr || !state.partial_reads || state.window.reads_outstanding() >= ReadReplay::kHistory ||
+         state.window.reads_outstanding() - state.gaps->complete_count(state.oldest) >= state.window.initiator_depth();
 }
 
 }  // namespace
@@ -385,10 +380,10 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
   if (state.rnr.is_under_way()) {
     return SendStall::kRnr;
   }
-  if (state.recovery.timed_out() && state.awaiting()) {
+  if (state.recovery.timed_out() && state.window.awaiting()) {
     return SendStall::kSilence;
   }
-  if (work->fence && state.cursor.packet == 0 && state.reads_outstanding > 0) {
+  if (work->fence && state.cursor.packet == 0 && state.window.reads_outstanding() > 0) {
     return SendStall::kFence;
   }
   if ((state.draining || state.credit_limit.has_value() || state.repeats != nullptr) && !work->begun) {
@@ -398,14 +393,14 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
     }
   }
   // Everything unacknowledged has to stay inside the PSN window, or the peer could not tell a repetition from nonsense.
-  const uint32_t span = static_cast<uint32_t>(state.una.distance_to(state.next_psn));
+  const uint32_t span = state.window.psns_in_flight();
   const uint32_t psns = psns_at(state, state.cursor);
   if (span + psns > context.psn_window_packets) {
     return SendStall::kWindow;
   }
   // Nor is there a way to say of packets further away that they have arrived.
   if (state.board != nullptr &&
-      state.board->base().distance_to(state.next_psn) + static_cast<int64_t>(psns) > context.hold_packets) {
+      state.board->base().distance_to(state.window.next_psn()) + static_cast<int64_t>(psns) > context.hold_packets) {
     return SendStall::kWindow;
   }
   if (work->awaits_response()) {
@@ -414,7 +409,7 @@ SendStall send_stall(const QpContext& context, const SendState& state) {
     }
     return state.responses_awaited() + psns > state.read_window.packets() ? SendStall::kReadWindow : SendStall::kNone;
   }
-  return state.packets_missing() >= state.window_packets ? SendStall::kWindow : SendStall::kNone;
+  return state.packets_missing() >= state.window.packets_max() ? SendStall::kWindow : SendStall::kNone;
 }
 
 void enqueue_work(SendState& state, Work* work) {
@@ -435,10 +430,10 @@ void enqueue_work(SendState& state, Work* work) {
 }
 
 bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBatch& batch, uint32_t packets_max) {
-  if (state.probe.is_due() && state.awaiting() && !state.rnr.is_under_way() && !send_probe(context, state, now, batch)) {
+  if (state.probe.is_due() && state.window.awaiting() && !state.rnr.is_under_way() && !send_probe(context, state, now, batch)) {
     return true;
   }
-  if (state.keepalive.is_due() && state.awaiting()) {
+  if (state.keepalive.is_due() && state.window.awaiting()) {
     state.keepalive.clear_due();  // what is awaited tells
   }
   if (state.keepalive.is_due() && !send_keepalive(context, state, batch)) {

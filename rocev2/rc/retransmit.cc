@@ -71,19 +71,19 @@ QpErrorCause on_idle(QpContext& context, SendState& state, Instant now) {
 }
 
 // What is awaited of [una, psn). Precondition: psn is una, or no READ request's responses lie on both sides of it.
-void count_reads_before(SendState& state, wire::Psn psn) {
-  state.read_psns = 0;
-  state.reads_outstanding = 0;
+SendWindow::Awaited awaited_before(const SendState& state, wire::Psn psn) {
+  SendWindow::Awaited awaited;
   for (const Work* work = state.oldest; work != nullptr && work->begun && work->first_psn.distance_to(psn) > 0;
        work = work->next) {
-    if (work->awaits_response() && psn != state.una) {
-      const auto begin = static_cast<uint32_t>(std::max(0, work->first_psn.distance_to(state.una)));
+    if (work->awaits_response() && psn != state.window.una()) {
+      const auto begin = static_cast<uint32_t>(std::max(0, work->first_psn.distance_to(state.window.una())));
       const auto end = std::min(work->packets, static_cast<uint32_t>(work->first_psn.distance_to(psn)));
-      state.read_psns += end - begin;
+      awaited.psns += end - begin;
       const uint32_t requests = Work::requests_of(begin, end, state.read_window.request_packets());
-      state.reads_outstanding = static_cast<uint8_t>(state.reads_outstanding + requests);
+      awaited.requests = static_cast<uint8_t>(awaited.requests + requests);
     }
   }
+  return awaited;
 }
 
 // The board begins with what has been sent so far, in PSN order. The PSNs of READ responses are no packets of ours.
@@ -92,7 +92,7 @@ void note_sent_packets(SendState& state) {
     const uint32_t step = work->kind == WorkKind::kRead ? state.read_window.request_packets() : 1;
     for (uint32_t i = 0; i < work->packets; i += step) {
       const wire::Psn psn = work->first_psn.plus(i);
-      if (psn.distance_to(state.limit_psn) <= 0) {
+      if (psn.distance_to(state.window.limit_psn()) <= 0) {
         return;
       }
       if (state.board->covers(psn)) {
@@ -122,7 +122,7 @@ void learn_from_board(QpContext& context, SendState& state, Instant now) {
 [[gnu::noinline]] Instant overdue_at(const SendState& state) {
   Instant at = state.nak.exists() ? may_go_back_at(state) : Instant::never();
   if (state.repeats != nullptr) {
-    at = earlier(at, earlier(state.repeats->release_at(state.una), state.repeats->over_at()));
+    at = earlier(at, earlier(state.repeats->release_at(state.window.una()), state.repeats->over_at()));
   }
   if (state.gaps != nullptr) {
     at = earlier(at, state.gaps->next_overdue(read_patience(state)));
@@ -138,7 +138,7 @@ void learn_from_board(QpContext& context, SendState& state, Instant now) {
 void note_pause(SendState& state, Instant now, wire::Psn psn) {
   const bool asked_once =
       !state.recovery.is_under_way() && (state.gaps == nullptr || state.gaps->frontier().distance_to(psn) >= 0);
-  const bool answers_probe = state.probe.count() > 0 && psn == state.una;
+  const bool answers_probe = state.probe.count() > 0 && psn == state.window.una();
   if (!asked_once || answers_probe) {
     return;  // the silence was that of a loss
   }
@@ -155,7 +155,7 @@ Duration echo_time(const SendState& state) {
 }
 
 SendCursor cursor_at_una(const SendState& state, uint32_t mtu_bytes) {
-  return cursor_at(state, state.una, mtu_bytes);
+  return cursor_at(state, state.window.una(), mtu_bytes);
 }
 
 SendCursor cursor_at(const SendState& state, wire::Psn psn, uint32_t mtu_bytes) {
@@ -228,11 +228,11 @@ void review_repeats(QpContext& context, SendState& state, Instant now) {
   if (state.repeats == nullptr) {
     return;
   }
-  state.repeats->review(now, state.una);
+  state.repeats->review(now, state.window.una());
   const Work* work = state.cursor.work;
   if (work != nullptr && work->kind == WorkKind::kSend && !work->begun) {
     const bool held = state.repeats->holds(work->ssn);
-    state.repeats->consider(now, state.una, work->ssn, state.last_ssn);
+    state.repeats->consider(now, state.window.una(), work->ssn, state.last_ssn);
     context.core.stats.sends_behind_reads += !held && state.repeats->holds(work->ssn) ? 1 : 0;
   }
   if (state.repeats->empty()) {
@@ -254,7 +254,7 @@ void drop_board(QpContext& context, SendState& state) {
 
 void settle_board(QpContext& context, SendState& state, Instant now, bool reported) {
   if (state.board != nullptr) {
-    state.board->advance(state.una, reported, board_clock(state, now));
+    state.board->advance(state.window.una(), reported, board_clock(state, now));
     learn_from_board(context, state, now);
     if (state.board->is_over()) {
       drop_board(context, state);
@@ -263,11 +263,11 @@ void settle_board(QpContext& context, SendState& state, Instant now, bool report
 }
 
 bool note_gap(QpContext& context, SendState& state, Instant now, wire::Psn missing, const wire::GapReport& report) {
-  if (state.next_psn != state.limit_psn) {
+  if (state.window.next_psn() != state.window.limit_psn()) {
     return true;  // has gone back already: all of it is being sent again
   }
   if (state.board == nullptr) {
-    if (missing.distance_to(state.limit_psn) > int32_t{Scoreboard::kSpan}) {
+    if (missing.distance_to(state.window.limit_psn()) > int32_t{Scoreboard::kSpan}) {
       return false;
     }
     state.board = context.core.boards.create(missing);
@@ -295,7 +295,7 @@ bool note_gap(QpContext& context, SendState& state, Instant now, wire::Psn missi
 }
 
 void go_back(QpContext& context, SendState& state, Instant now) {
-  go_back_to(context, state, now, state.una);
+  go_back_to(context, state, now, state.window.una());
 }
 
 void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn) {
@@ -304,14 +304,13 @@ void go_back_to(QpContext& context, SendState& state, Instant now, wire::Psn psn
   const bool within_request =
       state.cursor.work != nullptr && state.cursor.work->awaits_response() &&
       state.cursor.packet != Work::request_begin(state.cursor.packet, state.read_window.request_packets());
-  if (psn == state.una || within_request) {
+  if (psn == state.window.una() || within_request) {
     drop_gaps(context, state);
-    psn = state.una;
+    psn = state.window.una();
     state.cursor = cursor_at_una(state, context.mtu_bytes);
   }
   drop_board(context, state);
-  state.next_psn = psn;
-  count_reads_before(state, psn);
+  state.window.go_back_to(psn, awaited_before(state, psn));
   state.since_ack_request = 0;
   // Too long a round trip is better than none, where every packet goes twice.
   if (state.rtt.is_measured()) {
@@ -331,7 +330,7 @@ QpErrorCause repeat_from(QpContext& context, SendState& state, Instant now, wire
   }
   progressed = progressed || state.nak.progressed();
   if (now < may_go_back_at(state)) {
-    if (psn == state.una && state.awaiting()) {
+    if (psn == state.window.una() && state.window.awaiting()) {
       state.nak.put_off(progressed);
     } else {
       state.nak.drop();
@@ -368,14 +367,14 @@ bool is_probe_answered_alone(SendState& state, Instant now, wire::Psn psn) {
   const auto probe = state.probe.outstanding();
   const bool answers_probe = probe.has_value() && probe->psn == psn && now - probe->at >= echo_time(state);
   state.probe.settle();
-  return answers_probe && state.awaiting() && state.board == nullptr;
+  return answers_probe && state.window.awaiting() && state.board == nullptr;
 }
 
 Instant send_deadline(const SendState& state) {
   if (state.rnr.is_under_way()) {
     return state.rnr.until();
   }
-  const Instant at = state.awaiting() ? earlier(timeout_at(state), probe_at(state)) : keepalive_at(state);
+  const Instant at = state.window.awaiting() ? earlier(timeout_at(state), probe_at(state)) : keepalive_at(state);
   if (state.nak.exists() || state.is_disordered()) [[unlikely]] {
     return earlier(at, overdue_at(state));
   }
@@ -393,7 +392,7 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
   }
   note_overdue(state, now);
   review_repeats(context, state, now);
-  if (!state.awaiting()) {
+  if (!state.window.awaiting()) {
     return now >= keepalive_at(state) ? on_idle(context, state, now) : QpErrorCause::kNone;
   }
   if (now >= timeout_at(state)) {
@@ -404,11 +403,11 @@ QpErrorCause on_send_timer(QpContext& context, SendState& state, Instant now) {
       return QpErrorCause::kRetryExceeded;
     }
     state.retries.use();
-    context.note(TransportEventKind::kAckTimeout, state.una, state.retries.used());
+    context.note(TransportEventKind::kAckTimeout, state.window.una(), state.retries.used());
     go_back(context, state, now);
     state.recovery.note_timeout();
   } else if (state.nak.exists() && now >= may_go_back_at(state)) {
-    return repeat_from(context, state, now, state.una, false);
+    return repeat_from(context, state, now, state.window.una(), false);
   } else if (now >= probe_at(state)) {
     state.probe.schedule();
   }

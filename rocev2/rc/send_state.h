@@ -1,11 +1,9 @@
-// The requester's half of a queue pair as data, arranged so that sending touches the first cache line, acknowledgements the
-// second and third, and only recovery the rest.
+// The requester's half of a queue pair as data. What does not always exist is a value of its own, which says whether it does: the
+// send window, the round-trip sample, the tail probe, recovery, the RNR wait, the NAK that was put off, the keepalive. When one
+// begins and ends stands in the sources that work on it.
 //
-//        una                next_psn            limit_psn
-//   ------|-------------------|--------------------|----------> PSN
-//    acked   sent, in flight     to be sent again     never sent
-//
-// una <= next_psn <= limit_psn in PSN order, always. Go-back-N moves the cursor (next_psn and cursor) back to una.
+// Sending and acknowledgements of SENDs and WRITEs touch the first four cache lines (with the end of ReceiveState before them),
+// READs and recovery the rest.
 //
 // A READ is asked for by one READ request or several, as a SEND is cut into packets: each takes the PSNs of the responses that it
 // asks for, is a READ of its own to the peer, and counts as one. next_psn never lies within such a request, unless it is una.
@@ -26,6 +24,7 @@
 #include "rocev2/rc/rnr_wait.h"
 #include "rocev2/rc/round_trip.h"
 #include "rocev2/rc/scoreboard.h"
+#include "rocev2/rc/send_window.h"
 #include "rocev2/rc/tail_probe.h"
 #include "rocev2/rc/work.h"
 #include "rocev2/wire/psn.h"
@@ -55,63 +54,57 @@ struct SendCursor {
 };
 
 struct SendState {
-  // Sending.
+  // What leaves next. The first line of the four that sending and acknowledgements touch.
   SendCursor cursor;
-  wire::Psn una;           // oldest unacknowledged
-  wire::Psn next_psn;      // of the next packet out
-  wire::Psn limit_psn;     // one past the highest ever sent
-  uint32_t read_psns = 0;  // of [una, next_psn): PSNs of READ and atomic responses awaited, no packets of ours
-  uint16_t window_packets = 0;
+  SendWindow window;
   uint16_t since_ack_request = 0;  // packets sent since one asked for an acknowledgement
-  uint8_t initiator_depth = 0;
-  uint8_t reads_outstanding = 0;  // READ requests and atomics that the cursor has passed and that are not complete
   PutOffNak nak;
-  bool draining = false;  // SQD: begin no work
+  bool draining = false;                  // SQD: begin no work
+  std::optional<wire::Psn> credit_limit;  // last message for which the peer has a receive (LSN); none: it does not count them
 
-  // Acknowledgements and timeouts.
-  RnrWait rnr;
+  // The queue.
   Work* oldest = nullptr;  // first not completed; the queue runs from here by next
   Work* newest = nullptr;
-  std::optional<wire::Psn>
-      credit_limit;          // last message for which the peer has a receive (the standard's LSN); none: it does not count
   wire::Psn last_ssn;        // of the newest message posted
   uint16_t queue_count = 0;  // works posted and not completed
   uint16_t queue_depth = 0;
-  Instant progress_at;  // last news, or when sending began
-  Instant heard_at;     // last response to a READ or atomic that was of no use
-  RoundTrip rtt;
-  TailProbe probe;
-  Retries retries;             // repetitions
-  Retries rnr_retries;         // RNR waits
-  uint8_t ack_timeout = 0;     // exponent
-  bool partial_reads = false;  // the peer answers any part of a READ request again, not only the rest from some response on
-  uint16_t peer_port = 0;      // UDP source port of the last answer that came in its turn; 0: none yet
-  Recovery recovery;
-  Keepalive keepalive;
+  Instant progress_at;               // last news, or when sending began
+  Instant heard_at;                  // last response to a READ or atomic that was of no use
   Scoreboard* board = nullptr;       // what the peer reports behind a gap; nullptr: no gap, or an ordinary peer
   ReadGaps* gaps = nullptr;          // responses that are missing before others that have come; nullptr: none
   RepeatedReads* repeats = nullptr;  // READ requests sent again that a SEND must not overtake; nullptr: none
 
+  // Time and loss.
+  RoundTrip rtt;
+  TailProbe probe;
+  Recovery recovery;
+
+  RnrWait rnr;
+  Retries retries;             // after a NAK or a timeout
+  Retries rnr_retries;         // after an RNR NAK
+  uint8_t ack_timeout = 0;     // exponent
+  bool partial_reads = false;  // the peer answers any part of a READ request again, not only the rest from some response on
+  uint16_t peer_port = 0;      // UDP source port of the last answer that came in its turn; 0: none yet
+  Keepalive keepalive;
+
   // READs, and what went wrong.
-  ReadWindow read_window;  // responses asked for at once, and by each request
   Duration longest_pause;  // before a response that nothing was lost before; slowly forgotten
   ReorderWindow reorder;   // how long what is overtaken may still be on its way
+  ReadWindow read_window;  // responses asked for at once, and by each request
 
-  [[nodiscard]] uint32_t packets_in_flight() const { return static_cast<uint32_t>(una.distance_to(next_psn)) - read_psns; }
   // Without what has arrived behind a gap.
   [[nodiscard]] uint32_t packets_missing() const {
-    return packets_in_flight() - (board != nullptr ? board->arrived_in_window() : 0);
+    return window.packets_in_flight() - (board != nullptr ? board->arrived_in_window() : 0);
   }
   // Something is missing before what has arrived, or may come once more.
   [[nodiscard]] bool is_disordered() const { return board != nullptr || gaps != nullptr || repeats != nullptr; }
-  [[nodiscard]] bool awaiting() const { return una != next_psn; }
   // Responses that have been asked for and have not come.
   [[nodiscard]] uint32_t responses_awaited() const {
-    const bool asked_again = gaps != nullptr && gaps->frontier().distance_to(next_psn) < 0;  // what has come, too
-    return read_psns - (gaps == nullptr || asked_again ? 0 : gaps->early_count());
+    const bool asked_again = gaps != nullptr && gaps->frontier().distance_to(window.next_psn()) < 0;  // what has come, too
+    return window.read_psns() - (gaps == nullptr || asked_again ? 0 : gaps->early_count());
   }
   // How many responses of the oldest work, a READ, lie before una.
-  [[nodiscard]] uint32_t index_of_una() const { return static_cast<uint32_t>(oldest->first_psn.distance_to(una)); }
+  [[nodiscard]] uint32_t index_of_una() const { return static_cast<uint32_t>(oldest->first_psn.distance_to(window.una())); }
   // una belongs to a READ request that the peer has executed, because some of its responses, or something behind it, has come.
   [[nodiscard]] bool oldest_read_is_executed() const {
     return oldest != nullptr && oldest->kind == WorkKind::kRead &&
