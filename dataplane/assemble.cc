@@ -23,7 +23,7 @@ uint32_t share_of(uint32_t total, const CoreShare& core) {
 }
 
 // Half a second's worth at once: requests of honest clients come in bursts.
-cm::RateLimit rate_of(uint32_t per_second) {
+RateLimit rate_of(uint32_t per_second) {
   return {per_second, std::max(16u, per_second / 2)};
 }
 

@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "base/time.h"
-#include "control/cm/token_bucket.h"
+#include "base/token_bucket.h"
 #include "gateway/gateway_stats.h"
 
 namespace cw::dataplane {
 
 class NoticeLimit {
  public:
-  static constexpr cm::RateLimit kRefusals{.per_second = 10, .burst = 50};
+  static constexpr RateLimit kRefusals{.per_second = 10, .burst = 50};
   static constexpr Duration kReportInterval = Duration::seconds(1);
 
   [[nodiscard]] bool admits(Instant now, gateway::ConnectionResult result) {
@@ -34,7 +34,7 @@ class NoticeLimit {
   }
 
  private:
-  cm::TokenBucket refusals_{kRefusals};
+  TokenBucket refusals_{kRefusals};
   uint64_t left_out_ = 0;
   Instant report_at_;
 };

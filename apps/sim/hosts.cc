@@ -68,7 +68,7 @@ load::LoadOptions load_options(const WorldOptions& options) {
 
 // So many may come at once.
 void allow_crowd(uint32_t count, cm::CmOptions& cm) {
-  const cm::RateLimit rate{.per_second = 1'000'000, .burst = count};
+  const RateLimit rate{.per_second = 1'000'000, .burst = count};
   cm.half_open_max = count;
   cm.prefix.half_open_max = count;
   cm.transmit_queue_max = count;

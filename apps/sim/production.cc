@@ -25,7 +25,7 @@ const control::Config& config() {
   return made;
 }
 
-cm::RateLimit rate_of(uint32_t per_second) {
+RateLimit rate_of(uint32_t per_second) {
   return {.per_second = per_second, .burst = std::max(16u, per_second / 2)};
 }
 

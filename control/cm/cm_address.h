@@ -26,6 +26,8 @@ struct CmAddress {
   [[nodiscard]] constexpr bool is_same_path(const CmAddress& other) const {
     return local == other.local && remote == other.remote && vlan == other.vlan && port == other.port;
   }
+  // The port with its VLAN, as one word.
+  [[nodiscard]] constexpr uint32_t way() const { return uint32_t{port} << 16 | vlan; }
   friend constexpr bool operator==(const CmAddress&, const CmAddress&) = default;
 };
 

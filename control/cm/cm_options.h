@@ -4,30 +4,11 @@
 #include <cstdint>
 
 #include "base/core_share.h"
+#include "base/prefix_table.h"
 #include "base/time.h"
 #include "control/cm/path_mtu.h"
 
 namespace cw::cm {
-
-// Tokens come back at `per_second` up to `burst`.
-struct RateLimit {
-  uint32_t per_second = 0;
-  uint32_t burst = 0;
-};
-
-// What one network of clients may ask: its clients share these. An IPv6 client can have any address of its /64.
-struct PrefixLimits {
-  uint8_t ipv4_bits = 24;  // 0..32
-  uint8_t ipv6_bits = 64;  // 0..128
-  // At least 1. Beyond it a network's oldest half-open connection makes room for its newest.
-  uint32_t half_open_max = 384;
-  // Three quarters of what all may ask, so that the flood of one network leaves the others a quarter. A thousand clients of one
-  // network that come back at once are through after the third of their own repetitions, 4.3 s apart with the Linux kernel.
-  RateLimit request_rate{.per_second = 750, .burst = 375};
-  RateLimit answer_rate{.per_second = 2500, .burst = 750};
-  // Networks remembered; about 128 bytes each, allocated at construction.
-  uint32_t prefix_max = 1024;
-};
 
 struct CmOptions {
   // EUI-64 that names this node in REQ, REP and REJ; conventionally the MAC with ff:fe in its middle. Opaque to peers.

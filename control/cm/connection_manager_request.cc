@@ -15,7 +15,7 @@ void ConnectionManager::on_req(const Arrival& arrival) {
   if (const auto reason = judge(arrival.from, req)) {
     return refuse(arrival, *reason, AboutMessage::kReq, 0, req.local_comm_id);
   }
-  const PrefixTable::Index prefix = prefixes_.find(arrival.now, arrival.from);
+  const PrefixTable::Index prefix = prefixes_.find(arrival.now, arrival.from.remote, arrival.from.way());
   if (const CmDrop refusal = take_request(arrival.now, prefix); refusal != CmDrop::kCount) {
     return drop(refusal);
   }

@@ -45,7 +45,7 @@ bool ConnectionManager::enqueue(const CmAddress& to, const Mad& mad) {
 
 // The network's own budget first, so that its flood leaves that of all alone.
 CmDrop ConnectionManager::take_answer(Instant now, const CmAddress& to) {
-  if (!prefixes_.take_answer(now, prefixes_.find(now, to))) {
+  if (!prefixes_.take_answer(now, prefixes_.find(now, to.remote, to.way()))) {
     return CmDrop::kPrefixAnswerRate;
   }
   return answer_bucket_.take(now) ? CmDrop::kCount : CmDrop::kAnswerRate;

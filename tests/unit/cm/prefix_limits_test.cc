@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "control/cm/prefix_table.h"
+#include "base/prefix_table.h"
 #include "tests/unit/cm/scripted_peer.h"
 
 namespace cw::cm {
@@ -27,6 +27,11 @@ CmAddress client6(uint64_t network, uint64_t host) {
   raw[15] = 1;
   address.local = IpAddress::v6(raw);
   return address;
+}
+
+// As the connection manager asks.
+PrefixTable::Index find(PrefixTable& table, Instant now, const CmAddress& from) {
+  return table.find(now, from.remote, from.way());
 }
 
 PrefixLimits few() {
@@ -214,8 +219,8 @@ TEST(CmPrefix, NetworksAreAsWideAsConfigured) {
     PrefixTable ipv4(limits, random);
     PrefixTable ipv6(limits, random);
     for (uint32_t i = 0; i < 256; ++i) {
-      (void)ipv4.find(Instant::from_ns(i), client(0x0a090000 + (i / 64) * 256 + i % 64));
-      (void)ipv6.find(Instant::from_ns(i), client6(0x2001'0db8'0000'0000 + i / 64, i));
+      (void)find(ipv4, Instant::from_ns(i), client(0x0a090000 + (i / 64) * 256 + i % 64));
+      (void)find(ipv6, Instant::from_ns(i), client6(0x2001'0db8'0000'0000 + i / 64, i));
     }
     EXPECT_EQ(ipv4.size(), one.ipv4_networks) << int{one.ipv4_bits};
     EXPECT_EQ(ipv6.size(), one.ipv6_networks) << int{one.ipv6_bits};
@@ -227,14 +232,14 @@ TEST(CmPrefix, TheSameNetworkOnAnotherPortOrVlanIsAnother) {
   SeededRandom random(1);
   PrefixTable table(PrefixLimits{}, random);
   CmAddress address = client(0x0a090001);
-  const auto first = table.find(Instant::from_ns(1), address);
+  const auto first = find(table, Instant::from_ns(1), address);
   address.vlan = 7;
-  EXPECT_NE(table.find(Instant::from_ns(1), address), first);
+  EXPECT_NE(find(table, Instant::from_ns(1), address), first);
   address.vlan = 0;
   address.port = 1;
-  EXPECT_NE(table.find(Instant::from_ns(1), address), first);
+  EXPECT_NE(find(table, Instant::from_ns(1), address), first);
   address.port = 0;
-  EXPECT_EQ(table.find(Instant::from_ns(1), address), first);
+  EXPECT_EQ(find(table, Instant::from_ns(1), address), first);
   EXPECT_EQ(table.size(), 3u);
 }
 
@@ -246,15 +251,15 @@ TEST(CmPrefix, InventedSourcesGrowNothingAndForgetNobodyWhoHoldsSomething) {
   PrefixTable table(limits, random);
   EXPECT_EQ(table.capacity(), 64u);
   const CmAddress honest = client(0x0a090001);
-  const auto held = table.find(Instant::from_ns(1), honest);
+  const auto held = find(table, Instant::from_ns(1), honest);
   table.opened(held);
   for (uint32_t i = 0; i < 1'000'000; ++i) {
-    const auto index = table.find(Instant::from_ns(2 + i), client(0x0b000000 + i * 256));
+    const auto index = find(table, Instant::from_ns(2 + i), client(0x0b000000 + i * 256));
     ASSERT_LE(index, table.capacity());
     ASSERT_NE(index, held);
   }
   EXPECT_EQ(table.size(), 64u);
-  EXPECT_EQ(table.find(Instant::from_ns(2'000'000), honest), held);
+  EXPECT_EQ(find(table, Instant::from_ns(2'000'000), honest), held);
   EXPECT_EQ(table.half_open(held), 1u);
   table.settled(held);
   EXPECT_EQ(table.half_open_count(), 0u);
@@ -267,7 +272,7 @@ TEST(CmPrefix, NetworksThatFindNoPlaceShareOne) {
   PrefixTable table(limits, random);
   std::vector<PrefixTable::Index> held;
   for (uint32_t i = 0; i < 20; ++i) {
-    const auto index = table.find(Instant::from_ns(i), client(0x0b000000 + i * 256));
+    const auto index = find(table, Instant::from_ns(i), client(0x0b000000 + i * 256));
     if (table.may_open(index)) {
       table.opened(index);
       held.push_back(index);
@@ -275,7 +280,7 @@ TEST(CmPrefix, NetworksThatFindNoPlaceShareOne) {
   }
   EXPECT_EQ(held.size(), 8u + 4u);  // one each, and the share of a single network for all others
   EXPECT_EQ(table.half_open(table.capacity()), 4u);
-  EXPECT_FALSE(table.may_open(table.find(Instant::from_ns(30), client(0x0c000000))));
+  EXPECT_FALSE(table.may_open(find(table, Instant::from_ns(30), client(0x0c000000))));
   for (const auto index : held) {
     table.settled(index);
   }

@@ -1,4 +1,4 @@
-#include "control/cm/prefix_table.h"
+#include "base/prefix_table.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,8 +7,7 @@
 #include "base/assert.h"
 #include "base/keyed_hash.h"
 
-namespace cw::cm {
-
+namespace cw {
 namespace {
 
 constexpr uint32_t kIpv4Offset = 12;  // of an IPv4 address within its sixteen bytes
@@ -24,13 +23,13 @@ PrefixTable::PrefixTable(const PrefixLimits& limits, RandomSource& random)
   CW_ASSERT(limits.ipv4_bits <= 32 && limits.ipv6_bits <= 128 && limits.half_open_max > 0);
 }
 
-PrefixTable::Index PrefixTable::find(Instant now, const CmAddress& from) {
-  const IpAddress network = network_of(from.remote);
-  const Index first = set_of(network, uint32_t{from.port} << 16 | from.vlan) * kWays;
+PrefixTable::Index PrefixTable::find(Instant now, const IpAddress& address, uint32_t way) {
+  const IpAddress network = network_of(address);
+  const Index first = set_of(network, way) * kWays;
   Index place = shared();
   for (Index at = first; at < first + kWays; ++at) {
     Entry& entry = entries_[at];
-    if (entry.used && entry.network == network && entry.port == from.port && entry.vlan == from.vlan) {
+    if (entry.used && entry.network == network && entry.way == way) {
       entry.last = now;
       return at;
     }
@@ -46,8 +45,7 @@ PrefixTable::Index PrefixTable::find(Instant now, const CmAddress& from) {
   size_ += entries_[place].used ? 0 : 1;
   Entry fresh(limits_);
   fresh.network = network;
-  fresh.port = from.port;
-  fresh.vlan = from.vlan;
+  fresh.way = way;
   fresh.used = true;
   fresh.last = now;
   entries_[place] = fresh;
@@ -114,8 +112,8 @@ IpAddress PrefixTable::network_of(const IpAddress& address) const {
   return network;
 }
 
-uint32_t PrefixTable::set_of(const IpAddress& network, uint32_t port_and_vlan) const {
-  return static_cast<uint32_t>(hash_of(hash_key_, network, port_and_vlan)) & set_mask_;
+uint32_t PrefixTable::set_of(const IpAddress& network, uint32_t way) const {
+  return static_cast<uint32_t>(hash_of(hash_key_, network, way)) & set_mask_;
 }
 
-}  // namespace cw::cm
+}  // namespace cw

@@ -13,12 +13,26 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/ip_address.h"
 #include "base/random.h"
-#include "control/cm/cm_address.h"
-#include "control/cm/cm_options.h"
-#include "control/cm/token_bucket.h"
+#include "base/time.h"
+#include "base/token_bucket.h"
 
-namespace cw::cm {
+namespace cw {
+
+// What one network of clients may ask: its clients share these. An IPv6 client can have any address of its /64.
+struct PrefixLimits {
+  uint8_t ipv4_bits = 24;  // 0..32
+  uint8_t ipv6_bits = 64;  // 0..128
+  // At least 1. Beyond it a network's oldest half-open connection makes room for its newest.
+  uint32_t half_open_max = 384;
+  // Three quarters of what all may ask, so that the flood of one network leaves the others a quarter. A thousand clients of one
+  // network that come back at once are through after the third of their own repetitions, 4.3 s apart with the Linux kernel.
+  RateLimit request_rate{.per_second = 750, .burst = 375};
+  RateLimit answer_rate{.per_second = 2500, .burst = 750};
+  // Networks remembered; about 128 bytes each, allocated at construction.
+  uint32_t prefix_max = 1024;
+};
 
 class PrefixTable {
  public:
@@ -27,8 +41,9 @@ class PrefixTable {
 
   PrefixTable(const PrefixLimits& limits, RandomSource& random);
 
-  // The entry of the network that the address belongs to; a new one if need be.
-  [[nodiscard]] Index find(Instant now, const CmAddress& from);
+  // The entry of the network that the address belongs to; a new one if need be. The same network over another `way`, as a port
+  // with its VLAN, is another.
+  [[nodiscard]] Index find(Instant now, const IpAddress& address, uint32_t way = 0);
   [[nodiscard]] bool take_request(Instant now, Index index) { return entries_[index].requests.take(now); }
   [[nodiscard]] bool take_answer(Instant now, Index index) { return entries_[index].answers.take(now); }
 
@@ -56,8 +71,7 @@ class PrefixTable {
   struct Entry {
     Entry(const PrefixLimits& limits) : requests(limits.request_rate), answers(limits.answer_rate) {}
     IpAddress network;
-    uint16_t port = 0;
-    uint16_t vlan = 0;
+    uint32_t way = 0;
     bool used = false;
     uint32_t half_open = 0;
     Index previous = kNone;  // in the rank of half_open, while that is not 0
@@ -67,7 +81,7 @@ class PrefixTable {
     TokenBucket answers;
   };
   [[nodiscard]] IpAddress network_of(const IpAddress& address) const;
-  [[nodiscard]] uint32_t set_of(const IpAddress& network, uint32_t port_and_vlan) const;
+  [[nodiscard]] uint32_t set_of(const IpAddress& network, uint32_t way) const;
   // Everybody who found no place.
   [[nodiscard]] Index shared() const { return capacity(); }
   void enter_rank(Index index);
@@ -87,4 +101,4 @@ class PrefixTable {
   uint32_t size_ = 0;
 };
 
-}  // namespace cw::cm
+}  // namespace cw

@@ -5,9 +5,14 @@
 #include <cstdint>
 
 #include "base/time.h"
-#include "control/cm/cm_options.h"
 
-namespace cw::cm {
+namespace cw {
+
+// Tokens come back at `per_second` up to `burst`.
+struct RateLimit {
+  uint32_t per_second = 0;
+  uint32_t burst = 0;
+};
 
 class TokenBucket {
  public:
@@ -39,4 +44,4 @@ class TokenBucket {
   Instant last_;
 };
 
-}  // namespace cw::cm
+}  // namespace cw
