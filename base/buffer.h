@@ -134,6 +134,16 @@ class Chain {
     bytes_ += count;
     return {head_->data, count};
   }
+  // Bytes behind the last one that may still be written; none when the chain is empty.
+  [[nodiscard]] MutableBytes tail_room() const { return tail_ == nullptr ? MutableBytes() : tail_->tailroom(); }
+  // The first `count` bytes of tail_room() were written and belong to the chain now. Precondition: it has so many.
+  void extend_back(uint32_t count) {
+    CW_DASSERT(count <= tail_room().size());
+    if (count > 0) {
+      tail_->size += count;
+      bytes_ += count;
+    }
+  }
   // Drops bytes at the front, releasing Buffers that become empty. Precondition: count <= bytes().
   void trim_front(uint64_t count);
   // Drops bytes at the end. Precondition: count <= bytes().
