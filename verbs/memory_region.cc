@@ -54,24 +54,30 @@ uint32_t MemoryTable::invalidate_all(ProtectionDomain domain) {
   return count;
 }
 
-Result<MutableBytes> MemoryTable::resolve(ProtectionDomain domain, Rkey key, uint64_t address, uint64_t length,
-                                          RemoteAccess access) const {
-  const Region* region = find(domain, key);
-  if (region == nullptr) {
-    return fail(Error::kBadValue);
+Result<MutableBytes, MemoryFault> MemoryTable::resolve(ProtectionDomain domain, Rkey key, uint64_t address, uint64_t length,
+                                                       RemoteAccess access) const {
+  const Region& region = slots_[slot_of(key.value())];
+  if (key.value() == 0 || region.key == 0) {
+    return fail(MemoryFault::kUnknownKey);
   }
-  if (!grants(region->access, access)) {
-    return fail(Error::kBadValue);
+  if (region.domain != domain) {
+    return fail(MemoryFault::kOtherDomain);
+  }
+  if (!grants(region.access, access)) {
+    return fail(MemoryFault::kAccess);
+  }
+  if (length > 0 && address > UINT64_MAX - (length - 1)) {
+    return fail(MemoryFault::kWrap);
   }
   // Subtractions that cannot wrap, in this order: never address + length (CVE-2026-98365).
-  if (address < region->address) {
-    return fail(Error::kBadValue);
+  if (address < region.address) {
+    return fail(MemoryFault::kBounds);
   }
-  const uint64_t offset = address - region->address;
-  if (offset > region->memory.size() || length > region->memory.size() - offset) {
-    return fail(Error::kBadValue);
+  const uint64_t offset = address - region.address;
+  if (offset > region.memory.size() || length > region.memory.size() - offset) {
+    return fail(MemoryFault::kBounds);
   }
-  return MutableBytes(region->memory.data() + offset, static_cast<size_t>(length));
+  return MutableBytes(region.memory.data() + offset, static_cast<size_t>(length));
 }
 
 bool MemoryTable::exposes(Bytes memory) const {

@@ -35,6 +35,16 @@ enum class RemoteAccess : uint8_t {
   return (static_cast<uint8_t>(have) & static_cast<uint8_t>(want)) == static_cast<uint8_t>(want);
 }
 
+// Why a peer may not have what it asks for.
+enum class MemoryFault : uint8_t {
+  kUnknownKey,   // no region, or none any more
+  kOtherDomain,  // a region of another connection's
+  kBounds,
+  kAccess,
+  kWrap,  // address and length go beyond 2^64
+};
+inline constexpr uint32_t kMemoryFaultCount = 5;
+
 class MemoryTable {
  public:
   MemoryTable(uint32_t region_max, RandomSource& random);
@@ -47,10 +57,10 @@ class MemoryTable {
   bool invalidate(ProtectionDomain domain, Rkey key);
   // Invalidates every key of the domain; returns how many there were.
   uint32_t invalidate_all(ProtectionDomain domain);
-  // The bytes [address, address + length) if `key` of `domain` grants `access` to all of them; else an empty Result. The check
+  // The bytes [address, address + length) if `key` of `domain` grants `access` to all of them; else why not. The check
   // cannot overflow for any address and length. length 0 is the caller's business (the key is not looked at, IBA 9.7.5).
-  [[nodiscard]] Result<MutableBytes> resolve(ProtectionDomain domain, Rkey key, uint64_t address, uint64_t length,
-                                             RemoteAccess access) const;
+  [[nodiscard]] Result<MutableBytes, MemoryFault> resolve(ProtectionDomain domain, Rkey key, uint64_t address, uint64_t length,
+                                                          RemoteAccess access) const;
   [[nodiscard]] uint32_t region_count() const { return region_count_; }
   // Whether some key opens any of these bytes. Looks at every slot: for checks, not for the life of a call.
   [[nodiscard]] bool exposes(Bytes memory) const;

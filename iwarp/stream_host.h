@@ -1,0 +1,37 @@
+// What the iWARP transport asks of TCP: the kernel's (dataplane/sockets), or a simulated one. The host does what it is asked to
+// and no more; what happens to a TCP connection it tells by the functions on_...() of IwarpTransport.
+#pragma once
+
+#include <cstdint>
+
+#include "base/ip_address.h"
+#include "base/result.h"
+#include "base/strong_id.h"
+
+namespace cw::iwarp {
+
+// A TCP connection, from on_accepted() or connect() to release(). Never used again while the process lives.
+struct StreamIdTag {};
+using StreamId = StrongId<StreamIdTag, uint64_t>;
+
+enum class ReleaseKind : uint8_t {
+  kClose,  // what was written still arrives
+  kReset,  // the peer is to notice at once
+};
+
+class StreamHost {
+ public:
+  virtual ~StreamHost() = default;
+
+  // On every own address. Listening twice is fine. kLimit: too many ports. kNoResources: the port is taken, or not ours to take.
+  [[nodiscard]] virtual Status listen(uint16_t port) = 0;
+  virtual void unlisten(uint16_t port) = 0;
+  // on_connected() or on_lost() is the answer, later.
+  [[nodiscard]] virtual Status connect(StreamId stream, const IpAddress& server, uint16_t port) = 0;
+  // Nothing more is written: FIN. What the peer sends is still read.
+  virtual void finish(StreamId stream) = 0;
+  // The transport is done with the connection, and its id is dead. Not told by on_lost().
+  virtual void release(StreamId stream, ReleaseKind kind) = 0;
+};
+
+}  // namespace cw::iwarp

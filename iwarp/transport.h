@@ -1,0 +1,201 @@
+// iWARP as the gateway and the client role see it (verbs::Transport): TCP connections that speak MPA, and then carry an RDMAP
+// stream each. Without I/O: a StreamHost has the sockets.
+//
+//   passive: on_accepted() -> MPA Request -> kConnectRequest -> accept() -> Reply, kEstablished
+//   active:  connect() -> on_connected() -> Request -> Reply -> kConnectResponse -> establish()
+//
+// A TCP connection has proved its peer's address before we hear of it. That it speaks MPA it has not: until its Request is
+// complete it is half-open. There are few half-open connections, each has a time limit, and each network of clients a share: the
+// oldest of the busiest network makes room for a new one.
+//
+// A connection that is over for its user lives on without one until what was to be said has left, for a bounded time.
+//
+// The shell's turn: it gives what sockets have read, lets the user act, takes poll_sendable() until there is none, and calls
+// on_deadline().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/intrusive_list.h"
+#include "base/prefix_table.h"
+#include "base/random.h"
+#include "base/timer_wheel.h"
+#include "iwarp/mpa/setup.h"
+#include "iwarp/stream/stream.h"
+#include "iwarp/stream_host.h"
+#include "verbs/transport.h"
+
+namespace cw::iwarp {
+
+struct IwarpOptions {
+  uint32_t connections_max = 64;                      // half-open ones not included
+  uint32_t half_open_max = 64;                        // TCP connections without an MPA Request
+  PrefixLimits prefix{.half_open_max = 48};           // what one network of clients may have of them
+  Duration handshake_timeout = Duration::seconds(5);  // for the Request, or the Reply
+  Duration fpdu_timeout = Duration::seconds(10);      // for an FPDU that has begun
+  Duration parting_timeout = Duration::seconds(2);    // for our last words, and the peer's FIN
+  bool crc = true;                                    // asked for; a peer that asks has it anyway
+  uint16_t ird = 16;                                  // READs of the peer that we answer at a time: active side
+  uint16_t ord = 32;                                  // READs of ours at a time, at most
+  uint16_t send_queue_depth = 256;
+  uint32_t fpdu_bytes_max = 0xffff;  // of FPDUs that we make, whatever the MSS
+  uint32_t send_work_max = 16384;    // of all streams
+  uint32_t receive_work_max = 16384;
+};
+
+enum class IwarpDrop : uint8_t {
+  kNoRoom,            // as many connections as there may be
+  kNoListener,        // for the port that was called
+  kPrefixHalfOpen,    // evicted for a newer one of its network
+  kHalfOpen,          // evicted for a newer one of another network
+  kHandshakeTimeout,  // no complete Request, or Reply
+  kBadSetup,          // by_mpa_error says why
+  kLostInSetup,       // the peer went away
+  kNoBuffers,         // for the Reply
+};
+inline constexpr uint32_t kIwarpDropCount = 8;
+[[nodiscard]] std::string_view to_string(IwarpDrop drop) noexcept;
+
+struct IwarpStats {
+  uint64_t accepted = 0;  // TCP connections
+  std::array<uint64_t, kIwarpDropCount> drops{};
+  std::array<uint64_t, kMpaErrorCount> mpa_errors{};
+  std::array<uint64_t, kStreamErrorCauseCount> stream_errors{};  // why streams have ended
+};
+
+// What status shows of a stream beside what every transport has.
+struct IwarpDetail {
+  bool crc = false;
+  uint16_t ird = 0;
+  uint16_t ord = 0;
+  uint32_t ulpdu_bytes_max = 0;
+  uint32_t reads_outstanding = 0;
+  uint32_t works_pending = 0;
+  uint32_t receives = 0;
+  uint64_t unsent_bytes = 0;  // made and not taken by TCP
+  uint64_t input_bytes = 0;   // of an FPDU that is not complete
+  TerminateCause terminate = TerminateCause::kNone;
+};
+
+class IwarpTransport final : public verbs::Transport {
+ public:
+  // All references outlive the transport. `memory`: what peers of the active side may touch; nullptr exposes nothing.
+  IwarpTransport(const IwarpOptions& options, StreamHost& host, BufferPool& pool, RandomSource& random,
+                 verbs::MemoryTable* memory = nullptr);
+  ~IwarpTransport() override;
+  IwarpTransport(const IwarpTransport&) = delete;
+  IwarpTransport& operator=(const IwarpTransport&) = delete;
+
+  // verbs::Transport
+  [[nodiscard]] Status listen(uint16_t port) override;
+  void unlisten(uint16_t port) override;
+  [[nodiscard]] bool has_events() const override { return !with_events_.empty(); }
+  [[nodiscard]] bool poll_event(Instant now, verbs::ConnectionEvent& out) override;
+  [[nodiscard]] Result<verbs::AcceptedConnection> accept(Instant now, verbs::ConnectionId connection,
+                                                         const verbs::ConnectionOptions& options) override;
+  void reject(Instant now, verbs::ConnectionId connection, verbs::RejectReason reason) override;
+  void notify(Instant now, verbs::ConnectionId connection) override;
+  [[nodiscard]] Result<verbs::ConnectionId> connect(Instant now, const IpAddress& server, uint16_t port,
+                                                    const verbs::ConnectionOptions& options) override;
+  void establish(Instant now, verbs::ConnectionId connection) override;
+  void disconnect(Instant now, verbs::ConnectionId connection) override;
+  void destroy(verbs::ConnectionId connection) override;
+  [[nodiscard]] bool poll_ready(verbs::ReadyQueuePair& out) override;
+  [[nodiscard]] uint32_t peek_ready(std::span<uint64_t> out) const override;
+  [[nodiscard]] verbs::QueuePairInfo describe(verbs::ConnectionId connection) const override;
+  [[nodiscard]] uint32_t live_count() const override { return live_count_; }
+  [[nodiscard]] Instant next_deadline() const override { return timers_.next_deadline(); }
+  void on_deadline(Instant now) override;
+
+  // The host's side. `mss_bytes`: what one TCP segment carries.
+  // nullopt: refused, the host resets it.
+  [[nodiscard]] std::optional<StreamId> on_accepted(Instant now, const IpAddress& peer, uint16_t peer_port,
+                                                    uint16_t listener_port, uint32_t mss_bytes);
+  void on_connected(Instant now, StreamId stream, uint32_t mss_bytes);
+  // The connection is gone; the id is dead for the host.
+  void on_lost(Instant now, StreamId stream, StreamErrorCause cause);
+  // The peer has ended its half: FIN.
+  void on_end_of_stream(Instant now, StreamId stream);
+  // Where the next bytes of the peer go. 0: do not read now; poll_sendable() brings the stream up again when it may be read.
+  [[nodiscard]] uint32_t receive_space(Instant now, StreamId stream, std::span<MutableBytes> out);
+  // So many bytes were written there.
+  void on_received(Instant now, StreamId stream, uint32_t bytes);
+  // A stream with something to write, or whose reading may go on; each once until the next news.
+  [[nodiscard]] bool poll_sendable(Instant now, StreamId& out);
+  // What is to be written next, as far as `out` reaches; the same until on_written().
+  [[nodiscard]] uint32_t send_pieces(StreamId stream, std::span<Bytes> out);
+  void on_written(Instant now, StreamId stream, uint64_t bytes);
+
+  [[nodiscard]] const StreamStats& stream_stats() const { return core_.stats; }
+  [[nodiscard]] const IwarpStats& stats() const { return stats_; }
+  [[nodiscard]] uint32_t half_open_count() const { return half_open_count_; }
+
+ private:
+  class Connection;
+  struct EventTag {};
+  struct HalfOpenTag {};
+  struct PartingTag {};
+  struct ServiceTag {};
+  struct Slot {
+    Connection* connection = nullptr;
+    uint32_t generation = 0;
+  };
+
+  [[nodiscard]] Connection* take_connection(Instant now);
+  void free_connection(Connection& connection);
+  [[nodiscard]] Connection* find(uint64_t id);
+  [[nodiscard]] const Connection* find(uint64_t id) const;
+  // Of an id that the user holds.
+  [[nodiscard]] Connection* of_user(verbs::ConnectionId id);
+  [[nodiscard]] Connection& of(RdmapStream& stream);
+
+  // Set-up
+  void evict_oldest(Instant now, PrefixTable::Index prefix, IwarpDrop drop);
+  void settle_half_open(Connection& connection);
+  void take_setup_bytes(Instant now, Connection& connection);
+  void fail_setup(Instant now, Connection& connection, IwarpDrop drop);
+  void start_stream(Connection& connection, const MpaSession& session);
+  void say(Connection& connection, Bytes frame);
+  [[nodiscard]] verbs::ConnectionLimits limits() const;
+
+  // Life
+  void take_input(Instant now, Connection& connection);
+  void watch_stream(Instant now, Connection& connection);
+  void lose_stream(Instant now, Connection& connection, StreamErrorCause cause);
+  // Whether the host has to look at it.
+  [[nodiscard]] bool serve(Instant now, Connection& connection);
+  void post_event(Connection& connection, verbs::ConnectionEvent::Kind kind);
+  void drop_event(Connection& connection);
+  void begin_parting(Instant now, Connection& connection);
+  void release(Connection& connection, ReleaseKind kind);
+  void request_service(Connection& connection);
+  void rearm(Connection& connection);
+  void on_timer(Instant now, Connection& connection);
+
+  IwarpOptions options_;
+  StreamHost& host_;
+  StreamCore core_;
+  PrefixTable prefixes_;
+  TimerWheel timers_;
+  Slab<Connection> connections_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_slots_;
+  std::vector<uint16_t> ports_;
+  IntrusiveList<Connection, EventTag> with_events_;
+  IntrusiveList<Connection, HalfOpenTag> half_open_;  // the oldest first
+  IntrusiveList<Connection, PartingTag> parting_;     // without a user, the oldest first
+  IntrusiveList<Connection, ServiceTag> serviceable_;
+  std::unique_ptr<MpaFrameReader> told_;  // what the event that was polled last refers to
+  uint32_t half_open_count_ = 0;
+  uint32_t open_count_ = 0;  // accepted or connected, with a user
+  uint32_t live_count_ = 0;
+  IwarpStats stats_;
+};
+
+}  // namespace cw::iwarp

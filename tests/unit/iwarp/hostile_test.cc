@@ -1,0 +1,305 @@
+// What a peer can send that it must not, each with the Terminate that it gets. Nothing crashes, nothing is placed, nothing is
+// left, and another connection does not notice.
+#include "tests/unit/iwarp/scripted_peer.h"
+
+namespace cw::iwarp::test {
+namespace {
+
+struct WrongSegment {
+  const char* name;
+  ByteVector segment;
+  TerminateCause cause;
+  uint32_t control;  // the first word of the Terminate's payload
+};
+
+const ByteVector kPayload = pattern(16);
+
+std::vector<WrongSegment> wrong_segments() {
+  ReadRequestHeader request;
+  request.bytes = 100;
+  request.source_stag = 0x1234;
+  return {
+      {"DDP version of a tagged segment", tagged(0xc2, 0x40, 1, 0, kPayload), TerminateCause::kTaggedVersion, 0x1104'c000},
+      {"DDP version of an untagged segment", untagged(0x40, 0x43, 0, 0, 1, 0, kPayload), TerminateCause::kUntaggedVersion,
+       0x1206'c000},
+      {"queue 3", untagged(0x41, 0x43, 0, 3, 1, 0, kPayload), TerminateCause::kUntaggedQueue, 0x1201'c000},
+      {"RDMAP version", untagged(0x41, 0x83, 0, 0, 1, 0, kPayload), TerminateCause::kOperationVersion, 0x0205'c000},
+      {"a reserved opcode", untagged(0x41, 0x4f, 0, 0, 1, 0, kPayload), TerminateCause::kOperationOpcode, 0x0206'c000},
+      {"a tagged SEND", tagged(0xc1, 0x43, 1, 0, kPayload), TerminateCause::kOperationOpcode, 0x0206'c000},
+      {"an untagged WRITE", untagged(0x41, 0x40, 0, 0, 1, 0, kPayload), TerminateCause::kOperationOpcode, 0x0206'c000},
+      {"a SEND in the queue of READs", untagged(0x41, 0x43, 0, 1, 1, 0, kPayload), TerminateCause::kOperationOpcode, 0x0206'c000},
+      {"a Terminate in the queue of SENDs", untagged(0x41, 0x47, 0, 0, 1, 0, kPayload), TerminateCause::kOperationOpcode,
+       0x0206'c000},
+      {"MSN 0", send_segment(0, kPayload), TerminateCause::kUntaggedMessage, 0x1203'c000},
+      {"MSN ahead", send_segment(2, kPayload), TerminateCause::kUntaggedMessage, 0x1203'c000},
+      {"MO ahead", send_segment(1, kPayload, 4), TerminateCause::kUntaggedOffset, 0x1204'c000},
+      {"a message beyond the receive", send_segment(1, pattern(4097)), TerminateCause::kUntaggedTooLong, 0x1205'c000},
+      {"a WRITE to a guessed STag", tagged(0xc1, 0x40, 0x1234, 0, kPayload), TerminateCause::kTaggedInvalidStag, 0x1100'c000},
+      {"a READ response nobody asked for", tagged(0xc1, 0x42, 0x1234, 0, kPayload), TerminateCause::kTaggedInvalidStag,
+       0x1100'c000},
+      {"a READ where none is taken", read_request_segment(1, request), TerminateCause::kUntaggedNoBuffer, 0x1202'c000},
+      {"a short READ request", untagged(0x41, 0x41, 0, 1, 1, 0, kPayload), TerminateCause::kOperationUnspecified, 0x02ff'c000},
+      {"a long READ request", untagged(0x41, 0x41, 0, 1, 1, 0, pattern(29)), TerminateCause::kUntaggedTooLong, 0x1205'c000},
+      {"an invalidation of a guessed STag", untagged(0x41, 0x44, 0x1234, 0, 1, 0, kPayload),
+       TerminateCause::kProtectionNotInvalidated, 0x0109'c000},
+      {"a second Terminate's number", untagged(0x41, 0x47, 0, 2, 2, 0, kPayload), TerminateCause::kUntaggedMessage, 0x1203'c000},
+  };
+}
+
+TEST(IwarpHostile, EveryWrongSegmentHasItsTerminateAndHurtsNobodyElse) {
+  for (const WrongSegment& wrong : wrong_segments()) {
+    SCOPED_TRACE(wrong.name);
+    ScriptedPeer t({.ird = 4});
+    StreamNet::Connection& honest = t.ready();
+    verbs::QueuePair* honest_qp = t.server.qp;
+    StreamNet::Connection& hostile = t.ready();
+    verbs::QueuePair* hostile_qp = t.server.qp;
+    uint32_t control = 0;
+    EXPECT_EQ(ScriptedPeer::terminate_in(t.say(hostile, fpdu(wrong.segment)), &control), wrong.cause);
+    EXPECT_EQ(control, wrong.control);
+    EXPECT_TRUE(hostile_qp->in_error());
+    EXPECT_TRUE(t.server.completions.empty());
+    EXPECT_FALSE(honest_qp->in_error());
+    (void)t.say(honest, fpdu(send_segment(1, kPayload)));
+    EXPECT_EQ(t.server.completions.size(), 1u);
+  }
+}
+
+// RFC 5040 4.8: length, headers and reserved bits, byte by byte.
+TEST(IwarpHostile, ATerminateNamesTheSegmentThatWasWrong) {
+  ScriptedPeer t;
+  StreamNet::Connection& connection = t.ready();
+  const ByteVector segment = send_segment(1, kPayload, 4);
+  const ByteVector said = t.say(connection, fpdu(segment));
+  ByteVector expected{0x12, 0x04, 0xc0, 0x00, 0x00, static_cast<uint8_t>(segment.size())};
+  expected.insert(expected.end(), segment.begin(), segment.begin() + kUntaggedHeaderBytes);
+  ASSERT_GE(said.size(), 20 + expected.size());
+  EXPECT_EQ(ByteVector(said.begin() + 20, said.begin() + 20 + static_cast<ptrdiff_t>(expected.size())), expected);
+}
+
+TEST(IwarpHostile, ASendWithoutAReceiveEndsTheStream) {
+  ScriptedPeer t;
+  t.server.receives = 1;
+  StreamNet::Connection& connection = t.ready();
+  const ByteVector said = t.say(connection, joined({fpdu(send_segment(1, kPayload)), fpdu(send_segment(2, kPayload))}));
+  EXPECT_EQ(ScriptedPeer::terminate_in(said), TerminateCause::kUntaggedNoBuffer);
+  ASSERT_EQ(t.server.completions.size(), 1u);
+}
+
+TEST(IwarpHostile, SegmentsOfAMessageMustAgree) {
+  const ByteVector first = send_segment(1, kPayload, 0, false);
+  struct Case {
+    ByteVector second;
+    TerminateCause cause;
+  };
+  for (const Case& each : {Case{untagged(0x41, 0x45, 0, 0, 1, 16, kPayload), TerminateCause::kOperationOpcode},
+                           Case{send_segment(1, kPayload, 15), TerminateCause::kUntaggedOffset},
+                           Case{send_segment(2, kPayload, 0), TerminateCause::kUntaggedMessage},
+                           Case{send_segment(1, pattern(4081), 16), TerminateCause::kUntaggedTooLong}}) {
+    ScriptedPeer t;
+    StreamNet::Connection& connection = t.ready();
+    EXPECT_EQ(ScriptedPeer::terminate_in(t.say(connection, joined({fpdu(first), fpdu(each.second)}))), each.cause);
+    EXPECT_TRUE(t.server.completions.empty());
+  }
+}
+
+TEST(IwarpHostile, ACorruptedFpduIsNotDelivered) {
+  ByteVector bytes = fpdu(send_segment(1, kPayload));
+  for (size_t i = 2; i < bytes.size(); ++i) {
+    ScriptedPeer t;
+    StreamNet::Connection& connection = t.ready();
+    ByteVector damaged = bytes;
+    damaged[i] ^= 0x10;
+    uint32_t control = 0;
+    EXPECT_EQ(ScriptedPeer::terminate_in(t.say(connection, damaged), &control), TerminateCause::kMpaCrc) << i;
+    EXPECT_EQ(control, 0x2002'0000u);
+    EXPECT_TRUE(t.server.completions.empty());
+  }
+}
+
+TEST(IwarpHostile, AnFpduShorterThanItsHeaderEndsTheStream) {
+  for (uint32_t size = 0; size < kUntaggedHeaderBytes; ++size) {
+    ScriptedPeer t;
+    StreamNet::Connection& connection = t.ready();
+    ByteVector segment = send_segment(1, {});
+    segment.resize(size);
+    EXPECT_EQ(ScriptedPeer::terminate_in(t.say(connection, fpdu(segment))), TerminateCause::kMpaLength) << size;
+  }
+}
+
+TEST(IwarpHostile, BytesBehindTheRequestAreTooEarly) {
+  ScriptedPeer t;
+  StreamNet::Connection& connection = t.call();
+  const ByteVector said = t.say(connection, joined({siw_request(), fpdu(send_segment(1, kPayload))}));
+  ASSERT_GE(said.size(), 20u);
+  EXPECT_NE(said[16] & 0x20, 0) << "a refusal";
+  EXPECT_TRUE(t.server.requests.empty());
+  EXPECT_EQ(t.server.transport.stats().mpa_errors[static_cast<size_t>(MpaError::kEarlyData)], 1u);
+}
+
+TEST(IwarpHostile, WhatIsNotMpaIsResetWithItsFirstWrongByte) {
+  for (const std::string_view text : {"GET / HTTP/1.1\r\n", "M", "MPA ID Rep Frame"}) {
+    ScriptedPeer t;
+    StreamNet::Connection& connection = t.call();
+    const ByteVector said = t.say(connection, ByteVector(text.begin(), text.end()));
+    EXPECT_TRUE(said.empty());
+    EXPECT_EQ(t.server.transport.half_open_count(), text == "M" ? 1u : 0u);
+    EXPECT_EQ(connection.ends[0].reset_arriving, text != "M");
+  }
+}
+
+TEST(IwarpHostile, ASlowHandshakeHasATimeLimit) {
+  ScriptedPeer t;
+  StreamNet::Connection& connection = t.call();
+  const ByteVector request = siw_request();
+  for (uint32_t i = 0; i < 9; ++i) {
+    (void)t.say(connection, {request[i]});
+    t.advance(Duration::ms(500));
+  }
+  EXPECT_EQ(t.server.transport.half_open_count(), 1u);
+  t.advance(Duration::seconds(1));
+  EXPECT_EQ(t.server.transport.half_open_count(), 0u);
+  EXPECT_EQ(t.server.transport.live_count(), 0u);
+  EXPECT_EQ(t.server.transport.stats().drops[static_cast<size_t>(IwarpDrop::kHandshakeTimeout)], 1u);
+}
+
+TEST(IwarpHostile, AFloodOfConnectionsPushesOutItselfAndNotOthers) {
+  IwarpOptions options;
+  options.half_open_max = 16;
+  options.prefix.half_open_max = 8;
+  ScriptedPeer t(options);
+  StreamNet::Connection& honest = t.call(0x0b00'0001);
+  for (uint32_t i = 0; i < 1000; ++i) {
+    (void)t.call(0x0c00'0000 + i % 200);
+    t.run();
+    ASSERT_LE(t.server.transport.half_open_count(), 16u);
+  }
+  // From many networks.
+  for (uint32_t i = 0; i < 1000; ++i) {
+    (void)t.call(0x0d00'0000 + i * 256);
+    t.run();
+    ASSERT_LE(t.server.transport.half_open_count(), 16u);
+    if (i == 0) {
+      EXPECT_FALSE(honest.ends[0].reset_arriving);
+    }
+  }
+  EXPECT_GT(t.server.transport.stats().drops[static_cast<size_t>(IwarpDrop::kPrefixHalfOpen)], 900u);
+  EXPECT_GT(t.server.transport.stats().drops[static_cast<size_t>(IwarpDrop::kHalfOpen)], 900u);
+  t.advance(Duration::seconds(6));
+  EXPECT_EQ(t.server.transport.live_count(), 0u);
+}
+
+TEST(IwarpHostile, AnFpduThatDoesNotEndHasATimeLimit) {
+  ScriptedPeer t;
+  StreamNet::Connection& connection = t.ready();
+  const ByteVector bytes = fpdu(send_segment(1, kPayload));
+  (void)t.say(connection, ByteVector(bytes.begin(), bytes.end() - 1));
+  t.advance(Duration::seconds(9));
+  EXPECT_FALSE(t.server.qp->in_error());
+  t.advance(Duration::seconds(2));
+  EXPECT_TRUE(t.server.qp->in_error());
+  EXPECT_TRUE(t.server.has_event(Kind::kDisconnected));
+}
+
+TEST(IwarpHostile, APeerThatNeverReadsKeepsNothingForEver) {
+  ScriptedPeer t;
+  StreamNet::Connection& connection = t.ready();
+  (void)t.say(connection, fpdu(send_segment(1, kPayload)));
+  t.net.buffer_bytes_max = 0;
+  ASSERT_TRUE(t.server.qp->post_send({.payload = t.server.chain(pattern(3000))}).ok());
+  t.run();
+  t.server.completions.clear();
+  t.server.transport.disconnect(t.net.now, t.server.connection);
+  t.server.transport.destroy(t.server.connection);
+  t.run();
+  EXPECT_EQ(t.server.transport.live_count(), 1u);
+  t.advance(Duration::seconds(3));
+  EXPECT_EQ(t.server.transport.live_count(), 0u);
+  EXPECT_LE(t.server.pool.in_use(), SpareBuffers::kCount);
+}
+
+TEST(IwarpHostile, ManyShortSegmentsDoNotHoldManyBuffers) {
+  ScriptedPeer t;
+  StreamNet::Connection& connection = t.ready();
+  ByteVector bytes;
+  for (uint32_t i = 0; i < 4000; ++i) {
+    const ByteVector one = fpdu(send_segment(1, {static_cast<uint8_t>(i)}, i, false));
+    bytes.insert(bytes.end(), one.begin(), one.end());
+  }
+  (void)t.say(connection, bytes);
+  EXPECT_FALSE(t.server.qp->in_error());
+  EXPECT_LE(t.server.pool.in_use(), SpareBuffers::kCount + 3);
+}
+
+TEST(IwarpHostile, AReadResponseIsCheckedAgainstItsRequest) {
+  struct Case {
+    const char* name;
+    uint32_t wrong_stag;  // xor
+    uint64_t offset;
+    uint32_t bytes;
+    bool last;
+    TerminateCause cause;
+  };
+  for (const Case& each : {Case{"another STag", 1, 0, 100, true, TerminateCause::kTaggedInvalidStag},
+                           Case{"an offset ahead", 0, 1, 99, true, TerminateCause::kTaggedBounds},
+                           Case{"too long", 0, 0, 101, true, TerminateCause::kTaggedBounds},
+                           Case{"an offset that wraps", 0, UINT64_MAX, 100, true, TerminateCause::kTaggedBounds},
+                           Case{"too short", 0, 0, 99, true, TerminateCause::kOperationUnspecified}}) {
+    SCOPED_TRACE(each.name);
+    ScriptedPeer t;
+    StreamNet::Connection& connection = t.ready();
+    (void)t.say(connection, fpdu(send_segment(1, kPayload)));
+    t.server.completions.clear();
+    ASSERT_TRUE(
+        t.server.qp->post_read({.id = verbs::WorkId(9), .rkey = verbs::Rkey(77), .remote_address = 5, .length = 100}).ok());
+    t.run();
+    const ByteVector request = t.net.read(connection);
+    ASSERT_EQ(request.size(), fpdu_bytes(kUntaggedHeaderBytes + kReadRequestBytes));
+    const ReadRequestHeader asked = parse_read_request(Bytes(request).subspan(2 + kUntaggedHeaderBytes));
+    EXPECT_EQ(asked.source_stag, 77u);
+    EXPECT_EQ(asked.source_offset, 5u);
+    EXPECT_EQ(asked.bytes, 100u);
+    const ByteVector said = t.say(connection, fpdu(tagged(each.last ? 0xc1 : 0x81, 0x42, asked.sink_stag ^ each.wrong_stag,
+                                                          asked.sink_offset + each.offset, pattern(each.bytes))));
+    EXPECT_EQ(ScriptedPeer::terminate_in(said), each.cause);
+    ASSERT_EQ(t.server.completions.size(), 1u);
+    EXPECT_EQ(t.server.completions[0].status, verbs::WcStatus::kBadResponse);
+  }
+}
+
+// A tag lives for one READ.
+TEST(IwarpHostile, AReadsTagIsDeadWithItsResponse) {
+  ScriptedPeer t;
+  StreamNet::Connection& connection = t.ready();
+  (void)t.say(connection, fpdu(send_segment(1, kPayload)));
+  ASSERT_TRUE(t.server.qp->post_read({.rkey = verbs::Rkey(77), .length = 16}).ok());
+  t.run();
+  const ByteVector request = t.net.read(connection);
+  const ReadRequestHeader asked = parse_read_request(Bytes(request).subspan(2 + kUntaggedHeaderBytes));
+  const ByteVector response = fpdu(tagged(0xc1, 0x42, asked.sink_stag, 0, kPayload));
+  EXPECT_TRUE(t.say(connection, response).empty());
+  EXPECT_EQ(ScriptedPeer::terminate_in(t.say(connection, response)), TerminateCause::kTaggedInvalidStag);
+}
+
+TEST(IwarpHostile, AReceivedTerminateEndsWhatIsOutstandingWithItsReason) {
+  for (const bool siw : {false, true}) {
+    ScriptedPeer t;
+    StreamNet::Connection& connection = t.ready();
+    (void)t.say(connection, fpdu(send_segment(1, kPayload)));
+    t.server.completions.clear();
+    ASSERT_TRUE(t.server.qp->post_read({.rkey = verbs::Rkey(77), .length = 16}).ok());
+    t.run();
+    // Remote protection, bounds: as the RFC has it, and as siw sends it.
+    const ByteVector control = siw ? ByteVector{0x10, 0x01, 0x03, 0x00} : ByteVector{0x01, 0x01, 0xc0, 0x00};
+    const ByteVector payload = joined({control, {0, 46}, ByteVector(kUntaggedHeaderBytes)});
+    (void)t.say(connection, fpdu(untagged(0x41, 0x47, 0, 2, 1, 0, payload)));
+    ASSERT_EQ(t.server.completions.size(), 1u);
+    EXPECT_EQ(t.server.completions[0].status, verbs::WcStatus::kRemoteAccessError);
+    const verbs::QueuePairInfo info = t.server.transport.describe(t.server.connection);
+    EXPECT_EQ(info.error.cause, "terminated");
+    EXPECT_EQ(info.detail<IwarpDetail>().terminate, TerminateCause::kProtectionBounds);
+  }
+}
+
+}  // namespace
+}  // namespace cw::iwarp::test
