@@ -204,6 +204,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     gateway::ListenerOptions& listener = options.listeners.emplace_back();
     listener.name = identity.name;
     listener.port = identity.port;
+    listener.transport = static_cast<uint32_t>(identity.transport);
     listener.removed = true;
   }
   for (const control::ListenerConfig& config_listener : config.listeners) {
@@ -249,6 +250,35 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
   options.pull_buffers_max = share_of(control::plan_buffers(config).pulled_max, core);
   options.reply_bytes_max = uint64_t{control::pool_sizes(config).large_buffers} * control::kLargeBufferBytes / core.count;
   options.reserved_packet_bytes = control::smallest_path_mtu(config);
+  return options;
+}
+
+iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare& core) {
+  const control::LimitsConfig& limits = config.limits;
+  iwarp::IwarpOptions options;
+  options.connections_max = limits.connections_max;
+  options.half_open_max = share_of(limits.half_open_max, core);
+  options.prefix.half_open_max = share_of(limits.half_open_max_per_prefix, core);
+  options.prefix.ipv4_bits = static_cast<uint8_t>(limits.prefix_bits_ipv4);
+  options.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
+  options.ord = static_cast<uint16_t>(config.roce.reads_in_flight_max);
+  options.send_work_max = std::max({16384u, 8 * share_of(limits.calls_in_flight_max, core), send_works(limits, core)});
+  for (const control::ListenerConfig& listener : config.listeners) {
+    const uint32_t receives = listener.credits + listener.reverse_credits;
+    options.receive_work_max =
+        std::max(options.receive_work_max, std::min(receives * control::connections_max_of(listener, limits), 1u << 20));
+  }
+  return options;
+}
+
+TcpStreamsOptions tcp_options(const control::Config& config) {
+  TcpStreamsOptions options;
+  for (const control::ListenerConfig& listener : config.listeners) {
+    if (listener.transport == control::TransportKind::kIwarp && listener.address) {
+      options.listen.push_back({*listener.address, listener.port});
+    }
+  }
+  options.keepalive = Duration::seconds(config.roce.keepalive_s);
   return options;
 }
 

@@ -10,11 +10,13 @@
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
+#include "dataplane/sockets/tcp_streams.h"
 #include "dataplane/worker_pool.h"
 #include "gateway/config_ids.h"
 #include "gateway/gateway_options.h"
 #include "gateway/node/node.h"
 #include "gateway/node/roce_transport.h"
+#include "iwarp/transport.h"
 
 namespace cw::dataplane {
 
@@ -32,6 +34,9 @@ namespace cw::dataplane {
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
                                                       gateway::ConnectionQuota& quota, gateway::ConnectionQuota& client_quota,
                                                       gateway::SourcePorts& source_ports, const gateway::ConfigIds& numbers);
+// ListenerOptions::transport is a control::TransportKind: a core has its transports in that order.
+[[nodiscard]] iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare& core);
+[[nodiscard]] TcpStreamsOptions tcp_options(const control::Config& config);
 [[nodiscard]] node::RoceOptions roce_options(const control::Config& config, const CoreShare& core);
 [[nodiscard]] std::unique_ptr<gateway::ConnectionQuota> connection_quota(const control::Config& config,
                                                                          const gateway::ConfigIds& numbers);

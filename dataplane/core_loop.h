@@ -17,6 +17,7 @@
 #include "dataplane/core_handover.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port_queue.h"
+#include "dataplane/sockets/tcp_streams.h"
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
 #include "dataplane/watermark_watch.h"
@@ -50,6 +51,9 @@ class CoreLoop {
   // This core is one of several: `share` says which, and `exchange` leads to the others and outlives the loop.
   void share_with(const CoreShare& share, CoreExchange& exchange) { handover_.share_with(share, exchange); }
 
+  // The core has kernel sockets, too. They outlive the loop.
+  void serve_sockets(TcpStreams& sockets) { sockets_ = &sockets; }
+
   // Any thread: see PollCore.
   void set_tap(control::capture::CaptureRing* tap) { tap_.set(tap); }
 
@@ -75,6 +79,7 @@ class CoreLoop {
   bool flush(Instant now);
   void send(Instant now, std::span<wire::TxPacket> packets);
   void sleep(Instant now);
+  [[nodiscard]] bool receive_sockets(Instant now);
 
   node::Node& node_;
   std::span<const std::unique_ptr<PortQueue>> queues_;
@@ -82,6 +87,8 @@ class CoreLoop {
   CoreApp& app_;
   Wakeup& wakeup_;
   IdlePolicy idle_;
+  TcpStreams* sockets_ = nullptr;
+  Instant sockets_after_;  // when they are looked at next, while they are quiet
   bool was_busy_ = false;  // packets came in the last turn
   telemetry::CoreLoopStats stats_;
   CaptureTap tap_;

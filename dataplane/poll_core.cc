@@ -30,13 +30,18 @@ PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wak
       queues_(open_queues(shared, share)),
       node_(node_options(shared.config, macs_of(shared.ports), share, shared.qpn_key), entropy_, nullptr),
       transport_(roce_options(shared.config, share), node_, entropy_),
+      tcp_(tcp_options(shared.config)),
+      iwarp_(iwarp_options(shared.config, share), tcp_, shared.pools.packets(), entropy_),
       gateway_(
           gateway_options(shared.config, share, shared.quota, shared.client_quota, shared.workers.source_ports(), shared.numbers),
-          transport_, shared.pools.packets(), shared.pools.large(), shared.programs, entropy_),
+          std::vector<verbs::Transport*>{&transport_, &iwarp_}, shared.pools.packets(), shared.pools.large(), shared.programs,
+          entropy_),
       app_(share.index, gateway_, transport_, node_, shared.workers, shared.exchange, queues_, shared.pools),
       loop_(node_, queues_, shared.pools, clock_, app_, wakeup,
             {.spins = shared.config.dataplane.idle == control::IdleMode::kSpin, .yields = is_worker_cpu(lcore_)}) {
+  tcp_.attach(iwarp_);
   app_.set_loop(&loop_);
+  loop_.serve_sockets(tcp_);
   if (shared.exchange != nullptr) {
     loop_.share_with(share, *shared.exchange);
   }

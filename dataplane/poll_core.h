@@ -17,11 +17,13 @@
 #include "dataplane/dpdk/port_queue.h"
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
+#include "dataplane/sockets/tcp_streams.h"
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
 #include "dataplane/worker_pool.h"
 #include "gateway/config_ids.h"
 #include "gateway/connection_quota.h"
+#include "iwarp/transport.h"
 
 namespace cw::dataplane {
 
@@ -64,6 +66,8 @@ class PollCore {
   std::vector<std::unique_ptr<PortQueue>> queues_;
   node::Node node_;
   node::RoceTransport transport_;
+  TcpStreams tcp_;
+  iwarp::IwarpTransport iwarp_;
   gateway::Gateway gateway_;
   GatewayApp app_;
   CoreLoop loop_;

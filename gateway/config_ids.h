@@ -19,11 +19,12 @@ namespace cw::gateway {
 struct ListenerIdentity {
   std::string name;
   uint16_t port = 0;
+  control::TransportKind transport = control::TransportKind::kRoce;
 
   friend bool operator==(const ListenerIdentity&, const ListenerIdentity&) = default;
 };
 [[nodiscard]] inline ListenerIdentity identity_of(const control::ListenerConfig& config) {
-  return {config.name, config.port};
+  return {config.name, config.port, config.transport};
 }
 
 using ListenerIds = StableIds<ListenerIdentity, kListenerIdsMax>;

@@ -855,6 +855,12 @@ void IwarpTransport::on_written(Instant /*now*/, StreamId stream, uint64_t bytes
   }
 }
 
+void IwarpTransport::request_send(StreamId stream) {
+  if (Connection* connection = find(stream.value())) {
+    request_service(*connection);
+  }
+}
+
 void IwarpTransport::on_deadline(Instant now) {
   while (TimerNode* node = timers_.pop_expired(now)) {
     on_timer(now, static_cast<Connection&>(*node));

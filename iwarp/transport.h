@@ -131,6 +131,8 @@ class IwarpTransport final : public verbs::Transport {
   // What is to be written next, as far as `out` reaches; the same until on_written().
   [[nodiscard]] uint32_t send_pieces(StreamId stream, std::span<Bytes> out);
   void on_written(Instant now, StreamId stream, uint64_t bytes);
+  // It had its share of the turn, and there may be more: poll_sendable() gives it again.
+  void request_send(StreamId stream);
 
   [[nodiscard]] const StreamStats& stream_stats() const { return core_.stats; }
   [[nodiscard]] const IwarpStats& stats() const { return stats_; }

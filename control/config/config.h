@@ -73,12 +73,21 @@ struct PortConfig {
   std::optional<IpAddress> gateway6;
 };
 
+// The wire that clients come by.
+enum class TransportKind : uint8_t {
+  kRoce,   // RoCEv2 on the [[port]]s
+  kIwarp,  // iWARP on the kernel's TCP
+};
+
 // [[listener]]
 struct ListenerConfig {
   // Name in metrics and in causewayctl. Empty in the file: the backend's name.
   std::string name;
-  // RDMA port, 1..65535: the low 16 bits of the CM service id. 20049 is registered for NFS over RDMA (RFC 8166 9). No UDP or TCP
-  // port.
+  TransportKind transport = TransportKind::kRoce;
+  // kIwarp: the own address that is listened on. Absent: all of the kernel's, IPv4 and IPv6.
+  std::optional<IpAddress> address;
+  // 1..65535. 20049 is registered for NFS over RDMA (RFC 8166 9). kRoce: the low 16 bits of the CM service id, no UDP port.
+  // kIwarp: a TCP port.
   uint16_t port = 20049;
   // Name of a [[backend]]. Empty: calls go where a [[route]] leads, or are answered with PROG_UNAVAIL.
   std::string backend;

@@ -283,17 +283,20 @@ class Checker {
       add("listener", "there is no listener", "add a [[listener]] section with backend");
     }
     std::set<std::string> names;
-    std::set<uint32_t> ports;
+    std::set<std::pair<TransportKind, uint32_t>> ports;
     for (size_t i = 0; i < config_.listeners.size(); ++i) {
       const ListenerConfig& listener = config_.listeners[i];
       const std::string path = fmt::format("listener[{}]", i);
       if (!listener.name.empty() && !names.insert(listener.name).second) {
         add(path + ".name", fmt::format("two listeners are named '{}'", listener.name), "give each its own name");
       }
-      if (!ports.insert(listener.port).second) {
+      if (!ports.emplace(listener.transport, listener.port).second) {
         add(path + ".port", fmt::format("two listeners have port {}", listener.port), "give each its own port");
       }
       check_backend_name(listener.backend, path + ".backend");
+      if (listener.address && listener.transport != TransportKind::kIwarp) {
+        add(path + ".address", "RoCE listens on the addresses of the [[port]]s", "remove it, or set transport = \"iwarp\"");
+      }
       check_listener_routes(listener, path);
       check_listener_limits(listener, path);
       check_allow(listener, path);

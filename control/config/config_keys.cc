@@ -11,6 +11,7 @@ constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
 constexpr std::array kIdleNames = {"sleep", "spin"};
+constexpr std::array kTransportNames = {"roce", "iwarp"};
 constexpr std::array kBackendTypeNames = {"tcp", "builtin"};
 constexpr std::array kSourceNames = {"gateway", "client"};
 constexpr std::array kCheckNames = {"rpc", "tcp", "off"};
@@ -99,7 +100,7 @@ const std::array<Key<PortConfig>, 8> kPortKeys = {{
     {.name = "gateway6", .member = &PortConfig::gateway6, .help = "IPv6 next hop.", .example = "\"2001:db8::fe\""},
 }};
 
-const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
+const std::array<Key<ListenerConfig>, 11> kListenerKeys = {{
     {.name = "name",
      .member = &ListenerConfig::name,
      .help =
@@ -107,9 +108,18 @@ const std::array<Key<ListenerConfig>, 9> kListenerKeys = {{
      .example = "\"nfs\"",
      .rule = TextRule::kName,
      .live = true},
+    {.name = "transport",
+     .member = Choice<ListenerConfig>{kTransportNames, [](const ListenerConfig& c) { return static_cast<uint32_t>(c.transport); },
+                                      [](ListenerConfig& c, uint32_t i) { c.transport = static_cast<TransportKind>(i); }},
+     .help =
+         "The wire: roce, RoCEv2 on the [[port]]s; or iwarp, RDMA over the kernel's TCP, on whatever addresses the host has."},
+    {.name = "address",
+     .member = &ListenerConfig::address,
+     .help = "transport = \"iwarp\": the own address that is listened on. Not given: all that the host has.",
+     .example = "\"192.0.2.1\""},
     {.name = "port",
      .member = &ListenerConfig::port,
-     .help = "RDMA port that clients connect to (mount option port=). The packets themselves are UDP 4791.",
+     .help = "Port that clients connect to (mount option port=). With iwarp a TCP port; with roce the packets are UDP 4791.",
      .bounds = {1, 65535}},
     {.name = "backend",
      .member = &ListenerConfig::backend,

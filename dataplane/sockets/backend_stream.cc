@@ -19,25 +19,6 @@ constexpr int kLocalPortRange = 51;  // IP_LOCAL_PORT_RANGE, which the C library
 // Bytes read per turn, so that one backend connection does not starve the others of its worker.
 constexpr size_t kReadBudget = 512u << 10;
 
-int family_of(const IpAddress& address) {
-  return address.is_v4() ? AF_INET : AF_INET6;
-}
-
-socklen_t write_address(const TcpAddress& from, sockaddr_storage& out) {
-  if (from.address.is_v4()) {
-    auto* address = reinterpret_cast<sockaddr_in*>(&out);
-    address->sin_family = AF_INET;
-    address->sin_port = htons(from.port);
-    std::memcpy(&address->sin_addr, from.address.raw.data() + 12, 4);
-    return sizeof(*address);
-  }
-  auto* address = reinterpret_cast<sockaddr_in6*>(&out);
-  address->sin6_family = AF_INET6;
-  address->sin6_port = htons(from.port);
-  std::memcpy(&address->sin6_addr, from.address.raw.data(), 16);
-  return sizeof(*address);
-}
-
 }  // namespace
 
 BackendStream::BackendStream(const TcpAddress& server, const IpAddress& source, rpcrdma::RecordAdmission& admission,

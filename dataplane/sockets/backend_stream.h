@@ -11,14 +11,10 @@
 
 #include "base/buffer.h"
 #include "base/ip_address.h"
+#include "dataplane/sockets/tcp_address.h"
 #include "rpcrdma/rpc/record_mark.h"
 
 namespace cw::dataplane {
-
-struct TcpAddress {
-  IpAddress address;
-  uint16_t port = 0;
-};
 
 class BackendStream {
  public:

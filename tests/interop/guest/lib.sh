@@ -19,7 +19,9 @@ nic_up() { # kernel's name, our name, MTU, addresses separated by commas
   done
 }
 
-rxe_up() { rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev roce0; }
+rxe_up() { /sbin/modprobe rdma_rxe && { rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev roce0; }; }
+
+siw_up() { /sbin/modprobe siw && { rdma link show siw0/1 >/dev/null 2>&1 || rdma link add siw0 type siw netdev roce0; }; }
 
 drop_caches() {
   sync

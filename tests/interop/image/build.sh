@@ -114,6 +114,20 @@ copy_modules() { # unpacked kernel, its release
   chroot_depmod "$root" "$release"
 }
 
+# siw, the kernel's iWARP in software, is not among Debian's modules. Its source is, and builds in ten seconds.
+add_siw() { # series, release
+  siw=$work/siw
+  unpack "$siw" "linux-headers-$2" "linux-headers-${2%-amd64}-common" "linux-kbuild-$1" "linux-source-$1"
+  headers=$siw/usr/src/linux-headers-$2
+  sed -i "s#include /usr/src#include $siw/usr/src#" "$headers/Makefile"
+  tar -C "$siw" -xf "$siw/usr/src/linux-source-$1.tar.xz" "linux-source-$1/drivers/infiniband/sw/siw"
+  module=$siw/linux-source-$1/drivers/infiniband/sw/siw
+  make -s -C "$headers" M="$module" CONFIG_RDMA_SIW=m modules >"$work/siw.log" 2>&1 || die "siw: $(tail -n 3 "$work/siw.log")"
+  strip --strip-debug "$module/siw.ko"
+  install -D -m 644 "$module/siw.ko" "$root/lib/modules/$2/extra/siw.ko"
+  rm -rf "$siw"
+}
+
 # depmod of the unpacked kmod package, so that the host needs none.
 chroot_depmod() {
   "$tools/lib64/ld-linux-x86-64.so.2" --library-path "$tools/lib/x86_64-linux-gnu:$tools/usr/lib/x86_64-linux-gnu" \
@@ -190,6 +204,10 @@ with_kernel() { # series: the initramfs with the modules of this kernel
   release=$(ls "$unpacked/lib/modules")
   rm -rf "$root/lib/modules"
   copy_modules "$unpacked" "$release"
+  if [ "$1" = 6.1 ]; then # the only series of which there is a source package
+    add_siw "$1" "$release"
+    chroot_depmod "$root" "$release"
+  fi
   mkdir -p "$image"
   (cd "$root" && find . | "$tools/bin/busybox" cpio -o -H newc 2>/dev/null | gzip -1) >"$image/initrd.gz"
   cp "$unpacked/boot/vmlinuz-$release" "$image/vmlinuz"

@@ -368,7 +368,7 @@ def _no_errors_counted(rig: Rig) -> None:
 
 def exercise_cases(wire: Wire) -> list[Case]:
     """The default run has the short ones on one wire; --full has the ten minutes each, too, on both transports."""
-    quick = wire.transport != "tap"
+    quick = wire.transport not in ("tap", "siw")
     gateway = (_kill_gateway, _start_gateway)
     ganesha = (_kill_ganesha, _start_ganesha)
 
@@ -378,7 +378,7 @@ def exercise_cases(wire: Wire) -> list[Case]:
     def run(seconds: int, files: int, percent: int = 0, *troubles: exercise.Trouble) -> Callable[[Rig], None]:
         return exercise.exercise(seconds, files, percent, troubles, _no_errors_counted)
 
-    cases = [case("exerciser", run(10, 40), quick), case("long-exercise", run(600, 2000), False)]
+    cases = [case("exerciser", run(10, 40), wire.transport != "tap"), case("long-exercise", run(600, 2000), False)]
     if wire.kind != "direct":
         cases.append(case("exerciser-loss", run(5, 5, 1), wire.kind == "gateway" and quick))
     if wire.kind != "reference":
@@ -486,7 +486,34 @@ def gateway_cases() -> list[Case]:
                 for v6 in (False, True):
                     name = f"nfs{version}{'v6' if v6 else ''}-{wire.name}"
                     cases.append(Case(name, wire, nfs(version, SMALL + MEDIUM, v6)))
-    return cases + newer_kernel_cases() + kerberos_cases() + beside_cases() + wiring_cases()
+    return cases + iwarp_cases() + newer_kernel_cases() + kerberos_cases() + beside_cases() + wiring_cases()
+
+
+def iwarp_cases() -> list[Case]:
+    """The second wire: the client's RDMA device is siw, and TCP carries it."""
+    cases: list[Case] = []
+    wire = Wire("gateway", "siw", 0)
+
+    def add(name: str, body: Callable[[Rig], None], quick: bool = False, wire: Wire = wire) -> None:
+        cases.append(Case(f"{name}-{wire.name}", wire, body, quick))
+
+    add("metrics", metrics_agree)
+    add("churn", churn.churn(200, 55))
+    for version in VERSIONS:
+        add(f"nfs{version}", nfs(version, SMALL + MEDIUM), version == "3")
+        add(f"large-nfs{version}", nfs(version, LARGE))
+        add(f"nfs{version}v6", nfs(version, SMALL + MEDIUM, v6=True), version == "4.1")
+        add(f"loss-nfs{version}", loss(version, SMALL + MEDIUM[:1], 50))
+        add(f"ganesha-restart-nfs{version}", restart(version, _kill_ganesha, _start_ganesha))
+        add(f"gateway-crash-nfs{version}", restart(version, _kill_gateway, _start_gateway), version == "4.1")
+        add(f"gateway-restart-nfs{version}", restart(version, _end_gateway, _start_gateway))
+    cases += exercise_cases(wire)
+    behind = Wire("gateway", "siw", 0, "knfsd")
+    add("callback", callback, wire=behind)
+    for version in VERSIONS:
+        add(f"nfs{version}", nfs(version, SMALL + MEDIUM), wire=behind)
+        add(f"nfs{version}v6", nfs(version, SMALL + MEDIUM, v6=True), wire=behind)
+    return cases
 
 
 def newer_kernel_cases() -> list[Case]:

@@ -28,6 +28,7 @@ def config_text(
     instance: str = "interop",
     memory: str = "memory_mb = 512",
     backend_extra: str = "",
+    transport: str = "roce",
     extra: str = "",
 ) -> str:
     """In front of an NFS server at `backend`; `addresses`, `memory` and `backend_extra` are lines, `extra` sections."""
@@ -39,7 +40,7 @@ def config_text(
         device=device,
         mtu=mtu,
         port=addresses,
-        listener=f"port = {PORT}",
+        listener=f'port = {PORT}\ntransport = "{transport}"',
         backend_name="nfs",
         backend=f'type = "tcp"\naddress = "{backend}"\n{backend_extra}',
         admin=admin,
@@ -59,6 +60,8 @@ def device_of(nic: Nic) -> str:
         return f"net_vhost0,iface={nic.socket},queues=1"
     if nic.shares == "af_xdp":
         return f"net_af_xdp0,iface={network.SHARED}"
+    if nic.shares == "siw":
+        return "net_null0"  # nothing comes by it
     return f"net_af_packet0,iface={nic.tap},framesz=8192,blocksz=65536,framecnt=512"
 
 
@@ -66,6 +69,8 @@ def addresses_of(nic: Nic) -> str:
     """The lines of the port's section about its addresses, and about what the kernel has of them."""
     if nic.shares == "af_xdp":
         return "beside_kernel = true"  # those that the kernel has
+    if nic.shares == "siw":
+        return 'addresses = ["198.51.100.1/24"]'
     own = f'addresses = ["{network.GATEWAY}/24", "{network.GATEWAY_V6}/64"]'
     return own + (f'\nexception_tap = "{network.SHARED}"' if nic.shares else "")
 
@@ -86,6 +91,7 @@ class Gateway:
                 addresses=addresses_of(nic),
                 backend=backend,
                 admin=self._admin,
+                transport="iwarp" if nic.shares == "siw" else "roce",
             )
         )
         self._daemon = Daemon("causewayd", [str(program), "--config", str(config)], logs / "causewayd.log")

@@ -29,7 +29,9 @@ class Nic:
     socket: Optional[Path] = None  # of the vhost-user backend
     tap: str = ""
     capture: Optional[Path] = None  # pcap of what passes (tap only)
-    shares: str = ""  # how the gateway shares its address with the kernel: "af_xdp", "exception", or "" = not at all (tap only)
+    # How the gateway shares its address with the kernel: "af_xdp", "exception", "" = not at all (tap only). "siw": it uses the kernel's
+    # TCP there, and the guest's RDMA device is siw.
+    shares: str = ""
 
 
 class Guest:
@@ -150,7 +152,7 @@ class Guest:
             "-append",
             "console=ttyS0 quiet panic=-1 mitigations=off"
             f" cw.ctl={self.address}/24,{self.address_v6}/64 cw.roce=10.9.0.{n}/24,fd09::{n}/64"
-            f" cw.mtu={self.nic.mtu}",
+            f" cw.mtu={self.nic.mtu}{' cw.rdma=siw' if self.nic.shares == 'siw' else ''}",
             "-device",
             "virtio-rng-pci,vectors=0",
             "-netdev",

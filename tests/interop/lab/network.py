@@ -46,7 +46,14 @@ def add_veth(one: str, other: str, mtu: int) -> None:
 
 def share_with_kernel(how: str, mtu: int) -> None:
     """The kernel gets the gateway's addresses. af_xdp: on a veth's end, whose other end is on a bridge with the guest's tap, since
-    AF_XDP does not start on taps. exception: on a tap that the gateway opens; the guest's tap is the gateway's device."""
+    AF_XDP does not start on taps. exception: on a tap that the gateway opens; the guest's tap is the gateway's device. siw: on the
+    guest's tap itself, since the gateway's wire is the kernel's TCP."""
+    if how == "siw":
+        ip("tuntap", "add", "dev", "roce-guest", "mode", "tap")
+        ip("link", "set", "roce-guest", "mtu", str(mtu), "up")
+        ip("address", "add", f"{GATEWAY}/24", "dev", "roce-guest")
+        ip("address", "add", f"{GATEWAY_V6}/64", "dev", "roce-guest", "nodad")
+        return
     # Else the kernel answers ARP on the bridge as well, with the bridge's MAC address, and RoCE packets to that never meet the program.
     _write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1")
     if how == "af_xdp":

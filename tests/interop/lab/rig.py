@@ -28,8 +28,8 @@ class Wire:
     """Cases with the same wire share a rig, that is, one boot of the guest."""
 
     kind: str  # "gateway", "direct", "reference", "peers"
-    transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address
-    roce_mtu: int  # 1024, 2048 or 4096; 0 for direct
+    transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address; "siw": iWARP
+    roce_mtu: int  # 1024, 2048 or 4096; 0 for direct and siw
     backend: str = "ganesha"  # of a gateway: or "knfsd", in a second guest
     kernel: str = image.USUAL  # series of the client's Linux
     kerberos: bool = False  # Ganesha takes calls with Kerberos only
@@ -53,7 +53,7 @@ class Wire:
 
     @property
     def shares(self) -> bool:
-        return self.transport in ("af_xdp", "exception")
+        return self.transport in ("af_xdp", "exception", "siw")
 
 
 class Rig:

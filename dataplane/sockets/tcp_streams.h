@@ -1,0 +1,105 @@
+// The kernel's TCP connections of an iWARP transport: accepted, connected, read and written without blocking, all by the thread
+// of one core. Needs no DPDK.
+//
+// A socket is read straight into the buffers that the transport offers, and written straight from those that messages lie in.
+// epoll tells of changes (edge-triggered), so that what waits costs nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/intrusive_list.h"
+#include "dataplane/sockets/tcp_address.h"
+#include "iwarp/transport.h"
+
+namespace cw::dataplane {
+
+struct TcpStreamsOptions {
+  // Where connections are taken. A port that is not listed is taken on every own address, of both families.
+  std::vector<TcpAddress> listen;
+  uint32_t backlog = 1024;
+  // Nothing acknowledged for so long: the peer is gone.
+  Duration user_timeout = Duration::seconds(30);
+  // An idle peer is asked after so long whether it is there; 0: never.
+  Duration keepalive = Duration::seconds(30);
+};
+
+struct TcpStreamsStats {
+  uint64_t reads = 0;
+  uint64_t writes = 0;
+  uint64_t blocked_writes = 0;   // the socket's buffer was full
+  uint64_t accept_failures = 0;  // descriptors or memory had run out
+  uint64_t listen_failures = 0;  // addresses of a port that could not be taken
+};
+
+class TcpStreams final : public iwarp::StreamHost {
+ public:
+  explicit TcpStreams(const TcpStreamsOptions& options);
+  ~TcpStreams() override;
+  TcpStreams(const TcpStreams&) = delete;
+  TcpStreams& operator=(const TcpStreams&) = delete;
+
+  // Before anything else. The transport lives as long as there are connections.
+  void attach(iwarp::IwarpTransport& transport) { transport_ = &transport; }
+
+  // Takes new connections and what has come, up to a budget. True when there was something.
+  bool receive(Instant now);
+  // Gives the sockets what the transport has for them. True when there was something.
+  bool transmit(Instant now);
+  // Becomes readable when receive() has something to do; for poll().
+  [[nodiscard]] int fd() const { return epoll_fd_; }
+  // There are listeners or connections.
+  [[nodiscard]] bool in_use() const { return in_use_ > 0; }
+  // There is work that epoll does not tell of again.
+  [[nodiscard]] bool has_work() const { return !readable_.empty(); }
+  [[nodiscard]] const TcpStreamsStats& stats() const { return stats_; }
+
+  // iwarp::StreamHost
+  [[nodiscard]] Status listen(uint16_t port) override;
+  void unlisten(uint16_t port) override;
+  [[nodiscard]] Status connect(iwarp::StreamId stream, const IpAddress& server, uint16_t port) override;
+  void finish(iwarp::StreamId stream) override;
+  void release(iwarp::StreamId stream, iwarp::ReleaseKind kind) override;
+
+ private:
+  struct ReadableTag {};
+  struct Socket : ListNode<ReadableTag> {
+    int fd = -1;
+    iwarp::StreamId stream;
+    bool connecting = false;
+    bool blocked = false;        // writing: until epoll says otherwise
+    bool paused = false;         // reading: until the transport offers room again
+    bool peer_finished = false;  // FIN has been seen, if not read
+  };
+  struct Listener {
+    int fd = -1;
+    uint16_t port = 0;
+  };
+
+  [[nodiscard]] Socket* find(iwarp::StreamId stream);
+  [[nodiscard]] bool add(int fd, iwarp::StreamId stream, bool connecting);
+  void remove(Socket& socket);
+  void lose(Instant now, Socket& socket, int error);
+  void set_options(int fd) const;
+  [[nodiscard]] static uint32_t mss_of(int fd);
+  [[nodiscard]] bool open_listener(const TcpAddress& address);
+  void accept_some(Instant now, const Listener& listener);
+  void on_event(Instant now, Socket& socket, uint32_t events);
+  // True: there may be more.
+  [[nodiscard]] bool read_some(Instant now, iwarp::StreamId stream);
+  void write_out(Instant now, iwarp::StreamId stream);
+
+  TcpStreamsOptions options_;
+  iwarp::IwarpTransport* transport_ = nullptr;
+  int epoll_fd_;
+  std::vector<std::unique_ptr<Socket>> sockets_;  // by the slot of their stream
+  std::vector<Listener> listeners_;
+  IntrusiveList<Socket, ReadableTag> readable_;
+  uint32_t in_use_ = 0;   // descriptors, besides epoll's
+  Instant accept_after_;  // descriptors had run out
+  TcpStreamsStats stats_;
+};
+
+}  // namespace cw::dataplane
