@@ -502,6 +502,7 @@ void IwarpTransport::notify(Instant /*now*/, verbs::ConnectionId /*connection*/)
 void IwarpTransport::establish(Instant /*now*/, verbs::ConnectionId id) {
   if (Connection* connection = of_user(id); connection != nullptr && connection->state == Connection::State::kStreaming) {
     connection->is_established = true;
+    ++stats_.established;
     connection->wishes.reset();
   }
 }
@@ -544,6 +545,7 @@ bool IwarpTransport::poll_event(Instant /*now*/, verbs::ConnectionEvent& out) {
       break;
     case Kind::kEstablished:
       connection->is_established = true;
+      ++stats_.established;
       break;
     case Kind::kRejected:
       out.rejection = connection->rejection;
@@ -580,6 +582,7 @@ uint32_t IwarpTransport::receive_space(Instant now, StreamId stream, std::span<M
     ++core_.stats.out_of_buffers;
     connection->is_starved = true;
     connection->starved_until = now + kStarvedRetry;
+    connection->fpdu_deadline = Instant::never();
     rearm(*connection);
   }
   return count;
@@ -621,8 +624,8 @@ void IwarpTransport::take_input(Instant now, Connection& connection) {
       request_service(connection);
     }
   }
-  if (input.empty()) {
-    connection.fpdu_deadline = Instant::never();
+  if (input.empty() || connection.is_starved) {
+    connection.fpdu_deadline = Instant::never();  // what waits for our buffers costs the peer no time
   } else if (input.bytes() < before || connection.fpdu_deadline.is_never()) {
     connection.fpdu_deadline = now + options_.fpdu_timeout;
   }
@@ -883,6 +886,9 @@ void IwarpTransport::on_timer(Instant now, Connection& connection) {
       connection.is_starved = false;
       connection.reads_again = true;
     }
+    if (!connection.is_starved && !connection.input.bytes().empty() && connection.fpdu_deadline.is_never()) {
+      connection.fpdu_deadline = now + options_.fpdu_timeout;
+    }
     request_service(connection);
   }
   if (connection.handshake_deadline <= now) {
@@ -914,6 +920,7 @@ void IwarpTransport::lose_stream(Instant now, Connection& connection, StreamErro
 
 verbs::QueuePairInfo IwarpTransport::describe(verbs::ConnectionId id) const {
   verbs::QueuePairInfo info;
+  info.wire = "iWARP";
   const Connection* connection = find(id.value());
   if (connection == nullptr || !connection->stream) {
     return info;

@@ -63,7 +63,8 @@ inline constexpr uint32_t kIwarpDropCount = 8;
 [[nodiscard]] std::string_view to_string(IwarpDrop drop) noexcept;
 
 struct IwarpStats {
-  uint64_t accepted = 0;  // TCP connections
+  uint64_t accepted = 0;     // TCP connections
+  uint64_t established = 0;  // of both sides
   std::array<uint64_t, kIwarpDropCount> drops{};
   std::array<uint64_t, kMpaErrorCount> mpa_errors{};
   std::array<uint64_t, kStreamErrorCauseCount> stream_errors{};  // why streams have ended

@@ -16,7 +16,7 @@ class SendBatch {
   static constexpr uint32_t kPiecesMax = 192;
   static constexpr uint32_t kScratchBytes = 4096;
   // More would only wait: the socket's buffer holds about as much.
-  static constexpr uint64_t kBytesMax = 256 * 1024;
+  static constexpr uint64_t kBytesMax = 256u << 10;
 
   [[nodiscard]] bool empty() const { return first_ == count_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }

@@ -50,7 +50,7 @@ class Target {
         answer(r[0], r[1], r[2], r[3]);
         break;
       case 5:
-        now_ = now_ + Duration::ms(r[1] * 500);
+        now_ = now_ + Duration::ms(int64_t{r[1]} * 500);
         client_->on_deadline(now_);
         break;
       case 6:
@@ -241,7 +241,7 @@ class Target {
   ClientOptions options_;
   test::FakeQueuePair qp_{12};
   std::optional<ClientEndpoint> client_;
-  std::array<uint8_t, 2 * kRoom> sink_{};
+  std::array<uint8_t, size_t{2} * kRoom> sink_{};
   std::vector<Sent> sent_;
   Instant now_ = Instant::from_ns(1'000'000'000);
   uint64_t submitted_ = 0;

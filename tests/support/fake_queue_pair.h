@@ -329,10 +329,10 @@ class FakeLink {
     return true;
   }
 
-  static Result<MutableBytes> resolve(const FakeEnd& end, verbs::Rkey key, uint64_t address, uint64_t length,
-                                      verbs::RemoteAccess access) {
+  static Result<MutableBytes, verbs::MemoryFault> resolve(const FakeEnd& end, verbs::Rkey key, uint64_t address, uint64_t length,
+                                                          verbs::RemoteAccess access) {
     if (end.memory == nullptr) {
-      return fail(Error::kBadValue);
+      return fail(verbs::MemoryFault::kUnknownKey);
     }
     return end.memory->resolve(end.domain, key, address, length, access);
   }

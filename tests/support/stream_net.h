@@ -88,7 +88,7 @@ class StreamNet {
   // What the transport under test has written to the test's end.
   [[nodiscard]] std::vector<uint8_t> read(Connection& connection) {
     std::deque<uint8_t>& arrived = connection.ends[0].arriving;
-    const std::vector<uint8_t> bytes(arrived.begin(), arrived.end());
+    std::vector<uint8_t> bytes(arrived.begin(), arrived.end());
     arrived.clear();
     return bytes;
   }

@@ -300,7 +300,7 @@ TEST(CmPrefix, AThousandClientsOfOneNetworkThatComeBackAtOnceAllGetThrough) {
   const Instant start = now;
   std::deque<std::pair<Instant, ConnectionId>> opening;  // at the backend, one after the other
   uint32_t up = 0;
-  while (up < kClients && now - start < Duration::ms(4295 * 15)) {
+  while (up < kClients && now - start < Duration::ms(int64_t{4295} * 15)) {
     const int64_t turn_us = (now - start).to_us() % 4'295'000;
     if (turn_us < 10'000) {  // the requests of each turn come within 10 ms, a hundred a millisecond
       for (uint32_t i = 0; i < 100; ++i) {

@@ -26,7 +26,7 @@ inline constexpr uint32_t kServerAddress = 0x0a00'0002;
 inline std::vector<uint8_t> pattern(size_t size, uint32_t seed = 1) {
   std::vector<uint8_t> bytes(size);
   for (size_t i = 0; i < size; ++i) {
-    bytes[i] = static_cast<uint8_t>((i * 131 + i / 251 + seed * 17) >> (seed % 3));
+    bytes[i] = static_cast<uint8_t>((i * 131 + i / 251 + size_t{seed} * 17) >> (seed % 3));
   }
   return bytes;
 }
