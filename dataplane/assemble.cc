@@ -274,7 +274,7 @@ iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare
 TcpStreamsOptions tcp_options(const control::Config& config) {
   TcpStreamsOptions options;
   for (const control::ListenerConfig& listener : config.listeners) {
-    if (listener.transport == control::TransportKind::kIwarp && listener.address) {
+    if (listener.address) {
       options.listen.push_back({*listener.address, listener.port});
     }
   }

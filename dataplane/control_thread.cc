@@ -35,27 +35,33 @@ const std::string& section_of(const gateway::Notice& notice, const gateway::Conf
   return numbers.clients.values()[*notice.client_class];
 }
 
+// Which of the client's connections it is, as far as the wire has a name for it.
+std::string queue_pair_of(const gateway::Notice& notice) {
+  return notice.remote_qpn.value() == 0
+             ? std::string(notice.wire)
+             : fmt::format("QPN {:#08x} <-> {:#08x}", notice.local_qpn.value(), notice.remote_qpn.value());
+}
+
 void log_notice(const gateway::Notice& notice, const control::Config& config, const gateway::ConfigIds& numbers) {
   const std::span<const gateway::BackendIdentity> backends = numbers.backends.values();
   const std::string backend = notice.backend < backends.size() ? backends[notice.backend].name : "none";
   switch (notice.result) {
     case gateway::ConnectionResult::kAccepted:
       telemetry::log_info(
-          "connection from {} to port {} accepted: QPN {:#08x} <-> {:#08x}, path MTU {}, inline {}/{}, remote "
-          "invalidation {}, backend {}",
-          text(notice.peer), notice.listener_port, notice.local_qpn.value(), notice.remote_qpn.value(), notice.packet_bytes,
-          notice.inline_send_bytes, notice.inline_receive_bytes, notice.remote_invalidation ? "on" : "off", backend);
+          "connection from {} to port {} accepted: {}, path MTU {}, inline {}/{}, remote invalidation {}, backend {}",
+          text(notice.peer), notice.listener_port, queue_pair_of(notice), notice.packet_bytes, notice.inline_send_bytes,
+          notice.inline_receive_bytes, notice.remote_invalidation ? "on" : "off", backend);
       return;
     case gateway::ConnectionResult::kClosedByPeer:
     case gateway::ConnectionResult::kClosedByUs:
     case gateway::ConnectionResult::kDrained:
-      telemetry::log_info("connection from {} (QPN {:#08x} <-> {:#08x}) ended: {}, {} calls answered", text(notice.peer),
-                          notice.local_qpn.value(), notice.remote_qpn.value(), gateway::to_string(notice.result), notice.calls);
+      telemetry::log_info("connection from {} ({}) ended: {}, {} calls answered", text(notice.peer), queue_pair_of(notice),
+                          gateway::to_string(notice.result), notice.calls);
       return;
     case gateway::ConnectionResult::kFailedTransport:
-      telemetry::log_warning("connection from {} (QPN {:#08x} <-> {:#08x}) failed: {} ({}, PSN {}), {} calls answered",
-                             text(notice.peer), notice.local_qpn.value(), notice.remote_qpn.value(), notice.qp_error.cause,
-                             notice.qp_error.origin, notice.qp_error.sequence, notice.calls);
+      telemetry::log_warning("connection from {} ({}) failed: {} ({}, PSN {}), {} calls answered", text(notice.peer),
+                             queue_pair_of(notice), notice.qp_error.cause, notice.qp_error.origin, notice.qp_error.sequence,
+                             notice.calls);
       return;
     case gateway::ConnectionResult::kRefusedClientDenied:
       telemetry::log_warning("connection from {} to port {} refused: [[client]] section {} has allow = false", text(notice.peer),

@@ -14,12 +14,13 @@ constexpr auto kDescribeTimeout = std::chrono::seconds(1);
 
 }  // namespace
 
-GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, node::Node& node,
-                       WorkerPool& workers, CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues,
-                       MbufPools& pools)
+GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, iwarp::IwarpTransport& iwarp,
+                       node::Node& node, WorkerPool& workers, CoreExchange* exchange,
+                       std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools)
     : core_(core),
       gateway_(gateway),
       transport_(transport),
+      iwarp_(iwarp),
       node_(node),
       workers_(workers),
       exchange_(exchange),
@@ -268,9 +269,11 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
   out.rc = endpoint.stats();
   out.gsi = node_.gsi_stats();
   out.cm = cm.stats();
+  out.iwarp = iwarp_.stats();
+  out.iwarp_streams = iwarp_.stream_stats();
   out.rpcrdma = gateway_.rpcrdma_stats();
   out.gateway = gateway_.stats();
-  out.connections.half_open = cm.half_open_count();
+  out.connections.half_open = cm.half_open_count() + iwarp_.half_open_count();
   out.connections.timewait = cm.timewait_count();
   for (uint16_t i = 0; i < queues_.size(); ++i) {
     const PortQueueStats& queue = queues_[i]->stats();

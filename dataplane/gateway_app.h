@@ -16,6 +16,7 @@
 #include "gateway/backend_ping.h"
 #include "gateway/gateway.h"
 #include "gateway/node/roce_transport.h"
+#include "iwarp/transport.h"
 #include "telemetry/core_snapshot.h"
 #include "telemetry/snapshot.h"
 
@@ -38,8 +39,9 @@ struct DrainProgress {
 class GatewayApp final : public CoreApp {
  public:
   // `exchange` leads to the gateways of other cores; nullptr: there are none.
-  GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, node::Node& node, WorkerPool& workers,
-             CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools);
+  GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, iwarp::IwarpTransport& iwarp,
+             node::Node& node, WorkerPool& workers, CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues,
+             MbufPools& pools);
 
   // Poll core.
   bool turn(Instant now) override;
@@ -96,6 +98,7 @@ class GatewayApp final : public CoreApp {
   uint32_t core_;
   gateway::Gateway& gateway_;
   node::RoceTransport& transport_;
+  iwarp::IwarpTransport& iwarp_;
   node::Node& node_;
   WorkerPool& workers_;
   CoreExchange* exchange_;

@@ -173,6 +173,7 @@ void Acceptor::take_calls(Connection& connection) {
   notice.listener_port = connection.listener->port;
   notice.backend = connection.first.backend;
   const verbs::QueuePairInfo qp = connection.transport->describe(connection.id);
+  notice.wire = qp.wire;
   notice.local_qpn = qp.local_qpn;
   notice.remote_qpn = qp.remote_qpn;
   notice.inline_send_bytes = connection.thresholds.send_bytes;

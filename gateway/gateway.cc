@@ -344,6 +344,7 @@ void Gateway::note_end(const Ending& ending) {
     notice.client_class = connection.client_class;
   }
   const verbs::QueuePairInfo qp = connection.transport->describe(connection.id);
+  notice.wire = qp.wire;
   notice.local_qpn = qp.local_qpn;
   notice.remote_qpn = qp.remote_qpn;
   notice.qp_error = qp.error;

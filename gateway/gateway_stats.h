@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "base/ip_address.h"
 #include "verbs/ids.h"
@@ -127,6 +128,7 @@ struct Notice {
   uint16_t listener_port = 0;
   uint32_t backend = 0;
   std::optional<uint32_t> client_class;  // that refused it: kRefusedClientDenied and kRefusedClientLimit
+  std::string_view wire = "none";        // QueuePairInfo
   verbs::Qpn local_qpn;
   verbs::Qpn remote_qpn;
   verbs::QueuePairError qp_error;

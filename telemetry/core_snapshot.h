@@ -12,6 +12,7 @@
 #include "control/cm/cm_stats.h"
 #include "control/config/config.h"
 #include "gateway/gateway_stats.h"
+#include "iwarp/transport.h"
 #include "rocev2/gsi/gsi_qp.h"
 #include "rocev2/rc/rc_stats.h"
 #include "rocev2/wire/drop_reason.h"
@@ -89,6 +90,8 @@ struct CoreSnapshot {
   rc::RcStats rc;
   gsi::GsiStats gsi;
   cm::CmStats cm;
+  iwarp::IwarpStats iwarp;
+  iwarp::StreamStats iwarp_streams;
   rpcrdma::RpcRdmaStats rpcrdma;
   gateway::GatewayStats gateway;
   ConnectionGauges connections;

@@ -90,6 +90,20 @@ const char* cm_ending(uint32_t index) {
   return to_string(kCmEndings[index]);
 }
 
+const char* iwarp_setup_failure(uint32_t index) {
+  return iwarp::to_string(static_cast<iwarp::IwarpDrop>(index)).data();
+}
+// Without the first, "none".
+const char* mpa_error(uint32_t index) {
+  return iwarp::to_string(static_cast<iwarp::MpaError>(index + 1)).data();
+}
+const char* stream_end(uint32_t index) {
+  return iwarp::to_string(static_cast<iwarp::StreamErrorCause>(index + 1)).data();
+}
+
+constexpr IndexedLabel kIwarpSetupFailures{"reason", iwarp::kIwarpDropCount, iwarp_setup_failure};
+constexpr IndexedLabel kMpaErrors{"reason", iwarp::kMpaErrorCount - 1, mpa_error};
+constexpr IndexedLabel kStreamEnds{"cause", iwarp::kStreamErrorCauseCount - 1, stream_end};
 constexpr IndexedLabel kDropReasons{"reason", wire::kDropReasonCount, enum_name<wire::DropReason>};
 constexpr IndexedLabel kNakCodes{"code", rc::kNakCodeCount, nak_code};
 constexpr IndexedLabel kMessageTypes{"type", static_cast<uint32_t>(cm::MessageType::kCount), enum_name<cm::MessageType>};
@@ -251,9 +265,10 @@ const MetricRow kRows[] = {
           [](const Core& c, At) { return number(c.connections.half_open); }),
     gauge("causeway_connections_timewait", "Ended connections that are still remembered.", kAll, {}, {},
           [](const Core& c, At) { return number(c.connections.timewait); }),
-    counter(
-        "causeway_connections_total", "Connection attempts by result.", kAll, {}, kAttempts,
-        [](const Core& c, At i) { return number(i.label == 0 ? c.cm.established : c.cm.ended(kFailedAttempts[i.label - 1])); }),
+    counter("causeway_connections_total", "Connection attempts by result.", kAll, {}, kAttempts,
+            [](const Core& c, At i) {
+              return number(i.label == 0 ? c.cm.established + c.iwarp.established : c.cm.ended(kFailedAttempts[i.label - 1]));
+            }),
     counter("causeway_connections_closed_total", "Established connections that ended, by reason.", kAll, {}, kEndingReasons,
             [](const Core& c, At i) { return number(connections(c, kEndings[i.label])); }),
     counter("causeway_connections_refused_total", "Connection requests that this gateway refused, by reason.", kAll,
@@ -273,6 +288,28 @@ const MetricRow kRows[] = {
     counter("causeway_connections_handshake_failures_total",
             "Connections that the gateway would have taken and whose client did not finish the handshake.", kAll, {}, {},
             [](const Core& c, At) { return number(connections(c, Ending::kFailedHandshake)); }),
+    counter("causeway_iwarp_fpdus_total", "FPDUs of iWARP.", kAll, kRx, {},
+            [](const Core& c, At) { return number(c.iwarp_streams.fpdus_received); }),
+    counter("causeway_iwarp_fpdus_total", "", kAll, kTx, {},
+            [](const Core& c, At) { return number(c.iwarp_streams.fpdus_sent); }),
+    counter("causeway_iwarp_bytes_total", "Bytes of these FPDUs, headers and CRCs included.", kAll, kRx, {},
+            [](const Core& c, At) { return number(c.iwarp_streams.bytes_received); }),
+    counter("causeway_iwarp_bytes_total", "", kAll, kTx, {},
+            [](const Core& c, At) { return number(c.iwarp_streams.bytes_sent); }),
+    counter("causeway_iwarp_crc_errors_total", "FPDUs whose CRC was wrong; each ends its connection.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.iwarp_streams.crc_errors); }),
+    counter("causeway_iwarp_terminates_total", "Terminate messages, each the last of its connection.", kAll, kRx, {},
+            [](const Core& c, At) { return number(c.iwarp_streams.terminates_received); }),
+    counter("causeway_iwarp_terminates_total", "", kAll, kTx, {},
+            [](const Core& c, At) { return number(c.iwarp_streams.terminates_sent); }),
+    counter("causeway_iwarp_out_of_buffers_total", "Times that a connection waited because no packet buffer was free.", kAll, {},
+            {}, [](const Core& c, At) { return number(c.iwarp_streams.out_of_buffers); }),
+    counter("causeway_iwarp_setup_failures_total", "TCP connections that did not become iWARP connections, by reason.", kAll, {},
+            kIwarpSetupFailures, [](const Core& c, At i) { return number(c.iwarp.drops[i.label]); }),
+    counter("causeway_iwarp_bad_setup_total", "Of these, those with reason bad_setup: what was wrong with the MPA frame.", kAll,
+            {}, kMpaErrors, [](const Core& c, At i) { return number(c.iwarp.mpa_errors[i.label + 1]); }),
+    counter("causeway_iwarp_streams_ended_total", "iWARP connections that ended, by cause.", kAll, {}, kStreamEnds,
+            [](const Core& c, At i) { return number(c.iwarp.stream_errors[i.label + 1]); }),
     counter("causeway_cm_messages_total", "Connection management messages.", kAll, kRx, kMessageTypes,
             [](const Core& c, At i) { return number(c.cm.received[i.label]); }),
     counter("causeway_cm_messages_total", "", kAll, kTx, kMessageTypes,

@@ -29,6 +29,8 @@ class QueuePairInfo {
   // Room for what one transport has.
   static constexpr size_t kDetailBytesMax = 320;
 
+  std::string_view wire = "none";  // RoCE, iWARP; alive as long as the process
+  // Where the wire numbers its queue pairs.
   Qpn local_qpn;
   Qpn remote_qpn;
   QueuePairError error;

@@ -295,11 +295,14 @@ class Checker {
       }
       check_backend_name(listener.backend, path + ".backend");
       if (listener.address && listener.transport != TransportKind::kIwarp) {
-        add(path + ".address", "RoCE listens on the addresses of the [[port]]s", "remove it, or set transport = \"iwarp\"");
+        add(path + ".address", "RoCE listens on the addresses of the [[port]]s, not here",
+            "remove it, or set transport = \"iwarp\"", Severity::kWarning);
       }
       check_listener_routes(listener, path);
       check_listener_limits(listener, path);
-      check_allow(listener, path);
+      if (listener.transport == TransportKind::kRoce) {
+        check_allow(listener, path);
+      }
     }
   }
 

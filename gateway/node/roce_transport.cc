@@ -429,6 +429,7 @@ verbs::QueuePairInfo RoceTransport::describe(verbs::ConnectionId connection) con
   if (record == nullptr) {
     return info;
   }
+  info.wire = "RoCE";
   info.remote_qpn = record->remote_qpn;
   if (record->qp != nullptr) {
     const rc::RcQpInfo detail = record->qp->info();

@@ -62,9 +62,13 @@ std::string file_with(const std::string& section, const std::string& key, const 
     text += std::string(given.section) + "\n";
     for (const auto& [name, usual] : given.keys) {
       const bool refers = key == "name" && name == section;
-      text += is_this && name == key ? "" : name + " = " + (refers ? value : usual) + "\n";
+      if (!is_this || name != key) {
+        text += fmt::format("{} = {}\n", name, refers ? value : usual);
+      }
     }
-    text += is_this && !value.empty() ? key + " = " + value + "\n" : "";
+    if (is_this && !value.empty()) {
+      text += fmt::format("{} = {}\n", key, value);
+    }
   }
   return text + kOthers;
 }
@@ -79,6 +83,7 @@ struct Made {
     quota_of_clients = client_quota(from, numbers);
     gateway = gateway_options(from, {}, *quota, *quota_of_clients, source_ports, numbers);
     roce = roce_options(from, {});
+    tcp = tcp_options(from);
     port = port_settings(from, from.ports.front());
     pools = control::pool_sizes(from);
     check = check_plan(from.backends.front());
@@ -109,6 +114,7 @@ struct Made {
   gateway::PortBook source_ports{1, 1};
   gateway::GatewayOptions gateway;
   node::RoceOptions roce;
+  TcpStreamsOptions tcp;
   PortSettings port;
   control::PoolSizes pools;
   CheckPlan check;
@@ -147,6 +153,8 @@ const std::map<std::string, Effect>& effects() {
       {"port.gateway4", to("\"192.0.2.254\"", [](const Made& m) { return m.station().gateway4.has_value(); })},
       {"port.gateway6", to("\"2001:db8::fe\"", [](const Made& m) { return m.station().gateway6.has_value(); })},
       {"listener.name", to("\"else\"", [](const Made& m) { return m.listener().name; })},
+      {"listener.transport", to("\"iwarp\"", [](const Made& m) { return m.listener().transport; })},
+      {"listener.address", to("\"192.0.2.1\"", [](const Made& m) { return m.tcp.listen.size(); })},
       {"listener.port", to("20051", [](const Made& m) { return m.listener().port; })},
       {"listener.backend", to("\"other\"", [](const Made& m) { return m.listener().backend; })},
       {"listener.credits", to("32", [](const Made& m) { return m.listener().server.credits; })},
@@ -256,6 +264,8 @@ const std::map<std::string, const char*>& seen_by() {
       {"port.gateway4", "StationTest.AsksTheGatewayForWhatIsNotOnItsNetwork"},
       {"port.gateway6", "StationTest.AsksTheGatewayForWhatIsNotOnItsNetwork"},
       {"listener.name", "causewayctl reload under load moves a listener, and drops nobody"},
+      {"listener.transport", "TwoTransports.ServeAtOnceAndAreDrainedTogether"},
+      {"listener.address", "TcpStreams.AListenerWithAnAddressListensThereOnly"},
       {"listener.port", "Gateway.RejectsAnUnknownPort"},
       {"listener.backend", "Routes.ProgramsOfAListenerWithoutBackendAreUnavailableUnlessRouted"},
       {"listener.credits", "Reload.CreditsAndInlineSizesAreForNewConnections"},
@@ -362,7 +372,7 @@ TEST(ConfigEffects, EveryKeyThatIsChangedChangesWhatItIsFor) {
   ASSERT_EQ(problems_of(usual.problems), "");
   const Made before(usual.config);
   for (const auto& [section, key] : all_keys()) {
-    const std::string name = section + "." + key;
+    const std::string name = fmt::format("{}.{}", section, key);
     const auto effect = effects().find(name);
     if (effect == effects().end()) {
       ADD_FAILURE() << name << " has no entry: change it here, and name the place where it lands";
@@ -415,7 +425,7 @@ TEST(ConfigEffects, EverySendQueueOfACoreMayBeFull) {
 TEST(ConfigEffects, NoEntryIsOfAKeyThatDoesNotExist) {
   std::set<std::string> known;
   for (const auto& [section, key] : all_keys()) {
-    known.insert(section + "." + key);
+    known.insert(fmt::format("{}.{}", section, key));
   }
   for (const auto& [name, effect] : effects()) {
     EXPECT_TRUE(known.contains(name)) << name;

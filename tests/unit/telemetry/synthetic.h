@@ -32,6 +32,8 @@ inline void fill_synthetic(CoreSnapshot& out) {
   fill_words(out.pools, 7'000'000);
   fill_words(out.gateway, 9'000'000);
   fill_words(out.loop, 2'000'000);
+  fill_words(out.iwarp, 21'000'000);
+  fill_words(out.iwarp_streams, 43'000'000);
   out.durations = {};
   for (uint32_t row = 0; row < kRpcRowCount; ++row) {
     out.durations.calls[row].record(Duration::us(120) * (row + 1));
