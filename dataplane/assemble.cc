@@ -261,6 +261,8 @@ iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare
   options.prefix.half_open_max = share_of(limits.half_open_max_per_prefix, core);
   options.prefix.ipv4_bits = static_cast<uint8_t>(limits.prefix_bits_ipv4);
   options.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
+  // A quarter of the packet buffers, at about the size that most have.
+  options.input_bytes_max = uint64_t{share_of(config.dataplane.rx_buffers, core)} / 4 * 2048;
   options.ord = static_cast<uint16_t>(config.roce.reads_in_flight_max);
   options.send_work_max = std::max({16384u, 8 * share_of(limits.calls_in_flight_max, core), send_works(limits, core)});
   for (const control::ListenerConfig& listener : config.listeners) {

@@ -19,9 +19,23 @@ constexpr uint64_t kReadBytesWanted = 1u << 20;
 constexpr uint32_t kUlpduBytesMin = 256;
 // A refused or broken TCP connection is kept for its last words at most so often.
 constexpr uint32_t kPartingMax = 256;
+// What a connection may have read and not taken without asking: a segment of TCP or several, and a set-up frame.
+constexpr uint32_t kFreeInputBytes = 16 * 1024;
 
 constexpr uint64_t id_value(uint32_t slot, uint32_t generation) {
   return uint64_t{generation} << 32 | slot;
+}
+
+// The first of the pieces, so many that they have up to `bytes`. Returns how many they are.
+uint32_t cut_to(uint32_t bytes, std::span<MutableBytes> pieces) {
+  for (uint32_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].size() >= bytes) {
+      pieces[i] = pieces[i].first(bytes);
+      return i + 1;
+    }
+    bytes -= static_cast<uint32_t>(pieces[i].size());
+  }
+  return static_cast<uint32_t>(pieces.size());
 }
 
 std::string_view name_of(verbs::RejectReason reason) {
@@ -84,6 +98,7 @@ class IwarpTransport::Connection final : public ListNode<EventTag>,
                                          public ListNode<HalfOpenTag>,
                                          public ListNode<PartingTag>,
                                          public ListNode<ServiceTag>,
+                                         public ListNode<InputTag>,
                                          public TimerNode {
  public:
   enum class State : uint8_t {
@@ -101,6 +116,7 @@ class IwarpTransport::Connection final : public ListNode<EventTag>,
     ListNode<HalfOpenTag>::unlink_if_linked();
     ListNode<PartingTag>::unlink_if_linked();
     ListNode<ServiceTag>::unlink_if_linked();
+    ListNode<InputTag>::unlink_if_linked();
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -126,6 +142,7 @@ class IwarpTransport::Connection final : public ListNode<EventTag>,
   uint16_t listener_port = 0;
   uint16_t ulpdu_bytes_max = 0;
   PrefixTable::Index prefix = 0;  // while half-open
+  uint32_t input_reserved = 0;    // bytes of the FPDU that has begun; 0: it is short, or waits
   IpAddress peer;
   uint64_t context = 0;
   std::optional<Kind> event;
@@ -209,6 +226,7 @@ void IwarpTransport::release(Connection& connection, ReleaseKind kind) {
 void IwarpTransport::free_connection(Connection& connection) {
   CW_ASSERT(!connection.is_attached);
   settle_half_open(connection);
+  give_input_back(connection);
   timers_.cancel(connection);
   slots_[connection.slot].connection = nullptr;
   free_slots_.push_back(connection.slot);
@@ -577,7 +595,11 @@ uint32_t IwarpTransport::receive_space(Instant now, StreamId stream, std::span<M
   if (connection == nullptr || connection->is_starved || connection->state == Connection::State::kAsked) {
     return 0;
   }
-  const uint32_t count = connection->input.space(core_.spares, out);
+  const uint32_t room = input_room(*connection);
+  if (room == 0) {
+    return 0;  // grant_input() goes on
+  }
+  const uint32_t count = cut_to(room, out.first(connection->input.space(core_.spares, out)));
   if (count == 0) {
     ++core_.stats.out_of_buffers;
     connection->is_starved = true;
@@ -626,11 +648,62 @@ void IwarpTransport::take_input(Instant now, Connection& connection) {
   }
   if (input.empty() || connection.is_starved) {
     connection.fpdu_deadline = Instant::never();  // what waits for our buffers costs the peer no time
-  } else if (input.bytes() < before || connection.fpdu_deadline.is_never()) {
+  } else if (input.bytes() < before || (connection.fpdu_deadline.is_never() && !connection.ListNode<InputTag>::is_linked())) {
     connection.fpdu_deadline = now + options_.fpdu_timeout;
   }
+  reserve_input(connection, input.bytes() < before);
   watch_stream(now, connection);
   rearm(connection);
+}
+
+uint32_t IwarpTransport::input_room(const Connection& connection) {
+  if (connection.ListNode<InputTag>::is_linked()) {
+    return 0;
+  }
+  const uint64_t most = uint64_t{connection.input_reserved} + kFreeInputBytes;
+  return static_cast<uint32_t>(most - std::min(most, connection.input.bytes().bytes()));
+}
+
+// A long FPDU holds its buffers from its first byte to its last, and how fast it comes is the peer's affair. So it is read when
+// there is room for all of it. `is_next`: the one before has ended, and gives back what it held, so that nobody keeps a place for
+// ever.
+void IwarpTransport::reserve_input(Connection& connection, bool is_next) {
+  const uint32_t front = RdmapStream::fpdu_bytes_at_front(connection.input.bytes());
+  const bool is_long = front > kFreeInputBytes;
+  const bool is_served = connection.input_reserved != 0 || connection.ListNode<InputTag>::is_linked();
+  if (is_long && is_served && !is_next) {
+    return;
+  }
+  give_input_back(connection);
+  if (!is_long) {
+    return;
+  }
+  connection.fpdu_deadline = Instant::never();  // it begins when there is room
+  wait_for_input_.push_back(connection);
+  grant_input();
+  stats_.input_waits += connection.input_reserved == 0 ? 1 : 0;
+}
+
+void IwarpTransport::give_input_back(Connection& connection) {
+  connection.ListNode<InputTag>::unlink_if_linked();
+  if (connection.input_reserved != 0) {
+    input_reserved_ -= std::exchange(connection.input_reserved, 0);
+    grant_input();
+  }
+}
+
+void IwarpTransport::grant_input() {
+  while (Connection* first = wait_for_input_.front()) {
+    const uint32_t wanted = RdmapStream::fpdu_bytes_at_front(first->input.bytes());
+    if (input_reserved_ != 0 && input_reserved_ + wanted > options_.input_bytes_max) {
+      return;
+    }
+    first->ListNode<InputTag>::unlink();
+    first->input_reserved = wanted;
+    input_reserved_ += wanted;
+    first->reads_again = true;
+    request_service(*first);
+  }
 }
 
 // What has changed with the stream: the peer's first word, or its end.
@@ -644,6 +717,8 @@ void IwarpTransport::watch_stream(Instant now, Connection& connection) {
     ++stats_.stream_errors[static_cast<size_t>(connection.stream->error().cause)];
     connection.parting_deadline = now + options_.parting_timeout;
     connection.fpdu_deadline = Instant::never();
+    connection.input.bytes().clear();
+    give_input_back(connection);
     request_service(connection);
   }
 }
@@ -721,6 +796,7 @@ void IwarpTransport::begin_parting(Instant now, Connection& connection) {
   connection.starved_until = Instant::never();
   connection.is_starved = false;
   connection.input.bytes().clear();
+  give_input_back(connection);
   connection.parting_deadline = now + options_.parting_timeout;
   rearm(connection);
   parting_.push_back(connection);
@@ -763,6 +839,7 @@ void IwarpTransport::destroy(verbs::ConnectionId id) {
     connection->starved_until = Instant::never();
     connection->is_starved = false;
     connection->input.bytes().clear();
+    give_input_back(*connection);
     rearm(*connection);
     parting_.push_back(*connection);
     request_service(*connection);
@@ -821,6 +898,10 @@ bool IwarpTransport::serve(Instant now, Connection& connection) {
     rearm(connection);
   }
   const bool may_read = std::exchange(connection.reads_again, false);
+  if (may_read && !connection.input.bytes().empty() && connection.fpdu_deadline.is_never() && !connection.is_starved) {
+    connection.fpdu_deadline = now + options_.fpdu_timeout;  // what was in the way was ours
+    rearm(connection);
+  }
   if (!connection.output.empty()) {
     return true;
   }
@@ -885,9 +966,6 @@ void IwarpTransport::on_timer(Instant now, Connection& connection) {
     if (!connection.is_starved || connection.input.bytes().empty()) {
       connection.is_starved = false;
       connection.reads_again = true;
-    }
-    if (!connection.is_starved && !connection.input.bytes().empty() && connection.fpdu_deadline.is_never()) {
-      connection.fpdu_deadline = now + options_.fpdu_timeout;
     }
     request_service(connection);
   }

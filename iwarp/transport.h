@@ -40,9 +40,11 @@ struct IwarpOptions {
   Duration handshake_timeout = Duration::seconds(5);  // for the Request, or the Reply
   Duration fpdu_timeout = Duration::seconds(10);      // for an FPDU that has begun
   Duration parting_timeout = Duration::seconds(2);    // for our last words, and the peer's FIN
-  bool crc = true;                                    // asked for; a peer that asks has it anyway
-  uint16_t ird = 16;                                  // READs of the peer that we answer at a time: active side
-  uint16_t ord = 32;                                  // READs of ours at a time, at most
+  // Bytes of FPDUs that have begun, over all connections. Beyond, a long FPDU waits until others have ended; one is always taken.
+  uint64_t input_bytes_max = 4u << 20;
+  bool crc = true;    // asked for; a peer that asks has it anyway
+  uint16_t ird = 16;  // READs of the peer that we answer at a time: active side
+  uint16_t ord = 32;  // READs of ours at a time, at most
   uint16_t send_queue_depth = 256;
   uint32_t fpdu_bytes_max = 0xffff;  // of FPDUs that we make, whatever the MSS
   uint32_t send_work_max = 16384;    // of all streams
@@ -65,6 +67,7 @@ inline constexpr uint32_t kIwarpDropCount = 8;
 struct IwarpStats {
   uint64_t accepted = 0;     // TCP connections
   uint64_t established = 0;  // of both sides
+  uint64_t input_waits = 0;  // FPDUs that waited for others to end
   std::array<uint64_t, kIwarpDropCount> drops{};
   std::array<uint64_t, kMpaErrorCount> mpa_errors{};
   std::array<uint64_t, kStreamErrorCauseCount> stream_errors{};  // why streams have ended
@@ -145,6 +148,7 @@ class IwarpTransport final : public verbs::Transport {
   struct HalfOpenTag {};
   struct PartingTag {};
   struct ServiceTag {};
+  struct InputTag {};
   struct Slot {
     Connection* connection = nullptr;
     uint32_t generation = 0;
@@ -169,6 +173,11 @@ class IwarpTransport final : public verbs::Transport {
 
   // Life
   void take_input(Instant now, Connection& connection);
+  // Bytes that may be read now.
+  [[nodiscard]] static uint32_t input_room(const Connection& connection);
+  void reserve_input(Connection& connection, bool is_next);
+  void give_input_back(Connection& connection);
+  void grant_input();
   void watch_stream(Instant now, Connection& connection);
   void lose_stream(Instant now, Connection& connection, StreamErrorCause cause);
   // Whether the host has to look at it.
@@ -194,6 +203,8 @@ class IwarpTransport final : public verbs::Transport {
   IntrusiveList<Connection, HalfOpenTag> half_open_;  // the oldest first
   IntrusiveList<Connection, PartingTag> parting_;     // without a user, the oldest first
   IntrusiveList<Connection, ServiceTag> serviceable_;
+  IntrusiveList<Connection, InputTag> wait_for_input_;  // until there is room for the FPDU that has begun, the first first
+  uint64_t input_reserved_ = 0;
   std::unique_ptr<MpaFrameReader> told_;  // what the event that was polled last refers to
   uint32_t half_open_count_ = 0;
   uint32_t open_count_ = 0;  // accepted or connected, with a user

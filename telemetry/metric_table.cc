@@ -304,6 +304,8 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.iwarp_streams.terminates_sent); }),
     counter("causeway_iwarp_out_of_buffers_total", "Times that a connection waited because no packet buffer was free.", kAll, {},
             {}, [](const Core& c, At) { return number(c.iwarp_streams.out_of_buffers); }),
+    counter("causeway_iwarp_input_waits_total", "Long FPDUs that waited until others had ended.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.iwarp.input_waits); }),
     counter("causeway_iwarp_setup_failures_total", "TCP connections that did not become iWARP connections, by reason.", kAll, {},
             kIwarpSetupFailures, [](const Core& c, At i) { return number(c.iwarp.drops[i.label]); }),
     counter("causeway_iwarp_bad_setup_total", "Of these, those with reason bad_setup: what was wrong with the MPA frame.", kAll,

@@ -42,10 +42,11 @@ std::vector<WrongSegment> wrong_segments() {
       {"a long READ request", untagged(0x41, 0x41, 0, 1, 1, 0, pattern(29)), TerminateCause::kUntaggedTooLong, 0x1205'c000},
       {"an invalidation of a guessed STag", untagged(0x41, 0x44, 0x1234, 0, 1, 0, kPayload),
        TerminateCause::kProtectionNotInvalidated, 0x0109'c000},
-      {"a second Terminate's number", untagged(0x41, 0x47, 0, 2, 2, 0, kPayload), TerminateCause::kUntaggedMessage, 0x1203'c000},
   };
 }
 
+// Proves RDMAP-3.1-2, RDMAP-4.1-23, RDMAP-4.8-2, RDMAP-4.8-20, RDMAP-4.8-21, RDMAP-4.8-22, RDMAP-4.8-25, RDMAP-4.8-30,
+// RDMAP-5.2.2-10, RDMAP-5.3-5, RDMAP-6.1-11, RDMAP-6.2.1-1, RDMAP-7.2-1, RDMAP-7.2-2, RDMAP-7.2-3, RDMAP-7.2-4, RDMAP-7.2-7
 TEST(IwarpHostile, EveryWrongSegmentHasItsTerminateAndHurtsNobodyElse) {
   for (const WrongSegment& wrong : wrong_segments()) {
     SCOPED_TRACE(wrong.name);
@@ -66,6 +67,7 @@ TEST(IwarpHostile, EveryWrongSegmentHasItsTerminateAndHurtsNobodyElse) {
 }
 
 // RFC 5040 4.8: length, headers and reserved bits, byte by byte.
+// Proves RDMAP-4.8-1, RDMAP-4.8-32, RDMAP-4.8-33, RDMAP-4.8-34, RDMAP-4.8-36, RDMAP-4.8-38, RDMAP-5.4-1, RDMAP-5.4-2
 TEST(IwarpHostile, ATerminateNamesTheSegmentThatWasWrong) {
   ScriptedPeer t;
   StreamNet::Connection& connection = t.ready();
@@ -77,6 +79,7 @@ TEST(IwarpHostile, ATerminateNamesTheSegmentThatWasWrong) {
   EXPECT_EQ(ByteVector(said.begin() + 20, said.begin() + 20 + static_cast<ptrdiff_t>(expected.size())), expected);
 }
 
+// Proves RDMAP-5.3-2
 TEST(IwarpHostile, ASendWithoutAReceiveEndsTheStream) {
   ScriptedPeer t;
   t.server.receives = 1;
@@ -103,6 +106,7 @@ TEST(IwarpHostile, SegmentsOfAMessageMustAgree) {
   }
 }
 
+// Proves RDMAP-4.8-6, RDMAP-4.8-28, RDMAP-4.8-50
 TEST(IwarpHostile, ACorruptedFpduIsNotDelivered) {
   ByteVector bytes = fpdu(send_segment(1, kPayload));
   for (size_t i = 2; i < bytes.size(); ++i) {
@@ -218,6 +222,65 @@ TEST(IwarpHostile, APeerThatNeverReadsKeepsNothingForEver) {
   EXPECT_LE(t.server.pool.in_use(), SpareBuffers::kCount);
 }
 
+// Long FPDUs of all connections together have a bound; who waits for it loses no time by it, and short ones pass.
+TEST(IwarpHostile, FpdusThatDoNotEndHoldNoMoreThanTheirShareTogether) {
+  IwarpOptions options;
+  options.input_bytes_max = 128 * 1024;
+  ScriptedPeer t(options);
+  t.server.accept_options.receive_bytes_max = 65'000;
+  const ByteVector message = pattern(60'000);
+  const ByteVector bytes = fpdu(send_segment(1, message));
+  std::vector<StreamNet::Connection*> hostile;
+  for (uint32_t i = 0; i < 20; ++i) {
+    hostile.push_back(&t.ready());
+    (void)t.say(*hostile.back(), ByteVector(bytes.begin(), bytes.end() - 1));
+  }
+  EXPECT_LE(t.server.pool.in_use() * 2048ull, options.input_bytes_max + 20 * 18'432ull + SpareBuffers::kCount * 2048ull);
+  StreamNet::Connection& small = t.ready();
+  (void)t.say(small, fpdu(send_segment(1, kPayload)));
+  ASSERT_EQ(t.server.completions.size(), 1u);
+  StreamNet::Connection& honest = t.ready();
+  verbs::QueuePair* honest_qp = t.server.qp;
+  (void)t.say(honest, bytes);
+  EXPECT_EQ(t.server.completions.size(), 1u);
+  // The hostile ones lose their connections two by two.
+  for (uint32_t i = 0; i < 11; ++i) {
+    t.advance(Duration::seconds(10));
+  }
+  EXPECT_FALSE(honest_qp->in_error());
+  ASSERT_EQ(t.server.completions.size(), 2u);
+  EXPECT_EQ(bytes_of(t.server.completions[1].payload), message);
+  EXPECT_GT(t.server.transport.stats().input_waits, 15u);
+}
+
+// Nobody keeps the room by sending one after the other.
+TEST(IwarpHostile, ABusyConnectionLeavesRoomToTheNextInLine) {
+  IwarpOptions options;
+  options.input_bytes_max = 1;  // one at a time
+  ScriptedPeer t(options);
+  t.server.accept_options.receive_bytes_max = 65'000;
+  t.server.receives = 100;
+  StreamNet::Connection& busy = t.ready();
+  StreamNet::Connection& other = t.ready();
+  const ByteVector message = pattern(60'000);
+  ByteVector many;
+  for (uint32_t i = 1; i <= 20; ++i) {
+    many = joined({many, fpdu(send_segment(i, message))});
+  }
+  // Its first message has begun when the other one gets in line.
+  (void)t.say(busy, ByteVector(many.begin(), many.begin() + 30'000));
+  (void)t.say(other, fpdu(send_segment(1, message)));
+  EXPECT_FALSE(other.ends[1].arriving.empty());
+  t.net.write(busy, ByteVector(many.begin() + 30'000, many.end()));
+  for (uint32_t i = 0; i < 4; ++i) {
+    (void)t.net.turn();
+    t.server.turn(t.net.now);
+    EXPECT_FALSE(busy.ends[1].arriving.empty() && !other.ends[1].arriving.empty());
+  }
+  t.run();
+  EXPECT_EQ(t.server.completions.size(), 21u);
+}
+
 TEST(IwarpHostile, ManyShortSegmentsDoNotHoldManyBuffers) {
   ScriptedPeer t;
   StreamNet::Connection& connection = t.ready();
@@ -231,6 +294,7 @@ TEST(IwarpHostile, ManyShortSegmentsDoNotHoldManyBuffers) {
   EXPECT_LE(t.server.pool.in_use(), SpareBuffers::kCount + 3);
 }
 
+// Proves RDMAP-3.2-9, RDMAP-5.2.2-8, RDMAP-7.1-4
 TEST(IwarpHostile, AReadResponseIsCheckedAgainstItsRequest) {
   struct Case {
     const char* name;
@@ -281,6 +345,20 @@ TEST(IwarpHostile, AReadsTagIsDeadWithItsResponse) {
   EXPECT_EQ(ScriptedPeer::terminate_in(t.say(connection, response)), TerminateCause::kTaggedInvalidStag);
 }
 
+// Proves RDMAP-5.4-7
+TEST(IwarpHostile, ATerminateThatIsWrongIsNotAnswered) {
+  for (const ByteVector& wrong :
+       {untagged(0x41, 0x47, 0, 2, 2, 0, kPayload), untagged(0x41, 0x47, 0, 2, 1, 0, {0x01, 0x01, 0xc0}),
+        untagged(0x41, 0x47, 0, 2, 1, 4, kPayload), untagged(0x01, 0x47, 0, 2, 1, 0, kPayload),
+        untagged(0x41, 0x47, 0, 2, 1, 0, pattern(53))}) {
+    ScriptedPeer t;
+    StreamNet::Connection& connection = t.ready();
+    EXPECT_TRUE(t.say(connection, fpdu(wrong)).empty());
+    EXPECT_TRUE(t.server.qp->in_error());
+  }
+}
+
+// Proves RDMAP-5.4-6, RDMAP-6.2.1-3
 TEST(IwarpHostile, AReceivedTerminateEndsWhatIsOutstandingWithItsReason) {
   for (const bool siw : {false, true}) {
     ScriptedPeer t;

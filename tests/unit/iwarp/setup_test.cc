@@ -157,6 +157,7 @@ TEST(MpaSetup, TheInitiatorTakesWhatAServerMayAnswer) {
   }
 }
 
+// Proves RDMAP-5.2.1-14, RDMAP-5.2.1-15
 TEST(MpaSetup, ThePeerIsReadyWhenItSaysSo) {
   struct Case {
     const char* name;

@@ -7,6 +7,7 @@ namespace {
 using verbs::WcOpcode;
 using verbs::WcStatus;
 
+// Proves RDMAP-6.1-8
 TEST(IwarpTransport, ConnectsBothSidesWithTheirPrivateData) {
   TwoEnds t;
   const std::vector<uint8_t> theirs{1, 2, 3, 4, 5, 6, 7, 8};
@@ -24,6 +25,7 @@ TEST(IwarpTransport, ConnectsBothSidesWithTheirPrivateData) {
   t.expect_nothing_left();
 }
 
+// Proves RDMAP-3.2-4, RDMAP-5.1-4, RDMAP-5.1-5, RDMAP-5.2.1-10, RDMAP-5.3-16
 TEST(IwarpTransport, CarriesMessagesOfEveryKind) {
   for (const bool crc : {true, false}) {
     for (const uint32_t piece : {0u, 1u, 7u, 1500u}) {
@@ -84,6 +86,8 @@ TEST(IwarpTransport, CarriesMessagesOfEveryKind) {
   }
 }
 
+// Proves RDMAP-1.1-5, RDMAP-2.4-9, RDMAP-4.4-3, RDMAP-5.2.1-8, RDMAP-5.2.1-11, RDMAP-5.2.2-4, RDMAP-5.2.2-7, RDMAP-5.3-6,
+// RDMAP-5.3-11, RDMAP-5.5-11, RDMAP-5.5-13, RDMAP-5.5-20, RDMAP-5.5-25
 TEST(IwarpTransport, ARandomMixArrivesInOrderOverAnySegmentation) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -171,6 +175,8 @@ TEST(IwarpTransport, ARandomMixArrivesInOrderOverAnySegmentation) {
 }
 
 // RFC 5040 4.8, RFC 5041 8: what each kind of wrong access to registered memory is answered with.
+// Proves RDMAP-4.8-13, RDMAP-4.8-14, RDMAP-4.8-15, RDMAP-4.8-16, RDMAP-5.2.1-13, RDMAP-7.2-9, RDMAP-7.2-10, RDMAP-7.2-12,
+// RDMAP-7.2-14, RDMAP-8.1.1-1
 TEST(IwarpTransport, WrongAccessHasItsOwnTerminate) {
   struct Case {
     const char* name;
@@ -218,6 +224,7 @@ TEST(IwarpTransport, WrongAccessHasItsOwnTerminate) {
   }
 }
 
+// Proves RDMAP-4.8-17, RDMAP-7.2-13
 TEST(IwarpTransport, AddressesThatWrapAreRefusedAsSuch) {
   for (const bool write : {false, true}) {
     TwoEnds t;
@@ -239,6 +246,7 @@ TEST(IwarpTransport, AddressesThatWrapAreRefusedAsSuch) {
   }
 }
 
+// Proves RDMAP-4.8-18, RDMAP-5.3-15, RDMAP-5.3-17, RDMAP-7.2-5
 TEST(IwarpTransport, AnInvalidationOfAnotherConnectionsKeyIsRefused) {
   TwoEnds t;
   t.connect();
@@ -277,6 +285,7 @@ TEST(IwarpTransport, MemoryThatIsWithdrawnIsReadNoFurther) {
   t.expect_nothing_left();
 }
 
+// Proves RDMAP-6.1-10
 TEST(IwarpTransport, NeverHasMoreReadsOutstandingThanThePeerTakes) {
   TwoEnds t({.ird = 2});
   t.net.buffer_bytes_max = 100;
