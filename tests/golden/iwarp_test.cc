@@ -70,6 +70,7 @@ void read_fpdus(Bytes bytes, Side& side) {
   }
 }
 
+// Proves RDMAP-1.3-1, RDMAP-3.1-8, RDMAP-4-1, RDMAP-4.1-1, RDMAP-4.1-2, RDMAP-4.1-8, RDMAP-A.4-1
 TEST(GoldenIwarp, AConnectionOfLinuxsNfsClientIsReadAndWrittenAgain) {
   const std::vector<uint8_t> client = stream("iwarp-nfs-linux61-client.bin");
   const std::vector<uint8_t> server = stream("iwarp-nfs-linux61-server.bin");
@@ -98,6 +99,8 @@ TEST(GoldenIwarp, AConnectionOfLinuxsNfsClientIsReadAndWrittenAgain) {
   EXPECT_GT(from_server.opcodes[Opcode::kSend] + from_server.opcodes[Opcode::kSendInvalidate], 10u);
 }
 
+// Proves RDMAP-4.1-6, RDMAP-4.1-7, RDMAP-4.2-1, RDMAP-4.4-1, RDMAP-5.2.1-1, RDMAP-5.2.1-6, RDMAP-5.2.2-2, RDMAP-A.1-1,
+// RDMAP-A.2-1, RDMAP-A.3-1
 TEST(GoldenIwarp, AnRpingIsReadAndWrittenAgain) {
   Side client;
   Side server;

@@ -22,7 +22,7 @@ from pathlib import Path
 from outcomes import Outcome, read
 from test_cases import Case, case_at, cases_of
 
-RFCS = ["rfc8166", "rfc8797", "rfc8167"]
+RFCS = ["rfc8166", "rfc8797", "rfc8167", "rfc5040"]
 LEVELS = ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "FACT"]
 BINDING = ("MUST", "MUST NOT")
 COLUMNS = ["id", "section", "level", "role", "requirement", "how_to_test"]
@@ -30,7 +30,7 @@ COLUMNS = ["id", "section", "level", "role", "requirement", "how_to_test"]
 SUITES = {"unit": ("unit", "sim"), "golden": ("golden",), "sim": ("sim",), "interop": ("interop",), "ops": ("ops",)}
 FOLDERS = list(SUITES)
 COMMENTS = {".cc": "//", ".py": "#"}
-ID = r"(?:RPCRDMA|CMPD|BIDI)-[0-9A-Z.]+-[0-9]+"
+ID = r"(?:RPCRDMA|CMPD|BIDI|RDMAP)-[0-9A-Z.]+-[0-9]+"
 ID_LIST = re.compile(rf"Proves\s+({ID}(?:,\s*{ID})*)")
 ANY_ID = re.compile(ID)
 
