@@ -307,56 +307,16 @@ std::vector<control::QueuePairStatus> LiveView::queue_pairs() {
   const std::vector<CoreConnection> connections = describe();
   const gateway::ConfigIds numbers = current().numbers;
   for (const auto& [lcore, info] : connections) {
-    if (!info.qp.has<rc::RcQpInfo>()) {
+    if (info.qp.fields().empty()) {
       continue;
     }
-    const auto qp = info.qp.detail<rc::RcQpInfo>();
-    control::QueuePairStatus& row = rows.emplace_back();
-    row.local_qpn = qp.local_qpn.value();
-    row.remote_qpn = qp.remote_qpn.value();
-    row.connection = info.id;
-    row.listener = numbers.listeners.values()[info.listener].name;
-    row.peer_address = address_text(info.peer);
-    row.lcore = lcore;
-    row.state = rc::to_string(qp.state);
-    row.error = error_text(info.qp.error);
-    row.path_mtu = qp.path_mtu_bytes;
-    row.una_psn = qp.una.value();
-    row.next_psn = qp.next_psn.value();
-    row.limit_psn = qp.limit_psn.value();
-    row.window_packets = qp.window_packets;
-    row.packets_in_flight = qp.packets_in_flight;
-    row.works_queued = qp.works_queued;
-    row.reads_outstanding = qp.reads_outstanding;
-    row.reads_max = qp.reads_max;
-    row.credit_limited = qp.credit_limited;
-    row.credits_left = qp.credits_left;
-    row.recovering = qp.recovering;
-    row.waiting_rnr = qp.waiting_rnr;
-    row.expected_psn = qp.expected_psn.value();
-    row.msn = qp.msn;
-    row.receives_posted = qp.receives_posted;
-    row.gap = qp.gap;
-    row.round_trip = qp.round_trip;
-    row.ack_timeout = rc::ack_timeout(qp.ack_timeout);
-    row.retries = qp.retries;
-    row.retries_max = qp.retry_count;
-    row.rnr_retries = qp.rnr_retries;
-    row.rnr_retries_max = qp.rnr_retry;
-    row.packets_in = qp.counters.packets_in;
-    row.packets_out = qp.counters.packets_out;
-    row.payload_bytes_in = qp.counters.payload_bytes_in;
-    row.payload_bytes_out = qp.counters.payload_bytes_out;
-    row.retransmits = qp.counters.packets_retransmitted;
-    row.ack_timeouts = qp.counters.ack_timeouts;
-    row.naks_in = qp.counters.naks_received;
-    row.naks_out = qp.counters.naks_sent;
-    row.duplicate_requests = qp.counters.duplicate_requests;
-    row.discards = qp.counters.discards;
-    row.selective_recovery = qp.selective_recovery;
-    row.cnps_in = qp.counters.cnps_received;
-    row.cnps_out = qp.counters.cnps_sent;
-    row.rate_bytes_per_second = qp.rate_bytes_per_second;
+    rows.push_back({.local_qpn = info.qp.local_qpn.value(),
+                    .remote_qpn = info.qp.remote_qpn.value(),
+                    .connection = info.id,
+                    .listener = numbers.listeners.values()[info.listener].name,
+                    .peer_address = address_text(info.peer),
+                    .lcore = lcore,
+                    .info = info.qp});
   }
   return rows;
 }

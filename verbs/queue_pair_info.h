@@ -5,9 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 
+#include "base/time.h"
 #include "verbs/ids.h"
 
 namespace cw::verbs {
@@ -24,6 +28,19 @@ struct QueuePairError {
   friend bool operator==(const QueuePairError&, const QueuePairError&) = default;
 };
 
+class QueuePairInfo;
+
+// A value that status shows; monostate: there is none now (JSON null). A Duration is shown in seconds.
+using QueuePairValue = std::variant<std::monostate, bool, int64_t, uint64_t, Duration, std::string>;
+
+// One field of a transport's queue pairs. A transport lists each once; whoever shows queue pairs goes through the list. Names
+// are stable and differ from those that all transports have (control::QueuePairStatus).
+struct QueuePairField {
+  const char* name;
+  const char* help;  // with the unit, where there is one
+  QueuePairValue (*read)(const QueuePairInfo& info);
+};
+
 class QueuePairInfo {
  public:
   // Room for what one transport has.
@@ -35,12 +52,16 @@ class QueuePairInfo {
   Qpn remote_qpn;
   QueuePairError error;
 
+  // `fields` read this kind of detail, and live as long as the process.
   template <typename Detail>
-  void set_detail(const Detail& detail) {
+  void set_detail(const Detail& detail, std::span<const QueuePairField> fields) {
     static_assert(std::is_trivially_copyable_v<Detail> && sizeof(Detail) <= kDetailBytesMax);
     std::memcpy(detail_.data(), &detail, sizeof(Detail));
     kind_ = &kKind<Detail>;
+    fields_ = fields;
   }
+  // Empty: there is no detail.
+  [[nodiscard]] std::span<const QueuePairField> fields() const { return fields_; }
   // The transport's own, when it is of this kind; else one of defaults.
   template <typename Detail>
   [[nodiscard]] Detail detail() const {
@@ -60,6 +81,7 @@ class QueuePairInfo {
   static constexpr char kKind = 0;  // its address names the type
 
   const char* kind_ = nullptr;
+  std::span<const QueuePairField> fields_;
   alignas(std::max_align_t) std::array<std::byte, kDetailBytesMax> detail_{};
 };
 

@@ -1,6 +1,10 @@
 #include "control/admin/answer_fields.h"
 
 #include <array>
+#include <type_traits>
+#include <variant>
+
+#include "rocev2/rc/qp_fields.h"
 
 namespace cw::control {
 namespace {
@@ -146,68 +150,14 @@ constexpr std::array<AnswerField<ConnectionStatus>, 26> kConnectionStatus = {{
     {"last_error", "why the queue pair failed; empty = it has not", [](const ConnectionStatus& r) { return Json(r.last_error); }},
 }};
 
-constexpr std::array<AnswerField<QueuePairStatus>, 44> kQueuePairStatus = {{
+// What every transport has; its own fields follow (verbs::QueuePairField).
+constexpr std::array<AnswerField<QueuePairStatus>, 6> kQueuePairStatus = {{
     {"local_qpn", "our queue pair number", [](const QueuePairStatus& r) { return Json(r.local_qpn); }},
     {"remote_qpn", "the client's queue pair number", [](const QueuePairStatus& r) { return Json(r.remote_qpn); }},
     {"connection", "id of the connection that it belongs to", [](const QueuePairStatus& r) { return Json(r.connection); }},
     {"listener", "name of the listener", [](const QueuePairStatus& r) { return Json(r.listener); }},
     {"peer_address", "address of the client", [](const QueuePairStatus& r) { return Json(r.peer_address); }},
     {"lcore", "CPU of its poll core", [](const QueuePairStatus& r) { return Json(r.lcore); }},
-    {"state", "RESET, INIT, RTR, RTS, SQD or ERROR", [](const QueuePairStatus& r) { return Json(r.state); }},
-    {"error", "why it is in ERROR; empty = it is not", [](const QueuePairStatus& r) { return Json(r.error); }},
-    {"path_mtu", "agreed path MTU, bytes", [](const QueuePairStatus& r) { return Json(r.path_mtu); }},
-    {"una_psn", "oldest PSN that the client has not acknowledged", [](const QueuePairStatus& r) { return Json(r.una_psn); }},
-    {"next_psn", "next PSN to send", [](const QueuePairStatus& r) { return Json(r.next_psn); }},
-    {"limit_psn", "one past the highest PSN ever sent; ahead of next_psn when packets are to be sent again",
-     [](const QueuePairStatus& r) { return Json(r.limit_psn); }},
-    {"window_packets", "packets in flight at most", [](const QueuePairStatus& r) { return Json(r.window_packets); }},
-    {"packets_in_flight", "packets sent and not acknowledged",
-     [](const QueuePairStatus& r) { return Json(r.packets_in_flight); }},
-    {"works_queued", "work requests posted and not completed", [](const QueuePairStatus& r) { return Json(r.works_queued); }},
-    {"reads_outstanding", "RDMA Read requests sent and not completed",
-     [](const QueuePairStatus& r) { return Json(r.reads_outstanding); }},
-    {"reads_max", "RDMA Read requests outstanding at most", [](const QueuePairStatus& r) { return Json(r.reads_max); }},
-    {"credits_left",
-     "receives that the client has beyond what is posted (end-to-end credits); negative = so many messages wait; null = it does "
-     "not count",
-     [](const QueuePairStatus& r) { return r.credit_limited ? Json(r.credits_left) : Json(); }},
-    {"recovering", "it went back to una_psn, and nothing new has been acknowledged since",
-     [](const QueuePairStatus& r) { return Json(r.recovering); }},
-    {"waiting_rnr", "it is silent for a while, because the client had no receive posted",
-     [](const QueuePairStatus& r) { return Json(r.waiting_rnr); }},
-    {"expected_psn", "next PSN expected from the client", [](const QueuePairStatus& r) { return Json(r.expected_psn); }},
-    {"msn", "messages of the client completed, 24 bits", [](const QueuePairStatus& r) { return Json(r.msn); }},
-    {"receives_posted", "messages of the client that have a receive",
-     [](const QueuePairStatus& r) { return Json(r.receives_posted); }},
-    {"gap", "a packet of the client is missing, and a NAK for it has been sent",
-     [](const QueuePairStatus& r) { return Json(r.gap); }},
-    {"round_trip_seconds", "smoothed round trip; 0 = not measured yet",
-     [](const QueuePairStatus& r) { return Json(r.round_trip.to_seconds()); }},
-    {"ack_timeout_seconds", "ACK timeout as agreed", [](const QueuePairStatus& r) { return Json(r.ack_timeout.to_seconds()); }},
-    {"retries", "repetitions since the last progress", [](const QueuePairStatus& r) { return Json(r.retries); }},
-    {"retries_max", "repetitions before the connection is given up",
-     [](const QueuePairStatus& r) { return Json(r.retries_max); }},
-    {"rnr_retries", "repetitions after RNR NAKs since the last progress",
-     [](const QueuePairStatus& r) { return Json(r.rnr_retries); }},
-    {"rnr_retries_max", "such repetitions at most; 7 = without end",
-     [](const QueuePairStatus& r) { return Json(r.rnr_retries_max); }},
-    {"packets_in", "packets received", [](const QueuePairStatus& r) { return Json(r.packets_in); }},
-    {"packets_out", "packets sent", [](const QueuePairStatus& r) { return Json(r.packets_out); }},
-    {"payload_bytes_in", "payload bytes received", [](const QueuePairStatus& r) { return Json(r.payload_bytes_in); }},
-    {"payload_bytes_out", "payload bytes sent", [](const QueuePairStatus& r) { return Json(r.payload_bytes_out); }},
-    {"retransmits", "packets sent again", [](const QueuePairStatus& r) { return Json(r.retransmits); }},
-    {"ack_timeouts", "times that the ACK timer ran out", [](const QueuePairStatus& r) { return Json(r.ack_timeouts); }},
-    {"naks_in", "NAKs received, RNR included", [](const QueuePairStatus& r) { return Json(r.naks_in); }},
-    {"naks_out", "NAKs sent, RNR included", [](const QueuePairStatus& r) { return Json(r.naks_out); }},
-    {"duplicate_requests", "requests that the client repeated without need",
-     [](const QueuePairStatus& r) { return Json(r.duplicate_requests); }},
-    {"discards", "packets received and not acted upon", [](const QueuePairStatus& r) { return Json(r.discards); }},
-    {"selective_recovery", "only lost packets are sent again, as agreed with the client",
-     [](const QueuePairStatus& r) { return Json(r.selective_recovery); }},
-    {"cnps_in", "congestion notifications received", [](const QueuePairStatus& r) { return Json(r.cnps_in); }},
-    {"cnps_out", "congestion notifications sent", [](const QueuePairStatus& r) { return Json(r.cnps_out); }},
-    {"rate_bytes_per_second", "limit of the sending rate because of congestion; 0 = none",
-     [](const QueuePairStatus& r) { return Json(r.rate_bytes_per_second); }},
 }};
 
 constexpr std::array<AnswerField<CoreStatus>, 8> kCoreStatus = {{
@@ -244,7 +194,39 @@ constexpr std::array<AnswerField<StatInfo>, 4> kStatInfo = {{
     {"help", "what it counts", [](const StatInfo& r) { return Json(r.help); }},
 }};
 
+Json json_of(const verbs::QueuePairValue& value) {
+  return std::visit(
+      [](const auto& held) {
+        using Held = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<Held, std::monostate>) {
+          return Json();
+        } else if constexpr (std::is_same_v<Held, Duration>) {
+          return Json(held.to_seconds());
+        } else {
+          return Json(held);
+        }
+      },
+      value);
+}
+
 }  // namespace
+
+std::span<const std::span<const verbs::QueuePairField>> transport_fields() {
+  static const std::array kTables = {rc::qp_fields()};
+  return kTables;
+}
+
+template <>
+Json to_row(const QueuePairStatus& row) {
+  Json json = Json::object();
+  for (const AnswerField<QueuePairStatus>& field : kQueuePairStatus) {
+    json[field.name] = field.get(row);
+  }
+  for (const verbs::QueuePairField& field : row.info.fields()) {
+    json[field.name] = json_of(field.read(row.info));
+  }
+  return json;
+}
 
 std::span<const AnswerField<PortStatus>> answer_fields(const PortStatus*) {
   return kPortStatus;

@@ -36,6 +36,9 @@ template <typename T>
   return answer_fields(static_cast<const T*>(nullptr));
 }
 
+// The fields of queue pairs of each transport there is; a transport is added here. They follow those of QueuePairStatus.
+[[nodiscard]] std::span<const std::span<const verbs::QueuePairField>> transport_fields();
+
 template <typename T>
 [[nodiscard]] Json to_row(const T& row) {
   Json json = Json::object();
@@ -44,6 +47,9 @@ template <typename T>
   }
   return json;
 }
+
+template <>
+[[nodiscard]] Json to_row(const QueuePairStatus& row);
 
 template <typename Rows>
 [[nodiscard]] Json to_rows(const Rows& rows) {

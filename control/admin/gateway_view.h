@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "verbs/queue_pair_info.h"
 
 namespace cw::control {
 
@@ -140,7 +141,7 @@ struct ConnectionStatus {
   std::string last_error;  // empty = none
 };
 
-// Transport state of one queue pair. PSNs are 24 bits.
+// Transport state of one queue pair: what every transport has, and what its own describes of itself.
 struct QueuePairStatus {
   uint32_t local_qpn = 0;
   uint32_t remote_qpn = 0;
@@ -148,55 +149,7 @@ struct QueuePairStatus {
   std::string listener;
   std::string peer_address;
   uint32_t lcore = 0;
-  std::string state;  // "RTS", "SQD" ...
-  std::string error;  // why it is in ERROR; empty = none
-  uint32_t path_mtu = 0;
-
-  // Requester: [una_psn, next_psn) is in flight, [next_psn, limit_psn) is to be sent again.
-  uint32_t una_psn = 0;
-  uint32_t next_psn = 0;
-  uint32_t limit_psn = 0;
-  uint32_t window_packets = 0;
-  uint32_t packets_in_flight = 0;
-  uint32_t works_queued = 0;
-  uint32_t reads_outstanding = 0;
-  uint32_t reads_max = 0;
-  bool credit_limited = false;  // the peer counts its receives
-  int32_t credits_left = 0;     // receives that the peer has beyond what is posted; negative: so many messages wait
-  bool recovering = false;      // went back, and nothing new has been acknowledged since
-  bool waiting_rnr = false;     // silent, because the peer had no receive
-
-  // Responder.
-  uint32_t expected_psn = 0;
-  uint32_t msn = 0;
-  uint32_t receives_posted = 0;
-  bool gap = false;  // a packet is missing, and a NAK for it is out
-
-  // Timers.
-  Duration round_trip;   // smoothed; 0 = not measured yet
-  Duration ack_timeout;  // as agreed; the timer in use is longer
-  uint32_t retries = 0;  // since the last progress
-  uint32_t retries_max = 0;
-  uint32_t rnr_retries = 0;
-  uint32_t rnr_retries_max = 0;  // 7 = without end
-
-  // Since the connection began.
-  uint64_t packets_in = 0;
-  uint64_t packets_out = 0;
-  uint64_t payload_bytes_in = 0;
-  uint64_t payload_bytes_out = 0;
-  uint64_t retransmits = 0;
-  uint64_t ack_timeouts = 0;
-  uint64_t naks_in = 0;  // RNR included
-  uint64_t naks_out = 0;
-  uint64_t duplicate_requests = 0;
-  uint64_t discards = 0;
-
-  // Loss and congestion.
-  bool selective_recovery = false;
-  uint64_t cnps_in = 0;
-  uint64_t cnps_out = 0;
-  uint64_t rate_bytes_per_second = 0;  // limit because of congestion; 0 = none
+  verbs::QueuePairInfo info;  // shown by its fields()
 };
 
 // Something out of the ordinary that happened to a queue pair, which may be gone (rocev2/rc/transport_log.h).

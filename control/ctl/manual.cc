@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <set>
+#include <string_view>
+
 #include "control/admin/answer_fields.h"
 #include "control/config/config_help.h"
 #include "control/ctl/usage_text.h"
@@ -40,6 +43,18 @@ std::string field_list(const char* rows) {
   std::string text = fmt::format(".SS {}\n", rows);
   for (const AnswerField<T>& field : answer_fields_of<T>()) {
     text += item(field.name, field.help);
+  }
+  return text;
+}
+
+// A field that several transports have is listed once, as the first describes it.
+std::string transport_field_list() {
+  std::string text;
+  std::set<std::string_view> listed;
+  for (const auto& table : transport_fields()) {
+    for (const verbs::QueuePairField& field : table) {
+      text += listed.insert(field.name).second ? item(field.name, field.help) : "";
+    }
   }
   return text;
 }
@@ -88,7 +103,7 @@ std::string ctl_manual(std::span<const Command> table) {
                              "With --json the answer is one object, with --watch one a line. An error is {\"error\": text, "
                              "\"kind\": kind}, kind one of usage, unreachable, refused, failed. Fields may be added; none "
                              "changes its meaning or goes away.\n");
-  text += field_list<ConnectionStatus>("connections") + field_list<QueuePairStatus>("queue_pairs") +
+  text += field_list<ConnectionStatus>("connections") + field_list<QueuePairStatus>("queue_pairs") + transport_field_list() +
           field_list<ListenerStatus>("listeners") + field_list<BackendStatus>("backends") + field_list<ServerStatus>("servers") +
           field_list<RouteStatus>("routes") + field_list<ClientStatus>("clients") + field_list<PortStatus>("ports") +
           field_list<CoreStatus>("cores") + field_list<TransportEventStatus>("events") + field_list<StatInfo>("schema");

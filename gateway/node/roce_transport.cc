@@ -4,6 +4,7 @@
 #include <array>
 
 #include "rocev2/rc/held_packets.h"
+#include "rocev2/rc/qp_fields.h"
 
 namespace cw::node {
 namespace {
@@ -435,7 +436,7 @@ verbs::QueuePairInfo RoceTransport::describe(verbs::ConnectionId connection) con
     const rc::RcQpInfo detail = record->qp->info();
     info.local_qpn = detail.local_qpn;
     info.error = error_of(detail.error);
-    info.set_detail(detail);
+    info.set_detail(detail, rc::qp_fields());
   }
   return info;
 }

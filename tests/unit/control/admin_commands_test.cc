@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "control/admin/answer_fields.h"
@@ -118,6 +121,46 @@ TEST(AdminCommands, EveryFieldHasOneNameAndAMeaning) {
   check(answer_fields_of<QueuePairStatus>());
   check(answer_fields_of<CoreStatus>());
   check(answer_fields_of<StatInfo>());
+}
+
+// Admin and manual show both one behind the other: a transport's field has a name of its own, and is described once.
+TEST(AdminCommands, AFieldOfAQueuePairIsDescribedOnce) {
+  for (const auto& table : transport_fields()) {
+    std::set<std::string> names;
+    for (const auto& field : answer_fields_of<QueuePairStatus>()) {
+      EXPECT_TRUE(names.insert(field.name).second) << field.name;
+    }
+    for (const verbs::QueuePairField& field : table) {
+      EXPECT_TRUE(names.insert(field.name).second) << field.name;
+      EXPECT_FALSE(std::string(field.help).empty()) << field.name;
+    }
+  }
+}
+
+// The text that people read picks fields by name: each is one that some transport has.
+TEST(AdminCommands, TheTextOfAQueuePairNamesFieldsThatThereAre) {
+  std::set<std::string> names;
+  for (const auto& field : answer_fields_of<QueuePairStatus>()) {
+    names.insert(field.name);
+  }
+  for (const auto& table : transport_fields()) {
+    for (const verbs::QueuePairField& field : table) {
+      names.insert(field.name);
+    }
+  }
+  std::ifstream file(std::string(CAUSEWAY_SOURCE_ROOT) + "/control/ctl/render_qp.cc");
+  const std::string source{std::istreambuf_iterator<char>(file), {}};
+  const std::regex use(R"re(\bqp, "(\w+)"(?:, "(\w+)")?)re");
+  size_t count = 0;
+  for (std::sregex_iterator at(source.begin(), source.end(), use), end; at != end; ++at) {
+    for (size_t group = 1; group <= 2; ++group) {
+      if ((*at)[group].matched) {
+        EXPECT_TRUE(names.contains((*at)[group].str())) << (*at)[group].str();
+        ++count;
+      }
+    }
+  }
+  EXPECT_GT(count, 30u);
 }
 
 TEST(AdminCommands, HelpNamesEveryCommand) {

@@ -7,6 +7,8 @@
 
 #include "control/admin/gateway_control.h"
 #include "control/admin/gateway_view.h"
+#include "rocev2/rc/qp.h"
+#include "rocev2/rc/qp_fields.h"
 
 namespace cw::control {
 
@@ -86,19 +88,21 @@ class FakeView final : public GatewayView {
       qp.connection = i + 1;
       qp.listener = "nfs";
       qp.peer_address = i % 2 == 0 ? "192.0.2.9" : "2001:db8::9";
-      qp.state = "RTS";
-      qp.path_mtu = 1024;
-      qp.una_psn = 0xfffffe;
-      qp.next_psn = 3;
-      qp.limit_psn = 9;
-      qp.packets_in_flight = 5;
-      qp.window_packets = 128;
-      qp.credit_limited = i == 1;
-      qp.credits_left = -2;
-      qp.round_trip = Duration::us(12);
-      qp.ack_timeout = Duration::ms(67);
-      qp.retries_max = 7;
-      qp.retransmits = 4;
+      rc::RcQpInfo rc;
+      rc.state = rc::QpState::kRts;
+      rc.path_mtu_bytes = 1024;
+      rc.una = wire::Psn(0xfffffe);
+      rc.next_psn = wire::Psn(3);
+      rc.limit_psn = wire::Psn(9);
+      rc.packets_in_flight = 5;
+      rc.window_packets = 128;
+      rc.credit_limited = i == 1;
+      rc.credits_left = -2;
+      rc.round_trip = Duration::us(12);
+      rc.ack_timeout = 14;  // 67 ms
+      rc.retry_count = 7;
+      rc.counters.packets_retransmitted = 4;
+      qp.info.set_detail(rc, rc::qp_fields());
     }
     return list;
   }

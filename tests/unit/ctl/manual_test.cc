@@ -41,6 +41,11 @@ TEST(Manual, NamesEveryCommandParameterAndField) {
   for (const auto& field : answer_fields_of<QueuePairStatus>()) {
     EXPECT_NE(page.find(std::string(".B ") + field.name + "\n"), std::string::npos) << field.name;
   }
+  for (const auto& table : transport_fields()) {
+    for (const verbs::QueuePairField& field : table) {
+      EXPECT_NE(page.find(std::string(".B ") + field.name + "\n"), std::string::npos) << field.name;
+    }
+  }
 }
 
 TEST(Manual, OfTheFileNamesEverySetting) {
