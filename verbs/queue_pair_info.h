@@ -52,9 +52,9 @@ class QueuePairInfo {
   Qpn remote_qpn;
   QueuePairError error;
 
-  // `fields` read this kind of detail, and live as long as the process.
+  // `fields` read this kind of detail, and live as long as the process; without any, `qp` does not show the queue pair.
   template <typename Detail>
-  void set_detail(const Detail& detail, std::span<const QueuePairField> fields) {
+  void set_detail(const Detail& detail, std::span<const QueuePairField> fields = {}) {
     static_assert(std::is_trivially_copyable_v<Detail> && sizeof(Detail) <= kDetailBytesMax);
     std::memcpy(detail_.data(), &detail, sizeof(Detail));
     kind_ = &kKind<Detail>;
