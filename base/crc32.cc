@@ -17,6 +17,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/upper_halves.h"
+
 namespace cw {
 namespace {
 
@@ -169,24 +171,13 @@ CW_WIDE uint32_t crc32_wide(uint32_t start, const uint8_t* raw, size_t count) {
 const bool has_wide = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
                       __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0 &&
                       __builtin_cpu_supports("pclmul") != 0;
-const bool has_avx = __builtin_cpu_supports("avx") != 0;
-const bool has_clmul = has_avx && __builtin_cpu_supports("pclmul");
-
-[[gnu::target("avx")]] void clear_upper_halves() {
-  _mm256_zeroupper();
-}
+const bool has_clmul = __builtin_cpu_supports("avx") != 0 && __builtin_cpu_supports("pclmul");
 
 #endif
 
-// ISA-L comes back with bytes in the upper halves of the vector registers. On Intel's processors each change between SSE and
-// AVX instructions, whoever's they are, then costs a hundred cycles and more, for as long as the thread runs.
 uint32_t crc32_long(uint32_t start, const uint8_t* raw, size_t count) {
   const uint32_t crc = crc32_gzip_refl(start, raw, count);
-#if defined(__x86_64__)
-  if (has_avx) {
-    clear_upper_halves();
-  }
-#endif
+  clear_upper_halves();
   return crc;
 }
 

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "base/upper_halves.h"
+
 namespace cw {
 namespace {
 
@@ -29,11 +31,6 @@ __attribute__((target("sse4.2"))) uint32_t by_instruction(uint32_t crc, Bytes by
   return crc;
 }
 const bool kHasInstruction = __builtin_cpu_supports("sse4.2") != 0;
-
-__attribute__((target("avx"))) void clear_upper_halves() {
-  _mm256_zeroupper();
-}
-const bool kHasAvx = __builtin_cpu_supports("avx") != 0;
 #endif
 
 }  // namespace
@@ -52,11 +49,7 @@ void Crc32c::add(Bytes more) {
     register_ = crc32_iscsi(const_cast<uint8_t*>(piece.data()), static_cast<int>(piece.size()), register_);
     more = more.subspan(piece.size());
   }
-#if defined(__x86_64__)
-  if (kHasAvx) {
-    clear_upper_halves();
-  }
-#endif
+  clear_upper_halves();
 }
 
 }  // namespace cw
