@@ -13,10 +13,10 @@ constexpr std::string_view kReplyKey = "MPA ID Rep Frame";
 constexpr size_t kKeyBytes = 16;
 static_assert(kRequestKey.size() == kKeyBytes && kReplyKey.size() == kKeyBytes);
 
-constexpr uint8_t kM = 0x80;
-constexpr uint8_t kC = 0x40;
-constexpr uint8_t kR = 0x20;
-constexpr uint8_t kS = 0x10;
+constexpr uint8_t kFlagMarkers = 0x80;
+constexpr uint8_t kFlagCrc = 0x40;
+constexpr uint8_t kFlagReject = 0x20;
+constexpr uint8_t kFlagEnhanced = 0x10;
 
 std::string_view key_of(MpaFrameKind kind) {
   return kind == MpaFrameKind::kRequest ? kRequestKey : kReplyKey;
@@ -59,10 +59,10 @@ ParsedMpaHeader parse_mpa_header(Bytes raw, MpaFrameKind kind) {
   }
   const uint8_t flags = raw[kKeyBytes];
   parsed.header = {.kind = kind,
-                   .markers = (flags & kM) != 0,
-                   .crc = (flags & kC) != 0,
-                   .reject = (flags & kR) != 0,
-                   .enhanced = (flags & kS) != 0,
+                   .markers = (flags & kFlagMarkers) != 0,
+                   .crc = (flags & kFlagCrc) != 0,
+                   .reject = (flags & kFlagReject) != 0,
+                   .enhanced = (flags & kFlagEnhanced) != 0,
                    .revision = raw[kKeyBytes + 1],
                    .private_data_bytes = load_be16(raw.data() + kKeyBytes + 2)};
   if (parsed.header.private_data_bytes > kMpaPrivateDataBytesMax) {
@@ -74,8 +74,8 @@ ParsedMpaHeader parse_mpa_header(Bytes raw, MpaFrameKind kind) {
 void write(const MpaHeader& header, MutableBytes out) {
   CW_DASSERT(out.size() >= kMpaHeaderBytes && header.private_data_bytes <= kMpaPrivateDataBytesMax);
   std::memcpy(out.data(), key_of(header.kind).data(), kKeyBytes);
-  out[kKeyBytes] = static_cast<uint8_t>((header.markers ? kM : 0) | (header.crc ? kC : 0) | (header.reject ? kR : 0) |
-                                        (header.enhanced ? kS : 0));
+  out[kKeyBytes] = static_cast<uint8_t>((header.markers ? kFlagMarkers : 0) | (header.crc ? kFlagCrc : 0) |
+                                        (header.reject ? kFlagReject : 0) | (header.enhanced ? kFlagEnhanced : 0));
   out[kKeyBytes + 1] = header.revision;
   store_be16(out.data() + kKeyBytes + 2, header.private_data_bytes);
 }
