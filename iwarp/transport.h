@@ -205,7 +205,7 @@ class IwarpTransport final : public verbs::Transport {
   IntrusiveList<Connection, ServiceTag> serviceable_;
   IntrusiveList<Connection, InputTag> wait_for_input_;  // until there is room for the FPDU that has begun, the first first
   uint64_t input_reserved_ = 0;
-  std::unique_ptr<MpaFrameReader> told_;  // what the event that was polled last refers to
+  std::unique_ptr<MpaResponder> told_;  // what the event that was polled last refers to
   uint32_t half_open_count_ = 0;
   uint32_t open_count_ = 0;  // accepted or connected, with a user
   uint32_t live_count_ = 0;
