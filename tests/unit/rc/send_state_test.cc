@@ -10,14 +10,14 @@ namespace {
 
 using wire::Psn;
 
-Instant at(int64_t us) {
+Instant at_us(int64_t us) {
   return Instant::from_ns(1'000'000'000 + us * 1000);
 }
 
 RoundTrip measured(Duration time) {
   RoundTrip rtt;
-  rtt.start_sample(Psn(1), at(0), false, false);
-  (void)rtt.finish_sample(at(0) + time);
+  rtt.start_sample(Psn(1), at_us(0), false, false);
+  (void)rtt.finish_sample(at_us(0) + time);
   return rtt;
 }
 
@@ -35,8 +35,8 @@ TEST(RoundTrip, TakesTheFirstSampleAndSmoothsTheOthers) {
   RoundTrip rtt = measured(Duration::us(80));
   EXPECT_TRUE(rtt.is_trusted());
   EXPECT_EQ(rtt.srtt(), Duration::us(80));
-  rtt.start_sample(Psn(2), at(100), false, false);
-  (void)rtt.finish_sample(at(260));
+  rtt.start_sample(Psn(2), at_us(100), false, false);
+  (void)rtt.finish_sample(at_us(260));
   EXPECT_EQ(rtt.srtt(), Duration::us(90));
   // The shortest is slowly forgotten.
   EXPECT_EQ(rtt.min_rtt(), Duration::us(80) + Duration::us(80) / 256);
@@ -44,9 +44,9 @@ TEST(RoundTrip, TakesTheFirstSampleAndSmoothsTheOthers) {
 
 TEST(RoundTrip, HasASampleFromStartToFinish) {
   RoundTrip rtt;
-  rtt.start_sample(Psn(7), at(10), true, true);
+  rtt.start_sample(Psn(7), at_us(10), true, true);
   EXPECT_EQ(rtt.sampled_psn(), Psn(7));
-  const RoundTrip::Sample sample = rtt.finish_sample(at(60));
+  const RoundTrip::Sample sample = rtt.finish_sample(at_us(60));
   EXPECT_EQ(sample.time, Duration::us(50));
   EXPECT_TRUE(sample.is_read);
   EXPECT_TRUE(sample.is_alone);
@@ -56,7 +56,7 @@ TEST(RoundTrip, HasASampleFromStartToFinish) {
 
 TEST(RoundTrip, ForgetsACancelledSample) {
   RoundTrip rtt;
-  rtt.start_sample(Psn(7), at(10), false, false);
+  rtt.start_sample(Psn(7), at_us(10), false, false);
   rtt.cancel_sample();
   EXPECT_FALSE(rtt.is_sampling());
   rtt.taint_sample();  // none
@@ -65,14 +65,14 @@ TEST(RoundTrip, ForgetsACancelledSample) {
 
 TEST(RoundTrip, CountsATaintedSampleUntilThereIsABetterOne) {
   RoundTrip rtt;
-  rtt.start_sample(Psn(1), at(0), false, false);
+  rtt.start_sample(Psn(1), at_us(0), false, false);
   rtt.taint_sample();
-  EXPECT_TRUE(rtt.finish_sample(at(9000)).is_tainted);
+  EXPECT_TRUE(rtt.finish_sample(at_us(9000)).is_tainted);
   EXPECT_EQ(rtt.srtt(), Duration::us(9000));
   EXPECT_TRUE(rtt.is_measured());
   EXPECT_FALSE(rtt.is_trusted());
-  rtt.start_sample(Psn(2), at(10000), false, false);
-  EXPECT_FALSE(rtt.finish_sample(at(10050)).is_tainted);
+  rtt.start_sample(Psn(2), at_us(10000), false, false);
+  EXPECT_FALSE(rtt.finish_sample(at_us(10050)).is_tainted);
   EXPECT_EQ(rtt.srtt(), Duration::us(50));
   EXPECT_EQ(rtt.min_rtt(), Duration::us(50));
   EXPECT_TRUE(rtt.is_trusted());
@@ -85,11 +85,11 @@ TEST(TailProbe, IsDueThenOutstandingThenSettled) {
   probe.schedule();
   EXPECT_TRUE(probe.is_due());
   EXPECT_FALSE(probe.outstanding().has_value());
-  probe.on_sent(Psn(5), at(3));
+  probe.on_sent(Psn(5), at_us(3));
   EXPECT_FALSE(probe.is_due());
   ASSERT_TRUE(probe.outstanding().has_value());
   EXPECT_EQ(probe.outstanding()->psn, Psn(5));
-  EXPECT_EQ(probe.outstanding()->at, at(3));
+  EXPECT_EQ(probe.outstanding()->at, at_us(3));
   EXPECT_EQ(probe.count(), 1u);
   probe.settle();
   EXPECT_FALSE(probe.outstanding().has_value());
@@ -99,7 +99,7 @@ TEST(TailProbe, IsDueThenOutstandingThenSettled) {
 TEST(TailProbe, ProgressWithdrawsWhatIsDueAndLeavesTheOutstandingOne) {
   TailProbe probe;
   probe.schedule();
-  probe.on_sent(Psn(5), at(3));
+  probe.on_sent(Psn(5), at_us(3));
   probe.schedule();
   probe.on_progress();
   EXPECT_FALSE(probe.is_due());
@@ -110,7 +110,7 @@ TEST(TailProbe, ProgressWithdrawsWhatIsDueAndLeavesTheOutstandingOne) {
 TEST(TailProbe, CancelLeavesNothingOfItButTheCount) {
   TailProbe probe;
   probe.schedule();
-  probe.on_sent(Psn(5), at(3));
+  probe.on_sent(Psn(5), at_us(3));
   probe.schedule();
   probe.cancel();
   EXPECT_FALSE(probe.is_due());
@@ -121,9 +121,9 @@ TEST(TailProbe, CancelLeavesNothingOfItButTheCount) {
 TEST(RnrWait, IsUnderWayFromStartToEnd) {
   RnrWait rnr;
   EXPECT_FALSE(rnr.is_under_way());
-  rnr.start(at(10));
+  rnr.start(at_us(10));
   EXPECT_TRUE(rnr.is_under_way());
-  EXPECT_EQ(rnr.until(), at(10));
+  EXPECT_EQ(rnr.until(), at_us(10));
   rnr.end();
   EXPECT_FALSE(rnr.is_under_way());
 }
@@ -158,7 +158,7 @@ TEST(PutOffNak, HasProgressedOnlyWhileItExists) {
 TEST(Recovery, EndsWithEverythingThatWasTrueOfIt) {
   Recovery recovery;
   EXPECT_FALSE(recovery.is_under_way());
-  recovery.start(at(1));
+  recovery.start(at_us(1));
   recovery.note_timeout();
   recovery.note_ahead(Psn(9));
   EXPECT_TRUE(recovery.is_under_way());
@@ -168,28 +168,28 @@ TEST(Recovery, EndsWithEverythingThatWasTrueOfIt) {
   EXPECT_FALSE(recovery.is_under_way());
   EXPECT_FALSE(recovery.timed_out());
   EXPECT_EQ(recovery.last_ahead(), std::nullopt);
-  EXPECT_EQ(recovery.went_back_at(), at(1));  // a repetition may still be under way
+  EXPECT_EQ(recovery.went_back_at(), at_us(1));  // a repetition may still be under way
 }
 
 TEST(Recovery, GoesOnWhenATimeoutIsOver) {
   Recovery recovery;
   recovery.clear_timeout();
   EXPECT_FALSE(recovery.is_under_way());
-  recovery.start(at(1));
+  recovery.start(at_us(1));
   recovery.note_timeout();
   recovery.clear_timeout();
   EXPECT_FALSE(recovery.timed_out());
   EXPECT_TRUE(recovery.is_under_way());
   recovery.note_timeout();
-  recovery.start(at(2));
+  recovery.start(at_us(2));
   EXPECT_FALSE(recovery.timed_out());
-  EXPECT_EQ(recovery.went_back_at(), at(2));
+  EXPECT_EQ(recovery.went_back_at(), at_us(2));
 }
 
 TEST(Recovery, RemembersWhatCameAheadWhenItGoesBackAgain) {
   Recovery recovery;
   recovery.note_ahead(Psn(9));
-  recovery.start(at(1));
+  recovery.start(at_us(1));
   EXPECT_EQ(recovery.last_ahead(), Psn(9));
 }
 
@@ -197,19 +197,19 @@ TEST(Keepalive, CountsFromTheLastPacketHeard) {
   Keepalive keepalive(Duration::ms(5));
   EXPECT_TRUE(keepalive.is_enabled());
   EXPECT_FALSE(Keepalive().is_enabled());
-  keepalive.watch_from(at(1));
-  keepalive.watch_from(at(2));
-  EXPECT_EQ(keepalive.alive_at(), at(1));
-  keepalive.ask(at(10));
+  keepalive.watch_from(at_us(1));
+  keepalive.watch_from(at_us(2));
+  EXPECT_EQ(keepalive.alive_at(), at_us(1));
+  keepalive.ask(at_us(10));
   keepalive.clear_due();
-  keepalive.ask(at(20));
+  keepalive.ask(at_us(20));
   EXPECT_TRUE(keepalive.is_due());
   EXPECT_EQ(keepalive.count(), 2u);
-  EXPECT_EQ(keepalive.asked_at(), at(20));
-  EXPECT_EQ(keepalive.alive_at(), at(1));
-  keepalive.on_heard(at(21));
+  EXPECT_EQ(keepalive.asked_at(), at_us(20));
+  EXPECT_EQ(keepalive.alive_at(), at_us(1));
+  keepalive.on_heard(at_us(21));
   EXPECT_EQ(keepalive.count(), 0u);
-  EXPECT_EQ(keepalive.alive_at(), at(21));
+  EXPECT_EQ(keepalive.alive_at(), at_us(21));
 }
 
 SendWindow window_at(uint32_t psn) {
