@@ -258,6 +258,8 @@ iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare
   iwarp::IwarpOptions options;
   options.connections_max = limits.connections_max;
   options.half_open_max = share_of(limits.half_open_max, core);
+  options.request_rate = rate_of(share_of(limits.cm_requests_per_second, core));
+  options.prefix.request_rate = rate_of(share_of(limits.cm_requests_per_second_per_prefix, core));
   options.prefix.half_open_max = share_of(limits.half_open_max_per_prefix, core);
   options.prefix.ipv4_bits = static_cast<uint8_t>(limits.prefix_bits_ipv4);
   options.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);

@@ -271,6 +271,7 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
   out.cm = cm.stats();
   out.iwarp = iwarp_.stats();
   out.iwarp_streams = iwarp_.stream_stats();
+  out.iwarp_tcp = iwarp_.tcp_stats();
   out.rpcrdma = gateway_.rpcrdma_stats();
   out.gateway = gateway_.stats();
   out.connections.half_open = cm.half_open_count() + iwarp_.half_open_count();

@@ -68,11 +68,6 @@ std::vector<control::RouteStatus> routes(const telemetry::MetricSources& sources
   return rows;
 }
 
-// Empty: none.
-std::string error_text(const verbs::QueuePairError& error) {
-  return error.any() ? fmt::format("{} at PSN {}", error.cause, error.sequence) : std::string();
-}
-
 }  // namespace
 
 LiveView::LiveView(const control::Config& config, const std::string& version, std::vector<GatewayApp*> apps,
@@ -275,12 +270,8 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
     row.peer_address = address_text(info.peer);
     row.peer_port = info.peer_port;
     row.section = info.client_class ? numbers.clients.values()[*info.client_class] : "";
-    const auto qp = info.qp.detail<rc::RcQpInfo>();
-    row.local_qpn = info.qp.local_qpn.value();
-    row.remote_qpn = info.qp.remote_qpn.value();
     row.state = gateway::to_string(info.state);
     row.lcore = lcore;
-    row.path_mtu = qp.path_mtu_bytes;
     row.inline_send_bytes = info.thresholds.send_bytes;
     row.inline_receive_bytes = info.thresholds.receive_bytes;
     row.remote_invalidate = info.thresholds.remote_invalidation;
@@ -288,16 +279,9 @@ std::vector<control::ConnectionStatus> LiveView::connections() {
     row.calls_in_flight = info.calls_in_flight;
     row.reverse_credits_granted = info.reverse_credits_granted;
     row.reverse_calls_in_flight = info.reverse_calls_in_flight;
-    row.bytes_in = qp.counters.payload_bytes_in;
-    row.bytes_out = qp.counters.payload_bytes_out;
     row.rpcs = info.calls;
-    row.retransmits = qp.counters.packets_retransmitted;
-    row.round_trip = qp.round_trip;
-    row.selective_recovery = qp.selective_recovery;
-    row.cnps_received = qp.counters.cnps_received;
-    row.rate_bytes_per_second = qp.rate_bytes_per_second;
     row.age = info.age;
-    row.last_error = error_text(info.qp.error);
+    row.qp = info.qp;
   }
   return rows;
 }
@@ -310,9 +294,7 @@ std::vector<control::QueuePairStatus> LiveView::queue_pairs() {
     if (info.qp.fields().empty()) {
       continue;
     }
-    rows.push_back({.local_qpn = info.qp.local_qpn.value(),
-                    .remote_qpn = info.qp.remote_qpn.value(),
-                    .connection = info.id,
+    rows.push_back({.connection = info.id,
                     .listener = numbers.listeners.values()[info.listener].name,
                     .peer_address = address_text(info.peer),
                     .lcore = lcore,

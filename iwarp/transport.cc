@@ -73,6 +73,10 @@ Bytes bytes_of(std::string_view text) {
 
 std::string_view to_string(IwarpDrop drop) noexcept {
   switch (drop) {
+    case IwarpDrop::kRate:
+      return "request_rate";
+    case IwarpDrop::kPrefixRate:
+      return "prefix_request_rate";
     case IwarpDrop::kNoRoom:
       return "no_room";
     case IwarpDrop::kNoListener:
@@ -172,6 +176,7 @@ IwarpTransport::IwarpTransport(const IwarpOptions& options, StreamHost& host, Bu
              .send_work_max = options.send_work_max,
              .receive_work_max = options.receive_work_max},
             pool, random, memory),
+      requests_(options.request_rate),
       prefixes_(options.prefix, random),
       timers_(options.connections_max + options.half_open_max + kPartingMax),
       connections_(options.connections_max + options.half_open_max + kPartingMax),
@@ -282,6 +287,12 @@ std::optional<StreamId> IwarpTransport::on_accepted(Instant now, const IpAddress
     return dropped(IwarpDrop::kNoListener);
   }
   const PrefixTable::Index prefix = prefixes_.find(now, peer);
+  if (!prefixes_.take_request(now, prefix)) {
+    return dropped(IwarpDrop::kPrefixRate);
+  }
+  if (!requests_.take(now)) {
+    return dropped(IwarpDrop::kRate);
+  }
   if (!prefixes_.may_open(prefix)) {
     evict_oldest(now, prefix, IwarpDrop::kPrefixHalfOpen);
   } else if (half_open_count_ >= options_.half_open_max) {
@@ -1004,22 +1015,36 @@ verbs::QueuePairInfo IwarpTransport::describe(verbs::ConnectionId id) const {
     return info;
   }
   const RdmapStream& stream = *connection->stream;
-  info.local_qpn = verbs::Qpn(connection->slot);
   const StreamError& error = stream.error();
   if (error.any()) {
     const bool by_owner = error.cause == StreamErrorCause::kClosed;
-    info.error = {.cause = to_string(error.cause), .origin = by_owner ? "owner" : "peer", .sequence = error.message};
+    info.error = {.cause = to_string(error.cause),
+                  .origin = by_owner ? "owner" : "peer",
+                  .detail = error.terminate == TerminateCause::kNone ? std::string_view() : to_string(error.terminate),
+                  .sequence_name = "MSN",
+                  .sequence = error.message};
   }
-  info.set_detail(IwarpDetail{.crc = stream.options().crc,
+  const TcpPath path = connection->is_attached ? host_.path(connection->stream_id()).value_or(TcpPath{}) : TcpPath{};
+  const StreamCounters& counters = stream.counters();
+  info.traffic = {.payload_bytes_in = counters.payload_bytes_in,
+                  .payload_bytes_out = counters.payload_bytes_out,
+                  .retransmits = path.retransmits,
+                  .round_trip = path.round_trip};
+  info.set_detail(IwarpDetail{.is_established = connection->is_established,
+                              .crc = stream.options().crc,
                               .ird = stream.options().ird,
                               .ord = stream.options().ord,
                               .ulpdu_bytes_max = stream.options().ulpdu_bytes_max,
                               .reads_outstanding = stream.reads_outstanding(),
-                              .works_pending = stream.works_pending(),
-                              .receives = stream.receives(),
+                              .reads_answering = stream.reads_answering(),
+                              .works_queued = stream.works_pending(),
+                              .receives_posted = stream.receives(),
                               .unsent_bytes = connection->output.made() - connection->output.left(),
                               .input_bytes = connection->input.bytes().bytes(),
-                              .terminate = error.terminate});
+                              .counters = counters,
+                              .error = error,
+                              .path = path},
+                  stream_fields());
   return info;
 }
 

@@ -26,20 +26,23 @@
 #include "base/prefix_table.h"
 #include "base/random.h"
 #include "base/timer_wheel.h"
+#include "base/token_bucket.h"
 #include "iwarp/mpa/setup.h"
 #include "iwarp/stream/stream.h"
+#include "iwarp/stream_fields.h"
 #include "iwarp/stream_host.h"
 #include "verbs/transport.h"
 
 namespace cw::iwarp {
 
 struct IwarpOptions {
-  uint32_t connections_max = 64;                      // half-open ones not included
-  uint32_t half_open_max = 64;                        // TCP connections without an MPA Request
-  PrefixLimits prefix{.half_open_max = 48};           // what one network of clients may have of them
-  Duration handshake_timeout = Duration::seconds(5);  // for the Request, or the Reply
-  Duration fpdu_timeout = Duration::seconds(10);      // for an FPDU that has begun
-  Duration parting_timeout = Duration::seconds(2);    // for our last words, and the peer's FIN
+  uint32_t connections_max = 64;                             // half-open ones not included
+  uint32_t half_open_max = 64;                               // TCP connections without an MPA Request
+  PrefixLimits prefix{.half_open_max = 48};                  // what one network of clients may have of them, and ask
+  RateLimit request_rate{.per_second = 1000, .burst = 500};  // TCP connections taken
+  Duration handshake_timeout = Duration::seconds(5);         // for the Request, or the Reply
+  Duration fpdu_timeout = Duration::seconds(10);             // for an FPDU that has begun
+  Duration parting_timeout = Duration::seconds(2);           // for our last words, and the peer's FIN
   // Bytes of FPDUs that have begun, over all connections. Beyond, a long FPDU waits until others have ended; one is always taken.
   uint64_t input_bytes_max = 4u << 20;
   bool crc = true;    // asked for; a peer that asks has it anyway
@@ -52,6 +55,8 @@ struct IwarpOptions {
 };
 
 enum class IwarpDrop : uint8_t {
+  kRate,              // TCP connections beyond request_rate
+  kPrefixRate,        // beyond what its network may ask
   kNoRoom,            // as many connections as there may be
   kNoListener,        // for the port that was called
   kPrefixHalfOpen,    // evicted for a newer one of its network
@@ -61,7 +66,7 @@ enum class IwarpDrop : uint8_t {
   kLostInSetup,       // the peer went away
   kNoBuffers,         // for the Reply
 };
-inline constexpr uint32_t kIwarpDropCount = 8;
+inline constexpr uint32_t kIwarpDropCount = 10;
 [[nodiscard]] std::string_view to_string(IwarpDrop drop) noexcept;
 
 struct IwarpStats {
@@ -71,20 +76,6 @@ struct IwarpStats {
   std::array<uint64_t, kIwarpDropCount> drops{};
   std::array<uint64_t, kMpaErrorCount> mpa_errors{};
   std::array<uint64_t, kStreamErrorCauseCount> stream_errors{};  // why streams have ended
-};
-
-// What status shows of a stream beside what every transport has.
-struct IwarpDetail {
-  bool crc = false;
-  uint16_t ird = 0;
-  uint16_t ord = 0;
-  uint32_t ulpdu_bytes_max = 0;
-  uint32_t reads_outstanding = 0;
-  uint32_t works_pending = 0;
-  uint32_t receives = 0;
-  uint64_t unsent_bytes = 0;  // made and not taken by TCP
-  uint64_t input_bytes = 0;   // of an FPDU that is not complete
-  TerminateCause terminate = TerminateCause::kNone;
 };
 
 class IwarpTransport final : public verbs::Transport {
@@ -140,6 +131,7 @@ class IwarpTransport final : public verbs::Transport {
 
   [[nodiscard]] const StreamStats& stream_stats() const { return core_.stats; }
   [[nodiscard]] const IwarpStats& stats() const { return stats_; }
+  [[nodiscard]] TcpStats tcp_stats() const { return host_.look_at_tcp(); }
   [[nodiscard]] uint32_t half_open_count() const { return half_open_count_; }
 
  private:
@@ -193,6 +185,7 @@ class IwarpTransport final : public verbs::Transport {
   IwarpOptions options_;
   StreamHost& host_;
   StreamCore core_;
+  TokenBucket requests_;
   PrefixTable prefixes_;
   TimerWheel timers_;
   Slab<Connection> connections_;

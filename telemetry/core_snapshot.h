@@ -92,6 +92,7 @@ struct CoreSnapshot {
   cm::CmStats cm;
   iwarp::IwarpStats iwarp;
   iwarp::StreamStats iwarp_streams;
+  iwarp::TcpStats iwarp_tcp;
   rpcrdma::RpcRdmaStats rpcrdma;
   gateway::GatewayStats gateway;
   ConnectionGauges connections;

@@ -29,13 +29,13 @@ double figure(const LiveConnection& connection, ConnectionOrder order) {
     case ConnectionOrder::kBytes:
       return coarse(rates.bytes_in_per_s + rates.bytes_out_per_s);
     case ConnectionOrder::kRetransmits:
-      return static_cast<double>(status.retransmits);
+      return static_cast<double>(status.qp.traffic.retransmits);
     case ConnectionOrder::kInFlight:
       return status.calls_in_flight;
     case ConnectionOrder::kCredits:
       return status.credits_granted;
     case ConnectionOrder::kRoundTrip:
-      return status.round_trip.to_seconds();
+      return status.qp.traffic.round_trip.to_seconds();
     case ConnectionOrder::kAge:
       return status.age.to_seconds();
     case ConnectionOrder::kLcore:
@@ -87,12 +87,14 @@ void LiveConnections::update(Instant now, std::vector<ConnectionStatus> rows) {
   totals.reserve(rows.size());
   for (ConnectionStatus& row : rows) {
     LiveConnection& connection = connections_.emplace_back();
+    const verbs::QueuePairTraffic traffic = row.qp.traffic;
     const auto before = last_.find(row.id);
     if (comparable && before != last_.end()) {
-      connection.rates = {rate(row.rpcs, before->second.rpcs), rate(row.bytes_in, before->second.bytes_in),
-                          rate(row.bytes_out, before->second.bytes_out), rate(row.retransmits, before->second.retransmits)};
+      connection.rates = {rate(row.rpcs, before->second.rpcs), rate(traffic.payload_bytes_in, before->second.bytes_in),
+                          rate(traffic.payload_bytes_out, before->second.bytes_out),
+                          rate(traffic.retransmits, before->second.retransmits)};
     }
-    totals[row.id] = {row.rpcs, row.bytes_in, row.bytes_out, row.retransmits};
+    totals[row.id] = {row.rpcs, traffic.payload_bytes_in, traffic.payload_bytes_out, traffic.retransmits};
     connection.status = std::move(row);
   }
   last_ = std::move(totals);

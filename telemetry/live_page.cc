@@ -54,50 +54,9 @@ std::string to_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json to_json(const control::PortStatus& port) {
-  return {{"device", port.device}, {"mac", port.mac},           {"addresses", port.addresses},
-          {"mtu", port.mtu},       {"path_mtu", port.path_mtu}, {"link_up", port.link_up}};
-}
-
-Json to_json(const control::ListenerStatus& listener) {
-  return {{"name", listener.name},
-          {"port", listener.port},
-          {"backend", listener.backend},
-          {"credits", listener.credits ? Json(*listener.credits) : Json()},
-          {"connections", listener.connections},
-          {"connections_max", listener.connections_max ? Json(*listener.connections_max) : Json()},
-          {"removed", listener.removed}};
-}
-
-Json to_json(const control::BackendStatus& backend) {
-  return {{"name", backend.name},
-          {"type", backend.type},
-          {"address", backend.address},
-          {"up", backend.up ? Json(*backend.up) : Json()}};
-}
-
+// A row as the admin socket answers it, with rates per second; null: not known yet.
 Json to_json(const LiveConnection& connection) {
-  const control::ConnectionStatus& c = connection.status;
-  Json json = {{"id", c.id},
-               {"peer", c.peer_address},
-               {"peer_port", c.peer_port},
-               {"listener", c.listener},
-               {"state", c.state},
-               {"lcore", c.lcore},
-               {"local_qpn", c.local_qpn},
-               {"remote_qpn", c.remote_qpn},
-               {"path_mtu", c.path_mtu},
-               {"credits_granted", c.credits_granted},
-               {"calls_in_flight", c.calls_in_flight},
-               {"rpcs", c.rpcs},
-               {"bytes_in", c.bytes_in},
-               {"bytes_out", c.bytes_out},
-               {"retransmits", c.retransmits},
-               {"cnps_received", c.cnps_received},
-               {"rate_limit_bytes_per_s", c.rate_bytes_per_second},
-               {"round_trip_ns", c.round_trip > Duration() ? Json(c.round_trip.to_ns()) : Json()},
-               {"age_s", c.age.to_seconds()},
-               {"last_error", c.last_error}};
+  Json json = control::to_row(connection.status);
   const std::optional<ConnectionRates>& rates = connection.rates;
   json["rpcs_per_s"] = rates ? Json(rates->rpcs_per_s) : Json();
   json["bytes_in_per_s"] = rates ? Json(rates->bytes_in_per_s) : Json();
@@ -109,15 +68,6 @@ Json to_json(const LiveConnection& connection) {
 const char* level_name(control::LogLevel level) {
   constexpr std::array kNames = {"trace", "debug", "info", "warning", "error"};
   return kNames[static_cast<size_t>(level)];
-}
-
-template <typename T>
-Json list_of(const std::vector<T>& values) {
-  Json list = Json::array();
-  for (const T& value : values) {
-    list.push_back(to_json(value));
-  }
-  return list;
 }
 
 }  // namespace
@@ -248,9 +198,9 @@ std::string LivePage::snapshot_json(const SnapshotQuery& query) const {
   for (const CoreSource& core : sources.cores) {
     cores.push_back({{"lcore", core.lcore}, {"role", core.role}});
   }
-  json["ports"] = list_of(status_.ports);
-  json["listeners"] = list_of(status_.listeners);
-  json["backends"] = list_of(status_.backends);
+  json["ports"] = control::to_rows(status_.ports);
+  json["listeners"] = control::to_rows(status_.listeners);
+  json["backends"] = control::to_rows(status_.backends);
   json["servers"] = control::to_rows(policy_.servers);
   json["routes"] = control::to_rows(policy_.routes);
   json["clients"] = control::to_rows(policy_.clients);

@@ -103,6 +103,10 @@ const char* stream_end(uint32_t index) {
 
 constexpr IndexedLabel kIwarpSetupFailures{"reason", iwarp::kIwarpDropCount, iwarp_setup_failure};
 constexpr IndexedLabel kMpaErrors{"reason", iwarp::kMpaErrorCount - 1, mpa_error};
+const char* terminate_cause(uint32_t index) {
+  return index < iwarp::kTerminateCauses.size() ? iwarp::to_string(iwarp::kTerminateCauses[index]).data() : "other";
+}
+constexpr IndexedLabel kTerminates{"cause", iwarp::kTerminateCauseCount, terminate_cause};
 constexpr IndexedLabel kStreamEnds{"cause", iwarp::kStreamErrorCauseCount - 1, stream_end};
 constexpr IndexedLabel kDropReasons{"reason", wire::kDropReasonCount, enum_name<wire::DropReason>};
 constexpr IndexedLabel kNakCodes{"code", rc::kNakCodeCount, nak_code};
@@ -298,14 +302,23 @@ const MetricRow kRows[] = {
             [](const Core& c, At) { return number(c.iwarp_streams.bytes_sent); }),
     counter("causeway_iwarp_crc_errors_total", "FPDUs whose CRC was wrong; each ends its connection.", kAll, {}, {},
             [](const Core& c, At) { return number(c.iwarp_streams.crc_errors); }),
-    counter("causeway_iwarp_terminates_total", "Terminate messages, each the last of its connection.", kAll, kRx, {},
-            [](const Core& c, At) { return number(c.iwarp_streams.terminates_received); }),
-    counter("causeway_iwarp_terminates_total", "", kAll, kTx, {},
-            [](const Core& c, At) { return number(c.iwarp_streams.terminates_sent); }),
+    counter("causeway_iwarp_terminates_total", "Terminate messages, each the last of its connection, by what it says.", kAll, kRx,
+            kTerminates, [](const Core& c, At i) { return number(c.iwarp_streams.terminates_received[i.label]); }),
+    counter("causeway_iwarp_terminates_total", "", kAll, kTx, kTerminates,
+            [](const Core& c, At i) { return number(c.iwarp_streams.terminates_sent[i.label]); }),
     counter("causeway_iwarp_out_of_buffers_total", "Times that a connection waited because no packet buffer was free.", kAll, {},
             {}, [](const Core& c, At) { return number(c.iwarp_streams.out_of_buffers); }),
     counter("causeway_iwarp_input_waits_total", "Long FPDUs that waited until others had ended.", kAll, {}, {},
             [](const Core& c, At) { return number(c.iwarp.input_waits); }),
+    counter("causeway_iwarp_tcp_retransmits_total",
+            "TCP segments sent again; a live connection counts up to when it was last looked at.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.iwarp_tcp.retransmits); }),
+    counter("causeway_iwarp_tcp_blocked_writes_total", "Times that a TCP socket's send buffer was full.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.iwarp_tcp.blocked_writes); }),
+    counter("causeway_iwarp_tcp_accept_failures_total", "Times that no descriptor or memory was left for a TCP connection.", kAll,
+            {}, {}, [](const Core& c, At) { return number(c.iwarp_tcp.accept_failures); }),
+    counter("causeway_iwarp_tcp_listen_failures_total", "Addresses of a listener that could not be taken.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.iwarp_tcp.listen_failures); }),
     counter("causeway_iwarp_setup_failures_total", "TCP connections that did not become iWARP connections, by reason.", kAll, {},
             kIwarpSetupFailures, [](const Core& c, At i) { return number(c.iwarp.drops[i.label]); }),
     counter("causeway_iwarp_bad_setup_total", "Of these, those with reason bad_setup: what was wrong with the MPA frame.", kAll,

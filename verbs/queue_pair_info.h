@@ -20,12 +20,24 @@ namespace cw::verbs {
 struct QueuePairError {
   static constexpr std::string_view kNone = "none";
 
-  std::string_view cause = kNone;   // a metric label's word; kNone: not in Error
-  std::string_view origin = kNone;  // whose work decided it: owner, requester, responder
-  uint32_t sequence = 0;            // of the packet or message that decided it, or the oldest that is not acknowledged
+  std::string_view cause = kNone;          // a metric label's word; kNone: not in Error
+  std::string_view origin = kNone;         // whose work decided it: owner, requester, responder; iWARP: owner, peer
+  std::string_view detail;                 // what exactly was wrong, where the cause does not say it
+  std::string_view sequence_name = "PSN";  // iWARP: MSN
+  uint32_t sequence = 0;                   // of the packet or message that decided it, or the oldest that is not acknowledged
 
   [[nodiscard]] bool any() const { return cause != kNone; }
   friend bool operator==(const QueuePairError&, const QueuePairError&) = default;
+};
+// For people. Empty: not in Error.
+[[nodiscard]] std::string to_text(const QueuePairError& error);
+
+// What has gone over a queue pair, as every wire counts it.
+struct QueuePairTraffic {
+  uint64_t payload_bytes_in = 0;
+  uint64_t payload_bytes_out = 0;
+  uint64_t retransmits = 0;  // RoCE: packets; iWARP: TCP segments
+  Duration round_trip;       // smoothed; 0: not measured yet
 };
 
 class QueuePairInfo;
@@ -47,10 +59,11 @@ class QueuePairInfo {
   static constexpr size_t kDetailBytesMax = 320;
 
   std::string_view wire = "none";  // RoCE, iWARP; alive as long as the process
-  // Where the wire numbers its queue pairs.
+  // 0: the wire has no numbers for queue pairs.
   Qpn local_qpn;
   Qpn remote_qpn;
   QueuePairError error;
+  QueuePairTraffic traffic;
 
   // `fields` read this kind of detail, and live as long as the process; without any, `qp` does not show the queue pair.
   template <typename Detail>
@@ -62,6 +75,8 @@ class QueuePairInfo {
   }
   // Empty: there is no detail.
   [[nodiscard]] std::span<const QueuePairField> fields() const { return fields_; }
+  // Of the field with this name; monostate when the transport has none.
+  [[nodiscard]] QueuePairValue value(std::string_view name) const;
   // The transport's own, when it is of this kind; else one of defaults.
   template <typename Detail>
   [[nodiscard]] Detail detail() const {

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "iwarp/stream_fields.h"
 #include "rocev2/rc/qp_fields.h"
 
 namespace cw::control {
@@ -111,19 +112,42 @@ constexpr std::array<AnswerField<ClientStatus>, 13> kClientStatus = {{
      [](const ClientStatus& r) { return Json(r.refused_limit); }},
 }};
 
-constexpr std::array<AnswerField<ConnectionStatus>, 26> kConnectionStatus = {{
+Json json_of(const verbs::QueuePairValue& value) {
+  return std::visit(
+      [](const auto& held) {
+        using Held = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<Held, std::monostate>) {
+          return Json();
+        } else if constexpr (std::is_same_v<Held, Duration>) {
+          return Json(held.to_seconds());
+        } else {
+          return Json(held);
+        }
+      },
+      value);
+}
+
+Json number_or_null(verbs::Qpn qpn) {
+  return qpn.value() == 0 ? Json() : Json(qpn.value());
+}
+
+constexpr std::array<AnswerField<ConnectionStatus>, 28> kConnectionStatus = {{
     {"id", "number of the connection, unique over the life of the process", [](const ConnectionStatus& r) { return Json(r.id); }},
     {"listener", "name of the listener", [](const ConnectionStatus& r) { return Json(r.listener); }},
+    {"wire", "RoCE or iWARP", [](const ConnectionStatus& r) { return Json(r.qp.wire); }},
     {"peer_address", "address of the client", [](const ConnectionStatus& r) { return Json(r.peer_address); }},
-    {"peer_port", "port that the client chose, of the RDMA IP CM header",
+    {"peer_port", "port that the client chose: of the RDMA IP CM header, or of TCP",
      [](const ConnectionStatus& r) { return Json(r.peer_port); }},
     {"section", "[[client]] section whose budget it counts in; empty = none",
      [](const ConnectionStatus& r) { return Json(r.section); }},
-    {"local_qpn", "our queue pair", [](const ConnectionStatus& r) { return Json(r.local_qpn); }},
-    {"remote_qpn", "the client's queue pair", [](const ConnectionStatus& r) { return Json(r.remote_qpn); }},
+    {"local_qpn", "our queue pair; null = iWARP has no numbers",
+     [](const ConnectionStatus& r) { return number_or_null(r.qp.local_qpn); }},
+    {"remote_qpn", "the client's queue pair; null = iWARP has no numbers",
+     [](const ConnectionStatus& r) { return number_or_null(r.qp.remote_qpn); }},
     {"state", "opening-backend, accepting or established", [](const ConnectionStatus& r) { return Json(r.state); }},
     {"lcore", "CPU of its poll core", [](const ConnectionStatus& r) { return Json(r.lcore); }},
-    {"path_mtu", "agreed path MTU, bytes", [](const ConnectionStatus& r) { return Json(r.path_mtu); }},
+    {"path_mtu", "agreed path MTU of RoCE, bytes; else null",
+     [](const ConnectionStatus& r) { return json_of(r.qp.value("path_mtu")); }},
     {"inline_send_bytes", "largest inline message that we send",
      [](const ConnectionStatus& r) { return Json(r.inline_send_bytes); }},
     {"inline_receive_bytes", "largest inline message that we take",
@@ -137,27 +161,43 @@ constexpr std::array<AnswerField<ConnectionStatus>, 26> kConnectionStatus = {{
      [](const ConnectionStatus& r) { return Json(r.reverse_credits_granted); }},
     {"reverse_calls_in_flight", "calls of the backend that the client has not answered",
      [](const ConnectionStatus& r) { return Json(r.reverse_calls_in_flight); }},
-    {"bytes_in", "payload bytes received", [](const ConnectionStatus& r) { return Json(r.bytes_in); }},
-    {"bytes_out", "payload bytes sent", [](const ConnectionStatus& r) { return Json(r.bytes_out); }},
+    {"bytes_in", "payload bytes received", [](const ConnectionStatus& r) { return Json(r.qp.traffic.payload_bytes_in); }},
+    {"bytes_out", "payload bytes sent", [](const ConnectionStatus& r) { return Json(r.qp.traffic.payload_bytes_out); }},
     {"rpcs", "calls answered", [](const ConnectionStatus& r) { return Json(r.rpcs); }},
-    {"retransmits", "packets sent again", [](const ConnectionStatus& r) { return Json(r.retransmits); }},
-    {"selective_recovery", "only lost packets are sent again, as agreed with the peer",
-     [](const ConnectionStatus& r) { return Json(r.selective_recovery); }},
-    {"cnps_received", "congestion notifications received", [](const ConnectionStatus& r) { return Json(r.cnps_received); }},
-    {"rate_bytes_per_second", "limit of the sending rate because of congestion; 0 = none",
-     [](const ConnectionStatus& r) { return Json(r.rate_bytes_per_second); }},
+    {"retransmits", "packets, of iWARP TCP segments, sent again",
+     [](const ConnectionStatus& r) { return Json(r.qp.traffic.retransmits); }},
+    {"round_trip_seconds", "on the wire, smoothed; 0 = not measured yet",
+     [](const ConnectionStatus& r) { return Json(r.qp.traffic.round_trip.to_seconds()); }},
+    {"selective_recovery", "only lost packets are sent again, as agreed with the peer; null = TCP decides",
+     [](const ConnectionStatus& r) { return json_of(r.qp.value("selective_recovery")); }},
+    {"cnps_received", "congestion notifications received; null = RoCE only",
+     [](const ConnectionStatus& r) { return json_of(r.qp.value("cnps_in")); }},
+    {"rate_bytes_per_second", "limit of the sending rate because of congestion; 0 = none, null = RoCE only",
+     [](const ConnectionStatus& r) { return json_of(r.qp.value("rate_bytes_per_second")); }},
     {"age_seconds", "time since the connection request", [](const ConnectionStatus& r) { return Json(r.age.to_seconds()); }},
-    {"last_error", "why the queue pair failed; empty = it has not", [](const ConnectionStatus& r) { return Json(r.last_error); }},
+    {"last_error", "why the queue pair failed; empty = it has not",
+     [](const ConnectionStatus& r) { return Json(to_text(r.qp.error)); }},
 }};
 
 // What every transport has; its own fields follow (verbs::QueuePairField).
-constexpr std::array<AnswerField<QueuePairStatus>, 6> kQueuePairStatus = {{
-    {"local_qpn", "our queue pair number", [](const QueuePairStatus& r) { return Json(r.local_qpn); }},
-    {"remote_qpn", "the client's queue pair number", [](const QueuePairStatus& r) { return Json(r.remote_qpn); }},
+constexpr std::array<AnswerField<QueuePairStatus>, 12> kQueuePairStatus = {{
+    {"wire", "RoCE or iWARP", [](const QueuePairStatus& r) { return Json(r.info.wire); }},
+    {"local_qpn", "our queue pair number; null = iWARP has none",
+     [](const QueuePairStatus& r) { return number_or_null(r.info.local_qpn); }},
+    {"remote_qpn", "the client's queue pair number; null = iWARP has none",
+     [](const QueuePairStatus& r) { return number_or_null(r.info.remote_qpn); }},
     {"connection", "id of the connection that it belongs to", [](const QueuePairStatus& r) { return Json(r.connection); }},
     {"listener", "name of the listener", [](const QueuePairStatus& r) { return Json(r.listener); }},
     {"peer_address", "address of the client", [](const QueuePairStatus& r) { return Json(r.peer_address); }},
     {"lcore", "CPU of its poll core", [](const QueuePairStatus& r) { return Json(r.lcore); }},
+    {"error", "why it is in ERROR; empty = it is not", [](const QueuePairStatus& r) { return Json(to_text(r.info.error)); }},
+    {"payload_bytes_in", "payload bytes received",
+     [](const QueuePairStatus& r) { return Json(r.info.traffic.payload_bytes_in); }},
+    {"payload_bytes_out", "payload bytes sent", [](const QueuePairStatus& r) { return Json(r.info.traffic.payload_bytes_out); }},
+    {"retransmits", "packets, of iWARP TCP segments, sent again",
+     [](const QueuePairStatus& r) { return Json(r.info.traffic.retransmits); }},
+    {"round_trip_seconds", "smoothed round trip; 0 = not measured yet",
+     [](const QueuePairStatus& r) { return Json(r.info.traffic.round_trip.to_seconds()); }},
 }};
 
 constexpr std::array<AnswerField<CoreStatus>, 8> kCoreStatus = {{
@@ -194,25 +234,10 @@ constexpr std::array<AnswerField<StatInfo>, 4> kStatInfo = {{
     {"help", "what it counts", [](const StatInfo& r) { return Json(r.help); }},
 }};
 
-Json json_of(const verbs::QueuePairValue& value) {
-  return std::visit(
-      [](const auto& held) {
-        using Held = std::decay_t<decltype(held)>;
-        if constexpr (std::is_same_v<Held, std::monostate>) {
-          return Json();
-        } else if constexpr (std::is_same_v<Held, Duration>) {
-          return Json(held.to_seconds());
-        } else {
-          return Json(held);
-        }
-      },
-      value);
-}
-
 }  // namespace
 
 std::span<const std::span<const verbs::QueuePairField>> transport_fields() {
-  static const std::array kTables = {rc::qp_fields()};
+  static const std::array kTables = {rc::qp_fields(), iwarp::stream_fields()};
   return kTables;
 }
 

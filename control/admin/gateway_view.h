@@ -115,13 +115,10 @@ struct ConnectionStatus {
   uint64_t id = 0;
   std::string listener;
   std::string peer_address;
-  uint32_t peer_port = 0;  // of the RDMA IP CM header: the client's chosen port
+  uint32_t peer_port = 0;  // RoCE: the client's chosen port, of the RDMA IP CM header; iWARP: its TCP port
   std::string section;     // name of the [[client]] section whose budget it counts in; empty = none
-  uint32_t local_qpn = 0;
-  uint32_t remote_qpn = 0;
-  std::string state;  // of the connection manager: "established", "rep_sent" ...
+  std::string state;       // of the connection manager: "established", "rep_sent" ...
   uint32_t lcore = 0;
-  uint32_t path_mtu = 0;
   uint32_t inline_send_bytes = 0;
   uint32_t inline_receive_bytes = 0;
   bool remote_invalidate = false;
@@ -129,22 +126,13 @@ struct ConnectionStatus {
   uint32_t calls_in_flight = 0;
   uint32_t reverse_credits_granted = 0;  // by the client, for calls of the backend to it; 0 = it takes none
   uint32_t reverse_calls_in_flight = 0;
-  uint64_t bytes_in = 0;
-  uint64_t bytes_out = 0;
   uint64_t rpcs = 0;
-  uint64_t retransmits = 0;
-  Duration round_trip;                 // on the wire, smoothed; 0 = not measured yet
-  bool selective_recovery = false;     // agreed with the peer
-  uint64_t cnps_received = 0;          // congestion notifications
-  uint64_t rate_bytes_per_second = 0;  // limit because of them; 0 = none
   Duration age;
-  std::string last_error;  // empty = none
+  verbs::QueuePairInfo qp;
 };
 
 // Transport state of one queue pair: what every transport has, and what its own describes of itself.
 struct QueuePairStatus {
-  uint32_t local_qpn = 0;
-  uint32_t remote_qpn = 0;
   uint64_t connection = 0;  // ConnectionStatus::id
   std::string listener;
   std::string peer_address;

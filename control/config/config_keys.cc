@@ -369,11 +369,13 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
      .bounds = {1, 131072}},
     {.name = "half_open_max",
      .member = &LimitsConfig::half_open_max,
-     .help = "Connection requests not yet established. Beyond it the oldest of the network that holds the most makes room.",
+     .help = "Connection requests not yet established; of iWARP, TCP connections without an MPA Request. Beyond it the oldest of "
+             "the network that holds the most makes room.",
      .bounds = {1, 4096}},
     {.name = "cm_requests_per_second",
      .member = &LimitsConfig::cm_requests_per_second,
-     .help = "Connection requests looked at per second; more are dropped, and honest clients repeat theirs.",
+     .help = "Connection requests looked at per second; more are dropped, and honest clients repeat theirs. iWARP counts TCP "
+             "connections, and resets those beyond.",
      .bounds = {1, 1000000}},
     {.name = "half_open_max_per_prefix",
      .member = &LimitsConfig::half_open_max_per_prefix,

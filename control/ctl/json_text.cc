@@ -74,7 +74,8 @@ std::string join(const Json& list) {
 }
 
 std::string qpn_text(const Json& connection, const char* key) {
-  return fmt::format("0x{:06x}", static_cast<uint32_t>(number_of(connection, key)));
+  const auto qpn = static_cast<uint32_t>(number_of(connection, key));
+  return qpn == 0 ? "-" : fmt::format("0x{:06x}", qpn);
 }
 
 }  // namespace cw::control

@@ -176,14 +176,15 @@ std::string render_cores(const Json& answer) {
 }
 
 std::string render_connections(const Json& answer) {
-  Table table({">ID",       "LISTENER", "PEER",     "STATE",    "QPN",    "PEER QPN", ">LCORE",
-               ">PATH MTU", "INLINE",   "INVAL",    ">CREDITS", ">CALLS", "REVERSE",  ">RPCS",
-               ">IN",       ">OUT",     ">RETRANS", ">CNPS",    ">RATE",  "AGE",      "LAST ERROR"});
+  Table table({">ID",       "LISTENER", "WIRE",  "PEER",     "STATE",  "QPN",       "PEER QPN", ">LCORE",
+               ">PATH MTU", "INLINE",   "INVAL", ">CREDITS", ">CALLS", "REVERSE",   ">RPCS",    ">IN",
+               ">OUT",      ">RETRANS", ">CNPS", ">RATE",    "AGE",    "LAST ERROR"});
   for (const Json& c : list_of(answer, "connections")) {
     const std::string address = text_of(c, "peer_address");
     const bool v6 = address.find(':') != std::string::npos;
     table.add({text_of(c, "id"),
                text_of(c, "listener"),
+               text_of(c, "wire"),
                (v6 ? "[" + address + "]" : address) + ":" + text_of(c, "peer_port"),
                text_of(c, "state"),
                qpn_text(c, "local_qpn"),

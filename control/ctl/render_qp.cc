@@ -23,12 +23,24 @@ std::string condition(const Json& qp) {
   return text;
 }
 
-std::string block(const Json& qp) {
+// Whose it is, and how it is.
+std::string head(const Json& qp, const std::string& ends, const std::string& more) {
   const std::string error = text_of(qp, "error");
-  std::string text = fmt::format("{} -> {} {}: {}{}, listener {}, connection {}, CPU {}, path MTU {}\n",
-                                 qpn_text(qp, "local_qpn"), text_of(qp, "peer_address"), qpn_text(qp, "remote_qpn"),
-                                 text_of(qp, "state"), error == "-" ? condition(qp) : " (" + error + ")", text_of(qp, "listener"),
-                                 text_of(qp, "connection"), text_of(qp, "lcore"), text_of(qp, "path_mtu"));
+  return fmt::format("{}: {}{}, listener {}, connection {}, CPU {}, {}\n", ends, text_of(qp, "state"),
+                     error == "-" ? condition(qp) : " (" + error + ")", text_of(qp, "listener"), text_of(qp, "connection"),
+                     text_of(qp, "lcore"), more);
+}
+
+std::string traffic(const Json& qp, const char* in, const char* out, const char* unit) {
+  return fmt::format("  traffic    in {} {}, {}; out {} {}, {}\n", text_of(qp, in), unit,
+                     bytes_text(number_of(qp, "payload_bytes_in")), text_of(qp, out), unit,
+                     bytes_text(number_of(qp, "payload_bytes_out")));
+}
+
+std::string roce_block(const Json& qp) {
+  std::string text =
+      head(qp, fmt::format("{} -> {} {}", qpn_text(qp, "local_qpn"), text_of(qp, "peer_address"), qpn_text(qp, "remote_qpn")),
+           "path MTU " + text_of(qp, "path_mtu"));
   text += fmt::format("  sending    una {}, next {}, limit {}; {} packets in flight; {} works queued; {} READs\n",
                       text_of(qp, "una_psn"), text_of(qp, "next_psn"), text_of(qp, "limit_psn"),
                       of_max(qp, "packets_in_flight", "window_packets"), text_of(qp, "works_queued"),
@@ -38,9 +50,7 @@ std::string block(const Json& qp) {
   text += fmt::format("  timers     round trip {}, ACK timeout {}; {} retries, {} RNR retries\n",
                       short_time_text(number_of(qp, "round_trip_seconds")), short_time_text(number_of(qp, "ack_timeout_seconds")),
                       of_max(qp, "retries", "retries_max"), of_max(qp, "rnr_retries", "rnr_retries_max"));
-  text += fmt::format("  traffic    in {} packets, {}; out {} packets, {}\n", text_of(qp, "packets_in"),
-                      bytes_text(number_of(qp, "payload_bytes_in")), text_of(qp, "packets_out"),
-                      bytes_text(number_of(qp, "payload_bytes_out")));
+  text += traffic(qp, "packets_in", "packets_out", "packets");
   text += fmt::format("  losses     {} sent again, {} ACK timeouts, NAKs {} in {} out, {} duplicates, {} discards, recovery {}\n",
                       text_of(qp, "retransmits"), text_of(qp, "ack_timeouts"), text_of(qp, "naks_in"), text_of(qp, "naks_out"),
                       text_of(qp, "duplicate_requests"), text_of(qp, "discards"),
@@ -49,6 +59,26 @@ std::string block(const Json& qp) {
   text += fmt::format("  congestion {}, CNPs {} in {} out\n", rate > 0 ? "limited to " + bytes_text(rate) + "/s" : "no limit",
                       text_of(qp, "cnps_in"), text_of(qp, "cnps_out"));
   return text;
+}
+
+std::string iwarp_block(const Json& qp) {
+  std::string text = head(qp, "iWARP -> " + text_of(qp, "peer_address"), flag_of(qp, "crc") ? "with CRC" : "without CRC");
+  text += fmt::format("  sending    {} works queued; {} READs; {} not taken by TCP; ULPDUs up to {} B\n",
+                      text_of(qp, "works_queued"), of_max(qp, "reads_outstanding", "reads_max"),
+                      bytes_text(number_of(qp, "unsent_bytes")), text_of(qp, "ulpdu_bytes_max"));
+  text +=
+      fmt::format("  receiving  {} receives posted; {} of the client's READs; {} of an FPDU that is not complete\n",
+                  text_of(qp, "receives_posted"), of_max(qp, "reads_answering", "ird"), bytes_text(number_of(qp, "input_bytes")));
+  text += traffic(qp, "fpdus_in", "fpdus_out", "FPDUs");
+  text += fmt::format("  TCP        round trip {}, {} segments sent again; {} not acknowledged, congestion window {}, MSS {} B\n",
+                      short_time_text(number_of(qp, "round_trip_seconds")), text_of(qp, "retransmits"),
+                      bytes_text(number_of(qp, "tcp_unacknowledged_bytes")),
+                      bytes_text(number_of(qp, "tcp_congestion_window_bytes")), text_of(qp, "tcp_mss_bytes"));
+  return text;
+}
+
+std::string block(const Json& qp) {
+  return text_of(qp, "wire") == "iWARP" ? iwarp_block(qp) : roce_block(qp);
 }
 
 }  // namespace

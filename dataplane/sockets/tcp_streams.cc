@@ -1,8 +1,10 @@
 #include "dataplane/sockets/tcp_streams.h"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -24,6 +26,7 @@ constexpr uint32_t kPiecesAtOnce = 64;
 constexpr uint32_t kReadBytesAtOnce = 256 * 1024;
 constexpr uint32_t kBatchesAtOnce = 4;
 constexpr uint32_t kWritesInTurn = 256;
+constexpr uint32_t kSampledAtOnce = 64;
 constexpr Duration kAcceptPause = Duration::ms(100);
 
 // epoll's data: a listener's place, or a stream. Streams have a generation in their upper half, which is never 0.
@@ -42,6 +45,11 @@ void set_option(int fd, int level, int name, int value) {
 void reset(int fd) {
   const linger now{.l_onoff = 1, .l_linger = 0};
   (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+bool read_tcp_info(int fd, tcp_info& out) {
+  socklen_t size = sizeof(out);
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &out, &size) == 0;
 }
 
 iwarp::StreamErrorCause cause_of(int error) {
@@ -68,11 +76,46 @@ TcpStreams::~TcpStreams() {
   close(epoll_fd_);
 }
 
-TcpStreams::Socket* TcpStreams::find(iwarp::StreamId stream) {
+const TcpStreams::Socket* TcpStreams::find(iwarp::StreamId stream) const {
   const auto slot = static_cast<uint32_t>(stream.value());
   return slot < sockets_.size() && sockets_[slot] != nullptr && sockets_[slot]->fd >= 0 && sockets_[slot]->stream == stream
              ? sockets_[slot].get()
              : nullptr;
+}
+
+TcpStreams::Socket* TcpStreams::find(iwarp::StreamId stream) {
+  return const_cast<Socket*>(static_cast<const TcpStreams*>(this)->find(stream));
+}
+
+std::optional<iwarp::TcpPath> TcpStreams::path(iwarp::StreamId stream) const {
+  const Socket* socket = find(stream);
+  tcp_info info{};
+  if (socket == nullptr || !read_tcp_info(socket->fd, info)) {
+    return std::nullopt;
+  }
+  int queued = 0;
+  (void)ioctl(socket->fd, SIOCOUTQ, &queued);
+  return iwarp::TcpPath{.mss_bytes = info.tcpi_snd_mss,
+                        .round_trip = Duration::us(info.tcpi_rtt),
+                        .retransmits = info.tcpi_total_retrans,
+                        .unacknowledged_bytes = static_cast<uint64_t>(std::max(queued, 0)),
+                        .congestion_window_bytes = uint64_t{info.tcpi_snd_cwnd} * info.tcpi_snd_mss};
+}
+
+void TcpStreams::count_retransmits(Socket& socket) {
+  if (tcp_info info{}; read_tcp_info(socket.fd, info)) {
+    stats_.retransmits += info.tcpi_total_retrans - std::exchange(socket.retransmits, info.tcpi_total_retrans);
+  }
+}
+
+iwarp::TcpStats TcpStreams::look_at_tcp() {
+  for (uint32_t i = 0; i < std::min<size_t>(kSampledAtOnce, sockets_.size()); ++i) {
+    sampled_ = (sampled_ + 1) % static_cast<uint32_t>(sockets_.size());
+    if (Socket* socket = sockets_[sampled_].get(); socket != nullptr && socket->fd >= 0) {
+      count_retransmits(*socket);
+    }
+  }
+  return stats_;
 }
 
 bool TcpStreams::add(int fd, iwarp::StreamId stream, bool connecting) {
@@ -96,11 +139,13 @@ bool TcpStreams::add(int fd, iwarp::StreamId stream, bool connecting) {
   socket.blocked = connecting;
   socket.paused = false;
   socket.peer_finished = false;
+  socket.retransmits = 0;
   return true;
 }
 
 void TcpStreams::remove(Socket& socket) {
   socket.ListNode<ReadableTag>::unlink_if_linked();
+  count_retransmits(socket);
   close(std::exchange(socket.fd, -1));
   --in_use_;
 }
@@ -328,7 +373,6 @@ bool TcpStreams::read_some(Instant now, iwarp::StreamId stream) {
       vectors[i] = {space[i].data(), space[i].size()};
       offered += space[i].size();
     }
-    ++stats_.reads;
     const ssize_t count = readv(socket->fd, vectors.data(), static_cast<int>(pieces));
     if (count < 0) {
       if (errno != EAGAIN && errno != EINTR) {
@@ -390,7 +434,6 @@ void TcpStreams::write_out(Instant now, iwarp::StreamId stream) {
     msghdr message{};
     message.msg_iov = vectors.data();
     message.msg_iovlen = count;
-    ++stats_.writes;
     const ssize_t sent = sendmsg(socket->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EAGAIN || errno == ENOBUFS) {

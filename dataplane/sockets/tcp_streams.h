@@ -26,14 +26,6 @@ struct TcpStreamsOptions {
   Duration keepalive = Duration::seconds(30);
 };
 
-struct TcpStreamsStats {
-  uint64_t reads = 0;
-  uint64_t writes = 0;
-  uint64_t blocked_writes = 0;   // the socket's buffer was full
-  uint64_t accept_failures = 0;  // descriptors or memory had run out
-  uint64_t listen_failures = 0;  // addresses of a port that could not be taken
-};
-
 class TcpStreams final : public iwarp::StreamHost {
  public:
   explicit TcpStreams(const TcpStreamsOptions& options);
@@ -54,7 +46,6 @@ class TcpStreams final : public iwarp::StreamHost {
   [[nodiscard]] bool in_use() const { return in_use_ > 0; }
   // There is work that epoll does not tell of again.
   [[nodiscard]] bool has_work() const { return !readable_.empty(); }
-  [[nodiscard]] const TcpStreamsStats& stats() const { return stats_; }
 
   // iwarp::StreamHost
   [[nodiscard]] Status listen(uint16_t port) override;
@@ -62,6 +53,8 @@ class TcpStreams final : public iwarp::StreamHost {
   [[nodiscard]] Status connect(iwarp::StreamId stream, const IpAddress& server, uint16_t port) override;
   void finish(iwarp::StreamId stream) override;
   void release(iwarp::StreamId stream, iwarp::ReleaseKind kind) override;
+  [[nodiscard]] std::optional<iwarp::TcpPath> path(iwarp::StreamId stream) const override;
+  [[nodiscard]] iwarp::TcpStats look_at_tcp() override;
 
  private:
   struct ReadableTag {};
@@ -72,6 +65,7 @@ class TcpStreams final : public iwarp::StreamHost {
     bool blocked = false;        // writing: until epoll says otherwise
     bool paused = false;         // reading: until the transport offers room again
     bool peer_finished = false;  // FIN has been seen, if not read
+    uint32_t retransmits = 0;    // as of the last look
   };
   struct Listener {
     int fd = -1;
@@ -79,6 +73,8 @@ class TcpStreams final : public iwarp::StreamHost {
   };
 
   [[nodiscard]] Socket* find(iwarp::StreamId stream);
+  [[nodiscard]] const Socket* find(iwarp::StreamId stream) const;
+  void count_retransmits(Socket& socket);
   [[nodiscard]] bool add(int fd, iwarp::StreamId stream, bool connecting);
   void remove(Socket& socket);
   void lose(Instant now, Socket& socket, int error);
@@ -97,9 +93,10 @@ class TcpStreams final : public iwarp::StreamHost {
   std::vector<std::unique_ptr<Socket>> sockets_;  // by the slot of their stream
   std::vector<Listener> listeners_;
   IntrusiveList<Socket, ReadableTag> readable_;
+  uint32_t sampled_ = 0;  // the slot that look_at_tcp() goes on from
   uint32_t in_use_ = 0;   // descriptors, besides epoll's
   Instant accept_after_;  // descriptors had run out
-  TcpStreamsStats stats_;
+  iwarp::TcpStats stats_;
 };
 
 }  // namespace cw::dataplane

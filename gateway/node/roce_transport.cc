@@ -426,16 +426,20 @@ uint32_t RoceTransport::peek_ready(std::span<uint64_t> out) const {
 
 verbs::QueuePairInfo RoceTransport::describe(verbs::ConnectionId connection) const {
   verbs::QueuePairInfo info;
+  info.wire = "RoCE";
   const Record* record = find(connection);
   if (record == nullptr) {
     return info;
   }
-  info.wire = "RoCE";
   info.remote_qpn = record->remote_qpn;
   if (record->qp != nullptr) {
     const rc::RcQpInfo detail = record->qp->info();
     info.local_qpn = detail.local_qpn;
     info.error = error_of(detail.error);
+    info.traffic = {.payload_bytes_in = detail.counters.payload_bytes_in,
+                    .payload_bytes_out = detail.counters.payload_bytes_out,
+                    .retransmits = detail.counters.packets_retransmitted,
+                    .round_trip = detail.round_trip};
     info.set_detail(detail, rc::qp_fields());
   }
   return info;

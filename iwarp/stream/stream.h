@@ -43,6 +43,14 @@ struct StreamOptions {
   bool ready_by_send = false;
 };
 
+// Of one stream.
+struct StreamCounters {
+  uint64_t fpdus_in = 0;
+  uint64_t fpdus_out = 0;
+  uint64_t payload_bytes_in = 0;
+  uint64_t payload_bytes_out = 0;
+};
+
 // How far a message of ours has been cut into segments.
 struct SegmentCursor {
   Work* work = nullptr;
@@ -88,6 +96,7 @@ class RdmapStream final : public verbs::QueuePair, public ListNode<ReadyTag>, pu
   // A message of the peer has been taken, of whatever kind.
   [[nodiscard]] bool heard_peer() const { return heard_peer_; }
   [[nodiscard]] const StreamError& error() const { return error_; }
+  [[nodiscard]] const StreamCounters& counters() const { return counters_; }
   [[nodiscard]] const StreamOptions& options() const { return options_; }
   [[nodiscard]] uint32_t receives() const { return receives_; }
   [[nodiscard]] uint32_t reads_outstanding() const { return reads_outstanding_; }
@@ -156,6 +165,7 @@ class RdmapStream final : public verbs::QueuePair, public ListNode<ReadyTag>, pu
   StreamCore& core_;
   ByteOutput& output_;
   StreamError error_;
+  StreamCounters counters_;
   bool heard_peer_ = false;
   bool answer_next_ = false;  // at the next end of a message: a READ response before posted work
   enum class Speaking : uint8_t { kNothing, kWork, kAnswer };

@@ -10,6 +10,7 @@
 #include "iwarp/stream/byte_input.h"
 #include "iwarp/stream/send_batch.h"
 #include "iwarp/stream/work.h"
+#include "iwarp/wire/terminate.h"
 #include "verbs/memory_region.h"
 
 namespace cw::iwarp {
@@ -24,9 +25,9 @@ struct StreamStats {
   uint64_t bytes_received = 0;  // of FPDUs, whole
   uint64_t bytes_sent = 0;
   uint64_t crc_errors = 0;
-  uint64_t payload_bytes_copied = 0;  // of short segments, which would each hold a whole buffer
-  uint64_t terminates_sent = 0;
-  uint64_t terminates_received = 0;
+  uint64_t payload_bytes_copied = 0;                             // of short segments, which would each hold a whole buffer
+  std::array<uint64_t, kTerminateCauseCount> terminates_sent{};  // by index_of() their cause
+  std::array<uint64_t, kTerminateCauseCount> terminates_received{};
   uint64_t out_of_buffers = 0;  // times that a stream waited for a buffer of the pool
 };
 

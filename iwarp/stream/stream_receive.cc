@@ -88,6 +88,8 @@ RdmapStream::Taken RdmapStream::take_fpdu(Instant now, Chain& input, uint32_t fp
     return Taken::kStarved;
   }
   ++core_.stats.fpdus_received;
+  ++counters_.fpdus_in;
+  counters_.payload_bytes_in += incoming.payload_bytes;
   core_.stats.bytes_received += fpdu_bytes;
   if (!std::exchange(heard_peer_, true) && sending_.work != nullptr) {
     note_sendable();
@@ -360,8 +362,8 @@ void RdmapStream::finish_read() {
 
 // RFC 5040 6.2.1: what is outstanding ends in error, since nobody knows what became of it.
 void RdmapStream::take_terminate(Bytes payload) {
-  ++core_.stats.terminates_received;
   const TerminateCause cause = parse_terminate(payload).cause;
+  ++core_.stats.terminates_received[index_of(cause)];
   const auto layer_and_type = static_cast<uint16_t>(cause) >> 8;
   const bool is_protection = layer_and_type == 0x01 || layer_and_type == 0x11;
   enter_error({StreamErrorCause::kTerminated, cause, 0},

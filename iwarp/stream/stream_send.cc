@@ -228,6 +228,8 @@ void RdmapStream::add_fpdu(SendBatch& batch, Bytes ddp_header, std::span<const B
     store_fpdu_crc(trailer.data() + pad, crc.value());
   }
   ++core_.stats.fpdus_sent;
+  ++counters_.fpdus_out;
+  counters_.payload_bytes_out += payload_bytes;
   core_.stats.bytes_sent += fpdu_bytes(ulpdu_bytes);
 }
 
@@ -248,7 +250,7 @@ void RdmapStream::add_terminate(TerminateCause cause, Bytes ddp_header, uint32_t
   write(untagged, MutableBytes(bytes).first(kUntaggedHeaderBytes));
   const uint32_t size = write(message, MutableBytes(bytes).subspan(kUntaggedHeaderBytes));
   add_fpdu(*batch, Bytes(bytes).first(kUntaggedHeaderBytes + size), {}, 0);
-  ++core_.stats.terminates_sent;
+  ++core_.stats.terminates_sent[index_of(cause)];
 }
 
 }  // namespace cw::iwarp

@@ -118,6 +118,10 @@ std::string_view to_string(TerminateCause cause) noexcept {
   return "other";
 }
 
+uint32_t index_of(TerminateCause cause) noexcept {
+  return static_cast<uint32_t>(std::ranges::find(kTerminateCauses, cause) - kTerminateCauses.begin());
+}
+
 uint32_t write(const TerminateMessage& message, MutableBytes out) {
   CW_DASSERT(out.size() >= kTerminateBytesMax);
   CW_DASSERT(message.ddp_header.size() <= kUntaggedHeaderBytes && message.read_header.size() <= kReadRequestBytes);

@@ -9,6 +9,7 @@
 // forms are read; ours is the RFC's.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -60,6 +61,43 @@ enum class TerminateCause : uint16_t {
   kMpaNoReadyToReceive = 0x2007,
   kNone = 0xffff,  // there was no Terminate
 };
+// All of the above but kNone, in that order.
+inline constexpr std::array kTerminateCauses = {TerminateCause::kRdmapLocalCatastrophic,
+                                                TerminateCause::kProtectionInvalidStag,
+                                                TerminateCause::kProtectionBounds,
+                                                TerminateCause::kProtectionAccess,
+                                                TerminateCause::kProtectionOtherStream,
+                                                TerminateCause::kProtectionWrap,
+                                                TerminateCause::kProtectionNotInvalidated,
+                                                TerminateCause::kProtectionUnspecified,
+                                                TerminateCause::kOperationVersion,
+                                                TerminateCause::kOperationOpcode,
+                                                TerminateCause::kOperationCatastrophicStream,
+                                                TerminateCause::kOperationCatastrophicGlobal,
+                                                TerminateCause::kOperationNotInvalidated,
+                                                TerminateCause::kOperationUnspecified,
+                                                TerminateCause::kDdpLocalCatastrophic,
+                                                TerminateCause::kTaggedInvalidStag,
+                                                TerminateCause::kTaggedBounds,
+                                                TerminateCause::kTaggedOtherStream,
+                                                TerminateCause::kTaggedWrap,
+                                                TerminateCause::kTaggedVersion,
+                                                TerminateCause::kUntaggedQueue,
+                                                TerminateCause::kUntaggedNoBuffer,
+                                                TerminateCause::kUntaggedMessage,
+                                                TerminateCause::kUntaggedOffset,
+                                                TerminateCause::kUntaggedTooLong,
+                                                TerminateCause::kUntaggedVersion,
+                                                TerminateCause::kMpaClosed,
+                                                TerminateCause::kMpaCrc,
+                                                TerminateCause::kMpaLength,
+                                                TerminateCause::kMpaFrame,
+                                                TerminateCause::kMpaLocalCatastrophic,
+                                                TerminateCause::kMpaInsufficientIrd,
+                                                TerminateCause::kMpaNoReadyToReceive};
+// For counters: the place in kTerminateCauses, or the one behind it for any other value.
+inline constexpr uint32_t kTerminateCauseCount = kTerminateCauses.size() + 1;
+[[nodiscard]] uint32_t index_of(TerminateCause cause) noexcept;
 // A metric label's word; of a value outside the enumeration "other".
 [[nodiscard]] std::string_view to_string(TerminateCause cause) noexcept;
 

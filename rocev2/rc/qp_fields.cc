@@ -16,14 +16,8 @@ RcQpInfo rc(const Info& info) {
   return info.detail<RcQpInfo>();
 }
 
-// Empty: none.
-Value error_text(const verbs::QueuePairError& error) {
-  return error.any() ? std::string(error.cause) + " at PSN " + std::to_string(error.sequence) : std::string();
-}
-
-constexpr std::array<verbs::QueuePairField, 38> kFields = {{
+constexpr std::array<verbs::QueuePairField, 33> kFields = {{
     {"state", "RESET, INIT, RTR, RTS, SQD or ERROR", [](const Info& i) { return Value(std::string(to_string(rc(i).state))); }},
-    {"error", "why it is in ERROR; empty = it is not", [](const Info& i) { return error_text(i.error); }},
     {"path_mtu", "agreed path MTU, bytes", [](const Info& i) { return Value(uint64_t{rc(i).path_mtu_bytes}); }},
     {"una_psn", "oldest PSN that the client has not acknowledged",
      [](const Info& i) { return Value(uint64_t{rc(i).una.value()}); }},
@@ -51,7 +45,6 @@ constexpr std::array<verbs::QueuePairField, 38> kFields = {{
     {"receives_posted", "messages of the client that have a receive",
      [](const Info& i) { return Value(uint64_t{rc(i).receives_posted}); }},
     {"gap", "a packet of the client is missing, and a NAK for it has been sent", [](const Info& i) { return Value(rc(i).gap); }},
-    {"round_trip_seconds", "smoothed round trip; 0 = not measured yet", [](const Info& i) { return Value(rc(i).round_trip); }},
     {"ack_timeout_seconds", "ACK timeout as agreed", [](const Info& i) { return Value(ack_timeout(rc(i).ack_timeout)); }},
     {"retries", "repetitions since the last progress", [](const Info& i) { return Value(uint64_t{rc(i).retries}); }},
     {"retries_max", "repetitions before the connection is given up",
@@ -62,10 +55,6 @@ constexpr std::array<verbs::QueuePairField, 38> kFields = {{
      [](const Info& i) { return Value(uint64_t{rc(i).rnr_retry}); }},
     {"packets_in", "packets received", [](const Info& i) { return Value(uint64_t{rc(i).counters.packets_in}); }},
     {"packets_out", "packets sent", [](const Info& i) { return Value(uint64_t{rc(i).counters.packets_out}); }},
-    {"payload_bytes_in", "payload bytes received",
-     [](const Info& i) { return Value(uint64_t{rc(i).counters.payload_bytes_in}); }},
-    {"payload_bytes_out", "payload bytes sent", [](const Info& i) { return Value(uint64_t{rc(i).counters.payload_bytes_out}); }},
-    {"retransmits", "packets sent again", [](const Info& i) { return Value(uint64_t{rc(i).counters.packets_retransmitted}); }},
     {"ack_timeouts", "times that the ACK timer ran out",
      [](const Info& i) { return Value(uint64_t{rc(i).counters.ack_timeouts}); }},
     {"naks_in", "NAKs received, RNR included", [](const Info& i) { return Value(uint64_t{rc(i).counters.naks_received}); }},

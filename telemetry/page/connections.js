@@ -10,19 +10,31 @@ const COLUMNS = [
   {label: 'Peer', sort: 'peer', cell: peer},
   {label: 'Listener', sort: 'listener', cell: (row) => row.listener},
   {label: 'CPU', sort: 'lcore', number: true, cell: (row) => String(row.lcore)},
-  {label: 'QPN', sort: null, cell: (row) => `${qpn(row.local_qpn)} ↔ ${qpn(row.remote_qpn)}`, mono: true},
+  {label: 'Wire', sort: null, cell: (row) => row.wire},
+  {label: 'QPN', sort: null, cell: queuePairs, mono: true},
   {label: 'In use / granted', sort: 'in_flight', cell: credits},
   {label: 'RPC/s', sort: 'rpcs', number: true, cell: (row) => rate(row.rpcs_per_s, '').trim() || UNKNOWN},
   {label: 'In + out', sort: 'bytes', number: true, cell: (row) => both(row.bytes_in_per_s, row.bytes_out_per_s)},
   {label: 'Retransmits', sort: 'retransmits', number: true, cell: (row) => count(row.retransmits)},
-  {label: 'Round trip', sort: 'round_trip', number: true, cell: (row) => time(row.round_trip_ns)},
+  {label: 'Round trip', sort: 'round_trip', number: true, cell: (row) => roundTrip(row.round_trip_seconds)},
   {label: 'RPCs', sort: null, number: true, cell: (row) => count(row.rpcs)},
-  {label: 'Age', sort: 'age', number: true, cell: (row) => age(row.age_s)},
+  {label: 'Age', sort: 'age', number: true, cell: (row) => age(row.age_seconds)},
 ];
 
 function peer(row) {
-  const address = row.peer.includes(':') ? `[${row.peer}]:${row.peer_port}` : `${row.peer}:${row.peer_port}`;
+  const address = row.peer_address.includes(':')
+    ? `[${row.peer_address}]:${row.peer_port}`
+    : `${row.peer_address}:${row.peer_port}`;
   return row.state === 'established' ? address : `${address} (${row.state})`;
+}
+
+// iWARP has no numbers for queue pairs.
+function queuePairs(row) {
+  return row.local_qpn === null ? UNKNOWN : `${qpn(row.local_qpn)} ↔ ${qpn(row.remote_qpn)}`;
+}
+
+function roundTrip(seconds) {
+  return seconds > 0 ? time(seconds * 1e9) : UNKNOWN;
 }
 
 function credits(row) {
@@ -97,7 +109,7 @@ export class Connections {
       ...rows.map((row) =>
         element(
           'tr',
-          {'data-peer': row.peer, class: row.last_error ? 'failed' : null, title: row.last_error || null},
+          {'data-peer': row.peer_address, class: row.last_error ? 'failed' : null, title: row.last_error || null},
           ...COLUMNS.map((column) =>
             element(
               'td',

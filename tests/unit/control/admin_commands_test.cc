@@ -83,7 +83,7 @@ TEST(AdminCommands, TransportEventsAreChosenByQueuePairKindAndNumber) {
 TEST(AdminCommands, ConnectionsSurviveTextThatIsNotUtf8) {
   FakeView view;
   FakeControl control;
-  view.last_error = "peer said \xff\xfe\n";
+  view.error = {.cause = "peer said \xff\xfe\n"};
   const std::string answer = admin_answer("connections", kReader, {view, control});
   EXPECT_EQ(answer.find('\n'), std::string::npos);
   EXPECT_EQ(Json::parse(answer)["connections"].size(), 2u);

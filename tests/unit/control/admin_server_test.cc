@@ -320,7 +320,7 @@ TEST_F(AdminServerTest, CtlShowsStatusAsTables) {
 }
 
 TEST_F(AdminServerTest, CtlShowsConnections) {
-  view_.last_error = "retry exceeded \x1b[2J";
+  view_.error = {.cause = "retry exceeded \x1b[2J"};
   start();
   const Run run = ctl("connections --socket " + path_);
   EXPECT_EQ(run.status, 0);

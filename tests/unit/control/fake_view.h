@@ -47,6 +47,28 @@ class FakeView final : public GatewayView {
                       {"others", {"0.0.0.0/0"}, false, 0, std::nullopt, std::nullopt, 0, 0, 0, std::nullopt, 0, 9, 0}};
     return policy;
   }
+  [[nodiscard]] static verbs::QueuePairInfo qp_info(uint32_t local_qpn, bool credit_limited = false) {
+    rc::RcQpInfo rc;
+    rc.state = rc::QpState::kRts;
+    rc.path_mtu_bytes = 1024;
+    rc.una = wire::Psn(0xfffffe);
+    rc.next_psn = wire::Psn(3);
+    rc.limit_psn = wire::Psn(9);
+    rc.packets_in_flight = 5;
+    rc.window_packets = 128;
+    rc.credit_limited = credit_limited;
+    rc.credits_left = -2;
+    rc.ack_timeout = 14;  // 67 ms
+    rc.retry_count = 7;
+    verbs::QueuePairInfo info;
+    info.wire = "RoCE";
+    info.local_qpn = verbs::Qpn(local_qpn);
+    info.remote_qpn = verbs::Qpn(0x11);
+    info.traffic.retransmits = 4;
+    info.traffic.round_trip = Duration::us(12);
+    info.set_detail(rc, rc::qp_fields());
+    return info;
+  }
   [[nodiscard]] std::vector<ConnectionStatus> connections() override {
     ++calls;
     std::vector<ConnectionStatus> list(connection_count);
@@ -56,19 +78,17 @@ class FakeView final : public GatewayView {
       c.listener = "nfs";
       c.peer_address = i % 2 == 0 ? "192.0.2.9" : "2001:db8::9";
       c.peer_port = 41000;
-      c.local_qpn = 0xabc;
-      c.remote_qpn = 0x11;
+      c.qp = qp_info(0xabc);
+      c.qp.error = error;
       c.state = "established";
-      c.path_mtu = 1024;
       c.inline_send_bytes = 4096;
       c.inline_receive_bytes = 4096;
       c.remote_invalidate = true;
       c.credits_granted = 64;
-      c.bytes_in = 1536;
-      c.bytes_out = 5ULL << 30;
+      c.qp.traffic.payload_bytes_in = 1536;
+      c.qp.traffic.payload_bytes_out = 5ULL << 30;
       c.rpcs = 77;
       c.age = Duration::seconds(61);
-      c.last_error = last_error;
     }
     return list;
   }
@@ -83,26 +103,10 @@ class FakeView final : public GatewayView {
     std::vector<QueuePairStatus> list(2);
     for (size_t i = 0; i < list.size(); ++i) {
       QueuePairStatus& qp = list[i];
-      qp.local_qpn = 0xabc + static_cast<uint32_t>(i);
-      qp.remote_qpn = 0x11;
       qp.connection = i + 1;
       qp.listener = "nfs";
       qp.peer_address = i % 2 == 0 ? "192.0.2.9" : "2001:db8::9";
-      rc::RcQpInfo rc;
-      rc.state = rc::QpState::kRts;
-      rc.path_mtu_bytes = 1024;
-      rc.una = wire::Psn(0xfffffe);
-      rc.next_psn = wire::Psn(3);
-      rc.limit_psn = wire::Psn(9);
-      rc.packets_in_flight = 5;
-      rc.window_packets = 128;
-      rc.credit_limited = i == 1;
-      rc.credits_left = -2;
-      rc.round_trip = Duration::us(12);
-      rc.ack_timeout = 14;  // 67 ms
-      rc.retry_count = 7;
-      rc.counters.packets_retransmitted = 4;
-      qp.info.set_detail(rc, rc::qp_fields());
+      qp.info = qp_info(0xabc + static_cast<uint32_t>(i), i == 1);
     }
     return list;
   }
@@ -129,7 +133,7 @@ class FakeView final : public GatewayView {
   }
 
   size_t connection_count = 2;
-  std::string last_error;
+  verbs::QueuePairError error;
   std::atomic<int> calls{0};
 };
 

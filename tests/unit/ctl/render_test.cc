@@ -24,6 +24,19 @@ TEST(Render, QueuePairsSayWhatKeepsThemFromSending) {
   }
 }
 
+TEST(Render, AConnectionOfIwarpShowsFpdusAndTcp) {
+  const Json answer = Json::parse(R"({"queue_pairs": [{"wire": "iWARP", "local_qpn": null, "peer_address": "10.0.0.9",
+    "state": "ERROR", "error": "violation (tagged_bounds) at MSN 5", "listener": "nfs", "connection": 7, "lcore": 2, "crc": true,
+    "reads_outstanding": 3, "reads_max": 16, "fpdus_in": 12, "payload_bytes_in": 2048, "round_trip_seconds": 0.000012,
+    "retransmits": 4, "tcp_unacknowledged_bytes": 3072, "tcp_mss_bytes": 1448}]})");
+  const std::string text = render_queue_pairs(answer);
+  for (const char* part :
+       {"iWARP -> 10.0.0.9: ERROR (violation (tagged_bounds) at MSN 5), listener nfs", "with CRC", "3 of 16 READs",
+        "in 12 FPDUs, 2.0 KiB", "round trip 12 us, 4 segments sent again", "3.0 KiB not acknowledged", "MSS 1448 B"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
 TEST(Render, EmptyAnswersSaySo) {
   const Json nothing = Json::object();
   EXPECT_EQ(render_connections(nothing), "no connections\n");

@@ -168,6 +168,11 @@ TEST_F(TcpStreamsTest, CarriesCallsReadsAndWritesOfAMegabyte) {
     }
     ASSERT_NO_FATAL_FAILURE(connect(address));
     EXPECT_EQ(server.peer, address);
+    const verbs::QueuePairInfo info = server.transport.describe(server.connection);
+    EXPECT_GT(info.traffic.round_trip, Duration()) << "TCP has timed its handshake";
+    EXPECT_GE(std::get<uint64_t>(info.value("tcp_mss_bytes")), 536u);
+    EXPECT_GT(std::get<uint64_t>(info.value("tcp_congestion_window_bytes")), 0u);
+    EXPECT_EQ(std::get<std::string>(info.value("state")), "RTS");
     std::vector<uint8_t> source = pattern(1 << 20, 1);
     std::vector<uint8_t> sink(1 << 20);
     const auto source_key = client.memory.register_region(kDomain, source, verbs::RemoteAccess::kRead);
@@ -263,7 +268,7 @@ TEST(TcpStreams, APortThatIsTakenIsSaidSo) {
   const Status listening = server.transport.listen(read_address(raw).port);
   ASSERT_FALSE(listening.ok());
   EXPECT_EQ(listening.error(), Error::kNoResources);
-  EXPECT_GT(server.sockets.stats().listen_failures, 0u);
+  EXPECT_GT(server.sockets.look_at_tcp().listen_failures, 0u);
 }
 
 }  // namespace

@@ -171,6 +171,7 @@ TEST(IwarpHostile, AFloodOfConnectionsPushesOutItselfAndNotOthers) {
   IwarpOptions options;
   options.half_open_max = 16;
   options.prefix.half_open_max = 8;
+  options.request_rate = options.prefix.request_rate = {.per_second = 1'000'000, .burst = 1'000'000};
   ScriptedPeer t(options);
   StreamNet::Connection& honest = t.call(0x0b00'0001);
   for (uint32_t i = 0; i < 1000; ++i) {
@@ -191,6 +192,29 @@ TEST(IwarpHostile, AFloodOfConnectionsPushesOutItselfAndNotOthers) {
   EXPECT_GT(t.server.transport.stats().drops[static_cast<size_t>(IwarpDrop::kHalfOpen)], 900u);
   t.advance(Duration::seconds(6));
   EXPECT_EQ(t.server.transport.live_count(), 0u);
+}
+
+TEST(IwarpHostile, OneNetworksConnectionsPerSecondAreBoundedAndOthersGetIn) {
+  IwarpOptions options;
+  options.request_rate = {.per_second = 100, .burst = 40};
+  options.prefix.request_rate = {.per_second = 75, .burst = 30};
+  ScriptedPeer t(options);
+  for (uint32_t i = 0; i < 1000; ++i) {
+    (void)t.call(0x0c00'0000 + i % 200);
+    t.run();
+  }
+  EXPECT_EQ(t.server.transport.stats().accepted, 30u);
+  EXPECT_EQ(t.server.transport.stats().drops[static_cast<size_t>(IwarpDrop::kPrefixRate)], 970u);
+  for (uint32_t i = 0; i < 20; ++i) {
+    (void)t.call(0x0d00'0000 + i * 256);
+    t.run();
+  }
+  EXPECT_EQ(t.server.transport.stats().accepted, 40u);
+  EXPECT_EQ(t.server.transport.stats().drops[static_cast<size_t>(IwarpDrop::kRate)], 10u);
+  t.advance(Duration::seconds(1));
+  (void)t.call(0x0c00'0000);
+  t.run();
+  EXPECT_EQ(t.server.transport.stats().accepted, 41u);
 }
 
 TEST(IwarpHostile, AnFpduThatDoesNotEndHasATimeLimit) {
@@ -375,7 +399,7 @@ TEST(IwarpHostile, AReceivedTerminateEndsWhatIsOutstandingWithItsReason) {
     EXPECT_EQ(t.server.completions[0].status, verbs::WcStatus::kRemoteAccessError);
     const verbs::QueuePairInfo info = t.server.transport.describe(t.server.connection);
     EXPECT_EQ(info.error.cause, "terminated");
-    EXPECT_EQ(info.detail<IwarpDetail>().terminate, TerminateCause::kProtectionBounds);
+    EXPECT_EQ(info.detail<IwarpDetail>().error.terminate, TerminateCause::kProtectionBounds);
   }
 }
 

@@ -217,8 +217,10 @@ TEST(IwarpTransport, WrongAccessHasItsOwnTerminate) {
       ASSERT_TRUE(t.server.qp->post_read({.rkey = used, .remote_address = address, .length = each.bytes}).ok());
     }
     t.run();
-    EXPECT_EQ(t.server.transport.describe(t.server.connection).detail<IwarpDetail>().terminate, each.cause);
-    EXPECT_EQ(t.client.transport.describe(t.client.connection).detail<IwarpDetail>().terminate, each.cause);
+    EXPECT_EQ(t.server.transport.describe(t.server.connection).detail<IwarpDetail>().error.terminate, each.cause);
+    EXPECT_EQ(t.client.transport.describe(t.client.connection).detail<IwarpDetail>().error.terminate, each.cause);
+    EXPECT_EQ(t.client.transport.stream_stats().terminates_sent[index_of(each.cause)], 1u);
+    EXPECT_EQ(t.server.transport.stream_stats().terminates_received[index_of(each.cause)], 1u);
     EXPECT_EQ(memory, std::vector<uint8_t>(100, 0x55));
     t.expect_nothing_left();
   }
@@ -240,7 +242,7 @@ TEST(IwarpTransport, AddressesThatWrapAreRefusedAsSuch) {
       ASSERT_TRUE(t.server.qp->post_read({.rkey = *key, .remote_address = UINT64_MAX - 4, .length = 10}).ok());
     }
     t.run();
-    EXPECT_EQ(t.server.transport.describe(t.server.connection).detail<IwarpDetail>().terminate,
+    EXPECT_EQ(t.server.transport.describe(t.server.connection).detail<IwarpDetail>().error.terminate,
               write ? TerminateCause::kTaggedWrap : TerminateCause::kProtectionWrap);
     t.expect_nothing_left();
   }
@@ -256,7 +258,7 @@ TEST(IwarpTransport, AnInvalidationOfAnotherConnectionsKeyIsRefused) {
   const auto key = t.client.memory.register_region(verbs::ProtectionDomain(8), memory, verbs::RemoteAccess::kRead);
   ASSERT_TRUE(t.server.qp->post_send({.payload = t.server.chain(pattern(10)), .invalidate = *key}).ok());
   t.run();
-  EXPECT_EQ(t.client.transport.describe(t.client.connection).detail<IwarpDetail>().terminate,
+  EXPECT_EQ(t.client.transport.describe(t.client.connection).detail<IwarpDetail>().error.terminate,
             TerminateCause::kProtectionNotInvalidated);
   EXPECT_EQ(t.client.memory.region_count(), 1u);
   t.expect_nothing_left();

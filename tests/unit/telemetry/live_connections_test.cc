@@ -14,7 +14,7 @@ ConnectionStatus row(uint64_t id, uint64_t rpcs, std::string peer = "10.0.0.1") 
   ConnectionStatus status;
   status.id = id;
   status.rpcs = rpcs;
-  status.bytes_in = rpcs * 100;
+  status.qp.traffic.payload_bytes_in = rpcs * 100;
   status.peer_address = std::move(peer);
   return status;
 }

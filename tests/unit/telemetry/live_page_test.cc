@@ -69,9 +69,9 @@ TEST_F(LivePageTest, SnapshotNamesWhatIsThere) {
   EXPECT_EQ(json["clients"][0]["connections_max"], 4);
   EXPECT_EQ(json["connections"]["count"], 2);
   const Json& row = json["connections"]["rows"][0];
-  EXPECT_EQ(row["peer"], "192.0.2.9");
+  EXPECT_EQ(row["peer_address"], "192.0.2.9");
   EXPECT_EQ(row["rpcs_per_s"], nullptr) << "one look tells no rate";
-  EXPECT_EQ(row["round_trip_ns"], nullptr) << "not measured";
+  EXPECT_EQ(row["round_trip_seconds"], 12e-6);
   EXPECT_EQ(json["notices"].back()["text"], "a line for the page");
   EXPECT_EQ(json["notices"].back()["level"], "warning");
 }
