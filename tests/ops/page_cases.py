@@ -253,8 +253,8 @@ def _pause(browser: Browser) -> None:
 
 def _sort(browser: Browser) -> None:
     """By a header's button; the direction turns the second time."""
-    button = "#connection-table th:nth-child(11) button"
-    order = "return document.querySelector('#connection-table th:nth-child(11)').getAttribute('aria-sort')"
+    button = "#connection-table th:nth-child(12) button"
+    order = "return document.querySelector('#connection-table th:nth-child(12)').getAttribute('aria-sort')"
     for wanted in ("descending", "ascending"):
         browser.script(f"document.querySelector({button!r}).focus()")
         browser.press("Enter")
