@@ -59,9 +59,8 @@ void log_notice(const gateway::Notice& notice, const control::Config& config, co
                           gateway::to_string(notice.result), notice.calls);
       return;
     case gateway::ConnectionResult::kFailedTransport:
-      telemetry::log_warning("connection from {} ({}) failed: {} ({}, PSN {}), {} calls answered", text(notice.peer),
-                             queue_pair_of(notice), notice.qp_error.cause, notice.qp_error.origin, notice.qp_error.sequence,
-                             notice.calls);
+      telemetry::log_warning("connection from {} ({}) failed: {} (by {}), {} calls answered", text(notice.peer),
+                             queue_pair_of(notice), to_text(notice.qp_error), notice.qp_error.origin, notice.calls);
       return;
     case gateway::ConnectionResult::kRefusedClientDenied:
       telemetry::log_warning("connection from {} to port {} refused: [[client]] section {} has allow = false", text(notice.peer),

@@ -208,7 +208,8 @@ void GatewayApp::answer_some(Instant now) {
     return;
   }
   if (!question->log.empty()) {
-    question->count = node_.endpoint().log().copy(question->log);
+    question->count = transport_.copy_log(question->log);
+    question->count += iwarp_.copy_log(question->log.subspan(question->count));
     question->now = now;
     question->answered.store(true, std::memory_order_release);
     return;
@@ -250,8 +251,8 @@ bool GatewayApp::reconfigure(gateway::GatewayOptions& options, const node::RoceO
   return ask(question);
 }
 
-bool GatewayApp::copy_log(std::vector<rc::TransportEvent>& out, Instant& now) {
-  out.assign(node_.endpoint().log().capacity(), rc::TransportEvent{});
+bool GatewayApp::copy_log(std::vector<verbs::TransportEvent>& out, Instant& now) {
+  out.assign(transport_.log_capacity() + iwarp_.log_capacity(), verbs::TransportEvent{});
   Question question;
   question.log = out;
   const bool answered = ask(question);

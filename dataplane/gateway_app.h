@@ -69,15 +69,15 @@ class GatewayApp final : public CoreApp {
   // The same for new options: the core exchanges them (Gateway::reconfigure), and `options` holds what was. False: it did not,
   // and `options` must not be given to it again.
   [[nodiscard]] bool reconfigure(gateway::GatewayOptions& options, const node::RoceOptions& roce);
-  // The same for the log of the transport, oldest first, and what time it is for the core.
-  [[nodiscard]] bool copy_log(std::vector<rc::TransportEvent>& out, Instant& now);
+  // The same for the logs of the transports, one behind the other, and what time it is for the core.
+  [[nodiscard]] bool copy_log(std::vector<verbs::TransportEvent>& out, Instant& now);
 
  private:
   // A question to the core, about its connections or its log, or an order with new options. It lives with who asks, who takes it
   // back when the answer is late.
   struct Question {
     std::span<gateway::ConnectionInfo> out;
-    std::span<rc::TransportEvent> log;
+    std::span<verbs::TransportEvent> log;
     gateway::GatewayOptions* options = nullptr;
     const node::RoceOptions* roce = nullptr;  // beside `options`
     Instant now;                              // when it was answered

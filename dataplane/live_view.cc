@@ -22,6 +22,11 @@ std::string address_text(const IpAddress& address) {
   return std::string(to_text(address).data());
 }
 
+std::string peer_text(const IpAddress& address, uint16_t port) {
+  return address.is_v4() ? fmt::format("{}:{}", address_text(address), port)
+                         : fmt::format("[{}]:{}", address_text(address), port);
+}
+
 using ValuesByName = std::unordered_map<std::string, double>;  // names with their labels
 
 ValuesByName by_name(std::vector<control::NamedValue>&& named) {
@@ -329,17 +334,18 @@ std::vector<control::CoreStatus> LiveView::cores() {
 std::vector<control::TransportEventStatus> LiveView::transport_events() {
   std::vector<control::TransportEventStatus> rows;
   for (size_t core = 0; core < apps_.size(); ++core) {
-    std::vector<rc::TransportEvent> events;
+    std::vector<verbs::TransportEvent> events;
     Instant now;
     (void)apps_[core]->copy_log(events, now);
-    for (const rc::TransportEvent& event : events) {
+    for (const verbs::TransportEvent& event : events) {
       rows.push_back({.ago = now - event.at,
                       .first_ago = now - event.first,
                       .lcore = config_.dataplane.poll_lcores[core],
-                      .local_qpn = event.qpn.value(),
-                      .event = rc::to_string(event.kind),
-                      .reason = rc::reason_of(event),
-                      .psn = event.psn.value(),
+                      .local_qpn = event.local_qpn.value(),
+                      .peer = event.peer_port == 0 ? "" : peer_text(event.peer, event.peer_port),
+                      .event = std::string(event.event),
+                      .reason = std::string(event.reason),
+                      .sequence = event.sequence,
                       .count = event.count});
     }
   }

@@ -13,6 +13,7 @@ using Kind = verbs::ConnectionEvent::Kind;
 
 // Looked for again by a stream that found the pool empty.
 constexpr Duration kStarvedRetry = Duration::ms(1);
+constexpr uint32_t kLogEntries = 4096;  // as many as RoCE remembers
 // Bytes of READs to ask for at a time: about what a fast path holds.
 constexpr uint64_t kReadBytesWanted = 1u << 20;
 // Whatever segment size the peer announces: headers are not all that travels.
@@ -38,26 +39,10 @@ uint32_t cut_to(uint32_t bytes, std::span<MutableBytes> pieces) {
   return static_cast<uint32_t>(pieces.size());
 }
 
-std::string_view name_of(verbs::RejectReason reason) {
-  switch (reason) {
-    case verbs::RejectReason::kNoListener:
-      return "no_listener";
-    case verbs::RejectReason::kNoResources:
-      return "no_resources";
-    case verbs::RejectReason::kRefused:
-      return "refused";
-    case verbs::RejectReason::kNoAnswer:
-      return "timeout";
-    case verbs::RejectReason::kOther:
-      return "other";
-  }
-  return "other";
-}
-
 // Of a Reply with R: our own kind says why in its private data.
 verbs::Rejection rejection_of(Bytes private_data) {
   for (const auto reason : {verbs::RejectReason::kNoListener, verbs::RejectReason::kNoResources, verbs::RejectReason::kRefused}) {
-    const std::string_view name = name_of(reason);
+    const std::string_view name = to_string(reason);
     if (private_data.size() == name.size() && std::memcmp(private_data.data(), name.data(), name.size()) == 0) {
       return {reason, name};
     }
@@ -176,6 +161,7 @@ IwarpTransport::IwarpTransport(const IwarpOptions& options, StreamHost& host, Bu
              .send_work_max = options.send_work_max,
              .receive_work_max = options.receive_work_max},
             pool, random, memory),
+      log_(kLogEntries),
       requests_(options.request_rate),
       prefixes_(options.prefix, random),
       timers_(options.connections_max + options.half_open_max + kPartingMax),
@@ -281,6 +267,11 @@ std::optional<StreamId> IwarpTransport::on_accepted(Instant now, const IpAddress
                                                     uint16_t listener_port, uint32_t mss_bytes) {
   const auto dropped = [&](IwarpDrop drop) {
     ++stats_.drops[static_cast<size_t>(drop)];
+    log_.note({.at = now,
+               .peer = peer,
+               .peer_port = peer_port,
+               .detail = static_cast<uint16_t>(drop),
+               .kind = ConnectionEventKind::kDropped});
     return std::nullopt;
   };
   if (std::ranges::find(ports_, listener_port) == ports_.end()) {
@@ -318,13 +309,47 @@ std::optional<StreamId> IwarpTransport::on_accepted(Instant now, const IpAddress
   return connection->stream_id();
 }
 
-void IwarpTransport::evict_oldest(Instant /*now*/, PrefixTable::Index prefix, IwarpDrop drop) {
+void IwarpTransport::evict_oldest(Instant now, PrefixTable::Index prefix, IwarpDrop drop) {
   for (Connection* each = half_open_.front(); each != nullptr; each = half_open_.next(*each)) {
     if (each->prefix == prefix) {
-      ++stats_.drops[static_cast<size_t>(drop)];
+      count_drop(now, *each, drop);
       release(*each, ReleaseKind::kReset);
       return;
     }
+  }
+}
+
+void IwarpTransport::note(Instant now, const Connection& connection, ConnectionEventKind kind, uint16_t detail,
+                          uint32_t sequence) {
+  log_.note({.at = now,
+             .peer = connection.peer,
+             .sequence = sequence,
+             .peer_port = connection.peer_port,
+             .detail = detail,
+             .kind = kind});
+}
+
+void IwarpTransport::count_drop(Instant now, const Connection& connection, IwarpDrop drop) {
+  ++stats_.drops[static_cast<size_t>(drop)];
+  if (drop == IwarpDrop::kBadSetup && connection.is_passive) {
+    note(now, connection, ConnectionEventKind::kBadSetup, static_cast<uint16_t>(connection.responder->error()));
+  } else {
+    note(now, connection, ConnectionEventKind::kDropped, static_cast<uint16_t>(drop));
+  }
+}
+
+void IwarpTransport::note_end(Instant now, const Connection& connection) {
+  const StreamError& error = connection.stream->error();
+  const auto terminate = static_cast<uint16_t>(error.terminate);
+  switch (error.cause) {
+    case StreamErrorCause::kTerminated:
+      return note(now, connection, ConnectionEventKind::kTerminateReceived, terminate, error.message);
+    case StreamErrorCause::kViolation:
+      return note(now, connection, ConnectionEventKind::kTerminateSent, terminate, error.message);
+    case StreamErrorCause::kClosed:
+      return note(now, connection, ConnectionEventKind::kClosed);
+    default:
+      return note(now, connection, ConnectionEventKind::kFailed, static_cast<uint16_t>(error.cause));
   }
 }
 
@@ -435,7 +460,7 @@ void IwarpTransport::take_setup_bytes(Instant now, Connection& connection) {
 
 // A peer that spoke MPA hears why; one that did not hears nothing.
 void IwarpTransport::fail_setup(Instant now, Connection& connection, IwarpDrop drop) {
-  ++stats_.drops[static_cast<size_t>(drop)];
+  count_drop(now, connection, drop);
   if (!connection.is_passive) {
     post_event(connection, Kind::kUnreachable);
     release(connection, ReleaseKind::kReset);
@@ -513,12 +538,13 @@ void IwarpTransport::reject(Instant now, verbs::ConnectionId id, verbs::RejectRe
     return;
   }
   connection->has_user = false;
+  note(now, *connection, ConnectionEventKind::kRejected, static_cast<uint16_t>(reason));
   if (!connection->is_attached) {
     free_connection(*connection);
     return;
   }
   std::array<uint8_t, kMpaFrameBytesMax> frame{};
-  const uint32_t size = connection->responder->reject(bytes_of(name_of(reason)), frame);
+  const uint32_t size = connection->responder->reject(bytes_of(to_string(reason)), frame);
   say(*connection, Bytes(frame).first(size));
   told_ = std::move(connection->responder);
   begin_parting(now, *connection);
@@ -528,10 +554,11 @@ void IwarpTransport::notify(Instant /*now*/, verbs::ConnectionId /*connection*/)
   // kEstablished comes with the Reply, or with the peer's first FPDU: never later than a message.
 }
 
-void IwarpTransport::establish(Instant /*now*/, verbs::ConnectionId id) {
+void IwarpTransport::establish(Instant now, verbs::ConnectionId id) {
   if (Connection* connection = of_user(id); connection != nullptr && connection->state == Connection::State::kStreaming) {
     connection->is_established = true;
     ++stats_.established;
+    note(now, *connection, ConnectionEventKind::kConnected);
     connection->wishes.reset();
   }
 }
@@ -550,7 +577,7 @@ void IwarpTransport::drop_event(Connection& connection) {
   connection.ListNode<EventTag>::unlink_if_linked();
 }
 
-bool IwarpTransport::poll_event(Instant /*now*/, verbs::ConnectionEvent& out) {
+bool IwarpTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
   Connection* connection = with_events_.pop_front();
   if (connection == nullptr) {
     return false;
@@ -575,6 +602,7 @@ bool IwarpTransport::poll_event(Instant /*now*/, verbs::ConnectionEvent& out) {
     case Kind::kEstablished:
       connection->is_established = true;
       ++stats_.established;
+      note(now, *connection, ConnectionEventKind::kConnected);
       break;
     case Kind::kRejected:
       out.rejection = connection->rejection;
@@ -613,6 +641,7 @@ uint32_t IwarpTransport::receive_space(Instant now, StreamId stream, std::span<M
   const uint32_t count = cut_to(room, out.first(connection->input.space(core_.spares, out)));
   if (count == 0) {
     ++core_.stats.out_of_buffers;
+    note(now, *connection, ConnectionEventKind::kOutOfBuffers);
     connection->is_starved = true;
     connection->starved_until = now + kStarvedRetry;
     connection->fpdu_deadline = Instant::never();
@@ -648,6 +677,7 @@ void IwarpTransport::take_input(Instant now, Connection& connection) {
   const uint64_t before = input.bytes();
   const bool was_starved = std::exchange(connection.is_starved, false);
   if (connection.stream->take(now, input) == RdmapStream::Taken::kStarved) {
+    note(now, connection, ConnectionEventKind::kOutOfBuffers);
     connection.is_starved = true;
     connection.starved_until = now + kStarvedRetry;
   } else {
@@ -726,6 +756,7 @@ void IwarpTransport::watch_stream(Instant now, Connection& connection) {
   }
   if (connection.stream->in_error() && !std::exchange(connection.end_was_counted, true)) {
     ++stats_.stream_errors[static_cast<size_t>(connection.stream->error().cause)];
+    note_end(now, connection);
     connection.parting_deadline = now + options_.parting_timeout;
     connection.fpdu_deadline = Instant::never();
     connection.input.bytes().clear();
@@ -786,13 +817,13 @@ void IwarpTransport::on_lost(Instant now, StreamId stream, StreamErrorCause caus
       }
       [[fallthrough]];
     case Connection::State::kRequested:
-      ++stats_.drops[static_cast<size_t>(IwarpDrop::kLostInSetup)];
+      count_drop(now, *connection, IwarpDrop::kLostInSetup);
       drop_event(*connection);
       free_connection(*connection);
       return;
     case Connection::State::kConnecting:
     case Connection::State::kReplying:
-      ++stats_.drops[static_cast<size_t>(IwarpDrop::kLostInSetup)];
+      count_drop(now, *connection, IwarpDrop::kLostInSetup);
       connection->handshake_deadline = Instant::never();
       rearm(*connection);
       post_event(*connection, Kind::kUnreachable);
@@ -1005,6 +1036,13 @@ void IwarpTransport::lose_stream(Instant now, Connection& connection, StreamErro
   connection.stream->on_lost(cause);
   watch_stream(now, connection);
   post_event(connection, connection.is_established ? Kind::kDisconnected : Kind::kUnreachable);
+}
+
+uint32_t IwarpTransport::copy_log(std::span<verbs::TransportEvent> out) const {
+  const auto count = static_cast<uint32_t>(std::min<size_t>(log_.size(), out.size()));
+  size_t next = 0;
+  log_.visit_youngest(count, [&](const ConnectionLogEntry& entry) { out[next++] = to_event(entry); });
+  return count;
 }
 
 verbs::QueuePairInfo IwarpTransport::describe(verbs::ConnectionId id) const {

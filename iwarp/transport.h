@@ -27,6 +27,7 @@
 #include "base/random.h"
 #include "base/timer_wheel.h"
 #include "base/token_bucket.h"
+#include "iwarp/connection_log.h"
 #include "iwarp/mpa/setup.h"
 #include "iwarp/stream/stream.h"
 #include "iwarp/stream_fields.h"
@@ -105,6 +106,8 @@ class IwarpTransport final : public verbs::Transport {
   [[nodiscard]] uint32_t peek_ready(std::span<uint64_t> out) const override;
   [[nodiscard]] verbs::QueuePairInfo describe(verbs::ConnectionId connection) const override;
   [[nodiscard]] uint32_t live_count() const override { return live_count_; }
+  [[nodiscard]] uint32_t log_capacity() const override { return log_.capacity(); }
+  [[nodiscard]] uint32_t copy_log(std::span<verbs::TransportEvent> out) const override;
   [[nodiscard]] Instant next_deadline() const override { return timers_.next_deadline(); }
   void on_deadline(Instant now) override;
 
@@ -155,6 +158,9 @@ class IwarpTransport final : public verbs::Transport {
   [[nodiscard]] Connection& of(RdmapStream& stream);
 
   // Set-up
+  void note(Instant now, const Connection& connection, ConnectionEventKind kind, uint16_t detail = 0, uint32_t sequence = 0);
+  void note_end(Instant now, const Connection& connection);
+  void count_drop(Instant now, const Connection& connection, IwarpDrop drop);
   void evict_oldest(Instant now, PrefixTable::Index prefix, IwarpDrop drop);
   void settle_half_open(Connection& connection);
   void take_setup_bytes(Instant now, Connection& connection);
@@ -185,6 +191,7 @@ class IwarpTransport final : public verbs::Transport {
   IwarpOptions options_;
   StreamHost& host_;
   StreamCore core_;
+  ConnectionLog log_;
   TokenBucket requests_;
   PrefixTable prefixes_;
   TimerWheel timers_;

@@ -30,6 +30,9 @@ enum class RejectReason : uint8_t {
   kOther,        // only in events: Rejection::name tells
 };
 
+// A word that logs and the wire can carry.
+[[nodiscard]] std::string_view to_string(RejectReason reason) noexcept;
+
 // Why a connection was not made. `name` is the wire's own word, alive as long as the process.
 struct Rejection {
   RejectReason reason = RejectReason::kNoAnswer;

@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "verbs/connection.h"
 #include "verbs/queue_pair_info.h"
+#include "verbs/transport_event.h"
 
 namespace cw::verbs {
 
@@ -63,6 +64,9 @@ class Transport {
 
   // Of connections that have a queue pair; else what is known.
   [[nodiscard]] virtual QueuePairInfo describe(ConnectionId connection) const = 0;
+  // What has happened out of the ordinary, oldest first: the youngest entries, as far as `out` reaches. Returns how many.
+  [[nodiscard]] virtual uint32_t log_capacity() const = 0;
+  [[nodiscard]] virtual uint32_t copy_log(std::span<TransportEvent> out) const = 0;
   // Connections of both sides that the peer may not know to be over, half-open ones included.
   [[nodiscard]] virtual uint32_t live_count() const = 0;
 

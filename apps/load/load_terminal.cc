@@ -129,8 +129,7 @@ class Terminal {
       failed += interval.counts.all_failed() + interval.counts.wrong;
       show(interval, failed);
       if (progress.wanted > 0 && progress.given_up >= progress.wanted) {
-        fmt::print(stderr, "causeway-load: all connections are lost (last cause: {}, PSN {})\n", progress.last_qp_error.cause,
-                   progress.last_qp_error.sequence);
+        fmt::print(stderr, "causeway-load: all connections are lost (last cause: {})\n", to_text(progress.last_qp_error));
         break;
       }
     }

@@ -211,19 +211,20 @@ constexpr std::array<AnswerField<CoreStatus>, 8> kCoreStatus = {{
     {"sleeps", "idle turns that ended in a sleep", [](const CoreStatus& r) { return Json(r.sleeps); }},
 }};
 
-constexpr std::array<AnswerField<TransportEventStatus>, 8> kTransportEventStatus = {{
+constexpr std::array<AnswerField<TransportEventStatus>, 9> kTransportEventStatus = {{
     {"ago_seconds", "how long ago it happened, for the last time",
      [](const TransportEventStatus& r) { return Json(r.ago.to_seconds()); }},
     {"first_ago_seconds", "how long ago it happened for the first time, of an entry that counts several",
      [](const TransportEventStatus& r) { return Json(r.first_ago.to_seconds()); }},
     {"lcore", "CPU of its poll core", [](const TransportEventStatus& r) { return Json(r.lcore); }},
-    {"local_qpn", "our queue pair number; the queue pair may be gone",
-     [](const TransportEventStatus& r) { return Json(r.local_qpn); }},
-    {"event", "what happened: ack_timeout, nak_received, discarded ...",
+    {"local_qpn", "our queue pair number; the queue pair may be gone; null = iWARP has none",
+     [](const TransportEventStatus& r) { return number_or_null(verbs::Qpn(r.local_qpn)); }},
+    {"peer", "address and port of an iWARP client; else empty", [](const TransportEventStatus& r) { return Json(r.peer); }},
+    {"event", "what happened: ack_timeout, nak_received, discarded, terminate_sent ...",
      [](const TransportEventStatus& r) { return Json(r.event); }},
     {"reason", "why, in words; empty = the event says it all", [](const TransportEventStatus& r) { return Json(r.reason); }},
-    {"psn", "packet sequence number that it was about, of the last of them",
-     [](const TransportEventStatus& r) { return Json(r.psn); }},
+    {"psn", "sequence number that it was about, of the last of them; of iWARP, the message's",
+     [](const TransportEventStatus& r) { return Json(r.sequence); }},
     {"count", "how often, with nothing else in between", [](const TransportEventStatus& r) { return Json(r.count); }},
 }};
 

@@ -140,15 +140,16 @@ struct QueuePairStatus {
   verbs::QueuePairInfo info;  // shown by its fields()
 };
 
-// Something out of the ordinary that happened to a queue pair, which may be gone (rocev2/rc/transport_log.h).
+// Something out of the ordinary that happened on a wire (verbs/transport_event.h).
 struct TransportEventStatus {
   Duration ago;        // the last of them
   Duration first_ago;  // the first
   uint32_t lcore = 0;
-  uint32_t local_qpn = 0;
-  std::string event;   // "ack_timeout", "nak_received", "discarded" ...
-  std::string reason;  // in words; empty = the event says it all
-  uint32_t psn = 0;    // of the last of them
+  uint32_t local_qpn = 0;  // 0: its wire has no numbers
+  std::string peer;        // address and port, where queue pairs have no numbers; else empty
+  std::string event;       // "ack_timeout", "nak_received", "terminate_sent" ...
+  std::string reason;      // in words; empty = the event says it all
+  uint32_t sequence = 0;   // PSN or MSN of the last of them
   uint32_t count = 0;
 };
 

@@ -84,12 +84,13 @@ std::string block(const Json& qp) {
 }  // namespace
 
 std::string render_transport_events(const Json& answer) {
-  Table table({">AGO", "QPN", "EVENT", "REASON", ">PSN", ">COUNT", ">SINCE"});
+  Table table({">AGO", "QPN OR PEER", "EVENT", "REASON", ">PSN", ">COUNT", ">SINCE"});
   for (const Json& event : list_of(answer, "events")) {
     const double count = number_of(event, "count");
     const std::string reason = text_of(event, "reason");
-    table.add({short_time_text(number_of(event, "ago_seconds")), qpn_text(event, "local_qpn"), text_of(event, "event"), reason,
-               text_of(event, "psn"), text_of(event, "count"),
+    table.add({short_time_text(number_of(event, "ago_seconds")),
+               number_of(event, "local_qpn") == 0 ? text_of(event, "peer") : qpn_text(event, "local_qpn"),
+               text_of(event, "event"), reason, text_of(event, "psn"), text_of(event, "count"),
                count > 1 ? short_time_text(number_of(event, "first_ago_seconds")) : "-"});
   }
   if (table.empty()) {

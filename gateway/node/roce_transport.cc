@@ -424,6 +424,14 @@ uint32_t RoceTransport::peek_ready(std::span<uint64_t> out) const {
   return count;
 }
 
+uint32_t RoceTransport::log_capacity() const {
+  return node_.endpoint().log().capacity();
+}
+
+uint32_t RoceTransport::copy_log(std::span<verbs::TransportEvent> out) const {
+  return node_.endpoint().log().copy(out);
+}
+
 verbs::QueuePairInfo RoceTransport::describe(verbs::ConnectionId connection) const {
   verbs::QueuePairInfo info;
   info.wire = "RoCE";

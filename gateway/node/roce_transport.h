@@ -60,6 +60,8 @@ class RoceTransport final : public verbs::Transport {
   [[nodiscard]] bool poll_ready(verbs::ReadyQueuePair& out) override;
   [[nodiscard]] uint32_t peek_ready(std::span<uint64_t> out) const override;
   [[nodiscard]] verbs::QueuePairInfo describe(verbs::ConnectionId connection) const override;
+  [[nodiscard]] uint32_t log_capacity() const override;
+  [[nodiscard]] uint32_t copy_log(std::span<verbs::TransportEvent> out) const override;
   [[nodiscard]] uint32_t live_count() const override { return node_.cm().live_count(); }
   [[nodiscard]] Instant next_deadline() const override { return timers_.next_deadline(); }
   void on_deadline(Instant now) override;

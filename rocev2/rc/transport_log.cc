@@ -2,37 +2,11 @@
 
 #include <algorithm>
 
-#include "base/assert.h"
 #include "rocev2/rc/qp_error.h"
 #include "rocev2/wire/aeth.h"
 #include "rocev2/wire/drop_reason.h"
 
 namespace cw::rc {
-
-TransportLog::TransportLog(uint32_t capacity) : events_(std::make_unique<TransportEvent[]>(capacity)), capacity_(capacity) {
-  CW_ASSERT(capacity > 0);
-}
-
-void TransportLog::note(verbs::Qpn qpn, TransportEventKind kind, wire::Psn psn, uint8_t detail) {
-  if (written_ > 0) {
-    TransportEvent& last = at(written_ - 1);
-    if (last.qpn == qpn && last.kind == kind && last.detail == detail && last.count < UINT32_MAX) {
-      last.at = now_;
-      last.psn = psn;
-      ++last.count;
-      return;
-    }
-  }
-  at(written_++) = {now_, now_, qpn, psn, 1, kind, detail};
-}
-
-uint32_t TransportLog::copy(std::span<TransportEvent> out) const {
-  const uint32_t count = static_cast<uint32_t>(std::min<size_t>(size(), out.size()));
-  for (uint32_t i = 0; i < count; ++i) {
-    out[i] = events_[(written_ - count + i) % capacity_];
-  }
-  return count;
-}
 
 const char* to_string(TransportEventKind kind) noexcept {
   switch (kind) {
@@ -96,6 +70,21 @@ const char* reason_of(const TransportEvent& event) noexcept {
     default:
       return "";
   }
+}
+
+uint32_t TransportLog::copy(std::span<verbs::TransportEvent> out) const {
+  const auto count = static_cast<uint32_t>(std::min<size_t>(size(), out.size()));
+  size_t next = 0;
+  events_.visit_youngest(count, [&](const TransportEvent& event) {
+    out[next++] = {.at = event.at,
+                   .first = event.first,
+                   .local_qpn = event.qpn,
+                   .sequence = event.psn.value(),
+                   .count = event.count,
+                   .event = to_string(event.kind),
+                   .reason = reason_of(event)};
+  });
+  return count;
 }
 
 }  // namespace cw::rc

@@ -1,18 +1,17 @@
 // The last things out of the ordinary that happened to the queue pairs of a core: losses, refusals, waits, ends. A flight
 // recorder: always on, read by causewayctl trace after the fact. Nothing of ordinary traffic is in it, so a queue pair that works
 // costs nothing.
-//
-// The same event of the same queue pair again and again, with nothing else in between, is one entry with a count: a peer that
-// repeats itself does not push out what happened to others. One writer, the core; whoever else wants to read asks it for a copy.
+// One writer, the core; whoever else wants to read asks it for a copy.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 
+#include "base/event_log.h"
 #include "base/time.h"
 #include "rocev2/wire/psn.h"
 #include "verbs/ids.h"
+#include "verbs/transport_event.h"
 
 namespace cw::rc {
 
@@ -52,30 +51,32 @@ struct TransportEvent {
   uint32_t count = 1;
   TransportEventKind kind = TransportEventKind::kCount;
   uint8_t detail = 0;
+
+  [[nodiscard]] bool is_same(const TransportEvent& other) const {
+    return qpn == other.qpn && kind == other.kind && detail == other.detail;
+  }
 };
 // What `detail` means, in words; "" when it says nothing.
 [[nodiscard]] const char* reason_of(const TransportEvent& event) noexcept;
 
 class TransportLog {
  public:
-  explicit TransportLog(uint32_t capacity);  // at least 1; 40 bytes each
+  explicit TransportLog(uint32_t capacity) : events_(capacity) {}  // at least 1; 40 bytes each
 
   // Stamped with the time of the last set_now().
-  void note(verbs::Qpn qpn, TransportEventKind kind, wire::Psn psn, uint8_t detail = 0);
+  void note(verbs::Qpn qpn, TransportEventKind kind, wire::Psn psn, uint8_t detail = 0) {
+    events_.note({.at = now_, .qpn = qpn, .psn = psn, .kind = kind, .detail = detail});
+  }
   void set_now(Instant now) { now_ = now; }
 
-  [[nodiscard]] uint32_t capacity() const { return capacity_; }
-  [[nodiscard]] uint32_t size() const { return written_ < capacity_ ? static_cast<uint32_t>(written_) : capacity_; }
-  // Entries that were pushed out by later ones.
-  [[nodiscard]] uint64_t overwritten() const { return written_ - size(); }
-  // The youngest that fit, oldest first; returns how many.
-  uint32_t copy(std::span<TransportEvent> out) const;
+  [[nodiscard]] uint32_t capacity() const { return events_.capacity(); }
+  [[nodiscard]] uint32_t size() const { return events_.size(); }
+  [[nodiscard]] uint64_t overwritten() const { return events_.overwritten(); }
+  // In the words that all transports use: the youngest that fit, oldest first; returns how many.
+  uint32_t copy(std::span<verbs::TransportEvent> out) const;
 
  private:
-  [[nodiscard]] TransportEvent& at(uint64_t index) { return events_[index % capacity_]; }
-  std::unique_ptr<TransportEvent[]> events_;
-  uint32_t capacity_;
-  uint64_t written_ = 0;
+  EventLog<TransportEvent> events_;
   Instant now_;
 };
 

@@ -285,6 +285,8 @@ class FakeTransport final : public verbs::Transport {
     }
     return info;
   }
+  [[nodiscard]] uint32_t log_capacity() const override { return 0; }
+  [[nodiscard]] uint32_t copy_log(std::span<verbs::TransportEvent> /*out*/) const override { return 0; }
   [[nodiscard]] uint32_t live_count() const override {
     return static_cast<uint32_t>(
         std::ranges::count_if(connections_, [](const Connection& each) { return each.state != State::kOver; }));

@@ -94,9 +94,9 @@ class FakeView final : public GatewayView {
   }
   [[nodiscard]] std::vector<TransportEventStatus> transport_events() override {
     ++calls;
-    return {{Duration::seconds(90), Duration::seconds(90), 1, 0xabc, "connected", "", 77, 1},
-            {Duration::seconds(3), Duration::seconds(4), 1, 0xabd, "ack_timeout", "", 5, 3},
-            {Duration::ms(2), Duration::ms(2), 1, 0xabc, "nak_received", "remote access error", 78, 1}};
+    return {{Duration::seconds(90), Duration::seconds(90), 1, 0xabc, "", "connected", "", 77, 1},
+            {Duration::seconds(3), Duration::seconds(4), 1, 0xabd, "", "ack_timeout", "", 5, 3},
+            {Duration::ms(2), Duration::ms(2), 1, 0xabc, "", "nak_received", "remote access error", 78, 1}};
   }
   [[nodiscard]] std::vector<QueuePairStatus> queue_pairs() override {
     ++calls;

@@ -15,8 +15,8 @@ namespace {
 
 using Kind = TransportEventKind;
 
-std::vector<TransportEvent> all_of(const TransportLog& log) {
-  std::vector<TransportEvent> events(log.size());
+std::vector<verbs::TransportEvent> all_of(const TransportLog& log) {
+  std::vector<verbs::TransportEvent> events(log.size());
   EXPECT_EQ(log.copy(events), events.size());
   return events;
 }
@@ -32,11 +32,11 @@ TEST(TransportLog, CountsWhatRepeatsAndStampsTheFirstAndTheLast) {
   const auto events = all_of(log);
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[0].count, 3u);
-  EXPECT_EQ(events[0].psn, wire::Psn(2));
+  EXPECT_EQ(events[0].sequence, 2u);
   EXPECT_EQ(events[0].first, Instant::from_ns(100));
   EXPECT_EQ(events[0].at, Instant::from_ns(102));
-  EXPECT_EQ(events[1].qpn, verbs::Qpn(8));
-  EXPECT_EQ(events[2].detail, 2);
+  EXPECT_EQ(events[1].local_qpn, verbs::Qpn(8));
+  EXPECT_NE(events[2].reason, events[1].reason);
 }
 
 TEST(TransportLog, KeepsTheYoungest) {
@@ -47,11 +47,11 @@ TEST(TransportLog, KeepsTheYoungest) {
   EXPECT_EQ(log.overwritten(), 7u);
   const auto events = all_of(log);
   ASSERT_EQ(events.size(), 3u);
-  EXPECT_EQ(events[0].qpn, verbs::Qpn(7));
-  EXPECT_EQ(events[2].qpn, verbs::Qpn(9));
-  std::array<TransportEvent, 2> few;
+  EXPECT_EQ(events[0].local_qpn, verbs::Qpn(7));
+  EXPECT_EQ(events[2].local_qpn, verbs::Qpn(9));
+  std::array<verbs::TransportEvent, 2> few;
   EXPECT_EQ(log.copy(few), 2u);
-  EXPECT_EQ(few[0].qpn, verbs::Qpn(8));
+  EXPECT_EQ(few[0].local_qpn, verbs::Qpn(8));
 }
 
 TEST(TransportLog, EveryKindHasAName) {
@@ -77,10 +77,9 @@ TEST(TransportLog, TellsWhatHappenedToAQueuePair) {
   lone.receive(test::Inbound{.opcode = test::Opcode::kRcSendOnly, .psn = 5000, .payload = {1}, .pkey = 0x1234});
   lone.receive_aeth(1000, 0x60 | static_cast<uint8_t>(test::NakCode::kRemoteAccessError));
   std::vector<std::string> story;
-  for (const TransportEvent& event : all_of(lone.endpoint->log())) {
-    EXPECT_EQ(event.qpn, lone.qp->local_qpn());
-    const std::string reason = reason_of(event);
-    story.push_back(std::string(to_string(event.kind)) + (reason.empty() ? "" : ": " + reason));
+  for (const verbs::TransportEvent& event : all_of(lone.endpoint->log())) {
+    EXPECT_EQ(event.local_qpn, lone.qp->local_qpn());
+    story.push_back(std::string(event.event) + (event.reason.empty() ? "" : ": " + std::string(event.reason)));
   }
   EXPECT_EQ(story,
             (std::vector<std::string>{"created", "connected", "rnr_nak_received", "sends_again", "out_of_sequence",
