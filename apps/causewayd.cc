@@ -4,9 +4,6 @@
 // thread (control_thread.h). Shutdown is orderly: no new connections, DREQ to every client, then the rest.
 // Exit status: 0 ended in order, 1 could not start or the configuration is wrong, 2 wrong usage.
 #include <fmt/format.h>
-#include <rte_eal.h>
-#include <rte_launch.h>
-#include <rte_lcore.h>
 #include <signal.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
@@ -33,12 +30,14 @@
 #include "dataplane/capture_desk.h"
 #include "dataplane/control_thread.h"
 #include "dataplane/core_exchange.h"
+#include "dataplane/core_threads.h"
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/telemetry_commands.h"
 #include "dataplane/drain_driver.h"
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
 #include "dataplane/health_checks.h"
+#include "dataplane/heap_pools.h"
 #include "dataplane/host_key.h"
 #include "dataplane/kernel_addresses.h"
 #include "dataplane/live_changes.h"
@@ -112,43 +111,6 @@ void say_port(const control::Config& config, const control::PortConfig& settings
   }
 }
 
-struct PollArguments {
-  PollCore* core;
-  const std::atomic<bool>* stop;
-};
-
-int poll_main(void* arguments) {
-  const auto* poll = static_cast<PollArguments*>(arguments);
-  poll->core->run(*poll->stop);
-  return 0;
-}
-
-// Runs all cores, and `control` beside them, until control ends.
-void run_cores(const control::Config& config, std::span<const std::unique_ptr<PollCore>> cores, std::thread& control,
-               const std::atomic<bool>& stop) {
-  std::vector<PollArguments> arguments;
-  for (const auto& core : cores) {
-    arguments.push_back({core.get(), &stop});
-  }
-  PollArguments* own = nullptr;
-  for (PollArguments& each : arguments) {
-    if (each.core->lcore() == config.dataplane.main_lcore) {
-      own = &each;
-    } else {
-      rte_eal_remote_launch(poll_main, &each, each.core->lcore());
-    }
-  }
-  if (own != nullptr) {
-    poll_main(own);
-  }
-  control.join();
-  for (const PollArguments& each : arguments) {
-    if (&each != own) {
-      rte_eal_wait_lcore(each.core->lcore());  // spins: only when the poll cores have been told to end
-    }
-  }
-}
-
 int serve(const control::Config& file_config, const std::string& config_path, bool verbose) {
   // Before any thread starts, so that all of them leave these to the control thread.
   const sigset_t signals = ControlThread::signals();
@@ -166,24 +128,35 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   if (!error.empty()) {
     telemetry::log_warning("{}: the service manager will not hear from this process", error);
   }
-  (void)notifier.status("starting DPDK");
-  EalSettings eal = eal_settings(config);
-  eal.verbose = verbose;
-  if (!start_eal(eal, error)) {
-    return say(error);
-  }
-  const std::unique_ptr<MbufPools> pools = MbufPools::create(control::pool_sizes(config), error);
-  if (pools == nullptr) {
-    return say(error);
-  }
+  // Without ports there is no DPDK: no hugepages, no device, nothing that takes root.
+  std::unique_ptr<MbufPools> mbufs;
+  std::unique_ptr<HeapPools> heap;
   std::vector<std::unique_ptr<Port>> ports;
-  for (const control::PortConfig& port : config.ports) {
-    ports.push_back(Port::open(port_settings(config, port), *pools, error));
-    if (ports.back() == nullptr) {
+  if (control::needs_dpdk(config)) {
+    (void)notifier.status("starting DPDK");
+    EalSettings eal = eal_settings(config);
+    eal.verbose = verbose;
+    if (!start_eal(eal, error)) {
       return say(error);
     }
-    say_port(config, port, *ports.back());
+    mbufs = MbufPools::create(control::pool_sizes(config), error);
+    if (mbufs == nullptr) {
+      return say(error);
+    }
+    for (const control::PortConfig& port : config.ports) {
+      ports.push_back(Port::open(port_settings(config, port), *mbufs, error));
+      if (ports.back() == nullptr) {
+        return say(error);
+      }
+      say_port(config, port, *ports.back());
+    }
+  } else {
+    if (!choose_cpus(cpu_settings(config), error)) {
+      return say(error);
+    }
+    heap = std::make_unique<HeapPools>(control::pool_sizes(config));
   }
+  BufferPools& pools = mbufs != nullptr ? static_cast<BufferPools&>(*mbufs) : *heap;
 
   rpcrdma::BenchProgram bench;
   rpcrdma::ProgramRegistry programs;
@@ -204,7 +177,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   pool_options.cpus = worker_cpus();
   pool_options.port_key = host_key();
   pool_options.yields = std::ranges::any_of(config.dataplane.poll_lcores, is_worker_cpu);
-  WorkerPool workers(pool_options, {pools->packets(), pools->large()}, programs, wakeup_list);
+  WorkerPool workers(pool_options, {pools.packets(), pools.large()}, programs, wakeup_list);
   std::unique_ptr<CoreExchange> exchange = core_count > 1 ? std::make_unique<CoreExchange>(wakeup_list) : nullptr;
   gateway::ConfigIds numbers;
   numbers.add(config);
@@ -212,7 +185,8 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   const std::unique_ptr<gateway::ConnectionQuota> quota_of_clients = client_quota(config, numbers);
   const PollShared shared{.config = config,
                           .ports = ports,
-                          .pools = *pools,
+                          .pools = pools,
+                          .mbufs = mbufs.get(),
                           .workers = workers,
                           .programs = programs,
                           .quota = *quota,
@@ -232,7 +206,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
 
   telemetry::GatewayFlags flags;
   flags.config_last_reload_unix_s.store(unix_now_ms() / 1000);
-  flags.hugepage_bytes.store(config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
+  flags.hugepage_bytes.store(mbufs != nullptr && config.dataplane.hugepages ? uint64_t{config.dataplane.memory_mb} << 20 : 0);
   HealthChecks checks(config.backends, numbers, core_count,
                       [&apps](uint32_t core, const gateway::CoreMessage& message) { return apps[core]->tell(message); });
   telemetry::Collector collector(metric_sources(config, kVersion, apps, ports, flags, checks, numbers));
@@ -251,7 +225,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
     page->set_on(config.metrics.page);
   }
   DrainDriver drain(apps, flags);
-  TroubleWatch trouble(ports, *pools);
+  TroubleWatch trouble(ports, pools);
   LiveChanges changes({.apps = apps,
                        .workers = workers,
                        .quota = *quota,
@@ -268,7 +242,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   for (const auto& core : cores) {
     tapped.push_back(core.get());
   }
-  CaptureDesk capture(tapped);
+  CaptureDesk capture(tapped, !ports.empty());
   LiveControl live_control(control_thread, drain, capture);
   const std::optional<control::AdminPolicy> policy = control::resolve_policy(config.admin, error);
   if (!policy) {
@@ -305,7 +279,7 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
 }
 
 int run(int argc, char** argv) {
-  CLI::App cli("causewayd: RPC-over-RDMA gateway (RoCEv2 on DPDK)");
+  CLI::App cli("causewayd: RPC-over-RDMA gateway (RoCEv2 on DPDK, iWARP on TCP)");
   std::string path = "/etc/causeway/causeway.toml";
   bool check = false;
   bool verbose = false;

@@ -1,12 +1,14 @@
-// A BufferPool on the heap, allocated once: for tests, simulation, fuzzers and the load generator's in-process mode.
-// One thread. in_use() lets a test prove that nothing leaked.
+// A BufferPool on the heap, allocated once: for a gateway without DPDK, tests, simulation, fuzzers and the load generator's
+// in-process mode. Memory that was never handed out is not touched. Any thread may call anything. in_use() lets a test prove that
+// nothing leaked.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "base/buffer.h"
+#include "base/index_stack.h"
 
 namespace cw {
 
@@ -21,23 +23,40 @@ class HeapBufferPool final : public BufferPool {
   [[nodiscard]] uint32_t buffer_bytes() const override { return buffer_bytes_; }
 
   // Buffers and views that somebody still owns.
-  [[nodiscard]] uint32_t in_use() const { return in_use_; }
+  [[nodiscard]] uint32_t in_use() const {
+    return buffers_in_use_.load(std::memory_order_relaxed) + views_in_use_.load(std::memory_order_relaxed);
+  }
+  struct Usage {
+    uint32_t available = 0;
+    uint32_t size = 0;
+    uint64_t refused = 0;  // calls that found too little
+  };
+  // A buffer whose owner has given it back is not available while a view of it lives.
+  [[nodiscard]] Usage buffer_usage() const;
+  [[nodiscard]] Usage view_usage() const;
 
  private:
   struct Entry {
     Buffer buffer;               // first member: Buffer* and Entry* convert
     uint8_t* storage = nullptr;  // own storage; nullptr for a view
     Entry* root = nullptr;       // whose storage this refers to (itself unless a view)
-    uint32_t references = 0;     // of a root: itself if allocated, plus its views
+    uint32_t index = 0;
+    std::atomic<uint32_t> references{0};  // of a root: itself if allocated, plus its views
   };
   void drop_reference(Entry& root);
 
   std::unique_ptr<uint8_t[]> storage_;
   std::unique_ptr<Entry[]> entries_;
-  std::vector<Entry*> free_buffers_;
-  std::vector<Entry*> free_views_;
+  IndexStack free_buffers_;
+  IndexStack free_views_;  // behind the buffers
+  uint32_t buffer_count_;
+  uint32_t view_count_;
   uint32_t buffer_bytes_;
-  uint32_t in_use_ = 0;
+  std::atomic<uint32_t> buffers_in_use_{0};
+  std::atomic<uint32_t> buffers_taken_{0};  // not in free_buffers_
+  std::atomic<uint32_t> views_in_use_{0};
+  std::atomic<uint64_t> buffers_refused_{0};
+  std::atomic<uint64_t> views_refused_{0};
 };
 
 }  // namespace cw

@@ -63,14 +63,32 @@ uint32_t send_works(const control::LimitsConfig& limits, const CoreShare& core) 
   return static_cast<uint32_t>(std::min(connections * rc::RcOptions().send_queue_depth, kWorksMax));
 }
 
+// RoCE without ports: nothing reaches it, and its tables are as small as they can be.
+void use_nothing(node::NodeOptions& options) {
+  options.endpoint.qp_max = 1;
+  options.endpoint.send_work_max = 1;
+  options.endpoint.receive_work_max = 1;
+  options.endpoint.recovery = {.gaps_max = 1, .holds_max = 1, .held_packets_max = 1};
+  options.endpoint.rate_limits_max = 1;
+  options.endpoint.log_events = 1;
+  options.cm.connection_max = 1;
+  options.cm.half_open_max = 1;
+  options.cm.handshakes_at_once_max = 1;
+  options.cm.prefix.prefix_max = 1;
+}
+
 }  // namespace
+
+CpuSettings cpu_settings(const control::Config& config) {
+  return {.main_lcore = config.dataplane.main_lcore,
+          .poll_lcores = config.dataplane.poll_lcores,
+          .worker_lcores = config.dataplane.worker_lcores};
+}
 
 EalSettings eal_settings(const control::Config& config) {
   EalSettings eal;
   eal.instance = config.gateway.instance;
-  eal.main_lcore = config.dataplane.main_lcore;
-  eal.poll_lcores = config.dataplane.poll_lcores;
-  eal.worker_lcores = config.dataplane.worker_lcores;
+  eal.cpus = cpu_settings(config);
   eal.hugepages = config.dataplane.hugepages;
   eal.memory_mb = config.dataplane.memory_mb;
   eal.telemetry = config.metrics.dpdk_telemetry;
@@ -102,6 +120,10 @@ node::NodeOptions node_options(const control::Config& config, std::span<const wi
   options.endpoint.core = core;
   options.endpoint.qpn_key = qpn_key;
   options.cm.core = core;
+  if (config.ports.empty()) {
+    use_nothing(options);
+    return options;
+  }
   for (size_t i = 0; i < config.ports.size(); ++i) {
     const control::PortConfig& port = config.ports[i];
     link::StationOptions& station = options.ports.emplace_back();
@@ -288,7 +310,8 @@ TcpStreamsOptions tcp_options(const control::Config& config) {
 
 node::RoceOptions roce_options(const control::Config& config, const CoreShare& core) {
   node::RoceOptions options;
-  options.connections_max = config.limits.connections_max + share_of(config.limits.half_open_max, core);
+  options.connections_max =
+      config.ports.empty() ? 1 : config.limits.connections_max + share_of(config.limits.half_open_max, core);
   options.rc.send_window_packets = config.roce.send_window_packets;
   options.rc.min_rnr_timer = static_cast<uint8_t>(config.roce.rnr_timer);
   options.rc.initiator_depth_max = static_cast<uint8_t>(config.roce.reads_in_flight_max);

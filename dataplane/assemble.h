@@ -20,6 +20,7 @@
 
 namespace cw::dataplane {
 
+[[nodiscard]] CpuSettings cpu_settings(const control::Config& config);
 [[nodiscard]] EalSettings eal_settings(const control::Config& config);
 [[nodiscard]] PortSettings port_settings(const control::Config& config, const control::PortConfig& port);
 // What one core has of it all: limits of memory and rates are shared evenly, those of connections are for all cores together.

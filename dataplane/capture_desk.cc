@@ -39,6 +39,11 @@ bool CaptureDesk::untap() {
 }
 
 bool CaptureDesk::start(const CaptureOrder& order, std::string& problem) {
+  if (!has_ports_) {
+    problem =
+        "there is no [[port]]: a capture is of its frames. iWARP goes through the kernel: tcpdump -i any tcp port N sees it";
+    return false;
+  }
   if (writer_ != nullptr && !is_stuck_ && !writer_->is_done()) {
     problem = "a capture is running; causewayctl capture stop ends it";
     return false;

@@ -13,7 +13,7 @@ namespace cw::dataplane {
 class CaptureDesk {
  public:
   // `cores` outlive the desk, and turn as long as it lives, or never again.
-  explicit CaptureDesk(std::vector<PollCore*> cores) : cores_(std::move(cores)) {}
+  CaptureDesk(std::vector<PollCore*> cores, bool has_ports) : cores_(std::move(cores)), has_ports_(has_ports) {}
   ~CaptureDesk();
   CaptureDesk(const CaptureDesk&) = delete;
   CaptureDesk& operator=(const CaptureDesk&) = delete;
@@ -31,6 +31,7 @@ class CaptureDesk {
   [[nodiscard]] bool untap();
 
   std::vector<PollCore*> cores_;
+  bool has_ports_;
   control::capture::CaptureWriter::Rings rings_;
   std::unique_ptr<control::capture::CaptureWriter> writer_;
   bool is_stuck_ = false;                 // the writer has been stopped, and its file does not answer

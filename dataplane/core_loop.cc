@@ -16,13 +16,15 @@ namespace {
 // call waits for both.
 constexpr Duration kIdleBeforeSleep = Duration::us(100);
 constexpr Duration kSleepMax = Duration::us(50);
+// Without ports everything that comes wakes the core, but for orders and questions of other threads, which may wait so long.
+constexpr Duration kSleepMaxWithoutPorts = Duration::ms(20);
 // Asking the kernel costs some 200 ns: not in every turn while packets keep the core busy and sockets are quiet.
 constexpr Duration kQuietSockets = Duration::us(5);
 
 }  // namespace
 
-CoreLoop::CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools, const TscClock& clock,
-                   CoreApp& app, Wakeup& wakeup, const IdlePolicy& idle)
+CoreLoop::CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools,
+                   const TscClock& clock, CoreApp& app, Wakeup& wakeup, const IdlePolicy& idle)
     : node_(node),
       queues_(queues),
       clock_(clock),
@@ -206,7 +208,8 @@ void CoreLoop::send(Instant now, std::span<wire::TxPacket> packets) {
 
 void CoreLoop::sleep(Instant now) {
   const Instant deadline = earlier(node_.next_deadline(), app_.next_deadline());
-  const Duration wait = std::min(kSleepMax, deadline.is_never() ? kSleepMax : deadline - now);
+  const Duration longest = queues_.empty() ? kSleepMaxWithoutPorts : kSleepMax;
+  const Duration wait = std::min(longest, deadline.is_never() ? longest : deadline - now);
   if (wait <= Duration::us(1)) {
     return;
   }

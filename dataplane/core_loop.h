@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
+#include "dataplane/buffer_pools.h"
 #include "dataplane/capture_tap.h"
 #include "dataplane/core_handover.h"
-#include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port_queue.h"
 #include "dataplane/sockets/tcp_streams.h"
 #include "dataplane/tsc_clock.h"
@@ -46,7 +46,7 @@ struct IdlePolicy {
 
 class CoreLoop {
  public:
-  CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools, const TscClock& clock,
+  CoreLoop(node::Node& node, std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools, const TscClock& clock,
            CoreApp& app, Wakeup& wakeup, const IdlePolicy& idle);
   // This core is one of several: `share` says which, and `exchange` leads to the others and outlives the loop.
   void share_with(const CoreShare& share, CoreExchange& exchange) { handover_.share_with(share, exchange); }

@@ -16,7 +16,7 @@ constexpr auto kDescribeTimeout = std::chrono::seconds(1);
 
 GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, iwarp::IwarpTransport& iwarp,
                        node::Node& node, WorkerPool& workers, CoreExchange* exchange,
-                       std::span<const std::unique_ptr<PortQueue>> queues, MbufPools& pools)
+                       std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools)
     : core_(core),
       gateway_(gateway),
       transport_(transport),
@@ -327,7 +327,7 @@ void GatewayApp::fill_shared(telemetry::CoreSnapshot& out) const {
       row.from_kernel_dropped += exception->no_buffer();
     }
   }
-  const auto pool = [&](uint32_t index, const MbufPools::Usage& usage) {
+  const auto pool = [&](uint32_t index, const BufferPools::Usage& usage) {
     out.pools[index].objects = usage.size;
     out.pools[index].available = usage.available;
     out.pools[index].empty = usage.refused;

@@ -41,7 +41,7 @@ class GatewayApp final : public CoreApp {
   // `exchange` leads to the gateways of other cores; nullptr: there are none.
   GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, iwarp::IwarpTransport& iwarp,
              node::Node& node, WorkerPool& workers, CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues,
-             MbufPools& pools);
+             BufferPools& pools);
 
   // Poll core.
   bool turn(Instant now) override;
@@ -103,7 +103,7 @@ class GatewayApp final : public CoreApp {
   WorkerPool& workers_;
   CoreExchange* exchange_;
   std::span<const std::unique_ptr<PortQueue>> queues_;
-  const MbufPools& pools_;
+  const BufferPools& pools_;
   const CoreLoop* loop_ = nullptr;
   telemetry::Published<telemetry::CoreSnapshot> snapshot_;
   std::unique_ptr<telemetry::RpcDurations> durations_;

@@ -20,7 +20,7 @@ std::vector<std::unique_ptr<PortQueue>> PollCore::open_queues(const PollShared& 
   std::vector<std::unique_ptr<PortQueue>> queues;
   for (const auto& port : shared.ports) {
     const uint16_t index = static_cast<uint16_t>(queues.size());
-    queues.push_back(std::make_unique<PortQueue>(*port, index, share.index, shared.pools, shared.exchange));
+    queues.push_back(std::make_unique<PortQueue>(*port, index, share.index, *shared.mbufs, shared.exchange));
   }
   return queues;
 }

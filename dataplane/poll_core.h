@@ -31,7 +31,8 @@ namespace cw::dataplane {
 struct PollShared {
   const control::Config& config;
   std::span<const std::unique_ptr<Port>> ports;
-  MbufPools& pools;
+  BufferPools& pools;
+  MbufPools* mbufs = nullptr;  // the same, where there are ports
   WorkerPool& workers;
   rpcrdma::ProgramRegistry& programs;
   gateway::ConnectionQuota& quota;

@@ -4,7 +4,8 @@
 
 namespace cw::dataplane {
 
-TroubleWatch::TroubleWatch(std::span<const std::unique_ptr<Port>> ports, const MbufPools& pools) : ports_(ports), pools_(pools) {
+TroubleWatch::TroubleWatch(std::span<const std::unique_ptr<Port>> ports, const BufferPools& pools)
+    : ports_(ports), pools_(pools) {
   for (const std::unique_ptr<Port>& port : ports_) {
     up_.push_back(port->link_up());
   }
@@ -38,7 +39,7 @@ void TroubleWatch::look_at_links() {
 
 // Two lines, when it begins and when it is over; the counter says how much of it there was. Drivers take buffers too, and not all
 // of them count what they do not get: a pool without any is empty whoever asks.
-void TroubleWatch::look_at_pool(Instant now, Pool& pool, const MbufPools::Usage& usage) {
+void TroubleWatch::look_at_pool(Instant now, Pool& pool, const BufferPools::Usage& usage) {
   const uint64_t before = pool.refused;
   pool.refused = usage.refused;
   if (usage.refused > before || usage.available == 0) {

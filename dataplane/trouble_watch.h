@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "dataplane/dpdk/mbuf_pool.h"
+#include "dataplane/buffer_pools.h"
 #include "dataplane/dpdk/port.h"
 
 namespace cw::dataplane {
@@ -21,7 +21,7 @@ class TroubleWatch {
   static constexpr Duration kRelief = Duration::seconds(5);
 
   // Both outlive this.
-  TroubleWatch(std::span<const std::unique_ptr<Port>> ports, const MbufPools& pools);
+  TroubleWatch(std::span<const std::unique_ptr<Port>> ports, const BufferPools& pools);
   // Control thread, as often as it likes: looks once per kInterval.
   void turn(Instant now);
 
@@ -35,10 +35,10 @@ class TroubleWatch {
     Instant last_empty;
   };
   void look_at_links();
-  static void look_at_pool(Instant now, Pool& pool, const MbufPools::Usage& usage);
+  static void look_at_pool(Instant now, Pool& pool, const BufferPools::Usage& usage);
 
   std::span<const std::unique_ptr<Port>> ports_;
-  const MbufPools& pools_;
+  const BufferPools& pools_;
   std::vector<bool> up_;  // by port
   std::array<Pool, 3> seen_{
       {{"packets", "dataplane.rx_buffers"}, {"replies", "dataplane.memory_mb"}, {"views", "dataplane.rx_buffers"}}};

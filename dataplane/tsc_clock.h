@@ -4,6 +4,7 @@
 #include <rte_cycles.h>
 
 #include <cstdint>
+#include <ctime>
 
 #include "base/time.h"
 
@@ -11,10 +12,32 @@ namespace cw::dataplane {
 
 __extension__ using Wide = unsigned __int128;  // not ISO C++, but every compiler we build with has it
 
+// The frequency as DPDK knows it; where DPDK was not started, it is measured once against the kernel's clock.
+[[nodiscard]] inline uint64_t tsc_hz() {
+  if (const uint64_t known = rte_get_tsc_hz(); known != 0) {
+    return known;
+  }
+  static const uint64_t kMeasured = [] {
+    constexpr int64_t kMeasureNs = 50'000'000;
+    const auto now = [] {
+      timespec time{};
+      (void)clock_gettime(CLOCK_MONOTONIC_RAW, &time);
+      return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+    };
+    const int64_t begin = now();
+    const uint64_t first = rte_rdtsc();
+    int64_t passed = 0;
+    while (passed < kMeasureNs) {
+      passed = now() - begin;
+    }
+    return static_cast<uint64_t>(static_cast<Wide>(rte_rdtsc() - first) * 1'000'000'000U / static_cast<uint64_t>(passed));
+  }();
+  return kMeasured;
+}
+
 class TscClock {
  public:
-  // EAL must be initialised (it measures the TSC frequency).
-  TscClock() : hz_(rte_get_tsc_hz()), origin_(rte_rdtsc()) {
+  TscClock() : hz_(tsc_hz()), origin_(rte_rdtsc()) {
     // ns = cycles * factor / 2^24, exact to 10^-7 over years in 128 bits.
     factor_ = (uint64_t{1'000'000'000} << kShift) / hz_;
   }

@@ -3,14 +3,14 @@
 #pragma once
 
 #include "base/buffer_watermark.h"
-#include "dataplane/dpdk/mbuf_pool.h"
+#include "dataplane/buffer_pools.h"
 #include "gateway/node/node.h"
 
 namespace cw::dataplane {
 
 class WatermarkWatch {
  public:
-  WatermarkWatch(MbufPools& pools, node::Node& node) : pools_(pools), node_(node) {}
+  WatermarkWatch(BufferPools& pools, node::Node& node) : pools_(pools), node_(node) {}
 
   // Once a turn, behind what was received.
   void look(bool received) {
@@ -28,7 +28,7 @@ class WatermarkWatch {
   }
 
  private:
-  MbufPools& pools_;
+  BufferPools& pools_;
   node::Node& node_;
   BufferWatermark watermark_ = BufferWatermark::kPlenty;
 };

@@ -31,6 +31,9 @@ uint64_t ring_buffers(const PortConfig& port) {
 }  // namespace
 
 uint32_t smallest_path_mtu(const Config& config) {
+  if (config.ports.empty()) {
+    return kHeapPacketBytes;
+  }
   uint32_t mtu = 9000;
   for (const PortConfig& port : config.ports) {
     mtu = std::min(mtu, port.mtu);

@@ -35,7 +35,10 @@ inline constexpr uint32_t kPoolCacheMax = 256;
 
 [[nodiscard]] BufferPlan plan_buffers(const Config& config);
 
-// Smallest over all ports.
+// A packet buffer of a gateway without ports, which reads TCP's bytes into it.
+inline constexpr uint32_t kHeapPacketBytes = 2048;
+
+// Smallest over all ports; without ports what a packet buffer holds.
 [[nodiscard]] uint32_t smallest_path_mtu(const Config& config);
 
 // What a listener's connections may have reserved.

@@ -299,6 +299,10 @@ inline constexpr uint32_t kBackupsMax = 7;
 inline constexpr uint32_t kRoutesMax = 64;
 inline constexpr uint32_t kClientClassesMax = 16;
 
+// DPDK is for ports; a gateway without any runs in ordinary memory and threads.
+[[nodiscard]] inline bool needs_dpdk(const Config& config) {
+  return !config.ports.empty();
+}
 // Largest RoCE path MTU that fits an Ethernet MTU: 4096, 2048, 1024, 512 or 256, at most `path_mtu_max`. Room for the longest
 // headers that a full packet carries: IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, iCRC 4.
 [[nodiscard]] uint32_t path_mtu_for(uint32_t ethernet_mtu, uint32_t path_mtu_max);

@@ -96,8 +96,16 @@ class Checker {
   }
 
   void check_ports() {
+    const auto roce = std::ranges::find(config_.listeners, TransportKind::kRoce, &ListenerConfig::transport);
     if (config_.ports.empty() && !was_refused("port")) {
-      add("port", "there is no port", "add a [[port]] section with device and addresses");
+      if (config_.listeners.empty()) {
+        add("port", "there is no port", "add a [[port]] section with device and addresses; iWARP listeners alone need none");
+      } else if (roce != config_.listeners.end()) {
+        add("port", fmt::format("there is no port, and listener '{}' is RoCE", roce->name),
+            "add a [[port]] section with device and addresses, or give the listener transport = \"iwarp\"");
+      } else {
+        check_keys_of_dpdk();
+      }
     }
     std::set<std::string> devices;
     std::set<std::string> addresses;
@@ -118,6 +126,15 @@ class Checker {
       check_exception_tap(port, path, taps);
       check_gateway(port, port.gateway4, path + ".gateway4", true);
       check_gateway(port, port.gateway6, path + ".gateway6", false);
+    }
+  }
+
+  void check_keys_of_dpdk() {
+    for (const char* key : {"dataplane.hugepages", "dataplane.main_lcore", "metrics.dpdk_telemetry"}) {
+      if (was_given(key)) {
+        add(key, "has no effect: without a [[port]] DPDK is not started", "remove it, or add a [[port]] section",
+            Severity::kWarning);
+      }
     }
   }
 
@@ -438,6 +455,9 @@ class Checker {
                       dataplane.rx_buffers, config_.limits.connections_max, needed, smallest_path_mtu(config_)),
           fmt::format("set it to {} or more, or lower limits.connections_max or the listeners' credits", needed));
       return;
+    }
+    if (!needs_dpdk(config_)) {
+      return;  // the kernel gives memory when it is used
     }
     Config fitting = config_;
     const auto wanted_mb = [&] { return (memory_bytes(fitting) + (1u << 20) - 1) >> 20; };

@@ -14,9 +14,9 @@
 #include <string>
 
 #include "base/buffer.h"
-#include "base/buffer_watermark.h"
 #include "base/result.h"
 #include "control/config/memory_plan.h"
+#include "dataplane/buffer_pools.h"
 
 namespace cw::dataplane {
 
@@ -31,27 +31,26 @@ using control::kLargeBufferBytes;
 }
 
 // One process-wide set of mempools. Two BufferPool faces (packet heads and large buffers) share views and release.
-class MbufPools {
+class MbufPools final : public BufferPools {
  public:
   // EAL must be initialised. The sentence of `error` says which pool could not be made and how many bytes it wanted.
   [[nodiscard]] static std::unique_ptr<MbufPools> create(const MbufPoolSizes& sizes, std::string& error);
-  ~MbufPools();
+  ~MbufPools() override;
   MbufPools(const MbufPools&) = delete;
   MbufPools& operator=(const MbufPools&) = delete;
 
-  [[nodiscard]] BufferPool& packets() { return packets_; }
-  [[nodiscard]] BufferPool& large() { return large_; }
+  [[nodiscard]] BufferPool& packets() override { return packets_; }
+  [[nodiscard]] BufferPool& large() override { return large_; }
   [[nodiscard]] rte_mempool* packet_mempool() { return packets_.mempool; }
 
-  // Whether a core may receive as it likes; cheap, without what threads have in their caches.
-  [[nodiscard]] BufferWatermark packet_watermark() const {
+  // Without what threads have in their caches.
+  [[nodiscard]] BufferWatermark packet_watermark() const override {
     const unsigned free = rte_mempool_get_ops(packets_.mempool->ops_index)->get_count(packets_.mempool);
     return free >= packets_low_       ? BufferWatermark::kPlenty
            : free >= packets_low_ / 2 ? BufferWatermark::kLow
                                       : BufferWatermark::kLast;
   }
-  // Frames came and were not all taken because of that.
-  void note_packets_short() { packets_.refused.fetch_add(1, std::memory_order_relaxed); }
+  void note_packets_short() override { packets_.refused.fetch_add(1, std::memory_order_relaxed); }
 
   // Turns a frame just received into a Buffer that spans it. Precondition: one segment.
   [[nodiscard]] static Buffer* adopt(rte_mbuf* mbuf) {
@@ -68,15 +67,9 @@ class MbufPools {
   // Small packet mbuf for a trailer; nullptr when none is left.
   [[nodiscard]] rte_mbuf* allocate_small();
 
-  struct Usage {
-    uint32_t available = 0;
-    uint32_t size = 0;
-    // Allocations that found too little, and bursts received while there was too little; not allocations of the device's driver.
-    uint64_t refused = 0;
-  };
-  [[nodiscard]] Usage packet_usage() const { return usage(packets_.mempool, packets_.refused); }
-  [[nodiscard]] Usage large_usage() const { return usage(large_.mempool, large_.refused); }
-  [[nodiscard]] Usage view_usage() const { return usage(views_, views_refused_); }
+  [[nodiscard]] Usage packet_usage() const override { return usage(packets_.mempool, packets_.refused); }
+  [[nodiscard]] Usage large_usage() const override { return usage(large_.mempool, large_.refused); }
+  [[nodiscard]] Usage view_usage() const override { return usage(views_, views_refused_); }
 
  private:
   // Atomic, since workers allocate too; touched only when an allocation fails.

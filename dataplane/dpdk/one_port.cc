@@ -10,7 +10,7 @@ namespace cw::dataplane {
 std::unique_ptr<OnePort> OnePort::open(const OnePortSettings& settings, std::string& error) {
   EalSettings eal;
   eal.instance = fmt::format("{}{}", settings.instance, getpid());
-  eal.main_lcore = settings.lcore;
+  eal.cpus.main_lcore = settings.lcore;
   eal.memory_mb = settings.memory_mb;
   eal.verbose = settings.verbose;
   if (!start_eal(eal, error)) {

@@ -32,6 +32,7 @@ import drill_isolation_cases  # noqa: E402
 import drill_process_cases  # noqa: E402
 import drill_resource_cases  # noqa: E402
 import guide_cases  # noqa: E402
+import iwarp_cases  # noqa: E402
 import load_cases  # noqa: E402
 import monitoring_cases  # noqa: E402
 import observation_cases  # noqa: E402
@@ -53,6 +54,7 @@ MODULES = (
     configuration_cases,
     backend_cases,
     start_cases,
+    iwarp_cases,
     service_cases,
     observation_cases,
     ctl_cases,

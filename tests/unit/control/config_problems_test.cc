@@ -316,9 +316,28 @@ INSTANTIATE_TEST_SUITE_P(Check, ConfigProblems, testing::ValuesIn(kCheckCases), 
 
 TEST(ConfigProblemsOfTheWhole, EmptyFileLacksEverything) {
   EXPECT_EQ(problems_of(""),
-            (std::vector<std::string>{"c.toml: port: there is no port; add a [[port]] section with device and addresses",
+            (std::vector<std::string>{"c.toml: port: there is no port; add a [[port]] section with device and addresses; "
+                                      "iWARP listeners alone need none",
                                       "c.toml: backend: there is no backend; add a [[backend]] section with name and address",
                                       "c.toml: listener: there is no listener; add a [[listener]] section with backend"}));
+}
+
+constexpr const char* kBackend = "[[backend]]\nname = \"nfs\"\naddress = \"127.0.0.1:2049\"\n";
+
+TEST(ConfigProblemsOfTheWhole, ListenersOfIwarpNeedNoPort) {
+  const std::string iwarp = "[[listener]]\nbackend = \"nfs\"\ntransport = \"iwarp\"\n";
+  EXPECT_EQ(problems_of(std::string(kBackend) + iwarp), std::vector<std::string>());
+  EXPECT_EQ(problems_of("[dataplane]\nhugepages = true\n" + std::string(kBackend) + iwarp),
+            (std::vector<std::string>{"c.toml:2:13: warning: dataplane.hugepages: has no effect: without a [[port]] DPDK is not "
+                                      "started; remove it, or add a [[port]] section"}));
+  EXPECT_EQ(problems_of("[dataplane]\nmemory_mb = 64\nrx_buffers = 65536\n" + std::string(kBackend) + iwarp),
+            std::vector<std::string>());
+}
+
+TEST(ConfigProblemsOfTheWhole, AListenerOfRoceNeedsAPort) {
+  EXPECT_EQ(problems_of(std::string(kBackend) + "[[listener]]\nname = \"a\"\nbackend = \"nfs\"\n"),
+            (std::vector<std::string>{"c.toml: port: there is no port, and listener 'a' is RoCE; add a [[port]] section with "
+                                      "device and addresses, or give the listener transport = \"iwarp\""}));
 }
 
 TEST(ConfigProblemsOfTheWhole, SingleBracketsAreSaidOnce) {

@@ -136,9 +136,9 @@ Effect to(std::string value, Member&& member) {
 const std::map<std::string, Effect>& effects() {
   static const std::map<std::string, Effect> kEffects = {
       {"gateway.instance", to("\"second\"", [](const Made& m) { return m.eal.instance; })},
-      {"dataplane.main_lcore", to("3", [](const Made& m) { return m.eal.main_lcore; })},
-      {"dataplane.poll_lcores", to("[1, 2]", [](const Made& m) { return m.eal.poll_lcores; })},
-      {"dataplane.worker_lcores", to("[2]", [](const Made& m) { return m.eal.worker_lcores; })},
+      {"dataplane.main_lcore", to("3", [](const Made& m) { return m.eal.cpus.main_lcore; })},
+      {"dataplane.poll_lcores", to("[1, 2]", [](const Made& m) { return m.eal.cpus.poll_lcores; })},
+      {"dataplane.worker_lcores", to("[2]", [](const Made& m) { return m.eal.cpus.worker_lcores; })},
       {"dataplane.hugepages", to("true", [](const Made& m) { return m.eal.hugepages; })},
       {"dataplane.memory_mb", to("700", [](const Made& m) { return m.eal.memory_mb; })},
       {"dataplane.idle", to("\"spin\"", [](const Made& m) { return m.workers.spin; })},

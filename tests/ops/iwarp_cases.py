@@ -1,0 +1,161 @@
+"""A gateway of iWARP alone: without a port there is no DPDK, and it runs as an ordinary user."""
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from harness import GATEWAY_CPU, Box, Gateway, Skip, expect, expect_equal, free_tcp_address
+from iwarp_peer import IwarpPeer
+from lab.daemon import wait_until
+
+NOBODY = 65534
+TEXT = """\
+[gateway]
+instance = "{instance}"
+[dataplane]
+main_lcore = {cpu}
+poll_lcores = [{cpu}]
+idle = "{idle}"
+[[listener]]
+name = "bench"
+transport = "iwarp"
+address = "127.0.0.1"
+port = {port}
+backend = "bench"
+{listener}
+[[backend]]
+name = "bench"
+type = "builtin"
+programs = ["bench"]
+[admin]
+socket = "{admin}"
+[metrics]
+listen = "{metrics}"
+"""
+
+
+class PlainGateway(Gateway):
+    port: int
+
+
+def _gateway(box: Box, as_nobody: bool = False, idle: str = "sleep", listener: str = "") -> PlainGateway:
+    program, home, prefix = box.causewayd, box.directory, []
+    if as_nobody:
+        # Where the tree lies he may not be able to look.
+        home = Path(tempfile.mkdtemp(prefix="cw-plain-"))
+        program = Path(shutil.copy(box.causewayd, home))
+        os.chown(home, NOBODY, NOBODY)
+        os.chmod(home, 0o755)
+        prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs", "--bounding-set=-all"]
+    metrics, port = free_tcp_address(), int(free_tcp_address().split(":")[1])
+    admin = str(home / "admin")
+    config = home / "gateway.toml"
+    config.write_text(
+        TEXT.format(
+            instance=f"plain-{os.getpid()}",
+            cpu=GATEWAY_CPU,
+            idle=idle,
+            port=port,
+            admin=admin,
+            metrics=metrics,
+            listener=listener,
+        )
+    )
+    gateway = PlainGateway("gateway", [*prefix, str(program), "--config", str(config)], box.directory / "gateway.log", box.env)
+    gateway.admin, gateway.metrics_address, gateway.port = admin, metrics, port
+    box.programs.append(gateway)
+    return gateway
+
+
+def ordinary_user(box: Box) -> None:
+    if os.geteuid() != 0:
+        raise Skip("takes root, to become nobody")
+    gateway = _gateway(box, as_nobody=True)
+    gateway.start_ready()
+    status = Path(f"/proc/{gateway.pid}/status").read_text()
+    expect(f"Uid:\t{NOBODY}" in status and "CapEff:\t0000000000000000" in status, f"not an ordinary user:\n{status}")
+    maps = Path(f"/proc/{gateway.pid}/maps").read_text()
+    expect("huge" not in maps and "rtemap" not in maps, "it maps hugepages")
+    expect("EAL" not in gateway.tail(), f"DPDK has started:\n{gateway.tail()}")
+    with IwarpPeer("127.0.0.1", gateway.port) as peer:
+        for _ in range(20):
+            peer.null_call()
+        _look(box, gateway)
+    done = box.run(box.causewayctl, "--socket", gateway.admin, "capture", "start", str(box.directory / "no.pcapng"))
+    expect(done.returncode != 0 and "tcpdump" in done.stderr, f"capture without a port: {done.stderr!r}")
+    gateway.terminate()
+    shutil.rmtree(Path(gateway.admin).parent, ignore_errors=True)
+
+
+def _look(box: Box, gateway: PlainGateway) -> None:
+    row = box.ctl_json(gateway, "connections")["connections"][0]
+    expect_equal("the connection", (row["wire"], row["local_qpn"], row["rpcs"], row["state"]), ("iWARP", None, 20, "established"))
+    expect(row["round_trip_seconds"] > 0 and row["bytes_in"] >= 20 * 68, f"its traffic: {row}")
+    qp = box.ctl_json(gateway, "qp")["queue_pairs"][0]
+    expect_equal("its stream", (qp["state"], qp["crc"], qp["fpdus_in"], qp["fpdus_out"]), ("RTS", True, 20, 20))
+    expect("iWARP -> 127.0.0.1: RTS" in box.ctl(gateway, "qp"), "qp as text")
+    metrics = gateway.metrics()
+    expect_equal("FPDUs counted", metrics.total("causeway_iwarp_fpdus_total", direction="rx"), 20)
+    expect_equal("ports", box.ctl_json(gateway, "status")["ports"], [])
+
+
+def terminate_is_told(box: Box) -> None:
+    gateway = _gateway(box)
+    gateway.start_ready()
+    with IwarpPeer("127.0.0.1", gateway.port) as peer:
+        peer.null_call()
+        peer.send(b"wrong", number=9)
+        expect_equal("layer, type and code of the Terminate", peer.receive()[:2].hex(), "1203")
+    wait_until(lambda: box.ctl_json(gateway, "connections")["connections"] == [], 10, "the connection's end")
+    told = [(event["event"], event["reason"]) for event in box.ctl_json(gateway, "trace")["events"]]
+    expect_equal("trace", told, [("connected", ""), ("terminate_sent", "untagged_message")])
+    expect_equal(
+        "Terminates counted",
+        gateway.metrics().total("causeway_iwarp_terminates_total", direction="tx", cause="untagged_message"),
+        1,
+    )
+    gateway.terminate()
+
+
+def drained_and_reloaded(box: Box) -> None:
+    gateway = _gateway(box)
+    gateway.start_ready()
+    peer = IwarpPeer("127.0.0.1", gateway.port)
+    peer.null_call()
+    config = Path(gateway.admin).parent / "gateway.toml"
+    config.write_text(config.read_text().replace('name = "bench"\ntransport', 'name = "bench"\ncredits = 7\ntransport'))
+    box.ctl(gateway, "reload")
+    expect_equal("credits after a reload", box.ctl_json(gateway, "listeners")["listeners"][0]["credits"], 7)
+    peer.null_call()
+    box.ctl(gateway, "drain", "start", "--timeout", "5")
+    wait_until(lambda: box.ctl_json(gateway, "connections")["connections"] == [], 10, "the drain's end")
+    peer.close()
+    gateway.terminate()
+
+
+def idle_costs_little(box: Box) -> None:
+    """Of turns, not of time: whoever measures CPU here measures the machine's other work."""
+    gateway = _gateway(box)
+    gateway.start_ready()
+    peers = [IwarpPeer("127.0.0.1", gateway.port) for _ in range(64)]
+    for peer in peers:
+        peer.null_call()
+    before, begin = gateway.metrics(), time.monotonic()
+    time.sleep(2)
+    after, seconds = gateway.metrics(), time.monotonic() - begin
+    turns = after.total("causeway_lcore_polls_total") - before.total("causeway_lcore_polls_total")
+    expect(turns / seconds < 400, f"{turns:g} turns in {seconds:.1f} s with 64 silent connections")
+    for peer in peers:
+        peer.null_call()
+        peer.close()
+    gateway.terminate()
+
+
+CASES = [
+    ("iWARP alone runs as an ordinary user, without DPDK", ordinary_user),
+    ("iWARP alone tells a peer what was wrong, and the operator", terminate_is_told),
+    ("iWARP alone drains and reloads", drained_and_reloaded),
+    ("iWARP alone sleeps while 64 connections are silent", idle_costs_little),
+]

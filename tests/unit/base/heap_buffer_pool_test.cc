@@ -1,0 +1,83 @@
+// The pool of a gateway without DPDK: poll cores and workers take and give back at once.
+#include "base/heap_buffer_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+#include <vector>
+
+namespace cw {
+namespace {
+
+TEST(HeapBufferPool, AFailedAllocationTakesNothing) {
+  HeapBufferPool pool(4, 16, 1);
+  std::array<Buffer*, 5> five{};
+  EXPECT_FALSE(pool.allocate(five));
+  EXPECT_EQ(pool.buffer_usage().available, 4u);
+  EXPECT_EQ(pool.buffer_usage().refused, 1u);
+  EXPECT_TRUE(pool.allocate(std::span(five).first(4)));
+  EXPECT_EQ(pool.buffer_usage().available, 0u);
+  for (Buffer* each : std::span(five).first(4)) {
+    pool.release(each);
+  }
+}
+
+TEST(HeapBufferPool, ABufferComesBackWithItsLastView) {
+  HeapBufferPool pool(1, 16, 1);
+  Buffer* buffer = pool.allocate_one();
+  const std::array<uint8_t, 3> bytes{1, 2, 3};
+  buffer->append(bytes);
+  Buffer* view = pool.share(*buffer, 1, 2);
+  EXPECT_EQ(pool.share(*buffer, 1, 2), nullptr);
+  EXPECT_EQ(pool.view_usage().refused, 1u);
+  pool.release(buffer);
+  EXPECT_EQ(pool.allocate_one(), nullptr);
+  EXPECT_EQ(pool.buffer_usage().available, 0u);
+  EXPECT_EQ(view->data[0], 2);
+  pool.release(view);
+  EXPECT_EQ(pool.buffer_usage().available, 1u);
+  EXPECT_EQ(pool.view_usage().available, 1u);
+}
+
+TEST(HeapBufferPool, NoTwoThreadsHaveTheSameBuffer) {
+  constexpr uint32_t kBuffers = 64;
+  constexpr int kRounds = 20'000;
+  HeapBufferPool pool(kBuffers, 16, kBuffers);
+  std::atomic<int> clashes{0};
+  const auto work = [&](uint8_t own) {
+    std::array<Buffer*, 3> taken{};
+    for (int i = 0; i < kRounds; ++i) {
+      if (!pool.allocate(taken)) {
+        continue;
+      }
+      for (Buffer* each : taken) {
+        each->append(Bytes(&own, 1));
+      }
+      Buffer* view = pool.share(*taken[0], 0, 1);
+      pool.release(taken[0]);
+      for (const Buffer* each : std::span(taken).subspan(1)) {
+        clashes += each->data[0] == own ? 0 : 1;
+      }
+      clashes += view != nullptr && view->data[0] == own ? 0 : 1;
+      taken[1]->next = taken[2];
+      pool.release(taken[1]);
+      if (view != nullptr) {
+        pool.release(view);
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint8_t own = 1; own <= 4; ++own) {
+    threads.emplace_back(work, own);
+  }
+  for (std::thread& each : threads) {
+    each.join();
+  }
+  EXPECT_EQ(clashes.load(), 0);
+  EXPECT_EQ(pool.in_use(), 0u);
+  EXPECT_EQ(pool.buffer_usage().available, kBuffers);
+}
+
+}  // namespace
+}  // namespace cw
