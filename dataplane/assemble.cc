@@ -63,20 +63,6 @@ uint32_t send_works(const control::LimitsConfig& limits, const CoreShare& core) 
   return static_cast<uint32_t>(std::min(connections * rc::RcOptions().send_queue_depth, kWorksMax));
 }
 
-// RoCE without ports: nothing reaches it, and its tables are as small as they can be.
-void use_nothing(node::NodeOptions& options) {
-  options.endpoint.qp_max = 1;
-  options.endpoint.send_work_max = 1;
-  options.endpoint.receive_work_max = 1;
-  options.endpoint.recovery = {.gaps_max = 1, .holds_max = 1, .held_packets_max = 1};
-  options.endpoint.rate_limits_max = 1;
-  options.endpoint.log_events = 1;
-  options.cm.connection_max = 1;
-  options.cm.half_open_max = 1;
-  options.cm.handshakes_at_once_max = 1;
-  options.cm.prefix.prefix_max = 1;
-}
-
 }  // namespace
 
 CpuSettings cpu_settings(const control::Config& config) {
@@ -117,11 +103,13 @@ PortSettings port_settings(const control::Config& config, const control::PortCon
 node::NodeOptions node_options(const control::Config& config, std::span<const wire::MacAddress> macs, const CoreShare& core,
                                uint64_t qpn_key) {
   node::NodeOptions options;
+  if (config.ports.empty()) {
+    options = node::without_ports();
+  }
   options.endpoint.core = core;
   options.endpoint.qpn_key = qpn_key;
   options.cm.core = core;
   if (config.ports.empty()) {
-    use_nothing(options);
     return options;
   }
   for (size_t i = 0; i < config.ports.size(); ++i) {

@@ -822,6 +822,15 @@ void IwarpTransport::on_lost(Instant now, StreamId stream, StreamErrorCause caus
       free_connection(*connection);
       return;
     case Connection::State::kConnecting:
+      if (cause == StreamErrorCause::kTcpReset) {
+        connection->rejection = {verbs::RejectReason::kNoListener, "connection_refused"};
+        count_drop(now, *connection, IwarpDrop::kLostInSetup);
+        connection->handshake_deadline = Instant::never();
+        rearm(*connection);
+        post_event(*connection, Kind::kRejected);
+        return;
+      }
+      [[fallthrough]];
     case Connection::State::kReplying:
       count_drop(now, *connection, IwarpDrop::kLostInSetup);
       connection->handshake_deadline = Instant::never();

@@ -91,12 +91,12 @@ class Command {
   void add_options(CLI::App& cli) {
     cli.set_version_flag("-V,--version", "causeway-load " CAUSEWAY_VERSION);
     session_.link.port.instance = "load";
-    test::add_link_options(cli, session_.link, test::LinkCount::kOnePerThread);
+    test::add_link_options(cli, session_.link, {.one_per_thread = true, .wires = true});
     TerminalSettings& terminal = session_.terminal;
     cli.add_option("-s,--server", terminal.server, "the gateway's RDMA address")->required()->check([](const std::string& text) {
       return test::address_problem(text_for_thread(text, 0));
     });
-    cli.add_option("-p,--port", terminal.service_port, "RDMA port of the listener")->capture_default_str();
+    cli.add_option("-p,--port", terminal.service_port, "RDMA port of the listener; of iWARP its TCP port")->capture_default_str();
     cli.add_option(
            "--threads", terminal.threads,
            "poll cores, each with a link of its own and a share of the connections and rates: '{}' in --device, --address "
@@ -120,6 +120,7 @@ class Command {
         "  causeway-load --threads 2 --device net_memif{},role=client,socket=/run/cw{}.sock,socket-abstract=no --mtu 4500\n"
         "    --address 10.9.{}.2/24 --server 10.9.{}.1 --connections 16         from two cores, to a gateway with two such "
         "ports\n"
+        "  causeway-load --transport iwarp --server 192.0.2.1 --op echo -b 4k   over the kernel's TCP, as an ordinary user\n"
         "  causeway-load LINK --server 10.9.0.1 --mix getattr:6,read/64k:3,write/64k:1 --mountd 192.0.2.5 --export /data\n"
         "\n"
         "causeway-load pktgen writes captures for packet generators: see causeway-load pktgen --help.\n"
@@ -269,6 +270,9 @@ class Command {
   // What the options mean together. Empty, or what is wrong.
   std::string settle(const CLI::App& cli) {
     TerminalSettings& terminal = session_.terminal;
+    if (const std::string problem = wire_problem(cli); !problem.empty()) {
+      return problem;
+    }
     const bool one_kind = cli.count("--op") + cli.count("--bytes") > 0;
     if (one_kind && cli.count("--mix") > 0) {
       return "--mix: says kinds and sizes itself; leave out --op and --bytes";
@@ -308,6 +312,22 @@ class Command {
     return {};
   }
 
+  std::string wire_problem(const CLI::App& cli) {
+    if (std::string problem = test::settle_link(cli, session_.link); !problem.empty()) {
+      return problem;
+    }
+    if (session_.link.transport == test::WireKind::kRoce) {
+      return {};
+    }
+    for (const char* foreign : {"--gateway", "--path-mtu"}) {
+      if (cli.count(foreign) > 0) {
+        return fmt::format("{} belongs to RoCE: leave it out, iWARP goes over the kernel's TCP", foreign);
+      }
+    }
+    return session_.terminal.load.faults.any() ? "faults are made of packets of RoCE: leave them out, or use tc netem for TCP"
+                                               : "";
+  }
+
   [[nodiscard]] std::string thread_problem() const {
     const TerminalSettings& terminal = session_.terminal;
     if (terminal.threads == 1) {
@@ -319,6 +339,9 @@ class Command {
     if (terminal.plan.connections_max < terminal.threads) {
       return fmt::format("{} threads need as many connections, and there are {}: see --connections", terminal.threads,
                          terminal.plan.connections_max);
+    }
+    if (session_.link.transport == test::WireKind::kIwarp) {
+      return {};
     }
     for (const std::string& text : {session_.link.port.device, session_.link.address}) {
       if (text.find("{}") == std::string::npos) {

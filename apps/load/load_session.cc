@@ -16,8 +16,11 @@
 #include "apps/nfs/live_caller.h"
 #include "apps/nfs/mount3.h"
 #include "control/config/config.h"
+#include "dataplane/client_wire.h"
+#include "dataplane/dpdk/bind_thread.h"
 #include "dataplane/dpdk/core_thread.h"
 #include "dataplane/entropy.h"
+#include "dataplane/heap_pools.h"
 
 namespace cw::load {
 namespace {
@@ -97,11 +100,25 @@ client::ClientOptions client_options_of(const SessionSettings& settings) {
   return out;
 }
 
+// One more than the load has: for the files of NFS.
 node::RoceOptions roce_options_of(const SessionSettings& settings) {
   node::RoceOptions out;
-  out.connections_max = settings.terminal.plan.connections_max;
+  out.connections_max = settings.terminal.plan.connections_max + 1;
   out.path_mtu_bytes = control::path_mtu_for(settings.link.port.mtu, settings.terminal.load.path_mtu_max);
   out.rc.responder_resources_max = 16;
+  return out;
+}
+
+iwarp::IwarpOptions iwarp_options_of(const SessionSettings& settings) {
+  const LoadPlan& plan = settings.terminal.plan;
+  const uint32_t calls = plan.connections_max * settings.terminal.load.window;
+  iwarp::IwarpOptions out;
+  // And those that are being closed while their successors come.
+  out.connections_max = plan.connections_max + 16 + static_cast<uint32_t>(plan.churn_per_second);
+  out.half_open_max = 1;
+  out.send_work_max = 4 * calls + 1024;
+  out.receive_work_max = 4 * calls + 1024;
+  out.input_bytes_max = uint64_t{settings.link.port.packet_buffers} / 4 * 2048;
   return out;
 }
 
@@ -123,32 +140,32 @@ LoadOptions load_options_of(const SessionSettings& settings) {
   return out;
 }
 
-// One poll core of the load: a port, a stack, a driver.
+// One poll core of the load: a wire, a driver.
 class LoadCore {
  public:
-  LoadCore(const SessionSettings& settings, dataplane::OnePort& link)
-      : settings_(settings),
-        link_(link),
-        memory_(2 * settings.terminal.plan.connections_max * settings.terminal.load.window + 64, entropy_),
-        node_(node_options_of(settings, link), entropy_, &memory_) {
+  // `link`: of RoCE; `heap`: the buffers of iWARP, shared by all cores.
+  LoadCore(const SessionSettings& settings, dataplane::OnePort* link, dataplane::HeapPools* heap)
+      : settings_(settings), memory_(2 * settings.terminal.plan.connections_max * settings.terminal.load.window + 64, entropy_) {
+    if (link == nullptr) {
+      wire_.emplace(*heap, iwarp_options_of(settings), memory_, entropy_);
+      return;
+    }
     const LinkFaultOptions& faults = settings_.terminal.load.faults;
     if (faults.any()) {
-      filter_.emplace(faults, link_.pools());
-      link_.queues().front()->set_filter(*filter_);
+      filter_.emplace(faults, link->pools());
+      link->queues().front()->set_filter(*filter_);
     }
-    node_.station(0).announce();
+    wire_.emplace(*link, node_options_of(settings, *link), roce_options_of(settings), memory_, entropy_);
   }
 
   // The load; nullptr: the bench program's calls.
   void prepare(Workload* workload, uint64_t seed) {
-    transport_.emplace(roce_options_of(settings_), node_, entropy_);
-    client_.emplace(client_options_of(settings_), *transport_, memory_, link_.pools().packets(), entropy_);
+    client_.emplace(client_options_of(settings_), wire_->transport(), memory_, wire_->pools().packets(), entropy_);
     LoadOptions options = load_options_of(settings_);
     options.seed = seed;
-    driver_.emplace(options, *client_, link_.pools().packets(), workload);
+    driver_.emplace(options, *client_, wire_->pools().packets(), workload);
     app_.emplace(*driver_, *client_, filter_ ? &*filter_ : nullptr);
-    loop_.emplace(node_, link_.queues(), link_.pools(), clock_, *app_, wakeup_,
-                  dataplane::IdlePolicy{.spins = settings_.terminal.load.spin});
+    wire_->make_loop(loop_, clock_, *app_, wakeup_, {.spins = settings_.terminal.load.spin});
   }
   // After prepare(). On the thread that is the core.
   void run(const std::atomic<bool>& stop) {
@@ -156,13 +173,12 @@ class LoadCore {
     say_goodbye();
   }
   [[nodiscard]] LoadApp& app() { return *app_; }
+  [[nodiscard]] BufferPool& packets() { return wire_->pools().packets(); }
 
   // Work over a connection that waits for each answer.
   template <typename Work>
   std::string with_caller(Work&& work) {
-    nfs::LiveCaller caller(link_, node_, memory_, entropy_,
-                           control::path_mtu_for(settings_.link.port.mtu, settings_.terminal.load.path_mtu_max),
-                           kPreparationCalls);
+    nfs::LiveCaller caller(*wire_, memory_, entropy_, kPreparationCalls);
     std::string trouble =
         caller.connect(*parse_ip(settings_.terminal.server), settings_.terminal.service_port, {.name = "files"});
     if (!trouble.empty()) {
@@ -180,7 +196,7 @@ class LoadCore {
     const Instant deadline = clock_.now() + kGoodbye;
     uint32_t told = 0;
     const uint32_t all = settings_.terminal.plan.connections_max;
-    while (clock_.now() < deadline && (told < all || node_.cm().live_count() > 0)) {
+    while (clock_.now() < deadline && (told < all || wire_->transport().live_count() > 0)) {
       for (uint32_t i = 0; i < kGoodbyesAtOnce && told < all; ++i) {
         client_->disconnect(clock_.now(), client::ClientId(told++));
       }
@@ -189,13 +205,11 @@ class LoadCore {
   }
 
   const SessionSettings& settings_;
-  dataplane::OnePort& link_;
   dataplane::TscClock clock_;
   dataplane::Entropy entropy_;
   verbs::MemoryTable memory_;
-  node::Node node_;
   std::optional<FaultFilter> filter_;
-  std::optional<node::RoceTransport> transport_;
+  std::optional<dataplane::ClientWire> wire_;
   std::optional<client::Client> client_;
   std::optional<LoadDriver> driver_;
   std::optional<LoadApp> app_;
@@ -205,17 +219,17 @@ class LoadCore {
 
 class Session {
  public:
-  // `shares` and `links`: one for each thread. The calling thread is the first core.
+  // `shares`, and of RoCE `links`: one for each thread. `heap`: of iWARP. The calling thread is the first core.
   Session(const SessionSettings& settings, std::span<const SessionSettings> shares,
-          std::span<const std::unique_ptr<dataplane::OnePort>> links, const std::atomic<bool>& interrupted)
+          std::span<const std::unique_ptr<dataplane::OnePort>> links, dataplane::HeapPools* heap,
+          const std::atomic<bool>& interrupted)
       : settings_(settings),
         shares_(shares),
-        links_(links),
         interrupted_(interrupted),
         pattern_(std::max(
             {kFileBlockBytes, settings.terminal.plan.mix.sent_bytes_max(), settings.terminal.plan.mix.received_bytes_max()})) {
-    for (uint32_t i = 0; i < links.size(); ++i) {
-      cores_.push_back(std::make_unique<LoadCore>(shares[i], *links[i]));
+    for (uint32_t i = 0; i < shares.size(); ++i) {
+      cores_.push_back(std::make_unique<LoadCore>(shares[i], heap == nullptr ? links[i].get() : nullptr, heap));
     }
   }
 
@@ -241,7 +255,7 @@ class Session {
     });
     int status = 1;
     if (trouble.empty()) {
-      NfsWorkload workload(files, {wanted.sequential, wanted.stable}, pattern_, links_.front()->pools().packets());
+      NfsWorkload workload(files, {wanted.sequential, wanted.stable}, pattern_, core.packets());
       status = load(&workload);
     } else {
       (void)fail(trouble);
@@ -262,7 +276,10 @@ class Session {
     std::vector<std::thread> threads;
     for (uint32_t i = 1; i < cores_.size(); ++i) {
       threads.emplace_back([&, i] {
-        const dataplane::CoreThread here(shares_[i].link.port.lcore);
+        std::optional<dataplane::CoreThread> here;
+        if (settings_.link.is_pinned) {
+          here.emplace(shares_[i].link.port.lcore);
+        }
         cores_[i]->run(stop);
       });
     }
@@ -280,7 +297,6 @@ class Session {
 
   const SessionSettings& settings_;
   std::span<const SessionSettings> shares_;
-  std::span<const std::unique_ptr<dataplane::OnePort>> links_;
   const std::atomic<bool>& interrupted_;
   FilePattern pattern_;
   std::vector<std::unique_ptr<LoadCore>> cores_;
@@ -294,6 +310,18 @@ int run_session(const SessionSettings& settings, const std::atomic<bool>& interr
   std::vector<SessionSettings> shares;
   for (uint32_t i = 0; i < threads; ++i) {
     shares.push_back(settings_of_thread(settings, cpus, i));
+  }
+  if (settings.link.transport == test::WireKind::kIwarp) {
+    control::PoolSizes sizes = settings.link.heap_sizes();
+    sizes.packet_buffers *= threads;
+    sizes.large_buffers *= threads;
+    sizes.views *= threads;
+    dataplane::HeapPools heap(sizes);
+    if (settings.link.is_pinned) {
+      const uint32_t cpu = shares.front().link.port.lcore;
+      dataplane::bind_this_thread({&cpu, 1});
+    }
+    return Session(settings, shares, {}, &heap, interrupted).run();
   }
   std::string error;
   std::vector<std::unique_ptr<dataplane::OnePort>> links;
@@ -316,7 +344,7 @@ int run_session(const SessionSettings& settings, const std::atomic<bool>& interr
   }
   int status = 1;
   {
-    Session session(settings, shares, links, interrupted);
+    Session session(settings, shares, links, nullptr, interrupted);
     status = session.run();
   }
   while (!links.empty()) {

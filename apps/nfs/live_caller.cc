@@ -76,15 +76,10 @@ LiveCaller::Sent::Sent(const Request& request)
   }
 }
 
-LiveCaller::LiveCaller(dataplane::OnePort& link, node::Node& node, verbs::MemoryTable& memory, dataplane::Entropy& random,
-                       uint32_t path_mtu_bytes, uint32_t calls_max)
-    : link_(link),
-      node_(node),
-      memory_(memory),
-      random_(random),
-      path_mtu_bytes_(path_mtu_bytes),
-      calls_max_(calls_max),
-      loop_(node, link.queues(), link.pools(), clock_, *this, wakeup_, {}) {}
+LiveCaller::LiveCaller(dataplane::ClientWire& wire, verbs::MemoryTable& memory, dataplane::Entropy& random, uint32_t calls_max)
+    : wire_(wire), memory_(memory), random_(random), calls_max_(calls_max) {
+  wire_.make_loop(loop_, clock_, *this, wakeup_, {});
+}
 
 LiveCaller::~LiveCaller() {
   disconnect();
@@ -102,13 +97,8 @@ std::string LiveCaller::connect(const IpAddress& server, uint16_t port, const Pr
   if (profile.silent) {
     options.private_data.emplace();
   }
-  node::RoceOptions roce;
-  roce.connections_max = 1;
-  roce.path_mtu_bytes = path_mtu_bytes_;
-  roce.rc.responder_resources_max = 16;
   client_.reset();
-  transport_.emplace(roce, node_, random_);
-  client_.emplace(options, *transport_, memory_, link_.pools().packets(), random_);
+  client_.emplace(options, wire_.transport(), memory_, wire_.pools().packets(), random_);
   const auto id = client_->connect(clock_.now(), server, port);
   if (!id.ok()) {
     return "no own address of the server's family";
@@ -116,7 +106,7 @@ std::string LiveCaller::connect(const IpAddress& server, uint16_t port, const Pr
   id_ = *id;
   problem_.clear();
   stop_.store(false);
-  loop_.run(stop_);
+  loop_->run(stop_);
   return problem_;
 }
 
@@ -125,8 +115,8 @@ void LiveCaller::disconnect() {
     connected_ = false;
     client_->disconnect(clock_.now(), id_);
     const Instant end = clock_.now() + kFarewellMax;
-    while (clock_.now() < end && node_.cm().live_count() > 0) {
-      (void)loop_.turn(clock_.now());
+    while (clock_.now() < end && wire_.transport().live_count() > 0) {
+      (void)loop_->turn(clock_.now());
     }
   }
 }
@@ -140,7 +130,7 @@ std::vector<Reply> LiveCaller::exchange(std::span<const Request> requests) {
   next_ = 0;
   open_ = sent_.size();
   stop_.store(open_ == 0 || !connected_);
-  loop_.run(stop_);
+  loop_->run(stop_);
   std::vector<Reply> replies;
   replies.reserve(sent_.size());
   for (Sent& one : sent_) {
@@ -157,7 +147,7 @@ uint32_t LiveCaller::send_and_leave(const Request& request, Duration stay) {
   open_ = 1;
   const Instant end = clock_.now() + stay;
   while (connected_ && (next_ == 0 || clock_.now() < end)) {
-    (void)loop_.turn(clock_.now());
+    (void)loop_->turn(clock_.now());
   }
   const uint32_t xid = sent_.front().reply.xid;
   disconnect();
@@ -230,7 +220,7 @@ void LiveCaller::submit(Instant now) {
     call.long_call = one.position_zero;
     if (one.position_zero) {
       call.long_call_memory = one.kept;
-    } else if (!call.message.append_copy(link_.pools().packets(), one.kept)) {
+    } else if (!call.message.append_copy(wire_.pools().packets(), one.kept)) {
       return;
     }
     const Status submitted = endpoint->submit(now, std::move(call));

@@ -1,4 +1,4 @@
-// Sends calls over a connection of our own client endpoint, on a DPDK port: chunks laid out as the Placement says, memory around
+// Sends calls over a connection of our own client endpoint, on either wire: chunks laid out as the Placement says, memory around
 // them watched. Blocking: the poll core turns until the replies are there.
 #pragma once
 
@@ -8,11 +8,10 @@
 #include <string>
 
 #include "apps/nfs/call.h"
+#include "dataplane/client_wire.h"
 #include "dataplane/core_loop.h"
-#include "dataplane/dpdk/one_port.h"
 #include "dataplane/entropy.h"
 #include "gateway/client/client.h"
-#include "gateway/node/roce_transport.h"
 
 namespace cw::nfs {
 
@@ -28,9 +27,8 @@ struct Profile {
 
 class LiveCaller final : public Caller, private dataplane::CoreApp {
  public:
-  // Everything must outlive the caller. `calls_max`: asked for as credits.
-  LiveCaller(dataplane::OnePort& link, node::Node& node, verbs::MemoryTable& memory, dataplane::Entropy& random,
-             uint32_t path_mtu_bytes, uint32_t calls_max);
+  // Everything must outlive the caller, and nobody else has connections on the wire meanwhile. `calls_max`: asked for as credits.
+  LiveCaller(dataplane::ClientWire& wire, verbs::MemoryTable& memory, dataplane::Entropy& random, uint32_t calls_max);
   ~LiveCaller() override;
 
   // Empty, or why there is no connection.
@@ -60,16 +58,13 @@ class LiveCaller final : public Caller, private dataplane::CoreApp {
   void finish(rpcrdma::ClientReply& reply);
   void lose();
 
-  dataplane::OnePort& link_;
-  node::Node& node_;
+  dataplane::ClientWire& wire_;
   verbs::MemoryTable& memory_;
   dataplane::Entropy& random_;
-  uint32_t path_mtu_bytes_;
   uint32_t calls_max_;
   dataplane::TscClock clock_;
   dataplane::Wakeup wakeup_;
-  dataplane::CoreLoop loop_;
-  std::optional<node::RoceTransport> transport_;
+  std::optional<dataplane::CoreLoop> loop_;
   std::optional<client::Client> client_;
   client::ClientId id_;
   rpcrdma::InlineThresholds thresholds_;

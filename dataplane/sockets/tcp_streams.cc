@@ -53,7 +53,8 @@ bool read_tcp_info(int fd, tcp_info& out) {
 }
 
 iwarp::StreamErrorCause cause_of(int error) {
-  return error == ETIMEDOUT ? iwarp::StreamErrorCause::kTcpTimeout : iwarp::StreamErrorCause::kTcpReset;
+  const bool is_silent = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+  return is_silent ? iwarp::StreamErrorCause::kTcpTimeout : iwarp::StreamErrorCause::kTcpReset;
 }
 
 }  // namespace

@@ -15,6 +15,21 @@ constexpr uint8_t kPathTimeCode = 8;
 
 }  // namespace
 
+NodeOptions without_ports() {
+  NodeOptions options;
+  options.endpoint.qp_max = 1;
+  options.endpoint.send_work_max = 1;
+  options.endpoint.receive_work_max = 1;
+  options.endpoint.recovery = {.gaps_max = 1, .holds_max = 1, .held_packets_max = 1};
+  options.endpoint.rate_limits_max = 1;
+  options.endpoint.log_events = 1;
+  options.cm.connection_max = 1;
+  options.cm.half_open_max = 1;
+  options.cm.handshakes_at_once_max = 1;
+  options.cm.prefix.prefix_max = 1;
+  return options;
+}
+
 Node::Node(const NodeOptions& options, RandomSource& random, verbs::MemoryTable* memory)
     : cm_(options.cm, random), endpoint_(options.endpoint, random, memory), port_stats_(options.ports.size()) {
   stations_.reserve(options.ports.size());

@@ -28,6 +28,9 @@ struct NodeOptions {
   cm::CmOptions cm;
 };
 
+// Of a node that nothing reaches: its tables are as small as they can be.
+[[nodiscard]] NodeOptions without_ports();
+
 // RoCEv2 as one port sees it.
 struct NodePortStats {
   uint64_t roce_in = 0;        // frames to UDP 4791, discarded ones included

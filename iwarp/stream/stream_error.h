@@ -12,8 +12,8 @@ enum class StreamErrorCause : uint8_t {
   kNone,         // not in Error
   kClosed,       // our owner closed it
   kPeerClosed,   // the peer ended its half of the TCP connection
-  kTcpReset,     // by the peer, or because it is unreachable
-  kTcpTimeout,   // the peer acknowledged nothing for the time limit
+  kTcpReset,     // by the peer
+  kTcpTimeout,   // the peer acknowledged nothing for the time limit, or there is no way to it
   kTerminated,   // the peer sent a Terminate: `terminate` says why
   kViolation,    // the peer broke a rule: `terminate` is what we told it
   kFpduTimeout,  // an FPDU that began did not end

@@ -1,16 +1,19 @@
 """A gateway of iWARP alone: without a port there is no DPDK, and it runs as an ordinary user."""
 
+import json
 import os
 import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-from harness import GATEWAY_CPU, Box, Gateway, Skip, expect, expect_equal, free_tcp_address
+from harness import GATEWAY_CPU, LOAD_CPU, Box, Gateway, Skip, expect, expect_equal, free_tcp_address
 from iwarp_peer import IwarpPeer
 from lab.daemon import wait_until
 
 NOBODY = 65534
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs", "--bounding-set=-all"]
 TEXT = """\
 [gateway]
 instance = "{instance}"
@@ -48,7 +51,7 @@ def _gateway(box: Box, as_nobody: bool = False, idle: str = "sleep", listener: s
         program = Path(shutil.copy(box.causewayd, home))
         os.chown(home, NOBODY, NOBODY)
         os.chmod(home, 0o755)
-        prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs", "--bounding-set=-all"]
+        prefix = AS_NOBODY
     metrics, port = free_tcp_address(), int(free_tcp_address().split(":")[1])
     admin = str(home / "admin")
     config = home / "gateway.toml"
@@ -83,10 +86,55 @@ def ordinary_user(box: Box) -> None:
         for _ in range(20):
             peer.null_call()
         _look(box, gateway)
+    _load(box, gateway, "--op", "echo", "--bytes", "64k", as_nobody=True)
     done = box.run(box.causewayctl, "--socket", gateway.admin, "capture", "start", str(box.directory / "no.pcapng"))
     expect(done.returncode != 0 and "tcpdump" in done.stderr, f"capture without a port: {done.stderr!r}")
     gateway.terminate()
     shutil.rmtree(Path(gateway.admin).parent, ignore_errors=True)
+
+
+def _load(box: Box, gateway: PlainGateway, *words: str, as_nobody: bool = False) -> dict[str, Any]:
+    """causeway-load over iWARP, to its end; what it has measured."""
+    home = Path(gateway.admin).parent
+    program = Path(shutil.copy(box.causeway_load, home)) if as_nobody else box.causeway_load
+    argv = [str(program), "--transport", "iwarp", "--server", "127.0.0.1", "--port", str(gateway.port), "--lcore", str(LOAD_CPU)]
+    report = home / "load.json"
+    words = (*words, "--seconds", "1", "--warmup", "0", "--json", str(report))
+    done = box.run(*(AS_NOBODY if as_nobody else ()), *argv, *words, timeout=60)
+    expect_equal(f"exit status of causeway-load: {done.stdout[-400:]}{done.stderr[-400:]}", done.returncode, 0)
+    return json.loads(report.read_text())
+
+
+def loads_of_every_shape(box: Box) -> None:
+    """Chunks both ways, several connections, open loop, churn, two threads: over iWARP as over RoCE."""
+    gateway = _gateway(box)
+    gateway.start_ready()
+    for words in (
+        ("--op", "null", "--window", "32"),
+        ("--op", "source", "--bytes", "1m", "--window", "2"),
+        ("--op", "sink", "--bytes", "1m", "--window", "2"),
+        ("--mix", "null:2,echo/64k:1,source/4k:1,sink/100:1", "--connections", "8", "--window", "4"),
+        ("--op", "echo", "--bytes", "4k", "--rate", "500"),
+        ("--op", "null", "--connections", "4", "--churn", "20", "--reconnect"),
+        ("--op", "echo", "--bytes", "1k", "--threads", "2", "--connections", "4"),
+    ):
+        report = _load(box, gateway, *words)
+        expect(report["calls"] > 0 and report["wrong"] + report["failed"] == 0, f"{words}: {report}")
+    wait_until(lambda: box.ctl_json(gateway, "connections")["connections"] == [], 10, "the connections' end")
+    gateway.terminate()
+
+
+def load_says_what_is_wrong(box: Box) -> None:
+    port = free_tcp_address().split(":")[1]
+    for words, part in (
+        (("--transport", "iwarp", "--port", port), "connection_refused"),
+        (("--transport", "iwarp", "--device", "net_null0"), "--device belongs to RoCE"),
+        (("--transport", "iwarp", "--loss", "1"), "tc netem"),
+        (("--transport", "tcp"), "roce"),
+        ((), "--transport iwarp"),
+    ):
+        done = box.run(box.causeway_load, "--server", "127.0.0.1", *words, timeout=60)
+        expect(done.returncode != 0 and part in done.stderr, f"{words}: {done.stderr!r}")
 
 
 def _look(box: Box, gateway: PlainGateway) -> None:
@@ -156,6 +204,8 @@ def idle_costs_little(box: Box) -> None:
 CASES = [
     ("iWARP alone runs as an ordinary user, without DPDK", ordinary_user),
     ("iWARP alone tells a peer what was wrong, and the operator", terminate_is_told),
+    ("iWARP carries loads of every shape", loads_of_every_shape),
+    ("causeway-load over iWARP says what is wrong", load_says_what_is_wrong),
     ("iWARP alone drains and reloads", drained_and_reloaded),
     ("iWARP alone sleeps while 64 connections are silent", idle_costs_little),
 ]

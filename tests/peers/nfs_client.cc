@@ -10,6 +10,8 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <memory>
+#include <optional>
 
 #include "apps/load/link_options.h"
 #include "apps/nfs/exactly_once.h"
@@ -17,6 +19,7 @@
 #include "apps/nfs/mount3.h"
 #include "apps/nfs/suite.h"
 #include "control/config/config.h"
+#include "dataplane/heap_pools.h"
 
 namespace cw::nfs {
 namespace {
@@ -136,22 +139,33 @@ int run(const Settings& settings) {
       return fail(error);
     }
   }
-  const auto link = dataplane::OnePort::open(settings.link.port, error);
-  if (link == nullptr) {
-    return fail(error);
-  }
   dataplane::Entropy entropy;
   verbs::MemoryTable memory(8 * kCallsMax, entropy);
-  const control::IpPrefix own = settings.link.own();
-  node::NodeOptions options = link->node_options(own.address, own.length_bits);
-  options.endpoint.qp_max = 16;
-  options.endpoint.read_replay_max = 16;
-  options.endpoint.send_work_max = 4096;
-  options.endpoint.receive_work_max = 4096;
-  node::Node node(options, entropy, &memory);
-  LiveCaller caller(*link, node, memory, entropy, control::path_mtu_for(settings.link.port.mtu, 4096), kCallsMax);
+  std::unique_ptr<dataplane::OnePort> link;
+  std::unique_ptr<dataplane::HeapPools> heap;
+  std::optional<dataplane::ClientWire> wire;
+  if (settings.link.transport == test::WireKind::kIwarp) {
+    heap = std::make_unique<dataplane::HeapPools>(settings.link.heap_sizes());
+    wire.emplace(*heap, iwarp::IwarpOptions{.connections_max = 16}, memory, entropy);
+  } else {
+    link = dataplane::OnePort::open(settings.link.port, error);
+    if (link == nullptr) {
+      return fail(error);
+    }
+    const control::IpPrefix own = settings.link.own();
+    node::NodeOptions options = link->node_options(own.address, own.length_bits);
+    options.endpoint.qp_max = 16;
+    options.endpoint.read_replay_max = 16;
+    options.endpoint.send_work_max = 4096;
+    options.endpoint.receive_work_max = 4096;
+    node::RoceOptions roce;
+    roce.connections_max = 16;
+    roce.path_mtu_bytes = control::path_mtu_for(settings.link.port.mtu, 4096);
+    roce.rc.responder_resources_max = 16;
+    wire.emplace(*link, options, roce, memory, entropy);
+  }
+  LiveCaller caller(*wire, memory, entropy, kCallsMax);
   interruptible = &caller;
-  node.station(0).announce();
   if (settings.cut > 0) {
     return cut(settings, root, caller, entropy);
   }
@@ -178,7 +192,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App cli(
       "causeway-nfs-client: tries every chunk shape of RPC-over-RDMA on an NFS/RDMA server, with NFSv3 and NFSv4.1.\n"
       "Works below one directory of the export's root, and removes it.");
-  test::add_link_options(cli, settings.link);
+  test::add_link_options(cli, settings.link, {.wires = true});
   cli.add_option("-s,--server", settings.server, "the server's RDMA address")->required()->check(test::address_problem);
   cli.add_option("-p,--port", settings.port, "its RDMA port")->capture_default_str();
   cli.add_option("--mountd", settings.mountd, "address of mountd, over the kernel's TCP; default: the server's")
@@ -210,6 +224,10 @@ int parse_and_run(int argc, char** argv) {
     cli.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return cli.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  if (const std::string problem = test::settle_link(cli, settings.link); !problem.empty()) {
+    (void)fail(problem);
+    return kExitUsage;
   }
   const auto interrupt = [](int) {
     if (interruptible != nullptr) {

@@ -207,11 +207,11 @@ TEST_F(TcpStreamsTest, CarriesCallsReadsAndWritesOfAMegabyte) {
   }
 }
 
-TEST_F(TcpStreamsTest, WhereNobodyListensThePeerIsUnreachable) {
+TEST_F(TcpStreamsTest, WhereNobodyListensTheConnectionIsRefused) {
   const auto connected = client.transport.connect(monotonic_now(), kLoopback4, port, {.context = 1});
   ASSERT_TRUE(connected.ok());
   client.connection = *connected;
-  EXPECT_TRUE(run({&client}, [&] { return client.has(Kind::kUnreachable); }));
+  EXPECT_TRUE(run({&client}, [&] { return client.has(Kind::kRejected); }));
 }
 
 TEST_F(TcpStreamsTest, AResetEndsTheConnectionAndNothingElse) {
@@ -226,7 +226,7 @@ TEST_F(TcpStreamsTest, AListenerThatIsClosedTakesNoMoreConnections) {
   ASSERT_TRUE(server.transport.listen(port).ok());
   server.transport.unlisten(port);
   const auto refused = client.transport.connect(monotonic_now(), kLoopback4, port, {.context = 1});
-  ASSERT_TRUE(run({&client, &server}, [&] { return client.has(Kind::kUnreachable); }));
+  ASSERT_TRUE(run({&client, &server}, [&] { return client.has(Kind::kRejected); }));
   client.transport.destroy(*refused);
   EXPECT_FALSE(server.sockets.in_use());
   ASSERT_NO_FATAL_FAILURE(connect(kLoopback4));  // and one opened again does

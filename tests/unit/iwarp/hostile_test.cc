@@ -249,7 +249,7 @@ TEST(IwarpHostile, APeerThatNeverReadsKeepsNothingForEver) {
 // Long FPDUs of all connections together have a bound; who waits for it loses no time by it, and short ones pass.
 TEST(IwarpHostile, FpdusThatDoNotEndHoldNoMoreThanTheirShareTogether) {
   IwarpOptions options;
-  options.input_bytes_max = 128 * 1024;
+  options.input_bytes_max = 128u << 10;
   ScriptedPeer t(options);
   t.server.accept_options.receive_bytes_max = 65'000;
   const ByteVector message = pattern(60'000);

@@ -330,11 +330,13 @@ TEST(IwarpTransport, ARefusalSaysWhy) {
   EXPECT_EQ(t.client.transport.live_count(), 0u);
 }
 
-TEST(IwarpTransport, WhereNobodyListensTheServerIsUnreachable) {
+TEST(IwarpTransport, WhereNobodyListensTheConnectionIsRefused) {
   TwoEnds t;
   t.server.transport.unlisten(kPort);
   t.connect();
-  EXPECT_TRUE(t.client.has_event(Kind::kUnreachable));
+  ASSERT_TRUE(t.client.has_event(Kind::kRejected));
+  EXPECT_EQ(t.client.events.back().rejection.reason, verbs::RejectReason::kNoListener);
+  EXPECT_EQ(t.client.events.back().rejection.name, "connection_refused");
   t.client.transport.destroy(t.client.connection);
   EXPECT_EQ(t.client.transport.live_count(), 0u);
 }

@@ -21,6 +21,7 @@ ConnectionStatus row(uint64_t id, uint64_t rpcs, std::string peer = "10.0.0.1") 
 
 std::vector<uint64_t> ids(const std::vector<const LiveConnection*>& rows) {
   std::vector<uint64_t> result;
+  result.reserve(rows.size());
   for (const LiveConnection* each : rows) {
     result.push_back(each->status.id);
   }
