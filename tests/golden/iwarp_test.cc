@@ -11,6 +11,7 @@
 #include "iwarp/wire/ddp_header.h"
 #include "iwarp/wire/fpdu.h"
 #include "iwarp/wire/read_request.h"
+#include "rpcrdma/wire/private_data.h"
 #include "tests/support/pcap_reader.h"
 
 namespace cw::iwarp {
@@ -70,6 +71,7 @@ void read_fpdus(Bytes bytes, Side& side) {
   }
 }
 
+// Proves CMPD-1-4: over MPA what tests/unit/cm/capture_test.cc shows of the CM.
 // Proves RDMAP-1.3-1, RDMAP-3.1-8, RDMAP-4-1, RDMAP-4.1-1, RDMAP-4.1-2, RDMAP-4.1-8, RDMAP-A.4-1
 TEST(GoldenIwarp, AConnectionOfLinuxsNfsClientIsReadAndWrittenAgain) {
   const std::vector<uint8_t> client = stream("iwarp-nfs-linux61-client.bin");
@@ -81,6 +83,7 @@ TEST(GoldenIwarp, AConnectionOfLinuxsNfsClientIsReadAndWrittenAgain) {
   EXPECT_EQ(responder.ird_ord().ird, 128);
   EXPECT_EQ(responder.ird_ord().ord, 0);
   ASSERT_EQ(responder.private_data().size(), 8u);
+  EXPECT_EQ(rpcrdma::PrivateData::of_peer(responder.private_data()), (rpcrdma::PrivateData{4096, 4096, true}));
   std::vector<uint8_t> request(kMpaFrameBytesMax);
   MpaInitiator initiator;
   request.resize(initiator.request({.crc = false, .ird = 128, .ord = 0, .private_data = responder.private_data()}, request));

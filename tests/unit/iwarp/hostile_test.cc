@@ -247,6 +247,7 @@ TEST(IwarpHostile, APeerThatNeverReadsKeepsNothingForEver) {
 }
 
 // Long FPDUs of all connections together have a bound; who waits for it loses no time by it, and short ones pass.
+// Proves RDMAP-8.1.2-9
 TEST(IwarpHostile, FpdusThatDoNotEndHoldNoMoreThanTheirShareTogether) {
   IwarpOptions options;
   options.input_bytes_max = 128u << 10;

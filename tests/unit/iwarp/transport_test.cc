@@ -177,6 +177,7 @@ TEST(IwarpTransport, ARandomMixArrivesInOrderOverAnySegmentation) {
 // RFC 5040 4.8, RFC 5041 8: what each kind of wrong access to registered memory is answered with.
 // Proves RDMAP-4.8-13, RDMAP-4.8-14, RDMAP-4.8-15, RDMAP-4.8-16, RDMAP-5.2.1-13, RDMAP-7.2-9, RDMAP-7.2-10, RDMAP-7.2-12,
 // RDMAP-7.2-14, RDMAP-8.1.1-1
+// Proves RDMAP-8.1.1-2, RDMAP-8.1.1-3, RDMAP-8.1.1-5, RDMAP-3.2-8, RDMAP-3.2-12
 TEST(IwarpTransport, WrongAccessHasItsOwnTerminate) {
   struct Case {
     const char* name;
@@ -249,6 +250,7 @@ TEST(IwarpTransport, AddressesThatWrapAreRefusedAsSuch) {
 }
 
 // Proves RDMAP-4.8-18, RDMAP-5.3-15, RDMAP-5.3-17, RDMAP-7.2-5
+// Proves RDMAP-8.1.1-7
 TEST(IwarpTransport, AnInvalidationOfAnotherConnectionsKeyIsRefused) {
   TwoEnds t;
   t.connect();
@@ -265,6 +267,7 @@ TEST(IwarpTransport, AnInvalidationOfAnotherConnectionsKeyIsRefused) {
 }
 
 // Its owner may take memory back while a READ of it is being answered.
+// Proves RDMAP-8.1.1-4, RDMAP-8.1.1-6
 TEST(IwarpTransport, MemoryThatIsWithdrawnIsReadNoFurther) {
   TwoEnds t;
   t.connect();
