@@ -231,7 +231,9 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.reverse_credits = config_listener.reverse_credits;
     listener.server.call_bytes_max = limits.call_bytes_max;
     listener.server.reply_bytes_max = limits.reply_bytes_max;
-    listener.server.reads_in_flight_max = config.roce.reads_in_flight_max;
+    listener.server.reads_in_flight_max = config_listener.transport == control::TransportKind::kIwarp
+                                              ? config.iwarp.reads_in_flight_max
+                                              : config.roce.reads_in_flight_max;
     listener.server.call_timeout = call_timeout_of(options, listener);
     listener.server.read_timeout = Duration::seconds(limits.read_timeout_s);
     listener.server.reply_timeout = Duration::seconds(limits.reply_timeout_s);
@@ -275,7 +277,10 @@ iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare
   options.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
   // A quarter of the packet buffers, at about the size that most have.
   options.input_bytes_max = uint64_t{share_of(config.dataplane.rx_buffers, core)} / 4 * 2048;
-  options.ord = static_cast<uint16_t>(config.roce.reads_in_flight_max);
+  options.crc = config.iwarp.crc;
+  options.ord = static_cast<uint16_t>(config.iwarp.reads_in_flight_max);
+  options.fpdu_bytes_max = config.iwarp.fpdu_bytes_max;
+  options.handshake_timeout = Duration::seconds(config.iwarp.handshake_timeout_s);
   options.send_work_max = std::max({16384u, 8 * share_of(limits.calls_in_flight_max, core), send_works(limits, core)});
   for (const control::ListenerConfig& listener : config.listeners) {
     const uint32_t receives = listener.credits + listener.reverse_credits;
@@ -292,7 +297,8 @@ TcpStreamsOptions tcp_options(const control::Config& config) {
       options.listen.push_back({*listener.address, listener.port});
     }
   }
-  options.keepalive = Duration::seconds(config.roce.keepalive_s);
+  options.keepalive = Duration::seconds(config.iwarp.keepalive_s);
+  options.user_timeout = Duration::seconds(config.iwarp.user_timeout_s);
   return options;
 }
 

@@ -15,12 +15,13 @@ constexpr auto kDescribeTimeout = std::chrono::seconds(1);
 }  // namespace
 
 GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, iwarp::IwarpTransport& iwarp,
-                       node::Node& node, WorkerPool& workers, CoreExchange* exchange,
+                       TcpStreams& tcp, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
                        std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools)
     : core_(core),
       gateway_(gateway),
       transport_(transport),
       iwarp_(iwarp),
+      tcp_(tcp),
       node_(node),
       workers_(workers),
       exchange_(exchange),
@@ -203,7 +204,9 @@ void GatewayApp::answer_some(Instant now) {
   }
   if (question->options != nullptr) {
     gateway_.reconfigure(*question->options);
-    transport_.reconfigure(*question->roce);
+    transport_.reconfigure(question->wires->roce);
+    iwarp_.reconfigure(question->wires->iwarp);
+    tcp_.reconfigure(question->wires->tcp);
     question->answered.store(true, std::memory_order_release);
     return;
   }
@@ -244,10 +247,10 @@ bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t co
   return answered;
 }
 
-bool GatewayApp::reconfigure(gateway::GatewayOptions& options, const node::RoceOptions& roce) {
+bool GatewayApp::reconfigure(gateway::GatewayOptions& options, const WireOptions& wires) {
   Question question;
   question.options = &options;
-  question.roce = &roce;
+  question.wires = &wires;
   return ask(question);
 }
 

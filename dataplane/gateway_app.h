@@ -28,6 +28,13 @@ enum class DrainOrder : uint8_t {
   kForce,  // end what is left
 };
 
+// What a reload changes of a core's wires.
+struct WireOptions {
+  node::RoceOptions roce;
+  iwarp::IwarpOptions iwarp;
+  TcpStreamsOptions tcp;
+};
+
 // Of one core, or several added up.
 struct DrainProgress {
   uint32_t connections = 0;  // open
@@ -40,8 +47,8 @@ class GatewayApp final : public CoreApp {
  public:
   // `exchange` leads to the gateways of other cores; nullptr: there are none.
   GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, iwarp::IwarpTransport& iwarp,
-             node::Node& node, WorkerPool& workers, CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues,
-             BufferPools& pools);
+             TcpStreams& tcp, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
+             std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools);
 
   // Poll core.
   bool turn(Instant now) override;
@@ -68,7 +75,7 @@ class GatewayApp final : public CoreApp {
   [[nodiscard]] bool describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max);
   // The same for new options: the core exchanges them (Gateway::reconfigure), and `options` holds what was. False: it did not,
   // and `options` must not be given to it again.
-  [[nodiscard]] bool reconfigure(gateway::GatewayOptions& options, const node::RoceOptions& roce);
+  [[nodiscard]] bool reconfigure(gateway::GatewayOptions& options, const WireOptions& wires);
   // The same for the logs of the transports, one behind the other, and what time it is for the core.
   [[nodiscard]] bool copy_log(std::vector<verbs::TransportEvent>& out, Instant& now);
 
@@ -79,8 +86,8 @@ class GatewayApp final : public CoreApp {
     std::span<gateway::ConnectionInfo> out;
     std::span<verbs::TransportEvent> log;
     gateway::GatewayOptions* options = nullptr;
-    const node::RoceOptions* roce = nullptr;  // beside `options`
-    Instant now;                              // when it was answered
+    const WireOptions* wires = nullptr;  // beside `options`
+    Instant now;                         // when it was answered
     uint32_t count = 0;
     uint32_t place = 0;  // that the core goes on from
     std::atomic<bool> answered{false};
@@ -99,6 +106,7 @@ class GatewayApp final : public CoreApp {
   gateway::Gateway& gateway_;
   node::RoceTransport& transport_;
   iwarp::IwarpTransport& iwarp_;
+  TcpStreams& tcp_;
   node::Node& node_;
   WorkerPool& workers_;
   CoreExchange* exchange_;

@@ -112,7 +112,9 @@ bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
     gateway::GatewayOptions options = gateway_options(config, CoreShare{i, cores}, parts_.quota, parts_.client_quota,
                                                       parts_.workers.source_ports(), parts_.numbers);
     options.pull_buffers_max = pulled_max / cores;
-    taken = parts_.apps[i]->reconfigure(options, roce_options(config, CoreShare{i, cores})) && taken;
+    const CoreShare share{i, cores};
+    const WireOptions wires{roce_options(config, share), iwarp_options(config, share), tcp_options(config)};
+    taken = parts_.apps[i]->reconfigure(options, wires) && taken;
   }
   parts_.checks.reconfigure(config.backends, parts_.numbers);
   parts_.view.reconfigure(config, parts_.numbers);

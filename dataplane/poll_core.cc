@@ -36,7 +36,7 @@ PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wak
           gateway_options(shared.config, share, shared.quota, shared.client_quota, shared.workers.source_ports(), shared.numbers),
           std::vector<verbs::Transport*>{&transport_, &iwarp_}, shared.pools.packets(), shared.pools.large(), shared.programs,
           entropy_),
-      app_(share.index, gateway_, transport_, iwarp_, node_, shared.workers, shared.exchange, queues_, shared.pools),
+      app_(share.index, gateway_, transport_, iwarp_, tcp_, node_, shared.workers, shared.exchange, queues_, shared.pools),
       loop_(node_, queues_, shared.pools, clock_, app_, wakeup,
             {.spins = shared.config.dataplane.idle == control::IdleMode::kSpin, .yields = is_worker_cpu(lcore_)}) {
   tcp_.attach(iwarp_);

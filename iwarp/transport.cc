@@ -173,6 +173,14 @@ IwarpTransport::IwarpTransport(const IwarpOptions& options, StreamHost& host, Bu
   }
 }
 
+void IwarpTransport::reconfigure(const IwarpOptions& fresh) {
+  options_.crc = fresh.crc;
+  options_.ird = fresh.ird;
+  options_.ord = fresh.ord;
+  options_.fpdu_bytes_max = fresh.fpdu_bytes_max;
+  options_.handshake_timeout = fresh.handshake_timeout;
+}
+
 IwarpTransport::~IwarpTransport() {
   for (const Slot& slot : slots_) {
     if (slot.connection != nullptr) {

@@ -111,6 +111,9 @@ class IwarpTransport final : public verbs::Transport {
   [[nodiscard]] Instant next_deadline() const override { return timers_.next_deadline(); }
   void on_deadline(Instant now) override;
 
+  // For connections to come: what they ask for, and how long they may take. Sizes and rates stay.
+  void reconfigure(const IwarpOptions& fresh);
+
   // The host's side. `mss_bytes`: what one TCP segment carries.
   // nullopt: refused, the host resets it.
   [[nodiscard]] std::optional<StreamId> on_accepted(Instant now, const IpAddress& peer, uint16_t peer_port,

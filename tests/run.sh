@@ -159,7 +159,7 @@ sanitized=(-Dbuildtype=debug -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Duni
 
 configure_asan() { configure build-asan -Ddpdk=disabled -Db_sanitize=address,undefined -Db_ndebug=false "${sanitized[@]}"; }
 configure_tsan() { configure build-tsan -Db_sanitize=thread -Db_lundef=false "${sanitized[@]}"; }
-tsan_targets=(tests/unit/{dataplane/dataplane,dataplane/eal,telemetry/telemetry,control/control,capture/capture}_test
+tsan_targets=(tests/unit/{base/base,dataplane/dataplane,dataplane/eal,telemetry/telemetry,control/control,capture/capture}_test
   apps/causewayctl)
 
 # Much of ops and interop is waiting. Beside them the sanitizers' builds take the CPU time that nobody else wants (SCHED_IDLE). What they
@@ -208,7 +208,7 @@ if wants tsan; then
   configure_tsan
   compile build-tsan "${tsan_targets[@]}"
   export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
-  meson_tests build-tsan tsan dataplane dataplane_eal telemetry control capture
+  meson_tests build-tsan tsan base dataplane dataplane_eal telemetry control capture
 fi
 if wants bench; then
   ensure_packages bench || echo "what these programs are measured for stays absent"

@@ -244,6 +244,22 @@ struct RoceConfig {
   bool congestion_control = true;
 };
 
+// [iwarp]
+struct IwarpConfig {
+  // Ask for a CRC on each FPDU; a client that asks has it anyway.
+  bool crc = true;
+  // RDMA Reads in flight per connection, 1..128; the client's IRD bounds it further.
+  uint32_t reads_in_flight_max = 16;
+  // Longest FPDU that we send, bytes, 1024..65535; TCP's segment size bounds it too.
+  uint32_t fpdu_bytes_max = 65535;
+  // Seconds for a client's MPA Request, 1..60.
+  uint32_t handshake_timeout_s = 5;
+  // Seconds without a segment from a client after which TCP asks whether it is there, 0..32767 (TCP_KEEPIDLE); 0: never.
+  uint32_t keepalive_s = 30;
+  // Seconds without an acknowledgement after which a client is gone, 1..3600 (TCP_USER_TIMEOUT).
+  uint32_t user_timeout_s = 30;
+};
+
 // [metrics]
 struct MetricsConfig {
   // Where /metrics is served, on a kernel interface (DPDK ports are not reachable from the host itself). Absent ("off"): not
@@ -286,6 +302,7 @@ struct Config {
   std::vector<ClientConfig> clients;      // 0..16
   LimitsConfig limits;
   RoceConfig roce;
+  IwarpConfig iwarp;
   MetricsConfig metrics;
   AdminConfig admin;
   LogConfig log;

@@ -457,6 +457,38 @@ const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
      .live = true},
 }};
 
+const std::array<Key<IwarpConfig>, 6> kIwarpKeys = {{
+    {.name = "crc",
+     .member = &IwarpConfig::crc,
+     .help = "Ask for a CRC on each FPDU. TCP's own checksum is weak; a client that asks for CRCs has them anyway.",
+     .live = true},
+    {.name = "reads_in_flight_max",
+     .member = &IwarpConfig::reads_in_flight_max,
+     .help = "RDMA Reads in flight per connection; the client's IRD bounds it too.",
+     .bounds = {1, 128},
+     .live = true},
+    {.name = "fpdu_bytes_max",
+     .member = &IwarpConfig::fpdu_bytes_max,
+     .help = "Longest FPDU that is sent, bytes; TCP's segment size bounds it too.",
+     .bounds = {1024, 65535},
+     .live = true},
+    {.name = "handshake_timeout_s",
+     .member = &IwarpConfig::handshake_timeout_s,
+     .help = "Seconds that a client has for its MPA Request.",
+     .bounds = {1, 60},
+     .live = true},
+    {.name = "keepalive_s",
+     .member = &IwarpConfig::keepalive_s,
+     .help = "Seconds without a word from a client after which TCP asks whether it is there. 0: never.",
+     .bounds = {0, 32767},
+     .live = true},
+    {.name = "user_timeout_s",
+     .member = &IwarpConfig::user_timeout_s,
+     .help = "Seconds without an acknowledgement after which TCP gives a client up.",
+     .bounds = {1, 3600},
+     .live = true},
+}};
+
 const std::array<Key<MetricsConfig>, 3> kMetricsKeys = {{
     {.name = "listen",
      .member = &MetricsConfig::listen,
@@ -581,6 +613,11 @@ const Section<RoceConfig>& roce_section() {
   static const Section<RoceConfig> kSection{
       {.name = "roce", .help = "The RDMA transport.", .waits = "buffers and connection management are set up with it"},
       kRoceKeys};
+  return kSection;
+}
+const Section<IwarpConfig>& iwarp_section() {
+  static const Section<IwarpConfig> kSection{
+      {.name = "iwarp", .help = "RDMA over TCP, of new connections.", .waits = "sockets are opened at the start"}, kIwarpKeys};
   return kSection;
 }
 const Section<MetricsConfig>& metrics_section() {

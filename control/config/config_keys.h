@@ -17,6 +17,7 @@ namespace cw::control {
 [[nodiscard]] const Section<ClientConfig>& client_section();
 [[nodiscard]] const Section<LimitsConfig>& limits_section();
 [[nodiscard]] const Section<RoceConfig>& roce_section();
+[[nodiscard]] const Section<IwarpConfig>& iwarp_section();
 [[nodiscard]] const Section<MetricsConfig>& metrics_section();
 [[nodiscard]] const Section<AdminConfig>& admin_section();
 [[nodiscard]] const Section<LogConfig>& log_section();
@@ -33,6 +34,7 @@ void for_each_section(Visit&& visit) {
   visit(client_section(), &Config::clients);
   visit(limits_section(), &Config::limits);
   visit(roce_section(), &Config::roce);
+  visit(iwarp_section(), &Config::iwarp);
   visit(metrics_section(), &Config::metrics);
   visit(admin_section(), &Config::admin);
   visit(log_section(), &Config::log);

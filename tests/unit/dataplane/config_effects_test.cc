@@ -45,6 +45,7 @@ const std::vector<Given> kFile = {
     {"[[client]]", {{"name", "\"some\""}, {"prefixes", "[\"192.0.2.0/24\"]"}}},
     {"[limits]", {}},
     {"[roce]", {}},
+    {"[iwarp]", {}},
     {"[metrics]", {}},
     {"[admin]", {}},
     {"[log]", {}},
@@ -84,6 +85,7 @@ struct Made {
     gateway = gateway_options(from, {}, *quota, *quota_of_clients, source_ports, numbers);
     roce = roce_options(from, {});
     tcp = tcp_options(from);
+    iwarp = iwarp_options(from, {});
     port = port_settings(from, from.ports.front());
     pools = control::pool_sizes(from);
     check = check_plan(from.backends.front());
@@ -115,6 +117,7 @@ struct Made {
   gateway::GatewayOptions gateway;
   node::RoceOptions roce;
   TcpStreamsOptions tcp;
+  iwarp::IwarpOptions iwarp;
   PortSettings port;
   control::PoolSizes pools;
   CheckPlan check;
@@ -213,6 +216,12 @@ const std::map<std::string, Effect>& effects() {
       {"roce.keepalive_s", to("7", [](const Made& m) { return m.roce.rc.keepalive.to_ns(); })},
       {"roce.selective_recovery", to("false", [](const Made& m) { return m.roce.rc.selective_recovery; })},
       {"roce.congestion_control", to("false", [](const Made& m) { return m.roce.rc.congestion_control; })},
+      {"iwarp.crc", to("false", [](const Made& m) { return m.iwarp.crc; })},
+      {"iwarp.reads_in_flight_max", to("4", [](const Made& m) { return m.iwarp.ord; })},
+      {"iwarp.fpdu_bytes_max", to("1500", [](const Made& m) { return m.iwarp.fpdu_bytes_max; })},
+      {"iwarp.handshake_timeout_s", to("9", [](const Made& m) { return m.iwarp.handshake_timeout.to_ns(); })},
+      {"iwarp.keepalive_s", to("7", [](const Made& m) { return m.tcp.keepalive.to_ns(); })},
+      {"iwarp.user_timeout_s", to("7", [](const Made& m) { return m.tcp.user_timeout.to_ns(); })},
       {"metrics.listen",
        {.value = "\"off\"", .ops_case = "metrics switched off are served nowhere, and causewayctl still has them"}},
       {"metrics.page", {.value = "false", .ops_case = "live page switched off says so, and a reload switches it on"}},
@@ -319,6 +328,12 @@ const std::map<std::string, const char*>& seen_by() {
       {"roce.keepalive_s", "Keepalive.RepeatsAnOldPacketThatThePeerHasToAcknowledge"},
       {"roce.selective_recovery", "Gateway.RecoversSelectivelyWhenBothSidesOfferIt"},
       {"roce.congestion_control", "Congestion.SwitchedOffItSendsNoEctAnswersNoMarkAndObeysNoNotification"},
+      {"iwarp.crc", "IwarpTransport.CarriesMessagesOfEveryKind"},
+      {"iwarp.reads_in_flight_max", "IwarpTransport.ReadsInFlightAreTheFewerOfThePeersAndOurs"},
+      {"iwarp.fpdu_bytes_max", "IwarpTransport.FpdusAreNoLongerThanTheOptionSays"},
+      {"iwarp.handshake_timeout_s", "IwarpHostile.ASlowHandshakeHasATimeLimit"},
+      {"iwarp.keepalive_s", "TcpStreamsTest.TheKernelAsksIdlePeersAndGivesSilentOnesUp"},
+      {"iwarp.user_timeout_s", "TcpStreamsTest.TheKernelAsksIdlePeersAndGivesSilentOnesUp"},
       {"metrics.dpdk_telemetry", "DPDK's telemetry socket agrees with /metrics"},
       {"admin.socket", "an unwritable admin socket is said in one sentence"},
       {"admin.group", "causewayctl changes nothing for those who may only look"},

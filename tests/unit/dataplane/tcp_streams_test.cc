@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -205,6 +206,22 @@ TEST_F(TcpStreamsTest, CarriesCallsReadsAndWritesOfAMegabyte) {
     EXPECT_EQ(sink, written);
     (void)client.memory.invalidate(kDomain, *source_key);
   }
+}
+
+// What the kernel was asked for; more cannot be seen in a short test.
+TEST_F(TcpStreamsTest, TheKernelAsksIdlePeersAndGivesSilentOnesUp) {
+  server.sockets.reconfigure({.user_timeout = Duration::seconds(71), .keepalive = Duration::seconds(53)});
+  ASSERT_NO_FATAL_FAILURE(connect(kLoopback4));
+  bool found = false;
+  for (int fd = 0; fd < 1024 && !found; ++fd) {
+    const auto option_of = [fd](int name) {
+      int value = -1;
+      socklen_t size = sizeof(value);
+      return getsockopt(fd, IPPROTO_TCP, name, &value, &size) == 0 ? value : -1;
+    };
+    found = option_of(TCP_KEEPIDLE) == 53 && option_of(TCP_USER_TIMEOUT) == 71'000;
+  }
+  EXPECT_TRUE(found);
 }
 
 TEST_F(TcpStreamsTest, WhereNobodyListensTheConnectionIsRefused) {

@@ -12,8 +12,6 @@ struct WrongSegment {
   uint32_t control;  // the first word of the Terminate's payload
 };
 
-const ByteVector kPayload = pattern(16);
-
 std::vector<WrongSegment> wrong_segments() {
   ReadRequestHeader request;
   request.bytes = 100;

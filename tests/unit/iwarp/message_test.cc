@@ -4,8 +4,6 @@
 namespace cw::iwarp::test {
 namespace {
 
-const ByteVector kPayload = pattern(16);
-constexpr verbs::Rkey kKey(0x11223344);
 constexpr uint64_t kAddress = 0x0102'0304'0506'0708;
 
 ByteVector be32(uint32_t value) {

@@ -6,9 +6,6 @@
 namespace cw::iwarp::test {
 namespace {
 
-const ByteVector kPayload = pattern(16);
-constexpr verbs::Rkey kKey(0x11223344);
-
 std::vector<Opcode> opcodes_of(const std::vector<Heard>& heard) {
   std::vector<Opcode> opcodes;
   opcodes.reserve(heard.size());

@@ -13,6 +13,8 @@ namespace cw::iwarp::test {
 
 using ByteVector = std::vector<uint8_t>;
 
+inline const ByteVector kPayload = pattern(16);
+
 inline ByteVector joined(std::initializer_list<ByteVector> parts) {
   ByteVector all;
   for (const ByteVector& part : parts) {

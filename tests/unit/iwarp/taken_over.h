@@ -6,6 +6,9 @@
 
 namespace cw::iwarp::test {
 
+// Of memory that the played peer says it has.
+inline constexpr verbs::Rkey kKey(0x11223344);
+
 // A segment as it was heard.
 struct Heard {
   ByteVector ulpdu;

@@ -320,6 +320,29 @@ TEST(IwarpTransport, NeverHasMoreReadsOutstandingThanThePeerTakes) {
   t.expect_nothing_left();
 }
 
+TEST(IwarpTransport, ReadsInFlightAreTheFewerOfThePeersAndOurs) {
+  for (const uint16_t theirs : {uint16_t{2}, uint16_t{9}}) {
+    for (const uint16_t ours : {uint16_t{3}, uint16_t{7}}) {
+      TwoEnds t({.ird = theirs}, {.ord = 16});
+      t.server.transport.reconfigure({.ord = ours});
+      t.connect();
+      EXPECT_EQ(t.server.stream().ord, std::min(theirs, ours));
+    }
+  }
+}
+
+TEST(IwarpTransport, FpdusAreNoLongerThanTheOptionSays) {
+  TwoEnds t({.fpdu_bytes_max = 2000});
+  t.net.mss_bytes = 65483;
+  t.connect();
+  const uint64_t before = t.client.transport.stream_stats().fpdus_sent;
+  ASSERT_TRUE(t.client.qp->post_send({.payload = t.client.chain(pattern(4096))}).ok());
+  t.run();
+  EXPECT_EQ(t.client.transport.stream_stats().fpdus_sent - before, 3u);
+  EXPECT_LE(t.client.stream().ulpdu_bytes_max, 2000u);
+  t.expect_nothing_left();
+}
+
 TEST(IwarpTransport, ARefusalSaysWhy) {
   TwoEnds t;
   t.server.refuse = verbs::RejectReason::kNoResources;
