@@ -71,7 +71,7 @@ const std::vector<Case> kParseCases = {
     {"KeyOutsideSections",
      "[log]\n[nonsense]\nx = 1\n",
      {"c.toml:15:2: nonsense: unknown section; there are gateway, dataplane, port, listener, backend, route, client, limits, "
-      "roce, metrics, admin, log"}},
+      "roce, iwarp, metrics, admin, log"}},
     {"NumberAsText",
      "[limits]\nconnections_max = \"64\"\n",
      {"c.toml:15:19: limits.connections_max: is text, not a whole number"}},
