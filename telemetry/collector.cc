@@ -9,7 +9,6 @@
 
 #include "telemetry/log.h"
 #include "telemetry/metric_table.h"
-#include "telemetry/process_metrics.h"
 
 namespace cw::telemetry {
 namespace {
@@ -332,7 +331,7 @@ std::vector<MetricFamily> Collector::Collect() const {
         sample({{"lcore", std::to_string(core.lcore)}, {"role", core.role}}, static_cast<double>(timeouts_[i])));
   }
   families.push_back(std::move(late));
-  for (MetricFamily& family : process_metrics()) {
+  for (MetricFamily& family : process_.collect()) {
     families.push_back(std::move(family));
   }
   return families;

@@ -20,6 +20,7 @@
 #include "control/admin/server_checks.h"
 #include "telemetry/core_snapshot.h"
 #include "telemetry/health.h"
+#include "telemetry/process_metrics.h"
 #include "telemetry/snapshot.h"
 
 namespace cw::telemetry {
@@ -136,7 +137,8 @@ class Collector final : public prometheus::Collectable, public HealthSource {
   size_t refresh() const;
 
   MetricSources sources_;
-  mutable std::mutex mutex_;                // one reader at a time on the snapshots
+  mutable std::mutex mutex_;  // one reader at a time on the snapshots
+  ProcessMetrics process_;
   mutable std::vector<uint64_t> timeouts_;  // per core: scrapes that it did not answer in time; under mutex_
 };
 

@@ -1,11 +1,13 @@
 #include "telemetry/process_metrics.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -51,40 +53,70 @@ double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
+struct Pages {
+  uint64_t address_space = 0;
+  uint64_t resident = 0;
+};
+
+std::optional<Pages> pages_of(int statm) {
+  std::array<char, 128> text{};
+  const ssize_t size = pread(statm, text.data(), text.size() - 1, 0);
+  if (size <= 0) {
+    return std::nullopt;
+  }
+  char* rest = nullptr;
+  const uint64_t address_space = std::strtoull(text.data(), &rest, 10);
+  return Pages{address_space, std::strtoull(rest, nullptr, 10)};
+}
+
+size_t entries_of(DIR* directory) {
+  rewinddir(directory);
+  size_t entries = 0;
+  while (const dirent* entry = readdir(directory)) {
+    entries += entry->d_name[0] != '.' ? 1 : 0;
+  }
+  return entries;
+}
+
 }  // namespace
 
-std::vector<MetricFamily> process_metrics() {
+ProcessMetrics::ProcessMetrics()
+    : descriptors_(opendir("/proc/self/fd")),
+      memory_(open("/proc/self/statm", O_RDONLY | O_CLOEXEC)),
+      start_(start_time_seconds()) {}
+
+ProcessMetrics::~ProcessMetrics() {
+  if (memory_ >= 0) {
+    close(memory_);
+  }
+}
+
+std::vector<MetricFamily> ProcessMetrics::collect() const {
   std::vector<MetricFamily> families;
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0) {
     families.push_back(family("process_cpu_seconds_total", "CPU time of the process, user and system.", MetricType::Counter,
                               seconds(usage.ru_utime) + seconds(usage.ru_stime)));
   }
-  double virtual_pages = 0;
-  double resident_pages = 0;
-  if (std::ifstream statm("/proc/self/statm"); statm >> virtual_pages >> resident_pages) {
+  if (const std::optional<Pages> pages = pages_of(memory_)) {
     const double page = static_cast<double>(sysconf(_SC_PAGESIZE));
-    families.push_back(family("process_virtual_memory_bytes", "Address space in use.", MetricType::Gauge, virtual_pages * page));
-    families.push_back(family("process_resident_memory_bytes", "Memory in use.", MetricType::Gauge, resident_pages * page));
+    families.push_back(family("process_virtual_memory_bytes", "Address space in use.", MetricType::Gauge,
+                              static_cast<double>(pages->address_space) * page));
+    families.push_back(family("process_resident_memory_bytes", "Memory in use.", MetricType::Gauge,
+                              static_cast<double>(pages->resident) * page));
   }
-  std::error_code error;
-  size_t open_fds = 0;
-  for (auto it = std::filesystem::directory_iterator("/proc/self/fd", error);
-       !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
-    ++open_fds;
-  }
-  if (open_fds > 0) {
-    families.push_back(family("process_open_fds", "Open file descriptors.", MetricType::Gauge, static_cast<double>(open_fds)));
+  if (descriptors_) {
+    families.push_back(family("process_open_fds", "Open file descriptors.", MetricType::Gauge,
+                              static_cast<double>(entries_of(descriptors_.get()))));
   }
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     families.push_back(family("process_max_fds", "Most file descriptors that may be open.", MetricType::Gauge,
                               static_cast<double>(limit.rlim_cur)));
   }
-  static const double kStart = start_time_seconds();
-  if (kStart > 0) {
+  if (start_ > 0) {
     families.push_back(
-        family("process_start_time_seconds", "Start of the process, seconds since 1970.", MetricType::Gauge, kStart));
+        family("process_start_time_seconds", "Start of the process, seconds since 1970.", MetricType::Gauge, start_));
   }
   return families;
 }
