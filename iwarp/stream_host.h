@@ -45,7 +45,7 @@ class StreamHost {
   // On every own address. Listening twice is fine. kLimit: too many ports. kNoResources: the port is taken, or not ours to take.
   [[nodiscard]] virtual Status listen(uint16_t port) = 0;
   virtual void unlisten(uint16_t port) = 0;
-  // on_connected() or on_lost() is the answer, later.
+  // on_connected() or on_lost() is the answer, later. kBadValue: there is no way to that address.
   [[nodiscard]] virtual Status connect(StreamId stream, const IpAddress& server, uint16_t port) = 0;
   // Nothing more is written: FIN. What the peer sends is still read.
   virtual void finish(StreamId stream) = 0;

@@ -458,7 +458,7 @@ void IwarpTransport::take_setup_bytes(Instant now, Connection& connection) {
         post_event(connection, Kind::kRejected);
         release(connection, ReleaseKind::kClose);
       } else {
-        start_stream(connection, connection.wishes->initiator.session());
+        start_stream(connection, connection.wishes->initiator.session(), connection.wishes->options);
         post_event(connection, Kind::kConnectResponse);
         take_input(now, connection);
       }
@@ -470,7 +470,10 @@ void IwarpTransport::take_setup_bytes(Instant now, Connection& connection) {
 void IwarpTransport::fail_setup(Instant now, Connection& connection, IwarpDrop drop) {
   count_drop(now, connection, drop);
   if (!connection.is_passive) {
-    post_event(connection, Kind::kUnreachable);
+    if (drop == IwarpDrop::kBadSetup) {
+      connection.rejection = {verbs::RejectReason::kOther, to_string(connection.wishes->initiator.error())};
+    }
+    post_event(connection, drop == IwarpDrop::kBadSetup ? Kind::kRejected : Kind::kUnreachable);
     release(connection, ReleaseKind::kReset);
     return;
   }
@@ -491,7 +494,7 @@ verbs::ConnectionLimits IwarpTransport::limits() const {
   return {.packet_bytes = core_.spares.pool().buffer_bytes(), .read_bytes_wanted = kReadBytesWanted};
 }
 
-void IwarpTransport::start_stream(Connection& connection, const MpaSession& session) {
+void IwarpTransport::start_stream(Connection& connection, const MpaSession& session, const verbs::ConnectionOptions& wanted) {
   StreamOptions options;
   options.slot = connection.slot;
   options.send_queue_depth = options_.send_queue_depth;
@@ -501,11 +504,9 @@ void IwarpTransport::start_stream(Connection& connection, const MpaSession& sess
   options.ulpdu_bytes_max = connection.ulpdu_bytes_max;
   options.speaks_first = !connection.is_passive;
   options.ready_by_send = session.ready == ReadyToReceive::kSend;
-  if (!connection.is_passive) {
-    options.receive_bytes_max = connection.wishes->options.receive_bytes_max;
-    options.exposes_memory = core_.memory != nullptr;
-    options.domain = connection.wishes->options.domain;
-  }
+  options.receive_bytes_max = wanted.receive_bytes_max;
+  options.exposes_memory = core_.memory != nullptr;
+  options.domain = wanted.domain;
   connection.stream.emplace(options, core_, connection.output);
   connection.state = Connection::State::kStreaming;
 }
@@ -520,12 +521,14 @@ Result<verbs::AcceptedConnection> IwarpTransport::accept(Instant now, verbs::Con
     return fail(Error::kNoResources);
   }
   std::array<uint8_t, kMpaFrameBytesMax> frame{};
-  const uint32_t size = connection->responder->accept(
-      {.crc = options_.crc, .ird = 0, .ord = options_.ord, .private_data = options.private_data}, frame);
+  const uint32_t size = connection->responder->accept({.crc = options_.crc,
+                                                       .ird = core_.memory != nullptr ? options_.ird : uint16_t{0},
+                                                       .ord = options_.ord,
+                                                       .private_data = options.private_data},
+                                                      frame);
   const MpaSession session = connection->responder->session();
   connection->context = options.context;
-  start_stream(*connection, session);
-  connection->stream->set_receive_bytes_max(options.receive_bytes_max);
+  start_stream(*connection, session, options);
   ++open_count_;
   say(*connection, Bytes(frame).first(size));
   connection->reads_again = true;
@@ -830,20 +833,19 @@ void IwarpTransport::on_lost(Instant now, StreamId stream, StreamErrorCause caus
       free_connection(*connection);
       return;
     case Connection::State::kConnecting:
-      if (cause == StreamErrorCause::kTcpReset) {
-        connection->rejection = {verbs::RejectReason::kNoListener, "connection_refused"};
-        count_drop(now, *connection, IwarpDrop::kLostInSetup);
-        connection->handshake_deadline = Instant::never();
-        rearm(*connection);
-        post_event(*connection, Kind::kRejected);
-        return;
-      }
-      [[fallthrough]];
     case Connection::State::kReplying:
       count_drop(now, *connection, IwarpDrop::kLostInSetup);
       connection->handshake_deadline = Instant::never();
       rearm(*connection);
-      post_event(*connection, Kind::kUnreachable);
+      if (connection->state == Connection::State::kReplying && cause != StreamErrorCause::kTcpTimeout) {
+        connection->rejection = {verbs::RejectReason::kOther, "closed_in_setup"};
+        post_event(*connection, Kind::kRejected);
+      } else if (cause == StreamErrorCause::kTcpReset) {
+        connection->rejection = {verbs::RejectReason::kNoListener, "connection_refused"};
+        post_event(*connection, Kind::kRejected);
+      } else {
+        post_event(*connection, Kind::kUnreachable);
+      }
       return;
   }
 }

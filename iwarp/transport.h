@@ -81,7 +81,8 @@ struct IwarpStats {
 
 class IwarpTransport final : public verbs::Transport {
  public:
-  // All references outlive the transport. `memory`: what peers of the active side may touch; nullptr exposes nothing.
+  // All references outlive the transport. `memory`: what peers may touch, of the domain that connect() or accept() says;
+  // nullptr, as in the gateway, exposes nothing.
   IwarpTransport(const IwarpOptions& options, StreamHost& host, BufferPool& pool, RandomSource& random,
                  verbs::MemoryTable* memory = nullptr);
   ~IwarpTransport() override;
@@ -168,7 +169,7 @@ class IwarpTransport final : public verbs::Transport {
   void settle_half_open(Connection& connection);
   void take_setup_bytes(Instant now, Connection& connection);
   void fail_setup(Instant now, Connection& connection, IwarpDrop drop);
-  void start_stream(Connection& connection, const MpaSession& session);
+  void start_stream(Connection& connection, const MpaSession& session, const verbs::ConnectionOptions& wanted);
   void say(Connection& connection, Bytes frame);
   [[nodiscard]] verbs::ConnectionLimits limits() const;
 

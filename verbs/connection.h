@@ -84,7 +84,8 @@ struct ConnectionOptions {
   Bytes private_data;  // at most 32 bytes
   // The private data are an RFC 8797 message, or none; the transport may put its own offer to a peer of its kind behind it.
   bool may_extend_private_data = true;
-  // Active side: memory of this domain may be read and written by the peer. The passive side exposes none.
+  // Memory of this domain may be read and written by the peer, where the transport has memory to expose: the gateway's has none.
+  // RoCE: active side only.
   ProtectionDomain domain;
 };
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <map>
-
 #include "base/ip_address.h"
+#include "dataplane/cpus.h"
+#include "dataplane/dpdk/bind_thread.h"
 
 namespace cw::test {
 
@@ -18,6 +18,20 @@ std::string numbered(std::string text) {
   return text;
 }
 
+void add_port_options(CLI::App& cli, LinkOptions& link, LinkCount count) {
+  cli.add_option("-d,--device", link.port.device,
+                 "DPDK device, such as net_memif0,role=client,socket=/run/cw.sock,socket-abstract=no or "
+                 "net_af_packet0,iface=tap0; RoCE only, and needed there");
+  cli.add_option("-a,--address", link.address, "own address with prefix length; RoCE only, and needed there")
+      ->check([count](const std::string& text) { return prefix_problem(count == LinkCount::kOne ? text : numbered(text)); });
+  cli.add_option("--mtu", link.port.mtu, "bytes of an IP packet on the link; 4500 gives RoCE MTU 4096")
+      ->capture_default_str()
+      ->check(CLI::Range(1280, 9216));
+  cli.add_option("--lcore", link.port.lcore, "CPU to run on")->capture_default_str();
+  cli.add_option("--memory-mb", link.port.memory_mb, "memory for DPDK")->capture_default_str();
+  cli.add_flag("-v,--verbose", link.port.verbose, "show DPDK's own start-up messages");
+}
+
 }  // namespace
 
 std::string prefix_problem(const std::string& text) {
@@ -27,53 +41,47 @@ std::string address_problem(const std::string& text) {
   return parse_ip(text).ok() ? "" : fmt::format("'{}' is not an IP address", text);
 }
 
-control::PoolSizes LinkOptions::heap_sizes() const {
-  control::PoolSizes sizes;
-  sizes.packet_buffers = port.packet_buffers;
-  sizes.large_buffers = port.large_buffers;
-  sizes.views = port.views;
-  return sizes;
+void add_wire_options(CLI::App& cli, LinkOptions& link, LinkCount count) {
+  cli.add_option_function<std::string>(
+         "--transport", [&link](const std::string& name) { link.is_iwarp = name == "iwarp"; },
+         "the wire: roce, RoCEv2 on a DPDK port of our own; or iwarp, RDMA over the kernel's TCP, without DPDK and root")
+      ->default_str("roce")
+      ->check(CLI::IsMember({"roce", "iwarp"}));
+  cli.add_flag_callback(
+      "--no-crc", [&link] { link.crc = false; }, "iwarp: do not ask for CRCs; the server may want them anyway");
+  add_port_options(cli, link, count);
 }
 
-void add_link_options(CLI::App& cli, LinkOptions& link, const LinkKinds& kinds) {
-  static const std::map<std::string, WireKind> kTransports = {{"roce", WireKind::kRoce}, {"iwarp", WireKind::kIwarp}};
-  if (kinds.wires) {
-    cli.add_option("--transport", link.transport,
-                   "roce, on a DPDK port of its own; or iwarp, on the kernel's TCP: no device, no hugepages, no root")
-        ->transform(CLI::CheckedTransformer(kTransports).description("roce or iwarp"))
-        ->default_str("roce");
-  }
-  cli.add_option("-d,--device", link.port.device,
-                 "DPDK device, such as net_memif0,role=client,socket=/run/cw.sock,socket-abstract=no or "
-                 "net_af_packet0,iface=tap0")
-      ->required(!kinds.wires);
-  cli.add_option("-a,--address", link.address, "own address with prefix length")
-      ->required(!kinds.wires)
-      ->check([kinds](const std::string& text) { return prefix_problem(kinds.one_per_thread ? numbered(text) : text); });
-  cli.add_option("--mtu", link.port.mtu, "bytes of an IP packet on the link; 4500 gives RoCE MTU 4096")
-      ->capture_default_str()
-      ->check(CLI::Range(1280, 9216));
-  cli.add_option("--lcore", link.port.lcore, "CPU to run on; iWARP without it: where the kernel likes")->capture_default_str();
-  cli.add_option("--memory-mb", link.port.memory_mb, "memory for DPDK")->capture_default_str();
-  cli.add_flag("-v,--verbose", link.port.verbose, "show DPDK's own start-up messages");
+void add_link_options(CLI::App& cli, LinkOptions& link) {
+  add_port_options(cli, link, LinkCount::kOne);
+  cli.get_option("--device")->required();
+  cli.get_option("--address")->required();
 }
 
-std::string settle_link(const CLI::App& cli, LinkOptions& link) {
-  if (link.transport == WireKind::kRoce) {
-    for (const char* needed : {"--device", "--address"}) {
-      if (cli.count(needed) == 0) {
-        return fmt::format("{} is required: a DPDK port of our own; or choose --transport iwarp, which has none", needed);
+std::string link_problem(const CLI::App& cli, const LinkOptions& link) {
+  if (!link.is_iwarp) {
+    for (const char* name : {"--device", "--address"}) {
+      if (cli.count(name) == 0) {
+        return fmt::format("{}: is required; or leave out DPDK with --transport iwarp, when the server speaks it", name);
       }
     }
-    return {};
+    return link.crc ? "" : "--no-crc: belongs to iWARP; add --transport iwarp, or leave it out";
   }
-  link.is_pinned = cli.count("--lcore") > 0;
-  for (const char* foreign : {"--device", "--address", "--mtu", "--memory-mb"}) {
-    if (cli.count(foreign) > 0) {
-      return fmt::format("{} belongs to RoCE: leave it out, iWARP goes over the kernel's TCP", foreign);
+  for (const char* name : {"--device", "--address", "--mtu", "--memory-mb"}) {
+    if (cli.count(name) > 0) {
+      return fmt::format("{}: belongs to RoCE; with --transport iwarp the kernel's TCP has the link, so leave it out", name);
     }
   }
-  return {};
+  return "";
+}
+
+std::unique_ptr<dataplane::HeapPools> open_heap(const LinkOptions& link, std::string& error) {
+  if (!dataplane::choose_cpus({.main_lcore = link.port.lcore, .poll_lcores = {link.port.lcore}}, error)) {
+    return nullptr;
+  }
+  dataplane::bind_this_thread({&link.port.lcore, 1});
+  return std::make_unique<dataplane::HeapPools>(control::PoolSizes{
+      .packet_buffers = 2 * link.port.packet_buffers, .large_buffers = link.port.large_buffers, .views = 2 * link.port.views});
 }
 
 }  // namespace cw::test

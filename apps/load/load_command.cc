@@ -34,7 +34,9 @@ class Command {
       return status;
     }
     CLI::App cli(
-        "causeway-load: loads the bench program of a causewayd, or an NFSv3 export behind it, checks every answer and measures.\n"
+        "causeway-load: loads the bench program of a causewayd, or an NFSv3 export behind it, over RoCEv2 or iWARP, checks every "
+        "answer "
+        "and measures.\n"
         "Without --rate a closed loop: each connection keeps its window full. With it an open loop, free of coordinated "
         "omission.");
     add_options(cli);
@@ -91,12 +93,12 @@ class Command {
   void add_options(CLI::App& cli) {
     cli.set_version_flag("-V,--version", "causeway-load " CAUSEWAY_VERSION);
     session_.link.port.instance = "load";
-    test::add_link_options(cli, session_.link, {.one_per_thread = true, .wires = true});
+    test::add_wire_options(cli, session_.link, test::LinkCount::kOnePerThread);
     TerminalSettings& terminal = session_.terminal;
     cli.add_option("-s,--server", terminal.server, "the gateway's RDMA address")->required()->check([](const std::string& text) {
       return test::address_problem(text_for_thread(text, 0));
     });
-    cli.add_option("-p,--port", terminal.service_port, "RDMA port of the listener; of iWARP its TCP port")->capture_default_str();
+    cli.add_option("-p,--port", terminal.service_port, "RDMA port of the listener; iWARP: its TCP port")->capture_default_str();
     cli.add_option(
            "--threads", terminal.threads,
            "poll cores, each with a link of its own and a share of the connections and rates: '{}' in --device, --address "
@@ -115,12 +117,12 @@ class Command {
     cli.footer(
         "Examples (LINK: --device, --address and --mtu as deploy/quickstart.sh --keep prints them):\n"
         "  causeway-load LINK --server 10.9.0.1                                 how many calls are possible\n"
+        "  causeway-load --transport iwarp --server 192.0.2.9                   the same over iWARP: no DPDK, no root\n"
         "  causeway-load LINK --server 10.9.0.1 --rate 2k --op echo -b 4k       how long 2000 users a second wait\n"
         "  causeway-load LINK --server 10.9.0.1 --scenario mixed --html r.html  a scenario, and a page with charts\n"
         "  causeway-load --threads 2 --device net_memif{},role=client,socket=/run/cw{}.sock,socket-abstract=no --mtu 4500\n"
         "    --address 10.9.{}.2/24 --server 10.9.{}.1 --connections 16         from two cores, to a gateway with two such "
         "ports\n"
-        "  causeway-load --transport iwarp --server 192.0.2.1 --op echo -b 4k   over the kernel's TCP, as an ordinary user\n"
         "  causeway-load LINK --server 10.9.0.1 --mix getattr:6,read/64k:3,write/64k:1 --mountd 192.0.2.5 --export /data\n"
         "\n"
         "causeway-load pktgen writes captures for packet generators: see causeway-load pktgen --help.\n"
@@ -270,9 +272,6 @@ class Command {
   // What the options mean together. Empty, or what is wrong.
   std::string settle(const CLI::App& cli) {
     TerminalSettings& terminal = session_.terminal;
-    if (const std::string problem = wire_problem(cli); !problem.empty()) {
-      return problem;
-    }
     const bool one_kind = cli.count("--op") + cli.count("--bytes") > 0;
     if (one_kind && cli.count("--mix") > 0) {
       return "--mix: says kinds and sizes itself; leave out --op and --bytes";
@@ -297,6 +296,10 @@ class Command {
       std::replace(name.begin(), name.end(), '_', '-');
       return fmt::format("--{}: {}", name, problems.front().message);
     }
+    if (std::string problem = wire_problem(cli); !problem.empty()) {
+      return problem;
+    }
+    terminal.is_iwarp = session_.link.is_iwarp;
     if (const std::string problem = thread_problem(); !problem.empty()) {
       return "--threads: " + problem;
     }
@@ -312,20 +315,21 @@ class Command {
     return {};
   }
 
-  std::string wire_problem(const CLI::App& cli) {
-    if (std::string problem = test::settle_link(cli, session_.link); !problem.empty()) {
+  [[nodiscard]] std::string wire_problem(const CLI::App& cli) const {
+    if (std::string problem = test::link_problem(cli, session_.link); !problem.empty() || !session_.link.is_iwarp) {
       return problem;
     }
-    if (session_.link.transport == test::WireKind::kRoce) {
-      return {};
-    }
-    for (const char* foreign : {"--gateway", "--path-mtu"}) {
-      if (cli.count(foreign) > 0) {
-        return fmt::format("{} belongs to RoCE: leave it out, iWARP goes over the kernel's TCP", foreign);
+    for (const char* name : {"--gateway", "--path-mtu"}) {
+      if (cli.count(name) > 0) {
+        return fmt::format("{}: belongs to RoCE; with --transport iwarp the kernel's routes and TCP decide, so leave it out",
+                           name);
       }
     }
-    return session_.terminal.load.faults.any() ? "faults are made of packets of RoCE: leave them out, or use tc netem for TCP"
-                                               : "";
+    if (session_.terminal.load.faults.any()) {
+      return "--transport iwarp: faults of the link are made in a DPDK port, and there is none; use tc and netem on the "
+             "interface, or leave out --loss, --delay-us and the like (in a scenario: [faults])";
+    }
+    return {};
   }
 
   [[nodiscard]] std::string thread_problem() const {
@@ -340,11 +344,8 @@ class Command {
       return fmt::format("{} threads need as many connections, and there are {}: see --connections", terminal.threads,
                          terminal.plan.connections_max);
     }
-    if (session_.link.transport == test::WireKind::kIwarp) {
-      return {};
-    }
     for (const std::string& text : {session_.link.port.device, session_.link.address}) {
-      if (text.find("{}") == std::string::npos) {
+      if (!session_.link.is_iwarp && text.find("{}") == std::string::npos) {
         return fmt::format("'{}' would be the same for all; put '{{}}' where the number of the thread belongs", text);
       }
     }

@@ -83,7 +83,8 @@ void LoadDriver::open(Instant now, uint32_t index) {
   const auto id = client_.connect(now, options_.server, port);
   if (!id.ok()) {
     ++stats_.refused;
-    last_rejection_ = {verbs::RejectReason::kNoResources, "no_resources"};
+    last_rejection_ = id.error() == Error::kBadValue ? verbs::Rejection{verbs::RejectReason::kNoAnswer, "no_route"}
+                                                     : verbs::Rejection{verbs::RejectReason::kNoResources, "no_resources"};
     give_up(lane);
     return;
   }

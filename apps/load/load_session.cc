@@ -11,16 +11,14 @@
 #include <thread>
 #include <vector>
 
+#include "apps/client/client_wire.h"
 #include "apps/load/fault_filter.h"
 #include "apps/load/nfs/nfs_preparation.h"
 #include "apps/nfs/live_caller.h"
 #include "apps/nfs/mount3.h"
 #include "control/config/config.h"
-#include "dataplane/client_wire.h"
 #include "dataplane/dpdk/bind_thread.h"
 #include "dataplane/dpdk/core_thread.h"
-#include "dataplane/entropy.h"
-#include "dataplane/heap_pools.h"
 
 namespace cw::load {
 namespace {
@@ -35,9 +33,18 @@ int fail(const std::string& sentence) {
   return 1;
 }
 
+// Connections that are being closed while their successors come.
+uint32_t spare_connections(const LoadPlan& plan) {
+  return 16 + static_cast<uint32_t>(plan.churn_per_second);
+}
+
+uint32_t calls_max(const SessionSettings& settings) {
+  return settings.terminal.plan.connections_max * settings.terminal.load.window;
+}
+
 node::NodeOptions node_options_of(const SessionSettings& settings, const dataplane::OnePort& link) {
   const LoadPlan& plan = settings.terminal.plan;
-  const uint32_t calls = plan.connections_max * settings.terminal.load.window;
+  const uint32_t calls = calls_max(settings);
   const control::IpPrefix own = settings.link.own();
   node::NodeOptions out = link.node_options(own.address, own.length_bits);
   if (!settings.next_hop.empty()) {
@@ -45,8 +52,7 @@ node::NodeOptions node_options_of(const SessionSettings& settings, const datapla
     link::StationOptions& station = out.ports.front();
     (gateway.is_v4() ? station.gateway4 : station.gateway6) = gateway;
   }
-  // Connections that are being closed while their successors come.
-  const uint32_t spare = 16 + static_cast<uint32_t>(plan.churn_per_second);
+  const uint32_t spare = spare_connections(plan);
   out.endpoint.qp_max = plan.connections_max + spare;
   out.endpoint.read_replay_max = plan.connections_max + spare;
   out.endpoint.send_work_max = 4 * calls + 1024;
@@ -100,25 +106,11 @@ client::ClientOptions client_options_of(const SessionSettings& settings) {
   return out;
 }
 
-// One more than the load has: for the files of NFS.
 node::RoceOptions roce_options_of(const SessionSettings& settings) {
   node::RoceOptions out;
-  out.connections_max = settings.terminal.plan.connections_max + 1;
+  out.connections_max = settings.terminal.plan.connections_max;
   out.path_mtu_bytes = control::path_mtu_for(settings.link.port.mtu, settings.terminal.load.path_mtu_max);
   out.rc.responder_resources_max = 16;
-  return out;
-}
-
-iwarp::IwarpOptions iwarp_options_of(const SessionSettings& settings) {
-  const LoadPlan& plan = settings.terminal.plan;
-  const uint32_t calls = plan.connections_max * settings.terminal.load.window;
-  iwarp::IwarpOptions out;
-  // And those that are being closed while their successors come.
-  out.connections_max = plan.connections_max + 16 + static_cast<uint32_t>(plan.churn_per_second);
-  out.half_open_max = 1;
-  out.send_work_max = 4 * calls + 1024;
-  out.receive_work_max = 4 * calls + 1024;
-  out.input_bytes_max = uint64_t{settings.link.port.packet_buffers} / 4 * 2048;
   return out;
 }
 
@@ -140,32 +132,56 @@ LoadOptions load_options_of(const SessionSettings& settings) {
   return out;
 }
 
+client::IwarpClientOptions iwarp_options_of(const SessionSettings& settings) {
+  const LoadPlan& plan = settings.terminal.plan;
+  return {.connections_max = plan.connections_max + spare_connections(plan),
+          .calls_max = calls_max(settings),
+          .crc = settings.link.crc};
+}
+
+// Where the buffers of all threads come from, and the DPDK port of each.
+struct Links {
+  std::unique_ptr<dataplane::HeapPools> heap;              // iWARP
+  std::vector<std::unique_ptr<dataplane::OnePort>> ports;  // RoCE; in reverse, since the first one has the buffers of all
+
+  Links() = default;
+  ~Links() {
+    while (!ports.empty()) {
+      ports.pop_back();
+    }
+  }
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+};
+
 // One poll core of the load: a wire, a driver.
 class LoadCore {
  public:
-  // `link`: of RoCE; `heap`: the buffers of iWARP, shared by all cores.
-  LoadCore(const SessionSettings& settings, dataplane::OnePort* link, dataplane::HeapPools* heap)
-      : settings_(settings), memory_(2 * settings.terminal.plan.connections_max * settings.terminal.load.window + 64, entropy_) {
-    if (link == nullptr) {
-      wire_.emplace(*heap, iwarp_options_of(settings), memory_, entropy_);
+  LoadCore(const SessionSettings& settings, Links& links, uint32_t index) : settings_(settings) {
+    const uint32_t regions = 2 * calls_max(settings) + 64;
+    if (links.heap != nullptr) {
+      wire_.emplace(*links.heap, iwarp_options_of(settings), regions);
       return;
     }
+    dataplane::OnePort& link = *links.ports[index];
+    wire_.emplace(link, node_options_of(settings, link), regions);
     const LinkFaultOptions& faults = settings_.terminal.load.faults;
     if (faults.any()) {
-      filter_.emplace(faults, link->pools());
-      link->queues().front()->set_filter(*filter_);
+      filter_.emplace(faults, link.pools());
+      link.queues().front()->set_filter(*filter_);
     }
-    wire_.emplace(*link, node_options_of(settings, *link), roce_options_of(settings), memory_, entropy_);
+    wire_->announce();
   }
 
   // The load; nullptr: the bench program's calls.
   void prepare(Workload* workload, uint64_t seed) {
-    client_.emplace(client_options_of(settings_), wire_->transport(), memory_, wire_->pools().packets(), entropy_);
+    transport_ = wire_->make_transport(roce_options_of(settings_));
+    client_.emplace(client_options_of(settings_), *transport_, wire_->memory(), wire_->packets(), wire_->random());
     LoadOptions options = load_options_of(settings_);
     options.seed = seed;
-    driver_.emplace(options, *client_, wire_->pools().packets(), workload);
+    driver_.emplace(options, *client_, wire_->packets(), workload);
     app_.emplace(*driver_, *client_, filter_ ? &*filter_ : nullptr);
-    wire_->make_loop(loop_, clock_, *app_, wakeup_, {.spins = settings_.terminal.load.spin});
+    loop_ = wire_->make_loop(clock_, *app_, wakeup_, dataplane::IdlePolicy{.spins = settings_.terminal.load.spin});
   }
   // After prepare(). On the thread that is the core.
   void run(const std::atomic<bool>& stop) {
@@ -173,12 +189,13 @@ class LoadCore {
     say_goodbye();
   }
   [[nodiscard]] LoadApp& app() { return *app_; }
-  [[nodiscard]] BufferPool& packets() { return wire_->pools().packets(); }
+  [[nodiscard]] BufferPool& packets() { return wire_->packets(); }
 
   // Work over a connection that waits for each answer.
   template <typename Work>
   std::string with_caller(Work&& work) {
-    nfs::LiveCaller caller(*wire_, memory_, entropy_, kPreparationCalls);
+    nfs::LiveCaller caller(*wire_, control::path_mtu_for(settings_.link.port.mtu, settings_.terminal.load.path_mtu_max),
+                           kPreparationCalls);
     std::string trouble =
         caller.connect(*parse_ip(settings_.terminal.server), settings_.terminal.service_port, {.name = "files"});
     if (!trouble.empty()) {
@@ -196,7 +213,7 @@ class LoadCore {
     const Instant deadline = clock_.now() + kGoodbye;
     uint32_t told = 0;
     const uint32_t all = settings_.terminal.plan.connections_max;
-    while (clock_.now() < deadline && (told < all || wire_->transport().live_count() > 0)) {
+    while (clock_.now() < deadline && (told < all || transport_->live_count() > 0)) {
       for (uint32_t i = 0; i < kGoodbyesAtOnce && told < all; ++i) {
         client_->disconnect(clock_.now(), client::ClientId(told++));
       }
@@ -206,22 +223,20 @@ class LoadCore {
 
   const SessionSettings& settings_;
   dataplane::TscClock clock_;
-  dataplane::Entropy entropy_;
-  verbs::MemoryTable memory_;
+  std::optional<client::ClientWire> wire_;
   std::optional<FaultFilter> filter_;
-  std::optional<dataplane::ClientWire> wire_;
+  std::unique_ptr<verbs::Transport> transport_;
   std::optional<client::Client> client_;
   std::optional<LoadDriver> driver_;
   std::optional<LoadApp> app_;
   dataplane::Wakeup wakeup_;
-  std::optional<dataplane::CoreLoop> loop_;
+  std::unique_ptr<dataplane::CoreLoop> loop_;
 };
 
 class Session {
  public:
-  // `shares`, and of RoCE `links`: one for each thread. `heap`: of iWARP. The calling thread is the first core.
-  Session(const SessionSettings& settings, std::span<const SessionSettings> shares,
-          std::span<const std::unique_ptr<dataplane::OnePort>> links, dataplane::HeapPools* heap,
+  // `shares`: one for each thread. The calling thread is the first core.
+  Session(const SessionSettings& settings, std::span<const SessionSettings> shares, Links& links,
           const std::atomic<bool>& interrupted)
       : settings_(settings),
         shares_(shares),
@@ -229,7 +244,7 @@ class Session {
         pattern_(std::max(
             {kFileBlockBytes, settings.terminal.plan.mix.sent_bytes_max(), settings.terminal.plan.mix.received_bytes_max()})) {
     for (uint32_t i = 0; i < shares.size(); ++i) {
-      cores_.push_back(std::make_unique<LoadCore>(shares[i], heap == nullptr ? links[i].get() : nullptr, heap));
+      cores_.push_back(std::make_unique<LoadCore>(shares[i], links, i));
     }
   }
 
@@ -276,10 +291,12 @@ class Session {
     std::vector<std::thread> threads;
     for (uint32_t i = 1; i < cores_.size(); ++i) {
       threads.emplace_back([&, i] {
-        std::optional<dataplane::CoreThread> here;
-        if (settings_.link.is_pinned) {
-          here.emplace(shares_[i].link.port.lcore);
+        if (settings_.link.is_iwarp) {
+          dataplane::bind_this_thread({&shares_[i].link.port.lcore, 1});
+          cores_[i]->run(stop);
+          return;
         }
+        const dataplane::CoreThread here(shares_[i].link.port.lcore);
         cores_[i]->run(stop);
       });
     }
@@ -302,6 +319,29 @@ class Session {
   std::vector<std::unique_ptr<LoadCore>> cores_;
 };
 
+// False with one sentence.
+bool open_links(std::span<const SessionSettings> shares, Links& links, std::string& error) {
+  const auto threads = static_cast<uint32_t>(shares.size());
+  for (const SessionSettings& share : shares) {
+    test::LinkOptions link = share.link;
+    // The first one has the buffers of all.
+    link.port.packet_buffers *= threads;
+    link.port.large_buffers *= threads;
+    link.port.views *= threads;
+    link.port.memory_mb *= threads;
+    if (link.is_iwarp) {
+      links.heap = test::open_heap(link, error);
+      return links.heap != nullptr;
+    }
+    links.ports.push_back(links.ports.empty() ? dataplane::OnePort::open(link.port, error)
+                                              : dataplane::OnePort::open_beside(*links.ports.front(), link.port, error));
+    if (links.ports.back() == nullptr) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 int run_session(const SessionSettings& settings, const std::atomic<bool>& interrupted) {
@@ -311,46 +351,12 @@ int run_session(const SessionSettings& settings, const std::atomic<bool>& interr
   for (uint32_t i = 0; i < threads; ++i) {
     shares.push_back(settings_of_thread(settings, cpus, i));
   }
-  if (settings.link.transport == test::WireKind::kIwarp) {
-    control::PoolSizes sizes = settings.link.heap_sizes();
-    sizes.packet_buffers *= threads;
-    sizes.large_buffers *= threads;
-    sizes.views *= threads;
-    dataplane::HeapPools heap(sizes);
-    if (settings.link.is_pinned) {
-      const uint32_t cpu = shares.front().link.port.lcore;
-      dataplane::bind_this_thread({&cpu, 1});
-    }
-    return Session(settings, shares, {}, &heap, interrupted).run();
-  }
+  Links links;
   std::string error;
-  std::vector<std::unique_ptr<dataplane::OnePort>> links;
-  for (uint32_t i = 0; i < threads; ++i) {
-    dataplane::OnePortSettings port = shares[i].link.port;
-    // The first one has the buffers of all.
-    port.packet_buffers *= threads;
-    port.large_buffers *= threads;
-    port.views *= threads;
-    port.memory_mb *= threads;
-    links.push_back(i == 0 ? dataplane::OnePort::open(port, error)
-                           : dataplane::OnePort::open_beside(*links.front(), port, error));
-    if (links.back() == nullptr) {
-      // In reverse: a port's buffers outlive it.
-      while (!links.empty()) {
-        links.pop_back();
-      }
-      return fail(error);
-    }
+  if (!open_links(shares, links, error)) {
+    return fail(error);
   }
-  int status = 1;
-  {
-    Session session(settings, shares, links, nullptr, interrupted);
-    status = session.run();
-  }
-  while (!links.empty()) {
-    links.pop_back();
-  }
-  return status;
+  return Session(settings, shares, links, interrupted).run();
 }
 
 }  // namespace cw::load

@@ -14,6 +14,7 @@
 #include <memory>
 #include <thread>
 
+#include "apps/client/client_wire.h"
 #include "apps/load/report/live_screen.h"
 
 namespace cw::load {
@@ -45,7 +46,8 @@ class Terminal {
     if (!wait_for_connections()) {
       return 1;
     }
-    fmt::print("{} connections up; {}, window {}\n", load_.progress().gauges.connected, settings_.title, settings_.load.window);
+    fmt::print("{} connections up over {}; {}, window {}\n", load_.progress().gauges.connected,
+               settings_.is_iwarp ? "iWARP" : "RoCE", settings_.title, settings_.load.window);
     std::fflush(stdout);
     warm_up();
     const LoadStats start = load_.begin();
@@ -92,10 +94,13 @@ class Terminal {
                    "causeway-load: only {} of {} connections to {} port {} came up; {} refused{}, {} ended by the server\n",
                    connected, progress.wanted, settings_.server, settings_.service_port, progress.stats.refused, reason,
                    progress.stats.lost);
-        fmt::print(
-            stderr,
-            "  next: is causewayd ready, does its listener have this port, has it room, is its backend up, do both ends share "
-            "the link? Its log and causewayctl status say so.\n");
+        const std::string advice =
+            progress.stats.refused > 0 ? client::advice_for(progress.last_rejection, settings_.is_iwarp) : std::string();
+        fmt::print(stderr, "  next: {}\n",
+                   advice.empty()
+                       ? "is causewayd ready, does its listener have this port, has it room, is its backend up, do both "
+                         "ends share the link? Its log and causewayctl status say so."
+                       : advice);
         return false;
       }
       std::this_thread::sleep_for(kNap);
@@ -175,8 +180,9 @@ class Terminal {
     report.options = describe(settings_.load, settings_.plan);
     report.options.insert(report.options.begin(),
                           {"server", fmt::format("{} port {}", settings_.server, settings_.service_port)});
+    report.options.insert(report.options.begin() + 1, {"transport", settings_.is_iwarp ? "iwarp" : "roce"});
     if (settings_.threads > 1) {
-      report.options.insert(report.options.begin() + 1, {"threads", fmt::format("{}", settings_.threads)});
+      report.options.insert(report.options.begin() + 2, {"threads", fmt::format("{}", settings_.threads)});
     }
     report.mix = settings_.plan.mix;
     const auto entries = report.mix.entries();

@@ -26,6 +26,7 @@ struct TerminalSettings {
   std::string description;
   std::string server;
   uint16_t service_port = 20049;
+  bool is_iwarp = false;
   uint32_t threads = 1;
 };
 

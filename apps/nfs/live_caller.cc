@@ -76,10 +76,8 @@ LiveCaller::Sent::Sent(const Request& request)
   }
 }
 
-LiveCaller::LiveCaller(dataplane::ClientWire& wire, verbs::MemoryTable& memory, dataplane::Entropy& random, uint32_t calls_max)
-    : wire_(wire), memory_(memory), random_(random), calls_max_(calls_max) {
-  wire_.make_loop(loop_, clock_, *this, wakeup_, {});
-}
+LiveCaller::LiveCaller(client::ClientWire& wire, uint32_t path_mtu_bytes, uint32_t calls_max)
+    : wire_(wire), path_mtu_bytes_(path_mtu_bytes), calls_max_(calls_max), loop_(wire.make_loop(clock_, *this, wakeup_, {})) {}
 
 LiveCaller::~LiveCaller() {
   disconnect();
@@ -97,8 +95,14 @@ std::string LiveCaller::connect(const IpAddress& server, uint16_t port, const Pr
   if (profile.silent) {
     options.private_data.emplace();
   }
+  node::RoceOptions roce;
+  roce.connections_max = 1;
+  roce.path_mtu_bytes = path_mtu_bytes_;
+  roce.rc.responder_resources_max = 16;
   client_.reset();
-  client_.emplace(options, wire_.transport(), memory_, wire_.pools().packets(), random_);
+  transport_.reset();
+  transport_ = wire_.make_transport(roce);
+  client_.emplace(options, *transport_, wire_.memory(), wire_.packets(), wire_.random());
   const auto id = client_->connect(clock_.now(), server, port);
   if (!id.ok()) {
     return "no own address of the server's family";
@@ -107,6 +111,10 @@ std::string LiveCaller::connect(const IpAddress& server, uint16_t port, const Pr
   problem_.clear();
   stop_.store(false);
   loop_->run(stop_);
+  const Instant settled = clock_.now() + wire_.settling_time();
+  while (connected_ && clock_.now() < settled) {
+    (void)loop_->turn(clock_.now());
+  }
   return problem_;
 }
 
@@ -115,7 +123,7 @@ void LiveCaller::disconnect() {
     connected_ = false;
     client_->disconnect(clock_.now(), id_);
     const Instant end = clock_.now() + kFarewellMax;
-    while (clock_.now() < end && wire_.transport().live_count() > 0) {
+    while (clock_.now() < end && transport_->live_count() > 0) {
       (void)loop_->turn(clock_.now());
     }
   }
@@ -220,7 +228,7 @@ void LiveCaller::submit(Instant now) {
     call.long_call = one.position_zero;
     if (one.position_zero) {
       call.long_call_memory = one.kept;
-    } else if (!call.message.append_copy(wire_.pools().packets(), one.kept)) {
+    } else if (!call.message.append_copy(wire_.packets(), one.kept)) {
       return;
     }
     const Status submitted = endpoint->submit(now, std::move(call));

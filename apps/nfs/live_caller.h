@@ -7,10 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "apps/client/client_wire.h"
 #include "apps/nfs/call.h"
-#include "dataplane/client_wire.h"
 #include "dataplane/core_loop.h"
-#include "dataplane/entropy.h"
 #include "gateway/client/client.h"
 
 namespace cw::nfs {
@@ -27,8 +26,9 @@ struct Profile {
 
 class LiveCaller final : public Caller, private dataplane::CoreApp {
  public:
-  // Everything must outlive the caller, and nobody else has connections on the wire meanwhile. `calls_max`: asked for as credits.
-  LiveCaller(dataplane::ClientWire& wire, verbs::MemoryTable& memory, dataplane::Entropy& random, uint32_t calls_max);
+  // `wire` outlives the caller, which alone makes transports on it meanwhile. `path_mtu_bytes`: of RoCE. `calls_max`: asked for
+  // as credits.
+  LiveCaller(client::ClientWire& wire, uint32_t path_mtu_bytes, uint32_t calls_max);
   ~LiveCaller() override;
 
   // Empty, or why there is no connection.
@@ -58,13 +58,13 @@ class LiveCaller final : public Caller, private dataplane::CoreApp {
   void finish(rpcrdma::ClientReply& reply);
   void lose();
 
-  dataplane::ClientWire& wire_;
-  verbs::MemoryTable& memory_;
-  dataplane::Entropy& random_;
+  client::ClientWire& wire_;
+  uint32_t path_mtu_bytes_;
   uint32_t calls_max_;
   dataplane::TscClock clock_;
   dataplane::Wakeup wakeup_;
-  std::optional<dataplane::CoreLoop> loop_;
+  std::unique_ptr<dataplane::CoreLoop> loop_;
+  std::unique_ptr<verbs::Transport> transport_;
   std::optional<client::Client> client_;
   client::ClientId id_;
   rpcrdma::InlineThresholds thresholds_;

@@ -241,8 +241,9 @@ Status TcpStreams::connect(iwarp::StreamId stream, const IpAddress& server, uint
   sockaddr_storage raw{};
   const socklen_t size = write_address({server, port}, raw);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&raw), size) != 0 && errno != EINPROGRESS) {
+    const bool no_way = errno == ENETUNREACH || errno == EHOSTUNREACH || errno == EADDRNOTAVAIL;
     close(fd);
-    return fail(Error::kNoResources);
+    return fail(no_way ? Error::kBadValue : Error::kNoResources);
   }
   if (!add(fd, stream, true)) {
     close(fd);
@@ -331,7 +332,7 @@ void TcpStreams::on_event(Instant now, Socket& socket, uint32_t events) {
     int error = 0;
     socklen_t size = sizeof(error);
     if (getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
-      lose(now, socket, error);
+      lose(now, socket, error == ECONNREFUSED ? error : ETIMEDOUT);  // nobody has answered, whatever else it is called
       return;
     }
     if ((events & EPOLLOUT) == 0) {

@@ -1,12 +1,13 @@
-"""A gateway of iWARP alone: without a port there is no DPDK, and it runs as an ordinary user."""
+"""A gateway of iWARP alone: without a port there is no DPDK, and it runs as an ordinary user. So does causeway-load."""
 
 import json
 import os
 import shutil
+import socket
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Optional, Sequence
 
 from harness import GATEWAY_CPU, LOAD_CPU, Box, Gateway, Skip, expect, expect_equal, free_tcp_address
 from iwarp_peer import IwarpPeer
@@ -86,55 +87,13 @@ def ordinary_user(box: Box) -> None:
         for _ in range(20):
             peer.null_call()
         _look(box, gateway)
-    _load(box, gateway, "--op", "echo", "--bytes", "64k", as_nobody=True)
+    load = shutil.copy(box.causeway_load, Path(gateway.admin).parent)
+    status, said = _load(box, gateway.port, "--op", "echo", "--bytes", "64k", prefix=AS_NOBODY, program=load)
+    expect_equal(f"exit status, having said\n{said}\nof causeway-load", status, 0)
     done = box.run(box.causewayctl, "--socket", gateway.admin, "capture", "start", str(box.directory / "no.pcapng"))
     expect(done.returncode != 0 and "tcpdump" in done.stderr, f"capture without a port: {done.stderr!r}")
     gateway.terminate()
     shutil.rmtree(Path(gateway.admin).parent, ignore_errors=True)
-
-
-def _load(box: Box, gateway: PlainGateway, *words: str, as_nobody: bool = False) -> dict[str, Any]:
-    """causeway-load over iWARP, to its end; what it has measured."""
-    home = Path(gateway.admin).parent
-    program = Path(shutil.copy(box.causeway_load, home)) if as_nobody else box.causeway_load
-    argv = [str(program), "--transport", "iwarp", "--server", "127.0.0.1", "--port", str(gateway.port), "--lcore", str(LOAD_CPU)]
-    report = home / "load.json"
-    words = (*words, "--seconds", "1", "--warmup", "0", "--json", str(report))
-    done = box.run(*(AS_NOBODY if as_nobody else ()), *argv, *words, timeout=60)
-    expect_equal(f"exit status of causeway-load: {done.stdout[-400:]}{done.stderr[-400:]}", done.returncode, 0)
-    return json.loads(report.read_text())
-
-
-def loads_of_every_shape(box: Box) -> None:
-    """Chunks both ways, several connections, open loop, churn, two threads: over iWARP as over RoCE."""
-    gateway = _gateway(box)
-    gateway.start_ready()
-    for words in (
-        ("--op", "null", "--window", "32"),
-        ("--op", "source", "--bytes", "1m", "--window", "2"),
-        ("--op", "sink", "--bytes", "1m", "--window", "2"),
-        ("--mix", "null:2,echo/64k:1,source/4k:1,sink/100:1", "--connections", "8", "--window", "4"),
-        ("--op", "echo", "--bytes", "4k", "--rate", "500"),
-        ("--op", "null", "--connections", "4", "--churn", "20", "--reconnect"),
-        ("--op", "echo", "--bytes", "1k", "--threads", "2", "--connections", "4"),
-    ):
-        report = _load(box, gateway, *words)
-        expect(report["calls"] > 0 and report["wrong"] + report["failed"] == 0, f"{words}: {report}")
-    wait_until(lambda: box.ctl_json(gateway, "connections")["connections"] == [], 10, "the connections' end")
-    gateway.terminate()
-
-
-def load_says_what_is_wrong(box: Box) -> None:
-    port = free_tcp_address().split(":")[1]
-    for words, part in (
-        (("--transport", "iwarp", "--port", port), "connection_refused"),
-        (("--transport", "iwarp", "--device", "net_null0"), "--device belongs to RoCE"),
-        (("--transport", "iwarp", "--loss", "1"), "tc netem"),
-        (("--transport", "tcp"), "roce"),
-        ((), "--transport iwarp"),
-    ):
-        done = box.run(box.causeway_load, "--server", "127.0.0.1", *words, timeout=60)
-        expect(done.returncode != 0 and part in done.stderr, f"{words}: {done.stderr!r}")
 
 
 def _look(box: Box, gateway: PlainGateway) -> None:
@@ -201,11 +160,82 @@ def idle_costs_little(box: Box) -> None:
     gateway.terminate()
 
 
+EVERY_KIND = "null:2,echo/64:2,echo/6k:2,source/1m:1,sink/1m:1,callback/512:1"
+
+
+def _load(
+    box: Box, port: int, *words: object, prefix: Sequence[object] = (), program: Optional[object] = None, timeout: float = 60
+) -> tuple[int, str]:
+    done = box.run(
+        *prefix,
+        program or box.causeway_load,
+        "--transport",
+        "iwarp",
+        "--server",
+        "127.0.0.1",
+        "--port",
+        port,
+        "--lcore",
+        LOAD_CPU,
+        "--warmup",
+        0,
+        "--seconds",
+        1,
+        *words,
+        timeout=timeout,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def loaded(box: Box) -> None:
+    """Every kind of call, each in its chunks, checked to the byte; with CRCs and without."""
+    gateway = _gateway(box, listener="reverse_credits = 8")
+    gateway.start_ready()
+    for crc in ((), ("--no-crc",)):
+        report_file = box.directory / f"load{len(crc)}.json"
+        status, said = _load(box, gateway.port, "--mix", EVERY_KIND, "-n", 4, "-w", 8, "--churn", 5, "--json", report_file, *crc)
+        expect_equal(f"exit status, having said\n{said}\nof causeway-load", status, 0)
+        report = json.loads(report_file.read_text())
+        counts = {key: report[key] for key in ("wrong", "failed", "unanswered", "refused", "lost")}
+        expect(not any(counts.values()), f"causeway-load: {counts}")
+        expect(all(kind["calls"] > 0 for kind in report["mix"]), f"calls of each kind: {report['mix']}")
+        expect_equal("the report's wire", report["options"]["transport"], "iwarp")
+        expect("EAL" not in said, f"DPDK has started:\n{said}")
+    wait_until(lambda: box.ctl_json(gateway, "connections")["connections"] == [], 10, "the load's goodbye")
+    status, said = _load(box, gateway.port, "-n", 4, "--threads", 2)
+    expect_equal(f"exit status, having said\n{said}\nof two threads", status, 0)
+    gateway.terminate()
+
+
+def load_says_why(box: Box) -> None:
+    for words, sentence in (
+        (("--device", "net_null0"), "--device: belongs to RoCE"),
+        (("--gateway", "10.0.0.1"), "--gateway: belongs to RoCE"),
+        (("--loss", 5), "use tc and netem"),
+    ):
+        status, said = _load(box, 1, *words)
+        expect(status == 2 and sentence in said, f"{words}: {status}, {said!r}")
+    done = box.run(box.causeway_load, "--server", "127.0.0.1")
+    expect(done.returncode == 2 and "--transport iwarp" in done.stderr, f"without a device: {done.stderr!r}")
+    status, said = _load(box, int(free_tcp_address().split(":")[1]))
+    expect(
+        status == 1 and "connection_refused" in said and "nobody listens at that TCP port" in said, f"nobody listens: {said!r}"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        status, said = _load(box, deaf.getsockname()[1])
+    expect(status == 1 and "timeout" in said and "no answer in time" in said, f"who listens says nothing: {said!r}")
+    gateway = _gateway(box, listener='allow = ["192.0.2.0/24"]')
+    gateway.start_ready()
+    status, said = _load(box, gateway.port)
+    expect(status == 1 and "look at its access lists" in said, f"not on the list: {said!r}")
+    gateway.terminate()
+
+
 CASES = [
     ("iWARP alone runs as an ordinary user, without DPDK", ordinary_user),
     ("iWARP alone tells a peer what was wrong, and the operator", terminate_is_told),
-    ("iWARP carries loads of every shape", loads_of_every_shape),
-    ("causeway-load over iWARP says what is wrong", load_says_what_is_wrong),
     ("iWARP alone drains and reloads", drained_and_reloaded),
+    ("iWARP: causeway-load makes every kind of call, without DPDK", loaded),
+    ("iWARP: causeway-load says why there is no connection", load_says_why),
     ("iWARP alone sleeps while 64 connections are silent", idle_costs_little),
 ]

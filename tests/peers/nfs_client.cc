@@ -19,7 +19,6 @@
 #include "apps/nfs/mount3.h"
 #include "apps/nfs/suite.h"
 #include "control/config/config.h"
-#include "dataplane/heap_pools.h"
 
 namespace cw::nfs {
 namespace {
@@ -139,35 +138,34 @@ int run(const Settings& settings) {
       return fail(error);
     }
   }
-  dataplane::Entropy entropy;
-  verbs::MemoryTable memory(8 * kCallsMax, entropy);
-  std::unique_ptr<dataplane::OnePort> link;
   std::unique_ptr<dataplane::HeapPools> heap;
-  std::optional<dataplane::ClientWire> wire;
-  if (settings.link.transport == test::WireKind::kIwarp) {
-    heap = std::make_unique<dataplane::HeapPools>(settings.link.heap_sizes());
-    wire.emplace(*heap, iwarp::IwarpOptions{.connections_max = 16}, memory, entropy);
+  std::unique_ptr<dataplane::OnePort> port;
+  std::optional<client::ClientWire> wire;
+  if (settings.link.is_iwarp) {
+    heap = test::open_heap(settings.link, error);
+    if (heap == nullptr) {
+      return fail(error);
+    }
+    wire.emplace(*heap, client::IwarpClientOptions{.connections_max = 16, .calls_max = kCallsMax, .crc = settings.link.crc},
+                 8 * kCallsMax);
   } else {
-    link = dataplane::OnePort::open(settings.link.port, error);
-    if (link == nullptr) {
+    port = dataplane::OnePort::open(settings.link.port, error);
+    if (port == nullptr) {
       return fail(error);
     }
     const control::IpPrefix own = settings.link.own();
-    node::NodeOptions options = link->node_options(own.address, own.length_bits);
+    node::NodeOptions options = port->node_options(own.address, own.length_bits);
     options.endpoint.qp_max = 16;
     options.endpoint.read_replay_max = 16;
     options.endpoint.send_work_max = 4096;
     options.endpoint.receive_work_max = 4096;
-    node::RoceOptions roce;
-    roce.connections_max = 16;
-    roce.path_mtu_bytes = control::path_mtu_for(settings.link.port.mtu, 4096);
-    roce.rc.responder_resources_max = 16;
-    wire.emplace(*link, options, roce, memory, entropy);
+    wire.emplace(*port, options, 8 * kCallsMax);
   }
-  LiveCaller caller(*wire, memory, entropy, kCallsMax);
+  LiveCaller caller(*wire, control::path_mtu_for(settings.link.port.mtu, 4096), kCallsMax);
   interruptible = &caller;
+  wire->announce();
   if (settings.cut > 0) {
-    return cut(settings, root, caller, entropy);
+    return cut(settings, root, caller, wire->random());
   }
   Report report(settings.filter);
   for (const Profile& profile : kProfiles) {
@@ -192,9 +190,9 @@ int parse_and_run(int argc, char** argv) {
   CLI::App cli(
       "causeway-nfs-client: tries every chunk shape of RPC-over-RDMA on an NFS/RDMA server, with NFSv3 and NFSv4.1.\n"
       "Works below one directory of the export's root, and removes it.");
-  test::add_link_options(cli, settings.link, {.wires = true});
+  test::add_wire_options(cli, settings.link);
   cli.add_option("-s,--server", settings.server, "the server's RDMA address")->required()->check(test::address_problem);
-  cli.add_option("-p,--port", settings.port, "its RDMA port")->capture_default_str();
+  cli.add_option("-p,--port", settings.port, "its RDMA port; iWARP: its TCP port")->capture_default_str();
   cli.add_option("--mountd", settings.mountd, "address of mountd, over the kernel's TCP; default: the server's")
       ->check(test::address_problem);
   cli.add_option("--mountd-port", settings.mountd_port, "TCP port of mountd")->capture_default_str();
@@ -225,7 +223,7 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return cli.exit(error) == 0 ? 0 : kExitUsage;
   }
-  if (const std::string problem = test::settle_link(cli, settings.link); !problem.empty()) {
+  if (const std::string problem = test::link_problem(cli, settings.link); !problem.empty()) {
     (void)fail(problem);
     return kExitUsage;
   }

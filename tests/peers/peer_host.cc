@@ -14,7 +14,7 @@ constexpr Duration kRefusedPause = Duration::ms(100);
 }  // namespace
 
 PeerHost::PeerHost(const PeerHostOptions& options, node::Node& node, RandomSource& random)
-    : options_(options), node_(node), random_(random) {}
+    : PeerSessions(options), node_(node), random_(random) {}
 
 PeerHost::~PeerHost() {
   for (auto& session : sessions_) {
@@ -24,14 +24,17 @@ PeerHost::~PeerHost() {
   }
 }
 
-Status PeerHost::serve(uint16_t port, uint32_t sessions_max, Factory factory) {
+Status PeerSessions::serve(uint16_t port, uint32_t sessions_max, Factory factory) {
   factory_ = std::move(factory);
-  serve_port_ = port;
   serve_max_ = sessions_max;
+  return listen(port);
+}
+
+Status PeerHost::listen(uint16_t port) {
   return node_.cm().listen(cm::ip_service_id(port));
 }
 
-void PeerHost::open(Instant now, const IpAddress& server, uint16_t port, std::unique_ptr<Peer> peer) {
+void PeerSessions::open(Instant now, const IpAddress& server, uint16_t port, std::unique_ptr<Peer> peer) {
   auto session = std::make_unique<Session>();
   session->peer = std::move(peer);
   session->calls = true;
@@ -41,14 +44,14 @@ void PeerHost::open(Instant now, const IpAddress& server, uint16_t port, std::un
   sessions_.push_back(std::move(session));
 }
 
-void PeerHost::give_up(const std::string& why) {
+void PeerSessions::give_up(const std::string& why) {
   for (auto& session : sessions_) {
     session->peer->fail(why);
   }
   serve_max_ = served_;
 }
 
-bool PeerHost::is_over() const {
+bool PeerSessions::is_over() const {
   return served_ >= serve_max_ && std::all_of(sessions_.begin(), sessions_.end(), [](const auto& session) {
            return session->peer->outcome() != Outcome::kRunning &&
                   std::all_of(session->connections.begin(), session->connections.end(), [](const Connection& connection) {
@@ -57,7 +60,7 @@ bool PeerHost::is_over() const {
          });
 }
 
-Instant PeerHost::next_deadline() const {
+Instant PeerSessions::next_deadline() const {
   Instant next = Instant::never();
   for (const auto& session : sessions_) {
     next = earlier(next, session->leave_at);
@@ -65,12 +68,21 @@ Instant PeerHost::next_deadline() const {
       if (connection.state == State::kWaiting) {
         next = earlier(next, connection.retry_at);
       }
+      next = earlier(next, connection.settled_at);
     }
   }
   return next;
 }
 
-bool PeerHost::run(Instant now) {
+bool PeerSessions::run(Instant now) {
+  const bool worked = take_events(now);
+  for (size_t i = 0; i < sessions_.size(); ++i) {
+    step(now, *sessions_[i]);
+  }
+  return worked;
+}
+
+bool PeerHost::take_events(Instant now) {
   bool worked = false;
   cm::CmEvent event;
   while (node_.cm().poll_event(event)) {
@@ -81,22 +93,7 @@ bool PeerHost::run(Instant now) {
   while (node_.endpoint().poll_ready() != nullptr) {
     worked = true;
   }
-  for (size_t i = 0; i < sessions_.size(); ++i) {
-    step(now, *sessions_[i]);
-  }
   return worked;
-}
-
-PeerHost::Place PeerHost::find(cm::ConnectionId id) {
-  for (auto& session : sessions_) {
-    for (Connection& connection : session->connections) {
-      const bool lives = connection.state == State::kConnecting || connection.state == State::kOpen;
-      if (lives && connection.cm_id == id) {
-        return Place{session.get(), &connection};
-      }
-    }
-  }
-  return Place{};
 }
 
 void PeerHost::on_event(Instant now, const cm::CmEvent& event) {
@@ -104,7 +101,7 @@ void PeerHost::on_event(Instant now, const cm::CmEvent& event) {
     on_request(now, event, *request);
     return;
   }
-  const Place place = find(event.connection);
+  const Place place = find([&](const Connection& connection) { return connection.cm_id == event.connection; });
   if (place.session == nullptr) {
     return;
   }
@@ -122,9 +119,9 @@ void PeerHost::on_event(Instant now, const cm::CmEvent& event) {
   }
 }
 
-PeerHost::Place PeerHost::place_for(const cm::CmEvent& event) {
+PeerSessions::Place PeerSessions::place_for(const IpAddress& client) {
   for (auto& session : sessions_) {
-    if (session->calls || session->peer->outcome() != Outcome::kRunning || session->other != event.address.remote) {
+    if (session->calls || session->peer->outcome() != Outcome::kRunning || session->other != client) {
       continue;
     }
     for (Connection& connection : session->connections) {
@@ -144,14 +141,14 @@ PeerHost::Place PeerHost::place_for(const cm::CmEvent& event) {
   ++served_;
   auto session = std::make_unique<Session>();
   session->peer = factory_();
-  session->other = event.address.remote;
+  session->other = client;
   session->connections.emplace_back();
   sessions_.push_back(std::move(session));
   return Place{sessions_.back().get(), &sessions_.back()->connections.back()};
 }
 
 void PeerHost::on_request(Instant now, const cm::CmEvent& event, const cm::ConnectRequest& request) {
-  const Place place = place_for(event);
+  const Place place = place_for(event.address.remote);
   if (place.session == nullptr) {
     (void)node_.cm().reject(now, event.connection, cm::RejectReason::kNoResources);
     return;
@@ -201,6 +198,10 @@ bool PeerHost::make_qp(Session& session, Connection& connection) {
   connection.first_receive_psn = wire::Psn(random_.next_u32());
   session.peer->attach(connection.index, *connection.qp);
   return true;
+}
+
+void PeerHost::disconnect(Instant now, Connection& connection) {
+  node_.cm().disconnect(now, connection.cm_id);
 }
 
 void PeerHost::drop_qp(Connection& connection) {
@@ -271,7 +272,7 @@ void PeerHost::on_reply(Instant now, Session& session, Connection& connection, c
   session.peer->on_connected(now, connection.index);
 }
 
-void PeerHost::on_refused(Instant now, Session& session, Connection& connection, const std::string& reason) {
+void PeerSessions::on_refused(Instant now, Session& session, Connection& connection, const std::string& reason) {
   session.peer->detach(connection.index);
   drop_qp(connection);
   if (!session.calls) {
@@ -285,14 +286,15 @@ void PeerHost::on_refused(Instant now, Session& session, Connection& connection,
   }
 }
 
-void PeerHost::on_disconnected(Instant now, Session& session, Connection& connection) {
+void PeerSessions::on_disconnected(Instant now, Session& session, Connection& connection) {
+  connection.settled_at = Instant::never();
   session.peer->run(now);  // what arrived before the other side left counts
   connection.state = State::kEnded;
   drop_qp(connection);
   session.peer->on_disconnected(now, connection.index);
 }
 
-void PeerHost::step(Instant now, Session& session) {
+void PeerSessions::step(Instant now, Session& session) {
   Peer& peer = *session.peer;
   if (peer.outcome() == Outcome::kRunning && session.calls) {
     while (session.connections.size() < peer.connections_wanted()) {
@@ -304,6 +306,9 @@ void PeerHost::step(Instant now, Session& session) {
     }
   }
   for (Connection& connection : session.connections) {
+    if (connection.state == State::kWaiting && connection.retry_at <= now && peer.outcome() == Outcome::kRunning) {
+      call(now, session, connection);
+    }
     watch(now, session, connection);
   }
   if (peer.outcome() == Outcome::kRunning) {
@@ -321,9 +326,6 @@ void PeerHost::step(Instant now, Session& session) {
 }
 
 void PeerHost::watch(Instant now, Session& session, Connection& connection) {
-  if (connection.state == State::kWaiting && connection.retry_at <= now && session.peer->outcome() == Outcome::kRunning) {
-    call(now, session, connection);
-  }
   if (connection.qp == nullptr) {
     return;
   }
@@ -343,16 +345,140 @@ void PeerHost::watch(Instant now, Session& session, Connection& connection) {
   }
 }
 
-void PeerHost::leave(Instant now, Session& session) {
+void PeerSessions::leave(Instant now, Session& session) {
   for (Connection& connection : session.connections) {
-    if (connection.state == State::kConnecting || connection.state == State::kOpen) {
-      node_.cm().disconnect(now, connection.cm_id);
+    if (connection.lives()) {
+      disconnect(now, connection);
       drop_qp(connection);
     }
     connection.state = State::kEnded;
   }
   session.left = true;
   session.leave_at = Instant::never();
+}
+
+// ---- On a verbs::Transport ----
+
+TransportPeerHost::~TransportPeerHost() {
+  for (auto& session : sessions_) {
+    for (Connection& connection : session->connections) {
+      drop_qp(connection);
+    }
+  }
+}
+
+bool TransportPeerHost::take_events(Instant now) {
+  bool worked = false;
+  verbs::ConnectionEvent event;
+  while (transport_.poll_event(now, event)) {
+    worked = true;
+    on_event(now, event);
+  }
+  verbs::ReadyQueuePair ready;
+  while (transport_.poll_ready(ready)) {
+    worked = true;
+  }
+  transport_.on_deadline(now);
+  return worked;
+}
+
+verbs::ConnectionOptions TransportPeerHost::options_of(const Session& session, const Connection& connection) {
+  const QpProfile profile = session.peer->profile(connection.index);
+  verbs::ConnectionOptions options;
+  options.receive_bytes_max = profile.receive_bytes_max;
+  options.may_extend_private_data = false;
+  options.domain = profile.domain;
+  return options;
+}
+
+void TransportPeerHost::on_event(Instant now, const verbs::ConnectionEvent& event) {
+  using Kind = verbs::ConnectionEvent::Kind;
+  if (event.kind == Kind::kConnectRequest) {
+    on_request(now, event);
+    return;
+  }
+  const Place place = find([&](const Connection& connection) { return connection.id == event.connection; });
+  if (place.session == nullptr) {
+    return;
+  }
+  Session& session = *place.session;
+  Connection& connection = *place.connection;
+  switch (event.kind) {
+    case Kind::kConnectResponse:
+      session.peer->attach(connection.index, *event.queue_pair);
+      transport_.establish(now, event.connection);
+      ++connections_made_;
+      connection.settled_at = now + options_.settling_time;
+      return;
+    case Kind::kEstablished:
+      connection.state = State::kOpen;
+      session.peer->on_connected(now, connection.index);
+      return;
+    case Kind::kRejected:
+    case Kind::kUnreachable:
+      on_refused(now, session, connection, std::string(event.rejection.name));
+      return;
+    case Kind::kDisconnected: {
+      const verbs::QueuePairError error = transport_.describe(event.connection).error;
+      session.peer->run(now);  // what arrived before counts
+      // Linux ends a connection with either when its program is done.
+      if (error.cause != "peer_closed" && error.cause != "tcp_reset") {
+        session.peer->fail("connection " + std::to_string(connection.index) + " failed: " + to_text(error));
+      }
+      on_disconnected(now, session, connection);
+      return;
+    }
+    case Kind::kConnectRequest:
+      return;
+  }
+}
+
+void TransportPeerHost::on_request(Instant now, const verbs::ConnectionEvent& event) {
+  const Place place = place_for(event.peer);
+  if (place.session == nullptr) {
+    transport_.reject(now, event.connection, verbs::RejectReason::kNoResources);
+    return;
+  }
+  Connection& connection = *place.connection;
+  const auto accepted = transport_.accept(now, event.connection, options_of(*place.session, connection));
+  if (!accepted.ok()) {
+    transport_.reject(now, event.connection, verbs::RejectReason::kNoResources);
+    on_refused(now, *place.session, connection, "what the client asks for cannot be accepted");
+    return;
+  }
+  connection.id = event.connection;
+  connection.state = State::kConnecting;
+  ++connections_made_;
+  place.session->peer->attach(connection.index, *accepted->queue_pair);
+}
+
+void TransportPeerHost::call(Instant now, Session& session, Connection& connection) {
+  const auto id = transport_.connect(now, session.other, session.port, options_of(session, connection));
+  if (!id.ok()) {
+    on_refused(now, session, connection, to_string(id.error()));
+    return;
+  }
+  connection.id = *id;
+  connection.state = State::kConnecting;
+}
+
+void TransportPeerHost::watch(Instant now, Session& session, Connection& connection) {
+  if (connection.state == State::kConnecting && connection.settled_at <= now) {
+    connection.settled_at = Instant::never();
+    connection.state = State::kOpen;
+    session.peer->on_connected(now, connection.index);
+  }
+}
+
+void TransportPeerHost::disconnect(Instant now, Connection& connection) {
+  transport_.disconnect(now, *connection.id);
+}
+
+void TransportPeerHost::drop_qp(Connection& connection) {
+  if (connection.id) {
+    transport_.destroy(*connection.id);
+    connection.id.reset();
+  }
 }
 
 }  // namespace cw::peers

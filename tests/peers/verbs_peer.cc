@@ -1,6 +1,7 @@
 // causeway-verbs-peer: rping's and perftest's counterpart on our own endpoint, for tests against the tools of rdma-core.
 //
-// One DPDK port, one core, one test; then it says in one line what came of it. Exit status: 0 = the test went through, 1 = not.
+// One DPDK port or the kernel's TCP, one core, one test; then it says in one line what came of it. Exit status: 0 = the test went
+// through, 1 = not.
 #include <fmt/format.h>
 #include <signal.h>
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/client/client_wire.h"
 #include "apps/load/link_options.h"
 #include "control/config/config.h"
 #include "dataplane/core_loop.h"
@@ -59,7 +61,7 @@ int fail(const std::string& sentence) {
 // loses one of two requests that come at once.
 class PeerApp final : public dataplane::CoreApp {
  public:
-  PeerApp(PeerHost& host, Duration time_limit, uint32_t calls, std::function<void(Instant)> call, std::atomic<bool>& stop)
+  PeerApp(PeerSessions& host, Duration time_limit, uint32_t calls, std::function<void(Instant)> call, std::atomic<bool>& stop)
       : host_(host), time_limit_(time_limit), calls_(calls), call_(std::move(call)), stop_(stop) {}
   bool turn(Instant now) override {
     end_ = earlier(end_, now + time_limit_);
@@ -84,7 +86,7 @@ class PeerApp final : public dataplane::CoreApp {
   [[nodiscard]] Instant next_deadline() const override { return host_.next_deadline(); }
 
  private:
-  PeerHost& host_;
+  PeerSessions& host_;
   Duration time_limit_;
   uint32_t calls_;
   uint32_t called_ = 0;
@@ -96,7 +98,7 @@ class PeerApp final : public dataplane::CoreApp {
 // Makes the peers that the command line asks for, each with a protection domain of its own.
 class PeerMaker {
  public:
-  PeerMaker(const Settings& settings, verbs::MemoryTable& memory, dataplane::MbufPools& pools)
+  PeerMaker(const Settings& settings, verbs::MemoryTable& memory, dataplane::BufferPools& pools)
       : settings_(settings), memory_(memory), pools_(pools) {}
 
   [[nodiscard]] std::unique_ptr<Peer> make() {
@@ -130,7 +132,7 @@ class PeerMaker {
  private:
   const Settings& settings_;
   verbs::MemoryTable& memory_;
-  dataplane::MbufPools& pools_;
+  dataplane::BufferPools& pools_;
   uint32_t next_domain_ = 1;
 };
 
@@ -183,7 +185,7 @@ nlohmann::json session_report(const Peer& peer) {
 }
 
 // The line that the test lab reads. Returns the exit status.
-int report(const Settings& settings, PeerHost& host, const rc::RcStats& stats) {
+int report(const Settings& settings, PeerSessions& host, const nlohmann::json& counters) {
   nlohmann::json sessions = nlohmann::json::array();
   bool fine = host.session_count() == settings.sessions();
   for (size_t i = 0; i < host.session_count(); ++i) {
@@ -195,7 +197,7 @@ int report(const Settings& settings, PeerHost& host, const rc::RcStats& stats) {
     }
   }
   const nlohmann::json json = {
-      {"ok", fine}, {"connections", host.connections_made()}, {"sessions", sessions}, {"counters", counters(stats)}};
+      {"ok", fine}, {"connections", host.connections_made()}, {"sessions", sessions}, {"counters", counters}};
   fmt::print("result {}\n", json.dump());
   std::fflush(stdout);
   return fine ? 0 : 1;
@@ -213,13 +215,93 @@ node::NodeOptions node_options(const Settings& settings, const dataplane::OnePor
   return options;
 }
 
-int run(const Settings& settings, const IpAddress& server) {
+nlohmann::json counters(const iwarp::IwarpTransport& transport) {
+  uint64_t failed = 0;
+  nlohmann::json ends = nlohmann::json::object();
+  for (size_t i = 0; i < transport.stats().stream_errors.size(); ++i) {
+    const auto cause = static_cast<iwarp::StreamErrorCause>(i);
+    if (const uint64_t count = transport.stats().stream_errors[i]; count > 0) {
+      ends[std::string(to_string(cause))] = count;
+      const bool in_order = cause == iwarp::StreamErrorCause::kClosed || cause == iwarp::StreamErrorCause::kPeerClosed ||
+                            cause == iwarp::StreamErrorCause::kTcpReset;
+      failed += in_order ? 0 : count;
+    }
+  }
+  return {{"qps_failed", failed}, {"ends", ends}};
+}
+
+// What a test runs on, whatever the wire.
+struct Stage {
+  PeerSessions& host;
+  PeerMaker& maker;
+  dataplane::TscClock& clock;
+  std::function<std::unique_ptr<dataplane::CoreLoop>(dataplane::CoreApp& app, dataplane::Wakeup& wakeup)> make_loop;
+  std::function<uint32_t()> live_count;
+  std::function<nlohmann::json()> counters;
+};
+
+int run(const Settings& settings, const IpAddress& server, const Stage& stage) {
+  PeerSessions& host = stage.host;
+  const uint16_t port = settings.port != 0 ? settings.port : settings.is_rping() ? kRpingPort : kPerftestPort;
+  if (settings.is_server()) {
+    if (!host.serve(port, settings.sessions(), [&] { return stage.maker.make(); }).ok()) {
+      return fail("cannot listen");
+    }
+  }
+  std::atomic<bool> stop{false};
+  PeerApp app(
+      host, Duration::seconds(settings.timeout_seconds), settings.is_server() ? 0 : settings.sessions(),
+      [&](Instant now) { host.open(now, server, port, stage.maker.make()); }, stop);
+  dataplane::Wakeup wakeup;
+  const auto loop = stage.make_loop(app, wakeup);
+  fmt::print("causeway-verbs-peer: ready\n");
+  std::fflush(stdout);
+  loop->run(stop);
+  // Say goodbye, so that the other side does not have to find out by time-outs.
+  const Instant goodbye = stage.clock.now() + Duration::ms(500);
+  while (stage.clock.now() < goodbye && stage.live_count() > 0) {
+    (void)loop->turn(stage.clock.now());
+  }
+  const int status = report(settings, host, stage.counters());
+  if (settings.stay) {
+    loop->run(interrupted);
+  }
+  return status;
+}
+
+int run_iwarp(const Settings& settings, const IpAddress& server) {
+  std::string error;
+  const auto pools = test::open_heap(settings.link, error);
+  if (pools == nullptr) {
+    return fail(error);
+  }
+  dataplane::TscClock clock;
+  const client::IwarpClientOptions options{.connections_max = 2 * settings.qps + 16,
+                                           .calls_max = settings.qps * (settings.depth + 16),
+                                           .crc = settings.link.crc,
+                                           .send_queue_depth = static_cast<uint16_t>(settings.depth + 256)};
+  client::ClientWire wire(*pools, options, 2 * settings.qps + 16);
+  const std::unique_ptr<verbs::Transport> transport = wire.make_transport({});
+  PeerHostOptions host_options;
+  host_options.settling_time = wire.settling_time();
+  TransportPeerHost host(host_options, *transport);
+  PeerMaker maker(settings, wire.memory(), *pools);
+  return run(settings, server,
+             {.host = host,
+              .maker = maker,
+              .clock = clock,
+              .make_loop = [&](auto& app, auto& wakeup) { return wire.make_loop(clock, app, wakeup, {}); },
+              .live_count = [&] { return transport->live_count(); },
+              .counters = [&] { return counters(static_cast<const iwarp::IwarpTransport&>(*transport)); }});
+}
+
+int run_roce(const Settings& settings, const IpAddress& server) {
   std::string error;
   const auto link = dataplane::OnePort::open(settings.link.port, error);
   if (link == nullptr) {
     return fail(error);
   }
-  const dataplane::TscClock clock;
+  dataplane::TscClock clock;
   dataplane::Entropy entropy;
   verbs::MemoryTable memory(2 * settings.qps + 16, entropy);
   node::Node node(node_options(settings, *link), entropy, &memory);
@@ -227,36 +309,23 @@ int run(const Settings& settings, const IpAddress& server) {
   host_options.path_mtu_bytes = settings.path_mtu;
   PeerHost host(host_options, node, entropy);
   PeerMaker maker(settings, memory, link->pools());
-  const uint16_t port = settings.port != 0 ? settings.port : settings.is_rping() ? kRpingPort : kPerftestPort;
-  if (settings.is_server()) {
-    if (!host.serve(port, settings.sessions(), [&] { return maker.make(); }).ok()) {
-      return fail("cannot listen");
-    }
-  }
-  std::atomic<bool> stop{false};
-  PeerApp app(
-      host, Duration::seconds(settings.timeout_seconds), settings.is_server() ? 0 : settings.sessions(),
-      [&](Instant now) { host.open(now, server, port, maker.make()); }, stop);
-  dataplane::Wakeup wakeup;
-  dataplane::CoreLoop loop(node, link->queues(), link->pools(), clock, app, wakeup, {});
-  node.station(0).announce();
-  fmt::print("causeway-verbs-peer: ready\n");
-  std::fflush(stdout);
-  loop.run(stop);
-  // Say goodbye, so that the other side does not have to find out by time-outs.
-  const Instant goodbye = clock.now() + Duration::ms(500);
-  while (clock.now() < goodbye && node.cm().live_count() > 0) {
-    (void)loop.turn(clock.now());
-  }
-  const int status = report(settings, host, node.endpoint().stats());
-  if (settings.stay) {
-    loop.run(interrupted);
-  }
-  return status;
+  const auto make_loop = [&](dataplane::CoreApp& app, dataplane::Wakeup& wakeup) {
+    auto loop =
+        std::make_unique<dataplane::CoreLoop>(node, link->queues(), link->pools(), clock, app, wakeup, dataplane::IdlePolicy{});
+    node.station(0).announce();
+    return loop;
+  };
+  return run(settings, server,
+             {.host = host,
+              .maker = maker,
+              .clock = clock,
+              .make_loop = make_loop,
+              .live_count = [&] { return node.cm().live_count(); },
+              .counters = [&] { return counters(node.endpoint().stats()); }});
 }
 
 void add_options(CLI::App& cli, Settings& settings) {
-  test::add_link_options(cli, settings.link);
+  test::add_wire_options(cli, settings.link);
   cli.add_flag("--rping-server", settings.rping_server, "serve rping -c");
   cli.add_option("--rping-client", settings.rping_client, "ping the rping -s at this address");
   cli.add_option("--perftest", settings.perftest, "send_bw, send_lat, write_bw ... atomic_lat, with ib_...'s -R");
@@ -301,6 +370,9 @@ std::string settle(Settings& settings) {
     if (is_latency(*operation) && settings.qps != 1) {
       return "a latency test has one queue pair";
     }
+    if (is_atomic(*operation) && settings.link.is_iwarp) {
+      return "iWARP has no atomic operations";
+    }
     if (is_atomic(*operation)) {
       settings.size = verbs::kAtomicBytes;
     } else if (settings.size == 0) {
@@ -327,7 +399,10 @@ int parse_and_run(int argc, char** argv) {
   CLI::App cli("causeway-verbs-peer: rping's and perftest's counterpart, for tests of Causeway's transport");
   add_options(cli, settings);
   CLI11_PARSE(cli, argc, argv);
-  const std::string problem = settle(settings);
+  std::string problem = test::link_problem(cli, settings.link);
+  if (problem.empty()) {
+    problem = settle(settings);
+  }
   if (!problem.empty()) {
     return fail(problem);
   }
@@ -341,7 +416,7 @@ int parse_and_run(int argc, char** argv) {
   }
   signal(SIGINT, [](int) { interrupted = true; });
   signal(SIGTERM, [](int) { interrupted = true; });
-  return run(settings, server);
+  return settings.link.is_iwarp ? run_iwarp(settings, server) : run_roce(settings, server);
 }
 
 }  // namespace

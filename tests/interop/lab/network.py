@@ -36,6 +36,14 @@ def add_tap(name: str, mtu: int, bridge: str = "") -> None:
     ip("link", "set", name, "mtu", str(mtu), "up")
 
 
+def add_kernel_tap(name: str, mtu: int, *addresses: str) -> None:
+    """A tap on which the kernel of this machine is at home, with its TCP."""
+    ip("tuntap", "add", "dev", name, "mode", "tap")
+    ip("link", "set", name, "mtu", str(mtu), "up")
+    for address in addresses:
+        ip("address", "add", address, "dev", name, *(["nodad"] if ":" in address else []))
+
+
 def add_veth(one: str, other: str, mtu: int) -> None:
     """A cable between two programs, without addresses either."""
     ip("link", "add", one, "type", "veth", "peer", "name", other)
@@ -49,10 +57,7 @@ def share_with_kernel(how: str, mtu: int) -> None:
     AF_XDP does not start on taps. exception: on a tap that the gateway opens; the guest's tap is the gateway's device. siw: on the
     guest's tap itself, since the gateway's wire is the kernel's TCP."""
     if how == "siw":
-        ip("tuntap", "add", "dev", "roce-guest", "mode", "tap")
-        ip("link", "set", "roce-guest", "mtu", str(mtu), "up")
-        ip("address", "add", f"{GATEWAY}/24", "dev", "roce-guest")
-        ip("address", "add", f"{GATEWAY_V6}/64", "dev", "roce-guest", "nodad")
+        add_kernel_tap("roce-guest", mtu, f"{GATEWAY}/24", f"{GATEWAY_V6}/64")
         return
     # Else the kernel answers ARP on the bridge as well, with the bridge's MAC address, and RoCE packets to that never meet the program.
     _write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1")

@@ -4,6 +4,7 @@ The program tries every chunk shape and compares the data; what it wrote is look
 Linux client in these cases: a guest is only started where it serves.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -38,7 +39,8 @@ def load_program() -> Path:
 
 class NfsRig:
     """Kind "nfs-client", backend "svcrdma": client -tap- guest with the kernel's NFS/RDMA server.
-    "ganesha", "knfsd": client -veth- causewayd -TCP- backend."""
+    "ganesha", "knfsd": client -veth- causewayd -TCP- backend.
+    Transport "siw": iWARP by the kernel's TCP, on the same tap, or to an address of the veth."""
 
     def __init__(self, wire: Wire, logs: Path, capture: bool = False) -> None:
         self.wire = wire
@@ -46,11 +48,13 @@ class NfsRig:
         self.gateway: Optional[Gateway] = None
         self.backend: Union[Ganesha, Reference]
         self._runs = 0
+        self._is_iwarp = wire.transport == "siw"
+        shares = wire.transport if self._is_iwarp else ""
         if not default_program().exists():
             raise LabError(f"no {default_program()}: build it, or name it in CAUSEWAY_NFS_CLIENT")
         if wire.backend == "svcrdma":
             pcap = logs / "roce.pcap" if capture else None
-            self.nic = Nic("tap", wire.link_mtu, tap="roce-server", capture=pcap)
+            self.nic = Nic("tap", wire.link_mtu, tap="roce-server", capture=pcap, shares=shares)
             self.backend = Reference(self.nic, logs)
             self.mountd = self.backend.guest.address
             return
@@ -61,11 +65,15 @@ class NfsRig:
         else:
             self.backend = Ganesha(logs)
             address, self.mountd = f"127.0.0.1:{ganesha.NFS_PORT}", network.CONTROL_HOST
-        self.gateway = Gateway(Nic("tap", wire.link_mtu, tap=VETH[1]), logs, address)
+        self.gateway = Gateway(Nic("tap", wire.link_mtu, tap=VETH[1], shares=shares), logs, address)
 
     def start(self) -> None:
         if self.gateway:
             network.add_veth(*VETH, self.wire.link_mtu)
+            if self._is_iwarp:
+                network.ip("address", "add", f"{network.GATEWAY}/24", "dev", VETH[1])
+        elif self._is_iwarp:
+            network.add_kernel_tap("roce-server", self.wire.link_mtu, CLIENT, CLIENT_V6)
         else:
             network.add_tap("roce-server", self.wire.link_mtu)
         self.backend.start()
@@ -75,9 +83,17 @@ class NfsRig:
     def stop(self) -> None:
         if self.gateway:
             self.gateway.stop()
+        if self.wire.backend == "svcrdma" and self.backend.guest.alive():
+            with contextlib.suppress(LabError):
+                (self.logs / "server-dmesg.log").write_text(self.backend.guest.run("dmesg", 10)[1])
         self.backend.stop()
         for link in ("roce-server", VETH[0]):
             network.remove(link)
+
+    def _link(self, address: str) -> list[str]:
+        if self._is_iwarp:
+            return ["--transport", "iwarp"]
+        return ["--device", device_of(self.nic), "--address", address, "--mtu", str(self.nic.mtu), "--memory-mb", "384"]
 
     def shapes(self, *options: str, v6: bool, timeout: float) -> None:
         """Runs the program; a shape that failed is an error."""
@@ -87,12 +103,7 @@ class NfsRig:
             "causeway-nfs-client",
             [
                 str(default_program()),
-                "--device",
-                device_of(self.nic),
-                "--address",
-                CLIENT_V6 if v6 else CLIENT,
-                "--mtu",
-                str(self.nic.mtu),
+                *self._link(CLIENT_V6 if v6 else CLIENT),
                 "--server",
                 network.GATEWAY_V6 if v6 else network.GATEWAY,
                 "--port",
@@ -105,8 +116,6 @@ class NfsRig:
                 self.backend.mount_path("3"),
                 "--directory",
                 DIRECTORY,
-                "--memory-mb",
-                "384",
                 *options,
             ],
             log,
@@ -132,12 +141,7 @@ class NfsRig:
             "causeway-load",
             [
                 str(load_program()),
-                "--device",
-                device_of(self.nic),
-                "--address",
-                CLIENT,
-                "--mtu",
-                str(self.nic.mtu),
+                *self._link(CLIENT),
                 "--server",
                 network.GATEWAY,
                 "--port",
@@ -148,8 +152,6 @@ class NfsRig:
                 str(ganesha.MOUNT_PORT),
                 "--export",
                 self.backend.mount_path("3"),
-                "--memory-mb",
-                "384",
                 "--scenario",
                 str(LOAD_SCENARIO),
                 "--json",
@@ -274,6 +276,27 @@ def nfs_client_cases() -> list[Case]:
                 for connection in CONNECTIONS:
                     cases.append(_case(f"shapes-{connection}-nfs{version}", wire, Shapes(version, connection).body))
                     cases.append(_case(f"shapes-{connection}-nfs{version}v6", wire, Shapes(version, connection, v6=True).body))
+    return cases + _iwarp_cases()
+
+
+def _iwarp_cases() -> list[Case]:
+    """The same client on the other wire: the kernel's server over siw, and causewayd."""
+    cases: list[Case] = []
+    kernel = Wire("nfs-client", "siw", 0, "svcrdma")
+    for version in ("3", "4.1"):
+        quick = Shapes(version, "segments" if version == "3" else "whole", quick=True)
+        cases.append(_case(f"shapes-quick-nfs{version}", kernel, quick.body, version == "3"))
+        for connection in CONNECTIONS:
+            cases.append(_case(f"shapes-{connection}-nfs{version}", kernel, Shapes(version, connection).body))
+            cases.append(_case(f"shapes-{connection}-nfs{version}v6", kernel, Shapes(version, connection, v6=True).body))
+    cases.append(_case("cut-nfs3", kernel, Cut(300).body))
+    behind = Wire("nfs-client", "siw", 0, "ganesha")
+    for version in ("3", "4.1"):
+        for connection in CONNECTIONS:
+            cases.append(_case(f"shapes-{connection}-nfs{version}", behind, Shapes(version, connection).body))
+    cases.append(_case("cut-nfs3", behind, Cut(300).body))
+    cases.append(_case("load-nfs3", behind, Load().body))
+    cases.append(_case("load-nfs3-stable", behind, Load(("--stable", "--sequential", "--rate", "500")).body))
     return cases
 
 

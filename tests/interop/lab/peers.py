@@ -36,12 +36,16 @@ class PeerRig:
         if wire.transport == "vhost":
             nic = Nic("vhost", wire.link_mtu, socket=RUN / "vhost.sock")
         else:
-            nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None)
+            shares = "siw" if wire.transport == "siw" else ""
+            nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None, shares=shares)
         self.peer = VerbsPeer(nic, logs)
         self.guest = Guest(nic, logs)
 
     def start(self) -> None:
-        if self.wire.transport == "tap":
+        if self.wire.transport == "siw":
+            network.share_with_kernel("siw", self.wire.link_mtu)
+            self.guest.start()
+        elif self.wire.transport == "tap":
             network.add_tap("roce-guest", self.wire.link_mtu)
             self.guest.start()
         else:
@@ -129,6 +133,8 @@ class Perftest:
             ours += ["-s", str(self.size)] if self.size else ["--all"]
             tool += f" -s {self.size}" if self.size else " -a"
         tool += f" -q {self.qps}" if self.qps > 1 else ""
+        if rig.wire.transport == "siw":
+            tool = f"ulimit -l unlimited; {tool}"  # siw counts what it pins, also for root
         with rig.impaired(self.impairment):
             if self.role == "server":
                 report = rig.serve([*ours, "--server"], f"{tool} {network.GATEWAY}", 180)
@@ -257,4 +263,18 @@ def peer_cases() -> list[Case]:
                 perftest(test, role, size=0, count=5)
                 for kind in list(IMPAIRMENTS)[1:]:
                     perftest(test, role, size=5000, count=200, impairment=kind)
+    return cases + _iwarp_cases()
+
+
+def _iwarp_cases() -> list[Case]:
+    """The same tools over siw, which has no atomic operations."""
+    cases: list[Case] = []
+    wire = Wire("peers", "siw", 0)
+    for role in ("server", "client"):
+        cases.append(Case(f"rping-{role}-siw", wire, rping(role, RPING_SIZES)))
+        for test in ("send_bw", "write_bw", "read_bw", "send_lat", "read_lat"):
+            count = 100 if test.endswith("_lat") else 50
+            for options in ({"size": 1, "count": count}, {"size": 65536, "count": count}, {"size": 0, "count": 5}):
+                case = Perftest(test, role, **options)
+                cases.append(Case(f"{case.name}-siw", wire, case.body))
     return cases

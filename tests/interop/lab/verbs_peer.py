@@ -30,16 +30,12 @@ class VerbsPeer:
         if self.nic.socket is not None:
             self.nic.socket.unlink(missing_ok=True)
         address = f"{network.GATEWAY_V6}/64" if v6 else f"{network.GATEWAY}/24"
+        link = ["--device", device_of(self.nic), "--address", address, "--mtu", str(self.nic.mtu)]
         self._daemon = Daemon(
             "causeway-verbs-peer",
             [
                 str(self._program),
-                "--device",
-                device_of(self.nic),
-                "--address",
-                address,
-                "--mtu",
-                str(self.nic.mtu),
+                *(["--transport", "iwarp"] if self.nic.shares == "siw" else link),
                 "--lcore",
                 str(min(1, (os.cpu_count() or 1) - 1)),
                 "--timeout",

@@ -70,6 +70,7 @@ struct End {
     verbs::ConnectionEvent event;
     while (transport.poll_event(now, event)) {
       kinds.push_back(event.kind);
+      rejection = event.rejection;
       peer = event.kind == Kind::kConnectRequest ? event.peer : peer;
       if (event.kind == Kind::kConnectRequest) {
         const auto accepted = transport.accept(now, event.connection, {.receive_bytes_max = 8192});
@@ -106,6 +107,7 @@ struct End {
   TcpStreams sockets;
   iwarp::IwarpTransport transport;
   std::vector<Kind> kinds;
+  verbs::Rejection rejection;
   std::deque<verbs::Completion> completions;
   IpAddress peer;
   verbs::ConnectionId connection;
@@ -229,6 +231,7 @@ TEST_F(TcpStreamsTest, WhereNobodyListensTheConnectionIsRefused) {
   ASSERT_TRUE(connected.ok());
   client.connection = *connected;
   EXPECT_TRUE(run({&client}, [&] { return client.has(Kind::kRejected); }));
+  EXPECT_EQ(client.rejection.reason, verbs::RejectReason::kNoListener);
 }
 
 TEST_F(TcpStreamsTest, AResetEndsTheConnectionAndNothingElse) {
