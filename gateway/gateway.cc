@@ -128,6 +128,11 @@ void Gateway::reconfigure(GatewayOptions& fresh) {
 }
 
 void Gateway::run(Instant now) {
+  for (verbs::Transport* transport : transports_) {
+    if (transport->next_deadline() <= now) [[unlikely]] {
+      transport->on_deadline(now);  // what comes of it is an event, or a queue pair that is ready
+    }
+  }
   take_events(now);
   for (verbs::Transport* transport : transports_) {
     if (stats_.connections_open >= kPrefetchFrom) {
@@ -303,7 +308,11 @@ bool Gateway::poll_done(rpcrdma::CallDone& out) {
 }
 
 Instant Gateway::next_deadline() const {
-  return earlier(connections_.next_deadline(), orphans_.next_deadline());
+  Instant next = earlier(connections_.next_deadline(), orphans_.next_deadline());
+  for (const verbs::Transport* transport : transports_) {
+    next = earlier(next, transport->next_deadline());
+  }
+  return next;
 }
 
 void Gateway::on_timer(Instant now, Connection& connection) {

@@ -53,6 +53,7 @@ class FakeTransport final : public verbs::Transport {
   verbs::ConnectionLimits limits;
   std::optional<Error> accept_error;  // kNoResources, kBadState
   uint32_t ports_max = 16;
+  Instant deadline = Instant::never();  // of something that it has to do by then
 
   // The peer's side, passive connections.
   // Refused at once when nobody listens at the port. `rival`: the connection that this one ends when it is established.
@@ -292,8 +293,8 @@ class FakeTransport final : public verbs::Transport {
         std::ranges::count_if(connections_, [](const Connection& each) { return each.state != State::kOver; }));
   }
 
-  [[nodiscard]] Instant next_deadline() const override { return Instant::never(); }
-  void on_deadline(Instant /*now*/) override {}
+  [[nodiscard]] Instant next_deadline() const override { return deadline; }
+  void on_deadline(Instant now) override { deadline = deadline <= now ? Instant::never() : deadline; }
 
  private:
   struct Event {

@@ -114,6 +114,17 @@ TEST_F(TwoTransports, ServeAtOnceAndAreDrainedTogether) {
   EXPECT_EQ(client.driver.stats().wrong, 0u);
 }
 
+// Nobody else has a transport do what is due: a shell knows no more of one than its socket.
+TEST_F(TwoTransports, DoWhatIsDueWhenTheGatewayRuns) {
+  other.deadline = now + Duration::us(25);
+  EXPECT_LE(gateway.next_deadline(), other.deadline);
+  step();
+  EXPECT_FALSE(other.deadline.is_never());
+  step();
+  step();
+  EXPECT_TRUE(other.deadline.is_never());
+}
+
 // A gateway that cannot have all its listeners has none.
 TEST_F(TwoTransports, StartOnBothOrOnNone) {
   node::Node second_node{sim::sim_node_options(two_wires(), 3, false), random, nullptr};
