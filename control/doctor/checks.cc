@@ -8,15 +8,18 @@
 namespace cw::control::doctor {
 namespace {
 
-constexpr std::array<Check, 13> kChecks = {{
+constexpr std::array<Check, 16> kChecks = {{
     {"configuration", "the configuration file is valid", check_configuration},
     {"hugepages", "there are free hugepages for dataplane.memory_mb", check_hugepages},
     {"memlock", "the gateway may lock its memory", check_memlock},
     {"capabilities", "the gateway may open its devices", check_capabilities},
     {"devices", "NICs are bound to a driver that DPDK can use; IOMMU, vfio; interfaces are there and up", check_devices},
     {"mtu", "ports carry RoCE packets of 4096 bytes", check_mtu},
-    {"firewall", "UDP 4791 is not filtered", check_firewall},
+    {"firewall", "UDP 4791 (RoCE) and the TCP ports of iWARP are not filtered", check_firewall},
     {"sockets", "the admin socket and the port of /metrics are free, or a gateway answers there", check_ports_taken},
+    {"listeners", "iWARP: the address and the TCP port of each listener can be taken", check_listeners},
+    {"descriptors", "there are file descriptors for limits.connections_max", check_descriptors},
+    {"tcp", "iWARP: queues and buffers of the kernel's TCP", check_tcp},
     {"backends", "backends take connections", check_backends},
     {"clock", "the time-stamp counter can be used", check_clock},
     {"cpus", "poll cores have CPUs of their own", check_cpus},
@@ -134,14 +137,17 @@ void check_clock(const Facts& facts, Findings& out) {
 }
 
 void check_crc(const Facts& facts, Findings& out) {
-  if (facts.crc_bytes_per_second <= 0) {
-    return;
-  }
-  const bool slow = facts.crc_bytes_per_second < kCrcSlow;
-  out.push_back({"crc", slow ? Severity::kWarning : Severity::kFine,
-                 fmt::format("checksums of 4096-byte packets: {:.1f} GB/s{}", facts.crc_bytes_per_second / 1e9,
-                             slow ? ", too slow for fast links" : ""),
-                 slow ? "the CPU needs PCLMULQDQ (grep pclmulqdq /proc/cpuinfo); in a guest, pass the host's CPU model" : ""});
+  const auto check = [&](double speed, const char* what, const char* wants) {
+    if (speed <= 0) {
+      return;
+    }
+    const bool slow = speed < kCrcSlow;
+    out.push_back({"crc", slow ? Severity::kWarning : Severity::kFine,
+                   fmt::format("checksums of {}: {:.1f} GB/s{}", what, speed / 1e9, slow ? ", too slow for fast links" : ""),
+                   slow ? fmt::format("the CPU needs {}; in a guest, pass the host's CPU model", wants) : ""});
+  };
+  check(facts.crc_bytes_per_second, "4096-byte packets", "PCLMULQDQ (grep pclmulqdq /proc/cpuinfo)");
+  check(facts.crc32c_bytes_per_second, "4096-byte FPDUs (iWARP)", "SSE4.2 and PCLMULQDQ (grep pclmulqdq /proc/cpuinfo)");
 }
 
 }  // namespace cw::control::doctor

@@ -9,6 +9,9 @@
 
 namespace cw::control::doctor {
 
+// Connections that an iWARP listener has the kernel queue (dataplane::TcpStreamsOptions::backlog).
+inline constexpr uint32_t kTcpBacklog = 1024;
+
 enum class Severity : uint8_t {
   kFine,
   kNote,     // worth knowing
@@ -44,6 +47,9 @@ void check_mtu(const Facts& facts, Findings& out);
 void check_firewall(const Facts& facts, Findings& out);
 void check_ports_taken(const Facts& facts, Findings& out);
 void check_backends(const Facts& facts, Findings& out);
+void check_listeners(const Facts& facts, Findings& out);
+void check_descriptors(const Facts& facts, Findings& out);
+void check_tcp(const Facts& facts, Findings& out);
 void check_clock(const Facts& facts, Findings& out);
 void check_cpus(const Facts& facts, Findings& out);
 void check_numa(const Facts& facts, Findings& out);

@@ -22,6 +22,9 @@ bool has_interface(const Facts& facts) {
 
 void check_hugepages(const Facts& facts, Findings& out) {
   const uint64_t wanted = uint64_t{facts.config.dataplane.memory_mb} * kMiB;
+  if (facts.ports.empty()) {
+    return;  // they are DPDK's
+  }
   if (!facts.config.dataplane.hugepages) {
     if (has_pci(facts)) {
       out.push_back({"hugepages", Severity::kWarning, "a physical NIC is configured without hugepages: few drivers work so",
@@ -45,6 +48,9 @@ void check_hugepages(const Facts& facts, Findings& out) {
 }
 
 void check_memlock(const Facts& facts, Findings& out) {
+  if (facts.ports.empty()) {
+    return;  // without DPDK nothing is locked
+  }
   const uint64_t wanted = uint64_t{facts.config.dataplane.memory_mb} * kMiB;
   if (!facts.memlock_bytes || facts.capabilities.ipc_lock || *facts.memlock_bytes >= 2 * wanted) {
     out.push_back({"memlock", Severity::kFine, "memory may be locked", {}});

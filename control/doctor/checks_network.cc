@@ -2,7 +2,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
+#include <string_view>
 
 #include "control/doctor/checks.h"
 #include "control/doctor/interface_queues.h"
@@ -11,6 +13,7 @@ namespace cw::control::doctor {
 namespace {
 
 constexpr uint32_t kRocePort = 4791;
+constexpr uint32_t kNfsRdmaPort = 20049;
 constexpr uint32_t kFullMtu = 4200;       // carries a path MTU of 4096
 constexpr uint32_t kAfXdpPathMtu = 2048;  // its buffers are a page each
 // Its driver for DPDK works beside the kernel's.
@@ -115,6 +118,97 @@ void check_interface(const InterfaceFacts& interface, bool beside_kernel, Findin
   }
 }
 
+// What rules of this host say of packets to a port.
+struct Rules {
+  bool accepts = false;
+  bool drops = false;
+  bool drops_by_default = false;
+};
+
+// Behind "dport": "4791", "{ 2049, 20049 }", "20000-20100" (nft), "20000:20100" (iptables).
+bool names_port(std::string_view line, uint32_t port) {
+  const size_t at = line.find("dport");
+  if (at == std::string_view::npos) {
+    return false;
+  }
+  line.remove_prefix(at);
+  line = line.substr(0, line.find("counter"));
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  uint32_t first = 0;
+  bool is_range = false;
+  for (size_t i = 0; i < line.size();) {
+    if (!is_digit(line[i])) {
+      ++i;
+      continue;
+    }
+    uint32_t number = 0;
+    for (; i < line.size() && is_digit(line[i]) && number <= 0xffff; ++i) {
+      number = number * 10 + static_cast<uint32_t>(line[i] - '0');
+    }
+    if (number == port || (is_range && first < port && port < number)) {
+      return true;
+    }
+    first = number;
+    is_range = i < line.size() && (line[i] == '-' || line[i] == ':');
+  }
+  return false;
+}
+
+Rules rules_for(const std::string& firewall, std::string_view protocol, uint32_t port) {
+  Rules rules;
+  std::istringstream lines(firewall);
+  for (std::string line; std::getline(lines, line);) {
+    const auto has = [&line](std::string_view word) { return line.find(word) != std::string::npos; };
+    const bool refuses = has("drop") || has("DROP") || has("reject") || has("REJECT");
+    const bool passes = has("accept") || has("ACCEPT");
+    // nft: "type filter hook input priority filter; policy drop;", iptables-save: ":INPUT DROP [0:0]"
+    rules.drops_by_default |= (has("hook input") && has("policy drop")) || has(":INPUT DROP");
+    if (has(protocol) && names_port(line, port)) {
+      rules.accepts |= passes && !refuses;
+      rules.drops |= refuses;
+    }
+  }
+  return rules;
+}
+
+void check_roce_rules(const Facts& facts, Findings& out) {
+  const Rules rules = rules_for(facts.firewall, "udp", kRocePort);
+  if (rules.drops) {
+    out.push_back({"firewall", Severity::kFault, "a rule of this host drops UDP 4791, which all RoCE packets are",
+                   "nft -a list ruleset | grep 4791 (or iptables-save); delete that rule"});
+  } else if (rules.drops_by_default && !rules.accepts) {
+    out.push_back({"firewall", Severity::kWarning,
+                   "this host's firewall drops what no rule accepts, and none accepts UDP 4791. Devices that DPDK drives are not "
+                   "concerned; bridges, guests and taps of this host are",
+                   "nft add rule inet filter input udp dport 4791 accept"});
+  } else {
+    out.push_back({"firewall", Severity::kFine, "no rule of this host filters UDP 4791; look at clients and switches, too", {}});
+  }
+  if (!rules.accepts && facts.iwarp_listeners.empty() && rules_for(facts.firewall, "", kNfsRdmaPort).accepts) {
+    out.push_back({"firewall",
+                   Severity::kNote,
+                   "a rule accepts port 20049: it is no UDP or TCP port, clients of RoCE need UDP 4791 and nothing else",
+                   {}});
+  }
+}
+
+void check_iwarp_rules(const std::string& firewall, uint16_t port, Findings& out) {
+  const Rules rules = rules_for(firewall, "tcp", port);
+  if (rules.drops) {
+    out.push_back(
+        {"firewall", Severity::kWarning,
+         fmt::format("a rule of this host drops or rejects TCP port {}: clients of iWARP that it is about cannot connect", port),
+         fmt::format("nft -a list ruleset | grep {} (or iptables-save); delete that rule, unless it is meant", port)});
+  } else if (rules.drops_by_default && !rules.accepts) {
+    out.push_back({"firewall", Severity::kWarning,
+                   fmt::format("this host's firewall drops what no rule accepts, and none accepts TCP port {}", port),
+                   fmt::format("nft add rule inet filter input tcp dport {} accept", port)});
+  } else {
+    out.push_back(
+        {"firewall", Severity::kFine, fmt::format("no rule of this host filters TCP port {}; look at clients, too", port), {}});
+  }
+}
+
 }  // namespace
 
 void check_devices(const Facts& facts, Findings& out) {
@@ -168,44 +262,21 @@ void check_mtu(const Facts& facts, Findings& out) {
 }
 
 void check_firewall(const Facts& facts, Findings& out) {
+  if (facts.ports.empty() && facts.iwarp_listeners.empty()) {
+    return;
+  }
   if (!facts.firewall_is_readable) {
     out.push_back({"firewall", Severity::kNote, "the firewall's rules cannot be read by this user", "run this as root"});
     return;
   }
-  const std::string number = std::to_string(kRocePort);
-  bool accepts = false;
-  bool drops = false;
-  bool drops_by_default = false;
-  bool knows_rdma_port = false;
-  std::istringstream lines(facts.firewall);
-  for (std::string line; std::getline(lines, line);) {
-    const auto has = [&line](std::string_view word) { return line.find(word) != std::string::npos; };
-    const bool refuses = has("drop") || has("DROP") || has("reject") || has("REJECT");
-    const bool passes = has("accept") || has("ACCEPT");
-    // nft: "type filter hook input priority filter; policy drop;", iptables-save: ":INPUT DROP [0:0]"
-    drops_by_default |= (has("hook input") && has("policy drop")) || has(":INPUT DROP");
-    if (has(number)) {
-      accepts |= passes && !refuses;
-      drops |= refuses;
+  if (!facts.ports.empty()) {
+    check_roce_rules(facts, out);
+  }
+  std::set<uint16_t> ports;
+  for (const IwarpListenerFacts& listener : facts.iwarp_listeners) {
+    if (ports.insert(listener.port).second) {
+      check_iwarp_rules(facts.firewall, listener.port, out);
     }
-    knows_rdma_port |= has("20049") && passes;
-  }
-  if (drops) {
-    out.push_back({"firewall", Severity::kFault, "a rule of this host drops UDP 4791, which all RoCE packets are",
-                   "nft -a list ruleset | grep 4791 (or iptables-save); delete that rule"});
-  } else if (drops_by_default && !accepts) {
-    out.push_back({"firewall", Severity::kWarning,
-                   "this host's firewall drops what no rule accepts, and none accepts UDP 4791. Devices that DPDK drives are not "
-                   "concerned; bridges, guests and taps of this host are",
-                   "nft add rule inet filter input udp dport 4791 accept"});
-  } else {
-    out.push_back({"firewall", Severity::kFine, "no rule of this host filters UDP 4791; look at clients and switches, too", {}});
-  }
-  if (knows_rdma_port && !accepts) {
-    out.push_back({"firewall",
-                   Severity::kNote,
-                   "a rule accepts port 20049: it is no UDP or TCP port, RDMA clients need UDP 4791 and nothing else",
-                   {}});
   }
 }
 

@@ -64,6 +64,29 @@ struct ListenFacts {
   bool is_free = true;
 };
 
+// What came of an attempt to take an address and a TCP port.
+enum class Bind : uint8_t { kFree, kTaken, kNotLocal, kNotPermitted, kOther };
+
+struct IwarpListenerFacts {
+  std::string name;
+  std::string address;  // "192.0.2.1:20049"; "port 20049" of all addresses
+  uint16_t port = 0;
+  bool is_local = true;  // the kernel has the address
+  Bind bind = Bind::kFree;
+  std::string error;   // of what is not free
+  std::string holder;  // of kTaken: "ncat (process 17)"; empty: not known, or the kernel itself
+};
+
+// The kernel's TCP, as iWARP uses it. 0: not known.
+struct TcpFacts {
+  uint32_t somaxconn = 0;
+  uint64_t receive_bytes_max = 0;  // of a connection, net.ipv4.tcp_rmem
+  uint64_t send_bytes_max = 0;     // net.ipv4.tcp_wmem
+  uint32_t first_unprivileged_port = 1024;
+  std::string iwarp_device;                 // of the kernel, "siw0"; empty: there is none
+  std::vector<uint16_t> kernel_rdma_ports;  // of the kernel's NFS server; for root to see
+};
+
 enum class AdminSocket : uint8_t { kNone, kAnswers, kStale, kNotPermitted, kNoDirectory };
 
 struct CpuFacts {
@@ -78,6 +101,7 @@ struct Capabilities {
   bool ipc_lock = true;
   bool net_raw = true;
   bool net_admin = true;
+  bool net_bind_service = true;
   bool bpf = true;
 };
 
@@ -106,6 +130,9 @@ struct Facts {
   bool firewall_is_readable = true;
   std::vector<BackendFacts> backends;
   std::optional<ListenFacts> metrics;
+  std::vector<IwarpListenerFacts> iwarp_listeners;
+  TcpFacts tcp;
+  std::optional<uint64_t> descriptors_max;  // absent: unlimited
   std::string admin_path;
   AdminSocket admin = AdminSocket::kNone;
 
@@ -115,7 +142,8 @@ struct Facts {
   uint32_t cpus_online = 1;
   std::string clock_source;
   bool tsc_is_invariant = true;
-  double crc_bytes_per_second = 0;  // measured; 0 = not measured
+  double crc_bytes_per_second = 0;     // of RoCE packets, measured; 0 = not measured
+  double crc32c_bytes_per_second = 0;  // of iWARP's FPDUs
 };
 
 }  // namespace cw::control::doctor

@@ -1,7 +1,10 @@
 #include "control/doctor/host_text.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdlib>
+#include <sstream>
 
 namespace cw::control::doctor {
 namespace {
@@ -68,6 +71,47 @@ bool is_pci_address(std::string_view device) {
            const bool is_hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
            return shape == 'h' ? is_hex : c == shape;
          });
+}
+
+std::vector<uint64_t> listening_inodes(std::string_view table, uint16_t port) {
+  std::vector<uint64_t> inodes;
+  std::istringstream lines{std::string(table)};
+  for (std::string line; std::getline(lines, line);) {
+    // "sl: address:port address:port state tx:rx timer retransmits uid timeout inode", all but the last three in hexadecimal.
+    std::istringstream words(line);
+    std::array<std::string, 10> word;
+    for (std::string& each : word) {
+      words >> each;
+    }
+    const std::string& local = word[1];
+    constexpr std::string_view kListen = "0A";
+    if (const size_t colon = local.rfind(':');
+        colon != std::string::npos && word[3] == kListen && std::strtoul(local.c_str() + colon + 1, nullptr, 16) == port) {
+      inodes.push_back(std::strtoull(word[9].c_str(), nullptr, 10));
+    }
+  }
+  return inodes;
+}
+
+std::vector<uint16_t> rdma_ports(std::string_view portlist) {
+  std::vector<uint16_t> ports;
+  std::istringstream words{std::string(portlist)};
+  uint32_t port = 0;
+  for (std::string transport; words >> transport >> port;) {
+    if (transport.starts_with("rdma") && port <= 0xffff) {
+      ports.push_back(static_cast<uint16_t>(port));
+    }
+  }
+  return ports;
+}
+
+uint64_t last_number(std::string_view text) {
+  std::istringstream words{std::string(text)};
+  uint64_t last = 0;
+  for (uint64_t number = 0; words >> number;) {
+    last = number;
+  }
+  return last;
 }
 
 bool has_invariant_tsc(std::string_view cpuinfo) {

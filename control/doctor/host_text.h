@@ -20,5 +20,11 @@ namespace cw::control::doctor {
 [[nodiscard]] bool is_pci_address(std::string_view device);
 // /proc/cpuinfo names both constant_tsc and nonstop_tsc.
 [[nodiscard]] bool has_invariant_tsc(std::string_view cpuinfo);
+// /proc/net/tcp or tcp6: inodes of the sockets that listen at a port, of any address.
+[[nodiscard]] std::vector<uint64_t> listening_inodes(std::string_view table, uint16_t port);
+// /proc/fs/nfsd/portlist: "rdma 20049\ntcp 2049\n" -> {20049}.
+[[nodiscard]] std::vector<uint16_t> rdma_ports(std::string_view portlist);
+// "4096\t131072\t6291456\n" -> 6291456; 0 when there is none.
+[[nodiscard]] uint64_t last_number(std::string_view text);
 
 }  // namespace cw::control::doctor

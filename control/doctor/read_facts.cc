@@ -16,13 +16,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 
 #include "control/admin/unique_fd.h"
 #include "control/config/build_features.h"
@@ -30,6 +26,10 @@
 #include "control/doctor/host_text.h"
 #include "control/doctor/interface_queues.h"
 #include "control/doctor/kernel_interface.h"
+#include "control/doctor/read_tcp_facts.h"
+#include "control/doctor/read_text.h"
+#include "control/doctor/socket_probe.h"
+#include "control/doctor/time_bytes.h"
 #include "rocev2/wire/icrc.h"
 
 namespace cw::control::doctor {
@@ -37,25 +37,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr int kConnectTimeoutMs = 1000;
-
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-std::string read_word(const fs::path& path) {
-  std::istringstream text(read_text(path));
-  std::string word;
-  text >> word;
-  return word;
-}
-
-uint64_t read_number(const fs::path& path, uint64_t otherwise = 0) {
-  std::istringstream text(read_text(path));
-  uint64_t number = otherwise;
-  text >> number;
-  return text.fail() ? otherwise : number;
-}
 
 std::string link_name(const fs::path& path) {
   std::error_code error;
@@ -105,6 +86,7 @@ void read_memory(Facts& facts) {
     facts.memlock_bytes = limit.rlim_cur;
   }
   const uint64_t mask = effective_capabilities(read_text("/proc/self/status"));
+  constexpr uint32_t kNetBindService = 10;
   constexpr uint32_t kNetAdmin = 12;
   constexpr uint32_t kNetRaw = 13;
   constexpr uint32_t kIpcLock = 14;
@@ -112,6 +94,7 @@ void read_memory(Facts& facts) {
   facts.capabilities = {.ipc_lock = (mask >> kIpcLock & 1) != 0,
                         .net_raw = (mask >> kNetRaw & 1) != 0,
                         .net_admin = (mask >> kNetAdmin & 1) != 0,
+                        .net_bind_service = (mask >> kNetBindService & 1) != 0,
                         .bpf = (mask >> kBpf & 1) != 0};
 }
 
@@ -203,22 +186,6 @@ void read_ports(Facts& facts) {
   }
 }
 
-socklen_t fill(sockaddr_storage& out, const SocketAddress& address) {
-  const std::string text = control::to_string(address.address);
-  if (text.find(':') == std::string::npos) {
-    auto& in = reinterpret_cast<sockaddr_in&>(out);
-    in.sin_family = AF_INET;
-    in.sin_port = htons(address.port);
-    inet_pton(AF_INET, text.c_str(), &in.sin_addr);
-    return sizeof(in);
-  }
-  auto& in = reinterpret_cast<sockaddr_in6&>(out);
-  in.sin6_family = AF_INET6;
-  in.sin6_port = htons(address.port);
-  inet_pton(AF_INET6, text.c_str(), &in.sin6_addr);
-  return sizeof(in);
-}
-
 BackendFacts read_backend(const BackendConfig& config, const SocketAddress& server) {
   BackendFacts backend{.name = config.name, .address = to_string(server), .reach = Reach::kYes, .error = {}};
   sockaddr_storage address{};
@@ -271,13 +238,8 @@ void read_network(Facts& facts) {
   facts.admin_path = admin_socket_path(facts.config);
   facts.admin = read_admin(facts.admin_path);
   if (facts.config.metrics.listen) {
-    sockaddr_storage address{};
-    const socklen_t length = fill(address, *facts.config.metrics.listen);
-    const UniqueFd fd(socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int on = 1;
-    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    const bool bound = bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0;
-    facts.metrics = ListenFacts{to_string(*facts.config.metrics.listen), bound || errno != EADDRINUSE};
+    const BindResult tried = try_bind(*facts.config.metrics.listen);
+    facts.metrics = ListenFacts{to_string(*facts.config.metrics.listen), tried.bind != Bind::kTaken};
   }
 }
 
@@ -290,22 +252,6 @@ int32_t node_of(uint32_t cpu) {
     }
   }
   return -1;
-}
-
-double time_crc() {
-  const std::vector<uint8_t> packet(4096, 0x45);
-  volatile uint32_t sink = 0;
-  uint64_t rounds = 0;
-  const auto start = std::chrono::steady_clock::now();
-  auto now = start;
-  for (; now - start < std::chrono::milliseconds(20); now = std::chrono::steady_clock::now()) {
-    for (int i = 0; i < 100; ++i) {
-      sink = wire::Icrc(packet).value();
-    }
-    rounds += 100;
-  }
-  (void)sink;
-  return static_cast<double>(rounds * packet.size()) / std::chrono::duration<double>(now - start).count();
 }
 
 void read_cpus(Facts& facts) {
@@ -331,7 +277,9 @@ void read_cpus(Facts& facts) {
   }
   facts.clock_source = read_word("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   facts.tsc_is_invariant = has_invariant_tsc(read_text("/proc/cpuinfo"));
-  facts.crc_bytes_per_second = time_crc();
+  if (!facts.config.ports.empty()) {
+    facts.crc_bytes_per_second = bytes_per_second([](Bytes packet) { return wire::Icrc(packet).value(); });
+  }
 }
 
 }  // namespace
@@ -345,6 +293,7 @@ Facts read_facts(const std::string& config_file) {
   read_memory(facts);
   read_ports(facts);
   read_network(facts);
+  read_tcp_facts(facts);
   read_cpus(facts);
   return facts;
 }

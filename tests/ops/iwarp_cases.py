@@ -231,8 +231,57 @@ def load_says_why(box: Box) -> None:
     gateway.terminate()
 
 
+def doctor_of_iwarp_alone(box: Box) -> None:
+    """As an ordinary user, who needs nothing of what DPDK needs; each fault names what fixes it."""
+    if os.geteuid() != 0:
+        raise Skip("takes root, to become nobody")
+    gateway = _gateway(box, as_nobody=True)
+    home = Path(gateway.admin).parent
+    config, program = home / "gateway.toml", Path(shutil.copy(box.causewayctl, home))
+    healthy = config.read_text()
+
+    def doctor(status: int, **changes: str) -> list[dict[str, str]]:
+        config.write_text(healthy)
+        for old, new in changes.values():
+            config.write_text(config.read_text().replace(old, new))
+        done = box.run(*AS_NOBODY, program, "doctor", "--config", config, "--json")
+        expect_equal(f"exit status, having said\n{done.stdout}\nof doctor", done.returncode, status)
+        return json.loads(done.stdout)["findings"]
+
+    def expect_listener(found: list[dict[str, str]], severity: str, what: str, fix: str = "") -> None:
+        rows = [row for row in found if row["check"] == "listeners"]
+        expect(
+            len(rows) == 1 and rows[0]["severity"] == severity and what in rows[0]["what"] and fix in rows[0]["fix"],
+            f"no {severity} {what!r}: {rows}",
+        )
+
+    found = doctor(0)
+    of_dpdk = [row for row in found if row["check"] in ("hugepages", "memlock", "devices", "mtu", "numa") or "4791" in str(row)]
+    expect(not of_dpdk, f"it speaks of what only DPDK needs: {of_dpdk}")
+    expect_listener(found, "fine", f"TCP 127.0.0.1:{gateway.port} is free")
+    expect(
+        {"configuration", "descriptors", "tcp", "crc", "firewall"}
+        >= {row["check"] for row in found if row["severity"] != "fine"},
+        str(found),
+    )
+    expect_listener(doctor(4, address=('"127.0.0.1"\nport', '"192.0.2.77"\nport')), "fault", "not an address", "ip address add")
+    if int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) > 111:
+        expect_listener(
+            doctor(4, port=(f"port = {gateway.port}\n", "port = 111\n")), "fault", "TCP port 111 is below", "low-port.conf"
+        )
+    with socket.create_server(("127.0.0.1", gateway.port)):
+        expect_listener(doctor(4), "fault", "is taken by a program of another user", "ss -ltnp")
+        said = box.run(box.causewayctl, "doctor", "--config", config).stdout
+        expect(f"is taken by python3 (process {os.getpid()})" in said, f"who has the port: {said}")
+    gateway.start_ready()
+    expect_listener(doctor(0), "fine", "a gateway is running")
+    gateway.terminate()
+    shutil.rmtree(home, ignore_errors=True)
+
+
 CASES = [
     ("iWARP alone runs as an ordinary user, without DPDK", ordinary_user),
+    ("iWARP alone: causewayctl doctor asks for nothing of DPDK's, and says what is wrong", doctor_of_iwarp_alone),
     ("iWARP alone tells a peer what was wrong, and the operator", terminate_is_told),
     ("iWARP alone drains and reloads", drained_and_reloaded),
     ("iWARP: causeway-load makes every kind of call, without DPDK", loaded),

@@ -7,11 +7,14 @@
 
 #include "control/doctor/checks.h"
 #include "control/doctor/host_text.h"
+#include "dataplane/sockets/tcp_streams.h"
 
 namespace cw::control::doctor {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
+
+static_assert(kTcpBacklog == dataplane::TcpStreamsOptions{}.backlog);
 
 // Nothing is wrong with this host.
 Facts healthy() {
@@ -292,6 +295,156 @@ TEST(Doctor, Numa) {
   expect_finding(facts, "numa", Severity::kWarning, "has no free hugepage", "node1/hugepages");
 }
 
+// iWARP alone, as an ordinary user on an ordinary host.
+Facts over_tcp() {
+  Facts facts;
+  facts.config_file = "/etc/causeway/causeway.toml";
+  ListenerConfig listener;
+  listener.name = "nfs";
+  listener.transport = TransportKind::kIwarp;
+  facts.config.listeners = {listener};
+  BackendConfig backend;
+  backend.name = "nfs";
+  facts.config.backends = {backend};
+  facts.memlock_bytes = 64 * 1024;
+  facts.capabilities = {.ipc_lock = false, .net_raw = false, .net_admin = false, .net_bind_service = false, .bpf = false};
+  facts.backends = {{"nfs", "127.0.0.1:2049", Reach::kYes, ""}};
+  facts.iwarp_listeners = {
+      {.name = "nfs", .address = "port 20049", .port = 20049, .is_local = true, .bind = Bind::kFree, .error = {}, .holder = {}}};
+  facts.tcp.somaxconn = 4096;
+  facts.tcp.receive_bytes_max = 6 * kMiB;
+  facts.tcp.send_bytes_max = 4 * kMiB;
+  facts.descriptors_max = 1024;
+  facts.poll_cpus = {{0, -1, true, true, false}};
+  facts.cpus_online = 2;
+  facts.clock_source = "tsc";
+  facts.crc32c_bytes_per_second = 20e9;
+  return facts;
+}
+
+TEST(Doctor, IwarpAloneNeedsNothingOfDpdk) {
+  for (const Finding& finding : judge(over_tcp())) {
+    const std::string check = finding.check;
+    EXPECT_EQ(finding.severity, Severity::kFine) << check << ": " << finding.what;
+    EXPECT_TRUE(check != "hugepages" && check != "memlock" && check != "devices" && check != "mtu" && check != "numa") << check;
+    EXPECT_EQ(finding.what.find("4791"), std::string::npos) << finding.what;
+  }
+  expect_finding(over_tcp(), "listeners", Severity::kFine, "TCP port 20049 is free", "");
+  expect_finding(over_tcp(), "tcp", Severity::kFine, "queues and buffers", "");
+  expect_finding(over_tcp(), "firewall", Severity::kFine, "filters TCP port 20049", "");
+  expect_finding(over_tcp(), "crc", Severity::kFine, "FPDUs (iWARP): 20.0 GB/s", "");
+}
+
+TEST(Doctor, SaysWhoHasTheTcpPort) {
+  Facts facts = over_tcp();
+  facts.iwarp_listeners[0].bind = Bind::kTaken;
+  facts.iwarp_listeners[0].holder = "ncat (process 17)";
+  expect_finding(facts, "listeners", Severity::kFault, "TCP port 20049 is taken by ncat (process 17)", "another port");
+  facts.iwarp_listeners[0].holder = "";
+  expect_finding(facts, "listeners", Severity::kFault, "by a program of another user", "ss -ltnp 'sport = :20049'");
+  facts.tcp.iwarp_device = "siw0";
+  expect_finding(facts, "listeners", Severity::kFault, "or by the kernel for siw0", "/proc/fs/nfsd/portlist");
+  facts.admin = AdminSocket::kAnswers;
+  expect_finding(facts, "listeners", Severity::kFine, "a gateway is running", "");
+  facts.iwarp_listeners[0].holder = "ncat (process 17)";
+  expect_finding(facts, "listeners", Severity::kFault, "taken by ncat", "another port");
+}
+
+TEST(Doctor, SeesTheNfsServerOfTheKernelAtTheSamePort) {
+  Facts facts = over_tcp();
+  facts.tcp.kernel_rdma_ports = {20049};  // on RoCE devices: UDP
+  expect_finding(facts, "listeners", Severity::kFine, "is free", "");
+  facts.tcp.iwarp_device = "irdma0";
+  expect_finding(facts, "listeners", Severity::kWarning, "on irdma0 it may get the clients", "rdma = n");
+  facts.iwarp_listeners[0].bind = Bind::kTaken;
+  expect_finding(facts, "listeners", Severity::kFault, "by the kernel's NFS server, which serves RDMA on irdma0", "rdma = n");
+}
+
+TEST(Doctor, SaysWhatIsWrongWithAListenersAddress) {
+  Facts facts = over_tcp();
+  IwarpListenerFacts& listener = facts.iwarp_listeners[0];
+  listener.address = "192.0.2.1:20049";
+  listener.is_local = false;
+  expect_finding(facts, "listeners", Severity::kNote, "192.0.2.1:20049 is not an address of this host now", "ip address add");
+  listener.bind = Bind::kNotLocal;
+  expect_finding(facts, "listeners", Severity::kFault, "192.0.2.1:20049 is not an address of this host", "ip_nonlocal_bind=1");
+  listener.bind = Bind::kOther;
+  listener.error = "Invalid argument";
+  expect_finding(facts, "listeners", Severity::kFault, "Invalid argument", "listener.address");
+}
+
+TEST(Doctor, KnowsPortsThatTakeACapability) {
+  Facts facts = over_tcp();
+  facts.iwarp_listeners[0].port = 111;
+  facts.iwarp_listeners[0].bind = Bind::kNotPermitted;
+  expect_finding(facts, "listeners", Severity::kFault, "TCP port 111 is below 1024 (net.ipv4.ip_unprivileged_port_start)",
+                 "low-port.conf");
+  facts.iwarp_listeners[0].bind = Bind::kFree;
+  expect_finding(facts, "listeners", Severity::kNote, "the user of the service needs CAP_NET_BIND_SERVICE", "low-port.conf");
+  facts.tcp.first_unprivileged_port = 80;
+  expect_finding(facts, "listeners", Severity::kFine, "is free", "");
+}
+
+TEST(Doctor, CountsTheDescriptorsOfClients) {
+  Facts facts = over_tcp();
+  facts.config.limits.connections_max = 231;  // twice, 512 half-open ones, and 50
+  expect_finding(facts, "descriptors", Severity::kFine, "", "");
+  facts.config.limits.connections_max = 232;
+  expect_finding(facts, "descriptors", Severity::kWarning, "may have 1024 file descriptors open, and the gateway may want 1026",
+                 "LimitNOFILE=1026");
+  facts.config.listeners[0].connections_max = 100;
+  expect_finding(facts, "descriptors", Severity::kFine, "", "");
+  facts.config.limits.connections_max = 2000;
+  expect_finding(facts, "descriptors", Severity::kWarning,
+                 "clients of iWARP 100, limits.half_open_max 512, connections to "
+                 "backends 2000",
+                 "ulimit -n 2662");
+  facts.config.listeners[0].transport = TransportKind::kRoce;
+  expect_finding(facts, "descriptors", Severity::kWarning, "clients of iWARP 0, limits.half_open_max 0", "ulimit -n 2050");
+  facts.config.backends[0].type = BackendType::kBuiltin;
+  EXPECT_TRUE(std::ranges::none_of(judge(facts), [](const Finding& f) { return std::string(f.check) == "descriptors"; }));
+  facts.config.listeners[0].transport = TransportKind::kIwarp;
+  facts.descriptors_max.reset();
+  expect_finding(facts, "descriptors", Severity::kFine, "", "");
+}
+
+TEST(Doctor, QueuesAndBuffersOfTcp) {
+  Facts facts = over_tcp();
+  facts.tcp.somaxconn = 128;
+  expect_finding(facts, "tcp", Severity::kWarning, "net.core.somaxconn is 128", "sysctl -w net.core.somaxconn=1024");
+  facts.tcp.receive_bytes_max = 212992;
+  expect_finding(facts, "tcp", Severity::kWarning, "tcp_rmem ends at 208 KiB: at a round trip of 10 ms a client writes 21 MB/s",
+                 "sysctl -w net.ipv4.tcp_rmem='4096 131072 6291456'");
+  facts.tcp.send_bytes_max = kMiB - 1;
+  expect_finding(facts, "tcp", Severity::kWarning, "tcp_wmem ends at 1023 KiB: at a round trip of 10 ms a client reads 104 MB/s",
+                 "sysctl -w net.ipv4.tcp_wmem='4096 16384 4194304'");
+  facts.tcp = TcpFacts{};  // nothing is known
+  expect_finding(facts, "tcp", Severity::kFine, "", "");
+}
+
+TEST(Doctor, FirewallOfIwarp) {
+  Facts facts = over_tcp();
+  facts.firewall = " type filter hook input priority filter; policy drop;\n udp dport 20049 accept\n tcp dport 2004 accept\n";
+  expect_finding(facts, "firewall", Severity::kWarning, "none accepts TCP port 20049", "tcp dport 20049 accept");
+  for (const char* rule :
+       {"tcp dport { 2049, 20049 } accept", "-A INPUT -p tcp -m multiport --dports 111,20049 -j ACCEPT",
+        "tcp dport 20000-20100 counter packets 1 bytes 2 accept", "-A INPUT -p tcp --dport 20000:20100 -j ACCEPT"}) {
+    Facts accepting = facts;
+    accepting.firewall += rule;
+    expect_finding(accepting, "firewall", Severity::kFine, "filters TCP port 20049", "");
+  }
+  facts.firewall += "tcp dport 20049 reject\n";
+  expect_finding(facts, "firewall", Severity::kWarning, "drops or rejects TCP port 20049", "delete that rule");
+  facts.firewall_is_readable = false;
+  expect_finding(facts, "firewall", Severity::kNote, "cannot be read", "root");
+}
+
+TEST(Doctor, CrcOfIwarp) {
+  Facts facts = over_tcp();
+  facts.crc32c_bytes_per_second = 1e9;
+  expect_finding(facts, "crc", Severity::kWarning, "FPDUs (iWARP): 1.0 GB/s, too slow", "SSE4.2");
+}
+
 TEST(HostText, WhatLinuxSaysIsUnderstood) {
   EXPECT_EQ(parse_cpu_list("0-3,7\n"), (std::vector<uint32_t>{0, 1, 2, 3, 7}));
   EXPECT_EQ(parse_cpu_list("\n"), std::vector<uint32_t>());
@@ -305,6 +458,17 @@ TEST(HostText, WhatLinuxSaysIsUnderstood) {
   EXPECT_EQ(interface_of("net_tap0,iface=cwt,remote=eth0"), "eth0");
   EXPECT_TRUE(is_pci_address("0000:3b:00.0"));
   EXPECT_FALSE(is_pci_address("net_tap0,ifx"));
+  EXPECT_EQ(listening_inodes("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+                             "   0: 0100007F:4E51 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 811 1\n"
+                             "   1: 0100007F:4E51 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 812 1\n"
+                             "   2: 00000000:0801 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 813 1\n"
+                             "broken\n",
+                             20049),
+            std::vector<uint64_t>{811});
+  EXPECT_EQ(rdma_ports("rdma 20049\nrdma6 20049\nudp 2049\ntcp 2049\n"), (std::vector<uint16_t>{20049, 20049}));
+  EXPECT_EQ(rdma_ports(""), std::vector<uint16_t>());
+  EXPECT_EQ(last_number("4096\t131072\t6291456\n"), 6291456u);
+  EXPECT_EQ(last_number(""), 0u);
   EXPECT_TRUE(has_invariant_tsc("flags: constant_tsc x nonstop_tsc"));
   EXPECT_FALSE(has_invariant_tsc("flags: constant_tsc"));
 }

@@ -1,0 +1,72 @@
+#include "control/doctor/socket_probe.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <cerrno>
+#include <string>
+
+#include "control/admin/unique_fd.h"
+
+namespace cw::control::doctor {
+namespace {
+
+const IpAddress kAnyV6{};
+constexpr IpAddress kAnyV4 = IpAddress::v4(0);
+
+// 0, or errno.
+int error_of_bind(const SocketAddress& address) {
+  sockaddr_storage raw{};
+  const socklen_t length = fill(raw, address);
+  const UniqueFd fd(socket(raw.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd.get() < 0) {
+    return errno;
+  }
+  const int on = 1;
+  const int off = 0;
+  // Without SO_REUSEPORT: with it, the port of another program of this user would look free.
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (raw.ss_family == AF_INET6) {
+    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, address.address == kAnyV6 ? &off : &on, sizeof(on));
+  }
+  return bind(fd.get(), reinterpret_cast<const sockaddr*>(&raw), length) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+socklen_t fill(sockaddr_storage& out, const SocketAddress& address) {
+  const std::string text = control::to_string(address.address);
+  if (text.find(':') == std::string::npos) {
+    auto& in = reinterpret_cast<sockaddr_in&>(out);
+    in.sin_family = AF_INET;
+    in.sin_port = htons(address.port);
+    inet_pton(AF_INET, text.c_str(), &in.sin_addr);
+    return sizeof(in);
+  }
+  auto& in = reinterpret_cast<sockaddr_in6&>(out);
+  in.sin6_family = AF_INET6;
+  in.sin6_port = htons(address.port);
+  inet_pton(AF_INET6, text.c_str(), &in.sin6_addr);
+  return sizeof(in);
+}
+
+BindResult try_bind(const SocketAddress& address) {
+  int error = error_of_bind(address);
+  if ((error == EAFNOSUPPORT || error == EADDRNOTAVAIL) && address.address == kAnyV6) {
+    error = error_of_bind({kAnyV4, address.port});
+  }
+  switch (error) {
+    case 0:
+      return {};
+    case EADDRINUSE:
+      return {Bind::kTaken, error};
+    case EADDRNOTAVAIL:
+      return {Bind::kNotLocal, error};
+    case EACCES:
+      return {Bind::kNotPermitted, error};
+    default:
+      return {Bind::kOther, error};
+  }
+}
+
+}  // namespace cw::control::doctor
