@@ -153,22 +153,21 @@ churn_check() {
   return 0
 }
 
-# --- Connections without data. ucmatose waits for the server to hang up, so it is ended when all its connections are up. ---
+# --- Connections without data. ucmatose waits for the server to hang up, so it is ended when the gateway has all its connections. ---
 
-connect_and_hang_up() { # server, port, rounds, connections each
-  for _ in $(seq "$3"); do
-    ucmatose -s "$1" -p "$2" -c "$4" -C 0 >/tmp/ucmatose 2>&1 &
-    while [ "$(rdma resource show qp | grep -c 'type RC.*state RTS')" -lt "$4" ]; do
-      kill -0 $! 2>/dev/null || {
-        tail -5 /tmp/ucmatose
-        return 1
-      }
-      sleep 0.1
-    done
-    kill $!
-    wait $!
+connect_many() { # server, port, connections
+  ucmatose -s "$1" -p "$2" -c "$3" -C 0 >/tmp/ucmatose 2>&1 </dev/null &
+  echo $! >/tmp/ucmatose.pid
+}
+
+hang_up() {
+  kill "$(cat /tmp/ucmatose.pid)" || {
+    tail -5 /tmp/ucmatose
+    return 1
+  }
+  while kill -0 "$(cat /tmp/ucmatose.pid)" 2>/dev/null; do
+    sleep 0.05
   done
-  return 0
 }
 
 # --- Kerberos: /etc/krb5.conf and /etc/krb5.keytab are there. ---
