@@ -84,9 +84,10 @@ def overview() -> Json:
             ),
             timeseries(
                 "Throughput",
-                "Bytes of RoCEv2 packets per second, headers included.",
+                "Bytes of RoCEv2 packets and of iWARP's FPDUs per second, headers included.",
                 "Bps",
-                (rate("roce_bytes_total", "instance, direction"), "{{instance}} {{direction}}"),
+                (rate("roce_bytes_total", "instance, direction"), "{{instance}} RoCE {{direction}}"),
+                (rate("iwarp_bytes_total", "instance, direction"), "{{instance}} iWARP {{direction}}"),
             ),
             timeseries("Connections", "Established connections.", "none", (metric("connections"), "{{instance}}")),
             timeseries(
@@ -138,7 +139,7 @@ def overview() -> Json:
             ),
             timeseries(
                 "File descriptors",
-                "Open ones, as a share of the limit. Each connection of a TCP backend takes one.",
+                "Open ones, as a share of the limit. Each client of iWARP takes one, and each connection to a TCP backend.",
                 "percentunit",
                 (f"process_open_fds{{{S}}} / process_max_fds{{{S}}}", "{{instance}}"),
                 width=8,
@@ -557,6 +558,65 @@ def transport() -> Json:
                 (rate("roce_rate_cuts_total"), "{{instance}} cuts/s"),
                 (rate("roce_paced_turns_total"), "{{instance}} paced/s"),
                 (rate("roce_window_stalls_total"), "{{instance}} window stalls/s"),
+            ),
+            row("iWARP"),
+            timeseries(
+                "FPDUs",
+                "The pieces that iWARP cuts its messages into, per second.",
+                "pps",
+                (rate("iwarp_fpdus_total", "instance, direction"), "{{instance}} {{direction}}"),
+            ),
+            timeseries(
+                "Bytes of FPDUs",
+                "Bytes per second, headers and CRCs included.",
+                "Bps",
+                (rate("iwarp_bytes_total", "instance, direction"), "{{instance}} {{direction}}"),
+            ),
+            timeseries(
+                "iWARP connections that ended",
+                "By cause. closed and peer_closed are in order. tcp_timeout: the client is gone. terminated: the client complains of "
+                "us. violation: we complain of the client.",
+                "cps",
+                (rate("iwarp_streams_ended_total", "cause"), "{{cause}}"),
+            ),
+            timeseries(
+                "Terminates",
+                "The last words of connections, by what they say: the ten most frequent, sent (tx) and received (rx).",
+                "ops",
+                (f"topk(10, {rate('iwarp_terminates_total', 'direction, cause')})", "{{direction}} {{cause}}"),
+            ),
+            timeseries(
+                "TCP connections that were not set up",
+                "By reason, and of bad_setup what was wrong with the MPA frame. The rate and half_open reasons are limits of the "
+                "configuration.",
+                "cps",
+                (rate("iwarp_setup_failures_total", "reason"), "{{reason}}"),
+                (rate("iwarp_bad_setup_total", "reason"), "bad_setup: {{reason}}"),
+            ),
+            timeseries(
+                "Half-open",
+                "Connection attempts under way, those of RoCE included, and how many there may be.",
+                "none",
+                (metric("connections_half_open"), "{{instance}}"),
+                (metric("connections_half_open_max"), "{{instance}} at most"),
+            ),
+            timeseries(
+                "The kernel's TCP",
+                "Segments sent again: loss on the way. Writes that found a full send buffer: the client or its path is slower than we are.",
+                "ops",
+                (rate("iwarp_tcp_retransmits_total"), "{{instance}} sent again"),
+                (rate("iwarp_tcp_blocked_writes_total"), "{{instance}} blocked writes"),
+            ),
+            timeseries(
+                "iWARP trouble",
+                "CRC errors, each of which ends a connection. Connections not accepted for want of descriptors or memory; listeners without "
+                "their address; FPDUs that waited for packet buffers, or for others to end.",
+                "ops",
+                (rate("iwarp_crc_errors_total"), "{{instance}} CRC errors"),
+                (rate("iwarp_tcp_accept_failures_total"), "{{instance}} not accepted"),
+                (rate("iwarp_tcp_listen_failures_total"), "{{instance}} not listened"),
+                (rate("iwarp_out_of_buffers_total"), "{{instance}} no buffer"),
+                (rate("iwarp_input_waits_total"), "{{instance}} waited for others"),
             ),
             row("Machine"),
             stat(

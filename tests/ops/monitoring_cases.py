@@ -1,6 +1,7 @@
 """deploy/monitoring against real gateways and the real Prometheus: every query has an answer, healthy gateways are left in peace, and
 troubles that can be made cheaply raise their alerts."""
 
+import contextlib
 import re
 import resource
 import signal
@@ -11,6 +12,7 @@ import urllib.request
 
 import pktgen_cases
 from harness import LOAD_CPU, Box, Gateway, Program, expect, expect_equal, free_tcp_address
+from iwarp_peer import IwarpPeer
 from prometheus_server import Prometheus, as_grafana_sends, queries, start_prometheus
 
 # Queries of dashboards that are rightly empty while nothing is wrong, and why.
@@ -33,6 +35,7 @@ NOT_PROVOKED = {
     "CausewayCreditGrantsLowered": "needs thousands of calls that wait",
     "CausewayCreditViolation": "needs a client that ignores its credits",
     "CausewayDrainStuck": "an end takes seconds, and counts connections as closed at once; there is no other drain",
+    "CausewayIwarpListenFailures": "needs a reload with a TCP port that somebody else has",
     "CausewayLogLost": "needs a full disk, or a reader of the log that is stuck; see the drills",
     "CausewayMempoolExhausted": "needs clients whose path MTU is far below the port's; see the drills",
     "CausewayMempoolLow": "the same",
@@ -129,11 +132,19 @@ connect_timeout_ms = 1000
 call_timeout_s = {call_timeout_s}
 """
 REFUSING, SILENT, PATIENT, CLOSING = 20050, 20051, 20052, 20053
+IWARP = """
+[[listener]]
+name = "iwarp"
+transport = "iwarp"
+address = "127.0.0.1"
+port = {port}
+backend = "{backend}"
+"""
 CONNECTIONS_MAX = 16
 BUDGET = CONNECTIONS_MAX + 4  # of the clients' section: the listener that is limited is full before
 
 
-def _troubled_gateway(box: Box, silent: StrangeServer, closing: StrangeServer) -> Gateway:
+def _troubled_gateway(box: Box, silent: StrangeServer, closing: StrangeServer, iwarp_port: int) -> Gateway:
     gateway = box.gateway("troubled", listener=f"connections_max = {CONNECTIONS_MAX}")
     config = box.directory / "troubled.toml"
     backends = (
@@ -147,6 +158,7 @@ def _troubled_gateway(box: Box, silent: StrangeServer, closing: StrangeServer) -
         for name, port, address, timeout in backends
     )
     text += f'[[client]]\nname = "cluster"\nprefixes = ["10.9.0.0/24"]\nconnections_max = {BUDGET}\n'
+    text += IWARP.format(port=iwarp_port, backend="bench")
     config.write_text(config.read_text() + text + "[roce]\nkeepalive_s = 1\n")
     gateway.start_ready()
     return gateway
@@ -190,11 +202,13 @@ def _expect_runbook(server: Prometheus, name: str) -> None:
 def troubles_raise_alerts(box: Box) -> None:
     silent, closing = StrangeServer(closes=False), StrangeServer(closes=True)
     try:
-        gateway = _troubled_gateway(box, silent, closing)
+        iwarp_port = int(free_tcp_address().split(":")[1])
+        gateway = _troubled_gateway(box, silent, closing, iwarp_port)
         server = start_prometheus(box, [gateway.metrics_address])
         _backend_troubles(box, gateway, server)
         _client_troubles(box, gateway, server)
-        _end_troubles(box, gateway, server)
+        _iwarp_troubles(gateway, server, iwarp_port)
+        _end_troubles(box, gateway, server, iwarp_port)
         _expect_all_accounted_for(server, gateway)
     finally:
         silent.close()
@@ -262,7 +276,24 @@ def _client_troubles(box: Box, gateway: Gateway, server: Prometheus) -> None:
     server.wait_for_alerts(instance, "RetriesExhausted", "AckTimeouts")
 
 
-def _end_troubles(box: Box, gateway: Gateway, server: Prometheus) -> None:
+def _iwarp_troubles(gateway: Gateway, server: Prometheus, port: int) -> None:
+    instance = gateway.metrics_address
+    with IwarpPeer("127.0.0.1", port) as peer:
+        peer.send(b"out of step", number=9)
+        peer.receive()
+    with IwarpPeer("127.0.0.1", port) as peer:
+        peer.null_call()
+        peer.socket.sendall(bytes(24))  # an empty FPDU whose CRC is not 0
+        peer.receive()
+    for _ in range(8):
+        with socket.create_connection(("127.0.0.1", port), 5) as scanner:
+            scanner.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                scanner.recv(1)
+    server.wait_for_alerts(instance, "IwarpTerminates", "IwarpCrcErrors", "IwarpSetupFailures")
+
+
+def _end_troubles(box: Box, gateway: Gateway, server: Prometheus, iwarp_port: int) -> None:
     instance = gateway.metrics_address
     config = box.directory / "troubled.toml"
     config.write_text(config.read_text() + "nonsense = 1\n")
@@ -273,6 +304,12 @@ def _end_troubles(box: Box, gateway: Gateway, server: Prometheus) -> None:
     descriptors = int(gateway.metrics().total("process_open_fds"))
     resource.prlimit(gateway.pid, resource.RLIMIT_NOFILE, (descriptors + 2, descriptors + 2))
     server.wait_for_alerts(instance, "FileDescriptorsLow")
+    waiting = [socket.create_connection(("127.0.0.1", iwarp_port), 5) for _ in range(6)]
+    time.sleep(1)
+    # They have the descriptors that a scrape takes.
+    for client in waiting:
+        client.close()
+    server.wait_for_alerts(instance, "IwarpAcceptFailures")
     # That few are not enough for the next client's link.
     gateway.kill()
     server.wait_for_alerts(instance, "Down")

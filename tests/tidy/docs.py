@@ -29,7 +29,7 @@ NO_PAGES = re.compile(r"(build[^/]*|\.[^/]+)/|(.*/)?node_modules/")
 TREE_PATH = re.compile(r"`((?:apps|control|dataplane|deploy|docs|gateway|iwarp|rocev2|rpcrdma|telemetry|tests|verbs)/[\w./-]*)`")
 SUFFIXES = ("", "_bucket", "_count", "_sum")
 # Keys as the pages write them: `section.key`.
-SECTIONS = ("gateway", "dataplane", "port", "listener", "backend", "route", "client", "limits", "roce", "metrics", "admin", "log")
+SECTIONS = "gateway dataplane port listener backend route client limits roce iwarp metrics admin log".split()
 
 
 @dataclass(frozen=True)
