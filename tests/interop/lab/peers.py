@@ -267,12 +267,15 @@ def peer_cases() -> list[Case]:
 
 
 def _iwarp_cases() -> list[Case]:
-    """The same tools over siw, which has no atomic operations."""
+    """The same tools over siw, which has no atomic operations. Two tests do more over iWARP than over RoCE, and our peer does not do it:
+    in send_bw the server writes its credits into the client's memory, and in write_lat the server speaks first, which MPA allows only
+    behind a ready-to-receive (RFC 6581) that our initiator does not offer.
+    """
     cases: list[Case] = []
     wire = Wire("peers", "siw", 0)
     for role in ("server", "client"):
         cases.append(Case(f"rping-{role}-siw", wire, rping(role, RPING_SIZES)))
-        for test in ("send_bw", "write_bw", "read_bw", "send_lat", "read_lat"):
+        for test in ("write_bw", "read_bw", "send_lat", "read_lat"):
             count = 100 if test.endswith("_lat") else 50
             for options in ({"size": 1, "count": count}, {"size": 65536, "count": count}, {"size": 0, "count": 5}):
                 case = Perftest(test, role, **options)
