@@ -79,6 +79,11 @@ void check_ports_taken(const Facts& facts, Findings& out) {
       out.push_back({"sockets", Severity::kNote, fmt::format("{} is there, and this user may not open it", facts.admin_path),
                      "run this as root, or as a member of the socket's group"});
       break;
+    case AdminSocket::kMayNotMake:
+      out.push_back({"sockets", Severity::kWarning,
+                     fmt::format("this user may not make {}: started by this user, the gateway ends at once", facts.admin_path),
+                     "start the service, whose user may; or set admin.socket to a place of this user"});
+      break;
     case AdminSocket::kNoDirectory: {
       const std::string directory = facts.admin_path.substr(0, facts.admin_path.rfind('/'));
       out.push_back({"sockets", Severity::kWarning,

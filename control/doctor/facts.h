@@ -87,7 +87,7 @@ struct TcpFacts {
   std::vector<uint16_t> kernel_rdma_ports;  // of the kernel's NFS server; for root to see
 };
 
-enum class AdminSocket : uint8_t { kNone, kAnswers, kStale, kNotPermitted, kNoDirectory };
+enum class AdminSocket : uint8_t { kNone, kAnswers, kStale, kNotPermitted, kNoDirectory, kMayNotMake };
 
 struct CpuFacts {
   uint32_t cpu = 0;

@@ -214,7 +214,10 @@ AdminSocket read_admin(const std::string& path) {
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();
   if (!fs::exists(path, error)) {
-    return fs::exists(folder, error) || fs::exists(folder.parent_path(), error) ? AdminSocket::kNone : AdminSocket::kNoDirectory;
+    const fs::path above = fs::exists(folder, error) ? folder : folder.parent_path();
+    return !fs::exists(above, error)                 ? AdminSocket::kNoDirectory
+           : access(above.c_str(), W_OK | X_OK) != 0 ? AdminSocket::kMayNotMake
+                                                     : AdminSocket::kNone;
   }
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

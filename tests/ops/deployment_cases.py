@@ -2,19 +2,21 @@
 
 import subprocess
 from pathlib import Path
+from typing import Optional
 
 from harness import CPUS, ROOT, Box, expect, expect_equal
 
 ENTRYPOINT = ROOT / "deploy/container/entrypoint.sh"
 KUBERNETES = ROOT / "deploy/kubernetes"
+IWARP_ALONE = ROOT / "deploy/config/iwarp-alone.toml"
 
 
-def _enter(box: Box, variant: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+def _enter(box: Box, variant: str, template: Optional[Path] = None, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Runs the entrypoint as a pod of node-b would, up to a check of the configuration that it wrote."""
     own = dict(
         box.env,
         CAUSEWAYD=str(box.causewayd),
-        CAUSEWAY_TEMPLATE=str(KUBERNETES / variant / "causeway.toml.in"),
+        CAUSEWAY_TEMPLATE=str(template or KUBERNETES / variant / "causeway.toml.in"),
         CAUSEWAY_NODES=str(KUBERNETES / "base/nodes"),
         CAUSEWAY_CONFIG=str(_config(box)),
         NODE_NAME="node-b",
@@ -33,7 +35,7 @@ def _fills_in(box: Box, variant: str, words: tuple[str, ...], **environment: str
     expect("fine" in done.stdout, done.stdout)
     text = _config(box).read_text()
     poll = CPUS[min(1, len(CPUS) - 1)]
-    for word in (f"main_lcore = {CPUS[0]}\n", f"poll_lcores = [{poll}]\n", *words):
+    for word in (f"poll_lcores = [{poll}]\n", *words):
         expect(word in text, f"no {word!r} in\n{text}")
 
 
@@ -41,14 +43,25 @@ def sr_iov(box: Box) -> None:
     _fills_in(
         box,
         "sr-iov",
-        ('device = "0000:3b:02.1"', "hugepages = true", '"192.0.2.12/24"'),
+        (f"main_lcore = {CPUS[0]}\n", 'device = "0000:3b:02.1"', "hugepages = true", '"192.0.2.12/24"'),
         PCIDEVICE_INTEL_COM_CAUSEWAY_VF="0000:3b:02.1,0000:3b:02.2",
         PCIDEVICE_INTEL_COM_CAUSEWAY_VF_INFO='{"x": 1}',
     )
 
 
 def af_xdp(box: Box) -> None:
-    _fills_in(box, "af-xdp", ('device = "net_af_xdp0,', "beside_kernel = true"))
+    _fills_in(box, "af-xdp", (f"main_lcore = {CPUS[0]}\n", 'device = "net_af_xdp0,', "beside_kernel = true"))
+
+
+def iwarp(box: Box) -> None:
+    _fills_in(box, "iwarp", ('transport = "iwarp"', "port = 20049"))
+    expect("[[port]]" not in _config(box).read_text(), "a gateway of iWARP alone has no port")
+
+
+def takes_a_file_without_blanks(box: Box) -> None:
+    done = _enter(box, "", template=IWARP_ALONE)
+    expect(done.returncode == 0 and "fine" in done.stdout, f"{done.stdout}{done.stderr}")
+    expect_equal("what it wrote", _config(box).read_text(), IWARP_ALONE.read_text())
 
 
 def says_what_is_missing(box: Box) -> None:
@@ -68,5 +81,7 @@ def says_what_is_missing(box: Box) -> None:
 CASES = [
     ("the container's entrypoint fills in the SR-IOV template", sr_iov),
     ("the container's entrypoint fills in the AF_XDP template", af_xdp),
+    ("the container's entrypoint fills in the iWARP template", iwarp),
+    ("the container's entrypoint takes the example of iWARP alone as it is", takes_a_file_without_blanks),
     ("the container's entrypoint says what is missing", says_what_is_missing),
 ]

@@ -22,8 +22,8 @@ except ImportError:
 
 # What a change may not go beyond without thinking; the README says how the figure comes about. 0 is best, 10 worst.
 EXPOSURE_MAX = 1.5
-VARIANTS = ("sr-iov", "af-xdp")
-API_VERSIONS = {"DaemonSet": "apps/v1", "Namespace": "v1", "PodMonitor": "monitoring.coreos.com/v1"}
+VARIANTS = ("sr-iov", "af-xdp", "iwarp")
+API_VERSIONS = {"DaemonSet": "apps/v1", "Namespace": "v1", "PodMonitor": "monitoring.coreos.com/v1", "Service": "v1"}
 NAMED_LISTS = {"containers", "volumes", "env", "ports"}
 
 
@@ -146,6 +146,26 @@ def check_template(folder: Path, daemon_set: dict[str, Any]) -> None:
     must(f'listen = "0.0.0.0:{port}"' in text, f"{folder}: metrics do not listen on the port {port} that probes ask")
 
 
+def check_iwarp(folder: Path, objects: list[dict[str, Any]]) -> None:
+    """iWARP alone asks for no privilege, and its Service leads to the listener."""
+    service, daemon_set = of_kind(objects, "Service"), of_kind(objects, "DaemonSet")
+    pod = daemon_set["spec"]["template"]
+    must(service["spec"]["selector"].items() <= pod["metadata"]["labels"].items(), f"{folder}: the Service selects other pods")
+    container = pod["spec"]["containers"][0]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"] if port["protocol"] == "TCP"}
+    text = (folder / "causeway.toml.in").read_text(encoding="utf-8")
+    for port in service["spec"]["ports"]:
+        must(port["protocol"] == "TCP" and port["targetPort"] in ports, f"{folder}: the Service leads to {port['targetPort']}")
+        must(f"port = {ports[port['targetPort']]}\n" in text, f"{folder}: no listener at the port of the Service")
+    must("[[port]]" not in text, f"{folder}: iWARP alone has no [[port]]")
+    security = container["securityContext"]
+    must("add" not in security["capabilities"] and security["runAsNonRoot"] is True, f"{folder}: asks for more than it needs")
+    must("hostNetwork" not in pod["spec"], f"{folder}: needs no network of the node")
+    must(not any("hugepages" in str(volume).lower() for volume in pod["spec"]["volumes"]), f"{folder}: needs no hugepages")
+    level = of_kind(objects, "Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    must(level == "restricted", f"{folder}: needs no more than restricted, and the namespace allows {level}")
+
+
 def check_kubernetes(root: Path) -> Iterator[str]:
     kubernetes = root / "deploy/kubernetes"
     unknown = {path.name for path in kubernetes.iterdir() if path.is_dir()} - {"base", *VARIANTS}
@@ -157,6 +177,8 @@ def check_kubernetes(root: Path) -> Iterator[str]:
         daemon_set, monitor = of_kind(objects, "DaemonSet"), of_kind(objects, "PodMonitor")
         check_pod(variant, daemon_set, maps, served_paths(root))
         check_template(kubernetes / variant, daemon_set)
+        if variant == "iwarp":
+            check_iwarp(kubernetes / variant, objects)
         labels = daemon_set["spec"]["template"]["metadata"]["labels"]
         must(
             monitor["spec"]["selector"]["matchLabels"].items() <= labels.items(), f"{variant}: the PodMonitor selects other pods"

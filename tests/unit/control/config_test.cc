@@ -143,6 +143,21 @@ TEST(ConfigReference, ParsesAndChecksClean) {
   EXPECT_EQ(all_problems(config_parse(config_reference(), "reference")), "");
 }
 
+// With the lines that are commented out, too.
+TEST(ConfigReference, TheExampleOfIwarpAloneIsFineAndNeedsNoDpdk) {
+  const std::string text = read_text(CAUSEWAY_SOURCE_ROOT "/deploy/config/iwarp-alone.toml");
+  std::istringstream lines(text);
+  std::string all;
+  for (std::string line; std::getline(lines, line);) {
+    all += line.substr(line.size() > 1 && line[0] == '#' && line[1] != ' ' ? 1 : 0) + '\n';
+  }
+  for (const std::string& each : {text, all}) {
+    const ParsedConfig parsed = config_parse(each, "iwarp-alone.toml");
+    EXPECT_EQ(all_problems(parsed), "") << each;
+    EXPECT_FALSE(needs_dpdk(parsed.config));
+  }
+}
+
 // Every line that shows a default or an example is itself valid.
 TEST(ConfigReference, ParsesCleanWithEveryKeyWrittenOut) {
   // Comments begin with "# "; a key that is commented out follows its '#' directly.

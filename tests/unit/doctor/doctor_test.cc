@@ -240,6 +240,8 @@ TEST(Doctor, SocketsThatAreTaken) {
       << "the port of /metrics is that gateway's";
   facts.admin = AdminSocket::kNoDirectory;
   expect_finding(facts, "sockets", Severity::kWarning, "/run/causeway does not exist", "install -d");
+  facts.admin = AdminSocket::kMayNotMake;
+  expect_finding(facts, "sockets", Severity::kWarning, "may not make /run/causeway/default.sock", "admin.socket");
   facts.admin = AdminSocket::kStale;
   expect_finding(facts, "sockets", Severity::kNote, "left behind", "");
   facts.admin = AdminSocket::kNotPermitted;
