@@ -129,9 +129,7 @@ void Gateway::reconfigure(GatewayOptions& fresh) {
 
 void Gateway::run(Instant now) {
   for (verbs::Transport* transport : transports_) {
-    if (transport->next_deadline() <= now) [[unlikely]] {
-      transport->on_deadline(now);  // what comes of it is an event, or a queue pair that is ready
-    }
+    transport->on_deadline(now);  // what comes of it is an event, or a queue pair that is ready
   }
   take_events(now);
   for (verbs::Transport* transport : transports_) {

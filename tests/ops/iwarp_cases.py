@@ -44,7 +44,7 @@ class PlainGateway(Gateway):
     port: int
 
 
-def _gateway(box: Box, as_nobody: bool = False, idle: str = "sleep", listener: str = "") -> PlainGateway:
+def _gateway(box: Box, as_nobody: bool = False, idle: str = "sleep", listener: str = "", extra: str = "") -> PlainGateway:
     program, home, prefix = box.causewayd, box.directory, []
     if as_nobody:
         # Where the tree lies he may not be able to look.
@@ -66,6 +66,7 @@ def _gateway(box: Box, as_nobody: bool = False, idle: str = "sleep", listener: s
             metrics=metrics,
             listener=listener,
         )
+        + extra
     )
     gateway = PlainGateway("gateway", [*prefix, str(program), "--config", str(config)], box.directory / "gateway.log", box.env)
     gateway.admin, gateway.metrics_address, gateway.port = admin, metrics, port
@@ -122,6 +123,25 @@ def terminate_is_told(box: Box) -> None:
         "Terminates counted",
         gateway.metrics().total("causeway_iwarp_terminates_total", direction="tx", cause="untagged_message"),
         1,
+    )
+    gateway.terminate()
+
+
+def silence_has_a_bound(box: Box) -> None:
+    """One says nothing, another stops in the middle of its MPA Request: neither stays."""
+    gateway = _gateway(box, extra="[iwarp]\nhandshake_timeout_s = 1\n")
+    gateway.start_ready()
+    for beginning in (b"", b"MPA ID Req"):
+        with socket.create_connection(("127.0.0.1", gateway.port), 10) as peer:
+            peer.sendall(beginning)
+            try:
+                expect_equal("what the gateway has to say", peer.recv(100), b"")
+            except ConnectionResetError:
+                pass
+    expect_equal(
+        "handshakes that were given up",
+        gateway.metrics().total("causeway_iwarp_setup_failures_total", reason="handshake_timeout"),
+        2,
     )
     gateway.terminate()
 
@@ -283,6 +303,7 @@ CASES = [
     ("iWARP alone runs as an ordinary user, without DPDK", ordinary_user),
     ("iWARP alone: causewayctl doctor asks for nothing of DPDK's, and says what is wrong", doctor_of_iwarp_alone),
     ("iWARP alone tells a peer what was wrong, and the operator", terminate_is_told),
+    ("iWARP alone keeps no peer that says nothing", silence_has_a_bound),
     ("iWARP alone drains and reloads", drained_and_reloaded),
     ("iWARP: causeway-load makes every kind of call, without DPDK", loaded),
     ("iWARP: causeway-load says why there is no connection", load_says_why),
