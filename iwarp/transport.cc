@@ -469,6 +469,8 @@ void IwarpTransport::take_setup_bytes(Instant now, Connection& connection) {
 // A peer that spoke MPA hears why; one that did not hears nothing.
 void IwarpTransport::fail_setup(Instant now, Connection& connection, IwarpDrop drop) {
   count_drop(now, connection, drop);
+  connection.handshake_deadline = Instant::never();  // the user is told once
+  rearm(connection);
   if (!connection.is_passive) {
     if (drop == IwarpDrop::kBadSetup) {
       connection.rejection = {verbs::RejectReason::kOther, to_string(connection.wishes->initiator.error())};
@@ -487,7 +489,7 @@ void IwarpTransport::fail_setup(Instant now, Connection& connection, IwarpDrop d
   const std::string_view reason = to_string(error == MpaError::kNone ? MpaError::kEarlyData : error);
   const uint32_t size = connection.responder->reject(bytes_of(reason), frame);
   say(connection, Bytes(frame).first(size));
-  begin_parting(now, connection);
+  begin_parting(connection);
 }
 
 verbs::ConnectionLimits IwarpTransport::limits() const {
@@ -539,7 +541,7 @@ Result<verbs::AcceptedConnection> IwarpTransport::accept(Instant now, verbs::Con
   } else {
     post_event(*connection, Kind::kEstablished);
   }
-  told_ = std::move(connection->responder);
+  connection->responder.reset();
   return verbs::AcceptedConnection{&*connection->stream, limits()};
 }
 
@@ -557,8 +559,8 @@ void IwarpTransport::reject(Instant now, verbs::ConnectionId id, verbs::RejectRe
   std::array<uint8_t, kMpaFrameBytesMax> frame{};
   const uint32_t size = connection->responder->reject(bytes_of(to_string(reason)), frame);
   say(*connection, Bytes(frame).first(size));
-  told_ = std::move(connection->responder);
-  begin_parting(now, *connection);
+  connection->responder.reset();
+  begin_parting(*connection);
 }
 
 void IwarpTransport::notify(Instant /*now*/, verbs::ConnectionId /*connection*/) {
@@ -588,6 +590,12 @@ void IwarpTransport::drop_event(Connection& connection) {
   connection.ListNode<EventTag>::unlink_if_linked();
 }
 
+// The user may end the connection at once, and what its peer said stays until the next event.
+Bytes IwarpTransport::keep_told(Bytes private_data) {
+  std::ranges::copy(private_data, told_.begin());
+  return Bytes(told_).first(private_data.size());
+}
+
 bool IwarpTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
   Connection* connection = with_events_.pop_front();
   if (connection == nullptr) {
@@ -603,10 +611,10 @@ bool IwarpTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
       out.peer = connection->peer;
       out.peer_port = connection->peer_port;
       out.listener_port = connection->listener_port;
-      out.private_data = connection->responder->private_data();
+      out.private_data = keep_told(connection->responder->private_data());
       break;
     case Kind::kConnectResponse:
-      out.private_data = connection->wishes->initiator.private_data();
+      out.private_data = keep_told(connection->wishes->initiator.private_data());
       out.queue_pair = &*connection->stream;
       out.limits = limits();
       break;
@@ -772,6 +780,7 @@ void IwarpTransport::watch_stream(Instant now, Connection& connection) {
     connection.fpdu_deadline = Instant::never();
     connection.input.bytes().clear();
     give_input_back(connection);
+    connection.reads_again = true;  // until the peer's FIN
     request_service(connection);
   }
 }
@@ -850,7 +859,8 @@ void IwarpTransport::on_lost(Instant now, StreamId stream, StreamErrorCause caus
   }
 }
 
-void IwarpTransport::begin_parting(Instant now, Connection& connection) {
+// serve() sets the deadline.
+void IwarpTransport::begin_parting(Connection& connection) {
   connection.state = Connection::State::kParting;
   connection.handshake_deadline = Instant::never();
   connection.fpdu_deadline = Instant::never();
@@ -858,7 +868,7 @@ void IwarpTransport::begin_parting(Instant now, Connection& connection) {
   connection.is_starved = false;
   connection.input.bytes().clear();
   give_input_back(connection);
-  connection.parting_deadline = now + options_.parting_timeout;
+  connection.reads_again = true;  // the peer's FIN is behind what it has sent
   rearm(connection);
   parting_.push_back(connection);
   request_service(connection);
@@ -893,17 +903,7 @@ void IwarpTransport::destroy(verbs::ConnectionId id) {
   if (!connection->is_attached) {
     free_connection(*connection);
   } else if (connection->state == Connection::State::kStreaming) {
-    // There is no time here: serve() sets the deadline.
-    connection->state = Connection::State::kParting;
-    connection->handshake_deadline = Instant::never();
-    connection->fpdu_deadline = Instant::never();
-    connection->starved_until = Instant::never();
-    connection->is_starved = false;
-    connection->input.bytes().clear();
-    give_input_back(*connection);
-    rearm(*connection);
-    parting_.push_back(*connection);
-    request_service(*connection);
+    begin_parting(*connection);
   } else {
     release(*connection, ReleaseKind::kReset);
   }
@@ -963,20 +963,20 @@ bool IwarpTransport::serve(Instant now, Connection& connection) {
     connection.fpdu_deadline = now + options_.fpdu_timeout;  // what was in the way was ours
     rearm(connection);
   }
+  const bool is_over = connection.state == Connection::State::kParting || (connection.stream && connection.stream->in_error());
+  if (is_over && connection.parting_deadline.is_never()) {
+    connection.parting_deadline = now + options_.parting_timeout;  // also for a peer that does not read our last words
+    rearm(connection);
+  }
   if (!connection.output.empty()) {
     return true;
   }
-  const bool is_over = connection.state == Connection::State::kParting || (connection.stream && connection.stream->in_error());
   if (is_over && !std::exchange(connection.fin_sent, true)) {
     host_.finish(connection.stream_id());
   }
   if (is_over && connection.fin_received) {
     release(connection, ReleaseKind::kClose);
     return false;
-  }
-  if (is_over && connection.parting_deadline.is_never()) {
-    connection.parting_deadline = now + options_.parting_timeout;
-    rearm(connection);
   }
   return may_read;
 }
@@ -1035,7 +1035,6 @@ void IwarpTransport::on_timer(Instant now, Connection& connection) {
     if (connection.state == Connection::State::kStreaming) {
       lose_stream(now, connection, StreamErrorCause::kFpduTimeout);
     } else {
-      rearm(connection);
       fail_setup(now, connection, IwarpDrop::kHandshakeTimeout);
       return;
     }

@@ -186,7 +186,8 @@ class IwarpTransport final : public verbs::Transport {
   [[nodiscard]] bool serve(Instant now, Connection& connection);
   void post_event(Connection& connection, verbs::ConnectionEvent::Kind kind);
   void drop_event(Connection& connection);
-  void begin_parting(Instant now, Connection& connection);
+  [[nodiscard]] Bytes keep_told(Bytes private_data);
+  void begin_parting(Connection& connection);
   void release(Connection& connection, ReleaseKind kind);
   void request_service(Connection& connection);
   void rearm(Connection& connection);
@@ -209,7 +210,7 @@ class IwarpTransport final : public verbs::Transport {
   IntrusiveList<Connection, ServiceTag> serviceable_;
   IntrusiveList<Connection, InputTag> wait_for_input_;  // until there is room for the FPDU that has begun, the first first
   uint64_t input_reserved_ = 0;
-  std::unique_ptr<MpaResponder> told_;  // what the event that was polled last refers to
+  std::array<uint8_t, kMpaPrivateDataBytesMax> told_{};  // the private data of the event that was polled last
   uint32_t half_open_count_ = 0;
   uint32_t open_count_ = 0;  // accepted or connected, with a user
   uint32_t live_count_ = 0;

@@ -228,20 +228,52 @@ TEST(IwarpHostile, AnFpduThatDoesNotEndHasATimeLimit) {
 }
 
 TEST(IwarpHostile, APeerThatNeverReadsKeepsNothingForEver) {
-  ScriptedPeer t;
-  StreamNet::Connection& connection = t.ready();
-  (void)t.say(connection, fpdu(send_segment(1, kPayload)));
-  t.net.buffer_bytes_max = 0;
-  ASSERT_TRUE(t.server.qp->post_send({.payload = t.server.chain(pattern(3000))}).ok());
-  t.run();
-  t.server.completions.clear();
-  t.server.transport.disconnect(t.net.now, t.server.connection);
-  t.server.transport.destroy(t.server.connection);
-  t.run();
-  EXPECT_EQ(t.server.transport.live_count(), 1u);
-  t.advance(Duration::seconds(3));
-  EXPECT_EQ(t.server.transport.live_count(), 0u);
-  EXPECT_LE(t.server.pool.in_use(), SpareBuffers::kCount);
+  for (const bool disconnects : {true, false}) {
+    ScriptedPeer t;
+    StreamNet::Connection& connection = t.ready();
+    (void)t.say(connection, fpdu(send_segment(1, kPayload)));
+    t.net.buffer_bytes_max = 0;
+    ASSERT_TRUE(t.server.qp->post_send({.payload = t.server.chain(pattern(3000))}).ok());
+    t.run();
+    t.server.completions.clear();
+    if (disconnects) {
+      t.server.transport.disconnect(t.net.now, t.server.connection);
+    }
+    t.server.transport.destroy(t.server.connection);
+    t.run();
+    EXPECT_EQ(t.server.transport.live_count(), 1u);
+    t.advance(Duration::seconds(3));
+    EXPECT_EQ(t.server.transport.live_count(), 0u);
+    EXPECT_LE(t.server.pool.in_use(), SpareBuffers::kCount);
+  }
+}
+
+// Its user has ended it while it waited for its turn to be read: what has come is read all the same, for the FIN behind it.
+TEST(IwarpHostile, WhoWaitsToBeReadIsReadAgainWhenItIsOver) {
+  for (const bool destroys : {true, false}) {
+    IwarpOptions options;
+    options.input_bytes_max = 1;  // one at a time
+    ScriptedPeer t(options);
+    t.server.accept_options.receive_bytes_max = 65'000;
+    const ByteVector bytes = fpdu(send_segment(1, pattern(60'000)));
+    StreamNet::Connection& first = t.ready();
+    StreamNet::Connection& second = t.ready();
+    (void)t.say(first, ByteVector(bytes.begin(), bytes.begin() + 30'000));
+    (void)t.say(second, ByteVector(bytes.begin(), bytes.begin() + 30'000));
+    ASSERT_FALSE(second.ends[1].arriving.empty());
+    if (destroys) {
+      t.server.transport.destroy(t.server.connection);
+    } else {
+      t.server.transport.disconnect(t.net.now, t.server.connection);
+    }
+    StreamId stream;
+    ASSERT_TRUE(t.server.transport.poll_sendable(t.net.now, stream));
+    EXPECT_EQ(stream, second.ends[1].stream);
+    second.ends[1].fin_arriving = true;
+    t.run();
+    EXPECT_FALSE(second.ends[1].stream);
+    EXPECT_FALSE(second.ends[0].reset_arriving);
+  }
 }
 
 // Long FPDUs of all connections together have a bound; who waits for it loses no time by it, and short ones pass.

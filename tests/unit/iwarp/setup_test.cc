@@ -203,5 +203,50 @@ TEST(MpaSetup, APeerThatDoesNotSayThatItIsReadyIsGivenUp) {
   EXPECT_TRUE(t.server.qp->in_error());
 }
 
+// A client whose server the test plays.
+struct PlayedServer {
+  PlayedServer() : client(net, kClientAddress, {}, false) {
+    const auto called = client.transport.connect(net.now, IpAddress::v4(kServerAddress), kPort, {.context = 1});
+    EXPECT_TRUE(called.ok());
+    connection().is_up = true;
+    client.transport.on_connected(net.now, *connection().ends[0].stream, 1460);
+  }
+  [[nodiscard]] StreamNet::Connection& connection() { return net.connections().front(); }
+  void say(const ByteVector& bytes) {
+    connection().ends[0].arriving.insert(connection().ends[0].arriving.end(), bytes.begin(), bytes.end());
+    (void)net.turn();
+  }
+
+  StreamNet net;
+  EndHost client;
+};
+
+TEST(MpaSetup, WhoCallsHearsOnceThatTheReplyWasWrong) {
+  PlayedServer t;
+  t.say(mpa_frame(kReplyKey, 0x90, 2, word(0, 0)));
+  t.client.turn(t.net.now);
+  t.net.advance(Duration::seconds(10));
+  t.client.turn(t.net.now);
+  ASSERT_EQ(t.client.events.size(), 1u);
+  EXPECT_EQ(t.client.events[0].kind, Kind::kRejected);
+  EXPECT_EQ(t.client.transport.stats().drops[static_cast<size_t>(IwarpDrop::kHandshakeTimeout)], 0u);
+}
+
+TEST(MpaSetup, WhatAPeerSaysStaysUntilTheNextEventWhateverBecomesOfTheConnection) {
+  for (const bool destroys : {false, true}) {
+    PlayedServer t;
+    t.say(mpa_frame(kReplyKey, 0x50, 2, joined({word(0, 0), kPrivate})));
+    verbs::ConnectionEvent event;
+    ASSERT_TRUE(t.client.transport.poll_event(t.net.now, event));
+    ASSERT_EQ(event.kind, Kind::kConnectResponse);
+    if (destroys) {
+      t.client.transport.destroy(event.connection);
+    } else {
+      t.client.transport.establish(t.net.now, event.connection);
+    }
+    EXPECT_EQ(ByteVector(event.private_data.begin(), event.private_data.end()), kPrivate);
+  }
+}
+
 }  // namespace
 }  // namespace cw::iwarp::test
