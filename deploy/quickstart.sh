@@ -257,7 +257,7 @@ run_load() {
     kill -0 "$load_pid" 2>/dev/null || ended=1
     while IFS= read -r line <&3; do
       case "$line" in
-      *'connections up;'*) say "   $line" && [ -z "$looked" ] && looked=1 && look "$view" ;;
+      *'connections up over '*) say "   $line" && [ -z "$looked" ] && looked=1 && look "$view" ;;
       *RPC/s*p50*) say " $line" ;;
       esac
     done
