@@ -108,8 +108,8 @@ void Listeners::reconfigure(std::vector<ListenerOptions>& fresh) {
   // Behind all that went: one may have the port of another.
   for (const ListenerOptions& listener : options_) {
     if (!listener.removed && !stopped_) {
-      const Status status = wire_of(listener).listen(listener.port);
-      CW_ASSERT(status.ok());
+      // Somebody else may have the port. The transport counts it, and the others are served.
+      (void)wire_of(listener).listen(listener.port);
     }
   }
 }
