@@ -199,8 +199,10 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   for (uint32_t i = 0; i < core_count; ++i) {
     cores.push_back(std::make_unique<PollCore>(shared, CoreShare{i, core_count}, wakeups[i]));
     apps.push_back(&cores.back()->app());
-    if (!cores.back()->listen()) {
-      return say("too many listeners");
+    if (const Status listening = cores.back()->listen(); !listening.ok()) {
+      return say(listening.error() == Error::kLimit
+                     ? "too many listeners"
+                     : "a listener could not take its address and port: causewayctl doctor says what is in the way");
     }
   }
 

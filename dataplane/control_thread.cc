@@ -211,8 +211,16 @@ control::ReloadReport ControlThread::reload(const std::string& who) {
     config_ = std::move(next.config);
     planner_.on_applied(config_);
     telemetry::log_set_level(config_.log.level);
-    if (!changes_.apply(config_, next.pulled_max)) {
-      telemetry::log_warning("a poll core has not taken the changes; reload again");
+    switch (changes_.apply(config_, next.pulled_max)) {
+      case Reconfigured::kDone:
+        break;
+      case Reconfigured::kNotAllListen:
+        telemetry::log_warning(
+            "a listener could not take its address and port: causewayctl doctor says what is in the way; then reload again");
+        break;
+      case Reconfigured::kNoAnswer:
+        telemetry::log_warning("a poll core has not taken the changes; reload again");
+        break;
     }
     std::vector<std::string> waiting;
     for (const control::SettingChange& change : report.changes) {

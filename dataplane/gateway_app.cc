@@ -203,10 +203,10 @@ void GatewayApp::answer_some(Instant now) {
     return;
   }
   if (question->options != nullptr) {
-    gateway_.reconfigure(*question->options);
     transport_.reconfigure(question->wires->roce);
     iwarp_.reconfigure(question->wires->iwarp);
     tcp_.reconfigure(question->wires->tcp);
+    question->all_listen = gateway_.reconfigure(*question->options);  // behind the wires, which know the listeners' addresses
     question->answered.store(true, std::memory_order_release);
     return;
   }
@@ -247,11 +247,14 @@ bool GatewayApp::describe(std::vector<gateway::ConnectionInfo>& out, uint32_t co
   return answered;
 }
 
-bool GatewayApp::reconfigure(gateway::GatewayOptions& options, const WireOptions& wires) {
+Reconfigured GatewayApp::reconfigure(gateway::GatewayOptions& options, const WireOptions& wires) {
   Question question;
   question.options = &options;
   question.wires = &wires;
-  return ask(question);
+  if (!ask(question)) {
+    return Reconfigured::kNoAnswer;
+  }
+  return question.all_listen ? Reconfigured::kDone : Reconfigured::kNotAllListen;
 }
 
 bool GatewayApp::copy_log(std::vector<verbs::TransportEvent>& out, Instant& now) {

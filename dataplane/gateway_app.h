@@ -35,6 +35,13 @@ struct WireOptions {
   TcpStreamsOptions tcp;
 };
 
+// What became of a reload on a core, the worst last.
+enum class Reconfigured : uint8_t {
+  kDone,
+  kNotAllListen,  // done, but a listener could not take its address and port
+  kNoAnswer,      // the core has not taken it in time
+};
+
 // Of one core, or several added up.
 struct DrainProgress {
   uint32_t connections = 0;  // open
@@ -73,9 +80,9 @@ class GatewayApp final : public CoreApp {
   [[nodiscard]] bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
   // Any thread but the core's; callers take turns. Fills `out` by the core itself; false when the core did not answer in time.
   [[nodiscard]] bool describe(std::vector<gateway::ConnectionInfo>& out, uint32_t connections_max);
-  // The same for new options: the core exchanges them (Gateway::reconfigure), and `options` holds what was. False: it did not,
-  // and `options` must not be given to it again.
-  [[nodiscard]] bool reconfigure(gateway::GatewayOptions& options, const WireOptions& wires);
+  // The same for new options: the core exchanges them (Gateway::reconfigure), and `options` holds what was. After kNoAnswer
+  // `options` must not be given to it again.
+  [[nodiscard]] Reconfigured reconfigure(gateway::GatewayOptions& options, const WireOptions& wires);
   // The same for the logs of the transports, one behind the other, and what time it is for the core.
   [[nodiscard]] bool copy_log(std::vector<verbs::TransportEvent>& out, Instant& now);
 
@@ -89,7 +96,8 @@ class GatewayApp final : public CoreApp {
     const WireOptions* wires = nullptr;  // beside `options`
     Instant now;                         // when it was answered
     uint32_t count = 0;
-    uint32_t place = 0;  // that the core goes on from
+    uint32_t place = 0;      // that the core goes on from
+    bool all_listen = true;  // with `options`
     std::atomic<bool> answered{false};
   };
   bool exchange_messages(Instant now);

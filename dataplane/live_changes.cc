@@ -102,19 +102,19 @@ void LiveChanges::add_backend_problems(const control::BackendConfig& backend, co
   }
 }
 
-bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
+Reconfigured LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
   number(config);
   share_replies(config);
   set_places(config);
   const uint32_t cores = static_cast<uint32_t>(parts_.apps.size());
-  bool taken = true;
+  Reconfigured worst = Reconfigured::kDone;
   for (uint32_t i = 0; i < cores; ++i) {
     gateway::GatewayOptions options = gateway_options(config, CoreShare{i, cores}, parts_.quota, parts_.client_quota,
                                                       parts_.workers.source_ports(), parts_.numbers);
     options.pull_buffers_max = pulled_max / cores;
     const CoreShare share{i, cores};
     const WireOptions wires{roce_options(config, share), iwarp_options(config, share), tcp_options(config)};
-    taken = parts_.apps[i]->reconfigure(options, wires) && taken;
+    worst = std::max(worst, parts_.apps[i]->reconfigure(options, wires));
   }
   parts_.checks.reconfigure(config.backends, parts_.numbers);
   parts_.view.reconfigure(config, parts_.numbers);
@@ -126,7 +126,7 @@ bool LiveChanges::apply(const control::Config& config, uint32_t pulled_max) {
     parts_.recorder->set_on(config.metrics.page);
     parts_.page->set_on(config.metrics.page);
   }
-  return taken;
+  return worst;
 }
 
 void LiveChanges::number(const control::Config& config) {

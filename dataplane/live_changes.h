@@ -41,8 +41,8 @@ class LiveChanges {
 
   // Why the parts cannot become what `config`, of `file`, says. Callers take turns, with apply() too.
   [[nodiscard]] std::vector<control::Problem> problems(const control::Config& config, const std::string& file) const;
-  // Precondition: no problems(). False: a core did not take its part in time. `pulled_max`: ReloadPlan.
-  [[nodiscard]] bool apply(const control::Config& config, uint32_t pulled_max);
+  // Precondition: no problems(). The worst that a core had to say. `pulled_max`: ReloadPlan.
+  [[nodiscard]] Reconfigured apply(const control::Config& config, uint32_t pulled_max);
   // Callers take turns.
   [[nodiscard]] const gateway::ConfigIds& numbers() const { return parts_.numbers; }
 

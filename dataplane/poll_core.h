@@ -47,8 +47,8 @@ class PollCore {
   // `wakeup` is the one by which workers and other cores wake this core.
   PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wakeup);
 
-  // False: more listeners than there may be.
-  [[nodiscard]] bool listen() { return gateway_.start().ok(); }
+  // Listeners::start().
+  [[nodiscard]] Status listen() { return gateway_.start(); }
   // Says on all ports where this gateway's addresses are. Core 0 only: it has the stations that answer.
   void announce();
   // On the core's own lcore, until `stop`.

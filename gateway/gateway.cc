@@ -118,13 +118,14 @@ Gateway::~Gateway() {
   });
 }
 
-void Gateway::reconfigure(GatewayOptions& fresh) {
+bool Gateway::reconfigure(GatewayOptions& fresh) {
   backends_.reconfigure(fresh.backends);
   shared_.backends = backends_.count();  // one that is removed may hold calls still
-  listeners_.reconfigure(fresh.listeners);
+  const bool all_listen = listeners_.reconfigure(fresh.listeners);
   admission_.reconfigure(fresh.clients, listeners_.options());
   shared_.pull_units_max = fresh.pull_buffers_max;
   orphan_max_ = fresh.orphan_max;
+  return all_listen;
 }
 
 void Gateway::run(Instant now) {

@@ -110,8 +110,8 @@ class Gateway {
   // begin from now on (of backends' times and classes' budgets also for those that there are). Backend connections stay with the
   // server that they lead to until they end, and connections count in their class, in its budget too when it is removed. Places
   // that are shared are for their owner to change. Precondition: all listeners, backends and classes of clients that there have
-  // been.
-  void reconfigure(GatewayOptions& fresh);
+  // been. False: a listener's port could not be had (Listeners::reconfigure); all else is as it should be.
+  bool reconfigure(GatewayOptions& fresh);
 
   // Orderly end: refuses new connections, disconnects all. is_quiet() when the last is gone; poll run() until then.
   void shut_down(Instant now);

@@ -84,7 +84,7 @@ rpcrdma::BackendShares Listeners::shares_of(const ListenerOptions& listener) {
   return shares;
 }
 
-void Listeners::reconfigure(std::vector<ListenerOptions>& fresh) {
+bool Listeners::reconfigure(std::vector<ListenerOptions>& fresh) {
   CW_ASSERT(fresh.size() >= options_.size() && fresh.size() <= kListenerIdsMax);
   for (uint32_t i = 0; i < fresh.size(); ++i) {
     const bool is_new = i == options_.size();
@@ -106,12 +106,13 @@ void Listeners::reconfigure(std::vector<ListenerOptions>& fresh) {
     }
   }
   // Behind all that went: one may have the port of another.
+  bool all_listen = true;
   for (const ListenerOptions& listener : options_) {
     if (!listener.removed && !stopped_) {
-      // Somebody else may have the port. The transport counts it, and the others are served.
-      (void)wire_of(listener).listen(listener.port);
+      all_listen = wire_of(listener).listen(listener.port).ok() && all_listen;
     }
   }
+  return all_listen;
 }
 
 }  // namespace cw::gateway

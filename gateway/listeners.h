@@ -29,8 +29,9 @@ class Listeners {
   [[nodiscard]] LaneTable& join(uint32_t listener);
   void leave(LaneTable& table);
 
-  // Takes over in exchange for what was, and listens, unless stopped. Precondition: all that there have been.
-  void reconfigure(std::vector<ListenerOptions>& fresh);
+  // Takes over in exchange for what was, and listens, unless stopped. Precondition: all that there have been. False: a port could
+  // not be had, and the other listeners listen all the same; the next reconfigure() tries again.
+  bool reconfigure(std::vector<ListenerOptions>& fresh);
   [[nodiscard]] const std::vector<ListenerOptions>& options() const { return options_; }
 
  private:

@@ -36,11 +36,8 @@ class TcpStreams final : public iwarp::StreamHost {
   // Before anything else. The transport lives as long as there are connections.
   void attach(iwarp::IwarpTransport& transport) { transport_ = &transport; }
 
-  // For connections to come: keepalive and user_timeout.
-  void reconfigure(const TcpStreamsOptions& fresh) {
-    options_.keepalive = fresh.keepalive;
-    options_.user_timeout = fresh.user_timeout;
-  }
+  // For connections and listeners to come.
+  void reconfigure(const TcpStreamsOptions& fresh) { options_ = fresh; }
 
   // Takes new connections and what has come, up to a budget. True when there was something.
   bool receive(Instant now);

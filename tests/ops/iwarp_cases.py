@@ -162,6 +162,30 @@ def drained_and_reloaded(box: Box) -> None:
     gateway.terminate()
 
 
+def reload_adds_listeners(box: Box) -> None:
+    """One at an address of its own, and one whose port another program has."""
+    gateway = _gateway(box)
+    gateway.start_ready()
+    own_port = int(free_tcp_address().split(":")[1])
+    with socket.create_server(("127.0.0.1", 0)) as taken, IwarpPeer("127.0.0.1", gateway.port) as peer:
+        listener = '[[listener]]\nname = "{}"\ntransport = "iwarp"\naddress = "127.0.0.1"\nport = {}\nbackend = "bench"\n'
+        config = Path(gateway.admin).parent / "gateway.toml"
+        more = listener.format("own", own_port) + listener.format("taken", taken.getsockname()[1])
+        config.write_text(config.read_text() + more)
+        box.ctl(gateway, "reload")
+        gateway.wait_for_line("warning .*a listener could not take its address and port", 5)
+        peer.null_call()
+        with IwarpPeer("127.0.0.1", own_port) as another:
+            another.null_call()
+        try:
+            socket.create_connection(("127.0.0.2", own_port), 5).close()
+            raise AssertionError("the listener that was added takes connections at every address")
+        except ConnectionRefusedError:
+            pass
+        expect(gateway.metrics().total("causeway_iwarp_tcp_listen_failures_total") > 0, "no failure was counted")
+    gateway.terminate()
+
+
 def idle_costs_little(box: Box) -> None:
     """Of turns, not of time: whoever measures CPU here measures the machine's other work."""
     gateway = _gateway(box)
@@ -305,6 +329,7 @@ CASES = [
     ("iWARP alone tells a peer what was wrong, and the operator", terminate_is_told),
     ("iWARP alone keeps no peer that says nothing", silence_has_a_bound),
     ("iWARP alone drains and reloads", drained_and_reloaded),
+    ("iWARP alone: a reload adds listeners, and one finds its port taken", reload_adds_listeners),
     ("iWARP: causeway-load makes every kind of call, without DPDK", loaded),
     ("iWARP: causeway-load says why there is no connection", load_says_why),
     ("iWARP alone sleeps while 64 connections are silent", idle_costs_little),

@@ -265,14 +265,18 @@ TEST_F(TcpStreamsTest, SeveralCoresShareAPort) {
 }
 
 TEST(TcpStreams, AListenerWithAnAddressListensThereOnly) {
-  const uint16_t port = free_port();
-  End server({.listen = {{kLoopback4, port}}});
-  ASSERT_TRUE(server.transport.listen(port).ok());
-  for (const bool v6 : {false, true}) {
-    const control::UniqueFd fd(socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0));
-    sockaddr_storage raw{};
-    const socklen_t size = write_address({v6 ? loopback6() : kLoopback4, port}, raw);
-    EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&raw), size), v6 ? -1 : 0);
+  for (const bool by_reload : {false, true}) {
+    const uint16_t port = free_port();
+    const TcpStreamsOptions options{.listen = {{kLoopback4, port}}};
+    End server(by_reload ? TcpStreamsOptions() : options);
+    server.sockets.reconfigure(options);
+    ASSERT_TRUE(server.transport.listen(port).ok());
+    for (const bool v6 : {false, true}) {
+      const control::UniqueFd fd(socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0));
+      sockaddr_storage raw{};
+      const socklen_t size = write_address({v6 ? loopback6() : kLoopback4, port}, raw);
+      EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&raw), size), v6 ? -1 : 0);
+    }
   }
 }
 

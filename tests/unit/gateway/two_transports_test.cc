@@ -136,5 +136,23 @@ TEST_F(TwoTransports, StartOnBothOrOnNone) {
   EXPECT_TRUE(full.ports().empty());
 }
 
+// Another program may have the port that a reload wants: all else goes on, and the next reload tries again.
+TEST_F(TwoTransports, AReloadThatFindsAPortTakenServesTheOthers) {
+  other.ports_max = static_cast<uint32_t>(other.ports().size());
+  const auto with_another = [] {
+    GatewayOptions fresh = on_two_wires();
+    fresh.listeners.push_back(fresh.listeners.back());
+    fresh.listeners.back().port = sim::GatewayHost::kPort + 7;
+    return fresh;
+  };
+  GatewayOptions fresh = with_another();
+  EXPECT_FALSE(gateway.reconfigure(fresh));
+  EXPECT_EQ(other.ports(), std::vector<uint16_t>{sim::GatewayHost::kPort});
+  ++other.ports_max;
+  fresh = with_another();
+  EXPECT_TRUE(gateway.reconfigure(fresh));
+  EXPECT_EQ(other.ports(), (std::vector<uint16_t>{sim::GatewayHost::kPort, sim::GatewayHost::kPort + 7}));
+}
+
 }  // namespace
 }  // namespace cw::gateway
