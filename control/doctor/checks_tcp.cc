@@ -8,8 +8,8 @@
 namespace cw::control::doctor {
 namespace {
 
-constexpr uint64_t kBesideClients = 50;         // descriptors for logs, epoll, the admin socket, /metrics
-constexpr uint64_t kTcpBytesFew = 1024 * 1024;  // 100 MB/s at a round trip of 10 ms
+constexpr uint64_t kBesideClients = 50;     // descriptors for logs, epoll, the admin socket, /metrics
+constexpr uint64_t kTcpBytesFew = 1 << 20;  // 100 MB/s at a round trip of 10 ms
 
 bool has_kernel_server(const Facts& facts, uint16_t port) {
   return !facts.tcp.iwarp_device.empty() &&

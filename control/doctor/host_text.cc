@@ -21,7 +21,7 @@ std::optional<uint32_t> number(std::string_view text) {
 
 std::vector<uint32_t> parse_cpu_list(std::string_view text) {
   std::vector<uint32_t> cpus;
-  text = text.substr(0, text.find_first_of("\n"));
+  text = text.substr(0, text.find('\n'));
   while (!text.empty()) {
     const std::string_view part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(part.size() + 1, text.size()));
