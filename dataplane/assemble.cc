@@ -327,7 +327,7 @@ WorkerPoolOptions worker_options(const control::Config& config) {
   for (const control::BackendConfig& backend : config.backends) {
     options.names.push_back(backend.name);
     options.from_client.push_back(backend.source == control::SourceKind::kClient);
-    std::vector<TcpAddress>& servers = options.backends.emplace_back();
+    std::vector<control::SocketAddress>& servers = options.backends.emplace_back();
     for (const control::SocketAddress& server : control::servers_of(backend)) {
       servers.push_back({server.address, server.port});
     }

@@ -55,7 +55,7 @@ class HealthChecks final : public control::ServerChecks {
   // What a server is to be.
   struct Wanted {
     control::ServerCheck row;  // who it is
-    TcpAddress address;
+    control::SocketAddress address;
     bool calls = false;
     Duration timeout;
     control::HealthOptions health;
@@ -63,7 +63,7 @@ class HealthChecks final : public control::ServerChecks {
   struct Server {
     control::ServerCheck row;  // under mutex_
     control::ServerHealth health;
-    TcpAddress address;
+    control::SocketAddress address;
     bool calls = false;
     Duration timeout;
     std::unique_ptr<BackendStream> stream;  // of the check under way

@@ -46,7 +46,7 @@ class SharedSourcePorts final : public gateway::SourcePorts {
 class PortsHeld {
  public:
   struct Use {
-    TcpAddress server;
+    control::SocketAddress server;
     IpAddress source;  // unspecified: this host's
     uint16_t port = 0;
     friend bool operator==(const Use& a, const Use& b) {

@@ -160,7 +160,7 @@ class WorkerPool::Worker {
  private:
   struct UnfinishedTag {};
   struct Link : ListNode<UnfinishedTag> {
-    Link(const TcpAddress& address, const IpAddress& source, Worker& worker, const RequestItem& item)
+    Link(const control::SocketAddress& address, const IpAddress& source, Worker& worker, const RequestItem& item)
         : stream(address, source, worker.admission_, worker.pool_.options_.limits, item.backend, item.link.value(),
                  item.source_port),
           from{address, source, item.source_port},
@@ -464,7 +464,7 @@ class WorkerPool::Worker {
                         : error == EPROTO                      ? "it sent a record that is too long or malformed"
                         : error == ETIMEDOUT && link.announced ? "it did not go on with a reply that it began, or is not there"
                                                                : std::strerror(error);
-    const TcpAddress& server = link.from.server;
+    const control::SocketAddress& server = link.from.server;
     telemetry::log_warning("backend {} ({} port {}): {}: {}", name, to_text(server.address).data(), server.port,
                            link.announced ? "connection lost" : "cannot connect", cause);
   }
@@ -555,8 +555,8 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, rpcrdma::ReplyPools poo
       source_ports_(local_ports().first, local_ports().second, options.port_key),
       programs_(programs),
       cores_(options.cores) {
-  set_backend_count(static_cast<uint32_t>(
-      std::ranges::count_if(options.backends, [](const std::vector<TcpAddress>& servers) { return !servers.empty(); })));
+  set_backend_count(static_cast<uint32_t>(std::ranges::count_if(
+      options.backends, [](const std::vector<control::SocketAddress>& servers) { return !servers.empty(); })));
   CW_ASSERT(core_wakeups.size() == options.cores);
   static_assert(gateway::kBackendServersMax <= 65'536 && gateway::kBackendIdsMax <= 65'536);  // RequestItem has 16 bits for each
   for (size_t i = 0; i < options.backends.size(); ++i) {

@@ -37,15 +37,15 @@ namespace cw::dataplane {
 
 struct WorkerPoolOptions {
   uint32_t workers = 1;
-  uint32_t cores = 1;                             // poll cores
-  uint32_t ring_entries = 4096;                   // per direction
-  bool spin = false;                              // never sleep while connected to a backend
-  bool yields = false;                            // a poll core has one of their CPUs: idle turns leave it to whoever waits
-  std::vector<uint32_t> cpus;                     // that the threads may run on; empty: those of the thread that calls start()
-  std::vector<std::vector<TcpAddress>> backends;  // by backend, its servers by number; built-in ones have none
-  std::vector<std::string> names;                 // of the backends, for the log; empty: their addresses
-  std::vector<bool> from_client;                  // by backend: connect from the client's address; empty: from none
-  uint64_t port_key = 0;                          // of source ports (gateway::PortBook)
+  uint32_t cores = 1;            // poll cores
+  uint32_t ring_entries = 4096;  // per direction
+  bool spin = false;             // never sleep while connected to a backend
+  bool yields = false;           // a poll core has one of their CPUs: idle turns leave it to whoever waits
+  std::vector<uint32_t> cpus;    // that the threads may run on; empty: those of the thread that calls start()
+  std::vector<std::vector<control::SocketAddress>> backends;  // by backend, its servers by number; built-in ones have none
+  std::vector<std::string> names;                             // of the backends, for the log; empty: their addresses
+  std::vector<bool> from_client;                              // by backend: connect from the client's address; empty: from none
+  uint64_t port_key = 0;                                      // of source ports (gateway::PortBook)
   rpcrdma::RecordLimits limits;
   uint32_t reply_buffers = UINT32_MAX;      // that `pools.large` has
   uint32_t reply_buffers_min = UINT32_MAX;  // of these, enough for the longest reply (control::large_buffers_min)
@@ -71,7 +71,9 @@ class WorkerPool {
   [[nodiscard]] gateway::SourcePorts& source_ports() { return source_ports_; }
   // Any thread: among so many backends the memory for replies is shared.
   void set_backend_count(uint32_t count) { replies_.set_sources(std::max(count, 1u)); }
-  void set_server(uint32_t backend, uint32_t number, const TcpAddress& address) { backends_[backend].servers[number] = address; }
+  void set_server(uint32_t backend, uint32_t number, const control::SocketAddress& address) {
+    backends_[backend].servers[number] = address;
+  }
 
   // Poll core `core`. False, and `request` untouched, when the worker's ring has no room. What was taken goes with the next
   // kick(), or before.
@@ -102,7 +104,7 @@ class WorkerPool {
   struct Backend {
     std::string name;
     bool from_client = false;
-    std::array<TcpAddress, gateway::kBackendServersMax> servers;
+    std::array<control::SocketAddress, gateway::kBackendServersMax> servers;
   };
 
   WorkerPoolOptions options_;

@@ -1,7 +1,6 @@
 #include "telemetry/metrics_server.h"
 
 #include <fmt/core.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "control/admin/unique_fd.h"
+#include "control/config/kernel_address.h"
 #include "telemetry/collector.h"
 #include "telemetry/http_request.h"
 
@@ -45,21 +45,7 @@ struct KernelAddress {
 
 KernelAddress to_kernel(const SocketAddress& address) {
   KernelAddress kernel;
-  if (address.address.is_v4()) {
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(address.port);
-    v4.sin_addr.s_addr = htonl(address.address.to_v4());
-    std::memcpy(&kernel.storage, &v4, sizeof(v4));
-    kernel.size = sizeof(v4);
-  } else {
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(address.port);
-    std::memcpy(v6.sin6_addr.s6_addr, address.address.raw.data(), 16);
-    std::memcpy(&kernel.storage, &v6, sizeof(v6));
-    kernel.size = sizeof(v6);
-  }
+  kernel.size = control::write_address(address, kernel.storage);
   return kernel;
 }
 
@@ -68,9 +54,7 @@ uint16_t bound_port(int fd) {
   if (getsockname(fd, kernel.get(), &kernel.size) != 0) {
     return 0;
   }
-  in_port_t port = 0;  // at the same offset in both families
-  std::memcpy(&port, reinterpret_cast<const uint8_t*>(&kernel.storage) + offsetof(sockaddr_in, sin_port), sizeof(port));
-  return ntohs(port);
+  return control::read_address(kernel.storage).port;
 }
 
 enum class Phase : uint8_t {

@@ -35,8 +35,7 @@ class Command {
     }
     CLI::App cli(
         "causeway-load: loads the bench program of a causewayd, or an NFSv3 export behind it, over RoCEv2 or iWARP, checks every "
-        "answer "
-        "and measures.\n"
+        "answer and measures.\n"
         "Without --rate a closed loop: each connection keeps its window full. With it an open loop, free of coordinated "
         "omission.");
     add_options(cli);

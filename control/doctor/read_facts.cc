@@ -23,6 +23,7 @@
 #include "control/admin/unique_fd.h"
 #include "control/config/build_features.h"
 #include "control/config/config_file.h"
+#include "control/config/kernel_address.h"
 #include "control/doctor/host_text.h"
 #include "control/doctor/interface_queues.h"
 #include "control/doctor/kernel_interface.h"
@@ -189,7 +190,7 @@ void read_ports(Facts& facts) {
 BackendFacts read_backend(const BackendConfig& config, const SocketAddress& server) {
   BackendFacts backend{.name = config.name, .address = to_string(server), .reach = Reach::kYes, .error = {}};
   sockaddr_storage address{};
-  const socklen_t length = fill(address, server);
+  const socklen_t length = write_address(server, address);
   const UniqueFd fd(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   int error = connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 ? 0 : errno;
   if (error == EINPROGRESS) {

@@ -1,12 +1,11 @@
 #include "control/doctor/socket_probe.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 
 #include <cerrno>
-#include <string>
 
 #include "control/admin/unique_fd.h"
+#include "control/config/kernel_address.h"
 
 namespace cw::control::doctor {
 namespace {
@@ -17,7 +16,7 @@ constexpr IpAddress kAnyV4 = IpAddress::v4(0);
 // 0, or errno.
 int error_of_bind(const SocketAddress& address) {
   sockaddr_storage raw{};
-  const socklen_t length = fill(raw, address);
+  const socklen_t length = write_address(address, raw);
   const UniqueFd fd(socket(raw.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) {
     return errno;
@@ -33,22 +32,6 @@ int error_of_bind(const SocketAddress& address) {
 }
 
 }  // namespace
-
-socklen_t fill(sockaddr_storage& out, const SocketAddress& address) {
-  const std::string text = control::to_string(address.address);
-  if (text.find(':') == std::string::npos) {
-    auto& in = reinterpret_cast<sockaddr_in&>(out);
-    in.sin_family = AF_INET;
-    in.sin_port = htons(address.port);
-    inet_pton(AF_INET, text.c_str(), &in.sin_addr);
-    return sizeof(in);
-  }
-  auto& in = reinterpret_cast<sockaddr_in6&>(out);
-  in.sin6_family = AF_INET6;
-  in.sin6_port = htons(address.port);
-  inet_pton(AF_INET6, text.c_str(), &in.sin6_addr);
-  return sizeof(in);
-}
 
 BindResult try_bind(const SocketAddress& address) {
   int error = error_of_bind(address);

@@ -21,7 +21,7 @@ constexpr size_t kReadBudget = 512u << 10;
 
 }  // namespace
 
-BackendStream::BackendStream(const TcpAddress& server, const IpAddress& source, rpcrdma::RecordAdmission& admission,
+BackendStream::BackendStream(const control::SocketAddress& server, const IpAddress& source, rpcrdma::RecordAdmission& admission,
                              const rpcrdma::RecordLimits& limits, uint32_t backend, uint64_t owner, uint16_t source_port)
     : server_(server), source_{source, source_port}, reader_(admission, limits, backend, owner) {
   start_connecting();
@@ -35,7 +35,7 @@ void BackendStream::reconnect(uint16_t source_port) {
 
 void BackendStream::start_connecting() {
   state_ = State::kConnecting;
-  fd_ = socket(family_of(server_.address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  fd_ = socket(control::family_of(server_.address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd_ < 0) {
     fail(errno);
     return;
@@ -47,7 +47,7 @@ void BackendStream::start_connecting() {
   int error = (borrows || source_.port != 0) && !bind_to(borrows ? source_.address : IpAddress{}, source_.port) ? errno : 0;
   if (error == 0) {
     sockaddr_storage storage{};
-    const socklen_t length = write_address(server_, storage);
+    const socklen_t length = control::write_address(server_, storage);
     if (connect(fd_, reinterpret_cast<sockaddr*>(&storage), length) == 0) {
       state_ = State::kOpen;
       return;
@@ -95,7 +95,7 @@ bool BackendStream::bind_to(const IpAddress& source, uint16_t port) {
   }
   sockaddr_storage storage{};
   if (source == IpAddress{}) {
-    storage.ss_family = static_cast<sa_family_t>(family_of(server_.address));
+    storage.ss_family = static_cast<sa_family_t>(control::family_of(server_.address));
     auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
     auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
     (storage.ss_family == AF_INET ? v4->sin_port : v6->sin6_port) = htons(port);
@@ -103,7 +103,7 @@ bool BackendStream::bind_to(const IpAddress& source, uint16_t port) {
   }
   const bool borrowed = source.is_v4() ? setsockopt(fd_, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)) == 0
                                        : setsockopt(fd_, SOL_IPV6, IPV6_TRANSPARENT, &one, sizeof(one)) == 0;
-  const socklen_t length = write_address({source, port}, storage);
+  const socklen_t length = control::write_address({source, port}, storage);
   return borrowed && bind(fd_, reinterpret_cast<sockaddr*>(&storage), length) == 0;
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/ip_address.h"
-#include "dataplane/sockets/tcp_address.h"
+#include "control/config/kernel_address.h"
 #include "rpcrdma/rpc/record_mark.h"
 
 namespace cw::dataplane {
@@ -24,7 +24,7 @@ class BackendStream {
   // Starts connecting: from `source`, any address of the server's family, also one that this host does not have (may_borrow());
   // the unspecified address is this host's. What is read takes memory of `admission`, which knows the stream by `backend` and
   // `owner`, as RecordReader says.
-  BackendStream(const TcpAddress& server, const IpAddress& source, rpcrdma::RecordAdmission& admission,
+  BackendStream(const control::SocketAddress& server, const IpAddress& source, rpcrdma::RecordAdmission& admission,
                 const rpcrdma::RecordLimits& limits, uint32_t backend = 0, uint64_t owner = 0, uint16_t source_port = 0);
   ~BackendStream();
   BackendStream(const BackendStream&) = delete;
@@ -72,8 +72,8 @@ class BackendStream {
   void start_connecting();
   void consume(size_t bytes);
 
-  TcpAddress server_;
-  TcpAddress source_;
+  control::SocketAddress server_;
+  control::SocketAddress source_;
   int fd_ = -1;
   State state_ = State::kConnecting;
   int failure_ = 0;

@@ -181,7 +181,7 @@ Status TcpStreams::listen(uint16_t port) {
   }
   bool is_open = false;
   bool is_listed = false;
-  for (const TcpAddress& address : options_.listen) {
+  for (const control::SocketAddress& address : options_.listen) {
     if (address.port == port) {
       is_listed = true;
       is_open |= open_listener(address);
@@ -193,8 +193,8 @@ Status TcpStreams::listen(uint16_t port) {
   return is_open ? Status{} : fail(Error::kNoResources);
 }
 
-bool TcpStreams::open_listener(const TcpAddress& address) {
-  const int fd = socket(family_of(address.address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+bool TcpStreams::open_listener(const control::SocketAddress& address) {
+  const int fd = socket(control::family_of(address.address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
   if (fd >= 0) {
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);  // each core has a socket of its own, and the kernel deals connections out
@@ -202,7 +202,7 @@ bool TcpStreams::open_listener(const TcpAddress& address) {
       set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, address.address == kAnyV6 ? 0 : 1);
     }
     sockaddr_storage raw{};
-    const socklen_t size = write_address(address, raw);
+    const socklen_t size = control::write_address(address, raw);
     // A place in listeners_ is epoll's name for a listener, so it stays; those of closed ones are used again.
     const auto place = std::ranges::find(listeners_, -1, &Listener::fd);
     epoll_event event{.events = EPOLLIN, .data = {.u64 = static_cast<uint64_t>(place - listeners_.begin())}};
@@ -233,13 +233,13 @@ void TcpStreams::unlisten(uint16_t port) {
 }
 
 Status TcpStreams::connect(iwarp::StreamId stream, const IpAddress& server, uint16_t port) {
-  const int fd = socket(family_of(server), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+  const int fd = socket(control::family_of(server), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
   if (fd < 0) {
     return fail(Error::kNoResources);
   }
   set_options(fd);
   sockaddr_storage raw{};
-  const socklen_t size = write_address({server, port}, raw);
+  const socklen_t size = control::write_address({server, port}, raw);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&raw), size) != 0 && errno != EINPROGRESS) {
     const bool no_way = errno == ENETUNREACH || errno == EHOSTUNREACH || errno == EADDRNOTAVAIL;
     close(fd);
@@ -285,7 +285,7 @@ void TcpStreams::accept_some(Instant now, const Listener& listener) {
       return;
     }
     set_options(fd);
-    const TcpAddress peer = read_address(raw);
+    const control::SocketAddress peer = control::read_address(raw);
     const auto stream = transport_->on_accepted(now, peer.address, peer.port, listener.port, mss_of(fd));
     if (!stream) {
       reset(fd);

@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "base/intrusive_list.h"
-#include "dataplane/sockets/tcp_address.h"
+#include "control/config/kernel_address.h"
 #include "iwarp/transport.h"
 
 namespace cw::dataplane {
 
 struct TcpStreamsOptions {
   // Where connections are taken. A port that is not listed is taken on every own address, of both families.
-  std::vector<TcpAddress> listen;
+  std::vector<control::SocketAddress> listen;
   uint32_t backlog = 1024;
   // Nothing acknowledged for so long: the peer is gone.
   Duration user_timeout = Duration::seconds(30);
@@ -83,7 +83,7 @@ class TcpStreams final : public iwarp::StreamHost {
   void lose(Instant now, Socket& socket, int error);
   void set_options(int fd) const;
   [[nodiscard]] static uint32_t mss_of(int fd);
-  [[nodiscard]] bool open_listener(const TcpAddress& address);
+  [[nodiscard]] bool open_listener(const control::SocketAddress& address);
   void accept_some(Instant now, const Listener& listener);
   void on_event(Instant now, Socket& socket, uint32_t events);
   // True: there may be more.

@@ -89,7 +89,7 @@ class Caller {
   load::FineHistogram latency;
 
  private:
-  static dataplane::TcpAddress address_of(const Settings& settings) { return {IpAddress::v4(0x7f00'0001), settings.port}; }
+  static control::SocketAddress address_of(const Settings& settings) { return {IpAddress::v4(0x7f00'0001), settings.port}; }
   void send(Instant now, uint32_t place) {
     Chain message;
     CW_ASSERT(rpcrdma::build_bench_echo(pool_, data_, rpcrdma::BenchData::kInStream, message));

@@ -347,8 +347,8 @@ class Rig {
     link.port = how % (kPorts + 1) == 0 ? uint16_t{0} : static_cast<uint16_t>(kFirstPort + how % (kPorts + 1) - 1);
     opening_ = index;
     const IpAddress source = (how & 0x10) != 0 ? IpAddress::v4(0x0a090005) : IpAddress();
-    link.stream = std::make_unique<BackendStream>(TcpAddress{IpAddress::v4(0x0a090001), 2049}, source, admission_, kLimits,
-                                                  index % kSources, index, link.port);
+    link.stream = std::make_unique<BackendStream>(control::SocketAddress{IpAddress::v4(0x0a090001), 2049}, source, admission_,
+                                                  kLimits, index % kSources, index, link.port);
     connected(link);
   }
   void reconnect(Link& link, uint16_t port) {

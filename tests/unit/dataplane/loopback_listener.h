@@ -91,7 +91,7 @@ class LoopbackListener {
 
   // Without it, whoever connects is refused.
   void listen() { CW_ASSERT(::listen(fd_, 16) == 0); }
-  [[nodiscard]] const TcpAddress& address() const { return address_; }
+  [[nodiscard]] const control::SocketAddress& address() const { return address_; }
   [[nodiscard]] Peer accept() {
     CW_ASSERT(wait_for(fd_, POLLIN));
     const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -101,7 +101,7 @@ class LoopbackListener {
 
  private:
   int fd_;
-  TcpAddress address_;
+  control::SocketAddress address_;
 };
 
 }  // namespace cw::dataplane::test

@@ -274,7 +274,7 @@ TEST(TcpStreams, AListenerWithAnAddressListensThereOnly) {
     for (const bool v6 : {false, true}) {
       const control::UniqueFd fd(socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0));
       sockaddr_storage raw{};
-      const socklen_t size = write_address({v6 ? loopback6() : kLoopback4, port}, raw);
+      const socklen_t size = control::write_address({v6 ? loopback6() : kLoopback4, port}, raw);
       EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&raw), size), v6 ? -1 : 0);
     }
   }
@@ -283,13 +283,13 @@ TEST(TcpStreams, AListenerWithAnAddressListensThereOnly) {
 TEST(TcpStreams, APortThatIsTakenIsSaidSo) {
   const control::UniqueFd fd(socket(AF_INET6, SOCK_STREAM, 0));
   sockaddr_storage raw{};
-  const socklen_t size = write_address({IpAddress{}, 0}, raw);
+  const socklen_t size = control::write_address({IpAddress{}, 0}, raw);
   ASSERT_EQ(bind(fd.get(), reinterpret_cast<const sockaddr*>(&raw), size), 0);
   ASSERT_EQ(listen(fd.get(), 1), 0);
   socklen_t read_size = sizeof(raw);
   ASSERT_EQ(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&raw), &read_size), 0);
   End server;
-  const Status listening = server.transport.listen(read_address(raw).port);
+  const Status listening = server.transport.listen(control::read_address(raw).port);
   ASSERT_FALSE(listening.ok());
   EXPECT_EQ(listening.error(), Error::kNoResources);
   EXPECT_GT(server.sockets.look_at_tcp().listen_failures, 0u);

@@ -39,7 +39,7 @@ class Rig {
     uint32_t workers = 2;
     uint32_t cores = 1;
     uint32_t ring_entries = 1024;
-    TcpAddress server;
+    control::SocketAddress server;
     uint32_t buffers = 2048;
     rpcrdma::RecordLimits limits;
   };
@@ -123,7 +123,7 @@ class Rig {
   std::vector<std::unique_ptr<Wakeup>> wakeups_;
 };
 
-TcpAddress address_of(const TcpBenchServer& server) {
+control::SocketAddress address_of(const TcpBenchServer& server) {
   return {IpAddress::v4(0x7f000001), server.port()};
 }
 

@@ -1,17 +1,17 @@
-#include "dataplane/sockets/tcp_address.h"
+#include "control/config/kernel_address.h"
 
 #include <netinet/in.h>
 
 #include <array>
 #include <cstring>
 
-namespace cw::dataplane {
+namespace cw::control {
 
 int family_of(const IpAddress& address) {
   return address.is_v4() ? AF_INET : AF_INET6;
 }
 
-socklen_t write_address(const TcpAddress& from, sockaddr_storage& out) {
+socklen_t write_address(const SocketAddress& from, sockaddr_storage& out) {
   if (from.address.is_v4()) {
     auto* address = reinterpret_cast<sockaddr_in*>(&out);
     address->sin_family = AF_INET;
@@ -26,7 +26,7 @@ socklen_t write_address(const TcpAddress& from, sockaddr_storage& out) {
   return sizeof(*address);
 }
 
-TcpAddress read_address(const sockaddr_storage& raw) {
+SocketAddress read_address(const sockaddr_storage& raw) {
   if (raw.ss_family == AF_INET) {
     const auto& address = reinterpret_cast<const sockaddr_in&>(raw);
     return {IpAddress::v4(ntohl(address.sin_addr.s_addr)), ntohs(address.sin_port)};
@@ -37,4 +37,4 @@ TcpAddress read_address(const sockaddr_storage& raw) {
   return {IpAddress::v6(bytes), ntohs(address.sin6_port)};
 }
 
-}  // namespace cw::dataplane
+}  // namespace cw::control
