@@ -135,14 +135,14 @@ class Rig {
         write_record(link, how);
         break;
       case 2:
-        link.arrived = std::min(link.in.size(), link.arrived + how * 6u + 1);
+        link.arrived = std::min(link.in.size(), link.arrived + size_t{how} * 6 + 1);
         break;
       case 3:
         queue(link, how);
         break;
       case 4:
         if (Socket* socket = socket_of(link); socket != nullptr) {
-          socket->room += how * 8u;
+          socket->room += size_t{how} * 8;
         }
         break;
       case 5:
@@ -403,7 +403,7 @@ class Rig {
     const uint32_t bytes = 1 + how * 3u;
     rpcrdma::write_record_mark(std::span<uint8_t, 4>(raw.data(), 4), bytes);
     for (uint32_t i = 0; i < bytes; ++i) {
-      raw[4 + i] = static_cast<uint8_t>(link.out.size() + i * 5);
+      raw[4 + i] = static_cast<uint8_t>(link.out.size() + size_t{i} * 5);
     }
     Chain message;
     Bytes rest = Bytes(raw).subspan(4, bytes);
@@ -549,6 +549,7 @@ Socket* socket_at(int fd) {
 using cw::dataplane::Rig;
 using cw::dataplane::socket_at;
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the linker's --wrap has these names
 extern "C" {
 int __real_socket(int domain, int type, int protocol);
 int __real_setsockopt(int fd, int level, int name, const void* value, socklen_t size);
@@ -601,6 +602,7 @@ int __wrap_close(int fd) {
   Rig::present->close_socket(*socket);
   return 0;
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Rig::net_.forget();
