@@ -1,24 +1,18 @@
 #include "telemetry/metrics_server.h"
 
 #include <fmt/core.h>
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <list>
 #include <optional>
-#include <thread>
 #include <utility>
-#include <vector>
 
-#include "control/admin/unique_fd.h"
 #include "control/config/kernel_address.h"
+#include "control/socket/stream_server.h"
 #include "telemetry/collector.h"
 #include "telemetry/http_request.h"
 
@@ -26,10 +20,11 @@ namespace cw::telemetry {
 namespace {
 
 using control::SocketAddress;
+using control::StreamServer;
+using control::StreamSession;
 using control::UniqueFd;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kTurnMax = std::chrono::milliseconds(200);
 constexpr const char* kWrongHost =
     "This gateway is asked on a loopback address, and answers only to that: http://127.0.0.1, http://[::1] or http://localhost, "
     "with its port. A proxy in front of it has to send such a Host field.\n";
@@ -57,119 +52,14 @@ uint16_t bound_port(int fd) {
   return control::read_address(kernel.storage).port;
 }
 
-enum class Phase : uint8_t {
-  kRequest,  // reading the request
-  kAnswer,   // sending
-  kLinger,   // all sent; reading to the client's end, since closing on unread data would take the answer away from it
-  kDone,
-};
-
-struct Client {
-  UniqueFd fd;
-  Phase phase = Phase::kRequest;
-  std::string in;
-  std::string out;
-  size_t sent = 0;
-  Clock::time_point deadline;
-};
-
-}  // namespace
-
-class MetricsServer::Impl {
+// What the clients of one server ask: pages and probes. The server's thread alone uses it.
+class Answers {
  public:
-  Impl(const Options& options, UniqueFd listener, UniqueFd wake, const prometheus::Collectable& metrics,
-       const HealthSource& health)
-      : options_(options),
-        listener_(std::move(listener)),
-        wake_(std::move(wake)),
-        metrics_(metrics),
-        health_(health),
-        thread_([this] { run(); }) {}
+  Answers(const MetricsServer::Options& options, const prometheus::Collectable& metrics, const HealthSource& health)
+      : options_(options), metrics_(metrics), health_(health) {}
 
-  ~Impl() {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
-    thread_.join();
-  }
-
-  [[nodiscard]] SocketAddress address() const { return {options_.listen.address, bound_port(listener_.get())}; }
-
- private:
-  void run() {
-    bool accepting = true;
-    while (true) {
-      std::vector<pollfd> polled = {{wake_.get(), POLLIN, 0}, {listener_.get(), static_cast<short>(accepting ? POLLIN : 0), 0}};
-      for (const Client& client : clients_) {
-        polled.push_back({client.fd.get(), static_cast<short>(client.phase == Phase::kAnswer ? POLLOUT : POLLIN), 0});
-      }
-      poll(polled.data(), polled.size(), static_cast<int>(kTurnMax.count()));
-      if (polled[0].revents != 0) {
-        return;
-      }
-      size_t index = 2;
-      for (Client& client : clients_) {
-        if (polled[index++].revents != 0) {
-          serve(client);
-        }
-      }
-      const Clock::time_point now = Clock::now();
-      std::erase_if(clients_, [now](const Client& client) { return client.phase == Phase::kDone || now >= client.deadline; });
-      // After a failed accept (no descriptors left) the listener rests for one turn, instead of spinning.
-      accepting = polled[1].revents == 0 || accept_client();
-    }
-  }
-
-  [[nodiscard]] bool accept_client() {
-    UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd.valid()) {
-      return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
-    }
-    if (clients_.size() >= kClientsMax) {
-      // The list is in order of arrival: whoever has taken longest to ask gives way, else the oldest of all.
-      const auto asking = std::ranges::find(clients_, Phase::kRequest, &Client::phase);
-      clients_.erase(asking == clients_.end() ? clients_.begin() : asking);
-    }
-    Client& client = clients_.emplace_back();
-    client.fd = std::move(fd);
-    client.deadline = Clock::now() + std::chrono::nanoseconds(options_.client_timeout.to_ns());
-    return true;
-  }
-
-  void serve(Client& client) {
-    if (client.phase == Phase::kAnswer) {
-      return send_answer(client);
-    }
-    std::array<char, 4096> buffer;
-    const ssize_t got = recv(client.fd.get(), buffer.data(), buffer.size(), 0);
-    if (got <= 0) {
-      client.phase = got < 0 && (errno == EAGAIN || errno == EINTR) ? client.phase : Phase::kDone;
-      return;
-    }
-    if (client.phase == Phase::kLinger) {
-      return;
-    }
-    client.in.append(buffer.data(), static_cast<size_t>(got));
-    if (http_is_complete(client.in)) {
-      answer(client, http_parse(client.in));
-    } else if (client.in.size() > kRequestBytesMax) {
-      answer(client, {HttpStatus::kRequestTooLong});
-    }
-  }
-
-  void answer(Client& client, const HttpRequest& request) {
-    client.out = answer_to(request);
-    client.phase = Phase::kAnswer;
-    send_answer(client);
-  }
-
-  [[nodiscard]] bool has_page() const { return options_.page != nullptr && options_.page->is_on(); }
-
-  // A name that is not the loopback address's can be one that a web site has made point there, so that its visitor's browser
-  // reads for it what is meant for this machine. Without the field it is no browser. Probes tell nobody anything.
-  [[nodiscard]] bool is_misdirected(const HttpRequest& request) const {
-    const bool is_probe = request.page == HttpPage::kHealthz || request.page == HttpPage::kReadyz;
-    return control::is_loopback(options_.listen.address) && !is_probe && !request.host.empty() &&
-           !http_host_is_loopback(request.host);
+  [[nodiscard]] std::chrono::nanoseconds client_timeout() const {
+    return std::chrono::nanoseconds(options_.client_timeout.to_ns());
   }
 
   std::string answer_to(const HttpRequest& request) {
@@ -196,6 +86,17 @@ class MetricsServer::Impl {
     return refusal(request.status, request.head_only);
   }
 
+ private:
+  [[nodiscard]] bool has_page() const { return options_.page != nullptr && options_.page->is_on(); }
+
+  // A name that is not the loopback address's can be one that a web site has made point there, so that its visitor's browser
+  // reads for it what is meant for this machine. Without the field it is no browser. Probes tell nobody anything.
+  [[nodiscard]] bool is_misdirected(const HttpRequest& request) const {
+    const bool is_probe = request.page == HttpPage::kHealthz || request.page == HttpPage::kReadyz;
+    return control::is_loopback(options_.listen.address) && !is_probe && !request.host.empty() &&
+           !http_host_is_loopback(request.host);
+  }
+
   static std::string index_answer(const HttpRequest& request) {
     const std::string text = index_text("off; [metrics] page = true in the configuration turns it on");
     return http_answer({.content_type = kPlainText, .body = text}, request.head_only);
@@ -203,19 +104,6 @@ class MetricsServer::Impl {
 
   static std::string refusal(HttpStatus status, bool head_only) {
     return http_answer({.status = status, .content_type = kPlainText, .body = "see /metrics\n"}, head_only);
-  }
-
-  static void send_answer(Client& client) {
-    while (client.sent < client.out.size()) {
-      const ssize_t sent = send(client.fd.get(), client.out.data() + client.sent, client.out.size() - client.sent, MSG_NOSIGNAL);
-      if (sent < 0) {
-        client.phase = errno == EAGAIN || errno == EINTR ? client.phase : Phase::kDone;
-        return;
-      }
-      client.sent += static_cast<size_t>(sent);
-    }
-    shutdown(client.fd.get(), SHUT_WR);
-    client.phase = Phase::kLinger;
   }
 
   static std::string probe_answer(bool fine, const std::string& reason, bool head_only) {
@@ -226,7 +114,7 @@ class MetricsServer::Impl {
 
   const Health& health() {
     const Clock::time_point now = Clock::now();
-    if (!health_at_ || now - *health_at_ > std::chrono::nanoseconds(kCacheTime.to_ns())) {
+    if (!health_at_ || now - *health_at_ > std::chrono::nanoseconds(MetricsServer::kCacheTime.to_ns())) {
       cached_health_ = health_.health();
       health_at_ = Clock::now();
     }
@@ -235,24 +123,110 @@ class MetricsServer::Impl {
 
   const std::string& metrics_text() {
     const Clock::time_point now = Clock::now();
-    if (!cached_at_ || now - *cached_at_ > std::chrono::nanoseconds(kCacheTime.to_ns())) {
+    if (!cached_at_ || now - *cached_at_ > std::chrono::nanoseconds(MetricsServer::kCacheTime.to_ns())) {
       cached_text_ = to_text(metrics_.Collect());
       cached_at_ = Clock::now();
     }
     return cached_text_;
   }
 
-  Options options_;
-  UniqueFd listener_;
-  UniqueFd wake_;
+  const MetricsServer::Options& options_;
   const prometheus::Collectable& metrics_;
   const HealthSource& health_;
-  std::list<Client> clients_;
   std::string cached_text_;
   std::optional<Clock::time_point> cached_at_;
   Health cached_health_;
   std::optional<Clock::time_point> health_at_;
-  std::thread thread_;  // last: it uses all of the above
+};
+
+// One request and its answer.
+class HttpSession final : public StreamSession {
+ public:
+  HttpSession(UniqueFd client, Answers& answers)
+      : StreamSession(std::move(client), Clock::now() + answers.client_timeout()), answers_(answers) {}
+
+  void on_ready() override {
+    if (phase_ == Phase::kAnswer) {
+      return go_on();
+    }
+    std::array<char, 4096> buffer;
+    const ssize_t got = recv(fd(), buffer.data(), buffer.size(), 0);
+    if (got <= 0) {
+      phase_ = got < 0 && (errno == EAGAIN || errno == EINTR) ? phase_ : Phase::kDone;
+      return;
+    }
+    if (phase_ == Phase::kLinger) {
+      return;
+    }
+    in_.append(buffer.data(), static_cast<size_t>(got));
+    if (http_is_complete(in_)) {
+      answer(http_parse(in_));
+    } else if (in_.size() > MetricsServer::kRequestBytesMax) {
+      answer({HttpStatus::kRequestTooLong});
+    }
+  }
+
+  [[nodiscard]] bool has_ended() const override { return phase_ == Phase::kDone; }
+  [[nodiscard]] bool is_asking() const { return phase_ == Phase::kRequest; }
+
+ private:
+  enum class Phase : uint8_t {
+    kRequest,  // reading the request
+    kAnswer,   // sending
+    kLinger,   // all sent; reading to the client's end, since closing on unread data would take the answer away from it
+    kDone,
+  };
+
+  void answer(const HttpRequest& request) {
+    set_answer(answers_.answer_to(request));
+    phase_ = Phase::kAnswer;
+    go_on();
+  }
+
+  void go_on() {
+    const Sent sent = send_answer();
+    if (sent == Sent::kBroken) {
+      phase_ = Phase::kDone;
+    } else if (sent == Sent::kAll) {
+      shutdown(fd(), SHUT_WR);
+      phase_ = Phase::kLinger;
+    }
+  }
+
+  Answers& answers_;
+  std::string in_;
+  Phase phase_ = Phase::kRequest;
+};
+
+std::unique_ptr<StreamSession> admit(UniqueFd client, Answers& answers, StreamServer::Sessions& sessions) {
+  if (sessions.size() >= MetricsServer::kClientsMax) {
+    // The list is in order of arrival: whoever has taken longest to ask gives way, else the oldest of all.
+    const auto asking =
+        std::ranges::find_if(sessions, [](const auto& session) { return static_cast<const HttpSession&>(*session).is_asking(); });
+    sessions.erase(asking == sessions.end() ? sessions.begin() : asking);
+  }
+  return std::make_unique<HttpSession>(std::move(client), answers);
+}
+
+}  // namespace
+
+class MetricsServer::Impl {
+ public:
+  Impl(const Options& options, const prometheus::Collectable& metrics, const HealthSource& health)
+      : options_(options), answers_(options_, metrics, health) {}
+  [[nodiscard]] bool start(UniqueFd listener) {
+    server_ = StreamServer::start(std::move(listener), [this](UniqueFd client, StreamServer::Sessions& sessions) {
+      return admit(std::move(client), answers_, sessions);
+    });
+    return server_ != nullptr;
+  }
+
+  [[nodiscard]] SocketAddress address() const { return {options_.listen.address, bound_port(server_->listener())}; }
+
+ private:
+  Options options_;
+  Answers answers_;
+  std::unique_ptr<StreamServer> server_;  // last: it uses all of the above
 };
 
 MetricsServer::MetricsServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -263,17 +237,17 @@ SocketAddress MetricsServer::address() const {
 
 std::unique_ptr<MetricsServer> MetricsServer::start(const Options& options, const prometheus::Collectable& metrics,
                                                     const HealthSource& health, std::string& problem) {
+  auto impl = std::make_unique<Impl>(options, metrics, health);
   KernelAddress kernel = to_kernel(options.listen);
   UniqueFd listener(socket(kernel.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  UniqueFd wake(eventfd(0, EFD_CLOEXEC));
   const int one = 1;
-  if (!listener.valid() || !wake.valid() || setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
-      bind(listener.get(), kernel.get(), kernel.size) != 0 || listen(listener.get(), static_cast<int>(kClientsMax)) != 0) {
+  if (!listener.valid() || setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+      bind(listener.get(), kernel.get(), kernel.size) != 0 || listen(listener.get(), static_cast<int>(kClientsMax)) != 0 ||
+      !impl->start(std::move(listener))) {
     problem = fmt::format("metrics on {}: {}; set metrics.listen to a free address, or to \"off\"", to_string(options.listen),
                           std::strerror(errno));
     return nullptr;
   }
-  auto impl = std::make_unique<Impl>(options, std::move(listener), std::move(wake), metrics, health);
   return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(impl)));
 }
 

@@ -4,7 +4,7 @@
 #include <sys/types.h>
 
 #include "base/bytes.h"
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 
 namespace cw::control {
 

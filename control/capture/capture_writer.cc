@@ -11,8 +11,8 @@
 #include <mutex>
 #include <utility>
 
-#include "control/admin/unique_fd.h"
 #include "control/capture/pcapng.h"
+#include "control/socket/unique_fd.h"
 
 namespace cw::control::capture {
 namespace {

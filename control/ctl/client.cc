@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "control/admin/received_file.h"
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 
 namespace cw::control {
 namespace {

@@ -9,11 +9,11 @@
 #include <filesystem>
 #include <string>
 
-#include "control/admin/unique_fd.h"
 #include "control/ctl/client.h"
 #include "control/ctl/output.h"
 #include "control/ctl/render_control.h"
 #include "control/ctl/run_command.h"
+#include "control/socket/unique_fd.h"
 
 namespace cw::control {
 

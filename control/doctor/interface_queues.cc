@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 
 namespace cw::control::doctor {
 

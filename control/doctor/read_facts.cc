@@ -20,7 +20,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "control/admin/unique_fd.h"
 #include "control/config/build_features.h"
 #include "control/config/config_file.h"
 #include "control/config/kernel_address.h"
@@ -31,6 +30,7 @@
 #include "control/doctor/read_text.h"
 #include "control/doctor/socket_probe.h"
 #include "control/doctor/time_bytes.h"
+#include "control/socket/unique_fd.h"
 #include "rocev2/wire/icrc.h"
 
 namespace cw::control::doctor {

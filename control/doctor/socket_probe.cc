@@ -4,8 +4,8 @@
 
 #include <cerrno>
 
-#include "control/admin/unique_fd.h"
 #include "control/config/kernel_address.h"
+#include "control/socket/unique_fd.h"
 
 namespace cw::control::doctor {
 namespace {

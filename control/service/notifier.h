@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/time.h"
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 
 namespace cw::control {
 

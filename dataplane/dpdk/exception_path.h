@@ -17,7 +17,7 @@
 #include <string>
 #include <thread>
 
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/value_ring.h"
 #include "dataplane/wakeup.h"

@@ -25,7 +25,7 @@
 #include <string>
 #include <thread>
 
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 #include "dataplane/dpdk/device_lease.h"
 #include "dataplane/dpdk/memif_device.h"
 #include "dataplane/dpdk/memif_link.h"

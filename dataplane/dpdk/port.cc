@@ -15,10 +15,10 @@
 #include <string_view>
 #include <thread>
 
-#include "control/admin/unique_fd.h"
 #include "control/config/config.h"
 #include "control/config/memory_plan.h"
 #include "control/doctor/kernel_interface.h"
+#include "control/socket/unique_fd.h"
 #include "dataplane/dpdk/memif_device.h"
 #include "dataplane/dpdk/unix_name.h"
 

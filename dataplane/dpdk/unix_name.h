@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 
 namespace cw::dataplane {
 

@@ -19,7 +19,7 @@
 #include <string>
 
 #include "base/ip_address.h"
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 
 namespace cw::dataplane {
 

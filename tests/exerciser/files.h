@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 #include "tests/exerciser/run.h"
 
 namespace cw::exerciser {

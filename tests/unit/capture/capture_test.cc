@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "control/admin/unique_fd.h"
 #include "control/capture/capture_writer.h"
 #include "control/capture/pcapng.h"
 #include "control/capture/roce_frame.h"
+#include "control/socket/unique_fd.h"
 #include "rocev2/wire/opcode.h"
 
 namespace cw::control::capture {

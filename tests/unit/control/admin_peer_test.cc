@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 
 namespace cw::control {
 namespace {

@@ -24,7 +24,7 @@
 
 #include "control/admin/admin_quota.h"
 #include "control/admin/received_file.h"
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 #include "tests/unit/control/fake_view.h"
 
 namespace cw::control {

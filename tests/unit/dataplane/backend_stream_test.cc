@@ -11,7 +11,7 @@
 
 #include "base/heap_buffer_pool.h"
 #include "base/random.h"
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 #include "tests/unit/dataplane/loopback_listener.h"
 
 namespace cw::dataplane {

@@ -15,7 +15,7 @@
 
 #include "base/heap_buffer_pool.h"
 #include "base/random.h"
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 #include "dataplane/monotonic_clock.h"
 #include "verbs/memory_region.h"
 

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 #include "rpcrdma/backend/bench_client.h"
 #include "tests/support/locked_buffer_pool.h"
 #include "tests/support/tcp_bench_server.h"

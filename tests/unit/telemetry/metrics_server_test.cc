@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "control/admin/unique_fd.h"
+#include "control/socket/unique_fd.h"
 #include "telemetry/http_request.h"
 
 namespace cw::telemetry {
