@@ -1,0 +1,69 @@
+// What serves clients: DPDK and its ports where the configuration has any, buffers, workers, and poll cores that listen. Built
+// from top to bottom by the main thread; nothing runs before the cores do (core_threads.h).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control/config/config.h"
+#include "control/service/notifier.h"
+#include "dataplane/buffer_pools.h"
+#include "dataplane/core_exchange.h"
+#include "dataplane/dpdk/mbuf_pool.h"
+#include "dataplane/dpdk/port.h"
+#include "dataplane/gateway_app.h"
+#include "dataplane/heap_pools.h"
+#include "dataplane/poll_core.h"
+#include "dataplane/wakeup.h"
+#include "dataplane/worker_pool.h"
+#include "gateway/config_ids.h"
+#include "gateway/connection_quota.h"
+#include "rpcrdma/backend/bench_program.h"
+
+namespace cw::dataplane {
+
+class DataPath {
+ public:
+  // `config` outlives it, with the addresses of the kernel filled in. `verbose`: DPDK's own messages are shown. Null, and one
+  // sentence in `problem`, when something is missing. The log has been started. DPDK, once started, stays so: stop_eal().
+  [[nodiscard]] static std::unique_ptr<DataPath> create(const control::Config& config, const control::Notifier& notifier,
+                                                        bool verbose, std::string& problem);
+
+  [[nodiscard]] std::span<const std::unique_ptr<PollCore>> cores() const { return cores_; }
+  [[nodiscard]] const std::vector<GatewayApp*>& apps() const { return apps_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Port>>& ports() const { return ports_; }
+  [[nodiscard]] BufferPools& pools() { return *pools_; }
+  [[nodiscard]] WorkerPool& workers() { return *workers_; }
+  [[nodiscard]] gateway::ConnectionQuota& quota() { return *quota_; }
+  [[nodiscard]] gateway::ConnectionQuota& client_quota() { return *client_quota_; }
+  [[nodiscard]] gateway::ConfigIds& numbers() { return numbers_; }
+
+ private:
+  explicit DataPath(const control::Config& config) : config_(config) {}
+
+  [[nodiscard]] bool open_ports(const control::Notifier& notifier, bool verbose, std::string& problem);
+  [[nodiscard]] bool make_workers(std::string& problem);
+  [[nodiscard]] bool make_cores(std::string& problem);
+  [[nodiscard]] uint32_t core_count() const { return static_cast<uint32_t>(config_.dataplane.poll_lcores.size()); }
+
+  // In the order in which one is made of the other.
+  const control::Config& config_;
+  std::unique_ptr<MbufPools> mbufs_;  // with ports
+  std::unique_ptr<HeapPools> heap_;   // without: no hugepages, no device, nothing that takes root
+  BufferPools* pools_ = nullptr;      // the one of the two that is there
+  std::vector<std::unique_ptr<Port>> ports_;
+  rpcrdma::BenchProgram bench_;
+  rpcrdma::ProgramRegistry programs_;
+  std::unique_ptr<Wakeup[]> wakeups_;  // one of each core
+  std::unique_ptr<WorkerPool> workers_;
+  std::unique_ptr<CoreExchange> exchange_;  // between several cores
+  gateway::ConfigIds numbers_;
+  std::unique_ptr<gateway::ConnectionQuota> quota_;
+  std::unique_ptr<gateway::ConnectionQuota> client_quota_;
+  std::vector<std::unique_ptr<PollCore>> cores_;
+  std::vector<GatewayApp*> apps_;  // of cores_, in their order
+};
+
+}  // namespace cw::dataplane
