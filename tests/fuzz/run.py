@@ -6,11 +6,14 @@ as many side by side as there are CPUs. Prints `ok NAME: executions, edges reach
 that shows it`; the last line is `N passed, N failed`. What was found stays in BUILD_DIR/fuzz; with --keep, inputs that reach what
 the corpus does not reach, smallest first, are added to it as long as it stays small. With --runs, each target runs N executions,
 one target after the other, without libFuzzer's entropic schedule: its bookkeeping is three quarters of the time of a short execution.
+
+BUILD_DIR/fuzz/NAME.log grows while a target runs. SIGTERM and SIGINT end the run: the target under way says how far it came.
 """
 import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -23,9 +26,21 @@ KEPT_FILES_MAX = 48
 GRACE_SECONDS = 120  # for the corpus to be read and the last input to end
 
 EXECUTIONS = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
+PROGRESS = re.compile(r"^#(\d+)\s", re.M)
 COVERED = re.compile(r"cov: (\d+) ft: (\d+)")
 EDGES = re.compile(r"\((\d+) inline 8-bit counters\)")
 CRASH = re.compile(r"Test unit written to (\S+)")
+
+
+running: set[subprocess.Popen] = set()
+is_stopped = False
+
+
+def stop(*_) -> None:
+    global is_stopped
+    is_stopped = True
+    for target in list(running):
+        target.terminate()  # libFuzzer then prints its final statistics
 
 
 @dataclass
@@ -64,29 +79,34 @@ def fuzz(target: Path, name: str, work: Path, seconds: int, runs: int) -> Result
         str(found),
         str(CORPUS / name),
     ]
-    try:
-        run = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=None if runs else seconds + GRACE_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return Result(name, 0, 0, 0, "did not end in time")
-    said = run.stderr
-    (work / f"{name}.log").write_text(said, encoding="utf-8")
+    if is_stopped:
+        return Result(name, 0, 0, 0, "not begun")
+    log = work / f"{name}.log"
+    ended_in_time = True
+    with log.open("w", encoding="utf-8") as said_to, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said_to) as run:
+        running.add(run)
+        try:
+            run.wait(None if runs else seconds + GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            ended_in_time = False
+            run.kill()
+        running.discard(run)
+    said = log.read_text(encoding="utf-8", errors="replace")
     executions, edges, covered = EXECUTIONS.search(said), EDGES.search(said), COVERED.findall(said)
+    reached = int(executions.group(1)) if executions else max((int(count) for count in PROGRESS.findall(said)), default=0)
     problem = ""
-    if run.returncode != 0:
-        crash = CRASH.search(said)
-        problem = crash.group(1) if crash else f"exit status {run.returncode}, see {work}/{name}.log"
+    crash = CRASH.search(said)
+    if crash:
+        problem = crash.group(1)
+    elif is_stopped or not ended_in_time:
+        problem = f"{'was stopped' if is_stopped else 'did not end in time'}, {reached:,} executions"
+    elif run.returncode != 0:
+        problem = f"exit status {run.returncode}, see {log}"
     elif not executions or not covered:
-        problem = f"said nothing about its executions, see {work}/{name}.log"
+        problem = f"said nothing about its executions, see {log}"
     return Result(
         name,
-        int(executions.group(1)) if executions else 0,
+        reached,
         int(covered[-1][0]) if covered else 0,
         int(edges.group(1)) if edges else 0,
         problem,
@@ -122,6 +142,8 @@ def main() -> int:
     targets = {name: path for name, path in targets.items() if options.k in name}
     work = options.build.resolve() / "fuzz"
     work.mkdir(exist_ok=True)
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(ending, stop)
     failed = 0
     with ThreadPoolExecutor(max_workers=1 if options.runs else os.cpu_count()) as pool:
         for result in pool.map(lambda item: fuzz(item[1], item[0], work, options.seconds, options.runs), targets.items()):
