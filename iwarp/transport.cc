@@ -699,12 +699,11 @@ void IwarpTransport::take_input(Instant now, Connection& connection) {
     note(now, connection, ConnectionEventKind::kOutOfBuffers);
     connection.is_starved = true;
     connection.starved_until = now + kStarvedRetry;
-  } else {
+  } else if (was_starved) {
+    // What is to be sent may wait for a buffer as well, under the same deadline: serve() looks.
     connection.starved_until = Instant::never();
-    if (was_starved) {
-      connection.reads_again = true;
-      request_service(connection);
-    }
+    connection.reads_again = true;
+    request_service(connection);
   }
   if (input.empty() || connection.is_starved) {
     connection.fpdu_deadline = Instant::never();  // what waits for our buffers costs the peer no time

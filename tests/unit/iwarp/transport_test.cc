@@ -454,5 +454,38 @@ TEST(IwarpTransport, AnEmptyPoolDelaysAndEndsNothing) {
   t.expect_nothing_left();
 }
 
+// What arrives meanwhile does not make it forget that it has something to say.
+TEST(IwarpTransport, AnAnswerThatWaitsForBuffersLeavesWhenThereAreSome) {
+  TwoEnds t;
+  t.connect();
+  ASSERT_TRUE(t.client.qp->post_send({.payload = t.client.chain(pattern(10)), .signaled = false}).ok());
+  t.run();
+  t.server.completions.clear();
+  const std::vector<uint8_t> memory = pattern(1000);
+  std::vector<uint8_t> exposed = memory;
+  const auto key = t.client.memory.register_region(TwoEnds::kDomain, exposed, verbs::RemoteAccess::kRead);
+  std::vector<Buffer*> held;
+  while (Buffer* one = t.client.pool.allocate_one()) {
+    held.push_back(one);
+  }
+  ASSERT_TRUE(t.server.qp->post_read({.rkey = *key, .remote_address = t.client.memory.address_of(*key), .length = 1000}).ok());
+  // The message lies in the same buffer as the request, which does not become free while somebody has it.
+  ASSERT_TRUE(t.server.qp->post_send({.payload = t.server.chain(pattern(1200)), .signaled = false}).ok());
+  t.run();
+  EXPECT_EQ(t.client.completions.size(), 1u);
+  EXPECT_EQ(t.client.transport.stream_stats().out_of_buffers, 1u);
+  ASSERT_TRUE(t.server.qp->post_send({.signaled = false}).ok());
+  t.run();
+  EXPECT_EQ(t.client.completions.size(), 2u);
+  EXPECT_TRUE(t.server.completions.empty());
+  for (Buffer* one : held) {
+    t.client.pool.release(one);
+  }
+  t.advance(Duration::ms(5));
+  ASSERT_EQ(t.server.completions.size(), 1u);
+  EXPECT_EQ(bytes_of(t.server.completions[0].payload), memory);
+  t.expect_nothing_left();
+}
+
 }  // namespace
 }  // namespace cw::iwarp::test
