@@ -967,6 +967,10 @@ bool IwarpTransport::serve(Instant now, Connection& connection) {
     connection.parting_deadline = now + options_.parting_timeout;  // also for a peer that does not read our last words
     rearm(connection);
   }
+  if (connection.stream && connection.stream->in_error() && !connection.end_was_counted) {
+    watch_stream(now, connection);  // closed by its user, or failed while it answered
+    rearm(connection);
+  }
   if (!connection.output.empty()) {
     return true;
   }

@@ -8,7 +8,9 @@
 // complete it is half-open. There are few half-open connections, each has a time limit, and each network of clients a share: the
 // oldest of the busiest network makes room for a new one.
 //
-// A connection that is over for its user lives on without one until what was to be said has left, for a bounded time.
+// A connection that is over for its user lives on without one until what was to be said has left and the peer has said FIN, for
+// a bounded time. There are few of these too: the oldest makes room. One that failed, or that its user closed, ends its TCP
+// connection in the same way while its user still has it.
 //
 // The shell's turn: it gives what sockets have read, lets the user act, takes poll_sendable() until there is none, and calls
 // on_deadline().

@@ -280,9 +280,7 @@ void RdmapStream::enter_error(const StreamError& error, verbs::WcStatus first_st
   }
   speaking_ = Speaking::kNothing;
   note_ready();
-  if (!output_.empty()) {
-    note_sendable();
-  }
+  note_sendable();  // what was begun leaves, and then the TCP connection ends
 }
 
 }  // namespace cw::iwarp

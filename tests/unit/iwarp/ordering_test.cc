@@ -205,6 +205,24 @@ TEST(IwarpEnding, AGracefulEndLetsWhatWasPostedOutAndSaysFin) {
   EXPECT_FALSE(t.peer_end().reset_arriving);
 }
 
+// close() is a word to the queue pair alone, and the peer hears of it all the same.
+TEST(IwarpEnding, AQueuePairThatItsUserClosesEndsItsTcpConnection) {
+  for (const bool answers : {true, false}) {
+    TakenOver t;
+    t.qp().close();
+    t.t.run();
+    EXPECT_TRUE(t.peer_end().fin_arriving);
+    EXPECT_FALSE(t.peer_end().reset_arriving);
+    EXPECT_EQ(t.end().transport.stats().stream_errors[static_cast<size_t>(StreamErrorCause::kClosed)], 1u);
+    EXPECT_EQ(t.end().transport.live_count(), 1u);
+    // The peer's FIN, or the end of our patience.
+    t.connection->ends[0].fin_arriving = answers;
+    answers ? t.t.run() : t.t.advance(IwarpOptions().parting_timeout);
+    EXPECT_EQ(t.end().transport.live_count(), 0u);
+    EXPECT_EQ(t.peer_end().reset_arriving, !answers);
+  }
+}
+
 // Proves RDMAP-6.2.1-4, RDMAP-5.4-10, RDMAP-7-5
 TEST(IwarpEnding, AfterATerminateTheStreamIsTakenDownAtOnce) {
   TakenOver t;
