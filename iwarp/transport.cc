@@ -18,10 +18,13 @@ constexpr uint32_t kLogEntries = 4096;  // as many as RoCE remembers
 constexpr uint64_t kReadBytesWanted = 1u << 20;
 // Whatever segment size the peer announces: headers are not all that travels.
 constexpr uint32_t kUlpduBytesMin = 256;
-// A refused or broken TCP connection is kept for its last words at most so often.
-constexpr uint32_t kPartingMax = 256;
 // What a connection may have read and not taken without asking: a segment of TCP or several, and a set-up frame.
 constexpr uint32_t kFreeInputBytes = 16 * 1024;
+
+// All that there may be at a time. Who asks and has no answer yet takes one of these, too.
+uint32_t slots_of(const IwarpOptions& options) {
+  return options.connections_max + options.half_open_max + options.parting_max;
+}
 
 constexpr uint64_t id_value(uint32_t slot, uint32_t generation) {
   return uint64_t{generation} << 32 | slot;
@@ -157,16 +160,16 @@ IwarpTransport::IwarpTransport(const IwarpOptions& options, StreamHost& host, Bu
                                verbs::MemoryTable* memory)
     : options_(options),
       host_(host),
-      core_({.streams_max = options.connections_max + options.half_open_max + kPartingMax,
+      core_({.streams_max = slots_of(options),
              .send_work_max = options.send_work_max,
              .receive_work_max = options.receive_work_max},
             pool, random, memory),
       log_(kLogEntries),
       requests_(options.request_rate),
       prefixes_(options.prefix, random),
-      timers_(options.connections_max + options.half_open_max + kPartingMax),
-      connections_(options.connections_max + options.half_open_max + kPartingMax),
-      slots_(options.connections_max + options.half_open_max + kPartingMax) {
+      timers_(slots_of(options)),
+      connections_(slots_of(options)),
+      slots_(slots_of(options)) {
   free_slots_.reserve(slots_.size());
   for (uint32_t slot = static_cast<uint32_t>(slots_.size()); slot-- > 0;) {
     free_slots_.push_back(slot);
@@ -226,6 +229,10 @@ void IwarpTransport::free_connection(Connection& connection) {
   CW_ASSERT(!connection.is_attached);
   settle_half_open(connection);
   give_input_back(connection);
+  if (connection.ListNode<PartingTag>::is_linked()) {
+    connection.ListNode<PartingTag>::unlink();
+    --parting_count_;
+  }
   timers_.cancel(connection);
   slots_[connection.slot].connection = nullptr;
   free_slots_.push_back(connection.slot);
@@ -858,7 +865,7 @@ void IwarpTransport::on_lost(Instant now, StreamId stream, StreamErrorCause caus
   }
 }
 
-// serve() sets the deadline.
+// serve() sets the deadline. The connection itself may be gone behind this.
 void IwarpTransport::begin_parting(Connection& connection) {
   connection.state = Connection::State::kParting;
   connection.handshake_deadline = Instant::never();
@@ -869,8 +876,11 @@ void IwarpTransport::begin_parting(Connection& connection) {
   give_input_back(connection);
   connection.reads_again = true;  // the peer's FIN is behind what it has sent
   rearm(connection);
-  parting_.push_back(connection);
   request_service(connection);
+  parting_.push_back(connection);
+  if (++parting_count_ > options_.parting_max) {
+    release(*parting_.front(), ReleaseKind::kReset);
+  }
 }
 
 void IwarpTransport::disconnect(Instant now, verbs::ConnectionId id) {
@@ -957,6 +967,10 @@ bool IwarpTransport::serve(Instant now, Connection& connection) {
     connection.starved_until = now + kStarvedRetry;
     rearm(connection);
   }
+  if (connection.stream && connection.stream->in_error() && !connection.end_was_counted) {
+    watch_stream(now, connection);  // closed by its user, or failed while it answered
+    rearm(connection);
+  }
   const bool may_read = std::exchange(connection.reads_again, false);
   if (may_read && !connection.input.bytes().empty() && connection.fpdu_deadline.is_never() && !connection.is_starved) {
     connection.fpdu_deadline = now + options_.fpdu_timeout;  // what was in the way was ours
@@ -965,10 +979,6 @@ bool IwarpTransport::serve(Instant now, Connection& connection) {
   const bool is_over = connection.state == Connection::State::kParting || (connection.stream && connection.stream->in_error());
   if (is_over && connection.parting_deadline.is_never()) {
     connection.parting_deadline = now + options_.parting_timeout;  // also for a peer that does not read our last words
-    rearm(connection);
-  }
-  if (connection.stream && connection.stream->in_error() && !connection.end_was_counted) {
-    watch_stream(now, connection);  // closed by its user, or failed while it answered
     rearm(connection);
   }
   if (!connection.output.empty()) {

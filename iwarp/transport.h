@@ -39,8 +39,9 @@
 namespace cw::iwarp {
 
 struct IwarpOptions {
-  uint32_t connections_max = 64;                             // half-open ones not included
-  uint32_t half_open_max = 64;                               // TCP connections without an MPA Request
+  uint32_t connections_max = 64;  // half-open ones not included
+  uint32_t half_open_max = 64;    // TCP connections without an MPA Request
+  uint32_t parting_max = 256;     // TCP connections without a user that wait for their last words to leave, and the peer's FIN
   PrefixLimits prefix{.half_open_max = 48};                  // what one network of clients may have of them, and ask
   RateLimit request_rate{.per_second = 1000, .burst = 500};  // TCP connections taken
   Duration handshake_timeout = Duration::seconds(5);         // for the Request, or the Reply
@@ -142,6 +143,7 @@ class IwarpTransport final : public verbs::Transport {
   [[nodiscard]] const IwarpStats& stats() const { return stats_; }
   [[nodiscard]] TcpStats tcp_stats() const { return host_.look_at_tcp(); }
   [[nodiscard]] uint32_t half_open_count() const { return half_open_count_; }
+  [[nodiscard]] uint32_t parting_count() const { return parting_count_; }
 
  private:
   class Connection;
@@ -214,6 +216,7 @@ class IwarpTransport final : public verbs::Transport {
   uint64_t input_reserved_ = 0;
   std::array<uint8_t, kMpaPrivateDataBytesMax> told_{};  // the private data of the event that was polled last
   uint32_t half_open_count_ = 0;
+  uint32_t parting_count_ = 0;
   uint32_t open_count_ = 0;  // accepted or connected, with a user
   uint32_t live_count_ = 0;
   IwarpStats stats_;

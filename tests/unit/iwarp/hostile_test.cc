@@ -248,6 +248,27 @@ TEST(IwarpHostile, APeerThatNeverReadsKeepsNothingForEver) {
   }
 }
 
+// Whoever does not say FIN keeps a place among few, and only until others need it.
+TEST(IwarpHostile, ConnectionsThatAreOverHaveABound) {
+  IwarpOptions options;
+  options.parting_max = 3;
+  ScriptedPeer t(options);
+  t.server.refuse = verbs::RejectReason::kRefused;
+  std::vector<StreamNet::Connection*> calls;
+  for (uint32_t i = 0; i < 5; ++i) {
+    calls.push_back(&t.call());
+    EXPECT_FALSE(t.say(*calls.back(), siw_request()).empty());
+    EXPECT_LE(t.server.transport.live_count(), 3u);
+  }
+  EXPECT_EQ(t.server.transport.parting_count(), 3u);
+  for (uint32_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(calls[i]->ends[0].reset_arriving, i < 2);
+  }
+  t.advance(options.parting_timeout);
+  EXPECT_EQ(t.server.transport.parting_count(), 0u);
+  EXPECT_EQ(t.server.transport.live_count(), 0u);
+}
+
 // Its user has ended it while it waited for its turn to be read: what has come is read all the same, for the FIN behind it.
 TEST(IwarpHostile, WhoWaitsToBeReadIsReadAgainWhenItIsOver) {
   for (const bool destroys : {true, false}) {
