@@ -13,6 +13,13 @@ constexpr uint32_t kOpensMax = 1024;
 // Connections that are fetched together, before their turn.
 constexpr size_t kPrefetchMax = 256;
 
+ConnectionResult result_of(const Connection& connection, verbs::DisconnectCause cause) {
+  if (!connection.has_place) {
+    return ConnectionResult::kFailedHandshake;
+  }
+  return cause == verbs::DisconnectCause::kPeer ? ConnectionResult::kClosedByPeer : ConnectionResult::kFailedTransport;
+}
+
 }  // namespace
 
 const char* to_string(ConnectionState state) noexcept {
@@ -193,8 +200,7 @@ void Gateway::on_event(Instant now, uint32_t transport, const verbs::ConnectionE
       acceptor_.establish(now, *connection, now + orphan_max_);
       return;
     case Kind::kDisconnected:
-      connections_.end(*connection, connection->has_place ? ConnectionResult::kClosedByPeer : ConnectionResult::kFailedHandshake,
-                       true);
+      connections_.end(*connection, result_of(*connection, event.cause), true);
       return;
     case Kind::kRejected:
       connections_.end(*connection, ConnectionResult::kFailedHandshake, true);

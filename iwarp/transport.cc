@@ -634,6 +634,9 @@ bool IwarpTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
       out.rejection = connection->rejection;
       break;
     case Kind::kDisconnected:
+      out.cause = connection->stream->error().cause == StreamErrorCause::kPeerClosed ? verbs::DisconnectCause::kPeer
+                                                                                     : verbs::DisconnectCause::kTransport;
+      break;
     case Kind::kUnreachable:
       break;
   }

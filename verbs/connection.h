@@ -39,6 +39,12 @@ struct Rejection {
   std::string_view name = "timeout";
 };
 
+// Why an established connection is over.
+enum class DisconnectCause : uint8_t {
+  kPeer,       // it took leave, or started anew
+  kTransport,  // reset, silent beyond the wire's limits, or without a way to it
+};
+
 // What the transport does for a connection; fixed before its user hears of it.
 struct ConnectionLimits {
   // Bytes of a message that one packet carries at most. A message takes a receive buffer for each packet. RoCE: the path MTU.
@@ -74,6 +80,8 @@ struct ConnectionEvent {
   ConnectionLimits limits;
   // kRejected
   Rejection rejection;
+  // kDisconnected
+  DisconnectCause cause = DisconnectCause::kPeer;
 };
 
 // What both sides decide about a connection of theirs.

@@ -107,6 +107,7 @@ class FakeTransport final : public verbs::Transport {
   void peer_rejects(verbs::ConnectionId id, const verbs::Rejection& rejection) { end(of(id), Kind::kRejected, rejection); }
   void peer_is_silent(verbs::ConnectionId id) { end(of(id), Kind::kUnreachable); }
   void peer_leaves(verbs::ConnectionId id) { end(of(id), Kind::kDisconnected); }
+  void wire_loses(verbs::ConnectionId id) { end(of(id), Kind::kDisconnected, {}, verbs::DisconnectCause::kTransport); }
   // All of them know of all that is over by now.
   void peers_hear_of_partings() {
     for (Connection& connection : connections_) {
@@ -327,13 +328,16 @@ class FakeTransport final : public verbs::Transport {
     connection.options.private_data = connection.private_data;
   }
   // The user is told, unless it has ended the connection itself or never heard of it.
-  void end(Connection& connection, Kind kind, const verbs::Rejection& rejection = {}) {
+  void end(Connection& connection, Kind kind, const verbs::Rejection& rejection = {},
+           verbs::DisconnectCause cause = verbs::DisconnectCause::kPeer) {
     const bool went_on = connection.state != State::kParting && connection.state != State::kOver;
     connection.state = State::kOver;
     if (!connection.announced) {
       std::erase_if(events_, [&](const Event& each) { return each.event.connection == connection.id; });
     } else if (went_on) {
-      post(connection, kind).rejection = rejection;
+      verbs::ConnectionEvent& event = post(connection, kind);
+      event.rejection = rejection;
+      event.cause = cause;
     }
   }
   verbs::ConnectionEvent& post(const Connection& connection, Kind kind, Bytes private_data = {}) {

@@ -277,6 +277,20 @@ TEST_F(GatewayOnAFakeTransport, RefusesWhoIsNotInTheAccessList) {
   EXPECT_EQ(transport.at(ask(kBob)).state, FakeState::kAnswered);
 }
 
+TEST_F(GatewayOnAFakeTransport, APeerThatLeavesIsNotOneThatWasLost) {
+  start();
+  const Opened left = open(kAlice);
+  const Opened lost = open(kBob);
+  transport.peer_leaves(left.id);
+  turn();
+  EXPECT_EQ(last_notice().result, ConnectionResult::kClosedByPeer);
+  transport.wire_loses(lost.id);
+  turn();
+  EXPECT_EQ(last_notice().result, ConnectionResult::kFailedTransport);
+  EXPECT_EQ(ended(ConnectionResult::kClosedByPeer), 1u);
+  EXPECT_EQ(ended(ConnectionResult::kFailedTransport), 1u);
+}
+
 TEST_F(GatewayOnAFakeTransport, AFullListenerRefusesUntilAPlaceIsFree) {
   listener().connections_max = 1;
   start();

@@ -224,7 +224,7 @@ TEST(IwarpHostile, AnFpduThatDoesNotEndHasATimeLimit) {
   EXPECT_FALSE(t.server.qp->in_error());
   t.advance(Duration::seconds(2));
   EXPECT_TRUE(t.server.qp->in_error());
-  EXPECT_TRUE(t.server.has_event(Kind::kDisconnected));
+  EXPECT_TRUE(t.server.was_disconnected_by(verbs::DisconnectCause::kTransport));
 }
 
 TEST(IwarpHostile, APeerThatNeverReadsKeepsNothingForEver) {

@@ -190,7 +190,7 @@ TEST(IwarpEnding, WhenTcpBreaksTheUserIsToldWithoutATerminate) {
   ASSERT_EQ(t.end().completions.size(), 1u);
   EXPECT_NE(t.end().completions[0].status, verbs::WcStatus::kSuccess);
   EXPECT_EQ(t.error().cause, StreamErrorCause::kTcpReset);
-  EXPECT_TRUE(t.end().has_event(Kind::kDisconnected));
+  EXPECT_TRUE(t.end().was_disconnected_by(verbs::DisconnectCause::kTransport));
   EXPECT_EQ(t.end().transport.live_count(), 0u);
 }
 

@@ -377,7 +377,7 @@ TEST(IwarpTransport, WhatWasPostedLeavesBeforeTheEndOfTheStream) {
   t.run();
   ASSERT_EQ(t.server.completions.size(), 1u);
   EXPECT_EQ(t.server.completions[0].payload.bytes(), 500u);
-  EXPECT_TRUE(t.server.has_event(Kind::kDisconnected));
+  EXPECT_TRUE(t.server.was_disconnected_by(verbs::DisconnectCause::kPeer));
   EXPECT_TRUE(t.server.qp->in_error());
   EXPECT_EQ(t.server.transport.describe(t.server.connection).error.cause, "peer_closed");
   t.server.transport.disconnect(t.net.now, t.server.connection);

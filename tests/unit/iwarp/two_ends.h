@@ -44,6 +44,7 @@ struct EndHost {
     verbs::ConnectionId connection;
     std::vector<uint8_t> private_data;
     verbs::Rejection rejection;
+    verbs::DisconnectCause cause;
   };
 
   EndHost(StreamNet& net, uint32_t address, const IwarpOptions& options, bool with_memory, uint32_t buffers = 2048,
@@ -69,7 +70,8 @@ struct EndHost {
   void turn(Instant now) {
     verbs::ConnectionEvent event;
     while (transport.poll_event(now, event)) {
-      events.push_back({event.kind, event.connection, {event.private_data.begin(), event.private_data.end()}, event.rejection});
+      events.push_back(
+          {event.kind, event.connection, {event.private_data.begin(), event.private_data.end()}, event.rejection, event.cause});
       if (event.kind == Kind::kConnectRequest) {
         requests.push_back(event.connection);
         if (refuse) {
@@ -100,6 +102,10 @@ struct EndHost {
   }
   [[nodiscard]] bool has_event(Kind kind) const {
     return std::ranges::any_of(events, [&](const Event& each) { return each.kind == kind; });
+  }
+  [[nodiscard]] bool was_disconnected_by(verbs::DisconnectCause cause) const {
+    return std::ranges::any_of(events,
+                               [&](const Event& each) { return each.kind == Kind::kDisconnected && each.cause == cause; });
   }
   [[nodiscard]] const StreamOptions& stream() const { return dynamic_stream().options(); }
   [[nodiscard]] const RdmapStream& dynamic_stream() const { return static_cast<const RdmapStream&>(*qp); }
