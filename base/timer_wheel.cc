@@ -25,9 +25,10 @@ TimerWheel::TimerWheel(uint32_t nodes_max) {
   table_.reserve(size_t{kOwners} + nodes_max);
   owners_.reserve(nodes_max);
   table_.resize(kOwners);
-  for (uint32_t root = 0; root < kOwners; ++root) {
-    table_[root].next = root;
-    table_[root].prev = root;
+  uint32_t root = 0;
+  for (Entry& entry : table_) {
+    entry.next = root;
+    entry.prev = root++;
   }
 }
 
@@ -87,6 +88,7 @@ void TimerWheel::link(uint32_t place) {
   const int64_t tick = tick_of(deadline);
   if (tick > current_tick_) {
     insert(bucket_of(tick), place, Instant::from_ns(tick << kTickShift));
+    used_[bucket_of(tick) / 64] |= uint64_t{1} << bucket_of(tick) % 64;
   } else {
     link_fine(place, tick < current_tick_ ? fine_at_ : std::max(fine_at_, fine_bucket_of(deadline)));
   }
@@ -205,6 +207,21 @@ void TimerWheel::begin_tick(int64_t tick) {
     }
     place = next;
   }
+  if (table_[root].next == root) {
+    used_[root / 64] &= ~(uint64_t{1} << root % 64);
+  }
+}
+
+// The first tick from so many ticks ahead whose bucket holds something; kBuckets + 1: none within a turn.
+uint32_t TimerWheel::next_used(uint32_t ahead) const {
+  while (ahead <= kBuckets) {
+    const uint32_t bucket = bucket_of(current_tick_ + ahead);
+    if (const uint64_t used = used_[bucket / 64] >> bucket % 64; used != 0) {
+      return std::min(ahead + static_cast<uint32_t>(std::countr_zero(used)), kBuckets + 1);
+    }
+    ahead += 64 - bucket % 64;
+  }
+  return kBuckets + 1;
 }
 
 Instant TimerWheel::next_deadline() const {
@@ -234,7 +251,7 @@ Instant TimerWheel::next_deadline() const {
       return earlier(earliest, begin);
     }
   }
-  for (uint32_t i = 1; i <= kBuckets; ++i) {
+  for (uint32_t i = next_used(1); i <= kBuckets; i = next_used(i + 1)) {
     const int64_t tick = current_tick_ + i;
     const Instant begin = Instant::from_ns(tick << kTickShift);
     if (earliest <= begin) {

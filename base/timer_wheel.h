@@ -11,6 +11,7 @@
 // its place in the table until it is destroyed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -106,11 +107,13 @@ class TimerWheel {
   [[nodiscard]] uint32_t first_due(Instant now);
   [[nodiscard]] Instant next_look() const;
   void begin_tick(int64_t tick);
+  [[nodiscard]] uint32_t next_used(uint32_t ahead) const;
 
   std::vector<Entry, TableAllocator<Entry>> table_;
   std::vector<TimerNode*, TableAllocator<TimerNode*>> owners_;  // of table_[kOwners] and on
   uint32_t free_ = kNowhere;
-  uint64_t fine_used_ = 0;  // the other fine buckets are empty
+  uint64_t fine_used_ = 0;                      // the other fine buckets are empty
+  std::array<uint64_t, kBuckets / 64> used_{};  // the same of the buckets
   int64_t current_tick_ = 0;
   uint32_t fine_at_ = 0;  // what is due before this fine bucket begins is in it
   bool started_ = false;  // nobody has said yet what time it is
