@@ -17,7 +17,7 @@ constexpr uint32_t kCrowd = 500;      // connections, above which the limits of 
 constexpr uint32_t kFrameRoom = 160;  // headers and iCRC around the payload
 
 uint32_t views_of(const WorldOptions& options) {
-  return options.small_tables ? kSmallViews : kViews;
+  return options.views > 0 ? options.views : options.small_tables ? kSmallViews : kViews;
 }
 
 // Room in a table that takes `usual` entries, one for each connection.

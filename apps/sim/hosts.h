@@ -66,6 +66,7 @@ struct WorldOptions {
   rc::RecoveryLimits recovery = EndpointOptions().recovery;  // of both ends, but for a gateway with the limits of production
   // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
   bool small_tables = false;
+  uint32_t views = 0;  // of each pool; 0: by the size of the tables
   // The gateway has the limits and pools of production (production.h), and each listener a backend of its own: listener i,
   // backend i.
   bool production = false;
