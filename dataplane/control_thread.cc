@@ -35,10 +35,10 @@ const std::string& section_of(const gateway::Notice& notice, const gateway::Conf
   return numbers.clients.values()[*notice.client_class];
 }
 
-// Which of the client's connections it is, as far as the wire has a name for it.
+// Which of the client's connections it is, by what the wire tells connections apart.
 std::string queue_pair_of(const gateway::Notice& notice) {
   return notice.remote_qpn.value() == 0
-             ? std::string(notice.wire)
+             ? fmt::format("{}, client's port {}", notice.wire, notice.peer_port)
              : fmt::format("QPN {:#08x} <-> {:#08x}", notice.local_qpn.value(), notice.remote_qpn.value());
 }
 

@@ -30,6 +30,7 @@ void Acceptor::refuse(Instant now, uint32_t transport, const verbs::ConnectionEv
   Notice notice;
   notice.result = result;
   notice.peer = request.peer;
+  notice.peer_port = request.peer_port;
   notice.listener_port = request.listener_port;
   notice.backend = backend;
   if (result == ConnectionResult::kRefusedClientDenied || result == ConnectionResult::kRefusedClientLimit) {
@@ -170,6 +171,7 @@ void Acceptor::take_calls(Connection& connection) {
   Notice notice;
   notice.result = ConnectionResult::kAccepted;
   notice.peer = connection.peer;
+  notice.peer_port = connection.peer_port;
   notice.listener_port = connection.listener->port;
   notice.backend = connection.first.backend;
   const verbs::QueuePairInfo qp = connection.transport->describe(connection.id);

@@ -351,6 +351,7 @@ void Gateway::note_end(const Ending& ending) {
   Notice notice;
   notice.result = ending.result;
   notice.peer = connection.peer;
+  notice.peer_port = connection.peer_port;
   notice.listener_port = connection.listener->port;
   notice.backend = connection.has_place ? connection.first.backend : connection.listener->backend;
   notice.calls = connection.server ? connection.server->calls_answered() : 0;

@@ -125,6 +125,7 @@ struct GatewayStats {
 struct Notice {
   ConnectionResult result = ConnectionResult::kAccepted;
   IpAddress peer;
+  uint16_t peer_port = 0;  // with the address the name of a connection, where there are no queue pair numbers
   uint16_t listener_port = 0;
   uint32_t backend = 0;
   std::optional<uint32_t> client_class;  // that refused it: kRefusedClientDenied and kRefusedClientLimit

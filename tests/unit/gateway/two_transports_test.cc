@@ -114,6 +114,28 @@ TEST_F(TwoTransports, ServeAtOnceAndAreDrainedTogether) {
   EXPECT_EQ(client.driver.stats().wrong, 0u);
 }
 
+// Where there are no queue pair numbers nothing else tells the connections of one address apart.
+TEST_F(TwoTransports, NoticesNameThePortOfThePeer) {
+  std::vector<uint16_t> ports;
+  const auto take_notices = [&] {
+    for (; gateway.next_notice() != nullptr; gateway.pop_notice()) {
+      ports.push_back(gateway.next_notice()->peer_port);
+    }
+  };
+  const verbs::ConnectionId id = other.peer_asks(IpAddress::v4(0x0a00'0001), sim::GatewayHost::kPort);
+  step();
+  other.peer_confirms(id);
+  step();
+  take_notices();
+  other.peer_leaves(id);
+  step();
+  gateway.drain(now);
+  (void)other.peer_asks(IpAddress::v4(0x0a00'0001), sim::GatewayHost::kPort);
+  step();
+  take_notices();
+  EXPECT_EQ(ports, (std::vector<uint16_t>{1001, 1001, 1002}));  // accepted, ended, refused
+}
+
 // Nobody else has a transport do what is due: a shell knows no more of one than its socket.
 TEST_F(TwoTransports, DoWhatIsDueWhenTheGatewayRuns) {
   other.deadline = now + Duration::us(25);
