@@ -144,6 +144,8 @@ class IwarpTransport final : public verbs::Transport {
   [[nodiscard]] TcpStats tcp_stats() const { return host_.look_at_tcp(); }
   [[nodiscard]] uint32_t half_open_count() const { return half_open_count_; }
   [[nodiscard]] uint32_t parting_count() const { return parting_count_; }
+  // Buffers of the pool that wait for the next read of any connection.
+  [[nodiscard]] uint32_t spare_buffer_count() const { return core_.spares.count(); }
 
  private:
   class Connection;

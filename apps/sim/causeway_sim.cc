@@ -30,6 +30,7 @@ constexpr const char* kAllKinds = "all";
 constexpr uint32_t kShrunkMax = 5;  // failing seeds of a sweep that are shrunk
 
 struct Arguments {
+  Wires wires = Wires::kRoce;
   uint64_t seed = 1;
   uint64_t seeds = 1;
   uint32_t jobs = 1;
@@ -81,12 +82,13 @@ void report_failure(const Scenario& scenario, const std::vector<Failure>& failur
   }
 }
 
-std::string command_of(uint64_t seed) {
-  return "causeway-sim --seed " + std::to_string(seed);
+std::string command_of(uint64_t seed, Wires wires) {
+  return "causeway-sim --seed " + std::to_string(seed) +
+         (wires == Wires::kRoce ? "" : std::string(" --wires ") + to_string(wires));
 }
 
 int run_one(const Arguments& arguments, const Scenario& scenario, const std::string& command) {
-  set_current_seed(scenario.seed);
+  set_current_seed(scenario.seed, scenario.wires);
   std::optional<test::PcapFile> pcap;
   FabricTaps taps;
   if (!arguments.pcap.empty()) {
@@ -127,14 +129,14 @@ int run_sweep(const Arguments& arguments) {
                    progress.failed.load(), static_cast<double>(done) / seconds_since(start));
     }
   };
-  const SweepReport report = sweep(arguments.seed, arguments.seeds, arguments.jobs, progress, tick);
+  const SweepReport report = sweep(arguments.seed, arguments.seeds, arguments.jobs, progress, tick, arguments.wires);
   if (on_terminal) {
     std::fprintf(stderr, "\r\033[K");
   }
   print_sweep(arguments.seed, report, seconds_since(start), {.json = arguments.json, .coverage = arguments.coverage});
   for (size_t i = 0; i < report.failures.size(); ++i) {
     const SeedFailure& failure = report.failures[i];
-    report_failure(draw_scenario(failure.seed), failure.failures, command_of(failure.seed),
+    report_failure(draw_scenario(failure.seed, arguments.wires), failure.failures, command_of(failure.seed, arguments.wires),
                    !arguments.no_shrink && i < kShrunkMax);
   }
   return report.failures.empty() ? 0 : 1;
@@ -267,7 +269,7 @@ int main_of(const Arguments& arguments) {
   if (arguments.seeds > 1) {
     return run_sweep(arguments);
   }
-  Scenario scenario = draw_scenario(arguments.seed);
+  Scenario scenario = draw_scenario(arguments.seed, arguments.wires);
   if (!arguments.keep.empty()) {
     std::vector<KeptFault> kept;
     if (!parse_kept(arguments.keep, kept)) {
@@ -280,7 +282,7 @@ int main_of(const Arguments& arguments) {
     std::fputs(describe(scenario).c_str(), stdout);
     return 0;
   }
-  return run_one(arguments, scenario, command_of(arguments.seed));
+  return run_one(arguments, scenario, command_of(arguments.seed, arguments.wires));
 }
 
 }  // namespace
@@ -303,6 +305,14 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", CAUSEWAY_VERSION);
   app.add_option("--seed", arguments.seed, "the run, or the first run of a sweep")->capture_default_str();
   app.add_option("--seeds", arguments.seeds, "so many runs, with consecutive seeds")->capture_default_str();
+  app.add_option_function<std::string>(
+         "--wires",
+         [&arguments](const std::string& name) {
+           using cw::sim::Wires;
+           arguments.wires = name == "roce" ? Wires::kRoce : name == "iwarp" ? Wires::kIwarp : Wires::kBoth;
+         },
+         "what clients connect over, of a run or a sweep: roce, iwarp, or both to one gateway (roce)")
+      ->check(CLI::IsMember({"roce", "iwarp", "both"}));
   app.add_option("--jobs", arguments.jobs, "threads of a sweep; the result does not depend on it")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();

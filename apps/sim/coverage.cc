@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "control/cm/cm_stats.h"
 #include "gateway/gateway_stats.h"
+#include "iwarp/transport.h"
 #include "rocev2/rc/rc_stats.h"
 
 namespace cw::sim {
@@ -27,6 +29,11 @@ struct Sums {
   uint64_t reads_refused = 0;
   uint64_t standard_clients = 0;
   uint64_t causeway_clients = 0;
+  uint64_t iwarp_clients = 0;
+  uint64_t segments = 0;
+  iwarp::IwarpStats iwarp;
+  iwarp::StreamStats stream;
+  iwarp::TcpStats tcp;
 };
 
 constexpr std::array<const char*, rc::kNakCodeCount> kNakNames = {"psn_sequence",       "invalid_request",    "remote_access",
@@ -164,6 +171,34 @@ void walk_gateway(const gateway::GatewayStats& gateway, Visit&& visit) {
   visit("gateway.", "duplicate_xid", gateway.duplicate_xids);
 }
 
+// All of its names begin with "iwarp.", for is_of_iwarp().
+template <typename Visit>
+void walk_iwarp(const Sums& sums, Visit&& visit) {
+  visit("iwarp.", "client", sums.iwarp_clients);
+  visit("iwarp.", "segment", sums.segments);
+  visit("iwarp.", "accepted", sums.iwarp.accepted);
+  visit("iwarp.", "established", sums.iwarp.established);
+  visit("iwarp.", "input_wait", sums.iwarp.input_waits);
+  visit("iwarp.", "fpdu_received", sums.stream.fpdus_received);
+  visit("iwarp.", "segment_copied", sums.stream.payload_bytes_copied);
+  visit("iwarp.", "out_of_buffers", sums.stream.out_of_buffers);
+  visit("iwarp.", "crc_error", sums.stream.crc_errors);
+  visit("iwarp.", "blocked_write", sums.tcp.blocked_writes);
+  for (uint32_t i = 0; i < iwarp::kIwarpDropCount; ++i) {
+    visit("iwarp.drop.", std::string(to_string(static_cast<iwarp::IwarpDrop>(i))).c_str(), sums.iwarp.drops[i]);
+  }
+  for (uint32_t i = 1; i < iwarp::kStreamErrorCauseCount; ++i) {
+    visit("iwarp.end.", std::string(to_string(static_cast<iwarp::StreamErrorCause>(i))).c_str(), sums.iwarp.stream_errors[i]);
+  }
+  const auto sum = [](const auto& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); };
+  visit("iwarp.", "terminate_sent", sum(sums.stream.terminates_sent));
+  visit("iwarp.", "terminate_received", sum(sums.stream.terminates_received));
+}
+
+bool is_of_iwarp(std::string_view name) {
+  return name.starts_with("iwarp.") || name.starts_with("fault.stream_") || name.starts_with("fault.connect_");
+}
+
 template <typename Visit>
 void walk(const Sums& sums, Visit&& visit) {
   walk_rc(sums.rc, visit);
@@ -198,6 +233,7 @@ void walk(const Sums& sums, Visit&& visit) {
   for (size_t i = 0; i < sums.faults.size(); ++i) {
     visit("fault.", to_string(static_cast<FaultKind>(i)), sums.faults[i]);
   }
+  walk_iwarp(sums, visit);
 }
 
 size_t event_count() {
@@ -261,6 +297,12 @@ constexpr std::string_view kWrongPeer[] = {"rc.nak_received.invalid_request",
                                            "gateway.connection.refused_acl",
                                            "call.ERR_VERS",
                                            "call.bad reply",
+                                           "iwarp.crc_error",
+                                           "iwarp.drop.bad_setup",
+                                           "iwarp.drop.no_listener",
+                                           "iwarp.drop.request_rate",
+                                           "iwarp.drop.prefix_request_rate",
+                                           "iwarp.end.no_resources",
                                            "fault.unknown"};
 
 bool needs_wrong_peer(std::string_view name) {
@@ -288,6 +330,14 @@ void take_node(node::Node& node, Sums& sums) {
   }
 }
 
+void take_iwarp(const iwarp::IwarpTransport* iwarp, Sums& sums) {
+  if (iwarp != nullptr) {
+    sums.iwarp = iwarp->stats();
+    sums.stream = iwarp->stream_stats();
+    sums.tcp = iwarp->tcp_stats();
+  }
+}
+
 }  // namespace
 
 void Coverage::add(const Scenario& scenario) {
@@ -296,7 +346,7 @@ void Coverage::add(const Scenario& scenario) {
     ++sums.faults[static_cast<size_t>(fault.kind)];
   }
   for (const ClientPlan& client : scenario.clients) {
-    ++(client.standard ? sums.standard_clients : sums.causeway_clients);
+    ++(client.iwarp ? sums.iwarp_clients : client.standard ? sums.standard_clients : sums.causeway_clients);
   }
   add_sums(sums, counts_);
 }
@@ -304,6 +354,7 @@ void Coverage::add(const Scenario& scenario) {
 void Coverage::add(GatewayHost& host) {
   Sums sums;
   take_node(host.node, sums);
+  take_iwarp(host.iwarp.get(), sums);
   sums.rpc = host.gateway.rpcrdma_stats();
   sums.gateway = host.gateway.stats();
   add_sums(sums, counts_);
@@ -312,6 +363,7 @@ void Coverage::add(GatewayHost& host) {
 void Coverage::add(ClientStack& host) {
   Sums sums;
   take_node(host.node, sums);
+  take_iwarp(host.iwarp.get(), sums);
   sums.rpc = host.client.rpcrdma_stats();
   add_sums(sums, counts_);
 }
@@ -322,8 +374,10 @@ void Coverage::add(const CallerStats& stats) {
   add_sums(sums, counts_);
 }
 
-void Coverage::add_fabric(uint64_t undelivered, uint64_t left_over, uint64_t reads_refused, const Ledger& ledger) {
+void Coverage::add_fabric(uint64_t undelivered, uint64_t left_over, uint64_t reads_refused, uint64_t segments,
+                          const Ledger& ledger) {
   Sums sums;
+  sums.segments = segments;
   sums.undelivered = undelivered;
   sums.left_over = left_over;
   sums.reads_refused = reads_refused;
@@ -340,9 +394,14 @@ void Coverage::add(const Coverage& other) {
 std::vector<Coverage::Event> Coverage::events() const {
   std::vector<Event> out;
   out.reserve(counts_.size());
+  bool has_iwarp = false;
+  size_t place = 0;
+  walk(Sums{}, [&](const char* prefix, const char* name, uint64_t) {
+    has_iwarp = has_iwarp || (counts_[place++] > 0 && std::string_view(prefix) == "iwarp." && std::string_view(name) == "client");
+  });
   walk(Sums{}, [&](const char* prefix, const char* name, uint64_t) {
     std::string full = std::string(prefix) + name;
-    const bool hostile = needs_wrong_peer(full);
+    const bool hostile = needs_wrong_peer(full) || (is_of_iwarp(full) && !has_iwarp);
     out.push_back(Event{std::move(full), counts_[out.size()], hostile});
   });
   return out;

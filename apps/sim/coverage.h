@@ -21,14 +21,14 @@ class Coverage {
   void add(ClientStack& host);
   void add(const CallerStats& stats);
   void add(const Coverage& other);
-  // Frames without a Buffer, connections that outlived their peers, repeated READs that standard clients refused, and the
-  // ledger's outcomes.
-  void add_fabric(uint64_t undelivered, uint64_t left_over, uint64_t reads_refused, const Ledger& ledger);
+  // Frames without a Buffer, connections that outlived their peers, repeated READs that standard clients refused, segments of
+  // TCP, and the ledger's outcomes.
+  void add_fabric(uint64_t undelivered, uint64_t left_over, uint64_t reads_refused, uint64_t segments, const Ledger& ledger);
 
   struct Event {
     std::string name;
     uint64_t count;
-    bool needs_wrong_peer;  // no fault of wire, process or backend brings it about
+    bool needs_wrong_peer;  // no fault of wire, process or backend brings it about; or there was no iWARP, and it is of that
   };
   // In a fixed order.
   [[nodiscard]] std::vector<Event> events() const;

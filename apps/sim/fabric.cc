@@ -1,6 +1,7 @@
 #include "apps/sim/fabric.h"
 
 #include <algorithm>
+#include <array>
 #include <cinttypes>
 
 #include "rocev2/rc/retransmit.h"
@@ -13,6 +14,8 @@ constexpr Duration kAskAgain = Duration::us(33);
 constexpr Duration kPollForMemory = Duration::us(200);
 constexpr size_t kPortQueueFrames = 512;
 constexpr uint64_t kTurnsBetweenChecks = 64;
+constexpr Duration kNextTurn = Duration::us(1);  // of a poll core that has something to do
+constexpr uint64_t kStreamSeeds = 0x7463'7000;   // what streams draw is nobody else's
 
 }  // namespace
 
@@ -23,11 +26,13 @@ Fabric::Fabric(const Scenario& scenario, Verdict& verdict, const FabricTaps& tap
       ledger_(verdict),
       program_(ledger_),
       options_(scenario.hosts),
+      tcp_(scenario.hosts.iwarp.tcp, scenario.seed ^ kStreamSeeds),
       hosts_(1 + scenario.clients.size() + scenario.hostiles.size()),
       watch_(verdict),
       clients_(scenario.clients.size()),
       hostiles_(scenario.hostiles.size()) {
   options_.program = &program_;
+  options_.tcp = scenario.wires == Wires::kRoce ? nullptr : &tcp_;
   if (!hostiles_.empty()) {
     ledger_.admit_strangers();
   }
@@ -36,7 +41,9 @@ Fabric::Fabric(const Scenario& scenario, Verdict& verdict, const FabricTaps& tap
       std::ranges::find(scenario.hostiles, HostileKind::kRefusedByBackend, &Hostile::kind) != scenario.hostiles.end();
   for (uint32_t i = 0; i < scenario.faults.size(); ++i) {
     const Fault& fault = scenario.faults[i];
-    if (!is_link_fault(fault.kind)) {
+    if (is_stream_fault(fault.kind)) {
+      tcp_.add_fault(1 + fault.client, fault, start_);
+    } else if (!is_link_fault(fault.kind)) {
       Happening happening{.fault = i};
       if (fault.at_frame == 0) {
         happening.begins = start_ + fault.from;
@@ -100,7 +107,7 @@ Link& Fabric::cable_to(uint32_t host) const {
 }
 
 Instant Fabric::next_event() const {
-  Instant next = flight_.next_at();
+  Instant next = earlier(flight_.next_at(), tcp_.next_at());
   for (uint32_t host = 0; host < hosts_.size(); ++host) {
     if (is_up(host)) {
       const HostClock& clock = hosts_[host];
@@ -134,6 +141,7 @@ bool Fabric::step(Instant limit) {
   while (flight_.take(now_, frame)) {
     deliver(std::move(frame));
   }
+  advance_streams();
   for (uint32_t host = 0; host < hosts_.size(); ++host) {
     HostClock& clock = hosts_[host];
     if (is_up(host) && clock.paused_until <= now_ && (clock.dirty || clock.next <= now_)) {
@@ -141,6 +149,31 @@ bool Fabric::step(Instant limit) {
     }
   }
   return true;
+}
+
+void Fabric::advance_streams() {
+  tcp_.advance(now_, [this](uint32_t host, Bytes bytes) {
+    hosts_[host].dirty = true;
+    if (!bytes.empty()) {
+      ++segments_;
+      hash_.add(tcp_.now(), host, bytes);
+    }
+    trace(bytes.empty() ? "stream" : "segment", host, bytes.size());
+  });
+}
+
+TcpHost* Fabric::tcp_of(uint32_t host) const {
+  if (host == kGateway) {
+    return gateway_ == nullptr ? nullptr : gateway_->tcp.get();
+  }
+  return host < host_of_hostile(0) && clients_[host - 1].stack != nullptr ? clients_[host - 1].stack->tcp.get() : nullptr;
+}
+
+const iwarp::IwarpTransport* Fabric::iwarp_of(uint32_t host) const {
+  if (tcp_of(host) == nullptr) {
+    return nullptr;
+  }
+  return host == kGateway ? gateway_->iwarp.get() : clients_[host - 1].stack->iwarp.get();
 }
 
 void Fabric::deliver(Arrival&& frame) {
@@ -259,7 +292,13 @@ void Fabric::serve_gateway(Instant host_now) {
 void Fabric::serve_client(uint32_t index, Instant host_now) {
   ClientSlot& slot = clients_[index];
   slot.stack->node.on_deadline(host_now);
+  if (slot.stack->tcp) {
+    slot.stack->tcp->receive(host_now);
+  }
   slot.caller->turn(host_now);
+  if (slot.stack->tcp) {
+    slot.stack->tcp->transmit(host_now);
+  }
   const bool standard = scenario_.clients[index].standard;
   transmit(slot.stack->node, slot.stack->packets, host_now, [&](std::vector<uint8_t>&& raw) {
     if (!standard || slot.plain.sends(raw)) {
@@ -315,6 +354,12 @@ void Fabric::plan_next(uint32_t host) {
     deadline = earlier(slot.stack->next_deadline(), slot.caller->next_deadline());
   }
   clock.next = deadline.is_never() ? deadline : std::max(deadline + (Duration() - clock.offset), now_ + kAskAgain);
+  if (const iwarp::IwarpTransport* iwarp = iwarp_of(host)) {
+    std::array<uint64_t, 1> ready{};
+    if (tcp_of(host)->has_work() || iwarp->has_events() || iwarp->peek_ready(ready) > 0) {
+      clock.next = earlier(clock.next, now_ + kNextTurn);
+    }
+  }
   if (waits_for_memory) {
     clock.next = earlier(clock.next, now_ + kPollForMemory);
   }

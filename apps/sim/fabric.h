@@ -5,6 +5,7 @@
 // polls all the time sees nothing more, except where objects wait for memory, and then it is served often.
 #pragma once
 
+#include <array>
 #include <cstdio>
 #include <deque>
 #include <memory>
@@ -45,6 +46,9 @@ class Fabric {
   [[nodiscard]] Instant now() const { return now_; }
   [[nodiscard]] Instant start() const { return start_; }
   [[nodiscard]] uint64_t frames() const { return frames_; }
+  [[nodiscard]] uint64_t segments() const { return segments_; }
+  // Of the first client's streams, both directions.
+  [[nodiscard]] std::array<uint64_t, 2> stream_bytes() const { return {tcp_.bytes_of(1, 0), tcp_.bytes_of(1, 1)}; }
   [[nodiscard]] uint64_t hash() const { return hash_.value(); }
 
   // Every call of every plan has been answered.
@@ -125,6 +129,10 @@ class Fabric {
   void set_backend_mood();
   void starve(uint32_t permille);
   [[nodiscard]] uint32_t host_of_hostile(uint32_t index) const { return 1 + static_cast<uint32_t>(clients_.size()) + index; }
+  // Turns by the streams alone.
+  void advance_streams();
+  [[nodiscard]] TcpHost* tcp_of(uint32_t host) const;
+  [[nodiscard]] const iwarp::IwarpTransport* iwarp_of(uint32_t host) const;
   [[nodiscard]] Link& cable_to(uint32_t host) const;
   [[nodiscard]] Instant clock_of(uint32_t host) const { return now_ + hosts_[host].offset; }
   [[nodiscard]] bool is_up(uint32_t host) const;
@@ -139,6 +147,7 @@ class Fabric {
   WatchedProgram program_;
   WorldOptions options_;
   Flight flight_;
+  TcpNet tcp_;
   std::vector<HostClock> hosts_;
   std::unique_ptr<GatewayHost> gateway_;
   GatewayWatch watch_;
@@ -153,6 +162,7 @@ class Fabric {
   bool clients_timed_out_ = false;  // some client, alive or dead, gave up waiting for an answer
   TraceHash hash_;
   uint64_t frames_ = 0;
+  uint64_t segments_ = 0;  // of streams, that arrived
   uint64_t generation_ = 0;
   Coverage coverage_;
   uint64_t service_turns_ = 0;

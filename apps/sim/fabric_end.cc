@@ -61,6 +61,9 @@ bool Fabric::is_quiet() const {
   if (gateway_ == nullptr || draining_) {
     return false;
   }
+  if (!tcp_.is_quiet()) {
+    return false;
+  }
   const auto rests = [](node::Node& node) { return node.cm().live_count() == 0 && node.cm().timewait_count() == 0; };
   return flight_.empty() && gateway_->gateway.is_quiet() && rests(gateway_->node) && gateway_->backend.next_at().is_never() &&
          std::all_of(clients_.begin(), clients_.end(),
@@ -86,7 +89,7 @@ void Fabric::collect(Coverage& coverage) {
     kill_client(i);
   }
   coverage_.add(scenario_);
-  coverage_.add_fabric(undelivered_, left_over_, reads_refused_, ledger_);
+  coverage_.add_fabric(undelivered_, left_over_, reads_refused_, segments_, ledger_);
   coverage.add(coverage_);
 }
 

@@ -37,6 +37,7 @@ void Fabric::make_gateway() {
 void Fabric::make_client(uint32_t index) {
   ClientSlot& slot = clients_[index];
   WorldOptions options = options_;
+  options.tcp = scenario_.clients[index].iwarp ? &tcp_ : nullptr;
   options.client_recovers_selectively = !scenario_.clients[index].standard;
   slot.plain = {};
   slot.stack =
@@ -77,6 +78,9 @@ void Fabric::kill_gateway() {
     watch_.look(*gateway_);
     coverage_.add(*gateway_);
     starved_.clear();
+    if (gateway_->tcp) {
+      gateway_->tcp->die(tcp_.draw_death());
+    }
     gateway_.reset();
     draining_ = false;
     shut_down_ = false;
@@ -91,6 +95,9 @@ void Fabric::kill_client(uint32_t index) {
     coverage_.add(*slot.stack);
     coverage_.add(slot.caller->stats());
     clients_timed_out_ = clients_timed_out_ || slot.caller->gave_up_calls();
+    if (slot.stack->tcp) {
+      slot.stack->tcp->die(tcp_.draw_death());
+    }
     slot.caller.reset();
     slot.stack.reset();
   }

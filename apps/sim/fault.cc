@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kBurstFrames = 6;
 
 bool has_client(FaultKind kind) {
-  return is_link_fault(kind) || kind == FaultKind::kKillClient || kind == FaultKind::kDisconnect ||
+  return is_link_fault(kind) || is_stream_fault(kind) || kind == FaultKind::kKillClient || kind == FaultKind::kDisconnect ||
          kind == FaultKind::kPauseClient || kind == FaultKind::kClockJumpClient;
 }
 
@@ -90,6 +90,22 @@ const char* to_string(FaultKind kind) noexcept {
       return "backend_silent";
     case FaultKind::kBackendNonsense:
       return "backend_nonsense";
+    case FaultKind::kStreamReset:
+      return "stream_reset";
+    case FaultKind::kStreamHalfClose:
+      return "stream_half_close";
+    case FaultKind::kStreamStall:
+      return "stream_stall";
+    case FaultKind::kStreamTiny:
+      return "stream_tiny";
+    case FaultKind::kStreamJitter:
+      return "stream_jitter";
+    case FaultKind::kStreamWindow:
+      return "stream_window";
+    case FaultKind::kConnectRefused:
+      return "connect_refused";
+    case FaultKind::kConnectIgnored:
+      return "connect_ignored";
     case FaultKind::kCount:
       break;
   }
@@ -100,17 +116,22 @@ bool is_link_fault(FaultKind kind) noexcept {
   return kind <= FaultKind::kPartition;
 }
 
+bool is_stream_fault(FaultKind kind) noexcept {
+  return kind >= FaultKind::kStreamReset && kind < FaultKind::kCount;
+}
+
 std::string describe(const Fault& fault) {
   char text[200];
   int used = std::snprintf(text, sizeof(text), "%-18s ", to_string(fault.kind));
   std::string out(text, static_cast<size_t>(used));
   if (has_client(fault.kind)) {
     used = std::snprintf(text, sizeof(text), "client %" PRIu32 " %s ", fault.client,
-                         is_link_fault(fault.kind) ? arrow(fault.direction) : "");
+                         is_link_fault(fault.kind) || is_stream_fault(fault.kind) ? arrow(fault.direction) : "");
     out.append(text, static_cast<size_t>(used));
   }
   if (fault.at_frame > 0) {
-    used = std::snprintf(text, sizeof(text), "at frame %" PRIu64 " for %" PRId64 " us", fault.at_frame, fault.until.to_us());
+    used = std::snprintf(text, sizeof(text), "at %s %" PRIu64 " for %" PRId64 " us",
+                         is_stream_fault(fault.kind) ? "byte" : "frame", fault.at_frame, fault.until.to_us());
   } else {
     used = std::snprintf(text, sizeof(text), "from %" PRId64 " us until %" PRId64 " us", fault.from.to_us(), fault.until.to_us());
   }

@@ -48,11 +48,23 @@ enum class FaultKind : uint8_t {
   kBackendSlow,
   kBackendSilent,
   kBackendNonsense,
+  // Of the TCP connections of a client, one or both ways (tcp.h)
+  kStreamReset,
+  kStreamHalfClose,
+  kStreamStall,
+  kStreamTiny,
+  kStreamJitter,
+  kStreamWindow,
+  kConnectRefused,
+  kConnectIgnored,
   kCount,
 };
 inline constexpr uint32_t kFaultKindCount = static_cast<uint32_t>(FaultKind::kCount);
+// Without those of streams, which stand last.
+inline constexpr uint32_t kRoceFaultKindCount = static_cast<uint32_t>(FaultKind::kStreamReset);
 [[nodiscard]] const char* to_string(FaultKind kind) noexcept;
 [[nodiscard]] bool is_link_fault(FaultKind kind) noexcept;
+[[nodiscard]] bool is_stream_fault(FaultKind kind) noexcept;
 
 enum class Direction : uint8_t { kBoth, kToGateway, kToClient };
 
@@ -62,11 +74,14 @@ struct Fault {
   Direction direction = Direction::kBoth;
   Duration from;  // since the start
   Duration until;
-  // With at_frame > 0, `from` is when so many frames have arrived, and `until` counts from there.
+  // With at_frame > 0, `from` is when so many frames have arrived, and `until` counts from there. kStreamReset, kStreamHalfClose:
+  // the byte of its direction before which a stream is cut, counted over all streams of the client; the first is 1.
   uint64_t at_frame = 0;
-  uint32_t amount =
-      0;  // 1/1000 for what happens to some frames; bytes for kMtu; of the queue for kBottleneck; Buffers for kStarvePackets
-  Duration time;      // by how much: kJitter, kDelay, kReorder, kDuplicate, kClockJump*, kBackendSlow; 1500 bytes: kBottleneck
+  // 1/1000 for what happens to some frames or segments; bytes for kMtu, kStreamWindow; of the queue for kBottleneck; Buffers for
+  // kStarvePackets.
+  uint32_t amount = 0;
+  // By how much: kJitter, kStreamJitter, kDelay, kReorder, kDuplicate, kClockJump*, kBackendSlow; 1500 bytes: kBottleneck.
+  Duration time;
   uint64_t seed = 0;  // of its own draws
 };
 

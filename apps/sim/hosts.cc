@@ -78,6 +78,14 @@ void allow_crowd(uint32_t count, cm::CmOptions& cm) {
   cm.prefix.answer_rate = rate;
 }
 
+// What both ends have.
+void set_iwarp_world(const IwarpWorld& world, iwarp::IwarpOptions& options) {
+  options.fpdu_bytes_max = world.fpdu_bytes_max;
+  options.input_bytes_max = world.input_bytes_max;
+  options.fpdu_timeout = world.fpdu_timeout;
+  options.handshake_timeout = world.handshake_timeout;
+}
+
 }  // namespace
 
 namespace {
@@ -133,6 +141,12 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
     another.port = static_cast<uint16_t>(GatewayHost::kPort + more);
     out.listeners.push_back(std::move(another));
   }
+  if (options.tcp != nullptr) {
+    gateway::ListenerOptions another = out.listeners.front();
+    another.name = "iwarp";
+    another.transport = GatewayHost::kIwarp;
+    out.listeners.push_back(std::move(another));
+  }
   out.core = options.core;
   out.quota = options.quota;
   out.clients = options.clients;
@@ -168,6 +182,19 @@ node::RoceOptions sim_roce_options(const WorldOptions& options) {
   if (options.production) {
     apply_production(out);
   }
+  return out;
+}
+
+iwarp::IwarpOptions sim_iwarp_options(const WorldOptions& options) {
+  iwarp::IwarpOptions out;
+  const gateway::GatewayOptions gateway = sim_gateway_options(options);
+  set_iwarp_world(options.iwarp, out);
+  out.connections_max = gateway.connections_max;
+  out.half_open_max = gateway.half_open_max;
+  out.prefix.half_open_max = gateway.half_open_max;
+  out.crc = options.iwarp.gateway_crc;
+  out.ord = options.iwarp.gateway_ord;
+  out.send_queue_depth = options.iwarp.send_queue_depth;
   return out;
 }
 
@@ -218,6 +245,38 @@ gateway::GatewayOptions gateway_host_options(const WorldOptions& options, gatewa
   return out;
 }
 
+std::unique_ptr<TcpHost> tcp_host(const WorldOptions& options, uint8_t last) {
+  return options.tcp == nullptr ? nullptr : std::make_unique<TcpHost>(*options.tcp, last - 1, sim_ip(options.ipv6, last));
+}
+
+std::unique_ptr<iwarp::IwarpTransport> iwarp_on(TcpHost* tcp, const iwarp::IwarpOptions& options, BufferPool& pool,
+                                                RandomSource& random, verbs::MemoryTable* memory) {
+  if (tcp == nullptr) {
+    return nullptr;
+  }
+  auto transport = std::make_unique<iwarp::IwarpTransport>(options, *tcp, pool, random, memory);
+  tcp->attach(*transport);
+  return transport;
+}
+
+iwarp::IwarpOptions client_iwarp_options(const WorldOptions& options) {
+  iwarp::IwarpOptions out;
+  out.connections_max = client_options(options).connections_max;
+  out.half_open_max = 1;
+  out.crc = options.iwarp.client_crc;
+  out.ird = options.iwarp.client_ird;
+  set_iwarp_world(options.iwarp, out);
+  return out;
+}
+
+std::vector<verbs::Transport*> wires_of(node::RoceTransport& roce, iwarp::IwarpTransport* iwarp) {
+  std::vector<verbs::Transport*> wires{&roce};
+  if (iwarp != nullptr) {
+    wires.push_back(iwarp);
+  }
+  return wires;
+}
+
 }  // namespace
 
 node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bool exposes_memory) {
@@ -263,12 +322,17 @@ GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
               {.buffers = gateway_pools(options).large, .record_bytes = gateway_pools(options).reply_bytes}, options.backends),
       node(gateway_node_options(options), random, nullptr),
       transport(sim_roce_options(options), node, random),
-      gateway(gateway_host_options(options, source_ports), transport, packets, large, programs, random) {
+      tcp(tcp_host(options, 1)),
+      iwarp(iwarp_on(tcp.get(), sim_iwarp_options(options), packets, random, nullptr)),
+      gateway(gateway_host_options(options, source_ports), wires_of(transport, iwarp.get()), packets, large, programs, random) {
   (void)programs.add(options.program != nullptr ? *options.program : bench);
   CW_ASSERT(gateway.start().ok());
 }
 
 void GatewayHost::turn(Instant now) {
+  if (tcp) {
+    tcp->receive(now);
+  }
   gateway::BackendEvent event;
   while (backend.poll(now, event)) {
     gateway.on_backend_event(now, std::move(event));
@@ -282,6 +346,9 @@ void GatewayHost::turn(Instant now) {
   rpcrdma::CallDone done;
   while (gateway.poll_done(done)) {
   }
+  if (tcp) {
+    tcp->transmit(now);
+  }
 }
 
 Instant GatewayHost::next_deadline() const {
@@ -294,7 +361,9 @@ ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t las
       memory(options.small_tables ? 512 : std::max(2048u, 2 * options.load.connections * options.load.window), random),
       node(sim_node_options(options, last, true), random, &memory),
       transport(client_roce_options(options), node, random),
-      client(client_options(options), transport, memory, packets, random) {
+      tcp(tcp_host(options, last)),
+      iwarp(iwarp_on(tcp.get(), client_iwarp_options(options), packets, random, &memory)),
+      client(client_options(options), iwarp ? static_cast<verbs::Transport&>(*iwarp) : transport, memory, packets, random) {
   random = SeededRandom(seed);
   (void)programs.add(bench);
   client.serve(programs);

@@ -3,19 +3,36 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "apps/load/load_driver.h"
 #include "apps/sim/sim_backend.h"
+#include "apps/sim/tcp.h"
 #include "base/heap_buffer_pool.h"
 #include "gateway/client/client.h"
 #include "gateway/gateway.h"
 #include "gateway/node/node.h"
 #include "gateway/node/roce_transport.h"
+#include "iwarp/transport.h"
 #include "rpcrdma/backend/bench_program.h"
 
 namespace cw::sim {
+
+// What both ends of an iWARP connection have, unless production has other limits.
+struct IwarpWorld {
+  bool gateway_crc = true;  // asked for
+  bool client_crc = true;
+  uint16_t client_ird = 16;
+  uint16_t gateway_ord = 32;
+  uint16_t send_queue_depth = iwarp::IwarpOptions().send_queue_depth;  // of the gateway
+  uint32_t fpdu_bytes_max = iwarp::IwarpOptions().fpdu_bytes_max;
+  uint64_t input_bytes_max = iwarp::IwarpOptions().input_bytes_max;
+  Duration fpdu_timeout = iwarp::IwarpOptions().fpdu_timeout;
+  Duration handshake_timeout = iwarp::IwarpOptions().handshake_timeout;
+  TcpOptions tcp;
+};
 
 struct WorldOptions {
   uint64_t seed = 1;
@@ -72,6 +89,9 @@ struct WorldOptions {
   bool production = false;
   // A restarted client's first queue pair has the number of its last life's, as with kernels that count from a fixed one.
   bool client_qpns_repeat = false;
+  // iWARP: of a gateway a second wire with a listener of its own, of a client the only one. nullptr: RoCE. Outlives the hosts.
+  TcpNet* tcp = nullptr;
+  IwarpWorld iwarp;
   // What the gateway and its backend run; nullptr: the bench program as it is. Must outlive the hosts.
   rpcrdma::Program* program = nullptr;
   // Whose calls the client makes; nullptr: the bench program's. Must outlive the hosts.
@@ -85,10 +105,12 @@ struct WorldOptions {
 // What the gateway of a world is made of.
 [[nodiscard]] gateway::GatewayOptions sim_gateway_options(const WorldOptions& options);
 [[nodiscard]] node::RoceOptions sim_roce_options(const WorldOptions& options);
+[[nodiscard]] iwarp::IwarpOptions sim_iwarp_options(const WorldOptions& options);
 
 class GatewayHost {
  public:
   static constexpr uint16_t kPort = 20049;
+  static constexpr uint32_t kIwarp = 1;  // ListenerOptions::transport
   GatewayHost(const WorldOptions& options, uint64_t seed);
 
   // One turn of its poll core without the frames: backend, deadlines, gateway.
@@ -105,6 +127,8 @@ class GatewayHost {
   bool workers_stand_still = false;  // nobody takes what is for them
   node::Node node;
   node::RoceTransport transport;
+  std::unique_ptr<TcpHost> tcp;  // nullptr: RoCE alone
+  std::unique_ptr<iwarp::IwarpTransport> iwarp;
   gateway::Gateway gateway;
 };
 
@@ -122,6 +146,8 @@ class ClientStack {
   rpcrdma::BenchProgram bench;  // what servers may call back
   rpcrdma::ProgramRegistry programs;
   node::RoceTransport transport;
+  std::unique_ptr<TcpHost> tcp;  // nullptr: RoCE
+  std::unique_ptr<iwarp::IwarpTransport> iwarp;
   client::Client client;
 };
 

@@ -16,12 +16,14 @@ using gateway::ListenerOptions;
 
 GatewayOptions restored_options(const WorldOptions& options) {
   GatewayOptions out = sim_gateway_options(options);
-  CW_ASSERT(out.clients.empty() && out.listeners.size() == 1 && out.backends.size() == 1);
+  CW_ASSERT(out.clients.empty() && out.listeners.size() <= 2 && out.backends.size() == 1);
   out.clients.resize(kReloadClients);
   for (uint32_t i = 0; i < kReloadClients; ++i) {
     out.clients[i].name = "clients" + std::to_string(i);  // without prefixes: removed
   }
-  out.listeners[0].other_route = 0;
+  for (ListenerOptions& listener : out.listeners) {
+    listener.other_route = 0;
+  }
   ListenerOptions other = out.listeners[0];
   other.name = "other";
   other.port = GatewayHost::kPort + 1;
@@ -60,11 +62,16 @@ GatewayOptions reloaded_options(const WorldOptions& options, uint64_t seed) {
   listener.server.credits = up_to(options.credits);
   listener.connections_max = one_in(3) ? random.next_below(4) : options.connections_max;
   listener.remote_invalidate = one_in(2);
-  out.listeners[1].removed = one_in(2);
+  out.listeners.back().removed = one_in(2);
   out.backends[1].removed = one_in(2);
   if (!out.backends[1].removed && one_in(2)) {
     listener.backend = 1;
     listener.other_route = 1;
+  }
+  if (options.tcp != nullptr) {  // the same on the other wire
+    const ListenerOptions iwarp = std::exchange(out.listeners[1], listener);
+    out.listeners[1].name = iwarp.name;
+    out.listeners[1].transport = iwarp.transport;
   }
   for (BackendOptions& backend : out.backends) {
     backend.servers.clear();

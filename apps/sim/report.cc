@@ -71,6 +71,7 @@ void print_run(const Scenario& scenario, const RunResult& result, const Coverage
                       {"passed", result.passed()},
                       {"hash", hex(result.hash)},
                       {"frames", result.frames},
+                      {"segments", result.segments},
                       {"attempts", result.attempts},
                       {"simulated_us", result.simulated.to_us()},
                       {"failures", json_of(result.failures)},
@@ -78,9 +79,10 @@ void print_run(const Scenario& scenario, const RunResult& result, const Coverage
     std::printf("%s\n", out.dump(2).c_str());
     return;
   }
-  std::printf("seed %" PRIu64 ": %s, trace hash %s, %" PRIu64 " frames, %" PRIu64 " call attempts, %.3f s simulated\n",
-              scenario.seed, result.passed() ? "passed" : "FAILED", hex(result.hash).c_str(), result.frames, result.attempts,
-              result.simulated.to_seconds());
+  const std::string segments = scenario.wires == Wires::kRoce ? "" : std::to_string(result.segments) + " segments, ";
+  std::printf("seed %" PRIu64 ": %s, trace hash %s, %" PRIu64 " frames, %s%" PRIu64 " call attempts, %.3f s simulated\n",
+              scenario.seed, result.passed() ? "passed" : "FAILED", hex(result.hash).c_str(), result.frames, segments.c_str(),
+              result.attempts, result.simulated.to_seconds());
   if (options.coverage) {
     print_coverage(coverage, true);
   }
@@ -98,6 +100,7 @@ void print_sweep(uint64_t first_seed, const SweepReport& report, double seconds,
                       {"failed", report.failures.size()},
                       {"hash", hex(report.hash)},
                       {"frames", report.frames},
+                      {"segments", report.segments},
                       {"attempts", report.attempts},
                       {"simulated_hours", hours},
                       {"wall_seconds", seconds},
@@ -110,8 +113,10 @@ void print_sweep(uint64_t first_seed, const SweepReport& report, double seconds,
   std::printf("seeds %" PRIu64 "..%" PRIu64 ": %" PRIu64 " passed, %zu failed, sweep hash %s\n", first_seed,
               first_seed + report.seeds - 1, report.seeds - report.failures.size(), report.failures.size(),
               hex(report.hash).c_str());
-  std::printf("%.1f s: %.0f seeds/s, %.0f simulated hours per wall hour; %" PRIu64 " frames, %" PRIu64 " call attempts\n",
-              seconds, rate(report.seeds, seconds), seconds > 0 ? hours * 3600 / seconds : 0, report.frames, report.attempts);
+  const std::string segments = report.segments == 0 ? "" : std::to_string(report.segments) + " segments, ";
+  std::printf("%.1f s: %.0f seeds/s, %.0f simulated hours per wall hour; %" PRIu64 " frames, %s%" PRIu64 " call attempts\n",
+              seconds, rate(report.seeds, seconds), seconds > 0 ? hours * 3600 / seconds : 0, report.frames, segments.c_str(),
+              report.attempts);
   print_coverage(report.coverage, options.coverage);
 }
 

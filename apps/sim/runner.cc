@@ -44,6 +44,8 @@ class Run {
   RunResult result(Coverage* coverage) {
     RunResult result;
     result.frames = fabric_.frames();
+    result.segments = fabric_.segments();
+    result.stream_bytes = fabric_.stream_bytes();
     result.hash = fabric_.hash();
     result.simulated = fabric_.now() - fabric_.start();
     result.attempts = fabric_.ledger().attempts();

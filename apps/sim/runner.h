@@ -5,6 +5,7 @@
 //   phase three  everybody hangs up: within a bound nothing may be left
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct RunResult {
   std::vector<Failure> failures;
   uint64_t hash = 0;
   uint64_t frames = 0;
+  uint64_t segments = 0;                   // of TCP
+  std::array<uint64_t, 2> stream_bytes{};  // of the first client: to the gateway, and from it
   uint64_t attempts = 0;
   Duration simulated;
   std::vector<Service> services;  // of each client, at the end of phase one

@@ -150,7 +150,7 @@ Fault draw_fault(Draw& draw, const Scenario& scenario) {
   Fault fault;
   // Half of all are the link's, since packets are what there is most of.
   fault.kind = draw.one_in(2) ? static_cast<FaultKind>(draw.below(static_cast<uint32_t>(FaultKind::kPartition) + 1))
-                              : static_cast<FaultKind>(draw.below(kFaultKindCount));
+                              : static_cast<FaultKind>(draw.below(kRoceFaultKindCount));
   fault.client = draw.below(static_cast<uint32_t>(scenario.clients.size()));
   fault.direction = static_cast<Direction>(draw.below(3));
   const auto phase_ns = static_cast<uint64_t>(scenario.phase_one.to_ns());
@@ -182,7 +182,116 @@ void draw_peers(Draw& draw, Scenario& scenario) {
   }
 }
 
+// ---- iWARP: draws of their own, so that a seed's other draws are the same on any wire ----
+
+constexpr uint64_t kIwarpDraws = 0x6977'6172'7000'0000;
+
+void draw_iwarp_hosts(Draw& draw, Scenario& scenario) {
+  IwarpWorld& iwarp = scenario.hosts.iwarp;
+  iwarp.gateway_crc = !draw.one_in(4);
+  iwarp.client_crc = !draw.one_in(4);
+  iwarp.client_ird = static_cast<uint16_t>(draw.magnitude(1, 64));
+  iwarp.gateway_ord = static_cast<uint16_t>(draw.magnitude(1, 64));
+  iwarp.send_queue_depth = draw.one_in(4) ? uint16_t{64} : iwarp.send_queue_depth;
+  iwarp.fpdu_bytes_max = draw.one_in(2) ? iwarp.fpdu_bytes_max : static_cast<uint32_t>(draw.magnitude(300, 0xffff));
+  iwarp.input_bytes_max = draw.one_in(2) ? iwarp.input_bytes_max : draw.magnitude(1, 1u << 18);
+  iwarp.fpdu_timeout = draw.of({Duration::ms(20), Duration::seconds(1), iwarp.fpdu_timeout});
+  iwarp.handshake_timeout = draw.of({Duration::ms(20), Duration::seconds(1), iwarp.handshake_timeout});
+  iwarp.tcp.user_timeout = draw.of({Duration::ms(200), Duration::seconds(3), iwarp.tcp.user_timeout});
+  iwarp.tcp.delay = scenario.link_delay;
+  iwarp.tcp.mss_bytes = draw.of({536u, 1448u, 8948u, 65'483u});
+  iwarp.tcp.buffer_bytes = static_cast<uint32_t>(draw.magnitude(1u << 12, 1u << 22));
+}
+
+// Every wire has a client.
+void draw_wires(Draw& draw, Scenario& scenario) {
+  std::vector<ClientPlan>& clients = scenario.clients;
+  if (scenario.wires == Wires::kBoth && clients.size() == 1) {
+    clients.push_back(draw_client(draw, scenario));
+  }
+  const uint32_t first = draw.below(2);
+  for (uint32_t i = 0; i < clients.size(); ++i) {
+    const bool drawn = i < 2 ? (first + i) % 2 == 0 : draw.one_in(2);
+    clients[i].iwarp = scenario.wires == Wires::kIwarp || drawn;
+    clients[i].standard = clients[i].standard && !clients[i].iwarp;
+  }
+}
+
+Fault draw_stream_fault(Draw& draw, const Scenario& scenario, uint32_t client) {
+  Fault fault;
+  const uint32_t kinds = kFaultKindCount - kRoceFaultKindCount;
+  fault.kind = static_cast<FaultKind>(kRoceFaultKindCount + draw.below(kinds));
+  fault.client = client;
+  fault.direction = static_cast<Direction>(draw.below(3));
+  const auto phase_ns = static_cast<uint64_t>(scenario.phase_one.to_ns());
+  fault.from = draw.one_in(3) ? Duration() : Duration::ns(static_cast<int64_t>(draw.word() % phase_ns));
+  fault.until = std::min(fault.from + draw.time(scenario.phase_one / 64, scenario.phase_one), scenario.phase_one);
+  fault.seed = draw.word();
+  switch (fault.kind) {
+    case FaultKind::kStreamReset:
+    case FaultKind::kStreamHalfClose:
+      fault.at_frame = draw.one_in(4) ? draw.magnitude(1, 1u << 17) : 0;
+      break;
+    case FaultKind::kStreamTiny:
+      fault.amount = draw.of({10u, 100u, 500u, 1000u});
+      break;
+    case FaultKind::kStreamJitter:
+      fault.time = draw.time(Duration::us(1), Duration::ms(50));
+      break;
+    case FaultKind::kStreamWindow:
+      fault.amount = static_cast<uint32_t>(draw.magnitude(1, 16'384));
+      break;
+    default:
+      break;
+  }
+  return fault;
+}
+
+// Of a process: what ends streams without a word of theirs, or makes their time pass.
+Fault draw_process_fault(Draw& draw, const Scenario& scenario, uint32_t client) {
+  Fault fault;
+  fault.kind =
+      draw.of({FaultKind::kKillGateway, FaultKind::kKillClient, FaultKind::kKillClient, FaultKind::kDrainGateway,
+               FaultKind::kDisconnect, FaultKind::kPauseGateway, FaultKind::kClockJumpGateway, FaultKind::kStarvePackets});
+  fault.client = client;
+  const auto phase_ns = static_cast<uint64_t>(scenario.phase_one.to_ns());
+  fault.from = Duration::ns(static_cast<int64_t>(draw.word() % phase_ns));
+  fault.until = std::min(fault.from + draw.time(scenario.phase_one / 64, scenario.phase_one), scenario.phase_one);
+  fault.seed = draw.word();
+  draw_amounts(draw, fault);
+  return fault;
+}
+
+// What a cable does to packets it does to streams in its own way.
+void draw_stream_faults(Draw& draw, Scenario& scenario) {
+  for (Fault& fault : scenario.faults) {
+    if (is_link_fault(fault.kind) && scenario.clients[fault.client].iwarp) {
+      fault = draw_stream_fault(draw, scenario, fault.client);
+    }
+  }
+  for (uint32_t i = 0; i < scenario.clients.size(); ++i) {
+    for (uint32_t count = scenario.clients[i].iwarp ? draw.below(3) : 0; count > 0; --count) {
+      scenario.faults.push_back(draw_stream_fault(draw, scenario, i));
+    }
+    if (scenario.clients[i].iwarp && draw.one_in(3)) {
+      scenario.faults.push_back(draw_process_fault(draw, scenario, i));
+    }
+  }
+}
+
 }  // namespace
+
+const char* to_string(Wires wires) noexcept {
+  switch (wires) {
+    case Wires::kRoce:
+      return "roce";
+    case Wires::kIwarp:
+      return "iwarp";
+    case Wires::kBoth:
+      return "both";
+  }
+  return "unknown";
+}
 
 const char* to_string(CallShape shape) noexcept {
   switch (shape) {
@@ -231,15 +340,23 @@ void size_pools(Scenario& scenario) {
       192 + 4 * reverse * (inline_bytes / hosts.path_mtu + 2) + in_flight * (inline_bytes / hosts.path_mtu + 2) + pull;
   hosts.pull_buffers_max = pull;
   hosts.large_buffers = 16 + reverse + in_flight * (bytes_max / 8192 + 2);
+  if (scenario.wires == Wires::kRoce) {
+    return;
+  }
+  // What streams have read and not taken: an FPDU and what is behind it. The rest of a buffer is another segment's, and small
+  // segments may lie in buffers alone.
+  constexpr uint32_t kInputBytes = 2 * 65536 + 16384;
+  hosts.packet_buffers = 2 * hosts.packet_buffers + 2 * connections * (kInputBytes / hosts.path_mtu + 16);
 }
 
-Scenario draw_scenario(uint64_t seed) {
-  if (is_isolation_seed(seed)) {
+Scenario draw_scenario(uint64_t seed, Wires wires) {
+  if (wires == Wires::kRoce && is_isolation_seed(seed)) {
     return draw_isolation(seed);
   }
   Draw draw(seed);
   Scenario scenario;
   scenario.seed = seed;
+  scenario.wires = wires;
   scenario.phase_one = draw.time(Duration::ms(2), Duration::seconds(4));
   scenario.link_delay = draw.time(Duration::us(1), Duration::us(100));
   draw_hosts(draw, scenario.hosts);
@@ -257,6 +374,12 @@ Scenario draw_scenario(uint64_t seed) {
   draw_reads(draw, scenario.hosts);
   draw_peers(draw, scenario);
   draw_recovery(draw, scenario.hosts);
+  if (wires != Wires::kRoce) {
+    Draw more(seed ^ kIwarpDraws);
+    draw_iwarp_hosts(more, scenario);
+    draw_wires(more, scenario);
+    draw_stream_faults(more, scenario);
+  }
   size_pools(scenario);
   return scenario;
 }
@@ -308,11 +431,23 @@ std::string describe(const Scenario& scenario) {
                     " packets %" PRIu32 " large\n",
                     hosts.client_call_timeout.to_us(), hosts.server_call_timeout.to_us(), hosts.segment_bytes_max,
                     hosts.packet_buffers, hosts.large_buffers));
+  if (scenario.wires != Wires::kRoce) {
+    const IwarpWorld& iwarp = hosts.iwarp;
+    add(std::snprintf(line, sizeof(line),
+                      "  iWARP: CRC %s client %s gateway, IRD %u, ORD %u, send queue of %u, FPDUs up to %" PRIu32 ", MSS %" PRIu32
+                      ", TCP buffers of %" PRIu32 ", FPDU timeout %" PRId64 " us, input %" PRIu64 "\n",
+                      iwarp.client_crc ? "yes" : "no", iwarp.gateway_crc ? "yes" : "no", unsigned{iwarp.client_ird},
+                      unsigned{iwarp.gateway_ord}, unsigned{iwarp.send_queue_depth}, iwarp.fpdu_bytes_max, iwarp.tcp.mss_bytes,
+                      iwarp.tcp.buffer_bytes, iwarp.fpdu_timeout.to_us(), iwarp.input_bytes_max));
+  }
   for (size_t i = 0; i < scenario.clients.size(); ++i) {
     const ClientPlan& client = scenario.clients[i];
     add(std::snprintf(line, sizeof(line), "  client %zu: %" PRIu32 " connections, %zu calls, pause %" PRId64 " us%s%s:", i,
                       client.connections, client.calls.size(), client.pause.to_us(),
-                      client.stays_after_timeout ? ", stays after timeouts" : "", client.standard ? ", standard" : ""));
+                      client.stays_after_timeout ? ", stays after timeouts" : "",
+                      client.iwarp      ? ", iWARP"
+                      : client.standard ? ", standard"
+                                        : ""));
     for (const CallPlan& call : client.calls) {
       add(std::snprintf(line, sizeof(line), " %s/%" PRIu32 "/%s", load::to_string(call.procedure), call.bytes,
                         to_string(call.shape)));

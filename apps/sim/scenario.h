@@ -25,6 +25,10 @@ enum class CallShape : uint8_t {
 };
 [[nodiscard]] const char* to_string(CallShape shape) noexcept;
 
+// What the clients of a scenario connect over. The gateway has both, but for kRoce.
+enum class Wires : uint8_t { kRoce, kIwarp, kBoth };
+[[nodiscard]] const char* to_string(Wires wires) noexcept;
+
 struct CallPlan {
   rpcrdma::BenchProcedure procedure = rpcrdma::BenchProcedure::kNull;
   uint32_t bytes = 0;
@@ -41,11 +45,13 @@ struct ClientPlan {
   bool stays_after_timeout = false;
   // It is not Causeway: no selective recovery, and it behaves as Linux does (plain_peer.h).
   bool standard = false;
+  bool iwarp = false;  // else RoCE
   std::vector<CallPlan> calls;
 };
 
 struct Scenario {
   uint64_t seed = 0;
+  Wires wires = Wires::kRoce;
   WorldOptions hosts;  // load.{window,inline_bytes,service_port} are the client's
   Duration link_delay;
   Duration phase_one;  // faults end here at the latest
@@ -57,8 +63,8 @@ struct Scenario {
   [[nodiscard]] Duration finish_within() const;
 };
 
-// One seed in kIsolationSeeds has hostiles (isolation.h).
-[[nodiscard]] Scenario draw_scenario(uint64_t seed);
+// One seed in kIsolationSeeds has hostiles (isolation.h), with kRoce.
+[[nodiscard]] Scenario draw_scenario(uint64_t seed, Wires wires = Wires::kRoce);
 // One client, one connection, a call of each kind, no faults: what "every packet boundary" starts from.
 [[nodiscard]] Scenario boundary_scenario();
 

@@ -12,6 +12,7 @@ namespace cw::sim {
 namespace {
 
 thread_local uint64_t current_seed = 0;
+thread_local const char* current_wires = nullptr;
 thread_local const char* current_command = nullptr;
 
 // In a signal handler: nothing but write().
@@ -31,6 +32,10 @@ void on_abort(int signal) {
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), current_seed);
   say("causeway-sim: the run that failed: causeway-sim --seed ");
   say({digits.data(), static_cast<size_t>(end.ptr - digits.data())});
+  if (current_wires != nullptr) {
+    say(" --wires ");
+    say(current_wires);
+  }
   say("\n");
 }
 
@@ -40,16 +45,17 @@ struct SeedOutcome {
 
 class Worker {
  public:
-  Worker(uint64_t first, std::vector<SeedOutcome>& outcomes, std::atomic<uint64_t>& next, SweepProgress& progress)
-      : first_(first), outcomes_(outcomes), next_(next), progress_(progress) {}
+  Worker(uint64_t first, Wires wires, std::vector<SeedOutcome>& outcomes, std::atomic<uint64_t>& next, SweepProgress& progress)
+      : first_(first), wires_(wires), outcomes_(outcomes), next_(next), progress_(progress) {}
 
   void work(const std::function<void()>& tick) {
     for (uint64_t i = next_++; i < outcomes_.size(); i = next_++) {
       const uint64_t seed = first_ + i;
-      set_current_seed(seed);
-      const RunResult result = run(draw_scenario(seed), &report.coverage);
+      set_current_seed(seed, wires_);
+      const RunResult result = run(draw_scenario(seed, wires_), &report.coverage);
       outcomes_[i].hash = result.hash;
       report.frames += result.frames;
+      report.segments += result.segments;
       report.attempts += result.attempts;
       report.simulated = report.simulated + result.simulated;
       if (!result.passed()) {
@@ -67,6 +73,7 @@ class Worker {
 
  private:
   uint64_t first_;
+  Wires wires_;
   std::vector<SeedOutcome>& outcomes_;
   std::atomic<uint64_t>& next_;
   SweepProgress& progress_;
@@ -74,6 +81,7 @@ class Worker {
 
 void merge(SweepReport& into, const SweepReport& part) {
   into.frames += part.frames;
+  into.segments += part.segments;
   into.attempts += part.attempts;
   into.simulated = into.simulated + part.simulated;
   into.coverage.add(part.coverage);
@@ -82,10 +90,11 @@ void merge(SweepReport& into, const SweepReport& part) {
 
 }  // namespace
 
-SweepReport sweep(uint64_t first, uint64_t count, uint32_t jobs, SweepProgress& progress, const std::function<void()>& tick) {
+SweepReport sweep(uint64_t first, uint64_t count, uint32_t jobs, SweepProgress& progress, const std::function<void()>& tick,
+                  Wires wires) {
   std::vector<SeedOutcome> outcomes(count);
   std::atomic<uint64_t> next{0};
-  std::vector<Worker> workers(std::max(jobs, 1u), Worker(first, outcomes, next, progress));
+  std::vector<Worker> workers(std::max(jobs, 1u), Worker(first, wires, outcomes, next, progress));
   std::vector<std::thread> threads;
   for (size_t i = 1; i < workers.size(); ++i) {
     threads.emplace_back([&worker = workers[i]] { worker.work({}); });
@@ -118,8 +127,9 @@ void announce_seed_on_abort() {
   }
 }
 
-void set_current_seed(uint64_t seed) {
+void set_current_seed(uint64_t seed, Wires wires) {
   current_seed = seed;
+  current_wires = wires == Wires::kRoce ? nullptr : to_string(wires);
   current_command = nullptr;
 }
 

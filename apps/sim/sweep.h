@@ -20,6 +20,7 @@ struct SeedFailure {
 struct SweepReport {
   uint64_t seeds = 0;
   uint64_t frames = 0;
+  uint64_t segments = 0;  // of TCP
   uint64_t attempts = 0;
   Duration simulated;
   uint64_t hash = 0;  // over the hashes of all runs, in the order of the seeds
@@ -34,11 +35,11 @@ struct SweepProgress {
 
 // Seeds first .. first + count - 1. `tick` is called by the calling thread now and then while it works.
 [[nodiscard]] SweepReport sweep(uint64_t first, uint64_t count, uint32_t jobs, SweepProgress& progress,
-                                const std::function<void()>& tick = {});
+                                const std::function<void()>& tick = {}, Wires wires = Wires::kRoce);
 
 // From here on a failed assertion says which seed it was before the process ends: the number that reproduces it.
 void announce_seed_on_abort();
-void set_current_seed(uint64_t seed);
+void set_current_seed(uint64_t seed, Wires wires = Wires::kRoce);
 // The same for a run that has no seed: its command, which must outlive it.
 void set_current_command(const char* command);
 

@@ -33,6 +33,37 @@ void check_rpc_blame(const rpcrdma::RpcRdmaStats& stats, Verdict& verdict) {
   verdict.expect(stats.credit_violations == 0, Oracle::kCredits, "more calls in flight than granted");
 }
 
+// TCP repeats what is lost and MPA's CRC sees what is damaged: no peer ends a stream by a Terminate but for memory that a client
+// withdrew.
+void check_streams(const iwarp::IwarpTransport* iwarp, bool timed_out, Verdict& verdict) {
+  if (iwarp == nullptr) {
+    return;
+  }
+  const iwarp::StreamStats& stats = iwarp->stream_stats();
+  for (const auto& terminates : {stats.terminates_sent, stats.terminates_received}) {
+    verdict.expect(timed_out || std::ranges::all_of(terminates, [](uint64_t count) { return count == 0; }), Oracle::kBlame,
+                   "an iWARP stream was terminated");
+    verdict.expect(terminates[iwarp::index_of(iwarp::TerminateCause::kUntaggedNoBuffer)] == 0, Oracle::kCredits,
+                   "an iWARP SEND or READ came without room for it");
+  }
+  verdict.expect(stats.crc_errors == 0, Oracle::kBlame, "an iWARP stream found a wrong CRC");
+}
+
+// What is left of the wire in the end.
+void check_iwarp_end(const iwarp::IwarpTransport* iwarp, const TcpHost* tcp, Verdict& verdict) {
+  if (iwarp == nullptr) {
+    return;
+  }
+  verdict.expect(iwarp->live_count() == 0 && iwarp->half_open_count() == 0, Oracle::kLeak,
+                 "an iWARP transport has connections left");
+  verdict.expect(iwarp->next_deadline().is_never(), Oracle::kTimers, "an iWARP transport waits for a deadline");
+  verdict.expect(!iwarp->has_events() && !tcp->has_work(), Oracle::kLeak, "an iWARP transport has events that nobody took");
+}
+
+uint32_t spares_of(const iwarp::IwarpTransport* iwarp) {
+  return iwarp == nullptr ? 0 : iwarp->spare_buffer_count();
+}
+
 }  // namespace
 
 void GatewayWatch::look(GatewayHost& gateway) {
@@ -54,10 +85,12 @@ void GatewayWatch::look(GatewayHost& gateway) {
 }
 
 void GatewayWatch::on_notice(const gateway::Notice& notice) {
-  const auto open = std::find(open_.begin(), open_.end(), notice.local_qpn);
+  const bool has_qpn = notice.local_qpn.value() != 0;
+  const Name name{notice.local_qpn, has_qpn ? IpAddress() : notice.peer, has_qpn ? uint16_t{0} : notice.peer_port};
+  const auto open = std::find(open_.begin(), open_.end(), name);
   if (notice.result == ConnectionResult::kAccepted) {
     verdict_.expect(open == open_.end(), Oracle::kEndState, "a connection was accepted twice");
-    open_.push_back(notice.local_qpn);
+    open_.push_back(name);
     return;
   }
   if (notice.result == ConnectionResult::kFailedTransport) {
@@ -91,7 +124,8 @@ void GatewayWatch::check_end(GatewayHost& host, bool clients_timed_out, bool pee
   verdict_.expect(stats.connections_open == 0, Oracle::kLeak, "the gateway has connections left");
   verdict_.expect(host.node.endpoint().qp_count() == 0, Oracle::kLeak, "the gateway has queue pairs left");
   verdict_.expect(host.node.cm().live_count() == 0, Oracle::kLeak, "the gateway's connection manager has connections left");
-  verdict_.expect(host.packets.in_use() == 0, Oracle::kLeak, "the gateway has packet buffers left");
+  check_iwarp_end(host.iwarp.get(), host.tcp.get(), verdict_);
+  verdict_.expect(host.packets.in_use() == spares_of(host.iwarp.get()), Oracle::kLeak, "the gateway has packet buffers left");
   verdict_.expect(host.large.in_use() == 0, Oracle::kLeak, "the gateway has reply buffers left");
   verdict_.expect(host.backend.open_count() == 0, Oracle::kLeak, "the gateway left a backend connection open");
   verdict_.expect(host.source_ports.used_count() == 0, Oracle::kLeak, "the gateway has source ports left");
@@ -115,6 +149,7 @@ void GatewayWatch::check_end(GatewayHost& host, bool clients_timed_out, bool pee
     return;
   }
   check_blame(host.node.endpoint().stats(), clients_timed_out, verdict_);
+  check_streams(host.iwarp.get(), clients_timed_out, verdict_);
   check_rpc_blame(rpc, verdict_);
   verdict_.expect(host.node.endpoint().stats().rnr_naks_sent == 0, Oracle::kCredits, "a SEND came without a posted receive");
 }
@@ -127,12 +162,14 @@ void check_end(ClientStack& client, bool timed_out, Verdict& verdict) {
   check_consistency(client, verdict);
   verdict.expect(client.node.endpoint().qp_count() == 0, Oracle::kLeak, "a client has queue pairs left");
   verdict.expect(client.node.cm().live_count() == 0, Oracle::kLeak, "a client's connection manager has connections left");
-  verdict.expect(client.packets.in_use() == 0, Oracle::kLeak, "a client has packet buffers left");
+  check_iwarp_end(client.iwarp.get(), client.tcp.get(), verdict);
+  verdict.expect(client.packets.in_use() == spares_of(client.iwarp.get()), Oracle::kLeak, "a client has packet buffers left");
   verdict.expect(client.memory.region_count() == 0, Oracle::kLeak, "a client has memory keys left");
   verdict.expect(client.client.connected_count() == 0, Oracle::kLeak, "a client counts connections without any");
   verdict.expect(client.node.next_deadline().is_never() && client.client.next_deadline().is_never(), Oracle::kTimers,
                  "a client waits for a deadline");
   check_blame(client.node.endpoint().stats(), timed_out, verdict);
+  check_streams(client.iwarp.get(), timed_out, verdict);
   check_rpc_blame(client.client.rpcrdma_stats(), verdict);
   verdict.expect(client.node.endpoint().stats().rnr_naks_sent == 0, Oracle::kCredits, "a reply came without a posted receive");
 }

@@ -23,9 +23,16 @@ class GatewayWatch {
   void check_end(GatewayHost& gateway, bool clients_timed_out, bool peers_are_honest);
 
  private:
+  // What tells the connections of a wire apart.
+  struct Name {
+    verbs::Qpn local_qpn;  // 0: iWARP
+    IpAddress peer;        // iWARP, as the port
+    uint16_t peer_port = 0;
+    [[nodiscard]] bool operator==(const Name&) const = default;
+  };
   void on_notice(const gateway::Notice& notice);
   Verdict& verdict_;
-  std::vector<verbs::Qpn> open_;
+  std::vector<Name> open_;
 };
 
 void check_consistency(ClientStack& client, Verdict& verdict);

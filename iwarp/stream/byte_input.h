@@ -25,6 +25,7 @@ class SpareBuffers {
   SpareBuffers& operator=(const SpareBuffers&) = delete;
 
   [[nodiscard]] BufferPool& pool() const { return pool_; }
+  [[nodiscard]] uint32_t count() const { return count_; }
   // Room for the next read, as far as `out` and the pool reach. Returns how many pieces.
   [[nodiscard]] uint32_t offer(std::span<MutableBytes> out);
   // The first of those offered. Precondition: there is one.
