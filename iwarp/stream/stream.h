@@ -138,6 +138,7 @@ class RdmapStream final : public verbs::QueuePair, public ListNode<ReadyTag>, pu
   [[nodiscard]] Refused finish_send();
   void finish_read();
   void take_terminate(Bytes payload);
+  [[nodiscard]] static TerminateCause read_fault(verbs::MemoryFault fault);
   // The peer is told what is wrong with what it sent, and the stream ends.
   void refuse(const Segment& segment, TerminateCause cause);
   void refuse(TerminateCause cause);
@@ -148,6 +149,7 @@ class RdmapStream final : public verbs::QueuePair, public ListNode<ReadyTag>, pu
   [[nodiscard]] Added add_work_segment(SendBatch& batch);
   [[nodiscard]] Added add_read_request(SendBatch& batch, Work& work);
   [[nodiscard]] Added add_answer_segment(SendBatch& batch);
+  void refuse_answer(verbs::MemoryFault fault);
   void finish_work();
   void add_fpdu(SendBatch& batch, Bytes ddp_header, std::span<const Bytes> payload, uint32_t payload_bytes);
   [[nodiscard]] bool may_begin(const Work& work) const;

@@ -201,11 +201,15 @@ RdmapStream::Refused RdmapStream::check_read_request(const Segment& segment) con
   if (request.bytes == 0) {
     return std::nullopt;  // RFC 5040 5.2.1: nothing is validated, and the response is empty
   }
+  const auto memory = resolve(request.source_stag, request.source_offset, request.bytes, verbs::RemoteAccess::kRead);
+  return memory.ok() ? std::nullopt : Refused(read_fault(memory.error()));
+}
+
+TerminateCause RdmapStream::read_fault(verbs::MemoryFault fault) {
   static constexpr FaultCauses kCauses{TerminateCause::kProtectionInvalidStag, TerminateCause::kProtectionOtherStream,
                                        TerminateCause::kProtectionBounds, TerminateCause::kProtectionAccess,
                                        TerminateCause::kProtectionWrap};
-  const auto memory = resolve(request.source_stag, request.source_offset, request.bytes, verbs::RemoteAccess::kRead);
-  return memory.ok() ? std::nullopt : Refused(kCauses[static_cast<size_t>(memory.error())]);
+  return kCauses[static_cast<size_t>(fault)];
 }
 
 // A message that has to come in one segment.

@@ -175,7 +175,7 @@ RdmapStream::Added RdmapStream::add_answer_segment(SendBatch& batch) {
     const auto memory = core_.memory->resolve(options_.domain, answer.local_key, answer.local_address + answering_.offset, bytes,
                                               verbs::RemoteAccess::kRead);
     if (!memory.ok()) {
-      refuse(TerminateCause::kProtectionUnspecified);
+      refuse_answer(memory.error());
       return Added::kFailed;
     }
     if (!payload.append_copy(core_.spares.pool(), *memory)) {
@@ -205,6 +205,28 @@ RdmapStream::Added RdmapStream::add_answer_segment(SendBatch& batch) {
     speaking_ = Speaking::kNothing;
   }
   return Added::kSegment;
+}
+
+// RFC 5040 4.8: both headers of the request go back, its own with how far the READ has come.
+void RdmapStream::refuse_answer(verbs::MemoryFault fault) {
+  const Work& answer = *answering_.work;
+  UntaggedHeader untagged;
+  untagged.control.opcode = Opcode::kReadRequest;
+  untagged.queue = QueueNumber::kReadRequest;
+  untagged.message = expected_read_msn_ - reads_answering_;  // the oldest without a whole answer
+  std::array<uint8_t, kUntaggedHeaderBytes> ddp_header{};
+  write(untagged, ddp_header);
+  ReadRequestHeader request;
+  request.sink_stag = answer.rkey.value();
+  request.sink_offset = answer.remote_address + answering_.offset;
+  request.bytes = answer.length - answering_.offset;
+  request.source_stag = answer.local_key.value();
+  request.source_offset = answer.local_address + answering_.offset;
+  std::array<uint8_t, kReadRequestBytes> read_header{};
+  write(request, read_header);
+  const TerminateCause cause = read_fault(fault);
+  add_terminate(cause, ddp_header, kUntaggedHeaderBytes + kReadRequestBytes, read_header);
+  enter_error({StreamErrorCause::kViolation, cause, untagged.message}, verbs::WcStatus::kBadResponse);
 }
 
 void RdmapStream::add_fpdu(SendBatch& batch, Bytes ddp_header, std::span<const Bytes> payload, uint32_t payload_bytes) {
