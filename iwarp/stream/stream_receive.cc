@@ -376,8 +376,8 @@ void RdmapStream::take_terminate(Bytes payload) {
 
 void RdmapStream::refuse(const Segment& segment, TerminateCause cause) {
   // RFC 5040 7.1: a Terminate is not answered by one.
-  const bool is_terminate =
-      !segment.header.control.tagged && segment.header.queue == static_cast<uint32_t>(QueueNumber::kTerminate);
+  const bool is_terminate = !segment.header.control.tagged && segment.header.control.opcode == Opcode::kTerminate &&
+                            segment.header.queue == static_cast<uint32_t>(QueueNumber::kTerminate);
   // RFC 5040 4.8: the headers go along with errors of a segment; the Read Request's own with those of what it asks for.
   const bool is_protection = static_cast<uint16_t>(cause) >> 8 == 0x01;
   const bool with_read_header = is_protection && segment.header.control.opcode == Opcode::kReadRequest;

@@ -319,5 +319,25 @@ TEST(IwarpTerminate, AReadThatFailsHalfwaySaysHowFarItHasCome) {
   }
 }
 
+// Of reserved opcodes nothing is read but that they are: neither the queue nor the payload matters.
+// Proves RDMAP-4.2-3
+TEST(IwarpTerminate, ReservedOpcodesAreRefusedWhateverTheyCarry) {
+  for (uint32_t opcode = 8; opcode < 16; ++opcode) {
+    const auto rdmap = static_cast<uint8_t>(0x40 | opcode);
+    for (const uint32_t bytes : {0u, 1u, kReadRequestBytes, 300u}) {
+      for (const uint32_t queue : {0u, 1u, 2u, 99u}) {
+        SCOPED_TRACE(std::to_string(opcode) + " in queue " + std::to_string(queue) + " with " + std::to_string(bytes));
+        TakenOver t;
+        const ByteVector segment = queue == 99 ? tagged(0xc1, rdmap, 1, 0, pattern(bytes, opcode))
+                                               : untagged(0x41, rdmap, 0, queue, 1, 0, pattern(bytes, opcode));
+        const auto heard = t.say(fpdu(segment));
+        ASSERT_EQ(heard.size(), 1u);
+        EXPECT_EQ(parse_terminate(heard[0].payload()).cause, TerminateCause::kOperationOpcode);
+        EXPECT_TRUE(t.end().completions.empty());
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cw::iwarp::test
