@@ -109,6 +109,8 @@ uint32_t MpaResponder::accept(const MpaWishes& wishes, MutableBytes out) {
   session_.ord = wishes.ord;
   MpaHeader reply{.kind = MpaFrameKind::kReply, .crc = session_.crc, .revision = header().revision};
   if (!has_ird_ord()) {
+    // One READ is always taken: cxgb4 says by it that it is ready, and revision 1 has no place to announce it.
+    session_.ird = std::max<uint16_t>(session_.ird, 1);
     return write_frame(reply, nullptr, wishes.private_data, out);
   }
   const IrdOrd offer = ird_ord();

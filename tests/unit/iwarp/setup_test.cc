@@ -1,6 +1,7 @@
 // MPA set-up: the variants of irdma, cxgb4 and siw, and what is refused.
 #include "iwarp/mpa/setup.h"
 
+#include "tests/unit/iwarp/hex.h"
 #include "tests/unit/iwarp/scripted_peer.h"
 
 namespace cw::iwarp::test {
@@ -22,37 +23,67 @@ ByteVector word(uint16_t first, uint16_t second) {
 }
 const ByteVector kPrivate{0xf6, 0xab, 0x0e, 0x18, 0x01, 0x00, 0x03, 0x03};
 
+// "MPA ID Req Frame", "MPA ID Rep Frame"
+constexpr std::string_view kRequestKeyHex = "4d504120 49442052 6571204672616d65 ";
+constexpr std::string_view kReplyKeyHex = "4d504120 49442052 6570204672616d65 ";
+// Behind our 4 bytes or alone: what RFC 8797 says, version 1, 4 KiB each way, and invalidation is fine.
+constexpr std::string_view kPrivateHex = "f6ab0e1801000303";
+
+// Behind the key: flags (M, C, R, S), revision, length of the private data; the IRD/ORD word; private data.
+// Linux's drivers: siw (6.1) sets neither C nor A unless it is compiled otherwise; irdma sets both and offers WRITE and READ; nes
+// offers SEND too; cxgb4 has parameters for C, A and the revision, and offers READ, or WRITE instead.
 // We take no READs (wishes.ird 0) and want 32 of our own.
 std::vector<Variant> variants() {
-  const auto request = [](uint8_t flags, uint8_t revision, const ByteVector& data) {
-    return mpa_frame(kRequestKey, flags, revision, data);
+  struct Text {
+    const char* name;
+    std::string_view request;
+    bool our_crc;
+    std::string_view reply;
+    ReadyToReceive ready;
+    uint16_t ird;
+    uint16_t ord;
   };
-  const auto reply = [](uint8_t flags, uint8_t revision, const ByteVector& data) {
-    return mpa_frame(kReplyKey, flags, revision, data);
+  using Ready = ReadyToReceive;
+  static constexpr Text kTexts[] = {
+      {"siw, NFS client", "10 02 000c 00800000 P", true, "50 02 000c 00000020 P", Ready::kNone, 0, 32},
+      {"siw, CRC off on both sides", "10 02 000c 00800000 P", false, "10 02 000c 00000020 P", Ready::kNone, 0, 32},
+      {"siw with CRC", "50 02 000c 00800000 P", false, "50 02 000c 00000020 P", Ready::kNone, 0, 32},
+      {"siw, rping", "10 02 0004 00800080", true, "50 02 000c 00000020 P", Ready::kNone, 0, 32},
+      {"siw, peer to peer, WRITE and READ", "10 02 000c 8080c000 P", true, "50 02 000c 80008020 P", Ready::kWrite, 0, 32},
+      {"siw, peer to peer, READ", "10 02 000c 80804000 P", false, "10 02 000c 80014020 P", Ready::kRead, 1, 32},
+      {"siw, revision 1", "00 01 0008 P", true, "40 01 0008 P", Ready::kNone, 1, 32},
+      {"irdma", "50 02 000c 807fc07f P", true, "50 02 000c 80008020 P", Ready::kWrite, 0, 32},
+      {"irdma without private data", "50 02 0004 8010c010", true, "50 02 000c 80008010 P", Ready::kWrite, 0, 16},
+      {"irdma, depths to be settled by the users", "50 02 000c bfffffff P", true, "50 02 000c 80008020 P", Ready::kWrite, 0, 32},
+      {"irdma, revision 1", "40 01 0008 P", false, "40 01 0008 P", Ready::kNone, 1, 32},
+      {"nes, all three", "50 02 000c c008c008 P", true, "50 02 000c 80008008 P", Ready::kWrite, 0, 8},
+      {"cxgb4, READ", "50 02 000c 80204020 P", true, "50 02 000c 80014020 P", Ready::kRead, 1, 32},
+      {"cxgb4, WRITE", "50 02 000c 80208020 P", true, "50 02 000c 80008020 P", Ready::kWrite, 0, 32},
+      {"cxgb4 without CRC", "10 02 000c 80204020 P", false, "10 02 000c 80014020 P", Ready::kRead, 1, 32},
+      {"cxgb4, not peer to peer", "50 02 000c 00200020 P", true, "50 02 000c 00000020 P", Ready::kNone, 0, 32},
+      {"cxgb4, revision 1", "40 01 0008 P", true, "40 01 0008 P", Ready::kNone, 1, 32},
+      {"cxgb4, revision 1, no CRC, no private data", "00 01 0000", false, "00 01 0008 P", Ready::kNone, 1, 32},
+      {"SEND only", "50 02 0004 c0040004", true, "50 02 000c c0000004 P", Ready::kSend, 0, 4},
+      {"depths to be settled, not peer to peer", "10 02 0004 3fff3fff", true, "50 02 000c 00000020 P", Ready::kNone, 0, 32},
+      {"revision 2 without S", "00 02 0008 P", false, "00 02 0008 P", Ready::kNone, 1, 32},
+      {"reserved flags", "1f 02 000c 00800000 P", false, "10 02 000c 00000020 P", Ready::kNone, 0, 32},
   };
-  return {
-      {"siw, NFS client", request(0x10, 2, joined({word(128, 0), kPrivate})), true,
-       reply(0x50, 2, joined({word(0, 32), kPrivate})), ReadyToReceive::kNone, 0, 32},
-      {"siw, CRC off on both sides", request(0x10, 2, joined({word(128, 0), kPrivate})), false,
-       reply(0x10, 2, joined({word(0, 32), kPrivate})), ReadyToReceive::kNone, 0, 32},
-      {"the peer wants a CRC", request(0x50, 2, joined({word(16, 16), kPrivate})), false,
-       reply(0x50, 2, joined({word(0, 16), kPrivate})), ReadyToReceive::kNone, 0, 16},
-      {"peer to peer, all three offered", request(0x50, 2, word(0xc000 | 8, 0xc000 | 8)), true,
-       reply(0x50, 2, joined({word(0x8000, 0x8000 | 8), kPrivate})), ReadyToReceive::kWrite, 0, 8},
-      {"irdma, WRITE and READ", request(0x50, 2, word(0x8000 | 127, 0xc000 | 127)), true,
-       reply(0x50, 2, joined({word(0x8000, 0x8000 | 32), kPrivate})), ReadyToReceive::kWrite, 0, 32},
-      {"cxgb4, READ", request(0x50, 2, word(0x8000 | 32, 0x4000 | 32)), true,
-       reply(0x50, 2, joined({word(0x8000 | 1, 0x4000 | 32), kPrivate})), ReadyToReceive::kRead, 1, 32},
-      {"SEND only", request(0x50, 2, word(0xc000 | 4, 4)), true, reply(0x50, 2, joined({word(0xc000, 4), kPrivate})),
-       ReadyToReceive::kSend, 0, 4},
-      {"depths to be settled by the users", request(0x10, 2, word(0x3fff, 0x3fff)), true,
-       reply(0x50, 2, joined({word(0, 32), kPrivate})), ReadyToReceive::kNone, 0, 32},
-      {"revision 1", request(0x40, 1, kPrivate), true, reply(0x40, 1, kPrivate), ReadyToReceive::kNone, 0, 32},
-      {"revision 1 without private data", request(0x00, 1, {}), false, reply(0x00, 1, kPrivate), ReadyToReceive::kNone, 0, 32},
-      {"revision 2 without S", request(0x00, 2, kPrivate), false, reply(0x00, 2, kPrivate), ReadyToReceive::kNone, 0, 32},
-      {"512 bytes of private data", request(0x10, 2, joined({word(1, 0), ByteVector(508, 7)})), false,
-       reply(0x10, 2, joined({word(0, 1), kPrivate})), ReadyToReceive::kNone, 0, 1},
+  const auto frame = [](std::string_view key, std::string_view text) {
+    const bool has_private = text.ends_with('P');
+    return joined({from_hex(key), from_hex(text.substr(0, text.size() - (has_private ? 1 : 0))),
+                   has_private ? from_hex(kPrivateHex) : ByteVector()});
   };
+  std::vector<Variant> all;
+  for (const Text& each : kTexts) {
+    all.push_back({each.name, frame(kRequestKeyHex, each.request), each.our_crc, frame(kReplyKeyHex, each.reply), each.ready,
+                   each.ird, each.ord});
+  }
+  // As much private data as fits, of either revision.
+  all.push_back({"512 bytes of private data", joined({frame(kRequestKeyHex, "10 02 0200 00010000"), ByteVector(508, 7)}), false,
+                 frame(kReplyKeyHex, "10 02 000c 00000001 P"), Ready::kNone, 0, 1});
+  all.push_back({"512 bytes of private data, revision 1", joined({frame(kRequestKeyHex, "40 01 0200"), ByteVector(512, 7)}),
+                 false, frame(kReplyKeyHex, "40 01 0008 P"), Ready::kNone, 1, 32});
+  return all;
 }
 
 TEST(MpaSetup, AnswersEveryVariantAsItIsMeant) {
@@ -76,6 +107,7 @@ TEST(MpaSetup, AnswersEveryVariantAsItIsMeant) {
       const uint32_t size = responder.accept({.crc = variant.our_crc, .ird = 0, .ord = 32, .private_data = kPrivate}, reply);
       ASSERT_EQ(ByteVector(reply.begin(), reply.begin() + size), variant.reply);
       EXPECT_EQ(responder.session().ready, variant.ready);
+      EXPECT_EQ(responder.session().crc, variant.our_crc || (variant.request[16] & 0x40) != 0);
       EXPECT_EQ(responder.session().ird, variant.ird);
       EXPECT_EQ(responder.session().ord, variant.ord);
     }
@@ -87,18 +119,21 @@ TEST(MpaSetup, RefusesWhatItCannotDo) {
     const char* name;
     ByteVector request;
     MpaError error;
+    std::string_view reply;  // behind the key
   };
   ByteVector too_long = siw_request();
   too_long[18] = 2;
   too_long[19] = 1;
   for (const Case& each :
-       {Case{"markers", siw_request(0x90), MpaError::kMarkers},
-        Case{"revision 0", mpa_frame(kRequestKey, 0, 0, {}), MpaError::kRevision},
-        Case{"revision 3", mpa_frame(kRequestKey, 0x10, 3, word(1, 1)), MpaError::kRevision},
-        Case{"513 bytes of private data", too_long, MpaError::kLength},
-        Case{"S without the word", mpa_frame(kRequestKey, 0x10, 2, {1, 2, 3}), MpaError::kLength},
-        Case{"peer to peer without a type", mpa_frame(kRequestKey, 0x10, 2, word(0x8001, 1)), MpaError::kReadyToReceive},
-        Case{"a Reply", mpa_frame(kReplyKey, 0x10, 2, word(1, 1)), MpaError::kKey}}) {
+       {Case{"markers", siw_request(0x90), MpaError::kMarkers, "30 02 0004 00000000"},
+        Case{"markers, revision 1", mpa_frame(kRequestKey, 0xc0, 1, kPrivate), MpaError::kMarkers, "20 01 0000"},
+        Case{"revision 0", mpa_frame(kRequestKey, 0, 0, {}), MpaError::kRevision, "20 01 0000"},
+        Case{"revision 3", mpa_frame(kRequestKey, 0x10, 3, word(1, 1)), MpaError::kRevision, "30 02 0004 00000000"},
+        Case{"513 bytes of private data", too_long, MpaError::kLength, "30 02 0004 00000000"},
+        Case{"S without the word", mpa_frame(kRequestKey, 0x10, 2, {1, 2, 3}), MpaError::kLength, "30 02 0004 00000000"},
+        Case{"peer to peer without a type", mpa_frame(kRequestKey, 0x10, 2, word(0x8001, 1)), MpaError::kReadyToReceive,
+             "30 02 0004 00000000"},
+        Case{"a Reply", mpa_frame(kReplyKey, 0x10, 2, word(1, 1)), MpaError::kKey, "20 02 0000"}}) {
     SCOPED_TRACE(each.name);
     MpaResponder responder;
     uint32_t used = 0;
@@ -106,10 +141,7 @@ TEST(MpaSetup, RefusesWhatItCannotDo) {
     EXPECT_EQ(responder.error(), each.error);
     std::array<uint8_t, kMpaFrameBytesMax> reply{};
     const uint32_t size = responder.reject({}, reply);
-    EXPECT_GE(size, kMpaHeaderBytes);
-    EXPECT_NE(reply[16] & 0x20, 0);
-    EXPECT_EQ(reply[16] & 0x80, 0);
-    EXPECT_TRUE(reply[17] == 1 || reply[17] == 2);
+    EXPECT_EQ(ByteVector(reply.begin(), reply.begin() + size), joined({from_hex(kReplyKeyHex), from_hex(each.reply)}));
     // And stays so.
     EXPECT_EQ(responder.take(each.request, used), MpaProgress::kFailed);
   }
@@ -161,31 +193,37 @@ TEST(MpaSetup, TheInitiatorTakesWhatAServerMayAnswer) {
 TEST(MpaSetup, ThePeerIsReadyWhenItSaysSo) {
   struct Case {
     const char* name;
-    ByteVector request;
-    ByteVector ready;
-    bool has_answer;
+    std::string_view request;
+    std::string_view reply;
+    std::string_view ready;   // an FPDU's ULPDU
+    std::string_view answer;  // the same
   };
-  ReadRequestHeader empty_read;
-  empty_read.sink_stag = 1;
-  empty_read.source_stag = 1;
   for (const Case& each :
-       {Case{"WRITE", mpa_frame(kRequestKey, 0x50, 2, word(0x8008, 0x8008)), tagged(0xc1, 0x40, 0, 0, {}), false},
-        Case{"READ", mpa_frame(kRequestKey, 0x50, 2, word(0x8008, 0x4008)), read_request_segment(1, empty_read), true},
-        Case{"SEND", mpa_frame(kRequestKey, 0x50, 2, word(0xc008, 0x0008)), send_segment(1, {}), false}}) {
+       {Case{"WRITE", "50 02 0004 80088008", "50 02 0004 80008008", "c140 00000000 0000000000000000", ""},
+        Case{"READ", "50 02 0004 80084008", "50 02 0004 80014008",
+             "4141 00000000 00000001 00000001 00000000 00000001 0000000000000000 00000000 00000001 0000000000000000",
+             "c142 00000001 0000000000000000"},
+        Case{"SEND", "50 02 0004 c0080008", "50 02 0004 c0000008", "4143 00000000 00000000 00000001 00000000", ""},
+        // cxgb4 says so in revision 1 too, where it cannot announce it.
+        Case{"READ of revision 1", "40 01 0000", "40 01 0000",
+             "4141 00000000 00000001 00000001 00000000 00000001 0000000000000000 00000000 00000001 0000000000000000",
+             "c142 00000001 0000000000000000"}}) {
     SCOPED_TRACE(each.name);
+    const bool announced = std::string_view(each.name) != "READ of revision 1";
     ScriptedPeer t;
     StreamNet::Connection& connection = t.call();
-    EXPECT_EQ(t.say(connection, each.request).size(), 24u);
-    EXPECT_FALSE(t.server.has_event(Kind::kEstablished));
+    EXPECT_EQ(t.say(connection, joined({from_hex(kRequestKeyHex), from_hex(each.request)})),
+              joined({from_hex(kReplyKeyHex), from_hex(each.reply)}));
+    EXPECT_EQ(t.server.has_event(Kind::kEstablished), !announced);
     // What is posted before waits.
     ASSERT_TRUE(t.server.qp->post_send({.payload = t.server.chain(pattern(8)), .signaled = false}).ok());
     t.run();
     EXPECT_TRUE(t.net.read(connection).empty());
-    const ByteVector said = t.say(connection, fpdu(each.ready));
+    const ByteVector said = t.say(connection, fpdu(from_hex(each.ready)));
     EXPECT_TRUE(t.server.has_event(Kind::kEstablished));
     EXPECT_TRUE(t.server.completions.empty());
-    const uint32_t answer_bytes = each.has_answer ? fpdu_bytes(kTaggedHeaderBytes) : 0;
-    EXPECT_EQ(said.size(), answer_bytes + fpdu_bytes(kUntaggedHeaderBytes + 8));
+    EXPECT_EQ(said,
+              joined({fpdu(send_segment(1, pattern(8))), each.answer.empty() ? ByteVector() : fpdu(from_hex(each.answer))}));
     // The peer's first message is numbered as if the sign of readiness had been one, if it was a SEND.
     const uint32_t next = std::string_view(each.name) == "SEND" ? 2 : 1;
     EXPECT_TRUE(t.say(connection, fpdu(send_segment(next, pattern(5)))).empty());
@@ -230,6 +268,68 @@ TEST(MpaSetup, WhoCallsHearsOnceThatTheReplyWasWrong) {
   ASSERT_EQ(t.client.events.size(), 1u);
   EXPECT_EQ(t.client.events[0].kind, Kind::kRejected);
   EXPECT_EQ(t.client.transport.stats().drops[static_cast<size_t>(IwarpDrop::kHandshakeTimeout)], 0u);
+}
+
+// Both ends: TCP is there, and nothing is said until the user of this end wants RDMA.
+// Proves RDMAP-6.1-1
+TEST(MpaSetup, AConnectionBecomesRdmaWhenItsUserWantsIt) {
+  ScriptedPeer t;
+  StreamNet::Connection& connection = t.call();
+  while (t.net.turn()) {
+  }
+  EXPECT_TRUE(t.net.read(connection).empty());
+  t.net.write(connection, siw_request());
+  while (t.net.turn()) {
+  }
+  EXPECT_TRUE(t.net.read(connection).empty()) << "nobody has accepted it";
+  t.run();
+  EXPECT_EQ(t.net.read(connection).size(), 24u);
+
+  StreamNet net;
+  EndHost client(net, kClientAddress, {}, false);
+  ASSERT_TRUE(client.transport.connect(net.now, IpAddress::v4(kServerAddress), kPort, {.context = 1}).ok());
+  const StreamId stream = *net.connections().front().ends[0].stream;
+  std::array<Bytes, 4> pieces;
+  EXPECT_EQ(client.transport.send_pieces(stream, pieces), 0u) << "there is no TCP connection yet";
+  net.connections().front().is_up = true;
+  client.transport.on_connected(net.now, stream, 1460);
+  ASSERT_EQ(client.transport.send_pieces(stream, pieces), 1u);
+  const ByteVector said(pieces[0].begin(), pieces[0].end());
+  EXPECT_EQ(to_hex(said), to_hex(joined({from_hex(kRequestKeyHex), from_hex("50 02 0004 00100020")})));
+}
+
+// Proves RDMAP-9-1
+TEST(MpaSetup, PortsAreThoseThatTheUserNamesAndNoOthers) {
+  StreamNet net;
+  EndHost server(net, kServerAddress, {}, false);
+  const auto is_taken = [&](uint16_t port) { return net.call(server.host, port).ends[1].stream.has_value(); };
+  for (const uint16_t port : std::initializer_list<uint16_t>{1, 111, 445, 2049, 4711, 4791, 20049, 65535}) {
+    EXPECT_FALSE(is_taken(port)) << port;
+  }
+  ASSERT_TRUE(server.transport.listen(4711).ok());
+  EXPECT_TRUE(is_taken(4711));
+  EXPECT_FALSE(is_taken(20049));
+  server.transport.unlisten(4711);
+  EXPECT_FALSE(is_taken(4711));
+}
+
+// The revisions that are negotiated here go with version 01b. Version 00b would go with revision 0, which is not.
+// Proves RDMAP-4.1-9
+TEST(MpaSetup, TheRevisionOfMpaSaysWhichVersionOfRdmapFollows) {
+  for (const std::string_view request : {"40 01 0000", "50 02 0004 00080008"}) {
+    for (uint32_t version = 0; version < 4; ++version) {
+      ScriptedPeer t;
+      StreamNet::Connection& connection = t.call();
+      EXPECT_GE(t.say(connection, joined({from_hex(kRequestKeyHex), from_hex(request)})).size(), kMpaHeaderBytes);
+      const auto control = static_cast<uint8_t>(version << 6 | 3);
+      const ByteVector said = t.say(connection, fpdu(untagged(0x41, control, 0, 0, 1, 0, kPayload)));
+      EXPECT_EQ(ScriptedPeer::terminate_in(said), version == 1 ? TerminateCause::kNone : TerminateCause::kOperationVersion);
+      EXPECT_EQ(t.server.completions.size(), version == 1 ? 1u : 0u);
+    }
+  }
+  ScriptedPeer t;
+  const ByteVector said = t.say(t.call(), joined({from_hex(kRequestKeyHex), from_hex("40 00 0000")}));
+  EXPECT_EQ(to_hex(said), to_hex(joined({from_hex(kReplyKeyHex), from_hex("20 01 0008 72657669 73696f6e")}))) << "\"revision\"";
 }
 
 TEST(MpaSetup, WhatAPeerSaysStaysUntilTheNextEventWhateverBecomesOfTheConnection) {
