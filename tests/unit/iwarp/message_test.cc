@@ -239,7 +239,7 @@ TEST(IwarpMessage, AnErrorOfNoSegmentGoesWithoutHeaders) {
   EXPECT_EQ(ByteVector(heard[0].payload().begin(), heard[0].payload().end()), (ByteVector{0x20, 0x02, 0x00, 0x00}));
 }
 
-// Proves RDMAP-4.1-25, RDMAP-4.8-48, RDMAP-4.8-49, RDMAP-7.1-5, RDMAP-3.1-9
+// Proves RDMAP-4.1-25, RDMAP-4.8-35, RDMAP-4.8-48, RDMAP-4.8-49, RDMAP-7.1-5, RDMAP-3.1-9
 TEST(IwarpMessage, ASegmentThatContradictsItselfGoesBackWithItsHeader) {
   struct Case {
     const char* name;

@@ -281,7 +281,7 @@ TEST(IwarpOrdering, SinkTagsOfReadsCannotBeGuessedOrInvalidated) {
   EXPECT_EQ(parse_terminate(heard[0].payload()).cause, TerminateCause::kProtectionNotInvalidated);
 }
 
-// Proves RDMAP-5.2.2-3, RDMAP-6.1-3, RDMAP-6.1-5, RDMAP-6.1-7, RDMAP-8.1.1-12
+// Proves RDMAP-5.2.2-3, RDMAP-6.1-3, RDMAP-6.1-4, RDMAP-6.1-5, RDMAP-6.1-7, RDMAP-8.1.1-12
 // Proves RDMAP-8.1.2-8
 TEST(IwarpOrdering, AsManyReadsAtATimeAsWereAgreed) {
   TakenOver t(Ours::kActive, {.ird = 3});

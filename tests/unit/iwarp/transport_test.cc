@@ -7,7 +7,7 @@ namespace {
 using verbs::WcOpcode;
 using verbs::WcStatus;
 
-// Proves RDMAP-6.1-8
+// Proves RDMAP-6.1-8, RDMAP-6.1-9
 TEST(IwarpTransport, ConnectsBothSidesWithTheirPrivateData) {
   TwoEnds t;
   const std::vector<uint8_t> theirs{1, 2, 3, 4, 5, 6, 7, 8};
@@ -21,6 +21,7 @@ TEST(IwarpTransport, ConnectsBothSidesWithTheirPrivateData) {
   EXPECT_TRUE(t.server.has_event(Kind::kEstablished));
   EXPECT_EQ(t.server.stream().ord, IwarpOptions().ird);
   EXPECT_EQ(t.client.stream().ird, IwarpOptions().ird);
+  EXPECT_EQ(t.server.stream().ird, t.client.stream().ord) << "in either direction as many as the other end answers";
   EXPECT_TRUE(t.server.stream().crc);
   t.expect_nothing_left();
 }
@@ -87,7 +88,7 @@ TEST(IwarpTransport, CarriesMessagesOfEveryKind) {
 }
 
 // Proves RDMAP-1.1-5, RDMAP-2.4-9, RDMAP-4.4-3, RDMAP-5.2.1-8, RDMAP-5.2.1-11, RDMAP-5.2.2-4, RDMAP-5.2.2-7, RDMAP-5.3-6,
-// RDMAP-5.3-11, RDMAP-5.5-11, RDMAP-5.5-13, RDMAP-5.5-20, RDMAP-5.5-25
+// RDMAP-5.3-11, RDMAP-B-1, RDMAP-5.5-11, RDMAP-5.5-13, RDMAP-5.5-20, RDMAP-5.5-25
 TEST(IwarpTransport, ARandomMixArrivesInOrderOverAnySegmentation) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -320,6 +321,7 @@ TEST(IwarpTransport, NeverHasMoreReadsOutstandingThanThePeerTakes) {
   t.expect_nothing_left();
 }
 
+// Proves RDMAP-6.1-6
 TEST(IwarpTransport, ReadsInFlightAreTheFewerOfThePeersAndOurs) {
   for (const uint16_t theirs : {uint16_t{2}, uint16_t{9}}) {
     for (const uint16_t ours : {uint16_t{3}, uint16_t{7}}) {
