@@ -11,7 +11,7 @@ from pathlib import Path
 from test_cases import cases_of
 
 # How many shapes each list has.
-LISTS = {"F": 13, "C": 6, "R": 14, "B": 7, "P": 7}
+LISTS = {"F": 13, "C": 6, "I": 12, "R": 14, "B": 7, "P": 7}
 ORIGINS = """
 CVE-2026-46043 CVE-2026-98365 RXE-1114c87 CVE-2026-93107 CVE-2026-45910 CVE-2024-40992 CVE-2023-53539 CVE-2024-38544
 CVE-2022-49929 CVE-2021-47076 CVE-2024-42285 CVE-2025-38211 CVE-2021-47378 CVE-2026-89531 CVE-2026-93224

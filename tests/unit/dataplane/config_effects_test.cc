@@ -331,7 +331,7 @@ const std::map<std::string, const char*>& seen_by() {
       {"iwarp.crc", "IwarpTransport.CarriesMessagesOfEveryKind"},
       {"iwarp.reads_in_flight_max", "IwarpTransport.ReadsInFlightAreTheFewerOfThePeersAndOurs"},
       {"iwarp.fpdu_bytes_max", "IwarpTransport.FpdusAreNoLongerThanTheOptionSays"},
-      {"iwarp.handshake_timeout_s", "IwarpHostile.ASlowHandshakeHasATimeLimit"},
+      {"iwarp.handshake_timeout_s", "IwarpHostile.I7_ASlowHandshakeHasATimeLimit"},
       {"iwarp.keepalive_s", "TcpStreamsTest.TheKernelAsksIdlePeersAndGivesSilentOnesUp"},
       {"iwarp.user_timeout_s", "TcpStreamsTest.TheKernelAsksIdlePeersAndGivesSilentOnesUp"},
       {"metrics.dpdk_telemetry", "DPDK's telemetry socket agrees with /metrics"},

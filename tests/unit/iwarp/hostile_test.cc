@@ -105,7 +105,7 @@ TEST(IwarpHostile, SegmentsOfAMessageMustAgree) {
 }
 
 // Proves RDMAP-4.8-6, RDMAP-4.8-28, RDMAP-4.8-50
-TEST(IwarpHostile, ACorruptedFpduIsNotDelivered) {
+TEST(IwarpHostile, I9_ACorruptedFpduIsNotDelivered) {
   ByteVector bytes = fpdu(send_segment(1, kPayload));
   for (size_t i = 2; i < bytes.size(); ++i) {
     ScriptedPeer t;
@@ -119,7 +119,7 @@ TEST(IwarpHostile, ACorruptedFpduIsNotDelivered) {
   }
 }
 
-TEST(IwarpHostile, AnFpduShorterThanItsHeaderEndsTheStream) {
+TEST(IwarpHostile, I1_AnFpduShorterThanItsHeaderEndsTheStream) {
   for (uint32_t size = 0; size < kUntaggedHeaderBytes; ++size) {
     ScriptedPeer t;
     StreamNet::Connection& connection = t.ready();
@@ -129,7 +129,7 @@ TEST(IwarpHostile, AnFpduShorterThanItsHeaderEndsTheStream) {
   }
 }
 
-TEST(IwarpHostile, BytesBehindTheRequestAreTooEarly) {
+TEST(IwarpHostile, I6_BytesBehindTheRequestAreTooEarly) {
   ScriptedPeer t;
   StreamNet::Connection& connection = t.call();
   const ByteVector said = t.say(connection, joined({siw_request(), fpdu(send_segment(1, kPayload))}));
@@ -139,7 +139,7 @@ TEST(IwarpHostile, BytesBehindTheRequestAreTooEarly) {
   EXPECT_EQ(t.server.transport.stats().mpa_errors[static_cast<size_t>(MpaError::kEarlyData)], 1u);
 }
 
-TEST(IwarpHostile, WhatIsNotMpaIsResetWithItsFirstWrongByte) {
+TEST(IwarpHostile, I12_WhatIsNotMpaIsResetWithItsFirstWrongByte) {
   for (const std::string_view text : {"GET / HTTP/1.1\r\n", "M", "MPA ID Rep Frame"}) {
     ScriptedPeer t;
     StreamNet::Connection& connection = t.call();
@@ -150,7 +150,7 @@ TEST(IwarpHostile, WhatIsNotMpaIsResetWithItsFirstWrongByte) {
   }
 }
 
-TEST(IwarpHostile, ASlowHandshakeHasATimeLimit) {
+TEST(IwarpHostile, I7_ASlowHandshakeHasATimeLimit) {
   ScriptedPeer t;
   StreamNet::Connection& connection = t.call();
   const ByteVector request = siw_request();
@@ -165,7 +165,7 @@ TEST(IwarpHostile, ASlowHandshakeHasATimeLimit) {
   EXPECT_EQ(t.server.transport.stats().drops[static_cast<size_t>(IwarpDrop::kHandshakeTimeout)], 1u);
 }
 
-TEST(IwarpHostile, AFloodOfConnectionsPushesOutItselfAndNotOthers) {
+TEST(IwarpHostile, I8_AFloodOfConnectionsPushesOutItselfAndNotOthers) {
   IwarpOptions options;
   options.half_open_max = 16;
   options.prefix.half_open_max = 8;
@@ -299,7 +299,7 @@ TEST(IwarpHostile, WhoWaitsToBeReadIsReadAgainWhenItIsOver) {
 
 // Long FPDUs of all connections together have a bound; who waits for it loses no time by it, and short ones pass.
 // Proves RDMAP-8.1.2-9
-TEST(IwarpHostile, FpdusThatDoNotEndHoldNoMoreThanTheirShareTogether) {
+TEST(IwarpHostile, I11_FpdusThatDoNotEndHoldNoMoreThanTheirShareTogether) {
   IwarpOptions options;
   options.input_bytes_max = 128u << 10;
   ScriptedPeer t(options);
@@ -422,7 +422,7 @@ TEST(IwarpHostile, AReadsTagIsDeadWithItsResponse) {
 }
 
 // Proves RDMAP-5.4-7
-TEST(IwarpHostile, ATerminateThatIsWrongIsNotAnswered) {
+TEST(IwarpHostile, I10_ATerminateThatIsWrongIsNotAnswered) {
   for (const ByteVector& wrong :
        {untagged(0x41, 0x47, 0, 2, 2, 0, kPayload), untagged(0x41, 0x47, 0, 2, 1, 0, {0x01, 0x01, 0xc0}),
         untagged(0x41, 0x47, 0, 2, 1, 4, kPayload), untagged(0x01, 0x47, 0, 2, 1, 0, kPayload),
