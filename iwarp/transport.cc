@@ -574,11 +574,16 @@ void IwarpTransport::notify(Instant /*now*/, verbs::ConnectionId /*connection*/)
   // kEstablished comes with the Reply, or with the peer's first FPDU: never later than a message.
 }
 
+void IwarpTransport::note_established(Instant now, Connection& connection) {
+  connection.is_established = true;
+  ++stats_.established;
+  ++stats_.connections;
+  note(now, connection, ConnectionEventKind::kConnected);
+}
+
 void IwarpTransport::establish(Instant now, verbs::ConnectionId id) {
   if (Connection* connection = of_user(id); connection != nullptr && connection->state == Connection::State::kStreaming) {
-    connection->is_established = true;
-    ++stats_.established;
-    note(now, *connection, ConnectionEventKind::kConnected);
+    note_established(now, *connection);
     connection->wishes.reset();
   }
 }
@@ -626,9 +631,7 @@ bool IwarpTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
       out.limits = limits();
       break;
     case Kind::kEstablished:
-      connection->is_established = true;
-      ++stats_.established;
-      note(now, *connection, ConnectionEventKind::kConnected);
+      note_established(now, *connection);
       break;
     case Kind::kRejected:
       out.rejection = connection->rejection;
@@ -906,6 +909,7 @@ void IwarpTransport::destroy(verbs::ConnectionId id) {
   }
   connection->has_user = false;
   drop_event(*connection);
+  stats_.connections -= connection->is_established ? 1 : 0;
   if (connection->stream) {
     --open_count_;
     connection->stream.reset();

@@ -76,6 +76,7 @@ inline constexpr uint32_t kIwarpDropCount = 10;
 struct IwarpStats {
   uint64_t accepted = 0;     // TCP connections
   uint64_t established = 0;  // of both sides
+  uint64_t connections = 0;  // gauge: of these, those that their users have
   uint64_t input_waits = 0;  // FPDUs that waited for others to end
   std::array<uint64_t, kIwarpDropCount> drops{};
   std::array<uint64_t, kMpaErrorCount> mpa_errors{};
@@ -169,6 +170,7 @@ class IwarpTransport final : public verbs::Transport {
 
   // Set-up
   void note(Instant now, const Connection& connection, ConnectionEventKind kind, uint16_t detail = 0, uint32_t sequence = 0);
+  void note_established(Instant now, Connection& connection);
   void note_end(Instant now, const Connection& connection);
   void count_drop(Instant now, const Connection& connection, IwarpDrop drop);
   void evict_oldest(Instant now, PrefixTable::Index prefix, IwarpDrop drop);

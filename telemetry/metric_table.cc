@@ -250,6 +250,9 @@ const MetricRow kRows[] = {
     // Connection management
     gauge("causeway_connections", "Established connections.", kAll, {}, {},
           [](const Core& c, At) { return number(c.gateway.connections_open); }),
+    // RoCE has the others: two wires, and one more series instead of two.
+    gauge("causeway_iwarp_connections", "Of causeway_connections, those over iWARP; the others are over RoCE.", kAll, {}, {},
+          [](const Core& c, At) { return number(c.iwarp.connections); }),
     gauge("causeway_client_connections", "Connections of a [[client]] section's clients.", Scope::kClient, {}, {},
           [](const Core& c, At i) { return number(c.gateway.clients[i.scope].connections); }),
     counter("causeway_client_connections_refused_total", "Connection requests refused by their [[client]] section, by reason.",

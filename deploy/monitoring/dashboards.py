@@ -205,6 +205,13 @@ def connections() -> Json:
             ),
             timeseries("Connections", "Established connections.", "none", (metric("connections"), "{{instance}}")),
             timeseries(
+                "Connections by wire",
+                "Established connections over RoCE, and over iWARP.",
+                "none",
+                (f"{metric('connections')} - {metric('iwarp_connections')}", "{{instance}} RoCE"),
+                (metric("iwarp_connections"), "{{instance}} iWARP"),
+            ),
+            timeseries(
                 "Attempts",
                 "Connection attempts per second, by result.",
                 "cps",

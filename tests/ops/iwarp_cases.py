@@ -106,6 +106,8 @@ def _look(box: Box, gateway: PlainGateway) -> None:
     expect("iWARP -> 127.0.0.1: RTS" in box.ctl(gateway, "qp"), "qp as text")
     metrics = gateway.metrics()
     expect_equal("FPDUs counted", metrics.total("causeway_iwarp_fpdus_total", direction="rx"), 20)
+    on_wires = (metrics.total("causeway_connections"), metrics.total("causeway_iwarp_connections"))
+    expect_equal("connections, and those of iWARP", on_wires, (1, 1))
     expect_equal("ports", box.ctl_json(gateway, "status")["ports"], [])
 
 

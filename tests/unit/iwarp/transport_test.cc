@@ -26,6 +26,35 @@ TEST(IwarpTransport, ConnectsBothSidesWithTheirPrivateData) {
   t.expect_nothing_left();
 }
 
+// From the moment that its user is told of it, or says so, until that user lets it go.
+TEST(IwarpTransport, CountsTheConnectionsThatItsUsersHave) {
+  TwoEnds t;
+  const auto open = [&] { return std::pair(t.client.transport.stats().connections, t.server.transport.stats().connections); };
+  EXPECT_EQ(open(), std::pair(uint64_t{0}, uint64_t{0}));
+  t.connect();
+  EXPECT_EQ(open(), std::pair(uint64_t{1}, uint64_t{1}));
+  const verbs::ConnectionId first = t.client.connection;
+  const verbs::ConnectionId first_at_server = t.server.connection;
+  t.connect();
+  EXPECT_EQ(open(), std::pair(uint64_t{2}, uint64_t{2}));
+  t.client.transport.disconnect(t.net.now, first);
+  t.client.transport.destroy(first);
+  t.run();
+  EXPECT_EQ(open(), std::pair(uint64_t{1}, uint64_t{2})) << "the server's user still has it";
+  t.server.transport.destroy(first_at_server);
+  EXPECT_EQ(open(), std::pair(uint64_t{1}, uint64_t{1}));
+  // One that is refused never was one.
+  t.server.refuse = verbs::RejectReason::kRefused;
+  const verbs::ConnectionId second = t.client.connection;
+  t.connect();
+  EXPECT_EQ(open(), std::pair(uint64_t{1}, uint64_t{1}));
+  t.client.transport.destroy(t.client.connection);
+  EXPECT_EQ(open(), std::pair(uint64_t{1}, uint64_t{1}));
+  t.client.connection = second;
+  t.expect_nothing_left();
+  EXPECT_EQ(open(), std::pair(uint64_t{0}, uint64_t{0}));
+}
+
 // Proves RDMAP-3.2-4, RDMAP-5.1-4, RDMAP-5.1-5, RDMAP-5.2.1-10, RDMAP-5.3-16
 TEST(IwarpTransport, CarriesMessagesOfEveryKind) {
   for (const bool crc : {true, false}) {
