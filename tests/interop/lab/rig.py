@@ -126,7 +126,7 @@ class Rig:
             server = kerberos.SERVER  # the service's name has it, an address would be looked up
         proto = ("tcp" if self.wire.kind == "direct" else "rdma") + ("6" if v6 else "")
         options = f"vers={version},proto={proto},port={self.port}{more}"
-        if version == "3" and self.wire.shares:
+        if version == "3" and self.wire.shares and isinstance(self.backend, Ganesha):
             options += ",nolock"  # rpcbind and mountd are at the same address; Ganesha is configured without a lock manager
         elif version == "3":
             # With proto=rdma neither mount.nfs nor the kernel asks rpcbind when all of these are given. mountd is
