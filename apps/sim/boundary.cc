@@ -1,5 +1,6 @@
 #include "apps/sim/boundary.h"
 
+#include <array>
 #include <charconv>
 
 namespace cw::sim {
@@ -7,26 +8,95 @@ namespace {
 
 // How long a killed process is away: less than a timeout, so that packets of its last life still arrive.
 constexpr Duration kAway = Duration::us(300);
+constexpr std::array kBackends = {gateway::BackendKind::kTcp, gateway::BackendKind::kBuiltin};
+constexpr std::array kOneWay = {Direction::kToGateway, Direction::kToClient};
 
 const char* name_of(gateway::BackendKind backend) {
   return backend == gateway::BackendKind::kTcp ? "tcp" : "builtin";
 }
 
+// All points of a wire with at = 0, in the order of the runs.
+std::vector<BoundaryPoint> points_of(Wires wires, gateway::BackendKind backend) {
+  std::vector<BoundaryPoint> points;
+  for (const FaultKind kind : boundary_kinds()) {
+    points.push_back({.wires = wires, .backend = backend, .kind = kind});
+  }
+  if (wires == Wires::kIwarp) {
+    for (const FaultKind kind : byte_boundary_kinds()) {
+      for (const Direction direction : kOneWay) {
+        points.push_back({.wires = wires, .backend = backend, .kind = kind, .direction = direction});
+      }
+    }
+  }
+  return points;
+}
+
+// How many places there are for such a point in a run.
+uint64_t places_of(const BoundaryPoint& point, const RunResult& undisturbed) {
+  if (is_stream_fault(point.kind)) {
+    return undisturbed.stream_bytes[point.direction == Direction::kToGateway ? 0 : 1];
+  }
+  return point.wires == Wires::kIwarp ? undisturbed.segments : undisturbed.frames;
+}
+
+class Boundaries {
+ public:
+  explicit Boundaries(Coverage& coverage) : coverage_(coverage) {}
+
+  void run_wire(Wires wires) {
+    for (const gateway::BackendKind backend : kBackends) {
+      const RunResult undisturbed = run_at({.wires = wires, .backend = backend});
+      report_.frames += undisturbed.frames;
+      report_.segments += undisturbed.segments;
+      report_.bytes += undisturbed.stream_bytes[0] + undisturbed.stream_bytes[1];
+      for (BoundaryPoint point : points_of(wires, backend)) {
+        const uint64_t places = places_of(point, undisturbed);
+        for (point.at = 1; point.at <= places; ++point.at) {
+          ++report_.runs;
+          hash_.add(run_at(point).hash);
+        }
+      }
+    }
+  }
+  BoundaryReport report() {
+    report_.hash = hash_.value();
+    return report_;
+  }
+
+ private:
+  RunResult run_at(const BoundaryPoint& point) {
+    const RunResult result = run(boundary_scenario_at(point), &coverage_);
+    for (const Failure& failure : result.failures) {
+      report_.failures.push_back({point, failure});
+    }
+    return result;
+  }
+
+  Coverage& coverage_;
+  BoundaryReport report_;
+  TraceHash hash_;
+};
+
 }  // namespace
 
-std::string BoundaryFailure::where() const {
-  return std::string(name_of(backend)) + ":" + to_string(kind) + ":" + std::to_string(at_frame);
+std::string BoundaryPoint::name() const {
+  const char* way = direction == Direction::kBoth ? "" : direction == Direction::kToGateway ? "to_gateway:" : "to_client:";
+  return std::string(wires == Wires::kIwarp ? "iwarp:" : "") + name_of(backend) + ":" + to_string(kind) + ":" + way +
+         std::to_string(at);
 }
 
 std::optional<Scenario> parse_boundary(std::string_view text) {
-  for (const gateway::BackendKind backend : {gateway::BackendKind::kTcp, gateway::BackendKind::kBuiltin}) {
-    for (const FaultKind kind : boundary_kinds()) {
-      const std::string prefix = std::string(name_of(backend)) + ":" + to_string(kind) + ":";
-      uint64_t frame = 0;
-      if (text.starts_with(prefix)) {
-        const auto parsed = std::from_chars(text.data() + prefix.size(), text.data() + text.size(), frame);
+  for (const Wires wires : {Wires::kRoce, Wires::kIwarp}) {
+    for (const gateway::BackendKind backend : kBackends) {
+      for (BoundaryPoint point : points_of(wires, backend)) {
+        std::string prefix = point.name();
+        prefix.pop_back();  // the 0
+        if (!text.starts_with(prefix)) {
+          continue;
+        }
+        const auto parsed = std::from_chars(text.data() + prefix.size(), text.data() + text.size(), point.at);
         if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size()) {
-          return boundary_scenario_at(kind, frame, backend);
+          return boundary_scenario_at(point);
         }
       }
     }
@@ -38,41 +108,33 @@ std::vector<FaultKind> boundary_kinds() {
   return {FaultKind::kDisconnect, FaultKind::kDrainGateway, FaultKind::kKillGateway, FaultKind::kKillClient};
 }
 
-Scenario boundary_scenario_at(FaultKind kind, uint64_t at_frame, gateway::BackendKind backend) {
-  Scenario scenario = boundary_scenario();
-  scenario.seed = at_frame;
-  scenario.hosts.backend = backend;
-  if (at_frame > 0) {
+std::vector<FaultKind> byte_boundary_kinds() {
+  return {FaultKind::kStreamReset, FaultKind::kStreamHalfClose};
+}
+
+Scenario boundary_scenario_at(const BoundaryPoint& point) {
+  Scenario scenario = boundary_scenario(point.wires);
+  scenario.seed = point.at;
+  scenario.hosts.backend = point.backend;
+  if (point.at > 0) {
     Fault& fault = scenario.faults.emplace_back();
-    fault.kind = kind;
-    fault.at_frame = at_frame;
+    fault.kind = point.kind;
+    fault.direction = point.direction;
+    fault.at_frame = point.at;
     fault.until = kAway;
+    fault.seed = point.at;
   }
   return scenario;
 }
 
-BoundaryReport run_boundaries(Coverage& coverage) {
-  BoundaryReport report;
-  TraceHash hash;
-  for (const gateway::BackendKind backend : {gateway::BackendKind::kTcp, gateway::BackendKind::kBuiltin}) {
-    const RunResult undisturbed = run(boundary_scenario_at(FaultKind::kDisconnect, 0, backend), &coverage);
-    report.frames += undisturbed.frames;
-    for (const Failure& failure : undisturbed.failures) {
-      report.failures.push_back({backend, FaultKind::kDisconnect, 0, failure});
-    }
-    for (const FaultKind kind : boundary_kinds()) {
-      for (uint64_t frame = 1; frame <= undisturbed.frames; ++frame) {
-        const RunResult result = run(boundary_scenario_at(kind, frame, backend), &coverage);
-        ++report.runs;
-        hash.add(result.hash);
-        for (const Failure& failure : result.failures) {
-          report.failures.push_back({backend, kind, frame, failure});
-        }
-      }
+BoundaryReport run_boundaries(Coverage& coverage, Wires wires) {
+  Boundaries boundaries(coverage);
+  for (const Wires wire : {Wires::kRoce, Wires::kIwarp}) {
+    if (wires == wire || wires == Wires::kBoth) {
+      boundaries.run_wire(wire);
     }
   }
-  report.hash = hash.value();
-  return report;
+  return boundaries.report();
 }
 
 }  // namespace cw::sim

@@ -1,4 +1,5 @@
-// Every packet boundary: the same small run again and again, each time with one thing broken at another packet.
+// Every packet boundary, and every byte of a stream: the same small run again and again, each time with one thing broken at
+// another place.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +13,27 @@
 
 namespace cw::sim {
 
-struct BoundaryFailure {
+// One run: what breaks, and where. RoCE: at the packet that is the at-th to arrive. iWARP: the stream before its at-th byte of
+// that direction, all else at the at-th segment. 0: nothing breaks.
+struct BoundaryPoint {
+  Wires wires = Wires::kRoce;  // not kBoth
   gateway::BackendKind backend = gateway::BackendKind::kTcp;
   FaultKind kind = FaultKind::kDisconnect;
-  uint64_t at_frame = 0;
+  Direction direction = Direction::kBoth;
+  uint64_t at = 0;
+  // "tcp:kill_gateway:17", "iwarp:tcp:kill_client:17", "iwarp:tcp:stream_reset:to_gateway:17": what --boundary-at takes.
+  [[nodiscard]] std::string name() const;
+};
+
+struct BoundaryFailure {
+  BoundaryPoint point;
   Failure failure;
-  [[nodiscard]] std::string where() const;  // "tcp:kill_gateway:17": what --boundary-at takes
 };
 
 struct BoundaryReport {
-  uint64_t frames = 0;  // of the undisturbed run
+  uint64_t frames = 0;    // of the undisturbed runs
+  uint64_t segments = 0;  // the same, of TCP
+  uint64_t bytes = 0;     // the same, of streams
   uint64_t runs = 0;
   uint64_t hash = 0;  // over the hashes of all runs
   std::vector<BoundaryFailure> failures;
@@ -29,9 +41,12 @@ struct BoundaryReport {
 
 // What happens at a boundary: the client disconnects, the gateway shuts down, either is killed.
 [[nodiscard]] std::vector<FaultKind> boundary_kinds();
-[[nodiscard]] Scenario boundary_scenario_at(FaultKind kind, uint64_t at_frame, gateway::BackendKind backend);
-// Of the text that BoundaryFailure::where() makes; nothing when it is another.
+// What happens at each byte of a stream: a reset, a half-close.
+[[nodiscard]] std::vector<FaultKind> byte_boundary_kinds();
+[[nodiscard]] Scenario boundary_scenario_at(const BoundaryPoint& point);
+// Of the text that BoundaryPoint::name() makes; nothing when it is another.
 [[nodiscard]] std::optional<Scenario> parse_boundary(std::string_view text);
-[[nodiscard]] BoundaryReport run_boundaries(Coverage& coverage);
+// With kBoth those of the one wire, and then those of the other.
+[[nodiscard]] BoundaryReport run_boundaries(Coverage& coverage, Wires wires = Wires::kRoce);
 
 }  // namespace cw::sim

@@ -145,10 +145,10 @@ int run_sweep(const Arguments& arguments) {
 int run_every_boundary(const Arguments& arguments) {
   const auto start = SteadyClock::now();
   Coverage coverage;
-  const BoundaryReport report = run_boundaries(coverage);
+  const BoundaryReport report = run_boundaries(coverage, arguments.wires);
   print_boundaries(report, coverage, seconds_since(start), {.json = arguments.json, .coverage = arguments.coverage});
   for (const BoundaryFailure& failure : report.failures) {
-    std::fprintf(stderr, "FAILED: causeway-sim --boundary-at %s\n  %s: %s\n", failure.where().c_str(),
+    std::fprintf(stderr, "FAILED: causeway-sim --boundary-at %s\n  %s: %s\n", failure.point.name().c_str(),
                  to_string(failure.failure.oracle), failure.failure.what.c_str());
   }
   return report.failures.empty() ? 0 : 1;
@@ -261,7 +261,7 @@ int main_of(const Arguments& arguments) {
   if (!arguments.boundary_at.empty()) {
     const auto scenario = parse_boundary(arguments.boundary_at);
     if (!scenario) {
-      std::fprintf(stderr, "causeway-sim: --boundary-at takes backend:fault:frame, as in tcp:kill_gateway:17\n");
+      std::fprintf(stderr, "causeway-sim: --boundary-at takes what --boundary prints, as in tcp:kill_gateway:17\n");
       return 2;
     }
     return run_one(arguments, *scenario, "causeway-sim --boundary-at " + arguments.boundary_at);
@@ -311,7 +311,7 @@ int main(int argc, char** argv) {
            using cw::sim::Wires;
            arguments.wires = name == "roce" ? Wires::kRoce : name == "iwarp" ? Wires::kIwarp : Wires::kBoth;
          },
-         "what clients connect over, of a run or a sweep: roce, iwarp, or both to one gateway (roce)")
+         "what clients connect over, of a run, a sweep or --boundary: roce, iwarp, or both to one gateway (roce)")
       ->check(CLI::IsMember({"roce", "iwarp", "both"}));
   app.add_option("--jobs", arguments.jobs, "threads of a sweep; the result does not depend on it")
       ->check(CLI::Range(1, 256))
@@ -319,9 +319,9 @@ int main(int argc, char** argv) {
   app.add_option("--keep", arguments.keep, "only these faults of the seed, as the shrinker prints them: 3,5/4 or none");
   app.add_option("--pcap", arguments.pcap, "write every frame that arrives to a capture file (one run)");
   app.add_option("--trace", arguments.trace, "write one line per event to a file, or - for standard output (one run)");
-  app.add_option("--boundary-at", arguments.boundary_at, "one run of --boundary: backend:fault:frame");
+  app.add_option("--boundary-at", arguments.boundary_at, "one run of --boundary, as it prints them: tcp:kill_gateway:17");
   app.add_flag("--scenario", arguments.scenario, "print what the seed is made of, and run nothing");
-  app.add_flag("--boundary", arguments.boundary, "break something at every packet of a small run");
+  app.add_flag("--boundary", arguments.boundary, "break something at every packet, or at every byte of a stream, of a small run");
   app.add_flag("--goodput", arguments.goodput, "measure goodput of one connection by loss rate and window");
   app.add_option("--goodput-check", arguments.goodput_check,
                  "the same, compared with a golden table; exit status 1 if it differs");

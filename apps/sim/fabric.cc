@@ -159,21 +159,28 @@ void Fabric::advance_streams() {
       hash_.add(tcp_.now(), host, bytes);
     }
     trace(bytes.empty() ? "stream" : "segment", host, bytes.size());
+    if (!bytes.empty()) {
+      begin_at_count();
+    }
   });
 }
 
 TcpHost* Fabric::tcp_of(uint32_t host) const {
-  if (host == kGateway) {
-    return gateway_ == nullptr ? nullptr : gateway_->tcp.get();
+  if (!is_up(host)) {
+    return nullptr;
   }
-  return host < host_of_hostile(0) && clients_[host - 1].stack != nullptr ? clients_[host - 1].stack->tcp.get() : nullptr;
+  return host == kGateway            ? gateway_->tcp.get()
+         : host < host_of_hostile(0) ? clients_[host - 1].stack->tcp.get()
+                                     : hostiles_[host - host_of_hostile(0)].peer->host().tcp.get();
 }
 
 const iwarp::IwarpTransport* Fabric::iwarp_of(uint32_t host) const {
-  if (tcp_of(host) == nullptr) {
+  if (!is_up(host)) {
     return nullptr;
   }
-  return host == kGateway ? gateway_->iwarp.get() : clients_[host - 1].stack->iwarp.get();
+  return host == kGateway            ? gateway_->iwarp.get()
+         : host < host_of_hostile(0) ? clients_[host - 1].stack->iwarp.get()
+                                     : hostiles_[host - host_of_hostile(0)].peer->host().iwarp.get();
 }
 
 void Fabric::deliver(Arrival&& frame) {
@@ -192,9 +199,13 @@ void Fabric::deliver(Arrival&& frame) {
       clock.queue.push_back(std::move(frame));
     }
   }
+  begin_at_count();
+}
+
+void Fabric::begin_at_count() {
   for (Happening& happening : happenings_) {
     const Fault& fault = scenario_.faults[happening.fault];
-    if (fault.at_frame == frames_ && !happening.begun) {
+    if (fault.at_frame > 0 && fault.at_frame == frames_ + segments_ && !happening.begun) {
       happening.begins = now_;
       happening.ends = now_ + fault.until;
       begin(happening);

@@ -110,6 +110,8 @@ class Fabric {
   void make_cables();
   [[nodiscard]] Instant next_event() const;
   void deliver(Arrival&& frame);
+  // What waits for its frame or segment.
+  void begin_at_count();
   void hand_over(uint32_t host, const Arrival& frame);
   // The frame is one that a standard client refuses although ours would not: it has been answered, and the client's connection
   // is over.

@@ -61,7 +61,8 @@ bool Fabric::is_quiet() const {
   if (gateway_ == nullptr || draining_) {
     return false;
   }
-  if (!tcp_.is_quiet()) {
+  // What the gateway said to its workers when it shut down is heard in its next turn, and nothing else may take time on iWARP.
+  if (!tcp_.is_quiet() || hosts_[kGateway].dirty) {
     return false;
   }
   const auto rests = [](node::Node& node) { return node.cm().live_count() == 0 && node.cm().timewait_count() == 0; };

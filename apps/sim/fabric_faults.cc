@@ -63,9 +63,13 @@ void Fabric::run_hostiles() {
     trace(to_string(hostile.kind), host_of_hostile(i), turned ? 1 : 0);
     slot.turned = turned;
     if (!is_there) {
+      if (TcpHost* tcp = tcp_of(host_of_hostile(i))) {
+        tcp->die(Death::kSilent);
+      }
       slot.peer.reset();
     } else if (slot.peer == nullptr) {
-      slot.peer = std::make_unique<HostilePeer>(scenario_, hostile, static_cast<uint8_t>(1 + host_of_hostile(i)), start_, now_);
+      slot.peer =
+          std::make_unique<HostilePeer>(scenario_, hostile, static_cast<uint8_t>(1 + host_of_hostile(i)), tcp_, start_, now_);
     }
     hosts_[host_of_hostile(i)].dirty = true;
     set_backend_mood();

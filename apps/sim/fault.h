@@ -74,8 +74,9 @@ struct Fault {
   Direction direction = Direction::kBoth;
   Duration from;  // since the start
   Duration until;
-  // With at_frame > 0, `from` is when so many frames have arrived, and `until` counts from there. kStreamReset, kStreamHalfClose:
-  // the byte of its direction before which a stream is cut, counted over all streams of the client; the first is 1.
+  // With at_frame > 0, `from` is when so many frames or segments have arrived, and `until` counts from there. kStreamReset,
+  // kStreamHalfClose: the byte of its direction before which a stream is cut, counted over all streams of the client; the first
+  // is 1.
   uint64_t at_frame = 0;
   // 1/1000 for what happens to some frames or segments; bytes for kMtu, kStreamWindow; of the queue for kBottleneck; Buffers for
   // kStarvePackets.

@@ -1,11 +1,19 @@
 #include "apps/sim/hostile_peer.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
 #include "apps/sim/link/lies.h"
 #include "apps/sim/link/timing.h"
 #include "apps/sim/production.h"
+#include "base/crc32c.h"
 #include "control/cm/ip_cm.h"
 #include "control/cm/wire/mad.h"
 #include "control/cm/wire/req.h"
+#include "iwarp/wire/ddp_header.h"
+#include "iwarp/wire/fpdu.h"
+#include "iwarp/wire/terminate.h"
 #include "rocev2/wire/cnp.h"
 #include "rocev2/wire/packet_builder.h"
 
@@ -26,6 +34,12 @@ constexpr uint32_t kStrangersNetwork = 0x0a09'0100;
 constexpr uint64_t kTransaction = 77;
 constexpr uint8_t kPatientCmCode = 20;  // 4.3 s
 constexpr uint16_t kSourcePort = 0xc001;
+constexpr uint64_t kHalfRequestBytes = 10;
+constexpr uint16_t kLongestUlpduBytes = 0xfffe;
+constexpr uint32_t kBegunFpduBytes = 60'000;  // of it
+constexpr uint64_t kReadForSetUp = 100;       // the MPA Reply fits
+constexpr uint64_t kWrittenForCalls = 600;    // the MPA Request and some calls with Read chunks
+constexpr uint32_t kGarbageSize = 300;        // bytes
 
 load::CallMix mix_of(const Hostile& hostile) {
   using load::CallKind;
@@ -55,8 +69,63 @@ load::CallMix mix_of(const Hostile& hostile) {
       return load::CallMix({.kind = CallKind::kSource, .bytes = kBulkBytes});
     case HostileKind::kGarbage:
       return load::CallMix({.kind = CallKind::kSource, .bytes = kProductionInlineBytes * 2});
+    case HostileKind::kSilentReads:
+    case HostileKind::kHugeIwarpCalls:
+      return load::CallMix({.kind = CallKind::kSink, .bytes = production_call_bytes()});
+    case HostileKind::kHugeIwarpReplies:
+      return load::CallMix({.kind = CallKind::kSource, .bytes = production_reply_bytes()});
     default:
       return load::CallMix({.kind = CallKind::kSource, .bytes = kBulkBytes});
+  }
+}
+
+// On the wire as an honest one would be: of an FPDU with a right CRC.
+std::vector<uint8_t> terminate_fpdu() {
+  iwarp::TerminateMessage message;
+  message.cause = iwarp::TerminateCause::kOperationUnspecified;
+  iwarp::UntaggedHeader header;
+  header.control.last = true;
+  header.control.opcode = iwarp::Opcode::kTerminate;
+  header.queue = iwarp::QueueNumber::kTerminate;
+  header.message = 1;
+  std::array<uint8_t, iwarp::kUntaggedHeaderBytes + iwarp::kTerminateBytesMax> ulpdu{};
+  iwarp::write(header, MutableBytes(ulpdu).first(iwarp::kUntaggedHeaderBytes));
+  const uint32_t bytes =
+      iwarp::kUntaggedHeaderBytes + iwarp::write(message, MutableBytes(ulpdu).subspan(iwarp::kUntaggedHeaderBytes));
+  std::vector<uint8_t> out(iwarp::fpdu_bytes(bytes));
+  store_be16(out.data(), static_cast<uint16_t>(bytes));
+  std::copy_n(ulpdu.begin(), bytes, out.begin() + iwarp::kFpduLengthBytes);
+  Crc32c crc;
+  crc.add(Bytes(out).first(out.size() - iwarp::kFpduCrcBytes));
+  iwarp::store_fpdu_crc(out.data() + out.size() - iwarp::kFpduCrcBytes, crc.value());
+  return out;
+}
+
+TcpLie lie_of(const Hostile& hostile, RandomSource& random) {
+  switch (hostile.kind) {
+    case HostileKind::kHalfRequests:
+      return {.write_bytes_max = kHalfRequestBytes};
+    case HostileKind::kHalfFpdus: {
+      std::vector<uint8_t> begun(kBegunFpduBytes);
+      store_be16(begun.data(), kLongestUlpduBytes);
+      return {.honest_writes = 1, .instead = std::move(begun)};
+    }
+    case HostileKind::kClosedWindow:
+      return {.read_bytes_max = kReadForSetUp};
+    case HostileKind::kSilentReads:
+      return {.write_bytes_max = kWrittenForCalls};
+    case HostileKind::kTerminates:
+      return {.honest_writes = 1, .instead = terminate_fpdu()};
+    case HostileKind::kGarbageBytes: {
+      std::vector<uint8_t> garbage(kGarbageSize);
+      for (uint8_t& byte : garbage) {
+        byte = static_cast<uint8_t>(random.next_u32());
+      }
+      garbage[0] = 0;  // a short FPDU, so that it is looked at
+      return {.honest_writes = 1, .instead = std::move(garbage)};
+    }
+    default:
+      return {};
   }
 }
 
@@ -64,7 +133,7 @@ bool forges(HostileKind kind) {
   return kind == HostileKind::kForgedRequests || kind == HostileKind::kForgedRivals || kind == HostileKind::kForgedCnps;
 }
 
-WorldOptions options_of(const Scenario& scenario, const Hostile& hostile) {
+WorldOptions options_of(const Scenario& scenario, const Hostile& hostile, TcpNet& tcp) {
   WorldOptions out = scenario.hosts;
   out.load.mix = mix_of(hostile);
   out.load.connections = hostile.connections;
@@ -79,6 +148,9 @@ WorldOptions options_of(const Scenario& scenario, const Hostile& hostile) {
   out.packet_buffers = kClientBuffers;
   out.ack_timeout = hostile.kind == HostileKind::kNoDreqAnswer ? kHastyAckTimeout : kPatientAckTimeout;
   out.client_call_timeout = Duration::seconds(1'000'000);
+  out.tcp = is_on_iwarp(hostile.kind) ? &tcp : nullptr;
+  out.iwarp.handshake_timeout = Duration::seconds(1'000'000);
+  out.iwarp.fpdu_timeout = Duration::seconds(1'000'000);
   return out;
 }
 
@@ -96,24 +168,45 @@ std::vector<uint8_t> frame_of(const wire::Path& path, const wire::Bth& bth, cons
 
 }  // namespace
 
-HostilePeer::HostilePeer(const Scenario& scenario, const Hostile& hostile, uint8_t last, Instant start, Instant now)
+HostilePeer::HostilePeer(const Scenario& scenario, const Hostile& hostile, uint8_t last, TcpNet& tcp, Instant start, Instant now)
     : scenario_(scenario),
       hostile_(hostile),
       last_(last),
-      host_(options_of(scenario, hostile), hostile.seed, last),
+      host_(options_of(scenario, hostile, tcp), hostile.seed, last),
       random_(hostile.seed),
       turns_(start + hostile.turns) {
+  if (is_on_iwarp(hostile.kind)) {
+    tcp.limit(last - 1u, kCableBitsPerSecond);
+  }
   if (hostile.connections > 0) {
     host_.driver.start(now);
     host_.driver.begin(now);
   }
-  if (forges(hostile.kind)) {
+  if (forges(hostile.kind) || hostile.kind == HostileKind::kConnectFlood) {
     next_frame_ = turns_;
   }
 }
 
+void HostilePeer::turn_iwarp(Instant now) {
+  if (turns_ <= now && !std::exchange(lies_, true)) {
+    host_.tcp->begin_lie(lie_of(hostile_, random_));
+  }
+  for (; hostile_.kind == HostileKind::kConnectFlood && next_frame_ <= now;
+       next_frame_ = next_frame_ + Duration::seconds(1) / hostile_.amount) {
+    host_.tcp->knock(IpAddress::v4(kStrangersNetwork + 1 + forged_++ % kStrangers), sim_ip(scenario_.hosts.ipv6, 1),
+                     GatewayHost::kPort);
+  }
+  host_.tcp->receive(now);
+  (void)host_.driver.turn(now);
+  host_.tcp->transmit(now);
+}
+
 void HostilePeer::turn(Instant now) {
   host_.node.on_deadline(now);
+  if (host_.tcp) {
+    turn_iwarp(now);
+    return;
+  }
   (void)host_.driver.turn(now);
   if (hostile_.kind == HostileKind::kForgedRivals && host_.driver.connected() == hostile_.connections) {
     host_.driver.stop();  // the connections are what it wants
@@ -139,6 +232,9 @@ Instant HostilePeer::next_deadline() const {
 
 std::vector<std::vector<uint8_t>> HostilePeer::forge(Instant now, const rc::RcQpInfo* victim) {
   std::vector<std::vector<uint8_t>> out;
+  if (host_.tcp) {
+    return out;
+  }
   for (; next_frame_ <= now; next_frame_ = next_frame_ + Duration::seconds(1) / hostile_.amount) {
     switch (hostile_.kind) {
       case HostileKind::kForgedRequests:

@@ -17,7 +17,8 @@ namespace cw::sim {
 class HostilePeer {
  public:
   // `last`: of its addresses. `now`: its own clock and the simulation's, which begins at `start`.
-  HostilePeer(const Scenario& scenario, const Hostile& hostile, uint8_t last, Instant start, Instant now);
+  // `tcp`: of the simulation, for hostiles of iWARP.
+  HostilePeer(const Scenario& scenario, const Hostile& hostile, uint8_t last, TcpNet& tcp, Instant start, Instant now);
 
   // One turn of its process, frames of the stack aside.
   void turn(Instant now);
@@ -28,6 +29,7 @@ class HostilePeer {
   [[nodiscard]] ClientHost& host() { return host_; }
 
  private:
+  void turn_iwarp(Instant now);
   void break_protocol(rc::RcQp& qp);
   [[nodiscard]] std::vector<uint8_t> forged_request(const IpAddress& from, verbs::Qpn qpn);
   [[nodiscard]] std::vector<uint8_t> forged_cnp(const rc::RcQpInfo& victim);
@@ -41,6 +43,7 @@ class HostilePeer {
   Instant turns_;
   Instant next_frame_ = Instant::never();
   uint32_t forged_ = 0;
+  bool lies_ = false;          // iWARP: it has turned
   std::set<uint32_t> broken_;  // queue pairs
 };
 

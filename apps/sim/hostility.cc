@@ -9,9 +9,14 @@ namespace cw::sim {
 namespace {
 
 constexpr std::array<const char*, kHostileKindCount> kNames = {
-    "no_receives",   "no_read_answers", "no_acks",      "slow_acks",    "huge_calls",     "huge_replies",       "connect_loop",
-    "garbage",       "slow_reads",      "call_slots",   "gap_holders",  "no_dreq_answer", "refused_by_backend", "forged_requests",
-    "forged_rivals", "forged_cnps",     "backend_dead", "backend_hung", "backend_stops",  "backend_slow",
+    "no_receives",        "no_read_answers",    "no_acks",       "slow_acks",
+    "huge_calls",         "huge_replies",       "connect_loop",  "garbage",
+    "slow_reads",         "call_slots",         "gap_holders",   "no_dreq_answer",
+    "refused_by_backend", "forged_requests",    "forged_rivals", "forged_cnps",
+    "backend_dead",       "backend_hung",       "backend_stops", "backend_slow",
+    "half_requests",      "half_fpdus",         "closed_window", "silent_reads",
+    "huge_iwarp_calls",   "huge_iwarp_replies", "terminates",    "garbage_bytes",
+    "connect_flood",
 };
 
 }  // namespace

@@ -37,9 +37,24 @@ enum class HostileKind : uint8_t {
   kBackendHung,   // takes calls and answers none
   kBackendStops,  // takes calls and stops in the middle of a reply
   kBackendSlow,   // answers `time` later
+  // A client on iWARP
+  kHalfRequests,      // sends half an MPA Request
+  kHalfFpdus,         // begins the longest FPDU and does not end it
+  kClosedWindow,      // asks for large results and reads nothing
+  kSilentReads,       // offers data by Read chunks and answers no READ
+  kHugeIwarpCalls,    // the longest calls that are allowed, on every credit
+  kHugeIwarpReplies,  // the longest results, on every credit
+  kTerminates,        // sends a Terminate once connected, and connects again
+  kGarbageBytes,      // has no FPDU but other bytes once connected, and connects again
+  kConnectFlood,      // `amount` TCP connections a second from addresses that nobody has, each of them silent
   kCount,
 };
 inline constexpr uint32_t kHostileKindCount = static_cast<uint32_t>(HostileKind::kCount);
+// Without those of iWARP, which stand last.
+inline constexpr uint32_t kRoceHostileKindCount = static_cast<uint32_t>(HostileKind::kHalfRequests);
+[[nodiscard]] constexpr bool is_on_iwarp(HostileKind kind) {
+  return kind >= HostileKind::kHalfRequests;
+}
 [[nodiscard]] const char* to_string(HostileKind kind) noexcept;
 [[nodiscard]] std::optional<HostileKind> parse_hostile_kind(std::string_view name) noexcept;
 // Kinds that the gateway does not withstand yet: neither in `--isolation all` nor in a sweep. Whoever fixes one removes it.
@@ -48,7 +63,7 @@ inline constexpr std::initializer_list<HostileKind> kAwaitingFix = {};
   return std::find(kAwaitingFix.begin(), kAwaitingFix.end(), kind) != kAwaitingFix.end();
 }
 [[nodiscard]] constexpr bool is_about_backend(HostileKind kind) {
-  return kind >= HostileKind::kBackendDead;
+  return kind >= HostileKind::kBackendDead && kind <= HostileKind::kBackendSlow;
 }
 
 // One host with one address.

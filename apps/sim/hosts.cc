@@ -161,7 +161,7 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   out.reserved_packet_bytes = options.reserved_packet_bytes;
   if (options.own_backends || options.production) {
     for (uint32_t i = 0; i < out.listeners.size(); ++i) {
-      out.listeners[i].backend = i;
+      out.listeners[i].backend = out.listeners[i].transport == GatewayHost::kIwarp ? 0 : i;
     }
   }
   if (options.production) {
@@ -195,6 +195,9 @@ iwarp::IwarpOptions sim_iwarp_options(const WorldOptions& options) {
   out.crc = options.iwarp.gateway_crc;
   out.ord = options.iwarp.gateway_ord;
   out.send_queue_depth = options.iwarp.send_queue_depth;
+  if (options.production) {
+    apply_production(out);
+  }
   return out;
 }
 

@@ -34,6 +34,8 @@ constexpr uint32_t kHonestLossPermille = 3;            // beside those who take 
 constexpr uint32_t kPlacesLeft = 8;                    // of all connections: for honest clients that come back
 constexpr uint64_t kSeedOfChoice = 0x1501'a7ed;        // what is drawn afterwards has nothing to do with the choice
 constexpr uint64_t kTableSeed = 18;
+constexpr uint32_t kMssBytes = 8948;   // jumbo frames
+constexpr uint32_t kSetUpsHeld = 480;  // nearly all half-open connections that there may be
 
 // Calls as NFS makes them: many small ones, some that read and some that write, small enough to be cheap.
 ClientPlan honest_client(uint32_t window, Duration pause) {
@@ -64,15 +66,19 @@ Fault reconnect(uint32_t client, Duration at) {
   return fault;
 }
 
-Scenario production_scenario() {
+// On iWARP buffers have the size of production: what a stream may hold is counted in bytes there, and in buffers elsewhere.
+Scenario production_scenario(Wires wires) {
   Scenario scenario;
+  scenario.wires = wires;
   scenario.link_delay = Duration::us(20);
   WorldOptions& hosts = scenario.hosts;
   hosts.production = true;
   hosts.backend = gateway::BackendKind::kTcp;
   hosts.backends = 2;
   hosts.gateway_ports = 2;
-  hosts.path_mtu = kProductionPathMtu;
+  hosts.path_mtu = kProductionPathMtu * (wires == Wires::kRoce ? 1 : kProductionByteScale);
+  hosts.iwarp.tcp.delay = scenario.link_delay;
+  hosts.iwarp.tcp.mss_bytes = kMssBytes;
   hosts.reserved_packet_bytes = kProductionPathMtu;
   hosts.credits = production_credits();
   hosts.load.window = 6;
@@ -143,6 +149,26 @@ Hostile worst_of(HostileKind kind) {
     case HostileKind::kBackendSlow:
       hostile.time = Duration::ms(500);
       return hostile;
+    case HostileKind::kHalfRequests:
+      hostile.connections = kSetUpsHeld;
+      hostile.window = 1;
+      return hostile;
+    case HostileKind::kHalfFpdus:
+      hostile.connections = production_connections() - kPlacesLeft;
+      hostile.window = 1;
+      return hostile;
+    case HostileKind::kSilentReads:
+      hostile.connections = 20;
+      hostile.window = 4;
+      return hostile;
+    case HostileKind::kHugeIwarpCalls:
+    case HostileKind::kHugeIwarpReplies:
+      hostile.connections = 2;
+      return hostile;
+    case HostileKind::kConnectFlood:
+      hostile.connections = 0;
+      hostile.amount = 2000;
+      return hostile;
     default:
       return hostile;
   }
@@ -178,12 +204,22 @@ bool takes_its_time(HostileKind kind) {
   return kind == HostileKind::kSlowReads || kind == HostileKind::kCallSlots || kind == HostileKind::kNoDreqAnswer;
 }
 
-HostileKind draw_kind(Draw& draw) {
+HostileKind draw_kind(Draw& draw, Wires wires) {
   HostileKind kind;
   do {
-    kind = static_cast<HostileKind>(draw.below(kHostileKindCount));
+    kind = static_cast<HostileKind>(wires == Wires::kRoce
+                                        ? draw.below(kRoceHostileKindCount)
+                                        : kRoceHostileKindCount + draw.below(kHostileKindCount - kRoceHostileKindCount));
   } while (awaits_fix(kind));
   return kind;
+}
+
+// With both wires the first client is the one on RoCE.
+void spread_over(Wires wires, Scenario& scenario) {
+  for (size_t i = wires == Wires::kBoth ? 1 : 0; wires != Wires::kRoce && i < scenario.clients.size(); ++i) {
+    scenario.clients[i].iwarp = true;
+    scenario.clients[i].standard = false;
+  }
 }
 
 uint32_t addresses_of(HostileKind kind) {
@@ -216,9 +252,9 @@ bool is_isolation_seed(uint64_t seed) {
   return Draw(seed ^ kSeedOfChoice).one_in(kIsolationSeeds);
 }
 
-Scenario draw_isolation(uint64_t seed) {
+Scenario draw_isolation(uint64_t seed, Wires wires) {
   Draw draw(seed);
-  Scenario scenario = production_scenario();
+  Scenario scenario = production_scenario(wires);
   scenario.seed = seed;
   scenario.phase_one = draw.time(Duration::seconds(1), Duration::seconds(3));
   scenario.link_delay = draw.time(Duration::us(2), Duration::us(50));
@@ -231,7 +267,7 @@ Scenario draw_isolation(uint64_t seed) {
   }
   uint32_t places = production_connections() - kPlacesLeft;
   for (uint32_t count = draw.of({1u, 1u, 2u, 3u}); count > 0; --count) {
-    Hostile hostile = worst_of(draw_kind(draw));
+    Hostile hostile = worst_of(draw_kind(draw, wires));
     suit(hostile.kind, scenario);
     if (hostile.connections > 0) {
       const uint32_t most = std::min(hostile.connections, places);
@@ -250,16 +286,20 @@ Scenario draw_isolation(uint64_t seed) {
   for (ClientPlan& client : scenario.clients) {
     client.standard = draw.one_in(2);
   }
+  scenario.hosts.iwarp.tcp.delay = scenario.link_delay;
+  spread_over(wires, scenario);
   return scenario;
 }
 
 Scenario isolation_of(HostileKind kind) {
-  Scenario scenario = production_scenario();
+  const Wires wires = is_on_iwarp(kind) ? Wires::kBoth : Wires::kRoce;
+  Scenario scenario = production_scenario(wires);
   scenario.seed = kTableSeed;
   scenario.phase_one = takes_its_time(kind) ? kLongPhase : kTablePhase;
   for (uint32_t i = 0; i < kTableClients; ++i) {
     scenario.clients.push_back(honest_client(scenario.hosts.load.window, takes_its_time(kind) ? kLongPause : kTablePause));
   }
+  spread_over(wires, scenario);
   scenario.faults.push_back(reconnect(1, scenario.phase_one / 2));
   suit(kind, scenario);
   for (uint32_t i = 0; i < addresses_of(kind); ++i) {

@@ -24,8 +24,9 @@ inline constexpr Duration kWaitMax = Duration::seconds(1);
 // One seed in so many is such a scenario.
 inline constexpr uint32_t kIsolationSeeds = 128;
 [[nodiscard]] bool is_isolation_seed(uint64_t seed);
-// One to three hostiles of kinds drawn from the seed beside two or three honest clients.
-[[nodiscard]] Scenario draw_isolation(uint64_t seed);
+// One to three hostiles of kinds drawn from the seed beside two or three honest clients. Those of iWARP with any other wires than
+// kRoce.
+[[nodiscard]] Scenario draw_isolation(uint64_t seed, Wires wires);
 // What the table measures: one hostile of that kind, at its worst.
 [[nodiscard]] Scenario isolation_of(HostileKind kind);
 [[nodiscard]] Scenario honest_part(const Scenario& scenario);

@@ -93,6 +93,28 @@ void apply_production(node::NodeOptions& options) {
   options.cm.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
 }
 
+// As dataplane/assemble.cc does for one core.
+void apply_production(iwarp::IwarpOptions& options) {
+  const control::LimitsConfig& limits = config().limits;
+  const control::IwarpConfig& iwarp = config().iwarp;
+  options.connections_max = limits.connections_max;
+  options.half_open_max = limits.half_open_max;
+  options.request_rate = rate_of(limits.cm_requests_per_second);
+  options.prefix.request_rate = rate_of(limits.cm_requests_per_second_per_prefix);
+  options.prefix.half_open_max = limits.half_open_max_per_prefix;
+  options.prefix.ipv4_bits = static_cast<uint8_t>(limits.prefix_bits_ipv4);
+  options.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
+  options.input_bytes_max = uint64_t{config().dataplane.rx_buffers} / 4 * 2048;
+  options.crc = iwarp.crc;
+  options.ord = static_cast<uint16_t>(iwarp.reads_in_flight_max);
+  options.fpdu_bytes_max = iwarp.fpdu_bytes_max;
+  options.handshake_timeout = Duration::seconds(iwarp.handshake_timeout_s);
+  options.send_work_max = std::max(16384u, 8 * limits.calls_in_flight_max);
+  const control::ListenerConfig listener;
+  options.receive_work_max =
+      std::max(options.receive_work_max, (listener.credits + listener.reverse_credits) * limits.connections_max);
+}
+
 uint32_t production_connections() {
   return config().limits.connections_max;
 }

@@ -8,6 +8,7 @@
 #include "gateway/gateway_options.h"
 #include "gateway/node/node.h"
 #include "gateway/node/roce_transport.h"
+#include "iwarp/transport.h"
 
 namespace cw::sim {
 
@@ -28,6 +29,7 @@ inline constexpr uint32_t kProductionInlineBytes = 4096 / kProductionByteScale;
 void apply_production(gateway::GatewayOptions& options);
 void apply_production(node::RoceOptions& options);
 void apply_production(node::NodeOptions& options);
+void apply_production(iwarp::IwarpOptions& options);
 [[nodiscard]] uint32_t production_connections();
 [[nodiscard]] uint32_t production_credits();
 // The longest call and the longest result that a client of that gateway may ask for, bytes.

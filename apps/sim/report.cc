@@ -125,15 +125,19 @@ void print_boundaries(const BoundaryReport& report, const Coverage& coverage, do
     Json failed = Json::array();
     for (const BoundaryFailure& failure : report.failures) {
       failed.push_back(
-          {{"where", failure.where()}, {"oracle", to_string(failure.failure.oracle)}, {"what", failure.failure.what}});
+          {{"where", failure.point.name()}, {"oracle", to_string(failure.failure.oracle)}, {"what", failure.failure.what}});
     }
-    const Json out = {{"frames", report.frames}, {"runs", report.runs}, {"hash", hex(report.hash)},
-                      {"wall_seconds", seconds}, {"failures", failed},  {"coverage", json_of(coverage)}};
+    const Json out = {{"frames", report.frames}, {"segments", report.segments},  {"bytes", report.bytes},
+                      {"runs", report.runs},     {"hash", hex(report.hash)},     {"wall_seconds", seconds},
+                      {"failures", failed},      {"coverage", json_of(coverage)}};
     std::printf("%s\n", out.dump(2).c_str());
     return;
   }
-  std::printf("every packet boundary: %" PRIu64 " runs over %" PRIu64 " packets, %zu failed, hash %s, %.1f s\n", report.runs,
-              report.frames, report.failures.size(), hex(report.hash).c_str(), seconds);
+  const std::string streams = report.bytes == 0 ? ""
+                                                : " and " + std::to_string(report.bytes) + " bytes of streams in " +
+                                                      std::to_string(report.segments) + " segments";
+  std::printf("every packet boundary: %" PRIu64 " runs over %" PRIu64 " packets%s, %zu failed, hash %s, %.1f s\n", report.runs,
+              report.frames, streams.c_str(), report.failures.size(), hex(report.hash).c_str(), seconds);
   if (options.coverage) {
     print_coverage(coverage, true);
   }

@@ -350,8 +350,8 @@ void size_pools(Scenario& scenario) {
 }
 
 Scenario draw_scenario(uint64_t seed, Wires wires) {
-  if (wires == Wires::kRoce && is_isolation_seed(seed)) {
-    return draw_isolation(seed);
+  if (is_isolation_seed(seed)) {
+    return draw_isolation(seed, wires);
   }
   Draw draw(seed);
   Scenario scenario;
@@ -384,8 +384,9 @@ Scenario draw_scenario(uint64_t seed, Wires wires) {
   return scenario;
 }
 
-Scenario boundary_scenario() {
+Scenario boundary_scenario(Wires wires) {
   Scenario scenario;
+  scenario.wires = wires;
   scenario.phase_one = Duration::ms(2);
   scenario.link_delay = Duration::us(5);
   WorldOptions& hosts = scenario.hosts;
@@ -403,6 +404,14 @@ Scenario boundary_scenario() {
   client.calls = {{BenchProcedure::kNull, 0, CallShape::kNatural},      {BenchProcedure::kEcho, 100, CallShape::kNatural},
                   {BenchProcedure::kEcho, 3000, CallShape::kReduced},   {BenchProcedure::kSink, 2500, CallShape::kNatural},
                   {BenchProcedure::kSource, 3000, CallShape::kNatural}, {BenchProcedure::kEcho, 2000, CallShape::kLongBoth}};
+  if (wires == Wires::kIwarp) {
+    client.iwarp = true;
+    hosts.iwarp.tcp.mss_bytes = 300;  // messages of a few segments
+    client.calls = {{BenchProcedure::kNull, 0, CallShape::kNatural},
+                    {BenchProcedure::kEcho, 40, CallShape::kReduced},
+                    {BenchProcedure::kSink, 700, CallShape::kNatural},
+                    {BenchProcedure::kEcho, 500, CallShape::kLongBoth}};
+  }
   size_pools(scenario);
   return scenario;
 }

@@ -63,10 +63,11 @@ struct Scenario {
   [[nodiscard]] Duration finish_within() const;
 };
 
-// One seed in kIsolationSeeds has hostiles (isolation.h), with kRoce.
+// One seed in kIsolationSeeds has hostiles (isolation.h).
 [[nodiscard]] Scenario draw_scenario(uint64_t seed, Wires wires = Wires::kRoce);
 // One client, one connection, a call of each kind, no faults: what "every packet boundary" starts from.
-[[nodiscard]] Scenario boundary_scenario();
+// On iWARP the calls are short, since each byte is a boundary there.
+[[nodiscard]] Scenario boundary_scenario(Wires wires = Wires::kRoce);
 
 // Sizes pools so that what the scenario may have in flight at once fits. Called by both of the above.
 void size_pools(Scenario& scenario);

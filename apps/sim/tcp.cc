@@ -15,6 +15,7 @@ constexpr uint32_t kTinySegmentsMax = 256;  // of a write: a simulation of singl
 constexpr uint32_t kTinySpacingNs = 3000;
 constexpr uint32_t kCutBits = 17;  // a random cut comes within so many bits of bytes
 constexpr uint32_t kFromCaller = 0;
+constexpr uint64_t kSegmentOverhead = 78;  // of Ethernet, IP and TCP
 
 bool concerns(Direction direction, uint32_t from) {
   return direction == Direction::kBoth || (direction == Direction::kToGateway) == (from == kFromCaller);
@@ -45,6 +46,9 @@ void TcpHost::die(Death death) {
   for (const uint64_t connection : std::exchange(backlog_, {})) {
     net_.close(connection, 1, death == Death::kSilent ? Death::kSilent : Death::kReset);
   }
+  for (const uint64_t connection : std::exchange(knocks_, {})) {
+    net_.close(connection, 0, death);
+  }
   pending_.clear();
   ports_.clear();
   net_.hosts_[index_] = nullptr;
@@ -70,22 +74,38 @@ void TcpHost::unlisten(uint16_t port) {
   });
 }
 
-Status TcpHost::connect(iwarp::StreamId stream, const IpAddress& server, uint16_t port) {
+uint64_t TcpHost::open_connection(const IpAddress& server, uint16_t port) {
   const auto called = std::ranges::find_if(net_.addresses_, [&](const auto& entry) { return entry.second == server; });
   if (called == net_.addresses_.end()) {
-    return fail(Error::kBadValue);
+    return 0;
   }
   const uint64_t id = net_.next_connection_++;
   TcpNet::Connection& connection = net_.connections_[id];
   connection.caller = index_;
   connection.port = port;
   connection.peer_port = net_.next_port_++;
+  connection.from = address_;
   connection.ends[0].host = index_;
-  connection.ends[0].stream = stream;
   connection.ends[1].host = called->first;
-  sockets_[stream.value()] = {id, 0};
   net_.post(net_.now_ + net_.options_.delay, id, 1, TcpNet::EventKind::kSyn);
+  return id;
+}
+
+Status TcpHost::connect(iwarp::StreamId stream, const IpAddress& server, uint16_t port) {
+  const uint64_t id = open_connection(server, port);
+  if (id == 0) {
+    return fail(Error::kBadValue);
+  }
+  net_.find(id)->ends[0].stream = stream;
+  sockets_[stream.value()] = {id, 0};
   return {};
+}
+
+void TcpHost::knock(const IpAddress& from, const IpAddress& server, uint16_t port) {
+  if (const uint64_t id = open_connection(server, port); id != 0) {
+    net_.find(id)->from = from;
+    knocks_.push_back(id);
+  }
 }
 
 void TcpHost::finish(iwarp::StreamId stream) {
@@ -127,8 +147,8 @@ void TcpHost::receive(Instant now) {
     if (connection == nullptr) {
       continue;
     }
-    const auto stream = transport_->on_accepted(now, net_.addresses_[connection->caller], connection->peer_port, connection->port,
-                                                net_.options_.mss_bytes);
+    const auto stream =
+        transport_->on_accepted(now, connection->from, connection->peer_port, connection->port, net_.options_.mss_bytes);
     if (!stream) {
       net_.close(id, 1, Death::kReset);
       continue;
@@ -174,6 +194,13 @@ void TcpHost::read_some(Instant now, Place place) {
     if (end.arrived.empty() && !end.reset_arrived && (!end.fin_arrived || end.fin_told)) {
       return;
     }
+    uint64_t most = UINT64_MAX;
+    if (lie_ && !end.reset_arrived) {
+      most = lie_->read_bytes_max - std::min(lie_->read_bytes_max, lied_[stream.value()].read);
+      if (most == 0) {
+        return;
+      }
+    }
     std::array<MutableBytes, iwarp::SpareBuffers::kCount + 1> space;
     const uint32_t pieces = transport_->receive_space(now, stream, space);
     if (pieces == 0) {
@@ -190,11 +217,14 @@ void TcpHost::read_some(Instant now, Place place) {
       return;
     }
     uint32_t count = 0;
-    for (uint32_t i = 0; i < pieces && !end.arrived.empty(); ++i) {
-      const size_t take = std::min(space[i].size(), end.arrived.size());
+    for (uint32_t i = 0; i < pieces && !end.arrived.empty() && count < most; ++i) {
+      const size_t take = std::min<uint64_t>(std::min(space[i].size(), end.arrived.size()), most - count);
       std::copy_n(end.arrived.begin(), take, space[i].begin());
       end.arrived.erase(end.arrived.begin(), end.arrived.begin() + static_cast<ptrdiff_t>(take));
       count += static_cast<uint32_t>(take);
+    }
+    if (lie_) {
+      lied_[stream.value()].read += count;
     }
     net_.read(place.connection, place.end, count);
     transport_->on_received(now, stream, count);
@@ -239,7 +269,14 @@ void TcpHost::write_out(Instant now, Place place) {
       lose(now, place);
       return;
     }
-    const uint64_t sent = net_.write(place.connection, place.end, std::span<const Bytes>(pieces).first(count));
+    uint64_t most = UINT64_MAX;
+    if (lie_ && write_lie(place, stream.value(), most)) {
+      return;
+    }
+    const uint64_t sent = net_.write(place.connection, place.end, std::span<const Bytes>(pieces).first(count), most);
+    if (lie_) {
+      lied_[stream.value()].written += sent;
+    }
     if (sent == 0) {
       ++stats_.blocked_writes;
       end.blocked = true;
@@ -251,6 +288,21 @@ void TcpHost::write_out(Instant now, Place place) {
     }
   }
   transport_->request_send(*net_.find(place.connection)->ends[place.end].stream);  // it has had its share of the turn
+}
+
+bool TcpHost::write_lie(Place place, uint64_t stream, uint64_t& most) {
+  Lied& lied = lied_[stream];
+  most = lie_->write_bytes_max - std::min(lie_->write_bytes_max, lied.written);
+  if (lied.is_done || most == 0) {
+    net_.find(place.connection)->ends[place.end].blocked = true;
+    return true;
+  }
+  if (lied.writes++ < lie_->honest_writes) {
+    return false;
+  }
+  lied.is_done = true;
+  net_.send(place.connection, *net_.find(place.connection), place.end, lie_->instead);
+  return true;
 }
 
 void TcpHost::lose(Instant now, Place place) {
@@ -412,11 +464,11 @@ void TcpNet::wake(const End& end) {
   }
 }
 
-uint64_t TcpNet::write(uint64_t id, uint32_t end_index, std::span<const Bytes> pieces) {
+uint64_t TcpNet::write(uint64_t id, uint32_t end_index, std::span<const Bytes> pieces, uint64_t at_most) {
   Connection& connection = *find(id);
   End& end = connection.ends[end_index];
   const uint64_t most = buffer_bytes(paths_[connection.caller]);
-  uint64_t room = most - std::min(most, end.unread);
+  uint64_t room = std::min(most - std::min(most, end.unread), at_most);
   std::vector<uint8_t> bytes;
   for (const Bytes piece : pieces) {
     const auto take = static_cast<ptrdiff_t>(std::min<uint64_t>(piece.size(), room));
@@ -468,7 +520,14 @@ void TcpNet::send(uint64_t id, Connection& connection, uint32_t from, std::span<
 void TcpNet::push(uint64_t id, Connection& connection, uint32_t from, Segment&& segment) {
   End& end = connection.ends[from];
   Path& path = paths_[connection.caller];
-  end.last_at = std::max(end.last_at, now_ + options_.delay + hold_of(path, from));
+  Instant left = now_;
+  if (path.bits_per_second > 0) {
+    const uint64_t bits = 8 * (segment.bytes.size() + kSegmentOverhead);
+    left =
+        std::max(now_, path.busy_until[from]) + Duration::ns(static_cast<int64_t>(bits * 1'000'000'000 / path.bits_per_second));
+    path.busy_until[from] = left;
+  }
+  end.last_at = std::max(end.last_at, left + options_.delay + hold_of(path, from));
   end.flight.push_back(std::move(segment));
   post(end.last_at, id, 1 - from, EventKind::kSegment);
 }

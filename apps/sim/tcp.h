@@ -41,6 +41,14 @@ enum class Death : uint8_t {
   kSilent,  // the machine is gone: nobody says anything, until it is there again and knows nothing of them
 };
 
+// How a host breaks the rules on each of its streams, counted from when it begins to.
+struct TcpLie {
+  uint64_t read_bytes_max = UINT64_MAX;   // then its window stays closed
+  uint64_t write_bytes_max = UINT64_MAX;  // then it says nothing more
+  uint32_t honest_writes = UINT32_MAX;    // then it writes `instead`, and nothing more
+  std::vector<uint8_t> instead;
+};
+
 class TcpNet;
 
 class TcpHost final : public iwarp::StreamHost {
@@ -60,8 +68,9 @@ class TcpHost final : public iwarp::StreamHost {
   [[nodiscard]] bool has_work() const;
   // The process ends, before its transport goes.
   void die(Death death);
-  [[nodiscard]] uint32_t index() const { return index_; }
-  [[nodiscard]] const IpAddress& address() const { return address_; }
+  void begin_lie(TcpLie lie) { lie_ = std::move(lie); }
+  // A TCP connection in the name of `from` that is answered with nothing, not even when it ends.
+  void knock(const IpAddress& from, const IpAddress& server, uint16_t port);
 
   // iwarp::StreamHost
   [[nodiscard]] Status listen(uint16_t port) override;
@@ -79,6 +88,16 @@ class TcpHost final : public iwarp::StreamHost {
     uint32_t end = 0;
   };
 
+  struct Lied {
+    uint64_t read = 0;
+    uint64_t written = 0;
+    uint32_t writes = 0;
+    bool is_done = false;
+  };
+
+  [[nodiscard]] uint64_t open_connection(const IpAddress& server, uint16_t port);
+  // Instead of the stream's own bytes. False: these are to be written, up to `most`.
+  [[nodiscard]] bool write_lie(Place place, uint64_t stream, uint64_t& most);
   void read_some(Instant now, Place place);
   void write_out(Instant now, Place place);
   void lose(Instant now, Place place);
@@ -91,7 +110,10 @@ class TcpHost final : public iwarp::StreamHost {
   std::map<uint64_t, Place> sockets_;  // by stream
   std::deque<uint64_t> backlog_;       // connections to be accepted
   std::set<uint64_t> pending_;         // streams that have news
+  std::vector<uint64_t> knocks_;       // connections
   bool has_more_to_send_ = false;
+  std::optional<TcpLie> lie_;
+  std::map<uint64_t, Lied> lied_;  // by stream
   iwarp::TcpStats stats_;
 };
 
@@ -117,6 +139,8 @@ class TcpNet {
   [[nodiscard]] uint32_t connection_count() const { return static_cast<uint32_t>(connections_.size()); }
   // Of all connections that this host has called, by direction: 0 from it, 1 to it.
   [[nodiscard]] uint64_t bytes_of(uint32_t host, uint32_t direction) const;
+  // Of the cable of this host, each way.
+  void limit(uint32_t host, uint64_t bits_per_second) { paths_[host].bits_per_second = bits_per_second; }
   // Drawn anew each time.
   [[nodiscard]] Death draw_death();
 
@@ -157,6 +181,7 @@ class TcpNet {
     uint32_t caller = 0;  // host
     uint16_t port = 0;
     uint16_t peer_port = 0;
+    IpAddress from;
     std::array<End, 2> ends;  // 0: who called
   };
   enum class EventKind : uint8_t { kSyn, kUp, kRefused, kSegment, kWritable, kReset, kTimeout };
@@ -179,6 +204,8 @@ class TcpNet {
   struct Path {
     std::deque<Trouble> troubles;
     std::array<uint64_t, 2> bytes{};
+    uint64_t bits_per_second = 0;         // 0: no limit
+    std::array<Instant, 2> busy_until{};  // by direction
   };
 
   [[nodiscard]] Connection* find(uint64_t id);
@@ -188,7 +215,7 @@ class TcpNet {
   void on_segment(uint64_t id, Connection& connection, uint32_t to, const Arrived& arrived);
   void wake(const End& end);
   // Takes as much as there is room for.
-  [[nodiscard]] uint64_t write(uint64_t id, uint32_t end, std::span<const Bytes> pieces);
+  [[nodiscard]] uint64_t write(uint64_t id, uint32_t end, std::span<const Bytes> pieces, uint64_t at_most = UINT64_MAX);
   void send(uint64_t id, Connection& connection, uint32_t from, std::span<const uint8_t> bytes);
   void push(uint64_t id, Connection& connection, uint32_t from, Segment&& segment);
   void read(uint64_t id, uint32_t end, uint64_t bytes);

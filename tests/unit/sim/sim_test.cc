@@ -633,11 +633,19 @@ TEST(SimIsolation, ReadsTheNamesOfKindsThatItWrites) {
 }
 
 TEST(SimBoundary, ReadsWhatItWrites) {
-  const BoundaryFailure failure{gateway::BackendKind::kBuiltin, FaultKind::kKillClient, 17, {}};
-  const auto scenario = parse_boundary(failure.where());
+  const BoundaryPoint point{.backend = gateway::BackendKind::kBuiltin, .kind = FaultKind::kKillClient, .at = 17};
+  const auto scenario = parse_boundary(point.name());
   ASSERT_TRUE(scenario);
   EXPECT_EQ(scenario->faults[0].at_frame, 17u);
   EXPECT_EQ(scenario->faults[0].kind, FaultKind::kKillClient);
+  const BoundaryPoint byte{
+      .wires = Wires::kIwarp, .kind = FaultKind::kStreamHalfClose, .direction = Direction::kToClient, .at = 99};
+  const auto of_stream = parse_boundary(byte.name());
+  ASSERT_TRUE(of_stream);
+  EXPECT_EQ(of_stream->wires, Wires::kIwarp);
+  EXPECT_EQ(of_stream->faults[0].at_frame, 99u);
+  EXPECT_EQ(of_stream->faults[0].direction, Direction::kToClient);
+  EXPECT_FALSE(parse_boundary("tcp:stream_reset:to_client:1"));
   EXPECT_FALSE(parse_boundary("tcp:nothing:1"));
   EXPECT_FALSE(parse_boundary("tcp:kill_client:1x"));
 }
