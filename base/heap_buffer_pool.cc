@@ -1,9 +1,12 @@
 #include "base/heap_buffer_pool.h"
 
+#include <cstring>
+
 namespace cw {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr int kPoison = 0xdb;
 
 }  // namespace
 
@@ -103,6 +106,9 @@ void HeapBufferPool::drop_reference(Entry& root) {
   CW_ASSERT(before > 0);
   if (before == 1) {
     buffers_taken_.fetch_sub(1, kRelaxed);
+    if (poisons_) {
+      std::memset(root.storage, kPoison, Buffer::kHeadroomBytes + size_t{buffer_bytes_});
+    }
     free_buffers_.push(root.index);
   }
 }

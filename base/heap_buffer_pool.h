@@ -22,6 +22,8 @@ class HeapBufferPool final : public BufferPool {
   void release(Buffer* list) override;
   [[nodiscard]] uint32_t buffer_bytes() const override { return buffer_bytes_; }
 
+  // From here on what is given back is overwritten: whoever goes on reading it sees other bytes. For tests and simulation.
+  void poison_released() { poisons_ = true; }
   // Buffers and views that somebody still owns.
   [[nodiscard]] uint32_t in_use() const {
     return buffers_in_use_.load(std::memory_order_relaxed) + views_in_use_.load(std::memory_order_relaxed);
@@ -52,6 +54,7 @@ class HeapBufferPool final : public BufferPool {
   uint32_t buffer_count_;
   uint32_t view_count_;
   uint32_t buffer_bytes_;
+  bool poisons_ = false;
   std::atomic<uint32_t> buffers_in_use_{0};
   std::atomic<uint32_t> buffers_taken_{0};  // not in free_buffers_
   std::atomic<uint32_t> views_in_use_{0};

@@ -330,6 +330,10 @@ GatewayHost::GatewayHost(const WorldOptions& options, uint64_t seed)
       gateway(gateway_host_options(options, source_ports), wires_of(transport, iwarp.get()), packets, large, programs, random) {
   (void)programs.add(options.program != nullptr ? *options.program : bench);
   CW_ASSERT(gateway.start().ok());
+  if (options.small_tables) {  // large buffers cost large runs too much
+    packets.poison_released();
+    large.poison_released();
+  }
 }
 
 void GatewayHost::turn(Instant now) {
@@ -368,6 +372,9 @@ ClientStack::ClientStack(const WorldOptions& options, uint64_t seed, uint8_t las
       iwarp(iwarp_on(tcp.get(), client_iwarp_options(options), packets, random, &memory)),
       client(client_options(options), iwarp ? static_cast<verbs::Transport&>(*iwarp) : transport, memory, packets, random) {
   random = SeededRandom(seed);
+  if (options.small_tables) {
+    packets.poison_released();
+  }
   (void)programs.add(bench);
   client.serve(programs);
 }

@@ -40,6 +40,23 @@ TEST(HeapBufferPool, ABufferComesBackWithItsLastView) {
   EXPECT_EQ(pool.view_usage().available, 1u);
 }
 
+TEST(HeapBufferPool, OverwritesWhatIsGivenBackWithItsLastView) {
+  HeapBufferPool pool(1, 64, 1);
+  pool.poison_released();
+  Buffer* buffer = pool.allocate_one();
+  ASSERT_NE(buffer, nullptr);
+  const std::array<uint8_t, 4> bytes{1, 2, 3, 4};
+  ASSERT_EQ(buffer->append(bytes), bytes.size());
+  const uint8_t* where = buffer->data;
+  Buffer* view = pool.share(*buffer, 0, 4);
+  ASSERT_NE(view, nullptr);
+  pool.release(buffer);
+  EXPECT_EQ(where[0], 1);
+  pool.release(view);
+  EXPECT_NE(where[0], 1);
+  EXPECT_EQ(where[0], where[3]);
+}
+
 TEST(HeapBufferPool, NoTwoThreadsHaveTheSameBuffer) {
   constexpr uint32_t kBuffers = 64;
   constexpr int kRounds = 20'000;
