@@ -114,6 +114,49 @@ TEST(MpaSetup, AnswersEveryVariantAsItIsMeant) {
   }
 }
 
+// The same by the transport: what the peer says, what it hears, and what the user is told.
+TEST(MpaSetup, EveryVariantReachesTheUserAndIsAnswered) {
+  for (const Variant& variant : variants()) {
+    SCOPED_TRACE(variant.name);
+    ScriptedPeer t({.crc = variant.our_crc, .ord = 32});
+    t.server.accept_options.private_data = kPrivate;
+    EXPECT_EQ(to_hex(t.say(t.call(), variant.request)), to_hex(variant.reply));
+    ASSERT_FALSE(t.server.events.empty());
+    const bool has_word = (variant.request[16] & 0x10) != 0;
+    const ByteVector said(variant.request.begin() + kMpaHeaderBytes + (has_word ? IrdOrd::kBytes : 0), variant.request.end());
+    EXPECT_EQ(t.server.events[0].private_data, said);
+    EXPECT_EQ(t.server.has_event(Kind::kEstablished), variant.ready == ReadyToReceive::kNone);
+    EXPECT_EQ(t.server.stream().crc, (variant.reply[16] & 0x40) != 0);
+    EXPECT_EQ(t.server.stream().ird, variant.ird);
+    EXPECT_EQ(t.server.stream().ord, variant.ord);
+  }
+}
+
+TEST(MpaSetup, WhoIsRefusedHearsTheReason) {
+  struct Case {
+    std::string_view request;
+    std::string_view reply;
+    std::string_view reason;
+  };
+  for (const Case& each :
+       {Case{"90 02 000c 00800000 P", "30 02 000b 00000000", "markers"}, Case{"c0 01 0008 P", "20 01 0007", "markers"},
+        Case{"10 03 000c 00800000 P", "30 02 000c 00000000", "revision"},
+        Case{"10 02 0003 000000", "30 02 000a 00000000", "length"},
+        Case{"10 02 0004 80010001", "30 02 0014 00000000", "ready_to_receive"}}) {
+    SCOPED_TRACE(each.request);
+    ScriptedPeer t;
+    StreamNet::Connection& connection = t.call();
+    const bool has_private = each.request.ends_with('P');
+    const std::string_view head = each.request.substr(0, each.request.size() - (has_private ? 1 : 0));
+    const ByteVector reason(each.reason.begin(), each.reason.end());
+    EXPECT_EQ(to_hex(t.say(connection, joined({from_hex(kRequestKeyHex), from_hex(head),
+                                               has_private ? from_hex(kPrivateHex) : ByteVector()}))),
+              to_hex(joined({from_hex(kReplyKeyHex), from_hex(each.reply), reason})));
+    EXPECT_TRUE(connection.ends[0].fin_arriving);
+    EXPECT_TRUE(t.server.events.empty());
+  }
+}
+
 TEST(MpaSetup, RefusesWhatItCannotDo) {
   struct Case {
     const char* name;
