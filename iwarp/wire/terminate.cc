@@ -27,8 +27,10 @@ struct Control {
 
 Control parse_control_word(const uint8_t* p) {
   const uint8_t flags = p[2];
-  // The bits that one form uses are reserved, hence zero, in the other. Without any of them the RFC's form is meant.
-  if ((flags & 0xe0) == 0 && (flags & 0x07) != 0) {
+  // The bits that one form uses are reserved, hence zero, in the other. siw sends none of them with an error of MPA, as of a CRC:
+  // codes 1 to 4 would be of a remote operation otherwise, which has none below 5. Else the RFC's form is meant.
+  const bool is_siws_mpa = p[0] == 0x02 && p[1] >= 1 && p[1] <= 4;
+  if ((flags & 0xe0) == 0 && ((flags & 0x07) != 0 || is_siws_mpa)) {
     return {.layer_and_type = static_cast<uint8_t>(p[0] << 4 | p[0] >> 4),
             .code = p[1],
             .has_length = (flags & kSiwM) != 0,
