@@ -479,11 +479,20 @@ void IwarpTransport::fail_setup(Instant now, Connection& connection, IwarpDrop d
   connection.handshake_deadline = Instant::never();  // the user is told once
   rearm(connection);
   if (!connection.is_passive) {
+    const MpaError wrong = connection.wishes->initiator.error();
     if (drop == IwarpDrop::kBadSetup) {
-      connection.rejection = {verbs::RejectReason::kOther, to_string(connection.wishes->initiator.error())};
+      connection.rejection = {verbs::RejectReason::kOther, to_string(wrong)};
     }
     post_event(connection, drop == IwarpDrop::kBadSetup ? Kind::kRejected : Kind::kUnreachable);
-    release(connection, ReleaseKind::kReset);
+    if (drop == IwarpDrop::kBadSetup && wrong == MpaError::kInsufficientIrd) {
+      // RFC 6581 has a code for it. What the two have settled is settled, so that there is a stream to say it on.
+      start_stream(connection, connection.wishes->initiator.session(), connection.wishes->options);
+      connection.stream->refuse(TerminateCause::kMpaInsufficientIrd);
+      watch_stream(now, connection);
+      rearm(connection);
+    } else {
+      release(connection, ReleaseKind::kReset);
+    }
     return;
   }
   const MpaError error = connection.responder->error();

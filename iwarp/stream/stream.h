@@ -89,6 +89,8 @@ class RdmapStream final : public verbs::QueuePair, public ListNode<ReadyTag>, pu
   void on_sent();
   // The TCP connection is over, or the shell's patience.
   void on_lost(StreamErrorCause cause);
+  // The peer is told what is wrong, of no segment of its, and the stream ends.
+  void refuse(TerminateCause cause);
   // Something may be sent now that could not be before.
   void resume() { note_sendable(); }
 
@@ -141,7 +143,6 @@ class RdmapStream final : public verbs::QueuePair, public ListNode<ReadyTag>, pu
   [[nodiscard]] static TerminateCause read_fault(verbs::MemoryFault fault);
   // The peer is told what is wrong with what it sent, and the stream ends.
   void refuse(const Segment& segment, TerminateCause cause);
-  void refuse(TerminateCause cause);
 
   // Sending (stream_send.cc)
   enum class Added : uint8_t { kSegment, kNoRoom, kNoBuffers, kFailed };

@@ -293,6 +293,10 @@ struct PlayedServer {
     client.transport.on_connected(net.now, *connection().ends[0].stream, 1460);
   }
   [[nodiscard]] StreamNet::Connection& connection() { return net.connections().front(); }
+  [[nodiscard]] ByteVector heard() {
+    const auto& arrived = connection().ends[1].arriving;
+    return {arrived.begin(), arrived.end()};
+  }
   void say(const ByteVector& bytes) {
     connection().ends[0].arriving.insert(connection().ends[0].arriving.end(), bytes.begin(), bytes.end());
     (void)net.turn();
@@ -301,6 +305,31 @@ struct PlayedServer {
   StreamNet net;
   EndHost client;
 };
+
+TEST(MpaSetup, AServerThatWantsMoreReadsThanWeTakeIsToldSo) {
+  for (const bool waits : {false, true}) {
+    PlayedServer t;
+    t.say(joined({from_hex(kReplyKeyHex), from_hex("50 02 0004 0001012c")}));
+    t.client.turn(t.net.now);
+    (void)t.net.turn();
+    ASSERT_EQ(t.client.events.size(), 1u);
+    EXPECT_EQ(t.client.events[0].kind, Kind::kRejected);
+    EXPECT_EQ(t.client.events[0].rejection.name, "insufficient_ird");
+    const ByteVector said = t.heard();
+    EXPECT_EQ(to_hex({said.begin() + kMpaHeaderBytes + IrdOrd::kBytes, said.end()}),
+              to_hex(fpdu(from_hex("4147 00000000 00000002 00000001 00000000 20060000"))));
+    EXPECT_TRUE(t.connection().ends[1].fin_arriving);
+    EXPECT_FALSE(t.connection().ends[1].reset_arriving);
+    if (!waits) {
+      t.client.transport.destroy(t.client.events[0].connection);
+    }
+    t.net.advance(Duration::seconds(10));
+    t.client.turn(t.net.now);
+    EXPECT_EQ(t.client.events.size(), 1u);
+    EXPECT_EQ(t.client.transport.live_count(), 0u);
+    t.client.transport.destroy(t.client.events[0].connection);
+  }
+}
 
 TEST(MpaSetup, WhoCallsHearsOnceThatTheReplyWasWrong) {
   PlayedServer t;
