@@ -104,13 +104,7 @@ def fuzz(target: Path, name: str, work: Path, seconds: int, runs: int) -> Result
         problem = f"exit status {run.returncode}, see {log}"
     elif not executions or not covered:
         problem = f"said nothing about its executions, see {log}"
-    return Result(
-        name,
-        reached,
-        int(covered[-1][0]) if covered else 0,
-        int(edges.group(1)) if edges else 0,
-        problem,
-    )
+    return Result(name, reached, int(covered[-1][0]) if covered else 0, int(edges.group(1)) if edges else 0, problem)
 
 
 def keep(target: Path, name: str, work: Path) -> None:
