@@ -65,7 +65,7 @@ class Boundaries {
 
  private:
   RunResult run_at(const BoundaryPoint& point) {
-    const RunResult result = run(boundary_scenario_at(point), &coverage_);
+    RunResult result = run(boundary_scenario_at(point), &coverage_);
     for (const Failure& failure : result.failures) {
       report_.failures.push_back({point, failure});
     }

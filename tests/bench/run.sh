@@ -76,7 +76,7 @@ for name in $stacks; do
 done
 if [ -n "$has_dpdk" ]; then
   bench handoff "$build/tests/bench/handoff_bench" "${repeats[@]}" --json "$out/handoff.json"
-  for name in link gateway messages scrape; do
+  for name in link gateway messages scrape iwarp; do
     bench "$name" python3 "$here/${name}_bench.py" "$build" $full --json "$out/$name.json"
   done
 fi

@@ -47,6 +47,14 @@ TARGETS = [
         for name in ("read", "write")
     ),
     *(Target(f"iCRC / bare ISA-L, {size} bytes", f"icrc/one_piece/{size}", "ratio", 0.95, 1.1, None) for size in (1084, 4156)),
+    Target("iWARP, small RPC / the same over plain TCP, one connection", "iwarp/echo64_w32", "ratio", 0.5, 0.8, 1.0),
+    Target("the same, eight connections", "iwarp/echo64_w8_c8", "ratio", 0.5, 0.8, 1.0),
+    *(
+        Target(f"iWARP, {name} of 1 MiB{crc} / a TCP stream", f"iwarp/{name}1m{suffix}", "ratio", floor, target, 0.95)
+        for name in ("read", "write")
+        for crc, suffix, floor, target in ((" with CRC", "", 0.5, 0.7), (" without CRC", "_no_crc", 0.6, 0.85))
+    ),
+    Target("iWARP, bytes per idle connection", "iwarp/bytes_per_idle_connection", "value", 16384, 8192, 4096, True),
     Target("64-byte SENDs acknowledged / testpmd echo, packets/s", "link/send64_acknowledged", "ratio", 0.2, 0.35, 0.5),
     Target("goodput at 1 % loss, plain go-back-N peer, W=64", "goodput/standard_send_w64_1_percent", "value", 0.40, 0.55, 0.59),
     Target("goodput at 1 % loss between Causeways, W=64", "goodput/causeway_send_w64_1_percent", "value", 0.80, 0.93, 0.97),
