@@ -173,7 +173,7 @@ std::unique_ptr<Link> decorate(std::unique_ptr<Link> inner, const Fault& fault, 
     case FaultKind::kMtu:
       return std::make_unique<MtuLimit>(std::move(inner), window, fault.seed, fault.amount);
     case FaultKind::kBottleneck: {
-      const auto bits_per_second = static_cast<uint64_t>(1500 * 8 * 1'000'000'000LL / fault.time.to_ns());
+      const auto bits_per_second = static_cast<uint64_t>(int64_t{1500} * 8 * 1'000'000'000 / fault.time.to_ns());
       return std::make_unique<Bottleneck>(std::move(inner), window, fault.seed,
                                           Bottleneck::Options{.bits_per_second = bits_per_second, .queue_bytes = fault.amount});
     }

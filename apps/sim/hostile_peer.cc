@@ -50,7 +50,6 @@ load::CallMix mix_of(const Hostile& hostile) {
       return load::CallMix({.kind = CallKind::kSink, .bytes = kBulkBytes});
     case HostileKind::kHugeCalls:
     case HostileKind::kNoReadAnswers:
-      return load::CallMix({.kind = CallKind::kSink, .bytes = production_call_bytes()});
     case HostileKind::kSlowReads:
       return load::CallMix({.kind = CallKind::kSink, .bytes = production_call_bytes()});
     case HostileKind::kCallSlots:

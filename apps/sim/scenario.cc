@@ -38,7 +38,7 @@ CallPlan draw_call(Draw& draw, const WorldOptions& hosts) {
   call.procedure = static_cast<BenchProcedure>(draw.below(4));
   if (call.procedure != BenchProcedure::kNull) {
     // Up to 24 packets: enough to have a middle, few enough to be cheap.
-    call.bytes = draw.one_in(8) ? draw.below(4) : static_cast<uint32_t>(draw.magnitude(1, 24 * hosts.path_mtu));
+    call.bytes = draw.one_in(8) ? draw.below(4) : static_cast<uint32_t>(draw.magnitude(1, uint64_t{24} * hosts.path_mtu));
   }
   if (draw.one_in(2)) {
     call.shape = static_cast<CallShape>(draw.below(static_cast<uint32_t>(CallShape::kCount)));

@@ -36,7 +36,7 @@ UniqueFd new_socket() {
 std::string runtime_directory() {
   for (const char* name : {"RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"}) {
     const char* const value = std::getenv(name);
-    const std::string directory = value == nullptr ? "" : std::string(value, std::strcspn(value, ":"));  // the first of several
+    std::string directory = value == nullptr ? "" : std::string(value, std::strcspn(value, ":"));  // the first of several
     if (directory.starts_with('/') && access(directory.c_str(), W_OK | X_OK) == 0) {
       return directory;
     }
