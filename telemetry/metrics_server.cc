@@ -124,7 +124,7 @@ class Answers {
   const std::string& metrics_text() {
     const Clock::time_point now = Clock::now();
     if (!cached_at_ || now - *cached_at_ > std::chrono::nanoseconds(MetricsServer::kCacheTime.to_ns())) {
-      cached_text_ = to_text(metrics_.Collect());
+      cached_text_ = telemetry::to_text(metrics_.Collect());
       cached_at_ = Clock::now();
     }
     return cached_text_;
