@@ -86,8 +86,8 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
   path->workers().start();
   path->cores().front()->announce();
   std::atomic<bool> stop{false};
-  std::thread control([&] { management.run(stop); });
   management.start();
+  std::thread control([&] { management.run(stop); });
   say_ready(config, management);
   run_cores(config, path->cores(), control, stop);
   management.stop();

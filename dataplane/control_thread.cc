@@ -35,6 +35,11 @@ const std::string& section_of(const gateway::Notice& notice, const gateway::Conf
   return numbers.clients.values()[*notice.client_class];
 }
 
+// What one packet carries, on a wire whose messages have packets.
+std::string path_mtu_of(const gateway::Notice& notice) {
+  return notice.remote_qpn.value() == 0 ? "" : fmt::format(", path MTU {}", notice.packet_bytes);
+}
+
 // Which of the client's connections it is, by what the wire tells connections apart.
 std::string queue_pair_of(const gateway::Notice& notice) {
   return notice.remote_qpn.value() == 0
@@ -47,10 +52,10 @@ void log_notice(const gateway::Notice& notice, const control::Config& config, co
   const std::string backend = notice.backend < backends.size() ? backends[notice.backend].name : "none";
   switch (notice.result) {
     case gateway::ConnectionResult::kAccepted:
-      telemetry::log_info(
-          "connection from {} to port {} accepted: {}, path MTU {}, inline {}/{}, remote invalidation {}, backend {}",
-          text(notice.peer), notice.listener_port, queue_pair_of(notice), notice.packet_bytes, notice.inline_send_bytes,
-          notice.inline_receive_bytes, notice.remote_invalidation ? "on" : "off", backend);
+      telemetry::log_info("connection from {} to port {} accepted: {}{}, inline {}/{}, remote invalidation {}, backend {}",
+                          text(notice.peer), notice.listener_port, queue_pair_of(notice), path_mtu_of(notice),
+                          notice.inline_send_bytes, notice.inline_receive_bytes, notice.remote_invalidation ? "on" : "off",
+                          backend);
       return;
     case gateway::ConnectionResult::kClosedByPeer:
     case gateway::ConnectionResult::kClosedByUs:

@@ -1,5 +1,5 @@
 // What serves clients: DPDK and its ports where the configuration has any, buffers, workers, and poll cores that listen. Built
-// from top to bottom by the main thread; nothing runs before the cores do (core_threads.h).
+// from top to bottom by the main thread; no poll core runs before run_cores() (core_threads.h).
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ namespace cw::dataplane {
 class DataPath {
  public:
   // `config` outlives it, with the addresses of the kernel filled in. `verbose`: DPDK's own messages are shown. Null, and one
-  // sentence in `problem`, when something is missing. The log has been started. DPDK, once started, stays so: stop_eal().
+  // sentence in `problem`, when something is missing. The log has been started. Once started, DPDK runs until stop_eal().
   [[nodiscard]] static std::unique_ptr<DataPath> create(const control::Config& config, const control::Notifier& notifier,
                                                         bool verbose, std::string& problem);
 
@@ -56,7 +56,7 @@ class DataPath {
   std::vector<std::unique_ptr<Port>> ports_;
   rpcrdma::BenchProgram bench_;
   rpcrdma::ProgramRegistry programs_;
-  std::unique_ptr<Wakeup[]> wakeups_;  // one of each core
+  std::unique_ptr<Wakeup[]> wakeups_;  // one for each core
   std::unique_ptr<WorkerPool> workers_;
   std::unique_ptr<CoreExchange> exchange_;  // between several cores
   gateway::ConfigIds numbers_;

@@ -47,7 +47,7 @@ class Management {
     flags_.ready.store(true);
   }
   void stop() { checks_.stop(); }
-  // The control thread's; returns, with `stop` set, when the gateway has shut down.
+  // Run by the control thread. Returns, with `stop` set, when the gateway has shut down.
   void run(std::atomic<bool>& stop) { control_thread_.run(stop); }
 
   [[nodiscard]] std::string admin_socket() const { return control::admin_socket_path(config_); }

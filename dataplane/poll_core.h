@@ -27,7 +27,7 @@
 
 namespace cw::dataplane {
 
-// What the cores of a process have in common; outlives them.
+// What the cores of a process have in common. What it refers to outlives them; it itself is read by the constructor alone.
 struct PollShared {
   const control::Config& config;
   std::span<const std::unique_ptr<Port>> ports;

@@ -69,7 +69,7 @@ enum class ConnectionResult : uint8_t {
   kClosedByPeer,
   kClosedByUs,            // shutdown, or a drain that had to come to an end
   kDrained,               // ended in order: every call that it had taken was answered
-  kFailedTransport,       // retries exhausted, NAK, malformed packets of the peer
+  kFailedTransport,       // retries exhausted, NAK, malformed packets of the peer; a TCP connection that was reset or silent
   kFailedProtocol,        // RPC-over-RDMA violation
   kFailedBackend,         // the backend closed
   kFailedBackendTimeout,  // the backend kept a call too long

@@ -196,7 +196,7 @@ IwarpTransport::~IwarpTransport() {
 // Connections that wait for their last words to leave make room for new ones.
 IwarpTransport::Connection* IwarpTransport::take_connection(Instant /*now*/) {
   if (free_slots_.empty()) {
-    Connection* oldest = parting_.front();
+    Connection* oldest = parting_strangers_.empty() ? parting_.front() : parting_strangers_.front();
     if (oldest == nullptr) {
       return nullptr;
     }
@@ -232,6 +232,7 @@ void IwarpTransport::free_connection(Connection& connection) {
   if (connection.ListNode<PartingTag>::is_linked()) {
     connection.ListNode<PartingTag>::unlink();
     --parting_count_;
+    stranger_count_ -= connection.is_established ? 0 : 1;
   }
   timers_.cancel(connection);
   slots_[connection.slot].connection = nullptr;
@@ -591,7 +592,8 @@ void IwarpTransport::note_established(Instant now, Connection& connection) {
 }
 
 void IwarpTransport::establish(Instant now, verbs::ConnectionId id) {
-  if (Connection* connection = of_user(id); connection != nullptr && connection->state == Connection::State::kStreaming) {
+  Connection* connection = of_user(id);
+  if (connection != nullptr && connection->state == Connection::State::kStreaming && !connection->is_established) {
     note_established(now, *connection);
     connection->wishes.reset();
   }
@@ -841,6 +843,7 @@ void IwarpTransport::on_lost(Instant now, StreamId stream, StreamErrorCause caus
   switch (connection->state) {
     case Connection::State::kStreaming: {
       lose_stream(now, *connection, cause);
+      watch_stream(now, *connection);  // its user may have closed it before
       connection->output.drop();
       connection->parting_deadline = Instant::never();
       connection->fpdu_deadline = Instant::never();
@@ -880,7 +883,7 @@ void IwarpTransport::on_lost(Instant now, StreamId stream, StreamErrorCause caus
   }
 }
 
-// serve() sets the deadline. The connection itself may be gone behind this.
+// serve() sets the deadline. The connection itself may be gone after this call.
 void IwarpTransport::begin_parting(Connection& connection) {
   connection.state = Connection::State::kParting;
   connection.handshake_deadline = Instant::never();
@@ -892,9 +895,14 @@ void IwarpTransport::begin_parting(Connection& connection) {
   connection.reads_again = true;  // the peer's FIN is behind what it has sent
   rearm(connection);
   request_service(connection);
-  parting_.push_back(connection);
-  if (++parting_count_ > options_.parting_max) {
-    release(*parting_.front(), ReleaseKind::kReset);
+  ++parting_count_;
+  if (connection.is_established) {
+    parting_.push_back(connection);
+    return;
+  }
+  parting_strangers_.push_back(connection);
+  if (++stranger_count_ > options_.parting_max) {
+    release(*parting_strangers_.front(), ReleaseKind::kReset);
   }
 }
 

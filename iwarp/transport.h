@@ -41,7 +41,7 @@ namespace cw::iwarp {
 struct IwarpOptions {
   uint32_t connections_max = 64;  // half-open ones not included
   uint32_t half_open_max = 64;    // TCP connections without an MPA Request
-  uint32_t parting_max = 256;     // TCP connections without a user that wait for their last words to leave, and the peer's FIN
+  uint32_t parting_max = 256;     // TCP connections that nobody wanted, and that wait for their last words to leave and the FIN
   PrefixLimits prefix{.half_open_max = 48};                  // what one network of clients may have of them, and ask
   RateLimit request_rate{.per_second = 1000, .burst = 500};  // TCP connections taken
   Duration handshake_timeout = Duration::seconds(5);         // for the Request, or the Reply
@@ -214,14 +214,17 @@ class IwarpTransport final : public verbs::Transport {
   std::vector<uint16_t> ports_;
   IntrusiveList<Connection, EventTag> with_events_;
   IntrusiveList<Connection, HalfOpenTag> half_open_;  // the oldest first
-  IntrusiveList<Connection, PartingTag> parting_;     // without a user, the oldest first
+  // Without a user, the oldest first. Those that were never established have a bound, and make room for others before the rest.
+  IntrusiveList<Connection, PartingTag> parting_;
+  IntrusiveList<Connection, PartingTag> parting_strangers_;
   IntrusiveList<Connection, ServiceTag> serviceable_;
   IntrusiveList<Connection, InputTag> wait_for_input_;  // until there is room for the FPDU that has begun, the first first
   uint64_t input_reserved_ = 0;
   std::array<uint8_t, kMpaPrivateDataBytesMax> told_{};  // the private data of the event that was polled last
   uint32_t half_open_count_ = 0;
-  uint32_t parting_count_ = 0;
-  uint32_t open_count_ = 0;  // accepted or connected, with a user
+  uint32_t parting_count_ = 0;   // of both lists
+  uint32_t stranger_count_ = 0;  // of parting_strangers_
+  uint32_t open_count_ = 0;      // accepted or connected, with a user
   uint32_t live_count_ = 0;
   IwarpStats stats_;
 };

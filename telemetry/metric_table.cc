@@ -250,7 +250,7 @@ const MetricRow kRows[] = {
     // Connection management
     gauge("causeway_connections", "Established connections.", kAll, {}, {},
           [](const Core& c, At) { return number(c.gateway.connections_open); }),
-    // RoCE has the others: two wires, and one more series instead of two.
+    // RoCE's are the rest, so one series is enough.
     gauge("causeway_iwarp_connections", "Of causeway_connections, those over iWARP; the others are over RoCE.", kAll, {}, {},
           [](const Core& c, At) { return number(c.iwarp.connections); }),
     gauge("causeway_client_connections", "Connections of a [[client]] section's clients.", Scope::kClient, {}, {},

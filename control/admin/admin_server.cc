@@ -192,8 +192,9 @@ class AdminServer::Impl {
   Impl(std::string path, const AdminPolicy& policy, const AdminTarget& target, Duration idle_timeout)
       : path_(std::move(path)), shared_{policy, target, idle_timeout, {}} {}
   ~Impl() {
-    server_.reset();
+    // While it still listens: a gateway that starts meanwhile leaves the name alone, and nobody else's is removed.
     unlink(path_.c_str());
+    server_.reset();
   }
   [[nodiscard]] bool start(UniqueFd listener) {
     server_ = StreamServer::start(std::move(listener), [this](UniqueFd client, StreamServer::Sessions& /*sessions*/) {

@@ -61,7 +61,8 @@ class StreamSession {
 class StreamServer {
  public:
   using Sessions = std::list<std::unique_ptr<StreamSession>>;  // in the order of their arrival
-  // Who has connected gets a session, or null: the connection is closed. May remove sessions to make room. Called in the thread.
+  // Makes the session of a client that has connected; null closes the connection. May remove sessions to make room. Called in
+  // the server's thread.
   using Admit = std::function<std::unique_ptr<StreamSession>(UniqueFd client, Sessions& sessions)>;
 
   // `listener`: non-blocking, and listening. Null when there is no descriptor left for its own use (errno).

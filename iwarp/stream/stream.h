@@ -89,7 +89,7 @@ class RdmapStream final : public verbs::QueuePair, public ListNode<ReadyTag>, pu
   void on_sent();
   // The TCP connection is over, or the shell's patience.
   void on_lost(StreamErrorCause cause);
-  // The peer is told what is wrong, of no segment of its, and the stream ends.
+  // Tells the peer what is wrong, without naming a segment, and ends the stream.
   void refuse(TerminateCause cause);
   // Something may be sent now that could not be before.
   void resume() { note_sendable(); }

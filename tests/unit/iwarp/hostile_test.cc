@@ -269,6 +269,39 @@ TEST(IwarpHostile, ConnectionsThatAreOverHaveABound) {
   EXPECT_EQ(t.server.transport.live_count(), 0u);
 }
 
+// Shutdown and drain end many at once: each may say its last words, and none is reset for the sake of the others.
+TEST(IwarpHostile, ConnectionsThatWereEstablishedEndInOrderHoweverMany) {
+  IwarpOptions options;
+  options.parting_max = 1;
+  ScriptedPeer t(options);
+  std::vector<StreamNet::Connection*> calls;
+  for (uint32_t i = 0; i < 4; ++i) {
+    calls.push_back(&t.ready());
+    EXPECT_TRUE(t.say(*calls.back(), fpdu(send_segment(1, kPayload))).empty());
+    ASSERT_TRUE(t.server.qp->post_send({.payload = t.server.chain(kPayload)}).ok());
+  }
+  t.run();
+  for (const verbs::ConnectionId id : t.server.requests) {
+    t.server.transport.disconnect(t.net.now, id);
+    t.server.transport.destroy(id);
+  }
+  t.run();
+  for (StreamNet::Connection* call : calls) {
+    EXPECT_FALSE(call->ends[0].reset_arriving);
+    EXPECT_TRUE(call->ends[0].fin_arriving);
+    EXPECT_FALSE(t.net.read(*call).empty());
+  }
+  // Whoever is refused meanwhile is the first to go.
+  t.server.refuse = verbs::RejectReason::kRefused;
+  StreamNet::Connection& first = t.call();
+  (void)t.say(first, siw_request());
+  (void)t.say(t.call(), siw_request());
+  EXPECT_TRUE(first.ends[0].reset_arriving);
+  EXPECT_EQ(t.server.transport.parting_count(), 5u);
+  t.advance(options.parting_timeout);
+  EXPECT_EQ(t.server.transport.parting_count(), 0u);
+}
+
 // Its user has ended it while it waited for its turn to be read: what has come is read all the same, for the FIN behind it.
 TEST(IwarpHostile, WhoWaitsToBeReadIsReadAgainWhenItIsOver) {
   for (const bool destroys : {true, false}) {
