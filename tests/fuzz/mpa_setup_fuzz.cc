@@ -175,6 +175,7 @@ bool operator==(const MpaSession& session, const Settled& expected) {
 Settled settled_by_responder(const Model& request, const MpaWishes& wishes) {
   Settled all{wishes.crc || request.wants_crc(), wishes.ird, wishes.ord, ReadyToReceive::kNone};
   if (!request.has_word()) {
+    all.ird = std::max<uint32_t>(all.ird, 1);  // a peer of revision 1 may say by a READ that it is ready
     return all;
   }
   if (request.peer_to_peer()) {
