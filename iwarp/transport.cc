@@ -843,7 +843,6 @@ void IwarpTransport::on_lost(Instant now, StreamId stream, StreamErrorCause caus
   switch (connection->state) {
     case Connection::State::kStreaming: {
       lose_stream(now, *connection, cause);
-      watch_stream(now, *connection);  // its user may have closed it before
       connection->output.drop();
       connection->parting_deadline = Instant::never();
       connection->fpdu_deadline = Instant::never();
@@ -1085,12 +1084,14 @@ void IwarpTransport::on_timer(Instant now, Connection& connection) {
 
 // Not by a message of the peer: the user is told by an event.
 void IwarpTransport::lose_stream(Instant now, Connection& connection, StreamErrorCause cause) {
-  if (connection.stream->in_error()) {
-    return;
+  const bool is_news = !connection.stream->in_error();
+  if (is_news) {
+    connection.stream->on_lost(cause);
   }
-  connection.stream->on_lost(cause);
-  watch_stream(now, connection);
-  post_event(connection, connection.is_established ? Kind::kDisconnected : Kind::kUnreachable);
+  watch_stream(now, connection);  // its user may have closed it before
+  if (is_news) {
+    post_event(connection, connection.is_established ? Kind::kDisconnected : Kind::kUnreachable);
+  }
 }
 
 uint32_t IwarpTransport::copy_log(std::span<verbs::TransportEvent> out) const {

@@ -9,8 +9,8 @@
 // oldest of the busiest network makes room for a new one.
 //
 // A connection that is over for its user lives on without one until what was to be said has left and the peer has said FIN, for
-// a bounded time. There are few of these too: the oldest makes room. One that failed, or that its user closed, ends its TCP
-// connection in the same way while its user still has it.
+// a bounded time. Few of those that were never established do so: the oldest makes room. One that failed, or that its user
+// closed, ends its TCP connection in the same way while its user still has it.
 //
 // The shell's turn: it gives what sockets have read, lets the user act, takes poll_sendable() until there is none, and calls
 // on_deadline().
@@ -41,7 +41,7 @@ namespace cw::iwarp {
 struct IwarpOptions {
   uint32_t connections_max = 64;  // half-open ones not included
   uint32_t half_open_max = 64;    // TCP connections without an MPA Request
-  uint32_t parting_max = 256;     // TCP connections that nobody wanted, and that wait for their last words to leave and the FIN
+  uint32_t parting_max = 256;     // connections never established that wait for their last words to leave, and the peer's FIN
   PrefixLimits prefix{.half_open_max = 48};                  // what one network of clients may have of them, and ask
   RateLimit request_rate{.per_second = 1000, .burst = 500};  // TCP connections taken
   Duration handshake_timeout = Duration::seconds(5);         // for the Request, or the Reply
@@ -144,7 +144,9 @@ class IwarpTransport final : public verbs::Transport {
   [[nodiscard]] const IwarpStats& stats() const { return stats_; }
   [[nodiscard]] TcpStats tcp_stats() const { return host_.look_at_tcp(); }
   [[nodiscard]] uint32_t half_open_count() const { return half_open_count_; }
+  // Of connections without a user that are not over yet, and of those that were never established.
   [[nodiscard]] uint32_t parting_count() const { return parting_count_; }
+  [[nodiscard]] uint32_t parting_stranger_count() const { return stranger_count_; }
   // Buffers of the pool that wait for the next read of any connection.
   [[nodiscard]] uint32_t spare_buffer_count() const { return core_.spares.count(); }
 
