@@ -58,9 +58,7 @@ class Answers {
   Answers(const MetricsServer::Options& options, const prometheus::Collectable& metrics, const HealthSource& health)
       : options_(options), metrics_(metrics), health_(health) {}
 
-  [[nodiscard]] std::chrono::nanoseconds client_timeout() const {
-    return std::chrono::nanoseconds(options_.client_timeout.to_ns());
-  }
+  [[nodiscard]] Duration client_timeout() const { return options_.client_timeout; }
 
   std::string answer_to(const HttpRequest& request) {
     if (is_misdirected(request)) {
@@ -143,7 +141,7 @@ class Answers {
 class HttpSession final : public StreamSession {
  public:
   HttpSession(UniqueFd client, Answers& answers)
-      : StreamSession(std::move(client), Clock::now() + answers.client_timeout()), answers_(answers) {}
+      : StreamSession(std::move(client), answers.client_timeout()), answers_(answers) {}
 
   void on_ready() override {
     if (phase_ == Phase::kAnswer) {

@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -61,10 +60,6 @@ bool clear_path(const std::string& path, std::string& problem) {
   return true;
 }
 
-std::chrono::nanoseconds to_chrono(Duration time) {
-  return std::chrono::nanoseconds(time.to_ns());
-}
-
 // What the sessions of one server share; its thread alone uses it.
 struct Shared {
   AdminPolicy policy;
@@ -77,10 +72,7 @@ struct Shared {
 class AdminSession final : public StreamSession {
  public:
   AdminSession(UniqueFd client, AdminCaller caller, const AdminQuota::Holder& holder, Shared& shared)
-      : StreamSession(std::move(client), Clock::now() + to_chrono(shared.idle_timeout)),
-        shared_(shared),
-        caller_(std::move(caller)),
-        holder_(holder) {}
+      : StreamSession(std::move(client), shared.idle_timeout), shared_(shared), caller_(std::move(caller)), holder_(holder) {}
   ~AdminSession() override { shared_.quota.give_back(holder_); }
 
   // One read or some writes, and all requests that are complete, as long as their answers are taken.
@@ -142,7 +134,7 @@ class AdminSession final : public StreamSession {
 
   void answer(std::string text) {
     set_answer(std::move(text) + '\n');
-    set_deadline(Clock::now() + to_chrono(AdminServer::kStallTimeout));
+    set_time_limit(AdminServer::kStallTimeout);
   }
 
   void flush() {
@@ -151,9 +143,9 @@ class AdminSession final : public StreamSession {
     }
     switch (send_answer()) {
       case Sent::kAll:
-        return set_deadline(Clock::now() + to_chrono(shared_.idle_timeout));
+        return set_time_limit(shared_.idle_timeout);
       case Sent::kSome:
-        return set_deadline(Clock::now() + to_chrono(AdminServer::kStallTimeout));
+        return set_time_limit(AdminServer::kStallTimeout);
       case Sent::kNothing:
         return;
       case Sent::kBroken:

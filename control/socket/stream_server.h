@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "base/time.h"
 #include "control/socket/unique_fd.h"
 
 namespace cw::control {
@@ -24,7 +25,7 @@ class StreamSession {
   using Clock = std::chrono::steady_clock;
 
   // `client`: connected, non-blocking.
-  StreamSession(UniqueFd client, Clock::time_point deadline) : client_(std::move(client)), deadline_(deadline) {}
+  StreamSession(UniqueFd client, Duration time_limit) : client_(std::move(client)) { set_time_limit(time_limit); }
   virtual ~StreamSession() = default;
   StreamSession(const StreamSession&) = delete;
   StreamSession& operator=(const StreamSession&) = delete;
@@ -45,7 +46,8 @@ class StreamSession {
     kBroken,  // the client is gone
   };
 
-  void set_deadline(Clock::time_point deadline) { deadline_ = deadline; }
+  // From now on.
+  void set_time_limit(Duration time) { deadline_ = Clock::now() + std::chrono::nanoseconds(time.to_ns()); }
   // Only while no answer is on its way.
   void set_answer(std::string answer);
   // Sends what the client takes of the answer, which may be nothing.

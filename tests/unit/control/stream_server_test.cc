@@ -12,12 +12,10 @@
 namespace cw::control {
 namespace {
 
-using Clock = StreamSession::Clock;
-
 class EchoSession final : public StreamSession {
  public:
-  EchoSession(UniqueFd client, std::chrono::milliseconds timeout, std::atomic<int>& alive)
-      : StreamSession(std::move(client), Clock::now() + timeout), alive_(alive) {
+  EchoSession(UniqueFd client, Duration timeout, std::atomic<int>& alive)
+      : StreamSession(std::move(client), timeout), alive_(alive) {
     ++alive_;
   }
   ~EchoSession() override { --alive_; }
@@ -43,7 +41,7 @@ class EchoSession final : public StreamSession {
 class StreamServerTest : public testing::Test {
  protected:
   // A name in the abstract namespace, which the system picks.
-  void start(std::chrono::milliseconds timeout = std::chrono::seconds(10), size_t clients_max = 100) {
+  void start(Duration timeout = Duration::seconds(10), size_t clients_max = 100) {
     UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un any{};
     any.sun_family = AF_UNIX;
@@ -91,7 +89,7 @@ TEST_F(StreamServerTest, EachClientHasASessionOfItsOwn) {
 }
 
 TEST_F(StreamServerTest, WhoIsNotAdmittedIsClosed) {
-  start(std::chrono::seconds(10), 1);
+  start(Duration::seconds(10), 1);
   const UniqueFd first = connect_client();
   EXPECT_EQ(say(first, "one"), "one");
   const UniqueFd second = connect_client();
@@ -100,7 +98,7 @@ TEST_F(StreamServerTest, WhoIsNotAdmittedIsClosed) {
 }
 
 TEST_F(StreamServerTest, AClientIsClosedAtItsDeadline) {
-  start(std::chrono::milliseconds(50));
+  start(Duration::ms(50));
   const UniqueFd client = connect_client();
   EXPECT_EQ(hear(client), "gone");
 }
