@@ -87,8 +87,9 @@ void TimerWheel::link(uint32_t place) {
   const Instant deadline = table_[place].deadline;
   const int64_t tick = tick_of(deadline);
   if (tick > current_tick_) {
-    insert(bucket_of(tick), place, Instant::from_ns(tick << kTickShift));
-    used_[bucket_of(tick) / 64] |= uint64_t{1} << bucket_of(tick) % 64;
+    const uint32_t bucket = bucket_of(tick);
+    insert(bucket, place, Instant::from_ns(tick << kTickShift));
+    used_[bucket / 64] |= uint64_t{1} << bucket % 64;
   } else {
     link_fine(place, tick < current_tick_ ? fine_at_ : std::max(fine_at_, fine_bucket_of(deadline)));
   }

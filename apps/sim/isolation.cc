@@ -96,11 +96,14 @@ Hostile worst_of(HostileKind kind) {
   hostile.connections = 16;
   switch (kind) {
     case HostileKind::kNoReadAnswers:
+    case HostileKind::kSilentReads:
       hostile.connections = 20;
       hostile.window = 4;
       return hostile;
     case HostileKind::kHugeCalls:
     case HostileKind::kHugeReplies:
+    case HostileKind::kHugeIwarpCalls:
+    case HostileKind::kHugeIwarpReplies:
       hostile.connections = 2;
       return hostile;
     case HostileKind::kSlowAcks:
@@ -156,14 +159,6 @@ Hostile worst_of(HostileKind kind) {
     case HostileKind::kHalfFpdus:
       hostile.connections = production_connections() - kPlacesLeft;
       hostile.window = 1;
-      return hostile;
-    case HostileKind::kSilentReads:
-      hostile.connections = 20;
-      hostile.window = 4;
-      return hostile;
-    case HostileKind::kHugeIwarpCalls:
-    case HostileKind::kHugeIwarpReplies:
-      hostile.connections = 2;
       return hostile;
     case HostileKind::kConnectFlood:
       hostile.connections = 0;

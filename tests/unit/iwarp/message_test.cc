@@ -6,17 +6,6 @@ namespace {
 
 constexpr uint64_t kAddress = 0x0102'0304'0506'0708;
 
-ByteVector be32(uint32_t value) {
-  ByteVector bytes(4);
-  store_be32(bytes.data(), value);
-  return bytes;
-}
-ByteVector be64(uint64_t value) {
-  ByteVector bytes(8);
-  store_be64(bytes.data(), value);
-  return bytes;
-}
-
 // Each operation is one message of one segment here: control bytes, then the fields that its kind has, then payload.
 // Proves RDMAP-3.1-1, RDMAP-1.2-1, RDMAP-1.2-2, RDMAP-1.2-6, RDMAP-1.2-8, RDMAP-1.2-9, RDMAP-2.3-2, RDMAP-2.4-2,
 // RDMAP-2.4-3, RDMAP-3.1-3,

@@ -23,6 +23,17 @@ inline ByteVector joined(std::initializer_list<ByteVector> parts) {
   return all;
 }
 
+inline ByteVector be32(uint32_t value) {
+  ByteVector bytes(4);
+  store_be32(bytes.data(), value);
+  return bytes;
+}
+inline ByteVector be64(uint64_t value) {
+  ByteVector bytes(8);
+  store_be64(bytes.data(), value);
+  return bytes;
+}
+
 // flags: M 0x80, C 0x40, R 0x20, S 0x10.
 inline ByteVector mpa_frame(std::string_view key, uint8_t flags, uint8_t revision, const ByteVector& private_data) {
   ByteVector frame(key.begin(), key.end());

@@ -152,24 +152,13 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
   return text;
 }
 
-ByteVector hex_be32(uint32_t value) {
-  ByteVector bytes(4);
-  store_be32(bytes.data(), value);
-  return bytes;
-}
-ByteVector hex_be64(uint64_t value) {
-  ByteVector bytes(8);
-  store_be64(bytes.data(), value);
-  return bytes;
-}
-
 // Our active end with memory of three kinds.
 struct ThreeRegions {
   ThreeRegions() {
     const auto add = [&](verbs::ProtectionDomain domain, verbs::RemoteAccess access, const char* key_name, const char* name) {
       const auto key = t.t.client.memory.register_region(domain, memory, access);
-      names.emplace_back(key_name, to_hex(hex_be32(key->value())));
-      names.emplace_back(name, to_hex(hex_be64(t.address_of(*key))));
+      names.emplace_back(key_name, to_hex(be32(key->value())));
+      names.emplace_back(name, to_hex(be64(t.address_of(*key))));
     };
     add(TwoEnds::kDomain, verbs::RemoteAccess::kRead, "{R}", "{r}");
     add(TwoEnds::kDomain, verbs::RemoteAccess::kWrite, "{W}", "{w}");
@@ -282,15 +271,7 @@ TEST(IwarpTerminate, AReadThatFailsHalfwaySaysHowFarItHasCome) {
     const uint32_t answering = t.stream().reads_answering();
     EXPECT_EQ(answering, 2u);
     EXPECT_TRUE(t.end().memory.invalidate(TwoEnds::kDomain, begun ? key : other_key));
-    ByteVector said;
-    for (uint32_t idle = 0; idle < 3;) {
-      auto& arriving = t.peer_end().arriving;
-      idle = arriving.empty() ? idle + 1 : 0;
-      said.insert(said.end(), arriving.begin(), arriving.end());
-      arriving.clear();
-      t.t.run();
-    }
-    const auto heard = segments_in(said);
+    const auto heard = t.hear_all();
     uint32_t sent = 0;
     for (size_t i = 1; i + 1 < heard.size(); ++i) {
       ASSERT_EQ(heard[i].header.stag, 0xabcdu);
