@@ -169,7 +169,13 @@ void RdmapStream::finish_work() {
 // The memory is looked up for each segment: its owner may withdraw it at any time, and then the stream ends.
 RdmapStream::Added RdmapStream::add_answer_segment(SendBatch& batch) {
   Work& answer = *answering_.work;
-  const uint32_t bytes = std::min<uint32_t>(answer.length - answering_.offset, options_.ulpdu_bytes_max - kTaggedHeaderBytes);
+  const uint32_t buffer_bytes = core_.spares.pool().buffer_bytes();
+  const uint32_t bytes =
+      std::min({answer.length - answering_.offset, options_.ulpdu_bytes_max - kTaggedHeaderBytes, kPiecesPerFpdu * buffer_bytes});
+  // Before the copy, which would be for nothing.
+  if (!batch.has_room((bytes + buffer_bytes - 1) / buffer_bytes + kTerminatePieces, kFpduScratch + kTerminateScratch)) {
+    return Added::kNoRoom;
+  }
   Chain payload;
   if (bytes > 0) {
     const auto memory = core_.memory->resolve(options_.domain, answer.local_key, answer.local_address + answering_.offset, bytes,
@@ -181,9 +187,6 @@ RdmapStream::Added RdmapStream::add_answer_segment(SendBatch& batch) {
     if (!payload.append_copy(core_.spares.pool(), *memory)) {
       return Added::kNoBuffers;
     }
-  }
-  if (!batch.has_room(payload.buffer_count() + kTerminatePieces, kFpduScratch + kTerminateScratch)) {
-    return Added::kNoRoom;
   }
   TaggedHeader tagged;
   tagged.control.last = answering_.offset + bytes == answer.length;

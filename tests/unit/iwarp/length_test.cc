@@ -66,7 +66,8 @@ class PieceCursor {
 };
 
 // Takes everything that the stream has to say, which is one message: its bytes, as its segments count them.
-uint64_t bytes_of_one_message(BareStream& bare, uint64_t begin) {
+template <typename Bare>
+uint64_t bytes_of_one_message(Bare& bare, uint64_t begin) {
   uint64_t bytes = 0;
   bool last = false;
   while (true) {
@@ -102,6 +103,32 @@ uint64_t bytes_of_one_message(BareStream& bare, uint64_t begin) {
     bare.output.sent(batch_bytes);
     bare.stream.on_sent();
   }
+}
+
+// A pool of small buffers: what is sent lies in many pieces.
+struct SmallPieces {
+  HeapBufferPool pool{1024, 64, 0};
+  SeededRandom random{1};
+  verbs::MemoryTable memory{4, random};
+  StreamCore core{{}, pool, random, &memory};
+  ByteOutput output{core.batches};
+  verbs::ProtectionDomain domain{3};
+  RdmapStream stream{
+      {.ird = 1, .crc = false, .ulpdu_bytes_max = kUlpduBytesMax, .exposes_memory = true, .domain = domain}, core, output};
+};
+
+// An FPDU is as long as it says, also where its payload takes more pieces than one may have.
+TEST(IwarpLength, AnAnswerInSmallBuffersIsCutIntoFpdusThatAreWhole) {
+  SmallPieces small;
+  std::vector<uint8_t> memory = pattern(20'000);
+  const auto key = small.memory.register_region(small.domain, memory, verbs::RemoteAccess::kRead);
+  ASSERT_TRUE(key.ok());
+  const ReadRequestHeader request{.bytes = 20'000, .source_stag = key->value(), .source_offset = small.memory.address_of(*key)};
+  Chain input;
+  ASSERT_TRUE(input.append_copy(small.pool, fpdu(read_request_segment(1, request))));
+  ASSERT_EQ(small.stream.take(Instant(), input), RdmapStream::Taken::kAll);
+  EXPECT_EQ(bytes_of_one_message(small, 0), 20'000u);
+  EXPECT_EQ(small.pool.in_use(), 0u);
 }
 
 // The payload is never looked at, so four gigabytes take no longer than their headers.
