@@ -109,6 +109,8 @@ class Runner:
             self.failed += 1
             self._results.add(case, time.monotonic() - start, str(error))
             print(f"FAIL {case.name}: {error}", flush=True)
+            if isinstance(self._rig, Rig):
+                self._rig.note_state()
             self.stop()
         else:
             self.passed += 1

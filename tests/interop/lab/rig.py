@@ -8,6 +8,8 @@ The gateway's backend may also be knfsd in a second guest, over TCP: it grants d
 """
 
 import contextlib
+import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, Optional, Union
@@ -21,6 +23,16 @@ from lab.reference import KnfsdTcp, Reference
 from lab.sandbox import RUN
 
 MOUNT_POINT = "/mnt"
+
+# What waits in the guest's kernel, for whom, and what its RPC clients think of their calls.
+_CLIENT_STATE = """ps
+mount -t debugfs none /sys/kernel/debug 2>/dev/null
+for tasks in /sys/kernel/debug/sunrpc/rpc_clnt/*/tasks; do echo $tasks; cat $tasks; done
+cat /proc/self/mountstats
+tail -n 100 /tmp/aside-*.log
+echo w >/proc/sysrq-trigger; sleep 1; dmesg | tail -n 400"""
+# Of that, what is worth a look before the log: RPC tasks, what hangs, an exerciser that has failed, connections.
+_TELLING = re.compile(r"a:call_|a:rpc_|a:nfs|task:\S+ +state:D|^FAIL|soft lockup|rcu.*stall|ESTAB.*:20049")
 
 
 @dataclass(frozen=True)
@@ -108,6 +120,25 @@ class Rig:
         self.guest.start()
         if self.realm:
             self.realm.join(self.guest)
+
+    def note_state(self) -> None:
+        """What the client, the gateway and TCP between them say of themselves when a case has failed: in state.log."""
+        parts = []
+        if self.guest.alive():
+            with contextlib.suppress(LabError):
+                parts.append("client\n" + self.guest.run(_CLIENT_STATE, 40)[1])
+        if self.gateway:
+            for words in (("status",), ("--json", "connections"), ("--json", "qp"), ("trace",)):
+                with contextlib.suppress(LabError, OSError, subprocess.TimeoutExpired):
+                    parts.append(f"causewayctl {' '.join(words)}\n" + self.gateway.ctl(*words, timeout=20))
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            sockets = subprocess.run(["ss", "-tanoimp"], capture_output=True, text=True, timeout=20, check=False)
+            parts.append("ss -tanoimp\n" + sockets.stdout)
+        text = "\n\n".join(parts)
+        (self.logs / "state.log").write_text(text)
+        telling = [line.strip() for line in text.splitlines() if _TELLING.search(line)]
+        for line in telling[:20]:
+            print(f"   {line[:160]}", flush=True)
 
     def stop(self) -> None:
         if self.guest.alive():
