@@ -45,6 +45,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--jobs", metavar="N", type=int, help="rigs side by side; default: 2 for the default subset, 1 for others"
     )
+    parser.add_argument(
+        "--second-tries",
+        metavar="N",
+        type=int,
+        default=0,
+        help="so many cases that fail may be tried once more, each rig for itself; the output says which, and why",
+    )
     parser.add_argument("--shell", action="store_true", help="start what the first case needs and open a guest shell")
     parser.add_argument(
         "--results",
@@ -85,8 +92,9 @@ def selected(options: argparse.Namespace) -> list[Case]:
 class Runner:
     """Keeps one rig up for neighbouring cases of the same wire; after a failure the next case gets a fresh one."""
 
-    def __init__(self, results: Results, capture: bool = False) -> None:
+    def __init__(self, results: Results, capture: bool = False, second_tries: int = 0) -> None:
         self.capture = capture
+        self._second_tries = second_tries  # left
         self._results = results
         self.passed = 0
         self.failed = 0
@@ -96,6 +104,23 @@ class Runner:
 
     def run(self, case: Case) -> None:
         start = time.monotonic()
+        reason = self._try(case)
+        if reason and self._second_tries > 0:
+            self._second_tries -= 1
+            print(f"again {case.name}, which failed: {reason}", flush=True)
+            start = time.monotonic()
+            self._broken.clear()
+            reason = self._try(case)
+        self._results.add(case, time.monotonic() - start, reason)
+        if reason:
+            self.failed += 1
+            print(f"FAIL {case.name}: {reason}", flush=True)
+        else:
+            self.passed += 1
+            print(f"ok {case.name} ({time.monotonic() - start:.1f})", flush=True)
+
+    def _try(self, case: Case) -> str:
+        """Why it failed; empty: it passed."""
         try:
             if case.wire is None:
                 self.stop()
@@ -106,16 +131,11 @@ class Runner:
         except Exception as error:  # a mistake in a case costs this case and says where it is, not the run
             if not isinstance(error, (LabError, OSError)):
                 traceback.print_exc()
-            self.failed += 1
-            self._results.add(case, time.monotonic() - start, str(error))
-            print(f"FAIL {case.name}: {error}", flush=True)
             if isinstance(self._rig, Rig):
                 self._rig.note_state()
             self.stop()
-        else:
-            self.passed += 1
-            self._results.add(case, time.monotonic() - start)
-            print(f"ok {case.name} ({time.monotonic() - start:.1f})", flush=True)
+            return str(error) or type(error).__name__
+        return ""
 
     def stop(self) -> None:
         if self._rig:
@@ -149,7 +169,7 @@ def side_by_side(options: argparse.Namespace, chosen: list[Case], jobs: int) -> 
         f"--{kind}"
         for kind in ("direct", "peers", "nfs-client", "reference", "capture")
         if getattr(options, kind.replace("-", "_"))
-    ]
+    ] + ["--second-tries", str(options.second_tries)]
     run = lanes.Lanes(lanes.groups_of(chosen), LOGS, kinds)
     finished = run.run(jobs)
     write_results(options.results, run.results())
@@ -198,7 +218,7 @@ def main() -> int:
             return side_by_side(options, chosen, jobs)
     sandbox.enter()
     network.set_up()
-    runner = Runner(Results(options.results), options.capture)
+    runner = Runner(Results(options.results), options.capture, options.second_tries)
     if options.shell:
         return shell(runner, next(case.wire for case in chosen if case.wire))
     try:
