@@ -99,22 +99,35 @@ int serve(const control::Config& file_config, const std::string& config_path, bo
 int run(int argc, char** argv) {
   CLI::App cli("causewayd: RPC-over-RDMA gateway (RoCEv2 on DPDK, iWARP on TCP)");
   std::string path = "/etc/causeway/causeway.toml";
-  bool check = false;
+  std::string file_to_check;
   bool verbose = false;
-  cli.add_option("-c,--config", path, "configuration file")->capture_default_str();
-  cli.add_flag("--check-config", check, "check the configuration, print every problem, and exit (0 = fine)");
+  const CLI::Option* config_option = cli.add_option("-c,--config", path, "configuration file")->capture_default_str();
+  const CLI::Option* check_option =
+      cli.add_option("--check-config", file_to_check,
+                     "check FILE, or the file of --config, print every problem, and exit (0 = fine)")
+          ->expected(0, 1)
+          ->type_name("[FILE]");
   cli.add_flag("-v,--verbose", verbose, "show DPDK's own start-up messages");
   cli.set_version_flag("-V,--version", std::string("causewayd ") + kVersion);
   cli.footer(
       "Ends on SIGTERM or SIGINT after disconnecting all clients. SIGHUP reads the configuration again; what it cannot change\n"
       "at run time is said in the log. See causewayctl for status and statistics.\n"
       "Exit status: 0 ended in order, 1 could not start or the configuration is wrong, 2 wrong usage.");
+  cli.callback([&] {
+    if (!file_to_check.empty() && config_option->count() > 0) {
+      throw CLI::ValidationError("--check-config FILE", "names the file, and so does --config: give one of them");
+    }
+  });
   try {
     cli.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return cli.exit(error) == 0 ? 0 : kExitUsage;
   }
 
+  const bool check = check_option->count() > 0;
+  if (!file_to_check.empty()) {
+    path = file_to_check;
+  }
   const control::LoadedConfig loaded = control::load_config(path);
   for (const control::Problem& problem : loaded.problems) {
     std::fprintf(stderr, "%s\n", control::to_string(problem).c_str());

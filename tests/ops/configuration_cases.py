@@ -43,7 +43,7 @@ BROKEN = (
 
 
 def reference_is_fine(box: Box) -> None:
-    done = box.run(box.causewayd, "--check-config", "--config", ROOT / "deploy/config/causeway.toml")
+    done = box.run(box.causewayd, "--check-config", ROOT / "deploy/config/causeway.toml")
     expect_equal("exit status", done.returncode, 0)
     expect("fine" in done.stdout, f"said {done.stdout!r}")
     expect_equal("stderr", done.stderr, "")
@@ -54,14 +54,14 @@ def reference_explains_every_key(box: Box) -> None:
     text = (ROOT / "deploy/config/causeway.toml").read_text()
     path = box.directory / "all.toml"
     path.write_text(re.sub(r"^#(?=[a-z_0-9]+ = )", "", text, flags=re.MULTILINE))
-    done = box.run(box.causewayd, "--check-config", "--config", path)
+    done = box.run(box.causewayd, "--check-config", path)
     expect("unknown" not in done.stderr, done.stderr.strip())
 
 
 def says_every_problem(text: str, problems: tuple[tuple[int, str], ...], box: Box) -> None:
     path = box.directory / "broken.toml"
     path.write_text(text)
-    done = box.run(box.causewayd, "--check-config", "--config", path)
+    done = box.run(box.causewayd, "--check-config", path)
     expect_equal("exit status", done.returncode, 1)
     lines = done.stderr.splitlines()
     errors = [line for line in lines if ": warning: " not in line]
@@ -72,9 +72,24 @@ def says_every_problem(text: str, problems: tuple[tuple[int, str], ...], box: Bo
 
 
 def missing_file(box: Box) -> None:
-    done = box.run(box.causewayd, "--check-config", "--config", box.directory / "none.toml")
+    done = box.run(box.causewayd, "--check-config", box.directory / "none.toml")
     expect_equal("exit status", done.returncode, 1)
     expect("none.toml" in done.stderr and "--config" in done.stderr, done.stderr)
+
+
+def names_the_file_once(box: Box) -> None:
+    """`--check-config FILE` is what the pages tell people to type; `--config FILE` beside it means the same file, never another."""
+    fine = box.directory / "fine.toml"
+    fine.write_text(GOOD)
+    broken = box.directory / "broken.toml"
+    broken.write_text(GOOD + "[metric]\n")
+    for words in (("--check-config", fine), (f"--check-config={fine}",), ("--check-config", "--config", fine), ("-c", fine, "--check-config")):
+        done = box.run(box.causewayd, *words)
+        expect_equal(f"exit status of {words}, which said {done.stderr!r}", done.returncode, 0)
+        expect_equal(f"what {words} said", done.stdout, f"{fine}: fine\n")
+    both = box.run(box.causewayd, "--check-config", broken, "--config", fine)
+    expect_equal("exit status with two files", both.returncode, 2)
+    expect("give one of them" in both.stderr, both.stderr)
 
 
 def _broken(text, problems):  # type: ignore[no-untyped-def]
@@ -85,5 +100,6 @@ CASES = [
     ("the reference configuration is fine", reference_is_fine),
     ("every key of the reference configuration exists", reference_explains_every_key),
     *((f"--check-config says every problem with its line: {name}", _broken(text, problems)) for name, text, problems in BROKEN),
+    ("--check-config takes the file, or that of --config", names_the_file_once),
     ("--check-config of a missing file says so", missing_file),
 ]
