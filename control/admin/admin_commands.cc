@@ -216,12 +216,14 @@ Json capture_start(const Request& request, const AdminCaller& caller, const Admi
   const std::string_view client = request.argument("client");
   order.client = parse_prefix(client);
   const auto qpn = number_of(request, "lqpn", 0, 2, 0xff'ffff);
-  const auto snap = number_of(request, "snaplen", order.limits.snap_bytes, 64, 9216);
+  order.limits.with_payload = request.argument("with_payload") == "yes";
+  const auto snap = number_of(request, "snaplen", order.limits.with_payload ? capture::kSnapBytesMax : capture::kSnapBytes,
+                              capture::kSnapBytesMin, capture::kSnapBytesMax);
   const auto packets = number_of(request, "packets", order.limits.packets, 1, 1'000'000'000);
   const auto seconds = number_of(request, "seconds", 60, 1, 86'400);
   if (!qpn || !snap || !packets || !seconds || (!client.empty() && !order.client)) {
     return error_json(
-        "lqpn: a queue pair's number; client: an address or prefix; snaplen: 64 to 9216; packets: 1 to 1000000000; "
+        "lqpn: a queue pair's number; client: an address or prefix; snaplen: 128 to 9216; packets: 1 to 1000000000; "
         "seconds: 1 to 86400",
         "bad_request");
   }
@@ -231,7 +233,6 @@ Json capture_start(const Request& request, const AdminCaller& caller, const Admi
   order.limits.snap_bytes = static_cast<uint32_t>(*snap);
   order.limits.packets = *packets;
   order.limits.seconds = static_cast<double>(*seconds);
-  order.limits.with_payload = request.argument("with_payload") == "yes";
   order.output = caller.file;
   std::string problem;
   if (!target.control.start_capture(caller.who, order, problem)) {

@@ -1,5 +1,5 @@
 // Frames from one poll core to the thread that writes them: bounded, without locks, one producer and one consumer. A frame that
-// finds no room is counted and forgotten; the core never waits.
+// finds no room is counted and forgotten; the core never waits. A ring that its reader has closed takes nothing, and counts nothing.
 #pragma once
 
 #include <atomic>
@@ -28,11 +28,11 @@ class CaptureRing {
       : filter_(filter),
         snap_bytes_(snap_bytes),
         heads_(std::make_unique<Head[]>(kSlots)),
-        raw_(std::make_unique<uint8_t[]>(size_t{kSlots} * snap_bytes)) {}
+        raw_(std::make_unique_for_overwrite<uint8_t[]>(size_t{kSlots} * snap_bytes)) {}
 
   // Poll core. The frame is the pieces one behind the other; the first holds all headers.
   void offer(int64_t at_ns, std::span<const Bytes> pieces, bool received) {
-    if (!filter_.wants(pieces.front(), received)) {
+    if (closed_.load(std::memory_order_relaxed) || !filter_.wants(pieces.front(), received)) {
       return;
     }
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -66,6 +66,9 @@ class CaptureRing {
     return true;
   }
   void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  // Writer. It wants no more frames; one that the core is just adding may still come.
+  void close() { closed_.store(true, std::memory_order_relaxed); }
+  // Frames that found no room while they were wanted.
   [[nodiscard]] uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
@@ -81,6 +84,7 @@ class CaptureRing {
   std::unique_ptr<uint8_t[]> raw_;
   alignas(64) std::atomic<uint64_t> tail_{0};
   std::atomic<uint64_t> dropped_{0};
+  std::atomic<bool> closed_{false};
   alignas(64) std::atomic<uint64_t> head_{0};
 };
 

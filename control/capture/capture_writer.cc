@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -52,6 +53,8 @@ class CaptureWriter::Job {
 
  private:
   void drain();
+  void complete();
+  std::string packet_of(const CapturedFrame& frame, MutableBytes raw) const;
   void add(const std::string& raw);
   void flush();
 
@@ -128,20 +131,20 @@ void CaptureWriter::Job::flush() {
       at += static_cast<size_t>(written);
     } else if (written == 0 || errno != EINTR) {
       failed.store(true);
-      done.store(true, std::memory_order_release);
+      complete();
     }
   }
   unwritten_.clear();
 }
 
 void CaptureWriter::Job::run() {
-  add(pcapng_start("causewayd", limits_.snap_bytes));
+  add(pcapng_start("causewayd", limits_.with_payload ? limits_.snap_bytes : kSnapBytesMax));
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limits_.seconds);
   while (!stop_.load() && !done.load()) {
     drain();
     flush();
     if (std::chrono::steady_clock::now() >= end) {
-      done.store(true, std::memory_order_release);
+      complete();
     }
     std::this_thread::sleep_for(kPause);
   }
@@ -155,6 +158,21 @@ void CaptureWriter::Job::run() {
   has_ended_.notify_all();
 }
 
+void CaptureWriter::Job::complete() {
+  for (const auto& ring : rings_) {
+    ring->close();
+  }
+  done.store(true, std::memory_order_release);
+}
+
+std::string CaptureWriter::Job::packet_of(const CapturedFrame& frame, MutableBytes raw) const {
+  const auto at = static_cast<uint64_t>(frame.at_ns + clock_offset_ns_);
+  const uint32_t shown = limits_.with_payload ? static_cast<uint32_t>(raw.size()) : redact(raw);
+  const bool keeps_length = !limits_.with_payload && locate_roce(raw);
+  const uint32_t stored = keeps_length ? std::clamp(frame.original_bytes, shown, std::max(shown, kSnapBytesMax)) : shown;
+  return pcapng_packet(at, raw.first(shown), {.bytes = stored, .original_bytes = frame.original_bytes}, frame.received);
+}
+
 // No more than the rings hold at a time, so that it ends whatever the cores do.
 void CaptureWriter::Job::drain() {
   for (const auto& ring : rings_) {
@@ -165,12 +183,10 @@ void CaptureWriter::Job::drain() {
         has_offset_ = true;
         clock_offset_ns_ = unix_now_ns() - frame.at_ns;
       }
-      const uint32_t shown = limits_.with_payload ? static_cast<uint32_t>(raw.size()) : redact(raw);
-      const auto at = static_cast<uint64_t>(frame.at_ns + clock_offset_ns_);
-      add(pcapng_packet(at, raw.first(shown), frame.original_bytes, frame.received));
+      add(packet_of(frame, raw));
       ring->pop();
       if (packets.fetch_add(1, std::memory_order_relaxed) + 1 >= limits_.packets) {
-        done.store(true, std::memory_order_release);
+        complete();
       }
     }
   }

@@ -18,11 +18,19 @@
 
 namespace cw::control::capture {
 
+// Of a frame. The least holds all headers of a RoCEv2 packet, and so what redact() shows of it. The default holds a whole datagram of
+// the connection manager behind any headers (346 bytes), the most a jumbo frame.
+inline constexpr uint32_t kSnapBytesMin = 128;
+inline constexpr uint32_t kSnapBytes = 384;
+inline constexpr uint32_t kSnapBytesMax = 9216;
+
 struct CaptureLimits {
-  uint32_t snap_bytes = 256;  // of a frame, 64..9216
-  uint64_t packets = 100'000;
+  uint32_t snap_bytes = kSnapBytes;  // kSnapBytesMin..kSnapBytesMax
+  uint64_t packets = 10'000;         // 42 MB of full frames
   double seconds = 60;
-  bool with_payload = false;  // else redact()
+  // Else redact(), and zeros in place of the rest of a RoCEv2 frame: tshark takes a frame that is shorter than its UDP header says
+  // for malformed.
+  bool with_payload = false;
 };
 
 class CaptureWriter {
@@ -44,7 +52,7 @@ class CaptureWriter {
   // Has the thread write what is in the rings, and end. False: it has not ended within `patience`: the file does not answer.
   bool stop(std::chrono::milliseconds patience = kStopPatience);
 
-  // A limit was reached, or the disk is full: no more is written.
+  // A limit was reached, or the disk is full: no more is written, and the rings take no more frames.
   [[nodiscard]] bool is_done() const;
   [[nodiscard]] uint64_t packets() const;
   [[nodiscard]] uint64_t bytes() const;

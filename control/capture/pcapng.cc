@@ -54,14 +54,15 @@ std::string pcapng_start(const std::string& program, uint32_t snap_bytes) {
   return block(0x0a0d0d0a, section) + block(1, interface);
 }
 
-std::string pcapng_packet(uint64_t unix_ns, Bytes frame, uint32_t original_bytes, bool received) {
+std::string pcapng_packet(uint64_t unix_ns, Bytes frame, PacketLengths lengths, bool received) {
   std::string body;
   put<uint32_t>(body, 0);
   put<uint32_t>(body, static_cast<uint32_t>(unix_ns >> 32));
   put<uint32_t>(body, static_cast<uint32_t>(unix_ns));
-  put<uint32_t>(body, static_cast<uint32_t>(frame.size()));
-  put<uint32_t>(body, original_bytes);
+  put<uint32_t>(body, lengths.bytes);
+  put<uint32_t>(body, lengths.original_bytes);
   body.append(reinterpret_cast<const char*>(frame.data()), frame.size());
+  body.append(lengths.bytes - frame.size(), '\0');
   pad(body);
   std::string flags;
   put<uint32_t>(flags, received ? 1 : 2);

@@ -183,10 +183,29 @@ TEST_F(CaptureWriterTest, WritesBlocksWithoutSecrets) {
   const Bytes piece(raw);
   ring->offer(1, {&piece, 1}, true);
   writer.reset();
-  const std::string start = pcapng_start("causewayd", 256);
+  const std::string start = pcapng_start("causewayd", kSnapBytesMax);
   const std::string all = written();
   ASSERT_EQ(all.substr(0, start.size()), start);
-  EXPECT_EQ(all.size(), start.size() + pcapng_packet(0, piece.first(kIpv4Headers + 16), 170, true).size());
+  const auto length = static_cast<uint32_t>(raw.size());
+  const std::string packet = pcapng_packet(0, piece.first(kIpv4Headers + 16), {length, length}, true);
+  ASSERT_EQ(all.size(), start.size() + packet.size());
+  constexpr size_t kBlockHeader = 28;
+  const std::string stored = all.substr(start.size() + kBlockHeader, raw.size());
+  EXPECT_EQ(stored.substr(0, kIpv4Headers), std::string(raw.begin(), raw.begin() + kIpv4Headers));
+  EXPECT_EQ(stored.substr(kIpv4Headers + 16), std::string(100, '\0')) << "data are zeros, and the frame keeps its length";
+}
+
+// A frame of the kernel's is no RoCE, and ends where what may be shown ends.
+TEST_F(CaptureWriterTest, CutsWhatIsNotRoce) {
+  const auto ring = std::make_shared<CaptureRing>(FrameFilter{}, 256);
+  auto writer = CaptureWriter::start(output().get(), {}, {ring}, problem_);
+  ASSERT_NE(writer, nullptr) << problem_;
+  auto raw = frame(kSendOnly, 100);
+  raw[23] = 6;  // TCP
+  const Bytes piece(raw);
+  ring->offer(1, {&piece, 1}, true);
+  writer.reset();
+  EXPECT_EQ(written().size(), pcapng_start("causewayd", 256).size() + pcapng_packet(0, piece.first(42), {42, 154}, true).size());
 }
 
 // The gateway may have rights that the caller has not; so it opens nothing, and what could make its writer wait is
@@ -223,8 +242,13 @@ TEST_F(CaptureWriterTest, EndsAtItsNumberOfPackets) {
     std::this_thread::yield();
   }
   EXPECT_EQ(writer->packets(), 4u);
+  // From then on the core copies nothing, and what it does not copy is not "dropped".
+  for (uint32_t i = 0; i < CaptureRing::kSlots + 5; ++i) {
+    ring->offer(i, {&piece, 1}, true);
+  }
+  EXPECT_EQ(ring->dropped(), 0u);
   writer.reset();
-  EXPECT_EQ(written().size(), pcapng_start("causewayd", 256).size() + 4 * pcapng_packet(0, piece, 84, true).size());
+  EXPECT_EQ(written().size(), pcapng_start("causewayd", 256).size() + 4 * pcapng_packet(0, piece, {84, 84}, true).size());
 }
 
 // A file server that is gone, until it answers again.
@@ -250,7 +274,7 @@ TEST_F(CaptureWriterTest, NobodyWaitsWithoutLimitForAFileThatDoesNotAnswer) {
   while (ring.use_count() > 1) {
     std::this_thread::yield();
   }
-  EXPECT_EQ(written(), pcapng_start("causewayd", 256));
+  EXPECT_EQ(written(), pcapng_start("causewayd", kSnapBytesMax));
 }
 
 }  // namespace

@@ -232,8 +232,10 @@ TEST(AdminCommands, CapturesWithinBounds) {
   EXPECT_EQ(control.order.limits.packets, 7u);
   EXPECT_EQ(control.order.limits.seconds, 9.0);
   EXPECT_FALSE(control.order.limits.with_payload);
+  (void)admin_answer(R"({"command":"capture_start","file":"/tmp/x","with_payload":"yes"})", kAdmin, {view, control});
+  EXPECT_EQ(control.order.limits.snap_bytes, capture::kSnapBytesMax) << "tshark decodes whole frames only";
   for (const char* wrong :
-       {R"("snaplen":"63")", R"("snaplen":"9217")", R"("lqpn":"16777216")", R"("client":"x")", R"("seconds":"0")"}) {
+       {R"("snaplen":"127")", R"("snaplen":"9217")", R"("lqpn":"16777216")", R"("client":"x")", R"("seconds":"0")"}) {
     EXPECT_EQ(ask(std::string(R"({"command":"capture_start","file":"/tmp/x",)") + wrong + "}")["kind"], "bad_request") << wrong;
   }
 }
