@@ -1,8 +1,10 @@
 #!/bin/sh
-# Starts causewayd in a container: fills in what differs from one pod of a DaemonSet to the next, then becomes the gateway.
+# Starts causewayd in a container: fills in what differs from one pod of a DaemonSet to the next, then becomes the gateway. Without
+# a template it becomes the gateway at once.
 #
 #   causeway-entrypoint [OPTION...]    options go to causewayd
 #
+#   CAUSEWAY_FILE       the configuration where there is no template (default /etc/causeway/causeway.toml)
 #   CAUSEWAY_TEMPLATE   the configuration (default /etc/causeway/causeway.toml.in), in which stand
 #     @MAIN_CPU@          the first CPU that this container may use
 #     @POLL_CPU@          the second one, or the first where there is one only
@@ -16,12 +18,19 @@ set -eu
 template=${CAUSEWAY_TEMPLATE:-/etc/causeway/causeway.toml.in}
 nodes=${CAUSEWAY_NODES:-/etc/causeway/nodes}
 config=${CAUSEWAY_CONFIG:-/run/causeway/causeway.toml}
+file=${CAUSEWAY_FILE:-/etc/causeway/causeway.toml}
+causewayd=${CAUSEWAYD:-/usr/sbin/causewayd}
 
 fail() {
   echo "causeway-entrypoint: $*" >&2
   exit 1
 }
-[ -r "$template" ] || fail "cannot read $template: is the ConfigMap mounted there?"
+if [ ! -e "$template" ]; then
+  [ -z "${CAUSEWAY_TEMPLATE:-}" ] || fail "there is no $template, which CAUSEWAY_TEMPLATE names"
+  [ -r "$file" ] || fail "cannot read $template nor $file: mount a configuration at one of them"
+  exec "$causewayd" --config "$file" "$@"
+fi
+[ -r "$template" ] || fail "cannot read $template: may the user $(id -u) read what is mounted there?"
 uses() { grep -v '^ *#' "$template" | grep -q "@$1@"; }
 
 # "0-2,5" -> "0 1 2 5", of which the first two.
@@ -47,4 +56,4 @@ fi
 
 sed -e "s|@MAIN_CPU@|$main_cpu|g" -e "s|@POLL_CPU@|$poll_cpu|g" -e "s|@ADDRESS@|$address|g" -e "s|@PCI_DEVICE@|$pci|g" \
   "$template" >"$config"
-exec "${CAUSEWAYD:-/usr/sbin/causewayd}" --config "$config" "$@"
+exec "$causewayd" --config "$config" "$@"

@@ -83,7 +83,12 @@ def names_the_file_once(box: Box) -> None:
     fine.write_text(GOOD)
     broken = box.directory / "broken.toml"
     broken.write_text(GOOD + "[metric]\n")
-    for words in (("--check-config", fine), (f"--check-config={fine}",), ("--check-config", "--config", fine), ("-c", fine, "--check-config")):
+    for words in (
+        ("--check-config", fine),
+        (f"--check-config={fine}",),
+        ("--check-config", "--config", fine),
+        ("-c", fine, "--check-config"),
+    ):
         done = box.run(box.causewayd, *words)
         expect_equal(f"exit status of {words}, which said {done.stderr!r}", done.returncode, 0)
         expect_equal(f"what {words} said", done.stdout, f"{fine}: fine\n")

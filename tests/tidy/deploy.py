@@ -2,10 +2,12 @@
 """Checks the files of deploy/ that nothing here can run: deploy.py ROOT. Exit status 77 without python3-yaml.
 
 Kubernetes: every manifest parses, each variant is put together as kustomize would (resources, config map files, patches by strategic
-merge), and what refers to something finds it: selectors, ports of probes, volumes, config maps, paths that the gateway serves. A
-parser and these rules are all: there is no cluster and no schema.
+merge), and what refers to something finds it: selectors, ports of probes, volumes, config maps, paths that the gateway serves, the
+name of the job that alerts ask for. A parser and these rules are all: there is no cluster and no schema. With kubectl, kustomize
+itself puts the variants together too, and has to come to the same.
 systemd: the unit and each of its drop-ins parse, and the unit's exposure stays below a bound (with systemd-analyze).
 """
+import json
 import re
 import shutil
 import subprocess
@@ -23,7 +25,10 @@ except ImportError:
 # What a change may not go beyond without thinking; the README says how the figure comes about. 0 is best, 10 worst.
 EXPOSURE_MAX = 1.5
 VARIANTS = ("sr-iov", "af-xdp", "iwarp")
-API_VERSIONS = {"DaemonSet": "apps/v1", "Namespace": "v1", "PodMonitor": "monitoring.coreos.com/v1", "Service": "v1"}
+OPERATOR = "prometheus-operator"
+OF_THE_OPERATOR = "monitoring.coreos.com/v1"
+API_VERSIONS = {"DaemonSet": "apps/v1", "Namespace": "v1", "PriorityClass": "scheduling.k8s.io/v1", "Service": "v1"}
+SHUTDOWN_S = 5  # that the gateway takes to disconnect its clients
 NAMED_LISTS = {"containers", "volumes", "env", "ports"}
 
 
@@ -135,6 +140,47 @@ def check_pod(name: str, daemon_set: dict[str, Any], maps: dict[str, set[str]], 
     must("ALL" in container["securityContext"]["capabilities"]["drop"], f"{name}: keeps capabilities that it does not name")
 
 
+def check_life(name: str, objects: list[dict[str, Any]], pod: dict[str, Any]) -> None:
+    """A pod drains before it stops, has the time for it, and comes before others on nodes that are kept for it."""
+    words = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+    must(words[:4] == ["/usr/bin/causewayctl", "drain", "start", "--wait"], f"{name}: stops without a drain: {words}")
+    drain_s = int(words[words.index("--timeout") + 1])
+    grace_s = pod["terminationGracePeriodSeconds"]
+    must(grace_s >= drain_s + 2 * SHUTDOWN_S, f"{name}: killed after {grace_s} s, which a drain of {drain_s} s does not fit into")
+    must(pod["priorityClassName"] == of_kind(objects, "PriorityClass")["metadata"]["name"], f"{name}: no such priority class")
+    taints = {toleration["key"] for toleration in pod["tolerations"]}
+    must(taints <= set(pod["nodeSelector"]), f"{name}: tolerates {taints}, and runs where {pod['nodeSelector']} stands")
+
+
+def rendered(folder: Path) -> list[dict[str, Any]]:
+    """What kustomize makes of a folder."""
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    must(done.returncode == 0, f"kubectl kustomize {folder}: {done.stderr.strip()}")
+    return [document for document in yaml.safe_load_all(done.stdout) if document is not None]
+
+
+def in_order(value: Any) -> Any:
+    """Lists of mappings sorted, since the order of containers' volumes and ports says nothing; names of config maps without hash."""
+    if isinstance(value, dict):
+        return {name: in_order(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return (
+            sorted((in_order(inner) for inner in value), key=lambda inner: json.dumps(inner, sort_keys=True))
+            if all(isinstance(i, dict) for i in value)
+            else value
+        )
+    return re.sub(r"^causeway-[0-9a-z]{10}$", "causeway", value) if isinstance(value, str) else value
+
+
+def check_kustomize(folder: Path, objects: list[dict[str, Any]]) -> None:
+    theirs = {o["kind"]: o for o in rendered(folder)}
+    for ours in objects:
+        must(ours["kind"] in theirs, f"{folder}: kustomize makes no {ours['kind']}")
+        for part in ("spec", "value"):
+            have, want = in_order(theirs[ours["kind"]].get(part)), in_order(ours.get(part))
+            must(have == want, f"{folder}: kustomize comes to another {ours['kind']}: {have}, not {want}")
+
+
 def check_template(folder: Path, daemon_set: dict[str, Any]) -> None:
     text = (folder / "causeway.toml.in").read_text(encoding="utf-8")
     known = set(
@@ -166,16 +212,55 @@ def check_iwarp(folder: Path, objects: list[dict[str, Any]]) -> None:
     must(level == "restricted", f"{folder}: needs no more than restricted, and the namespace allows {level}")
 
 
+def check_operator(root: Path, objects: list[dict[str, Any]]) -> None:
+    for o in objects:
+        must(o["apiVersion"] == OF_THE_OPERATOR and o["kind"] in ("PodMonitor", "PrometheusRule"), f"{OPERATOR}: {o['kind']}")
+    monitoring = root / "deploy/monitoring"
+    done = subprocess.run([sys.executable, str(monitoring / "prometheus_rule.py"), "--check"], check=False)
+    must(done.returncode == 0, "prometheusrule.yaml is not of today's rules: run deploy/monitoring/prometheus_rule.py")
+    groups = []
+    for name in ("causeway.rules.yml", "causeway.alerts.yml"):
+        groups += load(monitoring / "prometheus" / name)["groups"]
+    must(of_kind(objects, "PrometheusRule")["spec"]["groups"] == groups, "prometheusrule.yaml has other groups than the rules")
+    jobs = set(re.findall(r'job="([^"]+)"', str(groups)))
+    endpoints = of_kind(objects, "PodMonitor")["spec"]["podMetricsEndpoints"]
+    for endpoint in endpoints:
+        named = {r.get("replacement") for r in endpoint["relabelings"] if r["targetLabel"] == "job"}
+        must(named == jobs, f"alerts ask for job {jobs}, and the PodMonitor makes it {named or 'NAMESPACE/NAME'}")
+
+
+def check_context(root: Path) -> Iterator[str]:
+    """What git does not keep is no part of an image's build either."""
+    kept_out = (root / ".dockerignore").read_text(encoding="utf-8").split("\n")
+    must("build*" in kept_out and "**/__pycache__" in kept_out, ".dockerignore lets build folders into the context")
+    must(
+        not any(line.startswith(".git") for line in kept_out),
+        ".dockerignore keeps .git out, which packages take their revision from",
+    )
+    yield "container: the context is the tree without what is built"
+
+
 def check_kubernetes(root: Path) -> Iterator[str]:
     kubernetes = root / "deploy/kubernetes"
-    unknown = {path.name for path in kubernetes.iterdir() if path.is_dir()} - {"base", *VARIANTS}
+    unknown = {path.name for path in kubernetes.iterdir() if path.is_dir()} - {"base", OPERATOR, *VARIANTS}
     must(not unknown, f"nobody checks {unknown}")
+    has_kubectl = shutil.which("kubectl") is not None
+    of_operator, _ = put_together(kubernetes / OPERATOR)
+    check_operator(root, of_operator)
+    if has_kubectl:
+        check_kustomize(kubernetes / OPERATOR, of_operator)
+    yield f"kubernetes: the rules of the Prometheus operator are those of deploy/monitoring{'' if has_kubectl else '; no kubectl'}"
     for variant in VARIANTS:
         objects, maps = put_together(kubernetes / variant)
         for o in objects:
-            must(o["apiVersion"] == API_VERSIONS.get(o["kind"]), f"{variant}: {o['kind']} of {o['apiVersion']}")
-        daemon_set, monitor = of_kind(objects, "DaemonSet"), of_kind(objects, "PodMonitor")
+            must(
+                o["apiVersion"] == API_VERSIONS.get(o["kind"]), f"{variant}: {o['kind']} of {o['apiVersion']}, which not all have"
+            )
+        daemon_set, monitor = of_kind(objects, "DaemonSet"), of_kind(of_operator, "PodMonitor")
         check_pod(variant, daemon_set, maps, served_paths(root))
+        check_life(variant, objects, daemon_set["spec"]["template"]["spec"])
+        if has_kubectl:
+            check_kustomize(kubernetes / variant, objects)
         check_template(kubernetes / variant, daemon_set)
         if variant == "iwarp":
             check_iwarp(kubernetes / variant, objects)
@@ -233,7 +318,7 @@ def check_systemd(root: Path) -> Iterator[str]:
 def main() -> int:
     root = Path(sys.argv[1]).resolve()
     try:
-        for line in (*check_kubernetes(root), *check_systemd(root)):
+        for line in (*check_kubernetes(root), *check_context(root), *check_systemd(root)):
             print(line)
     except (Problem, KeyError, yaml.YAMLError) as problem:
         print(f"{type(problem).__name__}: {problem}")
