@@ -1,5 +1,6 @@
 // Frames from one poll core to the thread that writes them: bounded, without locks, one producer and one consumer. A frame that
-// finds no room is counted and forgotten; the core never waits. A ring that its reader has closed takes nothing, and counts nothing.
+// finds no room is counted and forgotten; the core never waits. A ring that its reader has closed takes nothing, and counts
+// nothing.
 #pragma once
 
 #include <atomic>

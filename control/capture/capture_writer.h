@@ -18,8 +18,8 @@
 
 namespace cw::control::capture {
 
-// Of a frame. The least holds all headers of a RoCEv2 packet, and so what redact() shows of it. The default holds a whole datagram of
-// the connection manager behind any headers (346 bytes), the most a jumbo frame.
+// Of a frame. The least holds all headers of a RoCEv2 packet, and so what redact() shows of it. The default holds a whole
+// datagram of the connection manager behind any headers (346 bytes), the most a jumbo frame.
 inline constexpr uint32_t kSnapBytesMin = 128;
 inline constexpr uint32_t kSnapBytes = 384;
 inline constexpr uint32_t kSnapBytesMax = 9216;
@@ -28,8 +28,8 @@ struct CaptureLimits {
   uint32_t snap_bytes = kSnapBytes;  // kSnapBytesMin..kSnapBytesMax
   uint64_t packets = 10'000;         // 42 MB of full frames
   double seconds = 60;
-  // Else redact(), and zeros in place of the rest of a RoCEv2 frame: tshark takes a frame that is shorter than its UDP header says
-  // for malformed.
+  // Else redact(), and zeros in place of the rest of a RoCEv2 frame: tshark takes a frame that is shorter than its UDP header
+  // says for malformed.
   bool with_payload = false;
 };
 
