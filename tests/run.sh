@@ -186,7 +186,7 @@ if wants interop; then
   else
     must ensure_packages interop
     stage interop
-    run_recorded interop python3 tests/interop/run.py --second-tries 1 $full
+    run_recorded interop python3 tests/interop/run.py ${full:---second-tries 1}
   fi
 fi
 if wants clang-tidy; then

@@ -107,7 +107,7 @@ class Runner:
         reason = self._try(case)
         if reason and self._second_tries > 0:
             self._second_tries -= 1
-            print(f"again {case.name}, which failed: {reason}", flush=True)
+            print(f"again {case.name}: {reason}", flush=True)
             start = time.monotonic()
             self._broken.clear()
             reason = self._try(case)

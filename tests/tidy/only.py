@@ -13,11 +13,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outcomes import LINE, Outcome, from_junit, from_log
+from outcomes import LINE, OF_LINE, Outcome, from_junit, from_log
 from test_cases import cases_of
 
 ROOT = Path(__file__).resolve().parents[2]
-WORDS = {"passed": "ok", "failed": "FAIL", "skipped": "skip"}
+WORDS = {word: said for said, word in OF_LINE.items()}
 OPS = [sys.executable, str(ROOT / "tests/ops/run.py")]
 INTEROP = [sys.executable, str(ROOT / "tests/interop/run.py")]
 

@@ -3,11 +3,13 @@
 
     outcomes.py FILE add SUITE --junit testlog.junit.xml   the outcomes of a meson run: GoogleTest cases one by one, other programs as one each
     outcomes.py FILE add SUITE --log LOG                   those of a runner that prints "ok NAME", "FAIL NAME: reason", "skip NAME: reason" and,
-                                                           as its last line, "N passed, N failed"; a runner that prints only this is counted
+                                                           as its last line, "N passed, N failed"; a runner that prints only this is counted.
+                                                           "again NAME: reason": a test that has failed, and is tried once more
     outcomes.py FILE add SUITE --failed TEST REASON        one test
     outcomes.py FILE add SUITE --skipped TEST REASON       one test
     outcomes.py FILE add SUITE --program TEST --status N   one program, which passed with status 0
-    outcomes.py FILE report                                the skipped tests with their reasons, and as the last line "N passed, N failed"
+    outcomes.py FILE report                                the skipped and repeated tests with their reasons, and as the last line
+                                                           "N passed, N failed"
 
 A skipped test counts as failed unless tests/skips.tsv allows its reason on this machine. The exit status of `report` is 1 when something
 failed or nothing passed. After `add`, --status N says how the runner exited: another status than 0 without a failed test is a failure, since a
@@ -33,17 +35,17 @@ PLACES = {
     "no-npm": lambda suite: shutil.which("npm") is None,
     "sanitizers": lambda suite: suite in SANITIZED,
 }
-LINE = re.compile(r"^(ok|FAIL|skip) (.*)$")
+LINE = re.compile(r"^(ok|FAIL|skip|again) (.*)$")
 SECONDS = re.compile(r" \([\d.]+(?: s)?\)$|: [\d,]+ executions.*$")
 LAST_LINE = re.compile(r"^(\d+) passed, (\d+) failed")
-OF_LINE = {"ok": "passed", "FAIL": "failed", "skip": "skipped"}
+OF_LINE = {"ok": "passed", "FAIL": "failed", "skip": "skipped", "again": "again"}
 
 
 @dataclass
 class Outcome:
     suite: str
     test: str
-    outcome: str  # passed, failed, skipped
+    outcome: str  # passed, failed, skipped; again: failed, and there is another outcome behind it
     reason: str = ""
 
 
@@ -138,6 +140,8 @@ def report(outcomes: list[Outcome]) -> int:
     for one in (one for one in outcomes if one.outcome == "failed"):
         print(f"failed: {one.suite} {one.test}" + (f": {one.reason}" if one.reason else ""))
     print("".join(f"{problem}\n" for problem in problems), end="")
+    for one in (one for one in outcomes if one.outcome == "again"):
+        print(f"failed at first, look into it: {one.suite} {one.test}: {one.reason}")
     for one in skipped:
         print(f"skipped{', which counts as failed' if one in refused else ''}: {one.suite} {one.test}: {one.reason}")
     print(f"{len(skipped)} skipped, {len(refused)} of them for a reason that tests/skips.tsv does not allow here")

@@ -85,6 +85,13 @@ class OutcomesTest(unittest.TestCase):
     def test_a_log_without_its_last_line_is_a_failure(self) -> None:
         self.assertEqual(self.of_log("ok starts (3.1 s)\n")[-1], Outcome("ops", "(ops)", "failed", "ended without its last line"))
 
+    def test_a_case_that_passes_at_its_second_try_counts_once_and_is_told(self) -> None:
+        found = self.of_log("again stalls: not done in 480 s\nok stalls (4.0)\n1 passed, 0 failed\n")
+        self.assertEqual(found, [Outcome("ops", "stalls", "again", "not done in 480 s"), Outcome("ops", "stalls", "passed")])
+        status, said = self.report(*found)
+        self.assertEqual((status, said[-1]), (0, "1 passed, 0 failed"))
+        self.assertIn("failed at first, look into it: ops stalls: not done in 480 s", said)
+
     def test_the_file_gives_back_what_was_written(self) -> None:
         written = [Outcome("unit", "Suite.Runs", "passed"), Outcome("ops", "starts", "skipped", "takes root")]
         outcomes.append(self.file, written)
@@ -208,6 +215,8 @@ class ProofTest(unittest.TestCase):
         found = self.proofs_of("// Proves BIDI-1-1\nTEST(A, B) {\n  EXPECT_TRUE(g());\n}\n")
         silent = ["tests/unit/a/a_test.cc:1: A.B did not pass in this run, so it proves nothing"]
         self.assertEqual(self.unproved(found, Outcome("unit", "A.B", "passed")), [])
+        self.assertEqual(self.unproved(found, Outcome("unit", "A.B", "again", "x"), Outcome("unit", "A.B", "passed")), [])
+        self.assertEqual(self.unproved(found, Outcome("unit", "A.B", "again", "x"), Outcome("unit", "A.B", "failed")), silent)
         self.assertEqual(self.unproved(found, Outcome("unit", "A.C", "passed")), silent)
         self.assertEqual(self.unproved(found, Outcome("unit", "A.C", "passed"), Outcome("asan", "A.B", "passed")), silent)
         self.assertEqual(self.unproved(found, Outcome("unit", "A.C", "passed"), Outcome("unit", "A.B", "skipped", "x")), silent)
