@@ -167,7 +167,8 @@ def a_drain_ends_in_time(box: Box) -> None:
     """A backend that never answers keeps its connections until the time is up; the exit status tells."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         more = (
-            f'[[backend]]\nname = "silent"\naddress = "127.0.0.1:{silent.getsockname()[1]}"\n'
+            # check: a NULL call would find out soon that it answers nothing, and clients would be refused.
+            f'[[backend]]\nname = "silent"\naddress = "127.0.0.1:{silent.getsockname()[1]}"\ncheck = "tcp"\n'
             f'[[listener]]\nport = 20050\nbackend = "silent"\n'
         )
         gateway = box.gateway(extra=more)
