@@ -58,6 +58,9 @@ struct EndpointOptions {
   // How long the acknowledgement of a SEND may wait for those of the SENDs behind it; 0: it goes with the next poll_transmit. See
   // rc/ack_policy.h.
   Duration ack_delay;
+  // Frames are compared with what their queue pair expects before they are parsed (rc/header_prediction.h). Without, the outcomes
+  // are the same: for tests.
+  bool header_prediction = true;
   // Request packets that one queue pair may send before the next has its turn.
   uint32_t turn_packets = 16;
 };
@@ -91,6 +94,20 @@ class Endpoint {
   // One packet, parsed and with a verified iCRC; `port` is where it came in and `frame` the Buffer that view.frame lies in. True
   // = took ownership of `frame`. UD packets to QP1 are the GsiQp's and are counted here as kNotDatagram.
   [[nodiscard]] bool on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port);
+  // The queue pair that has predicted this frame, or nullptr: then it is parsed, verified and given to on_packet(). The same
+  // comes of both, but for the time that they take. `port`: where it came in.
+  [[nodiscard]] RcQp* predicting(Bytes frame, uint16_t port) const {
+    if (!rc::HeaderPrediction::may_match(frame)) {
+      return nullptr;
+    }
+    RcQp* qp = lookup(rc::HeaderPrediction::destination(frame).value());
+    return qp != nullptr && qp->predicts(frame, port) ? qp : nullptr;
+  }
+  // Takes the frame that `qp` has predicted.
+  void take_predicted(Instant now, RcQp& qp, Buffer* frame) {
+    core_.log.set_now(now);
+    qp.take_predicted(now, frame);
+  }
   // From the next packet on.
   void set_watermark(BufferWatermark watermark) { core_.watermark = watermark; }
   // Hints for a burst that is about to come, each over the whole of it before the next: where the queue pairs lie, then the queue

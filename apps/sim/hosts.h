@@ -80,6 +80,7 @@ struct WorldOptions {
   uint32_t read_request_packets = rc::RcOptions().read_request_packets;
   uint32_t read_window_packets = rc::RcOptions().read_window_packets;
   Duration ack_delay = rc::kAckDelay;                        // EndpointOptions::ack_delay of both ends
+  bool express = true;                                       // of both ends; false: everything takes the general paths
   rc::RecoveryLimits recovery = EndpointOptions().recovery;  // of both ends, but for a gateway with the limits of production
   // Tables for a handful of connections instead of hundreds: thousands of worlds are made in a sweep.
   bool small_tables = false;

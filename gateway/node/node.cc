@@ -60,6 +60,11 @@ void Node::prefetch(std::span<const Bytes> frames) const {
 }
 
 bool Node::on_frame(Instant now, Buffer* frame, uint16_t port) {
+  if (rc::RcQp* qp = endpoint_.predicting(frame->bytes(), port)) {
+    count_received(port, frame->size);
+    endpoint_.take_predicted(now, *qp, frame);
+    return true;
+  }
   const auto view = wire::PacketView::parse(frame->bytes());
   if (!view.ok()) [[unlikely]] {
     const bool for_station = view.error() == wire::DropReason::kNotRoce || view.error() == wire::DropReason::kMulticast;
@@ -68,9 +73,7 @@ bool Node::on_frame(Instant now, Buffer* frame, uint16_t port) {
     }
     return false;
   }
-  NodePortStats& stats = port_stats_[port];
-  ++stats.roce_in;
-  stats.roce_bytes_in += view->frame.size();
+  count_received(port, view->frame.size());
   if (!wire::verify_icrc(*view)) [[unlikely]] {
     discard(port, wire::DropReason::kIcrc);
     return false;

@@ -91,6 +91,10 @@ class Node {
  private:
   void on_datagram(Instant now, const wire::PacketView& view, uint16_t port);
   void transmit_datagrams(wire::TxBatch& batch);
+  void count_received(uint16_t port, size_t frame_bytes) {
+    ++port_stats_[port].roce_in;
+    port_stats_[port].roce_bytes_in += frame_bytes;
+  }
   void count_sent(std::span<const wire::TxPacket> packets);
   void discard(uint16_t port, wire::DropReason reason) { ++port_stats_[port].discards[static_cast<size_t>(reason)]; }
 

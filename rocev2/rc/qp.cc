@@ -212,18 +212,9 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
       if (held || receive_.held != nullptr) [[unlikely]] {
         watch_gap(now);
       }
-      if (receive_.reply == ReplyKind::kAckLater && now - send_.keepalive.alive_at() <= context_.core.ack_delay) {
-        hold_acknowledgement(now);
-        // With a gap filled, a READ and a SEND behind it are served at once: the READ's responses do not wait.
-        if (owes_read_responses(receive_)) [[unlikely]] {
-          note_reply_due();
-        }
-      } else {
-        expedite_ack(receive_);
-        note_reply_due();
-      }
-      if (!context_.completions.empty()) {
-        signal_owner();
+      after_request(now);
+      if (outcome.took_frame && view.bth.opcode == wire::Opcode::kRcSendOnly) {
+        learn_from(view);
       }
       return outcome;
     case wire::OpcodeKind::kAcknowledge:
@@ -254,6 +245,50 @@ PacketOutcome RcQp::dispatch(Instant now, const wire::PacketView& view, Buffer* 
     signal_owner();
   }
   return outcome;
+}
+
+// A request has been looked at: when it is answered, and whether its owner has something to poll.
+void RcQp::after_request(Instant now) {
+  if (receive_.reply == ReplyKind::kAckLater && now - send_.keepalive.alive_at() <= context_.core.ack_delay) {
+    hold_acknowledgement(now);
+    // With a gap filled, a READ and a SEND behind it are served at once: the READ's responses do not wait.
+    if (owes_read_responses(receive_)) [[unlikely]] {
+      note_reply_due();
+    }
+  } else {
+    expedite_ack(receive_);
+    note_reply_due();
+  }
+  if (!context_.completions.empty()) {
+    signal_owner();
+  }
+}
+
+// Only what has been executed, and is nobody's but the owner's now. What was held behind a gap has not.
+void RcQp::learn_from(const wire::PacketView& view) {
+  if (context_.core.predicts_headers && established_ && receive_.ack_psn == view.bth.psn && !context_.completions.empty()) {
+    prediction_.learn(view, std::min<uint32_t>(context_.mtu_bytes, receive_.receive_bytes_max));
+  }
+}
+
+bool RcQp::predicts(Bytes frame, uint16_t port) const {
+  return port == context_.header.port() && takes_whole_send(context_, receive_) && prediction_.matches(frame, receive_.expected);
+}
+
+void RcQp::take_predicted(Instant now, Buffer* frame) {
+  const uint8_t* raw = frame->data;
+  receive_.peer_port = HeaderPrediction::source_port(raw);
+  frame->trim_front(HeaderPrediction::kHeaderBytes);
+  frame->size -= wire::kIcrcBytes;
+  RcStats& stats = context_.core.stats;
+  ++stats.packets_in;
+  ++context_.counters.packets_in;
+  stats.payload_bytes_in += frame->size;
+  context_.counters.payload_bytes_in += frame->size;
+  take_whole_send(context_, receive_, now, frame, HeaderPrediction::is_solicited(raw),
+                  HeaderPrediction::asks_for_acknowledgement(raw));
+  after_request(now);
+  send_.keepalive.on_heard(now);
 }
 
 bool RcQp::transmit_acknowledgement(wire::TxBatch& batch) {
@@ -381,6 +416,9 @@ bool RcQp::set_state(QpEvent event, const QpError& reason) {
   }
   state_ = *next;
   error_ = reason;
+  if (!can_receive(state_)) {
+    prediction_.forget();
+  }
   return true;
 }
 

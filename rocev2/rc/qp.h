@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/timer_wheel.h"
+#include "rocev2/rc/header_prediction.h"
 #include "rocev2/rc/qp_context.h"
 #include "rocev2/rc/qp_error.h"
 #include "rocev2/rc/qp_state.h"
@@ -124,6 +125,11 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   [[nodiscard]] Status to_rtr(const RcConnect& connect);
   [[nodiscard]] Status to_rts();
   [[nodiscard]] bool on_packet(Instant now, const wire::PacketView& view, Buffer* frame, uint16_t port);
+  // The frame, which came in by `port`, is an intact SEND of one packet that can be executed at once: take_predicted() does with
+  // it what on_packet() would. False says nothing about it. Precondition: HeaderPrediction::may_match().
+  [[nodiscard]] bool predicts(Bytes frame, uint16_t port) const;
+  // Takes the frame.
+  void take_predicted(Instant now, Buffer* frame);
   // The acknowledgement or NAK that is due. True when it still is, because the batch took no more.
   [[nodiscard]] bool transmit_acknowledgement(wire::TxBatch& batch);
   // The held acknowledgement goes with the next transmission. Precondition: the queue pair is in RcCore::ack_held.
@@ -142,6 +148,8 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   void enqueue(Work* work);
   [[nodiscard]] PacketOutcome on_first_request(Instant now, const wire::PacketView& view, Buffer* frame);
   [[nodiscard]] PacketOutcome dispatch(Instant now, const wire::PacketView& view, Buffer* frame);
+  void after_request(Instant now);
+  void learn_from(const wire::PacketView& view);
   [[nodiscard]] bool transmit_refusal(wire::TxBatch& batch);
   void fail(QpErrorCause cause, QpErrorOrigin origin, wire::Psn psn, wire::Opcode opcode);
   // The only writer of state_ and error_. False, and nothing changed, when the table does not allow it.
@@ -178,6 +186,7 @@ class alignas(kCacheLineBytes) RcQp final : public verbs::QueuePair,
   bool congestion_control_;
   uint64_t user_data_ = 0;
   Instant ack_by_;  // valid when ack_held_
+  HeaderPrediction prediction_;
   QpContext context_;
   ReceiveState receive_;
   SendState send_;

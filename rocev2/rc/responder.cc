@@ -48,14 +48,22 @@ bool append_payload(Work& message, const wire::PacketView& view, Buffer* frame) 
   return true;
 }
 
+void step_over_packet(ReceiveState& state) {
+  state.ack_psn = state.expected;
+  state.expected = state.expected.next();
+}
+
+void end_message(ReceiveState& state) {
+  state.msn = (state.msn + 1) & kMsnMask;
+  state.in_progress = OpcodeKind::kReserved;
+}
+
 // The packet has been executed: the next one is expected.
 void step_over(ReceiveState& state, const wire::PacketView& view) {
   const OpcodeTraits& traits = *view.traits;
-  state.ack_psn = state.expected;
-  state.expected = state.expected.next();
+  step_over_packet(state);
   if (traits.ends_message()) {
-    state.msn = (state.msn + 1) & kMsnMask;
-    state.in_progress = OpcodeKind::kReserved;
+    end_message(state);
   } else {
     state.in_progress = traits.kind;
   }
@@ -339,6 +347,19 @@ PacketOutcome on_request(QpContext& context, ReceiveState& state, Instant now, c
   drop_held_between(context, state, before, state.expected);
   const PacketOutcome further = serve_held(context, state, now);
   return PacketOutcome{.took_frame = outcome.took_frame, .failure = further.failure};
+}
+
+void take_whole_send(QpContext& context, ReceiveState& state, Instant now, Buffer* frame, bool solicited, bool ack_request) {
+  Work* message = take_receive(context, state, now);
+  message->payload.push_back(frame);
+  message->length = frame->size;
+  message->solicited = solicited;
+  deliver(context, message, verbs::WcStatus::kSuccess);
+  step_over_packet(state);
+  end_message(state);
+  if (ack_request) {
+    owe_ack_later(state);
+  }
 }
 
 void abandon_messages(QpContext& context, ReceiveState& state) {

@@ -17,6 +17,16 @@ namespace cw::rc {
 [[nodiscard]] PacketOutcome on_request(QpContext& context, ReceiveState& state, Instant now, const wire::PacketView& view,
                                        Buffer* frame);
 
+// A SEND of one packet with nothing but payload would be executed at once: the checks that do not depend on the packet, when
+// its PSN is the expected one and its length is not above receive_bytes_max nor the path MTU.
+[[nodiscard]] inline bool takes_whole_send(const QpContext& context, const ReceiveState& state) {
+  return state.in_progress == wire::OpcodeKind::kReserved && !state.gap && state.held == nullptr &&
+         state.reply <= ReplyKind::kAck && state.receives_left() > 0 &&
+         context.core.receives.in_use() < context.core.receives.capacity() && context.core.watermark == BufferWatermark::kPlenty;
+}
+// What on_request() does with such a SEND. Takes `frame`, trimmed to the payload. Precondition: takes_whole_send().
+void take_whole_send(QpContext& context, ReceiveState& state, Instant now, Buffer* frame, bool solicited, bool ack_request);
+
 // Something has to be sent now.
 [[nodiscard]] inline bool owes_reply(const ReceiveState& state) {
   return state.reply > ReplyKind::kAckLater || (state.reads != nullptr && !state.reads->idle());

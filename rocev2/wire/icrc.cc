@@ -81,9 +81,11 @@ struct Ipv4Tables {
   // The start for a packet whose masked bytes are all zero.
   uint32_t base = crc_of_eight_ones() ^ tos[0xff] ^ ttl[0xff] ^ checksum_high[0xff] ^ checksum_low[0xff] ^ transport.all_ones();
 
+  [[nodiscard]] uint32_t of_checksum(const uint8_t* ip) const {
+    return checksum_high[ip[kChecksum]] ^ checksum_low[ip[kChecksum + 1]];
+  }
   [[nodiscard]] uint32_t start(const uint8_t* ip) const {
-    return base ^ tos[ip[kTos]] ^ ttl[ip[kTtl]] ^ checksum_high[ip[kChecksum]] ^ checksum_low[ip[kChecksum + 1]] ^
-           transport.start(ip + Ipv4::kSize);
+    return base ^ tos[ip[kTos]] ^ ttl[ip[kTtl]] ^ of_checksum(ip) ^ transport.start(ip + Ipv4::kSize);
   }
 };
 
@@ -144,6 +146,14 @@ Icrc IcrcRun::after_header(uint16_t identification, uint32_t psn_word) const {
   return Icrc(crc_ ^ kEnd.identification_high[identification >> 8] ^ kEnd.identification_low[identification & 0xff] ^
               kEnd.psn_word[0][psn_word >> 24] ^ kEnd.psn_word[1][(psn_word >> 16) & 0xff] ^
               kEnd.psn_word[2][(psn_word >> 8) & 0xff] ^ kEnd.psn_word[3][psn_word & 0xff]);
+}
+
+IcrcAlike::IcrcAlike(Bytes from_ip) : start_(kIpv4.start(from_ip.data()) ^ kIpv4.of_checksum(from_ip.data())) {}
+
+bool IcrcAlike::is_right(Bytes from_ip) const {
+  const uint8_t* ip = from_ip.data();
+  const size_t bytes = from_ip.size() - kIcrcBytes;
+  return crc32(start_ ^ kIpv4.of_checksum(ip), ip, bytes) == load_le32(ip + bytes);
 }
 
 }  // namespace cw::wire

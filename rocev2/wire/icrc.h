@@ -44,4 +44,18 @@ class IcrcRun {
   uint32_t crc_;
 };
 
+// The same over IPv4 packets without options whose masked bytes, but for the IPv4 checksum, are alike: what these contribute is
+// looked up once.
+class IcrcAlike {
+ public:
+  IcrcAlike() = default;
+  // IP header .. BTH at least, of one of them.
+  explicit IcrcAlike(Bytes from_ip);
+  // Whether the last four bytes of this one are the invariant CRC of those before.
+  [[nodiscard]] bool is_right(Bytes from_ip) const;
+
+ private:
+  uint32_t start_ = 0;
+};
+
 }  // namespace cw::wire

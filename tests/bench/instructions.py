@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Instructions per RPC, by callgrind: the same on every run and machine, however busy it is.
 
-    instructions.py BUILD_DIR [--case NAME]... [--top N] [--json FILE]
+    instructions.py BUILD_DIR [--case NAME]... [--top N] [--general] [--json FILE]
 
 Runs `rpc_pair_bench --steady` twice with different numbers of calls under valgrind and takes the difference, so that what is done
 once does not count. The gateway's half is counted by itself. A release build gives figures worth having; the functions are those
-that the compiler left, with what it inlined into them.
+that the compiler left, with what it inlined into them. --general: without the express paths.
 """
 
 import argparse
@@ -45,13 +45,13 @@ def self_costs(text: str) -> Counter[str]:
     return costs
 
 
-def count(bench: Path, case: str, calls: int, function: str | None) -> Counter[str]:
+def count(bench: list[str], case: str, calls: int, function: str | None) -> Counter[str]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
         command += [f"--toggle-collect={function}"] if function else []
         result = subprocess.run(
-            [*command, str(bench), "--steady", case, "--calls", str(calls)], capture_output=True, text=True, check=False
+            [*command, *bench, "--steady", case, "--calls", str(calls)], capture_output=True, text=True, check=False
         )
         if result.returncode != 0:
             sys.exit(f"instructions.py: {case}: {result.stderr.strip().splitlines()[-1]}")
@@ -66,7 +66,7 @@ def short(name: str) -> str:
     )
 
 
-def measure(bench: Path, case: str, top: int) -> dict[str, float]:
+def measure(bench: list[str], case: str, top: int) -> dict[str, float]:
     figures = {}
     for half, function in HALVES.items():
         few, many = (count(bench, case, calls, function) for calls in CALLS)
@@ -84,9 +84,10 @@ def main() -> int:
     options.add_argument("build", type=Path)
     options.add_argument("--case", action="append", help=f"default: {', '.join(CASES)}")
     options.add_argument("--top", type=int, default=0, help="so many functions of the gateway's half")
+    options.add_argument("--general", action="store_true", help="without the express paths")
     options.add_argument("--json", type=Path)
     chosen = options.parse_args()
-    bench = chosen.build / "tests/bench/rpc_pair_bench"
+    bench = [str(chosen.build / "tests/bench/rpc_pair_bench"), *(["--express", "no"] if chosen.general else [])]
     rows = []
     for case in chosen.case or CASES:
         figures = measure(bench, case, chosen.top)

@@ -4,6 +4,8 @@
 //   rpc_pair_bench [--repeats N] [--calls N] [--only PREFIX] [--json FILE]
 //   rpc_pair_bench --steady CASE --calls N      these calls and nothing else, by a clock of their own: for instructions.py
 //
+// --express no: without the express paths, on both ends.
+//
 // Bulk stands next to the copy+CRC bound (copy_crc_bound.h), measured between the repeats. The wire copies what a NIC's DMA
 // would, within the sender's half; the bench program writes (SOURCE) or sums (SINK) each byte once more.
 //
@@ -39,6 +41,7 @@ struct Settings {
   std::string only;
   std::string json;
   std::string steady;
+  bool express = true;
 };
 
 struct Case {
@@ -99,8 +102,9 @@ constexpr uint32_t kBulkBytes = 65536;
 // About 2 ms. No turn takes so long by itself: one that did was interrupted by somebody else's work, and its time is left out.
 constexpr uint64_t kInterruptedCycles = 5'000'000;
 
-sim::WorldOptions options_of(const Case& one, rpcrdma::Program& still) {
+sim::WorldOptions options_of(const Case& one, const Settings& settings, rpcrdma::Program& still) {
   sim::WorldOptions options;
+  options.express = settings.express;
   options.path_mtu = one.path_mtu;
   options.backend = one.backend;
   options.load.operation = one.operation;
@@ -117,7 +121,7 @@ Outcome run(const Case& one, const Settings& settings, const TscTime& time) {
   const InstructionCounter instructions;
   Outcome outcome;
   StillProgram still(one.still ? one.bytes : 0);
-  auto pair = std::make_unique<RpcPair>(options_of(one, still));
+  auto pair = std::make_unique<RpcPair>(options_of(one, settings, still));
   const uint64_t calls = one.bytes < 4096 ? settings.calls : std::max<uint64_t>(4, uint64_t{settings.calls} * 4096 / one.bytes);
   if (!pair->run_calls(std::max<uint64_t>(2 * calls, 2000 / one.window))) {
     return outcome;
@@ -228,6 +232,8 @@ bool parse(int count, char** words, Settings& settings) {
       settings.json = words[i + 1];
     } else if (key == "--steady") {
       settings.steady = words[i + 1];
+    } else if (key == "--express") {
+      settings.express = std::string(words[i + 1]) != "no";
     } else {
       return false;
     }
@@ -239,7 +245,7 @@ int run_steady(const Settings& settings) {
   for (const Case& one : cases()) {
     if (one.name == settings.steady) {
       StillProgram still(one.still ? one.bytes : 0);
-      RpcPair pair(options_of(one, still));
+      RpcPair pair(options_of(one, settings, still));
       const bool good = pair.run_calls(settings.calls) && pair.failures() == 0;
       std::printf("%" PRIu64 " calls, %" PRIu64 " packets, %" PRId64 " turns\n", pair.peer.driver.stats().calls,
                   pair.to_server.packets() + pair.to_client.packets(), (pair.now - Instant::from_ns(1'000'000'000)).to_us());
@@ -255,7 +261,8 @@ int main_of(int count, char** words) {
   if (!parse(count, words, settings)) {
     std::fputs(
         "usage: rpc_pair_bench [--repeats N] [--calls N] [--only PREFIX] [--json FILE]\n"
-        "       rpc_pair_bench --steady CASE --calls N\n",
+        "       rpc_pair_bench --steady CASE --calls N\n"
+        "       with either: --express no\n",
         stderr);
     return 2;
   }
