@@ -84,7 +84,7 @@ Chain Chain::cut_after(Buffer* before) {
   return rest;
 }
 
-void Chain::trim_front(uint64_t count) {
+void Chain::trim_front_of_many(uint64_t count) {
   CW_DASSERT(count <= bytes_);
   bytes_ -= count;
   while (head_ != nullptr && count >= head_->size && (count > 0 || head_->size == 0)) {

@@ -145,7 +145,14 @@ class Chain {
     }
   }
   // Drops bytes at the front, releasing Buffers that become empty. Precondition: count <= bytes().
-  void trim_front(uint64_t count);
+  void trim_front(uint64_t count) {
+    if (head_ != nullptr && count < head_->size) [[likely]] {
+      bytes_ -= count;
+      head_->trim_front(static_cast<uint32_t>(count));
+      return;
+    }
+    trim_front_of_many(count);
+  }
   // Drops bytes at the end. Precondition: count <= bytes().
   void trim_back(uint64_t count);
   // Moves the first `count` bytes into `front` (which must be empty). A Buffer astride the cut is shared, not copied. False,
@@ -167,6 +174,7 @@ class Chain {
   [[nodiscard]] bool append_copy(BufferPool& pool, Bytes more);
 
  private:
+  void trim_front_of_many(uint64_t count);
   void copy_from_many(uint64_t offset, MutableBytes out) const;
   [[gnu::cold]] void replace(Chain& other) noexcept;
   void take(Chain& other) noexcept {

@@ -101,16 +101,38 @@ alignas(16) constexpr std::array<uint8_t, 48> kSlide = [] {
   return ~reduced(sum);
 }
 
-// Precondition: kStep <= count < kStep * kStepsMax.
+// Precondition: kStep <= count < kStep * kStepsMax. Each step knows its distance to the end: what the processor is told is the
+// step itself, and nothing of a loop.
 [[gnu::target("avx,pclmul")]] uint32_t crc32_short(uint32_t start, const uint8_t* raw, size_t count) {
-  __m128i at = _mm_xor_si128(load(raw), _mm_cvtsi32_si128(static_cast<int>(~start)));
-  __m128i sum = _mm_setzero_si128();
-  for (size_t left = count / kStep - 1; left > 0; --left) {
-    sum = _mm_xor_si128(sum, moved(at, left));
-    raw += kStep;
-    at = load(raw);
+  const size_t steps = count / kStep - 1;  // that are moved: all but the last whole one
+  const uint8_t* last = raw + kStep * steps;
+  const __m128i begin = _mm_cvtsi32_si128(static_cast<int>(~start));
+  __m128i sum = steps > 0 ? moved(begin, steps) : begin;
+#define CW_STEP(distance)                                                             \
+  case distance:                                                                      \
+    sum = _mm_xor_si128(sum, moved(load(last - kStep * size_t{distance}), distance)); \
+    [[fallthrough]];
+  switch (steps) {
+    CW_STEP(14)
+    CW_STEP(13)
+    CW_STEP(12)
+    CW_STEP(11)
+    CW_STEP(10)
+    CW_STEP(9)
+    CW_STEP(8)
+    CW_STEP(7)
+    CW_STEP(6)
+    CW_STEP(5)
+    CW_STEP(4)
+    CW_STEP(3)
+    CW_STEP(2)
+    CW_STEP(1)
+    default:
+      break;
   }
-  return finished(_mm_xor_si128(sum, at), raw, count % kStep);
+#undef CW_STEP
+  static_assert(kStepsMax == 16);
+  return finished(_mm_xor_si128(sum, load(last)), last, count % kStep);
 }
 
 // [2 * kStepsMax - d] moves over d steps, so that four in a row are those of four steps in a row; the last ones meet zeros only.
