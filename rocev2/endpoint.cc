@@ -32,7 +32,7 @@ Endpoint::Endpoint(const EndpointOptions& options, RandomSource& random, verbs::
   CW_ASSERT(options.qp_max >= 1 && options.qp_max <= kQpMax && options.core.is_valid());
   CW_ASSERT(options.turn_packets > 0);
   core_.ack_delay = options.ack_delay;
-  core_.predicts_headers = options.header_prediction;
+  core_.express = options.express;
   for (uint32_t i = 0; i < options.qp_max * 2; ++i) {
     CW_ASSERT(resting_.push(Slot{i, random.next_u32()}));
   }

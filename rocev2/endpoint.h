@@ -58,9 +58,9 @@ struct EndpointOptions {
   // How long the acknowledgement of a SEND may wait for those of the SENDs behind it; 0: it goes with the next poll_transmit. See
   // rc/ack_policy.h.
   Duration ack_delay;
-  // Frames are compared with what their queue pair expects before they are parsed (rc/header_prediction.h). Without, the outcomes
-  // are the same: for tests.
-  bool header_prediction = true;
+  // Frames are compared with what their queue pair expects before they are parsed (rc/header_prediction.h), and small SENDs get
+  // headers that were made ready. Without, every outcome is the same: for tests.
+  bool express = true;
   // Request packets that one queue pair may send before the next has its turn.
   uint32_t turn_packets = 16;
 };

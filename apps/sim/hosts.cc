@@ -290,7 +290,7 @@ node::NodeOptions sim_node_options(const WorldOptions& options, uint8_t last, bo
   station.mtu = 9000;
   station.addresses.push_back({sim_ip(options.ipv6, last), static_cast<uint8_t>(options.ipv6 ? 64 : 24)});
   node.endpoint.ack_delay = options.ack_delay;
-  node.endpoint.header_prediction = options.express;
+  node.endpoint.express = options.express;
   node.endpoint.recovery = options.recovery;
   node.endpoint.qp_max = options.small_tables ? 32 : room_for(options, 256);
   node.endpoint.read_replay_max = exposes_memory ? node.endpoint.qp_max : 0;

@@ -54,9 +54,6 @@ void HeaderPrediction::learn(const wire::PacketView& view, uint32_t payload_byte
 
 bool HeaderPrediction::matches(Bytes frame, wire::Psn expected) const {
   const auto bytes = static_cast<uint32_t>(frame.size());
-  if (bytes > frame_bytes_max_) {
-    return false;
-  }
   const uint8_t* raw = frame.data();
   uint64_t differs = 0;
 #pragma GCC unroll 8

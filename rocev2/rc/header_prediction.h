@@ -38,7 +38,9 @@ class HeaderPrediction {
   // Nothing matches until something has been learned again.
   void forget() { frame_bytes_max_ = 0; }
 
-  // The frame is a whole SEND like the one learned, with this PSN, and intact. Precondition: may_match().
+  // Something of which there are frames of this length.
+  [[nodiscard]] bool has_learned(size_t frame_bytes) const { return frame_bytes <= frame_bytes_max_; }
+  // The frame is a whole SEND like the one learned, with this PSN, and intact. Preconditions: may_match(), has_learned().
   [[nodiscard]] bool matches(Bytes frame, wire::Psn expected) const;
 
   // Of a frame that matches.

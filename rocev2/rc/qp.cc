@@ -70,6 +70,12 @@ Status RcQp::to_rtr(const RcConnect& connect) {
   context_.mtu_bytes = static_cast<uint16_t>(connect.path_mtu_bytes);
   context_.mtu_shift = static_cast<uint8_t>(std::countr_zero(connect.path_mtu_bytes));
   context_.header = wire::PathHeader(path_);
+  if (context_.core.express) {
+    wire::Bth bth;
+    bth.pkey = context_.pkey;
+    bth.destination = context_.remote;
+    context_.header.prepare_sends(bth);
+  }
   context_.budget_place = context_.core.held_budget.place_of(path_.remote);
   context_.hold_packets = selective_recovery_ ? std::min(connect.peer_hold_packets, uint16_t{HeldPackets::kSpan}) : uint16_t{0};
   send_.partial_reads = context_.hold_packets > 0;
@@ -266,13 +272,14 @@ void RcQp::after_request(Instant now) {
 
 // Only what has been executed, and is nobody's but the owner's now. What was held behind a gap has not.
 void RcQp::learn_from(const wire::PacketView& view) {
-  if (context_.core.predicts_headers && established_ && receive_.ack_psn == view.bth.psn && !context_.completions.empty()) {
+  if (context_.core.express && established_ && receive_.ack_psn == view.bth.psn && !context_.completions.empty()) {
     prediction_.learn(view, std::min<uint32_t>(context_.mtu_bytes, receive_.receive_bytes_max));
   }
 }
 
 bool RcQp::predicts(Bytes frame, uint16_t port) const {
-  return port == context_.header.port() && takes_whole_send(context_, receive_) && prediction_.matches(frame, receive_.expected);
+  return prediction_.has_learned(frame.size()) && port == context_.header.port() && takes_whole_send(context_, receive_) &&
+         prediction_.matches(frame, receive_.expected);
 }
 
 void RcQp::take_predicted(Instant now, Buffer* frame) {

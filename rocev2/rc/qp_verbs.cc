@@ -87,6 +87,7 @@ Status RcQp::post_send(verbs::SendRequest&& request) {
   work->solicited = request.solicited;
   work->fence = request.fence;
   work->signaled = request.signaled;
+  work->plain = !(work->has_immediate || work->has_invalidate || work->solicited || work->fence);
   enqueue(work);
   return {};
 }

@@ -63,7 +63,7 @@ struct RcCore {
 
   RcStats stats;
   BufferWatermark watermark = BufferWatermark::kPlenty;  // what there is to receive into
-  bool predicts_headers = true;                          // see header_prediction.h
+  bool express = true;                                   // EndpointOptions::express
   Duration ack_delay;                                    // how long an acknowledgement may wait for company
   Slab<Work> sends;                                      // posted SEND, WRITE, READ until polled
   Slab<Work> receives;                                   // messages arriving or waiting to be polled

@@ -190,6 +190,39 @@ void send_next(QpContext& context, SendState& state, Instant now, wire::TxPacket
   step_over(context, state);
 }
 
+// The next packet is a whole SEND with nothing but payload that leaves for the first time, in the ordinary course of things:
+// send_stall() would let it go, and goes_in_place() too.
+bool leaves_plainly(const QpContext& context, const SendState& state) {
+  const Work* work = state.cursor.work;
+  if (work == nullptr || !work->plain || !context.header.has_sends_prepared() || work->packets != 1 ||
+      work->payload.buffer_count() != 1) {
+    return false;
+  }
+  const SendWindow& window = state.window;
+  const bool ordinary = !state.is_disordered() && !state.rnr.is_under_way() && !state.recovery.timed_out() && !state.draining &&
+                        !state.credit_limit.has_value() && window.next_psn() == window.limit_psn();
+  return ordinary && window.packets_in_flight() < window.packets_max() && window.psns_in_flight() < context.psn_window_packets &&
+         context.header.has_room_for_send(*work->payload.head());
+}
+
+// What send_next() does with it.
+void send_plainly(QpContext& context, SendState& state, Instant now, wire::TxPacket& packet) {
+  Work& work = *state.cursor.work;
+  const wire::Psn psn = state.window.next_psn();
+  work.begun = true;
+  work.first_psn = psn;
+  if (!state.window.awaiting()) {
+    state.progress_at = now;
+  }
+  context.header.build_send_in_place(packet, context.ip_identification++, psn, true, *work.payload.head());
+  context.core.stats.payload_bytes_out += work.length;
+  context.counters.payload_bytes_out += work.length;
+  count_packet(context, false);
+  note_sent(state, now, psn, true, false);
+  state.window.on_sent(1, false);
+  state.cursor = SendCursor::start_of(work.next);
+}
+
 // Middle packets of a SEND or WRITE that may leave now, one after the other; not known to be fewer than `wanted`. 0 where
 // something about them may differ from one to the next: the general way is for them.
 uint32_t middles_to_send(const QpContext& context, const SendState& state, uint32_t wanted) {
@@ -450,6 +483,11 @@ bool send_requests(QpContext& context, SendState& state, Instant now, wire::TxBa
     return true;
   }
   while (sent < packets_max) {
+    if (leaves_plainly(context, state) && !batch.full()) {
+      send_plainly(context, state, now, *batch.add_in_place());
+      ++sent;
+      continue;
+    }
     if (state.repeats != nullptr) [[unlikely]] {
       review_repeats(context, state, now);
     }

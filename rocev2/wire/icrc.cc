@@ -150,10 +150,14 @@ Icrc IcrcRun::after_header(uint16_t identification, uint32_t psn_word) const {
 
 IcrcAlike::IcrcAlike(Bytes from_ip) : start_(kIpv4.start(from_ip.data()) ^ kIpv4.of_checksum(from_ip.data())) {}
 
-bool IcrcAlike::is_right(Bytes from_ip) const {
+uint32_t IcrcAlike::of(Bytes from_ip) const {
   const uint8_t* ip = from_ip.data();
+  return crc32(start_ ^ kIpv4.of_checksum(ip), ip, from_ip.size());
+}
+
+bool IcrcAlike::is_right(Bytes from_ip) const {
   const size_t bytes = from_ip.size() - kIcrcBytes;
-  return crc32(start_ ^ kIpv4.of_checksum(ip), ip, bytes) == load_le32(ip + bytes);
+  return of(from_ip.first(bytes)) == load_le32(from_ip.data() + bytes);
 }
 
 }  // namespace cw::wire

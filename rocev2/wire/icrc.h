@@ -53,6 +53,8 @@ class IcrcAlike {
   explicit IcrcAlike(Bytes from_ip);
   // Whether the last four bytes of this one are the invariant CRC of those before.
   [[nodiscard]] bool is_right(Bytes from_ip) const;
+  // The invariant CRC of all of these.
+  [[nodiscard]] uint32_t of(Bytes from_ip) const;
 
  private:
   uint32_t start_ = 0;

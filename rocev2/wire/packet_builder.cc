@@ -14,7 +14,8 @@
 namespace cw::wire {
 namespace {
 
-constexpr uint16_t kShortestBytes = Ethernet::kSize + Ipv4::kSize + Udp::kSize;
+constexpr uint8_t kShortestBytes = Ethernet::kSize + Ipv4::kSize + Udp::kSize;
+constexpr uint8_t kPreparedBytes = kShortestBytes + Bth::kSize;
 
 template <typename Header>
 void write_at(uint8_t* out, const Header& header) {
@@ -78,8 +79,10 @@ Bytes covered(const TxPacket& packet, const PathHeader& path) {
 // Padding and iCRC behind headers and payload that lie together. One pass over the whole frame, which has just been written and
 // lies in the nearest cache. Says how long it is now.
 uint32_t close_frame(uint8_t* frame, uint32_t bytes, const PathHeader& path, uint8_t pad_count) {
-  std::memset(frame + bytes, 0, pad_count);
-  bytes += pad_count;
+  if (pad_count > 0) {
+    std::memset(frame + bytes, 0, pad_count);
+    bytes += pad_count;
+  }
   store_le32(frame + bytes, Icrc(Bytes(frame, bytes).subspan(path.ip_offset())).value());
   return bytes + kIcrcBytes;
 }
@@ -160,7 +163,7 @@ PathHeader::PathHeader(const Path& path) : port_(path.port), vlan_(path.vlan), i
     write_at(out, VlanTag{0, false, path.vlan, ip_ether_type});
     out += VlanTag::kSize;
   }
-  ip_offset_ = static_cast<uint16_t>(out - template_.data());
+  ip_offset_ = static_cast<uint8_t>(out - template_.data());
   if (ipv6_) {
     write_at(out, Ipv6{traffic_class, 0, 0, kIpProtocolUdp, path.hop_limit, path.local.raw, path.remote.raw});
     out += Ipv6::kSize;
@@ -177,7 +180,43 @@ PathHeader::PathHeader(const Path& path) : port_(path.port), vlan_(path.vlan), i
   // The checksum stays 0, over IPv6 too: the iCRC protects the packet, and real peers send 0 (RFC 6936).
   write_at(out, Udp{path.udp_source_port, kRoceUdpPort, 0, 0});
   out += Udp::kSize;
-  bytes_ = static_cast<uint16_t>(out - template_.data());
+  bytes_ = static_cast<uint8_t>(out - template_.data());
+}
+
+void PathHeader::prepare_sends(const Bth& bth) {
+  CW_DASSERT(bth.opcode == Opcode::kRcSendOnly);
+  if (ipv6_ || bytes_ != kShortestBytes) {
+    return;
+  }
+  static_assert(kPreparedBytes <= sizeof(template_));
+  bth.write(std::span<uint8_t, Bth::kSize>(template_.data() + bytes_, Bth::kSize), 0);
+  prepared_bytes_ = kPreparedBytes;
+  send_icrc_ = IcrcAlike(Bytes(template_).subspan(ip_offset_));
+}
+
+void PathHeader::build_send_in_place(TxPacket& packet, uint16_t ip_identification, Psn psn, bool ack_request,
+                                     const Buffer& payload) const {
+  CW_DASSERT(packet.is_in_place() && has_room_for_send(payload));
+  const uint8_t pad_count = pad_count_for(payload.size);
+  uint8_t* frame = payload.data - kPreparedBytes;
+  std::memcpy(frame, template_.data(), kPreparedBytes);
+  const uint32_t frame_bytes = kPreparedBytes + payload.size + pad_count + kIcrcBytes;
+  const uint32_t ip_bytes = frame_bytes - uint32_t{Ethernet::kSize};
+  uint8_t* ip = frame + Ethernet::kSize;
+  store_be32(ip + 2, (ip_bytes << 16) | ip_identification);
+  store_be16(ip + 10, static_cast<uint16_t>(~fold_ones_complement(uint64_t{ipv4_sum_} + ip_bytes + ip_identification)));
+  store_be16(ip + Ipv4::kSize + 4, static_cast<uint16_t>(ip_bytes - Ipv4::kSize));
+  uint8_t* bth = ip + Ipv4::kSize + Udp::kSize;
+  store_be32(bth + 8, (ack_request ? 0x8000'0000u : 0u) | psn.value());
+  if (pad_count > 0) [[unlikely]] {
+    bth[1] = static_cast<uint8_t>(bth[1] | (pad_count << 4));
+    std::memset(payload.data + payload.size, 0, pad_count);
+  }
+  const Bytes covered(ip, ip_bytes - kIcrcBytes);
+  store_le32(frame + frame_bytes - kIcrcBytes, send_icrc_.of(covered));
+  packet.port = port_;
+  packet.pieces[0] = TxPiece{&payload, frame, frame_bytes};
+  packet.piece_count = 1;
 }
 
 void PathHeader::write(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_identification) const {
@@ -205,7 +244,7 @@ void PathHeader::identify(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_
   uint8_t* ip = out + ip_offset_;
   const uint32_t total_bytes = uint32_t{Ipv4::kSize} + Udp::kSize + udp_payload_bytes;
   store_be16(ip + 4, ip_identification);
-  store_be16(ip + 10, static_cast<uint16_t>(~fold_ones_complement(ipv4_sum_ + total_bytes + ip_identification)));
+  store_be16(ip + 10, static_cast<uint16_t>(~fold_ones_complement(uint64_t{ipv4_sum_} + total_bytes + ip_identification)));
 }
 
 void build_packet(TxPacket& packet, const PathHeader& path, uint16_t ip_identification, const Bth& bth,

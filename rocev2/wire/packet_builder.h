@@ -59,17 +59,29 @@ class PathHeader {
   }
   // Writes Ethernet .. UDP for a UDP payload of `udp_payload_bytes` (BTH .. iCRC).
   void write(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_identification) const;
+  // What all SENDs of one packet share is made ready behind the path's headers, where it fits: over IPv4.
+  void prepare_sends(const Bth& bth);
+  [[nodiscard]] bool has_sends_prepared() const { return prepared_bytes_ > 0; }
+  // A SEND Only of this payload, of the BTH given to prepare_sends(), can be built in place.
+  [[nodiscard]] bool has_room_for_send(const Buffer& payload) const {
+    return has_sends_prepared() && payload.headroom_bytes >= prepared_bytes_ &&
+           payload.capacity_bytes - payload.size >= TxPacket::kTrailerMax;
+  }
+  // What build_in_place() builds of that BTH with this PSN and acknowledge request. Precondition: has_room_for_send().
+  void build_send_in_place(TxPacket& packet, uint16_t ip_identification, Psn psn, bool ack_request, const Buffer& payload) const;
   // Gives what write() wrote, with the same payload, another identification. Over IPv6 there is none.
   void identify(uint8_t* out, uint32_t udp_payload_bytes, uint16_t ip_identification) const;
 
  private:
   std::array<uint8_t, 14 + 4 + 40 + 8> template_{};
-  uint16_t bytes_ = 0;
-  uint16_t ip_offset_ = 0;
+  uint8_t bytes_ = 0;
+  uint8_t ip_offset_ = 0;
   uint16_t port_ = 0;
   uint16_t vlan_ = 0;
+  uint16_t ipv4_sum_ = 0;  // ones' complement sum of the constant IPv4 words
   bool ipv6_ = false;
-  uint32_t ipv4_sum_ = 0;  // ones' complement sum of the constant IPv4 words
+  uint8_t prepared_bytes_ = 0;  // with the BTH of SENDs; 0: there is none
+  IcrcAlike send_icrc_;         // valid when there is one
 };
 
 // Extension headers that go between BTH and payload; the opcode's traits say which are read.
