@@ -110,6 +110,7 @@ Gateway::Gateway(const GatewayOptions& options, const std::vector<verbs::Transpo
                  drain_, requests_, shared_, log_, stats_},
                 options.reserved_packet_bytes) {
   shared_.reply_bytes_max = options.reply_bytes_max;
+  shared_.express = options.express;
   shared_.backends = backends_.count();
 }
 

@@ -81,6 +81,7 @@ struct GatewayOptions {
   SourcePorts* source_ports = nullptr;      // as with `quota`; nullptr = backend connections come from any port
   uint32_t half_open_max = 512;             // connections without a place, as CmOptions::half_open_max of this core
   uint32_t calls_in_flight_max = 16384;     // over all connections
+  bool express = true;                      // rpcrdma::ServerShared::express
   uint64_t pull_buffers_max = UINT64_MAX;   // receive buffers that pulled call data may hold: well below the pool
   uint64_t reply_bytes_max = UINT64_MAX;    // of buffers that replies may keep on this core: see rpcrdma::ServerShared
   // Buffers are reserved for the messages of all credits in packets of this size (verbs::ConnectionLimits). A client whose

@@ -112,6 +112,7 @@ ProductionPools gateway_pools(const WorldOptions& options) {
 
 gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   gateway::GatewayOptions out;
+  out.express = options.express;
   gateway::BackendOptions& backend_options = out.backends.emplace_back();
   backend_options.name = "backend";
   backend_options.kind = options.backend;

@@ -78,4 +78,13 @@ HeaderCheck check_header(HeaderView& view, const Chain& message, const ServerOpt
   return {.verdict = Verdict::kCall, .header_bytes = decoded->header_bytes};
 }
 
+HeaderCheck check_predicted(const Chain& message, ServerCall& call, RpcRdmaStats& stats) {
+  call.xid = load_be32(message.head()->data);
+  call.version = kRpcRdmaVersion;
+  call.proc = RdmaProc::kMsg;
+  count_in(stats, MessageKind::kMsg);
+  call.inline_bytes = message.bytes() - kBareHeaderBytes;
+  return {.verdict = Verdict::kCall, .header_bytes = kBareHeaderBytes};
+}
+
 }  // namespace cw::rpcrdma

@@ -37,6 +37,9 @@ struct HeaderCheck {
 [[nodiscard]] HeaderCheck check_header(HeaderView& view, const Chain& message, const ServerOptions& options, ServerCall& call,
                                        RpcRdmaStats& stats);
 
+// What check_header() does with a message that CallPrediction::matches(), and whose stream is not too long.
+[[nodiscard]] HeaderCheck check_predicted(const Chain& message, ServerCall& call, RpcRdmaStats& stats);
+
 // The stream's first word against the header's XID (RFC 8166 4.5.2).
 [[nodiscard]] inline bool check_xid(const Chain& stream, uint32_t xid, RpcRdmaStats& stats) {
   uint8_t word[kXidBytes];

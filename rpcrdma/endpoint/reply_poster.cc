@@ -1,6 +1,7 @@
 #include "rpcrdma/endpoint/reply_poster.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "rpcrdma/xdr/xdr_reader.h"
 
@@ -165,6 +166,23 @@ PostResult ReplyPoster::post_send(ServerCall& call, const Grant& grant, bool rem
   return PostResult::kPosted;
 }
 
+bool ReplyPoster::post_plainly(const ServerCall& call, Chain&& reply, uint32_t credit, uint32_t room) {
+  const verbs::WorkId id = watch_some(call);
+  verbs::SendRequest send{.id = id, .payload = std::move(reply)};
+  send.signaled = window_.signaled(room) || id != verbs::WorkId();
+  const MutableBytes header = send.payload.extend_front(kBareHeaderBytes);
+  FixedHeader{.xid = call.xid, .credit = credit, .proc = static_cast<uint32_t>(RdmaProc::kMsg)}.write(
+      header.first<FixedHeader::kSize>());
+  std::memset(header.data() + FixedHeader::kSize, 0, kBareHeaderBytes - FixedHeader::kSize);
+  qp_.post_receives(1);
+  if (!qp_.post_send(std::move(send)).ok()) {
+    return false;
+  }
+  window_.note_posted();
+  ++stats_.messages_out[static_cast<size_t>(MessageKind::kMsg)];
+  return true;
+}
+
 // Nothing of the call is taken before it is certain to be sent: without a Buffer it is tried again.
 PostResult ReplyPoster::build_message(ServerCall& call, uint32_t credit, Chain& message) {
   const bool is_inline = call.plan.form == ReplyForm::kInline;
@@ -213,6 +231,10 @@ verbs::WorkId ReplyPoster::watch(const ServerCall& call) const {
   if (call.plan.form == ReplyForm::kReplyChunk || (call.plan.form == ReplyForm::kInline && call.plan.placed_count > 0)) {
     return to_work_id({.stage = Stage::kRdmaWrite, .answered = call.answered});
   }
+  return watch_some(call);
+}
+
+verbs::WorkId ReplyPoster::watch_some(const ServerCall& call) const {
   const bool chosen = stats_.messages_out[static_cast<size_t>(MessageKind::kMsg)] % kWatchEvery == kWatchEvery - 1;
   return chosen ? to_work_id({.stage = Stage::kReplyAck, .answered = call.answered}) : verbs::WorkId();
 }

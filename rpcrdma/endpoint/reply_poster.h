@@ -59,6 +59,9 @@ class ReplyPoster {
   // Starts or continues `call`'s answer. The receive is posted before the SEND, so that the grant is backed when the client reads
   // it.
   [[nodiscard]] PostResult post(ServerCall& call, const Grant& grant, bool remote_invalidate);
+  // The same in one step for an inline reply to a call without chunks whose one Buffer has room for the header. False: the
+  // connection is lost. Precondition: `room` is the window's, and above 0.
+  [[nodiscard]] bool post_plainly(const ServerCall& call, Chain&& reply, uint32_t credit, uint32_t room);
 
  private:
   [[nodiscard]] PostResult post_items(ServerCall& call);
@@ -67,6 +70,7 @@ class ReplyPoster {
   [[nodiscard]] PostResult build_message(ServerCall& call, uint32_t credit, Chain& message);
   [[nodiscard]] static Result<uint32_t> write_header(const ServerCall& call, uint32_t credit, MutableBytes out);
   [[nodiscard]] verbs::WorkId watch(const ServerCall& call) const;
+  [[nodiscard]] verbs::WorkId watch_some(const ServerCall& call) const;
   void count_sent(const ServerCall& call, bool invalidates);
 
   verbs::QueuePair& qp_;

@@ -168,12 +168,13 @@ void ServerEndpoint::on_message(Instant now, Instant begun, Chain&& message) {
   if (reverse_ != nullptr && reverse_->in_flight() > 0 && reverse_->take(shared_.header_view, message)) {
     return;
   }
-  if (check_fixed(shared_.header_view, message, shared_.stats) == Verdict::kDrop) {
+  const bool predicted = predicts(message);
+  if (!predicted && check_fixed(shared_.header_view, message, shared_.stats) == Verdict::kDrop) {
     drop_message();
     return;
   }
   if (backlog_ == nullptr || backlog_->waiting.empty()) [[likely]] {
-    take_call(now, begun, std::move(message));
+    take_call(now, begun, std::move(message), predicted);
     return;
   }
   // Calls keep their order while they wait for slots.
@@ -184,6 +185,18 @@ void ServerEndpoint::on_message(Instant now, Instant begun, Chain&& message) {
   }
   backlog_->messages.append(std::move(message));
   count_in_use(1);
+}
+
+bool ServerEndpoint::predicts(const Chain& message) const {
+  return shared_.express && message.buffer_count() == 1 && message.bytes() <= options_.call_bytes_max &&
+         shared_.prediction.matches(message.head()->bytes());
+}
+
+// `message` is as it came, and the call that it was is ready.
+void ServerEndpoint::learn_from(Bytes message, const HeaderCheck& check, const ServerCall& call) {
+  if (shared_.express && check.header_bytes == kBareHeaderBytes && call.chunks.empty() && call.proc == RdmaProc::kMsg) {
+    shared_.prediction.learn(message, call.context.header);
+  }
 }
 
 // In which the call's slot is to count. What is malformed is refused at once, and may count anywhere.
@@ -283,7 +296,7 @@ void ServerEndpoint::release(ServerCall& call) {
 }
 
 // Gives the message a slot, or lets it wait for one.
-void ServerEndpoint::take_call(Instant now, Instant begun, Chain&& message) {
+void ServerEndpoint::take_call(Instant now, Instant begun, Chain&& message, bool predicted) {
   BackendShare* share = share_for(message);
   ServerCall* call = acquire_slot(share);
   count_in_use(1);
@@ -293,7 +306,7 @@ void ServerEndpoint::take_call(Instant now, Instant begun, Chain&& message) {
     wait_for_memory();
     return;
   }
-  accept(now, begun, *call, std::move(message));
+  accept(now, begun, *call, std::move(message), predicted);
 }
 
 void ServerEndpoint::take_waiting(Instant now) {
@@ -307,18 +320,20 @@ void ServerEndpoint::take_waiting(Instant now) {
     // Every message has Buffers of its own, so that the cut needs no view.
     const Backlog::Message oldest = backlog_->waiting.pop();
     CW_ASSERT(backlog_->messages.split_front(oldest.bytes, message));
-    accept(now, oldest.begun, *call, std::move(message));
+    accept(now, oldest.begun, *call, std::move(message), false);
   }
 }
 
-void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&& message) {
+void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&& message, bool predicted) {
   call.received = begun;
   call.begun_at = now;
   call.arrival = arrivals_++;
   ++in_flight_;
   calls_.push_back(call);
   call.state = CallState::kReading;
-  const HeaderCheck check = check_header(shared_.header_view, message, options_, call, shared_.stats);
+  const Bytes raw = message.head()->bytes();
+  const HeaderCheck check = predicted ? check_predicted(message, call, shared_.stats)
+                                      : check_header(shared_.header_view, message, options_, call, shared_.stats);
   if (check.verdict == Verdict::kReverseReply || check.verdict == Verdict::kDrop) {
     // The ReverseCaller has seen it before: nobody waits for this one.
     ++shared_.stats.reverse_dropped;
@@ -340,6 +355,13 @@ void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&
     refuse(call, check.verdict == Verdict::kErrorVersion ? ReplyForm::kErrorVersion : ReplyForm::kErrorChunk);
     return;
   }
+  if (predicted) {
+    message.trim_front(check.header_bytes);
+    call.message = std::move(message);
+    inspect_call(shared_.prediction.header_of(raw), call.context);
+    enter_ready(call);
+    return;
+  }
   if (call.proc == RdmaProc::kMsg) {
     message.trim_front(check.header_bytes);
     if (!check_xid(message, call.xid, shared_.stats)) {
@@ -358,6 +380,7 @@ void ServerEndpoint::accept(Instant now, Instant begun, ServerCall& call, Chain&
   }
   if (call.chunks.read_count == 0) {
     make_ready(call);
+    learn_from(raw, check, call);
     return;
   }
   await_data(now, call);
@@ -421,6 +444,13 @@ void ServerEndpoint::reply(Instant now, CallId id, Chain&& message) {
   }
   call->answered = now;
   shared_.durations.record(Stage::kBackend, now - call->begun_at);
+  if (goes_plainly(*call, message)) [[likely]] {
+    if (const uint32_t room = window_.room(); room > 0) [[likely]] {
+      post_plainly(now, *call, std::move(message), room);
+      advance(now);
+      return;
+    }
+  }
   const bool keeps = message.bytes() > ReplyPoster::kCopyBytesMax;
   if (keeps || call->reply_bytes > 0) {
     set_reply_bytes(*call, keeps ? uint64_t{message.buffer_count()} * message.head()->pool->buffer_bytes() : 0);

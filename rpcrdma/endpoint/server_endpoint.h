@@ -32,6 +32,7 @@
 #include "base/intrusive_list.h"
 #include "base/ring.h"
 #include "base/time.h"
+#include "rpcrdma/endpoint/call_prediction.h"
 #include "rpcrdma/endpoint/header_view.h"
 #include "rpcrdma/endpoint/reply_holdings.h"
 #include "rpcrdma/endpoint/reply_poster.h"
@@ -75,6 +76,7 @@ enum class EndpointFailure : uint8_t {
 [[nodiscard]] const char* to_string(EndpointFailure failure) noexcept;
 
 class ServerEndpoint;
+struct HeaderCheck;
 struct PullTag {};      // endpoints that wait for their turn to pull
 struct SlowLineTag {};  // those of slow clients that wait for their turn among these
 struct SlowTag {};      // endpoints whose RDMA Reads are slow
@@ -103,6 +105,10 @@ struct ServerShared {
   uint32_t header_bytes_max;  // that one of its Buffers holds
   HeaderView header_view;
   ChunkList looked_at;  // of a message that has no slot yet
+  // Calls that begin as the last one did, and short replies to calls without chunks, take the express paths. Without, every
+  // outcome is the same: for tests.
+  bool express = true;
+  CallPrediction prediction;
   RpcRdmaStats stats;
   StageDurations durations;
   Ring<CallDone> done;  // as many as calls in flight; while it is full, further calls leave no record
@@ -296,7 +302,9 @@ class ServerEndpoint : public ListNode<PullTag>,
  private:
   void on_completion(Instant now, verbs::Completion& completion);
   void on_message(Instant now, Instant begun, Chain&& message);
-  void take_call(Instant now, Instant begun, Chain&& message);
+  [[nodiscard]] bool predicts(const Chain& message) const;
+  void learn_from(Bytes message, const HeaderCheck& check, const ServerCall& call);
+  void take_call(Instant now, Instant begun, Chain&& message, bool predicted);
   [[nodiscard]] BackendShare* share_for(const Chain& message);
   [[nodiscard]] ServerCall* acquire_slot(BackendShare* backend);
   enum class SlotLine : uint8_t { kNone, kClient, kBackend, kAll };  // in the order in which an endpoint gets on
@@ -306,7 +314,7 @@ class ServerEndpoint : public ListNode<PullTag>,
   void leave_slot_line();
   void make_backlog();
   void release(ServerCall& call);
-  void accept(Instant now, Instant begun, ServerCall& call, Chain&& message);
+  void accept(Instant now, Instant begun, ServerCall& call, Chain&& message, bool predicted);
   [[nodiscard]] EndpointFailure expired(Instant now) const;
   [[nodiscard]] Instant pull_deadline() const;
   [[nodiscard]] Instant earliest_pull_end(Instant now) const;
@@ -393,12 +401,15 @@ class ServerEndpoint : public ListNode<PullTag>,
   [[nodiscard]] bool leaves_window(Instant now, const ServerCall& call);
   [[gnu::noinline]] void enqueue_in_order(ServerCall& call);
   void make_ready(ServerCall& call);
+  void enter_ready(ServerCall& call);
   void has_data(Instant now, ServerCall& call);
   void plan(ServerCall& call, Chain&& answer, const ReducibleItems& items);
   void answer_garbage(ServerCall& call);
   void refuse(ServerCall& call, ReplyForm form);
   [[nodiscard]] bool post_replies(Instant now);
   [[nodiscard]] PostResult post_reply(Instant now, ServerCall& call);
+  [[nodiscard]] bool goes_plainly(const ServerCall& call, const Chain& message) const;
+  void post_plainly(Instant now, ServerCall& call, Chain&& message, uint32_t room);
   void answered(Instant now, ServerCall& call);
   void finish(ServerCall& call);
   void wait_for_memory() { memory_wanted_ = true; }

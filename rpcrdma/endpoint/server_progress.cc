@@ -526,6 +526,10 @@ void ServerEndpoint::make_ready(ServerCall& call) {
     answer_garbage(call);
     return;
   }
+  enter_ready(call);
+}
+
+void ServerEndpoint::enter_ready(ServerCall& call) {
   call.state = CallState::kReady;
   ++ready_calls_;
   in_order_ |= call.context.header.flavor == static_cast<uint32_t>(AuthFlavor::kRpcsecGss);
@@ -646,6 +650,32 @@ PostResult ServerEndpoint::post_reply(Instant now, ServerCall& call) {
     watch_replies(now);  // Writes that go before the SEND
   }
   return result;
+}
+
+// The reply to a call without chunks that post_reply() would post at once as it is, with the header in front of it: nothing is
+// to be reduced, counted, copied or waited for.
+bool ServerEndpoint::goes_plainly(const ServerCall& call, const Chain& message) const {
+  if (!shared_.express || !call.chunks.empty() || message.buffer_count() != 1 || !replying_.empty()) {
+    return false;
+  }
+  const Buffer& only = *message.head();
+  const uint64_t bytes = message.bytes();
+  const bool is_short = bytes >= kRpcReplyBytesMin && bytes <= ReplyPoster::kCopyBytesMax && bytes <= options_.reply_bytes_max &&
+                        kBareHeaderBytes + bytes <= thresholds_.send_bytes;
+  return is_short && only.pool == &shared_.pool && only.headroom_bytes >= kBareHeaderBytes &&
+         kBareHeaderBytes <= shared_.header_bytes_max && call.reply_bytes == 0 && grant_ >= credits_ &&
+         load_be32(only.data) == call.xid && load_be32(only.data + kXidBytes) == static_cast<uint32_t>(RpcMessageType::kReply);
+}
+
+void ServerEndpoint::post_plainly(Instant now, ServerCall& call, Chain&& message, uint32_t room) {
+  ReplyPoster poster(qp_, window_, shared_.pool, shared_.stats);
+  if (!poster.post_plainly(call, std::move(message), grant_, room)) {
+    fail();
+    return;
+  }
+  watch_replies(now);
+  ++receives_posted_;
+  answered(now, call);
 }
 
 void ServerEndpoint::answered(Instant now, ServerCall& call) {

@@ -56,6 +56,11 @@ void inspect_call(XdrReader call, CallContext& context) {
   }
 }
 
+void inspect_call(const RpcCallHeader& header, CallContext& context) {
+  context.header = header;
+  context.binding = binding_of(header);
+}
+
 namespace {
 
 void find_results(XdrReader& reader, const CallContext& context, ReducibleItems& found) {

@@ -80,6 +80,8 @@ struct ReducibleItems {
 [[nodiscard]] CallContext inspect_call(const Chain& call);
 // The same, filled in where it is kept.
 void inspect_call(XdrReader call, CallContext& context);
+// The same of a well-formed call whose header has been read.
+void inspect_call(const RpcCallHeader& header, CallContext& context);
 [[nodiscard]] ReducibleItems find_reducible(const CallContext& context, const Chain& reply);
 
 // Arguments and results that are neither protected by RPCSEC_GSS (RFC 8166 8.2.2.3) nor a token of RPCSEC_GSS itself (8.2.2).

@@ -417,6 +417,16 @@ TEST(SimRun, RepeatsToTheByte) {
   }
 }
 
+// The express paths (EndpointOptions::express, ServerShared::express) change nothing that arrives anywhere, nor when.
+TEST(SimRun, WithoutTheExpressPathsIsTheSame) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Scenario scenario = draw_scenario(seed);
+    const RunResult with = run(scenario);
+    scenario.hosts.express = false;
+    EXPECT_EQ(with.hash, run(scenario).hash) << seed;
+  }
+}
+
 TEST(SimRun, SweepsAreTheSameOnAnyNumberOfThreads) {
   SweepProgress progress;
   const SweepReport one = sweep(100, 60, 1, progress);

@@ -1,0 +1,269 @@
+// The express paths of the server side come to the same as the general ones: the same messages, replies and completions through
+// two endpoints, of which one takes no express path.
+#include <cstring>
+
+#include "rpcrdma/endpoint/call_prediction.h"
+#include "tests/unit/endpoint/server_fixture.h"
+
+namespace cw::rpcrdma {
+namespace {
+
+constexpr uint32_t kAuthSys = 1;
+constexpr uint32_t kRpcsecGss = 6;
+
+// A call with a credential of this flavor and body, and arguments.
+Words call_with(uint32_t xid, uint32_t procedure, uint32_t flavor, const Words& body) {
+  return Words{xid, 0, 2, kBenchProgram, kBenchVersion, procedure, flavor, static_cast<uint32_t>(body.size())}
+      .raw(body.bytes())
+      .add({0, 0});
+}
+
+RpcCallHeader header_of(const Words& call) {
+  const auto reader = [&] { return XdrReader(Bytes(call.bytes())); };
+  XdrReader at = reader();
+  RpcCallHeader header;
+  EXPECT_TRUE(read_rpc_call(at, header).ok());
+  return header;
+}
+
+TEST(CallPrediction, MatchesWhatDiffersInXidCreditsAndProcedureOnly) {
+  const Words call = call_with(kXid, 1, kAuthSys, Words{1, 2, 3, 4, 5}).add({7, 8});
+  CallPrediction prediction;
+  EXPECT_FALSE(prediction.matches(inline_call(kXid, call).bytes()));
+  prediction.learn(inline_call(kXid, call).bytes(), header_of(call));
+  const Words message = inline_call(kXid, call);
+  const size_t headers = kBareHeaderBytes + header_of(call).header_bytes;
+  for (size_t at = 0; at < message.size(); ++at) {
+    for (uint32_t bit = 0; bit < 8; ++bit) {
+      std::vector<uint8_t> raw = message.bytes();
+      raw[at] ^= static_cast<uint8_t>(1u << bit);
+      const bool credits = at >= 8 && at < 12;
+      const bool procedure = at >= kBareHeaderBytes + 20 && at < kBareHeaderBytes + 24;
+      EXPECT_EQ(prediction.matches(raw), credits || procedure || at >= headers) << at << " " << bit;
+    }
+  }
+  for (size_t bytes = 0; bytes < headers; ++bytes) {
+    EXPECT_FALSE(prediction.matches(Bytes(message.bytes()).first(bytes))) << bytes;
+  }
+  const Words other = call_with(77, 3, kAuthSys, Words{1, 2, 3, 4, 5});
+  ASSERT_TRUE(prediction.matches(inline_call(77, other).bytes()));
+  const RpcCallHeader header = prediction.header_of(inline_call(77, other).bytes());
+  const RpcCallHeader read = header_of(other);
+  EXPECT_EQ(std::memcmp(&header, &read, sizeof(header)), 0);
+}
+
+TEST(CallPrediction, LearnsNeitherRpcsecGssNorWhatIsLongerThanItsMemory) {
+  CallPrediction prediction;
+  const Words gss = call_with(kXid, 1, kRpcsecGss, Words{1, 0, 5, 1, 4, 9});
+  prediction.learn(inline_call(kXid, gss).bytes(), header_of(gss));
+  EXPECT_FALSE(prediction.matches(inline_call(kXid, gss).bytes()));
+  const Words longer = call_with(kXid, 1, kAuthSys, Words().zeros(300));
+  prediction.learn(inline_call(kXid, longer).bytes(), header_of(longer));
+  EXPECT_FALSE(prediction.matches(inline_call(kXid, longer).bytes()));
+}
+
+struct Taken {
+  CallId id;
+  uint32_t xid = 0;
+};
+
+struct Side {
+  explicit Side(bool express, const ServerOptions& options) : pool(512, 1024, 64), qp(12), shared(6, pool) {
+    shared.express = express;
+    server.emplace(shared, qp, options, InlineThresholds{.send_bytes = 512, .receive_bytes = 1024, .remote_invalidation = true});
+    server->start();
+  }
+  ~Side() {
+    server.reset();
+    qp.posted().clear();
+  }
+  HeapBufferPool pool;
+  test::FakeQueuePair qp;
+  ServerShared shared;
+  std::optional<ServerEndpoint> server;
+};
+
+class Lives {
+ public:
+  explicit Lives(uint64_t seed) : random_(seed) {
+    options_.credits = 8;
+    options_.call_bytes_max = random_.next_below(4) == 0 ? 90 : 4096;
+    options_.reply_bytes_max = random_.next_below(4) == 0 ? 60 : 4096;
+    sides_[0].emplace(true, options_);
+    sides_[1].emplace(false, options_);
+  }
+
+  void run() {
+    for (uint32_t step = 0; step < 150 && !::testing::Test::HasFailure(); ++step) {
+      act();
+      compare();
+    }
+  }
+
+ private:
+  Words random_message() {
+    const uint32_t xid = next_xid_++;
+    const uint32_t procedure = random_.next_below(3);
+    Words call = rpc_call(xid, procedure);
+    switch (random_.next_below(6)) {
+      case 0:
+        call = call_with(xid, procedure, kAuthSys, Words{1, 2, random_.next_below(2)});
+        break;
+      case 1:
+        call = call_with(xid, procedure, random_.next_below(8) == 0 ? kRpcsecGss : kAuthSys, Words{1, 0, xid, 1, 4, 9});
+        break;
+      default:
+        break;
+    }
+    call.zeros(size_t{4} * random_.next_below(6));
+    Words message = inline_call(xid, call);
+    if (random_.next_below(6) == 0) {
+      message = Words{xid, 1, 16, 0, 0, 0, 1, 1}.segment(9, 200, 4096).raw(call.bytes());  // with a Reply chunk
+    }
+    std::vector<uint8_t> raw = message.bytes();
+    for (uint32_t changes = random_.next_below(5) == 0 ? 1 + random_.next_below(3) : 0; changes > 0; --changes) {
+      raw[random_.next_below(static_cast<uint32_t>(raw.size()))] ^= static_cast<uint8_t>(1u << random_.next_below(8));
+    }
+    if (random_.next_below(20) == 0) {
+      raw.resize(random_.next_below(static_cast<uint32_t>(raw.size())));
+    }
+    return Words().raw(raw);
+  }
+  void deliver() {
+    const Words message = random_message();
+    const size_t piece = random_.next_below(8) == 0 ? 1 + random_.next_below(60) : 1024;
+    bool delivered[2] = {};
+    for (uint32_t i = 0; i < 2; ++i) {
+      Side& side = *sides_[i];
+      Chain chain = chain_of(side.pool, message.bytes(), piece);
+      delivered[i] = side.qp.deliver(std::move(chain));
+      side.server->on_completions(now_);
+    }
+    EXPECT_EQ(delivered[0], delivered[1]);
+  }
+  void poll() {
+    Call calls[2];
+    const bool polled = sides_[0]->server->poll_call(now_, calls[0]);
+    ASSERT_EQ(sides_[1]->server->poll_call(now_, calls[1]), polled);
+    if (!polled) {
+      return;
+    }
+    EXPECT_EQ(calls[0].id, calls[1].id);
+    EXPECT_EQ(calls[0].received, calls[1].received);
+    EXPECT_EQ(bytes_of(calls[0].message), bytes_of(calls[1].message));
+    EXPECT_EQ(std::memcmp(&calls[0].context->header, &calls[1].context->header, sizeof(RpcCallHeader)), 0);
+    EXPECT_EQ(calls[0].context->binding, calls[1].context->binding);
+    Taken taken{.id = calls[0].id};
+    if (calls[0].message.bytes() >= 4) {
+      uint8_t xid[4];
+      calls[0].message.copy_to(0, xid);
+      taken.xid = load_be32(xid);
+    }
+    taken_.push_back(taken);
+  }
+  void reply() {
+    if (taken_.empty()) {
+      return;
+    }
+    const size_t which = random_.next_below(static_cast<uint32_t>(taken_.size()));
+    const Taken taken = taken_[which];
+    taken_.erase(taken_.begin() + static_cast<std::ptrdiff_t>(which));
+    Words message = rpc_reply(random_.next_below(16) == 0 ? taken.xid + 1 : taken.xid);
+    message.zeros(size_t{4} * random_.next_below(random_.next_below(4) == 0 ? 150 : 16));
+    if (random_.next_below(16) == 0) {
+      message.cut(random_.next_below(static_cast<uint32_t>(message.size())));
+    }
+    const size_t piece = random_.next_below(6) == 0 ? 40 : 1024;
+    for (auto& side : sides_) {
+      side->server->reply(now_, taken.id, chain_of(side->pool, message.bytes(), piece));
+    }
+  }
+  void act() {
+    switch (random_.next_below(16)) {
+      case 0:
+        now_ = now_ + Duration::us(random_.next_below(300));
+        for (auto& side : sides_) {
+          side->server->on_deadline(now_);
+        }
+        break;
+      case 1:
+      case 2:
+      case 3:
+        for (auto& side : sides_) {
+          side->qp.finish_all_sends();
+          side->server->on_completions(now_);
+        }
+        break;
+      case 4: {
+        const uint32_t grant = 1 + random_.next_below(8);
+        for (auto& side : sides_) {
+          side->server->set_grant(random_grant_ ? grant : 8);
+        }
+        random_grant_ = random_.next_below(3) == 0;
+        break;
+      }
+      case 5: {
+        const uint32_t room = random_.next_below(3) == 0 ? random_.next_below(3) : UINT32_MAX;
+        for (auto& side : sides_) {
+          side->qp.set_shared_room(room);
+        }
+        break;
+      }
+      case 6:
+      case 7:
+      case 8:
+        poll();
+        break;
+      case 9:
+      case 10:
+      case 11:
+        reply();
+        break;
+      default:
+        deliver();
+        break;
+    }
+  }
+  void compare() {
+    Side& one = *sides_[0];
+    Side& other = *sides_[1];
+    EXPECT_EQ(std::memcmp(&one.shared.stats, &other.shared.stats, sizeof(RpcRdmaStats)), 0);
+    EXPECT_EQ(one.server->failed(), other.server->failed());
+    EXPECT_EQ(one.server->calls_in_flight(), other.server->calls_in_flight());
+    EXPECT_EQ(one.server->calls_taken(), other.server->calls_taken());
+    EXPECT_EQ(one.server->calls_answered(), other.server->calls_answered());
+    EXPECT_EQ(one.server->credits_granted(), other.server->credits_granted());
+    EXPECT_EQ(one.server->next_deadline(), other.server->next_deadline());
+    EXPECT_TRUE(one.server->is_consistent() && other.server->is_consistent());
+    EXPECT_EQ(one.shared.done.size(), other.shared.done.size());
+    EXPECT_EQ(one.qp.receives(), other.qp.receives());
+    ASSERT_EQ(one.qp.posted().size(), other.qp.posted().size());
+    for (size_t i = 0; i < one.qp.posted().size(); ++i) {
+      const test::PostedWork& work = one.qp.posted()[i];
+      const test::PostedWork& same = other.qp.posted()[i];
+      EXPECT_EQ(work.kind, same.kind);
+      EXPECT_EQ(work.id, same.id);
+      EXPECT_EQ(work.signaled, same.signaled);
+      EXPECT_EQ(work.receives, same.receives);
+      EXPECT_EQ(bytes_of(work.payload), bytes_of(same.payload));
+    }
+  }
+
+  SeededRandom random_;
+  ServerOptions options_;
+  std::optional<Side> sides_[2];
+  std::vector<Taken> taken_;
+  Instant now_ = Instant::from_ns(1'000'000);
+  uint32_t next_xid_ = 1;
+  bool random_grant_ = false;
+};
+
+TEST(ServerExpress, ComesToTheSameAsTheGeneralPaths) {
+  for (uint64_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    Lives(seed).run();
+  }
+}
+
+}  // namespace
+}  // namespace cw::rpcrdma
