@@ -22,7 +22,7 @@ constexpr uint64_t mask_of(size_t word) {
 }  // namespace
 
 void CallPrediction::learn(Bytes message, const RpcCallHeader& header) {
-  static_assert(kMaskBytes.size() == 8 * kWords);
+  static_assert(kMaskBytes.size() == size_t{8} * kWords);
   const uint64_t bytes = uint64_t{kRpc} + header.header_bytes;
   if (header.header_bytes == 0 || bytes > kBytesMax || bytes > message.size() ||
       header.flavor == static_cast<uint32_t>(AuthFlavor::kRpcsecGss)) {
