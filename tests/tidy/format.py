@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LAYERS = ["base", "verbs", "rocev2", "iwarp", "rpcrdma", "control", "gateway", "telemetry", "dataplane", "apps", "tests"]
+LAYERS = ["base", "verbs", "rocev2", "iwarp", "rnic", "rpcrdma", "control", "gateway", "telemetry", "dataplane", "apps", "tests"]
 
 
 def main() -> int:

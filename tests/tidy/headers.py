@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS = ["base", "verbs", "rocev2", "iwarp", "rpcrdma", "control", "gateway", "telemetry", "dataplane", "apps", "tests"]
+LAYERS = ["base", "verbs", "rocev2", "iwarp", "rnic", "rpcrdma", "control", "gateway", "telemetry", "dataplane", "apps", "tests"]
 
 
 def flags_of(entry: dict) -> list[str]:

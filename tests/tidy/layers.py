@@ -3,20 +3,22 @@
 
 Layers, left to right; a folder may include only itself and folders to its left:
 
-    base < verbs < rocev2, iwarp, rpcrdma < control < gateway < telemetry < dataplane < apps < tests
+    base < verbs < rocev2, iwarp, rnic, rpcrdma < control < gateway < telemetry < dataplane < apps < tests
 
-Finer: rpcrdma, rocev2 and iwarp do not see each other; within rocev2: wire < link, gsi, rc; requester and responder never
-include each other; the gateway and the client role know no wire: only gateway/node, which is one, sees rocev2 and control/cm; <rte_*> only in dataplane/ and tests that test it; protocol folders make no system calls. Usage: layers.py ROOT [FILE...]
+Finer: rpcrdma, rocev2, iwarp and rnic do not see each other; within rocev2: wire < link, gsi, rc; requester and responder never
+include each other; the gateway and the client role know no wire: only gateway/node, which is one, sees rocev2 and control/cm; <rte_*> only in dataplane/ and tests that test it; rdma-core only in dataplane/rnic/; protocol folders make no system calls. Usage: layers.py ROOT [FILE...]
 """
 import re
 import sys
 from pathlib import Path
 
-LAYERS = ["base", "verbs", "rocev2", "iwarp", "rpcrdma", "control", "gateway", "telemetry", "dataplane", "apps", "tests"]
+LAYERS = ["base", "verbs", "rocev2", "iwarp", "rnic", "rpcrdma", "control", "gateway", "telemetry", "dataplane", "apps", "tests"]
 WITHIN_ROCEV2 = {"wire": 0, "link": 1, "gsi": 1, "rc": 1, "": 2}
-PURE = ["base/", "verbs/", "rocev2/", "iwarp/", "rpcrdma/", "control/cm/", "gateway/"]
+PURE = ["base/", "verbs/", "rocev2/", "iwarp/", "rnic/", "rpcrdma/", "control/cm/", "gateway/"]
 WIRES = ("gateway/node/",)  # each makes a wire a verbs::Transport
-OF_WIRES = ("rocev2/", "iwarp/", "control/cm/")
+OF_WIRES = ("rocev2/", "iwarp/", "rnic/", "control/cm/")
+WIRE_LAYERS = ("rocev2", "iwarp", "rnic")
+RDMA_CORE = ("<infiniband/", "<rdma/")
 SYSTEM_HEADERS = re.compile(
     r"<(sys/|unistd\.h|poll\.h|netinet/|arpa/|fcntl\.h|pthread\.h|thread|mutex|atomic|chrono|condition_variable|future|"
     r"iostream|fstream|filesystem|random|ctime|time\.h)"
@@ -32,6 +34,8 @@ def check_include(path: str, included: str) -> str | None:
     if included.startswith("<"):
         if included.startswith("<rte_") and layer not in ("dataplane", "apps", "tests"):
             return f"{included}: DPDK belongs in dataplane/"
+        if included.startswith(RDMA_CORE) and not path.startswith(("dataplane/rnic/", "tests/")):
+            return f"{included}: rdma-core belongs in dataplane/rnic/"
         if included == "<atomic>" and path.startswith(SHARED_BY_THREADS):
             return None
         if any(path.startswith(pure) for pure in PURE) and SYSTEM_HEADERS.match(included):
@@ -46,9 +50,9 @@ def check_include(path: str, included: str) -> str | None:
     if LAYERS.index(target_layer) > LAYERS.index(layer):
         return f"{included}: {layer} may not include {target_layer}"
     parts = target.split("/")
-    if layer == "rpcrdma" and target_layer in ("rocev2", "iwarp"):
+    if layer == "rpcrdma" and target_layer in WIRE_LAYERS:
         return f"{included}: rpcrdma knows no transport"
-    if layer == "iwarp" and target_layer == "rocev2":
+    if layer in WIRE_LAYERS and target_layer in WIRE_LAYERS and layer != target_layer:
         return f"{included}: one wire does not know the other"
     if layer == "gateway" and not path.startswith(WIRES) and target.startswith(OF_WIRES + WIRES):
         return f"{included}: the gateway and the client know verbs::Transport and no wire"

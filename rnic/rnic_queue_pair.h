@@ -1,0 +1,191 @@
+// A queue pair of an RNIC. What is posted in a turn is collected, and given to the device as one chain at the turn's end; the
+// last of a chain is signaled, so that whatever was posted is known to be done soon, at a completion for each chain and not for
+// each work.
+//
+//   posted by the owner -> post_pending() -> device -> on_completion() -> polled by the owner
+//
+// A work may take several work requests: payload in more pieces than the device takes at a time. Works are done in the order
+// posted; a completion tells that all before it are done too. The device has its own limit of READs in flight and holds back
+// what is beyond it, with what is behind it, so nothing is counted here.
+//
+// Buffers that the device has are the queue pair's until the device gives them back, or the host has destroyed its queue pair.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/intrusive_list.h"
+#include "base/ring.h"
+#include "base/time.h"
+#include "rnic/rnic_core.h"
+#include "rnic/rnic_error.h"
+#include "rnic/rnic_host.h"
+#include "verbs/queue_pair.h"
+
+namespace cw::rnic {
+
+struct RnicQueuePairOptions {
+  RnicId id;
+  uint32_t slot = 0;                  // the owner's own word
+  uint32_t receive_bytes_max = 4096;  // longest SEND that is taken
+  uint32_t send_queue_depth = 256;    // works posted and not polled
+  uint16_t reads_max = 0;             // 0: no READs
+  QueuePairMade made;
+};
+
+// What a work request's id says when it comes back.
+struct WorkTag {
+  uint32_t slot = 0;        // of the connection
+  uint32_t generation = 0;  // of that slot: completions of an earlier one are stale
+  bool is_receive = false;
+  bool is_last = true;  // of its work
+  uint32_t index = 0;   // of the work, or the receive
+
+  static constexpr uint32_t kIndexBits = 20;
+  static constexpr uint32_t kSlotBits = 18;
+  static constexpr uint32_t kGenerationBits = 24;
+  static constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
+
+  [[nodiscard]] constexpr uint64_t pack() const {
+    return uint64_t{is_receive} << 63 | uint64_t{is_last} << 62 |
+           uint64_t{generation & ((1u << kGenerationBits) - 1)} << (kIndexBits + kSlotBits) | uint64_t{slot} << kIndexBits |
+           (index & kIndexMask);
+  }
+  [[nodiscard]] static constexpr WorkTag of(uint64_t id) {
+    return {.slot = static_cast<uint32_t>(id >> kIndexBits) & ((1u << kSlotBits) - 1),
+            .generation = static_cast<uint32_t>(id >> (kIndexBits + kSlotBits)) & ((1u << kGenerationBits) - 1),
+            .is_receive = (id >> 63) != 0,
+            .is_last = (id >> 62 & 1) != 0,
+            .index = static_cast<uint32_t>(id) & kIndexMask};
+  }
+};
+
+class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, public ListNode<PostTag> {
+ public:
+  RnicQueuePair(const RnicQueuePairOptions& options, RnicCore& core);
+  // Precondition: the device has nothing of it any more: on_destroyed().
+  ~RnicQueuePair() override;
+  RnicQueuePair(const RnicQueuePair&) = delete;
+  RnicQueuePair& operator=(const RnicQueuePair&) = delete;
+
+  [[nodiscard]] Status post_send(verbs::SendRequest&& request) override;
+  [[nodiscard]] Status post_write(verbs::WriteRequest&& request) override;
+  [[nodiscard]] Status post_read(verbs::ReadRequest&& request) override;
+  [[nodiscard]] Status post_atomic(const verbs::AtomicRequest& request) override;
+  void post_receives(uint32_t count) override;
+  [[nodiscard]] bool poll_completion(verbs::Completion& out) override;
+  [[nodiscard]] uint32_t send_queue_room() const override;
+  [[nodiscard]] uint32_t works_pending() const override { return static_cast<uint32_t>(tail_ - done_); }
+  [[nodiscard]] bool in_error() const override { return error_.any(); }
+  void close() override { fail({.cause = RnicErrorCause::kClosed}); }
+
+  // Gives the device what it has room for. False: the pool has no buffers, call again later.
+  [[nodiscard]] bool post_pending();
+  void on_completion(Instant now, const WorkTag& tag, const WorkDone& done);
+  // Moves to Error, and has the device flush what it has. Nothing happens when it is in Error already.
+  void fail(const RnicError& error);
+  // The device has no queue pair for it any more: what it had comes back, flushed.
+  void on_destroyed();
+  // Work was flushed, and why is not known yet.
+  [[nodiscard]] bool is_flushing() const { return is_flushing_; }
+  [[nodiscard]] bool heard_peer() const { return heard_peer_; }
+
+  [[nodiscard]] const RnicError& error() const { return error_; }
+  [[nodiscard]] const RnicQueuePairOptions& options() const { return options_; }
+  [[nodiscard]] uint32_t receives_posted() const { return receives_out_; }
+  [[nodiscard]] uint32_t receives_owed() const { return receives_owed_; }
+  [[nodiscard]] uint32_t reads_outstanding() const { return reads_outstanding_; }
+  [[nodiscard]] uint32_t requests_out() const { return requests_out_; }
+  [[nodiscard]] uint64_t payload_bytes_in() const { return payload_bytes_in_; }
+  [[nodiscard]] uint64_t payload_bytes_out() const { return payload_bytes_out_; }
+
+ private:
+  struct Work {
+    verbs::WorkId id;
+    Chain payload;
+    uint64_t remote_address = 0;
+    verbs::Rkey rkey;
+    uint32_t length = 0;
+    WorkVerb verb = WorkVerb::kSend;
+    bool fence = false;
+    bool signaled = true;
+    bool solicited = false;
+    bool is_free = true;  // polled, or done and of no interest
+    verbs::WcStatus status = verbs::WcStatus::kSuccess;
+  };
+  // A receive that the device has, or a message that is not polled.
+  struct Receive {
+    Chain payload;
+    Instant begun;
+    std::optional<verbs::Rkey> invalidated;
+    std::optional<uint32_t> immediate;
+    verbs::WcStatus status = verbs::WcStatus::kSuccess;
+    bool is_out = false;  // the device has it
+  };
+  // How far the first work that is not posted whole has come.
+  struct Cursor {
+    const Buffer* buffer = nullptr;  // the next one
+    uint32_t offset = 0;
+    bool begun = false;
+  };
+  // Of the send queue, and what its completion tells: so many requests, and all works before this one.
+  struct Signal {
+    uint32_t requests = 0;
+    uint64_t works_end = 0;
+  };
+  struct Batch;
+  enum class Added : uint8_t { kRequest, kNoRoom, kNoBuffers };
+
+  [[nodiscard]] Work& at(uint64_t index) { return works_[index % works_.size()]; }
+  [[nodiscard]] Status admit(uint64_t bytes) const;
+  [[nodiscard]] Work& enqueue();
+  void want_to_post();
+  [[nodiscard]] bool post_receives_owed();
+  [[nodiscard]] bool submit_receives(std::span<const ReceiveWork> works);
+  [[nodiscard]] bool post_sends_pending();
+  [[nodiscard]] Added add_request(Batch& batch);
+  [[nodiscard]] bool add_sinks(Batch& batch, Work& work);
+  void add_payload(Batch& batch, const Work& work);
+  [[nodiscard]] WorkTag tag(uint64_t index, bool is_receive, bool is_last) const;
+  [[nodiscard]] bool submit(Batch& batch);
+  void take_receive(Instant now, uint32_t index, const WorkDone& done);
+  void take_error(const WorkDone& done);
+  void complete_until(uint64_t end, verbs::WcStatus status);
+  void free_done();
+  void flush_unposted();
+  void note_ready();
+  [[nodiscard]] uint32_t pieces_of_receive() const;
+
+  RnicQueuePairOptions options_;
+  RnicCore& core_;
+  RnicError error_;
+  bool is_destroyed_ = false;
+  bool is_flushing_ = false;
+  bool heard_peer_ = false;
+
+  // Works, oldest first: polled, done, given to the device, posted by the owner.
+  std::vector<Work> works_;
+  uint64_t head_ = 0;
+  uint64_t done_ = 0;
+  uint64_t next_ = 0;
+  uint64_t tail_ = 0;
+  Cursor cursor_;
+  Ring<Signal> signals_;
+  uint32_t requests_out_ = 0;
+  uint32_t requests_unsignaled_ = 0;
+  uint32_t reads_outstanding_ = 0;
+
+  std::vector<Receive> receives_;
+  std::vector<uint32_t> free_receives_;
+  uint32_t receives_out_ = 0;
+  uint32_t receives_owed_ = 0;
+
+  static constexpr uint32_t kReceiveFlag = 1u << 31;
+  Ring<uint32_t> completions_;  // a place in works_, or with the flag in receives_
+  uint64_t payload_bytes_in_ = 0;
+  uint64_t payload_bytes_out_ = 0;
+};
+
+}  // namespace cw::rnic
