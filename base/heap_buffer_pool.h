@@ -22,6 +22,10 @@ class HeapBufferPool final : public BufferPool {
   void release(Buffer* list) override;
   [[nodiscard]] uint32_t buffer_bytes() const override { return buffer_bytes_; }
 
+  // What all buffers lie in.
+  [[nodiscard]] MutableBytes storage() const {
+    return {storage_.get(), size_t{buffer_count_} * (Buffer::kHeadroomBytes + buffer_bytes_)};
+  }
   // From here on what is given back is overwritten: whoever goes on reading it sees other bytes. For tests and simulation.
   void poison_released() { poisons_ = true; }
   // Buffers and views that somebody still owns.

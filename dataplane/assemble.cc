@@ -54,6 +54,18 @@ Duration call_timeout_of(const gateway::GatewayOptions& options, const gateway::
   return longest;
 }
 
+uint32_t reads_in_flight_max(const control::Config& config, control::TransportKind wire) {
+  switch (wire) {
+    case control::TransportKind::kRoce:
+      return config.roce.reads_in_flight_max;
+    case control::TransportKind::kIwarp:
+      return config.iwarp.reads_in_flight_max;
+    case control::TransportKind::kVerbs:
+      return rnic::RnicOptions().reads_max;
+  }
+  return 1;
+}
+
 // Every queue full: clients that acknowledge nothing keep what they hold until they are found out, and leave the others theirs.
 // What no client has needed takes no memory, since a slab touches none before.
 uint32_t send_works(const control::LimitsConfig& limits, const CoreShare& core) {
@@ -231,9 +243,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
     listener.server.reverse_credits = config_listener.reverse_credits;
     listener.server.call_bytes_max = limits.call_bytes_max;
     listener.server.reply_bytes_max = limits.reply_bytes_max;
-    listener.server.reads_in_flight_max = config_listener.transport == control::TransportKind::kIwarp
-                                              ? config.iwarp.reads_in_flight_max
-                                              : config.roce.reads_in_flight_max;
+    listener.server.reads_in_flight_max = reads_in_flight_max(config, config_listener.transport);
     listener.server.call_timeout = call_timeout_of(options, listener);
     listener.server.read_timeout = Duration::seconds(limits.read_timeout_s);
     listener.server.reply_timeout = Duration::seconds(limits.reply_timeout_s);
@@ -290,10 +300,40 @@ iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare
   return options;
 }
 
+rnic::RnicOptions rnic_options(const control::Config& config, const CoreShare& core) {
+  const control::LimitsConfig& limits = config.limits;
+  rnic::RnicOptions options;
+  options.connections_max = limits.connections_max;
+  options.half_open_max = share_of(limits.half_open_max, core);
+  options.request_rate = rate_of(share_of(limits.cm_requests_per_second, core));
+  options.prefix.request_rate = rate_of(share_of(limits.cm_requests_per_second_per_prefix, core));
+  options.prefix.half_open_max = share_of(limits.half_open_max_per_prefix, core);
+  options.prefix.ipv4_bits = static_cast<uint8_t>(limits.prefix_bits_ipv4);
+  options.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
+  options.receive_queue_depth = 1;
+  for (const control::ListenerConfig& listener : config.listeners) {
+    if (listener.transport == control::TransportKind::kVerbs) {
+      options.receive_queue_depth = std::max(options.receive_queue_depth, listener.credits + listener.reverse_credits);
+    }
+  }
+  return options;
+}
+
+RdmaHostOptions rdma_options(const control::Config& config, const CoreShare& core) {
+  RdmaHostOptions options;
+  options.listens = core.index == 0;
+  for (const control::ListenerConfig& listener : config.listeners) {
+    if (listener.transport == control::TransportKind::kVerbs || !listener.device.empty()) {
+      options.listen.push_back({listener.port, listener.address, listener.device});
+    }
+  }
+  return options;
+}
+
 TcpStreamsOptions tcp_options(const control::Config& config) {
   TcpStreamsOptions options;
   for (const control::ListenerConfig& listener : config.listeners) {
-    if (listener.address) {
+    if (listener.address && listener.transport != control::TransportKind::kVerbs) {
       options.listen.push_back({*listener.address, listener.port});
     }
   }

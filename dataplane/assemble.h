@@ -10,6 +10,7 @@
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/mbuf_pool.h"
 #include "dataplane/dpdk/port.h"
+#include "dataplane/rnic/rdma_host.h"
 #include "dataplane/sockets/tcp_streams.h"
 #include "dataplane/worker_pool.h"
 #include "gateway/config_ids.h"
@@ -17,6 +18,7 @@
 #include "gateway/node/node.h"
 #include "gateway/node/roce_transport.h"
 #include "iwarp/transport.h"
+#include "rnic/transport.h"
 
 namespace cw::dataplane {
 
@@ -38,6 +40,8 @@ namespace cw::dataplane {
 // ListenerOptions::transport is a control::TransportKind: a core has its transports in that order.
 [[nodiscard]] iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare& core);
 [[nodiscard]] TcpStreamsOptions tcp_options(const control::Config& config);
+[[nodiscard]] rnic::RnicOptions rnic_options(const control::Config& config, const CoreShare& core);
+[[nodiscard]] RdmaHostOptions rdma_options(const control::Config& config, const CoreShare& core);
 [[nodiscard]] node::RoceOptions roce_options(const control::Config& config, const CoreShare& core);
 [[nodiscard]] std::unique_ptr<gateway::ConnectionQuota> connection_quota(const control::Config& config,
                                                                          const gateway::ConfigIds& numbers);

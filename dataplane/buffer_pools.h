@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/buffer_watermark.h"
@@ -26,6 +27,9 @@ class BufferPools {
   [[nodiscard]] virtual BufferWatermark packet_watermark() const = 0;
   // Frames came and were not all taken because of that.
   virtual void note_packets_short() = 0;
+
+  // What the buffers of both pools lie in, in as few pieces as it has: for a device that wants to know it beforehand.
+  [[nodiscard]] virtual std::vector<MutableBytes> memory() const = 0;
 
   [[nodiscard]] virtual Usage packet_usage() const = 0;
   [[nodiscard]] virtual Usage large_usage() const = 0;

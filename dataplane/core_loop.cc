@@ -18,8 +18,8 @@ constexpr Duration kIdleBeforeSleep = Duration::us(100);
 constexpr Duration kSleepMax = Duration::us(50);
 // Without ports everything that comes wakes the core, but for orders and questions of other threads, which may wait so long.
 constexpr Duration kSleepMaxWithoutPorts = Duration::ms(20);
-// Asking the kernel costs some 200 ns: not in every turn while packets keep the core busy and sockets are quiet.
-constexpr Duration kQuietSockets = Duration::us(5);
+// Asking the kernel costs some 200 ns: not in every turn while packets keep the core busy and the other wires are quiet.
+constexpr Duration kQuietWire = Duration::us(5);
 
 }  // namespace
 
@@ -75,7 +75,7 @@ bool CoreLoop::receive(Instant now) {
     worked |= receive_port(now, port);
   }
   worked |= handover_.receive(now);
-  worked |= receive_sockets(now);
+  worked |= receive_wires(now);
   if (!worked) {
     node_.endpoint().flush_acknowledgements();
   }
@@ -84,20 +84,23 @@ bool CoreLoop::receive(Instant now) {
   return worked;
 }
 
-bool CoreLoop::receive_sockets(Instant now) {
-  if (sockets_ == nullptr || !sockets_->in_use() || now < sockets_after_) {
-    return false;
+bool CoreLoop::receive_wires(Instant now) {
+  bool worked = false;
+  for (Wire& wire : wires_) {
+    if (wire.shell->in_use() && now >= wire.after) {
+      const bool had_work = wire.shell->receive(now);
+      wire.after = had_work ? now : now + kQuietWire;
+      worked |= had_work;
+    }
   }
-  const bool worked = sockets_->receive(now);
-  sockets_after_ = worked ? now : now + kQuietSockets;
   return worked;
 }
 
 // What follows from packets that were received: calls are answered, and what is to be sent leaves.
 bool CoreLoop::serve(Instant now) {
   bool worked = app_.turn(now);
-  if (sockets_ != nullptr) {
-    worked |= sockets_->transmit(now);
+  for (const Wire& wire : wires_) {
+    worked |= wire.shell->transmit(now);
   }
   node_.on_deadline(now);
   worked |= transmit(now);
@@ -215,12 +218,19 @@ void CoreLoop::sleep(Instant now) {
   }
   ++stats_.sleeps;
   wakeup_.prepare();
-  const bool has_sockets = sockets_ != nullptr && sockets_->in_use();
-  if (!app_.has_input() && !handover_.has_input() && !(has_sockets && sockets_->has_work())) {
-    std::array<pollfd, 2> waiters{pollfd{wakeup_.fd(), POLLIN, 0}, pollfd{has_sockets ? sockets_->fd() : -1, POLLIN, 0}};
+  std::array<pollfd, 1 + kWiresMax> waiters{pollfd{wakeup_.fd(), POLLIN, 0}};
+  nfds_t count = 1;
+  bool may_sleep = !app_.has_input() && !handover_.has_input();
+  for (Wire& wire : wires_) {
+    if (wire.shell->in_use()) {
+      may_sleep = may_sleep && wire.shell->may_sleep(now);
+      waiters[count++] = {wire.shell->fd(), POLLIN, 0};
+      wire.after = now;
+    }
+  }
+  if (may_sleep) {
     const timespec time{0, wait.to_ns()};
-    (void)ppoll(waiters.data(), has_sockets ? 2 : 1, &time, nullptr);
-    sockets_after_ = now;
+    (void)ppoll(waiters.data(), count, &time, nullptr);
   }
   wakeup_.awake();
 }

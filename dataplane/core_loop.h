@@ -13,14 +13,15 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.h"
 #include "dataplane/buffer_pools.h"
 #include "dataplane/capture_tap.h"
 #include "dataplane/core_handover.h"
 #include "dataplane/dpdk/port_queue.h"
-#include "dataplane/sockets/tcp_streams.h"
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
 #include "dataplane/watermark_watch.h"
+#include "dataplane/wire_shell.h"
 #include "gateway/node/node.h"
 #include "rocev2/wire/tx_batch.h"
 #include "telemetry/core_snapshot.h"
@@ -51,8 +52,11 @@ class CoreLoop {
   // This core is one of several: `share` says which, and `exchange` leads to the others and outlives the loop.
   void share_with(const CoreShare& share, CoreExchange& exchange) { handover_.share_with(share, exchange); }
 
-  // The core has kernel sockets, too. They outlive the loop.
-  void serve_sockets(TcpStreams& sockets) { sockets_ = &sockets; }
+  // The core has this wire, too. It outlives the loop.
+  void add_wire(WireShell& wire) {
+    CW_ASSERT(wires_.size() < kWiresMax);
+    wires_.push_back({.shell = &wire});
+  }
 
   // Any thread: see PollCore.
   void set_tap(control::capture::CaptureRing* tap) { tap_.set(tap); }
@@ -79,7 +83,7 @@ class CoreLoop {
   bool flush(Instant now);
   void send(Instant now, std::span<wire::TxPacket> packets);
   void sleep(Instant now);
-  [[nodiscard]] bool receive_sockets(Instant now);
+  [[nodiscard]] bool receive_wires(Instant now);
 
   node::Node& node_;
   std::span<const std::unique_ptr<PortQueue>> queues_;
@@ -87,8 +91,12 @@ class CoreLoop {
   CoreApp& app_;
   Wakeup& wakeup_;
   IdlePolicy idle_;
-  TcpStreams* sockets_ = nullptr;
-  Instant sockets_after_;  // when they are looked at next, while they are quiet
+  static constexpr size_t kWiresMax = 4;
+  struct Wire {
+    WireShell* shell = nullptr;
+    Instant after;  // when it is looked at next, while it is quiet
+  };
+  std::vector<Wire> wires_;
   bool was_busy_ = false;  // packets came in the last turn
   telemetry::CoreLoopStats stats_;
   CaptureTap tap_;

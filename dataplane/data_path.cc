@@ -9,6 +9,7 @@
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/entropy.h"
 #include "dataplane/host_key.h"
+#include "dataplane/rnic/rdma_core.h"
 #include "dataplane/sockets/backend_stream.h"
 #include "telemetry/log.h"
 
@@ -110,7 +111,24 @@ bool DataPath::make_workers(std::string& problem) {
   return true;
 }
 
+// A typing error, or what is not installed, is said before anybody listens.
+bool DataPath::has_rdma(std::string& problem) const {
+  for (const control::ListenerConfig& listener : config_.listeners) {
+    if (listener.transport == control::TransportKind::kVerbs) {
+      problem = rdma_problem(listener.device);
+      if (!problem.empty()) {
+        problem = "listener '" + listener.name + "': " + problem;
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 bool DataPath::make_cores(std::string& problem) {
+  if (!has_rdma(problem)) {
+    return false;
+  }
   numbers_.add(config_);
   quota_ = connection_quota(config_, numbers_);
   client_quota_ = dataplane::client_quota(config_, numbers_);

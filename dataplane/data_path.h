@@ -45,6 +45,7 @@ class DataPath {
 
   [[nodiscard]] bool open_ports(const control::Notifier& notifier, bool verbose, std::string& problem);
   [[nodiscard]] bool make_workers(std::string& problem);
+  [[nodiscard]] bool has_rdma(std::string& problem) const;
   [[nodiscard]] bool make_cores(std::string& problem);
   [[nodiscard]] uint32_t core_count() const { return static_cast<uint32_t>(config_.dataplane.poll_lcores.size()); }
 

@@ -14,14 +14,11 @@ constexpr auto kDescribeTimeout = std::chrono::seconds(1);
 
 }  // namespace
 
-GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, iwarp::IwarpTransport& iwarp,
-                       TcpStreams& tcp, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
-                       std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools)
+GatewayApp::GatewayApp(uint32_t core, gateway::Gateway& gateway, const CoreWires& wires, node::Node& node, WorkerPool& workers,
+                       CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools)
     : core_(core),
       gateway_(gateway),
-      transport_(transport),
-      iwarp_(iwarp),
-      tcp_(tcp),
+      wires_(wires),
       node_(node),
       workers_(workers),
       exchange_(exchange),
@@ -203,16 +200,19 @@ void GatewayApp::answer_some(Instant now) {
     return;
   }
   if (question->options != nullptr) {
-    transport_.reconfigure(question->wires->roce);
-    iwarp_.reconfigure(question->wires->iwarp);
-    tcp_.reconfigure(question->wires->tcp);
+    wires_.roce.reconfigure(question->wires->roce);
+    wires_.iwarp.reconfigure(question->wires->iwarp);
+    wires_.tcp.reconfigure(question->wires->tcp);
+    wires_.rnic.reconfigure(question->wires->rnic);
+    wires_.rdma.reconfigure(question->wires->rdma);
     question->all_listen = gateway_.reconfigure(*question->options);  // behind the wires, which know the listeners' addresses
     question->answered.store(true, std::memory_order_release);
     return;
   }
   if (!question->log.empty()) {
-    question->count = transport_.copy_log(question->log);
-    question->count += iwarp_.copy_log(question->log.subspan(question->count));
+    question->count = wires_.roce.copy_log(question->log);
+    question->count += wires_.iwarp.copy_log(question->log.subspan(question->count));
+    question->count += wires_.rnic.copy_log(question->log.subspan(question->count));
     question->now = now;
     question->answered.store(true, std::memory_order_release);
     return;
@@ -258,7 +258,7 @@ Reconfigured GatewayApp::reconfigure(gateway::GatewayOptions& options, const Wir
 }
 
 bool GatewayApp::copy_log(std::vector<verbs::TransportEvent>& out, Instant& now) {
-  out.assign(transport_.log_capacity() + iwarp_.log_capacity(), verbs::TransportEvent{});
+  out.assign(wires_.roce.log_capacity() + wires_.iwarp.log_capacity() + wires_.rnic.log_capacity(), verbs::TransportEvent{});
   Question question;
   question.log = out;
   const bool answered = ask(question);
@@ -276,12 +276,14 @@ void GatewayApp::fill(telemetry::CoreSnapshot& out) const {
   out.rc = endpoint.stats();
   out.gsi = node_.gsi_stats();
   out.cm = cm.stats();
-  out.iwarp = iwarp_.stats();
-  out.iwarp_streams = iwarp_.stream_stats();
-  out.iwarp_tcp = iwarp_.tcp_stats();
+  out.iwarp = wires_.iwarp.stats();
+  out.iwarp_streams = wires_.iwarp.stream_stats();
+  out.iwarp_tcp = wires_.iwarp.tcp_stats();
+  out.rnic = wires_.rnic.stats();
+  out.rnic_works = wires_.rnic.work_stats();
   out.rpcrdma = gateway_.rpcrdma_stats();
   out.gateway = gateway_.stats();
-  out.connections.half_open = cm.half_open_count() + iwarp_.half_open_count();
+  out.connections.half_open = cm.half_open_count() + wires_.iwarp.half_open_count() + wires_.rnic.half_open_count();
   out.connections.timewait = cm.timewait_count();
   for (uint16_t i = 0; i < queues_.size(); ++i) {
     const PortQueueStats& queue = queues_[i]->stats();

@@ -11,12 +11,15 @@
 
 #include "control/service/heartbeat.h"
 #include "dataplane/core_loop.h"
+#include "dataplane/rnic/rdma_host.h"
+#include "dataplane/sockets/tcp_streams.h"
 #include "dataplane/value_ring.h"
 #include "dataplane/worker_pool.h"
 #include "gateway/backend_ping.h"
 #include "gateway/gateway.h"
 #include "gateway/node/roce_transport.h"
 #include "iwarp/transport.h"
+#include "rnic/transport.h"
 #include "telemetry/core_snapshot.h"
 #include "telemetry/snapshot.h"
 
@@ -33,6 +36,17 @@ struct WireOptions {
   node::RoceOptions roce;
   iwarp::IwarpOptions iwarp;
   TcpStreamsOptions tcp;
+  rnic::RnicOptions rnic;
+  RdmaHostOptions rdma;
+};
+
+// A core's wires, and what carries them.
+struct CoreWires {
+  node::RoceTransport& roce;
+  iwarp::IwarpTransport& iwarp;
+  TcpStreams& tcp;
+  rnic::RnicTransport& rnic;
+  RdmaHost& rdma;
 };
 
 // What became of a reload on a core, the worst last.
@@ -53,9 +67,8 @@ struct DrainProgress {
 class GatewayApp final : public CoreApp {
  public:
   // `exchange` leads to the gateways of other cores; nullptr: there are none.
-  GatewayApp(uint32_t core, gateway::Gateway& gateway, node::RoceTransport& transport, iwarp::IwarpTransport& iwarp,
-             TcpStreams& tcp, node::Node& node, WorkerPool& workers, CoreExchange* exchange,
-             std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools);
+  GatewayApp(uint32_t core, gateway::Gateway& gateway, const CoreWires& wires, node::Node& node, WorkerPool& workers,
+             CoreExchange* exchange, std::span<const std::unique_ptr<PortQueue>> queues, BufferPools& pools);
 
   // Poll core.
   bool turn(Instant now) override;
@@ -112,9 +125,7 @@ class GatewayApp final : public CoreApp {
 
   uint32_t core_;
   gateway::Gateway& gateway_;
-  node::RoceTransport& transport_;
-  iwarp::IwarpTransport& iwarp_;
-  TcpStreams& tcp_;
+  CoreWires wires_;
   node::Node& node_;
   WorkerPool& workers_;
   CoreExchange* exchange_;

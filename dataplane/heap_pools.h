@@ -17,6 +17,7 @@ class HeapPools final : public BufferPools {
   // TCP receives when its reader wants to: there is nothing to drop.
   [[nodiscard]] BufferWatermark packet_watermark() const override { return BufferWatermark::kPlenty; }
   void note_packets_short() override {}
+  [[nodiscard]] std::vector<MutableBytes> memory() const override { return {packets_.storage(), large_.storage()}; }
   [[nodiscard]] Usage packet_usage() const override { return usage(packets_.buffer_usage()); }
   [[nodiscard]] Usage large_usage() const override { return usage(large_.buffer_usage()); }
   [[nodiscard]] Usage view_usage() const override;

@@ -113,7 +113,8 @@ Reconfigured LiveChanges::apply(const control::Config& config, uint32_t pulled_m
                                                       parts_.workers.source_ports(), parts_.numbers);
     options.pull_buffers_max = pulled_max / cores;
     const CoreShare share{i, cores};
-    const WireOptions wires{roce_options(config, share), iwarp_options(config, share), tcp_options(config)};
+    const WireOptions wires{roce_options(config, share), iwarp_options(config, share), tcp_options(config),
+                            rnic_options(config, share), rdma_options(config, share)};
     worst = std::max(worst, parts_.apps[i]->reconfigure(options, wires));
   }
   parts_.checks.reconfigure(config.backends, parts_.numbers);

@@ -32,16 +32,21 @@ PollCore::PollCore(const PollShared& shared, const CoreShare& share, Wakeup& wak
       transport_(roce_options(shared.config, share), node_, entropy_),
       tcp_(tcp_options(shared.config)),
       iwarp_(iwarp_options(shared.config, share), tcp_, shared.pools.packets(), entropy_),
+      rdma_(rdma_options(shared.config, share), shared.pools.memory()),
+      rnic_(rnic_options(shared.config, share), rdma_, shared.pools.packets(), entropy_),
       gateway_(
           gateway_options(shared.config, share, shared.quota, shared.client_quota, shared.workers.source_ports(), shared.numbers),
-          std::vector<verbs::Transport*>{&transport_, &iwarp_}, shared.pools.packets(), shared.pools.large(), shared.programs,
-          entropy_),
-      app_(share.index, gateway_, transport_, iwarp_, tcp_, node_, shared.workers, shared.exchange, queues_, shared.pools),
+          std::vector<verbs::Transport*>{&transport_, &iwarp_, &rnic_}, shared.pools.packets(), shared.pools.large(),
+          shared.programs, entropy_),
+      app_(share.index, gateway_, {transport_, iwarp_, tcp_, rnic_, rdma_}, node_, shared.workers, shared.exchange, queues_,
+           shared.pools),
       loop_(node_, queues_, shared.pools, clock_, app_, wakeup,
             {.spins = shared.config.dataplane.idle == control::IdleMode::kSpin, .yields = is_worker_cpu(lcore_)}) {
   tcp_.attach(iwarp_);
   app_.set_loop(&loop_);
-  loop_.serve_sockets(tcp_);
+  rdma_.attach(rnic_);
+  loop_.add_wire(tcp_);
+  loop_.add_wire(rdma_);
   if (shared.exchange != nullptr) {
     loop_.share_with(share, *shared.exchange);
   }

@@ -17,6 +17,7 @@
 #include "dataplane/dpdk/port_queue.h"
 #include "dataplane/entropy.h"
 #include "dataplane/gateway_app.h"
+#include "dataplane/rnic/rdma_host.h"
 #include "dataplane/sockets/tcp_streams.h"
 #include "dataplane/tsc_clock.h"
 #include "dataplane/wakeup.h"
@@ -24,6 +25,7 @@
 #include "gateway/config_ids.h"
 #include "gateway/connection_quota.h"
 #include "iwarp/transport.h"
+#include "rnic/transport.h"
 
 namespace cw::dataplane {
 
@@ -69,6 +71,8 @@ class PollCore {
   node::RoceTransport transport_;
   TcpStreams tcp_;
   iwarp::IwarpTransport iwarp_;
+  RdmaHost rdma_;
+  rnic::RnicTransport rnic_;
   gateway::Gateway gateway_;
   GatewayApp app_;
   CoreLoop loop_;

@@ -61,6 +61,7 @@ std::string_view to_string(DeviceEvent event) noexcept {
                                                                              "port_down",
                                                                              "port_up",
                                                                              "port_change",
+                                                                             "device_refused",
                                                                              "other"};
   return kNames[static_cast<size_t>(event)];
 }

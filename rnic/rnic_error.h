@@ -48,9 +48,10 @@ enum class DeviceEvent : uint8_t {
   kPortDown,
   kPortUp,
   kPortChange,  // of an address, a partition, a manager
+  kRefused,     // a device could not be opened, or did not register our memory
   kOther,
 };
-inline constexpr uint32_t kDeviceEventCount = 11;
+inline constexpr uint32_t kDeviceEventCount = 12;
 [[nodiscard]] std::string_view to_string(DeviceEvent event) noexcept;
 
 }  // namespace cw::rnic

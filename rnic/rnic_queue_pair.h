@@ -44,8 +44,8 @@ struct WorkTag {
   uint32_t index = 0;   // of the work, or the receive
 
   static constexpr uint32_t kIndexBits = 20;
-  static constexpr uint32_t kSlotBits = 18;
-  static constexpr uint32_t kGenerationBits = 24;
+  static constexpr uint32_t kSlotBits = 20;
+  static constexpr uint32_t kGenerationBits = 22;
   static constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
 
   [[nodiscard]] constexpr uint64_t pack() const {

@@ -50,6 +50,7 @@ RnicErrorCause cause_of(DeviceEvent event) {
     case DeviceEvent::kPortDown:
     case DeviceEvent::kPortUp:
     case DeviceEvent::kPortChange:
+    case DeviceEvent::kRefused:
     case DeviceEvent::kOther:
       break;
   }

@@ -13,6 +13,7 @@
 #include "control/config/config.h"
 #include "gateway/gateway_stats.h"
 #include "iwarp/transport.h"
+#include "rnic/transport.h"
 #include "rocev2/gsi/gsi_qp.h"
 #include "rocev2/rc/rc_stats.h"
 #include "rocev2/wire/drop_reason.h"
@@ -93,6 +94,8 @@ struct CoreSnapshot {
   iwarp::IwarpStats iwarp;
   iwarp::StreamStats iwarp_streams;
   iwarp::TcpStats iwarp_tcp;
+  rnic::RnicStats rnic;
+  rnic::RnicWorkStats rnic_works;
   rpcrdma::RpcRdmaStats rpcrdma;
   gateway::GatewayStats gateway;
   ConnectionGauges connections;

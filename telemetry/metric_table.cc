@@ -1,6 +1,8 @@
 #include "telemetry/metric_table.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
 
 #include "control/cm/reject_reason.h"
 #include "control/cm/wire/mad_header.h"
@@ -108,6 +110,31 @@ const char* terminate_cause(uint32_t index) {
 }
 constexpr IndexedLabel kTerminates{"cause", iwarp::kTerminateCauseCount, terminate_cause};
 constexpr IndexedLabel kStreamEnds{"cause", iwarp::kStreamErrorCauseCount - 1, stream_end};
+const char* verbs_setup_failure(uint32_t index) {
+  return rnic::to_string(static_cast<rnic::RnicDrop>(index)).data();
+}
+const char* verbs_end(uint32_t index) {
+  return rnic::to_string(static_cast<rnic::RnicErrorCause>(index + 1)).data();
+}
+const char* device_event(uint32_t index) {
+  return rnic::to_string(static_cast<rnic::DeviceEvent>(index)).data();
+}
+// As labels are written.
+const char* completion_status(uint32_t index) {
+  static const auto kNames = [] {
+    std::array<std::string, verbs::kWcStatusCount> names;
+    for (uint32_t i = 0; i < names.size(); ++i) {
+      names[i] = to_string(static_cast<verbs::WcStatus>(i));
+      std::ranges::replace(names[i], ' ', '_');
+    }
+    return names;
+  }();
+  return kNames[index].c_str();
+}
+constexpr IndexedLabel kVerbsSetupFailures{"reason", rnic::kRnicDropCount, verbs_setup_failure};
+constexpr IndexedLabel kVerbsEnds{"cause", rnic::kRnicErrorCauseCount - 1, verbs_end};
+constexpr IndexedLabel kDeviceEvents{"event", rnic::kDeviceEventCount, device_event};
+constexpr IndexedLabel kCompletionStatuses{"status", verbs::kWcStatusCount, completion_status};
 constexpr IndexedLabel kDropReasons{"reason", wire::kDropReasonCount, enum_name<wire::DropReason>};
 constexpr IndexedLabel kNakCodes{"code", rc::kNakCodeCount, nak_code};
 constexpr IndexedLabel kMessageTypes{"type", static_cast<uint32_t>(cm::MessageType::kCount), enum_name<cm::MessageType>};
@@ -250,9 +277,14 @@ const MetricRow kRows[] = {
     // Connection management
     gauge("causeway_connections", "Established connections.", kAll, {}, {},
           [](const Core& c, At) { return number(c.gateway.connections_open); }),
-    // RoCE's are the rest, so one series is enough.
-    gauge("causeway_iwarp_connections", "Of causeway_connections, those over iWARP; the others are over RoCE.", kAll, {}, {},
+    // Our own RoCE's are the rest.
+    gauge("causeway_iwarp_connections", "Of causeway_connections, those over iWARP.", kAll, {}, {},
           [](const Core& c, At) { return number(c.iwarp.connections); }),
+    gauge("causeway_verbs_connections", "Of causeway_connections, those over rdma-core; the others are over RoCE.", kAll, {}, {},
+          [](const Core& c, At) { return number(c.rnic.connections); }),
+    gauge("causeway_verbs_exposed_connections",
+          "Of these, those of which the device does not say that the client may reach no memory.", kAll, {}, {},
+          [](const Core& c, At) { return number(c.rnic.exposed); }),
     gauge("causeway_client_connections", "Connections of a [[client]] section's clients.", Scope::kClient, {}, {},
           [](const Core& c, At i) { return number(c.gateway.clients[i.scope].connections); }),
     counter("causeway_client_connections_refused_total", "Connection requests refused by their [[client]] section, by reason.",
@@ -274,7 +306,8 @@ const MetricRow kRows[] = {
           [](const Core& c, At) { return number(c.connections.timewait); }),
     counter("causeway_connections_total", "Connection attempts by result.", kAll, {}, kAttempts,
             [](const Core& c, At i) {
-              return number(i.label == 0 ? c.cm.established + c.iwarp.established : c.cm.ended(kFailedAttempts[i.label - 1]));
+              return number(i.label == 0 ? c.cm.established + c.iwarp.established + c.rnic.established
+                                         : c.cm.ended(kFailedAttempts[i.label - 1]));
             }),
     counter("causeway_connections_closed_total", "Established connections that ended, by reason.", kAll, {}, kEndingReasons,
             [](const Core& c, At i) { return number(connections(c, kEndings[i.label])); }),
@@ -328,6 +361,20 @@ const MetricRow kRows[] = {
             {}, kMpaErrors, [](const Core& c, At i) { return number(c.iwarp.mpa_errors[i.label + 1]); }),
     counter("causeway_iwarp_streams_ended_total", "iWARP connections that ended, by cause.", kAll, {}, kStreamEnds,
             [](const Core& c, At i) { return number(c.iwarp.stream_errors[i.label + 1]); }),
+    counter("causeway_verbs_completions_total", "Work completions of RDMA devices, by status.", kAll, {}, kCompletionStatuses,
+            [](const Core& c, At i) { return number(c.rnic_works.completions[i.label]); }),
+    counter("causeway_verbs_device_events_total", "Events of RDMA devices, their ports and queue pairs.", kAll, {}, kDeviceEvents,
+            [](const Core& c, At i) { return number(c.rnic.device_events[i.label]); }),
+    counter("causeway_verbs_work_requests_total", "Work requests given to RDMA devices, receives not included.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.rnic_works.work_requests); }),
+    counter("causeway_verbs_posts_total", "Calls that gave them, each a chain.", kAll, {}, {},
+            [](const Core& c, At) { return number(c.rnic_works.posts); }),
+    counter("causeway_verbs_out_of_buffers_total", "Times that a queue pair waited because no packet buffer was free.", kAll, {},
+            {}, [](const Core& c, At) { return number(c.rnic_works.out_of_buffers); }),
+    counter("causeway_verbs_setup_failures_total", "Connection requests over rdma-core that came to nothing, by reason.", kAll,
+            {}, kVerbsSetupFailures, [](const Core& c, At i) { return number(c.rnic.drops[i.label]); }),
+    counter("causeway_verbs_queue_pairs_ended_total", "Queue pairs of RDMA devices that ended, by cause.", kAll, {}, kVerbsEnds,
+            [](const Core& c, At i) { return number(c.rnic.errors[i.label + 1]); }),
     counter("causeway_cm_messages_total", "Connection management messages.", kAll, kRx, kMessageTypes,
             [](const Core& c, At i) { return number(c.cm.received[i.label]); }),
     counter("causeway_cm_messages_total", "", kAll, kTx, kMessageTypes,

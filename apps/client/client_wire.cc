@@ -39,7 +39,7 @@ std::unique_ptr<dataplane::CoreLoop> ClientWire::make_loop(const dataplane::TscC
                                                            dataplane::Wakeup& wakeup, const dataplane::IdlePolicy& idle) {
   auto loop = std::make_unique<dataplane::CoreLoop>(node_, queues_, pools_, clock, app, wakeup, idle);
   if (tcp_) {
-    loop->serve_sockets(*tcp_);
+    loop->add_wire(*tcp_);
   }
   return loop;
 }

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "iwarp/stream_fields.h"
+#include "rnic/rnic_fields.h"
 #include "rocev2/rc/qp_fields.h"
 
 namespace cw::control {
@@ -134,7 +135,7 @@ Json number_or_null(verbs::Qpn qpn) {
 constexpr std::array<AnswerField<ConnectionStatus>, 28> kConnectionStatus = {{
     {"id", "number of the connection, unique over the life of the process", [](const ConnectionStatus& r) { return Json(r.id); }},
     {"listener", "name of the listener", [](const ConnectionStatus& r) { return Json(r.listener); }},
-    {"wire", "RoCE or iWARP", [](const ConnectionStatus& r) { return Json(r.qp.wire); }},
+    {"wire", "RoCE, iWARP or verbs", [](const ConnectionStatus& r) { return Json(r.qp.wire); }},
     {"peer_address", "address of the client", [](const ConnectionStatus& r) { return Json(r.peer_address); }},
     {"peer_port", "port that the client chose: of the RDMA IP CM header, or of TCP",
      [](const ConnectionStatus& r) { return Json(r.peer_port); }},
@@ -181,7 +182,7 @@ constexpr std::array<AnswerField<ConnectionStatus>, 28> kConnectionStatus = {{
 
 // What every transport has; its own fields follow (verbs::QueuePairField).
 constexpr std::array<AnswerField<QueuePairStatus>, 12> kQueuePairStatus = {{
-    {"wire", "RoCE or iWARP", [](const QueuePairStatus& r) { return Json(r.info.wire); }},
+    {"wire", "RoCE, iWARP or verbs", [](const QueuePairStatus& r) { return Json(r.info.wire); }},
     {"local_qpn", "our queue pair number; null = iWARP has none",
      [](const QueuePairStatus& r) { return number_or_null(r.info.local_qpn); }},
     {"remote_qpn", "the client's queue pair number; null = iWARP has none",
@@ -219,7 +220,8 @@ constexpr std::array<AnswerField<TransportEventStatus>, 9> kTransportEventStatus
     {"lcore", "CPU of its poll core", [](const TransportEventStatus& r) { return Json(r.lcore); }},
     {"local_qpn", "our queue pair number; the queue pair may be gone; null = iWARP has none",
      [](const TransportEventStatus& r) { return number_or_null(verbs::Qpn(r.local_qpn)); }},
-    {"peer", "address and port of an iWARP client; else empty", [](const TransportEventStatus& r) { return Json(r.peer); }},
+    {"peer", "address and port of a client of iWARP or verbs; else empty",
+     [](const TransportEventStatus& r) { return Json(r.peer); }},
     {"event", "what happened: ack_timeout, nak_received, discarded, terminate_sent ...",
      [](const TransportEventStatus& r) { return Json(r.event); }},
     {"reason", "why, in words; empty = the event says it all", [](const TransportEventStatus& r) { return Json(r.reason); }},
@@ -238,7 +240,7 @@ constexpr std::array<AnswerField<StatInfo>, 4> kStatInfo = {{
 }  // namespace
 
 std::span<const std::span<const verbs::QueuePairField>> transport_fields() {
-  static const std::array kTables = {rc::qp_fields(), iwarp::stream_fields()};
+  static const std::array kTables = {rc::qp_fields(), iwarp::stream_fields(), rnic::queue_pair_fields()};
   return kTables;
 }
 

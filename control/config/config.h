@@ -77,6 +77,7 @@ struct PortConfig {
 enum class TransportKind : uint8_t {
   kRoce,   // RoCEv2 on the [[port]]s
   kIwarp,  // iWARP on the kernel's TCP
+  kVerbs,  // an RDMA device that rdma-core drives
 };
 
 // [[listener]]
@@ -84,10 +85,12 @@ struct ListenerConfig {
   // Name in metrics and in causewayctl. Empty in the file: the backend's name.
   std::string name;
   TransportKind transport = TransportKind::kRoce;
-  // kIwarp: the own address that is listened on. Absent: all of the kernel's, IPv4 and IPv6.
+  // kIwarp, kVerbs: the own address that is listened on. Absent: all of the kernel's, IPv4 and IPv6.
   std::optional<IpAddress> address;
+  // kVerbs: the RDMA device that clients come by, "rxe0". Empty: whatever device has the address.
+  std::string device;
   // 1..65535. 20049 is registered for NFS over RDMA (RFC 8166 9). kRoce: the low 16 bits of the CM service id, no UDP port.
-  // kIwarp: a TCP port.
+  // kIwarp: a TCP port. kVerbs: either, as the device is of InfiniBand and RoCE, or iWARP.
   uint16_t port = 20049;
   // Name of a [[backend]]. Empty: calls go where a [[route]] leads, or are answered with PROG_UNAVAIL.
   std::string backend;

@@ -99,10 +99,11 @@ class Checker {
     const auto roce = std::ranges::find(config_.listeners, TransportKind::kRoce, &ListenerConfig::transport);
     if (config_.ports.empty() && !was_refused("port")) {
       if (config_.listeners.empty()) {
-        add("port", "there is no port", "add a [[port]] section with device and addresses; iWARP listeners alone need none");
+        add("port", "there is no port",
+            "add a [[port]] section with device and addresses; listeners of iWARP and verbs need none");
       } else if (roce != config_.listeners.end()) {
         add("port", fmt::format("there is no port, and listener '{}' is RoCE", roce->name),
-            "add a [[port]] section with device and addresses, or give the listener transport = \"iwarp\"");
+            "add a [[port]] section with device and addresses, or give the listener transport = \"iwarp\" or \"verbs\"");
       } else {
         check_keys_of_dpdk();
       }
@@ -311,9 +312,13 @@ class Checker {
         add(path + ".port", fmt::format("two listeners have port {}", listener.port), "give each its own port");
       }
       check_backend_name(listener.backend, path + ".backend");
-      if (listener.address && listener.transport != TransportKind::kIwarp) {
+      if (listener.address && listener.transport == TransportKind::kRoce) {
         add(path + ".address", "RoCE listens on the addresses of the [[port]]s, not here",
-            "remove it, or set transport = \"iwarp\"", Severity::kWarning);
+            "remove it, or set transport = \"iwarp\" or \"verbs\"", Severity::kWarning);
+      }
+      if (!listener.device.empty() && listener.transport != TransportKind::kVerbs) {
+        add(path + ".device", "an RDMA device is for transport = \"verbs\"", "remove it, or set transport = \"verbs\"",
+            Severity::kWarning);
       }
       check_listener_routes(listener, path);
       check_listener_limits(listener, path);

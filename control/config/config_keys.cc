@@ -11,7 +11,7 @@ constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
 constexpr std::array kIdleNames = {"sleep", "spin"};
-constexpr std::array kTransportNames = {"roce", "iwarp"};
+constexpr std::array kTransportNames = {"roce", "iwarp", "verbs"};
 constexpr std::array kBackendTypeNames = {"tcp", "builtin"};
 constexpr std::array kSourceNames = {"gateway", "client"};
 constexpr std::array kCheckNames = {"rpc", "tcp", "off"};
@@ -100,7 +100,7 @@ const std::array<Key<PortConfig>, 8> kPortKeys = {{
     {.name = "gateway6", .member = &PortConfig::gateway6, .help = "IPv6 next hop.", .example = "\"2001:db8::fe\""},
 }};
 
-const std::array<Key<ListenerConfig>, 11> kListenerKeys = {{
+const std::array<Key<ListenerConfig>, 12> kListenerKeys = {{
     {.name = "name",
      .member = &ListenerConfig::name,
      .help =
@@ -111,12 +111,17 @@ const std::array<Key<ListenerConfig>, 11> kListenerKeys = {{
     {.name = "transport",
      .member = Choice<ListenerConfig>{kTransportNames, [](const ListenerConfig& c) { return static_cast<uint32_t>(c.transport); },
                                       [](ListenerConfig& c, uint32_t i) { c.transport = static_cast<TransportKind>(i); }},
-     .help =
-         "The wire: roce, RoCEv2 on the [[port]]s; or iwarp, RDMA over the kernel's TCP, on whatever addresses the host has."},
+     .help = "The wire: roce, RoCEv2 on the [[port]]s; iwarp, RDMA over the kernel's TCP, on whatever addresses the host has; or "
+             "verbs, an RDMA device of the host (RNIC, rxe, siw) through rdma-core."},
     {.name = "address",
      .member = &ListenerConfig::address,
-     .help = "transport = \"iwarp\": the own address that is listened on. Not given: all that the host has.",
+     .help = "iwarp and verbs: the own address that is listened on. Not given: all that the host has.",
      .example = "\"192.0.2.1\""},
+    {.name = "device",
+     .member = &ListenerConfig::device,
+     .help = "verbs: the RDMA device that clients come by (rdma link). Not given: whatever device has the address.",
+     .example = "\"rxe0\"",
+     .rule = TextRule::kName},
     {.name = "port",
      .member = &ListenerConfig::port,
      .help = "Port that clients connect to (mount option port=). With iwarp a TCP port; with roce the packets are UDP 4791.",

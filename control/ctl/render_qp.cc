@@ -77,8 +77,23 @@ std::string iwarp_block(const Json& qp) {
   return text;
 }
 
+std::string verbs_block(const Json& qp) {
+  const std::string ends = fmt::format("{} {} -> {} {}", text_of(qp, "device"), qpn_text(qp, "local_qpn"),
+                                       text_of(qp, "peer_address"), qpn_text(qp, "remote_qpn"));
+  std::string text = head(qp, ends, "path MTU " + text_of(qp, "path_mtu"));
+  text +=
+      fmt::format("  sending    {} works queued, {} requests at the device; {} READs; {} B inline\n", text_of(qp, "works_queued"),
+                  text_of(qp, "requests_out"), of_max(qp, "reads_outstanding", "reads_max"), text_of(qp, "inline_bytes_max"));
+  text += fmt::format("  receiving  {} receives posted, {} wait; memory that the client may reach: {}\n",
+                      text_of(qp, "receives_posted"), text_of(qp, "receives_owed"), text_of(qp, "exposure"));
+  text += fmt::format("  traffic    in {}; out {}\n", bytes_text(number_of(qp, "payload_bytes_in")),
+                      bytes_text(number_of(qp, "payload_bytes_out")));
+  return text;
+}
+
 std::string block(const Json& qp) {
-  return text_of(qp, "wire") == "iWARP" ? iwarp_block(qp) : roce_block(qp);
+  const std::string wire = text_of(qp, "wire");
+  return wire == "iWARP" ? iwarp_block(qp) : wire == "verbs" ? verbs_block(qp) : roce_block(qp);
 }
 
 }  // namespace

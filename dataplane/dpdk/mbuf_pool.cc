@@ -137,6 +137,28 @@ void MbufPools::stamp(rte_mempool* mempool, BufferPool* face) {
       face);
 }
 
+std::vector<MutableBytes> MbufPools::memory() const {
+  std::vector<MutableBytes> pieces;
+  for (rte_mempool* pool : {packets_.mempool, large_.mempool}) {
+    rte_mempool_mem_iter(
+        pool,
+        [](rte_mempool*, void* out, rte_mempool_memhdr* piece, unsigned) {
+          static_cast<std::vector<MutableBytes>*>(out)->emplace_back(static_cast<uint8_t*>(piece->addr), piece->len);
+        },
+        &pieces);
+  }
+  std::ranges::sort(pieces, {}, [](const MutableBytes& each) { return each.data(); });
+  std::vector<MutableBytes> joined;
+  for (const MutableBytes& piece : pieces) {
+    if (!joined.empty() && joined.back().data() + joined.back().size() == piece.data()) {
+      joined.back() = {joined.back().data(), joined.back().size() + piece.size()};
+    } else {
+      joined.push_back(piece);
+    }
+  }
+  return joined;
+}
+
 MbufPools::Usage MbufPools::usage(rte_mempool* pool, const Refusals& refused) {
   return {rte_mempool_avail_count(pool), pool->size, refused.load(std::memory_order_relaxed)};
 }

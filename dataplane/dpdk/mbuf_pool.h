@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/result.h"
@@ -67,6 +68,7 @@ class MbufPools final : public BufferPools {
   // Small packet mbuf for a trailer; nullptr when none is left.
   [[nodiscard]] rte_mbuf* allocate_small();
 
+  [[nodiscard]] std::vector<MutableBytes> memory() const override;
   [[nodiscard]] Usage packet_usage() const override { return usage(packets_.mempool, packets_.refused); }
   [[nodiscard]] Usage large_usage() const override { return usage(large_.mempool, large_.refused); }
   [[nodiscard]] Usage view_usage() const override { return usage(views_, views_refused_); }

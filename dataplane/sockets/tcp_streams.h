@@ -12,6 +12,7 @@
 
 #include "base/intrusive_list.h"
 #include "control/config/kernel_address.h"
+#include "dataplane/wire_shell.h"
 #include "iwarp/transport.h"
 
 namespace cw::dataplane {
@@ -26,7 +27,7 @@ struct TcpStreamsOptions {
   Duration keepalive = Duration::seconds(30);
 };
 
-class TcpStreams final : public iwarp::StreamHost {
+class TcpStreams final : public iwarp::StreamHost, public WireShell {
  public:
   explicit TcpStreams(const TcpStreamsOptions& options);
   ~TcpStreams() override;
@@ -39,16 +40,13 @@ class TcpStreams final : public iwarp::StreamHost {
   // For connections and listeners to come.
   void reconfigure(const TcpStreamsOptions& fresh) { options_ = fresh; }
 
-  // Takes new connections and what has come, up to a budget. True when there was something.
-  bool receive(Instant now);
-  // Gives the sockets what the transport has for them. True when there was something.
-  bool transmit(Instant now);
-  // Becomes readable when receive() has something to do; for poll().
-  [[nodiscard]] int fd() const { return epoll_fd_; }
-  // There are listeners or connections.
-  [[nodiscard]] bool in_use() const { return in_use_ > 0; }
-  // There is work that epoll does not tell of again.
-  [[nodiscard]] bool has_work() const { return !readable_.empty(); }
+  // WireShell
+  bool receive(Instant now) override;
+  bool transmit(Instant now) override;
+  [[nodiscard]] int fd() const override { return epoll_fd_; }
+  [[nodiscard]] bool in_use() const override { return in_use_ > 0; }
+  // Readable sockets that have had their share of a turn: epoll does not tell of them again.
+  [[nodiscard]] bool may_sleep(Instant /*now*/) override { return readable_.empty(); }
 
   // iwarp::StreamHost
   [[nodiscard]] Status listen(uint16_t port) override;

@@ -317,7 +317,7 @@ INSTANTIATE_TEST_SUITE_P(Check, ConfigProblems, testing::ValuesIn(kCheckCases), 
 TEST(ConfigProblemsOfTheWhole, EmptyFileLacksEverything) {
   EXPECT_EQ(problems_of(""),
             (std::vector<std::string>{"c.toml: port: there is no port; add a [[port]] section with device and addresses; "
-                                      "iWARP listeners alone need none",
+                                      "listeners of iWARP and verbs need none",
                                       "c.toml: backend: there is no backend; add a [[backend]] section with name and address",
                                       "c.toml: listener: there is no listener; add a [[listener]] section with backend"}));
 }
@@ -334,10 +334,20 @@ TEST(ConfigProblemsOfTheWhole, ListenersOfIwarpNeedNoPort) {
             std::vector<std::string>());
 }
 
+TEST(ConfigProblemsOfTheWhole, ListenersOfVerbsNeedNoPortAndMayNameADevice) {
+  const std::string listener = "[[listener]]\nbackend = \"nfs\"\ndevice = \"rxe0\"\n";
+  EXPECT_EQ(problems_of(std::string(kBackend) + listener + "transport = \"verbs\"\naddress = \"192.0.2.1\"\n"),
+            std::vector<std::string>());
+  EXPECT_EQ(
+      problems_of(std::string(kBackend) + listener + "transport = \"iwarp\"\n"),
+      (std::vector<std::string>{"c.toml:6:10: warning: listener.device: an RDMA device is for transport = \"verbs\"; remove "
+                                "it, or set transport = \"verbs\""}));
+}
+
 TEST(ConfigProblemsOfTheWhole, AListenerOfRoceNeedsAPort) {
   EXPECT_EQ(problems_of(std::string(kBackend) + "[[listener]]\nname = \"a\"\nbackend = \"nfs\"\n"),
             (std::vector<std::string>{"c.toml: port: there is no port, and listener 'a' is RoCE; add a [[port]] section with "
-                                      "device and addresses, or give the listener transport = \"iwarp\""}));
+                                      "device and addresses, or give the listener transport = \"iwarp\" or \"verbs\""}));
 }
 
 TEST(ConfigProblemsOfTheWhole, SingleBracketsAreSaidOnce) {

@@ -86,6 +86,7 @@ struct Made {
     roce = roce_options(from, {});
     tcp = tcp_options(from);
     iwarp = iwarp_options(from, {});
+    rdma = rdma_options(from, {});
     port = port_settings(from, from.ports.front());
     pools = control::pool_sizes(from);
     check = check_plan(from.backends.front());
@@ -118,6 +119,7 @@ struct Made {
   node::RoceOptions roce;
   TcpStreamsOptions tcp;
   iwarp::IwarpOptions iwarp;
+  RdmaHostOptions rdma;
   PortSettings port;
   control::PoolSizes pools;
   CheckPlan check;
@@ -158,6 +160,7 @@ const std::map<std::string, Effect>& effects() {
       {"listener.name", to("\"else\"", [](const Made& m) { return m.listener().name; })},
       {"listener.transport", to("\"iwarp\"", [](const Made& m) { return m.listener().transport; })},
       {"listener.address", to("\"192.0.2.1\"", [](const Made& m) { return m.tcp.listen.size(); })},
+      {"listener.device", to("\"rxe0\"", [](const Made& m) { return m.rdma.listen.size(); })},
       {"listener.port", to("20051", [](const Made& m) { return m.listener().port; })},
       {"listener.backend", to("\"other\"", [](const Made& m) { return m.listener().backend; })},
       {"listener.credits", to("32", [](const Made& m) { return m.listener().server.credits; })},
@@ -275,6 +278,7 @@ const std::map<std::string, const char*>& seen_by() {
       {"listener.name", "causewayctl reload under load moves a listener, and drops nobody"},
       {"listener.transport", "TwoTransports.ServeAtOnceAndAreDrainedTogether"},
       {"listener.address", "TcpStreams.AListenerWithAnAddressListensThereOnly"},
+      {"listener.device", "RdmaCore.ADeviceThatIsNotThereIsSaidSo"},
       {"listener.port", "Gateway.RejectsAnUnknownPort"},
       {"listener.backend", "Routes.ProgramsOfAListenerWithoutBackendAreUnavailableUnlessRouted"},
       {"listener.credits", "Reload.CreditsAndInlineSizesAreForNewConnections"},

@@ -126,7 +126,7 @@ struct End {
     for (End* end : ends) {
       end->turn();
       waiters.push_back({end->sockets.fd(), POLLIN, 0});
-      is_busy |= end->sockets.has_work();
+      is_busy |= !end->sockets.may_sleep(monotonic_now());
     }
     if (!is_busy && !done()) {
       (void)poll(waiters.data(), waiters.size(), 2);

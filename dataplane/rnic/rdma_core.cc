@@ -1,0 +1,119 @@
+#include "dataplane/rnic/rdma_core.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace cw::dataplane {
+namespace {
+
+constexpr const char* kDevices = "/sys/class/infiniband";
+constexpr const char* kConnectionManager = "/dev/infiniband/rdma_cm";
+
+struct Loaded {
+  RdmaCore core;
+  std::string problem;
+};
+
+void* open_library(const char* name, Loaded& out) {
+  void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr && out.problem.empty()) {
+    out.problem = fmt::format(
+        "transport = \"verbs\" takes {}, which cannot be loaded ({}): apt-get install librdmacm1 "
+        "ibverbs-providers",
+        name, dlerror());
+  }
+  return library;
+}
+
+template <typename Function>
+void find(void* library, const char* name, Function& function, Loaded& out) {
+  if (library == nullptr) {
+    return;
+  }
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr && out.problem.empty()) {
+    out.problem = fmt::format("rdma-core on this host has no {}: it is older than 17; upgrade librdmacm1 and libibverbs1", name);
+  }
+}
+
+Loaded load_libraries() {
+  Loaded out;
+  RdmaCore& core = out.core;
+  void* verbs = open_library("libibverbs.so.1", out);
+  void* cm = open_library("librdmacm.so.1", out);
+  find(verbs, "ibv_alloc_pd", core.alloc_pd, out);
+  find(verbs, "ibv_dealloc_pd", core.dealloc_pd, out);
+  find(verbs, "ibv_reg_mr", core.reg_mr, out);
+  find(verbs, "ibv_dereg_mr", core.dereg_mr, out);
+  find(verbs, "ibv_create_comp_channel", core.create_comp_channel, out);
+  find(verbs, "ibv_destroy_comp_channel", core.destroy_comp_channel, out);
+  find(verbs, "ibv_create_cq", core.create_cq, out);
+  find(verbs, "ibv_destroy_cq", core.destroy_cq, out);
+  find(verbs, "ibv_get_cq_event", core.get_cq_event, out);
+  find(verbs, "ibv_ack_cq_events", core.ack_cq_events, out);
+  find(verbs, "ibv_create_qp", core.create_qp, out);
+  find(verbs, "ibv_modify_qp", core.modify_qp, out);
+  find(verbs, "ibv_query_qp", core.query_qp, out);
+  find(verbs, "ibv_destroy_qp", core.destroy_qp, out);
+  find(verbs, "ibv_query_device", core.query_device, out);
+  find(verbs, "ibv_query_port", core.query_port, out);
+  find(verbs, "ibv_get_async_event", core.get_async_event, out);
+  find(verbs, "ibv_ack_async_event", core.ack_async_event, out);
+  find(verbs, "ibv_get_device_name", core.get_device_name, out);
+  find(cm, "rdma_create_event_channel", core.cm_create_event_channel, out);
+  find(cm, "rdma_destroy_event_channel", core.cm_destroy_event_channel, out);
+  find(cm, "rdma_create_id", core.cm_create_id, out);
+  find(cm, "rdma_destroy_id", core.cm_destroy_id, out);
+  find(cm, "rdma_bind_addr", core.cm_bind_addr, out);
+  find(cm, "rdma_listen", core.cm_listen, out);
+  find(cm, "rdma_init_qp_attr", core.cm_init_qp_attr, out);
+  find(cm, "rdma_accept", core.cm_accept, out);
+  find(cm, "rdma_reject", core.cm_reject, out);
+  find(cm, "rdma_notify", core.cm_notify, out);
+  find(cm, "rdma_disconnect", core.cm_disconnect, out);
+  find(cm, "rdma_get_cm_event", core.cm_get_event, out);
+  find(cm, "rdma_ack_cm_event", core.cm_ack_event, out);
+  return out;
+}
+
+}  // namespace
+
+const RdmaCore* RdmaCore::load(std::string& problem) {
+  static const Loaded kLoaded = load_libraries();
+  problem = kLoaded.problem;
+  return problem.empty() ? &kLoaded.core : nullptr;
+}
+
+std::string rdma_problem(const std::string& device) {
+  std::string problem;
+  if (RdmaCore::load(problem) == nullptr) {
+    return problem;
+  }
+  std::error_code ignored;
+  std::string known;
+  for (const auto& entry : std::filesystem::directory_iterator(kDevices, ignored)) {
+    known += (known.empty() ? "" : ", ") + entry.path().filename().string();
+  }
+  if (!device.empty() && !std::filesystem::exists(std::filesystem::path(kDevices) / device, ignored)) {
+    return fmt::format(
+        "there is no RDMA device '{}' ({}): rdma link shows what there is; a software one is made by: rdma link add "
+        "{} type rxe netdev INTERFACE",
+        device, known.empty() ? "there is none at all" : "there are " + known, device);
+  }
+  if (access(kConnectionManager, R_OK | W_OK) != 0) {
+    return errno == EACCES
+               ? fmt::format("{} may not be opened by this user: give it to the service (DeviceAllow=), or to its group",
+                             kConnectionManager)
+               : fmt::format("there is no {}: modprobe rdma_ucm ib_uverbs", kConnectionManager);
+  }
+  return {};
+}
+
+}  // namespace cw::dataplane

@@ -1,0 +1,115 @@
+#include "dataplane/rnic/rdma_device.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace cw::dataplane {
+namespace {
+
+// Another queue is made when one is full; none is ever resized, which some devices cannot.
+constexpr uint32_t kQueueEntries = 16384;
+
+void make_nonblocking(int fd) {
+  (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+}  // namespace
+
+std::unique_ptr<RdmaDevice> RdmaDevice::open(const RdmaCore& core, ibv_context* context, std::span<const MutableBytes> memory) {
+  std::unique_ptr<RdmaDevice> device(new RdmaDevice(core, context));
+  device->name_ = core.get_device_name(context->device);
+  if (core.query_device(context, &device->attributes_) != 0) {
+    return nullptr;
+  }
+  device->pd_ = core.alloc_pd(context);
+  device->channel_ = core.create_comp_channel(context);
+  if (device->pd_ == nullptr || device->channel_ == nullptr) {
+    return nullptr;
+  }
+  make_nonblocking(device->channel_->fd);
+  make_nonblocking(context->async_fd);
+  for (const MutableBytes& piece : memory) {
+    ibv_mr* mr = core.reg_mr(device->pd_, piece.data(), piece.size(), IBV_ACCESS_LOCAL_WRITE);
+    if (mr == nullptr) {
+      return nullptr;
+    }
+    device->regions_.push_back({piece.data(), piece.data() + piece.size(), mr});
+  }
+  return device;
+}
+
+RdmaDevice::~RdmaDevice() {
+  for (const auto& queue : queues_) {
+    (void)core_.destroy_cq(queue->cq);
+  }
+  if (channel_ != nullptr) {
+    (void)core_.destroy_comp_channel(channel_);
+  }
+  for (const Region& region : regions_) {
+    (void)core_.dereg_mr(region.mr);
+  }
+  if (pd_ != nullptr) {
+    (void)core_.dealloc_pd(pd_);
+  }
+}
+
+CompletionQueue* RdmaDevice::reserve(uint32_t entries) {
+  for (const auto& queue : queues_) {
+    if (queue->reserved + entries <= queue->entries) {
+      queue->reserved += entries;
+      return queue.get();
+    }
+  }
+  const auto most = static_cast<uint32_t>(std::max(attributes_.max_cqe, 0));
+  const uint32_t wanted = std::min(std::max(kQueueEntries, entries), most);
+  if (entries > wanted) {
+    return nullptr;
+  }
+  auto queue = std::make_unique<CompletionQueue>();
+  queue->cq = core_.create_cq(context_, static_cast<int>(wanted), queue.get(), channel_, 0);
+  if (queue->cq == nullptr) {
+    return nullptr;
+  }
+  queue->entries = static_cast<uint32_t>(queue->cq->cqe);
+  queue->reserved = entries;
+  queues_.push_back(std::move(queue));
+  return queues_.back().get();
+}
+
+uint32_t RdmaDevice::lkey_of(const uint8_t* address) const {
+  for (const Region& region : regions_) {
+    if (address >= region.begin && address < region.end) {
+      return region.mr->lkey;
+    }
+  }
+  CW_ASSERT(false);  // a buffer of no pool that was registered
+  return 0;
+}
+
+void RdmaDevice::arm() {
+  for (const auto& queue : queues_) {
+    if (!queue->is_armed) {
+      queue->is_armed = ibv_req_notify_cq(queue->cq, 0) == 0;
+    }
+  }
+}
+
+void RdmaDevice::take_events() {
+  ibv_cq* cq = nullptr;
+  void* owner = nullptr;
+  while (core_.get_cq_event(channel_, &cq, &owner) == 0) {
+    core_.ack_cq_events(cq, 1);
+    static_cast<CompletionQueue*>(owner)->is_armed = false;
+  }
+}
+
+bool RdmaDevice::is_infiniband(uint8_t port) const {
+  ibv_port_attr attributes{};
+  return core_.query_port(context_, port, reinterpret_cast<_compat_ibv_port_attr*>(&attributes)) == 0 &&
+         attributes.link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+}  // namespace cw::dataplane

@@ -1,0 +1,430 @@
+#include "dataplane/rnic/rdma_host.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/assert.h"
+#include "control/config/kernel_address.h"
+
+namespace cw::dataplane {
+namespace {
+
+constexpr int kCompletionsAtOnce = 64;
+constexpr uint32_t kCompletionsInTurn = 512;  // of one queue
+constexpr uint32_t kCmEventsInTurn = 16;
+constexpr int kAsyncEventsInTurn = 64;
+// Looking at the descriptors is a system call; completions are not.
+constexpr Duration kQuietEvents = Duration::us(20);
+constexpr Duration kListenRetry = Duration::seconds(1);
+constexpr IpAddress kWildcardV6{};
+const IpAddress kWildcardV4 = IpAddress::v4(0);
+
+// Work completions are handed on by their values.
+static_assert(static_cast<uint32_t>(verbs::WcStatus::kWorkRequestFlushed) == IBV_WC_WR_FLUSH_ERR &&
+              static_cast<uint32_t>(verbs::WcStatus::kRetryExceeded) == IBV_WC_RETRY_EXC_ERR &&
+              static_cast<uint32_t>(verbs::WcStatus::kGeneralError) == IBV_WC_GENERAL_ERR);
+
+rnic::DeviceEvent event_of(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_QP_ACCESS_ERR:
+      return rnic::DeviceEvent::kAccessError;
+    case IBV_EVENT_QP_REQ_ERR:
+      return rnic::DeviceEvent::kRequestError;
+    case IBV_EVENT_QP_FATAL:
+      return rnic::DeviceEvent::kQueuePairFatal;
+    case IBV_EVENT_CQ_ERR:
+      return rnic::DeviceEvent::kCompletionQueueError;
+    case IBV_EVENT_DEVICE_FATAL:
+      return rnic::DeviceEvent::kDeviceFatal;
+    case IBV_EVENT_COMM_EST:
+      return rnic::DeviceEvent::kEstablished;
+    case IBV_EVENT_PORT_ERR:
+      return rnic::DeviceEvent::kPortDown;
+    case IBV_EVENT_PORT_ACTIVE:
+      return rnic::DeviceEvent::kPortUp;
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_GID_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+      return rnic::DeviceEvent::kPortChange;
+    default:
+      return rnic::DeviceEvent::kOther;
+  }
+}
+
+bool is_of_queue_pair(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+RdmaHost::RdmaHost(const RdmaHostOptions& options, std::vector<MutableBytes> memory)
+    : options_(options), memory_(std::move(memory)), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
+  CW_ASSERT(epoll_fd_ >= 0);
+}
+
+RdmaHost::~RdmaHost() {
+  for (const auto& listener : listeners_) {
+    if (listener->id != nullptr) {
+      (void)core_->cm_destroy_id(listener->id);
+    }
+  }
+  for (const auto& peer : peers_) {
+    if (peer != nullptr && peer->id != nullptr) {
+      release(peer->connection);
+    }
+  }
+  devices_.clear();
+  if (channel_ != nullptr) {
+    core_->cm_destroy_event_channel(channel_);
+  }
+  close(epoll_fd_);
+}
+
+const RdmaHost::Peer* RdmaHost::find(rnic::RnicId connection) const {
+  const auto slot = static_cast<uint32_t>(connection.value());
+  return slot < peers_.size() && peers_[slot] != nullptr && peers_[slot]->id != nullptr && peers_[slot]->connection == connection
+             ? peers_[slot].get()
+             : nullptr;
+}
+
+RdmaHost::Peer* RdmaHost::find(rnic::RnicId connection) {
+  return const_cast<Peer*>(static_cast<const RdmaHost*>(this)->find(connection));
+}
+
+void RdmaHost::watch(int fd) {
+  epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+  (void)epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
+}
+
+// ---- Listening ----
+
+// With the first listener: who has none needs no library.
+bool RdmaHost::start() {
+  if (channel_ != nullptr) {
+    return true;
+  }
+  std::string problem;
+  const RdmaCore* core = RdmaCore::load(problem);
+  channel_ = core == nullptr ? nullptr : core->cm_create_event_channel();
+  if (channel_ == nullptr) {
+    return false;
+  }
+  core_ = core;
+  (void)fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
+  watch(channel_->fd);
+  return true;
+}
+
+Status RdmaHost::listen(uint16_t port) {
+  const auto has_port = [port](const auto& listener) { return listener->wanted.port == port; };
+  if (!options_.listens || std::ranges::any_of(listeners_, has_port)) {
+    return {};
+  }
+  if (!start()) {
+    return cw::fail(Error::kNoResources);
+  }
+  const auto listed = std::ranges::find(options_.listen, port, &RdmaListen::port);
+  const RdmaListen wanted = listed == options_.listen.end() ? RdmaListen{.port = port} : *listed;
+  const bool is_open = wanted.address ? open_listener(wanted, *wanted.address)
+                                      : open_listener(wanted, kWildcardV6) || open_listener(wanted, kWildcardV4);
+  return is_open ? Status{} : cw::fail(Error::kNoResources);
+}
+
+bool RdmaHost::listen_on(Listener& listener) {
+  if (core_->cm_create_id(channel_, &listener.id, &listener, RDMA_PS_TCP) != 0) {
+    listener.id = nullptr;
+    return false;
+  }
+  sockaddr_storage raw{};
+  (void)control::write_address({listener.address, listener.wanted.port}, raw);
+  if (core_->cm_bind_addr(listener.id, reinterpret_cast<sockaddr*>(&raw)) != 0 ||
+      core_->cm_listen(listener.id, options_.backlog) != 0) {
+    (void)core_->cm_destroy_id(std::exchange(listener.id, nullptr));
+    return false;
+  }
+  return true;
+}
+
+bool RdmaHost::open_listener(const RdmaListen& wanted, const IpAddress& address) {
+  auto listener = std::make_unique<Listener>(Listener{.wanted = wanted, .address = address});
+  if (!listen_on(*listener)) {
+    return false;
+  }
+  listeners_.push_back(std::move(listener));
+  return true;
+}
+
+// An address is a device's. Listeners of any address are not asked: the kernel adds and removes devices under them.
+void RdmaHost::listen_again(Instant now) {
+  listen_after_ = Instant::never();
+  for (const auto& listener : listeners_) {
+    if (listener->id == nullptr && !listen_on(*listener)) {
+      listen_after_ = now + kListenRetry;
+    }
+  }
+}
+
+void RdmaHost::unlisten(uint16_t port) {
+  for (const auto& listener : listeners_) {
+    if (listener->wanted.port == port && listener->id != nullptr) {
+      (void)core_->cm_destroy_id(listener->id);
+    }
+  }
+  std::erase_if(listeners_, [port](const auto& listener) { return listener->wanted.port == port; });
+}
+
+// ---- A core's turn ----
+
+bool RdmaHost::receive(Instant now) {
+  if (channel_ == nullptr) {
+    return false;
+  }
+  bool worked = poll_queues(now);
+  if (now >= listen_after_) {
+    listen_again(now);
+  }
+  if (now >= events_after_) {
+    const bool had_events = poll_events(now);
+    events_after_ = had_events ? now : now + kQuietEvents;
+    worked |= had_events;
+  }
+  return worked;
+}
+
+bool RdmaHost::poll_queues(Instant now) {
+  bool worked = false;
+  for (const auto& device : devices_) {
+    for (const auto& queue : device->queues()) {
+      std::array<ibv_wc, kCompletionsAtOnce> done;
+      int count = kCompletionsAtOnce;
+      for (uint32_t sum = 0; count == kCompletionsAtOnce && sum < kCompletionsInTurn; sum += static_cast<uint32_t>(count)) {
+        count = std::max(ibv_poll_cq(queue->cq, kCompletionsAtOnce, done.data()), 0);
+        worked |= count > 0;
+        for (const ibv_wc& each : std::span(done).first(static_cast<size_t>(count))) {
+          rnic::WorkDone work{.id = each.wr_id, .status = static_cast<verbs::WcStatus>(each.status), .bytes = each.byte_len};
+          if (each.status == IBV_WC_SUCCESS && (each.wc_flags & IBV_WC_WITH_INV) != 0) {
+            work.invalidated = verbs::Rkey(each.invalidated_rkey);
+          }
+          transport_->on_completion(now, work);
+        }
+      }
+    }
+  }
+  return worked;
+}
+
+bool RdmaHost::poll_events(Instant now) {
+  std::array<epoll_event, 16> ready;
+  const int count = epoll_wait(epoll_fd_, ready.data(), static_cast<int>(ready.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const int fd = ready[static_cast<size_t>(i)].data.fd;
+    if (fd == channel_->fd) {
+      CmEvent event;
+      for (uint32_t taken = 0; taken < kCmEventsInTurn && take_cm_event(event); ++taken) {
+        (void)poll_queues(now);  // messages came before their connection ended
+        on_cm_event(now, event);
+      }
+      continue;
+    }
+    for (const auto& device : devices_) {
+      if (fd == device->channel_fd()) {
+        device->take_events();
+      } else if (fd == device->async_fd()) {
+        take_async_events(now, *device);
+      }
+    }
+  }
+  close_idle_devices();
+  return count > 0;
+}
+
+bool RdmaHost::may_sleep(Instant now) {
+  for (const auto& device : devices_) {
+    device->arm();
+  }
+  events_after_ = now;
+  return !poll_queues(now);  // what came before they were armed makes no event
+}
+
+// ---- Events of the connection manager ----
+
+bool RdmaHost::take_cm_event(CmEvent& out) {
+  rdma_cm_event* event = nullptr;
+  if (core_->cm_get_event(channel_, &event) != 0) {
+    return false;
+  }
+  out = {};
+  out.type = event->event;
+  out.id = event->id;
+  out.listener = event->listen_id;
+  if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+    out.initiator_depth = event->param.conn.initiator_depth;
+    if (event->param.conn.private_data != nullptr) {
+      out.private_bytes = std::min<size_t>(event->param.conn.private_data_len, out.private_data.size());
+      std::copy_n(static_cast<const uint8_t*>(event->param.conn.private_data), out.private_bytes, out.private_data.begin());
+    }
+  }
+  (void)core_->cm_ack_event(event);  // before its id may be destroyed
+  return true;
+}
+
+void RdmaHost::on_cm_event(Instant now, const CmEvent& event) {
+  if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+    on_request(now, event);
+    return;
+  }
+  const auto listener = std::ranges::find_if(listeners_, [&](const auto& each) { return each->id == event.id; });
+  if (listener != listeners_.end()) {
+    const bool is_lost = event.type == RDMA_CM_EVENT_DEVICE_REMOVAL;
+    if (is_lost) {
+      (void)core_->cm_destroy_id(std::exchange((*listener)->id, nullptr));
+      listen_after_ = now + kListenRetry;
+    }
+    transport_->on_device_event(now, is_lost ? rnic::DeviceEvent::kDeviceRemoved : rnic::DeviceEvent::kOther);
+    return;
+  }
+  const Peer& peer = *static_cast<const Peer*>(event.id->context);
+  const rnic::RnicId connection = peer.connection;
+  switch (event.type) {
+    case RDMA_CM_EVENT_ESTABLISHED:
+      transport_->on_established(now, connection);
+      return;
+    case RDMA_CM_EVENT_DISCONNECTED:
+      transport_->on_disconnected(now, connection);
+      return;
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+      transport_->on_parted(now, connection);
+      return;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      peer.device->is_gone = true;
+      transport_->on_device_removed(now, connection);
+      return;
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_REJECTED:
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+      transport_->on_failed(now, connection);
+      return;
+    default:
+      transport_->on_device_event(now, rnic::DeviceEvent::kOther);
+      return;
+  }
+}
+
+void RdmaHost::refuse(rdma_cm_id* id) {
+  (void)core_->cm_reject(id, nullptr, 0);
+  (void)core_->cm_destroy_id(id);
+}
+
+void RdmaHost::on_request(Instant now, const CmEvent& event) {
+  const auto listener = std::ranges::find_if(listeners_, [&](const auto& each) { return each->id == event.listener; });
+  if (listener == listeners_.end()) {
+    refuse(event.id);
+    return;
+  }
+  RdmaDevice* device = device_of(now, event.id->verbs);
+  if (device == nullptr || (!(*listener)->wanted.device.empty() && (*listener)->wanted.device != device->name())) {
+    refuse(event.id);
+    return;
+  }
+  const control::SocketAddress peer = control::read_address(event.id->route.addr.dst_storage);
+  const auto connection =
+      transport_->on_request(now, {.peer = peer.address,
+                                   .peer_port = peer.port,
+                                   .listener_port = (*listener)->wanted.port,
+                                   .private_data = Bytes(event.private_data).first(event.private_bytes),
+                                   .reads_max = static_cast<uint16_t>(std::min<int>(
+                                       event.initiator_depth, std::max(device->attributes().max_qp_init_rd_atom, 0)))});
+  if (!connection) {
+    refuse(event.id);
+    return;
+  }
+  const auto slot = static_cast<uint32_t>(connection->value());
+  if (slot >= peers_.size()) {
+    peers_.resize(slot + 1);
+  }
+  if (peers_[slot] == nullptr) {
+    peers_[slot] = std::make_unique<Peer>();
+  }
+  CW_ASSERT(peers_[slot]->id == nullptr);
+  *peers_[slot] = {.id = event.id, .connection = *connection, .device = device};
+  event.id->context = peers_[slot].get();
+  ++device->connections;
+}
+
+RdmaDevice* RdmaHost::device_of(Instant now, ibv_context* context) {
+  const auto known =
+      std::ranges::find_if(devices_, [&](const auto& each) { return each->context() == context && !each->is_gone; });
+  if (known != devices_.end()) {
+    return known->get();
+  }
+  auto device = RdmaDevice::open(*core_, context, memory_);
+  if (device == nullptr) {
+    transport_->on_device_event(now, rnic::DeviceEvent::kRefused);
+    return nullptr;
+  }
+  watch(device->channel_fd());
+  watch(device->async_fd());
+  if (std::ranges::find(names_, device->name()) == names_.end()) {
+    names_.push_back(device->name());
+  }
+  devices_.push_back(std::move(device));
+  return devices_.back().get();
+}
+
+void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
+  ibv_async_event event{};
+  for (int i = 0; i < kAsyncEventsInTurn && core_->get_async_event(device.context(), &event) == 0; ++i) {
+    const rnic::DeviceEvent kind = event_of(event.event_type);
+    const ibv_qp* qp = is_of_queue_pair(event.event_type) ? event.element.qp : nullptr;
+    const ibv_cq* cq = event.event_type == IBV_EVENT_CQ_ERR ? event.element.cq : nullptr;
+    core_->ack_async_event(&event);  // before its queue pair may be destroyed
+    const bool ends_all = event.event_type == IBV_EVENT_DEVICE_FATAL;
+    device.is_gone |= ends_all;
+    if (qp == nullptr && cq == nullptr && !ends_all) {
+      transport_->on_device_event(now, kind);
+      continue;
+    }
+    for (size_t slot = 0; slot < peers_.size(); ++slot) {
+      const Peer* peer = peers_[slot].get();
+      if (peer != nullptr && peer->id != nullptr && peer->qp != nullptr && peer->device == &device &&
+          (ends_all || peer->qp == qp || (cq != nullptr && peer->queue->cq == cq))) {
+        transport_->on_queue_pair_event(now, peer->connection, kind);
+      }
+    }
+  }
+}
+
+// The kernel keeps a device that goes until nothing refers to it.
+void RdmaHost::close_idle_devices() {
+  std::erase_if(devices_, [&](const std::unique_ptr<RdmaDevice>& device) {
+    if (!device->is_gone || device->connections > 0) {
+      return false;
+    }
+    (void)epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, device->channel_fd(), nullptr);
+    (void)epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, device->async_fd(), nullptr);
+    return true;
+  });
+}
+
+}  // namespace cw::dataplane

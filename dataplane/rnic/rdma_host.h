@@ -1,0 +1,132 @@
+// The connections of a transport on rdma-core: listened for, answered, worked for and ended without blocking, all by the thread
+// of one core. Needs no DPDK.
+//
+// Queue pairs are made here and not by librdmacm, which would give them the kernel's access flags: so they are 0 from INIT on,
+// and librdmacm is told the number alone. Completion queues are polled while there is work, and armed before the core sleeps.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "dataplane/rnic/rdma_core.h"
+#include "dataplane/rnic/rdma_device.h"
+#include "dataplane/wire_shell.h"
+#include "rnic/transport.h"
+
+namespace cw::dataplane {
+
+struct RdmaListen {
+  uint16_t port = 0;
+  std::optional<IpAddress> address;  // absent: every own address, of both families
+  std::string device;                // empty: whatever device the request comes by
+};
+
+struct RdmaHostOptions {
+  // A port that is not listed is taken on every address and device.
+  std::vector<RdmaListen> listen;
+  // Librdmacm gives a port to one listener: other cores of the process have none.
+  bool listens = true;
+  int backlog = 1024;
+};
+
+class RdmaHost final : public rnic::RnicHost, public WireShell {
+ public:
+  // What buffers lie in: `memory` of each pool, registered with each device that is used.
+  RdmaHost(const RdmaHostOptions& options, std::vector<MutableBytes> memory);
+  ~RdmaHost() override;
+  RdmaHost(const RdmaHost&) = delete;
+  RdmaHost& operator=(const RdmaHost&) = delete;
+
+  // Before anything else. The transport lives as long as there are connections.
+  void attach(rnic::RnicTransport& transport) { transport_ = &transport; }
+  // For listeners to come.
+  void reconfigure(const RdmaHostOptions& fresh) { options_ = fresh; }
+
+  // WireShell
+  bool receive(Instant now) override;
+  bool transmit(Instant now) override { return transport_->flush(now); }
+  [[nodiscard]] int fd() const override { return epoll_fd_; }
+  [[nodiscard]] bool in_use() const override { return core_ != nullptr; }
+  [[nodiscard]] bool may_sleep(Instant now) override;
+
+  // rnic::RnicHost
+  [[nodiscard]] Status listen(uint16_t port) override;
+  void unlisten(uint16_t port) override;
+  [[nodiscard]] Result<rnic::QueuePairMade> make_queue_pair(rnic::RnicId connection, const rnic::QueuePairWish& wish) override;
+  [[nodiscard]] Status accept(rnic::RnicId connection, uint16_t reads_max, Bytes private_data) override;
+  void reject(rnic::RnicId connection, Bytes private_data) override;
+  void notify(rnic::RnicId connection) override;
+  [[nodiscard]] uint32_t post_sends(rnic::RnicId connection, std::span<const rnic::SendWork> works) override;
+  [[nodiscard]] uint32_t post_receives(rnic::RnicId connection, std::span<const rnic::ReceiveWork> works) override;
+  void fail(rnic::RnicId connection) override;
+  void disconnect(rnic::RnicId connection) override;
+  void destroy_queue_pair(rnic::RnicId connection) override;
+  void release(rnic::RnicId connection) override;
+  [[nodiscard]] rnic::Exposure exposure(rnic::RnicId connection) const override;
+  [[nodiscard]] std::optional<rnic::QueuePairState> look(rnic::RnicId connection) const override;
+  [[nodiscard]] std::string_view device(rnic::RnicId connection) const override;
+
+ private:
+  struct Peer {
+    rdma_cm_id* id = nullptr;
+    rnic::RnicId connection;
+    RdmaDevice* device = nullptr;
+    ibv_qp* qp = nullptr;
+    CompletionQueue* queue = nullptr;
+    uint32_t queue_entries = 0;
+  };
+  struct Listener {
+    RdmaListen wanted;
+    IpAddress address;
+    rdma_cm_id* id = nullptr;  // nullptr: the device that had its address has gone
+  };
+  // Of an event, what outlives its acknowledgement.
+  struct CmEvent {
+    rdma_cm_event_type type = RDMA_CM_EVENT_ADDR_RESOLVED;
+    rdma_cm_id* id = nullptr;
+    rdma_cm_id* listener = nullptr;
+    uint8_t initiator_depth = 0;
+    std::array<uint8_t, 256> private_data{};
+    size_t private_bytes = 0;
+  };
+
+  [[nodiscard]] bool start();
+  [[nodiscard]] Peer* find(rnic::RnicId connection);
+  [[nodiscard]] const Peer* find(rnic::RnicId connection) const;
+  [[nodiscard]] bool open_listener(const RdmaListen& wanted, const IpAddress& address);
+  [[nodiscard]] bool listen_on(Listener& listener);
+  void listen_again(Instant now);
+  [[nodiscard]] RdmaDevice* device_of(Instant now, ibv_context* context);
+  void watch(int fd);
+  [[nodiscard]] bool poll_queues(Instant now);
+  [[nodiscard]] bool poll_events(Instant now);
+  [[nodiscard]] bool take_cm_event(CmEvent& out);
+  void on_cm_event(Instant now, const CmEvent& event);
+  void on_request(Instant now, const CmEvent& event);
+  void refuse(rdma_cm_id* id);
+  void take_async_events(Instant now, RdmaDevice& device);
+  void close_idle_devices();
+  [[nodiscard]] bool modify(const Peer& peer, ibv_qp_state state, uint8_t reads_max) const;
+
+  RdmaHostOptions options_;
+  std::vector<MutableBytes> memory_;
+  rnic::RnicTransport* transport_ = nullptr;
+  const RdmaCore* core_ = nullptr;  // once something listens
+  rdma_event_channel* channel_ = nullptr;
+  int epoll_fd_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by the slot of their connection
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<std::unique_ptr<RdmaDevice>> devices_;
+  std::list<std::string> names_;             // of devices that are, or were: whoever describes a connection keeps them
+  Instant events_after_;                     // when the descriptors are looked at next
+  Instant listen_after_ = Instant::never();  // when lost listeners are tried again
+};
+
+}  // namespace cw::dataplane
