@@ -26,7 +26,9 @@ PAGES = (
 # Build directories, hidden ones, what npm fetched.
 NO_PAGES = re.compile(r"(build[^/]*|\.[^/]+)/|(.*/)?node_modules/")
 # Files and folders in backticks, as the pages in docs/ and CONTRIBUTING.md write them: from the root.
-TREE_PATH = re.compile(r"`((?:apps|control|dataplane|deploy|docs|gateway|iwarp|rnic|rocev2|rpcrdma|telemetry|tests|verbs)/[\w./-]*)`")
+TREE_PATH = re.compile(
+    r"`((?:apps|control|dataplane|deploy|docs|gateway|iwarp|rnic|rocev2|rpcrdma|telemetry|tests|verbs)/[\w./-]*)`"
+)
 SUFFIXES = ("", "_bucket", "_count", "_sum")
 # Keys as the pages write them: `section.key`.
 SECTIONS = "gateway dataplane port listener backend route client limits roce iwarp metrics admin log".split()

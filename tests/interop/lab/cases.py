@@ -486,7 +486,7 @@ def gateway_cases() -> list[Case]:
                 for v6 in (False, True):
                     name = f"nfs{version}{'v6' if v6 else ''}-{wire.name}"
                     cases.append(Case(name, wire, nfs(version, SMALL + MEDIUM, v6)))
-    return cases + iwarp_cases() + newer_kernel_cases() + kerberos_cases() + beside_cases() + wiring_cases()
+    return cases + iwarp_cases() + verbs_cases() + newer_kernel_cases() + kerberos_cases() + beside_cases() + wiring_cases()
 
 
 def iwarp_cases() -> list[Case]:
@@ -513,6 +513,42 @@ def iwarp_cases() -> list[Case]:
     for version in VERSIONS:
         add(f"nfs{version}", nfs(version, SMALL + MEDIUM), wire=behind)
         add(f"nfs{version}v6", nfs(version, SMALL + MEDIUM, v6=True), wire=behind)
+    return cases
+
+
+def nfs_over_verbs(version: str, sizes: tuple[int, ...], v6: bool = False) -> Callable[[Rig], None]:
+    """The workload, over rdma-core; no connection gives its client access to memory, as the device itself says."""
+
+    def body(rig: Rig) -> None:
+        assert rig.gateway
+        with rig.mounted(version, v6):
+            workload.everything(rig, f"verbs{version}{'v6' if v6 else ''}", sizes)
+            metrics = rig.gateway.metrics()
+            no_errors(metrics)
+            metrics.lint()
+            there = metrics.total("causeway_verbs_connections")
+            exposed = metrics.total("causeway_verbs_exposed_connections")
+            if there == 0 or exposed != 0:
+                raise LabError(f"{there:g} connections over rdma-core, {exposed:g} of them exposed")
+            failed = {
+                status: count
+                for status, count in metrics.by_label("causeway_verbs_completions_total", "status").items()
+                if count and status not in ("success", "work_request_flushed")
+            }
+            if failed:
+                raise LabError(f"work failed: {failed}")
+
+    return body
+
+
+def verbs_cases() -> list[Case]:
+    """The third wire: causewayd in a guest of its own, on that kernel's RDMA device."""
+    wire = Wire("gateway", "verbs-rxe", 0)
+    cases: list[Case] = []
+    for version in VERSIONS:
+        cases.append(Case(f"nfs{version}-{wire.name}", wire, nfs_over_verbs(version, SMALL + MEDIUM), version == "4.1"))
+        cases.append(Case(f"nfs{version}v6-{wire.name}", wire, nfs_over_verbs(version, SMALL + MEDIUM, v6=True)))
+    cases.append(Case(f"gateway-crash-nfs4.1-{wire.name}", wire, restart("4.1", _kill_gateway, _start_gateway)))
     return cases
 
 

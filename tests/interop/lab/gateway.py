@@ -29,9 +29,11 @@ def config_text(
     memory: str = "memory_mb = 512",
     backend_extra: str = "",
     transport: str = "roce",
+    rdma: str = "",
     extra: str = "",
 ) -> str:
-    """In front of an NFS server at `backend`; `addresses`, `memory` and `backend_extra` are lines, `extra` sections."""
+    """In front of an NFS server at `backend`; `addresses`, `memory` and `backend_extra` are lines, `extra` sections. `rdma` is the listener's
+    device."""
     return gateway_config(
         instance=instance,
         main_lcore=0,
@@ -40,7 +42,7 @@ def config_text(
         device=device,
         mtu=mtu,
         port=addresses,
-        listener=f'port = {PORT}\ntransport = "{transport}"',
+        listener=f'port = {PORT}\ntransport = "{transport}"' + (f'\ndevice = "{rdma}"' if rdma else ""),
         backend_name="nfs",
         backend=f'type = "tcp"\naddress = "{backend}"\n{backend_extra}',
         admin=admin,

@@ -7,10 +7,7 @@ instance = "{instance}"
 main_lcore = {main_lcore}
 poll_lcores = [{poll_lcores}]
 {dataplane}
-[[port]]
-device = "{device}"
-mtu = {mtu}
-{port}
+{ports}
 [[listener]]
 backend = "{backend_name}"
 {listener}
@@ -44,5 +41,7 @@ def gateway_config(
     metrics_extra: str = "",
     extra: str = "",
 ) -> str:
-    """`port`, `backend`, `dataplane`, `listener` and `metrics_extra` are lines of their sections; `extra` has sections of its own."""
-    return TEXT.format(**locals())
+    """`port`, `backend`, `dataplane`, `listener` and `metrics_extra` are lines of their sections; `extra` has sections of its own. Without a
+    device there is no port, and no DPDK."""
+    ports = f'[[port]]\ndevice = "{device}"\nmtu = {mtu}\n{port}' if device else ""
+    return TEXT.format(**{**locals(), "ports": ports})

@@ -23,6 +23,8 @@ def _libraries(program: Path) -> set[Path]:
 
 
 def _plugins(driver: str) -> list[Path]:
+    if not driver:
+        return []  # nor is DPDK started
     needed = ("bus_vdev", "mempool_ring", "mempool_stack", driver)
     found = [path for name in needed for path in PLUGINS.glob(f"pmds-*/librte_{name}.so.*") if not path.is_symlink()]
     if len(found) != len(needed):
@@ -36,7 +38,8 @@ def _put(source: Path, target: Path) -> None:
 
 
 def _bundle(target: Path, driver: str) -> None:
-    """causewayd, causewayctl, and all that they load, for a machine that has nothing of it."""
+    """causewayd, causewayctl, and all that they load, for a machine that has nothing of it. Rdma-core is loaded when a listener wants it,
+    and the guests have it."""
     root = RUN / "bundle"
     home = root / HOME[1:]
     programs = [gateway.default_program(), gateway.default_program().parent.parent / "apps/causewayctl"]
@@ -60,10 +63,24 @@ def _bundle(target: Path, driver: str) -> None:
 class GatewayGuest:
     """A guest in which causewayd runs, by `device` of DPDK on its RoCE interface, roce0. `port` is what the port's section says of
     addresses, `settings` are sections more, `modules` what the kernel
-    does not load by itself. The host's bridge roce has the other end of the interface."""
+    does not load by itself. With `rdma`, an RDMA device of the kernel (rxe0), the gateway serves on that, without DPDK. The host's bridge roce has
+    the other end of the interface. The guest's addresses end in `number`."""
 
-    def __init__(self, logs: Path, mtu: int, device: str, port: str, settings: str = "", modules: str = "") -> None:
-        self.guest = Guest(Nic("tap", mtu, tap="roce-server"), logs, number=3, name="gateway", memory_mb=1024)
+    def __init__(
+        self,
+        logs: Path,
+        mtu: int,
+        device: str = "",
+        port: str = "",
+        settings: str = "",
+        modules: str = "",
+        backend: str = f"{network.CONTROL_HOST}:{ganesha.NFS_PORT}",
+        rdma: str = "",
+        number: int = 3,
+    ) -> None:
+        self.guest = Guest(Nic("tap", mtu, tap="roce-server"), logs, number=number, name="gateway", memory_mb=1024)
+        self._backend = backend
+        self._rdma = rdma
         self._mtu = mtu
         self._device = device
         self._port = port
@@ -74,6 +91,9 @@ class GatewayGuest:
         self._log = logs / "causewayd.log"
 
     def start(self) -> None:
+        if self.guest.alive():
+            self.launch()  # after its end; the guest is as it was
+            return
         network.add_tap("roce-server", self._mtu, bridge="roce")
         self.guest.start()
         bundle = RUN / "bundle.tar.gz"
@@ -85,19 +105,21 @@ class GatewayGuest:
             device=self._device,
             mtu=self._mtu,
             addresses=self._port,
-            backend=f"{network.CONTROL_HOST}:{ganesha.NFS_PORT}",
+            backend=self._backend,
             backend_extra="check_interval_ms = 500\ncall_timeout_s = 30",
             memory="memory_mb = 256\nrx_buffers = 8192",
             metrics=self._metrics,
             admin="/tmp/admin.sock",
+            transport="verbs" if self._rdma else "roce",
+            rdma=self._rdma,
             extra=f"[limits]\nconnections_max = 16\n{self._settings}",
         )
         config.write_text(text)
         self.guest.send(config, "/tmp/causeway.toml")
-        # rxe of this guest's kernel would be a second one that hears RoCE packets.
-        self.guest.check(
-            "rdma link del rxe0; cd / && tar -xzf /tmp/bundle.tar.gz && rm /tmp/bundle.tar.gz && mkdir -p /tmp/run", 120
-        )
+        if not self._rdma:
+            # rxe of this guest's kernel would be a second one that hears RoCE packets.
+            self.guest.check("rdma link del rxe0")
+        self.guest.check("cd / && tar -xzf /tmp/bundle.tar.gz && rm /tmp/bundle.tar.gz && mkdir -p /tmp/run", 120)
         self.guest.check(f"for module in {self._modules}; do /sbin/modprobe $module || exit 1; done")
         self.launch()
 
@@ -115,8 +137,9 @@ class GatewayGuest:
     def log(self) -> str:
         return self.guest.run(f"cat {LOG}")[1]
 
-    def ctl(self, *words: str) -> None:
-        self.guest.check(f"{self._loaded('causewayctl')} --socket /tmp/admin.sock {' '.join(words)}")
+    def ctl(self, *words: str) -> str:
+        """What causewayctl says."""
+        return self.guest.check(f"{self._loaded('causewayctl')} --socket /tmp/admin.sock {' '.join(words)}")
 
     def metrics(self) -> Metrics:
         return metrics.scrape(self._metrics, timeout=20)
@@ -126,6 +149,9 @@ class GatewayGuest:
         self._signal("TERM")
         if "info stopped" not in self.log():
             raise LabError(f"the gateway in its guest did not end in order: {self.log()[-300:]}")
+
+    def terminate(self) -> None:
+        self.end()
 
     def kill(self) -> None:
         self._signal("KILL")

@@ -4,6 +4,7 @@ Three kinds:
   gateway    guest -RoCE-> causewayd -TCP-> Ganesha     what the suite is for
   direct     guest -TCP-> Ganesha                       proves guest, backend and workload without causewayd
   reference  guest -RoCE-> kernel NFS/RDMA server       proves the RDMA part of the client without causewayd
+With transport "verbs-rxe" causewayd is in a guest of its own, on that kernel's rxe.
 The gateway's backend may also be knfsd in a second guest, over TCP: it grants delegations, which Ganesha's VFS does not.
 """
 
@@ -18,6 +19,7 @@ from lab import ganesha, gateway, image, kerberos, metrics, mountstats, network
 from lab.daemon import LabError, wait_until
 from lab.ganesha import Ganesha
 from lab.gateway import Gateway
+from lab.gateway_guest import GatewayGuest
 from lab.guest import Guest, Nic
 from lab.reference import KnfsdTcp, Reference
 from lab.sandbox import RUN
@@ -40,8 +42,8 @@ class Wire:
     """Cases with the same wire share a rig, that is, one boot of the guest."""
 
     kind: str  # "gateway", "direct", "reference", "peers"
-    transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address; "siw": iWARP
-    roce_mtu: int  # 1024, 2048 or 4096; 0 for direct and siw
+    transport: str  # "vhost", "tap", or "tcp" for direct; "af_xdp", "exception": a tap, and the gateway shares the kernel's address; "siw": iWARP; "verbs-rxe": two guests
+    roce_mtu: int  # 1024, 2048 or 4096; 0 for direct, siw and verbs
     backend: str = "ganesha"  # of a gateway: or "knfsd", in a second guest
     kernel: str = image.USUAL  # series of the client's Linux
     kerberos: bool = False  # Ganesha takes calls with Kerberos only
@@ -64,6 +66,11 @@ class Wire:
         return {4096: 4500, 2048: 2200}.get(self.roce_mtu, 1500)
 
     @property
+    def verbs(self) -> str:
+        """The RDMA device on which causewayd serves in its guest; empty: it has a wire of its own."""
+        return {"verbs-rxe": "rxe0"}.get(self.transport, "")
+
+    @property
     def shares(self) -> bool:
         return self.transport in ("af_xdp", "exception", "siw")
 
@@ -72,13 +79,13 @@ class Rig:
     def __init__(self, wire: Wire, logs: Path, capture: bool = False) -> None:
         self.wire = wire
         self.logs = logs
-        self.gateway: Optional[Gateway] = None
+        self.gateway: Union[Gateway, GatewayGuest, None] = None
         self.realm = kerberos.Realm(logs) if wire.kerberos else None
         self.backend: Union[Ganesha, Reference]
         nic = Nic("none")
         if wire.transport == "vhost":
             nic = Nic("vhost", wire.link_mtu, socket=RUN / "vhost.sock")
-        elif wire.transport == "tap":
+        elif wire.transport == "tap" or wire.verbs:
             nic = Nic("tap", wire.link_mtu, tap="roce-guest", capture=logs / "roce.pcap" if capture else None)
         elif wire.shares:
             nic = Nic(
@@ -98,7 +105,11 @@ class Rig:
                 backend_address = f"127.0.0.1:{self.backend.port}"
                 self.mountd, self.mountd_v6 = network.CONTROL_HOST, network.CONTROL_HOST_V6
             if wire.kind == "gateway":
-                self.gateway = Gateway(nic, logs, backend_address)
+                if wire.verbs:
+                    at_control = backend_address.replace("127.0.0.1", network.CONTROL_HOST)
+                    self.gateway = GatewayGuest(logs, wire.link_mtu, backend=at_control, rdma=wire.verbs, number=1)
+                else:
+                    self.gateway = Gateway(nic, logs, backend_address)
                 self.server, self.server_v6, self.port = network.GATEWAY, network.GATEWAY_V6, gateway.PORT
             else:
                 self.server, self.server_v6 = network.CONTROL_HOST, network.CONTROL_HOST_V6
@@ -106,10 +117,11 @@ class Rig:
         self.guest = Guest(nic, logs, kernel=wire.kernel)
 
     def start(self) -> None:
-        if self.wire.kind == "reference":
+        if self.wire.kind == "reference" or self.wire.verbs:
             network.add_bridge("roce", self.wire.link_mtu)
-            network.add_tap("roce-server", self.wire.link_mtu, bridge="roce")
             network.add_tap("roce-guest", self.wire.link_mtu, bridge="roce")
+        if self.wire.kind == "reference":
+            network.add_tap("roce-server", self.wire.link_mtu, bridge="roce")
         elif self.wire.shares:
             network.share_with_kernel(self.wire.transport, self.wire.link_mtu)
         elif self.wire.transport == "tap":
