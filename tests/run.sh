@@ -178,7 +178,7 @@ if wants ops || wants interop; then
 fi
 if wants ops; then
   stage ops
-  run_recorded ops tests/ops/run.sh "$main_build"
+  run_recorded ops tests/ops/run.sh "$main_build" ${full:---second-tries 3}
 fi
 if wants interop; then
   if [ "$(id -u)" -ne 0 ]; then

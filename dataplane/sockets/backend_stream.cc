@@ -11,6 +11,8 @@
 #include <cstring>
 #include <utility>
 
+#include "control/socket/descriptor_reserve.h"
+
 namespace cw::dataplane {
 namespace {
 
@@ -38,6 +40,11 @@ void BackendStream::start_connecting() {
   fd_ = socket(control::family_of(server_.address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd_ < 0) {
     fail(errno);
+    return;
+  }
+  if (control::is_reserved_descriptor(fd_)) {
+    close(std::exchange(fd_, -1));
+    fail(EMFILE);
     return;
   }
   const int one = 1;

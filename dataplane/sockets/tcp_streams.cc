@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "control/socket/descriptor_reserve.h"
 
 namespace cw::dataplane {
 namespace {
@@ -282,6 +283,13 @@ void TcpStreams::accept_some(Instant now, const Listener& listener) {
         ++stats_.accept_failures;
         accept_after_ = now + kAcceptPause;
       }
+      return;
+    }
+    if (control::is_reserved_descriptor(fd)) {
+      reset(fd);
+      close(fd);
+      ++stats_.accept_failures;
+      accept_after_ = now + kAcceptPause;
       return;
     }
     set_options(fd);

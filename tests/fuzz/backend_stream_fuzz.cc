@@ -3,10 +3,12 @@
 // short, stalls; and new connections from the same port behind them. What is sent is what was queued, what is polled is what the
 // server sent, a failure has the cause that the socket gave, and in the end no socket is open and no Buffer in use.
 //
-// The socket functions are those at the end of this file (the linker's --wrap): nothing here asks the kernel.
+// The socket functions, and the one that says how many descriptors there may be, are those at the end of this file (the linker's
+// --wrap): nothing here asks the kernel.
 //
 // Input: pairs [what][how].
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -559,6 +561,7 @@ int __real_connect(int fd, const sockaddr* address, socklen_t size);
 ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
 ssize_t __real_recv(int fd, void* into, size_t bytes, int flags);
 int __real_close(int fd);
+int __real_getrlimit64(__rlimit_resource_t resource, rlimit* limit);
 
 int __wrap_socket(int domain, int type, int protocol) {
   return Rig::present != nullptr ? Rig::present->open_socket() : __real_socket(domain, type, protocol);
@@ -593,6 +596,13 @@ ssize_t __wrap_recv(int fd, void* into, size_t bytes, int flags) {
   auto* socket = socket_at(fd);
   return socket != nullptr ? Rig::present->receive_from(*socket, static_cast<uint8_t*>(into), bytes)
                            : __real_recv(fd, into, bytes, flags);
+}
+int __wrap_getrlimit64(__rlimit_resource_t resource, rlimit* limit) {
+  if (Rig::present == nullptr) {
+    return __real_getrlimit64(resource, limit);
+  }
+  *limit = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+  return 0;
 }
 int __wrap_close(int fd) {
   auto* socket = socket_at(fd);

@@ -19,7 +19,7 @@ from typing import Any, Optional, Union
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/interop"))
 
-from lab.daemon import Daemon, LabError  # noqa: E402
+from lab.daemon import Daemon, LabError, patient  # noqa: E402
 from lab.gateway_config import gateway_config  # noqa: E402
 from lab.metrics import Metrics, scrape  # noqa: E402
 
@@ -78,9 +78,11 @@ class Program(Daemon):
     def finish(self, timeout: float) -> int:
         assert self._process is not None
         try:
-            return self._process.wait(timeout)
+            return self._process.wait(patient(timeout))
         except subprocess.TimeoutExpired:
-            raise LabError(f"{self.name} did not end within {timeout:g} s, last lines:\n{self.tail()}") from None
+            raise LabError(
+                f"{self.name} did not end within {patient(timeout):g} s, last lines:\n{self.tail()}\nthreads:\n{self.threads()}"
+            ) from None
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
@@ -282,4 +284,4 @@ class Box:
     def close(self) -> None:
         """Ends what still runs, the last started first: loads before their gateway."""
         for program in reversed(self.programs):
-            program.stop(STOP_LIMIT_S)
+            program.stop(patient(STOP_LIMIT_S))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The ops suite: causewayd, causewayctl, causeway-load and deploy/quickstart.sh as an operator runs them.
 
-Prints `ok NAME (seconds)`, `FAIL NAME: reason` or `skip NAME: reason` for each case, and `N passed, N failed` at the end.
+Prints `ok NAME (seconds)`, `FAIL NAME: reason` or `skip NAME: reason` for each case, and `N passed, N failed` at the end; `again NAME:
+reason` for one that failed and has a second try, which comes last and has the machine to itself.
 
 Most cases wait most of their time, so several run side by side, each with a directory, links and ports to itself. A module names in
 ALONE those that want the machine to themselves: they come last, one by one.
@@ -83,8 +84,8 @@ def names_of_those_alone() -> set[str]:
     return {name for module in MODULES for name in getattr(module, "ALONE", ())}
 
 
-def run_case(case: Case, box: Box) -> str:
-    """'ok', 'FAIL' or 'skip'; prints the line."""
+def run_case(case: Case, box: Box, of_failure: Callable[[], str]) -> str:
+    """'ok', what `of_failure` says ('FAIL' or 'again') or 'skip'; prints the line."""
     name, body = case
     start = time.monotonic()
     try:
@@ -96,8 +97,9 @@ def run_case(case: Case, box: Box) -> str:
         print(f"skip {name}: {reason}", flush=True)
         return "skip"
     except (LabError, OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-        print(f"FAIL {name}: {error}\n     logs: {box.directory}", flush=True)
-        return "FAIL"
+        outcome = of_failure()
+        print(f"{outcome} {name}: {error}\n     logs: {box.directory}", flush=True)
+        return outcome
     print(f"ok {name} ({time.monotonic() - start:.1f} s)", flush=True)
     return "ok"
 
@@ -105,16 +107,24 @@ def run_case(case: Case, box: Box) -> str:
 class Runner:
     """Runs cases, by their place in the list of all."""
 
-    def __init__(self, cases: list[Case], build: Path, work: Path) -> None:
+    def __init__(self, cases: list[Case], build: Path, work: Path, second_tries: int) -> None:
         self._cases = cases
         self._build = build
         self._work = work
+        # Forked, so that each process has the cases.
+        self._context = multiprocessing.get_context("fork")
+        self._second_tries = self._context.Value("i", second_tries)  # left
 
-    def run(self, index: int) -> str:
+    def _after_first_failure(self) -> str:
+        with self._second_tries.get_lock():
+            self._second_tries.value -= 1
+            return "again" if self._second_tries.value >= 0 else "FAIL"
+
+    def run(self, index: int, first: bool = True) -> str:
         take_ports(index)
-        box = Box(self._build, self._work / str(index))
-        outcome = run_case(self._cases[index], box)
-        if outcome != "FAIL":
+        box = Box(self._build, self._work / (str(index) if first else f"{index}-again"))
+        outcome = run_case(self._cases[index], box, self._after_first_failure if first else lambda: "FAIL")
+        if outcome not in ("FAIL", "again"):
             shutil.rmtree(box.directory, ignore_errors=True)
         return outcome
 
@@ -124,14 +134,15 @@ class Runner:
         places = range(len(self._cases))
         beside = [index for index in places if self._cases[index][0] not in alone] if lanes > 1 else []
         outcomes = self._run_beside(beside, min(lanes, len(beside)))
-        outcomes += [self.run(index) for index in places if index not in beside]
-        return {outcome: outcomes.count(outcome) for outcome in ("ok", "FAIL", "skip")}
+        outcomes.update({index: self.run(index) for index in places if index not in beside})
+        outcomes.update({index: self.run(index, first=False) for index, outcome in outcomes.items() if outcome == "again"})
+        said = list(outcomes.values())
+        return {outcome: said.count(outcome) for outcome in ("ok", "FAIL", "skip")}
 
-    def _run_beside(self, indices: list[int], lanes: int) -> list[str]:
-        # Processes: a case may change what belongs to the whole of one. Forked, so that each has the cases.
-        context = multiprocessing.get_context("fork")
-        next_turn = context.Value("i", 0)
-        outcomes = context.SimpleQueue()
+    def _run_beside(self, indices: list[int], lanes: int) -> dict[int, str]:
+        """The outcome of each. In processes: a case may change what belongs to the whole of one."""
+        next_turn = self._context.Value("i", 0)
+        outcomes = self._context.SimpleQueue()
 
         def lane() -> None:
             while True:
@@ -140,17 +151,18 @@ class Runner:
                     next_turn.value += 1
                 if turn >= len(indices):
                     return
-                outcomes.put(self.run(indices[turn]))
+                outcomes.put((indices[turn], self.run(indices[turn])))
 
-        processes = [context.Process(target=lane) for _ in range(lanes)]
+        processes = [self._context.Process(target=lane) for _ in range(lanes)]
         for process in processes:
             process.start()
         for process in processes:
             process.join()
-        known = []
+        known = {index: "FAIL" for index in indices}  # those whose lane died of them
         while not outcomes.empty():
-            known.append(outcomes.get())
-        return known + ["FAIL"] * (len(indices) - len(known))  # those whose lane died of them
+            index, outcome = outcomes.get()
+            known[index] = outcome
+        return known
 
 
 def main() -> int:
@@ -162,6 +174,13 @@ def main() -> int:
     parser.add_argument("-j", "--jobs", metavar="N", type=int, default=LANES, help="cases side by side (default: %(default)s)")
     parser.add_argument(
         "--soak", metavar="MINUTES", type=float, help="only the soak, for so long, with what is held after each round"
+    )
+    parser.add_argument(
+        "--second-tries",
+        metavar="N",
+        type=int,
+        default=0,
+        help="so many cases that fail are tried once more; the output says which",
     )
     parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
     options = parser.parse_args()
@@ -175,7 +194,7 @@ def main() -> int:
     # Short, since UNIX socket paths are; open to the user that the quickstart case changes to.
     work = Path(tempfile.mkdtemp(prefix="cw-ops-"))
     work.chmod(0o755)
-    counts = Runner(cases, options.build.resolve(), work).run_all(options.jobs)
+    counts = Runner(cases, options.build.resolve(), work, options.second_tries).run_all(options.jobs)
     if counts["FAIL"] == 0:
         shutil.rmtree(work, ignore_errors=True)
     print(f"{counts['ok']} passed, {counts['FAIL']} failed", flush=True)

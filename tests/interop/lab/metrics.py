@@ -61,7 +61,7 @@ class Metrics:
             raise LabError(f"promtool check metrics: {said}")
 
 
-def scrape(address: str, timeout: float = 5) -> Metrics:
+def scrape(address: str, timeout: float = 15) -> Metrics:
     try:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=timeout) as response:
             return Metrics(response.read().decode())

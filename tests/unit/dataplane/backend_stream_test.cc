@@ -12,12 +12,14 @@
 #include "base/heap_buffer_pool.h"
 #include "base/random.h"
 #include "control/socket/unique_fd.h"
+#include "tests/unit/dataplane/few_descriptors.h"
 #include "tests/unit/dataplane/loopback_listener.h"
 
 namespace cw::dataplane {
 namespace {
 
 using test::ByteVector;
+using test::FewDescriptors;
 using test::LoopbackListener;
 using test::Peer;
 using test::random_bytes;
@@ -99,6 +101,17 @@ TEST_F(BackendStreamTest, ConnectsAndSaysThatItWasRefused) {
   EXPECT_EQ(stream->failure(), ECONNREFUSED);
   const Peer peer = open();
   EXPECT_FALSE(stream->wants_write());
+}
+
+TEST_F(BackendStreamTest, LeavesTheLastDescriptorsToWhoLooksForTheCause) {
+  listener.listen();
+  const FewDescriptors one(1);
+  start();
+  const Peer peer = listener.accept();
+  EXPECT_NE(stream->state(), State::kFailed);
+  BackendStream second(listener.address(), source, admission, rpcrdma::RecordLimits{});
+  EXPECT_EQ(second.state(), State::kFailed);
+  EXPECT_EQ(second.failure(), EMFILE);
 }
 
 TEST_F(BackendStreamTest, ConnectsOverIpv6) {

@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "control/socket/unique_fd.h"
 #include "dataplane/monotonic_clock.h"
+#include "tests/unit/dataplane/few_descriptors.h"
 #include "verbs/memory_region.h"
 
 namespace cw::dataplane {
@@ -239,6 +240,17 @@ TEST_F(TcpStreamsTest, AResetEndsTheConnectionAndNothingElse) {
   client.transport.destroy(client.connection);  // without a word before
   ASSERT_TRUE(run({&client, &server}, [&] { return server.has(Kind::kDisconnected); }));
   EXPECT_TRUE(server.qp->in_error());
+}
+
+TEST_F(TcpStreamsTest, LeavesTheLastDescriptorsToWhoLooksForTheCause) {
+  ASSERT_TRUE(server.transport.listen(port).ok());
+  const test::FewDescriptors one(1);  // the client's
+  const auto connected = client.transport.connect(monotonic_now(), kLoopback4, port, {.context = 1});
+  ASSERT_TRUE(connected.ok());
+  client.connection = *connected;
+  EXPECT_TRUE(run({&client, &server}, [&] { return server.sockets.look_at_tcp().accept_failures > 0; }));
+  EXPECT_TRUE(run({&client, &server}, [&] { return client.has(Kind::kRejected); }));
+  EXPECT_EQ(server.transport.live_count(), 0u);
 }
 
 TEST_F(TcpStreamsTest, AListenerThatIsClosedTakesNoMoreConnections) {
