@@ -67,6 +67,8 @@ Loaded load_libraries() {
   find(verbs, "ibv_get_async_event", core.get_async_event, out);
   find(verbs, "ibv_ack_async_event", core.ack_async_event, out);
   find(verbs, "ibv_get_device_name", core.get_device_name, out);
+  find(cm, "rdma_get_devices", core.cm_get_devices, out);
+  find(cm, "rdma_free_devices", core.cm_free_devices, out);
   find(cm, "rdma_create_event_channel", core.cm_create_event_channel, out);
   find(cm, "rdma_destroy_event_channel", core.cm_destroy_event_channel, out);
   find(cm, "rdma_create_id", core.cm_create_id, out);

@@ -30,6 +30,8 @@ struct RdmaCore {
   decltype(&::ibv_get_async_event) get_async_event = nullptr;
   decltype(&::ibv_ack_async_event) ack_async_event = nullptr;
   decltype(&::ibv_get_device_name) get_device_name = nullptr;
+  decltype(&::rdma_get_devices) cm_get_devices = nullptr;
+  decltype(&::rdma_free_devices) cm_free_devices = nullptr;
   decltype(&::rdma_create_event_channel) cm_create_event_channel = nullptr;
   decltype(&::rdma_destroy_event_channel) cm_destroy_event_channel = nullptr;
   decltype(&::rdma_create_id) cm_create_id = nullptr;
@@ -44,12 +46,12 @@ struct RdmaCore {
   decltype(&::rdma_get_cm_event) cm_get_event = nullptr;
   decltype(&::rdma_ack_cm_event) cm_ack_event = nullptr;
 
-  // Loaded once, and never given back. Null, and one sentence with what mends it in `problem`, when something is missing. Any
-  // thread.
+  // Loaded once, and never given back. Null, and one sentence with what to do about it in `problem`, when something is missing.
+  // Any thread.
   [[nodiscard]] static const RdmaCore* load(std::string& problem);
 };
 
-// Whether connections can be made here, and the device is there (empty: any). One sentence with what mends it; empty: yes.
+// Whether connections can be made here, and the device is there (empty: any). One sentence with what to do about it; empty: yes.
 [[nodiscard]] std::string rdma_problem(const std::string& device);
 
 }  // namespace cw::dataplane

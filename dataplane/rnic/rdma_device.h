@@ -1,5 +1,5 @@
-// An RDMA device as one core uses it: its memory, its completion queues, its events. Opened with the first connection that comes
-// by it, closed behind the last one when it goes.
+// An RDMA device as one core uses it: its memory, its completion queues, its events. Opened with the listener whose connections
+// can come by it, or with its first connection when it appears later; closed behind the last one when it goes.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "control/config/kernel_address.h"
+#include "dataplane/monotonic_clock.h"
 
 namespace cw::dataplane {
 namespace {
@@ -169,8 +170,29 @@ bool RdmaHost::open_listener(const RdmaListen& wanted, const IpAddress& address)
   if (!listen_on(*listener)) {
     return false;
   }
+  open_devices(*listener);
   listeners_.push_back(std::move(listener));
   return true;
+}
+
+// All that the listener's connections can come by: memory takes long to register, and a core that does so for the first
+// connection keeps its others waiting. One that cannot be opened now is tried again with its first connection.
+void RdmaHost::open_devices(const Listener& listener) {
+  const Instant now = monotonic_now();
+  if (listener.id->verbs != nullptr) {
+    (void)device_of(now, listener.id->verbs);
+    return;
+  }
+  int count = 0;
+  ibv_context** const contexts = core_->cm_get_devices(&count);
+  for (ibv_context* context : std::span(contexts, contexts == nullptr ? 0 : static_cast<size_t>(count))) {
+    if (listener.wanted.device.empty() || listener.wanted.device == core_->get_device_name(context->device)) {
+      (void)device_of(now, context);
+    }
+  }
+  if (contexts != nullptr) {
+    core_->cm_free_devices(contexts);
+  }
 }
 
 // An address is a device's. Listeners of any address are not asked: the kernel adds and removes devices under them.

@@ -103,6 +103,7 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   [[nodiscard]] bool open_listener(const RdmaListen& wanted, const IpAddress& address);
   [[nodiscard]] bool listen_on(Listener& listener);
   void listen_again(Instant now);
+  void open_devices(const Listener& listener);
   [[nodiscard]] RdmaDevice* device_of(Instant now, ibv_context* context);
   void watch(int fd);
   [[nodiscard]] bool poll_queues(Instant now);
