@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <tuple>
 #include <utility>
@@ -23,8 +24,14 @@ constexpr uint32_t kBuffers = 256;  // a reply takes one or two, and so many ser
 constexpr uint32_t kBufferBytes = 4096;
 constexpr rpcrdma::RecordLimits kLimits{.message_bytes_max = 4096};
 constexpr uint32_t kXid = 0x6368'6563;
+constexpr Duration kPutOff = Duration::seconds(1);
 constexpr int kWaitMs = 500;
 constexpr int kUntoldWaitMs = 10;
+
+// Of this process or this host: it says nothing about the server.
+bool is_own_lack(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
 
 std::string text_of(int error) {
   return error == 0 ? std::string("it closed the connection") : std::string(std::strerror(error));
@@ -205,12 +212,13 @@ void HealthChecks::run() {
 void HealthChecks::begin(Instant now, Server& server) {
   server.health.begin(now);
   server.begun = now;
-  server.stream = std::make_unique<BackendStream>(server.address, IpAddress{}, admission_, kLimits);
+  server.stream = std::make_unique<BackendStream>(server.address, IpAddress{}, admission_, kLimits, 0, 0, 0,
+                                                  BackendStream::Descriptors::kReservedToo);
   if (server.calls) {
     const auto raw = gateway::null_call(kXid, rpcrdma::kNfsProgram, rpcrdma::kNfs4Version);
     Chain message;
     if (!message.append_copy(pool_, raw)) {
-      end(now, server, "no memory for the call");
+      put_off(now, server, ENOMEM);
       return;
     }
     server.stream->queue(std::move(message));
@@ -240,13 +248,22 @@ void HealthChecks::advance(Instant now, Server& server) {
       return;
     }
   }
-  if (stream.state() == BackendStream::State::kFailed) {
+  if (stream.state() == BackendStream::State::kFailed && is_own_lack(stream.failure())) {
+    put_off(now, server, stream.failure());
+  } else if (stream.state() == BackendStream::State::kFailed) {
     end(now, server, text_of(stream.failure()));
   } else if (now - server.begun >= server.timeout) {
     const bool connected = stream.state() == BackendStream::State::kOpen;
     end(now, server,
         fmt::format("{} within {:.1f} s", connected ? "no reply to a NULL call" : "no answer", server.timeout.to_seconds()));
   }
+}
+
+void HealthChecks::put_off(Instant now, Server& server, int lack) {
+  server.stream.reset();
+  server.health.repeat(now + kPutOff);
+  const std::lock_guard lock(mutex_);
+  server.row.last_error = fmt::format("not checked, for a lack of this host: {}", text_of(lack));
 }
 
 void HealthChecks::end(Instant now, Server& server, std::string error) {

@@ -80,6 +80,8 @@ class HealthChecks final : public control::ServerChecks {
   void run();
   void begin(Instant now, Server& server);
   void advance(Instant now, Server& server);
+  // This host lacks something: the check under way is no result.
+  void put_off(Instant now, Server& server, int lack);
   void end(Instant now, Server& server, std::string error);
   void log_change(const Server& server) const;
   void tell_cores();

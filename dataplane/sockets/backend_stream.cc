@@ -24,8 +24,9 @@ constexpr size_t kReadBudget = 512u << 10;
 }  // namespace
 
 BackendStream::BackendStream(const control::SocketAddress& server, const IpAddress& source, rpcrdma::RecordAdmission& admission,
-                             const rpcrdma::RecordLimits& limits, uint32_t backend, uint64_t owner, uint16_t source_port)
-    : server_(server), source_{source, source_port}, reader_(admission, limits, backend, owner) {
+                             const rpcrdma::RecordLimits& limits, uint32_t backend, uint64_t owner, uint16_t source_port,
+                             Descriptors descriptors)
+    : server_(server), source_{source, source_port}, descriptors_(descriptors), reader_(admission, limits, backend, owner) {
   start_connecting();
 }
 
@@ -42,7 +43,7 @@ void BackendStream::start_connecting() {
     fail(errno);
     return;
   }
-  if (control::is_reserved_descriptor(fd_)) {
+  if (descriptors_ == Descriptors::kNotReserved && control::is_reserved_descriptor(fd_)) {
     close(std::exchange(fd_, -1));
     fail(EMFILE);
     return;

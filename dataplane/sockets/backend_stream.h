@@ -20,12 +20,15 @@ class BackendStream {
  public:
   // kPortBusy: the source port has another connection to the server, or had one lately: reconnect() tries again.
   enum class State : uint8_t { kPortBusy, kConnecting, kOpen, kFailed };
+  // Which ones it may take: a client's connection leaves the last ones to the operator (control/socket/descriptor_reserve.h).
+  enum class Descriptors : uint8_t { kNotReserved, kReservedToo };
 
   // Starts connecting: from `source`, any address of the server's family, also one that this host does not have (may_borrow());
   // the unspecified address is this host's. What is read takes memory of `admission`, which knows the stream by `backend` and
   // `owner`, as RecordReader says.
   BackendStream(const control::SocketAddress& server, const IpAddress& source, rpcrdma::RecordAdmission& admission,
-                const rpcrdma::RecordLimits& limits, uint32_t backend = 0, uint64_t owner = 0, uint16_t source_port = 0);
+                const rpcrdma::RecordLimits& limits, uint32_t backend = 0, uint64_t owner = 0, uint16_t source_port = 0,
+                Descriptors descriptors = Descriptors::kNotReserved);
   ~BackendStream();
   BackendStream(const BackendStream&) = delete;
   BackendStream& operator=(const BackendStream&) = delete;
@@ -74,6 +77,7 @@ class BackendStream {
 
   control::SocketAddress server_;
   control::SocketAddress source_;
+  Descriptors descriptors_;
   int fd_ = -1;
   State state_ = State::kConnecting;
   int failure_ = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/tcp_bench_server.h"
+#include "tests/unit/dataplane/few_descriptors.h"
 #include "tests/unit/dataplane/loopback_listener.h"
 
 namespace cw::dataplane {
@@ -137,6 +138,25 @@ TEST(HealthChecks, AServerThatComesIsUpAndOneThatGoesIsDown) {
   EXPECT_GE(rig.checks.server_checks()[0].failures, 3u);
   server = std::make_unique<cw::test::TcpBenchServer>(cw::test::TcpBenchServerOptions{.port = port});
   ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kUp); }));
+}
+
+// The drill of descriptors that run out found every server down, and every client refused.
+TEST(HealthChecks, WhatThisHostLacksIsNoFaultOfTheServer) {
+  cw::test::TcpBenchServer server;
+  Rig rig({backend_of({loopback(server.port())})});
+  rig.checks.start();
+  ASSERT_TRUE(comes_true([&] { return rig.cores.have(0, ServerState::kUp); }));
+  const auto last_error = [&] { return rig.checks.server_checks()[0].last_error; };
+  {
+    const test::FewDescriptors none(-static_cast<int>(control::kReservedDescriptors));
+    ASSERT_TRUE(comes_true([&] { return last_error() == "not checked, for a lack of this host: Too many open files"; }));
+  }
+  {
+    const test::FewDescriptors reserved_only(0);
+    EXPECT_TRUE(comes_true([&] { return last_error().empty(); }));
+  }
+  EXPECT_EQ(rig.checks.server_checks()[0].failures, 0u);
+  EXPECT_TRUE(rig.cores.have(0, ServerState::kUp));
 }
 
 TEST(HealthChecks, WithoutChecksNobodyIsAskedOrTold) {
