@@ -353,6 +353,7 @@ void RnicQueuePair::add_payload(Batch& batch, const Work& /*work*/) {
 bool RnicQueuePair::submit(Batch& batch) {
   batch.requests[batch.count - 1].signaled = true;
   const uint32_t taken = core_.host.post_sends(options_.id, std::span<const SendWork>(batch.requests).first(batch.count));
+  CW_ASSERT(taken <= batch.count);
   ++core_.stats.posts;
   core_.stats.work_requests += taken;
   for (uint32_t i = 0; i < taken; ++i) {
@@ -455,7 +456,7 @@ void RnicQueuePair::take_error(const WorkDone& done) {
   } else {
     fail({.cause = RnicErrorCause::kCompletion, .status = done.status});
   }
-  if (in_error() && done_ >= next_) {
+  if (in_error() && !device_has_work()) {
     flush_unposted();
   }
 }
@@ -553,7 +554,7 @@ void RnicQueuePair::fail(const RnicError& error) {
   if (!is_destroyed_) {
     core_.host.fail(options_.id);
   }
-  if (done_ >= next_) {
+  if (!device_has_work()) {
     flush_unposted();
   }
   note_ready();

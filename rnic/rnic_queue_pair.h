@@ -154,6 +154,8 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   void take_error(const WorkDone& done);
   void complete_until(uint64_t end, verbs::WcStatus status);
   void free_done();
+  // It has requests that no completion has been seen of; of the work that is posted next, some may be there already.
+  [[nodiscard]] bool device_has_work() const { return done_ < next_ + (cursor_.begun ? 1 : 0); }
   void flush_unposted();
   void note_ready();
   [[nodiscard]] uint32_t pieces_of_receive() const;

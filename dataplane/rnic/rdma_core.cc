@@ -48,6 +48,8 @@ Loaded load_libraries() {
   RdmaCore& core = out.core;
   void* verbs = open_library("libibverbs.so.1", out);
   void* cm = open_library("librdmacm.so.1", out);
+  find(verbs, "ibv_open_device", core.open_device, out);
+  find(verbs, "ibv_close_device", core.close_device, out);
   find(verbs, "ibv_alloc_pd", core.alloc_pd, out);
   find(verbs, "ibv_dealloc_pd", core.dealloc_pd, out);
   find(verbs, "ibv_reg_mr", core.reg_mr, out);

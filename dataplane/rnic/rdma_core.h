@@ -11,6 +11,8 @@ namespace cw::dataplane {
 
 // Named as the functions are, without ibv_, and with cm_ for rdma_. Whatever the headers do with macros is not done here.
 struct RdmaCore {
+  decltype(&::ibv_open_device) open_device = nullptr;
+  decltype(&::ibv_close_device) close_device = nullptr;
   decltype(&::ibv_alloc_pd) alloc_pd = nullptr;
   decltype(&::ibv_dealloc_pd) dealloc_pd = nullptr;
   decltype(&::ibv_reg_mr) reg_mr = nullptr;

@@ -18,9 +18,13 @@ void make_nonblocking(int fd) {
 
 }  // namespace
 
-std::unique_ptr<RdmaDevice> RdmaDevice::open(const RdmaCore& core, ibv_context* context, std::span<const MutableBytes> memory) {
+std::unique_ptr<RdmaDevice> RdmaDevice::open(const RdmaCore& core, ibv_device* which, std::span<const MutableBytes> memory) {
+  ibv_context* const context = core.open_device(which);
+  if (context == nullptr) {
+    return nullptr;
+  }
   std::unique_ptr<RdmaDevice> device(new RdmaDevice(core, context));
-  device->name_ = core.get_device_name(context->device);
+  device->name_ = core.get_device_name(which);
   if (core.query_device(context, &device->attributes_) != 0) {
     return nullptr;
   }
@@ -54,11 +58,12 @@ RdmaDevice::~RdmaDevice() {
   if (pd_ != nullptr) {
     (void)core_.dealloc_pd(pd_);
   }
+  (void)core_.close_device(context_);
 }
 
 CompletionQueue* RdmaDevice::reserve(uint32_t entries) {
   for (const auto& queue : queues_) {
-    if (queue->reserved + entries <= queue->entries) {
+    if (!queue->is_broken && queue->reserved + entries <= queue->entries) {
       queue->reserved += entries;
       return queue.get();
     }
@@ -104,6 +109,12 @@ void RdmaDevice::take_events() {
     core_.ack_cq_events(cq, 1);
     static_cast<CompletionQueue*>(owner)->is_armed = false;
   }
+}
+
+void RdmaDevice::drop_broken_queues() {
+  std::erase_if(queues_, [this](const auto& queue) {
+    return queue->is_broken && queue->reserved == 0 && core_.destroy_cq(queue->cq) == 0;
+  });
 }
 
 bool RdmaDevice::is_infiniband(uint8_t port) const {

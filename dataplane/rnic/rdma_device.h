@@ -19,13 +19,15 @@ struct CompletionQueue {
   ibv_cq* cq = nullptr;
   uint32_t entries = 0;
   uint32_t reserved = 0;
-  bool is_armed = false;  // its next completion makes an event
+  bool is_armed = false;   // its next completion makes an event
+  bool is_broken = false;  // the device has said so: for nobody any more
 };
 
 class RdmaDevice {
  public:
-  // Registers `memory`, for the device alone. nullptr when the device refuses something; errno says why.
-  [[nodiscard]] static std::unique_ptr<RdmaDevice> open(const RdmaCore& core, ibv_context* context,
+  // Registers `memory`, for the device alone. nullptr when the device refuses something; errno says why. The context is one of its
+  // own: librdmacm closes those that it opens when the device has gone, whoever uses them.
+  [[nodiscard]] static std::unique_ptr<RdmaDevice> open(const RdmaCore& core, ibv_device* device,
                                                         std::span<const MutableBytes> memory);
   ~RdmaDevice();
   RdmaDevice(const RdmaDevice&) = delete;
@@ -40,7 +42,9 @@ class RdmaDevice {
   void arm();
   // Takes the events of the channel.
   void take_events();
+  void drop_broken_queues();
 
+  [[nodiscard]] const ibv_device* device() const { return context_->device; }
   [[nodiscard]] ibv_context* context() const { return context_; }
   [[nodiscard]] ibv_pd* pd() const { return pd_; }
   [[nodiscard]] const ibv_device_attr& attributes() const { return attributes_; }

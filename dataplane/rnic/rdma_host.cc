@@ -22,6 +22,7 @@ constexpr int kAsyncEventsInTurn = 64;
 // Looking at the descriptors is a system call; completions are not.
 constexpr Duration kQuietEvents = Duration::us(20);
 constexpr Duration kListenRetry = Duration::seconds(1);
+constexpr Duration kOpenRetry = Duration::seconds(10);
 constexpr IpAddress kWildcardV6{};
 const IpAddress kWildcardV4 = IpAddress::v4(0);
 
@@ -170,29 +171,37 @@ bool RdmaHost::open_listener(const RdmaListen& wanted, const IpAddress& address)
   if (!listen_on(*listener)) {
     return false;
   }
-  open_devices(*listener);
+  const bool can_serve = open_devices(*listener);
+  if (!can_serve) {
+    (void)core_->cm_destroy_id(listener->id);
+    return false;
+  }
   listeners_.push_back(std::move(listener));
   return true;
 }
 
 // All that the listener's connections can come by: memory takes long to register, and a core that does so for the first
-// connection keeps its others waiting. One that cannot be opened now is tried again with its first connection.
-void RdmaHost::open_devices(const Listener& listener) {
+// connection keeps its others waiting. False: there are some, and none can be used. Those that appear later are opened with their
+// first connection.
+bool RdmaHost::open_devices(const Listener& listener) {
   const Instant now = monotonic_now();
   if (listener.id->verbs != nullptr) {
-    (void)device_of(now, listener.id->verbs);
-    return;
+    return device_of(now, listener.id->verbs->device) != nullptr;
   }
+  uint32_t wanted = 0;
+  uint32_t opened = 0;
   int count = 0;
   ibv_context** const contexts = core_->cm_get_devices(&count);
   for (ibv_context* context : std::span(contexts, contexts == nullptr ? 0 : static_cast<size_t>(count))) {
     if (listener.wanted.device.empty() || listener.wanted.device == core_->get_device_name(context->device)) {
-      (void)device_of(now, context);
+      ++wanted;
+      opened += device_of(now, context->device) != nullptr ? 1 : 0;
     }
   }
   if (contexts != nullptr) {
     core_->cm_free_devices(contexts);
   }
+  return wanted == 0 || opened > 0;
 }
 
 // An address is a device's. Listeners of any address are not asked: the kernel adds and removes devices under them.
@@ -364,8 +373,10 @@ void RdmaHost::on_request(Instant now, const CmEvent& event) {
     refuse(event.id);
     return;
   }
-  RdmaDevice* device = device_of(now, event.id->verbs);
-  if (device == nullptr || (!(*listener)->wanted.device.empty() && (*listener)->wanted.device != device->name())) {
+  ibv_device* const which = event.id->verbs->device;
+  const std::string& wanted = (*listener)->wanted.device;
+  RdmaDevice* device = wanted.empty() || wanted == core_->get_device_name(which) ? device_of(now, which) : nullptr;
+  if (device == nullptr) {
     refuse(event.id);
     return;
   }
@@ -394,14 +405,20 @@ void RdmaHost::on_request(Instant now, const CmEvent& event) {
   ++device->connections;
 }
 
-RdmaDevice* RdmaHost::device_of(Instant now, ibv_context* context) {
+RdmaDevice* RdmaHost::device_of(Instant now, ibv_device* which) {
   const auto known =
-      std::ranges::find_if(devices_, [&](const auto& each) { return each->context() == context && !each->is_gone; });
+      std::ranges::find_if(devices_, [&](const auto& each) { return each->device() == which && !each->is_gone; });
   if (known != devices_.end()) {
     return known->get();
   }
-  auto device = RdmaDevice::open(*core_, context, memory_);
+  // To pin memory and find that it is too much takes long, and peers may ask for it as often as they like.
+  std::erase_if(refusals_, [now](const Refusal& refusal) { return now >= refusal.again; });
+  if (std::ranges::find(refusals_, which, &Refusal::device) != refusals_.end()) {
+    return nullptr;
+  }
+  auto device = RdmaDevice::open(*core_, which, memory_);
   if (device == nullptr) {
+    refusals_.push_back({which, now + kOpenRetry});
     transport_->on_device_event(now, rnic::DeviceEvent::kRefused);
     return nullptr;
   }
@@ -423,6 +440,9 @@ void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
     core_->ack_async_event(&event);  // before its queue pair may be destroyed
     const bool ends_all = event.event_type == IBV_EVENT_DEVICE_FATAL;
     device.is_gone |= ends_all;
+    if (cq != nullptr) {
+      static_cast<CompletionQueue*>(cq->cq_context)->is_broken = true;
+    }
     if (qp == nullptr && cq == nullptr && !ends_all) {
       transport_->on_device_event(now, kind);
       continue;
@@ -439,6 +459,9 @@ void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
 
 // The kernel keeps a device that goes until nothing refers to it.
 void RdmaHost::close_idle_devices() {
+  for (const auto& device : devices_) {
+    device->drop_broken_queues();
+  }
   std::erase_if(devices_, [&](const std::unique_ptr<RdmaDevice>& device) {
     if (!device->is_gone || device->connections > 0) {
       return false;

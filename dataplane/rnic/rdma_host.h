@@ -82,6 +82,11 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
     CompletionQueue* queue = nullptr;
     uint32_t queue_entries = 0;
   };
+  // It could not be opened, or not register what it must.
+  struct Refusal {
+    const ibv_device* device = nullptr;
+    Instant again;
+  };
   struct Listener {
     RdmaListen wanted;
     IpAddress address;
@@ -103,8 +108,8 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   [[nodiscard]] bool open_listener(const RdmaListen& wanted, const IpAddress& address);
   [[nodiscard]] bool listen_on(Listener& listener);
   void listen_again(Instant now);
-  void open_devices(const Listener& listener);
-  [[nodiscard]] RdmaDevice* device_of(Instant now, ibv_context* context);
+  [[nodiscard]] bool open_devices(const Listener& listener);
+  [[nodiscard]] RdmaDevice* device_of(Instant now, ibv_device* device);
   void watch(int fd);
   [[nodiscard]] bool poll_queues(Instant now);
   [[nodiscard]] bool poll_events(Instant now);
@@ -125,6 +130,7 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   std::vector<std::unique_ptr<Peer>> peers_;  // by the slot of their connection
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::unique_ptr<RdmaDevice>> devices_;
+  std::vector<Refusal> refusals_;
   std::list<std::string> names_;             // of devices that are, or were: whoever describes a connection keeps them
   Instant events_after_;                     // when the descriptors are looked at next
   Instant listen_after_ = Instant::never();  // when lost listeners are tried again

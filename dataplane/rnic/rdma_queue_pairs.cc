@@ -41,6 +41,12 @@ unsigned flags_of(const rnic::SendWork& work) {
   return flags;
 }
 
+// Of a chain that was not taken as a whole. Some devices (rxe, siw) take all of it, cannot ring their doorbell, and name no request.
+template <typename Request>
+uint32_t taken_of(std::span<const Request> chain, const Request* refused) {
+  return refused == nullptr ? static_cast<uint32_t>(chain.size()) : static_cast<uint32_t>(refused - chain.data());
+}
+
 std::string_view name_of(ibv_qp_state state) {
   static constexpr std::array<std::string_view, 7> kNames = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERROR"};
   return static_cast<size_t>(state) < kNames.size() ? kNames[static_cast<size_t>(state)] : "unknown";
@@ -184,8 +190,10 @@ uint32_t RdmaHost::post_sends(rnic::RnicId connection, std::span<const rnic::Sen
     }
   }
   ibv_send_wr* refused = nullptr;
-  return ibv_post_send(peer->qp, requests.data(), &refused) == 0 ? static_cast<uint32_t>(works.size())
-                                                                 : static_cast<uint32_t>(refused - requests.data());
+  if (ibv_post_send(peer->qp, requests.data(), &refused) != 0) {
+    fail(connection);
+  }
+  return taken_of(std::span<const ibv_send_wr>(requests).first(works.size()), refused);
 }
 
 uint32_t RdmaHost::post_receives(rnic::RnicId connection, std::span<const rnic::ReceiveWork> works) {
@@ -209,8 +217,10 @@ uint32_t RdmaHost::post_receives(rnic::RnicId connection, std::span<const rnic::
     }
   }
   ibv_recv_wr* refused = nullptr;
-  return ibv_post_recv(peer->qp, requests.data(), &refused) == 0 ? static_cast<uint32_t>(works.size())
-                                                                 : static_cast<uint32_t>(refused - requests.data());
+  if (ibv_post_recv(peer->qp, requests.data(), &refused) != 0) {
+    fail(connection);
+  }
+  return taken_of(std::span<const ibv_recv_wr>(requests).first(works.size()), refused);
 }
 
 void RdmaHost::fail(rnic::RnicId connection) {

@@ -227,6 +227,28 @@ TEST(RnicWork, ALongReadThatFailsGivesItsBuffersBackAtItsEnd) {
   end.expect_nothing_left();
 }
 
+// Answers may still come into the buffers of the part that the device has.
+TEST(RnicWork, OneThatWasHalfPostedKeepsItsBuffersUntilTheQueuePairGoes) {
+  OneEnd end({}, 32, 2048);
+  end.receives = 4;
+  const RnicId id = end.connect();
+  std::vector<Chain> others;
+  while (Buffer* one = end.pool.allocate_one()) {
+    others.emplace_back(one);
+  }
+  others.resize(others.size() - 6);
+  ASSERT_TRUE(end.qp->post_read({.id = verbs::WorkId(1), .length = 40'000}).ok());
+  end.turn();
+  ASSERT_FALSE(end.host.at(id).sends.empty());
+  const uint32_t held = end.pool.in_use();
+  end.qp->close();
+  end.take();
+  EXPECT_TRUE(end.completions.empty());
+  EXPECT_EQ(end.pool.in_use(), held);
+  others.clear();
+  end.expect_nothing_left();
+}
+
 TEST(RnicWork, ADeviceMayRefuseIt) {
   for (const uint32_t taken : {0u, 1u, 2u}) {
     OneEnd end;
