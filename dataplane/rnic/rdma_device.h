@@ -25,8 +25,8 @@ struct CompletionQueue {
 
 class RdmaDevice {
  public:
-  // Registers `memory`, for the device alone. nullptr when the device refuses something; errno says why. The context is one of its
-  // own: librdmacm closes those that it opens when the device has gone, whoever uses them.
+  // Registers `memory`, for the device alone. nullptr when the device refuses something; errno says why. The context is one of
+  // its own: librdmacm closes those that it opens when the device has gone, whoever uses them.
   [[nodiscard]] static std::unique_ptr<RdmaDevice> open(const RdmaCore& core, ibv_device* device,
                                                         std::span<const MutableBytes> memory);
   ~RdmaDevice();

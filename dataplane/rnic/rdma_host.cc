@@ -406,8 +406,7 @@ void RdmaHost::on_request(Instant now, const CmEvent& event) {
 }
 
 RdmaDevice* RdmaHost::device_of(Instant now, ibv_device* which) {
-  const auto known =
-      std::ranges::find_if(devices_, [&](const auto& each) { return each->device() == which && !each->is_gone; });
+  const auto known = std::ranges::find_if(devices_, [&](const auto& each) { return each->device() == which && !each->is_gone; });
   if (known != devices_.end()) {
     return known->get();
   }

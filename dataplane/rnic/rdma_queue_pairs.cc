@@ -41,7 +41,7 @@ unsigned flags_of(const rnic::SendWork& work) {
   return flags;
 }
 
-// Of a chain that was not taken as a whole. Some devices (rxe, siw) take all of it, cannot ring their doorbell, and name no request.
+// Some devices (rxe, siw) take all of a chain, cannot ring their doorbell, say that they failed, and name no request.
 template <typename Request>
 uint32_t taken_of(std::span<const Request> chain, const Request* refused) {
   return refused == nullptr ? static_cast<uint32_t>(chain.size()) : static_cast<uint32_t>(refused - chain.data());

@@ -270,9 +270,11 @@ void RcQp::after_request(Instant now) {
   }
 }
 
-// Only what has been executed, and is nobody's but the owner's now. What was held behind a gap has not.
+// Only what has been executed, and is nobody's but the owner's now. What was held behind a gap has not, and may have been dropped
+// again: its PSN is not the one before the next.
 void RcQp::learn_from(const wire::PacketView& view) {
-  if (context_.core.express && established_ && receive_.ack_psn == view.bth.psn && !context_.completions.empty()) {
+  if (context_.core.express && established_ && receive_.ack_psn == view.bth.psn && receive_.expected == view.bth.psn.next() &&
+      !context_.completions.empty()) {
     prediction_.learn(view, std::min<uint32_t>(context_.mtu_bytes, receive_.receive_bytes_max));
   }
 }
