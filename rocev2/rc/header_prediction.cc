@@ -9,7 +9,6 @@
 namespace cw::rc {
 namespace {
 
-constexpr uint8_t kCongestionExperienced = 3;
 constexpr uint32_t kPsnMask = 0x7fff'ffff;  // without the acknowledge request
 
 // Ones where all packets are alike: not the total length, identification and checksum of IPv4, the length of UDP, and the last
@@ -34,7 +33,7 @@ void HeaderPrediction::learn(const wire::PacketView& view, uint32_t payload_byte
   static_assert(kMaskBytes.size() == 8 * kWords);
   const bool is_common = view.frame.size() >= kFrameBytesMin && view.ip_offset == kIp && view.bth_offset == kOpcode &&
                          view.bth.opcode == wire::Opcode::kRcSendOnly && view.bth.pad_count == 0 &&
-                         view.ecn != kCongestionExperienced;
+                         !view.is_marked();
   if (!is_common) {
     return;
   }

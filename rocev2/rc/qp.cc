@@ -17,7 +17,6 @@ namespace {
 using wire::DropReason;
 
 constexpr uint16_t kPkeyFullMember = 0x8000;
-constexpr uint8_t kCongestionExperienced = 3;
 
 // Same partition, and at least one of the two a full member (IBA 10.9.3).
 bool same_partition(uint16_t a, uint16_t b) {
@@ -174,7 +173,7 @@ bool RcQp::on_packet(Instant now, const wire::PacketView& view, Buffer* frame, u
   ++context_.counters.packets_in;
   stats.payload_bytes_in += view.payload.size();
   context_.counters.payload_bytes_in += view.payload.size();
-  if (view.ecn == kCongestionExperienced && view.traits->kind != wire::OpcodeKind::kCongestion) [[unlikely]] {
+  if (view.is_marked() && view.traits->kind != wire::OpcodeKind::kCongestion) [[unlikely]] {
     on_congestion_mark(now);
   }
 

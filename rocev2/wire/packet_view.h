@@ -35,7 +35,7 @@ struct PacketView {
   Bth bth;
   uint16_t vlan = 0;         // VLAN id, 0 when untagged
   uint16_t source_port = 0;  // UDP
-  uint8_t ecn = 0;           // 2 bits of TOS / traffic class; 3 = congestion experienced
+  uint8_t ecn = 0;           // 2 bits of TOS / traffic class
   uint8_t ttl = 0;
   uint16_t ip_offset = 0;  // of the IP header in frame
   uint16_t bth_offset = 0;
@@ -48,6 +48,8 @@ struct PacketView {
   [[nodiscard]] MacAddress destination_mac() const;
   [[nodiscard]] IpAddress source() const;  // IPv4 or IPv6
   [[nodiscard]] IpAddress destination() const;
+  // The network was congested on the way (RFC 3168: CE).
+  [[nodiscard]] bool is_marked() const { return ecn == 3; }
   [[nodiscard]] bool is_ipv6() const { return frame[ip_offset] >> 4 == 6; }
 
   // Extension headers. Precondition: traits says the opcode carries it.
