@@ -124,10 +124,10 @@ uint32_t asked_at_once(Duration base, Duration each, bool loses_first = false) {
   options.connect.initiator_depth = 16;
   options.connect.ack_timeout = 16;
   LoneQp lone(options);
-  constexpr uint32_t kMtu = 256;
+  constexpr uint32_t kPathMtu = 256;
   constexpr uint32_t kReads = 60;
   for (uint64_t id = 0; id < kReads; ++id) {
-    EXPECT_TRUE(lone.post_read(kMtu * 16, id).ok());
+    EXPECT_TRUE(lone.post_read(kPathMtu * 16, id).ok());
   }
   std::deque<Instant> left;
   uint32_t next_psn = options.local_psn;
@@ -149,16 +149,16 @@ uint32_t asked_at_once(Duration base, Duration each, bool loses_first = false) {
     const uint32_t psn = options.local_psn + request * 16;
     const bool loses = loses_first && request >= kReads / 2;
     if (!loses) {
-      lone.receive_response(Opcode::kRcReadResponseFirst, psn, kMtu);
+      lone.receive_response(Opcode::kRcReadResponseFirst, psn, kPathMtu);
     }
     for (uint32_t i = 1; i < 16; ++i) {
-      lone.receive_response(i == 15 ? Opcode::kRcReadResponseLast : Opcode::kRcReadResponseMiddle, psn + i, kMtu);
+      lone.receive_response(i == 15 ? Opcode::kRcReadResponseLast : Opcode::kRcReadResponseMiddle, psn + i, kPathMtu);
     }
     if (loses) {
       note_sent();
       lone.pass(Duration::ms(3));
       answered = lone.now;
-      lone.receive_response(Opcode::kRcReadResponseFirst, psn, kMtu);
+      lone.receive_response(Opcode::kRcReadResponseFirst, psn, kPathMtu);
     }
     EXPECT_EQ(lone.completions(), "RDMA read " + std::to_string(request) + " success");
     note_sent();
