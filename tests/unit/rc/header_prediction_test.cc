@@ -15,9 +15,9 @@ constexpr uint32_t kFirstPsn = 5000;
 
 using Frame = std::vector<uint8_t>;
 
-// What a sender that means it does after a change: both sums are right again.
+// What a sender that means it does after a change: both sums are right again. Of what is IPv4 still.
 void close_frame(Frame& frame) {
-  if (frame.size() < HeaderPrediction::kFrameBytesMin) {
+  if (frame.size() < HeaderPrediction::kFrameBytesMin || frame[kIp] >> 4 != 4) {
     return;
   }
   store_be16(frame.data() + kIp + 10, 0);
