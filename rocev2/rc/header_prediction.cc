@@ -32,8 +32,7 @@ void HeaderPrediction::learn(const wire::PacketView& view, uint32_t payload_byte
   static_assert(kHeaderBytes == wire::Ethernet::kSize + wire::Ipv4::kSize + wire::Udp::kSize + wire::Bth::kSize);
   static_assert(kMaskBytes.size() == 8 * kWords);
   const bool is_common = view.frame.size() >= kFrameBytesMin && view.ip_offset == kIp && view.bth_offset == kOpcode &&
-                         view.bth.opcode == wire::Opcode::kRcSendOnly && view.bth.pad_count == 0 &&
-                         !view.is_marked();
+                         view.bth.opcode == wire::Opcode::kRcSendOnly && view.bth.pad_count == 0 && !view.is_marked();
   if (!is_common) {
     return;
   }
