@@ -75,6 +75,18 @@ uint32_t send_works(const control::LimitsConfig& limits, const CoreShare& core) 
   return static_cast<uint32_t>(std::min(connections * rc::RcOptions().send_queue_depth, kWorksMax));
 }
 
+// The same for iWARP and verbs: how many connections peers may have, and ask for.
+template <typename Options>
+void limit_connections(Options& options, const control::LimitsConfig& limits, const CoreShare& core) {
+  options.connections_max = limits.connections_max;
+  options.half_open_max = share_of(limits.half_open_max, core);
+  options.request_rate = rate_of(share_of(limits.cm_requests_per_second, core));
+  options.prefix.request_rate = rate_of(share_of(limits.cm_requests_per_second_per_prefix, core));
+  options.prefix.half_open_max = share_of(limits.half_open_max_per_prefix, core);
+  options.prefix.ipv4_bits = static_cast<uint8_t>(limits.prefix_bits_ipv4);
+  options.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
+}
+
 }  // namespace
 
 CpuSettings cpu_settings(const control::Config& config) {
@@ -278,13 +290,7 @@ gateway::GatewayOptions gateway_options(const control::Config& config, const Cor
 iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare& core) {
   const control::LimitsConfig& limits = config.limits;
   iwarp::IwarpOptions options;
-  options.connections_max = limits.connections_max;
-  options.half_open_max = share_of(limits.half_open_max, core);
-  options.request_rate = rate_of(share_of(limits.cm_requests_per_second, core));
-  options.prefix.request_rate = rate_of(share_of(limits.cm_requests_per_second_per_prefix, core));
-  options.prefix.half_open_max = share_of(limits.half_open_max_per_prefix, core);
-  options.prefix.ipv4_bits = static_cast<uint8_t>(limits.prefix_bits_ipv4);
-  options.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
+  limit_connections(options, limits, core);
   // A quarter of the packet buffers, at about the size that most have.
   options.input_bytes_max = uint64_t{share_of(config.dataplane.rx_buffers, core)} / 4 * 2048;
   options.crc = config.iwarp.crc;
@@ -301,15 +307,8 @@ iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare
 }
 
 rnic::RnicOptions rnic_options(const control::Config& config, const CoreShare& core) {
-  const control::LimitsConfig& limits = config.limits;
   rnic::RnicOptions options;
-  options.connections_max = limits.connections_max;
-  options.half_open_max = share_of(limits.half_open_max, core);
-  options.request_rate = rate_of(share_of(limits.cm_requests_per_second, core));
-  options.prefix.request_rate = rate_of(share_of(limits.cm_requests_per_second_per_prefix, core));
-  options.prefix.half_open_max = share_of(limits.half_open_max_per_prefix, core);
-  options.prefix.ipv4_bits = static_cast<uint8_t>(limits.prefix_bits_ipv4);
-  options.prefix.ipv6_bits = static_cast<uint8_t>(limits.prefix_bits_ipv6);
+  limit_connections(options, config.limits, core);
   options.receive_queue_depth = 1;
   for (const control::ListenerConfig& listener : config.listeners) {
     if (listener.transport == control::TransportKind::kVerbs) {

@@ -180,6 +180,10 @@ bool RdmaHost::open_listener(const RdmaListen& wanted, const IpAddress& address)
   return true;
 }
 
+bool RdmaHost::serves(const RdmaListen& wanted, ibv_device* device) const {
+  return wanted.device.empty() || wanted.device == core_->get_device_name(device);
+}
+
 // All that the listener's connections can come by: memory takes long to register, and a core that does so for the first
 // connection keeps its others waiting. False: there are some, and none can be used. Those that appear later are opened with their
 // first connection.
@@ -193,7 +197,7 @@ bool RdmaHost::open_devices(const Listener& listener) {
   int count = 0;
   ibv_context** const contexts = core_->cm_get_devices(&count);
   for (ibv_context* context : std::span(contexts, contexts == nullptr ? 0 : static_cast<size_t>(count))) {
-    if (listener.wanted.device.empty() || listener.wanted.device == core_->get_device_name(context->device)) {
+    if (serves(listener.wanted, context->device)) {
       ++wanted;
       opened += device_of(now, context->device) != nullptr ? 1 : 0;
     }
@@ -374,8 +378,7 @@ void RdmaHost::on_request(Instant now, const CmEvent& event) {
     return;
   }
   ibv_device* const which = event.id->verbs->device;
-  const std::string& wanted = (*listener)->wanted.device;
-  RdmaDevice* device = wanted.empty() || wanted == core_->get_device_name(which) ? device_of(now, which) : nullptr;
+  RdmaDevice* device = serves((*listener)->wanted, which) ? device_of(now, which) : nullptr;
   if (device == nullptr) {
     refuse(event.id);
     return;

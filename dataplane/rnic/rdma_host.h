@@ -108,6 +108,7 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
   [[nodiscard]] bool open_listener(const RdmaListen& wanted, const IpAddress& address);
   [[nodiscard]] bool listen_on(Listener& listener);
   void listen_again(Instant now);
+  [[nodiscard]] bool serves(const RdmaListen& wanted, ibv_device* device) const;
   [[nodiscard]] bool open_devices(const Listener& listener);
   [[nodiscard]] RdmaDevice* device_of(Instant now, ibv_device* device);
   void watch(int fd);
