@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "control/config/config_changes.h"
 #include "control/config/config_file.h"
 #include "dataplane/monotonic_clock.h"
@@ -100,7 +101,7 @@ control::CoreWatch make_watch(const std::vector<GatewayApp*>& apps, const contro
 
 ControlThread::ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps,
                              telemetry::GatewayFlags& flags, const control::Notifier& notifier, DrainDriver& drain,
-                             TroubleWatch& trouble, LiveChanges& changes)
+                             TroubleWatch& trouble, LiveChanges& changes, const telemetry::HealthSource& health)
     : config_(std::move(config)),
       config_path_(std::move(config_path)),
       apps_(std::move(apps)),
@@ -109,6 +110,7 @@ ControlThread::ControlThread(control::Config config, std::string config_path, st
       drain_(drain),
       trouble_(trouble),
       changes_(changes),
+      health_(health),
       planner_(config_),
       lcores_(config_.dataplane.poll_lcores),
       watch_(make_watch(apps_, notifier)) {}
@@ -167,9 +169,9 @@ void ControlThread::begin_shutdown() {
   drain_.shut_down();
   deadline_ = std::chrono::steady_clock::now() + kShutdownTimeout;
   flags_.draining.store(true);
-  flags_.ready.store(false);
+  flags_.listening.store(false);
   telemetry::log_info("shutting down: disconnecting all clients");
-  notify(notifier_.stopping(fmt::format("disconnecting {} clients", watch_.connections())));
+  notify(notifier_.stopping("disconnecting " + counted(watch_.connections(), "client")));
   std::ranges::for_each(apps_, &GatewayApp::request_shutdown);
 }
 
@@ -292,9 +294,9 @@ void ControlThread::say_status() {
     status_.clear();
     ready_said_ = false;
   }
-  const bool reload_failed = !flags_.config_last_reload_successful.load();
-  const std::string now = fmt::format("{}, {} connections{}", drain_.status().state, watch_.connections(),
-                                      reload_failed ? "; the configuration file is not valid any more" : "");
+  const telemetry::Health health = health_.health();
+  const std::string trouble = health.ready && health.warnings.empty() ? "" : "; " + telemetry::to_text(health);
+  const std::string now = fmt::format("{}, {}{}", drain_.status().state, counted(watch_.connections(), "connection"), trouble);
   if (!ready_said_) {
     ready_said_ = true;
     notify(notifier_.ready(now));

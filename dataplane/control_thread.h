@@ -36,7 +36,8 @@ class ControlThread {
   // `apps` are in order of DataplaneConfig::poll_lcores. The caller has blocked signals() in
   // all threads.
   ControlThread(control::Config config, std::string config_path, std::vector<GatewayApp*> apps, telemetry::GatewayFlags& flags,
-                const control::Notifier& notifier, DrainDriver& drain, TroubleWatch& trouble, LiveChanges& changes);
+                const control::Notifier& notifier, DrainDriver& drain, TroubleWatch& trouble, LiveChanges& changes,
+                const telemetry::HealthSource& health);
 
   // The signals that it waits for.
   [[nodiscard]] static sigset_t signals();
@@ -71,6 +72,7 @@ class ControlThread {
   DrainDriver& drain_;
   TroubleWatch& trouble_;
   LiveChanges& changes_;
+  const telemetry::HealthSource& health_;
   control::ReloadPlanner planner_;      // under mutex_
   const std::vector<uint32_t> lcores_;  // as in config_, which moves
   control::CoreWatch watch_;

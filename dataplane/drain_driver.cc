@@ -43,7 +43,7 @@ control::DrainStatus DrainDriver::start(const std::string& who, std::optional<Du
   }
   drain_.start(monotonic_now(), timeout);
   flags_.draining.store(true);
-  flags_.ready.store(false);
+  flags_.listening.store(false);
   std::ranges::for_each(apps_, [](GatewayApp* app) { app->order_drain(DrainOrder::kDrain); });
   return status_locked();
 }
@@ -55,7 +55,7 @@ control::DrainStatus DrainDriver::stop(const std::string& who) {
     drain_.stop();
     std::ranges::for_each(apps_, [](GatewayApp* app) { app->order_drain(DrainOrder::kServe); });
     flags_.draining.store(false);
-    flags_.ready.store(true);
+    flags_.listening.store(true);
   }
   return status_locked();
 }

@@ -116,7 +116,10 @@ control::GatewayStatus LiveView::status() {
   status.instance = config_.gateway.instance;
   status.uptime =
       Duration::ns(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - started_).count());
-  status.ready = flags_.ready.load();
+  const telemetry::Health health = collector_.health();
+  status.ready = health.ready;
+  status.reason = health.reason;
+  status.warnings = health.warnings;
   status.draining = flags_.draining.load();
   const std::vector<CoreConnection> connections = describe();
   status.connections = static_cast<uint32_t>(connections.size());

@@ -52,7 +52,8 @@ Management::Management(const Settings& settings, DataPath& path, const control::
                 .collector = collector_,
                 .page = page_ != nullptr ? &page_->page : nullptr,
                 .recorder = page_ != nullptr ? &page_->recorder : nullptr}),
-      control_thread_(settings.file_config, settings.config_path, path.apps(), flags_, notifier, drain_, trouble_, changes_),
+      control_thread_(settings.file_config, settings.config_path, path.apps(), flags_, notifier, drain_, trouble_, changes_,
+                      collector_),
       capture_(cores_of(path), !path.ports().empty()),
       live_control_(control_thread_, drain_, capture_) {
   const bool hugepages = control::needs_dpdk(config_) && config_.dataplane.hugepages;

@@ -44,7 +44,7 @@ class Management {
   // The gateway is ready, and its servers are checked from now on.
   void start() {
     checks_.start();
-    flags_.ready.store(true);
+    flags_.listening.store(true);
   }
   void stop() { checks_.stop(); }
   // Run by the control thread. Returns, with `stop` set, when the gateway has shut down.

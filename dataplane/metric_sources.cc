@@ -54,7 +54,8 @@ telemetry::Limits metric_limits(const control::Config& config) {
   limits.half_open_max = config.limits.half_open_max;
   limits.calls_in_flight_max = config.limits.calls_in_flight_max;
   for (const control::ListenerConfig& listener : config.listeners) {
-    limits.listeners.push_back({listener.name, control::connections_max_of(listener, config.limits), listener.credits});
+    limits.listeners.push_back({listener.name, control::connections_max_of(listener, config.limits), listener.credits,
+                                listener.transport == control::TransportKind::kRoce});
   }
   for (const control::ClientConfig& client : config.clients) {
     limits.clients.push_back({client.name, client.connections_max, client.bytes_in_flight_max});

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -160,7 +161,40 @@ void add_durations(const MetricSources& sources, std::vector<MetricFamily>& fami
   families.push_back(std::move(stages));
 }
 
-void add_gateway(const MetricSources& sources, std::vector<MetricFamily>& families) {
+// Backends that have no server that is up, or refused the last connection. One that nobody has asked for yet is not down.
+std::vector<std::string> backends_down(const MetricSources& sources) {
+  std::vector<std::string> down;
+  for (size_t i = 0; i < sources.backends.size() && i < gateway::kBackendIdsMax; ++i) {
+    uint64_t up = 0;
+    bool judged = false;
+    for (const CoreSource& core : sources.cores) {
+      const gateway::BackendStats& backend = core.snapshot->last().gateway.backends[i];
+      up += backend.up;
+      judged = judged || backend.is_judged();
+    }
+    if (up == 0 && judged && !sources.backends[i].removed) {
+      down.push_back(sources.backends[i].name);
+    }
+  }
+  return down;
+}
+
+// Of a backend that is down, it is no news.
+std::vector<std::string> servers_down(const MetricSources& sources, const std::vector<std::string>& backends_down) {
+  std::vector<std::string> down;
+  if (sources.checks == nullptr) {
+    return down;
+  }
+  for (const control::ServerCheck& server : sources.checks->server_checks()) {
+    if (server.state == control::ServerState::kDown && !server.removed &&
+        std::ranges::find(backends_down, server.backend_name) == backends_down.end()) {
+      down.push_back(fmt::format("{} of backend {}", server.address, server.backend_name));
+    }
+  }
+  return down;
+}
+
+void add_gateway(const MetricSources& sources, const Health& health, std::vector<MetricFamily>& families) {
   const BuildInfo& build = sources.build;
   families.push_back(single(kBuildInfo, 1,
                             {{"version", build.version},
@@ -170,7 +204,7 @@ void add_gateway(const MetricSources& sources, std::vector<MetricFamily>& famili
                              {"gateway", sources.instance}}));
   const GatewayFlags none;
   const GatewayFlags& flags = sources.flags == nullptr ? none : *sources.flags;
-  families.push_back(single(kReady, flags.ready.load() ? 1 : 0));
+  families.push_back(single(kReady, health.ready ? 1 : 0));
   families.push_back(single(kDraining, flags.draining.load() ? 1 : 0));
   families.push_back(single(kReloadSuccessful, flags.config_last_reload_successful.load() ? 1 : 0));
   families.push_back(single(kReloadTimestamp, static_cast<double>(flags.config_last_reload_unix_s.load())));
@@ -315,9 +349,9 @@ size_t Collector::refresh() const {
 
 std::vector<MetricFamily> Collector::Collect() const {
   const std::lock_guard lock(mutex_);
-  (void)refresh();
+  const Health health = judge(refresh());
   std::vector<MetricFamily> families;
-  add_gateway(sources_, families);
+  add_gateway(sources_, health, families);
   add_ports(sources_, families);
   add_limits(sources_.limits, families);
   add_table(sources_, families);
@@ -349,24 +383,29 @@ void Collector::read(const std::function<void(const MetricSources& sources)>& re
 
 Health Collector::health() const {
   const std::lock_guard lock(mutex_);
+  return judge(refresh());
+}
+
+Health Collector::judge(size_t silent) const {
   HealthFacts facts;
-  if (const size_t silent = refresh(); silent < sources_.cores.size()) {
+  if (silent < sources_.cores.size()) {
     facts.silent_lcore = sources_.cores[silent].lcore;
   }
   if (sources_.flags != nullptr) {
-    facts.started = sources_.flags->ready.load();
+    facts.started = sources_.flags->listening.load();
     facts.draining = sources_.flags->draining.load();
+    facts.reload_failed = !sources_.flags->config_last_reload_successful.load();
   }
-  for (size_t i = 0; i < sources_.backends.size() && i < gateway::kBackendIdsMax; ++i) {
-    uint64_t up = 0;
-    bool judged = false;
-    for (const CoreSource& core : sources_.cores) {
-      const gateway::BackendStats& backend = core.snapshot->last().gateway.backends[i];
-      up += backend.up;
-      judged = judged || backend.is_judged();
-    }
-    if (up == 0 && judged && !sources_.backends[i].removed) {
-      facts.backends_down.push_back(sources_.backends[i].name);
+  facts.backends_down = backends_down(sources_);
+  facts.servers_down = servers_down(sources_, facts.backends_down);
+  facts.has_other_ways =
+      std::ranges::any_of(sources_.limits.listeners, [](const ListenerLimits& listener) { return !listener.needs_link; });
+  for (size_t i = 0; i < sources_.ports.size(); ++i) {
+    const bool is_up =
+        std::ranges::any_of(sources_.cores, [i](const CoreSource& core) { return core.snapshot->last().ports[i].link_up != 0; });
+    facts.has_other_ways = facts.has_other_ways || is_up;
+    if (!is_up) {
+      facts.links_down.push_back(sources_.ports[i].device);
     }
   }
   return judge_health(facts);

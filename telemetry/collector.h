@@ -35,7 +35,7 @@ struct BuildInfo {
 
 // Facts of the process that no core counts. Written by the control thread, read by scrapes.
 struct GatewayFlags {
-  std::atomic<bool> ready{false};
+  std::atomic<bool> listening{false};
   std::atomic<bool> draining{false};
   std::atomic<bool> config_last_reload_successful{true};
   std::atomic<int64_t> config_last_reload_unix_s{0};
@@ -59,7 +59,8 @@ struct PortInfo {
 struct ListenerLimits {
   std::string name;  // label
   uint32_t connections_max = 0;
-  uint32_t credits = 0;  // of each connection
+  uint32_t credits = 0;    // of each connection
+  bool needs_link = true;  // of a port; false: clients come through the kernel
 };
 
 struct ClientLimits {
@@ -135,6 +136,8 @@ class Collector final : public prometheus::Collectable, public HealthSource {
  private:
   // Index of a core that did not answer in time, else the number of cores.
   size_t refresh() const;
+  // `silent`: what refresh() said.
+  [[nodiscard]] Health judge(size_t silent) const;
 
   MetricSources sources_;
   mutable std::mutex mutex_;  // one reader at a time on the snapshots

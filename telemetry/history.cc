@@ -23,7 +23,7 @@ History::History(const MetricSources& sources, int64_t started_unix_ms, std::opt
       now_values_(columns_.count()) {}
 
 size_t History::memory_bytes() const {
-  return times_.size() * sizeof(Times) + values_.size() * sizeof(uint64_t) + durations_.size() * sizeof(Buckets);
+  return times_.size() * sizeof(Times) + values_.size() * sizeof(uint64_t) + durations_.size() * sizeof(Durations);
 }
 
 void History::record(const MetricSources& sources, Instant at) {
@@ -94,12 +94,14 @@ void History::record_stages(const MetricSources& sources, uint64_t* out) {
   }
 }
 
-void History::record_durations(const MetricSources& sources, Buckets& out) {
-  const Histogram now = merged_calls(sources);
-  const Histogram grown = now.since(last_calls_);
-  last_calls_ = now;
-  for (uint32_t i = 0; i < Histogram::kBucketCount; ++i) {
-    out[i] = clamp_u32(grown.bucket(i));
+void History::record_durations(const MetricSources& sources, Durations& out) {
+  for (uint32_t who = 0; who < kAnsweredByCount; ++who) {
+    const Histogram now = merged_calls(sources, static_cast<AnsweredBy>(who));
+    const Histogram grown = now.since(last_calls_[who]);
+    last_calls_[who] = now;
+    for (uint32_t i = 0; i < Histogram::kBucketCount; ++i) {
+      out[who][i] = clamp_u32(grown.bucket(i));
+    }
   }
 }
 
@@ -138,7 +140,9 @@ std::string History::to_json(uint64_t since) const {
     json += ']';
   }
   json += R"(,"durations":[)";
-  append_durations(json, first);
+  append_durations(json, first, AnsweredBy::kBackend);
+  json += R"(],"durations_builtin":[)";
+  append_durations(json, first, AnsweredBy::kBuiltin);
   json += "]}";
   return json;
 }
@@ -163,11 +167,11 @@ void History::append_values(std::string& json, uint64_t first) const {
   }
 }
 
-void History::append_durations(std::string& json, uint64_t first) const {
+void History::append_durations(std::string& json, uint64_t first, AnsweredBy who) const {
   for (uint64_t n = first; n < next_; ++n) {
     json += n == first ? "[" : ",[";
     const char* comma = "";
-    const Buckets& buckets = durations_[n % kSamplesMax];
+    const Buckets& buckets = durations_[n % kSamplesMax][static_cast<size_t>(who)];
     for (uint32_t i = 0; i < buckets.size(); ++i) {
       if (buckets[i] != 0) {
         fmt::format_to(std::back_inserter(json), "{}{},{}", comma, i, buckets[i]);

@@ -36,7 +36,8 @@ class History {
   //    "time_ms": [..unix time..], "interval_ms": [1000, 1001],
   //    "values": {"payload_bytes_rx": [81920, 0], ...},       // a column of zeroes is left out
   //    "bucket_ns": [0, 1024, 1152, ...],                     // lower ends; only when `since` is 0
-  //    "durations": [[37, 12, 41, 3], []]}                    // of calls: bucket, calls in it, bucket, ...
+  //    "durations": [[37, 12, 41, 3], []],                    // of calls to backends: bucket, calls in it, bucket, ...
+  //    "durations_builtin": [[], []]}                         // of those to built-in programs
   // A client asks next time for what "next" says. Times do not jump when somebody sets the clock.
   [[nodiscard]] std::string to_json(uint64_t since) const;
   [[nodiscard]] uint64_t started_unix_ms() const { return static_cast<uint64_t>(started_unix_ms_); }
@@ -51,15 +52,16 @@ class History {
     uint32_t interval_ms = 0;
   };
   using Buckets = std::array<uint32_t, Histogram::kBucketCount>;
+  using Durations = std::array<Buckets, kAnsweredByCount>;  // by AnsweredBy
 
   [[nodiscard]] uint32_t width() const { return columns_.count() + rpcrdma::kStageCount * kStageValues; }
   [[nodiscard]] std::string value_name(uint32_t value) const;
   void extend(const MetricSources& sources);
   void record_columns(const MetricSources& sources, uint64_t* out);
   void record_stages(const MetricSources& sources, uint64_t* out);
-  void record_durations(const MetricSources& sources, Buckets& out);
+  void record_durations(const MetricSources& sources, Durations& out);
   void append_values(std::string& json, uint64_t first) const;
-  void append_durations(std::string& json, uint64_t first) const;
+  void append_durations(std::string& json, uint64_t first, AnsweredBy who) const;
 
   HistoryColumns columns_;
   int64_t started_unix_ms_;
@@ -70,14 +72,14 @@ class History {
   Instant last_look_;
   std::vector<uint64_t> last_values_;
   std::vector<uint64_t> now_values_;
-  Histogram last_calls_;
+  std::array<Histogram, kAnsweredByCount> last_calls_;
   std::array<Histogram, rpcrdma::kStageCount> last_stages_;
 
   mutable std::mutex mutex_;  // of all below
   uint64_t next_ = 0;         // samples ever taken; number n is at n % kSamplesMax
   std::vector<Times> times_;
   std::vector<uint64_t> values_;  // width() per sample
-  std::vector<Buckets> durations_;
+  std::vector<Durations> durations_;
 };
 
 }  // namespace cw::telemetry

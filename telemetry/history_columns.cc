@@ -234,11 +234,14 @@ void HistoryColumns::read(const MetricSources& sources, std::span<uint64_t> out)
   }
 }
 
-Histogram merged_calls(const MetricSources& sources) {
+Histogram merged_calls(const MetricSources& sources, AnsweredBy who) {
   Histogram merged;
-  for (const CoreSource& core : sources.cores) {
-    for (const Histogram& calls : core.snapshot->last().durations.calls) {
-      merged.merge(calls);
+  for (uint32_t row = 0; row < kRpcRowCount; ++row) {
+    const bool is_builtin = std::string_view(rpc_row(row).program) == "bench";
+    for (const CoreSource& core : sources.cores) {
+      if (is_builtin == (who == AnsweredBy::kBuiltin)) {
+        merged.merge(core.snapshot->last().durations.calls[row]);
+      }
     }
   }
   return merged;

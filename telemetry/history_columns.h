@@ -44,7 +44,10 @@ class HistoryColumns {
 enum class BackendState : uint8_t { kUnknown, kDown, kUp };
 
 // All calls, or those that went through a stage, all cores together.
-[[nodiscard]] Histogram merged_calls(const MetricSources& sources);
+// Who answered: a backend, or a program that is built in, which takes no network and no disk.
+enum class AnsweredBy : uint8_t { kBackend, kBuiltin };
+inline constexpr uint32_t kAnsweredByCount = 2;
+[[nodiscard]] Histogram merged_calls(const MetricSources& sources, AnsweredBy who);
 [[nodiscard]] Histogram merged_stage(const MetricSources& sources, rpcrdma::Stage stage);
 
 }  // namespace cw::telemetry

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <unordered_set>
 #include <utility>
 
 namespace cw::telemetry {
@@ -97,8 +98,48 @@ void LiveConnections::update(Instant now, std::vector<ConnectionStatus> rows) {
     totals[row.id] = {row.rpcs, traffic.payload_bytes_in, traffic.payload_bytes_out, traffic.retransmits};
     connection.status = std::move(row);
   }
+  std::unordered_set<std::string_view> clients;
+  for (const LiveConnection& connection : connections_) {
+    clients.insert(connection.status.peer_address);
+  }
+  client_count_ = static_cast<uint32_t>(clients.size());
   last_ = std::move(totals);
   last_look_ = now;
+}
+
+std::vector<ClientSum> LiveConnections::busiest_clients(uint32_t limit) const {
+  std::unordered_map<std::string_view, ClientSum> by_address;
+  for (const LiveConnection& connection : connections_) {
+    const ConnectionStatus& status = connection.status;
+    ClientSum& sum = by_address[status.peer_address];
+    const ConnectionRates rates = connection.rates.value_or(ConnectionRates{});
+    sum.address = status.peer_address;
+    ++sum.connections;
+    sum.calls_in_flight += status.calls_in_flight;
+    sum.credits_granted += status.credits_granted;
+    sum.rpcs += status.rpcs;
+    sum.retransmits += status.qp.traffic.retransmits;
+    sum.rates.rpcs_per_s += rates.rpcs_per_s;
+    sum.rates.bytes_in_per_s += rates.bytes_in_per_s;
+    sum.rates.bytes_out_per_s += rates.bytes_out_per_s;
+    sum.rates.retransmits_per_s += rates.retransmits_per_s;
+    sum.round_trip = std::max(sum.round_trip, status.qp.traffic.round_trip);
+  }
+  std::vector<ClientSum> sums;
+  sums.reserve(by_address.size());
+  for (auto& [address, sum] : by_address) {
+    sums.push_back(std::move(sum));
+  }
+  const auto comes_first = [](const ClientSum& a, const ClientSum& b) {
+    const double busier = coarse(a.rates.rpcs_per_s) - coarse(b.rates.rpcs_per_s);
+    return busier != 0                      ? busier > 0
+           : a.connections != b.connections ? a.connections > b.connections
+                                            : compare_names(a.address, b.address) < 0;
+  };
+  const size_t count = std::min<size_t>(limit, sums.size());
+  std::partial_sort(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(count), sums.end(), comes_first);
+  sums.resize(count);
+  return sums;
 }
 
 std::vector<const LiveConnection*> LiveConnections::first(uint32_t limit, ConnectionOrder order, bool reversed) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -41,6 +42,18 @@ struct LiveConnection {
   std::optional<ConnectionRates> rates;
 };
 
+// All connections of one client address together.
+struct ClientSum {
+  std::string address;
+  uint32_t connections = 0;
+  uint32_t calls_in_flight = 0;
+  uint32_t credits_granted = 0;
+  uint64_t rpcs = 0;
+  uint64_t retransmits = 0;
+  ConnectionRates rates;  // of those that have any
+  Duration round_trip;    // the longest
+};
+
 class LiveConnections {
  public:
   // Rates are over the time between two looks; after a longer pause there are none.
@@ -52,6 +65,9 @@ class LiveConnections {
   // The first `limit` by `order`: the highest figures first, names and addresses alphabetically, or the other way round. Equal
   // ones in order of id, so that rows do not dance.
   [[nodiscard]] std::vector<const LiveConnection*> first(uint32_t limit, ConnectionOrder order, bool reversed) const;
+  // By client address: the first `limit` of those with the most calls per second, then with the most connections.
+  [[nodiscard]] std::vector<ClientSum> busiest_clients(uint32_t limit) const;
+  [[nodiscard]] uint32_t client_count() const { return client_count_; }
 
  private:
   struct Totals {
@@ -63,6 +79,7 @@ class LiveConnections {
   std::vector<LiveConnection> connections_;
   std::unordered_map<uint64_t, Totals> last_;  // by id
   Instant last_look_;
+  uint32_t client_count_ = 0;
 };
 
 }  // namespace cw::telemetry

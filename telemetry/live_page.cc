@@ -192,6 +192,7 @@ std::string LivePage::snapshot_json(const SnapshotQuery& query) const {
   json["ready"] = health_.ready;
   json["draining"] = sources.flags != nullptr && sources.flags->draining.load();
   json["reason"] = health_.reason;
+  json["warnings"] = health_.warnings;
   json["limits"] = {{"connections_max", sources.limits.connections_max},
                     {"calls_in_flight_max", sources.limits.calls_in_flight_max}};
   Json& cores = json["cores"] = Json::array();
@@ -210,6 +211,20 @@ std::string LivePage::snapshot_json(const SnapshotQuery& query) const {
   }
   json["connections"] = {
       {"count", connections_.count()}, {"sort", to_string(query.order)}, {"reversed", query.reversed}, {"rows", std::move(rows)}};
+  Json& peers = json["peers"] = {{"count", connections_.client_count()}, {"rows", Json::array()}};
+  for (const ClientSum& client : connections_.busiest_clients(kPeersShown)) {
+    peers["rows"].push_back({{"address", client.address},
+                             {"connections", client.connections},
+                             {"calls_in_flight", client.calls_in_flight},
+                             {"credits_granted", client.credits_granted},
+                             {"rpcs", client.rpcs},
+                             {"rpcs_per_s", client.rates.rpcs_per_s},
+                             {"bytes_in_per_s", client.rates.bytes_in_per_s},
+                             {"bytes_out_per_s", client.rates.bytes_out_per_s},
+                             {"retransmits", client.retransmits},
+                             {"retransmits_per_s", client.rates.retransmits_per_s},
+                             {"round_trip_seconds", client.round_trip.to_seconds()}});
+  }
   Json& notices = json["notices"] = Json::array();
   for (const LogLine& line : log_recent()) {
     notices.push_back({{"time_ms", line.unix_ms}, {"level", level_name(line.level)}, {"text", line.text}});

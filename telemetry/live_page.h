@@ -29,6 +29,7 @@ class LivePage {
  public:
   static constexpr uint32_t kLimitDefault = 50;
   static constexpr uint32_t kLimitMax = 500;
+  static constexpr uint32_t kPeersShown = 20;                           // clients, with their connections summed
   static constexpr auto kLookTime = std::chrono::milliseconds(900);     // connections, health, servers, budgets
   static constexpr auto kStatusTime = std::chrono::milliseconds(4900);  // ports, listeners, backends
 

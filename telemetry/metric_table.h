@@ -72,7 +72,9 @@ struct MetricName {
   const char* help;
 };
 inline constexpr MetricName kBuildInfo{"causeway_build_info", "Constant 1; the labels say what is running."};
-inline constexpr MetricName kReady{"causeway_ready", "1 when the gateway accepts connections."};
+inline constexpr MetricName kReady{
+    "causeway_ready",
+    "1 when clients can be served: it listens, does not drain, has a link, and no backend is down (as /readyz)."};
 inline constexpr MetricName kDraining{"causeway_draining", "1 while new connections are refused and the others run down."};
 inline constexpr MetricName kReloadSuccessful{"causeway_config_last_reload_successful",
                                               "1 when the last configuration read was valid."};

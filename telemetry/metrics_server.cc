@@ -69,9 +69,9 @@ class Answers {
       case HttpPage::kMetrics:
         return http_answer({.content_type = kMetricsText, .body = metrics_text()}, request.head_only);
       case HttpPage::kHealthz:
-        return probe_answer(health().live, health().reason, request.head_only);
+        return probe_answer(health().live, health().live ? "ok" : health().reason, request.head_only);
       case HttpPage::kReadyz:
-        return probe_answer(health().ready, health().reason, request.head_only);
+        return probe_answer(health().ready, to_text(health()), request.head_only);
       case HttpPage::kIndex:
         return has_page() ? options_.page->answer(request) : index_answer(request);
       case HttpPage::kAsset:
@@ -104,10 +104,9 @@ class Answers {
     return http_answer({.status = status, .content_type = kPlainText, .body = "see /metrics\n"}, head_only);
   }
 
-  static std::string probe_answer(bool fine, const std::string& reason, bool head_only) {
+  static std::string probe_answer(bool fine, const std::string& text, bool head_only) {
     const HttpStatus status = fine ? HttpStatus::kOk : HttpStatus::kServiceUnavailable;
-    const std::string text = fine ? "ok\n" : reason + '\n';
-    return http_answer({.status = status, .content_type = kPlainText, .body = text}, head_only);
+    return http_answer({.status = status, .content_type = kPlainText, .body = text + '\n'}, head_only);
   }
 
   const Health& health() {

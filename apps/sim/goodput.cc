@@ -19,6 +19,10 @@ constexpr uint32_t kCallsAtOnce = 16;
 constexpr uint64_t kSeed = 11;
 constexpr verbs::ProtectionDomain kDomain{1};
 
+uint64_t repeated(const rc::RcStats& stats) {
+  return stats.packets_retransmitted + stats.tail_probes;
+}
+
 class StreamRun {
  public:
   explicit StreamRun(const GoodputCase& one) : case_(one), pair_(options(one)), memory_(64 * kMtu * kMessagePackets, 0x5a) {
@@ -49,7 +53,7 @@ class StreamRun {
         .ack_timeouts = stats.ack_timeouts,
         .tail_probes = stats.tail_probes,
         .naks = stats.naks_received[0] + stats.implied_naks,
-        .packets_repeated = stats.packets_retransmitted + pair_.stats(1).packets_retransmitted,
+        .packets_repeated = repeated(stats) + repeated(pair_.stats(1)),
         .payload_bytes_sent = stats.payload_bytes_out + pair_.stats(1).payload_bytes_out,
     };
     pair_.destroy();

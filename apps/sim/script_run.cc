@@ -481,7 +481,7 @@ std::vector<CounterRow> compare_counters(const ScriptOutcome& outcome) {
     const WireCounts& wire = outcome.wire[i];
     rows.push_back({"packets_out", i, stats.packets_out, wire.packets_sent});
     rows.push_back({"payload_bytes_out", i, stats.payload_bytes_out, wire.payload_bytes_sent});
-    rows.push_back({"packets_retransmitted", i, stats.packets_retransmitted, wire.requests_repeated});
+    rows.push_back({"packets_retransmitted", i, stats.packets_retransmitted + stats.tail_probes, wire.requests_repeated});
     rows.push_back({"acks_sent", i, stats.acks_sent, wire.acks_sent});
     rows.push_back({"naks_sent", i, stats.naks_sent[kSequenceError], wire.sequence_naks_sent});
     rows.push_back({"gap_reports_sent", i, stats.gap_reports_sent, wire.gap_reports_sent});

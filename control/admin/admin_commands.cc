@@ -42,6 +42,8 @@ Json status(const Request&, const AdminCaller&, const AdminTarget& target) {
           {"instance", s.instance},
           {"uptime_seconds", s.uptime.to_seconds()},
           {"ready", s.ready},
+          {"reason", s.reason},
+          {"warnings", s.warnings},
           {"draining", s.draining},
           {"connections", s.connections},
           {"ports", to_rows(s.ports)},

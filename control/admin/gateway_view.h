@@ -102,8 +102,10 @@ struct GatewayStatus {
   std::string version;
   std::string instance;
   Duration uptime;
-  bool ready = false;     // listening, and every backend that can be judged is up
-  bool draining = false;  // refuses new connections
+  bool ready = false;                 // as /readyz: telemetry/health.h
+  std::string reason;                 // why it is not ready; empty: it is
+  std::vector<std::string> warnings;  // what to correct though clients are served
+  bool draining = false;              // refuses new connections
   uint32_t connections = 0;
   std::vector<PortStatus> ports;
   std::vector<ListenerStatus> listeners;

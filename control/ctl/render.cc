@@ -125,6 +125,12 @@ std::string render_status(const Json& answer) {
   std::string text = fmt::format("Causeway {}, instance {}: {}, up {}, {} connections\n", text_of(answer, "version"),
                                  text_of(answer, "instance"), state, duration_text(number_of(answer, "uptime_seconds")),
                                  text_of(answer, "connections"));
+  if (!flag_of(answer, "ready") && !text_of(answer, "reason").empty()) {
+    text += fmt::format("Not ready: {}\n", text_of(answer, "reason"));
+  }
+  for (const Json& warning : list_of(answer, "warnings")) {
+    text += fmt::format("Warning: {}\n", warning.get<std::string>());
+  }
   text += "\nPorts\n" + ports_table(answer).text(2);
   text += "\nListeners\n" + listeners_table(answer).text(2);
   text += "\nBackends\n" + backends_table(answer).text(2);

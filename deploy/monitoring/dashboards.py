@@ -50,12 +50,12 @@ def overview() -> Json:
                 words=GOOD_OR_BAD,
             ),
             stat(
-                "Accepting connections",
-                "Draining: refuses new connections while the others run down.",
+                "Ready for clients",
+                "As /readyz: listens, does not drain, has a link, and no backend is down. causewayctl status says why not.",
                 "none",
                 (metric("ready"), "{{instance}}"),
                 width=6,
-                words={"0": ("draining", "orange"), "1": ("ready", "green")},
+                words={"0": ("not ready", "orange"), "1": ("ready", "green")},
             ),
             stat(
                 "Backends",
@@ -506,7 +506,7 @@ def transport() -> Json:
                 "pps",
                 (rate("roce_discards_total", "reason"), "{{reason}}"),
             ),
-            timeseries("Packets sent again", "As a share of those sent.", "percentunit", (ratio, "{{instance}}")),
+            timeseries("Packets sent again", "As a share of those sent; without tail probes, which ask a silent peer.", "percentunit", (ratio, "{{instance}}")),
             row("Loss and recovery"),
             timeseries(
                 "Loss, seen here",

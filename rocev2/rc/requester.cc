@@ -299,7 +299,8 @@ bool send_probe(QpContext& context, SendState& state, Instant now, wire::TxBatch
   if (state.gaps != nullptr) {
     state.gaps->on_asked(*state.gaps->find(state.window.una()), state.window.limit_psn(), now);
   }
-  count_packet(context, true);
+  // No retransmission: it asks a peer that is silent, which most often has lost nothing and slept.
+  count_packet(context, false);
   ++context.core.stats.tail_probes;
   context.note(TransportEventKind::kTailProbe, state.window.una());
   // The scoreboard is not told: what is acknowledged next may be the first transmission.

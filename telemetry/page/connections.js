@@ -2,6 +2,7 @@
 import {element} from '/page/chart.js';
 import {age, count, qpn, rate, time, UNKNOWN} from '/page/format.js';
 import {say} from '/page/state.js';
+import {Table} from '/page/tables.js';
 
 const BITS = 8;
 
@@ -52,6 +53,18 @@ function both(bytesIn, bytesOut) {
   return bytesIn === null ? UNKNOWN : `${rate(bytesIn * BITS, 'b/s')} + ${rate(bytesOut * BITS, 'b/s')}`;
 }
 
+// One line per client address: who it is, before which of his connections.
+const CLIENT_COLUMNS = [
+  {label: 'Client', cell: (row) => row.address},
+  {label: 'Connections', number: true, cell: (row) => count(row.connections)},
+  {label: 'In use / granted', cell: credits},
+  {label: 'RPC/s', number: true, cell: (row) => rate(row.rpcs_per_s, '').trim() || UNKNOWN},
+  {label: 'In + out', number: true, cell: (row) => both(row.bytes_in_per_s, row.bytes_out_per_s)},
+  {label: 'Retransmits', number: true, cell: (row) => count(row.retransmits)},
+  {label: 'Round trip', number: true, cell: (row) => roundTrip(row.round_trip_seconds)},
+  {label: 'RPCs', number: true, cell: (row) => count(row.rpcs)},
+];
+
 export class Connections {
   // `ask`: called when another order or number of rows is wanted.
   constructor(ask) {
@@ -61,6 +74,15 @@ export class Connections {
     this.limit = document.getElementById('connection-limit');
     this.limit.addEventListener('change', ask);
     this.body = document.querySelector('#connection-table tbody');
+    this.clients = new Table(
+      document.getElementById('by-client'),
+      'client-sums',
+      'By client',
+      '',
+      CLIENT_COLUMNS,
+      'No client is connected.',
+      'wide',
+    );
     this.heads = COLUMNS.map((column) => this.head(column));
     document.querySelector('#connection-table thead tr').replaceChildren(...this.heads);
     this.markOrder();
@@ -105,6 +127,11 @@ export class Connections {
 
   update(snapshot) {
     const {rows, count: all} = snapshot.connections;
+    const peers = snapshot.peers;
+    this.clients.panel.hidden = peers.count === 0;
+    this.clients.update(peers.rows.map((row) => CLIENT_COLUMNS.map((column) => column.cell(row))));
+    this.clients.note.textContent =
+      peers.count === peers.rows.length ? `${count(peers.count)}` : `the busiest ${peers.rows.length} of ${count(peers.count)}`;
     this.body.replaceChildren(
       ...rows.map((row) =>
         element(
@@ -113,7 +140,10 @@ export class Connections {
           ...COLUMNS.map((column) =>
             element(
               'td',
-              {class: [column.number ? 'number' : '', column.mono ? 'mono' : ''].join(' ').trim() || null},
+              {
+                class: [column.number ? 'number' : '', column.mono ? 'mono' : ''].join(' ').trim() || null,
+                'data-label': column.label,
+              },
               column.cell(row),
             ),
           ),

@@ -3,6 +3,7 @@ import {Connections} from '/page/connections.js';
 import {age, UNKNOWN} from '/page/format.js';
 import {arrowsChoose, startKeys} from '/page/keys.js';
 import {buildCharts} from '/page/panels.js';
+import {showProblems} from '/page/problems.js';
 import {State} from '/page/state.js';
 import {Store} from '/page/store.js';
 import {Tables} from '/page/tables.js';
@@ -78,6 +79,7 @@ function draw() {
   tiles.forEach((tile) => tile.update(view, snapshot));
   charts.forEach((chart) => chart.update(view, snapshot));
   tables.update(view, snapshot);
+  showProblems(view, snapshot);
   document.body.dataset.samples = view.length;
 }
 

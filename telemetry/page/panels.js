@@ -28,6 +28,12 @@ function programs(view) {
     : [{label: 'all programs', color: 's1', values: view.sumRates(view.names('calls.')), fill: true}];
 }
 
+// A line of their own, where there are calls to backends too.
+function builtins(view) {
+  const values = view.builtinPercentile(0.99);
+  return values.some((ns) => ns !== null) ? [{label: 'built in, p99', color: 's8', values, dash: [4, 3]}] : [];
+}
+
 const LOST = ['port_rx_missed', 'port_rx_no_mbuf', 'port_rx_errors', 'port_tx_dropped', 'frames_not_handed'];
 const REASONS_SHOWN = 4;
 
@@ -125,7 +131,7 @@ const DEFINITIONS = {
     {
       id: 'heat',
       title: 'RPC latency',
-      note: 'calls by duration, second by second',
+      note: 'calls to backends by duration, second by second; built-in programs where nothing else is called',
       height: 300,
       wide: true,
       empty: 'No calls in this window.',
@@ -134,6 +140,7 @@ const DEFINITIONS = {
     {
       id: 'percentiles',
       title: 'RPC latency percentiles',
+      note: 'calls to backends',
       kind: 'time',
       log: [1e4, 1e6],
       empty: 'No calls in this window.',
@@ -142,6 +149,7 @@ const DEFINITIONS = {
         {label: 'p90', color: 's1', values: view.percentile(0.9)},
         {label: 'p99', color: 's3', values: view.percentile(0.99)},
         {label: 'p99.9', color: 's5', values: view.percentile(0.999)},
+        ...builtins(view),
       ],
     },
     {

@@ -51,19 +51,16 @@ export class State {
       ];
     }
     if (this.restartedAt !== null && performance.now() - this.restartSeen < RESTART_SHOWN_S * 1000) {
-      const word = snapshot.ready ? ['ready', 'ready', 'good'] : ['not-ready', 'not ready', 'warn'];
       return [
         'restarted',
-        word[1],
-        word[2],
+        snapshot.ready ? 'ready' : 'not ready',
+        levelOf(snapshot),
         `The gateway was started anew at ${clock(this.restartedAt)}: its counters began again at zero, ` +
           'and charts have a gap there.',
       ];
     }
-    if (!snapshot.ready) {
-      return ['not-ready', 'not ready', 'warn', `Not ready for clients: ${snapshot.reason}.`];
-    }
-    return [snapshot.connections.count === 0 ? 'idle' : 'ready', 'ready', 'good', ''];
+    const idle = snapshot.connections.count === 0 ? 'idle' : 'ready';
+    return [snapshot.ready ? idle : 'not-ready', snapshot.ready ? 'ready' : 'not ready', levelOf(snapshot), ''];
   }
 
   show(snapshot, paused) {
@@ -75,6 +72,10 @@ export class State {
     this.banner.hidden = sentence === '';
     this.banner.className = 'banner ' + level + (state === 'restarted' ? ' news' : '');
   }
+}
+
+function levelOf(snapshot) {
+  return !snapshot.ready ? 'bad' : snapshot.warnings.length ? 'warn' : 'good';
 }
 
 // What is read out when it changes must not be written when it does not.

@@ -12,7 +12,8 @@ export class Store {
     this.capacity = 900;
     this.times = []; // unix time, s
     this.intervals = []; // s; null where the gateway was started anew
-    this.durations = []; // of calls: [bucket, count, ...]
+    this.durations = []; // of calls to backends: [bucket, count, ...]
+    this.durationsBuiltin = []; // of those to programs that are built in
     this.bucketNs = [];
     this.columns = new Map();
     this.restarts = []; // unix time, s
@@ -56,6 +57,7 @@ export class Store {
     this.times.push(history.time_ms[i] / 1000);
     this.intervals.push(Math.max(history.interval_ms[i], 1) / 1000);
     this.durations.push(history.durations[i]);
+    this.durationsBuiltin.push(history.durations_builtin[i]);
     for (const name of Object.keys(history.values)) {
       if (!this.columns.has(name)) {
         this.columns.set(name, new Array(before).fill(0));
@@ -72,6 +74,7 @@ export class Store {
     this.times.push(at);
     this.intervals.push(null);
     this.durations.push(null);
+    this.durationsBuiltin.push(null);
     for (const column of this.columns.values()) {
       column.push(null);
     }
@@ -81,6 +84,7 @@ export class Store {
     this.times.length = 0;
     this.intervals.length = 0;
     this.durations.length = 0;
+    this.durationsBuiltin.length = 0;
     this.columns.clear();
     this.restarts.length = 0;
   }
@@ -88,7 +92,7 @@ export class Store {
   trim() {
     const extra = this.times.length - KEPT;
     if (extra > 0) {
-      for (const column of [this.times, this.intervals, this.durations, ...this.columns.values()]) {
+      for (const column of [this.times, this.intervals, this.durations, this.durationsBuiltin, ...this.columns.values()]) {
         column.splice(0, extra);
       }
       this.restarts = this.restarts.filter((time) => time >= this.times[0]);
@@ -181,8 +185,29 @@ export class View {
     return percentile(list, this.store.bucketNs, fraction);
   }
 
+  // Of calls to backends. Built-in programs answer without network and disk, and would hide a slow backend among themselves;
+  // they stand here when nothing else was called.
   bucketLists() {
+    return this.onlyBuiltin() ? this.builtinLists() : this.backendLists();
+  }
+
+  backendLists() {
     return this.store.durations.slice(this.first, this.end);
+  }
+
+  builtinLists() {
+    return this.store.durationsBuiltin.slice(this.first, this.end);
+  }
+
+  onlyBuiltin() {
+    const any = (lists) => lists.some((buckets) => buckets && buckets.length > 0);
+    return !any(this.backendLists()) && any(this.builtinLists());
+  }
+
+  // As percentile(), of built-in programs beside backends; null in every second when they are what percentile() is of.
+  builtinPercentile(fraction) {
+    const apart = !this.onlyBuiltin();
+    return this.builtinLists().map((buckets) => (apart ? percentile(buckets, this.store.bucketNs, fraction) : null));
   }
 }
 

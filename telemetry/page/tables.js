@@ -34,7 +34,7 @@ export class Table {
       'section',
       {class: 'panel ' + (wide || ''), id, 'aria-label': title, tabindex: '0'},
       element('div', {class: 'caption'}, element('span', {class: 'title'}, title), this.note),
-      element('div', {class: 'scroll'}, element('table', {}, element('thead', {}, head), this.body)),
+      element('div', {class: 'scroll'}, element('table', {class: 'cards'}, element('thead', {}, head), this.body)),
       this.empty,
     );
     parent.append(this.panel);
@@ -43,7 +43,13 @@ export class Table {
   update(rows) {
     this.body.replaceChildren(
       ...rows.map((row) =>
-        element('tr', {}, ...row.map((cell, i) => element('td', {class: columnClass(this.columns[i])}, cell))),
+        element(
+          'tr',
+          {},
+          ...row.map((cell, i) =>
+            element('td', {class: columnClass(this.columns[i]), 'data-label': this.columns[i].label}, cell),
+          ),
+        ),
       ),
     );
     this.panel.dataset.rows = rows.length;

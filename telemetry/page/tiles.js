@@ -56,7 +56,10 @@ const TILES = [
     id: 'latency',
     label: 'Latency, p99',
     values: (view) => view.percentile(0.99),
-    now: (view) => ({...latencyParts(latest(view.percentile(0.99))), sub: `median ${latency(latest(view.percentile(0.5)))}`}),
+    now: (view) => ({
+      ...latencyParts(latest(view.percentile(0.99))),
+      sub: `median ${latency(latest(view.percentile(0.5)))}${view.onlyBuiltin() ? ', built in' : ''}`,
+    }),
   },
   {
     id: 'credits',
@@ -107,10 +110,20 @@ const TILES = [
       const all = snapshot ? snapshot.backends.length : null;
       const up = states.filter((state) => state === 2).length;
       const down = states.filter((state) => state === 1).length;
-      const servers = snapshot ? snapshot.servers.filter((server) => server.up === false).length : 0;
+      const servers = snapshot ? snapshot.servers.filter((server) => server.up !== null) : [];
+      const serversDown = servers.filter((server) => server.up === false);
+      if (serversDown.length && !down) {
+        // All backends are up: what is amber is a server of one, and the figure is of servers.
+        const sub = serversDown.length === 1 ? `${serversDown[0].address} is down` : `${serversDown.length} are down`;
+        return {figure: `${servers.length - serversDown.length}/${servers.length}`, unit: 'servers', sub, level: 'warn'};
+      }
       const rest = all - up > 0 ? `${all - up} not asked for yet` : 'all that are configured';
-      const sub = down ? `${down} down` : servers ? `${servers} server${servers > 1 ? 's' : ''} down` : rest;
-      return {figure: all === null ? UNKNOWN : `${up}/${all}`, unit: '', sub, level: down ? 'bad' : servers ? 'warn' : ''};
+      return {
+        figure: all === null ? UNKNOWN : `${up}/${all}`,
+        unit: '',
+        sub: down ? `${down} down` : rest,
+        level: down ? 'bad' : '',
+      };
     },
   },
 ];

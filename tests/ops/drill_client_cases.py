@@ -71,7 +71,7 @@ def slow_readers(box: Box) -> None:
     gateway = box.gateway()
     gateway.start_ready()
     baseline = Resources.of(gateway)
-    load = box.load(connections=2, window=4, seconds=4)
+    load = box.load(connections=2, window=4, seconds=9)  # its end of the link is there as long as the readers are
     load.wait_connected()
     readers = [_tcp(gateway) for _ in range(48)]
     for index, reader in enumerate(readers):

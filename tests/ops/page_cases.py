@@ -51,11 +51,16 @@ def _text(browser: Browser, selector: str) -> str:
     return str(browser.script("return document.querySelector(arguments[0]).textContent", selector))
 
 
+def _problems(browser: Browser) -> list[str]:
+    return list(browser.script("return [...document.querySelectorAll('#problems li')].map(item => item.textContent)"))
+
+
 def shows_a_load(box: Box) -> None:
     gateway = box.gateway()
     gateway.start_ready()
     browser = _open(box, gateway)
-    expect_equal("state", browser.script("return document.body.dataset.state"), "idle")
+    expect_equal("state", browser.script("return document.body.dataset.state"), "not-ready")
+    expect_equal("what is wrong", _problems(browser), ["Not ready for clients: the link of net_memif0 is down."])
     said = _text(browser, "#no-connections")
     expect("No client is connected" in said and "10.9.0.1" in said and "20049" in said, f"without connections it says {said!r}")
     load = box.load(operation="source", size=100_001, connections=3, window=4, seconds=300)
@@ -67,6 +72,10 @@ def shows_a_load(box: Box) -> None:
         data = _chart(browser, name)
         expect(int(data["nonzero"]) > 0, f"the chart {name} shows nothing: {data}")
     _expect_true_figures(browser, gateway)
+    expect_equal("what is wrong", _problems(browser), [])
+    client = _rows(browser, "client-sums")
+    expect_equal("the client, its connections summed", [row[:2] for row in client], [["10.9.0.2", "3"]])
+    expect(_text(browser, "#tile-latency .sub").endswith(", built in"), "latency of a built-in program is not told apart")
     browser.wait_for("return document.querySelectorAll('#procedures tbody tr').length === 1", 10, "the procedure")
     expect("bench source" in _text(browser, "#procedures tbody"), "another procedure than source")
     expect("up" in _text(browser, "#backend-health tbody"), "the backend is not up")
@@ -75,7 +84,7 @@ def shows_a_load(box: Box) -> None:
     expect("built-in programs need none" in _text(browser, "#servers .empty"), "no word of there being no servers")
     _expect_clean(browser, gateway)
     load.stop()
-    browser.wait_for("return document.body.dataset.state === 'idle'", 15, "the end of the load")
+    browser.wait_for("return document.body.dataset.state === 'not-ready'", 15, "the end of the load, and of its link")
     browser.close()
     gateway.terminate()
 
@@ -91,7 +100,7 @@ def _expect_true_figures(browser: Browser, gateway: Gateway) -> None:
     # The last sample is up to a second old, and a second of the load is less than all of it.
     expect(before / 3 < kept <= after, f"{kept} bytes by Write chunk in the history, {before} to {after} in the metrics")
     calls = sum(history["values"]["calls.bench/source"])
-    expect_equal("calls of the heat map", sum(sum(second[1::2]) for second in history["durations"]), calls)
+    expect_equal("calls of the heat map", sum(sum(second[1::2]) for second in history["durations_builtin"]), calls)
 
 
 POLICY = """backups = ["{live}", "{silent}"]
@@ -139,7 +148,11 @@ def shows_servers_and_budgets(box: Box) -> None:
     browser.wait_until(lambda: [row[2:4] for row in budgets()][:1] == [["full", "3 of 3"]], 30, "a full budget")
     browser.wait_until(lambda: int(budgets()[0][8]) > 2, 30, "refusals")
     tiles = lambda: [_text(browser, f"#tile-{name} .sub") for name in ("connections", "backends")]  # noqa: E731
-    expect_equal("what the tiles warn of", tiles(), ["1 budget is full", "1 server down"])
+    expect_equal("what the tiles warn of", tiles(), ["1 budget is full", f"{first[1]} is down"])
+    problems = _problems(browser)
+    for word in ("refused in this window: a [[client]] section is full", "section cluster is full", f"Server {first[1]} of backend"):
+        expect(any(word in problem for problem in problems), f"no word of {word!r} in {problems}")
+    expect("refused" in problems[0], f"the worst is not said first: {problems}")
     cluster, strangers = budgets()
     expect_equal(
         "clients of the sections",
@@ -164,6 +177,10 @@ def shows_servers_and_budgets(box: Box) -> None:
     browser.wait_until(lambda: [row[0] for row in states()] == ["down", "down", "checking"], 20, "the death of the server")
     expect_equal("where new connections go", [row[1] for row in states()], ["", "", "go here"])
     browser.wait_until(lambda: tiles()[1] == "1 down", 10, "a backend that is down")
+    browser.wait_until(lambda: any("backend served is down" in problem for problem in _problems(browser)), 10, "word of it")
+    browser.size(390, 900)
+    wider = "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+    browser.wait_until(lambda: browser.script(wider) == [], 5, "tables that are read without a keyhole")
     load.stop()
     browser.close()
     silent.close()

@@ -1,19 +1,22 @@
 """causewayd under a service manager: what it tells the manager, when it feeds the watchdog, reload, and the health probes."""
 
 import ctypes
+import json
 import os
 import signal
 import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
-from harness import READY_LIMIT_S, Box, Gateway, Skip, expect, expect_equal
-from lab.daemon import LabError
+from ctl_cases import tcp_server
+from harness import READY_LIMIT_S, Box, Gateway, Skip, expect, expect_equal, free_tcp_address
+from lab.daemon import LabError, wait_until
 
 WATCHDOG_USEC = 2_000_000  # so the cores are asked twice a second
 MESSAGES_MAX = 120  # a minute of them
+ALONE = "serving, 0 connections; the link of net_memif0 is down"  # nobody is at the other end of the link
 
 _PTRACE_DETACH = 17
 _PTRACE_SEIZE = 0x4206
@@ -71,7 +74,7 @@ def tells_how_it_is(box: Box) -> None:
     gateway, manager = _managed(box)
     ready = manager.wait_ready()
     expect_equal("first message", ready[0], {"STATUS": "starting DPDK"})
-    expect_equal("READY", ready[-1], {"READY": "1", "STATUS": "serving, 0 connections"})
+    expect_equal("READY", ready[-1], {"READY": "1", "STATUS": ALONE})
     for _ in range(3):
         manager.wait_fed()
     load = box.load(connections=2, seconds=60)
@@ -113,7 +116,7 @@ def hung_core_starves_the_watchdog(box: Box) -> None:
         _ptrace(_PTRACE_DETACH, thread)
     again = manager.wait_fed()
     expect_equal("what came before the watchdog was fed again", [m for m in again[:-1] if "STATUS" not in m], [])
-    manager.wait("STATUS afterwards", lambda message: message.get("STATUS") == "serving, 0 connections")
+    manager.wait("STATUS afterwards", lambda message: message.get("STATUS") == ALONE)
     expect("the poll core turns again" in gateway.output(), gateway.tail())
     # The answer of a moment ago is kept for a moment.
     gateway.wait_for(lambda: _probe(gateway, "healthz") == (200, "ok\n"), 20, "/healthz says ok")
@@ -194,7 +197,7 @@ def reload_of_a_broken_file(box: Box) -> None:
     text = config.read_text()
     config.write_text(text.replace("credits", "credist"))
     _reload(gateway, manager)
-    expect("not valid any more" in manager.heard[-1]["STATUS"], f"{manager.heard[-1]}")
+    expect("the last reload was refused" in manager.heard[-1]["STATUS"], f"{manager.heard[-1]}")
     for words in ("did you mean 'credits'", "the gateway goes on as it was"):
         expect(words in gateway.output(), gateway.tail())
     expect_equal("last reload", gateway.metrics().total("causeway_config_last_reload_successful"), 0)
@@ -214,9 +217,69 @@ def _probe(gateway: Gateway, page: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+def ready_means_one_thing(box: Box) -> None:
+    """No link, a reload that was refused, a backend that is down: each shows wherever somebody looks, and nowhere otherwise."""
+    dead = free_tcp_address()
+    gateway, manager = _managed(
+        box, extra=f'[[listener]]\nbackend = "dead"\nport = 20050\n[[backend]]\nname = "dead"\naddress = "{dead}"'
+    )
+    manager.wait_ready()
+
+    def said() -> dict[str, Any]:
+        """Of each place: whether it is ready, and what is said about it."""
+        status, (code, probe) = box.ctl_json(gateway, "status"), _probe(gateway, "readyz")
+        page = json.loads(_probe(gateway, "api/snapshot")[1])
+        own = status["reason"], *status["warnings"]
+        return {
+            "status": (status["ready"], " ".join(own)),
+            "page": (page["ready"], " ".join([page["reason"], *page["warnings"]])),
+            "readyz": (code == 200, probe),
+            "metric": (gateway.metrics().total("causeway_ready") == 1, None),
+            "words": ("not ready" not in box.ctl(gateway, "status"), box.ctl(gateway, "status")),
+        }
+
+    def expect_everywhere(ready: bool, words: tuple[str, ...], but_not: tuple[str, ...] = ()) -> None:
+        def holds() -> bool:
+            return all(
+                place[0] == ready
+                and (
+                    place[1] is None or all(word in place[1] for word in words) and not any(word in place[1] for word in but_not)
+                )
+                for place in said().values()
+            )
+
+        try:
+            wait_until(holds, 20, "one answer")
+        except LabError:
+            raise LabError(f"not everywhere {ready} {words}: {said()}") from None
+        last = [message["STATUS"] for message in manager.heard if "STATUS" in message][-1]
+        if not all(word in last for word in words):  # else nothing new is said
+            manager.wait("STATUS", lambda message: all(word in message.get("STATUS", "") for word in words))
+
+    link, backend, reload_refused = "the link of net_memif0 is down", "backend dead is down", "the last reload was refused"
+    expect_everywhere(False, (backend, link))
+    load = box.load(connections=1, seconds=300)
+    load.wait_connected()
+    expect_everywhere(False, (backend,), (link,))
+    with tcp_server(dead):
+        expect_everywhere(True, (), (backend, link, reload_refused))
+        config = box.directory / "gateway.toml"
+        text = config.read_text()
+        config.write_text(text.replace("credits", "credist"))
+        expect_equal("exit status of the reload", box.run(box.causewayctl, "--socket", gateway.admin, "reload").returncode, 4)
+        expect_everywhere(True, (reload_refused,), (backend, link))
+        config.write_text(text)
+        box.ctl(gateway, "reload")
+        expect_everywhere(True, (), (backend, link, reload_refused))
+    load.stop()
+    gateway.terminate()
+    manager.close()
+
+
 def probes_of_a_serving_gateway(box: Box) -> None:
     gateway = box.gateway()
     gateway.start_ready()
+    box.load(connections=1, seconds=60).wait_connected()
     for page in ("healthz", "readyz"):
         gateway.wait_for(lambda at=page: _probe(gateway, at) == (200, "ok\n"), 20, f"/{page} says ok")
     gateway.terminate()
@@ -230,5 +293,6 @@ CASES = [
     ("SIGHUP takes a new log level", reload_takes_the_log_level),
     ("SIGHUP names the changes that wait for a restart", reload_names_what_waits),
     ("SIGHUP with a broken file leaves the gateway as it was", reload_of_a_broken_file),
+    ("ready means one thing wherever it is said", ready_means_one_thing),
     ("/healthz and /readyz of a gateway that serves say ok", probes_of_a_serving_gateway),
 ]

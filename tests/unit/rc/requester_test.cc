@@ -427,6 +427,7 @@ TEST(Requester, ProbesTheTailLongBeforeTheTimeout) {
   lone.pass(Duration::us(300));
   EXPECT_EQ(lone.sent(), (SentList{{kOnly, 1001, true, 10}}));
   EXPECT_EQ(lone.endpoint->stats().tail_probes, 1u);
+  EXPECT_EQ(lone.endpoint->stats().packets_retransmitted, 0u) << "a peer that slept has lost nothing";
   EXPECT_EQ(lone.qp->info().retries, 0u);
   // The peer had everything: its repeated acknowledgement settles it.
   lone.receive_ack(1002);

@@ -236,7 +236,7 @@ TEST(Collector, ABackendThatWasRemovedIsNotDown) {
     out.gateway.backends[1].up = 1;
   });
   GatewayFlags flags;
-  flags.ready = true;
+  flags.listening = true;
   MetricSources sources = cores.sources();
   sources.flags = &flags;
   Collector collector(std::move(sources));
@@ -247,6 +247,51 @@ TEST(Collector, ABackendThatWasRemovedIsNotDown) {
   const auto values = values_of(collector);
   EXPECT_EQ(values.count("causeway_backend_up{backend=\"nfs\"}"), 0u);
   EXPECT_EQ(values.at("causeway_backend_calls_total{backend=\"nfs\"}"), 40);
+}
+
+// The metric and /readyz never disagree: a gateway without a link, or whose backend is down, is not ready.
+TEST(Collector, ReadyIsWhatHealthSays) {
+  Published<CoreSnapshot> published;
+  GatewayFlags flags;
+  flags.listening = true;
+  MetricSources sources;
+  sources.cores = {{0, "poll", &published}};
+  sources.flags = &flags;
+  sources.ports = {{"net_memif0", "net_memif", "", "none"}};
+  sources.backends = {{"nfs"}};
+  Collector collector(std::move(sources));
+  std::atomic<uint64_t> link_up{0};
+  std::atomic<uint64_t> open_failures{0};
+  const std::jthread turning([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      if (published.is_wanted()) {
+        published.publish([&](CoreSnapshot& out) {
+          out.ports[0].link_up = link_up;
+          out.gateway.backends[0].open_failures = open_failures;
+        });
+      }
+      std::this_thread::yield();
+    }
+  });
+  const auto ready = [&] { return values_of(collector).at("causeway_ready"); };
+  const auto publish = [&](uint64_t link, uint64_t failures) {
+    link_up = link;
+    open_failures = failures;
+  };
+  publish(0, 0);
+  EXPECT_EQ(ready(), 0);
+  EXPECT_EQ(collector.health().reason, "the link of net_memif0 is down");
+  publish(1, 0);
+  EXPECT_EQ(ready(), 1);
+  publish(1, 3);
+  EXPECT_EQ(ready(), 0);
+  publish(1, 0);
+  flags.config_last_reload_successful = false;
+  EXPECT_EQ(ready(), 1);
+  EXPECT_EQ(collector.health().warnings.size(), 1u);
+  publish(0, 0);
+  collector.set_limits({.listeners = {{.name = "iwarp", .needs_link = false}}});
+  EXPECT_EQ(ready(), 1) << "clients of iWARP come through the kernel";
 }
 
 TEST(Collector, FlagsShowTheStateOfTheGateway) {

@@ -52,5 +52,38 @@ TEST(HealthTest, ASilentPollCoreIsNeitherAliveNorReady) {
   EXPECT_EQ(health.reason, "the poll core on CPU 3 does not turn");
 }
 
+TEST(HealthTest, WithoutALinkNobodyIsServed) {
+  HealthFacts facts = serving();
+  facts.links_down = {"net_memif0", "0000:01:00.0"};
+  const Health health = judge_health(facts);
+  EXPECT_TRUE(health.live) << "a restart plugs in no cable";
+  EXPECT_FALSE(health.ready);
+  EXPECT_EQ(health.reason, "the link of net_memif0 is down; the link of 0000:01:00.0 is down");
+  EXPECT_TRUE(health.warnings.empty());
+}
+
+// A load balancer would take away what still works.
+TEST(HealthTest, WhatLeavesClientsServedIsAWarning) {
+  HealthFacts facts = serving();
+  facts.links_down = {"net_memif0"};
+  facts.has_other_ways = true;
+  facts.servers_down = {"10.0.0.1:2049 of backend nfs"};
+  facts.reload_failed = true;
+  const Health health = judge_health(facts);
+  EXPECT_TRUE(health.ready);
+  EXPECT_EQ(health.reason, "");
+  EXPECT_EQ(health.warnings.size(), 3u);
+  EXPECT_EQ(to_text(health),
+            "ok; the link of net_memif0 is down; server 10.0.0.1:2049 of backend nfs is down; the last reload was refused: the "
+            "gateway runs with the configuration before; the log says why");
+}
+
+TEST(HealthTest, TheReasonComesBeforeTheWarnings) {
+  HealthFacts facts = serving();
+  facts.backends_down = {"nfs"};
+  facts.reload_failed = true;
+  EXPECT_TRUE(to_text(judge_health(facts)).starts_with("backend nfs is down; the last reload was refused"));
+}
+
 }  // namespace
 }  // namespace cw::telemetry

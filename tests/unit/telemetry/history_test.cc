@@ -93,6 +93,19 @@ TEST(History, ColumnsOfZeroesAreLeftOut) {
   EXPECT_EQ(looks.json()["values"], Json::object());
 }
 
+// They take no network and no disk: among the others they would make every backend look quick.
+TEST(History, DurationsOfBuiltInProgramsStandApart) {
+  Looks looks;
+  looks.look([](CoreSnapshot&) {});
+  looks.look([](CoreSnapshot& core) {
+    core.durations.record_call(536922878, 1, 1, Duration::us(5));
+    core.durations.record_call(100003, 3, 6, Duration::ms(3));
+  });
+  const Json json = looks.json();
+  EXPECT_EQ(json["durations"], Json::parse("[[" + std::to_string(Histogram::index_of(3'000'000)) + ",2]]"));
+  EXPECT_EQ(json["durations_builtin"], Json::parse("[[" + std::to_string(Histogram::index_of(5'000)) + ",2]]"));
+}
+
 TEST(History, DurationsAreThoseOfTheSecond) {
   Looks looks;
   looks.look([](CoreSnapshot& core) { core.durations.record_call(100003, 3, 6, Duration::us(100)); });
@@ -105,6 +118,7 @@ TEST(History, DurationsAreThoseOfTheSecond) {
   const uint32_t short_one = Histogram::index_of(100'000);
   const uint32_t long_one = Histogram::index_of(3'000'000);
   EXPECT_EQ(json["durations"], Json::parse("[[" + std::to_string(short_one) + ",2," + std::to_string(long_one) + ",2]]"));
+  EXPECT_EQ(json["durations_builtin"], Json::parse("[[]]"));
   EXPECT_EQ(json["bucket_ns"].size(), Histogram::kBucketCount);
   EXPECT_EQ(json["bucket_ns"][short_one], Histogram::lower_ns(short_one));
   EXPECT_EQ(json["values"]["calls.nfs3/read"], Json({2}));

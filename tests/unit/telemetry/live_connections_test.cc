@@ -74,6 +74,29 @@ TEST(LiveConnections, ThoseThatDoTheSameKeepTheirPlaces) {
   EXPECT_EQ(ids(connections.first(2, ConnectionOrder::kRpcs, false)), (std::vector<uint64_t>{1, 2}));
 }
 
+TEST(LiveConnections, ClientsAreTheSumsOfTheirConnections) {
+  LiveConnections connections;
+  connections.update(kFirst, {row(1, 0), row(2, 0, "10.0.0.2"), row(3, 0), row(4, 0, "10.0.0.3")});
+  std::vector<ConnectionStatus> rows = {row(1, 10), row(2, 100, "10.0.0.2"), row(3, 20), row(4, 0, "10.0.0.3")};
+  rows[0].qp.traffic.retransmits = 2;
+  rows[2].qp.traffic.retransmits = 5;
+  rows[0].calls_in_flight = 3;
+  rows[2].calls_in_flight = 4;
+  rows[2].qp.traffic.round_trip = Duration::us(70);
+  connections.update(kFirst + Duration::seconds(1), rows);
+  EXPECT_EQ(connections.client_count(), 3u);
+  const std::vector<ClientSum> busiest = connections.busiest_clients(2);
+  ASSERT_EQ(busiest.size(), 2u);
+  EXPECT_EQ(busiest[0].address, "10.0.0.2");
+  EXPECT_EQ(busiest[1].address, "10.0.0.1");
+  EXPECT_EQ(busiest[1].connections, 2u);
+  EXPECT_EQ(busiest[1].calls_in_flight, 7u);
+  EXPECT_EQ(busiest[1].rpcs, 30u);
+  EXPECT_EQ(busiest[1].retransmits, 7u);
+  EXPECT_EQ(busiest[1].rates.rpcs_per_s, 30);
+  EXPECT_EQ(busiest[1].round_trip, Duration::us(70));
+}
+
 TEST(LiveConnections, OrdersHaveNames) {
   for (const char* name :
        {"rpcs", "bytes", "retransmits", "in_flight", "credits", "round_trip", "age", "peer", "listener", "lcore"}) {

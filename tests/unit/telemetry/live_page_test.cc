@@ -68,6 +68,8 @@ TEST_F(LivePageTest, SnapshotNamesWhatIsThere) {
   EXPECT_EQ(json["routes"][0]["backend"], "old");
   EXPECT_EQ(json["clients"][0]["connections_max"], 4);
   EXPECT_EQ(json["connections"]["count"], 2);
+  EXPECT_EQ(json["peers"]["count"], json["peers"]["rows"].size());
+  EXPECT_EQ(json["peers"]["rows"][0]["address"], "192.0.2.9");
   const Json& row = json["connections"]["rows"][0];
   EXPECT_EQ(row["peer_address"], "192.0.2.9");
   EXPECT_EQ(row["rpcs_per_s"], nullptr) << "one look tells no rate";

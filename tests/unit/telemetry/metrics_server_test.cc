@@ -94,7 +94,7 @@ TEST_F(MetricsServerTest, ProbesOfAHealthyGatewayAreAnsweredOk) {
 }
 
 TEST_F(MetricsServerTest, ReadinessSaysWhyNotWhileLivenessHolds) {
-  health_.now = {true, false, "backend nfs is down"};
+  health_.now = {true, false, "backend nfs is down", {}};
   start();
   const std::string ready = ask("GET /readyz HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(ready.starts_with("HTTP/1.1 503 Service Unavailable\r\n")) << ready;
@@ -102,8 +102,17 @@ TEST_F(MetricsServerTest, ReadinessSaysWhyNotWhileLivenessHolds) {
   EXPECT_TRUE(ask("GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
 }
 
+TEST_F(MetricsServerTest, ReadinessSaysWhatWantsAttentionToo) {
+  health_.now = {true, true, "", {"the last reload was refused"}};
+  start();
+  const std::string ready = ask("GET /readyz HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(ready.starts_with("HTTP/1.1 200 OK\r\n")) << ready;
+  EXPECT_TRUE(ready.ends_with("\r\n\r\nok; the last reload was refused\n")) << ready;
+  EXPECT_TRUE(ask("GET /healthz HTTP/1.1\r\n\r\n").ends_with("\r\n\r\nok\n"));
+}
+
 TEST_F(MetricsServerTest, ASilentPollCoreFailsBothProbes) {
-  health_.now = {false, false, "the poll core on CPU 1 does not turn"};
+  health_.now = {false, false, "the poll core on CPU 1 does not turn", {}};
   start();
   for (const char* path : {"/healthz", "/readyz"}) {
     const std::string answer = ask(std::string("GET ") + path + " HTTP/1.1\r\n\r\n");
