@@ -188,7 +188,8 @@ class Rig {
       net_.set_time_wait(port, false);
     }
     refuses_sockets_ = false;
-    for (uint32_t round = 0; round < 64 && !is_done(); ++round) {
+    // A round reads little of what has come in many short fragments.
+    for (uint32_t round = 0; round < 1024 && !is_done(); ++round) {
       for (Link& link : links_) {
         link.kept.clear();
         if (link.stream->state() == State::kFailed) {

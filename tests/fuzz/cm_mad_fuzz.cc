@@ -275,7 +275,7 @@ class Target {
   CmAddress peer_;
   Instant now_ = Instant::from_ns(1'000'000'000);
   std::optional<ConnectionId> id_;
-  std::array<ConnectionId, 32> known_{};
+  std::array<ConnectionId, 256> known_{};  // more than an input can make: none is forgotten while it lives
   uint32_t known_count_ = 0;
   uint32_t our_comm_id_ = 0;
   uint32_t strangers_ = 0;
