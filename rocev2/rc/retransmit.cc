@@ -44,7 +44,8 @@ Instant probe_at(const SendState& state) {
   if (!state.rtt.is_measured() || state.probe.count() >= kTailProbesMax) {
     return Instant::never();
   }
-  return silent_since(state) + std::max(state.rtt.srtt() * 4, probe_wait(state)) * (int64_t{1} << state.probe.count());
+  return silent_since(state) +
+         std::max(state.rtt.srtt() * 4, probe_wait(state)) * (int64_t{1} << (state.probe.count() + state.probe.patience()));
 }
 
 // When to ask an idle peer whether it is there: after a time without a packet of it, then as often and as patiently as any packet

@@ -1,5 +1,10 @@
 // The tail probe (RFC 8985, section 7): the oldest packet sent again, alone, after some silence. When it goes out, and what its
 // answer means, stands in retransmit.h.
+//
+// A peer whose core sleeps, or shares its CPU, answers late and has lost nothing. Its answers behind probes are no samples of the
+// round trip (Karn's algorithm), so that alone would not teach the requester to wait. Patience does: it doubles the wait when a
+// probe proves needless, or several in a row have been answered, and is given back slowly while answers need no probe. Where
+// packets are really lost now and then, probes do not follow each other like that.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +47,16 @@ class TailProbe {
   void settle() { outstanding_ = false; }
   // The peer lives: the next probe waits no longer than the first.
   void restart_count() { count_ = 0; }
-  // The oldest packet has been answered: a probe that is due would repeat another.
-  void on_progress() {
+  // So many times the wait before a probe is doubled.
+  [[nodiscard]] uint8_t patience() const { return patience_; }
+  // The oldest packet has been answered: a probe that is due would repeat another. `least_answer_time`: what is sent now is not
+  // answered before that.
+  void on_progress(Instant now, Duration least_answer_time) {
+    if (count_ != 0) {
+      learn(outstanding_ && now - sent_at_ < least_answer_time);
+    } else if ((patience_ | run_) != 0) {
+      calm_down();
+    }
     count_ = 0;
     due_ = false;
   }
@@ -54,11 +67,34 @@ class TailProbe {
   }
 
  private:
+  static constexpr uint8_t kPatienceMax = 4;   // 3.2 ms at least: more than a core sleeps or is kept from its CPU for a moment
+  static constexpr uint8_t kAnsweredRuns = 4;  // probes in a row that may have been answered for the sake of a lost packet each
+
+  void learn(bool needless) {
+    calm_ = 0;
+    if (!needless && run_ + 1 < kAnsweredRuns) {
+      ++run_;
+    } else if (patience_ < kPatienceMax) {
+      ++patience_;
+      run_ = 0;
+    }
+  }
+  void calm_down() {
+    run_ = 0;
+    if (patience_ != 0 && ++calm_ == 0) {
+      --patience_;
+    }
+  }
+
   Instant sent_at_;  // this and the next: valid when outstanding_
   wire::Psn psn_;
   uint8_t count_ = 0;
-  bool due_ = false;
-  bool outstanding_ = false;
+  bool due_ : 1 = false;
+  bool outstanding_ : 1 = false;
+  uint8_t patience_ : 4 = 0;
+  uint8_t run_ : 4 = 0;  // probes since the last answer that needed none
+  uint8_t calm_ = 0;     // answers that needed none, since the last probe or change of patience; wraps
 };
+static_assert(sizeof(TailProbe) == 16);  // every queue pair has one
 
 }  // namespace cw::rc

@@ -434,7 +434,20 @@ def wrong_scenarios(box: Box) -> None:
         expect(sentence in done.stderr, f"{options}: {done.stderr!r}")
 
 
+def sleeping_cores_lose_nothing(box: Box) -> None:
+    """At a few calls a second both cores sleep between them, and answer late. That is no loss: it is not probed for again and
+    again."""
+    gateway = box.gateway()
+    gateway.start_ready()
+    report = box.load("--rate", 200, "--arrivals", "constant", window=4, seconds=8).result()
+    metrics = gateway.metrics()
+    probes = metrics.total("causeway_roce_tail_probes_total")
+    expect(probes <= report["calls"] / 10, f"{probes} probes for {report['calls']} calls without a loss")
+    gateway.terminate()
+
+
 CASES = [
+    ("cores that sleep between calls are not probed as if they lost packets", sleeping_cores_lose_nothing),
     ("load: each scenario runs", each_scenario),
     ("load: JSON, CSV, page and text agree", reports_agree),
     ("load: a gateway that stalls shows in an open loop's percentiles", stall_shows),

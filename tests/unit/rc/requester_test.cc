@@ -434,6 +434,27 @@ TEST(Requester, ProbesTheTailLongBeforeTheTimeout) {
   EXPECT_EQ(lone.completions(), "send 1 success; send 2 success; send 3 success");
 }
 
+// A core that sleeps answers after a millisecond, every time: nothing is lost, and soon nothing is asked for again.
+TEST(Requester, APeerThatSleepsIsNotProbedForEver) {
+  LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 16}});
+  const auto exchange = [&](uint32_t psn, Duration answer_after) {
+    ASSERT_TRUE(lone.post_send(10, psn).ok());
+    (void)lone.sent();
+    for (Duration waited; waited < answer_after; waited = waited + Duration::us(50)) {
+      lone.pass(Duration::us(50));
+      (void)lone.sent();
+    }
+    lone.receive_ack(psn);
+    (void)lone.completions();
+  };
+  exchange(1000, Duration::us(50));
+  for (uint32_t psn = 1001; psn <= 1200; ++psn) {
+    exchange(psn, Duration::ms(1));
+  }
+  EXPECT_LE(lone.endpoint->stats().tail_probes, 30u);
+  EXPECT_GE(lone.endpoint->stats().tail_probes, 4u);
+}
+
 TEST(Requester, AProbeAnsweredAloneShowsThatAllBehindItIsLost) {
   LoneQp lone({.connect = {.path_mtu_bytes = 256, .ack_timeout = 14}});
   ASSERT_TRUE(lone.post_send(10, 1).ok());

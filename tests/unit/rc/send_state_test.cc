@@ -101,10 +101,48 @@ TEST(TailProbe, ProgressWithdrawsWhatIsDueAndLeavesTheOutstandingOne) {
   probe.schedule();
   probe.on_sent(Psn(5), at_us(3));
   probe.schedule();
-  probe.on_progress();
+  probe.on_progress(at_us(30), Duration::us(10));
   EXPECT_FALSE(probe.is_due());
   EXPECT_EQ(probe.count(), 0u);
   EXPECT_TRUE(probe.outstanding().has_value());  // its answer tells what was lost
+}
+
+void probe_and_answer(TailProbe& probe, Duration after) {
+  probe.schedule();
+  probe.on_sent(Psn(5), at_us(0));
+  probe.on_progress(at_us(0) + after, Duration::us(10));
+  probe.settle();
+}
+
+TEST(TailProbe, AnAnswerThatCannotBeToTheProbeTeachesPatience) {
+  TailProbe probe;
+  for (uint8_t patience = 1; patience <= 4; ++patience) {
+    probe_and_answer(probe, Duration::us(9));
+    EXPECT_EQ(probe.patience(), patience);
+  }
+  probe_and_answer(probe, Duration::us(9));
+  EXPECT_EQ(probe.patience(), 4u) << "bounded";
+}
+
+TEST(TailProbe, ProbesThatAreAnsweredInARowTeachPatienceAndOthersDoNot) {
+  TailProbe probe;
+  for (uint32_t i = 0; i < 100; ++i) {  // three losses in a row, and an answer without one
+    for (uint32_t loss = 0; loss < 3; ++loss) {
+      probe_and_answer(probe, Duration::us(50));
+    }
+    probe.on_progress(at_us(60), Duration::us(10));
+  }
+  EXPECT_EQ(probe.patience(), 0u);
+  for (uint32_t i = 0; i < 4; ++i) {
+    probe_and_answer(probe, Duration::us(50));
+  }
+  EXPECT_EQ(probe.patience(), 1u);
+  for (uint32_t i = 0; i < 255; ++i) {
+    probe.on_progress(at_us(60), Duration::us(10));
+  }
+  EXPECT_EQ(probe.patience(), 1u);
+  probe.on_progress(at_us(60), Duration::us(10));
+  EXPECT_EQ(probe.patience(), 0u) << "given back";
 }
 
 TEST(TailProbe, CancelLeavesNothingOfItButTheCount) {
