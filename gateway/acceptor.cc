@@ -25,7 +25,7 @@ bool allows(const ListenerOptions& listener, const IpAddress& peer) {
 
 void Acceptor::refuse(Instant now, uint32_t transport, const verbs::ConnectionEvent& request, verbs::RejectReason reason,
                       ConnectionResult result, uint32_t backend) {
-  parts_.transports[transport]->reject(now, request.connection, reason);
+  parts_.transports[transport]->reject(now, request.connection, reason, {});
   ++parts_.stats.connections[static_cast<size_t>(result)];
   Notice notice;
   notice.result = result;
@@ -98,6 +98,7 @@ void Acceptor::accept(Instant now, Connection& connection, const verbs::Connecti
   // What our private data promises to take, whatever the peer says that it will send (RFC 8797 7).
   options.receive_bytes_max = listener.inline_bytes;
   options.private_data = listener.private_data ? private_data.bytes() : Bytes();
+  options.depths.responder_resources = 0;  // the gateway has no memory that a peer may read
   const auto accepted = connection.transport->accept(now, connection.id, options);
   if (accepted.ok()) {
     connection.qp = accepted->queue_pair;

@@ -387,7 +387,7 @@ void Gateway::end(Instant now, const Ending& ending) {
   }
   if (!ending.peer_ended) {
     if (ending.result == ConnectionResult::kRefusedResources) {
-      connection.transport->reject(now, connection.id, verbs::RejectReason::kNoResources);
+      connection.transport->reject(now, connection.id, verbs::RejectReason::kNoResources, {});
     } else {
       connection.transport->disconnect(now, connection.id);
     }

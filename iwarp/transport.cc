@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "iwarp/wire/fpdu.h"
+#include "verbs/refusal.h"
 
 namespace cw::iwarp {
 namespace {
@@ -42,15 +43,14 @@ uint32_t cut_to(uint32_t bytes, std::span<MutableBytes> pieces) {
   return static_cast<uint32_t>(pieces.size());
 }
 
-// Of a Reply with R: our own kind says why in its private data.
-verbs::Rejection rejection_of(Bytes private_data) {
-  for (const auto reason : {verbs::RejectReason::kNoListener, verbs::RejectReason::kNoResources, verbs::RejectReason::kRefused}) {
-    const std::string_view name = to_string(reason);
-    if (private_data.size() == name.size() && std::memcmp(private_data.data(), name.data(), name.size()) == 0) {
-      return {reason, name};
-    }
+// What the peer offers, seen from our side.
+verbs::ReadDepths depths_of(const MpaFrameReader& peer) {
+  if (!peer.has_ird_ord()) {
+    return {.initiator_depth = verbs::kAnyDepth, .responder_resources = verbs::kAnyDepth};
   }
-  return {verbs::RejectReason::kOther, "mpa_reject"};
+  const IrdOrd word = peer.ird_ord();
+  const auto said = [](uint16_t depth) { return depth == IrdOrd::kMax ? verbs::kAnyDepth : depth; };
+  return {.initiator_depth = said(word.ird), .responder_resources = said(word.ord)};
 }
 
 Bytes bytes_of(std::string_view text) {
@@ -149,6 +149,7 @@ class IwarpTransport::Connection final : public ListNode<EventTag>,
     MpaInitiator initiator;
     verbs::ConnectionOptions options;
     std::array<uint8_t, 64> private_data{};
+    bool refused = false;  // the initiator has the Reply that says so
   };
   std::unique_ptr<Wishes> wishes;
   ByteInput input;
@@ -416,9 +417,12 @@ void IwarpTransport::on_connected(Instant /*now*/, StreamId stream, uint32_t mss
   connection->ulpdu_bytes_max =
       static_cast<uint16_t>(std::max(iwarp::ulpdu_bytes_max(std::min(mss_bytes, options_.fpdu_bytes_max)), kUlpduBytesMin));
   std::array<uint8_t, kMpaFrameBytesMax> frame{};
-  const uint32_t size = connection->wishes->initiator.request(
-      {.crc = options_.crc, .ird = options_.ird, .ord = options_.ord, .private_data = connection->wishes->options.private_data},
-      frame);
+  const verbs::ReadDepths bounds = depths(connection->wishes->options);
+  const uint32_t size = connection->wishes->initiator.request({.crc = options_.crc,
+                                                               .ird = bounds.responder_resources,
+                                                               .ord = bounds.initiator_depth,
+                                                               .private_data = connection->wishes->options.private_data},
+                                                              frame);
   connection->state = Connection::State::kReplying;
   say(*connection, Bytes(frame).first(size));
 }
@@ -462,7 +466,9 @@ void IwarpTransport::take_setup_bytes(Instant now, Connection& connection) {
         connection.state = Connection::State::kAsked;
         post_event(connection, Kind::kConnectRequest);
       } else if (progress == MpaProgress::kRejected) {
-        connection.rejection = rejection_of(connection.wishes->initiator.private_data());
+        connection.wishes->refused = true;
+        const auto refusal = verbs::Refusal::of_peer(connection.wishes->initiator.private_data());
+        connection.rejection = refusal.value_or(verbs::Rejection{verbs::RejectReason::kOther, "mpa_reject"});
         post_event(connection, Kind::kRejected);
         release(connection, ReleaseKind::kClose);
       } else {
@@ -509,6 +515,11 @@ void IwarpTransport::fail_setup(Instant now, Connection& connection, IwarpDrop d
   begin_parting(connection);
 }
 
+verbs::ReadDepths IwarpTransport::depths(const verbs::ConnectionOptions& wanted) const {
+  return {.initiator_depth = std::min(options_.ord, wanted.depths.initiator_depth),
+          .responder_resources = std::min(options_.ird, wanted.depths.responder_resources)};
+}
+
 verbs::ConnectionLimits IwarpTransport::limits() const {
   return {.packet_bytes = core_.spares.pool().buffer_bytes(), .read_bytes_wanted = kReadBytesWanted};
 }
@@ -540,9 +551,10 @@ Result<verbs::AcceptedConnection> IwarpTransport::accept(Instant now, verbs::Con
     return fail(Error::kNoResources);
   }
   std::array<uint8_t, kMpaFrameBytesMax> frame{};
+  const verbs::ReadDepths bounds = depths(options);
   const uint32_t size = connection->responder->accept({.crc = options_.crc,
-                                                       .ird = core_.memory != nullptr ? options_.ird : uint16_t{0},
-                                                       .ord = options_.ord,
+                                                       .ird = core_.memory != nullptr ? bounds.responder_resources : uint16_t{0},
+                                                       .ord = bounds.initiator_depth,
                                                        .private_data = options.private_data},
                                                       frame);
   const MpaSession session = connection->responder->session();
@@ -562,7 +574,7 @@ Result<verbs::AcceptedConnection> IwarpTransport::accept(Instant now, verbs::Con
   return verbs::AcceptedConnection{&*connection->stream, limits()};
 }
 
-void IwarpTransport::reject(Instant now, verbs::ConnectionId id, verbs::RejectReason reason) {
+void IwarpTransport::reject(Instant now, verbs::ConnectionId id, verbs::RejectReason reason, Bytes private_data) {
   Connection* connection = of_user(id);
   if (connection == nullptr || connection->state != Connection::State::kAsked) {
     return;
@@ -574,7 +586,7 @@ void IwarpTransport::reject(Instant now, verbs::ConnectionId id, verbs::RejectRe
     return;
   }
   std::array<uint8_t, kMpaFrameBytesMax> frame{};
-  const uint32_t size = connection->responder->reject(bytes_of(to_string(reason)), frame);
+  const uint32_t size = connection->responder->reject(verbs::Refusal(reason, private_data).bytes(), frame);
   say(*connection, Bytes(frame).first(size));
   connection->responder.reset();
   begin_parting(*connection);
@@ -635,9 +647,11 @@ bool IwarpTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
       out.peer_port = connection->peer_port;
       out.listener_port = connection->listener_port;
       out.private_data = keep_told(connection->responder->private_data());
+      out.depths = depths_of(*connection->responder);
       break;
     case Kind::kConnectResponse:
       out.private_data = keep_told(connection->wishes->initiator.private_data());
+      out.depths = depths_of(connection->wishes->initiator);
       out.queue_pair = &*connection->stream;
       out.limits = limits();
       break;
@@ -646,6 +660,9 @@ bool IwarpTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
       break;
     case Kind::kRejected:
       out.rejection = connection->rejection;
+      if (connection->wishes != nullptr && connection->wishes->refused) {
+        out.private_data = keep_told(verbs::Refusal::user_data(connection->wishes->initiator.private_data()));
+      }
       break;
     case Kind::kDisconnected:
       out.cause = connection->stream->error().cause == StreamErrorCause::kPeerClosed ? verbs::DisconnectCause::kPeer

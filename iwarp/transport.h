@@ -100,7 +100,7 @@ class IwarpTransport final : public verbs::Transport {
   [[nodiscard]] bool poll_event(Instant now, verbs::ConnectionEvent& out) override;
   [[nodiscard]] Result<verbs::AcceptedConnection> accept(Instant now, verbs::ConnectionId connection,
                                                          const verbs::ConnectionOptions& options) override;
-  void reject(Instant now, verbs::ConnectionId connection, verbs::RejectReason reason) override;
+  void reject(Instant now, verbs::ConnectionId connection, verbs::RejectReason reason, Bytes private_data) override;
   void notify(Instant now, verbs::ConnectionId connection) override;
   [[nodiscard]] Result<verbs::ConnectionId> connect(Instant now, const IpAddress& server, uint16_t port,
                                                     const verbs::ConnectionOptions& options) override;
@@ -182,6 +182,8 @@ class IwarpTransport final : public verbs::Transport {
   void start_stream(Connection& connection, const MpaSession& session, const verbs::ConnectionOptions& wanted);
   void say(Connection& connection, Bytes frame);
   [[nodiscard]] verbs::ConnectionLimits limits() const;
+  // Of our options, and of what the user wants.
+  [[nodiscard]] verbs::ReadDepths depths(const verbs::ConnectionOptions& wanted) const;
 
   // Life
   void take_input(Instant now, Connection& connection);

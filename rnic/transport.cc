@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "rnic/rnic_fields.h"
+#include "verbs/refusal.h"
 
 namespace cw::rnic {
 namespace {
@@ -26,10 +27,6 @@ uint32_t slots_of(const RnicOptions& options) {
 
 constexpr uint64_t id_value(uint32_t slot, uint32_t generation) {
   return uint64_t{generation} << 32 | slot;
-}
-
-Bytes bytes_of(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
 RnicErrorCause cause_of(DeviceEvent event) {
@@ -337,7 +334,7 @@ void RnicTransport::fail_setup(Instant now, Connection& connection, RnicDrop dro
     connection.end_was_counted = true;  // as a drop
   }
   if (!connection.is_answered && connection.is_attached) {
-    host_.reject(connection.id(), bytes_of(to_string(verbs::RejectReason::kNoResources)));
+    host_.reject(connection.id(), verbs::Refusal(verbs::RejectReason::kNoResources, {}).bytes());
   }
   if (connection.state == Connection::State::kAnswered) {
     post_event(connection, Kind::kUnreachable);
@@ -377,7 +374,7 @@ Result<verbs::AcceptedConnection> RnicTransport::accept(Instant now, verbs::Conn
     return fail(Error::kNoResources);
   }
   connection->context = options.context;
-  connection->reads_max = std::min(connection->reads_max, options_.reads_max);
+  connection->reads_max = std::min({connection->reads_max, options_.reads_max, options.depths.initiator_depth});
   connection->private_bytes = options.private_data.size();
   std::ranges::copy(options.private_data, connection->private_data.begin());
   connection->queue_pair.emplace(RnicQueuePairOptions{.id = connection->id(),
@@ -395,7 +392,7 @@ Result<verbs::AcceptedConnection> RnicTransport::accept(Instant now, verbs::Conn
   return verbs::AcceptedConnection{&*connection->queue_pair, limits()};
 }
 
-void RnicTransport::reject(Instant now, verbs::ConnectionId id, verbs::RejectReason reason) {
+void RnicTransport::reject(Instant now, verbs::ConnectionId id, verbs::RejectReason reason, Bytes private_data) {
   now_ = now;
   Connection* connection = of_user(id);
   if (connection == nullptr || connection->state != Connection::State::kAsked) {
@@ -405,7 +402,7 @@ void RnicTransport::reject(Instant now, verbs::ConnectionId id, verbs::RejectRea
   drop_event(*connection);
   note(now, *connection, RnicEventKind::kRejected, static_cast<uint16_t>(reason));
   if (connection->is_attached) {
-    host_.reject(connection->id(), bytes_of(to_string(reason)));
+    host_.reject(connection->id(), verbs::Refusal(reason, private_data).bytes());
   }
   release(*connection);
 }
@@ -500,6 +497,7 @@ bool RnicTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
       out.peer_port = connection->peer_port;
       out.listener_port = connection->listener_port;
       out.private_data = keep_told(Bytes(connection->private_data).first(connection->private_bytes));
+      out.depths = {.initiator_depth = connection->reads_max, .responder_resources = verbs::kAnyDepth};
       break;
     case Kind::kEstablished:
       note_established(now, *connection);
@@ -718,7 +716,7 @@ void RnicTransport::disconnect(Instant now, verbs::ConnectionId id) {
   if (connection->is_answered) {
     say_goodbye(*connection);
   } else {
-    host_.reject(connection->id(), bytes_of(to_string(verbs::RejectReason::kNoResources)));
+    host_.reject(connection->id(), verbs::Refusal(verbs::RejectReason::kNoResources, {}).bytes());
   }
 }
 

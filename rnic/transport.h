@@ -96,7 +96,7 @@ class RnicTransport final : public verbs::Transport {
   [[nodiscard]] bool poll_event(Instant now, verbs::ConnectionEvent& out) override;
   [[nodiscard]] Result<verbs::AcceptedConnection> accept(Instant now, verbs::ConnectionId connection,
                                                          const verbs::ConnectionOptions& options) override;
-  void reject(Instant now, verbs::ConnectionId connection, verbs::RejectReason reason) override;
+  void reject(Instant now, verbs::ConnectionId connection, verbs::RejectReason reason, Bytes private_data) override;
   void notify(Instant now, verbs::ConnectionId connection) override;
   [[nodiscard]] Result<verbs::ConnectionId> connect(Instant now, const IpAddress& server, uint16_t port,
                                                     const verbs::ConnectionOptions& options) override;

@@ -53,6 +53,15 @@ struct ConnectionLimits {
   uint64_t read_bytes_wanted = 0;
 };
 
+// READs outstanding at a time, as rdma_conn_param names them: seen from our side, whoever says it.
+struct ReadDepths {
+  uint16_t initiator_depth = 0;      // of ours, which the peer answers
+  uint16_t responder_resources = 0;  // of the peer's, which we answer
+
+  friend constexpr bool operator==(const ReadDepths&, const ReadDepths&) = default;
+};
+inline constexpr uint16_t kAnyDepth = UINT16_MAX;
+
 struct ConnectionEvent {
   enum class Kind : uint8_t {
     kConnectRequest,   // a peer wants in: accept() or reject() before the next poll_event(). What it claims may be forged
@@ -73,8 +82,10 @@ struct ConnectionEvent {
   // The context of an established connection that ends when this one is established: the peer has restarted, or somebody
   // pretends to be the peer, and then cannot finish the handshake.
   std::optional<uint64_t> rival;
-  // kConnectRequest and kConnectResponse: what the peer's user says, valid until the next poll_event().
+  // kConnectRequest, kConnectResponse and kRejected: what the peer's user says, valid until the next poll_event().
   Bytes private_data;
+  // kConnectRequest and kConnectResponse: what the peer offers. kAnyDepth: its wire has not said.
+  ReadDepths depths;
   // kConnectResponse
   QueuePair* queue_pair = nullptr;
   ConnectionLimits limits;
@@ -84,14 +95,16 @@ struct ConnectionEvent {
   DisconnectCause cause = DisconnectCause::kPeer;
 };
 
+inline constexpr uint32_t kPrivateDataMax = 32;  // bytes that every wire can carry beside its own
+
 // What both sides decide about a connection of theirs.
 struct ConnectionOptions {
   uint64_t context = 0;  // the user's own word, given back with events and by poll_ready()
   // Longest message that is taken, bytes. A longer one is the peer's error and ends the connection.
   uint32_t receive_bytes_max = 4096;
-  Bytes private_data;  // at most 32 bytes
-  // The private data are an RFC 8797 message, or none; the transport may put its own offer to a peer of its kind behind it.
-  bool may_extend_private_data = true;
+  Bytes private_data;  // at most kPrivateDataMax. The transport may put its own offer behind an RFC 8797 message
+  // Bounds beside those of the peer and of the transport's own options.
+  ReadDepths depths = {.initiator_depth = kAnyDepth, .responder_resources = kAnyDepth};
   // Memory of this domain may be read and written by the peer, where the transport has memory to expose: the gateway's has none.
   // RoCE: active side only.
   ProtectionDomain domain;

@@ -40,8 +40,9 @@ class Transport {
   // kNoResources: no queue pair for it, and reject() is to be called. kBadState: the peer gave up meanwhile.
   [[nodiscard]] virtual Result<AcceptedConnection> accept(Instant now, ConnectionId connection,
                                                           const ConnectionOptions& options) = 0;
-  // Instead of accept(), or when it failed. The id is dead afterwards; destroy() does nothing then.
-  virtual void reject(Instant now, ConnectionId connection, RejectReason reason) = 0;
+  // Instead of accept(), or when it failed. `private_data`: at most kPrivateDataMax bytes for the peer's user. The id is dead
+  // afterwards; destroy() does nothing then.
+  virtual void reject(Instant now, ConnectionId connection, RejectReason reason, Bytes private_data) = 0;
   // The first message of the peer may come before what makes the connection established (rdma_notify). When the queue pair has
   // been given by poll_ready() before kEstablished: looks whether that is so, and makes the event.
   virtual void notify(Instant now, ConnectionId connection) = 0;

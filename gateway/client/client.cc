@@ -66,7 +66,6 @@ Result<ClientId> Client::connect(Instant now, const IpAddress& server, uint16_t 
   options.context = id.value();
   options.receive_bytes_max = options_.inline_bytes;
   options.private_data = options_.private_data ? Bytes(*options_.private_data) : private_data.bytes();
-  options.may_extend_private_data = !options_.private_data;
   options.domain = verbs::ProtectionDomain(next_domain_);
   const auto connection = transport_.connect(now, server, service_port, options);
   if (!connection.ok()) {

@@ -44,22 +44,10 @@ verbs::QueuePairError error_of(const rc::QpError& error) {
   return {.cause = to_string(error.cause), .origin = to_string(error.origin), .sequence = error.psn.value()};
 }
 
-// What the user says, with the offer behind it where it may be.
-class ExtendedPrivateData {
- public:
-  ExtendedPrivateData(const verbs::ConnectionOptions& options, const rpcrdma::CausewayOffer& offer)
-      : plain_(options.private_data), extends_(options.may_extend_private_data) {
-    if (extends_) {
-      extended_ = rpcrdma::with_offer(plain_, offer);
-    }
-  }
-  [[nodiscard]] Bytes bytes() const { return extends_ ? extended_.bytes() : plain_; }
-
- private:
-  Bytes plain_;
-  bool extends_;
-  rpcrdma::ConnectBytes extended_;
-};
+// What one byte on the wire can say.
+uint8_t depth_of(uint8_t wanted, uint16_t bound) {
+  return static_cast<uint8_t>(std::min<uint16_t>(wanted, bound));
+}
 
 }  // namespace
 
@@ -198,6 +186,7 @@ bool RoceTransport::translate(Instant now, verbs::ConnectionEvent& out) {
   } else if (const auto* rejected = event_.as<cm::Rejected>()) {
     out.kind = Kind::kRejected;
     out.rejection = from_cm(rejected->reason);
+    out.private_data = rejected->private_data.bytes();
   } else if (const auto* reply = event_.as<cm::ConnectReply>()) {
     take_response(now, *record, *reply, out);
   }
@@ -221,6 +210,7 @@ bool RoceTransport::take_request(Instant now, const cm::ConnectRequest& request,
   out.peer_port = request.ip_cm.source_port;
   out.listener_port = cm::ip_port_of(request.service);
   out.private_data = request.private_data.bytes();
+  out.depths = {.initiator_depth = request.peer_responder_resources, .responder_resources = request.peer_initiator_depth};
   if (request.rival) {
     if (const Record* rival = find(*request.rival)) {
       out.rival = rival->context;
@@ -243,8 +233,9 @@ Result<verbs::AcceptedConnection> RoceTransport::accept(Instant now, verbs::Conn
     return fail(Error::kNoResources);
   }
   record->qp = *qp;
+  const uint8_t initiator_depth = depth_of(rc_options.initiator_depth_max, options.depths.initiator_depth);
   rc::RcConnect connect = node_.connect_values(record->address, **qp, wire::Psn(random_.next_u32()), *request,
-                                               {.initiator = rc_options.initiator_depth_max, .responder = 0});
+                                               {.initiator = initiator_depth, .responder = 0});
   connect.retry_count = std::min(request->retry_count, options_.retry_count);
   connect.rnr_retry = std::min(request->rnr_retry_count, options_.rnr_retry_count);
   take_offer(connect, request->private_data.bytes());
@@ -253,7 +244,7 @@ Result<verbs::AcceptedConnection> RoceTransport::accept(Instant now, verbs::Conn
     return fail(Error::kNoResources);
   }
   // Only to a client that has offered something itself: others see no byte more than they know.
-  const ExtendedPrivateData private_data(options, connect.peer_hold_packets > 0 ? offer() : rpcrdma::CausewayOffer());
+  const ExtendedPrivateData private_data(options.private_data, connect.peer_hold_packets > 0 ? offer() : CausewayOffer());
   cm::AcceptParameters parameters;
   parameters.local_qpn = (*qp)->local_qpn();
   parameters.first_receive_psn = connect.remote_first_psn;
@@ -267,9 +258,9 @@ Result<verbs::AcceptedConnection> RoceTransport::accept(Instant now, verbs::Conn
   return verbs::AcceptedConnection{*qp, limits_of(connect.path_mtu_bytes)};
 }
 
-void RoceTransport::reject(Instant now, verbs::ConnectionId connection, verbs::RejectReason reason) {
+void RoceTransport::reject(Instant now, verbs::ConnectionId connection, verbs::RejectReason reason, Bytes private_data) {
   if (Record* record = find(connection)) {
-    (void)node_.cm().reject(now, record->cm_id, to_cm(reason));
+    (void)node_.cm().reject(now, record->cm_id, to_cm(reason), private_data);
     release(*record);
   }
 }
@@ -325,7 +316,7 @@ void RoceTransport::start_handshake(Instant now, Record& record, const wire::Mac
   attempt.resolving = false;
   rc::RcOptions rc_options = options_.rc;
   rc_options.remote_access = verbs::RemoteAccess::kReadWrite;
-  rc_options.responder_resources_max = std::max<uint8_t>(rc_options.responder_resources_max, 1);
+  rc_options.responder_resources_max = responder_resources(attempt.options.depths);
   rc_options.receive_bytes_max = attempt.options.receive_bytes_max;
   rc_options.domain = attempt.options.domain;
   rc_options.user_data = record.context;
@@ -351,7 +342,7 @@ void RoceTransport::start_handshake(Instant now, Record& record, const wire::Mac
   parameters.our_initiator_depth = 0;
   parameters.ack_timeout_code = options_.ack_timeout;
   parameters.source_port = static_cast<uint16_t>(0x8000 | random_.next_below(0x7000));
-  const ExtendedPrivateData private_data(attempt.options, offer());
+  const ExtendedPrivateData private_data(attempt.private_data, offer());
   parameters.private_data = private_data.bytes();
   const auto id = node_.cm().connect(now, record.address, cm::ip_service_id(attempt.service_port), parameters);
   if (!id.ok() || !by_cm_id_.insert(id->value(), attempt.slot)) {
@@ -367,7 +358,7 @@ void RoceTransport::take_response(Instant now, Record& record, const cm::Connect
       node_.connect_values(record.address, *record.qp, attempt.first_receive_psn, reply, {}, options_.ack_timeout);
   connect.path_mtu_bytes = options_.path_mtu_bytes;
   // A server that reads more at a time than it announced is served all the same.
-  connect.responder_resources = std::max<uint8_t>(options_.rc.responder_resources_max, 1);
+  connect.responder_resources = responder_resources(attempt.options.depths);
   take_offer(connect, reply.private_data.bytes());
   record.remote_qpn = reply.remote_qpn;
   if (!node_.endpoint().connect_qp(*record.qp, connect).ok()) {
@@ -378,6 +369,7 @@ void RoceTransport::take_response(Instant now, Record& record, const cm::Connect
   }
   out.kind = verbs::ConnectionEvent::Kind::kConnectResponse;
   out.private_data = reply.private_data.bytes();
+  out.depths = {.initiator_depth = reply.peer_responder_resources, .responder_resources = reply.peer_initiator_depth};
   out.queue_pair = record.qp;
   out.limits = limits_of(connect.path_mtu_bytes);
 }
@@ -458,12 +450,17 @@ verbs::ConnectionLimits RoceTransport::limits_of(uint32_t path_mtu_bytes) const 
           .read_bytes_wanted = uint64_t{options_.rc.read_window_packets} * 3 / 2 * path_mtu_bytes};
 }
 
-rpcrdma::CausewayOffer RoceTransport::offer() const {
+// Active side. At least one: a server of RPC-over-RDMA reads calls that are longer than a SEND.
+uint8_t RoceTransport::responder_resources(const verbs::ReadDepths& wanted) const {
+  return depth_of(std::max<uint8_t>(options_.rc.responder_resources_max, 1), wanted.responder_resources);
+}
+
+CausewayOffer RoceTransport::offer() const {
   return {.hold_packets = options_.rc.selective_recovery ? uint16_t{rc::HeldPackets::kSpan} : uint16_t{0}};
 }
 
 void RoceTransport::take_offer(rc::RcConnect& connect, Bytes peer_private_data) {
-  connect.peer_hold_packets = rpcrdma::CausewayOffer::of_peer(peer_private_data).hold_packets;
+  connect.peer_hold_packets = CausewayOffer::of_peer(peer_private_data).hold_packets;
   if (connect.peer_hold_packets > 0) {
     // A secret between the two, for what that is worth: packets ahead of a gap are held from this port only.
     connect.path.udp_source_port = static_cast<uint16_t>(kFirstSourcePort | random_.next_below(kSourcePorts));

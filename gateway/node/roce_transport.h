@@ -11,9 +11,9 @@
 
 #include "base/fixed_map.h"
 #include "base/timer_wheel.h"
+#include "gateway/node/causeway_offer.h"
 #include "gateway/node/node.h"
 #include "rocev2/rc/rc_options.h"
-#include "rpcrdma/wire/private_data.h"
 #include "verbs/transport.h"
 
 namespace cw::node {
@@ -50,7 +50,7 @@ class RoceTransport final : public verbs::Transport {
   [[nodiscard]] bool poll_event(Instant now, verbs::ConnectionEvent& out) override;
   [[nodiscard]] Result<verbs::AcceptedConnection> accept(Instant now, verbs::ConnectionId connection,
                                                          const verbs::ConnectionOptions& options) override;
-  void reject(Instant now, verbs::ConnectionId connection, verbs::RejectReason reason) override;
+  void reject(Instant now, verbs::ConnectionId connection, verbs::RejectReason reason, Bytes private_data) override;
   void notify(Instant now, verbs::ConnectionId connection) override;
   [[nodiscard]] Result<verbs::ConnectionId> connect(Instant now, const IpAddress& server, uint16_t port,
                                                     const verbs::ConnectionOptions& options) override;
@@ -95,7 +95,8 @@ class RoceTransport final : public verbs::Transport {
   void give_up(const Record& record, cm::RejectReason reason);
   [[nodiscard]] verbs::ConnectionLimits limits_of(uint32_t path_mtu_bytes) const;
   // Whether two of our kind recover lost packets selectively: what we offer, behind what the user says, and what the peer has.
-  [[nodiscard]] rpcrdma::CausewayOffer offer() const;
+  [[nodiscard]] CausewayOffer offer() const;
+  [[nodiscard]] uint8_t responder_resources(const verbs::ReadDepths& wanted) const;
   void take_offer(rc::RcConnect& connect, Bytes peer_private_data);
 
   RoceOptions options_;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/assert.h"
-
 namespace cw::rpcrdma {
 
 InlineThresholds negotiate(const PrivateData& local, const PrivateData& peer) {
@@ -17,20 +15,8 @@ InlineThresholds negotiate(const PrivateData& local, const PrivateData& peer) {
 
 ConnectBytes connect_bytes(const PrivateData& message) {
   ConnectBytes out;
-  if (message.write(std::span<uint8_t>(out.raw).first<PrivateData::kSize>()).ok()) {
+  if (message.write(out.raw).ok()) {
     out.size = PrivateData::kSize;
-  }
-  return out;
-}
-
-ConnectBytes with_offer(Bytes message, const CausewayOffer& offer) {
-  ConnectBytes out;
-  CW_ASSERT(message.size() <= PrivateData::kSize);
-  std::ranges::copy(message, out.raw.begin());
-  out.size = static_cast<uint32_t>(message.size());
-  if (out.size == PrivateData::kSize && offer != CausewayOffer{}) {
-    offer.write(std::span<uint8_t>(out.raw).subspan<PrivateData::kSize, CausewayOffer::kSize>());
-    out.size += CausewayOffer::kSize;
   }
   return out;
 }

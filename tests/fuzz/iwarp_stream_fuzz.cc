@@ -347,7 +347,7 @@ class Target {
           if (accepted.ok()) {
             qp_ = accepted->queue_pair;
           } else {
-            transport_.reject(now_, event.connection, verbs::RejectReason::kNoResources);
+            transport_.reject(now_, event.connection, verbs::RejectReason::kNoResources, {});
             user_.reset();
           }
           break;

@@ -732,7 +732,7 @@ class World {
         return true;
       }
     }
-    side.transport.reject(now_, known.id, verbs::RejectReason::kRefused);
+    side.transport.reject(now_, known.id, verbs::RejectReason::kRefused, {});
     known.is_gone = true;
     return true;
   }

@@ -386,7 +386,6 @@ verbs::ConnectionOptions TransportPeerHost::options_of(const Session& session, c
   const QpProfile profile = session.peer->profile(connection.index);
   verbs::ConnectionOptions options;
   options.receive_bytes_max = profile.receive_bytes_max;
-  options.may_extend_private_data = false;
   options.domain = profile.domain;
   return options;
 }
@@ -436,13 +435,13 @@ void TransportPeerHost::on_event(Instant now, const verbs::ConnectionEvent& even
 void TransportPeerHost::on_request(Instant now, const verbs::ConnectionEvent& event) {
   const Place place = place_for(event.peer);
   if (place.session == nullptr) {
-    transport_.reject(now, event.connection, verbs::RejectReason::kNoResources);
+    transport_.reject(now, event.connection, verbs::RejectReason::kNoResources, {});
     return;
   }
   Connection& connection = *place.connection;
   const auto accepted = transport_.accept(now, event.connection, options_of(*place.session, connection));
   if (!accepted.ok()) {
-    transport_.reject(now, event.connection, verbs::RejectReason::kNoResources);
+    transport_.reject(now, event.connection, verbs::RejectReason::kNoResources, {});
     on_refused(now, *place.session, connection, "what the client asks for cannot be accepted");
     return;
   }

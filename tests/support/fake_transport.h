@@ -39,6 +39,7 @@ class FakeTransport final : public verbs::Transport {
     std::unique_ptr<FakeQueuePair> qp;  // from accept() or connect() to destroy()
     std::optional<verbs::ConnectionId> rival;
     std::optional<verbs::RejectReason> rejected;
+    std::vector<uint8_t> reject_data;  // of our user, with reject()
     uint32_t notifies = 0;
     uint32_t disconnects = 0;
     bool announced = false;  // the user has its id
@@ -52,6 +53,7 @@ class FakeTransport final : public verbs::Transport {
   // What the user finds, for connections that begin from now on.
   verbs::ConnectionLimits limits;
   std::optional<Error> accept_error;  // kNoResources, kBadState
+  verbs::ReadDepths peer_depths = {.initiator_depth = 16, .responder_resources = 16};
   uint32_t ports_max = 16;
   Instant deadline = Instant::never();  // of something that it has to do by then
 
@@ -72,6 +74,7 @@ class FakeTransport final : public verbs::Transport {
     event.peer = peer;
     event.peer_port = static_cast<uint16_t>(1000 + connections_.size());
     event.listener_port = port;
+    event.depths = peer_depths;
     if (rival && at(*rival).state == State::kEstablished) {
       event.rival = at(*rival).options.context;
     }
@@ -100,14 +103,17 @@ class FakeTransport final : public verbs::Transport {
       verbs::ConnectionEvent& event = post(connection, Kind::kConnectResponse, private_data);
       event.queue_pair = connection.qp.get();
       event.limits = limits;
+      event.depths = peer_depths;
     }
   }
 
   // The peer's side, both.
-  void peer_rejects(verbs::ConnectionId id, const verbs::Rejection& rejection) { end(of(id), Kind::kRejected, rejection); }
+  void peer_rejects(verbs::ConnectionId id, const verbs::Rejection& rejection, Bytes private_data = {}) {
+    end(of(id), Kind::kRejected, {.private_data = private_data, .rejection = rejection});
+  }
   void peer_is_silent(verbs::ConnectionId id) { end(of(id), Kind::kUnreachable); }
   void peer_leaves(verbs::ConnectionId id) { end(of(id), Kind::kDisconnected); }
-  void wire_loses(verbs::ConnectionId id) { end(of(id), Kind::kDisconnected, {}, verbs::DisconnectCause::kTransport); }
+  void wire_loses(verbs::ConnectionId id) { end(of(id), Kind::kDisconnected, {.cause = verbs::DisconnectCause::kTransport}); }
   // All of them know of all that is over by now.
   void peers_hear_of_partings() {
     for (Connection& connection : connections_) {
@@ -200,13 +206,17 @@ class FakeTransport final : public verbs::Transport {
     connection.qp = std::make_unique<FakeQueuePair>();
     return verbs::AcceptedConnection{connection.qp.get(), limits};
   }
-  void reject(Instant /*now*/, verbs::ConnectionId id, verbs::RejectReason reason) override {
+  void reject(Instant /*now*/, verbs::ConnectionId id, verbs::RejectReason reason, Bytes private_data) override {
     if (undecided_ != id) {
       violate("reject() of what is not the request that was polled last", id);
       return;
     }
     undecided_.reset();
     of(id).rejected = reason;
+    of(id).reject_data.assign(private_data.begin(), private_data.end());
+    if (private_data.size() > verbs::kPrivateDataMax) {
+      violate("reject() with more private data than every wire carries", id);
+    }
     of(id).state = State::kOver;
   }
   void notify(Instant /*now*/, verbs::ConnectionId id) override {
@@ -328,16 +338,15 @@ class FakeTransport final : public verbs::Transport {
     connection.options.private_data = connection.private_data;
   }
   // The user is told, unless it has ended the connection itself or never heard of it.
-  void end(Connection& connection, Kind kind, const verbs::Rejection& rejection = {},
-           verbs::DisconnectCause cause = verbs::DisconnectCause::kPeer) {
+  void end(Connection& connection, Kind kind, const verbs::ConnectionEvent& why = {}) {
     const bool went_on = connection.state != State::kParting && connection.state != State::kOver;
     connection.state = State::kOver;
     if (!connection.announced) {
       std::erase_if(events_, [&](const Event& each) { return each.event.connection == connection.id; });
     } else if (went_on) {
-      verbs::ConnectionEvent& event = post(connection, kind);
-      event.rejection = rejection;
-      event.cause = cause;
+      verbs::ConnectionEvent& event = post(connection, kind, why.private_data);
+      event.rejection = why.rejection;
+      event.cause = why.cause;
     }
   }
   verbs::ConnectionEvent& post(const Connection& connection, Kind kind, Bytes private_data = {}) {

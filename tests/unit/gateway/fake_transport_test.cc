@@ -57,8 +57,8 @@ TEST(FakeTransport, NotesWhatItsUserMustNotDo) {
   expect_noted("poll_event()");
 
   const ConnectionId refused = next_asks();
-  transport.reject(now, refused, RejectReason::kRefused);
-  transport.reject(now, refused, RejectReason::kRefused);
+  transport.reject(now, refused, RejectReason::kRefused, {});
+  transport.reject(now, refused, RejectReason::kRefused, {});
   expect_noted("reject()");
   EXPECT_FALSE(transport.accept(now, refused, {}).ok());
   expect_noted("accept()");
@@ -673,7 +673,6 @@ TEST_F(ClientOnAFakeTransport, ConnectsAndCallsWhenTheServerHasAnswered) {
   EXPECT_EQ(transport.last().peer, kAlice);
   EXPECT_EQ(transport.last().port, kFakePort);
   EXPECT_EQ(transport.last().private_data, (std::vector<uint8_t>{0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3}));
-  EXPECT_TRUE(transport.last().options.may_extend_private_data);
   EXPECT_EQ(client->endpoint(id), nullptr);
   expect_no_event();
 

@@ -137,6 +137,7 @@ std::vector<uint8_t> answer_to(const std::optional<std::vector<uint8_t>>& privat
   WorldOptions options = one_echo_of(100);
   options.client_private_data = private_data;
   options.gateway_recovers_selectively = recovers_selectively;
+  options.client_recovers_selectively = !private_data.has_value();  // who says something else is no Causeway
   World world(options);
   std::vector<uint8_t> said;
   world.link.tap = [](void* context, Instant, uint32_t to, const std::vector<uint8_t>& raw) {
@@ -158,7 +159,7 @@ std::vector<uint8_t> answer_to(const std::optional<std::vector<uint8_t>>& privat
 // The offer of selective recovery goes out as the answer to one, never unasked: to every other client the REP has RFC 8797's
 // message and zeros behind it, and nothing else.
 TEST(PrivateDataExchange, OnlyAClientThatOffersSelectiveRecoveryIsOfferedIt) {
-  const auto offer_of = [](const std::vector<uint8_t>& said) { return rpcrdma::CausewayOffer::of_peer(said).hold_packets; };
+  const auto offer_of = [](const std::vector<uint8_t>& said) { return node::CausewayOffer::of_peer(said).hold_packets; };
   EXPECT_GT(offer_of(answer_to({}, true)), 0u) << "between two Causeways";
 
   const std::vector<uint8_t> standard = {0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3};

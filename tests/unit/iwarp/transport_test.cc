@@ -55,6 +55,38 @@ TEST(IwarpTransport, CountsTheConnectionsThatItsUsersHave) {
   EXPECT_EQ(open(), std::pair(uint64_t{0}, uint64_t{0}));
 }
 
+TEST(IwarpTransport, ARefusalCarriesItsReasonAndWhatTheUserSays) {
+  for (const std::vector<uint8_t>& said : {std::vector<uint8_t>{}, {1, 2, 3}, std::vector<uint8_t>(verbs::kPrivateDataMax, 0)}) {
+    TwoEnds t;
+    t.server.refuse = verbs::RejectReason::kNoResources;
+    t.server.refusal_data = said;
+    t.connect();
+    ASSERT_EQ(t.client.events.size(), 1u);
+    EXPECT_EQ(t.client.events[0].kind, Kind::kRejected);
+    EXPECT_EQ(t.client.events[0].rejection.reason, verbs::RejectReason::kNoResources);
+    EXPECT_EQ(t.client.events[0].private_data, said);
+    t.client.transport.destroy(t.client.connection);
+  }
+}
+
+TEST(IwarpTransport, ReadDepthsAreOfferedAndBounded) {
+  IwarpOptions client_options;
+  client_options.ird = 5;
+  IwarpOptions server_options;
+  server_options.ord = 32;
+  TwoEnds t(client_options, server_options);
+  t.server.accept_options.depths = {.initiator_depth = 3, .responder_resources = 0};
+  t.connect();
+  const auto depths_at = [](const EndHost& end, Kind kind) {
+    const auto found = std::ranges::find_if(end.events, [&](const EndHost::Event& each) { return each.kind == kind; });
+    return found == end.events.end() ? verbs::ReadDepths() : found->depths;
+  };
+  EXPECT_EQ(depths_at(t.server, Kind::kConnectRequest).initiator_depth, 5);
+  EXPECT_EQ(depths_at(t.client, Kind::kConnectResponse).responder_resources, 3);
+  EXPECT_EQ(t.server.stream().ord, 3);
+  t.expect_nothing_left();
+}
+
 // Proves RDMAP-3.2-4, RDMAP-5.1-4, RDMAP-5.1-5, RDMAP-5.2.1-10, RDMAP-5.3-16
 TEST(IwarpTransport, CarriesMessagesOfEveryKind) {
   for (const bool crc : {true, false}) {

@@ -45,6 +45,7 @@ struct EndHost {
     std::vector<uint8_t> private_data;
     verbs::Rejection rejection;
     verbs::DisconnectCause cause;
+    verbs::ReadDepths depths;
   };
 
   EndHost(StreamNet& net, uint32_t address, const IwarpOptions& options, bool with_memory, uint32_t buffers = 2048,
@@ -70,12 +71,16 @@ struct EndHost {
   void turn(Instant now) {
     verbs::ConnectionEvent event;
     while (transport.poll_event(now, event)) {
-      events.push_back(
-          {event.kind, event.connection, {event.private_data.begin(), event.private_data.end()}, event.rejection, event.cause});
+      events.push_back({event.kind,
+                        event.connection,
+                        {event.private_data.begin(), event.private_data.end()},
+                        event.rejection,
+                        event.cause,
+                        event.depths});
       if (event.kind == Kind::kConnectRequest) {
         requests.push_back(event.connection);
         if (refuse) {
-          transport.reject(now, event.connection, *refuse);
+          transport.reject(now, event.connection, *refuse, refusal_data);
           continue;
         }
         const auto accepted = transport.accept(now, event.connection, accept_options);
@@ -84,7 +89,7 @@ struct EndHost {
           qp = accepted->queue_pair;
           qp->post_receives(receives);
         } else {
-          transport.reject(now, event.connection, verbs::RejectReason::kNoResources);
+          transport.reject(now, event.connection, verbs::RejectReason::kNoResources, {});
         }
       } else if (event.kind == Kind::kConnectResponse) {
         qp = event.queue_pair;
@@ -119,6 +124,7 @@ struct EndHost {
   std::deque<verbs::Completion> completions;
   std::vector<verbs::ConnectionId> requests;
   std::optional<verbs::RejectReason> refuse;
+  std::vector<uint8_t> refusal_data;
   verbs::ConnectionOptions accept_options{.receive_bytes_max = 4096};
   uint32_t receives = 8;
   verbs::ConnectionId connection;

@@ -256,7 +256,7 @@ struct OneEnd {
           qp->post_receives(receives);
         } else {
           refusal = accepted.error();
-          transport.reject(now, event.connection, verbs::RejectReason::kNoResources);
+          transport.reject(now, event.connection, verbs::RejectReason::kNoResources, {});
         }
       }
     }
