@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LAYERS = ["base", "verbs", "rocev2", "iwarp", "rnic", "rpcrdma", "control", "gateway", "telemetry", "dataplane", "apps", "tests"]
+from layers import LAYERS
 
 
 def main() -> int:

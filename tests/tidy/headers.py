@@ -12,8 +12,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from layers import LAYERS
+
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS = ["base", "verbs", "rocev2", "iwarp", "rnic", "rpcrdma", "control", "gateway", "telemetry", "dataplane", "apps", "tests"]
 
 
 def flags_of(entry: dict) -> list[str]:
