@@ -3,7 +3,7 @@
 
 words.tsv has a row per word: a pattern, where it counts, and what to write instead. "text" is prose: comments and string literals of
 code, everything in Markdown, manual pages and configuration; "anywhere" is names in code as well. Sentences of RFCs are quoted as they
-are, so tests/requirements/ is left out.
+are, so the column `requirement` of the tables in tests/requirements/ is left out.
 
 With --staged: the lines that the next commit adds; the way to keep a word from coming back. Without: whole files, by default all that
 git knows, with a count per word. Exit status 1 when there is one.
@@ -16,11 +16,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
+from spec_coverage import COLUMNS
+
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).resolve().with_name("words.tsv")
 COMMENT_SIGNS = {".cc": "//", ".h": "//", ".js": "//", ".py": "#", ".sh": "#", "": "#", ".build": "#"}
 PROSE = {".md", ".toml", ".txt", ".yaml", ".yml", ".html"} | {f".{section}" for section in range(1, 9)}
-LEFT_OUT = ("tests/requirements/", "tests/golden/", "tests/fuzz/corpus/", "tests/tidy/words.", "LICENSE")
+LEFT_OUT = ("tests/golden/", "tests/fuzz/corpus/", "tests/tidy/words.", "LICENSE")
+REQUIREMENTS = re.compile(r"tests/requirements/rfc\d+\.tsv")
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`|\'(?:[^\'\\]|\\.)*\'')
 
 
@@ -48,6 +51,8 @@ def words() -> list[Word]:
 
 def prose_of(line: Line) -> str:
     """The part of a line that is for people. A docstring's lines are taken whole: they have no sign of their own."""
+    if REQUIREMENTS.fullmatch(line.name):
+        return " ".join(field for column, field in zip(COLUMNS, line.text.split("\t")) if column != "requirement")
     suffix = Path(line.name).suffix
     sign = COMMENT_SIGNS.get(suffix)
     if suffix in PROSE or sign is None:
