@@ -25,14 +25,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const Config& config = parsed.config;
-  FUZZ_CHECK(!config.ports.empty() && config.ports.size() <= kPortsMax);
+  FUZZ_CHECK(config.ports.size() <= kPortsMax);
   FUZZ_CHECK(!config.listeners.empty() && config.listeners.size() <= kListenersMax);
   FUZZ_CHECK(!config.backends.empty() && config.backends.size() <= kBackendsMax);
   FUZZ_CHECK(config.limits.connections_max >= 1 && config.limits.half_open_max >= 1);
   FUZZ_CHECK(config.limits.prefix_bits_ipv4 <= 32 && config.limits.prefix_bits_ipv6 <= 128);
   FUZZ_CHECK(reserved_buffers(config) <= config.dataplane.rx_buffers);
   for (const ListenerConfig& listener : config.listeners) {
-    FUZZ_CHECK(std::ranges::count(config.backends, listener.backend, &BackendConfig::name) == 1);
+    FUZZ_CHECK(listener.transport != TransportKind::kRoce || !config.ports.empty());
+    if (listener.backend.empty()) {
+      FUZZ_CHECK(std::ranges::count(config.routes, listener.name, &RouteConfig::listener) >= 1);
+    } else {
+      FUZZ_CHECK(std::ranges::count(config.backends, listener.backend, &BackendConfig::name) == 1);
+    }
     FUZZ_CHECK(connections_max_of(listener, config.limits) <= config.limits.connections_max);
   }
   return 0;
