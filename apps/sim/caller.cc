@@ -204,7 +204,7 @@ void Caller::end_slot(Instant now, Lane& lane, Slot& slot, Outcome outcome) {
   // Keys end before the application hears of the call's end (RFC 8166 4.4), unless the process and all it had are gone.
   const bool abandoned = outcome == Outcome::kUnknown;
   verdict_.expect(abandoned || !host_.memory.exposes(slot.memory.raw()), Oracle::kMemory, "a key outlives its call");
-  graveyard_.bury(std::move(slot.memory));
+  retired_memory_.retire(std::move(slot.memory));
   slot.memory = GuardedMemory();
   slot.busy = false;
   slot.free_at = now + plan_.pause;

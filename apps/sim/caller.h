@@ -56,7 +56,7 @@ class Caller {
   [[nodiscard]] Service service(Instant now) const;
 
   [[nodiscard]] const CallerStats& stats() const { return stats_; }
-  [[nodiscard]] const Graveyard& graveyard() const { return graveyard_; }
+  [[nodiscard]] const RetiredMemory& retired_memory() const { return retired_memory_; }
   // A call timed out or was cancelled here: a server that still works on it may find its keys gone.
   [[nodiscard]] bool gave_up_calls() const {
     return stats_.statuses[static_cast<size_t>(rpcrdma::CallStatus::kTimeout)] > 0 ||
@@ -113,7 +113,7 @@ class Caller {
   std::vector<bool> cancelled_;  // by index into the plan
   std::vector<Instant> wanted_;  // by index into the plan: since when; never(): answered, and not wanted any more
   Service service_;
-  Graveyard graveyard_;
+  RetiredMemory retired_memory_;
   CallerStats stats_;
   Instant wake_;
   uint32_t in_flight_ = 0;

@@ -79,7 +79,7 @@ void Fabric::check_end() {
   verdict_.expect(gateway_->backend.callbacks().wrong == 0, Oracle::kPayload, "a call of the server was answered wrongly");
   for (const ClientSlot& slot : clients_) {
     sim::check_end(*slot.stack, clients_timed_out_, verdict_);
-    verdict_.expect(slot.caller->graveyard().is_untouched(), Oracle::kMemory, "memory was written after its keys had ended");
+    verdict_.expect(slot.caller->retired_memory().is_untouched(), Oracle::kMemory, "memory was written after its keys had ended");
   }
   ledger_.check_end();
 }

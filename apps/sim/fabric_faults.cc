@@ -95,7 +95,7 @@ void Fabric::kill_client(uint32_t index) {
   ClientSlot& slot = clients_[index];
   if (slot.stack != nullptr) {
     slot.caller->abandon();
-    verdict_.expect(slot.caller->graveyard().is_untouched(), Oracle::kMemory, "memory was written after its keys had ended");
+    verdict_.expect(slot.caller->retired_memory().is_untouched(), Oracle::kMemory, "memory was written after its keys had ended");
     coverage_.add(*slot.stack);
     coverage_.add(slot.caller->stats());
     clients_timed_out_ = clients_timed_out_ || slot.caller->gave_up_calls();

@@ -52,23 +52,23 @@ bool GuardedMemory::is_untouched() const {
   return all(raw_.data(), raw_.size(), kDead);
 }
 
-void Graveyard::bury(GuardedMemory&& memory) {
+void RetiredMemory::retire(GuardedMemory&& memory) {
   if (memory.bytes() == 0) {
     return;
   }
   memory.retire();
   bytes_ += memory.bytes();
-  graves_.push_back(std::move(memory));
+  retired_.push_back(std::move(memory));
   while (bytes_ > kBytesMax) {
-    touched_ = touched_ || !graves_.front().is_untouched();
-    bytes_ -= graves_.front().bytes();
-    graves_.pop_front();
+    touched_ = touched_ || !retired_.front().is_untouched();
+    bytes_ -= retired_.front().bytes();
+    retired_.pop_front();
   }
 }
 
-bool Graveyard::is_untouched() const {
+bool RetiredMemory::is_untouched() const {
   return !touched_ &&
-         std::all_of(graves_.begin(), graves_.end(), [](const GuardedMemory& grave) { return grave.is_untouched(); });
+         std::all_of(retired_.begin(), retired_.end(), [](const GuardedMemory& memory) { return memory.is_untouched(); });
 }
 
 }  // namespace cw::sim

@@ -36,15 +36,15 @@ class GuardedMemory {
 };
 
 // What retired, until so many bytes have gathered; then the oldest is looked at and goes.
-class Graveyard {
+class RetiredMemory {
  public:
   static constexpr size_t kBytesMax = 1u << 20;
-  void bury(GuardedMemory&& memory);
+  void retire(GuardedMemory&& memory);
   // Precondition for passing: nothing that lies here, or lay here, was touched.
   [[nodiscard]] bool is_untouched() const;
 
  private:
-  std::deque<GuardedMemory> graves_;
+  std::deque<GuardedMemory> retired_;
   size_t bytes_ = 0;
   bool touched_ = false;
 };

@@ -90,7 +90,7 @@ void NameWork::rename(Turn turn) {
   files_.rename(from, to);
   const auto replaced = tree_.names.rename(from, to);
   if (replaced) {
-    bury(*replaced, to, turn);
+    retire(*replaced, to, turn);
   }
   content_.verify_attributes(file, to, tree_.names.links_of(id), turn);
 }
@@ -109,7 +109,7 @@ void NameWork::remove(Turn turn) {
   if (files_.exists(path)) {
     files_.fail(path, "still there after unlink");
   }
-  bury(id, path, turn);
+  retire(id, path, turn);
 }
 
 void NameWork::close_unless_last(FileId id, const std::string& path) {
@@ -118,7 +118,7 @@ void NameWork::close_unless_last(FileId id, const std::string& path) {
   }
 }
 
-void NameWork::bury(FileId id, const std::string& path, Turn turn) {
+void NameWork::retire(FileId id, const std::string& path, Turn turn) {
   File& file = *tree_.files.at(id);
   const uint64_t links = tree_.names.links_of(id);
   file.model.note({turn.number, links == 0 ? "last name removed" : "name removed"});

@@ -62,8 +62,8 @@ class NameWork {
   // Before a name goes: when the file was opened by it, an NFS client keeps it as ".nfs..." until the close, and it goes on to
   // count as a link.
   void close_unless_last(FileId file, const std::string& path);
-  // A file that has no name any more: what is still open must read as before.
-  void bury(FileId file, const std::string& path, Turn turn);
+  // After a name went. When it was the last one, what is still open must read as before, and the file ends.
+  void retire(FileId file, const std::string& path, Turn turn);
 
   Run& run_;
   Files& files_;

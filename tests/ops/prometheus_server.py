@@ -78,7 +78,7 @@ class Prometheus(Program):
         expect(len(rules) == len(queries.recording_rules()) + len(queries.alert_rules()), f"{len(rules)} rules are loaded")
 
 
-def _rules_in_a_hurry(text: str) -> str:
+def _rules_with_short_waits(text: str) -> str:
     content = yaml.safe_load(text)
     for group in content["groups"]:
         for rule in group["rules"]:
@@ -95,7 +95,7 @@ def start_prometheus(box: Box, targets: Sequence[str]) -> Prometheus:
     assets.mkdir(parents=True)
     shutil.copy(queries.RUNBOOK, assets)
     for path in (queries.RULES, queries.ALERTS):
-        (directory / path.name).write_text(_rules_in_a_hurry(path.read_text(encoding="utf-8")))
+        (directory / path.name).write_text(_rules_with_short_waits(path.read_text(encoding="utf-8")))
     config = yaml.safe_load(queries.SCRAPE_CONFIG.read_text(encoding="utf-8"))
     config["global"] = {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL}
     for job in config["scrape_configs"]:

@@ -337,11 +337,11 @@ TEST(SimMemory, SeesWritesAroundAndAfter) {
   EXPECT_TRUE(memory.guards_hold());
   area.data()[100] = 0;
   EXPECT_FALSE(memory.guards_hold());
-  Graveyard graveyard;
-  graveyard.bury(std::move(memory));
-  EXPECT_TRUE(graveyard.is_untouched());
+  RetiredMemory retired;
+  retired.retire(std::move(memory));
+  EXPECT_TRUE(retired.is_untouched());
   area.data()[3] = 0;  // the bytes did not move
-  EXPECT_FALSE(graveyard.is_untouched());
+  EXPECT_FALSE(retired.is_untouched());
 }
 
 // Twelve connections to two servers, and memory for two long replies: the first server hangs in the middle of each of its
