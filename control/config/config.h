@@ -19,8 +19,8 @@ namespace cw::control {
 
 // [gateway]
 struct GatewayConfig {
-  // Name of this gateway among several on one host: DPDK file prefix, default admin socket, label of build_info.
-  // 1..32 characters of a-z 0-9 - _, since it becomes a file name.
+  // Name of this gateway among several on one host: DPDK file prefix, default admin socket, label of build_info. A name of
+  // TextRule::kName, since it becomes a file name.
   std::string instance = "default";
 };
 
@@ -32,23 +32,23 @@ enum class IdleMode : uint8_t {
 
 // [dataplane]
 struct DataplaneConfig {
-  // CPU number of the main (control) thread, 0..1023. It may also stand in poll_lcores: on a machine with one core both share it.
+  // CPU number of the main (control) thread. It may also stand in poll_lcores: on a machine with one core both share it.
   uint32_t main_lcore = 0;
-  // CPU numbers of the poll cores, 1..64 of them, each once.
+  // CPU numbers of the poll cores, each once.
   std::vector<uint32_t> poll_lcores = {0};
-  // CPU numbers that the workers run on, at most 64, each once; which worker runs on which is the kernel's choice. Empty: those
-  // that this process may use and no poll core has, or all when that leaves none.
+  // CPU numbers that the workers run on, each once; which worker runs on which is the kernel's choice. Empty: those that this
+  // process may use and no poll core has, or all when that leaves none.
   std::vector<uint32_t> worker_lcores;
   // True: memory from hugepages (needed by physical NICs in practice). False: ordinary pages, for TAP, AF_PACKET, vhost, memif.
   bool hugepages = false;
-  // Memory that DPDK may take, MiB, 64..1048576. 640 holds what two cores with frames of 8 KiB and the defaults take.
+  // Memory that DPDK may take, MiB. 640 holds what two cores with frames of 8 KiB and the defaults take.
   uint32_t memory_mb = 640;
   IdleMode idle = IdleMode::kSleep;
-  // Packet buffers for received packets, over all ports and cores, 1024..4194304. Every granted credit has its buffers reserved:
-  // 64 connections x 64 credits x 4 packets (4096 bytes inline at path MTU 1024) = 16384, and as many again for Read
-  // responses and packets behind a gap; what sending and NIC rings take comes on top (buffer_plan.h).
+  // Packet buffers for received packets, over all ports and cores. Every granted credit has its buffers reserved: 64 connections
+  // x 64 credits x 4 packets (4096 bytes inline at path MTU 1024) = 16384, and as many again for Read responses and packets
+  // behind a gap; what sending and NIC rings take comes on top (buffer_plan.h).
   uint32_t rx_buffers = 32768;
-  // Threads that talk to backends and run slow programs, 1..64. One serves about 1 GB/s of TCP.
+  // Threads that talk to backends and run slow programs. One serves about 1 GB/s of TCP.
   uint32_t workers = 1;
 };
 
@@ -56,17 +56,17 @@ struct DataplaneConfig {
 struct PortConfig {
   // DPDK device: a PCI address ("0000:3b:00.0") or a virtual device with its arguments ("net_tap0,iface=cw0").
   std::string device;
-  // Ethernet MTU (bytes of IP packet), 1280..9000. The RoCE path MTU follows from it: path_mtu_for().
+  // Ethernet MTU (bytes of IP packet). The RoCE path MTU follows from it: path_mtu_for().
   uint32_t mtu = 1500;
-  // Own addresses, 1..8, each once. With beside_kernel none may be given: then those that the interface has at the start.
+  // Own addresses, each once. With beside_kernel none may be given: then those that the interface has at the start.
   std::vector<IpPrefix> addresses;
   // The kernel keeps the interface and answers for `addresses`; RoCE packets to them are all that is taken. For devices that
   // is_af_xdp() or may_isolate() says.
   bool beside_kernel = false;
   // Interface, of the TAP kind, by which the kernel has `addresses` on this port: what is no RoCE packet to them goes to it and
-  // comes back from it. 1..15 characters; empty: there is none, and the gateway answers ARP, neighbour discovery and ping itself.
+  // comes back from it. Empty: there is none, and the gateway answers ARP, neighbour discovery and ping itself.
   std::string exception_tap;
-  // VLAN id, 1..4094; 0 = untagged.
+  // VLAN id; 0 = untagged.
   uint32_t vlan = 0;
   // Next hop for clients outside `addresses`. Absent: only neighbours are reached.
   std::optional<IpAddress> gateway4;
@@ -89,25 +89,24 @@ struct ListenerConfig {
   std::optional<IpAddress> address;
   // kVerbs: the RDMA device that clients come by, "rxe0". Empty: whatever device has the address.
   std::string device;
-  // 1..65535. 20049 is registered for NFS over RDMA (RFC 8166 9). kRoce: the low 16 bits of the CM service id, no UDP port.
-  // kIwarp: a TCP port. kVerbs: either, as the device is of InfiniBand and RoCE, or iWARP.
+  // 20049 is registered for NFS over RDMA (RFC 8166 9). kRoce: the low 16 bits of the CM service id, no UDP port. kIwarp: a TCP
+  // port. kVerbs: either, as the device is of InfiniBand and RoCE, or iWARP.
   uint16_t port = 20049;
   // Name of a [[backend]]. Empty: calls go where a [[route]] leads, or are answered with PROG_UNAVAIL.
   std::string backend;
-  // Calls that one connection may have in flight = receive buffers reserved for it, 1..1024. Linux asks for 128 and takes what it
-  // gets.
+  // Calls that one connection may have in flight = receive buffers reserved for it. Linux asks for 128 and takes what it gets.
   uint32_t credits = 64;
-  // Calls of the backend to one client that may be in flight (RFC 8167), 0..256, if the client grants as many; 0 = none are
-  // passed on. Linux grants 16.
+  // Calls of the backend to one client that may be in flight (RFC 8167), if the client grants as many; 0 = none are passed on.
+  // Linux grants 16.
   uint32_t reverse_credits = 16;
-  // Largest message sent or received without chunks, bytes, 1024..65536, multiple of 1024 (RFC 8797 2.1 counts in KiB).
+  // Largest message sent or received without chunks, bytes (RFC 8797 2.1 counts in KiB).
   uint32_t inline_bytes = 4096;
   // Offer SEND with Invalidate (RFC 8797), which saves the client one work request per call.
   bool remote_invalidate = true;
   // Clients that may connect; empty = all. The host-based access control of backends that see the gateway's address
   // (SourceKind::kGateway).
   std::vector<IpPrefix> allow;
-  // Connections of this listener, 1..131072; 0 = as limits.connections_max.
+  // Connections of this listener; 0 = as limits.connections_max.
   uint32_t connections_max = 0;
 };
 
@@ -131,30 +130,29 @@ enum class SourceKind : uint8_t {
 
 // [[backend]]
 struct BackendConfig {
-  // Referred to by listeners; label of the backend metrics. 1..32 characters of a-z 0-9 - _.
+  // Referred to by listeners; label of the backend metrics.
   std::string name;
   BackendType type = BackendType::kTcp;
   // kTcp: the server, IP address and port.
   std::optional<SocketAddress> address;
-  // kTcp: servers that stand in for it, in this order, 0..7. New connections go to the first of all that is up.
+  // kTcp: servers that stand in for it, in this order. New connections go to the first of all that is up.
   std::vector<SocketAddress> backups;
   // kTcp: whose address it sees. A client of the other address family than the server is seen as the gateway.
   SourceKind source = SourceKind::kGateway;
   CheckKind check = CheckKind::kRpc;
-  // From one check of a server to the next, ms, 100..600000, and how long it may take, 100..60000. With three failures to be down
-  // a server that dies is noticed after 4 to 8 s.
+  // From one check of a server to the next, and how long it may take, ms. With three failures to be down, a server that dies is
+  // noticed after 4 to 8 s.
   uint32_t check_interval_ms = 2000;
   uint32_t check_timeout_ms = 2000;
-  // Checks in a row that fail until a server is down, and that succeed until it is up again, 1..100.
+  // Checks in a row that fail until a server is down, and that succeed until it is up again.
   uint32_t check_fall = 3;
   uint32_t check_rise = 2;
   // kBuiltin: names of built-in programs; "bench" is the one there is.
   std::vector<std::string> programs;
-  // How long a new connection waits for its backend connection before it ends, ms, 100..60000. 3 s = one SYN retransmission
-  // after 1 s, one after 3.
+  // How long a new connection waits for its backend connection before it ends, ms. 3 s = one SYN retransmission after 1 s, one
+  // after 3.
   uint32_t connect_timeout_ms = 3000;
-  // A backend that is silent with calls in flight for so long costs its connection, s, 1..3600. Above the 60 s that NFS clients
-  // wait.
+  // A backend that is silent with calls in flight for so long costs its connection, s. Above the 60 s that NFS clients wait.
   uint32_t call_timeout_s = 120;
 };
 
@@ -170,76 +168,76 @@ struct RouteConfig {
 
 // [[client]]: clients that share a budget. An address is counted where its longest prefix is.
 struct ClientConfig {
-  // Label of metrics. 1..32 characters of a-z 0-9 - _.
+  // Label of metrics.
   std::string name;
-  std::vector<IpPrefix> prefixes;  // 1..64
+  std::vector<IpPrefix> prefixes;
   bool allow = true;
-  // Connections of all of them together, 0..16384; 0 = as the listener and [limits] say.
+  // Connections of all of them together; 0 = as the listener and [limits] say.
   uint32_t connections_max = 0;
-  // Calls in flight of each connection, 0..1024; 0 = as the listener says.
+  // Calls in flight of each connection; 0 = as the listener says.
   uint32_t credits = 0;
-  // Bytes of the chunks of their calls in flight, over all connections, 0 or 1 MiB..1 TiB; 0 = no limit. Poll cores share it
-  // evenly. 64 MiB are 64 reads or writes of 1 MiB: 5 ms of 100 Gbit/s.
+  // Bytes of the chunks of their calls in flight, over all connections; 0 = no limit. Poll cores share it evenly. 64 MiB are 64
+  // reads or writes of 1 MiB: 5 ms of 100 Gbit/s.
   uint64_t bytes_in_flight_max = 0;
 };
 
 // [limits]: caps on every count that a peer controls. Each refusal has a reason in the metrics.
 struct LimitsConfig {
-  // Segments in one Read list, 1..64. Linux uses up to 19 for 1 MiB with 64 KiB segments plus a Position-Zero chunk.
+  // Segments in one Read list. Linux uses up to 19 for 1 MiB with 64 KiB segments plus a Position-Zero chunk.
   uint32_t read_segments_max = rpcrdma::kReadSegmentsMax;
-  // Chunks in one Write list, 1..16.
+  // Chunks in one Write list.
   uint32_t write_chunks_max = rpcrdma::kWriteChunksMax;
-  // Segments of Write list and Reply chunk together, 1..64.
+  // Segments of Write list and Reply chunk together.
   uint32_t plain_segments_max = rpcrdma::kPlainSegmentsMax;
-  // Longest call after its Read chunks are pulled, bytes, 64 KiB..64 MiB. 1 MiB of NFS WRITE data needs little more than 1 MiB.
+  // Longest call after its Read chunks are pulled, bytes. 1 MiB of NFS WRITE data needs little more than 1 MiB.
   uint64_t call_bytes_max = 4ULL << 20;
-  // Longest reply taken from a backend, bytes, 64 KiB..64 MiB.
+  // Longest reply taken from a backend, bytes.
   uint64_t reply_bytes_max = 8ULL << 20;
-  // Seconds without an answered RDMA Read, while some are under way, after which a client is given up; 1..3600. The transport
+  // Seconds without an answered RDMA Read, while some are under way, after which a client is given up. The transport
   // repeats a request within that many times. Beside it stands a rate of 1 MiB/s: a connection has the time that its data takes
   // at that rate, and two read timeouts on top (rpcrdma::ServerEndpoint::kReadBytesPerSecondMin). And slow clients together
   // hold at most a quarter of the buffers while others wait for some (rpcrdma::ServerShared::kSlowPart).
   uint32_t read_timeout_s = 10;
-  // Seconds that a client may take to acknowledge a reply, 1..3600: it has no receive for it, or does not answer at all.
+  // Seconds that a client may take to acknowledge a reply: it has no receive for it, or does not answer at all.
   uint32_t reply_timeout_s = 30;
-  // Calls received and not yet answered over all connections, 1..1048576. 64 connections x 64 credits. Several backends share
+  // Calls received and not yet answered over all connections. 64 connections x 64 credits. Several backends share
   // them (rpcrdma::ServerShared::may_begin). A client that is alone leaves a sixteenth of them, so that the next one finds some
   // at once (rpcrdma::ServerShared::kReservedPart).
   uint32_t calls_in_flight_max = 4096;
-  // Connections over all listeners, 1..131072.
+  // Connections over all listeners.
   uint32_t connections_max = 64;
-  // Connection requests not yet established, 1..4096: what a flood of REQs can hold, besides connections_max. About 4 KB each.
-  // Beyond it the oldest of the network that holds the most makes room: a client that exists answers within milliseconds.
+  // Connection requests not yet established: what a flood of REQs can hold, besides connections_max. About 4 KB each. Beyond it
+  // the oldest of the network that holds the most makes room: a client that exists answers within milliseconds.
   uint32_t half_open_max = 512;
-  // Connection requests looked at per second, 1..1000000; more are dropped and counted.
+  // Connection requests looked at per second; more are dropped and counted.
   uint32_t cm_requests_per_second = 1000;
   // The same for the clients of one network together: three quarters, so that the flood of one leaves the others a quarter. A
   // thousand clients of one network that come back at once are through after 9 s (they repeat each 4.3 s, for a minute).
   uint32_t half_open_max_per_prefix = 384;
   uint32_t cm_requests_per_second_per_prefix = 750;
-  // How many bits of a client's address are its network, 0..32 and 0..128.
+  // How many bits of a client's address are its network.
   uint32_t prefix_bits_ipv4 = 24;
   uint32_t prefix_bits_ipv6 = 64;
 };
 
 // [roce]
 struct RoceConfig {
-  // Largest path MTU to agree to, bytes: 256, 512, 1024, 2048 or 4096. Also bound by the port's mtu.
+  // Largest path MTU to agree to, bytes. Also bound by the port's mtu.
   uint32_t path_mtu_max = 4096;
-  // Local ACK timeout exponent: 4.096 us x 2^n, 8..20. 14 = 67 ms, what Linux rdma_cm uses on healthy paths.
+  // Local ACK timeout exponent: 4.096 us x 2^n. 14 = 67 ms, what Linux rdma_cm uses on healthy paths.
   uint32_t ack_timeout = 14;
-  // Retries after ACK timeouts or sequence NAKs before the connection is given up, 0..7.
+  // Retries after ACK timeouts or sequence NAKs before the connection is given up.
   uint32_t retry_count = 7;
-  // Retries after RNR NAKs, 0..7; 7 = without end (IBA 9.7.5.2.8).
+  // Retries after RNR NAKs; 7 = without end (IBA 9.7.5.2.8).
   uint32_t rnr_retry_count = 7;
-  // Delay asked of a peer by an RNR NAK, timer code of IBA table 45, 1..31. 12 = 0.64 ms.
+  // Delay asked of a peer by an RNR NAK, timer code of IBA table 45. 12 = 0.64 ms.
   uint32_t rnr_timer = 12;
-  // Packets in flight per connection, 1..4096. 128 packets of 4096 bytes cover 40 us of 100 Gbit/s.
+  // Packets in flight per connection. 128 packets of 4096 bytes cover 40 us of 100 Gbit/s.
   uint32_t send_window_packets = 128;
-  // RDMA Reads in flight per connection, 1..16; the peer's responder resources bound it further.
+  // RDMA Reads in flight per connection; the peer's responder resources bound it further.
   uint32_t reads_in_flight_max = 16;
-  // Seconds without a packet from a client after which an idle connection asks whether it is there, 0..86400; 0: never. A client
-  // that is gone holds a connection, its receives and its backend connection until then.
+  // Seconds without a packet from a client after which an idle connection asks whether it is there; 0: never. A client that is
+  // gone holds a connection, its receives and its backend connection until then.
   uint32_t keepalive_s = 30;
   // Towards clients that are Causeway too: keep what arrives behind a lost packet, and have only what is missing sent again.
   bool selective_recovery = true;
@@ -251,15 +249,15 @@ struct RoceConfig {
 struct IwarpConfig {
   // Ask for a CRC on each FPDU; a client that asks has it anyway.
   bool crc = true;
-  // RDMA Reads in flight per connection, 1..128; the client's IRD bounds it further.
+  // RDMA Reads in flight per connection; the client's IRD bounds it further.
   uint32_t reads_in_flight_max = 16;
-  // Longest FPDU that we send, bytes, 1024..65535; TCP's segment size bounds it too.
+  // Longest FPDU that we send, bytes; TCP's segment size bounds it too.
   uint32_t fpdu_bytes_max = 65535;
-  // Seconds for a client's MPA Request, 1..60.
+  // Seconds for a client's MPA Request.
   uint32_t handshake_timeout_s = 5;
-  // Seconds without a segment from a client after which TCP asks whether it is there, 0..32767 (TCP_KEEPIDLE); 0: never.
+  // Seconds without a segment from a client after which TCP asks whether it is there (TCP_KEEPIDLE); 0: never.
   uint32_t keepalive_s = 30;
-  // Seconds without an acknowledgement after which a client is gone, 1..3600 (TCP_USER_TIMEOUT).
+  // Seconds without an acknowledgement after which a client is gone (TCP_USER_TIMEOUT).
   uint32_t user_timeout_s = 30;
 };
 
@@ -281,7 +279,7 @@ struct AdminConfig {
   std::string socket;
   // Group of the socket's file: its members may look. Empty: the group of the process.
   std::string group;
-  // Users, and groups of users, that may change something, besides root and the gateway's own user; at most 32 of each.
+  // Users, and groups of users, that may change something, besides root and the gateway's own user.
   std::vector<std::string> admins;
   std::vector<std::string> admin_groups;
 };
@@ -298,11 +296,11 @@ struct LogConfig {
 struct Config {
   GatewayConfig gateway;
   DataplaneConfig dataplane;
-  std::vector<PortConfig> ports;          // 1..8
-  std::vector<ListenerConfig> listeners;  // 1..16
-  std::vector<BackendConfig> backends;    // 1..16
-  std::vector<RouteConfig> routes;        // 0..64
-  std::vector<ClientConfig> clients;      // 0..16
+  std::vector<PortConfig> ports;
+  std::vector<ListenerConfig> listeners;
+  std::vector<BackendConfig> backends;
+  std::vector<RouteConfig> routes;
+  std::vector<ClientConfig> clients;
   LimitsConfig limits;
   RoceConfig roce;
   IwarpConfig iwarp;
