@@ -43,8 +43,8 @@ int say(const std::string& sentence) {
 // connection's state would serve the others for a while, and then end anyway, at a place less clear.
 [[noreturn]] void on_no_memory() {
   constexpr std::string_view kSentence =
-      "causewayd: out of memory: ends here, to be started again; raise the limit (MemoryMax, ulimit -v, the container's), or "
-      "lower limits.connections_max\n";
+      "causewayd: out of memory: ends here, to be started again; "
+      "raise the limit (MemoryMax, ulimit -v, the container's), or lower limits.connections_max\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kSentence.data(), kSentence.size());
   std::abort();
 }

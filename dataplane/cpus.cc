@@ -39,9 +39,8 @@ bool check_cpus(const CpuSettings& settings, const std::vector<uint32_t>& usable
   for (const uint32_t cpu : wanted) {
     if (!usable.empty() && !has(usable, cpu)) {
       error = fmt::format(
-          "CPU {} is not one that this process may use; it may use {}: change main_lcore, poll_lcores or "
-          "worker_lcores",
-          cpu, fmt::join(usable, ","));
+          "CPU {} is not one that this process may use; it may use {}: change main_lcore, poll_lcores or worker_lcores", cpu,
+          fmt::join(usable, ","));
       return false;
     }
   }

@@ -23,8 +23,8 @@ void say_port(const control::Config& config, const control::PortConfig& settings
                         settings.device, port.driver(), port.queues());
   } else if (!port.steering_refusal().empty()) {
     telemetry::log_info(
-        "port '{}': the driver {} takes no rules by queue pair number ({}): packets are dealt to {} queues by RSS, and cores "
-        "hand over what is another one's",
+        "port '{}': the driver {} takes no rules by queue pair number ({}): packets are dealt to {} queues by RSS, "
+        "and cores hand over what is another one's",
         settings.device, port.driver(), port.steering_refusal(), port.queues());
   }
   if (!settings.beside_kernel && settings.exception_tap.empty()) {
@@ -91,8 +91,8 @@ bool DataPath::make_workers(std::string& problem) {
   const auto borrows = std::ranges::find(config_.backends, control::SourceKind::kClient, &control::BackendConfig::source);
   if (borrows != config_.backends.end() && !BackendStream::may_borrow()) {
     problem = "backend '" + borrows->name +
-              "': source = \"client\" connects from addresses that are not this host's, which takes CAP_NET_RAW; give it to the "
-              "process (deploy/systemd/drop-ins/source-client.conf), or use source = \"gateway\"";
+              "': source = \"client\" connects from addresses that are not this host's, which takes CAP_NET_RAW; "
+              "give it to the process (deploy/systemd/drop-ins/source-client.conf), or use source = \"gateway\"";
     return false;
   }
   (void)programs_.add(bench_);

@@ -73,8 +73,8 @@ bool fill_kernel_addresses(control::Config& config, std::string& error) {
     port.addresses = addresses_of(interface);
     if (port.addresses.empty()) {
       error = fmt::format(
-          "port '{}': the kernel has no address on {}: ip address add ADDRESS/PREFIX dev {}; or name the addresses "
-          "that it will have in port.addresses",
+          "port '{}': the kernel has no address on {}: ip address add ADDRESS/PREFIX dev {}; "
+          "or name the addresses that it will have in port.addresses",
           port.device, interface, interface);
       return false;
     }

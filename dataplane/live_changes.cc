@@ -23,8 +23,7 @@ std::vector<control::Problem> LiveChanges::problems(const control::Config& confi
   if (!parts_.numbers.backends.has_room_for(backends)) {
     problems.push_back(
         {file, 0, 0, "backend.name",
-         fmt::format("there have been {} backends since the start, each with counters of its own, and there can be "
-                     "{} of them",
+         fmt::format("there have been {} backends since the start, each with counters of its own, and there can be {} of them",
                      parts_.numbers.backends.values().size(), gateway::kBackendIdsMax),
          "go back to names that there were, or restart"});
     return problems;  // what names them has no numbers
@@ -33,8 +32,7 @@ std::vector<control::Problem> LiveChanges::problems(const control::Config& confi
   if (!parts_.numbers.listeners.has_room_for(listeners)) {
     problems.push_back(
         {file, 0, 0, "listener.name",
-         fmt::format("there have been {} listeners since the start, each with counters of its own, and there can be "
-                     "{} of them",
+         fmt::format("there have been {} listeners since the start, each with counters of its own, and there can be {} of them",
                      parts_.numbers.listeners.values().size(), gateway::kListenerIdsMax),
          "go back to names that there were, or restart"});
     return problems;
@@ -45,18 +43,17 @@ std::vector<control::Problem> LiveChanges::problems(const control::Config& confi
   if (!numbers.routes.has_room_for(gateway::route_keys(config, numbers))) {
     problems.push_back(
         {file, 0, 0, "route",
-         fmt::format("calls have gone {} ways from a listener to a backend since the start, each with a counter of "
-                     "its own, and there can be {} of them",
+         fmt::format("calls have gone {} ways from a listener to a backend since the start, each with a counter of its own, "
+                     "and there can be {} of them",
                      numbers.routes.values().size(), gateway::kRouteIdsMax),
          "go back to routes that there were, or restart"});
   }
   if (!numbers.clients.has_room_for(gateway::client_names(config))) {
-    problems.push_back(
-        {file, 0, 0, "client.name",
-         fmt::format("there have been {} client sections since the start, each with counters of its own, and there "
-                     "can be {} of them",
-                     numbers.clients.values().size(), gateway::kClientIdsMax),
-         "go back to names that there were, or restart"});
+    problems.push_back({file, 0, 0, "client.name",
+                        fmt::format("there have been {} client sections since the start, each with counters of its own, "
+                                    "and there can be {} of them",
+                                    numbers.clients.values().size(), gateway::kClientIdsMax),
+                        "go back to names that there were, or restart"});
   }
   return problems;
 }
@@ -88,8 +85,8 @@ void LiveChanges::add_backend_problems(const control::BackendConfig& backend, co
   }
   if (std::ranges::find(known, backend.name, &gateway::BackendIdentity::name) != known.end()) {
     problems.push_back({file, 0, 0, "backend.name",
-                        fmt::format("there was a backend '{}' of another type or source since the start, and metrics know it by "
-                                    "that name",
+                        fmt::format("there was a backend '{}' of another type or source since the start, "
+                                    "and metrics know it by that name",
                                     backend.name),
                         "give this one another name, or restart"});
   }
@@ -97,8 +94,7 @@ void LiveChanges::add_backend_problems(const control::BackendConfig& backend, co
     problems.push_back(
         {file, 0, 0, "backend.source",
          fmt::format("backend '{}': source = \"client\" takes CAP_NET_RAW, which this process does not have", backend.name),
-         "give it to the process (deploy/systemd/drop-ins/source-client.conf) and restart, or use source = "
-         "\"gateway\""});
+         "give it to the process (deploy/systemd/drop-ins/source-client.conf) and restart, or use source = \"gateway\""});
   }
 }
 

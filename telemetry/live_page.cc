@@ -74,9 +74,11 @@ const char* level_name(control::LogLevel level) {
 
 std::string index_text(std::string_view about_page) {
   return fmt::format(
-      "Causeway gateway.\n\n/metrics  Prometheus metrics\n/healthz  200 while the poll cores turn\n/readyz   200 while clients "
-      "can "
-      "be served\n\nLive page: {}\n",
+      "Causeway gateway.\n\n"
+      "/metrics  Prometheus metrics\n"
+      "/healthz  200 while the poll cores turn\n"
+      "/readyz   200 while clients can be served\n\n"
+      "Live page: {}\n",
       about_page);
 }
 
@@ -103,8 +105,8 @@ std::string LivePage::answer_index(const HttpRequest& request) const {
   }
   const std::string text =
       index_text(page != nullptr ? "open this address in a browser. Its data: /api/snapshot, /api/history"
-                                 : "not built in. It takes npm when the program is built, see meson's option "
-                                   "live_page. Its data are here: /api/snapshot, /api/history");
+                                 : "not built in. It takes npm when the program is built, see meson's option live_page. "
+                                   "Its data are here: /api/snapshot, /api/history");
   return http_answer({.content_type = kText, .body = text}, request.head_only);
 }
 
@@ -122,10 +124,9 @@ std::string LivePage::answer_asset(const HttpRequest& request) const {
 std::string LivePage::answer_snapshot(const HttpRequest& request) {
   const std::optional<SnapshotQuery> query = snapshot_query(request.query);
   if (!query) {
-    return refusal(
-        request, HttpStatus::kBadRequest,
-        "/api/snapshot takes limit=1..500, sort=rpcs|bytes|retransmits|in_flight|credits|round_trip|age|peer|listener|lcore and "
-        "reversed\n");
+    return refusal(request, HttpStatus::kBadRequest,
+                   "/api/snapshot takes limit=1..500, "
+                   "sort=rpcs|bytes|retransmits|in_flight|credits|round_trip|age|peer|listener|lcore and reversed\n");
   }
   look();
   return json_answer(request, snapshot_json(*query));

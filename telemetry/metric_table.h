@@ -95,8 +95,9 @@ inline constexpr MetricName kClientConnectionsMax{
 inline constexpr MetricName kClientBytesMax{"causeway_client_bytes_in_flight_max",
                                             "Bytes of chunks that a [[client]] section may have in flight, if it says."};
 inline constexpr MetricName kRouteCalls{"causeway_route_calls_total",
-                                        "Calls by the listener that they came in by, and by program where it has a [[route]] of "
-                                        "its own; backend none: answered with PROG_UNAVAIL."};
+                                        "Calls by the listener that they came in by, "
+                                        "and by program where it has a [[route]] of its own; "
+                                        "backend none: answered with PROG_UNAVAIL."};
 inline constexpr MetricName kHugepageBytes{"causeway_hugepage_bytes", "Memory held in hugepages."};
 inline constexpr MetricName kServerUp{"causeway_backend_server_up",
                                       "1 when the checks of the server say that it is up; no sample before the first."};
@@ -116,9 +117,8 @@ inline constexpr MetricName kRpcDuration{"causeway_rpc_duration_seconds",
                                          "Time from a call's first packet to its reply being sent, by program and procedure."};
 inline constexpr MetricName kRpcStageDuration{
     "causeway_rpc_stage_duration_seconds",
-    "Time that calls spent in each stage. rx: first packet until taken up, only of calls "
-    "that came in several bursts or waited; rdma_read: pulling data; backend; reply "
-    "until acknowledged (rdma_write: with data by chunk; reply_ack: others, every "
-    "16th)."};
+    "Time that calls spent in each stage. "
+    "rx: first packet until taken up, only of calls that came in several bursts or waited; rdma_read: pulling data; backend; "
+    "reply until acknowledged (rdma_write: with data by chunk; reply_ack: others, every 16th)."};
 
 }  // namespace cw::telemetry

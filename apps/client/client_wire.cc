@@ -56,10 +56,9 @@ std::string advice_for(const verbs::Rejection& rejection, bool is_iwarp) {
       return is_iwarp ? "nobody listens at that TCP port: look for transport = \"iwarp\" and the port in the server's listeners"
                       : "no listener of the server has that port";
     case verbs::RejectReason::kNoAnswer:
-      return is_iwarp
-                 ? "no answer in time: is the address reachable, does a firewall let the TCP port through, does the listener "
-                   "speak iWARP?"
-                 : "is causewayd ready, do both ends share the link? Its log and causewayctl status say so";
+      return is_iwarp ? "no answer in time: is the address reachable, does a firewall let the TCP port through, "
+                        "does the listener speak iWARP?"
+                      : "is causewayd ready, do both ends share the link? Its log and causewayctl status say so";
     case verbs::RejectReason::kNoResources:
       return "the server has no room for more connections, or its backend is down: its log and causewayctl status say which";
     case verbs::RejectReason::kRefused:

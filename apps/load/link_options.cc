@@ -20,8 +20,9 @@ std::string numbered(std::string text) {
 
 void add_port_options(CLI::App& cli, LinkOptions& link, LinkCount count) {
   cli.add_option("-d,--device", link.port.device,
-                 "DPDK device, such as net_memif0,role=client,socket=/run/cw.sock,socket-abstract=no or "
-                 "net_af_packet0,iface=tap0; RoCE only, and needed there");
+                 "DPDK device, "
+                 "such as net_memif0,role=client,socket=/run/cw.sock,socket-abstract=no or net_af_packet0,iface=tap0; "
+                 "RoCE only, and needed there");
   cli.add_option("-a,--address", link.address, "own address with prefix length; RoCE only, and needed there")
       ->check([count](const std::string& text) { return prefix_problem(count == LinkCount::kOne ? text : numbered(text)); });
   cli.add_option("--mtu", link.port.mtu, "bytes of an IP packet on the link; 4500 gives RoCE MTU 4096")

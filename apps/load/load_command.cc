@@ -34,10 +34,10 @@ class Command {
       return status;
     }
     CLI::App cli(
-        "causeway-load: loads the bench program of a causewayd, or an NFSv3 export behind it, over RoCEv2 or iWARP, checks every "
-        "answer and measures.\n"
-        "Without --rate a closed loop: each connection keeps its window full. With it an open loop, free of coordinated "
-        "omission.");
+        "causeway-load: loads the bench program of a causewayd, or an NFSv3 export behind it, over RoCEv2 or iWARP, "
+        "checks every answer and measures.\n"
+        "Without --rate a closed loop: each connection keeps its window full. "
+        "With it an open loop, free of coordinated omission.");
     add_options(cli);
     try {
       cli.parse(argc, argv);
@@ -98,10 +98,9 @@ class Command {
       return test::address_problem(text_for_thread(text, 0));
     });
     cli.add_option("-p,--port", terminal.service_port, "RDMA port of the listener; iWARP: its TCP port")->capture_default_str();
-    cli.add_option(
-           "--threads", terminal.threads,
-           "poll cores, each with a link of its own and a share of the connections and rates: '{}' in --device, --address "
-           "and --server stands for the number of the thread, 0, 1, ..., and CPUs follow --lcore")
+    cli.add_option("--threads", terminal.threads,
+                   "poll cores, each with a link of its own and a share of the connections and rates: '{}' in --device, "
+                   "--address and --server stands for the number of the thread, 0, 1, ..., and CPUs follow --lcore")
         ->capture_default_str()
         ->check(CLI::Range(1, 64));
     cli.add_option("--gateway", session_.next_hop, "next hop when the server is on another network")
@@ -120,8 +119,8 @@ class Command {
         "  causeway-load LINK --server 10.9.0.1 --rate 2k --op echo -b 4k       how long 2000 users a second wait\n"
         "  causeway-load LINK --server 10.9.0.1 --scenario mixed --html r.html  a scenario, and a page with charts\n"
         "  causeway-load --threads 2 --device net_memif{},role=client,socket=/run/cw{}.sock,socket-abstract=no --mtu 4500\n"
-        "    --address 10.9.{}.2/24 --server 10.9.{}.1 --connections 16         from two cores, to a gateway with two such "
-        "ports\n"
+        "    --address 10.9.{}.2/24 --server 10.9.{}.1 --connections 16         "
+        "from two cores, to a gateway with two such ports\n"
         "  causeway-load LINK --server 10.9.0.1 --mix getattr:6,read/64k:3,write/64k:1 --mountd 192.0.2.5 --export /data\n"
         "\n"
         "causeway-load pktgen writes captures for packet generators: see causeway-load pktgen --help.\n"
@@ -135,8 +134,8 @@ class Command {
     LoadSettings& load = session_.terminal.load;
     const char* group = "Calls";
     cli.add_option("-o,--op", operation_,
-                   "null, echo, source (server sends), sink (server receives) or callback (server calls back); with NFS null, "
-                   "getattr, read or write")
+                   "null, echo, source (server sends), sink (server receives) or callback (server calls back); "
+                   "with NFS null, getattr, read or write")
         ->default_str("echo")
         ->check(CLI::IsMember({"null", "echo", "source", "sink", "callback", "getattr", "read", "write"}))
         ->group(group);
@@ -198,8 +197,8 @@ class Command {
         ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
         ->group(group);
     cli.add_flag("--reconnect", load.reconnect,
-                 "open lost and refused connections again and send the calls lost with them again under their XIDs, and open a "
-                 "memif link when its server is back; without it, a refused connection ends the run at once")
+                 "open lost and refused connections again and send the calls lost with them again under their XIDs, "
+                 "and open a memif link when its server is back; without it, a refused connection ends the run at once")
         ->group(group);
     cli.add_flag("--spin", load.spin, "never sleep when idle")->group(group);
   }
@@ -325,8 +324,8 @@ class Command {
       }
     }
     if (session_.terminal.load.faults.any()) {
-      return "--transport iwarp: faults of the link are made in a DPDK port, and there is none; use tc and netem on the "
-             "interface, or leave out --loss, --delay-us and the like (in a scenario: [faults])";
+      return "--transport iwarp: faults of the link are made in a DPDK port, and there is none; "
+             "use tc and netem on the interface, or leave out --loss, --delay-us and the like (in a scenario: [faults])";
     }
     return {};
   }

@@ -97,10 +97,9 @@ class Terminal {
         const std::string advice =
             progress.stats.refused > 0 ? client::advice_for(progress.last_rejection, settings_.is_iwarp) : std::string();
         fmt::print(stderr, "  next: {}\n",
-                   advice.empty()
-                       ? "is causewayd ready, does its listener have this port, has it room, is its backend up, do both "
-                         "ends share the link? Its log and causewayctl status say so."
-                       : advice);
+                   advice.empty() ? "is causewayd ready, does its listener have this port, has it room, is its backend up, "
+                                    "do both ends share the link? Its log and causewayctl status say so."
+                                  : advice);
         return false;
       }
       std::this_thread::sleep_for(kNap);

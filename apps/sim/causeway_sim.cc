@@ -291,9 +291,8 @@ int main_of(const Arguments& arguments) {
 int main(int argc, char** argv) {
   cw::sim::Arguments arguments;
   CLI::App app{
-      "Runs gateways and clients of Causeway in memory, under a simulated clock and faults drawn from a seed, and checks that "
-      "no\n"
-      "call is lost, doubled or damaged, that nothing leaks and that everything ends.\n"
+      "Runs gateways and clients of Causeway in memory, under a simulated clock and faults drawn from a seed,\n"
+      "and checks that no call is lost, doubled or damaged, that nothing leaks and that everything ends.\n"
       "\n"
       "  causeway-sim --seed 7                 one run; the same trace hash every time, on every machine\n"
       "  causeway-sim --seed 1 --seeds 2000    a sweep; exit status 1 if a seed failed\n"

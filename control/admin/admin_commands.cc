@@ -367,8 +367,8 @@ std::string admin_answer(std::string_view line, const AdminCaller& caller, const
     return admin_error(wrong, "bad_request");
   }
   if (command->changes && !caller.may_change) {
-    return admin_error(fmt::format("{} may look and not change anything: {} is for root, the gateway's own user, and those that "
-                                   "[admin] admins and admin_groups name in its configuration",
+    return admin_error(fmt::format("{} may look and not change anything: {} is for root, the gateway's own user, "
+                                   "and those that [admin] admins and admin_groups name in its configuration",
                                    caller.who, command->name),
                        "refused");
   }

@@ -89,8 +89,8 @@ constexpr std::array<AnswerField<RouteStatus>, 4> kRouteStatus = {{
 constexpr std::array<AnswerField<ClientStatus>, 13> kClientStatus = {{
     {"name", "name of the section", [](const ClientStatus& r) { return Json(r.name); }},
     {"prefixes",
-     "networks of its clients; an address belongs to the section with the longest that it is in. None: a reload has removed the "
-     "section, and connections from before still count in it",
+     "networks of its clients; an address belongs to the section with the longest that it is in. "
+     "None: a reload has removed the section, and connections from before still count in it",
      [](const ClientStatus& r) { return Json(r.prefixes); }},
     {"allow", "they may connect", [](const ClientStatus& r) { return Json(r.allow); }},
     {"connections", "connections of all of them now", [](const ClientStatus& r) { return Json(r.connections); }},

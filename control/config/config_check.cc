@@ -171,8 +171,8 @@ class Checker {
     }
     if (!is_af_xdp(port.device) || port.device.find(",iface=") == std::string::npos) {
       add(path + ".beside_kernel", fmt::format("the kernel cannot keep an interface beside '{}'", port.device),
-          "use device = \"net_af_xdp0,iface=eth0\", or the PCI address of a NIC that keeps its kernel driver (mlx5); a device "
-          "that DPDK has whole gets an exception_tap instead");
+          "use device = \"net_af_xdp0,iface=eth0\", or the PCI address of a NIC that keeps its kernel driver (mlx5); "
+          "a device that DPDK has whole gets an exception_tap instead");
     } else if (port.device.find(",xdp_prog=") != std::string::npos) {
       add(path + ".device", "xdp_prog= names another program than the gateway's own", "remove it, or beside_kernel");
     }

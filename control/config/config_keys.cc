@@ -54,9 +54,9 @@ const std::array<Key<DataplaneConfig>, 8> kDataplaneKeys = {{
      .help = "What a poll core does when nothing happens: sleep briefly, or spin (lowest latency, a whole CPU always)."},
     {.name = "rx_buffers",
      .member = &DataplaneConfig::rx_buffers,
-     .help = "Packet buffers. Each granted credit reserves as many as an inline message takes at the port's path MTU: "
-             "connections x credits x"
-             " packets must fit.",
+     .help = "Packet buffers. "
+             "Each granted credit reserves as many as an inline message takes at the port's path MTU: "
+             "connections x credits x packets must fit.",
      .bounds = {1024, 4194304}},
     {.name = "workers", .member = &DataplaneConfig::workers, .help = "Threads that talk to backends.", .bounds = {1, 64}},
 }};
@@ -73,23 +73,23 @@ const std::array<Key<PortConfig>, 8> kPortKeys = {{
      .bounds = {1280, 9000}},
     {.name = "addresses",
      .member = &PortConfig::addresses,
-     .help = "Own addresses with prefix length, IPv4 and IPv6. Required, but with beside_kernel: there the default is those that "
-             "the interface has when the gateway starts.",
+     .help = "Own addresses with prefix length, IPv4 and IPv6. "
+             "Required, but with beside_kernel: there the default is those that the interface has when the gateway starts.",
      .example = "[\"192.0.2.1/24\", \"2001:db8::1/64\"]",
      .bounds = {.count_max = kPortAddressesMax},
      .rule = TextRule::kHost,
      .shown = true},
     {.name = "beside_kernel",
      .member = &PortConfig::beside_kernel,
-     .help =
-         "The kernel keeps the interface and the addresses (ssh, rpcbind, mountd, ping), and only UDP 4791 to them is taken: by "
-         "an XDP program (net_af_xdp; mtu up to 3400, RoCE packets of 2048 bytes), or by rules of the driver (rte_flow "
-         "isolation; NICs that keep their kernel driver, such as mlx5, and net_tap with remote=)."},
+     .help = "The kernel keeps the interface and the addresses (ssh, rpcbind, mountd, ping), and only UDP 4791 to them is taken: "
+             "by an XDP program (net_af_xdp; mtu up to 3400, RoCE packets of 2048 bytes), "
+             "or by rules of the driver (rte_flow isolation; NICs that keep their kernel driver, such as mlx5, "
+             "and net_tap with remote=)."},
     {.name = "exception_tap",
      .member = &PortConfig::exception_tap,
-     .help = "For a device that DPDK has whole: the TAP interface by which the kernel has the addresses. All frames but RoCE "
-             "packets to "
-             "them go there and come from there. Give it the addresses (ip address add); made when it is not there.",
+     .help = "For a device that DPDK has whole: the TAP interface by which the kernel has the addresses. "
+             "All frames but RoCE packets to them go there and come from there. Give it the addresses (ip address add); "
+             "made when it is not there.",
      .example = "\"cw0\"",
      .rule = TextRule::kName},
     {.name = "vlan", .member = &PortConfig::vlan, .help = "VLAN id; 0 = untagged.", .bounds = {0, 4094}},
@@ -111,8 +111,8 @@ const std::array<Key<ListenerConfig>, 12> kListenerKeys = {{
     {.name = "transport",
      .member = Choice<ListenerConfig>{kTransportNames, [](const ListenerConfig& c) { return static_cast<uint32_t>(c.transport); },
                                       [](ListenerConfig& c, uint32_t i) { c.transport = static_cast<TransportKind>(i); }},
-     .help = "The wire: roce, RoCEv2 on the [[port]]s; iwarp, RDMA over the kernel's TCP, on whatever addresses the host has; or "
-             "verbs, an RDMA device of the host (RNIC, rxe, siw) through rdma-core."},
+     .help = "The wire: roce, RoCEv2 on the [[port]]s; iwarp, RDMA over the kernel's TCP, on whatever addresses the host has; "
+             "or verbs, an RDMA device of the host (RNIC, rxe, siw) through rdma-core."},
     {.name = "address",
      .member = &ListenerConfig::address,
      .help = "iwarp and verbs: the own address that is listened on. Not given: all that the host has.",
@@ -137,8 +137,8 @@ const std::array<Key<ListenerConfig>, 12> kListenerKeys = {{
      .live = true},
     {.name = "credits",
      .member = &ListenerConfig::credits,
-     .help = "Calls in flight per connection. Buffers are reserved for all of them; a client whose path MTU is smaller than the "
-             "port's gets as many as these buffers do for.",
+     .help = "Calls in flight per connection. Buffers are reserved for all of them; "
+             "a client whose path MTU is smaller than the port's gets as many as these buffers do for.",
      .bounds = {1, 1024},
      .live = true},
     {.name = "reverse_credits",
@@ -157,9 +157,9 @@ const std::array<Key<ListenerConfig>, 12> kListenerKeys = {{
      .live = true},
     {.name = "allow",
      .member = &ListenerConfig::allow,
-     .help =
-         "Clients that may connect, as addresses or prefixes; empty = everyone. A backend without source = \"client\" sees the "
-         "gateway's address, not the client's: restrict here what its export list would.",
+     .help = "Clients that may connect, as addresses or prefixes; empty = everyone. "
+             "A backend without source = \"client\" sees the gateway's address, not the client's: "
+             "restrict here what its export list would.",
      .example = "[\"192.0.2.0/24\"]",
      .bounds = {.count_max = 256},
      .live = true},
@@ -190,31 +190,31 @@ const std::array<Key<BackendConfig>, 13> kBackendKeys = {{
      .live = true},
     {.name = "backups",
      .member = &BackendConfig::backups,
-     .help =
-         "tcp: servers that stand in while address is down, in order of preference. New connections go to the first server that "
-         "is up, and to address again when it is back; connections that are there stay where they are until their server closes "
-         "them, and their clients then come again. All servers must serve the same: file handles, and for NFSv4 the state "
-         "(opens, "
-         "locks, delegations, sessions), are a server's own. After a move clients get NFS4ERR_BADSESSION or "
-         "NFS4ERR_STALE_CLIENTID "
-         "and reclaim, which works only with servers that share or fail over their state (a cluster with a grace period); with "
-         "others, locks and open files are lost. NFSv3 needs the same file handles.",
+     .help = "tcp: servers that stand in while address is down, in order of preference. "
+             "New connections go to the first server that is up, and to address again when it is back; "
+             "connections that are there stay where they are until their server closes them, and their clients then come again. "
+             "All servers must serve the same: file handles, and for NFSv4 the state (opens, locks, delegations, sessions), "
+             "are a server's own. "
+             "After a move clients get NFS4ERR_BADSESSION or NFS4ERR_STALE_CLIENTID and reclaim, "
+             "which works only with servers that share or fail over their state (a cluster with a grace period); "
+             "with others, locks and open files are lost. NFSv3 needs the same file handles.",
      .example = "[\"127.0.0.2:2049\"]",
      .bounds = {.count_max = kBackupsMax},
      .live = true},
     {.name = "source",
      .member = Choice<BackendConfig>{kSourceNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.source); },
                                      [](BackendConfig& c, uint32_t i) { c.source = static_cast<SourceKind>(i); }},
-     .help = "tcp: whose address the server sees. gateway: this host's. client: the client's own, for export lists and logs by "
-             "client. It takes CAP_NET_RAW, and routes that bring the server's answers back to this host: deploy/README.md. "
-             "Either way "
-             "a client's n-th connection always comes from the same port, so that servers recognize calls that it repeats."},
+     .help = "tcp: whose address the server sees. gateway: this host's. "
+             "client: the client's own, for export lists and logs by client. "
+             "It takes CAP_NET_RAW, and routes that bring the server's answers back to this host: deploy/README.md. "
+             "Either way a client's n-th connection always comes from the same port, "
+             "so that servers recognize calls that it repeats."},
     {.name = "check",
      .member = Choice<BackendConfig>{kCheckNames, [](const BackendConfig& c) { return static_cast<uint32_t>(c.check); },
                                      [](BackendConfig& c, uint32_t i) { c.check = static_cast<CheckKind>(i); }},
-     .help =
-         "tcp: how servers are checked. rpc: a NULL call (NFS version 4) on a connection of its own is answered, with an error "
-         "too. tcp: a connection is taken. off: servers are never down, and backups never used.",
+     .help = "tcp: how servers are checked. "
+             "rpc: a NULL call (NFS version 4) on a connection of its own is answered, with an error too. "
+             "tcp: a connection is taken. off: servers are never down, and backups never used.",
      .live = true},
     {.name = "check_interval_ms",
      .member = &BackendConfig::check_interval_ms,
@@ -271,9 +271,9 @@ const std::array<Key<RouteConfig>, 3> kRouteKeys = {{
      .live = true},
     {.name = "backend",
      .member = &RouteConfig::backend,
-     .help = "Which [[backend]] answers these calls. A client's connection to it is made when the first call wants it. When that "
-             "cannot be, those calls are answered with SYSTEM_ERR and the next one tries again; the connection and its other "
-             "programs go on.",
+     .help = "Which [[backend]] answers these calls. A client's connection to it is made when the first call wants it. "
+             "When that cannot be, those calls are answered with SYSTEM_ERR and the next one tries again; "
+             "the connection and its other programs go on.",
      .example = "\"nfs\"",
      .rule = TextRule::kName,
      .required = true,
@@ -290,9 +290,8 @@ const std::array<Key<ClientConfig>, 6> kClientKeys = {{
      .live = true},
     {.name = "prefixes",
      .member = &ClientConfig::prefixes,
-     .help =
-         "Who they are: addresses or prefixes. The longest prefix that an address is in decides; \"0.0.0.0/0\" and \"::/0\" are "
-         "everyone else.",
+     .help = "Who they are: addresses or prefixes. The longest prefix that an address is in decides; "
+             "\"0.0.0.0/0\" and \"::/0\" are everyone else.",
      .example = "[\"192.0.2.0/24\"]",
      .bounds = {.count_max = 64},
      .required = true,
@@ -313,10 +312,10 @@ const std::array<Key<ClientConfig>, 6> kClientKeys = {{
      .live = true},
     {.name = "bytes_in_flight_max",
      .member = &ClientConfig::bytes_in_flight_max,
-     .help =
-         "Bytes that the chunks of all their calls may hold together: data that is read from them, and the room that they offer "
-         "for results. A call beyond waits, without its data being read, and keeps its credit, until others are answered; one is "
-         "always served. Poll cores share it evenly. 0 = no limit.",
+     .help = "Bytes that the chunks of all their calls may hold together: data that is read from them, "
+             "and the room that they offer for results. "
+             "A call beyond waits, without its data being read, and keeps its credit, until others are answered; "
+             "one is always served. Poll cores share it evenly. 0 = no limit.",
      .bounds = {0, 1ULL << 40},
      .live = true},
 }};
@@ -344,15 +343,17 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
      .live = true},
     {.name = "reply_bytes_max",
      .member = &LimitsConfig::reply_bytes_max,
-     .help = "Longest reply taken from a backend, bytes. memory_mb has to hold one. A reply that stands still for 10 s, or takes "
-             "longer than 60 s to come, costs the backend connection.",
+     .help = "Longest reply taken from a backend, bytes. memory_mb has to hold one. "
+             "A reply that stands still for 10 s, or takes longer than 60 s to come, costs the backend connection.",
      .bounds = {64 * kKiB, 64 * kMiB}},
     {.name = "read_timeout_s",
      .member = &LimitsConfig::read_timeout_s,
-     .help = "A client that answers none of its RDMA Reads for so long loses its connection, s. So does one that is slower than "
-             "1 MiB/s: it has the time that its data takes at that rate, and twice this timeout on top. What is being read from "
-             "it is taken from what all clients share: clients whose calls take longer than 750 ms to read may hold a quarter of "
-             "that together, and lose connections while others wait and they hold more.",
+     .help = "A client that answers none of its RDMA Reads for so long loses its connection, s. "
+             "So does one that is slower than 1 MiB/s: it has the time that its data takes at that rate, "
+             "and twice this timeout on top. "
+             "What is being read from it is taken from what all clients share: "
+             "clients whose calls take longer than 750 ms to read may hold a quarter of that together, "
+             "and lose connections while others wait and they hold more.",
      .bounds = {1, 3600},
      .live = true},
     {.name = "reply_timeout_s",
@@ -363,10 +364,10 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
      .live = true},
     {.name = "calls_in_flight_max",
      .member = &LimitsConfig::calls_in_flight_max,
-     .help =
-         "Calls not yet answered, all connections together. Of several backends one has at most four times as many as are left: "
-         "one that does not answer leaves a fifth to the others. A client that is alone leaves a sixteenth, so that the next one "
-         "finds some at once.",
+     .help = "Calls not yet answered, all connections together. "
+             "Of several backends one has at most four times as many as are left: "
+             "one that does not answer leaves a fifth to the others. "
+             "A client that is alone leaves a sixteenth, so that the next one finds some at once.",
      .bounds = {1, 1048576}},
     {.name = "connections_max",
      .member = &LimitsConfig::connections_max,
@@ -374,13 +375,13 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
      .bounds = {1, 131072}},
     {.name = "half_open_max",
      .member = &LimitsConfig::half_open_max,
-     .help = "Connection requests not yet established; of iWARP, TCP connections without an MPA Request. Beyond it the oldest of "
-             "the network that holds the most makes room.",
+     .help = "Connection requests not yet established; of iWARP, TCP connections without an MPA Request. "
+             "Beyond it the oldest of the network that holds the most makes room.",
      .bounds = {1, 4096}},
     {.name = "cm_requests_per_second",
      .member = &LimitsConfig::cm_requests_per_second,
-     .help = "Connection requests looked at per second; more are dropped, and honest clients repeat theirs. iWARP counts TCP "
-             "connections, and resets those beyond.",
+     .help = "Connection requests looked at per second; more are dropped, and honest clients repeat theirs. "
+             "iWARP counts TCP connections, and resets those beyond.",
      .bounds = {1, 1000000}},
     {.name = "half_open_max_per_prefix",
      .member = &LimitsConfig::half_open_max_per_prefix,
@@ -446,15 +447,14 @@ const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
      .live = true},
     {.name = "keepalive_s",
      .member = &RoceConfig::keepalive_s,
-     .help =
-         "Seconds without a packet from a client after which an idle connection asks whether it is there, and ends when it does "
-         "not answer. 0: never.",
+     .help = "Seconds without a packet from a client after which an idle connection asks whether it is there, "
+             "and ends when it does not answer. 0: never.",
      .bounds = {0, 86400},
      .live = true},
     {.name = "selective_recovery",
      .member = &RoceConfig::selective_recovery,
-     .help = "Keep packets that arrive behind a gap. Clients that are Causeway too then send only lost packets again; others are "
-             "told of a gap only when the missing packet does not come within a reordering window.",
+     .help = "Keep packets that arrive behind a gap. Clients that are Causeway too then send only lost packets again; "
+             "others are told of a gap only when the missing packet does not come within a reordering window.",
      .live = true},
     {.name = "congestion_control",
      .member = &RoceConfig::congestion_control,
@@ -497,20 +497,20 @@ const std::array<Key<IwarpConfig>, 6> kIwarpKeys = {{
 const std::array<Key<MetricsConfig>, 3> kMetricsKeys = {{
     {.name = "listen",
      .member = &MetricsConfig::listen,
-     .help = "Address and TCP port of /metrics, or \"off\". On a kernel interface: DPDK ports are not reachable from the host "
-             "itself. On a loopback address only requests for a loopback name (Host: localhost, 127.0.0.1, [::1]) are answered; "
+     .help = "Address and TCP port of /metrics, or \"off\". "
+             "On a kernel interface: DPDK ports are not reachable from the host itself. "
+             "On a loopback address only requests for a loopback name (Host: localhost, 127.0.0.1, [::1]) are answered; "
              "on another one, whoever reaches it reads it.",
      .rule = TextRule::kSocket},
     {.name = "page",
      .member = &MetricsConfig::page,
-     .help = "Serve the live page there too, at http://ADDRESS:PORT/. Nothing can be changed by it, but it names clients and "
-             "shows the "
-             "last log lines to whoever reaches the address.",
+     .help = "Serve the live page there too, at http://ADDRESS:PORT/. "
+             "Nothing can be changed by it, but it names clients and shows the last log lines to whoever reaches the address.",
      .live = true},
     {.name = "dpdk_telemetry",
      .member = &MetricsConfig::dpdk_telemetry,
-     .help = "Answer /causeway/... at DPDK's telemetry socket too, dpdk_telemetry.v2 among DPDK's runtime files, for "
-             "telegraf's dpdk plugin or dpdk-telemetry.py."},
+     .help = "Answer /causeway/... at DPDK's telemetry socket too, dpdk_telemetry.v2 among DPDK's runtime files, "
+             "for telegraf's dpdk plugin or dpdk-telemetry.py."},
 }};
 
 const std::array<Key<AdminConfig>, 4> kAdminKeys = {{
@@ -525,8 +525,8 @@ const std::array<Key<AdminConfig>, 4> kAdminKeys = {{
      .example = "\"causeway\""},
     {.name = "admins",
      .member = &AdminConfig::admins,
-     .help = "Users who may change something (drain, reload, log level, capture), besides root and the gateway's own user. They "
-             "must be able to open the socket.",
+     .help = "Users who may change something (drain, reload, log level, capture), besides root and the gateway's own user. "
+             "They must be able to open the socket.",
      .example = "[\"alice\"]",
      .bounds = {.count_max = 32}},
     {.name = "admin_groups",
@@ -567,8 +567,8 @@ const Section<PortConfig>& port_section() {
 const Section<ListenerConfig>& listener_section() {
   static const Section<ListenerConfig> kSection{
       {.name = "listener",
-       .help = "What clients connect to. At least one. A reload adds, changes and removes them; one that is removed refuses new "
-               "connections, and those that it has go on.",
+       .help = "What clients connect to. At least one. A reload adds, changes and removes them; "
+               "one that is removed refuses new connections, and those that it has go on.",
        .count_max = kListenersMax,
        .live = true,
        .waits = "connections and metrics know it by its name and port; under another name a reload applies it"},
@@ -578,8 +578,8 @@ const Section<ListenerConfig>& listener_section() {
 const Section<BackendConfig>& backend_section() {
   static const Section<BackendConfig> kSection{
       {.name = "backend",
-       .help = "What answers the calls. At least one. A reload adds, changes and removes them; connections that lead to one that "
-               "is removed go on until they end.",
+       .help = "What answers the calls. At least one. A reload adds, changes and removes them; "
+               "connections that lead to one that is removed go on until they end.",
        .count_max = kBackendsMax,
        .live = true,
        .waits = "connections and metrics know it as what it is; under another name a reload applies it"},
@@ -599,8 +599,8 @@ const Section<RouteConfig>& route_section() {
 const Section<ClientConfig>& client_section() {
   static const Section<ClientConfig> kSection{
       {.name = "client",
-       .help = "Clients that share a budget. A reload adds, changes and removes sections; connections count, until they end, in "
-               "the one that they began in.",
+       .help = "Clients that share a budget. A reload adds, changes and removes sections; "
+               "connections count, until they end, in the one that they began in.",
        .count_max = kClientClassesMax,
        .optional = true,
        .live = true},

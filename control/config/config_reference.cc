@@ -73,8 +73,9 @@ std::string key_text(const Key<S>& key, bool commented) {
 
 std::string config_reference() {
   std::string text = comment(
-      "Causeway configuration: every key with its meaning. A key that is commented out shows its default, or an example"
-      " where there is none. Unknown keys are errors. `causewayd --check-config FILE` says what is wrong with a file.");
+      "Causeway configuration: every key with its meaning. "
+      "A key that is commented out shows its default, or an example where there is none. "
+      "Unknown keys are errors. `causewayd --check-config FILE` says what is wrong with a file.");
   for_each_section([&](const auto& section, auto) {
     const bool repeated = section.info.count_max > 0;
     const std::string header = fmt::format(repeated ? fmt::runtime("[[{}]]") : fmt::runtime("[{}]"), section.info.name);

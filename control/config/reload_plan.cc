@@ -32,8 +32,8 @@ ReloadPlan ReloadPlanner::plan(const Config& running, const LoadedConfig& loaded
     }
     plan.problems.push_back(
         {file, at.line, at.column, "dataplane.rx_buffers",
-         fmt::format("{} cannot back {} buffers besides {} for the data of calls and for packets out of order: connections from "
-                     "before keep the credits and inline sizes that they began with",
+         fmt::format("{} cannot back {} buffers besides {} for the data of calls and for packets out of order: "
+                     "connections from before keep the credits and inline sizes that they began with",
                      running.dataplane.rx_buffers, reserved, others),
          "change the listeners' credits, inline_bytes and connections_max, and limits.call_bytes_max, by less, or restart"});
   }

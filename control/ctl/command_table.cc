@@ -170,8 +170,8 @@ const std::array kCommands = {
             .parameters = kTraceParameters,
             .request = "transport_events",
             .render = render_transport_events,
-            .details = "Always on: each core remembers its last 4096 events, those of queue pairs that are gone too. The same "
-                       "event again and again is one line with a count, and SINCE says when it began."},
+            .details = "Always on: each core remembers its last 4096 events, those of queue pairs that are gone too. "
+                       "The same event again and again is one line with a count, and SINCE says when it began."},
     Command{.object = "listeners",
             .verb = "show",
             .help = "What clients connect to.",
@@ -209,8 +209,8 @@ const std::array kCommands = {
             .request = "status",
             .rows = "routes",
             .render = render_routes,
-            .details = "A listener has a line for each [[route]], and one for the programs without: its own backend takes their "
-                       "calls, or they are answered with PROG_UNAVAIL."},
+            .details = "A listener has a line for each [[route]], and one for the programs without: "
+                       "its own backend takes their calls, or they are answered with PROG_UNAVAIL."},
     Command{.object = "clients",
             .verb = "show",
             .help = "The [[client]] sections: who may connect, and what is used of each budget.",
@@ -220,9 +220,9 @@ const std::array kCommands = {
             .request = "status",
             .rows = "clients",
             .render = render_clients,
-            .details = "An address belongs to the section with the longest prefix that it is in. WAITED counts calls that waited "
-                       "for the section's bytes_in_flight_max; DENIED and FULL count connection requests refused because of "
-                       "allow = false and of connections_max."},
+            .details = "An address belongs to the section with the longest prefix that it is in. "
+                       "WAITED counts calls that waited for the section's bytes_in_flight_max; "
+                       "DENIED and FULL count connection requests refused because of allow = false and of connections_max."},
     Command{.object = "ports",
             .verb = "show",
             .help = "Network ports with their addresses, MTU and link.",
@@ -262,9 +262,10 @@ const std::array kCommands = {
             .access = Access::kRead,
             .parameters = kPingParameters,
             .run = run_ping,
-            .details = "CONNECT is the way to a worker, a connection made, and back; CALL the way to the worker, the backend's "
-                       "answer, and back. A server that knows the program or version not is alive all the same. The exit status "
-                       "is 4 when a backend does not answer."},
+            .details = "CONNECT is the way to a worker, a connection made, and back; "
+                       "CALL the way to the worker, the backend's answer, and back. "
+                       "A server that knows the program or version not is alive all the same. "
+                       "The exit status is 4 when a backend does not answer."},
     Command{.object = "drain",
             .verb = "show",
             .help = "Whether the gateway drains, and how far it is.",
@@ -279,9 +280,9 @@ const std::array kCommands = {
             .parameters = kDrainStartParameters,
             .request = "drain_start",
             .run = run_drain_start,
-            .details = "A connection takes no new calls; it ends when those that it has taken are answered. Its client makes the "
-                       "others again on its next connection. With --wait the exit status is 4 when connections had to be ended "
-                       "by force."},
+            .details = "A connection takes no new calls; it ends when those that it has taken are answered. "
+                       "Its client makes the others again on its next connection. "
+                       "With --wait the exit status is 4 when connections had to be ended by force."},
     Command{.object = "drain",
             .verb = "stop",
             .help = "Take connections again.",
@@ -321,9 +322,8 @@ const std::array kCommands = {
             .access = Access::kLocal,
             .parameters = kDoctorParameters,
             .run = run_doctor,
-            .details =
-                "Run it as the user of the gateway, or as root: it says what this user may do. It changes nothing. The exit "
-                "status is 4 when something keeps the gateway from running or serving."},
+            .details = "Run it as the user of the gateway, or as root: it says what this user may do. It changes nothing. "
+                       "The exit status is 4 when something keeps the gateway from running or serving."},
     Command{.object = "capture",
             .verb = "show",
             .help = "Whether frames are captured, how many, and to where.",
@@ -331,20 +331,19 @@ const std::array kCommands = {
             .is_default = true,
             .request = "capture_show",
             .render = render_capture},
-    Command{
-        .object = "capture",
-        .verb = "start",
-        .help = "Write the frames of clients to a pcapng file, which tshark reads.",
-        .access = Access::kChange,
-        .parameters = kCaptureParameters,
-        .request = "capture_start",
-        .run = run_capture_start,
-        .details =
-            "Data and memory handles (R_Keys, chunks) are taken out, but for --with-payload. The file is yours: causewayctl "
-            "makes it, readable by its owner only, and hands it to the gateway open; an existing one is not overwritten. "
-            "Frames that the disk is too slow for are "
-            "counted; no client waits for it. A file that does not answer, on a file server that is gone, keeps nobody waiting "
-            "either: the state is \"stuck\" then, and no other capture can begin until it answers."},
+    Command{.object = "capture",
+            .verb = "start",
+            .help = "Write the frames of clients to a pcapng file, which tshark reads.",
+            .access = Access::kChange,
+            .parameters = kCaptureParameters,
+            .request = "capture_start",
+            .run = run_capture_start,
+            .details =
+                "Data and memory handles (R_Keys, chunks) are taken out, but for --with-payload. "
+                "The file is yours: causewayctl makes it, readable by its owner only, and hands it to the gateway open; "
+                "an existing one is not overwritten. Frames that the disk is too slow for are counted; no client waits for it. "
+                "A file that does not answer, on a file server that is gone, keeps nobody waiting either: "
+                "the state is \"stuck\" then, and no other capture can begin until it answers."},
     Command{.object = "capture",
             .verb = "stop",
             .help = "End the capture.",

@@ -79,10 +79,11 @@ std::string ctl_manual(std::span<const Command> table) {
   text += ".SH SYNOPSIS\n.B causewayctl\n[\\fIOPTIONS\\fR] \\fIOBJECT\\fR [\\fIVERB\\fR] [\\fIPARAMETERS\\fR]\n";
   text += ".SH DESCRIPTION\n";
   text += roff_text(
-      "Objects, verbs and keywords may be shortened as long as one only is meant. Pairs of keyword and value are "
-      "filters: of one keyword any value has to fit, of different keywords all. Numbers are decimal, or hexadecimal "
-      "with 0x. Looking is for whoever may open the admin socket; changing something is for root, the gateway's own "
-      "user, and those that [admin] admins and admin_groups of its configuration name.\n");
+      "Objects, verbs and keywords may be shortened as long as one only is meant. "
+      "Pairs of keyword and value are filters: of one keyword any value has to fit, of different keywords all. "
+      "Numbers are decimal, or hexadecimal with 0x. Looking is for whoever may open the admin socket; "
+      "changing something is for root, the gateway's own user, "
+      "and those that [admin] admins and admin_groups of its configuration name.\n");
   text += ".SH COMMANDS\n";
   for (const Command& command : table) {
     text += fmt::format(".SS {}\n{} {}\n", roff_text(synopsis(command)), roff_text(command.help), who(command.access));
@@ -100,9 +101,9 @@ std::string ctl_manual(std::span<const Command> table) {
     text += item(std::to_string(each.status), each.meaning);
   }
   text += ".SH JSON\n" + roff_text(
-                             "With --json the answer is one object, with --watch one a line. An error is {\"error\": text, "
-                             "\"kind\": kind}, kind one of usage, unreachable, refused, failed. Fields may be added; none "
-                             "changes its meaning or goes away.\n");
+                             "With --json the answer is one object, with --watch one a line. "
+                             "An error is {\"error\": text, \"kind\": kind}, kind one of usage, unreachable, refused, failed. "
+                             "Fields may be added; none changes its meaning or goes away.\n");
   text += field_list<ConnectionStatus>("connections") + field_list<QueuePairStatus>("queue_pairs") + transport_field_list() +
           field_list<ListenerStatus>("listeners") + field_list<BackendStatus>("backends") + field_list<ServerStatus>("servers") +
           field_list<RouteStatus>("routes") + field_list<ClientStatus>("clients") + field_list<PortStatus>("ports") +
@@ -113,8 +114,8 @@ std::string ctl_manual(std::span<const Command> table) {
 std::string config_manual() {
   std::string text = title("causeway.toml", 5, "configuration of the Causeway gateway");
   text += ".SH DESCRIPTION\n" + roff_text(
-                                    "/etc/causeway/causeway.toml is a TOML file. Unknown keys are errors. causewayctl config "
-                                    "check FILE says everything that is wrong with a file at once.\n");
+                                    "/etc/causeway/causeway.toml is a TOML file. Unknown keys are errors. "
+                                    "causewayctl config check FILE says everything that is wrong with a file at once.\n");
   for (const SectionHelp& section : config_help()) {
     text += fmt::format(".SH {}\n{}\n", roff_text(section.header), roff_text(section.help));
     for (const KeyHelp& key : section.keys) {

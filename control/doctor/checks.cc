@@ -128,8 +128,7 @@ void check_backends(const Facts& facts, Findings& out) {
 void check_clock(const Facts& facts, Findings& out) {
   if (!facts.tsc_is_invariant) {
     out.push_back({"clock", Severity::kFault,
-                   "the time-stamp counter of this CPU does not run at one rate (no constant_tsc): timers "
-                   "would be wrong",
+                   "the time-stamp counter of this CPU does not run at one rate (no constant_tsc): timers would be wrong",
                    "use another host, or have the hypervisor pass an invariant TSC"});
   } else if (facts.clock_source != "tsc" && !facts.clock_source.empty()) {
     out.push_back(

@@ -36,8 +36,8 @@ void check_pci(const Facts& facts, const PortFacts& port, const PciFacts& pci, F
           fmt::format("modprobe vfio-pci; dpdk-devbind.py --bind=vfio-pci {} (it leaves the kernel's network)", port.device));
   } else if (!pci.has_iommu_group && !facts.vfio_without_iommu) {
     fault(fmt::format("{} has no IOMMU group: the IOMMU is off", port.device),
-          "firmware: switch on VT-d or AMD-Vi; kernel command line: intel_iommu=on iommu=pt. In a guest without one: "
-          "echo 1 > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
+          "firmware: switch on VT-d or AMD-Vi; kernel command line: intel_iommu=on iommu=pt. "
+          "In a guest without one: echo 1 > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
   } else if (!pci.group_is_accessible) {
     fault(fmt::format("this user may not open the vfio group of {}", port.device),
           "chown causeway /dev/vfio/* (a udev rule keeps it)");
@@ -112,8 +112,8 @@ void check_interface(const InterfaceFacts& interface, bool beside_kernel, Findin
         {"devices", Severity::kFault,
          fmt::format("an address of the gateway's is also the kernel's on {}: both answer, and the kernel refuses UDP 4791",
                      interface.name),
-         fmt::format("ip addr del ADDRESS dev {}; or give the gateway another address (port.addresses); or share it: "
-                     "net_af_xdp and port.beside_kernel",
+         fmt::format("ip addr del ADDRESS dev {}; or give the gateway another address (port.addresses); "
+                     "or share it: net_af_xdp and port.beside_kernel",
                      interface.name)});
   }
 }
@@ -178,8 +178,8 @@ void check_roce_rules(const Facts& facts, Findings& out) {
                    "nft -a list ruleset | grep 4791 (or iptables-save); delete that rule"});
   } else if (rules.drops_by_default && !rules.accepts) {
     out.push_back({"firewall", Severity::kWarning,
-                   "this host's firewall drops what no rule accepts, and none accepts UDP 4791. Devices that DPDK drives are not "
-                   "concerned; bridges, guests and taps of this host are",
+                   "this host's firewall drops what no rule accepts, and none accepts UDP 4791. "
+                   "Devices that DPDK drives are not concerned; bridges, guests and taps of this host are",
                    "nft add rule inet filter input udp dport 4791 accept"});
   } else {
     out.push_back({"firewall", Severity::kFine, "no rule of this host filters UDP 4791; look at clients and switches, too", {}});

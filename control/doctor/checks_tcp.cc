@@ -48,16 +48,16 @@ void check_listener(const Facts& facts, const IwarpListenerFacts& listener, Find
       return;
     case Bind::kNotLocal:
       out.push_back({"listeners", Severity::kFault, fmt::format("{}{} is not an address of this host", who, listener.address),
-                     "ip address add ADDRESS/PREFIX dev INTERFACE; or correct listener.address; on the standby of a fail-over "
-                     "pair: sysctl -w net.ipv4.ip_nonlocal_bind=1 (net.ipv6.ip_nonlocal_bind=1)"});
+                     "ip address add ADDRESS/PREFIX dev INTERFACE; or correct listener.address; "
+                     "on the standby of a fail-over pair: sysctl -w net.ipv4.ip_nonlocal_bind=1 (net.ipv6.ip_nonlocal_bind=1)"});
       return;
     case Bind::kNotPermitted:
       out.push_back({"listeners", Severity::kFault,
-                     fmt::format("{}TCP port {} is below {} (net.ipv4.ip_unprivileged_port_start), and this user has no "
-                                 "CAP_NET_BIND_SERVICE",
+                     fmt::format("{}TCP port {} is below {} (net.ipv4.ip_unprivileged_port_start), "
+                                 "and this user has no CAP_NET_BIND_SERVICE",
                                  who, listener.port, facts.tcp.first_unprivileged_port),
-                     fmt::format("give listener {} a port from {} on (20049 is registered for NFS over RDMA); or the drop-in "
-                                 "low-port.conf of /usr/share/causeway/systemd",
+                     fmt::format("give listener {} a port from {} on (20049 is registered for NFS over RDMA); "
+                                 "or the drop-in low-port.conf of /usr/share/causeway/systemd",
                                  listener.name, facts.tcp.first_unprivileged_port)});
       return;
     case Bind::kOther:
@@ -69,8 +69,8 @@ void check_listener(const Facts& facts, const IwarpListenerFacts& listener, Find
   }
   if (has_kernel_server(facts, listener.port)) {
     out.push_back({"listeners", Severity::kWarning,
-                   fmt::format("{}the kernel's NFS server serves RDMA at port {}, too: on {} it may get the clients that should "
-                               "come here",
+                   fmt::format("{}the kernel's NFS server serves RDMA at port {}, too: "
+                               "on {} it may get the clients that should come here",
                                who, listener.port, facts.tcp.iwarp_device),
                    kernel_server_fix(listener.name)});
   }
@@ -135,12 +135,11 @@ void check_tcp(const Facts& facts, Findings& out) {
   }
   const size_t before = out.size();
   if (facts.tcp.somaxconn != 0 && facts.tcp.somaxconn < kTcpBacklog) {
-    out.push_back(
-        {"tcp", Severity::kWarning,
-         fmt::format("net.core.somaxconn is {}, and the gateway asks for a queue of {} new connections: when many clients "
-                     "mount at once, some wait a second or longer",
-                     facts.tcp.somaxconn, kTcpBacklog),
-         fmt::format("sysctl -w net.core.somaxconn={} (and in /etc/sysctl.d, to keep it)", kTcpBacklog)});
+    out.push_back({"tcp", Severity::kWarning,
+                   fmt::format("net.core.somaxconn is {}, and the gateway asks for a queue of {} new connections: "
+                               "when many clients mount at once, some wait a second or longer",
+                               facts.tcp.somaxconn, kTcpBacklog),
+                   fmt::format("sysctl -w net.core.somaxconn={} (and in /etc/sysctl.d, to keep it)", kTcpBacklog)});
   }
   const auto check_memory = [&](const char* key, const char* what, uint64_t bytes, const char* usual) {
     if (bytes != 0 && bytes < kTcpBytesFew) {

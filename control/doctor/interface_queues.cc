@@ -23,8 +23,8 @@ uint32_t receive_queues_of(const std::string& interface) {
 
 std::string queue_fix(const std::string& interface, uint32_t queues) {
   return fmt::format(
-      "ethtool -L {0} combined {1} (or rx {1} tx {1}); or, where the NIC can steer: "
-      "ethtool -N {0} flow-type udp4 dst-port 4791 action 0, and udp6",
+      "ethtool -L {0} combined {1} (or rx {1} tx {1}); "
+      "or, where the NIC can steer: ethtool -N {0} flow-type udp4 dst-port 4791 action 0, and udp6",
       interface, queues);
 }
 

@@ -89,8 +89,7 @@ std::unique_ptr<MbufPools> MbufPools::create(const MbufPoolSizes& sizes, std::st
   const uint32_t packet_data_bytes = sizes.a_page_each ? kPageDataBytes : sizes.packet_data_bytes;
   if (packet_data_bytes < sizes.packet_data_bytes) {
     error = fmt::format(
-        "a port wants packet buffers of {} bytes, and an AF_XDP port beside it has them of a page, {}: give them a "
-        "gateway each",
+        "a port wants packet buffers of {} bytes, and an AF_XDP port beside it has them of a page, {}: give them a gateway each",
         sizes.packet_data_bytes, kPageDataBytes);
     return nullptr;
   }

@@ -88,8 +88,8 @@ uint16_t usable_queues(const PortSettings& settings, const rte_eth_dev_info& inf
 
 const char* probe_failure(const std::string& device) {
   if (!is_virtual(device)) {
-    return "cannot probe the device (is it bound to vfio-pci, or does it keep its kernel driver mlx5_core? see dpdk-devbind.py "
-           "--status)";
+    return "cannot probe the device (is it bound to vfio-pci, "
+           "or does it keep its kernel driver mlx5_core? see dpdk-devbind.py --status)";
   }
   return control::may_isolate(device)
              ? "cannot create the virtual device (is the interface of remote= there, and does the kernel have tun, sch_multiq, "
@@ -180,13 +180,12 @@ bool Port::configure(const rte_eth_dev_info& info, MbufPools& pools, std::string
   for (uint16_t queue = 0; queue < queues_; ++queue) {
     result = rte_eth_rx_queue_setup(id_, queue, rx_descriptors, socket_id, nullptr, pools.packet_mempool());
     if (result != 0) {
-      return failed(
-          control::is_af_xdp(settings_.device)
-              ? "cannot make the AF_XDP socket (may this process lock its packet memory, a page for each of rx_buffers? "
-                "CAP_IPC_LOCK or LimitMEMLOCK=infinity; and load and attach programs? See the table of rights in "
-                "deploy/README.md; are there 4096 rx_buffers?)"
-              : "cannot set up the receive queue",
-          result, error);
+      return failed(control::is_af_xdp(settings_.device)
+                        ? "cannot make the AF_XDP socket (may this process lock its packet memory, "
+                          "a page for each of rx_buffers? CAP_IPC_LOCK or LimitMEMLOCK=infinity; and load and attach programs? "
+                          "See the table of rights in deploy/README.md; are there 4096 rx_buffers?)"
+                        : "cannot set up the receive queue",
+                    result, error);
     }
     result = rte_eth_tx_queue_setup(id_, queue, tx_descriptors, socket_id, nullptr);
     if (result != 0) {
@@ -215,8 +214,8 @@ bool Port::leave_the_rest(std::string& error) const {
     return true;
   }
   error = fmt::format(
-      "port '{}': the driver {} cannot leave the kernel its packets: {}. beside_kernel takes a NIC of mlx5, net_tap with "
-      "remote=, or net_af_xdp; without it, use exception_tap",
+      "port '{}': the driver {} cannot leave the kernel its packets: {}. "
+      "beside_kernel takes a NIC of mlx5, net_tap with remote=, or net_af_xdp; without it, use exception_tap",
       settings_.device, driver_, refusal);
   return false;
 }
@@ -317,8 +316,8 @@ bool Port::make_rules(const rte_eth_dev_info& info, std::string& error) {
   std::string refusal;
   if (is_isolated() && (flows_ = FlowRules::make(id_, rules_that_take(plan, 0), refusal)) == nullptr) {
     error = fmt::format(
-        "port '{}': the driver {} refuses the rule that takes RoCE packets from the kernel: {}. Remove beside_kernel, and use "
-        "exception_tap",
+        "port '{}': the driver {} refuses the rule that takes RoCE packets from the kernel: {}. "
+        "Remove beside_kernel, and use exception_tap",
         settings_.device, driver_, refusal);
     return false;
   }

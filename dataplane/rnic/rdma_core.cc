@@ -24,10 +24,9 @@ struct Loaded {
 void* open_library(const char* name, Loaded& out) {
   void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr && out.problem.empty()) {
-    out.problem = fmt::format(
-        "transport = \"verbs\" takes {}, which cannot be loaded ({}): apt-get install librdmacm1 "
-        "ibverbs-providers",
-        name, dlerror());
+    out.problem =
+        fmt::format("transport = \"verbs\" takes {}, which cannot be loaded ({}): apt-get install librdmacm1 ibverbs-providers",
+                    name, dlerror());
   }
   return library;
 }
@@ -107,8 +106,8 @@ std::string rdma_problem(const std::string& device) {
   }
   if (!device.empty() && !std::filesystem::exists(std::filesystem::path(kDevices) / device, ignored)) {
     return fmt::format(
-        "there is no RDMA device '{}' ({}): rdma link shows what there is; a software one is made by: rdma link add "
-        "{} type rxe netdev INTERFACE",
+        "there is no RDMA device '{}' ({}): rdma link shows what there is; "
+        "a software one is made by: rdma link add {} type rxe netdev INTERFACE",
         device, known.empty() ? "there is none at all" : "there are " + known, device);
   }
   if (access(kConnectionManager, R_OK | W_OK) != 0) {

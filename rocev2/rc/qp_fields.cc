@@ -32,8 +32,8 @@ constexpr std::array<verbs::QueuePairField, 33> kFields = {{
      [](const Info& i) { return Value(uint64_t{rc(i).reads_outstanding}); }},
     {"reads_max", "RDMA Read requests outstanding at most", [](const Info& i) { return Value(uint64_t{rc(i).reads_max}); }},
     {"credits_left",
-     "receives that the client has beyond what is posted (end-to-end credits); negative = so many messages wait; null = it does "
-     "not count",
+     "receives that the client has beyond what is posted (end-to-end credits); negative = so many messages wait; "
+     "null = it does not count",
      [](const Info& i) { return rc(i).credit_limited ? Value(int64_t{rc(i).credits_left}) : Value(); }},
     {"recovering", "it went back to una_psn, and nothing new has been acknowledged since",
      [](const Info& i) { return Value(rc(i).recovering); }},

@@ -199,19 +199,18 @@ int parse_and_run(int argc, char** argv) {
   cli.add_option("--export", settings.export_path, "what to ask mountd for; NFSv4.1 works in the server's root")
       ->capture_default_str();
   cli.add_option("--nfs", settings.versions, "versions of NFS")->capture_default_str()->check(CLI::IsMember({"3", "4.1"}));
-  cli.add_option(
-         "--connection", settings.profiles,
-         "kinds of connection; default all. whole: 4096 bytes inline, a segment per chunk. segments: of 4001 bytes, without "
-         "remote invalidation. pieces: segments of 333 bytes. small: 1024 bytes inline. silent: no private data")
+  cli.add_option("--connection", settings.profiles,
+                 "kinds of connection; default all. whole: 4096 bytes inline, a segment per chunk. "
+                 "segments: of 4001 bytes, without remote invalidation. pieces: segments of 333 bytes. small: 1024 bytes inline. "
+                 "silent: no private data")
       ->check(CLI::IsMember({"whole", "segments", "pieces", "small", "silent"}));
   cli.add_option("-k", settings.filter, "only shapes whose name contains this");
   cli.add_option("--directory", settings.directory, "name of the directory, the connection's name appended")
       ->capture_default_str();
   cli.add_flag("--keep", settings.keep, "leave the files there: NAME-N holds N bytes of the pattern that starts at N");
-  cli.add_option(
-      "--cut", settings.cut,
-      "in place of the shapes: so many NFSv3 calls that must not be done twice, each with the connection cut before the "
-      "reply is used, and repeated under its XID on a new one");
+  cli.add_option("--cut", settings.cut,
+                 "in place of the shapes: so many NFSv3 calls that must not be done twice, "
+                 "each with the connection cut before the reply is used, and repeated under its XID on a new one");
   cli.add_flag("--quick", settings.quick, "fewer lengths");
   cli.add_flag("--knfsd", settings.knfsd, "the file server is a Linux kernel: leave out what it is known not to take (suite.h)");
   cli.add_flag("--svcrdma", settings.svcrdma, "the same of the kernel's NFS/RDMA server; implies --knfsd");

@@ -41,8 +41,8 @@ std::string NfsPreparation::make(nfs::Caller& caller, uint32_t count, uint32_t f
   std::string trouble = run(caller, {.kind = nfs::Kind::kMakeDirectory, .name = directory_}, outcome);
   if (!trouble.empty()) {
     return fmt::format(
-        "cannot make the directory '{}' in the export: {}; is an NFS server behind this listener, and the export writable for "
-        "root (Squash)?",
+        "cannot make the directory '{}' in the export: {}; "
+        "is an NFS server behind this listener, and the export writable for root (Squash)?",
         directory_, trouble);
   }
   made_directory_ = true;

@@ -185,12 +185,11 @@ Profile make_malformed(const Target& target, const std::optional<QueuePairTarget
   add_malformed_management(profile, target);
   add_malformed_requests(profile, target);
   profile.remarks = {
-      "Not here, since no single frame meets them: no_buffer (an empty pool), rate_limited, and of causeway_cm_discards_total "
-      "malformed, unbound, qpn_mismatch, duplicate (a connection under way) and the rates (see the profile "
-      "requests).",
-      "Answers (REJ, DREP) are rationed: in a loop faster than 750 answers per second and network, what would be answered "
-      "stands "
-      "under prefix_answer_rate or answer_rate of causeway_cm_discards_total instead.",
+      "Not here, since no single frame meets them: no_buffer (an empty pool), rate_limited, "
+      "and of causeway_cm_discards_total malformed, unbound, qpn_mismatch, duplicate (a connection under way) "
+      "and the rates (see the profile requests).",
+      "Answers (REJ, DREP) are rationed: in a loop faster than 750 answers per second and network, "
+      "what would be answered stands under prefix_answer_rate or answer_rate of causeway_cm_discards_total instead.",
   };
   if (!qp) {
     profile.further_pass = first_pass(profile);
@@ -199,8 +198,9 @@ Profile make_malformed(const Target& target, const std::optional<QueuePairTarget
   add_malformed_at_qp(profile, target, *qp);
   add_malformed_headers(profile, target, *qp);
   profile.remarks.emplace_back(
-      "For one pass: the RPC-over-RDMA headers use up PSNs, and come again as duplicates. causewayd answers most of them with "
-      "RDMA_ERROR, which nobody acknowledges here, so that the queue pair is given up after its retries.");
+      "For one pass: the RPC-over-RDMA headers use up PSNs, and come again as duplicates. "
+      "causewayd answers most of them with RDMA_ERROR, which nobody acknowledges here, "
+      "so that the queue pair is given up after its retries.");
   profile.remarks.emplace_back(
       "The RPC-over-RDMA counts are those of the default [limits], inline_bytes of 2048 or more and 16 credits or more.");
   return profile;

@@ -231,9 +231,8 @@ Profile make_noise(const Target& target, const NoiseOptions& options) {
   }
   profile.further_pass = first_pass(profile);
   profile.remarks = {
-      "Every frame counts by itself: each pass over the file adds the same. ARP and neighbour discovery for causewayd's own "
-      "address "
-      "are answered.",
+      "Every frame counts by itself: each pass over the file adds the same. "
+      "ARP and neighbour discovery for causewayd's own address are answered.",
   };
   return profile;
 }

@@ -71,15 +71,13 @@ Profile make_requests(const Target& target, const RequestOptions& options) {
       {"causeway_cm_messages_total", {{"direction", "rx"}, {"type", "req"}}, options.count},
   };
   profile.remarks = {
-      "What becomes of a REQ depends on [limits]: it is answered (causeway_cm_messages_total{direction=\"tx\"} rep or rej), or "
-      "stands "
-      "under one reason of causeway_cm_discards_total: request_rate, prefix_request_rate. In the first pass answers and discards "
-      "add up to the REQs.",
-      "Nobody sends the RTU: each REP is repeated three times (causeway_cm_retransmissions_total), and its connection counts "
-      "under "
-      "causeway_connections_total{result=\"no_answer\"} after 10 s, or under \"evicted\" as soon as more than half_open_max are "
-      "half open. Meanwhile the same REQ of a later pass is a duplicate "
-      "(causeway_cm_duplicates_total), answered by the same REP.",
+      "What becomes of a REQ depends on [limits]: it is answered (causeway_cm_messages_total{direction=\"tx\"} rep or rej), "
+      "or stands under one reason of causeway_cm_discards_total: request_rate, prefix_request_rate. "
+      "In the first pass answers and discards add up to the REQs.",
+      "Nobody sends the RTU: each REP is repeated three times (causeway_cm_retransmissions_total), "
+      "and its connection counts under causeway_connections_total{result=\"no_answer\"} after 10 s, "
+      "or under \"evicted\" as soon as more than half_open_max are half open. "
+      "Meanwhile the same REQ of a later pass is a duplicate (causeway_cm_duplicates_total), answered by the same REP.",
   };
   return profile;
 }

@@ -44,15 +44,13 @@ Profile make_sends(const Target& target, const QueuePairTarget& qp, const SendOp
       {"causeway_roce_payload_bytes_total", {{"direction", "rx"}}, uint64_t{options.count} * options.payload_bytes},
   };
   profile.remarks = {
-      "PSNs repeat with the file: only the first pass carries new messages. In every later pass each packet is a duplicate, "
-      "which "
-      "causewayd parses, checks (iCRC, path, PSN) and acknowledges again, one ACK per burst and queue pair, without executing "
-      "it. "
+      "PSNs repeat with the file: only the first pass carries new messages. "
+      "In every later pass each packet is a duplicate, which causewayd parses, checks (iCRC, path, PSN) and acknowledges again, "
+      "one ACK per burst and queue pair, without executing it. "
       "A replay in a loop is therefore a stress of duplicates and ACKs, not a message rate.",
       "A frame lost in the first pass makes the rest of that pass out_of_sequence; the next pass fills the gap.",
-      "The listener needs more credits than a burst has packets (32): with fewer, a burst meets no posted receive and is told so "
-      "by "
-      "RNR NAK.",
+      "The listener needs more credits than a burst has packets (32): "
+      "with fewer, a burst meets no posted receive and is told so by RNR NAK.",
   };
   return profile;
 }

@@ -129,12 +129,12 @@ std::string rates(const Report& report) {
 }
 
 std::string latencies(const Report& report) {
-  std::string out =
-      heading("Latency over time",
-              report.open_loop ? "Percentiles of each interval, from the instant at which a call was due: time in which it "
-                                 "could not be sent is part of it (no coordinated omission)."
-                               : "Percentiles of each interval, from sending to the answer. A closed loop sends less while "
-                                 "the server is slow: what users of a fixed rate would see is an open loop's to say.");
+  std::string out = heading("Latency over time",
+                            report.open_loop ? "Percentiles of each interval, from the instant at which a call was due: "
+                                               "time in which it could not be sent is part of it (no coordinated omission)."
+                                             : "Percentiles of each interval, from sending to the answer. "
+                                               "A closed loop sends less while the server is slow: "
+                                               "what users of a fixed rate would see is an open loop's to say.");
   out += line_chart({over_time(report, "p50", [](const Interval& i) { return i.latency.p50; }),
                      over_time(report, "p90", [](const Interval& i) { return i.latency.p90; }),
                      over_time(report, "p99", [](const Interval& i) { return i.latency.p99; }),
@@ -185,11 +185,10 @@ std::string curve(const Report& report) {
   if (report.open_loop) {
     all.push_back(curve_of("from sending", report.total.service));
   }
-  std::string out =
-      heading("Percentile curve",
-              "The latency that so many of all calls do not exceed, within 0.8 % of the truth. Each step to the right "
-              "is ten times rarer.") +
-      line_chart(all, x, of_latency());
+  std::string out = heading("Percentile curve",
+                            "The latency that so many of all calls do not exceed, within 0.8 % of the truth. "
+                            "Each step to the right is ten times rarer.") +
+                    line_chart(all, x, of_latency());
   const auto entries = report.mix.entries();
   if (entries.size() > 1) {
     std::vector<Series> kinds;
