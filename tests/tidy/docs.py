@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks what the pages say against the tree: docs.py ROOT. Links of all pages lead to files and headings that are there. In those for operators
-and contributors (PAGES) metrics are ones that causewayd exports, keys of the configuration are in its reference, paths from the root exist, and numbers
-are those of the code (NUMBERS)."""
+"""Checks what the pages say against the tree: docs.py ROOT. Links of all pages lead to files and headings that are there. In those
+for operators and contributors (PAGES) metrics are ones that causewayd exports, keys of the configuration are in its reference, paths
+from the root exist, and numbers are those of the code (NUMBERS). The glossary has each term once."""
 
 import re
 import sys
@@ -179,6 +179,12 @@ def check_keys(page: str, text: str, known: set[str]) -> list[str]:
     return [f"{page}: the configuration has no {name}" for name in sorted(named - known) if not name.endswith(files)]
 
 
+def check_glossary(text: str) -> list[str]:
+    """A row has one term, or several with commas between them; none stands in two rows."""
+    terms = [term for row in re.findall(r"^\| (.+?) \|", text, re.MULTILINE) if row != "term" for term in row.split(", ")]
+    return [f"docs/glossary.md: {term!r} stands twice" for term in sorted({term for term in terms if terms.count(term) > 1})]
+
+
 def check_number(root: Path, number: Number) -> list[str]:
     page, source = (" ".join((root / name).read_text(encoding="utf-8").split()) for name in (number.page, number.source))
     said, there = re.search(number.said, page), re.search(number.is_there, source)
@@ -201,6 +207,7 @@ def main() -> int:
     for page in PAGES:
         text = (root / page).read_text(encoding="utf-8")
         problems += check_paths(root, page, text) + check_metrics(page, text, metrics) + check_keys(page, text, settings)
+    problems += check_glossary((root / "docs/glossary.md").read_text(encoding="utf-8"))
     problems += [problem for number in NUMBERS for problem in check_number(root, number)]
     print(
         "\n".join(problems)
