@@ -1,5 +1,5 @@
-// The interface that rpcrdma/ sees of a transport: one reliable connection. rocev2/rc implements it; iWARP and libibverbs may
-// stand beside it. All calls are made on the owning core; none calls back. Virtual calls happen per message, never per packet.
+// The interface that rpcrdma/ sees of a transport: one reliable connection. rocev2/rc implements it, as do iwarp/stream and rnic/
+// (rdma-core). All calls are made on the owning core; none calls back. Virtual calls happen per message, never per packet.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // What the gateway and the client role know of a wire: connections come and go as events, and each has a QueuePair. One object
-// serves one core, which makes all calls; none calls back. RoCEv2 (gateway/node) is one implementation; a test's is
-// tests/support/fake_transport.h.
+// serves one core, which makes all calls; none calls back. The wires are RoCEv2 (gateway/node), iWARP (iwarp/) and rdma-core's
+// (rnic/); a test's is tests/support/fake_transport.h.
 //
 // A turn of the user: poll_event() until there is none, poll_ready() until there is none, on_deadline(). The user sees no
 // packets: the shell that runs the transport hands them in and takes them out.
