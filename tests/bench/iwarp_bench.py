@@ -22,36 +22,11 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from link_lab import Daemon, Lab, LabError, Measured, Sample, row, run
+from link_lab import Daemon, Lab, LabError, Measured, Sample, gateway_config, row, run
 
 PORT = 20049
 BLOCK = 1 << 20
 IDLE_CONNECTIONS = 150
-
-CONFIG = """\
-[gateway]
-instance = "bench-{pid}"
-[dataplane]
-poll_lcores = [{cpu}]
-idle = "sleep"
-[limits]
-connections_max = 200
-[[listener]]
-transport = "iwarp"
-address = "127.0.0.1"
-port = {port}
-backend = "bench"
-[[backend]]
-name = "bench"
-type = "builtin"
-programs = ["bench"]
-[iwarp]
-crc = {crc}
-[admin]
-socket = "{directory}/admin.sock"
-[metrics]
-listen = "off"
-"""
 
 
 class Small(NamedTuple):
@@ -73,8 +48,14 @@ class Bench:
     def gateway(self, crc: bool = True) -> Daemon:
         config = self.lab.directory / "iwarp.toml"
         config.write_text(
-            CONFIG.format(
-                pid=os.getpid(), cpu=self.lab.gateway_cpu, port=PORT, crc="true" if crc else "false", directory=self.lab.directory
+            gateway_config(
+                instance=f"bench-{os.getpid()}",
+                poll_lcores=self.lab.gateway_cpu,
+                dataplane='idle = "sleep"',
+                listener=f'transport = "iwarp"\naddress = "127.0.0.1"\nport = {PORT}',
+                admin=self.lab.directory / "admin.sock",
+                metrics="off",
+                extra=f"[limits]\nconnections_max = 200\n[iwarp]\ncrc = {'true' if crc else 'false'}",
             )
         )
         daemon = Daemon(

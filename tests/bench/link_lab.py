@@ -370,10 +370,12 @@ def print_row(entry: dict[str, Any]) -> None:
         print(f"{entry['name']:36s} absent: {entry['absent']}")
         return
     low, high = entry["spread"]
+    state = "no run" if entry.get("runs") == 0 else entry.get("state", "")
     print(
-        f"{entry['name']:36s} {entry['value']:14.2f} {entry['unit']:12s} [{low:.2f} {high:.2f}]  {entry.get('state', 'no run')}"
+        f"{entry['name']:36s} {entry['value']:14.2f} {entry['unit']:12s} [{low:.2f} {high:.2f}]  {state}"
         + (f"  {entry['ratio']:.2f} of {entry['beside']}" if "ratio" in entry else "")
         + (f"  p50 {entry['p50_us']:.1f} us" if "p50_us" in entry else "")
+        + (f"  {entry['bytes']} bytes" if "bytes" in entry else "")
         + (f"  gateway busy {entry['gateway_busy_ns']:.0f} ns" if "gateway_busy_ns" in entry else "")
     )
 
@@ -387,6 +389,15 @@ def finish(rows: list[dict[str, Any]], path: Optional[Path]) -> int:
     return 0 if all(entry.get("good", True) for entry in rows) else 1
 
 
+def command_line(description: str, full: str) -> argparse.Namespace:
+    """BUILD_DIR, --full and --json, which every bench of several programs takes; `full` says what --full does."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--full", action="store_true", help=full)
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    return parser.parse_args()
+
+
 def run(
     name: str,
     description: str,
@@ -396,11 +407,7 @@ def run(
     """The main of a bench on the link: reads the command line, calls measure(lab, seconds of a run, runs, full) for the rows, prints
     and writes them, then what `remark` has to say of each; the exit status. With --full there are five runs of four seconds, else
     one short one, to see that it works."""
-    parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("build", type=Path)
-    parser.add_argument("--full", action="store_true", help="long runs, five of each")
-    parser.add_argument("--json", type=Path, help="write the figures here")
-    options = parser.parse_args()
+    options = command_line(description, "long runs, five of each")
     if len(CPUS) < 2:
         print(f"{name}: two CPUs are needed; skipped")
         return 0

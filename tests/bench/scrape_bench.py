@@ -8,8 +8,6 @@ made anew. `ms` is from connect() to the last byte, as Prometheus waits; the mac
 of the poll core by calls answered, both from /metrics, in slices of a closed loop with scrapes and without, taking turns.
 """
 
-import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -21,6 +19,7 @@ from typing import Any, Optional
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ops"))
 
 from harness import Box, Gateway, LabError, Load  # noqa: E402
+from link_lab import command_line, finish  # noqa: E402
 
 CACHE_S = 0.26  # how long an answer is kept, and a little
 MANY = 10_000
@@ -89,7 +88,7 @@ def scrapes_of(gateway: Gateway, count: int, name: str, beside: Optional[Row]) -
         "spread": [times[0], times[-1]],
     }
     if beside is not None:
-        row.update(baseline=beside["value"], beside="no connections", ratio=beside["value"] / row["value"])
+        row.update(baseline=beside["value"], beside="a scrape without connections", ratio=beside["value"] / row["value"])
     return [row]
 
 
@@ -132,18 +131,14 @@ def cost_of_calls(box: Box, slices: int, seconds: float) -> Row:
         "unit": "us",
         "good": True,
         "baseline": without,
-        "beside": "without scrapes",
+        "beside": "calls without scrapes",
         "ratio": 1 / statistics.median(ratios),
         "spread": [without * min(ratios), without * max(ratios)],
     }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build", type=Path)
-    parser.add_argument("--full", action="store_true", help="10,000 connections, and figures that mean something")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = command_line(__doc__ or "", "10,000 connections, and figures that mean something")
     many = MANY if options.full else SMOKE_MANY
     count = 40 if options.full else 3
     rows: list[Row] = []
@@ -167,15 +162,7 @@ def main() -> int:
             return 1
         finally:
             box.close()
-    for row in rows:
-        beside = f"   {row['beside']} {row['baseline']:.3f}" if "beside" in row else ""
-        size = f"   {row['bytes']} bytes" if "bytes" in row else ""
-        print(
-            f"{row['name']:40} {row['value']:8.3f} {row['unit']}  [{row['spread'][0]:.3f}, {row['spread'][1]:.3f}]{size}{beside}"
-        )
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
-    return 0
+    return finish(rows, options.json)
 
 
 if __name__ == "__main__":

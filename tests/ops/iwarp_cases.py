@@ -12,33 +12,11 @@ from typing import Optional, Sequence
 from harness import GATEWAY_CPU, LOAD_CPU, Box, Gateway, Skip, expect, expect_equal, free_tcp_address
 from iwarp_peer import IwarpPeer
 from lab.daemon import wait_until
+from lab.gateway_config import gateway_config
 
 NOBODY = 65534
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs", "--bounding-set=-all"]
 CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-TEXT = """\
-[gateway]
-instance = "{instance}"
-[dataplane]
-main_lcore = {cpu}
-poll_lcores = [{cpu}]
-idle = "{idle}"
-[[listener]]
-name = "bench"
-transport = "iwarp"
-address = "127.0.0.1"
-port = {port}
-backend = "bench"
-{listener}
-[[backend]]
-name = "bench"
-type = "builtin"
-programs = ["bench"]
-[admin]
-socket = "{admin}"
-[metrics]
-listen = "{metrics}"
-"""
 
 
 class PlainGateway(Gateway):
@@ -58,16 +36,15 @@ def _gateway(box: Box, as_nobody: bool = False, idle: str = "sleep", listener: s
     admin = str(home / "admin")
     config = home / "gateway.toml"
     config.write_text(
-        TEXT.format(
+        gateway_config(
             instance=f"plain-{os.getpid()}",
-            cpu=GATEWAY_CPU,
-            idle=idle,
-            port=port,
+            poll_lcores=GATEWAY_CPU,
+            dataplane=f'idle = "{idle}"',
+            listener=f'name = "bench"\ntransport = "iwarp"\naddress = "127.0.0.1"\nport = {port}\n{listener}',
             admin=admin,
             metrics=metrics,
-            listener=listener,
+            extra=extra,
         )
-        + extra
     )
     gateway = PlainGateway("gateway", [*prefix, str(program), "--config", str(config)], box.directory / "gateway.log", box.env)
     gateway.admin, gateway.metrics_address, gateway.port = admin, metrics, port

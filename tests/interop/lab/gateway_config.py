@@ -4,7 +4,7 @@ TEXT = """\
 [gateway]
 instance = "{instance}"
 [dataplane]
-main_lcore = {main_lcore}
+{main_lcore}
 poll_lcores = [{poll_lcores}]
 {dataplane}
 {ports}
@@ -27,12 +27,12 @@ BENCH_PROGRAM = 'type = "builtin"\nprograms = ["bench"]'
 def gateway_config(
     *,
     instance: str,
-    main_lcore: object,
     poll_lcores: object,
-    device: str,
-    port: str,
     admin: object,
     metrics: str,
+    main_lcore: object = None,
+    device: str = "",
+    port: str = "",
     mtu: int = 4500,
     backend_name: str = "bench",
     backend: str = BENCH_PROGRAM,
@@ -41,7 +41,8 @@ def gateway_config(
     metrics_extra: str = "",
     extra: str = "",
 ) -> str:
-    """`port`, `backend`, `dataplane`, `listener` and `metrics_extra` are lines of their sections; `extra` has sections of its own. Without a
-    device there is no port, and no DPDK."""
+    """`port`, `backend`, `dataplane`, `listener` and `metrics_extra` are lines of their sections; `extra` has sections of its own.
+    Without a device there is no port and no DPDK, which alone takes `main_lcore`."""
     ports = f'[[port]]\ndevice = "{device}"\nmtu = {mtu}\n{port}' if device else ""
+    main_lcore = "" if main_lcore is None else f"main_lcore = {main_lcore}"
     return TEXT.format(**{**locals(), "ports": ports})
