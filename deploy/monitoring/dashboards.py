@@ -506,7 +506,12 @@ def transport() -> Json:
                 "pps",
                 (rate("roce_discards_total", "reason"), "{{reason}}"),
             ),
-            timeseries("Packets sent again", "As a share of those sent; without tail probes, which ask a silent peer.", "percentunit", (ratio, "{{instance}}")),
+            timeseries(
+                "Packets sent again",
+                "As a share of those sent; without tail probes, which ask a silent peer.",
+                "percentunit",
+                (ratio, "{{instance}}"),
+            ),
             row("Loss and recovery"),
             timeseries(
                 "Loss, seen here",

@@ -150,7 +150,11 @@ def shows_servers_and_budgets(box: Box) -> None:
     tiles = lambda: [_text(browser, f"#tile-{name} .sub") for name in ("connections", "backends")]  # noqa: E731
     expect_equal("what the tiles warn of", tiles(), ["1 budget is full", f"{first[1]} is down"])
     problems = _problems(browser)
-    for word in ("refused in this window: a [[client]] section is full", "section cluster is full", f"Server {first[1]} of backend"):
+    for word in (
+        "refused in this window: a [[client]] section is full",
+        "section cluster is full",
+        f"Server {first[1]} of backend",
+    ):
         expect(any(word in problem for problem in problems), f"no word of {word!r} in {problems}")
     expect("refused" in problems[0], f"the worst is not said first: {problems}")
     cluster, strangers = budgets()
@@ -179,7 +183,9 @@ def shows_servers_and_budgets(box: Box) -> None:
     browser.wait_until(lambda: tiles()[1] == "1 down", 10, "a backend that is down")
     browser.wait_until(lambda: any("backend served is down" in problem for problem in _problems(browser)), 10, "word of it")
     browser.size(390, 900)
-    wider = "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+    wider = (
+        "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+    )
     browser.wait_until(lambda: browser.script(wider) == [], 5, "tables that are read without a keyhole")
     load.stop()
     browser.close()
