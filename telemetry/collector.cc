@@ -32,6 +32,7 @@ ClientMetric histogram_sample(Labels labels, const Histogram& histogram) {
   metric.label = std::move(labels);
   metric.histogram.sample_count = histogram.count();
   metric.histogram.sample_sum = histogram.sum_seconds();
+  // The serializer adds the bucket without a bound.
   for (const Duration bound : kExportedBounds) {
     metric.histogram.bucket.push_back({histogram.count_up_to(bound), bound.to_seconds()});
   }
@@ -75,6 +76,7 @@ class RowFolder {
   [[nodiscard]] std::span<const CoreSource> all_cores() const { return sources_.cores; }
 
   void add_scoped(const char* label, const std::vector<NamedSource>& sources, uint32_t sources_max) {
+    // Of one that a reload has removed, counters stay, so that sums over all do not fall; gauges go when they are 0.
     for (uint32_t i = 0; i < sources.size() && i < sources_max; ++i) {
       add_values({{label, sources[i].name}}, i, all_cores(), sources[i].removed && row_.type == MetricType::Gauge);
     }
@@ -130,6 +132,7 @@ class RowFolder {
 };
 
 void add_table(const MetricSources& sources, std::vector<MetricFamily>& families) {
+  // Rows of one metric are neighbours in the table: Prometheus wants all samples of a family in one piece.
   for (const MetricRow& row : metric_rows()) {
     if (families.empty() || families.back().name != row.name) {
       families.push_back({row.name, row.help, row.type, {}});
@@ -240,6 +243,7 @@ void add_limits(const Limits& limits, std::vector<MetricFamily>& families) {
   families.push_back(std::move(credits));
   MetricFamily client_connections{kClientConnectionsMax.name, kClientConnectionsMax.help, MetricType::Gauge, {}};
   MetricFamily client_bytes{kClientBytesMax.name, kClientBytesMax.help, MetricType::Gauge, {}};
+  // 0 is no limit, and has no sample: on a graph it would be one that lets nobody in.
   for (const ClientLimits& client : limits.clients) {
     if (client.connections_max > 0) {
       client_connections.metric.push_back(sample({{"client", client.name}}, client.connections_max));

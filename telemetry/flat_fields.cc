@@ -16,7 +16,7 @@ using prometheus::MetricType;
 constexpr std::string_view kOurs = "causeway_";
 constexpr std::string_view kSeconds = "_seconds";
 constexpr double kMicrosecondsPerSecond = 1e6;
-constexpr double kLargest = 9e18;
+constexpr double kLargest = 9e18;  // what llround() still takes
 
 uint64_t whole(double value) {
   return std::isfinite(value) && value > 0 ? static_cast<uint64_t>(std::llround(std::min(value, kLargest))) : 0;
@@ -65,6 +65,7 @@ class Fields {
         name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
     name.resize(std::min(name.size(), kFlatNameBytesMax));
     const auto same = std::ranges::find(fields_, name, &FlatField::name);
+    // Series that differ in labels which the query leaves out have one name, and are added up.
     if (same != fields_.end()) {
       same->value += whole(value);
     } else if (fields_.size() < kFlatFieldsMax) {

@@ -118,6 +118,7 @@ std::string History::value_name(uint32_t value) const {
 std::string History::to_json(uint64_t since) const {
   const std::lock_guard lock(mutex_);
   const uint64_t oldest = next_ > kSamplesMax ? next_ - kSamplesMax : 0;
+  // A page that asks for more than there has been was watching a process before this one: it gets all.
   const uint64_t first = since > next_ ? oldest : std::max(oldest, since);
   std::string json = fmt::format(R"({{"boot":"{}","period_ms":{},"capacity":{},"first":{},"next":{},"time_ms":[)",
                                  started_unix_ms_, kPeriod.to_us() / 1000, kSamplesMax, first, next_);

@@ -92,6 +92,7 @@ bool accepts_gzip(std::string_view encodings) {
     const std::string_view name = trimmed(take_until(each, ';'));
     const std::string_view weight = trimmed(each);
     if (same_word(name, "gzip")) {
+      // q=0 and q=0.000 refuse it; q=0.5 does not.
       return !weight.starts_with("q=0") || weight.find_first_of("123456789") != std::string_view::npos;
     }
   }
@@ -105,6 +106,7 @@ void read_fields(std::string_view lines, HttpRequest& request) {
     const std::string_view name = take_until(value, ':');
     value = trimmed(value);
     if (same_word(name, "host")) {
+      // With two of them somebody in between could act upon the one, and we upon the other (RFC 9112, section 3.2).
       request.status = has_host ? HttpStatus::kBadRequest : request.status;
       request.host = value;
       has_host = true;
@@ -118,6 +120,7 @@ void read_fields(std::string_view lines, HttpRequest& request) {
 
 }  // namespace
 
+// Lines may end in a bare LF (RFC 9112, section 2.2): who types a request by hand sends no CR.
 bool http_is_complete(std::string_view received) {
   return received.find("\r\n\r\n") != std::string_view::npos || received.find("\n\n") != std::string_view::npos;
 }

@@ -40,7 +40,7 @@ double figure(const LiveConnection& connection, ConnectionOrder order) {
     case ConnectionOrder::kAge:
       return status.age.to_seconds();
     case ConnectionOrder::kLcore:
-      return -static_cast<double>(status.lcore);
+      return -static_cast<double>(status.lcore);  // the first CPU first, where of other figures the largest is
     case ConnectionOrder::kPeer:
     case ConnectionOrder::kListener:
       return 0;

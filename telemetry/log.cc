@@ -67,6 +67,7 @@ class SiteLimiter {
     uint64_t held_back;
   };
   std::mutex mutex_;
+  // The pointer is the key, not the text: a call site always passes the same literal.
   std::map<std::pair<const char*, uint32_t>, Site> sites_;
 };
 

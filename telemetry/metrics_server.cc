@@ -113,6 +113,7 @@ class Answers {
     const Clock::time_point now = Clock::now();
     if (!health_at_ || now - *health_at_ > std::chrono::nanoseconds(MetricsServer::kCacheTime.to_ns())) {
       cached_health_ = health_.health();
+      // Not `now`: cores may have taken kSnapshotTimeout to answer, which is most of kCacheTime.
       health_at_ = Clock::now();
     }
     return cached_health_;

@@ -10,6 +10,7 @@ constexpr uint32_t kNfs3First = 0;
 constexpr uint32_t kNfs4First = kNfs3First + kNfs3Procedures;
 constexpr uint32_t kBenchFirst = kNfs4First + kNfs4Procedures;
 
+// In the order of the procedures' numbers, program by program: rpc_row_of() adds the number to the program's first row.
 constexpr std::array<RpcProcedureRow, kRpcRowCount> kProcedureRows = {{
     {"nfs3", "null"},     {"nfs3", "getattr"}, {"nfs3", "setattr"},     {"nfs3", "lookup"},   {"nfs3", "access"},
     {"nfs3", "readlink"}, {"nfs3", "read"},    {"nfs3", "write"},       {"nfs3", "create"},   {"nfs3", "mkdir"},

@@ -41,7 +41,7 @@ bool StderrSink::write_whole(std::string_view text) {
     return true;
   }
   within_line_ = within_line_ || written > 0;
-  lost_why_ = written < 0 ? errno : ENOSPC;
+  lost_why_ = written < 0 ? errno : ENOSPC;  // of a part that was written: most likely a full disk
   return false;
 }
 

@@ -21,6 +21,7 @@ std::optional<uint32_t> number_of(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
+// A name first, even one of digits alone, as chown(1) takes it.
 std::optional<uint32_t> uid_of(const std::string& name) {
   std::vector<char> buffer(kEntryBytesMax);
   passwd entry{};

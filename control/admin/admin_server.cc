@@ -49,6 +49,7 @@ bool clear_path(const std::string& path, std::string& problem) {
   }
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = unix_address(path);
+  // EAGAIN: somebody listens, and the queue is full.
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 || errno == EAGAIN) {
     problem = fmt::format("admin socket {}: another causewayd is running; give each its own gateway.instance", path);
     return false;
@@ -110,11 +111,13 @@ class AdminSession final : public StreamSession {
     const size_t end = in_.find('\n');
     const size_t length = end == std::string::npos ? in_.size() : end;
     if (length > AdminServer::kRequestBytesMax) {
+      // Where the next request begins is not known: the connection ends with this answer.
       in_.clear();
       at_end_ = true;
       answer(admin_error(fmt::format("a request is at most {} bytes", AdminServer::kRequestBytesMax), "bad_request"));
       return true;
     }
+    // The last line may lack its end: a client that has shut down its side is not going to send it.
     if (end == std::string::npos && !(at_end_ && !in_.empty())) {
       return false;
     }
@@ -226,6 +229,7 @@ std::unique_ptr<AdminServer> AdminServer::start(const std::string& path, const A
     unlink(path.c_str());
     return nullptr;
   }
+  // Listening comes last: nobody gets in while the file has another group or mode.
   if (chmod(path.c_str(), 0660) != 0 || listen(listener.get(), kListenBacklog) != 0) {
     problem = errno_sentence(path, "cannot listen");
     unlink(path.c_str());

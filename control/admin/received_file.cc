@@ -32,6 +32,7 @@ ssize_t receive_with_file(int socket, MutableBytes buffer, UniqueFd& file) {
     for (size_t at = CMSG_LEN(0); at + sizeof(int) <= item->cmsg_len; at += sizeof(int)) {
       int fd = -1;
       std::memcpy(&fd, reinterpret_cast<const char*>(item) + at, sizeof(fd));
+      // Of two the last one stays: assigning closes the one before, so none is left open.
       file = UniqueFd(fd);
     }
   }

@@ -94,7 +94,7 @@ CaptureWriter::~CaptureWriter() {
   if (stop(waited_ ? std::chrono::milliseconds(0) : kStopPatience)) {
     thread_.join();
   } else {
-    thread_.detach();
+    thread_.detach();  // it waits for the file; its share of the Job keeps alive what it works with
   }
 }
 
@@ -179,6 +179,7 @@ void CaptureWriter::Job::drain() {
     CapturedFrame frame;
     MutableBytes raw;
     for (uint32_t i = 0; i < CaptureRing::kSlots && !done.load() && ring->front(frame, raw); ++i) {
+      // Once: a wall clock that is set during the capture must not bend the time between frames.
       if (!has_offset_) {
         has_offset_ = true;
         clock_offset_ns_ = unix_now_ns() - frame.at_ns;

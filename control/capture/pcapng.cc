@@ -49,7 +49,7 @@ std::string pcapng_start(const std::string& program, uint32_t snap_bytes) {
   put<uint16_t>(interface, 1);  // Ethernet
   put<uint16_t>(interface, 0);
   put<uint32_t>(interface, snap_bytes);
-  option(interface, kTimeResolution, "\x09");
+  option(interface, kTimeResolution, "\x09");  // 10^-9 s
   option(interface, kEnd, "");
   return block(0x0a0d0d0a, section) + block(1, interface);
 }

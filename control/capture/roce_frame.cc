@@ -10,8 +10,8 @@
 namespace cw::control::capture {
 namespace {
 
-constexpr uint32_t kRpcRdmaFixedBytes = 16;
-constexpr uint32_t kRkeyInReth = 8;
+constexpr uint32_t kRpcRdmaFixedBytes = 16;  // XID, version, credits, type; the chunk lists behind them name R_Keys
+constexpr uint32_t kRkeyInReth = 8;          // and in AtomicETH: both begin with the address
 constexpr uint16_t kEtherTypeArp = 0x0806;
 constexpr uint8_t kIpProtocolIcmp6 = 58;
 constexpr uint32_t kTransportBytes = 8;  // ports of TCP and UDP; type, code and numbers of ICMP; a fragment header
@@ -63,7 +63,7 @@ uint32_t redact(MutableBytes frame) {
   }
   const wire::OpcodeTraits& traits = wire::traits_of(static_cast<wire::Opcode>(roce->opcode));
   if (traits.kind == wire::OpcodeKind::kDatagram) {
-    return size;
+    return size;  // connection management, to QP1: there are no calls and no R_Keys in it
   }
   const auto blank = [&](uint32_t at) {
     const uint32_t end = std::min(at + 4, size);

@@ -214,7 +214,7 @@ Result<ConnectionId> ConnectionManager::connect(Instant now, const CmAddress& to
   connection->peer_response = timeout_of(parameters.peer_response_code);
   connection->attempt = handshake_of(options_, connection->peer_response, parameters.max_cm_retries);
   connection->ack_timeout_code = parameters.ack_timeout_code;
-  connection->was_announced = true;
+  connection->was_announced = true;  // the caller has its id: however it ends, an event tells
   Req req = request_from(to, service, parameters);
   req.local_comm_id = connection->local_comm_id;
   req.local_ca_guid = options_.local_ca_guid;

@@ -99,6 +99,7 @@ void ConnectionManager::repeat(Instant now, Connection& connection) {
   ++stats_.repeated[static_cast<size_t>(type_of_kept(connection))];
   send_kept(connection);
   ++connection.repetitions;
+  // The peer has not proved its address yet: from here on only REQs that it repeats draw another REP.
   if (connection.state == ConnectionState::kRepSent && connection.repetitions >= options_.unasked_replies_max) {
     wait_until(connection, connection.give_up_at);
     return;

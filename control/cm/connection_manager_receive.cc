@@ -225,6 +225,7 @@ void ConnectionManager::on_rej(const Arrival& arrival) {
   const auto code = static_cast<uint32_t>(rej.reason);
   ++stats_.rejects_received[code < kRejectReasonCount ? code : 0];
   const ConnectionState state = connection.state;
+  // end() would take a kept REQ or REP for a REJ of ours that may have to be repeated.
   connection.kept = Kept::kNone;
   if (state == ConnectionState::kDreqSent) {
     end(arrival.now, connection, CmOutcome::kLocalDisconnect, Disconnected{DisconnectCause::kLocalRequest});

@@ -12,6 +12,7 @@ void ConnectionManager::on_req(const Arrival& arrival) {
   if (known != nullptr && known->passive) {
     return on_duplicate_req(arrival, req, *known);
   }
+  // Before the budgets of requests: one that nobody could serve costs an answer (take_answer) and takes no place from others.
   if (const auto reason = judge(arrival.from, req)) {
     return refuse(arrival, *reason, AboutMessage::kReq, 0, req.local_comm_id);
   }
@@ -70,6 +71,7 @@ std::optional<RejectReason> ConnectionManager::judge(const CmAddress& from, cons
   if (!is_valid(req.path_mtu) || req.path_mtu > options_.path_mtu_max) {
     return RejectReason::kInvalidMtu;
   }
+  // Of partitions there is only the default one. The highest bit tells full from limited members, and does not matter here.
   if ((req.pkey & 0x7fff) != 0x7fff || !is_connected_qpn(req.local_qpn)) {
     return RejectReason::kUnsupported;
   }

@@ -38,6 +38,7 @@ bool ConnectionManager::enqueue(const CmAddress& to, const Mad& mad) {
   const MessageType type = type_of(mad);
   ++stats_.sent[static_cast<size_t>(type)];
   if (type == MessageType::kRej) {
+    // The reason stands behind two communication ids and two bytes about what was rejected (IBA 12.6.7).
     ++stats_.rejects_sent[count_index(static_cast<RejectReason>(load_be16(mad.data() + kMadHeaderSize + 10)))];
   }
   return true;

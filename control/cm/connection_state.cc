@@ -77,6 +77,7 @@ constexpr Transition kTransitions[] = {
     {S::kRepRcvd, I::kDisconnect, S::kTimewait, A::kSendRej},
     {S::kRepRcvd, I::kGiveUp, S::kTimewait, A::kSendRej},
 
+    // A repeated REP means that our RTU was lost.
     {S::kEstablished, I::kReq, S::kEstablished, A::kIgnore},
     {S::kEstablished, I::kRep, S::kEstablished, A::kDuplicateMessage},
     {S::kEstablished, I::kMraOfRep, S::kEstablished, A::kIgnore},
@@ -125,7 +126,7 @@ constexpr auto kIndex = [] {
   return index;
 }();
 
-// Listed twice, a transition would be ambiguous; and every state but the resting ones must know its deadline.
+// Listed twice, a transition would be ambiguous: the later row would win in kIndex, and the earlier be dead.
 constexpr bool is_unambiguous() {
   size_t listed = 0;
   for (const auto& row : kIndex) {

@@ -96,6 +96,7 @@ Connection* ConnectionTable::find(ConnectionId id) {
     return nullptr;
   }
   Connection& connection = connections_[slot];
+  // A free slot keeps the generation of its last connection, whose id would fit: the communication id says that nobody has it.
   return connection.local_comm_id != 0 && connection.id() == id ? &connection : nullptr;
 }
 

@@ -127,6 +127,7 @@ std::vector<S> with_live_entries(const Section<S>& section, const std::vector<S>
       continue;
     }
     if (section.info.live) {
+      // An entry that stays keeps its values of before, save for the keys that a reload can apply.
       out[i] = before[*pairs[i]];
     }
     take_live(section, after[i], out[section.info.live ? i : *pairs[i]]);

@@ -208,6 +208,7 @@ class Checker {
       add(path, fmt::format("{} is not an IPv{} address", text, want_v4 ? 4 : 6), fmt::format("use gateway{}", want_v4 ? 6 : 4));
       return;
     }
+    // IPv6 routers tell of themselves by link-local addresses, which are in none of the port's networks.
     const bool link_local = !want_v4 && gateway->raw[0] == 0xfe && (gateway->raw[1] & 0xc0) == 0x80;
     const auto holds = [&](const IpPrefix& prefix) { return prefix.contains(*gateway); };
     if (!link_local && std::ranges::none_of(port.addresses, holds)) {
@@ -228,6 +229,7 @@ class Checker {
     }
     if (config_.roce.path_mtu_max > largest) {
       add("roce.path_mtu_max", fmt::format("{} fits no port: the largest that does is {}", config_.roce.path_mtu_max, largest),
+          // 84 bytes: the longest headers, for which path_mtu_for() leaves room.
           fmt::format("raise the port's mtu to {} or more", config_.roce.path_mtu_max + 84), Severity::kWarning);
     }
   }
@@ -308,6 +310,7 @@ class Checker {
       if (!listener.name.empty() && !names.insert(listener.name).second) {
         add(path + ".name", fmt::format("two listeners are named '{}'", listener.name), "give each its own name");
       }
+      // Wires have ports of their own: RoCE's are no TCP ports, and what verbs' are depends on the device.
       if (!ports.emplace(listener.transport, listener.port).second) {
         add(path + ".port", fmt::format("two listeners have port {}", listener.port), "give each its own port");
       }

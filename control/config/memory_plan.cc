@@ -29,6 +29,8 @@ uint64_t object_bytes(uint32_t data_bytes) {
   return lines * kLineBytes;
 }
 
+// As DPDK reckons (rte_mempool_op_calc_mem_size_helper): no object crosses a page, and memory that begins within a page costs up
+// to one object more.
 uint64_t objects_bytes(uint64_t count, uint64_t each, uint64_t page) {
   const uint64_t per_page = page / each;
   if (per_page == 0) {

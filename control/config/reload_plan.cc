@@ -38,6 +38,7 @@ ReloadPlan ReloadPlanner::plan(const Config& running, const LoadedConfig& loaded
          "change the listeners' credits, inline_bytes and connections_max, and limits.call_bytes_max, by less, or restart"});
   }
   if (plan.problems.empty()) {
+    // The pools keep the size that they had at the start, so the data of calls gets what reservations leave.
     plan.pulled_max = static_cast<uint32_t>(std::min<uint64_t>(wanted.pulled_max, start_.shared - start_.held_max - reserved));
   }
   return plan;

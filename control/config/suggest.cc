@@ -36,6 +36,7 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   std::optional<std::string> best;
   for (const std::string& candidate : known) {
     const size_t distance = edit_distance(word, candidate);
+    // Up to two mistakes, and in less than half of the word: of a short one two would leave nothing to know it by.
     if (distance < best_distance && distance * 2 < std::max(word.size(), candidate.size())) {
       best_distance = distance;
       best = candidate;

@@ -28,6 +28,7 @@ Match match(std::string_view word, const std::vector<std::string>& known) {
   std::vector<std::string> candidates;
   for (const std::string& each : known) {
     if (each == word) {
+      // Spelled out it is meant, even where longer words begin with it.
       return {Match::Kind::kOne, each, {}};
     }
     if (!word.empty() && each.starts_with(word) && std::ranges::find(candidates, each) == candidates.end()) {
@@ -87,6 +88,7 @@ class Parser {
       : words_(words.begin(), words.end()), table_(table) {}
 
   CommandLine run() {
+    // A line that asks for help or the version need hold no command that could be carried out.
     if (!take_globals() || (!wants_version_ && !wants_help_ && !parse_command())) {
       return std::move(out_);
     }
@@ -256,6 +258,7 @@ class Parser {
     } else if (fallback == nullptr && word.empty()) {
       return wrong(fmt::format("{}: which verb? There are: {}", object.word, fmt::join(verbs, ", ")));
     } else if (fallback == nullptr || (verb.kind == Match::Kind::kSeveral && !takes(*fallback, word))) {
+      // Several verbs begin so. It is no mistake where the word can stand behind the default verb, as a filter or a value.
       return wrong(fmt::format("{}: {}", object.word, no_match(word, "verb", verb, verbs)));
     }
     out_.invocation.command = command;
@@ -293,6 +296,7 @@ class Parser {
         continue;
       }
       const Match keyword = match(word, keywords);
+      // While a value without a keyword is to come, a word that only begins like a keyword is that value.
       if (keyword.kind == Match::Kind::kOne && (position == positionals.size() || keyword.word == word)) {
         if (!take_value(named(command, keyword.word))) {
           return false;
@@ -349,6 +353,7 @@ class Parser {
     if (!problem.empty()) {
       return wrong(problem);
     }
+    // A filter may be given again: any of its values has to fit (row_filter.cc).
     if (parameter.use != ParameterUse::kFilter && out_.invocation.has(parameter.name)) {
       return wrong(fmt::format("{} is given twice", parameter.name));
     }

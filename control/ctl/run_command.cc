@@ -68,6 +68,7 @@ int run_command(const Invocation& invocation) {
   }
   const GlobalOptions& global = invocation.global;
   int status = ask_once(invocation);
+  // Without --count it is 0, which `asked` does not reach: until somebody interrupts, or an answer fails.
   for (uint32_t asked = 1; global.watch_s > 0 && status == kExitDone && asked != global.count; ++asked) {
     std::this_thread::sleep_for(std::chrono::duration<double>(global.watch_s));
     status = ask_once(invocation);

@@ -132,6 +132,7 @@ bool names_port(std::string_view line, uint32_t port) {
     return false;
   }
   line.remove_prefix(at);
+  // What nft's counter says are packets and bytes.
   line = line.substr(0, line.find("counter"));
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   uint32_t first = 0;

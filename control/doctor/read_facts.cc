@@ -215,6 +215,7 @@ AdminSocket read_admin(const std::string& path) {
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();
   if (!fs::exists(path, error)) {
+    // The gateway makes the socket's directory, but none above it.
     const fs::path above = fs::exists(folder, error) ? folder : folder.parent_path();
     return !fs::exists(above, error)                 ? AdminSocket::kNoDirectory
            : access(above.c_str(), W_OK | X_OK) != 0 ? AdminSocket::kMayNotMake
@@ -233,6 +234,7 @@ AdminSocket read_admin(const std::string& path) {
 void read_network(Facts& facts) {
   const bool has_nft = output_of("nft list ruleset 2>/dev/null", facts.firewall);
   const bool has_iptables = output_of("iptables-save 2>/dev/null", facts.firewall);
+  // Where root can run neither program, nobody has made rules with them.
   facts.firewall_is_readable = has_nft || has_iptables || geteuid() == 0;
   for (const BackendConfig& backend : facts.config.backends) {
     for (const SocketAddress& server : servers_of(backend)) {
@@ -267,6 +269,7 @@ void read_cpus(Facts& facts) {
   facts.cpus_online = static_cast<uint32_t>(std::max<size_t>(online.size(), 1));
   const auto facts_of = [&](uint32_t cpu) {
     const auto holds = [cpu](const std::vector<uint32_t>& list) { return std::ranges::find(list, cpu) != list.end(); };
+    // isolcpus= takes a CPU out of every mask, and a thread can be bound to it all the same.
     return CpuFacts{.cpu = cpu,
                     .numa_node = node_of(cpu),
                     .is_online = holds(online),

@@ -28,7 +28,7 @@ bool is_local(const IpAddress& address) {
   }
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
-    return true;
+    return true;  // not known: nothing is complained of
   }
   bool found = false;
   for (const ifaddrs* each = list; each != nullptr && !found; each = each->ifa_next) {

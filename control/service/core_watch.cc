@@ -19,6 +19,7 @@ CoreNews CoreWatch::poll(Instant now) {
   }
   const auto silent = std::ranges::find_if(cores_, [](const Heartbeat* core) { return !core->is_answered(); });
   if (silent != cores_.end()) {
+    // Nobody is asked again: an answer to the open question ends the stall, and asked_at() says since when it lasts.
     stalled_core_ = static_cast<size_t>(silent - cores_.begin());
     const bool is_new = !stalled_;
     stalled_ = true;

@@ -4,6 +4,7 @@ namespace cw::control {
 
 void ServerHealth::reconfigure(const HealthOptions& options) {
   options_ = options;
+  // Else a check is under way: on_result() reckons with the new interval.
   if (due_ != Instant::never()) {
     due_ = begun_ + options_.interval;
   }
@@ -16,7 +17,7 @@ void ServerHealth::begin(Instant now) {
 
 bool ServerHealth::on_result(Instant now, bool success) {
   const Instant next = begun_ + options_.interval;
-  due_ = next > now ? next : now;
+  due_ = next > now ? next : now;  // a check longer than the interval puts off the next; nothing is made up for
   ++checks_;
   failures_ += success ? 0 : 1;
   const ServerState says = success ? ServerState::kUp : ServerState::kDown;

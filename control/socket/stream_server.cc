@@ -70,6 +70,7 @@ void StreamServer::run() {
     if (polled[0].revents != 0) {
       return;
     }
+    // Up to erase_if() and accept_client() the sessions are those of `polled`, in the same order.
     size_t index = 2;
     for (const auto& session : sessions_) {
       if (polled[index++].revents != 0) {
