@@ -30,7 +30,7 @@ constexpr const char* kAllKinds = "all";
 constexpr uint32_t kShrunkMax = 5;  // failing seeds of a sweep that are shrunk
 
 struct Arguments {
-  Wires wires = Wires::kRoce;
+  Variant variant;
   uint64_t seed = 1;
   uint64_t seeds = 1;
   uint32_t jobs = 1;
@@ -82,13 +82,16 @@ void report_failure(const Scenario& scenario, const std::vector<Failure>& failur
   }
 }
 
-std::string command_of(uint64_t seed, Wires wires) {
+std::string command_of(uint64_t seed, const Variant& variant) {
   return "causeway-sim --seed " + std::to_string(seed) +
-         (wires == Wires::kRoce ? "" : std::string(" --wires ") + to_string(wires));
+         (variant.wires == Wires::kRoce ? "" : std::string(" --wires ") + to_string(variant.wires)) +
+         (variant.express ? "" : " --no-express");
 }
 
 int run_one(const Arguments& arguments, const Scenario& scenario, const std::string& command) {
-  set_current_seed(scenario.seed, scenario.wires);
+  Variant variant(scenario.wires);
+  variant.express = scenario.hosts.express;
+  set_current_seed(scenario.seed, variant);
   std::optional<test::PcapFile> pcap;
   FabricTaps taps;
   if (!arguments.pcap.empty()) {
@@ -129,14 +132,14 @@ int run_sweep(const Arguments& arguments) {
                    progress.failed.load(), static_cast<double>(done) / seconds_since(start));
     }
   };
-  const SweepReport report = sweep(arguments.seed, arguments.seeds, arguments.jobs, progress, tick, arguments.wires);
+  const SweepReport report = sweep(arguments.seed, arguments.seeds, arguments.jobs, progress, tick, arguments.variant);
   if (on_terminal) {
     std::fprintf(stderr, "\r\033[K");
   }
   print_sweep(arguments.seed, report, seconds_since(start), {.json = arguments.json, .coverage = arguments.coverage});
   for (size_t i = 0; i < report.failures.size(); ++i) {
     const SeedFailure& failure = report.failures[i];
-    report_failure(draw_scenario(failure.seed, arguments.wires), failure.failures, command_of(failure.seed, arguments.wires),
+    report_failure(draw_scenario(failure.seed, arguments.variant), failure.failures, command_of(failure.seed, arguments.variant),
                    !arguments.no_shrink && i < kShrunkMax);
   }
   return report.failures.empty() ? 0 : 1;
@@ -145,7 +148,7 @@ int run_sweep(const Arguments& arguments) {
 int run_every_boundary(const Arguments& arguments) {
   const auto start = SteadyClock::now();
   Coverage coverage;
-  const BoundaryReport report = run_boundaries(coverage, arguments.wires);
+  const BoundaryReport report = run_boundaries(coverage, arguments.variant.wires);
   print_boundaries(report, coverage, seconds_since(start), {.json = arguments.json, .coverage = arguments.coverage});
   for (const BoundaryFailure& failure : report.failures) {
     std::fprintf(stderr, "FAILED: causeway-sim --boundary-at %s\n  %s: %s\n", failure.point.name().c_str(),
@@ -269,7 +272,7 @@ int main_of(const Arguments& arguments) {
   if (arguments.seeds > 1) {
     return run_sweep(arguments);
   }
-  Scenario scenario = draw_scenario(arguments.seed, arguments.wires);
+  Scenario scenario = draw_scenario(arguments.seed, arguments.variant);
   if (!arguments.keep.empty()) {
     std::vector<KeptFault> kept;
     if (!parse_kept(arguments.keep, kept)) {
@@ -282,7 +285,7 @@ int main_of(const Arguments& arguments) {
     std::fputs(describe(scenario).c_str(), stdout);
     return 0;
   }
-  return run_one(arguments, scenario, command_of(arguments.seed, arguments.wires));
+  return run_one(arguments, scenario, command_of(arguments.seed, arguments.variant));
 }
 
 }  // namespace
@@ -308,10 +311,13 @@ int main(int argc, char** argv) {
          "--wires",
          [&arguments](const std::string& name) {
            using cw::sim::Wires;
-           arguments.wires = name == "roce" ? Wires::kRoce : name == "iwarp" ? Wires::kIwarp : Wires::kBoth;
+           arguments.variant.wires = name == "roce" ? Wires::kRoce : name == "iwarp" ? Wires::kIwarp : Wires::kBoth;
          },
          "what clients connect over, of a run, a sweep or --boundary: roce, iwarp, or both to one gateway (roce)")
       ->check(CLI::IsMember({"roce", "iwarp", "both"}));
+  app.add_flag_callback(
+      "--no-express", [&arguments] { arguments.variant.express = false; },
+      "all hosts take the general paths alone; the hash must be the same");
   app.add_option("--jobs", arguments.jobs, "threads of a sweep; the result does not depend on it")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();

@@ -349,9 +349,12 @@ void size_pools(Scenario& scenario) {
   hosts.packet_buffers = 2 * hosts.packet_buffers + 2 * connections * (kInputBytes / hosts.path_mtu + 16);
 }
 
-Scenario draw_scenario(uint64_t seed, Wires wires) {
+Scenario draw_scenario(uint64_t seed, const Variant& variant) {
+  const Wires wires = variant.wires;
   if (is_isolation_seed(seed)) {
-    return draw_isolation(seed, wires);
+    Scenario scenario = draw_isolation(seed, wires);
+    scenario.hosts.express = variant.express;
+    return scenario;
   }
   Draw draw(seed);
   Scenario scenario;
@@ -360,6 +363,7 @@ Scenario draw_scenario(uint64_t seed, Wires wires) {
   scenario.phase_one = draw.time(Duration::ms(2), Duration::seconds(4));
   scenario.link_delay = draw.time(Duration::us(1), Duration::us(100));
   draw_hosts(draw, scenario.hosts);
+  scenario.hosts.express = variant.express;
   const uint32_t clients = draw.of({1u, 1u, 2u, 3u});
   for (uint32_t i = 0; i < clients; ++i) {
     scenario.clients.push_back(draw_client(draw, scenario));

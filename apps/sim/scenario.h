@@ -29,6 +29,14 @@ enum class CallShape : uint8_t {
 enum class Wires : uint8_t { kRoce, kIwarp, kBoth };
 [[nodiscard]] const char* to_string(Wires wires) noexcept;
 
+// What a run is beside its seed.
+struct Variant {
+  Variant(Wires over = Wires::kRoce) : wires(over) {}  // NOLINT(google-explicit-constructor): most say the wires alone
+
+  Wires wires;
+  bool express = true;  // false: all hosts take the general paths alone, which must not change the hash
+};
+
 struct CallPlan {
   rpcrdma::BenchProcedure procedure = rpcrdma::BenchProcedure::kNull;
   uint32_t bytes = 0;
@@ -64,7 +72,7 @@ struct Scenario {
 };
 
 // One seed in kIsolationSeeds has hostiles (isolation.h).
-[[nodiscard]] Scenario draw_scenario(uint64_t seed, Wires wires = Wires::kRoce);
+[[nodiscard]] Scenario draw_scenario(uint64_t seed, const Variant& variant = {});
 // One client, one connection, a call of each kind, no faults: what "every packet boundary" starts from.
 // On iWARP the calls are short, since each byte is a boundary there.
 [[nodiscard]] Scenario boundary_scenario(Wires wires = Wires::kRoce);

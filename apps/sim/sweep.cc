@@ -13,6 +13,7 @@ namespace {
 
 thread_local uint64_t current_seed = 0;
 thread_local const char* current_wires = nullptr;
+thread_local bool current_express = true;
 thread_local const char* current_command = nullptr;
 
 // In a signal handler: nothing but write().
@@ -36,6 +37,9 @@ void on_abort(int signal) {
     say(" --wires ");
     say(current_wires);
   }
+  if (!current_express) {
+    say(" --no-express");
+  }
   say("\n");
 }
 
@@ -45,14 +49,15 @@ struct SeedOutcome {
 
 class Worker {
  public:
-  Worker(uint64_t first, Wires wires, std::vector<SeedOutcome>& outcomes, std::atomic<uint64_t>& next, SweepProgress& progress)
-      : first_(first), wires_(wires), outcomes_(outcomes), next_(next), progress_(progress) {}
+  Worker(uint64_t first, const Variant& variant, std::vector<SeedOutcome>& outcomes, std::atomic<uint64_t>& next,
+         SweepProgress& progress)
+      : first_(first), variant_(variant), outcomes_(outcomes), next_(next), progress_(progress) {}
 
   void work(const std::function<void()>& tick) {
     for (uint64_t i = next_++; i < outcomes_.size(); i = next_++) {
       const uint64_t seed = first_ + i;
-      set_current_seed(seed, wires_);
-      const RunResult result = run(draw_scenario(seed, wires_), &report.coverage);
+      set_current_seed(seed, variant_);
+      const RunResult result = run(draw_scenario(seed, variant_), &report.coverage);
       outcomes_[i].hash = result.hash;
       report.frames += result.frames;
       report.segments += result.segments;
@@ -73,7 +78,7 @@ class Worker {
 
  private:
   uint64_t first_;
-  Wires wires_;
+  Variant variant_;
   std::vector<SeedOutcome>& outcomes_;
   std::atomic<uint64_t>& next_;
   SweepProgress& progress_;
@@ -91,10 +96,10 @@ void merge(SweepReport& into, const SweepReport& part) {
 }  // namespace
 
 SweepReport sweep(uint64_t first, uint64_t count, uint32_t jobs, SweepProgress& progress, const std::function<void()>& tick,
-                  Wires wires) {
+                  const Variant& variant) {
   std::vector<SeedOutcome> outcomes(count);
   std::atomic<uint64_t> next{0};
-  std::vector<Worker> workers(std::max(jobs, 1u), Worker(first, wires, outcomes, next, progress));
+  std::vector<Worker> workers(std::max(jobs, 1u), Worker(first, variant, outcomes, next, progress));
   std::vector<std::thread> threads;
   for (size_t i = 1; i < workers.size(); ++i) {
     threads.emplace_back([&worker = workers[i]] { worker.work({}); });
@@ -127,9 +132,10 @@ void announce_seed_on_abort() {
   }
 }
 
-void set_current_seed(uint64_t seed, Wires wires) {
+void set_current_seed(uint64_t seed, const Variant& variant) {
   current_seed = seed;
-  current_wires = wires == Wires::kRoce ? nullptr : to_string(wires);
+  current_wires = variant.wires == Wires::kRoce ? nullptr : to_string(variant.wires);
+  current_express = variant.express;
   current_command = nullptr;
 }
 

@@ -35,11 +35,11 @@ struct SweepProgress {
 
 // Seeds first .. first + count - 1. `tick` is called by the calling thread now and then while it works.
 [[nodiscard]] SweepReport sweep(uint64_t first, uint64_t count, uint32_t jobs, SweepProgress& progress,
-                                const std::function<void()>& tick = {}, Wires wires = Wires::kRoce);
+                                const std::function<void()>& tick = {}, const Variant& variant = {});
 
 // From here on a failed assertion says which seed it was before the process ends: the number that reproduces it.
 void announce_seed_on_abort();
-void set_current_seed(uint64_t seed, Wires wires = Wires::kRoce);
+void set_current_seed(uint64_t seed, const Variant& variant = {});
 // The same for a run that has no seed: its command, which must outlive it.
 void set_current_command(const char* command);
 
