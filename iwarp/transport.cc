@@ -123,6 +123,7 @@ class IwarpTransport::Connection final : public ListNode<EventTag>,
   bool has_user = false;      // who will call destroy()
   bool was_polled = false;    // passive: the user has seen the Request
   bool awaits_ready = false;  // passive: established with the peer's first FPDU
+  bool is_open = false;       // has a place of connections_max
   bool is_established = false;
   bool is_attached = true;  // the host has its TCP connection
   bool is_starved = false;  // input waits for a buffer
@@ -329,11 +330,25 @@ std::optional<StreamId> IwarpTransport::on_accepted(Instant now, const IpAddress
 void IwarpTransport::evict_oldest(Instant now, PrefixTable::Index prefix, IwarpDrop drop) {
   for (Connection* each = half_open_.front(); each != nullptr; each = half_open_.next(*each)) {
     if (each->prefix == prefix) {
-      count_drop(now, *each, drop);
-      release(*each, ReleaseKind::kReset);
+      evict(now, *each, drop);
       return;
     }
   }
+}
+
+// The connection itself is gone after this call unless its user has it.
+void IwarpTransport::evict(Instant now, Connection& connection, IwarpDrop drop) {
+  if (!std::exchange(connection.end_was_counted, true)) {
+    count_drop(now, connection, drop);
+  }
+  if (connection.state != Connection::State::kStreaming) {
+    release(connection, ReleaseKind::kReset);  // a user that has it between poll_event() and accept() is told by accept()
+    return;
+  }
+  // Its user has accepted it and holds a queue pair: it hears that nothing comes of it.
+  const StreamId stream = connection.stream_id();
+  host_.release(stream, ReleaseKind::kReset);
+  on_lost(now, stream, StreamErrorCause::kNoResources);
 }
 
 void IwarpTransport::note(Instant now, const Connection& connection, ConnectionEventKind kind, uint16_t detail,
@@ -378,6 +393,13 @@ void IwarpTransport::settle_half_open(Connection& connection) {
   }
 }
 
+// From here on it counts in connections_max. Those that were half-open when the last place was taken may go beyond it, since
+// their peers have our Reply: at most half_open_max, for accept() takes no more of them. The user decides what becomes of them.
+void IwarpTransport::become_open(Connection& connection) {
+  settle_half_open(connection);
+  open_count_ += std::exchange(connection.is_open, true) ? 0 : 1;
+}
+
 Result<verbs::ConnectionId> IwarpTransport::connect(Instant now, const IpAddress& server, uint16_t port,
                                                     const verbs::ConnectionOptions& options) {
   if (open_count_ >= options_.connections_max || options.private_data.size() > 64) {
@@ -403,7 +425,7 @@ Result<verbs::ConnectionId> IwarpTransport::connect(Instant now, const IpAddress
     return fail(begun.error());
   }
   connection->has_user = true;
-  ++open_count_;
+  become_open(*connection);
   connection->handshake_deadline = now + options_.handshake_timeout;
   rearm(*connection);
   return verbs::ConnectionId(connection->value());
@@ -462,7 +484,6 @@ void IwarpTransport::take_setup_bytes(Instant now, Connection& connection) {
       connection.handshake_deadline = Instant::never();
       rearm(connection);
       if (connection.is_passive) {
-        settle_half_open(connection);
         connection.state = Connection::State::kAsked;
         post_event(connection, Kind::kConnectRequest);
       } else if (progress == MpaProgress::kRejected) {
@@ -507,7 +528,6 @@ void IwarpTransport::fail_setup(Instant now, Connection& connection, IwarpDrop d
     release(connection, ReleaseKind::kReset);
     return;
   }
-  settle_half_open(connection);
   std::array<uint8_t, kMpaFrameBytesMax> frame{};
   const std::string_view reason = to_string(error == MpaError::kNone ? MpaError::kEarlyData : error);
   const uint32_t size = connection.responder->reject(bytes_of(reason), frame);
@@ -560,14 +580,15 @@ Result<verbs::AcceptedConnection> IwarpTransport::accept(Instant now, verbs::Con
   const MpaSession session = connection->responder->session();
   connection->context = options.context;
   start_stream(*connection, session, options);
-  ++open_count_;
   say(*connection, Bytes(frame).first(size));
   connection->reads_again = true;
   connection->awaits_ready = session.ready != ReadyToReceive::kNone;
   if (connection->awaits_ready) {
+    // Half-open still: who never says it would hold a place of connections_max that nobody else counts or bounds.
     connection->handshake_deadline = now + options_.handshake_timeout;
     rearm(*connection);
   } else {
+    become_open(*connection);
     post_event(*connection, Kind::kEstablished);
   }
   connection->responder.reset();
@@ -811,6 +832,7 @@ void IwarpTransport::watch_stream(Instant now, Connection& connection) {
   if (connection.awaits_ready && connection.stream->heard_peer() && !connection.stream->in_error()) {
     connection.awaits_ready = false;
     connection.handshake_deadline = Instant::never();
+    become_open(connection);
     post_event(connection, Kind::kEstablished);
   }
   if (connection.stream->in_error() && !std::exchange(connection.end_was_counted, true)) {
@@ -857,10 +879,13 @@ void IwarpTransport::on_lost(Instant now, StreamId stream, StreamErrorCause caus
     return;
   }
   --live_count_;
+  settle_half_open(*connection);
   switch (connection->state) {
     case Connection::State::kStreaming: {
       lose_stream(now, *connection, cause);
       connection->output.drop();
+      connection->input.bytes().clear();
+      give_input_back(*connection);
       connection->parting_deadline = Instant::never();
       connection->fpdu_deadline = Instant::never();
       connection->handshake_deadline = Instant::never();
@@ -901,6 +926,7 @@ void IwarpTransport::on_lost(Instant now, StreamId stream, StreamErrorCause caus
 
 // serve() sets the deadline. The connection itself may be gone after this call.
 void IwarpTransport::begin_parting(Connection& connection) {
+  settle_half_open(connection);
   connection.state = Connection::State::kParting;
   connection.handshake_deadline = Instant::never();
   connection.fpdu_deadline = Instant::never();
@@ -943,12 +969,8 @@ void IwarpTransport::destroy(verbs::ConnectionId id) {
   connection->has_user = false;
   drop_event(*connection);
   stats_.connections -= connection->is_established ? 1 : 0;
-  if (connection->stream) {
-    --open_count_;
-    connection->stream.reset();
-  } else if (!connection->is_passive) {
-    --open_count_;
-  }
+  open_count_ -= connection->is_open ? 1 : 0;
+  connection->stream.reset();
   if (!connection->is_attached) {
     free_connection(*connection);
   } else if (connection->state == Connection::State::kStreaming) {

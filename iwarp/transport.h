@@ -4,9 +4,10 @@
 //   passive: on_accepted() -> MPA Request -> kConnectRequest -> accept() -> Reply, kEstablished
 //   active:  connect() -> on_connected() -> Request -> Reply -> kConnectResponse -> establish()
 //
-// A TCP connection has proved its peer's address before we hear of it. That it speaks MPA it has not: until its Request is
-// complete it is half-open. There are few half-open connections, each has a time limit, and each network of clients a share: the
-// oldest of the busiest network makes room for a new one.
+// A TCP connection has proved its peer's address before we hear of it, and nothing else: it is half-open until we answer its
+// Request, or, where the peer is to say that it is ready, until it has said so. There are few half-open connections, each has a
+// time limit, and each network of clients a share: the oldest of the busiest network makes room for a new one. If its user has
+// accepted that one, it is told kUnreachable.
 //
 // A connection that is over for its user lives on without one until what was to be said has left and the peer has said FIN, for
 // a bounded time. Few of those that were never established do so: the oldest makes room. One that failed, or that its user
@@ -40,11 +41,11 @@ namespace cw::iwarp {
 
 struct IwarpOptions {
   uint32_t connections_max = 64;  // half-open ones not included
-  uint32_t half_open_max = 64;    // TCP connections without an MPA Request
+  uint32_t half_open_max = 64;    // TCP connections without an MPA Request, an answer to it, or the first FPDU that it announced
   uint32_t parting_max = 256;     // connections never established that wait for their last words to leave, and the peer's FIN
   PrefixLimits prefix{.half_open_max = 48};                  // what one network of clients may have of them, and ask
   RateLimit request_rate{.per_second = 1000, .burst = 500};  // TCP connections taken
-  Duration handshake_timeout = Duration::seconds(5);         // for the Request, or the Reply
+  Duration handshake_timeout = Duration::seconds(5);         // for the Request, or the Reply; then for the first FPDU
   Duration fpdu_timeout = Duration::seconds(10);             // for an FPDU that has begun
   Duration parting_timeout = Duration::seconds(2);           // for our last words, and the peer's FIN
   // Bytes of FPDUs that have begun, over all connections. Beyond, a long FPDU waits until others have ended; one is always taken.
@@ -176,7 +177,9 @@ class IwarpTransport final : public verbs::Transport {
   void note_end(Instant now, const Connection& connection);
   void count_drop(Instant now, const Connection& connection, IwarpDrop drop);
   void evict_oldest(Instant now, PrefixTable::Index prefix, IwarpDrop drop);
+  void evict(Instant now, Connection& connection, IwarpDrop drop);
   void settle_half_open(Connection& connection);
+  void become_open(Connection& connection);
   void take_setup_bytes(Instant now, Connection& connection);
   void fail_setup(Instant now, Connection& connection, IwarpDrop drop);
   void start_stream(Connection& connection, const MpaSession& session, const verbs::ConnectionOptions& wanted);
@@ -228,7 +231,7 @@ class IwarpTransport final : public verbs::Transport {
   uint32_t half_open_count_ = 0;
   uint32_t parting_count_ = 0;   // of both lists
   uint32_t stranger_count_ = 0;  // of parting_strangers_
-  uint32_t open_count_ = 0;      // accepted or connected, with a user
+  uint32_t open_count_ = 0;      // accepted and not half-open any more, or connected; with a user
   uint32_t live_count_ = 0;
   IwarpStats stats_;
 };

@@ -253,7 +253,7 @@ struct IwarpConfig {
   uint32_t reads_in_flight_max = 16;
   // Longest FPDU that we send, bytes; TCP's segment size bounds it too.
   uint32_t fpdu_bytes_max = 65535;
-  // Seconds for a client's MPA Request.
+  // Seconds for a client's MPA Request, and for its first FPDU where it has announced one.
   uint32_t handshake_timeout_s = 5;
   // Seconds without a segment from a client after which TCP asks whether it is there (TCP_KEEPIDLE); 0: never.
   uint32_t keepalive_s = 30;

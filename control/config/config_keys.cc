@@ -375,7 +375,7 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
      .bounds = {1, 131072}},
     {.name = "half_open_max",
      .member = &LimitsConfig::half_open_max,
-     .help = "Connection requests not yet established; of iWARP, TCP connections without an MPA Request. "
+     .help = "Connection requests not yet established; of iWARP, TCP connections until the client is ready. "
              "Beyond it the oldest of the network that holds the most makes room.",
      .bounds = {1, 4096}},
     {.name = "cm_requests_per_second",
@@ -479,7 +479,7 @@ const std::array<Key<IwarpConfig>, 6> kIwarpKeys = {{
      .live = true},
     {.name = "handshake_timeout_s",
      .member = &IwarpConfig::handshake_timeout_s,
-     .help = "Seconds that a client has for its MPA Request.",
+     .help = "Seconds that a client has for its MPA Request, and then to say that it is ready.",
      .bounds = {1, 60},
      .live = true},
     {.name = "keepalive_s",

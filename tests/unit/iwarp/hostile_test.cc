@@ -192,6 +192,134 @@ TEST(IwarpHostile, I8_AFloodOfConnectionsPushesOutItselfAndNotOthers) {
   EXPECT_EQ(t.server.transport.live_count(), 0u);
 }
 
+// MPA peer to peer: the client says that it is ready by an empty WRITE, once it has our Reply.
+const ByteVector kReadyByWrite = mpa_frame(kRequestKey, 0x50, 2, {0x80, 0x08, 0x80, 0x08});
+const ByteVector kIsReady = fpdu(tagged(0xc1, 0x40, 0, 0, {}));
+
+IwarpOptions few_half_open() {
+  IwarpOptions options;
+  options.connections_max = 4;
+  options.half_open_max = 16;
+  options.prefix.half_open_max = 8;
+  options.request_rate = options.prefix.request_rate = {.per_second = 1'000'000, .burst = 1'000'000};
+  return options;
+}
+
+// Connections that were accepted, and of which nothing came.
+uint32_t unreachable_count(const EndHost& host) {
+  return static_cast<uint32_t>(std::ranges::count(host.events, Kind::kUnreachable, &EndHost::Event::kind));
+}
+
+// More of them than there are places, and as many as a handshake's time limit lets pile up.
+TEST(IwarpHostile, I8_WhoNeverSaysThatItIsReadyPushesOutItselfAndNotOthers) {
+  for (const bool user_is_slow : {false, true}) {
+    ScriptedPeer t(few_half_open());
+    StreamNet::Connection& waiting = t.call(0x0b00'0001);
+    EXPECT_FALSE(t.say(waiting, kReadyByWrite).empty());
+    size_t told = 0;
+    const auto destroy_what_is_over = [&] {
+      for (; told < t.server.events.size(); ++told) {
+        if (t.server.events[told].kind == Kind::kUnreachable) {
+          t.server.transport.destroy(t.server.events[told].connection);
+        }
+      }
+    };
+    for (uint32_t i = 0; i < 200; ++i) {
+      StreamNet::Connection& hostile = t.call(0x0c00'0000 + i);
+      ASSERT_FALSE(t.say(hostile, kReadyByWrite).empty()) << i;
+      // Some have begun to say it, with an FPDU that holds buffers.
+      (void)t.say(hostile, i % 2 == 0 ? ByteVector() : ByteVector{0xff, 0x00, 0xc1, 0x40});
+      ASSERT_EQ(t.server.transport.half_open_count(), std::min(i + 2, 9u));
+      ASSERT_EQ(unreachable_count(t.server), i < 8 ? 0 : i - 7);
+      if (!user_is_slow) {
+        destroy_what_is_over();
+      }
+    }
+    EXPECT_EQ(t.server.transport.stats().drops[static_cast<size_t>(IwarpDrop::kPrefixHalfOpen)], 192u);
+    EXPECT_EQ(t.server.transport.stats().stream_errors[static_cast<size_t>(StreamErrorCause::kNoResources)], 0u);
+    // Whoever came before the flood and whoever comes after it finds its place.
+    (void)t.say(waiting, kIsReady);
+    EXPECT_EQ(t.server.transport.stats().established, 1u);
+    StreamNet::Connection& late = t.call(0x0d00'0001);
+    EXPECT_FALSE(t.say(late, kReadyByWrite).empty());
+    (void)t.say(late, kIsReady);
+    EXPECT_EQ(t.server.transport.stats().established, 2u);
+    (void)t.ready();
+    EXPECT_EQ(t.server.transport.stats().established, 3u);
+    // The rest of the flood has its time limit, and each of them is told once.
+    t.advance(Duration::seconds(6));
+    EXPECT_EQ(unreachable_count(t.server), 200u);
+    EXPECT_EQ(t.server.transport.stats().established, 3u);
+    destroy_what_is_over();
+    t.run();
+    t.advance(Duration::seconds(3));
+    EXPECT_EQ(unreachable_count(t.server), 200u);
+    EXPECT_EQ(t.server.transport.live_count(), 3u);
+    EXPECT_EQ(t.server.transport.half_open_count(), 0u);
+    EXPECT_LE(t.server.pool.in_use(), SpareBuffers::kCount);
+  }
+}
+
+// Until it is ready a connection takes no place, and from then on it has one.
+TEST(IwarpHostile, I8_ConnectionsThatAreNotReadyTakeNoPlaceOfThoseThatAre) {
+  ScriptedPeer t(few_half_open());
+  std::vector<StreamNet::Connection*> unready;
+  for (uint32_t i = 0; i < 6; ++i) {
+    unready.push_back(&t.call(0x0c00'0000 + i));
+    EXPECT_FALSE(t.say(*unready.back(), kReadyByWrite).empty());
+  }
+  for (uint32_t i = 0; i < 3; ++i) {
+    (void)t.ready();
+  }
+  (void)t.say(*unready[0], kIsReady);
+  EXPECT_EQ(t.server.transport.stats().connections, 4u);
+  EXPECT_EQ(t.server.transport.half_open_count(), 5u);
+  const ByteVector refusal = t.say(t.call(), siw_request());
+  ASSERT_GE(refusal.size(), 20u);
+  EXPECT_NE(refusal[16] & 0x20, 0) << "there is no place left";
+  // Their peers have our Reply: whether there is a place for them is for the user to say.
+  (void)t.say(*unready[1], kIsReady);
+  EXPECT_EQ(t.server.transport.stats().connections, 5u);
+  for (const EndHost::Event& event : std::vector(t.server.events)) {
+    if (event.kind == Kind::kEstablished) {
+      t.server.transport.destroy(event.connection);
+    }
+  }
+  t.run();
+  EXPECT_EQ(t.server.transport.stats().connections, 0u);
+  (void)t.ready();
+  EXPECT_EQ(t.server.transport.stats().connections, 1u);
+  EXPECT_EQ(t.server.transport.half_open_count(), 4u);
+}
+
+// Asked for and not answered yet: the user finds out by its answer, and a request that nobody has seen is nobody's.
+TEST(IwarpHostile, ARequestIsHalfOpenUntilItIsAnswered) {
+  for (const bool polls : {false, true}) {
+    IwarpOptions options = few_half_open();
+    options.half_open_max = options.prefix.half_open_max = 1;
+    ScriptedPeer t(options);
+    StreamNet::Connection& first = t.call();
+    t.net.write(first, siw_request());
+    while (t.net.turn()) {
+    }
+    EXPECT_EQ(t.server.transport.half_open_count(), 1u);
+    verbs::ConnectionEvent event;
+    if (polls) {
+      ASSERT_TRUE(t.server.transport.poll_event(t.net.now, event));
+    }
+    StreamNet::Connection& second = t.call();
+    EXPECT_TRUE(first.ends[0].reset_arriving);
+    EXPECT_EQ(t.server.transport.has_events(), false);
+    if (polls) {
+      EXPECT_EQ(t.server.transport.accept(t.net.now, event.connection, {}).error(), Error::kBadState);
+      t.server.transport.reject(t.net.now, event.connection, verbs::RejectReason::kNoResources, {});
+    }
+    EXPECT_FALSE(t.say(second, siw_request()).empty());
+    EXPECT_EQ(t.server.transport.half_open_count(), 0u);
+    EXPECT_EQ(t.server.transport.live_count(), 1u);
+  }
+}
+
 TEST(IwarpHostile, OneNetworksConnectionsPerSecondAreBoundedAndOthersGetIn) {
   IwarpOptions options;
   options.request_rate = {.per_second = 100, .burst = 40};
