@@ -37,7 +37,8 @@ namespace cw::dataplane {
 [[nodiscard]] gateway::GatewayOptions gateway_options(const control::Config& config, const CoreShare& core,
                                                       gateway::ConnectionQuota& quota, gateway::ConnectionQuota& client_quota,
                                                       gateway::SourcePorts& source_ports, const gateway::ConfigIds& numbers);
-// ListenerOptions::transport is a control::TransportKind: a core has its transports in that order.
+// ListenerOptions::transport is a control::TransportKind: a core has its transports in that order, and all of them.
+inline constexpr uint32_t kTransportKinds = 3;
 [[nodiscard]] iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare& core);
 [[nodiscard]] TcpStreamsOptions tcp_options(const control::Config& config);
 [[nodiscard]] rnic::RnicOptions rnic_options(const control::Config& config, const CoreShare& core);

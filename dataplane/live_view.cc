@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "base/ip_address.h"
+#include "dataplane/assemble.h"
 #include "dataplane/monotonic_clock.h"
+#include "gateway/connection_slots.h"
 #include "gateway/server_choice.h"
 #include "rocev2/wire/mac_address.h"
 #include "rpcrdma/ulb/binding.h"
@@ -102,7 +104,8 @@ std::vector<LiveView::CoreConnection> LiveView::describe() const {
   std::vector<CoreConnection> all;
   for (size_t core = 0; core < apps_.size(); ++core) {
     std::vector<gateway::ConnectionInfo> own;
-    (void)apps_[core]->describe(own, config_.limits.connections_max + config_.limits.half_open_max);
+    const control::LimitsConfig& limits = config_.limits;
+    (void)apps_[core]->describe(own, gateway::connection_slots(limits.connections_max, limits.half_open_max, kTransportKinds));
     for (const gateway::ConnectionInfo& info : own) {
       all.push_back({config_.dataplane.poll_lcores[core], info});
     }

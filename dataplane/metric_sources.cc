@@ -3,6 +3,7 @@
 #include <rte_version.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "dataplane/assemble.h"
@@ -51,7 +52,12 @@ std::vector<telemetry::NamedSource> client_sources(const control::Config& config
 telemetry::Limits metric_limits(const control::Config& config) {
   telemetry::Limits limits;
   limits.connections_max = config.limits.connections_max;
-  limits.half_open_max = config.limits.half_open_max;
+  // Each transport has its own, and causeway_connections_half_open counts those of all.
+  std::set<control::TransportKind> kinds;
+  for (const control::ListenerConfig& listener : config.listeners) {
+    kinds.insert(listener.transport);
+  }
+  limits.half_open_max = config.limits.half_open_max * std::max(1u, static_cast<uint32_t>(kinds.size()));
   limits.calls_in_flight_max = config.limits.calls_in_flight_max;
   for (const control::ListenerConfig& listener : config.listeners) {
     limits.listeners.push_back({listener.name, control::connections_max_of(listener, config.limits), listener.credits,

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "base/assert.h"
+#include "gateway/backend_link.h"
+
 namespace cw::gateway {
 
 ConnectionTable::ConnectionTable(uint32_t slots, uint32_t core)
@@ -11,6 +14,7 @@ ConnectionTable::ConnectionTable(uint32_t slots, uint32_t core)
       generations_(slots),
       timers_(slots),
       endings_(slots) {
+  CW_ASSERT(slots < 1u << kLinkSlotBits);
   free_slots_.reserve(slots);
   for (uint32_t slot = slots; slot > 0; --slot) {
     free_slots_.push_back(slot - 1);

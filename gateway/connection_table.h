@@ -28,7 +28,7 @@ struct Ending {
 
 class ConnectionTable {
  public:
-  ConnectionTable(uint32_t slots, uint32_t core);
+  ConnectionTable(uint32_t slots, uint32_t core);  // slots: connection_slots()
   // The owner has freed all.
   ~ConnectionTable() = default;
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/prefetch.h"
+#include "gateway/connection_slots.h"
 
 namespace cw::gateway {
 namespace {
@@ -94,7 +95,7 @@ Gateway::Gateway(const GatewayOptions& options, const std::vector<verbs::Transpo
       log_(stats_),
       mails_(options.core),
       requests_(options.calls_in_flight_max + std::min(options.connections_max, kOpensMax)),
-      connections_(options.connections_max + options.half_open_max, options.core.index),
+      connections_(connection_slots(options.connections_max, options.half_open_max, transports_.size()), options.core.index),
       guard_(random.next_u64()),
       backends_(options.backends, stats_, mails_),
       listeners_(options.listeners, transports_, backends_),

@@ -76,10 +76,10 @@ struct GatewayOptions {
   std::vector<ClientClassOptions> clients;  // by ClientIds
   ConnectionQuota* client_quota = nullptr;  // by class; as with `quota`
   CoreShare core;                           // links tell the core
-  uint32_t connections_max = 1024;          // up to 2^19 - 1; of this core, and of all together when they share `quota`
+  uint32_t connections_max = 1024;          // of this core, and of all together when they share `quota`
   ConnectionQuota* quota = nullptr;         // outlives the gateways that share it; nullptr = this gateway is alone
   SourcePorts* source_ports = nullptr;      // as with `quota`; nullptr = backend connections come from any port
-  uint32_t half_open_max = 512;             // connections without a place, as CmOptions::half_open_max of this core
+  uint32_t half_open_max = 512;             // connections without a place of each transport, as it has them on this core
   uint32_t calls_in_flight_max = 16384;     // over all connections
   bool express = true;                      // rpcrdma::ServerShared::express
   uint64_t pull_buffers_max = UINT64_MAX;   // receive buffers that pulled call data may hold: well below the pool

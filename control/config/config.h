@@ -206,8 +206,8 @@ struct LimitsConfig {
   uint32_t calls_in_flight_max = 4096;
   // Connections over all listeners.
   uint32_t connections_max = 64;
-  // Connection requests not yet established: what a flood of REQs can hold, besides connections_max. About 4 KB each. Beyond it
-  // the oldest of the network that holds the most makes room: a client that exists answers within milliseconds.
+  // Connection requests not yet established, of each kind of transport, besides connections_max. About 4 KB each. Beyond it the
+  // oldest of the network that holds the most makes room: a client that exists answers within milliseconds.
   uint32_t half_open_max = 512;
   // Connection requests looked at per second; more are dropped and counted.
   uint32_t cm_requests_per_second = 1000;

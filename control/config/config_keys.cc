@@ -375,7 +375,8 @@ const std::array<Key<LimitsConfig>, 15> kLimitsKeys = {{
      .bounds = {1, 131072}},
     {.name = "half_open_max",
      .member = &LimitsConfig::half_open_max,
-     .help = "Connection requests not yet established; of iWARP, TCP connections until the client is ready. "
+     .help = "Connection requests not yet established, of each kind of transport; "
+             "of iWARP, TCP connections until the client is ready. "
              "Beyond it the oldest of the network that holds the most makes room.",
      .bounds = {1, 4096}},
     {.name = "cm_requests_per_second",

@@ -158,6 +158,44 @@ TEST_F(TwoTransports, StartOnBothOrOnNone) {
   EXPECT_TRUE(full.ports().empty());
 }
 
+// Each wire makes room among its own half-open connections, as if it were alone: those of one take no slot from the other, and
+// the sum is the bound.
+TEST_F(TwoTransports, HalfOpenConnectionsOfOneWireTakeNoRoomFromTheOther) {
+  GatewayOptions options = on_two_wires();
+  options.connections_max = 1;
+  options.half_open_max = 3;
+  test::FakeTransport one;
+  test::FakeTransport two;
+  {
+    Gateway second{options, {&one, &two}, packets, large, programs, random};
+    ASSERT_TRUE(second.start().ok());
+    std::vector<verbs::ConnectionId> asked;
+    for (uint32_t i = 0; i < options.half_open_max; ++i) {
+      (void)one.peer_asks(IpAddress::v4(0x0b00'0001), sim::GatewayHost::kPort);
+    }
+    second.run(now);
+    EXPECT_EQ(one.live_count(), options.half_open_max);
+    for (uint32_t i = 0; i < options.half_open_max; ++i) {
+      asked.push_back(two.peer_asks(IpAddress::v4(0x0c00'0001 + i), sim::GatewayHost::kPort));
+    }
+    second.run(now);
+    for (const verbs::ConnectionId id : asked) {
+      EXPECT_EQ(two.at(id).state, test::FakeTransport::State::kAnswered);
+    }
+    // All there may be: the place, and what both wires may have beside it.
+    (void)two.peer_asks(IpAddress::v4(0x0c00'0009), sim::GatewayHost::kPort);
+    second.run(now);
+    EXPECT_EQ(one.live_count() + two.live_count(), 7u);
+    const auto refusals = [&] { return second.stats().connections[static_cast<size_t>(ConnectionResult::kRefusedLimit)]; };
+    const uint64_t before = refusals();
+    (void)two.peer_asks(IpAddress::v4(0x0c00'000a), sim::GatewayHost::kPort);
+    second.run(now);
+    EXPECT_EQ(refusals(), before + 1);
+  }
+  EXPECT_EQ(one.violations(), std::vector<std::string>());
+  EXPECT_EQ(two.violations(), std::vector<std::string>());
+}
+
 // Another program may have the port that a reload wants: all else goes on, and the next reload tries again.
 TEST_F(TwoTransports, AReloadThatFindsAPortTakenServesTheOthers) {
   other.ports_max = static_cast<uint32_t>(other.ports().size());
