@@ -11,6 +11,7 @@
 #include "control/cm/ip_cm.h"
 #include "control/cm/wire/mad.h"
 #include "control/cm/wire/req.h"
+#include "iwarp/mpa/mpa_frame.h"
 #include "iwarp/wire/ddp_header.h"
 #include "iwarp/wire/fpdu.h"
 #include "iwarp/wire/terminate.h"
@@ -100,6 +101,15 @@ std::vector<uint8_t> terminate_fpdu() {
   return out;
 }
 
+// As a client of irdma asks, which says that it is ready by an empty WRITE.
+std::vector<uint8_t> request_with_ready() {
+  std::vector<uint8_t> out(iwarp::kMpaHeaderBytes + iwarp::IrdOrd::kBytes);
+  iwarp::write(iwarp::MpaHeader{.crc = true, .enhanced = true, .private_data_bytes = iwarp::IrdOrd::kBytes}, out);
+  iwarp::write(iwarp::IrdOrd{.peer_to_peer = true, .write = true, .ird = 8, .ord = 8},
+               MutableBytes(out).subspan(iwarp::kMpaHeaderBytes));
+  return out;
+}
+
 TcpLie lie_of(const Hostile& hostile, RandomSource& random) {
   switch (hostile.kind) {
     case HostileKind::kHalfRequests:
@@ -126,6 +136,10 @@ TcpLie lie_of(const Hostile& hostile, RandomSource& random) {
     default:
       return {};
   }
+}
+
+bool knocks(HostileKind kind) {
+  return kind == HostileKind::kConnectFlood || kind == HostileKind::kNeverReady;
 }
 
 bool forges(HostileKind kind) {
@@ -181,19 +195,25 @@ HostilePeer::HostilePeer(const Scenario& scenario, const Hostile& hostile, uint8
     host_.driver.start(now);
     host_.driver.begin(now);
   }
-  if (forges(hostile.kind) || hostile.kind == HostileKind::kConnectFlood) {
+  if (forges(hostile.kind) || knocks(hostile.kind)) {
     next_frame_ = turns_;
   }
+}
+
+// A flood comes from addresses that nobody has; who asks for a connection has to have one.
+void HostilePeer::knock() {
+  const bool is_ours = hostile_.kind == HostileKind::kNeverReady;
+  const bool ipv6 = scenario_.hosts.ipv6;
+  const IpAddress from = is_ours ? sim_ip(ipv6, last_) : IpAddress::v4(kStrangersNetwork + 1 + forged_++ % kStrangers);
+  host_.tcp->knock(from, sim_ip(ipv6, 1), GatewayHost::kPort, is_ours ? request_with_ready() : std::vector<uint8_t>());
 }
 
 void HostilePeer::turn_iwarp(Instant now) {
   if (turns_ <= now && !std::exchange(lies_, true)) {
     host_.tcp->begin_lie(lie_of(hostile_, random_));
   }
-  for (; hostile_.kind == HostileKind::kConnectFlood && next_frame_ <= now;
-       next_frame_ = next_frame_ + Duration::seconds(1) / hostile_.amount) {
-    host_.tcp->knock(IpAddress::v4(kStrangersNetwork + 1 + forged_++ % kStrangers), sim_ip(scenario_.hosts.ipv6, 1),
-                     GatewayHost::kPort);
+  for (; knocks(hostile_.kind) && next_frame_ <= now; next_frame_ = next_frame_ + Duration::seconds(1) / hostile_.amount) {
+    knock();
   }
   host_.tcp->receive(now);
   (void)host_.driver.turn(now);

@@ -30,6 +30,7 @@ class HostilePeer {
 
  private:
   void turn_iwarp(Instant now);
+  void knock();
   void break_protocol(rc::RcQp& qp);
   [[nodiscard]] std::vector<uint8_t> forged_request(const IpAddress& from, verbs::Qpn qpn);
   [[nodiscard]] std::vector<uint8_t> forged_cnp(const rc::RcQpInfo& victim);

@@ -16,7 +16,7 @@ constexpr std::array<const char*, kHostileKindCount> kNames = {
     "backend_dead",       "backend_hung",       "backend_stops", "backend_slow",
     "half_requests",      "half_fpdus",         "closed_window", "silent_reads",
     "huge_iwarp_calls",   "huge_iwarp_replies", "terminates",    "garbage_bytes",
-    "connect_flood",
+    "connect_flood",      "never_ready",
 };
 
 }  // namespace

@@ -47,6 +47,7 @@ enum class HostileKind : uint8_t {
   kTerminates,        // sends a Terminate once connected, and connects again
   kGarbageBytes,      // has no FPDU but other bytes once connected, and connects again
   kConnectFlood,      // `amount` TCP connections a second from addresses that nobody has, each of them silent
+  kNeverReady,        // `amount` connections a second that announce that they say when they are ready, and do not
   kCount,
 };
 inline constexpr uint32_t kHostileKindCount = static_cast<uint32_t>(HostileKind::kCount);

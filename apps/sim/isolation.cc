@@ -36,6 +36,8 @@ constexpr uint64_t kSeedOfChoice = 0x1501'a7ed;        // what is drawn afterwar
 constexpr uint64_t kTableSeed = 18;
 constexpr uint32_t kMssBytes = 8948;   // jumbo frames
 constexpr uint32_t kSetUpsHeld = 480;  // nearly all half-open connections that there may be
+// What its network may ask for, less what honest clients of that network need: the share of half-open ones is full in a second.
+constexpr uint32_t kUnreadyPerSecond = 500;
 
 // Calls as NFS makes them: many small ones, some that read and some that write, small enough to be cheap.
 ClientPlan honest_client(uint32_t window, Duration pause) {
@@ -163,6 +165,10 @@ Hostile worst_of(HostileKind kind) {
     case HostileKind::kConnectFlood:
       hostile.connections = 0;
       hostile.amount = 2000;
+      return hostile;
+    case HostileKind::kNeverReady:
+      hostile.connections = 0;
+      hostile.amount = kUnreadyPerSecond;
       return hostile;
     default:
       return hostile;

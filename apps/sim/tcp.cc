@@ -101,9 +101,11 @@ Status TcpHost::connect(iwarp::StreamId stream, const IpAddress& server, uint16_
   return {};
 }
 
-void TcpHost::knock(const IpAddress& from, const IpAddress& server, uint16_t port) {
+void TcpHost::knock(const IpAddress& from, const IpAddress& server, uint16_t port, Bytes bytes) {
   if (const uint64_t id = open_connection(server, port); id != 0) {
-    net_.find(id)->from = from;
+    TcpNet::Connection& connection = *net_.find(id);
+    connection.from = from;
+    net_.send(id, connection, kFromCaller, bytes);
     knocks_.push_back(id);
   }
 }

@@ -69,8 +69,8 @@ class TcpHost final : public iwarp::StreamHost {
   // The process ends, before its transport goes.
   void die(Death death);
   void begin_lie(TcpLie lie) { lie_ = std::move(lie); }
-  // A TCP connection in the name of `from` that is answered with nothing, not even when it ends.
-  void knock(const IpAddress& from, const IpAddress& server, uint16_t port);
+  // A TCP connection in the name of `from` that says `bytes` and nothing else, not even when it ends.
+  void knock(const IpAddress& from, const IpAddress& server, uint16_t port, Bytes bytes);
 
   // iwarp::StreamHost
   [[nodiscard]] Status listen(uint16_t port) override;

@@ -50,21 +50,25 @@ TEST(SimWires, HostilesOfIwarpDoWhatTheyAreFor) {
     HostileKind kind;
     const char* event;
     uint64_t at_least;
+    uint32_t amount = 0;  // 0: that of the table
   };
-  for (const Trace& trace : std::initializer_list<Trace>{{HostileKind::kHalfRequests, "iwarp.accepted", 480},
-                                                         {HostileKind::kHalfFpdus, "iwarp.end.fpdu_timeout", 50},
-                                                         {HostileKind::kClosedWindow, "iwarp.blocked_write", 16},
-                                                         {HostileKind::kSilentReads, "rpc.chunk.read", 50},
-                                                         {HostileKind::kHugeIwarpCalls, "rpc.chunk.read", 50},
-                                                         {HostileKind::kHugeIwarpReplies, "rpc.chunk.write", 50},
-                                                         {HostileKind::kTerminates, "iwarp.end.terminated", 20},
-                                                         {HostileKind::kGarbageBytes, "iwarp.end.violation", 20},
-                                                         {HostileKind::kConnectFlood, "iwarp.drop.prefix_half_open", 50}}) {
+  for (const Trace& trace :
+       std::initializer_list<Trace>{{HostileKind::kHalfRequests, "iwarp.accepted", 480},
+                                    {HostileKind::kHalfFpdus, "iwarp.end.fpdu_timeout", 50},
+                                    {HostileKind::kClosedWindow, "iwarp.blocked_write", 16},
+                                    {HostileKind::kSilentReads, "rpc.chunk.read", 50},
+                                    {HostileKind::kHugeIwarpCalls, "rpc.chunk.read", 50},
+                                    {HostileKind::kHugeIwarpReplies, "rpc.chunk.write", 50},
+                                    {HostileKind::kTerminates, "iwarp.end.terminated", 20},
+                                    {HostileKind::kGarbageBytes, "iwarp.end.violation", 20},
+                                    {HostileKind::kConnectFlood, "iwarp.drop.prefix_half_open", 50},
+                                    {HostileKind::kNeverReady, "gateway.connection.failed_handshake", 90, 2000}}) {
     Coverage coverage;
     Scenario scenario = isolation_of(trace.kind);
     scenario.phase_one = Duration::ms(600);
     scenario.faults.clear();
     scenario.hostiles[0].until = scenario.phase_one;
+    scenario.hostiles[0].amount = trace.amount == 0 ? scenario.hostiles[0].amount : trace.amount;
     const RunResult result = run(scenario, &coverage);
     EXPECT_TRUE(result.passed()) << to_string(trace.kind);
     EXPECT_GE(coverage.count_of(trace.event), trace.at_least) << to_string(trace.kind);
