@@ -385,7 +385,6 @@ Result<verbs::AcceptedConnection> RnicTransport::accept(Instant now, verbs::Conn
                                                       .made = *made},
                                  core_);
   connection->state = Connection::State::kAnswered;
-  ++open_count_;
   to_answer_.push_back(*connection);
   connection->handshake_deadline = now + options_.handshake_timeout;
   rearm(*connection);
@@ -429,10 +428,18 @@ void RnicTransport::establish(Instant /*now*/, verbs::ConnectionId /*connection*
   // Of the active side.
 }
 
+// A place is taken here and not by our answer: who asked in somebody else's name never gets so far, and would keep peers out.
 void RnicTransport::become_established(Instant now, Connection& connection) {
-  if (std::exchange(connection.will_be_established, true)) {
+  if (connection.will_be_established) {
     return;
   }
+  if (open_count_ >= options_.connections_max) {
+    say_goodbye(connection);
+    fail_setup(now, connection, RnicDrop::kNoRoom);
+    return;
+  }
+  connection.will_be_established = true;
+  ++open_count_;
   settle_half_open(connection);
   connection.handshake_deadline = Instant::never();
   rearm(connection);
@@ -731,8 +738,8 @@ void RnicTransport::destroy(verbs::ConnectionId id) {
     --stats_.connections;
     stats_.exposed -= connection->exposure == Exposure::kNone ? 0 : 1;
   }
+  open_count_ -= connection->will_be_established ? 1 : 0;
   if (connection->queue_pair) {
-    --open_count_;
     if (!connection->queue_pair->in_error()) {
       connection->queue_pair->close();
     }

@@ -40,8 +40,10 @@ namespace cw::rnic {
 
 struct RnicOptions {
   uint32_t connections_max = 64;  // half-open ones not included
-  uint32_t half_open_max = 64;    // requests that are not established
-  uint32_t parting_max = 256;     // connections without a user whose peers do not know yet that they are over
+  // Requests that are not established, whether they were answered or not. With those that were, queue pairs that nobody has
+  // proved to want: rdma-core wants them before it answers.
+  uint32_t half_open_max = 64;
+  uint32_t parting_max = 256;  // connections without a user whose peers do not know yet that they are over
   PrefixLimits prefix{.half_open_max = 48};
   RateLimit request_rate{.per_second = 1000, .burst = 500};
   Duration handshake_timeout = Duration::seconds(5);  // from our answer until the connection is established
@@ -57,7 +59,7 @@ struct RnicOptions {
 enum class RnicDrop : uint8_t {
   kRate,              // requests beyond request_rate
   kPrefixRate,        // beyond what its network may ask
-  kNoRoom,            // as many connections as there may be
+  kNoRoom,            // as many requests or connections as there may be
   kNoListener,        // for the port that was called
   kPrefixHalfOpen,    // evicted for a newer one of its network
   kHalfOpen,          // evicted for a newer one of another network
@@ -198,7 +200,7 @@ class RnicTransport final : public verbs::Transport {
   std::array<uint8_t, 256> told_{};  // the private data of the event that was polled last
   uint32_t half_open_count_ = 0;
   uint32_t parting_count_ = 0;
-  uint32_t open_count_ = 0;  // accepted, with a user
+  uint32_t open_count_ = 0;  // established, with a user
   uint32_t live_count_ = 0;
   Instant now_;  // of the last call that said it: destroy() does not
   RnicStats stats_;

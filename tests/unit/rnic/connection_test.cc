@@ -142,6 +142,66 @@ TEST(RnicConnection, HalfOpenOnesMakeRoom) {
   EXPECT_EQ(end.transport.stats().drops[static_cast<size_t>(RnicDrop::kHalfOpen)], 1u);
 }
 
+// Who asks in somebody else's name never confirms our answer, and must keep nobody out.
+TEST(RnicConnection, AnswersThatNobodyConfirmsTakeNoPlaces) {
+  OneEnd end({.connections_max = 1});
+  const auto forged = end.request(0x0a00'0001);
+  end.turn();
+  const auto forged_too = end.request(0x0a00'0002);
+  end.turn();
+  ASSERT_TRUE(end.host.at(*forged).answered && end.host.at(*forged_too).answered);
+  (void)end.connect();
+  EXPECT_FALSE(end.refusal);
+  EXPECT_EQ(end.transport.stats().connections, 1u);
+  EXPECT_EQ(end.transport.half_open_count(), 2u);
+  const auto late = end.request(0x0a00'0003);
+  end.turn();
+  EXPECT_EQ(end.refusal, Error::kNoResources) << "the one place is taken";
+  EXPECT_TRUE(end.host.at(*late).rejected);
+}
+
+TEST(RnicConnection, OneThatIsConfirmedWhenAllPlacesAreTakenEnds) {
+  OneEnd end({.connections_max = 1});
+  const auto first = end.request(0x0a00'0001);
+  end.turn();
+  const verbs::ConnectionId kept = end.connection;
+  const auto second = end.request(0x0a00'0002);
+  end.turn();
+  const verbs::ConnectionId lost = end.connection;
+  end.transport.on_established(end.now, *first);
+  end.transport.on_established(end.now, *second);
+  end.turn();
+  EXPECT_EQ(std::ranges::count(end.events, Kind::kEstablished, &OneEnd::Event::kind), 1);
+  EXPECT_TRUE(end.has_event(Kind::kUnreachable));
+  EXPECT_EQ(end.host.at(*second).goodbyes, 1u);
+  EXPECT_TRUE(end.host.at(*second).released);
+  EXPECT_EQ(end.transport.stats().drops[static_cast<size_t>(RnicDrop::kNoRoom)], 1u);
+  end.transport.destroy(lost);
+  EXPECT_FALSE(end.request(0x0a00'0003) && (end.turn(), !end.refusal)) << "the first has its place yet";
+  end.refusal.reset();
+  end.connection = kept;
+  end.expect_nothing_left();
+  (void)end.connect();
+  EXPECT_FALSE(end.refusal) << "its place is free again";
+}
+
+// With their queue pairs, which are the device's.
+TEST(RnicConnection, AnsweredOnesMakeRoomToo) {
+  OneEnd end({.half_open_max = 2, .prefix = {.half_open_max = 2}});
+  const auto first = end.request();
+  const auto second = end.request();
+  end.turn();
+  ASSERT_TRUE(end.host.at(*first).has_queue_pair && end.host.at(*second).has_queue_pair);
+  const auto third = end.request();
+  ASSERT_TRUE(third);
+  EXPECT_FALSE(end.host.at(*first).has_queue_pair);
+  EXPECT_TRUE(end.host.at(*first).released);
+  EXPECT_TRUE(end.host.at(*second).has_queue_pair);
+  end.turn();
+  EXPECT_TRUE(end.has_event(Kind::kUnreachable));
+  EXPECT_EQ(end.transport.half_open_count(), 2u);
+}
+
 TEST(RnicConnection, RequestsHaveARate) {
   OneEnd end({.request_rate = {.per_second = 10, .burst = 2}});
   EXPECT_TRUE(end.request());
