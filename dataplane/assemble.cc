@@ -321,6 +321,9 @@ rnic::RnicOptions rnic_options(const control::Config& config, const CoreShare& c
 RdmaHostOptions rdma_options(const control::Config& config, const CoreShare& core) {
   RdmaHostOptions options;
   options.listens = core.index == 0;
+  options.retries = {.timeout_min = static_cast<uint8_t>(config.roce.ack_timeout),
+                     .retries_max = static_cast<uint8_t>(config.roce.retry_count),
+                     .rnr_retries_max = static_cast<uint8_t>(config.roce.rnr_retry_count)};
   for (const control::ListenerConfig& listener : config.listeners) {
     if (listener.transport == control::TransportKind::kVerbs || !listener.device.empty()) {
       options.listen.push_back({listener.port, listener.address, listener.device});

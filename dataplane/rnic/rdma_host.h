@@ -18,6 +18,7 @@
 #include "dataplane/rnic/rdma_core.h"
 #include "dataplane/rnic/rdma_device.h"
 #include "dataplane/wire_shell.h"
+#include "rnic/retry_limits.h"
 #include "rnic/transport.h"
 
 namespace cw::dataplane {
@@ -34,6 +35,7 @@ struct RdmaHostOptions {
   // Librdmacm gives a port to one listener: other cores of the process have none.
   bool listens = true;
   int backlog = 1024;
+  rnic::RetryLimits retries;
 };
 
 class RdmaHost final : public rnic::RnicHost, public WireShell {
@@ -46,7 +48,7 @@ class RdmaHost final : public rnic::RnicHost, public WireShell {
 
   // Before anything else. The transport lives as long as there are connections.
   void attach(rnic::RnicTransport& transport) { transport_ = &transport; }
-  // For listeners to come.
+  // For listeners and connections to come.
   void reconfigure(const RdmaHostOptions& fresh) { options_ = fresh; }
 
   // WireShell

@@ -54,7 +54,8 @@ std::string_view name_of(ibv_qp_state state) {
 
 }  // namespace
 
-// Access flags are the kernel's in what librdmacm says, and 0 in what the device is told.
+// Access flags are the kernel's in what librdmacm says, and 0 in what the device is told. Times and counts are the peer's there, as
+// it wrote them in its request.
 bool RdmaHost::modify(const Peer& peer, ibv_qp_state state, uint8_t reads_max) const {
   ibv_qp_attr attributes{};
   int mask = 0;
@@ -70,6 +71,11 @@ bool RdmaHost::modify(const Peer& peer, ibv_qp_state state, uint8_t reads_max) c
     }
   } else if (state == IBV_QPS_RTS) {
     attributes.max_rd_atomic = reads_max;
+    const rnic::RetryTimes times = rnic::within(
+        {.timeout = attributes.timeout, .retries = attributes.retry_cnt, .rnr_retries = attributes.rnr_retry}, options_.retries);
+    attributes.timeout = times.timeout;
+    attributes.retry_cnt = times.retries;
+    attributes.rnr_retry = times.rnr_retries;
   }
   return core_->modify_qp(peer.qp, &attributes, mask) == 0;
 }

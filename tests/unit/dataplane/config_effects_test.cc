@@ -386,6 +386,18 @@ bool there_is(const std::string& test) {
                              [&](const std::string& kind) { return test_sources().find(kind + named) != std::string::npos; });
 }
 
+// What RoCE clients may ask for is what clients of an RDMA device may, as both ask in the same request.
+TEST(ConfigEffects, RdmaDevicesHaveTheRetriesOfRoce) {
+  control::Config config;
+  config.roce.ack_timeout = 16;
+  config.roce.retry_count = 3;
+  config.roce.rnr_retry_count = 4;
+  const rnic::RetryLimits limits = rdma_options(config, {}).retries;
+  EXPECT_EQ(limits.timeout_min, 16);
+  EXPECT_EQ(limits.retries_max, 3);
+  EXPECT_EQ(limits.rnr_retries_max, 4);
+}
+
 TEST(ConfigEffects, EveryKeyThatIsChangedChangesWhatItIsFor) {
   const control::ParsedConfig usual = control::config_parse(file_with("", "", ""), "usual");
   ASSERT_EQ(problems_of(usual.problems), "");
