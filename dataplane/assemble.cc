@@ -309,6 +309,7 @@ iwarp::IwarpOptions iwarp_options(const control::Config& config, const CoreShare
 rnic::RnicOptions rnic_options(const control::Config& config, const CoreShare& core) {
   rnic::RnicOptions options;
   limit_connections(options, config.limits, core);
+  options.keepalive = Duration::seconds(config.roce.keepalive_s);
   options.receive_queue_depth = 1;
   for (const control::ListenerConfig& listener : config.listeners) {
     if (listener.transport == control::TransportKind::kVerbs) {

@@ -9,7 +9,7 @@ namespace cw::rnic {
 std::string_view to_string(RnicErrorCause cause) noexcept {
   static constexpr std::array<std::string_view, kRnicErrorCauseCount> kNames = {
       "none",       "closed",           "peer_closed",  "completion",     "flushed",      "access_error", "request_error",
-      "queue_pair", "completion_queue", "device_fatal", "device_removed", "post_refused", "setup"};
+      "queue_pair", "completion_queue", "device_fatal", "device_removed", "post_refused", "setup",        "peer_silent"};
   return kNames[static_cast<size_t>(cause)];
 }
 
@@ -22,6 +22,7 @@ std::string_view origin_of(RnicErrorCause cause, verbs::WcStatus status) noexcep
     case RnicErrorCause::kPeerClosed:
     case RnicErrorCause::kAccessError:
     case RnicErrorCause::kRequestError:
+    case RnicErrorCause::kPeerSilent:
       return "peer";
     case RnicErrorCause::kCompletion:
       break;

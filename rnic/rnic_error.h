@@ -22,15 +22,16 @@ enum class RnicErrorCause : uint8_t {
   kDeviceRemoved,  // the device is gone
   kPostRefused,    // the device did not take a work request
   kSetup,          // the connection was not made
+  kPeerSilent,     // idle, and asked whether it is there the peer did not answer
 };
-inline constexpr uint32_t kRnicErrorCauseCount = 13;
+inline constexpr uint32_t kRnicErrorCauseCount = 14;
 [[nodiscard]] std::string_view to_string(RnicErrorCause cause) noexcept;
 // Whose work decided it: owner, peer or device.
 [[nodiscard]] std::string_view origin_of(RnicErrorCause cause, verbs::WcStatus status) noexcept;
 
 struct RnicError {
   RnicErrorCause cause = RnicErrorCause::kNone;
-  verbs::WcStatus status = verbs::WcStatus::kSuccess;  // kCompletion
+  verbs::WcStatus status = verbs::WcStatus::kSuccess;  // kCompletion, kPeerSilent: why asking failed
   uint32_t work = 0;                                   // works of ours that were done by then
 
   [[nodiscard]] bool any() const { return cause != RnicErrorCause::kNone; }

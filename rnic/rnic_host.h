@@ -48,11 +48,13 @@ struct QueuePairMade {
   uint32_t receive_pieces = 1;
   uint32_t inline_bytes = 0;
   bool can_invalidate = false;  // SEND with Invalidate
+  // A WRITE that is done has reached the peer. Of iWARP it has reached the own TCP.
+  bool acknowledges_writes = true;
 };
 
 enum class WorkVerb : uint8_t { kSend, kSendWithInvalidate, kWrite, kRead };
 
-// One work request of the send queue. `id` comes back with its completion.
+// One work request of the send queue. `id` comes back with its completion. Without pieces it moves no data.
 struct SendWork {
   uint64_t id = 0;
   WorkVerb verb = WorkVerb::kSend;

@@ -47,7 +47,7 @@ struct RnicQueuePair::Batch {
 RnicQueuePair::RnicQueuePair(const RnicQueuePairOptions& options, RnicCore& core)
     : options_(options),
       core_(core),
-      works_(options.send_queue_depth),
+      works_(options.send_queue_depth + 1),  // and a question
       signals_(options.made.send_requests),
       receives_(options.made.receive_requests),
       completions_(options.send_queue_depth + options.made.receive_requests) {
@@ -165,13 +165,25 @@ Status RnicQueuePair::post_atomic(const verbs::AtomicRequest& /*request*/) {
   return cw::fail(Error::kUnsupported);
 }
 
+bool RnicQueuePair::ask_peer() {
+  if (in_error() || is_flushing_ || is_destroyed_ || done_ < tail_ || has_question()) {
+    return false;
+  }
+  question_ = tail_;
+  Work& work = enqueue();
+  work.verb = options_.made.acknowledges_writes || options_.reads_max == 0 ? WorkVerb::kWrite : WorkVerb::kRead;
+  work.signaled = false;
+  work.is_question = true;
+  return true;
+}
+
 void RnicQueuePair::post_receives(uint32_t count) {
   receives_owed_ += count;
   want_to_post();
 }
 
 uint32_t RnicQueuePair::send_queue_room() const {
-  return static_cast<uint32_t>(works_.size() - (tail_ - head_));
+  return options_.send_queue_depth - static_cast<uint32_t>(tail_ - head_ - (has_question() ? 1 : 0));
 }
 
 void RnicQueuePair::want_to_post() {
@@ -297,10 +309,10 @@ RnicQueuePair::Added RnicQueuePair::add_request(Batch& batch) {
   const bool is_read = work.verb == WorkVerb::kRead;
   batch.requests[batch.count] = {.id = tag(next_, false, is_last).pack(),
                                  .verb = work.verb,
-                                 .signaled = is_read && is_last,
+                                 .signaled = (is_read && is_last) || work.is_question,
                                  .solicited = work.solicited,
                                  .fence = work.fence && offset == 0,
-                                 .is_inline = !is_read && bytes <= options_.made.inline_bytes,
+                                 .is_inline = !is_read && !work.is_question && bytes <= options_.made.inline_bytes,
                                  .pieces = std::span(batch.pieces).subspan(first_piece, batch.piece_count - first_piece),
                                  .rkey = work.rkey,
                                  .remote_address = work.remote_address + offset};
@@ -390,8 +402,12 @@ void RnicQueuePair::on_completion(Instant now, const WorkTag& tag, const WorkDon
       return;
     }
     const Signal signal = signals_.pop();
+    const uint32_t reads = reads_outstanding_;
     requests_out_ -= signal.requests;
     complete_until(signal.works_end, verbs::WcStatus::kSuccess);
+    if (options_.made.acknowledges_writes || reads_outstanding_ < reads) {
+      heard_at_ = now;
+    }
     if (next_ < tail_) {
       want_to_post();
     }
@@ -409,6 +425,9 @@ void RnicQueuePair::on_completion(Instant now, const WorkTag& tag, const WorkDon
   work.status = work.status == verbs::WcStatus::kSuccess ? done.status : work.status;
   if (tag.is_last) {
     complete_until(index + 1, done.status);
+  }
+  if (work.is_question && done.status == verbs::WcStatus::kRetryExceeded) {
+    fail({.cause = RnicErrorCause::kPeerSilent, .status = done.status});  // the device has asked as often as it may
   }
   take_error(done);
 }
@@ -443,6 +462,7 @@ void RnicQueuePair::take_receive(Instant now, uint32_t index, const WorkDone& do
   receive.invalidated = done.invalidated;
   receive.immediate = done.immediate;
   heard_peer_ = true;
+  heard_at_ = now;
   payload_bytes_in_ += receive.payload.bytes();
   core_.stats.payload_bytes_in += receive.payload.bytes();
   CW_ASSERT(completions_.push(index | kReceiveFlag));
@@ -476,7 +496,8 @@ void RnicQueuePair::complete_until(uint64_t end, verbs::WcStatus status) {
     if (!is_read || work.status != verbs::WcStatus::kSuccess) {
       work.payload.clear();
     }
-    if (!is_read && !work.signaled && work.status == verbs::WcStatus::kSuccess) {
+    const bool is_silent = !is_read && !work.signaled && work.status == verbs::WcStatus::kSuccess;
+    if (is_silent || work.is_question) {
       work.is_free = true;
       continue;
     }
@@ -499,6 +520,10 @@ void RnicQueuePair::flush_unposted() {
     Work& work = at(done_);
     work.payload.clear();
     work.status = verbs::WcStatus::kWorkRequestFlushed;
+    if (work.is_question) {
+      work.is_free = true;
+      continue;
+    }
     CW_ASSERT(completions_.push(static_cast<uint32_t>(done_ % works_.size())));
   }
 }

@@ -8,6 +8,10 @@
 // posted; a completion tells that all before it are done too. The device has its own limit of READs in flight and holds back
 // what is beyond it, with what is behind it, so nothing is counted here.
 //
+// Whether an idle peer is there is asked by a work that moves nothing (ask_peer()). It has a place of its own beside those of the
+// owner, who sees nothing of it. No key is checked for a length of zero (IBTA C9-88, RFC 5040 5.2.1), so it needs none of the
+// peer's. A WRITE asks; where a WRITE is done as soon as TCP has it, a READ.
+//
 // Buffers that the device has are the queue pair's until the device gives them back, or the host has destroyed its queue pair.
 #pragma once
 
@@ -77,7 +81,7 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   void post_receives(uint32_t count) override;
   [[nodiscard]] bool poll_completion(verbs::Completion& out) override;
   [[nodiscard]] uint32_t send_queue_room() const override;
-  [[nodiscard]] uint32_t works_pending() const override { return static_cast<uint32_t>(tail_ - done_); }
+  [[nodiscard]] uint32_t works_pending() const override { return static_cast<uint32_t>(tail_ - done_) - (is_asking() ? 1 : 0); }
   [[nodiscard]] bool in_error() const override { return error_.any(); }
   void close() override { fail({.cause = RnicErrorCause::kClosed}); }
 
@@ -91,6 +95,11 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   // Work was flushed, and why is not known yet.
   [[nodiscard]] bool is_flushing() const { return is_flushing_; }
   [[nodiscard]] bool heard_peer() const { return heard_peer_; }
+  // Asks the peer whether it is there. False: something is under way whose end tells, or nothing can be asked any more.
+  [[nodiscard]] bool ask_peer();
+  [[nodiscard]] bool is_asking() const { return question_ >= done_ && question_ < tail_; }
+  // When a completion said last that the peer is there.
+  [[nodiscard]] Instant heard_at() const { return heard_at_; }
 
   [[nodiscard]] const RnicError& error() const { return error_; }
   [[nodiscard]] const RnicQueuePairOptions& options() const { return options_; }
@@ -112,7 +121,8 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
     bool fence = false;
     bool signaled = true;
     bool solicited = false;
-    bool is_free = true;  // polled, or done and of no interest
+    bool is_question = false;  // of ask_peer()
+    bool is_free = true;       // polled, or done and of no interest
     verbs::WcStatus status = verbs::WcStatus::kSuccess;
   };
   // A receive that the device has, or a message that is not polled.
@@ -141,6 +151,7 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   [[nodiscard]] Work& at(uint64_t index) { return works_[index % works_.size()]; }
   [[nodiscard]] Status admit(uint64_t bytes) const;
   [[nodiscard]] Work& enqueue();
+  [[nodiscard]] bool has_question() const { return question_ >= head_ && question_ < tail_; }
   void want_to_post();
   [[nodiscard]] bool post_receives_owed();
   [[nodiscard]] bool submit_receives(std::span<const ReceiveWork> works);
@@ -166,6 +177,7 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   bool is_destroyed_ = false;
   bool is_flushing_ = false;
   bool heard_peer_ = false;
+  Instant heard_at_;
 
   // Works, oldest first: polled, done, given to the device, posted by the owner.
   std::vector<Work> works_;
@@ -173,6 +185,7 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   uint64_t done_ = 0;
   uint64_t next_ = 0;
   uint64_t tail_ = 0;
+  uint64_t question_ = UINT64_MAX;  // the last work of ask_peer()
   Cursor cursor_;
   Ring<Signal> signals_;
   uint32_t requests_out_ = 0;

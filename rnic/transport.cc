@@ -111,6 +111,8 @@ class RnicTransport::Connection final : public ListNode<EventTag>,
   Instant flush_deadline = Instant::never();
   Instant starved_until = Instant::never();
   Instant parting_deadline = Instant::never();
+  Instant keepalive_deadline = Instant::never();  // when the peer is asked, or should have answered
+  Instant asked_at;
   // The peer's, until the request is polled; then ours.
   std::array<uint8_t, 256> private_data{};
   size_t private_bytes = 0;
@@ -147,6 +149,7 @@ RnicTransport::~RnicTransport() {
 void RnicTransport::reconfigure(const RnicOptions& fresh) {
   options_.reads_max = fresh.reads_max;
   options_.receive_queue_depth = fresh.receive_queue_depth;
+  options_.keepalive = fresh.keepalive;
 }
 
 // Connections whose peers do not know yet that they are over make room for new ones.
@@ -440,6 +443,9 @@ void RnicTransport::become_established(Instant now, Connection& connection) {
   }
   connection.will_be_established = true;
   ++open_count_;
+  if (options_.keepalive != Duration()) {
+    connection.keepalive_deadline = now + options_.keepalive;
+  }
   settle_half_open(connection);
   connection.handshake_deadline = Instant::never();
   rearm(connection);
@@ -524,8 +530,31 @@ bool RnicTransport::poll_event(Instant now, verbs::ConnectionEvent& out) {
 // ---- Life ----
 
 void RnicTransport::rearm(Connection& connection) {
-  timers_.arm(connection, earlier(earlier(connection.handshake_deadline, connection.flush_deadline),
-                                  earlier(connection.starved_until, connection.parting_deadline)));
+  const Instant setup = earlier(connection.handshake_deadline, connection.keepalive_deadline);
+  const Instant end = earlier(connection.flush_deadline, connection.parting_deadline);
+  timers_.arm(connection, earlier(earlier(setup, end), connection.starved_until));
+}
+
+// A peer that is gone would keep its place, its credits and a queue pair of the device for ever: an idle queue pair sends nothing
+// whose loss would be noticed.
+void RnicTransport::watch_peer(Instant now, Connection& connection) {
+  RnicQueuePair& queue_pair = *connection.queue_pair;
+  if (queue_pair.in_error() || options_.keepalive == Duration()) {
+    connection.keepalive_deadline = Instant::never();
+    return;
+  }
+  const Instant quiet_until = queue_pair.heard_at() + options_.keepalive;
+  if (queue_pair.is_asking()) {
+    connection.keepalive_deadline = std::max(connection.asked_at, queue_pair.heard_at()) + options_.keepalive_patience;
+    if (connection.keepalive_deadline <= now) {
+      lose(now, connection, {.cause = RnicErrorCause::kPeerSilent});
+    }
+  } else if (now < quiet_until) {
+    connection.keepalive_deadline = quiet_until;
+  } else {
+    connection.asked_at = now;
+    connection.keepalive_deadline = now + (queue_pair.ask_peer() ? options_.keepalive_patience : options_.keepalive);
+  }
 }
 
 void RnicTransport::on_completion(Instant now, const WorkDone& done) {
@@ -540,7 +569,12 @@ void RnicTransport::on_completion(Instant now, const WorkDone& done) {
     return;
   }
   RnicQueuePair& queue_pair = *connection->queue_pair;
+  const bool was_asking = queue_pair.is_asking();
   queue_pair.on_completion(now, tag, done);
+  if (was_asking && !queue_pair.is_asking()) {
+    connection->keepalive_deadline = now + options_.keepalive;
+    rearm(*connection);
+  }
   if (queue_pair.in_error()) {
     note_end(now, *connection);
   } else if (queue_pair.is_flushing() && connection->flush_deadline.is_never()) {
@@ -561,6 +595,7 @@ void RnicTransport::note_end(Instant now, Connection& connection) {
   ++stats_.errors[static_cast<size_t>(error.cause)];
   connection.flush_deadline = Instant::never();
   connection.starved_until = Instant::never();
+  connection.keepalive_deadline = Instant::never();
   rearm(connection);
   switch (error.cause) {
     case RnicErrorCause::kClosed:
@@ -760,6 +795,7 @@ void RnicTransport::begin_parting(Connection& connection) {
   connection.handshake_deadline = Instant::never();
   connection.flush_deadline = Instant::never();
   connection.starved_until = Instant::never();
+  connection.keepalive_deadline = Instant::never();
   connection.parting_deadline = now_ + options_.parting_timeout;
   rearm(connection);
   parting_.push_back(connection);
@@ -811,6 +847,9 @@ void RnicTransport::on_timer(Instant now, Connection& connection) {
   if (connection.flush_deadline <= now) {
     connection.flush_deadline = Instant::never();
     lose(now, connection, {.cause = RnicErrorCause::kFlushed});
+  }
+  if (connection.keepalive_deadline <= now) {
+    watch_peer(now, connection);
   }
   if (connection.starved_until <= now) {
     connection.starved_until = Instant::never();

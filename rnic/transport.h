@@ -50,6 +50,9 @@ struct RnicOptions {
   Duration parting_timeout = Duration::seconds(2);
   // How long the connection manager may take to say why work was flushed.
   Duration flush_patience = Duration::ms(50);
+  Duration keepalive = Duration::seconds(30);  // an idle peer is asked after so long whether it is there; zero: never
+  // How long it may take to answer. Longer than most devices try, so that they say what is wrong.
+  Duration keepalive_patience = Duration::seconds(30);
   uint16_t reads_max = 16;  // READs of ours at a time, at most
   uint32_t send_queue_depth = 256;
   uint32_t receive_queue_depth = 128;  // messages that one connection may have receives for; more wait
@@ -180,6 +183,7 @@ class RnicTransport final : public verbs::Transport {
   void begin_parting(Connection& connection);
   void release(Connection& connection);
   void rearm(Connection& connection);
+  void watch_peer(Instant now, Connection& connection);
   void on_timer(Instant now, Connection& connection);
 
   RnicOptions options_;

@@ -449,7 +449,7 @@ const std::array<Key<RoceConfig>, 10> kRoceKeys = {{
     {.name = "keepalive_s",
      .member = &RoceConfig::keepalive_s,
      .help = "Seconds without a packet from a client after which an idle connection asks whether it is there, "
-             "and ends when it does not answer. 0: never.",
+             "and ends when it does not answer. 0: never. Those of transport = \"verbs\" too.",
      .bounds = {0, 86400},
      .live = true},
     {.name = "selective_recovery",

@@ -123,8 +123,8 @@ Result<rnic::QueuePairMade> RdmaHost::make_queue_pair(rnic::RnicId connection, c
     destroy_queue_pair(connection);
     return cw::fail(Error::kNoResources);
   }
-  const bool can_invalidate = (limits.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0 ||
-                              peer->device->context()->device->transport_type == IBV_TRANSPORT_IWARP;
+  const bool is_iwarp = peer->device->context()->device->transport_type == IBV_TRANSPORT_IWARP;
+  const bool can_invalidate = (limits.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0 || is_iwarp;
   const auto read_pieces = static_cast<uint32_t>(std::max(limits.max_sge_rd, 1));
   // More than was asked for may have been given: it is not used, so that the completion queue cannot run over.
   return rnic::QueuePairMade{.number = verbs::Qpn(peer->qp->qp_num),
@@ -134,7 +134,8 @@ Result<rnic::QueuePairMade> RdmaHost::make_queue_pair(rnic::RnicId connection, c
                              .read_pieces = std::min(wanted.max_send_sge, read_pieces),
                              .receive_pieces = wanted.max_recv_sge,
                              .inline_bytes = attributes.cap.max_inline_data,
-                             .can_invalidate = can_invalidate};
+                             .can_invalidate = can_invalidate,
+                             .acknowledges_writes = !is_iwarp};
 }
 
 Status RdmaHost::accept(rnic::RnicId connection, uint16_t reads_max, Bytes private_data) {
@@ -186,6 +187,13 @@ uint32_t RdmaHost::post_sends(rnic::RnicId connection, std::span<const rnic::Sen
       pieces[used++] = {.addr = reinterpret_cast<uintptr_t>(piece.data()),
                         .length = static_cast<uint32_t>(piece.size()),
                         .lkey = peer->device->lkey_of(piece.data())};
+    }
+    if (work.pieces.empty() && work.verb == rnic::WorkVerb::kRead) {
+      // Its request names a sink whatever the length. Some devices (siw) take that from the first piece, without a look at how many
+      // there are.
+      const uint8_t* const any = memory_.front().data();
+      pieces[used++] = {.addr = reinterpret_cast<uintptr_t>(any), .length = 0, .lkey = peer->device->lkey_of(any)};
+      request.num_sge = 1;
     }
     request.opcode = opcode_of(work.verb);
     request.send_flags = flags_of(work);

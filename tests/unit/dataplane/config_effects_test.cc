@@ -387,7 +387,7 @@ bool there_is(const std::string& test) {
 }
 
 // What RoCE clients may ask for is what clients of an RDMA device may, as both ask in the same request.
-TEST(ConfigEffects, RdmaDevicesHaveTheRetriesOfRoce) {
+TEST(ConfigEffects, RdmaDevicesHaveThePatienceOfRoce) {
   control::Config config;
   config.roce.ack_timeout = 16;
   config.roce.retry_count = 3;
@@ -396,6 +396,8 @@ TEST(ConfigEffects, RdmaDevicesHaveTheRetriesOfRoce) {
   EXPECT_EQ(limits.timeout_min, 16);
   EXPECT_EQ(limits.retries_max, 3);
   EXPECT_EQ(limits.rnr_retries_max, 4);
+  config.roce.keepalive_s = 7;
+  EXPECT_EQ(rnic_options(config, {}).keepalive, Duration::seconds(7));
 }
 
 TEST(ConfigEffects, EveryKeyThatIsChangedChangesWhatItIsFor) {
