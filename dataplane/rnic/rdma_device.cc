@@ -63,8 +63,7 @@ RdmaDevice::~RdmaDevice() {
 
 CompletionQueue* RdmaDevice::reserve(uint32_t entries) {
   for (const auto& queue : queues_) {
-    if (!queue->is_broken && queue->reserved + entries <= queue->entries) {
-      queue->reserved += entries;
+    if (!queue->is_broken && queue->room.reserve(entries)) {
       return queue.get();
     }
   }
@@ -78,10 +77,9 @@ CompletionQueue* RdmaDevice::reserve(uint32_t entries) {
   if (queue->cq == nullptr) {
     return nullptr;
   }
-  queue->entries = static_cast<uint32_t>(queue->cq->cqe);
-  queue->reserved = entries;
+  queue->room = rnic::CompletionRoom(static_cast<uint32_t>(queue->cq->cqe));
   queues_.push_back(std::move(queue));
-  return queues_.back().get();
+  return queues_.back()->room.reserve(entries) ? queues_.back().get() : nullptr;
 }
 
 uint32_t RdmaDevice::lkey_of(const uint8_t* address) const {
@@ -113,7 +111,7 @@ void RdmaDevice::take_events() {
 
 void RdmaDevice::drop_broken_queues() {
   std::erase_if(queues_, [this](const auto& queue) {
-    return queue->is_broken && queue->reserved == 0 && core_.destroy_cq(queue->cq) == 0;
+    return queue->is_broken && queue->room.reserved() == 0 && core_.destroy_cq(queue->cq) == 0;
   });
 }
 

@@ -11,16 +11,15 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "dataplane/rnic/rdma_core.h"
+#include "rnic/completion_room.h"
 
 namespace cw::dataplane {
 
-// Of a completion queue, what queue pairs have been promised: it cannot run over.
 struct CompletionQueue {
   ibv_cq* cq = nullptr;
-  uint32_t entries = 0;
-  uint32_t reserved = 0;
-  bool is_armed = false;   // its next completion makes an event
-  bool is_broken = false;  // the device has said so: for nobody any more
+  rnic::CompletionRoom room{0};  // what queue pairs have been promised
+  bool is_armed = false;         // its next completion makes an event
+  bool is_broken = false;        // the device has said so: for nobody any more
 };
 
 class RdmaDevice {
@@ -35,7 +34,6 @@ class RdmaDevice {
 
   // Room for so many completions; nullptr: there is none. The queue stays where it is.
   [[nodiscard]] CompletionQueue* reserve(uint32_t entries);
-  static void give_back(CompletionQueue& queue, uint32_t entries) { queue.reserved -= entries; }
   // Of registered memory.
   [[nodiscard]] uint32_t lkey_of(const uint8_t* address) const;
   // Their next completions make the channel readable.

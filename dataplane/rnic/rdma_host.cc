@@ -254,6 +254,9 @@ bool RdmaHost::poll_queues(Instant now) {
       for (uint32_t sum = 0; count == kCompletionsAtOnce && sum < kCompletionsInTurn; sum += static_cast<uint32_t>(count)) {
         count = std::max(ibv_poll_cq(queue->cq, kCompletionsAtOnce, done.data()), 0);
         worked |= count > 0;
+        if (count < kCompletionsAtOnce) {
+          queue->room.settle();  // before anybody leaves by what is told here
+        }
         for (const ibv_wc& each : std::span(done).first(static_cast<size_t>(count))) {
           rnic::WorkDone work{.id = each.wr_id, .status = static_cast<verbs::WcStatus>(each.status), .bytes = each.byte_len};
           if (each.status == IBV_WC_SUCCESS && (each.wc_flags & IBV_WC_WITH_INV) != 0) {

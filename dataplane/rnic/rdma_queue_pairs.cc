@@ -54,8 +54,8 @@ std::string_view name_of(ibv_qp_state state) {
 
 }  // namespace
 
-// Access flags are the kernel's in what librdmacm says, and 0 in what the device is told. Times and counts are the peer's there, as
-// it wrote them in its request.
+// Access flags are the kernel's in what librdmacm says, and 0 in what the device is told. Times and counts are the peer's there,
+// as it wrote them in its request.
 bool RdmaHost::modify(const Peer& peer, ibv_qp_state state, uint8_t reads_max) const {
   ibv_qp_attr attributes{};
   int mask = 0;
@@ -114,7 +114,7 @@ Result<rnic::QueuePairMade> RdmaHost::make_queue_pair(rnic::RnicId connection, c
     }
   }
   if (peer->qp == nullptr) {
-    RdmaDevice::give_back(*queue, entries);
+    queue->room.cancel(entries);
     return cw::fail(Error::kNoResources);
   }
   peer->queue = queue;
@@ -189,8 +189,8 @@ uint32_t RdmaHost::post_sends(rnic::RnicId connection, std::span<const rnic::Sen
                         .lkey = peer->device->lkey_of(piece.data())};
     }
     if (work.pieces.empty() && work.verb == rnic::WorkVerb::kRead) {
-      // Its request names a sink whatever the length. Some devices (siw) take that from the first piece, without a look at how many
-      // there are.
+      // Its request names a sink whatever the length. Some devices (siw) take that from the first piece, without a look at how
+      // many there are.
       const uint8_t* const any = memory_.front().data();
       pieces[used++] = {.addr = reinterpret_cast<uintptr_t>(any), .length = 0, .lkey = peer->device->lkey_of(any)};
       request.num_sge = 1;
@@ -255,7 +255,7 @@ void RdmaHost::destroy_queue_pair(rnic::RnicId connection) {
   Peer* peer = find(connection);
   if (peer != nullptr && peer->qp != nullptr) {
     (void)core_->destroy_qp(std::exchange(peer->qp, nullptr));
-    RdmaDevice::give_back(*peer->queue, peer->queue_entries);
+    peer->queue->room.leave(peer->queue_entries);
     peer->queue = nullptr;
   }
 }
