@@ -96,20 +96,10 @@ Status RnicQueuePair::post_send(verbs::SendRequest&& request) {
   if (const Status admitted = admit(request.payload.bytes()); !admitted.ok()) {
     return admitted;
   }
-  if (request.payload.buffer_count() > options_.made.send_pieces) {
-    // A message is one work request. A copy has as few pieces as there can be.
-    const uint64_t bytes = request.payload.bytes();
-    Chain whole;
-    if (divided_up(bytes, core_.pool.buffer_bytes()) > options_.made.send_pieces) {
-      return cw::fail(Error::kLimit);
-    }
-    for (const Buffer* piece = request.payload.head(); piece != nullptr; piece = piece->next) {
-      if (!whole.append_copy(core_.pool, piece->bytes())) {
-        return cw::fail(Error::kNoResources);
-      }
-    }
-    request.payload = std::move(whole);
-    ++core_.stats.pullups;
+  // A message is one work request: of too many pieces it is copied together before it goes to the device.
+  if (request.payload.buffer_count() > options_.made.send_pieces &&
+      divided_up(request.payload.bytes(), core_.pool.buffer_bytes()) > options_.made.send_pieces) {
+    return cw::fail(Error::kLimit);
   }
   Work& work = enqueue();
   work.id = request.id;
@@ -301,6 +291,12 @@ RnicQueuePair::Added RnicQueuePair::add_request(Batch& batch) {
     if (!add_sinks(batch, work)) {
       return Added::kNoBuffers;
     }
+  } else if (work.verb != WorkVerb::kWrite && work.payload.buffer_count() > options_.made.send_pieces) {
+    if (!pull_up(work)) {
+      return Added::kNoBuffers;
+    }
+    cursor_.buffer = work.payload.head();
+    add_payload(batch, work);
   } else {
     add_payload(batch, work);
   }
@@ -346,6 +342,21 @@ bool RnicQueuePair::add_sinks(Batch& batch, Work& work) {
     left -= bytes;
     cursor_.offset += bytes;
   }
+  return true;
+}
+
+// A copy has as few pieces as there can be. Without buffers for it the work waits, as a READ does: its owner could not know when
+// to try again.
+bool RnicQueuePair::pull_up(Work& work) {
+  Chain whole;
+  for (const Buffer* piece = work.payload.head(); piece != nullptr; piece = piece->next) {
+    if (!whole.append_copy(core_.pool, piece->bytes())) {
+      ++core_.stats.out_of_buffers;
+      return false;
+    }
+  }
+  work.payload = std::move(whole);
+  ++core_.stats.pullups;
   return true;
 }
 

@@ -158,6 +158,7 @@ class RnicQueuePair final : public verbs::QueuePair, public ListNode<ReadyTag>, 
   [[nodiscard]] bool post_sends_pending();
   [[nodiscard]] Added add_request(Batch& batch);
   [[nodiscard]] bool add_sinks(Batch& batch, Work& work);
+  [[nodiscard]] bool pull_up(Work& work);
   void add_payload(Batch& batch, const Work& work);
   [[nodiscard]] WorkTag tag(uint64_t index, bool is_receive, bool is_last) const;
   [[nodiscard]] bool submit(Batch& batch);

@@ -106,8 +106,8 @@ TEST(RnicWork, ASendOfTooManyPiecesIsCopiedTogether) {
   const RnicId id = end.connect();
   const std::vector<uint8_t> message = pattern(4000, 2);
   ASSERT_TRUE(end.qp->post_send({.payload = end.chain_of(message, 9)}).ok());
-  EXPECT_EQ(end.transport.work_stats().pullups, 1u);
   end.turn();
+  EXPECT_EQ(end.transport.work_stats().pullups, 1u);
   ASSERT_EQ(end.host.at(id).sends.size(), 1u);
   EXPECT_EQ(end.host.at(id).sends[0].pieces.size(), 2u);
   end.do_all(id);
@@ -115,6 +115,38 @@ TEST(RnicWork, ASendOfTooManyPiecesIsCopiedTogether) {
   const Status too_long = end.qp->post_send({.payload = end.chain_of(pattern(10'000), 9)});
   ASSERT_FALSE(too_long.ok());
   EXPECT_EQ(too_long.error(), Error::kLimit);
+  end.expect_nothing_left();
+}
+
+// Whoever posts a reply takes a refusal for the end of the connection.
+TEST(RnicWork, ASendThatIsToBeCopiedWaitsForBuffers) {
+  OneEnd end({}, 64, 2048);
+  end.receives = 4;
+  const RnicId id = end.connect();
+  const std::vector<uint8_t> message = pattern(4000, 2);
+  Chain pieces = end.chain_of(message, 9);
+  std::vector<Chain> others;
+  while (Buffer* one = end.pool.allocate_one()) {
+    others.emplace_back(one);
+  }
+  ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(1), .payload = std::move(pieces)}).ok());
+  end.turn();
+  EXPECT_TRUE(end.host.at(id).sends.empty());
+  EXPECT_FALSE(end.qp->in_error());
+  EXPECT_GT(end.transport.work_stats().out_of_buffers, 0u);
+  others.resize(others.size() - 1);  // not enough yet
+  end.advance(Duration::ms(2));
+  EXPECT_TRUE(end.host.at(id).sends.empty());
+  others.clear();
+  ASSERT_TRUE(end.qp->post_send({.id = verbs::WorkId(2), .payload = end.chain(pattern(5))}).ok());
+  end.advance(Duration::ms(2));
+  ASSERT_EQ(end.host.at(id).sends.size(), 2u) << "in the order posted";
+  EXPECT_EQ(end.host.at(id).sends[0].bytes(), message.size());
+  end.do_all(id);
+  ASSERT_EQ(end.completions.size(), 2u);
+  EXPECT_EQ(end.completions[0].id, verbs::WorkId(1));
+  EXPECT_TRUE(std::equal(message.begin(), message.end(), end.sent.begin()));
+  EXPECT_EQ(end.transport.work_stats().pullups, 1u);
   end.expect_nothing_left();
 }
 
