@@ -440,7 +440,10 @@ void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
   ibv_async_event event{};
   for (int i = 0; i < kAsyncEventsInTurn && core_->get_async_event(device.context(), &event) == 0; ++i) {
     const rnic::DeviceEvent kind = event_of(event.event_type);
-    const ibv_qp* qp = is_of_queue_pair(event.event_type) ? event.element.qp : nullptr;
+    // The device has no event left of a queue pair that was destroyed, so there is one, and whose it is stands there. A client can
+    // have it make many: who they are for is not looked for.
+    const bool is_of_one = is_of_queue_pair(event.event_type);
+    const Peer* peer = is_of_one ? static_cast<const Peer*>(event.element.qp->qp_context) : nullptr;
     const ibv_cq* cq = event.event_type == IBV_EVENT_CQ_ERR ? event.element.cq : nullptr;
     core_->ack_async_event(&event);  // before its queue pair may be destroyed
     const bool ends_all = event.event_type == IBV_EVENT_DEVICE_FATAL;
@@ -448,15 +451,19 @@ void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
     if (cq != nullptr) {
       static_cast<CompletionQueue*>(cq->cq_context)->is_broken = true;
     }
-    if (qp == nullptr && cq == nullptr && !ends_all) {
+    if (!is_of_one && cq == nullptr && !ends_all) {
       transport_->on_device_event(now, kind);
       continue;
     }
-    for (size_t slot = 0; slot < peers_.size(); ++slot) {
-      const Peer* peer = peers_[slot].get();
-      if (peer != nullptr && peer->id != nullptr && peer->qp != nullptr && peer->device == &device &&
-          (ends_all || peer->qp == qp || (cq != nullptr && peer->queue->cq == cq))) {
-        transport_->on_queue_pair_event(now, peer->connection, kind);
+    if (peer != nullptr) {
+      transport_->on_queue_pair_event(now, peer->connection, kind);
+      continue;
+    }
+    // All of a queue or a device end with it: once, and then nothing more comes of it.
+    for (const auto& each : peers_) {
+      if (each != nullptr && each->id != nullptr && each->qp != nullptr && each->device == &device &&
+          (ends_all || each->queue->cq == cq)) {
+        transport_->on_queue_pair_event(now, each->connection, kind);
       }
     }
   }

@@ -92,6 +92,7 @@ Result<rnic::QueuePairMade> RdmaHost::make_queue_pair(rnic::RnicId connection, c
     return cw::fail(Error::kLimit);
   }
   ibv_qp_init_attr attributes{};
+  attributes.qp_context = peer;  // for whom its events are
   attributes.qp_type = IBV_QPT_RC;
   attributes.cap.max_send_wr = std::min(wish.send_requests, max_wr);
   attributes.cap.max_recv_wr = std::min(wish.receive_requests, max_wr);
