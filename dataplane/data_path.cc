@@ -115,7 +115,7 @@ bool DataPath::make_workers(std::string& problem) {
 bool DataPath::has_rdma(std::string& problem) const {
   for (const control::ListenerConfig& listener : config_.listeners) {
     if (listener.transport == control::TransportKind::kVerbs) {
-      problem = rdma_problem(listener.device);
+      problem = rdma_problem(listener.device, listener.address);
       if (!problem.empty()) {
         problem = "listener '" + listener.name + "': " + problem;
         return false;

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "control/config/kernel_address.h"
+
 namespace cw::dataplane {
 namespace {
 
@@ -40,6 +42,27 @@ void find(void* library, const char* name, Function& function, Loaded& out) {
   if (function == nullptr && out.problem.empty()) {
     out.problem = fmt::format("rdma-core on this host has no {}: it is older than 17; upgrade librdmacm1 and libibverbs1", name);
   }
+}
+
+// The device whose address it is; empty: none has it. nullopt: it cannot be told, or it is of no single device.
+std::optional<std::string> owner_of(const RdmaCore& core, const IpAddress& address) {
+  rdma_event_channel* channel = core.cm_create_event_channel();
+  rdma_cm_id* id = nullptr;
+  std::optional<std::string> owner;
+  if (channel != nullptr && core.cm_create_id(channel, &id, nullptr, RDMA_PS_TCP) == 0) {
+    sockaddr_storage raw{};
+    (void)control::write_address({address, 0}, raw);
+    if (core.cm_bind_addr(id, reinterpret_cast<sockaddr*>(&raw)) != 0) {
+      owner = errno == ENODEV || errno == EADDRNOTAVAIL ? std::optional(std::string()) : std::nullopt;
+    } else if (id->verbs != nullptr) {
+      owner = core.get_device_name(id->verbs->device);
+    }
+    (void)core.cm_destroy_id(id);
+  }
+  if (channel != nullptr) {
+    core.cm_destroy_event_channel(channel);
+  }
+  return owner;
 }
 
 Loaded load_libraries() {
@@ -94,9 +117,23 @@ const RdmaCore* RdmaCore::load(std::string& problem) {
   return problem.empty() ? &kLoaded.core : nullptr;
 }
 
-std::string rdma_problem(const std::string& device) {
+std::string address_problem(const std::string& device, const IpAddress& address, const std::string& owner) {
+  const std::string name = to_text(address).data();
+  if (owner.empty()) {
+    return fmt::format("no RDMA device has the address {}: rdma link shows which interfaces have one, ip address whose it is",
+                       name);
+  }
+  if (!device.empty() && device != owner) {
+    return fmt::format("the address {} is of RDMA device '{}' and not of '{}': name that device, or an address of this one", name,
+                       owner, device);
+  }
+  return {};
+}
+
+std::string rdma_problem(const std::string& device, const std::optional<IpAddress>& address) {
   std::string problem;
-  if (RdmaCore::load(problem) == nullptr) {
+  const RdmaCore* core = RdmaCore::load(problem);
+  if (core == nullptr) {
     return problem;
   }
   std::error_code ignored;
@@ -116,7 +153,8 @@ std::string rdma_problem(const std::string& device) {
                              kConnectionManager)
                : fmt::format("there is no {}: modprobe rdma_ucm ib_uverbs", kConnectionManager);
   }
-  return {};
+  const auto owner = address ? owner_of(*core, *address) : std::nullopt;
+  return owner ? address_problem(device, *address, *owner) : std::string();
 }
 
 }  // namespace cw::dataplane

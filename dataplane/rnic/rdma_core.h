@@ -5,7 +5,10 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <optional>
 #include <string>
+
+#include "base/ip_address.h"
 
 namespace cw::dataplane {
 
@@ -53,7 +56,10 @@ struct RdmaCore {
   [[nodiscard]] static const RdmaCore* load(std::string& problem);
 };
 
-// Whether connections can be made here, and the device is there (empty: any). One sentence with what to do about it; empty: yes.
-[[nodiscard]] std::string rdma_problem(const std::string& device);
+// Whether connections can be made here, the device is there (empty: any), and it has the address (absent: all that it has). One
+// sentence with what to do about it; empty: yes.
+[[nodiscard]] std::string rdma_problem(const std::string& device, const std::optional<IpAddress>& address);
+// The same for devices that have been looked for already: who has the address (empty: none).
+[[nodiscard]] std::string address_problem(const std::string& device, const IpAddress& address, const std::string& owner);
 
 }  // namespace cw::dataplane

@@ -158,7 +158,9 @@ bool RdmaHost::listen_on(Listener& listener) {
   }
   sockaddr_storage raw{};
   (void)control::write_address({listener.address, listener.wanted.port}, raw);
+  // An address of another device than the one that is named would take no connection.
   if (core_->cm_bind_addr(listener.id, reinterpret_cast<sockaddr*>(&raw)) != 0 ||
+      (listener.id->verbs != nullptr && !serves(listener.wanted, listener.id->verbs->device)) ||
       core_->cm_listen(listener.id, options_.backlog) != 0) {
     (void)core_->cm_destroy_id(std::exchange(listener.id, nullptr));
     return false;
@@ -440,8 +442,8 @@ void RdmaHost::take_async_events(Instant now, RdmaDevice& device) {
   ibv_async_event event{};
   for (int i = 0; i < kAsyncEventsInTurn && core_->get_async_event(device.context(), &event) == 0; ++i) {
     const rnic::DeviceEvent kind = event_of(event.event_type);
-    // The device has no event left of a queue pair that was destroyed, so there is one, and whose it is stands there. A client can
-    // have it make many: who they are for is not looked for.
+    // A queue pair that was destroyed has no events left, so there is one, and whose it is stands there. A client can have it
+    // make many: who they are for is not looked for.
     const bool is_of_one = is_of_queue_pair(event.event_type);
     const Peer* peer = is_of_one ? static_cast<const Peer*>(event.element.qp->qp_context) : nullptr;
     const ibv_cq* cq = event.event_type == IBV_EVENT_CQ_ERR ? event.element.cq : nullptr;
