@@ -79,7 +79,7 @@ bool CoreLoop::receive(Instant now) {
   if (!worked) {
     node_.endpoint().flush_acknowledgements();
   }
-  was_busy_ = worked;
+  split_.end_turn(worked);
   watermark_.look(worked);
   return worked;
 }
@@ -118,9 +118,7 @@ bool CoreLoop::receive_port(Instant now, uint16_t port) {
   }
   tap_.received(now, burst);
   prefetch(burst);
-  // After a turn without packets the peers wait for us, not we for them: what the first half asks for leaves before the second
-  // half is served, so that both sides work at once instead of by turns. Where there is always more, large bursts are cheaper.
-  const size_t first = served_first(burst.size());
+  const size_t first = split_.first_part(burst.size());
   take(now, port, burst.first(first));
   if (first < burst.size()) {
     (void)serve(now);

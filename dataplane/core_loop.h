@@ -1,6 +1,6 @@
 // One poll core: receive a burst, let the protocol stack and what sits on it act, transmit. Run to completion, nothing shared.
 //
-//   rx burst -> CaptureTap -> CoreHandover -> Node::on_frame ... WatermarkWatch
+//   rx burst -> CaptureTap -> BurstSplit -> CoreHandover -> Node::on_frame ... WatermarkWatch
 //   CoreApp::turn   deadlines   Node::poll_transmit -> CaptureTap -> tx burst
 //
 // The clock is read once per turn. When nothing happens for a while the core sleeps for some microseconds at a time (idle mode
@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "dataplane/buffer_pools.h"
+#include "dataplane/burst_split.h"
 #include "dataplane/capture_tap.h"
 #include "dataplane/core_handover.h"
 #include "dataplane/dpdk/port_queue.h"
@@ -74,8 +75,6 @@ class CoreLoop {
   bool transmit(Instant now);
 
   bool receive_port(Instant now, uint16_t port);
-  // Of a burst, so many frames are served before the others.
-  [[nodiscard]] size_t served_first(size_t burst) const { return was_busy_ ? burst : (burst + 1) / 2; }
   void take(Instant now, uint16_t port, std::span<rte_mbuf* const> mbufs);
   void prefetch(std::span<rte_mbuf* const> mbufs);
   void on_link_event(uint16_t port, LinkEvent event);
@@ -97,7 +96,7 @@ class CoreLoop {
     Instant after;  // when it is looked at next, while it is quiet
   };
   std::vector<Wire> wires_;
-  bool was_busy_ = false;  // packets came in the last turn
+  BurstSplit split_;
   telemetry::CoreLoopStats stats_;
   CaptureTap tap_;
   CoreHandover handover_;
