@@ -541,6 +541,34 @@ def nfs_over_verbs(version: str, sizes: tuple[int, ...], v6: bool = False) -> Ca
     return body
 
 
+def silent_peer_of_verbs(rig: Rig) -> None:
+    """The same as silent_peer() where an RDMA device has the connection: what asks the client is done when it is there, and it stays."""
+    assert rig.gateway
+    gateway = rig.gateway
+
+    def done() -> float:
+        return gateway.metrics().total("causeway_verbs_completions_total", status="success")
+
+    def silences() -> float:
+        return gateway.metrics().total("causeway_verbs_queue_pairs_ended_total", cause="peer_silent")
+
+    with rig.mounted("3"):
+        rig.guest.check(f"echo before >{MOUNT_POINT}/silent && sync")
+        time.sleep(5)
+        before = done()
+        wait_until(lambda: done() > before, 60, "the answer of the idle client", interval=1)
+        time.sleep(5)
+        if silences() or gateway.metrics().total("causeway_verbs_connections") != 1:
+            raise LabError("an idle client that answers was given up")
+        rig.guest.check("loss_on 100")
+        try:
+            wait_until(lambda: silences() == 1, 240, "the end of a silent connection", interval=1)
+        finally:
+            rig.guest.check("loss_off")
+        rig.guest.check(f"grep -q before {MOUNT_POINT}/silent && echo after >>{MOUNT_POINT}/silent && sync", 180)
+    rig.backend.remove_tree("silent")
+
+
 def verbs_cases() -> list[Case]:
     """The third wire: causewayd in a guest of its own, on that kernel's RDMA device."""
     wire = Wire("gateway", "verbs-rxe", 0)
@@ -549,6 +577,7 @@ def verbs_cases() -> list[Case]:
         cases.append(Case(f"nfs{version}-{wire.name}", wire, nfs_over_verbs(version, SMALL + MEDIUM), version == "4.1"))
         cases.append(Case(f"nfs{version}v6-{wire.name}", wire, nfs_over_verbs(version, SMALL + MEDIUM, v6=True)))
     cases.append(Case(f"gateway-crash-nfs4.1-{wire.name}", wire, restart("4.1", _kill_gateway, _start_gateway)))
+    cases.append(Case(f"silent-peer-{wire.name}", wire, silent_peer_of_verbs))
     return cases
 
 
