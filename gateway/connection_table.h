@@ -1,8 +1,7 @@
 // The connections of one core's gateway by link, their deadlines, and which of them are over.
 //
 // A connection that is over is marked by end(), deep in whatever noticed it. From then on find() does not know it, and whoever
-// holds it looks at is_ending. Gateway::reap() frees what is marked, between two things that it does for connections and never
-// in the middle of one.
+// holds it looks at is_ending. The gateway frees what is marked at the end of each of its steps, and never in the middle of one.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/assert.h"
 #include "base/prefetch.h"
 #include "gateway/connection_slots.h"
 
@@ -83,6 +84,37 @@ const char* to_string(ConnectionResult result) noexcept {
   return "unknown";
 }
 
+// Something that is done for connections: whoever has one in hand has it from within a step. When it is over nobody has, and
+// those that have ended are freed: here, and nowhere else. Steps do not nest, so what is in the middle of one cannot free what
+// another part of it still uses.
+class Gateway::Step {
+ public:
+  Step(Gateway& gateway, Instant now) : gateway_(gateway), now_(now) {
+    CW_DASSERT(!gateway_.in_step_);
+    gateway_.in_step_ = true;
+  }
+  ~Step() {
+    while (gateway_.connections_.has_endings()) {
+      gateway_.end(now_, gateway_.connections_.take_ending());
+    }
+    gateway_.in_step_ = false;
+  }
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+ private:
+  Gateway& gateway_;
+  Instant now_;
+};
+
+template <typename Next>
+void Gateway::one_by_one(Instant now, Next&& next) {
+  for (bool goes_on = true; goes_on;) {
+    const Step step(*this, now);
+    goes_on = next();
+  }
+}
+
 Gateway::Gateway(const GatewayOptions& options, verbs::Transport& transport, BufferPool& packets, BufferPool& large,
                  rpcrdma::ProgramRegistry& programs, RandomSource& random)
     : Gateway(options, std::vector<verbs::Transport*>{&transport}, packets, large, programs, random) {}
@@ -151,26 +183,37 @@ void Gateway::run(Instant now) {
     }
     verbs::ReadyQueuePair ready;
     while (transport->poll_ready(ready)) {
-      on_ready(now, ready);
-      reap(now);
+      if (!serve(now, ready) && may_establish(now, ready)) [[unlikely]] {
+        take_events(now);
+        (void)serve(now, ready);
+      }
     }
   }
-  for (uint32_t count = path_.waiting_count(); count > 0; --count) {
-    path_.retry_oldest(now);
-    reap(now);
-  }
-  while (path_.resume_oldest(now)) {
-    reap(now);
-  }
-  while (Connection* connection = connections_.pop_expired(now)) {
-    on_timer(now, *connection);
-    reap(now);
-  }
+  uint32_t waiting = path_.waiting_count();
+  one_by_one(now, [&] {
+    const bool is_left = waiting > 0;
+    if (is_left) {
+      --waiting;
+      path_.retry_oldest(now);
+    }
+    return is_left;
+  });
+  one_by_one(now, [&] { return path_.resume_oldest(now); });
+  one_by_one(now, [&] {
+    Connection* connection = connections_.pop_expired(now);
+    if (connection != nullptr) {
+      on_timer(now, *connection);
+    }
+    return connection != nullptr;
+  });
   orphans_.expire(now);
-  while (Connection* connection = holds_.next_released()) {
-    path_.pump(now, *connection);
-    reap(now);
-  }
+  one_by_one(now, [&] {
+    Connection* connection = holds_.next_released();
+    if (connection != nullptr) {
+      path_.pump(now, *connection);
+    }
+    return connection != nullptr;
+  });
   grants_.adapt(shared_, connections_, stats_);
   admission_.fold_budgets();
 }
@@ -179,10 +222,13 @@ void Gateway::take_events(Instant now) {
   for (uint32_t place = 0; place < transports_.size(); ++place) {
     if (transports_[place]->has_events()) [[unlikely]] {
       verbs::ConnectionEvent event;
-      while (transports_[place]->poll_event(now, event)) {
-        on_event(now, place, event);
-        reap(now);
-      }
+      one_by_one(now, [&] {
+        const bool is_one = transports_[place]->poll_event(now, event);
+        if (is_one) {
+          on_event(now, place, event);
+        }
+        return is_one;
+      });
     }
   }
 }
@@ -217,36 +263,37 @@ void Gateway::on_event(Instant now, uint32_t transport, const verbs::ConnectionE
   }
 }
 
-void Gateway::on_ready(Instant now, const verbs::ReadyQueuePair& ready) {
-  const LinkId link(ready.context);
-  Connection* connection = connections_.find(link);
+bool Gateway::serve(Instant now, const verbs::ReadyQueuePair& ready) {
+  const Step step(*this, now);
+  Connection* connection = connections_.find(LinkId(ready.context));
   if (connection == nullptr || connection->qp != ready.queue_pair) {
-    return;
+    return true;  // gone, and whatever it had to say with it
   }
-  if (connection->server || is_established(now, link)) [[likely]] {
-    path_.serve(now, *connection);
+  if (!connection->server) [[unlikely]] {
+    return false;
   }
+  path_.serve(now, *connection);
+  return true;
 }
 
-bool Gateway::is_established(Instant now, LinkId link) {
-  Connection& connection = *connections_.find(link);
+bool Gateway::may_establish(Instant now, const verbs::ReadyQueuePair& ready) {
+  const Step step(*this, now);
+  Connection& connection = *connections_.find(LinkId(ready.context));
   if (connection.qp->in_error()) {
     connections_.end(connection, ConnectionResult::kFailedHandshake, false);
     return false;
   }
   connection.transport->notify(now, connection.id);
-  take_events(now);
-  const Connection* established = connections_.find(link);
-  return established != nullptr && established->server;
+  return true;
 }
 
 void Gateway::on_backend_event(Instant now, BackendEvent&& event) {
+  const Step step(*this, now);
   if (event.kind == BackendEvent::Kind::kRan) {
     --stats_.backends[event.backend].calls_in_flight;
   }
   if (Connection* connection = connections_.find(event.link)) {
     on_link_event(now, *connection, std::move(event));
-    reap(now);
   } else if (event.kind != BackendEvent::Kind::kRan) {
     orphans_.on_event(now, std::move(event));
   }  // else gone meanwhile; the message is given back by its Chain
@@ -284,6 +331,7 @@ void Gateway::on_link_event(Instant now, Connection& connection, BackendEvent&& 
 }
 
 void Gateway::on_core_message(Instant now, const CoreMessage& message) {
+  const Step step(*this, now);
   switch (message.kind) {
     case CoreMessage::Kind::kFence:
       holds_.answer_fence(message);
@@ -291,7 +339,6 @@ void Gateway::on_core_message(Instant now, const CoreMessage& message) {
     case CoreMessage::Kind::kFenceDone:
       if (Connection* connection = holds_.on_fence_done(message)) {
         path_.pump(now, *connection);
-        reap(now);
       }
       return;
     case CoreMessage::Kind::kBrokenCall:
@@ -340,12 +387,6 @@ void Gateway::on_timer(Instant now, Connection& connection) {
   }
   links_.check_routes(now, connection);
   path_.pump(now, connection);
-}
-
-void Gateway::reap(Instant now) {
-  while (connections_.has_endings()) {
-    end(now, connections_.take_ending());
-  }
 }
 
 void Gateway::note_end(const Ending& ending) {
@@ -424,6 +465,7 @@ bool Gateway::is_quiet() const {
 }
 
 void Gateway::drain(Instant now) {
+  const Step step(*this, now);
   drain_.begin();
   connections_.for_each([&](Connection& connection) {
     if (connection.server) {
@@ -432,25 +474,24 @@ void Gateway::drain(Instant now) {
       connections_.end(connection, ConnectionResult::kRefusedDraining, false);  // half open
     }
   });
-  reap(now);
 }
 
 void Gateway::end_drain(Instant now) {
+  const Step step(*this, now);
   drain_.end();
   connections_.for_each([&](Connection& connection) {
     if (connection.server) {
       path_.pump(now, connection);  // it may have calls that were not taken
     }
   });
-  reap(now);
 }
 
 void Gateway::close_all(Instant now) {
+  const Step step(*this, now);
   connections_.for_each([&](Connection& connection) {
     connections_.end(connection, connection.has_place ? ConnectionResult::kClosedByUs : ConnectionResult::kRefusedDraining,
                      false);
   });
-  reap(now);
 }
 
 uint32_t Gateway::describe(Instant now, std::span<ConnectionInfo> out) const {

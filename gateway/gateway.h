@@ -6,13 +6,16 @@
 //   receive -> ServerEndpoint -> Call -> lane, by its program -> built-in program here, or kSend / kRun to a worker   (CallPath)
 //   kMessage / kRan -> matched by XID -> ServerEndpoint::reply -> RDMA Writes and SEND
 //   kMessage that is a call -> ServerEndpoint::submit_reverse -> the client's reply -> kSend                (ReverseCalls)
-//   any failure, either side -> ConnectionTable::end() -> reap(): the peer is told, kClose, everything of the connection is given
-//   back; while the backend still works on its calls kClose waits, and so do the calls of the client's next connection
+//   any failure, either side -> ConnectionTable::end() -> end of the step: the peer is told, kClose, everything of the connection
+//   is given back; while the backend still works on its calls kClose waits, and so do the calls of the client's next connection
 //                                                                                           (Orphans, CallHolds, ReplayGuard)
 //   a client's connections may lie on several cores -> CoreMessages between their gateways
 //
 // This class puts the parts together, hands each event to the part that it is for, and frees what is over. Each part owns its
 // state and can be tested alone.
+//
+// A turn is a sequence of steps, each about one event, one queue pair, one timer; what the workers and other cores say is a step
+// each. A connection that is over is marked in the step that notices it, and freed at its end. Nobody takes events within a step.
 //
 // Ownership: a Connection owns its endpoint; its queue pair is the transport's until destroy(). A LinkId carries a generation, so
 // that what a worker says about a connection that is gone is dropped.
@@ -141,15 +144,20 @@ class Gateway {
   [[nodiscard]] uint32_t slots_in_use() const { return shared_.calls->in_use(); }
 
  private:
+  class Step;
+
+  // next() does one thing, each in a step of its own, and says whether there was one.
+  template <typename Next>
+  void one_by_one(Instant now, Next&& next);
   void take_events(Instant now);
   void on_event(Instant now, uint32_t transport, const verbs::ConnectionEvent& event);
-  void on_ready(Instant now, const verbs::ReadyQueuePair& ready);
-  // What comes before kEstablished. False: it is not established with that.
-  [[nodiscard]] bool is_established(Instant now, LinkId link);
+  // False: its connection is half open, and waits for what may_establish() says.
+  [[nodiscard]] bool serve(Instant now, const verbs::ReadyQueuePair& ready);
+  // Of one that is half open: the transport is told of its news. False: it has ended; else an event may have established it.
+  [[nodiscard]] bool may_establish(Instant now, const verbs::ReadyQueuePair& ready);
   void on_link_event(Instant now, Connection& connection, BackendEvent&& event);
   void on_timer(Instant now, Connection& connection);
-  // Frees the connections that are over. Nothing else does, and nobody calls it who has a connection in hand.
-  void reap(Instant now);
+  // Frees a connection that is over; at the end of a Step alone.
   void end(Instant now, const Ending& ending);
   void note_end(const Ending& ending);
   [[nodiscard]] static ConnectionInfo info_of(Instant now, const Connection& connection);
@@ -176,6 +184,7 @@ class Gateway {
   CallPath path_;
   Acceptor acceptor_;
   bool shutting_down_ = false;
+  bool in_step_ = false;
 };
 
 }  // namespace cw::gateway
