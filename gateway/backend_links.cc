@@ -48,7 +48,9 @@ void BackendLinks::part(Instant now, Connection& connection, Lane& lane, std::op
   const bool has_answered = lane.answered_at != Instant() && now - lane.answered_at < Orphans::kAnswerSettles;
   if (keep_until && lane.state == Lane::State::kOpen && (!lane.pending.empty() || has_answered)) {
     give_port_back(connection, lane);
-    parts_.orphans.adopt(now, connection, lane, *connection.server, *keep_until);
+    rpcrdma::BackendShare& share = parts_.backends.share(lane.backend);
+    lane.pending.for_each([&](uint32_t, PendingCall& call) { call.units = connection.server->take_units(call.call, share); });
+    parts_.orphans.adopt(now, connection.peer, lane, *keep_until);
     return;
   }
   lane.pending.for_each([&](uint32_t, const PendingCall& call) { parts_.guard.end(*lane.client, call.epoch); });

@@ -34,7 +34,7 @@ void Orphans::leave_client(const IpAddress& address) {
   shared_.clients = static_cast<uint32_t>(client_shares_.client_count());
 }
 
-void Orphans::adopt(Instant now, const Connection& connection, Lane& lane, rpcrdma::ServerEndpoint& server, Instant deadline) {
+void Orphans::adopt(Instant now, const IpAddress& client, Lane& lane, Instant deadline) {
   // Whoever has left most backend connections makes room: many of one client are no reason to break the promise to another.
   if (orphans_.size() >= count_max_) {
     Orphan& oldest = *client_shares_.greediest_orphan();
@@ -47,10 +47,8 @@ void Orphans::adopt(Instant now, const Connection& connection, Lane& lane, rpcrd
   orphan->server_number = lane.server_number;
   orphan->client = lane.client;
   orphan->pending = std::move(lane.pending);
-  orphan->pending.for_each(
-      [&](uint32_t, PendingCall& call) { call.units = server.take_units(call.call, backends_.share(lane.backend)); });
   orphan->deadline = deadline;
-  orphan->remote = connection.peer;
+  orphan->remote = client;
   orphan->share = &join_client(orphan->remote);
   client_shares_.add_orphan(orphan->remote, *orphan);
   stats_.orphaned_calls += orphan->pending.size();

@@ -51,8 +51,9 @@ class Orphans {
   [[nodiscard]] rpcrdma::ClientShare& join_client(const IpAddress& address);
   void leave_client(const IpAddress& address);
 
-  // Takes over a lane's link and calls. Without calls it is as if the last had been answered now. Precondition: the link is open.
-  void adopt(Instant now, const Connection& connection, Lane& lane, rpcrdma::ServerEndpoint& server, Instant deadline);
+  // Takes over the link and the calls of a lane of the client's. Without calls it is as if the last had been answered now.
+  // Preconditions: the link is open, the lane has joined the guard, and its calls' units have been taken from their endpoint.
+  void adopt(Instant now, const IpAddress& client, Lane& lane, Instant deadline);
   // An event of a link that no connection has.
   void on_event(Instant now, BackendEvent&& event);
   // Closes those whose deadline has come.
