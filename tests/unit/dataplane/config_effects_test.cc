@@ -297,6 +297,7 @@ const std::map<std::string, const char*>& seen_by() {
       {"backend.check_timeout_ms", "HealthChecks.AReloadBeginsChecksEndsThemAndChangesTheirKind"},
       {"backend.check_fall", "ServerHealth.OtherParametersCountFromTheNextCheckOn"},
       {"backend.check_rise", "ServerHealth.OtherParametersCountFromTheNextCheckOn"},
+      {"backend.connect_timeout_ms", "Routes.ABackendThatTakesNoConnectionInTimeIsGivenUp"},
       {"backend.call_timeout_s", "Routes.EachBackendHasItsOwnTimeLimitForCalls"},
       {"route.listener", "calls go to the backend of their program's route"},
       {"route.program", "Routes.OneConnectionTalksToTwoBackendsByProgram"},
@@ -306,7 +307,7 @@ const std::map<std::string, const char*>& seen_by() {
       {"client.allow", "Budgets.WhoIsDeniedIsRefusedAndCounted"},
       {"client.connections_max", "Budgets.ConnectionsBeyondTheLimitOfTheClassAreRefusedUntilOneEnds"},
       {"client.credits", "Budgets.CreditsAreTheClassesWhenTheyAreFewer"},
-      {"client.bytes_in_flight_max", "Budgets.CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered"},
+      {"client.bytes_in_flight_max", "BudgetsOnAWire.CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered"},
       {"limits.read_segments_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},
       {"limits.write_chunks_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},
       {"limits.plain_segments_max", "ServerReceive.TheCapsAreThoseOfTheOptions"},
@@ -351,7 +352,6 @@ const std::map<std::string, const char*>& unseen() {
   static const std::map<std::string, const char*> kUnseen = {
       {"dataplane.hugepages", "takes a host with hugepages"},
       {"port.exception_tap", "the interop case one-address, which takes root and a guest"},
-      {"backend.connect_timeout_ms", "Routes.ABackendThatTakesNoConnectionInTimeIsGivenUp knows the default alone"},
   };
   return kUnseen;
 }

@@ -2,13 +2,20 @@
 #include <algorithm>
 
 #include "gateway/client_classes.h"
+#include "tests/unit/gateway/gateway_on_fake.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
 namespace {
 
+using gateway::BackendEvent;
+using gateway::BackendRequest;
 using gateway::ClientClassOptions;
 using gateway::ConnectionResult;
+using gateway::kAlice;
+using gateway::kBob;
+using verbs::ConnectionId;
+using verbs::RejectReason;
 
 control::IpPrefix prefix(const char* text) {
   return *control::parse_prefix(text);
@@ -30,6 +37,93 @@ TEST(ClientClasses, TheLongestPrefixDecides) {
   EXPECT_EQ(gateway::class_of({}, *control::parse_ip("192.0.2.1")), std::nullopt);
 }
 
+class Budgets : public gateway::GatewayOnAFakeTransport {
+ protected:
+  // Alice's class, beside one for all others.
+  void start_with(ClientClassOptions clients) {
+    clients.prefixes = {{.address = kAlice, .length_bits = 32}};
+    options.clients = {{.name = "others", .prefixes = {prefix("0.0.0.0/0")}, .allow = true}, clients};
+    start();
+  }
+  const gateway::ClientClassStats& class_stats(uint32_t number = 1) { return gateway->stats().clients[number]; }
+};
+
+TEST_F(Budgets, WhoIsDeniedIsRefusedAndCounted) {
+  start_with({.name = "bad", .allow = false});
+  expect_refused(ask(kAlice), RejectReason::kRefused, ConnectionResult::kRefusedClientDenied);
+  EXPECT_EQ(last_notice().client_class, 1u);
+  EXPECT_EQ(class_stats().refused_denied, 1u);
+  EXPECT_EQ(class_stats().connections, 0u);
+  EXPECT_EQ(transport.held_count(), 0u);
+  (void)open(kBob);
+  EXPECT_EQ(class_stats(0).connections, 1u);
+}
+
+TEST_F(Budgets, ConnectionsBeyondTheLimitOfTheClassAreRefusedUntilOneEnds) {
+  start_with({.name = "few", .connections_max = 2});
+  const Opened first = open(kAlice);
+  const ConnectionId second = ask(kAlice);
+  const ConnectionId last = ask(kAlice);  // while there is a place
+  confirm(second);
+  worker_says(expect_request(BackendRequest::Kind::kOpen), BackendEvent::Kind::kOpened);
+  confirm(last);
+  expect_disconnected(last, ConnectionResult::kRefusedClientLimit);
+  EXPECT_EQ(transport.at(ask(kAlice)).rejected, RejectReason::kNoResources);
+  EXPECT_EQ(ended(ConnectionResult::kRefusedClientLimit), 2u);
+  EXPECT_EQ(class_stats().refused_limit, 2u);
+  EXPECT_EQ(class_stats().connections, 2u);
+  EXPECT_EQ(ended(ConnectionResult::kRefusedLimit), 0u);
+  expect_no_request();
+  leave(first);
+  EXPECT_EQ(class_stats().connections, 1u);
+  (void)open(kAlice);
+  EXPECT_EQ(class_stats().connections, 2u);
+  gateway->close_all(now);
+  EXPECT_EQ(class_stats().connections, 0u);
+}
+
+TEST_F(Budgets, CreditsAreTheClassesWhenTheyAreFewer) {
+  listener().server.credits = 16;
+  options.clients = {{.name = "slow", .prefixes = {{.address = kAlice, .length_bits = 32}}, .credits_max = 4},
+                     {.name = "quick", .prefixes = {{.address = kBob, .length_bits = 32}}, .credits_max = 1000}};
+  start();
+  const Opened slow = open(kAlice);
+  const Opened quick = open(kBob);
+  EXPECT_EQ(transport.qp(slow.id).receives(), 4u);
+  EXPECT_EQ(transport.qp(quick.id).receives(), 16u);
+  expect_served(slow, 1, 4);
+  expect_served(quick, 1, 16);
+  EXPECT_EQ(class_stats(0).credits_granted, 4u);
+  EXPECT_EQ(class_stats(1).credits_granted, 16u);
+  EXPECT_EQ(gateway->rpcrdma_stats().credits_granted, 20u);
+  call(slow.id, 2);
+  EXPECT_EQ(class_stats(0).credits_in_use, 1u);
+  gateway->close_all(now);
+  turn();
+  EXPECT_EQ(gateway->rpcrdma_stats().credits_granted, 0u);
+  for (const uint32_t number : {0u, 1u}) {
+    EXPECT_EQ(class_stats(number).credits_granted, 0u);
+    EXPECT_EQ(class_stats(number).credits_in_use, 0u);
+  }
+}
+
+// With a call that is being pulled, and one that waits.
+TEST_F(Budgets, AConnectionThatBreaksGivesItsBytesBack) {
+  start_with({.name = "thin", .bytes_in_flight_max = 60'000});
+  const Opened opened = open(kAlice);
+  call_with_chunk(opened.id, 1, 40'000);
+  EXPECT_EQ(class_stats().bytes_in_flight, 40'000u);
+  EXPECT_EQ(class_stats().calls_postponed, 0u);
+  call_with_chunk(opened.id, 2, 40'000);
+  EXPECT_EQ(class_stats().bytes_in_flight, 40'000u);
+  EXPECT_EQ(class_stats().calls_postponed, 1u);
+  EXPECT_EQ(transport.qp(opened.id).posted().size(), 1u) << "one RDMA Read";
+  gateway->close_all(now);
+  turn();
+  EXPECT_EQ(class_stats().bytes_in_flight, 0u);
+  EXPECT_EQ(class_stats().connections, 0u);
+}
+
 // The client of these worlds is 10.9.0.2.
 WorldOptions with_class(const ClientClassOptions& clients) {
   WorldOptions options;
@@ -45,52 +139,8 @@ const gateway::ClientClassStats& stats_of(const World& world) {
   return world.server->gateway.stats().clients[1];
 }
 
-TEST(Budgets, WhoIsDeniedIsRefusedAndCounted) {
-  World world(with_class({.name = "bad", .allow = false}));
-  world.start();
-  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.peer->driver.is_dead(); }));
-  EXPECT_EQ(world.peer->driver.last_rejection().reason, verbs::RejectReason::kRefused);
-  EXPECT_EQ(ended(world, ConnectionResult::kRefusedClientDenied), 1u);
-  EXPECT_EQ(stats_of(world).refused_denied, 1u);
-  EXPECT_EQ(stats_of(world).connections, 0u);
-  expect_nothing_left(world);
-}
-
-TEST(Budgets, ConnectionsBeyondTheLimitOfTheClassAreRefusedUntilOneEnds) {
-  WorldOptions options = with_class({.name = "few", .connections_max = 2});
-  options.load.connections = 3;
-  World world(options);
-  world.start();
-  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return stats_of(w).refused_limit > 0; }));
-  ASSERT_TRUE(world.run_calls(50));
-  EXPECT_EQ(world.peer->driver.stats().lost, 1u) << "all three asked while there were places, and one came last";
-  EXPECT_EQ(stats_of(world).connections, 2u);
-  EXPECT_EQ(ended(world, ConnectionResult::kRefusedClientLimit), 1u);
-  EXPECT_EQ(ended(world, ConnectionResult::kRefusedLimit), 0u);
-  ASSERT_TRUE(world.finish());
-  expect_nothing_left(world);
-  EXPECT_EQ(stats_of(world).connections, 0u);
-}
-
-TEST(Budgets, CreditsAreTheClassesWhenTheyAreFewer) {
-  for (const uint32_t credits : {4u, 1000u}) {
-    WorldOptions options = with_class({.name = "slow", .credits_max = credits});
-    options.credits = 16;
-    World world(options);
-    world.start();
-    ASSERT_TRUE(world.run_calls(50));
-    EXPECT_EQ(world.server->gateway.rpcrdma_stats().credits_granted, std::min(credits, 16u));
-    EXPECT_EQ(stats_of(world).credits_granted, std::min(credits, 16u));
-    ASSERT_TRUE(world.finish());
-    EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
-    expect_nothing_left(world);
-    EXPECT_EQ(stats_of(world).credits_granted, 0u);
-    EXPECT_EQ(stats_of(world).credits_in_use, 0u);
-  }
-}
-
 // Buffers are reserved for messages of one packet, and this client's take four.
-TEST(Budgets, AClientWithASmallerPathMtuGetsTheCreditsThatItsReserveBacks) {
+TEST(BudgetsOnAWire, AClientWithASmallerPathMtuGetsTheCreditsThatItsReserveBacks) {
   for (const uint32_t path_mtu : {4096u, 1024u, 256u}) {
     WorldOptions options = with_class({.name = "slow", .credits_max = 12});
     options.credits = 32;
@@ -108,7 +158,7 @@ TEST(Budgets, AClientWithASmallerPathMtuGetsTheCreditsThatItsReserveBacks) {
 }
 
 // ECHO of 40,000 bytes: as many to read, and as many to write.
-TEST(Budgets, CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered) {
+TEST(BudgetsOnAWire, CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered) {
   constexpr uint64_t kMax = 200'000;
   WorldOptions options = with_class({.name = "thin", .bytes_in_flight_max = kMax});
   options.load.bytes = 40'000;
@@ -136,7 +186,7 @@ TEST(Budgets, CallsBeyondTheBytesOfTheClassWaitAndAllAreAnswered) {
   EXPECT_EQ(stats_of(world).credits_in_use, 0u);
 }
 
-TEST(Budgets, ACallThatIsLargerThanTheBudgetIsServedAlone) {
+TEST(BudgetsOnAWire, ACallThatIsLargerThanTheBudgetIsServedAlone) {
   WorldOptions options = with_class({.name = "tiny", .bytes_in_flight_max = 1});
   options.load.bytes = 100'000;
   World world(options);
@@ -146,20 +196,6 @@ TEST(Budgets, ACallThatIsLargerThanTheBudgetIsServedAlone) {
   EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
   expect_nothing_left(world);
   EXPECT_EQ(stats_of(world).bytes_in_flight, 0u);
-}
-
-// With calls that wait, and calls that are being pulled.
-TEST(Budgets, AConnectionThatBreaksGivesItsBytesBack) {
-  WorldOptions options = with_class({.name = "thin", .bytes_in_flight_max = 200'000});
-  options.load.bytes = 40'000;
-  World world(options);
-  world.start();
-  ASSERT_TRUE(world.run_calls(20));
-  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return stats_of(w).bytes_in_flight > 100'000; }));
-  world.server->gateway.close_all(world.now);
-  world.run_for(Duration::ms(1));
-  EXPECT_EQ(stats_of(world).bytes_in_flight, 0u);
-  EXPECT_EQ(stats_of(world).connections, 0u);
 }
 
 }  // namespace

@@ -1,13 +1,19 @@
-// The gateway empties itself under load: no call fails, none is executed twice, and the clients find their way back.
+// The gateway empties itself: no call fails, none is executed twice, and clients under load find their way back.
 #include <gtest/gtest.h>
 
+#include "tests/unit/gateway/gateway_on_fake.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
 namespace {
 
+using gateway::BackendRequest;
 using gateway::ConnectionResult;
+using gateway::kAlice;
+using gateway::kBob;
+using gateway::LinkId;
 using load::BenchProcedure;
+using verbs::ConnectionId;
 
 WorldOptions busy(BenchProcedure operation, uint32_t bytes, uint32_t connections) {
   WorldOptions options;
@@ -63,7 +69,7 @@ void expect_drains(const WorldOptions& options, uint64_t calls) {
   EXPECT_EQ(ended(world, ConnectionResult::kClosedByUs), 0u);
 }
 
-TEST(Drain, NoCallFailsWhateverItCarries) {
+TEST(DrainOnAWire, NoCallFailsWhateverItCarries) {
   for (const BenchProcedure operation :
        {BenchProcedure::kNull, BenchProcedure::kEcho, BenchProcedure::kSource, BenchProcedure::kSink}) {
     for (const uint32_t bytes : {0u, 3000u, 70'001u}) {
@@ -75,7 +81,7 @@ TEST(Drain, NoCallFailsWhateverItCarries) {
   }
 }
 
-TEST(Drain, AThousandBusyConnectionsEndWithoutAFailedCall) {
+TEST(DrainOnAWire, AThousandBusyConnectionsEndWithoutAFailedCall) {
   WorldOptions options = busy(BenchProcedure::kEcho, 512, 1000);
   options.credits = 8;
   options.reverse_credits = 0;
@@ -86,7 +92,7 @@ TEST(Drain, AThousandBusyConnectionsEndWithoutAFailedCall) {
   expect_drains(options, 10'000);
 }
 
-TEST(Drain, AnswersOnTheirWayAreWaitedForWhenPacketsAreLost) {
+TEST(DrainOnAWire, AnswersOnTheirWayAreWaitedForWhenPacketsAreLost) {
   WorldOptions options = busy(BenchProcedure::kEcho, 3000, 8);
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     options.seed = seed;
@@ -106,59 +112,73 @@ TEST(Drain, AnswersOnTheirWayAreWaitedForWhenPacketsAreLost) {
   }
 }
 
+class Drain : public gateway::GatewayOnAFakeTransport {};
+
 // The backend keeps what it was sent: only a time limit ends such a drain.
-TEST(Drain, ASilentBackendIsWaitedForUntilToldOtherwise) {
-  World world(busy(BenchProcedure::kNull, 0, 3));
-  world.start();
-  ASSERT_TRUE(world.run_calls(50));
-  world.server->backend.silent = true;
-  world.run_for(Duration::ms(50));
-  world.server->gateway.drain(world.now);
-  world.run_for(Duration::seconds(3));
-  EXPECT_EQ(world.server->gateway.stats().connections_open, 3u);
-  world.server->gateway.close_all(world.now);
-  EXPECT_TRUE(is_empty(world));
-  EXPECT_EQ(ended(world, ConnectionResult::kClosedByUs), 3u);
+TEST_F(Drain, ASilentBackendIsWaitedForUntilToldOtherwise) {
+  start();
+  const Opened opened = open(kAlice);
+  call(opened.id, 1);
+  expect_forwarded(opened.link, 1);
+  gateway->drain(now);
+  for (int i = 0; i < 30; ++i) {
+    turn(Duration::ms(100));
+  }
+  EXPECT_EQ(open_count(), 1u);
+  EXPECT_EQ(transport.at(opened.id).disconnects, 0u);
+  gateway->close_all(now);
+  EXPECT_EQ(open_count(), 0u);
+  expect_disconnected(opened.id, ConnectionResult::kClosedByUs);
+  EXPECT_EQ(ended(ConnectionResult::kDrained), 0u);
 }
 
-TEST(Drain, IdleConnectionsEndAtOnce) {
-  World world(busy(BenchProcedure::kNull, 0, 4));
-  world.start();
-  ASSERT_TRUE(world.run_calls(50));
-  ASSERT_TRUE(world.finish());
-  world.run_for(Duration::ms(200));
-  world.server->gateway.drain(world.now);
-  EXPECT_TRUE(is_empty(world));
-  EXPECT_EQ(ended(world, ConnectionResult::kDrained), 4u);
+TEST_F(Drain, IdleConnectionsEndAtOnce) {
+  start();
+  const Opened idle[] = {open(kAlice), open(kBob)};
+  expect_served(idle[0], 1);
+  gateway->drain(now);
+  EXPECT_EQ(open_count(), 0u);
+  EXPECT_EQ(ended(ConnectionResult::kDrained), 2u);
+  for (const Opened& opened : idle) {
+    EXPECT_EQ(transport.at(opened.id).disconnects, 1u);
+  }
 }
 
-TEST(Drain, StoppedInTimeItCostsNothing) {
-  World world(busy(BenchProcedure::kEcho, 100, 2));
-  world.start();
-  ASSERT_TRUE(world.run_calls(50));
-  world.server->backend.silent = true;
-  world.run_for(Duration::ms(50));
-  world.server->gateway.drain(world.now);
-  world.run_for(Duration::ms(50));
-  world.server->gateway.end_drain(world.now);
-  EXPECT_FALSE(world.server->gateway.is_draining());
-  EXPECT_EQ(world.server->gateway.stats().connections_open, 2u);
+TEST_F(Drain, StoppedInTimeItCostsNothing) {
+  start();
+  const Opened opened = open(kAlice);
+  call(opened.id, 1);
+  expect_forwarded(opened.link, 1);
+  gateway->drain(now);
+  EXPECT_TRUE(gateway->is_draining());
+  call(opened.id, 2);
+  turn(Duration::ms(50));
+  expect_no_request();
+  gateway->end_drain(now);
+  EXPECT_FALSE(gateway->is_draining());
+  expect_forwarded(opened.link, 2);
+  worker_replies(opened.link, 1);
+  expect_replied(opened.id, 1);
+  EXPECT_EQ(open_count(), 1u);
+  EXPECT_EQ(transport.at(ask(kBob)).rejected, std::nullopt);
 }
 
 // A client whose backend connection is still being made has calls that wait, and none that was taken.
-TEST(Drain, ConnectionsThatAreBeingMadeEndAtOnce) {
-  WorldOptions options = busy(BenchProcedure::kNull, 0, 1);
-  options.load.reconnect = false;
-  World world(options);
-  world.server->backend.open_delay = Duration::seconds(3);
-  world.start();
-  world.run_for(Duration::seconds(1));
-  ASSERT_EQ(world.server->gateway.stats().connections_open, 1u);
-  world.server->gateway.drain(world.now);
-  ASSERT_TRUE(world.run_until(Duration::seconds(1), [](World& w) { return w.peer->driver.is_dead(); }));
-  EXPECT_EQ(ended(world, ConnectionResult::kDrained), 1u);
-  EXPECT_EQ(world.peer->driver.stats().calls, 0u);
-  expect_nothing_left(world);
+TEST_F(Drain, ConnectionsThatAreBeingMadeEndAtOnce) {
+  start();
+  const ConnectionId id = ask(kAlice);
+  confirm(id);
+  const LinkId link = expect_request(BackendRequest::Kind::kOpen);
+  call(id, 1);
+  expect_no_request();
+  ASSERT_EQ(open_count(), 1u);
+  gateway->drain(now);
+  expect_disconnected(id, ConnectionResult::kDrained);
+  EXPECT_EQ(expect_request(BackendRequest::Kind::kClose), link);
+  expect_no_request();
+  EXPECT_EQ(open_count(), 0u);
+  EXPECT_EQ(gateway->rpcrdma_stats().credits_granted, 0u);
+  EXPECT_EQ(gateway->slots_in_use(), 0u);
 }
 
 }  // namespace

@@ -1,14 +1,20 @@
 // A backend with several servers: which one connections go to, as checks say that servers go down and come back.
 #include "control/service/server_health.h"
 #include "gateway/server_choice.h"
-#include "tests/unit/gateway/world_checks.h"
+#include "tests/unit/gateway/gateway_on_fake.h"
 
 namespace cw::sim {
 namespace {
 
 using control::ServerHealth;
 using control::ServerState;
+using gateway::BackendEvent;
+using gateway::ConnectionResult;
+using gateway::kAlice;
+using gateway::kBob;
 using gateway::ServerChoice;
+using verbs::ConnectionId;
+using verbs::RejectReason;
 
 // A check that takes 100 ms, when the next is due.
 bool check(ServerHealth& health, bool success) {
@@ -89,97 +95,105 @@ TEST(ServerChoice, IsTheFirstThatIsNotDown) {
   EXPECT_EQ(servers.pick(), 0u) << "the preferred one is back";
 }
 
-WorldOptions two_servers() {
-  WorldOptions options;
-  options.backend = gateway::BackendKind::kTcp;
-  options.backend_servers = 2;
-  options.backend_checked = true;
-  options.load.operation = load::BenchProcedure::kEcho;
-  options.load.bytes = 3000;
-  options.load.window = 8;
-  options.load.reconnect = true;
-  return options;
-}
+class FailOver : public gateway::GatewayOnAFakeTransport {
+ protected:
+  FailOver() {
+    options.backends[0].servers = {0, 1};
+    options.backends[0].checked = true;
+  }
+  // A connection whose backend connection could not be made.
+  void come_in_vain(const IpAddress& peer, uint32_t server) {
+    const ConnectionId id = ask(peer);
+    ASSERT_EQ(transport.at(id).rejected, std::nullopt);
+    confirm(id);
+    worker_says(expect_opening(0, server), BackendEvent::Kind::kFailed);
+    EXPECT_EQ(transport.at(id).disconnects, 1u);
+  }
+};
 
-void say(World& world, uint32_t server, ServerState state) {
-  world.server->gateway.on_core_message(
-      world.now,
-      {.kind = gateway::CoreMessage::Kind::kServerState, .index = 0, .value = static_cast<uint32_t>(state), .server = server});
-}
-
-TEST(FailOver, ClientsOfADeadServerLandOnTheNextAndNothingIsLost) {
-  World world(two_servers());
-  SimBackend& backend = world.server->backend;
-  const gateway::BackendStats& stats = world.server->gateway.stats().backends[0];
-  say(world, 0, ServerState::kUp);
-  say(world, 1, ServerState::kUp);
-  world.start();
-  ASSERT_TRUE(world.run_calls(50));
-  EXPECT_EQ(backend.open_count(0), 1u);
-  EXPECT_EQ(stats.server_links[0], 1u);
+TEST_F(FailOver, ClientsOfADeadServerLandOnTheNextAndNothingIsLost) {
+  start();
+  check_says(0, ServerState::kUp);
+  check_says(1, ServerState::kUp);
+  const Opened first = open_at(kAlice, 0, 0);
+  EXPECT_EQ(backend_stats(0).server_links[0], 1u);
+  call(first.id, 1);
+  expect_forwarded(first.link, 1);
 
   // The server dies. Until its checks have said so the client's connections end at once, and it comes again.
-  backend.refusing_servers = 1;
-  backend.close_all(world.now);
-  world.run_for(Duration::ms(500));
-  EXPECT_EQ(backend.open_count(), 0u);
-  EXPECT_GT(stats.open_failures, 0u);
-  EXPECT_EQ(stats.up, 1u) << "for the checks to say, not for a client";
+  worker_says(first.link, BackendEvent::Kind::kClosed);
+  expect_disconnected(first.id, ConnectionResult::kFailedBackend);
+  come_in_vain(kAlice, 0);
+  EXPECT_EQ(backend_stats(0).server_links[0], 0u);
+  EXPECT_EQ(backend_stats(0).open_failures, 1u);
+  EXPECT_EQ(backend_stats(0).up, 1u) << "for the checks to say, not for a client";
 
-  say(world, 0, ServerState::kDown);
-  const uint64_t before = world.peer->driver.stats().calls;
-  ASSERT_TRUE(world.run_calls(before + 50));
-  EXPECT_EQ(backend.open_count(1), 1u);
-  EXPECT_EQ(stats.server_links[0], 0u);
-  EXPECT_EQ(stats.server_links[1], 1u);
-  EXPECT_EQ(stats.up, 1u);
+  check_says(0, ServerState::kDown);
+  const Opened second = open_at(kAlice, 0, 1);
+  EXPECT_EQ(the_connection().server, 1u);
+  expect_served(second, 1);
+  EXPECT_EQ(backend_stats(0).server_links[0], 0u);
+  EXPECT_EQ(backend_stats(0).server_links[1], 1u);
+  EXPECT_EQ(backend_stats(0).up, 1u);
 
   // It is back: who is on the other stays there, who comes goes to it.
-  backend.refusing_servers = 0;
-  say(world, 0, ServerState::kUp);
-  const uint64_t since = world.peer->driver.stats().calls;
-  world.run_for(Duration::ms(100));
-  EXPECT_GT(world.peer->driver.stats().calls, since + 100);
-  EXPECT_EQ(backend.open_count(1), 1u);
-  EXPECT_EQ(world.server->gateway.preferred_server(0), 0u);
-  backend.close_all(world.now);
-  ASSERT_TRUE(world.run_calls(world.peer->driver.stats().calls + 50));
-  EXPECT_EQ(backend.open_count(0), 1u);
-  EXPECT_EQ(backend.open_count(1), 0u);
-  ASSERT_TRUE(world.finish());
-  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
-  expect_nothing_left(world);
-  EXPECT_EQ(stats.server_links[0], 0u);
+  check_says(0, ServerState::kUp);
+  EXPECT_EQ(gateway->preferred_server(0), 0u);
+  expect_served(second, 2);
+  EXPECT_EQ(backend_stats(0).server_links[1], 1u);
+  worker_says(second.link, BackendEvent::Kind::kClosed);
+  const Opened third = open_at(kAlice, 0, 0);
+  expect_served(third, 3);
+  EXPECT_EQ(backend_stats(0).server_links[0], 1u);
+  EXPECT_EQ(backend_stats(0).server_links[1], 0u);
+  leave(third);
+  EXPECT_EQ(backend_stats(0).server_links[0], 0u);
 }
 
-TEST(FailOver, WhileAServerIsUpByItsChecksAFailedConnectionRejectsNobody) {
-  World world(two_servers());
-  say(world, 0, ServerState::kUp);
-  world.server->backend.refuses = true;
-  world.start();
-  ASSERT_TRUE(world.run_until(Duration::seconds(2), [](World& w) { return w.peer->driver.stats().lost >= 3; }));
-  EXPECT_EQ(world.peer->driver.stats().refused, 0u);
+TEST_F(FailOver, WhileAServerIsUpByItsChecksAFailedConnectionRejectsNobody) {
+  start();
+  check_says(0, ServerState::kUp);
+  for (int i = 0; i < 3; ++i) {
+    come_in_vain(kAlice, 0);
+  }
+  EXPECT_EQ(backend_stats(0).open_failures, 3u);
 
-  say(world, 0, ServerState::kDown);
-  ASSERT_TRUE(world.run_until(Duration::seconds(2), [](World& w) { return w.peer->driver.stats().refused > 0; }));
-  world.run_for(Duration::ms(1200));
-  const uint64_t failures = world.server->gateway.stats().backends[0].open_failures;
-  world.run_for(Duration::ms(800));
-  EXPECT_LE(world.server->gateway.stats().backends[0].open_failures, failures + 1) << "one client tries in a second";
+  check_says(0, ServerState::kDown);
+  EXPECT_EQ(transport.at(ask(kBob)).rejected, RejectReason::kRefused);
+  EXPECT_EQ(ended(ConnectionResult::kRefusedBackend), 4u);
+  expect_no_request();
 }
 
-TEST(FailOver, WithoutASingleServerTheBackendIsDownAndTheFirstIsTriedAllTheSame) {
-  World world(two_servers());
-  const gateway::BackendStats& stats = world.server->gateway.stats().backends[0];
-  EXPECT_FALSE(stats.is_judged());
-  say(world, 0, ServerState::kDown);
-  say(world, 1, ServerState::kDown);
-  EXPECT_EQ(stats.up, 0u);
-  EXPECT_TRUE(stats.is_judged());
-  world.start();
-  ASSERT_TRUE(world.run_calls(10));
-  EXPECT_EQ(world.server->backend.open_count(0), 1u);
-  EXPECT_EQ(stats.up, 0u);
+// Whoever comes first when the second is over tries.
+TEST_F(FailOver, WithoutASingleServerOneClientTriesInASecond) {
+  start();
+  check_says(0, ServerState::kDown);
+  uint32_t refused = 0;
+  for (int i = 0; i < 30; ++i) {
+    turn(Duration::ms(100));
+    const ConnectionId id = ask(kAlice);
+    refused += transport.at(id).rejected == RejectReason::kRefused ? 1 : 0;
+    if (!transport.at(id).rejected) {
+      confirm(id);
+      worker_says(expect_opening(0, 1), BackendEvent::Kind::kFailed);  // nothing is known of server 1
+    }
+  }
+  EXPECT_EQ(backend_stats(0).open_failures, 3u);
+  EXPECT_EQ(refused, 27u);
+}
+
+TEST_F(FailOver, WithoutASingleServerTheBackendIsDownAndTheFirstIsTriedAllTheSame) {
+  start();
+  EXPECT_FALSE(backend_stats(0).is_judged());
+  check_says(0, ServerState::kDown);
+  check_says(1, ServerState::kDown);
+  EXPECT_EQ(backend_stats(0).up, 0u);
+  EXPECT_TRUE(backend_stats(0).is_judged());
+  expect_refused(ask(kAlice), RejectReason::kRefused, ConnectionResult::kRefusedBackend);
+  turn(Duration::seconds(1));
+  const Opened opened = open_at(kAlice, 0, 0);
+  expect_served(opened, 1);
+  EXPECT_EQ(backend_stats(0).up, 0u) << "for the checks to say, not for a client";
 }
 
 }  // namespace

@@ -9,19 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/heap_buffer_pool.h"
-#include "base/random.h"
 #include "gateway/client/client.h"
-#include "gateway/gateway.h"
 #include "rpcrdma/wire/private_data.h"
-#include "tests/support/fake_transport.h"
-#include "tests/unit/endpoint/words.h"
+#include "tests/unit/gateway/gateway_on_fake.h"
 
 namespace cw::gateway {
 namespace {
 
 using rpcrdma::chain_of;
-using rpcrdma::inline_call;
 using rpcrdma::rpc_call;
 using rpcrdma::rpc_reply;
 using rpcrdma::Words;
@@ -31,9 +26,6 @@ using verbs::ConnectionId;
 using verbs::RejectReason;
 using FakeState = FakeTransport::State;
 
-constexpr uint16_t kFakePort = 20049;
-constexpr IpAddress kAlice = IpAddress::v4(0x0a00'0001);
-constexpr IpAddress kBob = IpAddress::v4(0x0a00'0002);
 constexpr verbs::QueuePairError kRetriesExhausted{.cause = "retry_exceeded", .origin = "requester", .sequence = 77};
 
 // The other tests rest on this: who breaks the seam's rules is found out.
@@ -83,139 +75,6 @@ TEST(FakeTransport, NotesWhatItsUserMustNotDo) {
   expect_noted("establish()");
   EXPECT_EQ(transport.held_count(), 2u) << "the request that was not decided, and this one";
 }
-
-// One listener in front of one TCP backend.
-class GatewayOnAFakeTransport : public ::testing::Test {
- protected:
-  GatewayOnAFakeTransport() {
-    options.backends = {{.name = "nfs", .kind = BackendKind::kTcp}};
-    ListenerOptions listener;
-    listener.name = "all";
-    listener.port = kFakePort;
-    listener.server.credits = 8;
-    options.listeners = {listener};
-    options.connections_max = 4;
-    options.half_open_max = 4;
-    options.calls_in_flight_max = 64;
-  }
-  ListenerOptions& listener() { return options.listeners.front(); }
-  void start() {
-    gateway.emplace(options, transport, packets, packets, programs, random);
-    ASSERT_TRUE(gateway->start().ok());
-  }
-  // Whatever a test leaves behind, the gateway gives back when it ends.
-  void TearDown() override {
-    gateway.reset();
-    EXPECT_EQ(transport.held_count(), 0u);
-    EXPECT_EQ(transport.violations(), std::vector<std::string>());
-    EXPECT_EQ(packets.in_use(), 0u) << "a Buffer has leaked";
-  }
-
-  void turn(Duration passed = Duration::us(1)) {
-    now = now + passed;
-    gateway->run(now);
-  }
-  ConnectionId ask(const IpAddress& peer, std::optional<ConnectionId> rival = std::nullopt) {
-    const ConnectionId id = transport.peer_asks(peer, kFakePort, {}, rival);
-    turn();
-    return id;
-  }
-  void confirm(ConnectionId id) {
-    transport.peer_confirms(id);
-    turn();
-  }
-  std::optional<BackendRequest> request() {
-    BackendRequest request;
-    return gateway->poll_backend_request(request) ? std::optional(std::move(request)) : std::nullopt;
-  }
-  // The next request to the workers is of this kind; gives its link.
-  LinkId expect_request(BackendRequest::Kind kind) {
-    const std::optional<BackendRequest> next = request();
-    EXPECT_TRUE(next && next->kind == kind);
-    return next ? next->link : LinkId();
-  }
-  void expect_no_request() { EXPECT_FALSE(request().has_value()); }
-  void expect_forwarded(LinkId link, uint32_t xid) {
-    const std::optional<BackendRequest> next = request();
-    ASSERT_TRUE(next && next->kind == BackendRequest::Kind::kSend);
-    EXPECT_EQ(next->link, link);
-    EXPECT_EQ(words_of(next->message), rpc_call(xid).words());
-  }
-  void worker_says(LinkId link, BackendEvent::Kind kind) {
-    BackendEvent event;
-    event.kind = kind;
-    event.link = link;
-    gateway->on_backend_event(now, std::move(event));
-    turn();
-  }
-  void worker_replies(LinkId link, uint32_t xid) {
-    BackendEvent event;
-    event.kind = BackendEvent::Kind::kMessage;
-    event.link = link;
-    event.message = chain_of(packets, rpc_reply(xid).bytes());
-    gateway->on_backend_event(now, std::move(event));
-    turn();
-  }
-  void call(ConnectionId id, uint32_t xid) {
-    ASSERT_TRUE(transport.peer_sends(id, chain_of(packets, inline_call(xid, rpc_call(xid)).bytes())));
-    turn();
-  }
-  // The oldest message to the peer is the reply to `xid`.
-  void expect_replied(ConnectionId id, uint32_t xid, uint32_t credits = 8) {
-    ASSERT_TRUE(transport.at(id).qp != nullptr && !transport.qp(id).posted().empty());
-    EXPECT_EQ(words_of(transport.qp(id).posted().front().payload),
-              (Words{xid, 1, credits, 0, 0, 0, 0}.raw(rpc_reply(xid).bytes()).words()));
-  }
-  void acknowledge(ConnectionId id) {
-    transport.peer_acknowledges(id);
-    turn();
-  }
-  // A connection whose calls are taken.
-  struct Opened {
-    ConnectionId id;
-    LinkId link;
-  };
-  Opened open(const IpAddress& peer) {
-    const ConnectionId id = ask(peer);
-    confirm(id);
-    const LinkId link = expect_request(BackendRequest::Kind::kOpen);
-    worker_says(link, BackendEvent::Kind::kOpened);
-    return {id, link};
-  }
-  // Refused before the gateway has answered, under this one result.
-  void expect_refused(ConnectionId id, RejectReason reason, ConnectionResult result) {
-    EXPECT_EQ(transport.at(id).rejected, reason);
-    EXPECT_EQ(transport.at(id).disconnects, 0u);
-    EXPECT_EQ(ended(result), 1u);
-    expect_no_request();
-  }
-  // Over because the gateway said so, once.
-  void expect_disconnected(ConnectionId id, ConnectionResult result) {
-    EXPECT_EQ(transport.at(id).state, FakeState::kParting);
-    EXPECT_EQ(transport.at(id).disconnects, 1u);
-    EXPECT_TRUE(transport.at(id).destroyed);
-    EXPECT_EQ(ended(result), 1u);
-  }
-  uint64_t ended(ConnectionResult result) { return gateway->stats().connections[static_cast<size_t>(result)]; }
-  uint64_t open_count() { return gateway->stats().connections_open; }
-  // The log's last line.
-  Notice last_notice() {
-    Notice last;
-    while (const Notice* notice = gateway->next_notice()) {
-      last = *notice;
-      gateway->pop_notice();
-    }
-    return last;
-  }
-
-  GatewayOptions options;
-  FakeTransport transport;
-  HeapBufferPool packets{256, 4096, 64};
-  rpcrdma::ProgramRegistry programs;
-  SeededRandom random{5};
-  Instant now = Instant::from_ns(1'000'000);
-  std::optional<Gateway> gateway;
-};
 
 TEST_F(GatewayOnAFakeTransport, CarriesACallFromTheRequestForAConnectionToItsReply) {
   start();

@@ -1,20 +1,28 @@
 // Listeners with routes: one connection of a client, several backends.
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "apps/load/bench_workload.h"
 #include "gateway/listener_lanes.h"
 #include "rpcrdma/rpc/rpc_message.h"
+#include "tests/unit/gateway/gateway_on_fake.h"
 #include "tests/unit/gateway/world_checks.h"
 
 namespace cw::sim {
 namespace {
 
+using gateway::BackendEvent;
+using gateway::BackendRequest;
 using gateway::ConnectionResult;
+using gateway::kAlice;
+using gateway::kBob;
+using gateway::LinkId;
 using gateway::ListenerLanes;
 using gateway::ListenerOptions;
 using load::BenchProcedure;
 using rpcrdma::kBenchProgram;
+using verbs::ConnectionId;
 
 constexpr uint32_t kOtherProgram = 100005;
 constexpr uint32_t kBenchRoute = 3;  // number; 0 is that of the other programs
@@ -43,7 +51,256 @@ TEST(ListenerLanes, ProgramsWithoutRouteGoToTheListenersBackend) {
   EXPECT_EQ(ListenerLanes(listener).count(), 4u);
 }
 
-// Every second call is of a program that the servers do not know.
+// Backend 0 is the listener's own, the bench program goes to backend 1.
+class Routes : public gateway::GatewayOnAFakeTransport {
+ protected:
+  Routes() {
+    options.backends.push_back({.name = "bench", .kind = gateway::BackendKind::kTcp});
+    listener().routes = {{kBenchProgram, 1, kBenchRoute}};
+  }
+  void expect_no_links_left() {
+    for (const uint32_t backend : {0u, 1u}) {
+      EXPECT_EQ(backend_stats(backend).links, 0u);
+      EXPECT_EQ(backend_stats(backend).calls_in_flight, 0u);
+      EXPECT_EQ(backend_stats(backend).server_calls[0], 0u);
+      EXPECT_EQ(backend_stats(backend).server_links[0], 0u);
+    }
+  }
+  uint64_t route_calls(uint32_t route) { return gateway->stats().route_calls[route]; }
+};
+
+TEST_F(Routes, OneConnectionTalksToTwoBackendsByProgram) {
+  start();
+  const Opened opened = open_at(kAlice, 0);
+  call(opened.id, 1, kOtherProgram);
+  expect_forwarded(opened.link, 1, kOtherProgram);
+  call(opened.id, 2);
+  const LinkId bench = expect_opening(1);
+  EXPECT_NE(bench, opened.link);
+  expect_forwarded(bench, 2);  // the worker keeps it until the backend connection is there
+  worker_says(bench, BackendEvent::Kind::kOpened);
+  worker_replies(opened.link, 2);
+  EXPECT_TRUE(transport.qp(opened.id).posted().empty()) << "it is the other backend's to answer";
+  EXPECT_EQ(gateway->stats().replies_unmatched, 1u);
+  worker_replies(bench, 2);
+  expect_replied(opened.id, 2);
+  acknowledge(opened.id);
+  worker_replies(opened.link, 1);
+  expect_replied(opened.id, 1);
+  acknowledge(opened.id);
+  call(opened.id, 3);
+  expect_forwarded(bench, 3);
+  worker_replies(bench, 3);
+  expect_replied(opened.id, 3);
+  acknowledge(opened.id);
+  EXPECT_EQ(gateway->stats().calls_unrouted, 0u);
+  EXPECT_EQ(backend_stats(0).calls, 1u);
+  EXPECT_EQ(backend_stats(1).calls, 2u);
+  EXPECT_EQ(route_calls(0), 1u);
+  EXPECT_EQ(route_calls(kBenchRoute), 2u);
+  EXPECT_EQ(ended(ConnectionResult::kAccepted), 1u);
+  transport.peer_leaves(opened.id);
+  turn();
+  turn(gateway::Orphans::kAnswerSettles);
+  EXPECT_EQ(expect_request(BackendRequest::Kind::kClose), opened.link);
+  EXPECT_EQ(expect_request(BackendRequest::Kind::kClose), bench);
+  expect_no_request();
+  expect_no_links_left();
+}
+
+TEST_F(Routes, ProgramsOfAListenerWithoutBackendAreUnavailableUnlessRouted) {
+  listener().backend = ListenerOptions::kNoBackend;
+  start();
+  const ConnectionId id = ask(kAlice);
+  confirm(id);
+  call(id, 1, kOtherProgram);
+  expect_no_request();
+  expect_answered(id, 1, rpcrdma::AcceptStatus::kProgramUnavailable);
+  acknowledge(id);
+  EXPECT_EQ(gateway->stats().calls_unrouted, 1u);
+  EXPECT_EQ(route_calls(0), 1u) << "it came without a route";
+  call(id, 2);
+  const LinkId bench = expect_opening(1);
+  expect_forwarded(bench, 2);
+  worker_says(bench, BackendEvent::Kind::kOpened);
+  worker_replies(bench, 2);
+  expect_replied(id, 2);
+  EXPECT_EQ(gateway->stats().calls_unrouted, 1u);
+  EXPECT_EQ(backend_stats(1).replies, 1u);
+  EXPECT_EQ(backend_stats(0).opens + backend_stats(0).open_failures, 0u);
+  gateway->close_all(now);
+  turn(gateway::Orphans::kAnswerSettles);
+  expect_no_links_left();
+}
+
+TEST_F(Routes, ABackendThatCannotBeReachedCostsItsCallsAndNoOther) {
+  start();
+  const Opened opened = open_at(kAlice, 0);
+  call(opened.id, 1);
+  const LinkId failed = expect_opening(1);
+  expect_forwarded(failed, 1);
+  worker_says(failed, BackendEvent::Kind::kFailed);
+  expect_answered(opened.id, 1, rpcrdma::AcceptStatus::kSystemError);
+  acknowledge(opened.id);
+  EXPECT_EQ(gateway->stats().lane_failures, 1u);
+  EXPECT_EQ(backend_stats(1).calls_in_flight, 0u);
+  EXPECT_EQ(backend_stats(1).up, 0u);
+  EXPECT_EQ(backend_stats(0).up, 1u);
+  call(opened.id, 2, kOtherProgram);
+  expect_forwarded(opened.link, 2, kOtherProgram);
+  // It comes: the next call reaches it.
+  call(opened.id, 3);
+  const LinkId bench = expect_opening(1);
+  EXPECT_NE(bench, failed);
+  expect_forwarded(bench, 3);
+  worker_says(bench, BackendEvent::Kind::kOpened);
+  EXPECT_EQ(backend_stats(1).up, 1u);
+  worker_says(failed, BackendEvent::Kind::kClosed);  // nobody's any more
+  EXPECT_EQ(backend_stats(1).links, 1u);
+  worker_replies(bench, 3);
+  expect_replied(opened.id, 3);
+  EXPECT_EQ(transport.at(opened.id).disconnects, 0u);
+  EXPECT_EQ(ended(ConnectionResult::kAccepted), 1u);
+}
+
+// A server whose SYNs are answered by nobody.
+TEST_F(Routes, ABackendThatTakesNoConnectionInTimeIsGivenUp) {
+  options.backends[0].open_timeout = Duration::ms(300);
+  options.backends[1].open_timeout = Duration::ms(700);
+  start();
+  const Opened opened = open_at(kAlice, 0);
+  call(opened.id, 1);
+  const LinkId bench = expect_opening(1);
+  expect_forwarded(bench, 1);
+  turn(Duration::ms(690));
+  expect_no_request();
+  turn(Duration::ms(20));
+  EXPECT_EQ(expect_request(BackendRequest::Kind::kClose), bench);
+  expect_answered(opened.id, 1, rpcrdma::AcceptStatus::kSystemError);
+  EXPECT_EQ(gateway->stats().lane_failures, 1u);
+  EXPECT_EQ(backend_stats(1).calls_in_flight, 0u);
+  EXPECT_EQ(backend_stats(1).open_failures, 1u);
+  EXPECT_EQ(open_count(), 1u);
+  // The first one is the connection's own.
+  const ConnectionId id = ask(kBob);
+  confirm(id);
+  (void)expect_opening(0);
+  turn(Duration::ms(290));
+  EXPECT_EQ(transport.at(id).disconnects, 0u);
+  turn(Duration::ms(20));
+  expect_disconnected(id, ConnectionResult::kRefusedBackend);
+}
+
+TEST_F(Routes, AnIdleBackendConnectionThatIsClosedIsMadeAnewByTheNextCall) {
+  start();
+  const Opened opened = open_at(kAlice, 0);
+  call(opened.id, 1);
+  const LinkId bench = expect_opening(1);
+  expect_forwarded(bench, 1);
+  worker_says(bench, BackendEvent::Kind::kOpened);
+  worker_replies(bench, 1);
+  acknowledge(opened.id);
+  EXPECT_EQ(backend_stats(1).links, 1u);
+  worker_says(bench, BackendEvent::Kind::kClosed);
+  EXPECT_EQ(backend_stats(1).links, 0u);
+  EXPECT_EQ(backend_stats(1).closes, 1u);
+  EXPECT_EQ(open_count(), 1u);
+  expect_no_request();
+  call(opened.id, 2);
+  const LinkId again = expect_opening(1);
+  EXPECT_NE(again, bench);
+  expect_forwarded(again, 2);
+  worker_says(again, BackendEvent::Kind::kOpened);
+  worker_replies(again, 2);
+  expect_replied(opened.id, 2);
+  EXPECT_EQ(backend_stats(1).opens, 2u);
+  EXPECT_EQ(backend_stats(1).links, 1u);
+  EXPECT_EQ(ended(ConnectionResult::kAccepted), 1u);
+}
+
+TEST_F(Routes, EachBackendHasItsOwnTimeLimitForCalls) {
+  options.backends[1].call_timeout = Duration::seconds(2);
+  listener().server.call_timeout = Duration::seconds(120);
+  start();
+  const Opened opened = open_at(kAlice, 0);
+  call(opened.id, 1, kOtherProgram);
+  expect_forwarded(opened.link, 1, kOtherProgram);
+  turn(Duration::seconds(3));
+  EXPECT_EQ(open_count(), 1u) << "the other backend may take longer";
+  call(opened.id, 2);
+  const LinkId bench = expect_opening(1);
+  expect_forwarded(bench, 2);
+  worker_says(bench, BackendEvent::Kind::kOpened);
+  turn(Duration::ms(1900));
+  EXPECT_EQ(open_count(), 1u);
+  turn(Duration::ms(200));
+  expect_disconnected(opened.id, ConnectionResult::kFailedBackendTimeout);
+  EXPECT_EQ(backend_stats(1).call_timeouts, 1u);
+  EXPECT_EQ(backend_stats(0).call_timeouts, 0u);
+}
+
+// A call that may have to open its lane wants room for two requests. When there is room for one, its connection waits, and the
+// core turns. Each call here opens the lane again, since none of them got through, and the ring has an odd number of places.
+TEST_F(Routes, WorkersThatStandStillHoldCallsUpAndNotTheCore) {
+  constexpr uint32_t kCalls = 8;  // with two requests each
+  options.connections_max = 1;
+  options.calls_in_flight_max = 2 * kCalls;  // besides one place for opening a lane
+  listener().backend = ListenerOptions::kNoBackend;
+  start();
+  const ConnectionId id = ask(kAlice);
+  confirm(id);
+  for (uint32_t xid = 1; xid <= kCalls; ++xid) {
+    call(id, xid);
+    turn(options.backends[1].open_timeout);
+    expect_answered(id, xid, rpcrdma::AcceptStatus::kSystemError);
+    acknowledge(id);
+  }
+  EXPECT_EQ(backend_stats(1).open_failures, kCalls);
+  call(id, kCalls + 1);
+  turn();
+  EXPECT_EQ(backend_stats(1).calls, kCalls);
+  EXPECT_EQ(open_count(), 1u);
+  std::vector<BackendRequest::Kind> asked;
+  while (const std::optional<BackendRequest> next = request()) {
+    asked.push_back(next->kind);
+  }
+  EXPECT_EQ(asked.size(), 3 * kCalls) << "an opening, a call and a close each";
+  turn();
+  EXPECT_EQ(backend_stats(1).calls, kCalls + 1);
+  expect_forwarded(expect_opening(1), kCalls + 1);
+}
+
+TEST_F(Routes, ADrainAnswersTheCallsOfAllBackendsFirst) {
+  start();
+  const Opened opened = open_at(kAlice, 0);
+  call(opened.id, 1, kOtherProgram);
+  expect_forwarded(opened.link, 1, kOtherProgram);
+  call(opened.id, 2);
+  const LinkId bench = expect_opening(1);
+  expect_forwarded(bench, 2);
+  worker_says(bench, BackendEvent::Kind::kOpened);
+  gateway->drain(now);
+  worker_replies(opened.link, 1);
+  expect_replied(opened.id, 1);
+  acknowledge(opened.id);
+  turn(Duration::ms(50));
+  ASSERT_EQ(open_count(), 1u) << "the other backend has not answered";
+  worker_replies(bench, 2);
+  expect_replied(opened.id, 2);
+  acknowledge(opened.id);
+  turn(Duration::ms(50));
+  expect_disconnected(opened.id, ConnectionResult::kDrained);
+  turn(gateway::Orphans::kAnswerSettles);
+  EXPECT_EQ(expect_request(BackendRequest::Kind::kClose), opened.link);
+  EXPECT_EQ(expect_request(BackendRequest::Kind::kClose), bench);
+  expect_no_links_left();
+  gateway->end_drain(now);
+  const Opened next = open_at(kAlice, 0);
+  call(next.id, 3, kOtherProgram);
+  expect_forwarded(next.link, 3, kOtherProgram);
+}
+
+// Calls of every second connection are of a program that the servers do not know.
 class TwoPrograms final : public load::Workload {
  public:
   explicit TwoPrograms(BufferPool* pool) : pool_(pool) {}
@@ -53,25 +310,16 @@ class TwoPrograms final : public load::Workload {
     if (!bench().build(entry, thresholds, slot, draft)) {
       return false;
     }
-    if ((by_connection ? slot.lane : slot.sequence) % 2 == 1 && asks_other) {
+    if (slot.lane % 2 == 1) {
       others_.insert(slot.sequence);
       store_be32(draft.call.message.head()->data + 12, kOtherProgram);
     }
     return true;
   }
   bool check(const load::MixEntry& entry, const rpcrdma::ClientReply& reply, const load::Slot& slot, bool in_full) override {
-    if (!others_.contains(slot.sequence)) {
-      return bench().check(entry, reply, slot, in_full);
-    }
-    const auto header = rpcrdma::parse_rpc_reply(reply.message);
-    unavailable += header.ok() && header->status == static_cast<uint32_t>(rpcrdma::AcceptStatus::kProgramUnavailable) ? 1 : 0;
-    failed += header.ok() && header->status == static_cast<uint32_t>(rpcrdma::AcceptStatus::kSystemError) ? 1 : 0;
-    return header.ok();
+    return others_.contains(slot.sequence) ? rpcrdma::parse_rpc_reply(reply.message).ok()
+                                           : bench().check(entry, reply, slot, in_full);
   }
-  bool asks_other = true;
-  bool by_connection = false;  // every second connection's calls instead
-  uint64_t unavailable = 0;
-  uint64_t failed = 0;
 
  private:
   load::BenchWorkload& bench() {
@@ -107,125 +355,7 @@ void expect_no_links(const World& world) {
   }
 }
 
-TEST(Routes, OneConnectionTalksToTwoBackendsByProgram) {
-  HeapBufferPool calls(256, 16384, 256);
-  TwoPrograms programs(&calls);
-  WorldOptions options = routed();
-  options.workload = &programs;
-  World world(options);
-  world.start();
-  ASSERT_TRUE(world.run_calls(200));
-  ASSERT_TRUE(world.finish());
-  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
-  const SimBackend& backend = world.server->backend;
-  EXPECT_EQ(backend.open_count_of(0), 1u);
-  EXPECT_EQ(backend.open_count_of(1), 1u);
-  EXPECT_GE(backend.calls_of(0, kOtherProgram), 90u);
-  EXPECT_GE(backend.calls_of(1, kBenchProgram), 90u);
-  EXPECT_EQ(backend.calls_of(0, kBenchProgram) + backend.calls_of(1, kOtherProgram), 0u);
-  EXPECT_EQ(programs.unavailable, backend.calls_of(0, kOtherProgram)) << "answered by the server, not by us";
-  EXPECT_EQ(world.server->gateway.stats().calls_unrouted, 0u);
-  EXPECT_EQ(world.server->gateway.stats().route_calls[0], stats_of(world, 0).calls);
-  EXPECT_EQ(world.server->gateway.stats().route_calls[kBenchRoute], stats_of(world, 1).calls);
-  EXPECT_EQ(ended(world, ConnectionResult::kAccepted), 1u);
-  expect_nothing_left(world);
-  expect_no_links(world);
-}
-
-TEST(Routes, ProgramsOfAListenerWithoutBackendAreUnavailableUnlessRouted) {
-  HeapBufferPool calls(256, 16384, 256);
-  TwoPrograms programs(&calls);
-  WorldOptions options = routed();
-  options.default_backend = false;
-  options.workload = &programs;
-  World world(options);
-  world.server->backend.refusing_backends = 1;  // nobody asks for it
-  world.start();
-  ASSERT_TRUE(world.run_calls(100));
-  ASSERT_TRUE(world.finish());
-  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
-  EXPECT_EQ(world.server->gateway.stats().calls_unrouted, programs.unavailable);
-  EXPECT_EQ(world.server->gateway.stats().route_calls[0], programs.unavailable) << "they came without a route";
-  EXPECT_GT(programs.unavailable, 40u);
-  EXPECT_GT(stats_of(world, 1).replies, 40u);
-  EXPECT_EQ(stats_of(world, 0).opens + stats_of(world, 0).open_failures, 0u);
-  expect_nothing_left(world);
-  expect_no_links(world);
-}
-
-TEST(Routes, ABackendThatCannotBeReachedCostsItsCallsAndNoOther) {
-  HeapBufferPool calls(256, 16384, 256);
-  TwoPrograms programs(&calls);
-  WorldOptions options = routed();
-  options.routes = {{kOtherProgram, 1}};
-  options.workload = &programs;
-  World world(options);
-  world.server->backend.refusing_backends = 2;
-  world.start();
-  ASSERT_TRUE(world.run_calls(100));
-  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
-  EXPECT_GT(programs.failed, 40u);
-  EXPECT_EQ(programs.unavailable, 0u);
-  EXPECT_GT(world.server->gateway.stats().lane_failures, 0u);
-  EXPECT_EQ(ended(world, ConnectionResult::kAccepted), 1u);
-  EXPECT_EQ(stats_of(world, 1).up, 0u);
-  EXPECT_EQ(stats_of(world, 0).up, 1u);
-  // It comes: the next call reaches it.
-  world.server->backend.refusing_backends = 0;
-  ASSERT_TRUE(world.run_calls(world.peer->driver.stats().calls + 50));
-  EXPECT_GT(programs.unavailable, 10u);
-  EXPECT_EQ(stats_of(world, 1).up, 1u);
-  EXPECT_EQ(ended(world, ConnectionResult::kAccepted), 1u);
-  ASSERT_TRUE(world.finish());
-  expect_nothing_left(world);
-  expect_no_links(world);
-}
-
-// A server whose SYNs are answered by nobody.
-TEST(Routes, ABackendThatTakesNoConnectionInTimeIsGivenUp) {
-  WorldOptions options = routed();
-  World world(options);
-  world.server->backend.open_delay = Duration::seconds(1);
-  world.start();
-  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.server->gateway.stats().connections_open == 1; }));
-  world.run_for(Duration::ms(1));
-  world.server->backend.open_delay = Duration::seconds(60);  // of the next one, which the first call asks for
-  ASSERT_TRUE(world.run_until(Duration::seconds(20), [](World& w) { return w.server->gateway.stats().lane_failures > 0; }));
-  EXPECT_EQ(stats_of(world, 1).calls_in_flight, 0u);
-  EXPECT_EQ(stats_of(world, 1).open_failures, 1u);
-  EXPECT_EQ(ended(world, ConnectionResult::kAccepted), 1u);
-  EXPECT_EQ(world.server->gateway.stats().connections_open, 1u);
-}
-
-TEST(Routes, AnIdleBackendConnectionThatIsClosedIsMadeAnewByTheNextCall) {
-  HeapBufferPool calls(256, 16384, 256);
-  TwoPrograms programs(&calls);
-  WorldOptions options = routed();
-  options.routes = {{kOtherProgram, 1}};
-  options.workload = &programs;
-  World world(options);
-  world.start();
-  ASSERT_TRUE(world.run_calls(50));
-  programs.asks_other = false;
-  world.run_for(Duration::ms(10));
-  ASSERT_EQ(stats_of(world, 1).calls_in_flight, 0u);
-  world.server->backend.close_backend(world.now, 1);
-  world.run_for(Duration::ms(10));
-  EXPECT_EQ(stats_of(world, 1).links, 0u);
-  EXPECT_EQ(stats_of(world, 1).closes, 1u);
-  const uint64_t before = programs.unavailable;
-  programs.asks_other = true;
-  ASSERT_TRUE(world.run_calls(world.peer->driver.stats().calls + 50));
-  EXPECT_GT(programs.unavailable, before);
-  EXPECT_EQ(stats_of(world, 1).opens, 2u);
-  EXPECT_EQ(ended(world, ConnectionResult::kAccepted), 1u);
-  ASSERT_TRUE(world.finish());
-  EXPECT_EQ(failures(world.peer->driver.stats()), 0u);
-  expect_nothing_left(world);
-  expect_no_links(world);
-}
-
-TEST(Routes, ABackendThatClosesWithCallsEndsTheConnectionAndTheClientRepeatsThem) {
+TEST(RoutesOnAWire, ABackendThatClosesWithCallsEndsTheConnectionAndTheClientRepeatsThem) {
   World world(routed());
   world.server->backend.close_after_calls = 30;
   world.start();
@@ -238,20 +368,7 @@ TEST(Routes, ABackendThatClosesWithCallsEndsTheConnectionAndTheClientRepeatsThem
   expect_no_links(world);
 }
 
-TEST(Routes, EachBackendHasItsOwnTimeLimitForCalls) {
-  WorldOptions options = routed();
-  options.backend_call_timeout = Duration::seconds(2);
-  options.server_call_timeout = Duration::seconds(120);
-  World world(options);
-  world.server->backend.silent_backends = 2;
-  world.start();
-  ASSERT_TRUE(
-      world.run_until(Duration::seconds(10), [](World& w) { return ended(w, ConnectionResult::kFailedBackendTimeout) > 0; }));
-  EXPECT_EQ(stats_of(world, 1).call_timeouts, 1u);
-  EXPECT_EQ(stats_of(world, 0).call_timeouts, 0u);
-}
-
-TEST(Routes, CallsOfABackendBehindARouteReachTheClientAndItsRepliesGoBackThere) {
+TEST(RoutesOnAWire, CallsOfABackendBehindARouteReachTheClientAndItsRepliesGoBackThere) {
   World world(routed(BenchProcedure::kCallback, 500));
   world.start();
   ASSERT_TRUE(world.run_calls(100));
@@ -267,32 +384,10 @@ TEST(Routes, CallsOfABackendBehindARouteReachTheClientAndItsRepliesGoBackThere) 
   expect_no_links(world);
 }
 
-// A call that may have to open its lane wants room for two requests. When there is room for one, its connection waits, and the
-// core turns. The first call of each connection takes two, and the ring has an odd number of places: one is left.
-TEST(Routes, WorkersThatStandStillHoldCallsUpAndNotTheCore) {
-  constexpr uint32_t kConnections = 1450;
-  WorldOptions options = routed(BenchProcedure::kEcho, 64);
-  options.default_backend = false;
-  options.load.connections = kConnections;
-  options.load.window = 1;
-  options.connections_max = kConnections;
-  options.calls_in_flight_max = 1801;  // besides 1024 places for opening lanes; one backend may have 1441
-  World world(options);
-  world.server->workers_stand_still = true;
-  world.start();
-  ASSERT_TRUE(world.run_until(Duration::seconds(2), [](World& w) { return stats_of(w, 1).calls_in_flight == 1412; }));
-  world.run_for(Duration::ms(1));
-  EXPECT_EQ(world.peer->driver.stats().calls, 0u);
-  world.server->workers_stand_still = false;
-  ASSERT_TRUE(world.run_calls(2 * kConnections));
-  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
-}
-
 // The backend of every second connection's calls says nothing: the other one's go on. Both have the same listener.
-TEST(Routes, ABackendThatHangsLeavesCallsToTheOthers) {
+TEST(RoutesOnAWire, ABackendThatHangsLeavesCallsToTheOthers) {
   HeapBufferPool calls(256, 16384, 256);
   TwoPrograms programs(&calls);
-  programs.by_connection = true;
   WorldOptions options = routed(BenchProcedure::kEcho, 100);
   options.workload = &programs;
   options.load.connections = 32;
@@ -308,25 +403,6 @@ TEST(Routes, ABackendThatHangsLeavesCallsToTheOthers) {
   const uint64_t before = stats_of(world, 1).replies;
   world.run_for(Duration::ms(100));
   EXPECT_GT(stats_of(world, 1).replies, before + 500);
-}
-
-TEST(Routes, ADrainAnswersTheCallsOfAllBackendsFirst) {
-  HeapBufferPool calls(256, 16384, 256);
-  TwoPrograms programs(&calls);
-  WorldOptions options = routed();
-  options.workload = &programs;
-  World world(options);
-  world.server->backend.call_delay = Duration::ms(50);
-  world.start();
-  ASSERT_TRUE(world.run_calls(20));
-  world.server->gateway.drain(world.now);
-  ASSERT_TRUE(world.run_until(Duration::seconds(5), [](World& w) { return w.server->gateway.stats().connections_open == 0; }));
-  EXPECT_EQ(ended(world, ConnectionResult::kDrained), 1u);
-  world.run_for(Duration::ms(200));
-  expect_no_links(world);
-  world.server->gateway.end_drain(world.now);
-  ASSERT_TRUE(world.run_calls(world.peer->driver.stats().calls + 20));
-  EXPECT_EQ(world.peer->driver.stats().wrong, 0u);
 }
 
 }  // namespace
