@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "apps/sim/production.h"
 
@@ -117,11 +116,7 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   backend_options.name = "backend";
   backend_options.kind = options.backend;
   backend_options.run_on_workers = options.run_on_workers;
-  backend_options.servers.resize(options.backend_servers);
-  std::iota(backend_options.servers.begin(), backend_options.servers.end(), 0u);
-  backend_options.checked = options.backend_checked;
   backend_options.from_client = options.backend_from_client;
-  backend_options.call_timeout = options.backend_call_timeout;
   out.backends.resize(options.backends, gateway::BackendOptions(backend_options));
   gateway::ListenerOptions& listener = out.listeners.emplace_back();
   listener.name = "listener";
@@ -134,7 +129,6 @@ gateway::GatewayOptions sim_gateway_options(const WorldOptions& options) {
   listener.server.reverse_credits = options.reverse_credits;
   listener.private_data = options.gateway_private_data;
   listener.allow = options.allow;
-  listener.backend = options.default_backend ? 0 : gateway::ListenerOptions::kNoBackend;
   listener.routes = options.routes;
   listener.connections_max = options.connections_max;
   for (uint16_t more = 1; more < options.gateway_ports; ++more) {
@@ -349,7 +343,7 @@ void GatewayHost::turn(Instant now) {
   node.on_deadline(now);
   gateway.run(now);
   gateway::BackendRequest request;
-  while (!workers_stand_still && gateway.poll_backend_request(request)) {
+  while (gateway.poll_backend_request(request)) {
     backend.on_request(now, std::move(request));
   }
   rpcrdma::CallDone done;

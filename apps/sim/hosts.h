@@ -56,12 +56,8 @@ struct WorldOptions {
   gateway::ConnectionQuota* quota = nullptr;  // of that process; must outlive the hosts
   gateway::BackendKind backend = gateway::BackendKind::kBuiltin;
   bool run_on_workers = false;
-  uint32_t backend_servers = 1;
-  uint32_t backends = 1;        // all alike
-  bool default_backend = true;  // false: the listener has none of its own, only routes
+  uint32_t backends = 1;  // all alike
   std::vector<gateway::RouteOptions> routes;
-  Duration backend_call_timeout = Duration::seconds(120);  // of listeners with routes
-  bool backend_checked = false;                            // the test says which servers are up
   bool backend_from_client = false;
   std::vector<control::IpPrefix> allow;
   std::vector<gateway::ClientClassOptions> clients;
@@ -125,7 +121,6 @@ class GatewayHost {
   rpcrdma::ProgramRegistry programs;
   SimBackend backend;
   gateway::PortBook source_ports{32'768, 60'999};
-  bool workers_stand_still = false;  // nobody takes what is for them
   node::Node node;
   node::RoceTransport transport;
   std::unique_ptr<TcpHost> tcp;  // nullptr: RoCE alone

@@ -204,7 +204,6 @@ void SimBackend::on_request(Instant now, BackendRequest&& request) {
       if (!take_call(now, request)) {
         return;
       }
-      ++calls_[{request.backend, context.header.program}];
       last_xid_ = context.header.xid;
       if (Link* link = find(request.link); link != nullptr && !std::exchange(link->has_called, true)) {
         first_calls_.push_back({link->source_port, last_xid_});
@@ -265,8 +264,7 @@ void SimBackend::on_open(Instant now, const BackendRequest& request) {
   BackendEvent event;
   event.link = request.link;
   event.backend = request.backend;
-  const bool refused = refuses || (refusing_servers >> request.server & 1) != 0 ||
-                       (refusing_backends >> request.backend & 1) != 0 ||
+  const bool refused = refuses || (refusing_backends >> request.backend & 1) != 0 ||
                        std::find(refused_clients.begin(), refused_clients.end(), request.client) != refused_clients.end();
   event.kind = refused ? BackendEvent::Kind::kFailed : BackendEvent::Kind::kOpened;
   if (!refused) {
@@ -276,7 +274,6 @@ void SimBackend::on_open(Instant now, const BackendRequest& request) {
     Link& link = open_.emplace_back();
     link.id = request.link;
     link.backend = request.backend;
-    link.server = request.server;
     link.source_port = request.source_port;
     link.open_at = now + open_delay;
     link.reader = std::make_unique<rpcrdma::RecordReader>(*admission_, limits_, request.backend, request.link.value());
@@ -353,15 +350,6 @@ std::vector<LinkId> SimBackend::links() const {
   return links;
 }
 
-size_t SimBackend::open_count(uint32_t server) const {
-  return static_cast<size_t>(std::count_if(open_.begin(), open_.end(), [&](const Link& link) { return link.server == server; }));
-}
-
-size_t SimBackend::open_count_of(uint32_t backend) const {
-  return static_cast<size_t>(
-      std::count_if(open_.begin(), open_.end(), [&](const Link& link) { return link.backend == backend; }));
-}
-
 size_t SimBackend::callbacks_pending() const {
   size_t count = 0;
   for (const Link& link : open_) {
@@ -389,13 +377,9 @@ void SimBackend::talk_nonsense(Instant now, const BackendRequest& request, uint3
   }
 }
 
-template <typename Which>
-void SimBackend::close_those(Instant now, Which&& which) {
+void SimBackend::close_all(Instant now) {
   std::vector<LinkId> closed;
   for (const Link& link : open_) {
-    if (!which(link.backend)) {
-      continue;
-    }
     BackendEvent event;
     event.kind = BackendEvent::Kind::kClosed;
     event.link = link.id;
@@ -406,14 +390,6 @@ void SimBackend::close_those(Instant now, Which&& which) {
   for (const LinkId id : closed) {
     forget(id);
   }
-}
-
-void SimBackend::close_all(Instant now) {
-  close_those(now, [](uint32_t) { return true; });
-}
-
-void SimBackend::close_backend(Instant now, uint32_t backend) {
-  close_those(now, [=](uint32_t other) { return other == backend; });
 }
 
 bool SimBackend::poll(Instant now, BackendEvent& out) {

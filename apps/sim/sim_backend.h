@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -38,8 +37,7 @@ class SimBackend {
   Duration call_delay = Duration::us(20);
   Duration call_jitter;                    // replies overtake each other
   bool refuses = false;                    // opens fail
-  uint32_t refusing_servers = 0;           // opens to these fail, one bit per server
-  uint32_t refusing_backends = 0;          // the same by backend
+  uint32_t refusing_backends = 0;          // opens to these fail, one bit per backend
   std::vector<IpAddress> refused_clients;  // opens for these fail
   uint32_t silent_backends = 0;            // take calls and say nothing
   uint32_t hung_backends = 0;              // stop in the middle of the next reply of each connection, one bit per backend
@@ -55,17 +53,7 @@ class SimBackend {
   [[nodiscard]] bool poll(Instant now, gateway::BackendEvent& out);
   // The server goes: every open connection is closed.
   void close_all(Instant now);
-  void close_backend(Instant now, uint32_t backend);
-  // Calls taken, by backend and program.
-  [[nodiscard]] uint64_t calls_of(uint32_t backend, uint32_t program) const {
-    const auto found = calls_.find({backend, program});
-    return found == calls_.end() ? 0 : found->second;
-  }
   [[nodiscard]] size_t open_count() const { return open_.size(); }
-  // To one of the backend's servers.
-  [[nodiscard]] size_t open_count(uint32_t server) const;
-  // To one of several backends.
-  [[nodiscard]] size_t open_count_of(uint32_t backend) const;
 
   // Its open connections, and the XID of the last call that came.
   [[nodiscard]] std::vector<gateway::LinkId> links() const;
@@ -94,12 +82,9 @@ class SimBackend {
   [[nodiscard]] size_t callbacks_pending() const;
 
  private:
-  template <typename Which>
-  void close_those(Instant now, Which&& which);
   struct Link {
     gateway::LinkId id;
     uint32_t backend = 0;
-    uint32_t server = 0;
     uint32_t calls = 0;
     uint16_t source_port = 0;
     bool has_called = false;
@@ -144,7 +129,6 @@ class SimBackend {
   std::vector<uint16_t> source_ports_;
   std::vector<FirstCall> first_calls_;
   uint32_t last_xid_ = 0;
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> calls_;
   std::deque<std::pair<Instant, gateway::BackendEvent>> events_;  // that the servers bring about
   std::deque<gateway::BackendEvent> ready_;                       // that the workers tell of
 };
