@@ -137,9 +137,9 @@ class GatewayGuest:
     def log(self) -> str:
         return self.guest.run(f"cat {LOG}")[1]
 
-    def ctl(self, *words: str) -> str:
+    def ctl(self, *words: str, timeout: float = 90) -> str:
         """What causewayctl says."""
-        return self.guest.check(f"{self._loaded('causewayctl')} --socket /tmp/admin.sock {' '.join(words)}")
+        return self.guest.check(f"{self._loaded('causewayctl')} --socket /tmp/admin.sock {' '.join(words)}", timeout)
 
     def metrics(self) -> Metrics:
         return metrics.scrape(self._metrics, timeout=20)
