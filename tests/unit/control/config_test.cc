@@ -3,11 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <random>
 #include <regex>
 #include <sstream>
@@ -16,7 +13,6 @@
 #include "control/config/buffer_plan.h"
 #include "control/config/config_check.h"
 #include "control/config/config_file.h"
-#include "control/config/config_help.h"
 #include "control/config/config_parse.h"
 #include "control/config/suggest.h"
 
@@ -53,81 +49,16 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-struct Range {
-  uint64_t min = 0;
-  uint64_t max = 0;
-};
-
-// "64 KiB..64 MiB", "0..7" and so on.
-std::vector<Range> ranges_in(const std::string& comment) {
-  static const std::map<std::string, uint64_t> kUnits = {
-      {"", 1}, {"KiB", 1ULL << 10}, {"MiB", 1ULL << 20}, {"GiB", 1ULL << 30}, {"TiB", 1ULL << 40}};
-  static const std::regex kRange(R"((\d+)(?: ([KMGT]iB))?\.\.(\d+)(?: ([KMGT]iB))?)");
-  std::vector<Range> ranges;
-  for (std::sregex_iterator at(comment.begin(), comment.end(), kRange), end; at != end; ++at) {
-    const std::smatch& found = *at;
-    ranges.push_back(
-        {std::stoull(found[1].str()) * kUnits.at(found[2].str()), std::stoull(found[3].str()) * kUnits.at(found[4].str())});
-  }
-  return ranges;
-}
-
-// As the table of keys says it. A comment may leave out a 0 that has a meaning of its own; of a list it counts the entries.
-bool is_range_of(const KeyHelp& key, const Range& range) {
-  std::smatch found;
-  static const std::regex kEntries(R"(at most (\d+) entries)");
-  if (std::regex_search(key.range, found, kEntries)) {
-    return range.max == std::stoull(found[1].str());
-  }
-  static const std::regex kNumbers(R"(^(\d+) to (\d+))");
-  if (!std::regex_search(key.range, found, kNumbers)) {
-    return false;
-  }
-  const uint64_t min = std::stoull(found[1].str());
-  return range.max == std::stoull(found[2].str()) && (range.min == min || min == 0);
-}
-
-// The table of keys decides what a file may say, and the reference and the manual page are made from it. The comments of config.h
-// repeat it for whoever reads the struct.
-TEST(ConfigReference, RangesInTheHeaderAreThoseOfTheTable) {
-  std::map<std::string, KeyHelp> keys;  // "limits.credits"
-  for (const SectionHelp& section : config_help()) {
-    std::string name = section.header;
-    std::erase_if(name, [](char c) { return c == '[' || c == ']'; });
-    for (const KeyHelp& key : section.keys) {
-      keys[name + '.' + key.name] = key;
-    }
-  }
+// The table of keys decides what a file may say, and the reference and the manual page are made from it. A range in a comment of
+// config.h would be a second one, which nobody keeps right.
+TEST(ConfigReference, RangesStandInTheTableAlone) {
   std::istringstream lines(read_text(CAUSEWAY_SOURCE_ROOT "/control/config/config.h"));
-  static const std::regex kStruct(R"(^struct (\w+)Config \{)");
-  static const std::regex kMember(R"(^  [\w:<>]+ (\w+)(?: = [^;]*)?;(.*))");
-  std::string section;
-  std::string comment;
-  bool comment_ends = true;  // members in a row share the comment above them
-  size_t checked = 0;
-  for (std::string line; std::getline(lines, line);) {
-    std::smatch found;
-    if (line.starts_with("  // ")) {
-      comment = (comment_ends ? "" : comment) + line.substr(4);
-      comment_ends = false;
-    } else if (std::regex_search(line, found, kStruct)) {
-      section = found[1].str();
-      section.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(section.front())));
-      comment.clear();
-    } else if (std::regex_search(line, found, kMember)) {
-      comment_ends = true;
-      const auto key = keys.find(section + '.' + found[1].str());
-      const std::vector<Range> ranges = ranges_in(comment + found[2].str());
-      if (key != keys.end() && !key->second.range.empty() && !key->second.range.starts_with("one of") && !ranges.empty()) {
-        EXPECT_TRUE(std::ranges::any_of(ranges, [&](const Range& range) { return is_range_of(key->second, range); }))
-            << key->first << " is " << key->second.range << ", and config.h says:" << comment << found[2].str();
-        ++checked;
-      }
-    } else {
-      comment.clear();
-    }
+  static const std::regex kRange(R"(\d(?: [KMGT]iB)?\.\.\d)");  // "64 KiB..64 MiB", "0..7"
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_FALSE(std::regex_search(line, kRange)) << line;
   }
-  EXPECT_GE(checked, 35u);
+  EXPECT_GT(count, 100u);
 }
 
 // A new key changes this file in the same commit: run with CAUSEWAY_WRITE_GOLDEN=1.
