@@ -39,7 +39,7 @@ void note_progress(QpContext& context, SendState& state, Instant now, bool repor
   state.progress_at = now;
   state.retries.on_progress();
   state.rnr_retries.on_progress();
-  state.probe.on_progress(now, least_answer_time(state));
+  state.probe.on_progress(now, least_answer_time(state), !state.window.awaiting());
   if (state.recovery.is_under_way() && !state.recovery.timed_out() && state.rtt.is_trusted() &&
       now - state.recovery.went_back_at() < least_answer_time(state)) {
     note_late(context, state, now - state.recovery.went_back_at(), true);  // no repetition has been answered so soon

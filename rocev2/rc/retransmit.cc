@@ -44,8 +44,10 @@ Instant probe_at(const SendState& state) {
   if (!state.rtt.is_measured() || state.probe.count() >= kTailProbesMax) {
     return Instant::never();
   }
-  return silent_since(state) +
-         std::max(state.rtt.srtt() * 4, probe_wait(state)) * (int64_t{1} << (state.probe.count() + state.probe.patience()));
+  // A READ has its own way to learn how long a peer may pause: probe_wait().
+  const bool is_read = state.oldest != nullptr && state.oldest->kind == WorkKind::kRead;
+  const int doublings = state.probe.count() + (is_read ? 0 : state.probe.patience());
+  return silent_since(state) + std::max(state.rtt.srtt() * 4, probe_wait(state)) * (int64_t{1} << doublings);
 }
 
 // When to ask an idle peer whether it is there: after a time without a packet of it, then as often and as patiently as any packet

@@ -3,8 +3,8 @@
 //
 // A peer whose core sleeps, or shares its CPU, answers late and has lost nothing. Its answers behind probes are no samples of the
 // round trip (Karn's algorithm), so that alone would not teach the requester to wait. Patience does: it doubles the wait when a
-// probe proves needless, or several in a row have been answered, and is given back slowly while answers need no probe. Where
-// packets are really lost now and then, probes do not follow each other like that.
+// probe proves needless, or several in a row were answered by an acknowledgement of all that was under way. It is given back
+// slowly while answers need no probe, and at once when something is sent again: where packets are lost, probes are to be quick.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +50,10 @@ class TailProbe {
   // So many times the wait before a probe is doubled.
   [[nodiscard]] uint8_t patience() const { return patience_; }
   // The oldest packet has been answered: a probe that is due would repeat another. `least_answer_time`: what is sent now is not
-  // answered before that.
-  void on_progress(Instant now, Duration least_answer_time) {
+  // answered before that. `all`: nothing that was sent is unanswered.
+  void on_progress(Instant now, Duration least_answer_time, bool all) {
     if (count_ != 0) {
-      learn(outstanding_ && now - sent_at_ < least_answer_time);
+      learn(outstanding_ && now - sent_at_ < least_answer_time, all);
     } else if ((patience_ | run_) != 0) {
       calm_down();
     }
@@ -64,15 +64,19 @@ class TailProbe {
   void cancel() {
     due_ = false;
     outstanding_ = false;
+    patience_ = 0;
+    run_ = 0;
   }
 
  private:
   static constexpr uint8_t kPatienceMax = 4;   // 3.2 ms at least: more than a core sleeps or is kept from its CPU for a moment
   static constexpr uint8_t kAnsweredRuns = 4;  // probes in a row that may have been answered for the sake of a lost packet each
 
-  void learn(bool needless) {
+  void learn(bool needless, bool all) {
     calm_ = 0;
-    if (!needless && run_ + 1 < kAnsweredRuns) {
+    if (!all) {
+      run_ = 0;
+    } else if (!needless && run_ + 1 < kAnsweredRuns) {
       ++run_;
     } else if (patience_ < kPatienceMax) {
       ++patience_;

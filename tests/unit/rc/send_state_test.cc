@@ -101,16 +101,16 @@ TEST(TailProbe, ProgressWithdrawsWhatIsDueAndLeavesTheOutstandingOne) {
   probe.schedule();
   probe.on_sent(Psn(5), at_us(3));
   probe.schedule();
-  probe.on_progress(at_us(30), Duration::us(10));
+  probe.on_progress(at_us(30), Duration::us(10), true);
   EXPECT_FALSE(probe.is_due());
   EXPECT_EQ(probe.count(), 0u);
   EXPECT_TRUE(probe.outstanding().has_value());  // its answer tells what was lost
 }
 
-void probe_and_answer(TailProbe& probe, Duration after) {
+void probe_and_answer(TailProbe& probe, Duration after, bool all = true) {
   probe.schedule();
   probe.on_sent(Psn(5), at_us(0));
-  probe.on_progress(at_us(0) + after, Duration::us(10));
+  probe.on_progress(at_us(0) + after, Duration::us(10), all);
   probe.settle();
 }
 
@@ -130,7 +130,7 @@ TEST(TailProbe, ProbesThatAreAnsweredInARowTeachPatienceAndOthersDoNot) {
     for (uint32_t loss = 0; loss < 3; ++loss) {
       probe_and_answer(probe, Duration::us(50));
     }
-    probe.on_progress(at_us(60), Duration::us(10));
+    probe.on_progress(at_us(60), Duration::us(10), true);
   }
   EXPECT_EQ(probe.patience(), 0u);
   for (uint32_t i = 0; i < 4; ++i) {
@@ -138,11 +138,25 @@ TEST(TailProbe, ProbesThatAreAnsweredInARowTeachPatienceAndOthersDoNot) {
   }
   EXPECT_EQ(probe.patience(), 1u);
   for (uint32_t i = 0; i < 255; ++i) {
-    probe.on_progress(at_us(60), Duration::us(10));
+    probe.on_progress(at_us(60), Duration::us(10), true);
   }
   EXPECT_EQ(probe.patience(), 1u);
-  probe.on_progress(at_us(60), Duration::us(10));
+  probe.on_progress(at_us(60), Duration::us(10), true);
   EXPECT_EQ(probe.patience(), 0u) << "given back";
+}
+
+TEST(TailProbe, WherePacketsAreLostProbesStayQuick) {
+  TailProbe probe;
+  for (uint32_t i = 0; i < 100; ++i) {  // each is answered by what it repeated, and the rest is still awaited
+    probe_and_answer(probe, Duration::us(50), false);
+  }
+  EXPECT_EQ(probe.patience(), 0u);
+  for (uint32_t i = 0; i < 8; ++i) {
+    probe_and_answer(probe, Duration::us(50));
+  }
+  EXPECT_EQ(probe.patience(), 2u);
+  probe.cancel();  // everything is sent again
+  EXPECT_EQ(probe.patience(), 0u);
 }
 
 TEST(TailProbe, CancelLeavesNothingOfItButTheCount) {
