@@ -114,7 +114,7 @@ UniqueFd accept_one(const UniqueFd& listener) {
   return UniqueFd(accept(listener.get(), nullptr, nullptr));
 }
 
-bool comes_true(const std::function<bool()>& condition) {
+bool relay_comes_to(const std::function<bool()>& condition) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(kWaitMs);
   while (!condition() && std::chrono::steady_clock::now() < give_up) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -170,7 +170,7 @@ class MemifRelayTest : public ::testing::Test {
     ask_to_connect(peer, driver_);
     send_message(driver_.get(), kConnected);
     EXPECT_EQ(next_type(peer.get()), kConnected);
-    EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
+    EXPECT_TRUE(relay_comes_to([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
   }
   // A link in the server role that is up.
   void bring_up_server() {
@@ -186,11 +186,11 @@ class MemifRelayTest : public ::testing::Test {
     EXPECT_EQ(next_type(peer_.get()), kConnect);
     send_message(peer_.get(), kConnected);
     EXPECT_EQ(next_type(driver_.get()), kConnected);
-    EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
+    EXPECT_TRUE(relay_comes_to([this] { return leases_.of(0).is_cores() && leases_.of(1).is_cores(); }));
   }
   // The driver hears of the end only when the core has let go.
   void expect_end_after_the_core_let_go() {
-    EXPECT_TRUE(comes_true([this] { return leases_.of(0).is_asked() && leases_.of(1).is_asked(); }));
+    EXPECT_TRUE(relay_comes_to([this] { return leases_.of(0).is_asked() && leases_.of(1).is_asked(); }));
     EXPECT_FALSE(leases_.of(0).use()) << "one core lets go here";
     EXPECT_FALSE(is_readable(driver_.get(), 50)) << "the driver was told while a core had the device";
     EXPECT_FALSE(leases_.of(1).use()) << "the other lets go here";
@@ -343,7 +343,7 @@ TEST_F(MemifRelayTest, TheClientRoleStartsTheDriverAgainAndWaitsForTheServer) {
   (void)unlink(device(false).socket.name.c_str());
   expect_end_after_the_core_let_go();
   driver_ = UniqueFd();
-  EXPECT_TRUE(comes_true([this] { return restarts_.load() > 0; }));
+  EXPECT_TRUE(relay_comes_to([this] { return restarts_.load() > 0; }));
   driver_ = knock_at(relay_->for_driver().socket);
   EXPECT_FALSE(is_readable(driver_.get(), 50)) << "the driver was told that there is no server";
 
