@@ -81,6 +81,8 @@ std::string_view to_string(IwarpDrop drop) noexcept {
       return "lost_in_setup";
     case IwarpDrop::kNoBuffers:
       return "no_buffers";
+    case IwarpDrop::kCount:
+      break;
   }
   return "other";
 }

@@ -70,8 +70,9 @@ enum class IwarpDrop : uint8_t {
   kBadSetup,          // by_mpa_error says why
   kLostInSetup,       // the peer went away
   kNoBuffers,         // for the Reply
+  kCount
 };
-inline constexpr uint32_t kIwarpDropCount = 10;
+inline constexpr uint32_t kIwarpDropCount = static_cast<uint32_t>(IwarpDrop::kCount);
 [[nodiscard]] std::string_view to_string(IwarpDrop drop) noexcept;
 
 struct IwarpStats {

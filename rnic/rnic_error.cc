@@ -7,9 +7,10 @@
 namespace cw::rnic {
 
 std::string_view to_string(RnicErrorCause cause) noexcept {
-  static constexpr std::array<std::string_view, kRnicErrorCauseCount> kNames = {
-      "none",       "closed",           "peer_closed",  "completion",     "flushed",      "access_error", "request_error",
-      "queue_pair", "completion_queue", "device_fatal", "device_removed", "post_refused", "setup",        "peer_silent"};
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"none", "closed", "peer_closed", "completion", "flushed", "access_error", "request_error", "queue_pair",
+       "completion_queue", "device_fatal", "device_removed", "post_refused", "setup", "peer_silent"});
+  static_assert(kNames.size() == kRnicErrorCauseCount);
   return kNames[static_cast<size_t>(cause)];
 }
 
@@ -25,6 +26,7 @@ std::string_view origin_of(RnicErrorCause cause, verbs::WcStatus status) noexcep
     case RnicErrorCause::kPeerSilent:
       return "peer";
     case RnicErrorCause::kCompletion:
+    case RnicErrorCause::kCount:
       break;
     case RnicErrorCause::kFlushed:
     case RnicErrorCause::kQueuePair:

@@ -23,8 +23,9 @@ enum class RnicErrorCause : uint8_t {
   kPostRefused,    // the device did not take a work request
   kSetup,          // the connection was not made
   kPeerSilent,     // idle, and asked whether it is there the peer did not answer
+  kCount
 };
-inline constexpr uint32_t kRnicErrorCauseCount = 14;
+inline constexpr uint32_t kRnicErrorCauseCount = static_cast<uint32_t>(RnicErrorCause::kCount);
 [[nodiscard]] std::string_view to_string(RnicErrorCause cause) noexcept;
 // Whose work decided it: owner, peer or device.
 [[nodiscard]] std::string_view origin_of(RnicErrorCause cause, verbs::WcStatus status) noexcept;

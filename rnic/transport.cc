@@ -57,9 +57,10 @@ RnicErrorCause cause_of(DeviceEvent event) {
 }  // namespace
 
 std::string_view to_string(RnicDrop drop) noexcept {
-  static constexpr std::array<std::string_view, kRnicDropCount> kNames = {
-      "request_rate",      "prefix_request_rate", "no_room",        "no_listener",   "prefix_half_open", "half_open",
-      "handshake_timeout", "no_queue_pair",       "receive_pieces", "answer_failed", "lost_in_setup"};
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"request_rate", "prefix_request_rate", "no_room", "no_listener", "prefix_half_open", "half_open", "handshake_timeout",
+       "no_queue_pair", "receive_pieces", "answer_failed", "lost_in_setup"});
+  static_assert(kNames.size() == kRnicDropCount);
   return kNames[static_cast<size_t>(drop)];
 }
 

@@ -71,8 +71,9 @@ enum class RnicDrop : uint8_t {
   kPieces,            // a message of the agreed length takes more pieces than the device has for a receive
   kAnswerFailed,      // rdma-core did not take our answer
   kLostInSetup,       // the peer went away, or rejected our answer
+  kCount
 };
-inline constexpr uint32_t kRnicDropCount = 11;
+inline constexpr uint32_t kRnicDropCount = static_cast<uint32_t>(RnicDrop::kCount);
 [[nodiscard]] std::string_view to_string(RnicDrop drop) noexcept;
 
 struct RnicStats {

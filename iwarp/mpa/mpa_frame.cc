@@ -42,6 +42,8 @@ std::string_view to_string(MpaError error) noexcept {
       return "insufficient_ird";
     case MpaError::kEarlyData:
       return "early_data";
+    case MpaError::kCount:
+      break;
   }
   return "none";
 }

@@ -41,8 +41,9 @@ enum class MpaError : uint8_t {
   kReadyToReceive,   // the peer wants a sign of readiness and offers none that we know
   kInsufficientIrd,  // the peer takes fewer READs at a time than we need
   kEarlyData,        // bytes behind the Request: the peer did not wait for the Reply
+  kCount
 };
-inline constexpr uint32_t kMpaErrorCount = 8;
+inline constexpr uint32_t kMpaErrorCount = static_cast<uint32_t>(MpaError::kCount);
 // A metric label's word.
 [[nodiscard]] std::string_view to_string(MpaError error) noexcept;
 

@@ -22,6 +22,8 @@ std::string_view to_string(StreamErrorCause cause) noexcept {
       return "fpdu_timeout";
     case StreamErrorCause::kNoResources:
       return "no_resources";
+    case StreamErrorCause::kCount:
+      break;
   }
   return "none";
 }

@@ -18,8 +18,9 @@ enum class StreamErrorCause : uint8_t {
   kViolation,    // the peer broke a rule: `terminate` is what we told it
   kFpduTimeout,  // an FPDU that began did not end
   kNoResources,  // of ours
+  kCount
 };
-inline constexpr uint32_t kStreamErrorCauseCount = 9;
+inline constexpr uint32_t kStreamErrorCauseCount = static_cast<uint32_t>(StreamErrorCause::kCount);
 [[nodiscard]] std::string_view to_string(StreamErrorCause cause) noexcept;
 
 struct StreamError {

@@ -34,6 +34,10 @@ inline void fill_synthetic(CoreSnapshot& out) {
   fill_words(out.loop, 2'000'000);
   fill_words(out.iwarp, 21'000'000);
   fill_words(out.iwarp_streams, 43'000'000);
+  fill_words(out.iwarp_tcp, 87'000'000);
+  fill_words(out.rnic, 131'000'000);
+  fill_words(out.rnic_works, 177'000'000);
+  fill_words(out.workers, 223'000'000);
   out.durations = {};
   for (uint32_t row = 0; row < kRpcRowCount; ++row) {
     out.durations.calls[row].record(Duration::us(120) * (row + 1));
