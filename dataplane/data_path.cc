@@ -117,7 +117,7 @@ bool DataPath::has_rdma(std::string& problem) const {
     if (listener.transport == control::TransportKind::kVerbs) {
       problem = rdma_problem(listener.device, listener.address);
       if (!problem.empty()) {
-        problem = "listener '" + listener.name + "': " + problem;
+        problem.insert(0, "listener '" + listener.name + "': ");
         return false;
       }
     }

@@ -25,7 +25,8 @@ uint64_t repeated(const rc::RcStats& stats) {
 
 class StreamRun {
  public:
-  explicit StreamRun(const GoodputCase& one) : case_(one), pair_(options(one)), memory_(64 * kMtu * kMessagePackets, 0x5a) {
+  explicit StreamRun(const GoodputCase& one)
+      : case_(one), pair_(options(one)), memory_(size_t{64} * kMtu * kMessagePackets, 0x5a) {
     set_faults();
     key_ = *pair_.nodes[1]->memory.register_region(kDomain, memory_, verbs::RemoteAccess::kReadWrite);
     pair_.qps[1]->post_receives(one.packets);

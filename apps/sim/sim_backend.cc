@@ -145,7 +145,7 @@ void SimBackend::work(Instant now) {
   }
   std::vector<LinkId> over;
   for (Link& link : open_) {
-    const bool has_more = link.stream.size() > 0 && (link.stops_at > 0 || (hung_backends >> link.backend & 1) == 0);
+    const bool has_more = !link.stream.empty() && (link.stops_at > 0 || (hung_backends >> link.backend & 1) == 0);
     if ((has_more && !link.reader->is_waiting()) || link.reader->has_message()) {
       if (!read(now, link)) {
         over.push_back(link.id);

@@ -10,11 +10,12 @@
 namespace cw::control {
 namespace {
 
-constexpr uint64_t kHugePageBytes = 2u << 20;
+constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
 constexpr uint32_t kLineBytes = 64;
-constexpr uint32_t kMemoryChannels = 4;               // that DPDK spreads objects over when nobody tells it of others
-constexpr uint64_t kCachesBytes = 128 * (8192 + 64);  // a cache for each CPU that DPDK knows, with room for 1024 pointers
-constexpr uint64_t kPoolBytes = 8192;                 // the pool's own
+constexpr uint32_t kMemoryChannels = 4;  // that DPDK spreads objects over when nobody tells it of others
+constexpr uint64_t kCachesBytes =
+    uint64_t{128} * (8192 + 64);       // a cache for each CPU that DPDK knows, with room for 1024 pointers
+constexpr uint64_t kPoolBytes = 8192;  // the pool's own
 
 uint64_t round_up(uint64_t value, uint64_t to) {
   return (value + to - 1) / to * to;

@@ -36,6 +36,7 @@ std::string toml_text(const std::optional<T>& value) {
 template <typename T>
 std::string toml_text(const std::vector<T>& values) {
   std::vector<std::string> texts;
+  texts.reserve(values.size());
   for (const T& value : values) {
     texts.push_back(toml_text(value));
   }
